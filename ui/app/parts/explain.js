@@ -24,9 +24,10 @@ export function Explain({ load }) {
   const token = before.at(-1)
   useEffect(() => {
     let current = true
-    load(token).then((r) => current && setResult(r), (error) => current && setResult({ error }))
+    load(token).then((r) => current && setResult({ ...r, token }), (error) => current && setResult({ error, token }))
     return () => { current = false }
   }, [load, token])
+  const loading = result.token !== token // the page before it is still shown
   if (result.error?.status === 404) return html`<p class="muted">The job is not registered, so its nodes cannot be checked.</p>`
   return html`
     <${Failure} error=${result.error} what="the checks of the nodes" />
@@ -35,8 +36,8 @@ export function Explain({ load }) {
     ${result.data && html`<${Check} label="Show the checks that passed, too" checked=${all} onChange=${setAll} />`}
     ${(result.next || before.length > 1) && html`<nav class="pager" aria-label="Pages of nodes">
       <span aria-live="polite">Page ${before.length}</span>
-      ${before.length > 1 && html`<button type="button" class="button" onClick=${() => setBefore(before.slice(0, -1))}>Previous nodes</button>`}
-      ${result.next && html`<button type="button" class="button" onClick=${() => setBefore([...before, result.next])}>More nodes</button>`}
+      ${before.length > 1 && html`<button type="button" class="button" disabled=${loading} onClick=${() => setBefore(before.slice(0, -1))}>Previous nodes</button>`}
+      ${result.next && html`<button type="button" class="button" disabled=${loading} onClick=${() => setBefore([...before, result.next])}>More nodes</button>`}
     </nav>`}`
 }
 

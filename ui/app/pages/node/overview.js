@@ -13,6 +13,7 @@ import { Draining } from './drain.js'
 import { Identity } from './identity.js'
 import { Use } from './use.js'
 
+const name = (text) => (text ? html`<${Name} of=${text} />` : null)
 const byName = (map) => Object.entries(map ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, value]) => ({ name, ...value }))
 
 export function Overview({ node }) {
@@ -24,8 +25,8 @@ export function Overview({ node }) {
     <${Facts} rows=${[
       ['ID', html`<${Code} of=${node.ID} />`], ['Address', node.HTTPAddr && html`<${Code} of=${node.HTTPAddr} />`], ['Pool', html`<a href=${poolHref(node.NodePool)}><${Name} of=${node.NodePool} /></a>`],
       ['Datacenter', html`<${Name} of=${node.Datacenter} />`], ['Class', node.NodeClass && html`<${Name} of=${node.NodeClass} />`], ['Scheduling', node.SchedulingEligibility], ['Isolation', levelOf(node)],
-      ['System', html`<${Name} of=${[attributes['os.name'], attributes['os.version']].filter(Boolean).join(' ')} />`], ['Kernel', html`<${Name} of=${attributes['kernel.version']} />`],
-      ['Version', html`<${Name} of=${attributes['nomad.version']} />`], ['Status', html`${node.StatusDescription && html`<bdi>${node.StatusDescription}</bdi>, `}since <${Ago} at=${node.StatusUpdatedAt * 1e9} />`],
+      ['System', name([attributes['os.name'], attributes['os.version']].filter(Boolean).join(' '))], ['Kernel', name(attributes['kernel.version'])],
+      ['Version', name(attributes['nomad.version'])], ['Status', html`${node.StatusDescription && html`<bdi>${node.StatusDescription}</bdi>, `}since <${Ago} at=${node.StatusUpdatedAt * 1e9} />`],
       ['Last drain', node.LastDrain && html`${node.LastDrain.Status}, <${Ago} at=${node.LastDrain.UpdatedAt} />`],
     ]} />
     <${Use} node=${node} use=${use} />
