@@ -2,9 +2,11 @@ package ui
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
@@ -48,19 +50,20 @@ func (h *house) evaluation(t *testing.T, job, status string) (id string) {
 
 func TestEvaluationPages(t *testing.T) {
 	h := open(t)
-	h.run(t, unplaced)
-	id := h.evaluation(t, "unplaced", "complete")
-	blocked := h.evaluation(t, "unplaced", "blocked")
-	h.visit(t, visited{name: "evaluations", path: "/ui/evaluations?q=unplaced", text: "big, web"})
+	name := fmt.Sprintf("unplaced-%x", time.Now().UnixNano()) // the agent is shared, and keeps evaluations
+	h.run(t, strings.Replace(unplaced, `"unplaced"`, `"`+name+`"`, 1))
+	id := h.evaluation(t, name, "complete")
+	blocked := h.evaluation(t, name, "blocked")
+	h.visit(t, visited{name: "evaluations", path: "/ui/evaluations?q=" + name, text: "big, web"})
 	h.visit(t, visited{name: "evaluation", path: "/ui/evaluations/" + id, text: "memory 9000000 MiB"})
 
 	p := h.signedIn(t, "404", "500")
 	p.show(views[0])
-	p.goTo("/ui/evaluations?q=unplaced&status=complete&placed=no", id[:8])
+	p.goTo("/ui/evaluations?q="+name+"&status=complete&placed=no", id[:8])
 	if rows := evaluate[int](p, "document.querySelectorAll('tbody tr').length"); rows != 1 {
 		t.Errorf("%d rows match", rows)
 	}
-	p.goTo("/ui/evaluations?q=unplaced", id[:8])
+	p.goTo("/ui/evaluations?q="+name, id[:8])
 	p.everyChoice()
 	p.click(id[:8])
 	for _, text := range []string{"Why is it not placed?", "The job was registered.", "Some allocations were not placed.", "3 allocations not placed", "1 node excluded: ${attr.kernel.name} = plan9",

@@ -147,7 +147,7 @@ func TestRunJSON(t *testing.T) {
 		t.Error("JSON has variables")
 	}
 	p.click("Plan")
-	p.waitText("The job is new.")
+	p.waitText("Each allocation can be placed.")
 	p.clickButton("Run")
 	p.wait("the page of the job", "location.pathname.includes('/ui/jobs/json%40default')")
 	h.waitAllocs(t, "json", "running", 1)
