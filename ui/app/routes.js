@@ -10,18 +10,26 @@ export const groups = [
     group: 'Cluster',
     rows: [
       { path: '/ui', nav: 'Overview', load: () => import('./pages/overview.js') },
+      { path: '/ui/clients', nav: 'Nodes', load: () => import('./pages/nodes.js') },
+      { path: '/ui/clients/:id', load: () => import('./pages/node.js') },
+      { path: '/ui/clients/:id/:tab', load: () => import('./pages/node.js') },
+      { path: '/ui/node-pools', nav: 'Node pools', load: () => import('./pages/pools.js') },
+      { path: '/ui/servers', nav: 'Servers', load: () => import('./pages/servers.js') },
     ],
   },
   {
     group: 'Workloads',
     rows: [
       { path: '/ui/jobs', nav: 'Jobs', load: () => import('./pages/jobs.js') },
+      { path: '/ui/jobs/run', load: () => import('./pages/run.js') },
       { path: '/ui/jobs/:job', load: () => import('./pages/job.js') },
       { path: '/ui/jobs/:job/:tab', load: () => import('./pages/job.js') },
       { path: '/ui/allocations/:id', load: () => import('./pages/allocation.js') },
       { path: '/ui/allocations/:id/:tab', load: () => import('./pages/allocation.js') },
       { path: '/ui/allocations/:id/:task/logs', load: () => import('./pages/allocation.js') },
       { path: '/ui/exec/:job/:group/:task/:alloc', load: () => import('./pages/exec.js') },
+      { path: '/ui/evaluations', nav: 'Evaluations', load: () => import('./pages/evaluations.js') },
+      { path: '/ui/evaluations/:id', load: () => import('./pages/evaluation.js') },
     ],
   },
   {

@@ -16,7 +16,9 @@ export const execHref = (job, namespace, group, task, alloc) =>
 /** The directory, or the part of the file, at a path of an allocation. */
 export const fileHref = (alloc, path, offset = 0) => href(`/ui/allocations/${seg(alloc)}/fs`, { path: path === '/' ? '' : path, offset: offset > 0 ? offset : '' })
 
-export const nodeHref = (id) => href(`/ui/clients/${seg(id)}`)
+export const nodeHref = (id, tab = '') => href(`/ui/clients/${seg(id)}${tab ? `/${tab}` : ''}`)
+/** The nodes of a pool. All nodes are members of the pool "all". */
+export const poolHref = (name) => href('/ui/clients', { pool: name === 'all' ? null : name })
 export const evalHref = (id) => href(`/ui/evaluations/${seg(id)}`)
 
 const escaped = (path) => path.split('/').map(seg).join('/')

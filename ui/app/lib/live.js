@@ -73,7 +73,8 @@ function restart({ force = false } = {}) {
 async function run(scope, signal) {
   live.set('connecting')
   if (!await reserve(signal)) return poll(signal)
-  let next = Math.min(...[...subscribers].map((s) => s.index || 0)) + 1
+  // Without subscribers at this moment, a new one can come before the stream is ended.
+  let next = subscribers.size > 0 ? Math.min(...[...subscribers].map((s) => s.index || 0)) + 1 : 1
   for (let wait = RETRY_FIRST; !signal.aborted; wait = Math.min(wait * 2, RETRY_MOST)) {
     try {
       next = await follow(scope, next, signal, () => { wait = RETRY_FIRST })

@@ -2,6 +2,7 @@
 import { html } from '../lib/dom.js'
 import { at } from '../lib/api.js'
 import { jobHref } from '../lib/links.js'
+import { href } from '../lib/router.js'
 import { allocParts, Bar } from '../parts/bar.js'
 import { List } from '../parts/list.js'
 import { Name } from '../parts/name.js'
@@ -34,7 +35,7 @@ export function kindOf(job) {
 }
 
 export default function Jobs() {
-  return html`<${Page} title="Jobs">
+  return html`<${Page} title="Jobs" actions=${html`<a class="button primary" href=${href('/ui/jobs/run')}>Run a job</a>`}>
     <${List} path=${at`/v1/jobs`} what="jobs" columns=${COLUMNS} rowKey=${(j) => `${j.Namespace} ${j.ID}`} search=${['ID', 'Name']} facets=${FACETS}
       namespaced topics=${['Job', 'Allocation']} empty=${html`<p>There are no jobs yet.</p><p><code>nomad job run example.nomad.hcl</code> runs the first one.</p>`} />
   <//>`
