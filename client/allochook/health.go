@@ -24,7 +24,7 @@ type healthHook struct {
 	tasks   Tasks
 	checks  *check.Set // nil for none
 	log     *slog.Logger
-	updates chan *nomad.Allocation // buffered 1: the newest
+	updates newest
 
 	mu         sync.Mutex
 	deployment string // the newest one
@@ -32,7 +32,7 @@ type healthHook struct {
 }
 
 func newHealthHook(c Config) hook.Hook {
-	return &healthHook{tasks: c.Tasks, checks: c.Checks, log: c.Log, updates: make(chan *nomad.Allocation, 1)}
+	return &healthHook{tasks: c.Tasks, checks: c.Checks, log: c.Log, updates: newNewest()}
 }
 
 func (*healthHook) Name() string { return "health" }
@@ -65,14 +65,7 @@ func (h *healthHook) Update(_ context.Context, req *UpdateRequest, resp *UpdateR
 		}
 		return nil
 	}
-	select {
-	case <-h.updates: // an older update that was not read
-	default:
-	}
-	select {
-	case h.updates <- req.Alloc:
-	default: // a concurrent caller sent an update as new as this
-	}
+	h.updates.put(req.Alloc)
 	return nil
 }
 

@@ -16,14 +16,14 @@ import (
 type maxRunHook struct {
 	tasks   Tasks
 	log     *slog.Logger
-	updates chan *nomad.Allocation // buffered 1: the newest
+	updates newest
 
 	mu        sync.Mutex
 	following bool // a limit was seen
 }
 
 func newMaxRunHook(c Config) hook.Hook {
-	return &maxRunHook{tasks: c.Tasks, log: c.Log, updates: make(chan *nomad.Allocation, 1)}
+	return &maxRunHook{tasks: c.Tasks, log: c.Log, updates: newNewest()}
 }
 
 func (*maxRunHook) Name() string { return "max_run_duration" }
@@ -52,14 +52,7 @@ func (h *maxRunHook) Update(_ context.Context, req *UpdateRequest, resp *UpdateR
 	if resp.Background = h.begin(req.Alloc); resp.Background != nil {
 		return nil
 	}
-	select {
-	case <-h.updates: // an older update that was not read
-	default:
-	}
-	select {
-	case h.updates <- req.Alloc:
-	default: // a concurrent caller sent an update as new as this
-	}
+	h.updates.put(req.Alloc)
 	return nil
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Each run of a script is counted, and each one that does not end in time. Other failures are no timeouts.
+// One metric counts the runs of scripts, another the runs that exceed their timeout. A script that fails in time counts
+// only in the first.
 func TestScriptMetrics(t *testing.T) {
 	sink := metrics.NewInmemSink(time.Hour, time.Hour)
 	cfg := metrics.DefaultConfig("")

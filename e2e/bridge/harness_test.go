@@ -49,13 +49,7 @@ func newNode(t *testing.T, client string, more ...string) *node {
 	if _, err := exec.LookPath("iptables"); err != nil {
 		testnet.Missing(t, "needs the package iptables")
 	}
-	bin, err := filepath.Abs("../../bin/nomad")
-	if err == nil {
-		_, err = os.Stat(bin)
-	}
-	if err != nil {
-		t.Fatalf("no program to test (make build): %v", err)
-	}
+	bin := cluster.Built(t)
 	dir, err := os.MkdirTemp("", "bridge")
 	if err != nil {
 		t.Fatal(err)

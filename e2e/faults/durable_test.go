@@ -47,7 +47,7 @@ func startTrio(t *testing.T, config string, dirs ...string) *trio {
 		if len(dirs) > 0 {
 			dir = dirs[i]
 		}
-		o := cluster.Options{Bin: binary(t), Dir: dir, Log: &lines{}}
+		o := cluster.Options{Bin: cluster.Built(t), Dir: dir, Log: &lines{}}
 		o.Args = []string{"-server", "-bootstrap-expect=3", "-bind=127.0.0.1", fmt.Sprintf("-node=s%d", i),
 			"-data-dir=" + filepath.Join(dir, "data"), "-config=" + s.config}
 		for _, other := range s.all {

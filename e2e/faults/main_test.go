@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/faults"
 )
 
@@ -36,19 +36,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// binary returns the program under test, which make builds.
-func binary(t *testing.T) string {
-	t.Helper()
-	bin, err := filepath.Abs("../../bin/nomad")
-	if err == nil {
-		_, err = os.Stat(bin)
-	}
-	if err != nil {
-		t.Fatalf("no program to test (make build): %v", err)
-	}
-	return bin
-}
-
 // start starts a cluster of servers for the test.
 func start(t *testing.T, servers int, config string) *faults.Cluster {
 	t.Helper()
@@ -66,7 +53,7 @@ func startWith(t *testing.T, o faults.Options) *faults.Cluster {
 	} else if err == nil {
 		w.Close()
 	}
-	o.Bin, o.Dir = binary(t), t.TempDir()
+	o.Bin, o.Dir = cluster.Built(t), t.TempDir()
 	c, err := faults.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func (s *trio) client() *cluster.Agent {
 	if err := os.WriteFile(cfg, []byte("plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	o := cluster.Options{Bin: binary(s.t), Dir: dir, Log: &lines{}, Args: []string{"-client", "-bind=127.0.0.1",
+	o := cluster.Options{Bin: cluster.Built(s.t), Dir: dir, Log: &lines{}, Args: []string{"-client", "-bind=127.0.0.1",
 		"-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}}
 	for _, a := range s.all {
 		o.Args = append(o.Args, fmt.Sprintf("-servers=127.0.0.1:%d", a.RPC))

@@ -53,13 +53,7 @@ func newFleet(t *testing.T) *fleet {
 			testnet.Missing(t, "needs the package "+name)
 		}
 	}
-	bin, err := filepath.Abs("../../bin/nomad")
-	if err == nil {
-		_, err = os.Stat(bin)
-	}
-	if err != nil {
-		t.Fatalf("no program to test (make build): %v", err)
-	}
+	bin := cluster.Built(t)
 	dir, err := os.MkdirTemp("", "killed")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
