@@ -122,12 +122,14 @@ func (s *placeScript) addVolume(args []string) {
 	s.nodes[n.ID] = &n
 }
 
-// showClaims returns the claims with the nodes of the allocations that hold them.
+// showClaims returns the claims with the nodes of the allocations that hold them, in order of the volumes. A plan is a map:
+// it makes claims in any order.
 func (s *placeScript) showClaims() []string {
 	out := []string{}
 	for _, c := range s.claims {
 		out = append(out, fmt.Sprintf("%s of %s by %s on %s", c.VolumeID, c.TaskGroupName, shown(s.allocs[c.AllocID]), s.allocs[c.AllocID].NodeID))
 	}
+	slices.Sort(out)
 	return out
 }
 
