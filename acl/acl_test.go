@@ -16,7 +16,7 @@ var namespaceCapabilities = []string{
 	"sentinel-override", "csi-register-plugin", "host-volume-register", "host-volume-write", "host-volume-delete", "register-job",
 	"revert-job", "deregister-job", "purge-job", "evaluate-job", "plan-job", "tag-job-version", "stable-job", "fail-deployment",
 	"pause-deployment", "promote-deployment", "unblock-deployment", "cancel-deployment", "set-alloc-health-deployment",
-	"gc-allocation", "pause-allocation", "force-periodic-job", "delete-service-registration", "privileged-execution",
+	"gc-allocation", "pause-allocation", "force-periodic-job", "delete-service-registration", "privileged-execution", "alloc-port-forward",
 }
 
 // granted returns the rights of all that the ACL grants on a name.

@@ -74,6 +74,8 @@ const (
 	SentinelOverride          NamespaceCapability = "sentinel-override"
 	// PrivilegedExecution is the right to run tasks with privileged = true. Only open-nomad has it.
 	PrivilegedExecution NamespaceCapability = "privileged-execution"
+	// AllocPortForward is the right to connect to the ports of allocations. Only open-nomad has it.
+	AllocPortForward NamespaceCapability = "alloc-port-forward"
 )
 
 // VariableCapability is a capability on variables.
@@ -221,7 +223,7 @@ var (
 		"host-volume-delete", "register-job", "revert-job", "deregister-job", "purge-job", "evaluate-job", "plan-job",
 		"tag-job-version", "stable-job", "fail-deployment", "pause-deployment", "promote-deployment",
 		"unblock-deployment", "cancel-deployment", "set-alloc-health-deployment", "gc-allocation", "pause-allocation",
-		"force-periodic-job", "delete-service-registration", string(PrivilegedExecution),
+		"force-periodic-job", "delete-service-registration", string(PrivilegedExecution), string(AllocPortForward),
 	}
 )
 

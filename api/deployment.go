@@ -63,6 +63,12 @@ type DeploymentPauseRequest struct {
 	WriteRequest
 }
 
+// DeploymentUnblockRequest is the body of PUT /v1/deployment/unblock/:id.
+type DeploymentUnblockRequest struct {
+	DeploymentID string
+	WriteRequest
+}
+
 // DeploymentFailRequest is the body of PUT /v1/deployment/fail/:id.
 type DeploymentFailRequest struct {
 	DeploymentID string

@@ -63,7 +63,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 	case interface{ Caller() *message.NodeCall }:
 		r.Caller().AuthToken = token
 	}
-	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" || method == "Allocations.Exec" || strings.HasPrefix(method, "Agent.") {
+	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" || method == "Allocations.Exec" || strings.HasPrefix(method, "Agent.Monitor") {
 		open := g.Own(method).Stream
 		if relayed {
 			open = g.RPC().Stream
@@ -122,6 +122,10 @@ func TestNodeMethodsCheckRights(t *testing.T) {
 		}, []string{"both", "all"}}, // the driver provides no isolation
 		{"Agent.Monitor", func() rpc.Request { return &message.MonitorRequest{NodeID: g.NodeID()} }, []string{"agents", "all"}},
 		{"Agent.MonitorExport", func() rpc.Request { return &message.MonitorExportRequest{NodeID: g.NodeID()} }, []string{"agents", "all"}},
+		{"Agent.Host", func() rpc.Request { return &message.HostDataRequest{NodeID: g.NodeID()} }, []string{"agents", "all"}},
+		{"Agent.Profile", func() rpc.Request {
+			return &message.AgentPprofRequest{NodeID: g.NodeID(), ReqType: message.ProfileCmdline}
+		}, []string{"all"}}, // it needs to write agents
 		{"ClientStats.Stats", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeIdentity.Get", func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
 		{"NodeMeta.Read", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},

@@ -57,6 +57,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
+	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -97,7 +98,9 @@ type Parts struct {
 	TLS *certs.Store
 	// Monitor is the log of this agent; nil refuses to stream it.
 	Monitor *monitor.Source
-	Log     *slog.Logger
+	// Profiles are the profiles of this agent; nil refuses them.
+	Profiles *profile.Source
+	Log      *slog.Logger
 }
 
 // Client is one node.
@@ -113,6 +116,7 @@ type Client struct {
 	facts       fingerprint.Facts // about host; used by one goroutine at a time
 	meta        *nodeMeta
 	monitor     *monitor.Source
+	profiles    *profile.Source
 	drivers     *driverset.Set
 	users       *driverset.Users
 	nets        *netns.Set
@@ -151,6 +155,7 @@ type Client struct {
 	// eligibility is the node's, as the servers last reported it; nil before the first report.
 	eligibility atomic.Pointer[string]
 	calls       *meter.Meter
+	forwarding  forwarding
 
 	endLife  context.CancelFunc // of the allocations' runners
 	lastBeat atomic.Int64       // unix nanoseconds
@@ -185,7 +190,8 @@ func New(cfg Config, parts Parts) (*Client, error) {
 
 func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, host: fingerprint.NewHost("/", cfg.Fingerprint), log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
+	c = &Client{cfg: cfg, host: fingerprint.NewHost("/", cfg.Fingerprint), log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor,
+		profiles: parts.Profiles, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
 		volumesRestored: make(chan struct{}), reloads: newSignal()}
 	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err

@@ -11,10 +11,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// ofMonitor is the subject of requests for the log of an agent. agent returns the node and the
-// server of a request. The agent of this process answers requests without either.
-func ofMonitor[Req any](c *Client, agent func(*Req) (node, server string)) subject[Req] {
-	s := ofNode(c, func(r *Req) string { node, _ := agent(r); return node }, acl.ToRead(acl.Agents))
+// ofAgent is the subject of requests about an agent, such as for its log. agent returns the node and
+// the server of a request. The agent of this process answers requests without either.
+func ofAgent[Req any](c *Client, q acl.Question, agent func(*Req) (node, server string)) subject[Req] {
+	s := ofNode(c, func(r *Req) string { node, _ := agent(r); return node }, q)
 	s.mine = func(r *Req) bool {
 		node, server := agent(r)
 		return server == "" && (node == "" || node == c.id.id)

@@ -32,7 +32,7 @@ func Main(args []string) int {
 			c.Name = name
 			adapted := c.Adapt(os.Stdin, os.Stdout, os.Stderr)
 			factories[name] = func() (cli.Command, error) { return adapted, nil }
-			if i > 0 && strings.Contains(name, "-") || c.Hidden {
+			if i > 0 && (strings.Contains(name, "-") || name == "debug") || c.Hidden {
 				hidden = append(hidden, name)
 			}
 		}
@@ -50,6 +50,9 @@ func Main(args []string) int {
 	to := io.Writer(os.Stdout)
 	if code != 0 {
 		to = os.Stderr
+		if line := unknown(args, factories, hidden); line != "" {
+			fmt.Fprintf(&help, "\n%s\n", line) // last, so that it does not scroll away
+		}
 	}
 	to.Write(help.Bytes()) // there is no other way to report a failure
 	return code
@@ -66,8 +69,8 @@ func versionFlag(args []string) []string {
 // groupShort describes each group of commands in one line.
 var groupShort = map[string]string{
 	"acl": "Access control", "acl policy": "ACL policies", "acl role": "ACL roles: sets of policies", "acl token": "ACL tokens",
-	"alloc": "Allocations", "config": "Agent configuration", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
-	"node": "Nodes", "node identity": "Node identities", "operator": "Cluster administration", "operator root": "Root keys", "operator gossip": "Gossip encryption keys", "operator gossip keyring": "Gossip encryption keys",
+	"alloc": "Allocations", "config": "Agent configuration", "context": "Clusters that the commands use", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
+	"node": "Nodes", "license": "Licenses of Nomad Enterprise", "plugin": "Plugins", "node identity": "Node identities", "operator": "Cluster administration", "operator root": "Root keys", "operator gossip": "Gossip encryption keys", "operator gossip keyring": "Gossip encryption keys",
 	"operator root keyring": "Root keys", "operator scheduler": "Scheduler configuration", "server": "Servers",
 	"system": "Garbage collection and job summaries", "system reconcile": "Job summaries", "tls": "Certificates", "tls ca": "Certificate authorities", "tls cert": "Certificates of agents and users",
 	"var": "Variables", "namespace": "Namespaces", "quota": "Quotas", "volume": "Host volumes", "volume claim": "Claims of groups with sticky volumes", "volume snapshot": "Snapshots of CSI volumes", "scaling": "Scaling policies", "scaling policy": "Scaling policies", "job periodic": "Periodic jobs", "node pool": "Node pools", "node intro": "Introduction tokens",

@@ -11,17 +11,9 @@ func laterCommands() []term.Command {
 	var out []term.Command
 	for _, l := range []struct{ feature, names string }{
 		{"CSI volumes", "volume deregister|volume detach|volume snapshot create|volume snapshot delete|volume snapshot list"},
-		{"several regions", "deployment unblock"},
-		{"licenses of Nomad Enterprise", "license|license get"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
 		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
 		{"the Windows service", "windows|windows service install|windows service uninstall"},
-		{"checks of an agent by exit code (use agent-info or operator autopilot health)", "check"},
-		{"API requests from the command line (use curl)", "operator api"},
-		{"usage reporting", "operator utilization"},
-		{"debug bundles", "operator debug|debug"},
-		{"the web UI", "ui"},
-		{"plugins", "plugin status"},
 		{"setup of Consul and Vault", "setup consul|setup vault"},
 	} {
 		for _, name := range split(l.names) {
@@ -34,8 +26,6 @@ func laterCommands() []term.Command {
 // laterFlags are the boolean flags of features that this version does not have, on commands
 // that it has.
 var laterFlags = []struct{ flag, feature, names string }{
-	{"ui", "the web UI", "alloc status|deployment status|eval list|eval status|job dispatch|job run|job status|node status|server members|status|" +
-		"var get|var list|var put"},
 	{"connect", "the service mesh of Consul", "job init"},
 }
 

@@ -24,22 +24,25 @@ const generated = "\n<!-- Generated from the help texts by: go test ./command -r
 var commandPages = map[string][]string{
 	"acl.md":        {"acl", "login"},
 	"agent.md":      {"agent", "agent-info", "config"},
-	"alloc.md":      {"alloc"},
+	"alloc.md":      {"alloc", "port-forward"},
+	"context.md":    {"context"},
 	"deployment.md": {"deployment"},
+	"doctor.md":     {"doctor"},
 	"eval.md":       {"eval"},
-	"general.md":    {"fmt", "status", "version"},
+	"general.md":    {"fmt", "status", "ui", "version"},
 	"job.md":        {"job"},
 	"namespace.md":  {"namespace"},
 	"node.md":       {"node"},
 	"node-pool.md":  {"node pool"},
 	"monitor.md":    {"monitor"},
-	"operator.md":   {"operator"},
+	"operator.md":   {"operator", "check", "license", "plugin"},
 	"quota.md":      {"quota"},
 	"scaling.md":    {"scaling"},
 	"server.md":     {"server"},
 	"service.md":    {"service"},
 	"system.md":     {"system"},
 	"tls.md":        {"tls"},
+	"top.md":        {"top"},
 	"var.md":        {"var"},
 	"volume.md":     {"volume"},
 }
@@ -99,6 +102,9 @@ func section(c term.Command) string {
 	fmt.Fprintf(&b, "\n## nomad %s\n\n```\n%s\n```\n\n%s.\n", c.Name, usage, strings.TrimSuffix(c.Short, "."))
 	if c.Long != "" {
 		fmt.Fprintf(&b, "\n%s\n", prose(c.Long))
+	}
+	if c.Example != "" {
+		fmt.Fprintf(&b, "\n```\n%s\n```\n", c.Example)
 	}
 	if len(c.Alias) > 0 {
 		fmt.Fprintf(&b, "\nOther names: `nomad %s`.\n", strings.Join(c.Alias, "`, `nomad "))

@@ -10,11 +10,14 @@ import (
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-// kinds are the kinds of objects that an ID can name, in the order of the search.
-var kinds = []struct {
+// objectKind is a kind of objects, the command that shows one, and the IDs with a prefix in a namespace.
+type objectKind struct {
 	name, command string
-	list          func(context.Context, *httpclient.Client, string, string) ([]string, error)
-}{
+	list          func(ctx context.Context, c *httpclient.Client, namespace, prefix string) ([]string, error)
+}
+
+// kinds are the kinds of objects that an ID can name, in the order of the search.
+var kinds = []objectKind{
 	{"job", "job status", func(ctx context.Context, c *httpclient.Client, ns, prefix string) ([]string, error) {
 		found, _, err := c.Jobs().List((&httpclient.QueryOptions{Prefix: prefix, Namespace: ns}).WithContext(ctx))
 		return ids(found, func(j *api.JobListStub) string { return j.ID }), err
@@ -51,54 +54,77 @@ func statusCommand() term.Command {
 		Short: "Show the object with an ID, or list the jobs",
 		Long:  "Finds the job, node, allocation, evaluation or deployment with the ID or prefix, and shows its\nstatus. Without an argument it lists the jobs.",
 		Setup: func(f *term.Flags) term.Run {
-			detail := f.Detail("Show full IDs.")
-			return func(ctx context.Context, e *term.Env) error { return status(ctx, e, *detail) }
+			var args statusArgs
+			f.DetailVar(&args.detail, "Show full IDs.")
+			f.BoolVar(&args.ui, "ui", false, "Open the page in the web UI.")
+			return func(ctx context.Context, e *term.Env) error { return status(ctx, e, args) }
 		},
 	}
 }
 
-func status(ctx context.Context, e *term.Env, detail term.Detail) error {
+// statusArgs are the flags of status, which it passes on.
+type statusArgs struct {
+	detail term.Detail
+	ui     bool
+}
+
+func status(ctx context.Context, e *term.Env, args statusArgs) error {
 	id := e.Arg(0)
 	if id == "" {
-		return runAs(e, "job status", detail)
+		return runAs(e, "job status", args)
 	}
 	c, err := e.Client()
 	if err != nil {
 		return err
 	}
-	var matches []string
-	command := ""
-	for _, k := range kinds {
+	kind, _, err := findObject(ctx, e, c, id)
+	if err != nil {
+		return err
+	}
+	return runAs(e, kind.command, args)
+}
+
+// findObject returns the object with an ID, or the only one with a prefix.
+func findObject(ctx context.Context, e *term.Env, c *httpclient.Client, id string) (*objectKind, string, error) {
+	var (
+		rows []string
+		kind *objectKind
+		full string
+	)
+	for i, k := range kinds {
 		if k.name != "job" && len(id) < 2 {
 			continue
 		}
 		found, err := k.list(ctx, c, e.Namespace(), id)
 		if err != nil {
-			return fmt.Errorf("Error querying %ss with prefix %q: %w", k.name, id, err)
+			return nil, "", fmt.Errorf("Error querying %ss with prefix %q: %w", k.name, id, err)
 		}
 		for _, m := range found {
 			if m == id {
-				return runAs(e, k.command, detail)
+				return &kinds[i], m, nil
 			}
 			if strings.HasPrefix(m, id) {
-				matches, command = append(matches, term.Row(k.name, m)), k.command
+				rows, kind, full = append(rows, term.Row(k.name, m)), &kinds[i], m
 			}
 		}
 	}
-	switch len(matches) {
+	switch len(rows) {
 	case 0:
-		return fmt.Errorf("No matches found for identifier %q", id)
+		return nil, "", fmt.Errorf("No matches found for identifier %q", id)
 	case 1:
-		return runAs(e, command, detail)
+		return kind, full, nil
 	}
-	return fmt.Errorf("Multiple matches found for identifier %q\n\n%s", id, term.Table(append([]string{"Kind|ID"}, matches...)))
+	return nil, "", fmt.Errorf("Multiple matches found for identifier %q\n\n%s", id, term.Table(append([]string{"Kind|ID"}, rows...)))
 }
 
 // runAs runs another command with the same common flags and arguments.
-func runAs(e *term.Env, name string, detail term.Detail) error {
+func runAs(e *term.Env, name string, flags statusArgs) error {
 	var args []string
-	if detail {
+	if flags.detail {
 		args = append(args, "-verbose")
+	}
+	if flags.ui {
+		args = append(args, "-ui")
 	}
 	for _, c := range commands() {
 		if c.Name == name {

@@ -27,6 +27,7 @@ const (
 	DeploymentStatusDescriptionFailedAllocations = "Failed due to unhealthy allocations"
 	DeploymentStatusDescriptionProgressDeadline  = "Failed due to progress deadline"
 	DeploymentStatusDescriptionFailedByUser      = "Deployment marked as failed"
+	DeploymentStatusDescriptionCancelledByUser   = "Cancelled by a user"
 )
 
 // AllocDeploymentStatus is the health of an allocation in its deployment. Healthy is nil until the client or

@@ -210,8 +210,17 @@ type NodeListStub struct {
 	LastDrain             *DrainMetadata
 	CreateIndex           uint64
 	ModifyIndex           uint64
+	Use                   *NodeUse `json:",omitempty" codec:",omitempty"` // open-nomad only
 
 	source nodeSource // of a stub that was made in this process
+}
+
+// NodeUse is the number of live allocations of a node and the sum of their resources (open-nomad only).
+type NodeUse struct {
+	Allocations int
+	CPU         int64 // MHz
+	MemoryMB    int64
+	DiskMB      int64
 }
 
 // NodeMemoryResources is the memory of a node in MiB.
@@ -293,4 +302,5 @@ type NodeServerInfo struct {
 type NodeStubFields struct {
 	Resources bool
 	OS        bool
+	Use       bool `codec:",omitempty"` // open-nomad only
 }

@@ -69,6 +69,9 @@ func (n *Node) Stub(fields *NodeStubFields) *NodeListStub {
 	return stub
 }
 
+// SetUse adds the use of the node, which depends on more than the node.
+func (s *NodeListStub) SetUse(u *NodeUse) { s.Use, s.source = u, nodeSource{} }
+
 // nodeSource is what a NodeListStub consists of.
 type nodeSource struct {
 	node   *Node

@@ -35,6 +35,7 @@ const (
 	TaskArtifactDownloadFailed   = "Failed Artifact Download"
 
 	// The following types are open-nomad only.
+	TaskPortForward     = "Port Forward"     // a caller was connected to a port of the allocation
 	TaskSandboxDenial   = "Sandbox Denial"   // the sandbox denied an operation
 	TaskSandboxMismatch = "Sandbox Mismatch" // the live sandbox differs from the declared one
 	TaskLogs            = "Task Logs"        // a log cannot be written, or can be written again

@@ -135,6 +135,22 @@ func (a *Agent) Host(serverID, nodeID string, q *QueryOptions) (*api.HostDataRes
 	return out, err
 }
 
+// ProfileOptions selects an agent and the form of a profile. Without a node and a server, the called
+// agent answers.
+type ProfileOptions struct {
+	NodeID, ServerID string // at most one; a server ID may be "leader"
+	Seconds          int    // of the profiles "profile" and "trace"
+	Debug            int    // other than 0: text
+}
+
+// Profile reads a profile of an agent, such as "heap", "profile" or "trace". The caller closes the
+// reader.
+func (a *Agent) Profile(name string, o ProfileOptions, q *QueryOptions) (io.ReadCloser, error) {
+	params := url.Values{"seconds": {strconv.Itoa(o.Seconds)}, "debug": {strconv.Itoa(o.Debug)}}
+	setParams(params, map[string]string{"node_id": o.NodeID, "server_id": o.ServerID})
+	return a.client.stream("/v1/agent/pprof/"+url.PathEscape(name)+"?"+params.Encode(), q)
+}
+
 // MonitorOptions selects an agent and the lines of its log. Without a node and a server, the
 // called agent answers.
 type MonitorOptions struct {

@@ -89,6 +89,7 @@ func TestRequests(t *testing.T) {
 		{"renew", func(c *httpclient.Client) {
 			c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: "n"}, nil)
 		}, `PUT /v1/client/identity/renew?node_id=n `},
+		{"unblock", func(c *httpclient.Client) { c.Deployments().Unblock("d", nil) }, `PUT /v1/deployment/unblock/d "DeploymentID":"d"`},
 		{"fail", func(c *httpclient.Client) { c.Deployments().Fail("d", nil) }, `PUT /v1/deployment/fail/d "DeploymentID":"d"`},
 		{"scheduler", func(c *httpclient.Client) {
 			c.Operator().SchedulerCASConfiguration(&api.SchedulerConfiguration{ModifyIndex: 3}, nil)

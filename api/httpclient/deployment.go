@@ -54,6 +54,17 @@ func (d *Deployments) Pause(deploymentID string, pause bool, q *WriteOptions) (*
 	return &out, meta, nil
 }
 
+// Unblock completes a deployment that waits for other regions.
+func (d *Deployments) Unblock(deploymentID string, q *WriteOptions) (*api.DeploymentUpdateResponse, *api.WriteMeta, error) {
+	var out api.DeploymentUpdateResponse
+	req := &api.DeploymentUnblockRequest{DeploymentID: deploymentID}
+	meta, err := d.client.put("/v1/deployment/unblock/"+url.PathEscape(deploymentID), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
 // PromoteAll promotes the canaries of all groups of a deployment.
 func (d *Deployments) PromoteAll(deploymentID string, q *WriteOptions) (*api.DeploymentUpdateResponse, *api.WriteMeta, error) {
 	return d.promote(&api.DeploymentPromoteRequest{DeploymentID: deploymentID, All: true}, q)

@@ -31,6 +31,7 @@ func (r *Runner) prerun(ctx context.Context, start func(func(context.Context))) 
 		}
 		if resp.NetNS != "" {
 			got.netNS, got.netLabels, got.network, got.hostname = resp.NetNS, resp.NetLabels, resp.Network, resp.Hostname
+			r.setNetNS(resp.NetNS)
 		}
 		if resp.Network != nil {
 			got.network = resp.Network

@@ -64,6 +64,7 @@ type Runner struct {
 	killing               map[string]bool
 	notes                 []*nomad.TaskEvent        // for the tasks that do not exist yet
 	network               *nomad.AllocNetworkStatus // nil for the host's network
+	netNS                 string                    // "" for the host's network
 	fault                 string                    // why the tasks could not be run
 }
 

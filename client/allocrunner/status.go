@@ -110,6 +110,30 @@ func (r *Runner) setNetwork(n *nomad.AllocNetworkStatus) {
 	r.network = n
 }
 
+func (r *Runner) setNetNS(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.netNS = path
+}
+
+// Network returns the path of the network namespace and the network status of the allocation, "" and
+// nil if it shares the host's network.
+func (r *Runner) Network() (netNS string, status *nomad.AllocNetworkStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.netNS, r.network
+}
+
+// EmitAll adds an event to every task that has a runner.
+func (r *Runner) EmitAll(e *nomad.TaskEvent) {
+	r.mu.Lock()
+	tasks := r.tasks // replaced as a whole, never changed
+	r.mu.Unlock()
+	for _, t := range tasks {
+		t.Emit(e)
+	}
+}
+
 // report returns the fields that Node.UpdateAlloc sends.
 func (r *Runner) report() *nomad.Allocation {
 	s := r.State()

@@ -22,13 +22,18 @@ type Limits struct {
 
 // Take counts a new session of an allocation, until release is called.
 func (l *Limits) Take(alloc string) (release func(), err error) {
+	return l.TakeAs("exec sessions", alloc)
+}
+
+// TakeAs is Take for sessions that errors call what.
+func (l *Limits) TakeAs(what, alloc string) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.of[alloc] >= MaxPerAlloc:
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d exec sessions, which is the maximum: end one of them", alloc, MaxPerAlloc)
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d %s, which is the maximum: end one of them", alloc, MaxPerAlloc, what)
 	case l.total >= MaxPerNode:
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "the node has %d exec sessions, which is the maximum: end one of them", MaxPerNode)
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "the node has %d %s, which is the maximum: end one of them", MaxPerNode, what)
 	}
 	if l.of == nil {
 		l.of = map[string]int{}

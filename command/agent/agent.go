@@ -29,27 +29,30 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
+	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	plugins "github.com/open-nomad/open-nomad/plugins/host"
+	"github.com/open-nomad/open-nomad/ui"
 )
 
 // Agent is an agent that listens but does not run yet.
 type Agent struct {
-	set     *config.Settings
-	reload  func() (*config.Settings, error) // reads the flags and files again
-	turn    sync.Mutex                       // held during a reload
-	log     *slog.Logger
-	level   *slog.LevelVar
-	logFile *logFile // nil for none
-	monitor *monitor.Source
-	syslog  *syslogSink // nil for none
-	tel     *telemetry
-	certs   *certs.Store
-	data    *dataDir
-	audit   *audit.Log
-	http    []net.Listener
-	addr    string // advertised address of the HTTP API
+	set      *config.Settings
+	reload   func() (*config.Settings, error) // reads the flags and files again
+	turn     sync.Mutex                       // held during a reload
+	log      *slog.Logger
+	level    *slog.LevelVar
+	logFile  *logFile // nil for none
+	monitor  *monitor.Source
+	profiles *profile.Source
+	syslog   *syslogSink // nil for none
+	tel      *telemetry
+	certs    *certs.Store
+	data     *dataDir
+	audit    *audit.Log
+	http     []net.Listener
+	addr     string // advertised address of the HTTP API
 	// httpLimit counts the connections of the HTTP API.
 	httpLimit *connlimit.Limit
 
@@ -85,7 +88,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if a.logFile != nil {
 		w = io.MultiWriter(w, a.logFile)
 	}
-	a.monitor = monitor.New(a.monitorConfig())
+	a.monitor, a.profiles = monitor.New(a.monitorConfig()), profile.New(a.set.EnableDebug)
 	if a.syslog, err = openSyslog(a.set, "", ""); err != nil {
 		return err
 	}
@@ -117,12 +120,16 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	site, err := ui.New(a.set.Site())
+	if err != nil {
+		return err
+	}
 	a.api = httpapi.New(httpapi.Config{
 		Config: web.Config{
 			RPC: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.HostNames(),
 			Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, Audit: a.audit, Log: a.log,
 		},
-		Agent: a, Disks: a.disks(), Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(), Unserved: a.unserved(),
+		Agent: a, UI: site, Disks: a.disks(), Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(), Unserved: a.unserved(),
 		OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
 	})
 	if a.set.Client.Enabled {
@@ -180,7 +187,7 @@ func (a *Agent) openServer() error {
 		return err
 	}
 	cfg.LogStore.Name = a.set.Server.RaftLogstore.Backend
-	cfg.TLS, cfg.Audit, cfg.Monitor = a.certs, a.audit, a.monitor
+	cfg.TLS, cfg.Audit, cfg.Monitor, cfg.Profiles = a.certs, a.audit, a.monitor, a.profiles
 	if a.server, err = server.New(cfg, a.log); err != nil {
 		return err
 	}
@@ -208,7 +215,7 @@ func (a *Agent) openClient() error {
 	if err != nil {
 		return err
 	}
-	parts := client.Parts{Drivers: append(list, external...), API: a.api.TaskSocket(), TLS: a.certs, Monitor: a.monitor, Log: a.log}
+	parts := client.Parts{Drivers: append(list, external...), API: a.api.TaskSocket(), TLS: a.certs, Monitor: a.monitor, Profiles: a.profiles, Log: a.log}
 	if a.server != nil {
 		parts.Server = a.server
 	}

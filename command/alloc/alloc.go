@@ -1,5 +1,5 @@
 // Package alloc implements the commands for allocations: status, logs, stop,
-// restart, signal, fs, sandbox, checks and exec; and "job action", which shares the code of exec. They call an agent through package httpclient. The
+// restart, signal, fs, sandbox, checks and exec; "job action", which shares the code of exec; and port-forward. They call an agent through package httpclient. The
 // agent forwards requests to the allocation's node. The commands keep no state.
 package alloc
 
@@ -18,7 +18,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), pauseCommand(), fsCommand(), sandboxCommand(), checksCommand(), templateRenderCommand(), execCommand(), actionCommand()}
+	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), pauseCommand(), fsCommand(), sandboxCommand(), checksCommand(), templateRenderCommand(), execCommand(), actionCommand(), portForwardCommand()}
 }
 
 // found is an allocation with its job, and the client for further requests.

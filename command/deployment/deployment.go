@@ -17,7 +17,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), listCommand(), failCommand(), pauseCommand(), resumeCommand(), promoteCommand()}
+	return []term.Command{statusCommand(), listCommand(), failCommand(), pauseCommand(), resumeCommand(), unblockCommand(), promoteCommand()}
 }
 
 // find returns the only deployment whose ID begins with prefix, and the client for
@@ -169,6 +169,33 @@ func resumeCommand() term.Command {
 					return fmt.Errorf("Error resuming deployment: %w", err)
 				}
 				e.Printf("Deployment %q resumed\n", detail.ID(d.ID))
+				return after(ctx, e, c, d, resp, *detach, *detail)
+			}
+		},
+	}
+}
+
+func unblockCommand() term.Command {
+	return term.Command{
+		Name: "deployment unblock", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
+		Short: "Complete a deployment that waits for other regions",
+		Long: `A deployment in one region only is never blocked. Servers of Nomad Enterprise create blocked deployments of jobs in
+several regions.
+
+    nomad deployment unblock 8990cfbc`,
+		Setup: func(f *term.Flags) term.Run {
+			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
+			detail := f.Detail("Print full IDs.")
+			return func(ctx context.Context, e *term.Env) error {
+				c, d, err := find(ctx, e, e.Arg(0))
+				if err != nil {
+					return err
+				}
+				resp, _, err := c.Deployments().Unblock(d.ID, (&httpclient.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
+				if err != nil {
+					return fmt.Errorf("Error unblocking deployment: %w", err)
+				}
+				e.Printf("Deployment %q unblocked\n", detail.ID(d.ID))
 				return after(ctx, e, c, d, resp, *detach, *detail)
 			}
 		},

@@ -1,10 +1,8 @@
 package eval
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
@@ -25,7 +23,7 @@ and resume it afterwards. Nothing is scheduled in between:
 
 An evaluation is in use if its job runs and one of its allocations runs, or failed and may still be
 replaced. A filter skips such evaluations, and an ID of one is an error. A filter covers all
-namespaces, unless -namespace or NOMAD_NAMESPACE names one.
+namespaces, unless -namespace, NOMAD_NAMESPACE or the context names one.
 
 This requires a management token.`,
 		Setup: func(f *term.Flags) term.Run {
@@ -80,7 +78,7 @@ func deleteMatching(ctx context.Context, e *term.Env, filter string, yes bool) e
 		return err
 	}
 	where := "in all namespaces"
-	if ns := cmp.Or(e.NamespaceFlag(), os.Getenv("NOMAD_NAMESPACE")); ns != "" && ns != api.AllNamespacesNamespace {
+	if ns := e.ChosenNamespace(); ns != "" && ns != api.AllNamespacesNamespace {
 		where = fmt.Sprintf("in namespace %q", ns)
 		filter = fmt.Sprintf("Namespace == %s and (%s)", strconv.Quote(ns), filter)
 	}

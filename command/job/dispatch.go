@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/command/browse"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -18,7 +19,7 @@ const maxPayload = 1 << 20
 
 type dispatchOptions struct {
 	meta                *[]string
-	detach, wait        bool
+	detach, wait, ui    bool
 	prefix, idempotency string
 	priority            int
 	detail              term.Detail
@@ -41,6 +42,7 @@ failed, 1 for any other error.`,
 			f.StringVar(&o.prefix, "id-prefix-template", "", "A `text` in the ID of the new job, after the ID of the parameterized job.")
 			f.StringVar(&o.idempotency, "idempotency-token", "", "A `token`. If a job with the token exists, no other is created.")
 			f.IntVar(&o.priority, "priority", 0, "The `priority` of the new job. Default: that of the parameterized job.")
+			f.BoolVar(&o.ui, "ui", false, "Open the page of the new job in the web UI.")
 			f.DetailVar(&o.detail, "Print full IDs.")
 			return o.run
 		},
@@ -91,6 +93,11 @@ func (o *dispatchOptions) follow(ctx context.Context, e *term.Env, c *httpclient
 		rows = append(rows, term.Row("Evaluation ID", o.detail.ID(resp.EvalID)))
 	}
 	e.Println(term.Pairs(rows))
+	if o.ui {
+		if err := browse.Show(ctx, e, c, browse.Job(resp.DispatchedJobID, ns, "")); err != nil {
+			return err
+		}
+	}
 	if o.detach {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/command/browse"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -20,7 +21,7 @@ type runOptions struct {
 	source
 	checkIndex                                        string
 	evalPriority                                      int
-	detach, output                                    bool
+	detach, output, ui                                bool
 	detail                                            term.Detail
 	preserveCounts, preserveResources, overridePolicy bool
 }
@@ -46,6 +47,7 @@ an allocation could not be placed, 1 for any other error.`,
 			f.DetailVar(&o.detail, "Print full IDs.")
 			f.BoolVar(&o.preserveCounts, "preserve-counts", false, "Keep the group counts of the running job.")
 			f.BoolVar(&o.preserveResources, "preserve-resources", false, "Keep the task resources of the running job.")
+			f.BoolVar(&o.ui, "ui", false, "Open the page of the job in the web UI.")
 			f.BoolVar(&o.overridePolicy, "policy-override", false, "Override soft-mandatory policies.")
 			return o.run
 		},
@@ -118,6 +120,15 @@ func submitError(err error) error {
 // follow prints the registration and monitors its evaluation. Periodic and parameterized
 // jobs have no evaluation.
 func (o *runOptions) follow(ctx context.Context, e *term.Env, c *httpclient.Client, job *workload.Job, resp *api.JobRegisterResponse) error {
+	ns := e.Namespace()
+	if job.Namespace != nil && *job.Namespace != "" {
+		ns = *job.Namespace
+	}
+	if o.ui {
+		if err := browse.Show(ctx, e, c, browse.Job(*job.ID, ns, "")); err != nil {
+			return err
+		}
+	}
 	if resp.EvalID == "" {
 		e.Println("Job registration successful")
 		if now := time.Now(); !nextLaunch(job, now).IsZero() {
@@ -128,10 +139,6 @@ func (o *runOptions) follow(ctx context.Context, e *term.Env, c *httpclient.Clie
 	if o.detach {
 		e.Printf("Job registration successful\nEvaluation ID: %s\n", resp.EvalID)
 		return nil
-	}
-	ns := e.Namespace()
-	if job.Namespace != nil && *job.Namespace != "" {
-		ns = *job.Namespace
 	}
 	return monitor.New(e, c, ns, o.detail).Eval(ctx, resp.EvalID)
 }

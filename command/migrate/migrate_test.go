@@ -145,7 +145,7 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 func TestDocumentedOutput(t *testing.T) {
 	const golden, page = "testdata/report.txt", "../../website/content/docs/migrate.md"
 	keys := []migrate.Key{{Place: "/etc/nomad.d/nomad.hcl:12", Key: "consul.address", Effect: "Consul: the agent does not start", Refused: true},
-		{Place: "/etc/nomad.d/nomad.hcl:31", Key: "ui.enabled", Effect: "this version has no web UI: accepted without effect"}}
+		{Place: "/etc/nomad.d/nomad.hcl:31", Key: "disable_update_check", Effect: "the agent never checks for updates: accepted without effect"}}
 	got := checked(t, archive(t, upstream()...), nil, keys).Text(term.Short) + "\n"
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -167,7 +167,7 @@ func TestDocumentedOutput(t *testing.T) {
 // additional drivers.
 func TestNothingIsLost(t *testing.T) {
 	data := archive(t, job("web", "exec2", nil, nil), record{nodeType, m{"ID": "n", "Status": "ready", "Drivers": m{"java": m{"Detected": true, "Healthy": true}}}})
-	ignored := []migrate.Key{{Key: "ui.enabled", Effect: "accepted without effect"}}
+	ignored := []migrate.Key{{Key: "disable_update_check", Effect: "accepted without effect"}}
 	if r := checked(t, data, nil, ignored); r.Lost || !strings.Contains(r.Text(term.Short), "serves everything in use") {
 		t.Error(r.Text(term.Short))
 	}

@@ -39,8 +39,11 @@ type Command struct {
 	Refused string
 	// Setup declares the flags and returns the function that runs.
 	Setup func(f *Flags) Run
-	// Predict completes the arguments in a shell. It may be nil.
-	Predict complete.Predictor
+	// Example lists examples for -help, one a line.
+	Example string
+	// Predict completes the arguments in a shell, and PredictFlag the value of a flag. They may be nil.
+	Predict     complete.Predictor
+	PredictFlag func(f *flag.Flag) complete.Predictor
 }
 
 // ExitError ends the program with an exit code. If Err is nil, nothing is printed.
@@ -132,6 +135,20 @@ func (c Command) FlagSet() *flag.FlagSet {
 	return f.FlagSet
 }
 
+// OwnFlags returns the flags that the command declares itself.
+func (c Command) OwnFlags() *flag.FlagSet {
+	own := &Flags{flag.NewFlagSet(c.Name, flag.ContinueOnError)}
+	c.Setup(own)
+	return own.FlagSet
+}
+
+// GeneralFlags returns the flags of every command that calls an agent.
+func GeneralFlags() *flag.FlagSet {
+	f := flag.NewFlagSet("general", flag.ContinueOnError)
+	(&general{}).declare(f)
+	return f
+}
+
 // Synopsis returns the line in the list of commands.
 func (a *adapted) Synopsis() string { return a.Short }
 
@@ -142,13 +159,12 @@ func (a *adapted) Help() string {
 	if a.Long != "" {
 		fmt.Fprintf(&b, "\n%s\n", indent(Wrap(strings.Trim(a.Long, "\n"), helpWidth-2), "  "))
 	}
-	own := &Flags{flag.NewFlagSet(a.Name, flag.ContinueOnError)}
-	a.Setup(own)
-	writeFlags(&b, "Options", own.FlagSet)
+	if a.Example != "" {
+		fmt.Fprintf(&b, "\nExample:\n\n%s\n", indent(a.Example, "  "))
+	}
+	writeFlags(&b, "Options", a.OwnFlags())
 	if !a.Local {
-		gen := flag.NewFlagSet("general", flag.ContinueOnError)
-		(&general{}).declare(gen)
-		writeFlags(&b, "General options", gen)
+		writeFlags(&b, "General options", GeneralFlags())
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
@@ -195,6 +211,8 @@ func (a *adapted) runWith(args []string, inherited *general) int {
 	}
 	if err == nil {
 		err = a.checkArgs(rest)
+	} else {
+		err = flagError(err, f.FlagSet)
 	}
 	if err != nil {
 		fmt.Fprintf(a.err, "%v\nFor additional help try 'nomad %s -help'\n", err, a.Name)
@@ -202,7 +220,21 @@ func (a *adapted) runWith(args []string, inherited *general) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return a.report(run(ctx, &Env{In: a.in, Out: a.out, Err: a.err, Args: rest, general: g}))
+	if !a.Local {
+		at := g.cluster(ctx)
+		if at.err != nil {
+			return a.report(at.err)
+		}
+		if at.ignored != "" {
+			fmt.Fprintln(a.err, at.ignored)
+		}
+	}
+	err = run(ctx, &Env{In: a.in, Out: a.out, Err: a.err, Args: rest, general: g})
+	code := a.report(err)
+	if hint := g.contextHint(err); hint != "" {
+		fmt.Fprintln(a.err, hint)
+	}
+	return code
 }
 
 func (a *adapted) checkArgs(args []string) error {
@@ -240,8 +272,32 @@ func (a *adapted) report(err error) int {
 func (a *adapted) AutocompleteFlags() complete.Flags {
 	f, _, _ := a.flags()
 	out := complete.Flags{}
-	f.VisitAll(func(fl *flag.Flag) { out["-"+fl.Name] = complete.PredictAnything })
+	f.VisitAll(func(fl *flag.Flag) {
+		name := "-" + fl.Name
+		switch {
+		case isBool(fl): // no value follows, so the next word is an argument
+			out[name] = complete.PredictNothing
+		case a.PredictFlag == nil:
+			out[name] = complete.PredictAnything
+		default:
+			out[name] = a.PredictFlag(fl)
+		}
+	})
 	return out
+}
+
+// isBool reports whether a flag needs no value.
+func isBool(f *flag.Flag) bool {
+	b, ok := f.Value.(interface{ IsBoolFlag() bool })
+	return ok && b.IsBoolFlag()
+}
+
+// EnvOf returns the environment of the command for arguments that may be incomplete, to complete
+// the next one. What follows an invalid flag is not parsed.
+func (c Command) EnvOf(args []string) *Env {
+	f, g, _ := (&adapted{Command: c}).flags()
+	_ = f.Parse(args) // an incomplete flag is what is being completed
+	return &Env{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Args: f.Args(), general: g}
 }
 
 // AutocompleteArgs completes the arguments.

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -25,6 +26,8 @@ type general struct {
 	caCert, caPath, clientCert, clientKey, sn string
 	skipVerify                                *bool // nil if unset
 	noColor, forceColor                       bool
+	context                                   string
+	loaded                                    *cluster // nil until cluster is called
 }
 
 func (g *general) declare(f *flag.FlagSet) {
@@ -37,6 +40,7 @@ func (g *general) declare(f *flag.FlagSet) {
 	f.StringVar(&g.clientCert, "client-cert", "", "A PEM `file` with your certificate. Overrides NOMAD_CLIENT_CERT.")
 	f.StringVar(&g.clientKey, "client-key", "", "A PEM `file` with the key of your certificate. Overrides NOMAD_CLIENT_KEY.")
 	f.StringVar(&g.sn, "tls-server-name", "", "The `name` to expect in the agent's certificate. Overrides NOMAD_TLS_SERVER_NAME.")
+	f.StringVar(&g.context, "context", "", "The `name` of a context of 'nomad context list'. Overrides NOMAD_CONTEXT.")
 	flags := &Flags{f}
 	flags.optBoolVar(&g.skipVerify, "tls-skip-verify", "Do not verify the agent's certificate. Overrides NOMAD_SKIP_VERIFY.")
 	flags.optBoolVar(&g.skipVerify, "insecure", "The same as -tls-skip-verify.")
@@ -44,13 +48,23 @@ func (g *general) declare(f *flag.FlagSet) {
 	f.BoolVar(&g.forceColor, "force-color", false, "Print in color even if the output is not a terminal.")
 }
 
-// Client returns an API client for the flags and the environment.
+// Client returns an API client for the flags, the environment and the context.
 func (e *Env) Client() (*httpclient.Client, error) { return e.ClientOf(func(*httpclient.Config) {}) }
 
 // ClientOf is Client with a configuration that edit changes. It overrides the environment,
 // and the flags override it.
 func (e *Env) ClientOf(edit func(*httpclient.Config)) (*httpclient.Client, error) {
-	g, cfg := e.general, httpclient.DefaultConfig()
+	c, err := httpclient.NewClient(e.Config(edit))
+	if err != nil {
+		return nil, fmt.Errorf("Error initializing client: %w", err)
+	}
+	return c, nil
+}
+
+// Config returns the configuration of the client that ClientOf returns.
+func (e *Env) Config(edit func(*httpclient.Config)) *httpclient.Config {
+	g := e.general
+	cfg := g.clientConfig()
 	edit(cfg)
 	set := func(to *string, v string) {
 		if v != "" {
@@ -69,21 +83,17 @@ func (e *Env) ClientOf(edit func(*httpclient.Config)) (*httpclient.Client, error
 	if g.skipVerify != nil {
 		cfg.TLSConfig.Insecure = *g.skipVerify
 	}
-	c, err := httpclient.NewClient(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("Error initializing client: %w", err)
-	}
-	return c, nil
+	return cfg
 }
 
-// Namespace returns the namespace from the flag, the environment, or "default".
+// Namespace returns the namespace from the flag, the environment, the context, or "default".
 func (e *Env) Namespace() string {
-	for _, ns := range []string{e.general.namespace, os.Getenv("NOMAD_NAMESPACE")} {
-		if ns != "" {
-			return ns
-		}
-	}
-	return "default"
+	return cmp.Or(e.ChosenNamespace(), "default")
+}
+
+// ChosenNamespace returns the namespace from the flag, the environment or the context, "" if unset.
+func (e *Env) ChosenNamespace() string {
+	return cmp.Or(e.general.namespace, e.general.clientConfig().Namespace)
 }
 
 // NamespaceFlag returns the namespace of the flag, "" if unset.
@@ -95,13 +105,8 @@ func (e *Env) AddressFlag() string { return e.general.address }
 // RegionFlag returns the region of the flag, "" if unset.
 func (e *Env) RegionFlag() string { return e.general.region }
 
-// Region returns the region from the flag or the environment, "" if unset.
-func (e *Env) Region() string {
-	if e.general.region != "" {
-		return e.general.region
-	}
-	return os.Getenv("NOMAD_REGION")
-}
+// Region returns the region from the flag, the environment or the context, "" if unset.
+func (e *Env) Region() string { return cmp.Or(e.general.region, e.general.clientConfig().Region) }
 
 // Arg returns argument i, or "" if there are fewer arguments.
 func (e *Env) Arg(i int) string {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"text/template"
 	"time"
-
-	"github.com/ryanuber/columnize"
 )
 
 // shortID is the length of an ID without -verbose.
@@ -51,17 +49,17 @@ func UUIDPrefix(p string) string {
 
 // Table formats rows as a table. Cells are separated by "|". The first row is the header.
 func Table(rows []string) string {
-	return columnize.Format(rows, &columnize.Config{Delim: "|", Glue: "  ", Empty: "<none>"})
+	return columns(rows, "  ", "<none>")
 }
 
 // BlankTable is Table without the text <none> for empty cells.
 func BlankTable(rows []string) string {
-	return columnize.Format(rows, &columnize.Config{Delim: "|", Glue: "  "})
+	return columns(rows, "  ", "")
 }
 
 // Pairs formats "key|value" rows as "key = value".
 func Pairs(rows []string) string {
-	return columnize.Format(rows, &columnize.Config{Delim: "|", Glue: " = ", Empty: "<none>"})
+	return columns(rows, " = ", "<none>")
 }
 
 // Cell formats a value for a row. Characters that are not printable, such as escape

@@ -34,7 +34,7 @@ var bodyForAll = map[string]string{
 // bodyForNone are the routes that read no body and do not answer callers without any right with
 // 403.
 var bodyForNone = map[string]bool{
-	"/ui/": true, "/v1/allocation/:alloc_id/stop": true, "/v1/client/allocation/:alloc_id/gc": true,
+	"/ui/": true, "/ui/:page": true, "/v1/allocation/:alloc_id/stop": true, "/v1/client/allocation/:alloc_id/gc": true,
 	"/v1/client/gc":         true,
 	"/v1/acl/token/onetime": true, // deletes the caller's own token
 }

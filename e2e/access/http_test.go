@@ -19,6 +19,7 @@ import (
 // publicRoutes answer all callers, even with bad tokens.
 var publicRoutes = map[string]bool{
 	"GET /v1/status/leader": true, "GET /v1/status/peers": true, "GET /v1/regions": true, "GET /v1/agent/health": true,
+	"GET /": true, "GET /ui": true, "GET /ui/": true, "GET /ui/:page": true, "HEAD /ui/": true, "HEAD /ui/:page": true, // the files of the web UI
 	"GET /.well-known/jwks.json": true, "GET /.well-known/openid-configuration": true, "GET /v1/acl/auth-methods": true,
 	"GET /v1/spiffe/bundle": true,
 }

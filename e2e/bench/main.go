@@ -73,6 +73,7 @@ type bench struct {
 	profiles string // directory of CPU profiles; empty for none
 	baseline string // an older program to compare with; empty for none
 	tasks    int    // of the figure of 1,000 sandboxed tasks
+	results  string // a file for the results; empty for none
 }
 
 // limit bounds the complete run.
@@ -93,6 +94,7 @@ func main() {
 	profiles := flag.String("profiles", "", "a directory for CPU profiles of the agents during registrations, the mixed load and the restore of a snapshot (go tool pprof)")
 	baseline := flag.String("baseline", "", "an older program: the figures of lists are compared with it")
 	tasks := flag.Int("tasks", 1000, "the number of sandboxed tasks in the figure of 1,000: fewer for a busy machine, a multiple of 10")
+	results := flag.String("tsv", "", "a file for the results, with the date and the machine (make plots makes a page of it)")
 	flag.Parse()
 	chosen, err := regexp.Compile(*only)
 	if err != nil {
@@ -103,7 +105,7 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(ctx, bench{nomad: *nomad, dir: *dir, profiles: *profiles, baseline: *baseline, tasks: *tasks}, chosen); err != nil {
+	if err := run(ctx, bench{nomad: *nomad, dir: *dir, profiles: *profiles, baseline: *baseline, tasks: *tasks, results: *results}, chosen); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -124,32 +126,41 @@ func run(ctx context.Context, b bench, chosen *regexp.Regexp) error {
 	}
 	b.nomad, b.dir = bin, dir
 	rows := []string{"Figure|Target|Measured|Result"}
-	missed, measured := 0, 0
+	missed := 0
+	report, err := newReport(ctx, b.nomad)
+	if err != nil {
+		return err
+	}
 	for _, f := range figures {
 		if !chosen.MatchString(f.name) {
 			continue
 		}
-		measured++
 		if os.Geteuid() != 0 {
 			fmt.Fprintln(os.Stderr, "bench: not root: exec2 tasks can't be measured; run as root")
 			return nil
 		}
 		got, ok, err := f.measure(ctx, &b)
-		mark := "ok"
+		mark := reached
 		switch {
 		case err != nil:
-			got, mark = "failed: "+err.Error(), "MISSED"
+			got, mark = "failed: "+err.Error(), missing
 			missed++
 		case !ok:
-			mark = "MISSED"
+			mark = missing
 			missed++
 		}
+		report.results = append(report.results, result{f.name, f.target, got, mark})
 		rows = append(rows, term.Row(f.name, f.target, got, mark))
 		fmt.Fprintf(os.Stderr, "%s: %s\n", f.name, got)
 	}
 	fmt.Println(term.Table(rows))
+	if b.results != "" {
+		if err := report.write(b.results); err != nil {
+			return err
+		}
+	}
 	if missed > 0 {
-		return fmt.Errorf("%d of %d figures missed", missed, measured)
+		return fmt.Errorf("%d of %d figures missed", missed, len(report.results))
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deplo
 			reverted = &version
 		}
 	}
-	if c.event != Complete && c.event != Pause { // nothing to schedule
+	if c.event != Complete && c.event != Pause && c.event != Unblock { // nothing to schedule
 		req.Eval = newEval(snap, d, now)
 	}
 	index, err := w.apply(ctx, nomad.DeploymentStatusUpdateRequestType, req)
@@ -134,6 +134,21 @@ func (w *Watcher) Pause(ctx context.Context, id string) (*message.DeploymentUpda
 // Resume resumes a paused deployment.
 func (w *Watcher) Resume(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
 	return w.byHand(ctx, id, Resume)
+}
+
+// Unblock completes a deployment that waits for other regions.
+func (w *Watcher) Unblock(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
+	return w.byHand(ctx, id, Unblock)
+}
+
+// Cancel cancels a deployment on a user's request. Its allocations keep running.
+func (w *Watcher) Cancel(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
+	return w.byHand(ctx, id, Cancel)
+}
+
+// Start starts a deployment that waits for other regions.
+func (w *Watcher) Start(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
+	return w.byHand(ctx, id, Start)
 }
 
 func (w *Watcher) byHand(ctx context.Context, id string, event Event) (*message.DeploymentUpdateResponse, error) {

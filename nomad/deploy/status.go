@@ -17,6 +17,9 @@ const (
 	Fail      Event = "fail"      // user request
 	Pause     Event = "pause"     // user request
 	Resume    Event = "resume"    // user request
+	Unblock   Event = "unblock"   // user request
+	Cancel    Event = "cancel"    // user request
+	Start     Event = "start"     // user request
 )
 
 type edge struct {
@@ -34,6 +37,14 @@ var moves = map[edge]outcome{
 	{nomad.DeploymentStatusPaused, Fail}:       {nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionFailedByUser},
 	{nomad.DeploymentStatusRunning, Pause}:     {nomad.DeploymentStatusPaused, nomad.DeploymentStatusDescriptionPaused},
 	{nomad.DeploymentStatusPaused, Resume}:     {nomad.DeploymentStatusRunning, nomad.DeploymentStatusDescriptionRunning},
+	{nomad.DeploymentStatusRunning, Cancel}:    {nomad.DeploymentStatusCancelled, nomad.DeploymentStatusDescriptionCancelledByUser},
+	{nomad.DeploymentStatusPaused, Cancel}:     {nomad.DeploymentStatusCancelled, nomad.DeploymentStatusDescriptionCancelledByUser},
+	{nomad.DeploymentStatusBlocked, Cancel}:    {nomad.DeploymentStatusCancelled, nomad.DeploymentStatusDescriptionCancelledByUser},
+	{nomad.DeploymentStatusPending, Cancel}:    {nomad.DeploymentStatusCancelled, nomad.DeploymentStatusDescriptionCancelledByUser},
+	{nomad.DeploymentStatusBlocked, Fail}:      {nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionFailedByUser},
+	{nomad.DeploymentStatusPending, Fail}:      {nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionFailedByUser},
+	{nomad.DeploymentStatusBlocked, Unblock}:   {nomad.DeploymentStatusSuccessful, nomad.DeploymentStatusDescriptionSuccessful},
+	{nomad.DeploymentStatusPending, Start}:     {nomad.DeploymentStatusRunning, nomad.DeploymentStatusDescriptionRunning},
 }
 
 // Next returns the status after event and its description, or an error if there is no such move.

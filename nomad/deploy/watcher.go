@@ -15,6 +15,17 @@
 //	running ──fail──▶ failed
 //	running ──pause──▶ paused ──resume──▶ running
 //	paused ──fail──▶ failed
+//	running ──cancel──▶ cancelled
+//	paused ──cancel──▶ cancelled
+//	blocked ──unblock──▶ successful
+//	blocked ──cancel──▶ cancelled
+//	blocked ──fail──▶ failed
+//	pending ──start──▶ running
+//	pending ──cancel──▶ cancelled
+//	pending ──fail──▶ failed
+//
+// Deployments that wait for other regions are blocked or pending. Servers of another build create
+// them: a blocked one has completed here.
 //
 // The scheduler creates and cancels deployments. While a deployment is paused nothing happens.
 // State starts new progress deadlines at a pause and at a resume.

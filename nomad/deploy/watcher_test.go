@@ -38,8 +38,9 @@ func TestDrawing(t *testing.T) {
 	}
 	possible := 0
 	for _, from := range []string{nomad.DeploymentStatusRunning, nomad.DeploymentStatusPaused, nomad.DeploymentStatusFailed,
-		nomad.DeploymentStatusSuccessful, nomad.DeploymentStatusCancelled} {
-		for _, ev := range []deploy.Event{deploy.Complete, deploy.Unhealthy, deploy.Deadline, deploy.Fail, deploy.Pause, deploy.Resume} {
+		nomad.DeploymentStatusSuccessful, nomad.DeploymentStatusCancelled, nomad.DeploymentStatusBlocked, nomad.DeploymentStatusPending} {
+		for _, ev := range []deploy.Event{deploy.Complete, deploy.Unhealthy, deploy.Deadline, deploy.Fail, deploy.Pause, deploy.Resume,
+			deploy.Unblock, deploy.Cancel, deploy.Start} {
 			to, why, err := deploy.Next(from, ev)
 			if err != nil {
 				continue

@@ -134,6 +134,9 @@ func (s *Service) schedulingMethods() []rpc.Method {
 		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deployments.Pause).Needs(rpc.CheckedByHandler("ns:[submit-job pause-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PauseDeployment))),
 		rpc.Handle("Deployment.Promote", rpc.Token, rpc.Leader, s.deployments.Promote).Needs(rpc.CheckedByHandler("ns:[submit-job promote-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PromoteDeployment))),
 		rpc.Handle("Deployment.SetAllocHealth", rpc.Token, rpc.Leader, s.deployments.SetAllocHealth).Needs(rpc.CheckedByHandler("ns:[submit-job set-alloc-health-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.SetAllocHealthDeployment))),
+		rpc.Handle("Deployment.Unblock", rpc.Token, rpc.Leader, s.deployments.Unblock).Needs(rpc.CheckedByHandler("ns:[submit-job unblock-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.UnblockDeployment))),
+		rpc.Handle("Deployment.Cancel", rpc.Token, rpc.Leader, s.deployments.Cancel).Needs(rpc.CheckedByHandler("ns:[submit-job cancel-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.CancelDeployment))),
+		rpc.Handle("Deployment.Run", rpc.Token, rpc.Leader, s.deployments.Run).Needs(rpc.CheckedByHandler("ns:[submit-job register-job] of the deployment").First(somewhere(acl.SubmitJob, acl.RegisterJob))),
 		rpc.Handle("Deployment.Reap", rpc.ServerOnly, rpc.Leader, s.deployments.Reap),
 	}
 }

@@ -13,7 +13,7 @@ import (
 // callers get 501 with the name of the feature. If the right is on an object with an ID, it is
 // checked in the namespace of the request.
 func absentMethods() []rpc.Method {
-	return slices.Concat(absentCSI(), absentJobs(), absentAgents())
+	return slices.Concat(absentCSI(), absentAgents())
 }
 
 // inNS requires one of the rights in the namespace of the request.
@@ -35,8 +35,6 @@ func absentCSI() []rpc.Method {
 	return slices.Concat(
 		absentRows(feature, rpc.Management, rpc.Check{}, "CSIPlugin.Delete"),
 		absentRows(feature, rpc.Token, plugin, "CSIPlugin.Get"),
-		absentRows(feature, rpc.Token, rpc.Needs(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}}),
-			"CSIPlugin.List"),
 		absentRows(feature, rpc.Token, inNS(acl.CSIWriteVolume).And(plugin), "CSIVolume.Create", "CSIVolume.CreateSnapshot",
 			"CSIVolume.Delete", "CSIVolume.DeleteSnapshot", "CSIVolume.Register"),
 		absentRows(feature, rpc.Token, inNS(acl.CSIWriteVolume), "CSIVolume.Deregister"),
@@ -51,23 +49,9 @@ func absentCSI() []rpc.Method {
 	)
 }
 
-// absentJobs returns the methods of jobs, deployments, evaluations and allocations.
-func absentJobs() []rpc.Method {
-	return slices.Concat(
-		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.CancelDeployment),
-			"Deployment.Cancel"),
-		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.RegisterJob), "Deployment.Run"),
-		absentRows("cancelling deployments", rpc.Token, inNS(acl.SubmitJob, acl.UnblockDeployment),
-			"Deployment.Unblock"),
-	)
-}
-
 // absentAgents returns the methods of agents, nodes and operators.
 func absentAgents() []rpc.Method {
-	reads := rpc.Needs(acl.ToRead(acl.Agents))
 	return slices.Concat(
-		absentRows("debugging over RPC", rpc.Token, reads, "Agent.Host"),
-		absentRows("debugging over RPC", rpc.Token, rpc.Needs(acl.ToWrite(acl.Agents)), "Agent.Profile"),
 		absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get"),
 		absentRows("upgrade checks", rpc.Token, rpc.Needs(acl.ToRead(acl.Operators)),
 			"Operator.UpgradeCheckVaultWorkloadIdentity"),

@@ -18,6 +18,7 @@ package endpoint
 import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/csi"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/deployments"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/events"
@@ -81,6 +82,7 @@ type Service struct {
 	services    *services.Service
 	volumes     *hostvolumes.Service
 	svids       *svids.Service
+	plugins     *csi.Service
 }
 
 // New returns a Service. It sets the defaults of the config.
@@ -102,6 +104,7 @@ func New(cfg Config) *Service {
 	s.searches = searches.New(core, cfg.Search)
 	s.services = services.New(core)
 	s.volumes = hostvolumes.New(core)
+	s.plugins = csi.New(core)
 	s.svids = svids.New(core, cfg.SVIDs)
 	s.explain = explain.New(core, s.Methods)
 	return s

@@ -98,3 +98,21 @@ type SingleDeploymentResponse struct {
 	Deployment *nomad.Deployment
 	QueryMeta
 }
+
+// DeploymentUnblockRequest is the request of Deployment.Unblock.
+type DeploymentUnblockRequest struct {
+	DeploymentID string
+	WriteRequest
+}
+
+// DeploymentCancelRequest is the request of Deployment.Cancel.
+type DeploymentCancelRequest struct {
+	DeploymentID string
+	WriteRequest
+}
+
+// DeploymentRunRequest is the request of Deployment.Run.
+type DeploymentRunRequest struct {
+	DeploymentID string
+	WriteRequest
+}

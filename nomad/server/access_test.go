@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -64,6 +65,8 @@ var admitted = map[string][]string{
 	"Spiffe.SignX509": {sameNode, nodeByID, otherNode}, "Spiffe.SignJWT": {sameNode, nodeByID, otherNode},
 	// Operators introduce nodes; a caller with an identity is not an operator.
 	"ACL.CreateClientIntroductionToken": {anonymous, nodeByID, itself},
+	// Without access control, profiles are for operators.
+	"Agent.Profile": {anonymous, nodeByID, itself}, "Agent.Host": {anonymous, nodeByID, itself},
 	// An archive contains the root keys.
 	"Operator.SnapshotSave": {anonymous, nodeByID, itself}, "Operator.SnapshotRestore": {anonymous, nodeByID, itself},
 	// Operators write variables. A workload reads its own; nodes and servers read none.
@@ -188,7 +191,7 @@ func streamError(open func() (*rpc.Stream, error), req any) error {
 }
 
 func TestEveryMethodForEveryCaller(t *testing.T) {
-	unbounded := func(c *server.Config) { c.RPCMaxConnsPerClient = -1 }
+	unbounded := func(c *server.Config) { c.RPCMaxConnsPerClient, c.Profiles = -1, profile.New(true) }
 	for name, begin := range map[string]func(*testing.T) *server.Server{
 		"direct": func(t *testing.T) *server.Server {
 			s, _ := start(t, unbounded)

@@ -60,8 +60,11 @@ func askedFor(m rpc.Method, c *rpc.Call, req rpc.Request) audit.Request {
 		RemoteAddress: c.Conn.RemoteAddr().String(), Forwarded: c.Forwarded}
 	var namespace string
 	out.Object, namespace = variableOf(req)
-	if r, ok := req.(*message.AllocExecRequest); ok {
+	switch r := req.(type) {
+	case *message.AllocExecRequest:
 		out.Object = r.AllocID + "/" + r.Task // without the command, which may contain secrets
+	case *message.AllocPortForwardRequest:
+		out.Object = r.AllocID + "/" + r.Port
 	}
 	out.Namespace = cmp.Or(out.Namespace, namespace)
 	switch {

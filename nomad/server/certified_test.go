@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -99,7 +100,10 @@ func over(t *testing.T, ca *testpki.CA, name string) rpc.PoolConfig {
 func newCertified(t *testing.T) *certified {
 	t.Helper()
 	ca := testpki.New(t)
-	speaking := func(c *server.Config) { c.RPCMaxConnsPerClient = -1; asServer(t, ca)(c) }
+	speaking := func(c *server.Config) {
+		c.RPCMaxConnsPerClient, c.Profiles = -1, profile.New(true) // without access control, profiles need enable_debug
+		asServer(t, ca)(c)
+	}
 	x := &certified{ca: ca, all: cluster(t, 3, speaking), pools: map[string]*rpc.Pool{}}
 	leader, followers := split(t, x.all)
 	there := startMember(t, "far", func(c *server.Config) {

@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/plan"
+	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
@@ -167,6 +168,8 @@ type Config struct {
 	Audit *audit.Log
 	// Monitor is the log of the agent, for Agent.Monitor. Default: none; the method then fails.
 	Monitor *monitor.Source
+	// Profiles are the profiles of the agent, for Agent.Profile and Agent.Host. Default: none.
+	Profiles *profile.Source
 	// RPCMaxConnsPerClient limits the connections per address. Default 100; negative means no
 	// limit.
 	RPCMaxConnsPerClient int

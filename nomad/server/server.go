@@ -230,7 +230,7 @@ func (s *Server) endpoints() *endpoint.Service {
 			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
 		RootKeys:    rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},
 		Access:      access.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},
-		Relay:       relay.Config{TokensToNodes: s.cfg.TokensToNodes, Monitor: s.cfg.Monitor},
+		Relay:       relay.Config{TokensToNodes: s.cfg.TokensToNodes, Monitor: s.cfg.Monitor, Profiles: s.cfg.Profiles},
 		Evals:       evals.Config{Blocked: s.blocked, Plans: s.plans, LeaderToken: s.authority.Token},
 		Deployments: s.deploys,
 		Periodic:    s.periodic,

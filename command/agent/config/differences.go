@@ -30,8 +30,7 @@ func (e *absentKey) Error() string {
 
 // withoutEffect lists the keys that agents accept and ignore, with the reason.
 var withoutEffect = map[string]string{
-	"ui.enabled":                     "this version has no web UI",
-	"ui.show_cli_hints":              "this version has no web UI",
+	"ui.show_cli_hints":              "commands print no hints about the web UI",
 	"client.log_file":                "'monitor export' reads the root log_file",
 	"server.log_file":                "'monitor export' reads the root log_file",
 	"server.protocol_version":        "ignored, as in Nomad",

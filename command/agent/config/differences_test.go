@@ -20,7 +20,7 @@ client {
 }
 plugin "podman" { config { allow_privileged = true } }
 plugin "raw_exec" { config { enabled = true } }
-ui { enabled = true }
+ui { show_cli_hints = true }
 `
 
 func TestDifferences(t *testing.T) {
@@ -38,7 +38,7 @@ func TestDifferences(t *testing.T) {
 		{file + ":8", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
 		{file + ":10", `plugin "podman"`, "this version does not have the driver: a client does not start", true},
 		{file + ":6", "client.cpu_disable_dmidecode", "the agent never runs dmidecode: accepted without effect", false},
-		{file + ":12", "ui.enabled", "this version has no web UI: accepted without effect", false},
+		{file + ":12", "ui.show_cli_hints", "commands print no hints about the web UI: accepted without effect", false},
 		{file + ":7", `client.options "docker.cleanup.image"`, "unknown option: accepted without effect", false},
 	}
 	if !reflect.DeepEqual(got, want) {

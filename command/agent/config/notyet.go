@@ -2,39 +2,6 @@ package config
 
 import "time"
 
-// UI is the ui block.
-type UI struct {
-	Enabled               bool                  `hcl:"enabled" default:"true"`
-	ContentSecurityPolicy ContentSecurityPolicy `hcl:"content_security_policy" later:"the web UI"`
-	Consul                UILink                `hcl:"consul" later:"the web UI"`
-	Vault                 UILink                `hcl:"vault" later:"the web UI"`
-	Label                 Label                 `hcl:"label" later:"the web UI"`
-	ShowCLIHints          bool                  `hcl:"show_cli_hints" default:"true"`
-}
-
-// ContentSecurityPolicy is the ui.content_security_policy block.
-type ContentSecurityPolicy struct {
-	ConnectSrc     []string `hcl:"connect_src" default:"*"`
-	DefaultSrc     []string `hcl:"default_src" default:"'none'"`
-	FormAction     []string `hcl:"form_action" default:"'none'"`
-	FrameAncestors []string `hcl:"frame_ancestors" default:"'none'"`
-	ImgSrc         []string `hcl:"img_src" default:"'self',data:"`
-	ScriptSrc      []string `hcl:"script_src" default:"'self'"`
-	StyleSrc       []string `hcl:"style_src" default:"'self','unsafe-inline'"`
-}
-
-// UILink is the ui.consul or ui.vault block.
-type UILink struct {
-	UIURL string `hcl:"ui_url"`
-}
-
-// Label is the ui.label block.
-type Label struct {
-	Text            string `hcl:"text"`
-	BackgroundColor string `hcl:"background_color"`
-	TextColor       string `hcl:"text_color"`
-}
-
 // Sentinel is the sentinel block.
 type Sentinel struct {
 	Import                   map[string]*SentinelImport `hcl:"import,label"`

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"io"
 	"net/http"
 	"net/http/pprof"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/profile"
 )
 
 func (s *Server) agentRoutes() []web.Route {
@@ -46,7 +48,7 @@ func clusterRoutes() []web.Route {
 
 // rpcRoutes returns the routes that servers or nodes answer. Their handlers only make an RPC.
 func (s *Server) rpcRoutes() []web.Route {
-	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(), s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), eventRoutes(), s.autopilotRoutes(),
+	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(), s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), profileRoutes(), eventRoutes(), s.autopilotRoutes(),
 		rootKeyRoutes(), variableRoutes(), serviceRoutes(), s.aclRoutes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes(), spiffeRoutes())
 }
 
@@ -146,6 +148,13 @@ func schedulerConfig(r *web.Request, q *message.SchedulerSetConfigRequest) error
 	return nil
 }
 
+// commandLine replies with the command line of the agent, without the values of secret flags.
+func commandLine(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	io.WriteString(w, profile.CommandLine()) //nolint:errcheck // the caller has left
+}
+
 // debugRoutes returns the routes of net/http/pprof, for an agent with enable_debug. Profiles can
 // contain secrets from memory.
 func debugRoutes() []web.Route {
@@ -157,7 +166,7 @@ func debugRoutes() []web.Route {
 	}
 	return []web.Route{
 		{Methods: "GET", Path: "/debug/pprof/", Handle: plain(pprof.Index)},
-		{Methods: "GET", Path: "/debug/pprof/cmdline", Handle: plain(pprof.Cmdline)},
+		{Methods: "GET", Path: "/debug/pprof/cmdline", Handle: plain(commandLine)},
 		{Methods: "GET", Path: "/debug/pprof/profile", Handle: plain(pprof.Profile)},
 		{Methods: "GET POST", Path: "/debug/pprof/symbol", Handle: plain(pprof.Symbol)},
 		{Methods: "GET", Path: "/debug/pprof/trace", Handle: plain(pprof.Trace)},

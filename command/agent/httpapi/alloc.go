@@ -28,6 +28,9 @@ func allocRoutes() []web.Route {
 		{Methods: "PUT POST", Path: "/v1/deployment/pause/:id", Call: web.Write("Deployment.Pause", web.Body(func(r *web.Request, q *message.DeploymentPauseRequest) error {
 			return sameID("Deployment", &q.DeploymentID, r.Param)
 		}), web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id", Call: web.Write("Deployment.Unblock", web.Body(func(r *web.Request, q *message.DeploymentUnblockRequest) error {
+			return sameID("Deployment", &q.DeploymentID, r.Param)
+		}), web.Full[message.DeploymentUpdateResponse])},
 		{Methods: "PUT POST", Path: "/v1/deployment/promote/:id", Call: web.Write("Deployment.Promote", web.Body(func(r *web.Request, q *message.DeploymentPromoteRequest) error {
 			return sameID("Deployment", &q.DeploymentID, r.Param)
 		}), web.Full[message.DeploymentUpdateResponse])},

@@ -125,7 +125,6 @@ func TestAbsentRoutesAskForRights(t *testing.T) {
 	for route, may := range map[string]string{
 		"PUT /v1/volume/csi/x/create": "csi all", "DELETE /v1/volume/csi/x": "csi all", "GET /v1/volumes/external": "read all", "GET /v1/volumes/snapshot": "read all",
 		"POST /v1/volumes/snapshot": "csi all", "GET /v1/volumes?type=csi": "read all",
-		"PUT /v1/deployment/unblock/x": "submit elsewhere all", "GET /v1/agent/pprof/heap": "operator all",
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, who := range []string{"", "submit", "read", "elsewhere", "operator", "csi", "mine", "all", "bad"} {

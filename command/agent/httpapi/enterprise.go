@@ -17,6 +17,7 @@ func enterpriseRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/operator/license", Handle: noLicense(operator)},
 		{Methods: "PUT POST", Path: "/v1/operator/license", Handle: enterprise(web.Needs(acl.ToWrite(acl.Operators)))},
+		{Methods: "PUT POST", Path: "/v1/operator/utilization", Handle: enterprise(web.Needs(acl.ToWrite(acl.Operators)))},
 		{Methods: "GET", Path: "/v1/sentinel/policies", Handle: enterprise(read)},
 		{Methods: "GET", Path: "/v1/sentinel/policy/:name", Handle: enterprise(read)},
 		{Methods: "PUT POST DELETE", Path: "/v1/sentinel/policy/:name", Handle: enterprise(write)},

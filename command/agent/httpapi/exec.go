@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	execMethod = "Allocations.Exec"
+	execMethod    = "Allocations.Exec"
+	forwardMethod = "Allocations.PortForward"
 	// maxSessions bounds the sessions that this agent relays.
 	maxSessions = 1024
 	// handshakeWithin is the timeout for the token of a caller.
@@ -28,6 +29,7 @@ const (
 func (s *Server) execRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/client/allocation/:alloc_id/exec", CORS: true, Handle: s.allocExec},
+		{Methods: "GET", Path: "/v1/client/allocation/:alloc_id/port-forward", CORS: true, Handle: s.allocPortForward},
 		{Methods: "GET", Path: "/v1/job/:job_id/action", Handle: s.jobAction},
 		{Methods: "GET", Path: "/v1/job/:job_id/actions", Handle: web.Read("Job.GetActions", jobActions,
 			func(o *message.JobActionListResponse) (any, error) { return o.Actions, nil })},
@@ -40,25 +42,57 @@ func (s *Server) allocExec(r *web.Request) (any, error) {
 		_, err := r.RPC().Stream(r.Context(), execMethod)
 		return nil, err
 	}
-	return s.connect(r, execRequest)
+	return connect(s, r, door{execMethod, acl.AllocExec}, execRequest)
 }
+
+// allocPortForward connects a websocket to a port of an allocation.
+func (s *Server) allocPortForward(r *web.Request) (any, error) {
+	if r.IsDry() {
+		_, err := r.RPC().Stream(r.Context(), forwardMethod)
+		return nil, err
+	}
+	return connect(s, r, door{forwardMethod, acl.AllocPortForward}, forwardRequest)
+}
+
+// forwardRequest reads the request from the path and the query.
+func forwardRequest(r *web.Request) (*message.AllocPortForwardRequest, error) {
+	q := &message.AllocPortForwardRequest{AllocID: r.Param, Port: r.Query.Get("port")}
+	if err := r.ReadOptions(&q.QueryOptions); err != nil {
+		return nil, err
+	}
+	q.MinQueryIndex = 0 // not a blocking query
+	if q.Port == "" {
+		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a port: use ?port= with its label or number")
+	}
+	return q, nil
+}
+
+// door is the streaming method of a session, and the right without which errors in its request are not
+// shown.
+type door struct {
+	method string
+	right  acl.NamespaceCapability
+}
+
+// session is the request of a streaming method.
+type session interface{ Query() *message.QueryOptions }
 
 // connect connects a websocket to the session that read returns. Errors of the request itself are
 // returned before the upgrade. Later errors are the close code and the close reason of the socket.
-func (s *Server) connect(r *web.Request, read func(*web.Request) (*message.AllocExecRequest, error)) (any, error) {
+func connect[Q session](s *Server, r *web.Request, to door, read func(*web.Request) (Q, error)) (any, error) {
 	shakes, err := r.Flag("ws_handshake")
 	if err != nil {
 		return nil, err
 	}
 	q, err := read(r)
 	if err != nil {
-		if denied := r.Ask(web.Somewhere(acl.AllocExec)); denied != nil && !shakes { // with a handshake the token comes later
+		if denied := r.Ask(web.Somewhere(to.right)); denied != nil && !shakes { // with a handshake the token comes later
 			return nil, denied
 		}
 		return nil, err
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		return nil, nomad.Errorf(http.StatusInternalServerError, "exec requires a websocket: the request has no upgrade header")
+		return nil, nomad.Errorf(http.StatusInternalServerError, "a session requires a websocket: the request has no upgrade header")
 	}
 	if s.sessions.Add(1) > maxSessions {
 		s.sessions.Add(-1)
@@ -79,7 +113,7 @@ func (s *Server) connect(r *web.Request, read func(*web.Request) (*message.Alloc
 		err = x.handshake(ctx, r, q)
 	}
 	if err == nil {
-		err = x.run(ctx, q)
+		err = x.run(ctx, to.method, q)
 	}
 	if err != nil && !errors.Is(err, errLeft) {
 		r.NoteEnd(err)
@@ -120,7 +154,7 @@ func readSession(r *web.Request, q *message.AllocExecRequest) (err error) {
 }
 
 // handshake reads the token of a caller that cannot set a header, such as a browser.
-func (x *execSession) handshake(ctx context.Context, r *web.Request, q *message.AllocExecRequest) error {
+func (x *execSession) handshake(ctx context.Context, r *web.Request, q session) error {
 	// A timer is used because the end of the context would close the socket without a reason.
 	late := time.AfterFunc(handshakeWithin, func() { x.close(errNoHandshake) })
 	defer late.Stop()
@@ -135,10 +169,11 @@ func (x *execSession) handshake(ctx context.Context, r *web.Request, q *message.
 	if err := json.Unmarshal(text, &hello); err != nil || hello.Version != 1 {
 		return nomad.Errorf(http.StatusBadRequest, `the first message must be {"version":1,"auth_token":"..."}`)
 	}
-	if q.AuthToken != "" && subtle.ConstantTimeCompare([]byte(q.AuthToken), []byte(hello.AuthToken)) != 1 {
+	token := &q.Query().AuthToken
+	if *token != "" && subtle.ConstantTimeCompare([]byte(*token), []byte(hello.AuthToken)) != 1 {
 		return nomad.Errorf(http.StatusBadRequest, "the token of the handshake differs from the token in the request header")
 	}
-	q.AuthToken = hello.AuthToken
+	*token = hello.AuthToken
 	return r.NoteCaller(hello.AuthToken)
 }
 

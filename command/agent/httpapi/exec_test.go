@@ -303,7 +303,7 @@ func patientServer(t *testing.T, s *Server, most time.Duration) (web *httptest.S
 			return
 		}
 		x.ws = ws
-		err = x.run(req.Context(), &message.AllocExecRequest{})
+		err = x.run(req.Context(), execMethod, &message.AllocExecRequest{})
 		ended <- err
 		x.close(err)
 	}))

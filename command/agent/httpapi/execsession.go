@@ -17,7 +17,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -70,8 +69,8 @@ var errCut = nomad.Errorf(http.StatusInternalServerError, "session ended before 
 
 // run copies messages in both directions until either side ends. It returns the error to report to
 // the caller.
-func (x *execSession) run(ctx context.Context, q *message.AllocExecRequest) error {
-	stream, err := x.open(ctx, execMethod)
+func (x *execSession) run(ctx context.Context, method string, q session) error {
+	stream, err := x.open(ctx, method)
 	if err != nil {
 		return err
 	}

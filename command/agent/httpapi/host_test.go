@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/open-nomad/open-nomad/ui"
 )
 
 // A page whose name resolves to this agent is rejected, even if the browser treats the request as
@@ -60,7 +62,11 @@ func TestHostIsChecked(t *testing.T) {
 // rejected. Requests with a token, and those that need none, are accepted under any name.
 func TestHostOfAnonymousCallers(t *testing.T) {
 	s := newTestServer(t, 0)
-	s = changed(s, func(c *Config) { c.Agent, c.ACL = idle{}, true })
+	site, err := ui.New(ui.Config{Policy: ui.Strict()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = changed(s, func(c *Config) { c.Agent, c.UI, c.ACL = idle{}, site, true })
 	for _, tt := range []struct {
 		method, path, host, token string
 		refused                   bool
@@ -76,6 +82,12 @@ func TestHostOfAnonymousCallers(t *testing.T) {
 		{"GET", "/v1/jobs", "10.1.2.3:4646", "", false},
 		{"PUT", "/v1/acl/bootstrap", "localhost:4646", "", false},
 		{"GET", "/v1/agent/health", "lb.example", "", false},
+		{"GET", "/", "lb.example", "", false},
+		{"GET", "/ui", "lb.example", "", false},
+		{"GET", "/ui/", "lb.example", "", false},
+		{"GET", "/ui/jobs", "lb.example", "", false},
+		{"GET", "/v1/acl/auth-methods", "lb.example", "", false},
+		{"GET", "/uix", "evil.example", "", true},
 		{"GET", "/v1/status/leader", "lb.example", "", false},
 		{"GET", "/v1/regions", "lb.example", "", false},
 		{"GET", "/.well-known/jwks.json", "issuer.example", "", false},

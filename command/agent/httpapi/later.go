@@ -13,8 +13,7 @@ import (
 // right of that route in Nomad 2.0, then replies 501 with the name of the feature. It does not read
 // the body, and it makes no RPC, because a server of another version could have the feature.
 func laterRoutes() []web.Route {
-	return append(slices.Concat(laterCSI(), laterDeployments(), laterAgents()),
-		web.Route{Methods: "GET", Path: "/", Handle: toUI}, web.Route{Path: "/ui/", Handle: later("the web UI", nil)})
+	return slices.Concat(laterCSI(), laterAgents())
 }
 
 // later returns the handler of a route of a missing feature.
@@ -45,30 +44,12 @@ func laterCSI() []web.Route {
 		{Methods: "PUT", Path: volume + "/create", Handle: change},
 		{Methods: "DELETE", Path: volume + "/delete", Handle: change},
 		{Methods: "DELETE", Path: volume + "/detach", Handle: later(feature, web.Either(web.All(web.InNamespace(acl.CSIMountVolume), plugin), web.Nodes))},
-		{Methods: "GET", Path: "/v1/plugins", Handle: later("plugins", web.Needs(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}}))},
-		{Methods: "GET", Path: "/v1/plugin/csi/:id", Handle: later("plugins", plugin)},
-	}
-}
-
-// laterDeployments returns the routes of single deployments. The query need not contain their namespace.
-func laterDeployments() []web.Route {
-	return []web.Route{
-		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id", Handle: later("several regions", web.Somewhere(acl.SubmitJob, acl.UnblockDeployment))},
+		{Methods: "GET", Path: "/v1/plugin/csi/:id", Handle: later("CSI plugins", plugin)},
 	}
 }
 
 func laterAgents() []web.Route {
-	reads := web.Needs(acl.ToRead(acl.Agents))
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/agent/host", Handle: later("profiles over the API", reads)},
-		{Methods: "GET PUT POST", Path: "/v1/agent/pprof/:profile", Handle: later("profiles over the API", web.Needs(acl.ToWrite(acl.Agents)))},
 		{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity", Handle: later("upgrade checks", web.Needs(acl.ToRead(acl.Operators)))},
-		{Methods: "PUT POST", Path: "/v1/operator/utilization", Handle: later("usage reporting", web.Needs(acl.ToWrite(acl.Operators)))},
 	}
-}
-
-// toUI redirects to the web UI.
-func toUI(r *web.Request) (any, error) {
-	http.Redirect(r.Reply, r.Request, "/ui/", http.StatusTemporaryRedirect)
-	return nil, web.ErrDone
 }

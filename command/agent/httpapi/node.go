@@ -67,7 +67,11 @@ func nodeFields(r *web.Request, to **nomad.NodeStubFields) error {
 		return err
 	}
 	os, err := r.Flag("os")
-	*to = &nomad.NodeStubFields{Resources: resources, OS: os}
+	if err != nil {
+		return err
+	}
+	use, err := r.Flag("use")
+	*to = &nomad.NodeStubFields{Resources: resources, OS: os, Use: use}
 	return err
 }
 

@@ -59,10 +59,11 @@ type Health struct {
 type Config struct {
 	web.Config
 	Agent   Agent
-	Disks   Disks      // nil on an agent that never has a client
-	Debug   bool       // serves /debug/pprof
-	Members Members    // nil if this agent is not a server
-	Keys    GossipKeys // nil if this agent is not a server
+	UI      http.Handler // the web UI
+	Disks   Disks        // nil on an agent that never has a client
+	Debug   bool         // serves /debug/pprof
+	Members Members      // nil if this agent is not a server
+	Keys    GossipKeys   // nil if this agent is not a server
 	// Unserved returns messages about the stored features that the server of this agent does not
 	// support; nil if this agent is not a server.
 	Unserved func() []string
@@ -95,5 +96,5 @@ func (s *Server) table() []web.Route { return append(s.explainable(), explainRou
 
 // explainable lists the routes whose required rights can be explained: all but the explanation itself.
 func (s *Server) explainable() []web.Route {
-	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), laterRoutes(), enterpriseRoutes())
+	return slices.Concat(s.rpcRoutes(), s.memberRoutes(), s.agentRoutes(), s.uiRoutes(), laterRoutes(), enterpriseRoutes())
 }

@@ -13,6 +13,7 @@ func volumeRoutes() []web.Route {
 	get := func(r *web.Request, q *message.HostVolumeGetRequest) error { q.ID = r.Param; return nil }
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/volumes", Handle: listVolumes},
+		{Methods: "GET", Path: "/v1/plugins", Handle: listPlugins},
 		{Methods: "PUT POST", Path: "/v1/volume/host/create", Call: web.Write("HostVolume.Create", web.Body[message.HostVolumeCreateRequest](), web.Full[message.HostVolumeCreateResponse])},
 		{Methods: "PUT POST", Path: "/v1/volume/host/register", Call: web.Write("HostVolume.Register", web.Body[message.HostVolumeRegisterRequest](), web.Full[message.HostVolumeRegisterResponse])},
 		{Methods: "GET", Path: one, Handle: web.Read("HostVolume.Get", get, func(o *message.HostVolumeGetResponse) (any, error) { return web.Found(o.Volume, "volume not found") })},
@@ -40,6 +41,19 @@ func listVolumes(r *web.Request) (any, error) {
 	default:
 		return nil, nomad.Errorf(404, "unknown volume type %q: use host", kind)
 	}
+}
+
+// listPlugins lists CSI plugins. As in Nomad 2.0, a list without a type is empty, and one of another type has no body.
+func listPlugins(r *web.Request) (any, error) {
+	if kind := r.Query.Get("type"); kind != "" && kind != "csi" {
+		return web.Read("CSIPlugin.List", noFields[message.CSIPluginListRequest], web.Nothing[message.CSIPluginListResponse])(r)
+	}
+	return web.Read("CSIPlugin.List", noFields[message.CSIPluginListRequest], func(o *message.CSIPluginListResponse) (any, error) {
+		if r.Query.Get("type") == "" {
+			return []struct{}{}, nil
+		}
+		return o.Plugins, nil
+	})(r)
 }
 
 func deletedVolume(r *web.Request, q *message.HostVolumeDeleteRequest) (err error) {

@@ -110,6 +110,30 @@ func (s *Service) Pause(ctx context.Context, c *rpc.Call, req *message.Deploymen
 	return s.changer.Resume(ctx, req.DeploymentID)
 }
 
+// Unblock completes a deployment that waits for other regions.
+func (s *Service) Unblock(ctx context.Context, c *rpc.Call, req *message.DeploymentUnblockRequest) (*message.DeploymentUpdateResponse, error) {
+	if err := s.mayChange(c, req.DeploymentID, "unblock", acl.SubmitJob, acl.UnblockDeployment); err != nil {
+		return nil, err
+	}
+	return s.changer.Unblock(ctx, req.DeploymentID)
+}
+
+// Cancel cancels a deployment.
+func (s *Service) Cancel(ctx context.Context, c *rpc.Call, req *message.DeploymentCancelRequest) (*message.DeploymentUpdateResponse, error) {
+	if err := s.mayChange(c, req.DeploymentID, "cancel", acl.SubmitJob, acl.CancelDeployment); err != nil {
+		return nil, err
+	}
+	return s.changer.Cancel(ctx, req.DeploymentID)
+}
+
+// Run starts a deployment that waits for other regions.
+func (s *Service) Run(ctx context.Context, c *rpc.Call, req *message.DeploymentRunRequest) (*message.DeploymentUpdateResponse, error) {
+	if err := s.mayChange(c, req.DeploymentID, "run", acl.SubmitJob, acl.RegisterJob); err != nil {
+		return nil, err
+	}
+	return s.changer.Start(ctx, req.DeploymentID)
+}
+
 // Promote promotes the canaries of all groups or of the given ones.
 func (s *Service) Promote(ctx context.Context, c *rpc.Call, req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error) {
 	if err := s.mayChange(c, req.DeploymentID, "promote", acl.SubmitJob, acl.PromoteDeployment); err != nil {

@@ -14,8 +14,16 @@ type Changer interface {
 	Fail(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
 	Pause(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
 	Resume(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
+	MultiRegion
 	Promote(ctx context.Context, req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error)
 	SetAllocHealth(ctx context.Context, req *message.DeploymentAllocHealthRequest) (*message.DeploymentUpdateResponse, error)
+}
+
+// MultiRegion changes deployments that wait for other regions, on request of an operator.
+type MultiRegion interface {
+	Unblock(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
+	Cancel(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
+	Start(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error)
 }
 
 // Service handles the RPC methods of deployments.

@@ -35,11 +35,31 @@ func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.NodeListRe
 		if err != nil {
 			return err
 		}
-		out.Nodes = page.Each(nodes, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
+		out.Nodes = page.Each(nodes, func(n *nomad.Node) *nomad.NodeListStub {
+			stub := n.Stub(req.Fields)
+			if req.Fields != nil && req.Fields.Use {
+				stub.SetUse(useOf(snap, n.ID))
+			}
+			return stub
+		})
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableNodes)
 		return nil
 	})
+}
+
+// useOf sums the resources of the live allocations of a node. Changes of allocations do not wake a
+// blocking query of nodes.
+func useOf(snap *state.Snapshot, node string) *nomad.NodeUse {
+	out := &nomad.NodeUse{}
+	for a := range snap.LiveAllocsByNode(node) {
+		used := a.AllocatedResources.Flatten()
+		out.Allocations++
+		out.CPU += used.CPU
+		out.MemoryMB += used.MemoryMB
+		out.DiskMB += used.DiskMB
+	}
+	return out
 }
 
 // Get returns a node without its secret ID, or nil if it does not exist.

@@ -78,26 +78,33 @@ func Call[Req, Resp any, P interface {
 		if err != nil {
 			return nil, err
 		}
-		out := new(Resp)
-		err = nomad.ErrNoNodeConn
-		if s.connected(e) {
-			sent := *req
-			if err := s.present(ctx, c, onNode, e, P(&sent)); err != nil {
-				return nil, err
-			}
-			err = s.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
-		}
-		if !errors.Is(err, nomad.ErrNoNodeConn) {
-			return out, err
-		}
-		addr, err := s.Peers.NodeServer(ctx, e.node.ID)
-		if err != nil {
+		return callNode[Req, Resp, P](ctx, s, c, e, onNode, req)
+	}).Needs(to.check)
+}
+
+// callNode makes a call to a node, or to the server that the node is connected to.
+func callNode[Req, Resp any, P interface {
+	*Req
+	rpc.Request
+}](ctx context.Context, s *Service, c *rpc.Call, e errand, onNode string, req *Req) (*Resp, error) {
+	out, err := new(Resp), nomad.ErrNoNodeConn
+	if s.connected(e) {
+		sent := *req
+		if err := s.present(ctx, c, onNode, e, P(&sent)); err != nil {
 			return nil, err
 		}
-		next := *req
-		P(&next).MarkForwarded()
-		return out, s.Peers.Call(ctx, addr, name, P(&next), out)
-	}).Needs(to.check)
+		err = s.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
+	}
+	if !errors.Is(err, nomad.ErrNoNodeConn) {
+		return out, err
+	}
+	addr, err := s.Peers.NodeServer(ctx, e.node.ID)
+	if err != nil {
+		return nil, err
+	}
+	next := *req
+	P(&next).MarkForwarded()
+	return out, s.Peers.Call(ctx, addr, c.Method, P(&next), out)
 }
 
 // Stream returns a streaming method that the node handles.

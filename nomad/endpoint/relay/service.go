@@ -12,6 +12,7 @@ package relay
 import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
+	"github.com/open-nomad/open-nomad/nomad/profile"
 )
 
 // Config configures a Service.
@@ -20,6 +21,8 @@ type Config struct {
 	TokensToNodes bool
 	// Monitor is the log of this server; nil refuses to stream it.
 	Monitor *monitor.Source
+	// Profiles are the profiles of this agent; nil refuses them.
+	Profiles *profile.Source
 }
 
 // Service relays calls to nodes.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -64,6 +65,38 @@ func (r *Request) QuestionOf(asked *DryRun, q *acls.ExplainRequest) error {
 	return nil
 }
 
+// Needed is what a route requires of its caller: the rights of the RPC that it makes, or a right that
+// the agent checks itself. Both are empty if the agent answers every caller.
+type Needed struct {
+	Method string
+	Own    acl.Question
+}
+
+// Needed returns what a route requires, for the reference of the API. The request is not executed.
+func (s *Server) Needed(asked DryRun) (Needed, error) {
+	noted := &notebook{}
+	req, err := http.NewRequestWithContext(context.WithValue(context.Background(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
+	if err != nil {
+		return Needed{}, fmt.Errorf("describe %s %s: %w", asked.Method, asked.Path, err)
+	}
+	rt, param, _ := s.dry.routes.match(req.Method, req.URL.EscapedPath())
+	if rt == nil {
+		return Needed{}, fmt.Errorf("describe %s %s: no such route", asked.Method, asked.Path)
+	}
+	if rt.Call.Method != "" {
+		return Needed{Method: rt.Call.Method}, nil
+	}
+	_, err = rt.Handle(&Request{Request: req, server: s.dry, Reply: nowhere{}, Param: param, Query: req.URL.Query()})
+	out := Needed{Method: noted.method}
+	if noted.own != nil {
+		out.Own = *noted.own
+	}
+	if out.Method == "" && noted.own == nil && err != nil && !errors.Is(err, ErrDone) {
+		return out, fmt.Errorf("describe %s %s: %w", asked.Method, asked.Path, err)
+	}
+	return out, nil
+}
+
 // newDry returns a Server for dry runs: its RPCs are recorded and refused.
 func newDry(region string, routes []Route) *Server {
 	return &Server{cfg: Config{RPC: refuser{}, Region: region, Log: slog.New(slog.DiscardHandler)}, routes: newRouter(routes)}
@@ -115,7 +148,7 @@ func (r refuser) Stream(ctx context.Context, method string) (*rpc.Stream, error)
 // rightsOnAllocs maps methods to the right on an allocation that they require.
 var rightsOnAllocs = map[string]string{
 	"Alloc.GetAlloc": "read", "Alloc.Stop": "restart", "ClientAllocations.Stats": "read", "ClientAllocations.Checks": "read", "ClientAllocations.Restart": "restart", "ClientAllocations.Sandbox": "fs",
-	"ClientAllocations.Signal": "signal", "ClientAllocations.GarbageCollect": "gc", "FileSystem.List": "fs", "FileSystem.Stat": "fs", "FileSystem.Stream": "fs", "FileSystem.Logs": "logs", "Allocations.Exec": "exec",
+	"ClientAllocations.Signal": "signal", "ClientAllocations.GarbageCollect": "gc", "FileSystem.List": "fs", "FileSystem.Stat": "fs", "FileSystem.Stream": "fs", "FileSystem.Logs": "logs", "Allocations.Exec": "exec", "Allocations.PortForward": "alloc-port-forward",
 }
 
 // about sets the right and the object that a request needs, if the method alone does not determine

@@ -1,0 +1,71 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/client/portforward"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// forwarding counts the connections of port forwarding, and limits their events.
+type forwarding struct {
+	limits exec.Limits
+	notes  portforward.Notes
+}
+
+// allocPortForward connects the stream to a port of an allocation. Each connection is a session.
+func (c *Client) allocPortForward(ctx context.Context, call *rpc.Call, req *message.AllocPortForwardRequest, st *rpc.Stream) error {
+	if c.cfg.DisableRemoteExec {
+		return nomad.Errorf(http.StatusForbidden, "port forwarding is disabled on this node by disable_remote_exec in its client block: %v", nomad.ErrPermissionDenied)
+	}
+	h, err := c.allocs.find(req.AllocID)
+	if err != nil {
+		return err
+	}
+	if h.runner.State().ClientStatus != nomad.AllocClientStatusRunning {
+		return nomad.Errorf(http.StatusBadRequest, "allocation %s is not running", req.AllocID)
+	}
+	netNS, status := h.runner.Network()
+	target, err := portforward.Resolve(h.runner.Alloc(), portforward.Place{NetNS: netNS, Status: status}, req.Port)
+	if err != nil {
+		return err
+	}
+	release, err := c.forwarding.limits.TakeAs("forwarded connections", req.AllocID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	who := audit.AuthOf(call.Identity)
+	log := c.log.With("alloc", req.AllocID, "port", req.Port, "accessor", who.AccessorID, "kind", who.Kind)
+	conn, err := target.Dial(ctx)
+	if err != nil {
+		log.Info("port forwarding failed", "err", err)
+		return err
+	}
+	log.Info("port forwarding connection opened")
+	begun := time.Now()
+	if c.forwarding.notes.Due(portforward.Note{Alloc: req.AllocID, Port: req.Port, Accessor: who.AccessorID}, begun) {
+		text := fmt.Sprintf("Port %s is forwarded to a caller", req.Port)
+		if who.AccessorID != "" {
+			text += " with the ACL token of accessor " + who.AccessorID
+		}
+		h.runner.EmitAll(&nomad.TaskEvent{Type: nomad.TaskPortForward, Message: text, DisplayMessage: text})
+	}
+	_, err = exec.Session{Run: func(ctx context.Context, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
+		return portforward.Pump(ctx, conn, o)
+	}}.Serve(ctx, st)
+	log.Info("port forwarding connection closed", "took", time.Since(begun).Round(time.Millisecond))
+	if errors.Is(err, exec.ErrGone) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/open-nomad/open-nomad/api/httpclient"
+)
+
+// redacted replaces a secret.
+const redacted = "<redacted>"
+
+// hidden are the JSON fields whose values are removed: environments, templates, driver configurations,
+// variables and payloads can contain secrets of any form.
+var hidden = []string{"Env", "Environment", "EmbeddedTmpl", "Items", "GetterOptions", "Header", "Payload",
+	"Config", "Meta", "Source", "Secrets", "SignedIdentities", "LeaderACL", "WrappedKeys", "Parameters", "Context"}
+
+// secretWord matches the JSON fields whose strings are removed, whatever the object is.
+var secretWord = regexp.MustCompile(`(?i)(token|secret|passw|credential|private_?key|encrypt|auth$)`)
+
+// patterns match secrets in any text: signed tokens, private keys, and values in the style of a
+// flag, a header or a URL.
+var patterns = []struct {
+	match *regexp.Regexp
+	by    string
+}{
+	{regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*`), redacted},
+	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
+	{regexp.MustCompile(`(?i)((?:x-nomad-token|authorization)["']?[:=]\s*["']?(?:bearer\s+)?)[^\s"']+`), "${1}" + redacted},
+	{regexp.MustCompile(`(?i)([\w-]*(?:token|secret|password|passwd|encrypt)[\w-]*=)[^\s&"']+`), "${1}" + redacted},
+	{regexp.MustCompile(`(://)[^/\s:@"]+:[^/\s@"]+@`), "${1}" + redacted + "@"},
+}
+
+// scrubber removes secrets from captured text.
+type scrubber struct{ own []string }
+
+// newScrubber returns a scrubber that also removes the secrets of the caller.
+func newScrubber(cfg *httpclient.Config) *scrubber {
+	s := &scrubber{}
+	add := func(secret string) {
+		if len(secret) >= 4 {
+			s.own = append(s.own, secret)
+		}
+	}
+	add(cfg.SecretID)
+	if cfg.HttpAuth != nil {
+		add(cfg.HttpAuth.Password)
+	}
+	return s
+}
+
+// text removes secrets from a line or a text.
+func (s *scrubber) text(in string) string {
+	for _, secret := range s.own {
+		in = strings.ReplaceAll(in, secret, redacted)
+	}
+	for _, p := range patterns {
+		in = p.match.ReplaceAllString(in, p.by)
+	}
+	return in
+}
+
+// json removes secrets from a JSON value. It returns ok false if in is not JSON.
+func (s *scrubber) json(in []byte) (out []byte, ok bool) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(in))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, false
+	}
+	out, err := jsonOf(s.value(v))
+	return out, err == nil
+}
+
+// value returns a copy of a decoded JSON value without secrets.
+func (s *scrubber) value(v any) any {
+	switch v := v.(type) {
+	case string:
+		return s.text(v)
+	case []any:
+		for i := range v {
+			v[i] = s.value(v[i])
+		}
+	case map[string]any:
+		for name, field := range v {
+			switch {
+			case (slices.Contains(hidden, name) || strings.HasSuffix(name, "Headers")) && !isEvent(v, name):
+				v[name] = blank(field)
+			case secretWord.MatchString(name):
+				v[name] = blankText(s.value(field))
+			default:
+				v[name] = s.value(field)
+			}
+		}
+	}
+	return v
+}
+
+// isEvent reports whether a field is the payload of an event, whose objects are cleaned themselves.
+func isEvent(of map[string]any, name string) bool {
+	_, object := of[name].(map[string]any)
+	return name == "Payload" && object
+}
+
+// blank replaces all leaves but numbers, booleans and null.
+func blank(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = blank(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = blank(v[name])
+		}
+	case string:
+		return redacted
+	}
+	return v
+}
+
+// blankText replaces a string that is not empty.
+func blankText(v any) any {
+	if text, ok := v.(string); ok && text != "" {
+		return redacted
+	}
+	return v
+}

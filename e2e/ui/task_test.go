@@ -1,0 +1,55 @@
+package ui
+
+import (
+	"fmt"
+	"testing"
+)
+
+// script is a task that runs a shell script without a sandbox. args are its "$@".
+type script struct {
+	task, text string
+	args       []string
+}
+
+// shell returns a task for each script.
+func shell(scripts ...script) []m {
+	tasks := make([]m, 0, len(scripts))
+	for _, s := range scripts {
+		tasks = append(tasks, m{"Name": s.task, "Driver": "raw_exec", "Config": m{"command": "/bin/sh", "args": append([]string{"-c", s.text, "sh"}, s.args...)},
+			"KillTimeout": 1e9, "Resources": m{"CPU": 20, "MemoryMB": 20}})
+	}
+	return tasks
+}
+
+// jobOf returns a service with one group of tasks.
+func jobOf(id string, tasks ...m) m {
+	return m{"ID": id, "Type": "service", "Datacenters": []string{"*"}, "TaskGroups": []m{{"Name": "web", "Count": 1, "Tasks": tasks}}}
+}
+
+// runJob registers a job of jobOf and returns the ID of its running allocation.
+func (h *house) runJob(t *testing.T, id string, tasks ...m) string {
+	t.Helper()
+	h.call(t, "PUT", "/v1/jobs", m{"Job": jobOf(id, tasks...)}, nil)
+	t.Cleanup(func() { h.stop(t, id) })
+	return h.waitAllocs(t, id, "running", 1)[0].ID
+}
+
+// runShell is runJob for scripts.
+func (h *house) runShell(t *testing.T, id string, scripts ...script) string {
+	t.Helper()
+	return h.runJob(t, id, shell(scripts...)...)
+}
+
+// stop stops a job.
+func (h *house) stop(t *testing.T, id string) {
+	t.Helper()
+	if _, _, err := h.agent.Client.Jobs().Deregister(id, false, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// count returns the number of elements that a selector matches and whose text contains a text.
+func (p *tab) count(selector, text string) int {
+	p.t.Helper()
+	return evaluate[int](p, fmt.Sprintf("[...document.querySelectorAll(%q)].filter((e) => e.innerText.includes(%q)).length", selector, text))
+}

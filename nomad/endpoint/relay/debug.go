@@ -1,0 +1,65 @@
+package relay
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+)
+
+// Profile returns a profile of this server, of another server or of a node.
+func (s *Service) Profile(ctx context.Context, c *rpc.Call, req *message.AgentPprofRequest) (*message.AgentPprofResponse, error) {
+	return debugged(ctx, s, c, agentOf{req.NodeID, req.ServerID}, req, func() (*message.AgentPprofResponse, error) {
+		out, err := s.cfg.Profiles.Profile(ctx, req)
+		if err == nil {
+			out.AgentID = s.Cluster.Self().Name
+		}
+		return out, err
+	})
+}
+
+// Host returns facts about the host of this server, of another server or of a node.
+func (s *Service) Host(ctx context.Context, c *rpc.Call, req *message.HostDataRequest) (*message.HostDataResponse, error) {
+	return debugged(ctx, s, c, agentOf{req.NodeID, req.ServerID}, req, func() (*message.HostDataResponse, error) {
+		out := s.cfg.Profiles.Host()
+		out.AgentID = s.Cluster.Self().Name
+		return out, nil
+	})
+}
+
+// debugged calls here if this server is the target. Otherwise it makes the call to the target. If
+// access control is disabled, each server on the way requires its own enable_debug.
+func debugged[Req, Resp any, P interface {
+	*Req
+	rpc.Request
+}](ctx context.Context, s *Service, c *rpc.Call, at agentOf, req *Req, here func() (*Resp, error)) (*Resp, error) {
+	if c.Access.Disabled {
+		if err := s.cfg.Profiles.Admit(c.Identity.Claims != nil); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case at.node != "" && at.server != "":
+		return nil, errBothAgents
+	case at.node != "":
+		e, err := s.reach(at.node, at.node)
+		if err != nil {
+			return nil, err
+		}
+		return callNode[Req, Resp, P](ctx, s, c, e, c.Method, req)
+	}
+	addr, err := s.serverAddr(at.server)
+	switch {
+	case err != nil:
+		return nil, err
+	case addr == "":
+		return here()
+	case c.Forwarded:
+		return nil, nomad.Errorf(http.StatusConflict, "server %q: it is not the server that the call was forwarded to", at.server)
+	}
+	sent, out := *req, new(Resp)
+	P(&sent).MarkForwarded()
+	return out, s.Peers.Call(ctx, addr, c.Method, P(&sent), out)
+}

@@ -1,0 +1,14 @@
+// Package ui is the web UI: the files of app/, and the handler that serves them below /ui/.
+//
+// The UI is a client of the HTTP API like any other. This package reads no state, checks no rights
+// and imports no other package of the project. Each page is a JavaScript module (see README.md).
+// There is no build step: the embedded files are what the browser gets.
+//
+//	/ui/static/<version>/…   the files of app/; <version> is a digest of all of them
+//	/ui/…                    any other path: index.html, which loads the page of the path
+//
+// A file of a version never changes, so browsers keep it for good. A page of an agent that was
+// upgraded in the meantime gets 404 for its old version and asks the user to reload.
+//
+// A Site is immutable and starts no goroutines.
+package ui

@@ -1,0 +1,163 @@
+package ui
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+)
+
+const (
+	// Root is the path of the UI.
+	Root = "/ui/"
+	// static is the path of the files. The next segment is the version.
+	static = Root + "static/"
+	// terminal is the path of the terminals. xterm.js makes <style> elements at run time, so these pages
+	// have a policy of their own. The router of the UI loads them as documents.
+	terminal = Root + "exec/"
+	// forGood lets browsers keep a file for a year without asking again.
+	forGood = "public, max-age=31536000, immutable"
+)
+
+//go:embed app
+var app embed.FS
+
+// Config is the configuration of a Site. It comes from the ui block of the agent configuration.
+type Config struct {
+	Disabled bool // serve a page that says so
+	Policy   Policy
+	Label    Label
+	// ConsulURL and VaultURL are links to the UIs of Consul and Vault, "" for none.
+	ConsulURL, VaultURL string
+}
+
+// Label is a banner that distinguishes one cluster from another. Its colors are CSS colors.
+type Label struct{ Text, Background, Color string }
+
+// Site is the http.Handler of the web UI.
+type Site struct {
+	disabled bool
+	policy   string
+	terminal string // the policy of terminals
+	version  string
+	index    *file
+	files    map[string]*file // by path below app/
+}
+
+// New returns the handler of the web UI. The error names the field of the ui block that is invalid.
+func New(c Config) (*Site, error) {
+	for _, f := range c.Faults() {
+		return nil, fmt.Errorf("%s: %s", f.Key, f.Text)
+	}
+	s := &Site{disabled: c.Disabled, policy: c.Policy.String(), terminal: c.Policy.terminal().String(), files: map[string]*file{}}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	index, err := s.fillIndex(c)
+	if err != nil {
+		return nil, err
+	}
+	s.index = newFile("index.html", index)
+	return s, nil
+}
+
+// load reads the embedded files and computes their version.
+func (s *Site) load() error {
+	all := sha256.New()
+	err := fs.WalkDir(app, "app", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		body, err := app.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		f := newFile(name, body)
+		s.files[strings.TrimPrefix(name, "app/")] = f
+		fmt.Fprintf(all, "%s %s\n", name, f.tag)
+		return nil
+	})
+	s.version = hex.EncodeToString(all.Sum(nil)[:8])
+	return err
+}
+
+// frameDirs hold the modules of every page. Pages and large libraries are loaded when they are used.
+var frameDirs = []string{"", "lib", "parts", "vendor"}
+
+// fillIndex executes the template index.html.
+func (s *Site) fillIndex(c Config) ([]byte, error) {
+	page, err := template.ParseFS(app, "app/index.html")
+	if err != nil {
+		return nil, err
+	}
+	var modules, styles []string
+	for name := range s.files {
+		dir := strings.TrimSuffix(path.Dir(name), ".")
+		switch {
+		case path.Ext(name) == ".css" && strings.HasPrefix(name, "css/"):
+			styles = append(styles, name)
+		case path.Ext(name) == ".js" && slices.Contains(frameDirs, dir) && name != "theme.js":
+			modules = append(modules, name)
+		}
+	}
+	slices.Sort(modules)
+	slices.SortFunc(styles, func(a, b string) int { // the design system before the rules of pages
+		if n := strings.Count(a, "/") - strings.Count(b, "/"); n != 0 {
+			return n
+		}
+		return strings.Compare(a, b)
+	})
+	var out bytes.Buffer
+	err = page.Execute(&out, struct {
+		Config
+		Base            string
+		Modules, Styles []string
+	}{c, static + s.version + "/", modules, styles})
+	return out.Bytes(), err
+}
+
+// ServeHTTP implements http.Handler. The path of the request begins with Root.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", s.policy)
+	if strings.HasPrefix(r.URL.Path, terminal) {
+		h.Set("Content-Security-Policy", s.terminal)
+	}
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer") // a URL can contain a one-time token or the code of a login
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if s.disabled {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Cache-Control", "no-store")
+		fmt.Fprintln(w, disabledPage) // the reader is gone when this fails
+		return
+	}
+	name, isFile := strings.CutPrefix(r.URL.Path, static)
+	if !isFile {
+		h.Set("Cache-Control", "no-cache")
+		s.index.serve(w, r)
+		return
+	}
+	version, name, _ := strings.Cut(name, "/")
+	f := s.files[name]
+	if version != s.version || f == nil || name == "index.html" {
+		h.Set("Cache-Control", "no-store")
+		http.Error(w, "not a file of this version of the web UI: reload the page", http.StatusNotFound)
+		return
+	}
+	h.Set("Cache-Control", forGood)
+	f.serve(w, r)
+}
+
+const disabledPage = `<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>open-nomad</title>
+<h1>The web UI is disabled</h1>
+<p>Set <code>ui { enabled = true }</code> in the configuration of this agent.</p></html>`
