@@ -74,6 +74,10 @@ func complete(bom *cyclonedx.BOM, modules, libraries []component) error {
 			return fmt.Errorf("module %s@%s is not in the list of the programs in packaging/licenses/modules.go", c.Name, c.Version)
 		}
 		c.Licenses = licences(m.licences())
+		if _, platform, ok := strings.Cut(program.PackageURL, "?"); ok && c.Name == "std" {
+			name, _, _ := strings.Cut(c.PackageURL, "?") // cyclonedx-gomod writes the platform of the build
+			c.PackageURL = name + "?" + platform
+		}
 	}
 	for _, l := range libraries {
 		c := webComponent(l)

@@ -14,11 +14,11 @@ import (
 func bare(t *testing.T, tag string, modules ...component) string {
 	t.Helper()
 	bom := cyclonedx.NewBOM()
-	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{BOMRef: "program", Type: cyclonedx.ComponentTypeApplication, Name: "nomad"},
+	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{BOMRef: "program", Type: cyclonedx.ComponentTypeApplication, Name: "nomad", PackageURL: "pkg:golang/nomad?goarch=arm64"},
 		Properties: &[]cyclonedx.Property{{Name: "cdx:gomod:build:tag", Value: tag}}}
 	var list []cyclonedx.Component
 	for _, m := range modules {
-		list = append(list, cyclonedx.Component{BOMRef: m.name, Type: cyclonedx.ComponentTypeLibrary, Name: m.name, Version: m.version})
+		list = append(list, cyclonedx.Component{BOMRef: m.name, Type: cyclonedx.ComponentTypeLibrary, Name: m.name, Version: m.version, PackageURL: "pkg:golang/" + m.name + "?goarch=amd64"})
 	}
 	bom.Components = &list
 	text, err := json.Marshal(bom)
@@ -61,6 +61,9 @@ func TestSBOM(t *testing.T) {
 		for _, c := range *bom.Components {
 			if c.Licenses == nil || (*c.Licenses)[0].License.ID == "" {
 				t.Errorf("%s: %s has no licence", tag, c.Name)
+			}
+			if c.Name == "std" && c.PackageURL != "pkg:golang/std?goarch=arm64" {
+				t.Errorf("%s: std is %s, and the program of arm64", tag, c.PackageURL)
 			}
 			if strings.HasPrefix(c.PackageURL, "pkg:npm/") && (*(*c.Components)[0].Hashes)[0].Value == "" {
 				t.Errorf("%s: %s has no hash", tag, c.Name)
