@@ -39,8 +39,8 @@ var unlinked = map[string]bool{
 }
 
 // chosen lists the files that offer two licences, with the one under which a release contains the module.
-var chosen = map[string]string{
-	"kernel.org/pub/linux/libs/security/libcap/psx/License": "BSD-3-Clause", // or GPL-2.0-only
+var chosen = map[string][]string{
+	"kernel.org/pub/linux/libs/security/libcap/psx/License": {"BSD-3-Clause"}, // or GPL-2.0-only
 }
 
 // known is a licence that a library may have. A text has it when it contains all phrases.
@@ -50,8 +50,8 @@ type known struct {
 	phrases []string
 }
 
-// allowed lists the licences that programs under MPL-2.0 may contain. The first that fits is taken. The
-// phrases are in lower case, with one space between words.
+// allowed lists the licences that programs under MPL-2.0 may contain. The phrases are in lower case,
+// with one space between words.
 var allowed = []known{
 	{"Apache-2.0", "Apache-2.0", []string{"apache license", "version 2.0, january 2004", "grant of patent license", "redistribution. you may reproduce"}},
 	{"Apache-2.0", "Apache-2.0", []string{"licensed under the apache license, version 2.0", "http://www.apache.org/licenses/license-2.0"}},
@@ -66,16 +66,16 @@ var allowed = []known{
 
 // forbidden are phrases of licences whose terms a program under MPL-2.0 cannot meet. They are looked for
 // first: a file may contain several licences.
-var forbidden = map[string]string{
-	"business source license":             "BUSL",
-	"gnu general public license":          "GPL",
-	"gnu affero general public license":   "AGPL",
-	"gnu lesser general public license":   "LGPL",
-	"server side public license":          "SSPL",
-	"commons clause":                      "Commons-Clause",
-	"elastic license":                     "Elastic",
-	"common development and distribution": "CDDL",
-	"attribution-noncommercial":           "CC-BY-NC",
+var forbidden = []struct{ phrase, id string }{
+	{"business source license", "BUSL"},
+	{"gnu affero general public license", "AGPL"},
+	{"gnu lesser general public license", "LGPL"},
+	{"gnu general public license", "GPL"},
+	{"server side public license", "SSPL"},
+	{"commons clause", "Commons-Clause"},
+	{"elastic license", "Elastic"},
+	{"common development and distribution", "CDDL"},
+	{"attribution-noncommercial", "CC-BY-NC"},
 }
 
 // secondary are the places of the MPL that name the licences of the GNU project as secondary ones.
@@ -92,19 +92,26 @@ func plain(body string) string {
 	return spaces.ReplaceAllString(quotes.Replace(strings.ToLower(comments.ReplaceAllString(body, ""))), " ")
 }
 
-// recognise returns the identifier of a licence by its text.
-func recognise(body string) (string, error) {
+// recognise returns the identifiers of the licences in a text.
+func recognise(body string) ([]string, error) {
 	words := plain(body)
 	rest := secondary.ReplaceAllString(words, "")
-	for phrase, id := range forbidden {
-		if strings.Contains(rest, phrase) {
-			return "", errors.New("the licence " + id + " is not allowed: remove the module")
+	for _, f := range forbidden {
+		if strings.Contains(rest, f.phrase) {
+			return nil, errors.New("the licence " + f.id + " is not allowed: remove the module")
 		}
 	}
+	var ids []string
 	for _, k := range allowed {
+		if k.id == "BSD-2-Clause" && slices.Contains(ids, "BSD-3-Clause") || slices.Contains(ids, k.id) {
+			continue // the longer one has all phrases of the shorter one
+		}
 		if !slices.ContainsFunc(k.phrases, func(p string) bool { return !strings.Contains(words, p) }) {
-			return k.id, nil
+			ids = append(ids, k.id)
 		}
 	}
-	return "", errors.New("the licence is unknown: read it, and add it to packaging/licenses/known.go if MPL-2.0 programs may contain it")
+	if len(ids) == 0 {
+		return nil, errors.New("the licence is unknown: read it, and add it to packaging/licenses/known.go if MPL-2.0 programs may contain it")
+	}
+	return ids, nil
 }

@@ -28,9 +28,9 @@ type component struct {
 
 // text is a file of a library that states its terms.
 type text struct {
-	path    string // in the library
-	body    string
-	licence string // an identifier of SPDX, empty for a notice
+	path     string // in the library
+	body     string
+	licences []string // identifiers of SPDX, none for a notice
 }
 
 // programs are the main packages of a release with the tags of their build: see packaging/release/build.
@@ -144,30 +144,32 @@ func terms(name, root string, packages map[string]bool) ([]text, error) {
 			return nil, fmt.Errorf("read module %s: %w", name, err)
 		}
 		for _, e := range entries {
-			kind := kindOf(e.Name())
 			path, _ := filepath.Rel(root, filepath.Join(dir, e.Name())) // below root
-			if kind == 0 || !e.Type().IsRegular() || unlinked[name+"/"+path] {
+			if kindOf(e.Name()) == 0 || !e.Type().IsRegular() || unlinked[name+"/"+path] {
 				continue
 			}
-			body, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			t, err := read(name, root, path)
 			if err != nil {
-				return nil, fmt.Errorf("read module %s: %w", name, err)
-			}
-			t := text{path: filepath.ToSlash(path), body: string(body)}
-			if kind == licence {
-				if t.licence = chosen[name+"/"+t.path]; t.licence != "" {
-					all = append(all, t)
-					continue
-				}
-				if t.licence, err = recognise(t.body); err != nil {
-					return nil, fmt.Errorf("module %s: file %s: %w", name, path, err)
-				}
+				return nil, fmt.Errorf("module %s: file %s: %w", name, path, err)
 			}
 			all = append(all, t)
 		}
 	}
-	if !slices.ContainsFunc(all, func(t text) bool { return t.licence != "" && !strings.Contains(t.path, "/") }) {
+	if !slices.ContainsFunc(all, func(t text) bool { return t.licences != nil && !strings.Contains(t.path, "/") }) {
 		return nil, fmt.Errorf("module %s has no licence file: it may not be shipped", name)
 	}
 	return all, nil
+}
+
+// read reads a text of a module.
+func read(name, root, path string) (text, error) {
+	body, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		return text{}, err
+	}
+	t := text{path: path, body: string(body), licences: chosen[name+"/"+path]}
+	if t.licences == nil && kindOf(filepath.Base(path)) == licence {
+		t.licences, err = recognise(t.body)
+	}
+	return t, err
 }

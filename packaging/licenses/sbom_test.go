@@ -74,11 +74,11 @@ func TestSBOM(t *testing.T) {
 
 func TestSBOMRefused(t *testing.T) {
 	inTree(t)
-	m := component{name: "example.com/m", version: "v1.0.0", texts: []text{{licence: "MIT"}}}
+	m := component{name: "example.com/m", version: "v1.0.0", texts: []text{{licences: []string{"MIT"}}}}
 	if err := completeFile(bare(t, "", m), nil, nil); err == nil || !strings.Contains(err.Error(), "module example.com/m@v1.0.0 is not in the list") {
 		t.Errorf("a module of no program: %v", err)
 	}
-	m.texts[0].licence = "no licence of SPDX"
+	m.texts[0].licences = []string{"no licence of SPDX"}
 	if err := completeFile(bare(t, "", m), []component{m}, nil); err == nil || !strings.Contains(err.Error(), "/components/0/licenses") {
 		t.Errorf("an SBOM that the schema refuses: %v", err)
 	}

@@ -39,11 +39,11 @@ func webLibraries(root string) ([]component, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the licence of %s: %w", f[0], err)
 		}
-		id, err := recognise(string(body))
+		ids, err := recognise(string(body))
 		if err != nil {
 			return nil, fmt.Errorf("library %s of the web UI: file %s: %w", f[0], f[3], err)
 		}
-		c.texts = append(c.texts, text{path: f[2], body: string(body), licence: id})
+		c.texts = append(c.texts, text{path: f[2], body: string(body), licences: ids})
 	}
 	for _, c := range all {
 		if len(c.texts) == 0 {

@@ -14,8 +14,10 @@ const line = "------------------------------------------------------------------
 func (c component) licences() []string {
 	var ids []string
 	for _, t := range c.texts {
-		if t.licence != "" && !slices.Contains(ids, t.licence) {
-			ids = append(ids, t.licence)
+		for _, id := range t.licences {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
 		}
 	}
 	return ids
