@@ -18,7 +18,8 @@ test-deb: bin/nomad ## build, install, upgrade and remove the package in a Debia
 	NEEDS_DEB=1 $(GO) test -tags companion -count=1 -timeout=10m -v $(TESTFLAGS) ./packaging/deb
 
 release: ## build programs and packages for amd64 and arm64 with SBOM and checksums in dist/release
+	rm -rf $(DIST)/release
 	GO='$(GO)' packaging/release/build $(DIST)/release
 
-test-release: $(EMBEDDED) ## build a release of this architecture twice, from two directories, and compare
+test-release: $(EMBEDDED) ## build a release of this architecture twice and compare, and one of the other
 	RELEASE=1 $(GO) test -tags companion -count=1 -timeout=20m -v $(TESTFLAGS) ./packaging/release

@@ -73,6 +73,18 @@ func run(t *testing.T, name string, args ...string) {
 	}
 }
 
+// licences writes the texts of the licences as a release does, and returns their directory.
+func licences(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command("go", "run", "./packaging/licenses", "write", dir)
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("write the licences: %v\n%s", err, out)
+	}
+	return dir
+}
+
 // serve starts the command of an image on a loopback interface of its own, requests the first token, and
 // ends the agent. It prints what the user of the agent is, and its exit code.
 const serve = `set -eu
@@ -113,8 +125,8 @@ func TestImage(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	im := root(t, strings.ReplaceAll(string(text), "${TARGETARCH}", string(arch[1])), dir,
-		map[string]string{"container/passwd": "passwd", "container/state": t.TempDir(), "nomad_linux_" + string(arch[1]): bin})
+	im := root(t, strings.ReplaceAll(string(text), "${TARGETARCH}", string(arch[1])), dir, map[string]string{"container/passwd": "passwd", "container/state": t.TempDir(),
+		"nomad_linux_" + string(arch[1]): bin, "LICENSE": "../../LICENSE", "THIRD-PARTY-LICENSES": filepath.Join(licences(t), "THIRD-PARTY-LICENSES")})
 	if len(im.volumes) != 1 || im.volumes[0] != "/var/lib/open-nomad-server" {
 		t.Errorf("volumes %q, want that of data_dir", im.volumes)
 	}

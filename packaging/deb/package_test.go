@@ -102,7 +102,8 @@ func TestPackage(t *testing.T) {
 		`-rw-r--r-- root/root .* \./usr/lib/systemd/system/open-nomad-client\.service`, `-rw-r--r-- .* \./usr/lib/sysusers\.d/open-nomad\.conf`,
 		`-rw-r--r-- .* \./etc/nomad\.d/server\.hcl\.example`, `-rw-r--r-- .* \./usr/share/bash-completion/completions/nomad`,
 		`-rw-r--r-- .* \./usr/share/zsh/vendor-completions/_nomad`, `-rw-r--r-- .* \./usr/share/fish/vendor_completions\.d/nomad\.fish`,
-		`-rw-r--r-- .* \./usr/share/man/man1/nomad\.1\.gz`, `-rw-r--r-- .* \./usr/share/man/man1/nomad-job-run\.1\.gz`} {
+		`-rw-r--r-- .* \./usr/share/man/man1/nomad\.1\.gz`, `-rw-r--r-- .* \./usr/share/man/man1/nomad-job-run\.1\.gz`,
+		`-rw-r--r-- .* \./usr/share/doc/open-nomad/copyright`, `-rw-r--r-- .* \./usr/share/doc/open-nomad/THIRD-PARTY-LICENSES\.gz`} {
 		if !regexp.MustCompile(want).Match(out) {
 			t.Errorf("the package has no %s", want)
 		}

@@ -17,16 +17,10 @@ import (
 // TestRelease builds a release for this machine's architecture twice, the second time from a copy of the
 // tree. It takes some minutes without Go's cache.
 func TestRelease(t *testing.T) {
-	if os.Getenv("RELEASE") == "" {
-		t.Skip("set RELEASE=1 to build two releases; Go fetches the program that writes the SBOM")
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := tree(t)
 	first, second := t.TempDir(), t.TempDir()
-	build(t, root, first)
-	build(t, copied(t, root), second)
+	build(t, root, first, runtime.GOARCH)
+	build(t, copied(t, root), second, runtime.GOARCH)
 	files := listed(t, first)
 	if got := listed(t, second); !slices.Equal(got, files) {
 		t.Fatalf("the second release has %q, the first %q", got, files)
@@ -47,6 +41,12 @@ func TestRelease(t *testing.T) {
 	}
 	program := filepath.Join(first, "nomad_linux_"+runtime.GOARCH)
 	materials(t, program)
+	contains(t, program, machines[runtime.GOARCH])
+	for _, name := range []string{"LICENSE", "THIRD-PARTY-LICENSES", "container/Containerfile"} {
+		if !slices.Contains(files, name) {
+			t.Errorf("the release has no %s", name)
+		}
+	}
 	for _, sidecar := range []string{"fetch", "render"} {
 		if names := components(t, program+"."+sidecar+".cdx.json"); len(names) < 10 {
 			t.Errorf("the SBOM of %s has the modules %q only", sidecar, names)
@@ -54,9 +54,22 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-func build(t *testing.T, root, out string) {
+// tree returns the root of the tree, if releases shall be built.
+func tree(t *testing.T) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(root, "packaging/release/build"), out, runtime.GOARCH)
+	if os.Getenv("RELEASE") == "" {
+		t.Skip("run make test-release; Go fetches the program that writes the SBOM")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func build(t *testing.T, root, out, arch string) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(root, "packaging/release/build"), out, arch)
 	cmd.Env = append(os.Environ(), "COMMIT=0123456789abcdef", "VERSION=2.0.6+test", "SOURCE_DATE_EPOCH=1764000000", "COMPRESSION=gzip")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -99,6 +112,11 @@ func materials(t *testing.T, program string) {
 		t.Fatal(err)
 	}
 	names := components(t, program+".cdx.json")
+	for _, library := range []string{"std@" + info.GoVersion, "preact@", "htm@", "@xterm/xterm@"} {
+		if !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, library) }) {
+			t.Errorf("the SBOM has no %s", library)
+		}
+	}
 	for _, m := range info.Deps {
 		if !slices.Contains(names, m.Path+"@"+m.Version) {
 			t.Errorf("the SBOM has no %s@%s", m.Path, m.Version)
