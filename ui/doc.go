@@ -8,8 +8,8 @@
 //	/ui/static/<version>/…   the files of app/; <version> is a digest of all of them
 //	/ui/…                    any other path: index.html, which loads the bundle
 //
-// A file of a version never changes, so browsers keep it for good. A page of an agent that was
-// upgraded in the meantime gets 404 for its old version and asks the user to reload.
+// A file of a version never changes, so browsers keep it for good. A window that was opened before its
+// agent was upgraded goes on with its version. Its terminal gets 404 and asks the user to reload.
 //
 // A Site is immutable and starts no goroutines.
 package ui

@@ -2342,6 +2342,7 @@ var Session = class {
 };
 
 // app/pages/exec.js
+var NOT_LOADED = "The terminal could not be loaded. The agent does not answer, or it was upgraded since this window was opened. Reload the page.";
 var STATES2 = { idle: ["idle", "off", "Not connected"], connecting: ["info", "wait", "Connecting"], open: ["ok", "run", "Connected"], ended: ["idle", "stop", "Ended"] };
 function Exec({ params }) {
   const { id, namespace } = parseJob(params.job);
@@ -2381,7 +2382,9 @@ function Terminal({ alloc, task, state, setState }) {
     setState({ name: "connecting" });
     let terminal;
     try {
-      const { openTerminal } = await import("../pages/exec/terminal.js");
+      const { openTerminal } = await import("../pages/exec/terminal.js").catch(() => {
+        throw new Error(NOT_LOADED);
+      });
       terminal = await openTerminal(box.current, reader, () => leave.current?.focus());
     } catch (err) {
       setState({ name: "ended", error: err.message });

@@ -14,6 +14,8 @@ import { Status } from '../parts/status.js'
 import { words } from './exec/words.js'
 import { Session } from './exec/session.js'
 
+const NOT_LOADED = 'The terminal could not be loaded. The agent does not answer, or it was upgraded since this window was opened. Reload the page.'
+
 const STATES = { idle: ['idle', 'off', 'Not connected'], connecting: ['info', 'wait', 'Connecting'], open: ['ok', 'run', 'Connected'], ended: ['idle', 'stop', 'Ended'] }
 
 export default function Exec({ params }) {
@@ -52,7 +54,7 @@ function Terminal({ alloc, task, state, setState }) {
     setState({ name: 'connecting' })
     let terminal
     try {
-      const { openTerminal } = await import('./exec/terminal.js') // with xterm.js, which is large
+      const { openTerminal } = await import('./exec/terminal.js').catch(() => { throw new Error(NOT_LOADED) }) // with xterm.js, which is large
       terminal = await openTerminal(box.current, reader, () => leave.current?.focus())
     } catch (err) {
       setState({ name: 'ended', error: err.message })
