@@ -24,7 +24,7 @@ type file struct {
 	media  string
 	tag    string // with quotes, for the header ETag
 	body   []byte
-	packed func() []byte // the body by gzip; compressed at the first use
+	packed func() []byte // the body by gzip; compressed at the first call
 }
 
 func newFile(name string, body []byte) *file {

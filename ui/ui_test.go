@@ -45,27 +45,34 @@ func body(t *testing.T, r *http.Response) string {
 	return string(text)
 }
 
-// Every path below /ui/ is the index, so that a page can be reloaded. Every file that it names exists.
+// Every path below /ui/ is the index, so that a page can be reloaded. Every file that it names exists,
+// and all of them together are small and few.
 func TestIndex(t *testing.T) {
 	s := site(t, Config{})
-	index := body(t, get(s, "/ui/"))
+	first := get(s, "/ui/")
+	index := body(t, first)
 	for _, path := range []string{"/ui/jobs", "/ui/jobs/a%2Fb@default/versions", "/ui/no-such-page"} {
 		if r := get(s, path); r.StatusCode != 200 || body(t, r) != index || r.Header.Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s: status %d, Cache-Control %q", path, r.StatusCode, r.Header.Get("Cache-Control"))
 		}
 	}
-	files := regexp.MustCompile(`(?:src|href)="(/ui/static/[^"]+)"`).FindAllStringSubmatch(index, -1)
-	if len(files) < 10 {
-		t.Fatalf("the index names %d files", len(files))
+	if r := get(s, "/ui/jobs", "If-None-Match", first.Header.Get("ETag")); r.StatusCode != 304 {
+		t.Errorf("known index: status %d", r.StatusCode)
 	}
-	for _, f := range files {
-		r := get(s, f[1])
+	names, size := []string{}, 0
+	for _, f := range regexp.MustCompile(`(?:src|href)="(/ui/static/[^"]+)"`).FindAllStringSubmatch(index, -1) {
+		r := get(s, f[1], "Accept-Encoding", "gzip")
 		if r.StatusCode != 200 || r.Header.Get("Cache-Control") != forGood || strings.HasPrefix(r.Header.Get("Content-Type"), "application/octet") {
 			t.Errorf("%s: status %d, headers %v", f[1], r.StatusCode, r.Header)
 		}
+		names = append(names, strings.TrimPrefix(f[1], static+s.version+"/"))
+		size += len(body(t, r))
 	}
-	if strings.Contains(index, "xterm") || strings.Contains(index, "/pages/jobs.js") {
-		t.Error("the index loads pages or large libraries")
+	if got, want := strings.Join(names, " "), "icon.svg bundle/main.css theme.js bundle/main.js"; got != want {
+		t.Errorf("the index names %s, want %s", got, want)
+	}
+	if size > 128<<10 {
+		t.Errorf("the files of the index have %d bytes", size)
 	}
 	if inline := regexp.MustCompile(`<style|style=|<script>|\son[a-z]+=`).FindString(index); inline != "" {
 		t.Errorf("the index has inline code: %q", inline)
@@ -188,8 +195,8 @@ func TestVendorLock(t *testing.T) {
 func TestSources(t *testing.T) {
 	forbidden := regexp.MustCompile(`dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|https?://|javascript:`)
 	for name, f := range site(t, Config{}).files {
-		if strings.HasPrefix(name, "vendor/") || strings.HasSuffix(name, ".svg") {
-			continue
+		if strings.HasPrefix(name, "vendor/") || strings.HasPrefix(name, "bundle/") || strings.HasSuffix(name, ".svg") {
+			continue // not our source
 		}
 		for n, line := range bytes.Split(f.body, []byte("\n")) {
 			if m := forbidden.Find(line); m != nil {

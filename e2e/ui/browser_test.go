@@ -183,6 +183,13 @@ func tryEvaluate[T any](p *tab, expression string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
+// received returns how many bytes the window received over the network.
+func (p *tab) received() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bytes
+}
+
 // withoutCache makes every load a first one.
 func (p *tab) withoutCache() {
 	p.t.Helper()

@@ -27,6 +27,7 @@ func appendTo(t *testing.T, file, text string) {
 
 // The logs of several tasks are read at once: both outputs, live, each line once.
 func TestLogs(t *testing.T) {
+	t.Parallel() // it mostly waits
 	h := open(t)
 	file := filepath.Join(t.TempDir(), "lines")
 	appendTo(t, file, "line 0\n")
@@ -87,6 +88,7 @@ func TestLogs(t *testing.T) {
 
 // The position in a log survives rotation; a token without the right to read logs sees the reason.
 func TestLogsRotateAndRights(t *testing.T) {
+	t.Parallel() // it mostly waits
 	h := open(t)
 	file := filepath.Join(t.TempDir(), "lines")
 	appendTo(t, file, "begin\n")

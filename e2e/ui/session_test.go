@@ -91,6 +91,7 @@ func TestRefusedToken(t *testing.T) {
 }
 
 func TestExpiredToken(t *testing.T) {
+	t.Parallel() // it mostly waits
 	h := open(t)
 	_, secret := h.token(t, `namespace "default" { policy = "read" }`, shortTTL)
 	p := h.with(t, secret, "403")

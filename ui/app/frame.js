@@ -46,37 +46,28 @@ function isIn(path, route) {
 
 let firstPage = true
 
-/** The page of the path. Its module is loaded first. */
+/** The page of the path. */
 function Current({ path }) {
   const found = match(routes, path)
   const { query } = useStore(place)
-  const [page, setPage] = useState(null)
-  const [failed, setFailed] = useState(null)
   const [broken] = useErrorBoundary((err) => console.error(err))
   const box = useRef(null)
   useEffect(() => {
-    let current = true
-    found?.route.load().then((module) => current && setPage(() => module.default), (err) => current && setFailed(err))
-    return () => { current = false }
-  }, [])
-  useEffect(() => {
-    if (!page && found) return
     // Readers of screens hear the new page; at the first page the browser sets the focus itself.
     if (!firstPage) {
       scrollTo(0, 0)
       box.current?.querySelector('h1')?.focus()
     }
     firstPage = false
-  }, [page])
+  }, [])
   if (!found) return html`<${Page} title="Page not found"><p>The web UI has no page <code class="name">${path}</code>.</p><p><a href="/ui/">Go to the overview</a></p><//>`
-  if (failed) return html`<${Reload} title="This page could not be loaded.">The agent does not answer, or it was upgraded since this window was opened.<//>`
-  if (broken) return html`<${Reload} title="This page has failed.">${String(broken.message ?? broken)}<//>`
-  return page && html`<div class="page" ref=${box}><${page} params=${found.params} query=${query} /></div>`
+  if (broken) return html`<${Broken} error=${broken} />`
+  return html`<div class="page" ref=${box}><${found.route.page} params=${found.params} query=${query} /></div>`
 }
 
-function Reload({ title, children }) {
+function Broken({ error }) {
   const again = html`<button type="button" class="button" onClick=${() => location.reload()}>Reload</button>`
-  return html`<${Notice} tone="bad" title=${title} actions=${again}>${children}<//>`
+  return html`<${Notice} tone="bad" title="This page has failed." actions=${again}>${String(error.message ?? error)}<//>`
 }
 
 function Banners() {

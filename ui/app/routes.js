@@ -1,56 +1,75 @@
-// The table of pages. A page is a module in pages/, loaded when it is first shown (see ui/README.md).
+// The table of pages. A page is a module in pages/ (see ui/README.md).
 //
 //   path   real path; a segment ":name" is a parameter, a last segment "*name" also one with slashes
-//   load   imports the module
+//   page   the component of the page
 //   nav    label in the navigation, in the group of the row; left out for pages that lists lead to
+import Administration from './pages/administration.js'
+import Allocation from './pages/allocation.js'
+import Evaluation from './pages/evaluation.js'
+import Evaluations from './pages/evaluations.js'
+import Exec from './pages/exec.js'
+import Identities from './pages/identities.js'
+import Job from './pages/job.js'
+import Jobs from './pages/jobs.js'
+import Keyring from './pages/keyring.js'
+import Node from './pages/node.js'
+import Nodes from './pages/nodes.js'
+import Overview from './pages/overview.js'
+import Policy from './pages/policy.js'
+import NodePools from './pages/pools.js'
+import Run from './pages/run.js'
+import Servers from './pages/servers.js'
+import Settings from './pages/settings.js'
+import Variable from './pages/variable.js'
+import Variables from './pages/variables.js'
 
-/** @type {{group: string, rows: {path: string, load: () => Promise<object>, nav?: string}[]}[]} */
+/** @type {{group: string, rows: {path: string, page: import('preact').ComponentType, nav?: string}[]}[]} */
 export const groups = [
   {
     group: 'Cluster',
     rows: [
-      { path: '/ui', nav: 'Overview', load: () => import('./pages/overview.js') },
-      { path: '/ui/clients', nav: 'Nodes', load: () => import('./pages/nodes.js') },
-      { path: '/ui/clients/:id', load: () => import('./pages/node.js') },
-      { path: '/ui/clients/:id/:tab', load: () => import('./pages/node.js') },
-      { path: '/ui/node-pools', nav: 'Node pools', load: () => import('./pages/pools.js') },
-      { path: '/ui/servers', nav: 'Servers', load: () => import('./pages/servers.js') },
+      { path: '/ui', nav: 'Overview', page: Overview },
+      { path: '/ui/clients', nav: 'Nodes', page: Nodes },
+      { path: '/ui/clients/:id', page: Node },
+      { path: '/ui/clients/:id/:tab', page: Node },
+      { path: '/ui/node-pools', nav: 'Node pools', page: NodePools },
+      { path: '/ui/servers', nav: 'Servers', page: Servers },
     ],
   },
   {
     group: 'Workloads',
     rows: [
-      { path: '/ui/jobs', nav: 'Jobs', load: () => import('./pages/jobs.js') },
-      { path: '/ui/jobs/run', load: () => import('./pages/run.js') },
-      { path: '/ui/jobs/:job', load: () => import('./pages/job.js') },
-      { path: '/ui/jobs/:job/:tab', load: () => import('./pages/job.js') },
-      { path: '/ui/allocations/:id', load: () => import('./pages/allocation.js') },
-      { path: '/ui/allocations/:id/:tab', load: () => import('./pages/allocation.js') },
-      { path: '/ui/allocations/:id/:task/logs', load: () => import('./pages/allocation.js') },
-      { path: '/ui/exec/:job/:group/:task/:alloc', load: () => import('./pages/exec.js') },
-      { path: '/ui/evaluations', nav: 'Evaluations', load: () => import('./pages/evaluations.js') },
-      { path: '/ui/evaluations/:id', load: () => import('./pages/evaluation.js') },
+      { path: '/ui/jobs', nav: 'Jobs', page: Jobs },
+      { path: '/ui/jobs/run', page: Run },
+      { path: '/ui/jobs/:job', page: Job },
+      { path: '/ui/jobs/:job/:tab', page: Job },
+      { path: '/ui/allocations/:id', page: Allocation },
+      { path: '/ui/allocations/:id/:tab', page: Allocation },
+      { path: '/ui/allocations/:id/:task/logs', page: Allocation },
+      { path: '/ui/exec/:job/:group/:task/:alloc', page: Exec },
+      { path: '/ui/evaluations', nav: 'Evaluations', page: Evaluations },
+      { path: '/ui/evaluations/:id', page: Evaluation },
     ],
   },
   {
     group: 'Access',
     rows: [
-      { path: '/ui/variables', nav: 'Variables', load: () => import('./pages/variables.js') },
-      { path: '/ui/variables/new', load: () => import('./pages/variable.js') },
-      { path: '/ui/variables/path/*path', load: () => import('./pages/variables.js') },
-      { path: '/ui/variables/var/*path', load: () => import('./pages/variable.js') },
-      { path: '/ui/identities', nav: 'Identities', load: () => import('./pages/identities.js') },
-      { path: '/ui/identities/:tab', load: () => import('./pages/identities.js') },
-      { path: '/ui/keyring', nav: 'Keyring', load: () => import('./pages/keyring.js') },
-      { path: '/ui/administration', nav: 'Access control', load: () => import('./pages/administration.js') },
-      { path: '/ui/administration/:tab', load: () => import('./pages/administration.js') },
-      { path: '/ui/administration/policies/:policy', load: () => import('./pages/policy.js') },
+      { path: '/ui/variables', nav: 'Variables', page: Variables },
+      { path: '/ui/variables/new', page: Variable },
+      { path: '/ui/variables/path/*path', page: Variables },
+      { path: '/ui/variables/var/*path', page: Variable },
+      { path: '/ui/identities', nav: 'Identities', page: Identities },
+      { path: '/ui/identities/:tab', page: Identities },
+      { path: '/ui/keyring', nav: 'Keyring', page: Keyring },
+      { path: '/ui/administration', nav: 'Access control', page: Administration },
+      { path: '/ui/administration/:tab', page: Administration },
+      { path: '/ui/administration/policies/:policy', page: Policy },
     ],
   },
   {
     group: 'Settings',
     rows: [
-      { path: '/ui/settings/tokens', nav: 'Sign in and settings', load: () => import('./pages/settings.js') },
+      { path: '/ui/settings/tokens', nav: 'Sign in and settings', page: Settings },
     ],
   },
 ]

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef, useState } from './dom.js'
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from './dom.js'
 import { api, url } from './api.js'
 import { subscribe } from './live.js'
 
@@ -35,7 +35,7 @@ export function useQuery(path, { params = {}, topics = [], namespace = params.na
     }
   }, [key])
 
-  useEffect(() => {
+  useLayoutEffect(() => { // before the page is painted: the request takes as long as the painting
     refresh()
     return () => latest.current?.abort()
   }, [refresh])

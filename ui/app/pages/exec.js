@@ -13,7 +13,8 @@ import { Facts, Page } from '../parts/page.js'
 import { Status } from '../parts/status.js'
 import { words } from './exec/words.js'
 import { Session } from './exec/session.js'
-import { openTerminal } from './exec/terminal.js'
+
+const NOT_LOADED = 'The terminal could not be loaded. The agent does not answer, or it was upgraded since this window was opened. Reload the page.'
 
 const STATES = { idle: ['idle', 'off', 'Not connected'], connecting: ['info', 'wait', 'Connecting'], open: ['ok', 'run', 'Connected'], ended: ['idle', 'stop', 'Ended'] }
 
@@ -53,6 +54,7 @@ function Terminal({ alloc, task, state, setState }) {
     setState({ name: 'connecting' })
     let terminal
     try {
+      const { openTerminal } = await import('./exec/terminal.js').catch(() => { throw new Error(NOT_LOADED) }) // with xterm.js, which is large
       terminal = await openTerminal(box.current, reader, () => leave.current?.focus())
     } catch (err) {
       setState({ name: 'ended', error: err.message })

@@ -1,5 +1,5 @@
 import { html, useEffect, useState } from '../lib/dom.js'
-import { duration, toDate } from '../lib/format.js'
+import { duration, localTime, toDate } from '../lib/format.js'
 
 /** A time as its distance from now, such as "5m ago". The exact time is in the title. */
 export function Ago({ at }) {
@@ -12,5 +12,5 @@ export function Ago({ at }) {
   if (!date) return '–'
   const seconds = (now - date.getTime()) / 1000
   const text = Math.abs(seconds) < 5 ? 'now' : seconds > 0 ? `${duration(seconds)} ago` : `in ${duration(-seconds)}`
-  return html`<time datetime=${date.toISOString()} title=${date.toLocaleString()}>${text}</time>`
+  return html`<time datetime=${date.toISOString()} title=${localTime(date)}>${text}</time>`
 }
