@@ -43,11 +43,17 @@ func (p Policy) directives() []directive {
 	}
 }
 
+// noFallback are the directives to which default-src does not apply.
+var noFallback = []string{"form-action", "frame-ancestors"}
+
 // String returns the value of the header. A directive without sources is left out, so that
-// default-src applies to it. The base of relative URLs cannot be changed by markup.
+// default-src applies to it, or it is 'none'. The base of relative URLs cannot be changed by markup.
 func (p Policy) String() string {
 	parts := []string{}
 	for _, d := range p.directives() {
+		if len(d.sources) == 0 && slices.Contains(noFallback, d.name) {
+			d.sources = []string{"'none'"}
+		}
 		if len(d.sources) > 0 {
 			parts = append(parts, d.name+" "+strings.Join(d.sources, " "))
 		}

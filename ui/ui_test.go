@@ -136,6 +136,15 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// Without sources, no form and no frame is allowed: default-src does not apply to these.
+func TestPolicyWithoutSources(t *testing.T) {
+	p := Strict()
+	p.FormAction, p.FrameAncestors, p.Img = nil, []string{}, nil
+	if got := p.String(); got != "default-src 'none'; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; script-src 'self'; style-src 'self'; base-uri 'none'" {
+		t.Errorf("the policy is %q", got)
+	}
+}
+
 func TestFaults(t *testing.T) {
 	bad := Config{Policy: Strict(), Label: Label{Background: "red;}", Color: "url(x)"}, ConsulURL: "javascript:alert(1)", VaultURL: "vault.example"}
 	bad.Policy.Script = []string{"'self'", "*; report-uri /x"}

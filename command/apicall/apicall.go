@@ -105,7 +105,6 @@ func call(ctx context.Context, e *term.Env, o options) error {
 // target returns the configuration and the escaped path of the request.
 func target(e *term.Env) (*httpclient.Config, string, error) {
 	path := e.Arg(0)
-	cfg := e.Config(func(*httpclient.Config) {})
 	if scheme, _, ok := strings.Cut(path, "://"); ok {
 		u, err := url.Parse(path)
 		switch {
@@ -114,13 +113,14 @@ func target(e *term.Env) (*httpclient.Config, string, error) {
 		case e.AddressFlag() != "":
 			return nil, "", errors.New("A URL and -address exclude each other: use a path")
 		}
-		cfg.Address, path = u.Scheme+"://"+u.Host, u.RequestURI()
+		e.SetAddress(u.Scheme + "://" + u.Host) // without the token of a context of another agent
+		path = u.RequestURI()
 	}
 	path = "/" + strings.TrimLeft(path, "/")
 	if !strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/.well-known/") {
 		path = "/v1" + path
 	}
-	return cfg, path, nil
+	return e.Config(func(*httpclient.Config) {}), path, nil
 }
 
 // request returns the request of the flags.

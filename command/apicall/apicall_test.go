@@ -5,7 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -112,5 +114,30 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 	if want := (seen{"POST", "/v1/jobs?namespace=a+b", "canary-token", `{"a":1}`, "*/*"}); *last != want {
 		t.Errorf("%s sends %+v, want %+v", dry, *last, want)
+	}
+}
+
+// The token and the namespace of a context are sent to the address of the context only.
+func TestURLOfAnotherAgentThanTheContext(t *testing.T) {
+	s, last := agent(t)
+	t.Setenv("NOMAD_ADDR", "")
+	contexts := filepath.Join(t.TempDir(), "contexts.hcl")
+	t.Setenv("NOMAD_CONTEXTS", contexts)
+	for _, c := range []struct{ address, url, uri, token string }{
+		{"http://127.0.0.1:1", s.URL + "/v1/nodes", "/v1/nodes", ""},
+		{s.URL, s.URL + "/v1/nodes", "/v1/nodes?namespace=shop", "canary-token"},
+		{s.URL, "/v1/nodes", "/v1/nodes?namespace=shop", "canary-token"},
+	} {
+		text := "current = \"a\"\ncontext \"a\" {\n  address = \"" + c.address + "\"\n  namespace = \"shop\"\n  token_command = [\"echo\", \"canary-token\"]\n}\n"
+		if err := os.WriteFile(contexts, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		*last = seen{}
+		if code, _, errs := run("", c.url); code != 0 || last.uri != c.uri || last.token != c.token {
+			t.Errorf("%s with the context of %s: exit code %d, %+v\n%s", c.url, c.address, code, *last, errs)
+		}
+		if _, _, errs := run("", "-context=a", c.url); strings.Contains(errs, "The context \"a\" is not used") != (c.token == "") {
+			t.Errorf("%s with -context and the context of %s: %q", c.url, c.address, errs)
+		}
 	}
 }

@@ -84,7 +84,8 @@ func Open(ctx context.Context, address string) error {
 	}
 	out, err := exec.CommandContext(ctx, args[0], append(args[1:], address)...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("Error opening the browser with %s: %w %s", args[0], err, strings.TrimSpace(string(out)))
+		text := strings.ReplaceAll(string(out), address, "the address") // which can contain a one-time token
+		return fmt.Errorf("Error opening the browser with %s: %w %s", args[0], err, strings.TrimSpace(text))
 	}
 	return nil
 }

@@ -49,3 +49,16 @@ func TestOpen(t *testing.T) {
 		t.Errorf("without a desktop: %q", got)
 	}
 }
+
+// A one-time token of the address is not repeated from the output of the browser.
+func TestOpenHidesTheAddress(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "browser")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"no method available for opening '$1'\" >&2\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BROWSER", program)
+	err := Open(t.Context(), "http://x/ui/?ott=canary")
+	if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "no method available") {
+		t.Errorf("Open() = %v", err)
+	}
+}

@@ -14,11 +14,11 @@ import (
 const redacted = "<redacted>"
 
 // hidden are the JSON fields whose values are removed: environments, templates, driver configurations,
-// variables and payloads can contain secrets of any form.
-var hidden = []string{"Env", "Environment", "EmbeddedTmpl", "Items", "GetterOptions", "Header", "Payload",
-	"Config", "Meta", "Source", "Secrets", "SignedIdentities", "LeaderACL", "WrappedKeys", "Parameters", "Context"}
+// variables, arguments, mount flags and payloads can contain secrets of any form.
+var hidden = []string{"Args", "Body", "Env", "Environment", "EmbeddedTmpl", "Items", "GetterOptions", "Header", "Payload",
+	"Config", "Meta", "Source", "Secrets", "SignedIdentities", "LeaderACL", "WrappedKeys", "MountFlags", "Parameters", "Context"}
 
-// secretWord matches the JSON fields whose strings are removed, whatever the object is.
+// secretWord matches the JSON fields whose strings and lists are removed, whatever the object is.
 var secretWord = regexp.MustCompile(`(?i)(token|secret|passw|credential|private_?key|encrypt|auth$)`)
 
 // patterns match secrets in any text: signed tokens, private keys, and values in the style of a
@@ -30,7 +30,7 @@ var patterns = []struct {
 	{regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*`), redacted},
 	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
 	{regexp.MustCompile(`(?i)((?:x-nomad-token|authorization)["']?[:=]\s*["']?(?:bearer\s+)?)[^\s"']+`), "${1}" + redacted},
-	{regexp.MustCompile(`(?i)([\w-]*(?:token|secret|password|passwd|encrypt)[\w-]*=)[^\s&"']+`), "${1}" + redacted},
+	{regexp.MustCompile(`(?i)([\w-]*(?:token|secret|password|passwd|encrypt|sshkey|signature)[\w-]*=)[^\s&"']+`), "${1}" + redacted},
 	{regexp.MustCompile(`(://)[^/\s:@"]+:[^/\s@"]+@`), "${1}" + redacted + "@"},
 }
 
@@ -122,10 +122,17 @@ func blank(v any) any {
 	return v
 }
 
-// blankText replaces a string that is not empty.
+// blankText replaces a string that is not empty, and the strings of a list.
 func blankText(v any) any {
-	if text, ok := v.(string); ok && text != "" {
-		return redacted
+	switch v := v.(type) {
+	case string:
+		if v != "" {
+			return redacted
+		}
+	case []any:
+		for i := range v {
+			v[i] = blankText(v[i])
+		}
 	}
 	return v
 }

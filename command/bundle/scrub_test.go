@@ -12,7 +12,7 @@ func TestScrub(t *testing.T) {
 	for _, in := range []string{
 		"a canary-token b", "u:canary-password", "jwt eyJhbGciOiJFZERTQSJ9.eyJjYW5hcnkiOjF9.canary-signature", "-----BEGIN EC PRIVATE KEY-----\ncanary\n-----END EC PRIVATE KEY-----",
 		"-----BEGIN PRIVATE KEY-----canary", `header "X-Nomad-Token: canary"`, "Authorization: Bearer canary", "GET /v1/x?token=canary&a=b", "https://user:canary@host/x",
-		"vault_token=canary", "AWS_SECRET_ACCESS_KEY=canary", "encrypt=canary",
+		"vault_token=canary", "AWS_SECRET_ACCESS_KEY=canary", "encrypt=canary", "git::ssh://git@host/x?sshkey=canary&ref=a", "s3::https://host/x?X-Amz-Signature=canary",
 	} {
 		if out := s.text(in); strings.Contains(out, "canary") || !strings.Contains(out, redacted) {
 			t.Errorf("text(%q) = %q", in, out)
@@ -25,6 +25,7 @@ func TestScrub(t *testing.T) {
 	}
 	in := `{"Job":{"ID":"web","CreateIndex":9007199254740993,"TaskGroups":[{"Tasks":[{"Env":{"A":"canary"},"Config":{"args":["canary"],"n":1},"Meta":{"m":"canary"},
 		"Templates":[{"EmbeddedTmpl":"canary"}],"Artifacts":[{"GetterHeaders":{"h":"canary"}}]}]}],"Payload":"canary"},"SecretID":"canary","replication_token":"canary",
+		"Tokens":["canary"],"Checks":[{"Args":["canary"],"Body":"canary"}],"MountOptions":{"MountFlags":["password=canary"]},"GetterSource":"git::ssh://git@host/x?sshkey=canary",
 		"Events":[{"Payload":{"Name":"kept","Items":{"k":"canary"}}}],"text":"canary-token"}`
 	out, ok := s.json([]byte(in))
 	if !ok || strings.Contains(string(out), "canary") {

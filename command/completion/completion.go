@@ -14,6 +14,7 @@ import (
 	"context"
 	"flag"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,11 +35,23 @@ func With(c term.Command) term.Command {
 	if c.Predict == nil {
 		c.Predict = complete.PredictFunc(func(a complete.Args) []string { return arguments(c, a) })
 	}
+	c.Predict = literally(c.Predict)
 	c.PredictFlag = func(f *flag.Flag) complete.Predictor {
 		kind, _ := flag.UnquoteUsage(f)
-		return complete.PredictFunc(func(a complete.Args) []string { return values(c, f.Name, kind, a) })
+		return literally(complete.PredictFunc(func(a complete.Args) []string { return values(c, f.Name, kind, a) }))
 	}
 	return c
+}
+
+// literal matches a path or a name that every shell takes literally.
+var literal = regexp.MustCompile(`^[\pL\pN_./@%+][\pL\pN_.,:/@%+=-]*$`)
+
+// literally drops the offers that a shell would split, expand or run. Bash inserts offers without
+// quotation marks, and a directory can hold files of somebody else.
+func literally(p complete.Predictor) complete.Predictor {
+	return complete.PredictFunc(func(a complete.Args) []string {
+		return slices.DeleteFunc(p.Predict(a), func(offer string) bool { return !literal.MatchString(offer) })
+	})
 }
 
 // parameter is one argument in a usage line.

@@ -1,6 +1,8 @@
 package completion
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -68,6 +70,34 @@ func TestPlainNames(t *testing.T) {
 		"-x": false, "a\nb": false, "a\x1b[2J": false, "*": false, "~root": false, "a'b": false, "a|b": false, "": false} {
 		if got := plain.MatchString(name); got != want {
 			t.Errorf("%q is offered: %t, want %t", name, got, want)
+		}
+	}
+}
+
+// Bash inserts an offer as it is. A file whose name a shell would split or run is not offered, so that bash
+// completes it itself, with quotation marks.
+func TestFilesOfHostileNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"web.hcl", "$(touch ran).hcl", "a;touch ran.hcl", "`id`.hcl", "two\nlines.hcl", "a b.hcl", "dir/web.hcl", "dir/$(id).hcl", "$(id)/web.hcl"} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		usage, last string
+		want        []string
+	}{
+		{"<path>", "", []string{"./", "dir/", "web.hcl"}}, {"<path>", "dir/", []string{"dir/", "dir/web.hcl"}}, {"<path>", "./w", []string{"./web.hcl"}},
+		{"<directory>", "", []string{"./", "dir/"}}, {"<path>", "$", nil}, {"<path>", "a", nil},
+	} {
+		c := With(term.Command{Name: "config validate", Args: tt.usage, Setup: func(*term.Flags) term.Run { return nil }})
+		got := c.Predict.Predict(complete.Args{Last: tt.last})
+		slices.Sort(got)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s after %q offers %q, want %q", tt.usage, tt.last, got, tt.want)
 		}
 	}
 }

@@ -134,12 +134,16 @@ func (c *Context) check() error {
 	return nil
 }
 
-// resolve makes the paths absolute: relative ones are relative to dir.
+// resolve makes the paths absolute: relative ones are relative to dir. The program of a token is a path if it
+// has a slash; other names are searched in PATH.
 func (c *Context) resolve(dir string) {
 	for _, p := range []*string{&c.CACert, &c.CAPath, &c.ClientCert, &c.ClientKey, &c.TokenFile} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
+	}
+	if len(c.TokenCommand) > 0 && strings.Contains(c.TokenCommand[0], "/") && !filepath.IsAbs(c.TokenCommand[0]) {
+		c.TokenCommand[0] = filepath.Join(dir, c.TokenCommand[0])
 	}
 }
 

@@ -2,6 +2,7 @@ package term
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -101,6 +102,14 @@ func (e *Env) NamespaceFlag() string { return e.general.namespace }
 
 // AddressFlag returns the address of the flag, "" if unset.
 func (e *Env) AddressFlag() string { return e.general.address }
+
+// SetAddress sets the address as the flag does. A context of another address is not used then.
+func (e *Env) SetAddress(address string) {
+	e.general.address, e.general.loaded = address, nil
+	if ignored := e.general.cluster(context.Background()).ignored; ignored != "" {
+		e.Warnf("%s", ignored)
+	}
+}
 
 // RegionFlag returns the region of the flag, "" if unset.
 func (e *Env) RegionFlag() string { return e.general.region }
