@@ -24,7 +24,7 @@ var (
 )
 
 // bootLimit bounds one guest that runs each test once.
-const bootLimit = 25 * time.Minute
+const bootLimit = 40 * time.Minute
 
 // suite is a package whose tests run in a guest.
 type suite struct {
@@ -51,7 +51,8 @@ const (
 	templateTests = "^(TestStaticFiles|TestSwapped.*|TestObstacles|TestHostileProgram|TestFloodingProgram|TestProgramDies.*)$"
 )
 
-// suites are in the order of execution. Their seconds bound a suite that hangs.
+// suites are in the order of execution. Their seconds bound a suite that hangs. CI runs the guests beside other
+// tests: the table, which takes seven minutes of a busy machine, may take twice as long.
 var suites = []suite{
 	{Name: "cgroup", pkg: "internal/cgroup", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "launch", pkg: "internal/launch", Seconds: 300, kernels: []string{"6.1"}},
@@ -62,7 +63,7 @@ var suites = []suite{
 	{Name: "artifact", pkg: "client/artifact", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.short", "-test.run=" + artifactTests}},
 	{Name: "template", pkg: "client/template", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + templateTests}},
 	{Name: "engine", pkg: "internal/render/engine", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=^(TestLimits|TestLargest|TestNoSpecialFiles|TestFileStaysInside)$"}},
-	{Name: "table", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestGuestTable"}},
+	{Name: "table", pkg: "e2e/attack", Seconds: 1200, Args: []string{"-test.run=TestGuestTable"}},
 	{Name: "bombs", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestBombs"}, kernels: []string{"6.1"}},
 }
 
