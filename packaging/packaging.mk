@@ -14,8 +14,8 @@ man: ## write the manual pages of all commands to dist/man
 deb: bin/nomad man ## build the Debian package in dist (bin/nomad, units, completions, manual pages)
 	GO='$(GO)' packaging/deb/build bin/nomad $(ARCH) $(DIST)
 
-test-deb: bin/nomad ## build, install, upgrade and remove the package in a Debian root that boots systemd (as root)
-	NEEDS_DEB=1 $(GO) test -tags companion -count=1 -timeout=10m -v $(TESTFLAGS) ./packaging/deb
+test-deb: bin/nomad ## follow the first guide in a Debian root that boots systemd, then upgrade and remove the package (as root; screenshots go to bin/deb-screens)
+	NEEDS_DEB=1 UI_SCREENS='$(abspath $(or $(DEB_SCREENS),bin/deb-screens))' $(GO) test -tags companion -count=1 -timeout=10m -v $(TESTFLAGS) ./packaging/deb
 
 release: ## build programs and packages for amd64 and arm64 with SBOM and checksums in dist/release
 	rm -rf $(DIST)/release

@@ -246,7 +246,7 @@ func (p *tab) copies() {
 	got := evaluate[string](p, `new Promise((resolve) => {
 		Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (text) => resolve(text) } })
 		document.querySelector('.code .copy').click() })`)
-	if got != "make demo\n" {
+	if !strings.HasPrefix(got, "dpkg -i open-nomad_*.deb\ncp ") || strings.Contains(got, "$ ") {
 		p.t.Errorf("copied %q", got)
 	}
 }

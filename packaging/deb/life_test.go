@@ -172,8 +172,7 @@ func (h host) started() {
 	h.do("cd /etc/nomad.d && cp server.hcl.example server.hcl && cp client.hcl.example client.hcl && systemctl enable --now open-nomad-server")
 	h.await("nomad acl bootstrap -t '{{.SecretID}}' > /root/token && wc -l < /root/token", "1")
 	h.do("umask 077; NOMAD_TOKEN=$(cat /root/token) nomad node intro create -t '{{.JWT}}' | sed 's/^/NOMAD_CLIENT_INTRO_TOKEN=/' > /etc/nomad.d/client.env")
-	// systemd-nspawn mounts the controllers of version 1 read-only, which no machine does.
-	h.do("for at in $(findmnt -n -r -o TARGET -t cgroup); do mount -o remount,rw,bind $at; done")
+	h.writableControlGroups()
 	h.do("systemctl enable --now open-nomad-client")
 	if got := h.do("systemctl show --property=User --value open-nomad-server; cat /proc/$(systemctl show --property=MainPID --value open-nomad-server)/status | grep -E '^(CapBnd|NoNewPrivs|Seccomp):' | tr -d '\\n\\t '"); got != "nomad\nCapBnd:0000000000000000NoNewPrivs:1Seccomp:2" {
 		h.Errorf("the process of the server has %q", got)
@@ -186,6 +185,12 @@ func (h host) started() {
 	if got := h.do("cat /proc/$(pgrep -x sleep)/oom_score_adj"); got != "0" {
 		h.Errorf("the task has the oom_score_adj %s of the unit", got)
 	}
+}
+
+// writableControlGroups undoes what only systemd-nspawn does: it mounts the controllers of version 1 read-only.
+func (h host) writableControlGroups() {
+	h.Helper()
+	h.do("for at in $(findmnt -n -r -o TARGET -t cgroup); do mount -o remount,rw,bind $at; done")
 }
 
 // upgraded installs the second version: both agents are restarted, the task goes on.

@@ -3,8 +3,9 @@
 //
 //	mmdebstrap ──▶ cache ──▶ root ──▶ systemd-nspawn --boot ──▶ nsenter: dpkg, systemctl, nomad
 //
-// The tests need root, systemd-nspawn, mmdebstrap, lintian and a mirror of Debian, once. They run only if
-// NEEDS_DEB=1 is set, as by make test-deb, and fail then without one of these.
+// A browser of this machine opens pages in that network. The tests need root, systemd-nspawn, mmdebstrap, lintian,
+// chromium and a mirror of Debian, once. They run only if NEEDS_DEB=1 is set, as by make test-deb, and fail then
+// without one of these.
 package deb
 
 import (
@@ -96,6 +97,9 @@ func (m *Machine) Ready(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Leader returns the ID of the machine's process 1, in this process's PID namespace. It is empty before Ready.
+func (m *Machine) Leader() string { return m.leader }
 
 // Run runs a shell command in the machine and returns its output.
 func (m *Machine) Run(ctx context.Context, command string) (string, error) {
