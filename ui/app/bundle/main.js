@@ -130,13 +130,13 @@ function V(t4) {
   };
 }
 function z(t4, r3, u3, i3, f3, o3, e3, l3, c3, a3) {
-  var s3, p3, v3, d3, k3, b2, m3, M, C3, j3, L2, H2, q2, A3, O2, P3, T3, N2, V2 = r3.type;
+  var s3, p3, v3, d3, k3, b2, m3, M, C3, j2, L2, H2, q2, A3, O2, P3, T3, N2, V2 = r3.type;
   if (r3.constructor !== h) return null;
   128 & u3.__u && (c3 = 32 & u3.__u, s3 = u3.__c.__z) && (r3.__u |= c3, p3 = o3 = [], 8 == s3.nodeType ? l3 = B(s3, o3) : o3.push(s3), l3 = o3[0] || l3), (s3 = n.__b) && s3(r3);
   n: if ("function" == typeof V2) {
     v3 = e3.length;
     try {
-      if (M = r3.props, C3 = (s3 = V2.prototype) && s3.render, j3 = (s3 = V2.contextType) && i3[s3.__c], L2 = s3 ? j3 ? j3.props.value : s3.__ : i3, (d3 = u3.__c) ? (r3.__c = d3, 2 & d3.__g && (d3.__g |= 1)) : (C3 ? r3.__c = d3 = new V2(M, L2) : (r3.__c = d3 = new x(M, L2), d3.constructor = V2, d3.render = K), j3 && j3.sub(d3), d3.state || (d3.state = {}), d3.__n = i3, d3.__g |= 8, d3.__h = [], d3.__k = []), C3 && (d3.__s || (d3.__s = d3.state), V2.getDerivedStateFromProps && (d3.__s == d3.state && (d3.__s = _({}, d3.__s)), _(d3.__s, V2.getDerivedStateFromProps(M, d3.__s)))), k3 = d3.props, b2 = d3.state, d3.__v = r3, u3.__c) {
+      if (M = r3.props, C3 = (s3 = V2.prototype) && s3.render, j2 = (s3 = V2.contextType) && i3[s3.__c], L2 = s3 ? j2 ? j2.props.value : s3.__ : i3, (d3 = u3.__c) ? (r3.__c = d3, 2 & d3.__g && (d3.__g |= 1)) : (C3 ? r3.__c = d3 = new V2(M, L2) : (r3.__c = d3 = new x(M, L2), d3.constructor = V2, d3.render = K), j2 && j2.sub(d3), d3.state || (d3.state = {}), d3.__n = i3, d3.__g |= 8, d3.__h = [], d3.__k = []), C3 && (d3.__s || (d3.__s = d3.state), V2.getDerivedStateFromProps && (d3.__s == d3.state && (d3.__s = _({}, d3.__s)), _(d3.__s, V2.getDerivedStateFromProps(M, d3.__s)))), k3 = d3.props, b2 = d3.state, d3.__v = r3, u3.__c) {
         if (M !== k3 && C3 && !V2.getDerivedStateFromProps && d3.componentWillReceiveProps && d3.componentWillReceiveProps(M, L2), r3.__v == u3.__v && !(8 & d3.__g) || !(4 & d3.__g) && d3.shouldComponentUpdate && false === d3.shouldComponentUpdate(M, d3.__s, L2)) {
           r3.__v != u3.__v && (d3.props = M, d3.state = d3.__s, d3.__g &= -9), r3.__e = u3.__e, r3.__k = u3.__k, r3.__k.some(function(n3) {
             n3 && (n3.__ = r3);
@@ -1180,9 +1180,9 @@ function webAddress(text) {
 }
 
 // app/pages/administration/grants.js
-function appliesTo(j3) {
-  if (!j3?.Namespace) return "";
-  return ["Tasks of", j3.Task && `task ${j3.Task},`, j3.Group && `group ${j3.Group},`, j3.JobID ? `job ${j3.JobID}` : "all jobs", `in namespace ${j3.Namespace}`].filter(Boolean).join(" ");
+function appliesTo(j2) {
+  if (!j2?.Namespace) return "";
+  return ["Tasks of", j2.Task && `task ${j2.Task},`, j2.Group && `group ${j2.Group},`, j2.JobID ? `job ${j2.JobID}` : "all jobs", `in namespace ${j2.Namespace}`].filter(Boolean).join(" ");
 }
 var WORDS = {
   "parse-job": "parse job files",
@@ -2506,14 +2506,14 @@ function Renew({ node, onClose, onDone }) {
 
 // app/pages/identities/workloads.js
 var COLUMNS7 = [
-  { label: "Job", head: true, cell: (j3) => html`<a href=${jobHref(j3.ID, j3.Namespace)}><${Name} of=${j3.ID} /></a>` },
-  { label: "Namespace", cell: (j3) => html`<${Name} of=${j3.Namespace} />` },
-  { label: "Identities", kind: "wide", cell: (j3) => html`<${Identities} id=${j3.ID} namespace=${j3.Namespace} />` }
+  { label: "Job", head: true, cell: (j2) => html`<a href=${jobHref(j2.ID, j2.Namespace)}><${Name} of=${j2.ID} /></a>` },
+  { label: "Namespace", cell: (j2) => html`<${Name} of=${j2.Namespace} />` },
+  { label: "Identities", kind: "wide", cell: (j2) => html`<${Identities} id=${j2.ID} namespace=${j2.Namespace} />` }
 ];
 function Workloads() {
   return html`<p>Each task of an allocation has a default identity, which is valid as long as the allocation. The task sees it only with <code>env</code> or <code>file</code>.
       Named identities are renewed after half of their lifetime.</p>
-    <${List} path=${at`/v1/jobs`} what="jobs" columns=${COLUMNS7} rowKey=${(j3) => `${j3.Namespace} ${j3.ID}`} filter='Status != "dead"' search=${["ID", "Name"]} namespaced topics=${["Job"]} />`;
+    <${List} path=${at`/v1/jobs`} what="jobs" columns=${COLUMNS7} rowKey=${(j2) => `${j2.Namespace} ${j2.ID}`} filter='Status != "dead"' search=${["ID", "Name"]} namespaced topics=${["Job"]} />`;
 }
 function identitiesOf(job) {
   const of = (holder, id) => ({
@@ -2576,13 +2576,13 @@ var FACETS3 = [
   { key: "type", label: "Type", options: equals2("Type", [["service", "Service"], ["batch", "Batch"], ["system", "System"], ["sysbatch", "Sysbatch"]]) }
 ];
 var COLUMNS8 = [
-  { label: "Job", head: true, cell: (j3) => html`<a href=${jobHref(j3.ID, j3.Namespace)}><${Name} of=${j3.Name} /></a>${j3.Name !== j3.ID && html`<div class="muted small"><${Name} of=${j3.ID} /></div>`}` },
-  { label: "Status", kind: "narrow", cell: (j3) => html`<${Status} of=${jobStatus(j3)} />` },
-  { label: "Allocations", cell: (j3) => html`<${Bar} label="Allocations" parts=${allocParts(sumOf(j3.JobSummary))} />` },
+  { label: "Job", head: true, cell: (j2) => html`<a href=${jobHref(j2.ID, j2.Namespace)}><${Name} of=${j2.Name} /></a>${j2.Name !== j2.ID && html`<div class="muted small"><${Name} of=${j2.ID} /></div>`}` },
+  { label: "Status", kind: "narrow", cell: (j2) => html`<${Status} of=${jobStatus(j2)} />` },
+  { label: "Allocations", cell: (j2) => html`<${Bar} label="Allocations" parts=${allocParts(sumOf(j2.JobSummary))} />` },
   { label: "Type", kind: "narrow", cell: kindOf },
-  { label: "Namespace", cell: (j3) => html`<${Name} of=${j3.Namespace} />` },
-  { label: "Priority", kind: "number", cell: (j3) => j3.Priority },
-  { label: "Submitted", kind: "narrow", cell: (j3) => html`<${Ago} at=${j3.SubmitTime} />` }
+  { label: "Namespace", cell: (j2) => html`<${Name} of=${j2.Namespace} />` },
+  { label: "Priority", kind: "number", cell: (j2) => j2.Priority },
+  { label: "Submitted", kind: "narrow", cell: (j2) => html`<${Ago} at=${j2.SubmitTime} />` }
 ];
 function kindOf(job) {
   if (job.Periodic) return `${job.Type}, periodic`;
@@ -2591,7 +2591,7 @@ function kindOf(job) {
 }
 function Jobs() {
   return html`<${Page} title="Jobs" actions=${html`<a class="button primary" href=${href("/ui/jobs/run")}>Run a job</a>`}>
-    <${List} path=${at`/v1/jobs`} what="jobs" columns=${COLUMNS8} rowKey=${(j3) => `${j3.Namespace} ${j3.ID}`} search=${["ID", "Name"]} facets=${FACETS3}
+    <${List} path=${at`/v1/jobs`} what="jobs" columns=${COLUMNS8} rowKey=${(j2) => `${j2.Namespace} ${j2.ID}`} search=${["ID", "Name"]} facets=${FACETS3}
       namespaced topics=${["Job", "Allocation"]} empty=${html`<p>There are no jobs yet.</p><p><code>nomad job run example.nomad.hcl</code> runs the first one.</p>`} />
   <//>`;
 }
@@ -2846,13 +2846,13 @@ function Children({ job, summary, namespace }) {
   const rows = data ?? [];
   const n3 = summary?.Children;
   const columns3 = [
-    { label: "Run", head: true, cell: (j3) => html`<a href=${jobHref(j3.ID, namespace)}><${Name} of=${j3.ID.slice(job.ID.length + 1)} /></a>` },
-    { label: "Status", kind: "narrow", cell: (j3) => html`<${Status} of=${jobStatus(j3)} />` },
-    { label: "Submitted", kind: "narrow", cell: (j3) => html`<${Ago} at=${j3.SubmitTime} />` }
+    { label: "Run", head: true, cell: (j2) => html`<a href=${jobHref(j2.ID, namespace)}><${Name} of=${j2.ID.slice(job.ID.length + 1)} /></a>` },
+    { label: "Status", kind: "narrow", cell: (j2) => html`<${Status} of=${jobStatus(j2)} />` },
+    { label: "Submitted", kind: "narrow", cell: (j2) => html`<${Ago} at=${j2.SubmitTime} />` }
   ];
   return html`<${Section} title="Runs">
     ${n3 && html`<p>${plural(n3.Running, "run")} now, ${n3.Pending} pending, ${n3.Dead} ended.</p>`}
-    ${rows.length > 0 ? html`<${Table} caption="Runs" columns=${columns3} rows=${rows} rowKey=${(j3) => j3.ID} />` : html`<p class="muted">No run is stored.</p>`}
+    ${rows.length > 0 ? html`<${Table} caption="Runs" columns=${columns3} rows=${rows} rowKey=${(j2) => j2.ID} />` : html`<p class="muted">No run is stored.</p>`}
   <//>`;
 }
 
@@ -3925,7 +3925,9 @@ async function beginOIDC(method) {
   const redirect = location.origin + CALLBACK;
   const { data } = await api.put("/v1/acl/oidc/auth-url", { AuthMethodName: method, RedirectURI: redirect, ClientNonce: nonce });
   sessionStorage.setItem(PENDING2, JSON.stringify({ method, nonce, redirect }));
-  location.assign(data.AuthURL);
+  const address = webAddress(data.AuthURL);
+  if (!address) throw new Error("The address of the identity provider is not a web address. Its auth method may be configured wrongly.");
+  location.assign(address);
 }
 function OIDCReturn() {
   const [error, setError] = d2(null);

@@ -1,11 +1,11 @@
 // The one door to the vendored libraries: pages and parts import from here.
-import { h, render, createContext } from '../vendor/preact.js'
+import { h, render } from '../vendor/preact.js'
 import htm from '../vendor/htm.js'
 
 export {
-  useCallback, useContext, useEffect, useErrorBoundary, useId, useLayoutEffect, useMemo, useRef, useState,
+  useCallback, useEffect, useErrorBoundary, useId, useLayoutEffect, useRef, useState,
 } from '../vendor/hooks.js'
-export { createContext, render }
+export { render }
 
 /** Markup as a tagged template. Values are inserted as text or properties, never as markup. */
 export const html = htm.bind(h)

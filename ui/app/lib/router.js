@@ -2,7 +2,7 @@
 // changes the page without a reload.
 import { Store } from './store.js'
 
-export const ROOT = '/ui'
+const ROOT = '/ui'
 
 const read = () => ({ path: location.pathname, query: new URLSearchParams(location.search), state: history.state ?? {} })
 

@@ -1,6 +1,7 @@
 // Sign in and settings: the token of this window, and the theme.
 import { html, useEffect, useState } from '../lib/dom.js'
 import { api, at } from '../lib/api.js'
+import { webAddress } from '../lib/links.js'
 import { currentLocation, place, replaceQuery } from '../lib/router.js'
 import { currentToken, session, signIn, signOut } from '../lib/session.js'
 import { useStore } from '../lib/store.js'
@@ -62,7 +63,9 @@ async function beginOIDC(method) {
   const redirect = location.origin + CALLBACK
   const { data } = await api.put('/v1/acl/oidc/auth-url', { AuthMethodName: method, RedirectURI: redirect, ClientNonce: nonce })
   sessionStorage.setItem(PENDING, JSON.stringify({ method, nonce, redirect }))
-  location.assign(data.AuthURL)
+  const address = webAddress(data.AuthURL)
+  if (!address) throw new Error('The address of the identity provider is not a web address. Its auth method may be configured wrongly.')
+  location.assign(address)
 }
 
 /** Ends a login when the identity provider returns to this page with a code. */

@@ -15,7 +15,7 @@ import { Items } from './variable/items.js'
 import { Readers } from './variable/readers.js'
 
 /** Splits the parameter of the page: path@namespace, with /edit for the form. Paths cannot contain "@". */
-export function parseVariable(text) {
+function parseVariable(text) {
   const [, path, namespace, edit] = /^([^@]*)(?:@([^/]*))?(\/edit)?$/.exec(text) ?? ['', text]
   return { path: path ?? text, namespace: namespace || 'default', edit: Boolean(edit) }
 }

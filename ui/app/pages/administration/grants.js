@@ -30,7 +30,7 @@ function sentence(where, policy, capabilities = []) {
 const PLAIN = [['Node', 'nodes'], ['Agent', 'agents'], ['Operator', 'the cluster itself (operator)'], ['Quota', 'quotas'], ['Plugin', 'plugins']]
 
 /** What the rules of a policy grant, as sentences {where, what, deny}. rules is RulesJSON of the API. */
-export function grantsOf(rules) {
+function grantsOf(rules) {
   const out = []
   for (const ns of rules?.Namespaces ?? []) {
     const where = place('namespace', ns.Name)

@@ -20,7 +20,7 @@ export function Workloads() {
 }
 
 /** All identities of a job: {holder, name, audience, ttl, places}. */
-export function identitiesOf(job) {
+function identitiesOf(job) {
   const of = (holder, id) => ({
     holder, name: id.Name || 'default', audience: id.Audience ?? [], ttl: id.TTL ?? 0,
     places: [id.Env && 'env', id.File && (id.Filepath || 'file')].filter(Boolean),

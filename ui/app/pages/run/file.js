@@ -2,7 +2,7 @@
 import { api, at, send } from '../../lib/api.js'
 
 /** The largest file that is read. */
-export const MOST_BYTES = 1 << 20
+const MOST_BYTES = 1 << 20
 
 /** Reads a file of the user as text. */
 export async function readFile(file) {

@@ -16,7 +16,7 @@ import { Table } from '../../parts/table.js'
 const OWN = /^nomad\/jobs(?:\/(.+))?$/
 
 /** The tasks that may read the path with their default identity, in words; null for none. */
-export function ownersOf(path) {
+function ownersOf(path) {
   const found = OWN.exec(path)
   if (!found) return null
   if (!found[1]) return 'Every task of this namespace may read this path with its own identity.'
