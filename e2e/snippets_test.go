@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/command/contextfile"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -189,8 +190,8 @@ func bash(ctx context.Context, t *testing.T, dir string, env []string, script st
 }
 
 // TestConfigurationSnippets checks the hcl blocks of all pages that are neither part of a job file,
-// which TestJobSnippets checks, nor the input of a command that TestSnippets runs: a policy must parse, a configuration of the agent must
-// pass 'nomad config validate'.
+// which TestJobSnippets checks, nor the input of a command that TestSnippets runs: a policy and a file of contexts must
+// parse, a configuration of the agent must pass 'nomad config validate'.
 func TestConfigurationSnippets(t *testing.T) {
 	base, checked := filepath.Join(tempDir(t), "base.hcl"), 0
 	write(t, base, "data_dir = \"/var/lib/nomad\"\nclient {\n  enabled = true\n}\n") // blocks are parts of files
@@ -209,6 +210,12 @@ func TestConfigurationSnippets(t *testing.T) {
 			}
 			name := filepath.Join(tempDir(t), "agent.hcl")
 			write(t, name, b.text)
+			if word == "current" || word == "context" {
+				if _, err := contextfile.Load(private(t, name)); err != nil {
+					t.Errorf("%s:%d: %v", p.name, b.line, err)
+				}
+				continue
+			}
 			if out, err := exec.Command("nomad", "config", "validate", base, name).CombinedOutput(); err != nil {
 				t.Errorf("%s:%d: nomad config validate: %v\n%s", p.name, b.line, err, out)
 			}
@@ -217,6 +224,15 @@ func TestConfigurationSnippets(t *testing.T) {
 	if checked < 15 {
 		t.Errorf("%d configurations and policies were checked, at least 15 were expected", checked)
 	}
+}
+
+// private makes a file readable by its owner only and returns its name.
+func private(t *testing.T, name string) string {
+	t.Helper()
+	if err := os.Chmod(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // firstLine returns the first line that is neither empty nor a comment.
