@@ -293,10 +293,12 @@ func isBool(f *flag.Flag) bool {
 }
 
 // EnvOf returns the environment of the command for arguments that may be incomplete, to complete
-// the next one. What follows an invalid flag is not parsed.
+// the next one. What follows an invalid flag is not parsed. A token command of the context does not
+// run: it may ask for a password, and a shell runs a completion at each press of a key.
 func (c Command) EnvOf(args []string) *Env {
 	f, g, _ := (&adapted{Command: c}).flags()
 	_ = f.Parse(args) // an incomplete flag is what is being completed
+	g.completing = true
 	return &Env{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Args: f.Args(), general: g}
 }
 
