@@ -230,7 +230,7 @@ func (a *adapted) runWith(args []string, inherited *general) int {
 		}
 	}
 	err = run(ctx, &Env{In: a.in, Out: a.out, Err: a.err, Args: rest, general: g})
-	code := a.report(err)
+	code := a.report(g.withRemedy(err))
 	if hint := g.contextHint(err); hint != "" {
 		fmt.Fprintln(a.err, hint)
 	}
