@@ -192,7 +192,11 @@ func indent(text, by string) string {
 }
 
 // Run parses the arguments, runs the command and returns the exit code.
-func (a *adapted) Run(args []string) int { return a.runWith(args, nil) }
+func (a *adapted) Run(args []string) int {
+	run := *a
+	run.out = recorded(a.out)
+	return run.written(run.runWith(args, nil))
+}
 
 // runWith is Run with general flags that are already parsed, if inherited is not nil.
 func (a *adapted) runWith(args []string, inherited *general) int {
