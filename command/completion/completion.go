@@ -6,13 +6,14 @@
 //	flag: "Read this `file`."        a path
 //
 // IDs are requested from the agent that the flags before the cursor and the environment name. A
-// request ends after patience; any error means that nothing is offered, and nothing is printed. It
+// request ends after patience, and no token command of a context runs for it. Any error means that nothing is offered, and nothing is printed. It
 // has no goroutines and keeps nothing.
 package completion
 
 import (
 	"context"
 	"flag"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/posener/complete"
 
 	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/command/contextfile"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -123,11 +125,29 @@ func (r request) offers() []string {
 			out = append(out, complete.PredictFiles("*").Predict(r.args)...)
 		} else if k == directoriesOf {
 			out = append(out, complete.PredictDirs("*").Predict(r.args)...)
+		} else if k == contextsOf {
+			out = append(out, contexts(r.args.Last)...)
 		} else if list := lists[k]; list != nil {
 			out = append(out, r.ask(list)...)
 		}
 	}
 	return out[:min(len(out), maxOffers)]
+}
+
+// contexts returns the names of the file of contexts that begin with prefix.
+func contexts(prefix string) []string {
+	f, err := contextfile.Load(contextfile.Path(os.Getenv))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, c := range f.Contexts {
+		if strings.HasPrefix(c.Name, prefix) {
+			out = append(out, c.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // ask requests a list from the agent. Names with spaces or control characters are dropped, because

@@ -15,6 +15,7 @@ import (
 const (
 	filesOf       = "files"
 	directoriesOf = "directories"
+	contextsOf    = "contexts"
 )
 
 // files and directories are the kinds of arguments and flags that are paths.
@@ -28,6 +29,8 @@ func kindsOf(command, kind string) []string {
 	switch {
 	case strings.HasPrefix(command, "var ") && (kind == "prefix" || strings.HasPrefix(kind, "path")):
 		return []string{"variable"}
+	case kind == contextsOf, strings.HasPrefix(command, "context ") && kind == "name":
+		return []string{contextsOf}
 	case command == "alloc fs" && kind == "path", command == "acl bootstrap" && kind == "path":
 		return nil
 	case strings.HasPrefix(command, "acl ") && (kind == "name" || strings.HasSuffix(kind, "name") || strings.HasSuffix(kind, "_id")):
@@ -47,7 +50,7 @@ func kindsOf(command, kind string) []string {
 }
 
 // flagKinds are the kinds of flags whose usage has no word for it.
-var flagKinds = map[string]string{"node-pool": "node-pool", "quota": "quota", "policy": "policy", "role-name": "role", "method": "acl auth-method",
+var flagKinds = map[string]string{"context": contextsOf, "node-pool": "node-pool", "quota": "quota", "policy": "policy", "role-name": "role", "method": "acl auth-method",
 	"auth-method": "acl auth-method", "config": "path", "data-dir": "directory", "alloc-dir": "directory", "state-dir": "directory", "plugin-dir": "directory",
 	"log-level": "level", "scheduler-algorithm": "algorithm", "on-error": "reaction"}
 

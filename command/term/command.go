@@ -192,7 +192,11 @@ func indent(text, by string) string {
 }
 
 // Run parses the arguments, runs the command and returns the exit code.
-func (a *adapted) Run(args []string) int { return a.runWith(args, nil) }
+func (a *adapted) Run(args []string) int {
+	run := *a
+	run.out = recorded(a.out)
+	return run.written(run.runWith(args, nil))
+}
 
 // runWith is Run with general flags that are already parsed, if inherited is not nil.
 func (a *adapted) runWith(args []string, inherited *general) int {
@@ -230,7 +234,7 @@ func (a *adapted) runWith(args []string, inherited *general) int {
 		}
 	}
 	err = run(ctx, &Env{In: a.in, Out: a.out, Err: a.err, Args: rest, general: g})
-	code := a.report(err)
+	code := a.report(g.withRemedy(err))
 	if hint := g.contextHint(err); hint != "" {
 		fmt.Fprintln(a.err, hint)
 	}
@@ -293,10 +297,12 @@ func isBool(f *flag.Flag) bool {
 }
 
 // EnvOf returns the environment of the command for arguments that may be incomplete, to complete
-// the next one. What follows an invalid flag is not parsed.
+// the next one. What follows an invalid flag is not parsed. A token command of the context does not
+// run: it may ask for a password, and a shell runs a completion at each press of a key.
 func (c Command) EnvOf(args []string) *Env {
 	f, g, _ := (&adapted{Command: c}).flags()
 	_ = f.Parse(args) // an incomplete flag is what is being completed
+	g.completing = true
 	return &Env{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Args: f.Args(), general: g}
 }
 

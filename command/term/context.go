@@ -56,7 +56,7 @@ func (g *general) load(ctx context.Context) *cluster {
 		return out
 	}
 	out := &cluster{context: c}
-	if g.token == "" && os.Getenv("NOMAD_TOKEN") == "" {
+	if needed := g.token == "" && os.Getenv("NOMAD_TOKEN") == ""; needed && !(g.completing && len(c.TokenCommand) > 0) {
 		out.token, out.err = c.Token(ctx)
 	}
 	return out

@@ -29,6 +29,7 @@ type general struct {
 	noColor, forceColor                       bool
 	context                                   string
 	loaded                                    *cluster // nil until cluster is called
+	completing                                bool     // whether a shell completes the command: no token command runs
 }
 
 func (g *general) declare(f *flag.FlagSet) {

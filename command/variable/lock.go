@@ -181,7 +181,7 @@ func (l *locker) child(ctx context.Context, args []string) error {
 		args = []string{shell, "-c", strings.Join(args, " ")}
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = l.env.In, l.env.Out, l.env.Err
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = l.env.In, l.env.ChildOut(), l.env.Err
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter
 	err := cmd.Run()
