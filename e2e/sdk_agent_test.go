@@ -41,12 +41,23 @@ var sdkAgentReads = []sdkCall{
 			return s.NumSchedulers > 0 && slices.Contains(s.EnabledSchedulers, "service") && slices.Contains(s.EnabledSchedulers, "_core")
 		})
 	}},
-	{"Agent.SetSchedulerWorkerConfig is refused by name", func(b *bench) error {
-		_, err := b.Agent().SetSchedulerWorkerConfig(sdk.SchedulerWorkerPoolArgs{NumSchedulers: 1}, nil)
-		if err == nil || !strings.Contains(err.Error(), "501") || !strings.Contains(err.Error(), "num_schedulers") {
-			return fmt.Errorf("got %w", errors.Join(err))
+	{"Agent.SetSchedulerWorkerConfig", func(b *bench) error {
+		before, err := b.Agent().GetSchedulerWorkerConfig(nil)
+		if err != nil {
+			return err
 		}
-		return nil
+		_, err = b.Agent().SetSchedulerWorkerConfig(sdk.SchedulerWorkerPoolArgs{NumSchedulers: 1, EnabledSchedulers: []string{"none"}}, nil)
+		if err == nil || !strings.Contains(err.Error(), "400") || !strings.Contains(err.Error(), "enabled_schedulers") {
+			return fmt.Errorf("an unknown scheduler: got %w", errors.Join(err))
+		}
+		more := sdk.SchedulerWorkerPoolArgs{NumSchedulers: before.NumSchedulers + 1, EnabledSchedulers: before.EnabledSchedulers}
+		if err := result(b.Agent().SetSchedulerWorkerConfig(more, nil))(func(s *sdk.SchedulerWorkerPoolArgs) bool {
+			return s.NumSchedulers == more.NumSchedulers && slices.Equal(s.EnabledSchedulers, before.EnabledSchedulers)
+		}); err != nil {
+			return err
+		}
+		_, err = b.Agent().SetSchedulerWorkerConfig(sdk.SchedulerWorkerPoolArgs(*before), nil)
+		return err
 	}},
 	{"Nodes.Meta.Read", func(b *bench) error {
 		return result(b.Nodes().Meta().Read(b.node, nil))(func(m *sdk.NodeMetaResponse) bool {

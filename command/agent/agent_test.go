@@ -379,12 +379,15 @@ func TestReload(t *testing.T) {
 	if got := out.String(); !strings.Contains(got, "configuration reloaded") || strings.Contains(got, "require a restart") {
 		t.Errorf("at DEBUG: %q", got)
 	}
-	level("DEBUG", "enable_debug = true", "server { raft_trailing_logs = 9 num_schedulers = 7 }")
+	level("DEBUG", "enable_debug = true", "server { raft_trailing_logs = 9 num_schedulers = 7 start_timeout = \"40s\" }")
 	if err := a.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, `keys="[enable_debug server.num_schedulers]"`) {
+	if got := out.String(); !strings.Contains(got, `keys="[enable_debug server.start_timeout]"`) {
 		t.Errorf("after changes that need a restart: %q", got)
+	}
+	if got := a.Schedulers(); len(got.Workers) != 7 {
+		t.Errorf("%d scheduler workers after the reload, want 7", len(got.Workers))
 	}
 	level("nonsense")
 	if err := a.Reload(); err == nil {

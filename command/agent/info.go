@@ -122,13 +122,20 @@ func (a *Agent) Schedulers() *httpapi.Schedulers {
 	if a.server == nil {
 		return nil
 	}
-	out := &httpapi.Schedulers{ServerID: a.server.Self().Name, Enabled: []string{}, Workers: []httpapi.SchedulerWorker{}}
+	out := &httpapi.Schedulers{ServerID: a.server.Self().Name, Enabled: a.server.WorkerTypes(), Workers: []httpapi.SchedulerWorker{}}
 	for _, w := range a.server.Workers() {
-		out.Enabled = w.Schedulers
 		out.Workers = append(out.Workers, httpapi.SchedulerWorker{ID: w.ID, Enabled: w.Schedulers, Status: w.Status, Workload: w.Workload,
 			Started: w.Started.UTC().Format(time.RFC3339Nano)})
 	}
 	return out
+}
+
+// SetSchedulers changes the scheduler workers of the server.
+func (a *Agent) SetSchedulers(number int, types []string) {
+	if number == 0 {
+		number = -1 // none: 0 is the default of a server
+	}
+	a.server.SetWorkers(number, types)
 }
 
 // NodeID returns the ID of the client's node, or "" without a client.

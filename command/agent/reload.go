@@ -10,7 +10,7 @@ import (
 
 // reloadable are the keys that a reload applies.
 var reloadable = []string{"log_level", "server.raft_multiplier", "server.raft_snapshot_threshold",
-	"server.raft_snapshot_interval", "server.raft_trailing_logs",
+	"server.raft_snapshot_interval", "server.raft_trailing_logs", "server.num_schedulers", "server.enabled_schedulers",
 	"tls.http", "tls.rpc", "tls.verify_server_hostname", "tls.ca_file", "tls.cert_file", "tls.key_file", "tls.rpc_upgrade_mode",
 	"tls.verify_https_client", "tls.tls_cipher_suites", "tls.tls_min_version", "audit.enabled", "audit.sink", "audit.filter"}
 
@@ -53,6 +53,7 @@ func (a *Agent) Reload() error {
 		if err := a.server.Tune(set.RaftTuning()); err != nil {
 			return fmt.Errorf("reload: %w", err)
 		}
+		a.server.SetWorkers(set.Workers())
 	}
 	if a.client != nil {
 		a.client.Reload()

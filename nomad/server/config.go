@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -252,9 +251,6 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.DialTimeout <= 0 || c.DialTimeout > maxDial {
 		c.DialTimeout = maxDial
-	}
-	if c.Workers == 0 {
-		c.Workers = max(2, runtime.NumCPU())
 	}
 	if c.EventBuffer == 0 {
 		c.EventBuffer = stream.DefaultSize

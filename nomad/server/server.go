@@ -46,7 +46,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/servers"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/variables"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
-	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/heartbeat"
 	"github.com/open-nomad/open-nomad/nomad/identity"
@@ -108,7 +107,7 @@ type Server struct {
 	term      atomic.Uint64 // the term for which leading is open: everything before it is in state
 	caughtUp  *gate         // opened once the log that existed at the start is in state
 	pauses    chan func()   // functions to run while the leader's duties are stopped
-	pool      []*worker.Worker
+	pool      *worker.Pool
 	schemas   *schema.Set
 	closing   sync.Once
 
@@ -303,9 +302,7 @@ func (s *Server) Run(ctx context.Context) error {
 	part(&asking, ctx, "rpc", func(ctx context.Context) error { return s.rpc.Serve(ctx, s.listener) })
 	part(&asking, ctx, "purged nodes", s.disconnectPurged)
 	part(&asking, ctx, "unsupported features", s.unserved.Run)
-	for _, w := range s.pool {
-		part(&asking, ctx, "worker", w.Run)
-	}
+	part(&asking, ctx, "workers", s.pool.Run)
 	<-ctx.Done()
 	s.stepDown()
 	asking.Wait()
@@ -325,38 +322,6 @@ func (s *Server) stepDown() {
 	if err := s.raft.TransferLeadership(ctx, "", ""); err != nil {
 		s.log.Warn("hand leadership over", "err", err)
 	}
-}
-
-// Workers returns the status of each worker.
-func (s *Server) Workers() []worker.Status {
-	out := make([]worker.Status, 0, len(s.pool))
-	for _, w := range s.pool {
-		out = append(out, w.Status())
-	}
-	return out
-}
-
-// newWorkers returns the workers, which share a garbage collector.
-func (s *Server) newWorkers() []*worker.Worker {
-	collector := gc.New(gc.Config{RPC: s.asLeader(), Store: s.fsm.State, Region: s.cfg.Region, EvalAfter: s.cfg.EvalGCThreshold,
-		BatchEvalAfter: s.cfg.BatchEvalGCThreshold, JobAfter: s.cfg.JobGCThreshold, NodeAfter: s.cfg.NodeGCThreshold,
-		TokenAfter: s.cfg.ACLTokenGCThreshold, Authoritative: s.cfg.AuthoritativeRegion == s.cfg.Region, Access: s.cfg.Access.Enabled,
-		DeploymentAfter: s.cfg.DeploymentGCThreshold, RootKeyAfter: s.cfg.RootKeyGCThreshold,
-		RootKeyRotation: s.cfg.RootKeyRotationThreshold, Log: s.log})
-	var out []*worker.Worker
-	for range s.cfg.Workers {
-		out = append(out, worker.New(worker.Config{RPC: s.asLeader(), Store: s.fsm.State, Core: collector, Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas,
-			Schedulers: s.schedulers(), Log: s.log}))
-	}
-	return out
-}
-
-// schedulers returns the evaluation types of the workers: the enabled ones and the core type.
-func (s *Server) schedulers() []string {
-	if len(s.cfg.Schedulers) == 0 {
-		return nil
-	}
-	return append([]string{nomad.JobTypeCore}, s.cfg.Schedulers...)
 }
 
 // startInTime stops the server if it does not apply its log in time. The time that a cluster's

@@ -18,6 +18,7 @@ type planner struct {
 	finished bool                        // the leader has the final status
 	next     message.EvalDequeueResponse // the next evaluation from the leader
 	report   *report
+	retired  func() bool // the worker takes no other evaluation
 }
 
 var _ scheduler.Planner = (*planner)(nil)
@@ -56,7 +57,10 @@ func (p *planner) SubmitPlan(ctx context.Context, plan *nomad.Plan) (*nomad.Plan
 // During an upgrade the leader may run an earlier version without this call. The planner then
 // writes the evaluations one by one, and the worker sends the ack.
 func (p *planner) FinishEval(ctx context.Context, eval *nomad.Evaluation, follow ...*nomad.Evaluation) error {
-	req := &message.EvalFinishRequest{Evals: append([]*nomad.Evaluation{eval}, follow...), EvalToken: p.token, Schedulers: p.cfg.Schedulers, WriteRequest: p.write()}
+	req := &message.EvalFinishRequest{Evals: append([]*nomad.Evaluation{eval}, follow...), EvalToken: p.token, WriteRequest: p.write()}
+	if !p.retired() {
+		req.Schedulers = p.cfg.Schedulers
+	}
 	begun := time.Now()
 	err := p.cfg.RPC.Call(ctx, "Eval.Finish", req, &p.next)
 	if p.finished = err == nil; p.finished {

@@ -70,24 +70,34 @@ type Worker struct {
 	cfg    Config
 	log    *slog.Logger
 	report report
+
+	retired context.Context // ended by retire
+	retire  context.CancelFunc
+}
+
+// AllTypes returns the types of evaluations that workers process by default: all, with _core.
+func AllTypes() []string {
+	return []string{nomad.JobTypeCore, nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch}
 }
 
 // New returns a Worker.
 func New(cfg Config) *Worker {
 	if len(cfg.Schedulers) == 0 {
-		cfg.Schedulers = []string{nomad.JobTypeCore, nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch}
+		cfg.Schedulers = AllTypes()
 	}
 	w := &Worker{cfg: cfg, log: cfg.Log}
+	w.retired, w.retire = context.WithCancel(context.Background())
 	w.report.id = nomad.NewID()
 	return w
 }
 
-// Run processes evaluations until ctx ends. It then returns an unfinished evaluation to the broker.
+// Run processes evaluations until ctx ends. It then returns an unfinished evaluation to the broker. A worker that
+// is retired finishes its evaluation instead.
 func (w *Worker) Run(ctx context.Context) error {
 	w.report.start()
 	defer w.report.stop()
 	backoff := backoffMin
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && w.retired.Err() == nil {
 		w.report.set(workloadWaiting)
 		next, err := w.dequeue(ctx)
 		if err != nil {
@@ -106,7 +116,8 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // dequeue returns an evaluation, its token and the index that the local state must reach, or no
-// evaluation after the wait.
+// evaluation after the wait. It ends when the worker is retired. If the broker gives out an evaluation at
+// that moment, its timeout returns it.
 func (w *Worker) dequeue(ctx context.Context) (message.EvalDequeueResponse, error) {
 	req := &message.EvalDequeueRequest{
 		Schedulers:   w.cfg.Schedulers,
@@ -114,6 +125,9 @@ func (w *Worker) dequeue(ctx context.Context) (message.EvalDequeueResponse, erro
 		WriteRequest: message.WriteRequest{Region: w.cfg.Region},
 	}
 	var resp message.EvalDequeueResponse
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.retired, cancel)()
 	begun := time.Now()
 	err := w.cfg.RPC.Call(ctx, "Eval.Dequeue", req, &resp)
 	if resp.Eval != nil {
@@ -127,7 +141,7 @@ func (w *Worker) dequeue(ctx context.Context) (message.EvalDequeueResponse, erro
 func (w *Worker) work(ctx context.Context, given message.EvalDequeueResponse) (next message.EvalDequeueResponse) {
 	eval := given.Eval
 	log := w.log.With("eval", eval.ID, "job", eval.JobID)
-	p := &planner{cfg: w.cfg, token: given.Token, report: &w.report}
+	p := &planner{cfg: w.cfg, token: given.Token, report: &w.report, retired: func() bool { return w.retired.Err() != nil }}
 	err := w.process(ctx, eval, p, max(given.WaitIndex, eval.ModifyIndex))
 	if err != nil && ctx.Err() == nil {
 		log.Warn("process evaluation", "err", err)

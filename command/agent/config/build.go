@@ -220,6 +220,9 @@ func (s *Settings) clientMetrics() client.Metrics {
 			MetaKeys: t.AllowedMetadataKeysInMetrics, NoHooks: t.DisableAllocationHookMetrics}}
 }
 
+// Workers returns the number of scheduler workers in the form of server.Config, and their types of evaluations.
+func (s *Settings) Workers() (int, []string) { return s.Server.workers(), s.Server.EnabledSchedulers }
+
 // workers returns the number of scheduler workers in the form of server.Config: 0 for one per
 // core, negative for none.
 func (sv *Server) workers() int {

@@ -50,6 +50,7 @@ func (idle) Metrics(http.ResponseWriter, *http.Request) (any, error) { return ma
 func (idle) Prometheus() http.Handler                                { return nil }
 func (idle) Reload() error                                           { return nil }
 func (idle) Schedulers() *Schedulers                                 { return &Schedulers{} }
+func (idle) SetSchedulers(int, []string)                             {}
 
 // Routes that an agent answers locally check the token. Workload identities cannot use those that
 // change the agent or show its memory.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
@@ -60,10 +61,45 @@ func (s *Server) schedulerPool(*web.Request) (any, error) {
 	return schedulerPool{ServerID: all.ServerID, Number: len(all.Workers), Enabled: slices.Sorted(slices.Values(all.Enabled))}, nil
 }
 
-func (s *Server) setSchedulerPool(*web.Request) (any, error) {
-	if s.cfg.Agent.Schedulers() == nil {
+// mostWorkers bounds the workers of a server: each is a goroutine that plans alone, so more than the cores
+// help little.
+const mostWorkers = 1024
+
+// setSchedulerPool changes the workers of the running server. A field that is not given keeps its value.
+func (s *Server) setSchedulerPool(r *web.Request) (any, error) {
+	all := s.cfg.Agent.Schedulers()
+	if all == nil {
 		return nil, errServerOnly
 	}
-	return nil, nomad.Errorf(http.StatusNotImplemented, "changing the schedulers of a running server is not supported: "+
-		"set server { num_schedulers, enabled_schedulers } and restart the agent")
+	in := struct {
+		Number  *int     `json:"num_schedulers"`
+		Enabled []string `json:"enabled_schedulers"`
+	}{}
+	if err := r.Decode(&in); err != nil {
+		return nil, err
+	}
+	number, enabled := len(all.Workers), all.Enabled
+	if in.Number != nil {
+		number = *in.Number
+	}
+	if number < 0 || number > mostWorkers {
+		return nil, nomad.Errorf(http.StatusBadRequest, "num_schedulers: %d is not 0 to %d", number, mostWorkers)
+	}
+	if len(in.Enabled) > 0 {
+		enabled = in.Enabled
+	}
+	enabled = slices.DeleteFunc(slices.Clone(enabled), func(t string) bool { return t == nomad.JobTypeCore }) // always enabled
+	for i, t := range enabled {
+		if !slices.Contains(jobTypes, t) {
+			return nil, nomad.Errorf(http.StatusBadRequest, "enabled_schedulers: unknown scheduler %q: use %s", t, strings.Join(jobTypes, ", "))
+		}
+		if slices.Contains(enabled[:i], t) {
+			return nil, nomad.Errorf(http.StatusBadRequest, "enabled_schedulers: %q is given twice", t)
+		}
+	}
+	s.cfg.Agent.SetSchedulers(number, enabled)
+	return s.schedulerPool(r)
 }
+
+// jobTypes are the types of evaluations that an operator can enable.
+var jobTypes = []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch}

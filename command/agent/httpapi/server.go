@@ -31,6 +31,9 @@ type Agent interface {
 	Reload() error
 	// Schedulers returns the state of the scheduler workers, nil on an agent without a server.
 	Schedulers() *Schedulers
+	// SetSchedulers changes the number of scheduler workers and their types of evaluations, without the core type,
+	// until the agent is reloaded or restarted.
+	SetSchedulers(number int, types []string)
 }
 
 // Members changes the list of gossip members.

@@ -35,7 +35,6 @@ var refusedRoutes = map[string]string{
 	"GET /v1/recommendations": enterpriseOnly, "GET /v1/recommendation/:": enterpriseOnly,
 	"PUT /v1/recommendation": enterpriseOnly, "PUT /v1/recommendations/apply": enterpriseOnly,
 	"GET /v1/operator/upgrade-check/vault-workload-identity": "Vault is not supported", "POST /v1/operator/utilization": enterpriseOnly,
-	"PUT /v1/agent/schedulers/config": "the workers of a running server are fixed", "POST /v1/agent/schedulers/config": "the workers of a running server are fixed",
 }
 
 const (
