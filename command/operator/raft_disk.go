@@ -196,12 +196,8 @@ ends with .migrated and the time.`,
 		Setup: func(f *term.Flags) term.Run {
 			yes := f.Bool("yes", false, "Do not ask for confirmation.")
 			return func(ctx context.Context, e *term.Env) error {
-				if !*yes {
-					e.Printf("Convert the Raft log in %s to the other log store? [y/N] ", e.Arg(0))
-					answer, _ := bufio.NewReader(e.In).ReadString('\n') // end of input means no
-					if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-						return fmt.Errorf("canceled: answer y, or use -yes")
-					}
+				if !*yes && !e.Confirm(fmt.Sprintf("Convert the Raft log in %s to the other log store? [y/N]", e.Arg(0))) {
+					return fmt.Errorf("canceled: answer y, or use -yes")
 				}
 				m, err := consensus.Migrate(ctx, e.Arg(0), slog.New(slog.DiscardHandler))
 				if err != nil {

@@ -233,7 +233,10 @@ func (a *adapted) runWith(args []string, inherited *general) int {
 			fmt.Fprintln(a.err, at.ignored)
 		}
 	}
-	err = run(ctx, &Env{In: a.in, Out: a.out, Err: a.err, Args: rest, general: g})
+	env := &Env{In: a.in, Out: a.out, Err: a.err, Args: rest, general: g}
+	if err = run(ctx, env); err == nil && env.unanswered {
+		err = errUnanswered
+	}
 	code := a.report(g.withRemedy(err))
 	if hint := g.contextHint(err); hint != "" {
 		fmt.Fprintln(a.err, hint)

@@ -19,6 +19,8 @@ type Env struct {
 	Out, Err io.Writer
 	Args     []string
 	general  *general
+
+	unanswered bool // a question got no answer
 }
 
 // general holds the flags of every command that calls an agent.

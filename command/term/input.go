@@ -2,16 +2,24 @@ package term
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 )
 
-// Confirm prints a question and reports whether the user answers y or yes. The end of the input means no.
+// errUnanswered is the error of a command that asked and was not answered.
+var errUnanswered = errors.New("standard input ended before an answer: use -yes to answer yes without a question")
+
+// Confirm prints a question and reports whether the user answers y or yes. The end of the input means no, and the
+// command then fails, because a script that forgot -yes would not notice otherwise.
 func (e *Env) Confirm(question string) bool {
 	e.Printf("%s ", question)
-	answer, _ := bufio.NewReader(e.In).ReadString('\n') // an error means no
+	answer, err := bufio.NewReader(e.In).ReadString('\n')
+	if e.unanswered = err != nil && answer == ""; e.unanswered {
+		e.Printf("\n")
+	}
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }
