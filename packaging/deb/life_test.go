@@ -162,7 +162,7 @@ func (h host) installed() {
 			h.Errorf("%s prints %q, want %q", command, got, want)
 		}
 	}
-	if out, err := h.Machine.Run(h.Context(), "systemctl start open-nomad-server; systemctl stop open-nomad-server; journalctl --no-pager -u open-nomad-server; systemctl reset-failed"); err != nil || !strings.Contains(out, "/etc/nomad.d/server.hcl") {
+	if out, err := h.Machine.Run(h.Context(), "systemctl start open-nomad-server; systemctl stop open-nomad-server; journalctl --sync; journalctl --no-pager -u open-nomad-server; systemctl reset-failed"); err != nil || !strings.Contains(out, "/etc/nomad.d/server.hcl") {
 		h.Errorf("a start without a configuration does not name it: %v %s", err, out)
 	}
 }
