@@ -19,6 +19,16 @@ func (h *house) deployment(t *testing.T, job string) *api.Deployment {
 	return d
 }
 
+// purgeAfter removes a job and its history at the end of the test, so that the test can be repeated.
+func (h *house) purgeAfter(t *testing.T, job string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if _, _, err := h.agent.Client.Jobs().Deregister(job, true, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // cpu returns the CPU of the first task of a job, which the versions of canary differ in.
 func (h *house) cpu(t *testing.T, job string) int {
 	t.Helper()
@@ -34,6 +44,7 @@ func (h *house) cpu(t *testing.T, job string) int {
 // A canary deployment is paused, resumed, promoted and failed from the page of its job.
 func TestDeploymentActions(t *testing.T) {
 	h := open(t)
+	h.purgeAfter(t, "rollout")
 	h.run(t, canary("rollout", 2, 20))
 	h.waitDeployment(t, "rollout", "successful", "")
 	h.run(t, canary("rollout", 2, 21))
@@ -82,6 +93,7 @@ func TestDeploymentActions(t *testing.T) {
 func TestVersionDifferences(t *testing.T) {
 	h := open(t)
 	first := mock("history", `meta { owner = "first" }`)
+	h.purgeAfter(t, "history")
 	h.run(t, first)
 	second := mock("history", `meta {
     owner = "second"
@@ -128,6 +140,7 @@ func TestVersionDifferences(t *testing.T) {
 // A periodic job is run before its time, and its run appears without a reload.
 func TestRunPeriodicNow(t *testing.T) {
 	h := open(t)
+	h.purgeAfter(t, "yearly")
 	h.run(t, `job "yearly" {
   type = "batch"
   periodic { crons = ["0 0 1 1 *"] }
@@ -160,6 +173,7 @@ func TestRunPeriodicNow(t *testing.T) {
 func TestScaleAction(t *testing.T) {
 	h := open(t)
 	source := strings.Replace(canary("elastic", 1, 20), "update {", "scaling {\n      min = 1\n      max = 3\n    }\n    update {", 1)
+	h.purgeAfter(t, "elastic")
 	h.run(t, source)
 	h.waitDeployment(t, "elastic", "successful", "")
 	p := h.signedIn(t, "400", "500")

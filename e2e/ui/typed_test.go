@@ -61,6 +61,7 @@ func TestVariableTypedWhileRefused(t *testing.T) {
 // The same for the file of a job, which also survives another page.
 func TestJobTypedWhileRefused(t *testing.T) {
 	h := open(t)
+	h.purgeAfter(t, "typed-run")
 	p := h.refusedWhile(t, `namespace "default" { policy = "write" }`, "/ui/jobs/run", "Job file", func(p *tab) {
 		p.typeInto("Job file", mock("typed-run", ""))
 	})
@@ -85,6 +86,7 @@ func TestJobTypedWhileRefused(t *testing.T) {
 // The same inside a dialog: the sign-in opens above it, and its text and its action go on.
 func TestDialogTypedWhileRefused(t *testing.T) {
 	h := open(t)
+	h.purgeAfter(t, "typed-scale")
 	h.run(t, canary("typed-scale", 1, 20))
 	h.waitDeployment(t, "typed-scale", "successful", "")
 	p := h.refusedWhile(t, `namespace "default" { policy = "write" }`, jobPath("typed-scale", ""), "1 running", func(p *tab) {

@@ -914,9 +914,12 @@ function Dialog({ title, action, danger = false, onClose, onConfirm, ready = tru
 }
 function DialogButton({ label, danger = false, primary = false, disabled = false, dialog }) {
   const [open, setOpen] = d2(false);
+  const button = T2(null);
+  const close = () => setOpen(false);
+  A2(() => open ? () => button.current?.focus({ preventScroll: true }) : void 0, [open]);
   const kind = danger ? "button danger-quiet" : primary ? "button primary" : "button";
-  return html`<button type="button" class=${kind} disabled=${disabled} aria-haspopup="dialog" onClick=${() => setOpen(true)}>${label}</button>
-    ${open && dialog(() => setOpen(false))}`;
+  return html`<button type="button" ref=${button} class=${kind} disabled=${disabled} aria-haspopup="dialog" onClick=${() => setOpen(true)}>${label}</button>
+    ${open && dialog(close)}`;
 }
 function Refused() {
   const { state } = useStore(session);
@@ -2647,7 +2650,7 @@ function JobActions({ job, onDone }) {
   return html`
     ${runs && job.ParameterizedJob && html`<${DialogButton} label="Dispatch" primary dialog=${(close) => html`<${DispatchDialog} job=${job} onClose=${close} />`} />`}
     ${runs && job.Periodic?.Enabled && html`<${DialogButton} label="Run now" dialog=${(close) => html`<${RunNow} job=${job} onClose=${close} onDone=${onDone} />`} />`}
-    ${runs ? html`<${DialogButton} label="Stop" danger dialog=${(close) => html`<${Stop} job=${job} onClose=${close} onDone=${onDone} />`} />` : html`<${DialogButton} label="Start" primary dialog=${(close) => html`<${Start} job=${job} onClose=${close} onDone=${onDone} />`} />`}`;
+    ${runs ? html`<${DialogButton} key="stop" label="Stop" danger dialog=${(close) => html`<${Stop} job=${job} onClose=${close} onDone=${onDone} />`} />` : html`<${DialogButton} key="start" label="Start" primary dialog=${(close) => html`<${Start} job=${job} onClose=${close} onDone=${onDone} />`} />`}`;
 }
 function Stop({ job, onClose, onDone }) {
   const [purge, setPurge] = d2(false);
@@ -2752,7 +2755,7 @@ function Actions2({ deployment: d3, groups: groups2, refresh }) {
     await api.put(path, body, params);
     await refresh();
   };
-  const button = (label, text, run2, kind = {}) => html`<${DialogButton} label=${label} ...${kind} dialog=${(close) => html`<${Dialog} title=${`${label} the deployment?`} action=${label} danger=${kind.danger} onClose=${close} onConfirm=${run2}><p>${text}</p><//>`} />`;
+  const button = (label, text, run2, kind = {}) => html`<${DialogButton} key=${label} label=${label} ...${kind} dialog=${(close) => html`<${Dialog} title=${`${label} the deployment?`} action=${label} danger=${kind.danger} onClose=${close} onConfirm=${run2}><p>${text}</p><//>`} />`;
   return html`
     ${waits && button("Promote", "The canaries become the job, and the allocations of the earlier version are replaced.", act(at`/v1/deployment/promote/${d3.ID}`, { DeploymentID: d3.ID, All: true }), { primary: true })}
     ${paused ? button("Resume", "The deployment goes on.", act(at`/v1/deployment/pause/${d3.ID}`, { DeploymentID: d3.ID, Pause: false })) : button("Pause", "No further allocation is replaced until the deployment is resumed.", act(at`/v1/deployment/pause/${d3.ID}`, { DeploymentID: d3.ID, Pause: true }))}

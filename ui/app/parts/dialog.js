@@ -6,7 +6,7 @@ import { Field } from './field.js'
 import { Notice } from './notice.js'
 
 /**
- * A modal dialog with one action. The browser keeps the focus inside it and gives it back.
+ * A modal dialog with one action. The browser keeps the focus inside it; DialogButton gives it back.
  * @param {{title: string, action: string, danger?: boolean, onClose: () => void, onConfirm: () => Promise<any>, ready?: boolean, signsIn?: boolean, children: any}} props
  *   onConfirm throws if the action failed: the dialog then stays and shows the error. ready false
  *   disables the action. signsIn is true for the dialog that ends the state of a refused token.
@@ -49,14 +49,19 @@ export function Dialog({ title, action, danger = false, onClose, onConfirm, read
 }
 
 /**
- * A button that opens a dialog.
+ * A button that opens a dialog. Two buttons that take turns at one place, such as "Stop" and "Start", have
+ * keys: without them the second one takes the open dialog of the first.
  * @param {{label: string, danger?: boolean, primary?: boolean, disabled?: boolean, dialog: (close: () => void) => any}} props
  */
 export function DialogButton({ label, danger = false, primary = false, disabled = false, dialog }) {
   const [open, setOpen] = useState(false)
+  const button = useRef(null)
+  const close = () => setOpen(false)
+  // The dialog is removed when it closes: the browser does not give the focus back.
+  useEffect(() => (open ? () => button.current?.focus({ preventScroll: true }) : undefined), [open])
   const kind = danger ? 'button danger-quiet' : primary ? 'button primary' : 'button'
-  return html`<button type="button" class=${kind} disabled=${disabled} aria-haspopup="dialog" onClick=${() => setOpen(true)}>${label}</button>
-    ${open && dialog(() => setOpen(false))}`
+  return html`<button type="button" ref=${button} class=${kind} disabled=${disabled} aria-haspopup="dialog" onClick=${() => setOpen(true)}>${label}</button>
+    ${open && dialog(close)}`
 }
 
 /** The notice that the token of the session was refused. What was typed into the page, or into a dialog, stays. */
