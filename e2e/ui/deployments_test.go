@@ -163,6 +163,7 @@ func TestRunPeriodicNow(t *testing.T) {
 	if len(runs) != 1 || runs[0].ParentID != "yearly" || runs[0].Status != "dead" {
 		t.Fatalf("the runs are %+v", runs)
 	}
+	h.purgeAfter(t, runs[0].ID)
 	p.click(strings.TrimPrefix(runs[0].ID, "yearly/"))
 	p.waitText("Complete")
 	p.click("yearly") // the breadcrumb
