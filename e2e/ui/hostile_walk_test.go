@@ -16,7 +16,13 @@ func (h *house) hostileCluster(t *testing.T) (job, evaluation string) {
 	h.call(t, "PUT", "/v1/namespace/hostile-walk", m{"Name": "hostile-walk", "Description": hostile("description"), "Meta": m{"owner": hostile("owner")}}, nil)
 	h.call(t, "PUT", "/v1/node/pool/hostile-walk", m{"Name": "hostile-walk", "Description": hostile("description"), "Meta": m{hostile("key"): hostile("value")}}, nil)
 	h.policy(t, "hostile-walk", hostile("description"), "# "+hostile("rules")+"\nnode { policy = \"read\" }\n")
-	h.call(t, "PUT", "/v1/acl/role", m{"Name": "hostile-walk", "Description": hostile("description"), "Policies": []m{{"Name": "hostile-walk"}}}, nil)
+	var role struct{ ID string }
+	h.call(t, "PUT", "/v1/acl/role", m{"Name": "hostile-walk", "Description": hostile("description"), "Policies": []m{{"Name": "hostile-walk"}}}, &role)
+	t.Cleanup(func() {
+		if _, err := h.agent.Client.ACLRoles().Delete(role.ID, nil); err != nil {
+			t.Error(err)
+		}
+	})
 	h.call(t, "PUT", "/v1/acl/token", m{"Name": hostile("token"), "Type": "client", "Policies": []string{"hostile-walk"}}, nil)
 	h.putVariable(t, hostilePath, m{hostile("item"): hostile("value")})
 	node := h.node(t)
