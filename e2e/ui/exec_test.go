@@ -24,7 +24,7 @@ func (p *tab) keys(text string) {
 
 func (p *tab) press(key, code string, modifiers int64) {
 	p.t.Helper()
-	number := map[string]int64{"Enter": 13, "L": 76}[key]
+	number := map[string]int64{"Enter": 13, "Escape": 27, "L": 76, "Tab": 9}[key]
 	text := map[string]string{"Enter": "\r"}[key]
 	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
 		p.do("press "+key, send(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: key, Code: code, Modifiers: modifiers, WindowsVirtualKeyCode: number, Text: text}))

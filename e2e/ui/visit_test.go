@@ -44,10 +44,12 @@ func (h *house) visit(t *testing.T, v visited) {
 	})
 }
 
-// fits checks that nothing is wider than the window, except inside boxes that scroll.
+// fits checks that nothing is wider than the window or its dialog, except inside boxes that scroll.
 func (p *tab) fits(v view) {
 	p.t.Helper()
 	wide := evaluate[string](p, `(() => {
+		const dialog = [...document.querySelectorAll('dialog[open]')].find((d) => d.scrollWidth > d.clientWidth)
+		if (dialog) return 'the dialog ' + dialog.querySelector('h2').innerText
 		const limit = document.documentElement.clientWidth
 		if (document.documentElement.scrollWidth <= limit) return ''
 		const wide = [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > limit + 1 && !e.closest('.table-scroll, pre'))

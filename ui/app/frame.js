@@ -5,6 +5,7 @@ import { live } from './lib/live.js'
 import { href, match, place } from './lib/router.js'
 import { checkToken, session } from './lib/session.js'
 import { useStore } from './lib/store.js'
+import { Refused, SignInAgain } from './parts/dialog.js'
 import { Icon } from './parts/icon.js'
 import { Notice } from './parts/notice.js'
 import { Page } from './parts/page.js'
@@ -75,7 +76,7 @@ function Banners() {
   const answers = useStore(reachable)
   return html`
     ${!answers && html`<${Notice} tone="bad" title="The agent does not answer.">What you see can be out of date. Trying again …<//>`}
-    ${state === 'refused' && html`<${Notice} tone="warn" title="Your token is no longer accepted.">It has expired or was deleted. <a href="/ui/settings/tokens">Sign in again</a>.<//>`}
+    <${Refused} />
     ${state !== 'refused' && error && html`<${Notice} tone="warn">${error}<//>`}`
 }
 
@@ -101,7 +102,8 @@ function Updates() {
 
 function Caller() {
   const { state, self } = useStore(session)
-  const texts = { unknown: '', off: 'No access control', anonymous: 'Sign in', refused: 'Sign in again' }
+  const texts = { unknown: '', off: 'No access control', anonymous: 'Sign in' }
+  if (state === 'refused') return html`<${SignInAgain} />`
   return html`<a class="caller" href=${href('/ui/settings/tokens')}>${state === 'signed-in' ? html`<bdi>${self?.Name || self?.AccessorID?.slice(0, 8) || 'Signed in'}</bdi>` : texts[state]}</a>`
 }
 

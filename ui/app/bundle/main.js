@@ -804,6 +804,30 @@ session.subscribe(({ state, self }) => {
   last = now;
 });
 
+// app/parts/field.js
+function Field({ label, value, onInput, type = "text", hint, error, ...rest }) {
+  const id = P2();
+  const shared = {
+    id,
+    value,
+    onInput: (e3) => onInput(e3.target.value),
+    autocomplete: "off",
+    spellcheck: false,
+    "aria-describedby": hint || error ? `${id}-hint` : null,
+    "aria-invalid": error ? "true" : null,
+    ...rest
+  };
+  return html`<div class="field">
+    <label for=${id}>${label}</label>
+    ${type === "textarea" ? html`<textarea ...${shared}></textarea>` : html`<input type=${type} ...${shared} />`}
+    ${(hint || error) && html`<p id=${`${id}-hint`} class=${error ? "hint error" : "hint"}>${error ?? hint}</p>`}
+  </div>`;
+}
+function Check({ label, checked: checked2, onChange }) {
+  const id = P2();
+  return html`<div class="check"><input id=${id} type="checkbox" checked=${checked2} onChange=${(e3) => onChange(e3.target.checked)} /><label for=${id}>${label}</label></div>`;
+}
+
 // app/parts/icon.js
 var PATHS = {
   ok: "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Zm3.6 5.3-4.2 4.6a.8.8 0 0 1-1.2 0L4.4 9l1.2-1.1 1.2 1.3 3.6-4Z",
@@ -836,15 +860,85 @@ function Notice({ tone = "info", title, children, actions }) {
   </div>`;
 }
 function Failure({ error, what = "this" }) {
+  const { state } = useStore(session);
   if (!error) return null;
   if (error.status === 0) return null;
   if (error.status === 403 || error.status === 401) {
+    if (state === "refused") return null;
     return html`<${Notice} tone="warn" title=${`Your token may not read ${what}.`}>${error.message}. <a href="/ui/settings/tokens">Sign in with another token.</a><//>`;
   }
   return html`<${Notice} tone="bad" title=${`Could not read ${what}.`}>${error.message}<//>`;
 }
 var Loading = () => html`<p class="loading" role="status">Loading …</p>`;
 var Empty = ({ children }) => html`<div class="empty">${children}</div>`;
+
+// app/parts/dialog.js
+function Dialog({ title, action, danger = false, onClose, onConfirm, ready = true, signsIn = false, children }) {
+  const ref = T2(null);
+  const heading = P2();
+  const [busy, setBusy] = d2(false);
+  const [error, setError] = d2(null);
+  A2(() => {
+    const dialog = ref.current;
+    dialog.showModal();
+    return () => dialog.close();
+  }, []);
+  async function confirm(event) {
+    event.preventDefault();
+    if (busy || !ready) return;
+    setBusy(true);
+    setError(null);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (err) {
+      setError(err);
+      setBusy(false);
+    }
+  }
+  return html`<dialog ref=${ref} class="dialog" aria-labelledby=${heading} onCancel=${(e3) => {
+    e3.preventDefault();
+    onClose();
+  }}>
+    <form onSubmit=${confirm}>
+      <h2 id=${heading}>${title}</h2>
+      <div class="dialog-body">${children}</div>
+      ${error && html`<${Notice} tone="bad" title="That did not work.">${error.message}<//>`}
+      <div class="actions">
+        <button type="button" class="button" onClick=${onClose}>Cancel</button>
+        <button type="submit" class=${danger ? "button danger" : "button primary"} disabled=${busy || !ready}>${busy ? "Working …" : action}</button>
+      </div>
+    </form>
+    ${!signsIn && html`<${Refused} />`}
+  </dialog>`;
+}
+function DialogButton({ label, danger = false, primary = false, disabled = false, dialog }) {
+  const [open, setOpen] = d2(false);
+  const button = T2(null);
+  const close = () => setOpen(false);
+  A2(() => open ? () => button.current?.focus({ preventScroll: true }) : void 0, [open]);
+  const kind = danger ? "button danger-quiet" : primary ? "button primary" : "button";
+  return html`<button type="button" ref=${button} class=${kind} disabled=${disabled} aria-haspopup="dialog" onClick=${() => setOpen(true)}>${label}</button>
+    ${open && dialog(close)}`;
+}
+function Refused() {
+  const { state } = useStore(session);
+  if (state !== "refused") return null;
+  return html`<${Notice} tone="warn" title="Your token is no longer accepted." actions=${html`<${SignInAgain} />`}>It has expired or was deleted. What you typed stays in this page while you sign in again.<//>`;
+}
+var SignInAgain = () => html`<${DialogButton} label="Sign in again" dialog=${(close) => html`<${SignIn} onClose=${close} />`} />`;
+function SignIn({ onClose }) {
+  const [token, setToken] = d2("");
+  async function confirm() {
+    await signIn(token);
+    if (session.value.state === "refused") throw new Error("This token is not accepted either.");
+    document.getElementById("main").focus({ preventScroll: true });
+  }
+  return html`<${Dialog} title="Sign in again" action="Sign in" ready=${token.trim() !== ""} onClose=${onClose} onConfirm=${confirm} signsIn>
+    <${Field} label="Secret ID of an ACL token" type="password" value=${token} onInput=${setToken} maxlength="8192" />
+    <p class="hint"><a href=${href("/ui/settings/tokens")} onClick=${onClose}>Other ways to sign in</a> are another page: what you typed into this page is lost there.</p>
+  <//>`;
+}
 
 // app/lib/format.js
 var shortID = (id) => String(id ?? "").slice(0, 8);
@@ -1268,52 +1362,6 @@ function Rule({ id }) {
   return html`<div>${r3.Selector ? html`If <${Code} of=${r3.Selector} />: ` : "Always: "}${gets}</div>`;
 }
 
-// app/parts/dialog.js
-function Dialog({ title, action, danger = false, onClose, onConfirm, ready = true, children }) {
-  const ref = T2(null);
-  const heading = P2();
-  const [busy, setBusy] = d2(false);
-  const [error, setError] = d2(null);
-  A2(() => {
-    const dialog = ref.current;
-    dialog.showModal();
-    return () => dialog.close();
-  }, []);
-  async function confirm(event) {
-    event.preventDefault();
-    if (busy || !ready) return;
-    setBusy(true);
-    setError(null);
-    try {
-      await onConfirm();
-      onClose();
-    } catch (err) {
-      setError(err);
-      setBusy(false);
-    }
-  }
-  return html`<dialog ref=${ref} class="dialog" aria-labelledby=${heading} onCancel=${(e3) => {
-    e3.preventDefault();
-    onClose();
-  }}>
-    <form onSubmit=${confirm}>
-      <h2 id=${heading}>${title}</h2>
-      <div class="dialog-body">${children}</div>
-      ${error && html`<${Notice} tone="bad" title="That did not work.">${error.message}<//>`}
-      <div class="actions">
-        <button type="button" class="button" onClick=${onClose}>Cancel</button>
-        <button type="submit" class=${danger ? "button danger" : "button primary"} disabled=${busy || !ready}>${busy ? "Working …" : action}</button>
-      </div>
-    </form>
-  </dialog>`;
-}
-function DialogButton({ label, danger = false, primary = false, disabled = false, dialog }) {
-  const [open, setOpen] = d2(false);
-  const kind = danger ? "button danger-quiet" : primary ? "button primary" : "button";
-  return html`<button type="button" class=${kind} disabled=${disabled} aria-haspopup="dialog" onClick=${() => setOpen(true)}>${label}</button>
-    ${open && dialog(() => setOpen(false))}`;
-}
-
 // app/parts/time.js
 function Ago({ at: at2 }) {
   const [now, setNow] = d2(Date.now());
@@ -1326,30 +1374,6 @@ function Ago({ at: at2 }) {
   const seconds = (now - date.getTime()) / 1e3;
   const text = Math.abs(seconds) < 5 ? "now" : seconds > 0 ? `${duration(seconds)} ago` : `in ${duration(-seconds)}`;
   return html`<time datetime=${date.toISOString()} title=${localTime(date)}>${text}</time>`;
-}
-
-// app/parts/field.js
-function Field({ label, value, onInput, type = "text", hint, error, ...rest }) {
-  const id = P2();
-  const shared = {
-    id,
-    value,
-    onInput: (e3) => onInput(e3.target.value),
-    autocomplete: "off",
-    spellcheck: false,
-    "aria-describedby": hint || error ? `${id}-hint` : null,
-    "aria-invalid": error ? "true" : null,
-    ...rest
-  };
-  return html`<div class="field">
-    <label for=${id}>${label}</label>
-    ${type === "textarea" ? html`<textarea ...${shared}></textarea>` : html`<input type=${type} ...${shared} />`}
-    ${(hint || error) && html`<p id=${`${id}-hint`} class=${error ? "hint error" : "hint"}>${error ?? hint}</p>`}
-  </div>`;
-}
-function Check({ label, checked: checked2, onChange }) {
-  const id = P2();
-  return html`<div class="check"><input id=${id} type="checkbox" checked=${checked2} onChange=${(e3) => onChange(e3.target.checked)} /><label for=${id}>${label}</label></div>`;
 }
 
 // app/pages/administration/create.js
@@ -2626,7 +2650,7 @@ function JobActions({ job, onDone }) {
   return html`
     ${runs && job.ParameterizedJob && html`<${DialogButton} label="Dispatch" primary dialog=${(close) => html`<${DispatchDialog} job=${job} onClose=${close} />`} />`}
     ${runs && job.Periodic?.Enabled && html`<${DialogButton} label="Run now" dialog=${(close) => html`<${RunNow} job=${job} onClose=${close} onDone=${onDone} />`} />`}
-    ${runs ? html`<${DialogButton} label="Stop" danger dialog=${(close) => html`<${Stop} job=${job} onClose=${close} onDone=${onDone} />`} />` : html`<${DialogButton} label="Start" primary dialog=${(close) => html`<${Start} job=${job} onClose=${close} onDone=${onDone} />`} />`}`;
+    ${runs ? html`<${DialogButton} key="stop" label="Stop" danger dialog=${(close) => html`<${Stop} job=${job} onClose=${close} onDone=${onDone} />`} />` : html`<${DialogButton} key="start" label="Start" primary dialog=${(close) => html`<${Start} job=${job} onClose=${close} onDone=${onDone} />`} />`}`;
 }
 function Stop({ job, onClose, onDone }) {
   const [purge, setPurge] = d2(false);
@@ -2731,7 +2755,7 @@ function Actions2({ deployment: d3, groups: groups2, refresh }) {
     await api.put(path, body, params);
     await refresh();
   };
-  const button = (label, text, run2, kind = {}) => html`<${DialogButton} label=${label} ...${kind} dialog=${(close) => html`<${Dialog} title=${`${label} the deployment?`} action=${label} danger=${kind.danger} onClose=${close} onConfirm=${run2}><p>${text}</p><//>`} />`;
+  const button = (label, text, run2, kind = {}) => html`<${DialogButton} key=${label} label=${label} ...${kind} dialog=${(close) => html`<${Dialog} title=${`${label} the deployment?`} action=${label} danger=${kind.danger} onClose=${close} onConfirm=${run2}><p>${text}</p><//>`} />`;
   return html`
     ${waits && button("Promote", "The canaries become the job, and the allocations of the earlier version are replaced.", act(at`/v1/deployment/promote/${d3.ID}`, { DeploymentID: d3.ID, All: true }), { primary: true })}
     ${paused ? button("Resume", "The deployment goes on.", act(at`/v1/deployment/pause/${d3.ID}`, { DeploymentID: d3.ID, Pause: false })) : button("Pause", "No further allocation is replaced until the deployment is resumed.", act(at`/v1/deployment/pause/${d3.ID}`, { DeploymentID: d3.ID, Pause: true }))}
@@ -2926,7 +2950,8 @@ function Job({ params }) {
   const { id, namespace } = parseJob(params.job);
   const [, Tab] = TABS4[params.tab ?? ""] ?? TABS4[""];
   const job = useQuery(at`/v1/job/${id}`, { params: { namespace }, topics: [`Job:${id}`] });
-  const summary = useQuery(at`/v1/job/${id}/summary`, { params: { namespace }, topics: [`Allocation:${id}`, `Job:${id}`] });
+  const parent = job.data?.Periodic || job.data?.ParameterizedJob;
+  const summary = useQuery(at`/v1/job/${id}/summary`, { params: { namespace }, topics: parent ? ["Job", "Allocation"] : [`Allocation:${id}`, `Job:${id}`] });
   const crumbs = [{ href: "/ui/jobs", label: "Jobs" }, ...job.data?.ParentID ? [{ href: jobHref(job.data.ParentID, namespace), label: job.data.ParentID }] : []];
   const links = Object.entries(TABS4).map(([tab, [label]]) => ({ href: jobHref(id, namespace, tab), label }));
   const tabs = html`<${Tabs} label="Parts of the job" tabs=${links} current=${jobHref(id, namespace, params.tab ?? "")} />`;
@@ -3888,11 +3913,11 @@ function Settings() {
     <${OIDCReturn} />
     ${state === "off" && html`<${Notice} title="This cluster has no access control.">Everyone who reaches the agent may do everything. No token is needed.<//>`}
     ${state === "signed-in" && html`<${Current} />`}
-    ${state !== "signed-in" && state !== "off" && html`<${SignIn} /><${Methods2} />`}
+    ${state !== "signed-in" && state !== "off" && html`<${SignIn2} /><${Methods2} />`}
     <${Theme} />
   <//>`;
 }
-function SignIn() {
+function SignIn2() {
   const [token, setToken] = d2("");
   const [busy, setBusy] = d2(false);
   async function submit(event) {
@@ -4406,7 +4431,7 @@ function Banners() {
   const answers = useStore(reachable);
   return html`
     ${!answers && html`<${Notice} tone="bad" title="The agent does not answer.">What you see can be out of date. Trying again …<//>`}
-    ${state === "refused" && html`<${Notice} tone="warn" title="Your token is no longer accepted.">It has expired or was deleted. <a href="/ui/settings/tokens">Sign in again</a>.<//>`}
+    <${Refused} />
     ${state !== "refused" && error && html`<${Notice} tone="warn">${error}<//>`}`;
 }
 var UPDATES = {
@@ -4431,7 +4456,8 @@ function Updates2() {
 }
 function Caller() {
   const { state, self } = useStore(session);
-  const texts = { unknown: "", off: "No access control", anonymous: "Sign in", refused: "Sign in again" };
+  const texts = { unknown: "", off: "No access control", anonymous: "Sign in" };
+  if (state === "refused") return html`<${SignInAgain} />`;
   return html`<a class="caller" href=${href("/ui/settings/tokens")}>${state === "signed-in" ? html`<bdi>${self?.Name || self?.AccessorID?.slice(0, 8) || "Signed in"}</bdi>` : texts[state]}</a>`;
 }
 function ClusterLabel() {

@@ -26,7 +26,9 @@ export default function Job({ params }) {
   const { id, namespace } = parseJob(params.job)
   const [, Tab] = TABS[params.tab ?? ''] ?? TABS['']
   const job = useQuery(at`/v1/job/${id}`, { params: { namespace }, topics: [`Job:${id}`] })
-  const summary = useQuery(at`/v1/job/${id}/summary`, { params: { namespace }, topics: [`Allocation:${id}`, `Job:${id}`] })
+  const parent = job.data?.Periodic || job.data?.ParameterizedJob
+  // The summary of a parent counts its runs, which are jobs with names of their own.
+  const summary = useQuery(at`/v1/job/${id}/summary`, { params: { namespace }, topics: parent ? ['Job', 'Allocation'] : [`Allocation:${id}`, `Job:${id}`] })
   const crumbs = [{ href: '/ui/jobs', label: 'Jobs' }, ...(job.data?.ParentID ? [{ href: jobHref(job.data.ParentID, namespace), label: job.data.ParentID }] : [])]
   const links = Object.entries(TABS).map(([tab, [label]]) => ({ href: jobHref(id, namespace, tab), label }))
   const tabs = html`<${Tabs} label="Parts of the job" tabs=${links} current=${jobHref(id, namespace, params.tab ?? '')} />`

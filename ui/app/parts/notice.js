@@ -1,4 +1,6 @@
 import { html } from '../lib/dom.js'
+import { session } from '../lib/session.js'
+import { useStore } from '../lib/store.js'
 import { Icon } from './icon.js'
 
 const ICONS = { info: 'unknown', ok: 'ok', warn: 'warn', bad: 'bad' }
@@ -14,9 +16,11 @@ export function Notice({ tone = 'info', title, children, actions }) {
 
 /** The error of a query, with its remedy. */
 export function Failure({ error, what = 'this' }) {
+  const { state } = useStore(session)
   if (!error) return null
   if (error.status === 0) return null // the frame reports that the agent does not answer
   if (error.status === 403 || error.status === 401) {
+    if (state === 'refused') return null // the frame reports this as well
     return html`<${Notice} tone="warn" title=${`Your token may not read ${what}.`}>${error.message}. <a href="/ui/settings/tokens">Sign in with another token.</a><//>`
   }
   return html`<${Notice} tone="bad" title=${`Could not read ${what}.`}>${error.message}<//>`

@@ -13,8 +13,8 @@ export function JobActions({ job, onDone }) {
     ${runs && job.ParameterizedJob && html`<${DialogButton} label="Dispatch" primary dialog=${(close) => html`<${DispatchDialog} job=${job} onClose=${close} />`} />`}
     ${runs && job.Periodic?.Enabled && html`<${DialogButton} label="Run now" dialog=${(close) => html`<${RunNow} job=${job} onClose=${close} onDone=${onDone} />`} />`}
     ${runs
-      ? html`<${DialogButton} label="Stop" danger dialog=${(close) => html`<${Stop} job=${job} onClose=${close} onDone=${onDone} />`} />`
-      : html`<${DialogButton} label="Start" primary dialog=${(close) => html`<${Start} job=${job} onClose=${close} onDone=${onDone} />`} />`}`
+      ? html`<${DialogButton} key="stop" label="Stop" danger dialog=${(close) => html`<${Stop} job=${job} onClose=${close} onDone=${onDone} />`} />`
+      : html`<${DialogButton} key="start" label="Start" primary dialog=${(close) => html`<${Start} job=${job} onClose=${close} onDone=${onDone} />`} />`}`
 }
 
 function Stop({ job, onClose, onDone }) {

@@ -45,7 +45,7 @@ function Actions({ deployment: d, groups, refresh }) {
     await api.put(path, body, params)
     await refresh()
   }
-  const button = (label, text, run, kind = {}) => html`<${DialogButton} label=${label} ...${kind} dialog=${(close) => html`<${Dialog} title=${`${label} the deployment?`} action=${label} danger=${kind.danger} onClose=${close} onConfirm=${run}><p>${text}</p><//>`} />`
+  const button = (label, text, run, kind = {}) => html`<${DialogButton} key=${label} label=${label} ...${kind} dialog=${(close) => html`<${Dialog} title=${`${label} the deployment?`} action=${label} danger=${kind.danger} onClose=${close} onConfirm=${run}><p>${text}</p><//>`} />`
   return html`
     ${waits && button('Promote', 'The canaries become the job, and the allocations of the earlier version are replaced.', act(at`/v1/deployment/promote/${d.ID}`, { DeploymentID: d.ID, All: true }), { primary: true })}
     ${paused
