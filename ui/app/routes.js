@@ -8,6 +8,7 @@ import Allocation from './pages/allocation.js'
 import Evaluation from './pages/evaluation.js'
 import Evaluations from './pages/evaluations.js'
 import Exec from './pages/exec.js'
+import ExecTargets from './pages/exectargets.js'
 import Identities from './pages/identities.js'
 import Job from './pages/job.js'
 import Jobs from './pages/jobs.js'
@@ -46,6 +47,9 @@ export const groups = [
       { path: '/ui/allocations/:id', page: Allocation },
       { path: '/ui/allocations/:id/:tab', page: Allocation },
       { path: '/ui/allocations/:id/:task/logs', page: Allocation },
+      { path: '/ui/exec/:job', page: ExecTargets },
+      { path: '/ui/exec/:job/:group', page: ExecTargets },
+      { path: '/ui/exec/:job/:group/:task', page: ExecTargets },
       { path: '/ui/exec/:job/:group/:task/:alloc', page: Exec },
       { path: '/ui/evaluations', nav: 'Evaluations', page: Evaluations },
       { path: '/ui/evaluations/:id', page: Evaluation },

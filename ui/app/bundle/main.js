@@ -2415,6 +2415,42 @@ function Ended({ state }) {
   return html`<${Notice} tone=${state.code ? "warn" : "info"}>${state.code === void 0 ? "You disconnected. The command was ended." : `The command ended with exit code ${state.code}.`}<//>`;
 }
 
+// app/pages/exectargets.js
+var SHOWN2 = ["ID", "Group", "Node", "Created"];
+function ExecTargets({ params, query }) {
+  const parsed = parseJob(params.job);
+  const { id } = parsed;
+  const namespace = params.job.includes("@") ? parsed.namespace : query.get("namespace") || "default";
+  const job = useQuery(at`/v1/job/${id}`, { params: { namespace }, topics: [`Job:${id}`] });
+  const missing = job.data && absent(job.data, params);
+  const crumbs = [{ href: "/ui/jobs", label: "Jobs" }, { href: jobHref(id, namespace), label: id }];
+  return html`<${Page} title="Choose a task for a terminal" crumbs=${crumbs}>
+    <${Failure} error=${job.error} what="this job" />
+    ${!job.data && !job.error && html`<${Loading} />`}
+    ${missing}
+    ${job.data && !missing && html`<${Facts} rows=${[["Job", html`<${Name} of=${id} />`], ["Group", params.group && html`<${Name} of=${params.group} />`], ["Task", params.task && html`<${Name} of=${params.task} />`]]} />
+      <${Targets} id=${id} namespace=${namespace} group=${params.group} task=${params.task} alloc=${query.get("allocation")} />`}
+  <//>`;
+}
+function absent(job, { group, task }) {
+  if (!group) return null;
+  const found = job.TaskGroups.find((g3) => g3.Name === group);
+  if (!found) return html`<p>The job has no group <${Name} of=${group} />.</p>`;
+  if (task && !found.Tasks.some((t4) => t4.Name === task)) return html`<p>The group <${Name} of=${group} /> has no task <${Name} of=${task} />.</p>`;
+  return null;
+}
+function Targets({ id, namespace, group, task, alloc }) {
+  const filter = all(`JobID == ${quote(id)}`, 'ClientStatus == "running"', group && `TaskGroup == ${quote(group)}`, alloc && `ID == ${quote(alloc)}`);
+  const columns3 = [...allocColumns(["job"]).filter((c3) => SHOWN2.includes(c3.label)), { label: "Terminal", cell: (a3) => html`<${Tasks} alloc=${a3} only=${task} />` }];
+  return html`<${List} path=${at`/v1/allocations`} what="running allocations" params=${{ namespace, reverse: true }} filter=${filter}
+    columns=${columns3} rowKey=${(a3) => a3.ID} topics=${[`Allocation:${id}`]} />`;
+}
+function Tasks({ alloc: a3, only }) {
+  const tasks = Object.keys(a3.TaskStates ?? {}).filter((name2) => a3.TaskStates[name2].State === "running" && (!only || name2 === only)).sort();
+  if (tasks.length === 0) return html`<span class="muted">no running task</span>`;
+  return html`<ul class="exec-tasks">${tasks.map((name2) => html`<li><a href=${execHref(a3.JobID, a3.Namespace, a3.TaskGroup, name2, a3.ID)}>Terminal in <${Name} of=${name2} /></a></li>`)}</ul>`;
+}
+
 // app/pages/identities/audiences.js
 function Audiences({ query }) {
   const audience = query.get("audience") ?? "";
@@ -2687,12 +2723,12 @@ function Allocations({ job, namespace }) {
 // app/pages/job/definition.js
 function Definition({ job, namespace }) {
   const source = useQuery(at`/v1/job/${job.ID}/submission`, { params: { namespace, version: job.Version } });
-  const absent = source.error?.status === 404;
+  const absent2 = source.error?.status === 404;
   return html`
     <${Section} title="Submitted file" actions=${html`<a class="button" href=${href("/ui/jobs/run", { job: job.ID, namespace, version: job.Version })}>Edit and plan</a>`}>
       ${source.data && html`<pre tabindex="0" role="region" aria-label="Submitted file"><bdi>${source.data.Source}</bdi></pre>`}
-      ${absent && html`<p class="muted">The file of this version is not stored. Jobs that were registered as JSON have none.</p>`}
-      ${!absent && html`<${Failure} error=${source.error} what="the submitted file" />`}
+      ${absent2 && html`<p class="muted">The file of this version is not stored. Jobs that were registered as JSON have none.</p>`}
+      ${!absent2 && html`<${Failure} error=${source.error} what="the submitted file" />`}
     <//>
     <${Section} title="As stored"><pre tabindex="0" role="region" aria-label="Job as stored"><bdi>${JSON.stringify(job, null, 2)}</bdi></pre><//>`;
 }
@@ -4321,6 +4357,9 @@ var groups = [
       { path: "/ui/allocations/:id", page: Allocation },
       { path: "/ui/allocations/:id/:tab", page: Allocation },
       { path: "/ui/allocations/:id/:task/logs", page: Allocation },
+      { path: "/ui/exec/:job", page: ExecTargets },
+      { path: "/ui/exec/:job/:group", page: ExecTargets },
+      { path: "/ui/exec/:job/:group/:task", page: ExecTargets },
       { path: "/ui/exec/:job/:group/:task/:alloc", page: Exec },
       { path: "/ui/evaluations", nav: "Evaluations", page: Evaluations },
       { path: "/ui/evaluations/:id", page: Evaluation }
