@@ -3,11 +3,13 @@
 //   path   real path; a segment ":name" is a parameter, a last segment "*name" also one with slashes
 //   page   the component of the page
 //   nav    label in the navigation, in the group of the row; left out for pages that lists lead to
+import Absent from './pages/absent.js'
 import Administration from './pages/administration.js'
 import Allocation from './pages/allocation.js'
 import Evaluation from './pages/evaluation.js'
 import Evaluations from './pages/evaluations.js'
 import Exec from './pages/exec.js'
+import ExecTargets from './pages/exectargets.js'
 import Identities from './pages/identities.js'
 import Job from './pages/job.js'
 import Jobs from './pages/jobs.js'
@@ -34,6 +36,14 @@ export const groups = [
       { path: '/ui/clients/:id/:tab', page: Node },
       { path: '/ui/node-pools', nav: 'Node pools', page: NodePools },
       { path: '/ui/servers', nav: 'Servers', page: Servers },
+      { path: '/ui/servers/:name', page: Servers },
+      { path: '/ui/topology', page: Overview },
+      { path: '/ui/optimize', page: Absent },
+      { path: '/ui/optimize/*rest', page: Absent },
+      { path: '/ui/csi', page: Absent },
+      { path: '/ui/csi/*rest', page: Absent },
+      { path: '/ui/storage', page: Absent },
+      { path: '/ui/storage/*rest', page: Absent },
     ],
   },
   {
@@ -46,6 +56,9 @@ export const groups = [
       { path: '/ui/allocations/:id', page: Allocation },
       { path: '/ui/allocations/:id/:tab', page: Allocation },
       { path: '/ui/allocations/:id/:task/logs', page: Allocation },
+      { path: '/ui/exec/:job', page: ExecTargets },
+      { path: '/ui/exec/:job/:group', page: ExecTargets },
+      { path: '/ui/exec/:job/:group/:task', page: ExecTargets },
       { path: '/ui/exec/:job/:group/:task/:alloc', page: Exec },
       { path: '/ui/evaluations', nav: 'Evaluations', page: Evaluations },
       { path: '/ui/evaluations/:id', page: Evaluation },

@@ -1066,6 +1066,17 @@ function sumOf(summary) {
   return out;
 }
 
+// app/pages/absent.js
+var PAGES = {
+  csi: ["CSI volumes and plugins", html`<p>CSI is not part of this project, so there are no CSI volumes and plugins to show.</p>`],
+  optimize: ["Recommendations", html`<p>Dynamic application sizing is not part of this project, so there are no recommendations.</p>`],
+  storage: ["Storage", html`<p>The web UI has no page of volumes. <${Code} of="nomad volume status" /> lists them, and the page of a node shows its own.</p><p><a href="/ui/clients">Nodes</a></p>`]
+};
+function Absent() {
+  const [title, text] = PAGES[place.value.path.split("/")[2]];
+  return html`<${Page} title=${title}>${text}<//>`;
+}
+
 // app/lib/filter.js
 function quote(value) {
   return `"${JSON.stringify(String(value).toWellFormed()).slice(1, -1).replace(/\\./g, (escape) => escape === '\\"' ? "\\u0022" : escape)}"`;
@@ -1996,8 +2007,14 @@ function Allocation({ params, query }) {
     actions=${a3 && !ended && html`<${Actions} alloc=${a3} refresh=${refresh} />`}>
     <${Failure} error=${error} what="this allocation" />
     ${!a3 && !error && html`<${Loading} />`}
+    ${a3 && current !== asked && html`<${Part2} alloc=${a3} name=${asked} />`}
     ${a3 && html`<${Tab} alloc=${a3} ended=${ended} task=${params.task} query=${query} />`}
   <//>`;
+}
+function Part2({ alloc: a3, name: name2 }) {
+  const group = a3.Job?.TaskGroups?.find((g3) => g3.Name === a3.TaskGroup);
+  if (!group?.Tasks?.some((t4) => t4.Name === name2)) return html`<${Notice} tone="warn">The allocation has no task and no page <${Name} of=${name2} />.<//>`;
+  return html`<${Notice}>The task <${Name} of=${name2} /> is shown on the page of its allocation. <a href=${allocHref(a3.ID, `${encodeURIComponent(name2)}/logs`)}>Logs of the task</a><//>`;
 }
 function Actions({ alloc: a3, refresh }) {
   const params = { namespace: a3.Namespace };
@@ -2439,6 +2456,42 @@ function Ended({ state }) {
   return html`<${Notice} tone=${state.code ? "warn" : "info"}>${state.code === void 0 ? "You disconnected. The command was ended." : `The command ended with exit code ${state.code}.`}<//>`;
 }
 
+// app/pages/exectargets.js
+var SHOWN2 = ["ID", "Group", "Node", "Created"];
+function ExecTargets({ params, query }) {
+  const parsed = parseJob(params.job);
+  const { id } = parsed;
+  const namespace = params.job.includes("@") ? parsed.namespace : query.get("namespace") || "default";
+  const job = useQuery(at`/v1/job/${id}`, { params: { namespace }, topics: [`Job:${id}`] });
+  const missing = job.data && absent(job.data, params);
+  const crumbs = [{ href: "/ui/jobs", label: "Jobs" }, { href: jobHref(id, namespace), label: id }];
+  return html`<${Page} title="Choose a task for a terminal" crumbs=${crumbs}>
+    <${Failure} error=${job.error} what="this job" />
+    ${!job.data && !job.error && html`<${Loading} />`}
+    ${missing}
+    ${job.data && !missing && html`<${Facts} rows=${[["Job", html`<${Name} of=${id} />`], ["Group", params.group && html`<${Name} of=${params.group} />`], ["Task", params.task && html`<${Name} of=${params.task} />`]]} />
+      <${Targets} id=${id} namespace=${namespace} group=${params.group} task=${params.task} alloc=${query.get("allocation")} />`}
+  <//>`;
+}
+function absent(job, { group, task }) {
+  if (!group) return null;
+  const found = job.TaskGroups.find((g3) => g3.Name === group);
+  if (!found) return html`<p>The job has no group <${Name} of=${group} />.</p>`;
+  if (task && !found.Tasks.some((t4) => t4.Name === task)) return html`<p>The group <${Name} of=${group} /> has no task <${Name} of=${task} />.</p>`;
+  return null;
+}
+function Targets({ id, namespace, group, task, alloc }) {
+  const filter = all(`JobID == ${quote(id)}`, 'ClientStatus == "running"', group && `TaskGroup == ${quote(group)}`, alloc && `ID == ${quote(alloc)}`);
+  const columns3 = [...allocColumns(["job"]).filter((c3) => SHOWN2.includes(c3.label)), { label: "Terminal", cell: (a3) => html`<${Tasks} alloc=${a3} only=${task} />` }];
+  return html`<${List} path=${at`/v1/allocations`} what="running allocations" params=${{ namespace, reverse: true }} filter=${filter}
+    columns=${columns3} rowKey=${(a3) => a3.ID} topics=${[`Allocation:${id}`]} />`;
+}
+function Tasks({ alloc: a3, only }) {
+  const tasks = Object.keys(a3.TaskStates ?? {}).filter((name2) => a3.TaskStates[name2].State === "running" && (!only || name2 === only)).sort();
+  if (tasks.length === 0) return html`<span class="muted">no running task</span>`;
+  return html`<ul class="exec-tasks">${tasks.map((name2) => html`<li><a href=${execHref(a3.JobID, a3.Namespace, a3.TaskGroup, name2, a3.ID)}>Terminal in <${Name} of=${name2} /></a></li>`)}</ul>`;
+}
+
 // app/pages/identities/audiences.js
 function Audiences({ query }) {
   const audience = query.get("audience") ?? "";
@@ -2703,20 +2756,20 @@ function ScaleDialog({ job, group, onClose, onDone }) {
 }
 
 // app/pages/job/allocations.js
-function Allocations({ job, namespace }) {
-  return html`<${List} path=${at`/v1/allocations`} what="allocations" params=${{ namespace, reverse: true }} filter=${`JobID == ${quote(job.ID)}`}
+function Allocations({ job, namespace, group }) {
+  return html`<${List} path=${at`/v1/allocations`} what="allocations" params=${{ namespace, reverse: true }} filter=${all(`JobID == ${quote(job.ID)}`, group && `TaskGroup == ${quote(group)}`)}
     columns=${allocColumns(["job"])} rowKey=${(a3) => a3.ID} search=${["ID", "NodeName", "TaskGroup"]} facets=${ALLOC_FACETS} topics=${[`Allocation:${job.ID}`]} />`;
 }
 
 // app/pages/job/definition.js
 function Definition({ job, namespace }) {
   const source = useQuery(at`/v1/job/${job.ID}/submission`, { params: { namespace, version: job.Version } });
-  const absent = source.error?.status === 404;
+  const absent2 = source.error?.status === 404;
   return html`
     <${Section} title="Submitted file" actions=${html`<a class="button" href=${href("/ui/jobs/run", { job: job.ID, namespace, version: job.Version })}>Edit and plan</a>`}>
       ${source.data && html`<pre tabindex="0" role="region" aria-label="Submitted file"><bdi>${source.data.Source}</bdi></pre>`}
-      ${absent && html`<p class="muted">The file of this version is not stored. Jobs that were registered as JSON have none.</p>`}
-      ${!absent && html`<${Failure} error=${source.error} what="the submitted file" />`}
+      ${absent2 && html`<p class="muted">The file of this version is not stored. Jobs that were registered as JSON have none.</p>`}
+      ${!absent2 && html`<${Failure} error=${source.error} what="the submitted file" />`}
     <//>
     <${Section} title="As stored"><pre tabindex="0" role="region" aria-label="Job as stored"><bdi>${JSON.stringify(job, null, 2)}</bdi></pre><//>`;
 }
@@ -2948,13 +3001,16 @@ var TABS4 = {
 };
 function Job({ params }) {
   const { id, namespace } = parseJob(params.job);
-  const [, Tab] = TABS4[params.tab ?? ""] ?? TABS4[""];
+  const asked = params.tab ?? "";
+  const group = Object.hasOwn(TABS4, asked) ? null : asked;
+  const current = group === null ? asked : "allocations";
+  const [, Tab] = TABS4[current];
   const job = useQuery(at`/v1/job/${id}`, { params: { namespace }, topics: [`Job:${id}`] });
   const parent = job.data?.Periodic || job.data?.ParameterizedJob;
   const summary = useQuery(at`/v1/job/${id}/summary`, { params: { namespace }, topics: parent ? ["Job", "Allocation"] : [`Allocation:${id}`, `Job:${id}`] });
   const crumbs = [{ href: "/ui/jobs", label: "Jobs" }, ...job.data?.ParentID ? [{ href: jobHref(job.data.ParentID, namespace), label: job.data.ParentID }] : []];
   const links = Object.entries(TABS4).map(([tab, [label]]) => ({ href: jobHref(id, namespace, tab), label }));
-  const tabs = html`<${Tabs} label="Parts of the job" tabs=${links} current=${jobHref(id, namespace, params.tab ?? "")} />`;
+  const tabs = html`<${Tabs} label="Parts of the job" tabs=${links} current=${jobHref(id, namespace, current)} />`;
   const shown = job.data && { ...job.data, Periodic: job.data.Periodic?.Enabled, ParameterizedJob: job.data.ParameterizedJob, JobSummary: summary.data };
   const refresh = () => Promise.all([job.refresh(), summary.refresh()]);
   return html`<${Page} title=${job.data?.Name ?? id} crumbs=${crumbs} tabs=${tabs}
@@ -2962,8 +3018,14 @@ function Job({ params }) {
     actions=${shown && html`<${JobActions} job=${job.data} onDone=${refresh} />`}>
     <${Failure} error=${job.error} what="this job" />
     ${!job.data && !job.error && html`<${Loading} />`}
-    ${job.data && html`<${Tab} job=${job.data} summary=${summary.data} namespace=${namespace} refresh=${refresh} />`}
+    ${job.data && group !== null && html`<${Group2} job=${job.data} namespace=${namespace} name=${group} />`}
+    ${job.data && html`<${Tab} job=${job.data} group=${hasGroup(job.data, group) ? group : null} summary=${summary.data} namespace=${namespace} refresh=${refresh} />`}
   <//>`;
+}
+var hasGroup = (job, name2) => name2 !== null && job.TaskGroups.some((g3) => g3.Name === name2);
+function Group2({ job, namespace, name: name2 }) {
+  if (!hasGroup(job, name2)) return html`<${Notice} tone="warn">The job has no group and no page <${Name} of=${name2} />. These are all its allocations.<//>`;
+  return html`<${Notice}>These are the allocations of the group <${Name} of=${name2} />. <a href=${jobHref(job.ID, namespace, "allocations")}>All allocations of the job</a><//>`;
 }
 
 // app/pages/keyring.js
@@ -3343,15 +3405,18 @@ function Events({ node }) {
 // app/pages/node.js
 var TABS5 = { "": ["Overview", Overview3], allocations: ["Allocations", Allocations2], attributes: ["Attributes", Attributes], metadata: ["Metadata", Metadata] };
 function Node({ params }) {
-  const [, Tab] = TABS5[params.tab ?? ""] ?? TABS5[""];
+  const asked = params.tab ?? "";
+  const current = Object.hasOwn(TABS5, asked) ? asked : "";
+  const [, Tab] = TABS5[current];
   const { data: node, error, refresh } = useQuery(at`/v1/node/${params.id}`, { topics: [`Node:${params.id}`], namespace: "*" });
   const links = Object.entries(TABS5).map(([tab, [label]]) => ({ href: nodeHref(params.id, tab), label }));
-  const tabs = html`<${Tabs} label=${`Parts of the node ${isolated(node?.Name ?? "")}`} tabs=${links} current=${nodeHref(params.id, params.tab ?? "")} />`;
+  const tabs = html`<${Tabs} label=${`Parts of the node ${isolated(node?.Name ?? "")}`} tabs=${links} current=${nodeHref(params.id, current)} />`;
   return html`<${Page} title=${node?.Name ?? shortID(params.id)} crumbs=${[{ href: "/ui/clients", label: "Nodes" }]} tabs=${tabs}
     status=${node && html`<${Status} of=${nodeStatus(node)} /><span class="tag">pool <${Name} of=${node.NodePool} /></span>`}
     actions=${node && html`<${NodeActions} node=${node} onDone=${refresh} />`}>
     <${Failure} error=${error} what="this node" />
     ${!node && !error && html`<${Loading} />`}
+    ${node && current !== asked && html`<${Notice} tone="warn">A node has no page <${Name} of=${asked} />.<//>`}
     ${node && html`<${Tab} node=${node} refresh=${refresh} />`}
   <//>`;
 }
@@ -3849,20 +3914,22 @@ function usePolled(path) {
   }, [query.refresh]);
   return query;
 }
-function Servers() {
+function Servers({ params }) {
   const members = usePolled(at`/v1/agent/members`);
   const raft = usePolled(at`/v1/operator/raft/configuration`);
   const { health: health2, error: healthError } = healthOf2(usePolled(at`/v1/operator/autopilot/health`));
   const config = useQuery(at`/v1/operator/autopilot/configuration`);
-  const servers = mergeServers(members.data?.Members, raft.data?.Servers, health2?.Servers);
+  const all2 = mergeServers(members.data?.Members, raft.data?.Servers, health2?.Servers);
+  const servers = params.name ? all2.filter((s3) => s3.name === params.name) : all2;
   const unread = raft.error ?? healthError;
-  return html`<${Page} title="Servers" status=${health2 && html`<${Status} of=${health2.Healthy ? "healthy" : "unhealthy"} />`}>
+  return html`<${Page} title=${params.name ?? "Servers"} crumbs=${params.name ? [{ href: "/ui/servers", label: "Servers" }] : []} status=${health2 && html`<${Status} of=${health2.Healthy ? "healthy" : "unhealthy"} />`}>
     <${Failure} error=${members.error} what="the gossip members" />
     <${Failure} error=${unread} what="the Raft peers and their health" />
     ${!members.data && !members.error && html`<${Loading} />`}
+    ${params.name && members.data && servers.length === 0 && html`<${Notice} tone="warn">No server has the name <${Name} of=${params.name} />. <a href="/ui/servers">All servers</a><//>`}
     ${(health2?.Warnings ?? []).map((text) => html`<${Notice} tone="warn"><bdi>${text}</bdi><//>`)}
-    ${health2 && html`<${Summary} health=${health2} servers=${servers} peers=${raft.data?.Servers ?? []} />`}
-    ${servers.length > 0 && html`<${Section} title="Servers of this region"><${Table} caption="Servers" columns=${COLUMNS15} rows=${servers.filter((s3) => s3.peer || s3.region === members.data?.ServerRegion)} rowKey=${(s3) => s3.key} /><//>`}
+    ${health2 && html`<${Summary} health=${health2} servers=${all2} peers=${raft.data?.Servers ?? []} />`}
+    ${servers.length > 0 && html`<${Section} title=${params.name ? "This server" : "Servers of this region"}><${Table} caption="Servers" columns=${COLUMNS15} rows=${servers.filter((s3) => s3.peer || s3.region === members.data?.ServerRegion)} rowKey=${(s3) => s3.key} /><//>`}
     <${Others} servers=${servers.filter((s3) => !s3.peer && s3.region !== members.data?.ServerRegion)} />
     ${config.data && html`<${Autopilot} config=${config.data} />`}
   <//>`;
@@ -4333,7 +4400,15 @@ var groups = [
       { path: "/ui/clients/:id", page: Node },
       { path: "/ui/clients/:id/:tab", page: Node },
       { path: "/ui/node-pools", nav: "Node pools", page: Pools },
-      { path: "/ui/servers", nav: "Servers", page: Servers }
+      { path: "/ui/servers", nav: "Servers", page: Servers },
+      { path: "/ui/servers/:name", page: Servers },
+      { path: "/ui/topology", page: Overview4 },
+      { path: "/ui/optimize", page: Absent },
+      { path: "/ui/optimize/*rest", page: Absent },
+      { path: "/ui/csi", page: Absent },
+      { path: "/ui/csi/*rest", page: Absent },
+      { path: "/ui/storage", page: Absent },
+      { path: "/ui/storage/*rest", page: Absent }
     ]
   },
   {
@@ -4346,6 +4421,9 @@ var groups = [
       { path: "/ui/allocations/:id", page: Allocation },
       { path: "/ui/allocations/:id/:tab", page: Allocation },
       { path: "/ui/allocations/:id/:task/logs", page: Allocation },
+      { path: "/ui/exec/:job", page: ExecTargets },
+      { path: "/ui/exec/:job/:group", page: ExecTargets },
+      { path: "/ui/exec/:job/:group/:task", page: ExecTargets },
       { path: "/ui/exec/:job/:group/:task/:alloc", page: Exec },
       { path: "/ui/evaluations", nav: "Evaluations", page: Evaluations },
       { path: "/ui/evaluations/:id", page: Evaluation }

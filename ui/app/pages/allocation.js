@@ -5,7 +5,8 @@ import { shortID } from '../lib/format.js'
 import { allocHref, jobHref } from '../lib/links.js'
 import { useQuery } from '../lib/query.js'
 import { Dialog, DialogButton } from '../parts/dialog.js'
-import { Failure, Loading } from '../parts/notice.js'
+import { Failure, Loading, Notice } from '../parts/notice.js'
+import { Name } from '../parts/name.js'
 import { Page, Tabs } from '../parts/page.js'
 import { Status } from '../parts/status.js'
 import { Files } from './allocation/files.js'
@@ -30,8 +31,16 @@ export default function Allocation({ params, query }) {
     actions=${a && !ended && html`<${Actions} alloc=${a} refresh=${refresh} />`}>
     <${Failure} error=${error} what="this allocation" />
     ${!a && !error && html`<${Loading} />`}
+    ${a && current !== asked && html`<${Part} alloc=${a} name=${asked} />`}
     ${a && html`<${Tab} alloc=${a} ended=${ended} task=${params.task} query=${query} />`}
   <//>`
+}
+
+/** What a path after the allocation names that is not a tab. Nomad's UI has the tasks there. */
+function Part({ alloc: a, name }) {
+  const group = a.Job?.TaskGroups?.find((g) => g.Name === a.TaskGroup)
+  if (!group?.Tasks?.some((t) => t.Name === name)) return html`<${Notice} tone="warn">The allocation has no task and no page <${Name} of=${name} />.<//>`
+  return html`<${Notice}>The task <${Name} of=${name} /> is shown on the page of its allocation. <a href=${allocHref(a.ID, `${encodeURIComponent(name)}/logs`)}>Logs of the task</a><//>`
 }
 
 function Actions({ alloc: a, refresh }) {

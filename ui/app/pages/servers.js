@@ -23,20 +23,22 @@ function usePolled(path) {
   return query
 }
 
-export default function Servers() {
+export default function Servers({ params }) {
   const members = usePolled(at`/v1/agent/members`)
   const raft = usePolled(at`/v1/operator/raft/configuration`)
   const { health, error: healthError } = healthOf(usePolled(at`/v1/operator/autopilot/health`))
   const config = useQuery(at`/v1/operator/autopilot/configuration`)
-  const servers = mergeServers(members.data?.Members, raft.data?.Servers, health?.Servers)
+  const all = mergeServers(members.data?.Members, raft.data?.Servers, health?.Servers)
+  const servers = params.name ? all.filter((s) => s.name === params.name) : all
   const unread = raft.error ?? healthError
-  return html`<${Page} title="Servers" status=${health && html`<${Status} of=${health.Healthy ? 'healthy' : 'unhealthy'} />`}>
+  return html`<${Page} title=${params.name ?? 'Servers'} crumbs=${params.name ? [{ href: '/ui/servers', label: 'Servers' }] : []} status=${health && html`<${Status} of=${health.Healthy ? 'healthy' : 'unhealthy'} />`}>
     <${Failure} error=${members.error} what="the gossip members" />
     <${Failure} error=${unread} what="the Raft peers and their health" />
     ${!members.data && !members.error && html`<${Loading} />`}
+    ${params.name && members.data && servers.length === 0 && html`<${Notice} tone="warn">No server has the name <${Name} of=${params.name} />. <a href="/ui/servers">All servers</a><//>`}
     ${(health?.Warnings ?? []).map((text) => html`<${Notice} tone="warn"><bdi>${text}</bdi><//>`)}
-    ${health && html`<${Summary} health=${health} servers=${servers} peers=${raft.data?.Servers ?? []} />`}
-    ${servers.length > 0 && html`<${Section} title="Servers of this region"><${Table} caption="Servers" columns=${COLUMNS} rows=${servers.filter((s) => s.peer || s.region === members.data?.ServerRegion)} rowKey=${(s) => s.key} /><//>`}
+    ${health && html`<${Summary} health=${health} servers=${all} peers=${raft.data?.Servers ?? []} />`}
+    ${servers.length > 0 && html`<${Section} title=${params.name ? 'This server' : 'Servers of this region'}><${Table} caption="Servers" columns=${COLUMNS} rows=${servers.filter((s) => s.peer || s.region === members.data?.ServerRegion)} rowKey=${(s) => s.key} /><//>`}
     <${Others} servers=${servers.filter((s) => !s.peer && s.region !== members.data?.ServerRegion)} />
     ${config.data && html`<${Autopilot} config=${config.data} />`}
   <//>`
