@@ -27,10 +27,9 @@ func (c component) licences() []string {
 // those that have it.
 func texts(all []component) string {
 	var b strings.Builder
-	b.WriteString(`The programs of open-nomad contain these libraries. The source code of a Go module is at
-https://proxy.golang.org/MODULE/@v/VERSION.zip (capital letters as ! and the small letter), that of std at
-https://go.dev/dl, that of a package of the web UI at https://www.npmjs.com. open-nomad itself is licensed
-under the Mozilla Public License 2.0.
+	b.WriteString(`The programs of open-nomad contain these libraries. "go mod download MODULE@VERSION" gets the source code
+of a Go module, and "npm pack NAME@VERSION" that of a package of the web UI. The source code of std is in each
+distribution of Go with its version. open-nomad itself is licensed under the Mozilla Public License 2.0.
 
 `)
 	var order []string
