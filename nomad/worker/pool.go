@@ -14,7 +14,7 @@ type Pool struct {
 	build func(types []string) *Worker
 
 	mu      sync.Mutex
-	ctx     context.Context // of Run, nil before
+	ctx     context.Context // of Run, nil before and after
 	running sync.WaitGroup
 	workers []*Worker
 	types   []string
@@ -36,8 +36,9 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 	p.mu.Unlock()
 	<-ctx.Done()
-	p.mu.Lock()   // waits for a Set that saw the context before its end
-	p.mu.Unlock() //nolint:staticcheck // a barrier
+	p.mu.Lock()
+	p.ctx = nil // Set starts no worker after this
+	p.mu.Unlock()
 	p.running.Wait()
 	return ctx.Err()
 }
@@ -57,7 +58,7 @@ func (p *Pool) Set(n int, types []string) {
 	for len(p.workers) < n {
 		w := p.build(p.types)
 		p.workers = append(p.workers, w)
-		if p.ctx != nil && p.ctx.Err() == nil {
+		if p.ctx != nil {
 			p.start(w)
 		}
 	}
