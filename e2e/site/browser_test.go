@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/open-nomad/open-nomad/e2e/chromium"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
@@ -44,13 +45,7 @@ func open(t *testing.T, base string) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := []chromedp.ExecAllocatorOption{chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck}
-	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync",
-		"disable-extensions", "disable-default-apps", "hide-scrollbars", "disable-dev-shm-usage"} {
-		opts = append(opts, chromedp.Flag(flag, true))
-	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), chromium.Options(path, t.TempDir())...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	p := &tab{t: t, ctx: ctx, base: base}
 	t.Cleanup(func() {
@@ -71,16 +66,8 @@ func open(t *testing.T, base string) *tab {
 	if err := chromedp.Listen(ctx, p.listen); err != nil {
 		t.Fatal(err)
 	}
-	p.do("watch", send(network.Enable, network.EnableParams{}), send(log.Enable, cdp.Empty{}), send(runtime.Enable, cdp.Empty{}))
+	p.do("watch", chromium.Send(network.Enable, network.EnableParams{}), chromium.Send(log.Enable, cdp.Empty{}), chromium.Send(runtime.Enable, cdp.Empty{}))
 	return p
-}
-
-// send is a step that sends a command to the browser and discards its result.
-func send[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, c, params)
-		return err
-	})
 }
 
 func (p *tab) listen(event any) {
@@ -149,8 +136,8 @@ func (p *tab) goTo(name string) {
 // show sets the size of the window and the theme of the system.
 func (p *tab) show(width, height int64, scheme string) {
 	p.t.Helper()
-	p.do("show", send(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}),
-		send(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+	p.do("show", chromium.Send(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}),
+		chromium.Send(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
 }
 
 // screenshot keeps a picture of the window in SITE_SCREENS.

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/open-nomad/open-nomad/e2e/chromium"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
@@ -33,8 +34,8 @@ type browser struct {
 	cancel func()
 }
 
-// chromium returns the path of Chromium, or skips the test.
-func chromium(t *testing.T) string {
+// findChromium returns the path of Chromium, or skips the test.
+func findChromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -50,15 +51,7 @@ func chromium(t *testing.T) string {
 
 // startBrowser starts Chromium with a profile of its own. It makes no connection but those of the pages.
 func startBrowser(path, profile string) (*browser, error) {
-	opts := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path), chromedp.UserDataDir(profile), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
-	}
-	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync",
-		"disable-extensions", "disable-default-apps", "mute-audio", "hide-scrollbars", "disable-dev-shm-usage"} {
-		opts = append(opts, chromedp.Flag(flag, true))
-	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), chromium.Options(path, profile)...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	b := &browser{ctx, func() { cancel(); stop() }}
 	return b, chromedp.Do(ctx) // the browser lives as long as its first window, which no test uses
@@ -91,21 +84,13 @@ func (b *browser) tab(t *testing.T, address string, allowed ...string) *tab {
 	if err := chromedp.Listen(ctx, p.listen); err != nil {
 		t.Fatal(err)
 	}
-	p.do("open a window", send(network.Enable, network.EnableParams{}), send(log.Enable, cdp.Empty{}), send(runtime.Enable, cdp.Empty{}), send(page.Enable, page.EnableParams{}))
+	p.do("open a window", chromium.Send(network.Enable, network.EnableParams{}), chromium.Send(log.Enable, cdp.Empty{}), chromium.Send(runtime.Enable, cdp.Empty{}), chromium.Send(page.Enable, page.EnableParams{}))
 	t.Cleanup(func() {
 		for _, f := range p.unexpected(allowed) {
 			t.Errorf("in the browser: %s", f)
 		}
 	})
 	return p
-}
-
-// send is a step that sends a command to the browser and discards its result.
-func send[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, c, params)
-		return err
-	})
 }
 
 // listen records errors on the console, exceptions, dialogs and requests to other hosts.
@@ -193,13 +178,13 @@ func (p *tab) received() float64 {
 // withoutCache makes every load a first one.
 func (p *tab) withoutCache() {
 	p.t.Helper()
-	p.do("disable the cache", send(network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true}))
+	p.do("disable the cache", chromium.Send(network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true}))
 }
 
 // onNewDocument runs a script in each page before its own scripts.
 func (p *tab) onNewDocument(script string) {
 	p.t.Helper()
-	p.do("add a script", send(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+	p.do("add a script", chromium.Send(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 }
 
 // goTo loads a path of the agent and waits for a text in the page.
@@ -299,8 +284,8 @@ func (p *tab) show(v view) {
 		scheme = "dark"
 	}
 	p.do("show as "+v.name,
-		send(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.width, Height: v.height, DeviceScaleFactor: v.scale}),
-		send(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		chromium.Send(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.width, Height: v.height, DeviceScaleFactor: v.scale}),
+		chromium.Send(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}))
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/open-nomad/open-nomad/e2e/chromium"
 )
 
 func execPath(job, task, id string) string {
@@ -19,7 +21,7 @@ func execPath(job, task, id string) string {
 // keys types text into the focused element, as a keyboard does.
 func (p *tab) keys(text string) {
 	p.t.Helper()
-	p.do("type", send(input.InsertText, input.InsertTextParams{Text: text}))
+	p.do("type", chromium.Send(input.InsertText, input.InsertTextParams{Text: text}))
 }
 
 func (p *tab) press(key, code string, modifiers int64) {
@@ -27,7 +29,7 @@ func (p *tab) press(key, code string, modifiers int64) {
 	number := map[string]int64{"Enter": 13, "Escape": 27, "L": 76, "Tab": 9}[key]
 	text := map[string]string{"Enter": "\r"}[key]
 	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
-		p.do("press "+key, send(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: key, Code: code, Modifiers: modifiers, WindowsVirtualKeyCode: number, Text: text}))
+		p.do("press "+key, chromium.Send(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: key, Code: code, Modifiers: modifiers, WindowsVirtualKeyCode: number, Text: text}))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	download "github.com/chromedp/cdproto/browser"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/e2e/chromium"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
@@ -73,7 +74,7 @@ func TestDownload(t *testing.T) {
 	id := h.runShell(t, "download", script{task: "t", text: `printf 'a\000b' > local/data.bin; exec sleep 3600`})
 	dir := t.TempDir()
 	p := h.signedIn(t)
-	p.do("allow downloads", send(download.SetDownloadBehavior, download.SetDownloadBehaviorParams{Behavior: download.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
+	p.do("allow downloads", chromium.Send(download.SetDownloadBehavior, download.SetDownloadBehaviorParams{Behavior: download.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
 	testpace.Until(t, "the file exists", func() bool {
 		info, _, err := h.agent.Client.AllocFS().Stat(&api.Allocation{ID: id}, "/t/local/data.bin", nil)
 		return err == nil && info.Size == 3

@@ -53,7 +53,7 @@ var theHouse house
 // open starts the house, or skips the test if there is no Chromium.
 func open(t *testing.T) *house {
 	t.Helper()
-	path := chromium(t)
+	path := findChromium(t)
 	h := &theHouse
 	h.once.Do(func() { h.err = h.start(path) })
 	if h.err != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+
+	"github.com/open-nomad/open-nomad/e2e/chromium"
 )
 
 // mostSteps bounds the walk with Tab over one page.
@@ -53,7 +55,7 @@ func TestJobByKeyboard(t *testing.T) {
 	h.waitAllocs(t, "keys", "running", 2)
 	h.waitDeployment(t, "keys", "running", "requires manual promotion")
 	p := h.signedIn(t)
-	p.do("keep the focus", send(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
+	p.do("keep the focus", chromium.Send(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	p.show(views[0])
 	p.goTo(jobPath("keys", ""), "1 healthy")
 	p.waitText("Live")

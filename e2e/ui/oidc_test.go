@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/cdproto/security"
 
+	"github.com/open-nomad/open-nomad/e2e/chromium"
 	"github.com/open-nomad/open-nomad/internal/testidp"
 )
 
@@ -24,7 +25,7 @@ func TestSignInByProvider(t *testing.T) {
 	defer h.call(t, "DELETE", "/v1/acl/auth-method/"+method, nil, nil) // other tests see the page without a method
 
 	p := h.with(t, "", "403", "request to another host: "+idp.URL+"/")
-	p.do("accept the certificate of the provider", send(security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}))
+	p.do("accept the certificate of the provider", chromium.Send(security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}))
 	p.show(views[0])
 	p.goTo("/ui/settings/tokens", "Sign in with an identity provider")
 	p.screenshot("oidc-light")
@@ -50,7 +51,7 @@ func TestSignInByProvider(t *testing.T) {
 	// A user whom no rule admits.
 	idp.User = map[string]any{"sub": "mallory", "groups": []string{"sales"}}
 	refused := h.with(t, "", "403", "400", "500", "request to another host: "+idp.URL+"/")
-	refused.do("accept the certificate of the provider", send(security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}))
+	refused.do("accept the certificate of the provider", chromium.Send(security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}))
 	refused.show(views[0])
 	refused.goTo("/ui/settings/tokens", "Sign in with an identity provider")
 	refused.clickButton(method)

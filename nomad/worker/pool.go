@@ -81,7 +81,7 @@ func (p *Pool) Status() []Status {
 	return out
 }
 
-// Types returns the types of evaluations of the workers, even if there are no workers.
+// Types returns the types of evaluations that the workers process. A pool without workers has them too.
 func (p *Pool) Types() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/open-nomad/open-nomad/e2e/chromium"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
@@ -28,13 +29,7 @@ type window struct {
 // openBrowser starts Chromium. Errors on its console fail the test when it ends.
 func openBrowser(ctx context.Context, h host) *window {
 	h.Helper()
-	opts := []chromedp.ExecAllocatorOption{chromedp.ExecPath(h.inNetwork("chromium")), chromedp.UserDataDir(h.TempDir()), chromedp.Headless,
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck}
-	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync",
-		"disable-extensions", "disable-default-apps", "hide-scrollbars", "disable-dev-shm-usage"} {
-		opts = append(opts, chromedp.Flag(flag, true))
-	}
-	allocator, stop := chromedp.NewExecAllocator(ctx, opts...)
+	allocator, stop := chromedp.NewExecAllocator(ctx, chromium.Options(h.inNetwork("chromium"), h.TempDir())...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	w := &window{host: h, ctx: ctx}
 	w.close = sync.OnceFunc(func() {
@@ -56,16 +51,8 @@ func openBrowser(ctx context.Context, h host) *window {
 	if err := chromedp.Listen(ctx, w.listen); err != nil {
 		h.Fatal(err)
 	}
-	w.do(send(log.Enable, cdp.Empty{}), send(runtime.Enable, cdp.Empty{}))
+	w.do(chromium.Send(log.Enable, cdp.Empty{}), chromium.Send(runtime.Enable, cdp.Empty{}))
 	return w
-}
-
-// send is a step that sends a command to the browser and discards its result.
-func send[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, c, params)
-		return err
-	})
 }
 
 func (w *window) listen(event any) {
