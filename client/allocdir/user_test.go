@@ -1,23 +1,19 @@
 package allocdir_test
 
 import (
-	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/testthread"
 )
 
-// asUser runs fn on a thread with the task's file system uid. The thread exits with the
-// goroutine.
-func asUser(t *testing.T, fn func() error) error {
+// asUser runs fn on a thread with the task's file system uid.
+func asUser(t *testing.T, fn func() error) (err error) {
 	t.Helper()
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread must not be reused
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETFSUID, uid, 0, 0); errno != 0 {
-			result <- nil
-			return
+	testthread.Run(func() {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETFSUID, uid, 0, 0); errno == 0 {
+			err = fn()
 		}
-		result <- fn()
-	}()
-	return <-result
+	})
+	return err
 }

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netfilter"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
+	"github.com/open-nomad/open-nomad/internal/testthread"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -515,16 +515,15 @@ func TestProbe(t *testing.T) {
 	if after := rules(); after != before {
 		t.Errorf("Probe() left %s", after)
 	}
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+	var err error
+	testthread.Run(func() {
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		if err := unix.Capset(&header, &make([]unix.CapUserData, 2)[0]); err != nil {
 			t.Error(err)
 		}
-		failed <- netfilter.Probe()
-	}()
-	if err := <-failed; err == nil || !strings.Contains(err.Error(), "test nftables") {
+		err = netfilter.Probe()
+	})
+	if err == nil || !strings.Contains(err.Error(), "test nftables") {
 		t.Errorf("Probe() without capabilities = %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -31,11 +32,11 @@ func enter(path string, use func() error) (back bool, err error) {
 	defer unix.Close(own)
 	ns, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return true, fmt.Errorf("open network namespace: %w", err)
+		return true, fmt.Errorf("open %s: %w", path, errors.Join(ErrNoNamespace, err))
 	}
 	defer unix.Close(ns)
 	if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
-		return true, fmt.Errorf("enter network namespace: %w", err)
+		return true, fmt.Errorf("enter %s: %w", path, errors.Join(ErrNoNamespace, err))
 	}
 	err = use()
 	return unix.Setns(own, unix.CLONE_NEWNET) == nil, err

@@ -15,6 +15,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/testthread"
 )
 
 // hubAddr is the address from which the test connects to the hosts.
@@ -112,9 +114,7 @@ type room struct {
 func newRoom() (*room, error) {
 	r := &room{calls: make(chan func()), ended: make(chan struct{})}
 	ready := make(chan error)
-	go func() {
-		defer close(r.ended)
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+	serve := func() {
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
 			r.ns, err = os.Open("/proc/thread-self/ns/net")
@@ -123,6 +123,10 @@ func newRoom() (*room, error) {
 		for call := range r.calls {
 			call()
 		}
+	}
+	go func() {
+		defer close(r.ended)
+		testthread.Run(serve)
 	}()
 	if err := <-ready; err != nil {
 		close(r.calls)

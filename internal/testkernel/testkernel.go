@@ -12,11 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"unsafe"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/testthread"
 )
 
 // Kernel lists the missing features. The zero Kernel is the running one.
@@ -34,13 +35,8 @@ func (k Kernel) Start(cmd *exec.Cmd) error {
 	if err != nil {
 		return fmt.Errorf("assemble the filter of an older kernel: %w", err)
 	}
-	done := make(chan error)
-	go func() {
-		// A filter belongs to a thread. This thread is not reused: it ends with the goroutine.
-		runtime.LockOSThread()
-		done <- k.startHere(cmd, raw)
-	}()
-	return <-done
+	testthread.Run(func() { err = k.startHere(cmd, raw) }) // a filter belongs to a thread
+	return err
 }
 
 func (k Kernel) startHere(cmd *exec.Cmd, raw []bpf.RawInstruction) error {

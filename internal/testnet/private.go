@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/testthread"
 )
 
 // privateVar is set in a test process that Private started.
@@ -91,14 +92,12 @@ func Inside(path string, do func() error) error {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	defer unix.Close(fd)
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
-			done <- fmt.Errorf("enter %s: %w", path, err)
+	testthread.Run(func() {
+		if err = unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			err = fmt.Errorf("enter %s: %w", path, err)
 			return
 		}
-		done <- do()
-	}()
-	return <-done
+		err = do()
+	})
+	return err
 }
