@@ -118,12 +118,14 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// A task that uses more memory than its limit is killed, and the result has the reason.
+// A task that uses more memory than its limit is killed, and the result has the reason. It begins after the start:
+// containerd's shim watches for the event only then, and Docker does not report an earlier one.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	cfg := f.task(shell("head -c 200m /dev/zero | tail -n 1"))
+	cfg := f.task(shell("until test -e /local/go; do sleep 0.05; done; head -c 200m /dev/zero | tail -n 1"))
 	f.start(cfg)
+	f.write(cfg.LocalDir, "go", "")
 	if exit := f.wait(cfg.ID); exit.Successful() || !exit.OOMKilled {
 		t.Errorf("exit = %+v, want one by the kernel for memory", exit)
 	}
