@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/posener/complete"
 
@@ -56,9 +58,6 @@ func run(ctx context.Context, e *term.Env, o *config.Options) error {
 		debug.SetGCPercent(serverGCPercent)
 	}
 	fmt.Fprint(e.Out, a.banner())
-	if err := notifySystemd("READY=1"); err != nil {
-		a.log.Warn("notify systemd that the agent is ready", "err", err)
-	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -67,16 +66,33 @@ func run(ctx context.Context, e *term.Env, o *config.Options) error {
 	signal.Notify(ends, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(ends)
 	a.signals = ends
-	watching := make(chan struct{})
+	var watching sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer close(watching)
-		a.obey(ctx, hup)
-	}()
+	watching.Go(func() { a.obey(ctx, hup) })
+	watching.Go(func() { a.announce(ctx) })
 	err = a.Run(ctx)
 	cancel()
-	<-watching
+	watching.Wait()
 	return err
+}
+
+// readyPatience is how long the start of a client's service waits for servers. They may start later than their clients.
+const readyPatience = 10 * time.Second
+
+// announce tells systemd that the agent is ready. After "systemctl start" the node of a client can run jobs, unless the
+// servers have not accepted it within readyPatience.
+func (a *Agent) announce(ctx context.Context) {
+	if a.client != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.client.Ready():
+		case <-time.After(readyPatience):
+		}
+	}
+	if err := notifySystemd("READY=1"); err != nil {
+		a.log.Warn("notify systemd that the agent is ready", "err", err)
+	}
 }
 
 // notifySystemd sends a state to systemd if NOTIFY_SOCKET is set.
