@@ -39,6 +39,10 @@ type CNIConfig struct {
 	Args map[string]string
 }
 
+// CNIAddressArgs are the arguments with which the plugins of the bridge take addresses. A job cannot set them with mode
+// bridge: it would take those of another allocation.
+var CNIAddressArgs = []string{"GATEWAY", "IP", "MAC"}
+
 // DNSConfig replaces the resolver configuration of a group.
 type DNSConfig struct {
 	Servers  []string

@@ -11,7 +11,7 @@
 //
 // A target may be hostile. A run has a timeout that includes the body, reads at most 3,072 bytes of a body and 64 KiB
 // of headers, uses no proxy and no connection twice. It follows redirects to the same scheme, host and port only. An
-// address that a job sets must not be link-local: metadata services of clouds are there. Addresses that
+// address that a job sets must not be link-local or that of a metadata service (internal/dialguard). Addresses that
 // belong to an allocation with a network namespace are reached from inside of that namespace. At most 8 checks of one
 // allocation and 256 of the node run at once.
 //

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/internal/dialguard"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -95,7 +96,7 @@ func (p *probe) script(ctx context.Context, t *Target) *nomad.CheckQueryResult {
 func (p *probe) dial(ctx context.Context, t *Target) (conn net.Conn, err error) {
 	d := net.Dialer{}
 	if t.Foreign {
-		d.Control = noLinkLocal
+		d.Control = noMetadata
 	}
 	host := t.Address.Host
 	port := strconv.Itoa(t.Address.Port)
@@ -128,22 +129,20 @@ func lookup(ctx context.Context, host string) (string, error) {
 	return ips[0], nil
 }
 
-var errLinkLocal = errors.New("checks do not connect to link-local addresses that a job sets, because metadata services are there")
+var errRefused = errors.New("checks do not connect to addresses of this kind that a job sets: answers may be secrets of the node")
 
-// noLinkLocal refuses a connection after its name is resolved.
-func noLinkLocal(_, address string, _ syscall.RawConn) error {
-	addr, err := netip.ParseAddrPort(address)
-	if err != nil {
+// noMetadata refuses a connection after its name is resolved. The unspecified address is this host.
+func noMetadata(network, address string, conn syscall.RawConn) error {
+	var refused *dialguard.Refused
+	switch err := dialguard.Control(network, address, conn); {
+	case !errors.As(err, &refused):
 		return err
+	case refused.Addr.IsUnspecified():
+		return nil
+	default:
+		return fmt.Errorf("%s is a %s: %w", refused.Addr, refused.What, errRefused)
 	}
-	if ip := addr.Addr().Unmap(); ip.IsLinkLocalUnicast() || ip == awsIPv6 {
-		return fmt.Errorf("%s: %w", ip, errLinkLocal)
-	}
-	return nil
 }
-
-// awsIPv6 is the address of a metadata service that is not link-local.
-var awsIPv6 = netip.MustParseAddr("fd00:ec2::254")
 
 // clip returns the beginning of an output, as valid UTF-8.
 func clip(out []byte) string {

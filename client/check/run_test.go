@@ -243,13 +243,14 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-// TestLinkLocal checks that a job cannot make the agent connect to a metadata service.
-func TestLinkLocal(t *testing.T) {
-	for _, host := range []string{"169.254.169.254", "fe80::1%lo", "::ffff:169.254.169.254", "fd00:ec2::254"} {
+// TestMetadataServices checks that a job cannot make the agent connect to a metadata service.
+func TestMetadataServices(t *testing.T) {
+	for _, host := range []string{"169.254.169.254", "fe80::1%lo", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16",
+		"fd20:ce::254", "64:ff9b::169.254.169.254"} {
 		for _, kind := range []string{nomad.ServiceCheckTCP, nomad.ServiceCheckHTTP} {
 			target := at(t, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
 			target.Type, target.Address.Host, target.Foreign, target.Timeout = kind, host, true, time.Second
-			if r := (&probe{}).run(t.Context(), target); !strings.Contains(r.Output, errLinkLocal.Error()) {
+			if r := (&probe{}).run(t.Context(), target); !strings.Contains(r.Output, errRefused.Error()) {
 				t.Errorf("%s check of %s: %q", kind, host, r.Output)
 			}
 		}

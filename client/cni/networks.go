@@ -99,6 +99,9 @@ func readFile(file string) ([]byte, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxConfig {
 		return nil, fmt.Errorf("not a regular file of at most %d bytes", maxConfig)
 	}
+	if worldWritable(info) {
+		return nil, errors.New("every user can write it: run chmod o-w")
+	}
 	return os.ReadFile(file)
 }
 

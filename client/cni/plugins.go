@@ -69,8 +69,18 @@ func (*Exec) FindInPath(plugin string, dirs []string) (string, error) {
 		return "", fmt.Errorf("CNI plugin %q is not in %s: install it (such as Debian's package containernetworking-plugins), or set cni_path in the client block: %w",
 			plugin, strings.Join(dirs, ":"), err)
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("CNI plugin %q: %w", plugin, err)
+	}
+	if worldWritable(info) {
+		return "", fmt.Errorf("CNI plugin %q: %s can be written by every user, and runs as root: run chmod o-w", plugin, path)
+	}
 	return path, nil
 }
+
+// worldWritable reports whether every user can write a file. It is not used then: what it contains would run as root.
+func worldWritable(info os.FileInfo) bool { return info.Mode()&0o002 != 0 }
 
 // ExecPlugin implements invoke.Exec.
 func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, environ []string) ([]byte, error) {
@@ -153,7 +163,7 @@ func Versions(ctx context.Context, dirs []string) (map[string]string, error) {
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			info, err := os.Stat(path) // plugins may be links
-			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && paths[e.Name()] == "" && len(paths) < maxPlugins {
+			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !worldWritable(info) && paths[e.Name()] == "" && len(paths) < maxPlugins {
 				paths[e.Name()] = path
 			}
 		}

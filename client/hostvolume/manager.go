@@ -37,7 +37,9 @@ type Config struct {
 	PluginDir  string // directory of the external plugins; it may be missing
 	NodeID     string
 	NodePool   string
-	Store      Store
+	// Private are the directories of the agent of which no part can be registered.
+	Private []string
+	Store   Store
 	// Changed is called after the volumes of the node changed.
 	Changed func()
 	Log     *slog.Logger
@@ -217,7 +219,7 @@ func (m *Manager) Register(req *message.ClientHostVolumeRegisterRequest) error {
 		return err
 	}
 	defer leave()
-	path, err := resolved(req.HostPath)
+	path, err := m.registrable(req.HostPath, req.ID)
 	if err != nil {
 		return nomad.Errorf(400, "cannot register volume %q: host_path of node %s: %v", req.Name, m.cfg.NodeID, err)
 	}

@@ -44,7 +44,7 @@ func (m *Manager) restore(ctx context.Context, rec *message.ClientHostVolumeStat
 	}
 	defer leave()
 	if rec.HostPath != "" {
-		path, err := resolved(rec.HostPath)
+		path, err := m.registrable(rec.HostPath, req.ID)
 		if err != nil {
 			return fmt.Errorf("restore registered volume %q (%s): %w", req.Name, req.ID, err)
 		}

@@ -50,6 +50,7 @@ type world struct {
 	t       *testing.T
 	dir     string // of the volumes
 	plugins string
+	private string // of the agent
 	store   *store
 	logged  *strings.Builder
 	changes int
@@ -58,7 +59,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: filepath.Join(t.TempDir(), "volumes"), plugins: t.TempDir(), logged: &strings.Builder{}, limit: 20 * time.Second,
+	w := &world{t: t, dir: filepath.Join(t.TempDir(), "volumes"), plugins: t.TempDir(), private: t.TempDir(), logged: &strings.Builder{}, limit: 20 * time.Second,
 		store: &store{rows: map[string]message.ClientHostVolumeState{}}}
 	w.restart()
 	return w
@@ -66,7 +67,8 @@ func newWorld(t *testing.T) *world {
 
 // restart replaces the Manager, as a restart of the agent does.
 func (w *world) restart() {
-	w.Manager = hostvolume.New(hostvolume.Config{VolumesDir: w.dir, PluginDir: w.plugins, NodeID: "node-1", NodePool: "pool-1", Store: w.store,
+	w.Manager = hostvolume.New(hostvolume.Config{VolumesDir: w.dir, PluginDir: w.plugins, NodeID: "node-1", NodePool: "pool-1",
+		Private: []string{w.private}, Store: w.store,
 		Changed: func() { w.changes++ }, Log: slog.New(slog.NewTextHandler(w.logged, nil)), FingerprintLimit: w.limit, CallLimit: w.limit})
 }
 

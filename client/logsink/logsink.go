@@ -18,7 +18,7 @@
 // The counter client.logs.dropped counts lines that were rejected or given up.
 // client.logs.missed_files counts files that were removed before they were read.
 //
-// Memory: at most maxBatches batches of batchBytes for each sink. Goroutines: one per pump. All end
+// Memory: at most maxBatches batches of batchBytes and batchLines for each sink. Goroutines: one per pump. All end
 // with Set.Run. The package makes no decision about tasks.
 package logsink
 
@@ -38,6 +38,9 @@ import (
 const (
 	// batchBytes is the size of a batch, and the length at which a line is broken.
 	batchBytes = 64 << 10
+	// batchLines is the maximum number of lines of a batch. A line costs a sink several hundred bytes, also
+	// an empty one.
+	batchLines = 1024
 	// maxBatches is the number of batches per sink in memory.
 	maxBatches = 32
 	// finishPatience is how long the rest of the log of a task that has ended is retried.

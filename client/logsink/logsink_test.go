@@ -23,12 +23,14 @@ type recorder struct {
 	lines []string
 	fail  error // of each call
 	calls int
+	most  int // lines of the longest batch
 }
 
 func (r *recorder) Send(_ context.Context, batch []logsink.Record) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls++
+	r.most = max(r.most, len(batch))
 	if r.fail != nil {
 		return 0, r.fail
 	}
@@ -197,6 +199,24 @@ func TestLargeLogs(t *testing.T) {
 	}
 	if len(got) != 5004 {
 		t.Errorf("%d lines, want 5004", len(got))
+	}
+}
+
+// Empty lines cost a sink much more memory than the log: a batch has a limited number of them.
+func TestManyLines(t *testing.T) {
+	const lines, most = 5000, 1024
+	src, rec := source(t), &recorder{}
+	s, _ := run(t, rec)
+	write(t, src, "t.stdout.0", strings.Repeat("\n", lines)+"last")
+	if err := src.follow(s, "rec"); err != nil {
+		t.Fatal(err)
+	}
+	s.Finish("alloc-id", "t")
+	expect(t, rec, append(slices.Repeat([]string{"out "}, lines), "out last")...)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.most > most {
+		t.Errorf("a batch has %d lines, want at most %d", rec.most, most)
 	}
 }
 

@@ -161,11 +161,11 @@ func (p *pump) read(ctx context.Context, tree *logs.Tree, over bool) (batch, err
 	if err != nil || len(data) == 0 {
 		return b, err
 	}
-	end := bytes.LastIndexByte(data, '\n') + 1
+	end, lines := complete(data)
 	if end == 0 && len(data) < batchBytes && !over {
 		return b, nil
 	}
-	if end == 0 || over && len(data) < batchBytes {
+	if end == 0 || over && len(data) < batchBytes && lines < batchLines {
 		end = len(data)
 	}
 	b.end = position(spans, end)
@@ -174,6 +174,18 @@ func (p *pump) read(ctx context.Context, tree *logs.Tree, over bool) (batch, err
 		b.records = append(b.records, Record{Subject: &p.src.subject, Stderr: p.kind == "stderr", Time: now, Line: bytes.TrimSuffix(line, []byte("\n"))})
 	}
 	return b, nil
+}
+
+// complete returns the length and the number of the complete lines at the beginning of data, at most batchLines.
+func complete(data []byte) (end, lines int) {
+	for ; lines < batchLines; lines++ {
+		n := bytes.IndexByte(data[end:], '\n') + 1
+		if n == 0 {
+			break
+		}
+		end += n
+	}
+	return end, lines
 }
 
 // span is a part of a file: size bytes that end at an offset.

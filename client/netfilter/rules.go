@@ -53,7 +53,9 @@ func (l *layout) ownRules(own *nftables.Chain) {
 	l.rule(own, is6, advert, drop())
 	l.rule(own, is6, withPort(expr.PayloadBaseNetworkHeader, ip6Source, sizeOf6), in(v6), accept())
 	for _, p := range []netip.Prefix{linkLocal6, unset6} {
-		l.rule(own, is6, within(ip6Source, p), icmp6(icmp6RouterSolicit, icmp6NeighborSolicit), accept())
+		// Not the type between these two: an allocation is not a router.
+		l.rule(own, is6, within(ip6Source, p), icmp6(icmp6RouterSolicit, icmp6RouterSolicit), accept())
+		l.rule(own, is6, within(ip6Source, p), icmp6(icmp6NeighborSolicit, icmp6NeighborSolicit), accept())
 		l.rule(own, is6, within(ip6Source, p), icmp6(icmp6ListenerReportV2, icmp6ListenerReportV2), accept())
 	}
 	l.rule(own, drop())
@@ -71,7 +73,8 @@ func (l *layout) inetRules() {
 
 	l.rule(forward, answers(), accept())
 	l.rule(input, answers(), accept())
-	l.rule(input, from(br), family(unix.NFPROTO_IPV6), icmp6(icmp6RouterSolicit, icmp6NeighborAdvert), accept())
+	l.rule(input, from(br), family(unix.NFPROTO_IPV6), icmp6(icmp6RouterSolicit, icmp6RouterSolicit), accept())
+	l.rule(input, from(br), family(unix.NFPROTO_IPV6), icmp6(icmp6NeighborSolicit, icmp6NeighborAdvert), accept())
 	for _, f := range []struct {
 		proto              byte
 		suffix             string

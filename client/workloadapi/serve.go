@@ -25,6 +25,8 @@ const (
 	maxConns   = 32
 	maxStreams = 16
 	maxMessage = 64 << 10
+	maxHeaders = 8 << 10 // of one call, decompressed: a stream keeps them until it ends
+	window     = 64 << 10
 	handshake  = 5 * time.Second
 	idle       = 10 * time.Minute // of a connection without streams
 )
@@ -47,6 +49,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer s.Bundles.Use()()
 	a := &api{task: s.Task, source: NewSource(s.Task, s.Bundles), tokens: newTokens(s.Task), bundles: s.Bundles}
 	srv := grpc.NewServer(grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessage), grpc.ConnectionTimeout(handshake),
+		grpc.MaxHeaderListSize(maxHeaders), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
 		grpc.WaitForHandlers(true), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idle}),
 		grpc.UnaryInterceptor(unarySecured), grpc.StreamInterceptor(streamSecured))
 	workload.RegisterSpiffeWorkloadAPIServer(srv, a)

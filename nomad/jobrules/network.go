@@ -58,17 +58,25 @@ func checkMode(f *faults, n *nomad.NetworkResource) {
 			f.add("hostname of network is %q, which is not a DNS name: use letters, digits, - and . only", n.Hostname)
 		}
 	}
-	if n.CNI != nil {
-		for key, value := range n.CNI.Args {
-			if key == "" || strings.ContainsAny(key+value, ";\x00\n") || strings.Contains(key, "=") {
-				f.add("args of cni has the entry %q: a key must not be empty or contain =, and neither key nor value may contain ;", key)
-			}
-		}
-	}
+	checkArgs(f, n)
 	if n.Mode != nomad.NetworkModeBridge && (n.Isolate || n.Egress != nil) {
 		f.add("isolate and egress of network need mode \"bridge\": remove them, or use that mode")
 	}
 	checkEgress(f, n.Egress)
+}
+
+func checkArgs(f *faults, n *nomad.NetworkResource) {
+	if n.CNI == nil {
+		return
+	}
+	for key, value := range n.CNI.Args {
+		if key == "" || strings.ContainsAny(key+value, ";\x00\n") || strings.Contains(key, "=") {
+			f.add("args of cni has the entry %q: a key must not be empty or contain =, and neither key nor value may contain ;", key)
+		}
+		if n.Mode == nomad.NetworkModeBridge && slices.Contains(nomad.CNIAddressArgs, key) {
+			f.add("args of cni has %s, but allocations do not choose their addresses on the bridge: remove it, or use mode \"cni/\" and a name", key)
+		}
+	}
 }
 
 func checkEgress(f *faults, e *nomad.NetworkEgress) {

@@ -106,6 +106,8 @@ func TestValidateNetworks(t *testing.T) {
 		{"cni path", nomad.Networks{{Mode: "cni/../x"}}, nil, `mode of network is "cni/../x"`},
 		{"cni args", nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"a": "b;NOMAD_JOB_ID=c"}}}}, nil, `args of cni has the entry "a"`},
 		{"cni args key", nomad.Networks{{Mode: "bridge", CNI: &nomad.CNIConfig{Args: map[string]string{"a=b": "c"}}}}, nil, `args of cni has the entry "a=b"`},
+		{"cni args with an address on the bridge", nomad.Networks{{Mode: "bridge", CNI: &nomad.CNIConfig{Args: map[string]string{"MAC": "02:00:00:00:00:01"}}}}, nil, "args of cni has MAC"},
+		{"cni args with an address", nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"MAC": "02:00:00:00:00:01"}}}}, nil, ""},
 		{"to on the host", nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "http", To: 80}}}}, nil, `port "http" has to = 80`},
 		{"to out of range", nomad.Networks{{Mode: "bridge", DynamicPorts: []nomad.Port{{Label: "http", To: 65536}}}}, nil, "it must be 1 to 65535"},
 		{"ignore_collision", nomad.Networks{{Mode: "bridge", ReservedPorts: []nomad.Port{{Label: "http", Value: 80, IgnoreCollision: true}}}}, nil, "ignore_collision, which needs the host's network"},

@@ -114,6 +114,24 @@ func TestNodeIsBoundToItsKey(t *testing.T) {
 	}
 }
 
+// A registration that is refused does not spend its challenge, so that agents without an introduction cannot fill the
+// record of challenges. One that is admitted does.
+func TestRefusedAgentSpendsNoChallenge(t *testing.T) {
+	s, _ := start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
+	n := stranger(t, s)
+	req := n.signed("", newNodeKey(t))
+	if err := n.send(req); !errors.Is(err, nomad.ErrPermissionDenied) {
+		t.Fatalf("without an introduction: %v", err)
+	}
+	req.WriteRequest = n.write(introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{}))
+	if err := n.send(req); err != nil {
+		t.Errorf("with an introduction, and the same challenge: %v", err)
+	}
+	if err := n.send(req); err == nil || !strings.Contains(err.Error(), "challenge") {
+		t.Errorf("the registration again: %v", err)
+	}
+}
+
 // Of 200 agents with keys that use one introduction token concurrently, one is admitted. Its key may use
 // the token again for the same node only.
 func TestIntroductionIsForOneKey(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,10 +15,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
-// servingJob returns a job whose group has the services web and, interpolated, node-*.
+// servingJob returns a job whose group has the services web and, interpolated, node-* and *-metrics.
 func servingJob(id string, count int) *nomad.Job {
 	j := batchJob(id, count)
-	j.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Provider: "nomad", PortLabel: "8080"}, {Name: "node-${node.unique.name}", Provider: "nomad"}}
+	j.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Provider: "nomad", PortLabel: "8080"}, {Name: "node-${node.unique.name}", Provider: "nomad"},
+		{Name: "${node.unique.name}-metrics", Provider: "nomad"}}
 	j.TaskGroups[0].Tasks[0].Services = []*nomad.Service{{Name: "db", Provider: "nomad"}}
 	return j
 }
@@ -166,6 +168,10 @@ func TestHostileRegistrations(t *testing.T) {
 		"unspecified mapped":     {n, func(r *nomad.ServiceRegistration) { r.Address = "::ffff:0.0.0.0" }, "invalid service registration address"},
 		"port":                   {n, func(r *nomad.ServiceRegistration) { r.Port = 65536 }, "invalid service registration port"},
 		"no name":                {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "" }, "missing service name"},
+		"name with a line":       {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "node-a\nserver evil" }, "must have 1 to 63 letters"},
+		"address with a line":    {n, func(r *nomad.ServiceRegistration) { r.Address = "10.0.0.1;\n}\nserver evil" }, "without spaces"},
+		"address at length":      {n, func(r *nomad.ServiceRegistration) { r.Address = strings.Repeat("a", 256) }, "at most 255 bytes"},
+		"without the fixed end":  {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "vault" }, `has no service "vault"`},
 		"shorter than the fixed": {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "node" }, `has no service "node"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,6 +190,20 @@ func TestHostileRegistrations(t *testing.T) {
 	got := read[message.AllocServiceRegistrationsResponse](t, s, "Alloc.GetServiceRegistrations", &message.AllocServiceRegistrationsRequest{AllocID: a.ID, QueryOptions: global})
 	if len(got.Services) != 1 || got.Services[0].ID != own {
 		t.Errorf("the allocation has %+v, want its own registration only", got.Services)
+	}
+	// The state of the servers does not grow without end.
+	var many []*nomad.ServiceRegistration
+	for i := range 9_999 {
+		many = append(many, registration(a, "web", func(r *nomad.ServiceRegistration) { r.ID += strconv.Itoa(i) }))
+	}
+	if err := n.serve(many...); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.serve(many[0], registration(a, "web")); err != nil {
+		t.Errorf("updates at the limit: %v", err)
+	}
+	if err := n.serve(registration(a, "db")); err == nil || !strings.Contains(err.Error(), "has more than 10000") {
+		t.Errorf("registration 10,001 of an allocation: %v", err)
 	}
 }
 

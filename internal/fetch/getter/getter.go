@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/dialguard"
 	"github.com/open-nomad/open-nomad/internal/fetch"
 	"github.com/open-nomad/open-nomad/internal/sidecar"
 )
@@ -110,7 +111,7 @@ func (j *job) download() (fetch.Message, error) {
 	if err != nil {
 		return fetch.Message{}, err
 	}
-	if err := checkHost(source.Host()); err != nil {
+	if err := dialguard.CheckHost(source.Host()); err != nil {
 		return fetch.Message{}, err
 	}
 	if err := j.prepare(source, kind); err != nil {
@@ -202,7 +203,7 @@ func (j *job) getSignature(source fetch.Source) error {
 	if kind.Executes() {
 		return fmt.Errorf("a signature cannot be downloaded with %s", kind)
 	}
-	if err := checkHost(signature.Host()); err != nil {
+	if err := dialguard.CheckHost(signature.Host()); err != nil {
 		return err
 	}
 	headers := j.Headers

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
+
+	"github.com/open-nomad/open-nomad/internal/dialguard"
 )
 
 const (
@@ -62,7 +64,7 @@ type limited struct {
 }
 
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := checkHost(r.URL.Hostname()); err != nil { // a proxy would connect to it
+	if err := dialguard.CheckHost(r.URL.Hostname()); err != nil { // a proxy would connect to it
 		return nil, err
 	}
 	resp, err := l.next.RoundTrip(r)

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/dialguard"
 )
 
 // proxy is an HTTP proxy on a loopback address. Git, Mercurial and the libraries for S3 and GCS connect
@@ -25,7 +27,7 @@ type proxy struct {
 	server   *http.Server
 	password string
 	done     chan struct{}
-	refused  atomic.Pointer[refusedAddr] // the latest
+	refused  atomic.Pointer[dialguard.Refused] // the latest
 }
 
 // proxyVars are the variables that set a proxy. One of the operator makes the program not start its own.
@@ -102,7 +104,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // fail answers a request whose connection failed.
 func (p *proxy) fail(w http.ResponseWriter, err error) {
-	var refused *refusedAddr
+	var refused *dialguard.Refused
 	if errors.As(err, &refused) {
 		p.refused.Store(refused)
 	}

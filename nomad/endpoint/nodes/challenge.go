@@ -61,14 +61,24 @@ func (c *challenges) mac(nonce []byte, node string, public []byte) []byte {
 	return h.Sum(nil)
 }
 
-// spend accepts a nonce of this process once, while it is valid.
-func (c *challenges) spend(nonce []byte, node string, public []byte, now time.Time) error {
+// check accepts a nonce of this process while it is valid, whether or not it is spent.
+func (c *challenges) check(nonce []byte, node string, public []byte, now time.Time) error {
 	if len(nonce) != nonceSize || !hmac.Equal(nonce[nonceTime+nonceRandom:], c.mac(nonce[:nonceTime+nonceRandom], node, public)) {
 		return errChallenge
 	}
-	issued := time.Unix(0, int64(binary.BigEndian.Uint64(nonce)))
-	if age := now.Sub(issued); age < 0 || age > challengeLife {
+	if age := now.Sub(issued(nonce)); age < 0 || age > challengeLife {
 		return errChallenge
+	}
+	return nil
+}
+
+// issued returns the time of a nonce.
+func issued(nonce []byte) time.Time { return time.Unix(0, int64(binary.BigEndian.Uint64(nonce))) }
+
+// spend accepts a nonce that check accepts, once.
+func (c *challenges) spend(nonce []byte, node string, public []byte, now time.Time) error {
+	if err := c.check(nonce, node, public, now); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +95,7 @@ func (c *challenges) spend(nonce []byte, node string, public []byte, now time.Ti
 	if len(c.spent) >= maxSpent {
 		return nomad.Errorf(429, "too many nodes register at a time: try again")
 	}
-	c.spent[string(nonce)] = issued.Add(challengeLife)
+	c.spent[string(nonce)] = issued(nonce).Add(challengeLife)
 	return nil
 }
 

@@ -27,7 +27,16 @@ func (s *Service) proven(req *message.NodeRegisterRequest) error {
 	if !req.Proof.Proves(n) {
 		return nomad.Errorf(403, "the registration of node %s is not signed with its key", n.ID)
 	}
-	return s.challenges.spend(req.Proof.Nonce, n.ID, n.Key, s.Now())
+	return s.challenges.check(req.Proof.Nonce, n.ID, n.Key, s.Now())
+}
+
+// spend makes the proof of an admitted registration useless for another one. A refused registration spends nothing:
+// agents without an introduction would fill the record, and keep all others out.
+func (s *Service) spend(req *message.NodeRegisterRequest) error {
+	if len(req.Node.Key) == 0 {
+		return nil
+	}
+	return s.challenges.spend(req.Proof.Nonce, req.Node.ID, req.Node.Key, s.Now())
 }
 
 // sameKey rejects an agent that does not have the key to which a node is bound. Its secret ID was right,

@@ -41,6 +41,9 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRe
 	if err := s.admit(ctx, c, old, entry); err != nil {
 		return nil, disowned(c, err)
 	}
+	if err := s.spend(req); err != nil {
+		return nil, err
+	}
 	serverFields(&node, old)
 	readmitted := s.readmits(snap, old, entry)
 	if snap.NodePool(nil, node.NodePool) == nil && !entry.CreateNodePool {

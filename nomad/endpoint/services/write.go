@@ -34,6 +34,9 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.ServiceR
 		row.Datacenter = node.Datacenter
 		rows = append(rows, &row)
 	}
+	if err := fits(snap, rows); err != nil {
+		return nil, err
+	}
 	index, err := s.upserts.Write(ctx, rows...)
 	if err != nil {
 		return nil, err
@@ -50,6 +53,9 @@ func admit(snap *state.Snapshot, c *rpc.Call, r *nomad.ServiceRegistration) erro
 		return nomad.Errorf(400, "invalid service registration: it is empty")
 	}
 	if err := r.Validate(); err != nil {
+		return err
+	}
+	if err := plain(r); err != nil {
 		return err
 	}
 	if err := authz.SameNode(c.Identity, r.NodeID); err != nil {
@@ -99,8 +105,7 @@ func groupDeclares(j *nomad.Job, group, service string) bool {
 		if s.Name == service {
 			return true
 		}
-		// The client interpolates names. Only the part before the first variable is known here.
-		if fixed, _, open := strings.Cut(s.Name, "${"); open && strings.HasPrefix(service, fixed) {
+		if mayBe(s.Name, service) {
 			return true
 		}
 	}

@@ -1,17 +1,17 @@
-package getter
+// Package dialguard refuses connections that a job makes the agent, or a program of it, open to the machine or to the
+// cloud below it. The metadata service of a cloud, for example, gives the credentials of the node to anyone who can
+// connect. Loopback and private addresses are not refused.
+package dialguard
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"syscall"
-	"time"
 )
 
-// refused lists the addresses that no download connects to. They belong to the machine or to the cloud
-// below it, and answer to anyone who can connect. An artifact from there would be a secret of the node.
+// refused lists the addresses that are refused. They belong to the machine or to the cloud
+// below it, and answer to anyone who can connect. An answer may be a secret of the node.
 var refused = []struct {
 	prefix netip.Prefix
 	what   string
@@ -43,18 +43,19 @@ var embedding = []struct {
 	{netip.MustParsePrefix("2002::/16"), 2},       // 6to4, RFC 3056
 }
 
-// refusedAddr is the error for an address that downloads do not connect to.
-type refusedAddr struct {
-	addr netip.Addr
-	what string
+// Refused is the error for an address that is refused. What describes it, as in "metadata service".
+type Refused struct {
+	Addr netip.Addr
+	What string
 }
 
-func (e *refusedAddr) Error() string {
-	return fmt.Sprintf("connection to %s refused: %s", e.addr, e.what)
+// Error names the address.
+func (e *Refused) Error() string {
+	return fmt.Sprintf("connection to %s refused: %s", e.Addr, e.What)
 }
 
-// checkAddr returns an error if downloads do not connect to the address.
-func checkAddr(addr netip.Addr) error {
+// CheckAddr returns a *Refused if the address is refused.
+func CheckAddr(addr netip.Addr) error {
 	plain := addr.Unmap().WithZone("")
 	for _, e := range embedding {
 		if plain.Is6() && e.prefix.Contains(plain) && !plain.IsLoopback() && !plain.IsUnspecified() {
@@ -64,34 +65,26 @@ func checkAddr(addr netip.Addr) error {
 	}
 	for _, r := range refused {
 		if r.prefix.Contains(plain) {
-			return &refusedAddr{addr, r.what}
+			return &Refused{addr, r.what}
 		}
 	}
 	return nil
 }
 
-// checkHost returns an error if the host is an address that downloads do not connect to. Names are
-// checked when they are resolved.
-func checkHost(host string) error {
+// CheckHost returns an error if the host is an address that is refused. Names are checked when they are resolved, by
+// Control.
+func CheckHost(host string) error {
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return checkAddr(addr)
+		return CheckAddr(addr)
 	}
 	return nil
 }
 
-// dial connects to an address that is not refused. The check is made for each resolved address, right
-// before the connection.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{
-		Timeout:   30 * time.Second,
-		KeepAlive: 30 * time.Second,
-		Control: func(_, address string, _ syscall.RawConn) error {
-			to, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return fmt.Errorf("connection to %q refused: not an address", address)
-			}
-			return checkAddr(to.Addr())
-		},
+// Control is a function for net.Dialer. It refuses a connection after its name is resolved.
+func Control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("connection to %q refused: not an address", address)
 	}
-	return d.DialContext(ctx, network, address)
+	return CheckAddr(to.Addr())
 }
