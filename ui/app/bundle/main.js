@@ -2673,6 +2673,20 @@ function Jobs() {
   <//>`;
 }
 
+// app/pages/job/conflict.js
+var changed = () => new Error("This job was changed since you opened this dialog. Nothing was done: close it to see the job as it is now.");
+async function needUnchanged(seen) {
+  const { data } = await api.get(at`/v1/job/${seen.ID}`, { namespace: seen.Namespace });
+  if (data.JobModifyIndex !== seen.JobModifyIndex) throw changed();
+}
+async function expect(request2) {
+  try {
+    return await request2;
+  } catch (err) {
+    throw /modify index|enforcing version/i.test(err.message) ? changed() : err;
+  }
+}
+
 // app/pages/job/dispatch.js
 function DispatchDialog({ job, onClose }) {
   const { Payload: rule, MetaRequired: required, MetaOptional: optional } = job.ParameterizedJob;
@@ -2706,8 +2720,10 @@ function JobActions({ job, onDone }) {
     ${runs ? html`<${DialogButton} key="stop" label="Stop" danger dialog=${(close) => html`<${Stop} job=${job} onClose=${close} onDone=${onDone} />`} />` : html`<${DialogButton} key="start" label="Start" primary dialog=${(close) => html`<${Start} job=${job} onClose=${close} onDone=${onDone} />`} />`}`;
 }
 function Stop({ job, onClose, onDone }) {
+  const [seen] = d2(job);
   const [purge, setPurge] = d2(false);
   async function confirm() {
+    await needUnchanged(seen);
     await api.del(at`/v1/job/${job.ID}`, { namespace: job.Namespace, purge: purge || null });
     if (purge) navigate("/ui/jobs");
     else await onDone();
@@ -2718,11 +2734,12 @@ function Stop({ job, onClose, onDone }) {
   <//>`;
 }
 function Start({ job, onClose, onDone }) {
+  const [seen] = d2(job);
   async function confirm() {
     const { data } = await api.get(at`/v1/job/${job.ID}/versions`, { namespace: job.Namespace });
     const ran = data.Versions.find((v3) => !v3.Stop);
     if (!ran) throw new Error("No version of this job that ran is stored. Run the job file again.");
-    await api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: ran.Version, EnforcePriorVersion: job.Version }, { namespace: job.Namespace });
+    await expect(api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: ran.Version, EnforcePriorVersion: seen.Version }, { namespace: job.Namespace }));
     await onDone();
   }
   return html`<${Dialog} title="Start the job?" action="Start" onClose=${onClose} onConfirm=${confirm}>
@@ -2738,14 +2755,17 @@ function RunNow({ job, onClose, onDone }) {
     <p>A run of <strong><${Name} of=${job.Name} /></strong> begins now, besides those of its schedule.</p>
   <//>`;
 }
-function ScaleDialog({ job, group, onClose, onDone }) {
+function ScaleDialog({ onClose, onDone, ...now }) {
+  const [{ job, group }] = d2(now);
   const [text, setText] = d2(String(group.Count));
   const [reason, setReason] = d2("");
   const n3 = /^\d{1,6}$/.test(text) ? Number(text) : -1;
   const { Min: min = 0, Max: max = Infinity } = group.Scaling ?? {};
   const fault = n3 < 0 ? "Use a whole number." : n3 < min || n3 > max ? `The scaling block allows ${min} to ${max}.` : null;
   async function confirm() {
-    await api.put(at`/v1/job/${job.ID}/scale`, { Target: { Namespace: job.Namespace, Job: job.ID, Group: group.Name }, Count: n3, Message: reason || "scaled in the web UI" }, { namespace: job.Namespace });
+    const target = { Namespace: job.Namespace, Job: job.ID, Group: group.Name };
+    const body = { Target: target, Count: n3, Message: reason || "scaled in the web UI", JobModifyIndex: job.JobModifyIndex };
+    await expect(api.put(at`/v1/job/${job.ID}/scale`, body, { namespace: job.Namespace }));
     await onDone();
   }
   return html`<${Dialog} title="Scale the group" action="Scale" onClose=${onClose} onConfirm=${confirm} ready=${!fault && n3 !== group.Count}>
@@ -2904,7 +2924,7 @@ function Unplaced({ job, namespace }) {
 function Latest({ job, namespace }) {
   const { data, refresh } = useQuery(at`/v1/job/${job.ID}/deployment`, { params: { namespace }, topics: [`Deployment:${job.ID}`] });
   if (!data?.ID || data.JobVersion !== job.Version || data.Status === "successful") return null;
-  return html`<${Section} title="Deployment"><${DeploymentPanel} heading="h3" deployment=${data} refresh=${refresh} /><//>`;
+  return html`<${Section} title="Deployment"><${DeploymentPanel} key=${data.ID} heading="h3" deployment=${data} refresh=${refresh} /><//>`;
 }
 function Groups({ job, summary, refresh }) {
   const columns3 = [
@@ -2981,7 +3001,7 @@ function Versions({ job, namespace, refresh }) {
 function Revert({ job, version, onClose, onDone }) {
   const [seen] = d2(job.Version);
   async function confirm() {
-    await api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: version, EnforcePriorVersion: seen }, { namespace: job.Namespace });
+    await expect(api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: version, EnforcePriorVersion: seen }, { namespace: job.Namespace }));
     await onDone();
   }
   return html`<${Dialog} title=${`Revert to version ${version}?`} action="Revert" onClose=${onClose} onConfirm=${confirm}>
