@@ -472,6 +472,48 @@ function G2(n3, t4) {
 // app/lib/dom.js
 var html = htm_default.bind(k);
 
+// app/lib/focus.js
+var last = null;
+var around = [];
+var position = 0;
+var byKeyboard = false;
+function keepFocus() {
+  document.addEventListener("focusin", ({ target }) => remember(target));
+  document.addEventListener("focusout", () => setTimeout(forget));
+  new MutationObserver(restore).observe(document.body, { childList: true, subtree: true });
+}
+var isLost = () => last !== null && document.activeElement === document.body;
+function remember(target) {
+  last = target;
+  byKeyboard = target.matches(":focus-visible");
+  around = [];
+  for (let box = target.parentElement; box; box = box.parentElement) around.push(box);
+  const button = target.closest("dialog")?.previousElementSibling ?? target;
+  position = actionsOf(button.parentElement).indexOf(button);
+}
+function forget() {
+  if (isLost() && last.isConnected) last = null;
+}
+function restore() {
+  if (!isLost()) return;
+  const place3 = last.isConnected ? last : nearest();
+  place3?.focus({ preventScroll: !byKeyboard });
+}
+function nearest() {
+  for (const box of around.filter((b2) => b2.isConnected)) {
+    const actions = box.matches(".actions") ? actionsOf(box).filter((b2) => !b2.disabled) : [];
+    if (actions.length > 0) return actions[Math.min(Math.max(position, 0), actions.length - 1)];
+    if (box.matches(".table-scroll")) return box;
+    const heading = box.matches("article, section, dialog") && box.querySelector("h2, h3");
+    if (heading) {
+      heading.tabIndex = -1;
+      return heading;
+    }
+  }
+  return document.querySelector("main h1");
+}
+var actionsOf = (box) => [...box?.querySelectorAll(":scope > .button") ?? []];
+
 // app/lib/store.js
 var Store = class {
   #subscribers = /* @__PURE__ */ new Set();
@@ -794,14 +836,14 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) resume();
   schedule();
 });
-var last = "";
+var last2 = "";
 session.subscribe(({ state, self }) => {
   const now = `${state} ${self?.AccessorID ?? ""}`;
-  if (now !== last && last !== "") {
+  if (now !== last2 && last2 !== "") {
     restart({ force: true });
     resume();
   }
-  last = now;
+  last2 = now;
 });
 
 // app/parts/field.js
@@ -906,7 +948,7 @@ function Dialog({ title, action, danger = false, onClose, onConfirm, ready = tru
       ${error && html`<${Notice} tone="bad" title="That did not work.">${error.message}<//>`}
       <div class="actions">
         <button type="button" class="button" onClick=${onClose}>Cancel</button>
-        <button type="submit" class=${danger ? "button danger" : "button primary"} disabled=${busy || !ready}>${busy ? "Working …" : action}</button>
+        <button type="submit" class=${danger ? "button danger" : "button primary"} disabled=${!ready} aria-disabled=${busy}>${busy ? "Working …" : action}</button>
       </div>
     </form>
     ${!signsIn && html`<${Refused} />`}
@@ -916,7 +958,7 @@ function DialogButton({ label, danger = false, primary = false, disabled = false
   const [open, setOpen] = d2(false);
   const button = T2(null);
   const close = () => setOpen(false);
-  A2(() => open ? () => button.current?.focus({ preventScroll: true }) : void 0, [open]);
+  F2(() => open ? () => button.current?.focus({ preventScroll: true }) : void 0, [open]);
   const kind = danger ? "button danger-quiet" : primary ? "button primary" : "button";
   return html`<button type="button" ref=${button} class=${kind} disabled=${disabled} aria-haspopup="dialog" onClick=${() => setOpen(true)}>${label}</button>
     ${open && dialog(close)}`;
@@ -932,7 +974,6 @@ function SignIn({ onClose }) {
   async function confirm() {
     await signIn(token);
     if (session.value.state === "refused") throw new Error("This token is not accepted either.");
-    document.getElementById("main").focus({ preventScroll: true });
   }
   return html`<${Dialog} title="Sign in again" action="Sign in" ready=${token.trim() !== ""} onClose=${onClose} onConfirm=${confirm} signsIn>
     <${Field} label="Secret ID of an ACL token" type="password" value=${token} onInput=${setToken} maxlength="8192" />
@@ -1538,8 +1579,8 @@ function Part({ bytes: part }) {
 }
 function Parts({ alloc, path, offset, size }) {
   if (size <= PART && offset === 0) return null;
-  const last3 = Math.max(0, Math.floor((size - 1) / PART) * PART);
-  const links = [["First", 0, offset > 0], ["Previous", Math.max(0, offset - PART), offset > 0], ["Next", offset + PART, offset + PART < size], ["Last", last3, offset < last3]];
+  const last4 = Math.max(0, Math.floor((size - 1) / PART) * PART);
+  const links = [["First", 0, offset > 0], ["Previous", Math.max(0, offset - PART), offset > 0], ["Next", offset + PART, offset + PART < size], ["Last", last4, offset < last4]];
   return html`<nav class="actions" aria-label="Parts of the file">
     ${links.filter(([, , usable]) => usable).map(([label, to]) => html`<a class="button" key=${label} href=${fileHref(alloc, path, to)}>${label}</a>`)}
     <span class="muted small">bytes ${offset} to ${Math.min(size, offset + PART)} of ${size}</span></nav>`;
@@ -1640,13 +1681,13 @@ var LogSource = class {
   }
 };
 var compare = (a3, b2) => a3.file - b2.file || a3.offset - b2.offset;
-function newer(frames, position) {
+function newer(frames, position2) {
   if (frames.length === 0) return { parts: [], joins: true };
   const first = frames[0].start;
-  const replaced = position !== null && compare(frames.at(-1).end, position) < 0;
-  if (position === null || replaced) return { parts: frames.map((f3) => f3.bytes), joins: replaced || first.file === 0 && first.offset === 0 };
-  const parts = frames.filter((f3) => compare(f3.end, position) > 0).map((f3) => f3.start.file === position.file ? f3.bytes.subarray(Math.max(0, position.offset - f3.start.offset)) : f3.bytes);
-  return { parts, joins: compare(first, position) <= 0 };
+  const replaced = position2 !== null && compare(frames.at(-1).end, position2) < 0;
+  if (position2 === null || replaced) return { parts: frames.map((f3) => f3.bytes), joins: replaced || first.file === 0 && first.offset === 0 };
+  const parts = frames.filter((f3) => compare(f3.end, position2) > 0).map((f3) => f3.start.file === position2.file ? f3.bytes.subarray(Math.max(0, position2.offset - f3.start.offset)) : f3.bytes);
+  return { parts, joins: compare(first, position2) <= 0 };
 }
 function objects(text) {
   const out = [];
@@ -4166,8 +4207,8 @@ function ItemsForm({ rows, onChange }) {
     </fieldset>`)}
     <p><button type="button" class="button" onClick=${() => onChange([...rows, newRow()])}>Add an item</button></p>`;
 }
-var last2 = 0;
-var newRow = (name2 = "", value = "", open = true) => ({ id: ++last2, name: name2, value, open });
+var last3 = 0;
+var newRow = (name2 = "", value = "", open = true) => ({ id: ++last3, name: name2, value, open });
 var rowsOf = (items) => Object.entries(items).sort(([a3], [b2]) => a3 < b2 ? -1 : 1).map(([name2, value]) => newRow(name2, value, false));
 function itemsOf(rows) {
   if (rows.length === 0) return { fault: "A variable has at least one item." };
@@ -4405,9 +4446,9 @@ function entriesOf(list, prefix) {
   }
   return entries;
 }
-function afterLast(last3, prefix, next) {
-  const inside = last3?.folder !== void 0 && next.startsWith(`${last3.Namespace}.${prefix}${last3.folder}/`);
-  return inside ? `${last3.Namespace}.${prefix}${last3.folder}0` : next;
+function afterLast(last4, prefix, next) {
+  const inside = last4?.folder !== void 0 && next.startsWith(`${last4.Namespace}.${prefix}${last4.folder}/`);
+  return inside ? `${last4.Namespace}.${prefix}${last4.folder}0` : next;
 }
 
 // app/routes.js
@@ -4575,6 +4616,7 @@ function OtherUIs() {
 // app/main.js
 async function main() {
   startRouter();
+  keepFocus();
   const oneTime = currentLocation().query.get("ott");
   if (oneTime) {
     replaceQuery({ ott: null });
