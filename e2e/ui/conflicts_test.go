@@ -72,3 +72,26 @@ func TestStopConflict(t *testing.T) {
 	p.inDialog("Stop")
 	p.waitText("Stopped")
 }
+
+// A dialog never becomes that of the opposite action, when someone else does what it was opened for.
+func TestEligibilityConflict(t *testing.T) {
+	h := open(t)
+	id := h.node(t).ID
+	set := func(eligible bool) {
+		if _, err := h.agent.Client.Nodes().ToggleEligibility(id, eligible, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() { set(true) })
+	p := h.signedIn(t)
+	p.show(views[0])
+	p.goTo("/ui/clients/"+id, "Node registered")
+	p.waitText("Live")
+	p.click("Make ineligible")
+	p.wait("the dialog", "document.querySelector('dialog[open] h2')?.innerText === 'Make the node ineligible?'")
+	set(false)
+	p.wait("the page has the new state", "[...document.querySelectorAll('main .page-head .button')].some((b) => b.innerText === 'Make eligible')")
+	if title := evaluate[string](p, "document.querySelector('dialog[open] h2')?.innerText ?? ''"); title != "" {
+		t.Errorf("the dialog asks %q now", title)
+	}
+}
