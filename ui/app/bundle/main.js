@@ -706,7 +706,8 @@ async function exchangeOneTimeToken(secret) {
     const { data } = await api.put("/v1/acl/token/onetime/exchange", { OneTimeSecretID: secret });
     await signIn(data.Token.SecretID);
   } catch (err) {
-    session.set({ state: currentToken() ? "unknown" : "anonymous", self: null, error: `The one-time token was not accepted: ${err.message}` });
+    await checkToken();
+    session.set({ ...session.value, error: `The one-time token was not accepted: ${err.message}` });
   }
 }
 
@@ -4613,17 +4614,41 @@ function OtherUIs() {
   </ul></div>`;
 }
 
+// app/onetime.js
+function OneTimeQuestion({ onKeep, onUse }) {
+  const { state, self } = useStore(session);
+  const [busy, setBusy] = d2(false);
+  const use = () => {
+    setBusy(true);
+    onUse();
+  };
+  return html`<main id="main" class="main"><${Page} title="Sign in with another token?">
+    <p>${self ? html`This window is signed in with the token <strong><${Name} of=${self.Name || self.AccessorID} /></strong>.` : `This window has a token${state === "refused" ? ", which is no longer accepted" : ""}.`}
+      ${" "}The link that opened this page brings a one-time token, which replaces it. What you do is then done with the rights, and in the name, of the token of the link.</p>
+    <p>If you did not make the link yourself, keep the token of this window.</p>
+    <div class="actions">
+      <button type="button" class="button primary" onClick=${onKeep}>Keep the token of this window</button>
+      <button type="button" class="button" aria-disabled=${busy} onClick=${busy ? null : use}>${busy ? "Working …" : "Use the token of the link"}</button>
+    </div>
+  <//></main>`;
+}
+
 // app/main.js
+var draw = (component) => Q(component, document.getElementById("app"));
 async function main() {
   startRouter();
   keepFocus();
   const oneTime = currentLocation().query.get("ott");
-  if (oneTime) {
-    replaceQuery({ ott: null });
-    await exchangeOneTimeToken(oneTime);
-  } else {
+  if (!oneTime) {
     checkToken();
+  } else {
+    replaceQuery({ ott: null });
+    if (!currentToken() || await isWanted()) await exchangeOneTimeToken(oneTime);
   }
-  Q(html`<${Frame} />`, document.getElementById("app"));
+  draw(html`<${Frame} />`);
+}
+async function isWanted() {
+  await checkToken();
+  return new Promise((answer) => draw(html`<${OneTimeQuestion} onKeep=${() => answer(false)} onUse=${() => answer(true)} />`));
 }
 main();
