@@ -166,6 +166,7 @@ func TestJobActions(t *testing.T) {
 // Two windows revert from the same version: the second gets a conflict and changes nothing.
 func TestJobConflict(t *testing.T) {
 	h := open(t)
+	h.purgeAfter(t, "conflict")
 	h.run(t, canary("conflict", 1, 20))
 	h.waitDeployment(t, "conflict", "successful", "")
 	h.run(t, canary("conflict", 1, 21))
@@ -177,7 +178,7 @@ func TestJobConflict(t *testing.T) {
 	version := h.job(t, "conflict").Version
 	p.waitText("Version 2") // the page behind the dialog is up to date
 	p.pressIn("Revert")
-	p.waitText("That did not work.")
+	p.waitText(changedMeanwhile)
 	if got := h.job(t, "conflict").Version; got != version {
 		t.Errorf("version %d after the conflict, want %d", got, version)
 	}

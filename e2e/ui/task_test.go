@@ -2,7 +2,11 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // script is a task that runs a shell script without a sandbox. args are its "$@".
@@ -30,7 +34,7 @@ func jobOf(id string, tasks ...m) m {
 func (h *house) runJob(t *testing.T, id string, tasks ...m) string {
 	t.Helper()
 	h.call(t, "PUT", "/v1/jobs", m{"Job": jobOf(id, tasks...)}, nil)
-	t.Cleanup(func() { h.stop(t, id) })
+	t.Cleanup(func() { h.stopAndWait(t, id) })
 	return h.waitAllocs(t, id, "running", 1)[0].ID
 }
 
@@ -38,6 +42,18 @@ func (h *house) runJob(t *testing.T, id string, tasks ...m) string {
 func (h *house) runShell(t *testing.T, id string, scripts ...script) string {
 	t.Helper()
 	return h.runJob(t, id, shell(scripts...)...)
+}
+
+// stopAndWait stops a job and waits until its tasks have ended, so that a repeated test does not find them.
+func (h *house) stopAndWait(t *testing.T, id string) {
+	t.Helper()
+	h.stop(t, id)
+	testpace.Until(t, "no allocation of "+id+" is running", func() bool {
+		allocs, _, err := h.agent.Client.Jobs().Allocations(id, true, nil)
+		return err == nil && !slices.ContainsFunc(allocs, func(a *api.AllocationListStub) bool {
+			return a.ClientStatus == api.AllocClientStatusRunning || a.ClientStatus == api.AllocClientStatusPending
+		})
+	})
 }
 
 // stop stops a job.

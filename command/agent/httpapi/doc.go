@@ -9,6 +9,6 @@
 // token themselves (web.ForCallers, web.ForOperators, Request.Ask): those of the agent and those
 // of missing features.
 //
-// A Server keeps only the table and the number of exec sessions. An exec session has goroutines
-// that end with its websocket. No other goroutine outlives its request.
+// A Server keeps only the table and the numbers of exec sessions and of forwarded connections. These
+// have goroutines that end with their websocket. No other goroutine outlives its request.
 package httpapi

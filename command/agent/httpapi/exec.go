@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -20,7 +21,7 @@ import (
 const (
 	execMethod    = "Allocations.Exec"
 	forwardMethod = "Allocations.PortForward"
-	// maxSessions bounds the sessions that this agent relays.
+	// maxSessions bounds the sessions of each kind that this agent relays.
 	maxSessions = 1024
 	// handshakeWithin is the timeout for the token of a caller.
 	handshakeWithin = 10 * time.Second
@@ -42,7 +43,7 @@ func (s *Server) allocExec(r *web.Request) (any, error) {
 		_, err := r.RPC().Stream(r.Context(), execMethod)
 		return nil, err
 	}
-	return connect(s, r, door{execMethod, acl.AllocExec}, execRequest)
+	return connect(r, door{execMethod, acl.AllocExec, &s.execs}, execRequest)
 }
 
 // allocPortForward connects a websocket to a port of an allocation.
@@ -51,7 +52,7 @@ func (s *Server) allocPortForward(r *web.Request) (any, error) {
 		_, err := r.RPC().Stream(r.Context(), forwardMethod)
 		return nil, err
 	}
-	return connect(s, r, door{forwardMethod, acl.AllocPortForward}, forwardRequest)
+	return connect(r, door{forwardMethod, acl.AllocPortForward, &s.forwards}, forwardRequest)
 }
 
 // forwardRequest reads the request from the path and the query.
@@ -67,11 +68,25 @@ func forwardRequest(r *web.Request) (*message.AllocPortForwardRequest, error) {
 	return q, nil
 }
 
-// door is the streaming method of a session, and the right without which errors in its request are not
-// shown.
+// door is the streaming method of a session, the right without which errors in its request are not shown,
+// and the number of its open sessions. Each kind has its own limit, so that one does not exhaust the other.
 type door struct {
 	method string
 	right  acl.NamespaceCapability
+	open   *atomic.Int64
+}
+
+// enter counts a session until leave is called.
+func (d door) enter() (leave func(), err error) {
+	if d.open.Add(1) <= maxSessions {
+		return func() { d.open.Add(-1) }, nil
+	}
+	d.open.Add(-1)
+	kind := "exec sessions"
+	if d.method == forwardMethod {
+		kind = "forwarded connections"
+	}
+	return nil, nomad.Errorf(http.StatusTooManyRequests, "too many %s on this agent: the limit is %d", kind, maxSessions)
 }
 
 // session is the request of a streaming method.
@@ -79,7 +94,7 @@ type session interface{ Query() *message.QueryOptions }
 
 // connect connects a websocket to the session that read returns. Errors of the request itself are
 // returned before the upgrade. Later errors are the close code and the close reason of the socket.
-func connect[Q session](s *Server, r *web.Request, to door, read func(*web.Request) (Q, error)) (any, error) {
+func connect[Q session](r *web.Request, to door, read func(*web.Request) (Q, error)) (any, error) {
 	shakes, err := r.Flag("ws_handshake")
 	if err != nil {
 		return nil, err
@@ -94,11 +109,11 @@ func connect[Q session](s *Server, r *web.Request, to door, read func(*web.Reque
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return nil, nomad.Errorf(http.StatusInternalServerError, "a session requires a websocket: the request has no upgrade header")
 	}
-	if s.sessions.Add(1) > maxSessions {
-		s.sessions.Add(-1)
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "too many exec sessions on this agent: the limit is %d", maxSessions)
+	leave, err := to.enter()
+	if err != nil {
+		return nil, err
 	}
-	defer s.sessions.Add(-1)
+	defer leave()
 	x := newExecSession(r.RPC())
 	// A page of another origin is refused: browsers let any page open a websocket.
 	ws, err := websocket.Accept(r.Reply, r.Request, &websocket.AcceptOptions{OnPongReceived: x.pong})

@@ -212,10 +212,33 @@ func TestExecRequestsThatAreNone(t *testing.T) {
 		t.Errorf("from another origin: %v, %v", resp, err)
 	}
 	// A session ends after its request was answered.
-	testpace.Until(t, "the end of the session", func() bool { return s.sessions.Load() == 0 })
-	s.sessions.Store(maxSessions)
-	if _, resp, err := dial(t, web, "", nil); err == nil || resp == nil || resp.StatusCode != 429 {
-		t.Errorf("one more than the most: %v, %v", resp, err)
+	testpace.Until(t, "the end of the session", func() bool { return s.execs.Load() == 0 })
+}
+
+// Exec sessions and forwarded connections have a limit each: one does not exhaust the other.
+func TestSessionLimits(t *testing.T) {
+	s, web := execServer(t, func(*message.AllocExecRequest, *rpc.Stream) error { return nil })
+	forward := web.URL + strings.TrimSuffix(execPath, "exec") + "port-forward?port=http"
+	for _, c := range []struct {
+		execs, forwards           int64
+		wantExec, wantPortForward int
+	}{
+		{maxSessions - 1, maxSessions - 1, 101, 101},
+		{maxSessions, 0, 429, 101},
+		{0, maxSessions, 101, 429},
+	} {
+		s.execs.Store(c.execs)
+		s.forwards.Store(c.forwards)
+		for address, want := range map[string]int{web.URL + execPath + "?task=web&command=" + url.QueryEscape(`["a"]`): c.wantExec, forward: c.wantPortForward} {
+			ws, resp, err := websocket.Dial(t.Context(), address, nil)
+			if err == nil {
+				ws.CloseNow()
+			}
+			if resp == nil || resp.StatusCode != want {
+				t.Errorf("with %d exec sessions and %d forwarded connections, %s answers %v, %v; want %d", c.execs, c.forwards, address, resp, err, want)
+			}
+		}
+		testpace.Until(t, "the end of the sessions", func() bool { return s.execs.Load() == c.execs && s.forwards.Load() == c.forwards })
 	}
 }
 
@@ -480,7 +503,7 @@ func TestExecLeavesNothing(t *testing.T) {
 	settled := func(most int) (n int) {
 		testpace.Until(t, "the end of the sessions and their goroutines", func() bool {
 			n = runtime.NumGoroutine()
-			return n <= most && s.sessions.Load() == 0
+			return n <= most && s.execs.Load() == 0
 		})
 		return n
 	}

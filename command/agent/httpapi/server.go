@@ -81,7 +81,7 @@ type Server struct {
 	*web.Server
 	cfg Config
 
-	sessions atomic.Int64 // open exec sessions
+	execs, forwards atomic.Int64 // open exec sessions and forwarded connections
 }
 
 // New returns the handler of an agent.

@@ -472,6 +472,48 @@ function G2(n3, t4) {
 // app/lib/dom.js
 var html = htm_default.bind(k);
 
+// app/lib/focus.js
+var last = null;
+var around = [];
+var position = 0;
+var byKeyboard = false;
+function keepFocus() {
+  document.addEventListener("focusin", ({ target }) => remember(target));
+  document.addEventListener("focusout", () => setTimeout(forget));
+  new MutationObserver(restore).observe(document.body, { childList: true, subtree: true });
+}
+var isLost = () => last !== null && document.activeElement === document.body;
+function remember(target) {
+  last = target;
+  byKeyboard = target.matches(":focus-visible");
+  around = [];
+  for (let box = target.parentElement; box; box = box.parentElement) around.push(box);
+  const button = target.closest("dialog")?.previousElementSibling ?? target;
+  position = actionsOf(button.parentElement).indexOf(button);
+}
+function forget() {
+  if (isLost() && last.isConnected) last = null;
+}
+function restore() {
+  if (!isLost()) return;
+  const place3 = last.isConnected ? last : nearest();
+  place3?.focus({ preventScroll: !byKeyboard });
+}
+function nearest() {
+  for (const box of around.filter((b2) => b2.isConnected)) {
+    const actions = box.matches(".actions") ? actionsOf(box).filter((b2) => !b2.disabled) : [];
+    if (actions.length > 0) return actions[Math.min(Math.max(position, 0), actions.length - 1)];
+    if (box.matches(".table-scroll")) return box;
+    const heading = box.matches("article, section, dialog") && box.querySelector("h2, h3");
+    if (heading) {
+      heading.tabIndex = -1;
+      return heading;
+    }
+  }
+  return document.querySelector("main h1");
+}
+var actionsOf = (box) => [...box?.querySelectorAll(":scope > .button") ?? []];
+
 // app/lib/store.js
 var Store = class {
   #subscribers = /* @__PURE__ */ new Set();
@@ -664,7 +706,8 @@ async function exchangeOneTimeToken(secret) {
     const { data } = await api.put("/v1/acl/token/onetime/exchange", { OneTimeSecretID: secret });
     await signIn(data.Token.SecretID);
   } catch (err) {
-    session.set({ state: currentToken() ? "unknown" : "anonymous", self: null, error: `The one-time token was not accepted: ${err.message}` });
+    await checkToken();
+    session.set({ ...session.value, error: `The one-time token was not accepted: ${err.message}` });
   }
 }
 
@@ -794,14 +837,14 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) resume();
   schedule();
 });
-var last = "";
+var last2 = "";
 session.subscribe(({ state, self }) => {
   const now = `${state} ${self?.AccessorID ?? ""}`;
-  if (now !== last && last !== "") {
+  if (now !== last2 && last2 !== "") {
     restart({ force: true });
     resume();
   }
-  last = now;
+  last2 = now;
 });
 
 // app/parts/field.js
@@ -906,7 +949,7 @@ function Dialog({ title, action, danger = false, onClose, onConfirm, ready = tru
       ${error && html`<${Notice} tone="bad" title="That did not work.">${error.message}<//>`}
       <div class="actions">
         <button type="button" class="button" onClick=${onClose}>Cancel</button>
-        <button type="submit" class=${danger ? "button danger" : "button primary"} disabled=${busy || !ready}>${busy ? "Working …" : action}</button>
+        <button type="submit" class=${danger ? "button danger" : "button primary"} disabled=${!ready} aria-disabled=${busy}>${busy ? "Working …" : action}</button>
       </div>
     </form>
     ${!signsIn && html`<${Refused} />`}
@@ -916,7 +959,7 @@ function DialogButton({ label, danger = false, primary = false, disabled = false
   const [open, setOpen] = d2(false);
   const button = T2(null);
   const close = () => setOpen(false);
-  A2(() => open ? () => button.current?.focus({ preventScroll: true }) : void 0, [open]);
+  F2(() => open ? () => button.current?.focus({ preventScroll: true }) : void 0, [open]);
   const kind = danger ? "button danger-quiet" : primary ? "button primary" : "button";
   return html`<button type="button" ref=${button} class=${kind} disabled=${disabled} aria-haspopup="dialog" onClick=${() => setOpen(true)}>${label}</button>
     ${open && dialog(close)}`;
@@ -932,7 +975,6 @@ function SignIn({ onClose }) {
   async function confirm() {
     await signIn(token);
     if (session.value.state === "refused") throw new Error("This token is not accepted either.");
-    document.getElementById("main").focus({ preventScroll: true });
   }
   return html`<${Dialog} title="Sign in again" action="Sign in" ready=${token.trim() !== ""} onClose=${onClose} onConfirm=${confirm} signsIn>
     <${Field} label="Secret ID of an ACL token" type="password" value=${token} onInput=${setToken} maxlength="8192" />
@@ -1538,8 +1580,8 @@ function Part({ bytes: part }) {
 }
 function Parts({ alloc, path, offset, size }) {
   if (size <= PART && offset === 0) return null;
-  const last3 = Math.max(0, Math.floor((size - 1) / PART) * PART);
-  const links = [["First", 0, offset > 0], ["Previous", Math.max(0, offset - PART), offset > 0], ["Next", offset + PART, offset + PART < size], ["Last", last3, offset < last3]];
+  const last4 = Math.max(0, Math.floor((size - 1) / PART) * PART);
+  const links = [["First", 0, offset > 0], ["Previous", Math.max(0, offset - PART), offset > 0], ["Next", offset + PART, offset + PART < size], ["Last", last4, offset < last4]];
   return html`<nav class="actions" aria-label="Parts of the file">
     ${links.filter(([, , usable]) => usable).map(([label, to]) => html`<a class="button" key=${label} href=${fileHref(alloc, path, to)}>${label}</a>`)}
     <span class="muted small">bytes ${offset} to ${Math.min(size, offset + PART)} of ${size}</span></nav>`;
@@ -1640,13 +1682,13 @@ var LogSource = class {
   }
 };
 var compare = (a3, b2) => a3.file - b2.file || a3.offset - b2.offset;
-function newer(frames, position) {
+function newer(frames, position2) {
   if (frames.length === 0) return { parts: [], joins: true };
   const first = frames[0].start;
-  const replaced = position !== null && compare(frames.at(-1).end, position) < 0;
-  if (position === null || replaced) return { parts: frames.map((f3) => f3.bytes), joins: replaced || first.file === 0 && first.offset === 0 };
-  const parts = frames.filter((f3) => compare(f3.end, position) > 0).map((f3) => f3.start.file === position.file ? f3.bytes.subarray(Math.max(0, position.offset - f3.start.offset)) : f3.bytes);
-  return { parts, joins: compare(first, position) <= 0 };
+  const replaced = position2 !== null && compare(frames.at(-1).end, position2) < 0;
+  if (position2 === null || replaced) return { parts: frames.map((f3) => f3.bytes), joins: replaced || first.file === 0 && first.offset === 0 };
+  const parts = frames.filter((f3) => compare(f3.end, position2) > 0).map((f3) => f3.start.file === position2.file ? f3.bytes.subarray(Math.max(0, position2.offset - f3.start.offset)) : f3.bytes);
+  return { parts, joins: compare(first, position2) <= 0 };
 }
 function objects(text) {
   const out = [];
@@ -2673,6 +2715,20 @@ function Jobs() {
   <//>`;
 }
 
+// app/pages/job/conflict.js
+var changed = () => new Error("This job was changed since you opened this dialog. Nothing was done: close it to see the job as it is now.");
+async function needUnchanged(seen) {
+  const { data } = await api.get(at`/v1/job/${seen.ID}`, { namespace: seen.Namespace });
+  if (data.JobModifyIndex !== seen.JobModifyIndex) throw changed();
+}
+async function expect(request2) {
+  try {
+    return await request2;
+  } catch (err) {
+    throw /modify index|enforcing version/i.test(err.message) ? changed() : err;
+  }
+}
+
 // app/pages/job/dispatch.js
 function DispatchDialog({ job, onClose }) {
   const { Payload: rule, MetaRequired: required, MetaOptional: optional } = job.ParameterizedJob;
@@ -2706,8 +2762,10 @@ function JobActions({ job, onDone }) {
     ${runs ? html`<${DialogButton} key="stop" label="Stop" danger dialog=${(close) => html`<${Stop} job=${job} onClose=${close} onDone=${onDone} />`} />` : html`<${DialogButton} key="start" label="Start" primary dialog=${(close) => html`<${Start} job=${job} onClose=${close} onDone=${onDone} />`} />`}`;
 }
 function Stop({ job, onClose, onDone }) {
+  const [seen] = d2(job);
   const [purge, setPurge] = d2(false);
   async function confirm() {
+    await needUnchanged(seen);
     await api.del(at`/v1/job/${job.ID}`, { namespace: job.Namespace, purge: purge || null });
     if (purge) navigate("/ui/jobs");
     else await onDone();
@@ -2718,11 +2776,12 @@ function Stop({ job, onClose, onDone }) {
   <//>`;
 }
 function Start({ job, onClose, onDone }) {
+  const [seen] = d2(job);
   async function confirm() {
     const { data } = await api.get(at`/v1/job/${job.ID}/versions`, { namespace: job.Namespace });
     const ran = data.Versions.find((v3) => !v3.Stop);
     if (!ran) throw new Error("No version of this job that ran is stored. Run the job file again.");
-    await api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: ran.Version, EnforcePriorVersion: job.Version }, { namespace: job.Namespace });
+    await expect(api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: ran.Version, EnforcePriorVersion: seen.Version }, { namespace: job.Namespace }));
     await onDone();
   }
   return html`<${Dialog} title="Start the job?" action="Start" onClose=${onClose} onConfirm=${confirm}>
@@ -2738,14 +2797,17 @@ function RunNow({ job, onClose, onDone }) {
     <p>A run of <strong><${Name} of=${job.Name} /></strong> begins now, besides those of its schedule.</p>
   <//>`;
 }
-function ScaleDialog({ job, group, onClose, onDone }) {
+function ScaleDialog({ onClose, onDone, ...now }) {
+  const [{ job, group }] = d2(now);
   const [text, setText] = d2(String(group.Count));
   const [reason, setReason] = d2("");
   const n3 = /^\d{1,6}$/.test(text) ? Number(text) : -1;
   const { Min: min = 0, Max: max = Infinity } = group.Scaling ?? {};
   const fault = n3 < 0 ? "Use a whole number." : n3 < min || n3 > max ? `The scaling block allows ${min} to ${max}.` : null;
   async function confirm() {
-    await api.put(at`/v1/job/${job.ID}/scale`, { Target: { Namespace: job.Namespace, Job: job.ID, Group: group.Name }, Count: n3, Message: reason || "scaled in the web UI" }, { namespace: job.Namespace });
+    const target = { Namespace: job.Namespace, Job: job.ID, Group: group.Name };
+    const body = { Target: target, Count: n3, Message: reason || "scaled in the web UI", JobModifyIndex: job.JobModifyIndex };
+    await expect(api.put(at`/v1/job/${job.ID}/scale`, body, { namespace: job.Namespace }));
     await onDone();
   }
   return html`<${Dialog} title="Scale the group" action="Scale" onClose=${onClose} onConfirm=${confirm} ready=${!fault && n3 !== group.Count}>
@@ -2904,7 +2966,7 @@ function Unplaced({ job, namespace }) {
 function Latest({ job, namespace }) {
   const { data, refresh } = useQuery(at`/v1/job/${job.ID}/deployment`, { params: { namespace }, topics: [`Deployment:${job.ID}`] });
   if (!data?.ID || data.JobVersion !== job.Version || data.Status === "successful") return null;
-  return html`<${Section} title="Deployment"><${DeploymentPanel} heading="h3" deployment=${data} refresh=${refresh} /><//>`;
+  return html`<${Section} title="Deployment"><${DeploymentPanel} key=${data.ID} heading="h3" deployment=${data} refresh=${refresh} /><//>`;
 }
 function Groups({ job, summary, refresh }) {
   const columns3 = [
@@ -2981,7 +3043,7 @@ function Versions({ job, namespace, refresh }) {
 function Revert({ job, version, onClose, onDone }) {
   const [seen] = d2(job.Version);
   async function confirm() {
-    await api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: version, EnforcePriorVersion: seen }, { namespace: job.Namespace });
+    await expect(api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: version, EnforcePriorVersion: seen }, { namespace: job.Namespace }));
     await onDone();
   }
   return html`<${Dialog} title=${`Revert to version ${version}?`} action="Revert" onClose=${onClose} onConfirm=${confirm}>
@@ -3191,10 +3253,10 @@ function NodeActions({ node, onDone }) {
   const draining = Boolean(node.DrainStrategy);
   const eligible = node.SchedulingEligibility === "eligible";
   return html`
-    ${draining && html`<${DialogButton} label="Cancel drain" dialog=${(close) => html`<${CancelDialog} node=${node} onClose=${close} onDone=${onDone} />`} />`}
-    ${node.Status !== "down" && html`<${DialogButton} label=${draining ? "Change drain" : "Drain"} danger dialog=${(close) => html`<${DrainDialog} node=${node} onClose=${close} onDone=${onDone} />`} />`}
-    ${!draining && html`<${DialogButton} label=${eligible ? "Make ineligible" : "Make eligible"} dialog=${(close) => html`<${Eligibility} node=${node} to=${eligible ? "ineligible" : "eligible"} onClose=${close} onDone=${onDone} />`} />`}
-    ${node.Status === "down" && html`<${DialogButton} label="Purge" danger dialog=${(close) => html`<${Purge} node=${node} onClose=${close} />`} />`}`;
+    ${draining && html`<${DialogButton} key="cancel" label="Cancel drain" dialog=${(close) => html`<${CancelDialog} node=${node} onClose=${close} onDone=${onDone} />`} />`}
+    ${node.Status !== "down" && html`<${DialogButton} key=${draining ? "change" : "drain"} label=${draining ? "Change drain" : "Drain"} danger dialog=${(close) => html`<${DrainDialog} node=${node} onClose=${close} onDone=${onDone} />`} />`}
+    ${!draining && html`<${DialogButton} key=${eligible ? "ineligible" : "eligible"} label=${eligible ? "Make ineligible" : "Make eligible"} dialog=${(close) => html`<${Eligibility} node=${node} to=${eligible ? "ineligible" : "eligible"} onClose=${close} onDone=${onDone} />`} />`}
+    ${node.Status === "down" && html`<${DialogButton} key="purge" label="Purge" danger dialog=${(close) => html`<${Purge} node=${node} onClose=${close} />`} />`}`;
 }
 function Eligibility({ node, to, onClose, onDone }) {
   async function confirm() {
@@ -4146,8 +4208,8 @@ function ItemsForm({ rows, onChange }) {
     </fieldset>`)}
     <p><button type="button" class="button" onClick=${() => onChange([...rows, newRow()])}>Add an item</button></p>`;
 }
-var last2 = 0;
-var newRow = (name2 = "", value = "", open = true) => ({ id: ++last2, name: name2, value, open });
+var last3 = 0;
+var newRow = (name2 = "", value = "", open = true) => ({ id: ++last3, name: name2, value, open });
 var rowsOf = (items) => Object.entries(items).sort(([a3], [b2]) => a3 < b2 ? -1 : 1).map(([name2, value]) => newRow(name2, value, false));
 function itemsOf(rows) {
   if (rows.length === 0) return { fault: "A variable has at least one item." };
@@ -4385,9 +4447,9 @@ function entriesOf(list, prefix) {
   }
   return entries;
 }
-function afterLast(last3, prefix, next) {
-  const inside = last3?.folder !== void 0 && next.startsWith(`${last3.Namespace}.${prefix}${last3.folder}/`);
-  return inside ? `${last3.Namespace}.${prefix}${last3.folder}0` : next;
+function afterLast(last4, prefix, next) {
+  const inside = last4?.folder !== void 0 && next.startsWith(`${last4.Namespace}.${prefix}${last4.folder}/`);
+  return inside ? `${last4.Namespace}.${prefix}${last4.folder}0` : next;
 }
 
 // app/routes.js
@@ -4552,16 +4614,41 @@ function OtherUIs() {
   </ul></div>`;
 }
 
+// app/onetime.js
+function OneTimeQuestion({ onKeep, onUse }) {
+  const { state, self } = useStore(session);
+  const [busy, setBusy] = d2(false);
+  const use = () => {
+    setBusy(true);
+    onUse();
+  };
+  return html`<main id="main" class="main"><${Page} title="Sign in with another token?">
+    <p>${self ? html`This window is signed in with the token <strong><${Name} of=${self.Name || self.AccessorID} /></strong>.` : `This window has a token${state === "refused" ? ", which is no longer accepted" : ""}.`}
+      ${" "}The link that opened this page brings a one-time token, which replaces it. What you do is then done with the rights, and in the name, of the token of the link.</p>
+    <p>If you did not make the link yourself, keep the token of this window.</p>
+    <div class="actions">
+      <button type="button" class="button primary" onClick=${onKeep}>Keep the token of this window</button>
+      <button type="button" class="button" aria-disabled=${busy} onClick=${busy ? null : use}>${busy ? "Working …" : "Use the token of the link"}</button>
+    </div>
+  <//></main>`;
+}
+
 // app/main.js
+var draw = (component) => Q(component, document.getElementById("app"));
 async function main() {
   startRouter();
+  keepFocus();
   const oneTime = currentLocation().query.get("ott");
-  if (oneTime) {
-    replaceQuery({ ott: null });
-    await exchangeOneTimeToken(oneTime);
-  } else {
+  if (!oneTime) {
     checkToken();
+  } else {
+    replaceQuery({ ott: null });
+    if (!currentToken() || await isWanted()) await exchangeOneTimeToken(oneTime);
   }
-  Q(html`<${Frame} />`, document.getElementById("app"));
+  draw(html`<${Frame} />`);
+}
+async function isWanted() {
+  await checkToken();
+  return new Promise((answer) => draw(html`<${OneTimeQuestion} onKeep=${() => answer(false)} onUse=${() => answer(true)} />`));
 }
 main();

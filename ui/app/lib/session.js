@@ -59,12 +59,16 @@ export function tokenRefused() {
   checkToken()
 }
 
-/** Signs in with the one-time token of a URL, made by nomad ui -authenticate. */
+/**
+ * Signs in with the one-time token of a URL, made by nomad ui -authenticate. If it is not accepted, the window
+ * keeps the token that it has.
+ */
 export async function exchangeOneTimeToken(secret) {
   try {
     const { data } = await api.put('/v1/acl/token/onetime/exchange', { OneTimeSecretID: secret })
     await signIn(data.Token.SecretID)
   } catch (err) {
-    session.set({ state: currentToken() ? 'unknown' : 'anonymous', self: null, error: `The one-time token was not accepted: ${err.message}` })
+    await checkToken()
+    session.set({ ...session.value, error: `The one-time token was not accepted: ${err.message}` })
   }
 }

@@ -1,4 +1,4 @@
-import { html, useEffect, useId, useRef, useState } from '../lib/dom.js'
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from '../lib/dom.js'
 import { href } from '../lib/router.js'
 import { session, signIn } from '../lib/session.js'
 import { useStore } from '../lib/store.js'
@@ -6,7 +6,8 @@ import { Field } from './field.js'
 import { Notice } from './notice.js'
 
 /**
- * A modal dialog with one action. The browser keeps the focus inside it; DialogButton gives it back.
+ * A modal dialog with one action. The browser keeps the focus inside it; DialogButton gives it back, or
+ * lib/focus.js if the action has removed the button.
  * @param {{title: string, action: string, danger?: boolean, onClose: () => void, onConfirm: () => Promise<any>, ready?: boolean, signsIn?: boolean, children: any}} props
  *   onConfirm throws if the action failed: the dialog then stays and shows the error. ready false
  *   disables the action. signsIn is true for the dialog that ends the state of a refused token.
@@ -41,7 +42,7 @@ export function Dialog({ title, action, danger = false, onClose, onConfirm, read
       ${error && html`<${Notice} tone="bad" title="That did not work.">${error.message}<//>`}
       <div class="actions">
         <button type="button" class="button" onClick=${onClose}>Cancel</button>
-        <button type="submit" class=${danger ? 'button danger' : 'button primary'} disabled=${busy || !ready}>${busy ? 'Working …' : action}</button>
+        <button type="submit" class=${danger ? 'button danger' : 'button primary'} disabled=${!ready} aria-disabled=${busy}>${busy ? 'Working …' : action}</button>
       </div>
     </form>
     ${!signsIn && html`<${Refused} />`}
@@ -58,7 +59,7 @@ export function DialogButton({ label, danger = false, primary = false, disabled 
   const button = useRef(null)
   const close = () => setOpen(false)
   // The dialog is removed when it closes: the browser does not give the focus back.
-  useEffect(() => (open ? () => button.current?.focus({ preventScroll: true }) : undefined), [open])
+  useLayoutEffect(() => (open ? () => button.current?.focus({ preventScroll: true }) : undefined), [open])
   const kind = danger ? 'button danger-quiet' : primary ? 'button primary' : 'button'
   return html`<button type="button" ref=${button} class=${kind} disabled=${disabled} aria-haspopup="dialog" onClick=${() => setOpen(true)}>${label}</button>
     ${open && dialog(close)}`
@@ -79,7 +80,6 @@ function SignIn({ onClose }) {
   async function confirm() {
     await signIn(token)
     if (session.value.state === 'refused') throw new Error('This token is not accepted either.')
-    document.getElementById('main').focus({ preventScroll: true }) // the button that opened this is removed
   }
   return html`<${Dialog} title="Sign in again" action="Sign in" ready=${token.trim() !== ''} onClose=${onClose} onConfirm=${confirm} signsIn>
     <${Field} label="Secret ID of an ACL token" type="password" value=${token} onInput=${setToken} maxlength="8192" />

@@ -5,6 +5,7 @@ import { navigate } from '../../lib/router.js'
 import { Dialog, DialogButton } from '../../parts/dialog.js'
 import { Check, Field } from '../../parts/field.js'
 import { Name } from '../../parts/name.js'
+import { expect, needUnchanged } from './conflict.js'
 import { DispatchDialog } from './dispatch.js'
 
 export function JobActions({ job, onDone }) {
@@ -18,8 +19,10 @@ export function JobActions({ job, onDone }) {
 }
 
 function Stop({ job, onClose, onDone }) {
+  const [seen] = useState(job) // the page goes on behind the dialog
   const [purge, setPurge] = useState(false)
   async function confirm() {
+    await needUnchanged(seen)
     await api.del(at`/v1/job/${job.ID}`, { namespace: job.Namespace, purge: purge || null })
     if (purge) navigate('/ui/jobs')
     else await onDone()
@@ -31,11 +34,12 @@ function Stop({ job, onClose, onDone }) {
 }
 
 function Start({ job, onClose, onDone }) {
+  const [seen] = useState(job)
   async function confirm() {
     const { data } = await api.get(at`/v1/job/${job.ID}/versions`, { namespace: job.Namespace })
     const ran = data.Versions.find((v) => !v.Stop)
     if (!ran) throw new Error('No version of this job that ran is stored. Run the job file again.')
-    await api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: ran.Version, EnforcePriorVersion: job.Version }, { namespace: job.Namespace })
+    await expect(api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: ran.Version, EnforcePriorVersion: seen.Version }, { namespace: job.Namespace }))
     await onDone()
   }
   return html`<${Dialog} title="Start the job?" action="Start" onClose=${onClose} onConfirm=${confirm}>
@@ -54,14 +58,17 @@ function RunNow({ job, onClose, onDone }) {
 }
 
 /** The dialog that sets the count of a group. */
-export function ScaleDialog({ job, group, onClose, onDone }) {
+export function ScaleDialog({ onClose, onDone, ...now }) {
+  const [{ job, group }] = useState(now) // the page goes on behind the dialog
   const [text, setText] = useState(String(group.Count))
   const [reason, setReason] = useState('')
   const n = /^\d{1,6}$/.test(text) ? Number(text) : -1
   const { Min: min = 0, Max: max = Infinity } = group.Scaling ?? {}
   const fault = n < 0 ? 'Use a whole number.' : n < min || n > max ? `The scaling block allows ${min} to ${max}.` : null
   async function confirm() {
-    await api.put(at`/v1/job/${job.ID}/scale`, { Target: { Namespace: job.Namespace, Job: job.ID, Group: group.Name }, Count: n, Message: reason || 'scaled in the web UI' }, { namespace: job.Namespace })
+    const target = { Namespace: job.Namespace, Job: job.ID, Group: group.Name }
+    const body = { Target: target, Count: n, Message: reason || 'scaled in the web UI', JobModifyIndex: job.JobModifyIndex }
+    await expect(api.put(at`/v1/job/${job.ID}/scale`, body, { namespace: job.Namespace }))
     await onDone()
   }
   return html`<${Dialog} title="Scale the group" action="Scale" onClose=${onClose} onConfirm=${confirm} ready=${!fault && n !== group.Count}>

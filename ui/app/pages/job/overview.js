@@ -59,7 +59,7 @@ function Unplaced({ job, namespace }) {
 function Latest({ job, namespace }) {
   const { data, refresh } = useQuery(at`/v1/job/${job.ID}/deployment`, { params: { namespace }, topics: [`Deployment:${job.ID}`] })
   if (!data?.ID || data.JobVersion !== job.Version || data.Status === 'successful') return null
-  return html`<${Section} title="Deployment"><${DeploymentPanel} heading="h3" deployment=${data} refresh=${refresh} /><//>`
+  return html`<${Section} title="Deployment"><${DeploymentPanel} key=${data.ID} heading="h3" deployment=${data} refresh=${refresh} /><//>`
 }
 
 function Groups({ job, summary, refresh }) {

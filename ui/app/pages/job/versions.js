@@ -7,6 +7,7 @@ import { JobDiff } from '../../parts/diff.js'
 import { Name } from '../../parts/name.js'
 import { Failure, Loading } from '../../parts/notice.js'
 import { Ago } from '../../parts/time.js'
+import { expect } from './conflict.js'
 
 export function Versions({ job, namespace, refresh }) {
   const { data, error } = useQuery(at`/v1/job/${job.ID}/versions`, { params: { namespace, diffs: true }, topics: [`Job:${job.ID}`] })
@@ -29,7 +30,7 @@ function Revert({ job, version, onClose, onDone }) {
   const [seen] = useState(job.Version) // the page goes on behind the dialog
   async function confirm() {
     // The version that the user saw must still be the current one.
-    await api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: version, EnforcePriorVersion: seen }, { namespace: job.Namespace })
+    await expect(api.put(at`/v1/job/${job.ID}/revert`, { JobID: job.ID, JobVersion: version, EnforcePriorVersion: seen }, { namespace: job.Namespace }))
     await onDone()
   }
   return html`<${Dialog} title=${`Revert to version ${version}?`} action="Revert" onClose=${onClose} onConfirm=${confirm}>

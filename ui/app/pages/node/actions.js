@@ -10,10 +10,10 @@ export function NodeActions({ node, onDone }) {
   const draining = Boolean(node.DrainStrategy)
   const eligible = node.SchedulingEligibility === 'eligible'
   return html`
-    ${draining && html`<${DialogButton} label="Cancel drain" dialog=${(close) => html`<${CancelDialog} node=${node} onClose=${close} onDone=${onDone} />`} />`}
-    ${node.Status !== 'down' && html`<${DialogButton} label=${draining ? 'Change drain' : 'Drain'} danger dialog=${(close) => html`<${DrainDialog} node=${node} onClose=${close} onDone=${onDone} />`} />`}
-    ${!draining && html`<${DialogButton} label=${eligible ? 'Make ineligible' : 'Make eligible'} dialog=${(close) => html`<${Eligibility} node=${node} to=${eligible ? 'ineligible' : 'eligible'} onClose=${close} onDone=${onDone} />`} />`}
-    ${node.Status === 'down' && html`<${DialogButton} label="Purge" danger dialog=${(close) => html`<${Purge} node=${node} onClose=${close} />`} />`}`
+    ${draining && html`<${DialogButton} key="cancel" label="Cancel drain" dialog=${(close) => html`<${CancelDialog} node=${node} onClose=${close} onDone=${onDone} />`} />`}
+    ${node.Status !== 'down' && html`<${DialogButton} key=${draining ? 'change' : 'drain'} label=${draining ? 'Change drain' : 'Drain'} danger dialog=${(close) => html`<${DrainDialog} node=${node} onClose=${close} onDone=${onDone} />`} />`}
+    ${!draining && html`<${DialogButton} key=${eligible ? 'ineligible' : 'eligible'} label=${eligible ? 'Make ineligible' : 'Make eligible'} dialog=${(close) => html`<${Eligibility} node=${node} to=${eligible ? 'ineligible' : 'eligible'} onClose=${close} onDone=${onDone} />`} />`}
+    ${node.Status === 'down' && html`<${DialogButton} key="purge" label="Purge" danger dialog=${(close) => html`<${Purge} node=${node} onClose=${close} />`} />`}`
 }
 
 function Eligibility({ node, to, onClose, onDone }) {
