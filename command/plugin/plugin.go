@@ -1,5 +1,5 @@
 // Package plugin is the command plugin status, which lists the CSI plugins of a cluster. Clusters of
-// this project have none: the drivers and plugins of a node are in its attributes.
+// this project have no CSI plugins. The drivers and CNI plugins of a node are in its attributes.
 package plugin
 
 import (

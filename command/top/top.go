@@ -5,8 +5,8 @@
 //	                   └──▶ text or JSON (once)
 //
 // One snapshot takes two lists and at most maxNodes + maxAllocs requests for usage, eight at a
-// time. When a cluster has more, the allocations that reserve most are measured, and the output
-// gives the number of the others. The package changes nothing.
+// time. In a larger cluster, only the allocations that reserve most are measured. The output has
+// the number of the others. The package changes nothing.
 package top
 
 import (
