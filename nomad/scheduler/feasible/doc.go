@@ -3,8 +3,8 @@
 //
 // It has four parts. None of them uses the history of a job:
 //
-//   - Usage adds up what the live allocations of one node hold: CPU, cores, memory, disk, ports, devices and their
-//     number. It picks cores, ports and devices for one more, if needed by preempting others. AllocsFit computes the
+//   - Usage adds up what the live allocations of one node hold (CPU, cores, memory, disk, ports, devices) and counts
+//     them. It picks cores, ports and devices for one more, if needed by preempting others. AllocsFit computes the
 //     same sum in one call. The scheduler and the plan applier share it, so that they never disagree.
 //   - Constraint compiles a constraint once (versions, regular expressions)
 //     and evaluates it against many nodes.
