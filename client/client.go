@@ -12,9 +12,8 @@
 // Changes are sent at once. Task events are sent with the next change, or 100 ms later, because
 // each call adds an entry to the Raft log.
 //
-// Run starts one goroutine each for registration and heartbeats, pulling, status updates,
-// drivers, garbage collection, metrics, orphaned processes, service registrations and the choice of
-// the server. Each allocation has one more.
+// Run starts one goroutine for each duty of the client, such as heartbeats, pulling, status
+// updates, drivers and garbage collection (client.go). Each allocation has one more.
 //
 // The package makes no placement decision and reads the servers' state only by RPC.
 package client

@@ -12,9 +12,8 @@
 // When the agent shuts down, it cancels Run's context. The processes keep running, and the next
 // agent calls Restore and then Run to take them over.
 //
-// Goroutines: Run, one per task, one per kill, one per update and the Background functions of the hooks. All
-// end before Run returns. Only Run's goroutine calls Config.Update, so statuses are reported in
-// order.
+// Goroutines: Run, one per task, one per kill, one per update, and the Background functions of the hooks.
+// All end before Run returns. Only Run's goroutine calls Config.Update, so statuses are reported in order.
 package allocrunner
 
 import (

@@ -1,6 +1,6 @@
 // Package artifact downloads the artifacts of a task.
 //
-// The download runs in a program of its own (internal/fetch), which the driver confines as the task. This
+// The download runs in a separate program (internal/fetch), which the driver confines as the task. This
 // package prepares it, limits it, and checks and moves its result. It trusts neither the server of the
 // artifact nor the program:
 //
@@ -21,7 +21,7 @@
 // the directory every 250 ms and ends the program when it exceeds a limit.
 //
 // Every operation on files of the program goes through descriptors (internal/safefs). The directory is
-// removed in every case; RemoveLeftovers removes those of an agent that was killed.
+// always removed. RemoveLeftovers removes the directories of an agent that was killed.
 //
 // Errors name the artifact's source without its query, and contain no option or header of the job.
 //

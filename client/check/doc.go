@@ -5,20 +5,20 @@
 //
 //	pending ──first result──▶ success ◀──each result──▶ failure
 //
-// A single result decides the status; there are no thresholds. The first run is after a random time between a half
-// and a whole interval, so that checks which begin together do not run in lockstep. The next run is one interval
-// after the result of the previous one.
+// A single result decides the status; there are no thresholds. The first run is after a random time between half
+// an interval and one interval. So checks that begin together do not run at the same times. The next run is one
+// interval after the result of the previous one.
 //
-// A target may be hostile. A run has a timeout that includes the body, reads at most 3,072 bytes of a body and 64 KiB
-// of headers, uses no proxy and no connection twice. It follows redirects to the same scheme, host and port only. An
-// address that a job sets must not be link-local or that of a metadata service (internal/dialguard). Addresses that
-// belong to an allocation with a network namespace are reached from inside of that namespace. At most 8 checks of one
+// A target may be hostile. The timeout of a run includes the body. A run reads at most 3,072 bytes of a body and 64
+// KiB of headers. It uses no proxy and makes a new connection. It follows redirects to the same scheme, host and port
+// only. An address that a job sets must not be link-local or that of a metadata service (internal/dialguard).
+// Checks of an allocation with a network namespace connect from inside that namespace. At most 8 checks of one
 // allocation and 256 of the node run at once.
 //
-// Results are in memory. The state database gets one only when its status differs from the stored one; a restarted
-// agent starts with them. A result never removes a service from the servers.
+// Results are in memory. A result is also stored in the state database if its status differs from the stored one.
+// A restarted agent begins with the stored results. A result never removes a service from the servers.
 //
-// Each check has one goroutine, which ends with Watch. The package starts no task, makes no call to a server and
-// decides nothing about deployments and restarts, except for Restarts (restart.go), which computes when a
-// check_restart block requires a restart.
+// Each check has one goroutine, which ends with Watch. Restarts (restart.go) computes when a check_restart block
+// requires a restart; the caller restarts the task. The package calls no server and makes no decision about
+// deployments.
 package check

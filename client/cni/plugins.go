@@ -1,8 +1,11 @@
-// Package cni finds and runs CNI plugins, and reads the configurations of their networks.
+// Package cni finds and runs CNI plugins, and reads the configurations of their networks. Networks
+// lists the configurations of a directory, and Find returns one by its name. Exec runs plugins for
+// the CNI library (libcni). Versions returns the plugins of the node for its attributes.
 //
-// A plugin is an executable that the operator installs. It runs as root, with an environment of
-// CNI_* variables and a search path only, and with limits on its time and output. The package starts
-// no goroutine that outlives a call, and keeps no state.
+// A plugin is an executable that the operator installs. It runs as root. Its environment has only
+// the CNI_* variables and a search path, and its time and output are limited. The package starts no
+// goroutine that outlives a call, and keeps no state. It does not connect allocations:
+// client/network does.
 package cni
 
 import (

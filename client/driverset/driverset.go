@@ -1,6 +1,6 @@
-// Package driverset holds the drivers of a client. It watches their health, and provides them by
-// name to task runners. A name is that of an instance: the same kind of driver may be there more than
-// once, under other names and with other configurations.
+// Package driverset holds the drivers of a client. It watches their health, and provides them by name
+// to task runners. A name is that of an instance: a client can have several instances of one kind of
+// driver, with different names and configurations.
 //
 //	(registered) ──first fingerprint──▶ known ──fingerprint──▶ known ...
 //	       └──────no answer in time─────▶ unhealthy

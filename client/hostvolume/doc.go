@@ -1,4 +1,5 @@
-// Package hostvolume creates and deletes the dynamic host volumes of a node with plugins.
+// Package hostvolume creates and deletes the dynamic host volumes of a node with plugins. A Manager
+// has one method for each RPC of the node:
 //
 //	servers ─▶ Create, Register, Delete ─▶ plugin ─▶ directory
 //	                     │
@@ -8,8 +9,9 @@
 // opened inside that directory without following links, and run by its descriptor. Its output, its run time and its
 // environment are limited, and its process group is killed at the limit.
 //
-// A create is stored as unfinished before the plugin is called. After a crash, Restore deletes what an unfinished create
-// left behind, because the servers did not record the volume. It repeats all other creates, which plugins must accept.
+// A create is stored as unfinished before the plugin is called. After a crash, Restore deletes what an unfinished
+// create left behind, because the servers did not record the volume. It repeats all other creates: a plugin must accept
+// a create of a volume that exists.
 //
 // The package starts goroutines only within its calls. It decides nothing about placement and never calls a server.
 package hostvolume

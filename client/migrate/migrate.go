@@ -2,7 +2,7 @@
 // data are the directories alloc/data and <task>/local.
 //
 //	same node:     old directory ──rename──▶ new directory
-//	another node:  Source.ServeHTTP ──tar over HTTP──▶ Stream ──▶ Target.Receive
+//	another node:  Source.Serve ──tar over HTTP──▶ Remote.Stream ──▶ Target.Receive
 //	                                                   staging ──rename──▶ new directory
 //
 // The stream is that of Nomad 2.0: a tar with directories, regular files and symbolic links, names
@@ -14,10 +14,10 @@
 //   - Check. A trailer has the SHA-256 of the complete tar. It also detects data that changed
 //     between two connections. A stream without a trailer is accepted.
 //
-// The sender is not trusted. Names and link targets must stay inside, only the three types are
-// accepted, setuid and setgid bits are dropped, and Limits bounds size, entries and time. Both
-// sides work with directory descriptors (internal/safefs) only, so links that are exchanged at
-// the same time lead nowhere.
+// The sender is not trusted. Names and link targets must not leave the directory. Other types of
+// entries are rejected, and setuid and setgid bits are removed. Limits bounds the size, the number
+// of entries and the time. Both sides use directory descriptors only (internal/safefs), so a link
+// that a task puts in the way is not followed.
 //
 // The package starts no goroutine that outlives a call.
 package migrate

@@ -12,9 +12,11 @@
 // The rules are in two tables, of the families bridge and inet, which the kernel keeps while no
 // agent runs. Both are named open_nomad, with the bridge's name appended unless it is "nomad". The
 // rules refer to sets, and an element's comment is the ID of its allocation. So the kernel holds all
-// state, and an agent can remove the elements of an allocation that it does not have. Every change
-// writes the rules again, in one transaction. After a flush by others, the caller finds with Missing
-// that rules do not exist, and writes them with Restore.
+// state, and an agent can remove the elements of an allocation that it does not have (Sweep).
+//
+// A Wall is the rules of one bridge. Protect adds an allocation, and Remove removes it. Every change
+// writes the rules again, in one transaction. Other programs may flush them: Missing reports rules
+// that no longer exist, and Restore writes them again.
 //
 // The package starts no goroutine, no process, and keeps no state in memory.
 package netfilter

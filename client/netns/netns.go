@@ -1,5 +1,7 @@
-// Package netns manages the network namespaces of a node's allocations, one per allocation in
-// network mode none. A namespace has only a loopback interface, which is up.
+// Package netns manages the network namespaces of a node's allocations: one per allocation whose
+// group has its own network (mode none, bridge or cni/<name>). A new namespace has only a loopback
+// interface, which is up. Package client/network connects it. A Set makes and removes the
+// namespaces of a node; Inside runs a function in one.
 //
 //	<dir>/           0700, of the client's state directory
 //	  <alloc id>     a file with the namespace mounted on it

@@ -1,5 +1,6 @@
 // Package network connects the network namespaces of allocations: to the bridge of the node, or to
-// a network of a CNI configuration. Namespaces are created by client/netns, or by a driver.
+// a network of a CNI configuration. Namespaces are created by client/netns, or by a driver. A Set
+// has the networks of a node.
 //
 //	(none) ──Connect──▶ adding ──plugins──▶ connected ──Disconnect──▶ (none)
 //	                      └──crash──▶ the next agent removes what exists, and adds again

@@ -1,14 +1,14 @@
-// Package portforward connects callers of "port-forward" to the ports of an allocation on
-// this node. A caller has a stream as for "alloc exec"; instead of a program, a TCP connection
-// is behind it:
+// Package portforward connects callers of "port-forward" to the ports of an allocation on this
+// node. The stream of a caller is the same as for "alloc exec". Pump copies between it and a TCP
+// connection:
 //
 //	stream ──ExecInput──▶ connection to the task
 //	       ◀─ExecOutput──
 //
-// A connection leads only to the allocation itself. If the allocation has a network namespace,
-// that is the loopback address or the interface of the namespace, with any port. Else it is
-// one of the host ports that the servers allocated to it, at the address of that port. Names
-// are never resolved.
+// Resolve returns the Target of a port, and Target.Dial connects to it. A target is always an
+// address of the allocation. With a network namespace it is the loopback address or the interface
+// of that namespace, with any port. Without one it is a host port that the servers allocated, at
+// the address of that port. Names are never resolved.
 //
 // The package has no state besides Notes, which limits the events of an allocation.
 package portforward

@@ -1,8 +1,8 @@
 // Package service computes the registrations of native services and keeps the servers up to date with them.
 //
-// It has two parts. Network.Resolve and Workload.Registrations are pure functions: from an allocation, its
-// environment and its networks they compute what must be registered (address.go, workload.go). The Registrar sends the
-// differences to the servers (registrar.go, send.go).
+// It has two parts. Network.Resolve and Workload.Registrations are pure functions (address.go, workload.go). They
+// compute the registrations from an allocation, its environment and its networks. The Registrar sends the differences
+// to the servers (registrar.go, send.go).
 //
 // A workload is one owner of services: the group of an allocation, or one of its tasks. Its caller sets the complete
 // list of registrations and removes it. One registration goes through these states:
@@ -12,8 +12,8 @@
 //	  └───Set of a changed registration, Resync──────────┴──────┘ Set
 //
 // Registrar.Run has two loops, the only long-lived goroutines: one for the removals that a task waits for, one for
-// everything else. At most one call about a registration is under way, so that a removal waits for an older call about
-// the same registration, and for no other. The package never stops tasks and stores nothing on disk. A
-// restarted agent registers the services of its running tasks again. The servers ignore registrations that have not
-// changed. They remove the registrations of allocations that have ended or are lost.
+// everything else. At most one call about a registration is in progress. So a removal waits for an older call about
+// the same registration only. The package never stops tasks and stores nothing on disk. A restarted agent registers
+// the services of its running tasks again. The servers ignore registrations that have not changed. They remove the
+// registrations of allocations that have ended or are lost.
 package service

@@ -5,7 +5,9 @@
 // Layout of <state_dir>/state.db (values are msgpack, codec.Encode):
 //
 //	node_identity/node_identity_state         {SignedIdentity}
+//	node_identity/node_identity_renewal       {Asked}: a new identity was requested
 //	node/node_registration                    {HasRegistered}
+//	node/node_boot                            {ID}: boot ID of the last registration
 //	nodemeta/meta                             metadata of the node: values by key, nil for a removed key
 //	meta/version, meta/open_nomad             format versions, as text
 //	allocations/<id>/alloc                    {Alloc: the allocation as the servers sent it}

@@ -1,13 +1,13 @@
-// Package taskhook holds the hooks that run around the process of a task. Each concern has one
-// file and one hook, which implements any of six optional interfaces (lifecycle.go). order.go
-// sets their order.
+// Package taskhook holds the hooks that run around the process of a task. Each concern has one file
+// and one hook, which implements any of seven optional interfaces (lifecycle.go). order.go sets
+// their order.
 //
 //	         ┌────────────────── again after a restart ─────────────────┐
 //	         ▼                                                          │
 //	Prestart ─▶ (driver starts the task) ─▶ Poststart ─▶ ... ─▶ Exited ─┴─▶ Stop
 //	                                              PreKill ─┘
 //
-// Update can be called at any time.
+// Update and Render can be called at any time while the task runs.
 //
 // All contexts are cancelled when the task is killed. Work that continues while the process
 // runs is a Background function, whose context ends with the process. Data that a hook needs

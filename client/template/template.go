@@ -7,14 +7,14 @@
 //	                         │                 └── dies ──▶ backoff ──▶ program
 //	                         └─ nothing can change ──▶ no program
 //
-// A file is written through directory descriptors below the task's directory or the shared one,
-// as a stream to a new file, which then replaces the old one (internal/safefs). So a link that a task
-// puts in the way is replaced or refused, never followed, and no content is in the agent's memory.
-// A file counts as changed if its bytes, mode or owner differ.
+// A file is written through descriptors of the task's directory or the shared one (internal/safefs).
+// Its content is copied to a new file, which then replaces the old one. So a link that a task puts in
+// the way is replaced or refused, never followed. The agent does not hold the content in memory. A
+// file counts as changed if its bytes, mode or owner differ.
 //
-// Before the first complete render, an error fails the start. Afterwards an error of a template
-// kills the task, as in Nomad 2.0. A failure to read data, or the death of the program, never does: the
-// last content stays, one event reports it, and one its end.
+// Before the first complete render, an error fails the start. Afterwards an error of a template kills
+// the task, as in Nomad 2.0. A failure to read data, or an exit of the program, does not. The last
+// content stays, and one event reports the failure and one its end.
 //
 // Templates that no data can change are rendered once. A task whose templates are all of this kind
 // has no program. Their hashes are the hook's state, so a restart does not render them again.

@@ -1,6 +1,6 @@
-// Command nomad-driver-exec2 is the driver exec2 of this project as an external driver, for other
-// agents: those of Nomad, and of this project on a node whose agent should not contain it. The agent
-// starts it; put it in the agent's plugin_dir, with a plugin block:
+// Command nomad-driver-exec2 is the driver exec2 of this project as an external driver. It is for
+// agents of Nomad, and for agents of this project that run exec2 outside of their own process. The
+// agent starts it. Put it in the agent's plugin_dir, with a plugin block:
 //
 //	plugin "nomad-driver-exec2" {
 //	  config { unveil_defaults = true }

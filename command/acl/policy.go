@@ -19,7 +19,8 @@ func policyApplyCommand() term.Command {
 		Name: "acl policy apply", Args: "<name> <path or ->", MinArgs: 2, MaxArgs: 2,
 		Short: "Create or update a policy",
 		Long: "The file (- for standard input) has rules in HCL or JSON. The servers report all faults, with line and column.\n\n" +
-			"-job attaches the policy to the workloads of a job in the namespace (-namespace, NOMAD_NAMESPACE or default), -group and -task to some of them. " +
+			"-job attaches the policy to the workloads of a job in the namespace (-namespace, NOMAD_NAMESPACE or default). " +
+			"-group and -task attach it to some of them. " +
 			"-namespace without -job attaches it to all workloads of the namespace. Names must be complete.\n\n" +
 			"    nomad acl policy apply -description \"Read jobs\" readers readers.hcl\n" +
 			"    nomad acl policy apply -namespace shop -job web web-secrets - < web.hcl",

@@ -23,15 +23,16 @@ func agentCommand() term.Command {
 	return term.Command{
 		Name: "agent", Local: true,
 		Short: "Run an agent: a server, a client, or both",
-		Long: `The configuration comes from files in HCL or JSON (-config, in the order given; all *.hcl and
-*.json files of a directory), then from flags, which take precedence.
+		Long: `The configuration comes from files in HCL or JSON (-config, in the order given). In a directory, the
+agent reads all *.hcl and *.json files. Flags take precedence over files.
 
 -dev runs a server and a client in one process on 127.0.0.1 and keeps no data. Every other agent
 needs -data-dir and at least one of -server and -client.
 
 SIGINT and SIGTERM stop the agent. Its tasks continue, and the next agent recovers them. After SIGINT
 the exit code is 1, unless leave_on_interrupt is set.
-SIGHUP reloads the configuration: it applies log_level, tls with its files, and some Raft settings.`,
+SIGHUP reloads the configuration. It applies the keys that need no restart, such as log_level, tls and
+audit. The log names the other changed keys.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := config.Declare(f.FlagSet)
 			return func(ctx context.Context, e *term.Env) error { return run(ctx, e, o) }

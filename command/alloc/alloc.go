@@ -1,6 +1,7 @@
-// Package alloc implements the commands for allocations: status, logs, stop,
-// restart, signal, fs, sandbox, checks and exec; "job action", which shares the code of exec; and port-forward. They call an agent through package httpclient. The
-// agent forwards requests to the allocation's node. The commands keep no state.
+// Package alloc implements the commands for allocations: status, logs, stop, restart, signal, pause, fs, sandbox,
+// checks, template render and exec. It also implements "job action", which shares the code of exec, and port-forward.
+// They call an agent through package httpclient. The agent forwards requests to the allocation's node. The commands
+// keep no state.
 package alloc
 
 import (

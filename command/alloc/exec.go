@@ -19,9 +19,9 @@ func execCommand() cmdterm.Command {
 	return cmdterm.Command{
 		Name: "alloc exec", Alias: []string{"exec"}, Args: "<allocation> <command> [argument...]", MinArgs: 2, MaxArgs: -1,
 		Short: "Run a command in a running task",
-		Long: `Runs a command in the environment of a running task: as the same user, in the same namespaces, cgroup
-and sandbox, with the task's current environment variables. The exit code is that of the command, or 1
-if nomad itself fails.
+		Long: `Runs a command in the environment of a running task. It has the user, namespaces, cgroup, sandbox and
+current environment variables of the task. The exit code is that of the command, or 1 if nomad itself
+fails.
 
 In a terminal, "~." at the beginning of a line closes the session and ends the command.`,
 		Setup: func(f *cmdterm.Flags) cmdterm.Run {

@@ -27,16 +27,17 @@ func portForwardCommand() cmdterm.Command {
 	return cmdterm.Command{
 		Name: "port-forward", Args: "<allocation> <[local:]label|port>...", MinArgs: 2, MaxArgs: 1 + maxForwards,
 		Short: "Forward local ports to ports of an allocation",
-		Long: `Listens on ports of this machine and connects each connection to a port of the allocation, through the
-agent, the servers and the client of its node. The port is a label of a network block or a number. Without
-a local port, the number of the port is used; the local port 0 means any free one.
+		Long: `Listens on ports of this machine, and forwards each connection to a port of the allocation. The
+connection passes the agent, the servers and the client of its node. The port is a label of a network
+block or a number. Without a local port, the number of the port is used; the local port 0 means any free
+one.
 
     nomad port-forward 5f2c http
     nomad port-forward -job web 8080:http 9000:9000
     nomad port-forward -listen=127.0.0.2 5f2c 0:db
 
 If the group has a network of its own (bridge, none or CNI), any port that a task listens on can be used.
-Else only ports that were allocated to the group can. Needs alloc-port-forward in the namespace. The
+Otherwise only ports that were allocated to the group can. Needs alloc-port-forward in the namespace. The
 command runs until it is interrupted or the allocation ends.`,
 		Setup: func(f *cmdterm.Flags) cmdterm.Run {
 			x := &portForwards{}

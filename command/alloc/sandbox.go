@@ -20,8 +20,8 @@ func sandboxCommand() term.Command {
 	return term.Command{
 		Name: "alloc sandbox", Args: "<allocation>", MinArgs: 1, MaxArgs: 1,
 		Short: "Compare the declared and the live sandbox of running tasks",
-		Long: "Shows each layer of a task's sandbox, as declared at task start and as the kernel reports it for the live process: " +
-			"users, capabilities, namespaces, mounts, limits, cgroup and seccomp. The kernel does not report the Landlock rules of " +
+		Long: "Shows each layer of a task's sandbox, as declared at task start and as the kernel reports it for the live process. " +
+			"The layers are users, capabilities, namespaces, mounts, limits, cgroup and seccomp. The kernel does not report the Landlock rules of " +
 			"a process, so these are shown as declared. The exit code is 1 when a layer is less strict than declared.",
 		Setup: func(f *term.Flags) term.Run {
 			o := &sandboxOptions{}

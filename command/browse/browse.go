@@ -1,7 +1,8 @@
 // Package browse opens pages of the web UI in the user's browser.
 //
-// The program in BROWSER opens the page, or else that of the desktop. Without a desktop, as on a
-// server, the address is printed only. The paths are those of the pages in ui/app/routes.js.
+// The program that the variable BROWSER names opens the page, or the default browser of the
+// desktop. Without a desktop, as on a server, only the address is printed. The paths are those of
+// the pages in ui/app/routes.js.
 package browse
 
 import (

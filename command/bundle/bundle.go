@@ -7,9 +7,10 @@
 //	  nomad/0000/, nomad/0001/, ...       each interval: jobs, allocations, nodes, metrics, ...
 //	  server/<name>/, client/<node ID>/   host data, log and profiles of each agent
 //
-// Everything is read over the HTTP API with the rights of the caller. No secret enters a file:
-// see scrub.go. A file, the bundle, the number of agents and the duration have limits. An interrupt
-// ends the capture, and the archive contains what was captured until then.
+// Everything is read over the HTTP API with the rights of the caller. Secrets are removed before a
+// file is written (scrub.go). The sizes of a file and of the bundle, the number of agents, and the
+// duration are limited. An interrupt ends the capture, and the archive contains what was captured
+// until then.
 //
 // One goroutine per log and event stream runs until the capture ends. Profiles of maxParallel agents
 // are read at the same time.

@@ -6,8 +6,8 @@
 //	flag: "Read this `file`."        a path
 //
 // IDs are requested from the agent that the flags before the cursor and the environment name. A
-// request ends after patience, and no token command of a context runs for it. Any error means that
-// nothing is offered, and nothing is printed. It has no goroutines and keeps nothing.
+// request has a time limit (patience), and no token command of a context runs for it. After any
+// error, nothing is offered and nothing is printed. The package has no goroutines and no state.
 package completion
 
 import (

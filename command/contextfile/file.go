@@ -10,10 +10,10 @@
 //	  token_command = ["pass", "show", "nomad/prod"]
 //	}
 //
-// The file has no secrets: a token comes from another file or from a command. Still it must
-// belong to the user and have mode 0600, because who can write it can run commands as the
-// user. Paths are relative to the directory of the file. An edit keeps comments, holds a
-// lock on the directory, and replaces the file atomically.
+// The file has no secrets: a token comes from another file or from a command. The file must belong
+// to the user and have mode 0600, because whoever can write it can run commands as the user. Paths
+// are relative to the directory of the file. An edit keeps comments, holds a lock on the directory,
+// and replaces the file atomically.
 package contextfile
 
 import (

@@ -180,8 +180,8 @@ func setCommand() term.Command {
 	return term.Command{
 		Name: "context set", Local: true, Args: "<name>", MinArgs: 1, MaxArgs: 1, Short: "Add or change a context",
 		Long: `Writes the given settings of a context. Settings without a flag stay; an empty value removes one. The
-token is never written to the file: -token-file names another file, and -token-command a program that
-prints it, once for each word of the command.
+token is never written to the file. -token-file names another file with the token. -token-command names a
+program that prints it; repeat the flag for each word of the command.
 
     nomad context set -address=https://nomad.example.com:4646 -ca-cert=ca.pem -use prod
     nomad context set -token-command=pass -token-command=show -token-command=nomad/prod prod`,

@@ -1,5 +1,5 @@
-// Package deployment implements the commands for deployments: status, list, fail, pause, resume and
-// promote. They call an agent through package httpclient and keep no state.
+// Package deployment implements the commands for deployments: status, list, fail, pause, resume,
+// promote and unblock. They call an agent through package httpclient and keep no state.
 package deployment
 
 import (

@@ -1,12 +1,13 @@
 // Package doctor implements nomad doctor, which checks a machine and the configuration of an
 // agent, before and after installation.
 //
-// Each check is one row of a table (checks.go): a name, the roles that it is about, and a
-// function that returns findings. A finding has a status, what was found, and what to do. The
-// facts come from the packages that an agent uses itself: the configuration, the fingerprint of
-// the node, the certificate store, Landlock and control groups. So the command and an agent
-// agree. It changes nothing, starts no process but the CNI plugins for their versions, and keeps
-// no state. Checks run one after the other, each with a time limit.
+// Each check is one row of a table (checks.go): a name, the roles that it is about, and a function
+// that returns findings. A finding has a status, what was found, and what to do. The facts come
+// from packages that an agent uses too, such as its configuration, the fingerprint of the node and
+// the certificate store. So the command and an agent get the same results.
+//
+// Checks run one after the other, each with a time limit. The package changes nothing and keeps no
+// state. The only processes that it starts are CNI plugins, for their versions.
 package doctor
 
 import (

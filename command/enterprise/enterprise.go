@@ -1,7 +1,7 @@
 // Package enterprise holds the commands for Nomad Enterprise: license get and operator utilization.
 //
 // Agents of this project answer as the Community Edition of Nomad does: "Nomad Enterprise only
-// endpoint". The commands exit with 1 then. With an agent of Nomad Enterprise they work.
+// endpoint". The commands then exit with 1. They work with an agent of Nomad Enterprise.
 package enterprise
 
 import (

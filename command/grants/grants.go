@@ -5,9 +5,8 @@
 //	                   ├─ files created in a directory: modes moved to the directory
 //	                   └─ many files in one deep directory: the directory
 //
-// A directory replaces its files in two cases: the task created files in it, whose names
-// can differ in the next run, or the task was denied many of its files. The package works
-// on values only.
+// A directory replaces its files in two cases. The task created files in it, whose names can differ
+// in the next run. Or many of its files were denied. The package works on values only.
 package grants
 
 import (

@@ -32,8 +32,8 @@ func dispatchCommand() term.Command {
 		Long: `Creates a job from a parameterized job. The payload is the content of the file [input], or of standard
 input for "-". It may have at most 16 KiB. Then monitors the evaluation of the new job.
 
-Exit codes: 0 when all allocations were placed, 2 when one could not be placed or, with -wait, when one
-failed, 1 for any other error.`,
+Exit codes: 0 when all allocations were placed, 2 when one could not be placed, 1 for any other error.
+With -wait, 2 also means that one failed.`,
 		Setup: func(f *term.Flags) term.Run {
 			o := &dispatchOptions{}
 			o.meta = f.Strings("meta", "A `key=value` pair of the job's meta; may be repeated.")

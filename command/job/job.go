@@ -1,7 +1,6 @@
-// Package job implements the commands for jobs: run, plan, validate, explain, status, stop, inspect,
-// allocs, history, eval, init, learn, dispatch, periodic force, scale, scaling-events, deployments,
-// promote, revert, start, restart, tag apply and tag unset. They read jobspecs and call an agent through
-// package httpclient. They keep no state.
+// Package job implements the commands for jobs, such as run, plan, status and stop. Commands returns all
+// of them. They read job files and call an agent through package httpclient. They keep no state. Other
+// packages have "job wait" (command/jobwait) and "job action" (command/alloc).
 package job
 
 import (

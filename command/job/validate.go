@@ -22,8 +22,8 @@ func validateCommand() term.Command {
 		Name: "job validate", Alias: []string{"validate"}, Args: "<path>", MinArgs: 1, MaxArgs: 1,
 		Short: "Check whether a jobspec is valid",
 		Long: `Parses the jobspec and validates it locally, and on the servers if they can be reached. Registers nothing.
-Exit codes: 0 when the job is valid, 1 when it is invalid or cannot be read, 255 for input variables
-with a JSON jobspec and for invalid connection settings.`,
+Exit codes: 0 when the job is valid, 1 when it is invalid or cannot be read. 255 means input variables
+with a JSON jobspec, or invalid connection settings.`,
 		Setup: func(f *term.Flags) term.Run {
 			s := &source{}
 			s.declare(f)

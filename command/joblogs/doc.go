@@ -5,9 +5,9 @@
 //	                                       output ◀──complete lines┘
 //
 // A log is standard output or standard error of one task. Its reader keeps the position in the log
-// (cursor), so that it continues after a lost connection without a gap and without a repetition.
-// At most maxStreams logs are read at once. If there are more, a reader whose log is quiet, or that
-// has read for a while, gives up its stream and waits for its next turn.
+// (cursor), so that it continues after a lost connection without a gap and without a repetition. At
+// most maxStreams logs are read at once. If there are more, readers take turns. A turn ends when
+// the log has no new output for a while, or after a time limit.
 //
 // Follow ends when the job is dead and all logs were printed to their end. Print prints what is
 // stored and ends.

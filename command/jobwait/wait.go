@@ -33,16 +33,22 @@ func Command() term.Command {
 		Long: `Waits for a condition of the version of the job that is current when the command starts:
 
 healthy: the deployment of the version is successful. A version without a deployment is healthy when it
-runs. running: each group has as many running allocations as its count. complete: a batch job ended, and
-each of its allocations succeeded. dead: nothing of the job runs, or it was purged.
+runs.
+
+running: each group has as many running allocations as its count.
+
+complete: a batch job ended, and each of its last allocations succeeded.
+
+dead: no allocation of the job is pending or running, or the job was purged.
 
     nomad job run -detach web.nomad.hcl
     nomad job wait -for=healthy -timeout=5m web
 
 Progress is printed to standard error, the result to standard output.
 
-Exit codes: 0 when the condition is reached, 1 for an error, 2 when it cannot be reached any more (the
-deployment failed, an allocation failed for good, the job was stopped or changed), 124 after the timeout.`,
+Exit codes: 0 when the condition is reached, 1 for an error, 2 when it cannot be reached any more, 124
+after the timeout. Reasons for 2 are a failed deployment, a failed allocation that is not replaced, and a
+job that was stopped or changed.`,
 		Setup: func(f *term.Flags) term.Run {
 			of := f.String("for", "healthy", "The `condition`: "+names()+".")
 			timeout := f.Duration("timeout", defaultTimeout, "The maximum `time` to wait, 0 for no limit.")

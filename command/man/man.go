@@ -1,8 +1,9 @@
 // Package man writes manual pages of commands in mdoc, the macros that groff and mandoc render. Each
-// command has a page of its own, such as nomad-job-run(1), so that man finds it by its name; nomad(1)
-// lists all of them with the flags and variables that they share.
+// command has a page of its own, such as nomad-job-run(1). The page nomad(1) lists all commands, and
+// the flags and environment variables that they share. Command packaging/man writes the pages to
+// files.
 //
-// It has no goroutines and keeps nothing.
+// It has no goroutines and no state.
 package man
 
 import (

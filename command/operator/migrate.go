@@ -24,16 +24,16 @@ const lostCode = 2
 func migrateCommand() term.Command {
 	return term.Command{
 		Name: "operator migrate", Short: "Check what this version does not serve of a Nomad cluster", Predict: complete.PredictNothing,
-		Long: `With -check, reads the state of a cluster and lists what this version does not serve:
-features of jobs, drivers and plugins of nodes, keys of the configuration. Then it prints
-the steps of the migration in order. It changes nothing. -check is required.
+		Long: `With -check, reads the state of a cluster and lists what this version does not serve.
+These are features of jobs, drivers and plugins of nodes, and keys of the configuration.
+Then it prints the steps of the migration in order. It changes nothing. -check is required.
 
     nomad operator migrate -check -snapshot=backup.snap -config=/etc/nomad.d
     nomad operator migrate -check -address=http://10.0.0.1:4646
 
 Without -snapshot the state is read from the agent, which may run Nomad. That requires a
-management token, or one with operator { capabilities = ["snapshot-save"] }. The keys of the
-agent's configuration are read from it too, as far as it shows them: -config checks all keys.
+management token, or one with operator { capabilities = ["snapshot-save"] }. Some keys of the
+agent's configuration are read from it too. Use -config to check all keys.
 
 Exit codes: 0 if this version serves everything in use, 2 if it does not, 1 after an error.`,
 		Setup: func(f *term.Flags) term.Run {

@@ -1,6 +1,7 @@
-// Package operator holds the commands for operators of a cluster: server members, system
-// gc, metrics, scheduler configuration, root keys, snapshots and the check before a
-// migration. They call an agent through package httpclient and keep no state.
+// Package operator holds the commands for operators of a cluster. Examples are server members,
+// system gc, monitor, and "operator" with its commands for Raft, Autopilot, the scheduler, keys and
+// snapshots. Commands returns all of them. They call an agent through package httpclient and keep
+// no state.
 package operator
 
 import (

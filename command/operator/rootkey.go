@@ -152,7 +152,7 @@ func removeKeyCommand() term.Command {
 	return term.Command{
 		Name: "operator root keyring remove", Args: "<key ID>", MinArgs: 1, MaxArgs: 1,
 		Short: "Remove an unused root key",
-		Long:  "The active key cannot be removed. A key that allocations, nodes or variables still use is only removed with -force: its tokens become invalid, and the data that it encrypted is lost.",
+		Long:  "The active key cannot be removed. A key that allocations, nodes or variables still use is only removed with -force. Its tokens then become invalid, and the data that it encrypted is lost.",
 		Setup: func(f *term.Flags) term.Run {
 			force := f.Bool("force", false, "Remove the key even if it is in use.")
 			return func(ctx context.Context, e *term.Env) error {

@@ -1,5 +1,5 @@
 // Package plugin is the command plugin status, which lists the CSI plugins of a cluster. Clusters of
-// this project have none: the drivers and plugins of a node are in its attributes.
+// this project have no CSI plugins. The drivers and CNI plugins of a node are in its attributes.
 package plugin
 
 import (
@@ -31,8 +31,8 @@ func Commands() []term.Command {
 			"nomad node status -verbose.\n\n    nomad plugin status\n    nomad plugin status -type=csi ebs",
 		Setup: func(f *term.Flags) term.Run {
 			kind := f.String("type", "csi", "The `type` of the plugins: csi.")
-			f.Bool("short", false, "Print only the list, which is always so.")
-			f.Detail("Print full IDs, which is always so.")
+			f.Bool("short", false, "No effect: only the list is printed in any case.")
+			f.Detail("No effect: IDs are always complete.")
 			var formats term.Formats
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {

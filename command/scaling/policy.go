@@ -1,5 +1,6 @@
 // Package scaling implements the commands for scaling policies: scaling policy list and scaling
-// policy info. A policy is the scaling block of a group of a registered job. They keep no state.
+// policy info. A policy is the scaling block of a group of a registered job. The commands call an
+// agent through package httpclient and keep no state.
 package scaling
 
 import (

@@ -1,6 +1,7 @@
-// Package tls holds the commands for the certificates of a cluster. tls ca create makes
-// the certificate authority, and tls cert create certificates for servers, clients and the
-// command line. The info commands show the certificates in a file. None calls an agent.
+// Package tls holds the commands for the certificates of a cluster. The command "tls ca create"
+// makes the certificate authority. The command "tls cert create" makes certificates for servers,
+// clients and the command line. The info commands show the certificates in a file. None calls an
+// agent.
 //
 //	tls ca create            <domain>-agent-ca.pem           <domain>-agent-ca-key.pem
 //	tls cert create -server  <region>-server-<domain>.pem    <region>-server-<domain>-key.pem

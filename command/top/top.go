@@ -5,8 +5,8 @@
 //	                   └──▶ text or JSON (once)
 //
 // One snapshot takes two lists and at most maxNodes + maxAllocs requests for usage, eight at a
-// time. When a cluster has more, the allocations that reserve most are measured, and the output
-// gives the number of the others. The package changes nothing.
+// time. In a larger cluster, only the allocations that reserve most are measured. The output has
+// the number of the others. The package changes nothing.
 package top
 
 import (
@@ -46,8 +46,8 @@ may read.
     nomad top
     nomad top -sort=memory -job=web -once
 
-Keys: c and m sort by CPU and memory, Tab shows both lists, the nodes or the allocations, j, k and the
-arrows scroll, q quits.`,
+Keys: c and m sort by CPU and memory. Tab shows both lists, only the nodes, or only the
+allocations. j, k and the arrows scroll. q quits.`,
 		Setup: func(f *cmdterm.Flags) cmdterm.Run {
 			o := &options{}
 			f.DurationVar(&o.interval, "interval", defaultInterval, "The `time` between two snapshots, at least 1s.")

@@ -7,8 +7,9 @@
 //   - A control group sets hard limits.
 //
 // The task sees host paths that were unveiled to it, its volumes, and its own processes. Programs of
-// the client that work for the task, such as the download of its artifacts, have the same sandbox, but
-// only their own paths (Confine). Package drivers/process implements states, recovery and exits.
+// the client that work for the task, such as the download of its artifacts, run in the same sandbox.
+// They see only their own paths (Confine). Package drivers/process implements states, recovery and
+// exits.
 //
 // Package config defines the options. Intended differences to the reference driver:
 //

@@ -13,8 +13,8 @@
 // policy of its own, for drivers without a sandbox. A sidecar is a child of this process and ends with
 // it.
 //
-// The package has no goroutines except one per call of TaskStats or Steady, ended by its context or
-// the task's end, and those of a session.
+// Goroutines: one per call of TaskStats or Steady, which ends with its context or the task, and
+// those of a session.
 package process
 
 import (

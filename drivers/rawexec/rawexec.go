@@ -1,7 +1,7 @@
 // Package rawexec is the driver "raw_exec": it runs a program on the host with the agent's rights and
-// without a sandbox. The operator must enable it. It isolates only without removing rights: the
-// program has its own session and control group, descriptors 0–2 only, and the environment of the job
-// and the client. Programs of the client that work for a task are confined (process.Confiner). Package
+// without a sandbox. The operator must enable it. The program keeps all rights of the agent. It has
+// its own session and control group, the descriptors 0–2 only, and the environment of the job and the
+// client. Programs of the client that work for a task are confined (process.Confiner). Package
 // drivers/process implements states, recovery and exits.
 package rawexec
 

@@ -1,5 +1,5 @@
-// Package testtask makes what tests of drivers need: the directories and the config of a task as the
-// client makes them, and sidecars that run a shell script. It starts no process and no goroutine.
+// Package testtask is for tests of drivers. It makes the directories and the config of a task as the
+// client does, and sidecars that run a shell script. It starts no process and no goroutine.
 package testtask
 
 import (

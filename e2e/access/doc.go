@@ -1,5 +1,5 @@
-// Package access tests the access matrix: every RPC and every HTTP route of the tables in the code,
-// with every kind of caller, on real agents with TLS and ACLs. The answers are recorded in
+// Package access tests the access matrix. Every kind of caller calls every RPC and every HTTP route
+// of the tables in the code, on real agents with TLS and ACLs. The answers are recorded in
 // testdata, one line for each method or route, for review.
 //
 //	server ◀──RPC── a pool with the caller's certificate, and its token

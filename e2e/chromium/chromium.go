@@ -1,5 +1,5 @@
-// Package chromium has what the tests in a real browser share: how Chromium is started, and how a step sends
-// it a command. The web UI, the documentation site and the package are tested with it.
+// Package chromium starts Chromium for tests, and sends it commands. The tests of the web UI, of the
+// documentation site and of the Debian package use it.
 package chromium
 
 import (

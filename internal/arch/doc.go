@@ -1,4 +1,4 @@
-// Package arch holds the test of the floors. It reads `go list` and floors.txt. It fails on an import
-// that does not point to a lower floor, on a package that is missing from the list, on the bans that
-// it lists, and on a cycle between top-level folders. It has no other code.
+// Package arch holds the test of the floors. It reads `go list` and floors.txt. It fails if an import
+// does not point to a lower floor, or a package is not in floors.txt. It also fails on the banned
+// imports that it lists, and on a cycle between top-level folders. It has no other code.
 package arch

@@ -3,8 +3,8 @@
 //
 // A Limit counts connections by key: the address of a peer, or the task that a socket belongs to.
 // Two limits apply: connections of one key, and connections of all keys together. When the total is
-// reached and a key with few connections gets another one, the newest connection of the key with
-// the most connections is closed.
+// reached, a key with few connections still gets another one. The newest connection of the key with
+// the most connections is then closed.
 //
 // There are no goroutines: Refuse, which answers and closes a refused connection, runs in
 // Accept and must not block.

@@ -22,8 +22,8 @@
 // A stage can be held until its starter has recorded its process number (Held, Go). Its report is a
 // socket then. If the starter dies before Go, the stage ends.
 //
-// The descriptors of the stage are those of the program (0 to 2), the policy (3), the report pipe (4), and
-// the executable of the program if the starter passes it (8). Package internal/tinyinit has constants for
+// The stage has the descriptors 0 to 2 of the program, the policy (3) and the report pipe (4). Descriptor
+// 8 is the executable of the program if the starter passes it. Package internal/tinyinit has constants for
 // those of init. The stage reports its errors as text.
 //
 // One goroutine, which never ends, forks the programs that must end with this process (Bound). The

@@ -1,6 +1,7 @@
-// Package memfd makes files that exist only in memory (memfd_create(2)): to pass data to a child
-// through a descriptor, and to run an embedded program that no task can open or change. An execve
-// closes the descriptors unless the caller clears FD_CLOEXEC. The package starts no goroutine.
+// Package memfd makes files that exist only in memory (memfd_create(2)). One use is to pass data to
+// a child through a descriptor. Another is to run an embedded program that no task can open or
+// change. An execve closes the descriptors unless the caller clears FD_CLOEXEC. The package starts
+// no goroutine.
 package memfd
 
 import (

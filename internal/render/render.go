@@ -1,5 +1,5 @@
-// Package render is the protocol between the client and the program that renders the templates of
-// a task (internal/render/engine), and the list of template functions that are refused.
+// Package render is the protocol between the client and the program that renders the templates of a
+// task (internal/render/engine). It also has the list of template functions that are refused.
 //
 //	client ── Request, as JSON, on stdin ──────────────▶ program
 //	client ◀─ frames on stdout: content, missing, ... ── program

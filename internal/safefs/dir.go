@@ -7,7 +7,7 @@
 //
 // "One level down" means that a name is a single path element, without slashes.
 //
-// A file is replaced atomically: it is written under a random name in the same directory, gets its
+// A file is replaced atomically. The new file has a random name in the same directory. It gets its
 // owner and mode through its descriptor, and is then renamed. A link planted at the name is
 // replaced, never followed.
 //

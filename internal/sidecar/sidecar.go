@@ -1,7 +1,7 @@
 // Package sidecar holds the programs that the client runs for a task, confined as the task is: one
-// downloads artifacts (internal/fetch), one renders templates (internal/render). They are programs of
-// their own because their libraries are large: linked into nomad, these would cost every agent
-// memory and every start of nomad time.
+// downloads artifacts (internal/fetch), one renders templates (internal/render). They are separate
+// programs because their libraries are large. Linked into nomad, these would cost memory in each
+// agent and time at each start.
 //
 // `make build` builds the programs first and embeds them, compressed (build tag "companion"). Each is
 // unpacked into a sealed memory file on first use, so that no task can change it. A build without the

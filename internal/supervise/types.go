@@ -1,8 +1,8 @@
 // Package supervise keeps the tasks of one client, and the collection of their logs, running
-// independently of the agent. One supervisor process per client starts every task, reaps it, moves its
-// output from pipes to rotated files, and stores its exit until the client has fetched it. It never
-// runs task code itself: each task is executed by a stage (internal/launch), the companion entry that
-// its Spec names (internal/sandbox).
+// independently of the agent. One supervisor process per client starts and reaps every task. It moves
+// the output of a task from pipes to rotated files, and stores its exit until the client has fetched
+// it. It never runs task code itself: each task is executed by a stage (internal/launch), the
+// companion entry that its Spec names (internal/sandbox).
 //
 //	agent ── Client ──unix socket──▶ supervisor ──fork──▶ stage ──execve──▶ task
 //	                                     ▲ splice                            │
@@ -40,8 +40,9 @@
 // it. An unknown status is reported as an error, never guessed. An upgrade executes the new program in
 // place: children, pipes and lock are kept.
 //
-// The supervisor also collects the logs of tasks that another program runs, such as an external driver:
-// Collect makes the FIFOs, Kill ends the collection, Forget removes it. Such a task has no process here.
+// The supervisor also collects the logs of tasks that another program runs, such as an external driver.
+// Collect makes the FIFOs, Kill ends the collection, and Forget removes it. Such a task has no process
+// here.
 //
 // An exit is reported when all output of the task is in its log files. A process that outlives the
 // task and holds its pipe, as it can without a control group, is cut off after one second.

@@ -1,5 +1,5 @@
 // Package testdisk provides small file systems for tests of full disks. A disk is a tmpfs that is
-// unmounted when the test ends. Without the right to mount, the test is skipped.
+// unmounted when the test ends. Without the right to mount, a test is skipped.
 package testdisk
 
 import (

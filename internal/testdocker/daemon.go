@@ -1,13 +1,12 @@
-// Package testdocker runs a Docker daemon for tests, apart from that of the machine: with a socket, a
-// data directory and a containerd of its own, and with an image that is built from the static busybox of
-// the machine. It changes no firewall rules, and has no default network unless the test asks for one.
+// Package testdocker runs a Docker daemon for tests, separate from that of the machine. It has its own
+// socket, data directory and containerd. Its image is built from the static busybox of the machine. It
+// changes no firewall rules, and has no default network unless the test asks for one.
 //
 //	Start ─▶ running ─▶ Stop ─▶ stopped ─▶ Restart ─▶ running
 //	                     end of the test ─▶ containers, mounts and processes are removed
 //
 // A test is skipped on a machine without the daemon, without busybox, or without root; with NEEDS_DOCKER
-// in the environment it fails. The daemon ends
-// with the test program, however that ends.
+// in the environment it fails. The daemon ends with the test program, even if that is killed.
 package testdocker
 
 import (

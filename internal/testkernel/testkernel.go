@@ -1,5 +1,5 @@
-// Package testkernel starts a program of a test as on an older or a restricted kernel: with a lower
-// Landlock ABI, without Landlock, or without user namespaces. The program needs no change, so the
+// Package testkernel starts a program of a test as on an older or a restricted kernel. The kernel
+// has a lower Landlock ABI, no Landlock, or no user namespaces. The program needs no change, so the
 // production code is tested.
 //
 // It installs a seccomp filter for the program and its children. If the result depends on memory

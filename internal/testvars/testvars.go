@@ -1,5 +1,5 @@
-// Package testvars is an HTTP server for tests that answers reads of variables and services on a unix socket, as
-// the Task API does, with blocking queries. The reads need a token.
+// Package testvars is an HTTP server for tests. It answers reads of variables and services on a unix socket,
+// with blocking queries, as the Task API does. The reads need a token.
 //
 // The server runs until its test ends. Each request has a goroutine.
 package testvars

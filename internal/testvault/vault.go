@@ -1,5 +1,5 @@
 // Package testvault is a Vault transit engine for tests. It encrypts and decrypts with keys that it
-// makes on first use, and fails on demand. It has no leases, policies or versions.
+// makes on first use. A test can make it fail. It has no leases, policies or versions.
 package testvault
 
 import (

@@ -1,5 +1,5 @@
-// Package tinyinit is process 1 of the PID namespace of a task, and the parent of a program that
-// `alloc exec` starts in such a namespace. It is a freestanding program of less than one page,
+// Package tinyinit is process 1 of the PID namespace of a task. It is also the parent of a program
+// that `alloc exec` starts in such a namespace. It is a freestanding program of less than one page,
 // written in Go assembler (init_*.s): a Go runtime in each namespace would cost megabytes.
 //
 //	starter ──fork──▶ init ──clone──▶ child ──execveat──▶ next program
@@ -9,18 +9,18 @@
 // The starter makes the PID namespace with the fork. With Enter, init joins the namespaces of a
 // process before it clones. The child gets a session of its own. Init drops its capabilities, with
 // Enter all but CAP_KILL: the kernel would not end the program with its init otherwise. Init is not
-// dumpable. It reaps every process that ends in the namespace, writes the wait status of its child
-// to the status file (4 bytes, native order) and exits. The kernel then ends the namespace. As
-// process 1, init receives only SIGKILL and SIGSTOP from outside.
+// dumpable. It reaps every process that ends in the namespace. When its child has ended, it writes
+// the child's wait status to the status file (4 bytes, native order) and exits. The kernel then
+// ends the namespace. As process 1, init receives only SIGKILL and SIGSTOP from outside.
 //
 // Init keeps the descriptors 1, 2 and StatusFD open, with Enter only StatusFD. Log pipes are open
 // for reading there, so that the program can write to them after their reader died.
 //
-// The child makes room for 256 descriptors before it executes the next program. The kernel lets a
-// process of several threads, as every Go program is, wait 10 ms or more for an RCU grace period
-// when its table of 64 descriptors overflows. A sandbox policy of some 30 paths does that. The child
-// also sets a timer slack of 100 ms, which the threads of the next program inherit. The next program
-// resets it for the thread that executes the task.
+// The child makes room for 256 descriptors before it executes the next program. A table of 64
+// descriptors overflows with a sandbox policy of some 30 paths. A process with several threads, as
+// every Go program is, then waits 10 ms or more for an RCU grace period. The child also sets a
+// timer slack of 100 ms, which the threads of the next program inherit. The next program resets it
+// for the thread that executes the task.
 //
 // The package starts no goroutine. The kernel needs setns(2) of a pidfd (5.8) and close_range(2) (5.9).
 package tinyinit

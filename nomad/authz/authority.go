@@ -12,9 +12,10 @@
 //	server or certificate        ─▶ as server, or the TLS certificate of a server of
 //	                                this region
 //
-// With TLS and verify_server_hostname, the rules node, node register, node status and server first
-// require a certificate of this region: of a server, or of a client or a server. The rule server or
-// certificate checks the certificate without that setting, too.
+// With TLS and verify_server_hostname, four rules first require a certificate of this region. The
+// rule server requires that of a server. The rules node, node register and node status require that
+// of a client or a server. The rule server or certificate checks the certificate without that
+// setting, too.
 //
 // A workload identity is valid as long as its allocation. If the allocation is deleted or terminal,
 // the token is rejected. The RPC handlers check which node or allocation a caller may access.

@@ -6,9 +6,9 @@
 //	                                           └──failed──▶ counted
 //
 // Each heartbeat gives the node a TTL: max(MinTTL, nodes / MaxPerSecond), plus a random part of up
-// to the same length, so that heartbeats are spread out and their rate is bounded. Grace is the
-// accepted delay. After a leader election every node gets FailoverTTL, since the new leader does
-// not know the last heartbeat. A live node sends one much sooner (see Silent).
+// to the same length. So heartbeats are spread out and their rate is bounded. Grace is the accepted
+// delay. After a leader election every node gets FailoverTTL, since the new leader does not know
+// the last heartbeat. A live node sends one much sooner (see Silent).
 //
 // Node.UpdateStatus creates the evaluations of a node that is down; this package does not. The
 // timers exist on the leader only. One goroutine waits for the nearest deadline, and a bounded

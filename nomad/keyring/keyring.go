@@ -30,8 +30,8 @@
 // An open key encrypts and decrypts variables with AES-256-GCM under its data encryption key; the
 // key ID is authenticated. State selects the key that encrypts.
 //
-// An open key is also the source of other secrets (Derive), which need no records of their own: the
-// signing keys of SPIFFE identities are derived from it.
+// Other secrets are derived from an open key (Derive) and need no records of their own. The signing
+// keys of SPIFFE identities are such secrets.
 //
 // Nothing in the package prints a key.
 package keyring

@@ -9,9 +9,8 @@
 //	          answered ◀── applied ◀── committing (the next plan is checked in parallel)
 //
 // Plans are queued by priority, then by arrival. If a plan does not fit on a node, or exceeds the quota
-// of the namespace, the result omits that node and everything planned on it. RefreshIndex is then the
-// index at which a scheduler sees the reason. An all-at-once plan is rejected in full if a node is
-// omitted.
+// of the namespace, the result omits that node with its allocations. RefreshIndex is then the index at
+// which a scheduler sees the reason. An all-at-once plan is rejected in full if a node is omitted.
 //
 // One plan is being committed at a time. The next one is checked against the state with that plan
 // added, and checked again if the commit fails. No committed plan depends on one that is not in the
@@ -19,7 +18,7 @@
 //
 // A node for which plans are rejected repeatedly may become ineligible: see Rejections.
 //
-// A change of nodes that plans must observe, such as a drain, is written by Between: no plan is then
+// A change of nodes that plans must observe, such as a drain, is written by Between. No plan is then
 // between its check and its commit.
 //
 // The Applier runs on the leader only. It has one goroutine, one more for the plan that is being

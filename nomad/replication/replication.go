@@ -1,6 +1,6 @@
-// Package replication copies the objects that all regions share from the authoritative region:
-// policies, roles, global tokens, auth methods, binding rules, quotas, namespaces and node
-// pools. The leader of every other region runs it.
+// Package replication copies the objects that all regions share from the authoritative region.
+// These are policies, roles, global tokens, auth methods, binding rules, quotas, namespaces and
+// node pools. The leader of every other region runs it.
 //
 //	list, waiting for a change ─▶ compare with state ─▶ remove deleted objects
 //	        ▲                                                │

@@ -1,5 +1,5 @@
-// Package server assembles and runs a server: the Raft log, state, the RPC transport with its
-// methods, the scheduling workers, and the duties of the leader.
+// Package server assembles and runs a server. Its parts are the Raft log, state, the RPC transport
+// with its methods, the scheduling workers, and the duties of the leader.
 //
 //	follower ──elected──▶ establishing ──ready──▶ leading
 //	    ▲                   │  ▲ └─failed─┐          │ leadership lost, or shutdown

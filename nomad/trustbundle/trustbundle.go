@@ -1,5 +1,6 @@
-// Package trustbundle encodes the public keys of a SPIFFE trust domain: as certificates, as the JWK set
-// of the Workload API, and as the document of the bundle endpoint (SPIFFE Trust Domain and Bundle).
+// Package trustbundle encodes the public keys of a SPIFFE trust domain. The forms are certificates, the
+// JWK set of the Workload API, and the document of the bundle endpoint (SPIFFE Trust Domain and
+// Bundle).
 //
 // A Bundle is read once from the authorities that the servers send and is never modified.
 package trustbundle

@@ -3,9 +3,9 @@
 //
 //	mmdebstrap ──▶ cache ──▶ root ──▶ systemd-nspawn --boot ──▶ nsenter: dpkg, systemctl, nomad
 //
-// A browser of this machine opens pages in that network. The tests need root, systemd-nspawn, mmdebstrap, lintian,
-// chromium and a mirror of Debian, once. They run only if NEEDS_DEB=1 is set, as by make test-deb, and fail then
-// without one of these.
+// A browser of the host opens pages in that network. The tests need root, systemd-nspawn, mmdebstrap, lintian,
+// chromium and, for the first run, a mirror of Debian. They run only if NEEDS_DEB=1 is set, as make test-deb does.
+// They then fail if one of these is missing.
 package deb
 
 import (

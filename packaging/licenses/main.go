@@ -1,6 +1,6 @@
-// Command licenses writes what a release states about the libraries in its programs. The libraries are the
-// Go modules with a package in one of the programs, for every architecture of a release, the library of Go
-// itself, and those of the web UI (ui/vendor.lock).
+// Command licenses writes the licences and SBOM entries of the libraries in the programs of a release. The
+// libraries are the Go modules with a package in one of the programs, for every architecture. To these it
+// adds Go's standard library and the libraries of the web UI (ui/vendor.lock).
 //
 //	licenses write DIR     writes THIRD-PARTY-LICENSES, the texts, and copyright, Debian's file of them
 //	licenses sbom FILE...  adds the licences, and to nomad's the libraries of the web UI, to SBOMs

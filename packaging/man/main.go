@@ -1,5 +1,5 @@
 // Command man writes the manual pages of all commands to a directory. Their date is that of
-// SOURCE_DATE_EPOCH, so that two runs write the same.
+// SOURCE_DATE_EPOCH, so that two runs write equal files. Package command/man makes the pages.
 package main
 
 import (

@@ -1,3 +1,3 @@
-// Package release tests the build of a release: that two builds from different directories are equal,
-// that the checksums are right, and that the SBOM lists the modules of each program.
+// Package release tests the build of a release. Two builds from different directories must be equal,
+// the checksums must be right, and the SBOM must list the modules of each program.
 package release

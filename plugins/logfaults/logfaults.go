@@ -2,8 +2,9 @@
 //
 //	writable ──fault──▶ reported ──no fault──▶ writable, reported again
 //
-// The supervisor collects the output of tasks, and knows which logs it cannot write. A driver runs a
-// Watcher, which asks the supervisor and makes an event of each change. The package starts no goroutine.
+// The supervisor collects the output of tasks, and reports which logs it cannot write. A driver runs a
+// Watcher, which asks the supervisor and emits an event for each change. The package starts no
+// goroutine.
 package logfaults
 
 import (

@@ -1,5 +1,5 @@
 // Package wire converts the values of package drivers from and to the messages of the plugin
-// protocol. plugins/host uses it in a client, plugins/serve in a driver's program.
+// protocol. In a client, plugins/host uses it; in a driver's program, plugins/serve does.
 //
 //	client: drivers.TaskConfig ──Encode──▶ proto.TaskConfig ──▶ driver
 //	driver: drivers.Fingerprint ──Encode──▶ proto.FingerprintResponse ──▶ client

@@ -1,5 +1,5 @@
 // The configuration of the generator: `make site`. SITE_VERSION is the version of the documentation; its
-// pages go to public/SITE_VERSION, beside those of other versions.
+// pages go to public/SITE_VERSION, next to those of other versions.
 import fs from 'node:fs'
 import path from 'node:path'
 import { layout } from './layout.js'

@@ -1,4 +1,4 @@
-// The list of the versions that lie side by side, for the choice in the header. It is written twice: as
+// The list of the built versions, for the choice in the header. It is written twice: as
 // JSON for other programs, and as a script for pages that are opened as files.
 import fs from 'node:fs'
 import path from 'node:path'

@@ -1,7 +1,7 @@
 // Package httpapi is the HTTP API of an agent: one table of all routes, and their handlers. A
-// handler translates the request into one RPC, and most rows of the table are only that: the name
-// of a method, a function that fills its request, and a function that selects the body of the
-// reply. The reply is JSON with the field names of package nomad.
+// handler translates the request into one RPC. Most rows of the table consist of the method's name,
+// a function that fills its request, and one that selects the body of the reply. The reply is JSON
+// with the field names of package nomad.
 //
 // Package web matches the routes, checks rights and limits, and writes the replies. A handler
 // never writes state itself: the servers, a node or the Agent do. The RPC behind a route

@@ -2,8 +2,8 @@
 // task's config block, and their decoded form. The driver decodes both with it; servers check a job's
 // blocks with it before a node gets them.
 //
-// It does not check files, users or the kernel: the driver refuses what the node lacks (a missing
-// path, a user, a limit of the agent). It has no goroutines.
+// It does not check files, users or the kernel. The driver does, and refuses a task whose path,
+// user or limit does not exist on the node. The package has no goroutines.
 package config
 
 import (

@@ -1,7 +1,7 @@
-// Command plots makes the page of the documentation about performance from a file of results that
-// make bench wrote: a table of all figures, and a chart of those whose target and measured value are
-// one number of the same unit. It computes shares of targets and nothing else, and no figure comes
-// from another place.
+// Command plots makes the documentation page about performance from a file of results that make
+// bench wrote. The page has a table of all figures. Its chart has those whose target and measured
+// value are one number of the same unit. The command only divides values by targets; all figures
+// come from the file.
 //
 // Usage: plots RESULTS DOCS. It writes the generated part of DOCS/performance.md, and
 // DOCS/performance.svg.

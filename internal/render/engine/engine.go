@@ -8,10 +8,10 @@
 //	load ─▶ pass ─── complete, nothing can change ──▶ done          │
 //	         └── data missing, or can change ──▶ watch ─────────────┘
 //
-// A pass evaluates the templates whose data has changed, with the template library of
-// consul-template. The functions that read data are those of functions.go: they use only the Task API
-// socket, with the task's token, and the directories of the request. The data that a template has asked for is
-// watched: variables with blocking queries, files by their size and time.
+// A pass evaluates the templates whose data has changed, with the template library of consul-template. The
+// functions that read data are in functions.go. They use only the Task API socket, with the task's token, and
+// the directories of the request. The data that a template has asked for is watched: variables with blocking
+// queries, files by their size and time.
 //
 // Goroutines: run owns all state. Each watched piece of data has a goroutine that sends to it. An
 // evaluation has a goroutine, for which run waits, so it may use the state.

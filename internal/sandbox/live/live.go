@@ -1,6 +1,6 @@
-// Package live compares a policy with the kernel's view of the process that it was applied to:
-// /proc/<pid>/status, limits, ns, mountinfo, and the files of its control group. The kernel reports
-// nothing about another process's Landlock rules, so that layer is declared only.
+// Package live compares a policy with the kernel's view of the process that it was applied to. It
+// reads status, limits, ns and mountinfo in /proc/<pid>, and the files of the control group. The
+// kernel reports nothing about another process's Landlock rules, so that layer is declared only.
 //
 // A program may make its own sandbox stricter: lower a limit, add a filter, give up rights. This is a
 // match, and a limit is marked as stricter. Anything looser than declared is a mismatch.

@@ -1,6 +1,7 @@
 // Package seccomp generates the seccomp filters of sandboxed tasks. The agent generates each filter
-// once and passes it to the sandbox stage in the policy: loading the tables of the generator would
-// cost every start half a millisecond. The package applies no filter and starts no goroutine.
+// once and passes it to the sandbox stage in the policy. To load the tables of the generator in the
+// stage would cost each start half a millisecond. The package applies no filter and starts no
+// goroutine.
 //
 // A filter consists of parts, each of which returns a verdict or continues with the next:
 //
@@ -11,7 +12,7 @@
 //	rules      of the profile, in order (assemble.go)
 //	default    the profile's action if no rule matched
 //
-// The library go-seccomp-bpf assembles the rules. The other parts are our own instructions: the
+// The library go-seccomp-bpf assembles the rules. The other parts are our own instructions. The
 // library has one action per policy, compares arguments as 64 bits only, and lacks the newest system
 // calls.
 //

@@ -1,6 +1,6 @@
-// Package page returns one page of a list: the objects in the order of the list, from a page
-// token on, that match a filter expression. It never checks rights: the caller excludes objects
-// with List.Keep.
+// Package page returns one page of a list. It has the objects that match a filter expression, in
+// the order of the list, and begins at a page token. It never checks rights: the caller excludes
+// objects with List.Keep.
 package page
 
 import (

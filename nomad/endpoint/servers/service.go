@@ -1,5 +1,5 @@
-// Package servers handles the RPC methods about the servers themselves: status and members, the Raft configuration, autopilot
-// and scheduler configuration, garbage collection, and snapshots of the state.
+// Package servers handles the RPC methods about the servers themselves. These are status and members, the Raft,
+// Autopilot and scheduler configurations, garbage collection, and snapshots of the state.
 //
 //   - A snapshot is complete and checked before the first byte is sent, and before the state is replaced.
 //   - The package starts no goroutine.

@@ -3,10 +3,9 @@
 //
 // It has four parts. None of them uses the history of a job:
 //
-//   - Usage adds up what the live allocations of one node hold (CPU, cores,
-//     memory, disk, ports, devices, allocation count) and picks cores, ports and
-//     devices for one more, if needed by preempting others. AllocsFit computes the same sum in one call. The scheduler and the
-//     plan applier share it, so that they never disagree.
+//   - Usage adds up what the live allocations of one node hold (CPU, cores, memory, disk, ports, devices) and counts
+//     them. It picks cores, ports and devices for one more, if needed by preempting others. AllocsFit computes the
+//     same sum in one call. The scheduler and the plan applier share it, so that they never disagree.
 //   - Constraint compiles a constraint once (versions, regular expressions)
 //     and evaluates it against many nodes.
 //   - Group collects the demands of one task group on a node's properties, and

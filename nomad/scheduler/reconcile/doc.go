@@ -21,9 +21,9 @@
 // Missing allocations are placed under the lowest free names; excess ones are stopped. Generic does
 // this for service and batch jobs and their deployments, System for system and sysbatch jobs.
 //
-// Before that, disconnect.go separates the allocations whose clients have no contact to the servers, and reconnect.go
-// chooses between an allocation whose client returned and its replacement. canary.go adds the canaries of a version,
-// and keeps the old allocations until the promotion.
+// Three files handle special cases first. The code in disconnect.go separates the allocations whose clients have no
+// contact to the servers. That in reconnect.go chooses between an allocation whose client returned and its
+// replacement. That in canary.go adds the canaries of a version, and keeps the old allocations until the promotion.
 //
 // Both are pure functions: the request carries the time and the IDs, and allocations and jobs are
 // never modified.

@@ -4,10 +4,10 @@
 //		HTTP int `hcl:"http" default:"4646"`
 //	}
 //
-// The tag hcl holds the key and its mode: "label" for labeled blocks, "once" for labeled blocks with
-// labels that are unique in a file, "named" for labeled blocks with a key name, "repeat" for a list of
-// blocks. The tag default holds the default as text. The tag later holds the feature that the key
-// requires and that is missing; the caller handles such keys. A struct is a block.
+// The tag hcl holds the key and its mode. The modes of labeled blocks are "label", "once" (labels are
+// unique in a file) and "named" (with a key name). The mode "repeat" is a list of blocks. The tag
+// default holds the default as text. The tag later holds the feature that the key requires and that is
+// missing; the caller handles such keys. A struct is a block.
 //
 //	file ──hcl.go, json.go──▶ values with places ──decode.go──▶ struct
 //
