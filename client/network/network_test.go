@@ -53,21 +53,8 @@ func config(dir, plugins string) network.Config {
 
 func newNode(t testing.TB) *node {
 	t.Helper()
-	if !testnet.IsPrivate() {
-		testnet.Missing(t, "needs root")
-	}
-	plugins := cni.PluginDirs("", os.Getenv("CNI_PATH"))
-	if _, err := (&cni.Exec{}).FindInPath("portmap", plugins); err != nil {
-		testnet.Missing(t, err)
-	}
-	if _, err := exec.LookPath("iptables"); err != nil {
-		testnet.Missing(t, "needs the package iptables")
-	}
-	portmap, err := (&cni.Exec{}).FindInPath("portmap", plugins)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{t: t, dir: t.TempDir(), plugins: filepath.Dir(portmap)}
+	plugins := testnet.NeedBridge(t, cni.PluginDirs("", os.Getenv("CNI_PATH")))
+	n := &node{t: t, dir: t.TempDir(), plugins: plugins}
 	n.cfg = config(n.dir, n.plugins)
 	n.spaces = netns.New(filepath.Join(n.dir, "netns"))
 	n.set = network.New(n.cfg)
