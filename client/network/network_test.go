@@ -53,21 +53,8 @@ func config(dir, plugins string) network.Config {
 
 func newNode(t testing.TB) *node {
 	t.Helper()
-	if !testnet.IsPrivate() {
-		testnet.Missing(t, "needs root")
-	}
-	plugins := cni.PluginDirs("", os.Getenv("CNI_PATH"))
-	if _, err := (&cni.Exec{}).FindInPath("portmap", plugins); err != nil {
-		testnet.Missing(t, err)
-	}
-	if _, err := exec.LookPath("iptables"); err != nil {
-		testnet.Missing(t, "needs the package iptables")
-	}
-	portmap, err := (&cni.Exec{}).FindInPath("portmap", plugins)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{t: t, dir: t.TempDir(), plugins: filepath.Dir(portmap)}
+	plugins := testnet.NeedBridge(t, cni.PluginDirs("", os.Getenv("CNI_PATH")))
+	n := &node{t: t, dir: t.TempDir(), plugins: plugins}
 	n.cfg = config(n.dir, n.plugins)
 	n.spaces = netns.New(filepath.Join(n.dir, "netns"))
 	n.set = network.New(n.cfg)
@@ -255,7 +242,7 @@ func (n *node) wrap(plugin, when string) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		n.t.Fatal(err)
 	}
-	for _, name := range []string{"loopback", "bridge", "firewall", "portmap", "host-local"} {
+	for _, name := range []string{"bridge", "firewall", "portmap", "host-local"} {
 		kill := map[string]string{}
 		if name == plugin {
 			kill[when] = `[ "$CNI_COMMAND" = ADD ] && kill -9 $PPID`
@@ -269,7 +256,7 @@ func (n *node) wrap(plugin, when string) {
 
 // An agent is killed at each step. The next one removes everything, or connects the allocation.
 func TestKilledAgent(t *testing.T) {
-	for _, plugin := range []string{"loopback", "bridge", "firewall", "portmap"} {
+	for _, plugin := range []string{"bridge", "firewall", "portmap"} {
 		for _, when := range []string{"before", "after"} {
 			for _, next := range []string{"removes", "connects"} {
 				t.Run(plugin+" "+when+" "+next, func(t *testing.T) {

@@ -40,15 +40,7 @@ type node struct {
 // newNode starts an agent with additions to the client block, and more blocks.
 func newNode(t *testing.T, client string, more ...string) *node {
 	t.Helper()
-	if !testnet.IsPrivate() {
-		testnet.Missing(t, "needs root")
-	}
-	if _, err := (&cni.Exec{}).FindInPath("portmap", cni.PluginDirs("", os.Getenv("CNI_PATH"))); err != nil {
-		testnet.Missing(t, err)
-	}
-	if _, err := exec.LookPath("iptables"); err != nil {
-		testnet.Missing(t, "needs the package iptables")
-	}
+	testnet.NeedBridge(t, cni.PluginDirs("", os.Getenv("CNI_PATH")))
 	bin := cluster.Built(t)
 	dir, err := os.MkdirTemp("", "bridge")
 	if err != nil {

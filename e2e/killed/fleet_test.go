@@ -41,18 +41,7 @@ type fleet struct {
 // newFleet starts a server.
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	if !testnet.IsPrivate() {
-		testnet.Missing(t, "needs root")
-	}
-	portmap, err := (&cni.Exec{}).FindInPath("portmap", cni.PluginDirs("", os.Getenv("CNI_PATH")))
-	if err != nil {
-		testnet.Missing(t, err)
-	}
-	for _, name := range []string{"iptables", "nft", "perl"} {
-		if _, err := exec.LookPath(name); err != nil {
-			testnet.Missing(t, "needs the package "+name)
-		}
-	}
+	plugins := testnet.NeedBridge(t, cni.PluginDirs("", os.Getenv("CNI_PATH")), "nft", "perl")
 	bin := cluster.Built(t)
 	dir, err := os.MkdirTemp("", "killed")
 	if err == nil {
@@ -61,7 +50,7 @@ func newFleet(t *testing.T) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fleet{t: t, dir: dir, slice: filepath.Base(dir) + ".slice", bin: bin, plugins: filepath.Dir(portmap)}
+	f := &fleet{t: t, dir: dir, slice: filepath.Base(dir) + ".slice", bin: bin, plugins: plugins}
 	t.Cleanup(f.end)
 	f.rpc = newWire(f)
 	f.startServer(cluster.Options{Bin: bin, Dir: filepath.Join(dir, "server"), Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1",
