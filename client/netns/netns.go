@@ -129,14 +129,6 @@ func (s *Set) Sweep(keep func(alloc string) bool) error {
 	return errors.Join(errs...)
 }
 
-// LoopbackUp sets the interface lo of the namespace at path up, as Make does. A namespace of a driver may need it.
-func LoopbackUp(path string) error {
-	if err := Inside(path, loopbackUp); err != nil {
-		return fmt.Errorf("set loopback interface up: %w", err)
-	}
-	return nil
-}
-
 // loopbackUp sets the interface lo of the calling thread's namespace up. The kernel assigns its
 // addresses.
 func loopbackUp() error {

@@ -16,8 +16,7 @@ const (
 	ipamDir     = "/var/run/cni"
 )
 
-// conflist returns the CNI configuration of the bridge. That of Nomad 2.0 has the plugin loopback before these, which
-// only sets the interface lo up: Connect does that itself.
+// conflist returns the CNI configuration of the bridge.
 func (b *Bridge) conflist() []byte {
 	type object = map[string]any
 	ranges, routes := [][]object{}, []object{}
@@ -33,6 +32,7 @@ func (b *Bridge) conflist() []byte {
 		"cniVersion": "0.4.0",
 		"name":       networkName,
 		"plugins": []object{
+			{"type": "loopback"},
 			{"type": "bridge", "bridge": b.Name, "ipMasq": true, "isGateway": true, "forceAddress": true, "hairpinMode": b.Hairpin,
 				"ipam": object{"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": ipamDir}},
 			{"type": "firewall", "backend": "iptables", "iptablesAdminChainName": adminChain},

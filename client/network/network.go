@@ -33,7 +33,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/client/cni"
-	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -92,11 +91,6 @@ func (s *Set) Connect(ctx context.Context, r Request) (status *nomad.AllocNetwor
 		old, err := load(d, r.Alloc.ID)
 		if err != nil {
 			return err
-		}
-		if r.Network.Mode == nomad.NetworkModeBridge {
-			if err := netns.LoopbackUp(r.Path); err != nil {
-				return err
-			}
 		}
 		if old != nil && old.Status != nil {
 			err := s.verify(ctx, old, r.Path)

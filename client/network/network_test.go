@@ -242,7 +242,7 @@ func (n *node) wrap(plugin, when string) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		n.t.Fatal(err)
 	}
-	for _, name := range []string{"bridge", "firewall", "portmap", "host-local"} {
+	for _, name := range []string{"loopback", "bridge", "firewall", "portmap", "host-local"} {
 		kill := map[string]string{}
 		if name == plugin {
 			kill[when] = `[ "$CNI_COMMAND" = ADD ] && kill -9 $PPID`
@@ -256,7 +256,7 @@ func (n *node) wrap(plugin, when string) {
 
 // An agent is killed at each step. The next one removes everything, or connects the allocation.
 func TestKilledAgent(t *testing.T) {
-	for _, plugin := range []string{"bridge", "firewall", "portmap"} {
+	for _, plugin := range []string{"loopback", "bridge", "firewall", "portmap"} {
 		for _, when := range []string{"before", "after"} {
 			for _, next := range []string{"removes", "connects"} {
 				t.Run(plugin+" "+when+" "+next, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (g *gate) networkPlugins() string { return filepath.Join(g.dir, "cni") }
 func (g *gate) volumePlugins() string { return filepath.Join(g.dir, "volume-plugins") }
 
 // pluginOrder lists the plugins of the bridge in the order of their work. The bridge calls host-local.
-var pluginOrder = []string{"bridge", "host-local", "firewall", "portmap"}
+var pluginOrder = []string{"loopback", "bridge", "host-local", "firewall", "portmap"}
 
 // wrapNetwork creates a script for each CNI plugin.
 func (g *gate) wrapNetwork(real string) {

@@ -97,7 +97,7 @@ func TestClaim(t *testing.T) {
 	n.volume("data")
 	for _, others := range []victim{"", agent, supervisor, both} {
 		f.scene("server and "+string(others), func() {
-			n.gate.arm("ADD-bridge-before")
+			n.gate.arm("ADD-loopback-before")
 			f.run("web", group{static: staticPort, volume: "data"}.text())
 			n.gate.reached()
 			claim := f.claim("web")
