@@ -13,7 +13,7 @@ type Level int
 
 // The isolation levels.
 const (
-	LevelNone       Level = iota // no promise
+	LevelNone       Level = iota // no guarantee
 	LevelHost                    // no rights to administer the node; it sees the node's files and processes
 	LevelBaseline                // its own files and namespaces
 	LevelRestricted              // limited, an ordinary user without capabilities, and no way to get more

@@ -83,7 +83,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"| `none` | | no promise |"}
+	want := []string{"| `none` | | no guarantee |"}
 	for _, r := range drivers.Requirements() {
 		want = append(want, fmt.Sprintf("| `%s` | %s | %s |", r.Level, r.Name, r.Text))
 	}
