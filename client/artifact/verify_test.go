@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"aead.dev/minisign"
@@ -86,11 +87,11 @@ func TestVerify(t *testing.T) {
 		return r.SignWithComments(key, "trusted", "untrusted")
 	}
 	good := sign(archive, private)
-	var token string
+	var token atomic.Value
 	url := serve(t, map[string]http.HandlerFunc{
 		"/a.tgz": content(archive), "/plain": content("plain"), "/plain.minisig": content(sign([]byte("plain"), private)), "/sig": content(good),
 		"/a.tgz.minisig": func(w http.ResponseWriter, r *http.Request) {
-			token = r.Header.Get("X-Token") + " " + r.URL.RawQuery
+			token.Store(r.Header.Get("X-Token") + " " + r.URL.RawQuery)
 			w.Write(good) //nolint:errcheck // a response
 		},
 		"/changed.tgz": content(append(bytes.Clone(archive), 0)), "/changed.tgz.minisig": content(good),
@@ -101,8 +102,8 @@ func TestVerify(t *testing.T) {
 	h.gets(&nomad.TaskArtifact{GetterSource: url + "/a.tgz?q=1&checksum=" + strings.TrimPrefix(digest(string(archive)), "sha256:"), RelativeDest: "local/x", GetterHeaders: map[string]string{"X-Token": "t"},
 		Verify: &nomad.ArtifactVerify{MinisignKey: key}})
 	h.has("local/x/a", "text")
-	if token != "t q=1" {
-		t.Errorf("the signature was requested with header and query %q", token)
+	if got := token.Load(); got != "t q=1" {
+		t.Errorf("the signature was requested with header and query %q", got)
 	}
 	h.gets(&nomad.TaskArtifact{GetterSource: url + "/plain", Verify: &nomad.ArtifactVerify{MinisignKey: "untrusted comment: key\n" + key + "\n"}})
 	h.has("local/plain", "plain")
