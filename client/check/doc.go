@@ -5,9 +5,9 @@
 //
 //	pending ──first result──▶ success ◀──each result──▶ failure
 //
-// A single result decides the status; there are no thresholds. The first run is after a random time between half
-// an interval and one interval. So checks that begin together do not run at the same times. The next run is one
-// interval after the result of the previous one.
+// The latest result alone decides the status. The first run starts after a random delay of half an interval to one
+// interval, so that checks which are added together run at different times. The next run starts one interval after
+// the result of the previous one.
 //
 // A target may be hostile. The timeout of a run includes the body. A run reads at most 3,072 bytes of a body and 64
 // KiB of headers. It uses no proxy and makes a new connection. It follows redirects to the same scheme, host and port

@@ -10,10 +10,21 @@ import (
 // inNew creates a network namespace, sets its loopback interface up and calls use with a
 // descriptor of it.
 func inNew(use func(ns int) error) error {
+	return onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("unshare: %w", err)
+		}
+		return nil
+	}, func() error { return within(use) })
+}
+
+// onThread calls leave and then use on one thread, and restores the network namespace of the thread. leave changes the
+// namespace, or returns an error.
+func onThread(leave, use func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
-		back, err := onThread(use)
+		back, err := there(leave, use)
 		if back {
 			runtime.UnlockOSThread() // otherwise the thread exits with this goroutine
 		}
@@ -22,21 +33,18 @@ func inNew(use func(ns int) error) error {
 	return <-done
 }
 
-// onThread reports whether the thread is back in its own namespace.
-func onThread(use func(ns int) error) (back bool, err error) {
+// there reports whether the thread is back in its own namespace.
+func there(leave, use func() error) (back bool, err error) {
 	own, err := current()
 	if err != nil {
 		return true, err
 	}
 	defer unix.Close(own)
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return true, fmt.Errorf("unshare: %w", err)
+	if err := leave(); err != nil {
+		return true, err
 	}
-	err = within(use)
-	if failed := unix.Setns(own, unix.CLONE_NEWNET); failed != nil {
-		return false, err
-	}
-	return true, err
+	err = use()
+	return unix.Setns(own, unix.CLONE_NEWNET) == nil, err
 }
 
 func within(use func(ns int) error) error {
