@@ -30,22 +30,16 @@ type decision struct {
 // tracker counts restarts against a policy.
 type tracker struct {
 	policy    *nomad.RestartPolicy
-	onSuccess bool
+	mustRunOn bool // an exit with 0 is a failure too
 	count     int
 	since     time.Time // start of the interval
 }
 
 // newTracker returns a tracker for the policy of the task, else of its group.
 func newTracker(job *nomad.Job, group *nomad.TaskGroup, task *nomad.Task) *tracker {
-	t := &tracker{policy: task.RestartPolicy, onSuccess: true}
+	t := &tracker{policy: task.RestartPolicy, mustRunOn: nomad.MustRunOn(job.Type, task.Lifecycle)}
 	if t.policy == nil && group != nil {
 		t.policy = group.RestartPolicy
-	}
-	switch {
-	case task.Lifecycle != nil:
-		t.onSuccess = task.Lifecycle.Sidecar
-	case job.Type == nomad.JobTypeBatch, job.Type == nomad.JobTypeSysBatch:
-		t.onSuccess = false
 	}
 	return t
 }
@@ -57,12 +51,12 @@ func (t *tracker) decide(now time.Time, o outcome) decision {
 	switch {
 	case o.requested:
 		return decision{restart: true, reason: "Restart requested"}
-	case success && !t.onSuccess:
+	case success && !t.mustRunOn:
 		return decision{reason: "Task completed"}
 	case o.exit == nil && o.err != nil && !errors.As(o.err, &recoverable):
 		return decision{failed: true, reason: "Error was unrecoverable"}
 	case t.policy == nil || t.policy.Attempts == 0:
-		return decision{failed: !success, reason: "Policy allows no restarts"}
+		return decision{failed: true, reason: "Policy allows no restarts"}
 	}
 	if now.Sub(t.since) > t.policy.Interval {
 		t.count, t.since = 0, now

@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 		{"batch badly, no restarts", "batch", nil, policy(0, "fail"), badly, failed},
 		{"sysbatch well", "sysbatch", nil, policy(3, "fail"), well, ended},
 		{"service well", "service", nil, policy(3, "fail"), well, again},
-		{"service well, no restarts", "service", nil, policy(0, "fail"), well, ended},
+		{"service well, no restarts", "service", nil, policy(0, "fail"), well, failed},
 		{"system well", "system", nil, policy(3, "fail"), well, again},
 		{"service prestart well", "service", prestart, policy(3, "fail"), well, ended},
 		{"batch sidecar well", "batch", sidecar, policy(3, "fail"), well, again},
@@ -113,5 +113,31 @@ func TestTaskPolicyBeforeGroups(t *testing.T) {
 	task := &nomad.Task{RestartPolicy: &nomad.RestartPolicy{Attempts: 1, Mode: "fail", Interval: time.Minute}}
 	if d := newTracker(&nomad.Job{Type: "batch"}, group, task).decide(time.Now(), badly); !d.restart {
 		t.Errorf("decide() = %+v, want the task's own policy", d)
+	}
+}
+
+// TestDecide_EndTable holds the restart policy against the table in nomad/ending.go: without a restart, the end of a task
+// that must run on is a failure, whatever its exit code.
+func TestDecide_EndTable(t *testing.T) {
+	lifecycles := map[string]*nomad.TaskLifecycleConfig{"main": nil}
+	for _, hook := range []string{nomad.TaskLifecycleHookPrestart, nomad.TaskLifecycleHookPoststart, nomad.TaskLifecycleHookPoststop} {
+		lifecycles[hook] = &nomad.TaskLifecycleConfig{Hook: hook}
+		lifecycles[hook+" sidecar"] = &nomad.TaskLifecycleConfig{Hook: hook, Sidecar: true}
+	}
+	policies := map[string]*nomad.RestartPolicy{"none": nil, "no attempts": {Mode: nomad.RestartPolicyModeFail}}
+	for _, typ := range []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
+		for kind, l := range lifecycles {
+			for policy, p := range policies {
+				task := &nomad.Task{Lifecycle: l, RestartPolicy: p}
+				d := newTracker(&nomad.Job{Type: typ}, nil, task).decide(time.Now(), well)
+				if want := nomad.MustRunOn(typ, l); d.restart || d.failed != want {
+					t.Errorf("%s task of a %s job, policy %s, exit 0: %+v, want failed %t", kind, typ, policy, d, want)
+				}
+				d = newTracker(&nomad.Job{Type: typ}, nil, task).decide(time.Now(), badly)
+				if d.restart || !d.failed {
+					t.Errorf("%s task of a %s job, policy %s, exit 1: %+v, want failed", kind, typ, policy, d)
+				}
+			}
+		}
 	}
 }

@@ -265,7 +265,7 @@ func TestScaleAndHoles(t *testing.T) {
 	w.change(func(j *nomad.Job) { j.TaskGroups[0].Count = 3 })
 	w.process()
 	wantNames(t, w.live(), "j.g[0]", "j.g[1]", "j.g[2]")
-	w.report(nomad.AllocClientStatusComplete, nil, w.live()[1])
+	w.report(nomad.AllocClientStatusLost, nil, w.live()[1])
 	wantNames(t, w.live(), "j.g[0]", "j.g[2]")
 	w.process()
 	wantNames(t, w.live(), "j.g[0]", "j.g[1]", "j.g[2]")

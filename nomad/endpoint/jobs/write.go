@@ -81,7 +81,7 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.JobEva
 	if req.EvalOptions.ForceReschedule {
 		yes := true
 		for a := range snap.AllocsByJob(nil, ns, req.JobID) {
-			if a.ClientStatus == nomad.AllocClientStatusFailed && a.NextAllocation == "" && !a.ServerTerminalStatus() {
+			if a.AwaitsReplacement() {
 				entry.Allocs[a.ID] = &nomad.DesiredTransition{ForceReschedule: &yes}
 			}
 		}

@@ -291,7 +291,17 @@ func reporting(snap *state.Snapshot, id string) error {
 	return nil
 }
 
-// followUp returns the evaluation that an update requires: to reschedule a failed allocation,
+// awaitsReplacement reports whether an update ends an allocation that the scheduler replaces after a delay. One of a
+// system job is replaced at the next evaluation of the job.
+func awaitsReplacement(job *nomad.Job, update *nomad.Allocation) bool {
+	switch nomad.EndingOf(job.Type, update.ClientStatus) {
+	case nomad.EndByPolicy, nomad.EndDelayed:
+		return true
+	}
+	return false
+}
+
+// followUp returns the evaluation that an update requires: to replace an allocation that ended,
 // or to reconcile a reconnected one. It is nil if none is needed.
 func (s *Service) followUp(snap *state.Snapshot, known, update *nomad.Allocation) *nomad.Evaluation {
 	job := snap.Job(nil, known.Namespace, known.JobID)
@@ -300,8 +310,7 @@ func (s *Service) followUp(snap *state.Snapshot, known, update *nomad.Allocation
 	}
 	trigger := ""
 	switch {
-	case update.ClientStatus == nomad.AllocClientStatusFailed && !known.TerminalStatus() && known.FollowupEvalID == "" &&
-		job.Type != nomad.JobTypeSystem: // never rescheduled; the next evaluation of the job places it again
+	case awaitsReplacement(job, update) && !known.TerminalStatus() && known.FollowupEvalID == "":
 		trigger = nomad.EvalTriggerRetryFailedAlloc
 	case known.ClientStatus == nomad.AllocClientStatusUnknown && update.ClientStatus != nomad.AllocClientStatusUnknown:
 		trigger = nomad.EvalTriggerReconnect

@@ -48,3 +48,22 @@ func TestUpdatesOfUnknownAllocs(t *testing.T) {
 		t.Errorf("the snapshot after the confirmation lacks the allocation: %v", err)
 	}
 }
+
+// TestFollowUp_EndTable holds the evaluations that reports of clients create against the table in nomad/ending.go: an
+// allocation that the scheduler replaces after a delay needs one, so that its job does not wait for another event.
+func TestFollowUp_EndTable(t *testing.T) {
+	for _, typ := range []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
+		l := testlog.New(nil)
+		known := l.Alloc(t, l.Job(t, typ, 1), l.Node(t))
+		s := &Service{Core: &handler.Core{Config: handler.Config{Store: l.Store}}}
+		for _, status := range []string{nomad.AllocClientStatusRunning, nomad.AllocClientStatusComplete, nomad.AllocClientStatusFailed} {
+			update := *known
+			update.ClientStatus = status
+			ending := nomad.EndingOf(typ, status)
+			want := ending == nomad.EndByPolicy || ending == nomad.EndDelayed
+			if got := s.followUp(l.Store().Snapshot(), known, &update); (got != nil) != want {
+				t.Errorf("allocation of a %s job is %s, which means %q: evaluation %v, want one: %t", typ, status, ending, got, want)
+			}
+		}
+	}
+}

@@ -32,7 +32,7 @@ func newCanaries(g *generic, tg *nomad.TaskGroup, allocs []*nomad.Allocation) *c
 		switch {
 		case !a.IsCanary(), !wanted && g.rollout.inDeployment(a) && !g.rollout.halted: // placed while the others were promoted
 			c.others = append(c.others, a)
-		case a.TerminalStatus() && a.ClientStatus != nomad.AllocClientStatusFailed, a.ServerTerminalStatus():
+		case a.ServerTerminalStatus(), a.ClientStatus == nomad.AllocClientStatusLost:
 		case !g.rollout.inDeployment(a) || g.rollout.halted || tg.Count == 0:
 			if !a.TerminalStatus() {
 				c.stop(a, NotNeeded)
@@ -69,8 +69,8 @@ func (c *canaries) classify(a *nomad.Allocation) {
 	case isSet(a.DesiredTransition.Migrate):
 		c.stop(a, Moved)
 		return
-	case a.ClientStatus == nomad.AllocClientStatusFailed:
-		m, ok = c.g.classifyFailed(a, c.tg)
+	case a.ClientTerminalStatus():
+		m, ok = c.g.classifyEnded(a, c.tg)
 	default:
 		m = c.g.classifyLive(a, c.tg)
 	}
@@ -91,8 +91,7 @@ func (c *canaries) stop(a *nomad.Allocation, why string) {
 // waits reports whether an allocation is to be replaced by the new version after the promotion.
 func (c *canaries) waits(a *nomad.Allocation) bool {
 	switch {
-	case a.ServerTerminalStatus(), a.ClientStatus == nomad.AllocClientStatusComplete, a.ClientStatus == nomad.AllocClientStatusLost,
-		a.ClientStatus == nomad.AllocClientStatusFailed && a.NextAllocation != "":
+	case a.ServerTerminalStatus(), a.ClientStatus == nomad.AllocClientStatusLost, a.ClientTerminalStatus() && a.NextAllocation != "":
 		return false
 	}
 	return c.g.destroys(a, c.tg)

@@ -12,6 +12,7 @@
 //	             ├─ failed ───┬─ attempts left, due ──────▶ place, then stop
 //	             │            ├─ attempts left, not due ──▶ follow-up evaluation
 //	             │            └─ none left ───────────────▶ ignore: still counts
+//	             ├─ completed, service ───────────────────▶ follow-up evaluation, then place
 //	             ├─ completed, batch ─────────────────────▶ ignore: still counts
 //	             └─ stopped by the servers ───────────────▶ ignore
 //

@@ -166,18 +166,16 @@ func (g *generic) classify(a *nomad.Allocation, tg *nomad.TaskGroup, waiting boo
 	if a.ServerTerminalStatus() {
 		return member{alloc: a}, g.ended(a)
 	}
-	switch a.ClientStatus {
-	case nomad.AllocClientStatusComplete:
-		// A completed batch allocation keeps counting until the job changes; one of a service does
-		// not count.
-		return member{alloc: a}, g.batch && g.thisVersion(a)
-	case nomad.AllocClientStatusLost:
+	switch nomad.EndingOf(g.req.Eval.Type, a.ClientStatus) {
+	case nomad.EndDone: // it keeps counting until the job changes
+		return member{alloc: a}, g.thisVersion(a)
+	case nomad.EndReplaced:
 		return member{}, false
-	case nomad.AllocClientStatusFailed:
+	case nomad.EndByPolicy, nomad.EndDelayed:
 		if waiting && a.NextAllocation == "" {
-			return g.byPolicy(a, &Placement{Name: a.Name, Group: tg, Previous: a, StopPrevious: Failed}), true
+			return g.byPolicy(a, &Placement{Name: a.Name, Group: tg, Previous: a, StopPrevious: whyReplaced(a)}), true
 		}
-		return g.classifyFailed(a, tg)
+		return g.classifyEnded(a, tg)
 	}
 	return g.classifyLive(a, tg), true
 }
@@ -220,12 +218,12 @@ func unhealthy(a *nomad.Allocation) bool {
 	return s != nil && s.Healthy != nil && !*s.Healthy
 }
 
-// classifyFailed handles an allocation that failed permanently on its node.
-func (g *generic) classifyFailed(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
+// classifyEnded handles an allocation that ended on its node although it must run.
+func (g *generic) classifyEnded(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
 	if a.NextAllocation != "" {
 		return member{}, false // already replaced
 	}
-	follow := &Placement{Name: a.Name, Group: tg, Previous: a, StopPrevious: Failed}
+	follow := &Placement{Name: a.Name, Group: tg, Previous: a, StopPrevious: whyReplaced(a)}
 	if g.differ.change(a, tg) == destructive {
 		// A new version resets the reschedule history.
 		follow.StopPrevious, follow.Destructive = Replaced, true
@@ -234,11 +232,22 @@ func (g *generic) classifyFailed(a *nomad.Allocation, tg *nomad.TaskGroup) (memb
 	return g.byPolicy(a, follow), true
 }
 
+// whyReplaced is the reason to stop an ended allocation once its replacement has a node.
+func whyReplaced(a *nomad.Allocation) string {
+	if a.ClientStatus == nomad.AllocClientStatusComplete {
+		return Ended
+	}
+	return Failed
+}
+
 // byPolicy replaces an allocation now, later or never, according to the reschedule policy of its
 // group.
 func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 	policy := follow.Group.ReschedulePolicy
 	at, delay, ok := due(a, policy, g.req.Now)
+	if !ok && nomad.EndingOf(g.req.Eval.Type, a.ClientStatus) == nomad.EndDelayed {
+		at, delay, ok = dueRegardless(a, policy, g.req.Now)
+	}
 	follow.Reschedule = &Reschedule{Delay: delay, policy: policy}
 	switch {
 	case isSet(a.DesiredTransition.ForceReschedule):

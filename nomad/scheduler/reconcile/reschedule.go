@@ -20,6 +20,8 @@ const (
 	dueWindow = time.Second
 	// keptEvents is how many events are kept under an unlimited policy.
 	keptEvents = 5
+	// regardlessDelay is the delay before an ended allocation is replaced if its policy allows no replacement.
+	regardlessDelay = 30 * time.Second
 )
 
 // Reschedule describes the replacement of a failed allocation and the history that its replacement
@@ -90,6 +92,16 @@ func dueFrom(a *nomad.Allocation, p *nomad.ReschedulePolicy, failed time.Time) (
 		return time.Time{}, 0, false
 	}
 	return failed.Add(delay), delay, true
+}
+
+// dueRegardless returns when an allocation is replaced that the policy no longer replaces: after the longest delay of the
+// policy, or after regardlessDelay if it has none.
+func dueRegardless(a *nomad.Allocation, p *nomad.ReschedulePolicy, now time.Time) (at time.Time, delay time.Duration, ok bool) {
+	delay = regardlessDelay
+	if p != nil {
+		delay = max(delay, p.Delay, p.MaxDelay)
+	}
+	return failedAt(a, now).Add(delay), delay, true
 }
 
 // failedAt returns when the last task ended.

@@ -15,6 +15,7 @@ const (
 	NodeLost  = "alloc is lost since its node is down"
 	NodeUnfit = NotNeeded // of system and sysbatch jobs
 	Failed    = "alloc was rescheduled because it failed"
+	Ended     = "alloc was rescheduled because its tasks ended"
 	Returned  = "alloc not needed due to disconnected client reconnect"
 )
 
