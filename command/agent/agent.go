@@ -124,9 +124,11 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	a.warnHeaders()
 	a.api = httpapi.New(httpapi.Config{
 		Config: web.Config{
 			RPC: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.HostNames(),
+			Origins: a.set.HTTPAPIAllowedOrigins,
 			Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, Audit: a.audit, Log: a.log,
 		},
 		Agent: a, UI: site, Disks: a.disks(), Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(), Unserved: a.unserved(),
@@ -136,6 +138,15 @@ func (a *Agent) open(w io.Writer) (err error) {
 		return a.openClient()
 	}
 	return nil
+}
+
+// warnHeaders warns about a response header that allows other origins in Nomad, but not here.
+func (a *Agent) warnHeaders() {
+	for name := range a.set.HTTPAPIResponseHeaders {
+		if strings.EqualFold(name, "Access-Control-Allow-Origin") {
+			a.log.Warn("http_api_response_headers: the header does not allow requests of other origins: list the origins in http_api_allowed_origins", "header", name)
+		}
+	}
 }
 
 // monitorConfig returns the log file for exports.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 )
 
 // presetDev applies -dev: a server and a client in one process, on the loopback address, in
@@ -99,6 +101,11 @@ func (s *Settings) checkAddresses() error {
 	}
 	if n := s.Limits.HTTPMaxConnsPerClient; n < 0 {
 		errs = append(errs, s.Fault("limits.http_max_conns_per_client", "must not be negative"))
+	}
+	for _, origin := range s.HTTPAPIAllowedOrigins {
+		if err := web.CheckOrigin(origin); err != nil {
+			errs = append(errs, s.Fault("http_api_allowed_origins", "%v", err))
+		}
 	}
 	if _, err := parseSize(s.Limits.HTTPMaxRequestBody); err != nil {
 		errs = append(errs, s.Fault("limits.http_max_request_body", "%v", err))

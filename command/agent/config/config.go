@@ -43,6 +43,7 @@ type Config struct {
 	TLS                       TLS                 `hcl:"tls"`
 	HTTPAPIResponseHeaders    map[string]string   `hcl:"http_api_response_headers"`
 	HTTPAPIAllowedHosts       []string            `hcl:"http_api_allowed_hosts"`
+	HTTPAPIAllowedOrigins     []string            `hcl:"http_api_allowed_origins"`
 	Sentinel                  Sentinel            `hcl:"sentinel" later:"Sentinel"`
 	Autopilot                 Autopilot           `hcl:"autopilot"`
 	Plugin                    map[string]*Plugin  `hcl:"plugin,once"`

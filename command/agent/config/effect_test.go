@@ -26,7 +26,7 @@ import (
 var agentKeys = []string{
 	"name", "data_dir", "log_level", "log_json", "log_file", "log_include_location", "log_rotate_duration", "log_rotate_bytes",
 	"log_rotate_max_files", "enable_debug", "leave_on_interrupt", "leave_on_terminate", "ports.http", "addresses.http", "advertise.http", "client.enabled", "server.enabled",
-	"client.server_join.retry_max", "client.server_join.retry_interval", "http_api_response_headers", "http_api_allowed_hosts",
+	"client.server_join.retry_max", "client.server_join.retry_interval", "http_api_response_headers", "http_api_allowed_hosts", "http_api_allowed_origins",
 	"limits.http_max_conns_per_client", "limits.http_max_request_body", "limits.https_handshake_timeout",
 	"telemetry.in_memory_collection_interval", "telemetry.in_memory_retention_period", "telemetry.prometheus_metrics", "telemetry.allow_anonymous_metrics",
 	"telemetry.disable_hostname", "telemetry.use_node_name", "telemetry.collection_interval", "telemetry.prefix_filter", "telemetry.filter_default", "audit.enabled",

@@ -31,8 +31,8 @@ func TestBodiesThatGrow(t *testing.T) {
 	}
 }
 
-// A page of another site in an operator's browser cannot write.
-func TestOtherSitesCannotWrite(t *testing.T) {
+// A page of another site in an operator's browser cannot write or read.
+func TestOtherSitesAreRefused(t *testing.T) {
 	s := newTestServer(t, 1<<10)
 	for _, tt := range []struct {
 		name, method, header, value string
@@ -44,7 +44,7 @@ func TestOtherSitesCannotWrite(t *testing.T) {
 		{"our own page", "POST", "Sec-Fetch-Site", "same-origin", 200},
 		{"our own origin", "POST", "Origin", "http://127.0.0.1:4646", 200}, // the host that do sets
 		{"no browser", "POST", "X-Nothing", "", 200},
-		{"reading", "GET", "Sec-Fetch-Site", "cross-site", 200},
+		{"reading", "GET", "Sec-Fetch-Site", "cross-site", 403},
 	} {
 		body, path := `{"Job":{"ID":"a"}}`, "/v1/jobs"
 		if w := do(s, tt.method, path, body, tt.header, tt.value, "Content-Type", "text/plain"); w.Code != tt.status {

@@ -111,22 +111,3 @@ func TestHostOfAnonymousCallers(t *testing.T) {
 		}
 	}
 }
-
-// A page of another site cannot make a browser trigger garbage collection, although the routes
-// accept GET.
-func TestChangesByGetOfOtherSites(t *testing.T) {
-	s := newTestServer(t, 0)
-	s = changed(s, func(c *Config) { c.Agent = idle{} })
-	for _, path := range []string{"/v1/client/gc?node_id=n", "/v1/client/allocation/a/gc"} {
-		for site, refused := range map[string]bool{"cross-site": true, "same-site": true, "other": true, "same-origin": false, "none": false, "": false} {
-			header := []string{"Sec-Fetch-Site", site}
-			if site == "" {
-				header = nil
-			}
-			w := do(s, "GET", path, "", header...)
-			if got := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), "cross-site requests"); got != refused {
-				t.Errorf("%s from %q: %d %s", path, site, w.Code, w.Body)
-			}
-		}
-	}
-}

@@ -16,7 +16,7 @@ func pauseRoutes() []web.Route {
 			q.AllocID, q.Task = r.Param, r.Query.Get("task")
 			return nil
 		}, web.Full[message.AllocGetPauseStateResponse])},
-		{Methods: "PUT POST", Path: pause, CORS: true, Call: web.Write("ClientAllocations.SetPauseState", allocPause, web.Full[message.GenericResponse])},
+		{Methods: "PUT POST", Path: pause, Call: web.Write("ClientAllocations.SetPauseState", allocPause, web.Full[message.GenericResponse])},
 	}
 }
 

@@ -17,7 +17,7 @@ func profileRoutes() []web.Route {
 			q.NodeID, q.ServerID = r.Query.Get("node_id"), r.Query.Get("server_id")
 			return nil
 		}, web.Full[message.HostDataResponse])},
-		{Methods: "GET PUT POST", Path: "/v1/agent/pprof/:profile", Handle: web.SameSite(agentProfile)},
+		{Methods: "GET PUT POST", Path: "/v1/agent/pprof/:profile", Changes: true, Handle: agentProfile},
 	}
 }
 

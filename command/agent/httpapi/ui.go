@@ -16,10 +16,10 @@ func (s *Server) uiRoutes() []web.Route {
 		return nil, web.ErrDone
 	}
 	return []web.Route{
-		{Methods: "GET", Path: "/", Handle: toUI},
-		{Methods: "GET", Path: "/ui", Handle: toUI},
-		{Methods: "GET HEAD", Path: "/ui/", Handle: serve},
-		{Methods: "GET HEAD", Path: "/ui/:page", Handle: serve},
+		{Methods: "GET", Path: "/", Page: true, Handle: toUI},
+		{Methods: "GET", Path: "/ui", Page: true, Handle: toUI},
+		{Methods: "GET HEAD", Path: "/ui/", Page: true, Handle: serve},
+		{Methods: "GET HEAD", Path: "/ui/:page", Page: true, Handle: serve},
 	}
 }
 

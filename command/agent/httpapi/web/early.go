@@ -2,9 +2,7 @@ package web
 
 import (
 	"fmt"
-	"net/http"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -70,17 +68,4 @@ func (s *Server) fail(r *Request, err error) {
 	}
 	s.cfg.Log.Debug("http request failed", "method", r.Method, "path", r.URL.Path, "err", err)
 	writeError(r.Reply, err)
-}
-
-// SameSite refuses requests that a page of another site made a browser send. It protects routes
-// that change something on GET, which the check of origins allows.
-func SameSite(handle Handler) Handler {
-	return func(r *Request) (any, error) {
-		switch site := r.Header.Get("Sec-Fetch-Site"); site {
-		case "", "none", "same-origin":
-			return handle(r)
-		default:
-			return nil, nomad.Errorf(http.StatusForbidden, "cross-site requests must not change anything: the browser sent Sec-Fetch-Site: %s", site)
-		}
-	}
 }

@@ -85,21 +85,3 @@ func writeError(w http.ResponseWriter, err error) {
 
 // status returns the HTTP status of an error.
 func status(err error) int { return nomad.HTTPStatus(err) }
-
-// preflight answers a CORS preflight request. Only reads are allowed.
-func preflight(w http.ResponseWriter, req *http.Request) {
-	method := req.Header.Get("Access-Control-Request-Method")
-	if method == http.MethodGet || method == http.MethodHead {
-		w.Header().Set("Access-Control-Allow-Methods", method)
-		if asked := req.Header.Get("Access-Control-Request-Headers"); asked != "" {
-			w.Header().Set("Access-Control-Allow-Headers", asked)
-		}
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// allowOrigin sets the CORS headers that let pages of any origin read the reply.
-func allowOrigin(h http.Header) {
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Allow-Credentials", "true")
-}

@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -22,7 +21,10 @@ type Route struct {
 	// Call replaces Handle in a route whose handler makes one RPC. The agent checks the right of
 	// the RPC before it reads the body.
 	Call Call
-	CORS bool // pages of any origin may read the reply
+	CORS bool // with ACLs, pages of any origin that send a token may read the reply
+	Page bool // a public page without data, to which pages of other origins may link
+	// Changes means that a GET changes something or costs much, so that no foreign page may cause it.
+	Changes bool
 	// Unbounded means that limits { http_max_request_body } does not apply.
 	Unbounded bool
 
@@ -108,8 +110,7 @@ func (rt *router) match(method, path string) (found *Route, param string, allowe
 }
 
 func (r *Route) takes(method string) bool {
-	return r.Methods == "" || slices.Contains(strings.Fields(r.Methods), method) ||
-		r.CORS && method == http.MethodOptions
+	return r.Methods == "" || slices.Contains(strings.Fields(r.Methods), method)
 }
 
 // extract returns the unescaped parameter of path.

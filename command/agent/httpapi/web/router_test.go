@@ -24,7 +24,7 @@ func TestMatch(t *testing.T) {
 		{"DELETE", "/v1/job/web/allocations", "", "", 1},
 		{"GET", "/v1/deployment/allocations/5", "/v1/deployment/allocations/:id", "5", 0},
 		{"GET", "/v1/client/fs/logs/abc", "/v1/client/fs/logs/:alloc_id", "abc", 0},
-		{"OPTIONS", "/v1/client/fs/logs/abc", "/v1/client/fs/logs/:alloc_id", "abc", 0},
+		{"OPTIONS", "/v1/client/fs/logs/abc", "", "", 1},
 		{"GET", "/v1/nothing", "", "", 0},
 		{"DELETE", "/v1/job/web/versions/good/tag", "/v1/job/:job_id/versions/:tag/tag", "web", 0},
 		{"POST", "/v1/job/a/b/versions/good/tag", "/v1/job/:job_id/versions/:tag/tag", "a/b", 0},

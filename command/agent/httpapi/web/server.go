@@ -25,6 +25,7 @@ type Config struct {
 	MaxBody int64             // bytes; a larger request body is refused with 413
 	Headers map[string]string // added to every API response
 	Hosts   []string          // allowed names in Host headers, besides addresses and localhost
+	Origins []string          // origins whose pages may use the API, see CheckOrigin
 	Callers Callers
 	Methods []rpc.Method // methods of the servers and the rights they require
 	ACL     bool         // ACLs are enabled
@@ -64,16 +65,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // answer answers one request whose arrival is recorded.
 func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 	s.head(w.Header())
-	// A page of another origin in an operator's browser must not run jobs here.
-	if err := s.origin.Check(req); err != nil {
-		writeError(w, nomad.Errorf(http.StatusForbidden, "%v", err))
+	path := req.URL.EscapedPath()
+	if s.preflight(w, req, path) {
+		return
+	}
+	rt, param, allowed := s.routes.match(req.Method, path)
+	if err := s.checkOrigin(w.Header(), req, rt); err != nil {
+		writeError(w, err)
 		return
 	}
 	if err := ignoreBody(req); err != nil {
 		writeError(w, err)
 		return
 	}
-	path := req.URL.EscapedPath()
 	if strings.Contains(path, "//") {
 		redirect(w, req, path)
 		return
@@ -84,7 +88,6 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 	}
-	rt, param, allowed := s.routes.match(req.Method, path)
 	switch {
 	case rt != nil:
 	case len(allowed) > 0:
@@ -93,13 +96,6 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 		return
 	default:
 		w.WriteHeader(http.StatusNotFound)
-		return
-	}
-	if rt.CORS {
-		allowOrigin(w.Header())
-	}
-	if req.Method == http.MethodOptions && rt.CORS { // the handler does not run: a browser sends OPTIONS for any page
-		preflight(w, req)
 		return
 	}
 	s.serve(w, req, rt, param)
@@ -122,6 +118,8 @@ func redirect(w http.ResponseWriter, req *http.Request, path string) {
 func (s *Server) head(h http.Header) {
 	// Many replies contain text from tasks and jobs. A browser must not guess its media type.
 	h.Set("X-Content-Type-Options", "nosniff")
+	// A page of another origin must not embed a reply, such as an image from the directory of a task.
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	for k, v := range s.cfg.Headers {
 		h.Set(k, v)
 	}
