@@ -102,7 +102,7 @@ func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation],
 		group := d.TaskGroups[a.TaskGroup]
 		switch {
 		case group == nil || a.ServerTerminalStatus() || a.NextAllocation != "":
-		case group.ProgressDeadline == 0, isSystem(a), failedForGood(a, now):
+		case group.ProgressDeadline == 0, isSystem(a), forGood(a, now):
 			s.hopeless = true
 			s.revert = s.revert || group.AutoRevert
 		case !p.replaced[a.ID] && !marked(a):
@@ -117,9 +117,10 @@ func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation],
 	return s
 }
 
-// failedForGood reports whether an allocation failed and may not be rescheduled.
-func failedForGood(a *nomad.Allocation, now time.Time) bool {
-	if a.ClientStatus != nomad.AllocClientStatusFailed || isSet(a.DesiredTransition.ForceReschedule) || a.Job == nil {
+// forGood reports whether an unhealthy allocation may not be rescheduled. It may have failed, or run: its health does not
+// change any more.
+func forGood(a *nomad.Allocation, now time.Time) bool {
+	if isSet(a.DesiredTransition.ForceReschedule) || a.Job == nil {
 		return false
 	}
 	group := a.Job.TaskGroup(a.TaskGroup)
@@ -198,17 +199,14 @@ func (s *sight) progressDeadline(d *nomad.Deployment) time.Time {
 	return first
 }
 
-// groupDeadline returns the progress deadline of a group. It is zero if the group has none, or has enough healthy
-// allocations for its next step. The end of a healthy allocation starts it again.
+// groupDeadline returns the progress deadline of a group. It is zero if the group has none, waits for its first
+// allocation, or has enough healthy allocations for its next step. The end of a healthy allocation starts it again.
 func (s *sight) groupDeadline(d *nomad.Deployment, name string) time.Time {
 	g := d.TaskGroups[name]
-	if g.ProgressDeadline == 0 || s.enough(name, g) {
+	if g.ProgressDeadline == 0 || g.PlacedAllocs == 0 || s.enough(name, g) {
 		return time.Time{}
 	}
 	by := g.RequireProgressBy
-	if by.IsZero() { // nothing placed yet
-		by = time.Unix(0, d.CreateTime).Add(g.ProgressDeadline)
-	}
 	if again := s.ended[name].Add(g.ProgressDeadline); !s.ended[name].IsZero() && again.After(by) {
 		return again
 	}

@@ -31,9 +31,9 @@
 // State starts new progress deadlines at a pause and at a resume.
 //
 // A group makes progress when one of its allocations becomes healthy. State then advances RequireProgressBy, the time
-// of the group's progress deadline. A deployment with an unhealthy allocation fails at once if its group has no
-// progress deadline. It also fails at once if the allocation failed and its reschedule policy allows no replacement.
-// Otherwise it fails at the deadline.
+// of the group's progress deadline. The deadline begins with the first allocation: until then, the group waits for
+// capacity. A deployment with an unhealthy allocation fails at once if its group has no progress deadline, or if the
+// reschedule policy allows no replacement. Otherwise it fails at the deadline.
 //
 // The counter of healthy allocations includes those that ended later. A deployment of a system job, and the promotion
 // of canaries, need live ones. An unhealthy allocation of a system job fails its deployment at once, because it is

@@ -70,7 +70,10 @@ func rollout(t *testing.T, deadline time.Duration, fn func(w *world, first *noma
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := testlog.New(nil)
-		w := &world{Log: l, t: t, node: l.Node(t), job: l.Job(t, nomad.JobTypeService, 3), id: nomad.NewID()}
+		w := &world{Log: l, t: t, node: l.Node(t), id: nomad.NewID()}
+		w.job = l.Job(t, nomad.JobTypeService, 3, func(j *nomad.Job) {
+			j.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second}
+		})
 		w.w = deploy.New(deploy.Config{Store: l.Store, Raft: l, Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -213,9 +216,15 @@ func TestUnhealthyWithoutDeadlineFails(t *testing.T) {
 	})
 }
 
-// A failed allocation that may not be rescheduled ends the deployment before its progress deadline;
-// one that may does not.
-func TestFailedForGood(t *testing.T) {
+// An unhealthy allocation that may not be rescheduled ends the deployment before its progress deadline, whether it failed
+// or runs: a check failed, or its healthy_deadline passed. One that may does not.
+func TestUnhealthyForGood(t *testing.T) {
+	for _, status := range []string{nomad.AllocClientStatusFailed, nomad.AllocClientStatusRunning, nomad.AllocClientStatusComplete} {
+		t.Run(status, func(t *testing.T) { unhealthyForGood(t, status) })
+	}
+}
+
+func unhealthyForGood(t *testing.T, status string) {
 	for name, tc := range map[string]struct {
 		policy *nomad.ReschedulePolicy
 		events int
@@ -237,7 +246,7 @@ func TestFailedForGood(t *testing.T) {
 					}
 				})
 				update, healthy := *a, false
-				update.ClientStatus = nomad.AllocClientStatusFailed
+				update.ClientStatus = status
 				update.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: time.Now()}
 				w.Must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
 				synctest.Wait()
@@ -296,23 +305,45 @@ func TestResumed(t *testing.T) {
 	})
 }
 
-// A deployment that is resumed after its deadline has the complete deadline from then on, whether
-// an allocation was placed or not.
+// A deployment that is resumed after its deadline has the complete deadline from then on.
 func TestResumedAfterItsDeadline(t *testing.T) {
-	t.Run("placed", func(t *testing.T) {
-		rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) { w.resumesLate(w.id) })
-	})
-	t.Run("not placed", func(t *testing.T) {
+	rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) { w.resumesLate(w.id) })
+}
+
+// A deployment waits for capacity as long as none of its allocations is placed, also after it was paused and resumed.
+// The deadline begins with the first allocation.
+func TestWaitsForTheFirstAllocation(t *testing.T) {
+	for _, resumed := range []bool{false, true} {
 		rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) {
-			id := nomad.NewID()
+			w.id = nomad.NewID()
 			w.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
-				ID: id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, CreateTime: time.Now().UnixNano(), Status: nomad.DeploymentStatusRunning,
+				ID: w.id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, CreateTime: time.Now().UnixNano(), Status: nomad.DeploymentStatusRunning,
 				TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 3, ProgressDeadline: 10 * time.Minute}},
 			}})
 			synctest.Wait()
-			w.resumesLate(id)
+			if resumed {
+				w.byHand(w.w.Pause)
+				w.byHand(w.w.Resume)
+			}
+			time.Sleep(24 * time.Hour)
+			synctest.Wait()
+			w.wantStatus(nomad.DeploymentStatusRunning, "")
+			w.place()
+			time.Sleep(10*time.Minute - time.Second)
+			synctest.Wait()
+			w.wantStatus(nomad.DeploymentStatusRunning, "")
+			time.Sleep(time.Second)
+			synctest.Wait()
+			w.wantStatus(nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionProgressDeadline)
 		})
-	})
+	}
+}
+
+func (w *world) byHand(do func(context.Context, string) (*message.DeploymentUpdateResponse, error)) {
+	w.t.Helper()
+	if _, err := do(w.t.Context(), w.id); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // resumesLate pauses a deployment, and resumes it an hour later.

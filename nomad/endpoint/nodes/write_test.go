@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
@@ -55,7 +56,7 @@ func TestFollowUp_EndTable(t *testing.T) {
 	for _, typ := range []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
 		l := testlog.New(nil)
 		known := l.Alloc(t, l.Job(t, typ, 1), l.Node(t))
-		s := &Service{Core: &handler.Core{Config: handler.Config{Store: l.Store}}}
+		s := &Service{Core: &handler.Core{Config: handler.Config{Store: l.Store, Now: time.Now}}}
 		for _, status := range []string{nomad.AllocClientStatusRunning, nomad.AllocClientStatusComplete, nomad.AllocClientStatusFailed} {
 			update := *known
 			update.ClientStatus = status
