@@ -39,6 +39,7 @@ type Task struct {
 	AllocPath string // the directory of the allocation
 	Dir       *allocdir.Task
 	UID, GID  int // of the task's user; -1 keeps the owner
+	Reach     Reach
 	// Run runs the program as the task would run: see drivers.Confiner.
 	Run func(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error)
 	// Progress receives the progress of artifact i. It may be called concurrently.

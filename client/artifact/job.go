@@ -2,9 +2,6 @@ package artifact
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -169,25 +166,6 @@ func (f *Fetcher) leave(key string, mine *flight) {
 	defer f.mu.Unlock()
 	delete(f.flights, key)
 	close(mine.ended)
-}
-
-// key identifies the artifact in the cache. It is "" if it must not be cached: without a checksum, or with
-// one from a list that is downloaded. It contains everything that a job needs to obtain the artifact, so
-// that the cache gives an artifact only to jobs that could download it.
-func (j *job) key() string {
-	if j.Fetcher.cache == nil || j.checksum == nil || j.checksum.Type == "file" {
-		return ""
-	}
-	signed := ""
-	if j.signer != nil {
-		signed = j.signer.String() + " " + j.signed.URL()
-	}
-	text, err := json.Marshal([]any{j.source.URL(), j.artifact.GetterHeaders, j.mode, j.artifact.GetterInsecure, j.checksum.String(), signed})
-	if err != nil {
-		panic("artifact: bug: strings cannot be encoded: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 // download downloads the artifact in the program, and checks it if it is one file.

@@ -93,6 +93,7 @@ func (h *artifactHook) fetch(ctx context.Context, req *TaskPrestartRequest, resp
 	progress := &progress{control: h.control, last: time.Now()}
 	results := h.fetcher.Fetch(ctx, &artifact.Task{
 		AllocPath: h.alloc.Path(), Dir: req.Dir, UID: req.Owner.UID, GID: req.Owner.GID, Run: confinement.Run, Progress: progress.report,
+		Reach: artifact.ReachOf(req.Alloc, req.Task),
 	}, todo)
 	failed := 0
 	for i, r := range results {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -192,6 +193,34 @@ func (s Source) Host() string {
 		return ""
 	}
 	return u.Hostname()
+}
+
+// Origin returns the origin of the source, or "" if it is not a URL.
+func (s Source) Origin() string {
+	u, err := url.Parse(s.base)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return Origin(u)
+}
+
+// HasPassword reports whether the URL contains a password.
+func (s Source) HasPassword() bool {
+	u, err := url.Parse(s.base)
+	if err != nil || u.User == nil {
+		return false
+	}
+	_, has := u.User.Password()
+	return has
+}
+
+// Origin returns the scheme, the host and the port of a URL.
+func Origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return strings.ToLower(u.Scheme + "://" + net.JoinHostPort(u.Hostname(), port))
 }
 
 // public are the options of go-getter whose values are not credentials.

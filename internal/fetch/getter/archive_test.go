@@ -37,7 +37,7 @@ func TestUnpackers(t *testing.T) {
 // No getter of the library is added that has no wrapper, and no file getter.
 func TestGetters(t *testing.T) {
 	j := &job{Request: &fetch.Request{}}
-	all := j.getters(nil, &lastFile{})
+	all := j.getters(scoped{}, &lastFile{})
 	for name := range gogetter.Getters {
 		if _, have := all[name]; have == (name == "file") {
 			t.Errorf("getter %s: %v", name, have)

@@ -42,7 +42,7 @@ func proxied(t *testing.T) (*http.Client, *proxy, *url.URL) {
 	for _, name := range append(proxyVars, "no_proxy", "NO_PROXY") {
 		t.Setenv(name, "")
 	}
-	p, err := startProxy()
+	p, err := startProxy("")
 	if err != nil || p == nil {
 		t.Fatalf("startProxy() = %v, %v", p, err)
 	}
@@ -108,7 +108,7 @@ func TestProxy(t *testing.T) {
 // A proxy that the operator has allowed is used as it is.
 func TestOperatorProxy(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://proxy:3128")
-	p, err := startProxy()
+	p, err := startProxy("")
 	if p != nil || err != nil || os.Getenv("HTTPS_PROXY") != "http://proxy:3128" {
 		t.Errorf("startProxy() = %v, %v, HTTPS_PROXY is %s", p, err, os.Getenv("HTTPS_PROXY"))
 	}

@@ -2,9 +2,9 @@
 // internal/fetch describes its interface. It runs confined as the task, and the client limits and checks what
 // it does. Its own checks give errors that name the reason, and stop what the client cannot see:
 //
-//	guard.go    no connection to link-local, metadata and unspecified addresses
-//	http.go     no silent cut of a response, no redirect to other protocols
-//	proxy.go    the same for git, hg, S3 and GCS
+//	dial.go     no connection to link-local, metadata and unspecified addresses
+//	http.go     no silent cut of a response, no redirect to other protocols, headers only for their origin
+//	proxy.go    checked connections for git, hg, S3 and GCS; no password of hg for other origins
 //	git.go      no configuration, hooks, local repositories or arguments from a source
 //	archive.go  no links, devices, sparse files, bombs or repeated names in archives
 //
@@ -122,11 +122,16 @@ func (j *job) download() (fetch.Message, error) {
 	if kind == fetch.HTTP {
 		return j.get(source)
 	}
-	p, err := startProxy()
+	p, err := startProxy(onlyOrigin(source, kind))
 	if err != nil {
 		return fetch.Message{}, err
 	}
 	defer p.stop()
+	if p != nil && kind == fetch.Hg {
+		if err := useProxyAlways(j.path(fetch.HomeName)); err != nil {
+			return fetch.Message{}, err
+		}
+	}
 	done, err := j.get(source)
 	return done, p.explain(err)
 }
@@ -154,7 +159,7 @@ func (j *job) get(source fetch.Source) (fetch.Message, error) {
 	defer cancel()
 	last := &lastFile{}
 	c := j.client(ctx, source.URL(), j.path(fetch.OutName))
-	c.Getters = j.getters(j.Headers, last)
+	c.Getters = j.getters(j.headersFor(source), last)
 	c.Decompressors = keepers(j.path(fetch.ArchiveName))
 	err := c.Get()
 	switch {
@@ -190,7 +195,7 @@ func (j *job) result(file string) (fetch.Message, error) {
 	return done, nil
 }
 
-// getSignature downloads the signature. The headers are sent only to the host of the source.
+// getSignature downloads the signature. The headers are sent only to the origin of the source.
 func (j *job) getSignature(source fetch.Source) error {
 	signature, err := fetch.ParseSource(j.Signature, nil)
 	if err != nil {
@@ -206,16 +211,12 @@ func (j *job) getSignature(source fetch.Source) error {
 	if err := dialguard.CheckHost(signature.Host()); err != nil {
 		return err
 	}
-	headers := j.Headers
-	if signature.Host() != source.Host() {
-		headers = nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), j.Timeouts.Longest())
 	defer cancel()
 	small := &job{Request: &fetch.Request{Insecure: j.Insecure, Timeouts: j.Timeouts, Limits: fetch.Limits{Download: fetch.SignatureSize}}, work: j.work}
 	c := small.client(ctx, signature.URL(), j.path(fetch.SignatureName))
 	c.Mode = gogetter.ClientModeFile
-	c.Getters = small.getters(headers, &lastFile{})
+	c.Getters = small.getters(j.headersFor(source), &lastFile{})
 	c.Decompressors = map[string]gogetter.Decompressor{}
 	return c.Get()
 }
@@ -232,7 +233,7 @@ func (j *job) unpack() (fetch.Message, error) {
 	c := j.client(ctx, j.Source, j.path(fetch.OutName))
 	c.Decompressors = decompressors
 	c.Getters = map[string]gogetter.Getter{}
-	for scheme := range j.getters(nil, &lastFile{}) {
+	for scheme := range j.getters(scoped{}, &lastFile{}) {
 		c.Getters[scheme] = &present{archive: j.Archive}
 	}
 	finished := make(chan error, 1)

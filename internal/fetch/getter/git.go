@@ -64,6 +64,15 @@ func setVCSEnvironment(work string) error {
 	return nil
 }
 
+// useProxyAlways makes Mercurial use the proxy for loopback addresses too.
+func useProxyAlways(home string) error {
+	file := filepath.Join(home, "hgrc")
+	if err := os.WriteFile(file, []byte("[http_proxy]\nalways = True\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Setenv("HGRCPATH", file)
+}
+
 // plainPath matches paths that a shell reads as one word. The library passes the path of an SSH key to
 // git in a command line.
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9/._-]+$`)

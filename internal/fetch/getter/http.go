@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/open-nomad/open-nomad/internal/dialguard"
+	"github.com/open-nomad/open-nomad/internal/fetch"
 )
 
 const (
@@ -36,12 +37,38 @@ func newTransport(insecure bool) *http.Transport {
 	}
 }
 
-// newHTTPClient returns the client of HTTP downloads.
-func newHTTPClient(insecure bool, limit int64, got *counter) *http.Client {
+// newHTTPClient returns the client of HTTP downloads. It sends the headers only to their origin.
+func newHTTPClient(insecure bool, limit int64, got *counter, headers scoped) *http.Client {
 	return &http.Client{
-		Transport:     &limited{next: newTransport(insecure), limit: limit, got: got},
+		Transport:     &limited{next: newTransport(insecure), limit: limit, got: got, headers: headers},
 		CheckRedirect: checkRedirect,
 	}
+}
+
+// scoped are the job's headers for one origin: a scheme, a host and a port. The library would also send them to the
+// targets of redirects and to the host of a list of checksums.
+type scoped struct {
+	origin string
+	header http.Header
+}
+
+// apply returns the request with the headers if it and all requests that were redirected to it are for the origin.
+// Otherwise it removes what tells another host of the source: the header Referer.
+func (s *scoped) apply(r *http.Request) *http.Request {
+	r = r.Clone(r.Context()) // a transport must not change a request
+	for q := r; ; q = q.Response.Request {
+		if fetch.Origin(q.URL) != s.origin {
+			r.Header.Del("Referer")
+			return r
+		}
+		if q.Response == nil {
+			break
+		}
+	}
+	for name, values := range s.header {
+		r.Header[name] = values
+	}
+	return r
 }
 
 // checkRedirect refuses redirects to other protocols.
@@ -58,16 +85,17 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 // limited is a transport that limits the size of responses. The library's own limit would cut them
 // without an error.
 type limited struct {
-	next  http.RoundTripper
-	limit int64 // bytes; 0 is unlimited
-	got   *counter
+	next    http.RoundTripper
+	limit   int64 // bytes; 0 is unlimited
+	got     *counter
+	headers scoped
 }
 
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := dialguard.CheckHost(r.URL.Hostname()); err != nil { // a proxy would connect to it
 		return nil, err
 	}
-	resp, err := l.next.RoundTrip(r)
+	resp, err := l.next.RoundTrip(l.headers.apply(r))
 	if err != nil {
 		return nil, err
 	}

@@ -24,13 +24,9 @@ func (j *job) client(ctx context.Context, source, dst string) *gogetter.Client {
 }
 
 // getters returns the supported getters of the library, by scheme.
-func (j *job) getters(headers map[string]string, last *lastFile) map[string]gogetter.Getter {
-	header := http.Header{}
-	for name, value := range headers {
-		header.Set(name, value)
-	}
+func (j *job) getters(headers scoped, last *lastFile) map[string]gogetter.Getter {
 	web := &gogetter.HttpGetter{
-		Client: newHTTPClient(j.Insecure, j.Limits.Download, &j.got), Header: header, ReadTimeout: j.Timeouts.HTTP,
+		Client: newHTTPClient(j.Insecure, j.Limits.Download, &j.got, headers), ReadTimeout: j.Timeouts.HTTP,
 		DoNotCheckHeadFirst: true, XTerraformGetDisabled: true,
 	}
 	return map[string]gogetter.Getter{
@@ -41,6 +37,15 @@ func (j *job) getters(headers map[string]string, last *lastFile) map[string]goge
 		"s3":    &noted{&gogetter.S3Getter{Timeout: j.Timeouts.S3}, last},
 		"gcs":   &noted{&gogetter.GCSGetter{Timeout: j.Timeouts.GCS}, last},
 	}
+}
+
+// headersFor returns the job's headers for the origin of a source.
+func (j *job) headersFor(s fetch.Source) scoped {
+	out := scoped{origin: s.Origin(), header: http.Header{}}
+	for name, value := range j.Headers {
+		out.header.Set(name, value)
+	}
+	return out
 }
 
 // lastFile is the path of the latest downloaded file.

@@ -12,12 +12,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/dialguard"
+	"github.com/open-nomad/open-nomad/internal/fetch"
 )
 
 // proxy is an HTTP proxy on a loopback address. Git, Mercurial and the libraries for S3 and GCS connect
@@ -27,15 +29,28 @@ type proxy struct {
 	server   *http.Server
 	password string
 	done     chan struct{}
-	refused  atomic.Pointer[dialguard.Refused] // the latest
+	only     string                // origin; "" for any
+	refused  atomic.Pointer[error] // the latest
 }
 
 // proxyVars are the variables that set a proxy. One of the operator makes the program not start its own.
 var proxyVars = []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}
 
-// startProxy starts a proxy and sets the variables for this process and its children. If the operator has
-// allowed variables of a proxy, it returns nil.
-func startProxy() (*proxy, error) {
+// errElsewhere is the reason why a connection to another origin is refused.
+var errElsewhere = errors.New("connection to another server refused: hg would send it the password of the source's URL")
+
+// onlyOrigin returns the only origin that a download may connect to, or "". Mercurial answers every server that asks
+// for a password with that of the URL, also the target of a redirect.
+func onlyOrigin(s fetch.Source, kind fetch.Kind) string {
+	if kind == fetch.Hg && s.HasPassword() {
+		return s.Origin()
+	}
+	return ""
+}
+
+// startProxy starts a proxy for connections to one origin, or to any. It sets the variables for this process and its
+// children. If the operator has allowed variables of a proxy, it returns nil.
+func startProxy(only string) (*proxy, error) {
 	for _, name := range proxyVars {
 		if os.Getenv(name) != "" {
 			return nil, nil
@@ -45,7 +60,7 @@ func startProxy() (*proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the proxy that checks connections: %w", err)
 	}
-	p := &proxy{password: rand.Text(), done: make(chan struct{})}
+	p := &proxy{password: rand.Text(), only: only, done: make(chan struct{})}
 	p.server = &http.Server{
 		Handler: p, ReadHeaderTimeout: time.Minute, MaxHeaderBytes: maxHeaders,
 		ErrorLog: log.New(io.Discard, "", 0), // failed connections are errors of the clients
@@ -76,7 +91,7 @@ func (p *proxy) explain(err error) error {
 	if p == nil || err == nil || p.refused.Load() == nil {
 		return err
 	}
-	return fmt.Errorf("%w: %w", p.refused.Load(), err)
+	return fmt.Errorf("%w: %w", *p.refused.Load(), err)
 }
 
 // stop ends the proxy.
@@ -95,6 +110,14 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "proxy password required", http.StatusProxyAuthRequired)
 		return
 	}
+	target := r.URL
+	if r.Method == http.MethodConnect {
+		target = &url.URL{Scheme: "https", Host: r.Host}
+	}
+	if p.only != "" && fetch.Origin(target) != p.only {
+		p.fail(w, errElsewhere)
+		return
+	}
 	if r.Method == http.MethodConnect {
 		p.tunnel(w, r)
 		return
@@ -106,7 +129,10 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *proxy) fail(w http.ResponseWriter, err error) {
 	var refused *dialguard.Refused
 	if errors.As(err, &refused) {
-		p.refused.Store(refused)
+		err = refused
+	}
+	if refused != nil || errors.Is(err, errElsewhere) {
+		p.refused.Store(&err)
 	}
 	http.Error(w, err.Error(), http.StatusBadGateway)
 }
