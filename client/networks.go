@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/network"
 	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
@@ -33,7 +34,7 @@ type connections struct {
 func (c *Client) openNetworks() {
 	cfg := c.cfg.Networks
 	cfg.Dir, cfg.Log = filepath.Join(c.cfg.StateDir, "network"), c.log
-	if v, err := version.NewVersion(c.node.copy().Attributes["plugins.cni.version.bridge"]); err == nil {
+	if v, err := untrusted.Version(c.node.copy().Attributes["plugins.cni.version.bridge"]); err == nil {
 		cfg.Check = v.GreaterThanOrEqual(checkVersion)
 	}
 	c.connections = &connections{Set: network.New(cfg), region: c.cfg.Region, node: c.node.copy}

@@ -26,7 +26,8 @@ import (
 	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
 	cniversion "github.com/containernetworking/cni/pkg/version"
-	"github.com/hashicorp/go-version"
+
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 )
 
 // Limits of a plugin.
@@ -204,7 +205,7 @@ func versionOf(ctx context.Context, path string) string {
 		if strings.Count(word, ".") < 2 {
 			continue
 		}
-		if v, err := version.NewSemver(word); err == nil {
+		if v, err := untrusted.Semver(word); err == nil {
 			return v.String()
 		}
 	}

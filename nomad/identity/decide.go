@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/go-version"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 )
@@ -93,6 +94,6 @@ func dueForRenewal(c *nomad.IdentityClaims, ttl time.Duration, now time.Time) bo
 
 // StoresIdentities reports whether the version of the node's agent stores identities.
 func StoresIdentities(n *nomad.Node) bool {
-	v, err := version.NewVersion(n.Attributes["nomad.version"])
+	v, err := untrusted.Version(n.Attributes["nomad.version"])
 	return err == nil && v.GreaterThanOrEqual(oldest)
 }

@@ -30,7 +30,7 @@ func validatePossible(j *nomad.Job, f *faults) {
 	}
 	for _, tg := range j.TaskGroups {
 		group := requirements{}
-		nowhere := &faults{list: new([]error)} // reported above
+		nowhere := &faults{list: new([]error), regexps: new(int)} // reported above
 		group.addAll(j.Constraints, nowhere)
 		in := f.in("group", tg.Name)
 		ok := group.addAll(tg.Constraints, in)

@@ -1,6 +1,7 @@
 package jobrules_test
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -138,6 +139,20 @@ func TestValidateFaults(t *testing.T) {
 		{"regexp", func(j *nomad.Job) {
 			task(j).Constraints = []*nomad.Constraint{{LTarget: "a", Operand: "regexp", RTarget: "("}}
 		}, "malformed"},
+		{"regexp that expands", func(j *nomad.Job) {
+			task(j).Constraints = []*nomad.Constraint{{LTarget: "a", Operand: "regexp", RTarget: "(" + strings.Repeat("ab", 1500) + "){1000}"}}
+		}, "expand to more than 10000 instructions"},
+		{"many regexps", func(j *nomad.Job) {
+			for i := range 300 {
+				group(j).Constraints = append(group(j).Constraints, &nomad.Constraint{LTarget: "a", Operand: "regexp", RTarget: fmt.Sprintf("%d[a-z]{900}", i)})
+			}
+		}, "too large together"},
+		{"long range", func(j *nomad.Job) {
+			task(j).Affinities = []*nomad.Affinity{{LTarget: "a", Operand: "version", RTarget: strings.Repeat("> 1.0, ", 900) + "> 1", Weight: 5}}
+		}, "the limit is 4096"},
+		{"long semver range", func(j *nomad.Job) {
+			task(j).Constraints = []*nomad.Constraint{{LTarget: "a", Operand: "semver", RTarget: strings.Repeat(">1,", 200) + "> 1"}}
+		}, "the limit is 128"},
 		{"version", func(j *nomad.Job) {
 			group(j).Constraints = []*nomad.Constraint{{LTarget: "a", Operand: "version", RTarget: "new"}}
 		}, "malformed"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/go-version"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -23,11 +24,14 @@ type bound struct {
 
 // parseBounds parses the parts of a range.
 func parseBounds(text string) ([]bound, error) {
+	if err := untrusted.FitRange(text); err != nil {
+		return nil, err
+	}
 	var out []bound
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
 		digits := strings.TrimLeft(part, "=!<>~ ")
-		v, err := version.NewVersion(digits)
+		v, err := untrusted.Version(digits)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +59,7 @@ func parseSemverRange(text string) ([]bound, error) {
 		if semverHolds[b.operand] == nil {
 			return nil, fmt.Errorf("unknown comparison %q", b.operand)
 		}
-		if _, err := version.NewSemver(b.version.Original()); err != nil {
+		if _, err := untrusted.Semver(b.version.Original()); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +91,7 @@ func empty(operand, text string) bool {
 		return false
 	}
 	for _, s := range samples(bounds, operand, depth) {
-		if v, err := version.NewVersion(s); err != nil || inRange(v) {
+		if v, err := untrusted.Version(s); err != nil || inRange(v) {
 			return false
 		}
 	}

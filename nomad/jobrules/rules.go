@@ -1,13 +1,13 @@
 package jobrules
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-version"
-
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -68,7 +68,23 @@ func validateAffinities(f *faults, list []*nomad.Affinity) {
 }
 
 // versionRanges caches parsed version constraints.
-var versionRanges = nomad.NewParsed(version.NewConstraint)
+var versionRanges = nomad.NewParsed(untrusted.VersionRange)
+
+// maxRegexps is the maximum size of all regular expressions of a job, in instructions. Validation and each
+// evaluation compile them.
+const maxRegexps = 200_000
+
+// fitRegexp checks a regular expression, and that those of the job are not too large together.
+func (f *faults) fitRegexp(text string) error {
+	_, size, err := untrusted.SizedRegexp(text)
+	if err != nil {
+		return err
+	}
+	if *f.regexps += size; *f.regexps > maxRegexps {
+		return fmt.Errorf("the regular expressions of the job are too large together: they have more than %d instructions", maxRegexps)
+	}
+	return nil
+}
 
 // validateOperand checks the right side of a comparison that has its own syntax, such as a regular expression
 // or a version range.
@@ -76,7 +92,7 @@ func validateOperand(f *faults, kind, operand, value string) {
 	var err error
 	switch operand {
 	case nomad.ConstraintRegex:
-		_, err = regexp.Compile(value)
+		err = f.fitRegexp(value)
 	case nomad.ConstraintVersion:
 		_, err = versionRanges.Of(value)
 	case nomad.ConstraintSemver:

@@ -23,8 +23,9 @@ import (
 
 // faults collects the validation errors of a job. Each error begins with place, such as: job "x", group "g".
 type faults struct {
-	place string
-	list  *[]error
+	place   string
+	list    *[]error
+	regexps *int // instructions of the regular expressions so far
 }
 
 func (f *faults) add(format string, args ...any) {
@@ -33,14 +34,14 @@ func (f *faults) add(format string, args ...any) {
 
 // in returns faults for a part of the job. Both share one list.
 func (f *faults) in(kind, name string) *faults {
-	return &faults{place: fmt.Sprintf("%s, %s %q", f.place, kind, name), list: f.list}
+	return &faults{place: fmt.Sprintf("%s, %s %q", f.place, kind, name), list: f.list, regexps: f.regexps}
 }
 
 // Validate returns all validation errors of a canonical job, one per line, or nil. The Unwrap method of
 // the error returns the individual errors. A feature that this version does not support is an error.
 func Validate(j *nomad.Job) error {
 	var list []error
-	f := &faults{place: fmt.Sprintf("job %q", j.ID), list: &list}
+	f := &faults{place: fmt.Sprintf("job %q", j.ID), list: &list, regexps: new(int)}
 	refuseAbsent(f, absentForJobs, j)
 	validateNames(j, f)
 	validateKind(j, f)

@@ -5,22 +5,17 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hashicorp/go-bexpr"
 	"github.com/hashicorp/go-bexpr/grammar"
-)
 
-// Limits for a selector: the length of its text, and the parser's steps.
-const (
-	maxSelector = 8 << 10
-	maxSteps    = 200_000
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 )
 
 var errNotAClaim = errors.New("claims in a selector must have the form value.<name> or list.<name>")
 
-// Selector is the condition of a binding rule.
+// Selector is the condition of a binding rule. It is not safe for concurrent use.
 type Selector struct {
-	eval  *bexpr.Evaluator // nil matches everything
-	names [][]string       // the paths of the claims in the expression
+	eval  *untrusted.Filter // nil matches everything
+	names [][]string        // the paths of the claims in the expression
 }
 
 // selectable is the data that selectors are evaluated on.
@@ -35,23 +30,12 @@ func ParseSelector(text string) (*Selector, error) {
 	if text == "" {
 		return &Selector{}, nil
 	}
-	if len(text) > maxSelector {
-		return nil, fmt.Errorf("selector is longer than %d", maxSelector)
-	}
-	ast, err := grammar.Parse("", []byte(text), grammar.MaxExpressions(maxSteps))
+	eval, err := untrusted.ParseFilter(text)
 	if err != nil {
 		return nil, fmt.Errorf("selector: %w", err)
-	}
-	eval, err := bexpr.CreateEvaluator(text, bexpr.WithMaxExpressions(maxSteps))
-	if err != nil {
-		return nil, fmt.Errorf("selector: %w", err)
-	}
-	root, ok := ast.(grammar.Expression)
-	if !ok {
-		return nil, fmt.Errorf("selector: parsed to a %T", ast)
 	}
 	s := &Selector{eval: eval}
-	if err := s.collect(root, nil); err != nil {
+	if err := s.collect(eval.Root(), nil); err != nil {
 		return nil, fmt.Errorf("selector: %w", err)
 	}
 	return s, nil
@@ -105,7 +89,7 @@ func (s *Selector) Match(c *Claims) (ok bool, missing string) {
 			return false, path[0] + "." + path[1]
 		}
 	}
-	ok, err := s.eval.Evaluate(selectable{Value: c.Values, List: c.Lists})
+	ok, err := s.eval.Match(selectable{Value: c.Values, List: c.Lists})
 	return ok && err == nil, ""
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/go-version"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
@@ -24,7 +25,7 @@ func deploysSystem(job *nomad.Job, snap State) bool {
 		if n.TerminalStatus() || checked[text] {
 			continue
 		}
-		v, err := version.NewVersion(text)
+		v, err := untrusted.Version(text)
 		if err != nil || v.Core().LessThan(oldestDeploying) {
 			return false
 		}

@@ -28,6 +28,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/hashicorp/go-version"
 	"log/slog"
 	"maps"
 	"os"
@@ -36,10 +37,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-version"
-
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 	"github.com/open-nomad/open-nomad/plugins/proto"
 )
@@ -339,7 +339,7 @@ func openDir(name string) (*safefs.Dir, error) {
 
 // parseVersion returns the version of a program.
 func parseVersion(text string) (*version.Version, error) {
-	v, err := version.NewVersion(text)
+	v, err := untrusted.Version(text)
 	if err != nil {
 		return nil, fmt.Errorf("the program has no version: %w", err)
 	}

@@ -10,8 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/go-bexpr"
-
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -188,7 +187,7 @@ func (l List[T]) matcher() (func(T) (bool, error), error) {
 	if l.Opts.Filter == "" {
 		return func(T) (bool, error) { return true, nil }, nil
 	}
-	eval, err := bexpr.CreateEvaluator(l.Opts.Filter)
+	filter, err := untrusted.ParseFilter(l.Opts.Filter)
 	if err != nil {
 		return nil, nomad.Errorf(400, "failed to read filter expression: %v", err)
 	}
@@ -197,7 +196,7 @@ func (l List[T]) matcher() (func(T) (bool, error), error) {
 		if l.Filtered != nil {
 			seen = l.Filtered(o)
 		}
-		ok, err := eval.Evaluate(seen)
+		ok, err := filter.Match(seen)
 		if err != nil {
 			return false, nomad.Errorf(400, "failed to read filter expression: %v", err)
 		}

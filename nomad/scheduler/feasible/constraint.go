@@ -2,13 +2,13 @@ package feasible
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/go-version"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -98,8 +98,8 @@ var relations = map[string]func(literal string) (relation, error){
 	nomad.ConstraintSetContainsAll:    plain(containsAll),
 	nomad.ConstraintSetContainsAny:    plain(containsAny),
 	nomad.ConstraintRegex:             matches,
-	nomad.ConstraintVersion:           versions(parseVersion, parseVersionRange),
-	nomad.ConstraintSemver:            versions(version.NewSemver, parseSemverRange),
+	nomad.ConstraintVersion:           versions(untrusted.Version, parseVersionRange),
+	nomad.ConstraintSemver:            versions(untrusted.Semver, parseSemverRange),
 }
 
 func plain(r relation) func(string) (relation, error) {
@@ -173,7 +173,7 @@ func containsAny(l, r string, lok, rok bool) bool {
 }
 
 func matches(literal string) (relation, error) {
-	parse := memo(func(s string) (*regexp.Regexp, error) { return regexp.Compile(s) })
+	parse := memo(untrusted.CompileRegexp)
 	if literal != "" {
 		if _, err := parse(literal); err != nil {
 			return nil, err
@@ -232,10 +232,8 @@ func versions(one func(string) (*version.Version, error), many func(string) (inR
 	}
 }
 
-func parseVersion(s string) (*version.Version, error) { return version.NewVersion(s) }
-
 func parseVersionRange(s string) (inRange, error) {
-	c, err := version.NewConstraint(s)
+	c, err := untrusted.VersionRange(s)
 	if err != nil {
 		return nil, err
 	}
@@ -245,11 +243,14 @@ func parseVersionRange(s string) (inRange, error) {
 // parseSemverRange parses ">= 1.2.0, < 2.0.0". Unlike a version range, it orders prereleases by the
 // rules of semver and does not support "~>".
 func parseSemverRange(s string) (inRange, error) {
+	if err := untrusted.FitRange(s); err != nil {
+		return nil, err
+	}
 	var bounds []inRange
 	for _, part := range splitSet(s) {
 		digits := strings.TrimLeft(part, "=!<> ")
 		operand := strings.TrimSpace(strings.TrimSuffix(part, digits))
-		v, err := version.NewSemver(digits)
+		v, err := untrusted.Semver(digits)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,149 @@
+package untrusted
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/hashicorp/go-bexpr"
+	"github.com/hashicorp/go-bexpr/grammar"
+)
+
+// Limits of a filter.
+const (
+	// MaxFilter is the maximum length of a filter in bytes.
+	MaxFilter = 8 << 10
+	// usualSteps and maxSteps limit the steps of the parser. It needs about 50 bytes for a step, and four times
+	// the steps for each level of parentheses.
+	usualSteps = 20_000
+	maxSteps   = 200_000
+	// maxNested limits the any and all expressions that contain each other.
+	maxNested = 4
+	// maxRead limits the values that one Filter reads, apart from freeRead values of each object.
+	maxRead  = 1_000_000
+	freeRead = 200
+	// matchShare converts the work of a regular expression, instructions times bytes, to read values.
+	matchShare = 32
+)
+
+// large are the slots for parsing filters of more than usualSteps.
+var large = make(chan struct{}, 2)
+
+// limit is an exceeded limit. It is the only panic of this package, and ends an evaluation.
+type limit string
+
+// Error implements error.
+func (l limit) Error() string { return string(l) }
+
+const errRead = limit("the filter reads too many values: use fewer conditions, or fewer any and all expressions")
+
+// Filter is a parsed filter expression. It is not safe for concurrent use, because it counts what it reads.
+type Filter struct {
+	root   grammar.Expression
+	eval   *bexpr.Evaluator
+	regexp int // instructions of the largest regular expression
+	read   int
+}
+
+// ParseFilter parses a filter expression.
+func ParseFilter(text string) (*Filter, error) {
+	if len(text) > MaxFilter {
+		return nil, fmt.Errorf("the filter has %d bytes: the limit is %d", len(text), MaxFilter)
+	}
+	f, err := parseFilter(text, usualSteps)
+	if !tooComplex(err) {
+		return f, err
+	}
+	large <- struct{}{}
+	defer func() { <-large }()
+	if f, err = parseFilter(text, maxSteps); tooComplex(err) {
+		return nil, errors.New("the filter is too complex: use fewer conditions and fewer nested parentheses")
+	}
+	return f, err
+}
+
+// tooComplex reports whether the parser exceeded its steps. The library has no exported error for it.
+func tooComplex(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "max number of expressions parsed")
+}
+
+func parseFilter(text string, steps uint64) (f *Filter, err error) {
+	defer recovered(&err)
+	tree, err := grammar.Parse("", []byte(text), grammar.MaxExpressions(steps))
+	if err != nil {
+		return nil, err
+	}
+	root, ok := tree.(grammar.Expression)
+	if !ok {
+		return nil, fmt.Errorf("the filter is a %T, not an expression", tree)
+	}
+	f = &Filter{root: root}
+	if err := f.check(root, 0); err != nil {
+		return nil, err
+	}
+	f.eval, err = bexpr.CreateEvaluator(text, bexpr.WithMaxExpressions(steps), bexpr.WithHookFn(f.count))
+	return f, err
+}
+
+// recovered converts a panic of the library to an error.
+func recovered(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case limit:
+		*err = p
+	case *reflect.ValueError:
+		*err = errors.New("the filter cannot be evaluated: an operator does not apply to a value that is not set; check it with is not nil before")
+	default:
+		*err = fmt.Errorf("the filter cannot be evaluated: %v", p)
+	}
+}
+
+// check checks the collections and the regular expressions.
+func (f *Filter) check(e grammar.Expression, nested int) error {
+	switch e := e.(type) {
+	case *grammar.UnaryExpression:
+		return f.check(e.Operand, nested)
+	case *grammar.BinaryExpression:
+		return errors.Join(f.check(e.Left, nested), f.check(e.Right, nested))
+	case *grammar.CollectionExpression:
+		if nested == maxNested {
+			return fmt.Errorf("more than %d any and all expressions contain each other", maxNested)
+		}
+		return f.check(e.Inner, nested+1)
+	case *grammar.MatchExpression:
+		if e.Operator != grammar.MatchMatches && e.Operator != grammar.MatchNotMatches || e.Value == nil {
+			return nil
+		}
+		_, size, err := parseRegexp(e.Value.Raw)
+		f.regexp = max(f.regexp, size)
+		return err
+	}
+	return nil
+}
+
+// count counts a value that the evaluation reads. It ends the evaluation with a panic at the limit, since
+// the library has no other way.
+func (f *Filter) count(v reflect.Value) reflect.Value {
+	f.read++
+	switch v.Kind() {
+	case reflect.Map:
+		f.read += v.Len() // the library looks at each key
+	case reflect.String, reflect.Slice:
+		f.read += v.Len() * f.regexp / matchShare
+	}
+	if f.read > maxRead {
+		panic(errRead)
+	}
+	return v
+}
+
+// Match reports whether an object matches.
+func (f *Filter) Match(object any) (ok bool, err error) {
+	defer recovered(&err)
+	f.read = max(0, f.read-freeRead)
+	return f.eval.Evaluate(object)
+}
+
+// Root returns the syntax tree.
+func (f *Filter) Root() grammar.Expression { return f.root }
