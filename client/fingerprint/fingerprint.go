@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -66,6 +67,23 @@ type Reserved struct {
 	MemoryMB int
 	DiskMB   int
 	Ports    string // such as "22,80,8500-8600"
+	// Agent are the ports of the agent itself: HTTP, RPC and gossip. They are reserved like Ports, so that no
+	// allocation gets one and receives the requests of operators with their tokens.
+	Agent []int
+}
+
+// ports returns all reserved ports in the form of Ports.
+func (r *Reserved) ports() string {
+	list := strings.Split(r.Ports, ",")
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	for _, p := range r.Agent {
+		if text := strconv.Itoa(p); p > 0 && !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return strings.Join(slices.DeleteFunc(list, func(s string) bool { return s == "" }), ",")
 }
 
 // Facts are the results of fingerprinters. Zero fields are unknown.
@@ -234,6 +252,6 @@ func (f Facts) Apply(cfg Config, n *nomad.Node) {
 		},
 		Memory:   nomad.NodeReservedMemoryResources{MemoryMB: int64(cfg.Reserved.MemoryMB)},
 		Disk:     nomad.NodeReservedDiskResources{DiskMB: int64(cfg.Reserved.DiskMB)},
-		Networks: nomad.NodeReservedNetworkResources{ReservedHostPorts: strings.TrimSpace(cfg.Reserved.Ports)},
+		Networks: nomad.NodeReservedNetworkResources{ReservedHostPorts: cfg.Reserved.ports()},
 	}
 }

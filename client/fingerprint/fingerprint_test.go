@@ -89,7 +89,7 @@ func TestAttributes(t *testing.T) {
 func TestResources(t *testing.T) {
 	root := machine(t, hybrid)
 	cfg := fingerprint.Config{AllocDir: t.TempDir(), Loopback: true, MinDynamicPort: 20000, MaxDynamicPort: 32000, DiskMB: 500,
-		Reserved: fingerprint.Reserved{CPU: 500, MemoryMB: 64, DiskMB: 10, Ports: "22,80"}}
+		Reserved: fingerprint.Reserved{CPU: 500, MemoryMB: 64, DiskMB: 10, Ports: " 22, 80", Agent: []int{80, 4646, 4647}}}
 	node := &nomad.Node{Attributes: map[string]string{"keep": "me"}}
 	fingerprint.NewHost(root, cfg).Run(context.Background(), quiet).Apply(cfg, node)
 	r := node.NodeResources
@@ -104,7 +104,7 @@ func TestResources(t *testing.T) {
 	}
 	want := &nomad.NodeReservedResources{
 		Cpu: nomad.NodeReservedCpuResources{CpuShares: 500}, Memory: nomad.NodeReservedMemoryResources{MemoryMB: 64},
-		Disk: nomad.NodeReservedDiskResources{DiskMB: 10}, Networks: nomad.NodeReservedNetworkResources{ReservedHostPorts: "22,80"},
+		Disk: nomad.NodeReservedDiskResources{DiskMB: 10}, Networks: nomad.NodeReservedNetworkResources{ReservedHostPorts: "22,80,4646,4647"},
 	}
 	if !reflect.DeepEqual(node.ReservedResources, want) {
 		t.Errorf("ReservedResources = %+v", node.ReservedResources)

@@ -71,7 +71,7 @@ func (h *Host) nodeNetwork(ifc *net.Interface, addrs []netip.Addr, main bool) *n
 			out.Addresses = append(out.Addresses, nomad.NodeNetworkAddress{Family: family, Alias: alias, Address: a.String(), ReservedPorts: reserved})
 		}
 		if main {
-			add(defaultAlias, h.cfg.Reserved.Ports)
+			add(defaultAlias, h.cfg.Reserved.ports())
 		}
 		for _, n := range h.cfg.HostNetworks {
 			if n.has(ifc.Name, a) {

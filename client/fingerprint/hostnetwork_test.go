@@ -23,7 +23,7 @@ func aliases(node *nomad.Node) (out []string) {
 
 func fingerprinted(t *testing.T, networks ...fingerprint.HostNetwork) *nomad.Node {
 	t.Helper()
-	cfg := fingerprint.Config{AllocDir: t.TempDir(), Loopback: true, Reserved: fingerprint.Reserved{Ports: "22"}, HostNetworks: networks}
+	cfg := fingerprint.Config{AllocDir: t.TempDir(), Loopback: true, Reserved: fingerprint.Reserved{Ports: "22", Agent: []int{4646}}, HostNetworks: networks}
 	node := &nomad.Node{}
 	fingerprint.NewHost("/", cfg).Run(context.Background(), quiet).Apply(cfg, node)
 	return node
@@ -36,8 +36,8 @@ func TestHostNetworks(t *testing.T) {
 		fingerprint.HostNetwork{Name: "private", CIDR: "127.0.0.0/8,10.0.0.0/8", Within: within, Interface: "lo", ReservedPorts: "80,8000-8010"},
 		fingerprint.HostNetwork{Name: "public", Within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}})
 	got := aliases(node)
-	want := []string{"lo default 127.0.0.1 22", "lo private 127.0.0.1 80,8000-8010"}
-	if got = slices.DeleteFunc(got, func(s string) bool { return s == "lo default ::1 22" }); !slices.Equal(got, want) {
+	want := []string{"lo default 127.0.0.1 22,4646", "lo private 127.0.0.1 80,8000-8010"}
+	if got = slices.DeleteFunc(got, func(s string) bool { return s == "lo default ::1 22,4646" }); !slices.Equal(got, want) {
 		t.Errorf("addresses = %q, want %q", got, want)
 	}
 	if n := node.HostNetworks["private"]; len(node.HostNetworks) != 3 || n.Name != "private" || n.CIDR != "127.0.0.0/8,10.0.0.0/8" || n.Interface != "lo" || n.ReservedPorts != "80,8000-8010" {

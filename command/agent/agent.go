@@ -218,6 +218,7 @@ func (a *Agent) openClient() error {
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
 	cfg.OwnDirs = a.ownDirs(cfg.StateDir, cfg.AllocDir)
+	cfg.Fingerprint.Reserved.Agent = a.ownPorts()
 	list, err := a.drivers(cfg.OwnDirs)
 	if err != nil {
 		return err

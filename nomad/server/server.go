@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -406,6 +407,26 @@ func (s *Server) AttachNode(id string, node *rpc.Server) (detach func()) {
 
 // RPCAddr returns the address for other agents.
 func (s *Server) RPCAddr() string { return s.advertise }
+
+// Ports returns the ports on which this server listens for RPC and gossip.
+func (s *Server) Ports() []int {
+	var out []int
+	if at, ok := s.listener.Addr().(*net.TCPAddr); ok {
+		out = append(out, at.Port)
+	}
+	if s.alone() {
+		return out
+	}
+	if _, text, err := net.SplitHostPort(s.cfg.SerfAddr); err == nil {
+		if port, err := strconv.Atoi(text); err == nil {
+			out = append(out, port)
+		}
+	}
+	if pool := s.gossip.Load(); pool != nil {
+		out = append(out, int(pool.Self().Port)) // differs if 0 is configured
+	}
+	return out
+}
 
 // Tune changes settings of the log while the server runs.
 func (s *Server) Tune(t consensus.Tuning) error { return s.raft.Tune(t) }
