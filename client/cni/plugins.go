@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/invoke"
@@ -93,6 +94,7 @@ func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, enviro
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
 	cmd.Env = environment(environ)
 	cmd.WaitDelay = exitPatience
+	killGroup(cmd)
 	if e.Held != nil {
 		cmd.ExtraFiles = []*os.File{e.Held}
 	}
@@ -109,6 +111,18 @@ func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, enviro
 		return nil, fmt.Errorf("CNI plugin %q printed %q, which is not JSON: replace %s", name, shortened(stdout.Bytes()), path)
 	}
 	return stdout.Bytes(), nil
+}
+
+// killGroup lets the end of the context kill the programs that the plugin has started too.
+func killGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		if errors.Is(err, syscall.ESRCH) {
+			return os.ErrProcessDone
+		}
+		return err
+	}
 }
 
 // pluginError returns the error that a plugin printed.
@@ -200,6 +214,7 @@ func versionOf(ctx context.Context, path string) string {
 	out := &limited{}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env, cmd.WaitDelay = environment(nil), exitPatience
+	killGroup(cmd)
 	_ = cmd.Run() // plugins may fail without a command
 	for _, word := range strings.Fields(out.String()) {
 		if strings.Count(word, ".") < 2 {

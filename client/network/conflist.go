@@ -55,6 +55,14 @@ func (b *Bridge) subnets() []netip.Prefix {
 // allowForward lets the node forward packets to the bridge, by a rule of the admin chain. The chain
 // and the rule are never removed.
 func (s *Set) allowForward(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, scrubTimeout)
+	defer cancel()
+	select {
+	case s.shared <- struct{}{}: // two operations would create the chain
+		defer func() { <-s.shared }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the rules of the bridge: %w", ctx.Err())
+	}
 	subnets := s.cfg.Bridge.subnets()
 	for i := len(subnets) - 1; i >= 0; i-- { // IPv6 first
 		p := subnets[i]

@@ -17,7 +17,6 @@ import (
 	"github.com/open-nomad/open-nomad/client/cni"
 	"github.com/open-nomad/open-nomad/client/netfilter"
 	"github.com/open-nomad/open-nomad/client/netns"
-	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -30,44 +29,55 @@ const (
 )
 
 // connect adds the network. On failure it removes what it added.
-func (s *Set) connect(ctx context.Context, d *safefs.Dir, r *Request) (*nomad.AllocNetworkStatus, error) {
-	rec, err := s.newRecord(r)
+func (o *operation) connect(ctx context.Context, r *Request) (*nomad.AllocNetworkStatus, error) {
+	rec, list, err := o.prepare(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	list, err := libcni.NetworkConfFromBytes(rec.Config)
-	if err != nil {
-		return nil, fmt.Errorf("CNI configuration of network mode %q: %w", r.Network.Mode, err)
-	}
-	if err := s.findPlugins(list); err != nil {
+	if err := o.claim(ctx, rec); err != nil {
 		return nil, err
 	}
-	if rec.Bridge != "" {
-		if err := s.allowForward(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if err := rec.store(d); err != nil {
+	if err := rec.store(o.dir); err != nil {
+		o.release(rec.Alloc)
 		return nil, err
 	}
-	result, err := s.add(ctx, rec, list)
+	result, err := o.add(ctx, rec, list)
 	if err == nil {
-		err = rec.read(result, s.cfg.Bridge.Name)
+		err = rec.read(result, o.cfg.Bridge.Name)
 	}
 	if err == nil {
-		err = s.isolate(rec)
+		err = o.isolate(rec)
 	}
 	if err == nil {
 		if rec.Status.DNS == nil {
 			rec.Status.DNS = r.Network.DNS
 		}
-		err = rec.store(d)
+		err = rec.store(o.dir)
 	}
 	if err != nil {
 		rec.Status = nil // incomplete: remove thoroughly
-		return nil, errors.Join(err, s.disconnect(context.WithoutCancel(ctx), d, rec))
+		return nil, errors.Join(err, o.disconnect(context.WithoutCancel(ctx), rec))
 	}
 	return rec.Status, nil
+}
+
+// prepare returns the record of a network that can be added, and its plugins.
+func (o *operation) prepare(ctx context.Context, r *Request) (*record, *libcni.NetworkConfigList, error) {
+	rec, err := o.newRecord(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := libcni.NetworkConfFromBytes(rec.Config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("CNI configuration of network mode %q: %w", r.Network.Mode, err)
+	}
+	if err := o.findPlugins(list); err != nil {
+		return nil, nil, err
+	}
+	if rec.Bridge != "" {
+		err = o.allowForward(ctx)
+	}
+	return rec, list, err
 }
 
 // findPlugins returns an error for the first plugin that is not installed, before any of them runs.
@@ -177,27 +187,36 @@ func (r *record) runtime() *libcni.RuntimeConf {
 	return rt
 }
 
-// add runs the plugins, again after a failure. The first error is reported.
-func (s *Set) add(ctx context.Context, rec *record, list *libcni.NetworkConfigList) (*types100.Result, error) {
+// add runs the plugins, again after a failure unless they hang. The first error is reported.
+func (o *operation) add(ctx context.Context, rec *record, list *libcni.NetworkConfigList) (out *types100.Result, err error) {
 	var first error
 	for i := range attempts {
 		if i > 0 {
+			if err := o.delete(ctx, rec); err != nil { // what the failed attempt added
+				return nil, errors.Join(first, err)
+			}
 			select {
 			case <-time.After(attemptPause + rand.N(attemptPause)):
 			case <-ctx.Done():
 				return nil, first
 			}
 		}
-		result, err := s.library().AddNetworkList(ctx, list, rec.runtime())
+		err := o.plugins(ctx, list.Name, o.cfg.Limits.Add, func(ctx context.Context) error {
+			result, err := o.library().AddNetworkList(ctx, list, rec.runtime())
+			if err == nil {
+				out, err = types100.NewResultFromResult(result)
+			}
+			return err
+		})
 		if err == nil {
-			return types100.NewResultFromResult(result)
+			return out, nil
 		}
 		if first == nil {
 			first = fmt.Errorf("failed to configure network: %w", err)
 		}
-		s.cfg.Log.Warn("configure a network", "alloc", rec.Alloc, "attempt", i+1, "err", err)
-		if err := s.delete(ctx, rec); err != nil { // what the failed attempt added
-			return nil, errors.Join(first, err)
+		o.cfg.Log.Warn("configure a network", "alloc", rec.Alloc, "attempt", i+1, "err", err)
+		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+			break
 		}
 	}
 	return nil, first
@@ -275,7 +294,7 @@ func (s *Set) isolate(r *record) error {
 }
 
 // verify returns an error unless the network of an earlier agent works in the namespace at path.
-func (s *Set) verify(ctx context.Context, r *record, path string) error {
+func (o *operation) verify(ctx context.Context, r *record, path string) error {
 	if path != r.Path {
 		return errors.New("the namespace is another one")
 	}
@@ -287,12 +306,19 @@ func (s *Set) verify(ctx context.Context, r *record, path string) error {
 	if err != nil || !slices.Contains(addrs, ip) {
 		return fmt.Errorf("the namespace lacks the address %s", r.Status.Address)
 	}
-	if !s.cfg.Check {
+	if !o.cfg.Check {
 		return nil
 	}
 	list, err := libcni.NetworkConfFromBytes(r.Config)
-	if err == nil {
-		err = s.library().CheckNetworkList(ctx, list, r.runtime())
+	if err != nil {
+		return err
+	}
+	err = o.plugins(ctx, list.Name, o.cfg.Limits.Check, func(ctx context.Context) error {
+		return o.library().CheckNetworkList(ctx, list, r.runtime())
+	})
+	if errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil { // says nothing about the network, which tasks use
+		o.cfg.Log.Warn("keep a network that its plugins did not check in time", "alloc", r.Alloc, "err", err)
+		return nil
 	}
 	return err
 }

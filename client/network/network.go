@@ -6,7 +6,7 @@
 //	                      └──crash──▶ the next agent removes what exists, and adds again
 //
 //	<dir>/               0700, of the client's state directory
-//	  lock               held by an agent and by the plugins that it runs
+//	  <alloc id>.lock    held during an operation, by the agent and by the plugins that it runs
 //	  <alloc id>.json    written before the first plugin runs, removed after the last
 //	  results/           the cache of the CNI library
 //
@@ -14,15 +14,21 @@
 // removed with the same one. If the plugins cannot remove a network, or an agent died while they
 // added it, the package removes their rules and addresses itself (scrub.go).
 //
-// One CNI operation runs at a time, as plugins change rules and addresses that allocations share. Watch
-// restores the rules of isolated allocations that others have removed (guard.go). The package starts no
-// goroutine that outlives a call.
+// The operations of one allocation run one after another: they hold its lock file, which plugins inherit, so that
+// the next agent does not interfere with a plugin of a killed one. Operations of different allocations run at the same
+// time, since a plugin may hang. What they share has locks of its own: host-local locks its directory, iptables waits
+// for its own lock (-w), nftables changes are made under that of the guard, and Set.shared serializes the rules for
+// the whole bridge. At most maxPlugins operations of one network run plugins at once.
+//
+// A port of the node is mapped only if nothing else receives on it (ports.go). Watch restores the rules of isolated
+// allocations that others have removed (guard.go). The package starts no goroutine that outlives a call.
 package network
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -30,8 +36,6 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
-	"golang.org/x/sys/unix"
-
 	"github.com/open-nomad/open-nomad/client/cni"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -39,10 +43,30 @@ import (
 
 // Limits of one operation.
 const (
-	operationTimeout = 60 * time.Second
-	lockTimeout      = 20 * time.Second
-	lockPoll         = 10 * time.Millisecond
+	maxPlugins   = 8 // operations of one network at once
+	slotTimeout  = 2 * time.Minute
+	scrubTimeout = 20 * time.Second
 )
+
+// Limits are time limits; zero values are the defaults.
+type Limits struct {
+	Add    time.Duration // of the plugins that add a network, 60 s
+	Delete time.Duration // of those that remove it, 20 s
+	Check  time.Duration // of those that check it, 10 s
+	Lock   time.Duration // for a plugin of an earlier agent, 20 s
+	Port   time.Duration // until a port is free, 5 s
+}
+
+func (l *Limits) complete() {
+	for _, v := range []struct {
+		value *time.Duration
+		unset time.Duration
+	}{{&l.Add, time.Minute}, {&l.Delete, 20 * time.Second}, {&l.Check, 10 * time.Second}, {&l.Lock, 20 * time.Second}, {&l.Port, 5 * time.Second}} {
+		if *v.value <= 0 {
+			*v.value = v.unset
+		}
+	}
+}
 
 // Config configures a Set.
 type Config struct {
@@ -54,7 +78,10 @@ type Config struct {
 	AllAddresses bool
 	// Check lets plugins check the network of an earlier agent. Those before version 1.3.0 cannot.
 	Check bool
-	Log   *slog.Logger
+	// AgentPorts are never mapped: they are those of the agent itself.
+	AgentPorts []int
+	Limits     Limits
+	Log        *slog.Logger
 }
 
 // Bridge is the bridge of the node. Subnet6 may be invalid: then there is no IPv6.
@@ -77,23 +104,35 @@ type Set struct {
 	cfg   Config
 	guard *guard
 
-	mu   sync.Mutex // held during an operation, which changes what allocations share
-	held *os.File   // the lock file, nil before the first operation
+	shared    chan struct{} // has a value while rules of the whole bridge change, or records are read
+	portsRead bool          // guarded by shared
+
+	mu    sync.Mutex
+	turns map[string]*turn         // by allocation
+	slots map[string]chan struct{} // by network
+	ports map[string][]portMapping // by allocation: what is mapped, or will be
 }
 
 // New returns a Set.
-func New(cfg Config) *Set { return &Set{cfg: cfg, guard: newGuard()} }
+func New(cfg Config) *Set {
+	cfg.Limits.complete()
+	return &Set{cfg: cfg, guard: newGuard(), shared: make(chan struct{}, 1), turns: map[string]*turn{},
+		slots: map[string]chan struct{}{}, ports: map[string][]portMapping{}}
+}
 
 // Connect connects the namespace of an allocation. The network of an earlier agent is kept if it
 // works.
 func (s *Set) Connect(ctx context.Context, r Request) (status *nomad.AllocNetworkStatus, err error) {
-	err = s.operation(ctx, func(ctx context.Context, d *safefs.Dir) error {
-		old, err := load(d, r.Alloc.ID)
+	err = s.operate(ctx, r.Alloc.ID, func(o *operation) error {
+		old, err := load(o.dir, r.Alloc.ID)
 		if err != nil {
 			return err
 		}
 		if old != nil && old.Status != nil {
-			err := s.verify(ctx, old, r.Path)
+			err := s.notOwn(old.Ports) // the agent's ports may have changed
+			if err == nil {
+				err = o.verify(ctx, old, r.Path)
+			}
 			if err == nil {
 				status = old.Status
 				return s.isolate(old)
@@ -101,11 +140,11 @@ func (s *Set) Connect(ctx context.Context, r Request) (status *nomad.AllocNetwor
 			s.cfg.Log.Warn("replace the network of an allocation", "alloc", r.Alloc.ID, "err", err)
 		}
 		if old != nil {
-			if err := s.disconnect(ctx, d, old); err != nil {
+			if err := o.disconnect(ctx, old); err != nil {
 				return err
 			}
 		}
-		status, err = s.connect(ctx, d, &r)
+		status, err = o.connect(ctx, &r)
 		return err
 	})
 	return status, err
@@ -117,94 +156,29 @@ func (s *Set) Disconnect(ctx context.Context, alloc string) error {
 	if _, err := os.Stat(s.cfg.Dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return s.operation(ctx, func(ctx context.Context, d *safefs.Dir) error {
-		old, err := load(d, alloc)
+	return s.operate(ctx, alloc, func(o *operation) error {
+		old, err := load(o.dir, alloc)
 		if err != nil || old == nil {
 			return err
 		}
-		return s.disconnect(ctx, d, old)
+		return o.disconnect(ctx, old)
 	})
 }
 
-// Sweep removes the networks of all allocations that keep does not select.
-func (s *Set) Sweep(ctx context.Context, keep func(alloc string) bool) error {
-	if _, err := os.Stat(s.cfg.Dir); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+// Allocations returns the allocations that have a network, or whose network is not completely removed.
+func (s *Set) Allocations() ([]string, error) {
 	d, err := safefs.Open(s.cfg.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return fmt.Errorf("list networks of allocations: %w", err)
+		return nil, fmt.Errorf("list networks of allocations: %w", err)
 	}
 	defer d.Close()
-	ids, err := recorded(d)
-	errs := []error{err}
-	for _, id := range ids {
-		if !keep(id) {
-			errs = append(errs, s.Disconnect(ctx, id))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// operation calls do while no other operation runs, also of plugins that an earlier agent started.
-func (s *Set) operation(ctx context.Context, do func(context.Context, *safefs.Dir) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
-	defer cancel()
-	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
-		return fmt.Errorf("create the directory of networks: %w", err)
-	}
-	d, err := safefs.Open(s.cfg.Dir)
-	if err != nil {
-		return fmt.Errorf("open the directory of networks: %w", err)
-	}
-	defer d.Close()
-	if err := s.lock(ctx, d); err != nil {
-		return err
-	}
-	return do(ctx, d)
-}
-
-// lock takes the lock file, once. Plugins inherit it, so that the next agent waits for their end.
-func (s *Set) lock(ctx context.Context, d *safefs.Dir) error {
-	if s.held != nil {
-		return nil
-	}
-	f, err := d.Append(lockName, 0o600)
-	if err != nil {
-		return fmt.Errorf("lock networks: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
-	defer cancel()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			s.held = f
-			return nil
-		}
-		select {
-		case <-time.After(lockPoll):
-		case <-ctx.Done():
-			f.Close()
-			return fmt.Errorf("lock networks: another agent, or a CNI plugin of an earlier one, still runs: %w", err)
-		}
-	}
-}
-
-// Close releases the lock, for another Set of the directory.
-func (s *Set) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held == nil {
-		return nil
-	}
-	err := s.held.Close()
-	s.held = nil
-	return err
+	return recorded(d)
 }
 
 // library returns the CNI library.
-func (s *Set) library() *libcni.CNIConfig {
-	return libcni.NewCNIConfigWithCacheDir(s.cfg.Plugins, s.cfg.Dir, &cni.Exec{Held: s.held})
+func (o *operation) library() *libcni.CNIConfig {
+	return libcni.NewCNIConfigWithCacheDir(o.cfg.Plugins, o.cfg.Dir, &cni.Exec{Held: o.held})
 }

@@ -60,7 +60,7 @@ func newNode(t testing.TB) *node {
 	n.set = network.New(n.cfg)
 	t.Cleanup(func() {
 		none := func(string) bool { return false }
-		if err := errors.Join(n.set.Sweep(context.Background(), none), n.set.Close(), n.spaces.Sweep(none)); err != nil {
+		if err := errors.Join(n.sweep(context.Background()), n.spaces.Sweep(none)); err != nil {
 			t.Error(err)
 		}
 		_ = exec.Command("ip", "link", "del", "nomad").Run() // may not exist
@@ -71,10 +71,17 @@ func newNode(t testing.TB) *node {
 // restart replaces the agent by one with the current configuration.
 func (n *node) restart() {
 	n.t.Helper()
-	if err := n.set.Close(); err != nil {
-		n.t.Fatal(err)
-	}
 	n.set = network.New(n.cfg)
+}
+
+// sweep removes all networks.
+func (n *node) sweep(ctx context.Context) error {
+	ids, err := n.set.Allocations()
+	errs := []error{err}
+	for _, id := range ids {
+		errs = append(errs, n.set.Disconnect(ctx, id))
+	}
+	return errors.Join(errs...)
 }
 
 func request(id, path string) network.Request {
@@ -222,7 +229,7 @@ func TestPluginsGone(t *testing.T) {
 	if _, err := n.set.Connect(t.Context(), request("other", n.space("other"))); err == nil || !strings.Contains(err.Error(), "containernetworking-plugins") {
 		t.Errorf("Connect() without plugins = %v", err)
 	}
-	if err := errors.Join(n.set.Sweep(t.Context(), func(string) bool { return false }), n.spaces.Remove(allocID), n.spaces.Remove("other")); err != nil {
+	if err := errors.Join(n.sweep(t.Context()), n.spaces.Remove(allocID), n.spaces.Remove("other")); err != nil {
 		t.Fatal(err)
 	}
 	n.wantClean(allocID, status.Address)
@@ -271,7 +278,7 @@ func TestKilledAgent(t *testing.T) {
 					if next == "connects" {
 						n.connect(r)
 					}
-					if err := errors.Join(n.set.Sweep(t.Context(), func(string) bool { return false }), n.spaces.Remove(allocID)); err != nil {
+					if err := errors.Join(n.sweep(t.Context()), n.spaces.Remove(allocID)); err != nil {
 						t.Fatal(err)
 					}
 					n.wantClean(allocID, "172.26.64.2")

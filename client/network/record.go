@@ -13,7 +13,7 @@ import (
 
 // Names in the directory.
 const (
-	lockName     = "lock"
+	lockSuffix   = ".lock"
 	recordSuffix = ".json"
 	maxRecord    = 1 << 20
 )

@@ -20,19 +20,23 @@ import (
 )
 
 // disconnect removes the network of a record, and then the record.
-func (s *Set) disconnect(ctx context.Context, d *safefs.Dir, r *record) error {
-	if err := s.delete(ctx, r); err != nil {
+func (o *operation) disconnect(ctx context.Context, r *record) error {
+	if err := o.delete(ctx, r); err != nil {
 		return fmt.Errorf("remove the network of allocation %s: %w", r.Alloc, err)
 	}
 	if r.Isolated {
-		if err := s.guard.remove(r.Bridge, r.Alloc); err != nil {
+		if err := o.guard.remove(r.Bridge, r.Alloc); err != nil {
 			return err
 		}
 	}
-	if err := uncache(d, r); err != nil {
+	if err := uncache(o.dir, r); err != nil {
 		return err
 	}
-	return r.remove(d)
+	if err := r.remove(o.dir); err != nil {
+		return err
+	}
+	o.release(r.Alloc)
+	return nil
 }
 
 // cacheName is the directory of the CNI library below that of the Set.
@@ -56,27 +60,31 @@ func uncache(d *safefs.Dir, r *record) error {
 }
 
 // delete runs the plugins to remove the network. What they do not remove, it removes itself.
-func (s *Set) delete(ctx context.Context, r *record) error {
+func (o *operation) delete(ctx context.Context, r *record) error {
 	list, err := libcni.NetworkConfFromBytes(r.Config)
 	if err != nil {
 		return err
 	}
-	addrs, err := s.leased(r)
+	addrs, err := o.leased(r)
 	if err != nil {
 		return err
 	}
 	_, gone := netns.Addresses(r.Path, interfaceName)
-	err = s.library().DelNetworkList(ctx, list, r.runtime())
+	err = o.plugins(ctx, list.Name, o.cfg.Limits.Delete, func(ctx context.Context) error {
+		return o.library().DelNetworkList(ctx, list, r.runtime())
+	})
 	if err == nil && gone == nil && r.Status != nil {
 		return nil
 	}
 	if err != nil {
-		s.cfg.Log.Warn("remove a network by its plugins", "alloc", r.Alloc, "err", err)
+		o.cfg.Log.Warn("remove a network by its plugins", "alloc", r.Alloc, "err", err)
 	}
 	if r.Bridge == "" {
 		return err
 	}
-	return s.scrub(ctx, r, addrs)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scrubTimeout) // the plugins may have used the time
+	defer cancel()
+	return o.scrub(ctx, r, addrs)
 }
 
 // leased returns the addresses of the allocation: of its status, and of the files of the plugin
