@@ -67,6 +67,7 @@ import (
 const (
 	driverPatience = 200 * time.Millisecond // before the first registration
 	stopPatience   = 10 * time.Second       // for the tasks of an ephemeral node
+	clearTimeout   = time.Minute            // for the networks of an ephemeral node
 	// restorePatience bounds the work before the registration: recovering tasks and ending
 	// processes without an allocation. Both continue after it.
 	restorePatience = 5 * time.Second
@@ -394,6 +395,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.sampler.Run(ctx) })
 	group.Go(func() error { return c.sinks.Run(ctx) })
 	group.Go(func() error { return c.connections.Watch(ctx) })
+	group.Go(func() error { return c.connections.left.Run(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
 	}
@@ -428,7 +430,12 @@ func (c *Client) clear() {
 			c.log.Warn("remove allocation", "alloc", id, "err", err)
 		}
 	}
-	c.sweep(context.Background(), nil)
+	ctx, cancel := context.WithTimeout(context.Background(), clearTimeout)
+	defer cancel()
+	c.findLeft(nil)
+	if !c.connections.left.removeAll(ctx) {
+		c.log.Warn("networks of allocations remain: the next agent with this data directory removes them")
+	}
 }
 
 // Close releases a client that was never run.

@@ -8,7 +8,7 @@ import (
 
 // allocHooks returns the dependencies of the hooks of allocations.
 func (c *Client) allocHooks() allochook.Deps {
-	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.nets, Drivers: c.drivers, Connections: c.connections,
+	return allochook.Deps{AllocDir: c.cfg.AllocDir, Networks: c.connections, Drivers: c.drivers, Connections: c.connections,
 		Services: c.services, Checks: c.checks, Users: c.users, Peers: peers{c}}
 }
 

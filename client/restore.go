@@ -39,7 +39,7 @@ func (c *Client) prepare(ctx context.Context) error {
 		}
 	}
 	c.openNetworks()
-	c.sweep(ctx, allocs)
+	c.findLeft(allocs)
 	if boot, err := c.db.Boot(); err != nil {
 		return err
 	} else if boot == "" || c.session.BootID == "" || boot == c.session.BootID {
@@ -48,23 +48,6 @@ func (c *Client) prepare(ctx context.Context) error {
 		c.waiting = allocs
 	}
 	return context.Cause(ctx) // the error of a fingerprinter that must not fail
-}
-
-// sweep removes the networks and network namespaces of all other allocations.
-func (c *Client) sweep(ctx context.Context, allocs []*nomad.Allocation) {
-	held := map[string]bool{}
-	for _, a := range allocs {
-		held[a.ID] = true
-	}
-	keep := func(id string) bool { return held[id] }
-	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
-	defer cancel()
-	if err := c.connections.Sweep(ctx, keep); err != nil {
-		c.log.Warn("remove networks of an earlier agent", "err", err)
-	}
-	if err := c.nets.Sweep(keep); err != nil {
-		c.log.Warn("remove network namespaces of an earlier agent", "err", err)
-	}
 }
 
 // awaitRestore waits until the drivers have been asked to recover the tasks of an earlier agent

@@ -12,9 +12,9 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Networks creates and removes the network namespaces of allocations (netns.Set).
+// Networks creates and removes the network namespaces of allocations (package client).
 type Networks interface {
-	Make(alloc string) (path string, err error)
+	Make(ctx context.Context, alloc string) (path string, err error)
 	Remove(alloc string) error
 }
 
@@ -43,6 +43,7 @@ type networkHook struct {
 	networks Networks
 	connect  Connections
 	drivers  Drivers
+	start    Start
 	log      *slog.Logger
 
 	created *drivers.GroupNetwork // by a driver, in this agent
@@ -50,7 +51,7 @@ type networkHook struct {
 }
 
 func newNetworkHook(c Config) hook.Hook {
-	h := &networkHook{alloc: c.Alloc.ID, networks: c.Networks, connect: c.Connections, drivers: c.Drivers, log: c.Log}
+	h := &networkHook{alloc: c.Alloc.ID, networks: c.Networks, connect: c.Connections, drivers: c.Drivers, start: c.Start, log: c.Log}
 	if c.Alloc.Job != nil {
 		h.group = c.Alloc.Job.TaskGroup(c.Alloc.TaskGroup)
 	}
@@ -93,10 +94,25 @@ func (h *networkHook) Prerun(ctx context.Context, req *PrerunRequest, resp *Prer
 		resp.Network = &nomad.AllocNetworkStatus{InterfaceName: "lo", Address: "127.0.0.1", AddressIPv6: "::1", DNS: dnsOf(group)}
 		return nil
 	}
-	if resp.Network, err = h.connect.Connect(ctx, req.Alloc, ask, n.Path); err != nil {
-		return fmt.Errorf("failed to configure networking for alloc: %w", err)
+	resp.Network, err = h.connectUntilStopped(ctx, req.Alloc, ask, n.Path)
+	return err
+}
+
+// connectUntilStopped connects the allocation. A stop meanwhile ends plugins that hang. For an allocation that had to
+// stop before, the network is connected first, since its tasks may run.
+func (h *networkHook) connectUntilStopped(ctx context.Context, a *nomad.Allocation, ask *nomad.NetworkResource, path string) (*nomad.AllocNetworkStatus, error) {
+	select {
+	case <-h.start.Stopped():
+	default:
+		var over func()
+		ctx, over = untilStopped(ctx, h.start)
+		defer over()
 	}
-	return nil
+	status, err := h.connect.Connect(ctx, a, ask, path)
+	if err != nil {
+		return nil, fmt.Errorf("failed to configure networking for alloc: %w", err)
+	}
+	return status, nil
 }
 
 // create returns the network of the allocation.
@@ -115,7 +131,7 @@ func (h *networkHook) create(ctx context.Context, group *nomad.TaskGroup, hostna
 	if h.networks == nil {
 		return nil, errors.New("this client does not create network namespaces")
 	}
-	path, err := h.networks.Make(h.alloc)
+	path, err := h.networks.Make(ctx, h.alloc)
 	return &drivers.GroupNetwork{Path: path}, err
 }
 

@@ -35,6 +35,11 @@ func (j *joiner) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	return j.Driver.StartTask(ctx, cfg)
 }
 
+// spaces makes namespaces as the client does.
+type spaces struct{ *netns.Set }
+
+func (s spaces) Make(_ context.Context, alloc string) (string, error) { return s.Set.Make(alloc) }
+
 // lonely returns a batch allocation with its own network namespace.
 func lonely(config map[string]any) *nomad.Allocation {
 	a := allocation(nomad.JobTypeBatch, mockTask("web", config))
@@ -56,7 +61,7 @@ func networked(t *testing.T) (w *world, dir string, starts chan *drivers.TaskCon
 			t.Error(err)
 		}
 	})
-	w.nets = set
+	w.nets = spaces{set}
 	w.driver = func(d *mock.Driver) drivers.Driver { return &joiner{d, starts} }
 	return w.agent(), dir, starts
 }

@@ -102,28 +102,30 @@ func remove(d *safefs.Dir, alloc string) error {
 	return d.Remove(alloc)
 }
 
-// Sweep removes the namespaces of all allocations that keep does not select, such as those of
-// an agent that died.
-func (s *Set) Sweep(keep func(alloc string) bool) error {
+// Allocations returns the allocations that have a namespace, such as those of an agent that died.
+func (s *Set) Allocations() ([]string, error) {
 	d, err := safefs.Open(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("list network namespaces: %w", err)
+		return nil, fmt.Errorf("list network namespaces: %w", err)
 	}
 	defer d.Close()
 	names, err := d.Names()
 	if err != nil {
-		return fmt.Errorf("list network namespaces: %w", err)
+		return nil, fmt.Errorf("list network namespaces: %w", err)
 	}
-	var errs []error
+	return names, nil
+}
+
+// Sweep removes the namespaces of all allocations that keep does not select.
+func (s *Set) Sweep(keep func(alloc string) bool) error {
+	names, err := s.Allocations()
+	errs := []error{err}
 	for _, name := range names {
-		if keep(name) {
-			continue
-		}
-		if err := remove(d, name); err != nil {
-			errs = append(errs, fmt.Errorf("remove network namespace of allocation %s: %w", name, err))
+		if !keep(name) {
+			errs = append(errs, s.Remove(name))
 		}
 	}
 	return errors.Join(errs...)
