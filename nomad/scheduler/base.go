@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -115,6 +116,7 @@ func (b *base) view() (*cluster, *reconcile.Request) {
 		Deployment: b.snap.LatestDeployment(nil, b.eval.Namespace, b.eval.JobID),
 		Now:        b.now(),
 		NewID:      b.newID,
+		Evals:      func() iter.Seq[*nomad.Evaluation] { return b.snap.EvalsByJob(nil, b.eval.Namespace, b.eval.JobID) },
 		Suits:      func(a *nomad.Allocation, tg *nomad.TaskGroup) bool { return c.suits(b.eligibility, a, tg) },
 	}
 	for a := range b.snap.AllocsByJob(nil, b.eval.Namespace, b.eval.JobID) {

@@ -27,6 +27,7 @@ type State interface {
 	Namespace(ws memdb.WatchSet, name string) *nomad.Namespace
 	Job(ws memdb.WatchSet, namespace, id string) *nomad.Job
 	AllocsByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*nomad.Allocation]
+	EvalsByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*nomad.Evaluation]
 	// LiveAllocsByNode returns the allocations that their client has not ended.
 	LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation]
 	LatestDeployment(ws memdb.WatchSet, namespace, job string) *nomad.Deployment

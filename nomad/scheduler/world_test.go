@@ -130,6 +130,10 @@ func (w *world) AllocsByJob(_ memdb.WatchSet, _, job string) iter.Seq[*nomad.All
 	return filterSeq(sorted(w.allocs), func(a *nomad.Allocation) bool { return a.JobID == job })
 }
 
+func (w *world) EvalsByJob(_ memdb.WatchSet, _, job string) iter.Seq[*nomad.Evaluation] {
+	return filterSeq(slices.Values(w.created), func(e *nomad.Evaluation) bool { return e.JobID == job })
+}
+
 func (w *world) LiveAllocsByNode(node string) iter.Seq[*nomad.Allocation] {
 	return filterSeq(sorted(w.byNode[node]), w.uses)
 }

@@ -156,7 +156,7 @@ func (g *generic) reconnect(tg *nomad.TaskGroup, allocs []*nomad.Allocation) (st
 			stop(a, Failed)
 			continue
 		case a.ServerTerminalStatus(), asked(a), !g.thisVersion(a):
-			stop(a, NotNeeded)
+			stop(a, whyUnwanted(a, allocs))
 			continue
 		}
 		others, keep := replacements(a, allocs), true
@@ -173,6 +173,17 @@ func (g *generic) reconnect(tg *nomad.TaskGroup, allocs []*nomad.Allocation) (st
 		g.out.Reconnected = append(g.out.Reconnected, a)
 	}
 	return stopped
+}
+
+// whyUnwanted is the reason to stop an allocation whose client returned, if another one must run in its place.
+func whyUnwanted(a *nomad.Allocation, allocs []*nomad.Allocation) string {
+	switch {
+	case len(replacements(a, allocs)) > 0:
+		return NotNeeded
+	case asked(a):
+		return Moved
+	}
+	return Replaced
 }
 
 // asked reports whether a transition of the allocation is requested.
@@ -205,11 +216,29 @@ func stopTime(tg *nomad.TaskGroup) time.Duration {
 	return *tg.Disconnect.StopOnClientAfter + kill
 }
 
-// stopsUntil returns until when the client of a lost allocation may be stopping it. It is zero for other allocations.
+// stopsUntil returns until when the client of a lost allocation may be stopping it. It is zero for other allocations, and
+// for one whose client returned and reported its end.
 func stopsUntil(a *nomad.Allocation, tg *nomad.TaskGroup) time.Time {
 	wait := stopTime(tg)
-	if wait == 0 || a.ClientStatus != nomad.AllocClientStatusLost || a.NextAllocation != "" {
+	switch {
+	case wait == 0, a.DesiredDescription != NodeLost, a.NextAllocation != "":
+		return time.Time{}
+	case a.ClientStatus == nomad.AllocClientStatusComplete, a.ClientStatus == nomad.AllocClientStatusFailed:
 		return time.Time{}
 	}
 	return time.Unix(0, a.ModifyTime).Add(wait)
+}
+
+// waitsFor creates an evaluation for the time when the clients of lost allocations have certainly stopped them, unless
+// one waits until then.
+func (g *generic) waitsFor(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
+	var last later
+	for _, a := range allocs {
+		if at := stopsUntil(a, tg); at.After(last.at) {
+			last = later{alloc: a, at: at}
+		}
+	}
+	if last.at.After(g.req.Now) && !g.open.waits(last.at) {
+		g.held = append(g.held, last)
+	}
 }

@@ -10,7 +10,7 @@ import (
 // Generic reconciles a service or batch job.
 func Generic(req *Request) *Result {
 	out := &Result{Desired: map[string]*nomad.DesiredUpdates{}}
-	g := &generic{req: req, out: out, batch: req.Eval.Type == nomad.JobTypeBatch}
+	g := &generic{req: req, out: out, batch: req.Eval.Type == nomad.JobTypeBatch, open: openEvals{req: req}}
 	g.rollout = newRollout(req, out)
 	byGroup := map[string][]*nomad.Allocation{}
 	lostMeanwhile(req, out)
@@ -39,6 +39,7 @@ type generic struct {
 	batch   bool
 	differ  *differ
 	rollout *rollout
+	open    openEvals
 	waiting []later
 	away    []later // the allocations that become unknown
 	held    []later // the lost allocations that their client may still be stopping
@@ -100,6 +101,9 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	d := g.out.desired(tg.Name)
 	waitingFrom := len(g.waiting)
 	g.holding = slices.ContainsFunc(allocs, func(a *nomad.Allocation) bool { return stopsUntil(a, tg).After(g.req.Now) })
+	if g.holding {
+		g.waitsFor(tg, allocs)
+	}
 	stopped := g.reconnect(tg, allocs)
 	c := newCanaries(g, tg, slices.DeleteFunc(slices.Clone(allocs), func(a *nomad.Allocation) bool { return stopped[a.ID] }))
 	members := g.members(tg, c)
@@ -258,7 +262,7 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 		g.req.Node(a.NodeID) == nil: // plans for a deleted node are rejected, so that it cannot wait
 		return member{alloc: a, replace: follow}
 	}
-	if a.FollowupEvalID == "" {
+	if a.FollowupEvalID == "" || !g.open.pending(a.FollowupEvalID) {
 		g.waiting = append(g.waiting, later{alloc: a, at: at})
 	}
 	return member{alloc: a}

@@ -39,7 +39,7 @@ func (g *generic) unreplaced(tg *nomad.TaskGroup, c *canaries, members []member)
 // canaries, and those that were lost during the deployment.
 func (g *generic) lostLately(c *canaries, newest uint64) []*nomad.Allocation {
 	out := slices.DeleteFunc(slices.Clone(c.others), func(a *nomad.Allocation) bool {
-		return !g.lostDuring(a) && !(withoutSuccessor(a) && versionOf(a) == newest)
+		return !g.lostDuring(a) && !(g.awaitsSuccessor(a) && versionOf(a) == newest)
 	})
 	slices.SortFunc(out, func(a, b *nomad.Allocation) int {
 		return cmp.Or(cmp.Compare(b.CreateIndex, a.CreateIndex), cmp.Compare(a.ID, b.ID))
@@ -50,10 +50,26 @@ func (g *generic) lostLately(c *canaries, newest uint64) []*nomad.Allocation {
 // lostDuring reports whether an allocation was lost during the current deployment and has no successor.
 func (g *generic) lostDuring(a *nomad.Allocation) bool {
 	d := g.rollout.current
-	return d != nil && a.ModifyIndex >= d.CreateIndex && withoutSuccessor(a)
+	return d != nil && a.ModifyIndex >= d.CreateIndex && g.awaitsSuccessor(a)
 }
 
-// withoutSuccessor reports whether an allocation is lost and has no successor.
-func withoutSuccessor(a *nomad.Allocation) bool {
-	return a.ClientStatus == nomad.AllocClientStatusLost && a.NextAllocation == "" && a.Job != nil
+// awaitsSuccessor reports whether the servers ended an allocation that they replace, and it has no successor: its node was
+// lost or drained, it was preempted, or its client returned with one that failed or is outdated. This depends only on
+// what the servers wrote. The client of a lost allocation may return, and report that the allocation is complete.
+func (g *generic) awaitsSuccessor(a *nomad.Allocation) bool {
+	switch {
+	case a.NextAllocation != "" || a.Job == nil:
+		return false
+	case !a.ServerTerminalStatus():
+		return a.ClientStatus == nomad.AllocClientStatusLost
+	case a.DesiredStatus == nomad.AllocDesiredStatusEvict:
+		return true
+	}
+	switch a.DesiredDescription {
+	case NodeLost, Failed, Ended, Replaced:
+		return true
+	case Moved:
+		return !g.ended(a)
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"iter"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -33,6 +34,8 @@ type Request struct {
 	// Suits reports whether the allocation's node still meets the demands of the new version of its
 	// group.
 	Suits func(*nomad.Allocation, *nomad.TaskGroup) bool
+	// Evals returns the evaluations of the job. Without it, all follow-up evaluations count as pending.
+	Evals func() iter.Seq[*nomad.Evaluation]
 	// SystemDeployments is set if all clients support deployments of system jobs.
 	SystemDeployments bool
 }
