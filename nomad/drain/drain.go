@@ -11,8 +11,8 @@
 //
 //   - A service allocation is marked when enough others of its group are healthy: max_parallel of the
 //     migrate block is how many may be missing. With max_parallel 0 it stays until the deadline.
-//   - A batch allocation may finish. At the deadline it is stopped and not replaced.
-//   - A sysbatch allocation may finish too, but the drain does not wait for it.
+//   - A batch or sysbatch allocation may finish. At the deadline it is stopped. The scheduler places a batch allocation
+//     again, and waits if no other node has room.
 //   - A system allocation, and one that runs a CSI plugin, stays until the others have ended.
 //     With ignore_system_jobs, system allocations are not marked.
 //   - At the deadline, all remaining allocations are marked and the drain is complete.

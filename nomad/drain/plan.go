@@ -75,7 +75,7 @@ func (p *planner) node(n *nomad.Node) {
 	d, allocs := n.DrainStrategy, p.snap.AllocsByNode(p.ws, n.ID)
 	if over(d, p.now) {
 		for a := range allocs {
-			if !(d.IgnoreSystemJobs && kindOf(a) == system) {
+			if concerns(d, a) {
 				p.mark(a)
 			}
 		}
@@ -86,7 +86,7 @@ func (p *planner) node(n *nomad.Node) {
 		p.out.next = at
 	}
 	p.leaving[n.ID] = true
-	busy, last := p.remaining(allocs, d.IgnoreSystemJobs)
+	busy, last := p.remaining(allocs, d)
 	switch {
 	case busy:
 	case len(last) == 0:
@@ -103,26 +103,32 @@ func over(d *nomad.DrainStrategy, now time.Time) bool {
 	return d.Deadline < 0 || !d.ForceDeadline.IsZero() && !now.Before(d.ForceDeadline)
 }
 
+// concerns reports whether a drain stops the allocation, or waits for its end.
+func concerns(d *nomad.DrainStrategy, a *nomad.Allocation) bool {
+	return !(d.IgnoreSystemJobs && kindOf(a) == system)
+}
+
+// Remains reports whether the drain of a node is not complete because of an allocation, unless its deadline has passed.
+// This is the only rule for it.
+func Remains(d *nomad.DrainStrategy, a *nomad.Allocation) bool {
+	return !a.ClientTerminalStatus() && concerns(d, a)
+}
+
 // remaining reports whether a node has allocations that must end first. last are those that stay until
 // then and have not ended.
-func (p *planner) remaining(allocs iter.Seq[*nomad.Allocation], ignoreSystem bool) (busy bool, last []*nomad.Allocation) {
+func (p *planner) remaining(allocs iter.Seq[*nomad.Allocation], d *nomad.DrainStrategy) (busy bool, last []*nomad.Allocation) {
 	for a := range allocs {
-		if a.ClientTerminalStatus() {
+		if !Remains(d, a) {
 			continue
 		}
 		switch kindOf(a) {
+		case system, plugin:
+			last = append(last, a)
+			continue
 		case service:
 			p.groups[group{a.Namespace, a.JobID, a.TaskGroup}] = true
-			busy = true
-		case batch:
-			busy = true
-		case plugin:
-			last = append(last, a)
-		case system:
-			if !ignoreSystem {
-				last = append(last, a)
-			}
 		}
+		busy = true
 	}
 	return busy, last
 }

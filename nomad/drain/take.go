@@ -40,11 +40,7 @@ func marks(snap *state.Snapshot, allocs []*nomad.Allocation, now time.Time) *mes
 	req := &message.AllocUpdateDesiredTransitionRequest{Allocs: make(map[string]*nomad.DesiredTransition, len(allocs))}
 	var last nomad.NamespacedID
 	for _, a := range allocs {
-		move := &nomad.DesiredTransition{Migrate: &yes}
-		if kindOf(a) == batch {
-			move.MigrateDisablePlacement = &yes
-		}
-		req.Allocs[a.ID] = move
+		req.Allocs[a.ID] = &nomad.DesiredTransition{Migrate: &yes}
 		if id := a.JobNamespacedID(); id != last { // allocs are sorted by job
 			last = id
 			if e := newEval(snap, a, now); e != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/drain"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -154,10 +155,9 @@ func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapsho
 // drained reports whether the drain of the node has stopped all allocations that it must
 // stop.
 func drained(snap *state.Snapshot, id string) bool {
-	ignoreSystem := snap.Node(nil, id).DrainStrategy.IgnoreSystemJobs
+	strategy := snap.Node(nil, id).DrainStrategy
 	for a := range snap.AllocsByNode(nil, id) {
-		system := a.Job != nil && (a.Job.Type == nomad.JobTypeSystem || a.Job.Type == nomad.JobTypeSysBatch)
-		if !a.ClientTerminalStatus() && !(system && ignoreSystem) {
+		if drain.Remains(strategy, a) {
 			return false
 		}
 	}

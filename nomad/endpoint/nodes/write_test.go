@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // confirming is a cluster whose leadership is confirmed by a function.
@@ -64,6 +65,26 @@ func TestFollowUp_EndTable(t *testing.T) {
 			want := ending == nomad.EndByPolicy || ending == nomad.EndDelayed
 			if got := s.followUp(l.Store().Snapshot(), known, &update); (got != nil) != want {
 				t.Errorf("allocation of a %s job is %s, which means %q: evaluation %v, want one: %t", typ, status, ending, got, want)
+			}
+		}
+	}
+}
+
+// The report of a node that its drain is complete follows the rule of the drainer: it waits for every allocation that the
+// drain concerns.
+func TestDrained(t *testing.T) {
+	for _, typ := range []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
+		for _, ignoreSystem := range []bool{false, true} {
+			for _, status := range []string{nomad.AllocClientStatusRunning, nomad.AllocClientStatusComplete} {
+				l := testlog.New(nil)
+				node := l.Node(t)
+				l.Alloc(t, l.Job(t, typ, 1), node, func(a *nomad.Allocation) { a.ClientStatus = status })
+				l.Must(t, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: node.ID,
+					DrainStrategy: &nomad.DrainStrategy{DrainSpec: nomad.DrainSpec{Deadline: time.Hour, IgnoreSystemJobs: ignoreSystem}}})
+				want := status == nomad.AllocClientStatusComplete || ignoreSystem && typ == nomad.JobTypeSystem
+				if got := drained(l.Snapshot(), node.ID); got != want {
+					t.Errorf("%s allocation, %s, ignore_system_jobs %t: drained() = %t, want %t", typ, status, ignoreSystem, got, want)
+				}
 			}
 		}
 	}
