@@ -97,10 +97,10 @@ func (s *Set) findPlugins(list *libcni.NetworkConfigList) error {
 
 func (s *Set) newRecord(r *Request) (*record, error) {
 	rec := &record{Alloc: r.Alloc.ID, Path: r.Path, Args: arguments(r), Ports: s.portMappings(r.Alloc)}
+	if err := checkArgs(r.Network); err != nil {
+		return nil, err
+	}
 	if r.Network.Mode == nomad.NetworkModeBridge {
-		if err := checkArgs(r.Network.CNI); err != nil {
-			return nil, err
-		}
 		rec.Bridge = s.cfg.Bridge.Name
 		rec.Config = s.cfg.Bridge.conflist()
 		rec.Limited = r.Network.Egress != nil
@@ -120,41 +120,6 @@ func (s *Set) newRecord(r *Request) (*record, error) {
 	}
 	rec.Config = n.List.Bytes
 	return rec, nil
-}
-
-// checkArgs returns an error if a job chooses addresses on the bridge. The servers refuse such a job, but an older state
-// may have it.
-func checkArgs(c *nomad.CNIConfig) error {
-	for _, key := range nomad.CNIAddressArgs {
-		if c != nil && c.Args[key] != "" {
-			return fmt.Errorf("args of cni has %s, but allocations do not choose their addresses on the bridge: remove it", key)
-		}
-	}
-	return nil
-}
-
-// arguments returns the CNI_ARGS. Those of the allocation replace those of the job.
-func arguments(r *Request) [][2]string {
-	args := [][2]string{{ignoreUnknown, "true"}}
-	own := map[string]string{"NOMAD_REGION": r.Region, "NOMAD_NAMESPACE": r.Alloc.Namespace, "NOMAD_JOB_ID": r.Alloc.JobID,
-		"NOMAD_GROUP_NAME": r.Alloc.TaskGroup, "NOMAD_ALLOC_ID": r.Alloc.ID}
-	add := func(from map[string]string, skip map[string]string) {
-		keys := make([]string, 0, len(from))
-		for k := range from {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			if _, taken := skip[k]; !taken && k != ignoreUnknown && !strings.ContainsAny(k+from[k], ";") {
-				args = append(args, [2]string{k, from[k]})
-			}
-		}
-	}
-	if r.Network.CNI != nil {
-		add(r.Network.CNI.Args, own)
-	}
-	add(own, nil)
-	return args
 }
 
 // portMappings returns the maps of the allocation's ports, for TCP and UDP.
