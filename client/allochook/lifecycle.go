@@ -76,6 +76,8 @@ type PrerunRequest struct {
 	// NetNS and Network are those of the previous hooks' responses.
 	NetNS   string
 	Network *nomad.AllocNetworkStatus
+	// Restored reports that processes of an earlier agent may run. An error would end them.
+	Restored bool
 }
 
 // PrerunResponse is the output of a Prerun hook.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -85,7 +86,7 @@ func (h *networkHook) Prerun(ctx context.Context, req *PrerunRequest, resp *Prer
 			return err
 		}
 	}
-	n, err := h.create(ctx, group, resp.Hostname)
+	n, err := h.create(ctx, group, resp.Hostname, req.Restored)
 	if err != nil {
 		return fmt.Errorf("failed to create network for alloc: %w", err)
 	}
@@ -115,15 +116,20 @@ func (h *networkHook) connectUntilStopped(ctx context.Context, a *nomad.Allocati
 	return status, nil
 }
 
-// create returns the network of the allocation.
-func (h *networkHook) create(ctx context.Context, group *nomad.TaskGroup, hostname string) (*drivers.GroupNetwork, error) {
+// Delays between attempts to find the network of running tasks.
+const (
+	networkAgain    = 250 * time.Millisecond
+	networkAgainMax = 30 * time.Second
+)
+
+// create returns the network of the allocation. Restored processes may run in it.
+func (h *networkHook) create(ctx context.Context, group *nomad.TaskGroup, hostname string, restored bool) (*drivers.GroupNetwork, error) {
 	by, err := h.creator(group)
 	if err != nil {
 		return nil, err
 	}
 	if by != nil {
-		h.created, err = by.CreateNetwork(ctx, h.alloc, hostname)
-		if err != nil {
+		if h.created, err = h.createBy(ctx, by, hostname, restored); err != nil {
 			return nil, fmt.Errorf("create the network of the group: %w", err)
 		}
 		return h.created, nil
@@ -133,6 +139,23 @@ func (h *networkHook) create(ctx context.Context, group *nomad.TaskGroup, hostna
 	}
 	path, err := h.networks.Make(ctx, h.alloc)
 	return &drivers.GroupNetwork{Path: path}, err
+}
+
+// createBy creates the network with a driver. If restored processes may run in it, it repeats an attempt that failed, for
+// example because a daemon does not answer: the error would end the processes.
+func (h *networkHook) createBy(ctx context.Context, by drivers.NetworkCreator, hostname string, restored bool) (*drivers.GroupNetwork, error) {
+	for wait := networkAgain; ; wait = min(2*wait, networkAgainMax) {
+		n, err := by.CreateNetwork(ctx, h.alloc, hostname)
+		if err == nil || !restored {
+			return n, err
+		}
+		h.log.Warn("find the network of running tasks", "alloc", h.alloc, "err", err)
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(wait):
+		}
+	}
 }
 
 // creator returns the driver that must create the group's network, nil for the client.

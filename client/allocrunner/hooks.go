@@ -23,9 +23,10 @@ type prepared struct {
 // prerun runs the prerun hooks. It passes their Background functions to start.
 func (r *Runner) prerun(ctx context.Context, start func(func(context.Context))) (got prepared, err error) {
 	alloc := r.withHealth()
+	restored := r.hasHandles()
 	err = hook.Each(r.hooks, "prerun", func(h allochook.PrerunHook) error {
 		resp := &allochook.PrerunResponse{}
-		err := h.Prerun(ctx, &allochook.PrerunRequest{Alloc: alloc, NetNS: got.netNS, Network: got.network}, resp)
+		err := h.Prerun(ctx, &allochook.PrerunRequest{Alloc: alloc, NetNS: got.netNS, Network: got.network, Restored: restored}, resp)
 		if resp.Dir != nil {
 			got.dir = resp.Dir
 		}
@@ -43,6 +44,18 @@ func (r *Runner) prerun(ctx context.Context, start func(func(context.Context))) 
 		return err
 	})
 	return got, err
+}
+
+// hasHandles reports whether an earlier agent has stored the handle of a process.
+func (r *Runner) hasHandles() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.stored {
+		if t.Local != nil && t.Local.TaskHandle != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // postrun runs the postrun hooks after the last task. The next agent removes what a failed hook

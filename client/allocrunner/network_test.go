@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -163,6 +164,7 @@ type creator struct {
 	joiner
 	network   drivers.GroupNetwork
 	destroyed chan *drivers.GroupNetwork
+	failures  atomic.Int32 // calls of CreateNetwork that will fail
 }
 
 func (c *creator) Capabilities() drivers.Capabilities {
@@ -172,6 +174,9 @@ func (c *creator) Capabilities() drivers.Capabilities {
 }
 
 func (c *creator) CreateNetwork(_ context.Context, alloc, _ string) (*drivers.GroupNetwork, error) {
+	if c.failures.Add(-1) >= 0 {
+		return nil, errAway
+	}
 	n := c.network
 	n.Labels = map[string]string{"alloc": alloc}
 	return &n, nil
@@ -214,5 +219,51 @@ func TestNetworkOfTheDriver(t *testing.T) {
 	}
 	if n := <-destroyed; n != nil {
 		t.Errorf("destroyed %+v, want nil from an agent that did not create it", n)
+	}
+}
+
+// TestNetwork_RestoredFails checks that a driver which cannot find the network for a while ends no task of an earlier
+// agent, and that a new allocation fails at once.
+func TestNetwork_RestoredFails(t *testing.T) {
+	w, _, starts := networked(t)
+	var driver *creator
+	w.driver = func(d *mock.Driver) drivers.Driver {
+		if driver == nil { // the next agent has the same driver, which still has the task
+			driver = &creator{joiner: joiner{d, starts}, network: drivers.GroupNetwork{Path: "/proc/self/ns/net"}, destroyed: make(chan *drivers.GroupNetwork, 9)}
+		}
+		return driver
+	}
+	w = w.agent()
+	driver.failures.Store(1)
+	if got := w.run(lonely(map[string]any{"run_for": "1ms"})); got.ClientStatus != nomad.AllocClientStatusFailed {
+		t.Errorf("status of a new allocation: %s", got.ClientStatus)
+	}
+	alloc := lonely(map[string]any{"run_for": "1h"})
+	ctx, cancel := context.WithCancel(t.Context())
+	first := w.runner(alloc)
+	ended := make(chan error, 1)
+	go func() { ended <- first.Run(ctx) }()
+	testpace.Until(t, "the task runs", func() bool { return first.State().ClientStatus == nomad.AllocClientStatusRunning })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	next := w.agent()
+	driver.failures.Store(3)
+	second := next.runner(alloc)
+	if err := second.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- second.Run(t.Context()) }()
+	testpace.Until(t, "the network is found", func() bool { return driver.failures.Load() < 0 })
+	testpace.Until(t, "the task runs", func() bool { return second.State().ClientStatus == nomad.AllocClientStatusRunning })
+	if len(starts) != 1 {
+		t.Errorf("%d starts, want one", len(starts))
+	}
+	if err := second.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -2,6 +2,9 @@ package docker
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,6 +103,16 @@ func (d *Driver) absent() drivers.Health {
 		return drivers.HealthUnhealthy
 	}
 	return drivers.HealthUndetected
+}
+
+// never reports whether an error shows that the node has no daemon: nothing answers, nothing has answered this agent, and
+// no earlier agent has started a container.
+func (d *Driver) never(err error) bool {
+	if !client.IsErrConnectionFailed(err) || d.absent() != drivers.HealthUndetected {
+		return false
+	}
+	_, err = os.Lstat(d.cfg.Dir) // made for the first container
+	return d.cfg.Dir == "" || errors.Is(err, fs.ErrNotExist)
 }
 
 // removeDangling removes the running containers of this instance that have no task.

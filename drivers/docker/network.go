@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
@@ -38,8 +39,9 @@ func (d *Driver) CreateNetwork(ctx context.Context, allocID, hostname string) (*
 }
 
 func (d *Driver) createNetwork(ctx context.Context, allocID, hostname string) (*drivers.GroupNetwork, error) {
-	if n, err := d.pauseNetwork(ctx, pauseName(allocID), allocID, hostname); err == nil {
-		return n, nil // an earlier agent has created it
+	n, err := d.pauseNetwork(ctx, pauseName(allocID), allocID, hostname)
+	if err == nil || !cerrdefs.IsNotFound(err) && !errors.Is(err, errEnded) {
+		return n, err // it exists, or may exist: tasks may be running in it
 	}
 	ref, err := parseImage(d.set.infraImage)
 	if err != nil {
@@ -71,6 +73,9 @@ func (d *Driver) createNetwork(ctx context.Context, allocID, hostname string) (*
 	return d.pauseNetwork(ctx, id, allocID, hostname)
 }
 
+// errEnded means that a container exists and has ended, and so its network namespace.
+var errEnded = errors.New("the container has ended")
+
 // pauseNetwork returns the network of a container, which must run and belong to the allocation.
 func (d *Driver) pauseNetwork(ctx context.Context, id, allocID, hostname string) (*drivers.GroupNetwork, error) {
 	ctx, cancel := look(ctx)
@@ -80,8 +85,13 @@ func (d *Driver) pauseNetwork(ctx context.Context, id, allocID, hostname string)
 		return nil, err
 	}
 	c := found.Container
-	if c.State == nil || !c.State.Running || c.Config == nil || c.Config.Labels[allocLabel] != allocID {
-		return nil, fmt.Errorf("container %s does not run, or is not of the allocation", id)
+	switch {
+	case c.Config == nil || c.Config.Labels[allocLabel] != allocID:
+		return nil, fmt.Errorf("container %s has the name of the allocation's network: %w", c.ID, errForeign)
+	case c.State == nil:
+		return nil, fmt.Errorf("the daemon reports no state of container %s", id)
+	case !c.State.Running:
+		return nil, fmt.Errorf("container %s: %w", id, errEnded)
 	}
 	if c.NetworkSettings == nil || c.NetworkSettings.SandboxKey == "" {
 		return nil, fmt.Errorf("the daemon reports no network namespace of container %s", id)
@@ -108,7 +118,7 @@ func (d *Driver) DestroyNetwork(ctx context.Context, allocID string, n *drivers.
 		return nil
 	}
 	if err != nil {
-		if d.absent() == drivers.HealthUndetected {
+		if d.never(err) {
 			return nil // a node that never had a daemon
 		}
 		return fmt.Errorf("inspect the network of allocation %s: %w", allocID, err)

@@ -126,7 +126,7 @@ func (t *task) await(ctx context.Context) error {
 	}
 }
 
-// destroyLost removes the container of a task that was not recovered.
+// destroyLost ends the container of a task that was not recovered, and removes it unless containers are kept.
 func (d *Driver) destroyLost(id string) error {
 	ctx, cancel := call(context.Background())
 	defer cancel()
@@ -134,8 +134,19 @@ func (d *Driver) destroyLost(id string) error {
 	if err != nil {
 		return err
 	}
+	if err := d.discard(ctx, container); err != nil {
+		return err
+	}
 	d.forgetLogs(&task{id: id, state: &handleState{}})
-	return d.remove(ctx, container)
+	return nil
+}
+
+// discard ends a container, and removes it unless containers are kept.
+func (d *Driver) discard(ctx context.Context, container string) error {
+	if d.set.gcContainer {
+		return d.remove(ctx, container)
+	}
+	return d.stop(ctx, container, 0)
 }
 
 // InspectTask implements drivers.Driver.

@@ -174,7 +174,7 @@ func exitOf(s *container.State) *drivers.ExitResult {
 }
 
 // RecoverTask implements drivers.Driver. A start that the agent did not survive has no container ID in
-// its handle, and its output was not copied. Its container is removed.
+// its handle, and its output was not copied. Its container is ended.
 func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	if h.Driver != "" && h.Driver != d.cfg.Name {
 		return fmt.Errorf("handle of task %s is of driver %s, not %s", h.TaskID, h.Driver, d.cfg.Name)
@@ -185,7 +185,7 @@ func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	if len(h.State) == 0 {
 		id, err := d.find(ctx, h.TaskID)
 		if err == nil {
-			err = d.remove(ctx, id)
+			err = d.discard(ctx, id)
 		}
 		if err != nil {
 			return err
@@ -287,7 +287,7 @@ func (d *Driver) ListTasks(ctx context.Context) ([]drivers.TaskStatus, error) {
 	ctx, cancel := look(ctx)
 	defer cancel()
 	list, err := d.list(ctx, nil)
-	if err != nil && d.absent() == drivers.HealthUndetected {
+	if err != nil && d.never(err) {
 		return nil, nil // a node without a daemon
 	}
 	var out []drivers.TaskStatus
