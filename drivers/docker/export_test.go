@@ -1,6 +1,10 @@
 package docker
 
-import "time"
+import (
+	"time"
+
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
 
 // Abandon ends the goroutines of the driver's tasks, as the end of an agent does. The containers
 // continue.
@@ -19,4 +23,22 @@ func (d *Driver) Abandon() {
 // ShortenDangling sets times for the removal of containers that are below the minimum of the configuration.
 func (d *Driver) ShortenDangling(period, grace time.Duration) {
 	d.set.dangling.period, d.set.dangling.grace = period, grace
+}
+
+// MountSources mounts what a task mounts, and returns the sources by target, and a function that unmounts
+// them.
+func (d *Driver) MountSources(cfg *drivers.TaskConfig) (map[string]string, func() error, error) {
+	o, err := decodeOptions(cfg.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := d.mountsOf(cfg, &o)
+	if err != nil {
+		return nil, nil, err
+	}
+	sources := map[string]string{}
+	for _, b := range m.mounts {
+		sources[b.Target] = b.Source
+	}
+	return sources, m.held.Close, nil
 }

@@ -17,26 +17,36 @@ func leaves(err error) bool { return errors.Is(err, unix.EXDEV) || errors.Is(err
 // openFlags are those of files that are only mounted.
 const openFlags = unix.O_PATH | unix.O_CLOEXEC
 
-// openInside opens a file below an allocation's directory. Links are followed, but not out of the
-// directory. A missing directory is created.
-func openInside(allocDir, name string) (*os.File, error) {
+// openBelow opens name below top, a directory in the allocation's directory. Links are followed, but not
+// out of top. A missing directory is created.
+func openBelow(allocDir, top, name string) (*os.File, error) {
+	inside, err := filepath.Rel(allocDir, top)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := openOwn(allocDir, inside)
+	if err != nil {
+		return nil, err
+	}
+	f, err := openLinked(int(dir.Fd()), name)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = makeParents(int(dir.Fd()), name)
+	}
+	dir.Close() //nolint:errcheck // opened with O_PATH
+	return f, err
+}
+
+// openOwn opens a file of the agent below an allocation's directory. No link is followed.
+func openOwn(allocDir, name string) (*os.File, error) {
 	dir, err := safefs.Open(allocDir)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
-	f, err := openLinked(dir.FD(), name)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return f, err
-	}
-	parent, err := makeParents(dir.FD(), name)
-	if err != nil {
-		return nil, err
-	}
-	return parent, nil
+	defer dir.Close() //nolint:errcheck // a directory
+	return openFileAt(dir.FD(), name, openFlags)
 }
 
-// openExisting is openInside for a file that must exist.
+// openExisting opens a file below an allocation's directory. Links are followed, but not out of it.
 func openExisting(allocDir, name string) (*os.File, error) {
 	dir, err := safefs.Open(allocDir)
 	if err != nil {

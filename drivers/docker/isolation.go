@@ -95,11 +95,11 @@ func readPowers(config map[string]any) powers {
 		p.volumes = true
 	}
 	for _, entry := range textsOf(config["volumes"]) {
-		source, mode := entry, ""
+		source, readOnly := entry, false
 		if v, err := splitVolume(entry); err == nil {
-			source, mode = v.source, v.mode
+			source, readOnly = v.source, v.readOnly
 		}
-		p.mount(source, slices.Contains(strings.Split(mode, ","), "ro"))
+		p.mount(source, readOnly)
 	}
 	for _, b := range append(blocksOf(config["mount"]), blocksOf(config["mounts"])...) {
 		switch kind := textOf(b["type"]); kind {

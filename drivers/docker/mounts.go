@@ -3,11 +3,15 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/moby/moby/api/types/mount"
+	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -72,67 +76,104 @@ func (o *options) checkMounts() error {
 	return nil
 }
 
-// volume is an entry of volumes.
-type volume struct{ source, target, mode string }
-
-// splitVolume splits an entry of the form source:target[:mode].
-func splitVolume(entry string) (volume, error) {
-	parts := strings.Split(entry, ":")
-	if len(parts) < 2 || parts[0] == "" || parts[1] == "" {
-		return volume{}, fmt.Errorf("invalid docker volume %q: not <src>:<destination> format", entry)
-	}
-	v := volume{source: parts[0], target: parts[1]}
-	if len(parts) > 2 {
-		v.mode = parts[2]
-	}
-	return v, nil
-}
-
 // mounting collects the mounts of a task. They are held until the container has started.
 type mounting struct {
-	s      *settings
-	cfg    *drivers.TaskConfig
-	binds  []string
-	mounts []mount.Mount
-	held   *held
+	s          *settings
+	cfg        *drivers.TaskConfig
+	privileged bool // the container
+	binds      []string
+	mounts     []mount.Mount
+	held       *held
 }
 
 // mountsOf returns the mounts of a task. The caller closes what is held, after the container has
 // started.
 func (d *Driver) mountsOf(cfg *drivers.TaskConfig, o *options) (*mounting, error) {
-	m := &mounting{s: &d.set, cfg: cfg, held: &held{points: &d.points}}
-	m.own()
-	err := m.given(o)
-	if err == nil {
-		err = m.client()
-	}
-	if err != nil {
-		return nil, errors.Join(err, m.held.Close())
+	m := &mounting{s: &d.set, cfg: cfg, privileged: o.privileged, held: &held{points: &d.points}}
+	for _, add := range []func() error{m.own, func() error { return m.given(o) }, m.client} {
+		if err := add(); err != nil {
+			return nil, errors.Join(err, m.held.Close())
+		}
 	}
 	return m, nil
 }
 
-// own adds the directories of the task. They are not below one that the task can write to.
-func (m *mounting) own() {
-	m.bind(m.cfg.SharedDir, "/alloc")
-	m.bind(m.cfg.LocalDir, "/local")
-	m.bind(m.cfg.SecretsDir, "/secrets")
-	if m.cfg.LogDir != "" {
-		m.bind(m.cfg.LogDir, "/alloc/logs", "ro")
-	}
+// bind is a bind mount of an open file.
+type bind struct {
+	target      string
+	readOnly    bool
+	trusted     bool // setuid programs and device files work
+	create      bool // a directory of the node that does not exist
+	propagation mount.Propagation
+	label       string // of SELinux: "z", "Z" or ""
 }
 
-// bind adds a bind mount, with the SELinux label of the configuration.
-func (m *mounting) bind(source, target string, modes ...string) {
-	if m.s.selinux != "" {
-		modes = append(modes, m.s.selinux)
+// bind adds a bind mount of a file, and closes the file.
+func (m *mounting) bind(f *os.File, b bind) error {
+	source, err := m.held.source(f, &b)
+	if err != nil {
+		return fmt.Errorf("mount %s: %w", b.target, err)
 	}
-	modes = slices.DeleteFunc(modes, func(mode string) bool { return mode == "" })
-	entry := source + ":" + target
-	if len(modes) > 0 {
-		entry += ":" + strings.Join(modes, ",")
+	return m.add(source, b)
+}
+
+// add adds a bind mount of a path that tasks cannot replace. Only the textual form of a mount can have
+// an SELinux label.
+func (m *mounting) add(source string, b bind) error {
+	readOnly := b.readOnly && !m.held.enforces(&b)
+	if b.label == "" {
+		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: source, Target: b.target, ReadOnly: readOnly,
+			BindOptions: &mount.BindOptions{Propagation: b.propagation}})
+		return nil
 	}
-	m.binds = append(m.binds, entry)
+	if strings.Contains(source+b.target, ":") {
+		return fmt.Errorf("mount %s: a path with a colon can't have an SELinux label: %s", b.target, source)
+	}
+	modes := []string{b.label}
+	if b.propagation != "" {
+		modes = append(modes, string(b.propagation))
+	}
+	if readOnly {
+		modes = append(modes, "ro")
+	}
+	m.binds = append(m.binds, source+":"+b.target+":"+strings.Join(modes, ","))
+	return nil
+}
+
+// own adds the directories of the task. The log directory is read-only: the supervisor writes there.
+func (m *mounting) own() error {
+	logs := m.cfg.LogDir
+	if logs == "" {
+		logs = filepath.Join(m.cfg.SharedDir, "logs") // with the logs of other tasks
+	}
+	for _, d := range []struct {
+		path string
+		bind bind
+	}{
+		{m.cfg.SharedDir, bind{target: "/alloc"}},
+		{m.cfg.LocalDir, bind{target: "/local"}},
+		{m.cfg.SecretsDir, bind{target: "/secrets"}},
+		{logs, bind{target: "/alloc/logs", readOnly: true}},
+	} {
+		d.bind.label = m.s.selinux
+		name, err := filepath.Rel(m.cfg.AllocDir, d.path)
+		if err != nil {
+			return fmt.Errorf("mount %s: %w", d.bind.target, err)
+		}
+		if err := m.file(name, d.bind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file adds a file of the agent in the allocation's directory. No link is followed.
+func (m *mounting) file(name string, b bind) error {
+	f, err := openOwn(m.cfg.AllocDir, name)
+	if err != nil {
+		return fmt.Errorf("mount %s: %w", b.target, err)
+	}
+	return m.bind(f, b)
 }
 
 // given adds the volumes and mounts of the job.
@@ -142,51 +183,64 @@ func (m *mounting) given(o *options) error {
 		if err != nil {
 			return err
 		}
-		source := v.source
-		if o.volumeDriver == "" {
-			if source, err = m.hostPath(v.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", entry)); err != nil {
-				return err
-			}
-		} else if !m.s.volumes {
+		if o.volumeDriver != "" && !m.s.volumes {
 			return fmt.Errorf("volumes are not enabled; cannot use volume driver %q", o.volumeDriver)
 		}
-		m.bind(source, m.target(v.target), v.mode)
-	}
-	for _, b := range o.mounts {
-		add, err := m.block(b)
-		if err != nil {
+		if err := m.entry(entry, v, o.volumeDriver != ""); err != nil {
 			return err
 		}
-		m.mounts = append(m.mounts, add)
+	}
+	for _, b := range o.mounts {
+		if err := m.block(b); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// volumeName matches the names of the daemon's volumes. Other sources are paths.
+var volumeName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+
+// entry adds an entry of volumes. With a volume driver, the source can be a volume of the daemon.
+func (m *mounting) entry(entry string, v volume, named bool) error {
+	b := bind{target: m.target(v.target), create: true, readOnly: v.readOnly, propagation: v.propagation, label: v.label}
+	if b.label == "" {
+		b.label = m.s.selinux
+	}
+	if named && volumeName.MatchString(v.source) {
+		modes := slices.DeleteFunc([]string{v.text, m.s.selinux}, func(mode string) bool { return mode == "" })
+		m.binds = append(m.binds, strings.TrimSuffix(v.source+":"+b.target+":"+strings.Join(modes, ","), ":"))
+		return nil
+	}
+	if v.noCopy {
+		return fmt.Errorf("the volume %q has the mode nocopy, which is for volumes of the daemon", entry)
+	}
+	return m.hostPath(v.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", entry), b)
 }
 
 // target returns the absolute path of a mount in the container.
 func (m *mounting) target(path string) string { return filepath.Join("/", path) }
 
-// block returns the mount of a block.
-func (m *mounting) block(b mountBlock) (mount.Mount, error) {
+// block adds the mount of a block.
+func (m *mounting) block(b mountBlock) error {
+	if b.kind == "bind" {
+		return m.hostPath(b.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", m.expand(b.source)),
+			bind{target: m.target(b.target), readOnly: b.readOnly, propagation: mount.Propagation(b.propagation)})
+	}
 	out := mount.Mount{Type: mount.Type(b.kind), Source: b.source, Target: m.target(b.target), ReadOnly: b.readOnly}
-	switch b.kind {
-	case "bind":
-		source, err := m.hostPath(b.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", m.expand(b.source)))
-		if err != nil {
-			return out, err
-		}
-		out.Source, out.BindOptions = source, &mount.BindOptions{Propagation: mount.Propagation(b.propagation)}
-	case "volume":
+	if b.kind == "tmpfs" {
+		out.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: b.tmpfsSize, Mode: fileMode(b.tmpfsMode)}
+	} else {
 		if !m.s.volumes {
-			return out, fmt.Errorf("volumes are not enabled; cannot mount volume: %q", b.source)
+			return fmt.Errorf("volumes are not enabled; cannot mount volume: %q", b.source)
 		}
 		out.VolumeOptions = &mount.VolumeOptions{NoCopy: b.noCopy, Labels: b.labels}
 		if b.driver != "" {
 			out.VolumeOptions.DriverConfig = &mount.Driver{Name: b.driver, Options: b.driverOptions}
 		}
-	case "tmpfs":
-		out.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: b.tmpfsSize, Mode: fileMode(b.tmpfsMode)}
 	}
-	return out, nil
+	m.mounts = append(m.mounts, out)
+	return nil
 }
 
 // expand returns the absolute path of a source, which is relative to the task's directory.
@@ -197,28 +251,62 @@ func (m *mounting) expand(source string) string {
 	return filepath.Join(m.cfg.TaskDir, source)
 }
 
-// hostPath returns the source of a bind mount. A path in the allocation's directory is opened without
-// links that leave it, and held, since tasks can replace what is there. Other paths need volumes to be
-// enabled. refusal is the error if they are not.
-func (m *mounting) hostPath(source, refusal string) (string, error) {
+// hostPath adds a bind mount of a path. Without volumes.enabled, it must be below a directory in which
+// the task can write. Links are followed, but not out of that directory. refusal is the error for other
+// paths.
+func (m *mounting) hostPath(source, refusal string, b bind) error {
 	path := m.expand(source)
-	inside, err := filepath.Rel(m.cfg.AllocDir, path)
-	if err != nil || !filepath.IsLocal(inside) {
-		if m.s.volumes {
-			return path, nil
-		}
-		return "", fmt.Errorf("%s", refusal)
-	}
-	f, err := openInside(m.cfg.AllocDir, inside)
+	f, err := m.openMountable(path)
 	switch {
+	case err == nil:
+		return m.bind(f, b)
 	case leaves(err) && m.s.volumes:
-		return path, nil
+		if err := m.nodePath(path, b); err != nil {
+			return fmt.Errorf("mount %q: %w", source, err)
+		}
+		return nil
+	case errors.Is(err, errNotMountable):
+		return fmt.Errorf("%s: %w", refusal, err)
 	case leaves(err):
-		return "", fmt.Errorf("%s: a link leads out of the allocation's directory", refusal)
-	case err != nil:
-		return "", fmt.Errorf("mount %q: %w", source, err)
+		return fmt.Errorf("%s: a link leads out of the allocation's directory, or out of the directory below which it is", refusal)
 	}
-	return m.held.source(f)
+	return fmt.Errorf("mount %q: %w", source, err)
+}
+
+// nodePath adds a bind mount of a path of the node, which volumes.enabled allows. A privileged container
+// could change the attributes of its mounts anyway, and needs the devices.
+func (m *mounting) nodePath(path string, b bind) error {
+	if !asRoot() {
+		return m.add(path, b)
+	}
+	if b.create {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	f, err := os.OpenFile(path, openFlags, 0)
+	if err != nil {
+		return err
+	}
+	b.trusted = m.privileged
+	return m.bind(f, b)
+}
+
+// errNotMountable means that a task cannot mount a path without volumes.enabled.
+var errNotMountable = fmt.Errorf("a task can mount paths below its own local, secrets and tmp, and below ../alloc/data and ../alloc/tmp: %w", unix.EXDEV)
+
+// openMountable opens a path below the directories that a task can mount, and creates it if it does not
+// exist.
+func (m *mounting) openMountable(path string) (*os.File, error) {
+	for _, top := range []string{m.cfg.LocalDir, m.cfg.SecretsDir, filepath.Join(m.cfg.TaskDir, "tmp"),
+		filepath.Join(m.cfg.SharedDir, "data"), filepath.Join(m.cfg.SharedDir, "tmp")} {
+		if name, err := filepath.Rel(top, path); err == nil && filepath.IsLocal(name) {
+			return openBelow(m.cfg.AllocDir, top, name)
+		}
+	}
+	return nil, errNotMountable
 }
 
 // propagations are Docker's names.
@@ -226,43 +314,25 @@ var propagations = map[string]mount.Propagation{
 	"": mount.PropagationRPrivate, drivers.PropagateToTask: mount.PropagationRSlave, drivers.PropagateBoth: mount.PropagationRShared,
 }
 
-// volume adds a volume. Only the textual form of a mount can have an SELinux label.
-func (m *mounting) volume(v drivers.Mount) error {
-	propagation, ok := propagations[v.Propagation]
-	if !ok {
-		return fmt.Errorf("mount volume %s: unknown propagation %q", v.HostPath, v.Propagation)
-	}
-	if v.SELinuxLabel == "" {
-		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: v.HostPath, Target: v.TaskPath, ReadOnly: v.ReadOnly,
-			BindOptions: &mount.BindOptions{Propagation: propagation}})
-		return nil
-	}
-	if strings.Contains(v.HostPath+v.TaskPath, ":") {
-		return fmt.Errorf("mount volume %s at %s: a path with a colon can't have selinux_label", v.HostPath, v.TaskPath)
-	}
-	modes := []string{string(propagation), v.SELinuxLabel}
-	if v.ReadOnly {
-		modes = append(modes, "ro")
-	}
-	m.binds = append(m.binds, v.HostPath+":"+v.TaskPath+":"+strings.Join(modes, ","))
-	return nil
-}
-
-// client adds the volumes and files of the client. Volumes are given by their path, with the file systems
-// that are mounted below it.
+// client adds the volumes and files of the client, with the file systems that are mounted below.
 func (m *mounting) client() error {
 	for _, v := range m.cfg.Mounts {
+		propagation, ok := propagations[v.Propagation]
+		if !ok {
+			return fmt.Errorf("mount volume %s: unknown propagation %q", v.HostPath, v.Propagation)
+		}
 		f, err := openNoLinks(v.HostPath)
+		if err == nil {
+			err = m.bind(f, bind{target: v.TaskPath, readOnly: v.ReadOnly, propagation: propagation, label: v.SELinuxLabel})
+		}
 		if err != nil {
 			return fmt.Errorf("mount volume %s: %w", v.HostPath, err)
 		}
-		f.Close() //nolint:errcheck // opened with O_PATH
-		if err := m.volume(v); err != nil {
-			return err
-		}
 	}
 	for _, file := range m.cfg.Files {
-		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: filepath.Join(m.cfg.AllocDir, file.Name), Target: file.Target, ReadOnly: true})
+		if err := m.file(file.Name, bind{target: file.Target, readOnly: true}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
-// Without volumes.enabled, only paths of the allocation's directory are mounted: links are followed, but
-// not out of it.
+// notMountable is the error for paths of the allocation that a task cannot mount.
+const notMountable = "a task can mount paths below its own local, secrets and tmp, and below ../alloc/data and ../alloc/tmp"
+
+// Without volumes.enabled, only paths in directories of the task are mounted: links are followed, but
+// not out of these.
 func TestVolumesDisabled(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -29,6 +31,21 @@ func TestVolumesDisabled(t *testing.T) {
 		"bind block":            {block{"mount": []any{block{"type": "bind", "source": "local/data", "target": "/data", "readonly": true}}}, "", "in data", false},
 		"mounts":                {block{"mounts": []any{block{"type": "bind", "source": "local/data", "target": "/data"}}}, "", "in data", false},
 		"tmpfs":                 {block{"mount": []any{block{"type": "tmpfs", "target": "/data", "tmpfs_options": block{"size": 1 << 20, "mode": 0o700}}}}, "", "", false},
+		"own secrets":           {block{"volumes": []any{"secrets/data:/data"}}, "", "own secret", false},
+		"tmp of the group":      {block{"volumes": []any{"../alloc/tmp:/data"}}, "", "", false},
+		"the allocation":        {block{"volumes": []any{"..:/data"}}, "", notMountable, true},
+		"the task's directory":  {block{"volumes": []any{".:/data"}}, "", notMountable, true},
+		"private":               {block{"volumes": []any{"private:/data"}}, "", notMountable, true},
+		"shared directory":      {block{"volumes": []any{"../alloc:/data"}}, "", notMountable, true},
+		"logs":                  {block{"mount": []any{block{"type": "bind", "source": "../alloc/logs", "target": "/data"}}}, "", notMountable, true},
+		"logs, by data":         {block{"volumes": []any{"../alloc/data/../logs:/data"}}, "", notMountable, true},
+		"secrets of another":    {block{"volumes": []any{"../other/secrets:/data"}}, "", notMountable, true},
+		"local of another":      {block{"volumes": []any{"../other/local:/data:ro"}}, "", notMountable, true},
+		"link to a sibling":     {block{"volumes": []any{"local/link:/data"}}, "../../other/secrets", "a link leads out", true},
+		"link to the logs":      {block{"volumes": []any{"local/link:/data"}}, "../../alloc/logs", "a link leads out", true},
+		"link to private":       {block{"volumes": []any{"local/link:/data"}}, "../private", "a link leads out", true},
+		"unknown mode":          {block{"volumes": []any{"local/data:/data:ro,exec"}}, "", `unknown mode "exec"`, true},
+		"two modes":             {block{"volumes": []any{"local/data:/data:ro,rw"}}, "", "more than one mode for its access", true},
 		"absolute":              {block{"volumes": []any{f.dir + ":/data"}}, "", "volumes are not enabled; cannot mount host path", true},
 		"dots":                  {block{"volumes": []any{"../../..:/data"}}, "", "volumes are not enabled; cannot mount host path", true},
 		"link out":              {block{"volumes": []any{"local/link:/data"}}, f.dir, "a link leads out of the allocation's directory", true},
@@ -43,13 +60,16 @@ func TestVolumesDisabled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := f.task(shell("cat /data/f", c.config))
-			for _, dir := range []string{filepath.Join(cfg.LocalDir, "data"), filepath.Join(cfg.SharedDir, "data")} {
+			other := filepath.Join(cfg.AllocDir, "other")
+			for _, dir := range []string{filepath.Join(cfg.LocalDir, "data"), filepath.Join(cfg.SharedDir, "data"), filepath.Join(cfg.SharedDir, "tmp"), filepath.Join(cfg.SecretsDir, "data"),
+				filepath.Join(cfg.TaskDir, "private"), filepath.Join(other, "secrets"), filepath.Join(other, "local")} {
 				if err := os.MkdirAll(dir, 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
 			f.write(filepath.Join(cfg.LocalDir, "data"), "f", "in data")
 			f.write(filepath.Join(cfg.SharedDir, "data"), "f", "shared")
+			f.write(filepath.Join(cfg.SecretsDir, "data"), "f", "own secret")
 			if c.link != "" {
 				if err := os.Symlink(c.link, filepath.Join(cfg.LocalDir, "link")); err != nil {
 					t.Fatal(err)
@@ -102,25 +122,17 @@ func TestVolumesEnabled(t *testing.T) {
 	}
 }
 
-// A task cannot replace what is mounted between the check and the mount: it is mounted by descriptor.
-func TestMountByDescriptor(t *testing.T) {
+// TestVolumes_MissingPath checks that volumes creates a missing path of the node, and mount does not.
+func TestVolumes_MissingPath(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, nil)
-	cfg := f.task(shell("cat /data/f; grep ' /data ' /proc/self/mountinfo", block{"volumes": []any{"local/data:/data"}}))
-	f.write(cfg.LocalDir, "f", "")
-	if err := os.Mkdir(filepath.Join(cfg.LocalDir, "data"), 0o755); err != nil {
-		t.Fatal(err)
+	f := newFixture(t, block{"volumes": block{"enabled": true}})
+	missing := filepath.Join(f.dir, "missing")
+	cfg := f.task(shell("true", block{"mount": []any{block{"type": "bind", "source": missing, "target": "/data"}}}))
+	if _, err := f.StartTask(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
+		t.Errorf("StartTask() with a missing path in mount = %v", err)
 	}
-	f.start(cfg)
-	f.wait(cfg.ID)
-	if err := f.StopTask(t.Context(), cfg.ID, time.Second, ""); err != nil {
-		t.Fatal(err)
-	}
-	points, err := os.ReadDir(filepath.Join(f.dir, "mounts", "docker"))
-	if err != nil || len(points) != 0 {
-		t.Errorf("mount points after the start = %v, %v", points, err)
-	}
-	if out, _ := f.output(cfg); !strings.Contains(out, "/web/local/data /data") {
-		t.Errorf("mountinfo = %q, want the directory of the task", out)
+	f.run("true", block{"volumes": []any{missing + ":/data"}})
+	if info, err := os.Stat(missing); err != nil || !info.IsDir() {
+		t.Errorf("missing path in volumes: %v, %v, want a directory", info, err)
 	}
 }

@@ -29,12 +29,12 @@ func (p *Policy) mount(look *lookup) error {
 	if err := p.hide(look); err != nil {
 		return err
 	}
-	view := mounted{tree: noTree}
+	view := mounted{tree: safefs.NoTree}
 	if p.Mounts.View != (View{}) {
 		if view, err = p.mountView(look); err != nil {
 			return fmt.Errorf("hide the other entries of %s: %w", p.Mounts.View.Dir, err)
 		}
-		defer view.tree.close()
+		defer view.tree.Close()
 	}
 	if err := p.makeBinds(look, sources); err != nil {
 		return err
@@ -89,64 +89,9 @@ func (p *Policy) makeBinds(look *lookup, sources []int) error {
 	return nil
 }
 
-// tree is a detached copy of a part of the file tree, before or after it is mounted.
-type tree int
-
-// noTree is the absent tree.
-const noTree tree = -1
-
-// copyTree copies the tree below fd, opened with O_PATH, including its mounts.
-func copyTree(fd int) (tree, error) {
-	t, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
-	if err != nil {
-		return -1, syscallError("open_tree", "5.2", err)
-	}
-	return tree(t), nil
-}
-
-func (t tree) close() {
-	if t != noTree {
-		unix.Close(int(t))
-	}
-}
-
-// restrict sets nodev, nosuid and, if wanted, read-only on all mounts of the tree, and verifies the
-// flags.
-func (t tree) restrict(readOnly bool) error {
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
-	want := int64(unix.ST_NOSUID | unix.ST_NODEV)
-	if readOnly {
-		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
-		want |= unix.ST_RDONLY
-	}
-	if err := unix.MountSetattr(int(t), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		return syscallError("mount_setattr", "5.12", err)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(int(t), &fs); err != nil {
-		return fmt.Errorf("fstatfs: %w", err)
-	}
-	if int64(fs.Flags)&want != want {
-		return fmt.Errorf("mount flags are %#x, want %#x", fs.Flags, want)
-	}
-	return nil
-}
-
-// attach mounts the tree on the directory or file of fd.
-func (t tree) attach(fd int) error {
-	err := unix.MoveMount(int(t), "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
-	if err != nil {
-		return syscallError("move_mount", "5.2", err)
-	}
-	return nil
-}
-
-// syscallError names the failed call and, for ENOSYS, the kernel that introduced it.
-func syscallError(call, since string, err error) error {
-	if err == unix.ENOSYS {
-		return fmt.Errorf("%s: not supported by this kernel, needs Linux %s: %w", call, since, err)
-	}
-	return fmt.Errorf("%s: %w", call, err)
+// restrict makes all mounts of a tree nodev, nosuid, private and, if wanted, read-only.
+func restrict(t safefs.Tree, readOnly bool) error {
+	return t.Restrict(safefs.TreeAttrs{ReadOnly: readOnly, Propagation: unix.MS_PRIVATE})
 }
 
 func (b Bind) String() string {
@@ -166,15 +111,15 @@ func (b Bind) mount(look *lookup, source int) error {
 	if isDir(source) != isDir(target) {
 		return errors.New("one of source and destination is a directory, the other is not")
 	}
-	t, err := copyTree(source)
+	t, err := safefs.CopyTree(source)
 	if err != nil {
 		return err
 	}
-	defer t.close()
-	if err := t.restrict(b.ReadOnly); err != nil {
+	defer t.Close()
+	if err := restrict(t, b.ReadOnly); err != nil {
 		return err
 	}
-	return t.attach(target)
+	return t.Attach(target)
 }
 
 // openSource follows no link at all.

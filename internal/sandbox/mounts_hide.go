@@ -53,7 +53,7 @@ func hideOne(look *lookup, dir string, stay []place) error {
 	}
 	defer at.Close()
 	s, err := mountOver(look, View{Dir: dir}, at, stay)
-	s.tree.close()
+	s.tree.Close()
 	return err
 }
 

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // kept is a part of a hidden directory that stays visible.
 type kept struct {
 	name string // below the directory
-	tree tree
+	tree safefs.Tree
 	dir  bool
 }
 
@@ -21,20 +23,20 @@ type kept struct {
 const passMode = 0o711
 
 // attach mounts k at its name below base, which hides the rest.
-func (k kept) attach(base tree) error {
+func (k kept) attach(base safefs.Tree) error {
 	at, err := makeMountPoint(int(base), mountPoint{k.name, k.dir, passMode})
 	if err != nil {
 		return err
 	}
 	defer unix.Close(at)
-	if err := k.tree.restrict(false); err != nil {
+	if err := restrict(k.tree, false); err != nil {
 		return err
 	}
-	return k.tree.attach(at)
+	return k.tree.Attach(at)
 }
 
 // attachAll mounts the kept parts of dir on base, which is now mounted there.
-func attachAll(all []kept, base tree, dir string) error {
+func attachAll(all []kept, base safefs.Tree, dir string) error {
 	for _, k := range all {
 		if err := k.attach(base); err != nil {
 			return fmt.Errorf("keep %s: %w", filepath.Join(dir, k.name), err)
@@ -45,7 +47,7 @@ func attachAll(all []kept, base tree, dir string) error {
 
 func closeAll(all []kept) {
 	for _, k := range all {
-		k.tree.close()
+		k.tree.Close()
 	}
 }
 
@@ -60,7 +62,7 @@ func copyKept(look *lookup, places []place) ([]kept, error) {
 		if err != nil {
 			return out, fmt.Errorf("open granted path %s: %w", p.Path, err)
 		}
-		t, err := copyTree(int(f.Fd()))
+		t, err := safefs.CopyTree(int(f.Fd()))
 		k := kept{name: p.name, tree: t, dir: isDir(int(f.Fd()))}
 		f.Close()
 		if err != nil {

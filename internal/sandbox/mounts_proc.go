@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // nobodysGroup bypasses hidepid. The default would be root's group, which programs can be members
@@ -15,7 +17,7 @@ const nobodysGroup = "4294967294"
 func mountProc() error {
 	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return syscallError("fsopen", "5.2", err)
+		return safefs.SyscallError("fsopen", "5.2", err)
 	}
 	defer unix.Close(fs)
 	for _, option := range [][2]string{{"hidepid", "invisible"}, {"gid", nobodysGroup}} {
@@ -30,14 +32,14 @@ func mountProc() error {
 	if err != nil {
 		return fmt.Errorf("fsmount: %w", err)
 	}
-	t := tree(fd)
-	defer t.close()
+	t := safefs.Tree(fd)
+	defer t.Close()
 	at, err := unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(at)
-	if err := t.attach(at); err != nil {
+	if err := t.Attach(at); err != nil {
 		return err
 	}
 	return checkProc(fd)

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // tmpDir is the directory of temporary files.
@@ -29,15 +31,15 @@ func (p *Policy) mountTmp(look *lookup, view mounted) error {
 		return fmt.Errorf("open %s: %w", tmpDir, err)
 	}
 	defer unix.Close(at)
-	t, err := copyTree(int(own.Fd()))
+	t, err := safefs.CopyTree(int(own.Fd()))
 	if err != nil {
 		return err
 	}
-	defer t.close()
-	if err := t.restrict(false); err != nil {
+	defer t.Close()
+	if err := restrict(t, false); err != nil {
 		return err
 	}
-	if err := t.attach(at); err != nil {
+	if err := t.Attach(at); err != nil {
 		return err
 	}
 	return attachAll(keep, t, tmpDir)
@@ -48,7 +50,7 @@ func (p *Policy) mountTmp(look *lookup, view mounted) error {
 func (p *Policy) keptOfTmp(look *lookup, view mounted) ([]kept, error) {
 	places := slices.DeleteFunc(p.granted(tmpDir), isWhole)
 	name, err := filepath.Rel(tmpDir, view.Dir)
-	if view.tree == noTree || err != nil || !filepath.IsLocal(name) || name == "." {
+	if view.tree == safefs.NoTree || err != nil || !filepath.IsLocal(name) || name == "." {
 		return copyKept(look, uppermost(places))
 	}
 	places = uppermost(append(places, place{Path{Name: view.Dir}, name}))
@@ -64,5 +66,5 @@ func (p *Policy) keptOfTmp(look *lookup, view mounted) ([]kept, error) {
 	if err != nil {
 		return keep, fmt.Errorf("move %s: %w", view.Dir, err)
 	}
-	return append(keep, kept{name: name, tree: tree(fd), dir: true}), nil
+	return append(keep, kept{name: name, tree: safefs.Tree(fd), dir: true}), nil
 }

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// mounted is a mounted view and its mount point: noTree if it is not mounted.
+// mounted is a mounted view and its mount point: safefs.NoTree if it is not mounted.
 type mounted struct {
 	View
-	tree tree
+	tree safefs.Tree
 }
 
 // mountView mounts an empty directory on View.Dir, or on a directory around it in /tmp, with the
@@ -23,16 +25,16 @@ func (p *Policy) mountView(look *lookup) (mounted, error) {
 	v := p.Mounts.View
 	at, err := look.open(v.Dir)
 	if err != nil {
-		return mounted{tree: noTree}, fmt.Errorf("open: %w", err)
+		return mounted{tree: safefs.NoTree}, fmt.Errorf("open: %w", err)
 	}
 	defer at.Close()
 	real, err := at.path()
 	if err != nil {
-		return mounted{tree: noTree}, err
+		return mounted{tree: safefs.NoTree}, err
 	}
 	stay := p.staying(v, real)
 	if slices.ContainsFunc(stay, isWhole) {
-		return mounted{tree: noTree}, nil
+		return mounted{tree: safefs.NoTree}, nil
 	}
 	wide, ok := p.wider()
 	if !ok || real != v.Dir { // a link may lead out of /tmp
@@ -40,7 +42,7 @@ func (p *Policy) mountView(look *lookup) (mounted, error) {
 	}
 	around, err := look.open(wide.Dir)
 	if err != nil {
-		return mounted{tree: noTree}, fmt.Errorf("open: %w", err)
+		return mounted{tree: safefs.NoTree}, fmt.Errorf("open: %w", err)
 	}
 	defer around.Close()
 	return mountOver(look, wide, around, p.staying(wide, wide.Dir))
@@ -67,21 +69,21 @@ func mountOver(look *lookup, v View, at opened, stay []place) (mounted, error) {
 	keep, err := copyKept(look, uppermost(stay))
 	defer func() { closeAll(keep) }()
 	if err != nil {
-		return mounted{tree: noTree}, err
+		return mounted{tree: safefs.NoTree}, err
 	}
 	t, err := emptyTree()
 	if err != nil {
-		return mounted{tree: noTree}, err
+		return mounted{tree: safefs.NoTree}, err
 	}
-	if err = t.attach(int(at.Fd())); err == nil {
+	if err = t.Attach(int(at.Fd())); err == nil {
 		err = attachAll(keep, t, v.Dir)
 	}
 	if err == nil {
-		err = t.seal()
+		err = seal(t)
 	}
 	if err != nil {
-		t.close()
-		return mounted{tree: noTree}, err
+		t.Close()
+		return mounted{tree: safefs.NoTree}, err
 	}
 	return mounted{v, t}, nil
 }
@@ -97,31 +99,31 @@ func (p *Policy) staying(v View, real string) []place {
 }
 
 // emptyTree returns an empty detached tmpfs.
-func emptyTree() (tree, error) {
+func emptyTree() (safefs.Tree, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return noTree, syscallError("fsopen", "5.2", err)
+		return safefs.NoTree, safefs.SyscallError("fsopen", "5.2", err)
 	}
 	defer unix.Close(fs)
 	mode := strconv.FormatUint(passMode, 8)
 	if err := unix.FsconfigSetString(fs, "mode", mode); err != nil {
-		return noTree, fmt.Errorf("fsconfig mode=%s: %w", mode, err)
+		return safefs.NoTree, fmt.Errorf("fsconfig mode=%s: %w", mode, err)
 	}
 	if err := unix.FsconfigCreate(fs); err != nil {
-		return noTree, fmt.Errorf("fsconfig create: %w", err)
+		return safefs.NoTree, fmt.Errorf("fsconfig create: %w", err)
 	}
 	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
-		return noTree, fmt.Errorf("fsmount: %w", err)
+		return safefs.NoTree, fmt.Errorf("fsmount: %w", err)
 	}
-	return tree(fd), nil
+	return safefs.Tree(fd), nil
 }
 
 // seal makes the mount itself read-only, but not the mounts below it.
-func (t tree) seal() error {
+func seal(t safefs.Tree) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(int(t), "", unix.AT_EMPTY_PATH, &attr); err != nil {
-		return syscallError("mount_setattr", "5.12", err)
+		return safefs.SyscallError("mount_setattr", "5.12", err)
 	}
 	return nil
 }

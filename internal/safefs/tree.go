@@ -1,0 +1,143 @@
+package safefs
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tree is a descriptor of a detached copy of a part of the file tree, before or after it is mounted. A
+// path is not used again after the copy, so nobody can exchange what is mounted.
+type Tree int
+
+// NoTree is the absent tree.
+const NoTree Tree = -1
+
+// TreeAttrs are the attributes of all mounts of a tree.
+type TreeAttrs struct {
+	ReadOnly    bool
+	WritableTop bool // ReadOnly applies only to the mounts below the top
+	Trusted     bool // setuid programs and device files work
+	// Propagation is unix.MS_PRIVATE or unix.MS_SLAVE. 0 keeps that of the original mounts.
+	Propagation uint64
+}
+
+// CopyTree copies the tree below fd, opened with O_PATH, including its mounts.
+func CopyTree(fd int) (Tree, error) {
+	t, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil {
+		return NoTree, SyscallError("open_tree", "5.2", err)
+	}
+	return Tree(t), nil
+}
+
+// Close closes the descriptor. A mounted tree stays mounted.
+func (t Tree) Close() {
+	if t != NoTree {
+		unix.Close(int(t))
+	}
+}
+
+// Restrict sets attributes on all mounts of the tree, and verifies the flags.
+func (t Tree) Restrict(a TreeAttrs) error {
+	attr := unix.MountAttr{Propagation: a.Propagation}
+	var want int64
+	if !a.Trusted {
+		attr.Attr_set |= unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+		want |= unix.ST_NOSUID | unix.ST_NODEV
+	}
+	if a.ReadOnly {
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+		want |= unix.ST_RDONLY
+	}
+	wasReadOnly, err := t.readOnly()
+	if err != nil {
+		return err
+	}
+	if attr == (unix.MountAttr{}) {
+		return nil
+	}
+	if err := unix.MountSetattr(int(t), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return SyscallError("mount_setattr", "5.12", err)
+	}
+	if a.ReadOnly && a.WritableTop && !wasReadOnly {
+		want &^= unix.ST_RDONLY
+		top := unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}
+		if err := unix.MountSetattr(int(t), "", unix.AT_EMPTY_PATH, &top); err != nil {
+			return SyscallError("mount_setattr", "5.12", err)
+		}
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(t), &fs); err != nil {
+		return fmt.Errorf("fstatfs: %w", err)
+	}
+	if int64(fs.Flags)&want != want {
+		return fmt.Errorf("mount flags are %#x, want %#x", fs.Flags, want)
+	}
+	return nil
+}
+
+// readOnly reports whether the top mount of the tree is read-only.
+func (t Tree) readOnly() (bool, error) {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(t), &fs); err != nil {
+		return false, fmt.Errorf("fstatfs: %w", err)
+	}
+	return int64(fs.Flags)&unix.ST_RDONLY != 0, nil
+}
+
+// Attach mounts the tree on the directory or file of fd.
+func (t Tree) Attach(fd int) error {
+	err := unix.MoveMount(int(t), "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	if err != nil {
+		return SyscallError("move_mount", "5.2", err)
+	}
+	return nil
+}
+
+// BindTree mounts what the descriptor source has, with the mounts below it, on the file or directory
+// name, one level down.
+func (d *Dir) BindTree(source int, name string, attrs TreeAttrs) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	target, err := d.openat(name, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	tree, err := CopyTree(source)
+	if err == nil {
+		defer tree.Close()
+		err = tree.Restrict(attrs)
+	}
+	if err == nil {
+		err = tree.Attach(target)
+	}
+	if err != nil {
+		return d.fail("mount on", name, err)
+	}
+	return nil
+}
+
+// Isolate ends the propagation of mounts from name, one level down, and from the mounts below it. A
+// shared tree must be isolated before it is unmounted: the original would lose its mounts too.
+func (d *Dir) Isolate(name string) error {
+	if err := single(name); err != nil {
+		return err
+	}
+	attr := unix.MountAttr{Propagation: unix.MS_SLAVE}
+	err := unix.MountSetattr(d.FD(), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_RECURSIVE, &attr)
+	if err != nil {
+		return d.fail("isolate", name, SyscallError("mount_setattr", "5.12", err))
+	}
+	return nil
+}
+
+// SyscallError adds the name of a failed call and, for ENOSYS, the kernel that introduced it.
+func SyscallError(call, since string, err error) error {
+	if err == unix.ENOSYS {
+		return fmt.Errorf("%s: not supported by this kernel, needs Linux %s: %w", call, since, err)
+	}
+	return fmt.Errorf("%s: %w", call, err)
+}
