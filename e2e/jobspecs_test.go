@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	kinds "github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/jobspec"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -186,7 +186,7 @@ func checkJob(text string, vars []string) error {
 	}
 	table := kinds.Table()
 	table["exec2-open"] = table["exec2"] // the instance in configuration.md
-	if faults, _ := jobs.Check(canonical, table); len(faults) > 0 {
+	if faults, _ := admission.Check(canonical, table); len(faults) > 0 {
 		return fmt.Errorf("%s", strings.Join(faults, "\n"))
 	}
 	return checkDrivers(job, table)

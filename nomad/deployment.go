@@ -135,3 +135,14 @@ type DeploymentStatusUpdate struct {
 	StatusDescription string
 	UpdatedAt         int64
 }
+
+// NewestStable returns the version that a failed deployment reverts to, among the versions of a job from the newest to
+// the oldest, or nil. It is the newest stable version that is not stopped.
+func NewestStable(versions []*Job) *Job {
+	for _, v := range versions {
+		if v.Stable && !v.Stopped() {
+			return v
+		}
+	}
+	return nil
+}

@@ -92,6 +92,14 @@ type Job struct {
 	JobModifyIndex           uint64
 	UI                       *JobUIConfig
 	VersionTag               *JobVersionTag
+	Registrant               *Registrant `json:"-" codec:",omitempty"` // open-nomad only
+}
+
+// Registrant holds the rights of who registered a version of a job, as far as it or an earlier version needs them
+// (open-nomad only). The servers write jobs with these rights: rollbacks and launches. Only servers set it.
+type Registrant struct {
+	Management bool     // every right
+	Rights     []string // sorted
 }
 
 // IdentityID returns the job ID in the identities of the job's workloads, which determines their rights. It is the

@@ -1,6 +1,9 @@
 package nomad
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // ChangeScript is the program that runs in the task when a rendered template changes.
 type ChangeScript struct {
@@ -341,4 +344,16 @@ type Vault struct {
 type WaitConfig struct {
 	Min *time.Duration
 	Max *time.Duration
+}
+
+// RunsScripts reports whether a check of the group runs a script in the task.
+func (tg *TaskGroup) RunsScripts(t *Task) bool {
+	runs := func(owner string) func(*Service) bool {
+		return func(s *Service) bool {
+			return slices.ContainsFunc(s.Checks, func(c *ServiceCheck) bool {
+				return c.Type == ServiceCheckScript && CheckTask(s, c, owner) == t.Name
+			})
+		}
+	}
+	return slices.ContainsFunc(tg.Services, runs("")) || slices.ContainsFunc(t.Services, runs(t.Name))
 }

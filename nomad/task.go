@@ -1,6 +1,9 @@
 package nomad
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Types of task events.
 const (
@@ -217,4 +220,9 @@ type TaskState struct {
 	ArtifactDigests map[string]string `json:",omitempty"`
 	// Isolation is the isolation level with which the task was started last. It exists only in open-nomad.
 	Isolation string `json:",omitempty" codec:",omitempty"`
+}
+
+// Verifies reports whether an artifact of the task must have a signature.
+func (t *Task) Verifies() bool {
+	return slices.ContainsFunc(t.Artifacts, func(a *TaskArtifact) bool { return a.Verify != nil })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/drivers"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 )
 
 func validateCommand() term.Command {
@@ -100,9 +100,9 @@ func (v *verdict) here(e *term.Env, job *workload.Job, validated bool) error {
 	if err != nil {
 		return err
 	}
-	v.add(jobs.Check(canonical, drivers.Table()))
+	v.add(admission.Check(canonical, drivers.Table()))
 	if !validated {
-		v.add(nil, jobs.Unprivileged(canonical, drivers.Table()))
+		v.add(nil, admission.Unprivileged(canonical, drivers.Table()))
 	}
 	return nil
 }

@@ -17,6 +17,10 @@ import (
 var owned = []ownership{
 	{"os/user", []string{"Lookup", "LookupId", "LookupGroup", "LookupGroupId"}, []string{"internal/hostuser"}},
 	{"golang.org/x/sys/unix", []string{"Openat2", "OpenHow", "SYS_OPENAT2"}, []string{"internal/safefs"}},
+	// Log entries that contain a job are made by the package that admits it. The others apply, count or announce them, or
+	// are part of tests.
+	{module + "/nomad", []string{"JobRegisterRequestType", "DeploymentStatusUpdateRequestType"},
+		[]string{"nomad/admission", "nomad/fsm", "nomad/fsm/testlog", "nomad/stream", "e2e/bench"}},
 	{"golang.org/x/sys/unix", []string{"MemfdCreate", "SYS_MEMFD_CREATE"}, []string{"internal/memfd", "e2e/attack"}},
 	// Parsers of text that callers may have written. Package untrusted has limits for it.
 	{"regexp", []string{"Compile", "CompilePOSIX", "Match", "MatchString", "MatchReader"}, []string{"internal/untrusted", "e2e/bench"}},
@@ -67,6 +71,36 @@ func TestOwnedCalls(t *testing.T) {
 		for _, bad := range foreignCalls(p.dir, p.file) {
 			t.Errorf("%s uses %s", p.name, bad)
 		}
+	}
+}
+
+// jobEntries are the types of log entries whose field Job registers a job.
+var jobEntries = []string{"JobRegisterRequest", "DeploymentStatusUpdateRequest", "ApplyDeploymentAllocHealthRequest"}
+
+// Only nomad/admission puts a job in a log entry. Clients send a JobRegisterRequest too.
+func TestJobsInLogEntries(t *testing.T) {
+	for _, p := range parsePackages(t) {
+		if !strings.HasPrefix(p.dir, "nomad/") || strings.HasSuffix(p.name, "_test.go") || slices.Contains([]string{"nomad/admission", "nomad/fsm/testlog"}, p.dir) {
+			continue
+		}
+		ast.Inspect(p.file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			sel, ok := lit.Type.(*ast.SelectorExpr)
+			if !ok || !slices.Contains(jobEntries, sel.Sel.Name) {
+				return true
+			}
+			for _, e := range lit.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok {
+					if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "Job" {
+						t.Errorf("%s makes a %s with a job: write it with nomad/admission", p.name, sel.Sel.Name)
+					}
+				}
+			}
+			return true
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -55,26 +56,28 @@ func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deplo
 	if err != nil {
 		return nil, err
 	}
-	req := &message.DeploymentStatusUpdateRequest{DeploymentUpdate: update}
+	var rollback *admission.Admitted
 	var reverted *uint64
 	if c.revert {
 		var suffix string
-		req.Job, suffix = reverting(snap, d, now)
+		rollback, suffix = w.reverting(snap, d, now)
 		update.StatusDescription += suffix
-		if req.Job != nil {
-			version := req.Job.Version // state gives the copy a new one
+		if rollback != nil {
+			version := rollback.Job().Version // state gives the copy a new one
 			reverted = &version
 		}
 	}
+	var eval *nomad.Evaluation
 	if c.event != Complete && c.event != Pause && c.event != Unblock { // nothing to schedule
-		req.Eval = newEval(snap, d, now)
+		eval = newEval(snap, d, now)
 	}
-	index, err := w.apply(ctx, nomad.DeploymentStatusUpdateRequestType, req)
+	kind, entry := admission.EndDeployment(update, eval, rollback).Entry()
+	index, err := w.apply(ctx, kind, entry)
 	if err != nil {
 		return nil, err
 	}
 	w.cfg.Log.Info("deployment status changed", "deployment", d.ID, "job", d.JobID, "status", update.Status, "reason", update.StatusDescription)
-	out := response(req.Eval, index)
+	out := response(eval, index)
 	out.RevertedJobVersion = reverted
 	return out, nil
 }

@@ -5,7 +5,8 @@
 //     at most max_parallel at a time.
 //   - Until the progress deadline, it marks unhealthy allocations, so that the scheduler replaces them.
 //   - If all groups with canaries have auto_promote and all canaries are healthy, it promotes them.
-//   - It ends the deployment. A failed one with auto_revert registers the latest stable version of the job again.
+//   - It ends the deployment. A failed one with auto_revert registers the latest stable version of the job again, if
+//     it passes admission with the rights of the author of the failed version.
 //
 // The status changes that this package makes:
 //
@@ -52,6 +53,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -68,6 +70,8 @@ type Config struct {
 	Store func() *state.Store // the current store: a restore replaces it
 	Raft  Committer
 	Log   *slog.Logger
+	// Admission admits the jobs of rollbacks.
+	Admission *admission.Admitter
 }
 
 // Watcher drives deployments.

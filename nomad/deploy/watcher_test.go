@@ -12,11 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 var arrow = regexp.MustCompile(`^(\w+) ──([a-z ]+)──▶ (\w+)`)
@@ -56,6 +60,12 @@ func TestDrawing(t *testing.T) {
 	}
 }
 
+// admitter returns an Admitter with the built-in drivers.
+func admitter(store func() *state.Store) *admission.Admitter {
+	return admission.New(admission.Config{Region: "global", Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: store,
+		OnlyOurs: func(string) error { return nil }})
+}
+
 type world struct {
 	*testlog.Log
 	t    *testing.T
@@ -72,9 +82,9 @@ func rollout(t *testing.T, deadline time.Duration, fn func(w *world, first *noma
 		l := testlog.New(nil)
 		w := &world{Log: l, t: t, node: l.Node(t), id: nomad.NewID()}
 		w.job = l.Job(t, nomad.JobTypeService, 3, func(j *nomad.Job) {
-			j.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second}
+			j.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "constant"}
 		})
-		w.w = deploy.New(deploy.Config{Store: l.Store, Raft: l, Log: slog.New(slog.DiscardHandler)})
+		w.w = deploy.New(deploy.Config{Store: l.Store, Raft: l, Log: slog.New(slog.DiscardHandler), Admission: admitter(l.Store)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.w.Run(ctx) }()
@@ -199,7 +209,7 @@ func TestNextLeader(t *testing.T) {
 		w.wantEvals(1)
 		ctx, cancel := context.WithCancel(w.t.Context())
 		defer cancel()
-		go deploy.New(deploy.Config{Store: w.Store, Raft: w.Log, Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+		go deploy.New(deploy.Config{Store: w.Store, Raft: w.Log, Log: slog.New(slog.DiscardHandler), Admission: admitter(w.Store)}).Run(ctx)
 		synctest.Wait()
 		w.wantEvals(1)
 	})

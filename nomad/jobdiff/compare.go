@@ -16,7 +16,7 @@ import (
 // Fields that the servers write, or that a diff shows elsewhere.
 var (
 	jobDiffSkips = fieldSet("ID", "Status", "StatusDescription", "Version", "Stable", "SubmitTime", "CreateIndex",
-		"ModifyIndex", "JobModifyIndex", "NomadTokenID", "VersionTag", "Dispatched", "TaskGroups", "Update")
+		"ModifyIndex", "JobModifyIndex", "NomadTokenID", "VersionTag", "Registrant", "Dispatched", "TaskGroups", "Update")
 	groupDiffSkips = fieldSet("Name", "Tasks")
 	taskDiffSkips  = fieldSet("Name")
 )

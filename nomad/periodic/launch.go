@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -15,25 +17,21 @@ type refusal struct{ error }
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// launch registers the child of a job for a time. It returns the evaluation of the child and the
-// index of the log entry.
-func (l *Launcher) launch(ctx context.Context, snap *state.Snapshot, job *nomad.Job, at time.Time) (*nomad.Evaluation, uint64, error) {
+// launch registers the child of a job for a time, with the rights of the asker. It returns the evaluation of the child and
+// the index of the log entry.
+func (l *Launcher) launch(ctx context.Context, who admission.Asker, job *nomad.Job, at time.Time) (*nomad.Evaluation, uint64, error) {
 	now := time.Now().UnixNano()
 	child := childOf(job, at, now)
-	if ns := snap.Namespace(nil, job.Namespace); ns != nil { // its rules may have changed since the registration
-		if err := ns.Admits(child); err != nil {
-			return nil, 0, &refusal{fmt.Errorf("launch %q: %w", child.ID, err)}
-		}
+	admitted, err := l.cfg.Admission.Admit(who, child)
+	if err != nil {
+		return nil, 0, &refusal{fmt.Errorf("launch %q: %w", child.ID, err)}
 	}
 	eval := &nomad.Evaluation{
 		ID: nomad.NewID(), Namespace: child.Namespace, Priority: child.Priority, Type: child.Type, JobID: child.ID,
 		TriggeredBy: nomad.EvalTriggerPeriodicJob, Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
 	}
-	entry := &message.JobRegisterRequest{
-		Job: child, Eval: eval, EnforceIndex: true, // index 0: the child must not exist
-		WriteRequest: message.WriteRequest{Region: child.Region, Namespace: child.Namespace},
-	}
-	resp, index, err := l.cfg.Raft.Apply(ctx, nomad.JobRegisterRequestType, entry)
+	kind, entry := admitted.Register(admission.Registration{Eval: eval, EnforceIndex: true}).Entry() // index 0: the child must not exist
+	resp, index, err := l.cfg.Raft.Apply(ctx, kind, entry)
 	if failed, ok := resp.(error); ok && err == nil {
 		err = failed
 	}
@@ -50,7 +48,7 @@ func (l *Launcher) launch(ctx context.Context, snap *state.Snapshot, job *nomad.
 // childOf returns the child of a job for a time. The child is not periodic. It has no scaling
 // policies, because a policy has one target.
 func childOf(job *nomad.Job, at time.Time, now int64) *nomad.Job {
-	child := job.WithoutScaling()
+	child := codec.Copy(job.WithoutScaling())
 	child.ID = nomad.PeriodicChildID(job.ID, at)
 	child.Name, child.ParentID = child.ID, job.ID
 	child.Periodic, child.VersionTag = nil, nil
@@ -59,14 +57,11 @@ func childOf(job *nomad.Job, at time.Time, now int64) *nomad.Job {
 	return child
 }
 
-// Force launches a child of a job with the current second, whether or not another child runs. If
-// the job was already launched in this second, it returns that launch.
-func (l *Launcher) Force(ctx context.Context, ns, id string) (*message.PeriodicForceResponse, error) {
-	snap := l.cfg.Store().Snapshot()
-	job := snap.Job(nil, ns, id)
+// Force launches a child of a job with the current second, whether or not another child runs. The asker needs the rights
+// of a dispatch. If the job was already launched in this second, it returns that launch.
+func (l *Launcher) Force(ctx context.Context, who admission.Asker, job *nomad.Job) (*message.PeriodicForceResponse, error) {
+	ns, id := job.Namespace, job.ID
 	switch {
-	case job == nil:
-		return nil, nomad.Errorf(404, "job not found")
 	case !job.IsPeriodic():
 		return nil, nomad.Errorf(400, "can't force launch non-periodic job")
 	case !job.PeriodicActive():
@@ -74,7 +69,7 @@ func (l *Launcher) Force(ctx context.Context, ns, id string) (*message.PeriodicF
 	}
 	at := time.Now().Truncate(time.Second)
 	child := nomad.PeriodicChildID(id, at)
-	eval, index, err := l.launch(ctx, snap, job, at)
+	eval, index, err := l.launch(ctx, who, job, at)
 	if err != nil && index > 0 && l.cfg.Store().Wait(ctx, index) == nil {
 		eval, index, err = launchedBefore(l.cfg.Store().Snapshot(), ns, child, err)
 	}

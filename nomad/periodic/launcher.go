@@ -14,6 +14,9 @@
 // the new leader launches it. If several were missed, it launches once, with the current time. A
 // launch cannot happen twice, because the entry is rejected if the child already exists.
 //
+// A launch passes the rules of admission of its time, with the rights of the job's registration. One that is refused is
+// logged and skipped.
+//
 // With prohibit_overlap, a launch is skipped while an earlier child is not dead. Skipped launches are
 // in the memory of the leader only: after a change of leaders, a skipped launch counts as missed.
 //
@@ -31,6 +34,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -53,6 +57,8 @@ type Config struct {
 	Store func() *state.Store // the current store: a restore replaces it
 	Raft  Committer
 	Log   *slog.Logger
+	// Admission admits the children.
+	Admission *admission.Admitter
 }
 
 // Launcher launches the children of periodic jobs.
@@ -119,7 +125,7 @@ func (l *Launcher) settle(ctx context.Context, snap *state.Snapshot, p *plan, no
 		p.considered = at
 		return nil
 	}
-	_, _, err := l.launch(ctx, snap, p.job, at)
+	_, _, err := l.launch(ctx, admission.Author(p.job), p.job, at)
 	var refused *refusal
 	switch {
 	case err == nil:

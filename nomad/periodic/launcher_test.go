@@ -12,11 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/periodic"
+	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
 // world is a cluster without workers: a log and, while lead runs, a leader that launches.
@@ -39,7 +42,14 @@ func within(t *testing.T, fn func(w *world)) {
 }
 
 func launcher(l *testlog.Log, raft periodic.Committer) *periodic.Launcher {
-	return periodic.New(periodic.Config{Store: l.Store, Raft: raft, Log: slog.New(slog.DiscardHandler)})
+	return periodic.New(periodic.Config{Store: l.Store, Raft: raft, Log: slog.New(slog.DiscardHandler), Admission: admission.New(admission.Config{
+		Region: "global", Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: l.Store})})
+}
+
+// force launches a job for its author.
+func (w *world) force(id string) (*message.PeriodicForceResponse, error) {
+	job := w.Snapshot().Job(nil, "default", id)
+	return w.launcher.Force(w.t.Context(), admission.Author(job), job)
 }
 
 // lead runs a launcher until the returned function is called.
@@ -328,7 +338,7 @@ func TestNamespaceRules(t *testing.T) {
 			{Name: "default", Capabilities: &nomad.NamespaceCapabilities{DisabledTaskDrivers: []string{"mock_driver"}}}}})
 		w.until(2 * hour)
 		w.expect()
-		if _, err := w.launcher.Force(t.Context(), "default", "j"); err == nil || !strings.Contains(err.Error(), "mock_driver") {
+		if _, err := w.force("j"); err == nil || !strings.Contains(err.Error(), "mock_driver") {
 			t.Errorf("Force() = %v", err)
 		}
 		w.Must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "default"}}})
@@ -354,17 +364,17 @@ func TestForce(t *testing.T) {
 		defer w.lead()()
 		w.cron("@hourly", func(j *nomad.Job) { j.Periodic.ProhibitOverlap = true })
 		w.until(10*minute + 400*time.Millisecond)
-		first, err := w.launcher.Force(t.Context(), "default", "j")
+		first, err := w.force("j")
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.expect(10 * minute)
-		again, err := w.launcher.Force(t.Context(), "default", "j")
+		again, err := w.force("j")
 		if err != nil || again.EvalID != first.EvalID || again.EvalCreateIndex != first.EvalCreateIndex {
 			t.Errorf("Force() in the same second = %+v, %v; want %+v", again, err, first)
 		}
 		w.until(10*minute + time.Second)
-		if _, err := w.launcher.Force(t.Context(), "default", "j"); err != nil { // ignores the overlap
+		if _, err := w.force("j"); err != nil { // ignores the overlap
 			t.Error(err)
 		}
 		w.expect(10*minute, 10*minute+time.Second)
@@ -374,9 +384,9 @@ func TestForce(t *testing.T) {
 		w.cron("@hourly", func(j *nomad.Job) { j.ID, j.Periodic.Enabled = "off", false })
 		w.Job(t, nomad.JobTypeBatch, 1, func(j *nomad.Job) { j.ID = "batch" })
 		for id, want := range map[string]string{
-			"off": `can't force run non-tracked job "off" (default)`, "batch": "can't force launch non-periodic job", "none": "job not found",
+			"off": `can't force run non-tracked job "off" (default)`, "batch": "can't force launch non-periodic job",
 		} {
-			if _, err := w.launcher.Force(t.Context(), "default", id); err == nil || !strings.HasSuffix(err.Error(), want) {
+			if _, err := w.force(id); err == nil || !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("Force(%q) = %v, want %q", id, err, want)
 			}
 		}

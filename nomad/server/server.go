@@ -30,6 +30,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/autopilot"
 	"github.com/open-nomad/open-nomad/nomad/broker"
@@ -96,6 +97,7 @@ type Server struct {
 	beats     *heartbeat.Timers
 	locks     *locks.Timers
 	plans     *plan.Applier
+	admission *admission.Admitter
 	deploys   *deploy.Watcher
 	periodic  *periodic.Launcher
 	drains    *drain.Drainer
@@ -170,8 +172,10 @@ func (s *Server) open() (err error) {
 	s.locks = locks.New(self, s.log)
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Kinds: s.cfg.Kinds,
 		Rejections: s.cfg.PlanRejections, Log: s.log})
-	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
-	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
+	s.admission = admission.New(admission.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs, Store: s.fsm.State,
+		MaxPriority: s.cfg.JobMaxPriority, MaxCount: s.cfg.JobMaxCount, Spiffe: admission.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}})
+	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
+	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.drains = drain.New(drain.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
 	s.pilot = s.newPilot()
 	s.unserved = unserved.New(unserved.Config{Store: s.fsm.State, CaughtUp: s.caughtUp.whenOpen(), Moved: s.moved.wait,
@@ -234,11 +238,9 @@ func (s *Server) endpoints() *endpoint.Service {
 		Evals:       evals.Config{Blocked: s.blocked, Plans: s.plans, LeaderToken: s.authority.Token},
 		Deployments: s.deploys,
 		Periodic:    s.periodic,
-		Jobs: jobs.Config{DefaultPriority: s.cfg.JobDefaultPriority, MaxPriority: s.cfg.JobMaxPriority,
-			MaxCount: s.cfg.JobMaxCount, MaxSource: s.cfg.JobMaxSourceSize,
-			Spiffe: jobs.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}},
-		Nodes:     nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats, Plans: s.plans},
-		Variables: variables.Config{Locks: s.locks, Keyring: s.ring},
+		Jobs:        jobs.Config{Admission: s.admission, DefaultPriority: s.cfg.JobDefaultPriority, MaxSource: s.cfg.JobMaxSourceSize},
+		Nodes:       nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats, Plans: s.plans},
+		Variables:   variables.Config{Locks: s.locks, Keyring: s.ring},
 		Servers: servers.Config{Name: s.cfg.Name, Datacenter: s.cfg.Datacenter, Warning: s.cfg.Introduction.Warning(),
 			Voters: s, Autopilot: s, Snapshots: s},
 		Search: s.cfg.Search, Events: s.events, SVIDs: s.svids,

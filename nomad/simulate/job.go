@@ -69,8 +69,8 @@ type Displaced struct {
 }
 
 func newJob(a *jobs.Admitted) *Job {
-	out := &Job{Namespace: a.Job.Namespace, ID: a.Job.ID, Type: a.Job.Type, Change: ChangeNew, Warnings: a.Warnings,
-		Launched: !a.Job.IsPeriodic() && !a.Job.IsParameterized(), Placed: []Placed{}, Stopped: []Stopped{}, Preempted: []Stopped{}, Displaced: []Displaced{},
+	out := &Job{Namespace: a.Job().Namespace, ID: a.Job().ID, Type: a.Job().Type, Change: ChangeNew, Warnings: a.Warnings(),
+		Launched: !a.Job().IsPeriodic() && !a.Job().IsParameterized(), Placed: []Placed{}, Stopped: []Stopped{}, Preempted: []Stopped{}, Displaced: []Displaced{},
 		placed: map[Placed]int{}}
 	switch {
 	case a.Unchanged:

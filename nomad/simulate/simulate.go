@@ -25,6 +25,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
@@ -118,9 +119,8 @@ func (c *Cluster) Run(ctx context.Context, job *nomad.Job) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Job.SubmitTime = c.now().UnixNano()
 	out := newJob(a)
-	eval := c.core.JobEval(a.Job, 0, nomad.EvalTriggerJobRegister)
+	eval := c.core.JobEval(a.Job(), 0, nomad.EvalTriggerJobRegister)
 	if eval != nil {
 		// The ID decides in which order nodes are visited: the same input gives the same plan.
 		eval.ID = fmt.Sprintf("00000000-0000-4000-8000-%012x", c.index+1)
@@ -143,8 +143,7 @@ func (c *Cluster) Run(ctx context.Context, job *nomad.Job) (*Job, error) {
 // register stores the job and its evaluation. An unchanged job is not stored again.
 func (c *Cluster) register(a *jobs.Admitted, eval *nomad.Evaluation) error {
 	if !a.Unchanged {
-		return c.apply(nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: a.Job, Eval: eval,
-			WriteRequest: message.WriteRequest{Region: a.Job.Region, Namespace: a.Job.Namespace}})
+		return c.apply(a.Register(admission.Registration{Eval: eval}).Entry())
 	}
 	if eval == nil {
 		return nil

@@ -30,6 +30,7 @@ var (
 	}
 	onlyServer = map[string]bool{
 		"Service.Namespace": true,
+		"Job.Registrant":    true,
 	}
 )
 

@@ -3,6 +3,7 @@ package jobs
 import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -11,9 +12,8 @@ import (
 
 // Admitted is a job as servers would store it.
 type Admitted struct {
-	Job      *nomad.Job
-	Warnings []string
-	Old      *nomad.Job // the registered job with the same ID, or nil
+	*admission.Admitted
+	Old *nomad.Job // the registered job with the same ID, or nil
 	// Unchanged means that the registered job has the same specification, so that no new version would be stored.
 	Unchanged bool
 }
@@ -22,20 +22,20 @@ type Admitted struct {
 // has every right, as without access control. It writes nothing. It uses the store, the clock and the kinds of core
 // only.
 func Admit(core *handler.Core, job *nomad.Job) (*Admitted, error) {
-	s := New(core, nil, nil, Config{})
+	s := New(core, nil, nil, Config{Admission: admission.New(admission.Config{Region: core.Region, Kinds: core.Kinds, Schemas: core.Schemas,
+		OnlyOurs: core.OnlyOurs, Store: core.Store})})
 	all := &rpc.Call{Access: &rpc.Access{Rights: acl.Everything, Disabled: true}}
-	stored, warnings, err := s.admit(all, codec.Copy(job), message.WriteRequest{}, needs{
-		ops:  []acl.NamespaceCapability{acl.SubmitJob},
-		more: func(*nomad.Job) error { return nil },
-	})
+	stored, err := s.complete(all, codec.Copy(job), message.WriteRequest{}, acl.SubmitJob)
 	if err != nil {
 		return nil, err
 	}
 	snap := s.Snapshot()
-	old := snap.Job(nil, stored.Namespace, stored.ID)
-	if err := replaces(old, stored); err != nil {
+	identifyPolicies(snap, stored)
+	stored.SubmitTime = s.UnixNow()
+	admitted, err := s.admission.Admit(admission.Caller(all.Access), stored)
+	if err != nil {
 		return nil, err
 	}
-	identifyPolicies(snap, stored)
-	return &Admitted{Job: stored, Warnings: warnings, Old: old, Unchanged: old != nil && !old.Stopped() && sameSpec(old, stored)}, nil
+	old := snap.Job(nil, stored.Namespace, stored.ID)
+	return &Admitted{Admitted: admitted, Old: old, Unchanged: old != nil && !old.Stopped() && sameSpec(old, stored)}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -30,7 +31,8 @@ type servers struct {
 func newServers(t testing.TB) *servers {
 	store := state.New(slog.New(slog.DiscardHandler))
 	core := handler.New(handler.Config{Region: "global", Kinds: table, Schemas: schema.NewSet(drivers.Table()), Cluster: alone{}, Store: func() *state.Store { return store }})
-	return &servers{Service: New(core, nil, nil, Config{}), t: t, store: store, index: 10}
+	admitter := admission.New(admission.Config{Region: "global", Kinds: table, Schemas: core.Schemas, Store: core.Store})
+	return &servers{Service: New(core, nil, nil, Config{Admission: admitter}), t: t, store: store, index: 10}
 }
 
 // alone is a cluster of one server, which is the leader.
@@ -127,8 +129,8 @@ func TestCheckConfigs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServers(t)
 			tc.nodes(s)
-			warns, err := s.validate(tc.job)
-			if got := parts(err); len(got) != len(tc.wrong) {
+			warns, err := s.admission.Validate(tc.job)
+			if got := admission.Faults(err); len(got) != len(tc.wrong) {
 				t.Fatalf("errors %v, want %d", got, len(tc.wrong))
 			}
 			for _, want := range tc.wrong {
@@ -145,17 +147,17 @@ func TestCheckConfigs(t *testing.T) {
 
 // TestCheckWithoutServers checks the built-in schemas in commands.
 func TestCheckWithoutServers(t *testing.T) {
-	errs, _ := Check(configJob("raw_exec", map[string]any{"comand": "x"}), table)
+	errs, _ := admission.Check(configJob("raw_exec", map[string]any{"comand": "x"}), table)
 	if len(errs) != 2 || !strings.Contains(errs[0], `Did you mean "command"?`) {
 		t.Errorf("Check() = %q, want the unknown and the missing argument", errs)
 	}
-	errs, _ = Check(configJob("exec2", map[string]any{"comand": "x"}), table)
+	errs, _ = admission.Check(configJob("exec2", map[string]any{"comand": "x"}), table)
 	if len(errs) == 0 || !strings.Contains(errs[0], `did you mean "command"?`) {
 		t.Errorf("Check() of exec2 = %q, want the nearest name", errs)
 	}
 }
 
-// BenchmarkCheckConfigs measures what a registration costs more with 1000 nodes of one schema.
+// BenchmarkCheckConfigs measures what the validation of a job costs more with 1000 nodes of one schema.
 func BenchmarkCheckConfigs(b *testing.B) {
 	for _, nodes := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
@@ -164,10 +166,9 @@ func BenchmarkCheckConfigs(b *testing.B) {
 				s.node("v2")
 			}
 			job := configJob("image", map[string]any{"image": "x", "init": true})
-			names := s.names()
 			for b.Loop() {
-				if c := s.checkConfigs(job, names); len(c.wrong)+len(c.warns) > 0 {
-					b.Fatal(c)
+				if warns, err := s.admission.Validate(job); err != nil || len(warns) > 0 {
+					b.Fatal(warns, err)
 				}
 			}
 		})

@@ -1,17 +1,19 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/golang/snappy"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -19,8 +21,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// maxPayload is the maximum size of a dispatch payload.
-const maxPayload = 16 << 10
+// Limits of a dispatch. The servers keep all of it with the child.
+const (
+	maxPayload    = 16 << 10
+	maxMeta       = 64 << 10 // bytes of all keys and values
+	maxToken      = 256      // bytes of the idempotency token
+	maxIDTemplate = 128      // bytes of the prefix in the ID of the child
+)
 
 // Dispatch registers a child job of a parameterized job. A repeated request with the same
 // idempotency token returns the existing child.
@@ -30,9 +37,6 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 	}
 	ns := handler.NamespaceOf(req.Namespace)
 	snap := s.Snapshot()
-	if err := registrationOpen(snap, c); err != nil {
-		return nil, err
-	}
 	parent := snap.Job(nil, ns, req.JobID)
 	switch {
 	case parent == nil:
@@ -42,7 +46,8 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 	case parent.Stop:
 		return nil, nomad.Errorf(400, "Specified job %q is stopped", req.JobID)
 	}
-	if err := NeedPrivilege(c, parent); err != nil {
+	who := admission.For(c.Access, parent)
+	if err := s.admission.Rights(who, parent); err != nil {
 		return nil, err
 	}
 	if err := s.fitsParameters(req, parent.ParameterizedJob); err != nil {
@@ -52,13 +57,12 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 		return out, nil
 	}
 	child := s.child(parent, req)
-	// The limits and the namespace may have changed since the parent was registered.
-	if err := cmp.Or(s.fits(child), s.withinLimits(child)); err != nil {
+	admitted, err := s.admission.Admit(who, child)
+	if err != nil {
 		return nil, err
 	}
 	eval := s.JobEval(child, 0, nomad.EvalTriggerJobRegister)
-	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, &message.JobRegisterRequest{
-		Job: child, Eval: eval, WriteRequest: message.WriteRequest{Region: child.Region, Namespace: child.Namespace}})
+	index, err := s.write(ctx, admitted, admission.Registration{Eval: eval})
 	if errors.Is(err, state.ErrDispatched) { // by a call at the same time
 		if out := dispatchedBefore(s.Snapshot(), parent, req.IdempotencyToken); out != nil {
 			return out, nil
@@ -103,8 +107,8 @@ func (s *Service) child(parent *nomad.Job, req *message.JobDispatchRequest) *nom
 	return child
 }
 
-// fitsParameters rejects a payload, priority, ID prefix or metadata that the parent does not
-// accept.
+// fitsParameters rejects a payload, priority, ID prefix, token or metadata that the parent does not accept, or that
+// exceeds a limit.
 func (s *Service) fitsParameters(req *message.JobDispatchRequest, p *nomad.ParameterizedJobConfig) error {
 	switch {
 	case p.Payload == nomad.DispatchPayloadRequired && len(req.Payload) == 0:
@@ -118,17 +122,36 @@ func (s *Service) fitsParameters(req *message.JobDispatchRequest, p *nomad.Param
 		return err
 	}
 	switch {
-	case req.Priority < 0 || req.Priority > s.cfg.MaxPriority:
-		return nomad.Errorf(400, "dispatch job priority must be between [%d, %d]", nomad.JobMinPriority, s.cfg.MaxPriority)
-	case strings.ContainsAny(req.IdPrefixTemplate, " \x00"):
-		return nomad.Errorf(400, "the ID prefix of a dispatched job contains a space or a NUL character")
+	case req.Priority < 0 || req.Priority > s.admission.MaxPriority():
+		return nomad.Errorf(400, "dispatch job priority must be between [%d, %d]", nomad.JobMinPriority, s.admission.MaxPriority())
+	case len(req.IdempotencyToken) > maxToken:
+		return nomad.Errorf(400, "the idempotency token has %d bytes: the limit is %d", len(req.IdempotencyToken), maxToken)
+	}
+	return fitsID(req.IdPrefixTemplate)
+}
+
+// fitsID rejects a prefix that must not be in the ID of a job. A slash would make a part of the ID look like the ID of
+// another job.
+func fitsID(prefix string) error {
+	switch {
+	case len(prefix) > maxIDTemplate:
+		return nomad.Errorf(400, "the ID prefix of the dispatched job has %d bytes: the limit is %d", len(prefix), maxIDTemplate)
+	case !utf8.ValidString(prefix) || strings.ContainsAny(prefix, `/\`) || strings.ContainsFunc(prefix, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+		return nomad.Errorf(400, "the ID prefix %q of the dispatched job contains a slash, a space or a character that cannot be printed: remove it", prefix)
 	}
 	return nil
 }
 
-// fitsMeta rejects keys that the parent does not permit, and the lack of required ones.
+// fitsMeta rejects too much metadata, keys that the parent does not permit, and the lack of required ones.
 func fitsMeta(meta map[string]string, p *nomad.ParameterizedJobConfig) error {
 	var unpermitted, missing []string
+	size := 0
+	for key, value := range meta {
+		size += len(key) + len(value)
+	}
+	if size > maxMeta {
+		return nomad.Errorf(400, "the metadata of the dispatch has %d bytes: the limit is %d", size, maxMeta)
+	}
 	for key := range meta {
 		if !slices.Contains(p.MetaRequired, key) && !slices.Contains(p.MetaOptional, key) {
 			unpermitted = append(unpermitted, key)

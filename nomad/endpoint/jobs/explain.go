@@ -3,7 +3,6 @@ package jobs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -65,17 +65,7 @@ func (s *Service) explainable(c *rpc.Call, req *message.JobExplainRequest) (*nom
 	if err != nil {
 		return nil, err
 	}
-	if err := s.notOfServers(job); err != nil {
-		return nil, err
-	}
-	if all := append(parts(validate(job, s.names())), parts(s.withinLimits(job))...); len(all) > 0 {
-		return nil, handler.BadRequest(errors.Join(all...))
-	}
-	if err := NeedPrivilege(c, job); err != nil {
-		return nil, err
-	}
-	_, err = s.belongs(job)
-	return job, err
+	return job, s.admission.Explainable(admission.Planner(c.Access), job)
 }
 
 // explainer explains one job.

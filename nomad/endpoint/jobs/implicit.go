@@ -21,6 +21,9 @@ const (
 	defaultKillSignal = "SIGINT"
 )
 
+// names returns a resolver for the drivers of jobs, with the current nodes.
+func (s *Service) names() *kinds.Names { return s.Kinds.Names(s.Snapshot().Nodes(nil)) }
+
 // addImplicitConstraints adds constraints for what the tasks of each group require of a node:
 // workload identities, services, signals, the plugins of its network, features that Nomad does not have, and what their
 // drivers need, such as a version of Landlock.
@@ -56,23 +59,11 @@ func discovery(tg *nomad.TaskGroup) []*nomad.Constraint {
 		out = append(out, &nomad.Constraint{LTarget: targetVersion, RTarget: checksVersion, Operand: nomad.ConstraintSemver})
 	}
 	for _, t := range tg.Tasks {
-		if hasScripts(tg, t) {
+		if tg.RunsScripts(t) {
 			out = append(out, ourClient(t))
 		}
 	}
 	return out
-}
-
-// hasScripts reports whether a check of the group runs a script in the task.
-func hasScripts(tg *nomad.TaskGroup, t *nomad.Task) bool {
-	runs := func(owner string) func(*nomad.Service) bool {
-		return func(s *nomad.Service) bool {
-			return slices.ContainsFunc(s.Checks, func(c *nomad.ServiceCheck) bool {
-				return c.Type == nomad.ServiceCheckScript && nomad.CheckTask(s, c, owner) == t.Name
-			})
-		}
-	}
-	return slices.ContainsFunc(tg.Services, runs("")) || slices.ContainsFunc(t.Services, runs(t.Name))
 }
 
 // constrain adds a constraint unless the group has it. A job that was read from the API and

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
@@ -60,17 +61,18 @@ func TestConstraintsOfServices(t *testing.T) {
 
 // Only the driver of the task that runs the script must be able to run programs in its tasks.
 func TestScriptChecksNeedExec(t *testing.T) {
-	if err := validate(scripted("exec2"), table.Names(nil)); err != nil {
-		t.Error(err)
+	if errs, _ := admission.Check(scripted("exec2"), table); len(errs) > 0 {
+		t.Error(errs)
 	}
 	none := maps.Clone(table)
 	kind := *none["exec2"]
 	kind.Capabilities.Exec = false
 	none["exec2"] = &kind
-	err := validate(scripted("exec2"), none.Names(nil))
-	if err == nil || !strings.Contains(err.Error(), `group "scripts", task "b": driver "exec2" cannot run script checks in its tasks: use another driver, such as `) ||
-		strings.Contains(err.Error(), `task "a"`) {
-		t.Errorf("validate() = %v", err)
+	errs, _ := admission.Check(scripted("exec2"), none)
+	err := strings.Join(errs, "\n")
+	if !strings.Contains(err, `group "scripts", task "b": driver "exec2" cannot run script checks in its tasks: use another driver, such as `) ||
+		strings.Contains(err, `task "a"`) {
+		t.Errorf("Check() = %s", err)
 	}
 }
 

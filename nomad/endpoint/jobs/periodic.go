@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/cron"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -16,13 +17,11 @@ func (s *Service) ForcePeriodic(ctx context.Context, c *rpc.Call, req *message.P
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for evaluation")
 	}
-	ns := handler.NamespaceOf(req.Namespace)
-	if job := s.Snapshot().Job(nil, ns, req.JobID); job != nil {
-		if err := NeedPrivilege(c, job); err != nil {
-			return nil, err
-		}
+	job := s.Snapshot().Job(nil, handler.NamespaceOf(req.Namespace), req.JobID)
+	if job == nil {
+		return nil, nomad.Errorf(404, "job not found")
 	}
-	out, err := s.periodic.Force(ctx, ns, req.JobID)
+	out, err := s.periodic.Force(ctx, admission.For(c.Access, job), job)
 	if err == nil {
 		rpc.Wrote(ctx)
 	}

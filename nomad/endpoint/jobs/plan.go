@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/jobdiff"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -22,21 +23,20 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "job required for plan")
 	}
-	job, warnings, err := s.admit(c, req.Job, req.WriteRequest, needs{
-		ops: []acl.NamespaceCapability{acl.SubmitJob, acl.PlanJob},
-		more: func(job *nomad.Job) error {
-			if !req.PolicyOverride {
-				return nil
-			}
-			return c.Access.Need(acl.InNamespace(job.Namespace, acl.SentinelOverride))
-		},
-	})
+	job, err := s.complete(c, req.Job, req.WriteRequest, acl.SubmitJob, acl.PlanJob)
+	if err != nil {
+		return nil, err
+	}
+	if err := needOverride(c, job.Namespace, req.PolicyOverride); err != nil {
+		return nil, err
+	}
+	warnings, err := s.admission.Check(admission.Planner(c.Access), job)
 	if err != nil {
 		return nil, err
 	}
 	snap := s.Snapshot()
 	old := snap.Job(nil, job.Namespace, job.ID)
-	if err := replaces(old, job); err != nil {
+	if err := admission.Replaces(old, job); err != nil {
 		return nil, err
 	}
 	identifyPolicies(snap, job)

@@ -3,20 +3,18 @@ package jobs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // defaultMaxSource is the default limit for the size of a stored job source.
@@ -28,25 +26,23 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for registration")
 	}
-	job, warnings, err := s.admit(c, req.Job, req.WriteRequest, needs{
-		ops:  []acl.NamespaceCapability{acl.SubmitJob, acl.RegisterJob},
-		more: func(job *nomad.Job) error { return needRights(c, job, req.PolicyOverride) },
-	})
+	job, err := s.complete(c, req.Job, req.WriteRequest, acl.SubmitJob, acl.RegisterJob)
 	if err != nil {
 		return nil, err
 	}
+	if err := needOverride(c, job.Namespace, req.PolicyOverride); err != nil {
+		return nil, err
+	}
 	snap := s.Snapshot()
-	if err := registrationOpen(snap, c); err != nil {
-		return nil, err
-	}
 	old := snap.Job(nil, job.Namespace, job.ID)
-	if err := replaces(old, job); err != nil {
-		return nil, err
-	}
 	preserve(old, job, req)
 	identifyPolicies(snap, job)
-	source, warnings := s.keptSource(req.Submission, warnings)
 	job.SubmitTime = s.UnixNow()
+	admitted, err := s.admission.Admit(admission.Caller(c.Access), job)
+	if err != nil {
+		return nil, err
+	}
+	source, warnings := s.keptSource(req.Submission, admitted.Warnings())
 	eval := s.JobEval(job, req.EvalPriority, nomad.EvalTriggerJobRegister)
 	out := &message.JobRegisterResponse{Warnings: strings.Join(warnings, "\n")}
 
@@ -59,11 +55,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 			return nil, err
 		}
 	}
-	entry := &message.JobRegisterRequest{
-		Submission: source, Job: job, EnforceIndex: req.EnforceIndex, JobModifyIndex: req.JobModifyIndex, Eval: eval,
-		WriteRequest: message.WriteRequest{Region: job.Region, Namespace: job.Namespace},
-	}
-	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, entry)
+	index, err := s.write(ctx, admitted, admission.Registration{Submission: source, Eval: eval, EnforceIndex: req.EnforceIndex, JobModifyIndex: req.JobModifyIndex})
 	if err != nil {
 		return nil, handler.BadRequest(err)
 	}
@@ -78,34 +70,18 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 // thousands of bytes with its defaults.
 const maxParts = 5_000
 
-// needs are the rights that a call with a job requires. The caller must first have one of ops in
-// the job's namespace. Then the function more checks the complete job.
-type needs struct {
-	ops  []acl.NamespaceCapability
-	more func(*nomad.Job) error
+// write writes an admitted job and returns the index of the log entry.
+func (s *Service) write(ctx context.Context, job *admission.Admitted, r admission.Registration) (uint64, error) {
+	kind, entry := job.Register(r).Entry()
+	return s.Apply(ctx, kind, entry)
 }
 
-// admit returns the validated job as it will be stored, and its warnings. A caller without
-// the rights gets only the permission error.
-func (s *Service) admit(c *rpc.Call, given *nomad.Job, w message.WriteRequest, need needs) (*nomad.Job, []string, error) {
-	job, err := s.complete(c, given, w, need.ops...)
-	if err != nil {
-		return nil, nil, err
+// needOverride checks that the caller may override policies, if the request does so.
+func needOverride(c *rpc.Call, namespace string, override bool) error {
+	if !override {
+		return nil
 	}
-	if err := need.more(job); err != nil {
-		return nil, nil, err
-	}
-	if err := NeedPrivilege(c, job); err != nil {
-		return nil, nil, err
-	}
-	if err := s.notOfServers(job); err != nil {
-		return nil, nil, err
-	}
-	warns, err := s.validate(job)
-	if err != nil {
-		return nil, nil, handler.BadRequest(err)
-	}
-	return job, append(s.warnings(job), warns...), s.fits(job)
+	return c.Access.Need(acl.InNamespace(namespace, acl.SentinelOverride))
 }
 
 // complete returns the job of a request with its defaults. The caller must have one of the
@@ -146,23 +122,7 @@ func (s *Service) complete(c *rpc.Call, given *nomad.Job, w message.WriteRequest
 func clearServerFields(job *nomad.Job) {
 	job.Status, job.StatusDescription, job.Stable, job.VersionTag = "", "", false, nil
 	job.Version, job.CreateIndex, job.ModifyIndex, job.JobModifyIndex, job.SubmitTime = 0, 0, 0, 0, 0
-	job.NomadTokenID, job.DispatchIdempotencyToken = "", ""
-}
-
-// notOfServers rejects a submitted job with fields that only servers set. A job with the
-// ParentID of another job would get its identity and rights. A resubmitted job may keep its
-// stored ParentID.
-func (s *Service) notOfServers(job *nomad.Job) error {
-	switch {
-	case job.Dispatched || len(job.Payload) > 0:
-		return nomad.Errorf(400, "job cannot be submitted with a payload or as dispatched: dispatch its parent")
-	case job.ParentID == "":
-		return nil
-	}
-	if old := s.Snapshot().Job(nil, job.Namespace, job.ID); old != nil && old.ParentID == job.ParentID {
-		return nil
-	}
-	return nomad.Errorf(400, "job %q cannot be submitted with a ParentID: only servers set it", job.ID)
+	job.NomadTokenID, job.DispatchIdempotencyToken, job.Registrant = "", "", nil
 }
 
 // boundParts rejects a job with too many groups and tasks.
@@ -173,87 +133,6 @@ func boundParts(job *nomad.Job) error {
 	}
 	if n > maxParts {
 		return nomad.Errorf(400, "the job has %d groups and tasks: the limit is %d", n, maxParts)
-	}
-	return nil
-}
-
-// fits rejects a valid job that does not belong to the region, or which its namespace does not admit.
-func (s *Service) fits(job *nomad.Job) error {
-	ns, err := s.belongs(job)
-	if err != nil {
-		return err
-	}
-	if err := ns.Admits(job); err != nil {
-		return err
-	}
-	return errors.Join(s.isolated(ns, job), s.isolates(job), s.dropped(job), s.spiffe(job))
-}
-
-// belongs returns the namespace of a job. It rejects a job of another region, or whose namespace or
-// node pool does not exist.
-func (s *Service) belongs(job *nomad.Job) (*nomad.Namespace, error) {
-	if job.Region != s.Region {
-		return nil, nomad.Errorf(400, "job %q is for region %q, but this is region %q", job.ID, job.Region, s.Region)
-	}
-	snap := s.Snapshot()
-	ns := snap.Namespace(nil, job.Namespace)
-	if ns == nil {
-		return nil, nomad.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
-	}
-	if snap.NodePool(nil, job.NodePool) == nil {
-		return nil, nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
-	}
-	return ns, nil
-}
-
-// validate returns all errors of a canonical job, and an excess over a limit of the servers. The
-// config blocks of an otherwise valid job are checked against the schemas of the nodes, which gives
-// warnings too.
-func (s *Service) validate(job *nomad.Job) (warns []string, err error) {
-	names := s.names()
-	if all := slices.Concat(parts(validate(job, names)), unprivileged(job, names), parts(s.withinLimits(job))); len(all) > 0 {
-		return nil, errors.Join(all...)
-	}
-	c := s.checkConfigs(job, names)
-	return c.warns, errors.Join(c.wrong...)
-}
-
-// withinLimits rejects a job that exceeds the priority or count limits of the servers.
-func (s *Service) withinLimits(job *nomad.Job) error {
-	if p := job.Priority; p > s.cfg.MaxPriority && p <= nomad.JobMaxPriority { // the rules of jobs reject a higher one
-		return nomad.Errorf(400, "job %q: priority is %d: it must be %d to %d, the job_max_priority of the servers", job.ID, job.Priority, nomad.JobMinPriority, s.cfg.MaxPriority)
-	}
-	count := 0
-	for _, tg := range job.TaskGroups {
-		count += tg.Count
-	}
-	if count > s.cfg.MaxCount {
-		return nomad.Errorf(400, "job %q requests %d allocations: the limit is %d", job.ID, count, s.cfg.MaxCount)
-	}
-	return nil
-}
-
-// registrationOpen rejects new jobs while the operator has disabled registration. Management
-// tokens are exempt.
-func registrationOpen(snap *state.Snapshot, c *rpc.Call) error {
-	_, cfg := snap.SchedulerConfig(nil)
-	if cfg != nil && cfg.RejectJobRegistration && (c.Access.Disabled || !c.Access.IsManagement()) {
-		return nomad.ErrRegistrationClosed
-	}
-	return nil
-}
-
-// replaces rejects a job that cannot update the existing job.
-func replaces(old, job *nomad.Job) error {
-	switch {
-	case old == nil:
-		return nil
-	case old.Type != job.Type && !old.Stopped():
-		return nomad.Errorf(400, "cannot update job from type %q to %q", old.Type, job.Type)
-	case old.IsParameterized() != job.IsParameterized():
-		return nomad.Errorf(400, "cannot update non-parameterized job to being parameterized or back")
-	case old.IsPeriodic() != job.IsPeriodic():
-		return nomad.Errorf(400, "cannot update non-periodic job to being periodic or back")
 	}
 	return nil
 }
@@ -319,7 +198,7 @@ func sameSpec(old, job *nomad.Job) bool {
 	fresh.Status, fresh.StatusDescription = old.Status, old.StatusDescription
 	fresh.Stable, fresh.Version, fresh.VersionTag = old.Stable, old.Version, old.VersionTag
 	fresh.CreateIndex, fresh.ModifyIndex, fresh.JobModifyIndex = old.CreateIndex, old.ModifyIndex, old.JobModifyIndex
-	fresh.SubmitTime, fresh.NomadTokenID = old.SubmitTime, old.NomadTokenID
+	fresh.SubmitTime, fresh.NomadTokenID, fresh.Registrant = old.SubmitTime, old.NomadTokenID, old.Registrant
 	return reflect.DeepEqual(old, &fresh)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -24,37 +25,30 @@ func (s *Service) Revert(ctx context.Context, c *rpc.Call, req *message.JobRever
 	if err != nil {
 		return nil, err
 	}
-	job, warnings, err := s.admit(c, codec.Copy(target), message.WriteRequest{Namespace: ns}, needs{
-		ops:  []acl.NamespaceCapability{acl.SubmitJob, acl.RevertJob},
-		more: func(job *nomad.Job) error { return needRights(c, job, false) },
-	})
+	job, err := s.complete(c, codec.Copy(target), message.WriteRequest{Namespace: ns}, acl.SubmitJob, acl.RevertJob)
 	if err != nil {
 		return nil, err
 	}
-	if err := registrationOpen(snap, c); err != nil {
-		return nil, err
-	}
-	if err := replaces(current, job); err != nil {
-		return nil, err
-	}
 	identifyPolicies(snap, job)
+	job.SubmitTime = s.UnixNow()
+	admitted, err := s.admission.Admit(admission.Caller(c.Access), job)
+	if err != nil {
+		return nil, err
+	}
 	if job.WantsRSA() {
 		if err := s.keys.EnsureRSA(ctx); err != nil {
 			return nil, err
 		}
 	}
-	job.SubmitTime = s.UnixNow()
 	eval := s.JobEval(job, 0, nomad.EvalTriggerJobRegister)
-	entry := &message.JobRegisterRequest{
-		Submission: snap.JobSubmission(nil, ns, job.ID, target.Version), Job: job, Eval: eval,
+	index, err := s.write(ctx, admitted, admission.Registration{
+		Submission: snap.JobSubmission(nil, ns, job.ID, target.Version), Eval: eval,
 		EnforceIndex: true, JobModifyIndex: current.JobModifyIndex, // the version that was checked
-		WriteRequest: message.WriteRequest{Region: job.Region, Namespace: ns},
-	}
-	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, entry)
+	})
 	if err != nil {
 		return nil, handler.BadRequest(err)
 	}
-	out := &message.JobRegisterResponse{JobModifyIndex: index, Warnings: strings.Join(warnings, "\n")}
+	out := &message.JobRegisterResponse{JobModifyIndex: index, Warnings: strings.Join(admitted.Warnings(), "\n")}
 	out.Index = index
 	if eval != nil {
 		out.EvalID, out.EvalCreateIndex = eval.ID, index

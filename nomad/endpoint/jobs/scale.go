@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -69,7 +70,7 @@ func (s *Service) scalable(c *rpc.Call, req *message.JobScaleRequest, group, ns 
 	case req.Count != nil && req.Error:
 		return nomad.Errorf(400, "scaling action should not contain count if error is true")
 	}
-	return registrationOpen(s.Snapshot(), c)
+	return nil
 }
 
 // isConflict reports whether the job was changed after it was read.
@@ -98,17 +99,17 @@ func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *message.JobScal
 	if req.Count == nil {
 		return out, nil
 	}
-	if err := NeedPrivilege(c, job); err != nil {
-		return nil, err
-	}
 	scaled, err := s.scaled(snap, job, group, *req.Count)
 	if err != nil {
 		return nil, err
 	}
+	admitted, err := s.admission.Admit(admission.For(c.Access, job), scaled)
+	if err != nil {
+		return nil, err
+	}
 	eval := s.JobEval(scaled, 0, nomad.EvalTriggerScaling)
-	index, err := s.Apply(ctx, nomad.JobRegisterRequestType, &message.JobRegisterRequest{
-		Job: scaled, Eval: eval, EnforceIndex: true, JobModifyIndex: job.JobModifyIndex, Submission: snap.JobSubmission(nil, ns, job.ID, job.Version),
-		WriteRequest: message.WriteRequest{Region: scaled.Region, Namespace: ns}})
+	index, err := s.write(ctx, admitted, admission.Registration{Eval: eval, EnforceIndex: true, JobModifyIndex: job.JobModifyIndex,
+		Submission: snap.JobSubmission(nil, ns, job.ID, job.Version)})
 	if err != nil {
 		return nil, handler.BadRequest(err)
 	}
@@ -130,18 +131,12 @@ func (s *Service) scaled(snap *state.Snapshot, job *nomad.Job, group string, cou
 	if d := snap.LatestDeployment(nil, job.Namespace, job.ID); d != nil && d.Active() {
 		return nil, nomad.Errorf(400, "job scaling blocked due to active deployment")
 	}
-	if count > int64(s.cfg.MaxCount) { // before the conversion to int
-		return nil, nomad.Errorf(500, "job %q: a count of %d exceeds the job_max_count of the servers, which is %d", job.ID, count, s.cfg.MaxCount)
+	if count > int64(s.admission.MaxCount()) { // before the conversion to int
+		return nil, nomad.Errorf(500, "job %q: a count of %d exceeds the job_max_count of the servers, which is %d", job.ID, count, s.admission.MaxCount())
 	}
 	out := codec.Copy(job)
 	out.TaskGroup(group).Count = int(count)
 	out.Stable, out.SubmitTime = false, s.UnixNow()
-	if err := s.withinLimits(out); err != nil {
-		return nil, nomad.Errorf(500, "%s", err.Error())
-	}
-	if err := s.fits(out); err != nil { // the namespace may have changed
-		return nil, err
-	}
 	return out, nil
 }
 

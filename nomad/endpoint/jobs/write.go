@@ -2,9 +2,12 @@ package jobs
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -95,14 +98,24 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.JobEva
 	return out, nil
 }
 
-// Stable marks a version of a job as stable or as not stable.
-func (s *Service) Stable(ctx context.Context, _ *rpc.Call, req *message.JobStabilityRequest) (*message.JobStabilityResponse, error) {
+// Stable marks a version of a job as stable or as not stable. If another version becomes the one that failed deployments
+// revert to, the caller must have the rights that this version requires.
+func (s *Service) Stable(ctx context.Context, c *rpc.Call, req *message.JobStabilityRequest) (*message.JobStabilityResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for marking job as stable")
 	}
-	if s.Snapshot().JobVersion(nil, ns, req.JobID, req.JobVersion) == nil {
+	versions := s.Snapshot().JobVersions(nil, ns, req.JobID)
+	i := slices.IndexFunc(versions, func(v *nomad.Job) bool { return v.Version == req.JobVersion })
+	if i < 0 {
 		return nil, nomad.Errorf(404, "job %q has no version %d", req.JobID, req.JobVersion)
+	}
+	before, marked := nomad.NewestStable(versions), *versions[i]
+	marked.Stable, versions[i] = req.Stable, &marked
+	if after := nomad.NewestStable(versions); after != nil && (before == nil || before.Version != after.Version) {
+		if err := s.admission.Rights(admission.Caller(c.Access), after); err != nil {
+			return nil, fmt.Errorf("version %d becomes the version that a failed deployment reverts to: %w", after.Version, err)
+		}
 	}
 	index, err := s.Apply(ctx, nomad.JobStabilityRequestType, &message.JobStabilityRequest{
 		JobID: req.JobID, JobVersion: req.JobVersion, Stable: req.Stable, WriteRequest: message.WriteRequest{Namespace: ns}})
@@ -123,31 +136,15 @@ func (s *Service) Validate(_ context.Context, c *rpc.Call, req *message.JobValid
 	if err != nil {
 		return nil, err
 	}
-	if err := NeedPrivilege(c, job); err != nil {
+	who := admission.Planner(c.Access)
+	if err := s.admission.Rights(who, job); err != nil {
 		return nil, err
 	}
 	out := &message.JobValidateResponse{DriverConfigValidated: true}
-	warns := s.warnings(job)
-	if err = s.notOfServers(job); err == nil {
-		var more []string
-		more, err = s.validate(job)
-		warns = append(warns, more...)
-	}
+	warns, err := s.admission.Check(who, job)
 	out.Warnings = joinLines(warns)
-	if err == nil {
-		err = s.fits(job)
-	}
 	if err != nil {
-		out.Error, out.ValidationErrors = err.Error(), faults(err)
+		out.Error, out.ValidationErrors = err.Error(), admission.Faults(err)
 	}
 	return out, nil
-}
-
-// faults returns the messages of a joined error.
-func faults(err error) []string {
-	var out []string
-	for _, e := range parts(err) {
-		out = append(out, e.Error())
-	}
-	return out
 }

@@ -51,6 +51,7 @@ func (l *Log) Job(t testing.TB, typ string, count int, edit ...func(*nomad.Job))
 			Tasks: []*nomad.Task{{
 				Name: "t", Driver: "mock_driver", Config: map[string]any{"run_for": "10s"},
 				Resources: &nomad.Resources{CPU: 100, MemoryMB: 100},
+				LogConfig: &nomad.LogConfig{MaxFiles: 1, MaxFileSizeMB: 1},
 			}},
 		}},
 	}

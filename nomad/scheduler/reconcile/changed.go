@@ -67,6 +67,7 @@ func SameSpec(a, b *nomad.Job) bool { return equal(specOf(a), specOf(b)) }
 func specOf(j *nomad.Job) nomad.Job {
 	spec := *j
 	spec.Status, spec.StatusDescription, spec.Stable, spec.VersionTag, spec.NomadTokenID = "", "", false, nil, ""
+	spec.Registrant = nil
 	spec.Version, spec.SubmitTime, spec.CreateIndex, spec.ModifyIndex, spec.JobModifyIndex = 0, 0, 0, 0, 0
 	return spec
 }

@@ -1,4 +1,4 @@
-package jobs
+package admission
 
 import (
 	"errors"
@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 )
 
 // A region with servers of another build does not accept isolated networks.
 func TestIsolationNeedsOurServers(t *testing.T) {
 	refused := errors.New("a server is of another build")
 	asked := ""
-	s := &Service{Core: &handler.Core{Config: handler.Config{OnlyOurs: func(feature string) error { asked = feature; return refused }}}}
+	a := New(Config{OnlyOurs: func(feature string) error { asked = feature; return refused }})
 	for name, c := range map[string]struct {
 		network nomad.NetworkResource
 		want    error
@@ -25,7 +24,7 @@ func TestIsolationNeedsOurServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked = ""
 			job := &nomad.Job{ID: "j", TaskGroups: []*nomad.TaskGroup{{Name: "g", Networks: nomad.Networks{&c.network}}}}
-			if err := s.isolates(job); !errors.Is(err, c.want) || (c.want != nil) != strings.Contains(asked, `group "g"`) {
+			if err := a.isolates(job); !errors.Is(err, c.want) || (c.want != nil) != strings.Contains(asked, `group "g"`) {
 				t.Errorf("isolates() = %v after asking for %q, want %v", err, asked, c.want)
 			}
 		})

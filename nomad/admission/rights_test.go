@@ -1,4 +1,4 @@
-package jobs
+package admission
 
 import (
 	"testing"
@@ -24,8 +24,8 @@ func TestPropagationRights(t *testing.T) {
 				job := &nomad.Job{Namespace: "default", TaskGroups: []*nomad.TaskGroup{{Name: "g",
 					Volumes: map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: nomad.VolumeTypeHost, Source: "data", ReadOnly: true}},
 					Tasks:   []*nomad.Task{{Name: "t", VolumeMounts: []*nomad.VolumeMount{{Volume: volume, PropagationMode: mode}}}}}}}
-				call := &rpc.Call{Access: &rpc.Access{Rights: acl.New(false, parsed)}}
-				if err := needRights(call, job, false); (err == nil) != want {
+				caller := Caller(&rpc.Access{Rights: acl.New(false, parsed)})
+				if err := New(Config{}).Rights(caller, job); (err == nil) != want {
 					t.Errorf("%s, %s of %s: %v, want allowed %v", policy, mode, volume, err, want)
 				}
 			}

@@ -1,4 +1,4 @@
-package jobs
+package admission
 
 import (
 	"errors"
@@ -11,21 +11,18 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// names returns a resolver for the drivers of jobs, with the current nodes.
-func (s *Service) names() *kinds.Names { return s.Kinds.Names(s.Snapshot().Nodes(nil)) }
-
 // validate checks a canonical job: the rules of jobs, and the rules of the drivers that need
 // no node.
 func validate(job *nomad.Job, names *kinds.Names) error {
 	list := parts(jobrules.Validate(job))
-	eachKind(job, names, func(k *drivers.Kind, p place) {
+	eachKind(job, names, func(k *drivers.Kind, p Place) {
 		wrong := missing(k, names, p)
 		var invalid error
 		if k.CheckTask != nil {
-			invalid = k.CheckTask(p.task.User, p.task.Config)
+			invalid = k.CheckTask(p.Task.User, p.Task.Config)
 		}
 		if k.CheckPorts != nil && invalid == nil {
-			invalid = k.CheckPorts(p.task.Config, p.network())
+			invalid = k.CheckPorts(p.Task.Config, p.network())
 		}
 		wrong = append(wrong, parts(invalid)...)
 		for _, err := range wrong {
@@ -45,17 +42,17 @@ func Check(job *nomad.Job, table kinds.Table) (errs, warns []string) {
 	if err == nil {
 		err = errors.Join(builtinConfigs(job, names)...)
 	}
-	return faults(err), warnings(job, names)
+	return Faults(err), warnings(job, names)
 }
 
 // warnings returns the warnings about a canonical job: valid, but probably a mistake.
 func warnings(job *nomad.Job, names *kinds.Names) []string {
 	out := jobrules.Warnings(job)
-	eachKind(job, names, func(k *drivers.Kind, p place) {
+	eachKind(job, names, func(k *drivers.Kind, p Place) {
 		if k.WarnTask == nil {
 			return
 		}
-		for _, text := range k.WarnTask(p.task.User, p.task.Config) {
+		for _, text := range k.WarnTask(p.Task.User, p.Task.Config) {
 			out = append(out, fmt.Sprintf("%s: %s", p, text))
 		}
 	})
@@ -68,8 +65,8 @@ const maxAbsent = 16
 // absent returns a warning for each driver that no node has.
 func absent(job *nomad.Job, names *kinds.Names) (out []string) {
 	seen := map[string]bool{}
-	for _, p := range places(job) {
-		if d := p.task.Driver; d != "" && !seen[d] && len(out) < maxAbsent && names.Absent(d) {
+	for _, p := range Places(job) {
+		if d := p.Task.Driver; d != "" && !seen[d] && len(out) < maxAbsent && names.Absent(d) {
 			seen[d] = true
 			out = append(out, fmt.Sprintf("%s: no node has the driver %q", p, d))
 		}
@@ -77,18 +74,16 @@ func absent(job *nomad.Job, names *kinds.Names) (out []string) {
 	return out
 }
 
-// warnings returns the warnings about a job, including those that depend on the configuration
-// of the servers.
-func (s *Service) warnings(job *nomad.Job) []string {
-	snap := s.Snapshot()
-	names := s.names()
+// Warnings returns the warnings about a job, including those that depend on the configuration of the servers.
+func (a *Admitter) Warnings(job *nomad.Job) []string {
+	snap, names := a.snapshot(), a.names()
 	out := append(warnings(job, names), isolationWarnings(snap.Namespace(nil, job.Namespace), job, names)...)
 	_, region := snap.SchedulerConfig(nil)
 	if snap.NodePool(nil, job.NodePool).MemoryOversubscription(region) {
 		return out
 	}
-	for _, p := range places(job) {
-		if p.task.Resources.MemoryMaxMB != 0 {
+	for _, p := range Places(job) {
+		if p.Task.Resources.MemoryMaxMB != 0 {
 			out = append(out, fmt.Sprintf("%s: memory_max has no effect: "+
 				"memory oversubscription is not enabled in the scheduler configuration", p))
 		}
@@ -96,25 +91,25 @@ func (s *Service) warnings(job *nomad.Job) []string {
 	return out
 }
 
-// place is a task of a job.
-type place struct {
-	job   *nomad.Job
-	group *nomad.TaskGroup
-	task  *nomad.Task
+// Place is a task of a job.
+type Place struct {
+	Job   *nomad.Job
+	Group *nomad.TaskGroup
+	Task  *nomad.Task
 }
 
 // String returns the place as a prefix of messages.
-func (p place) String() string {
-	return fmt.Sprintf("job %q, group %q, task %q", p.job.ID, p.group.Name, p.task.Name)
+func (p Place) String() string {
+	return fmt.Sprintf("job %q, group %q, task %q", p.Job.ID, p.Group.Name, p.Task.Name)
 }
 
 // network returns the network that the task asks for.
-func (p place) network() *drivers.NetworkAsk {
-	out := &drivers.NetworkAsk{Group: p.group.NetworkMode() != nomad.NetworkModeHost}
+func (p Place) network() *drivers.NetworkAsk {
+	out := &drivers.NetworkAsk{Group: p.Group.NetworkMode() != nomad.NetworkModeHost}
 	for _, from := range []struct {
 		networks nomad.Networks
 		own      bool
-	}{{p.group.Networks, false}, {p.task.Resources.Networks, true}} {
+	}{{p.Group.Networks, false}, {p.Task.Resources.Networks, true}} {
 		for _, n := range from.networks {
 			for _, port := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
 				out.Ports = append(out.Ports, drivers.Port{Label: port.Label, Value: port.Value, To: port.To, Own: from.own})
@@ -124,19 +119,20 @@ func (p place) network() *drivers.NetworkAsk {
 	return out
 }
 
-func places(job *nomad.Job) (out []place) {
+// Places returns the tasks of a job.
+func Places(job *nomad.Job) (out []Place) {
 	for _, tg := range job.TaskGroups {
 		for _, t := range tg.Tasks {
-			out = append(out, place{job, tg, t})
+			out = append(out, Place{job, tg, t})
 		}
 	}
 	return out
 }
 
 // eachKind calls f for the tasks with a driver of a known kind.
-func eachKind(job *nomad.Job, names *kinds.Names, f func(*drivers.Kind, place)) {
-	for _, p := range places(job) {
-		if k := names.Kind(p.task.Driver); k != nil {
+func eachKind(job *nomad.Job, names *kinds.Names, f func(*drivers.Kind, Place)) {
+	for _, p := range Places(job) {
+		if k := names.Kind(p.Task.Driver); k != nil {
 			f(k, p)
 		}
 	}
@@ -154,19 +150,19 @@ type ability struct {
 
 // missing returns what the task asks for and no instance of its driver's kind can do. For other
 // drivers, the nodes check their capabilities.
-func missing(k *drivers.Kind, names *kinds.Names, p place) (out []error) {
-	mode := p.group.NetworkMode()
+func missing(k *drivers.Kind, names *kinds.Names, p Place) (out []error) {
+	mode := p.Group.NetworkMode()
 	mounts := func(c drivers.Capabilities) bool { return c.Mounts }
 	asks := slices.Concat([]ability{
-		{len(p.task.VolumeMounts) > 0, "mount volumes", mounts},
-		{hasScripts(p.group, p.task), "run script checks in its tasks", func(c drivers.Capabilities) bool { return c.Exec }},
+		{len(p.Task.VolumeMounts) > 0, "mount volumes", mounts},
+		{p.Group.RunsScripts(p.Task), "run script checks in its tasks", func(c drivers.Capabilities) bool { return c.Exec }},
 		{mode != nomad.NetworkModeHost, fmt.Sprintf("join the group's network of mode %q", mode),
 			func(c drivers.Capabilities) bool { return slices.Contains(c.Networks, groupNetwork) }},
-		{slices.ContainsFunc(p.group.Networks, func(n *nomad.NetworkResource) bool { return n.Hostname != "" }),
+		{slices.ContainsFunc(p.Group.Networks, func(n *nomad.NetworkResource) bool { return n.Hostname != "" }),
 			"have the hostname of the group's network", func(c drivers.Capabilities) bool { return c.Hostname || c.MustCreateNetwork }},
-		{slices.ContainsFunc(p.group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }),
+		{slices.ContainsFunc(p.Group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }),
 			"use the dns block of the group's network", mounts},
-	}, mountAbilities(p.task))
+	}, mountAbilities(p.Task))
 	for _, a := range asks {
 		if !a.asked || a.has(k.Capabilities) {
 			continue
@@ -175,7 +171,7 @@ func missing(k *drivers.Kind, names *kinds.Names, p place) (out []error) {
 		if other := names.Example(a.has); other != "" {
 			mend += ", such as " + other
 		}
-		out = append(out, fmt.Errorf("driver %q cannot %s: %s", p.task.Driver, a.what, mend))
+		out = append(out, fmt.Errorf("driver %q cannot %s: %s", p.Task.Driver, a.what, mend))
 	}
 	return out
 }
@@ -206,6 +202,18 @@ func parts(err error) (out []error) {
 	}
 	for _, e := range joined.Unwrap() {
 		out = append(out, parts(e)...)
+	}
+	return out
+}
+
+// Faults returns the messages of a joined error.
+func Faults(err error) (out []string) {
+	var list *Invalid
+	if errors.As(err, &list) {
+		err = errors.Join(list.Faults...)
+	}
+	for _, e := range parts(err) {
+		out = append(out, e.Error())
 	}
 	return out
 }

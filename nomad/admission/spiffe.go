@@ -1,4 +1,4 @@
-package jobs
+package admission
 
 import (
 	"errors"
@@ -16,38 +16,38 @@ type Spiffe struct {
 }
 
 // spiffe rejects a job with a spiffe block that this region cannot serve.
-func (s *Service) spiffe(job *nomad.Job) error {
+func (a *Admitter) spiffe(job *nomad.Job) error {
 	if !job.UsesSpiffe() {
 		return nil
 	}
-	if s.cfg.Spiffe.TrustDomain != "" {
-		if err := s.OnlyOurs(fmt.Sprintf("spiffe blocks of job %q", job.ID)); err != nil {
+	if a.cfg.Spiffe.TrustDomain != "" {
+		if err := a.cfg.OnlyOurs(fmt.Sprintf("spiffe blocks of job %q", job.ID)); err != nil {
 			return err
 		}
 	}
-	return s.cfg.Spiffe.check(job, s.names())
+	return a.cfg.Spiffe.check(job, a.names())
 }
 
-// check is Service.spiffe without the check of the servers.
+// check is Admitter.spiffe without the check of the servers.
 func (s Spiffe) check(job *nomad.Job, names *kinds.Names) error {
 	var list []error
-	for _, p := range places(job) {
-		if p.task.Spiffe == nil {
+	for _, p := range Places(job) {
+		if p.Task.Spiffe == nil {
 			continue
 		}
 		if s.TrustDomain == "" {
 			return nomad.Errorf(400, "%s: spiffe blocks need a trust domain, and region %q has none: set trust_domain in the spiffe block of the servers", p, job.Region)
 		}
-		if _, err := nomad.SpiffeID(s.TrustDomain, job, p.group.Name, p.task.Name); err != nil {
+		if _, err := nomad.SpiffeID(s.TrustDomain, job, p.Group.Name, p.Task.Name); err != nil {
 			list = append(list, nomad.Errorf(400, "%s: spiffe: %v: rename it", p, err))
 		}
-		for _, name := range p.task.Spiffe.DNS {
+		for _, name := range p.Task.Spiffe.DNS {
 			if !nomad.Below(name, s.DNS) {
 				list = append(list, nomad.Errorf(400, "%s: dns of spiffe has %q, which the servers do not allow: %s", p, name, s.allowed()))
 			}
 		}
-		if k := names.Kind(p.task.Driver); k == nil || !k.Grouped {
-			list = append(list, nomad.Errorf(400, "%s: spiffe blocks need a driver whose tasks have a control group of the client, which driver %q does not give: use exec2 or raw_exec", p, p.task.Driver))
+		if k := names.Kind(p.Task.Driver); k == nil || !k.Grouped {
+			list = append(list, nomad.Errorf(400, "%s: spiffe blocks need a driver whose tasks have a control group of the client, which driver %q does not give: use exec2 or raw_exec", p, p.Task.Driver))
 		}
 	}
 	return errors.Join(list...)

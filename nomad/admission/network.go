@@ -1,4 +1,4 @@
-package jobs
+package admission
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 // isolates returns an error (409) if the job isolates the network of a group while servers of the region may be of
 // another build. They drop the fields isolate and egress, which Nomad does not have: a client that reads its allocation
 // from one would run the group without isolation.
-func (s *Service) isolates(job *nomad.Job) error {
+func (a *Admitter) isolates(job *nomad.Job) error {
 	for _, tg := range job.TaskGroups {
 		if slices.ContainsFunc(tg.Networks, separates) {
-			return s.OnlyOurs(fmt.Sprintf("isolate and egress in the network of group %q", tg.Name))
+			return a.cfg.OnlyOurs(fmt.Sprintf("isolate and egress in the network of group %q", tg.Name))
 		}
 	}
 	return nil

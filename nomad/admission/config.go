@@ -1,4 +1,4 @@
-package jobs
+package admission
 
 import (
 	"fmt"
@@ -23,8 +23,8 @@ type configs struct {
 // run the group: in its node pool and datacenters, and of a class that meets its constraints. A node
 // that does not report a schema, or one that the servers do not have, accepts every block. Without
 // such nodes, the schema of the built-in kind counts.
-func (s *Service) checkConfigs(job *nomad.Job, names *kinds.Names) (out configs) {
-	snap := s.Snapshot()
+func (a *Admitter) checkConfigs(job *nomad.Job, names *kinds.Names) (out configs) {
+	snap := a.snapshot()
 	classes := classesFor(snap, job)
 	for _, tg := range job.TaskGroups {
 		fits := suitable(classes, job, tg)
@@ -34,26 +34,26 @@ func (s *Service) checkConfigs(job *nomad.Job, names *kinds.Names) (out configs)
 				schemas[t.Driver] = schemasOf(fits, t.Driver)
 			}
 			if len(schemas[t.Driver]) == 0 {
-				out.builtin(names.Kind(t.Driver), place{job, tg, t})
+				out.builtin(names.Kind(t.Driver), Place{job, tg, t})
 				continue
 			}
-			out.judge(s.judges(snap, t, schemas[t.Driver]), place{job, tg, t})
+			out.judge(a.judges(snap, t, schemas[t.Driver]), Place{job, tg, t})
 		}
 	}
 	return out
 }
 
 // builtin checks a block against the schema of a kind. A kind of nil is not known.
-func (c *configs) builtin(k *drivers.Kind, p place) {
+func (c *configs) builtin(k *drivers.Kind, p Place) {
 	if k == nil || k.CheckTask != nil { // CheckTask has decoded the block
 		return
 	}
-	c.refuse(schema.Check(p.task.Config, k.TaskSpec), p)
+	c.refuse(schema.Check(p.Task.Config, k.TaskSpec), p)
 }
 
-func (c *configs) refuse(faults []schema.Fault, p place) {
+func (c *configs) refuse(faults []schema.Fault, p Place) {
 	for _, f := range faults {
-		c.wrong = append(c.wrong, fmt.Errorf("%s: driver %q: %s", p, p.task.Driver, f))
+		c.wrong = append(c.wrong, fmt.Errorf("%s: driver %q: %s", p, p.Task.Driver, f))
 	}
 }
 
@@ -64,7 +64,7 @@ type judgement struct {
 }
 
 // judges checks a block against the schemas, which map digests to counts of nodes.
-func (s *Service) judges(snap *state.Snapshot, t *nomad.Task, schemas map[string]int) (out judgement) {
+func (a *Admitter) judges(snap *state.Snapshot, t *nomad.Task, schemas map[string]int) (out judgement) {
 	stored := func(digest string) []byte {
 		if d := snap.DriverSchema(nil, digest); d != nil {
 			return d.Spec
@@ -75,7 +75,7 @@ func (s *Service) judges(snap *state.Snapshot, t *nomad.Task, schemas map[string
 	for _, digest := range slices.Sorted(maps.Keys(schemas)) {
 		n := schemas[digest]
 		out.nodes += n
-		faults, _ := s.Schemas.Faults(digest, t.Config, stored)
+		faults, _ := a.cfg.Schemas.Faults(digest, t.Config, stored)
 		if len(faults) == 0 {
 			continue
 		}
@@ -86,14 +86,14 @@ func (s *Service) judges(snap *state.Snapshot, t *nomad.Task, schemas map[string
 	return out
 }
 
-func (c *configs) judge(j judgement, p place) {
+func (c *configs) judge(j judgement, p Place) {
 	switch {
 	case j.refusing == 0:
 	case j.refusing == j.nodes:
 		c.refuse(j.faults, p)
 	default:
 		c.warns = append(c.warns, fmt.Sprintf("%s: driver %q: %d of %d nodes do not accept the config and are not used: %s",
-			p, p.task.Driver, j.refusing, j.nodes, j.faults[0]))
+			p, p.Task.Driver, j.refusing, j.nodes, j.faults[0]))
 	}
 }
 
@@ -152,8 +152,8 @@ func schemasOf(classes []*class, driver string) map[string]int {
 // builtinConfigs checks the config blocks of a job against the schemas of the built-in kinds.
 func builtinConfigs(job *nomad.Job, names *kinds.Names) []error {
 	var out configs
-	for _, p := range places(job) {
-		out.builtin(names.Kind(p.task.Driver), p)
+	for _, p := range Places(job) {
+		out.builtin(names.Kind(p.Task.Driver), p)
 	}
 	return out.wrong
 }

@@ -1,0 +1,129 @@
+// Package admission decides whether a job may be written. Every write of a job passes it, whoever asks:
+//
+//	register, revert ──▶ Caller ─────┐
+//	dispatch, scale, force ──▶ For ──┼─▶ Admit ──▶ rules, in order ──▶ Admitted ──▶ Command ──▶ Raft log
+//	launch, rollback ──▶ Author ─────┘                       └──▶ error: nothing is written
+//
+// An Asker holds the rights that count: those of the caller, or those of the author of a registered version. Each
+// version stores the rights of its author (nomad.Registrant), as far as a version of its job needs them. The servers
+// write with these rights, and with the rules of the time of the write.
+//
+// A Command that contains a job can only be made from an Admitted, and only Admit makes one. internal/arch checks that
+// no other package writes such log entries.
+//
+// To add a rule, add a row to the table in rules.go. To make a job need another right, add it in rights.go. The package
+// reads state and writes nothing. It starts no goroutine.
+package admission
+
+import (
+	"cmp"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/plugins/schema"
+)
+
+// Config of an Admitter. MaxPriority and MaxCount have defaults. The other fields are required.
+type Config struct {
+	Region  string
+	Kinds   kinds.Table // built-in kinds of drivers
+	Schemas *schema.Set // of the drivers of the nodes
+	// OnlyOurs returns an error (409) with the name of a feature if servers of the region may be of another build.
+	OnlyOurs    func(feature string) error
+	Store       func() *state.Store // the current store: a restore replaces it
+	MaxPriority int                 // 100
+	MaxCount    int                 // 50,000 allocations
+	Spiffe      Spiffe
+}
+
+// Admitter admits jobs in one region.
+type Admitter struct{ cfg Config }
+
+// New returns an Admitter. It sets the defaults of the config.
+func New(cfg Config) *Admitter {
+	cfg.MaxPriority = cmp.Or(cfg.MaxPriority, nomad.JobDefaultMaxPriority)
+	cfg.MaxCount = cmp.Or(cfg.MaxCount, nomad.JobDefaultMaxCount)
+	return &Admitter{cfg}
+}
+
+// MaxPriority returns the highest priority of jobs.
+func (a *Admitter) MaxPriority() int { return a.cfg.MaxPriority }
+
+// MaxCount returns the highest number of allocations of a job.
+func (a *Admitter) MaxCount() int { return a.cfg.MaxCount }
+
+func (a *Admitter) snapshot() *state.Snapshot { return a.cfg.Store().Snapshot() }
+
+// names returns a resolver for the drivers of jobs, with the current nodes.
+func (a *Admitter) names() *kinds.Names { return a.cfg.Kinds.Names(a.snapshot().Nodes(nil)) }
+
+// Admitted is a job that may be written. Only Admit makes one.
+type Admitted struct {
+	job      *nomad.Job
+	warnings []string
+}
+
+// Job returns the job as it will be stored. It must not be modified.
+func (j *Admitted) Job() *nomad.Job { return j.job }
+
+// Warnings returns the warnings about the job.
+func (j *Admitted) Warnings() []string { return j.warnings }
+
+// Admit returns the job as an Admitted, or the error of the first rule that rejects it. The caller must own the job: Admit
+// stores the rights of its author in it, and sets the defaults that an earlier server did not know.
+func (a *Admitter) Admit(who Asker, job *nomad.Job) (*Admitted, error) {
+	jobrules.Canonicalize(job)
+	snap := a.snapshot()
+	w := &write{Admitter: a, who: who, job: job, old: snap.Job(nil, job.Namespace, job.ID), snap: snap}
+	if err := w.pass(); err != nil {
+		return nil, err
+	}
+	job.Registrant = registrant(who, snap, job)
+	return &Admitted{job, w.warnings}, nil
+}
+
+// Check returns the warnings about a job and the error of the first rule that rejects it, for a caller that writes
+// nothing. It does not compare the job with the registered one.
+func (a *Admitter) Check(who Asker, job *nomad.Job) (warnings []string, err error) {
+	w := &write{Admitter: a, who: who, job: job, snap: a.snapshot()}
+	err = w.pass()
+	return w.warnings, err
+}
+
+// Registration holds the fields of a log entry that registers a job.
+type Registration struct {
+	Submission     *nomad.JobSubmission
+	Eval           *nomad.Evaluation
+	EnforceIndex   bool
+	JobModifyIndex uint64
+}
+
+// Command is a log entry that may contain a job.
+type Command struct {
+	kind nomad.MessageType
+	body any
+}
+
+// Entry returns the type and the payload of the log entry.
+func (c Command) Entry() (nomad.MessageType, any) { return c.kind, c.body }
+
+// Register returns the log entry that registers the job.
+func (j *Admitted) Register(r Registration) Command {
+	return Command{nomad.JobRegisterRequestType, &message.JobRegisterRequest{
+		Job: j.job, Submission: r.Submission, Eval: r.Eval, EnforceIndex: r.EnforceIndex, JobModifyIndex: r.JobModifyIndex,
+		WriteRequest: message.WriteRequest{Region: j.job.Region, Namespace: j.job.Namespace},
+	}}
+}
+
+// EndDeployment returns the log entry that changes the status of a deployment. It also registers the job of a rollback,
+// unless it is nil.
+func EndDeployment(update *nomad.DeploymentStatusUpdate, eval *nomad.Evaluation, rollback *Admitted) Command {
+	req := &message.DeploymentStatusUpdateRequest{DeploymentUpdate: update, Eval: eval}
+	if rollback != nil {
+		req.Job = rollback.job
+	}
+	return Command{nomad.DeploymentStatusUpdateRequestType, req}
+}
