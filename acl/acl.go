@@ -18,20 +18,12 @@ type Workload struct {
 }
 
 // ACLs that do not depend on stored policies: Everything is for management tokens, and
-// OfNodes is for nodes.
+// OfNodes is for nodes. It grants no right: what a node needs is in the checks of its methods. Unlike in
+// Nomad, a node cannot read logs and metrics of servers, or other nodes.
 var (
 	Everything = New(true)
-	OfNodes    = New(false, mustParse("node { policy = \"read\" }\nagent { policy = \"read\" }"))
+	OfNodes    = New(false)
 )
-
-// mustParse parses a constant policy. It panics on an error.
-func mustParse(text string) *Policy {
-	p, err := Parse(text)
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
 
 // New returns the ACL of the policies. With management, the ACL allows everything.
 func New(management bool, policies ...*Policy) *ACL {

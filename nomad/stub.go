@@ -152,6 +152,12 @@ func (n *Node) WithoutSecret() *Node {
 	return &out
 }
 
+// AddressOnly returns the fields with which another node finds this one, to fetch the data of a migrated allocation.
+func (n *Node) AddressOnly() *Node {
+	return &Node{ID: n.ID, Name: n.Name, Datacenter: n.Datacenter, NodePool: n.NodePool, Status: n.Status,
+		HTTPAddr: n.HTTPAddr, TLSEnabled: n.TLSEnabled, CreateIndex: n.CreateIndex, ModifyIndex: n.ModifyIndex}
+}
+
 // WithoutIdentities returns the allocation without its signed tokens, for readers other than its node.
 func (a *Allocation) WithoutIdentities() *Allocation {
 	if a == nil || a.SignedIdentities == nil {

@@ -167,7 +167,7 @@ func TestRights(t *testing.T) {
 	everything := "read, logs, open, node read, node write, agent read, "
 	for token, want := range map[string]string{
 		"": "open, ", "reader": "read, ", "role": "read, node read, node write, ", "nothing": "", "new": "read, ", "all": everything,
-		"node": "node read, agent read, ", "signed node": "node read, agent read, ", "task": "logs, ",
+		"node": "", "signed node": "", "task": "logs, ",
 		"intro": "denied", "broken": "denied", "unknown": "denied",
 	} {
 		for range 2 { // resolved, then cached

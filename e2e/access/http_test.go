@@ -51,6 +51,7 @@ func (h *house) routes(name string, a *cluster.Agent, callers []caller) {
 		}
 	}
 	m.sane(t, publicRoutes)
+	m.checkNodesPage(t, "none")
 	m.compare(t, name)
 }
 

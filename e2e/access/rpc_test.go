@@ -50,6 +50,7 @@ func (h *house) rpcs(callers []caller) {
 		}
 	}
 	m.sane(t, publicRPCs)
+	m.checkNodesPage(t, "client certificate")
 	m.compare(t, "rpc")
 }
 

@@ -234,9 +234,11 @@ func TestRightsOfNodes(t *testing.T) {
 	g.known["node"] = nodeClaims("default", 0)
 	g.must(g.store.RegisterNode(g.index, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusReady}}))
 	for _, token := range []string{"node", secret} {
-		if !g.allows(token, acl.ToRead(acl.Nodes)) || g.allows(token, acl.ToWrite(acl.Nodes)) || g.allows(token, readProd) ||
-			g.allows(token, acl.OfVariable("default", "nomad/jobs", acl.VariableRead)) {
-			t.Errorf("%s: a node may only read nodes", token)
+		for _, q := range []acl.Question{acl.ToRead(acl.Nodes), acl.ToWrite(acl.Nodes), acl.ToRead(acl.Agents), acl.ToRead(acl.Operators), readProd,
+			acl.OfVariable("default", "nomad/jobs", acl.VariableRead)} {
+			if g.allows(token, q) {
+				t.Errorf("%s: a node has the right %+v", token, q)
+			}
 		}
 	}
 	leader, end := g.Lead()

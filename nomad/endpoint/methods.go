@@ -82,7 +82,7 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodes.UpdateDrain).Needs(rpc.CheckedByHandler("node:[write], or the node itself").First(rpc.Needs(acl.ToWrite(acl.Nodes)).Or(rpc.AnyNode))),
 		rpc.Handle("Node.Evaluate", rpc.Token, rpc.Leader, s.nodes.Evaluate).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.List", rpc.Token, rpc.Leader, s.nodes.List).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
-		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodes.Get).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
+		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodes.Get).Needs(rpc.Needs(acl.ToRead(acl.Nodes)).Or(rpc.AnyNode)),
 		rpc.Handle("Node.GetAllocs", rpc.Token, rpc.Leader, s.nodes.GetAllocs).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 		rpc.Handle("NodePool.List", rpc.Token, rpc.Leader, s.nodepools.List).Needs(rpc.AnyToken),
 		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodepools.Get).Needs(rpc.CheckedByHandler("node_pool:[read]")),

@@ -400,7 +400,7 @@ func TestVariablesForWriters(t *testing.T) {
 	}
 }
 
-// Nodes can read nodes and members, but no jobs and no variables.
+// Nodes can read themselves and the addresses of other nodes, but no members, no jobs and no variables.
 func TestRightsOfNodes(t *testing.T) {
 	g := twoNamespaces(t)
 	other := join(t, g.s.RPCAddr())
@@ -411,7 +411,8 @@ func TestRightsOfNodes(t *testing.T) {
 		may    bool
 	}{
 		"a node":  {"Node.GetNode", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.node.node.ID} }, true},
-		"members": {"Status.Members", func() rpc.Request { return &message.GenericRequest{} }, true},
+		"members": {"Status.Members", func() rpc.Request { return &message.GenericRequest{} }, false},
+		"nodes":   {"Node.List", func() rpc.Request { return &message.NodeListRequest{} }, false},
 		"a job": {"Job.GetJob", func() rpc.Request {
 			return &message.JobSpecificRequest{JobID: "j", QueryOptions: message.QueryOptions{Namespace: "a"}}
 		}, false},
@@ -428,6 +429,18 @@ func TestRightsOfNodes(t *testing.T) {
 			if refused := errors.Is(err, nomad.ErrPermissionDenied) || isCoded(err, 404, "lacks"); refused == c.may {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+	for _, c := range []struct {
+		secret string
+		full   bool
+	}{{g.node.jwt, true}, {g.node.node.SecretID, true}, {other.jwt, false}} {
+		var resp message.SingleNodeResponse
+		if err := g.call(c.secret, "Node.GetNode", &message.NodeSpecificRequest{NodeID: g.node.node.ID}, &resp); err != nil {
+			t.Fatal(err)
+		}
+		if resp.Node == nil || resp.Node.ID != g.node.node.ID || resp.Node.SecretID != "" || (resp.Node.NodeResources != nil) != c.full {
+			t.Errorf("Node.GetNode = %+v, want complete %t", resp.Node, c.full)
 		}
 	}
 	drain := func(secret string) error {

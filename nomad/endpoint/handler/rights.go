@@ -5,7 +5,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -31,9 +30,9 @@ func lacking(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
 }
 
 // NotFoundOrHidden returns the error for a read whose object does not exist or is hidden from the caller.
-// It is nil for management callers and nodes, which expect an empty response.
+// It is nil for management callers, which get an empty response.
 func NotFoundOrHidden(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
-	if c.Access.Disabled || c.Access.IsManagement() || authz.NodeID(c.Identity) != "" {
+	if c.Access.Disabled || c.Access.IsManagement() {
 		return nil
 	}
 	return lacking(c, missing, ops...)

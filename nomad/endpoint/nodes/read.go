@@ -62,8 +62,8 @@ func useOf(snap *state.Snapshot, node string) *nomad.NodeUse {
 	return out
 }
 
-// Get returns a node without its secret ID, or nil if it does not exist.
-func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+// Get returns a node without its secret ID, or nil if it does not exist. Of another node, a node gets only the address.
+func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleNodeResponse) error {
 		if req.NodeID == "" {
 			return nomad.Errorf(400, "missing node ID")
@@ -75,6 +75,9 @@ func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *message.NodeSpecifi
 			return nil
 		}
 		out.Node = snap.Node(ws, req.NodeID).WithoutSecret()
+		if !c.Access.Allows(acl.ToRead(acl.Nodes)) && authz.NodeID(c.Identity) != req.NodeID {
+			out.Node = out.Node.AddressOnly()
+		}
 		out.Index = out.Node.ModifyIndex
 		return nil
 	})
