@@ -61,9 +61,9 @@ func (p *powers) isolation(user string) drivers.Isolation {
 	if p.reaches || p.writable && i.User == drivers.UserRoot {
 		i.Files = drivers.FilesNode
 	}
-	i.Seccomp = !p.otherFilter()
+	i.Seccomp = !p.seccomp
 	i.Sockets = !p.hostNetwork
-	i.NoPrivileges = hasOption(p.securityOpt, "no-new-privileges", "")
+	i.NoPrivileges = valueOf(p.security, optNoNewPrivileges) == "true"
 	i.Capabilities = p.capabilities()
 	i.Devices = !p.devices
 	return i
@@ -75,7 +75,9 @@ type powers struct {
 	hostNetwork, rootGroup bool
 	reaches                bool // directories through which a container reaches the node
 	modes                  map[string]string
-	securityOpt            []string
+	security               []securityOpt // nil if not readable
+	unsafeSecurity         string        // of security_opt, what needs privilege
+	seccomp                bool          // the filter may be another than that of the daemon
 	capAdd, capDrop        []string
 	writable, volumes      bool // paths of the node, and volumes of the daemon
 	relative               bool // paths in the allocation's directory
@@ -84,11 +86,12 @@ type powers struct {
 // readPowers reads the options as the job has them.
 func readPowers(config map[string]any) powers {
 	p := powers{privileged: on(config["privileged"]), devices: len(blocksOf(config["devices"])) > 0, modes: map[string]string{},
-		securityOpt: textsOf(config["security_opt"]), capAdd: capNames(textsOf(config["cap_add"])), capDrop: capNames(textsOf(config["cap_drop"]))}
+		capAdd: capNames(textsOf(config["cap_add"])), capDrop: capNames(textsOf(config["cap_drop"]))}
 	for _, kind := range modeKinds {
 		p.modes[kind] = textOf(config[kind+"_mode"])
 	}
-	p.rootGroup = slices.ContainsFunc(textsOf(config["group_add"]), func(g string) bool { return isRoot(g) || strings.Contains(g, "${") })
+	p.readSecurity(textsOf(config["security_opt"]))
+	p.rootGroup = slices.ContainsFunc(textsOf(config["group_add"]), mayBeRoot)
 	network := textOf(config["network_mode"])
 	p.hostNetwork = network == "host" || strings.Contains(network, "${")
 	if config["volume_driver"] != nil {
@@ -137,12 +140,17 @@ func (p *powers) files() drivers.FileIsolation {
 	return drivers.FilesOwn
 }
 
-// otherFilter reports whether the filter of system calls may be another than that of the daemon.
-func (p *powers) otherFilter() bool {
-	return slices.ContainsFunc(p.securityOpt, func(opt string) bool {
-		key, given, _ := strings.Cut(strings.Replace(opt, ":", "=", 1), "=")
-		return key == "seccomp" && given != "builtin" || strings.Contains(key, "${")
-	})
+// readSecurity reads security_opt. If it has an entry that cannot be read, it has none that isolates.
+func (p *powers) readSecurity(texts []string) {
+	p.unsafeSecurity = unsafeSecurity(texts)
+	opts, err := parseSecurity(texts)
+	if err != nil {
+		p.seccomp = true
+		return
+	}
+	p.security = opts
+	filter := valueOf(opts, optSeccomp)
+	p.seccomp = filter != "" && filter != seccompBuiltin
 }
 
 // capabilities returns which capabilities the task can have.
@@ -170,15 +178,11 @@ func (p *powers) capabilities() drivers.CapabilityIsolation {
 
 // userOf returns the user of a task. Without one it is that of the image, which may be root.
 func userOf(user string) drivers.UserIsolation {
-	name, group, _ := strings.Cut(user, ":")
-	if name == "" || isRoot(name) || isRoot(group) || strings.Contains(user, "${") {
+	if mayBeRoot(user) {
 		return drivers.UserRoot
 	}
 	return drivers.UserShared
 }
-
-// isRoot reports whether a user or a group is that of root.
-func isRoot(id string) bool { return id == "root" || id != "" && strings.Trim(id, "0") == "" }
 
 // reachesNode reports whether a path of the node may have sockets of its services, such as that of the
 // daemon, or the kernel's files. Even a mount for reading gives access to these.
@@ -194,42 +198,17 @@ func reachesNode(source string) bool {
 // ownMode reports whether a mode gives a namespace of its own.
 func ownMode(mode string) bool { return mode == "" || mode == "private" || mode == "none" }
 
-// hasOption reports whether security_opt has an option. Without a value, the option raises the isolation,
-// and a reference does not count as it. With a value, it lowers the isolation, and a reference counts.
-func hasOption(opts []string, name, value string) bool {
-	for _, opt := range opts {
-		key, given, _ := strings.Cut(strings.Replace(opt, ":", "=", 1), "=")
-		switch {
-		case value == "":
-			if key == name && given != "false" && !strings.Contains(given, "${") {
-				return true
-			}
-		case strings.Contains(key, "${"), key == name && (given == value || strings.Contains(given, "${")):
-			return true
-		}
-	}
-	return false
-}
-
 // NeedsPrivilege returns the option of a config that needs privileged = true in the task, or "". These
-// are the options that give rights over the node and that no other option of the plugin block allows.
-// Capabilities, namespace modes and paths of the node have their own options there. A value with a
-// reference counts as the worst case.
+// are the options that give rights over the node and that no other option of the plugin block allows
+// (answers). A value with a reference counts as the worst case.
 func NeedsPrivilege(config map[string]any) string {
 	p := readPowers(config)
-	switch {
-	case p.privileged:
-		return "privileged"
-	case p.devices:
-		return "devices"
-	case p.otherFilter():
-		return "a seccomp profile in security_opt"
-	case !ownMode(textOf(config["cgroupns"])):
-		return fmt.Sprintf("cgroupns = %q", textOf(config["cgroupns"]))
-	}
-	for _, opt := range [][2]string{{"apparmor", "unconfined"}, {"systempaths", "unconfined"}, {"label", "disable"}} {
-		if hasOption(p.securityOpt, opt[0], opt[1]) {
-			return fmt.Sprintf("security_opt = [\"%s=%s\"]", opt[0], opt[1])
+	for _, a := range answers {
+		if a.needs == nil {
+			continue
+		}
+		if why := a.needs(&p, config); why != "" {
+			return why
 		}
 	}
 	return ""
@@ -268,15 +247,19 @@ func on(v any) bool {
 	return v != nil
 }
 
-// textsOf returns the strings of a list of a job.
+// textsOf returns the strings of a list of a job. A reference stands for a list with itself.
 func textsOf(v any) (out []string) {
 	switch v := v.(type) {
+	case string:
+		return []string{v}
 	case []string:
 		return v
 	case []any:
 		for _, e := range v {
-			if s, ok := e.(string); ok {
-				out = append(out, s)
+			switch e := e.(type) {
+			case nil, map[string]any, []any:
+			default: // numbers are strings to the daemon: group_add = [0]
+				out = append(out, fmt.Sprint(e))
 			}
 		}
 	}
@@ -288,6 +271,12 @@ func blocksOf(v any) (out []map[string]any) {
 	switch v := v.(type) {
 	case map[string]any:
 		return []map[string]any{v}
+	case map[string]string:
+		m := map[string]any{}
+		for name, value := range v {
+			m[name] = value
+		}
+		return []map[string]any{m}
 	case []map[string]any:
 		return v
 	case []any:

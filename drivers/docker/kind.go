@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"errors"
 	"syscall"
 
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -14,7 +15,7 @@ func Kind() *drivers.Kind {
 	return &drivers.Kind{
 		Name: Name, Daemon: true, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGTERM, Capabilities: capabilities(false),
 		CheckConfig: CheckConfig, Isolates: Isolates, NeedsPrivilege: NeedsPrivilege,
-		CheckTask:  func(_ string, config map[string]any) error { return CheckTask(config) },
+		CheckTask:  func(user string, config map[string]any) error { return errors.Join(CheckTask(config), checkUser(user)) },
 		CheckPorts: CheckPorts,
 	}
 }

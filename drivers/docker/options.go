@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ type options struct {
 	capAdd, capDrop                     []string
 	modes                               map[string]string // by kind of namespace
 	cgroupns                            string
-	securityOpt                         []string
+	security                            []securityOpt
 	sysctl, storageOpt                  map[string]string
 	ulimits                             []ulimit
 	devices                             []drivers.Device
@@ -104,6 +105,9 @@ var unserved = map[string]string{
 // CheckTask checks a task's config block as the job has it, with references not interpolated.
 // Values with references are checked on the node.
 func CheckTask(config map[string]any) error {
+	if text := textOf(config["memory_hard_limit"]); strings.Contains(text, drivers.Reference) {
+		return fmt.Errorf("config of %s task: memory_hard_limit is %q: it must be a number, because the servers count it", Name, text)
+	}
 	_, err := maskedOptions(config)
 	return err
 }
@@ -151,7 +155,7 @@ func readOptions(f *drivers.Fields) (options, error) {
 		labels: texts(f, "labels"), logging: decodeLogging(logs, "type", "driver"), noHealthchecks: health.Bool("disable"),
 		networkMode: f.String("network_mode"), ports: f.Strings("ports"), portMap: readPortMap(f), dnsServers: f.Strings("dns_servers"), dnsSearches: f.Strings("dns_search_domains"),
 		dnsOptions: f.Strings("dns_options"), extraHosts: f.Strings("extra_hosts"), privileged: f.Bool("privileged"),
-		capAdd: f.Strings("cap_add"), capDrop: f.Strings("cap_drop"), cgroupns: f.String("cgroupns"), securityOpt: f.Strings("security_opt"),
+		capAdd: f.Strings("cap_add"), capDrop: f.Strings("cap_drop"), cgroupns: f.String("cgroupns"),
 		sysctl: texts(f, "sysctl"), storageOpt: texts(f, "storage_opt"), runtime: f.String("runtime"), readonlyRootfs: f.Bool("readonly_rootfs"),
 		groupAdd: f.Strings("group_add"), shmSize: f.Int("shm_size"), volumes: f.Strings("volumes"), volumeDriver: f.String("volume_driver"),
 		memoryHardMB: f.Int("memory_hard_limit"), cpuHardLimit: f.Bool("cpu_hard_limit"), cpuPeriod: 100_000, pidsLimit: f.Int("pids_limit"),
@@ -170,7 +174,7 @@ func readOptions(f *drivers.Fields) (options, error) {
 	for _, kind := range modeKinds {
 		o.modes[kind] = f.String(kind + "_mode")
 	}
-	limits := texts(f, "ulimit")
+	limits, security := texts(f, "ulimit"), f.Strings("security_opt")
 	o.devices = readDevices(f)
 	o.mounts = append(readMounts(f, "mount"), readMounts(f, "mounts")...)
 	for name, r := range map[string]*drivers.Fields{"": f, "auth.": auth, "healthchecks.": health, "logging.": logs} {
@@ -183,9 +187,10 @@ func readOptions(f *drivers.Fields) (options, error) {
 			return o, fmt.Errorf("mount: %w", m.err)
 		}
 	}
-	var err error
+	var err, invalid error
 	o.ulimits, err = parseUlimits(limits)
-	return o, err
+	o.security, invalid = parseSecurity(security)
+	return o, errors.Join(err, invalid)
 }
 
 // check checks the values that need no node.
@@ -218,7 +223,7 @@ func (o *options) check() error {
 	if o.cgroupns != "" && o.cgroupns != "private" && o.cgroupns != "host" {
 		return fmt.Errorf("cgroupns %q is neither private nor host", o.cgroupns)
 	}
-	return firstOf(o.checkNetwork, o.checkPorts, o.checkDevices, o.checkSecurity, o.checkMounts)
+	return firstOf(o.checkNetwork, o.checkPorts, o.checkDevices, o.checkGroups, o.checkLimits, o.checkLogging, o.checkMounts)
 }
 
 // checkNetwork refuses the networks that this driver does not serve.
@@ -237,16 +242,6 @@ func (o *options) checkDevices() error {
 		}
 		if strings.Trim(d.Permissions, "rwm") != "" {
 			return fmt.Errorf("invalid cgroup permission string: %q", d.Permissions)
-		}
-	}
-	return nil
-}
-
-// checkSecurity checks the form of security_opt.
-func (o *options) checkSecurity() error {
-	for _, opt := range o.securityOpt {
-		if opt != "no-new-privileges" && !strings.ContainsAny(opt, "=:") {
-			return fmt.Errorf("invalid security_opt: %q", opt)
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ var configSpec = blocks{
 	"allowed_modes": block("allowed_modes", object(map[string]cty.Type{"pid": stringList, "ipc": stringList, "userns": stringList, "uts": stringList})),
 }.with(object(map[string]cty.Type{
 	"endpoint": cty.String, "extra_labels": stringList, "allow_privileged": cty.Bool, "allow_caps": stringList, "nvidia_runtime": cty.String,
-	"allow_runtimes": stringList, "infra_image": cty.String, "infra_image_pull_timeout": cty.String, "image_pull_timeout": cty.String,
+	"allow_runtimes": stringList, "allow_logging_types": stringList, "infra_image": cty.String, "infra_image_pull_timeout": cty.String, "image_pull_timeout": cty.String,
 	"pull_activity_timeout": cty.String, "container_exists_attempts": cty.Number, "oom_score_adj": cty.Number, "pids_limit": cty.Number,
 	"disable_log_collection": cty.Bool, "windows_allow_insecure_container_admin": cty.Bool,
 }))
@@ -82,6 +82,7 @@ type settings struct {
 	privileged       bool
 	caps             []string // allowed capabilities, as canonical names; "ALL" allows all
 	runtimes         []string
+	loggers          []string            // that tasks can name
 	modes            map[string][]string // allowed patterns, by kind of namespace
 	infraImage       string
 	infraPullTimeout time.Duration
@@ -154,6 +155,9 @@ func decodeSettings(v cty.Value) (settings, error) {
 	if f.Has("container_exists_attempts") {
 		s.attempts = int(f.Int("container_exists_attempts"))
 	}
+	if s.loggers = sortedKeys(loggerOptions); f.Has("allow_logging_types") {
+		s.loggers = f.Strings("allow_logging_types")
+	}
 	s.caps = defaultCaps
 	if f.Has("allow_caps") {
 		s.caps = capNames(f.Strings("allow_caps"))
@@ -164,7 +168,7 @@ func decodeSettings(v cty.Value) (settings, error) {
 	}
 	s.logging = decodeLogging(logs, "type")
 	if s.logging.driver == "" && s.logging.options == nil {
-		s.logging = logging{"json-file", map[string]string{"max-file": "2", "max-size": "2m"}}
+		s.logging = logging{defaultLogger, map[string]string{"max-file": "2", "max-size": "2m"}}
 	}
 	for name, r := range map[string]*drivers.Fields{"": f, "auth.": auth, "tls.": tls, "logging.": logs, "gc.": gc, "gc.dangling_containers.": gone, "volumes.": volumes, "allowed_modes.": modes} {
 		if err := r.Err(); err != nil {

@@ -119,13 +119,13 @@ func (d *Driver) hostConfig(cfg *drivers.TaskConfig, o *options) (*container.Hos
 	if err != nil {
 		return nil, err
 	}
-	security, err := securityOpts(cfg, o.securityOpt)
+	security, err := securityOpts(cfg, o.security)
 	if err != nil {
 		return nil, err
 	}
-	logs := o.logging
-	if logs.driver == "" && logs.options == nil {
-		logs = d.set.logging
+	logs, err := d.set.logger(o)
+	if err != nil {
+		return nil, err
 	}
 	host := &container.HostConfig{
 		LogConfig: container.LogConfig{Type: logs.driver, Config: logs.options}, RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
@@ -227,30 +227,6 @@ func (s *settings) pids(o *options) (int64, error) {
 		return s.pidsLimit, nil
 	}
 	return -1, nil
-}
-
-// seccompPrefixes begin the option that names a profile.
-var seccompPrefixes = []string{"seccomp=", "seccomp:"}
-
-// securityOpts returns the options with the contents of seccomp profiles, which the daemon does not
-// read itself.
-func securityOpts(cfg *drivers.TaskConfig, given []string) ([]string, error) {
-	var out []string
-	for _, opt := range given {
-		for _, prefix := range seccompPrefixes {
-			name, ok := strings.CutPrefix(opt, prefix)
-			if !ok || name == "unconfined" || name == "builtin" {
-				continue
-			}
-			profile, err := readProfile(cfg, name)
-			if err != nil {
-				return nil, fmt.Errorf("security_opt: seccomp profile %q: %w", name, err)
-			}
-			opt = prefix + profile
-		}
-		out = append(out, opt)
-	}
-	return out, nil
 }
 
 // maxProfile limits the size of a seccomp profile.

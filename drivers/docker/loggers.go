@@ -1,0 +1,53 @@
+package docker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// loggerOptions are the options of the loggers of the daemon that write to files of the daemon only, or nowhere.
+// The other loggers let the daemon connect, as root, to sockets and hosts that a task names.
+var loggerOptions = map[string][]string{
+	"json-file": {"compress", "env", "env-regex", "labels", "labels-regex", "max-buffer-size", "max-file", "max-size", "mode", "tag"},
+	"local":     {"compress", "max-buffer-size", "max-file", "max-size", "mode"},
+	"none":      {},
+}
+
+// checkLogging refuses options that a logger does not have. The node decides on the loggers.
+func (o *options) checkLogging() error {
+	known, ok := loggerOptions[o.logging.driver]
+	if !ok {
+		return nil
+	}
+	for _, name := range sortedKeys(o.logging.options) {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("logging: %q has no option %q", o.logging.driver, name)
+		}
+	}
+	return nil
+}
+
+// logger returns the daemon's logger of a task: that of the task if it is allowed, else that of the instance.
+func (s *settings) logger(o *options) (logging, error) {
+	l := o.logging
+	if l.driver == "" && l.options == nil {
+		return s.logging, nil
+	}
+	if l.driver == "" { // not that of the daemon, which the agent does not know
+		l.driver = s.logging.driver
+	}
+	if l.driver == "" {
+		l.driver = defaultLogger
+	}
+	if !slices.Contains(s.loggers, l.driver) {
+		return l, fmt.Errorf("logging type %q is not allowed on this node: use one of %s, or add it to allow_logging_types in the plugin config of the driver",
+			l.driver, strings.Join(s.loggers, ", "))
+	}
+	with := *o
+	with.logging = l
+	return l, with.checkLogging()
+}
+
+// defaultLogger is the logger of instances without a logging block.
+const defaultLogger = "json-file"
