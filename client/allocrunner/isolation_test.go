@@ -1,6 +1,8 @@
 package allocrunner_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,24 @@ import (
 
 // bare hides that a driver is an Isolator, as an external driver does.
 type bare struct{ drivers.Driver }
+
+// lowering starts tasks with less than it has shown, as a daemon with another configuration does. It checks what it is
+// asked for.
+type lowering struct {
+	*mock.Driver
+	shown, least drivers.Level
+}
+
+func (l lowering) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+	if cfg.Isolation.Level() != l.shown || cfg.Level != l.least {
+		return nil, fmt.Errorf("the driver got the levels %s and %s", cfg.Isolation.Level(), cfg.Level)
+	}
+	h, err := l.Driver.StartTask(ctx, cfg)
+	if err == nil {
+		h.Lowered = drivers.LevelHost.String()
+	}
+	return h, err
+}
 
 // TestIsolation checks that a task is not started below the level of the job or of the allocation,
 // whatever the servers computed, and that a started one reports its level.
@@ -34,12 +54,15 @@ func TestIsolation(t *testing.T) {
 		alloc      string // level on the allocation
 		want, fact string // level that runs, or the refusal
 	}{
-		"no level":                  {nil, "", "", "", "none", ""},
-		"as high as it can be":      {of("strict"), "", "", "", "strict", ""},
-		"config lowers it":          {of("strict"), "host", "", "", "host", ""},
-		"config cannot raise it":    {of("baseline"), "strict", "", "", "baseline", ""},
-		"required":                  {of("restricted"), "", "restricted", "restricted", "restricted", ""},
-		"required by a reference":   {of("restricted"), "${meta.level}", "restricted", "", "restricted", ""},
+		"no level":                {nil, "", "", "", "none", ""},
+		"as high as it can be":    {of("strict"), "", "", "", "strict", ""},
+		"config lowers it":        {of("strict"), "host", "", "", "host", ""},
+		"config cannot raise it":  {of("baseline"), "strict", "", "", "baseline", ""},
+		"required":                {of("restricted"), "", "restricted", "restricted", "restricted", ""},
+		"required by a reference": {of("restricted"), "${meta.level}", "restricted", "", "restricted", ""},
+		"lowered by the driver": {func(d *mock.Driver) drivers.Driver {
+			return lowering{of("strict")(d).(*mock.Driver), drivers.LevelStrict, drivers.LevelHost}
+		}, "", "none", "host", "host", ""},
 		"below the job":             {of("baseline"), "", "restricted", "", "", `isolation "restricted" is missing: user (an ordinary user)|capabilities (no capability but NET_BIND_SERVICE)`},
 		"below the allocation":      {of("baseline"), "", "", "strict", "", `isolation "strict" is missing: `},
 		"tricked servers":           {of("strict"), "host", "", "restricted", "", "namespaces (its own mount, PID and IPC namespaces)"},

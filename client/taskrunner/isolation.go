@@ -9,11 +9,10 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// isolation returns the isolation level with which the driver would start the task. It is an error if
-// the level is below that of the task or of the allocation, which its tokens claim. The client
-// decides: the servers know neither the values of references nor what changed on the node since
-// its registration.
-func (r *Runner) isolation(env *taskenv.Env) (drivers.Level, error) {
+// isolate sets what isolates the task as the driver would start it, and the lowest level that it may have: that of
+// the task or of the allocation, which its tokens claim. It is an error if the task has less. The client decides: the
+// servers know neither the values of references nor what changed on the node since its registration.
+func (r *Runner) isolate(cfg *drivers.TaskConfig, env *taskenv.Env) error {
 	alloc, task := r.current()
 	var i drivers.Isolation // nothing, unless the driver shows more
 	var unknown error
@@ -39,8 +38,18 @@ func (r *Runner) isolation(env *taskenv.Env) (drivers.Level, error) {
 			err = fmt.Errorf("%w; driver %q cannot show more: %w", err, task.Driver, unknown)
 		}
 		if err != nil {
-			return 0, &taskhook.Fault{Type: nomad.TaskSetupFailure, Err: fmt.Errorf("task %q: %w", task.Name, err)}
+			return &taskhook.Fault{Type: nomad.TaskSetupFailure, Err: fmt.Errorf("task %q: %w", task.Name, err)}
 		}
+		cfg.Level = max(cfg.Level, least)
 	}
-	return i.Level(), nil
+	cfg.Isolation = i
+	return nil
+}
+
+// levelOf returns the level with which a task was started.
+func levelOf(cfg *drivers.TaskConfig, h *drivers.TaskHandle) string {
+	if h.Lowered != "" {
+		return h.Lowered
+	}
+	return cfg.Isolation.Level().String()
 }

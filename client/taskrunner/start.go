@@ -64,8 +64,7 @@ func (r *Runner) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	level, err := r.isolation(env)
-	if err != nil {
+	if err := r.isolate(cfg, env); err != nil {
 		return err
 	}
 	driver := r.cfg.Driver
@@ -85,18 +84,18 @@ func (r *Runner) start(ctx context.Context) error {
 	if err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
 		r.log.Warn("store task handle", "err", err)
 	}
-	r.running(hookCtx, cfg.ID, env, level)
+	r.running(hookCtx, cfg.ID, env, levelOf(cfg, handle))
 	return nil
 }
 
 // running marks the task as running and runs the poststart hooks.
-func (r *Runner) running(ctx context.Context, id string, env *taskenv.Env, level drivers.Level) {
+func (r *Runner) running(ctx context.Context, id string, env *taskenv.Env, level string) {
 	now := time.Now()
 	r.setID(id)
 	r.update(func(s *nomad.TaskState) {
 		s.State = nomad.TaskStateRunning
 		s.StartedAt = now
-		s.Isolation = level.String()
+		s.Isolation = level
 	}, &nomad.TaskEvent{Type: nomad.TaskStarted})
 	count(r, "running", true)
 	r.runPoststart(ctx, env, now)

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -17,13 +20,26 @@ var defaultCaps = drivers.DefaultCapabilities()
 // daemonCaps are those that the daemon gives a container by default.
 var daemonCaps = append(drivers.DefaultCapabilities(), "NET_RAW")
 
-// allCaps are the capabilities of Linux, without CAP_.
-var allCaps = []string{
-	"AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH",
-	"FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE", "LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "MKNOD", "NET_ADMIN",
-	"NET_BIND_SERVICE", "NET_BROADCAST", "NET_RAW", "PERFMON", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYSLOG", "SYS_ADMIN", "SYS_BOOT",
-	"SYS_CHROOT", "SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM",
+// capNumbers are the capabilities of Linux, without CAP_.
+var capNumbers = map[string]uint{
+	"AUDIT_CONTROL": unix.CAP_AUDIT_CONTROL, "AUDIT_READ": unix.CAP_AUDIT_READ, "AUDIT_WRITE": unix.CAP_AUDIT_WRITE,
+	"BLOCK_SUSPEND": unix.CAP_BLOCK_SUSPEND, "BPF": unix.CAP_BPF, "CHECKPOINT_RESTORE": unix.CAP_CHECKPOINT_RESTORE,
+	"CHOWN": unix.CAP_CHOWN, "DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE, "DAC_READ_SEARCH": unix.CAP_DAC_READ_SEARCH,
+	"FOWNER": unix.CAP_FOWNER, "FSETID": unix.CAP_FSETID, "IPC_LOCK": unix.CAP_IPC_LOCK,
+	"IPC_OWNER": unix.CAP_IPC_OWNER, "KILL": unix.CAP_KILL, "LEASE": unix.CAP_LEASE,
+	"LINUX_IMMUTABLE": unix.CAP_LINUX_IMMUTABLE, "MAC_ADMIN": unix.CAP_MAC_ADMIN, "MAC_OVERRIDE": unix.CAP_MAC_OVERRIDE,
+	"MKNOD": unix.CAP_MKNOD, "NET_ADMIN": unix.CAP_NET_ADMIN, "NET_BIND_SERVICE": unix.CAP_NET_BIND_SERVICE,
+	"NET_BROADCAST": unix.CAP_NET_BROADCAST, "NET_RAW": unix.CAP_NET_RAW, "PERFMON": unix.CAP_PERFMON,
+	"SETFCAP": unix.CAP_SETFCAP, "SETGID": unix.CAP_SETGID, "SETPCAP": unix.CAP_SETPCAP,
+	"SETUID": unix.CAP_SETUID, "SYSLOG": unix.CAP_SYSLOG, "SYS_ADMIN": unix.CAP_SYS_ADMIN,
+	"SYS_BOOT": unix.CAP_SYS_BOOT, "SYS_CHROOT": unix.CAP_SYS_CHROOT, "SYS_MODULE": unix.CAP_SYS_MODULE,
+	"SYS_NICE": unix.CAP_SYS_NICE, "SYS_PACCT": unix.CAP_SYS_PACCT, "SYS_PTRACE": unix.CAP_SYS_PTRACE,
+	"SYS_RAWIO": unix.CAP_SYS_RAWIO, "SYS_RESOURCE": unix.CAP_SYS_RESOURCE, "SYS_TIME": unix.CAP_SYS_TIME,
+	"SYS_TTY_CONFIG": unix.CAP_SYS_TTY_CONFIG, "WAKE_ALARM": unix.CAP_WAKE_ALARM,
 }
+
+// allCaps are their names.
+var allCaps = sortedKeys(capNumbers)
 
 // capNames returns the canonical names of capabilities: upper case, without CAP_.
 func capNames(given []string) []string {
@@ -78,4 +94,32 @@ func lower(names []string) []string {
 		out = append(out, strings.ToLower(name))
 	}
 	return out
+}
+
+// capBit returns the bit of a capability in a set of the kernel.
+func capBit(name string) uint64 { return 1 << capNumbers[name] }
+
+// capabilitySet returns the capabilities that a container with these options has at most.
+func capabilitySet(host *container.HostConfig) (set uint64) {
+	if host.Privileged {
+		return ^uint64(0)
+	}
+	add, drop := capNames(host.CapAdd), capNames(host.CapDrop)
+	have := daemonCaps
+	switch {
+	case slices.Contains(drop, capAll):
+		have, drop = nil, nil
+		if slices.Contains(add, capAll) {
+			return ^uint64(0)
+		}
+	case slices.Contains(add, capAll):
+		have, add = allCaps, nil
+	}
+	for _, name := range slices.Concat(have, add) {
+		set |= capBit(name)
+	}
+	for _, name := range drop {
+		set &^= capBit(name)
+	}
+	return set
 }

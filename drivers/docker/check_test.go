@@ -34,7 +34,7 @@ func TestCheckConfig(t *testing.T) {
 			"extra_labels": []any{"job_*"}, "logging": block{"type": "journald", "config": []any{block{"tag": "x"}}},
 			"gc":      block{"image": false, "image_delay": "1h", "container": false, "dangling_containers": block{"enabled": false, "period": "1m", "creation_grace": "1m", "dry_run": true}},
 			"volumes": block{"enabled": true, "selinuxlabel": "z"}, "allow_privileged": true, "allow_caps": []any{"CAP_CHOWN", "all"}, "nvidia_runtime": "nvidia",
-			"allow_runtimes": []any{"runc"}, "infra_image": "https://registry.example/pause:3", "infra_image_pull_timeout": "1m", "image_pull_timeout": "1m",
+			"allow_runtimes": []any{"runc"}, "allow_logging_types": []any{"journald"}, "infra_image": "https://registry.example/pause:3", "infra_image_pull_timeout": "1m", "image_pull_timeout": "1m",
 			"pull_activity_timeout": "1m", "container_exists_attempts": 3, "oom_score_adj": 10, "pids_limit": 10, "disable_log_collection": true,
 			"allowed_modes": block{"pid": []any{"host", "container:*"}, "ipc": []any{"shareable"}, "userns": []any{"host"}, "uts": []any{"host"}}}, ""},
 		"unknown":          {block{"allow_all": true}, `unknown argument "allow_all"`},

@@ -68,12 +68,13 @@ type Pace struct {
 // Driver runs tasks as containers. It implements drivers.Driver, Execer, Reporter, Lister,
 // NetworkCreator, Isolator and Privileger.
 type Driver struct {
-	cfg    Config
-	log    *slog.Logger
-	set    settings       // never changes after SetConfig
-	api    *client.Client // likewise
-	images *images
-	points points
+	cfg      Config
+	log      *slog.Logger
+	set      settings       // never changes after SetConfig
+	api      *client.Client // likewise
+	images   *images
+	points   points
+	accounts accounts
 
 	mu       sync.Mutex
 	tasks    map[string]*task

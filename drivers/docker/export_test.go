@@ -1,7 +1,10 @@
 package docker
 
 import (
+	"context"
 	"time"
+
+	"github.com/moby/moby/client"
 
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -41,4 +44,14 @@ func (d *Driver) MountSources(cfg *drivers.TaskConfig) (map[string]string, func(
 		sources[b.Target] = b.Source
 	}
 	return sources, m.held.Close, nil
+}
+
+// Verify is the check of a started container.
+func (d *Driver) Verify(ctx context.Context, cfg *drivers.TaskConfig, asked *client.ContainerCreateOptions, id string) (string, error) {
+	return d.verify(ctx, cfg, &request{asked, []string{"/x"}}, id)
+}
+
+// Stored is the check of a created container.
+func (d *Driver) Stored(ctx context.Context, id string, asked *client.ContainerCreateOptions) error {
+	return d.stored(ctx, id, asked)
 }

@@ -83,6 +83,7 @@ type mounting struct {
 	privileged bool // the container
 	binds      []string
 	mounts     []mount.Mount
+	readOnly   []string // targets that must be read-only, for the check after the start
 	held       *held
 }
 
@@ -120,6 +121,9 @@ func (m *mounting) bind(f *os.File, b bind) error {
 // add adds a bind mount of a path that tasks cannot replace. Only the textual form of a mount can have
 // an SELinux label.
 func (m *mounting) add(source string, b bind) error {
+	if b.readOnly {
+		m.readOnly = append(m.readOnly, b.target)
+	}
 	readOnly := b.readOnly && !m.held.enforces(&b)
 	if b.label == "" {
 		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: source, Target: b.target, ReadOnly: readOnly,

@@ -64,15 +64,18 @@ func parentJob(id string) string {
 	return ""
 }
 
-// spec returns the container of a task, without its mounts. It decides on everything that the
+// spec returns the container of a task, without its user and its mounts. It decides on everything that the
 // configuration of the plugin allows.
 func (d *Driver) spec(cfg *drivers.TaskConfig, o *options, imageID string) (*client.ContainerCreateOptions, error) {
+	if err := checkUser(cfg.User); err != nil {
+		return nil, err
+	}
 	host, err := d.hostConfig(cfg, o)
 	if err != nil {
 		return nil, err
 	}
 	c := &container.Config{
-		Image: imageID, Hostname: o.hostname, User: cfg.User, Env: environ(o.environment(cfg.Env)), WorkingDir: o.workDir, Labels: d.labels(cfg, o.labels),
+		Image: imageID, Hostname: o.hostname, Env: environ(o.environment(cfg.Env)), WorkingDir: o.workDir, Labels: d.labels(cfg, o.labels),
 		OpenStdin: o.interactive, Tty: o.tty, Entrypoint: o.entrypoint,
 	}
 	if o.command != "" {
@@ -119,6 +122,9 @@ func (d *Driver) hostConfig(cfg *drivers.TaskConfig, o *options) (*container.Hos
 	if err != nil {
 		return nil, err
 	}
+	if resources.Memory > 0 && o.shmSize > resources.Memory {
+		return nil, fmt.Errorf("shm_size is %d bytes, more than the memory limit of the task, %d bytes: raise memory or memory_max", o.shmSize, resources.Memory)
+	}
 	security, err := securityOpts(cfg, o.security)
 	if err != nil {
 		return nil, err
@@ -131,7 +137,7 @@ func (d *Driver) hostConfig(cfg *drivers.TaskConfig, o *options) (*container.Hos
 		LogConfig: container.LogConfig{Type: logs.driver, Config: logs.options}, RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		VolumeDriver: o.volumeDriver, CapAdd: added, CapDrop: dropped, CgroupnsMode: container.CgroupnsMode(o.cgroupns),
 		IpcMode: container.IpcMode(o.modes["ipc"]), PidMode: container.PidMode(o.modes["pid"]), UTSMode: container.UTSMode(o.modes["uts"]),
-		UsernsMode: container.UsernsMode(o.modes["userns"]), Privileged: o.privileged, ReadonlyRootfs: o.readonlyRootfs, GroupAdd: o.groupAdd,
+		UsernsMode: container.UsernsMode(o.modes["userns"]), Privileged: o.privileged, ReadonlyRootfs: o.readonlyRootfs,
 		SecurityOpt: security, StorageOpt: o.storageOpt, ShmSize: o.shmSize, Sysctls: o.sysctl, Runtime: o.runtime, Resources: resources,
 		OomScoreAdj: d.set.oomScoreAdj,
 	}

@@ -44,7 +44,7 @@ func TestOptions(t *testing.T) {
 	got := f.created(cfg)
 	host, conf := got.HostConfig, got.Config
 	for name, ok := range map[string]bool{
-		"user": conf.User == "app", "work_dir": conf.WorkingDir == "/tmp", "interactive": conf.OpenStdin && !conf.Tty, "init": host.Init != nil && *host.Init,
+		"user": conf.User == "1000:1000", "work_dir": conf.WorkingDir == "/tmp", "interactive": conf.OpenStdin && !conf.Tty, "init": host.Init != nil && *host.Init,
 		"hostname": conf.Hostname == "web-1", "network": host.NetworkMode == "none", "labels of the job": conf.Labels["a"] == "1" && conf.Labels["b"] == "2",
 		"labels":        conf.Labels["com.hashicorp.nomad.alloc_id"] == cfg.AllocID && conf.Labels["com.hashicorp.nomad.job_id"] == "shop" && conf.Labels["com.hashicorp.nomad.task_name"] == "web",
 		"other labels":  conf.Labels["com.hashicorp.nomad.namespace"] == "",
@@ -154,6 +154,11 @@ func TestRefused(t *testing.T) {
 		"memory":              {block{"memory_hard_limit": 1}, "task memory requirements exceed driver hard limit of 1 MB"},
 		"host and group":      {block{"dns_servers": []any{"nowhere"}}, `dns_servers: "nowhere" is not an IP address`},
 		"device":              {block{"devices": []any{block{"container_path": "/dev/x"}}}, "host path must be set in configuration for devices"},
+		"shm_size":            {block{"shm_size": 65 << 20}, "shm_size is 68157440 bytes, more than the memory limit of the task, 67108864 bytes"},
+		"logger":              {block{"logging": block{"type": "syslog", "config": block{"syslog-address": "unix:///run/x.sock"}}}, `logging type "syslog" is not allowed on this node: use one of json-file, local, none`},
+		"journald":            {block{"logging": block{"driver": "journald"}}, "add it to allow_logging_types"},
+		"option of a logger":  {block{"logging": block{"config": block{"syslog-address": "tcp://192.0.2.2:1"}}}, `"json-file" has no option "syslog-address"`},
+		"user":                {block{"group_add": []any{"+0"}}, "neither a name nor a number"},
 		"no program":          {block{"command": "/no/such"}, "Failed to start container"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,8 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (_ *dri
 		return nil, &drivers.RecoverableError{Err: err}
 	}
 	t.pipes = pipes
-	if err := d.run(ctx, cfg, &o, t); err != nil {
+	lowered, err := d.run(ctx, cfg, &o, t)
+	if err != nil {
 		return nil, err
 	}
 	network, err := d.taskNetwork(ctx, t)
@@ -54,7 +55,7 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (_ *dri
 	if err := d.add(t, &copied{}); err != nil {
 		return nil, err
 	}
-	return &drivers.TaskHandle{Driver: d.cfg.Name, Version: 1, TaskID: cfg.ID, State: raw, Network: network}, nil
+	return &drivers.TaskHandle{Driver: d.cfg.Name, Version: 1, TaskID: cfg.ID, State: raw, Network: network, Lowered: lowered}, nil
 }
 
 // abandon removes what a failed start has left.
@@ -71,15 +72,19 @@ func (d *Driver) abandon(t *task) {
 	d.images.release(t.state.Image, t.id)
 }
 
-// run creates and starts the container of a task.
-func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t *task) error {
+// run creates, starts and verifies the container of a task. It returns the level of the task if that is lower than
+// its options give.
+func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t *task) (lowered string, err error) {
 	spec, err := d.spec(cfg, o, t.state.Image)
 	if err != nil {
-		return err
+		return "", err
+	}
+	if err := d.setUser(ctx, cfg, o, spec); err != nil {
+		return "", err
 	}
 	mounts, err := d.mountsOf(cfg, o)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { // the daemon mounts when it starts the container
 		if err := mounts.held.Close(); err != nil {
@@ -92,18 +97,21 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t
 		attempts = o.attempts
 	}
 	if t.container, err = d.create(ctx, spec, attempts); err != nil {
-		return err
+		return "", err
 	}
 	t.state.Container = t.container
+	if err := d.stored(ctx, t.container, spec); err != nil {
+		return "", err
+	}
 	err = d.retry(ctx, attempts, func(ctx context.Context) error {
 		_, err := d.api.ContainerStart(ctx, t.container, client.ContainerStartOptions{})
 		return err
 	})
 	if err != nil {
 		//lint:ignore ST1005 the text is that of Nomad
-		return d.classify(fmt.Errorf("Failed to start container %s: %w", t.container, err))
+		return "", d.classify(fmt.Errorf("Failed to start container %s: %w", t.container, err))
 	}
-	return nil
+	return d.verify(ctx, cfg, &request{spec, mounts.readOnly}, t.container)
 }
 
 // create creates a container, and returns its ID. An older container with the name is replaced, if it is

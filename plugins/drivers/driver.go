@@ -139,6 +139,8 @@ type TaskConfig struct {
 	Env          map[string]string
 	Config       cty.Value // decoded by TaskSpec, after interpolation
 	Privileged   bool      // privileged = true in the task: the client has checked it with Privilege
+	Isolation    Isolation // what Isolates returned for the task
+	Level        Level     // the lowest level that the task may have: its job requires it, or its tokens claim it
 	Limits       LinuxResources
 	Ports        []Port
 	AllocDir     string // <alloc_dir>/<alloc id>
@@ -218,6 +220,9 @@ type TaskHandle struct {
 	State   []byte // the driver's own msgpack
 	// Network is the task's own network, nil for none. StartTask sets it; the client stores it apart.
 	Network *TaskNetwork `codec:"-"`
+	// Lowered is the isolation level of the task if the driver found less than Isolates returned, else "".
+	// StartTask sets it; the client stores it with the state of the task.
+	Lowered string `codec:"-"`
 }
 
 // ExitResult is the result of a task. A task killed by signal N has Signal N and ExitCode 128+N.

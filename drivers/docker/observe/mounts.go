@@ -1,0 +1,102 @@
+package observe
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// usual are the mount points of every container.
+var usual = []string{"/", "/proc", "/dev", "/sys", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/sbin/docker-init", "/run/secrets"}
+
+// usualTrees are those whose mount points are all of the runtime.
+var usualTrees = []string{"/proc", "/dev", "/sys"}
+
+// mount is a line of mountinfo.
+type mount struct{ point, options string }
+
+// unescape replaces the octal escapes of mountinfo.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// parseMounts parses mountinfo.
+func parseMounts(text string) (out []mount) {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) >= 6 {
+			out = append(out, mount{unescape.Replace(f[4]), f[5]})
+		}
+	}
+	return out
+}
+
+// below reports whether a path is one of the others, or below it.
+func below(name string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/") })
+}
+
+// mounts compares the mount points. A target may lead through symbolic links of the image.
+func (p *Process) mounts(e *Expected) (out []string, err error) {
+	if e.Mounts == nil {
+		return nil, nil
+	}
+	text, err := p.read("mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(p.path + "/root")
+	if err != nil {
+		return nil, gone(err)
+	}
+	defer root.Close() //nolint:errcheck // read only
+	if _, err := p.read("status"); err != nil {
+		return nil, err // the root may be that of another process
+	}
+	real := func(list []string) (out []string) {
+		for _, name := range list {
+			out = append(out, resolve(root, name))
+		}
+		return out
+	}
+	asked := &Expected{Mounts: append(real(e.Mounts), real(usual[1:])...), ReadOnly: real(e.ReadOnly)}
+	return compareMounts(parseMounts(text), asked), nil
+}
+
+// maxLinks limits the symbolic links that lead to a target.
+const maxLinks = 64
+
+// resolve returns a path below a root without symbolic links.
+func resolve(root *os.Root, name string) string {
+	done, rest := "/", strings.Split(name, "/")
+	for links := 0; len(rest) > 0 && links < maxLinks; {
+		next := path.Join(done, rest[0])
+		rest = rest[1:]
+		if next == done || next == "/" {
+			done = next
+			continue
+		}
+		link, err := root.Readlink(next[1:])
+		if err != nil { // no link, or it does not exist
+			done = next
+			continue
+		}
+		links++
+		if path.IsAbs(link) {
+			done = "/"
+		}
+		rest = append(strings.Split(link, "/"), rest...)
+	}
+	return path.Join(done, path.Join(rest...))
+}
+
+func compareMounts(list []mount, e *Expected) (out []string) {
+	for _, m := range list {
+		if m.point != "/" && !below(m.point, usualTrees) && !below(m.point, e.Mounts) {
+			out = append(out, fmt.Sprintf("it has a mount at %q, which was not asked for", m.point))
+		}
+		if slices.Contains(e.ReadOnly, m.point) && !slices.Contains(strings.Split(m.options, ","), "ro") {
+			out = append(out, fmt.Sprintf("the mount at %q is writable, read-only was asked for", m.point))
+		}
+	}
+	return out
+}

@@ -1,0 +1,208 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/open-nomad/open-nomad/drivers/docker/observe"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// processRuntimes are the runtimes whose containers are processes of the node with exactly the options that were
+// asked for. Another one, which the operator has listed in allow_runtimes, may run a virtual machine.
+var processRuntimes = []string{"", "runc", "crun", "io.containerd.runc.v2", nvidiaRuntime}
+
+// nvidiaRuntime is runc with a hook that mounts more than was asked for.
+const nvidiaRuntime = "nvidia"
+
+// stored returns an error if the daemon has stored other options than those that it got. It is called before
+// the start.
+func (d *Driver) stored(ctx context.Context, id string, asked *client.ContainerCreateOptions) error {
+	ctx, cancel := look(ctx)
+	defer cancel()
+	got, err := d.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return &drivers.RecoverableError{Err: fmt.Errorf("inspect container %s: %w", id, err)}
+	}
+	have, want := got.Container.HostConfig, asked.HostConfig
+	if have == nil || got.Container.Config == nil {
+		return fmt.Errorf("the daemon reports no options of container %s", id)
+	}
+	for name, same := range map[string]bool{
+		"user":         asked.Config.User == "" || got.Container.Config.User == asked.Config.User,
+		"privileged":   have.Privileged == want.Privileged,
+		"cap_add":      slices.Equal(capNames(have.CapAdd), capNames(want.CapAdd)),
+		"cap_drop":     slices.Equal(capNames(have.CapDrop), capNames(want.CapDrop)),
+		"security_opt": !slices.ContainsFunc(want.SecurityOpt, func(o string) bool { return !slices.Contains(have.SecurityOpt, o) }),
+		"group_add":    slices.Equal(have.GroupAdd, want.GroupAdd),
+		"devices":      len(have.Devices) == len(want.Devices),
+		"pid_mode":     have.PidMode == want.PidMode,
+		"ipc_mode":     want.IpcMode == "" && !have.IpcMode.IsHost() && !have.IpcMode.IsContainer() || have.IpcMode == want.IpcMode,
+		"network_mode": want.NetworkMode == "default" && !have.NetworkMode.IsHost() || have.NetworkMode == want.NetworkMode,
+	} {
+		if !same {
+			return fmt.Errorf("the daemon has stored another %s of container %s than it got: the container is not started", name, id)
+		}
+	}
+	return nil
+}
+
+// request is what the daemon was asked for.
+type request struct {
+	*client.ContainerCreateOptions
+	readOnly []string // targets of mounts that are read-only by their source
+}
+
+// verify compares a started container with what was asked for, and with the level that its task must have. It
+// returns the level if that is lower than the options give. A container that has ended is not compared.
+func (d *Driver) verify(ctx context.Context, cfg *drivers.TaskConfig, asked *request, id string) (lowered string, err error) {
+	p, c, err := d.firstProcess(ctx, id)
+	if err != nil || p == nil {
+		return "", err
+	}
+	defer p.Close() //nolint:errcheck // read only
+	expected := expectedOf(c, asked.ContainerCreateOptions)
+	if expected.Mounts != nil {
+		expected.ReadOnly = append(expected.ReadOnly, asked.readOnly...)
+	}
+	different, err := p.Differences(expected)
+	if errors.Is(err, observe.ErrGone) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(different) > 0 {
+		return "", fmt.Errorf("container %s does not have what the daemon was asked for, and was removed: %s", id, strings.Join(different, "; "))
+	}
+	live := cfg.Isolation
+	if live.Seccomp && !d.filtered(ctx, p, id) {
+		live.Seccomp = false
+	}
+	if err := live.CheckLevel(cfg.Level); err != nil {
+		return "", fmt.Errorf("container %s was removed: %w", id, err)
+	}
+	if l := live.Level(); l < cfg.Isolation.Level() {
+		return l.String(), nil
+	}
+	return "", nil
+}
+
+// filterPatience limits the wait for the filter of a container, which a runtime sets last.
+const filterPatience = 2 * time.Second
+
+// filtered reports whether a filter of system calls applies to a container.
+func (d *Driver) filtered(ctx context.Context, p *observe.Process, id string) bool {
+	ctx, cancel := context.WithTimeout(ctx, filterPatience)
+	defer cancel()
+	for !p.Filtered() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(d.cfg.Pace.Retry / 32):
+		}
+		again, _, err := d.firstProcess(ctx, id)
+		if err != nil {
+			return false
+		}
+		if again == nil {
+			return true // it has ended
+		}
+		p = again
+		defer p.Close() //nolint:errcheck // read only
+	}
+	return true
+}
+
+// firstProcess returns the first process of a container, nil if it has ended or if it is not one of the node.
+func (d *Driver) firstProcess(ctx context.Context, id string) (*observe.Process, *container.InspectResponse, error) {
+	before, err := d.running(ctx, id)
+	if err != nil || before == nil || !slices.Contains(processRuntimes, before.HostConfig.Runtime) {
+		return nil, nil, err
+	}
+	p, err := observe.Open(before.State.Pid)
+	if errors.Is(err, observe.ErrGone) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	after, err := d.running(ctx, id) // the process was that of the container when it was opened
+	if err != nil || after == nil || after.State.Pid != before.State.Pid {
+		return nil, nil, errors.Join(err, p.Close())
+	}
+	return p, after, nil
+}
+
+// running returns a container that runs, nil if it does not.
+func (d *Driver) running(ctx context.Context, id string) (*container.InspectResponse, error) {
+	ctx, cancel := look(ctx)
+	defer cancel()
+	got, err := d.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return nil, &drivers.RecoverableError{Err: fmt.Errorf("inspect container %s: %w", id, err)}
+	}
+	c := &got.Container
+	if c.State == nil || !c.State.Running || c.State.Pid <= 0 || c.HostConfig == nil {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// expectedOf returns what a container with these options must have.
+func expectedOf(c *container.InspectResponse, asked *client.ContainerCreateOptions) *observe.Expected {
+	host := asked.HostConfig
+	e := &observe.Expected{Capabilities: capabilitySet(host), NoPrivileges: slices.Contains(host.SecurityOpt, optNoNewPrivileges)}
+	fixed := e.NoPrivileges && e.Capabilities&(capBit("SETUID")|capBit("SETGID")|capBit("SYS_ADMIN")) == 0
+	if fixed { // otherwise, the program may have changed its user by now
+		e.User, e.Groups = asked.Config.User, host.GroupAdd
+	}
+	if os.Geteuid() != 0 || host.Privileged {
+		return e // an agent without root cannot read the rest
+	}
+	e.Namespaces = []string{"mnt"}
+	for kind, mode := range map[string]string{"pid": string(host.PidMode), "ipc": string(host.IpcMode), "net": string(host.NetworkMode), "uts": string(host.UTSMode)} {
+		if mode != "host" && (kind == "net" || !strings.HasPrefix(mode, containerMode)) {
+			e.Namespaces = append(e.Namespaces, kind)
+		}
+	}
+	if e.Capabilities&capBit("SYS_ADMIN") == 0 && c.HostConfig.Runtime != nvidiaRuntime {
+		e.Mounts, e.ReadOnly = mountPoints(c, asked)
+	}
+	return e
+}
+
+// mountPoints returns the mount points that a container may have, and those that must be read-only.
+func mountPoints(c *container.InspectResponse, asked *client.ContainerCreateOptions) (all, readOnly []string) {
+	all = []string{}
+	for _, bind := range asked.HostConfig.Binds {
+		parts := strings.Split(bind, ":") // source and target have no colon
+		if len(parts) < 2 {
+			continue
+		}
+		all = append(all, parts[1])
+		if len(parts) > 2 && slices.Contains(strings.Split(parts[2], ","), "ro") {
+			readOnly = append(readOnly, parts[1])
+		}
+	}
+	for _, m := range asked.HostConfig.Mounts {
+		all = append(all, m.Target)
+		if m.ReadOnly {
+			readOnly = append(readOnly, m.Target)
+		}
+	}
+	if c.Config != nil {
+		for target := range c.Config.Volumes { // of the image
+			all = append(all, target)
+		}
+	}
+	return all, readOnly
+}
