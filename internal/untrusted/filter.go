@@ -36,7 +36,8 @@ type limit string
 // Error implements error.
 func (l limit) Error() string { return string(l) }
 
-const errRead = limit("the filter reads too many values: use fewer conditions, or fewer any and all expressions")
+// ErrReads means that the evaluation of a filter reads too many values.
+const ErrReads = limit("the filter reads too many values: use fewer conditions, or fewer any and all expressions")
 
 // Filter is a parsed filter expression. It is not safe for concurrent use, because it counts what it reads.
 type Filter struct {
@@ -133,7 +134,7 @@ func (f *Filter) count(v reflect.Value) reflect.Value {
 		f.read += v.Len() * f.regexp / matchShare
 	}
 	if f.read > maxRead {
-		panic(errRead)
+		panic(ErrReads)
 	}
 	return v
 }

@@ -40,6 +40,19 @@ func Select(snap *state.Snapshot, ws memdb.WatchSet, q *message.QueryOptions, ma
 	return snap.JobsByPrefix(ws, ns, q.Prefix), nil
 }
 
+// Listing describes lists of jobs. A filter sees a job that the caller may not read as its stub in the list.
+func Listing(c *rpc.Call, q *message.QueryOptions, stub func(*nomad.Job) *nomad.JobListStub) page.List[*nomad.Job] {
+	reads := handler.Grants(c, acl.ReadJob)
+	return page.List[*nomad.Job]{Opts: q, Order: page.ByNamespace, At: At,
+		Filtered: func(j *nomad.Job) any {
+			if reads(j.Namespace) {
+				return j
+			}
+			return stub(j)
+		},
+		Reduced: func(j *nomad.Job) bool { return !reads(j.Namespace) }}
+}
+
 // List lists jobs. For the namespace "*" it lists those in namespaces with the list-jobs right.
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.JobListRequest) (*message.JobListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobListResponse) error {
@@ -47,13 +60,14 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.JobListReq
 		if err != nil {
 			return err
 		}
-		found, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: At}.Page(all)
+		stub := func(j *nomad.Job) *nomad.JobListStub {
+			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
+		}
+		found, next, err := Listing(c, &req.QueryOptions, stub).Page(all)
 		if err != nil {
 			return err
 		}
-		out.Jobs = page.Each(found, func(j *nomad.Job) *nomad.JobListStub {
-			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
-		})
+		out.Jobs = page.Each(found, stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableJobs, state.TableJobSummary)
 		return nil

@@ -66,13 +66,14 @@ func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *message.NodePoolJo
 			return err
 		}
 		all = page.Only(all, func(j *nomad.Job) bool { return j.NodePool == req.Name })
-		found, next, err := page.List[*nomad.Job]{Opts: &req.QueryOptions, Order: page.ByNamespace, At: jobs.At}.Page(all)
+		stub := func(j *nomad.Job) *nomad.JobListStub {
+			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
+		}
+		found, next, err := jobs.Listing(c, &req.QueryOptions, stub).Page(all)
 		if err != nil {
 			return err
 		}
-		out.Jobs = page.Each(found, func(j *nomad.Job) *nomad.JobListStub {
-			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
-		})
+		out.Jobs = page.Each(found, stub)
 		out.NextToken = next
 		out.Index = snap.TableIndex(state.TableJobs, state.TableJobSummary)
 		return nil

@@ -39,3 +39,46 @@ func TestFilter_Limits(t *testing.T) {
 		})
 	}
 }
+
+// TestFilter_ReducedObjects checks that a filter over hidden fields excludes the objects that the caller may not read,
+// and is an error if it can be evaluated on none.
+func TestFilter_ReducedObjects(t *testing.T) {
+	type stub struct{ ID string }
+	job := func(namespace, id string) *nomad.Job { return &nomad.Job{Namespace: namespace, ID: id, Region: "r"} }
+	hidden, shown := job("hidden", "a"), job("shown", "b")
+	for name, c := range map[string]struct {
+		filter string
+		all    []*nomad.Job
+		want   string // IDs, or the error
+	}{
+		"a field of both":               {`ID == "a" or ID == "b"`, []*nomad.Job{hidden, shown}, "ab"},
+		"a hidden field":                {`Region == "r"`, []*nomad.Job{hidden, shown}, "b"},
+		"a hidden field, negated":       {`Region != "x"`, []*nomad.Job{hidden, shown}, "b"},
+		"a hidden field, hidden last":   {`not Region == "x"`, []*nomad.Job{shown, hidden}, "b"},
+		"a hidden field, all are stubs": {`Region == "r"`, []*nomad.Job{hidden}, "couldn't find key"},
+		"no such field":                 {`Nothing == "r"`, []*nomad.Job{hidden, shown}, "couldn't find key"},
+		"no objects":                    {`Region == "r"`, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, _, err := List[*nomad.Job]{Opts: &message.QueryOptions{Filter: c.filter}, Order: ByID,
+				At: func(j *nomad.Job) Cursor { return Cursor{ID: j.ID} },
+				Filtered: func(j *nomad.Job) any {
+					if j.Namespace == "hidden" {
+						return stub{j.ID}
+					}
+					return j
+				},
+				Reduced: func(j *nomad.Job) bool { return j.Namespace == "hidden" }}.Page(slices.Values(c.all))
+			got := ""
+			for _, j := range found {
+				got += j.ID
+			}
+			if err != nil {
+				got = err.Error()
+			}
+			if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
+				t.Errorf("Page() = %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ package page
 
 import (
 	"cmp"
+	"errors"
 	"iter"
 	"slices"
 	"strconv"
@@ -108,7 +109,11 @@ type List[T any] struct {
 	At    func(T) Cursor // returns the position of an object
 	// Filtered returns the value that the filter expression evaluates. Nil means the object
 	// itself.
-	Filtered func(T) any
+	Filtered func(T) any // fields with the tag bexpr:"-" are hidden
+	// Reduced reports whether Filtered omits fields because the caller may not read the object. A
+	// filter that uses such a field does not match the object. If the filter can be evaluated on no object, the
+	// list is an error. Nil means no object.
+	Reduced func(T) bool
 	// Keep excludes objects before the filter. Nil keeps all.
 	Keep func(T) bool
 }
@@ -124,15 +129,22 @@ func (l List[T]) Page(all iter.Seq[T]) ([]T, string, error) {
 		return nil, "", err
 	}
 	var out []T
+	var fault error // of the first reduced object
+	evaluated := false
 	for o := range objects {
 		if l.Keep != nil && !l.Keep(o) {
 			continue
 		}
 		ok, err := match(o)
-		if err != nil {
-			return nil, "", err
+		switch {
+		case err == nil:
+			evaluated = true
+		case l.Reduced == nil || !l.Reduced(o) || errors.Is(err, untrusted.ErrReads):
+			return nil, "", unreadable(err)
+		case fault == nil:
+			fault = err
 		}
-		if !ok {
+		if !ok || err != nil {
 			continue
 		}
 		if l.Opts.PerPage > 0 && len(out) == int(l.Opts.PerPage) {
@@ -140,7 +152,15 @@ func (l List[T]) Page(all iter.Seq[T]) ([]T, string, error) {
 		}
 		out = append(out, o)
 	}
+	if fault != nil && !evaluated {
+		return nil, "", unreadable(fault)
+	}
 	return out, "", nil
+}
+
+// unreadable is the error for a filter that cannot be parsed or evaluated.
+func unreadable(err error) error {
+	return nomad.Errorf(400, "failed to read filter expression: %v", err)
 }
 
 // ordered returns the objects in the order of the list.
@@ -189,18 +209,14 @@ func (l List[T]) matcher() (func(T) (bool, error), error) {
 	}
 	filter, err := untrusted.ParseFilter(l.Opts.Filter)
 	if err != nil {
-		return nil, nomad.Errorf(400, "failed to read filter expression: %v", err)
+		return nil, unreadable(err)
 	}
 	return func(o T) (bool, error) {
 		var seen any = o
 		if l.Filtered != nil {
 			seen = l.Filtered(o)
 		}
-		ok, err := filter.Match(seen)
-		if err != nil {
-			return false, nomad.Errorf(400, "failed to read filter expression: %v", err)
-		}
-		return ok, nil
+		return filter.Match(seen)
 	}, nil
 }
 
