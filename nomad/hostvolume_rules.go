@@ -231,6 +231,17 @@ func (a *Allocation) WritesHostVolume(volume string, j *Job) bool {
 	return a.requests(j, func(v *VolumeRequest) bool { return !v.Reads() && v.SourceFor(a.Name) == volume })
 }
 
+// WrittenHostVolumes returns the host volumes that the allocation, of the version of its job, may write to.
+func (a *Allocation) WrittenHostVolumes(j *Job) (volumes []string) {
+	a.requests(j, func(v *VolumeRequest) bool {
+		if source := v.SourceFor(a.Name); !v.Reads() && !slices.Contains(volumes, source) {
+			volumes = append(volumes, source)
+		}
+		return false
+	})
+	return volumes
+}
+
 // SingleWriterVolumes returns the host volumes that the allocation, of the version of its job, writes to alone.
 func (a *Allocation) SingleWriterVolumes(j *Job) (volumes []string) {
 	a.requests(j, func(v *VolumeRequest) bool {

@@ -8,7 +8,8 @@ import (
 const singleWriter = "conflicting claims for host volume with single-writer"
 
 // writers returns why the placed allocations cannot write to their volumes together with the others that remain on the
-// node, or "". Allocations that are stopping do not count.
+// node, or "". An allocation that an earlier plan stopped writes until its client ends it, unless a placed one waits for
+// its end.
 func (v view) writers(plan *nomad.Plan, placed, others []*nomad.Allocation) string {
 	for i, a := range placed {
 		if a.TerminalStatus() || v.snap.Alloc(nil, a.ID) != nil {
@@ -17,7 +18,7 @@ func (v view) writers(plan *nomad.Plan, placed, others []*nomad.Allocation) stri
 		for _, volume := range a.SingleWriterVolumes(jobOf(plan, a)) {
 			for _, list := range [][]*nomad.Allocation{placed[:i], placed[i+1:], others} {
 				for _, b := range list {
-					if !b.TerminalStatus() && b.WritesHostVolume(volume, jobOf(plan, b)) {
+					if !b.ClientTerminalStatus() && a.PreviousAllocation != b.ID && b.WritesHostVolume(volume, jobOf(plan, b)) {
 						return singleWriter
 					}
 				}

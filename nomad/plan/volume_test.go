@@ -60,3 +60,24 @@ func TestVolumeWithSingleWriter(t *testing.T) {
 		t.Errorf("two writers in one plan: %+v", r)
 	}
 }
+
+// A writer that an earlier plan stopped writes until its client ends it. Only its successor, which starts after its end, is
+// placed before.
+func TestVolumeOfAStoppingWriter(t *testing.T) {
+	w := start(t)
+	node := w.Node(t)
+	job, other := w.mounts("single-node-single-writer", false), w.mounts("single-node-single-writer", false)
+	old := testlog.NewAlloc(job, node)
+	w.submit(place(w.plan(job), old))
+	stop := w.plan(job)
+	stop.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: old.ID, NodeID: node.ID, JobID: job.ID, Namespace: job.Namespace, DesiredStatus: nomad.AllocDesiredStatusStop}}
+	w.submit(stop)
+	if r := w.submit(place(w.plan(other), testlog.NewAlloc(other, node))); len(r.RejectedNodes) != 1 {
+		t.Errorf("a writer beside one that stops: %+v, want the node rejected", r)
+	}
+	next := testlog.NewAlloc(job, node)
+	next.PreviousAllocation = old.ID
+	if r := w.submit(place(w.plan(job), next)); len(r.RejectedNodes) != 0 {
+		t.Errorf("the successor of a writer that stops: %+v", r)
+	}
+}

@@ -22,6 +22,8 @@ type cluster struct {
 	inPool int
 	byDC   map[string]int
 	usages map[string]*feasible.Usage
+	ending map[string]bool // IDs of the allocations that the plan stops
+	sites  sites
 	nodes  map[string]*nomad.Node
 	tally  *tally
 	quota  *quota
@@ -33,6 +35,8 @@ func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Ra
 		job:    job,
 		byDC:   map[string]int{},
 		usages: map[string]*feasible.Usage{},
+		ending: map[string]bool{},
+		sites:  newSites(),
 		nodes:  map[string]*nomad.Node{},
 	}
 	c.tally = newTally(c.lookup)
@@ -151,10 +155,9 @@ func (c *cluster) usage(n *nomad.Node) (usage *feasible.Usage, fault string) {
 		u.Add(a)
 	}
 	for _, a := range c.plan.NodeUpdate[n.ID] {
-		u.Remove(a.ID)
-	}
-	for _, a := range c.plan.NodePreemptions[n.ID] {
-		u.Remove(a.ID)
+		if a.ClientTerminalStatus() { // lost; others use their node until their client ends them
+			u.Remove(a.ID)
+		}
 	}
 	for _, a := range c.plan.NodeAllocation[n.ID] {
 		u.Add(a) // an allocation updated in place is already counted
@@ -180,11 +183,36 @@ func (c *cluster) hold(a *nomad.Allocation) {
 	c.tally.add(a, 1)
 }
 
-// release subtracts the resources of an allocation of the job.
+// ends reports whether the plan stops the allocation.
+func (c *cluster) ends(a *nomad.Allocation) bool { return c.ending[a.ID] }
+
+// release subtracts an allocation of the job that the plan stops from what the job has. It uses its node until its client
+// ends it.
 func (c *cluster) release(a *nomad.Allocation) {
-	if u := c.usages[a.NodeID]; u != nil {
-		u.Remove(a.ID)
-	}
 	c.quota.count(a, -1)
 	c.tally.add(a, -1)
+}
+
+// vacate frees what an allocation uses on its node: for its successor, which starts after its end, or because its client
+// is lost.
+func (c *cluster) vacate(a *nomad.Allocation) {
+	if n := c.lookup(a.NodeID); n != nil {
+		if u, _ := c.usage(n); u != nil {
+			u.Remove(a.ID)
+		}
+	}
+}
+
+// occupy counts an allocation on its node again.
+func (c *cluster) occupy(a *nomad.Allocation) {
+	if u := c.usages[a.NodeID]; u != nil {
+		u.Add(a)
+	}
+}
+
+// succeed counts a placed allocation, which starts after the end of others on its node.
+func (c *cluster) succeed(by *nomad.Allocation, others ...*nomad.Allocation) {
+	if u := c.usages[by.NodeID]; u != nil {
+		u.Succeed(by, others...)
+	}
 }

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
@@ -92,8 +94,13 @@ func (d *draft) stop(a *nomad.Allocation, why, clientStatus string) {
 		ClientStatus:       clientStatus,
 		FollowupEvalID:     a.FollowupEvalID,
 	})
+	d.cluster.ending[a.ID] = true
+	d.cluster.sites.stops(a, true)
 	if !a.TerminalStatus() {
 		d.cluster.release(a)
+	}
+	if clientStatus == nomad.AllocClientStatusLost && d.cluster.usages[a.NodeID] != nil {
+		d.cluster.vacate(a)
 	}
 }
 
@@ -106,9 +113,46 @@ func (d *draft) unstop(a *nomad.Allocation) {
 		} else {
 			d.plan.NodeUpdate[a.NodeID] = list[:n-1]
 		}
+		delete(d.cluster.ending, a.ID)
+		d.cluster.sites.stops(a, false)
 		if !a.TerminalStatus() {
 			d.cluster.hold(a)
 		}
+	}
+}
+
+// placeFor adds a new allocation, which starts after the end of its predecessor and of the allocations that it preempts.
+func (d *draft) placeFor(a *nomad.Allocation, predecessor *nomad.Allocation, victims []*nomad.Allocation) {
+	before := victims
+	if predecessor != nil {
+		d.cluster.occupy(predecessor)
+		if predecessor.NodeID == a.NodeID {
+			before = append(slices.Clone(victims), predecessor)
+		}
+	}
+	d.cluster.succeed(a, before...)
+	d.preempt(a, victims)
+	d.place(a)
+}
+
+// yields frees the node of the allocation that a placement replaces while its successor is searched, if the plan stops it.
+// It returns nil if the allocation has ended, or if its client does not end it for the successor.
+func (d *draft) yields(p *reconcile.Placement) *nomad.Allocation {
+	prev := p.Previous
+	if prev == nil || prev.ClientTerminalStatus() || !d.cluster.ends(prev) {
+		return nil
+	}
+	d.cluster.vacate(prev)
+	return prev
+}
+
+// keep undoes the steps before a search that found no node. prev is the result of yields.
+func (d *draft) keep(p *reconcile.Placement, prev *nomad.Allocation) {
+	if prev != nil {
+		d.cluster.occupy(prev)
+	}
+	if p.StopPrevious != "" {
+		d.unstop(p.Previous)
 	}
 }
 
@@ -116,6 +160,7 @@ func (d *draft) unstop(a *nomad.Allocation) {
 func (d *draft) place(a *nomad.Allocation) {
 	d.placed[a.ID] = true
 	d.cluster.hold(a)
+	d.cluster.sites.places(d.cluster, a)
 	d.plan.NodeAllocation[a.NodeID] = append(d.plan.NodeAllocation[a.NodeID], a)
 }
 

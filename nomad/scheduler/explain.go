@@ -98,7 +98,7 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 	s.cluster.explain(n, record)
 	s.eligibility.Explain(g.tg.Name, g.alloc, n, record)
 	if g.shares {
-		why := s.cluster.volumesTaken(g.tg, g.alloc, n)
+		why := s.cluster.volumesTaken(g, n)
 		record(feasible.Check{Name: feasible.CheckVolumes, Passed: why == "", Need: "claimed volumes and single writers", Found: why})
 	}
 	for i := range g.distincts {

@@ -99,6 +99,7 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 		if p.StopPrevious != "" {
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
+		prev := d.yields(p)
 		o, m := g.search(g.stackOf(stacks, d.cluster, p.Job), p)
 		if o, m = g.granted(d.cluster, o, m); o == nil {
 			short[version] = true
@@ -107,15 +108,11 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 			} else {
 				g.failed[p.Group.Name] = m
 			}
-			if p.StopPrevious != "" {
-				d.unstop(p.Previous)
-			}
+			d.keep(p, prev)
 			d.notPlaced(p)
 			continue
 		}
-		a := g.build(p, o, m, result.Deployment)
-		d.preempt(a, o.victims)
-		d.place(a)
+		d.placeFor(g.build(p, o, m, result.Deployment), prev, o.victims)
 	}
 }
 

@@ -18,8 +18,9 @@ func NewMover(snap State, job *nomad.Job, a *nomad.Allocation, opts ...Option) *
 	}
 	s, d := inquiry(snap, job, opts)
 	d.stop(a, "", "")
+	d.cluster.vacate(a)
 	m := &Mover{stack: s, group: s.group(tg)}
-	m.group.alloc = a.Name
+	m.group.alloc, m.group.previous = a.Name, a
 	return m
 }
 

@@ -74,9 +74,6 @@ func (d *draft) preempt(by *nomad.Allocation, victims []*nomad.Allocation) {
 		gone.DesiredDescription = "Preempted by alloc ID " + by.ID
 		gone.PreemptedByAllocation = by.ID
 		d.plan.NodePreemptions[v.NodeID] = append(d.plan.NodePreemptions[v.NodeID], &gone)
-		if u := d.cluster.usages[v.NodeID]; u != nil {
-			u.Remove(v.ID)
-		}
 		if a := d.plan.Annotations; a != nil {
 			stub := v.Stub(nil)
 			stub.PreemptedByAllocation = by.ID

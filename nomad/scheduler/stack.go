@@ -35,9 +35,10 @@ type groupStack struct {
 	scorer    scorer
 	limit     int
 	views     map[*nomad.Node]*nodeView
-	differs   bool   // allocations of the group have different demands
-	alloc     string // name of the allocation that the search is for
-	shares    bool   // whether a volume depends on other allocations
+	differs   bool              // allocations of the group have different demands
+	alloc     string            // name of the allocation that the search is for
+	previous  *nomad.Allocation // the allocation that ends before it starts, or nil
+	shares    bool              // whether a volume depends on other allocations
 }
 
 func newStack(b *base, c *cluster) *stack {
@@ -108,7 +109,10 @@ type option struct {
 func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[string]bool) (*option, *nomad.AllocMetric) {
 	began := s.now()
 	g := s.group(p.Group)
-	g.alloc = p.Name
+	g.alloc, g.previous = p.Name, nil
+	if p.Previous != nil && s.cluster.ends(p.Previous) {
+		g.previous = p.Previous
+	}
 	m := s.metric()
 	var options ranking
 	scored, skipped := 0, 0
@@ -169,7 +173,7 @@ func (s *stack) verdict(g *groupStack, v *nodeView) string {
 		why = s.eligibility.CheckFor(g.tg.Name, g.alloc, v.node)
 	}
 	if why == "" && g.shares {
-		why = s.cluster.volumesTaken(g.tg, g.alloc, v.node)
+		why = s.cluster.volumesTaken(g, v.node)
 	}
 	for i := 0; why == "" && i < len(g.distincts); i++ {
 		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, v.node)

@@ -70,18 +70,15 @@ func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Resul
 		if p.StopPrevious != "" {
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
+		prev := d.yields(p)
 		o, m := s.stackOf(stacks, d.cluster, p.Job).search(p, []*nomad.Node{d.cluster.lookup(p.Node)}, nil)
 		o, m = s.granted(d.cluster, o, m)
 		if o != nil {
 			s.queued[p.Group.Name]++
-			a := s.build(p, o, m, result.Deployment)
-			d.preempt(a, o.victims)
-			d.place(a)
+			d.placeFor(s.build(p, o, m, result.Deployment), prev, o.victims)
 			continue
 		}
-		if p.StopPrevious != "" {
-			d.unstop(p.Previous)
-		}
+		d.keep(p, prev)
 		if m.NodesFiltered > 0 {
 			unfit[p.Group.Name] = merge(unfit[p.Group.Name], m)
 			withdraw(result, p)

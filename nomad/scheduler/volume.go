@@ -20,17 +20,17 @@ func sharesVolumes(tg *nomad.TaskGroup) bool {
 
 // volumesTaken returns why the volumes of a node are not free for one more allocation of the group, or "": the group has
 // claims on other volumes, or another allocation writes to a volume with a single writer.
-func (c *cluster) volumesTaken(tg *nomad.TaskGroup, alloc string, n *nomad.Node) string {
-	for _, name := range slices.Sorted(maps.Keys(tg.Volumes)) {
-		v := tg.Volumes[name]
+func (c *cluster) volumesTaken(g *groupStack, n *nomad.Node) string {
+	for _, name := range slices.Sorted(maps.Keys(g.tg.Volumes)) {
+		v := g.tg.Volumes[name]
 		if v == nil || v.Type != nomad.VolumeTypeHost {
 			continue
 		}
-		source := v.SourceFor(alloc)
-		if v.Sticky && !c.claimAllows(tg, source, n) {
+		source := v.SourceFor(g.alloc)
+		if v.Sticky && !c.claimAllows(g.tg, source, n) {
 			return fmt.Sprintf("missing compatible host volume %q: the group has a claim on another one", source)
 		}
-		if v.SingleWriter() && !v.ReadOnly && c.written(source, n) {
+		if v.SingleWriter() && !v.ReadOnly && c.written(source, n, g.previous) {
 			return fmt.Sprintf("missing compatible host volume %q: it has a single writer", source)
 		}
 	}
@@ -40,58 +40,173 @@ func (c *cluster) volumesTaken(tg *nomad.TaskGroup, alloc string, n *nomad.Node)
 // claimAllows reports whether the volume of a node is one that the group has claimed and does not use, or the group has
 // no such claim. A system job has an allocation on each node, whose volume cannot be another one.
 func (c *cluster) claimAllows(tg *nomad.TaskGroup, source string, n *nomad.Node) bool {
-	if c.job.Type == nomad.JobTypeSystem || c.job.Type == nomad.JobTypeSysBatch {
+	if onEveryNode(c.job.Type) {
 		return true
 	}
-	have, unmet := n.HostVolumes[source], false
-	for claim := range c.snap.VolumeClaimsOf(c.job.Namespace, c.job.ID, tg.Name) {
-		if claim.VolumeName != source || c.met(claim) {
-			continue
-		}
-		if unmet = true; have != nil && have.ID == claim.VolumeID {
-			return true
-		}
+	claims := c.sites.claimsOf(c, tg.Name)
+	if claims.unmet[source] == 0 {
+		return true
 	}
-	return !unmet
+	have := n.HostVolumes[source]
+	if have == nil {
+		return false
+	}
+	claim := claims.byVolume[volumeID{source, have.ID}]
+	return claim != nil && !claim.met()
 }
 
-// met reports whether an allocation of the group uses the claimed volume: the holder of the claim, or one of the plan.
-func (c *cluster) met(claim *nomad.TaskGroupHostVolumeClaim) bool {
-	for a := range c.snap.AllocsByJob(nil, claim.Namespace, claim.JobID) {
-		if a.ID == claim.AllocID && !a.TerminalStatus() && !c.ends(a) {
-			return true
+// written reports whether an allocation of the node, or one that the plan places there, writes to the volume. An
+// allocation that the servers stop writes until its client ends it. previous does not count: the new allocation starts
+// after its end.
+func (c *cluster) written(volume string, n *nomad.Node, previous *nomad.Allocation) bool {
+	writers := c.sites.writersOf(c, n.ID)[volume]
+	if previous != nil && previous.NodeID == n.ID && !previous.ClientTerminalStatus() && previous.WritesHostVolume(volume, previous.Job) {
+		writers--
+	}
+	return writers > 0
+}
+
+// sites counts who uses the volumes of nodes, as if the plan were committed: the claims by group, and the writers by
+// node. Each is read from the state once, on first use, and then follows the plan.
+type sites struct {
+	claims  map[string]*claims
+	writers map[string]map[string]int // by node and volume
+}
+
+func newSites() sites {
+	return sites{claims: map[string]*claims{}, writers: map[string]map[string]int{}}
+}
+
+// volumeID is the name of a volume and the ID of one volume with that name.
+type volumeID struct{ name, id string }
+
+// claims are the claims of a group.
+type claims struct {
+	byVolume map[volumeID]*claim
+	byHolder map[string][]*claim // by the ID of the live allocation that holds it
+	unmet    map[string]int      // by name of the volume
+}
+
+// claim is the right of a group to a volume. It is met while an allocation of the group uses the volume.
+type claim struct {
+	volume volumeID
+	held   bool // its holder lives and does not stop
+	placed bool // the plan places an allocation that uses the volume
+}
+
+func (c *claim) met() bool { return c.held || c.placed }
+
+// set changes a claim and the number of those that are not met.
+func (l *claims) set(c *claim, change func()) {
+	before := c.met()
+	change()
+	switch after := c.met(); {
+	case before && !after:
+		l.unmet[c.volume.name]++
+	case !before && after:
+		l.unmet[c.volume.name]--
+	}
+}
+
+// claimsOf returns the claims of a group.
+func (s *sites) claimsOf(c *cluster, group string) *claims {
+	l := s.claims[group]
+	if l != nil {
+		return l
+	}
+	l = &claims{byVolume: map[volumeID]*claim{}, byHolder: map[string][]*claim{}, unmet: map[string]int{}}
+	s.claims[group] = l
+	for stored := range c.snap.VolumeClaimsOf(c.job.Namespace, c.job.ID, group) {
+		id := volumeID{stored.VolumeName, stored.VolumeID}
+		l.byVolume[id] = &claim{volume: id}
+		l.unmet[id.name]++
+		l.byHolder[stored.AllocID] = append(l.byHolder[stored.AllocID], l.byVolume[id])
+	}
+	if len(l.byVolume) == 0 {
+		return l
+	}
+	for a := range c.snap.AllocsByJob(nil, c.job.Namespace, c.job.ID) {
+		for _, one := range l.byHolder[a.ID] {
+			l.set(one, func() { one.held = !a.TerminalStatus() && !c.ends(a) })
+		}
+		if a.TerminalStatus() {
+			delete(l.byHolder, a.ID)
 		}
 	}
 	for node, list := range c.plan.NodeAllocation {
-		n := c.lookup(node)
-		if n == nil || n.HostVolumes[claim.VolumeName] == nil || n.HostVolumes[claim.VolumeName].ID != claim.VolumeID {
-			continue
-		}
-		if slices.ContainsFunc(list, func(a *nomad.Allocation) bool { return a.TaskGroup == claim.TaskGroupName && a.CreateIndex == 0 }) {
-			return true
+		for _, a := range list {
+			if a.TaskGroup == group && a.CreateIndex == 0 {
+				l.place(c.lookup(node))
+			}
 		}
 	}
-	return false
+	return l
 }
 
-// ends reports whether the plan stops or preempts the allocation.
-func (c *cluster) ends(a *nomad.Allocation) bool {
-	same := func(b *nomad.Allocation) bool { return b.ID == a.ID }
-	return slices.ContainsFunc(c.plan.NodeUpdate[a.NodeID], same) || slices.ContainsFunc(c.plan.NodePreemptions[a.NodeID], same)
-}
-
-// written reports whether an allocation of the node, or one that the plan places there, writes to the volume.
-func (c *cluster) written(volume string, n *nomad.Node) bool {
-	for a := range c.snap.LiveAllocsByNode(n.ID) {
-		if !a.TerminalStatus() && !c.ends(a) && a.WritesHostVolume(volume, a.Job) {
-			return true
+// place marks the claims on the volumes of a node as used.
+func (l *claims) place(n *nomad.Node) {
+	if n == nil {
+		return
+	}
+	for name := range l.unmet {
+		if have := n.HostVolumes[name]; have != nil {
+			if one := l.byVolume[volumeID{name, have.ID}]; one != nil {
+				l.set(one, func() { one.placed = true })
+			}
 		}
 	}
-	return slices.ContainsFunc(c.plan.NodeAllocation[n.ID], func(a *nomad.Allocation) bool {
-		job := a.Job
-		if job == nil {
-			job = c.plan.Job
+}
+
+// writersOf returns how many allocations of a node write to each of its volumes.
+func (s *sites) writersOf(c *cluster, node string) map[string]int {
+	out := s.writers[node]
+	if out != nil {
+		return out
+	}
+	out = map[string]int{}
+	s.writers[node] = out
+	for a := range c.snap.LiveAllocsByNode(node) {
+		if !a.ClientTerminalStatus() {
+			write(out, a, a.Job)
 		}
-		return !a.TerminalStatus() && a.WritesHostVolume(volume, job)
-	})
+	}
+	for _, a := range c.plan.NodeAllocation[node] {
+		if a.CreateIndex == 0 {
+			write(out, a, jobOf(c, a))
+		}
+	}
+	return out
+}
+
+func write(to map[string]int, a *nomad.Allocation, job *nomad.Job) {
+	for _, volume := range a.WrittenHostVolumes(job) {
+		to[volume]++
+	}
+}
+
+// jobOf returns the job of an allocation of the plan.
+func jobOf(c *cluster, a *nomad.Allocation) *nomad.Job {
+	if a.Job == nil {
+		return c.plan.Job
+	}
+	return a.Job
+}
+
+// stops records that the plan stops an allocation, or keeps it after all.
+func (s *sites) stops(a *nomad.Allocation, stops bool) {
+	if l := s.claims[a.TaskGroup]; l != nil {
+		for _, one := range l.byHolder[a.ID] {
+			l.set(one, func() { one.held = !stops })
+		}
+	}
+}
+
+// places records a new allocation of the plan.
+func (s *sites) places(c *cluster, a *nomad.Allocation) {
+	if l := s.claims[a.TaskGroup]; l != nil {
+		l.place(c.lookup(a.NodeID))
+	}
+	if writers := s.writers[a.NodeID]; writers != nil {
+		write(writers, a, jobOf(c, a))
+	}
 }
