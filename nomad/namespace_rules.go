@@ -121,6 +121,16 @@ func (n *Namespace) admitsGroup(tg *TaskGroup) error {
 			return Errorf(400, "task %q of group %q uses the task driver %q, which is not allowed in namespace %q", t.Name, tg.Name, t.Driver, n.Name)
 		}
 	}
+	for _, t := range tg.Tasks {
+		mode, given := t.NetworkMode()
+		if mode == "" && given && len(c.EnabledNetworkModes)+len(c.DisabledNetworkModes) > 0 {
+			return Errorf(400, "task %q of group %q has a network_mode with a reference, but namespace %q restricts the network modes: write the mode itself",
+				t.Name, tg.Name, n.Name)
+		}
+		if given && !allows(c.EnabledNetworkModes, c.DisabledNetworkModes, mode) {
+			return Errorf(400, "task %q of group %q uses the network_mode %q, which is not allowed in namespace %q", t.Name, tg.Name, mode, n.Name)
+		}
+	}
 	for _, mode := range networkModes(tg) {
 		if !allows(c.EnabledNetworkModes, c.DisabledNetworkModes, mode) {
 			return Errorf(400, "group %q uses the network mode %q, which is not allowed in namespace %q", tg.Name, mode, n.Name)

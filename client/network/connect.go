@@ -105,6 +105,9 @@ func (s *Set) newRecord(r *Request) (*record, error) {
 		rec.Config = s.cfg.Bridge.conflist()
 		rec.Limited = r.Network.Egress != nil
 		rec.Isolated = s.cfg.Bridge.Isolate || r.Network.Isolate || rec.Limited
+		if err := checkTasks(r.Alloc, rec.Isolated); err != nil {
+			return nil, err
+		}
 		if rec.Limited {
 			rec.Egress = r.Network.Egress.Allow
 		}

@@ -79,7 +79,8 @@ func TestPowers(t *testing.T) {
 		"sysctl of the node": {"sysctl": block{"kernel.core_pattern": "|/x"}}, "sysctl with a slash": {"sysctl": block{"net/../kernel/x": "1"}},
 		"sysctl of the node's network": {"sysctl": block{"net.core.somaxconn": "1"}, "network_mode": "host"},
 		"storage_opt":                  {"storage_opt": block{"dm.basesize": "1G"}}, "ulimit": {"ulimit": block{"fly": "1"}},
-		"memory by reference": {"memory_hard_limit": "${meta.x}"},
+		"memory that wraps around": {"memory_hard_limit": 1<<44 + 20000},
+		"memory by reference":      {"memory_hard_limit": "${meta.x}"},
 	} {
 		if err := docker.Kind().CheckTask("", hardened(config)); err == nil {
 			t.Errorf("%s: CheckTask() = nil", name)

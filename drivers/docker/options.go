@@ -212,6 +212,9 @@ func (o *options) check() error {
 	if o.pidsLimit < 0 || o.shmSize < 0 || o.memoryHardMB < 0 {
 		return fmt.Errorf("pids_limit, shm_size and memory_hard_limit must not be negative")
 	}
+	if o.memoryHardMB > maxMemoryMB {
+		return fmt.Errorf("memory_hard_limit %d is above %d", o.memoryHardMB, maxMemoryMB)
+	}
 	if o.attempts < 0 || o.attempts > maxAttempts {
 		return fmt.Errorf("container_exists_attempts %d is not between 0 and %d", o.attempts, maxAttempts)
 	}
@@ -225,6 +228,9 @@ func (o *options) check() error {
 	}
 	return firstOf(o.checkNetwork, o.checkPorts, o.checkDevices, o.checkGroups, o.checkLimits, o.checkLogging, o.checkMounts)
 }
+
+// maxMemoryMB limits memory_hard_limit, so that its bytes are a number.
+const maxMemoryMB = 1 << 30
 
 // checkNetwork refuses the networks that this driver does not serve.
 func (o *options) checkNetwork() error {

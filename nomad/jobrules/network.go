@@ -32,9 +32,18 @@ func validateNetworks(tg *nomad.TaskGroup, f *faults) {
 		}
 	}
 	for _, t := range tg.Tasks {
+		checkLeaving(f.in("task", t.Name), tg, t)
 		if t.Resources != nil {
 			p.task(f.in("task", t.Name), t.Resources.Networks, mode)
 		}
+	}
+}
+
+// checkLeaving refuses a task that leaves the network of its group if that is separated from others.
+func checkLeaving(f *faults, tg *nomad.TaskGroup, t *nomad.Task) {
+	separated := slices.ContainsFunc(tg.Networks, func(n *nomad.NetworkResource) bool { return n.Isolate || n.Egress != nil })
+	if separated && t.LeavesNetwork() {
+		f.add("network_mode is %q, but isolate and egress of the group would not apply to it: remove it, or use none", fmt.Sprint(t.Config["network_mode"]))
 	}
 }
 

@@ -36,6 +36,9 @@ func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 		}
 		res := &nomad.AllocatedTaskResources{}
 		res.Memory = memory(r, cfg)
+		if hard := t.HardMemoryMB(); hard > res.Memory.MemoryMB && res.Memory.MemoryMaxMB != nomad.MemoryNoLimit {
+			res.Memory.MemoryMaxMB = max(res.Memory.MemoryMaxMB, hard) // what the task can use, also without oversubscription
+		}
 		if r.Cores > 0 {
 			ask.cores, ask.picks = true, true
 		} else {
