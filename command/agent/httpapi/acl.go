@@ -80,7 +80,7 @@ func aclRoleRoutes() []web.Route {
 
 func aclPolicy(r *web.Request, q *acls.PolicyUpsertRequest) error {
 	var p acls.Policy
-	if err := r.Decode(&p); err != nil {
+	if err := r.DecodeNamed(&p); err != nil {
 		return err
 	}
 	q.Policies = []*acls.Policy{&p}
@@ -97,7 +97,7 @@ func aclBootstrap(r *web.Request, q *acls.TokenBootstrapRequest) error {
 
 func aclToken(r *web.Request, q *acls.TokenUpsertRequest) error {
 	var t acls.Token
-	if err := r.Decode(&t); err != nil {
+	if err := r.DecodeNamed(&t); err != nil {
 		return err
 	}
 	q.Tokens = []*acls.Token{&t}
@@ -109,7 +109,7 @@ func aclToken(r *web.Request, q *acls.TokenUpsertRequest) error {
 
 func aclRole(r *web.Request, q *acls.RolesUpsertRequest) error {
 	var role acls.Role
-	if err := r.Decode(&role); err != nil {
+	if err := r.DecodeNamed(&role); err != nil {
 		return err
 	}
 	q.ACLRoles = []*acls.Role{&role}

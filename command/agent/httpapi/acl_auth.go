@@ -48,7 +48,7 @@ func aclAuthRoutes() []web.Route {
 
 func aclAuthMethod(r *web.Request, q *acls.AuthMethodUpsertRequest) error {
 	var m acls.AuthMethod
-	if err := r.Decode(&m); err != nil {
+	if err := r.DecodeNamed(&m); err != nil {
 		return err
 	}
 	q.AuthMethods = []*acls.AuthMethod{&m}
@@ -60,7 +60,7 @@ func aclAuthMethod(r *web.Request, q *acls.AuthMethodUpsertRequest) error {
 
 func aclBindingRule(r *web.Request, q *acls.BindingRulesUpsertRequest) error {
 	var rule acls.BindingRule
-	if err := r.Decode(&rule); err != nil {
+	if err := r.DecodeNamed(&rule); err != nil {
 		return err
 	}
 	q.ACLBindingRules = []*acls.BindingRule{&rule}

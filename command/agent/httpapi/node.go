@@ -122,7 +122,7 @@ func nodeEligibility(r *web.Request, q *message.NodeUpdateEligibilityRequest) er
 
 func namespace(r *web.Request, q *message.NamespaceUpsertRequest) error {
 	var n nomad.Namespace
-	if err := r.Decode(&n); err != nil {
+	if err := r.DecodeNamed(&n); err != nil {
 		return err
 	}
 	q.Namespaces = []*nomad.Namespace{&n}
@@ -134,7 +134,7 @@ func namespace(r *web.Request, q *message.NamespaceUpsertRequest) error {
 
 func nodePool(r *web.Request, q *message.NodePoolUpsertRequest) error {
 	var p nomad.NodePool
-	if err := r.Decode(&p); err != nil {
+	if err := r.DecodeNamed(&p); err != nil {
 		return err
 	}
 	q.NodePools = []*nomad.NodePool{&p}

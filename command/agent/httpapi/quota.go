@@ -23,7 +23,7 @@ func quotaRoutes() []web.Route {
 
 func quotaSpec(r *web.Request, q *message.QuotaUpsertRequest) error {
 	var spec nomad.QuotaSpec
-	if err := r.Decode(&spec); err != nil {
+	if err := r.DecodeNamed(&spec); err != nil {
 		return err
 	}
 	q.Quotas = []*nomad.QuotaSpec{&spec}

@@ -25,7 +25,8 @@ type Request struct {
 	Param  string     // parameter of the path
 	Query  url.Values // parameters of the query
 	server *Server
-	intake *intake // the incoming body, nil if there is none
+	intake *intake   // the incoming body, nil if there is none
+	tee    io.Writer // gets a copy of the body that Decode reads, nil for none
 }
 
 // RPC makes calls to the servers. In a dry run it records the call and refuses it.
@@ -110,6 +111,9 @@ func (r *Request) Region() string {
 	return r.server.cfg.Region
 }
 
+// IsLocal reports whether the request is for the region of the agent.
+func (r *Request) IsLocal() bool { return r.Region() == r.server.cfg.Region }
+
 // Namespace returns the namespace of the query, or else the default one.
 func (r *Request) Namespace() string {
 	if v := r.Query.Get("namespace"); v != "" {
@@ -170,7 +174,11 @@ func (r *Request) DecodeOptional(v any) error {
 	if r.Body == nil {
 		return io.EOF
 	}
-	err := json.NewDecoder(&objectCounter{in: r.Body, left: maxObjects}).Decode(v)
+	var in io.Reader = r.Body
+	if r.tee != nil {
+		in = io.TeeReader(in, r.tee)
+	}
+	err := json.NewDecoder(&objectCounter{in: in, left: maxObjects}).Decode(v)
 	fault := BodyFault(err)
 	switch {
 	case err == nil:
