@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -43,7 +42,7 @@ func (s *Server) allocExec(r *web.Request) (any, error) {
 		_, err := r.RPC().Stream(r.Context(), execMethod)
 		return nil, err
 	}
-	return connect(r, door{execMethod, acl.AllocExec, &s.execs}, execRequest)
+	return connect(r, door{execMethod, acl.AllocExec, &s.execs, &s.pending}, execRequest)
 }
 
 // allocPortForward connects a websocket to a port of an allocation.
@@ -52,7 +51,7 @@ func (s *Server) allocPortForward(r *web.Request) (any, error) {
 		_, err := r.RPC().Stream(r.Context(), forwardMethod)
 		return nil, err
 	}
-	return connect(r, door{forwardMethod, acl.AllocPortForward, &s.forwards}, forwardRequest)
+	return connect(r, door{forwardMethod, acl.AllocPortForward, &s.forwards, &s.pending}, forwardRequest)
 }
 
 // forwardRequest reads the request from the path and the query.
@@ -66,27 +65,6 @@ func forwardRequest(r *web.Request) (*message.AllocPortForwardRequest, error) {
 		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a port: use ?port= with its label or number")
 	}
 	return q, nil
-}
-
-// door is the streaming method of a session, the right without which errors in its request are not shown,
-// and the number of its open sessions. Each kind has its own limit, so that one does not exhaust the other.
-type door struct {
-	method string
-	right  acl.NamespaceCapability
-	open   *atomic.Int64
-}
-
-// enter counts a session until leave is called.
-func (d door) enter() (leave func(), err error) {
-	if d.open.Add(1) <= maxSessions {
-		return func() { d.open.Add(-1) }, nil
-	}
-	d.open.Add(-1)
-	kind := "exec sessions"
-	if d.method == forwardMethod {
-		kind = "forwarded connections"
-	}
-	return nil, nomad.Errorf(http.StatusTooManyRequests, "too many %s on this agent: the limit is %d", kind, maxSessions)
 }
 
 // session is the request of a streaming method.
@@ -109,11 +87,16 @@ func connect[Q session](r *web.Request, to door, read func(*web.Request) (Q, err
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return nil, nomad.Errorf(http.StatusInternalServerError, "a session requires a websocket: the request has no upgrade header")
 	}
-	leave, err := to.enter()
-	if err != nil {
-		return nil, err
+	leave := func() {}
+	early := false // the token is in a header and valid: the session never counts as unauthenticated
+	if !shakes {
+		if early, _ = to.authenticated(r, r.Token()); early { // an error is the close reason
+			if leave, err = to.enter(); err != nil {
+				return nil, err
+			}
+		}
 	}
-	defer leave()
+	defer func() { leave() }()
 	x := newExecSession(r.RPC())
 	// Browsers let any page open a websocket, so the library checks Origin again.
 	ws, err := websocket.Accept(r.Reply, r.Request, &websocket.AcceptOptions{OnPongReceived: x.pong, InsecureSkipVerify: r.FromTrustedOrigin()})
@@ -124,8 +107,8 @@ func connect[Q session](r *web.Request, to door, read func(*web.Request) (Q, err
 	x.ws = ws
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	if shakes {
-		err = x.handshake(ctx, r, q)
+	if !early {
+		leave, err = to.admit(ctx, x, r, q, shakes)
 	}
 	if err == nil {
 		err = x.run(ctx, to.method, q)

@@ -24,11 +24,12 @@ import (
 // node is a node with the behaviour of serve, and the servers in front of it.
 type execNode struct {
 	web.RPC
+	any   bool // also serves other streams
 	serve func(req *message.AllocExecRequest, st *rpc.Stream) error
 }
 
 func (n execNode) Stream(_ context.Context, method string) (*rpc.Stream, error) {
-	if method != "Allocations.Exec" {
+	if method != "Allocations.Exec" && !n.any {
 		return nil, nomad.ErrUnknownMethod
 	}
 	near, far := rpc.Pipe()
@@ -53,7 +54,7 @@ func say(st *rpc.Stream, text string) error {
 func execServer(t *testing.T, serve func(req *message.AllocExecRequest, st *rpc.Stream) error) (*Server, *httptest.Server) {
 	t.Helper()
 	s := newTestServer(t, 0)
-	s = changed(s, func(c *Config) { c.RPC = execNode{c.RPC, serve} })
+	s = changed(s, func(c *Config) { c.RPC = execNode{RPC: c.RPC, serve: serve} })
 	web := httptest.NewServer(web.Compress(s))
 	t.Cleanup(web.Close)
 	return s, web
@@ -415,7 +416,7 @@ func TestExecIsAudited(t *testing.T) {
 		}
 		return errors.Join(say(st, `{"stdout":{"data":"Y2FuYXJ5"}}`), say(st, `{"exited":true,"result":{}}`))
 	}
-	s = changed(s, func(c *Config) { c.RPC = execNode{c.RPC, serve} })
+	s = changed(s, func(c *Config) { c.RPC = execNode{RPC: c.RPC, serve: serve} })
 	over := make(chan struct{})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		s.ServeHTTP(w, req)

@@ -179,6 +179,11 @@ func (x *execSession) keepAlive(over <-chan struct{}) error {
 	}
 }
 
+// cut ends a session without waiting for the caller.
+func (x *execSession) cut() {
+	x.ws.CloseNow() //nolint:errcheck // the caller may be gone
+}
+
 // close closes the websocket with the code and reason of err.
 func (x *execSession) close(err error) {
 	x.closing.Do(func() {

@@ -81,7 +81,8 @@ type Server struct {
 	*web.Server
 	cfg Config
 
-	execs, forwards atomic.Int64 // open exec sessions and forwarded connections
+	execs, forwards atomic.Int64    // open exec sessions and forwarded connections
+	pending         pendingSessions // sessions of both kinds whose caller is not authenticated
 }
 
 // New returns the handler of an agent.

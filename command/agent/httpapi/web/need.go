@@ -17,6 +17,7 @@ type Need func(*asking) error
 // asking is a request and the rights of its caller.
 type asking struct {
 	*Request
+	token  string
 	access *rpc.Access
 }
 
@@ -91,7 +92,10 @@ func Nodes(a *asking) error {
 
 // Ask refuses callers that lack the right, if ACLs are enabled. The tokens and policies of this
 // agent can be out of date, so the leader is asked before a caller is refused.
-func (r *Request) Ask(n Need) error {
+func (r *Request) Ask(n Need) error { return r.AskFor(r.Token(), n) }
+
+// AskFor is Ask for the bearer of a token that arrived after the request.
+func (r *Request) AskFor(token string, n Need) error {
 	cfg := &r.server.cfg
 	if !cfg.ACL {
 		return nil
@@ -99,7 +103,7 @@ func (r *Request) Ask(n Need) error {
 	if cfg.Callers == nil {
 		return errCallers
 	}
-	a := &asking{Request: r}
+	a := &asking{Request: r, token: token}
 	err := a.caller(n, cfg.Callers.Access)
 	if err != nil && status(err) == http.StatusForbidden {
 		err = a.caller(n, cfg.Callers.AccessNow)
@@ -108,7 +112,7 @@ func (r *Request) Ask(n Need) error {
 }
 
 func (a *asking) caller(n Need, access func(context.Context, string) (*acls.AuthenticatedIdentity, *rpc.Access, error)) (err error) {
-	if _, a.access, err = access(a.Context(), a.Token()); err != nil {
+	if _, a.access, err = access(a.Context(), a.token); err != nil {
 		return err
 	}
 	return n(a)

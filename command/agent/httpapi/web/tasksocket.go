@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net"
 	"net/http"
 
@@ -32,17 +33,27 @@ func (s *Server) answerTask(w http.ResponseWriter, req *http.Request) {
 		writeError(w, nomad.Errorf(http.StatusUnauthorized, "Unauthorized"))
 		return
 	}
-	who := message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
-	var resp acls.WhoAmIResponse
-	err := s.cfg.RPC.Call(req.Context(), "ACL.WhoAmI", &who, &resp)
+	somebody, err := s.hasIdentity(req.Context(), s.cfg.Region, token)
 	switch {
 	case err != nil && status(err) == http.StatusInternalServerError:
 		writeError(w, nomad.Errorf(http.StatusInternalServerError, "the token could not be checked: no response from the servers"))
-	case err != nil || !isSomebody(resp.Identity):
+	case err != nil || !somebody:
 		writeError(w, nomad.Errorf(http.StatusForbidden, "Forbidden"))
 	default:
 		s.answer(w, req)
 	}
+}
+
+// HasIdentity reports whether the region of the request resolves the token to an identity or a real ACL token.
+func (r *Request) HasIdentity(token string) (bool, error) {
+	return r.server.hasIdentity(r.Context(), r.Region(), token)
+}
+
+func (s *Server) hasIdentity(ctx context.Context, region, token string) (bool, error) {
+	who := message.GenericRequest{QueryOptions: message.QueryOptions{Region: region, AuthToken: token, AllowStale: true}}
+	var resp acls.WhoAmIResponse
+	err := s.cfg.RPC.Call(ctx, "ACL.WhoAmI", &who, &resp)
+	return err == nil && isSomebody(resp.Identity), err
 }
 
 // isSomebody reports whether a token resolved to an identity or a real ACL token. The anonymous
