@@ -146,8 +146,9 @@ func statNoLinks(name string) (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// target returns the destination of a volume in the task. Below the task's writable
-// directories, a missing destination is created.
+// target returns the destination of a volume in the task. With a driver that has images, it is a path of
+// the image, where the driver creates it. Else a missing destination below the task's writable
+// directories is created.
 func (h *volumeHook) target(destination string, req *TaskPrestartRequest, directory bool) (string, error) {
 	target := req.Env.Expand(destination)
 	if strings.Contains(target, "${") {
@@ -155,6 +156,9 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 	}
 	if err := jobrules.CheckMountTarget(target); err != nil {
 		return "", err
+	}
+	if h.caps.FSIsolation == drivers.FSIsolationImage {
+		return imageTarget(target)
 	}
 	if !filepath.IsAbs(target) {
 		target = filepath.Join(req.Dir.Path(), target)
@@ -173,6 +177,25 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 	}
 	return target, h.create(inAlloc, req, directory)
 }
+
+// imageTarget returns the destination of a volume in an image. A relative one is below the root.
+func imageTarget(target string) (string, error) {
+	target = filepath.Join("/", target)
+	for _, own := range imageDirs {
+		if within(target, own) {
+			return "", fmt.Errorf("destination %s would hide the task's own directories: choose another", target)
+		}
+	}
+	if within(imageLogs, target) {
+		return "", fmt.Errorf("destination %s is in the log directory, which is read-only: choose another", target)
+	}
+	return target, nil
+}
+
+// The directories of a task in an image.
+const imageLogs = "/" + allocdir.SharedName + "/" + allocdir.LogsName
+
+var imageDirs = []string{"/" + allocdir.SharedName, "/" + allocdir.LocalName, "/" + allocdir.SecretsName, imageLogs}
 
 // privateTmp is the directory that drivers with mount namespaces replace by a private one, with
 // the mount points in it.

@@ -49,6 +49,32 @@ func TestVolumeIsPassedToTheDriver(t *testing.T) {
 	}
 }
 
+// TestVolume_DestinationInImage checks that the path of the node is not used with an image.
+func TestVolume_DestinationInImage(t *testing.T) {
+	for destination, want := range map[string]string{
+		"/data": "/data", "/nowhere/at/all": "/nowhere/at/all", "data": "/data", "/etc/": "/etc", "/tmp": "/tmp", "/tmp/x": "/tmp/x",
+		"${NOMAD_TASK_DIR}/a": "/local/a", "${NOMAD_ALLOC_DIR}/data/a": "/alloc/data/a", "/allocs": "/allocs",
+		"/alloc": "", "local": "", "/secrets/.": "", "/alloc/logs": "", "/alloc/logs/x": "", "/": "", "/proc/x": "", "/a/../..": "",
+	} {
+		path := t.TempDir()
+		cfg := mounting(path, at(destination))
+		cfg.Capabilities.FSIsolation = drivers.FSIsolationImage
+		got, err := prestart(t, cfg, nil)
+		if want == "" {
+			if err == nil {
+				t.Errorf("%s: mounts = %+v, want an error", destination, got.mounts)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(got.mounts, []drivers.Mount{{TaskPath: want, HostPath: path}}) {
+			t.Errorf("%s: mounts = %+v, %v, want %s", destination, got.mounts, err, want)
+		}
+		if left, _ := os.ReadDir(got.dir.LocalPath()); len(left) > 0 {
+			t.Errorf("%s: created %v on the node", destination, left)
+		}
+	}
+}
+
 // The propagation mode is interpolated and passed on, with the label.
 func TestPropagation(t *testing.T) {
 	path := t.TempDir()
