@@ -214,7 +214,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))
 	c.sinks = logsink.NewSet(cfg.LogSinks.sinks(), parts.Log)
 	c.session = newSession(cfg.BootFile, c.id.id, parts.Log)
-	volumes, err := hostVolumes(&c.cfg, parts.Log)
+	volumes, err := hostVolumes(&c.cfg, db, parts.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,63 @@ func TestHostVolumesOfTheNode(t *testing.T) {
 	}
 }
 
+// TestHostVolumes_PlantedLink checks that a link that a task can have created in a volume is not followed
+// at the next start of the agent, and that a changed link of root is reported.
+func TestHostVolumes_PlantedLink(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: links of other users")
+	}
+	dir := nodeDir(t)
+	at := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
+	for _, name := range []string{"vol", "vol/sub", "open", "secret", "a", "b"} {
+		if err := os.Mkdir(at(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chown(at("vol"), 80015, 80015), os.Chmod(at("open"), 0o777), os.Symlink(at("a"), at("link"))); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(dir)
+	cfg.HostVolumes = map[string]client.HostVolume{"sub": {Path: at("vol", "sub")}, "open": {Path: at("open", "x")}, "root": {Path: at("link")}}
+	log := &strings.Builder{}
+	volumes := func() map[string]*nomad.ClientHostVolumeConfig {
+		t.Helper()
+		log.Reset()
+		c, err := client.New(cfg, client.Parts{Log: slog.New(slog.NewTextHandler(log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.Node().HostVolumes
+	}
+	if err := os.Mkdir(at("open", "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := volumes(); len(got) != 3 || got["root"].Path != at("a") {
+		t.Fatalf("HostVolumes = %+v, want all", got)
+	}
+	for _, name := range []string{at("vol", "sub"), at("open", "x"), at("link")} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The link in open belongs to root, but others could have put a hard link to another one there.
+	if err := errors.Join(os.Symlink(at("secret"), at("vol", "sub")), os.Symlink(at("secret"), at("open", "x")), os.Symlink(at("b"), at("link"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := volumes(); len(got) != 1 || got["root"] == nil || got["root"].Path != at("b") {
+		t.Errorf("HostVolumes = %+v, want root only", got)
+	}
+	for _, want := range []string{"is not available", "volume=sub", "volume=open", "leads to another directory", "before=" + at("a")} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("log = %s, want %q", log, want)
+		}
+	}
+	if volumes(); strings.Contains(log.String(), "another directory") {
+		t.Errorf("log of the next start = %s", log)
+	}
+}
+
 func TestMissingHostVolume(t *testing.T) {
 	dir := nodeDir(t)
 	cfg := config(dir)

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -166,8 +166,8 @@ func (m *Manager) Create(ctx context.Context, req *message.ClientHostVolumeCreat
 	return &message.ClientHostVolumeCreateResponse{VolumeName: req.Name, VolumeID: req.ID, HostPath: got.path, CapacityBytes: got.bytes}, nil
 }
 
-// call calls a plugin to create a volume, and resolves the links in its path. Links that appear later may have been
-// created by a task, and are refused.
+// call calls a plugin to create a volume, and resolves the links in its path. Links that a task can have created are
+// refused, now and later.
 func (m *Manager) call(ctx context.Context, p plugin, req *message.ClientHostVolumeCreateRequest) (made, error) {
 	got, err := p.create(ctx, req)
 	if err == nil {
@@ -187,11 +187,11 @@ func resolved(path string) (string, error) {
 	if err := nomad.CheckHostPath(path); err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(path)
-	if err == nil {
-		_, err = os.Stat(real)
+	real, err := sandbox.RealPath(path)
+	if err != nil {
+		return "", &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return real, err
+	return real, nil
 }
 
 // discard removes what a failed create left behind, and its record. If the plugin fails, the record stays, so that the
@@ -223,7 +223,7 @@ func (m *Manager) Register(req *message.ClientHostVolumeRegisterRequest) error {
 	if err != nil {
 		return nomad.Errorf(400, "cannot register volume %q: host_path of node %s: %v", req.Name, m.cfg.NodeID, err)
 	}
-	rec := &message.ClientHostVolumeState{ID: req.ID, HostPath: req.HostPath, CreateReq: &message.ClientHostVolumeCreateRequest{
+	rec := &message.ClientHostVolumeState{ID: req.ID, HostPath: req.HostPath, RealPath: path, CreateReq: &message.ClientHostVolumeCreateRequest{
 		ID: req.ID, Name: req.Name, NodeID: req.NodeID, Parameters: req.Parameters}}
 	if err := m.cfg.Store.PutHostVolume(rec); err != nil {
 		return fmt.Errorf("store volume %s: %w", req.ID, err)

@@ -45,3 +45,35 @@ func TestRegisterForeign(t *testing.T) {
 		t.Errorf("a directory that mkdir has not made: %v", err)
 	}
 }
+
+// TestRestore_PlantedLink checks that a registered volume stays away after its path leads to another directory, or
+// through a link that a task can have created.
+func TestRestore_PlantedLink(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: links of other users")
+	}
+	for name, owner := range map[string]int{"link of root": 0, "link of a task": 80015} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			parent, secret := t.TempDir(), t.TempDir()
+			path := filepath.Join(parent, "sub")
+			if err := os.Mkdir(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Register(&message.ClientHostVolumeRegisterRequest{ID: nomad.NewID(), Name: "mine", HostPath: path}); err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range []error{os.Remove(path), os.Symlink(secret, path), os.Chown(parent, owner, owner), os.Lchown(path, owner, owner)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.restart()
+			want := map[int]string{0: "now leads to " + secret, 80015: "is a symbolic link that is not owned by root"}[owner]
+			fails(t, "Restore", w.Restore(t.Context()), want)
+			if v := w.Volumes()["mine"]; v != nil {
+				t.Errorf("the node has %+v", v)
+			}
+		})
+	}
+}

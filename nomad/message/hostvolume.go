@@ -148,8 +148,10 @@ type ClientHostVolumeDeleteResponse struct {
 
 // ClientHostVolumeState is the form in which a node stores a volume. HostPath is set for a registered volume only.
 type ClientHostVolumeState struct {
-	ID        string
-	HostPath  string
+	ID       string
+	HostPath string
+	// RealPath is HostPath without links, when it was registered.
+	RealPath  string `codec:",omitempty"`
 	CreateReq *ClientHostVolumeCreateRequest
 	// Unfinished is set until the plugin has created the volume.
 	Unfinished bool `codec:",omitempty"`
