@@ -132,6 +132,15 @@ type JobDeregisterResponse struct {
 	QueryMeta
 }
 
+// JobDeregisterRequest is the body of PUT /v1/jobs/stop (open-nomad only).
+type JobDeregisterRequest struct {
+	JobID           string
+	Purge           bool
+	Global          bool
+	EvalPriority    int
+	NoShutdownDelay bool
+}
+
 // JobEvaluateRequest is the body of PUT /v1/job/:id/evaluate.
 type JobEvaluateRequest struct {
 	JobID       string

@@ -89,6 +89,9 @@ func tagSet(tags []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(tags)))
 }
 
+// maxRegistrationText is the maximum number of bytes of the ID and of the address of a registration.
+const maxRegistrationText = 1024
+
 // Validate returns an error if the registration has no ID or no owner, or an address that no other task can reach.
 func (r *ServiceRegistration) Validate() error {
 	for _, field := range []struct{ name, value string }{
@@ -97,6 +100,11 @@ func (r *ServiceRegistration) Validate() error {
 	} {
 		if field.value == "" {
 			return Errorf(400, "invalid service registration %q: missing %s", r.ID, field.name)
+		}
+	}
+	for _, text := range []string{r.ID, r.Address} {
+		if len(text) > maxRegistrationText {
+			return Errorf(400, "invalid service registration of service %q: the ID and the address can have %d bytes each", r.ServiceName, maxRegistrationText)
 		}
 	}
 	if ip, err := netip.ParseAddr(r.Address); err == nil && ip.Unmap().IsUnspecified() {

@@ -76,6 +76,9 @@ func TestRequests(t *testing.T) {
 		{"force", func(c *httpclient.Client) { c.Jobs().PeriodicForce("a", nil) }, `PUT /v1/job/a/periodic/force`},
 		{"dispatch", func(c *httpclient.Client) { c.Jobs().Dispatch("a", map[string]string{"k": "v"}, []byte("p"), "x", nil) }, `PUT /v1/job/a/dispatch "Payload":"cA=="`},
 		{"parse", func(c *httpclient.Client) { c.Jobs().ParseHCL("job", true) }, `PUT /v1/jobs/parse "Canonicalize":true`},
+		{"stop by body", func(c *httpclient.Client) {
+			c.Jobs().DeregisterOpts(strings.Repeat("/", 20_000), &httpclient.DeregisterOptions{Purge: true}, nil)
+		}, `PUT /v1/jobs/stop "Purge":true`},
 		{"statuses", func(c *httpclient.Client) { c.Jobs().Statuses(&api.JobStatusesRequest{IncludeChildren: true}, nil) }, `POST /v1/jobs/statuses "IncludeChildren":true`},
 		{"allocations", func(c *httpclient.Client) { c.Allocations().List(nil) }, `GET /v1/allocations `},
 		{"stop", func(c *httpclient.Client) { c.Allocations().Stop(alloc, nil) }, `PUT /v1/allocation/al/stop `},

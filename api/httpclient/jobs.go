@@ -185,8 +185,16 @@ func (j *Jobs) Deregister(jobID string, purge bool, q *WriteOptions) (string, *a
 	return j.DeregisterOpts(jobID, &DeregisterOptions{Purge: purge}, q)
 }
 
-// DeregisterOpts is Deregister with options.
+// maxIDPath is the longest path with the ID of a job. Servers refuse requests with longer headers, and Nomad has no other
+// way to stop a job.
+const maxIDPath = 32 << 10
+
+// DeregisterOpts is Deregister with options. An ID that is too long for a URL is sent in the body, which servers of Nomad
+// do not support.
 func (j *Jobs) DeregisterOpts(jobID string, opts *DeregisterOptions, q *WriteOptions) (string, *api.WriteMeta, error) {
+	if len(jobPath(jobID, "")) > maxIDPath {
+		return j.stop(jobID, opts, q)
+	}
 	params := url.Values{}
 	if opts != nil {
 		params.Set("purge", strconv.FormatBool(opts.Purge))
@@ -198,6 +206,20 @@ func (j *Jobs) DeregisterOpts(jobID string, opts *DeregisterOptions, q *WriteOpt
 	}
 	var out api.JobDeregisterResponse
 	meta, err := j.client.write(http.MethodDelete, jobPath(jobID, "?"+params.Encode()), nil, &out, q)
+	if err != nil {
+		return "", nil, err
+	}
+	return out.EvalID, meta, nil
+}
+
+// stop is DeregisterOpts with the ID in the body.
+func (j *Jobs) stop(jobID string, opts *DeregisterOptions, q *WriteOptions) (string, *api.WriteMeta, error) {
+	req := &api.JobDeregisterRequest{JobID: jobID}
+	if opts != nil {
+		req.Purge, req.Global, req.EvalPriority, req.NoShutdownDelay = opts.Purge, opts.Global, opts.EvalPriority, opts.NoShutdownDelay
+	}
+	var out api.JobDeregisterResponse
+	meta, err := j.client.put("/v1/jobs/stop", req, &out, q)
 	if err != nil {
 		return "", nil, err
 	}

@@ -145,12 +145,12 @@ func findKind(ctx context.Context, e *term.Env, prefix string, of jobKind) (*htt
 	if err != nil {
 		return nil, nil, err
 	}
-	q := (&httpclient.QueryOptions{Prefix: prefix, Namespace: e.Namespace()}).WithContext(ctx)
+	q := (&httpclient.QueryOptions{Prefix: beginning(prefix), Namespace: e.Namespace()}).WithContext(ctx)
 	jobs, _, err := c.Jobs().List(q)
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying job prefix %q: %w", prefix, err)
 	}
-	jobs = slices.DeleteFunc(jobs, func(j *api.JobListStub) bool { return !of.has(j) })
+	jobs = slices.DeleteFunc(jobs, func(j *api.JobListStub) bool { return !of.has(j) || !strings.HasPrefix(j.ID, prefix) })
 	for _, j := range jobs {
 		if j.ID == prefix {
 			return c, j, nil
@@ -164,6 +164,17 @@ func findKind(ctx context.Context, e *term.Env, prefix string, of jobKind) (*htt
 	default:
 		return nil, nil, fmt.Errorf("Prefix %q matched multiple jobs\n\n%s", prefix, list(jobs, false))
 	}
+}
+
+// maxPrefix is the maximum length of a prefix in a URL.
+const maxPrefix = 1 << 10
+
+// beginning returns the part of a prefix that fits in a URL.
+func beginning(prefix string) string {
+	if len(prefix) <= maxPrefix {
+		return prefix
+	}
+	return strings.ToValidUTF8(prefix[:maxPrefix], "")
 }
 
 // list formats jobs as a table.

@@ -147,7 +147,7 @@ func (h *house) body(method, path string) string {
 		return `{"jobs": []}`
 	case "/v1/search/fuzzy":
 		return `{"Text": "api"}`
-	case "/v1/job/:job_id/dispatch", "/v1/job/:job_id/stable", "/v1/job/:job_id/evaluate":
+	case "/v1/jobs/stop", "/v1/job/:job_id/dispatch", "/v1/job/:job_id/stable", "/v1/job/:job_id/evaluate":
 		return `{"JobID": "api"}`
 	case "/v1/job/:job_id/scale":
 		return `{"Target": {"Group": "g"}, "Message": "m"}`

@@ -61,14 +61,26 @@ func Validate(j *nomad.Job) error {
 // nodePoolName matches a valid name of a node pool.
 var nodePoolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
-const maxJobID = 1024
+// Limits of job IDs in bytes. The servers add a suffix to the ID of the parent to get that of a child.
+const (
+	maxJobID       = 1024
+	maxChildSuffix = 192
+)
+
+// maxID returns the maximum length of the job's ID.
+func maxID(j *nomad.Job) int {
+	if j.ParentID != "" {
+		return maxJobID + maxChildSuffix
+	}
+	return maxJobID
+}
 
 func validateNames(j *nomad.Job, f *faults) {
 	switch {
 	case j.ID == "":
 		f.add("missing ID: set one")
-	case len(j.ID) > maxJobID:
-		f.add("the ID has %d bytes: the limit is %d", len(j.ID), maxJobID)
+	case len(j.ID) > maxID(j):
+		f.add("the ID has %d bytes: the limit is %d", len(j.ID), maxID(j))
 	case strings.ContainsAny(j.ID, " \x00"):
 		f.add("the ID must not contain spaces or NUL characters")
 	}

@@ -24,12 +24,27 @@ func TestBadRequestsAboutJobs(t *testing.T) {
 		j.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: payload, MetaRequired: []string{"who"}}
 		register(t, s, j)
 	}
+	longest := strings.Repeat("x", 1023)
+	for _, job := range []struct {
+		id       string
+		periodic *nomad.PeriodicConfig
+		param    *nomad.ParameterizedJobConfig
+	}{{longest, nil, &nomad.ParameterizedJobConfig{MetaRequired: []string{"who"}}}, {longest + "p", &nomad.PeriodicConfig{Enabled: true, Spec: "@yearly"}, nil}} {
+		j := batchJob(job.id, 1)
+		j.Periodic, j.ParameterizedJob = job.periodic, job.param
+		register(t, s, j)
+	}
 	payload := func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }
 	who := map[string]string{"who": "me"}
 	count := func(n int64) *int64 { return &n }
 	version := func(n uint64) *uint64 { return &n }
 	group := map[string]string{nomad.ScalingTargetGroup: "g"}
 	write := message.WriteRequest{Region: "global", Namespace: "default"}
+	token := func(n int) message.WriteRequest {
+		w := write
+		w.IdempotencyToken = string(payload(n))
+		return w
+	}
 	for _, tt := range []struct {
 		name, method string
 		req          any
@@ -48,6 +63,19 @@ func TestBadRequestsAboutJobs(t *testing.T) {
 		{"missing meta", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", WriteRequest: write}, 400, "Dispatch did not provide required meta keys: [who]"},
 		{"unpermitted meta", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: map[string]string{"who": "me", "x": ""}, WriteRequest: write}, 400, "Dispatch request included unpermitted metadata keys: [x]"},
 		{"negative priority", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, Priority: -1, WriteRequest: write}, 400, "dispatch job priority must be between [1, 100]"},
+		{"metadata of 64 KiB", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: map[string]string{"who": string(payload(64<<10 - 3))}, WriteRequest: write}, 0, ""},
+		{"metadata over 64 KiB", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: map[string]string{"who": string(payload(64<<10 - 2))}, WriteRequest: write}, 400, "the metadata of the dispatch has 65537 bytes: the limit is 65536"},
+		{"metadata with NUL", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: map[string]string{"who": "\x00"}, WriteRequest: write}, 400, `the meta key "who" is empty, or its name or value contains a NUL character`},
+		{"idempotency token of 256 bytes", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, WriteRequest: token(256)}, 0, ""},
+		{"idempotency token over 256 bytes", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, WriteRequest: token(257)}, 400, "the idempotency token has 257 bytes: the limit is 256"},
+		{"ID prefix of 128 bytes", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, IdPrefixTemplate: string(payload(128)), WriteRequest: write}, 0, ""},
+		{"ID prefix over 128 bytes", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, IdPrefixTemplate: string(payload(129)), WriteRequest: write}, 400, "the ID prefix of the dispatched job has 129 bytes: the limit is 128"},
+		{"ID prefix with a slash", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, IdPrefixTemplate: "../x", WriteRequest: write}, 400, `the ID prefix "../x" of the dispatched job contains a slash`},
+		{"ID prefix with an escape", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, IdPrefixTemplate: "\x1b[31m", WriteRequest: write}, 400, `the ID prefix "\x1b[31m" of the dispatched job`},
+		{"ID prefix with a newline", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, IdPrefixTemplate: "a\nb", WriteRequest: write}, 400, `the ID prefix "a\nb" of the dispatched job`},
+		{"ID prefix that is not UTF-8", "Job.Dispatch", &message.JobDispatchRequest{JobID: "optional", Meta: who, IdPrefixTemplate: "\xff", WriteRequest: write}, 400, `the ID prefix "\xff" of the dispatched job`},
+		{"child of the longest ID", "Job.Dispatch", &message.JobDispatchRequest{JobID: longest, Meta: who, IdPrefixTemplate: string(payload(128)), WriteRequest: write}, 0, ""},
+		{"forced launch of the longest ID", "Periodic.Force", &message.PeriodicForceRequest{JobID: longest + "p", WriteRequest: write}, 0, ""},
 		{"scaling above its bounds", "Job.Scale", &message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(4), WriteRequest: write}, 400, "group count was greater than scaling policy maximum: 4 > 3"},
 		{"scaling below its bounds", "Job.Scale", &message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(0), WriteRequest: write}, 400, "group count was less than scaling policy minimum: 0 < 1"},
 		{"scaling to a negative count", "Job.Scale", &message.JobScaleRequest{JobID: "fixed", Target: group, Count: count(-1), WriteRequest: write}, 400, "scaling action count can't be negative"},

@@ -421,3 +421,16 @@ func TestClosedRegistrationOfManagement(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A job whose ID no request can have today, from an earlier version, can be stopped.
+func TestJobsWithLongIDsCanBeStopped(t *testing.T) {
+	a := admits(t)
+	j := teamJob("par/dispatch-" + strings.Repeat("é", 10_000) + "-1-abcdefgh")
+	a.store(j)
+	if err := a.call(a.writer, "Job.Deregister", &message.JobDeregisterRequest{JobID: j.ID, WriteRequest: message.WriteRequest{Namespace: "team"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !a.job(j.ID).Stop {
+		t.Error("the job is not stopped")
+	}
+}

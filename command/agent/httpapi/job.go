@@ -23,6 +23,7 @@ func (s *Server) jobRoutes() []web.Route {
 		{Methods: "GET", Path: "/v1/jobs", Handle: web.Read("Job.List", jobList, func(o *message.JobListResponse) (any, error) { return o.Jobs, nil })},
 		{Methods: "PUT POST", Path: "/v1/jobs", Call: web.Write("Job.Register", jobRegister, web.Full[message.JobRegisterResponse])},
 		{Methods: "PUT POST", Path: "/v1/jobs/parse", Handle: s.jobParse},
+		{Methods: "PUT POST", Path: "/v1/jobs/stop", Call: web.Write("Job.Deregister", web.Body(jobStop), web.Full[message.JobDeregisterResponse])},
 		{Methods: "GET POST", Path: "/v1/jobs/statuses", Call: web.Call{Method: "Job.Statuses", Handle: web.Read("Job.Statuses", jobStatuses, func(o *message.JobStatusesResponse) (any, error) { return o.Jobs, nil })}},
 		{Methods: "PUT POST", Path: "/v1/validate/job", Call: web.Write("Job.Validate", jobValidate, web.Full[message.JobValidateResponse])},
 		{Methods: "GET", Path: job, Handle: web.Read("Job.GetJob", jobID, showJob)},
@@ -236,6 +237,12 @@ func jobDeregister(r *web.Request, q *message.JobDeregisterRequest) error {
 	}
 	q.EvalPriority = int(p)
 	return checkEvalPriority(int64(p))
+}
+
+// jobStop completes a request whose body has the ID of the job, which may be too long for a URL.
+func jobStop(_ *web.Request, q *message.JobDeregisterRequest) error {
+	q.Eval, q.SubmitTime = nil, 0 // set by servers
+	return checkEvalPriority(int64(q.EvalPriority))
 }
 
 // checkEvalPriority checks the priority of an evaluation. 0 means that of the job.
