@@ -16,6 +16,10 @@
 // the option. Tasks can create links in the directory of their allocation. So paths there are opened
 // once, and the open file is mounted (points).
 //
+// An image that the daemon has may have been brought by a task of another namespace. The driver remembers for whom
+// (origins), runs a container by the ID of its image, and never lets the daemon read an archive that a task can change
+// (package imagearchive).
+//
 // Goroutines: two per task, which wait for its end and copy its output; two per pull; and those of
 // Fingerprint, TaskStats and exec sessions. Instances share only the daemon.
 package docker
@@ -51,10 +55,13 @@ type Config struct {
 	// removes only containers of its agent.
 	Agent string
 	// Dir is for mount points of this instance. It is created when a task needs it.
-	Dir  string
-	Log  *slog.Logger
-	Logs Logs
-	Pace Pace
+	Dir string
+	// Images is for what the agent remembers about images, and for copies of archives. It is created with mode 0700. The
+	// instances of an agent share it.
+	Images string
+	Log    *slog.Logger
+	Logs   Logs
+	Pace   Pace
 }
 
 // Pace holds the intervals of the driver. Those that are 0 have the default.

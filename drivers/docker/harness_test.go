@@ -73,7 +73,7 @@ func newFixtureOf(t testing.TB, daemon *testdocker.Daemon, config block) *fixtur
 // open returns an instance of the driver, as an agent opens it.
 func (f *fixture) open(name string, config block) *docker.Driver {
 	f.t.Helper()
-	d := docker.New(docker.Config{Name: name, Agent: f.dir, Dir: filepath.Join(f.dir, "mounts", name), Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), Logs: f.super,
+	d := docker.New(docker.Config{Name: name, Agent: f.dir, Dir: filepath.Join(f.dir, "mounts", name), Images: filepath.Join(f.dir, "images"), Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), Logs: f.super,
 		Pace: docker.Pace{Fingerprint: 100 * time.Millisecond, Retry: 50 * time.Millisecond, Progress: 50 * time.Millisecond, Activity: 20 * time.Millisecond}})
 	v, err := drivers.Decode(config, d.ConfigSpec())
 	if err != nil {

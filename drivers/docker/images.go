@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -22,85 +21,58 @@ import (
 //	              ▲────────────────ensure─────────────┘
 //
 // Only images that a task of this driver has used are removed, and only those that no container of the
-// daemon uses. One pull of a reference serves all tasks that wait for it.
+// daemon uses. One pull of a reference serves all tasks with the same credentials that wait for it.
 type images struct {
 	d *Driver
 
+	origins *origins
+
 	mu     sync.Mutex
-	pulls  map[string]*pull           // by reference
+	pulls  map[string]*pull           // by reference and credentials
 	users  map[string]map[string]bool // callers by ID of the image
 	unused map[string]*time.Timer     // removals by ID of the image
+	busy   map[string]chan struct{}   // by reference that a pull or a load changes; closed at its end
 }
 
 func newImages(d *Driver) *images {
-	return &images{d: d, pulls: map[string]*pull{}, users: map[string]map[string]bool{}, unused: map[string]*time.Timer{}}
+	return &images{d: d, origins: newOrigins(d.cfg.Images), pulls: map[string]*pull{}, users: map[string]map[string]bool{}, unused: map[string]*time.Timer{}, busy: map[string]chan struct{}{}}
 }
 
 // ensure returns the ID of a task's image, which the daemon then has. The task is a user of it until
 // release.
 func (m *images) ensure(ctx context.Context, cfg *drivers.TaskConfig, o *options) (string, error) {
-	if id, ok := m.local(ctx, o); ok {
-		m.acquire(id, cfg.ID)
-		return id, nil
-	}
-	if o.load != "" {
-		if err := m.load(ctx, cfg, o.load); err != nil {
-			return "", err
+	if !o.forcePull && !strings.HasSuffix(o.image, ":latest") {
+		if id, err := m.local(ctx, cfg, o); id != "" || err != nil {
+			m.acquire(id, cfg.ID)
+			return id, err
 		}
-	} else if err := m.pull(ctx, cfg, o); err != nil {
-		return "", err
 	}
-	id, err := m.id(ctx, o.image)
+	var id string
+	var err error
+	if o.load != "" {
+		id, err = m.load(ctx, cfg, o)
+	} else {
+		id, err = m.pull(ctx, cfg, o)
+	}
 	if err != nil {
-		return "", &drivers.RecoverableError{Err: fmt.Errorf("find image %q: %w", o.image, err)}
+		return "", err
 	}
 	m.acquire(id, cfg.ID)
 	return id, nil
 }
 
-// local returns the ID of an image that the daemon has, unless the task wants a newer one.
-func (m *images) local(ctx context.Context, o *options) (string, bool) {
-	if o.forcePull || strings.HasSuffix(o.image, ":latest") {
-		return "", false
-	}
-	id, err := m.id(ctx, o.image)
-	return id, err == nil
-}
-
-// id returns the ID of an image.
+// id returns the ID of an image, "" if the daemon does not have it.
 func (m *images) id(ctx context.Context, ref string) (string, error) {
 	ctx, cancel := look(ctx)
 	defer cancel()
 	found, err := m.d.api.ImageInspect(ctx, ref)
-	return found.ID, err
-}
-
-// load loads an archive in the task's local directory.
-func (m *images) load(ctx context.Context, cfg *drivers.TaskConfig, name string) error {
-	if !filepath.IsLocal(name) {
-		return fmt.Errorf("unable to open image archive: %q is not inside the task's local directory", name)
+	switch {
+	case cerrdefs.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", &drivers.RecoverableError{Err: fmt.Errorf("find image %q: %w", ref, err)}
 	}
-	at, err := openExisting(cfg.LocalDir, name)
-	if err != nil {
-		return fmt.Errorf("unable to open image archive: %w", err)
-	}
-	defer at.Close() //nolint:errcheck // opened with O_PATH
-	f, err := readable(at)
-	if err != nil {
-		return fmt.Errorf("unable to open image archive: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // read only
-	ctx, cancel := context.WithTimeout(ctx, m.d.set.pullTimeout)
-	defer cancel()
-	result, err := m.d.api.ImageLoad(ctx, f)
-	if err != nil {
-		return &drivers.RecoverableError{Err: fmt.Errorf("load image archive %s: %w", name, err)}
-	}
-	defer result.Close() //nolint:errcheck // a stream that was read
-	if err := eachMessage(result, func(message) {}); err != nil {
-		return fmt.Errorf("load image archive %s: %w", name, err)
-	}
-	return nil
+	return found.ID, nil
 }
 
 // acquire makes a task a user of an image.
@@ -169,69 +141,110 @@ func (m *images) removeUnused(id string) {
 
 // pull is a running pull of an image.
 type pull struct {
-	done    chan struct{} // closed when err is set
-	err     error
-	waiters map[string]bool // task IDs
+	ref, auth string
+	done      chan struct{} // closed when id and err are set
+	id        string
+	err       error
+	waiters   map[string]bool // task IDs
 }
 
-// pull pulls an image, or waits for the pull that runs. Its first caller's authentication and time
-// limits apply.
-func (m *images) pull(ctx context.Context, cfg *drivers.TaskConfig, o *options) error {
+// pull pulls an image, or waits for the pull that runs with the same credentials. Its first caller's time limits apply. It
+// returns the ID of the image.
+func (m *images) pull(ctx context.Context, cfg *drivers.TaskConfig, o *options) (string, error) {
+	timeout := m.d.set.pullTimeout
+	if o.pullTimeout > 0 {
+		timeout = o.pullTimeout
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	auth, err := m.auth(limited, o)
+	if err != nil {
+		return "", pullError(o.image, err)
+	}
 	m.mu.Lock()
-	p := m.pulls[o.image]
+	key := o.image + " " + auth
+	p := m.pulls[key]
 	if p == nil {
-		timeout := m.d.set.pullTimeout
-		if o.pullTimeout > 0 {
-			timeout = o.pullTimeout
-		}
-		p = &pull{done: make(chan struct{}), waiters: map[string]bool{}}
-		m.pulls[o.image] = p
-		go m.run(p, o, timeout)
+		p = &pull{ref: o.image, auth: auth, done: make(chan struct{}), waiters: map[string]bool{}}
+		m.pulls[key] = p
+		go m.run(key, p, timeout)
 	}
 	p.waiters[cfg.ID] = true
 	m.mu.Unlock()
 	m.d.event(cfg.ID, driverEvent, "Downloading image", map[string]string{"image": o.image})
 	select {
 	case <-p.done:
-		return p.err
+		return p.id, p.err
 	case <-ctx.Done():
-		//lint:ignore ST1005 the text is that of Nomad
-		return &drivers.RecoverableError{Err: fmt.Errorf("Failed to pull `%s`: %w", o.image, ctx.Err())}
+		return "", pullError(o.image, ctx.Err())
 	}
 }
 
 // notFound matches the error about an image that the registry does not have.
 var notFound = regexp.MustCompile(`(?i)image .+ not found|manifest unknown|manifest for .+ not found`)
 
+// pullError returns the error of a pull. The restart policy applies unless the registry does not have the image.
+func pullError(ref string, err error) error {
+	//lint:ignore ST1005 the text is that of Nomad
+	err = fmt.Errorf("Failed to pull `%s`: %w", ref, err)
+	if !notFound.MatchString(err.Error()) && !cerrdefs.IsNotFound(err) {
+		err = &drivers.RecoverableError{Err: err}
+	}
+	return err
+}
+
 // run pulls an image for its waiters.
-func (m *images) run(p *pull, o *options, timeout time.Duration) {
-	err := m.fetch(p, o, timeout)
+func (m *images) run(key string, p *pull, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	id, err := m.fetch(ctx, p)
 	if err != nil {
-		//lint:ignore ST1005 the text is that of Nomad
-		err = fmt.Errorf("Failed to pull `%s`: %w", o.image, err)
-		if !notFound.MatchString(err.Error()) && !cerrdefs.IsNotFound(err) {
-			err = &drivers.RecoverableError{Err: err}
-		}
+		id, err = "", pullError(p.ref, err)
 	}
 	m.mu.Lock()
-	delete(m.pulls, o.image)
+	delete(m.pulls, key)
 	m.mu.Unlock()
-	p.err = err
+	p.id, p.err = id, err
 	close(p.done)
+}
+
+// fetch pulls an image, and returns its ID. Before, it records that the image is not for everyone, if it is pulled with
+// credentials.
+func (m *images) fetch(ctx context.Context, p *pull) (id string, err error) {
+	unlock, err := m.locked(ctx, p.ref)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	private := p.auth != ""
+	old, err := m.id(ctx, p.ref)
+	if err != nil {
+		return "", err
+	}
+	if private {
+		if err := m.origins.begin(p.ref, old); err != nil {
+			return "", err
+		}
+	}
+	err = m.stream(ctx, p, p.ref, p.auth)
+	if err == nil {
+		id, err = m.id(ctx, p.ref)
+	}
+	if err == nil && id == "" {
+		err = fmt.Errorf("the daemon does not have the image %q after the pull", p.ref)
+	}
+	if rerr := m.origins.end(p.ref, old, id, private); rerr != nil {
+		return "", errors.Join(err, rerr)
+	}
+	if err != nil {
+		return "", err
+	}
+	m.origins.accept(repositoryOf(p.ref), id, p.auth)
+	return id, nil
 }
 
 // errIdle means that the daemon reported nothing about a pull for too long.
 var errIdle = errors.New("the pull made no progress within pull_activity_timeout")
-
-func (m *images) fetch(p *pull, o *options, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	auth, err := m.auth(ctx, o)
-	if err != nil {
-		return err
-	}
-	return m.stream(ctx, p, o.image, auth)
-}
 
 // auth returns the encoded credentials for an image, "" for none.
 func (m *images) auth(ctx context.Context, o *options) (string, error) {

@@ -25,6 +25,7 @@ type registry struct {
 	mu     sync.Mutex
 	layers int           // requests of the layer
 	tags   int           // lookups of a tag
+	asked  int           // requests of a manifest by digest
 	slow   chan struct{} // the layer comes when it is closed, if it is set
 }
 
@@ -63,6 +64,11 @@ func newRegistry(t *testing.T) *registry {
 		if strings.HasSuffix(req.URL.Path, "/manifests/1") {
 			r.mu.Lock()
 			r.tags++
+			r.mu.Unlock()
+		}
+		if strings.Contains(req.URL.Path, "/manifests/sha256:") {
+			r.mu.Lock()
+			r.asked++
 			r.mu.Unlock()
 		}
 		switch path := req.URL.Path; {

@@ -1,0 +1,229 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/distribution/reference"
+	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/drivers/docker/imagearchive"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+// repositoryOf returns the repository of a normalized reference.
+func repositoryOf(ref string) string {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return ref
+	}
+	return named.Name()
+}
+
+// locked waits until no other pull or load of the agent changes the reference.
+func (m *images) locked(ctx context.Context, ref string) (unlock func(), err error) {
+	for {
+		m.mu.Lock()
+		busy := m.busy[ref]
+		if busy == nil {
+			done := make(chan struct{})
+			m.busy[ref] = done
+			m.mu.Unlock()
+			return func() {
+				m.mu.Lock()
+				delete(m.busy, ref)
+				m.mu.Unlock()
+				close(done)
+			}, nil
+		}
+		m.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// local returns the ID of an image that the daemon has and that the task can use, "" if there is none. An image that
+// another job has loaded is not the image of the registry.
+func (m *images) local(ctx context.Context, cfg *drivers.TaskConfig, o *options) (string, error) {
+	id, err := m.id(ctx, o.image)
+	if id == "" || err != nil {
+		return "", err
+	}
+	who, err := m.origins.use(o.image, id, cfg)
+	if err != nil {
+		return "", &drivers.RecoverableError{Err: err}
+	}
+	switch who {
+	case useAll, useOwn:
+		return id, nil
+	case usePrivate:
+		if err := m.prove(ctx, o, id); err != nil {
+			return "", err
+		}
+		return id, nil
+	}
+	return "", nil
+}
+
+// prove asks the registry whether the task's credentials are accepted for an image that the daemon has, once for each
+// image and credentials.
+func (m *images) prove(ctx context.Context, o *options, id string) error {
+	timeout := m.d.set.pullTimeout
+	if o.pullTimeout > 0 {
+		timeout = o.pullTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	auth, err := m.auth(ctx, o)
+	if err != nil {
+		return pullError(o.image, err)
+	}
+	repo := repositoryOf(o.image)
+	if m.origins.isAccepted(repo, id, auth) {
+		return nil
+	}
+	found, err := m.d.api.ImageInspect(ctx, id)
+	if err != nil {
+		return pullError(o.image, err)
+	}
+	for _, digest := range found.RepoDigests {
+		named, perr := reference.ParseNormalizedNamed(digest)
+		if perr != nil || named.Name() != repo {
+			continue
+		}
+		if _, err = m.d.api.DistributionInspect(ctx, digest, client.DistributionInspectOptions{EncodedRegistryAuth: auth}); err == nil {
+			m.origins.accept(repo, id, auth)
+			return nil
+		}
+	}
+	if err == nil {
+		err = errors.New("the image has no digest of the registry: set force_pull")
+	}
+	return pullError(o.image, fmt.Errorf("the node has the image, which was pulled with credentials; the registry does not confirm those of this task: %w", err))
+}
+
+// load loads an archive in the task's local directory, and returns the ID of its image.
+func (m *images) load(ctx context.Context, cfg *drivers.TaskConfig, o *options) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.d.set.pullTimeout)
+	defer cancel()
+	copied, image, err := m.check(ctx, cfg, o)
+	if err != nil {
+		return "", err
+	}
+	defer copied.Close() //nolint:errcheck // it has no name
+	unlock, err := m.locked(ctx, o.image)
+	if err != nil {
+		return "", &drivers.RecoverableError{Err: err}
+	}
+	defer unlock()
+	if id, err := m.present(ctx, cfg, o, image.ID); id != "" || err != nil {
+		return id, err
+	}
+	if err := m.origins.loaded(o.image, "", cfg); err != nil {
+		return "", &drivers.RecoverableError{Err: err}
+	}
+	if err := m.send(ctx, o, copied); err != nil {
+		if id, gone := m.id(context.WithoutCancel(ctx), o.image); id == "" && gone == nil {
+			err = errors.Join(err, m.origins.notLoaded(o.image))
+		}
+		return "", err
+	}
+	return m.loadedImage(ctx, cfg, o, image)
+}
+
+// send lets the daemon load an archive.
+func (m *images) send(ctx context.Context, o *options, archive *os.File) error {
+	result, err := m.d.api.ImageLoad(ctx, archive)
+	if err != nil {
+		return &drivers.RecoverableError{Err: fmt.Errorf("load image archive %s: %w", o.load, err)}
+	}
+	defer result.Close() //nolint:errcheck // a stream that was read
+	if err := eachMessage(result, func(message) {}); err != nil {
+		return fmt.Errorf("load image archive %s: %w", o.load, err)
+	}
+	return nil
+}
+
+// present returns the ID of the image of an archive if the daemon has it under the task's name. It returns an error if
+// the name belongs to another image.
+func (m *images) present(ctx context.Context, cfg *drivers.TaskConfig, o *options, want string) (string, error) {
+	old, err := m.id(ctx, o.image)
+	if old == "" || err != nil {
+		return "", err
+	}
+	who, err := m.origins.use(o.image, old, cfg)
+	switch {
+	case err != nil:
+		return "", &drivers.RecoverableError{Err: err}
+	case old == want:
+		return old, nil // the archive contains all of it
+	case who == useOwn:
+		return "", nil // an earlier version of the same job
+	}
+	return "", fmt.Errorf("load image archive %s: the node has another image called %s: give the image of the archive another name", o.load, o.image)
+}
+
+// loadedImage returns the ID of the image that was loaded. A daemon that keeps images in containerd gives it an ID of its own.
+func (m *images) loadedImage(ctx context.Context, cfg *drivers.TaskConfig, o *options, image *imagearchive.Image) (string, error) {
+	limited, cancel := look(ctx)
+	defer cancel()
+	found, err := m.d.api.ImageInspect(limited, o.image)
+	if err != nil {
+		return "", &drivers.RecoverableError{Err: fmt.Errorf("find image %q: %w", o.image, err)}
+	}
+	if found.ID != image.ID && !slices.Equal(found.RootFS.Layers, image.Layers) {
+		return "", fmt.Errorf("load image archive %s: the daemon reports another image called %s", o.load, o.image)
+	}
+	if err := m.origins.loaded(o.image, found.ID, cfg); err != nil {
+		return "", &drivers.RecoverableError{Err: err}
+	}
+	return found.ID, nil
+}
+
+// check copies the archive of a task to a file without a name, and returns it with the image. The archive has no other
+// image, and no other name for it.
+func (m *images) check(ctx context.Context, cfg *drivers.TaskConfig, o *options) (copied *os.File, image *imagearchive.Image, err error) {
+	if !filepath.IsLocal(o.load) {
+		return nil, nil, fmt.Errorf("unable to open image archive: %q is not inside the task's local directory", o.load)
+	}
+	at, err := openExisting(cfg.LocalDir, o.load)
+	if err != nil {
+		return nil, nil, fmt.Errorf("unable to open image archive: %w", err)
+	}
+	defer at.Close() //nolint:errcheck // opened with O_PATH
+	f, err := readable(at)
+	if err != nil {
+		return nil, nil, fmt.Errorf("unable to open image archive: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	if copied, err = m.nameless(); err != nil {
+		return nil, nil, &drivers.RecoverableError{Err: fmt.Errorf("copy image archive %s: %w", o.load, err)}
+	}
+	if image, err = imagearchive.Copy(ctx, f, copied, o.image); err == nil {
+		_, err = copied.Seek(0, 0)
+	}
+	if err != nil {
+		copied.Close() //nolint:errcheck // the error of the copy is returned
+		return nil, nil, fmt.Errorf("load image archive %s: %w", o.load, err)
+	}
+	return copied, image, nil
+}
+
+// nameless returns a new file that only the agent can access.
+func (m *images) nameless() (*os.File, error) {
+	dir := m.d.cfg.Images
+	if dir == "" {
+		dir = os.TempDir()
+	} else if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
+}
