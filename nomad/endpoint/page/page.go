@@ -85,10 +85,14 @@ var (
 	ByModification = Order{
 		numbered: true,
 		sort:     true,
-		write:    func(c Cursor) string { return strconv.FormatUint(c.Index, 10) },
-		read: func(s string) (Cursor, error) {
-			n, err := strconv.ParseUint(s, 10, 64)
-			return Cursor{Index: n}, err
+		write: func(c Cursor) string {
+			return strconv.FormatUint(c.Index, 10) + "." + c.Namespace + "." + c.ID // several objects can have one index
+		},
+		read: func(s string) (Cursor, error) { // also a number only, as in Nomad
+			num, rest, _ := strings.Cut(s, ".")
+			namespace, id, _ := strings.Cut(rest, ".")
+			n, err := strconv.ParseUint(num, 10, 64)
+			return Cursor{Index: n, Namespace: namespace, ID: id}, err
 		},
 	}
 )
@@ -189,7 +193,11 @@ func (l List[T]) from(objects iter.Seq[T]) (iter.Seq[T], error) {
 		return nil, nomad.Errorf(400, "failed to create result paginator: invalid next token %q", l.Opts.NextToken)
 	}
 	reached := func(o T) bool {
-		c := l.At(o).Compare(start)
+		at := l.At(o)
+		c := at.Compare(start)
+		if l.Order.numbered && start.Namespace == "" && start.ID == "" { // the first object with the index
+			c = cmp.Compare(at.Index, start.Index)
+		}
 		return c == 0 || (c > 0) != l.Opts.Reverse
 	}
 	return func(yield func(T) bool) {

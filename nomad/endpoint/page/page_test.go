@@ -18,12 +18,24 @@ func TestTokensReadAsTheyAreWritten(t *testing.T) {
 		"id":           {ByID, "a.b/c", Cursor{ID: "a.b/c"}},
 		"namespace":    {ByNamespace, "apps.a.b/c", Cursor{Namespace: "apps", ID: "a.b/c"}},
 		"creation":     {ByCreation, "7.a.b/c", Cursor{Index: 7, ID: "a.b/c"}},
-		"modification": {ByModification, "7", Cursor{Index: 7}},
+		"modification": {ByModification, "7.apps.a.b/c", c},
 	} {
 		token := x.order.write(c)
 		back, err := x.order.read(token)
 		if token != x.token || back != x.back || err != nil {
 			t.Errorf("%s: %q reads as %+v, %v, want %q and %+v", name, token, back, err, x.token, x.back)
+		}
+	}
+}
+
+// Tokens of Nomad are a number: the page begins with the first object that has it, in either direction.
+func TestNumberAsToken(t *testing.T) {
+	all := []Cursor{{1, "a", "x"}, {3, "a", "y"}, {3, "b", "x"}, {3, "b", "z"}, {9, "a", "z"}}
+	for reverse, want := range map[bool][]Cursor{false: {all[1], all[2]}, true: {all[3], all[2]}} {
+		q := &message.QueryOptions{PerPage: 2, NextToken: "3", Reverse: reverse}
+		got, next, err := List[Cursor]{Opts: q, Order: ByModification, At: func(c Cursor) Cursor { return c }}.Page(slices.Values(all))
+		if err != nil || !slices.Equal(got, want) || next == "" {
+			t.Errorf("reverse %t: %v, %q, %v; want %v", reverse, got, next, err, want)
 		}
 	}
 }
@@ -41,10 +53,12 @@ func TestPagesCoverTheList(t *testing.T) {
 		reverse bool
 		want    string
 	}{
-		"by ID":               {ByID, false, "abcde"},
-		"by ID, backwards":    {ByID, true, "edcba"},
-		"by index":            {ByCreation, false, "ebcad"},
-		"by index, backwards": {ByCreation, true, "dacbe"},
+		"by ID":                {ByID, false, "abcde"},
+		"by ID, backwards":     {ByID, true, "edcba"},
+		"by index":             {ByCreation, false, "ebcad"},
+		"by index, backwards":  {ByCreation, true, "dacbe"},
+		"by change":            {ByModification, false, "ebcad"},
+		"by change, backwards": {ByModification, true, "dacbe"},
 	} {
 		for per := int32(1); per < 7; per++ {
 			got, token := "", ""
