@@ -22,7 +22,7 @@ type Access struct {
 	// without a policy.
 	Workload *acl.Workload
 	// Disabled means that access control is disabled. Everything is allowed then, except that a
-	// workload reads only its own variables.
+	// workload only reads variables.
 	Disabled bool
 
 	asked atomic.Bool
@@ -71,7 +71,7 @@ func (a *Access) Allows(q acl.Question) bool {
 	if q.Kind == acl.Variables {
 		q.Workload = a.Workload
 		if a.Disabled && a.Workload != nil {
-			return own.Ask(q)
+			return withoutControl.Ask(q)
 		}
 	}
 	return a.Rights.Ask(q)
@@ -81,13 +81,29 @@ func (a *Access) Allows(q acl.Question) bool {
 func (a *Access) AllowsSearch(namespace string) bool {
 	a.asked.Store(true)
 	if a.Disabled && a.Workload != nil {
-		return own.AllowVariableSearch(namespace, a.Workload)
+		return withoutControl.AllowVariableSearch(namespace, a.Workload)
 	}
 	return a.Rights.AllowVariableSearch(namespace, a.Workload)
 }
 
-// own grants only the rights that workloads have without a policy.
-var own = acl.New(false)
+// withoutControl grants workloads the rights on variables that they have when access control is disabled: they read what
+// an anonymous caller can read. They write nothing, as with access control.
+var withoutControl = acl.New(false, readVariables())
+
+// readVariables parses a constant policy. It panics on an error.
+func readVariables() *acl.Policy {
+	p, err := acl.Parse(`namespace "*" {
+  variables {
+    path "*" {
+      capabilities = ["read", "list"]
+    }
+  }
+}`)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
 
 // IsManagement reports whether the caller has all rights.
 func (a *Access) IsManagement() bool {
