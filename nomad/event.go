@@ -82,4 +82,7 @@ type EventJson struct {
 type EventStreamWrapper struct {
 	Error *RpcError
 	Event *EventJson
+	// Newest is the newest log entry, in the first message of a stream that was asked to begin behind it. The stream
+	// begins with the next entry.
+	Newest uint64 `codec:",omitempty"`
 }

@@ -348,3 +348,42 @@ func TestEventsOfAFollower(t *testing.T) {
 	register(t, leader.Server, batchJob("web", 1))
 	r.until(on("Job", "web"))
 }
+
+// A stream that is asked for an index above the newest entry, such as by a consumer of the cluster before it was rebuilt,
+// begins with the next event and reports the newest entry. The entry after the newest one is not above it.
+func TestEventStream_IndexAboveNewest(t *testing.T) {
+	s, _ := start(t, nil)
+	register(t, s, batchJob("first", 0))
+	open := func(index uint64) (*rpc.Stream, nomad.EventStreamWrapper) {
+		st, err := s.Stream(t.Context(), "Event.Stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { st.Close() })
+		var first nomad.EventStreamWrapper
+		req := &message.EventStreamRequest{Topics: map[nomad.Topic][]string{nomad.TopicJob: nil}, Index: int(index)}
+		req.Region = "global"
+		if err := errors.Join(st.Encode(req), st.Decode(&first)); err != nil || first.Error != nil {
+			t.Fatalf("%v, %+v", err, first.Error)
+		}
+		return st, first
+	}
+	above, first := open(1 << 40)
+	if first.Newest == 0 || first.Newest >= 1<<40 || string(first.Event.Data) != "{}" {
+		t.Fatalf("the first message is %+v, want the newest entry", first)
+	}
+	next, again := open(first.Newest + 1)
+	if again.Newest > 0 {
+		t.Errorf("the entry after the newest one counts as above it: %+v", again)
+	}
+	register(t, s, batchJob("second", 0))
+	for _, st := range []*rpc.Stream{above, next} {
+		for seen := false; !seen; { // the evaluation of the first job can end later
+			var w nomad.EventStreamWrapper
+			if err := st.Decode(&w); err != nil || w.Event == nil {
+				t.Fatalf("the stream ended before the event of the second job: %v, %+v", err, w.Error)
+			}
+			seen = strings.Contains(string(w.Event.Data), `"Key":"second"`)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
@@ -51,6 +52,9 @@ func eventStream(r *web.Request) (any, error) {
 				return nil, web.ErrDone
 			}
 		case first:
+			if line.Newest > 0 {
+				h.Set("X-Nomad-Event-Restart", strconv.FormatUint(line.Newest, 10))
+			}
 			h.Set("Content-Type", "application/json")
 			h.Set("Cache-Control", "no-cache")
 			h.Set("Connection", "close")

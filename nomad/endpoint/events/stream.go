@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -46,13 +47,48 @@ func (s *Service) Stream(ctx context.Context, c *rpc.Call, req *message.EventStr
 	}
 	ctx, cancel := to.UntilClosed(ctx)
 	defer cancel()
-	from := s.broker.Subscribe(uint64(req.Index))
+	index, newest, err := s.start(ctx, uint64(req.Index))
+	if err != nil {
+		return err
+	}
+	r.newest = newest
+	from := s.broker.Subscribe(index)
 	defer from.Close()
 	err = r.run(ctx, from)
 	if errors.Is(err, stream.ErrSlow) {
 		s.Log.Warn("dropped event stream", "err", err)
 	}
 	return err
+}
+
+// start returns the index at which a stream begins. An index that the region has not reached is from another cluster,
+// such as the one before it was rebuilt. No event would come for a long time, so the stream begins with the next entry.
+// newest is then the newest entry, and 0 otherwise.
+func (s *Service) start(ctx context.Context, asked uint64) (index, newest uint64, err error) {
+	next := s.Raft.AppliedIndex() + 1
+	if asked <= next {
+		return asked, 0, nil
+	}
+	switch addr, id := s.Cluster.Leader(); {
+	case id == "":
+		return 0, 0, nomad.ErrNoLeader
+	case id == s.Raft.ID():
+		if err := s.Cluster.Confirm(ctx); err != nil {
+			return 0, 0, err
+		}
+		next = s.Raft.AppliedIndex() + 1
+	default: // this server may be behind
+		var stats nomad.RaftStats
+		req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.Region, AllowStale: true}}
+		if err := s.Peers.Call(ctx, addr, "Status.RaftStats", req, &stats); err != nil {
+			return 0, 0, fmt.Errorf("ask the leader for its newest log entry: %w", err)
+		}
+		next = max(next, stats.LastIndex+1)
+	}
+	if asked <= next {
+		return asked, 0, nil
+	}
+	return next, next - 1, nil
 }
 
 // reader is the reader of one event stream.
@@ -65,7 +101,9 @@ type reader struct {
 	c     *rpc.Call // the reader's current access
 	asked time.Time // when the access was checked
 	index uint64    // index of accessTables at that time
-	line  bytes.Buffer
+
+	newest uint64 // sent with the first line, see start
+	line   bytes.Buffer
 }
 
 // run sends events, and heartbeats when there are none. It returns nil when the reader is
@@ -131,7 +169,9 @@ func (r *reader) tell(ctx context.Context, batch *stream.Batch) error {
 var errReaderGone = errors.New("the event stream was closed")
 
 func (r *reader) send(line []byte) error {
-	if err := r.to.Encode(&nomad.EventStreamWrapper{Event: &nomad.EventJson{Data: line}}); err != nil {
+	message := nomad.EventStreamWrapper{Event: &nomad.EventJson{Data: line}, Newest: r.newest}
+	r.newest = 0
+	if err := r.to.Encode(&message); err != nil {
 		return errors.Join(errReaderGone, err)
 	}
 	return nil

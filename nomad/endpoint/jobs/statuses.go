@@ -32,7 +32,9 @@ func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *message.JobSta
 		opts := req.QueryOptions
 		opts.Reverse = !opts.Reverse
 		jobs, next, err := page.List[*nomad.Job]{Opts: &opts, Order: page.ByModification,
-			At: func(j *nomad.Job) page.Cursor { return page.Cursor{Index: j.ModifyIndex, Namespace: j.Namespace, ID: j.ID} }}.Page(all)
+			At: func(j *nomad.Job) page.Cursor {
+				return page.Cursor{Index: j.ModifyIndex, Namespace: j.Namespace, ID: j.ID}
+			}}.Page(all)
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ import (
 // reply, so this matters only for Route.Changes.
 
 // exposed lists the headers that a page of another origin may read.
-const exposed = "X-Nomad-Index, X-Nomad-KnownLeader, X-Nomad-LastContact, X-Nomad-NextToken, X-Nomad-Acl-Reason"
+const exposed = "X-Nomad-Index, X-Nomad-KnownLeader, X-Nomad-LastContact, X-Nomad-NextToken, X-Nomad-Acl-Reason, X-Nomad-Event-Restart"
 
 // CheckOrigin returns an error if text is not an origin in the form in which browsers send it.
 func CheckOrigin(text string) error {
