@@ -8,16 +8,24 @@ type JobExplanation struct {
 }
 
 // GroupExplanation has the results of the checks of nodes for one more allocation of a task group. Nodes that fit come
-// first, then those that fail late. Nodes has one page of them.
+// first, then those that fail late. Nodes has one page of them. Callers that cannot read nodes get counts for the node pool
+// of the job.
 type GroupExplanation struct {
 	Name      string
 	NodeCount int // nodes that were checked
 	Fits      int // nodes that can take one more allocation
 	Nodes     []*NodeExplanation
+	Failed    []*CheckCount // instead of Nodes, for callers that cannot read nodes
 }
 
-// NodeExplanation has the results of the checks of one node, in the order of the scheduler. Name and the Found of checks
-// are empty if the caller cannot read nodes.
+// CheckCount is the number of nodes of which a check is the first that failed. Placement reports the same.
+type CheckCount struct {
+	Check string
+	Need  string
+	Nodes int
+}
+
+// NodeExplanation has the results of the checks of one node, in the order of the scheduler.
 type NodeExplanation struct {
 	ID     string
 	Name   string

@@ -24,7 +24,7 @@ Takes the ID of a registered job, or a jobspec: a file, - for standard input, or
 ends with .json is parsed as JSON. Registers nothing. Only servers of open-nomad support it.
 
 Nodes that fit come first, then those that fail late. Without -verbose only the failed checks are shown.
-The values of nodes are shown to tokens that can read nodes.
+Tokens that cannot read nodes get only the number of nodes that fail at each check.
 
 Exit codes: 0 when each group has a node that fits, 2 when a group has none, 1 for an error.`,
 		Setup: func(f *term.Flags) term.Run {

@@ -13,7 +13,7 @@ import (
 )
 
 // Explanation formats the checks of nodes as a table for each group. Full shows each check, Short
-// only those that failed.
+// only those that failed. Without the right to read nodes, the table has the number of nodes by their first failed check.
 func Explanation(x *api.JobExplanation, detail term.Detail) string {
 	var out strings.Builder
 	for i, g := range x.Groups {
@@ -21,6 +21,13 @@ func Explanation(x *api.JobExplanation, detail term.Detail) string {
 			out.WriteString("\n\n")
 		}
 		fmt.Fprintf(&out, "Task Group %q: %d of %d nodes can take one more allocation", g.Name, g.Fits, g.NodeCount)
+		if len(g.Failed) > 0 {
+			rows := []string{"Check|Nodes|Detail"}
+			for _, c := range g.Failed {
+				rows = append(rows, term.Row(c.Check, c.Nodes, c.Need))
+			}
+			out.WriteString("\n" + term.BlankTable(rows))
+		}
 		if len(g.Nodes) > 0 {
 			rows := []string{"Node|Check|Result|Detail"}
 			for _, n := range g.Nodes {

@@ -38,7 +38,7 @@ func (s *Service) jobMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).Needs(rpc.CheckedByHandler("ns:[submit-job register-job] of the job, and rights on its volumes; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
 		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.CheckedByHandler("ns:[submit-job plan-job] of the job; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
-		rpc.Handle("Job.Explain", rpc.Token, rpc.Leader, s.jobs.Explain).Needs(rpc.CheckedByHandler("ns:[read-job] of the registered job, or ns:[submit-job plan-job] of the sent one; node:[read] for values of nodes").First(rpc.InNamed(acl.ReadJob, acl.SubmitJob, acl.PlanJob))),
+		rpc.Handle("Job.Explain", rpc.Token, rpc.Leader, s.jobs.Explain).Needs(rpc.CheckedByHandler("ns:[read-job] of the registered job, or ns:[submit-job plan-job] of the sent one; node:[read] for nodes").First(rpc.InNamed(acl.ReadJob, acl.SubmitJob, acl.PlanJob))),
 		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.CheckedByHandler("ns:[read-job] of the job; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.ReadJob))),
 		rpc.Handle("Job.Revert", rpc.Token, rpc.Leader, s.jobs.Revert).Needs(rpc.CheckedByHandler("ns:[submit-job revert-job] of the job, and rights on its volumes; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.RevertJob))),
 		rpc.Handle("Job.TagVersion", rpc.Token, rpc.Leader, s.jobs.TagVersion).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.TagJobVersion)),

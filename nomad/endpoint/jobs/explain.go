@@ -30,8 +30,9 @@ const (
 const checkNamespace = "namespace"
 
 // Explain returns the checks of the nodes for each group of a registered job, or of the job in the
-// request. The caller needs the rights to read the registered job, or to plan the other one. Values
-// of nodes are shown to callers that can read nodes.
+// request. The caller needs the rights to read the registered job, or to plan the other one. A caller
+// that cannot read nodes gets only the counts that placement reports, because each check of a node reveals something
+// about the node.
 func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *message.JobExplainRequest) (*message.JobExplainResponse, error) {
 	opts := req.QueryOptions
 	opts.MinQueryIndex = 0 // the response depends on too many tables to block
@@ -52,8 +53,11 @@ func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *message.JobExpl
 				return nomad.Errorf(404, "job %q not found in namespace %q", req.JobID, handler.NamespaceOf(req.Namespace))
 			}
 		}
-		e := &explainer{req: req, snap: snap, job: job, values: c.Access.Allows(acl.ToRead(acl.Nodes)),
+		e := &explainer{req: req, snap: snap, job: job, reads: c.Access.Allows(acl.ToRead(acl.Nodes)),
 			nodes: scheduler.NewExplainer(snap, job, scheduler.WithKinds(s.Kinds), scheduler.WithSchemas(s.Schemas))}
+		if !e.reads {
+			return e.count(out)
+		}
 		return e.explain(out)
 	})
 }
@@ -70,11 +74,11 @@ func (s *Service) explainable(c *rpc.Call, req *message.JobExplainRequest) (*nom
 
 // explainer explains one job.
 type explainer struct {
-	req    *message.JobExplainRequest
-	snap   *state.Snapshot
-	job    *nomad.Job
-	nodes  *scheduler.Explainer
-	values bool // the caller can read nodes
+	req   *message.JobExplainRequest
+	snap  *state.Snapshot
+	job   *nomad.Job
+	nodes *scheduler.Explainer
+	reads bool // the caller can read nodes
 }
 
 func (e *explainer) explain(out *message.JobExplainResponse) error {
@@ -82,12 +86,10 @@ func (e *explainer) explain(out *message.JobExplainResponse) error {
 	if err != nil {
 		return err
 	}
-	groups, nodes := e.groups(), e.selected()
-	switch {
-	case len(groups) == 0:
-		return nomad.Errorf(404, "job %q has no group %q", e.job.ID, e.req.Group)
-	case len(groups)*len(nodes) > maxPairs:
-		return nomad.Errorf(400, "%d groups and %d nodes are too many to explain at once: select a group or a node", len(groups), len(nodes))
+	nodes := e.selected()
+	groups, err := e.groups(len(nodes))
+	if err != nil {
+		return err
 	}
 	size := cmp.Or(int(e.req.PerPage), defaultExplained)
 	size = min(max(size, 1), maxExplained)
@@ -113,20 +115,26 @@ func pageStart(token string) (int, error) {
 	return n, nil
 }
 
-func (e *explainer) groups() []*nomad.TaskGroup {
-	if e.req.Group == "" {
-		return e.job.TaskGroups
+// groups returns the groups of the request, unless they are too many for the number of nodes.
+func (e *explainer) groups(nodes int) ([]*nomad.TaskGroup, error) {
+	groups := e.job.TaskGroups
+	if e.req.Group != "" {
+		tg := e.job.TaskGroup(e.req.Group)
+		if tg == nil {
+			return nil, nomad.Errorf(404, "job %q has no group %q", e.job.ID, e.req.Group)
+		}
+		groups = []*nomad.TaskGroup{tg}
 	}
-	if tg := e.job.TaskGroup(e.req.Group); tg != nil {
-		return []*nomad.TaskGroup{tg}
+	if len(groups)*nodes > maxPairs {
+		return nil, nomad.Errorf(400, "%d groups and %d nodes are too many to explain at once: select a group or a node", len(groups), nodes)
 	}
-	return nil
+	return groups, nil
 }
 
 // selected returns the nodes of the request, in all pools.
 func (e *explainer) selected() (out []*nomad.Node) {
 	for n := range e.snap.Nodes(nil) {
-		if e.req.Node == "" || strings.HasPrefix(n.ID, e.req.Node) || e.values && n.Name == e.req.Node {
+		if e.req.Node == "" || strings.HasPrefix(n.ID, e.req.Node) || n.Name == e.req.Node {
 			out = append(out, n)
 		}
 	}
@@ -184,19 +192,12 @@ func (e *explainer) admitted() *nomad.NodeCheck {
 
 func (e *explainer) node(tg *nomad.TaskGroup, n *nomad.Node, admitted *nomad.NodeCheck) *nomad.NodeExplanation {
 	r := e.nodes.Node(tg, n)
-	out := &nomad.NodeExplanation{ID: n.ID, Fits: r.Fits && admitted.Passed, Checks: []*nomad.NodeCheck{admitted}}
+	out := &nomad.NodeExplanation{ID: n.ID, Name: n.Name, Fits: r.Fits && admitted.Passed, Checks: []*nomad.NodeCheck{admitted}}
 	if out.Fits {
 		out.Score = r.Score
 	}
 	for _, c := range r.Checks {
-		check := &nomad.NodeCheck{Check: c.Name, Passed: c.Passed, Need: c.Need}
-		if e.values {
-			check.Found = c.Found
-		}
-		out.Checks = append(out.Checks, check)
-	}
-	if e.values {
-		out.Name = n.Name
+		out.Checks = append(out.Checks, &nomad.NodeCheck{Check: c.Name, Passed: c.Passed, Need: c.Need, Found: c.Found})
 	}
 	return out
 }

@@ -2133,7 +2133,15 @@ function Group({ group, all: all2 }) {
   ];
   const title = html`Group <${Name} of=${group.Name} />: ${group.Fits} of ${plural(group.NodeCount, "node")} can take one more allocation`;
   return html`<div class="explained compact"><h3>${title}</h3>
-    ${group.Nodes?.length ? html`<${Table} caption=${`Nodes checked for group ${group.Name}`} columns=${columns3} rows=${group.Nodes} rowKey=${(n3) => n3.ID} />` : html`<p class="muted">No node is on this page.</p>`}</div>`;
+    ${group.Nodes?.length ? html`<${Table} caption=${`Nodes checked for group ${group.Name}`} columns=${columns3} rows=${group.Nodes} rowKey=${(n3) => n3.ID} />` : group.Failed?.length ? html`<${Counts} group=${group} />` : html`<p class="muted">No node is on this page.</p>`}</div>`;
+}
+function Counts({ group }) {
+  const columns3 = [
+    { label: "First failed check", head: true, cell: (c3) => c3.Check },
+    { label: "Nodes", cell: (c3) => c3.Nodes },
+    { label: "Required", cell: (c3) => html`<${Name} of=${c3.Need} />` }
+  ];
+  return html`<${Table} caption=${`Failed checks of group ${group.Name}`} columns=${columns3} rows=${group.Failed} rowKey=${(c3) => `${c3.Check} ${c3.Need}`} />`;
 }
 function Checks({ checks, all: all2, fits }) {
   const shown = checks.filter((c3) => all2 || !c3.Passed);

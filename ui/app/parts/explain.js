@@ -50,7 +50,17 @@ function Group({ group, all }) {
   const title = html`Group <${Name} of=${group.Name} />: ${group.Fits} of ${plural(group.NodeCount, 'node')} can take one more allocation`
   return html`<div class="explained compact"><h3>${title}</h3>
     ${group.Nodes?.length ? html`<${Table} caption=${`Nodes checked for group ${group.Name}`} columns=${columns} rows=${group.Nodes} rowKey=${(n) => n.ID} />`
-      : html`<p class="muted">No node is on this page.</p>`}</div>`
+      : group.Failed?.length ? html`<${Counts} group=${group} />` : html`<p class="muted">No node is on this page.</p>`}</div>`
+}
+
+/** How many nodes fail at each check. Callers that cannot read nodes get no more. */
+function Counts({ group }) {
+  const columns = [
+    { label: 'First failed check', head: true, cell: (c) => c.Check },
+    { label: 'Nodes', cell: (c) => c.Nodes },
+    { label: 'Required', cell: (c) => html`<${Name} of=${c.Need} />` },
+  ]
+  return html`<${Table} caption=${`Failed checks of group ${group.Name}`} columns=${columns} rows=${group.Failed} rowKey=${(c) => `${c.Check} ${c.Need}`} />`
 }
 
 /** The checks of a node that failed, or all. Need comes from the job, Found from the node. */
