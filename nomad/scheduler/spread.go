@@ -40,10 +40,11 @@ func newSpreads(t *tally, tg *nomad.TaskGroup, ofJob, ofGroup []*nomad.Spread) *
 	}
 	out := &spreads{lowest: -1}
 	for _, s := range list {
+		desired := desiredCounts(s, tg.Count)
 		out.list = append(out.list, &spread{
 			target:  feasible.ParseTarget(s.Attribute),
-			used:    t.property(s.Attribute, tg.Name),
-			desired: desiredCounts(s, tg.Count),
+			used:    t.propertyOf(s.Attribute, tg.Name, desired),
+			desired: desired,
 			weight:  float64(s.Weight) / sum,
 		})
 	}
@@ -51,7 +52,7 @@ func newSpreads(t *tally, tg *nomad.TaskGroup, ofJob, ofGroup []*nomad.Spread) *
 }
 
 // desiredCounts converts percentages to numbers of allocations. The remainder goes to all values
-// that are not listed.
+// that are not listed, together.
 func desiredCounts(s *nomad.Spread, count int) map[string]float64 {
 	if len(s.SpreadTarget) == 0 {
 		return nil
@@ -71,7 +72,7 @@ func desiredCounts(s *nomad.Spread, count int) map[string]float64 {
 // spreadValue is the value of a spread's attribute on a node, if the node has it.
 type spreadValue struct {
 	set     bool
-	used    *int    // the allocations on nodes with the value
+	used    *int    // the allocations on nodes with the value, or with any that is not listed
 	desired float64 // of a spread with targets
 	listed  bool    // desired is valid
 }

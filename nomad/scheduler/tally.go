@@ -30,6 +30,8 @@ type spot struct{ group, node string }
 type property struct {
 	target feasible.Target
 	group  string // empty: all groups
+	// listed, if not nil, are the values that are counted one by one. All others count as anyValue.
+	listed map[string]float64
 	counts map[string]*int
 	// The extremes of the counts that are not 0. They are 0 until they are computed.
 	least, most int
@@ -71,8 +73,11 @@ func (t *tally) add(a *nomad.Allocation, by int) {
 }
 
 // property returns a counter that includes the allocations counted so far and is kept up to date.
-func (t *tally) property(attribute, group string) *property {
-	p := &property{target: feasible.ParseTarget(attribute), group: group, counts: map[string]*int{}}
+func (t *tally) property(attribute, group string) *property { return t.propertyOf(attribute, group, nil) }
+
+// propertyOf is property with the values that are counted one by one.
+func (t *tally) propertyOf(attribute, group string, listed map[string]float64) *property {
+	p := &property{target: feasible.ParseTarget(attribute), group: group, listed: listed, counts: map[string]*int{}}
 	for _, a := range t.live {
 		p.add(t.lookup(a.NodeID), a.TaskGroup, 1)
 	}
@@ -100,6 +105,9 @@ func (p *property) add(n *nomad.Node, group string, by int) {
 
 // count returns the counter of a value.
 func (p *property) count(v string) *int {
+	if _, one := p.listed[v]; p.listed != nil && !one {
+		v = anyValue
+	}
 	n := p.counts[v]
 	if n == nil {
 		n = new(int)
