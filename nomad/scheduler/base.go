@@ -120,10 +120,18 @@ func (b *base) view() (*cluster, *reconcile.Request) {
 		Suits:      func(a *nomad.Allocation, tg *nomad.TaskGroup) bool { return c.suits(b.eligibility, a, tg) },
 	}
 	for a := range b.snap.AllocsByJob(nil, b.eval.Namespace, b.eval.JobID) {
-		req.Allocs = append(req.Allocs, a)
+		if !ofPurged(a, b.job) {
+			req.Allocs = append(req.Allocs, a)
+		}
 	}
 	c.tally.load(req.Allocs)
 	return c, req
+}
+
+// ofPurged reports whether an allocation ended that belongs to an earlier job with the same ID, which was purged.
+// Neither its failure nor its completion counts for the current job.
+func ofPurged(a *nomad.Allocation, job *nomad.Job) bool {
+	return job != nil && a.Job != nil && a.Job.CreateIndex != job.CreateIndex && a.ClientTerminalStatus()
 }
 
 // granted returns the option that a search found, or nil if the option exceeds the quota.
