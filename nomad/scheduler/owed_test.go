@@ -321,3 +321,46 @@ func (c *cell) ends(rng *rand.Rand) string {
 	}
 	return status + " " + a.Name
 }
+
+// With stop_on_client_after, the node of a lost allocation is back before the servers may place it again. Whatever its client
+// reports, and when, the job runs again once the client has ended it, or the delay is over.
+func TestStopOnClientAfter_Back(t *testing.T) {
+	after := time.Minute
+	for _, reports := range [][]string{nil, {nomad.AllocClientStatusRunning}, {nomad.AllocClientStatusComplete},
+		{nomad.AllocClientStatusRunning, nomad.AllocClientStatusComplete}, {nomad.AllocClientStatusFailed}} {
+		for _, status := range []string{"", nomad.DeploymentStatusFailed, nomad.DeploymentStatusPaused} {
+			c := newCell(t)
+			c.addNode("n1")
+			c.register(job(nomad.JobTypeService, 1, rolling(1), func(j *nomad.Job) {
+				j.TaskGroups[0].Disconnect = &nomad.DisconnectStrategy{StopOnClientAfter: &after}
+			}))
+			c.event(nomad.EvalTriggerJobRegister)
+			old := c.live()[0]
+			if status != "" {
+				c.deploymentStatus(&nomad.DeploymentStatusUpdate{DeploymentID: c.deps[0].ID, Status: status})
+			}
+			c.lose("n1")
+			c.now = c.now.Add(10 * time.Second)
+			c.copyNode("n1", func(n *nomad.Node) { n.Status = nomad.NodeStatusReady })
+			c.event(nomad.EvalTriggerNodeUpdate)
+			for _, s := range reports {
+				c.now = c.now.Add(5 * time.Second)
+				c.report(s, nil, c.allocs[old.ID])
+				reported := *c.allocs[old.ID]
+				reported.ModifyTime = c.now.UnixNano()
+				c.set(&reported)
+				c.event(nomad.EvalTriggerNodeUpdate)
+			}
+			for range 4 {
+				if len(c.live()) == 0 && len(c.waiting) == 0 && c.blocked == nil {
+					t.Fatalf("deployment %q, reports %q: nothing runs and nothing waits", status, reports)
+				}
+				c.now = c.now.Add(40 * time.Second)
+				c.due()
+			}
+			if n := len(c.live()); n != 1 {
+				t.Errorf("deployment %q, reports %q: %d live, want 1", status, reports, n)
+			}
+		}
+	}
+}

@@ -54,6 +54,9 @@ type world struct {
 	slow bool
 }
 
+// commitDelay is how long after the decision the leader commits a plan.
+const commitDelay = 50 * time.Millisecond
+
 func newWorld(t testing.TB) *world {
 	return &world{
 		t: t, index: 10, now: time.Unix(1_800_000_000, 0).UTC(),
@@ -284,6 +287,7 @@ func (w *world) stop(s *nomad.Allocation) {
 	}
 	out := *a
 	out.DesiredStatus, out.DesiredDescription, out.ModifyIndex = s.DesiredStatus, s.DesiredDescription, w.index
+	out.ModifyTime = w.now.Add(commitDelay).UnixNano()
 	if s.ClientStatus != "" {
 		out.ClientStatus = s.ClientStatus
 	}
