@@ -73,7 +73,9 @@ func (t *tally) add(a *nomad.Allocation, by int) {
 }
 
 // property returns a counter that includes the allocations counted so far and is kept up to date.
-func (t *tally) property(attribute, group string) *property { return t.propertyOf(attribute, group, nil) }
+func (t *tally) property(attribute, group string) *property {
+	return t.propertyOf(attribute, group, nil)
+}
 
 // propertyOf is property with the values that are counted one by one.
 func (t *tally) propertyOf(attribute, group string, listed map[string]float64) *property {
