@@ -12,14 +12,11 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sockets"
 )
 
-// Limits of the wait for a port and of the search for a process.
-const (
-	portPoll      = 50 * time.Millisecond
-	ownerPatience = time.Second
-)
+// portPoll is the interval of the attempts to get a port.
+const portPoll = 50 * time.Millisecond
 
 // ErrPortInUse means that a port of the node is not mapped to an allocation, since something else receives on it.
-var ErrPortInUse = errors.New("port in use on this node")
+var ErrPortInUse = sockets.ErrInUse
 
 // errOwnPort is an ErrPortInUse that remains.
 var errOwnPort = fmt.Errorf("%w: it is a port of the agent (HTTP, RPC or gossip), which no allocation gets: use another port", ErrPortInUse)
@@ -140,34 +137,9 @@ func (p portMapping) everywhere() bool { return !p.address().IsValid() || p.addr
 // notListening returns an error if a socket of the node receives on one of the ports: the mapping would take its
 // connections, since the kernel rewrites destinations before it looks for a listener.
 func notListening(ctx context.Context, list []portMapping) error {
-	if len(list) == 0 {
-		return nil
+	var ports []sockets.Port
+	for _, p := range list {
+		ports = append(ports, sockets.Port{Network: p.Protocol, Number: p.HostPort, IP: p.address()})
 	}
-	found, err := sockets.Listening(func(port uint16) bool {
-		return slices.ContainsFunc(list, func(p portMapping) bool { return p.HostPort == int(port) })
-	})
-	if err != nil {
-		return err
-	}
-	for _, l := range found {
-		if slices.ContainsFunc(list, func(p portMapping) bool {
-			return p.HostPort == int(l.Addr.Port()) && p.Protocol == l.Network && l.At(p.address())
-		}) {
-			return fmt.Errorf("map port %d: %w: %s listens on %s: stop it, use another port, or list the port in client.reserved.reserved_ports",
-				l.Addr.Port(), ErrPortInUse, listener(ctx, l), l)
-		}
-	}
-	return nil
-}
-
-// listener returns the process that has the socket open, for people.
-func listener(ctx context.Context, l sockets.Socket) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownerPatience)
-	defer cancel()
-	if pids, err := sockets.Processes(); err == nil {
-		if p, ok := sockets.Owner(ctx, l.Inode, pids); ok {
-			return p.String()
-		}
-	}
-	return "a process"
+	return sockets.Free(ctx, ports)
 }

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 
+	"github.com/open-nomad/open-nomad/internal/sockets"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -158,6 +160,26 @@ func bindings(list []drivers.Port) (network.PortMap, error) {
 		}
 	}
 	return out, nil
+}
+
+// free returns an error if a program of the node listens on a port that the daemon is to publish. The daemon's rules
+// take precedence over such a program, and whether it refuses the port depends on its version and settings.
+func (o *options) free(ctx context.Context, cfg *drivers.TaskConfig) error {
+	list, err := o.published(&drivers.NetworkAsk{Group: cfg.NetNS != "", Ports: cfg.Ports})
+	if err != nil {
+		return err
+	}
+	var ports []sockets.Port
+	for _, p := range list {
+		addr, _ := netip.ParseAddr(p.HostIP) // bindings reports an error
+		for _, proto := range []string{"tcp", "udp"} {
+			ports = append(ports, sockets.Port{Network: proto, Number: p.Value, IP: addr})
+		}
+	}
+	if err := sockets.Free(ctx, ports); err != nil {
+		return &drivers.RecoverableError{Err: fmt.Errorf("publish a port of task %s: %w", cfg.Name, err)}
+	}
+	return nil
 }
 
 // publish sets the ports of a container.

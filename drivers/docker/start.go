@@ -103,6 +103,9 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t
 	if err := d.stored(ctx, t.container, spec); err != nil {
 		return "", err
 	}
+	if err := o.free(ctx, cfg); err != nil { // an older container has released its ports
+		return "", err
+	}
 	err = d.retry(ctx, attempts, func(ctx context.Context) error {
 		_, err := d.api.ContainerStart(ctx, t.container, client.ContainerStartOptions{})
 		return err

@@ -172,9 +172,12 @@ func (g *Group) Enter(pid int) error {
 }
 
 // Pids lists the processes of the group and of groups below it.
-func (g *Group) Pids() ([]int, error) {
+func (g *Group) Pids() ([]int, error) { return pidsBelow(g.tracker(), g.rel) }
+
+// pidsBelow lists the processes of the group in a directory and of groups below it.
+func pidsBelow(dir, name string) ([]int, error) {
 	var pids []int
-	err := filepath.WalkDir(g.tracker(), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
@@ -185,14 +188,14 @@ func (g *Group) Pids() ([]int, error) {
 		for _, f := range strings.Fields(s) {
 			pid, err := strconv.Atoi(f)
 			if err != nil {
-				return fmt.Errorf("process %q of group %s: %w", f, g.rel, err)
+				return fmt.Errorf("process %q of group %s: %w", f, name, err)
 			}
 			pids = append(pids, pid)
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
-		return nil, fmt.Errorf("list processes of group %s: %w", g.rel, err)
+		return nil, fmt.Errorf("list processes of group %s: %w", name, err)
 	}
 	return pids, nil
 }
@@ -200,12 +203,15 @@ func (g *Group) Pids() ([]int, error) {
 // Exists reports whether the group exists.
 func (g *Group) Exists() bool { return unix.Access(g.tracker(), unix.F_OK) == nil }
 
+// trackers are the version 1 controllers whose tree is used to list processes, in this order.
+var trackers = []string{"freezer", "pids", "memory", "cpu"}
+
 // tracker returns the directory with the list of processes.
 func (g *Group) tracker() string {
 	if d := g.Dir(); d != "" {
 		return d
 	}
-	for _, c := range []string{"freezer", "pids", "memory", "cpu"} {
+	for _, c := range trackers {
 		if m, ok := g.h.V1[c]; ok {
 			return filepath.Join(m, g.rel)
 		}

@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -42,6 +41,32 @@ const (
 	stateNoPeer = "07" // of UDP
 )
 
+// Connected reports whether the calling thread's network namespace has a TCP socket with these addresses. It is false
+// at the client's end if the kernel has redirected the connection to another namespace or machine.
+func Connected(local, remote netip.AddrPort) (found bool, err error) {
+	for _, t := range tables {
+		if t.network != "tcp" {
+			continue
+		}
+		err := each(t.file, func(f []string) error {
+			if f[3] == stateListen {
+				return nil
+			}
+			from, err := address(f[1])
+			if err != nil {
+				return err
+			}
+			to, err := address(f[2])
+			found = found || from == local && to == remote
+			return err
+		})
+		if found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
 // tables are the files of the kernel, below /proc/<thread>/net.
 var tables = []struct{ file, network, state string }{
 	{"tcp", "tcp", stateListen}, {"tcp6", "tcp", stateListen},
@@ -52,50 +77,50 @@ var tables = []struct{ file, network, state string }{
 func Listening(want func(port uint16) bool) ([]Socket, error) {
 	var out []Socket
 	for _, t := range tables {
-		f, err := os.Open("/proc/thread-self/net/" + t.file)
-		if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(t.file, "6") {
-			continue // a kernel without IPv6
-		}
+		err := each(t.file, func(f []string) error {
+			if f[3] != t.state {
+				return nil
+			}
+			at, err := address(f[1])
+			if err != nil || !want(at.Port()) {
+				return err
+			}
+			inode, err := strconv.ParseUint(f[9], 10, 64)
+			if err != nil {
+				return fmt.Errorf("inode %q: %w", f[9], err)
+			}
+			out = append(out, Socket{Network: t.network, Addr: at, Inode: inode})
+			return nil
+		})
 		if err != nil {
-			return nil, fmt.Errorf("list listening sockets: %w", err)
+			return nil, err
 		}
-		list, err := parse(f, t.network, t.state, want)
-		f.Close()
-		if err != nil {
-			return nil, fmt.Errorf("list listening sockets: %s: %w", t.file, err)
-		}
-		out = append(out, list...)
 	}
 	return out, nil
 }
 
-// parse reads a table of the kernel.
-func parse(r io.Reader, network, state string, want func(port uint16) bool) ([]Socket, error) {
-	var out []Socket
-	lines := bufio.NewScanner(r)
+// each calls use with the fields of each line of a table of the kernel.
+func each(file string, use func(fields []string) error) error {
+	f, err := os.Open("/proc/thread-self/net/" + file)
+	if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(file, "6") {
+		return nil // a kernel without IPv6
+	}
+	if err != nil {
+		return fmt.Errorf("list sockets: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
 	lines.Scan() // the header
 	for lines.Scan() {
-		f := strings.Fields(lines.Text())
-		if len(f) < 10 {
-			return nil, fmt.Errorf("line %q has too few fields", lines.Text())
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 10 {
+			return fmt.Errorf("list sockets: line %q of %s has too few fields", lines.Text(), file)
 		}
-		if f[3] != state {
-			continue
+		if err := use(fields); err != nil {
+			return fmt.Errorf("list sockets: %s: %w", file, err)
 		}
-		at, err := address(f[1])
-		if err != nil {
-			return nil, err
-		}
-		if !want(at.Port()) {
-			continue
-		}
-		inode, err := strconv.ParseUint(f[9], 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("inode %q: %w", f[9], err)
-		}
-		out = append(out, Socket{Network: network, Addr: at, Inode: inode})
 	}
-	return out, lines.Err()
+	return lines.Err()
 }
 
 // address parses "0100007F:0050": 32-bit words in the order of this machine's bytes, and a port.

@@ -19,6 +19,13 @@ type NetworkCreator interface {
 	DestroyNetwork(ctx context.Context, allocID string, n *GroupNetwork) error
 }
 
+// Processer is a Driver whose tasks are in control groups that the client does not know by name.
+type Processer interface {
+	// TaskProcess returns the ID of a process in the control group of a task, in which there is nothing else.
+	// ErrTaskNotFound means that the task does not run.
+	TaskProcess(ctx context.Context, id string) (pid int, err error)
+}
+
 // GroupNetwork is the network of an allocation.
 type GroupNetwork struct {
 	Path   string            // of the network namespace
