@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/client/portforward"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -34,8 +35,7 @@ func (c *Client) allocPortForward(ctx context.Context, call *rpc.Call, req *mess
 	if h.runner.State().ClientStatus != nomad.AllocClientStatusRunning {
 		return nomad.Errorf(http.StatusBadRequest, "allocation %s is not running", req.AllocID)
 	}
-	netNS, status := h.runner.Network()
-	target, err := portforward.Resolve(h.runner.Alloc(), portforward.Place{NetNS: netNS, Status: status}, req.Port)
+	target, err := portforward.Resolve(h.runner.Alloc(), placeOf(h.runner), req.Port)
 	if err != nil {
 		return err
 	}
@@ -68,4 +68,17 @@ func (c *Client) allocPortForward(ctx context.Context, call *rpc.Call, req *mess
 		return nil
 	}
 	return err
+}
+
+// placeOf returns the network of an allocation. Its tasks matter only if they share the network of the node.
+func placeOf(r *allocrunner.Runner) portforward.Place {
+	netNS, _ := r.Network()
+	at := portforward.Place{NetNS: netNS}
+	if netNS != "" {
+		return at
+	}
+	for name, t := range r.Tasks() {
+		at.Tasks = append(at.Tasks, portforward.Task{Name: name, Processes: t.Processes, Ports: t.PortMap()})
+	}
+	return at
 }

@@ -25,6 +25,9 @@ func (r *Runner) DiffTemplates(ctx context.Context, task string) (map[string][]*
 	return ask(r, task, func(t *taskrunner.Runner) ([]*nomad.TemplateRender, error) { return t.DiffTemplates(ctx) })
 }
 
+// Tasks returns the running tasks by name.
+func (r *Runner) Tasks() map[string]*taskrunner.Runner { return r.running() }
+
 // ask calls f for one task or, if name is empty, for all running tasks. In the second case it
 // skips tasks to which f does not apply, and returns the error of one of them if all are skipped.
 func ask[T any](r *Runner, name string, f func(*taskrunner.Runner) (T, error)) (map[string]T, error) {

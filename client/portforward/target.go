@@ -5,46 +5,46 @@
 //	stream ──ExecInput──▶ connection to the task
 //	       ◀─ExecOutput──
 //
-// Resolve returns the Target of a port, and Target.Dial connects to it. A target is always an
-// address of the allocation. With a network namespace it is the loopback address or the interface
-// of that namespace, with any port. Without one it is a host port that the servers allocated, at
-// the address of that port. Names are never resolved.
+// Resolve returns the Target of a port, and Target.Dial connects to it. Dial finds the socket that listens, and
+// connects only if it belongs to the allocation:
+//
+//	the group has a network namespace   every socket in it, on any port
+//	the tasks share the node's network  sockets that a process in the control group of a task has open: in a network
+//	                                    namespace of the task (docker), else in that of the node. Only ports that the
+//	                                    servers allocated can be named.
+//
+// So nobody reaches a program of the node that listens on a port which a job asked for. Names are never resolved. If
+// the owner of a socket cannot be found, it is refused.
 //
 // The package has no state besides Notes, which limits the events of an allocation.
 package portforward
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
-	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/nomad"
 )
-
-// dialTimeout limits the time of one attempt to connect.
-const dialTimeout = 10 * time.Second
 
 // Place is the network of an allocation on this node.
 type Place struct {
 	// NetNS is the path of the network namespace, "" if the tasks share the host's.
 	NetNS string
-	// Status is the network that was set up, or nil.
-	Status *nomad.AllocNetworkStatus
+	// Tasks are the running tasks, if they share the host's network.
+	Tasks []Task
 }
 
 // Target is a port of an allocation.
 type Target struct {
-	netNS string
-	// addresses are tried in this order.
-	addresses []netip.AddrPort
+	netNS string // "" if the tasks share the host's
+	label string
+	inner uint16 // in a network namespace
+
+	port  uint16 // on the node
+	at    netip.Addr
+	tasks []Task
 }
 
 // Resolve returns the port of an allocation with a label or a number.
@@ -55,11 +55,11 @@ func Resolve(alloc *nomad.Allocation, at Place, port string) (Target, error) {
 	if at.NetNS != "" {
 		for _, p := range ports {
 			if p.Label == port {
-				return inside(at, uint16(inner(p))), nil
+				return Target{netNS: at.NetNS, inner: uint16(inner(p)), port: uint16(inner(p))}, nil
 			}
 		}
 		if isNumber {
-			return inside(at, uint16(number)), nil
+			return Target{netNS: at.NetNS, inner: uint16(number), port: uint16(number)}, nil
 		}
 		return Target{}, unknown(alloc, ports, port, ", or a number from 1 to 65535")
 	}
@@ -71,23 +71,9 @@ func Resolve(alloc *nomad.Allocation, at Place, port string) (Target, error) {
 		if err != nil || p.Value < 1 || p.Value > 65535 {
 			return Target{}, nomad.Errorf(http.StatusBadRequest, "port %q of allocation %s has no address on this node", port, alloc.ID)
 		}
-		return Target{addresses: []netip.AddrPort{netip.AddrPortFrom(ip, uint16(p.Value))}}, nil
+		return Target{label: p.Label, inner: uint16(inner(p)), port: uint16(p.Value), at: ip, tasks: at.Tasks}, nil
 	}
 	return Target{}, unknown(alloc, ports, port, " or their numbers, since its tasks share the network of the node")
-}
-
-// inside returns a port in the network namespace: of the loopback address, then of the
-// addresses of the interface.
-func inside(at Place, port uint16) Target {
-	t := Target{netNS: at.NetNS, addresses: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port), netip.AddrPortFrom(netip.IPv6Loopback(), port)}}
-	if at.Status != nil {
-		for _, text := range []string{at.Status.Address, at.Status.AddressIPv6} {
-			if ip, err := netip.ParseAddr(text); err == nil {
-				t.addresses = append(t.addresses, netip.AddrPortFrom(ip, port))
-			}
-		}
-	}
-	return t
 }
 
 // inner returns the port that a task in a network namespace listens on.
@@ -132,44 +118,4 @@ func unknown(alloc *nomad.Allocation, ports []nomad.AllocatedPortMapping, port, 
 		have += ": use" + strings.TrimPrefix(more, ", or")
 	}
 	return nomad.Errorf(http.StatusBadRequest, "unknown port %q of allocation %s: %s", port, alloc.ID, have)
-}
-
-// Dial connects to the port.
-func (t Target) Dial(ctx context.Context) (*net.TCPConn, error) {
-	var errs []error
-	for _, address := range t.addresses {
-		conn, err := t.dial(ctx, address)
-		if err == nil {
-			return conn, nil
-		}
-		errs = append(errs, err)
-		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.ENETUNREACH) {
-			break
-		}
-	}
-	return nil, nomad.Errorf(http.StatusBadGateway, "connect to the task: %v", errs[0])
-}
-
-func (t Target) dial(ctx context.Context, address netip.AddrPort) (conn *net.TCPConn, err error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	dial := func() error {
-		// A literal address is dialed on the calling thread, so in its namespace.
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address.String())
-		if err != nil {
-			return err
-		}
-		tcp, ok := c.(*net.TCPConn)
-		if !ok {
-			c.Close()
-			return fmt.Errorf("dial %s: not a TCP connection", address)
-		}
-		conn = tcp
-		return nil
-	}
-	if t.netNS == "" {
-		return conn, dial()
-	}
-	err = netns.Inside(t.netNS, dial)
-	return conn, err
 }
