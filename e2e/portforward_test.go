@@ -126,3 +126,19 @@ func wantForeign(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) {
 		t.Errorf("port-forward to a program of the node = %q, %v", got, err)
 	}
 }
+
+// TestAgentPortIsNotPlaced registers jobs that ask for the port of the HTTP API, which would receive the tokens of
+// operators.
+func TestAgentPortIsNotPlaced(t *testing.T) {
+	a := devAgent(t)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(a.Client.Address(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := tempDir(t)
+	file := instanceJob(t, dir, "thief", "network {\n port \"api\" {\n static = "+port+"\n }\n}\n"+shell("sleep 3600"))
+	out, _ := nomadCommand(t, a, "job", "plan", file)
+	if !strings.Contains(out, "reserved port collision api="+port) {
+		t.Errorf("job plan with the port of the API:\n%s", out)
+	}
+}

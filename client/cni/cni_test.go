@@ -102,6 +102,21 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// Many plugins that hang hide no plugin of the bridge.
+func TestVersionsBesideHangingPlugins(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 16 {
+		write(t, dir, fmt.Sprintf("a%02d", i), "#!/bin/sh\nsleep 1000\n", 0o700)
+	}
+	for _, name := range []string{"portmap", "bridge"} {
+		write(t, dir, name, "#!/bin/sh\necho v1.4.1\n", 0o700)
+	}
+	got, err := cni.Versions(t.Context(), []string{dir})
+	if want := "map[bridge:1.4.1 portmap:1.4.1]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("Versions() = %v, %v, want %v", got, err, want)
+	}
+}
+
 func TestPluginDirs(t *testing.T) {
 	for _, c := range []struct{ configured, env, want string }{
 		{"/a:/b", "/c", "[/a /b]"}, {"", "/c:", "[/c]"}, {"", "", "[/opt/cni/bin /usr/libexec/cni /usr/lib/cni]"},

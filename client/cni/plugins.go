@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +36,8 @@ import (
 const (
 	maxOutput      = 1 << 20
 	versionTimeout = 3 * time.Second
-	maxPlugins     = 256 // whose versions are detected
+	allVersions    = 6 * time.Second // for all plugins: the node registers afterwards
+	maxPlugins     = 256             // whose versions are detected
 	exitPatience   = time.Second
 )
 
@@ -190,7 +192,10 @@ func Versions(ctx context.Context, dirs []string) (map[string]string, error) {
 	var wg sync.WaitGroup
 	out := map[string]string{}
 	slots := make(chan struct{}, 4)
-	for name, path := range paths {
+	ctx, cancel := context.WithTimeout(ctx, allVersions)
+	defer cancel()
+	for _, name := range bridgeFirst(paths) {
+		path := paths[name]
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
@@ -203,6 +208,14 @@ func Versions(ctx context.Context, dirs []string) (map[string]string, error) {
 	}
 	wg.Wait()
 	return out, errors.Join(errs...)
+}
+
+// bridgeFirst returns the names of plugins: first those that the mode bridge needs, so that others that hang do not
+// take their time.
+func bridgeFirst(paths map[string]string) []string {
+	needed := []string{"bridge", "firewall", "host-local", "loopback", "portmap"}
+	rest := slices.DeleteFunc(slices.Sorted(maps.Keys(paths)), func(name string) bool { return slices.Contains(needed, name) })
+	return append(slices.DeleteFunc(needed, func(name string) bool { return paths[name] == "" }), rest...)
 }
 
 // versionOf returns the first version in the output of a plugin that is not asked for anything, or
