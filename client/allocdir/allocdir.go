@@ -1,6 +1,6 @@
 // Package allocdir builds and removes the directory of an allocation.
 //
-//	<root>/<alloc id>/             0755
+//	<root>/<alloc id>/             0710, with an access control list of the tasks' users
 //	  alloc/                       1777 shared by the tasks
 //	    data/                      0777
 //	    logs/                      1777 written by the supervisor
@@ -12,7 +12,8 @@
 //	    tmp/                       1777; 0700 of the task's user when private
 //
 // Directories that contain other directories of this package are sticky and owned by root, so
-// that a task cannot replace these. Everything is accessed through descriptors that are open
+// that a task cannot replace these. Other users of the node cannot enter the allocation's directory: so
+// directories in it can be writable for users that only an image knows. Everything is accessed through descriptors that are open
 // since creation (internal/safefs); no path string is used twice. A tmpfs is marked by a file
 // .nomad-mount.
 //
@@ -25,6 +26,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -45,7 +47,11 @@ const (
 )
 
 const (
-	openMode   = 0o777
+	openMode = 0o777
+	// ownMode is that of an allocation's directory: only the agent and the users of tasks can enter. As a
+	// mode of the group, the bit for execution is the mask of the access control list.
+	ownMode    = 0o710
+	passMode   = 0o711
 	stickyMode = 0o777 | fs.ModeSticky
 )
 
@@ -56,6 +62,7 @@ type Dir struct {
 	dir  *safefs.Dir // <root>/<id>
 	id   string
 	path string
+	mu   sync.Mutex // for changes of the access control list
 }
 
 // Build opens the directory of an allocation below root and creates what is missing. It is
@@ -77,7 +84,7 @@ func Build(root, id string) (*Dir, error) {
 }
 
 func (d *Dir) build() (err error) {
-	if d.dir, err = d.root.Make(d.id, 0o755); err != nil {
+	if d.dir, err = d.root.Make(d.id, ownMode); err != nil {
 		return err
 	}
 	shared, err := d.dir.Make(SharedName, stickyMode)
@@ -95,6 +102,18 @@ func (d *Dir) build() (err error) {
 		sub.Close() // created, not kept open
 	}
 	return nil
+}
+
+// admit lets a user pass through the directory of the allocation, to the paths that it has below. On a
+// file system without access control lists, every user can then pass.
+func (d *Dir) admit(uid int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.dir.Admit(uint32(uid))
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return d.dir.Chmod(passMode)
+	}
+	return err
 }
 
 // Path returns <root>/<alloc id>.

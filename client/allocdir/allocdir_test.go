@@ -55,7 +55,7 @@ func TestLayout(t *testing.T) {
 		mode fs.FileMode
 		uid  uint32
 	}{
-		{d.Path(), 0o755, uint32(os.Geteuid())},
+		{d.Path(), 0o710, uint32(os.Geteuid())},
 		{d.SharedPath(), sticky, uint32(os.Geteuid())},
 		{d.SharedPath() + "/data", 0o777, uint32(os.Geteuid())},
 		{d.LogPath(), sticky, uint32(os.Geteuid())},
@@ -181,6 +181,48 @@ func TestTaskCannotMoveItsDirectories(t *testing.T) {
 	}
 	if err := asUser(t, func() error { return os.WriteFile(task.LocalPath()+"/mine", nil, 0o600) }); err != nil {
 		t.Errorf("the task cannot write to its own directory: %v", err)
+	}
+}
+
+// TestOtherUsersCannotEnter checks that only the users of tasks can enter the allocation's directory, also
+// after a restart of the agent, and that a restart does not lock them out.
+func TestOtherUsersCannotEnter(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs another uid")
+	}
+	root, d, task := built(t)
+	defer d.Close()
+	defer task.Close()
+	image, err := d.BuildTask(allocdir.TaskConfig{Name: "image", UID: uid + 2, GID: uid + 2, Bound: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image.Close()
+	second, err := d.BuildTask(allocdir.TaskConfig{Name: "second", UID: uid + 1, GID: uid + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	for range 2 {
+		for user, want := range map[int]bool{uid: true, uid + 1: true, uid + 2: false, uid + 3: false} {
+			for _, dir := range []string{d.SharedPath() + "/data", task.LocalPath(), d.Path() + "/image/local"} {
+				err := as(t, user, func() error {
+					f, err := os.CreateTemp(dir, "x")
+					if err == nil {
+						f.Close()
+					}
+					return err
+				})
+				if (err == nil) != want {
+					t.Errorf("user %d creates a file in %s: %v, want %v", user, dir, err, want)
+				}
+			}
+		}
+		again, err := allocdir.Build(root, "a1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Close()
 	}
 }
 

@@ -21,6 +21,9 @@ type TaskConfig struct {
 	// Private denies other users access to local and tmp. It is for tasks that see the host's
 	// paths and have their own user.
 	Private bool
+	// Bound is set if the task gets its directories by mounts. Its user then needs no access to the path
+	// of the allocation's directory.
+	Bound bool
 }
 
 // Task is the directory of one task, accessed through descriptors.
@@ -43,7 +46,11 @@ func (d *Dir) BuildTask(cfg TaskConfig) (*Task, error) {
 	if cfg.Name == SharedName {
 		return nil, fmt.Errorf("build directory of task %q: this is the name of the shared directory", cfg.Name)
 	}
-	if err := t.build(d.dir, cfg); err != nil {
+	err := t.build(d.dir, cfg)
+	if err == nil && cfg.UID > 0 && !cfg.Bound {
+		err = d.admit(cfg.UID)
+	}
+	if err != nil {
 		t.Close()
 		return nil, fmt.Errorf("build directory of task %q: %w", cfg.Name, err)
 	}

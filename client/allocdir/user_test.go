@@ -7,13 +7,19 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testthread"
 )
 
-// asUser runs fn on a thread with the task's file system uid.
-func asUser(t *testing.T, fn func() error) (err error) {
+// as runs fn on a thread with the file system uid of a user.
+func as(t *testing.T, user int, fn func() error) (err error) {
 	t.Helper()
 	testthread.Run(func() {
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETFSUID, uid, 0, 0); errno == 0 {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETFSUID, uintptr(user), 0, 0); errno == 0 {
 			err = fn()
 		}
 	})
 	return err
+}
+
+// asUser runs fn as the user of a task.
+func asUser(t *testing.T, fn func() error) error {
+	t.Helper()
+	return as(t, uid, fn)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/internal/hostuser"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -55,7 +56,7 @@ func reachable(dir string, acc hostuser.User) error {
 		if err := unix.Stat(d, &st); err != nil {
 			return fmt.Errorf("check the task directory: %w", &os.PathError{Op: "stat", Path: d, Err: err})
 		}
-		if !searchable(&st, acc) {
+		if !searchable(&st, acc) && !safefs.Admits(d, acc.UID) {
 			return fmt.Errorf("directory %s (mode %04o) cannot be entered by uid %d: the task could not access its own files", d, st.Mode&0o7777, acc.UID)
 		}
 	}
