@@ -124,6 +124,8 @@ type TaskPoststartResponse struct {
 // TaskPreKillRequest holds the event of the kill or restart.
 type TaskPreKillRequest struct {
 	Event *nomad.TaskEvent
+	// Final reports that the task does not start again. It is false for a restart and a pause.
+	Final bool
 }
 
 // TaskPreKillResponse is empty.

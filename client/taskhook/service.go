@@ -75,7 +75,7 @@ func (h *serviceHook) register() error {
 // PreKill removes the services and waits until the servers have done so, for one second at most.
 func (h *serviceHook) PreKill(ctx context.Context, req *TaskPreKillRequest, _ *TaskPreKillResponse) error {
 	h.mu.Lock()
-	h.killed = req.Event.Type != nomad.TaskRestartSignal // a kill runs concurrently with Poststart
+	h.killed = h.killed || req.Final // a kill runs concurrently with Poststart, a restart and a pause
 	h.mu.Unlock()
 	if h.end() {
 		h.services.Remove(ctx, h.owner)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -38,7 +39,7 @@ func (r *Runner) Kill(ctx context.Context, e *nomad.TaskEvent) error {
 			r.Emit(e)
 		}
 		close(r.killed) // cancels the contexts of all other hooks
-		r.preKill(ctx, e)
+		r.preKill(ctx, &taskhook.TaskPreKillRequest{Event: e, Final: true})
 		close(r.preKilled)
 	}
 	select {

@@ -135,9 +135,9 @@ func (r *Runner) meter(id string) taskhook.Meter {
 	return func() (func() *drivers.ResourceUsage, error) { return driver.Meter(id) }
 }
 
-func (r *Runner) preKill(ctx context.Context, e *nomad.TaskEvent) {
+func (r *Runner) preKill(ctx context.Context, req *taskhook.TaskPreKillRequest) {
 	hook.All(r.hooks, "pre_kill", func(h taskhook.TaskPreKillHook) error {
-		return h.PreKill(ctx, &taskhook.TaskPreKillRequest{Event: e}, &taskhook.TaskPreKillResponse{})
+		return h.PreKill(ctx, req, &taskhook.TaskPreKillResponse{})
 	})
 }
 

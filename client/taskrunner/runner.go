@@ -251,7 +251,7 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 // stopForNow stops the process of a task that will start again.
 func (r *Runner) stopForNow(ctx context.Context, exits <-chan *drivers.ExitResult, e *nomad.TaskEvent) (*drivers.ExitResult, error) {
 	hookCtx, cancel := r.untilKilled(ctx)
-	r.preKill(hookCtx, e)
+	r.preKill(hookCtx, &taskhook.TaskPreKillRequest{Event: e})
 	cancel()
 	return r.stop(ctx, exits)
 }
