@@ -47,7 +47,7 @@ var answers = []answer{
 	{"runtime", byOperator, "`allow_runtimes`", nil},
 	{"logging.type", byOperator, "`allow_logging_types`", nil},
 	{"logging.driver", byOperator, "`allow_logging_types`", nil},
-	{"logging.config", byOperator, "for `json-file` and `local`: options that concern files only", nil},
+	{"logging.config", byOperator, "for `json-file` and `local`: options that concern files only, with [limits](#loggers)", nil},
 	{"volumes", byOperator, "paths of the node: `volumes.enabled`", nil},
 	{"volume_driver", byOperator, "`volumes.enabled`", nil},
 	{"mount.type", byOperator, "`volume`: `volumes.enabled`", nil},

@@ -14,20 +14,6 @@ var loggerOptions = map[string][]string{
 	"none":      {},
 }
 
-// checkLogging refuses options that a logger does not have. The node decides on the loggers.
-func (o *options) checkLogging() error {
-	known, ok := loggerOptions[o.logging.driver]
-	if !ok {
-		return nil
-	}
-	for _, name := range sortedKeys(o.logging.options) {
-		if !slices.Contains(known, name) {
-			return fmt.Errorf("logging: %q has no option %q", o.logging.driver, name)
-		}
-	}
-	return nil
-}
-
 // logger returns the daemon's logger of a task: that of the task if it is allowed, else that of the instance.
 func (s *settings) logger(o *options) (logging, error) {
 	l := o.logging
