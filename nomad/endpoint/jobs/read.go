@@ -103,14 +103,32 @@ func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *message.JobVer
 	}
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobVersionsResponse) error {
 		ns := handler.NamespaceOf(req.Namespace)
-		out.Versions = snap.JobVersions(ws, ns, req.JobID)
-		if out.Index = snap.TableIndex(state.TableJobVersion); len(out.Versions) > 0 {
-			out.Index = out.Versions[0].ModifyIndex
+		out.Versions = withStatus(snap.JobVersions(ws, ns, req.JobID), snap.Job(ws, ns, req.JobID))
+		if len(out.Versions) == 0 {
+			out.Index = snap.TableIndex(state.TableJobVersion)
+		}
+		for _, v := range out.Versions {
+			out.Index = max(out.Index, v.ModifyIndex)
 		}
 		if !req.Diffs {
 			return nil
 		}
 		return diffVersions(snap, ns, req, out)
+	})
+}
+
+// withStatus returns the versions of a job with their statuses: that of the job for its current version, and dead for
+// the others. A stored version has the status at the time of its registration, before its evaluation existed. The status
+// is derived here and not stored, so that it is also right for versions from snapshots and from the log of another leader.
+func withStatus(versions []*nomad.Job, current *nomad.Job) []*nomad.Job {
+	return page.Each(versions, func(stored *nomad.Job) *nomad.Job {
+		v := *stored
+		v.Status, v.StatusDescription = nomad.JobStatusDead, ""
+		if current != nil && current.Version == stored.Version {
+			v.Status, v.StatusDescription = current.Status, current.StatusDescription
+			v.ModifyIndex = max(v.ModifyIndex, current.ModifyIndex)
+		}
+		return &v
 	})
 }
 
