@@ -20,11 +20,14 @@ const (
 	maxSteps   = 200_000
 	// maxNested limits the any and all expressions that contain each other.
 	maxNested = 4
-	// maxRead limits the values that one Filter reads, apart from freeRead values of each object.
+	// maxRead limits the values that one Filter reads, apart from freeRead values of each object. So three conditions
+	// for each of ten tasks are not limited in a list of any length.
 	maxRead  = 1_000_000
-	freeRead = 200
+	freeRead = 400
 	// matchShare converts the work of a regular expression, instructions times bytes, to read values.
 	matchShare = 32
+	// keyShare converts the keys of a map, which the library compares, to read values.
+	keyShare = 16
 )
 
 // large are the slots for parsing filters of more than usualSteps.
@@ -129,7 +132,7 @@ func (f *Filter) count(v reflect.Value) reflect.Value {
 	f.read++
 	switch v.Kind() {
 	case reflect.Map:
-		f.read += v.Len() // the library looks at each key
+		f.read += v.Len() / keyShare
 	case reflect.String, reflect.Slice:
 		f.read += v.Len() * f.regexp / matchShare
 	}

@@ -94,6 +94,46 @@ func TestFilter_ReadsAreLimited(t *testing.T) {
 	}
 }
 
+// TestFilter_LongLists checks that filters of usual size work in the lists of a large cluster. The reads of all
+// objects of a list are added.
+func TestFilter_LongLists(t *testing.T) {
+	attributes := map[string]string{"cpu.arch": "amd64"}
+	for i := range 200 {
+		attributes[fmt.Sprint("attribute.", i)] = "value"
+	}
+	type task struct {
+		Driver string
+		Env    map[string]string
+		Config map[string]any
+	}
+	type group struct{ Tasks []*task }
+	config := map[string]any{"image": "registry.example.com/team/app:v1.2.3"}
+	one := &task{Driver: "docker", Env: map[string]string{"A": "b"}, Config: config}
+	groups := []*group{{[]*task{one, one, one}}, {[]*task{one, one, one}}, {[]*task{one, one, one}}}
+	for name, tc := range map[string]struct {
+		text   string
+		object any
+	}{
+		"attributes of nodes": {strings.TrimSuffix(strings.Repeat(`Attributes["cpu.arch"] == "amd64" and `, 8), " and "),
+			struct{ Attributes map[string]string }{attributes}},
+		"tasks of jobs": {`any TaskGroups as g { any g.Tasks as t { t.Config.image matches "app:v1.2.3x" or t.Driver == "podman" or t.Env.A == "x" }}`,
+			struct{ TaskGroups []*group }{groups}},
+		"30 conditions": {strings.TrimSuffix(strings.Repeat(`ID != "x" and `, 30), " and "), struct{ ID string }{"web"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := untrusted.ParseFilter(tc.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 20_000 {
+				if _, err := f.Match(tc.object); err != nil {
+					t.Fatalf("object %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
 func TestFilter_Usual(t *testing.T) {
 	for text, want := range map[string]bool{
 		`Name matches "^abc" and not (Number != 0)`:                        true,
