@@ -27,8 +27,9 @@ type allocSet struct {
 	updates   *updates
 	log       *slog.Logger
 	make      func(a *nomad.Allocation) (*allocrunner.Runner, error)
-	ended     chan struct{} // buffered 1: a runner returned
-	loaded    chan struct{} // closed when the allocations of the previous agent are in held
+	destroy   func(ctx context.Context, h *held) error // destroyFree
+	ended     chan struct{}                            // buffered 1: a runner returned
+	loaded    chan struct{}                            // closed when the allocations of the previous agent are in held
 	setLoaded func()
 	life      context.Context // of the runners, ends with the agent
 	wg        sync.WaitGroup
@@ -36,7 +37,7 @@ type allocSet struct {
 	mu        sync.Mutex
 	held      map[string]*held
 	gone      map[string]gone
-	undeleted map[string]bool // IDs of allocations whose directory could not be removed
+	undeleted map[string]*held // allocations whose removal failed: see removeAgain
 }
 
 // gone records an allocation that has been removed from the node.
@@ -55,18 +56,21 @@ type held struct {
 	alloc    *nomad.Allocation // as the servers have it
 	status   *nomad.Allocation // as the runner last reported it, nil before
 	endedAt  time.Time
-	removing bool // the allocation is being destroyed
-	readers  int  // requests for its data, which delay its removal
+	removing bool          // the allocation is being destroyed
+	holds    int           // readers and movers of its data: see allocSet.hold
+	free     chan struct{} // closed when holds becomes 0; nil if nobody waits
 }
 
 func newAllocSet(life context.Context, db *state.DB, u *updates, log *slog.Logger,
 	make func(*nomad.Allocation) (*allocrunner.Runner, error)) *allocSet {
 	loaded := newSignal() // never sent to
-	return &allocSet{
+	s := &allocSet{
 		loaded: loaded, setLoaded: sync.OnceFunc(func() { close(loaded) }),
 		db: db, updates: u, log: log, make: make, life: life,
-		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{}, undeleted: map[string]bool{},
+		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{}, undeleted: map[string]*held{},
 	}
+	s.destroy = s.destroyFree
+	return s
 }
 
 // outdated returns the listed allocations that the node lacks or has in an older version, with
@@ -109,7 +113,7 @@ func (s *allocSet) unlisted(listed map[string]uint64) []*held {
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.gone, func(id string, _ gone) bool {
 		_, ok := listed[id]
-		if !ok {
+		if !ok && s.undeleted[id] == nil {
 			s.db.DeleteAllocLater(id) // also covers allocations that could not be restored
 		}
 		return !ok
@@ -267,6 +271,7 @@ func (s *allocSet) run(a *nomad.Allocation, r *allocrunner.Runner) {
 	h := &held{id: a.ID, runner: r, alloc: a, ended: make(chan struct{})}
 	s.mu.Lock()
 	s.held[a.ID] = h
+	delete(s.undeleted, a.ID) // the directory is in use again
 	s.mu.Unlock()
 	s.wg.Go(func() {
 		defer close(h.ended)
@@ -293,25 +298,6 @@ func (s *allocSet) report(status *nomad.Allocation) {
 		s.updates.put(status)
 	case detail:
 		s.updates.putDetail(status)
-	}
-}
-
-// remove stops an allocation, if it still runs, and destroys its directory and its state. If
-// the agent ends first, the next agent restores the allocation.
-func (s *allocSet) remove(h *held) {
-	err := h.runner.Destroy(s.life)
-	if err != nil && s.life.Err() != nil {
-		return
-	}
-	if err != nil {
-		s.log.Error("destroy allocation", "alloc", h.id, "err", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.gone[h.id] = gone{h.alloc.AllocModifyIndex, h.status}
-	delete(s.held, h.id)
-	if err != nil {
-		s.undeleted[h.id] = true
 	}
 }
 

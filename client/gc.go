@@ -32,7 +32,7 @@ type collector struct {
 	disk func(dir string) (usedPercent, inodePercent float64, err error)
 }
 
-// Run checks once per interval, and after allocations have ended.
+// Run checks once per interval, and after allocations have ended. It tries failed removals again once per interval.
 func (g *collector) Run(ctx context.Context) error {
 	tick := time.NewTicker(g.cfg.Interval)
 	defer tick.Stop()
@@ -51,6 +51,7 @@ func (g *collector) Run(ctx context.Context) error {
 		case <-due:
 			due = nil
 		case <-tick.C:
+			g.set.removeAgain()
 		}
 		if err := g.collect(); err != nil {
 			g.log.Warn("collect allocations", "err", err)
@@ -91,17 +92,21 @@ func (g *collector) remove(list []*held, why string) {
 	slots := make(chan struct{}, max(1, g.cfg.ParallelDestroys))
 	var wg sync.WaitGroup
 	for _, h := range list {
-		if !g.set.claim(h) {
-			continue
+		if g.set.claim(h) != nil {
+			continue // removed by another goroutine, or in use
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			g.log.Debug("collect allocation", "alloc", h.id, "why", why)
-			g.set.remove(h)
+			g.removeClaimed(h, why)
 		})
 	}
 	wg.Wait()
+}
+
+func (g *collector) removeClaimed(h *held, why string) {
+	g.log.Debug("collect allocation", "alloc", h.id, "why", why)
+	g.set.remove(h)
 }
 
 // all removes every finished allocation.
@@ -125,8 +130,15 @@ func (g *collector) one(ctx context.Context, id string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	g.remove([]*held{h}, "requested")
-	return nil
+	switch err := g.set.claim(h); err {
+	case nil:
+		g.removeClaimed(h, "requested")
+		return nil
+	case errRemoving:
+		return nil
+	default:
+		return nomad.Errorf(http.StatusConflict, "allocation %s: %v: try again later", id, err)
+	}
 }
 
 // finished returns the number of allocations, and the ended ones, oldest first.
@@ -134,24 +146,12 @@ func (s *allocSet) finished() (all int, list []*held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.held {
-		if !h.endedAt.IsZero() && !h.removing && h.readers == 0 {
+		if !h.endedAt.IsZero() && !h.removing && h.holds == 0 {
 			list = append(list, h)
 		}
 	}
 	slices.SortFunc(list, func(a, b *held) int { return a.endedAt.Compare(b.endedAt) })
 	return len(s.held), list
-}
-
-// claim reserves the removal of an allocation for the caller. It reports false if another
-// goroutine has it.
-func (s *allocSet) claim(h *held) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h.removing {
-		return false
-	}
-	h.removing = true
-	return true
 }
 
 // diskUsage measures the usage of the file system of dir, in percent.

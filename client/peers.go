@@ -25,19 +25,19 @@ const (
 // peers is the client as the hooks of its allocations see it.
 type peers struct{ c *Client }
 
-// Ended returns the channel that is closed when an allocation of this node has ended. It waits
-// until the allocations of the previous agent are known.
-func (p peers) Ended(ctx context.Context, alloc string) (<-chan struct{}, error) {
+// Hold protects the data of an allocation of this node from removal until release is called. The channel is closed when
+// the allocation has ended. It is nil if the node does not have the allocation; release may be called in any case.
+func (p peers) Hold(ctx context.Context, alloc string) (ended <-chan struct{}, release func(), err error) {
 	select {
 	case <-p.c.allocs.loaded:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, func() {}, ctx.Err()
 	}
-	h, err := p.c.allocs.find(alloc)
+	h, release, err := p.c.allocs.hold(alloc)
 	if err != nil {
-		return nil, nil // the node does not have it
+		return nil, func() {}, nil // the node does not have it
 	}
-	return h.ended, nil
+	return h.ended, release, nil
 }
 
 // TaskOf returns the task of an allocation that has a dynamic uid.
@@ -164,20 +164,4 @@ func (c *Client) ServeSnapshot(w http.ResponseWriter, r *http.Request, alloc str
 		return known[uid]
 	}
 	return migrate.Source{Dir: dir, AllocID: alloc, Tasks: tasks, TaskOf: taskOf}.Serve(w, r)
-}
-
-// hold returns an allocation and protects it from garbage collection until release is called.
-func (s *allocSet) hold(id string) (h *held, release func(), err error) {
-	h, err = s.find(id)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h.readers++
-	return h, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		h.readers--
-	}, nil
 }

@@ -34,7 +34,7 @@ func (c *Client) stopSilent(ctx context.Context) error {
 func (s *allocSet) stopSilent(silence time.Duration) {
 	for _, h := range s.all() {
 		limit := silenceLimit(h.runner.Alloc())
-		if limit < 0 || silence < limit || !s.claim(h) {
+		if limit < 0 || silence < limit || !s.condemn(h) {
 			continue
 		}
 		s.log.Warn("stop an allocation: no server has answered for too long", "alloc", h.id, "limit", limit)

@@ -39,6 +39,7 @@ func newDiskHook(c Config, previous *previousHook) *diskHook {
 func (*diskHook) Name() string { return "migrate_disk" }
 
 func (h *diskHook) Prerun(ctx context.Context, req *PrerunRequest, _ *PrerunResponse) error {
+	defer h.previous.release()
 	disk := diskOf(req.Alloc)
 	if disk == nil || req.Alloc.PreviousAllocation == "" || h.peers == nil || h.start.Started() {
 		return nil

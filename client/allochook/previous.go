@@ -17,9 +17,9 @@ import (
 // Peers are the other allocations of this node, and what the node needs to reach those of
 // other nodes.
 type Peers interface {
-	// Ended returns a channel that is closed when an allocation of this node has ended. It is
-	// nil if the node does not have the allocation.
-	Ended(ctx context.Context, alloc string) (<-chan struct{}, error)
+	// Hold protects the data of an allocation of this node from removal until release is called. The channel is
+	// closed when the allocation has ended. It is nil if the node does not have the allocation. release is never nil.
+	Hold(ctx context.Context, alloc string) (ended <-chan struct{}, release func(), err error)
 	// TaskOf returns the task of an allocation of this node that has a dynamic uid.
 	TaskOf(alloc string, uid int) string
 	// Call makes an RPC to the servers with the node's token.
@@ -48,6 +48,7 @@ type previousHook struct {
 	log   *slog.Logger
 
 	here   bool              // the previous allocation was on this node and has ended
+	free   func()            // ends the hold on its data, nil without one; the diskHook calls it
 	remote *nomad.Allocation // the previous allocation, if it was on another node
 }
 
@@ -65,7 +66,9 @@ func (h *previousHook) Prerun(ctx context.Context, req *PrerunRequest, _ *Prerun
 	ctx, cancel := untilStopped(ctx, h.start)
 	defer cancel()
 	for _, id := range a.PreemptedAllocations {
-		if _, err := h.await(ctx, id); err != nil {
+		_, release, err := h.await(ctx, id)
+		release()
+		if err != nil {
 			return h.given(ctx, err)
 		}
 	}
@@ -73,7 +76,8 @@ func (h *previousHook) Prerun(ctx context.Context, req *PrerunRequest, _ *Prerun
 		return nil
 	}
 	var err error
-	if h.here, err = h.await(ctx, a.PreviousAllocation); err != nil {
+	if h.here, h.free, err = h.await(ctx, a.PreviousAllocation); err != nil {
+		h.release()
 		return h.given(ctx, err)
 	}
 	if disk := diskOf(a); !h.here && disk != nil && disk.Migrate {
@@ -111,17 +115,24 @@ func (h *previousHook) given(ctx context.Context, err error) error {
 }
 
 // await waits until an allocation of this node has ended. It reports false if the node does not
-// have it.
-func (h *previousHook) await(ctx context.Context, id string) (bool, error) {
-	ended, err := h.peers.Ended(ctx, id)
+// have it. Its data cannot be removed until release is called.
+func (h *previousHook) await(ctx context.Context, id string) (here bool, release func(), err error) {
+	ended, release, err := h.peers.Hold(ctx, id)
 	if err != nil || ended == nil {
-		return false, err
+		return false, release, err
 	}
 	select {
 	case <-ended:
-		return true, nil
+		return true, release, nil
 	case <-ctx.Done():
-		return false, ctx.Err() // it still runs: its data must stay
+		return false, release, ctx.Err() // it still runs: its data must stay
+	}
+}
+
+// release ends the hold on the data of the previous allocation.
+func (h *previousHook) release() {
+	if h.free != nil {
+		h.free()
 	}
 }
 

@@ -29,6 +29,7 @@ type node struct {
 
 	mu      sync.Mutex
 	notes   []string
+	holds   int
 	stopped chan struct{}
 	started bool
 }
@@ -37,11 +38,17 @@ func newNode() *node {
 	return &node{ended: map[string]chan struct{}{}, stopped: make(chan struct{}), find: func() error { return nil }}
 }
 
-func (n *node) Ended(_ context.Context, id string) (<-chan struct{}, error) {
-	if ch, ok := n.ended[id]; ok {
-		return ch, nil
-	}
-	return nil, nil
+func (n *node) Hold(_ context.Context, id string) (<-chan struct{}, func(), error) {
+	n.hold(1)
+	return n.ended[id], sync.OnceFunc(func() { n.hold(-1) }), nil
+}
+
+// hold changes the number of holds.
+func (n *node) hold(by int) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.holds += by
+	return n.holds
 }
 
 func (n *node) TaskOf(string, int) string { return "" }
@@ -110,13 +117,13 @@ func TestAwait(t *testing.T) {
 		}()
 		for _, id := range []string{"victim", "old"} {
 			synctest.Wait()
-			if len(done) > 0 {
-				t.Fatalf("it did not wait for %s", id)
+			if len(done) > 0 || n.hold(0) != 1 {
+				t.Fatalf("it did not wait for %s, or holds %d allocations", id, n.hold(0))
 			}
 			close(n.ended[id])
 		}
-		if err := <-done; err != nil {
-			t.Error(err)
+		if err := <-done; err != nil || n.hold(0) != 0 {
+			t.Errorf("%v, %d holds remain", err, n.hold(0))
 		}
 		// A stop ends the wait without an error, since the tasks do not start.
 		n.ended["old"] = make(chan struct{})
@@ -130,6 +137,9 @@ func TestAwait(t *testing.T) {
 			t.Errorf("after a stop: %v, %v", err, n.notes)
 		}
 		// The end of the agent is an error.
+		if n.hold(0) != 0 {
+			t.Errorf("%d holds remain after a stop", n.hold(0))
+		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		n.stopped = make(chan struct{})

@@ -39,11 +39,14 @@ var errCut = errors.New("the entry is incomplete")
 // Sockets, FIFOs and devices are left out.
 func (s Source) Write(ctx context.Context, w io.Writer) error {
 	t := &snapshot{source: s, w: tar.NewWriter(w)}
-	err := t.data(ctx, allocdir.SharedName, allocdir.DataName)
-	for _, task := range slices.Sorted(slices.Values(s.Tasks)) {
+	found, err := s.roots()
+	for _, r := range found {
 		if err == nil {
-			err = t.data(ctx, task, allocdir.LocalName)
+			err = t.data(ctx, r)
 		}
+	}
+	if err == nil {
+		err = s.unchanged(found)
 	}
 	if err != nil && !errors.Is(err, errCut) {
 		err = errors.Join(err, t.fail(err))
@@ -87,27 +90,70 @@ func (t *snapshot) fail(err error) error {
 
 func errorName(alloc string) string { return "NOMAD-" + alloc + "-ERROR.log" }
 
-// data writes one data directory. A missing one is left out.
-func (t *snapshot) data(ctx context.Context, parent, name string) error {
-	above, err := t.source.Dir.Sub(parent)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// root is a data directory of the allocation.
+type root struct {
+	parent, name string
+	id           safefs.ID
+}
+
+func (r root) String() string { return r.parent + "/" + r.name }
+
+// roots returns the data directories that exist. A task that never started has none.
+func (s Source) roots() ([]root, error) {
+	all := []root{{parent: allocdir.SharedName, name: allocdir.DataName}}
+	for _, task := range slices.Sorted(slices.Values(s.Tasks)) {
+		all = append(all, root{parent: task, name: allocdir.LocalName})
 	}
+	var found []root
+	for _, r := range all {
+		above, err := s.Dir.Sub(r.parent)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		info, err := above.Lstat(r.name)
+		above.Close() // nothing was modified
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		case !info.Mode.IsDir():
+			return nil, fmt.Errorf("%s is not a directory", r)
+		}
+		r.id = info.ID
+		found = append(found, r)
+	}
+	return found, nil
+}
+
+// unchanged returns an error if the directory of the allocation, or one of its data directories, was removed while it
+// was read: what was missing then looks like a directory without data.
+func (s Source) unchanged(before []root) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.Dir.FD(), &st); err != nil {
+		return fmt.Errorf("stat the directory of the allocation: %w", err)
+	}
+	now, err := s.roots()
+	if err != nil {
+		return err
+	}
+	if st.Nlink == 0 || !slices.Equal(before, now) {
+		return errors.New("its data was removed or moved while it was read")
+	}
+	return nil
+}
+
+// data writes one data directory.
+func (t *snapshot) data(ctx context.Context, r root) error {
+	above, err := t.source.Dir.Sub(r.parent)
 	if err != nil {
 		return err
 	}
 	defer above.Close()
-	info, err := above.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if !info.Mode.IsDir() {
-		return fmt.Errorf("%s/%s is not a directory", parent, name)
-	}
-	return t.directory(ctx, place{above, name, parent + "/" + name, maxDepth})
+	return t.directory(ctx, place{above, r.name, r.String(), maxDepth})
 }
 
 // place is an entry of a directory.

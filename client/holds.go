@@ -1,0 +1,134 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Reasons why a removal cannot be claimed.
+var (
+	errRemoving = errors.New("it is being removed")
+	errHeld     = errors.New("its data is being read or moved")
+)
+
+// hold protects the data of an allocation until release is called: the collector skips the allocation, and a removal
+// for the servers waits. It fails if the removal has begun.
+func (s *allocSet) hold(id string) (h *held, release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h = s.held[id]
+	if h == nil || h.removing {
+		return nil, nil, nomad.UnknownAlloc(id)
+	}
+	h.holds++
+	return h, sync.OnceFunc(func() { s.release(h) }), nil
+}
+
+func (s *allocSet) release(h *held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.holds--
+	if h.holds == 0 && h.free != nil {
+		close(h.free)
+		h.free = nil
+	}
+}
+
+// claim reserves the removal of an allocation for the caller. From then on, nobody can hold it.
+func (s *allocSet) claim(h *held) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case h.removing:
+		return errRemoving
+	case h.holds > 0:
+		return errHeld
+	}
+	h.removing = true
+	return nil
+}
+
+// condemn reserves the removal of an allocation that must stop, also if its data is held: remove then waits after the
+// tasks have ended. It reports false if the allocation is being removed already.
+func (s *allocSet) condemn(h *held) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !h.removing
+	h.removing = true
+	return first
+}
+
+// awaitFree waits until nobody holds an allocation that is being removed.
+func (s *allocSet) awaitFree(ctx context.Context, h *held) error {
+	s.mu.Lock()
+	if h.holds == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	if h.free == nil {
+		h.free = make(chan struct{})
+	}
+	free := h.free
+	s.mu.Unlock()
+	select {
+	case <-free:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("remove allocation %s: %w: %w", h.id, errHeld, ctx.Err())
+	}
+}
+
+// destroyFree stops an allocation and removes it from the node, once nobody holds it.
+func (s *allocSet) destroyFree(ctx context.Context, h *held) error {
+	if err := h.runner.Stop(ctx); err != nil {
+		return err
+	}
+	if err := s.awaitFree(ctx, h); err != nil {
+		return err
+	}
+	return h.runner.Destroy(ctx)
+}
+
+// remove stops an allocation, if it still runs, and destroys its directory and its state. If the agent ends first, the
+// next agent restores the allocation. The caller has claimed it.
+func (s *allocSet) remove(h *held) {
+	err := s.destroy(s.life, h)
+	if err != nil && s.life.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.log.Error("destroy allocation: it is tried again", "alloc", h.id, "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone[h.id] = gone{h.alloc.AllocModifyIndex, h.status}
+	delete(s.held, h.id)
+	if err != nil {
+		s.undeleted[h.id] = h
+	}
+}
+
+// removeAgain tries the failed removals again. Their stored state remains until one succeeds, so that the next agent
+// also tries.
+func (s *allocSet) removeAgain() {
+	s.mu.Lock()
+	list := make([]*held, 0, len(s.undeleted))
+	for _, h := range s.undeleted {
+		list = append(list, h)
+	}
+	s.mu.Unlock()
+	for _, h := range list {
+		err := s.destroy(s.life, h)
+		if err != nil {
+			s.log.Warn("destroy allocation: it is tried again", "alloc", h.id, "err", err)
+			continue
+		}
+		s.mu.Lock()
+		delete(s.undeleted, h.id)
+		s.mu.Unlock()
+	}
+}
