@@ -54,6 +54,8 @@ type Manager struct {
 	mu      sync.Mutex
 	volumes map[string]*nomad.ClientHostVolumeConfig // by name
 	busy    map[string]string                        // names and IDs of the volumes of running operations
+
+	warn sync.Once // about the directory of the volumes
 }
 
 // New returns a Manager without volumes. Restore adds those of an earlier agent.
@@ -170,6 +172,7 @@ func (m *Manager) Create(ctx context.Context, req *message.ClientHostVolumeCreat
 // refused, now and later.
 func (m *Manager) call(ctx context.Context, p plugin, req *message.ClientHostVolumeCreateRequest) (made, error) {
 	got, err := p.create(ctx, req)
+	m.keepPrivate() // a plugin may have made the directory
 	if err == nil {
 		got.path, err = resolved(got.path)
 	}

@@ -63,7 +63,7 @@ func (p mkdir) create(_ context.Context, req *message.ClientHostVolumeCreateRequ
 	if err != nil {
 		return made{}, nomad.Errorf(400, "%v", err)
 	}
-	if err := os.MkdirAll(p.dir, 0o711); err != nil {
+	if err := os.MkdirAll(p.dir, volumesMode); err != nil {
 		return made{}, err
 	}
 	root, err := safefs.Open(p.dir)

@@ -14,12 +14,14 @@ import (
 const parallel = 4
 
 // Restore creates the volumes of an earlier agent again and removes those whose creation did not finish. A volume that
-// cannot be created is not one of the node's until the next start. The error lists these.
+// cannot be created is not one of the node's until the next start. The error lists these. Restore also takes the
+// directory of the volumes from other users of the node.
 func (m *Manager) Restore(ctx context.Context) error {
 	list, err := m.cfg.Store.HostVolumes()
 	if err != nil {
 		return fmt.Errorf("read the host volumes of the client state: %w", err)
 	}
+	m.keepPrivate()
 	var group errgroup.Group
 	group.SetLimit(parallel)
 	errs := make([]error, len(list))
