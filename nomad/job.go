@@ -92,7 +92,7 @@ type Job struct {
 	JobModifyIndex           uint64
 	UI                       *JobUIConfig
 	VersionTag               *JobVersionTag
-	Registrant               *Registrant `json:"-" bexpr:"-" codec:",omitempty"` // open-nomad only
+	Registrant               *Registrant `codec:",omitempty" json:"-" http:"-" bexpr:"-"` // open-nomad only
 }
 
 // Registrant holds the rights of who registered a version of a job, as far as it or an earlier version needs them

@@ -139,13 +139,13 @@ type Node struct {
 	CreateIndex              uint64
 	ModifyIndex              uint64
 	// Session is the agent process that acts for the node. It is nil if the agent does not send one.
-	Session *NodeSession `codec:",omitempty" json:"-" bexpr:"-"`
+	Session *NodeSession `codec:",omitempty" json:"-" http:"-" bexpr:"-"`
 	// IdentitiesSince is the time of the node's latest readmission, in Unix seconds. Identities
 	// issued earlier are rejected. Zero rejects none.
-	IdentitiesSince int64 `codec:",omitempty" json:"-" bexpr:"-"`
+	IdentitiesSince int64 `codec:",omitempty" json:"-" http:"-" bexpr:"-"`
 	// Key is the Ed25519 public key to which the node is bound: registrations must be signed with it. Nodes of other
 	// projects have none.
-	Key []byte `codec:",omitempty" json:"-" bexpr:"-"`
+	Key []byte `codec:",omitempty" json:"-" http:"-" bexpr:"-"`
 }
 
 // SameAdmission reports whether o has the same pool, datacenter and name as n. An introduction admits exactly these.

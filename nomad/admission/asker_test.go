@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -68,7 +67,7 @@ func TestRegistrantIsStored(t *testing.T) {
 	if err := codec.Decode(b, &out); err != nil || !reflect.DeepEqual(out.Registrant, j.Registrant) {
 		t.Errorf("decoded %+v, %v", out.Registrant, err)
 	}
-	text, err := json.Marshal(j)
+	text, err := codec.EncodeJSON(j)
 	if err != nil || strings.Contains(string(text), "Registrant") || strings.Contains(string(text), "a right") {
 		t.Errorf("JSON %s, %v", text, err)
 	}

@@ -159,6 +159,53 @@ func TestDecodeBoundsPreallocation(t *testing.T) {
 	}
 }
 
+// hidden calls found with the fields of a type, and of the types that it contains, that are not in JSON.
+func hidden(t reflect.Type, seen map[reflect.Type]bool, found func(in reflect.Type, f reflect.StructField)) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		hidden(t.Elem(), seen, found)
+	case reflect.Struct:
+		if seen[t] {
+			return
+		}
+		seen[t] = true
+		for _, f := range reflect.VisibleFields(t) {
+			if f.Tag.Get("json") == "-" {
+				found(t, f)
+			}
+			hidden(f.Type, seen, found)
+		}
+	}
+}
+
+// TestJSON_Hidden checks that fields that are not in JSON are not in the API either. The codec does not read the tag json.
+func TestJSON_Hidden(t *testing.T) {
+	n := 0
+	for _, v := range []any{nomad.Job{}, nomad.Node{}, nomad.Allocation{}, nomad.Deployment{}, nomad.Evaluation{}, nomad.ServiceRegistration{}} {
+		hidden(reflect.TypeOf(v), map[reflect.Type]bool{}, func(in reflect.Type, f reflect.StructField) {
+			n++
+			if f.Tag.Get("http") != "-" {
+				t.Errorf("%s.%s has the tag json:\"-\": it also needs http:\"-\"", in, f.Name)
+			}
+		})
+	}
+	if n < 4 {
+		t.Errorf("%d fields have the tag, want at least those of Job and Node", n)
+	}
+	node := nomad.Node{Session: &nomad.NodeSession{}, IdentitiesSince: 7, Key: []byte("key")}
+	for _, v := range []any{nomad.Job{Registrant: &nomad.Registrant{Management: true}}, node} {
+		text, err := codec.EncodeJSON(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"Registrant", "Session", "IdentitiesSince", `"Key"`} {
+			if strings.Contains(string(text), name) {
+				t.Errorf("the JSON of a %T has the hidden field %s", v, name)
+			}
+		}
+	}
+}
+
 // TestJSONBuffers checks that a buffer is not shared with earlier or concurrent values, and that large buffers are not
 // kept.
 func TestJSONBuffers(t *testing.T) {

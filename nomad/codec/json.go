@@ -11,11 +11,12 @@ import (
 )
 
 // NewJSONHandle returns the codec of the HTTP API. It uses the wire names of package nomad, sorts keys, includes zero
-// values and does not escape HTML.
+// values and does not escape HTML. A field with the tag http:"-" is not in the API, but in the RPC wire format and
+// in state.
 func NewJSONHandle(indent int8) *codec.JsonHandle {
 	h := &codec.JsonHandle{HTMLCharsAsIs: true, Indent: indent}
 	h.Canonical = true
-	h.TypeInfos = codec.NewTypeInfos([]string{"codec"})
+	h.TypeInfos = codec.NewTypeInfos([]string{"http", "codec"})
 	if err := h.SetInterfaceExt(reflect.TypeFor[nomad.Topology](), topologyTag, topologyList{}); err != nil {
 		panic(err) // the type does not support extensions
 	}
