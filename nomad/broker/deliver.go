@@ -105,15 +105,19 @@ func (b *Broker) deliver(e *entry) delivery {
 func (b *Broker) startNackTimer(e *entry) {
 	token := e.token
 	e.due = time.Now().Add(b.cfg.NackTimeout)
-	e.timer = time.AfterFunc(b.cfg.NackTimeout, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		held, err := b.outstanding(e.eval.ID, token)
-		if err != nil || held != e || time.Now().Before(e.due) {
-			return // the worker was faster
-		}
-		b.nack(e)
-	})
+	e.timer = time.AfterFunc(b.cfg.NackTimeout, func() { b.expire(e, token) })
+}
+
+// expire returns an evaluation whose timeout has passed. A timer cannot be stopped once it has fired, so the call may
+// come after the worker ended, reset or paused the delivery. It then does nothing.
+func (b *Broker) expire(e *entry, token string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held, err := b.outstanding(e.eval.ID, token)
+	if err != nil || held != e || e.paused || time.Now().Before(e.due) {
+		return
+	}
+	b.nack(e)
 }
 
 // outstanding returns the entry that is held under token. The caller holds b.mu.

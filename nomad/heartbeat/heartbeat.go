@@ -12,7 +12,7 @@
 //
 // Node.UpdateStatus creates the evaluations of a node that is down; this package does not. The
 // timers exist on the leader only. One goroutine waits for the nearest deadline, and a bounded
-// number of others send reports.
+// number of others send reports. A node is counted until its report has a slot, so that a heartbeat before that is not lost.
 package heartbeat
 
 import (
@@ -106,8 +106,7 @@ func (t *Timers) Run(ctx context.Context) error {
 	reports.Go(func() { t.measure(ctx) })
 	slots := make(chan struct{}, reporters)
 	for ctx.Err() == nil {
-		id, wait := t.next()
-		if id == "" {
+		if wait := t.untilDue(); wait != 0 {
 			t.pause(ctx, wait)
 			continue
 		}
@@ -115,6 +114,11 @@ func (t *Timers) Run(ctx context.Context) error {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		id := t.takeDue()
+		if id == "" { // it sent a heartbeat while the report waited for a slot
+			<-slots
+			continue
 		}
 		reports.Go(func() {
 			defer func() { <-slots }()
@@ -253,21 +257,27 @@ func (t *Timers) set(nodeID string, d time.Duration) {
 	}
 }
 
-// next returns a node with an expired deadline, or the time to wait. A negative time means until
-// another node is added.
-func (t *Timers) next() (nodeID string, wait time.Duration) {
+// untilDue returns the time until the nearest deadline, 0 if it has expired. A negative time means until another node is
+// added.
+func (t *Timers) untilDue() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.timers) == 0 {
-		return "", -1
+		return -1
 	}
-	first := t.timers[0]
-	if wait = time.Until(first.due); wait > 0 {
-		return "", wait
+	return max(time.Until(t.timers[0].due), 0)
+}
+
+// takeDue stops tracking the node with the nearest deadline and returns its ID, or "" if no deadline has expired.
+func (t *Timers) takeDue() (nodeID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.timers) == 0 || time.Until(t.timers[0].due) > 0 {
+		return ""
 	}
-	heap.Pop(&t.timers)
+	first := heap.Pop(&t.timers).(*deadline)
 	delete(t.nodes, first.node)
-	return first.node, 0
+	return first.node
 }
 
 func (t *Timers) pause(ctx context.Context, wait time.Duration) {

@@ -3,6 +3,7 @@ package heartbeat_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -19,10 +20,14 @@ import (
 type servers struct {
 	mu   sync.Mutex
 	down []string
-	fail error // error of the next call
+	fail error         // error of the next call
+	hang chan struct{} // calls wait until it is closed; nil for no wait
 }
 
 func (s *servers) Call(_ context.Context, method string, req, _ any) error {
+	if s.hang != nil {
+		<-s.hang
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := req.(*message.NodeUpdateStatusRequest)
@@ -89,6 +94,40 @@ func TestSilence(t *testing.T) {
 			t.Errorf("reported %v, want n1 once", got)
 		}
 	})
+}
+
+// slots is the number of concurrent reports.
+const slots = 16
+
+// A node whose report waits for a slot is not reported if it sends a heartbeat or is deleted first. The slots are taken
+// by reports that hang.
+func TestReportWaitsForASlot(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(*heartbeat.Timers)
+		reported  bool
+	}{
+		"silence":   {func(*heartbeat.Timers) {}, true},
+		"heartbeat": {func(ts *heartbeat.Timers) { ts.Reset("late") }, false},
+		"deletion":  {func(ts *heartbeat.Timers) { ts.Clear("late") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lead(t, heartbeat.Config{}, nil, func(ts *heartbeat.Timers, s *servers) {
+				s.hang = make(chan struct{})
+				for i := range slots {
+					ts.Reset(fmt.Sprintf("hangs %02d", i))
+				}
+				time.Sleep(30 * time.Second) // the longest TTL and the grace
+				ts.Reset("late")
+				time.Sleep(30 * time.Second)
+				synctest.Wait()
+				c.meanwhile(ts)
+				close(s.hang)
+				if got := slices.Contains(s.reported(), "late"); got != c.reported {
+					t.Errorf("reported = %v, want %v", got, c.reported)
+				}
+			})
+		})
+	}
 }
 
 // TestSeparateDeadlines has one node send heartbeats and others stop.
