@@ -19,6 +19,9 @@ import (
 // are literal, since references are interpolated before. Unknown arguments are an error. hcldec
 // reads the block in HCL's JSON syntax.
 func Decode(block map[string]any, spec hcldec.Spec) (cty.Value, error) {
+	if field, err := BoundNames(block); err != nil {
+		return cty.NilVal, fmt.Errorf("config: %q: %w", field, err)
+	}
 	if err := known(block, spec); err != nil {
 		return cty.NilVal, err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hcldec"
 	hcljson "github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // maxFaults limits the reported faults of a block.
@@ -39,6 +41,9 @@ var unknown = &hcl.EvalContext{Variables: map[string]cty.Value{reference: cty.Dy
 // Check returns the faults of a config block whose references are not interpolated, or nil. hcldec
 // reads the block in HCL's JSON syntax, as the driver does.
 func Check(block map[string]any, spec hcldec.Spec) []Fault {
+	if field, err := drivers.BoundNames(block); err != nil {
+		return []Fault{{field, err.Error()}}
+	}
 	fields := slices.Sorted(maps.Keys(block))
 	src, err := encode(fields, block)
 	if err != nil {

@@ -86,6 +86,9 @@ func (s *Set) Faults(digest string, block map[string]any, stored func(digest str
 	if spec == nil {
 		return nil, false
 	}
+	if field, err := drivers.BoundNames(block); err != nil {
+		return []Fault{{field, err.Error()}}, true
+	}
 	fields := slices.Sorted(maps.Keys(block))
 	src, err := encode(fields, block)
 	if err != nil {
