@@ -139,7 +139,10 @@ func (t *txn) setDeploymentStatus(u *nomad.DeploymentStatusUpdate) (*nomad.Deplo
 	}
 	d := *old
 	d.Status, d.StatusDescription = u.Status, u.StatusDescription
-	d.ModifyIndex, d.ModifyTime = t.Index, u.UpdatedAt
+	d.ModifyIndex = t.Index
+	if u.UpdatedAt != 0 { // a leader of another build may send no time
+		d.ModifyTime = u.UpdatedAt
+	}
 	if pausedOrResumed(old.Status, d.Status) {
 		resetProgress(&d, u.UpdatedAt)
 	}

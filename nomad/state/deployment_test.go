@@ -50,3 +50,39 @@ func TestDeploymentIsResized(t *testing.T) {
 		t.Errorf("a deployment that ended is %+v", got)
 	}
 }
+
+// A command without a time, as leaders of other builds write, keeps the ModifyTime of a deployment.
+func TestDeployment_ModifyTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		write func(w *world, at int64)
+		now   int64
+	}{
+		"status": {func(w *world, at int64) {
+			w.ok(w.UpdateDeploymentStatus(w.next(), &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{
+				DeploymentID: "d", Status: nomad.DeploymentStatusSuccessful, UpdatedAt: at}}))
+		}, 200},
+		"status in a plan": {func(w *world, at int64) {
+			w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{DeploymentUpdates: []*nomad.DeploymentStatusUpdate{{
+				DeploymentID: "d", Status: nomad.DeploymentStatusCancelled, UpdatedAt: at}}}))
+		}, 200},
+		"allocation": {func(w *world, at int64) {
+			w.place(w.snap().Job(nil, "default", "j"), func(a *nomad.Allocation) { a.DeploymentID, a.ModifyTime = "d", at }, "a")
+		}, 200},
+		"total": {func(w *world, at int64) {
+			w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{ID: "d", ModifyTime: at,
+				TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 2}}}}))
+		}, 100},
+	} {
+		for at, want := range map[int64]int64{0: 100, 200: c.now} {
+			w := newWorld(t)
+			w.node("n")
+			w.job("j")
+			w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{ID: "d", Namespace: "default", JobID: "j",
+				Status: nomad.DeploymentStatusRunning, ModifyTime: 100, TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 1}}}}))
+			c.write(w, at)
+			if got := w.snap().Deployment(nil, "d").ModifyTime; got != want {
+				t.Errorf("%s at %d: ModifyTime = %d, want %d", name, at, got, want)
+			}
+		}
+	}
+}
