@@ -48,7 +48,8 @@ func (d *Driver) MountSources(cfg *drivers.TaskConfig) (map[string]string, func(
 
 // Verify is the check of a started container.
 func (d *Driver) Verify(ctx context.Context, cfg *drivers.TaskConfig, asked *client.ContainerCreateOptions, id string) (string, error) {
-	return d.verify(ctx, cfg, &request{asked, []string{"/x"}}, id)
+	_, lowered, err := d.verify(ctx, cfg, &request{asked, []string{"/x"}}, id)
+	return lowered, err
 }
 
 // Stored is the check of a created container.

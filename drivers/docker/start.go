@@ -114,7 +114,11 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t
 		//lint:ignore ST1005 the text is that of Nomad
 		return "", d.classify(fmt.Errorf("Failed to start container %s: %w", t.container, err))
 	}
-	return d.verify(ctx, cfg, &request{spec, mounts.readOnly}, t.container)
+	t.state.Compared, lowered, err = d.verify(ctx, cfg, &request{spec, mounts.readOnly}, t.container)
+	if errors.As(err, &differs{}) {
+		err = fmt.Errorf("%w: it was removed", err)
+	}
+	return lowered, err
 }
 
 // create creates a container, and returns its ID. An older container with the name is replaced, if it is

@@ -33,6 +33,7 @@ type handleState struct {
 	Stderr     string
 	MHzPerCore uint64
 	PortMap    map[string]int `json:",omitempty"` // of the task's own network block, as published
+	Compared   *comparison    `json:",omitempty"` // nil if the container was not compared
 }
 
 // task is a container with its goroutines.
@@ -218,6 +219,9 @@ func (d *Driver) recover(ctx context.Context, id string, state *handleState) err
 		if started, err := time.Parse(time.RFC3339Nano, s.StartedAt); err == nil {
 			t.started = started
 		}
+	}
+	if err := d.verifyAgain(ctx, t); err != nil {
+		return err
 	}
 	if t.pipes, err = d.openLogs(ctx, t); err != nil {
 		return err

@@ -61,19 +61,36 @@ type request struct {
 	readOnly []string // targets of mounts that are read-only by their source
 }
 
+// comparison is what a container must have. It is stored with the handle, so that a later agent can compare again.
+type comparison struct {
+	Expected  observe.Expected
+	Isolation drivers.Isolation // by the options
+	Level     drivers.Level     // that the task must have
+	Users     string            // the user namespace of the first process after its start, "" if it is not readable
+}
+
+// differs is the error for a container that does not have what it must have.
+type differs struct{ error }
+
 // verify compares a started container with what was asked for, and with the level that its task must have. It
 // returns the level if that is lower than the options give. A container that has ended is not compared.
-func (d *Driver) verify(ctx context.Context, cfg *drivers.TaskConfig, asked *request, id string) (lowered string, err error) {
-	p, c, err := d.firstProcess(ctx, id)
+func (d *Driver) verify(ctx context.Context, cfg *drivers.TaskConfig, asked *request, id string) (c *comparison, lowered string, err error) {
+	p, found, err := d.firstProcess(ctx, id)
 	if err != nil || p == nil {
-		return "", err
+		return nil, "", err
 	}
 	defer p.Close() //nolint:errcheck // read only
-	expected := expectedOf(c, asked.ContainerCreateOptions)
-	if expected.Mounts != nil {
-		expected.ReadOnly = append(expected.ReadOnly, asked.readOnly...)
+	c = &comparison{Expected: *expectedOf(found, asked.ContainerCreateOptions), Isolation: cfg.Isolation, Level: cfg.Level, Users: p.UserNamespace()}
+	if c.Expected.Mounts != nil {
+		c.Expected.ReadOnly = append(c.Expected.ReadOnly, asked.readOnly...)
 	}
-	different, err := p.Differences(expected)
+	lowered, err = d.compare(ctx, p, id, c)
+	return c, lowered, err
+}
+
+// compare compares the first process of a container. A difference is an error of type differs.
+func (d *Driver) compare(ctx context.Context, p *observe.Process, id string, c *comparison) (lowered string, err error) {
+	different, err := p.Differences(&c.Expected)
 	if errors.Is(err, observe.ErrGone) {
 		return "", nil
 	}
@@ -81,19 +98,57 @@ func (d *Driver) verify(ctx context.Context, cfg *drivers.TaskConfig, asked *req
 		return "", err
 	}
 	if len(different) > 0 {
-		return "", fmt.Errorf("container %s does not have what the daemon was asked for, and was removed: %s", id, strings.Join(different, "; "))
+		return "", differs{fmt.Errorf("container %s does not have what the daemon was asked for: %s", id, strings.Join(different, "; "))}
 	}
-	live := cfg.Isolation
+	live := c.Isolation
 	if live.Seccomp && !d.filtered(ctx, p, id) {
 		live.Seccomp = false
 	}
-	if err := live.CheckLevel(cfg.Level); err != nil {
-		return "", fmt.Errorf("container %s was removed: %w", id, err)
+	if err := live.CheckLevel(c.Level); err != nil {
+		return "", differs{fmt.Errorf("container %s: %w", id, err)}
 	}
-	if l := live.Level(); l < cfg.Isolation.Level() {
+	if l := live.Level(); l < c.Isolation.Level() {
 		return l.String(), nil
 	}
 	return "", nil
+}
+
+// differenceEvent is the event of a container that an earlier agent started, and that has changed.
+const differenceEvent = "Container Changed"
+
+// verifyAgain compares a container that an earlier agent started. If it has changed and its task must have a level, it is
+// removed. Else an event has the difference.
+func (d *Driver) verifyAgain(ctx context.Context, t *task) error {
+	if t.state.Compared == nil { // it had ended, its runtime is not compared, or the agent was older
+		return nil
+	}
+	p, _, err := d.firstProcess(ctx, t.container)
+	if err != nil || p == nil {
+		return err
+	}
+	defer p.Close() //nolint:errcheck // read only
+	c := *t.state.Compared
+	if p.UserNamespace() != c.Users {
+		// It has made a user namespace, in which it has all capabilities and may mount. That gives it no right outside.
+		c.Expected = observe.Expected{Capabilities: ^uint64(0), NoPrivileges: c.Expected.NoPrivileges, Namespaces: c.Expected.Namespaces}
+	}
+	_, err = d.compare(ctx, p, t.container, &c)
+	var different differs
+	if !errors.As(err, &different) {
+		return err
+	}
+	if c.Level == drivers.LevelNone {
+		d.log.Warn("a container has changed since its start", "task", t.id, "err", err)
+		d.event(t.id, differenceEvent, err.Error(), nil)
+		return nil
+	}
+	limited, cancel := call(ctx)
+	defer cancel()
+	if rerr := d.remove(limited, t.container); rerr != nil {
+		return errors.Join(err, rerr)
+	}
+	d.forgetLogs(t)
+	return fmt.Errorf("%w: %w since its start, and was removed, because its task must have the isolation level %s", drivers.ErrTaskNotFound, err, c.Level)
 }
 
 // filterPatience limits the wait for the filter of a container, which a runtime sets last.

@@ -104,6 +104,15 @@ func (p *Process) read(name string) (string, error) {
 // Filtered reports whether a filter of system calls applies.
 func (p *Process) Filtered() bool { return p.status["Seccomp"] == "2" }
 
+// UserNamespace returns the user namespace of the process, "" if it cannot be read.
+func (p *Process) UserNamespace() string {
+	name, err := p.dir.Readlink("ns/user")
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // Differences returns what the container does not have as expected.
 func (p *Process) Differences(e *Expected) ([]string, error) {
 	out := p.privileges(e)
