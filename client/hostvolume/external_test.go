@@ -285,3 +285,68 @@ func TestNoPluginDirectory(t *testing.T) {
 	_, err := w.create(external("default"))
 	fails(t, "create", err, `no host volume plugin "default": use "mkdir", or put an executable of that name into`)
 }
+
+// An update of a volume that exists deletes nothing when the plugin fails, also if the agent has not restored the volume
+// or has lost its state. Only a new volume is removed again.
+func TestFailedUpdateKeepsTheVolume(t *testing.T) {
+	const fails = "echo broken >&2; exit 1"
+	for name, c := range map[string]struct {
+		prepare func(w *world, req *message.ClientHostVolumeCreateRequest)
+		kept    bool
+	}{
+		"restored": {func(w *world, _ *message.ClientHostVolumeCreateRequest) {
+			w.restart()
+			if err := w.Restore(w.t.Context()); err != nil {
+				w.t.Fatal(err)
+			}
+		}, true},
+		"not restored yet": {func(w *world, _ *message.ClientHostVolumeCreateRequest) { w.restart() }, true},
+		"restore failed": {func(w *world, _ *message.ClientHostVolumeCreateRequest) {
+			w.script("makes", fails)
+			w.restart()
+			if err := w.Restore(w.t.Context()); err == nil {
+				w.t.Error("Restore() of a failing plugin succeeded")
+			}
+		}, true},
+		"state lost, update": {func(w *world, req *message.ClientHostVolumeCreateRequest) {
+			clear(w.store.rows)
+			w.restart()
+			req.Update = true
+		}, true},
+		"unfinished": {func(w *world, req *message.ClientHostVolumeCreateRequest) {
+			row := w.store.rows[req.ID]
+			row.Unfinished = true
+			w.store.rows[req.ID] = row
+			w.restart()
+		}, false},
+		"state lost, new": {func(w *world, _ *message.ClientHostVolumeCreateRequest) {
+			clear(w.store.rows)
+			w.restart()
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.script("makes", makes)
+			req := external("makes")
+			if _, err := w.create(req); err != nil {
+				t.Fatal(err)
+			}
+			before := w.called()
+			c.prepare(w, &req)
+			w.script("makes", `echo "$1" >> PLUGINS/.again; if [ "$1" = create ]; then exit 1; fi`)
+			if _, err := w.create(req); err == nil {
+				t.Fatal("a failing plugin created a volume")
+			}
+			again, err := os.ReadFile(filepath.Join(w.plugins, ".again"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if deleted := strings.Contains(string(again), "delete"); deleted == c.kept {
+				t.Errorf("after %q the plugin was called with %q", before, again)
+			}
+			if _, stored := w.store.rows[req.ID]; stored != (c.kept && name != "state lost, update") {
+				t.Errorf("the record is stored: %v", stored)
+			}
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,11 +124,17 @@ func (m *Manager) enter(id, name string) (leave func(), err error) {
 	}, nil
 }
 
-// known reports whether the node has the volume.
-func (m *Manager) known(id, name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.volumes[name] != nil && m.volumes[name].ID == id
+// exists reports whether a request is for a volume that exists: the servers or the state of the node have it. The node
+// may not have restored it yet, or its restore may have failed.
+func (m *Manager) exists(req *message.ClientHostVolumeCreateRequest) (bool, error) {
+	if req.Update {
+		return true, nil
+	}
+	stored, err := m.cfg.Store.HostVolumes()
+	if err != nil {
+		return false, fmt.Errorf("read the host volumes of the client state: %w", err)
+	}
+	return slices.ContainsFunc(stored, func(v *message.ClientHostVolumeState) bool { return v.ID == req.ID && !v.Unfinished }), nil
 }
 
 // Create creates a volume, or updates one that exists.
@@ -142,9 +149,12 @@ func (m *Manager) Create(ctx context.Context, req *message.ClientHostVolumeCreat
 		return nil, err
 	}
 	kept := *req
-	kept.NodeCall = message.NodeCall{}
+	kept.NodeCall, kept.Update = message.NodeCall{}, false
 	rec := &message.ClientHostVolumeState{ID: req.ID, CreateReq: &kept}
-	update := m.known(req.ID, req.Name)
+	update, err := m.exists(req)
+	if err != nil {
+		return nil, err
+	}
 	if !update {
 		rec.Unfinished = true
 		if err := m.cfg.Store.PutHostVolume(rec); err != nil {

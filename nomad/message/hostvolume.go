@@ -103,6 +103,8 @@ type ClientHostVolumeCreateRequest struct {
 	RequestedCapacityMinBytes int64
 	RequestedCapacityMaxBytes int64
 	Parameters                map[string]string
+	// Update is set if the servers have the volume, so that a failure of its plugin must not delete it.
+	Update bool `codec:",omitempty"`
 	NodeCall
 }
 

@@ -52,7 +52,7 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.HostVolu
 	ctx = context.WithoutCancel(ctx) // an operation on the node is completed or undone
 	var got message.ClientHostVolumeCreateResponse
 	if err := s.onNode(ctx, v.NodeID, "Create", &message.ClientHostVolumeCreateRequest{ID: v.ID, Name: v.Name, PluginID: v.PluginID, Namespace: v.Namespace, NodeID: v.NodeID,
-		RequestedCapacityMinBytes: v.RequestedCapacityMinBytes, RequestedCapacityMaxBytes: v.RequestedCapacityMaxBytes, Parameters: v.Parameters}, &got); err != nil {
+		RequestedCapacityMinBytes: v.RequestedCapacityMinBytes, RequestedCapacityMaxBytes: v.RequestedCapacityMaxBytes, Parameters: v.Parameters, Update: update}, &got); err != nil {
 		return nil, onNodeFailed("create volume "+v.Name, v.NodeID, err)
 	}
 	v.HostPath, v.CapacityBytes = got.HostPath, got.CapacityBytes
