@@ -84,15 +84,16 @@ func (v *Verifier) read(ctx context.Context, raw string) (*claims, error) {
 	return c, nil
 }
 
-// parse verifies the signature. For an unknown key it fetches the keys, first from any server,
-// then from the leader.
+// parse verifies the signature. For an unknown key it fetches the keys from the leader. A shared fetch that began before
+// the ticket arrived may lack its key, so that a second one follows.
 func (v *Verifier) parse(ctx context.Context, raw string) ([]byte, error) {
 	keys, err := v.cached(ctx)
 	if err != nil {
 		return nil, err
 	}
+	arrived := v.now()
 	payload, _, err := jwt.ParseAs(typ, raw, find(keys))
-	if errors.Is(err, jwt.ErrUnknownKey) {
+	for i := 0; errors.Is(err, jwt.ErrUnknownKey) && (i == 0 || i == 1 && v.asked().Before(arrived)); i++ {
 		if keys, err = v.flight(ctx, "leader", v.refetch); err != nil {
 			return nil, err
 		}
@@ -164,18 +165,28 @@ func (v *Verifier) cached(ctx context.Context) (map[string]jwt.PublicKey, error)
 	return v.flight(ctx, "any", func(ctx context.Context) (map[string]jwt.PublicKey, error) { return v.refresh(ctx, false) })
 }
 
-// refetch fetches the keys of the leader, unless it did so very recently.
-func (v *Verifier) refetch(ctx context.Context) (map[string]jwt.PublicKey, error) {
-	now := v.now()
+// asked returns when the last fetch for an unknown key began.
+func (v *Verifier) asked() time.Time {
 	v.mu.Lock()
-	keys, recent := v.keys, now.Before(v.missed.Add(refreshPause))
-	if !recent {
-		v.missed = now
+	defer v.mu.Unlock()
+	return v.missed
+}
+
+// refetch fetches the keys of the leader, refreshPause after the last such fetch at the earliest. Callers wait for it:
+// a key may have been created since.
+func (v *Verifier) refetch(ctx context.Context) (map[string]jwt.PublicKey, error) {
+	if wait := v.asked().Add(refreshPause).Sub(v.now()); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+	v.mu.Lock()
+	v.missed = v.now()
 	v.mu.Unlock()
-	if recent {
-		return keys, nil
-	}
 	return v.refresh(ctx, true)
 }
 
