@@ -31,7 +31,8 @@ func (c *Config) blockQueryWait() time.Duration {
 	return cmp.Or(c.BlockQueryWait, defaultBlockQueryWait)
 }
 
-// wait returns the wait of a template: its own, else that of the client, within the bounds.
+// wait returns the wait of a template: its own, else that of the client. Both values are then moved into the bounds, so
+// that a max below the lowest wait of the client is raised to it.
 func (c *Config) wait(w *nomad.WaitConfig) render.Wait {
 	out := c.Wait
 	if w != nil && w.Min != nil {
@@ -41,10 +42,10 @@ func (c *Config) wait(w *nomad.WaitConfig) render.Wait {
 		out.Max = *w.Max
 	}
 	if bound := c.WaitBounds.Min; bound > 0 {
-		out.Min = max(out.Min, bound)
+		out.Min, out.Max = max(out.Min, bound), max(out.Max, bound)
 	}
 	if bound := c.WaitBounds.Max; bound > 0 {
-		out.Max = min(out.Max, bound)
+		out.Min, out.Max = min(out.Min, bound), min(out.Max, bound)
 	}
 	return out
 }
