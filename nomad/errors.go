@@ -21,8 +21,8 @@ var (
 	ErrTokenExpired       = errors.New("ACL token expired")
 	ErrTokenInvalid       = errors.New("ACL token is invalid")
 	ErrACLDisabled        = errors.New("ACL support disabled")
-	ErrUnknownMethod      = errors.New("Unknown rpc method") // for streams
-	ErrNoMethod           = errors.New("rpc: can't find method")
+	ErrUnknownMethod      = errors.New("Unknown rpc method")     // for streams
+	ErrNoMethod           = errors.New("rpc: can't find method") // also for an unknown service
 	ErrMissingAllocID     = errors.New("Missing allocation ID")
 	ErrNodeNotFound       = errors.New("node not found")
 	ErrRegistrationClosed = errors.New("Job registration, dispatch, and scale are disabled by the scheduler configuration")
@@ -99,6 +99,18 @@ var wireErrors = []error{ErrMaybeApplied, ErrNoLeader, ErrNotReady, ErrNoRegionP
 	ErrNodeSecret, ErrNodeHeld, ErrNodeSession, ErrUnsent, ErrNoStream, ErrLost,
 	ErrACLBootstrapped, ErrACLBootstrapReset, ErrACLPolicyNotFound, ErrACLRoleNotFound, ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
 
+// noServicePrefix is the prefix of the error about a method of an unknown service, as in Go's net/rpc.
+const noServicePrefix = "rpc: can't find service "
+
+// NoMethod returns the error about a method without a row, as in Go's net/rpc. It wraps ErrNoMethod. service
+// reports whether the server has other methods of the same service.
+func NoMethod(name string, service bool) error {
+	if service {
+		return fmt.Errorf("%w %s", ErrNoMethod, name)
+	}
+	return &remoteError{text: noServicePrefix + name, is: ErrNoMethod}
+}
+
 // ErrorText returns the text that an RPC reply carries for err.
 func ErrorText(err error) string {
 	var coded *CodedError
@@ -120,6 +132,9 @@ func ErrorFromText(text string) error {
 	if e, ok := refusedFromText(text); ok {
 		return e
 	}
+	if strings.HasPrefix(text, noServicePrefix) {
+		return &remoteError{text: text, is: ErrNoMethod}
+	}
 	for _, e := range wireErrors {
 		if strings.Contains(text, e.Error()) {
 			return &remoteError{text: text, is: e}
@@ -128,7 +143,7 @@ func ErrorFromText(text string) error {
 	return errors.New(text)
 }
 
-// remoteError is an error of another process that wraps a sentinel of this package.
+// remoteError is an error with a fixed text, usually of another process, that wraps a sentinel of this package.
 type remoteError struct {
 	text string
 	is   error

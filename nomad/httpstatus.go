@@ -16,6 +16,8 @@ func HTTPStatus(err error) int {
 		return http.StatusForbidden
 	case errors.Is(err, ErrACLDisabled):
 		return http.StatusBadRequest
+	case errors.Is(err, ErrNoMethod), errors.Is(err, ErrUnknownMethod): // of another agent
+		return http.StatusNotImplemented
 	case errors.Is(err, ErrNoNodeConn), errors.Is(err, ErrNodeNotFound):
 		return http.StatusNotFound
 	default:

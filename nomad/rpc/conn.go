@@ -227,7 +227,7 @@ func (s *Server) NodeCall(ctx context.Context, node, method string, req Request,
 	case broken:
 		return maybeApplied(req, err)
 	}
-	return err
+	return absent(err, "agent of node "+node)
 }
 
 // NodeStream opens a streaming call to a node, like NodeCall. The caller sends the request and
@@ -248,6 +248,7 @@ func (s *Server) NodeStream(ctx context.Context, node, method string) (*Stream, 
 	stream, err := openStream(sessionStream{conn, c.session}, method)
 	if err != nil {
 		stop()
+		err = absent(err, "agent of node "+node)
 	}
 	return stream, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"time"
 
@@ -102,7 +103,7 @@ func (s *Server) forward(ctx context.Context, to hop, m Method, c *Call, req Req
 		if other := errors.Is(err, nomad.ErrNodeHeld) || errors.Is(err, nomad.ErrNodeSession); other && c.Conn != nil && !c.Forwarded {
 			c.Conn.UnbindNode()
 		}
-		return out, err
+		return out, absent(err, "server at "+to.addr)
 	}
 	if s.cfg.Bound != nil && c.Conn != nil && !c.Forwarded {
 		if node := s.cfg.Bound(m.Name, req); node != "" {
@@ -110,6 +111,14 @@ func (s *Server) forward(ctx context.Context, to hop, m Method, c *Call, req Req
 		}
 	}
 	return out, nil
+}
+
+// absent adds to the error about an unknown method which agent does not have the method.
+func absent(err error, agent string) error {
+	if !errors.Is(err, nomad.ErrNoMethod) && !errors.Is(err, nomad.ErrUnknownMethod) {
+		return err
+	}
+	return fmt.Errorf("%w: the %s runs Nomad or an earlier version of open-nomad, which does not have this method", err, agent)
 }
 
 // hop is the next server of a request, and the region that answers the request.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
@@ -158,13 +157,4 @@ func openStream(conn io.ReadWriteCloser, method string) (*Stream, error) {
 		return nil, nomad.ErrorFromText(ack.Error)
 	}
 	return s, nil
-}
-
-// unknownMethod is the error for a name without a row, in the wording of Go's net/rpc.
-func unknownMethod(name string, services map[string]bool) error {
-	service, _, _ := strings.Cut(name, ".")
-	if services[service] {
-		return fmt.Errorf("%w %s", nomad.ErrNoMethod, name)
-	}
-	return fmt.Errorf("rpc: can't find service %s", name)
 }

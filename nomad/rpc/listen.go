@@ -258,7 +258,7 @@ func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*responseHead
 	reply := &responseHeader{ServiceMethod: r.head.ServiceMethod, Seq: r.head.Seq}
 	m, ok := s.methods[r.head.ServiceMethod]
 	if !ok || m.Stream {
-		reply.Error = unknownMethod(r.head.ServiceMethod, s.services).Error()
+		reply.Error = s.unknownMethod(r.head.ServiceMethod).Error()
 		return reply, struct{}{}
 	}
 	b, err := received(m, r.raw, r.in)

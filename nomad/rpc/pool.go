@@ -110,7 +110,9 @@ func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) err
 	if !stop() {
 		broken = true
 	}
-	p.release(peer, c, broken, err)
+	// A server of Nomad 2.0 closes the stream after an unknown method or undecodable arguments. The
+	// error does not always show that, so that a stream is used again only after a success.
+	p.release(peer, c, broken || err != nil, err)
 	switch {
 	case !broken:
 		return err
@@ -321,11 +323,11 @@ func (p *Pool) connect(pe *peer) {
 	}
 }
 
-// release returns a stream to the session, or closes it if it is broken or not needed.
-func (p *Pool) release(pe *peer, c *caller, broken bool, err error) {
+// release returns a stream to the session, or closes it if it has ended or is not needed.
+func (p *Pool) release(pe *peer, c *caller, ended bool, err error) {
 	pe.mu.Lock()
 	pe.busy--
-	keep := c != nil && !broken && len(pe.idle) < p.cfg.MaxIdleStreams
+	keep := c != nil && !ended && len(pe.idle) < p.cfg.MaxIdleStreams
 	if keep {
 		pe.idle = append(pe.idle, c)
 	}
@@ -335,7 +337,7 @@ func (p *Pool) release(pe *peer, c *caller, broken bool, err error) {
 		return
 	}
 	c.conn.Close()
-	if broken && Lost(err) && pe.conn.session.IsClosed() {
+	if ended && Lost(err) && pe.conn.session.IsClosed() {
 		p.drop(pe)
 	}
 }

@@ -180,12 +180,18 @@ func (s *Server) Methods() []Method {
 	return out
 }
 
+// unknownMethod returns the error about a method without a row.
+func (s *Server) unknownMethod(name string) error {
+	service, _, _ := strings.Cut(name, ".")
+	return nomad.NoMethod(name, s.services[service])
+}
+
 // Call runs a method for a caller in this process. It applies the same checks but encodes
 // nothing. Reply values may be shared with other callers: treat them as read-only.
 func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	m, ok := s.methods[method]
 	if !ok || m.Stream {
-		return unknownMethod(method, s.services)
+		return s.unknownMethod(method)
 	}
 	in, ok := req.(Request)
 	if !ok {
@@ -423,6 +429,7 @@ func (s *Server) stream(ctx context.Context, m Method, conn *Conn, b *body, stre
 			return s.readmit(ctx, m, c, req.Envelope(), looked)
 		}
 		next, err = s.cfg.Peers.Stream(ctx, addr, m.Name)
+		err = absent(err, "server at "+addr)
 		return err
 	})
 	if err != nil {

@@ -1,0 +1,44 @@
+package client_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/testpace"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc/testpeer"
+)
+
+// ownMethods are the methods that this client calls and servers of Nomad 2.0 do not have.
+var ownMethods = []string{"Node.Challenge", "Node.UpsertDriverSchemas", "Spiffe"}
+
+// A client registers at servers of Nomad, which do not have challenges, runs an allocation there, and
+// registers again after a restart.
+func TestClientOfNomadServers(t *testing.T) {
+	s := startServer(t)
+	p := testpeer.New(t, s.addr(), ownMethods...)
+	cfg := config(nodeDir(t), p.Addr())
+	for i := range 2 {
+		n := start(t, cfg)
+		testpace.Until(t, "the node has registered", func() bool {
+			select {
+			case <-n.Ready():
+				return true
+			default:
+				return false
+			}
+		})
+		a := alloc(map[string]any{"run_for": "1h"})
+		a.NodeID = n.NodeID()
+		s.place(a)
+		s.until(t, "the allocation runs", func() bool {
+			got := s.updated[a.ID]
+			return got != nil && got.ClientStatus == nomad.AllocClientStatusRunning
+		})
+		if err := n.stop(); err != nil {
+			t.Fatalf("stop %d: %v", i, err)
+		}
+	}
+	if n := p.Lost(); n > 0 {
+		t.Errorf("%d calls were sent on closed streams", n)
+	}
+}
