@@ -157,7 +157,7 @@ func TestExplainPrivilegedTask(t *testing.T) {
 	if _, err := store.RegisterJob(15, &message.JobRegisterRequest{Job: job}); err != nil {
 		t.Fatal(err)
 	}
-	for right, want := range map[string]bool{"run": true, "plan": true, "dispatch": true, "revert": true, "scale": true, "read": false, "stop": false, "restart": false, "evaluate": false} {
+	for right, want := range map[string]bool{"run": true, "plan": true, "dispatch": true, "force": true, "revert": true, "scale": true, "read": false, "stop": false, "restart": false, "evaluate": false} {
 		for id, privileged := range map[string]bool{"x": true, "web": false} {
 			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: id})
 			if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != (want && privileged) {

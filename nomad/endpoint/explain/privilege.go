@@ -9,7 +9,7 @@ import (
 // putsIntoEffect reports whether an action on a job needs the right to run its privileged tasks
 // (admission.Admitter.Rights).
 func putsIntoEffect(right string) bool {
-	return slices.Contains([]string{"dispatch", "dispatch-job", "force-periodic-job", "plan", "plan-job", "register-job", "revert", "revert-job", "run", "scale", "scale-job", "submit-job"}, right)
+	return slices.Contains([]string{"dispatch", "dispatch-job", "force", "force-periodic-job", "plan", "plan-job", "register-job", "revert", "revert-job", "run", "scale", "scale-job", "submit-job"}, right)
 }
 
 // privileged reports whether a task of the job is privileged.

@@ -25,6 +25,7 @@ var jobRights = map[string][]acl.NamespaceCapability{
 	"dispatch": {acl.DispatchJob},
 	"evaluate": {acl.EvaluateJob, acl.SubmitJob},
 	"exec":     {acl.AllocExec},
+	"force":    {acl.ForcePeriodicJob, acl.DispatchJob, acl.SubmitJob},
 	"fs":       {acl.ReadFS},
 	"gc":       {acl.GCAllocation, acl.SubmitJob},
 	"list":     {acl.ListJobs},

@@ -176,6 +176,12 @@ func (n *notebook) about(param string, q *acls.ExplainRequest) {
 		if set(acls.ExplainJob, "stop", req.JobID); req.Purge {
 			q.Right = "purge"
 		}
+	case *message.JobDispatchRequest:
+		set(acls.ExplainJob, "dispatch", req.JobID)
+	case *message.PeriodicForceRequest:
+		set(acls.ExplainJob, "force", req.JobID)
+	case *message.JobScaleRequest:
+		set(acls.ExplainJob, "scale", req.JobID)
 	case *message.NodePoolSpecificRequest:
 		set("node_pool", "read", req.Name)
 	case *message.NodePoolUpsertRequest:
