@@ -7,8 +7,8 @@
 //
 //	Applied ─▶ ring ─Next─▶ Batch ─Events─▶ Event ─▶ JSON, without secrets
 //
-// A subscriber waits on a channel and does not poll. The ring keeps more entries while it has
-// subscribers; a subscriber that falls behind the oldest one is dropped.
+// A subscriber waits on a channel and does not poll. The ring keeps the configured number of entries, and those that a
+// subscriber has not read, up to a number and a size. A subscriber that falls behind the oldest one is dropped.
 //
 //	reading ──behind the ring──▶ ErrSlow
 //	   └──a restore replaced the state──▶ ErrReplaced

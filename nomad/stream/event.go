@@ -19,6 +19,7 @@ type Batch struct {
 
 	command nomad.MessageType
 	rows    []table.Write
+	bytes   int // estimate of sizeOf
 	once    sync.Once
 	events  []*Event
 }
