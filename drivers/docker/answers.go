@@ -31,7 +31,7 @@ var answers = []answer{
 	{"devices.host_path", byPrivilege, "see `devices`", nil},
 	{"devices.container_path", byPrivilege, "see `devices`", nil},
 	{"devices.cgroup_permissions", byPrivilege, "see `devices`", nil},
-	{"security_opt", byPrivilege, "unless `no-new-privileges`, `seccomp=builtin`, `apparmor=docker-default`, `label=level:<level>`", needsSecurity},
+	{"security_opt", byPrivilege, "unless it is one of those [without privilege](#security-options)", needsSecurity},
 	{"cgroupns", byPrivilege, "`host`", func(_ *powers, config map[string]any) string {
 		mode := textOf(config["cgroupns"])
 		return when(!ownMode(mode), fmt.Sprintf("cgroupns = %q", mode))
@@ -47,7 +47,7 @@ var answers = []answer{
 	{"runtime", byOperator, "`allow_runtimes`", nil},
 	{"logging.type", byOperator, "`allow_logging_types`", nil},
 	{"logging.driver", byOperator, "`allow_logging_types`", nil},
-	{"logging.config", byOperator, "for `json-file` and `local`: options that concern files only, with [limits](#loggers)", nil},
+	{"logging.config", byOperator, "for `json-file` and `local`: options of files, with [limits](#loggers)", nil},
 	{"volumes", byOperator, "paths of the node: `volumes.enabled`", nil},
 	{"volume_driver", byOperator, "`volumes.enabled`", nil},
 	{"mount.type", byOperator, "`volume`: `volumes.enabled`", nil},
@@ -62,7 +62,7 @@ var answers = []answer{
 	{"shm_size", isLimited, "at most the memory limit of the task", nil},
 	{"mount.tmpfs_options.size", isLimited, "its files count against the memory limit of the task", nil},
 	{"pids_limit", isLimited, "at most `pids_limit` of the node", nil},
-	{"network_mode", isLimited, "counts as a [mode of the group](../namespaces.md#restrictions); refused with `isolate` and `egress`", nil},
+	{"network_mode", isLimited, "a [mode of the group](../namespaces.md#restrictions); refused with `isolate`, `egress`", nil},
 	{"sysctl", isLimited, "parameters of the container's own network and IPC namespaces", nil},
 	{"storage_opt", isLimited, "`size` only", nil},
 	{"load", isLimited, "an archive in the task's own directory", nil},

@@ -270,7 +270,7 @@ func (m *mounting) hostPath(source, refusal string, b bind) error {
 		}
 		return nil
 	case errors.Is(err, errNotMountable):
-		return fmt.Errorf("%s: %w", refusal, err)
+		return fmt.Errorf("%s: %s", refusal, m.remedy(path))
 	case leaves(err):
 		return fmt.Errorf("%s: a link leads out of the allocation's directory, or out of the directory below which it is", refusal)
 	}
@@ -299,7 +299,18 @@ func (m *mounting) nodePath(path string, b bind) error {
 }
 
 // errNotMountable means that a task cannot mount a path without volumes.enabled.
-var errNotMountable = fmt.Errorf("a task can mount paths below its own local, secrets and tmp, and below ../alloc/data and ../alloc/tmp: %w", unix.EXDEV)
+var errNotMountable = fmt.Errorf("%s: %w", mountable, unix.EXDEV)
+
+const mountable = "a task can mount paths below its own local, secrets and tmp, and below ../alloc/data and ../alloc/tmp"
+
+// remedy returns how to mount a path that a task cannot mount. In Nomad, a file can be directly in the task's directory.
+func (m *mounting) remedy(path string) string {
+	name, err := filepath.Rel(m.cfg.TaskDir, path)
+	if err != nil || !filepath.IsLocal(name) || name == "." {
+		return mountable
+	}
+	return fmt.Sprintf("%s: write the file to %q, with the destination of its template or artifact block, and mount that", mountable, filepath.Join("local", name))
+}
 
 // openMountable opens a path below the directories that a task can mount, and creates it if it does not
 // exist.

@@ -47,6 +47,8 @@ func TestVolumesDisabled(t *testing.T) {
 		"unknown mode":          {block{"volumes": []any{"local/data:/data:ro,exec"}}, "", `unknown mode "exec"`, true},
 		"two modes":             {block{"volumes": []any{"local/data:/data:ro,rw"}}, "", "more than one mode for its access", true},
 		"absolute":              {block{"volumes": []any{f.dir + ":/data"}}, "", "volumes are not enabled; cannot mount host path", true},
+		"task directory":        {block{"volumes": []any{"x.conf:/etc/x.conf"}}, "", notMountable + `: write the file to "local/x.conf"`, true},
+		"below task directory":  {block{"mount": []any{block{"type": "bind", "source": "etc/x.conf", "target": "/x"}}}, "", `write the file to "local/etc/x.conf", with the destination of its template or artifact block, and mount that`, true},
 		"dots":                  {block{"volumes": []any{"../../..:/data"}}, "", "volumes are not enabled; cannot mount host path", true},
 		"link out":              {block{"volumes": []any{"local/link:/data"}}, f.dir, "a link leads out of the allocation's directory", true},
 		"link out, relative":    {block{"volumes": []any{"local/link:/data"}}, "../../../outside", "a link leads out of the allocation's directory", true},
