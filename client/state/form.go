@@ -14,13 +14,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
-// The bucket meta holds the format version of the values. Nomad's clients write meta/version.
-// meta/open_nomad is specific to this project.
+// The bucket meta holds the format version of the values. Nomad's clients write meta/version, and
+// do not start if they do not know the version of a file. So this project writes a version of its
+// own: Nomad's client would otherwise start the tasks in the file a second time. Earlier versions
+// of this project wrote Nomad's. meta/open_nomad is specific to this project.
 var (
 	bucketMeta  = path{[]byte("meta")}
 	keyVersion  = []byte("version")
 	keyOwn      = []byte("open_nomad")
-	version     = []byte("2") // of the format of Nomad 2.0
+	version     = []byte("2")            // of the format of Nomad 2.0
+	notForNomad = []byte("open-nomad 1") // the same format, written by this project
 	ownVersion  = []byte("1")
 	abandonedBy = "the client of another build ran this allocation; this client cannot take its processes over"
 )
@@ -62,7 +65,7 @@ func marked(tx *bolt.Tx) (ours bool, err error) {
 	switch {
 	case own != nil && string(own) != string(ownVersion):
 		return false, fmt.Errorf("its values have open-nomad format version %q, and only %q is supported", own, ownVersion)
-	case theirs != nil && string(theirs) != string(version):
+	case theirs != nil && string(theirs) != string(version) && (own == nil || string(theirs) != string(notForNomad)):
 		return false, fmt.Errorf("its values have format version %q, and only %q is supported", theirs, version)
 	}
 	return own != nil, nil
@@ -108,8 +111,11 @@ func convert(tx *bolt.Tx) error {
 		return err
 	}
 	ours, err := marked(tx)
-	if err != nil || ours && len(ids) == 0 {
+	if err != nil {
 		return err
+	}
+	if ours && len(ids) == 0 {
+		return mark(tx)
 	}
 	if all := tx.Bucket(bucketAllocs); all != nil {
 		var stored []string
@@ -126,7 +132,7 @@ func convert(tx *bolt.Tx) error {
 			}
 		}
 	}
-	return errors.Join(putIn(bucketMeta, keyVersion, version)(tx), putIn(bucketMeta, keyOwn, ownVersion)(tx))
+	return mark(tx)
 }
 
 func convertAlloc(b *bolt.Bucket, id string, abandoned bool) error {
@@ -144,6 +150,11 @@ func convertAlloc(b *bolt.Bucket, id string, abandoned bool) error {
 		return err
 	}
 	return errors.Join(b.Put(keyAlloc, raw), convertValue(b, keyDeploy), convertValue(b, keyIdentities))
+}
+
+// mark marks the file as written by this project.
+func mark(tx *bolt.Tx) error {
+	return errors.Join(putIn(bucketMeta, keyVersion, notForNomad)(tx), putIn(bucketMeta, keyOwn, ownVersion)(tx))
 }
 
 // convertValue stores a value without the map that another build may have put it in.

@@ -133,6 +133,9 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 		"upstream, other version":        {with(upstreams(), "meta/version", []byte("3")), `version "3"`},
 		"earlier version of ours":        {values{alloc: &nomad.Allocation{ID: runningID, NodeID: "n"}, local: ours}, ""},
 		"ours":                           {own("1"), ""},
+		"ours, marked":                   {with(own("1"), "meta/version", []byte("open-nomad 1")), ""},
+		"ours, marked later":             {with(own("1"), "meta/version", []byte("open-nomad 2")), `version "open-nomad 2"`},
+		"marked, not ours":               {with(upstreams(), "meta/version", []byte("open-nomad 1")), `version "open-nomad 1"`},
 		"ours, later":                    {own("2"), `format version "2"`},
 		"ours, used by upstream":         {with(upstreams(), "meta/open_nomad", []byte("1")), "processes of 1 allocations (" + runningID + ")"},
 		"ours, used by a later upstream": {with(own("1"), "meta/version", []byte("3")), `version "3"`},
@@ -279,12 +282,59 @@ func TestFormOfAllocations(t *testing.T) {
 	defer file.Close()
 	var got struct{ Alloc struct{ ID, NodeID string } }
 	err = file.View(func(tx *bolt.Tx) error {
-		if v := tx.Bucket([]byte("meta")).Get([]byte("version")); string(v) != "2" {
-			t.Errorf("meta/version = %q, want 2", v)
+		if v := tx.Bucket([]byte("meta")).Get([]byte("version")); string(v) != "open-nomad 1" {
+			t.Errorf("meta/version = %q, want that of this project", v)
 		}
 		return codec.Decode(tx.Bucket([]byte("allocations")).Bucket([]byte(runningID)).Get([]byte("alloc")), &got)
 	})
 	if err != nil || got.Alloc.ID != runningID || got.Alloc.NodeID != "n" {
 		t.Errorf("the stored value is %+v, %v", got, err)
 	}
+}
+
+// Nomad's client refuses a state file with a format version that it does not know. Every file that this
+// version has opened has such a version, also one that an earlier version or Nomad's client wrote. The
+// file can be opened again.
+func TestFileNotForNomad(t *testing.T) {
+	for name, vs := range map[string]values{
+		"new":                     nil,
+		"earlier version of ours": {"meta/version": []byte("2"), "meta/open_nomad": []byte("1")},
+		"before any version":      {"node/node_registration": map[string]any{"HasRegistered": true}},
+		"of Nomad, no process":    {"meta/version": []byte("2")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := fixture(t, vs)
+			for range 2 {
+				db, err := state.Open(state.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := db.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if got := formatVersion(t, dir); got != "open-nomad 1" {
+					t.Errorf("meta/version = %q, want one that Nomad's client does not know", got)
+				}
+			}
+		})
+	}
+}
+
+// formatVersion returns the value that Nomad's client compares with the versions that it knows.
+func formatVersion(t *testing.T, dir string) (got string) {
+	t.Helper()
+	file, err := bolt.Open(filepath.Join(dir, "state.db"), 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := file.View(func(tx *bolt.Tx) error {
+		if meta := tx.Bucket([]byte("meta")); meta != nil {
+			got = string(meta.Get([]byte("version")))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return got
 }

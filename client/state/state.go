@@ -9,7 +9,7 @@
 //	node/node_registration                    {HasRegistered}
 //	node/node_boot                            {ID}: boot ID of the last registration
 //	nodemeta/meta                             metadata of the node: values by key, nil for a removed key
-//	meta/version, meta/open_nomad             format versions, as text
+//	meta/version, meta/open_nomad             format versions, as text; see form.go
 //	allocations/<id>/alloc                    {Alloc: the allocation as the servers sent it}
 //	allocations/<id>/deploy_status            nomad.AllocDeploymentStatus
 //	allocations/<id>/alloc_identities         []nomad.SignedWorkloadIdentity

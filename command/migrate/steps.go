@@ -17,7 +17,7 @@ var stopping = []string{"volume csi", "csi volumes", "csi plugins", "csi_plugin"
 // steps returns the steps in order.
 func (r *Report) steps() []Step {
 	steps := slices.Concat(r.prepareCluster(), r.prepareJobs(), r.prepareAgents())
-	return append(steps, r.nodeStep(), r.serverStep(), Step{
+	return append(steps, r.nodeStep(), relayStep, r.serverStep(), Step{
 		Text: "Now you can use features that Nomad servers do not have, such as quotas. While a Nomad server is a member, these requests fail with 409.",
 		Commands: []string{
 			"nomad server members -verbose   # each server has the tag project=open-nomad",
@@ -92,6 +92,13 @@ func (r *Report) nodeStep() Step {
 			"nomad node status                   # the new node is ready, the old one is down",
 		},
 	}
+}
+
+// relayStep is about the tickets of this project, which clients of Nomad do not have.
+var relayStep = Step{
+	Text: "If access control is on and a client of Nomad remains, set this in the server block of each open-nomad server before you start it. Without it, these servers refuse logs, exec, fs, stats, signal and restart with 409 for allocations " +
+		"on clients of Nomad. With it, they send the callers' tokens to these clients, as Nomad does. Remove it when the last client of Nomad has left.",
+	Commands: []string{"relay_tokens_to_nodes = true  # in server { }, then restart the server if it runs"},
 }
 
 func (r *Report) serverStep() Step {
