@@ -118,6 +118,40 @@ func TestRecoveryIsRetried(t *testing.T) {
 	})
 }
 
+// A driver that does not answer is reported after 2 seconds, once, long before the call ends.
+func TestSilentRecoveryIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		alloc := allocation(nomad.JobTypeService, mockTask("main", lasts("1h")))
+		_, shutdown, ended := w.started(alloc)
+		shutdown()
+		<-ended
+		next, driver := w.away()
+		driver.hangs = true
+		r, shutdown, ended := next.restored(alloc)
+		failures := func() int { return count(r.States()["main"], nomad.TaskRestoreFailed) }
+		time.Sleep(1900 * time.Millisecond)
+		if n := failures(); n != 0 {
+			t.Errorf("%d events before 2s", n)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if n := failures(); n != 1 {
+			t.Errorf("%d events after 2s, want 1", n)
+		}
+		time.Sleep(time.Minute)
+		if n := failures(); n != 1 {
+			t.Errorf("%d events after two calls, want 1", n)
+		}
+		driver.back.Store(true)
+		if err := r.Destroy(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		shutdown()
+		time.Sleep(time.Hour) // the task of the first agent ends
+	})
+}
+
 // An agent that stops during a recovery leaves the handle and the state unchanged.
 func TestShutdownDuringRecovery(t *testing.T) {
 	for _, hangs := range []bool{false, true} {

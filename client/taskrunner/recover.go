@@ -13,6 +13,7 @@ import (
 // Limits for the recovery of a process.
 const (
 	recoverPatience = 30 * time.Second // per call of the driver
+	recoverSilence  = 2 * time.Second  // after which a call without an answer is reported
 	recoverAgain    = 250 * time.Millisecond
 	recoverAgainMax = 30 * time.Second
 )
@@ -23,8 +24,14 @@ const (
 func (r *Runner) recover(ctx context.Context) (Move, error) {
 	handle := r.local.TaskHandle
 	var failed, stopping bool
+	report := func(err error) {
+		if !failed {
+			failed = true
+			r.Emit(&nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Message: fmt.Sprintf("recover task: %v: retrying", err)})
+		}
+	}
 	for wait := recoverAgain; ; wait = min(2*wait, recoverAgainMax) {
-		err := r.recoverOnce(ctx, handle)
+		err := r.recoverOnce(ctx, handle, report)
 		switch {
 		case err == nil:
 			r.setID(handle.TaskID)
@@ -40,10 +47,7 @@ func (r *Runner) recover(ctx context.Context) (Move, error) {
 		}
 		r.setAsked()
 		r.log.Warn("recover task", "err", err)
-		if !failed {
-			failed = true
-			r.Emit(&nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Message: fmt.Sprintf("recover task: %v: retrying", err)})
-		}
+		report(err)
 		killed := r.killed
 		if r.isKilled() {
 			if r.stopByID(ctx, handle.TaskID, stopping) {
@@ -60,12 +64,25 @@ func (r *Runner) recover(ctx context.Context) (Move, error) {
 	}
 }
 
-// recoverOnce calls the driver once. A driver that does not answer in time may still have the
-// task.
-func (r *Runner) recoverOnce(ctx context.Context, h *drivers.TaskHandle) error {
+// errSilent is reported for a driver that has not answered yet.
+var errSilent = fmt.Errorf("the driver has not answered for %v", recoverSilence)
+
+// recoverOnce calls the driver once, and reports errSilent if the answer is late. A driver that does not answer in time
+// may still have the task.
+func (r *Runner) recoverOnce(ctx context.Context, h *drivers.TaskHandle, report func(error)) error {
 	ctx, cancel := context.WithTimeout(ctx, recoverPatience)
 	defer cancel()
-	return r.cfg.Driver.RecoverTask(ctx, h)
+	answer := make(chan error, 1)
+	go func() { answer <- r.cfg.Driver.RecoverTask(ctx, h) }()
+	late := time.NewTimer(recoverSilence)
+	defer late.Stop()
+	select {
+	case err := <-answer:
+		return err
+	case <-late.C:
+		report(errSilent)
+		return <-answer
+	}
 }
 
 // Asked is closed after the first attempt of the driver to recover the process of a stored handle.
