@@ -14,18 +14,30 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// swaps is how often a path is exchanged during the operations. enough bounds a slow machine.
+// A path is exchanged at least swaps times during at least minOperations operations. enough bounds a slow machine.
 const (
-	swaps  = 100_000
-	enough = 2 * time.Minute
+	swaps         = 100_000
+	minOperations = 10
+	enough        = 2 * time.Minute
 )
 
-// swap exchanges a directory with a link to outside until the count is reached, and returns how often it did. It makes
+// race counts the operations, and ends when stop is set.
+type race struct {
+	operations atomic.Int64
+	stop       atomic.Bool
+}
+
+// goesOn reports whether n exchanges, or the operations so far, are too few.
+func (r *race) goesOn(n int) bool {
+	return (n < swaps || r.operations.Load() < minOperations) && !r.stop.Load()
+}
+
+// swap exchanges a directory with a link to outside until the counts are reached, and returns how often it did. It makes
 // both again when an operation removed them.
-func swap(dir, a, b, outside string, stop *atomic.Bool) int {
+func swap(dir, a, b, outside string, r *race) int {
 	fd, n := -1, 0
 	defer func() { unix.Close(fd) }()
-	for n < swaps && !stop.Load() {
+	for r.goesOn(n) {
 		err := unix.Renameat2(fd, a, fd, b, unix.RENAME_EXCHANGE)
 		if err == nil {
 			n++
@@ -65,23 +77,24 @@ func TestPathsAreExchanged(t *testing.T) {
 			if inside {
 				dir, a = filepath.Join(w.dir, req.ID), "d"
 			}
-			var stop atomic.Bool
-			timer := time.AfterFunc(enough, func() { stop.Store(true) })
+			var r race
+			timer := time.AfterFunc(enough, func() { r.stop.Store(true) })
 			defer timer.Stop()
 			done := make(chan int, 1)
-			go func() { done <- swap(dir, a, "swap", outside, &stop) }()
-			operations, n := 0, -1
+			go func() { done <- swap(dir, a, "swap", outside, &r) }()
+			n := -1
 			for n < 0 {
 				w.create(req)                                                                                              //nolint:errcheck // it may meet a link
 				w.Delete(t.Context(), &message.ClientHostVolumeDeleteRequest{ID: req.ID, Name: "data", PluginID: "mkdir"}) //nolint:errcheck // it may meet a change
-				operations++
+				r.operations.Add(1)
 				select {
 				case n = <-done:
 				default:
 				}
 			}
+			operations := r.operations.Load()
 			t.Logf("%d exchanges during %d operations", n, operations)
-			if n < swaps && !stop.Load() || operations < 10 {
+			if n < swaps && !r.stop.Load() || operations < minOperations {
 				t.Errorf("%d exchanges during %d operations", n, operations)
 			}
 			if after := tree(t, outside); after != before {
