@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,21 @@ func (d *Driver) stored(ctx context.Context, id string, asked *client.ContainerC
 			return fmt.Errorf("the daemon has stored another %s of container %s than it got: the container is not started", name, id)
 		}
 	}
+	if d.set.volumes || want.Privileged {
+		return nil // as the operator allows
+	}
+	return ownKernel(got.Container.Mounts)
+}
+
+// ownKernel returns an error if a container would have a mount over /dev, or at or below /proc or /sys: by its options or
+// by a volume of its image. The runtime uses /dev/null of the container to mask files of the kernel.
+func ownKernel(mounts []container.MountPoint) error {
+	for _, m := range mounts {
+		at := path.Clean(m.Destination)
+		if at == "/" || at == "/dev" || at == "/proc" || at == "/sys" || strings.HasPrefix(at, "/proc/") || strings.HasPrefix(at, "/sys/") {
+			return fmt.Errorf("the task or its image has a mount at %q, which belongs to the kernel: mount it at another path", at)
+		}
+	}
 	return nil
 }
 
@@ -80,7 +96,7 @@ func (d *Driver) verify(ctx context.Context, cfg *drivers.TaskConfig, asked *req
 		return nil, "", err
 	}
 	defer p.Close() //nolint:errcheck // read only
-	c = &comparison{Expected: *expectedOf(found, asked.ContainerCreateOptions), Isolation: cfg.Isolation, Level: cfg.Level, Users: p.UserNamespace()}
+	c = &comparison{Expected: *d.expectedOf(found, asked.ContainerCreateOptions), Isolation: cfg.Isolation, Level: cfg.Level, Users: p.UserNamespace()}
 	if c.Expected.Mounts != nil {
 		c.Expected.ReadOnly = append(c.Expected.ReadOnly, asked.readOnly...)
 	}
@@ -213,7 +229,7 @@ func (d *Driver) running(ctx context.Context, id string) (*container.InspectResp
 }
 
 // expectedOf returns what a container with these options must have.
-func expectedOf(c *container.InspectResponse, asked *client.ContainerCreateOptions) *observe.Expected {
+func (d *Driver) expectedOf(c *container.InspectResponse, asked *client.ContainerCreateOptions) *observe.Expected {
 	host := asked.HostConfig
 	e := &observe.Expected{Capabilities: capabilitySet(host), NoPrivileges: slices.Contains(host.SecurityOpt, optNoNewPrivileges)}
 	fixed := e.NoPrivileges && e.Capabilities&(capBit("SETUID")|capBit("SETGID")|capBit("SYS_ADMIN")) == 0
@@ -231,6 +247,7 @@ func expectedOf(c *container.InspectResponse, asked *client.ContainerCreateOptio
 	}
 	if e.Capabilities&capBit("SYS_ADMIN") == 0 && c.HostConfig.Runtime != nvidiaRuntime {
 		e.Mounts, e.ReadOnly = mountPoints(c, asked)
+		e.Masked, e.OwnTrees = c.HostConfig.MaskedPaths, !d.set.volumes
 	}
 	return e
 }

@@ -15,7 +15,7 @@ var usual = []string{"/", "/proc", "/dev", "/sys", "/etc/resolv.conf", "/etc/hos
 var usualTrees = []string{"/proc", "/dev", "/sys"}
 
 // mount is a line of mountinfo.
-type mount struct{ point, options string }
+type mount struct{ point, options, kind string }
 
 // unescape replaces the octal escapes of mountinfo.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
@@ -23,8 +23,10 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 // parseMounts parses mountinfo.
 func parseMounts(text string) (out []mount) {
 	for line := range strings.Lines(text) {
-		if f := strings.Fields(line); len(f) >= 6 {
-			out = append(out, mount{unescape.Replace(f[4]), f[5]})
+		before, after, _ := strings.Cut(line, " - ")
+		if f := strings.Fields(before); len(f) >= 6 {
+			kind, _, _ := strings.Cut(after, " ")
+			out = append(out, mount{unescape.Replace(f[4]), f[5], kind})
 		}
 	}
 	return out
@@ -58,8 +60,36 @@ func (p *Process) mounts(e *Expected) (out []string, err error) {
 		}
 		return out
 	}
-	asked := &Expected{Mounts: append(real(e.Mounts), real(usual[1:])...), ReadOnly: real(e.ReadOnly)}
+	asked := &Expected{Mounts: append(real(e.Mounts), real(usual[1:])...), ReadOnly: real(e.ReadOnly), OwnTrees: e.OwnTrees}
+	for _, name := range e.Masked {
+		if _, err := root.Lstat(strings.TrimPrefix(name, "/")); err == nil {
+			asked.Masked = append(asked.Masked, name)
+		}
+	}
 	return compareMounts(parseMounts(text), asked), nil
+}
+
+// kernelTrees are the file systems of the kernel that a container has at these mount points.
+var kernelTrees = map[string][]string{"/proc": {"proc"}, "/sys": {"sysfs"}, "/dev": {"tmpfs", "devtmpfs"}}
+
+// kernel compares the mounts of the kernel's file systems. A runtime masks a file by a mount of /dev/null, so a container
+// with another /dev decides what is mounted there.
+func kernel(list []mount, e *Expected) (out []string) {
+	at := map[string][]string{}
+	for _, m := range list {
+		at[m.point] = append(at[m.point], m.kind)
+	}
+	for _, tree := range usualTrees {
+		if kinds := at[tree]; e.OwnTrees && (len(kinds) > 1 || len(kinds) == 1 && !slices.Contains(kernelTrees[tree], kinds[0])) {
+			out = append(out, fmt.Sprintf("it has another file system at %q than that of its runtime", tree))
+		}
+	}
+	for _, name := range e.Masked {
+		if kinds := at[name]; len(kinds) == 0 || slices.Contains([]string{"proc", "sysfs"}, kinds[len(kinds)-1]) {
+			out = append(out, fmt.Sprintf("%q of the kernel is not masked", name))
+		}
+	}
+	return out
 }
 
 // maxLinks limits the symbolic links that lead to a target.
@@ -90,6 +120,7 @@ func resolve(root *os.Root, name string) string {
 }
 
 func compareMounts(list []mount, e *Expected) (out []string) {
+	out = kernel(list, e)
 	for _, m := range list {
 		if m.point != "/" && !below(m.point, usualTrees) && !below(m.point, e.Mounts) {
 			out = append(out, fmt.Sprintf("it has a mount at %q, which was not asked for", m.point))

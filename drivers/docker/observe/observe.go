@@ -34,6 +34,10 @@ type Expected struct {
 	// Mounts are the mount points that it may have, apart from those of every container. Nil: they are not checked.
 	// ReadOnly are those that must be read-only.
 	Mounts, ReadOnly []string
+	// Masked are files and directories of the kernel that it must not see, if they exist. They are checked with Mounts.
+	Masked []string
+	// OwnTrees means that /proc, /sys and /dev must be those of its runtime.
+	OwnTrees bool
 }
 
 // maxRead limits the size of files that a process can make long (mountinfo).
