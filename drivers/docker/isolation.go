@@ -65,13 +65,14 @@ func (p *powers) isolation(user string) drivers.Isolation {
 	i.Sockets = !p.hostNetwork
 	i.NoPrivileges = valueOf(p.security, optNoNewPrivileges) == "true"
 	i.Capabilities = p.capabilities()
-	i.Devices = !p.devices
+	i.Devices = !p.devices && !p.gpus
 	return i
 }
 
 // powers are the options that lower the isolation of a task.
 type powers struct {
 	privileged, devices    bool
+	gpus                   bool // the runtime adds devices that the image or the environment names
 	hostNetwork, rootGroup bool
 	reaches                bool // directories through which a container reaches the node
 	modes                  map[string]string
@@ -92,6 +93,8 @@ func readPowers(config map[string]any) powers {
 	}
 	p.readSecurity(textsOf(config["security_opt"]))
 	p.rootGroup = slices.ContainsFunc(textsOf(config["group_add"]), mayBeRoot)
+	runtime := textOf(config["runtime"])
+	p.gpus = runtime == nvidiaRuntime || strings.Contains(runtime, drivers.Reference)
 	network := textOf(config["network_mode"])
 	p.hostNetwork = network == "host" || strings.Contains(network, "${")
 	if config["volume_driver"] != nil {
