@@ -48,7 +48,8 @@ func (s *Service) jobMethods() []rpc.Method {
 		rpc.Handle("Job.ScaleStatus", rpc.Token, rpc.Leader, s.jobs.ScaleStatus).Needs(rpc.InOneNamespace(acl.ReadJob, acl.ReadJobScaling)),
 		rpc.Handle("Scaling.ListPolicies", rpc.Token, rpc.Leader, s.jobs.Policies).Needs(rpc.InNamespace(acl.ListScalingPolicies).Or(rpc.InNamespace(acl.ListJobs).And(rpc.InNamespace(acl.ReadJob)))),
 		rpc.Handle("Scaling.GetPolicy", rpc.Token, rpc.Leader, s.jobs.Policy).Needs(rpc.CheckedByHandler("ns:[read-scaling-policy], or ns:[list-jobs] and ns:[read-job], of the policy").First(somewhere(acl.ReadScalingPolicy, acl.ReadJob))),
-		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.CheckedByHandler("ns:[submit-job purge-job deregister-job]; deregister-job only allows stopping")),
+		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.CheckedByHandler("ns:[submit-job purge-job deregister-job]; deregister-job only allows stopping").
+			First(rpc.InNamed(acl.SubmitJob, acl.PurgeJob, acl.DeregisterJob))),
 		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobs.BatchDeregister),
 		rpc.Handle("Job.Evaluate", rpc.Token, rpc.Leader, s.jobs.Evaluate).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.EvaluateJob)),
 		rpc.Handle("Job.Stable", rpc.Token, rpc.Leader, s.jobs.Stable).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.StableJob)),
