@@ -40,13 +40,14 @@ func TestExecTakesItsRights(t *testing.T) {
 	allocs, _, err := h.api.Jobs().Allocations("worker", false, &httpclient.QueryOptions{Namespace: prod})
 	h.must(err)
 	unknown := `Unknown allocation "` + allocs[0].ID + `" (or your token lacks alloc-exec in its namespace)`
+	const nowhere = "needs alloc-exec of namespace: Permission denied" // the agent refuses before it asks for the allocation
 	for name, c := range map[string]struct{ rules, want string }{
-		"nothing":       {`namespace "mine" { policy = "read" }`, unknown},
+		"nothing":       {`namespace "mine" { policy = "read" }`, nowhere},
 		"elsewhere":     {`namespace "mine" { capabilities = ["alloc-exec", "alloc-node-exec"] }`, unknown},
-		"reads":         {`namespace "prod" { policy = "read" }`, unknown},
+		"reads":         {`namespace "prod" { policy = "read" }`, nowhere},
 		"writes":        {`namespace "prod" { policy = "write" }`, `needs alloc-node-exec in namespace "prod": Permission denied`},
 		"only exec":     {`namespace "prod" { capabilities = ["alloc-exec"] }`, `needs alloc-node-exec in namespace "prod": Permission denied`},
-		"only the node": {`namespace "prod" { capabilities = ["alloc-node-exec"] }`, unknown},
+		"only the node": {`namespace "prod" { capabilities = ["alloc-node-exec"] }`, nowhere},
 		"both":          {`namespace "prod" { capabilities = ["alloc-exec", "alloc-node-exec"] }`, ""},
 	} {
 		policy := "exec-" + strings.ReplaceAll(name, " ", "-")

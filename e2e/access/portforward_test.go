@@ -23,12 +23,13 @@ func TestPortForwardTakesItsRight(t *testing.T) {
 	h.must(err)
 	id := allocs[0].ID
 	unknown := `Unknown allocation "` + id + `" (or your token lacks alloc-port-forward`
+	const nowhere = "needs alloc-port-forward of namespace: Permission denied" // the agent refuses before it asks for the allocation
 	allowed := `unknown port "22" of allocation ` + id + ": it has no ports"
 	for name, c := range map[string]struct{ rules, want string }{
-		"nothing":   {`namespace "mine" { policy = "read" }`, unknown},
+		"nothing":   {`namespace "mine" { policy = "read" }`, nowhere},
 		"elsewhere": {`namespace "mine" { capabilities = ["alloc-port-forward"] }`, unknown},
-		"writes":    {`namespace "prod" { policy = "write" }`, unknown},
-		"exec":      {`namespace "prod" { capabilities = ["alloc-exec", "alloc-node-exec", "read-job"] }`, unknown},
+		"writes":    {`namespace "prod" { policy = "write" }`, nowhere},
+		"exec":      {`namespace "prod" { capabilities = ["alloc-exec", "alloc-node-exec", "read-job"] }`, nowhere},
 		"the right": {`namespace "prod" { capabilities = ["alloc-port-forward"] }`, allowed},
 	} {
 		policy := "forward-" + strings.ReplaceAll(name, " ", "-")
