@@ -46,8 +46,8 @@ func TestTasksOfAnotherBuild(t *testing.T) {
 	}
 }
 
-// ofUpstream replaces the handle of the task in a state file by one of Nomad 2.0, and removes
-// this project's mark.
+// ofUpstream replaces the handle of the task in a state file by one of Nomad 2.0, and this project's
+// marks by Nomad's version.
 func ofUpstream(t *testing.T, file, alloc string) {
 	t.Helper()
 	db, err := bolt.Open(file, 0o600, nil)
@@ -61,7 +61,8 @@ func ofUpstream(t *testing.T, file, alloc string) {
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
 		task := tx.Bucket([]byte("allocations")).Bucket([]byte(alloc)).Bucket([]byte("task-main"))
-		return errors.Join(tx.Bucket([]byte("meta")).Delete([]byte("open_nomad")), task.Put([]byte("local_state"), local))
+		meta := tx.Bucket([]byte("meta"))
+		return errors.Join(meta.Delete([]byte("open_nomad")), meta.Put([]byte("version"), []byte("2")), task.Put([]byte("local_state"), local))
 	})
 	if err != nil {
 		t.Fatal(err)
