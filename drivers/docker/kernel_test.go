@@ -11,7 +11,8 @@ import (
 )
 
 // The runtime masks files of the kernel with /dev/null of the container. So neither a task nor its image can bring a /dev
-// of its own, and nothing is mounted over the other file systems of the kernel.
+// of its own, and nothing is mounted over the other file systems of the kernel. A container that ends at once is not
+// compared after its start.
 func TestMountsOverKernel(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -31,11 +32,17 @@ func TestMountsOverKernel(t *testing.T) {
 		"below /sys":              {block{"mount": []any{block{"type": "tmpfs", "target": "/sys/firmware"}}}, `a mount at "/sys/firmware"`},
 		"bind block at /proc":     {block{"mount": []any{block{"type": "bind", "source": "local", "target": "/proc/keys"}}}, `a mount at "/proc/keys"`},
 		"volume of the image":     {block{"image": "open-nomad/devices:1"}, `a mount at "/dev"`},
-		"through a link":          {block{"image": hostile, "volumes": []any{"local/dev:/devices"}}, `another file system at "/dev"`},
+		"through a link":          {block{"image": hostile, "volumes": []any{"local/dev:/devices"}}, `"/dev" belongs to the kernel`},
+		"through a relative link": {block{"image": hostile, "volumes": []any{"local/dev:/keys"}}, `"/proc" belongs to the kernel`},
+		"through two links":       {block{"image": hostile, "volumes": []any{"local/dev:/twice/firmware"}}, `"/sys" belongs to the kernel`},
+		"link in another mount":   {block{"volumes": []any{"local:/x", "local/dev:/x/dev/null"}}, `the link "/x/dev/null" inside the mount at "/x"`},
+		"link to another mount":   {block{"image": hostile, "volumes": []any{"local/dev:/a", "local/dev:/sh"}}, `leads the mount at "/a" to "/sh/q", through the mount at "/sh"`},
+		"two links to a mount":    {block{"image": hostile, "volumes": []any{"local/dev:/b/c", "local/dev:/sh"}}, `through the mount at "/sh"`},
+		"below another mount":     {block{"volumes": []any{"local:/x", "local/dev:/x/dev"}}, ""},
 		"shared memory of a task": {block{"mount": []any{block{"type": "tmpfs", "target": "/dev/shm"}}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := f.task(shell("sleep 1000", c.config))
+			cfg := f.task(shell("true", c.config))
 			dev := filepath.Join(cfg.LocalDir, "dev")
 			if err := os.Mkdir(dev, 0o755); err != nil {
 				t.Fatal(err)

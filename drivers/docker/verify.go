@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ const nvidiaRuntime = "nvidia"
 // stored returns an error if the daemon has stored other options than those that it got. It is called before
 // the start.
 func (d *Driver) stored(ctx context.Context, id string, asked *client.ContainerCreateOptions) error {
-	ctx, cancel := look(ctx)
+	ctx, cancel := call(ctx)
 	defer cancel()
 	got, err := d.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {
@@ -56,19 +55,7 @@ func (d *Driver) stored(ctx context.Context, id string, asked *client.ContainerC
 	if d.set.volumes || want.Privileged {
 		return nil // as the operator allows
 	}
-	return ownKernel(got.Container.Mounts)
-}
-
-// ownKernel returns an error if a container would have a mount over /dev, or at or below /proc or /sys: by its options or
-// by a volume of its image. The runtime uses /dev/null of the container to mask files of the kernel.
-func ownKernel(mounts []container.MountPoint) error {
-	for _, m := range mounts {
-		at := path.Clean(m.Destination)
-		if at == "/" || at == "/dev" || at == "/proc" || at == "/sys" || strings.HasPrefix(at, "/proc/") || strings.HasPrefix(at, "/sys/") {
-			return fmt.Errorf("the task or its image has a mount at %q, which belongs to the kernel: mount it at another path", at)
-		}
-	}
-	return nil
+	return checkTargets(got.Container.Mounts, d.readLinks(ctx, id))
 }
 
 // request is what the daemon was asked for.

@@ -56,7 +56,9 @@ func (f *fixture) importHostile() {
 	add(&tar.Header{Name: "run/", Typeflag: tar.TypeDir, Mode: 0o755}, strings.NewReader(""))
 	add(&tar.Header{Name: "var/", Typeflag: tar.TypeDir, Mode: 0o755}, strings.NewReader(""))
 	add(&tar.Header{Name: "var/run", Typeflag: tar.TypeSymlink, Linkname: "/run", Mode: 0o777}, strings.NewReader(""))
-	add(&tar.Header{Name: "devices", Typeflag: tar.TypeSymlink, Linkname: "/dev", Mode: 0o777}, strings.NewReader(""))
+	for name, to := range map[string]string{"devices": "/dev", "keys": "bin/../proc/keys", "twice": "devices/../sys", "a": "/sh/q", "b": "a"} {
+		add(&tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: to, Mode: 0o777}, strings.NewReader(""))
+	}
 	add(&tar.Header{Name: "etc/passwd", Typeflag: tar.TypeSymlink, Linkname: "../usr/lib/passwd", Mode: 0o777}, strings.NewReader(""))
 	file("usr/lib/passwd", "root:x:0:0::/:/bin/sh\napp:x:0:0::/:/bin/sh\nwheel:x:1001:0::/:/bin/sh\nweb:x:1002:1002::/:/bin/sh\nmember:x:1003:1003::/:/bin/sh\n")
 	file("etc/group", "root:x:0:member\nappg:x:0:\nwebg:x:1002:\nmedia:x:44:web\n")
