@@ -82,6 +82,9 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t
 	if err := d.setUser(ctx, cfg, o, spec); err != nil {
 		return "", err
 	}
+	if err := d.setHealth(ctx, spec.Config); err != nil {
+		return "", err
+	}
 	mounts, err := d.mountsOf(cfg, o)
 	if err != nil {
 		return "", err
