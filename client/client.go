@@ -218,6 +218,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if err != nil {
 		return nil, err
 	}
+	warnReachable(volumes, parts.Drivers, parts.Log)
 	if c.meta, err = loadNodeMeta(cfg.Meta, db); err != nil {
 		return nil, err
 	}
