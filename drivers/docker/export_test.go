@@ -2,10 +2,12 @@ package docker
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/moby/moby/client"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/imagearchive"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -56,3 +58,6 @@ func (d *Driver) Verify(ctx context.Context, cfg *drivers.TaskConfig, asked *cli
 func (d *Driver) Stored(ctx context.Context, id string, asked *client.ContainerCreateOptions) error {
 	return d.stored(ctx, id, asked)
 }
+
+// Reserving returns the file to which an archive of an image is copied.
+func Reserving(f *os.File) imagearchive.File { return &reserving{File: f} }

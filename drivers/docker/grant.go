@@ -207,7 +207,7 @@ func (m *images) check(ctx context.Context, cfg *drivers.TaskConfig, o *options)
 	if copied, err = m.nameless(); err != nil {
 		return nil, nil, &drivers.RecoverableError{Err: fmt.Errorf("copy image archive %s: %w", o.load, err)}
 	}
-	if image, err = imagearchive.Copy(ctx, f, copied, o.image); err == nil {
+	if image, err = imagearchive.Copy(ctx, f, &reserving{File: copied}, o.image); err == nil {
 		_, err = copied.Seek(0, 0)
 	}
 	if err != nil {
@@ -226,4 +226,30 @@ func (m *images) nameless() (*os.File, error) {
 		return nil, err
 	}
 	return os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
+}
+
+// maxReserve is the free space that copies leave on their file system, if 5 % of it are not less.
+const maxReserve = 1 << 30
+
+// reserving is a file whose writes fail before its file system is full: an archive of few bytes can unpack to many.
+type reserving struct {
+	*os.File
+	room int64 // bytes that can be written before the next look
+}
+
+// Write implements io.Writer.
+func (r *reserving) Write(b []byte) (int, error) {
+	if r.room < int64(len(b)) {
+		var fs unix.Statfs_t
+		if err := unix.Fstatfs(int(r.Fd()), &fs); err != nil {
+			return 0, fmt.Errorf("read the free space: %w", err)
+		}
+		free, reserve := int64(fs.Bavail)*fs.Bsize, min(int64(fs.Blocks)*fs.Bsize/20, maxReserve)
+		if r.room = min(free-reserve, 64<<20); r.room < int64(len(b)) {
+			return 0, fmt.Errorf("the node has %d bytes left for it, and %d of them are reserved: %w", free, reserve, unix.ENOSPC)
+		}
+	}
+	n, err := r.File.Write(b)
+	r.room -= int64(n)
+	return n, err
 }

@@ -16,7 +16,8 @@ const (
 	maxEntries  = 100_000
 	maxName     = 256
 	maxText     = 4 << 20  // bytes of a JSON file
-	maxUnpacked = 64 << 30 // bytes of all files
+	maxUnpacked = 64 << 30 // bytes of all files, and of all uncompressed layers
+	maxLayers   = 512      // of an image; a file can be more than one of them
 )
 
 // File is where the copy of an archive is written. It must be empty, and no other user may access it.
@@ -42,6 +43,8 @@ type archive struct {
 	parts map[string]part
 	links map[string]string // targets of the links that are called layer.tar
 	dirs  map[string]bool
+
+	unpacked int64 // bytes of the layers so far
 }
 
 // Write implements io.Writer for the copy.

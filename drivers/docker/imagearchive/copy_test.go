@@ -76,6 +76,18 @@ func saved(more ...entry) []entry {
 	return append([]entry{{name: dir + "/", kind: tar.TypeDir}, {name: dir + "/layer.tar", text: layer}, {name: "config.json", text: config}}, more...)
 }
 
+// configOf returns the configuration of an image that has a layer n times.
+func configOf(n int) entry {
+	ids := slices.Repeat([]string{"sha256:" + digest([]byte(layer))}, n)
+	return entry{name: "config.json", text: encode(object{"rootfs": object{"type": "layers", "diff_ids": ids}})}
+}
+
+// manifestWith returns the manifest.json of that image.
+func manifestWith(n int) entry {
+	layers := slices.Repeat([]string{dir + "/layer.tar"}, n)
+	return entry{name: "manifest.json", text: encode([]object{{"Config": "config.json", "RepoTags": []string{"web:1"}, "Layers": layers}})}
+}
+
 // layout returns the entries of an image layout of OCI.
 func layout(annotations object, layerText string) []entry {
 	blob := func(text string) entry { return entry{name: "blobs/sha256/" + digest([]byte(text)), text: text} }
@@ -249,8 +261,9 @@ func TestCopy_Refused(t *testing.T) {
 		"no configuration":        {[]entry{{name: dir + "/layer.tar", text: layer}, good}, "has no file"},
 		"fewer layers": {append(saved(), entry{name: "manifest.json",
 			text: encode([]object{{"Config": "config.json", "RepoTags": []string{"web:1"}, "Layers": []string{}}})}), "has 1 layers, but"},
-		"layout of another":     {layout(object{"io.containerd.image.name": "docker.io/library/victim:1"}, layer), "no other name"},
-		"layout without a name": {layout(nil, layer), "no other name"},
+		"one file as many layers": {[]entry{{name: dir + "/layer.tar", text: layer}, configOf(513), manifestWith(513)}, "at most 512"},
+		"layout of another":       {layout(object{"io.containerd.image.name": "docker.io/library/victim:1"}, layer), "no other name"},
+		"layout without a name":   {layout(nil, layer), "no other name"},
 		"layout, full name first": {layout(object{"io.containerd.image.name": "victim:1", "org.opencontainers.image.ref.name": "web:1"}, layer),
 			"no other name"},
 		"layout without blobs": {layout(object{"io.containerd.image.name": ref}, layer)[1:], "has no file for the digest"},

@@ -181,6 +181,9 @@ func (a *archive) verify(ctx context.Context, m *manifest) (*Image, error) {
 	if len(ids) != len(m.Layers) {
 		return nil, fmt.Errorf("the image has %d layers, but the archive has %d for it", len(ids), len(m.Layers))
 	}
+	if len(ids) > maxLayers {
+		return nil, fmt.Errorf("the image has %d layers: at most %d are allowed", len(ids), maxLayers)
+	}
 	for i, name := range m.Layers {
 		if target := a.links[name]; target != "" {
 			name, m.Layers[i] = target, target
@@ -209,12 +212,12 @@ func (a *archive) layer(ctx context.Context, name string) (string, error) {
 	}
 	defer content.Close() //nolint:errcheck // it was read
 	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(content, maxUnpacked+1))
+	n, err := io.Copy(h, io.LimitReader(content, maxUnpacked-a.unpacked+1))
 	if err != nil {
 		return "", fmt.Errorf("read the layer: %w", err)
 	}
-	if n > maxUnpacked {
-		return "", fmt.Errorf("the layer has more than %d bytes", int64(maxUnpacked))
+	if a.unpacked += n; a.unpacked > maxUnpacked {
+		return "", fmt.Errorf("the layers have more than %d bytes", int64(maxUnpacked))
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
