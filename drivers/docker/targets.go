@@ -101,6 +101,9 @@ func (t *target) resolve(before []*target, link readTarget) error {
 	return nil
 }
 
+// maxLookups limits the paths of one check: the daemon mounts everything for each of them, and an image can have many volumes.
+const maxLookups = 1024
+
 // readLinks returns the links of a created container. The daemon's stat reports the last destination only, so a link is
 // read from the archive.
 func (d *Driver) readLinks(ctx context.Context, id string) readTarget {
@@ -110,6 +113,9 @@ func (d *Driver) readLinks(ctx context.Context, id string) readTarget {
 		if ok || missing[path.Dir(name)] {
 			missing[name] = missing[name] || missing[path.Dir(name)]
 			return to, nil
+		}
+		if len(known) > maxLookups {
+			return "", fmt.Errorf("the mounts of the task and its image have more than %d directories in their paths", maxLookups)
 		}
 		got, err := d.api.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: name})
 		switch {
