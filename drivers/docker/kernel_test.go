@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,13 @@ func TestMountsOverKernel(t *testing.T) {
 		t.Skip("needs busybox")
 	}
 	f.daemon.Import(t, "open-nomad/devices:1", testdocker.Root(t, busybox), "ENV PATH=/bin", "VOLUME /dev")
+	volumes := make([]string, 200)
+	for i := range volumes {
+		volumes[i] = fmt.Sprintf("/v/%d%s", i, strings.Repeat("/d", 5))
+	}
+	for image, list := range map[string][]string{"many": volumes, "deep": volumes[:100]} {
+		f.daemon.Import(t, "open-nomad/"+image+":1", testdocker.Root(t, busybox), "ENV PATH=/bin", "VOLUME "+strings.Join(list, " "))
+	}
 	for name, c := range map[string]struct {
 		config block
 		want   string // part of the error, "" for none
@@ -32,6 +40,8 @@ func TestMountsOverKernel(t *testing.T) {
 		"below /sys":              {block{"mount": []any{block{"type": "tmpfs", "target": "/sys/firmware"}}}, `a mount at "/sys/firmware"`},
 		"bind block at /proc":     {block{"mount": []any{block{"type": "bind", "source": "local", "target": "/proc/keys"}}}, `a mount at "/proc/keys"`},
 		"volume of the image":     {block{"image": "open-nomad/devices:1"}, `a mount at "/dev"`},
+		"many volumes":            {block{"image": "open-nomad/many:1"}, "at most 160"},
+		"deep volumes":            {block{"image": "open-nomad/deep:1"}, "use fewer"},
 		"through a link":          {block{"image": hostile, "volumes": []any{"local/dev:/devices"}}, `"/dev" belongs to the kernel`},
 		"through a relative link": {block{"image": hostile, "volumes": []any{"local/dev:/keys"}}, `"/proc" belongs to the kernel`},
 		"through two links":       {block{"image": hostile, "volumes": []any{"local/dev:/twice/firmware"}}, `"/sys" belongs to the kernel`},

@@ -55,7 +55,7 @@ func (d *Driver) stored(ctx context.Context, id string, asked *client.ContainerC
 	if d.set.volumes || want.Privileged {
 		return nil // as the operator allows
 	}
-	return checkTargets(got.Container.Mounts, d.readLinks(ctx, id))
+	return checkTargets(got.Container.Mounts, d.readLinks(ctx, id, len(got.Container.Mounts)))
 }
 
 // request is what the daemon was asked for.
