@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-bexpr"
 	"github.com/hashicorp/go-bexpr/grammar"
@@ -30,8 +31,21 @@ const (
 	keyShare = 16
 )
 
-// large are the slots for parsing filters of more than usualSteps.
-var large = make(chan struct{}, 2)
+// Slots limits the filters of more than usualSteps that requests of one kind of callers parse at the same time.
+type Slots chan struct{}
+
+// Anonymous and Identified are the slots of callers without and with a token. So callers without a token cannot
+// delay others.
+var (
+	Anonymous  = make(Slots, 1)
+	Identified = make(Slots, 2)
+)
+
+// maxWait is the maximum time that a request waits for a slot.
+const maxWait = 2 * time.Second
+
+// ErrBusy means that no slot became free in time.
+var ErrBusy = errors.New("other complex filters are being parsed: use fewer nested parentheses, or repeat the request later")
 
 // limit is an exceeded limit. It is the only panic of this package, and ends an evaluation.
 type limit string
@@ -50,21 +64,35 @@ type Filter struct {
 	read   int
 }
 
-// ParseFilter parses a filter expression.
+// ParseFilter parses a filter expression. It is for the state machine and for stored text. For text of a request use
+// Slots.Parse.
 func ParseFilter(text string) (*Filter, error) {
 	if len(text) > MaxFilter {
 		return nil, fmt.Errorf("the filter has %d bytes: the limit is %d", len(text), MaxFilter)
 	}
-	f, err := parseFilter(text, usualSteps)
-	if !tooComplex(err) {
-		return f, err
-	}
-	large <- struct{}{}
-	defer func() { <-large }()
-	if f, err = parseFilter(text, maxSteps); tooComplex(err) {
+	f, err := parseFilter(text, maxSteps)
+	if tooComplex(err) {
 		return nil, errors.New("the filter is too complex: use fewer conditions and fewer nested parentheses")
 	}
 	return f, err
+}
+
+// Parse is ParseFilter for the text of a request. One of more than usualSteps waits for a slot.
+func (s Slots) Parse(text string) (*Filter, error) {
+	if len(text) <= MaxFilter {
+		if f, err := parseFilter(text, usualSteps); !tooComplex(err) {
+			return f, err
+		}
+	}
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	select {
+	case s <- struct{}{}:
+		defer func() { <-s }()
+		return ParseFilter(text)
+	case <-timer.C:
+		return nil, ErrBusy
+	}
 }
 
 // tooComplex reports whether the parser exceeded its steps. The library has no exported error for it.

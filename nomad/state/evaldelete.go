@@ -55,6 +55,8 @@ func (t *txn) filteredEvals(req *message.EvalReapRequest) ([]string, error) {
 		Order: page.ByID,
 		At:    func(e *nomad.Evaluation) page.Cursor { return page.ByID.At(e.CreateIndex, e.ID) },
 		Keep:  func(e *nomad.Evaluation) bool { return evalRemovable(t, e) },
+
+		Applied: true,
 	}
 	found, _, err := list.Page(evals.All(t, nil))
 	if err != nil {

@@ -102,9 +102,11 @@ func (s *Service) DeleteAuthMethods(ctx context.Context, _ *rpc.Call, req *acls.
 
 // ListAuthMethods lists auth methods. It needs no token, since a login starts without one.
 func (s *Service) ListAuthMethods(ctx context.Context, _ *rpc.Call, req *acls.AuthMethodListRequest) (*acls.AuthMethodListResponse, error) {
+	opts := req.QueryOptions
+	opts.AuthToken = "" // not checked: the caller counts as anonymous
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *acls.AuthMethodListResponse) error {
 		all := page.Only(snap.ACLAuthMethods(ws), func(m *acls.AuthMethod) bool { return strings.HasPrefix(m.Name, req.Prefix) })
-		found, next, err := page.List[*acls.AuthMethod]{Opts: &req.QueryOptions, Order: page.ByID,
+		found, next, err := page.List[*acls.AuthMethod]{Opts: &opts, Order: page.ByID,
 			At:       func(m *acls.AuthMethod) page.Cursor { return page.Cursor{ID: m.Name} },
 			Filtered: func(m *acls.AuthMethod) any { return m.Stub() },
 		}.Page(all)

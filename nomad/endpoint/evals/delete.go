@@ -57,7 +57,7 @@ func deletableIDs(snap *state.Snapshot, req *message.EvalDeleteRequest) ([]strin
 
 // deletableByFilter returns the IDs of the removable evaluations that match the filter.
 func deletableByFilter(snap *state.Snapshot, req *message.EvalDeleteRequest) ([]string, error) {
-	matching := Listing(&message.QueryOptions{Filter: req.Filter}, page.ByID)
+	matching := Listing(&message.QueryOptions{Filter: req.Filter, AuthToken: req.AuthToken}, page.ByID)
 	matching.Keep = snap.EvalRemovable
 	found, _, err := matching.Page(snap.Evals(nil))
 	if err != nil {

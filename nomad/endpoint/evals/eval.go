@@ -272,7 +272,7 @@ func (s *Service) Count(ctx context.Context, c *rpc.Call, req *message.EvalCount
 			may = func(namespace string) bool { return namespace == ns }
 		}
 		all = page.Only(all, func(e *nomad.Evaluation) bool { return may(e.Namespace) })
-		opts := message.QueryOptions{Filter: req.Filter}
+		opts := message.QueryOptions{Filter: req.Filter, AuthToken: req.AuthToken}
 		evals, _, err := Listing(&opts, page.ByID).Page(all)
 		out.Count = len(evals)
 		out.Index = snap.TableIndex(state.TableEvals)

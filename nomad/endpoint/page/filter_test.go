@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -38,6 +39,41 @@ func TestFilter_Limits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFilter_Slots checks that complex filters of callers without a token delay no other callers, and that those of requests
+// delay no log entry. The test occupies the slots of the callers.
+func TestFilter_Slots(t *testing.T) {
+	occupy := func(s untrusted.Slots) {
+		for range cap(s) {
+			s <- struct{}{}
+		}
+		t.Cleanup(func() {
+			for range cap(s) {
+				<-s
+			}
+		})
+	}
+	complexFilter := strings.Repeat("(", 5) + `ID == "web"` + strings.Repeat(")", 5)
+	get := func(token, filter string, applied bool) error {
+		_, _, err := List[*nomad.Job]{Opts: &message.QueryOptions{Filter: filter, AuthToken: token}, Order: ByID, Applied: applied,
+			At: func(j *nomad.Job) Cursor { return Cursor{ID: j.ID} }}.Page(slices.Values([]*nomad.Job{{ID: "web"}}))
+		return err
+	}
+	check := func(name string, err error, want int) {
+		t.Helper()
+		var coded *nomad.CodedError
+		if got := errors.As(err, &coded); got != (want != 0) || got && coded.Code != want {
+			t.Errorf("%s: %v, want status %d (0: no error)", name, err, want)
+		}
+	}
+	occupy(untrusted.Anonymous)
+	check("no token", get("", complexFilter, false), 429)
+	check("no token, usual filter", get("", `ID == "web"`, false), 0)
+	check("token", get("t", complexFilter, false), 0)
+	occupy(untrusted.Identified)
+	check("token, no slot", get("t", complexFilter, false), 429)
+	check("log entry", get("", complexFilter, true), 0)
 }
 
 // TestFilter_ReducedObjects checks that a filter over hidden fields excludes the objects that the caller may not read,

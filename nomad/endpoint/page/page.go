@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"iter"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,6 +121,8 @@ type List[T any] struct {
 	Reduced func(T) bool
 	// Keep excludes objects before the filter. Nil keeps all.
 	Keep func(T) bool
+	// Applied means that a log entry is applied. Its filter does not wait for those of requests.
+	Applied bool
 }
 
 // Page returns the objects of one page, and the token of the next page or "".
@@ -215,8 +218,11 @@ func (l List[T]) matcher() (func(T) (bool, error), error) {
 	if l.Opts.Filter == "" {
 		return func(T) (bool, error) { return true, nil }, nil
 	}
-	filter, err := untrusted.ParseFilter(l.Opts.Filter)
-	if err != nil {
+	filter, err := l.parse()
+	switch {
+	case errors.Is(err, untrusted.ErrBusy):
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "%v", err)
+	case err != nil:
 		return nil, unreadable(err)
 	}
 	return func(o T) (bool, error) {
@@ -226,6 +232,17 @@ func (l List[T]) matcher() (func(T) (bool, error), error) {
 		}
 		return filter.Match(seen)
 	}, nil
+}
+
+// parse parses the filter expression.
+func (l List[T]) parse() (*untrusted.Filter, error) {
+	switch {
+	case l.Applied:
+		return untrusted.ParseFilter(l.Opts.Filter)
+	case l.Opts.AuthToken == "":
+		return untrusted.Anonymous.Parse(l.Opts.Filter)
+	}
+	return untrusted.Identified.Parse(l.Opts.Filter)
 }
 
 // Each converts the objects of a page. The result is never nil, so that it is encoded as []
