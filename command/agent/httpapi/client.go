@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -77,19 +76,21 @@ func (s *Server) identityGet(r *web.Request, q *message.NodeIdentityGetReq) erro
 }
 
 func (s *Server) identityRenew(r *web.Request, q *message.NodeIdentityRenewReq) error {
-	if id := r.Query.Get("node_id"); id != "" {
-		q.NodeID = id
-	}
-	var err error
-	q.NodeID, err = s.nodeOrOwn(q.NodeID)
-	return err
+	return s.nodeOfBody(r, &q.NodeID)
 }
 
-// nodeMetaApply sets the node of a change of metadata: that of the query, of the body, or the node of
-// this agent.
 func (s *Server) nodeMetaApply(r *web.Request, q *message.NodeMetaApplyRequest) error {
-	var err error
-	q.NodeID, err = s.nodeOrOwn(cmp.Or(r.Query.Get("node_id"), q.NodeID))
+	return s.nodeOfBody(r, &q.NodeID)
+}
+
+// nodeOfBody sets the node of a write: that of the query or the body, which must be equal, or the node of this agent.
+func (s *Server) nodeOfBody(r *web.Request, id *string) (err error) {
+	if query := r.Query.Get("node_id"); query != "" {
+		if err := sameID("Node", id, query); err != nil {
+			return err
+		}
+	}
+	*id, err = s.nodeOrOwn(*id)
 	return err
 }
 

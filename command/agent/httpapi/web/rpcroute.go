@@ -80,7 +80,7 @@ func Body[Req any](steps ...func(*Request, *Req) error) func(*Request, *Req) err
 		if err := r.Decode(req); err != nil {
 			return err
 		}
-		return run(r, req, steps)
+		return run(r, req, append([]func(*Request, *Req) error{sameScope[Req]}, steps...))
 	}
 }
 
@@ -90,8 +90,25 @@ func OptionalBody[Req any](steps ...func(*Request, *Req) error) func(*Request, *
 		if err := r.DecodeOptional(req); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		return run(r, req, steps)
+		return run(r, req, append([]func(*Request, *Req) error{sameScope[Req]}, steps...))
 	}
+}
+
+// sameScope refuses a body with another region or namespace than the query.
+func sameScope[Req any](r *Request, req *Req) error {
+	var region, namespace string
+	switch in := any(req).(type) {
+	case writes:
+		region, namespace = in.Write().Region, in.Write().Namespace
+	case reads:
+		region, namespace = in.Query().Region, in.Query().Namespace
+	}
+	for _, s := range []struct{ name, body string }{{"region", region}, {"namespace", namespace}} {
+		if query := r.Query.Get(s.name); query != "" && s.body != "" && query != s.body {
+			return nomad.Errorf(http.StatusBadRequest, "%s %q of the body does not match %s %q of the query: use one of them", s.name, s.body, s.name, query)
+		}
+	}
+	return nil
 }
 
 func run[Req any](r *Request, req *Req, steps []func(*Request, *Req) error) error {
