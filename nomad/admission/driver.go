@@ -100,7 +100,7 @@ type Place struct {
 
 // String returns the place as a prefix of messages.
 func (p Place) String() string {
-	return fmt.Sprintf("job %q, group %q, task %q", p.Job.ID, p.Group.Name, p.Task.Name)
+	return jobrules.Place(p.Job.ID, p.Group.Name, p.Task.Name)
 }
 
 // network returns the network that the task asks for.

@@ -2,9 +2,9 @@ package deploy
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
@@ -43,18 +43,10 @@ func (w *Watcher) reverting(snap *state.Snapshot, d *nomad.Deployment, now time.
 	job, err := w.cfg.Admission.Admit(admission.Author(current), out)
 	if err != nil {
 		w.cfg.Log.Warn("job not rolled back", "deployment", d.ID, "job", d.JobID, "namespace", d.Namespace, "version", v.Version, "err", err)
-		return nil, fmt.Sprintf(" - not rolling back to stable job version %d: %s", v.Version, shortened(err.Error()))
+		return nil, fmt.Sprintf(" - not rolling back to stable job version %d: %s", v.Version, untrusted.Shorten(err.Error(), maxReason))
 	}
 	return job, fmt.Sprintf(" - rolling back to job version %d", v.Version)
 }
 
 // maxReason is the maximum number of bytes of a refusal in a status description.
 const maxReason = 1000
-
-// shortened returns a text without its end if it is too long.
-func shortened(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxReason], "") + "..."
-}

@@ -1,6 +1,7 @@
 package jobrules
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -9,7 +10,10 @@ import (
 // requirements collects what the constraints of one allocation require of a node, by attribute. They are
 // impossible if no node can meet all of them, whatever its attributes. Only contradictions in the form of
 // the constraints are found: orders of numbers, regular expressions and sets are not compared.
-type requirements map[string]*requirement
+type requirements struct {
+	of  map[string]*requirement
+	job map[string]*requirement // of the job, for a group: a requirement is copied when the group adds to it
+}
 
 // requirement is what constraints require of one attribute.
 type requirement struct {
@@ -24,14 +28,12 @@ type requirement struct {
 // validatePossible rejects constraints that no node can meet. The constraints of a group and its tasks
 // apply to the node together with those of the job.
 func validatePossible(j *nomad.Job, f *faults) {
-	all := requirements{}
+	all := requirements{of: map[string]*requirement{}}
 	if !all.addAll(j.Constraints, f) {
 		return
 	}
 	for _, tg := range j.TaskGroups {
-		group := requirements{}
-		nowhere := &faults{list: new([]error), regexps: new(int)} // reported above
-		group.addAll(j.Constraints, nowhere)
+		group := requirements{of: map[string]*requirement{}, job: all.of}
 		in := f.in("group", tg.Name)
 		ok := group.addAll(tg.Constraints, in)
 		for _, t := range tg.Tasks {
@@ -70,10 +72,14 @@ func (r requirements) add(c *nomad.Constraint) string {
 	if reference(c.RTarget) {
 		return ""
 	}
-	q := r[c.LTarget]
+	q := r.of[c.LTarget]
 	if q == nil {
 		q = &requirement{}
-		r[c.LTarget] = q
+		if common := r.job[c.LTarget]; common != nil {
+			*q = *common
+			q.not = slices.Clip(q.not)
+		}
+		r.of[c.LTarget] = q
 	}
 	return q.add(c)
 }
@@ -147,6 +153,9 @@ func (q *requirement) within(kind int, c *nomad.Constraint) string {
 	joined := c.RTarget
 	if q.ranges[kind] != "" {
 		joined = q.ranges[kind] + ", " + c.RTarget
+	}
+	if strings.Count(joined, ",") >= maxBounds { // too many to compare
+		return ""
 	}
 	if empty(c.Operand, joined) {
 		return "with the other constraints on " + c.LTarget + ", no version is in its range"

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -42,7 +43,7 @@ func canonicalizeServices(list []*nomad.Service, j *nomad.Job, group, task strin
 	names := strings.NewReplacer("${JOB}", j.Name, "${TASKGROUP}", group, "${TASK}", owner, "${BASE}", j.Name+"-"+group+"-"+owner)
 	for _, s := range list {
 		orEmpty(&s.Name, base)
-		s.Name = names.Replace(s.Name)
+		s.Name = untrusted.Shorten(names.Replace(s.Name), maxBoundedName) // Validate rejects the shortened name
 		s.Namespace = j.Namespace
 		orEmpty(&s.Provider, nomad.ServiceProviderConsul)
 		orEmpty(&s.AddressMode, addressAuto)

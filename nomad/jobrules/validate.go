@@ -1,11 +1,12 @@
 // Package jobrules contains the rules that a job must follow:
 //
+//   - Bound rejects a job that is too large for the other steps.
 //   - Canonicalize sets defaults.
 //   - Validate returns all errors.
 //   - Warnings returns warnings about options that are valid but probably unintended.
 //   - UnsupportedFeatures lists the features in a job that this version does not support.
 //
-// Servers apply the rules at registration, in this order: Canonicalize, Validate, Warnings. Nodes repeat CheckDNS and
+// Servers apply the rules at registration, in this order: Bound, Canonicalize, Validate, Warnings. Nodes repeat CheckDNS and
 // CheckMountTarget after they have resolved references. The package reads no state and no data of nodes, and it starts
 // no goroutine.
 package jobrules
@@ -18,6 +19,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -28,20 +30,57 @@ type faults struct {
 	regexps *int // instructions of the regular expressions so far
 }
 
+const (
+	// maxFaults is the maximum number of errors of a job.
+	maxFaults = 100
+	// maxShown and maxCause are the maximum numbers of bytes of a text of the caller, and of another error, in an error.
+	maxShown = 128
+	maxCause = 512
+)
+
+// add adds an error. It shortens its texts, and counts nothing after maxFaults errors.
 func (f *faults) add(format string, args ...any) {
+	switch n := len(*f.list); {
+	case n == maxFaults:
+		*f.list = append(*f.list, errors.New("the job has more errors: correct these first"))
+		return
+	case n > maxFaults:
+		return
+	}
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			args[i] = untrusted.Shorten(arg, maxShown)
+		case error:
+			args[i] = untrusted.Shorten(arg.Error(), maxCause)
+		}
+	}
 	*f.list = append(*f.list, errors.New(f.place+": "+fmt.Sprintf(format, args...)))
 }
 
 // in returns faults for a part of the job. Both share one list.
 func (f *faults) in(kind, name string) *faults {
-	return &faults{place: fmt.Sprintf("%s, %s %q", f.place, kind, name), list: f.list, regexps: f.regexps}
+	return &faults{place: fmt.Sprintf("%s, %s %q", f.place, kind, untrusted.Shorten(name, maxShown)), list: f.list, regexps: f.regexps}
 }
 
-// Validate returns all validation errors of a canonical job, one per line, or nil. The Unwrap method of
+// Place returns the place of a group in messages, and of a task in it unless task is "".
+func Place(job, group, task string) string {
+	at := fmt.Sprintf("job %q, group %q", untrusted.Shorten(job, maxShown), untrusted.Shorten(group, maxShown))
+	if task != "" {
+		at += fmt.Sprintf(", task %q", untrusted.Shorten(task, maxShown))
+	}
+	return at
+}
+
+// Validate returns the validation errors of a canonical job, one per line, or nil. It lists maxFaults at most. The Unwrap method of
 // the error returns the individual errors. A feature that this version does not support is an error.
 func Validate(j *nomad.Job) error {
 	var list []error
-	f := &faults{place: fmt.Sprintf("job %q", j.ID), list: &list, regexps: new(int)}
+	f := &faults{place: fmt.Sprintf("job %q", untrusted.Shorten(j.ID, maxShown)), list: &list, regexps: new(int)}
+	if err := Bound(j); err != nil {
+		f.add("%v", err)
+		return list[0]
+	}
 	refuseAbsent(f, absentForJobs, j)
 	validateNames(j, f)
 	validateKind(j, f)
@@ -130,8 +169,12 @@ func validateKind(j *nomad.Job, f *faults) {
 	default:
 		f.add("payload of the parameterized block is %q: use optional, required or forbidden", p.Payload)
 	}
+	required := make(map[string]bool, len(p.MetaRequired))
+	for _, key := range p.MetaRequired {
+		required[key] = true
+	}
 	for _, key := range p.MetaOptional {
-		if slices.Contains(p.MetaRequired, key) {
+		if required[key] {
 			f.add("the parameterized block lists the meta key %q as required and as optional: keep one", key)
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Warnings returns warnings about options of a canonical job that are valid but probably unintended.
+// Warnings returns warnings about options of a canonical job that are valid but probably unintended, maxFaults at most.
 func Warnings(j *nomad.Job) []string {
 	var out []string
 	for _, tg := range j.TaskGroups {
-		at := fmt.Sprintf("job %q, group %q", j.ID, tg.Name)
+		at := Place(j.ID, tg.Name, "")
 		if tg.Update != nil && (j.Type == nomad.JobTypeBatch || j.Type == nomad.JobTypeSysBatch) {
 			out = append(out, at+": update has no effect on "+j.Type+" jobs")
 		}
@@ -39,11 +39,12 @@ func Warnings(j *nomad.Job) []string {
 		}
 		out = append(out, serviceWarnings(tg.Services, at)...)
 		for _, t := range tg.Tasks {
-			out = append(out, serviceWarnings(t.Services, fmt.Sprintf("%s, task %q", at, t.Name))...)
-			out = append(out, warnings(t, fmt.Sprintf("%s, task %q", at, t.Name))...)
+			task := Place(j.ID, tg.Name, t.Name)
+			out = append(out, serviceWarnings(t.Services, task)...)
+			out = append(out, warnings(t, task)...)
 		}
 	}
-	return out
+	return out[:min(len(out), maxFaults)]
 }
 
 // serviceWarnings returns warnings about fields of services that have an effect with Consul only.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 )
 
 // maxList limits the elements of a mapped list.
@@ -127,21 +129,14 @@ const maxShown = 64
 func (c *Claims) LogValue() slog.Value {
 	var attrs []slog.Attr
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
-		attrs = append(attrs, slog.String("value."+name, shown(c.Values[name])))
+		attrs = append(attrs, slog.String("value."+name, untrusted.Shorten(c.Values[name], maxShown)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Lists)) {
 		var list []string
 		for _, v := range c.Lists[name] {
-			list = append(list, shown(v))
+			list = append(list, untrusted.Shorten(v, maxShown))
 		}
 		attrs = append(attrs, slog.Any("list."+name, list))
 	}
 	return slog.GroupValue(attrs...)
-}
-
-func shown(v string) string {
-	if len(v) > maxShown {
-		return v[:maxShown] + "..."
-	}
-	return v
 }

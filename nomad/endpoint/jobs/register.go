@@ -66,10 +66,6 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 	return out, nil
 }
 
-// maxParts is the maximum number of groups and tasks in a job, as in the HTTP API. Each takes
-// thousands of bytes with its defaults.
-const maxParts = 5_000
-
 // write writes an admitted job and returns the index of the log entry.
 func (s *Service) write(ctx context.Context, job *admission.Admitted, r admission.Registration) (uint64, error) {
 	kind, entry := job.Register(r).Entry()
@@ -94,8 +90,8 @@ func (s *Service) complete(c *rpc.Call, given *nomad.Job, w message.WriteRequest
 	if err := c.Access.Need(acl.InNamespace(namespace, ops...)); err != nil {
 		return nil, err
 	}
-	if err := boundParts(given); err != nil {
-		return nil, err
+	if err := jobrules.Bound(given); err != nil {
+		return nil, nomad.Errorf(400, "%v", err)
 	}
 	job := given
 	if c.Conn == nil { // a local caller still owns the job
@@ -123,18 +119,6 @@ func clearServerFields(job *nomad.Job) {
 	job.Status, job.StatusDescription, job.Stable, job.VersionTag = "", "", false, nil
 	job.Version, job.CreateIndex, job.ModifyIndex, job.JobModifyIndex, job.SubmitTime = 0, 0, 0, 0, 0
 	job.NomadTokenID, job.DispatchIdempotencyToken, job.Registrant = "", "", nil
-}
-
-// boundParts rejects a job with too many groups and tasks.
-func boundParts(job *nomad.Job) error {
-	n := len(job.TaskGroups)
-	for _, tg := range job.TaskGroups {
-		n += len(tg.Tasks)
-	}
-	if n > maxParts {
-		return nomad.Errorf(400, "the job has %d groups and tasks: the limit is %d", n, maxParts)
-	}
-	return nil
 }
 
 // preserve keeps the counts or resources of the running job if the request asks for it.
