@@ -13,7 +13,10 @@ import (
 )
 
 // refusal is the error of a launch that would also fail when repeated.
-type refusal struct{ error }
+type refusal struct {
+	error
+	ofRules bool // of admission: the child was not written to the log
+}
 
 func (r *refusal) Unwrap() error { return r.error }
 
@@ -24,7 +27,7 @@ func (l *Launcher) launch(ctx context.Context, who admission.Asker, job *nomad.J
 	child := childOf(job, at, now)
 	admitted, err := l.cfg.Admission.Admit(who, child)
 	if err != nil {
-		return nil, 0, &refusal{fmt.Errorf("launch %q: %w", child.ID, err)}
+		return nil, 0, &refusal{fmt.Errorf("launch %q: %w", child.ID, err), true}
 	}
 	eval := &nomad.Evaluation{
 		ID: nomad.NewID(), Namespace: child.Namespace, Priority: child.Priority, Type: child.Type, JobID: child.ID,
@@ -40,7 +43,7 @@ func (l *Launcher) launch(ctx context.Context, who admission.Asker, job *nomad.J
 		l.cfg.Log.Debug("periodic job launched", "job", job.ID, "namespace", job.Namespace, "child", child.ID, "eval", eval.ID)
 		return eval, index, nil
 	case index > 0: // applied, but rejected by the FSM
-		return nil, index, &refusal{fmt.Errorf("launch %q: %w", child.ID, err)}
+		return nil, index, &refusal{fmt.Errorf("launch %q: %w", child.ID, err), false}
 	}
 	return nil, 0, fmt.Errorf("launch %q: %w", child.ID, err)
 }

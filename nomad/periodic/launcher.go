@@ -15,7 +15,7 @@
 // launch cannot happen twice, because the entry is rejected if the child already exists.
 //
 // A launch passes the rules of admission of its time, with the rights of the job's registration. One that is refused is
-// logged and skipped.
+// logged and skipped, and a failed evaluation of the job has the reason.
 //
 // With prohibit_overlap, a launch is skipped while an earlier child is not dead. Skipped launches are
 // in the memory of the leader only: after a change of leaders, a skipped launch counts as missed.
@@ -27,14 +27,17 @@ package periodic
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-memdb"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -131,10 +134,34 @@ func (l *Launcher) settle(ctx context.Context, snap *state.Snapshot, p *plan, no
 	case err == nil:
 	case errors.As(err, &refused):
 		l.cfg.Log.Warn("launch a periodic job", "job", p.job.ID, "namespace", p.job.Namespace, "err", err)
+		if !refused.ofRules {
+			break
+		}
+		if err := l.record(ctx, p.job, err); err != nil {
+			return err
+		}
 	default:
 		return err
 	}
 	p.considered = at
+	return nil
+}
+
+// maxReason is the maximum number of bytes of a refusal in an evaluation.
+const maxReason = 1000
+
+// record stores a failed evaluation of the job with the reason of a refused launch.
+func (l *Launcher) record(ctx context.Context, job *nomad.Job, reason error) error {
+	now := time.Now().UnixNano()
+	eval := &nomad.Evaluation{
+		ID: nomad.NewID(), Namespace: job.Namespace, Priority: job.Priority, Type: job.Type, JobID: job.ID,
+		TriggeredBy: nomad.EvalTriggerPeriodicJob, CreateTime: now, ModifyTime: now,
+		Status: nomad.EvalStatusFailed, StatusDescription: untrusted.Shorten(reason.Error(), maxReason),
+	}
+	_, _, err := l.cfg.Raft.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+	if err != nil {
+		return fmt.Errorf("record the refused launch of job %q: %w", job.ID, err)
+	}
 	return nil
 }
 

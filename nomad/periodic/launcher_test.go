@@ -347,6 +347,36 @@ func TestNamespaceRules(t *testing.T) {
 	})
 }
 
+// TestRefusedLaunchIsVisible checks that a failed evaluation has the reason of a refused launch, for a job that was valid
+// in an earlier version. The job stays periodic, and can be stopped.
+func TestRefusedLaunchIsVisible(t *testing.T) {
+	within(t, func(w *world) {
+		defer w.lead()()
+		w.cron("@hourly", func(j *nomad.Job) {
+			j.Constraints = []*nomad.Constraint{{LTarget: "${attr.a}", Operand: "regexp", RTarget: "("}}
+		})
+		w.until(2 * hour)
+		w.expect()
+		snap := w.Snapshot()
+		var got []string
+		for e := range snap.EvalsByJob(nil, "default", "j") {
+			if e.TriggeredBy == nomad.EvalTriggerPeriodicJob && e.Status == nomad.EvalStatusFailed && strings.Contains(e.StatusDescription, "malformed") {
+				got = append(got, e.ID)
+			}
+		}
+		if len(got) != 2 {
+			t.Errorf("%d failed evaluations with the reason, want 2", len(got))
+		}
+		if j := snap.Job(nil, "default", "j"); j.Status != nomad.JobStatusRunning {
+			t.Errorf("status of the job is %q, want running", j.Status)
+		}
+		w.Must(t, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
+		if j := w.Snapshot().Job(nil, "default", "j"); j.Status != nomad.JobStatusDead {
+			t.Errorf("status of the stopped job is %q, want dead", j.Status)
+		}
+	})
+}
+
 // A job that this version cannot schedule does not stop the others.
 func TestInvalidCron(t *testing.T) {
 	within(t, func(w *world) {
