@@ -31,7 +31,7 @@ func explainCommand() term.Command {
 		Name: "acl explain", Args: "<kind> <right> [name]", MaxArgs: 3,
 		Short: "Show who is allowed to do something, and by which rules",
 		Long: "The kinds are variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin. The rights are the capabilities of policies. " +
-			"For job and allocation there are also read, list, run, plan, stop, purge, revert, dispatch, scale, exec, logs, fs, restart, signal, gc and evaluate. " +
+			"For job and allocation there are also read, list, run, plan, stop, purge, revert, dispatch, force, scale, stable, exec, logs, fs, restart, signal, gc and evaluate. " +
 			"For audience there is also mint. " +
 			"-namespace sets the namespace of the variable or job.\n\n" +
 			"Without a flag the command checks your own token. To check others you need a management token.\n\n" +

@@ -157,12 +157,29 @@ func TestExplainPrivilegedTask(t *testing.T) {
 	if _, err := store.RegisterJob(15, &message.JobRegisterRequest{Job: job}); err != nil {
 		t.Fatal(err)
 	}
-	for right, want := range map[string]bool{"run": true, "plan": true, "dispatch": true, "force": true, "revert": true, "scale": true, "read": false, "stop": false, "restart": false, "evaluate": false} {
+	for right, want := range map[string]bool{"run": true, "plan": true, "dispatch": true, "force": true, "revert": true, "scale": true, "stable": true, "read": false, "stop": false, "restart": false, "evaluate": false} {
 		for id, privileged := range map[string]bool{"x": true, "web": false} {
 			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: id})
 			if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != (want && privileged) {
 				t.Errorf("%s of %s: needs %v, %v", right, id, out.Needs, err)
 			}
+		}
+	}
+}
+
+// An action that can put an older version into effect requires the right if a version has a privileged task.
+func TestExplainPrivilegedVersion(t *testing.T) {
+	s, store := newExplainer(t)
+	for i, privileged := range []bool{true, false} {
+		job := &nomad.Job{ID: "x", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Privileged: privileged}}}}}
+		if _, err := store.RegisterJob(uint64(15+i), &message.JobRegisterRequest{Job: job}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for right, want := range map[string]bool{"revert": true, "stable": true, "scale": false, "dispatch": false} {
+		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: "x"})
+		if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != want {
+			t.Errorf("%s: needs %v, %v, want privileged-execution: %t", right, out.Needs, err, want)
 		}
 	}
 }

@@ -71,6 +71,7 @@ func TestExplainRoute(t *testing.T) {
 		{"purge", "PUT", "/v1/acl/explain", about("DELETE /v1/job/a%2Fb?purge=true"), 200, "|job/purge/a/b|default|"},
 		{"dispatch", "PUT", "/v1/acl/explain", about(`PUT /v1/job/a%2Fb/dispatch {"Meta":{}}`), 200, "|job/dispatch/a/b|default|"},
 		{"force", "PUT", "/v1/acl/explain", about("PUT /v1/job/x/periodic/force?namespace=n"), 200, "|job/force/x|n|"},
+		{"stable", "PUT", "/v1/acl/explain", about(`PUT /v1/job/x/stable {"JobID":"x","JobVersion":1,"Stable":true}`), 200, "|job/stable/x|default|"},
 		{"scale", "PUT", "/v1/acl/explain", about(`PUT /v1/job/x/scale {"Count":2,"Target":{"Group":"g"}}`), 200, "|job/scale/x|default|"},
 		{"stop of an allocation", "PUT", "/v1/acl/explain", about("PUT /v1/allocation/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55/stop"), 200, "|allocation/restart/5e0bd1a1-"},
 		{"node pool", "PUT", "/v1/acl/explain", about(`PUT /v1/node/pools {"Name":"gpu"}`), 200, "|node_pool/write/gpu|"},

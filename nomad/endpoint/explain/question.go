@@ -38,6 +38,7 @@ var jobRights = map[string][]acl.NamespaceCapability{
 	"run":      {acl.SubmitJob, acl.RegisterJob},
 	"scale":    {acl.ScaleJob, acl.SubmitJob},
 	"signal":   {acl.AllocLifecycle},
+	"stable":   {acl.SubmitJob, acl.StableJob},
 	"stop":     {acl.DeregisterJob, acl.SubmitJob},
 }
 
@@ -133,7 +134,7 @@ func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.Expla
 	if slices.Contains(ops, acl.AllocExec) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && exposed(job, s.Kinds.Names(snap.Nodes(nil))) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.AllocNodeExec))
 	}
-	if putsIntoEffect(req.Right) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && privileged(job) {
+	if putsIntoEffect(req.Right) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && slices.ContainsFunc(inEffect(snap, job, req.Right), privileged) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.PrivilegedExecution))
 	}
 	return ask, nil

@@ -180,6 +180,8 @@ func (n *notebook) about(param string, q *acls.ExplainRequest) {
 		set(acls.ExplainJob, "dispatch", req.JobID)
 	case *message.PeriodicForceRequest:
 		set(acls.ExplainJob, "force", req.JobID)
+	case *message.JobStabilityRequest:
+		set(acls.ExplainJob, "stable", req.JobID)
 	case *message.JobScaleRequest:
 		set(acls.ExplainJob, "scale", req.JobID)
 	case *message.NodePoolSpecificRequest:
