@@ -2,6 +2,7 @@ package jobdiff
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -164,20 +165,31 @@ func oneObject(name string, sides nomad.DiffType, fields []*nomad.FieldDiff, obj
 }
 
 // diffStructList pairs elements by their identifying fields, or by equality if they have none.
+// diffStructList pairs each old element with the first new one that has the same identity. Lists can have thousands of
+// elements, so that the elements are not compared with each other.
 func diffStructList(name string, old, new reflect.Value) []*nomad.ObjectDiff {
 	var out []*nomad.ObjectDiff
-	left := elements(new)
+	is := elements(new)
+	byIdentity := map[string][]int{}
+	for i, e := range is {
+		id := identityOf(e)
+		byIdentity[id] = append(byIdentity[id], i)
+	}
+	paired := make([]bool, len(is))
 	for _, was := range elements(old) {
-		i := slices.IndexFunc(left, func(is reflect.Value) bool { return sameThing(was, is) })
-		if i < 0 {
+		id := identityOf(was)
+		same := byIdentity[id]
+		if len(same) == 0 {
 			out = append(out, diffStruct(name, was, reflect.Zero(was.Type()))...)
 			continue
 		}
-		out = append(out, diffStruct(name, was, left[i])...)
-		left = slices.Delete(left, i, i+1)
+		out = append(out, diffStruct(name, was, is[same[0]])...)
+		paired[same[0]], byIdentity[id] = true, same[1:]
 	}
-	for _, is := range left {
-		out = append(out, diffStruct(name, reflect.Zero(is.Type()), is)...)
+	for i, e := range is {
+		if !paired[i] {
+			out = append(out, diffStruct(name, reflect.Zero(e.Type()), e)...)
+		}
 	}
 	return out
 }
@@ -199,14 +211,18 @@ func elements(list reflect.Value) []reflect.Value {
 	return out
 }
 
-func sameThing(a, b reflect.Value) bool {
+// identityOf returns the first identifying field of an element, or else the complete element.
+func identityOf(e reflect.Value) string {
 	for _, field := range identifyingFields {
-		fa, fb := a.Elem().FieldByName(field), b.Elem().FieldByName(field)
-		if fa.IsValid() && fa.Kind() == reflect.String && (fa.String() != "" || fb.String() != "") {
-			return fa.String() == fb.String()
+		if f := e.Elem().FieldByName(field); f.IsValid() && f.Kind() == reflect.String && f.String() != "" {
+			return field + "=" + f.String()
 		}
 	}
-	return len(diffStruct("", a, b)) == 0
+	text, err := json.Marshal(diffStruct("", reflect.Zero(e.Type()), e))
+	if err != nil {
+		panic("jobdiff: encode a diff: " + err.Error()) // it has only strings
+	}
+	return string(text)
 }
 
 func diffStructMap(name string, old, new reflect.Value) []*nomad.ObjectDiff {
@@ -247,16 +263,17 @@ func mapPointer(m reflect.Value, key string) reflect.Value {
 func diffTexts(name string, old, new reflect.Value) []*nomad.ObjectDiff {
 	was, is := texts(old), texts(new)
 	d := &nomad.ObjectDiff{Name: name, Type: settle(diffType(len(was) == 0, len(is) == 0), true)}
+	inOld, inNew := setOf(was), setOf(is)
 	changed := false
 	for _, v := range was {
 		f := &nomad.FieldDiff{Type: nomad.DiffTypeNone, Name: name, Old: v, New: v}
-		if !slices.Contains(is, v) {
+		if !inNew[v] {
 			f.Type, f.New, changed = nomad.DiffTypeDeleted, "", true
 		}
 		d.Fields = append(d.Fields, f)
 	}
 	for _, v := range is {
-		if !slices.Contains(was, v) {
+		if !inOld[v] {
 			d.Fields = append(d.Fields, &nomad.FieldDiff{Type: nomad.DiffTypeAdded, Name: name, New: v})
 			changed = true
 		}
@@ -265,6 +282,14 @@ func diffTexts(name string, old, new reflect.Value) []*nomad.ObjectDiff {
 		return nil
 	}
 	return []*nomad.ObjectDiff{d}
+}
+
+func setOf(list []string) map[string]bool {
+	out := make(map[string]bool, len(list))
+	for _, v := range list {
+		out[v] = true
+	}
+	return out
 }
 
 func texts(list reflect.Value) []string {
