@@ -119,6 +119,19 @@ func TestLastWriteCounts(t *testing.T) {
 	}
 }
 
+// TestFilter_Keys checks that a reader cannot request more keys than an event is cheaply compared with.
+func TestFilter_Keys(t *testing.T) {
+	keys := make([]string, 600)
+	if _, err := stream.NewFilter(map[nomad.Topic][]string{nomad.TopicJob: keys}, "default"); err != nil {
+		t.Errorf("NewFilter() of 600 keys = %v, want no error", err)
+	}
+	_, err := stream.NewFilter(map[nomad.Topic][]string{nomad.TopicJob: keys, nomad.TopicNode: keys}, "default")
+	var coded *nomad.CodedError
+	if !errors.As(err, &coded) || coded.Code != 400 {
+		t.Errorf("NewFilter() of 1200 keys = %v, want 400", err)
+	}
+}
+
 func TestFilter(t *testing.T) {
 	event := eventsOf(t, nomad.EvalUpdateRequestType, table.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web"}})[0]
 	node := eventsOf(t, nomad.NodeRegisterRequestType, table.Write{Row: &nomad.Node{ID: "n"}})[0]

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -19,6 +20,9 @@ var known = map[nomad.Topic]string{
 	nomad.TopicCSIPlugin: "CSI plugins", nomad.TopicOperator: "records of utilization",
 }
 
+// maxKeys is the maximum number of keys of a filter. Each event is compared with all of them.
+const maxKeys = 1000
+
 // Filter selects the events that a reader requested.
 type Filter struct {
 	topics    map[nomad.Topic][]string
@@ -29,11 +33,15 @@ type Filter struct {
 // it selects all of them.
 func NewFilter(topics map[nomad.Topic][]string, namespace string) (Filter, error) {
 	f := Filter{topics: map[nomad.Topic][]string{}, namespace: namespace}
+	n := 0
 	for topic, keys := range topics {
+		if n += len(keys); n > maxKeys {
+			return Filter{}, nomad.Errorf(400, "more than %d keys of topics: use * for all events of a topic", maxKeys)
+		}
 		missing, ok := known[topic]
 		switch {
 		case !ok:
-			return Filter{}, nomad.Errorf(400, "unknown topic %q, want one of %q", topic, slices.Sorted(maps.Keys(known)))
+			return Filter{}, nomad.Errorf(400, "unknown topic %q, want one of %q", untrusted.Shorten(string(topic), 64), slices.Sorted(maps.Keys(known)))
 		case missing != "":
 			return Filter{}, nomad.Errorf(501, "topic %s: %s are not part of this version", topic, missing)
 		case len(keys) == 0:
