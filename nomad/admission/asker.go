@@ -11,9 +11,10 @@ import (
 
 // Asker is who asks for a write of a job. The zero Asker has no rights.
 type Asker struct {
-	access *rpc.Access // of the caller; nil for the servers
-	author *nomad.Job  // the registered version whose author's rights also count, or nil
-	dry    bool        // nothing will be written
+	access *rpc.Access     // of the caller; nil for the servers
+	author *nomad.Job      // the registered version whose author's rights also count, or nil
+	rights map[string]bool // of the author
+	dry    bool            // nothing will be written
 }
 
 // Caller is a caller that submits a job.
@@ -24,17 +25,19 @@ func Planner(a *rpc.Access) Asker { return Asker{access: a, dry: true} }
 
 // For is a caller that starts or scales a registered version of a job. It must have the rights that every caller needs.
 // For the others, the rights of the version's author count too.
-func For(a *rpc.Access, version *nomad.Job) Asker { return Asker{access: a, author: version} }
+func For(a *rpc.Access, version *nomad.Job) Asker {
+	return Asker{access: a, author: version, rights: granted(version)}
+}
 
 // Author is the servers, with the rights of the author of a registered version.
-func Author(version *nomad.Job) Asker { return Asker{author: version} }
+func Author(version *nomad.Job) Asker { return Asker{author: version, rights: granted(version)} }
 
 // allow returns an error if the asker lacks a right.
 func (w Asker) allow(n need) error {
 	switch {
 	case w.access != nil && w.access.Allows(n.right):
 		return w.access.Need(n.right)
-	case w.author != nil && (w.access == nil || !n.ofEveryCaller) && granted(w.author, n):
+	case w.author != nil && (w.access == nil || !n.ofEveryCaller) && w.authorHad(n):
 		return nil
 	}
 	return fmt.Errorf("%s: %w", n.why, rpc.Denied(n.right))
@@ -51,13 +54,24 @@ func (w Asker) isManagement() bool {
 	return w.author != nil && w.author.Registrant != nil && w.author.Registrant.Management
 }
 
-// granted reports whether the author of a version had a right. What the version itself needs was checked when it was
+// authorHad reports whether the author had a right.
+func (w Asker) authorHad(n need) bool {
+	return w.author.Registrant != nil && w.author.Registrant.Management || w.rights[n.right.String()]
+}
+
+// granted returns the rights that the author of a version had. What the version itself needs was checked when it was
 // registered, also by versions of this project that stored no rights.
-func granted(version *nomad.Job, n need) bool {
-	if r := version.Registrant; r != nil && (r.Management || slices.Contains(r.Rights, n.right.String())) {
-		return true
+func granted(version *nomad.Job) map[string]bool {
+	out := map[string]bool{}
+	if r := version.Registrant; r != nil {
+		for _, right := range r.Rights {
+			out[right] = true
+		}
 	}
-	return slices.ContainsFunc(needsOf(version), func(own need) bool { return own.right.String() == n.right.String() })
+	for _, own := range needsOf(version) {
+		out[own.right.String()] = true
+	}
+	return out
 }
 
 // registrant returns the rights to store with a job: those that it or an earlier version of it needs, and the asker has.
@@ -71,8 +85,10 @@ func registrant(who Asker, snap *state.Snapshot, job *nomad.Job) *nomad.Registra
 		needs = append(needs, needsOf(v)...)
 	}
 	var out nomad.Registrant
+	seen := map[string]bool{}
 	for _, n := range needs {
-		if right := n.right.String(); !slices.Contains(out.Rights, right) && who.allow(n) == nil {
+		if right := n.right.String(); !seen[right] && who.allow(n) == nil {
+			seen[right] = true
 			out.Rights = append(out.Rights, right)
 		}
 	}

@@ -33,9 +33,14 @@ func needsOf(job *nomad.Job) (out []need) {
 				out = append(out, need{right, fmt.Sprintf("volume %q of group %q", name, tg.Name), false})
 			}
 		}
+		anyVolume := false // required already by a mount that selects its volume by a reference
 		for _, t := range tg.Tasks {
 			for _, m := range t.VolumeMounts {
+				if anyVolume || m == nil || !m.MayPropagate() {
+					continue
+				}
 				out = append(out, ofPropagation(tg, t, m)...)
+				anyVolume = tg.Volumes[m.Volume] == nil
 			}
 			if t.CSIPluginConfig != nil {
 				out = append(out, need{acl.InNamespace(job.Namespace, acl.CSIRegisterPlugin), fmt.Sprintf("task %q", t.Name), false})
@@ -65,12 +70,13 @@ func ofVolume(namespace string, v *nomad.VolumeRequest) (q acl.Question, ok bool
 // ofPropagation returns the rights to let mounts of a task appear on the node. If a reference selects the volume, it may
 // be any of the group.
 func ofPropagation(tg *nomad.TaskGroup, t *nomad.Task, m *nomad.VolumeMount) (out []need) {
-	if m == nil || !m.MayPropagate() {
-		return nil
+	names := []string{m.Volume}
+	if tg.Volumes[m.Volume] == nil {
+		names = slices.Sorted(maps.Keys(tg.Volumes))
 	}
-	for _, name := range slices.Sorted(maps.Keys(tg.Volumes)) {
+	for _, name := range names {
 		v := tg.Volumes[name]
-		if v == nil || v.Type != nomad.VolumeTypeHost || m.Volume != name && tg.Volumes[m.Volume] != nil {
+		if v == nil || v.Type != nomad.VolumeTypeHost {
 			continue
 		}
 		out = append(out, need{acl.OfHostVolume(v.Source, acl.MountReadWrite),

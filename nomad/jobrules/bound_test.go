@@ -77,6 +77,19 @@ func bombs() map[string]*nomad.Job {
 			j.ParameterizedJob.MetaRequired = append(j.ParameterizedJob.MetaRequired, fmt.Sprint("b", i))
 		}
 	})
+	add("templates", 1, func(j *nomad.Job) {
+		j.TaskGroups[0].Tasks[0].Templates = repeated(50_000, func(i int) *nomad.Template {
+			return &nomad.Template{DestPath: fmt.Sprint("local/", i), EmbeddedTmpl: "x"}
+		})
+	})
+	add("labels of ports", 1, func(j *nomad.Job) {
+		ports := make([]nomad.Port, 20_000)
+		for i := range ports {
+			ports[i].Label = fmt.Sprint("p", i)
+		}
+		j.TaskGroups[0].Networks = nomad.Networks{{DynamicPorts: ports}}
+		j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{Networks: repeated(5000, func(int) *nomad.NetworkResource { return &nomad.NetworkResource{} })}
+	})
 	add("warnings", 1, func(j *nomad.Job) {
 		j.TaskGroups[0].Networks = repeated(20_000, func(int) *nomad.NetworkResource { return &nomad.NetworkResource{MBits: 1} })
 	})

@@ -3,7 +3,6 @@ package jobrules
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net/netip"
 	"regexp"
@@ -127,6 +126,7 @@ func ValidHostname(name string) bool { return len(name) <= maxHostname && hostNa
 type portRules struct {
 	f      *faults
 	labels map[string]bool
+	group  map[string]bool // labels of the group, for a network of a task
 	static map[nomad.Port]string
 }
 
@@ -143,7 +143,7 @@ func (p *portRules) task(f *faults, networks nomad.Networks, group string) {
 			f.add("the group's network has mode %q, so host ports (network in resources) do not reach the task: remove them", group)
 		}
 		// Labels are local to the task, except for those of the group.
-		within := portRules{f: f, labels: maps.Clone(p.labels), static: p.static}
+		within := portRules{f: f, labels: map[string]bool{}, group: p.labels, static: p.static}
 		within.network(n)
 	}
 }
@@ -177,7 +177,7 @@ func (p *portRules) port(port *nomad.Port) {
 	if !identityName.MatchString(port.Label) {
 		p.f.add("the port label %q is malformed: use 1 to 128 letters, digits, - and _", port.Label)
 	}
-	if p.labels[port.Label] {
+	if p.labels[port.Label] || p.group[port.Label] {
 		p.f.add("duplicate port label %q: rename one", port.Label)
 	}
 	p.labels[port.Label] = true

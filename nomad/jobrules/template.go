@@ -2,7 +2,6 @@ package jobrules
 
 import (
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,15 +11,15 @@ import (
 
 // validateTemplates checks the template blocks of a task. A value with a reference is checked on the node only.
 func validateTemplates(t *nomad.Task, f *faults) {
-	var taken []string
+	taken := map[string]bool{}
 	for _, tmpl := range t.Templates {
 		in := f.in("template", tmpl.DestPath)
 		validateTemplate(tmpl, in, t)
 		at := path.Join(t.Name, tmpl.DestPath)
-		if tmpl.DestPath != "" && slices.Contains(taken, at) {
+		if tmpl.DestPath != "" && taken[at] {
 			in.add("two templates have this destination: change one of them")
 		}
-		taken = append(taken, at)
+		taken[at] = true
 	}
 }
 
