@@ -30,11 +30,6 @@ func repeated[T any](n int, f func(i int) *T) (out []*T) {
 // bombs are jobs of a few megabytes that cost much without limits.
 func bombs() map[string]*nomad.Job {
 	long := strings.Repeat("A", 1<<20)
-	constraint := func(operand, value string) func(int) *nomad.Constraint {
-		return func(i int) *nomad.Constraint {
-			return &nomad.Constraint{LTarget: "${attr.kernel.version}", Operand: operand, RTarget: strings.ReplaceAll(value, "#", fmt.Sprint(i))}
-		}
-	}
 	out := map[string]*nomad.Job{}
 	add := func(name string, n int, change func(*nomad.Job)) {
 		out[name] = groups(n)
@@ -65,11 +60,22 @@ func bombs() map[string]*nomad.Job {
 			return &nomad.Task{Name: "t", Resources: &nomad.Resources{Networks: nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "p"}}}}}}
 		})
 	})
+	addLists(add)
+	return out
+}
+
+// addLists adds jobs with long lists.
+func addLists(add func(name string, groups int, change func(*nomad.Job))) {
+	constraint := func(operand, value string) func(int) *nomad.Constraint {
+		return func(i int) *nomad.Constraint {
+			return &nomad.Constraint{LTarget: "${attr.kernel.version}", Operand: operand, RTarget: strings.ReplaceAll(value, "#", fmt.Sprint(i))}
+		}
+	}
 	add("ranges of many groups", 500, func(j *nomad.Job) { j.Constraints = repeated(4000, constraint("version", ">= 1.#, < 3")) })
 	add("values of many groups", 500, func(j *nomad.Job) { j.Constraints = repeated(4000, constraint("!=", "v#")) })
 	add("many constraints", 1, func(j *nomad.Job) { j.Constraints = repeated(50_000, constraint("!=", "v#")) })
 	add("many faults", 1, func(j *nomad.Job) { j.Constraints = repeated(5000, constraint("x", "#")) })
-	add("long values", 1, func(j *nomad.Job) { j.Constraints = repeated(8, constraint("regexp", "("+long)) })
+	add("long values", 1, func(j *nomad.Job) { j.Constraints = repeated(8, constraint("regexp", "("+strings.Repeat("A", 1<<20))) })
 	add("meta keys", 1, func(j *nomad.Job) {
 		j.ParameterizedJob = &nomad.ParameterizedJobConfig{}
 		for i := range 300_000 {
@@ -93,7 +99,6 @@ func bombs() map[string]*nomad.Job {
 	add("warnings", 1, func(j *nomad.Job) {
 		j.TaskGroups[0].Networks = repeated(20_000, func(int) *nomad.NetworkResource { return &nomad.NetworkResource{MBits: 1} })
 	})
-	return out
 }
 
 // TestBombsAreCheap checks that no job of a few megabytes takes much more memory, and that its errors and warnings are
