@@ -14,7 +14,7 @@ func TestScopeOfBody(t *testing.T) {
 	for _, route := range []string{"PUT /v1/jobs/stop", "PUT /v1/job/web/evaluate", "PUT /v1/job/web/dispatch", "PUT /v1/job/web/revert",
 		"PUT /v1/job/web/stable", "PUT /v1/volume/host/create", "PUT /v1/volume/host/register", "PUT /v1/deployment/pause/" + id,
 		"PUT /v1/deployment/unblock/" + id, "PUT /v1/deployment/promote/" + id, "PUT /v1/deployment/allocation-health/" + id,
-		"PUT /v1/allocation/" + id + "/move", "DELETE /v1/evaluations", "POST /v1/client/metadata", "PUT /v1/client/identity/renew"} {
+		"PUT /v1/allocation/" + id + "/move", "DELETE /v1/evaluations"} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, tt := range []struct{ query, body, want string }{
 			{"?namespace=a", `{"Namespace":"b"}`, `namespace "b" of the body does not match namespace "a" of the query`},
@@ -29,6 +29,9 @@ func TestScopeOfBody(t *testing.T) {
 				t.Errorf("%s%s %s = %d %s, want %q", route, tt.query, tt.body, w.Code, w.Body, tt.want)
 			}
 		}
+	}
+	if w := do(s, "PUT", "/v1/search/fuzzy?namespace=a", `{"Text":"web","Namespace":"*"}`); strings.Contains(w.Body.String(), "does not match") {
+		t.Errorf("a search with two namespaces = %d %s, want that of the query", w.Code, w.Body)
 	}
 	for _, route := range []string{"POST /v1/client/metadata", "PUT /v1/client/identity/renew"} {
 		method, path, _ := strings.Cut(route, " ")

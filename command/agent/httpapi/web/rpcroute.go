@@ -94,16 +94,15 @@ func OptionalBody[Req any](steps ...func(*Request, *Req) error) func(*Request, *
 	}
 }
 
-// sameScope refuses a body with another region or namespace than the query.
+// sameScope refuses the body of a write with another region or namespace than the query. A read, such as a search,
+// uses those of the query, as in Nomad.
 func sameScope[Req any](r *Request, req *Req) error {
-	var region, namespace string
-	switch in := any(req).(type) {
-	case writes:
-		region, namespace = in.Write().Region, in.Write().Namespace
-	case reads:
-		region, namespace = in.Query().Region, in.Query().Namespace
+	in, ok := any(req).(writes)
+	if !ok {
+		return nil
 	}
-	for _, s := range []struct{ name, body string }{{"region", region}, {"namespace", namespace}} {
+	w := in.Write()
+	for _, s := range []struct{ name, body string }{{"region", w.Region}, {"namespace", w.Namespace}} {
 		if query := r.Query.Get(s.name); query != "" && s.body != "" && query != s.body {
 			return nomad.Errorf(http.StatusBadRequest, "%s %q of the body does not match %s %q of the query: use one of them", s.name, s.body, s.name, query)
 		}
