@@ -164,7 +164,6 @@ func oneObject(name string, sides nomad.DiffType, fields []*nomad.FieldDiff, obj
 	return []*nomad.ObjectDiff{d}
 }
 
-// diffStructList pairs elements by their identifying fields, or by equality if they have none.
 // diffStructList pairs each old element with the first new one that has the same identity. Lists can have thousands of
 // elements, so that the elements are not compared with each other.
 func diffStructList(name string, old, new reflect.Value) []*nomad.ObjectDiff {
