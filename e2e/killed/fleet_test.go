@@ -250,6 +250,17 @@ func (f *fleet) stop(id string) {
 	}
 }
 
+// events returns the events of the tasks of an allocation, a line each.
+func events(stub *api.AllocationListStub) string {
+	var out strings.Builder
+	for name, task := range stub.TaskStates {
+		for _, e := range task.Events {
+			fmt.Fprintf(&out, "\n  %s: %s: %s", name, e.Type, e.DisplayMessage)
+		}
+	}
+	return out.String()
+}
+
 // allocOf waits for the only allocation of a job with the client status, other than the one with an ID.
 func (f *fleet) allocOf(job, status, other string) *api.Allocation {
 	f.t.Helper()
@@ -267,7 +278,7 @@ func (f *fleet) allocOf(job, status, other string) *api.Allocation {
 		}
 		seen = ""
 		for _, stub := range list {
-			seen += fmt.Sprintf("%s is %s (%s); ", stub.ID, stub.ClientStatus, stub.ClientDescription)
+			seen += fmt.Sprintf("\n%s is %s (%s)%s", stub.ID, stub.ClientStatus, stub.ClientDescription, events(stub))
 			if stub.ClientStatus != status || stub.ID == other {
 				continue
 			}
