@@ -117,7 +117,7 @@ func TestExecRefused(t *testing.T) {
 	p.goTo(execPath("refused", "t", id), "Connect")
 	p.click("Connect")
 	p.waitText("The session failed.")
-	p.waitText("lacks alloc-exec")
+	p.waitText("needs alloc-exec of namespace")
 
 	q := h.signedIn(t)
 	q.goTo(execPath("refused", "none", id), "Connect")
