@@ -95,7 +95,7 @@ func (s *Set) notOwn(list []portMapping) error {
 	return nil
 }
 
-// reserve reserves the ports in this agent. A mapping is no listener, so that allocations find each other's here.
+// reserve reserves the ports in this agent. A mapped port has no listener, so allocations detect each other's ports here.
 func (s *Set) reserve(r *record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
