@@ -19,14 +19,14 @@ const (
 // that runs them.
 func (c *Client) pull(ctx context.Context) error {
 	back := backoff{min: pullBackoffMin, max: pullBackoffMax}
-	var index uint64
+	var last pulled
 	for {
-		next, err := c.pullOnce(ctx, index)
+		next, err := c.pullOnce(ctx, last)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
-			index = next
+			last = next
 			back.reset()
 			continue
 		}
@@ -40,32 +40,39 @@ func (c *Client) pull(ctx context.Context) error {
 	}
 }
 
-// pullOnce waits for a server state after index and applies it to the node. The first answer
+// pulled describes the last answer that was applied to the node. The servers compare both with their state: an index does
+// not show that allocations were deleted before the next query.
+type pulled struct {
+	index uint64
+	count int
+}
+
+// pullOnce waits for a server state after the last one and applies it to the node. The first answer
 // must not be stale, because allocations missing from it are stopped. If the servers' state was
 // replaced by an older one, it may list ended allocations as running, so all statuses are sent
 // again.
-func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err error) {
-	req := message.NodeSpecificRequest{NodeID: c.id.id, SecretID: c.id.secret, QueryOptions: c.query()}
-	req.MinQueryIndex = index
-	req.AllowStale = index > 0
+func (c *Client) pullOnce(ctx context.Context, last pulled) (next pulled, err error) {
+	req := message.NodeSpecificRequest{NodeID: c.id.id, SecretID: c.id.secret, AllocCount: last.count, QueryOptions: c.query()}
+	req.MinQueryIndex = last.index
+	req.AllowStale = last.index > 0
 	var resp message.NodeClientAllocsResponse
 	if err := c.servers.Call(ctx, "Node.GetClientAllocs", &req, &resp); err != nil {
-		return index, fmt.Errorf("list allocations: %w", err)
+		return last, fmt.Errorf("list allocations: %w", err)
 	}
 	resp.Index = max(resp.Index, 1) // a request with index 0 does not wait
 	switch {
-	case resp.Index < index:
+	case resp.Index < last.index:
 		// Either a server that lags behind or a replaced state: only the leader can tell.
-		return 0, nil
-	case resp.Index == index:
-		return index, nil
+		return pulled{}, nil
+	case resp.Index == last.index:
+		return last, nil
 	}
 	replaced := c.restored != nil && *c.restored != resp.RestoreIndex
 	wanted := c.allocs.outdated(resp.Allocs, replaced)
 	var fetched []*nomad.Allocation
 	if len(wanted) > 0 {
 		if fetched, err = c.fetch(ctx, wanted); err != nil {
-			return index, err
+			return last, err
 		}
 	}
 	c.allocs.apply(resp.Allocs, fetched)
@@ -75,7 +82,7 @@ func (c *Client) pullOnce(ctx context.Context, index uint64) (next uint64, err e
 		c.resendServices()
 	}
 	c.restored = &resp.RestoreIndex
-	return resp.Index, nil
+	return pulled{resp.Index, len(resp.Allocs)}, nil
 }
 
 // fetch gets full allocations, each at least as new as in wanted.

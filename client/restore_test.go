@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -56,6 +57,33 @@ func TestStatusesAreSentAgainAfterRestore(t *testing.T) {
 
 	// The index of a new cluster may be much lower.
 	restored(100)
+}
+
+// Each query for allocations carries how many the last applied answer had, so that the servers answer at once if some were
+// deleted meanwhile. A first query carries none.
+func TestPull_Count(t *testing.T) {
+	f := startServer(t)
+	start(t, config(nodeDir(t), f.addr()))
+	first, second := alloc(map[string]any{"run_for": "1h"}), alloc(map[string]any{"run_for": "1h"})
+	f.edit(func() {
+		for _, a := range []*nomad.Allocation{first, second} {
+			a.AllocModifyIndex = f.index
+			f.allocs[a.ID] = a
+		}
+	})
+	asks := func(count int) {
+		f.until(t, fmt.Sprintf("the node asks with a count of %d", count), func() bool {
+			return len(f.counts) > 0 && f.counts[len(f.counts)-1] == count
+		})
+	}
+	asks(2)
+	f.edit(func() { delete(f.allocs, first.ID) })
+	asks(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.counts[0] != 0 {
+		t.Errorf("the first query has a count of %d, want 0", f.counts[0])
+	}
 }
 
 // A listed allocation with a lower index than on the node is fetched after a restore only.

@@ -54,6 +54,8 @@ type fakeServer struct {
 
 	policies map[string]string // of users, by token
 	keys     []*nomad.KeyringPublicKey
+
+	counts []int // AllocCount of each call of Node.GetClientAllocs
 }
 
 // startServer starts a server.
@@ -187,6 +189,9 @@ func (f *fakeServer) updateStatus(_ context.Context, _ *rpc.Call, req *message.N
 }
 
 func (f *fakeServer) clientAllocs(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeClientAllocsResponse, error) {
+	f.mu.Lock()
+	f.counts = append(f.counts, req.AllocCount)
+	f.mu.Unlock()
 	for {
 		f.mu.Lock()
 		if f.node == nil || f.node.SecretID != req.SecretID {

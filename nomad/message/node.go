@@ -140,6 +140,10 @@ type NodeMetaResponse struct {
 type NodeSpecificRequest struct {
 	NodeID   string
 	SecretID string
+	// AllocCount (open-nomad only) is the number of allocations in the last answer of Node.GetClientAllocs that the
+	// client applied. If the node has fewer now, allocations were deleted, and the servers answer at once. Clients of
+	// Nomad do not send it, and its servers ignore it.
+	AllocCount int `codec:",omitempty"`
 	QueryOptions
 }
 

@@ -10,9 +10,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// list requests the node's allocations with a blocking query.
+// list requests the node's allocations with a blocking query, as a client of Nomad does.
 func (n *fakeNode) list(after uint64, wait time.Duration) (out message.NodeClientAllocsResponse, err error) {
-	err = n.call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID,
+	return n.listAfter(0, after, wait)
+}
+
+// listAfter is list of a client whose last answer had count allocations.
+func (n *fakeNode) listAfter(count int, after uint64, wait time.Duration) (out message.NodeClientAllocsResponse, err error) {
+	err = n.call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, AllocCount: count,
 		QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt, MinQueryIndex: after, MaxQueryTime: wait}}, &out)
 	return out, err
 }
@@ -60,6 +65,42 @@ func TestClientAllocsAreComplete(t *testing.T) {
 	}
 	if len(got.list.Allocs) != 3 || placed == 0 || got.list.Index != placed {
 		t.Errorf("the node got %d allocations at %d, want 3 at %d", len(got.list.Allocs), got.list.Index, placed)
+	}
+}
+
+// TestClientAllocs_Deleted checks which changes between two queries of a client the next one returns without a wait:
+// deletions if the client sends how many allocations it has, and never what happens on other nodes.
+func TestClientAllocs_Deleted(t *testing.T) {
+	s, _ := start(t, nil)
+	n := join(t, s.RPCAddr())
+	register(t, s, batchJob("first", 3))
+	allocs := n.allocs(3)
+	before, err := n.list(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reap := &message.EvalReapRequest{Allocs: []string{allocs[0].ID, allocs[1].ID}}
+	if err := s.Apply(within(t), nomad.EvalDeleteRequestType, reap); err != nil {
+		t.Fatal(err)
+	}
+	other := join(t, s.RPCAddr())
+	job := batchJob("elsewhere", 1)
+	job.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.id}", RTarget: other.node.ID, Operand: "="}}
+	register(t, s, job)
+	other.allocs(1)
+	for name, c := range map[string]struct {
+		count int
+		wakes bool
+	}{
+		"Nomad's client":         {0, false},
+		"had the deleted ones":   {3, true},
+		"had one of the deleted": {2, true},
+		"has what is left":       {1, false},
+	} {
+		after, err := n.listAfter(c.count, before.Index, time.Millisecond)
+		if err != nil || len(after.Allocs) != 1 || after.Index > before.Index != c.wakes {
+			t.Errorf("%s: %d allocations at %d after %d, %v; want 1, a higher index = %t", name, len(after.Allocs), after.Index, before.Index, err, c.wakes)
+		}
 	}
 }
 

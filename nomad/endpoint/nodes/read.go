@@ -110,7 +110,7 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *message
 	if c.Conn != nil && !c.Forwarded {
 		c.Conn.BindNode(req.NodeID)
 	}
-	had := -1
+	had := req.AllocCount        // a client of Nomad sends 0: then the first snapshot counts
 	var mine []*nomad.Allocation // of the last snapshot; converted to the response at the end
 	var last *state.Snapshot
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeClientAllocsResponse) error {
@@ -125,8 +125,8 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *message
 			out.Index = max(out.Index, a.AllocModifyIndex)
 		}
 		// Garbage-collected allocations do not raise AllocModifyIndex, so use the index of
-		// the table.
-		if had < 0 {
+		// the table. Other nodes change it too, so only when the number shows a deletion.
+		if had <= 0 {
 			had = len(mine)
 		}
 		if len(mine) < had || len(mine) == 0 {
