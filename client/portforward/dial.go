@@ -184,30 +184,42 @@ func (s space) dial(ctx context.Context) (*net.TCPConn, error) {
 	return nil, first
 }
 
-// confirm returns an error unless the connection ends in the namespace, and the same sockets still listen. A rule of
-// the firewall may redirect it, and a listener may be replaced by another.
+// confirm returns an error unless the connection ends in the namespace, at a socket of the allocation. A rule of the
+// firewall may redirect it, and a listener may be replaced by another. A program that accepts one connection closes its
+// listener at once: then the connection's own socket must belong to the allocation.
 func (s space) confirm(ctx context.Context, conn *net.TCPConn, found []sockets.Socket) error {
 	local, localErr := netip.ParseAddrPort(conn.LocalAddr().String())
 	remote, remoteErr := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err := errors.Join(localErr, remoteErr); err != nil {
 		return err
 	}
-	var here bool
-	err := s.inside(func() (err error) {
-		here, err = sockets.Connected(plain(remote), plain(local))
-		return err
-	})
+	if _, err := s.accepted(local, remote); err != nil || s.owned == nil {
+		return err // without an owner, every socket of the namespace belongs to the allocation
+	}
+	if again, err := s.listeners(ctx); err == nil && slices.Equal(again, found) {
+		return nil
+	}
+	socket, err := s.accepted(local, remote)
 	if err != nil {
 		return err
 	}
-	if !here {
-		return errRedirected
+	if socket.Inode == 0 {
+		return errForeign
 	}
-	again, err := s.listeners(ctx)
-	if err == nil && !slices.Equal(again, found) {
-		err = errForeign
+	return s.owned(ctx, socket.Inode)
+}
+
+// accepted returns the other end of a connection, or errRedirected.
+func (s space) accepted(local, remote netip.AddrPort) (socket sockets.Socket, err error) {
+	var here bool
+	err = s.inside(func() (err error) {
+		socket, here, err = sockets.Connection(plain(remote), plain(local))
+		return err
+	})
+	if err == nil && !here {
+		err = errRedirected
 	}
-	return err
+	return socket, err
 }
 
 // plain returns an address as the kernel lists it.

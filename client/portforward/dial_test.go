@@ -91,6 +91,49 @@ func TestOwner(t *testing.T) {
 	}
 }
 
+// A program that accepts one connection, such as nc -l, closes its listener before the connection is confirmed. The
+// connection then has to belong to a process of the allocation.
+func TestConfirm_OneConnection(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		owner  int // of the listener and the connection
+		shared bool
+		want   error
+	}{
+		{"of a task", os.Getpid(), true, nil},
+		{"of the node", os.Getppid(), true, errForeign},
+		{"in the allocation's own namespace", os.Getppid(), false, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testnet.Listen(t)
+			at := netip.MustParseAddrPort(l.Addr().String())
+			target := Target{tasks: []Task{{Name: "web", Processes: processes([]int{c.owner})}}}
+			s := space{port: at.Port(), at: at.Addr()}
+			found, err := s.listeners(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.shared {
+				s.owned = target.owned
+			}
+			conn, err := s.connect(t.Context(), at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			end, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer end.Close()
+			l.Close()
+			if err := s.confirm(t.Context(), conn, found); !errors.Is(err, c.want) {
+				t.Errorf("confirm() = %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
 // Without tasks, or without a listener, nothing is reached.
 func TestNothing(t *testing.T) {
 	l := testnet.Listen(t)

@@ -41,9 +41,10 @@ const (
 	stateNoPeer = "07" // of UDP
 )
 
-// Connected reports whether the calling thread's network namespace has a TCP socket with these addresses. It is false
-// at the client's end if the kernel has redirected the connection to another namespace or machine.
-func Connected(local, remote netip.AddrPort) (found bool, err error) {
+// Connection returns the TCP socket of the calling thread's network namespace with these addresses. ok is false if there
+// is none, which at the client's end means that the kernel has redirected the connection to another namespace or machine.
+// The inode is 0 until the program accepts the connection.
+func Connection(local, remote netip.AddrPort) (s Socket, ok bool, err error) {
 	for _, t := range tables {
 		if t.network != "tcp" {
 			continue
@@ -53,18 +54,22 @@ func Connected(local, remote netip.AddrPort) (found bool, err error) {
 				return nil
 			}
 			from, err := address(f[1])
-			if err != nil {
+			if err != nil || from != local {
 				return err
 			}
 			to, err := address(f[2])
-			found = found || from == local && to == remote
+			if err != nil || to != remote {
+				return err
+			}
+			inode, err := inodeOf(f)
+			s, ok = Socket{Network: t.network, Addr: from, Inode: inode}, true
 			return err
 		})
-		if found || err != nil {
-			return found, err
+		if ok || err != nil {
+			return s, ok, err
 		}
 	}
-	return false, nil
+	return Socket{}, false, nil
 }
 
 // tables are the files of the kernel, below /proc/<thread>/net.
@@ -85,18 +90,24 @@ func Listening(want func(port uint16) bool) ([]Socket, error) {
 			if err != nil || !want(at.Port()) {
 				return err
 			}
-			inode, err := strconv.ParseUint(f[9], 10, 64)
-			if err != nil {
-				return fmt.Errorf("inode %q: %w", f[9], err)
-			}
+			inode, err := inodeOf(f)
 			out = append(out, Socket{Network: t.network, Addr: at, Inode: inode})
-			return nil
+			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// inodeOf returns the inode of the socket in a line of a table.
+func inodeOf(fields []string) (uint64, error) {
+	inode, err := strconv.ParseUint(fields[9], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("inode %q: %w", fields[9], err)
+	}
+	return inode, nil
 }
 
 // each calls use with the fields of each line of a table of the kernel.
