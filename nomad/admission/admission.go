@@ -4,6 +4,9 @@
 //	dispatch, scale, force ──▶ For ──┼─▶ Admit ──▶ rules, in order ──▶ Admitted ──▶ Command ──▶ Raft log
 //	launch, rollback ──▶ Author ─────┘                       └──▶ error: nothing is written
 //
+// A View is made of the snapshot of the caller. All rules of one write read this snapshot, as does the caller when it
+// sets defaults and the index of a compare-and-set. So they hold together, whatever is written at the same time.
+//
 // An Asker holds the rights that count: those of the caller, or those of the author of a registered version. Each
 // version stores the rights of its author (nomad.Registrant), as far as a version of its job needs them. The servers
 // write with these rights, and with the rules of the time of the write.
@@ -22,7 +25,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
@@ -33,9 +35,8 @@ type Config struct {
 	Schemas *schema.Set // of the drivers of the nodes
 	// OnlyOurs returns an error (409) with the name of a feature if servers of the region may be of another build.
 	OnlyOurs    func(feature string) error
-	Store       func() *state.Store // the current store: a restore replaces it
-	MaxPriority int                 // 100
-	MaxCount    int                 // 50,000 allocations
+	MaxPriority int // 100
+	MaxCount    int // 50,000 allocations
 	Spiffe      Spiffe
 }
 
@@ -55,11 +56,6 @@ func (a *Admitter) MaxPriority() int { return a.cfg.MaxPriority }
 // MaxCount returns the highest number of allocations of a job.
 func (a *Admitter) MaxCount() int { return a.cfg.MaxCount }
 
-func (a *Admitter) snapshot() *state.Snapshot { return a.cfg.Store().Snapshot() }
-
-// names returns a resolver for the drivers of jobs, with the current nodes.
-func (a *Admitter) names() *kinds.Names { return a.cfg.Kinds.Names(a.snapshot().Nodes(nil)) }
-
 // Admitted is a job that may be written. Only Admit makes one.
 type Admitted struct {
 	job      *nomad.Job
@@ -74,21 +70,20 @@ func (j *Admitted) Warnings() []string { return j.warnings }
 
 // Admit returns the job as an Admitted, or the error of the first rule that rejects it. The caller must own the job: Admit
 // stores the rights of its author in it, and sets the defaults that an earlier server did not know.
-func (a *Admitter) Admit(who Asker, job *nomad.Job) (*Admitted, error) {
+func (v *View) Admit(who Asker, job *nomad.Job) (*Admitted, error) {
 	jobrules.Canonicalize(job)
-	snap := a.snapshot()
-	w := &write{Admitter: a, who: who, job: job, old: snap.Job(nil, job.Namespace, job.ID), snap: snap}
+	w := &write{View: v, who: who, job: job, old: v.snap.Job(nil, job.Namespace, job.ID)}
 	if err := w.pass(); err != nil {
 		return nil, err
 	}
-	job.Registrant = registrant(who, snap, job)
+	job.Registrant = registrant(who, v.snap, job)
 	return &Admitted{job, w.warnings}, nil
 }
 
 // Check returns the warnings about a job and the error of the first rule that rejects it, for a caller that writes
 // nothing. It does not compare the job with the registered one.
-func (a *Admitter) Check(who Asker, job *nomad.Job) (warnings []string, err error) {
-	w := &write{Admitter: a, who: who, job: job, snap: a.snapshot()}
+func (v *View) Check(who Asker, job *nomad.Job) (warnings []string, err error) {
+	w := &write{View: v, who: who, job: job}
 	err = w.pass()
 	return w.warnings, err
 }

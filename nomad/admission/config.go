@@ -23,9 +23,8 @@ type configs struct {
 // run the group: in its node pool and datacenters, and of a class that meets its constraints. A node
 // that does not report a schema, or one that the servers do not have, accepts every block. Without
 // such nodes, the schema of the built-in kind counts.
-func (a *Admitter) checkConfigs(job *nomad.Job, names *kinds.Names) (out configs) {
-	snap := a.snapshot()
-	classes := classesFor(snap, job)
+func (v *View) checkConfigs(job *nomad.Job) (out configs) {
+	classes := classesFor(v.snap, job)
 	for _, tg := range job.TaskGroups {
 		fits := suitable(classes, job, tg)
 		schemas := map[string]map[string]int{} // by driver
@@ -34,10 +33,10 @@ func (a *Admitter) checkConfigs(job *nomad.Job, names *kinds.Names) (out configs
 				schemas[t.Driver] = schemasOf(fits, t.Driver)
 			}
 			if len(schemas[t.Driver]) == 0 {
-				out.builtin(names.Kind(t.Driver), Place{job, tg, t})
+				out.builtin(v.names.Kind(t.Driver), Place{job, tg, t})
 				continue
 			}
-			out.judge(a.judges(snap, t, schemas[t.Driver]), Place{job, tg, t})
+			out.judge(v.judges(t, schemas[t.Driver]), Place{job, tg, t})
 		}
 	}
 	return out
@@ -64,9 +63,9 @@ type judgement struct {
 }
 
 // judges checks a block against the schemas, which map digests to counts of nodes.
-func (a *Admitter) judges(snap *state.Snapshot, t *nomad.Task, schemas map[string]int) (out judgement) {
+func (v *View) judges(t *nomad.Task, schemas map[string]int) (out judgement) {
 	stored := func(digest string) []byte {
-		if d := snap.DriverSchema(nil, digest); d != nil {
+		if d := v.snap.DriverSchema(nil, digest); d != nil {
 			return d.Spec
 		}
 		return nil
@@ -75,7 +74,7 @@ func (a *Admitter) judges(snap *state.Snapshot, t *nomad.Task, schemas map[strin
 	for _, digest := range slices.Sorted(maps.Keys(schemas)) {
 		n := schemas[digest]
 		out.nodes += n
-		faults, _ := a.cfg.Schemas.Faults(digest, t.Config, stored)
+		faults, _ := v.cfg.Schemas.Faults(digest, t.Config, stored)
 		if len(faults) == 0 {
 			continue
 		}

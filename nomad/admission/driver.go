@@ -75,11 +75,10 @@ func absent(job *nomad.Job, names *kinds.Names) (out []string) {
 }
 
 // Warnings returns the warnings about a job, including those that depend on the configuration of the servers.
-func (a *Admitter) Warnings(job *nomad.Job) []string {
-	snap, names := a.snapshot(), a.names()
-	out := append(warnings(job, names), isolationWarnings(snap.Namespace(nil, job.Namespace), job, names)...)
-	_, region := snap.SchedulerConfig(nil)
-	if snap.NodePool(nil, job.NodePool).MemoryOversubscription(region) {
+func (v *View) Warnings(job *nomad.Job) []string {
+	out := append(warnings(job, v.names), isolationWarnings(v.snap.Namespace(nil, job.Namespace), job, v.names)...)
+	_, region := v.snap.SchedulerConfig(nil)
+	if v.snap.NodePool(nil, job.NodePool).MemoryOversubscription(region) {
 		return out
 	}
 	for _, p := range Places(job) {

@@ -12,16 +12,16 @@ import (
 // isolated rejects a job with a task that cannot have the isolation level that it or its namespace
 // requires, on any node. A job that uses levels is also rejected beside servers of other builds,
 // because their schedulers ignore them.
-func (a *Admitter) isolated(ns *nomad.Namespace, job *nomad.Job) error {
+func (v *View) isolated(ns *nomad.Namespace, job *nomad.Job) error {
 	if usesIsolation(ns, job) {
-		if err := a.cfg.OnlyOurs(fmt.Sprintf("isolation of job %q", job.ID)); err != nil {
+		if err := v.cfg.OnlyOurs(fmt.Sprintf("isolation of job %q", job.ID)); err != nil {
 			return err
 		}
 	}
-	return isolated(ns, job, a.names())
+	return isolated(ns, job, v.names)
 }
 
-// isolated is Admitter.isolated without the check of the servers. Without a namespace it checks the
+// isolated is View.isolated without the check of the servers. Without a namespace it checks the
 // levels of the tasks only.
 func isolated(ns *nomad.Namespace, job *nomad.Job, names *kinds.Names) error {
 	var list []error

@@ -5,16 +5,14 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // write is a job that is checked. ns is set by the rule that requires it to exist.
 type write struct {
-	*Admitter
+	*View
 	who      Asker
 	job      *nomad.Job
 	old      *nomad.Job // the registered version, or nil
-	snap     *state.Snapshot
 	ns       *nomad.Namespace
 	warnings []string
 }
@@ -87,26 +85,26 @@ func (w *write) valid() error {
 
 // Validate returns all errors of a canonical job as an Invalid, also an excess over a limit of the servers. The
 // config blocks of an otherwise valid job are checked against the schemas of the nodes, which gives warnings too.
-func (a *Admitter) Validate(job *nomad.Job) (warns []string, err error) {
-	names := a.names()
-	if all := slices.Concat(parts(validate(job, names)), unprivileged(job, names), parts(a.withinLimits(job))); len(all) > 0 {
+func (v *View) Validate(job *nomad.Job) (warns []string, err error) {
+	all := slices.Concat(parts(validate(job, v.names)), unprivileged(job, v.names), parts(v.withinLimits(job)))
+	if len(all) > 0 {
 		return nil, invalid(all)
 	}
-	c := a.checkConfigs(job, names)
+	c := v.checkConfigs(job)
 	return c.warns, invalid(c.wrong)
 }
 
 // Explainable is Validate for an explanation: nodes need not accept the configs of the job or its lack of privilege, and
 // its namespace need not admit it.
-func (a *Admitter) Explainable(who Asker, job *nomad.Job) error {
-	w := &write{Admitter: a, who: who, job: job, snap: a.snapshot()}
+func (v *View) Explainable(who Asker, job *nomad.Job) error {
+	w := &write{View: v, who: who, job: job}
 	if err := w.ofServers(); err != nil {
 		return err
 	}
-	if all := append(parts(validate(job, a.names())), parts(a.withinLimits(job))...); len(all) > 0 {
+	if all := append(parts(validate(job, v.names)), parts(v.withinLimits(job))...); len(all) > 0 {
 		return invalid(all)
 	}
-	if err := a.Rights(who, job); err != nil {
+	if err := v.Rights(who, job); err != nil {
 		return err
 	}
 	return w.belongs()

@@ -16,19 +16,19 @@ type Spiffe struct {
 }
 
 // spiffe rejects a job with a spiffe block that this region cannot serve.
-func (a *Admitter) spiffe(job *nomad.Job) error {
+func (v *View) spiffe(job *nomad.Job) error {
 	if !job.UsesSpiffe() {
 		return nil
 	}
-	if a.cfg.Spiffe.TrustDomain != "" {
-		if err := a.cfg.OnlyOurs(fmt.Sprintf("spiffe blocks of job %q", job.ID)); err != nil {
+	if v.cfg.Spiffe.TrustDomain != "" {
+		if err := v.cfg.OnlyOurs(fmt.Sprintf("spiffe blocks of job %q", job.ID)); err != nil {
 			return err
 		}
 	}
-	return a.cfg.Spiffe.check(job, a.names())
+	return v.cfg.Spiffe.check(job, v.names)
 }
 
-// check is Admitter.spiffe without the check of the servers.
+// check is View.spiffe without the check of the servers.
 func (s Spiffe) check(job *nomad.Job, names *kinds.Names) error {
 	var list []error
 	for _, p := range Places(job) {

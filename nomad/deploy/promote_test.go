@@ -206,7 +206,7 @@ func TestNextLeaderPromotes(t *testing.T) {
 		failing.Store(false)
 		ctx, cancel := context.WithCancel(w.t.Context())
 		defer cancel()
-		go deploy.New(deploy.Config{Store: w.Store, Raft: w.Log, Log: slog.New(slog.DiscardHandler), Admission: admitter(w.Store)}).Run(ctx)
+		go deploy.New(deploy.Config{Store: w.Store, Raft: w.Log, Log: slog.New(slog.DiscardHandler), Admission: admitter()}).Run(ctx)
 		synctest.Wait()
 		if !w.state().Promoted {
 			t.Error("the second watcher does not promote")

@@ -40,7 +40,7 @@ func (w *Watcher) reverting(snap *state.Snapshot, d *nomad.Deployment, now time.
 	}
 	out := codec.Copy(v)
 	out.Stable, out.VersionTag, out.SubmitTime = false, nil, now.UnixNano()
-	job, err := w.cfg.Admission.Admit(admission.Author(current), out)
+	job, err := w.cfg.Admission.At(snap).Admit(admission.Author(current), out)
 	if err != nil {
 		w.cfg.Log.Warn("job not rolled back", "deployment", d.ID, "job", d.JobID, "namespace", d.Namespace, "version", v.Version, "err", err)
 		return nil, fmt.Sprintf(" - not rolling back to stable job version %d: %s", v.Version, untrusted.Shorten(err.Error(), maxReason))

@@ -19,7 +19,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
@@ -61,8 +60,8 @@ func TestDrawing(t *testing.T) {
 }
 
 // admitter returns an Admitter with the built-in drivers.
-func admitter(store func() *state.Store) *admission.Admitter {
-	return admission.New(admission.Config{Region: "global", Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: store,
+func admitter() *admission.Admitter {
+	return admission.New(admission.Config{Region: "global", Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()),
 		OnlyOurs: func(string) error { return nil }})
 }
 
@@ -84,7 +83,7 @@ func rollout(t *testing.T, deadline time.Duration, fn func(w *world, first *noma
 		w.job = l.Job(t, nomad.JobTypeService, 3, func(j *nomad.Job) {
 			j.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "constant"}
 		})
-		w.w = deploy.New(deploy.Config{Store: l.Store, Raft: l, Log: slog.New(slog.DiscardHandler), Admission: admitter(l.Store)})
+		w.w = deploy.New(deploy.Config{Store: l.Store, Raft: l, Log: slog.New(slog.DiscardHandler), Admission: admitter()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.w.Run(ctx) }()
@@ -209,7 +208,7 @@ func TestNextLeader(t *testing.T) {
 		w.wantEvals(1)
 		ctx, cancel := context.WithCancel(w.t.Context())
 		defer cancel()
-		go deploy.New(deploy.Config{Store: w.Store, Raft: w.Log, Log: slog.New(slog.DiscardHandler), Admission: admitter(w.Store)}).Run(ctx)
+		go deploy.New(deploy.Config{Store: w.Store, Raft: w.Log, Log: slog.New(slog.DiscardHandler), Admission: admitter()}).Run(ctx)
 		synctest.Wait()
 		w.wantEvals(1)
 	})

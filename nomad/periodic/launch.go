@@ -20,12 +20,20 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// launch registers the child of a job for a time, with the rights of the asker. It returns the evaluation of the child and
-// the index of the log entry.
-func (l *Launcher) launch(ctx context.Context, who admission.Asker, job *nomad.Job, at time.Time) (*nomad.Evaluation, uint64, error) {
-	now := time.Now().UnixNano()
-	child := childOf(job, at, now)
-	admitted, err := l.cfg.Admission.Admit(who, child)
+// occasion is a job to launch, at a time, and the asker. The job is of the snapshot.
+type occasion struct {
+	snap *state.Snapshot
+	job  *nomad.Job
+	at   time.Time
+	who  admission.Asker
+}
+
+// launch registers the child of a job, with the rights of the asker. It returns the evaluation of the child and the index
+// of the log entry.
+func (l *Launcher) launch(ctx context.Context, o occasion) (*nomad.Evaluation, uint64, error) {
+	now, job := time.Now().UnixNano(), o.job
+	child := childOf(job, o.at, now)
+	admitted, err := l.cfg.Admission.At(o.snap).Admit(o.who, child)
 	if err != nil {
 		return nil, 0, &refusal{fmt.Errorf("launch %q: %w", child.ID, err), true}
 	}
@@ -60,9 +68,9 @@ func childOf(job *nomad.Job, at time.Time, now int64) *nomad.Job {
 	return child
 }
 
-// Force launches a child of a job with the current second, whether or not another child runs. The asker needs the rights
+// Force launches a child of a job of the snapshot with the current second, whether or not another child runs. The asker needs the rights
 // of a dispatch. If the job was already launched in this second, it returns that launch.
-func (l *Launcher) Force(ctx context.Context, who admission.Asker, job *nomad.Job) (*message.PeriodicForceResponse, error) {
+func (l *Launcher) Force(ctx context.Context, snap *state.Snapshot, who admission.Asker, job *nomad.Job) (*message.PeriodicForceResponse, error) {
 	ns, id := job.Namespace, job.ID
 	switch {
 	case !job.IsPeriodic():
@@ -72,7 +80,7 @@ func (l *Launcher) Force(ctx context.Context, who admission.Asker, job *nomad.Jo
 	}
 	at := time.Now().Truncate(time.Second)
 	child := nomad.PeriodicChildID(id, at)
-	eval, index, err := l.launch(ctx, who, job, at)
+	eval, index, err := l.launch(ctx, occasion{snap, job, at, who})
 	if err != nil && index > 0 && l.cfg.Store().Wait(ctx, index) == nil {
 		eval, index, err = launchedBefore(l.cfg.Store().Snapshot(), ns, child, err)
 	}

@@ -128,7 +128,7 @@ func (l *Launcher) settle(ctx context.Context, snap *state.Snapshot, p *plan, no
 		p.considered = at
 		return nil
 	}
-	_, _, err := l.launch(ctx, admission.Author(p.job), p.job, at)
+	_, _, err := l.launch(ctx, occasion{snap, p.job, at, admission.Author(p.job)})
 	var refused *refusal
 	switch {
 	case err == nil:

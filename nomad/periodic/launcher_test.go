@@ -43,13 +43,14 @@ func within(t *testing.T, fn func(w *world)) {
 
 func launcher(l *testlog.Log, raft periodic.Committer) *periodic.Launcher {
 	return periodic.New(periodic.Config{Store: l.Store, Raft: raft, Log: slog.New(slog.DiscardHandler), Admission: admission.New(admission.Config{
-		Region: "global", Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: l.Store})})
+		Region: "global", Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table())})})
 }
 
 // force launches a job for its author.
 func (w *world) force(id string) (*message.PeriodicForceResponse, error) {
-	job := w.Snapshot().Job(nil, "default", id)
-	return w.launcher.Force(w.t.Context(), admission.Author(job), job)
+	snap := w.Snapshot()
+	job := snap.Job(nil, "default", id)
+	return w.launcher.Force(w.t.Context(), snap, admission.Author(job), job)
 }
 
 // lead runs a launcher until the returned function is called.

@@ -6,7 +6,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
-	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -23,16 +22,17 @@ type Admitted struct {
 // only.
 func Admit(core *handler.Core, job *nomad.Job) (*Admitted, error) {
 	s := New(core, nil, nil, Config{Admission: admission.New(admission.Config{Region: core.Region, Kinds: core.Kinds, Schemas: core.Schemas,
-		OnlyOurs: core.OnlyOurs, Store: core.Store})})
+		OnlyOurs: core.OnlyOurs})})
 	all := &rpc.Call{Access: &rpc.Access{Rights: acl.Everything, Disabled: true}}
-	stored, err := s.complete(all, codec.Copy(job), message.WriteRequest{}, acl.SubmitJob)
+	snap := s.Snapshot()
+	view := s.admission.At(snap)
+	stored, err := s.complete(all, view, submission{job: codec.Copy(job), rights: rights{acl.SubmitJob}})
 	if err != nil {
 		return nil, err
 	}
-	snap := s.Snapshot()
 	identifyPolicies(snap, stored)
 	stored.SubmitTime = s.UnixNow()
-	admitted, err := s.admission.Admit(admission.Caller(all.Access), stored)
+	admitted, err := view.Admit(admission.Caller(all.Access), stored)
 	if err != nil {
 		return nil, err
 	}

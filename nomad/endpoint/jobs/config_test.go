@@ -31,7 +31,7 @@ type servers struct {
 func newServers(t testing.TB) *servers {
 	store := state.New(slog.New(slog.DiscardHandler))
 	core := handler.New(handler.Config{Region: "global", Kinds: table, Schemas: schema.NewSet(drivers.Table()), Cluster: alone{}, Store: func() *state.Store { return store }})
-	admitter := admission.New(admission.Config{Region: "global", Kinds: table, Schemas: core.Schemas, Store: core.Store})
+	admitter := admission.New(admission.Config{Region: "global", Kinds: table, Schemas: core.Schemas})
 	return &servers{Service: New(core, nil, nil, Config{Admission: admitter}), t: t, store: store, index: 10}
 }
 
@@ -129,7 +129,7 @@ func TestCheckConfigs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServers(t)
 			tc.nodes(s)
-			warns, err := s.admission.Validate(tc.job)
+			warns, err := s.admission.At(s.Snapshot()).Validate(tc.job)
 			if got := admission.Faults(err); len(got) != len(tc.wrong) {
 				t.Fatalf("errors %v, want %d", got, len(tc.wrong))
 			}
@@ -167,7 +167,7 @@ func BenchmarkCheckConfigs(b *testing.B) {
 			}
 			job := configJob("image", map[string]any{"image": "x", "init": true})
 			for b.Loop() {
-				if warns, err := s.admission.Validate(job); err != nil || len(warns) > 0 {
+				if warns, err := s.admission.At(s.Snapshot()).Validate(job); err != nil || len(warns) > 0 {
 					b.Fatal(warns, err)
 				}
 			}

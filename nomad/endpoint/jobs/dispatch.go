@@ -57,7 +57,7 @@ func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDis
 		return out, nil
 	}
 	child := s.child(parent, req)
-	admitted, err := s.admission.Admit(who, child)
+	admitted, err := s.admission.At(snap).Admit(who, child)
 	if err != nil {
 		return nil, err
 	}

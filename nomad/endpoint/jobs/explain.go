@@ -36,22 +36,11 @@ const checkNamespace = "namespace"
 func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *message.JobExplainRequest) (*message.JobExplainResponse, error) {
 	opts := req.QueryOptions
 	opts.MinQueryIndex = 0 // the response depends on too many tables to block
-	var given *nomad.Job
-	if req.Job != nil {
-		var err error
-		if given, err = s.explainable(c, req); err != nil {
-			return nil, err
-		}
-	} else if err := c.Access.Need(acl.InNamespace(handler.NamespaceOf(req.Namespace), acl.ReadJob)); err != nil {
-		return nil, err
-	}
 	return handler.Read(ctx, s.Core, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *message.JobExplainResponse) error {
 		out.Index = snap.Index()
-		job := given
-		if job == nil {
-			if job = snap.Job(nil, handler.NamespaceOf(req.Namespace), req.JobID); job == nil {
-				return nomad.Errorf(404, "job %q not found in namespace %q", req.JobID, handler.NamespaceOf(req.Namespace))
-			}
+		job, err := s.toExplain(c, snap, req)
+		if err != nil {
+			return err
 		}
 		e := &explainer{req: req, snap: snap, job: job, reads: c.Access.Allows(acl.ToRead(acl.Nodes)),
 			nodes: scheduler.NewExplainer(snap, job, scheduler.WithKinds(s.Kinds), scheduler.WithSchemas(s.Schemas))}
@@ -62,14 +51,31 @@ func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *message.JobExpl
 	})
 }
 
+// toExplain returns the job of a request, or the registered job that the request names.
+func (s *Service) toExplain(c *rpc.Call, snap *state.Snapshot, req *message.JobExplainRequest) (*nomad.Job, error) {
+	if req.Job != nil {
+		return s.explainable(c, s.admission.At(snap), req)
+	}
+	namespace := handler.NamespaceOf(req.Namespace)
+	if err := c.Access.Need(acl.InNamespace(namespace, acl.ReadJob)); err != nil {
+		return nil, err
+	}
+	job := snap.Job(nil, namespace, req.JobID)
+	if job == nil {
+		return nil, nomad.Errorf(404, "job %q not found in namespace %q", req.JobID, namespace)
+	}
+	return job, nil
+}
+
 // explainable returns the valid job of a request with its defaults. Its namespace need not admit it,
 // and no node needs to accept its configs: these are checks of the explanation.
-func (s *Service) explainable(c *rpc.Call, req *message.JobExplainRequest) (*nomad.Job, error) {
-	job, err := s.complete(c, req.Job, message.WriteRequest{Namespace: req.Namespace}, acl.SubmitJob, acl.PlanJob)
+func (s *Service) explainable(c *rpc.Call, view *admission.View, req *message.JobExplainRequest) (*nomad.Job, error) {
+	in := submission{req.Job, message.WriteRequest{Namespace: req.Namespace}, rights{acl.SubmitJob, acl.PlanJob}}
+	job, err := s.complete(c, view, in)
 	if err != nil {
 		return nil, err
 	}
-	return job, s.admission.Explainable(admission.Planner(c.Access), job)
+	return job, view.Explainable(admission.Planner(c.Access), job)
 }
 
 // explainer explains one job.

@@ -21,9 +21,6 @@ const (
 	defaultKillSignal = "SIGINT"
 )
 
-// names returns a resolver for the drivers of jobs, with the current nodes.
-func (s *Service) names() *kinds.Names { return s.Kinds.Names(s.Snapshot().Nodes(nil)) }
-
 // addImplicitConstraints adds constraints for what the tasks of each group require of a node:
 // workload identities, services, signals, the plugins of its network, features that Nomad does not have, and what their
 // drivers need, such as a version of Landlock.

@@ -17,11 +17,12 @@ func (s *Service) ForcePeriodic(ctx context.Context, c *rpc.Call, req *message.P
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for evaluation")
 	}
-	job := s.Snapshot().Job(nil, handler.NamespaceOf(req.Namespace), req.JobID)
+	snap := s.Snapshot()
+	job := snap.Job(nil, handler.NamespaceOf(req.Namespace), req.JobID)
 	if job == nil {
 		return nil, nomad.Errorf(404, "job not found")
 	}
-	out, err := s.periodic.Force(ctx, admission.For(c.Access, job), job)
+	out, err := s.periodic.Force(ctx, snap, admission.For(c.Access, job), job)
 	if err == nil {
 		rpc.Wrote(ctx)
 	}

@@ -23,24 +23,25 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "job required for plan")
 	}
-	job, err := s.complete(c, req.Job, req.WriteRequest, acl.SubmitJob, acl.PlanJob)
+	snap := s.Snapshot()
+	view := s.admission.At(snap)
+	job, err := s.complete(c, view, submission{req.Job, req.WriteRequest, rights{acl.SubmitJob, acl.PlanJob}})
 	if err != nil {
 		return nil, err
 	}
 	if err := needOverride(c, job.Namespace, req.PolicyOverride); err != nil {
 		return nil, err
 	}
-	warnings, err := s.admission.Check(admission.Planner(c.Access), job)
+	warnings, err := view.Check(admission.Planner(c.Access), job)
 	if err != nil {
 		return nil, err
 	}
-	snap := s.Snapshot()
 	old := snap.Job(nil, job.Namespace, job.ID)
 	if err := admission.Replaces(old, job); err != nil {
 		return nil, err
 	}
 	identifyPolicies(snap, job)
-	out := &message.JobPlanResponse{Warnings: joinLines(warnings), Isolation: levels(snap, s.Kinds, s.names(), job)}
+	out := &message.JobPlanResponse{Warnings: joinLines(warnings), Isolation: levels(snap, s.Kinds, view.Names(), job)}
 	out.Index = snap.Index()
 	planned := planState{Snapshot: snap, job: job}
 	next := snap.Index() + 1

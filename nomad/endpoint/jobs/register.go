@@ -26,19 +26,20 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for registration")
 	}
-	job, err := s.complete(c, req.Job, req.WriteRequest, acl.SubmitJob, acl.RegisterJob)
+	snap := s.Snapshot()
+	view := s.admission.At(snap)
+	job, err := s.complete(c, view, submission{req.Job, req.WriteRequest, rights{acl.SubmitJob, acl.RegisterJob}})
 	if err != nil {
 		return nil, err
 	}
 	if err := needOverride(c, job.Namespace, req.PolicyOverride); err != nil {
 		return nil, err
 	}
-	snap := s.Snapshot()
 	old := snap.Job(nil, job.Namespace, job.ID)
 	preserve(old, job, req)
 	identifyPolicies(snap, job)
 	job.SubmitTime = s.UnixNow()
-	admitted, err := s.admission.Admit(admission.Caller(c.Access), job)
+	admitted, err := view.Admit(admission.Caller(c.Access), job)
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +81,24 @@ func needOverride(c *rpc.Call, namespace string, override bool) error {
 	return c.Access.Need(acl.InNamespace(namespace, acl.SentinelOverride))
 }
 
-// complete returns the job of a request with its defaults. The caller must have one of the
-// rights in its namespace.
-func (s *Service) complete(c *rpc.Call, given *nomad.Job, w message.WriteRequest, ops ...acl.NamespaceCapability) (*nomad.Job, error) {
+// rights are rights in a namespace, of which a caller must have one.
+type rights []acl.NamespaceCapability
+
+// submission is a job of a request.
+type submission struct {
+	job     *nomad.Job
+	request message.WriteRequest
+	rights  rights
+}
+
+// complete returns the job of a request with the defaults of the view.
+func (s *Service) complete(c *rpc.Call, view *admission.View, in submission) (*nomad.Job, error) {
+	given, w := in.job, in.request
 	namespace := cmp.Or(given.Namespace, handler.NamespaceOf(w.Namespace))
 	if w.Namespace != "" && w.Namespace != namespace {
 		return nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, namespace)
 	}
-	if err := c.Access.Need(acl.InNamespace(namespace, ops...)); err != nil {
+	if err := c.Access.Need(acl.InNamespace(namespace, in.rights...)); err != nil {
 		return nil, err
 	}
 	if err := jobrules.Bound(given); err != nil {
@@ -104,11 +115,11 @@ func (s *Service) complete(c *rpc.Call, given *nomad.Job, w message.WriteRequest
 	if job.Priority == 0 {
 		job.Priority = s.cfg.DefaultPriority
 	}
-	if ns := s.Snapshot().Namespace(nil, job.Namespace); job.NodePool == "" && ns != nil {
+	if ns := view.Snapshot().Namespace(nil, job.Namespace); job.NodePool == "" && ns != nil {
 		job.NodePool = ns.DefaultPool()
 	}
 	jobrules.Canonicalize(job)
-	addImplicitConstraints(job, s.names())
+	addImplicitConstraints(job, view.Names())
 	clearServerFields(job)
 	return job, nil
 }

@@ -25,13 +25,14 @@ func (s *Service) Revert(ctx context.Context, c *rpc.Call, req *message.JobRever
 	if err != nil {
 		return nil, err
 	}
-	job, err := s.complete(c, codec.Copy(target), message.WriteRequest{Namespace: ns}, acl.SubmitJob, acl.RevertJob)
+	view := s.admission.At(snap)
+	job, err := s.complete(c, view, submission{codec.Copy(target), message.WriteRequest{Namespace: ns}, rights{acl.SubmitJob, acl.RevertJob}})
 	if err != nil {
 		return nil, err
 	}
 	identifyPolicies(snap, job)
 	job.SubmitTime = s.UnixNow()
-	admitted, err := s.admission.Admit(admission.Caller(c.Access), job)
+	admitted, err := view.Admit(admission.Caller(c.Access), job)
 	if err != nil {
 		return nil, err
 	}

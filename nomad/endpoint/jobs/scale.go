@@ -103,7 +103,7 @@ func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *message.JobScal
 	if err != nil {
 		return nil, err
 	}
-	admitted, err := s.admission.Admit(admission.For(c.Access, job), scaled)
+	admitted, err := s.admission.At(snap).Admit(admission.For(c.Access, job), scaled)
 	if err != nil {
 		return nil, err
 	}

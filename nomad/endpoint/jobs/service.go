@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/rootkeys"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Config holds the defaults and limits of jobs. Zero values mean the defaults.
@@ -27,8 +28,8 @@ type Config struct {
 
 // Periodic launches the children of periodic jobs.
 type Periodic interface {
-	// Force launches a child of a job for the asker.
-	Force(ctx context.Context, who admission.Asker, job *nomad.Job) (*message.PeriodicForceResponse, error)
+	// Force launches a child of a job of the snapshot for the asker.
+	Force(ctx context.Context, snap *state.Snapshot, who admission.Asker, job *nomad.Job) (*message.PeriodicForceResponse, error)
 }
 
 // Service handles the RPC methods of jobs.

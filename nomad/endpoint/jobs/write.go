@@ -132,7 +132,8 @@ func (s *Service) Validate(_ context.Context, c *rpc.Call, req *message.JobValid
 	if req.Job == nil {
 		return nil, nomad.Errorf(400, "missing job for validation")
 	}
-	job, err := s.complete(c, req.Job, req.WriteRequest, acl.ReadJob)
+	view := s.admission.At(s.Snapshot())
+	job, err := s.complete(c, view, submission{req.Job, req.WriteRequest, rights{acl.ReadJob}})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ func (s *Service) Validate(_ context.Context, c *rpc.Call, req *message.JobValid
 		return nil, err
 	}
 	out := &message.JobValidateResponse{DriverConfigValidated: true}
-	warns, err := s.admission.Check(who, job)
+	warns, err := view.Check(who, job)
 	out.Warnings = joinLines(warns)
 	if err != nil {
 		out.Error, out.ValidationErrors = err.Error(), admission.Faults(err)
