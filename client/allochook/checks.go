@@ -202,14 +202,19 @@ func (h *checksHook) restartUnhealthy(ctx context.Context) {
 // groupKey is the key of the group in the map of follow. A task cannot have this name.
 const groupKey = ""
 
-// follow watches the checks of each task from its start to its end. started has the start of each watch.
+// follow watches the checks of each task from its start to its end, and those of the group while no task is paused: they
+// fail when a paused task has to answer them. started has the start of each watch.
 func (h *checksHook) follow(r *check.Restarts, targets []*check.Target, started map[string]time.Time) {
-	now := time.Now()
-	if _, ok := started[groupKey]; !ok {
+	now, states := time.Now(), h.tasks.States()
+	switch _, watched := started[groupKey]; {
+	case anyPaused(states):
+		delete(started, groupKey)
+		r.Unwatch(groupKey)
+	case !watched:
 		started[groupKey] = now
 		r.Watch(groupKey, targets, now)
 	}
-	for name, s := range h.tasks.States() {
+	for name, s := range states {
 		last, known := started[name]
 		switch running := s.State == nomad.TaskStateRunning; {
 		case running && (!known || !last.Equal(s.StartedAt)):

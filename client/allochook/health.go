@@ -115,8 +115,9 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 	checks := h.checksOf(alloc.ID, limits)
 	for {
 		wait := limits.deadline
-		checked, fine := checks.look()
-		since, verdict := judge(group, h.tasks.States())
+		states := h.tasks.States()
+		checked, fine := checks.look(states)
+		since, verdict := judge(group, states)
 		switch verdict {
 		case down:
 			h.setHealth(alloc, false, "a task is down")
@@ -215,7 +216,7 @@ func judgeTask(task *nomad.Task, s *nomad.TaskState) (verdict, time.Time) {
 		return up, time.Time{}
 	case s.State == nomad.TaskStateDead && s.Failed:
 		return down, s.FinishedAt
-	case s.State == nomad.TaskStatePending && s.Paused.Pauses():
+	case paused(s):
 		return up, time.Time{} // as intended: a deployment does not wait for the start of its schedule
 	case s.State == nomad.TaskStateDead && short:
 		return up, s.FinishedAt

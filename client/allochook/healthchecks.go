@@ -26,8 +26,9 @@ func (h *healthHook) checksOf(alloc string, limits healthLimits) *healthChecks {
 	return c
 }
 
-// look reads the results. fine reports whether no check fails or waits for its first result, and since when.
-func (c *healthChecks) look() (since time.Time, fine bool) {
+// look reads the results. fine reports whether no check of a task that must run fails or waits for its first result, and
+// since when.
+func (c *healthChecks) look(states map[string]*nomad.TaskState) (since time.Time, fine bool) {
 	if c.set == nil {
 		return time.Time{}, true
 	}
@@ -36,7 +37,7 @@ func (c *healthChecks) look() (since time.Time, fine bool) {
 		return time.Time{}, true
 	}
 	for _, r := range results {
-		if blocks(r) {
+		if blocks(r, states) {
 			c.since = time.Time{}
 			return c.since, false
 		}
@@ -47,9 +48,27 @@ func (c *healthChecks) look() (since time.Time, fine bool) {
 	return c.since, true
 }
 
-// blocks reports whether an allocation with the result is not healthy.
-func blocks(r *nomad.CheckQueryResult) bool {
+// blocks reports whether an allocation with the result is not healthy. A paused task answers no check, as intended. A
+// check of the group does not name the task that answers it, so that it counts only while no task is paused.
+func blocks(r *nomad.CheckQueryResult, states map[string]*nomad.TaskState) bool {
+	if r.Task == "" && anyPaused(states) || paused(states[r.Task]) {
+		return false
+	}
 	return r.Status == nomad.CheckPending || r.Status == nomad.CheckFailure && r.Mode != nomad.Readiness
+}
+
+// paused reports whether a task does not run because of its schedule or of a user.
+func paused(s *nomad.TaskState) bool {
+	return s != nil && s.State == nomad.TaskStatePending && s.Paused.Pauses()
+}
+
+func anyPaused(states map[string]*nomad.TaskState) bool {
+	for _, s := range states {
+		if paused(s) {
+			return true
+		}
+	}
+	return false
 }
 
 // limit returns the time until the next look, wait at most.

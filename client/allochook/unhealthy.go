@@ -18,7 +18,7 @@ func (h *healthHook) explain(group *nomad.TaskGroup, limits healthLimits, checks
 	for _, task := range group.Tasks {
 		text := lateTask(task, states[task.Name], limits)
 		if text == "" {
-			text = checks.late(task.Name, limits)
+			text = checks.late(task.Name, limits, states)
 		}
 		if text != "" {
 			h.tasks.Emit(task.Name, &nomad.TaskEvent{Type: nomad.TaskAllocUnhealthy, Message: text})
@@ -46,13 +46,13 @@ func lateTask(task *nomad.Task, s *nomad.TaskState, limits healthLimits) string 
 }
 
 // late returns which checks of a task or its group are not fine at the deadline, or "".
-func (c *healthChecks) late(task string, limits healthLimits) string {
+func (c *healthChecks) late(task string, limits healthLimits, states map[string]*nomad.TaskState) string {
 	if c.set == nil {
 		return ""
 	}
 	var names []string
 	for _, r := range c.set.Results(c.alloc) {
-		if blocks(r) && (r.Task == "" || r.Task == task) {
+		if blocks(r, states) && (r.Task == "" || r.Task == task) {
 			names = append(names, fmt.Sprintf("%s of service %s is %s", r.Check, r.Service, r.Status))
 		}
 	}

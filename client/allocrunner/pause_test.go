@@ -195,3 +195,92 @@ func TestPausedTaskIsHealthy(t *testing.T) {
 		<-done
 	})
 }
+
+// The checks that a paused task cannot answer do not make its deployment wait, whether they are of its services or of the
+// group. They count again when the task runs, and a task that is not paused has to answer its own.
+func TestChecksOfAPausedTask(t *testing.T) {
+	group := func(a *nomad.Allocation) {
+		a.Job.TaskGroups[0].Services[0].Checks = a.Job.TaskGroups[0].Tasks[0].Services[0].Checks
+		a.Job.TaskGroups[0].Tasks[0].Services[0].Checks = nil
+	}
+	sidecar := func(a *nomad.Allocation) {
+		tg := a.Job.TaskGroups[0]
+		other := during(mockTask("other", lasts("1000h")), nomad.TaskLifecycleHookPrestart, true)
+		other.Services, tg.Tasks[0].Services = tg.Tasks[0].Services, nil
+		tg.Tasks = append(tg.Tasks, other)
+	}
+	for name, c := range map[string]struct {
+		change func(*nomad.Allocation)
+		run    bool // the task is run against its schedule
+		want   bool
+	}{
+		"check of the task":          {func(*nomad.Allocation) {}, false, true},
+		"check of the group":         {group, false, true},
+		"check of another task":      {sidecar, false, false},
+		"check of the task, run":     {func(*nomad.Allocation) {}, true, false},
+		"check of the group, run":    {group, true, false},
+		"check of another task, run": {sidecar, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *served) {
+				alloc := offering(probe(nil))
+				nightly(alloc.Job.TaskGroups[0].Tasks[0], "0 12 * * * *", "0 13")
+				c.change(alloc)
+				alloc.DeploymentID = "d1"
+				alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{HealthCheck: "checks", MinHealthyTime: 10 * time.Second, HealthyDeadline: time.Minute}
+				s.code.Store(1)
+				r, _, ended := s.started(alloc)
+				if c.run {
+					if err := r.Pause("main", nomad.TaskScheduleStateForceRun); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Minute + time.Second)
+				if d := r.State().DeploymentStatus; d == nil || d.Healthy == nil || *d.Healthy != c.want {
+					t.Errorf("health = %+v, want %t", d, c.want)
+				}
+				r.Update(stopping(alloc))
+				<-ended
+			})
+		})
+	}
+}
+
+// A check of the group restarts all running tasks, but not because a paused task does not answer it. It is watched again,
+// with its grace, when the task runs.
+func TestCheckRestartOfAGroupWhilePaused(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *served) {
+		c := probe(&nomad.CheckRestart{Limit: 1, Grace: 15 * time.Second})
+		c.TaskName = "main"
+		alloc := offering()
+		group := alloc.Job.TaskGroups[0]
+		group.Services[0].Checks = []*nomad.ServiceCheck{c}
+		group.Tasks = append(group.Tasks, mockTask("other", lasts("1000h")))
+		for _, task := range group.Tasks {
+			task.RestartPolicy.Attempts, task.RestartPolicy.Interval = 5, time.Hour
+		}
+		r, _, ended := s.started(alloc)
+		time.Sleep(time.Minute)
+		if err := r.Pause("main", nomad.TaskScheduleStateForcePause); err != nil {
+			t.Error(err)
+		}
+		s.code.Store(1)
+		time.Sleep(time.Hour)
+		if got := r.States()["other"].Restarts; got != 0 {
+			t.Errorf("%d restarts of the other task while one is paused", got)
+		}
+		if err := r.Pause("main", nomad.TaskScheduleStateForceRun); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Second)
+		if got := r.States()["other"].Restarts; got != 0 {
+			t.Errorf("%d restarts of the other task within the grace", got)
+		}
+		time.Sleep(20 * time.Second)
+		if a, b := r.States()["main"].Restarts, r.States()["other"].Restarts; a == 0 || b == 0 {
+			t.Errorf("restarts = %d, %d after the grace, want some of each", a, b)
+		}
+		r.Update(stopping(alloc))
+		<-ended
+	})
+}
