@@ -18,7 +18,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv,
 		Confiner:   &process.Confiner{Sidecars: &c.groups, Own: c.cfg.OwnDirs},
 		Artifacts:  c.artifacts,
-		Volumes:    c.volumes.all,
+		Volumes:    c.volumes.usable,
 		Template:   c.cfg.Template,
 		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Scripts: c.checks,

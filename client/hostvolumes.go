@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/hostvolume"
@@ -27,7 +29,7 @@ type dynamicVolumes struct {
 func (c *Client) newDynamicVolumes(static map[string]*nomad.ClientHostVolumeConfig) *dynamicVolumes {
 	d := &dynamicVolumes{static: static}
 	d.Manager = hostvolume.New(hostvolume.Config{VolumesDir: c.cfg.HostVolumesDir, PluginDir: c.cfg.HostVolumePluginDir,
-		NodeID: c.id.id, NodePool: c.cfg.NodePool, Private: []string{c.cfg.StateDir, c.cfg.AllocDir}, Store: c.db, Changed: c.volumesChanged, Log: c.log})
+		NodeID: c.id.id, NodePool: c.cfg.NodePool, Private: []string{c.cfg.StateDir, c.cfg.AllocDir}, Store: c.db, Changed: c.volumesChanged, Users: c.volumeUsers, Log: c.log})
 	return d
 }
 
@@ -36,6 +38,41 @@ func (d *dynamicVolumes) all() map[string]*nomad.ClientHostVolumeConfig {
 	out := maps.Clone(d.static)
 	maps.Copy(out, d.Volumes())
 	return out
+}
+
+// usable returns the volumes that tasks may mount now. While a dynamic volume is deleted, its name has none.
+func (d *dynamicVolumes) usable() map[string]*nomad.ClientHostVolumeConfig {
+	return withoutClosed(d.all(), d.Usable())
+}
+
+// withoutClosed removes from all volumes the dynamic ones that are not usable.
+func withoutClosed(all, usable map[string]*nomad.ClientHostVolumeConfig) map[string]*nomad.ClientHostVolumeConfig {
+	maps.DeleteFunc(all, func(name string, v *nomad.ClientHostVolumeConfig) bool { return v.ID != "" && usable[name] == nil })
+	return all
+}
+
+// volumeUsers returns the IDs of the allocations that use a volume and have not ended, sorted. Those of an earlier agent
+// count once they are restored.
+func (c *Client) volumeUsers(ctx context.Context, name string) ([]string, error) {
+	select {
+	case <-c.allocs.loaded:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the allocations of the previous agent: %w", context.Cause(ctx))
+	}
+	return c.allocs.users(name), nil
+}
+
+// users returns the IDs of the allocations that request a host volume and have not ended, sorted.
+func (s *allocSet) users(volume string) (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, h := range s.held {
+		if (h.status == nil || !h.status.ClientTerminalStatus()) && h.endedAt.IsZero() && h.alloc.UsesHostVolume(volume) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // volumesChanged registers the node with its current volumes.

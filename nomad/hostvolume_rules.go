@@ -253,6 +253,15 @@ func (a *Allocation) SingleWriterVolumes(j *Job) (volumes []string) {
 	return volumes
 }
 
+// HostVolumes returns the names of the host volumes that the allocation, of the version of its job, requests.
+func (a *Allocation) HostVolumes(j *Job) (volumes []string) {
+	a.requests(j, func(v *VolumeRequest) bool {
+		volumes = append(volumes, v.SourceFor(a.Name))
+		return false
+	})
+	return volumes
+}
+
 // UsesHostVolume reports whether the allocation requests the host volume with the name.
 func (a *Allocation) UsesHostVolume(name string) bool {
 	return a.requests(a.Job, func(v *VolumeRequest) bool { return v.SourceFor(a.Name) == name })

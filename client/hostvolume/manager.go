@@ -43,7 +43,10 @@ type Config struct {
 	Store   Store
 	// Changed is called after the volumes of the node changed.
 	Changed func()
-	Log     *slog.Logger
+	// Users returns the IDs of the allocations of the node that use the volume with the name and have not ended. It
+	// waits until the allocations of an earlier agent are known.
+	Users func(ctx context.Context, name string) ([]string, error)
+	Log   *slog.Logger
 	// FingerprintLimit and CallLimit are the time limits of plugins. 0 means 1 s and 1 min.
 	FingerprintLimit, CallLimit time.Duration
 }
@@ -55,6 +58,7 @@ type Manager struct {
 	mu      sync.Mutex
 	volumes map[string]*nomad.ClientHostVolumeConfig // by name
 	busy    map[string]string                        // names and IDs of the volumes of running operations
+	closed  map[string]bool                          // names of volumes that are being deleted
 
 	warn sync.Once // about the directory of the volumes
 }
@@ -62,7 +66,7 @@ type Manager struct {
 // New returns a Manager without volumes. Restore adds those of an earlier agent.
 func New(cfg Config) *Manager {
 	cfg.FingerprintLimit, cfg.CallLimit = cmp.Or(cfg.FingerprintLimit, fingerprintLimit), cmp.Or(cfg.CallLimit, callLimit)
-	return &Manager{cfg: cfg, volumes: map[string]*nomad.ClientHostVolumeConfig{}, busy: map[string]string{}}
+	return &Manager{cfg: cfg, volumes: map[string]*nomad.ClientHostVolumeConfig{}, busy: map[string]string{}, closed: map[string]bool{}}
 }
 
 // Volumes returns the volumes of the node by name. The caller owns the map.
@@ -70,6 +74,18 @@ func (m *Manager) Volumes() map[string]*nomad.ClientHostVolumeConfig {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.volumes)
+}
+
+// Usable returns the volumes of the node that tasks may mount, by name: those that are not being deleted. The caller owns
+// the map.
+func (m *Manager) Usable() map[string]*nomad.ClientHostVolumeConfig {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := maps.Clone(m.volumes)
+	for name := range m.closed {
+		delete(out, name)
+	}
+	return out
 }
 
 // made is what a plugin created.
@@ -246,13 +262,41 @@ func (m *Manager) Register(req *message.ClientHostVolumeRegisterRequest) error {
 	return nil
 }
 
-// Delete deletes a volume. Without a plugin, its directory remains.
+// vacate makes a volume unusable until open is called, and returns an error if an allocation uses it. An allocation that
+// is added later does not find the volume when it starts.
+func (m *Manager) vacate(ctx context.Context, id, name string) (open func(), err error) {
+	m.mu.Lock()
+	m.closed[name] = true
+	m.mu.Unlock()
+	open = func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.closed, name)
+	}
+	users, err := m.cfg.Users(ctx, name)
+	if err == nil && len(users) > 0 {
+		err = nomad.Errorf(409, "volume %q (%s) of this node is in use by allocations: %v: try again when they have ended", name, id, users)
+	}
+	if err != nil {
+		open()
+		return nil, err
+	}
+	return open, nil
+}
+
+// Delete deletes a volume that no allocation of the node uses. Without a plugin, its directory remains. The servers may
+// count an allocation as lost that still runs here.
 func (m *Manager) Delete(ctx context.Context, req *message.ClientHostVolumeDeleteRequest) error {
 	leave, err := m.enter(req.ID, req.Name)
 	if err != nil {
 		return err
 	}
 	defer leave()
+	open, err := m.vacate(ctx, req.ID, req.Name)
+	if err != nil {
+		return err
+	}
+	defer open()
 	if req.PluginID != "" {
 		p, err := m.plugin(req.PluginID)
 		if err == nil {

@@ -1,6 +1,7 @@
 package hostvolume_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -55,11 +56,13 @@ type world struct {
 	logged  *strings.Builder
 	changes int
 	limit   time.Duration
+	users   func(ctx context.Context, name string) ([]string, error)
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dir: filepath.Join(t.TempDir(), "volumes"), plugins: t.TempDir(), private: t.TempDir(), logged: &strings.Builder{}, limit: 20 * time.Second,
+		users: func(context.Context, string) ([]string, error) { return nil, nil },
 		store: &store{rows: map[string]message.ClientHostVolumeState{}}}
 	w.restart()
 	return w
@@ -69,7 +72,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) restart() {
 	w.Manager = hostvolume.New(hostvolume.Config{VolumesDir: w.dir, PluginDir: w.plugins, NodeID: "node-1", NodePool: "pool-1",
 		Private: []string{w.private}, Store: w.store,
-		Changed: func() { w.changes++ }, Log: slog.New(slog.NewTextHandler(w.logged, nil)), FingerprintLimit: w.limit, CallLimit: w.limit})
+		Changed: func() { w.changes++ }, Users: func(ctx context.Context, name string) ([]string, error) { return w.users(ctx, name) }, Log: slog.New(slog.NewTextHandler(w.logged, nil)), FingerprintLimit: w.limit, CallLimit: w.limit})
 }
 
 // script installs a plugin.

@@ -52,6 +52,7 @@ type Config struct {
 	Periodic    jobs.Periodic
 	Jobs        jobs.Config
 	Nodes       nodes.Config
+	HostVolumes hostvolumes.Config
 
 	Variables variables.Config
 	Servers   servers.Config
@@ -103,7 +104,7 @@ func New(cfg Config) *Service {
 	s.events = events.New(core, cfg.Events)
 	s.searches = searches.New(core, cfg.Search)
 	s.services = services.New(core)
-	s.volumes = hostvolumes.New(core)
+	s.volumes = hostvolumes.New(core, cfg.HostVolumes)
 	s.plugins = csi.New(core)
 	s.svids = svids.New(core, cfg.SVIDs)
 	s.explain = explain.New(core, s.Methods)

@@ -19,7 +19,7 @@
 // A node for which plans are rejected repeatedly may become ineligible: see Rejections.
 //
 // A change of nodes that plans must observe, such as a drain, is written by Between. No plan is then
-// between its check and its commit.
+// between its check and its commit. Withhold does the same for a host volume that is deleted or updated.
 //
 // The Applier runs on the leader only. It has one goroutine, one more for the plan that is being
 // committed, and short-lived ones that distribute signatures and checks over the cores.
@@ -82,13 +82,14 @@ type Config struct {
 type Applier struct {
 	cfg        Config
 	queue      *queue
-	rejections *tracker     // nil if disabled
-	pending    sync.RWMutex // held for reading from the check of a plan until the end of its commit
+	rejections *tracker       // nil if disabled
+	pending    sync.RWMutex   // held for reading from the check of a plan until the end of its commit
+	withheld   map[string]int // host volumes by ID; guarded by pending
 }
 
 // New returns an Applier. It rejects plans until Run is called.
 func New(cfg Config) *Applier {
-	return &Applier{cfg: cfg, queue: newQueue(), rejections: newTracker(cfg.Rejections)}
+	return &Applier{cfg: cfg, queue: newQueue(), rejections: newTracker(cfg.Rejections), withheld: map[string]int{}}
 }
 
 // Submit submits a plan and returns what was committed. The plan is not modified, and the caller
@@ -122,6 +123,26 @@ func (a *Applier) Between(change func() error) error {
 	a.pending.Lock()
 	defer a.pending.Unlock()
 	return change()
+}
+
+// Withhold makes a host volume unusable for plans until release is called. When it returns, the state contains every
+// allocation that an earlier plan placed on the volume, and no later plan places one.
+//
+// The mark is in the memory of the leader, not in the log: servers of earlier builds ignore the state of a volume in
+// an entry, and a mark in the log would outlive a leader that fails. A new leader has no mark. An allocation that it
+// places reaches the node before the operation on the volume begins, which the node then refuses, or after it has begun,
+// and the node then refuses the mount.
+func (a *Applier) Withhold(volume string) (release func()) {
+	a.withhold(volume, 1)
+	return func() { a.withhold(volume, -1) }
+}
+
+func (a *Applier) withhold(volume string, n int) {
+	a.pending.Lock()
+	defer a.pending.Unlock()
+	if a.withheld[volume] += n; a.withheld[volume] == 0 {
+		delete(a.withheld, volume)
+	}
 }
 
 // Run applies plans until ctx ends. Waiting plans then fail with nomad.ErrNoLeader.
@@ -189,13 +210,15 @@ func (a *Applier) check(ctx context.Context, s *submission, last *commit) (*cand
 		return nil, err
 	}
 	begun = time.Now()
-	v := view{snap: snap, ahead: last.overlay()}
-	c := &candidate{plan: plan, view: v, job: plan.Job, now: time.Now()}
+	v := view{snap: snap, ahead: last.overlay(), job: plan.Job, withheld: a.withheld}
+	c := &candidate{plan: plan, job: plan.Job, now: time.Now()}
 	if c.job == nil && plan.JobInfo != nil {
 		c.job = snap.Job(nil, plan.JobInfo.Namespace, plan.JobInfo.ID)
+		v.job = c.job
 		// The scheduler planned for an earlier version of the job.
 		c.stale = c.job != nil && c.job.JobModifyIndex > plan.SnapshotIndex
 	}
+	c.view = v
 	if c.stale = c.stale || v.stale(plan); c.stale {
 		c.result = &nomad.PlanResult{}
 		return c, nil

@@ -133,8 +133,8 @@ func (v view) reject(plan *nomad.Plan, nodeID string) (string, error) {
 		}
 	}
 	// A terminal allocation is not new either: the plan only marks it for its follow-up.
-	isNew := func(a *nomad.Allocation) bool { return !known[a.ID] && v.snap.Alloc(nil, a.ID) == nil }
-	getsNew := slices.ContainsFunc(placed, isNew)
+	added := slices.DeleteFunc(slices.Clone(placed), func(a *nomad.Allocation) bool { return known[a.ID] || v.snap.Alloc(nil, a.ID) != nil })
+	getsNew := len(added) > 0
 	if why := unready(node, getsNew); why != "" {
 		return why, nil
 	}
@@ -144,9 +144,12 @@ func (v view) reject(plan *nomad.Plan, nodeID string) (string, error) {
 	if !getsNew { // an update in place keeps the resources; those of stopping allocations may exceed the node for a time
 		return "", nil
 	}
+	if why := v.volumes(node, added); why != "" {
+		return why, nil
+	}
 	fit, why, _, err := feasible.AllocsFit(node, append(proposed, placed...))
 	if err == nil && fit {
-		return v.writers(plan, placed, proposed), nil
+		return v.writers(placed, proposed), nil
 	}
 	if err != nil {
 		return "", err

@@ -15,6 +15,7 @@ func Dry(snap *state.Snapshot, p *nomad.Plan, now time.Time) (*nomad.PlanResult,
 	if c.job == nil && p.JobInfo != nil {
 		c.job = snap.Job(nil, p.JobInfo.Namespace, p.JobInfo.ID)
 	}
+	c.view.job = c.job
 	if err := c.checkJob(); err != nil {
 		return nil, nil, err
 	}

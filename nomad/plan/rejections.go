@@ -102,6 +102,9 @@ func (c *candidate) reject(t *tracker, log *slog.Logger) {
 		if node == nil || node.SchedulingEligibility == nomad.NodeSchedulingIneligible {
 			continue // schedulers do not choose it
 		}
+		if c.view.withholds(node, c.plan.NodeAllocation[id]) {
+			continue // schedulers do not see what the leader withholds
+		}
 		score, over := t.add(id, c.now)
 		measureScore(id, score)
 		switch {

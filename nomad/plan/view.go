@@ -7,8 +7,10 @@ import (
 
 // view is the state after the commit ahead.
 type view struct {
-	snap  *state.Snapshot
-	ahead *overlay // nil if no commit is running
+	snap     *state.Snapshot
+	ahead    *overlay       // nil if no commit is running
+	job      *nomad.Job     // of the plan
+	withheld map[string]int // IDs of host volumes that no plan may use: see Applier.Withhold
 }
 
 // overlay is the set of changes of a plan, by node. Applying it to a state that already contains it

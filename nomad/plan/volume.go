@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -10,15 +13,15 @@ const singleWriter = "conflicting claims for host volume with single-writer"
 // writers returns why the placed allocations cannot write to their volumes together with the others that remain on the
 // node, or "". An allocation that an earlier plan stopped writes until its client ends it, unless a placed one waits for
 // its end.
-func (v view) writers(plan *nomad.Plan, placed, others []*nomad.Allocation) string {
+func (v view) writers(placed, others []*nomad.Allocation) string {
 	for i, a := range placed {
 		if a.TerminalStatus() || v.snap.Alloc(nil, a.ID) != nil {
 			continue // it was checked when it was placed
 		}
-		for _, volume := range a.SingleWriterVolumes(jobOf(plan, a)) {
+		for _, volume := range a.SingleWriterVolumes(v.jobOf(a)) {
 			for _, list := range [][]*nomad.Allocation{placed[:i], placed[i+1:], others} {
 				for _, b := range list {
-					if !b.ClientTerminalStatus() && a.PreviousAllocation != b.ID && b.WritesHostVolume(volume, jobOf(plan, b)) {
+					if !b.ClientTerminalStatus() && a.PreviousAllocation != b.ID && b.WritesHostVolume(volume, v.jobOf(b)) {
 						return singleWriter
 					}
 				}
@@ -28,10 +31,40 @@ func (v view) writers(plan *nomad.Plan, placed, others []*nomad.Allocation) stri
 	return ""
 }
 
+// volumes returns why the node lacks a host volume of a placed allocation, or "". The scheduler may have used a state
+// from before the volume was deleted, or before its deletion began.
+func (v view) volumes(node *nomad.Node, placed []*nomad.Allocation) string {
+	for _, a := range placed {
+		for _, name := range a.HostVolumes(v.jobOf(a)) {
+			have := node.HostVolumes[name]
+			switch {
+			case have == nil:
+				return fmt.Sprintf("missing host volume %q", name)
+			case have.ID == "": // a static volume
+			case v.snap.HostVolumeByID(have.ID) == nil:
+				return fmt.Sprintf("host volume %q has been deleted", name)
+			case v.withheld[have.ID] > 0:
+				return fmt.Sprintf("host volume %q is being deleted or updated", name)
+			}
+		}
+	}
+	return ""
+}
+
+// withholds reports whether a placed allocation requests a withheld volume of the node.
+func (v view) withholds(node *nomad.Node, placed []*nomad.Allocation) bool {
+	return len(v.withheld) > 0 && slices.ContainsFunc(placed, func(a *nomad.Allocation) bool {
+		return slices.ContainsFunc(a.HostVolumes(v.jobOf(a)), func(name string) bool {
+			have := node.HostVolumes[name]
+			return have != nil && v.withheld[have.ID] > 0
+		})
+	})
+}
+
 // jobOf returns the job of an allocation. One that the plan places may have no job of its own.
-func jobOf(plan *nomad.Plan, a *nomad.Allocation) *nomad.Job {
+func (v view) jobOf(a *nomad.Allocation) *nomad.Job {
 	if a.Job == nil {
-		return plan.Job
+		return v.job
 	}
 	return a.Job
 }

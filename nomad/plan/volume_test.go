@@ -2,9 +2,12 @@ package plan_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/plan"
 )
 
 // mounts registers a job that asks for a volume in an access mode.
@@ -12,6 +15,11 @@ func (w *world) mounts(mode nomad.VolumeAccessMode, readOnly bool) *nomad.Job {
 	return w.Job(w.t, nomad.JobTypeBatch, 1, func(j *nomad.Job) {
 		j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", AccessMode: mode, ReadOnly: readOnly}}
 	})
+}
+
+// withData gives a node the static volume "data".
+func withData(n *nomad.Node) {
+	n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data"}}
 }
 
 // Two schedulers placed writers of a volume with a single writer: the second plan is rejected on that node.
@@ -29,7 +37,7 @@ func TestVolumeWithSingleWriter(t *testing.T) {
 		{"single-node-reader-only", "single-node-single-writer", false, 0},
 	} {
 		w := start(t)
-		node := w.Node(t)
+		node := w.Node(t, withData)
 		first, second := w.mounts(c.first, false), w.mounts(c.second, c.readOnly)
 		a, b := w.plan(first), w.plan(second)
 		held := testlog.NewAlloc(first, node)
@@ -53,7 +61,7 @@ func TestVolumeWithSingleWriter(t *testing.T) {
 	}
 	// Both writers in one plan.
 	w := start(t)
-	node, j := w.Node(t), w.mounts("single-node-single-writer", false)
+	node, j := w.Node(t, withData), w.mounts("single-node-single-writer", false)
 	p := w.plan(j)
 	place(p, testlog.NewAlloc(j, node), testlog.NewAlloc(j, node))
 	if r := w.submit(p); len(r.RejectedNodes) != 1 {
@@ -65,7 +73,7 @@ func TestVolumeWithSingleWriter(t *testing.T) {
 // placed before.
 func TestVolumeOfAStoppingWriter(t *testing.T) {
 	w := start(t)
-	node := w.Node(t)
+	node := w.Node(t, withData)
 	job, other := w.mounts("single-node-single-writer", false), w.mounts("single-node-single-writer", false)
 	old := testlog.NewAlloc(job, node)
 	w.submit(place(w.plan(job), old))
@@ -79,5 +87,95 @@ func TestVolumeOfAStoppingWriter(t *testing.T) {
 	next.PreviousAllocation = old.ID
 	if r := w.submit(place(w.plan(job), next)); len(r.RejectedNodes) != 0 {
 		t.Errorf("the successor of a writer that stops: %+v", r)
+	}
+}
+
+// A node takes no allocation for a volume that it lacks, that was deleted, or that is withheld.
+func TestVolumeOfNode(t *testing.T) {
+	for name, c := range map[string]struct {
+		have             *nomad.ClientHostVolumeConfig
+		stored, withheld bool
+		rejected         int
+	}{
+		"static":        {&nomad.ClientHostVolumeConfig{Name: "data"}, false, false, 0},
+		"missing":       {nil, false, false, 1},
+		"dynamic":       {&nomad.ClientHostVolumeConfig{Name: "data", ID: "v1"}, true, false, 0},
+		"deleted":       {&nomad.ClientHostVolumeConfig{Name: "data", ID: "v1"}, false, false, 1},
+		"being deleted": {&nomad.ClientHostVolumeConfig{Name: "data", ID: "v1"}, true, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := startWith(t, plan.Rejections{Enabled: true, Threshold: 1, Window: time.Hour})
+			node := w.Node(t, func(n *nomad.Node) {
+				if c.have != nil {
+					n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{"data": c.have}
+				}
+			})
+			if c.stored {
+				w.volume(node)
+			}
+			job := w.mounts("", false)
+			for _, form := range []string{"of this build", "of Nomad 2.0"} {
+				a := testlog.NewAlloc(job, node)
+				p := place(w.plan(job), a)
+				if form == "of Nomad 2.0" {
+					p = named(p, job.Namespace, job.ID)
+				}
+				release := func() {}
+				if c.withheld {
+					release = w.applier.Withhold("v1")
+				}
+				if r := w.submit(p); len(r.RejectedNodes) != c.rejected {
+					t.Errorf("plan %s: %+v, want %d nodes rejected", form, r, c.rejected)
+				}
+				if c.withheld && !w.Snapshot().Node(nil, node.ID).Ready() {
+					t.Error("the node became ineligible for a withheld volume")
+				}
+				release()
+				if c.withheld {
+					if r := w.submit(place(w.plan(job), testlog.NewAlloc(job, node))); len(r.RejectedNodes) != 0 {
+						t.Errorf("after the release: %+v", r)
+					}
+				}
+			}
+		})
+	}
+}
+
+// volume stores the volume "data" of a node, with the ID v1.
+func (w *world) volume(node *nomad.Node) {
+	w.t.Helper()
+	w.Must(w.t, nomad.HostVolumeRegisterRequestType, &message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: "v1", Name: "data", Namespace: "default", NodeID: node.ID}})
+}
+
+// A plan that is being committed when its volume is withheld is committed first: the state after it shows the user.
+func TestWithhold_PlanInFlight(t *testing.T) {
+	for range 20 {
+		w := start(t)
+		node := w.Node(t, func(n *nomad.Node) {
+			n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data", ID: "v1"}}
+		})
+		w.volume(node)
+		job := w.mounts("", false)
+		v := w.Snapshot().HostVolume(nil, "default", "v1")
+		p1, p2 := place(w.plan(job), testlog.NewAlloc(job, node)), place(w.plan(job), testlog.NewAlloc(job, node))
+		g := w.gate()
+		first := w.submitLater(p1)
+		<-g.arrived
+		users := make(chan int)
+		go func() {
+			defer w.applier.Withhold("v1")()
+			users <- len(w.Snapshot().HostVolumeUsers(v))
+			<-users
+		}()
+		g.open <- nil
+		if got := <-users; got != 1 {
+			t.Fatalf("%d users of a withheld volume, want the one of the earlier plan", got)
+		}
+		<-first
+		if r := w.submit(p2); len(r.NodeAllocation) != 0 {
+			t.Fatalf("the plan after it placed %v", r.NodeAllocation)
+		}
+		users <- 0
+		w.stop()
 	}
 }

@@ -19,6 +19,8 @@ type volumeNode struct {
 	mu    sync.Mutex
 	calls []string
 	fails error
+	// deleting is called during a delete, if it is not nil. Its result is that of the delete.
+	deleting func() error
 }
 
 // joinWithVolumes registers a ready node that has the plugin mkdir.
@@ -41,7 +43,11 @@ func joinWithVolumes(t *testing.T, addr string) *volumeNode {
 		return &message.ClientHostVolumeRegisterResponse{}, record("register "+r.Name, r.AuthToken)
 	}
 	remove := func(_ context.Context, _ *rpc.Call, r *message.ClientHostVolumeDeleteRequest) (*message.ClientHostVolumeDeleteResponse, error) {
-		return &message.ClientHostVolumeDeleteResponse{}, record("delete "+r.Name, r.AuthToken)
+		err := record("delete "+r.Name, r.AuthToken)
+		if n.deleting != nil {
+			err = n.deleting()
+		}
+		return &message.ClientHostVolumeDeleteResponse{}, err
 	}
 	s, err := rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("HostVolume.Create", rpc.Token, rpc.Here, create).Needs(rpc.AnyToken),

@@ -41,6 +41,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/hostvolumes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/relay"
@@ -240,6 +241,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		Periodic:    s.periodic,
 		Jobs:        jobs.Config{Admission: s.admission, DefaultPriority: s.cfg.JobDefaultPriority, MaxSource: s.cfg.JobMaxSourceSize},
 		Nodes:       nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats, Plans: s.plans},
+		HostVolumes: hostvolumes.Config{Plans: s.plans, Blocked: s.blocked},
 		Variables:   variables.Config{Locks: s.locks, Keyring: s.ring},
 		Servers: servers.Config{Name: s.cfg.Name, Datacenter: s.cfg.Datacenter, Warning: s.cfg.Introduction.Warning(),
 			Voters: s, Autopilot: s, Snapshots: s},

@@ -1,6 +1,7 @@
 package hostvolumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -27,9 +28,9 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.HostVolu
 		return nil, err
 	}
 	defer end()
-	snap := s.Snapshot()
 	if update {
-		old := snap.HostVolume(nil, v.Namespace, v.ID)
+		snap, old, release := s.withheld(v.Namespace, v.ID)
+		defer release()
 		if old == nil {
 			return nil, nomad.Errorf(404, "cannot update volume: no such volume: %s", v.ID)
 		}
@@ -43,7 +44,7 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.HostVolu
 		if v.PluginID == "" {
 			v.PluginID = nomad.DefaultHostVolumePlugin
 		}
-		free, err := s.place(snap, v)
+		free, err := s.place(s.Snapshot(), v)
 		if err != nil {
 			return nil, err
 		}
@@ -93,13 +94,15 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.HostVo
 // locate checks the node and the path of a registered volume. named reports whether the request has an ID: that of a
 // stored volume, or that of a volume which only the node has.
 func (s *Service) locate(v *nomad.HostVolume, named bool) (update bool, free func(), err error) {
-	snap := s.Snapshot()
-	if old := snap.HostVolume(nil, v.Namespace, v.ID); named && old != nil {
-		if err := succeed(snap, v, old); err != nil {
-			return false, nil, err
+	snap, old, release := s.withheld(v.Namespace, v.ID)
+	if named && old != nil {
+		err := cmp.Or(succeed(snap, v, old), checkPlace(v))
+		if err != nil {
+			release()
 		}
-		return true, func() {}, checkPlace(v)
+		return true, release, err
 	}
+	release()
 	if err := checkPlace(v); err != nil {
 		return false, nil, err
 	}
@@ -161,8 +164,8 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.HostVolu
 		return nil, err
 	}
 	defer end()
-	snap := s.Snapshot()
-	v := snap.HostVolume(nil, namespace, req.VolumeID)
+	snap, v, release := s.withheld(namespace, req.VolumeID)
+	defer release()
 	if v == nil {
 		return nil, nomad.Errorf(404, "no such volume: %s", req.VolumeID)
 	}
