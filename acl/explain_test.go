@@ -86,3 +86,27 @@ func TestRights(t *testing.T) {
 		t.Errorf("Rights(x) = %v", got)
 	}
 }
+
+// A question without a name is about a kind without names, or about any object of the kind.
+func TestQuestion_String(t *testing.T) {
+	for _, c := range []struct {
+		q    acl.Question
+		want string
+	}{
+		{acl.InNamespace("prod", acl.AllocExec), `alloc-exec in namespace "prod"`},
+		{acl.InNamespace("", acl.AllocExec), `alloc-exec in any namespace`},
+		{acl.InNamespace("", acl.ReadJob, acl.SubmitJob), `read-job or submit-job in any namespace`},
+		{acl.OfNodePool("gpu", acl.NodePoolWrite), `write of node_pool "gpu"`},
+		{acl.OfNodePool("", acl.NodePoolWrite), `write of any node_pool`},
+		{acl.OfHostVolume("data", acl.MountReadWrite), `mount-readwrite of host_volume "data"`},
+		{acl.OfHostVolume("", acl.MountReadWrite), `mount-readwrite of any host_volume`},
+		{acl.OfVariable("prod", "app/db", acl.VariableRead), `read of variable "app/db" in namespace "prod"`},
+		{acl.ToRead(acl.Nodes), `read of node`},
+		{acl.ToWrite(acl.Agents), `write of agent`},
+		{acl.OfOperator(acl.SnapshotSave), `snapshot-save of operator`},
+	} {
+		if got := c.q.String(); got != c.want {
+			t.Errorf("String() = %s, want %s", got, c.want)
+		}
+	}
+}

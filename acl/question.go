@@ -11,7 +11,7 @@ type Question struct {
 	// Namespace is the namespace of a variable. It is empty for other kinds.
 	Namespace string
 	// Name is the name of the object, or the path of a variable. It is empty for kinds
-	// without names.
+	// without names, and for a right on any object.
 	Name string
 	// Rights are the requested rights. One of them is enough. Nodes, agents, quotas and
 	// operators have the rights read and write, plugins have list and read.
@@ -74,6 +74,10 @@ func (q Question) String() string {
 	switch {
 	case q.Kind == Variables:
 		return fmt.Sprintf("%s of variable %q in namespace %q", what, q.Name, q.Namespace)
+	case q.Kind == Namespaces && q.Name == "":
+		return what + " in any namespace"
+	case q.Name == "" && (q.Kind == NodePools || q.Kind == HostVolumes):
+		return fmt.Sprintf("%s of any %s", what, q.Kind)
 	case q.Name == "":
 		return fmt.Sprintf("%s of %s", what, q.Kind)
 	case q.Kind == Namespaces:

@@ -40,7 +40,7 @@ func TestExecTakesItsRights(t *testing.T) {
 	allocs, _, err := h.api.Jobs().Allocations("worker", false, &httpclient.QueryOptions{Namespace: prod})
 	h.must(err)
 	unknown := `Unknown allocation "` + allocs[0].ID + `" (or your token lacks alloc-exec in its namespace)`
-	const nowhere = "needs alloc-exec of namespace: Permission denied" // the agent refuses before it asks for the allocation
+	const nowhere = "needs alloc-exec in any namespace: Permission denied" // the agent refuses before it asks for the allocation
 	for name, c := range map[string]struct{ rules, want string }{
 		"nothing":       {`namespace "mine" { policy = "read" }`, nowhere},
 		"elsewhere":     {`namespace "mine" { capabilities = ["alloc-exec", "alloc-node-exec"] }`, unknown},

@@ -23,7 +23,7 @@ func TestPortForwardTakesItsRight(t *testing.T) {
 	h.must(err)
 	id := allocs[0].ID
 	unknown := `Unknown allocation "` + id + `" (or your token lacks alloc-port-forward`
-	const nowhere = "needs alloc-port-forward of namespace: Permission denied" // the agent refuses before it asks for the allocation
+	const nowhere = "needs alloc-port-forward in any namespace: Permission denied" // the agent refuses before it asks for the allocation
 	allowed := `unknown port "22" of allocation ` + id + ": it has no ports"
 	for name, c := range map[string]struct{ rules, want string }{
 		"nothing":   {`namespace "mine" { policy = "read" }`, nowhere},

@@ -117,7 +117,7 @@ func TestExecRefused(t *testing.T) {
 	p.goTo(execPath("refused", "t", id), "Connect")
 	p.click("Connect")
 	p.waitText("The session failed.")
-	p.waitText("needs alloc-exec of namespace")
+	p.waitText("needs alloc-exec in any namespace")
 
 	q := h.signedIn(t)
 	q.goTo(execPath("refused", "none", id), "Connect")
