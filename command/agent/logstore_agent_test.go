@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
 
 const upstreamID = "5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55"
@@ -78,7 +79,7 @@ func TestLogOfUpstreamsServer(t *testing.T) {
 		}
 		Stats map[string]map[string]string
 	}
-	if err := get(srv, "/v1/agent/self", &self); err != nil || self.Config.Server.RaftLogstore.Backend != consensus.BackendBolt {
+	if err := get(srv, "/v1/agent/self", &self); err != nil || self.Config.Server.RaftLogstore.Backend != logstore.Bolt {
 		t.Errorf("agent/self shows backend %q, %v", self.Config.Server.RaftLogstore.Backend, err)
 	}
 	stop()
@@ -90,7 +91,7 @@ func TestLogOfUpstreamsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	if term, _, _ := o.Vote(); o.Backend != consensus.BackendBolt || term != 4 {
+	if term, _, _ := o.Vote(); o.Backend != logstore.Bolt || term != 4 {
 		t.Errorf("the log is of %s and in term %d, want boltdb and 4, the term after upstream's", o.Backend, term)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
 
 // Config configures the log of a server.
@@ -38,7 +39,7 @@ type Config struct {
 	// commands, because they have the ignore flag.
 	CheckOwnCommands func(t nomad.MessageType) error
 	// Backend configures the log store.
-	Backend Backend
+	Backend logstore.Backend
 	// NoLogCache disables the cache of recent entries.
 	NoLogCache bool
 	// SegmentSize is the size of a log segment in bytes. Default 64 MiB.

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -180,7 +181,7 @@ func TestSecondServerRefused(t *testing.T) {
 	first.lead(t)
 	first.addNamespace(t, "one")
 	_, err := tryOpen(t, dir)
-	if !errors.Is(err, consensus.ErrInUse) {
+	if !errors.Is(err, logstore.ErrInUse) {
 		t.Fatalf("Open() = %v, want ErrInUse", err)
 	}
 	if strings.Contains(err.Error(), "\n") {
@@ -318,7 +319,7 @@ func TestDamagedCommit(t *testing.T) {
 			s.addNamespace(t, "two")
 			s.Close()
 			overwrite(at, text)(t, dir)
-			if _, err := tryOpen(t, dir); !errors.Is(err, consensus.ErrDamaged) {
+			if _, err := tryOpen(t, dir); !errors.Is(err, logstore.ErrDamaged) {
 				t.Errorf("Open() = %v, want ErrDamaged", err)
 			}
 		})

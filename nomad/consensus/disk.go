@@ -14,13 +14,10 @@ import (
 	"github.com/hashicorp/raft"
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/nomad"
-
 	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
-
-// ErrInUse means that another server has locked the directory.
-var ErrInUse = errors.New("directory is in use by another server")
 
 // ErrNoID means that a directory with a log contains no server ID.
 var ErrNoID = errors.New("the server has lost its ID")
@@ -50,8 +47,17 @@ func memoryStores(id string) *stores {
 		interrupt: func() {}, close: func() error { return nil }, unwritable: func() error { return nil }}
 }
 
-// diskStores opens or creates the stores in dir.
-func diskStores(dir, id string, backend Backend, log hclog.Logger) (*stores, error) {
+// place is a server's directory on disk.
+type place struct {
+	dir, id string
+	backend logstore.Backend
+	log     hclog.Logger
+	synced  func(dir string) // called with each directory that was synced, or nil
+}
+
+// stores opens or creates the stores in the directory.
+func (p place) stores() (*stores, error) {
+	dir := p.dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create server directory: %w", err)
 	}
@@ -59,7 +65,7 @@ func diskStores(dir, id string, backend Backend, log hclog.Logger) (*stores, err
 	if err != nil {
 		return nil, err
 	}
-	s, err := openStores(dir, id, backend, log)
+	s, err := p.open()
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -68,40 +74,54 @@ func diskStores(dir, id string, backend Backend, log hclog.Logger) (*stores, err
 	return s, nil
 }
 
-// openStores is diskStores after the directory was locked.
-func openStores(dir, id string, backend Backend, log hclog.Logger) (*stores, error) {
-	raftDir := filepath.Join(dir, "raft")
+// open is stores after the directory was locked.
+func (p place) open() (*stores, error) {
+	raftDir := filepath.Join(p.dir, "raft")
 	if err := os.MkdirAll(raftDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create raft directory: %w", err)
 	}
 	if err := checkVersion(filepath.Join(raftDir, "version")); err != nil {
 		return nil, err
 	}
-	found, err := backendOf(raftDir)
+	found, err := logstore.Stored(raftDir)
 	if err != nil {
 		return nil, err
 	}
-	if found != "" && found != backend.name() {
+	if found != "" && found != p.backend.Kind() {
 		return nil, fmt.Errorf("%s holds the log of a server with raft_logstore backend %q: this server is configured with backend %q (convert the log with nomad operator raft migrate-backend)",
-			raftDir, found, backend.name())
+			raftDir, found, p.backend.Kind())
 	}
-	if id, err = nodeID(filepath.Join(dir, "node-id"), id, raftDir); err != nil {
-		return nil, err
-	}
-	logs, err := backend.open(raftDir, log)
+	id, err := nodeID(filepath.Join(p.dir, "node-id"), p.id, raftDir)
 	if err != nil {
 		return nil, err
 	}
-	snaps, err := openSnapshots(raftDir, log)
+	logs, err := p.backend.Open(raftDir, p.log)
+	if err != nil {
+		return nil, err
+	}
+	snaps, err := openSnapshots(raftDir, p.log)
 	if err != nil {
 		return nil, errors.Join(err, logs.Close())
 	}
-	for _, d := range []string{filepath.Dir(dir), dir, raftDir, filepath.Join(raftDir, "wal"), filepath.Join(raftDir, "snapshots")} {
-		if err := backend.keep(d); err != nil {
+	for _, d := range []string{filepath.Dir(p.dir), p.dir, raftDir, filepath.Join(raftDir, "wal"), filepath.Join(raftDir, "snapshots")} {
+		if err := p.keep(d); err != nil {
 			return nil, errors.Join(err, logs.Close())
 		}
 	}
-	return &stores{log: logs, stable: logs, snapshots: snaps, id: id, interrupt: logs.interrupt, close: logs.Close, unwritable: logs.unwritable}, nil
+	return &stores{log: logs, stable: logs, snapshots: snaps, id: id, interrupt: logs.Interrupt, close: logs.Close, unwritable: logs.Unwritable}, nil
+}
+
+// keep syncs a directory. Bolt has no directory wal.
+func (p place) keep(dir string) error {
+	if err := safefs.SyncDir(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	if p.synced != nil {
+		p.synced(dir)
+	}
+	return nil
 }
 
 // cached is the number of log entries in the cache.
@@ -138,7 +158,7 @@ func lockDir(dir string) (*os.File, error) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = ErrInUse
+		err = logstore.ErrInUse
 	}
 	return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
 }
@@ -196,7 +216,7 @@ func nodeID(path, given, raftDir string) (string, error) {
 
 // holdsState reports whether a raft directory contains a log or a snapshot.
 func holdsState(raftDir string) (bool, error) {
-	backend, err := backendOf(raftDir)
+	backend, err := logstore.Stored(raftDir)
 	if err != nil || backend != "" {
 		return backend != "", err
 	}

@@ -14,12 +14,10 @@
 // A directory with a log of the other store is refused, never replaced. Migrate converts the
 // log. An Offline reads the directory of a stopped server and changes nothing.
 //
-// A server survives a full or failing disk (guardedLog). A leader that cannot write its log
+// A server survives a full or failing disk (logstore). A leader that cannot write its log
 // steps down. A follower accepts no entries. Both continue when the disk works again. The
 // space of the log's index is reserved in advance, because raft panics if it cannot write its
-// term. A failed snapshot leaves no files behind. The log is scanned before raft-wal opens it
-// (scan.go), because raft-wal silently truncates a damaged log. A server starts only from the
-// newest snapshot.
+// term. A failed snapshot leaves no files behind. A server starts only from the newest snapshot.
 //
 // The directory is locked (flock on the directory itself) while a server uses it. An error
 // names damaged files, which are left unchanged.

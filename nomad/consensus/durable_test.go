@@ -5,16 +5,18 @@ import (
 	"io/fs"
 	"path/filepath"
 	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
 
 // Before the first entry is written, every directory with a new name in it is synced, including
 // the parent of the server's directory. Otherwise a power failure could lose the log.
 func TestNewNamesAreDurable(t *testing.T) {
-	for _, name := range []string{BackendWAL, BackendBolt} {
+	for _, name := range []string{logstore.WAL, logstore.Bolt} {
 		t.Run(name, func(t *testing.T) {
 			parent := t.TempDir()
 			synced := map[string]bool{}
-			s, err := diskStores(filepath.Join(parent, "server"), "", Backend{Name: name, synced: func(dir string) { synced[dir] = true }}, raftLogger(nil))
+			s, err := place{dir: filepath.Join(parent, "server"), backend: logstore.Backend{Name: name}, log: raftLogger(nil), synced: func(dir string) { synced[dir] = true }}.stores()
 			if err != nil {
 				t.Fatal(err)
 			}

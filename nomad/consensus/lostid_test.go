@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
 
 // A server with a new ID and an old log would not be a member of its own cluster. A single
@@ -15,9 +16,9 @@ import (
 func TestLostIDIsNotReplaced(t *testing.T) {
 	open := func(dir, backend string) (*consensus.Raft, error) {
 		return consensus.Open(consensus.Config{FSM: &breakingFSM{}, Dir: dir, Address: "127.0.0.1:4647", Bootstrap: true,
-			Backend: consensus.Backend{Name: backend}})
+			Backend: logstore.Backend{Name: backend}})
 	}
-	for _, backend := range []string{consensus.BackendWAL, consensus.BackendBolt} {
+	for _, backend := range []string{logstore.WAL, logstore.Bolt} {
 		for name, lose := range map[string]func(string) error{
 			"removed": os.Remove,
 			"emptied": func(path string) error { return os.Truncate(path, 0) },

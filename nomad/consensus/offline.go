@@ -2,20 +2,22 @@ package consensus
 
 import (
 	"cmp"
-	"encoding/binary"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc64"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/raft"
-	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
 
 // Offline reads the log and the snapshots of a stopped server. It changes no file.
@@ -25,9 +27,8 @@ type Offline struct {
 	// Backend is the log store of the directory.
 	Backend string
 
+	logstore.Reader
 	lock *os.File
-	bolt *boltLog
-	wal  *walReader
 }
 
 // OpenOffline opens the directory of a stopped server: its data_dir, or server or raft in it.
@@ -41,11 +42,7 @@ func OpenOffline(path string) (*Offline, error) {
 	if o.lock, err = lockStopped(filepath.Dir(dir), unix.LOCK_SH); err != nil {
 		return nil, err
 	}
-	if backend == BackendBolt {
-		o.bolt, err = openBolt(filepath.Join(dir, boltFile), bbolt.Options{ReadOnly: true}, raftLogger(nil))
-	} else {
-		o.wal, err = openWALReader(filepath.Join(dir, "wal"))
-	}
+	o.Reader, err = logstore.OpenReader(dir, backend)
 	if err != nil {
 		return nil, errors.Join(err, o.lock.Close())
 	}
@@ -56,7 +53,7 @@ func OpenOffline(path string) (*Offline, error) {
 func findRaft(path string) (dir, backend string, err error) {
 	for _, below := range []string{"server/raft", "raft", "."} {
 		dir = filepath.Join(path, below)
-		if backend, err = backendOf(dir); err != nil || backend != "" {
+		if backend, err = logstore.Stored(dir); err != nil || backend != "" {
 			return dir, backend, err
 		}
 	}
@@ -71,7 +68,7 @@ func lockStopped(dir string, how int) (*os.File, error) {
 	}
 	err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = fmt.Errorf("%w: stop it first", ErrInUse)
+		err = fmt.Errorf("%w: stop it first", logstore.ErrInUse)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
@@ -79,77 +76,22 @@ func lockStopped(dir string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// Close unlocks the directory.
-func (o *Offline) Close() error {
-	var err error
-	if o.bolt != nil {
-		err = o.bolt.Close()
-	}
-	if o.wal != nil {
-		err = o.wal.close()
-	}
-	return errors.Join(err, o.lock.Close())
-}
+// Close closes the log and unlocks the directory.
+func (o *Offline) Close() error { return errors.Join(o.Reader.Close(), o.lock.Close()) }
 
-// Bounds returns the first and the last index of the log, or 0 if it is empty.
-func (o *Offline) Bounds() (first, last uint64, err error) {
-	if o.wal != nil {
-		err = o.wal.entries(0, func(e *raft.Log) error {
-			if last = e.Index; first == 0 {
-				first = last
-			}
-			return nil
-		})
-		return first, last, err
-	}
-	first, err = o.bolt.FirstIndex()
-	if err == nil {
-		last, err = o.bolt.LastIndex()
-	}
-	return first, last, err
-}
-
-// Entries calls fn with the log entries from an index on, in order.
-func (o *Offline) Entries(from uint64, fn func(*raft.Log) error) error {
-	if o.wal != nil {
-		return o.wal.entries(from, fn)
-	}
-	first, last, err := o.Bounds()
-	for i := max(from, first); err == nil && i <= last && i > 0; i++ {
-		var e raft.Log
-		if err = o.bolt.GetLog(i, &e); err != nil {
-			return fmt.Errorf("%w: entry %d of %s: %w", ErrDamaged, i, o.Dir, err)
-		}
-		err = fn(&e)
-	}
-	return err
-}
-
-// Vote returns the server's term, and the term and candidate of its last vote.
-func (o *Offline) Vote() (term, votedIn uint64, votedFor string) {
-	var order binary.ByteOrder = binary.BigEndian
-	if o.wal != nil {
-		order = binary.LittleEndian
-	}
-	number := func(key string) uint64 {
-		if v := o.stable(key); len(v) == 8 {
-			return order.Uint64(v)
-		}
-		return 0
-	}
-	return number(string(termKey)), number(keyVoteTerm), string(o.stable(keyVote))
-}
-
-// stable returns a value of the stable store, or nil if the key is missing.
-func (o *Offline) stable(key string) []byte {
-	if o.wal != nil {
-		return o.wal.stable[key]
-	}
-	v, err := o.bolt.Get([]byte(key))
+// Migrate copies the log of a stopped server into the other log store and renames the old log. Path is as for
+// OpenOffline.
+func Migrate(ctx context.Context, path string, log *slog.Logger) (*logstore.Migration, error) {
+	dir, from, err := findRaft(path)
 	if err != nil {
-		return nil // the only error of an open database is a missing key
+		return nil, err
 	}
-	return v
+	lock, err := lockStopped(filepath.Dir(dir), unix.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close() // locked only
+	return logstore.Migrate(ctx, dir, from, raftLogger(log))
 }
 
 // snapshotMeta is the meta.json of a snapshot.
@@ -188,7 +130,7 @@ func readSnapshotMeta(path string) (*snapshotMeta, error) {
 	}
 	meta := &snapshotMeta{}
 	if err := json.Unmarshal(text, meta); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+		return nil, fmt.Errorf("%w: %s: %w", logstore.ErrDamaged, path, err)
 	}
 	return meta, nil
 }
@@ -209,7 +151,7 @@ func (o *Offline) OpenSnapshot(id string) (io.ReadCloser, error) {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err == nil && !slices.Equal(sum.Sum(nil), meta.CRC) {
-		err = fmt.Errorf("%w: snapshot %s does not match its checksum", ErrDamaged, id)
+		err = fmt.Errorf("%w: snapshot %s does not match its checksum", logstore.ErrDamaged, id)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

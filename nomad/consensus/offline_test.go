@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
@@ -24,7 +25,7 @@ func backend(name string) func(*consensus.Config) {
 }
 
 func bothBackends(t *testing.T, test func(t *testing.T, name string)) {
-	for _, name := range []string{consensus.BackendWAL, consensus.BackendBolt} {
+	for _, name := range []string{logstore.WAL, logstore.Bolt} {
 		t.Run(name, func(t *testing.T) { test(t, name) })
 	}
 }
@@ -152,10 +153,10 @@ func TestOfflineRefuses(t *testing.T) {
 		}
 		dir := filled(t, name)
 		s := openWith(t, dir, name)
-		if _, err := consensus.OpenOffline(dir); !errors.Is(err, consensus.ErrInUse) {
+		if _, err := consensus.OpenOffline(dir); !errors.Is(err, logstore.ErrInUse) {
 			t.Errorf("running server: %v", err)
 		}
-		if _, err := consensus.Migrate(t.Context(), dir, nil); !errors.Is(err, consensus.ErrInUse) {
+		if _, err := consensus.Migrate(t.Context(), dir, nil); !errors.Is(err, logstore.ErrInUse) {
 			t.Errorf("Migrate() of a running server: %v", err)
 		}
 		s.Close()
@@ -163,7 +164,7 @@ func TestOfflineRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := consensus.Migrate(t.Context(), dir, nil); !errors.Is(err, consensus.ErrInUse) {
+		if _, err := consensus.Migrate(t.Context(), dir, nil); !errors.Is(err, logstore.ErrInUse) {
 			t.Errorf("Migrate() of an open directory: %v", err)
 		}
 		snaps, err := o.Snapshots()
@@ -171,18 +172,18 @@ func TestOfflineRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		spoil(t, filepath.Join(dir, "raft/snapshots", snaps[0].ID, "state.bin"), 20)
-		if _, err := o.OpenSnapshot(snaps[0].ID); !errors.Is(err, consensus.ErrDamaged) {
+		if _, err := o.OpenSnapshot(snaps[0].ID); !errors.Is(err, logstore.ErrDamaged) {
 			t.Errorf("OpenSnapshot() of a damaged one = %v", err)
 		}
 		o.Close()
-		index := map[string]string{consensus.BackendWAL: "raft/wal/wal-meta.db", consensus.BackendBolt: "raft/raft.db"}[name]
+		index := map[string]string{logstore.WAL: "raft/wal/wal-meta.db", logstore.Bolt: "raft/raft.db"}[name]
 		if err := os.WriteFile(filepath.Join(dir, index), []byte(strings.Repeat("x", 1<<16)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := consensus.OpenOffline(dir); !errors.Is(err, consensus.ErrDamaged) {
+		if _, err := consensus.OpenOffline(dir); !errors.Is(err, logstore.ErrDamaged) {
 			t.Errorf("a damaged log: %v", err)
 		}
-		if _, err := tryOpen(t, dir, backend(name)); !errors.Is(err, consensus.ErrDamaged) {
+		if _, err := tryOpen(t, dir, backend(name)); !errors.Is(err, logstore.ErrDamaged) {
 			t.Errorf("Open() of a damaged log = %v", err)
 		}
 	})
@@ -237,10 +238,10 @@ func TestMigrate(t *testing.T) {
 		if err := os.Rename(m.OldLog, strings.Split(m.OldLog, ".migrated")[0]); err != nil {
 			t.Fatal(err)
 		}
-		older := map[string]string{consensus.BackendWAL: "move wal away", consensus.BackendBolt: "move raft.db away"}[name]
-		for _, try := range []string{consensus.BackendWAL, consensus.BackendBolt} {
+		older := map[string]string{logstore.WAL: "move wal away", logstore.Bolt: "move raft.db away"}[name]
+		for _, try := range []string{logstore.WAL, logstore.Bolt} {
 			_, err := tryOpen(t, dir, backend(try))
-			if !errors.Is(err, consensus.ErrTwoLogs) || !strings.Contains(err.Error(), older) || !strings.Contains(err.Error(), "migrate-backend was killed") {
+			if !errors.Is(err, logstore.ErrTwoLogs) || !strings.Contains(err.Error(), older) || !strings.Contains(err.Error(), "migrate-backend was killed") {
 				t.Errorf("Open() with %s and two logs = %v, want %q and the reason", try, err, older)
 			}
 		}

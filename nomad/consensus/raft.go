@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
 
 // Raft is the replicated log of a server.
@@ -51,8 +52,8 @@ func Open(c Config) (*Raft, error) {
 	if c.Dir != "" {
 		var err error
 		backend := c.Backend
-		backend.segment = c.SegmentSize
-		if s, err = diskStores(c.Dir, c.ID, backend, raftLogger(c.Log)); err != nil {
+		backend.SegmentSize = c.SegmentSize
+		if s, err = (place{dir: c.Dir, id: c.ID, backend: backend, log: raftLogger(c.Log)}).stores(); err != nil {
 			return nil, err
 		}
 		if err := s.cache(c.NoLogCache); err != nil {
@@ -114,7 +115,7 @@ func brokenOf(f raft.FSM) func() error {
 func begin(rc *raft.Config, watched *watchedFSM, s *stores, trans raft.Transport) (r *raft.Raft, err error) {
 	defer func() {
 		if found := recover(); found != nil {
-			r, err = nil, fmt.Errorf("%w: an entry after the last snapshot cannot be read: %v", ErrDamaged, found)
+			r, err = nil, fmt.Errorf("%w: an entry after the last snapshot cannot be read: %v", logstore.ErrDamaged, found)
 		}
 	}()
 	r, err = raft.NewRaft(rc, watched, s.log, s.stable, s.snapshots, trans)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
 
 // retained is the number of snapshots kept.
@@ -101,7 +103,7 @@ func checkMeta(path string) error {
 	}
 	var meta raft.SnapshotMeta
 	if err := json.Unmarshal(text, &meta); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+		return fmt.Errorf("%w: %s: %w", logstore.ErrDamaged, path, err)
 	}
 	if meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
 		return fmt.Errorf("%s has version %d, but this server supports %d to %d", path, meta.Version, raft.SnapshotVersionMin, raft.SnapshotVersionMax)

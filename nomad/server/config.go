@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
@@ -76,7 +77,7 @@ type Config struct {
 	// Raft holds the timers and snapshot settings.
 	Raft consensus.Tuning
 	// LogStore configures the log store.
-	LogStore consensus.Backend
+	LogStore logstore.Backend
 	// NoLogCache disables the cache of log entries.
 	NoLogCache bool
 	// SegmentSize is the size of a log segment in bytes. Default 64 MiB.

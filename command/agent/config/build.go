@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/version"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
@@ -180,7 +181,7 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 		RPCAddr: net.JoinHostPort(host, strconv.Itoa(s.Ports.RPC)), RPCAdvertise: advertise, SerfPort: s.Ports.Serf,
 		Version: version.Number, Revision: version.Commit(), Raft: s.RaftTuning(), NoLogCache: sv.RaftLogstore.DisableLogCache,
 		SegmentSize:  sv.RaftLogstore.WAL.SegmentSizeMB << 20,
-		LogStore:     consensus.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
+		LogStore:     logstore.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
 		StartTimeout: sv.StartTimeout, Keyring: s.keyrings(),
 		Kinds: drivers.Table(), Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(), OIDCIssuer: sv.OIDCIssuer, Spiffe: sv.spiffe(),
 		PlanRejections:    plan.Rejections{Enabled: sv.PlanRejectionTracker.Enabled, Threshold: sv.PlanRejectionTracker.NodeThreshold, Window: sv.PlanRejectionTracker.NodeWindow},

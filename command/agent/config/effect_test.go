@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -215,7 +216,7 @@ func TestValuesArrive(t *testing.T) {
 		{sv.Raft, consensus.Tuning{Multiplier: 2, SnapshotThreshold: 15, SnapshotInterval: 16 * time.Second, TrailingLogs: 17}},
 		{sv.EvalGCThreshold, 18 * time.Minute}, {sv.NodeGCThreshold, 19 * time.Minute}, {sv.StartTimeout, 20 * time.Second}, {sv.EventBuffer, 35},
 		{*sv.Autopilot, nomad.AutopilotConfig{ServerStabilizationTime: 31 * time.Second, LastContactThreshold: 32 * time.Second, MaxTrailingLogs: 33, MinQuorum: 34}},
-		{sv.NonVoting, true}, {sv.LogStore, consensus.Backend{Name: "boltdb", NoFreelistSync: true}},
+		{sv.NonVoting, true}, {sv.LogStore, logstore.Backend{Name: "boltdb", NoFreelistSync: true}},
 		{sv.Scheduler.MemoryOversubscriptionEnabled, true}, {sv.Scheduler.PreemptionConfig.SystemSchedulerEnabled, true},
 		{c.Fingerprint.Interface, "lo"}, {c.Fingerprint.TotalCompute, 21}, {c.Fingerprint.MemoryMB, 22}, {c.NodeClass, "c"}, {c.NodePool, "p"},
 		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second}, {c.DisableRemoteExec, true},
@@ -233,7 +234,7 @@ func TestValuesArrive(t *testing.T) {
 
 // A setting of the boltdb log store selects it, unless another one is named.
 func TestLogStore(t *testing.T) {
-	for text, want := range map[string]consensus.Backend{
+	for text, want := range map[string]logstore.Backend{
 		"": {Name: "wal"},
 		"raft_boltdb { no_freelist_sync = true }":                                         {Name: "boltdb", NoFreelistSync: true},
 		"raft_boltdb { no_freelist_sync = false }":                                        {Name: "wal"},

@@ -2,17 +2,18 @@ package config
 
 import (
 	"log/slog"
+	"path/filepath"
 
-	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
 
 // checkLogstore checks how the Raft log is stored on disk. raft_boltdb is the older name of
 // raft_logstore.boltdb.
 func (s *Settings) checkLogstore() error {
 	switch name := s.Server.RaftLogstore.Backend; {
-	case name != consensus.BackendWAL && name != consensus.BackendBolt:
+	case name != logstore.WAL && name != logstore.Bolt:
 		return s.Fault("server.raft_logstore.backend", "must be wal or boltdb, not %q", name)
-	case name == consensus.BackendBolt || !s.noFreelistSync():
+	case name == logstore.Bolt || !s.noFreelistSync():
 		return nil
 	}
 	path := "server.raft_logstore.boltdb.no_freelist_sync"
@@ -25,7 +26,7 @@ func (s *Settings) checkLogstore() error {
 // selectLogBackend selects boltdb if a boltdb setting is given and no backend is named.
 func (s *Settings) selectLogBackend() {
 	if !s.NamesLogBackend() && s.noFreelistSync() {
-		s.Server.RaftLogstore.Backend = consensus.BackendBolt
+		s.Server.RaftLogstore.Backend = logstore.Bolt
 	}
 }
 
@@ -41,7 +42,7 @@ func (s *Settings) KeepLogBackend(serverDir string, log *slog.Logger) error {
 	if s.NamesLogBackend() || serverDir == "" {
 		return nil
 	}
-	found, err := consensus.StoredBackend(serverDir)
+	found, err := logstore.Stored(filepath.Join(serverDir, "raft"))
 	if err != nil || found == "" || found == s.Server.RaftLogstore.Backend {
 		return err
 	}

@@ -1,4 +1,4 @@
-package consensus
+package logstore
 
 import (
 	"bytes"
@@ -30,9 +30,6 @@ const (
 	frameIndex    = 2
 	frameCommit   = 3
 )
-
-// ErrDamaged means that the log differs from what was written.
-var ErrDamaged = errors.New("raft log is damaged")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -1,6 +1,7 @@
-package consensus
+package logstore
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// walReader reads the index and the segments of a log of BackendWAL directly. The library's log
+// walReader reads the index and the segments of a log of WAL directly. The library's log
 // repairs and truncates files when it opens them.
 type walReader struct {
 	dir    string
@@ -66,13 +67,30 @@ func (r *walReader) load(tx *bbolt.Tx) error {
 	return json.Unmarshal(raw, &r.state)
 }
 
-func (r *walReader) close() error { return r.db.Close() }
+// Close implements Reader.
+func (r *walReader) Close() error { return r.db.Close() }
+
+// Bounds implements Reader.
+func (r *walReader) Bounds() (first, last uint64, err error) {
+	err = r.Entries(0, func(e *raft.Log) error {
+		if last = e.Index; first == 0 {
+			first = last
+		}
+		return nil
+	})
+	return first, last, err
+}
+
+// Vote implements Reader.
+func (r *walReader) Vote() (term, votedIn uint64, votedFor string) {
+	return vote(binary.LittleEndian, func(key string) []byte { return r.stable[key] })
+}
 
 // errEnough stops the reading of a segment.
 var errEnough = errors.New("enough")
 
-// entries calls fn with the entries from an index on.
-func (r *walReader) entries(from uint64, fn func(*raft.Log) error) error {
+// Entries implements Reader.
+func (r *walReader) Entries(from uint64, fn func(*raft.Log) error) error {
 	for _, s := range r.state.Segments {
 		if s.MaxIndex != 0 && s.MaxIndex < from {
 			continue

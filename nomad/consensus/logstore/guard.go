@@ -1,4 +1,4 @@
-package consensus
+package logstore
 
 import (
 	"encoding/binary"
@@ -173,8 +173,8 @@ func (g *guardedLog) fail(err error) error {
 	return failed
 }
 
-// unwritable returns why the log cannot be written at the moment, or nil.
-func (g *guardedLog) unwritable() error {
+// Unwritable returns why the log cannot be written at the moment, or nil.
+func (g *guardedLog) Unwritable() error {
 	if err := g.failing.Load(); err != nil {
 		return *err
 	}
@@ -284,12 +284,12 @@ func (g *guardedLog) Set(key, value []byte) error {
 	}
 }
 
-// interrupt ends all waits.
-func (g *guardedLog) interrupt() { g.ended.Do(func() { close(g.closing) }) }
+// Interrupt ends all waits.
+func (g *guardedLog) Interrupt() { g.ended.Do(func() { close(g.closing) }) }
 
 // Close closes the log and its index.
 func (g *guardedLog) Close() error {
-	g.interrupt()
+	g.Interrupt()
 	g.write.Lock()
 	defer g.write.Unlock()
 	return errors.Join(g.wal.Close(), g.meta.Close())

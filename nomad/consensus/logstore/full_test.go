@@ -1,4 +1,4 @@
-package consensus
+package logstore
 
 import (
 	"bytes"
@@ -76,13 +76,13 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	holds(t, g, last, last+1)
-	if err := g.unwritable(); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("unwritable() = %v", err)
+	if err := g.Unwritable(); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Unwritable() = %v", err)
 	}
 	disk.Free()
 	testpace.Succeeds(t, "the entry is written", func() error { return g.StoreLog(entry(last+1, 1)) })
-	if err := g.unwritable(); err != nil {
-		t.Errorf("unwritable() = %v with space", err)
+	if err := g.Unwritable(); err != nil {
+		t.Errorf("Unwritable() = %v with space", err)
 	}
 	for range 100 {
 		last++
@@ -122,7 +122,7 @@ func TestFullDiskTruncation(t *testing.T) {
 			case <-time.After(5 * g.retry):
 			}
 			if !freed {
-				g.interrupt()
+				g.Interrupt()
 				if err := <-done; !errors.Is(err, unix.ENOSPC) {
 					t.Fatalf("DeleteRange() = %v, want no space", err)
 				}

@@ -1,18 +1,17 @@
-package consensus
+package logstore
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/raft-wal/migrate"
 	"go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
@@ -28,35 +27,27 @@ type Migration struct {
 	OldLog string
 }
 
-// Migrate copies the log of a stopped server into the other log store and renames the old log.
-// If it fails, the old log is unchanged. If it is killed between the last two steps, both logs
-// exist and the server refuses to start.
+// Migrate copies the log in a raft directory into the other log store and renames the old log. The caller has locked the
+// directory of the stopped server. If Migrate fails, the old log is unchanged. If it is killed between the last two
+// steps, both logs exist and the server refuses to start.
 //
 //	one log ──copied to *.new──▶ one log ──renamed──▶ two complete logs ──old one renamed──▶ the other log
-func Migrate(ctx context.Context, path string, log *slog.Logger) (*Migration, error) {
-	dir, from, err := findRaft(path)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := lockStopped(filepath.Dir(dir), unix.LOCK_EX)
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Close() // locked only
-	m := &Migration{From: from, To: BackendBolt}
-	names := map[string]string{BackendWAL: "wal", BackendBolt: boltFile}
-	if from == BackendBolt {
-		m.To = BackendWAL
+func Migrate(ctx context.Context, dir, from string, log hclog.Logger) (*Migration, error) {
+	m := &Migration{From: from, To: Bolt}
+	names := map[string]string{WAL: "wal", Bolt: boltFile}
+	if from == Bolt {
+		m.To = WAL
 	}
 	source, fresh := filepath.Join(dir, names[m.From]), filepath.Join(dir, names[m.To])
 	m.OldLog = fmt.Sprintf("%s.migrated-%d", source, time.Now().Unix())
 	if err := os.RemoveAll(fresh + ".new"); err != nil { // of an earlier attempt
 		return nil, fmt.Errorf("remove an unfinished copy: %w", err)
 	}
+	var err error
 	if m.Entries, err = copyStore(ctx, dir, m, fresh+".new", log); err != nil {
 		return nil, errors.Join(fmt.Errorf("copy the raft log: %w", err), os.RemoveAll(fresh+".new"))
 	}
-	if m.To == BackendWAL {
+	if m.To == WAL {
 		if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) { // an empty directory at most
 			return nil, fmt.Errorf("make room for the raft log: %w", err)
 		}
@@ -70,20 +61,20 @@ func Migrate(ctx context.Context, path string, log *slog.Logger) (*Migration, er
 }
 
 // copyStore copies the log and the vote into a new store at path.
-func copyStore(ctx context.Context, dir string, m *Migration, path string, log *slog.Logger) (n uint64, err error) {
-	old, err := (Backend{Name: m.From}).open(dir, raftLogger(log))
+func copyStore(ctx context.Context, dir string, m *Migration, path string, log hclog.Logger) (n uint64, err error) {
+	old, err := (Backend{Name: m.From}).Open(dir, log)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, old.Close()) }()
-	var fresh logStore
-	if m.To == BackendWAL {
+	var fresh Store
+	if m.To == WAL {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			return 0, err
 		}
-		fresh, err = openLog(path, 0, raftLogger(log))
+		fresh, err = openLog(path, 0, log)
 	} else {
-		fresh, err = openBolt(path, bbolt.Options{}, raftLogger(log))
+		fresh, err = openBolt(path, bbolt.Options{}, log)
 	}
 	if err != nil {
 		return 0, err

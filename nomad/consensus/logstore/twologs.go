@@ -1,13 +1,11 @@
-package consensus
+package logstore
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/hashicorp/raft"
-	"go.etcd.io/bbolt"
 )
 
 // tail is the term and the index of the last entry of a log, 0 if it is empty.
@@ -26,8 +24,8 @@ const whyTwo = "Either migrate-backend was killed between its last two steps, or
 
 // olderLog explains which of the two logs in a raft directory to move away.
 func olderLog(raftDir string) string {
-	bolt, boltErr := tailOf(&Offline{Dir: raftDir, Backend: BackendBolt})
-	wal, walErr := tailOf(&Offline{Dir: raftDir, Backend: BackendWAL})
+	bolt, boltErr := tailOf(raftDir, Bolt)
+	wal, walErr := tailOf(raftDir, WAL)
 	if err := errors.Join(boltErr, walErr); err != nil {
 		return fmt.Sprintf("cannot determine which one is newer (%v). Copy both, move one away and inspect the other with 'nomad operator raft info'. %s", err, whyTwo)
 	}
@@ -41,23 +39,17 @@ func olderLog(raftDir string) string {
 }
 
 // tailOf reads the last entry of one of the logs in a raft directory. It changes nothing.
-func tailOf(o *Offline) (t tail, err error) {
-	if o.Backend == BackendBolt {
-		if o.bolt, err = openBolt(filepath.Join(o.Dir, boltFile), bbolt.Options{ReadOnly: true}, raftLogger(nil)); err != nil {
-			return tail{}, err
-		}
-		defer o.bolt.Close() // read only
-	} else {
-		if o.wal, err = openWALReader(filepath.Join(o.Dir, "wal")); err != nil {
-			return tail{}, err
-		}
-		defer o.wal.close() // read only
+func tailOf(raftDir, backend string) (t tail, err error) {
+	r, err := OpenReader(raftDir, backend)
+	if err != nil {
+		return tail{}, err
 	}
-	_, last, err := o.Bounds()
+	defer r.Close() // read only
+	_, last, err := r.Bounds()
 	if err != nil || last == 0 {
 		return tail{}, err
 	}
-	err = o.Entries(last, func(e *raft.Log) error {
+	err = r.Entries(last, func(e *raft.Log) error {
 		t = tail{e.Term, e.Index}
 		return nil
 	})

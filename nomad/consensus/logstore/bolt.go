@@ -1,4 +1,4 @@
-package consensus
+package logstore
 
 import (
 	"encoding/binary"
@@ -23,13 +23,13 @@ const (
 	keyVote     = "LastVoteCand"
 )
 
-// boltFile is the log file of BackendBolt in the raft directory.
+// boltFile is the log file of Bolt in the raft directory.
 const boltFile = "raft.db"
 
 // boltWait limits the wait for another program that has locked the file.
 const boltWait = time.Second
 
-// openBolt opens a log of BackendBolt, or creates it. With read-only options it changes
+// openBolt opens a log of Bolt, or creates it. With read-only options it changes
 // nothing. It first reads every page with a key, because bbolt ends the process at a damaged
 // page.
 func openBolt(path string, opts bbolt.Options, log hclog.Logger) (s *boltLog, err error) {
@@ -52,7 +52,7 @@ func openBolt(path string, opts bbolt.Options, log hclog.Logger) (s *boltLog, er
 	return &boltLog{BoltStore: store, path: path, log: log, closing: make(chan struct{})}, nil
 }
 
-// boltLog is a log of BackendBolt that tolerates a failing disk. A failed write leaves nothing
+// boltLog is a log of Bolt that tolerates a failing disk. A failed write leaves nothing
 // behind, so raft may continue. A failed write of the term is repeated, because raft would
 // panic.
 type boltLog struct {
@@ -78,8 +78,8 @@ func (b *boltLog) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// unwritable returns the error of the last write of entries, or nil if it succeeded.
-func (b *boltLog) unwritable() error {
+// Unwritable returns the error of the last write of entries, or nil if it succeeded.
+func (b *boltLog) Unwritable() error {
 	if err := b.failing.Load(); err != nil {
 		return *err
 	}
@@ -111,12 +111,12 @@ func (b *boltLog) Set(key, value []byte) error {
 	}
 }
 
-// interrupt ends all waits.
-func (b *boltLog) interrupt() { b.ended.Do(func() { close(b.closing) }) }
+// Interrupt ends all waits.
+func (b *boltLog) Interrupt() { b.ended.Do(func() { close(b.closing) }) }
 
 // Close closes the file.
 func (b *boltLog) Close() error {
-	b.interrupt()
+	b.Interrupt()
 	return b.BoltStore.Close()
 }
 
