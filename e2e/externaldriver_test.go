@@ -317,24 +317,13 @@ func TestExec2AsPlugin(t *testing.T) {
 	if !strings.Contains(text, "Permission denied") && !strings.Contains(text, "No such file") || strings.Contains(text, "user root") {
 		t.Errorf("output = %q, want a sandbox", text)
 	}
-	sandboxed := func(a *cluster.Agent) {
-		t.Helper()
-		alloc := &api.Allocation{ID: al.ID, NodeID: al.NodeID}
-		before := strings.Count(log(a, al), "got USR1")
-		succeeds(t, "signal the task", func() error { return a.Client.Allocations().Signal(alloc, nil, "t", "SIGUSR1") })
-		within(t, patience, "the signal", func() bool { return strings.Count(log(a, al), "got USR1") > before })
-		code, out, _, err := runIn(t, a, al.ID, "t", "echo $NOMAD_TASK_NAME; exit 4", strings.NewReader(""))
-		if err != nil || code != 4 || out != "t\n" {
-			t.Errorf("exec = %d, %q, %v", code, out, err)
-		}
-	}
-	sandboxed(a)
+	pluginTaskWorks(t, a, al)
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	b := r.agent()
 	al = await(t, b, "long", "running", 1)[0]
-	sandboxed(b)
+	pluginTaskWorks(t, b, al)
 	if got := al.TaskStates["t"].Restarts; got != 0 {
 		t.Errorf("%d restarts, want none: %v", got, events(al, "t"))
 	}
@@ -344,4 +333,97 @@ func TestExec2AsPlugin(t *testing.T) {
 	if got := event(t, end, "t", api.TaskTerminated).Details["exit_code"]; got != "6" || log(b, end) != "out\n" {
 		t.Errorf("exit code %s, output %q", got, log(b, end))
 	}
+}
+
+// pluginTaskWorks checks signals, logs and sessions of a task that prints "got USR1".
+func pluginTaskWorks(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) {
+	t.Helper()
+	alloc := &api.Allocation{ID: al.ID, NodeID: al.NodeID}
+	before := strings.Count(log(a, al), "got USR1")
+	succeeds(t, "signal the task", func() error { return a.Client.Allocations().Signal(alloc, nil, "t", "SIGUSR1") })
+	within(t, patience, "the signal", func() bool { return strings.Count(log(a, al), "got USR1") > before })
+	code, out, _, err := runIn(t, a, al.ID, "t", "echo $NOMAD_TASK_NAME; exit 4", strings.NewReader(""))
+	if err != nil || code != 4 || out != "t\n" {
+		t.Errorf("exec = %d, %q, %v", code, out, err)
+	}
+}
+
+// TestExec2AsPlugin_Shared runs three instances of the program with one directory: two in one agent, one in another. Each of
+// them ends, with and without tasks of its own. The tasks of the others continue, and new ones start.
+func TestExec2AsPlugin_Shared(t *testing.T) {
+	needsWholeSandbox(t)
+	super := filepath.Join(tempDir(t), "super")
+	block := func(label, more string) string {
+		return fmt.Sprintf("plugin %q {\n args = [\"-name\", %q, \"-dir\", %q]\n %s\n config {\n unveil_by_task = true\n }\n}\n", label, label, super, more)
+	}
+	one := block("exec2-ext", "")
+	rigs := []*pluginRig{newPluginRig(t, one+block("exec2-more", `backend = "exec2-ext"`)), newPluginRig(t, one)}
+	builtPlugin(t, rigs[0].plugins, "../cmd/nomad-driver-exec2", "exec2-ext")
+	builtPlugin(t, rigs[1].plugins, "../cmd/nomad-driver-exec2", "exec2-ext")
+	long := func(driver string) string {
+		return strings.Replace(sandboxed(inShell(`echo pid $$; trap 'echo got USR1' USR1; while true; do sleep 0.1; done`)), `"exec2"`, strconv.Quote(driver), 1)
+	}
+	both := func() (a, b *cluster.Agent) { return rigs[0].agent(), rigs[1].agent() }
+	a, b := both()
+	pids := map[string]string{}
+	for id, driver := range map[string]string{"ext": "exec2-ext", "more": "exec2-more"} {
+		run(t, a, job(id, "", long(driver)))
+		pids[id] = pidOf(t, a, await(t, a, id, "running", 1)[0])
+	}
+	works := func(ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			al := await(t, a, id, "running", 1)[0]
+			pluginTaskWorks(t, a, al)
+			if pid := pidOf(t, a, al); pid != pids[id] || al.TaskStates["t"].Restarts != 0 {
+				t.Errorf("%s: pid %s, was %s, %d restarts", id, pid, pids[id], al.TaskStates["t"].Restarts)
+			}
+		}
+	}
+
+	// The other agent ends while its task runs, comes back, and ends without one.
+	run(t, b, job("other", "", long("exec2-ext")))
+	pids["other"] = pidOf(t, b, await(t, b, "other", "running", 1)[0])
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	works("ext", "more")
+	b = rigs[1].agent()
+	pluginTaskWorks(t, b, await(t, b, "other", "running", 1)[0])
+	stopped(t, b, "other", 1)
+	if _, _, err := b.Client.Jobs().Deregister("other", true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	works("ext", "more")
+
+	// One instance of the agent is removed from its configuration: the task of the other is recovered.
+	stopped(t, a, "more", 1)
+	if _, _, err := a.Client.Jobs().Deregister("more", true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(rigs[0].options.Dir, "plugins.hcl"), fmt.Sprintf("plugin_dir = %q\n%s", rigs[0].plugins, one))
+	a, b = both()
+	works("ext")
+
+	// The agent ends without tasks: the idle instance of the other agent can start tasks.
+	stopped(t, a, "ext", 1)
+	if _, _, err := a.Client.Jobs().Deregister("ext", true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, b, job("later", "", long("exec2-ext")))
+	later := await(t, b, "later", "running", 1)[0]
+	pluginTaskWorks(t, b, later)
+	a = rigs[0].agent()
+	run(t, a, job("again", "", long("exec2-ext")))
+	pluginTaskWorks(t, a, await(t, a, "again", "running", 1)[0])
+	pluginTaskWorks(t, b, later)
 }

@@ -111,9 +111,10 @@ func (s *server) client(conn *os.File) {
 		conn.Close()
 		return
 	}
-	s.mu.Lock()
-	s.clients++
-	s.mu.Unlock()
+	if !s.join() {
+		conn.Close() // the client waits for the end of this supervisor, and starts another
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer func() {
 		cancel()
@@ -129,6 +130,18 @@ func (s *server) client(conn *os.File) {
 		req := next
 		c.requests.Go(func() { c.handle(ctx, req) })
 	}
+}
+
+// join counts a client, so that the supervisor does not end before the client disconnects. It returns false if the
+// supervisor is about to end.
+func (s *server) join() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.clients++
+	return true
 }
 
 // admit reads the first request, which must be a hello with the secret. Nothing else from the

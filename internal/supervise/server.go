@@ -149,6 +149,12 @@ func tellReady(kept *handover) {
 	ready.Close()
 }
 
+// endPatience is how long a new supervisor waits, at intervals of endPause, for one that is about to end.
+const (
+	endPatience = 300 * time.Millisecond
+	endPause    = 5 * time.Millisecond
+)
+
 // acquire takes the lock that only one supervisor holds. It waits for one that is about to end.
 func (s *server) acquire(kept *handover) error {
 	if kept != nil {
@@ -160,7 +166,7 @@ func (s *server) acquire(kept *handover) error {
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(300 * time.Millisecond); ; {
+	for deadline := time.Now().Add(endPatience); ; {
 		err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return nil
@@ -168,7 +174,7 @@ func (s *server) acquire(kept *handover) error {
 		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
 			return fmt.Errorf("another supervisor runs in %s: %w", s.dir.Name(), err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(endPause)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,7 +21,8 @@ import (
 // store is the supervisor's directory on disk.
 type store struct {
 	dir  string
-	next int // number of the next task
+	hold *os.File // dir, locked: only one supervisor may use it
+	next int      // number of the next task
 }
 
 // record is the directory of one task.
@@ -35,6 +37,9 @@ func openStore(dir string) (*store, []record, error) {
 		return nil, nil, err
 	}
 	s := &store{dir: at}
+	if s.hold, err = lockRecords(at); err != nil {
+		return nil, nil, err
+	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read task store: %w", err)
@@ -57,6 +62,30 @@ func openStore(dir string) (*store, []record, error) {
 		records = append(records, rec)
 	}
 	return s, records, nil
+}
+
+// lockRecords locks the directory of the records until the process ends or is upgraded. The supervisor of a copied data_dir,
+// whose link leads here too, must not use it: the tasks would have two supervisors, and the first to end removes it.
+func lockRecords(at string) (*os.File, error) {
+	dir, err := os.Open(at)
+	if err != nil {
+		return nil, fmt.Errorf("lock task store: %w", err)
+	}
+	for deadline := time.Now().Add(endPatience); ; time.Sleep(endPause) {
+		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return dir, nil
+		}
+		if errors.Is(err, unix.EWOULDBLOCK) && time.Now().Before(deadline) {
+			continue
+		}
+		dir.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock task store %s: %w", at, err)
+		}
+		return nil, fmt.Errorf("another supervisor uses %s (fuser -v shows it): this directory was copied while its tasks ran; "+
+			"remove the copy of the link \"tasks\" for a second agent, or end that supervisor: its tasks continue", at)
+	}
 }
 
 // memoryDirs are tmpfs directories for records. Making a file on a disk costs half a millisecond, a
