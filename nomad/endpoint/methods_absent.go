@@ -39,7 +39,7 @@ func absentCSI() []rpc.Method {
 			"CSIVolume.Delete", "CSIVolume.DeleteSnapshot", "CSIVolume.Register"),
 		absentRows(feature, rpc.Token, inNS(acl.CSIWriteVolume), "CSIVolume.Deregister"),
 		absentRows(feature, rpc.Token, inNS(acl.CSIReadVolume, acl.CSIMountVolume, acl.ReadJob), "CSIVolume.Get"),
-		absentRows(feature, rpc.Token, list, "CSIVolume.List", "CSIVolume.ListExternal", "CSIVolume.ListSnapshots"),
+		absentRows(feature, rpc.Token, list, "CSIVolume.ListExternal", "CSIVolume.ListSnapshots"),
 		absentRows(feature, rpc.NodeOnly, rpc.Check{}, "CSIVolume.Claim"),
 		absentRows(feature, rpc.Token, inNS(acl.CSIMountVolume).And(plugin).Or(rpc.AnyNode), "CSIVolume.Unpublish"),
 		absentRows(feature, rpc.ServerOnly, rpc.Check{}, "ClientCSI.ControllerAttachVolume", "ClientCSI.ControllerCreateSnapshot",
@@ -50,6 +50,10 @@ func absentCSI() []rpc.Method {
 }
 
 // absentAgents returns the methods of agents, nodes and operators.
+//
+// Keyring.Get would answer the plaintext of a root key. Servers of Nomad call it for a key whose wrapped material is not
+// in the Raft log, or that they cannot unwrap. Here each key is in the log with its wrapped material, so only a server
+// without the KMS of the region would need the answer, and for it the answer would bypass the KMS.
 func absentAgents() []rpc.Method {
 	return slices.Concat(
 		absentRows("root keys outside Raft", rpc.ServerOnly, rpc.Check{}, "Keyring.Get"),

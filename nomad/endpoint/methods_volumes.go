@@ -5,10 +5,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// volumeMethods returns the methods of dynamic host volumes.
+// volumeMethods returns the methods of dynamic host volumes, and the lists of CSI volumes and plugins, which are empty.
 func (s *Service) volumeMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("CSIPlugin.List", rpc.Token, rpc.Leader, s.plugins.List).Needs(rpc.Needs(acl.Question{Kind: acl.Plugins, Rights: []string{"list"}})),
+		rpc.Handle("CSIVolume.List", rpc.Token, rpc.Leader, s.plugins.ListVolumes).Needs(rpc.InSomeNamespace(acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs)),
 		rpc.Handle("HostVolume.Create", rpc.Token, rpc.Leader, s.volumes.Create).Needs(rpc.CheckedByHandler("ns:[host-volume-create] of the volume").First(rpc.InNamed(acl.HostVolumeCreate))),
 		rpc.Handle("HostVolume.Register", rpc.Token, rpc.Leader, s.volumes.Register).Needs(rpc.CheckedByHandler("ns:[host-volume-register] of the volume").First(rpc.InNamed(acl.HostVolumeRegister))),
 		rpc.Handle("HostVolume.Delete", rpc.Token, rpc.Leader, s.volumes.Delete).Needs(rpc.InOneNamespace(acl.HostVolumeDelete)),

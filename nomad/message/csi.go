@@ -23,3 +23,24 @@ type CSIPluginListStub struct {
 	CreateIndex         uint64
 	ModifyIndex         uint64
 }
+
+// CSIVolumeListRequest is the request of CSIVolume.List.
+type CSIVolumeListRequest struct {
+	PluginID string
+	NodeID   string
+	QueryOptions
+}
+
+// CSIVolumeListResponse is the reply of CSIVolume.List.
+type CSIVolumeListResponse struct {
+	Volumes []*CSIVolListStub
+	QueryMeta
+}
+
+// CSIVolListStub is a CSI volume in a list. This version lists none.
+type CSIVolListStub struct {
+	ID        string
+	Namespace string
+	Name      string
+	PluginID  string
+}

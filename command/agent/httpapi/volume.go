@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -27,7 +26,7 @@ func volumeRoutes() []web.Route {
 	}
 }
 
-// listVolumes lists host volumes, or refuses to list CSI volumes. As in Nomad 2.0, a list without a type is empty.
+// listVolumes lists volumes of a type. As in Nomad 2.0, a list without a type is empty.
 func listVolumes(r *web.Request) (any, error) {
 	switch kind := r.Query.Get("type"); kind {
 	case "host":
@@ -36,10 +35,17 @@ func listVolumes(r *web.Request) (any, error) {
 			return nil
 		}, func(o *message.HostVolumeListResponse) (any, error) { return o.Volumes, nil })(r)
 	case "", "csi":
-		ops := []acl.NamespaceCapability{acl.CSIListVolume, acl.CSIReadVolume, acl.CSIMountVolume, acl.ListJobs}
-		return later("CSI volumes", web.InNamespace(ops...))(r)
+		return web.Read("CSIVolume.List", func(r *web.Request, q *message.CSIVolumeListRequest) error {
+			q.PluginID, q.NodeID = r.Query.Get("plugin_id"), r.Query.Get("node_id")
+			return nil
+		}, func(o *message.CSIVolumeListResponse) (any, error) {
+			if kind == "" {
+				return []struct{}{}, nil
+			}
+			return o.Volumes, nil
+		})(r)
 	default:
-		return nil, nomad.Errorf(404, "unknown volume type %q: use host", kind)
+		return nil, nomad.Errorf(404, "unknown volume type %q: use host or csi", kind)
 	}
 }
 

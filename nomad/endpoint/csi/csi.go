@@ -1,5 +1,5 @@
-// Package csi answers the RPC method that lists CSI plugins. This version runs none, so the list is
-// empty. If state contains plugins that servers of another build stored, the list is refused.
+// Package csi answers the RPC methods that list CSI plugins and volumes. This version runs no plugins, so the lists are
+// empty. If state contains what servers of another build stored, the list is refused.
 package csi
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Service handles the method.
+// Service handles the methods.
 type Service struct{ *handler.Core }
 
 // New returns a Service.
@@ -23,13 +23,25 @@ func New(core *handler.Core) *Service { return &Service{core} }
 
 // List lists the plugins.
 func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.CSIPluginListRequest) (*message.CSIPluginListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, list)
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIPluginListResponse) error {
+		out.Plugins = []*message.CSIPluginListStub{}
+		return none(snap, "CSIPlugin", "CSI plugins")
+	})
 }
 
-func list(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIPluginListResponse) error {
-	if n := snap.Foreign()["CSIPlugin"]; n > 0 {
-		return nomad.Errorf(http.StatusNotImplemented, "CSI plugins: not part of this version: %d are stored", n)
+// ListVolumes lists the volumes.
+func (s *Service) ListVolumes(ctx context.Context, _ *rpc.Call, req *message.CSIVolumeListRequest) (*message.CSIVolumeListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIVolumeListResponse) error {
+		out.Volumes = []*message.CSIVolListStub{}
+		return none(snap, "CSIVolume", "CSI volumes")
+	})
+}
+
+// none returns an error if state contains records of another build. It does not tell how many: the caller may not be
+// allowed to read those of other namespaces.
+func none(snap *state.Snapshot, record, feature string) error {
+	if snap.Foreign()[record] > 0 {
+		return nomad.Errorf(http.StatusNotImplemented, "%s: not part of this version: the state has some that servers of another build stored", feature)
 	}
-	out.Plugins = []*message.CSIPluginListStub{}
 	return nil
 }
