@@ -226,6 +226,39 @@ func TestOtherUsersCannotEnter(t *testing.T) {
 	}
 }
 
+// TestOtherUsersCannotEnter_Containers checks that no user can enter the directory of an allocation whose tasks all have
+// users of an image, so that it has no access control list.
+func TestOtherUsersCannotEnter_Containers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs another uid")
+	}
+	root, first, task := built(t) // which lets users reach the directory of all allocations
+	defer first.Close()
+	defer task.Close()
+	d, err := allocdir.Build(root, "a2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	defer func() {
+		if err := allocdir.Destroy(root, "a2"); err != nil {
+			t.Error(err)
+		}
+	}()
+	image, err := d.BuildTask(allocdir.TaskConfig{Name: "image", UID: uid + 2, GID: uid + 2, Bound: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image.Close()
+	for _, user := range []int{uid, uid + 2, uid + 3} {
+		for _, dir := range []string{d.SharedPath() + "/data", d.Path() + "/image/local"} {
+			if err := as(t, user, func() error { return os.WriteFile(dir+"/x", nil, 0o600) }); err == nil {
+				t.Errorf("user %d creates a file in %s", user, dir)
+			}
+		}
+	}
+}
+
 func TestDestroy(t *testing.T) {
 	root, d, task := built(t)
 	host := filepath.Join(filepath.Dir(root), "host")

@@ -12,6 +12,7 @@ import (
 
 	"aead.dev/minisign"
 
+	"github.com/open-nomad/open-nomad/internal/ctxreader"
 	"github.com/open-nomad/open-nomad/internal/fetch"
 )
 
@@ -37,7 +38,7 @@ func (j *job) check(ctx context.Context) (string, error) {
 		sums.expected = j.checksum.Hash()
 		to = io.MultiWriter(sums.digest, sums.expected)
 	}
-	if _, err := io.Copy(to, &cancelled{ctx, from}); err != nil {
+	if _, err := io.Copy(to, ctxreader.New(ctx, from)); err != nil {
 		return "", fmt.Errorf("read the download: %w", err)
 	}
 	if sums.expected != nil {
@@ -80,17 +81,4 @@ func (j *job) checkSignature(file *minisign.Reader) error {
 		return errors.New("the signature does not match the file")
 	}
 	return nil
-}
-
-// cancelled is a reader that fails when ctx ends.
-type cancelled struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (c *cancelled) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.from.Read(p)
 }

@@ -151,16 +151,7 @@ func TestTaskNamespace(t *testing.T) {
 	if !testnet.IsPrivate() {
 		t.Skip("needs root")
 	}
-	set := netns.New(t.TempDir())
-	path, err := set.Make("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := set.Remove("a"); err != nil {
-			t.Error(err)
-		}
-	})
+	path := namespace(t)
 	child := exec.Command("nsenter", "--net="+path, "sleep", "600")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)

@@ -68,12 +68,9 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A connection to a network namespace reaches a listener inside, and not one of the node at the
-// same address and port.
-func TestDialInside(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+// namespace makes a network namespace, and returns its path.
+func namespace(t *testing.T) string {
+	t.Helper()
 	set := netns.New(t.TempDir())
 	path, err := set.Make("a")
 	if err != nil {
@@ -84,6 +81,16 @@ func TestDialInside(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return path
+}
+
+// A connection to a network namespace reaches a listener inside, and not one of the node at the
+// same address and port.
+func TestDialInside(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	path := namespace(t)
 	outside, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -76,11 +76,7 @@ func (m *images) local(ctx context.Context, cfg *drivers.TaskConfig, o *options)
 // prove asks the registry whether the task's credentials are accepted for an image that the daemon has, once for each
 // image and credentials.
 func (m *images) prove(ctx context.Context, o *options, id string) error {
-	timeout := m.d.set.pullTimeout
-	if o.pullTimeout > 0 {
-		timeout = o.pullTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, m.timeout(o))
 	defer cancel()
 	auth, err := m.auth(ctx, o)
 	if err != nil {

@@ -151,10 +151,7 @@ type pull struct {
 // pull pulls an image, or waits for the pull that runs with the same credentials. Its first caller's time limits apply. It
 // returns the ID of the image.
 func (m *images) pull(ctx context.Context, cfg *drivers.TaskConfig, o *options) (string, error) {
-	timeout := m.d.set.pullTimeout
-	if o.pullTimeout > 0 {
-		timeout = o.pullTimeout
-	}
+	timeout := m.timeout(o)
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	auth, err := m.auth(limited, o)
@@ -178,6 +175,14 @@ func (m *images) pull(ctx context.Context, cfg *drivers.TaskConfig, o *options) 
 	case <-ctx.Done():
 		return "", pullError(o.image, ctx.Err())
 	}
+}
+
+// timeout returns the time limit of a pull, and of questions to a registry.
+func (m *images) timeout(o *options) time.Duration {
+	if o.pullTimeout > 0 {
+		return o.pullTimeout
+	}
+	return m.d.set.pullTimeout
 }
 
 // notFound matches the error about an image that the registry does not have.

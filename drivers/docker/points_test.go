@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/testrename"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -202,19 +203,7 @@ func swap(t *testing.T, dir, secret string) {
 	if err := os.Symlink(secret, link); err != nil {
 		t.Fatal(err)
 	}
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE)
-			}
-		}
-	}()
-	t.Cleanup(func() { close(stop); <-done })
+	t.Cleanup(testrename.Exchange(dir, link))
 }
 
 // TestMounts_Race exchanges the source of a mount and a link to a directory of root during starts. A

@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
-	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/testkernel"
+	"github.com/open-nomad/open-nomad/internal/testrename"
 )
 
 // groundVariable passes the directory of linkGround to the test that runs as an ordinary user.
@@ -46,23 +46,6 @@ func linkGround(t *testing.T, agent int) string {
 	return dir
 }
 
-// swap exchanges two names until end is called.
-func swap(a, b string) (end func()) {
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE) //nolint:errcheck // both exist
-			}
-		}
-	}()
-	return func() { close(stop); <-done }
-}
-
 // A task of an agent without root gets no access through a link of another ordinary user. Links of
 // root are followed, for the task and its sessions.
 func TestUnprivilegedLinks(t *testing.T) { unprivilegedLinks(t, testkernel.Kernel{}) }
@@ -81,7 +64,7 @@ func unprivilegedLinks(t *testing.T, k testkernel.Kernel) {
 		for _, uid := range []int{nobody, 88124} {
 			dir := linkGround(t, uid)
 			k.Env = []string{groundVariable + "=" + dir}
-			end := swap(filepath.Join(dir, "other/swapped"), filepath.Join(dir, "other/spare"))
+			end := testrename.Exchange(filepath.Join(dir, "other/swapped"), filepath.Join(dir, "other/spare"))
 			k.Again(t, uid, "")
 			end()
 		}

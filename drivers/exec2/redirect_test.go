@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/drivers/testtask"
+	"github.com/open-nomad/open-nomad/internal/testrename"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -111,7 +112,7 @@ func TestUnveilRace(t *testing.T) {
 	if err := errors.Join(os.Symlink(r.host, link), os.Lchown(link, 88000, 88000)); err != nil {
 		t.Fatal(err)
 	}
-	end := swap(link, r.conf)
+	end := testrename.Exchange(link, r.conf)
 	started, refused := 0, 0
 	over := time.After(20 * time.Second)
 	for n := 0; n < 400 && (n < 60 || started == 0 || refused == 0); n++ {

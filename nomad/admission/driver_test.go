@@ -8,28 +8,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/admission/testjobs"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 )
 
 // table is the table of the built-in kinds, as agents hand it to servers.
 var table = kinds.Table(drivers.Table())
-
-// exec2Open is a node with an instance of exec2, and with one of a driver that is not built-in.
-var exec2Open = &nomad.Node{
-	Drivers: map[string]*nomad.DriverInfo{"exec2": {Detected: true}, "exec2-open": {Detected: true}, "podman": {Detected: true}},
-	Attributes: map[string]string{"driver.exec2.backend": "exec2", "driver.exec2-open": "1", "driver.exec2-open.backend": "exec2",
-		"driver.podman": "1", "driver.podman.backend": "podman"},
-}
-
-// exec2Job returns a canonical job with one exec2 task.
-func exec2Job(change func(*nomad.Task)) *nomad.Job {
-	t := &nomad.Task{Name: "t", Driver: "exec2", Config: map[string]any{"command": "true"}}
-	change(t)
-	job := &nomad.Job{ID: "j", Name: "j", Region: "global", Type: nomad.JobTypeBatch, Priority: 50, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Tasks: []*nomad.Task{t}}}}
-	jobrules.Canonicalize(job)
-	return job
-}
 
 func TestValidateKnowsTheDriver(t *testing.T) {
 	const place = `job "j", group "g", task "t": `
@@ -52,7 +36,7 @@ func TestValidateKnowsTheDriver(t *testing.T) {
 		"named nomad-x": {func(t *nomad.Task) { t.User = "nomad-web" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := validate(exec2Job(tc.change), table.Names(nil))
+			err := validate(testjobs.Exec2(tc.change), table.Names(nil))
 			if (err == nil) != (tc.want == nil) {
 				t.Fatalf("validate() = %v, want %q", err, tc.want)
 			}
@@ -67,7 +51,7 @@ func TestValidateKnowsTheDriver(t *testing.T) {
 
 func TestWarningOfRoot(t *testing.T) {
 	for user, want := range map[string]bool{"root": true, "0": true, "nobody": false, "": false} {
-		got := strings.Join(warnings(exec2Job(func(t *nomad.Task) { t.User = user }), table.Names(nil)), "\n")
+		got := strings.Join(warnings(testjobs.Exec2(func(t *nomad.Task) { t.User = user }), table.Names(nil)), "\n")
 		if strings.Contains(got, "allow_root") != want {
 			t.Errorf("user %q: warnings %q", user, got)
 		}
@@ -76,7 +60,7 @@ func TestWarningOfRoot(t *testing.T) {
 
 // TestInstances checks jobs that name an instance of a driver. Its kind is that of the nodes.
 func TestInstances(t *testing.T) {
-	nodes := []*nomad.Node{exec2Open, {Drivers: map[string]*nomad.DriverInfo{"exec2-open": {}}}}
+	nodes := []*nomad.Node{testjobs.Node(), {Drivers: map[string]*nomad.DriverInfo{"exec2-open": {}}}}
 	const place = `job "j", group "g", task "t": `
 	for name, tc := range map[string]struct {
 		change func(*nomad.Task)
@@ -97,7 +81,7 @@ func TestInstances(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := table.Names(slices.Values(tc.nodes))
-			job := exec2Job(tc.change)
+			job := testjobs.Exec2(tc.change)
 			if err := validate(job, names); (err == nil) != (tc.wrong == "") || err != nil && !strings.Contains(err.Error(), tc.wrong) {
 				t.Errorf("validate() = %v, want %q", err, tc.wrong)
 			}
@@ -115,16 +99,16 @@ func TestMountAbilities(t *testing.T) {
 		`mount volumes with propagation_mode = "bidirectional"`: {Volume: "v", PropagationMode: "bidirectional"},
 		"set selinux_label of mounts":                           {Volume: "v", SELinuxLabel: "z"},
 	} {
-		job := exec2Job(func(t *nomad.Task) { t.VolumeMounts = []*nomad.VolumeMount{&mount} })
-		err := validate(job, table.Names(slices.Values([]*nomad.Node{exec2Open})))
+		job := testjobs.Exec2(func(t *nomad.Task) { t.VolumeMounts = []*nomad.VolumeMount{&mount} })
+		err := validate(job, table.Names(slices.Values([]*nomad.Node{testjobs.Node()})))
 		if err == nil || !strings.Contains(err.Error(), `driver "exec2" cannot `+name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	job := exec2Job(func(t *nomad.Task) {
+	job := testjobs.Exec2(func(t *nomad.Task) {
 		t.VolumeMounts = []*nomad.VolumeMount{{Volume: "v", PropagationMode: "private"}, {Volume: "v", PropagationMode: "${meta.p}"}}
 	})
-	if err := validate(job, table.Names(slices.Values([]*nomad.Node{exec2Open}))); err != nil && strings.Contains(err.Error(), "cannot") {
+	if err := validate(job, table.Names(slices.Values([]*nomad.Node{testjobs.Node()}))); err != nil && strings.Contains(err.Error(), "cannot") {
 		t.Errorf("private and a reference: %v", err)
 	}
 }
@@ -137,9 +121,9 @@ func TestMissingAbilities(t *testing.T) {
 		"use the dns block of the group's network": func(g *nomad.TaskGroup) { g.Networks = nomad.Networks{{DNS: &nomad.DNSConfig{}}} },
 	} {
 		for driver, wrong := range map[string]bool{"raw_exec": true, "mock_driver": true, "exec2": false, "podman": false} {
-			job := exec2Job(func(t *nomad.Task) { t.Driver = driver })
+			job := testjobs.Exec2(func(t *nomad.Task) { t.Driver = driver })
 			edit(job.TaskGroups[0])
-			err := validate(job, table.Names(slices.Values([]*nomad.Node{exec2Open})))
+			err := validate(job, table.Names(slices.Values([]*nomad.Node{testjobs.Node()})))
 			got := err != nil && strings.Contains(err.Error(), fmt.Sprintf(`task "t": driver %q cannot `, driver)) && strings.Contains(err.Error(), name+": use another driver, such as exec2")
 			if got != wrong {
 				t.Errorf("%s: %s: %v", driver, name, err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission/testjobs"
 )
 
 // TestIsolated checks which jobs a namespace and their own tasks refuse, and the reasons.
@@ -35,8 +36,8 @@ func TestIsolated(t *testing.T) {
 		"later level":     {&rules{Minimum: "perfect", Enforce: true}, func(t *nomad.Task) { t.User = "nobody" }, `requires isolation "strict"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job, ns := exec2Job(tc.change), &nomad.Namespace{Name: "team", Isolation: tc.rules}
-			names := table.Names(func(yield func(*nomad.Node) bool) { yield(exec2Open) })
+			job, ns := testjobs.Exec2(tc.change), &nomad.Namespace{Name: "team", Isolation: tc.rules}
+			names := table.Names(func(yield func(*nomad.Node) bool) { yield(testjobs.Node()) })
 			err := isolated(ns, job, names)
 			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("isolated() = %v, want %q", err, tc.err)
@@ -53,12 +54,12 @@ func TestIsolated(t *testing.T) {
 // does not have, and an unknown one.
 func TestCheckRefusesLevels(t *testing.T) {
 	for level, want := range map[string]string{"strict": "", "perfect": `isolation: unknown isolation level "perfect"`} {
-		errs, _ := Check(exec2Job(func(t *nomad.Task) { t.Isolation = level }), table)
+		errs, _ := Check(testjobs.Exec2(func(t *nomad.Task) { t.Isolation = level }), table)
 		if got := strings.Join(errs, "\n"); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: errors %q, want %q", level, got, want)
 		}
 	}
-	errs, _ := Check(exec2Job(func(t *nomad.Task) { t.Driver, t.Isolation = "raw_exec", "host" }), table)
+	errs, _ := Check(testjobs.Exec2(func(t *nomad.Task) { t.Driver, t.Isolation = "raw_exec", "host" }), table)
 	if got := strings.Join(errs, "\n"); !strings.Contains(got, `driver "raw_exec" gives it "none" at most`) {
 		t.Errorf("raw_exec with isolation host: %q, want a refusal", got)
 	}
@@ -81,7 +82,7 @@ func TestUsesIsolation(t *testing.T) {
 			t.Services = []*nomad.Service{{Name: "s"}, {Name: "t", Identity: &nomad.WorkloadIdentity{Isolation: true}}}
 		}, true},
 	} {
-		job := exec2Job(func(*nomad.Task) {})
+		job := testjobs.Exec2(func(*nomad.Task) {})
 		tc.change(job.TaskGroups[0].Tasks[0])
 		if got := usesIsolation(&nomad.Namespace{Isolation: tc.ns}, job); got != tc.want {
 			t.Errorf("%s: usesIsolation() = %t, want %t", name, got, tc.want)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission/testjobs"
 )
 
 // TestDriverPorts checks that the config of a task is checked against the ports of its group and its own.
@@ -28,7 +29,7 @@ func TestDriverPorts(t *testing.T) {
 		"once only":       {group, nil, map[string]any{"ports": []any{"web"}, "command": " "}, "command empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := exec2Job(func(task *nomad.Task) {
+			job := testjobs.Exec2(func(task *nomad.Task) {
 				task.Driver, task.Config = "docker", c.config
 				task.Config["image"] = "web:1"
 			})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission/testjobs"
 )
 
 // TestPrivilegeOfTasks checks which tasks servers refuse, by driver, config and nodes, and that the
@@ -52,12 +53,12 @@ func TestPrivilegeOfTasks(t *testing.T) {
 		"given, though not needed":     {nil, privileged(mock("mock_driver", "")), nil},
 		"exec2":                        {nil, func(*nomad.Task) {}, nil},
 		"exec2, given":                 {nil, privileged(func(*nomad.Task) {}), []string{place + `driver "exec2" does not offer privilege: remove privileged = true`}},
-		"instance of exec2, given":     {[]*nomad.Node{exec2Open}, privileged(func(t *nomad.Task) { t.Driver = "exec2-open" }), []string{`driver "exec2-open" does not offer`}},
-		"not built-in":                 {[]*nomad.Node{exec2Open}, func(t *nomad.Task) { t.Driver = "docker" }, nil},
-		"not built-in, given":          {[]*nomad.Node{exec2Open}, privileged(func(t *nomad.Task) { t.Driver = "docker" }), nil}, // no node offers it
+		"instance of exec2, given":     {[]*nomad.Node{testjobs.Node()}, privileged(func(t *nomad.Task) { t.Driver = "exec2-open" }), []string{`driver "exec2-open" does not offer`}},
+		"not built-in":                 {[]*nomad.Node{testjobs.Node()}, func(t *nomad.Task) { t.Driver = "docker" }, nil},
+		"not built-in, given":          {[]*nomad.Node{testjobs.Node()}, privileged(func(t *nomad.Task) { t.Driver = "docker" }), nil}, // no node offers it
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := exec2Job(tc.change)
+			job := testjobs.Exec2(tc.change)
 			job.Namespace = "team"
 			names := table.Names(slices.Values(tc.nodes))
 			var got []string
@@ -79,14 +80,14 @@ func TestPrivilegeOfTasks(t *testing.T) {
 // TestPrivilegeWithoutServers checks what is known without nodes: an error of a driver that never
 // offers privilege, and a warning about a task that needs it.
 func TestPrivilegeWithoutServers(t *testing.T) {
-	job := exec2Job(func(t *nomad.Task) { t.Driver = "raw_exec" })
+	job := testjobs.Exec2(func(t *nomad.Task) { t.Driver = "raw_exec" })
 	if errs, _ := Check(job, table); len(errs) > 0 {
 		t.Errorf("Check() = %q, want no error: a node may have the legacy behaviour", errs)
 	}
 	if got := Unprivileged(job, table); len(got) != 1 || !strings.Contains(got[0], "add privileged = true") {
 		t.Errorf("Unprivileged() = %q, want one text", got)
 	}
-	errs, _ := Check(exec2Job(func(t *nomad.Task) { t.Privileged = true }), table)
+	errs, _ := Check(testjobs.Exec2(func(t *nomad.Task) { t.Privileged = true }), table)
 	if len(errs) != 1 || !strings.Contains(errs[0], "does not offer privilege") {
 		t.Errorf("Check() = %q, want one error", errs)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
+	"github.com/open-nomad/open-nomad/internal/ctxreader"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
@@ -73,7 +74,7 @@ func (c *Cache) open(ctx context.Context, file string, checked bool) (*os.File, 
 // verify hashes the content.
 func verify(ctx context.Context, f *os.File, want string) error {
 	sum := sha256.New()
-	if _, err := io.Copy(sum, &reader{ctx, f}); err != nil {
+	if _, err := io.Copy(sum, ctxreader.New(ctx, f)); err != nil {
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != want {
@@ -206,17 +207,4 @@ func fill(ctx context.Context, dir *safefs.Dir, file string, from *os.File) erro
 		err = verify(ctx, to, file)
 	}
 	return errors.Join(err, to.Close())
-}
-
-// reader fails when ctx ends.
-type reader struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (r *reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.from.Read(p)
 }

@@ -43,13 +43,24 @@ var originKinds = []struct {
 	{name: "no label", plain: true},
 }
 
-// originSettings lists the relevant settings of agents and requests.
-var originSettings = []struct {
+// originSetting is how an agent is configured, and which token a request has.
+type originSetting struct {
 	name       string
 	acl        bool
 	configured bool
 	token      string // header with a token
-}{
+}
+
+// routeCase is a route of a server with a setting.
+type routeCase struct {
+	set                originSetting
+	server             *Server
+	name, method, path string
+	row                web.Route
+}
+
+// originSettings lists the relevant settings of agents and requests.
+var originSettings = []originSetting{
 	{name: "no ACLs"}, {name: "no ACLs, any token", token: "X-Nomad-Token"}, {name: "no ACLs, configured", configured: true},
 	{name: "ACLs", acl: true}, {name: "ACLs, token", acl: true, token: "X-Nomad-Token"}, {name: "ACLs, bearer", acl: true, token: "Authorization"},
 	{name: "ACLs, configured", acl: true, configured: true}, {name: "ACLs, configured, token", acl: true, configured: true, token: "X-Nomad-Token"},
@@ -108,72 +119,71 @@ func routeOf(t *testing.T, s *Server, name string) (method string, row web.Route
 	return method, rows[i]
 }
 
-// TestOrigins sends every request of the table of routes from every kind of page.
-func TestOrigins(t *testing.T) {
+// eachRoute calls check for each route of a server with each of the settings.
+func eachRoute(t *testing.T, check func(t *testing.T, r routeCase)) {
 	for _, set := range originSettings {
 		t.Run(set.name, func(t *testing.T) {
 			s := originServer(t, set.acl, set.configured)
 			for _, name := range s.Routes() {
 				method, row := routeOf(t, s, name)
-				path := parameters.ReplaceAllString(row.Path, "x")
-				read := method == "GET" || method == "HEAD"
-				for _, kind := range originKinds {
-					header := map[string]string{"Origin": kind.origin, "Sec-Fetch-Site": kind.site}
-					if set.token == "Authorization" {
-						header[set.token] = "Bearer all"
-					} else if set.token != "" {
-						header[set.token] = "all"
-					}
-					isConfigured := kind.origin == configured
-					foreign := kind.foreign || isConfigured && !set.configured
-					withToken := set.acl && set.token != ""
-					refused := foreign && !(read && row.Page) && !(read && !row.Changes && withToken) || row.Changes && read && kind.plain
-					readable := ""
-					if isConfigured && set.configured || foreign && read && withToken && row.CORS {
-						readable = kind.origin
-					}
-					w := send(t, s, method, path, header)
-					if got := refusedOrigin(w); got != refused {
-						t.Errorf("%s from %s: %d %s, want refused %t", name, kind.name, w.Code, w.Body, refused)
-					}
-					if got := w.Header().Get("Access-Control-Allow-Origin"); got != readable {
-						t.Errorf("%s from %s: readable by %q, want %q", name, kind.name, got, readable)
-					}
-					if got := w.Header().Get("Access-Control-Allow-Credentials") != ""; got != (isConfigured && set.configured) {
-						t.Errorf("%s from %s: credentials %t", name, kind.name, got)
-					}
-				}
+				check(t, routeCase{set, s, name, method, parameters.ReplaceAllString(row.Path, "x"), row})
 			}
 		})
 	}
 }
 
+// TestOrigins sends every request of the table of routes from every kind of page.
+func TestOrigins(t *testing.T) {
+	eachRoute(t, func(t *testing.T, r routeCase) {
+		read := r.method == "GET" || r.method == "HEAD"
+		for _, kind := range originKinds {
+			header := map[string]string{"Origin": kind.origin, "Sec-Fetch-Site": kind.site}
+			if r.set.token == "Authorization" {
+				header[r.set.token] = "Bearer all"
+			} else if r.set.token != "" {
+				header[r.set.token] = "all"
+			}
+			isConfigured := kind.origin == configured
+			foreign := kind.foreign || isConfigured && !r.set.configured
+			withToken := r.set.acl && r.set.token != ""
+			refused := foreign && !(read && r.row.Page) && !(read && !r.row.Changes && withToken) || r.row.Changes && read && kind.plain
+			readable := ""
+			if isConfigured && r.set.configured || foreign && read && withToken && r.row.CORS {
+				readable = kind.origin
+			}
+			w := send(t, r.server, r.method, r.path, header)
+			if got := refusedOrigin(w); got != refused {
+				t.Errorf("%s from %s: %d %s, want refused %t", r.name, kind.name, w.Code, w.Body, refused)
+			}
+			if got := w.Header().Get("Access-Control-Allow-Origin"); got != readable {
+				t.Errorf("%s from %s: readable by %q, want %q", r.name, kind.name, got, readable)
+			}
+			if got := w.Header().Get("Access-Control-Allow-Credentials") != ""; got != (isConfigured && r.set.configured) {
+				t.Errorf("%s from %s: credentials %t", r.name, kind.name, got)
+			}
+		}
+	})
+}
+
 // TestPreflight asks for every route whether a page may send a request with a token.
 func TestPreflight(t *testing.T) {
-	for _, set := range originSettings {
-		t.Run(set.name, func(t *testing.T) {
-			s := originServer(t, set.acl, set.configured)
-			for _, name := range s.Routes() {
-				method, row := routeOf(t, s, name)
-				path := parameters.ReplaceAllString(row.Path, "x")
-				for _, origin := range []string{"http://evil.example", "null", configured} {
-					allowed := origin == configured && set.configured ||
-						method == "GET" && row.CORS && !row.Changes && set.acl && set.token != ""
-					header := map[string]string{"Origin": origin, "Sec-Fetch-Site": "cross-site", "Access-Control-Request-Method": method,
-						"Access-Control-Request-Headers": strings.ToLower(set.token)}
-					w := send(t, s, http.MethodOptions, path, header)
-					h := w.Header()
-					if got := w.Code == http.StatusNoContent && h.Get("Access-Control-Allow-Origin") == origin && h.Get("Access-Control-Allow-Methods") == method &&
-						h.Get("Access-Control-Allow-Headers") == strings.ToLower(set.token); got != allowed {
-						t.Errorf("OPTIONS before %s of %s: %d %v, want allowed %t", name, origin, w.Code, h, allowed)
-					}
-					if !allowed && (!refusedOrigin(w) || h.Get("Access-Control-Allow-Methods") != "" || h.Get("Access-Control-Allow-Origin") != "") {
-						t.Errorf("OPTIONS before %s of %s: %d %v %s, want a refusal", name, origin, w.Code, h, w.Body)
-					}
-				}
+	eachRoute(t, func(t *testing.T, r routeCase) {
+		for _, origin := range []string{"http://evil.example", "null", configured} {
+			allowed := origin == configured && r.set.configured ||
+				r.method == "GET" && r.row.CORS && !r.row.Changes && r.set.acl && r.set.token != ""
+			header := map[string]string{"Origin": origin, "Sec-Fetch-Site": "cross-site", "Access-Control-Request-Method": r.method,
+				"Access-Control-Request-Headers": strings.ToLower(r.set.token)}
+			w := send(t, r.server, http.MethodOptions, r.path, header)
+			h := w.Header()
+			if got := w.Code == http.StatusNoContent && h.Get("Access-Control-Allow-Origin") == origin && h.Get("Access-Control-Allow-Methods") == r.method &&
+				h.Get("Access-Control-Allow-Headers") == strings.ToLower(r.set.token); got != allowed {
+				t.Errorf("OPTIONS before %s of %s: %d %v, want allowed %t", r.name, origin, w.Code, h, allowed)
 			}
-		})
-	}
+			if !allowed && (!refusedOrigin(w) || h.Get("Access-Control-Allow-Methods") != "" || h.Get("Access-Control-Allow-Origin") != "") {
+				t.Errorf("OPTIONS before %s of %s: %d %v %s, want a refusal", r.name, origin, w.Code, h, w.Body)
+			}
+		}
+	})
 }
 
 // TestOptionsRunNothing checks that OPTIONS without the headers of a preflight request matches no route.

@@ -9,6 +9,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/ctxreader"
 )
 
 // Limits of an archive.
@@ -56,7 +58,7 @@ func (a *archive) Write(b []byte) (int, error) {
 
 // Copy copies an archive that must contain a single image with no other name than ref, a normalized reference.
 func Copy(ctx context.Context, from io.Reader, to File, ref string) (*Image, error) {
-	in, err := decompress(ctx, &cancelled{ctx, from})
+	in, err := decompress(ctx, ctxreader.New(ctx, from))
 	if err != nil {
 		return nil, err
 	}
@@ -180,17 +182,4 @@ func (a *archive) file(in io.Reader, name string, size int64) error {
 		return fmt.Errorf("read %d of %d bytes: %w", n, size, errors.Join(err, io.ErrUnexpectedEOF))
 	}
 	return nil
-}
-
-// cancelled is a reader that fails when ctx ends.
-type cancelled struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (c *cancelled) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.from.Read(p)
 }

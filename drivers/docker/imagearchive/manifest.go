@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+
+	"github.com/open-nomad/open-nomad/internal/ctxreader"
 )
 
 // manifest is an entry of manifest.json.
@@ -206,7 +208,7 @@ func (a *archive) layer(ctx context.Context, name string) (string, error) {
 	if !has {
 		return "", fmt.Errorf("the archive has no file %.300q", name)
 	}
-	content, err := decompress(ctx, &cancelled{ctx, a.reader(p)})
+	content, err := decompress(ctx, ctxreader.New(ctx, a.reader(p)))
 	if err != nil {
 		return "", err
 	}
