@@ -22,6 +22,12 @@ type HostVolume struct {
 	ReadOnly bool
 }
 
+// volumePath is the resolved path of a configured volume.
+type volumePath struct {
+	real  string
+	links []string // the paths of the links that lead there
+}
+
 // hostVolumes checks the paths of the configured volumes. Symbolic links are resolved here, once. Links
 // that a task can have created are not followed, now or later: the node does not have a volume whose path
 // contains one.
@@ -30,17 +36,15 @@ func hostVolumes(cfg *Config, db *state.DB, log *slog.Logger) (map[string]*nomad
 	if err != nil {
 		return nil, err
 	}
+	found, err := resolveVolumes(cfg, log)
+	if err != nil {
+		return nil, err
+	}
 	out, paths := map[string]*nomad.ClientHostVolumeConfig{}, map[string]state.HostVolumePath{}
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(cfg.HostVolumes)) {
-		v := cfg.HostVolumes[name]
-		path, err := sandbox.RealPath(v.Path)
-		switch {
-		case errors.Is(err, unix.ELOOP):
-			log.Error("a host volume is not available: its path contains a link that a task can have created", "volume", name, "path", v.Path, "err", err)
-			continue
-		case err != nil:
-			errs = append(errs, fmt.Errorf("host volume %q: %w: create it, or remove the host_volume block", name, &fs.PathError{Op: "open", Path: v.Path, Err: err}))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		v, path := cfg.HostVolumes[name], found[name].real
+		if link, in := planted(cfg, found, name); link != "" {
+			log.Error("a host volume is not available: its path contains a link in a directory in which tasks can write", "volume", name, "path", v.Path, "link", link, "directory", in)
 			continue
 		}
 		if was, ok := last[name]; ok && was.Configured == v.Path && was.Real != path {
@@ -54,13 +58,50 @@ func hostVolumes(cfg *Config, db *state.DB, log *slog.Logger) (map[string]*nomad
 		}
 		out[name] = &nomad.ClientHostVolumeConfig{Name: name, Path: path, ReadOnly: v.ReadOnly}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
 	if maps.Equal(paths, last) {
 		return out, nil
 	}
 	return out, db.PutHostVolumePaths(paths)
+}
+
+// resolveVolumes resolves the paths of the configured volumes. It leaves out those with a link that others than root can
+// have created.
+func resolveVolumes(cfg *Config, log *slog.Logger) (map[string]volumePath, error) {
+	found := map[string]volumePath{}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(cfg.HostVolumes)) {
+		path := cfg.HostVolumes[name].Path
+		real, links, err := sandbox.RealPath(path)
+		switch {
+		case errors.Is(err, unix.ELOOP):
+			log.Error("a host volume is not available: its path contains a link that a task can have created", "volume", name, "path", path, "err", err)
+		case err != nil:
+			errs = append(errs, fmt.Errorf("host volume %q: %w: create it, or remove the host_volume block", name, &fs.PathError{Op: "open", Path: path, Err: err}))
+		default:
+			found[name] = volumePath{real, links}
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// planted returns a link of root in the path of a volume that a task can have created, and the directory of tasks in which
+// it is: a container that runs as root can create links of root in a writable volume.
+func planted(cfg *Config, found map[string]volumePath, name string) (link, in string) {
+	dirs := []string{cfg.AllocDir, cfg.HostVolumesDir}
+	for other, v := range found {
+		if other != name && !cfg.HostVolumes[other].ReadOnly {
+			dirs = append(dirs, v.real)
+		}
+	}
+	slices.Sort(dirs)
+	for _, dir := range dirs {
+		for _, link := range found[name].links {
+			if dir != "" && holds(dir, link) {
+				return link, dir
+			}
+		}
+	}
+	return "", ""
 }
 
 // holds reports whether path is dir or below it.

@@ -91,6 +91,59 @@ func TestHostVolumes_PlantedLink(t *testing.T) {
 	}
 }
 
+// TestHostVolumes_LinkOfContainer checks that a link of root is not followed in a directory in which tasks can write: a
+// container that runs as root can have created it.
+func TestHostVolumes_LinkOfContainer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: links of root")
+	}
+	for name, c := range map[string]struct {
+		volumes  map[string]client.HostVolume // "sub" has the path of the link
+		followed bool
+	}{
+		"in a volume":                 {map[string]client.HostVolume{"rw": {Path: "vol"}, "sub": {Path: "vol/sub"}}, false},
+		"in a volume, read-only":      {map[string]client.HostVolume{"rw": {Path: "vol", ReadOnly: true}, "sub": {Path: "vol/sub"}}, true},
+		"in a volume behind a link":   {map[string]client.HostVolume{"rw": {Path: "link"}, "sub": {Path: "vol/sub"}}, false},
+		"in a volume, by its link":    {map[string]client.HostVolume{"rw": {Path: "vol"}, "sub": {Path: "link/sub"}}, false},
+		"in no volume":                {map[string]client.HostVolume{"rw": {Path: "secret"}, "sub": {Path: "vol/sub"}}, true},
+		"the volume itself is a link": {map[string]client.HostVolume{"sub": {Path: "link"}}, true},
+		"in an allocation":            {map[string]client.HostVolume{"sub": {Path: "alloc/a/sub"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := nodeDir(t)
+			cfg := config(dir)
+			cfg.HostVolumes = map[string]client.HostVolume{}
+			for name, v := range c.volumes {
+				v.Path = filepath.Join(dir, v.Path)
+				cfg.HostVolumes[name] = v
+			}
+			cfg.AllocDir = filepath.Join(dir, "alloc")
+			for _, name := range []string{"vol", "secret", "alloc/a"} {
+				if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for link, to := range map[string]string{"vol/sub": "secret", "alloc/a/sub": "secret", "link": "vol"} {
+				if err := os.Symlink(filepath.Join(dir, to), filepath.Join(dir, link)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			log := &strings.Builder{}
+			n, err := client.New(cfg, client.Parts{Log: slog.New(slog.NewTextHandler(log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer n.Close()
+			if got := n.Node().HostVolumes["sub"]; (got != nil) != c.followed {
+				t.Errorf("the volume = %+v, want followed %v", got, c.followed)
+			}
+			if !c.followed && !strings.Contains(log.String(), "in which tasks can write") {
+				t.Errorf("log = %s, want the reason", log)
+			}
+		})
+	}
+}
+
 func TestMissingHostVolume(t *testing.T) {
 	dir := nodeDir(t)
 	cfg := config(dir)

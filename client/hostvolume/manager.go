@@ -216,7 +216,7 @@ func resolved(path string) (string, error) {
 	if err := nomad.CheckHostPath(path); err != nil {
 		return "", err
 	}
-	real, err := sandbox.RealPath(path)
+	real, _, err := sandbox.RealPath(path)
 	if err != nil {
 		return "", &fs.PathError{Op: "open", Path: path, Err: err}
 	}

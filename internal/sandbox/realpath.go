@@ -1,18 +1,25 @@
 package sandbox
 
-import "path/filepath"
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+)
 
-// RealPath returns the path of an existing file, without links. It follows only links that root alone can
-// have created, as the lookups of a policy do: a task may have created another one.
-func RealPath(name string) (string, error) {
-	name, err := filepath.Abs(name)
+// RealPath returns the path of an existing file, without links, and the paths of the links that it has followed. It
+// follows only links that root alone can have created, as the lookups of a policy do: a task may have created another
+// one. A container that runs as root can create such a link too, in a volume: the caller checks where the links are.
+func RealPath(name string) (path string, links []string, err error) {
+	name, err = filepath.Abs(name)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	f, err := (&lookup{}).open(name)
+	look := &lookup{followed: map[string]string{}}
+	f, err := look.open(name)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer f.Close()
-	return f.path()
+	path, err = f.path()
+	return path, slices.Sorted(maps.Keys(look.followed)), err
 }
