@@ -271,7 +271,7 @@ func TestBlockedDisabled(t *testing.T) {
 
 func TestObserver(t *testing.T) {
 	b, bl := enabledBlocked()
-	o := broker.NewObserver(b, bl, func(node string) (string, bool) { return "class of " + node, node == "n1" })
+	o := broker.NewObserver(b, bl, func(node string) (string, bool) { return "class of " + node, node == "n1" }, func(nomad.NamespacedID) bool { return false })
 	work, done := newEval("a"), newEval("b")
 	done.Status = nomad.EvalStatusComplete
 	c1, c2, system := blockedEval("c", classes(map[string]bool{"class of n1": true})),
@@ -321,7 +321,7 @@ func TestObserverDropsEvaluations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, bl := enabledBlocked()
-			o := broker.NewObserver(b, bl, func(string) (string, bool) { return "", false })
+			o := broker.NewObserver(b, bl, func(string) (string, bool) { return "", false }, func(nomad.NamespacedID) bool { return false })
 			e := blockedEval("a", escaped)
 			o.EvalsUpserted(1, []*nomad.Evaluation{e})
 			if s := bl.Stats(); s.Blocked != 1 || s.Escaped != 1 {
@@ -339,7 +339,7 @@ func TestObserverDropsEvaluations(t *testing.T) {
 // previous leader may have unblocked.
 func TestRestore(t *testing.T) {
 	b, bl := enabledBlocked()
-	o := broker.NewObserver(b, bl, func(string) (string, bool) { return "", false })
+	o := broker.NewObserver(b, bl, func(string) (string, bool) { return "", false }, func(nomad.NamespacedID) bool { return false })
 	pending, blocked, done := newEval("a"), blockedEval("b", classes(map[string]bool{"c1": true})), newEval("c")
 	done.Status = nomad.EvalStatusComplete
 	o.Restore(200, slices.Values([]*nomad.Evaluation{pending, blocked, done}))

@@ -309,10 +309,7 @@ func (b *Broker) release(e *entry) {
 		}
 	}
 	if len(waiting) > 1 {
-		select {
-		case b.canceled <- struct{}{}:
-		default: // the channel is already full
-		}
+		b.signalCanceled()
 	}
 	b.admit(best)
 }

@@ -12,11 +12,15 @@ type Observer struct {
 	broker  *Broker
 	blocked *Blocked
 	class   func(nodeID string) (computedClass string, ok bool)
+	stopped func(job nomad.NamespacedID) bool
 }
 
-// NewObserver returns an Observer. class returns the computed class of a node in state.
-func NewObserver(broker *Broker, blocked *Blocked, class func(nodeID string) (string, bool)) *Observer {
-	return &Observer{broker: broker, blocked: blocked, class: class}
+// NewObserver returns an Observer. class returns the computed class of a node in state, and stopped reports whether a
+// job in state is stopped or does not exist.
+func NewObserver(
+	broker *Broker, blocked *Blocked, class func(nodeID string) (string, bool), stopped func(nomad.NamespacedID) bool,
+) *Observer {
+	return &Observer{broker: broker, blocked: blocked, class: class, stopped: stopped}
 }
 
 // Restore loads the evaluations of state at index when this server becomes the leader. Blocked
@@ -37,6 +41,9 @@ func (o *Observer) EvalsUpserted(_ uint64, evals []*nomad.Evaluation) {
 		switch {
 		case e.ShouldEnqueue():
 			o.broker.Enqueue(e)
+			if dueIn(e) > 0 {
+				o.discard(e)
+			}
 		case e.ShouldBlock():
 			o.blocked.Block(e)
 		case e.Status == nomad.EvalStatusComplete && len(e.FailedTGAllocs) == 0:
@@ -44,12 +51,22 @@ func (o *Observer) EvalsUpserted(_ uint64, evals []*nomad.Evaluation) {
 			if k := keyOf(e); k.node == "" {
 				o.blocked.Untrack(e.Namespace, e.JobID)
 			}
+			o.discard(e)
 		case e.Status == nomad.EvalStatusCancelled:
 			o.broker.Cancel(e.ID)
 			o.blocked.forget(e.ID)
 		default:
 			o.blocked.forget(e.ID)
 		}
+	}
+}
+
+// discard removes the delayed evaluations of the job of e if it is stopped: an evaluation of the stopped job, which is
+// complete or not delayed, does all that remains.
+func (o *Observer) discard(e *nomad.Evaluation) {
+	job := nomad.NamespacedID{ID: e.JobID, Namespace: e.Namespace}
+	if e.Type != nomad.JobTypeCore && o.stopped(job) {
+		o.broker.Discard(job)
 	}
 }
 

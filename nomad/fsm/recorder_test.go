@@ -41,7 +41,7 @@ func (r *recorder) Replaced() { r.calls = append(r.calls, "replaced") }
 // A Recorder is notified of every entry that wrote rows, also in batches, and of a restore.
 func TestRecorder(t *testing.T) {
 	b := broker.New(broker.Config{})
-	r := &recorder{Observer: broker.NewObserver(b, broker.NewBlocked(b), func(string) (string, bool) { return "", false })}
+	r := &recorder{Observer: broker.NewObserver(b, broker.NewBlocked(b), func(string) (string, bool) { return "", false }, func(nomad.NamespacedID) bool { return false })}
 	log := slog.New(slog.DiscardHandler)
 	f := fsm.New(state.New(log), r, log)
 	entry := func(index uint64, kind nomad.MessageType, body any) *raft.Log {

@@ -38,7 +38,7 @@ func registration(b testing.TB, index uint64) *raft.Log {
 // as every server does. It runs with events that nobody reads, and without events.
 func BenchmarkRegister(b *testing.B) {
 	work := broker.New(broker.Config{})
-	observer := broker.NewObserver(work, broker.NewBlocked(work), func(string) (string, bool) { return "", false })
+	observer := broker.NewObserver(work, broker.NewBlocked(work), func(string) (string, bool) { return "", false }, func(nomad.NamespacedID) bool { return false })
 	b.Run("plain", func(b *testing.B) { benchmarkRegister(b, observer) })
 	b.Run("events", func(b *testing.B) {
 		benchmarkRegister(b, struct {

@@ -151,7 +151,7 @@ func (s *Server) open() (err error) {
 	s.broker = broker.New(broker.Config{JobLabels: s.cfg.Metrics.Allocs})
 	s.blocked = broker.NewBlocked(s.broker)
 	s.purges = make(purges, 1)
-	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf)
+	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf, s.stoppedJob)
 	s.fsm = fsm.New(state.New(s.log), s.observing(), s.log)
 	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, DialTimeout: s.cfg.DialTimeout, Mux: s.cfg.Mux,
 		TLS: s.cfg.TLS, Region: s.cfg.Region, RegionOf: s.regionAt, Log: s.log})
@@ -272,6 +272,11 @@ func (s *Server) classOf(id string) (string, bool) {
 		return "", false
 	}
 	return n.ComputedClass, true
+}
+
+// stoppedJob reports whether a job is stopped or does not exist.
+func (s *Server) stoppedJob(job nomad.NamespacedID) bool {
+	return s.fsm.State().Snapshot().Job(nil, job.Namespace, job.ID).Stopped()
 }
 
 // Run serves until ctx ends or a fatal error occurs. It then closes everything: first the parts

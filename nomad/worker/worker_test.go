@@ -45,7 +45,7 @@ func newLeader() *leader {
 	l.Log = testlog.New(broker.NewObserver(b, bl, func(id string) (string, bool) {
 		n := l.Snapshot().Node(nil, id)
 		return n.ComputedClass, true
-	}))
+	}, func(nomad.NamespacedID) bool { return false }))
 	return l
 }
 
