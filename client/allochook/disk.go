@@ -157,6 +157,10 @@ func (h *diskHook) findOnce(ctx context.Context, a *nomad.Allocation) (migrate.R
 	if resp.Node == nil {
 		return migrate.Remote{}, nomad.Errorf(http.StatusNotFound, "node %s, which has the data, does not exist any more", from.NodeID)
 	}
+	if s := resp.Node.Status; s == nomad.NodeStatusDown || s == nomad.NodeStatusDisconnected {
+		// Its agent may accept connections and never answer: the tasks would wait for that.
+		return migrate.Remote{}, nomad.Errorf(http.StatusNotFound, "node %s, which has the data, is %s", from.NodeID, s)
+	}
 	return h.peers.Snapshot(ctx, resp.Node, from.ID, a.ID)
 }
 

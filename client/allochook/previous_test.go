@@ -25,6 +25,7 @@ type node struct {
 	ended  map[string]chan struct{}
 	remote func(index uint64) (*nomad.Allocation, error)
 	find   func() error // answers Node.GetNode
+	status string       // of the other node
 	url    string
 
 	mu      sync.Mutex
@@ -68,7 +69,7 @@ func (n *node) Call(ctx context.Context, _ string, req, resp any) error {
 		resp.Alloc, resp.Index = a, index+1
 		return err
 	case *message.SingleNodeResponse:
-		resp.Node = &nomad.Node{ID: "there"}
+		resp.Node = &nomad.Node{ID: "there", Status: n.status}
 		return n.find()
 	}
 	return nil
@@ -216,11 +217,14 @@ func TestSoftFailure(t *testing.T) {
 	}))
 	defer web.Close()
 	for name, c := range map[string]struct {
-		here bool
-		want string
+		here   bool
+		status string
+		want   string
 	}{
-		"here, but removed": {true, "no such file or directory"},
-		"refused":           {false, "unknown allocation"},
+		"here, but removed": {true, "", "no such file or directory"},
+		"refused":           {false, nomad.NodeStatusReady, "unknown allocation"},
+		"down":              {false, nomad.NodeStatusDown, "which has the data, is down"},
+		"disconnected":      {false, nomad.NodeStatusDisconnected, "which has the data, is disconnected"},
 	} {
 		root := t.TempDir()
 		dir, err := allocdir.Build(root, "new")
@@ -228,7 +232,7 @@ func TestSoftFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := newNode()
-		n.url = web.URL
+		n.url, n.status = web.URL, c.status
 		n.remote = func(uint64) (*nomad.Allocation, error) { return remoteAt(1, 1), nil }
 		if c.here {
 			n.ended["old"] = make(chan struct{})
