@@ -31,17 +31,22 @@ type Options struct {
 	Dir     string // for the servers' data and logs
 	Servers int
 	Clients int // nodes with the driver mock_driver
+	// Machines is the number of nodes whose tasks are processes.
+	Machines int
 	// Config is additional configuration of every server, in HCL.
 	Config string
+	// MachineConfig is additional configuration of the client on every machine, in HCL.
+	MachineConfig string
 }
 
 // Cluster is a number of servers, and clients if any, on a network of their own.
 type Cluster struct {
 	Options
-	Network *Network
-	Servers []*Server
-	Nodes   []*Node
-	group   *cgroup.Group
+	Network  *Network
+	Servers  []*Server
+	Nodes    []*Node
+	Machines []*Machine
+	group    *cgroup.Group
 }
 
 // Server is one server, whether its process runs or not.
@@ -64,7 +69,7 @@ func (c *Cluster) open(ctx context.Context) (err error) {
 	if c.group, err = newGroup(); err != nil {
 		return err
 	}
-	if c.Network, err = NewNetwork(c.Options.Servers + c.Options.Clients); err != nil {
+	if c.Network, err = NewNetwork(c.Options.Servers + c.Options.Clients + c.Options.Machines); err != nil {
 		return err
 	}
 	for i, h := range c.Network.hosts[:c.Options.Servers] {
@@ -80,7 +85,10 @@ func (c *Cluster) open(ctx context.Context) (err error) {
 	if _, err = c.Agree(ctx); err != nil {
 		return err
 	}
-	for i, h := range c.Network.hosts[c.Options.Servers:] {
+	if err := c.openMachines(ctx); err != nil {
+		return err
+	}
+	for i, h := range c.Network.hosts[c.Options.Servers:][:c.Options.Clients] {
 		n := &Node{}
 		if n.process, err = c.newProcess(fmt.Sprintf("c%d", i+1), h); err != nil {
 			return err
@@ -93,9 +101,28 @@ func (c *Cluster) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// openMachines boots the machines.
+func (c *Cluster) openMachines(ctx context.Context) error {
+	for i, h := range c.Network.hosts[c.Options.Servers+c.Options.Clients:] {
+		m, err := c.newMachine(fmt.Sprintf("m%d", i+1), h)
+		if err != nil {
+			return err
+		}
+		c.Machines = append(c.Machines, m)
+		if err := m.Boot(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close kills every server and removes network and group.
 func (c *Cluster) Close() error {
 	var errs []error
+	for _, m := range c.Machines {
+		errs = append(errs, m.PowerOff())
+		m.Client.Close()
+	}
 	for _, n := range c.Nodes {
 		errs = append(errs, n.Kill())
 		n.Client.Close()
@@ -121,7 +148,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	s.stopped = false
-	return s.run(ctx, cfg, &syscall.SysProcAttr{})
+	return s.run(ctx, cfg, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL})
 }
 
 // writeConfig writes the configuration of the agent.

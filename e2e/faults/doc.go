@@ -10,11 +10,14 @@
 // launched by cron while leaders change. A Recorder follows the event streams of all servers. The
 // rules of drains, canaries, reverts and launches are checked on that Timeline.
 //
+// Random histories of a cluster use Machines: clients whose tasks are processes. Users, operators and failures act in
+// random order. At rest, a model compares what the servers and machines have with what the documentation says.
+//
 // Each server is a process with its own disk and network namespace. All of them are in one control
 // group with limits on memory and processes. The namespaces have no name and no route to the
 // outside. They exist as long as the threads and processes in them, so that nothing remains even if
 // the test is killed. No interface of the machine is used.
 //
 // `make test-faults` runs it as root. FAULTS is the duration of the faults (default 5m),
-// FAULTS_SEED selects their order, and FAULTS_KEEP is the directory for the histories of failures.
+// FAULTS_SEED selects their order, HISTORY_SEED one random history, and FAULTS_KEEP is the directory for the histories of failures.
 package faults

@@ -17,9 +17,10 @@ import (
 
 // Shares of the fault duration, in percent. The rest is for checks.
 const (
-	shareOfThree     = 42
-	shareOfFive      = 28
+	shareOfThree     = 36
+	shareOfFive      = 24
 	shareOfSchedules = 15
+	shareOfHistories = 20
 )
 
 const (

@@ -53,7 +53,7 @@ func startWith(t *testing.T, o faults.Options) *faults.Cluster {
 	} else if err == nil {
 		w.Close()
 	}
-	o.Bin, o.Dir = cluster.Built(t), t.TempDir()
+	o.Bin, o.Dir = cluster.Built(t), directory(t)
 	c, err := faults.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -64,4 +64,22 @@ func startWith(t *testing.T, o faults.Options) *faults.Cluster {
 		}
 	})
 	return c
+}
+
+// directory returns a directory below which users of tasks can go.
+func directory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "faults-cluster-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }

@@ -112,13 +112,25 @@ type room struct {
 
 // newRoom creates a namespace.
 func newRoom() (*room, error) {
+	r, err := enterRoom(func() (*os.File, error) {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return nil, err
+		}
+		return os.Open("/proc/thread-self/ns/net")
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a network namespace: %w", err)
+	}
+	return r, nil
+}
+
+// enterRoom returns a thread in the namespaces that enter selects. Enter returns the one of the network.
+func enterRoom(enter func() (*os.File, error)) (*room, error) {
 	r := &room{calls: make(chan func()), ended: make(chan struct{})}
 	ready := make(chan error)
 	serve := func() {
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			r.ns, err = os.Open("/proc/thread-self/ns/net")
-		}
+		var err error
+		r.ns, err = enter()
 		ready <- err
 		for call := range r.calls {
 			call()
@@ -130,7 +142,7 @@ func newRoom() (*room, error) {
 	}()
 	if err := <-ready; err != nil {
 		close(r.calls)
-		return nil, fmt.Errorf("make a network namespace: %w", err)
+		return nil, err
 	}
 	return r, nil
 }

@@ -28,7 +28,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.run(ctx, cfg, &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}); err != nil {
+	if err := n.run(ctx, cfg, &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}); err != nil {
 		return err
 	}
 	return within(ctx, readyWithin, "node "+n.Name+" is ready", func(ctx context.Context) error {

@@ -62,7 +62,7 @@ func (p *process) run(ctx context.Context, config string, attr *syscall.SysProcA
 	defer log.Close()
 	cmd := exec.Command(p.cluster.Bin, "agent", "-config="+config)
 	cmd.Stdout, cmd.Stderr = log, log
-	attr.Setpgid, attr.Pdeathsig = true, syscall.SIGKILL
+	attr.Setpgid = true
 	cmd.SysProcAttr = attr
 	if err := p.host.room.do(cmd.Start); err != nil {
 		return fmt.Errorf("start agent %s: %w", p.Name, err)

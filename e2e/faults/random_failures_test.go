@@ -1,0 +1,125 @@
+//go:build linux && faults
+
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/httpclient"
+)
+
+func drain(ctx context.Context, w *world, i int) error {
+	deadline := []time.Duration{-1, 4 * time.Second, time.Hour}[w.rng.IntN(3)]
+	w.places[i].drained = true
+	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+		_, err := c.Nodes().UpdateDrain(w.ids[i], &api.DrainSpec{Deadline: deadline}, false, o)
+		return err
+	})
+}
+
+func endDrain(ctx context.Context, w *world, i int) error {
+	w.places[i].drained = false
+	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+		_, err := c.Nodes().UpdateDrain(w.ids[i], nil, true, o)
+		return err
+	})
+}
+
+// is waits until the node of a machine has one of the statuses.
+func (w *world) is(ctx context.Context, i int, statuses ...string) error {
+	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+		n, _, err := c.Nodes().Info(w.ids[i], query(o))
+		if err == nil && !slices.Contains(statuses, n.Status) {
+			err = fmt.Errorf("node %s is %s, want %v", n.Name, n.Status, statuses)
+		}
+		return err
+	})
+}
+
+func loseNode(ctx context.Context, w *world, i int) error {
+	w.places[i].frozen, w.places[i].lost = true, true
+	if err := w.cluster.Machines[i].Freeze(); err != nil {
+		return err
+	}
+	return w.is(ctx, i, "down", "disconnected")
+}
+
+func nodeIsBack(ctx context.Context, w *world, i int) error {
+	w.places[i].frozen = false
+	if err := w.cluster.Machines[i].Thaw(); err != nil {
+		return err
+	}
+	return w.is(ctx, i, "ready")
+}
+
+func powerFailure(ctx context.Context, w *world, i int) error {
+	w.places[i].lost = true
+	m := w.cluster.Machines[i]
+	if err := m.PowerOff(); err != nil {
+		return err
+	}
+	if w.rng.IntN(2) == 0 {
+		if err := w.is(ctx, i, "down", "disconnected"); err != nil {
+			return err
+		}
+	}
+	return m.Boot(ctx)
+}
+
+func killAgent(ctx context.Context, w *world, i int) error {
+	m := w.cluster.Machines[i]
+	before, err := lookAt(m)
+	if err != nil {
+		return err
+	}
+	if err := m.Kill(); err != nil {
+		return err
+	}
+	if err := m.Start(ctx); err != nil {
+		return err
+	}
+	after, err := lookAt(m)
+	for key, pids := range before.processes {
+		if w.rested && !slices.Equal(after.processes[key], pids) {
+			err = errors.Join(err, fmt.Errorf("task %s of %s has the processes %v, and had %v before the agent was killed",
+				key, m.Name, after.processes[key], pids))
+		}
+	}
+	return err
+}
+
+func killSupervisor(_ context.Context, w *world, i int) error {
+	pid := w.cluster.Machines[i].Supervisor()
+	if pid == 0 {
+		return nil // nothing was started there
+	}
+	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+func killBoth(ctx context.Context, w *world, i int) error {
+	if err := killSupervisor(ctx, w, i); err != nil {
+		return err
+	}
+	m := w.cluster.Machines[i]
+	return errors.Join(m.Kill(), m.Start(ctx))
+}
+
+func killLeader(ctx context.Context, w *world, _ int) error {
+	leader, err := w.cluster.Agree(ctx)
+	if err != nil {
+		return err
+	}
+	if err := leader.Kill(); err != nil {
+		return err
+	}
+	if _, err := w.cluster.Elected(ctx, leader); err != nil {
+		return err
+	}
+	return leader.Start(ctx)
+}
