@@ -27,6 +27,8 @@ type cluster struct {
 	nodes  map[string]*nomad.Node
 	tally  *tally
 	quota  *quota
+	// changed lists the nodes whose usage or whose allocations of the job changed, in that order.
+	changed *[]string
 }
 
 func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Rand) *cluster {
@@ -38,6 +40,8 @@ func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Ra
 		ending: map[string]bool{},
 		sites:  newSites(),
 		nodes:  map[string]*nomad.Node{},
+
+		changed: new([]string),
 	}
 	c.tally = newTally(c.lookup)
 	if _, cfg := snap.SchedulerConfig(nil); cfg != nil {
@@ -176,6 +180,7 @@ func unusable(n *nomad.Node) string {
 
 // hold counts an allocation of the job that the plan adds or keeps.
 func (c *cluster) hold(a *nomad.Allocation) {
+	c.change(a)
 	if u := c.usages[a.NodeID]; u != nil {
 		u.Add(a)
 	}
@@ -183,12 +188,16 @@ func (c *cluster) hold(a *nomad.Allocation) {
 	c.tally.add(a, 1)
 }
 
+// change records that the node of an allocation changed.
+func (c *cluster) change(a *nomad.Allocation) { *c.changed = append(*c.changed, a.NodeID) }
+
 // ends reports whether the plan stops the allocation.
 func (c *cluster) ends(a *nomad.Allocation) bool { return c.ending[a.ID] }
 
 // release subtracts an allocation of the job that the plan stops from what the job has. It uses its node until its client
 // ends it.
 func (c *cluster) release(a *nomad.Allocation) {
+	c.change(a)
 	c.quota.count(a, -1)
 	c.tally.add(a, -1)
 }
@@ -196,6 +205,7 @@ func (c *cluster) release(a *nomad.Allocation) {
 // vacate frees what an allocation uses on its node: for its successor, which starts after its end, or because its client
 // is lost.
 func (c *cluster) vacate(a *nomad.Allocation) {
+	c.change(a)
 	if n := c.lookup(a.NodeID); n != nil {
 		if u, _ := c.usage(n); u != nil {
 			u.Remove(a.ID)
@@ -205,6 +215,7 @@ func (c *cluster) vacate(a *nomad.Allocation) {
 
 // occupy counts an allocation on its node again.
 func (c *cluster) occupy(a *nomad.Allocation) {
+	c.change(a)
 	if u := c.usages[a.NodeID]; u != nil {
 		u.Add(a)
 	}
@@ -212,6 +223,7 @@ func (c *cluster) occupy(a *nomad.Allocation) {
 
 // succeed counts a placed allocation, which starts after the end of others on its node.
 func (c *cluster) succeed(by *nomad.Allocation, others ...*nomad.Allocation) {
+	c.change(by)
 	if u := c.usages[by.NodeID]; u != nil {
 		u.Succeed(by, others...)
 	}

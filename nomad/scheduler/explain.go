@@ -132,6 +132,7 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 	}
 	fit, devices := g.scorer.resources(v, o.resources, o.victims)
 	g.scorer.score(v, &o, fit, devices)
+	o.scores.normalize(g.scorer.spreads.score(v.spread))
 	out.Score = o.scores.norm
 	return out
 }

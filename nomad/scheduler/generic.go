@@ -136,9 +136,9 @@ func (b *base) stackOf(stacks map[*nomad.Job]*stack, c *cluster, job *nomad.Job)
 // search tries the preferred node of the placement first.
 func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.AllocMetric) {
 	if n := s.cluster.preferred(p); n != nil {
-		if o, m := s.search(p, []*nomad.Node{n}, avoid(p)); o != nil {
+		if o, m := s.searchOn(n, p, avoid(p)); o != nil {
 			return o, m
 		}
 	}
-	return s.search(p, s.cluster.ready, avoid(p))
+	return s.search(p, avoid(p))
 }

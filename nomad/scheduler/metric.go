@@ -14,29 +14,34 @@ func (s *stack) metric() *nomad.AllocMetric {
 	}
 }
 
-// count increments the value under the key. It allocates the map on first use.
-func count(m *map[string]int, key string) {
+// count adds a number to the value under the key. It allocates the map on first use.
+func count(m *map[string]int, key string, by int) {
 	if *m == nil {
 		*m = map[string]int{}
 	}
-	(*m)[key]++
+	(*m)[key] += by
 }
 
 // filter records a node that does not meet a demand.
 func filter(m *nomad.AllocMetric, n *nomad.Node, why string) {
-	m.NodesFiltered++
-	count(&m.ConstraintFiltered, why)
-	if n.NodeClass != "" {
-		count(&m.ClassFiltered, n.NodeClass)
-	}
+	reason{text: why, class: n.NodeClass}.add(m, 1)
 }
 
 // exhaust records a node that is feasible but exhausted.
 func exhaust(m *nomad.AllocMetric, n *nomad.Node, dimension string) {
-	m.NodesExhausted++
-	count(&m.DimensionExhausted, dimension)
-	if n.NodeClass != "" {
-		count(&m.ClassExhausted, n.NodeClass)
+	reason{dimension, n.NodeClass, true}.add(m, 1)
+}
+
+// add records nodes that do not fit for the reason.
+func (r reason) add(m *nomad.AllocMetric, nodes int) {
+	total, whys, classes := &m.NodesFiltered, &m.ConstraintFiltered, &m.ClassFiltered
+	if r.exhausted {
+		total, whys, classes = &m.NodesExhausted, &m.DimensionExhausted, &m.ClassExhausted
+	}
+	*total += nodes
+	count(whys, r.text, nodes)
+	if r.class != "" {
+		count(classes, r.class, nodes)
 	}
 }
 

@@ -40,6 +40,7 @@ func (s *stack) displace(g *groupStack, nodes []*nomad.Node, avoid map[string]bo
 		o := option{node: n, resources: got, victims: victims}
 		fit, devices := g.scorer.resources(v, got, victims)
 		g.scorer.score(v, &o, fit, devices)
+		o.scores.normalize(g.scorer.spreads.score(v.spread))
 		if avoid[n.ID] {
 			o.scores.penalize()
 		}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -8,6 +9,14 @@ import (
 
 // ranking holds the options with the highest scores, best first. Of equal ones, the first is better.
 type ranking []option
+
+// floor returns the score that an option must exceed to be one of the best.
+func (r ranking) floor() float64 {
+	if len(r) < nomad.MaxRetainedNodeScores {
+		return math.Inf(-1)
+	}
+	return r[len(r)-1].scores.norm
+}
 
 // add adds a copy of the option if it is one of the best.
 func (r *ranking) add(o *option) {

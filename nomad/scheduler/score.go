@@ -43,27 +43,37 @@ func (s *scores) named() map[string]float64 {
 	return out
 }
 
-func (s *scores) normalize() {
-	sum, n := s.fit, 1.0
-	part := func(value float64, applies bool) {
-		if applies {
-			sum += value
-			n++
-		}
+// mean is the mean of the components of a score that apply.
+type mean struct{ sum, count float64 }
+
+func (m mean) with(value float64, applies bool) mean {
+	if applies {
+		m.sum += value
+		m.count++
 	}
-	part(s.devices, s.hasDevices)
-	part(s.anti, s.anti != 0)
-	part(s.penalty, s.penalty != 0)
-	part(s.affinity, s.hasAffinity)
-	part(s.spread, s.spread != 0)
-	part(s.preemption, s.hasPreemption)
-	s.norm = sum / n
+	return m
+}
+
+func (m mean) plus(other mean) mean { return mean{m.sum + other.sum, m.count + other.count} }
+
+func (m mean) value() float64 { return m.sum / m.count }
+
+// own returns the components that depend on the node alone, and not on other nodes.
+func (s *scores) own() mean {
+	return mean{s.fit, 1}.with(s.devices, s.hasDevices).with(s.anti, s.anti != 0).
+		with(s.penalty, s.penalty != 0).with(s.affinity, s.hasAffinity)
+}
+
+// normalize sets the score of the spreads, and the mean.
+func (s *scores) normalize(spread mean) {
+	s.spread = spread.sum
+	s.norm = s.own().plus(spread).with(s.preemption, s.hasPreemption).value()
 }
 
 // penalize lowers the score of a node on which an earlier allocation failed.
 func (s *scores) penalize() {
 	s.penalty = -1
-	s.normalize()
+	s.normalize(mean{}.with(s.spread, s.spread != 0))
 }
 
 // scorer scores nodes for one group.
@@ -86,7 +96,7 @@ type weighted struct {
 func newScorer(c *cluster, tg *nomad.TaskGroup, ask *feasible.Ask) scorer {
 	s := scorer{tg: tg, ask: ask, tally: c.tally, even: c.config.SchedulerAlgorithm == nomad.SchedulerAlgorithmSpread}
 	if c.job.Type == nomad.JobTypeSystem || c.job.Type == nomad.JobTypeSysBatch {
-		s.fitOnly = true
+		s.fitOnly, s.spreads = true, newSpreads(c.tally, tg, nil, nil)
 		return s
 	}
 	s.addAffinities(c.job.Affinities)
@@ -108,10 +118,11 @@ func (s *scorer) addAffinities(list []*nomad.Affinity) {
 }
 
 // compares reports whether scores compare nodes with one another.
-func (s *scorer) compares() bool { return len(s.affinities) > 0 || s.spreads != nil }
+func (s *scorer) compares() bool { return len(s.affinities) > 0 || len(s.spreads.list) > 0 }
 
 // prepare computes what does not change during the attempt.
 func (s *scorer) prepare(v *nodeView) {
+	v.spread = s.spreads.class(v.node)
 	if s.fitOnly {
 		return
 	}
@@ -124,7 +135,6 @@ func (s *scorer) prepare(v *nodeView) {
 	if s.weights > 0 {
 		v.affinity /= s.weights
 	}
-	v.spreads = s.spreads.values(v.node)
 }
 
 // resources scores the resources on the node without the victims: how full it would be, and the devices.
@@ -140,7 +150,7 @@ func (s *scorer) resources(v *nodeView, r *nomad.AllocatedResources, victims []*
 	return v.usage.BinPackScore(more), d
 }
 
-// score scores the option without the penalty of earlier failures.
+// score scores the option without the spreads and without the penalty of earlier failures. normalize completes it.
 func (s *scorer) score(v *nodeView, o *option, fit float64, devices deviceScore) {
 	out := &o.scores
 	out.fit, out.devices, out.hasDevices = fit, devices.value, devices.applies
@@ -152,9 +162,8 @@ func (s *scorer) score(v *nodeView, o *option, fit float64, devices deviceScore)
 		if same := *v.same; same > 0 && s.tg.Count > 0 {
 			out.anti = -float64(same+1) / float64(s.tg.Count)
 		}
-		out.affinity, out.spread = v.affinity, s.spreads.score(v.spreads)
+		out.affinity = v.affinity
 	}
-	out.normalize()
 }
 
 // The parameters of the logistic function that scores preemption.

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"strconv"
+
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
@@ -8,10 +10,24 @@ import (
 // anyValue is the spread target for all values that are not listed.
 const anyValue = "*"
 
-// spreads are the spreads of a job and a group. A nil pointer means that there are none.
+// spreads are the spreads of a job and a group.
 type spreads struct {
-	list   []*spread
-	lowest float64 // of all boosts so far, at most -1
+	list    []*spread
+	lowest  float64 // of all boosts so far, at most -1
+	tally   *tally
+	classes []spreadClass
+	byValue map[string]spreadID
+}
+
+// spreadID is an index of spreads.classes.
+type spreadID int32
+
+// spreadClass are the nodes with the same values for all spreads. They have the same score.
+type spreadClass struct {
+	values []spreadValue
+	score  mean
+	at     int  // version of the tally that the score is of, or -1
+	varies bool // the score depends on other classes, see boost
 }
 
 // spread scores nodes by the distribution of the group's allocations over the values of a node
@@ -35,10 +51,7 @@ func newSpreads(t *tally, tg *nomad.TaskGroup, ofJob, ofGroup []*nomad.Spread) *
 			}
 		}
 	}
-	if len(list) == 0 {
-		return nil
-	}
-	out := &spreads{lowest: -1}
+	out := &spreads{lowest: -1, tally: t, byValue: map[string]spreadID{}}
 	for _, s := range list {
 		desired := desiredCounts(s, tg.Count)
 		out.list = append(out.list, &spread{
@@ -77,14 +90,30 @@ type spreadValue struct {
 	listed  bool    // desired is valid
 }
 
-// values returns the values of a node for all spreads.
-func (s *spreads) values(n *nomad.Node) []spreadValue {
-	if s == nil {
-		return nil
+// class returns the class of a node.
+func (s *spreads) class(n *nomad.Node) spreadID {
+	var key []byte
+	for _, sp := range s.list {
+		if text, set := sp.target.Value(n); set {
+			key = strconv.AppendQuote(key, text)
+		}
+		key = append(key, ',')
 	}
-	out := make([]spreadValue, len(s.list))
+	id, known := s.byValue[string(key)]
+	if !known {
+		id = spreadID(len(s.classes))
+		s.byValue[string(key)] = id
+		s.classes = append(s.classes, s.newClass(n))
+	}
+	return id
+}
+
+func (s *spreads) newClass(n *nomad.Node) spreadClass {
+	out := spreadClass{values: make([]spreadValue, len(s.list)), at: -1}
 	for i, sp := range s.list {
-		out[i] = sp.value(n)
+		v := sp.value(n)
+		out.values[i] = v
+		out.varies = out.varies || v.listed && v.desired <= 0
 	}
 	return out
 }
@@ -102,8 +131,27 @@ func (sp *spread) value(n *nomad.Node) spreadValue {
 	return out
 }
 
-// score returns the sum of the scores of all spreads for the values of a node.
-func (s *spreads) score(values []spreadValue) (sum float64) {
+// score returns the sum of the scores of all spreads for a class of nodes, as a component of the score of its nodes. It
+// does not apply if it is 0.
+func (s *spreads) score(id spreadID) mean {
+	if c := &s.classes[id]; c.at == s.tally.version() {
+		return c.score
+	}
+	return s.update(id)
+}
+
+// update computes the score of a class.
+func (s *spreads) update(id spreadID) mean {
+	c := &s.classes[id]
+	sum := s.sum(c.values)
+	c.score = mean{}.with(sum, sum != 0)
+	if !c.varies {
+		c.at = s.tally.version()
+	}
+	return c.score
+}
+
+func (s *spreads) sum(values []spreadValue) (sum float64) {
 	for i, v := range values {
 		switch sp := s.list[i]; {
 		case !v.set:

@@ -11,10 +11,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
-// maxSkipped is how many nodes with a score of zero or less may be skipped in search of better
-// ones.
-const maxSkipped = 3
-
 // stack finds the best node for one more allocation of a group.
 type stack struct {
 	cluster     *cluster
@@ -34,11 +30,13 @@ type groupStack struct {
 	distincts []distinct
 	scorer    scorer
 	limit     int
-	views     map[*nomad.Node]*nodeView
+	views     map[string]*nodeView // by ID
+	ratings   ratings
 	differs   bool              // allocations of the group have different demands
 	alloc     string            // name of the allocation that the search is for
 	previous  *nomad.Allocation // the allocation that ends before it starts, or nil
 	shares    bool              // whether a volume depends on other allocations
+	varies    bool              // placements on other nodes decide whether a node is feasible
 }
 
 func newStack(b *base, c *cluster) *stack {
@@ -63,7 +61,7 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 		tg:      tg,
 		ask:     ask,
 		scorer:  newScorer(c, tg, ask),
-		views:   map[*nomad.Node]*nodeView{},
+		views:   map[string]*nodeView{},
 		differs: s.eligibility.Differs(tg.Name),
 		shares:  sharesVolumes(tg),
 	}
@@ -74,6 +72,7 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 	if g.scorer.fitOnly { // of a system job, which has one allocation on each node anyway
 		g.distincts = slices.DeleteFunc(g.distincts, func(d distinct) bool { return d.property == nil })
 	}
+	g.varies = g.differs || g.shares || slices.ContainsFunc(g.distincts, func(d distinct) bool { return d.property != nil })
 	g.limit = s.limit(g)
 	s.groups[tg.Name] = g
 	return g
@@ -104,9 +103,28 @@ type option struct {
 	victims   []*nomad.Allocation // allocations to preempt first
 }
 
-// search finds the best node for the allocation of the placement. avoid lists nodes on which the
-// allocation failed before. The option is nil if no node fits; the metric gives the reasons.
-func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[string]bool) (*option, *nomad.AllocMetric) {
+// search finds the best of the candidates for the allocation of the placement. avoid lists nodes on which the allocation
+// failed before. The option is nil if no node fits; the metric gives the reasons.
+func (s *stack) search(p *reconcile.Placement, avoid map[string]bool) (*option, *nomad.AllocMetric) {
+	return s.find(p, s.cluster.ready, avoid, s.compare)
+}
+
+// searchOn is search with one node as the only candidate.
+func (s *stack) searchOn(n *nomad.Node, p *reconcile.Placement, avoid map[string]bool) (*option, *nomad.AllocMetric) {
+	return s.find(p, []*nomad.Node{n}, avoid, func(g *groupStack, avoid map[string]bool, m *nomad.AllocMetric) (options ranking) {
+		m.NodesEvaluated = 1
+		if o, ok := s.try(g, n, avoid, m); ok {
+			options.add(&o)
+		}
+		return options
+	})
+}
+
+// ranker ranks nodes that fit, and records in the metric why others do not.
+type ranker func(g *groupStack, avoid map[string]bool, m *nomad.AllocMetric) ranking
+
+// find returns the best node of the ranker. If none of the nodes fits, it preempts allocations.
+func (s *stack) find(p *reconcile.Placement, nodes []*nomad.Node, avoid map[string]bool, rank ranker) (*option, *nomad.AllocMetric) {
 	began := s.now()
 	g := s.group(p.Group)
 	g.alloc, g.previous = p.Name, nil
@@ -114,29 +132,7 @@ func (s *stack) search(p *reconcile.Placement, nodes []*nomad.Node, avoid map[st
 		g.previous = p.Previous
 	}
 	m := s.metric()
-	var options ranking
-	scored, skipped := 0, 0
-	for i := range nodes {
-		if scored >= g.limit {
-			break
-		}
-		n := nodes[(s.offset+i)%len(nodes)]
-		m.NodesEvaluated++
-		o, ok := s.try(g, n, avoid, m)
-		if !ok {
-			continue
-		}
-		options.add(&o)
-		if o.scores.norm <= 0 && skipped < maxSkipped {
-			skipped++
-		} else {
-			scored++
-		}
-	}
-	if len(nodes) > 1 {
-		s.offset = (s.offset + m.NodesEvaluated) % len(nodes)
-	}
-	best := options.best(m)
+	best := rank(g, avoid, m).best(m)
 	if best == nil && m.NodesExhausted > 0 && s.preempts {
 		best = s.displace(g, nodes, avoid, m)
 	}
@@ -158,25 +154,38 @@ func (s *stack) try(g *groupStack, n *nomad.Node, avoid map[string]bool, m *noma
 		exhaust(m, n, short)
 		return option{}, false
 	}
-	o := option{node: n, resources: v.resources}
+	return g.option(v, g.scorer.spreads.score(v.spread), avoid), true
+}
+
+// option returns the option of a node that fits, given the component of the spreads.
+func (g *groupStack) option(v *nodeView, spread mean, avoid map[string]bool) option {
+	o := option{node: v.node, resources: v.resources}
 	g.scorer.score(v, &o, v.fit, v.devices)
-	if avoid[n.ID] {
+	o.scores.normalize(spread)
+	if avoid[v.node.ID] {
 		o.scores.penalize()
 	}
-	return o, true
+	return o
 }
 
 // verdict returns why the node is not feasible for the group, or "".
 func (s *stack) verdict(g *groupStack, v *nodeView) string {
-	why := v.why
-	if why == "" && g.differs {
-		why = s.eligibility.CheckFor(g.tg.Name, g.alloc, v.node)
+	if v.why != "" {
+		return v.why
+	}
+	return s.conflict(g, v.node)
+}
+
+// conflict returns why the node is not feasible beside other allocations, or for the allocation of the search, or "".
+func (s *stack) conflict(g *groupStack, n *nomad.Node) (why string) {
+	if g.differs {
+		why = s.eligibility.CheckFor(g.tg.Name, g.alloc, n)
 	}
 	if why == "" && g.shares {
-		why = s.cluster.volumesTaken(g, v.node)
+		why = s.cluster.volumesTaken(g, n)
 	}
 	for i := 0; why == "" && i < len(g.distincts); i++ {
-		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, v.node)
+		why = g.distincts[i].unmet(s.cluster.tally, g.tg.Name, n)
 	}
 	return why
 }

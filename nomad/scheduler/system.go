@@ -71,7 +71,7 @@ func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Resul
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
 		prev := d.yields(p)
-		o, m := s.stackOf(stacks, d.cluster, p.Job).search(p, []*nomad.Node{d.cluster.lookup(p.Node)}, nil)
+		o, m := s.stackOf(stacks, d.cluster, p.Job).searchOn(d.cluster.lookup(p.Node), p, nil)
 		o, m = s.granted(d.cluster, o, m)
 		if o != nil {
 			s.queued[p.Group.Name]++

@@ -72,6 +72,9 @@ func (t *tally) add(a *nomad.Allocation, by int) {
 	}
 }
 
+// version returns a number that changes with each allocation that is added or removed.
+func (t *tally) version() int { return len(t.delta) }
+
 // property returns a counter that includes the allocations counted so far and is kept up to date.
 func (t *tally) property(attribute, group string) *property {
 	return t.propertyOf(attribute, group, nil)

@@ -7,17 +7,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// nodeView caches what the searches for a group need about one node. A job with a spread scores thousands of nodes for
-// each allocation, and only one of them has changed since the last search.
+// nodeView caches what the searches for a group need about one node. It is computed again when the node has changed.
 type nodeView struct {
 	node     *nomad.Node
 	why      string // the reason if the node is not feasible, apart from other allocations of the job
 	affinity float64
-	spreads  []spreadValue
+	spread   spreadID
 	same     *int // allocations of the group on the node
+	at       int  // position of its rating, or -1
 
 	usage *feasible.Usage // nil until the node is first tried
-	// The results of Fit and of the scores for the usage at the version. Unused if asks differ.
+	// The results of Fit and of the scores for the usage at the version. They include the ports, cores and devices.
 	version   uint64
 	resources *nomad.AllocatedResources
 	short     string
@@ -33,13 +33,13 @@ type deviceScore struct {
 
 // view returns the view of a node.
 func (s *stack) view(g *groupStack, n *nomad.Node) *nodeView {
-	v := g.views[n]
+	v := g.views[n.ID]
 	if v == nil {
-		v = &nodeView{node: n, why: s.eligibility.Check(g.tg.Name, n)}
+		v = &nodeView{node: n, at: -1, why: s.eligibility.Check(g.tg.Name, n)}
 		if v.why == "" {
 			g.scorer.prepare(v)
 		}
-		g.views[n] = v
+		g.views[n.ID] = v
 	}
 	return v
 }
@@ -59,7 +59,7 @@ func (v *nodeView) take(c *cluster, g *groupStack, rng *rand.Rand) (short string
 	if fault := v.load(c); fault != "" {
 		return fault
 	}
-	if v.version == v.usage.Version() && !g.ask.Differs() {
+	if v.version == v.usage.Version() {
 		return v.short
 	}
 	v.version = v.usage.Version()

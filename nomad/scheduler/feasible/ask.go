@@ -60,9 +60,6 @@ func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 	return ask
 }
 
-// Differs reports whether allocations of the ask get different resources on the same node, such as ports.
-func (ask *Ask) Differs() bool { return ask.picks }
-
 // memory returns the memory of a task: its own and that of its secrets directory. A limit counts only if
 // oversubscription is enabled.
 func memory(r *nomad.Resources, cfg *nomad.SchedulerConfiguration) nomad.AllocatedMemoryResources {
