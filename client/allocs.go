@@ -20,6 +20,9 @@ import (
 //	    ▲                                                                            │
 //	    └───────────────────────servers list it no more──────────────────────────────┘
 //
+// An allocation of the previous agent that cannot be restored is unrestored until its processes have ended, and then
+// undeleted until its directory and stored state are removed, unless the servers make the node start it again.
+//
 // A gone entry prevents a finished allocation from being fetched again. It keeps the final
 // status, which is sent again if the servers lose it.
 type allocSet struct {
@@ -34,10 +37,13 @@ type allocSet struct {
 	life      context.Context // of the runners, ends with the agent
 	wg        sync.WaitGroup
 
-	mu        sync.Mutex
-	held      map[string]*held
-	gone      map[string]gone
-	undeleted map[string]*held // allocations whose removal failed: see removeAgain
+	removal sync.Mutex // held while an allocation in undeleted is removed, before mu
+
+	mu         sync.Mutex
+	held       map[string]*held
+	gone       map[string]gone
+	undeleted  map[string]removal // allocations that must still be removed: see removeAgain
+	unrestored map[string]bool    // see removeUnrestored
 }
 
 // gone records an allocation that has been removed from the node.
@@ -67,7 +73,7 @@ func newAllocSet(life context.Context, db *state.DB, u *updates, log *slog.Logge
 	s := &allocSet{
 		loaded: loaded, setLoaded: sync.OnceFunc(func() { close(loaded) }),
 		db: db, updates: u, log: log, make: make, life: life,
-		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{}, undeleted: map[string]*held{},
+		ended: newSignal(), held: map[string]*held{}, gone: map[string]gone{}, undeleted: map[string]removal{}, unrestored: map[string]bool{},
 	}
 	s.destroy = s.destroyFree
 	return s
@@ -113,8 +119,8 @@ func (s *allocSet) unlisted(listed map[string]uint64) []*held {
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.gone, func(id string, _ gone) bool {
 		_, ok := listed[id]
-		if !ok && s.undeleted[id] == nil {
-			s.db.DeleteAllocLater(id) // also covers allocations that could not be restored
+		if !ok && s.undeleted[id] == nil && !s.unrestored[id] {
+			s.db.DeleteAllocLater(id)
 		}
 		return !ok
 	})
@@ -219,6 +225,9 @@ func final(a *nomad.Allocation, status, why string) *nomad.Allocation {
 
 // start runs an allocation that is new on the node.
 func (s *allocSet) start(a *nomad.Allocation) {
+	if s.reclaim(a.ID) {
+		s.db.DeleteAllocLater(a.ID) // what an earlier agent stored
+	}
 	s.db.PutAllocWithNext(a)
 	r, err := s.make(a)
 	if err != nil {
@@ -243,6 +252,7 @@ func (s *allocSet) restore(allocs []*nomad.Allocation) {
 	defer s.setLoaded()
 	for _, a := range allocs {
 		if state.Abandoned(a) {
+			s.setUnrestored(a.ID)
 			s.take(a)
 			continue
 		}
@@ -251,6 +261,7 @@ func (s *allocSet) restore(allocs []*nomad.Allocation) {
 			err = r.Restore()
 		}
 		if err != nil {
+			s.setUnrestored(a.ID)
 			s.refuse(a, err)
 			continue
 		}
@@ -271,7 +282,6 @@ func (s *allocSet) run(a *nomad.Allocation, r *allocrunner.Runner) {
 	h := &held{id: a.ID, runner: r, alloc: a, ended: make(chan struct{})}
 	s.mu.Lock()
 	s.held[a.ID] = h
-	delete(s.undeleted, a.ID) // the directory is in use again
 	s.mu.Unlock()
 	s.wg.Go(func() {
 		defer close(h.ended)
@@ -305,7 +315,7 @@ func (s *allocSet) report(status *nomad.Allocation) {
 func (s *allocSet) onDisk() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append(slices.Collect(maps.Keys(s.held)), slices.Collect(maps.Keys(s.undeleted))...)
+	return slices.Concat(slices.Collect(maps.Keys(s.held)), slices.Collect(maps.Keys(s.undeleted)), slices.Collect(maps.Keys(s.unrestored)))
 }
 
 // destroyAll stops and removes every allocation, until ctx ends.

@@ -379,8 +379,12 @@ func (c *Client) Run(ctx context.Context) error {
 	orphans := make(chan struct{})
 	waiting := c.waiting
 	group.Go(func() error {
-		defer close(orphans)
-		return c.endOrphans(ctx, waiting)
+		err := c.endOrphans(ctx, waiting)
+		close(orphans)
+		if err == nil {
+			c.removeUnrestored()
+		}
+		return err
 	})
 	c.awaitRestore(ctx, orphans)
 	close(c.restoredAll)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -108,27 +110,79 @@ func (s *allocSet) remove(h *held) {
 	s.gone[h.id] = gone{h.alloc.AllocModifyIndex, h.status}
 	delete(s.held, h.id)
 	if err != nil {
-		s.undeleted[h.id] = h
+		s.undeleted[h.id] = func(ctx context.Context) error { return s.destroy(ctx, h) }
 	}
 }
 
-// removeAgain tries the failed removals again. Their stored state remains until one succeeds, so that the next agent
-// also tries.
+// removal removes the directory and the stored state of an allocation that does not run.
+type removal func(ctx context.Context) error
+
+// removeAgain tries the removals in undeleted. The stored state remains until one succeeds, so that the next agent also
+// tries.
 func (s *allocSet) removeAgain() {
 	s.mu.Lock()
-	list := make([]*held, 0, len(s.undeleted))
-	for _, h := range s.undeleted {
-		list = append(list, h)
-	}
+	ids := slices.Sorted(maps.Keys(s.undeleted))
 	s.mu.Unlock()
-	for _, h := range list {
-		err := s.destroy(s.life, h)
-		if err != nil {
-			s.log.Warn("destroy allocation: it is tried again", "alloc", h.id, "err", err)
-			continue
+	for _, id := range ids {
+		if err := s.removeUndeleted(id); err != nil {
+			s.log.Warn("destroy allocation: it is tried again", "alloc", id, "err", err)
 		}
-		s.mu.Lock()
-		delete(s.undeleted, h.id)
-		s.mu.Unlock()
 	}
+}
+
+// removeUndeleted tries the removal of one allocation, unless it is started again meanwhile.
+func (s *allocSet) removeUndeleted(id string) error {
+	s.removal.Lock()
+	defer s.removal.Unlock()
+	s.mu.Lock()
+	remove := s.undeleted[id]
+	s.mu.Unlock()
+	if remove == nil {
+		return nil
+	}
+	if err := remove(s.life); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.undeleted, id)
+	return nil
+}
+
+// reclaim ends the removal of an allocation that starts again, and waits for an attempt that has begun. It reports whether
+// there was one.
+func (s *allocSet) reclaim(id string) bool {
+	left := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.undeleted[id] != nil || s.unrestored[id]
+	}
+	if !left() {
+		return false
+	}
+	s.removal.Lock()
+	defer s.removal.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.undeleted, id)
+	delete(s.unrestored, id)
+	return true
+}
+
+// setUnrestored records an allocation of the previous agent that cannot be restored.
+func (s *allocSet) setUnrestored(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unrestored[id] = true
+}
+
+// removeUnrestored removes the allocations that could not be restored, with remove. Their processes have ended.
+func (s *allocSet) removeUnrestored(remove func(ctx context.Context, id string) error) {
+	s.mu.Lock()
+	for id := range s.unrestored {
+		s.undeleted[id] = func(ctx context.Context) error { return remove(ctx, id) }
+	}
+	clear(s.unrestored)
+	s.mu.Unlock()
+	s.removeAgain()
 }

@@ -17,7 +17,7 @@ func endedSet(destroy func(context.Context, *held) error) (*allocSet, *held, *co
 	a := &nomad.Allocation{ID: nomad.NewID(), NodeID: nomad.NewID(), Namespace: "default", JobID: "job", Job: &nomad.Job{ID: "job"}}
 	h := &held{id: a.ID, alloc: a, endedAt: time.Unix(1, 0), ended: make(chan struct{})}
 	close(h.ended)
-	s := &allocSet{held: map[string]*held{h.id: h}, gone: map[string]gone{}, undeleted: map[string]*held{}, life: context.Background(),
+	s := &allocSet{held: map[string]*held{h.id: h}, gone: map[string]gone{}, undeleted: map[string]removal{}, life: context.Background(),
 		log: slog.New(slog.DiscardHandler), destroy: destroy}
 	g := &collector{set: s, log: s.log, disk: func(string) (float64, float64, error) { return 100, 100, nil }}
 	return s, h, g

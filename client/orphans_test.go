@@ -139,6 +139,19 @@ func TestOrphansAreEnded(t *testing.T) {
 			t.Errorf("process %d of the %s allocation still runs", pid, name)
 		}
 	}
+	// Directories, with the secrets in them, and stored states of allocations that do not run are removed. The directory
+	// without a stored state may belong to another agent that shares alloc_dir.
+	f.until(t, "the directories of the allocations that are not restored are gone", func() bool {
+		entries, err := os.ReadDir(cfg.AllocDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := map[string]bool{}
+		for _, e := range entries {
+			left[e.Name()] = true
+		}
+		return !left[damaged.ID] && !left[unlisted.ID] && left[unreadable.ID] && left[kept.ID] && left[forgotten.ID]
+	})
 	if got := pids(t, notes, kept); len(got) != 1 || !lives(got[0]) {
 		t.Errorf("processes of the restored allocation: %v, want one running process", got)
 	}

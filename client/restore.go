@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -35,7 +36,7 @@ func (c *Client) prepare(ctx context.Context) error {
 	for _, err := range errs {
 		c.log.Error("restore allocation", "err", err)
 		if bad, ok := errors.AsType[*state.AllocError](err); ok {
-			c.db.DeleteAllocLater(bad.ID) // with its handles, so that its processes are ended as orphans
+			c.allocs.setUnrestored(bad.ID) // its processes are ended as orphans
 		}
 	}
 	c.openNetworks()
@@ -48,6 +49,19 @@ func (c *Client) prepare(ctx context.Context) error {
 		c.waiting = allocs
 	}
 	return context.Cause(ctx) // the error of a fingerprinter that must not fail
+}
+
+// removeUnrestored removes the directories, networks and stored states of allocations that could not be restored. Their
+// processes have ended.
+func (c *Client) removeUnrestored() {
+	c.allocs.removeUnrestored(func(_ context.Context, id string) error {
+		if err := allocdir.Destroy(c.cfg.AllocDir, id); err != nil {
+			return err
+		}
+		c.connections.left.add(id)
+		c.users.Release(id)
+		return c.db.DeleteAlloc(id)
+	})
 }
 
 // awaitRestore waits until the drivers have been asked to recover the tasks of an earlier agent

@@ -44,7 +44,9 @@ func (c *Client) attend(ctx context.Context) error {
 			c.log.Error("store the boot ID", "err", err)
 		}
 	}
-	c.allocs.restore(c.waiting)
+	if c.allocs.restore(c.waiting); len(c.waiting) > 0 {
+		c.removeUnrestored() // these processes have ended with the machine
+	}
 	c.waiting = nil
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.updates.Run(ctx) })
