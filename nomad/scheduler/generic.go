@@ -88,12 +88,16 @@ func (g *generic) followups(ctx context.Context, result *reconcile.Result) error
 func (g *generic) place(d *draft, result *reconcile.Result) {
 	stacks := map[*nomad.Job]*stack{nil: newStack(&g.base, d.cluster)}
 	short := map[versionOfGroup]bool{}
+	var waiting []*reconcile.Placement
 	for i := range result.Place {
 		p := &result.Place[i]
 		version := versionOfGroup{p.Job, p.Group.Name}
 		if short[version] && !g.eligibility.Differs(p.Group.Name) {
 			g.failed[p.Group.Name].CoalescedFailures++
 			d.notPlaced(p)
+			if waits(p) {
+				waiting = append(waiting, p)
+			}
 			continue
 		}
 		if p.StopPrevious != "" {
@@ -110,10 +114,16 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 			}
 			d.keep(p, prev)
 			d.notPlaced(p)
+			if waits(p) {
+				waiting = append(waiting, p)
+			}
 			continue
 		}
 		d.placeFor(g.build(p, o, m, result.Deployment), prev, o.victims)
 	}
+	g.swap(d, waiting, func(p *reconcile.Placement) (*option, *nomad.AllocMetric) {
+		return g.search(g.stackOf(stacks, d.cluster, p.Job), p)
+	})
 }
 
 // versionOfGroup is a group of an older version of the job, or of the current version if job is nil.

@@ -168,6 +168,12 @@ func (g *groupStack) option(v *nodeView, spread mean, avoid map[string]bool) opt
 	return o
 }
 
+// volumesInUse reports whether a node suits the group of the latest search, except that other allocations use its volumes.
+func (s *stack) volumesInUse(tg *nomad.TaskGroup, n *nomad.Node) bool {
+	g := s.group(tg)
+	return g.shares && s.view(g, n).why == "" && s.cluster.volumesTaken(g, n) != ""
+}
+
 // verdict returns why the node is not feasible for the group, or "".
 func (s *stack) verdict(g *groupStack, v *nodeView) string {
 	if v.why != "" {

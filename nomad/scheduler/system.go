@@ -61,25 +61,34 @@ func (s *system) stagger() time.Duration {
 }
 
 // place tries each placement on its node. An infeasible node is not a failure, unless no node is
-// feasible: then the metric shows the reasons.
+// feasible: then the metric shows the reasons. A node whose volumes are in use is a failure: the blocked evaluation
+// waits for them.
 func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Result) {
 	stacks := map[*nomad.Job]*stack{nil: newStack(&s.base, d.cluster)}
 	unfit := map[string]*nomad.AllocMetric{}
+	search := func(p *reconcile.Placement) (*option, *nomad.AllocMetric) {
+		return s.stackOf(stacks, d.cluster, p.Job).searchOn(d.cluster.lookup(p.Node), p, nil)
+	}
+	infeasible := func(p *reconcile.Placement, m *nomad.AllocMetric) bool {
+		return m.NodesFiltered > 0 && !s.stackOf(stacks, d.cluster, p.Job).volumesInUse(p.Group, d.cluster.lookup(p.Node))
+	}
+	var waiting []*reconcile.Placement
 	for i := range result.Place {
 		p := &result.Place[i]
 		if p.StopPrevious != "" {
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
 		prev := d.yields(p)
-		o, m := s.stackOf(stacks, d.cluster, p.Job).searchOn(d.cluster.lookup(p.Node), p, nil)
+		o, m := search(p)
 		o, m = s.granted(d.cluster, o, m)
 		if o != nil {
 			s.queued[p.Group.Name]++
 			d.placeFor(s.build(p, o, m, result.Deployment), prev, o.victims)
 			continue
 		}
+		unfits := infeasible(p, m)
 		d.keep(p, prev)
-		if m.NodesFiltered > 0 {
+		if unfits {
 			unfit[p.Group.Name] = merge(unfit[p.Group.Name], m)
 			withdraw(result, p)
 			continue
@@ -89,7 +98,11 @@ func (s *system) place(d *draft, req *reconcile.Request, result *reconcile.Resul
 			known.CoalescedFailures++
 		}
 		s.failed[p.Group.Name] = merge(s.failed[p.Group.Name], m)
+		if waits(p) {
+			waiting = append(waiting, p)
+		}
 	}
+	s.swap(d, waiting, search)
 	for group, m := range unfit {
 		if s.failed[group] == nil && !runs(req, d, group) {
 			s.failed[group] = m

@@ -167,20 +167,27 @@ func (s *sites) writersOf(c *cluster, node string) map[string]int {
 	s.writers[node] = out
 	for a := range c.snap.LiveAllocsByNode(node) {
 		if !a.ClientTerminalStatus() {
-			write(out, a, a.Job)
+			write(out, a, a.Job, 1)
 		}
 	}
 	for _, a := range c.plan.NodeAllocation[node] {
 		if a.CreateIndex == 0 {
-			write(out, a, jobOf(c, a))
+			write(out, a, jobOf(c, a), 1)
 		}
 	}
 	return out
 }
 
-func write(to map[string]int, a *nomad.Allocation, job *nomad.Job) {
+func write(to map[string]int, a *nomad.Allocation, job *nomad.Job, n int) {
 	for _, volume := range a.WrittenHostVolumes(job) {
-		to[volume]++
+		to[volume] += n
+	}
+}
+
+// writes adds n to the writers of the volumes that an allocation uses on its node.
+func (s *sites) writes(c *cluster, a *nomad.Allocation, n int) {
+	if volumes := a.WrittenHostVolumes(jobOf(c, a)); len(volumes) > 0 {
+		write(s.writersOf(c, a.NodeID), a, jobOf(c, a), n)
 	}
 }
 
@@ -207,6 +214,6 @@ func (s *sites) places(c *cluster, a *nomad.Allocation) {
 		l.place(c.lookup(a.NodeID))
 	}
 	if writers := s.writers[a.NodeID]; writers != nil {
-		write(writers, a, jobOf(c, a))
+		write(writers, a, jobOf(c, a), 1)
 	}
 }
