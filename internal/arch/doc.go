@@ -1,4 +1,4 @@
-// Package arch holds the test of the floors. It reads `go list` and floors.txt. It fails if an import
-// does not point to a lower floor, or a package is not in floors.txt. It also fails on the banned
-// imports that it lists, and on a cycle between top-level folders. It has no other code.
+// Package arch holds the tests of the structure. They read `go list` and layers.txt. They fail if a package imports one of
+// a higher layer, or belongs to none; on the banned imports and calls that they list; and on a cycle between top-level
+// folders. It has no other code.
 package arch

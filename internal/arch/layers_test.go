@@ -1,15 +1,14 @@
 package arch_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -47,22 +46,27 @@ var bans = []struct{ from, to string }{
 }
 
 func TestImportsPointDown(t *testing.T) {
-	floors := readFloors(t)
+	layers := readLayers(t)
+	used := map[string]bool{}
 	for _, p := range listPackages(t) {
-		from := local(p.ImportPath)
-		floor, listed := floors[from]
-		if !listed {
-			t.Errorf("%s is missing from floors.txt", from)
+		from, pattern := layers.of(local(p.ImportPath))
+		if pattern == "" {
+			t.Errorf("%s belongs to no layer of layers.txt", local(p.ImportPath))
 			continue
 		}
+		used[pattern] = true
 		for _, imp := range p.Imports {
 			if !inModule(imp) {
 				continue
 			}
-			to := local(imp)
-			if below, ok := floors[to]; ok && below >= floor {
-				t.Errorf("%s (floor %d) imports %s (floor %d)", from, floor, to, below)
+			if to, pattern := layers.of(local(imp)); pattern != "" && to > from {
+				t.Errorf("%s (layer %s) imports %s (layer %s)", local(p.ImportPath), layers.names[from], local(imp), layers.names[to])
 			}
+		}
+	}
+	for pattern := range layers.patterns {
+		if !used[pattern] {
+			t.Errorf("layers.txt: %q is no package, or a longer match covers all of it", pattern)
 		}
 	}
 }
@@ -120,35 +124,67 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// readFloors returns the floor of each package of floors.txt.
-func readFloors(t *testing.T) map[string]int {
+func TestLayers_Of(t *testing.T) {
+	l := layers{[]string{"low", "high"}, map[string]int{"a/...": 1, "a/b": 0, "a/c/...": 0, "a/d...": 0, ".": 1}}
+	for name, want := range map[string]string{"a": "high", "a/b": "low", "a/b/x": "high", "a/c/x": "low", "a/d": "low", "a/dx": "low", "a/x": "high", ".": "high", "b": ""} {
+		layer, pattern := l.of(name)
+		if got := l.names[layer]; (pattern == "") != (want == "") || want != "" && got != want {
+			t.Errorf("of(%q) = %s by %q, want %s", name, got, pattern, want)
+		}
+	}
+}
+
+// layers are those of layers.txt.
+type layers struct {
+	names    []string       // lowest first
+	patterns map[string]int // of packages → index of the layer
+}
+
+// of returns the layer of a package and the longest pattern that matches it, "" if none does.
+func (l layers) of(name string) (layer int, longest string) {
+	for pattern, i := range l.patterns {
+		if covers(pattern, name) && (longest == "" || weight(pattern) > weight(longest)) {
+			layer, longest = i, pattern
+		}
+	}
+	return layer, longest
+}
+
+// weight orders patterns that match the same package. Its name counts most.
+func weight(pattern string) int {
+	if base, ok := strings.CutSuffix(pattern, "..."); ok {
+		return len(base)
+	}
+	return math.MaxInt
+}
+
+// covers is matches with one more form: "a/b..." covers every package whose name begins with a/b.
+func covers(pattern, name string) bool {
+	base, ok := strings.CutSuffix(pattern, "...")
+	return matches(pattern, name) || ok && !strings.HasSuffix(base, "/") && strings.HasPrefix(name, base)
+}
+
+// readLayers reads layers.txt.
+func readLayers(t *testing.T) layers {
 	t.Helper()
-	f, err := os.Open("../../floors.txt")
+	text, err := os.ReadFile("../../layers.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	floors := map[string]int{}
-	in := bufio.NewScanner(f)
-	for in.Scan() {
-		line, _, _ := strings.Cut(in.Text(), "#")
-		fields := strings.Fields(line)
-		if len(fields) == 0 {
-			continue
+	out := layers{patterns: map[string]int{}}
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		if name, rest, ok := strings.Cut(line, ":"); ok {
+			out.names, line = append(out.names, name), rest
 		}
-		floor, err := strconv.Atoi(fields[0])
-		if err != nil || len(fields) != 2 {
-			t.Fatalf("floors.txt: %q is not a floor and a package", in.Text())
+		for _, pattern := range strings.Fields(line) {
+			if _, twice := out.patterns[pattern]; twice || len(out.names) == 0 {
+				t.Fatalf("layers.txt: %s is listed twice, or before the first layer", pattern)
+			}
+			out.patterns[pattern] = len(out.names) - 1
 		}
-		if _, twice := floors[fields[1]]; twice {
-			t.Errorf("floors.txt: %s is listed twice", fields[1])
-		}
-		floors[fields[1]] = floor
 	}
-	if err := in.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return floors
+	return out
 }
 
 // listPackages returns the packages of the module.
