@@ -33,6 +33,9 @@ var (
 	ErrNodeSession = errors.New("node session is not the current one")
 )
 
+// ErrIdentityExpired means that a signed identity or token was valid and has expired.
+var ErrIdentityExpired = errors.New("token expired")
+
 // Errors of ACL objects.
 var (
 	ErrACLBootstrapped        = errors.New("ACL bootstrap already done")

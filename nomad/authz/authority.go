@@ -97,7 +97,7 @@ var errPast = past{}
 type past struct{}
 
 func (past) Error() string   { return nomad.ErrPermissionDenied.Error() }
-func (past) Unwrap() []error { return []error{nomad.ErrPermissionDenied, rpc.ErrExpired} }
+func (past) Unwrap() []error { return []error{nomad.ErrPermissionDenied, nomad.ErrIdentityExpired} }
 
 // Lead creates the token for the leader's own calls; end invalidates it.
 func (a *Authority) Lead() (token string, end func()) {
@@ -115,7 +115,7 @@ func (a *Authority) Token() string {
 }
 
 // Authenticate returns the identity of the token's holder. Every error is
-// nomad.ErrPermissionDenied. It also wraps rpc.ErrExpired for an expired token, and certs.ErrPeer
+// nomad.ErrPermissionDenied. It also wraps nomad.ErrIdentityExpired for an expired token, and certs.ErrPeer
 // with the reason if the rule does not accept the caller's certificate.
 func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
 	id := &acls.AuthenticatedIdentity{}
@@ -335,7 +335,7 @@ func (a *Authority) claims(token string) (*nomad.IdentityClaims, error) {
 	}
 	a.log.Debug("rejected token", "err", err)
 	switch {
-	case errors.Is(err, rpc.ErrExpired):
+	case errors.Is(err, nomad.ErrIdentityExpired):
 		return claims, errPast
 	case errors.Is(err, keyring.ErrClosed): // its validity is unknown
 		return nil, nomad.Errorf(http.StatusServiceUnavailable, "token cannot be verified: its root key is closed on this server")

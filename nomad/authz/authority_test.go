@@ -26,7 +26,7 @@ func (v tokens) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error)
 		return nil, errors.New("signature does not match")
 	}
 	if claims.Expiry != 0 && claims.Expiry < now.Unix() {
-		return claims, fmt.Errorf("too late: %w", rpc.ErrExpired)
+		return claims, fmt.Errorf("too late: %w", nomad.ErrIdentityExpired)
 	}
 	return claims, nil
 }
@@ -135,7 +135,7 @@ func TestAuthenticate(t *testing.T) {
 		id, err := a.Authenticate(context.Background(), c.token, c.rule, nil)
 		got := ""
 		switch {
-		case errors.Is(err, rpc.ErrExpired) && errors.Is(err, nomad.ErrPermissionDenied):
+		case errors.Is(err, nomad.ErrIdentityExpired) && errors.Is(err, nomad.ErrPermissionDenied):
 			got = expired
 		case errors.Is(err, nomad.ErrPermissionDenied):
 			got = denied

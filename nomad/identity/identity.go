@@ -31,7 +31,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/login"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
@@ -46,7 +45,7 @@ const ServerTTL = time.Minute
 
 // ErrExpired means that the token was valid and has expired. Verify returns the claims with it, so
 // that a node can register again with an expired token.
-var ErrExpired = fmt.Errorf("%w: %w", jwt.ErrInvalid, rpc.ErrExpired)
+var ErrExpired = fmt.Errorf("%w: %w", jwt.ErrInvalid, nomad.ErrIdentityExpired)
 
 // Config configures an Issuer.
 type Config struct {

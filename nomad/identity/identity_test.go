@@ -18,7 +18,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 var now = time.Unix(1_000_000, 0)
@@ -248,8 +247,8 @@ func TestVerifyRejects(t *testing.T) {
 			}
 			if expired := errors.Is(err, identity.ErrExpired); expired != (name == "expired") || expired && (claims == nil || claims.NodeID != "n1") {
 				t.Errorf("Verify() = %v, %v", claims, err)
-			} else if expired && !errors.Is(err, rpc.ErrExpired) {
-				t.Error("ErrExpired is not rpc.ErrExpired")
+			} else if expired && !errors.Is(err, nomad.ErrIdentityExpired) {
+				t.Error("ErrExpired is not nomad.ErrIdentityExpired")
 			}
 		})
 	}

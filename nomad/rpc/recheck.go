@@ -112,7 +112,7 @@ func (s *Server) stillGood(ctx context.Context, m Method, before *Call, env mess
 	if env.AuthToken != "" {
 		id, err := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, before.Conn)
 		switch {
-		case errors.Is(err, nomad.ErrPermissionDenied) && !(m.Rule == NodeOnly && errors.Is(err, ErrExpired)):
+		case errors.Is(err, nomad.ErrPermissionDenied) && !(m.Rule == NodeOnly && errors.Is(err, nomad.ErrIdentityExpired)):
 			return nil, err
 		case err != nil:
 			return nil, nil // undecided at the moment

@@ -36,7 +36,7 @@ func (fading) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.
 // A blocking read and a stream end without an answer when their token becomes invalid.
 func TestTokenExpiresDuringCall(t *testing.T) {
 	over := &atomic.Bool{}
-	expired := fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, rpc.ErrExpired)
+	expired := fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, nomad.ErrIdentityExpired)
 	wait := func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		over.Store(true)
 		return &message.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, nil

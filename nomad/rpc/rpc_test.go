@@ -29,7 +29,7 @@ func (everybody) Authenticate(_ context.Context, token string, rule rpc.Rule, co
 	case token == "bad", rule == rpc.ServerOnly && conn != nil:
 		return id, nomad.ErrPermissionDenied
 	case token == "old":
-		return id, fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, rpc.ErrExpired)
+		return id, fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, nomad.ErrIdentityExpired)
 	}
 	return id, nil
 }

@@ -19,9 +19,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// ErrExpired is the error that an Authenticator wraps for an expired token.
-var ErrExpired = errors.New("token expired")
-
 // Authenticator authenticates callers. With an error, the identity may still hold the
 // claims of the token. conn is nil for in-process callers. Access returns the rights of a caller
 // under the rules Token or Management.
@@ -240,7 +237,7 @@ func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env message.En
 		return c, refused // the next server would see this server's certificate
 	case m.Rule == Anonymous:
 		refused = nil
-	case m.Rule == NodeRegister && errors.Is(refused, ErrExpired):
+	case m.Rule == NodeRegister && errors.Is(refused, nomad.ErrIdentityExpired):
 		c.Expired, refused = true, nil
 	case m.Rule.ofServers():
 		return c, refused // before forwarding
