@@ -131,6 +131,13 @@ func TestRefused(t *testing.T) {
 	}
 	n.run("unknown", group("g", "mode = \"cni/unknown\"", "exec2", sleep))
 	n.waits("unknown", `missing network "cni/unknown"`)
+	// The mapping of the port of the HTTP API would take the requests of operators, with their tokens.
+	_, api, err := net.SplitHostPort(n.Address()[len("http://"):])
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.run("thief", group("g", plain+"\nport \"api\" {\n static = "+api+"\n to = 9000\n}", "exec2", sleep))
+	n.waits("thief", "network: reserved port collision api="+api)
 }
 
 // Without plugins a job waits with a reason. A broken configuration of CNI is reported, and the node
@@ -208,7 +215,7 @@ func (n *node) waits(job, reason string) {
 		}
 		for _, e := range evals {
 			for _, m := range e.FailedTGAllocs {
-				if m.ConstraintFiltered[reason] > 0 {
+				if m.ConstraintFiltered[reason]+m.DimensionExhausted[reason] > 0 {
 					return true
 				}
 			}
