@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -270,6 +273,18 @@ func (d *Driver) find(ctx context.Context, id string) (string, error) {
 	return list[0].ID, nil
 }
 
+// uuid matches the ID of an allocation.
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// isOwn reports whether a container has the name that an agent gives to one of its allocation. Its labels do not show
+// whose it is: a container also has those of its image, whose author can write any.
+func isOwn(c container.Summary) bool {
+	alloc := c.Labels[allocLabel]
+	return uuid.MatchString(alloc) && slices.ContainsFunc(c.Names, func(name string) bool {
+		return name == "/"+pauseName(alloc) || strings.HasSuffix(name, "-"+alloc)
+	})
+}
+
 // list returns the containers of this instance, with further labels.
 func (d *Driver) list(ctx context.Context, labels map[string]string) ([]container.Summary, error) {
 	filter := client.Filters{}
@@ -283,7 +298,7 @@ func (d *Driver) list(ctx context.Context, labels map[string]string) ([]containe
 	if err != nil {
 		return nil, fmt.Errorf("list the containers: %w", err)
 	}
-	return found.Items, nil
+	return slices.DeleteFunc(found.Items, func(c container.Summary) bool { return !isOwn(c) }), nil
 }
 
 // ListTasks implements drivers.Lister.
