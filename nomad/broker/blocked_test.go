@@ -38,7 +38,7 @@ func enabledBlocked() (*broker.Broker, *broker.Blocked) {
 	return b, bl
 }
 
-var anyType = []string{nomad.JobTypeService, nomad.JobTypeSystem}
+var anyType = []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch}
 
 // unblocking lists events that may come before or after an evaluation is blocked.
 var unblocking = []struct {
@@ -229,20 +229,22 @@ func TestReblockOfTheSameEvaluation(t *testing.T) {
 }
 
 func TestUnblockFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, bl := enabledBlocked()
-		go bl.Run(t.Context())
-		failed := blockedEval("a", func(e *nomad.Evaluation) { e.TriggeredBy = nomad.EvalTriggerMaxPlans })
-		bl.Block(failed)
-		bl.Block(blockedEval("b"))
-		wantNone(t, b, service)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if e, _ := dequeue(t, b, service); e != failed {
-			t.Errorf("dequeued %v", e)
-		}
-		wantNone(t, b, service)
-	})
+	for _, typ := range []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
+		synctest.Test(t, func(t *testing.T) {
+			b, bl := enabledBlocked()
+			go bl.Run(t.Context())
+			failed := blockedEval("a", func(e *nomad.Evaluation) { e.Type, e.TriggeredBy = typ, nomad.EvalTriggerMaxPlans })
+			bl.Block(failed)
+			bl.Block(blockedEval("b"))
+			wantNone(t, b, anyType)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if e, _ := dequeue(t, b, anyType); e != failed {
+				t.Errorf("dequeued %v", e)
+			}
+			wantNone(t, b, anyType)
+		})
+	}
 }
 
 func TestUntrack(t *testing.T) {

@@ -30,14 +30,10 @@ func (b *base) complete(ctx context.Context) error {
 	return b.finish(ctx, nomad.EvalStatusComplete, "", blocked)
 }
 
-// giveUp ends an evaluation whose plans were rejected too often. For service and batch jobs, a blocked
-// evaluation takes over the remaining work.
+// giveUp ends an evaluation whose plans were rejected too often. A blocked evaluation takes over the remaining work.
 func (b *base) giveUp(ctx context.Context, attempts int) error {
 	why := fmt.Sprintf("maximum attempts reached (%d)", attempts)
 	b.log.Warn("plans rejected", "eval", b.eval.ID, "job", b.eval.JobID, "attempts", attempts)
-	if onEveryNode(b.eval.Type) {
-		return b.finish(ctx, nomad.EvalStatusFailed, why)
-	}
 	blocked := b.blocked(nomad.EvalTriggerMaxPlans, "created due to placement conflicts")
 	blocked.EscapedComputedClass = true // any change may help
 	return b.finish(ctx, nomad.EvalStatusFailed, why, blocked)

@@ -57,38 +57,30 @@ func triggersOfVocabulary(t *testing.T) (out []string) {
 	return out
 }
 
-// After plans that were rejected too often, only service and batch jobs have a blocked evaluation.
+// After plans that were rejected too often, a blocked evaluation of the job, not of one node, does the remaining work.
 func TestFollowUpOfRejectedPlans(t *testing.T) {
-	for kind, tt := range map[string]struct {
-		attempts string
-		blocked  bool
-	}{
-		nomad.JobTypeService:  {"5", true},
-		nomad.JobTypeBatch:    {"2", true},
-		nomad.JobTypeSystem:   {"5", false},
-		nomad.JobTypeSysBatch: {"2", false},
+	for kind, attempts := range map[string]string{
+		nomad.JobTypeService: "5", nomad.JobTypeBatch: "2", nomad.JobTypeSystem: "5", nomad.JobTypeSysBatch: "2",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
 			w.addNode("n1")
 			w.register(job(kind, 1))
 			w.refuse = func(string) bool { return true }
-			e := w.process()
-			if want := "maximum attempts reached (" + tt.attempts + ")"; e.Status != nomad.EvalStatusFailed || e.StatusDescription != want {
+			e := w.process(func(e *nomad.Evaluation) { e.NodeID = "n1" })
+			if want := "maximum attempts reached (" + attempts + ")"; e.Status != nomad.EvalStatusFailed || e.StatusDescription != want {
 				t.Errorf("evaluation is %s (%s), want %q", e.Status, e.StatusDescription, want)
-			}
-			if !tt.blocked {
-				if len(w.created) != 0 || e.BlockedEval != "" {
-					t.Errorf("created %+v, want none", w.created)
-				}
-				return
 			}
 			if len(w.created) != 1 || e.BlockedEval != w.created[0].ID {
 				t.Fatalf("created %+v, want one blocked evaluation", w.created)
 			}
 			b := w.created[0]
-			if b.Status != nomad.EvalStatusBlocked || b.TriggeredBy != nomad.EvalTriggerMaxPlans || b.StatusDescription != "created due to placement conflicts" || b.PreviousEval != e.ID {
+			if b.Status != nomad.EvalStatusBlocked || b.TriggeredBy != nomad.EvalTriggerMaxPlans || b.StatusDescription != "created due to placement conflicts" || b.PreviousEval != e.ID || b.NodeID != "" || !b.EscapedComputedClass {
 				t.Errorf("blocked evaluation is %+v", b)
+			}
+			w.refuse = nil
+			if e := w.process(func(e *nomad.Evaluation) { *e = *b }); e.Status != nomad.EvalStatusComplete || len(w.live()) != 1 {
+				t.Errorf("the blocked evaluation ended as %s with %d allocations", e.Status, len(w.live()))
 			}
 		})
 	}
