@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,6 +61,7 @@ func TestExec2Scenarios(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *cluster.Agent){
 		"ends": scenarioEnds, "sleep": scenarioSleep, "ignore": scenarioIgnore, "resources": scenarioResources,
 		"secret": scenarioSecret, "oom score": scenarioOOMScore, "http": scenarioHTTP, "interpolated": scenarioInterpolated,
+		"small": scenarioSmall,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,6 +203,42 @@ func scenarioInterpolated(t *testing.T, a *cluster.Agent) {
 		if got := event(t, al, "t", api.TaskDriverFailure).DisplayMessage; !strings.Contains(got, tc.want) {
 			t.Errorf("%s: event %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// scenarioSmall gives tasks with templates 10 MiB of memory. A template that needs too much fails with the reason. One that
+// is rendered again while the task runs shares the memory of the task, which runs on whatever becomes of the program.
+func scenarioSmall(t *testing.T, a *cluster.Agent) {
+	put := func(value string) {
+		t.Helper()
+		v := &api.Variable{Path: "nomad/jobs/small", Items: map[string]string{"v": value}}
+		succeeds(t, "write the variable", func() error { _, _, err := a.Client.Variables().Update(v, nil); return err })
+	}
+	template := func(text string) string {
+		return fmt.Sprintf("template {\n destination = \"local/x\"\n change_mode = \"noop\"\n data = %q\n}\nresources {\n cpu = 50\n memory = 10\n}", text)
+	}
+	hungry := "{{ range loop 2000000 }}" + strings.Repeat("x", 100) + "{{ end }}"
+	id, _ := run(t, a, job("hungry", `type = "batch"`, once+sandboxed(inShell("true"), template(hungry))))
+	const want = `destination "local/x": the evaluation needs more than 56 MiB of memory, which is what the memory of the task allows: increase memory`
+	if got := event(t, await(t, a, id, "failed", 1)[0], "t", api.TaskKilling).DisplayMessage; !strings.Contains(got, want) {
+		t.Errorf("event %q, want %q", got, want)
+	}
+
+	put("few")
+	watching := `{{ with nomadVar "nomad/jobs/small" }}{{ if eq (print .v) "many" }}` + hungry + `{{ end }}value {{ .v }}{{ end }}`
+	id, _ = run(t, a, job("small", "", sandboxed(inShell("while true; do cat local/x; echo; sleep 0.5; done"), template(watching))))
+	al := await(t, a, id, "running", 1)[0]
+	within(t, patience, "the first render", func() bool { return strings.Contains(log(a, al), "value few\n") })
+	put("many")
+	within(t, patience, "the program has no memory left", func() bool {
+		return slices.ContainsFunc(await(t, a, id, "running", 1)[0].TaskStates["t"].Events, func(e *api.TaskEvent) bool {
+			return strings.Contains(e.DisplayMessage, "needs more memory than the task may use: increase memory")
+		})
+	})
+	put("again")
+	within(t, patience, "the next render", func() bool { return strings.Contains(log(a, al), "value again\n") })
+	if al = await(t, a, id, "running", 1)[0]; al.TaskStates["t"].Restarts != 0 {
+		t.Errorf("%d restarts: %v", al.TaskStates["t"].Restarts, events(al, "t"))
 	}
 }
 

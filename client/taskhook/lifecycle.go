@@ -175,6 +175,8 @@ type Confinement struct {
 	Run func(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error)
 	// By names what confines it: the driver, or the client for drivers that cannot.
 	By string
+	// Memory is the limit of the programs before the task starts, in bytes; 0 is none.
+	Memory int64
 }
 
 // StatsSource streams the resource usage of the started task.

@@ -50,7 +50,7 @@ func (h *templateHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 			if err != nil {
 				return nil, err
 			}
-			return &template.Confinement{Run: c.Run, By: c.By}, nil
+			return &template.Confinement{Run: c.Run, By: c.By, Memory: c.Memory}, nil
 		},
 	})
 	if err != nil {

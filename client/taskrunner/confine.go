@@ -31,7 +31,7 @@ func (r *Runner) confinement() (*taskhook.Confinement, error) {
 	if !ok || r.cfg.Driver.Capabilities().FSIsolation == drivers.FSIsolationNone {
 		by = "the client, not by driver " + name
 	}
-	return &taskhook.Confinement{By: by, Run: func(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error) {
+	return &taskhook.Confinement{By: by, Memory: cfg.Limits.SidecarLimit(), Run: func(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error) {
 		return confiner.Confine(ctx, cfg, s)
 	}}, nil
 }

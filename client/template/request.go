@@ -54,6 +54,9 @@ func (r *run) request(entries []*entry) *render.Request {
 		req.Roots = append(req.Roots, render.Root{Path: "/"})
 	}
 	req.Kept = r.isBegun() || r.allKept(entries)
+	if !req.Kept {
+		req.Memory = r.confined.Memory
+	}
 	for _, e := range entries {
 		req.Templates = append(req.Templates, render.Template{
 			Text: e.t.EmbeddedTmpl, Source: e.source, LeftDelim: e.t.LeftDelim, RightDelim: e.t.RightDelim,

@@ -128,7 +128,7 @@ func describe(exit *drivers.ExitResult) string {
 	case exit == nil:
 		return "no exit status"
 	case exit.OOMKilled:
-		return "out of memory"
+		return "it needs more memory than the task may use: increase memory in resources"
 	case exit.Signal != 0:
 		return fmt.Sprintf("signal %d", exit.Signal)
 	}

@@ -70,6 +70,8 @@ type Deps struct {
 type Confinement struct {
 	Run func(ctx context.Context, s *drivers.Sidecar) (*drivers.ExitResult, error)
 	By  string // who confines them
+	// Memory is the limit of the programs before the task starts, in bytes; 0 is none.
+	Memory int64
 }
 
 // Start is a start of the task, or its recovery by a new agent.

@@ -29,7 +29,7 @@ func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driver
 		if err != nil {
 			return nil, err
 		}
-		c.Group = process.SidecarGroup(cfg, l.MemoryMax, l.Processes)
+		c.Group = process.SidecarGroup(cfg, l.Processes)
 	}
 	return d.Tasks.Confine(ctx, c, s)
 }

@@ -24,12 +24,9 @@ type Confinement struct {
 }
 
 // SidecarGroup returns the control group for sidecars: that of the task. Before the task's start its
-// memory limit is at least drivers.SidecarMemory, or none if memory is 0, and there is no CPU limit.
-func SidecarGroup(cfg *drivers.TaskConfig, memory, processes int64) *supervise.Group {
-	l := cgroup.Limits{Cores: cfg.Limits.Cores, Processes: processes}
-	if memory > 0 {
-		l.MemoryMax = max(memory, drivers.SidecarMemory)
-	}
+// memory limit is at least drivers.SidecarMemory, or none if the task has none, and there is no CPU limit.
+func SidecarGroup(cfg *drivers.TaskConfig, processes int64) *supervise.Group {
+	l := cgroup.Limits{Cores: cfg.Limits.Cores, Processes: processes, MemoryMax: cfg.Limits.SidecarLimit()}
 	return &supervise.Group{Group: GroupName(cfg), Limits: l}
 }
 

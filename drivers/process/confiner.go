@@ -150,9 +150,5 @@ func fallbackGroup(cfg *drivers.TaskConfig) (*supervise.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	memory := max(cfg.Limits.MemoryBytes, cfg.Limits.MemoryMaxBytes, drivers.SidecarMemory)
-	if cfg.Limits.MemoryMaxBytes < 0 {
-		memory = 0
-	}
-	return SidecarGroup(cfg, memory, sidecarProcesses), nil
+	return SidecarGroup(cfg, sidecarProcesses), nil
 }

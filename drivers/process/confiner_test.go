@@ -293,7 +293,7 @@ func TestConfineWithoutNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		alone := &fixture{Confiner: f.Confiner, t: t, confine: func(ctx context.Context) (*drivers.ExitResult, error) {
-			c := process.Confinement{Policy: p, Group: process.SidecarGroup(cfg, 1, 100)}
+			c := process.Confinement{Policy: p, Group: process.SidecarGroup(cfg, 100)}
 			return f.Sidecars.Confine(ctx, c, s)
 		}}
 		exit := make(chan *drivers.ExitResult, 1)

@@ -57,6 +57,9 @@ type Request struct {
 	MaxStale       time.Duration
 	BlockQueryWait time.Duration
 	EvalLimit      time.Duration // 0 is EvalLimit
+	// Memory is the memory limit of the program until the first complete render, in bytes; 0 is none. Afterwards the program
+	// shares the memory of the task, and can only notice the limit when it is killed.
+	Memory int64
 }
 
 // Template is a template of a Request. Its index in the request identifies it.

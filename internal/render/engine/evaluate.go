@@ -13,9 +13,9 @@ import (
 
 // Limits of an evaluation.
 const (
-	// maxMemory is the maximum size of the heap and the stacks. A buffer that grows to MaxContent needs
-	// three times as much. The check is for the error message: a single large allocation can end before it. The
-	// limit that holds is that of the control group.
+	// maxMemory is the maximum size of the heap and the stacks, if the task has that much memory. A buffer that grows to
+	// MaxContent needs three times as much. The check is for the error message: a single large allocation can end before
+	// it. The limit that holds is that of the control group.
 	maxMemory = 80 << 20
 	// checkEvery is the interval at which the limits are checked.
 	checkEvery = 5 * time.Millisecond
@@ -41,7 +41,7 @@ func (e *engine) evaluate(it *item) ([]byte, error) {
 	defer over.Stop()
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
-	memory := newGauge()
+	memory, most := newGauge(), e.memoryLimit()
 	for {
 		select {
 		case r := <-done:
@@ -49,11 +49,29 @@ func (e *engine) evaluate(it *item) ([]byte, error) {
 		case <-over.C:
 			return nil, &fault{template: it.index, text: fmt.Sprintf("the evaluation takes more than %v", limit)}
 		case <-check.C:
-			if memory.bytes() > maxMemory {
-				return nil, &fault{template: it.index, text: fmt.Sprintf("the evaluation needs more than %d MiB of memory", maxMemory>>20)}
+			if memory.bytes() > most {
+				return nil, &fault{template: it.index, text: needsMore(most)}
 			}
 		}
 	}
+}
+
+// memoryLimit returns the maximum size of the heap and the stacks: an eighth of the memory remains for the rest of the
+// program.
+func (e *engine) memoryLimit() uint64 {
+	if e.complete || e.req.Memory <= 0 {
+		return maxMemory
+	}
+	return min(maxMemory, uint64(e.req.Memory)*7/8)
+}
+
+// needsMore describes an evaluation that exceeds a limit.
+func needsMore(limit uint64) string {
+	text := fmt.Sprintf("the evaluation needs more than %d MiB of memory", limit>>20)
+	if limit < maxMemory {
+		text += ", which is what the memory of the task allows: increase memory in resources"
+	}
+	return text
 }
 
 // execute evaluates a template with the library.

@@ -208,10 +208,12 @@ func TestLimits(t *testing.T) {
 	w := newWorld(t)
 	w.write(t, "local/large", strings.Repeat("x", render.MaxContent/2+1))
 	const m = "of memory"
+	gigabyte := "{{ range loop 16384 }}" + strings.Repeat("x", 1<<16) + "{{ end }}"
 	for name, c := range map[string]struct{ text, want string }{
 		"endless loop":        {`{{ range loop 9223372036854775807 }}{{ end }}`, "takes more than 2s"},
-		"a gigabyte":          {"{{ range loop 16384 }}" + strings.Repeat("x", 1<<16) + "{{ end }}", m},
+		"a gigabyte":          {gigabyte, "needs more than 80 MiB of memory"},
 		"doubling":            {`{{ $x := "xx" }}{{ range loop 40 }}{{ $x = print $x $x }}{{ end }}`, m},
+		"of a small task":     {gigabyte, "needs more than 56 MiB of memory, which is what the memory of the task allows: increase memory in resources"},
 		"17 MiB":              {`{{ file "local/large" }}{{ file "local/large" }}`, "at most 16777216 are allowed"},
 		"recursion":           {`{{ define "r" }}{{ template "r" . }}{{ end }}{{ template "r" . }}`, ""},
 		"recursion of blocks": {`{{ define "r" }}{{ range loop 2 }}{{ with print . }}{{ template "r" . }}{{ end }}{{ end }}{{ end }}{{ template "r" . }}`, ""},
@@ -220,8 +222,11 @@ func TestLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			req := w.request(c.text)
 			req.EvalLimit = 2 * time.Second
-			if c.want == m {
+			if strings.Contains(c.want, m) {
 				req.EvalLimit = 30 * time.Second // a slow machine reaches the limit of memory late
+			}
+			if name == "of a small task" {
+				req.Memory = 64 << 20
 			}
 			p := start(t, req)
 			p.ended()
@@ -243,7 +248,7 @@ func TestLargest(t *testing.T) {
 	w := newWorld(t)
 	w.write(t, "local/large", strings.Repeat("x", render.MaxContent))
 	req := w.request(`{{ file "local/large" }}`)
-	req.Once = true
+	req.Once, req.Memory = true, 64<<20 // of the smallest task
 	p := start(t, req)
 	p.ended()
 	if got := p.last(0); len(got) != render.MaxContent {
