@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
@@ -150,6 +151,7 @@ func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *message.Emit
 		if err := ownEvents(events...); err != nil {
 			return nil, err
 		}
+		req.NodeEvents[id] = events[max(0, len(events)-nomad.MaxRetainedNodeEvents):] // older ones would not be kept
 	}
 	index, err := s.Apply(ctx, nomad.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
 	if err != nil {
@@ -160,13 +162,30 @@ func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *message.Emit
 	return out, nil
 }
 
-// ownEvents rejects events of a node that name a subsystem of the servers. Operators rely on
-// these to come from the servers.
+// Limits of an event of a node, in bytes. The servers keep it in their state.
+const (
+	maxEventMessage = 4 << 10 // a longer one is shortened
+	maxEventDetails = 8 << 10 // of the subsystem, and of all keys and values
+)
+
+// ownEvents rejects events of a node that name a subsystem of the servers, and those that are too large. Operators rely on
+// the former to come from the servers. It shortens messages, since they contain errors of any length.
 func ownEvents(events ...*nomad.NodeEvent) error {
 	for _, e := range events {
-		if e != nil && slices.Contains(serverSubsystems, e.Subsystem) {
+		if e == nil {
+			continue
+		}
+		if slices.Contains(serverSubsystems, e.Subsystem) {
 			return nomad.Errorf(400, "a node cannot emit events with the subsystem %q", e.Subsystem)
 		}
+		size := len(e.Subsystem)
+		for key, value := range e.Details {
+			size += len(key) + len(value)
+		}
+		if size > maxEventDetails {
+			return nomad.Errorf(400, "the subsystem and the details of a node event have %d bytes: the limit is %d", size, maxEventDetails)
+		}
+		e.Message = untrusted.Shorten(e.Message, maxEventMessage)
 	}
 	return nil
 }
