@@ -177,5 +177,8 @@ func (f *Filter) Match(object any) (ok bool, err error) {
 	return f.eval.Evaluate(object)
 }
 
+// Renew gives the filter the budget of a new one, for the next list of the same request.
+func (f *Filter) Renew() { f.read = 0 }
+
 // Root returns the syntax tree.
 func (f *Filter) Root() grammar.Expression { return f.root }

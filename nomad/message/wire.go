@@ -39,7 +39,16 @@ type QueryOptions struct {
 	NextToken     string
 	Reverse       bool
 	InternalRpcInfo
+
+	parsed any // not sent
 }
+
+// Parsed returns what KeepParsed has kept, or nil.
+func (q *QueryOptions) Parsed() any { return q.parsed }
+
+// KeepParsed keeps the parsed form of the options for the time of the request: a blocking query reads the state again each
+// time that it changes. It is not part of the message.
+func (q *QueryOptions) KeepParsed(v any) { q.parsed = v }
 
 // WriteMeta is embedded in every reply to a write.
 type WriteMeta struct {

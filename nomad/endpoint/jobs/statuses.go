@@ -24,13 +24,13 @@ func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *message.JobSta
 	if len(req.Jobs) > maxStatuses {
 		return nil, nomad.Errorf(400, "request for more than %d jobs", maxStatuses)
 	}
+	opts := req.QueryOptions
+	opts.Reverse = !opts.Reverse
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobStatusesResponse) error {
 		all, err := statusJobs(snap, ws, req, handler.Grants(c, acl.ReadJob))
 		if err != nil {
 			return err
 		}
-		opts := req.QueryOptions
-		opts.Reverse = !opts.Reverse
 		jobs, next, err := page.List[*nomad.Job]{Opts: &opts, Order: page.ByModification,
 			At: func(j *nomad.Job) page.Cursor {
 				return page.Cursor{Index: j.ModifyIndex, Namespace: j.Namespace, ID: j.ID}

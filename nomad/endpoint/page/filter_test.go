@@ -76,6 +76,37 @@ func TestFilter_Slots(t *testing.T) {
 	check("log entry", get("", complexFilter, true), 0)
 }
 
+// TestFilter_ParsedOnce checks that a blocking query, which makes one list for each change of the state, parses its filter
+// once, and that each list has the whole budget of values to read.
+func TestFilter_ParsedOnce(t *testing.T) {
+	filter := `((((Name matches "x{400}"))))`                                                // complex
+	job := &nomad.Job{ID: "web", Name: strings.Repeat("x", 100) + strings.Repeat("y", 30_000)} // more than half of the budget
+	list := func(opts *message.QueryOptions) error {
+		_, _, err := List[*nomad.Job]{Opts: opts, Order: ByID, At: func(j *nomad.Job) Cursor { return Cursor{ID: j.ID} }}.Page(slices.Values([]*nomad.Job{job}))
+		return err
+	}
+	opts := &message.QueryOptions{Filter: filter, AuthToken: "t"}
+	if err := list(opts); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(untrusted.Identified) { // no filter as complex can be parsed any more
+		untrusted.Identified <- struct{}{}
+		defer func() { <-untrusted.Identified }()
+	}
+	for range 2 {
+		if err := list(opts); err != nil {
+			t.Fatalf("the next list of the request: %v", err)
+		}
+	}
+	if err := list(&message.QueryOptions{Filter: filter, AuthToken: "t"}); err == nil {
+		t.Error("another request needs no slot: the test proves nothing")
+	}
+	opts.Filter = `ID == "other"`
+	if err := list(opts); err != nil {
+		t.Errorf("another filter: %v", err)
+	}
+}
+
 // TestFilter_ReducedObjects checks that a filter over hidden fields excludes the objects that the caller may not read,
 // and is an error if it can be evaluated on none.
 func TestFilter_ReducedObjects(t *testing.T) {

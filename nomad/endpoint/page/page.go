@@ -234,8 +234,27 @@ func (l List[T]) matcher() (func(T) (bool, error), error) {
 	}, nil
 }
 
-// parse parses the filter expression.
+// parse returns the parsed filter expression. A blocking query parses it once, and has a new budget each time.
 func (l List[T]) parse() (*untrusted.Filter, error) {
+	if kept, ok := l.Opts.Parsed().(*parsed); ok && kept.text == l.Opts.Filter {
+		kept.filter.Renew()
+		return kept.filter, nil
+	}
+	filter, err := l.parseNew()
+	if err != nil {
+		return nil, err
+	}
+	l.Opts.KeepParsed(&parsed{l.Opts.Filter, filter})
+	return filter, nil
+}
+
+// parsed is a filter with its text.
+type parsed struct {
+	text   string
+	filter *untrusted.Filter
+}
+
+func (l List[T]) parseNew() (*untrusted.Filter, error) {
 	switch {
 	case l.Applied:
 		return untrusted.ParseFilter(l.Opts.Filter)
