@@ -23,13 +23,27 @@ func (w *Watcher) Promote(ctx context.Context, req *message.DeploymentPromoteReq
 	return w.promote(ctx, snap, d, req)
 }
 
-// promote writes a promotion. State checks the canaries again, because they can change until the entry is applied.
+// promote writes a promotion. State checks the canaries again, because they can change until the entry is applied. As in
+// Nomad 2.0, a promotion without canaries succeeds, and only creates an evaluation. Its entry is that of the evaluation,
+// which servers of earlier builds apply too.
 func (w *Watcher) promote(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error) {
-	if err := snap.Promotable(d, req); err != nil {
+	groups, err := snap.Promotable(d, req)
+	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
 	eval := newEval(snap, d, now)
+	switch {
+	case groups > 0:
+	case eval == nil: // the job was purged
+		return response(nil, snap.Index()), nil
+	default:
+		index, err := w.apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+		if err != nil {
+			return nil, fmt.Errorf("evaluate deployment %s: %w", d.ID, err)
+		}
+		return response(eval, index), nil
+	}
 	entry := &message.ApplyDeploymentPromoteRequest{DeploymentPromoteRequest: *req, Eval: eval}
 	entry.PromotedAt = now.UnixNano()
 	index, err := w.apply(ctx, nomad.DeploymentPromoteRequestType, entry)

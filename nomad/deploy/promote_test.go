@@ -99,7 +99,11 @@ func TestPromotedByHand(t *testing.T) {
 				t.Errorf("the promoted canary has %+v", now.DeploymentStatus)
 			}
 		}
-		w.promote(all, "no canaries to promote")
+		before = len(w.evals())
+		w.promote(all, "") // they are promoted already
+		if n := len(w.evals()); n != before+1 {
+			t.Errorf("a promotion without canaries made %d evaluations, want 1", n-before)
+		}
 		w.report(w.place(), true)
 		w.wantStatus(nomad.DeploymentStatusSuccessful, "")
 		w.promote(all, "can't promote terminal deployment")

@@ -12,7 +12,8 @@ import (
 )
 
 // PromoteDeployment promotes the canaries of a deployment and stores the evaluation that replaces the other
-// allocations. It returns an error if a selected group has fewer healthy canaries than desired.
+// allocations. It returns an error if a selected group has fewer healthy canaries than desired. As in Nomad 2.0, a
+// request without canaries stores the evaluation only, and unknown groups are ignored: a leader of Nomad writes both.
 func (s *Store) PromoteDeployment(index uint64, req *message.ApplyDeploymentPromoteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		d := deployments.Get(t, nil, table.KeyOf(req.DeploymentID))
@@ -23,7 +24,7 @@ func (s *Store) PromoteDeployment(index uint64, req *message.ApplyDeploymentProm
 			return fmt.Errorf("deployment %q has terminal status %q", d.ID, d.Status)
 		}
 		canaries := slices.DeleteFunc(slices.Collect(allocs.By(t, nil, "deployment", table.KeyOf(d.ID))), func(a *nomad.Allocation) bool { return !a.IsCanary() })
-		if err := promotable(d, canaries, &req.DeploymentPromoteRequest); err != nil {
+		if _, err := promotable(d, canaries, &req.DeploymentPromoteRequest); err != nil {
 			return err
 		}
 		t.promote(d, canaries, &req.DeploymentPromoteRequest)
@@ -36,44 +37,36 @@ func (s *Store) PromoteDeployment(index uint64, req *message.ApplyDeploymentProm
 	})
 }
 
-// Promotable returns an error if the request cannot promote its groups of the deployment now.
-func (s *Snapshot) Promotable(d *nomad.Deployment, req *message.DeploymentPromoteRequest) error {
+// Promotable returns how many groups of the deployment the request promotes. It returns an error if it selects an unknown
+// group, or one without enough healthy canaries.
+func (s *Snapshot) Promotable(d *nomad.Deployment, req *message.DeploymentPromoteRequest) (groups int, err error) {
+	for _, name := range req.Groups {
+		if d.TaskGroups[name] == nil {
+			return 0, nomad.Errorf(400, "Task group %q is not part of deployment %s", name, d.ID)
+		}
+	}
 	return promotable(d, slices.Collect(s.AllocsByDeployment(nil, d.ID)), req)
 }
 
-// promotable checks that the request selects existing groups, that one of them has canaries, and that each has
-// enough healthy ones.
-func promotable(d *nomad.Deployment, all []*nomad.Allocation, req *message.DeploymentPromoteRequest) error {
+// promotable returns how many selected groups have canaries that are not promoted. Each must have enough healthy ones.
+func promotable(d *nomad.Deployment, all []*nomad.Allocation, req *message.DeploymentPromoteRequest) (groups int, err error) {
 	healthy := map[string]int{}
 	for _, a := range all {
 		if a.IsCanary() && !a.TerminalStatus() && health(a) == good {
 			healthy[a.TaskGroup]++
 		}
 	}
-	for _, name := range req.Groups {
-		g := d.TaskGroups[name]
-		switch {
-		case g == nil:
-			return nomad.Errorf(400, "Task group %q is not part of deployment %s", name, d.ID)
-		case g.DesiredCanaries == 0:
-			return nomad.Errorf(400, "Task group %q has no canaries to promote", name)
-		}
-	}
-	selected := 0
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
 		g := d.TaskGroups[name]
 		if !selects(req, name) || !g.RequiresPromotion() {
 			continue
 		}
-		selected++
+		groups++
 		if healthy[name] < g.DesiredCanaries {
-			return nomad.Errorf(400, "Task group %q has %d/%d healthy allocations", name, healthy[name], g.DesiredCanaries)
+			return 0, nomad.Errorf(400, "Task group %q has %d/%d healthy allocations", name, healthy[name], g.DesiredCanaries)
 		}
 	}
-	if selected == 0 {
-		return nomad.Errorf(400, "deployment %s has no canaries to promote", d.ID)
-	}
-	return nil
+	return groups, nil
 }
 
 // selects reports whether the request promotes the group.

@@ -58,7 +58,13 @@ func TestPromoteSomeGroups(t *testing.T) {
 	if w.snap().Alloc(nil, "g").IsCanary() || !w.snap().Alloc(nil, "h").IsCanary() {
 		t.Error("the promotion is not of the canary of g only")
 	}
-	if err := promote("g"); err == nil || !strings.Contains(err.Error(), "no canaries to promote") {
-		t.Errorf("second promotion: %v", err)
+	// As with an entry of a leader of Nomad: nothing to promote, and a group that does not exist.
+	for _, groups := range [][]string{{"g"}, {"x"}, nil} {
+		if err := promote(groups...); err != nil {
+			t.Errorf("promotion of %v: %v", groups, err)
+		}
+		if d := w.snap().Deployment(nil, "d"); d.TaskGroups["h"].Promoted || d.TaskGroups["g"].RequireProgressBy != g.RequireProgressBy {
+			t.Errorf("promotion of %v changed %+v", groups, d.TaskGroups)
+		}
 	}
 }
