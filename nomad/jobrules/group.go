@@ -20,6 +20,9 @@ func validateTaskGroup(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 	validateAffinities(f, tg.Affinities)
 	validateSpreads(f, tg.Spreads)
 	validateRestartPolicy(tg.RestartPolicy, f)
+	if r := tg.RestartPolicy; exceedsInterval(r) {
+		f.add("restart cannot make %d attempts with a delay of %s in an interval of %s: increase interval", r.Attempts, r.Delay, r.Interval)
+	}
 	validateReschedulePolicy(tg.ReschedulePolicy, f, j.Type)
 	validateUpdateStrategy(tg.Update, f, j.Type, highestCount(tg))
 	validateMigrateStrategy(tg.Migrate, f)
@@ -94,9 +97,13 @@ func validateRestartPolicy(r *nomad.RestartPolicy, f *faults) {
 		f.add("restart has mode delay and 0 attempts, so it would never restart: set attempts or use mode fail")
 	case r.Attempts > 0 && r.Interval < nomad.RestartPolicyMinInterval:
 		f.add("interval of restart is %s: the minimum is %s", r.Interval, nomad.RestartPolicyMinInterval)
-	case r.Attempts > 0 && r.Delay > 0 && int64(r.Attempts) > int64(r.Interval/r.Delay):
-		f.add("restart cannot make %d attempts with a delay of %s in an interval of %s: increase interval", r.Attempts, r.Delay, r.Interval)
 	}
+}
+
+// exceedsInterval reports whether the attempts of a valid policy take longer than its interval, so that they are never
+// exhausted. This is an error in a group. For a task it is a warning, because Nomad 2.0 accepts it.
+func exceedsInterval(r *nomad.RestartPolicy) bool {
+	return r.Attempts > 0 && r.Delay > 0 && r.Interval >= nomad.RestartPolicyMinInterval && int64(r.Attempts) > int64(r.Interval/r.Delay)
 }
 
 func validateReschedulePolicy(r *nomad.ReschedulePolicy, f *faults, jobType string) {

@@ -88,6 +88,10 @@ func warnings(t *nomad.Task, at string) []string {
 	if n := t.Resources.NUMA; n != nil && n.Affinity != "" && n.Affinity != nomad.NoneNUMA && t.Resources.Cores == 0 {
 		out = append(out, at+": affinity of numa has no effect without cores")
 	}
+	if r := t.RestartPolicy; r != nil && exceedsInterval(r) {
+		out = append(out, fmt.Sprintf("%s: restart: %d attempts with a delay of %s take longer than the interval of %s, so the task is restarted without limit: increase interval",
+			at, r.Attempts, r.Delay, r.Interval))
+	}
 	if len(t.Resources.Networks) > 0 {
 		out = append(out, at+": network in resources is deprecated: use a network block of the group")
 	}
