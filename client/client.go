@@ -159,9 +159,11 @@ type Client struct {
 
 	endLife  context.CancelFunc // of the allocations' runners
 	lastBeat atomic.Int64       // unix nanoseconds
-	missed   atomic.Bool        // no server answered the last heartbeat
-	ttl      atomic.Int64       // nanoseconds until the next heartbeat
-	ready    chan struct{}      // closed when the node is first ready
+	// schemasAbsent is set after a server without driver schemas was reported.
+	schemasAbsent atomic.Bool
+	missed        atomic.Bool   // no server answered the last heartbeat
+	ttl           atomic.Int64  // nanoseconds until the next heartbeat
+	ready         chan struct{} // closed when the node is first ready
 	// restoredAll is closed when the allocations of the previous agent are restored.
 	restoredAll chan struct{}
 	// volumesRestored is closed when the dynamic host volumes of the previous agent are restored.

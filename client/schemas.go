@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -19,8 +20,20 @@ func (c *Client) sendSchemas(ctx context.Context, digests []string) {
 		req := message.DriverSchemaUpsertRequest{NodeID: c.id.id, WriteRequest: c.write(),
 			Schemas: []*nomad.DriverSchema{{Digest: own.Digest, Spec: own.Raw}}}
 		if err := c.servers.Call(ctx, "Node.UpsertDriverSchemas", &req, &message.GenericResponse{}); err != nil {
-			c.log.Warn("send the schema of a driver", "digest", digest, "err", err)
+			c.schemaFailed(digest, err)
 			return
 		}
+		c.schemasAbsent.Store(false)
+	}
+}
+
+// schemaFailed reports a schema that was not sent. A server of Nomad does not have the method. This is reported once, until
+// a schema is sent: the servers of this project ask for it in each answer.
+func (c *Client) schemaFailed(digest string, err error) {
+	switch {
+	case !errors.Is(err, nomad.ErrNoMethod) && !errors.Is(err, nomad.ErrUnknownMethod):
+		c.log.Warn("send the schema of a driver", "digest", digest, "err", err)
+	case !c.schemasAbsent.Swap(true):
+		c.log.Info("a server does not take schemas of drivers: the servers check the config blocks of tasks less strictly", "digest", digest, "err", err)
 	}
 }

@@ -6,6 +6,9 @@
 //	        ▲                                                │
 //	        └── write changed objects ◀── get them ◀─────────┘
 //
+// A region of Nomad CE has no quotas. Such a kind is reported once and left as it is here; the
+// others are replicated.
+//
 // Each kind has its own goroutine. It compares the hash of an object, or the object itself if
 // the list contains it. The token must be a management token: other tokens get filtered lists,
 // and the missing objects would be deleted. Local tokens are not replicated.
@@ -34,11 +37,12 @@ import (
 
 // Limits and intervals of the replication.
 const (
-	waitFor  = time.Minute // for a change, before everything is compared again
-	pause    = 100 * time.Millisecond
-	minRetry = time.Second
-	maxRetry = 30 * time.Second
-	inOne    = 64 // objects per log entry
+	waitFor     = time.Minute // for a change, before everything is compared again
+	pause       = 100 * time.Millisecond
+	minRetry    = time.Second
+	maxRetry    = 30 * time.Second
+	absentRetry = 10 * time.Minute // for a kind that the authoritative region does not have
+	inOne       = 64               // objects per log entry
 )
 
 // Caller calls RPC methods of another region.
@@ -95,7 +99,18 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 			index, err = r.round(ctx, k, index)
 		}
 		wait := pause
-		if err != nil {
+		switch {
+		case err == nil:
+			if reported != "" {
+				r.cfg.Log.Info("replication from the authoritative region works again", "what", k.name, "region", r.cfg.From)
+			}
+			retry, reported = minRetry, ""
+		case sure && absent(err):
+			if reported != absentKind {
+				r.cfg.Log.Info("the authoritative region lacks this kind of object, so it is not replicated", "what", k.name, "region", r.cfg.From, "err", err)
+			}
+			index, reported, wait = 0, absentKind, absentRetry
+		default:
 			if ctx.Err() == nil && err.Error() != reported {
 				r.cfg.Log.Warn("replication from the authoritative region failed", "what", k.name, "region", r.cfg.From, "err", err)
 				reported = err.Error()
@@ -103,17 +118,20 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 			index, sure = 0, false
 			wait = retry + rand.N(retry/4)
 			retry = min(2*retry, maxRetry)
-		} else {
-			if reported != "" {
-				r.cfg.Log.Info("replication from the authoritative region works again", "what", k.name, "region", r.cfg.From)
-			}
-			retry, reported = minRetry, ""
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
 	}
+}
+
+// absentKind is what follow has reported about a kind that the authoritative region lacks.
+const absentKind = "absent"
+
+// absent reports whether the authoritative region does not have the methods of a kind.
+func absent(err error) bool {
+	return errors.Is(err, nomad.ErrNoMethod) || errors.Is(err, nomad.ErrUnknownMethod)
 }
 
 // query returns the options of all reads. They go to the leader of the authoritative region,

@@ -32,6 +32,7 @@ type region struct {
 	typ     string // type of the token
 	broken  error
 	refuse  string // the name of a namespace that cannot be stored
+	lacks   string // a method that the region does not have
 }
 
 func newRegion(t testing.TB) *region {
@@ -96,6 +97,9 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 	defer r.mu.Unlock()
 	if r.broken != nil {
 		return r.broken
+	}
+	if method == r.lacks {
+		return fmt.Errorf("rpc error: %w", nomad.NoMethod(method, true))
 	}
 	all := r.typ == acls.ManagementToken
 	switch out := resp.(type) {
@@ -199,11 +203,19 @@ func (r *region) names() string {
 // follow runs a replica of a region with one object of each kind and calls fn with both
 // regions.
 func follow(t *testing.T, fn func(home, here *region)) {
+	t.Helper()
+	followWithout(t, "", slog.DiscardHandler, fn)
+}
+
+// followWithout is follow at a region that does not have a method, with a log of the replica.
+func followWithout(t *testing.T, method string, log slog.Handler, fn func(home, here *region)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		home, here := newRegion(t), newRegion(t)
 		home.full()
+		home.lacking(method)
 		r := replication.New(replication.Config{From: "home", Token: "secret", Access: true, RPC: home, Store: here.machine.State,
-			Apply: here.apply, Log: slog.New(slog.DiscardHandler)})
+			Apply: here.apply, Log: slog.New(log)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- r.Run(ctx) }()
@@ -396,4 +408,34 @@ func TestInvalidObjectDoesNotBlockOthers(t *testing.T) {
 		here.refusing("")
 		same(t, home, here)
 	})
+}
+
+// An authoritative region of Nomad CE has no quotas. This is reported once, the quotas here remain, and the other kinds
+// are replicated. When the region has quotas, they are replicated too.
+func TestRegionWithoutQuotas(t *testing.T) {
+	var log strings.Builder
+	followWithout(t, "Quota.List", slog.NewTextHandler(&log, nil), func(home, here *region) {
+		here.must(nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "own"}}})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		home.must(nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "later"}}})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if here.snap().Quota(nil, "own") == nil || here.snap().Quota(nil, "q") != nil || here.snap().NodePool(nil, "later") == nil {
+			t.Errorf("here is\n%s", here.names())
+		}
+		if n := strings.Count(log.String(), "what=quotas"); n != 1 || strings.Contains(log.String(), "WARN") {
+			t.Errorf("%d lines about quotas in two hours, want one without a warning:\n%s", n, log.String())
+		}
+		home.lacking("")
+		time.Sleep(15 * time.Minute) // until the next attempt
+		same(t, home, here)
+	})
+}
+
+// lacking sets the method that the region does not have.
+func (r *region) lacking(method string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lacks = method
 }
