@@ -38,7 +38,7 @@ type Slots chan struct{}
 // delay others.
 var (
 	Anonymous  = make(Slots, 1)
-	Identified = make(Slots, 2)
+	Identified = &Shared{Slots: make(Slots, 2), turns: map[string]*turn{}}
 )
 
 // maxWait is the maximum time that a request waits for a slot.
@@ -79,13 +79,25 @@ func ParseFilter(text string) (*Filter, error) {
 
 // Parse is ParseFilter for the text of a request. One of more than usualSteps waits for a slot.
 func (s Slots) Parse(text string) (*Filter, error) {
-	if len(text) <= MaxFilter {
-		if f, err := parseFilter(text, usualSteps); !tooComplex(err) {
-			return f, err
-		}
+	if f, done, err := parseUsual(text); done {
+		return f, err
 	}
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
+	return s.parse(text, timer)
+}
+
+// parseUsual parses a filter of at most usualSteps. done is false for a more complex one.
+func parseUsual(text string) (f *Filter, done bool, err error) {
+	if len(text) > MaxFilter {
+		return nil, false, nil
+	}
+	f, err = parseFilter(text, usualSteps)
+	return f, !tooComplex(err), err
+}
+
+// parse parses a filter when a slot is free.
+func (s Slots) parse(text string, timer *time.Timer) (*Filter, error) {
 	select {
 	case s <- struct{}{}:
 		defer func() { <-s }()

@@ -71,7 +71,7 @@ func TestFilter_Slots(t *testing.T) {
 	check("no token", get("", complexFilter, false), 429)
 	check("no token, usual filter", get("", `ID == "web"`, false), 0)
 	check("token", get("t", complexFilter, false), 0)
-	occupy(untrusted.Identified)
+	occupy(untrusted.Identified.Slots)
 	check("token, no slot", get("t", complexFilter, false), 429)
 	check("log entry", get("", complexFilter, true), 0)
 }
@@ -79,7 +79,7 @@ func TestFilter_Slots(t *testing.T) {
 // TestFilter_ParsedOnce checks that a blocking query, which makes one list for each change of the state, parses its filter
 // once, and that each list has the whole budget of values to read.
 func TestFilter_ParsedOnce(t *testing.T) {
-	filter := `((((Name matches "x{400}"))))`                                                // complex
+	filter := `((((Name matches "x{400}"))))`                                                  // complex
 	job := &nomad.Job{ID: "web", Name: strings.Repeat("x", 100) + strings.Repeat("y", 30_000)} // more than half of the budget
 	list := func(opts *message.QueryOptions) error {
 		_, _, err := List[*nomad.Job]{Opts: opts, Order: ByID, At: func(j *nomad.Job) Cursor { return Cursor{ID: j.ID} }}.Page(slices.Values([]*nomad.Job{job}))
@@ -89,9 +89,10 @@ func TestFilter_ParsedOnce(t *testing.T) {
 	if err := list(opts); err != nil {
 		t.Fatal(err)
 	}
-	for range cap(untrusted.Identified) { // no filter as complex can be parsed any more
-		untrusted.Identified <- struct{}{}
-		defer func() { <-untrusted.Identified }()
+	slots := untrusted.Identified.Slots
+	for range cap(slots) { // no filter as complex can be parsed any more
+		slots <- struct{}{}
+		defer func() { <-slots }()
 	}
 	for range 2 {
 		if err := list(opts); err != nil {

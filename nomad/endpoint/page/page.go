@@ -261,7 +261,7 @@ func (l List[T]) parseNew() (*untrusted.Filter, error) {
 	case l.Opts.AuthToken == "":
 		return untrusted.Anonymous.Parse(l.Opts.Filter)
 	}
-	return untrusted.Identified.Parse(l.Opts.Filter)
+	return untrusted.Identified.Parse(l.Opts.AuthToken, l.Opts.Filter)
 }
 
 // Each converts the objects of a page. The result is never nil, so that it is encoded as []
