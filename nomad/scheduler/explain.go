@@ -97,7 +97,7 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 	record := func(c feasible.Check) { out.Checks = append(out.Checks, c) }
 	s.cluster.explain(n, record)
 	s.eligibility.Explain(g.tg.Name, g.alloc, n, record)
-	if g.shares {
+	if len(g.shared) > 0 {
 		why := s.cluster.volumesTaken(g, n)
 		record(feasible.Check{Name: feasible.CheckVolumes, Passed: why == "", Need: "claimed volumes and single writers", Found: why})
 	}

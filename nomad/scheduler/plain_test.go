@@ -43,6 +43,10 @@ func (d *Doubled) attempt(ctx context.Context) (done, progress bool, err error) 
 	plan := newDraft(&d.base, c)
 	plan.adopt(result, &d.base)
 	stacks, others := map[*nomad.Job]*stack{nil: newStack(&d.base, c)}, map[*nomad.Job]*stack{nil: newStack(&d.base, c)}
+	double := func(p *reconcile.Placement) (*option, *nomad.AllocMetric) {
+		return d.double(d.stackOf(stacks, c, p.Job), d.stackOf(others, c, p.Job), p)
+	}
+	var waiting []*reconcile.Placement
 	for i := range result.Place {
 		p := &result.Place[i]
 		d.queued[p.Group.Name]++
@@ -50,15 +54,19 @@ func (d *Doubled) attempt(ctx context.Context) (done, progress bool, err error) 
 			plan.stop(p.Previous, p.StopPrevious, "")
 		}
 		prev := plan.yields(p)
-		o, m := d.double(d.stackOf(stacks, c, p.Job), d.stackOf(others, c, p.Job), p)
+		o, m := double(p)
 		if o, m = d.granted(c, o, m); o == nil {
 			d.failed[p.Group.Name] = m
 			plan.keep(p, prev)
+			if waits(p) {
+				waiting = append(waiting, p)
+			}
 			continue
 		}
 		d.Placed++
 		plan.placeFor(d.build(p, o, m, result.Deployment), prev, o.victims)
 	}
+	d.swap(plan, waiting, double)
 	return d.submit(ctx, plan)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
@@ -28,6 +29,9 @@ func TestRatings(t *testing.T) {
 				id := fmt.Sprint("n", i)
 				w.addNode(id, randomNode(rng), richNode(rng), func(n *nomad.Node) { n.NodeClass = []string{"", "a", "b"}[rng.IntN(3)] },
 					has([]string{"data", "data[0]", "data[1]", "data[2]"}[rng.IntN(4):]...))
+				if seed%2 == 0 {
+					w.dynamic(id)
+				}
 				if rng.IntN(3) == 0 {
 					w.fill(id, 100, 10+rng.IntN(30))
 				}
@@ -35,15 +39,13 @@ func TestRatings(t *testing.T) {
 			typ := []string{nomad.JobTypeService, nomad.JobTypeBatch}[rng.IntN(2)]
 			w.register(job(typ, 1+rng.IntN(30), randomJob(rng), richJob(rng), rankedJob(rng)))
 			for range 12 {
-				e := w.eval()
-				d := scheduler.NewDoubled(t, e.Type, w, w, scheduler.WithSeed([32]byte{byte(seed)}),
-					scheduler.WithClock(func() time.Time { return w.now }))
-				if err := d.Process(t.Context(), e); err != nil {
-					t.Fatal(err)
-				}
+				d := w.processTwice(seed)
 				searches, read, placed = searches+d.Searches, read+d.Read, placed+d.Placed
 				w.happen(rng)
 				w.refuse = nil
+				if groups := w.jobs["j"].TaskGroups; len(groups) == 2 && rng.IntN(3) == 0 {
+					w.change(exchange)
+				}
 				if live := w.live(); rng.IntN(2) == 0 && len(live) > 0 { // their nodes are avoided
 					w.report(nomad.AllocClientStatusFailed, nil, live[rng.IntN(len(live)):]...)
 					w.now = w.now.Add(time.Minute)
@@ -56,7 +58,67 @@ func TestRatings(t *testing.T) {
 	}
 }
 
-// rankedJob adds what compares nodes: spreads with and without targets, affinities, distinct hosts, and volumes with one writer.
+// processTwice processes an evaluation and compares its searches.
+func (w *world) processTwice(seed uint64) *scheduler.Doubled {
+	w.t.Helper()
+	e := w.eval()
+	clock := scheduler.WithClock(func() time.Time { return w.now })
+	d := scheduler.NewDoubled(w.t, e.Type, w, w, scheduler.WithSeed([32]byte{byte(seed)}), clock)
+	if err := d.Process(w.t.Context(), e); err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// Two groups use the volumes of all nodes and exchange them: no successor has a node until both predecessors have ended.
+func TestRatings_Exchange(t *testing.T) {
+	for nodes := range 5 {
+		w := newWorld(t)
+		for i := range nodes + 1 {
+			w.addNode(fmt.Sprint("n", i), has("a", "b"), func(n *nomad.Node) { n.Meta["rack"] = fmt.Sprint(i % 2) })
+		}
+		writes := func(source string) nomad.VolumeRequest {
+			return nomad.VolumeRequest{Source: source, AccessMode: nomad.VolumeSingleNodeSingleWriter}
+		}
+		w.register(job(nomad.JobTypeService, nodes+1, wants(writes("a")), func(j *nomad.Job) {
+			j.TaskGroups = append(j.TaskGroups, codec.Copy(j.TaskGroups[0]))
+			j.TaskGroups[1].Name, j.TaskGroups[1].Volumes["v"].Source = "other", "b"
+			j.Spreads = []*nomad.Spread{{Attribute: "${meta.rack}", Weight: 50}}
+		}))
+		for seed := range uint64(4) {
+			w.processTwice(seed)
+			if got := len(w.live()); got != 2*(nodes+1) {
+				t.Fatalf("%d nodes: %d allocations after %d exchanges, want %d", nodes+1, got, seed, 2*(nodes+1))
+			}
+			w.change(exchange)
+			w.processTwice(seed) // stops them
+		}
+	}
+}
+
+// exchange makes two groups exchange their resources, ports and volumes.
+func exchange(j *nomad.Job) {
+	a, b := j.TaskGroups[0], j.TaskGroups[1]
+	a.Volumes, b.Volumes = b.Volumes, a.Volumes
+	a.Networks, b.Networks = b.Networks, a.Networks
+	a.Tasks[0].Resources, b.Tasks[0].Resources = b.Tasks[0].Resources, a.Tasks[0].Resources
+}
+
+// dynamic adds a dynamic volume "data" to a node.
+func (w *world) dynamic(node string) {
+	n := w.nodes[node]
+	n.HostVolumes["data"] = &nomad.ClientHostVolumeConfig{Name: "data", ID: "vol-" + node}
+	n.ComputedClass = n.ComputeClass()
+	w.volumes = append(w.volumes, &nomad.HostVolume{ID: "vol-" + node, Name: "data", Namespace: "default", NodeID: node,
+		State: nomad.HostVolumeStateReady,
+		RequestedCapabilities: []*nomad.HostVolumeCapability{
+			{AccessMode: nomad.VolumeSingleNodeSingleWriter, AttachmentMode: nomad.VolumeAttachFilesystem},
+			{AccessMode: nomad.VolumeSingleNodeMultiWriter, AttachmentMode: nomad.VolumeAttachFilesystem},
+		}})
+}
+
+// rankedJob adds what compares nodes: spreads with and without targets, affinities, distinct hosts,
+// volumes that are sticky or have one writer, and a second group.
 func rankedJob(rng *rand.Rand) func(*nomad.Job) {
 	return func(j *nomad.Job) {
 		tg := j.TaskGroups[0]
@@ -74,8 +136,20 @@ func rankedJob(rng *rand.Rand) func(*nomad.Job) {
 		if rng.IntN(4) == 0 {
 			tg.Constraints = append(tg.Constraints, &nomad.Constraint{Operand: nomad.ConstraintDistinctHosts})
 		}
-		if rng.IntN(4) == 0 {
-			wants(nomad.VolumeRequest{Source: "data", PerAlloc: rng.IntN(2) == 0, AccessMode: nomad.VolumeSingleNodeSingleWriter})(j)
+		if rng.IntN(3) == 0 {
+			wants(nomad.VolumeRequest{Source: "data", Sticky: rng.IntN(2) == 0, PerAlloc: rng.IntN(3) == 0,
+				AttachmentMode: nomad.VolumeAttachFilesystem,
+				AccessMode:     []nomad.VolumeAccessMode{nomad.VolumeSingleNodeSingleWriter, nomad.VolumeSingleNodeMultiWriter}[rng.IntN(2)]})(j)
+		}
+		if rng.IntN(3) == 0 {
+			other := codec.Copy(tg)
+			other.Name, other.Spreads = "other", nil
+			other.Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "q", Value: 8080 + rng.IntN(2)}}}}
+			other.Tasks[0].Resources.CPU += rng.IntN(500)
+			if v := other.Volumes["v"]; v != nil {
+				v.Source = "data[2]"
+			}
+			j.TaskGroups = append(j.TaskGroups, other)
 		}
 	}
 }

@@ -32,11 +32,11 @@ type groupStack struct {
 	limit     int
 	views     map[string]*nodeView // by ID
 	ratings   ratings
-	differs   bool              // allocations of the group have different demands
-	alloc     string            // name of the allocation that the search is for
-	previous  *nomad.Allocation // the allocation that ends before it starts, or nil
-	shares    bool              // whether a volume depends on other allocations
-	varies    bool              // placements on other nodes decide whether a node is feasible
+	differs   bool                   // allocations of the group have different demands
+	alloc     string                 // name of the allocation that the search is for
+	previous  *nomad.Allocation      // the allocation that ends before it starts, or nil
+	shared    []*nomad.VolumeRequest // volumes that depend on other allocations
+	varies    bool                   // placements on other nodes decide whether a node is feasible
 }
 
 func newStack(b *base, c *cluster) *stack {
@@ -63,7 +63,7 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 		scorer:  newScorer(c, tg, ask),
 		views:   map[string]*nodeView{},
 		differs: s.eligibility.Differs(tg.Name),
-		shares:  sharesVolumes(tg),
+		shared:  sharedVolumes(tg),
 	}
 	g.distincts = append(c.tally.distincts(c.job.Constraints, ""), c.tally.distincts(tg.Constraints, tg.Name)...)
 	for _, t := range tg.Tasks {
@@ -72,7 +72,8 @@ func (s *stack) group(tg *nomad.TaskGroup) *groupStack {
 	if g.scorer.fitOnly { // of a system job, which has one allocation on each node anyway
 		g.distincts = slices.DeleteFunc(g.distincts, func(d distinct) bool { return d.property == nil })
 	}
-	g.varies = g.differs || g.shares || slices.ContainsFunc(g.distincts, func(d distinct) bool { return d.property != nil })
+	g.varies = g.differs || slices.ContainsFunc(g.shared, func(v *nomad.VolumeRequest) bool { return v.Sticky }) ||
+		slices.ContainsFunc(g.distincts, func(d distinct) bool { return d.property != nil })
 	g.limit = s.limit(g)
 	s.groups[tg.Name] = g
 	return g
@@ -171,7 +172,7 @@ func (g *groupStack) option(v *nodeView, spread mean, avoid map[string]bool) opt
 // volumesInUse reports whether a node suits the group of the latest search, except that other allocations use its volumes.
 func (s *stack) volumesInUse(tg *nomad.TaskGroup, n *nomad.Node) bool {
 	g := s.group(tg)
-	return g.shares && s.view(g, n).why == "" && s.cluster.volumesTaken(g, n) != ""
+	return len(g.shared) > 0 && s.view(g, n).why == "" && s.cluster.volumesTaken(g, n) != ""
 }
 
 // verdict returns why the node is not feasible for the group, or "".
@@ -187,7 +188,7 @@ func (s *stack) conflict(g *groupStack, n *nomad.Node) (why string) {
 	if g.differs {
 		why = s.eligibility.CheckFor(g.tg.Name, g.alloc, n)
 	}
-	if why == "" && g.shares {
+	if why == "" {
 		why = s.cluster.volumesTaken(g, n)
 	}
 	for i := 0; why == "" && i < len(g.distincts); i++ {

@@ -1,40 +1,43 @@
 package scheduler
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// sharesVolumes reports whether the volumes of a group depend on other allocations: on claims, or on other writers.
-func sharesVolumes(tg *nomad.TaskGroup) bool {
-	for _, v := range tg.Volumes {
-		if v != nil && (v.Sticky || v.SingleWriter()) {
-			return true
+// sharedVolumes returns the volumes of a group that depend on other allocations, on claims or on other writers, by name.
+func sharedVolumes(tg *nomad.TaskGroup) (out []*nomad.VolumeRequest) {
+	for _, name := range slices.Sorted(maps.Keys(tg.Volumes)) {
+		if v := tg.Volumes[name]; v != nil && (v.Sticky || v.SingleWriter()) {
+			out = append(out, v)
 		}
 	}
-	return false
+	return out
 }
 
 // volumesTaken returns why the volumes of a node are not free for one more allocation of the group, or "": the group has
 // claims on other volumes, or another allocation writes to a volume with a single writer.
 func (c *cluster) volumesTaken(g *groupStack, n *nomad.Node) string {
-	for _, name := range slices.Sorted(maps.Keys(g.tg.Volumes)) {
-		v := g.tg.Volumes[name]
-		if v == nil || v.Type != nomad.VolumeTypeHost {
+	for _, v := range g.shared {
+		if v.Type != nomad.VolumeTypeHost {
 			continue
 		}
 		source := v.SourceFor(g.alloc)
 		if v.Sticky && !c.claimAllows(g.tg, source, n) {
-			return fmt.Sprintf("missing compatible host volume %q: the group has a claim on another one", source)
+			return missingVolume(source, "the group has a claim on another one")
 		}
 		if v.SingleWriter() && !v.ReadOnly && c.written(source, n, g.previous) {
-			return fmt.Sprintf("missing compatible host volume %q: it has a single writer", source)
+			return missingVolume(source, "it has a single writer")
 		}
 	}
 	return ""
+}
+
+func missingVolume(source, why string) string {
+	return "missing compatible host volume " + strconv.Quote(source) + ": " + why
 }
 
 // claimAllows reports whether the volume of a node is one that the group has claimed and does not use, or the group has
@@ -186,6 +189,7 @@ func write(to map[string]int, a *nomad.Allocation, job *nomad.Job, n int) {
 
 // writes adds n to the writers of the volumes that an allocation uses on its node.
 func (s *sites) writes(c *cluster, a *nomad.Allocation, n int) {
+	c.change(a)
 	if volumes := a.WrittenHostVolumes(jobOf(c, a)); len(volumes) > 0 {
 		write(s.writersOf(c, a.NodeID), a, jobOf(c, a), n)
 	}
