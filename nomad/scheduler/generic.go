@@ -84,7 +84,8 @@ func (g *generic) followups(ctx context.Context, result *reconcile.Result) error
 }
 
 // place finds nodes for all placements. After the first failure of a version of a group its other placements are
-// only counted, unless the group has per_alloc volumes.
+// only counted, unless the group has per_alloc volumes. An update still tries its own node, which its stop frees: what
+// a group lacks does not keep the others from the new version.
 func (g *generic) place(d *draft, result *reconcile.Result) {
 	stacks := map[*nomad.Job]*stack{nil: newStack(&g.base, d.cluster)}
 	short := map[versionOfGroup]bool{}
@@ -92,19 +93,23 @@ func (g *generic) place(d *draft, result *reconcile.Result) {
 	for i := range result.Place {
 		p := &result.Place[i]
 		version := versionOfGroup{p.Job, p.Group.Name}
+		find := g.search
 		if short[version] && !g.eligibility.Differs(p.Group.Name) {
-			g.failed[p.Group.Name].CoalescedFailures++
-			d.notPlaced(p)
-			if waits(p) {
-				waiting = append(waiting, p)
+			if d.cluster.freed(p) == nil {
+				g.failed[p.Group.Name].CoalescedFailures++
+				d.notPlaced(p)
+				if waits(p) {
+					waiting = append(waiting, p)
+				}
+				continue
 			}
-			continue
+			find = g.searchFreed
 		}
 		if p.StopPrevious != "" {
 			d.stop(p.Previous, p.StopPrevious, "")
 		}
 		prev := d.yields(p)
-		o, m := g.search(g.stackOf(stacks, d.cluster, p.Job), p)
+		o, m := find(g.stackOf(stacks, d.cluster, p.Job), p)
 		if o, m = g.granted(d.cluster, o, m); o == nil {
 			short[version] = true
 			if before := g.failed[p.Group.Name]; before != nil {
@@ -151,4 +156,9 @@ func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.Allo
 		}
 	}
 	return s.search(p, avoid(p))
+}
+
+// searchFreed tries only the node that the placement frees.
+func (*generic) searchFreed(s *stack, p *reconcile.Placement) (*option, *nomad.AllocMetric) {
+	return s.searchOn(s.cluster.freed(p), p, avoid(p))
 }

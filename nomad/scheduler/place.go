@@ -53,6 +53,19 @@ func (c *cluster) preferred(p *reconcile.Placement) *nomad.Node {
 	} else if disk := p.Group.EphemeralDisk; disk == nil || !disk.Sticky && !disk.Migrate {
 		return nil
 	}
+	return c.candidate(id)
+}
+
+// freed returns the node of the running allocation that an update replaces, if it is a candidate, or nil.
+func (c *cluster) freed(p *reconcile.Placement) *nomad.Node {
+	if !p.Destructive || p.Previous.ClientTerminalStatus() {
+		return nil
+	}
+	return c.candidate(p.Previous.NodeID)
+}
+
+// candidate returns a node if it is one on which the job may be placed, or nil.
+func (c *cluster) candidate(id string) *nomad.Node {
 	n := c.lookup(id)
 	if n == nil || !n.Ready() || !n.IsInPool(c.pool()) || !c.inDatacenter(n) {
 		return nil

@@ -304,3 +304,44 @@ func TestBatchHasNoDeployment(t *testing.T) {
 		t.Errorf("%d deployments, live by version = %v", len(w.deps), got)
 	}
 }
+
+// An update replaces the allocations that it can, although the group lacks others, or one of them fits nowhere: each frees
+// its own node. What is lacking does not hold up a version for longer than max_parallel says.
+func TestUpdateShortOfCapacity(t *testing.T) {
+	distinct := func(j *nomad.Job) { j.Constraints = []*nomad.Constraint{{Operand: nomad.ConstraintDistinctHosts}} }
+	for _, c := range []struct {
+		name    string
+		count   int
+		edit    []func(*nomad.Job)
+		change  func(*nomad.Job)
+		blocker bool // another job fills the node of the first allocation
+		updated int
+	}{
+		{"one is lacking, all at once", 3, []func(*nomad.Job){distinct}, newCommand, false, 2},
+		{"many are lacking, all at once", 9, []func(*nomad.Job){distinct}, newCommand, false, 2},
+		{"one is lacking, two at a time", 3, []func(*nomad.Job){distinct, rolling(2)}, newCommand, false, 1},
+		{"two are lacking, two at a time", 4, []func(*nomad.Job){distinct, rolling(2)}, newCommand, false, 0},
+		{"one fits nowhere", 2, []func(*nomad.Job){distinct}, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 1000 }, true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.addNode("n1")
+			w.addNode("n2")
+			w.register(job(nomad.JobTypeService, c.count, c.edit...))
+			w.process()
+			w.report(nomad.AllocClientStatusRunning, nil, w.live()...)
+			if len(w.live()) != 2 {
+				t.Fatalf("%d allocations, want 2", len(w.live()))
+			}
+			if c.blocker {
+				w.fill(w.live()[0].NodeID, 3500, 50)
+			}
+			w.change(c.change)
+			w.process()
+			own := slices.DeleteFunc(w.live(), func(a *nomad.Allocation) bool { return a.JobID != "j" })
+			if got := versions(own); len(own) != 2 || got[1] != c.updated {
+				t.Errorf("allocations by version: %v, want %d of version 1, of 2 altogether", got, c.updated)
+			}
+		})
+	}
+}
