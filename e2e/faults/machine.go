@@ -26,10 +26,11 @@ type Machine struct {
 	process
 	ID     string // of the node, once it is ready
 	Parent string // the control group above those of the tasks
-	Frozen bool   // the agent is stopped by SIGSTOP
+	Lost   bool   // its agent is stopped by SIGSTOP, or hears no server
 
 	outside *room // the namespace of the network
 	config  string
+	frozen  bool
 	init    *exec.Cmd
 }
 
@@ -105,7 +106,6 @@ func (m *Machine) PowerOff() error {
 	if m.init == nil {
 		return nil
 	}
-	m.Frozen = false
 	err := m.init.Process.Kill()
 	_ = m.init.Wait() // killed by a signal
 	m.init = nil
@@ -142,15 +142,29 @@ func (m *Machine) Start(ctx context.Context) error {
 	})
 }
 
-// Freeze stops the agent with SIGSTOP: its tasks run on. Thaw continues it.
+// Freeze stops the agent with SIGSTOP: its tasks run on.
 func (m *Machine) Freeze() error {
-	m.Frozen = true
+	m.Lost, m.frozen = true, true
 	return m.cmd.Process.Signal(unix.SIGSTOP)
 }
 
-// Thaw continues the agent.
-func (m *Machine) Thaw() error {
-	m.Frozen = false
+// Cut drops the packets of all servers.
+func (m *Machine) Cut() error {
+	m.Lost = true
+	var losses []Loss
+	for _, s := range m.cluster.Servers {
+		losses = append(losses, Loss{From: s.host.Addr, Percent: 100})
+	}
+	return m.host.Lose(losses...)
+}
+
+// Return undoes Freeze and Cut.
+func (m *Machine) Return() error {
+	m.Lost = false
+	if !m.frozen {
+		return m.host.Lose()
+	}
+	m.frozen = false
 	return m.cmd.Process.Signal(unix.SIGCONT)
 }
 

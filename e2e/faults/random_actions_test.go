@@ -39,7 +39,8 @@ type action struct {
 
 // onJobs are the actions on a job.
 var onJobs = []action{
-	{"register", 30, func(w *world, i int) bool { return !w.jobs[i].live() }, register},
+	{"register", 60, func(w *world, i int) bool { return !w.jobs[i].live() }, register},
+	{"run again", 3, func(w *world, i int) bool { return w.jobs[i].live() && w.jobs[i].finishes }, updateDestructive},
 	{"update in place", 4, changeable, updateInPlace},
 	{"update", 6, changeable, updateDestructive},
 	{"promote", 30, func(w *world, i int) bool { return w.jobs[i].old != nil }, promote},
@@ -50,7 +51,7 @@ var onJobs = []action{
 	{"schedule", 3, changeable, schedule},
 	{"stop", 2, func(w *world, i int) bool { return w.jobs[i].live() }, stop},
 	{"purge", 2, func(w *world, i int) bool { return w.jobs[i].registered }, purge},
-	{"pause", 5, stable, pauseTask},
+	{"pause", 5, func(w *world, i int) bool { return stable(w, i) && !w.jobs[i].finishes }, pauseTask},
 	{"stop allocation", 3, stable, stopAllocation},
 	{"restart allocation", 2, stable, restartAllocation},
 	{"kill task", 4, stable, killTask},
@@ -66,12 +67,16 @@ var onMachines = []action{
 	{"kill agent", 4, awake, killAgent},
 	{"kill supervisor", 4, awake, killSupervisor},
 	{"kill agent and supervisor", 2, awake, killBoth},
+	{"make volume", 2, func(w *world, i int) bool { return awake(w, i) && !w.places[i].scratch }, makeVolume},
+	{"delete volume", 4, func(w *world, i int) bool { return awake(w, i) && w.places[i].scratch }, deleteVolume},
+	{"collect", 3, awake, collectOnClient},
 }
 
 // onCluster are the other actions.
 var onCluster = []action{
 	{"kill leader", 3, always, killLeader},
-	{"collect", 4, always, collect},
+	{"transfer leadership", 2, always, transfer},
+	{"collect all", 4, always, collect},
 }
 
 func always(*world, int) bool { return true }
@@ -82,7 +87,7 @@ func (w *want) live() bool { return w.registered && !w.stopped }
 // changeable reports whether another version has one meaning: canaries begin from a job at rest.
 func changeable(w *world, i int) bool {
 	j := w.jobs[i]
-	return j.live() && j.old == nil && (!j.canaries || j.calm)
+	return j.live() && j.old == nil && (!j.canaries || j.calm) && !j.finishes
 }
 
 // canFail reports whether a version that fails is certainly placed, and has a stable one to return to.

@@ -44,7 +44,11 @@ func (w *world) is(ctx context.Context, i int, statuses ...string) error {
 
 func loseNode(ctx context.Context, w *world, i int) error {
 	w.places[i].frozen, w.places[i].lost = true, true
-	if err := w.cluster.Machines[i].Freeze(); err != nil {
+	lose := w.cluster.Machines[i].Freeze
+	if w.rng.IntN(2) == 0 {
+		lose = w.cluster.Machines[i].Cut
+	}
+	if err := lose(); err != nil {
 		return err
 	}
 	return w.is(ctx, i, "down", "disconnected")
@@ -52,7 +56,7 @@ func loseNode(ctx context.Context, w *world, i int) error {
 
 func nodeIsBack(ctx context.Context, w *world, i int) error {
 	w.places[i].frozen = false
-	if err := w.cluster.Machines[i].Thaw(); err != nil {
+	if err := w.cluster.Machines[i].Return(); err != nil {
 		return err
 	}
 	return w.is(ctx, i, "ready")
@@ -108,6 +112,68 @@ func killBoth(ctx context.Context, w *world, i int) error {
 	}
 	m := w.cluster.Machines[i]
 	return errors.Join(m.Kill(), m.Start(ctx))
+}
+
+// makeVolume creates a volume that no job uses.
+func makeVolume(ctx context.Context, w *world, i int) error {
+	w.places[i].scratch = true
+	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+		if id, err := w.scratch(c, o, i); err != nil || id != "" {
+			return err
+		}
+		_, _, err := c.HostVolumes().Create(&api.HostVolumeCreateRequest{Volume: newVolume(scratchName, w.ids[i])}, o)
+		return err
+	})
+}
+
+func deleteVolume(ctx context.Context, w *world, i int) error {
+	w.places[i].scratch = false
+	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+		id, err := w.scratch(c, o, i)
+		if err != nil || id == "" {
+			return err
+		}
+		_, err = c.HostVolumes().Delete(id, false, o)
+		return err
+	})
+}
+
+// scratch returns the ID of the volume that no job uses, "" if there is none.
+func (w *world) scratch(c *httpclient.Client, o *httpclient.WriteOptions, i int) (string, error) {
+	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{NodeID: w.ids[i]}, query(o))
+	for _, v := range list {
+		if v.Name == scratchName && v.NodeID == w.ids[i] {
+			return v.ID, err
+		}
+	}
+	return "", err
+}
+
+// transfer makes another server the leader.
+func transfer(ctx context.Context, w *world, _ int) error {
+	leader, err := w.cluster.Agree(ctx)
+	if err != nil {
+		return err
+	}
+	others := leader.Others()
+	to := others[w.rng.IntN(len(others))]
+	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+		conf, err := c.Operator().RaftGetConfiguration(query(o))
+		if err != nil {
+			return err
+		}
+		for _, s := range conf.Servers {
+			if s.Address == to.Addr && !s.Leader {
+				return c.Operator().RaftTransferLeadershipByID(s.ID, o)
+			}
+		}
+		return nil
+	})
+}
+
+// collectOnClient removes the ended allocations of a machine.
+func collectOnClient(ctx context.Context, w *world, i int) error {
+	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error { return c.Nodes().GC(w.ids[i], query(o)) })
 }
 
 func killLeader(ctx context.Context, w *world, _ int) error {

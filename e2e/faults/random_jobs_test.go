@@ -33,6 +33,7 @@ type kind struct {
 	bridge   bool   // its allocations have a network of their own
 	disk     bool   // its data moves with it
 	volume   bool   // its allocations have a sticky volume
+	finishes bool   // its tasks end by themselves
 	distinct bool   // its allocations are on nodes of their own
 	inTask   bool   // its service is that of its first task, not of the group
 	tasks    int    // of an allocation
@@ -40,11 +41,17 @@ type kind struct {
 	script   string // of the first task
 }
 
-// volumeName is the name of the volume on each machine.
-const volumeName = "data"
+// Names of volumes: of the one on each machine, and of one that no job uses.
+const (
+	volumeName  = "data"
+	scratchName = "scratch"
+)
 
 const steady = "restart {\n attempts = 20\n interval = \"10m\"\n delay = \"250ms\"\n}\n" +
 	"reschedule {\n delay = \"5s\"\n delay_function = \"constant\"\n unlimited = true\n}\n"
+
+// maxParallel is that of the updates that are deployments.
+const maxParallel = 2
 
 const rolling = "update {\n max_parallel = 2\n min_healthy_time = \"300ms\"\n healthy_deadline = \"2m\"\n progress_deadline = \"20m\"\n" +
 	" auto_revert = true\n health_check = \"task_states\"\n %s\n}\n" +
@@ -75,6 +82,9 @@ func kinds() []kind {
 				"constraint {\n distinct_hosts = true\n}\n" +
 				"disconnect {\n lost_after = \"1h\"\n replace = true\n}\n",
 			script: "exec sleep infinity"},
+		{id: "work", typ: "batch", counts: [2]int{2, 2}, finishes: true, tasks: 1,
+			text:   strings.Replace(steady, "exponential", "constant", 1),
+			script: "exec sleep 3"},
 	}
 }
 

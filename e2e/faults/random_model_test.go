@@ -27,6 +27,7 @@ type place struct {
 	drained bool // and ineligible since
 	frozen  bool // its agent does not run: the node is lost
 	lost    bool // it was frozen, or without power, since the last rest
+	scratch bool // it has a volume that no job uses
 }
 
 // A model knows what must hold at rest, by the pages of the documentation.
@@ -101,7 +102,7 @@ func (m *model) differences(v *view) []string {
 			if !slices.Contains(m.fit(), a.NodeID) {
 				d.add("%s runs on a node that is drained or lost", m.name(a))
 			}
-		case !over(a):
+		case !over(a) && (a.DesiredStatus == api.AllocDesiredStatusRun || slices.Contains(m.fit(), a.NodeID)):
 			d.add("%s is neither running nor over: %s, client %s", m.name(a), a.DesiredStatus, a.ClientStatus)
 		}
 	}
@@ -118,6 +119,7 @@ func (m *model) differences(v *view) []string {
 	}
 	m.judgeServices(&d, v, running)
 	m.judgeClaims(&d, v)
+	m.judgeVolumes(&d, v)
 	m.judgeData(&d, v, running)
 	return d
 }
@@ -137,6 +139,9 @@ func equal[T comparable](d *diff, what string, got, want T) {
 // judgeJob judges the allocations of a job, its deployment and its evaluations.
 func (m *model) judgeJob(d *diff, w *want, running []*api.Allocation, v *view) {
 	job := v.jobs[w.id]
+	if w.finishes && job == nil {
+		w.registered = false // a collection removes a job that is done
+	}
 	equal(d, w.id+" is registered", job != nil, w.registered)
 	if !w.registered || job == nil {
 		equal(d, "running allocations of "+w.id+", which does not exist", len(running), 0)
@@ -148,8 +153,12 @@ func (m *model) judgeJob(d *diff, w *want, running []*api.Allocation, v *view) {
 		equal(d, "status of "+w.id+", which is stopped", *job.Status, "dead")
 		return
 	}
-	equal(d, "status of "+w.id, *job.Status != "dead", true)
+	equal(d, w.id+" is dead", *job.Status == "dead", w.finishes)
 	equal(d, "specification of "+w.id, specOf(job), w.spec)
+	if w.finishes {
+		judgeWork(d, w, v)
+		return
+	}
 	least, most := m.number(w, v)
 	names, canaries := map[string]int{}, 0
 	for _, a := range running {
@@ -164,6 +173,9 @@ func (m *model) judgeJob(d *diff, w *want, running []*api.Allocation, v *view) {
 			names[cmp.Or(map[bool]string{true: a.NodeID}[w.typ == "system"], a.Name)]++
 		}
 		got.Count, allowed.Count = 0, 0 // a change of the count alone need not reach an allocation
+		if w.deploys && w.Count-len(running) >= maxParallel {
+			got.Rev, allowed.Rev = 0, 0 // what is lacking counts as replaced: no other allocation is
+		}
 		equal(d, "specification of "+m.name(a), got, allowed)
 	}
 	for name, n := range names {
@@ -176,6 +188,46 @@ func (m *model) judgeJob(d *diff, w *want, running []*api.Allocation, v *view) {
 		equal(d, "canaries of "+w.id, canaries, 1)
 	}
 	m.judgeProgress(d, w, len(names), v)
+}
+
+// judgeWork judges a job whose tasks end: each allocation has done its work once.
+func judgeWork(d *diff, w *want, v *view) {
+	done, job := map[string]int{}, v.jobs[w.id]
+	for _, a := range v.allocs {
+		current := a.JobID == w.id && *a.Job.Version == *job.Version && *a.Job.CreateIndex == *job.CreateIndex
+		if current && a.DesiredStatus == api.AllocDesiredStatusRun && a.ClientStatus == api.AllocClientStatusComplete {
+			done[a.Name]++
+		}
+	}
+	for i := range w.Count {
+		name := fmt.Sprintf("%s.g[%d]", w.id, i)
+		equal(d, "completed allocations of "+name, done[name], 1)
+	}
+}
+
+// judgeVolumes judges the volumes: those that were made, ready unless their node is down, and no other directory.
+func (m *model) judgeVolumes(d *diff, v *view) {
+	for i, p := range m.places {
+		need := []string{volumeName}
+		if p.scratch {
+			need = append(need, scratchName)
+		}
+		var got, ids []string
+		for id, vol := range v.volumes {
+			if vol.NodeID == m.ids[i] {
+				got, ids = append(got, vol.Name), append(ids, id)
+				down := v.nodes[vol.NodeID] != nil && v.nodes[vol.NodeID].Status == "down"
+				equal(d, "volume "+vol.Name+" on "+m.nodeName(vol.NodeID)+" is ready", vol.State == "ready", !down)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(ids)
+		equal(d, "volumes of "+m.nodeName(m.ids[i]), fmt.Sprint(got), fmt.Sprint(need))
+		if machine := v.machines[m.ids[i]]; machine != nil {
+			slices.Sort(machine.volumes)
+			equal(d, "directories of volumes on "+m.nodeName(m.ids[i]), fmt.Sprint(machine.volumes), fmt.Sprint(ids))
+		}
+	}
 }
 
 // number returns how many allocations a job must have, beside a canary: least and most.

@@ -38,6 +38,7 @@ type machineView struct {
 	processes map[string][]int // by allocation and task
 	revision  map[string]int   // of the processes, by allocation and task
 	dirs      map[string]int
+	volumes   []string                  // the directories of volumes
 	kept      map[string]map[string]int // what only running allocations have, by kind of thing
 	links     int                       // interfaces to allocations
 	lineage   map[string]string         // the data that moves, by allocation
@@ -57,7 +58,7 @@ func look(ctx context.Context, c *faults.Cluster) (*view, error) {
 		return nil, fmt.Errorf("ask the servers: %w", err)
 	}
 	for _, m := range c.Machines {
-		if m.Frozen || m.Pid() == 0 || !m.Runs() {
+		if m.Lost || m.Pid() == 0 || !m.Runs() {
 			continue
 		}
 		if v.machines[m.ID], err = lookAt(m); err != nil {
@@ -131,6 +132,7 @@ func lookAt(m *faults.Machine) (*machineView, error) {
 	}
 	data := m.Root(m.Data())
 	v.dirs = count(bases(files(data + "/alloc/*")))
+	v.volumes = bases(files(data + "/host_volumes/*"))
 	mounts, err := m.Mounts()
 	if err != nil {
 		return nil, err

@@ -39,6 +39,9 @@ var found = []struct {
 		"register plain", "rest", "scale plain", "rest", "lose node m1", "rest", "node is back m1",
 		"lose node m2", "rest", "node is back m2", "lose node m3", "rest",
 	}},
+	{"a group that lacked an allocation was not updated", 101, []string{
+		"register store", "register wide", "rest", "lose node m1", "lose node m2", "rest", "update wide", "update store", "rest",
+	}},
 }
 
 // machineConfig is that of the clients: enough of everything, on every machine.
@@ -209,11 +212,8 @@ func cniPlugins(t *testing.T) string {
 // addVolumes creates a volume on each machine, which every task may write.
 func (w *world) addVolumes(ctx context.Context) error {
 	for _, id := range w.ids {
-		v := &api.HostVolume{Name: volumeName, Namespace: "default", PluginID: "mkdir", NodeID: id, NodePool: "default",
-			Parameters:            map[string]string{"mode": "0777"},
-			RequestedCapabilities: []*api.HostVolumeCapability{{AttachmentMode: "file-system", AccessMode: "single-node-writer"}}}
 		err := w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
-			_, _, err := c.HostVolumes().Create(&api.HostVolumeCreateRequest{Volume: v}, o)
+			_, _, err := c.HostVolumes().Create(&api.HostVolumeCreateRequest{Volume: newVolume(volumeName, id)}, o)
 			return err
 		})
 		if err != nil {
@@ -221,6 +221,13 @@ func (w *world) addVolumes(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// newVolume returns a volume of a node, which every task may write.
+func newVolume(name, node string) *api.HostVolume {
+	return &api.HostVolume{Name: name, Namespace: "default", PluginID: "mkdir", NodeID: node, NodePool: "default",
+		Parameters:            map[string]string{"mode": "0777"},
+		RequestedCapabilities: []*api.HostVolumeCapability{{AttachmentMode: "file-system", AccessMode: "single-node-writer"}}}
 }
 
 // settle waits until everything is as it must be at rest, and remains so. It returns the differences.
