@@ -38,13 +38,14 @@ type model struct {
 	paused  map[string]map[string]string // by allocation and task: "pause" or "run"
 	lineage map[string]string            // the data that moves, as last seen, by allocation
 	starts  map[string]string            // the data of volumes, as last seen, by volume
+	moved   map[string]bool              // allocations that were at rest: their data was moved, or was lost with a node
 	claims  map[string][]string          // the claimed volumes of each job, at the last rest
 }
 
 // newModel returns the model of a cluster without jobs.
 func newModel(ids []string) *model {
 	m := &model{ids: ids, paused: map[string]map[string]string{},
-		lineage: map[string]string{}, starts: map[string]string{}, claims: map[string][]string{}}
+		moved: map[string]bool{}, lineage: map[string]string{}, starts: map[string]string{}, claims: map[string][]string{}}
 	for _, k := range kinds() {
 		m.jobs = append(m.jobs, &want{kind: k, spec: spec{Count: k.counts[0]}})
 	}
@@ -216,7 +217,8 @@ func (m *model) judgeVolumes(d *diff, v *view) {
 		for id, vol := range v.volumes {
 			if vol.NodeID == m.ids[i] {
 				got, ids = append(got, vol.Name), append(ids, id)
-				down := v.nodes[vol.NodeID] != nil && v.nodes[vol.NodeID].Status == "down"
+				node := v.nodes[vol.NodeID] // none if it was collected while it was down
+				down := node == nil || node.Status == "down"
 				equal(d, "volume "+vol.Name+" on "+m.nodeName(vol.NodeID)+" is ready", vol.State == "ready", !down)
 			}
 		}
@@ -413,7 +415,7 @@ func (m *model) judgeData(d *diff, v *view, running map[string]*api.Allocation) 
 		}
 		for id, text := range machine.lineage {
 			a := running[id]
-			if a == nil || !m.job(a.JobID).disk || m.pauses(a, taskName(0)) {
+			if a == nil || !m.job(a.JobID).disk || m.pauses(a, taskName(0)) || m.moved[id] {
 				continue
 			}
 			if !strings.Contains(text, id+"\n") {
@@ -459,6 +461,9 @@ func (m *model) rest(v *view) {
 				m.claims[w.id] = append(m.claims[w.id], c.VolumeID)
 			}
 		}
+	}
+	for _, a := range v.allocs {
+		m.moved[a.ID] = m.moved[a.ID] || runs(a) && !m.pauses(a, taskName(0))
 	}
 	for _, p := range m.places {
 		p.lost = p.frozen
