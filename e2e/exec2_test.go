@@ -61,7 +61,7 @@ func TestExec2Scenarios(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *cluster.Agent){
 		"ends": scenarioEnds, "sleep": scenarioSleep, "ignore": scenarioIgnore, "resources": scenarioResources,
 		"secret": scenarioSecret, "oom score": scenarioOOMScore, "http": scenarioHTTP, "interpolated": scenarioInterpolated,
-		"small": scenarioSmall,
+		"small": scenarioSmall, "calls": scenarioCalls,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,6 +203,22 @@ func scenarioInterpolated(t *testing.T, a *cluster.Agent) {
 		if got := event(t, al, "t", api.TaskDriverFailure).DisplayMessage; !strings.Contains(got, tc.want) {
 			t.Errorf("%s: event %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// scenarioCalls has functions in the config of a driver compute with what only the node has.
+func scenarioCalls(t *testing.T, a *cluster.Agent) {
+	const args = `command = "/bin/echo"
+args = concat(["-n", upper(node.unique.name)], ["${element(split("-", NOMAD_JOB_NAME), 1)}.${NOMAD_TASK_NAME}"])`
+	id, _ := run(t, a, job("calls-42", `type = "batch"`, once+sandboxed(args)))
+	al := await(t, a, id, "complete", 1)[0]
+	if want := strings.ToUpper(al.NodeName) + " 42.t"; log(a, al) != want {
+		t.Errorf("output %q, want %q", log(a, al), want)
+	}
+	id, _ = run(t, a, job("calls-bad", `type = "batch"`, once+sandboxed("command = \"/bin/echo\"\nargs = [upper(meta.none)]")))
+	got := event(t, await(t, a, id, "failed", 1)[0], "t", api.TaskFailedValidation)
+	if text := got.DisplayMessage + got.ValidationError; !strings.Contains(text, "${upper(meta.none)}: no value for ${meta.none}") {
+		t.Errorf("event %q, want the reference", text)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // maxBlocks is the maximum number of blocks that dynamic blocks expand to.
@@ -100,9 +102,11 @@ func (p *parser) decode(b block, dst ...any) {
 			p.errorf(a.NameRange, "Unsupported argument", "%q is a block: write %s { ... } without the equals sign.", a.Name, a.Name)
 		default:
 			t.seen[f.name] = a.NameRange // a map is either an argument or a block
+			p.nodeConfig = t.isTaskConfig(f)
 			if v, ok := p.eval(a.Expr, b.scope); ok {
 				p.assignValue(t.value.FieldByIndex(f.index), v, a)
 			}
+			p.nodeConfig = false
 		}
 	}
 	for _, child := range p.children(b) {
@@ -148,6 +152,11 @@ func expected(targets []*target, which func(field) bool) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
+// isTaskConfig reports whether a field is the config of a task's driver.
+func (t *target) isTaskConfig(f field) bool {
+	return f.name == "config" && t.value.Type() == reflect.TypeFor[workload.Task]()
+}
+
 func isMap(v reflect.Value) bool {
 	return v.Kind() == reflect.Map && v.Type().Elem().Kind() != reflect.Pointer
 }
@@ -163,7 +172,9 @@ func (p *parser) decodeChild(t *target, f field, b block) {
 	t.seen[f.name] = b.at
 	switch dst.Kind() {
 	case reflect.Map:
+		p.nodeConfig = t.isTaskConfig(f)
 		p.decodeMap(dst, b)
+		p.nodeConfig = false
 	case reflect.Slice:
 		elem := dst.Type().Elem()
 		if v, ok := p.decodeStruct(elem, b); ok {

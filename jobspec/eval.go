@@ -89,6 +89,13 @@ func (p *parser) prepare(e hclsyntax.Expression, known map[string]bool) hclsynta
 			c.CondExpr = &guarded{p.prepare(e.CondExpr, inner), &p.budget}
 		}
 		return &c
+	case *hclsyntax.FunctionCallExpr:
+		if call, ok := p.defers(e, known); ok {
+			return call
+		}
+		c := *e
+		c.Args = prepareAll(e.Args, sub)
+		return &c
 	}
 	return prepareParts(e, sub)
 }
@@ -107,10 +114,6 @@ func prepareParts(e hclsyntax.Expression, sub func(hclsyntax.Expression) hclsynt
 		return &c
 	case *hclsyntax.TemplateJoinExpr:
 		return &hclsyntax.TemplateJoinExpr{Tuple: sub(e.Tuple)}
-	case *hclsyntax.FunctionCallExpr:
-		c := *e
-		c.Args = prepareAll(e.Args, sub)
-		return &c
 	case *hclsyntax.ConditionalExpr:
 		c := *e
 		c.Condition, c.TrueResult, c.FalseResult = sub(e.Condition), sub(e.TrueResult), sub(e.FalseResult)
@@ -184,5 +187,8 @@ func (p *parser) foreign(e hclsyntax.Expression, known map[string]bool) bool {
 func (p *parser) verbatim(e hclsyntax.Expression) hclsyntax.Expression {
 	rng := e.Range()
 	text := string(rng.SliceBytes(p.sources[rng.Filename]))
+	if p.resolve != nil {
+		return &guarded{&hclsyntax.LiteralValueExpr{Val: cty.StringVal(p.resolve(text)), SrcRange: rng}, &p.budget}
+	}
 	return &hclsyntax.LiteralValueExpr{Val: cty.StringVal("${" + text + "}"), SrcRange: rng}
 }

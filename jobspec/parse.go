@@ -127,6 +127,10 @@ type parser struct {
 	root      *scope
 	blocks    int
 	at        map[*workload.Constraint]hcl.Range // the position of each constraint
+	// nodeConfig is set in the config of a task, whose references can contain calls of functions.
+	nodeConfig bool
+	// resolve returns the value of a reference on a node; nil in a job file, where it stays as it is.
+	resolve func(reference string) string
 }
 
 func newParser(cfg Config) *parser {

@@ -191,6 +191,19 @@ func TestJobForms(t *testing.T) {
 			"a = \"${NOMAD_PORT_http}\"\nb = node.class\nc = \"x ${env[\"HOME\"]} y\"\nd = upper(\"a\")\ne = \"$${HOME}\"\n} } } }",
 			func(j *workload.Job) any { return j.TaskGroups[0].Tasks[0].Config },
 			map[string]any{"a": "${NOMAD_PORT_http}", "b": "${node.class}", "c": `x ${env["HOME"]} y`, "d": "A", "e": "${HOME}"}},
+		{"calls for the node", `job "a" { group "g" { task "t" { config {
+			upper  = upper(node.unique.name)
+			text   = "x-${upper("${node.class}-y")}"
+			list   = concat(["-n"], [lower(meta.rack)], ["${NOMAD_PORT_http}"])
+			first  = element(split(",", meta.hosts), 0)
+			number = parseint(meta.n, 10)
+			kept   = format("%s:1", "${NOMAD_IP_http}")
+			here   = upper("a")
+			block { arg = trimspace(meta.x) }
+		} } } }`, func(j *workload.Job) any { return j.TaskGroups[0].Tasks[0].Config }, map[string]any{"upper": "${upper(node.unique.name)}", "text": `x-${upper("${node.class}-y")}`,
+			"list": []any{"-n", "${lower(meta.rack)}", "${NOMAD_PORT_http}"}, "first": `${element(split(",", meta.hosts), 0)}`,
+			"number": "${parseint(meta.n, 10)}", "kept": "${NOMAD_IP_http}:1", "here": "A",
+			"block": []map[string]any{{"arg": "${trimspace(meta.x)}"}}}},
 		{"config blocks", `job "a" { group "g" { task "t" { config {
 			n = 3
 			f = 1.5

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -22,9 +23,14 @@ func (e *Env) Config(config map[string]any, spec hcldec.Spec) (cty.Value, error)
 	return drivers.Decode(block, spec)
 }
 
-// Block interpolates a task's config block. Unknown references with a Nomad prefix are errors.
+// Block interpolates a task's config block, and evaluates calls of functions in references, such as
+// ${upper(node.unique.name)}. Unknown references with a Nomad prefix, and calls without a value, are errors.
 func (e *Env) Block(config map[string]any) (map[string]any, error) {
-	filled, unknown := e.fill(config)
+	calling := e.calling()
+	filled, unknown := calling.fill(config)
+	if err := calling.calls.err; err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
 		return nil, fmt.Errorf("config: no value for ${%s}", strings.Join(slices.Compact(unknown), "}, ${"))
@@ -40,7 +46,7 @@ func (e *Env) Block(config map[string]any) (map[string]any, error) {
 // the task's own directories. A variable that the job has given another value is interpolated.
 func (e *Env) Isolated(config map[string]any) map[string]any {
 	own := map[string]string{"NOMAD_ALLOC_DIR": e.paths.Alloc, "NOMAD_TASK_DIR": e.paths.Task, "NOMAD_SECRETS_DIR": e.paths.Secrets}
-	kept := &Env{vars: maps.Clone(e.vars), node: e.node}
+	kept := &Env{vars: maps.Clone(e.vars), node: e.node, calls: e.calling().calls}
 	for _, name := range drivers.OwnDirectories() {
 		if own[name] != "" && own[name] == e.vars[name] {
 			delete(kept.vars, name)
@@ -49,6 +55,34 @@ func (e *Env) Isolated(config map[string]any) map[string]any {
 	filled, _ := kept.fill(config) // Config returns the unknown references
 	block, _ := filled.(map[string]any)
 	return block
+}
+
+// calls evaluates the calls of functions in a config.
+type calls struct {
+	all *jobspec.Calls
+	err error // the first fault
+}
+
+// calling returns an Env that also evaluates calls of functions.
+func (e *Env) calling() *Env {
+	out := *e
+	out.calls = &calls{all: jobspec.NewCalls(func(ref string) (string, bool) {
+		name, _ := reference(ref + "}")
+		return e.lookup(name)
+	})}
+	return &out
+}
+
+// call evaluates the call at the beginning of s, which follows "${". The length is 0 if there is none.
+func (c *calls) call(s string) (value string, length int) {
+	if c == nil {
+		return "", 0
+	}
+	value, length, err := c.all.Call(s)
+	if c.err == nil {
+		c.err = err
+	}
+	return value, length
 }
 
 // fill returns v with all strings interpolated, and the unknown references.

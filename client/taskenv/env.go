@@ -10,6 +10,7 @@ type Env struct {
 	vars  map[string]string
 	node  nodeRefs
 	paths Paths
+	calls *calls // evaluates calls of functions; nil outside of a driver's config
 }
 
 // Map returns a copy of the variables.
@@ -51,6 +52,11 @@ func (e *Env) expand(s string) (string, []string) {
 			continue
 		}
 		out.WriteString(before)
+		if value, length := e.calls.call(after); length > 0 {
+			out.WriteString(value)
+			s = after[length:]
+			continue
+		}
 		name, length := reference(after)
 		value, known := e.lookup(name)
 		switch {

@@ -233,3 +233,44 @@ func TestBuildAfterChanges(t *testing.T) {
 		t.Errorf("the earlier environment has changed: NOMAD_ALLOC_NAME is %q", got)
 	}
 }
+
+// Calls of functions in the references of a driver's config are evaluated on the node, within limits. Elsewhere they are text.
+func TestConfig_Calls(t *testing.T) {
+	env := build(subject()) // NOMAD_TASK_NAME is web, node.unique.name is n1
+	for text, want := range map[string]string{
+		"${upper(node.unique.name)}":                                   "N1",
+		"a ${ upper( node.unique.name ) } b ${NOMAD_TASK_NAME}":        "a " + "N1 b web",
+		`${upper("x}-${node.unique.name}-${env["NOMAD_TASK_NAME"]}")}`: "X}-" + "N1-WEB",
+		`${element(split(",", "a,b,${node.unique.name}"), 2)}`:         "n1",
+		`${strlen(NOMAD_TASK_NAME)}`:                                   "3",
+		"$${upper(node.unique.name)}":                                  "${upper(node.unique.name)}",
+		"${upper} ${upper (} ${x(1)} ${file(\"/etc/passwd\")}":         "${upper} ${upper (} ${x(1)} ${file(\"/etc/passwd\")}",
+		"${uuidv4()}":          "${uuidv4()}",
+		"${VAR:-x} ${VAR%%(*}": "${VAR:-x} ${VAR%%(*}",
+	} {
+		got, err := env.Block(map[string]any{"a": []any{map[string]any{"b": text}}})
+		if err != nil || got["a"].([]any)[0].(map[string]any)["b"] != want {
+			t.Errorf("%s = %v, %v, want %s", text, got, err, want)
+		}
+	}
+	if got := env.Expand("${upper(NOMAD_TASK_NAME)}"); got != "${upper(NOMAD_TASK_NAME)}" {
+		t.Errorf("outside of a config: %s, want the text", got)
+	}
+	many := strings.Repeat("${upper(NOMAD_TASK_NAME)}", 1001)
+	wide := `${join("x", range(100000))}`
+	for text, want := range map[string]string{
+		"${upper(meta.none)}":              "${upper(meta.none)}: no value for ${meta.none}",
+		`${split(",", NOMAD_TASK_NAME)}`:   "use join, element or lookup",
+		`${parseint(NOMAD_TASK_NAME, 10)}`: "invalid function argument (the message can contain values and is omitted)",
+		many:                               "at most 1000 calls",
+		strings.Repeat(wide, 200):          "error in function call",
+	} {
+		_, err := env.Block(map[string]any{"a": text})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("%.60s: %v, want %q", text, err, want)
+		}
+		if strings.Contains(err.Error(), `"web"`) {
+			t.Errorf("the error has the value: %v", err)
+		}
+	}
+}
