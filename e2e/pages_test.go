@@ -151,7 +151,7 @@ func TestPageLines(t *testing.T) {
 func rootPages(t *testing.T) []docPage {
 	t.Helper()
 	var all []docPage
-	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
+	for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"} {
 		b, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
 			t.Fatal(err)
