@@ -48,14 +48,17 @@ func TestImpliedCapabilities(t *testing.T) {
 	tests := []test{
 		{acl.Namespaces, `policy = "read"`, namespaceCapabilities, nsRead},
 		{acl.Namespaces, `policy = "write"`, namespaceCapabilities, nsWrite},
-		{acl.Namespaces, `policy = "scale"`, namespaceCapabilities, "read-job read-job-scaling list-scaling-policies read-scaling-policy scale-job submit-recommendation"},
+		{acl.Namespaces, `policy = "scale"`, namespaceCapabilities,
+			"read-job read-job-scaling list-scaling-policies read-scaling-policy scale-job submit-recommendation"},
 		{acl.Namespaces, `policy = "deny"`, namespaceCapabilities, ""},
 		{acl.Namespaces, "policy = \"write\"\n capabilities = [\"deny\"]", namespaceCapabilities, ""},
 		{acl.Namespaces, "policy = \"deny\"\n capabilities = [\"read-job\"]", namespaceCapabilities, ""},
 		{acl.Namespaces, "policy = \"read\"\n capabilities = [\"purge-job\"]", namespaceCapabilities, nsRead + " purge-job"},
 		{acl.Namespaces, `capabilities = ["host-volume-create"]`, namespaceCapabilities, "host-volume-read host-volume-create"},
-		{acl.Namespaces, `capabilities = ["host-volume-register"]`, namespaceCapabilities, "host-volume-read host-volume-create host-volume-register"},
-		{acl.Namespaces, `capabilities = ["host-volume-write"]`, namespaceCapabilities, "host-volume-read host-volume-create host-volume-register host-volume-write host-volume-delete"},
+		{acl.Namespaces, `capabilities = ["host-volume-register"]`, namespaceCapabilities,
+			"host-volume-read host-volume-create host-volume-register"},
+		{acl.Namespaces, `capabilities = ["host-volume-write"]`, namespaceCapabilities,
+			"host-volume-read host-volume-create host-volume-register host-volume-write host-volume-delete"},
 		{acl.Namespaces, `variables { path "*" { capabilities = ["write"] } }`, namespaceCapabilities, ""},
 		{acl.Variables, `capabilities = ["list"]`, vars, "list"},
 		{acl.Variables, `capabilities = ["read"]`, vars, "list read"},
@@ -87,7 +90,8 @@ func TestImpliedCapabilities(t *testing.T) {
 	}
 	for _, kind := range []acl.Kind{acl.Nodes, acl.Agents, acl.Quotas, acl.Sentinels} {
 		all := []string{"read", "write"}
-		tests = append(tests, test{kind, `policy = "read"`, all, "read"}, test{kind, `policy = "write"`, all, "read write"}, test{kind, `policy = "deny"`, all, ""})
+		tests = append(tests, test{kind, `policy = "read"`, all, "read"}, test{kind, `policy = "write"`, all, "read write"},
+			test{kind, `policy = "deny"`, all, ""})
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%s %s", tt.kind, tt.body), func(t *testing.T) {
@@ -216,7 +220,8 @@ func TestClosestName(t *testing.T) {
 		{"middle", block("a*b*c", "read-job"), "a1b2c", "read-job"},
 		{"parts of a glob do not overlap", block("ab*ba", "read-job"), "aba", ""},
 		{"parts in another order", block("*a*b*", "read-job"), "ba", ""},
-		{"variables alone hide a glob", block("*", "read-job") + "namespace \"prod\" {\n variables {\n path \"x\" { capabilities = [\"read\"] }\n}\n}", "prod", ""},
+		{"variables alone hide a glob", block("*", "read-job") +
+			"namespace \"prod\" {\n variables {\n path \"x\" { capabilities = [\"read\"] }\n}\n}", "prod", ""},
 		{"empty name", block("*", "read-job"), "", ""},
 		{"pattern as a name", block("*", "read-job"), "*", ""},
 	}

@@ -42,10 +42,13 @@ func TestClosestPath(t *testing.T) {
 		{"rights in the namespace do not apply to variables", `namespace "prod" { policy = "write" }`, "app/db", ""},
 		{"a denied namespace", deny, "app/db", ""},
 		{"denied by a glob, not by name", `namespace "*" { policy = "deny" }` + "\n" + vars("prod", "*", "read"), "app/db", "list read"},
-		{"a deny is not hidden by a block that denies paths", `namespace "pr*" { policy = "deny" }` + "\n" + vars("prod", "x", "deny") + vars("*", "*", "read"), "app/db", ""},
+		{"a deny is not hidden by a block that denies paths", `namespace "pr*" { policy = "deny" }` + "\n" + vars("prod", "x", "deny") +
+			vars("*", "*", "read"), "app/db", ""},
 		{"a deny as close as the path", `namespace "pr*" { policy = "deny" }` + "\n" + vars("*od", "*", "read"), "app/db", ""},
-		{"one of two equally close blocks denies", `namespace "pr*" { policy = "deny" }` + "\n" + `namespace "*od" { policy = "read" }` + "\n" + vars("*", "*", "read"), "app/db", ""},
-		{"a deny between the namespaces of a tie", `namespace "pr*" { policy = "deny" }` + "\n" + vars("pro*", "*", "read") + vars("*", "app*", "read"), "app/db", ""},
+		{"one of two equally close blocks denies", `namespace "pr*" { policy = "deny" }` + "\n" + `namespace "*od" { policy = "read" }` + "\n" +
+			vars("*", "*", "read"), "app/db", ""},
+		{"a deny between the namespaces of a tie", `namespace "pr*" { policy = "deny" }` + "\n" + vars("pro*", "*", "read") +
+			vars("*", "app*", "read"), "app/db", ""},
 		{"a denied glob of namespaces", `namespace "pr*" { policy = "deny" }` + "\n" + vars("*", "*", "read"), "app/db", ""},
 		{"empty path", vars("prod", "*", "read"), "", ""},
 		{"pattern as a path", vars("prod", "*", "read"), "*", ""},
