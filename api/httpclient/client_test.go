@@ -69,25 +69,32 @@ func TestRequests(t *testing.T) {
 		{"job allocations", func(c *httpclient.Client) { c.Jobs().Allocations("a", true, nil) }, `GET /v1/job/a/allocations?all=true `},
 		{"evaluations", func(c *httpclient.Client) { c.Jobs().Evaluations("a", nil) }, `GET /v1/job/a/evaluations `},
 		{"latest deployment", func(c *httpclient.Client) { c.Jobs().LatestDeployment("a", nil) }, `GET /v1/job/a/deployment `},
-		{"deregister", func(c *httpclient.Client) { c.Jobs().Deregister("a", true, nil) }, `DELETE /v1/job/a?global=false&no_shutdown_delay=false&purge=true `},
+		{"deregister", func(c *httpclient.Client) { c.Jobs().Deregister("a", true, nil) },
+			`DELETE /v1/job/a?global=false&no_shutdown_delay=false&purge=true `},
 		{"evaluate", func(c *httpclient.Client) {
 			c.Jobs().EvaluateWithOpts("a", api.EvalOptions{ForceReschedule: true}, nil)
 		}, `PUT /v1/job/a/evaluate "ForceReschedule":true`},
 		{"force", func(c *httpclient.Client) { c.Jobs().PeriodicForce("a", nil) }, `PUT /v1/job/a/periodic/force`},
-		{"dispatch", func(c *httpclient.Client) { c.Jobs().Dispatch("a", map[string]string{"k": "v"}, []byte("p"), "x", nil) }, `PUT /v1/job/a/dispatch "Payload":"cA=="`},
+		{"dispatch", func(c *httpclient.Client) { c.Jobs().Dispatch("a", map[string]string{"k": "v"}, []byte("p"), "x", nil) },
+			`PUT /v1/job/a/dispatch "Payload":"cA=="`},
 		{"parse", func(c *httpclient.Client) { c.Jobs().ParseHCL("job", true) }, `PUT /v1/jobs/parse "Canonicalize":true`},
 		{"stop by body", func(c *httpclient.Client) {
 			c.Jobs().DeregisterOpts(strings.Repeat("/", 20_000), &httpclient.DeregisterOptions{Purge: true}, nil)
 		}, `PUT /v1/jobs/stop "Purge":true`},
-		{"statuses", func(c *httpclient.Client) { c.Jobs().Statuses(&api.JobStatusesRequest{IncludeChildren: true}, nil) }, `POST /v1/jobs/statuses "IncludeChildren":true`},
+		{"statuses", func(c *httpclient.Client) { c.Jobs().Statuses(&api.JobStatusesRequest{IncludeChildren: true}, nil) },
+			`POST /v1/jobs/statuses "IncludeChildren":true`},
 		{"allocations", func(c *httpclient.Client) { c.Allocations().List(nil) }, `GET /v1/allocations `},
 		{"stop", func(c *httpclient.Client) { c.Allocations().Stop(alloc, nil) }, `PUT /v1/allocation/al/stop `},
-		{"restart", func(c *httpclient.Client) { c.Allocations().Restart(alloc, "t", nil) }, `PUT /v1/client/allocation/al/restart "TaskName":"t"`},
-		{"signal", func(c *httpclient.Client) { c.Allocations().Signal(alloc, nil, "t", "SIGHUP") }, `PUT /v1/client/allocation/al/signal "Signal":"SIGHUP"`},
+		{"restart", func(c *httpclient.Client) { c.Allocations().Restart(alloc, "t", nil) },
+			`PUT /v1/client/allocation/al/restart "TaskName":"t"`},
+		{"signal", func(c *httpclient.Client) { c.Allocations().Signal(alloc, nil, "t", "SIGHUP") },
+			`PUT /v1/client/allocation/al/signal "Signal":"SIGHUP"`},
 		{"stats", func(c *httpclient.Client) { c.Allocations().Stats(alloc, nil) }, `GET /v1/client/allocation/al/stats `},
 		{"checks", func(c *httpclient.Client) { c.Allocations().Checks("al", nil) }, `GET /v1/client/allocation/al/checks `},
-		{"drain", func(c *httpclient.Client) { c.Nodes().UpdateDrain("n", &api.DrainSpec{Deadline: -1}, false, nil) }, `PUT /v1/node/n/drain "Deadline":-1`},
-		{"eligibility", func(c *httpclient.Client) { c.Nodes().ToggleEligibility("n", false, nil) }, `PUT /v1/node/n/eligibility "Eligibility":"ineligible"`},
+		{"drain", func(c *httpclient.Client) { c.Nodes().UpdateDrain("n", &api.DrainSpec{Deadline: -1}, false, nil) },
+			`PUT /v1/node/n/drain "Deadline":-1`},
+		{"eligibility", func(c *httpclient.Client) { c.Nodes().ToggleEligibility("n", false, nil) },
+			`PUT /v1/node/n/eligibility "Eligibility":"ineligible"`},
 		{"node stats", func(c *httpclient.Client) { c.Nodes().Stats("n", nil) }, `GET /v1/client/stats?node_id=n `},
 		{"renew", func(c *httpclient.Client) {
 			c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: "n"}, nil)
@@ -145,7 +152,8 @@ func TestErrorText(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	var typed httpclient.UnexpectedResponseError
-	if !errors.As(fmt.Errorf("wrapped: %w", err), &typed) || typed.StatusCode() != 403 || typed.Body() != "Permission denied" || httpclient.StatusCode(err) != 403 {
+	if !errors.As(fmt.Errorf("wrapped: %w", err), &typed) || typed.StatusCode() != 403 || typed.Body() != "Permission denied" ||
+		httpclient.StatusCode(err) != 403 {
 		t.Errorf("typed error %+v", typed)
 	}
 }

@@ -28,7 +28,8 @@ func (c cluster) file(name string) string { return filepath.Join(c.dir, name) }
 
 // config returns a valid client configuration.
 func (c cluster) config() *httpclient.TLSConfig {
-	return &httpclient.TLSConfig{CACert: c.file("ca.pem"), ClientCert: c.file("cli.pem"), ClientKey: c.file("cli-key.pem"), TLSServerName: "server.global.nomad"}
+	return &httpclient.TLSConfig{CACert: c.file("ca.pem"), ClientCert: c.file("cli.pem"), ClientKey: c.file("cli-key.pem"),
+		TLSServerName: "server.global.nomad"}
 }
 
 func tlsAgent(t *testing.T) cluster {
@@ -86,7 +87,8 @@ func TestTLS(t *testing.T) {
 		return text
 	}
 	dir := t.TempDir()
-	for name, text := range map[string][]byte{"one.pem": read("other-ca.pem"), "two.crt": append(read("cli-key.pem"), read("ca.pem")...), ".hidden": []byte("x")} {
+	for name, text := range map[string][]byte{"one.pem": read("other-ca.pem"), "two.crt": append(read("cli-key.pem"), read("ca.pem")...),
+		".hidden": []byte("x")} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +103,8 @@ func TestTLS(t *testing.T) {
 	}{
 		{"files", func(c *httpclient.TLSConfig) {}, ""},
 		{"texts", func(c *httpclient.TLSConfig) {
-			*c = httpclient.TLSConfig{CACertPEM: read("ca.pem"), ClientCertPEM: read("cli.pem"), ClientKeyPEM: read("cli-key.pem"), TLSServerName: "server.global.nomad"}
+			*c = httpclient.TLSConfig{CACertPEM: read("ca.pem"), ClientCertPEM: read("cli.pem"), ClientKeyPEM: read("cli-key.pem"),
+				TLSServerName: "server.global.nomad"}
 		}, ""},
 		{"texts before files", func(c *httpclient.TLSConfig) {
 			c.CACert, c.ClientCert, c.ClientKey = "/nowhere", "/nowhere", "/nowhere"
@@ -134,8 +137,9 @@ func TestTLS(t *testing.T) {
 
 func TestTLSFromEnvironment(t *testing.T) {
 	agent := tlsAgent(t)
-	for k, v := range map[string]string{"NOMAD_ADDR": agent.address, "NOMAD_CACERT": agent.file("ca.pem"), "NOMAD_CLIENT_CERT": agent.file("cli.pem"),
-		"NOMAD_CLIENT_KEY": agent.file("cli-key.pem"), "NOMAD_TLS_SERVER_NAME": "server.global.nomad"} {
+	for k, v := range map[string]string{"NOMAD_ADDR": agent.address, "NOMAD_CACERT": agent.file("ca.pem"),
+		"NOMAD_CLIENT_CERT": agent.file("cli.pem"),
+		"NOMAD_CLIENT_KEY":  agent.file("cli-key.pem"), "NOMAD_TLS_SERVER_NAME": "server.global.nomad"} {
 		t.Setenv(k, v)
 	}
 	ask := func() (string, error) {
@@ -215,7 +219,8 @@ func TestInvalidTLSConfig(t *testing.T) {
 	} {
 		conf := agent.config()
 		c.change(conf)
-		if _, err := httpclient.NewClient(&httpclient.Config{Address: agent.address, TLSConfig: conf}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := httpclient.NewClient(&httpclient.Config{Address: agent.address, TLSConfig: conf}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
@@ -246,7 +251,8 @@ func TestConfigureTLS(t *testing.T) {
 	if err := httpclient.ConfigureTLS(nil, agent.config()); err == nil {
 		t.Error("ConfigureTLS(nil client) succeeded, want an error")
 	}
-	if err := httpclient.ConfigureTLS(&http.Client{Transport: http.NewFileTransport(nil)}, agent.config()); err == nil || !strings.Contains(err.Error(), "not an *http.Transport") {
+	if err := httpclient.ConfigureTLS(&http.Client{Transport: http.NewFileTransport(nil)}, agent.config()); err == nil ||
+		!strings.Contains(err.Error(), "not an *http.Transport") {
 		t.Errorf("ConfigureTLS with a file transport: %v", err)
 	}
 
