@@ -64,7 +64,8 @@ func TestManPageText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"nomad-job-run":     {"nomad-job-run – run a new job", "nomad run [options] <path>", "-var=<name=value>", "nomad job run -var=count=3 -detach web.nomad.hcl", "November 24, 2025"},
+		"nomad-job-run": {"nomad-job-run – run a new job", "nomad run [options] <path>", "-var=<name=value>",
+			"nomad job run -var=count=3 -detach web.nomad.hcl", "November 24, 2025"},
 		"nomad-eval-delete": {`nomad eval delete -filter='Status == "pending" and JobID == "example"'`},
 		"nomad":             {"nomad-job-run(1)", "-tls-skip-verify", "NOMAD_ADDR", "127"},
 	} {

@@ -55,7 +55,8 @@ func TestUnknownFlag(t *testing.T) {
 			t.Errorf("job run %s: exit code %d, want 1", flag, code)
 		}
 		got := errs.String()
-		if !strings.Contains(got, "flag provided but not defined: ") || !strings.Contains(got, want) || want == "" && strings.Contains(got, "Did you mean") {
+		if !strings.Contains(got, "flag provided but not defined: ") || !strings.Contains(got, want) || want == "" &&
+			strings.Contains(got, "Did you mean") {
 			t.Errorf("job run %s prints %q, want %q", flag, got, want)
 		}
 	}

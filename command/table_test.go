@@ -16,7 +16,8 @@ var upstream string
 
 // generalFlags are the flags of every command that calls an agent. Nomad has no -context.
 var generalFlags = []string{"address:string", "region:string", "namespace:string", "no-color:bool", "force-color:bool", "ca-cert:string",
-	"ca-path:string", "client-cert:string", "client-key:string", "tls-server-name:string", "tls-skip-verify:bool", "insecure:bool", "token:string", "context:string"}
+	"ca-path:string", "client-cert:string", "client-key:string", "tls-server-name:string", "tls-skip-verify:bool", "insecure:bool",
+	"token:string", "context:string"}
 
 // TestEveryCommand checks that each command of Nomad is implemented with all its flags, or
 // refused by name.

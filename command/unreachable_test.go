@@ -45,6 +45,9 @@ var offline = map[string]bool{"operator snapshot inspect": true, "tls ca info": 
 var arguments = map[string][]string{"eval status": {"5f2c1111"}, "eval delete": {"5f2c1111"}, "volume delete": {"-type=host", "5f2c1111"}}
 
 // calls are the last words of the commands that call the agent without further flags or files.
-var calls = map[string]bool{"status": true, "list": true, "info": true, "inspect": true, "members": true, "allocs": true, "history": true, "deployments": true,
-	"agent-info": true, "get": true, "read": true, "list-peers": true, "health": true, "get-config": true, "checks": true, "sandbox": true, "stop": true,
-	"delete": true, "promote": true, "fail": true, "pause": true, "resume": true, "gc": true, "summaries": true, "self": true, "eval": true, "start": true}
+var calls = map[string]bool{"status": true, "list": true, "info": true, "inspect": true, "members": true, "allocs": true, "history": true,
+	"deployments": true,
+	"agent-info":  true, "get": true, "read": true, "list-peers": true, "health": true, "get-config": true, "checks": true, "sandbox": true,
+	"stop":   true,
+	"delete": true, "promote": true, "fail": true, "pause": true, "resume": true, "gc": true, "summaries": true, "self": true, "eval": true,
+	"start": true}

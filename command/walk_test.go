@@ -21,11 +21,13 @@ const (
 // refusedCommands are the commands of Nomad that this version refuses, and why.
 var refusedCommands = map[string]string{
 	"volume deregister": csi, "volume detach": csi, "volume snapshot create": csi, "volume snapshot delete": csi, "volume snapshot list": csi,
-	"sentinel": enterpriseOnly, "sentinel apply": enterpriseOnly, "sentinel delete": enterpriseOnly, "sentinel list": enterpriseOnly, "sentinel read": enterpriseOnly,
+	"sentinel": enterpriseOnly, "sentinel apply": enterpriseOnly, "sentinel delete": enterpriseOnly, "sentinel list": enterpriseOnly,
+	"sentinel read":  enterpriseOnly,
 	"recommendation": enterpriseOnly, "recommendation apply": enterpriseOnly, "recommendation dismiss": enterpriseOnly,
 	"recommendation info": enterpriseOnly, "recommendation list": enterpriseOnly,
-	"windows": "Windows is not supported", "windows service install": "Windows is not supported", "windows service uninstall": "Windows is not supported",
-	"setup consul": "Consul is not supported", "setup vault": "Vault is not supported",
+	"windows": "Windows is not supported", "windows service install": "Windows is not supported",
+	"windows service uninstall": "Windows is not supported",
+	"setup consul":              "Consul is not supported", "setup vault": "Vault is not supported",
 }
 
 // TestRefusedCommands checks that each refused command has a reason. TestEveryCommand checks that

@@ -73,11 +73,13 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 		return decoded[secret](t, srv, root, "PUT", "/v1/acl/token", fmt.Sprintf(`{"Type": "client", "Policies": [%q]}`, name)).SecretID
 	}
 	bearers := map[string]string{"": "", "bad": "11111111-2222-4333-8444-555555555555", "root": root,
-		"writer": token("writer", `namespace "default" { policy = "write" }`), "elsewhere": token("elsewhere", `namespace "other" { policy = "write" }`),
-		"nodes": token("nodes", `node { policy = "write" }`), "agents": token("agents", `agent { policy = "write" }`)}
+		"writer":    token("writer", `namespace "default" { policy = "write" }`),
+		"elsewhere": token("elsewhere", `namespace "other" { policy = "write" }`),
+		"nodes":     token("nodes", `node { policy = "write" }`), "agents": token("agents", `agent { policy = "write" }`)}
 	job := `{"Job": {"ID": "j", "Name": "j", "Type": "batch", "TaskGroups": [{"Name": "g", "Tasks": [
 		{"Name": "main", "Driver": "mock_driver", "Config": {"run_for": "1h"}, "Resources": {"CPU": 10, "MemoryMB": 10}}]}]}}`
-	if code, text := as(t, cl, bearers["elsewhere"], "PUT", "/v1/jobs", job); code != http.StatusForbidden || !strings.Contains(text, "submit-job") {
+	if code, text := as(t, cl, bearers["elsewhere"], "PUT", "/v1/jobs", job); code != http.StatusForbidden ||
+		!strings.Contains(text, "submit-job") {
 		t.Errorf("a job of others: %d %s", code, text)
 	}
 	if code, text := as(t, cl, bearers["writer"], "PUT", "/v1/jobs", job); code != http.StatusOK {
@@ -125,7 +127,8 @@ func TestAccessThroughServerAndClient(t *testing.T) {
 
 // With the key set, only metrics are served without a token.
 func TestAnonymousMetrics(t *testing.T) {
-	a, _ := run(t, serverOnly(t, write(t, free+"acl {\n enabled = true\n}\ntelemetry {\n prometheus_metrics = true\n allow_anonymous_metrics = true\n}\n"))...)
+	a, _ := run(t, serverOnly(t, write(t, free+
+		"acl {\n enabled = true\n}\ntelemetry {\n prometheus_metrics = true\n allow_anonymous_metrics = true\n}\n"))...)
 	testpace.Until(t, "metrics are served", func() bool {
 		code, _ := as(t, a, "", "GET", "/v1/metrics", "")
 		return code == http.StatusOK

@@ -129,7 +129,8 @@ func TestAgentIsAudited(t *testing.T) {
 		{"PUT", "/v1/acl/role", `{"Name": "r", "Policies": [{"Name": "p"}]}`, mine},
 		{"PUT", "/v1/acl/token", `{"Name": "n", "Type": "management"}`, mine},
 		{"PUT", "/v1/acl/token", `{"Name": "n", "Type": "client", "Policies": ["p"], "Roles": [{"Name": "r"}]}`, mine},
-		{"PUT", "/v1/acl/token/" + boot.AccessorID, `{"AccessorID": "` + boot.AccessorID + `", "SecretID": "` + held + `", "Name": "renamed", "Type": "management"}`, mine},
+		{"PUT", "/v1/acl/token/" + boot.AccessorID, `{"AccessorID": "` + boot.AccessorID + `", "SecretID": "` + held +
+			`", "Name": "renamed", "Type": "management"}`, mine},
 		{"GET", "/v1/acl/token/" + boot.AccessorID, "", mine},
 		{"GET", "/v1/acl/token/" + held, "", mine},
 		{"PUT", "/v1/acl/token/onetime", "", mine},
@@ -200,7 +201,8 @@ func TestAgentIsAudited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, said := range []string{`"name":"n","kind":"client","policies":["p"],"roles":["r"]`, `"kind":"management"`, `"kind":"anonymous"`, `"kind":"invalid"`,
+	for _, said := range []string{`"name":"n","kind":"client","policies":["p"],"roles":["r"]`, `"kind":"management"`, `"kind":"anonymous"`,
+		`"kind":"invalid"`,
 		`"endpoint":"/v1/acl/token/[secret]"`, `"status_code":403,"error":"needs `} {
 		if !bytes.Contains(b, []byte(said)) {
 			t.Errorf("the record does not say %s", said)
@@ -262,7 +264,8 @@ func TestReloadAudit(t *testing.T) {
 	if n := count(); n != 3 {
 		t.Errorf("%d events with a filter", n)
 	}
-	if err := os.WriteFile(conf, []byte(free+"audit {\n enabled = true\n sink \"s\" {\n path = \""+filepath.Dir(path)+"\"\n}\n}"), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(free+"audit {\n enabled = true\n sink \"s\" {\n path = \""+filepath.Dir(path)+"\"\n}\n}"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Reload(); err == nil || !strings.Contains(err.Error(), "audit log") {
@@ -305,7 +308,8 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(small, "rest"), make([]byte, 64<<10), 0o600); err == nil {
 		t.Fatal("there was room")
 	}
-	if status, body := put("during"); status != http.StatusInternalServerError || !strings.Contains(body, "audit log: the request could not be recorded, and was not run") {
+	if status, body := put("during"); status != http.StatusInternalServerError ||
+		!strings.Contains(body, "audit log: the request could not be recorded, and was not run") {
 		t.Errorf("an unrecorded write: %d %s", status, body)
 	}
 	if err := errors.Join(os.WriteFile(conf, []byte(text("best-effort")), 0o600), a.Reload()); err != nil {

@@ -31,7 +31,8 @@ plugin "raw-off" {
 		}
 		return len(n.Drivers) == 6 // with docker
 	})
-	for name, want := range map[string]string{"exec2": "exec2", "mock_driver": "mock_driver", "mock-2": "mock_driver", "raw_exec": "raw_exec", "raw-off": ""} {
+	for name, want := range map[string]string{"exec2": "exec2", "mock_driver": "mock_driver", "mock-2": "mock_driver",
+		"raw_exec": "raw_exec", "raw-off": ""} {
 		if n.Drivers[name] == nil || n.Attributes["driver."+name+".backend"] != want || n.Drivers[name].Detected != (want != "") {
 			t.Errorf("driver %s: %+v with the backend %q, want %q", name, n.Drivers[name], n.Attributes["driver."+name+".backend"], want)
 		}
@@ -46,7 +47,8 @@ func TestPluginFileFault(t *testing.T) {
 	}
 	file := write(t, free+"plugin \"open\" {\n backend = \"exec2\"\n config {\n seccomp_profiles { few = \""+profile+"\" }\n }\n}\n")
 	_, err := build(t, io.Discard, "-dev", "-config", file)
-	if err == nil || !strings.Contains(err.Error(), file+":") || !strings.Contains(err.Error(), "plugin.open: config of driver open: seccomp_profiles") {
+	if err == nil || !strings.Contains(err.Error(), file+":") ||
+		!strings.Contains(err.Error(), "plugin.open: config of driver open: seccomp_profiles") {
 		t.Errorf("New() = %v, want an error that names the file, the block and the option", err)
 	}
 }

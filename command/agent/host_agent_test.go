@@ -20,7 +20,8 @@ func TestForeignHostNames(t *testing.T) {
 	exec := "/v1/client/allocation/8ba85cef-22b5-4e1d-9d8c-000000000001/exec?task=t&command=%5B%22true%22%5D"
 	for host, refused := range map[string]bool{
 		"evil.example:" + port: true, "127.0.0.1.evil.example": true, machine + ".evil.example": true,
-		"127.0.0.1:" + port: false, "localhost:" + port: false, machine + ":" + port: false, "node-7": false, "proxy.example.com": false, "api.example.net:" + port: false,
+		"127.0.0.1:" + port: false, "localhost:" + port: false, machine + ":" + port: false, "node-7": false, "proxy.example.com": false,
+		"api.example.net:" + port: false,
 	} {
 		for method, path := range map[string]string{"GET": "/v1/status/peers", "PUT": "/v1/jobs", "": exec} {
 			req, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:"+port+path, strings.NewReader(""))
@@ -30,7 +31,8 @@ func TestForeignHostNames(t *testing.T) {
 			req.Host = host
 			req.Header.Set("Origin", "http://"+host)
 			if path == exec {
-				for k, v := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+				for k, v := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+					"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
 					req.Header.Set(k, v)
 				}
 			}

@@ -176,7 +176,8 @@ func TestTLSIsReloaded(t *testing.T) {
 	}
 	served(browser(t, ca), "https")
 
-	next.Into(f, pki.CertOptions{DNSNames: []string{"server.global.nomad", "localhost"}, IPs: []net.IP{{127, 0, 0, 1}}, Client: true, Server: true})
+	next.Into(f, pki.CertOptions{DNSNames: []string{"server.global.nomad", "localhost"}, IPs: []net.IP{{127, 0, 0, 1}}, Client: true,
+		Server: true})
 	if err := a.Reload(); err != nil {
 		t.Fatal(err)
 	}

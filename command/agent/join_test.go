@@ -22,7 +22,8 @@ func TestClientJoinsByRetryJoin(t *testing.T) {
 			Tags map[string]string
 		}
 	}
-	testpace.Until(t, "the server knows itself", func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
+	testpace.Until(t, "the server knows itself",
+		func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
 	addr := net.JoinHostPort(self.Member.Tags["rpc_addr"], self.Member.Tags["port"])
 	run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config",
 		write(t, free+"client { server_join { retry_join = [\""+addr+"\"] retry_max = 100 retry_interval = \"1s\" } }\n"))
@@ -37,7 +38,8 @@ func TestClientWaitsForServers(t *testing.T) {
 			Tags map[string]string
 		}
 	}
-	testpace.Until(t, "the server has its address", func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
+	testpace.Until(t, "the server has its address",
+		func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
 	node, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
 	var servers []string
 	testpace.Until(t, "the client serves its API", func() bool { return get(node, "/v1/agent/servers", &servers) == nil })

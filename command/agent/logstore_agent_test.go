@@ -33,8 +33,9 @@ func upstreamLog(t *testing.T) (data string) {
 			t.Fatal(err)
 		}
 	}
-	entry, err := codec.Encode(map[string]any{"Index": 1, "Term": 1, "Type": uint8(raft.LogConfiguration), "AppendedAt": nil, "Extensions": nil,
-		"Data": raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{{ID: upstreamID, Address: "127.0.0.1:4647"}}})})
+	entry, err := codec.Encode(map[string]any{"Index": 1, "Term": 1, "Type": uint8(raft.LogConfiguration), "AppendedAt": nil,
+		"Extensions": nil,
+		"Data":       raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{{ID: upstreamID, Address: "127.0.0.1:4647"}}})})
 	if err != nil {
 		t.Fatal(err)
 	}

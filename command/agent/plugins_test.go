@@ -40,7 +40,8 @@ func TestBadPlugin(t *testing.T) {
 			return false
 		}
 		bad, mock := n.Drivers["bad"], n.Drivers["mock_driver"]
-		return bad != nil && !bad.Healthy && strings.Contains(bad.HealthDescription, `bad sent no handshake, but "hello"`) && mock != nil && mock.Healthy
+		return bad != nil && !bad.Healthy && strings.Contains(bad.HealthDescription, `bad sent no handshake, but "hello"`) && mock != nil &&
+			mock.Healthy
 	})
 }
 
@@ -51,8 +52,9 @@ func TestPluginFaults(t *testing.T) {
 		block string
 		want  string
 	}{
-		"writable directory": {func(dir string) error { return os.Chmod(dir, 0o777) }, `plugin "bad" { }`, "has mode 0777: only its owner may write to it"},
-		"unknown backend":    {func(string) error { return nil }, "plugin \"x\" {\n backend = \"bad\"\n}", `plugin.x: unknown driver "bad"`},
+		"writable directory": {func(dir string) error { return os.Chmod(dir, 0o777) }, `plugin "bad" { }`,
+			"has mode 0777: only its owner may write to it"},
+		"unknown backend": {func(string) error { return nil }, "plugin \"x\" {\n backend = \"bad\"\n}", `plugin.x: unknown driver "bad"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := pluginDir(t)

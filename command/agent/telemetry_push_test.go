@@ -64,8 +64,10 @@ func TestPushSinks(t *testing.T) {
 		set    func(s *config.Settings, addr string)
 		want   string
 	}{
-		"statsd":   {udp, func(s *config.Settings, addr string) { s.Telemetry.StatsdAddress = addr }, "nomad.jobs.web_forged_1_c_.n1:7.000000|g\n"},
-		"statsite": {tcp, func(s *config.Settings, addr string) { s.Telemetry.StatsiteAddress = addr }, "nomad.jobs.web_forged_1_c_.n1:7.000000|g\n"},
+		"statsd": {udp, func(s *config.Settings, addr string) { s.Telemetry.StatsdAddress = addr },
+			"nomad.jobs.web_forged_1_c_.n1:7.000000|g\n"},
+		"statsite": {tcp, func(s *config.Settings, addr string) { s.Telemetry.StatsiteAddress = addr },
+			"nomad.jobs.web_forged_1_c_.n1:7.000000|g\n"},
 		"datadog": {udp, func(s *config.Settings, addr string) {
 			s.Telemetry.DatadogAddress, s.Telemetry.DatadogTags = addr, []string{"env:prod"}
 		}, "nomad.jobs:7|g|#env:prod,job:web_forged_1_c_,host:n1"},

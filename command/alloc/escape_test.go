@@ -22,7 +22,8 @@ func TestEscapes(t *testing.T) {
 		"cd ~\n~/x\n":  "cd ~\n~/x\n",
 		"\x03\r\r~~\r": "\x03\r\r~\r",
 	} {
-		for name, by := range map[string]func(io.Reader) io.Reader{"all at once": func(r io.Reader) io.Reader { return r }, "one byte at a time": iotest.OneByteReader, "data together with EOF": iotest.DataErrReader} {
+		for name, by := range map[string]func(io.Reader) io.Reader{"all at once": func(r io.Reader) io.Reader { return r },
+			"one byte at a time": iotest.OneByteReader, "data together with EOF": iotest.DataErrReader} {
 			left := ""
 			got, err := io.ReadAll(newEscapes(by(strings.NewReader(in)), '~', func() { left = "LEFT" }))
 			if string(got)+left != want || err != nil {

@@ -61,7 +61,8 @@ func TestCall(t *testing.T) {
 		{"body", `{"a":1}`, []string{"/v1/jobs"}, seen{method: "POST", uri: "/v1/jobs", body: `{"a":1}`}},
 		{"method", `{"a":1}`, []string{"-X", "PUT", "/v1/jobs"}, seen{method: "PUT", uri: "/v1/jobs", body: `{"a":1}`}},
 		{"GET ignores input", `{"a":1}`, []string{"-X=GET", "/v1/jobs"}, seen{method: "GET", uri: "/v1/jobs"}},
-		{"filter", "", []string{"-filter", `A == "x y"`, "/v1/jobs?prefix=a"}, seen{method: "GET", uri: "/v1/jobs?filter=A+%3D%3D+%22x+y%22&prefix=a"}},
+		{"filter", "", []string{"-filter", `A == "x y"`, "/v1/jobs?prefix=a"},
+			seen{method: "GET", uri: "/v1/jobs?filter=A+%3D%3D+%22x+y%22&prefix=a"}},
 		{"namespace", "", []string{"-namespace=n", "-region=r", "jobs"}, seen{method: "GET", uri: "/v1/jobs?namespace=n&region=r"}},
 		{"namespace of the path", "", []string{"-namespace=n", "jobs?namespace=m"}, seen{method: "GET", uri: "/v1/jobs?namespace=m"}},
 		{"header", "", []string{"-H", "Accept: text/plain", "jobs"}, seen{method: "GET", uri: "/v1/jobs", accept: "text/plain"}},
@@ -128,7 +129,8 @@ func TestURLOfAnotherAgentThanTheContext(t *testing.T) {
 		{s.URL, s.URL + "/v1/nodes", "/v1/nodes?namespace=shop", "canary-token"},
 		{s.URL, "/v1/nodes", "/v1/nodes?namespace=shop", "canary-token"},
 	} {
-		text := "current = \"a\"\ncontext \"a\" {\n  address = \"" + c.address + "\"\n  namespace = \"shop\"\n  token_command = [\"echo\", \"canary-token\"]\n}\n"
+		text := "current = \"a\"\ncontext \"a\" {\n  address = \"" + c.address +
+			"\"\n  namespace = \"shop\"\n  token_command = [\"echo\", \"canary-token\"]\n}\n"
 		if err := os.WriteFile(contexts, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,8 @@ func gives(raw []byte) func() (io.ReadCloser, error) {
 func down() (io.ReadCloser, error) { return nil, errors.New("no server answers") }
 
 func config(dir string, src *source) backup.Config {
-	return backup.Config{Fetch: src.fetch, Dir: dir, Prefix: "nomad", Interval: time.Hour, Timeout: time.Minute, Retain: 3, Log: slog.New(slog.DiscardHandler)}
+	return backup.Config{Fetch: src.fetch, Dir: dir, Prefix: "nomad", Interval: time.Hour, Timeout: time.Minute, Retain: 3,
+		Log: slog.New(slog.DiscardHandler)}
 }
 
 func files(t *testing.T, dir string) (names []string) {
@@ -85,7 +86,8 @@ func TestTakesByTimeAndRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := archive(t, 2)
-	src := &source{answers: []func() (io.ReadCloser, error){gives(good), down, down, gives(good[:len(good)/2]), gives(archive(t, 99)), gives(good)}}
+	src := &source{answers: []func() (io.ReadCloser, error){gives(good), down, down, gives(good[:len(good)/2]), gives(archive(t, 99)),
+		gives(good)}}
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		run(t, config(dir, src), 5*time.Hour)
@@ -149,7 +151,8 @@ func TestOnceKeepsOnlyWhatIsWhole(t *testing.T) {
 	good := archive(t, 2)
 	altered := bytes.Clone(good)
 	altered[len(altered)/2] ^= 0x55
-	for name, answer := range map[string]func() (io.ReadCloser, error){"no server": down, "empty": gives(nil), "cut": gives(good[:len(good)-1]),
+	for name, answer := range map[string]func() (io.ReadCloser, error){"no server": down, "empty": gives(nil),
+		"cut":     gives(good[:len(good)-1]),
 		"altered": gives(altered), "unknown record": gives(archive(t, 99))} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -217,7 +220,8 @@ func TestConfigurationFiles(t *testing.T) {
 		}
 		return path
 	}
-	want := backup.Settings{Interval: 5 * time.Minute, Timeout: time.Minute, Retain: 7, Dir: "/backups", Prefix: "east", Stale: true, LogLevel: "debug", LogJSON: true}
+	want := backup.Settings{Interval: 5 * time.Minute, Timeout: time.Minute, Retain: 7, Dir: "/backups", Prefix: "east", Stale: true,
+		LogLevel: "debug", LogJSON: true}
 	for name, text := range map[string]string{
 		"a.hcl": `nomad { address = "https://x:4646" }
 snapshot {

@@ -8,11 +8,15 @@ import (
 )
 
 func TestScrub(t *testing.T) {
-	s := newScrubber(&httpclient.Config{SecretID: "canary-token", HttpAuth: &httpclient.HttpBasicAuth{Username: "u", Password: "canary-password"}})
+	s := newScrubber(&httpclient.Config{SecretID: "canary-token",
+		HttpAuth: &httpclient.HttpBasicAuth{Username: "u", Password: "canary-password"}})
 	for _, in := range []string{
-		"a canary-token b", "u:canary-password", "jwt eyJhbGciOiJFZERTQSJ9.eyJjYW5hcnkiOjF9.canary-signature", "-----BEGIN EC PRIVATE KEY-----\ncanary\n-----END EC PRIVATE KEY-----",
-		"-----BEGIN PRIVATE KEY-----canary", `header "X-Nomad-Token: canary"`, "Authorization: Bearer canary", "GET /v1/x?token=canary&a=b", "https://user:canary@host/x",
-		"vault_token=canary", "AWS_SECRET_ACCESS_KEY=canary", "encrypt=canary", "git::ssh://git@host/x?sshkey=canary&ref=a", "s3::https://host/x?X-Amz-Signature=canary",
+		"a canary-token b", "u:canary-password", "jwt eyJhbGciOiJFZERTQSJ9.eyJjYW5hcnkiOjF9.canary-signature",
+		"-----BEGIN EC PRIVATE KEY-----\ncanary\n-----END EC PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----canary", `header "X-Nomad-Token: canary"`, "Authorization: Bearer canary", "GET /v1/x?token=canary&a=b",
+		"https://user:canary@host/x",
+		"vault_token=canary", "AWS_SECRET_ACCESS_KEY=canary", "encrypt=canary", "git::ssh://git@host/x?sshkey=canary&ref=a",
+		"s3::https://host/x?X-Amz-Signature=canary",
 	} {
 		if out := s.text(in); strings.Contains(out, "canary") || !strings.Contains(out, redacted) {
 			t.Errorf("text(%q) = %q", in, out)
@@ -54,7 +58,8 @@ func TestFlagsAreChecked(t *testing.T) {
 		"debugging Vault: not par": {"-vault-token=canary"},
 	} {
 		var errs strings.Builder
-		if code := Commands()[0].Adapt(strings.NewReader(""), &strings.Builder{}, &errs).Run(args); code != 1 || !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "canary") {
+		if code := Commands()[0].Adapt(strings.NewReader(""), &strings.Builder{}, &errs).Run(args); code != 1 ||
+			!strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "canary") {
 			t.Errorf("%q: exit code %d, %q, want %q", args, code, errs.String(), want)
 		}
 	}

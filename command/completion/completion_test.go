@@ -40,9 +40,11 @@ func TestParameters(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	for _, tt := range []struct{ command, kind, want string }{
-		{"job run", "path", filesOf}, {"var get", "path", "variable"}, {"var list", "prefix", "variable"}, {"operator raft info", "data dir", directoriesOf},
+		{"job run", "path", filesOf}, {"var get", "path", "variable"}, {"var list", "prefix", "variable"},
+		{"operator raft info", "data dir", directoriesOf},
 		{"job explain", "job | path", "job"}, {"acl policy info", "name", "acl policy"}, {"acl role delete", "acl_role_id", "acl role"},
-		{"acl auth-method info", "acl_method_name", "acl auth-method"}, {"acl role info", "role_id or name", "acl role"}, {"node status", "node", "node"},
+		{"acl auth-method info", "acl_method_name", "acl auth-method"}, {"acl role info", "role_id or name", "acl role"},
+		{"node status", "node", "node"},
 		{"acl token info", "token_accessor_id", "acl token"}, {"acl bootstrap", "path", ""}, {"alloc fs", "path", ""},
 	} {
 		if got := append(kindsOf(tt.command, tt.kind), "")[0]; got != tt.want {
@@ -66,8 +68,9 @@ func TestNoAgent(t *testing.T) {
 
 // A name that a shell would split, expand or run is not offered.
 func TestPlainNames(t *testing.T) {
-	for name, want := range map[string]bool{"web": true, "shop/web-1.2": true, "größe": true, "a b": false, "$(id)": false, "`id`": false, "a;b": false,
-		"-x": false, "a\nb": false, "a\x1b[2J": false, "*": false, "~root": false, "a'b": false, "a|b": false, "": false} {
+	for name, want := range map[string]bool{"web": true, "shop/web-1.2": true, "größe": true, "a b": false, "$(id)": false, "`id`": false,
+		"a;b": false,
+		"-x":  false, "a\nb": false, "a\x1b[2J": false, "*": false, "~root": false, "a'b": false, "a|b": false, "": false} {
 		if got := plain.MatchString(name); got != want {
 			t.Errorf("%q is offered: %t, want %t", name, got, want)
 		}
@@ -78,7 +81,8 @@ func TestPlainNames(t *testing.T) {
 // completes it itself, with quotation marks.
 func TestFilesOfHostileNames(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, name := range []string{"web.hcl", "$(touch ran).hcl", "a;touch ran.hcl", "`id`.hcl", "two\nlines.hcl", "a b.hcl", "dir/web.hcl", "dir/$(id).hcl", "$(id)/web.hcl"} {
+	for _, name := range []string{"web.hcl", "$(touch ran).hcl", "a;touch ran.hcl", "`id`.hcl", "two\nlines.hcl", "a b.hcl", "dir/web.hcl",
+		"dir/$(id).hcl", "$(id)/web.hcl"} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +94,8 @@ func TestFilesOfHostileNames(t *testing.T) {
 		usage, last string
 		want        []string
 	}{
-		{"<path>", "", []string{"./", "dir/", "web.hcl"}}, {"<path>", "dir/", []string{"dir/", "dir/web.hcl"}}, {"<path>", "./w", []string{"./web.hcl"}},
+		{"<path>", "", []string{"./", "dir/", "web.hcl"}}, {"<path>", "dir/", []string{"dir/", "dir/web.hcl"}},
+		{"<path>", "./w", []string{"./web.hcl"}},
 		{"<directory>", "", []string{"./", "dir/"}}, {"<path>", "$", nil}, {"<path>", "a", nil},
 	} {
 		c := With(term.Command{Name: "config validate", Args: tt.usage, Setup: func(*term.Flags) term.Run { return nil }})

@@ -17,7 +17,8 @@ func TestTokenProgram(t *testing.T) {
 	}
 	t.Chdir(other)
 	for _, program := range []string{"./token", filepath.Join(dir, "token")} {
-		f, err := parse(filepath.Join(dir, "contexts.hcl"), []byte("context \"a\" {\n  address = \"http://a:1\"\n  token_command = [\""+program+"\"]\n}\n"))
+		f, err := parse(filepath.Join(dir, "contexts.hcl"),
+			[]byte("context \"a\" {\n  address = \"http://a:1\"\n  token_command = [\""+program+"\"]\n}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +26,8 @@ func TestTokenProgram(t *testing.T) {
 			t.Errorf("the token of %s is %q, %v", program, got, err)
 		}
 	}
-	f, err := parse(filepath.Join(dir, "contexts.hcl"), []byte("context \"a\" {\n  address = \"http://a:1\"\n  token_command = [\"echo\", \"./token\"]\n}\n"))
+	f, err := parse(filepath.Join(dir, "contexts.hcl"),
+		[]byte("context \"a\" {\n  address = \"http://a:1\"\n  token_command = [\"echo\", \"./token\"]\n}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func TestKernelAndLandlock(t *testing.T) {
 		version, abi     string
 		kernel, landlock Status
 	}{
-		{"6.18.4-cloud", "v7", OK, OK}, {"6.1.0-12-amd64", "v2", OK, Warn}, {"5.10.0", "", Fail, Fail}, {"5.4.0", "", Fail, Fail}, {"strange", "v6", Warn, OK},
+		{"6.18.4-cloud", "v7", OK, OK}, {"6.1.0-12-amd64", "v2", OK, Warn}, {"5.10.0", "", Fail, Fail}, {"5.4.0", "", Fail, Fail},
+		{"strange", "v6", Warn, OK},
 	} {
 		m := &machine{attributes: map[string]string{"kernel.version": c.version, "kernel.landlock": c.abi}}
 		if got := kernel(t.Context(), m); got[0].Status != c.kernel {
@@ -127,7 +128,8 @@ func TestClockOffset(t *testing.T) {
 		there, took time.Duration
 		want        Status
 	}{
-		{0, 0, OK}, {2 * time.Second, 0, OK}, {-3 * time.Second, 10 * time.Millisecond, OK}, {10 * time.Second, 0, Warn}, {-10 * time.Second, 0, Warn},
+		{0, 0, OK}, {2 * time.Second, 0, OK}, {-3 * time.Second, 10 * time.Millisecond, OK}, {10 * time.Second, 0, Warn},
+		{-10 * time.Second, 0, Warn},
 		{10 * time.Second, 20 * time.Second, OK}, {time.Minute, 0, Fail}, {-time.Hour, time.Second, Fail},
 	} {
 		if got := offset("s", now, now.Add(c.there), c.took); got.Status != c.want {
@@ -178,7 +180,8 @@ func TestCertificates(t *testing.T) {
 	expect(t, fileModes(t.Context(), m), Fail, "others can act as this agent")
 	m.settings.TLS.KeyFile = "/nowhere/key.pem"
 	expect(t, certificates(t.Context(), m), Fail, "/nowhere/key.pem")
-	expect(t, certificates(t.Context(), configured(t, "data_dir = \"/nowhere\"\nserver {\n enabled = true\n bootstrap_expect = 1\n}\n")), Warn, "TLS is off")
+	expect(t, certificates(t.Context(), configured(t, "data_dir = \"/nowhere\"\nserver {\n enabled = true\n bootstrap_expect = 1\n}\n")),
+		Warn, "TLS is off")
 }
 
 func TestFileModes(t *testing.T) {
@@ -239,7 +242,8 @@ func TestCNI(t *testing.T) {
 
 // Each error of a configuration is a finding of its own.
 func TestConfiguration(t *testing.T) {
-	m := inspect(t.Context(), []string{write(t, t.TempDir(), "agent.hcl", "server {\n enabled = true\n}\nports {\n http = 70000\n rpc = 70001\n}\n", 0o600)})
+	m := inspect(t.Context(), []string{write(t, t.TempDir(), "agent.hcl",
+		"server {\n enabled = true\n}\nports {\n http = 70000\n rpc = 70001\n}\n", 0o600)})
 	got := configuration(t.Context(), m)
 	expect(t, got, Fail, "ports.http")
 	expect(t, got, Fail, "ports.rpc")

@@ -87,7 +87,8 @@ func TestHCL(t *testing.T) {
 	if err := hclsimple.Decode("x.hcl", []byte(g.HCL()), nil, &read); err != nil {
 		t.Fatalf("%v in\n%s", err, g.HCL())
 	}
-	if c := read.Config; !slices.Equal(c.Unveil, hostile) || !slices.Equal(c.Network.Bind, g.Bind) || !slices.Equal(c.Network.Connect, g.Connect) {
+	if c := read.Config; !slices.Equal(c.Unveil, hostile) || !slices.Equal(c.Network.Bind, g.Bind) ||
+		!slices.Equal(c.Network.Connect, g.Connect) {
 		t.Errorf("%+v came back of\n%s", c, g.HCL())
 	}
 	if strings.Contains((Grants{Unveil: []string{"r:/a"}}).HCL(), "network") {

@@ -59,7 +59,8 @@ func TestCopied(t *testing.T) {
 	j := parsed(t, service)
 	n := taskName{"g", "t"}
 	had := grantsOf(j.TaskGroups[0].Tasks[0].Config)
-	if !slices.Equal(had.Unveil, []string{"r:/etc/mime.types", "rwc:${NOMAD_ALLOC_DIR}/x"}) || !slices.Equal(had.Bind, []int{80}) || !slices.Equal(had.Connect, []int{443, 5432}) {
+	if !slices.Equal(had.Unveil, []string{"r:/etc/mime.types", "rwc:${NOMAD_ALLOC_DIR}/x"}) || !slices.Equal(had.Bind, []int{80}) ||
+		!slices.Equal(had.Connect, []int{443, 5432}) {
 		t.Errorf("grantsOf(job) = %+v", had)
 	}
 	next := grants.Grants{Unveil: []string{"r:/etc/passwd"}, Bind: []int{80, 81}, Connect: had.Connect}
@@ -68,7 +69,8 @@ func TestCopied(t *testing.T) {
 	switch {
 	case *a.ID == *b.ID || !strings.HasPrefix(*a.ID, "web-learn-") || *a.Name != *a.ID:
 		t.Errorf("IDs of the copies = %q and %q, want two different ones with the prefix web-learn-", *a.ID, *b.ID)
-	case *a.Type != "batch" || a.Update != nil || *g.Count != 1 || *g.RestartPolicy.Attempts != 0 || *g.ReschedulePolicy.Attempts != 0 || g.Tasks[0].RestartPolicy != nil:
+	case *a.Type != "batch" || a.Update != nil || *g.Count != 1 || *g.RestartPolicy.Attempts != 0 || *g.ReschedulePolicy.Attempts != 0 ||
+		g.Tasks[0].RestartPolicy != nil:
 		t.Errorf("copy = %+v, want a batch job with count 1 and no retries", a)
 	case !grantsOfCopy(g.Tasks[0].Config).Equal(next):
 		t.Errorf("grants of the copy = %v", g.Tasks[0].Config)

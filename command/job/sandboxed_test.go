@@ -23,7 +23,8 @@ func TestSandboxedDrivers(t *testing.T) {
 		}
 		return n
 	}
-	nodes := []*api.NodeListStub{stub(map[string]string{"open": "raw_exec"}), stub(map[string]string{"open": "exec2", "raw-2": "raw_exec", "podman": "podman"}), {}}
+	nodes := []*api.NodeListStub{stub(map[string]string{"open": "raw_exec"}),
+		stub(map[string]string{"open": "exec2", "raw-2": "raw_exec", "podman": "podman"}), {}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		if r.URL.Path != "/v1/nodes" {

@@ -42,7 +42,8 @@ func TestStopLongID(t *testing.T) {
 			}))
 			defer srv.Close()
 			var out strings.Builder
-			if code := stopCommand().Adapt(strings.NewReader(""), &out, &out).Run([]string{"-address=" + srv.URL, "-purge", "-yes", given}); code != 0 {
+			if code := stopCommand().Adapt(strings.NewReader(""), &out,
+				&out).Run([]string{"-address=" + srv.URL, "-purge", "-yes", given}); code != 0 {
 				t.Fatalf("exit code %d: %.300s", code, out.String())
 			}
 			if stopped.JobID != id || !stopped.Purge {

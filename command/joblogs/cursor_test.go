@@ -102,7 +102,8 @@ func TestCursor(t *testing.T) {
 			t.Fatalf("seed %d: printed\n%s, want\n%s", seed, got, want)
 		}
 		// The rest that is stored is printed, once.
-		if rest := strings.Join(log.files[max(log.removed, 0):], ""); lost && (!strings.HasSuffix(got, rest) && !strings.HasSuffix(rest, got) || strings.Count(got, rest) > 1) {
+		if rest := strings.Join(log.files[max(log.removed, 0):], ""); lost &&
+			(!strings.HasSuffix(got, rest) && !strings.HasSuffix(rest, got) || strings.Count(got, rest) > 1) {
 			t.Fatalf("seed %d: printed\n%s, which does not end with what is stored:\n%s", seed, got, rest)
 		}
 	}

@@ -75,19 +75,25 @@ func job(id, driver string, group, extra m) record {
 func upstream() []record {
 	return []record{
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000001", "Name": "n1", "Status": "ready", "Datacenter": "dc1",
-			"Attributes":     m{"driver.podman": "1", "driver.podman.version": "27.0.0", "consul.version": "1.19.0"},
-			"Drivers":        m{"podman": m{"Detected": true, "Healthy": true}, "raw_exec": m{"Detected": true, "Healthy": true}, "java": m{"Detected": false}},
+			"Attributes": m{"driver.podman": "1", "driver.podman.version": "27.0.0", "consul.version": "1.19.0"},
+			"Drivers": m{"podman": m{"Detected": true, "Healthy": true}, "raw_exec": m{"Detected": true, "Healthy": true},
+				"java": m{"Detected": false}},
 			"CSINodePlugins": m{"ebs": m{"PluginID": "ebs", "Healthy": true}},
-			"HostVolumes":    m{"made": m{"Name": "made", "Path": "/v", "ID": "22222222-0000-0000-0000-000000000001"}, "static": m{"Name": "static", "Path": "/s"}},
-			"NodeResources":  m{"Devices": []any{m{"Vendor": "nvidia", "Type": "gpu", "Name": "T4"}}}}},
-		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000002", "Name": "n2", "Status": "ready", "Drivers": m{"podman": m{"Detected": true, "Healthy": true}, "exec": m{"Detected": true, "Healthy": true}}}},
-		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000003", "Name": "n3", "Status": "down", "Drivers": m{"podman": m{"Detected": true, "Healthy": true}}}},
+			"HostVolumes": m{"made": m{"Name": "made", "Path": "/v", "ID": "22222222-0000-0000-0000-000000000001"},
+				"static": m{"Name": "static", "Path": "/s"}},
+			"NodeResources": m{"Devices": []any{m{"Vendor": "nvidia", "Type": "gpu", "Name": "T4"}}}}},
+		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000002", "Name": "n2", "Status": "ready",
+			"Drivers": m{"podman": m{"Detected": true, "Healthy": true}, "exec": m{"Detected": true, "Healthy": true}}}},
+		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000003", "Name": "n3", "Status": "down",
+			"Drivers": m{"podman": m{"Detected": true, "Healthy": true}}}},
 		job("backup", "raw_exec", nil, m{"Type": "batch", "Multiregion": m{"Regions": []any{m{"Name": "global"}}}}),
-		job("web", "podman", m{"Services": []any{m{"Name": "web", "Provider": "consul"}}, "Constraints": []any{m{"LTarget": "${attr.consul.version}", "RTarget": ">= 1.8.0", "Operand": "semver"}}}, nil),
+		job("web", "podman", m{"Services": []any{m{"Name": "web", "Provider": "consul"}},
+			"Constraints": []any{m{"LTarget": "${attr.consul.version}", "RTarget": ">= 1.8.0", "Operand": "semver"}}}, nil),
 		job("old", "podman", nil, m{"Stop": true, "Status": "dead"}),
 		job("db", "exec2", m{"Volumes": m{"data": m{"Name": "data", "Type": "csi", "Source": "vol"}}}, nil),
 		{csiVolumeType, m{"ID": "vol", "Namespace": "default", "PluginID": "ebs"}},
-		{serviceType, m{"ID": "_nomad-task-1", "ServiceName": "web", "Namespace": "default", "NodeID": "11111111-0000-0000-0000-000000000001", "JobID": "web"}},
+		{serviceType, m{"ID": "_nomad-task-1", "ServiceName": "web", "Namespace": "default", "NodeID": "11111111-0000-0000-0000-000000000001",
+			"JobID": "web"}},
 	}
 }
 
@@ -144,7 +150,8 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 // about the migration.
 func TestDocumentedOutput(t *testing.T) {
 	const golden, page = "testdata/report.txt", "../../website/content/docs/migrate.md"
-	keys := []migrate.Key{{Place: "/etc/nomad.d/nomad.hcl:12", Key: "consul.address", Effect: "Consul: the agent does not start", Refused: true},
+	keys := []migrate.Key{{Place: "/etc/nomad.d/nomad.hcl:12", Key: "consul.address", Effect: "Consul: the agent does not start",
+		Refused: true},
 		{Place: "/etc/nomad.d/nomad.hcl:31", Key: "disable_update_check", Effect: "the agent never checks for updates: accepted without effect"}}
 	got := checked(t, archive(t, upstream()...), nil, keys).Text(term.Short) + "\n"
 	if *update {
@@ -166,7 +173,8 @@ func TestDocumentedOutput(t *testing.T) {
 // A cluster that uses only features of this version loses nothing, even if its nodes have
 // additional drivers.
 func TestNothingIsLost(t *testing.T) {
-	data := archive(t, job("web", "exec2", nil, nil), record{nodeType, m{"ID": "n", "Status": "ready", "Drivers": m{"java": m{"Detected": true, "Healthy": true}}}})
+	data := archive(t, job("web", "exec2", nil, nil),
+		record{nodeType, m{"ID": "n", "Status": "ready", "Drivers": m{"java": m{"Detected": true, "Healthy": true}}}})
 	ignored := []migrate.Key{{Key: "disable_update_check", Effect: "accepted without effect"}}
 	if r := checked(t, data, nil, ignored); r.Lost || !strings.Contains(r.Text(term.Short), "serves everything in use") {
 		t.Error(r.Text(term.Short))
@@ -198,7 +206,8 @@ func TestBadArchives(t *testing.T) {
 	good := archive(t, upstream()...)
 	altered := slices.Clone(good)
 	altered[len(altered)/2] ^= 0xff
-	for name, data := range map[string][]byte{"empty": nil, "text": []byte("job \"web\" {}"), "cut short": good[:len(good)/2], "altered": altered,
+	for name, data := range map[string][]byte{"empty": nil, "text": []byte("job \"web\" {}"), "cut short": good[:len(good)/2],
+		"altered":        altered,
 		"unknown record": archive(t, record{200, m{"ID": "x"}})} {
 		if _, _, err := migrate.Read(bytes.NewReader(data)); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want an error of one line", name, err)
@@ -240,16 +249,18 @@ func member(name, addr, build string, tags m) m {
 }
 
 func self(tls bool, metadata string) m {
-	return m{"config": m{"Region": "global", "Version": m{"Version": "2.0.0", "VersionMetadata": metadata}, "TLSConfig": m{"EnableRPC": tls, "VerifyServerHostname": tls},
-		"Server": m{"RaftLogStoreConfig": m{"Backend": "boltdb"}}}, "stats": m{"serf": m{"encrypted": "true"}}}
+	return m{"config": m{"Region": "global", "Version": m{"Version": "2.0.0", "VersionMetadata": metadata},
+		"TLSConfig": m{"EnableRPC": tls, "VerifyServerHostname": tls},
+		"Server":    m{"RaftLogStoreConfig": m{"Backend": "boltdb"}}}, "stats": m{"serf": m{"encrypted": "true"}}}
 }
 
 func TestAgentOfUpstream(t *testing.T) {
 	c := agentOf(t, map[string]any{
 		"/v1/operator/snapshot": archive(t, upstream()...),
 		"/v1/agent/self":        self(false, ""),
-		"/v1/agent/members": m{"ServerRegion": "global", "Members": []any{member("b", "10.0.0.2", "1.9.7", nil), member("a", "10.0.0.1", "2.0.0", nil),
-			member("far", "10.1.0.1", "1.5.0", m{"region": "eu"})}},
+		"/v1/agent/members": m{"ServerRegion": "global",
+			"Members": []any{member("b", "10.0.0.2", "1.9.7", nil), member("a", "10.0.0.1", "2.0.0", nil),
+				member("far", "10.1.0.1", "1.5.0", m{"region": "eu"})}},
 		"/v1/status/leader": "10.0.0.1:4647",
 	})
 	body, err := c.Operator().Snapshot(nil)
@@ -266,12 +277,14 @@ func TestAgentOfUpstream(t *testing.T) {
 		t.Errorf("the agent shows %v", shown)
 	}
 	r := checked(t, data, cluster, nil)
-	want := []migrate.Server{{Name: "a.global", Build: "2.0.0", Status: "alive", Leader: true}, {Name: "b.global", Build: "1.9.7", Status: "alive"}}
+	want := []migrate.Server{{Name: "a.global", Build: "2.0.0", Status: "alive", Leader: true},
+		{Name: "b.global", Build: "1.9.7", Status: "alive"}}
 	if !slices.Equal(r.Cluster.Servers, want) {
 		t.Errorf("servers %+v, want %+v", r.Cluster.Servers, want)
 	}
 	text := unwrapped(r)
-	for _, want := range []string{"TLS of RPC            = off", "Gossip encryption     = on", "Log backend           = boltdb", "these servers run 1.9.7", "tls.rpc is off: Nomad followers"} {
+	for _, want := range []string{"TLS of RPC            = off", "Gossip encryption     = on", "Log backend           = boltdb",
+		"these servers run 1.9.7", "tls.rpc is off: Nomad followers"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -288,8 +301,9 @@ func TestStepsFollowTheCluster(t *testing.T) {
 	}{
 		"TLS":        {self(true, ""), []any{nomads}, "server.global.nomad", "cannot schedule"},
 		"Enterprise": {self(true, "ent"), []any{member("a", "10.0.0.1", "2.0.0+ent", nil)}, "Nomad Enterprise to the community edition", ""},
-		"our leader": {self(true, ""), []any{ours, member("b", "10.0.0.2", "2.0.1", nil)}, "Drain each node, then start the new agent", "Transfer the leadership"},
-		"no rights":  {nil, []any{nomads}, "Unknown: configuration of the agent (needs agent:read): Unexpected response code: 403", ""},
+		"our leader": {self(true, ""), []any{ours, member("b", "10.0.0.2", "2.0.1", nil)}, "Drain each node, then start the new agent",
+			"Transfer the leadership"},
+		"no rights": {nil, []any{nomads}, "Unknown: configuration of the agent (needs agent:read): Unexpected response code: 403", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			routes := map[string]any{"/v1/agent/members": m{"ServerRegion": "global", "Members": tt.members}, "/v1/status/leader": "10.0.0.1:4647"}
@@ -313,7 +327,9 @@ func TestStepsFollowTheCluster(t *testing.T) {
 func TestOrderOfSteps(t *testing.T) {
 	text := unwrapped(checked(t, archive(t, upstream()...), nil, nil))
 	at := 0
-	for _, want := range []string{"Save the state", "Change or stop the jobs", "Do not add an open-nomad server", "Write the configuration", "Set legacy_privileged_behavior = true in the plugin config of raw_exec", "Replace the client agents", "Replace the servers", "such as quotas"} {
+	for _, want := range []string{"Save the state", "Change or stop the jobs", "Do not add an open-nomad server", "Write the configuration",
+		"Set legacy_privileged_behavior = true in the plugin config of raw_exec", "Replace the client agents", "Replace the servers",
+		"such as quotas"} {
 		i := strings.Index(text[at:], want)
 		if i < 0 {
 			t.Fatalf("%q is missing or too early in\n%s", want, text)
@@ -325,9 +341,11 @@ func TestOrderOfSteps(t *testing.T) {
 // Running jobs whose tasks lack the privilege that they need get a step, and no job is lost by it.
 func TestUnprivilegedJobs(t *testing.T) {
 	privileged := job("done", "raw_exec", m{"Tasks": []any{m{"Name": "t", "Driver": "raw_exec", "Privileged": true, "Config": m{}}}}, nil)
-	container := job("web", "docker", m{"Tasks": []any{m{"Name": "t", "Driver": "docker", "Config": m{"image": "x", "privileged": true}}}}, nil)
+	container := job("web", "docker", m{"Tasks": []any{m{"Name": "t", "Driver": "docker", "Config": m{"image": "x", "privileged": true}}}},
+		nil)
 	both := checked(t, archive(t, container, job("raw", "raw_exec", nil, nil)), nil, nil).Text(term.Short)
-	for _, want := range []string{"legacy_privileged_behavior = true in the plugin config of raw_exec on", "Add privileged = true to the tasks of docker that"} {
+	for _, want := range []string{"legacy_privileged_behavior = true in the plugin config of raw_exec on",
+		"Add privileged = true to the tasks of docker that"} {
 		if !strings.Contains(strings.Join(strings.Fields(both), " "), want) {
 			t.Errorf("the steps for docker and raw_exec lack %q:\n%s", want, both)
 		}

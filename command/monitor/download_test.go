@@ -39,8 +39,9 @@ func TestNewDownloads(t *testing.T) {
 	progress := event(5, "downloaded_bytes")
 	allocs := []*api.AllocationListStub{
 		{ID: "b", TaskStates: map[string]*api.TaskState{
-			"web": state("pending", progress), "old": state("pending", progress, &api.TaskEvent{Type: "Started", Time: 6}), "announced": state("pending", event(5, "confined_by")),
-			"runs": state("running", progress), "none": state("pending"), "nil": nil,
+			"web": state("pending", progress), "old": state("pending", progress, &api.TaskEvent{Type: "Started", Time: 6}),
+			"announced": state("pending", event(5, "confined_by")),
+			"runs":      state("running", progress), "none": state("pending"), "nil": nil,
 		}},
 		{ID: "a", TaskStates: map[string]*api.TaskState{"web": state("pending", progress)}}, {ID: "c"},
 	}

@@ -47,10 +47,12 @@ func TestSpecification(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := &api.Namespace{Name: "team", Description: "of a team", Quota: "small",
-				NodePoolConfiguration: &api.NamespaceNodePoolConfiguration{Default: "gpu", Allowed: []string{}}, Capabilities: &api.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec2"}},
-				Meta: map[string]string{"owner": "blue"}, RequiredExtraClaims: map[string]string{"unit": "${job.namespace}-${group.name}"},
-				OptionalExtraClaims: map[string]string{"rack": "${node.id}"},
-				Isolation:           &api.NamespaceIsolation{Minimum: "baseline", Enforce: true, Warn: "restricted", Claim: true}}
+				NodePoolConfiguration: &api.NamespaceNodePoolConfiguration{Default: "gpu", Allowed: []string{}},
+				Capabilities:          &api.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec2"}},
+				Meta:                  map[string]string{"owner": "blue"},
+				RequiredExtraClaims:   map[string]string{"unit": "${job.namespace}-${group.name}"},
+				OptionalExtraClaims:   map[string]string{"rack": "${node.id}"},
+				Isolation:             &api.NamespaceIsolation{Minimum: "baseline", Enforce: true, Warn: "restricted", Claim: true}}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("parse() = %+v, want %+v", got, want)
 			}

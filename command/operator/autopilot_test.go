@@ -23,7 +23,8 @@ func TestHealthShowsUnservedFeatures(t *testing.T) {
 			defer agent.Close()
 			var out, errs bytes.Buffer
 			code := autopilotHealthCommand().Adapt(nil, &out, &errs).Run([]string{"-address=" + agent.URL})
-			if _, got, _ := strings.Cut(out.String(), "one"); code != 0 || errs.Len() > 0 || !strings.HasSuffix(got, c.want) || c.want == "" && strings.Contains(got, "Unserved") {
+			if _, got, _ := strings.Cut(out.String(), "one"); code != 0 || errs.Len() > 0 || !strings.HasSuffix(got, c.want) || c.want == "" &&
+				strings.Contains(got, "Unserved") {
 				t.Errorf("the command exits with %d and prints\n%s%s, want\n%s", code, out.String(), errs.String(), c.want)
 			}
 		})

@@ -14,10 +14,12 @@ import (
 func TestClientStateWithoutSecrets(t *testing.T) {
 	const jwt = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
 	text, err := shownState(&state.Contents{Node: nomad.NewToken(jwt, ""), Allocs: map[string]state.AllocContents{"a": {
-		Alloc:      &nomad.Allocation{ID: "a", SignedIdentities: map[string]string{"t": "secret-1"}, ClientDescription: "failed with " + jwt + "!"},
+		Alloc: &nomad.Allocation{ID: "a", SignedIdentities: map[string]string{"t": "secret-1"}, ClientDescription: "failed with " + jwt +
+			"!"},
 		Identities: []*nomad.SignedWorkloadIdentity{{JWT: jwt}, {JWT: "secret-2"}},
 		Tasks: map[string]state.Task{"t": {Local: &state.LocalState{
-			Hooks:      map[string]*state.HookState{"identity": {Env: map[string]string{"TOKEN": "secret-3"}, Data: map[string]string{"d": "secret-4"}}, "none": nil},
+			Hooks: map[string]*state.HookState{"identity": {Env: map[string]string{"TOKEN": "secret-3"},
+				Data: map[string]string{"d": "secret-4"}}, "none": nil},
 			TaskHandle: &drivers.TaskHandle{Driver: "exec2", State: []byte("secret-5")},
 		}}},
 	}}})
@@ -29,7 +31,8 @@ func TestClientStateWithoutSecrets(t *testing.T) {
 			t.Errorf("the output contains %q: %s", secret, text)
 		}
 	}
-	for _, want := range []string{`"NodeIdentity":{"sub":"a"}`, `"Claims":{"sub":"a"}`, `"TOKEN":"<redacted>"`, `"DriverState":{"Driver":"exec2","Bytes":8}`, `failed with <redacted>!`} {
+	for _, want := range []string{`"NodeIdentity":{"sub":"a"}`, `"Claims":{"sub":"a"}`, `"TOKEN":"<redacted>"`,
+		`"DriverState":{"Driver":"exec2","Bytes":8}`, `failed with <redacted>!`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output lacks %s: %s", want, text)
 		}

@@ -21,13 +21,17 @@ func TestEntriesAreRedacted(t *testing.T) {
 		number nomad.MessageType
 		body   any
 	}{
-		"NodeRegister": {nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: "visible", SecretID: secret}, WriteRequest: inner}},
+		"NodeRegister": {nomad.NodeRegisterRequestType,
+			&message.NodeRegisterRequest{Node: &nomad.Node{ID: "visible", SecretID: secret}, WriteRequest: inner}},
 		"ApplyPlanResults": {nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{
 			{ID: "visible", SignedIdentities: map[string]string{"t": secret}}}}},
-		"WrappedRootKeysUpsert": {nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &nomad.RootKey{
-			KeyID: "visible", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead", KeyEncryptionKey: []byte(secret)}}}}},
-		"ACLTokenUpsert": {nomad.ACLTokenUpsertRequestType, map[string]any{"Tokens": []any{map[string]any{"AccessorID": "visible", "SecretID": secret}}}},
-		"VarApplyState":  {nomad.VarApplyStateRequestType, map[string]any{"Var": map[string]any{"Path": "visible", "KeyID": "k", "Data": []byte(secret)}}},
+		"WrappedRootKeysUpsert": {nomad.WrappedRootKeysUpsertRequestType,
+			&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &nomad.RootKey{
+				KeyID: "visible", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead", KeyEncryptionKey: []byte(secret)}}}}},
+		"ACLTokenUpsert": {nomad.ACLTokenUpsertRequestType,
+			map[string]any{"Tokens": []any{map[string]any{"AccessorID": "visible", "SecretID": secret}}}},
+		"VarApplyState": {nomad.VarApplyStateRequestType,
+			map[string]any{"Var": map[string]any{"Path": "visible", "KeyID": "k", "Data": []byte(secret)}}},
 		"EvalUpdate": {nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{EvalToken: "eyJhbGciOiJFZERTQSJ9.e30." + secret,
 			Evals: []*nomad.Evaluation{{ID: "visible"}}}},
 	} {

@@ -9,8 +9,10 @@ import (
 )
 
 func TestSpecification(t *testing.T) {
-	example := &api.QuotaSpec{Name: "example", Description: "Example quota", Limits: []*api.QuotaLimit{{Region: "global", RegionLimit: &api.QuotaResources{
-		CPU: new(2500), Cores: new(0), MemoryMB: new(1000), MemoryMaxMB: new(1000), Allocs: new(20), Storage: &api.QuotaStorageResources{VariablesMB: 100}}}}}
+	example := &api.QuotaSpec{Name: "example", Description: "Example quota",
+		Limits: []*api.QuotaLimit{{Region: "global", RegionLimit: &api.QuotaResources{
+			CPU: new(2500), Cores: new(0), MemoryMB: new(1000), MemoryMaxMB: new(1000), Allocs: new(20),
+			Storage: &api.QuotaStorageResources{VariablesMB: 100}}}}}
 	for name, c := range map[string]struct {
 		text string
 		json bool
@@ -32,10 +34,12 @@ func TestSpecification(t *testing.T) {
 		"unknown in limit": {text: "name = \"a\"\nlimit {\n cpu = 5\n}", says: "unknown key limit.cpu"},
 		"text for number":  {text: "name = \"a\"\nlimit {\n region_limit {\n cpu = \"x\"\n }\n}", says: "cpu: expected an integer"},
 		"fraction":         {text: "name = \"a\"\nlimit {\n region_limit {\n cpu = 1.5\n }\n}", says: "cpu: expected an integer"},
-		"two of them":      {text: "name = \"a\"\nlimit {\n region_limit {\n }\n region_limit {\n }\n}", says: "region_limit: expected one block"},
-		"not built":        {text: "name = \"a\"\nlimit {\n region_limit {\n node_pool \"x\" {\n }\n }\n}", says: "limit.region_limit.node_pool: not part of this version"},
-		"unknown JSON":     {text: `{"Name": "a", "Limit": []}`, json: true, says: "Limit"},
-		"more JSON":        {text: `{"Name": "a"} {}`, json: true, says: "more than one"},
+		"two of them": {text: "name = \"a\"\nlimit {\n region_limit {\n }\n region_limit {\n }\n}",
+			says: "region_limit: expected one block"},
+		"not built": {text: "name = \"a\"\nlimit {\n region_limit {\n node_pool \"x\" {\n }\n }\n}",
+			says: "limit.region_limit.node_pool: not part of this version"},
+		"unknown JSON": {text: `{"Name": "a", "Limit": []}`, json: true, says: "Limit"},
+		"more JSON":    {text: `{"Name": "a"} {}`, json: true, says: "more than one"},
 	} {
 		got, err := parse([]byte(c.text), c.json)
 		if c.says != "" {
@@ -56,10 +60,12 @@ func storage(variables string) string {
 
 func TestLimits(t *testing.T) {
 	spec := &api.QuotaSpec{Limits: []*api.QuotaLimit{
-		{Region: "here", Hash: []byte{1}, RegionLimit: &api.QuotaResources{CPU: new(5), Cores: new(-1), Storage: &api.QuotaStorageResources{VariablesMB: 7}}},
+		{Region: "here", Hash: []byte{1},
+			RegionLimit: &api.QuotaResources{CPU: new(5), Cores: new(-1), Storage: &api.QuotaStorageResources{VariablesMB: 7}}},
 		{Region: "there", Hash: []byte{2}, VariablesLimit: new(9)},
 	}}
-	usage := &api.QuotaUsage{Used: map[string]*api.QuotaLimit{"AQ==": {Hash: []byte{1}, RegionLimit: &api.QuotaResources{CPU: new(3), Allocs: new(1)}}}}
+	usage := &api.QuotaUsage{Used: map[string]*api.QuotaLimit{"AQ==": {Hash: []byte{1},
+		RegionLimit: &api.QuotaResources{CPU: new(3), Allocs: new(1)}}}}
 	lines := strings.Split(Limits(spec, usage), "\n")
 	for i, want := range []string{"here 3 / 5 0 / 0 0 / inf 0 / inf 1 / inf 0 / 7", "there - / inf - / inf - / inf - / inf - / inf - / 9"} {
 		if got := strings.Join(strings.Fields(lines[i+1]), " "); got != want {

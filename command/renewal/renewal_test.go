@@ -97,7 +97,8 @@ func TestBoundsThoseAtOnce(t *testing.T) {
 }
 
 func TestListsThoseThatWereNotReached(t *testing.T) {
-	nodes := append(fleet(3), &api.NodeListStub{ID: "lost-1", Status: api.NodeStatusReady}, &api.NodeListStub{ID: "off", Status: api.NodeStatusDown})
+	nodes := append(fleet(3), &api.NodeListStub{ID: "lost-1", Status: api.NodeStatusReady},
+		&api.NodeListStub{ID: "off", Status: api.NodeStatusDown})
 	a := &agent{}
 	out, err := run(t, a, t.Context(), nodes, "-over=0s")
 	if err == nil || err.Error() != "2 nodes could not be reached" || len(a.asked) != 4 {

@@ -52,7 +52,8 @@ func agent(t *testing.T, days int) (address, dir string) {
 			t.Fatal(err)
 		}
 	}
-	cert, key, err := ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Server: true, Days: days, At: now.AddDate(0, 0, -20)})
+	cert, key, err := ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Server: true, Days: days,
+		At: now.AddDate(0, 0, -20)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,12 +93,16 @@ func TestTLSFlags(t *testing.T) {
 		{"all", all, nil, ""},
 		{"without verification", "-tls-skip-verify" + certs, nil, ""},
 		{"by its other name", "-insecure" + certs, nil, ""},
-		{"flags before the environment", all, map[string]string{"NOMAD_CACERT": "/nowhere", "NOMAD_CLIENT_CERT": "/nowhere", "NOMAD_CLIENT_KEY": "/nowhere", "NOMAD_TLS_SERVER_NAME": "x"}, ""},
-		{"verification in spite of the environment", "-tls-server-name=server.global.nomad -tls-skip-verify=false" + certs, map[string]string{"NOMAD_SKIP_VERIFY": "true"}, "-ca-cert or NOMAD_CACERT"},
+		{"flags before the environment", all,
+			map[string]string{"NOMAD_CACERT": "/nowhere", "NOMAD_CLIENT_CERT": "/nowhere", "NOMAD_CLIENT_KEY": "/nowhere",
+				"NOMAD_TLS_SERVER_NAME": "x"}, ""},
+		{"verification in spite of the environment", "-tls-server-name=server.global.nomad -tls-skip-verify=false" + certs,
+			map[string]string{"NOMAD_SKIP_VERIFY": "true"}, "-ca-cert or NOMAD_CACERT"},
 		{"no CA", "-tls-server-name=server.global.nomad" + certs, nil, "-ca-cert or NOMAD_CACERT"},
 		{"no name", "-ca-cert=" + dir + "/ca.pem" + certs, nil, "-tls-server-name or NOMAD_TLS_SERVER_NAME"},
 		{"no certificate", "-tls-skip-verify", nil, "set -client-cert and -client-key"},
-		{"its days are over", "-address=" + old + " -tls-server-name=server.global.nomad -ca-cert=" + oldDir + "/ca.pem", nil, "expired or not yet valid"},
+		{"its days are over", "-address=" + old + " -tls-server-name=server.global.nomad -ca-cert=" + oldDir + "/ca.pem", nil,
+			"expired or not yet valid"},
 		{"no TLS there", "-address=" + strings.Replace(plain.URL, "http:", "https:", 1), nil, "The agent does not use TLS"},
 		{"no TLS here", "-address=" + strings.Replace(address, "https:", "http:", 1), nil, "HTTP request to an HTTPS server"},
 		{"no file", "-ca-cert=/nowhere", nil, "read CA certificate: open /nowhere"},

@@ -102,7 +102,8 @@ func TestFilesOfACluster(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cert := certificate(t, name+".pem")
-		if !slices.Equal(cert.DNSNames, c.dns) || !slices.Equal(cert.ExtKeyUsage, c.usage) || len(cert.IPAddresses) != 1 || !cert.IPAddresses[0].Equal(net.IPv4(127, 0, 0, 1)) {
+		if !slices.Equal(cert.DNSNames, c.dns) || !slices.Equal(cert.ExtKeyUsage, c.usage) || len(cert.IPAddresses) != 1 ||
+			!cert.IPAddresses[0].Equal(net.IPv4(127, 0, 0, 1)) {
 			t.Errorf("%s is for %v %v %v", name, cert.DNSNames, cert.IPAddresses, cert.ExtKeyUsage)
 		}
 		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: c.usage}); err != nil {
@@ -166,7 +167,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 	t.Setenv("NOMAD_REGION", "eu")
 	must(t, "tls cert create -domain corp -server -days 9 -additional-dnsname x.nomad -additional-dnsname y.corp -additional-ipaddress 10.0.0.1 -additional-ipaddress ::1")
 	cert := certificate(t, "eu-server-corp.pem")
-	if got := strings.Join(cert.DNSNames, " "); got != "server.eu.corp localhost x.nomad y.corp" || len(cert.IPAddresses) != 3 || cert.NotAfter.Sub(cert.NotBefore).Hours() > 9*24+1 {
+	if got := strings.Join(cert.DNSNames, " "); got != "server.eu.corp localhost x.nomad y.corp" || len(cert.IPAddresses) != 3 ||
+		cert.NotAfter.Sub(cert.NotBefore).Hours() > 9*24+1 {
 		t.Errorf("certificate for %s %v until %s", got, cert.IPAddresses, cert.NotAfter)
 	}
 	if code, _, errs := run(t, "tls cert create -domain corp -server -region us"); code != 1 || !strings.Contains(errs, "outlive") {
@@ -231,9 +233,11 @@ func TestInfo(t *testing.T) {
 	must(t, "tls ca create -name-constraint")
 	must(t, "tls cert create -client")
 	for line, want := range map[string][]string{
-		"tls ca info nomad-agent-ca.pem":        {"Common Name = nomad agent CA", "Permitted DNS Domains = localhost, nomad", "(1824 days left)", "Serial Number = "},
-		"tls cert info global-client-nomad.pem": {"DNS Names = client.global.nomad, localhost", "IP Addresses = 127.0.0.1", "open connections, accept connections", "Issuer CN = nomad agent CA"},
-		"tls cert info nomad-agent-ca.pem":      {"DNS Names = <none>", "sign certificates"},
+		"tls ca info nomad-agent-ca.pem": {"Common Name = nomad agent CA", "Permitted DNS Domains = localhost, nomad",
+			"(1824 days left)", "Serial Number = "},
+		"tls cert info global-client-nomad.pem": {"DNS Names = client.global.nomad, localhost", "IP Addresses = 127.0.0.1",
+			"open connections, accept connections", "Issuer CN = nomad agent CA"},
+		"tls cert info nomad-agent-ca.pem": {"DNS Names = <none>", "sign certificates"},
 	} {
 		out := strings.Join(strings.Fields(must(t, line)), " ")
 		for _, w := range want {

@@ -52,14 +52,16 @@ func agent(t *testing.T, nodes, allocs int) *atomic.Int64 {
 		}
 		var out []*api.AllocationListStub
 		for i := range allocs {
-			out = append(out, &api.AllocationListStub{ID: id(i), JobID: fmt.Sprintf("job-%d\x1b[2J", i), Namespace: "default", TaskGroup: "g", NodeID: id(i % nodes), ClientStatus: "running",
+			out = append(out, &api.AllocationListStub{ID: id(i), JobID: fmt.Sprintf("job-%d\x1b[2J", i), Namespace: "default", TaskGroup: "g",
+				NodeID: id(i % nodes), ClientStatus: "running",
 				AllocatedResources: &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{"t": {Cpu: api.AllocatedCpuResources{CpuShares: 100}, Memory: api.AllocatedMemoryResources{MemoryMB: int64(100 + i)}}}}})
 		}
 		reply(w, out)
 	})
 	mux.HandleFunc("/v1/client/stats", func(w http.ResponseWriter, r *http.Request) {
 		i := number(r.URL.Query().Get("node_id"))
-		reply(w, &api.HostStats{CPUTicksConsumed: float64(10 * (i + 1)), Memory: &api.HostMemoryStats{Total: 100 << 20, Used: uint64(nodes-i) << 20}})
+		reply(w, &api.HostStats{CPUTicksConsumed: float64(10 * (i + 1)),
+			Memory: &api.HostMemoryStats{Total: 100 << 20, Used: uint64(nodes-i) << 20}})
 	})
 	mux.HandleFunc("/v1/client/allocation/{id}/stats", func(w http.ResponseWriter, r *http.Request) {
 		i := number(r.PathValue("id"))
@@ -125,7 +127,8 @@ func TestSnapshot(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &s); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Nodes) != 3 || s.Nodes[0].Name != "node-0" || len(s.Allocations) != 1 || s.Allocations[0].Measured || !strings.Contains(s.Allocations[0].Error, "no route to the node") {
+	if len(s.Nodes) != 3 || s.Nodes[0].Name != "node-0" || len(s.Allocations) != 1 || s.Allocations[0].Measured ||
+		!strings.Contains(s.Allocations[0].Error, "no route to the node") {
 		t.Errorf("snapshot = %s", &out)
 	}
 }
@@ -165,7 +168,8 @@ func TestFlags(t *testing.T) {
 
 // No line is longer than the terminal, whatever its width and the names.
 func TestWidths(t *testing.T) {
-	s := &Snapshot{Nodes: []*Node{{Name: strings.Repeat("字", 30), ID: "0123456789", Status: "ready, ineligible", Measured: true, Usage: Usage{1, 2, 3, 4}}},
+	s := &Snapshot{Nodes: []*Node{{Name: strings.Repeat("字", 30), ID: "0123456789", Status: "ready, ineligible", Measured: true,
+		Usage: Usage{1, 2, 3, 4}}},
 		Allocations: []*Alloc{{JobID: strings.Repeat("long-", 30), ID: "0123456789", TaskGroup: "group", Namespace: "default", NodeName: "node"}}}
 	for limit := 1; limit <= 200; limit++ {
 		x := &screen{last: s, sort: byCPU}

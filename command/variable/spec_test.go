@@ -15,8 +15,9 @@ func TestParse(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, format, want, fault string
 	}{
-		"json":         {`{"Namespace":"n","Path":"a/b","ModifyIndex":7,"Items":{"k":"v"}}`, "json", `n a/b 7 map[k:v]`, ""},
-		"hcl":          {"namespace = \"n\"\npath = \"a/b\"\nmodify_index = 7\ncreate_index = 3\nitems {\n k = \"v\"\n n = 5\n b = true\n}", "hcl", `n a/b 7 map[b:true k:v n:5]`, ""},
+		"json": {`{"Namespace":"n","Path":"a/b","ModifyIndex":7,"Items":{"k":"v"}}`, "json", `n a/b 7 map[k:v]`, ""},
+		"hcl": {"namespace = \"n\"\npath = \"a/b\"\nmodify_index = 7\ncreate_index = 3\nitems {\n k = \"v\"\n n = 5\n b = true\n}",
+			"hcl", `n a/b 7 map[b:true k:v n:5]`, ""},
 		"hcl map":      {`path = "a"` + "\n" + `items = { "a b" = "c" }`, "hcl", ` a 0 map[a b:c]`, ""},
 		"text stays":   {`items { k = "${a}" }`, "hcl", `  0 map[k:${a}]`, ""},
 		"no items":     {`{"Path":"a"}`, "json", ` a 0 map[]`, ""},
@@ -52,7 +53,8 @@ func shown(v *api.Variable) string {
 
 // A variable that is written as HCL and parsed again is equal.
 func TestHCLReadsBack(t *testing.T) {
-	v := &api.Variable{Namespace: "n", Path: "a/b", ModifyIndex: 7, Items: api.VariableItems{"k": "v", "two words": "a \"quoted\"\nline", "path": `c:\x`}}
+	v := &api.Variable{Namespace: "n", Path: "a/b", ModifyIndex: 7,
+		Items: api.VariableItems{"k": "v", "two words": "a \"quoted\"\nline", "path": `c:\x`}}
 	back, err := parse([]byte(asHCL(v)), "hcl")
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, asHCL(v))
@@ -76,7 +78,8 @@ func TestArguments(t *testing.T) {
 		}
 		return "@" + path
 	}
-	spec, hclSpec, value := write("s.json", `{"Path":"of/spec","Items":{"a":"1"}}`), write("s.hcl", `items { a = "2" }`), write("value", "secret\n")
+	spec, hclSpec, value := write("s.json", `{"Path":"of/spec","Items":{"a":"1"}}`), write("s.hcl", `items { a = "2" }`),
+		write("value", "secret\n")
 	for name, c := range map[string]struct {
 		args        []string
 		stdin, want string

@@ -9,15 +9,20 @@ import (
 // Templates and names are resolved to addresses of this machine before listeners are bound.
 func TestAddressesAreResolved(t *testing.T) {
 	cases := []struct{ text, path, want string }{
-		{`bind_addr = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"address\" }}"`, "bind_addr", "127.0.0.1"},
+		{`bind_addr = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"address\" }}"`, "bind_addr",
+			"127.0.0.1"},
 		{`bind_addr = "localhost"`, "bind_addr", "127.0.0.1"},
 		{`bind_addr = "[::1]"`, "bind_addr", "::1"},
 		{`addresses { http = "127.0.0.1   127.0.0.2" }`, "addresses.http", "127.0.0.1 127.0.0.2"},
-		{`addresses { http = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"address\" }} 127.0.0.2" }`, "addresses.http", "127.0.0.1 127.0.0.2"},
-		{`addresses { rpc = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"address\" }}" }`, "addresses.rpc", "127.0.0.1"},
-		{`advertise { http = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"address\" }}:4711" }`, "advertise.http", "127.0.0.1:4711"},
+		{`addresses { http = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"address\" }} 127.0.0.2" }`,
+			"addresses.http", "127.0.0.1 127.0.0.2"},
+		{`addresses { rpc = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"address\" }}" }`,
+			"addresses.rpc", "127.0.0.1"},
+		{`advertise { http = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"address\" }}:4711" }`,
+			"advertise.http", "127.0.0.1:4711"},
 		{`advertise { rpc = "srv.example.org" }`, "advertise.rpc", "srv.example.org"},
-		{`client { network_interface = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"name\" }}" }`, "client.network_interface", "lo"},
+		{`client { network_interface = "{{ GetAllInterfaces | include \"name\" \"^lo$\" | include \"type\" \"ipv4\" | attr \"name\" }}" }`,
+			"client.network_interface", "lo"},
 	}
 	for _, c := range cases {
 		t.Run(c.text, func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 var update = flag.Bool("update", false, "write the results of testdata/alone.tsv again")
 
 // labeledBlocks are the blocks with a label, and a label for each.
-var labeledBlocks = map[string]string{"plugin": "raw_exec", "keyring": "aead", "client.host_volume": "x", "client.host_network": "x", "client.log_sink": "journald",
+var labeledBlocks = map[string]string{"plugin": "raw_exec", "keyring": "aead", "client.host_volume": "x", "client.host_network": "x",
+	"client.log_sink":    "journald",
 	"client.fingerprint": "env_aws", "sentinel.import": "x", "audit.sink": "x", "audit.filter": "x"}
 
 // aloneRow is a row of testdata/alone.tsv for one key. It has a value for the key and

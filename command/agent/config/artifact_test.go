@@ -47,7 +47,8 @@ func TestArtifactConfig(t *testing.T) {
 		t.Errorf("artifact = %+v, want %+v", got, want)
 	}
 	defaults := configs(t, whole()).Client.Artifact
-	if want := (fetch.Limits{Download: 100e9, Unpacked: 100e9, Files: 4096}); defaults.Limits != want || defaults.CacheSize != 2<<30 || defaults.Timeouts.HTTP != 30*time.Minute {
+	if want := (fetch.Limits{Download: 100e9, Unpacked: 100e9, Files: 4096}); defaults.Limits != want || defaults.CacheSize != 2<<30 ||
+		defaults.Timeouts.HTTP != 30*time.Minute {
 		t.Errorf("defaults = %+v", defaults)
 	}
 }

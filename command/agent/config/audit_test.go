@@ -14,8 +14,9 @@ func TestAuditConfig(t *testing.T) {
 		text string
 		want *audit.Config
 	}{
-		"off":   {`audit { sink "s" { path = "/x" } }`, nil},
-		"plain": {`audit { enabled = true }`, &audit.Config{Path: "/var/nomad/audit/audit.log", OwnDir: true, Mode: 0o600, Enforced: true, RotateEvery: 24 * time.Hour}},
+		"off": {`audit { sink "s" { path = "/x" } }`, nil},
+		"plain": {`audit { enabled = true }`,
+			&audit.Config{Path: "/var/nomad/audit/audit.log", OwnDir: true, Mode: 0o600, Enforced: true, RotateEvery: 24 * time.Hour}},
 		"whole": {`audit {
 			enabled = true
 			sink "s" {

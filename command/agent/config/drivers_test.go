@@ -31,16 +31,24 @@ func TestDrivers(t *testing.T) {
 		args  []string
 		want  []string
 	}{
-		"no block":      {map[string]string{"a.hcl": withClient}, nil, []string{"docker=docker", "exec2=exec2", "raw_exec=raw_exec"}},
-		"dev":           {nil, []string{"-dev"}, []string{"docker=docker", "exec2=exec2", "mock_driver=mock_driver", "raw_exec=raw_exec"}},
-		"instance":      {map[string]string{"a.hcl": withClient + open}, nil, []string{"docker=docker", "exec2=exec2", "exec2-open=exec2", "raw_exec=raw_exec"}},
-		"JSON":          {map[string]string{"a.hcl": withClient, "b.json": `{"plugin": {"x": {"backend": "raw_exec"}}}`}, nil, []string{"docker=docker", "exec2=exec2", "raw_exec=raw_exec", "x=raw_exec"}},
-		"two files":     {map[string]string{"a.hcl": withClient + open, "b.hcl": "plugin \"exec2-open\" {\n config { pids_limit = 7 }\n}"}, nil, []string{"docker=docker", "exec2=exec2", "exec2-open=exec2", "raw_exec=raw_exec"}},
-		"denied":        {map[string]string{"a.hcl": withClient + open + `client { options = { "driver.denylist" = "exec2" } }`}, nil, []string{"docker=docker", "exec2-open=exec2", "raw_exec=raw_exec"}},
-		"allowed":       {map[string]string{"a.hcl": withClient + open + `client { options = { "driver.allowlist" = "exec2-open" } }`}, nil, []string{"exec2-open=exec2"}},
-		"of a server":   {map[string]string{"a.hcl": minimal + "plugin \"podman\" {}\n"}, nil, []string{"docker=docker", "exec2=exec2", "raw_exec=raw_exec"}},
-		"docker, twice": {map[string]string{"a.hcl": withClient + "plugin \"docker\" {\n config {\n allow_privileged = false\n volumes { enabled = false }\n }\n}\nplugin \"docker-privileged\" {\n backend = \"docker\"\n config {\n allow_privileged = true\n volumes { enabled = true }\n }\n}\n"}, nil, []string{"docker=docker", "docker-privileged=docker", "exec2=exec2", "raw_exec=raw_exec"}},
-		"mock, by name": {map[string]string{"a.hcl": withClient + "plugin \"m\" { backend = \"mock_driver\" }\n"}, nil, []string{"docker=docker", "exec2=exec2", "m=mock_driver", "raw_exec=raw_exec"}},
+		"no block": {map[string]string{"a.hcl": withClient}, nil, []string{"docker=docker", "exec2=exec2", "raw_exec=raw_exec"}},
+		"dev":      {nil, []string{"-dev"}, []string{"docker=docker", "exec2=exec2", "mock_driver=mock_driver", "raw_exec=raw_exec"}},
+		"instance": {map[string]string{"a.hcl": withClient + open}, nil,
+			[]string{"docker=docker", "exec2=exec2", "exec2-open=exec2", "raw_exec=raw_exec"}},
+		"JSON": {map[string]string{"a.hcl": withClient, "b.json": `{"plugin": {"x": {"backend": "raw_exec"}}}`}, nil,
+			[]string{"docker=docker", "exec2=exec2", "raw_exec=raw_exec", "x=raw_exec"}},
+		"two files": {map[string]string{"a.hcl": withClient + open, "b.hcl": "plugin \"exec2-open\" {\n config { pids_limit = 7 }\n}"}, nil,
+			[]string{"docker=docker", "exec2=exec2", "exec2-open=exec2", "raw_exec=raw_exec"}},
+		"denied": {map[string]string{"a.hcl": withClient + open + `client { options = { "driver.denylist" = "exec2" } }`}, nil,
+			[]string{"docker=docker", "exec2-open=exec2", "raw_exec=raw_exec"}},
+		"allowed": {map[string]string{"a.hcl": withClient + open + `client { options = { "driver.allowlist" = "exec2-open" } }`}, nil,
+			[]string{"exec2-open=exec2"}},
+		"of a server": {map[string]string{"a.hcl": minimal + "plugin \"podman\" {}\n"}, nil,
+			[]string{"docker=docker", "exec2=exec2", "raw_exec=raw_exec"}},
+		"docker, twice": {map[string]string{"a.hcl": withClient +
+			"plugin \"docker\" {\n config {\n allow_privileged = false\n volumes { enabled = false }\n }\n}\nplugin \"docker-privileged\" {\n backend = \"docker\"\n config {\n allow_privileged = true\n volumes { enabled = true }\n }\n}\n"}, nil, []string{"docker=docker", "docker-privileged=docker", "exec2=exec2", "raw_exec=raw_exec"}},
+		"mock, by name": {map[string]string{"a.hcl": withClient + "plugin \"m\" { backend = \"mock_driver\" }\n"}, nil,
+			[]string{"docker=docker", "exec2=exec2", "m=mock_driver", "raw_exec=raw_exec"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := load(t, tc.files, tc.args...)
@@ -57,7 +65,8 @@ func TestDrivers(t *testing.T) {
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("Drivers() = %q, want %q", got, tc.want)
 			}
-			if name == "two files" && !reflect.DeepEqual(driverConfig(s, "exec2-open"), map[string]any{"unveil_by_task": true, "pids_limit": int64(7)}) {
+			if name == "two files" && !reflect.DeepEqual(driverConfig(s, "exec2-open"),
+				map[string]any{"unveil_by_task": true, "pids_limit": int64(7)}) {
 				t.Errorf("config = %v, want that of both files", driverConfig(s, "exec2-open"))
 			}
 		})
@@ -103,15 +112,24 @@ func TestPluginFaults(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"unknown backend":  {map[string]string{"a.hcl": withClient + "plugin \"open\" {\n  backend = \"exec9\"\n}\n"}, `a.hcl:6: plugin.open.backend: unknown driver "exec9": set backend to one of docker, exec2, mock_driver, raw_exec`},
-		"unknown driver":   {map[string]string{"a.hcl": withClient + "plugin \"podman\" {}\n"}, `a.hcl:5: plugin.podman: unknown driver "podman": set backend to one of`},
-		"a path":           {map[string]string{"a.hcl": withClient + "plugin \"../x\" { backend = \"exec2\" }\n"}, `a.hcl:5: plugin.../x: the label is not a name: use 1 to 64 letters, digits, - and _`},
-		"refused config":   {map[string]string{"a.hcl": withClient + "plugin \"open\" {\n  backend = \"exec2\"\n  config { unveil = true }\n}\n"}, `a.hcl:7: plugin.open.config: config of driver exec2: unknown argument "unveil" in config; expected one of: allow_root`},
-		"name of a driver": {map[string]string{"a.hcl": withClient + "plugin \"raw_exec\" {\n  backend = \"exec2\"\n}\n"}, `a.hcl:6: plugin.raw_exec.backend: "raw_exec" is the name of the driver raw_exec: choose another label`},
-		"one label twice":  {map[string]string{"a.hcl": withClient + "plugin \"x\" { backend = \"exec2\" }\nplugin \"x\" { backend = \"raw_exec\" }\n"}, `a.hcl:6,8: plugin.x: duplicate block, first at line 5: rename one, or merge them`},
-		"twice, in JSON":   {map[string]string{"a.hcl": withClient, "b.json": "{\"plugin\": [{\"x\": {\"backend\": \"exec2\"}},\n{\"x\": {\"backend\": \"exec2\"}}]}"}, `b.json:2,2: plugin.x: duplicate block, first at line 1`},
-		"both names":       {map[string]string{"a.hcl": withClient + "plugin \"exec2\" {}\nplugin \"nomad-driver-exec2\" {}\n"}, `a.hcl:6: plugin.nomad-driver-exec2: plugin "exec2" configures the same driver: keep one block`},
-		"two backends":     {map[string]string{"a.hcl": withClient + "plugin \"x\" { backend = \"exec2\" }\n", "b.hcl": "plugin \"x\" {\n  backend = \"raw_exec\"\n}\n"}, `b.hcl:2: plugin.x.backend: an earlier file sets the backend "exec2" for this label: rename one of the blocks`},
+		"unknown backend": {map[string]string{"a.hcl": withClient + "plugin \"open\" {\n  backend = \"exec9\"\n}\n"},
+			`a.hcl:6: plugin.open.backend: unknown driver "exec9": set backend to one of docker, exec2, mock_driver, raw_exec`},
+		"unknown driver": {map[string]string{"a.hcl": withClient + "plugin \"podman\" {}\n"},
+			`a.hcl:5: plugin.podman: unknown driver "podman": set backend to one of`},
+		"a path": {map[string]string{"a.hcl": withClient + "plugin \"../x\" { backend = \"exec2\" }\n"},
+			`a.hcl:5: plugin.../x: the label is not a name: use 1 to 64 letters, digits, - and _`},
+		"refused config": {map[string]string{"a.hcl": withClient +
+			"plugin \"open\" {\n  backend = \"exec2\"\n  config { unveil = true }\n}\n"}, `a.hcl:7: plugin.open.config: config of driver exec2: unknown argument "unveil" in config; expected one of: allow_root`},
+		"name of a driver": {map[string]string{"a.hcl": withClient + "plugin \"raw_exec\" {\n  backend = \"exec2\"\n}\n"},
+			`a.hcl:6: plugin.raw_exec.backend: "raw_exec" is the name of the driver raw_exec: choose another label`},
+		"one label twice": {map[string]string{"a.hcl": withClient +
+			"plugin \"x\" { backend = \"exec2\" }\nplugin \"x\" { backend = \"raw_exec\" }\n"}, `a.hcl:6,8: plugin.x: duplicate block, first at line 5: rename one, or merge them`},
+		"twice, in JSON": {map[string]string{"a.hcl": withClient,
+			"b.json": "{\"plugin\": [{\"x\": {\"backend\": \"exec2\"}},\n{\"x\": {\"backend\": \"exec2\"}}]}"}, `b.json:2,2: plugin.x: duplicate block, first at line 1`},
+		"both names": {map[string]string{"a.hcl": withClient + "plugin \"exec2\" {}\nplugin \"nomad-driver-exec2\" {}\n"},
+			`a.hcl:6: plugin.nomad-driver-exec2: plugin "exec2" configures the same driver: keep one block`},
+		"two backends": {map[string]string{"a.hcl": withClient + "plugin \"x\" { backend = \"exec2\" }\n",
+			"b.hcl": "plugin \"x\" {\n  backend = \"raw_exec\"\n}\n"}, `b.hcl:2: plugin.x.backend: an earlier file sets the backend "exec2" for this label: rename one of the blocks`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, tc.files)

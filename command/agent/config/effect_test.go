@@ -26,20 +26,28 @@ import (
 // agentKeys are read by package agent, whose tests check their effect.
 var agentKeys = []string{
 	"name", "data_dir", "log_level", "log_json", "log_file", "log_include_location", "log_rotate_duration", "log_rotate_bytes",
-	"log_rotate_max_files", "enable_debug", "leave_on_interrupt", "leave_on_terminate", "ports.http", "addresses.http", "advertise.http", "client.enabled", "server.enabled",
-	"client.server_join.retry_max", "client.server_join.retry_interval", "http_api_response_headers", "http_api_allowed_hosts", "http_api_allowed_origins",
+	"log_rotate_max_files", "enable_debug", "leave_on_interrupt", "leave_on_terminate", "ports.http", "addresses.http", "advertise.http",
+	"client.enabled", "server.enabled",
+	"client.server_join.retry_max", "client.server_join.retry_interval", "http_api_response_headers", "http_api_allowed_hosts",
+	"http_api_allowed_origins",
 	"limits.http_max_conns_per_client", "limits.http_max_request_body", "limits.https_handshake_timeout",
-	"telemetry.in_memory_collection_interval", "telemetry.in_memory_retention_period", "telemetry.prometheus_metrics", "telemetry.allow_anonymous_metrics",
-	"telemetry.disable_hostname", "telemetry.use_node_name", "telemetry.collection_interval", "telemetry.prefix_filter", "telemetry.filter_default", "audit.enabled",
+	"telemetry.in_memory_collection_interval", "telemetry.in_memory_retention_period", "telemetry.prometheus_metrics",
+	"telemetry.allow_anonymous_metrics",
+	"telemetry.disable_hostname", "telemetry.use_node_name", "telemetry.collection_interval", "telemetry.prefix_filter",
+	"telemetry.filter_default", "audit.enabled",
 }
 
 // another holds values for keys that do not take any.
 var another = map[string]string{
 	"http_api_response_headers": "X-A=b", "server.bootstrap_expect": "3",
-	"bind_addr": "127.0.0.2", "addresses.rpc": "127.0.0.2", "addresses.serf": "127.0.0.2", "advertise.rpc": "127.0.0.2", "advertise.serf": "127.0.0.2",
-	"client.node_pool": "other", "client.preferred_address_family": "ipv6", "client.options": "fingerprint.denylist=memory", "client.meta": "a=b",
-	"server.enabled_schedulers": "batch", "server.encrypt": "MDEyMzQ1Njc4OWFiY2RlZg==", "server.job_max_source_size": "2M", "server.default_scheduler_config.scheduler_algorithm": "spread",
-	"client.max_dynamic_port": "31000", "server.job_max_priority": "200", "server.default_scheduler_config.preemption_config.system_scheduler_enabled": "false",
+	"bind_addr": "127.0.0.2", "addresses.rpc": "127.0.0.2", "addresses.serf": "127.0.0.2", "advertise.rpc": "127.0.0.2",
+	"advertise.serf":   "127.0.0.2",
+	"client.node_pool": "other", "client.preferred_address_family": "ipv6", "client.options": "fingerprint.denylist=memory",
+	"client.meta":               "a=b",
+	"server.enabled_schedulers": "batch", "server.encrypt": "MDEyMzQ1Njc4OWFiY2RlZg==", "server.job_max_source_size": "2M",
+	"server.default_scheduler_config.scheduler_algorithm": "spread",
+	"client.max_dynamic_port":                             "31000", "server.job_max_priority": "200",
+	"server.default_scheduler_config.preemption_config.system_scheduler_enabled": "false",
 	"server.data_dir": "/var/server", "client.state_dir": "/var/client", "client.alloc_dir": "/var/alloc",
 }
 
@@ -208,22 +216,27 @@ func TestValuesArrive(t *testing.T) {
 	}
 	b := configs(t, s)
 	sv, c := b.Server, b.Client
-	mux := rpc.Mux{AcceptBacklog: 31, KeepAlive: 32 * time.Second, WriteTimeout: 33 * time.Second, OpenTimeout: -1, CloseTimeout: 34 * time.Second}
+	mux := rpc.Mux{AcceptBacklog: 31, KeepAlive: 32 * time.Second, WriteTimeout: 33 * time.Second, OpenTimeout: -1,
+		CloseTimeout: 34 * time.Second}
 	for _, v := range []struct{ got, want any }{
 		{sv.Dir, "/srv/raft"}, {sv.SerfAdvertise, "10.0.0.1:4648"}, {sv.RPCAddr, "127.0.0.1:4647"}, {sv.RPCHandshakeTimeout, 2 * time.Second},
-		{sv.RPCMaxConnsPerClient, -1}, {sv.Mux, mux}, {c.Mux, mux}, {sv.DialTimeout, time.Second}, {c.DialTimeout, time.Second}, {sv.MinHeartbeatTTL, 11 * time.Second}, {sv.HeartbeatGrace, 12 * time.Second},
+		{sv.RPCMaxConnsPerClient, -1}, {sv.Mux, mux}, {c.Mux, mux}, {sv.DialTimeout, time.Second}, {c.DialTimeout, time.Second},
+		{sv.MinHeartbeatTTL, 11 * time.Second}, {sv.HeartbeatGrace, 12 * time.Second},
 		{sv.FailoverHeartbeatTTL, 13 * time.Second}, {sv.MaxHeartbeatsPerSecond, 14.0}, {sv.Workers, 3}, {sv.Schedulers, []string{"batch"}},
 		{sv.Raft, consensus.Tuning{Multiplier: 2, SnapshotThreshold: 15, SnapshotInterval: 16 * time.Second, TrailingLogs: 17}},
 		{sv.EvalGCThreshold, 18 * time.Minute}, {sv.NodeGCThreshold, 19 * time.Minute}, {sv.StartTimeout, 20 * time.Second}, {sv.EventBuffer, 35},
-		{*sv.Autopilot, nomad.AutopilotConfig{ServerStabilizationTime: 31 * time.Second, LastContactThreshold: 32 * time.Second, MaxTrailingLogs: 33, MinQuorum: 34}},
+		{*sv.Autopilot, nomad.AutopilotConfig{ServerStabilizationTime: 31 * time.Second, LastContactThreshold: 32 * time.Second,
+			MaxTrailingLogs: 33, MinQuorum: 34}},
 		{sv.NonVoting, true}, {sv.LogStore, logstore.Backend{Name: "boltdb", NoFreelistSync: true}},
 		{sv.Scheduler.MemoryOversubscriptionEnabled, true}, {sv.Scheduler.PreemptionConfig.SystemSchedulerEnabled, true},
 		{c.Fingerprint.Interface, "lo"}, {c.Fingerprint.TotalCompute, 21}, {c.Fingerprint.MemoryMB, 22}, {c.NodeClass, "c"}, {c.NodePool, "p"},
-		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second}, {c.DisableRemoteExec, true},
+		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second},
+		{c.DisableRemoteExec, true},
 		{c.HostVolumesDir, "/srv/hv"}, {c.HostVolumePluginDir, "/srv/hvp"}, {c.GCVolumesOnNodeGC, true},
 		{c.HostVolumes, map[string]client.HostVolume{"data": {Path: "/srv/data"}, "log": {Path: "/srv/log", ReadOnly: true}}},
-		{c.Fingerprint.HostNetworks, []fingerprint.HostNetwork{{Name: "all"}, {Name: "public", CIDR: "10.0.0.0/8, fd00::/8", Interface: "lo", ReservedPorts: "22",
-			Within: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}}},
+		{c.Fingerprint.HostNetworks,
+			[]fingerprint.HostNetwork{{Name: "all"}, {Name: "public", CIDR: "10.0.0.0/8, fd00::/8", Interface: "lo", ReservedPorts: "22",
+				Within: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}}},
 		{c.Fingerprint.Reserved, fingerprint.Reserved{CPU: 27, MemoryMB: 28, DiskMB: 29, Ports: "22", Cores: "0"}},
 	} {
 		if !reflect.DeepEqual(v.got, v.want) {
@@ -337,7 +350,8 @@ func TestKeyrings(t *testing.T) {
 	want := []kms.Config{
 		{Provider: "aead", Active: true},
 		{Provider: "awskms", Keys: map[string]string{"kms_key_id": "k", "region": "r", "access_key": "a", "secret_key": "s3cret"}},
-		{Provider: "transit", Name: "one", Active: true, Keys: map[string]string{"address": "https://one", "token": "s3cret", "key_name": "k", "tls_skip_verify": "true"}},
+		{Provider: "transit", Name: "one", Active: true,
+			Keys: map[string]string{"address": "https://one", "token": "s3cret", "key_name": "k", "tls_skip_verify": "true"}},
 		{Provider: "transit", Name: "two", Keys: map[string]string{"key_name": "k2", "address": "https://two"}},
 	}
 	if !reflect.DeepEqual(cfg.Keyring, want) {
@@ -347,7 +361,8 @@ func TestKeyrings(t *testing.T) {
 		}
 	}
 	shown := fmt.Sprint(shownBlock(reflect.ValueOf(s.Config)))
-	if strings.Contains(shown, "s3cret") || !strings.Contains(shown, "https://one") || strings.Contains(fmt.Sprintf("%+v %#v", s.Keyring, s.Keyring), "s3cret") {
+	if strings.Contains(shown, "s3cret") || !strings.Contains(shown, "https://one") ||
+		strings.Contains(fmt.Sprintf("%+v %#v", s.Keyring, s.Keyring), "s3cret") {
 		t.Errorf("the agent shows %s", shown)
 	}
 	lone, err := load(t, map[string]string{"a.hcl": minimal + `keyring "aead" {}`})

@@ -51,7 +51,8 @@ func TestExternals(t *testing.T) {
 			}
 		})
 	}
-	if _, err := load(t, map[string]string{"a.hcl": withClient + "client { client_min_port = 20\n client_max_port = 10 }\n"}); err == nil || !strings.Contains(err.Error(), "20 to 10") {
+	if _, err := load(t, map[string]string{"a.hcl": withClient + "client { client_min_port = 20\n client_max_port = 10 }\n"}); err == nil ||
+		!strings.Contains(err.Error(), "20 to 10") {
 		t.Errorf("a range of ports that is empty: %v", err)
 	}
 	s, err := load(t, map[string]string{"a.hcl": withClient})

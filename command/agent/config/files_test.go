@@ -117,7 +117,8 @@ EOT
 		{s.Client.Reserved, Reserved{CPU: 100, Memory: 256, ReservedPorts: "22,80,8500-8600"}},
 		{s.Client.GCDiskUsageThreshold, 91.5}, {s.Client.MaxKillTimeout, 90 * time.Second},
 		{driverConfig(s, "raw_exec"), map[string]any{"enabled": true}},
-		{driverConfig(s, "exec2"), map[string]any{"unveil_defaults": false, "unveil_paths": []any{"r:/etc", "rx:/opt"}, "unveil_by_task": "true"}},
+		{driverConfig(s, "exec2"), map[string]any{"unveil_defaults": false, "unveil_paths": []any{"r:/etc", "rx:/opt"},
+			"unveil_by_task": "true"}},
 	} {
 		if !reflect.DeepEqual(v.got, v.want) {
 			t.Errorf("got %#v, want %#v", v.got, v.want)
@@ -183,7 +184,8 @@ func TestTrailingCommas(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"region": "a",, }`: "a.json:1,", `{,}`: "a.json:1,", `{"client": {"servers": [,]}}`: "a.json:1,", `{"client": {"servers": ["a",,]}}`: "a.json:1,",
+		`{"region": "a",, }`: "a.json:1,", `{,}`: "a.json:1,", `{"client": {"servers": [,]}}`: "a.json:1,",
+		`{"client": {"servers": ["a",,]}}`:                        "a.json:1,",
 		"{\n\"client\": {\"servers\": [\"a\",],\n\"nope\": 1,},}": `a.json:3,1: unknown key "nope" in the block client`,
 	} {
 		if _, err := load(t, map[string]string{"a.json": text}); err == nil || !strings.Contains(err.Error(), want) {
@@ -240,27 +242,29 @@ func TestDirectoriesMergeInOrder(t *testing.T) {
 // Syntax errors contain their position and a description, but no value.
 func TestFaultsOfForm(t *testing.T) {
 	cases := map[string]struct{ file, text, want string }{
-		"no value":            {"a.hcl", "region = s3cret", `a.hcl:1,10: expected a value: a string in quotes`},
-		"open string":         {"a.hcl", "region = \"s3cret", "a.hcl:1,"},
-		"open block":          {"a.hcl", "client {\n  meta {\n  }\n", `missing "}"`},
-		"open list":           {"a.hcl", "client {\n servers = [\"s3cret\",\n", "a.hcl:"},
-		"key alone":           {"a.hcl", "region\n", `a.hcl:`},
-		"block for a value":   {"a.hcl", "region { x = \"s3cret\" }", "a.hcl:1,8: region: expected a string, got a block"},
-		"value for a block":   {"a.hcl", "client = \"s3cret\"", "a.hcl:1,1: client: expected a block, got a single value"},
-		"list for a value":    {"a.hcl", "region = [\"s3cret\"]", "region: expected a string, got a list"},
-		"value for a list":    {"a.hcl", "client { servers = { a = 1 } }", "client.servers: expected a list of strings"},
-		"no label":            {"a.hcl", "plugin {\n args = [\"s3cret\"]\n}", `a.hcl:2,2: plugin: expected a name in quotes before the block: plugin "name" { ... }`},
-		"nested meta":         {"a.hcl", "client { meta { a { b = 1 } } }", `the value of "a" must be a string`},
-		"likely meant":        {"a.hcl", "sever { enabled = true }", `unknown key "sever" in an agent's configuration; did you mean "server"?`},
-		"likely meant within": {"a.hcl", "client {\n  node_clas = \"x\"\n}", `a.hcl:2,3: unknown key "node_clas" in the block client; did you mean "node_class"?`},
-		"JSON null":           {"a.json", `{"region": null}`, "region: expected a string, got null"},
-		"JSON place":          {"a.json", "{\n  \"server\": {\n    \"nope\": 1\n  }\n}", "a.json:3,5: unknown key \"nope\" in the block server"},
-		"JSON on one line":    {"a.json", `{"server": {"encrypt": "s3cret", "nope": 1}}`, "a.json:1,34: unknown key"},
-		"JSON broken":         {"a.json", "{\n  \"region\": \"s3cret\",\n  oops\n}", "a.json:3,"},
-		"JSON cut off":        {"a.json", `{"region": "s3cret"`, "a.json:1,"},
-		"JSON goes on":        {"a.json", `{"region": "a"} s3cret`, "a.json:1,"},
-		"JSON list":           {"a.json", `["s3cret"]`, "expected an object"},
-		"JSON deep":           {"a.json", strings.Repeat(`{"client":`, 100), "nested deeper"},
+		"no value":          {"a.hcl", "region = s3cret", `a.hcl:1,10: expected a value: a string in quotes`},
+		"open string":       {"a.hcl", "region = \"s3cret", "a.hcl:1,"},
+		"open block":        {"a.hcl", "client {\n  meta {\n  }\n", `missing "}"`},
+		"open list":         {"a.hcl", "client {\n servers = [\"s3cret\",\n", "a.hcl:"},
+		"key alone":         {"a.hcl", "region\n", `a.hcl:`},
+		"block for a value": {"a.hcl", "region { x = \"s3cret\" }", "a.hcl:1,8: region: expected a string, got a block"},
+		"value for a block": {"a.hcl", "client = \"s3cret\"", "a.hcl:1,1: client: expected a block, got a single value"},
+		"list for a value":  {"a.hcl", "region = [\"s3cret\"]", "region: expected a string, got a list"},
+		"value for a list":  {"a.hcl", "client { servers = { a = 1 } }", "client.servers: expected a list of strings"},
+		"no label": {"a.hcl", "plugin {\n args = [\"s3cret\"]\n}",
+			`a.hcl:2,2: plugin: expected a name in quotes before the block: plugin "name" { ... }`},
+		"nested meta":  {"a.hcl", "client { meta { a { b = 1 } } }", `the value of "a" must be a string`},
+		"likely meant": {"a.hcl", "sever { enabled = true }", `unknown key "sever" in an agent's configuration; did you mean "server"?`},
+		"likely meant within": {"a.hcl", "client {\n  node_clas = \"x\"\n}",
+			`a.hcl:2,3: unknown key "node_clas" in the block client; did you mean "node_class"?`},
+		"JSON null":        {"a.json", `{"region": null}`, "region: expected a string, got null"},
+		"JSON place":       {"a.json", "{\n  \"server\": {\n    \"nope\": 1\n  }\n}", "a.json:3,5: unknown key \"nope\" in the block server"},
+		"JSON on one line": {"a.json", `{"server": {"encrypt": "s3cret", "nope": 1}}`, "a.json:1,34: unknown key"},
+		"JSON broken":      {"a.json", "{\n  \"region\": \"s3cret\",\n  oops\n}", "a.json:3,"},
+		"JSON cut off":     {"a.json", `{"region": "s3cret"`, "a.json:1,"},
+		"JSON goes on":     {"a.json", `{"region": "a"} s3cret`, "a.json:1,"},
+		"JSON list":        {"a.json", `["s3cret"]`, "expected an object"},
+		"JSON deep":        {"a.json", strings.Repeat(`{"client":`, 100), "nested deeper"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,8 @@ func TestTemplateConfig(t *testing.T) {
 		t.Errorf("template = %+v, want %+v", got, want)
 	}
 	defaults := configs(t, whole()).Client.Template
-	if defaults.Wait != (render.Wait{Min: 5 * time.Second, Max: 4 * time.Minute}) || defaults.NomadRetry.Attempts != 12 || len(defaults.FunctionDenylist) != 3 {
+	if defaults.Wait != (render.Wait{Min: 5 * time.Second, Max: 4 * time.Minute}) || defaults.NomadRetry.Attempts != 12 ||
+		len(defaults.FunctionDenylist) != 3 {
 		t.Errorf("defaults = %+v", defaults)
 	}
 }

@@ -17,30 +17,37 @@ import (
 func newAuthServer(t *testing.T) *Server {
 	t.Helper()
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
-		rpc.Handle("ACL.UpsertAuthMethods", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.AuthMethodUpsertRequest) (*acls.AuthMethodUpsertResponse, error) {
-			return &acls.AuthMethodUpsertResponse{AuthMethods: q.AuthMethods}, nil
-		}),
-		rpc.Handle("ACL.GetAuthMethod", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.AuthMethodGetRequest) (*acls.AuthMethodGetResponse, error) {
-			return &acls.AuthMethodGetResponse{}, nil
-		}),
-		rpc.Handle("ACL.ListAuthMethods", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *acls.AuthMethodListRequest) (*acls.AuthMethodListResponse, error) {
-			return &acls.AuthMethodListResponse{}, nil
-		}),
-		rpc.Handle("ACL.UpsertBindingRules", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.BindingRulesUpsertRequest) (*acls.BindingRulesUpsertResponse, error) {
-			return &acls.BindingRulesUpsertResponse{ACLBindingRules: q.ACLBindingRules}, nil
-		}),
-		rpc.Handle("ACL.GetBindingRule", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.BindingRuleRequest) (*acls.BindingRuleResponse, error) {
-			return &acls.BindingRuleResponse{}, nil
-		}),
+		rpc.Handle("ACL.UpsertAuthMethods", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.AuthMethodUpsertRequest) (*acls.AuthMethodUpsertResponse, error) {
+				return &acls.AuthMethodUpsertResponse{AuthMethods: q.AuthMethods}, nil
+			}),
+		rpc.Handle("ACL.GetAuthMethod", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.AuthMethodGetRequest) (*acls.AuthMethodGetResponse, error) {
+				return &acls.AuthMethodGetResponse{}, nil
+			}),
+		rpc.Handle("ACL.ListAuthMethods", rpc.Anonymous, rpc.Here,
+			func(context.Context, *rpc.Call, *acls.AuthMethodListRequest) (*acls.AuthMethodListResponse, error) {
+				return &acls.AuthMethodListResponse{}, nil
+			}),
+		rpc.Handle("ACL.UpsertBindingRules", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.BindingRulesUpsertRequest) (*acls.BindingRulesUpsertResponse, error) {
+				return &acls.BindingRulesUpsertResponse{ACLBindingRules: q.ACLBindingRules}, nil
+			}),
+		rpc.Handle("ACL.GetBindingRule", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.BindingRuleRequest) (*acls.BindingRuleResponse, error) {
+				return &acls.BindingRuleResponse{}, nil
+			}),
 		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.LoginRequest) (*acls.LoginResponse, error) {
 			return &acls.LoginResponse{ACLToken: &acls.Token{Name: q.AuthMethodName, ExpirationTTL: time.Hour}}, nil
 		}),
-		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.OIDCAuthURLRequest) (*acls.OIDCAuthURLResponse, error) {
-			return &acls.OIDCAuthURLResponse{AuthURL: q.RedirectURI + "&" + q.ClientNonce}, nil
-		}),
-		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.OIDCCompleteAuthRequest) (*acls.LoginResponse, error) {
-			return nil, nomad.Errorf(403, "%s %s %s %s", q.State, q.Code, q.Iss, q.ClientNonce)
-		}),
+		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.OIDCAuthURLRequest) (*acls.OIDCAuthURLResponse, error) {
+				return &acls.OIDCAuthURLResponse{AuthURL: q.RedirectURI + "&" + q.ClientNonce}, nil
+			}),
+		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.OIDCCompleteAuthRequest) (*acls.LoginResponse, error) {
+				return nil, nomad.Errorf(403, "%s %s %s %s", q.State, q.Code, q.Iss, q.ClientNonce)
+			}),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +62,8 @@ func TestAuthReplies(t *testing.T) {
 		status                   int
 		want                     string // part of the body
 	}{
-		{"durations as text", "PUT", "/v1/acl/auth-method", `{"MaxTokenTTL":"1h","Config":{"ClockSkewLeeway":"-1s"}}`, 200, `"ClockSkewLeeway":"-1s"`},
+		{"durations as text", "PUT", "/v1/acl/auth-method", `{"MaxTokenTTL":"1h","Config":{"ClockSkewLeeway":"-1s"}}`, 200,
+			`"ClockSkewLeeway":"-1s"`},
 		{"durations as numbers", "POST", "/v1/acl/auth-method", `{"MaxTokenTTL":60000000000}`, 200, `"MaxTokenTTL":"1m0s"`},
 		{"no duration", "PUT", "/v1/acl/auth-method", `{"Config":{}}`, 200, `"ExpirationLeeway":""`},
 		{"bad duration", "PUT", "/v1/acl/auth-method", `{"MaxTokenTTL":"soon"}`, 400, "MaxTokenTTL"},

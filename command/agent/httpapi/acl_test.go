@@ -19,33 +19,41 @@ func newACLServer(t *testing.T) *Server {
 	t.Helper()
 	policies := []*acls.PolicyListStub{{Name: "of-tokens"}}
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
-		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
-			return &acls.PolicyListResponse{Policies: policies}, nil
-		}),
-		rpc.Handle("ACL.GetClaimPolicies", rpc.Anonymous, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*acls.PolicySetResponse, error) {
-			return &acls.PolicySetResponse{Policies: map[string]*acls.Policy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
-		}),
-		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.PolicyUpsertRequest) (*message.GenericResponse, error) {
-			return nil, nomad.Errorf(418, "policy %s", q.Policies[0].Name)
-		}),
-		rpc.Handle("ACL.UpsertTokens", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenUpsertRequest) (*acls.TokenUpsertResponse, error) {
-			return &acls.TokenUpsertResponse{Tokens: q.Tokens}, nil
-		}),
-		rpc.Handle("ACL.GetToken", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
-			if q.AccessorID != "there" {
-				return &acls.SingleTokenResponse{}, nil
-			}
-			return &acls.SingleTokenResponse{Token: &acls.Token{AccessorID: "there", ExpirationTTL: 90 * time.Minute}}, nil
-		}),
-		rpc.Handle("ACL.ListTokens", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenListRequest) (*acls.TokenListResponse, error) {
-			return nil, nomad.Errorf(418, "global %v", q.GlobalOnly)
-		}),
-		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.TokenBootstrapRequest) (*acls.TokenUpsertResponse, error) {
-			return nil, nomad.Errorf(418, "secret %q, reset %d, token %v", q.BootstrapSecret, q.ResetIndex, q.Token)
-		}),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
-			return &acls.WhoAmIResponse{Identity: c.Identity}, nil
-		}).Needs(rpc.AnyToken),
+		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here,
+			func(context.Context, *rpc.Call, *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
+				return &acls.PolicyListResponse{Policies: policies}, nil
+			}),
+		rpc.Handle("ACL.GetClaimPolicies", rpc.Anonymous, rpc.Here,
+			func(context.Context, *rpc.Call, *message.GenericRequest) (*acls.PolicySetResponse, error) {
+				return &acls.PolicySetResponse{Policies: map[string]*acls.Policy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
+			}),
+		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.PolicyUpsertRequest) (*message.GenericResponse, error) {
+				return nil, nomad.Errorf(418, "policy %s", q.Policies[0].Name)
+			}),
+		rpc.Handle("ACL.UpsertTokens", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.TokenUpsertRequest) (*acls.TokenUpsertResponse, error) {
+				return &acls.TokenUpsertResponse{Tokens: q.Tokens}, nil
+			}),
+		rpc.Handle("ACL.GetToken", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
+				if q.AccessorID != "there" {
+					return &acls.SingleTokenResponse{}, nil
+				}
+				return &acls.SingleTokenResponse{Token: &acls.Token{AccessorID: "there", ExpirationTTL: 90 * time.Minute}}, nil
+			}),
+		rpc.Handle("ACL.ListTokens", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.TokenListRequest) (*acls.TokenListResponse, error) {
+				return nil, nomad.Errorf(418, "global %v", q.GlobalOnly)
+			}),
+		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.TokenBootstrapRequest) (*acls.TokenUpsertResponse, error) {
+				return nil, nomad.Errorf(418, "secret %q, reset %d, token %v", q.BootstrapSecret, q.ResetIndex, q.Token)
+			}),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here,
+			func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
+				return &acls.WhoAmIResponse{Identity: c.Identity}, nil
+			}).Needs(rpc.AnyToken),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +85,8 @@ func TestACLReplies(t *testing.T) {
 		{"all", "GET", "/v1/acl/tokens", "", "", 418, "global false"},
 		{"bad global", "GET", "/v1/acl/tokens?global=maybe", "", "", 400, "global"},
 		{"bootstrap without a body", "POST", "/v1/acl/bootstrap", "", "", 418, `secret "", reset 0, token token(none)`},
-		{"bootstrap", "PUT", "/v1/acl/bootstrap", `{"BootstrapSecret":"s","ResetIndex":7,"Token":{}}`, "", 418, `secret "s", reset 0, token token(none)`},
+		{"bootstrap", "PUT", "/v1/acl/bootstrap", `{"BootstrapSecret":"s","ResetIndex":7,"Token":{}}`, "", 418,
+			`secret "s", reset 0, token token(none)`},
 		{"self", "GET", "/v1/acl/token/self", "", "", 200, `"AccessorID":"acls-disabled"`},
 		{"self of a workload", "GET", "/v1/acl/token/self", "", "mine", 404, "ACL token not found"},
 		{"bad self", "GET", "/v1/acl/token/self", "", "bad", 403, "Permission denied"},

@@ -20,7 +20,8 @@ func TestActionSession(t *testing.T) {
 		return say(st, `{"exited":true,"result":{"exit_code":3}}`)
 	})
 	const alloc = "8ba85cef-22b5-4e1d-9d8c-000000000001"
-	url := web.URL + "/v1/job/web%2Fa/action?namespace=ns&allocID=" + alloc + "&task=main&group=other&action=flush&tty=true&command=%5B%22rm%22%5D"
+	url := web.URL + "/v1/job/web%2Fa/action?namespace=ns&allocID=" + alloc +
+		"&task=main&group=other&action=flush&tty=true&command=%5B%22rm%22%5D"
 	ws, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{HTTPHeader: http.Header{"X-Nomad-Token": {"secret"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,8 @@ func TestBadActionRequests(t *testing.T) {
 	} {
 		code, text, _ := strings.Cut(want, " ")
 		w := do(s, "GET", "/v1/job/x/action"+query, "")
-		if got := http.StatusText(w.Code); !strings.HasPrefix(code, "4") && w.Code != 500 || strings.HasPrefix(code, "4") && w.Code != 400 || !strings.Contains(w.Body.String(), text) {
+		if got := http.StatusText(w.Code); !strings.HasPrefix(code, "4") && w.Code != 500 || strings.HasPrefix(code, "4") && w.Code != 400 ||
+			!strings.Contains(w.Body.String(), text) {
 			t.Errorf("%q: %d %s %s, want %s", query, w.Code, got, w.Body, want)
 		}
 	}

@@ -53,7 +53,8 @@ func TestUnauthenticatedSessions(t *testing.T) {
 				t.Errorf("%d exec sessions and %d forwarded connections of unauthenticated callers", execs, forwards)
 			}
 			ws := open("", nil) // without the right
-			if text, end := hear(t, ws); text != "" || end.Code != websocket.StatusPolicyViolation || !strings.Contains(end.Reason, "Permission denied") {
+			if text, end := hear(t, ws); text != "" || end.Code != websocket.StatusPolicyViolation ||
+				!strings.Contains(end.Reason, "Permission denied") {
 				t.Errorf("without a token: %q, %v", text, end)
 			}
 			ws = open("", http.Header{"X-Nomad-Token": {"mine"}})

@@ -99,11 +99,13 @@ func TestEveryRouteIsAudited(t *testing.T) {
 			continue
 		}
 		a, b := got[0].Payload, got[1].Payload
-		if a.Stage != audit.Received || b.Stage != audit.Complete || a.Request != b.Request || a.ID == b.ID || a.Response != nil || b.Response == nil {
+		if a.Stage != audit.Received || b.Stage != audit.Complete || a.Request != b.Request || a.ID == b.ID || a.Response != nil ||
+			b.Response == nil {
 			t.Errorf("%s %s: %+v, %+v", method, path, a, b)
 			continue
 		}
-		if r := a.Request; r.Operation != method || r.Endpoint != path || r.Namespace.ID != "default" || r.Meta.UserAgent != "tester" || !nomad.IsUUID(r.ID) {
+		if r := a.Request; r.Operation != method || r.Endpoint != path || r.Namespace.ID != "default" || r.Meta.UserAgent != "tester" ||
+			!nomad.IsUUID(r.ID) {
 			t.Errorf("%s %s: the request is %+v", method, path, r)
 		}
 		if w != nil && b.Response.Status != w.Code {
@@ -121,13 +123,17 @@ func TestWhatIsOnRecord(t *testing.T) {
 		status                   int
 	}{
 		{"query", "GET", "/v1/job/there?namespace=ns&token=s3cret", "", nil, "anonymous", "/v1/job/there", "ns", "", 200},
-		{"namespace of the body", "PUT", "/v1/jobs", `{"Job":{"ID":"a","Namespace":"own"},"Namespace":"body"}`, nil, "anonymous", "/v1/jobs", "body", "", 200},
+		{"namespace of the body", "PUT", "/v1/jobs", `{"Job":{"ID":"a","Namespace":"own"},"Namespace":"body"}`, nil, "anonymous", "/v1/jobs",
+			"body", "", 200},
 		{"workload", "GET", "/v1/jobs", "", []string{"X-Nomad-Token", "mine"}, "workload", "/v1/jobs", "default", "", 200},
 		{"bad token", "GET", "/v1/jobs", "", []string{"Authorization", "Bearer bad"}, "invalid", "/v1/jobs", "default", "Permission denied", 403},
 		{"error", "GET", "/v1/jobs?prefix=fail", "", nil, "anonymous", "/v1/jobs", "default", "no <b>coffee</b>", 418},
-		{"secret that an error repeats", "GET", "/v1/jobs?stale=fine&index=1&resources=1", "", []string{"X-Nomad-Token", "fine"}, "", "/v1/jobs", "default", `Failed to parse value of "stale" ([secret]) as a bool`, 400},
-		{"origin", "PUT", "/v1/jobs", "{}", []string{"Sec-Fetch-Site", "cross-site"}, "anonymous", "/v1/jobs", "default", "cross-origin request", 403},
-		{"too large", "PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("a", 2<<10) + `"}}`, nil, "anonymous", "/v1/jobs", "default", "request body exceeds 1024 bytes", 413},
+		{"secret that an error repeats", "GET", "/v1/jobs?stale=fine&index=1&resources=1", "", []string{"X-Nomad-Token", "fine"}, "",
+			"/v1/jobs", "default", `Failed to parse value of "stale" ([secret]) as a bool`, 400},
+		{"origin", "PUT", "/v1/jobs", "{}", []string{"Sec-Fetch-Site", "cross-site"}, "anonymous", "/v1/jobs", "default",
+			"cross-origin request", 403},
+		{"too large", "PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("a", 2<<10) + `"}}`, nil, "anonymous", "/v1/jobs", "default",
+			"request body exceeds 1024 bytes", 413},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := do(s, tt.method, tt.path, tt.body, tt.header...)
@@ -136,7 +142,8 @@ func TestWhatIsOnRecord(t *testing.T) {
 				t.Fatalf("%d events, status %d: %s", len(got), w.Code, w.Body)
 			}
 			p := got[1].Payload
-			if p.Auth.Kind != tt.kind || p.Request.Endpoint != tt.endpoint || p.Request.Namespace.ID != tt.ns || p.Response.Status != tt.status || !strings.HasPrefix(p.Response.Error, tt.err) || tt.err == "" && p.Response.Error != "" {
+			if p.Auth.Kind != tt.kind || p.Request.Endpoint != tt.endpoint || p.Request.Namespace.ID != tt.ns || p.Response.Status != tt.status ||
+				!strings.HasPrefix(p.Response.Error, tt.err) || tt.err == "" && p.Response.Error != "" {
 				t.Errorf("recorded: %+v %+v", p, p.Response)
 			}
 		})

@@ -57,7 +57,9 @@ func (idle) SetSchedulers(int, []string)                             {}
 func TestAgentRoutesLookAtTokens(t *testing.T) {
 	s := newTestServer(t, 0)
 	s = changed(s, func(c *Config) { c.Debug, c.Agent = true, idle{} })
-	for _, path := range []string{"GET /v1/agent/self", "GET /v1/agent/servers", "GET /v1/agent/schedulers", "PUT /v1/agent/schedulers/config", "GET /v1/metrics", "PUT /v1/agent/servers", "PUT /v1/agent/join", "PUT /v1/agent/force-leave", "PUT /v1/agent/reload",
+	for _, path := range []string{"GET /v1/agent/self", "GET /v1/agent/servers", "GET /v1/agent/schedulers",
+		"PUT /v1/agent/schedulers/config", "GET /v1/metrics", "PUT /v1/agent/servers", "PUT /v1/agent/join", "PUT /v1/agent/force-leave",
+		"PUT /v1/agent/reload",
 		"GET /v1/agent/keyring/list", "GET /debug/pprof/", "GET /debug/pprof/cmdline", "GET /debug/pprof/heap"} {
 		method, path := path[:3], path[4:]
 		operators := method == "PUT" || path[:7] == "/debug/" || path == "/v1/agent/keyring/list"
@@ -83,10 +85,13 @@ func TestAgentRoutesAskForRights(t *testing.T) {
 	reads, writes := []string{"reader", "writer", "mine", "all"}, []string{"writer", "mine", "all"}
 	for route, may := range map[string][]string{
 		"GET /v1/agent/schedulers": reads, "GET /v1/agent/schedulers/config": reads, "PUT /v1/agent/schedulers/config": writes,
-		"GET /v1/agent/self": reads, "GET /v1/agent/servers": reads, "PUT /v1/agent/servers?address=127.0.0.1": writes, "PUT /v1/agent/reload": writes,
-		"PUT /v1/agent/join": writes, "PUT /v1/agent/force-leave": writes, "GET /v1/agent/keyring/list": writes, "PUT /v1/agent/keyring/install": writes,
-		"PUT /v1/agent/keyring/use": writes, "PUT /v1/agent/keyring/remove": writes, "GET /debug/pprof/": writes, "GET /debug/pprof/cmdline": writes,
-		"GET /debug/pprof/heap": writes, "GET /v1/metrics": reads, "GET /v1/agent/health": append(people, "bad"),
+		"GET /v1/agent/self": reads, "GET /v1/agent/servers": reads, "PUT /v1/agent/servers?address=127.0.0.1": writes,
+		"PUT /v1/agent/reload": writes,
+		"PUT /v1/agent/join":   writes, "PUT /v1/agent/force-leave": writes, "GET /v1/agent/keyring/list": writes,
+		"PUT /v1/agent/keyring/install": writes,
+		"PUT /v1/agent/keyring/use":     writes, "PUT /v1/agent/keyring/remove": writes, "GET /debug/pprof/": writes,
+		"GET /debug/pprof/cmdline": writes,
+		"GET /debug/pprof/heap":    writes, "GET /v1/metrics": reads, "GET /v1/agent/health": append(people, "bad"),
 		"PUT /v1/jobs/parse": {"parser", "submitter", "all"}, "PUT /v1/jobs/parse?namespace=other": {"elsewhere", "all"},
 	} {
 		method, path, _ := strings.Cut(route, " ")
@@ -124,7 +129,8 @@ func TestAbsentRoutesAskForRights(t *testing.T) {
 	}}
 	s = changed(s, func(c *Config) { c.Agent, c.ACL, c.Callers = idle{}, true, allowed })
 	for route, may := range map[string]string{
-		"PUT /v1/volume/csi/x/create": "csi all", "DELETE /v1/volume/csi/x": "csi all", "GET /v1/volumes/external": "read all", "GET /v1/volumes/snapshot": "read all",
+		"PUT /v1/volume/csi/x/create": "csi all", "DELETE /v1/volume/csi/x": "csi all", "GET /v1/volumes/external": "read all",
+		"GET /v1/volumes/snapshot":  "read all",
 		"POST /v1/volumes/snapshot": "csi all",
 	} {
 		method, path, _ := strings.Cut(route, " ")
@@ -140,7 +146,8 @@ func TestAbsentRoutesAskForRights(t *testing.T) {
 		}
 	}
 	s = changed(s, func(c *Config) { c.ACL = false })
-	if w := do(s, "GET", "/v1/volumes/external", ""); w.Code != http.StatusNotImplemented || !strings.Contains(w.Body.String(), "CSI volumes: not part of this version") {
+	if w := do(s, "GET", "/v1/volumes/external", ""); w.Code != http.StatusNotImplemented ||
+		!strings.Contains(w.Body.String(), "CSI volumes: not part of this version") {
 		t.Errorf("without ACLs: %d %s", w.Code, w.Body)
 	}
 }

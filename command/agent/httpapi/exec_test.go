@@ -67,7 +67,8 @@ func dial(t *testing.T, web *httptest.Server, more string, h http.Header) (*webs
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	ws, resp, err := websocket.Dial(ctx, web.URL+execPath+"?task=web&command="+url.QueryEscape(`["a","b"]`)+more, &websocket.DialOptions{HTTPHeader: h})
+	ws, resp, err := websocket.Dial(ctx, web.URL+execPath+"?task=web&command="+url.QueryEscape(`["a","b"]`)+more,
+		&websocket.DialOptions{HTTPHeader: h})
 	if err == nil {
 		t.Cleanup(func() { ws.CloseNow() })
 	}
@@ -106,7 +107,8 @@ func TestExecSession(t *testing.T) {
 			}
 			got <- in
 		}
-		for _, text := range []string{`{"stdout":{"data":"aGk="}}`, `{}`, `{"stdout":{"close":true}}`, `{"exited":true,"result":{"exit_code":7}}`} {
+		for _, text := range []string{`{"stdout":{"data":"aGk="}}`, `{}`, `{"stdout":{"close":true}}`,
+			`{"exited":true,"result":{"exit_code":7}}`} {
 			if err := say(st, text); err != nil {
 				return err
 			}
@@ -117,10 +119,12 @@ func TestExecSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if req := <-asked; strings.Join(req.Cmd, " ") != "a b" || req.Task != "web" || !req.Tty || req.AuthToken != "mine" || !strings.HasPrefix(req.AllocID, "8ba85cef") {
+	if req := <-asked; strings.Join(req.Cmd, " ") != "a b" || req.Task != "web" || !req.Tty || req.AuthToken != "mine" ||
+		!strings.HasPrefix(req.AllocID, "8ba85cef") {
 		t.Errorf("the node was asked %+v", req)
 	}
-	for _, text := range []string{`{"stdin":{"data":"aGVsbG8="}}`, `{"tty_size":{"height":24,"width":80}}`, `{}`, `{"stdin":{"close":true}}`, `{"unknown":1}`} {
+	for _, text := range []string{`{"stdin":{"data":"aGVsbG8="}}`, `{"tty_size":{"height":24,"width":80}}`, `{}`, `{"stdin":{"close":true}}`,
+		`{"unknown":1}`} {
 		tell(t, ws, text)
 	}
 	in := []nomad.ExecInput{<-got, <-got, <-got, <-got, <-got}
@@ -128,7 +132,8 @@ func TestExecSession(t *testing.T) {
 	if want := `[{"stdin":{"data":"aGVsbG8="}},{"tty_size":{"height":24,"width":80}},{},{"stdin":{"close":true}},{}]`; string(text) != want || err != nil {
 		t.Errorf("the node heard %s, want %s", text, want)
 	}
-	for _, want := range []string{`{"stdout":{"data":"aGk="}}`, `{}`, `{"stdout":{"close":true}}`, `{"exited":true,"result":{"exit_code":7}}`} {
+	for _, want := range []string{`{"stdout":{"data":"aGk="}}`, `{}`, `{"stdout":{"close":true}}`,
+		`{"exited":true,"result":{"exit_code":7}}`} {
 		if text, end := hear(t, ws); text != want {
 			t.Errorf("heard %q, %v; want %q", text, end, want)
 		}
@@ -230,13 +235,15 @@ func TestSessionLimits(t *testing.T) {
 	} {
 		s.execs.Store(c.execs)
 		s.forwards.Store(c.forwards)
-		for address, want := range map[string]int{web.URL + execPath + "?task=web&command=" + url.QueryEscape(`["a"]`): c.wantExec, forward: c.wantPortForward} {
+		for address, want := range map[string]int{web.URL + execPath + "?task=web&command=" + url.QueryEscape(`["a"]`): c.wantExec,
+			forward: c.wantPortForward} {
 			ws, resp, err := websocket.Dial(t.Context(), address, nil)
 			if err == nil {
 				ws.CloseNow()
 			}
 			if resp == nil || resp.StatusCode != want {
-				t.Errorf("with %d exec sessions and %d forwarded connections, %s answers %v, %v; want %d", c.execs, c.forwards, address, resp, err, want)
+				t.Errorf("with %d exec sessions and %d forwarded connections, %s answers %v, %v; want %d", c.execs, c.forwards, address, resp, err,
+					want)
 			}
 		}
 		testpace.Until(t, "the end of the sessions", func() bool { return s.execs.Load() == c.execs && s.forwards.Load() == c.forwards })
@@ -458,7 +465,8 @@ func TestExecIsAudited(t *testing.T) {
 			}
 			for i, e := range got {
 				p := e.Payload
-				if string(p.Stage) != "Operation"+c.stages[i] || p.Auth.Kind != c.kinds[i] || p.Request.ID != got[0].Payload.Request.ID || p.Request.Endpoint != execPath || p.Request.Object != "web" {
+				if string(p.Stage) != "Operation"+c.stages[i] || p.Auth.Kind != c.kinds[i] || p.Request.ID != got[0].Payload.Request.ID ||
+					p.Request.Endpoint != execPath || p.Request.Object != "web" {
 					t.Errorf("event %d: %+v", i, p)
 				}
 			}

@@ -21,13 +21,15 @@ import (
 func newExplainServer(t *testing.T) *Server {
 	t.Helper()
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
-		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {
-			w := acls.JobACL{}
-			if q.Workload != nil {
-				w = *q.Workload
-			}
-			return &acls.ExplainResponse{Needs: []string{fmt.Sprintf("%s|%s/%s/%s|%s|%s%s%s|%v|%v|%s", q.Method, q.Kind, q.Right, q.Name, q.Namespace, q.AccessorID, q.Role, q.Policy, w, q.Everybody, q.AuthToken)}}, nil
-		}),
+		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {
+				w := acls.JobACL{}
+				if q.Workload != nil {
+					w = *q.Workload
+				}
+				return &acls.ExplainResponse{Needs: []string{fmt.Sprintf("%s|%s/%s/%s|%s|%s%s%s|%v|%v|%s", q.Method, q.Kind, q.Right, q.Name,
+					q.Namespace, q.AccessorID, q.Role, q.Policy, w, q.Everybody, q.AuthToken)}}, nil
+			}),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -55,25 +57,32 @@ func TestExplainRoute(t *testing.T) {
 		status                   int
 		want                     string // part of the body
 	}{
-		{"query", "GET", "/v1/acl/explain?kind=variable&right=read&name=a/b&namespace=n&accessor=x", "", 200, "|variable/read/a/b|n|x|{   }|false|me"},
+		{"query", "GET", "/v1/acl/explain?kind=variable&right=read&name=a/b&namespace=n&accessor=x", "", 200,
+			"|variable/read/a/b|n|x|{   }|false|me"},
 		{"workload", "GET", "/v1/acl/explain?workload=n/a%252Fb/g/t", "", 200, "{n a/b g t}"},
 		{"bad workload", "GET", "/v1/acl/explain?workload=n/a/b/g/t", "", 400, "namespace/job/group/task"},
 		{"everybody", "GET", "/v1/acl/explain?everybody", "", 200, "|true|"},
-		{"body", "PUT", "/v1/acl/explain?namespace=n", `{"Kind":"job","Right":"read","Policy":"p","AuthToken":"forged","Namespace":"forged"}`, 200, "|job/read/|n|p|{   }|false|me"},
+		{"body", "PUT", "/v1/acl/explain?namespace=n", `{"Kind":"job","Right":"read","Policy":"p","AuthToken":"forged","Namespace":"forged"}`,
+			200, "|job/read/|n|p|{   }|false|me"},
 		{"no body", "PUT", "/v1/acl/explain", "", 400, "Request body is empty"},
 		{"read", "POST", "/v1/acl/explain", about("GET /v1/job/x?namespace=other"), 200, "Job.GetJob|//|other|"},
 		{"request in the query", "GET", "/v1/acl/explain?request=DELETE+/v1/job/x", "", 200, "|job/stop/x|default|"},
 		{"write", "PUT", "/v1/acl/explain", about(`PUT /v1/jobs {"Job":{"ID":"a","Namespace":"own"}}`), 200, "|job/run/a|own|"},
 		{"write without a body", "PUT", "/v1/acl/explain", about("PUT /v1/jobs"), 400, "Request body is empty"},
 		{"variable", "PUT", "/v1/acl/explain", about("DELETE /v1/var/a/b"), 200, "|variable/destroy/a/b|default|"},
-		{"websocket", "PUT", "/v1/acl/explain", about("GET /v1/client/allocation/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55/exec?task=t&namespace=n"), 200, "|allocation/exec/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55|n|"},
-		{"stream", "PUT", "/v1/acl/explain", about("GET /v1/client/fs/logs/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55?task=t&type=stdout&namespace=n"), 200, "|allocation/logs/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55|n|"},
+		{"websocket", "PUT", "/v1/acl/explain", about("GET /v1/client/allocation/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55/exec?task=t&namespace=n"),
+			200, "|allocation/exec/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55|n|"},
+		{"stream", "PUT", "/v1/acl/explain",
+			about("GET /v1/client/fs/logs/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55?task=t&type=stdout&namespace=n"), 200,
+			"|allocation/logs/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55|n|"},
 		{"purge", "PUT", "/v1/acl/explain", about("DELETE /v1/job/a%2Fb?purge=true"), 200, "|job/purge/a/b|default|"},
 		{"dispatch", "PUT", "/v1/acl/explain", about(`PUT /v1/job/a%2Fb/dispatch {"Meta":{}}`), 200, "|job/dispatch/a/b|default|"},
 		{"force", "PUT", "/v1/acl/explain", about("PUT /v1/job/x/periodic/force?namespace=n"), 200, "|job/force/x|n|"},
-		{"stable", "PUT", "/v1/acl/explain", about(`PUT /v1/job/x/stable {"JobID":"x","JobVersion":1,"Stable":true}`), 200, "|job/stable/x|default|"},
+		{"stable", "PUT", "/v1/acl/explain", about(`PUT /v1/job/x/stable {"JobID":"x","JobVersion":1,"Stable":true}`), 200,
+			"|job/stable/x|default|"},
 		{"scale", "PUT", "/v1/acl/explain", about(`PUT /v1/job/x/scale {"Count":2,"Target":{"Group":"g"}}`), 200, "|job/scale/x|default|"},
-		{"stop of an allocation", "PUT", "/v1/acl/explain", about("PUT /v1/allocation/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55/stop"), 200, "|allocation/restart/5e0bd1a1-"},
+		{"stop of an allocation", "PUT", "/v1/acl/explain", about("PUT /v1/allocation/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55/stop"), 200,
+			"|allocation/restart/5e0bd1a1-"},
 		{"node pool", "PUT", "/v1/acl/explain", about(`PUT /v1/node/pools {"Name":"gpu"}`), 200, "|node_pool/write/gpu|"},
 		{"node", "PUT", "/v1/acl/explain", about("GET /v1/node/5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55"), 200, "|node/read/|"},
 		{"two questions", "PUT", "/v1/acl/explain", `{"Kind":"node","Request":{"Method":"GET","Path":"/v1/jobs"}}`, 400, "not both"},
@@ -130,16 +139,20 @@ func TestEveryRouteCanBeAskedAbout(t *testing.T) {
 func TestReasonHeader(t *testing.T) {
 	const maxReason = 2 << 10
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
-		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {
-			if q.AuthToken != "me" {
-				return nil, nomad.ErrACLDisabled
-			}
-			return &acls.ExplainResponse{Answers: []*acls.Explanation{{Decisions: []*acls.Decision{{Question: q.Right + " of " + q.Kind + " " + q.Name, Reason: "not\ngranted",
-				Rules: []*acls.DecisionRule{{Policy: "p", Line: 3, Column: 4, Block: `namespace "ä"`, Text: strings.Repeat("x", 2*maxReason)}}}}}}}, nil
-		}),
-		rpc.Handle("Job.Register", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
-			return nil, nomad.Errorf(403, "Permission denied: %s", q.Job.ID)
-		}),
+		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {
+				if q.AuthToken != "me" {
+					return nil, nomad.ErrACLDisabled
+				}
+				return &acls.ExplainResponse{Answers: []*acls.Explanation{{Decisions: []*acls.Decision{{Question: q.Right + " of " + q.Kind + " " +
+					q.Name, Reason: "not\ngranted",
+					Rules: []*acls.DecisionRule{{Policy: "p", Line: 3, Column: 4, Block: `namespace "ä"`,
+						Text: strings.Repeat("x", 2*maxReason)}}}}}}}, nil
+			}),
+		rpc.Handle("Job.Register", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
+				return nil, nomad.Errorf(403, "Permission denied: %s", q.Job.ID)
+			}),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +160,8 @@ func TestReasonHeader(t *testing.T) {
 	s := New(Config{Config: web.Config{RPC: srv, Region: "global", MaxBody: 1 << 10, Log: slog.New(slog.DiscardHandler)}})
 	w := do(s, "PUT", "/v1/jobs", `{"Job":{"ID":"a"}}`, "X-Nomad-Token", "me", "X-Nomad-Acl-Reason", "1")
 	got := w.Header().Get("X-Nomad-Acl-Reason")
-	if want := `run of job a: refused: not?granted; policy "p", line 3, column 4: namespace "?": xxx`; !strings.HasPrefix(got, want) || len(got) > maxReason+3 {
+	if want := `run of job a: refused: not?granted; policy "p", line 3, column 4: namespace "?": xxx`; !strings.HasPrefix(got, want) ||
+		len(got) > maxReason+3 {
 		t.Errorf("reason %q, want %q", got, want)
 	}
 	if w.Code != 403 || w.Body.String() != "Permission denied: a" {

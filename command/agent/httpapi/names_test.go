@@ -11,7 +11,8 @@ import (
 func TestNamesOfHCL(t *testing.T) {
 	s := newTestServer(t, 0)
 	for _, tt := range []struct{ path, body, want string }{
-		{"/v1/quota", `{"Name":"q","Limits":[{"Region":"global","RegionLimit":{"Storage":{"Variables":1}}}]}`, `unknown key "Variables" in Limits[0].RegionLimit.Storage: the name in the JSON API is "VariablesMB"`},
+		{"/v1/quota", `{"Name":"q","Limits":[{"Region":"global","RegionLimit":{"Storage":{"Variables":1}}}]}`,
+			`unknown key "Variables" in Limits[0].RegionLimit.Storage: the name in the JSON API is "VariablesMB"`},
 		{"/v1/quota/q", `{"Name":"q","Limits":[{"RegionLimit":{"Storage":{"variables":1}}}]} trailing`, `"VariablesMB"`},
 		{"/v1/quota", `{"Name":"q","Limits":[{"RegionLimit":{"Storage":{"host_volumes":1}}}]}`, `"HostVolumesMB"`},
 		{"/v1/quota", `{"Name":"q","Limits":[{"RegionLimit":{"memory":1}}]}`, `"MemoryMB"`},
@@ -21,7 +22,8 @@ func TestNamesOfHCL(t *testing.T) {
 		{"/v1/quota", `{"Name":"q","Limits":[{"region_limit":{"cpu":1}}]}`, `"RegionLimit"`},
 		{"/v1/quota", `{"Name":"q","limit":[{}]}`, `"Limits"`},
 		{"/v1/namespace", `{"Name":"n","node_pool_config":{"denied":["x"]}}`, `"NodePoolConfiguration"`},
-		{"/v1/namespace", `{"Name":"n","Capabilities":{"disabled_task_drivers":["raw_exec"]}}`, `unknown key "disabled_task_drivers" in Capabilities: the name in the JSON API is "DisabledTaskDrivers"`},
+		{"/v1/namespace", `{"Name":"n","Capabilities":{"disabled_task_drivers":["raw_exec"]}}`,
+			`unknown key "disabled_task_drivers" in Capabilities: the name in the JSON API is "DisabledTaskDrivers"`},
 		{"/v1/namespace/n", `{"Name":"n","Capabilities":{"enabled_network_modes":["bridge"]}}`, `"EnabledNetworkModes"`},
 		{"/v1/node/pools", `{"Name":"p","scheduler_config":{"scheduler_algorithm":"spread"}}`, `"SchedulerConfiguration"`},
 		{"/v1/node/pool/p", `{"Name":"p","SchedulerConfiguration":{"memory_oversubscription_enabled":false}}`, `"MemoryOversubscriptionEnabled"`},
@@ -33,7 +35,8 @@ func TestNamesOfHCL(t *testing.T) {
 		{"/v1/acl/binding-rule", `{"AuthMethod":"m","bind_type":"role"}`, `"BindType"`},
 	} {
 		w := do(s, "PUT", tt.path, tt.body)
-		if refused := w.Code == http.StatusBadRequest && strings.Contains(w.Body.String(), "unknown key"); tt.want != "" && (!refused || !strings.Contains(w.Body.String(), tt.want)) {
+		if refused := w.Code == http.StatusBadRequest && strings.Contains(w.Body.String(), "unknown key"); tt.want != "" &&
+			(!refused || !strings.Contains(w.Body.String(), tt.want)) {
 			t.Errorf("PUT %s %s: %d %s, want %s", tt.path, tt.body, w.Code, w.Body, tt.want)
 		}
 	}

@@ -62,8 +62,10 @@ type routeCase struct {
 // originSettings lists the relevant settings of agents and requests.
 var originSettings = []originSetting{
 	{name: "no ACLs"}, {name: "no ACLs, any token", token: "X-Nomad-Token"}, {name: "no ACLs, configured", configured: true},
-	{name: "ACLs", acl: true}, {name: "ACLs, token", acl: true, token: "X-Nomad-Token"}, {name: "ACLs, bearer", acl: true, token: "Authorization"},
-	{name: "ACLs, configured", acl: true, configured: true}, {name: "ACLs, configured, token", acl: true, configured: true, token: "X-Nomad-Token"},
+	{name: "ACLs", acl: true}, {name: "ACLs, token", acl: true, token: "X-Nomad-Token"},
+	{name: "ACLs, bearer", acl: true, token: "Authorization"},
+	{name: "ACLs, configured", acl: true, configured: true},
+	{name: "ACLs, configured, token", acl: true, configured: true, token: "X-Nomad-Token"},
 }
 
 // originServer returns a server with all routes.
@@ -175,7 +177,8 @@ func TestPreflight(t *testing.T) {
 				"Access-Control-Request-Headers": strings.ToLower(r.set.token)}
 			w := send(t, r.server, http.MethodOptions, r.path, header)
 			h := w.Header()
-			if got := w.Code == http.StatusNoContent && h.Get("Access-Control-Allow-Origin") == origin && h.Get("Access-Control-Allow-Methods") == r.method &&
+			if got := w.Code == http.StatusNoContent && h.Get("Access-Control-Allow-Origin") == origin &&
+				h.Get("Access-Control-Allow-Methods") == r.method &&
 				h.Get("Access-Control-Allow-Headers") == strings.ToLower(r.set.token); got != allowed {
 				t.Errorf("OPTIONS before %s of %s: %d %v, want allowed %t", r.name, origin, w.Code, h, allowed)
 			}
@@ -192,7 +195,8 @@ func TestOptionsRunNothing(t *testing.T) {
 	for _, name := range s.Routes() {
 		_, row := routeOf(t, s, name)
 		for _, origin := range []string{"", configured} {
-			if w := send(t, s, http.MethodOptions, parameters.ReplaceAllString(row.Path, "x"), map[string]string{"Origin": origin}); w.Code != http.StatusMethodNotAllowed {
+			if w := send(t, s, http.MethodOptions, parameters.ReplaceAllString(row.Path, "x"),
+				map[string]string{"Origin": origin}); w.Code != http.StatusMethodNotAllowed {
 				t.Errorf("OPTIONS %s of %q = %d %s, want 405", row.Path, origin, w.Code, w.Body)
 			}
 		}
@@ -208,7 +212,8 @@ func TestChangesByGet(t *testing.T) {
 	s := originServer(t, false, false)
 	for _, row := range s.table() {
 		methods := strings.Fields(row.Methods)
-		both := len(methods) > 1 && slices.Contains(methods, "GET") && !slices.Contains(methods, "HEAD") && !slices.Contains(readsByPost, row.Path)
+		both := len(methods) > 1 && slices.Contains(methods, "GET") && !slices.Contains(methods, "HEAD") &&
+			!slices.Contains(readsByPost, row.Path)
 		if both != row.Changes {
 			t.Errorf("%s %s: Changes is %t, want %t", row.Methods, row.Path, row.Changes, both)
 		}
@@ -226,8 +231,10 @@ func TestCheckOrigin(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"https://ui.example.com": true, "http://ui.example.com:8080": true, "http://127.0.0.1:8080": true, "https://[::1]:8443": true,
 		"": false, "*": false, "null": false, "ui.example.com": false, "https://*.example.com": false, "https://ui.example.com/": false,
-		"https://ui.example.com/ui": false, "https://UI.example.com": false, "https://ui.example.com:443": false, "http://ui.example.com:80": false,
-		"https://user@ui.example.com": false, "ftp://ui.example.com": false, "https://": false, "https://ui.example.com?": false, "https://a b": false,
+		"https://ui.example.com/ui": false, "https://UI.example.com": false, "https://ui.example.com:443": false,
+		"http://ui.example.com:80":    false,
+		"https://user@ui.example.com": false, "ftp://ui.example.com": false, "https://": false, "https://ui.example.com?": false,
+		"https://a b": false,
 	} {
 		if err := web.CheckOrigin(text); (err == nil) != ok {
 			t.Errorf("CheckOrigin(%q) = %v, want valid %t", text, err, ok)

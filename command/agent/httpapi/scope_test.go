@@ -30,12 +30,14 @@ func TestScopeOfBody(t *testing.T) {
 			}
 		}
 	}
-	if w := do(s, "PUT", "/v1/search/fuzzy?namespace=a", `{"Text":"web","Namespace":"*"}`); strings.Contains(w.Body.String(), "does not match") {
+	if w := do(s, "PUT", "/v1/search/fuzzy?namespace=a", `{"Text":"web","Namespace":"*"}`); strings.Contains(w.Body.String(),
+		"does not match") {
 		t.Errorf("a search with two namespaces = %d %s, want that of the query", w.Code, w.Body)
 	}
 	for _, route := range []string{"POST /v1/client/metadata", "PUT /v1/client/identity/renew"} {
 		method, path, _ := strings.Cut(route, " ")
-		if w := do(s, method, path+"?node_id="+id, `{"NodeID":"other"}`); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "Node ID does not match") {
+		if w := do(s, method, path+"?node_id="+id, `{"NodeID":"other"}`); w.Code != http.StatusBadRequest ||
+			!strings.Contains(w.Body.String(), "Node ID does not match") {
 			t.Errorf("%s with two nodes = %d %s, want 400", route, w.Code, w.Body)
 		}
 	}

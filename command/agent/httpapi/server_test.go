@@ -37,37 +37,43 @@ func (everybody) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*r
 func newTestServer(t *testing.T, maxBody int64) *Server {
 	t.Helper()
 	methods := []rpc.Method{
-		rpc.Handle("Job.GetJob", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobSpecificRequest) (*message.SingleJobResponse, error) {
-			out := &message.SingleJobResponse{QueryMeta: message.QueryMeta{Index: 7, KnownLeader: true}}
-			if q.JobID == "there" {
-				out.Job = &nomad.Job{ID: q.JobID, Namespace: q.Namespace}
-			}
-			return out, nil
-		}).Needs(rpc.AnyToken),
-		rpc.Handle("Job.List", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobListRequest) (*message.JobListResponse, error) {
-			if q.Prefix == "fail" {
-				return nil, nomad.Errorf(http.StatusTeapot, "no <b>coffee</b>")
-			}
-			return &message.JobListResponse{}, nil
-		}).Needs(rpc.AnyToken),
-		rpc.Handle("Job.Register", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
-			if q.Eval != nil || q.Forwarded {
-				t.Error("the body set a field of the servers")
-			}
-			return &message.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: message.QueryMeta{Index: 9}}, nil
-		}).Needs(rpc.AnyToken),
-		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
-			return &message.OperatorHealthReply{Healthy: true, Unserved: []string{"actions of 1 job cannot be run here"}}, nil
-		}).Needs(rpc.AnyToken),
-		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
-			return &acls.WhoAmIResponse{Identity: c.Identity}, nil
-		}).Needs(rpc.AnyToken),
+		rpc.Handle("Job.GetJob", rpc.Token, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *message.JobSpecificRequest) (*message.SingleJobResponse, error) {
+				out := &message.SingleJobResponse{QueryMeta: message.QueryMeta{Index: 7, KnownLeader: true}}
+				if q.JobID == "there" {
+					out.Job = &nomad.Job{ID: q.JobID, Namespace: q.Namespace}
+				}
+				return out, nil
+			}).Needs(rpc.AnyToken),
+		rpc.Handle("Job.List", rpc.Token, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *message.JobListRequest) (*message.JobListResponse, error) {
+				if q.Prefix == "fail" {
+					return nil, nomad.Errorf(http.StatusTeapot, "no <b>coffee</b>")
+				}
+				return &message.JobListResponse{}, nil
+			}).Needs(rpc.AnyToken),
+		rpc.Handle("Job.Register", rpc.Token, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
+				if q.Eval != nil || q.Forwarded {
+					t.Error("the body set a field of the servers")
+				}
+				return &message.JobRegisterResponse{EvalID: q.Job.ID + "/" + q.Namespace, QueryMeta: message.QueryMeta{Index: 9}}, nil
+			}).Needs(rpc.AnyToken),
+		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here,
+			func(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
+				return &message.OperatorHealthReply{Healthy: true, Unserved: []string{"actions of 1 job cannot be run here"}}, nil
+			}).Needs(rpc.AnyToken),
+		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here,
+			func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
+				return &acls.WhoAmIResponse{Identity: c.Identity}, nil
+			}).Needs(rpc.AnyToken),
 	}
 	srv, err := rpc.NewServer(rpc.Config{Methods: methods, Auth: everybody{}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Config: web.Config{RPC: srv, Callers: policies{off: true}, Region: "global", MaxBody: maxBody, Log: slog.New(slog.DiscardHandler), Headers: map[string]string{"X-Own": "1"}}})
+	return New(Config{Config: web.Config{RPC: srv, Callers: policies{off: true}, Region: "global", MaxBody: maxBody,
+		Log: slog.New(slog.DiscardHandler), Headers: map[string]string{"X-Own": "1"}}})
 }
 
 // changed returns a server with another configuration.
@@ -139,7 +145,8 @@ func TestReplies(t *testing.T) {
 
 func TestHealthHasUnservedFeatures(t *testing.T) {
 	w := do(newTestServer(t, 1<<10), "GET", "/v1/operator/autopilot/health", "")
-	if want := `"Unserved":["actions of 1 job cannot be run here"]`; w.Code != 200 || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "Warnings") {
+	if want := `"Unserved":["actions of 1 job cannot be run here"]`; w.Code != 200 || !strings.Contains(w.Body.String(), want) ||
+		strings.Contains(w.Body.String(), "Warnings") {
 		t.Errorf("health = %d %s, want %s and no warnings", w.Code, w.Body, want)
 	}
 }
@@ -149,9 +156,10 @@ func TestHealthHasUnservedFeatures(t *testing.T) {
 func TestHealthHasUnservedFeaturesOfTheOwnServer(t *testing.T) {
 	reply := &message.OperatorHealthReply{Healthy: true}
 	srv, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{
-		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
-			return reply, nil
-		}).Needs(rpc.AnyToken),
+		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Here,
+			func(context.Context, *rpc.Call, *message.GenericRequest) (*message.OperatorHealthReply, error) {
+				return reply, nil
+			}).Needs(rpc.AnyToken),
 	}, Auth: everybody{}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +174,8 @@ func TestHealthHasUnservedFeaturesOfTheOwnServer(t *testing.T) {
 		{"a leader of another build", "", nil, func() []string { return own }, own[0]},
 		{"the region is named", "?region=global", nil, func() []string { return own }, own[0]},
 		{"another region", "?region=far", nil, func() []string { return own }, ""},
-		{"the leader reports", "", []string{"actions of 1 job cannot be run here"}, func() []string { return own }, "actions of 1 job cannot be run here"},
+		{"the leader reports", "", []string{"actions of 1 job cannot be run here"}, func() []string { return own },
+			"actions of 1 job cannot be run here"},
 		{"no unserved features", "", nil, func() []string { return nil }, ""},
 		{"an agent without a server", "", nil, nil, ""},
 	} {
@@ -185,7 +194,8 @@ func TestHealthHasUnservedFeaturesOfTheOwnServer(t *testing.T) {
 
 func TestHeadersOfReads(t *testing.T) {
 	w := do(newTestServer(t, 0), "GET", "/v1/job/there", "")
-	for k, want := range map[string]string{"X-Nomad-Index": "7", "X-Nomad-KnownLeader": "true", "X-Nomad-LastContact": "0", "Content-Type": "application/json"} {
+	for k, want := range map[string]string{"X-Nomad-Index": "7", "X-Nomad-KnownLeader": "true", "X-Nomad-LastContact": "0",
+		"Content-Type": "application/json"} {
 		if got := w.Header().Get(k); got != want {
 			t.Errorf("%s = %q, want %q", k, got, want)
 		}

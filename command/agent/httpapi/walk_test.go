@@ -94,7 +94,8 @@ func refusing(t *testing.T, s *Server) map[string]bool {
 			if w.Code != http.StatusNotImplemented {
 				continue
 			}
-			if text := w.Body.String(); !strings.Contains(text, "not part of this version") && !strings.Contains(text, "is not supported") && text != "Nomad Enterprise only endpoint" {
+			if text := w.Body.String(); !strings.Contains(text, "not part of this version") && !strings.Contains(text, "is not supported") &&
+				text != "Nomad Enterprise only endpoint" {
 				t.Errorf("%s %s: %q does not name the feature", method, row.Path, text)
 			}
 			out[method+" "+parameters.ReplaceAllString(row.Path, ":")] = true

@@ -24,7 +24,8 @@ func TestTwoAtATime(t *testing.T) {
 		}
 		begin := time.Now()
 		var coded *nomad.CodedError
-		if _, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job"}); !errors.As(err, &coded) || coded.Code != http.StatusTooManyRequests {
+		if _, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job"}); !errors.As(err, &coded) ||
+			coded.Code != http.StatusTooManyRequests {
 			t.Errorf("Parse() while %d run = %v, want 429", maxAtOnce, err)
 		}
 		if waited := time.Since(begin); waited != maxWait {
@@ -71,7 +72,8 @@ func TestSlotIsHeld(t *testing.T) {
 // A process releases its slot when it exits, whatever its result.
 func TestSlotIsGivenBack(t *testing.T) {
 	p := New()
-	if _, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job \"a\" {"}); err == nil || !strings.Contains(err.Error(), "input.hcl") {
+	if _, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job \"a\" {"}); err == nil ||
+		!strings.Contains(err.Error(), "input.hcl") {
 		t.Errorf("Parse() = %v, want an error of the text", err)
 	}
 	if n := len(p.slots); n != 0 {

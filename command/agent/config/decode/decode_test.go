@@ -46,7 +46,8 @@ func TestFilesMerge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := conf{Name: "n", Ports: ports{HTTP: 80, RPC: 2}, Key: map[string]*open{"k": {Active: true, label: "k", keys: map[string]string{"other": "x"}}}}
+	want := conf{Name: "n", Ports: ports{HTTP: 80, RPC: 2},
+		Key: map[string]*open{"k": {Active: true, label: "k", keys: map[string]string{"other": "x"}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("decoded %+v, want %+v", got, want)
 	}
@@ -61,7 +62,8 @@ func TestErrorsOmitValues(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Fatalf("File() = %v, want an error without the values", err)
 	}
-	for _, want := range []string{`a.hcl:1,1: unknown key "nome"`, `did you mean "name"?`, "a.hcl:2,19: key.k.other: expected a string, got a list"} {
+	for _, want := range []string{`a.hcl:1,1: unknown key "nome"`, `did you mean "name"?`,
+		"a.hcl:2,19: key.k.other: expected a string, got a list"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("File() = %v, want %q in it", err, want)
 		}

@@ -78,8 +78,10 @@ func TestRecorder(t *testing.T) {
 		{"nothing written", nil, func(http.ResponseWriter) {}, 200, "", 200},
 		{"lost", lost, func(w http.ResponseWriter) { io.WriteString(w, "secret") }, 500, lost.Error() + "\n", 200},
 		{"lost, nothing written", lost, func(http.ResponseWriter) {}, 500, lost.Error() + "\n", 200},
-		{"large", nil, func(w http.ResponseWriter) { io.WriteString(w, "a"); io.WriteString(w, large); io.WriteString(w, "b") }, 200, "a" + large + "b", 200},
-		{"large, lost", lost, func(w http.ResponseWriter) { io.WriteString(w, "a"); io.WriteString(w, large); io.WriteString(w, "b") }, 500, lost.Error() + "\n", 200},
+		{"large", nil, func(w http.ResponseWriter) { io.WriteString(w, "a"); io.WriteString(w, large); io.WriteString(w, "b") }, 200, "a" +
+			large + "b", 200},
+		{"large, lost", lost, func(w http.ResponseWriter) { io.WriteString(w, "a"); io.WriteString(w, large); io.WriteString(w, "b") }, 500,
+			lost.Error() + "\n", 200},
 		{"stream", lost, func(w http.ResponseWriter) {
 			io.WriteString(w, "a")
 			http.NewResponseController(w).Flush()
@@ -162,7 +164,8 @@ func BenchmarkAuditedRequest(b *testing.B) {
 			s := &Server{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
 			if enforced != nil {
 				s.cfg.Audit = audit.New(audit.Node{Name: "n"}, slog.New(slog.DiscardHandler))
-				if err := s.cfg.Audit.Set(&audit.Config{Path: filepath.Join(b.TempDir(), "audit.log"), Mode: 0o600, Enforced: *enforced, RotateBytes: 64 << 20, Keep: 1}); err != nil {
+				if err := s.cfg.Audit.Set(&audit.Config{Path: filepath.Join(b.TempDir(), "audit.log"), Mode: 0o600, Enforced: *enforced,
+					RotateBytes: 64 << 20, Keep: 1}); err != nil {
 					b.Fatal(err)
 				}
 				defer s.cfg.Audit.Close()

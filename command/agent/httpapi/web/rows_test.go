@@ -43,7 +43,8 @@ func (s *stored) lists(all bool) map[string]any {
 		allocs = append(allocs, s.allocs[i].Stub(&nomad.AllocStubFields{TaskStates: all}))
 		nodes = append(nodes, s.nodes[i].Stub(&nomad.NodeStubFields{OS: all}))
 	}
-	return map[string]any{"jobs": jobs, "allocations": allocs, "nodes": nodes, "no jobs": []*nomad.JobListStub{}, "nil": []*nomad.JobListStub(nil),
+	return map[string]any{"jobs": jobs, "allocations": allocs, "nodes": nodes, "no jobs": []*nomad.JobListStub{},
+		"nil":          []*nomad.JobListStub(nil),
 		"decoded jobs": []*nomad.JobListStub{{ID: "job-0", Namespace: "default"}, {ID: "job-1", Namespace: "default"}}}
 }
 
@@ -97,7 +98,8 @@ func TestRowsAreCachedUntilTheyChange(t *testing.T) {
 	}
 	next := *job
 	next.Name = "after"
-	for name, changed := range map[string]*nomad.JobListStub{"job": next.Stub(summary, nil), "summary": job.Stub(&nomad.JobSummary{JobID: "j", ModifyIndex: 7}, nil),
+	for name, changed := range map[string]*nomad.JobListStub{"job": next.Stub(summary, nil),
+		"summary": job.Stub(&nomad.JobSummary{JobID: "j", ModifyIndex: 7}, nil),
 		"options": job.Stub(summary, &nomad.JobStubFields{Meta: true}), "summary and job": next.Stub(nil, nil)} {
 		want, err := codec.EncodeJSON([]*nomad.JobListStub{changed})
 		if err != nil {
