@@ -71,7 +71,8 @@ func TestOwnConfiguration(t *testing.T) {
 			}
 		}
 	}
-	if prints["raw_exec"].Health != plugin.HealthUndetected || !strings.Contains(prints["raw_exec"].Description, `plugin "raw_exec"`) || prints["raw-open"].Health != plugin.HealthHealthy {
+	if prints["raw_exec"].Health != plugin.HealthUndetected || !strings.Contains(prints["raw_exec"].Description, `plugin "raw_exec"`) ||
+		prints["raw-open"].Health != plugin.HealthHealthy {
 		t.Errorf("raw_exec is %+v, raw-open is %+v, want only the second one enabled", prints["raw_exec"], prints["raw-open"])
 	}
 	if a, b := prints["exec2"], prints["exec2-open"]; a.Health == plugin.HealthHealthy &&
@@ -88,7 +89,8 @@ func TestMissingFile(t *testing.T) {
 		t.Fatalf("Instances() reads files: %v", wrong[0])
 	}
 	for _, i := range all {
-		if _, err := host(t).Open(i); (err != nil) != (i.Name == "open") || err != nil && !strings.Contains(err.Error(), "/nonexistent/few.json") {
+		if _, err := host(t).Open(i); (err != nil) != (i.Name == "open") || err != nil &&
+			!strings.Contains(err.Error(), "/nonexistent/few.json") {
 			t.Errorf("Open(%s) = %v", i.Name, err)
 		}
 	}

@@ -39,7 +39,8 @@ func TestUsers(t *testing.T) {
 				echo appended >> /dev/stdout`))).want(t, 0, "appended\n")
 			f.run(as(f.task("no-such-program"))).want(t, 127, "")
 			f.run(as(f.task("/etc/hosts"))).want(t, 127, "")
-			f.run(as(sh(f, "for d in $NOMAD_TASK_DIR $NOMAD_ALLOC_DIR $NOMAD_SECRETS_DIR; do echo x > $d/file || exit 1; done; mktemp"))).want(t, 0, "/web/tmp/tmp.")
+			f.run(as(sh(f, "for d in $NOMAD_TASK_DIR $NOMAD_ALLOC_DIR $NOMAD_SECRETS_DIR; do echo x > $d/file || exit 1; done; mktemp"))).want(t,
+				0, "/web/tmp/tmp.")
 		})
 	}
 }
@@ -140,7 +141,8 @@ func TestEnvironment(t *testing.T) {
 func TestOOMScore(t *testing.T) {
 	f := newFixture(t, nil)
 	for adj, want := range map[int]string{500: "500\n", 1000: "1000\n"} {
-		f.run(f.set(f.task("/bin/cat", "/proc/self/oom_score_adj"), map[string]any{"oom_score_adj": adj, "unveil": []any{"r:/proc"}})).want(t, 0, want)
+		f.run(f.set(f.task("/bin/cat", "/proc/self/oom_score_adj"), map[string]any{"oom_score_adj": adj, "unveil": []any{"r:/proc"}})).want(t,
+			0, want)
 	}
 }
 
@@ -153,7 +155,8 @@ func TestLimits(t *testing.T) {
 		v1, v2 map[string]string
 	}{
 		{"memory", drivers.LinuxResources{MemoryBytes: 200 << 20, CPUShares: 100, MHzPerCore: 2000},
-			map[string]string{"memory/memory.limit_in_bytes": "209715200", "cpu/cpu.cfs_quota_us": "5000", "cpu/cpu.cfs_period_us": "100000", "pids/pids.max": "1024"},
+			map[string]string{"memory/memory.limit_in_bytes": "209715200", "cpu/cpu.cfs_quota_us": "5000", "cpu/cpu.cfs_period_us": "100000",
+				"pids/pids.max": "1024"},
 			map[string]string{"memory.max": "209715200", "cpu.max": "5000 100000", "pids.max": "1024"}},
 		{"memory_max", drivers.LinuxResources{MemoryBytes: 150 << 20, MemoryMaxBytes: 250 << 20, CPUShares: 100, MHzPerCore: 2000},
 			map[string]string{"memory/memory.limit_in_bytes": "262144000", "memory/memory.soft_limit_in_bytes": "157286400"},

@@ -253,7 +253,8 @@ func TestConfineReportsNoDenials(t *testing.T) {
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	if _, out := f.confine(cfg, f.sidecar(cfg, "cat /etc/hostname; unshare -U true; echo end")); !strings.Contains(out, "/etc/hostname: Permission denied") ||
+	if _, out := f.confine(cfg, f.sidecar(cfg, "cat /etc/hostname; unshare -U true; echo end")); !strings.Contains(out,
+		"/etc/hostname: Permission denied") ||
 		!strings.Contains(out, "unshare failed") {
 		t.Errorf("the sidecar printed %q, want two refusals", out)
 	}

@@ -95,7 +95,8 @@ func delegate(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		// Groups below it end with their last process; those of the agent remain.
-		for _, d := range []string{"nomad.slice/share.slice", "nomad.slice/supervise", "nomad-test.slice/share.slice", "nomad-test.slice", "nomad.slice", "nomad-agent.scope", "."} {
+		for _, d := range []string{"nomad.slice/share.slice", "nomad.slice/supervise", "nomad-test.slice/share.slice", "nomad-test.slice",
+			"nomad.slice", "nomad-agent.scope", "."} {
 			var err error
 			testpace.Until(t, "the group is empty", func() bool { // killed processes stay in it until they have ended
 				err = os.Remove(filepath.Join(dir, d))

@@ -380,7 +380,8 @@ func TestRecover(t *testing.T) {
 	f := newFixture(t, nil)
 	var cfgs []*drivers.TaskConfig
 	var handles []*drivers.TaskHandle
-	for _, script := range []string{"echo early; exit 5", "echo up; while [ ! -e $NOMAD_ALLOC_DIR/gate ]; do sleep 0.01; done; echo late; exit 6"} {
+	for _, script := range []string{"echo early; exit 5",
+		"echo up; while [ ! -e $NOMAD_ALLOC_DIR/gate ]; do sleep 0.01; done; echo late; exit 6"} {
 		cfg := sh(f, script)
 		h, err := f.StartTask(t.Context(), cfg)
 		if err != nil {

@@ -19,8 +19,9 @@ func (f *fixture) session(id, script string, tty bool) (code int, stdout, stderr
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
-	exit, err := f.ExecTask(ctx, id, &drivers.ExecOptions{Command: []string{"sh", "-c", script}, Tty: tty, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
-		Env: map[string]string{"PATH": "/usr/bin:/bin", "FROM_CLIENT": "now", "LD_PRELOAD": "/x.so", "DISPLAY": ":0"}})
+	exit, err := f.ExecTask(ctx, id,
+		&drivers.ExecOptions{Command: []string{"sh", "-c", script}, Tty: tty, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+			Env: map[string]string{"PATH": "/usr/bin:/bin", "FROM_CLIENT": "now", "LD_PRELOAD": "/x.so", "DISPLAY": ":0"}})
 	if err != nil {
 		f.t.Fatalf("ExecTask(%q) = %v", script, err)
 	}
@@ -60,7 +61,8 @@ func TestExecIsAsTheTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, got, _ := f.session(cfg.ID, "exec cat /proc/self/status", false)
-	for _, key := range []string{"Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "Cpus_allowed"} {
+	for _, key := range []string{"Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp",
+		"Seccomp_filters", "Cpus_allowed"} {
 		if a, b := line(string(status), key), line(got, key); a != b || a == "" && key != "Groups" {
 			t.Errorf("%s is %q, want the task's %q", key, b, a)
 		}
@@ -92,7 +94,8 @@ func TestExecIsConfined(t *testing.T) {
 	for script, want := range map[string]int{
 		"cat /etc/passwd": 1, "ls /root": 2, "cat /proc/1/environ": 1, "ls /var": 2,
 		"echo x > $0-no 2>/dev/null; echo x > /etc/x": 2, "unshare -U true": 1, "mount -t tmpfs none /mnt": 32,
-		"kill -0 " + fmt.Sprint(os.Getpid()): 1, "cat /proc/" + pid + "/environ": 1, "echo x > " + cfg.TaskDir + "/local/x && cat " + cfg.TaskDir + "/local/x": 0,
+		"kill -0 " + fmt.Sprint(os.Getpid()): 1, "cat /proc/" + pid + "/environ": 1, "echo x > " + cfg.TaskDir + "/local/x && cat " +
+			cfg.TaskDir + "/local/x": 0,
 		"exec 3>/dev/stdout; echo x >&3; echo y > /dev/stderr; read x < /dev/stdin; true": 0,
 	} {
 		for _, tty := range []bool{false, true} {
@@ -105,11 +108,14 @@ func TestExecIsConfined(t *testing.T) {
 		}
 	}
 	_, env, _ := f.session(cfg.ID, "env | sort | grep -v '^_='", false)
-	want := fmt.Sprintf("FROM_CLIENT=now\nHOME=/nonexistent\nPATH=/usr/bin:/bin\nPWD=%s\nTMPDIR=%s/tmp\nUSER=%s\n", cfg.TaskDir, cfg.TaskDir, cfg.User)
+	want := fmt.Sprintf("FROM_CLIENT=now\nHOME=/nonexistent\nPATH=/usr/bin:/bin\nPWD=%s\nTMPDIR=%s/tmp\nUSER=%s\n", cfg.TaskDir, cfg.TaskDir,
+		cfg.User)
 	if env != want {
 		t.Errorf("environment:\n%swant:\n%s", env, want)
 	}
-	if _, fds, _ := f.session(cfg.ID, "ls /proc/self/fd 2>/dev/null; for n in 3 4 5 6 7 8 9; do (eval \"true >&$n\") 2>/dev/null && echo open $n; done; true", false); fds != "" {
+	if _, fds, _ := f.session(cfg.ID,
+		"ls /proc/self/fd 2>/dev/null; for n in 3 4 5 6 7 8 9; do (eval \"true >&$n\") 2>/dev/null && echo open $n; done; true",
+		false); fds != "" {
 		t.Errorf("descriptors are left open: %s", fds)
 	}
 }
@@ -142,7 +148,9 @@ func TestExecCountsInTheTask(t *testing.T) {
 	if err := f.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
 		t.Error(err)
 	}
-	if _, err := f.ExecTask(t.Context(), cfg.ID, &drivers.ExecOptions{Command: []string{"true"}, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}); err != drivers.ErrTaskNotFound {
+	if _, err := f.ExecTask(t.Context(), cfg.ID,
+		&drivers.ExecOptions{Command: []string{"true"}, Stdin: strings.NewReader(""), Stdout: io.Discard,
+			Stderr: io.Discard}); err != drivers.ErrTaskNotFound {
 		t.Errorf("in a task that has ended: %v", err)
 	}
 }
@@ -184,7 +192,8 @@ func sessionsAsDeclared(t *testing.T, f *fixture, own bool) {
 			t.Errorf("namespace %s is %s, want the task's %s (own: %v) %s", ns, got, want, own, errs)
 		}
 	}
-	if code, out, _ := f.session(cfg.ID, "cat /etc/passwd; unshare -U true && echo user; exit 3", true); code != 3 || strings.Contains(out, "root:") || strings.Contains(out, "user\r\n") {
+	if code, out, _ := f.session(cfg.ID, "cat /etc/passwd; unshare -U true && echo user; exit 3", true); code != 3 ||
+		strings.Contains(out, "root:") || strings.Contains(out, "user\r\n") {
 		t.Errorf("a session is not confined: %d %q", code, out)
 	}
 	if err := f.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {

@@ -33,7 +33,8 @@ func TestLevel(t *testing.T) {
 // compute it. They differ in what only the node knows.
 func TestLevelOfTasks(t *testing.T) {
 	files := profiles(t, map[string]string{"readonly": noDirectories})
-	f := newFixture(t, settings{"unveil_by_task": cty.True, "allow_root": cty.True, "seccomp_profiles": files, "allow_task_seccomp": list([]string{"readonly"})})
+	f := newFixture(t, settings{"unveil_by_task": cty.True, "allow_root": cty.True, "seccomp_profiles": files,
+		"allow_task_seccomp": list([]string{"readonly"})})
 	type block = map[string]any
 	for name, tc := range map[string]struct {
 		user   string
@@ -41,18 +42,19 @@ func TestLevelOfTasks(t *testing.T) {
 		want   string // on the node
 		most   string // on servers; as want if empty
 	}{
-		"nothing":         {"", block{}, "strict", ""},
-		"dynamic user":    {"nomad-80000", block{}, "strict", ""},
-		"named user":      {"nobody", block{}, "restricted", ""},
-		"number":          {"65534", block{}, "restricted", ""},
-		"root":            {"root", block{}, "baseline", ""},
-		"0":               {"0", block{}, "baseline", ""},
-		"zeros":           {"000", block{}, "baseline", ""},
-		"unknown user":    {"no-such-user", block{}, "baseline", "restricted"},
-		"reads":           {"", block{"unveil": []any{"r:/etc/passwd", "rx:/opt"}}, "strict", ""},
-		"writes":          {"", block{"unveil": []any{"r:/etc", "rwc:/srv"}}, "restricted", ""},
-		"creates":         {"", block{"unveil": []string{"c:/srv"}}, "restricted", ""},
-		"own directory":   {"", block{"unveil": []any{"rwc:${NOMAD_TASK_DIR}/x", `rw:${env["NOMAD_ALLOC_DIR"]}`, "rw:${env.NOMAD_SECRETS_DIR}"}}, "strict", ""},
+		"nothing":      {"", block{}, "strict", ""},
+		"dynamic user": {"nomad-80000", block{}, "strict", ""},
+		"named user":   {"nobody", block{}, "restricted", ""},
+		"number":       {"65534", block{}, "restricted", ""},
+		"root":         {"root", block{}, "baseline", ""},
+		"0":            {"0", block{}, "baseline", ""},
+		"zeros":        {"000", block{}, "baseline", ""},
+		"unknown user": {"no-such-user", block{}, "baseline", "restricted"},
+		"reads":        {"", block{"unveil": []any{"r:/etc/passwd", "rx:/opt"}}, "strict", ""},
+		"writes":       {"", block{"unveil": []any{"r:/etc", "rwc:/srv"}}, "restricted", ""},
+		"creates":      {"", block{"unveil": []string{"c:/srv"}}, "restricted", ""},
+		"own directory": {"", block{"unveil": []any{"rwc:${NOMAD_TASK_DIR}/x", `rw:${env["NOMAD_ALLOC_DIR"]}`,
+			"rw:${env.NOMAD_SECRETS_DIR}"}}, "strict", ""},
 		"leaves it":       {"", block{"unveil": []any{"rw:${NOMAD_TASK_DIR}/../../../x"}}, "restricted", ""},
 		"longer name":     {"", block{"unveil": []any{"rw:${NOMAD_TASK_DIR}x"}}, "restricted", ""},
 		"other reference": {"", block{"unveil": []any{"rw:${meta.path}"}}, "restricted", ""},

@@ -67,7 +67,8 @@ func ownHidden(t *testing.T, f *fixture) {
 		t.Fatalf("a directory that is not the agent's: the task reads %q", out.stdout)
 	}
 	with := *f
-	with.Driver = exec2.New(exec2.Config{Name: exec2.Name, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Supervisor: f.super, Own: []string{dir}})
+	with.Driver = exec2.New(exec2.Config{Name: exec2.Name, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Supervisor: f.super,
+		Own: []string{dir}})
 	if err := with.SetConfig(cty.ObjectVal(settings{"unveil_by_task": cty.True, "allow_unprivileged": cty.True})); err != nil {
 		t.Fatal(err)
 	}

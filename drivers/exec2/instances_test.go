@@ -43,7 +43,8 @@ func TestInstances(t *testing.T) {
 			t.Errorf("exec2-open has the attribute %s", key)
 		}
 	}
-	if got.Attributes["driver.exec2-open.unveil.tasks"] != "true" || fingerprint(t, a.Driver).Attributes["driver.exec2.unveil.tasks"] != "false" {
+	if got.Attributes["driver.exec2-open.unveil.tasks"] != "true" ||
+		fingerprint(t, a.Driver).Attributes["driver.exec2.unveil.tasks"] != "false" {
 		t.Errorf("attributes = %v, want those of its own configuration", got.Attributes)
 	}
 	unveiled := func(f *fixture) *drivers.TaskConfig {

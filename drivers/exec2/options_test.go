@@ -44,8 +44,10 @@ func TestWorkDir(t *testing.T) {
 	testtask.MakeDir(t, filepath.Join(granted, "sub"))
 	pwd(f.set(sh(f, "pwd; ls"), map[string]any{"work_dir": granted + "/sub", "unveil": []any{"r:" + granted}})).want(t, 0, granted+"/sub\n")
 	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "/sub"}), "work_dir", "not in a path granted")
-	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "x", "unveil": []any{"r:" + granted}}), "work_dir", "not in a path granted")
-	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "/none", "unveil": []any{"r:" + granted}}), "work", granted+"/none", "no such file")
+	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "x", "unveil": []any{"r:" + granted}}), "work_dir",
+		"not in a path granted")
+	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "/none", "unveil": []any{"r:" + granted}}), "work", granted+
+		"/none", "no such file")
 }
 
 // TestWorkDirLink has a task replace the working directory of its next start by a link to a
@@ -70,13 +72,16 @@ func TestWorkDirLink(t *testing.T) {
 
 func TestUlimit(t *testing.T) {
 	f := newFixture(t, nil)
-	f.run(f.set(sh(f, "ulimit -Sn; ulimit -Hn; ulimit -c; ulimit -Hf"), map[string]any{"ulimit": map[string]any{"nofile": "10:200", "fsize": 2048}})).want(t, 0, "10\n200\n0\n4\n")
-	f.run(f.set(sh(f, "ulimit -Sn; ulimit -Sc"), map[string]any{"ulimit": map[string]any{"nofile": "64", "core": "512:1024"}})).want(t, 0, "64\n1\n")
+	f.run(f.set(sh(f, "ulimit -Sn; ulimit -Hn; ulimit -c; ulimit -Hf"),
+		map[string]any{"ulimit": map[string]any{"nofile": "10:200", "fsize": 2048}})).want(t, 0, "10\n200\n0\n4\n")
+	f.run(f.set(sh(f, "ulimit -Sn; ulimit -Sc"), map[string]any{"ulimit": map[string]any{"nofile": "64", "core": "512:1024"}})).want(t, 0,
+		"64\n1\n")
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil {
 		t.Fatal(err)
 	}
-	f.run(f.set(sh(f, "ulimit -Hn"), map[string]any{"ulimit": map[string]any{"nofile": fmt.Sprintf("64:%d", own.Max)}})).want(t, 0, strconv.FormatUint(own.Max, 10)+"\n")
+	f.run(f.set(sh(f, "ulimit -Hn"), map[string]any{"ulimit": map[string]any{"nofile": fmt.Sprintf("64:%d", own.Max)}})).want(t, 0,
+		strconv.FormatUint(own.Max, 10)+"\n")
 	f.refused(t, f.set(sh(f, "true"), map[string]any{"ulimit": map[string]any{"nofile": fmt.Sprintf("64:%d", own.Max+1)}}),
 		"ulimit: nofile", "above the agent's own hard limit")
 }

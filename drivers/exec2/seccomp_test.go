@@ -57,7 +57,8 @@ func TestSeccompProfiles(t *testing.T) {
 	if out := naming(f, "few", "mkdir $NOMAD_TASK_DIR/e; kill -0 $$; echo after"); out.Signal != 31 {
 		t.Errorf("profile few: %+v, want the end by SIGSYS", out.ExitResult)
 	}
-	if got := fingerprint(t, f.Driver).Attributes; got["driver.exec2.seccomp.profile"] != "default" || got["driver.exec2.seccomp.tasks"] != "few,readonly" {
+	if got := fingerprint(t, f.Driver).Attributes; got["driver.exec2.seccomp.profile"] != "default" ||
+		got["driver.exec2.seccomp.tasks"] != "few,readonly" {
 		t.Errorf("attributes = %v", got)
 	}
 }
@@ -90,9 +91,11 @@ func TestSeccompFaults(t *testing.T) {
 		set  settings
 		want string
 	}{
-		{"no file", settings{"seccomp_profiles": cty.MapVal(map[string]cty.Value{"web": cty.StringVal("/nonexistent/web.json")})}, "no such file"},
+		{"no file", settings{"seccomp_profiles": cty.MapVal(map[string]cty.Value{"web": cty.StringVal("/nonexistent/web.json")})},
+			"no such file"},
 		{"empty file", settings{"seccomp_profiles": profiles(t, map[string]string{"web": ""})}, "the file is empty"},
-		{"what we can't do", settings{"seccomp_profiles": profiles(t, map[string]string{"web": `{"defaultAction": "SCMP_ACT_NOTIFY"}`})}, "defaultAction"},
+		{"what we can't do", settings{"seccomp_profiles": profiles(t, map[string]string{"web": `{"defaultAction": "SCMP_ACT_NOTIFY"}`})},
+			"defaultAction"},
 		{"the built-in's name", settings{"seccomp_profiles": profiles(t, map[string]string{"default": fewCalls})}, "built-in"},
 		{"unknown", settings{"seccomp_profiles": good, "seccomp_profile": cty.StringVal("wbe")}, `seccomp_profile: "wbe" is not a profile`},
 		{"unknown to tasks", settings{"seccomp_profiles": good, "allow_task_seccomp": list([]string{"wbe"})}, `allow_task_seccomp: "wbe"`},

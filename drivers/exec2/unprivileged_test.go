@@ -46,7 +46,8 @@ func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 	if err := f.SetConfig(cty.ObjectVal(settings{"allow_unprivileged": cty.True, "unveil_by_task": cty.True})); err != nil {
 		t.Fatal(err)
 	}
-	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthHealthy || !strings.Contains(got.Description, "missing (allowed by allow_unprivileged)") {
+	if got := fingerprint(t, f.Driver); got.Health != drivers.HealthHealthy ||
+		!strings.Contains(got.Description, "missing (allowed by allow_unprivileged)") {
 		t.Errorf("fingerprint = %+v, want healthy with what is missing", got)
 	}
 	if got, missing := level(t, f.Driver); got != want || missing != lacks {
@@ -139,8 +140,10 @@ func sessionsOfUnprivileged(t *testing.T, f *fixture) {
 			t.Errorf("in the session, namespace %s is %s, want %s", ns, got, want)
 		}
 	}
-	code, out, errs := f.session(cfg.ID, "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Seccomp):' /proc/self/status; unshare -U true; cat /etc/passwd", false)
-	for _, want := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+	code, out, errs := f.session(cfg.ID,
+		"grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs|Seccomp):' /proc/self/status; unshare -U true; cat /etc/passwd", false)
+	for _, want := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
+		"CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("in the session: %q, want %q", out, want)
 		}

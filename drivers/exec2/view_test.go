@@ -17,7 +17,8 @@ func TestOwnAllocation(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other.SharedDir, "file"), []byte("other's\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	script := "echo " + f.dir + "/*; cat " + other.SharedDir + "/file; cat local/mine ../alloc/of-all /tmp/own; echo mine >local/new && ln local/new ../alloc/hard && cat ../alloc/hard"
+	script := "echo " + f.dir + "/*; cat " + other.SharedDir +
+		"/file; cat local/mine ../alloc/of-all /tmp/own; echo mine >local/new && ln local/new ../alloc/hard && cat ../alloc/hard"
 	lay := func(cfg *drivers.TaskConfig) {
 		for name, text := range map[string]string{"web/local/mine": "local\n", "alloc/of-all": "shared\n", "web/tmp/own": "tmp\n"} {
 			if err := os.MkdirAll(filepath.Dir(filepath.Join(cfg.AllocDir, name)), 0o777); err != nil {

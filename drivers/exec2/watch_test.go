@@ -129,7 +129,8 @@ func TestDenialsExplained(t *testing.T) {
 	f := newFixture(t, settings{"explain_denials": cty.StringVal("audit")})
 	h := f.report()
 	e, list := f.until(h, 4, func() *drivers.TaskConfig {
-		cfg := f.task("/bin/sh", "-c", "LANG=en_US.UTF-8 /usr/bin/cat /etc/passwd /etc/passwd; echo x > local/ok; echo x > /var/tmp/no; /usr/bin/unshare -U true; /usr/sbin/chroot / true")
+		cfg := f.task("/bin/sh", "-c",
+			"LANG=en_US.UTF-8 /usr/bin/cat /etc/passwd /etc/passwd; echo x > local/ok; echo x > /var/tmp/no; /usr/bin/unshare -U true; /usr/sbin/chroot / true")
 		return cfg
 	})
 	var got []string
@@ -137,7 +138,8 @@ func TestDenialsExplained(t *testing.T) {
 		got = append(got, d.Rule+" "+d.Path+" "+d.Unveil)
 	}
 	text := "\n" + strings.Join(got, "\n") + "\n"
-	for _, want := range []string{"\nfs.read_file /etc/passwd r:/etc/passwd\n", "\nfs.make_reg /var/tmp c:/var/tmp\n", "\nunshare  \n", "\nfs.execute,fs.read_file /usr/sbin/chroot rx:/usr/sbin/chroot\n"} {
+	for _, want := range []string{"\nfs.read_file /etc/passwd r:/etc/passwd\n", "\nfs.make_reg /var/tmp c:/var/tmp\n", "\nunshare  \n",
+		"\nfs.execute,fs.read_file /usr/sbin/chroot rx:/usr/sbin/chroot\n"} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("denials are %q, want %q once", got, want)
 		}
@@ -158,7 +160,8 @@ func TestCallsExplained(t *testing.T) {
 	_, list := f.until(h, 1, func() *drivers.TaskConfig {
 		cfg := f.task("/bin/sh", "-c", "cat /etc/passwd; unshare -U true")
 		cfg.User = "nobody" // no unique uid: attribution by the control group
-		cfg.Config = cty.ObjectVal(map[string]cty.Value{"command": cty.StringVal("/bin/sh"), "args": list([]string{"-c", "cat /etc/passwd; unshare -U true"})})
+		cfg.Config = cty.ObjectVal(map[string]cty.Value{"command": cty.StringVal("/bin/sh"),
+			"args": list([]string{"-c", "cat /etc/passwd; unshare -U true"})})
 		return cfg
 	})
 	if len(list) != 1 || list[0].Layer != denials.Seccomp || list[0].Rule != "unshare" {
@@ -211,7 +214,8 @@ func TestSandboxReport(t *testing.T) {
 			t.Errorf("%s is %q, declared %q", l.Name, l.Live, l.Declared)
 		}
 	}
-	for _, name := range []string{"uid", "groups", "CapEff", "no_new_privs", "seccomp", "ipc namespace", "pid namespace", "mnt namespace", "/tmp", "/proc", "bind " + at, "pids.max", "limit of core file size", "landlock"} {
+	for _, name := range []string{"uid", "groups", "CapEff", "no_new_privs", "seccomp", "ipc namespace", "pid namespace", "mnt namespace",
+		"/tmp", "/proc", "bind " + at, "pids.max", "limit of core file size", "landlock"} {
 		if layers[name].Declared == "" || (layers[name].Live == "") != (name == "landlock") {
 			t.Errorf("layer %s is %+v", name, layers[name])
 		}

@@ -184,7 +184,8 @@ func TestPluginExit(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	dir := t.TempDir()
-	d, cfg := driver(), config(attrs{"stdout_string": str("hi\n"), "stdout_repeat": cty.NumberIntVal(2), "stderr_string": str("err\n"), "run_for": str("50ms")})
+	d, cfg := driver(), config(attrs{"stdout_string": str("hi\n"), "stdout_repeat": cty.NumberIntVal(2), "stderr_string": str("err\n"),
+		"run_for": str("50ms")})
 	cfg.Log, cfg.LogDir = drivers.LogConfig{MaxFiles: 1, MaxFileSizeMB: 1}, dir
 	if _, err := d.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)

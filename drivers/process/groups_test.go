@@ -23,7 +23,8 @@ func ownGroup(t *testing.T) (*supervise.Group, func() bool) {
 	if err != nil {
 		t.Skipf("needs control groups: %v", err)
 	}
-	group := &supervise.Group{Group: proc.Group{Parent: "nomad-test.slice", Name: fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "_"), os.Getpid())}}
+	group := &supervise.Group{Group: proc.Group{Parent: "nomad-test.slice",
+		Name: fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "_"), os.Getpid())}}
 	c, err := h.Open(group.Parent, group.Name)
 	if err != nil {
 		t.Fatal(err)

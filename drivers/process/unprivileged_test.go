@@ -58,7 +58,8 @@ func unprivileged(t *testing.T, k testkernel.Kernel, processes string) {
 		t.Errorf("Confine() with a missing path = %v", err)
 	}
 	cfg.User = "root"
-	if _, err := f.Confine(t.Context(), cfg, f.sidecar(cfg, "true")); err == nil || !strings.Contains(err.Error(), "needs an agent that runs as root") {
+	if _, err := f.Confine(t.Context(), cfg, f.sidecar(cfg, "true")); err == nil ||
+		!strings.Contains(err.Error(), "needs an agent that runs as root") {
 		t.Errorf("Confine() as root = %v", err)
 	}
 	cfg.User = ""

@@ -71,8 +71,10 @@ func sleeper(t *testing.T, d *rawexec.Driver) *drivers.TaskConfig {
 // script runs a shell in a session of a task.
 func script(ctx context.Context, d drivers.Execer, id, text string, in io.Reader) (code int, stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
-	exit, err := d.ExecTask(ctx, id, &drivers.ExecOptions{Command: []string{"sh", "-c", text}, Env: map[string]string{"PATH": "/usr/bin:/bin", "FROM_CLIENT": "yes", "LD_PRELOAD": ""},
-		Stdin: in, Stdout: &out, Stderr: &errs})
+	exit, err := d.ExecTask(ctx, id,
+		&drivers.ExecOptions{Command: []string{"sh", "-c", text},
+			Env:   map[string]string{"PATH": "/usr/bin:/bin", "FROM_CLIENT": "yes", "LD_PRELOAD": ""},
+			Stdin: in, Stdout: &out, Stderr: &errs})
 	if exit != nil {
 		code = exit.ExitCode
 	}
@@ -90,7 +92,8 @@ func TestExec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs, err := script(t.Context(), d, cfg.ID, "echo out; echo err >&2; echo $FROM_CLIENT $NOMAD_TASK_NAME; pwd; cat; exit 7", strings.NewReader("typed"))
+	code, out, errs, err := script(t.Context(), d, cfg.ID, "echo out; echo err >&2; echo $FROM_CLIENT $NOMAD_TASK_NAME; pwd; cat; exit 7",
+		strings.NewReader("typed"))
 	if want := "out\nyes\n" + cfg.TaskDir + "\ntyped"; code != 7 || out != want || errs != "err\n" || err != nil {
 		t.Errorf("exit %d, %q, %q, %v; want 7, %q, err", code, out, errs, err, want)
 	}
@@ -104,7 +107,8 @@ func TestExec(t *testing.T) {
 		t.Errorf("killed by a signal: %d, %v", code, err)
 	}
 	var errsOf bytes.Buffer
-	exit, err := d.ExecTask(t.Context(), cfg.ID, &drivers.ExecOptions{Command: []string{"no-such-program"}, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errsOf})
+	exit, err := d.ExecTask(t.Context(), cfg.ID,
+		&drivers.ExecOptions{Command: []string{"no-such-program"}, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errsOf})
 	if err != nil || exit.ExitCode != 127 || !strings.Contains(errsOf.String(), "no-such-program") {
 		t.Errorf("a program that does not exist: %+v, %v, %q", exit, err, &errsOf)
 	}
@@ -119,7 +123,9 @@ func TestExecPipesMuch(t *testing.T) {
 		sent[i] = byte(i * 7 >> 3)
 	}
 	sum := sha256.New()
-	exit, err := d.ExecTask(t.Context(), cfg.ID, &drivers.ExecOptions{Command: []string{"cat"}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Stdin: bytes.NewReader(sent), Stdout: sum, Stderr: io.Discard})
+	exit, err := d.ExecTask(t.Context(), cfg.ID,
+		&drivers.ExecOptions{Command: []string{"cat"}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Stdin: bytes.NewReader(sent),
+			Stdout: sum, Stderr: io.Discard})
 	if err != nil || exit.ExitCode != 0 || !bytes.Equal(sum.Sum(nil), func() []byte { s := sha256.Sum256(sent); return s[:] }()) {
 		t.Errorf("10 MiB through cat: %+v, %v, or the output differs", exit, err)
 	}
@@ -205,15 +211,17 @@ func TestExecEndsCompletely(t *testing.T) {
 					out := newOutput()
 					ended := make(chan string, 1)
 					go func() {
-						exit, err := d.ExecTask(ctx, cfg.ID, &drivers.ExecOptions{Command: []string{"bash", "-c", crowd}, Env: map[string]string{"PATH": "/usr/bin:/bin"},
-							Tty: tty, Stdin: in, Stdout: out, Stderr: io.Discard})
+						exit, err := d.ExecTask(ctx, cfg.ID,
+							&drivers.ExecOptions{Command: []string{"bash", "-c", crowd}, Env: map[string]string{"PATH": "/usr/bin:/bin"},
+								Tty: tty, Stdin: in, Stdout: out, Stderr: io.Discard})
 						ended <- fmt.Sprint(exit, err)
 					}()
 					out.await(t, "ready")
 					all := pids(t, out.String())
 					end(d, cfg.ID, leave)
 					got := <-ended
-					if want := map[bool]string{true: "&{137 9", false: "<nil> the session was ended"}[cause == "the task ends"]; !strings.HasPrefix(got, want) {
+					if want := map[bool]string{true: "&{137 9", false: "<nil> the session was ended"}[cause == "the task ends"]; !strings.HasPrefix(got,
+						want) {
 						t.Errorf("ExecTask() = %s, want %s", got, want)
 					}
 					gone(t, all)
@@ -264,7 +272,8 @@ func TestExecAfterRecovery(t *testing.T) {
 	if err := d.RecoverTask(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, _, err := script(t.Context(), d, cfg.ID, "pwd", strings.NewReader("")); code != 0 || strings.TrimSpace(out) != cfg.TaskDir || err != nil {
+	if code, out, _, err := script(t.Context(), d, cfg.ID, "pwd", strings.NewReader("")); code != 0 ||
+		strings.TrimSpace(out) != cfg.TaskDir || err != nil {
 		t.Errorf("exit %d, %q, %v", code, out, err)
 	}
 }

@@ -38,7 +38,8 @@ func TestPluginDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := config.Plugin{UnveilDefaults: true, RequireABI: 1, PIDsLimit: 1024, PIDsLimitMax: 1024, SeccompProfile: "default", OnMismatch: "event", ExplainDenials: "off"}
+	want := config.Plugin{UnveilDefaults: true, RequireABI: 1, PIDsLimit: 1024, PIDsLimitMax: 1024, SeccompProfile: "default",
+		OnMismatch: "event", ExplainDenials: "off"}
 	if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(config.DefaultPlugin(), want) {
 		t.Errorf("defaults = %+v and %+v, want %+v", got, config.DefaultPlugin(), want)
 	}
@@ -108,7 +109,8 @@ func TestTask(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("task = %+v, %v, want %+v", got, err, want)
 	}
-	if got, err := decodeTask(t, block{"command": "web", "network": block{}, "oom_score_adj": -5}); err != nil || got.Network == nil || got.OOMScoreAdj != 0 {
+	if got, err := decodeTask(t, block{"command": "web", "network": block{}, "oom_score_adj": -5}); err != nil || got.Network == nil ||
+		got.OOMScoreAdj != 0 {
 		t.Errorf("task = %+v, %v, want an empty network and no score", got, err)
 	}
 }
@@ -175,8 +177,9 @@ func TestTaskFaults(t *testing.T) {
 func TestReferences(t *testing.T) {
 	good := block{
 		"command": "${NOMAD_TASK_DIR}/web", "args": []any{"${NOMAD_PORT_http}", "-x"}, "work_dir": "${NOMAD_TASK_DIR}",
-		"unveil": []any{"r:${NOMAD_TASK_DIR}/x", "${meta.modes}:${meta.path}", "${meta.path}", "r:/srv/${meta.dir}"}, "oom_score_adj": "${meta.score}",
-		"require_abi": "${meta.abi}", "pids_limit": "${meta.pids}", "ulimit": block{"nofile": "1:${meta.files}", "core": "0"},
+		"unveil":        []any{"r:${NOMAD_TASK_DIR}/x", "${meta.modes}:${meta.path}", "${meta.path}", "r:/srv/${meta.dir}"},
+		"oom_score_adj": "${meta.score}",
+		"require_abi":   "${meta.abi}", "pids_limit": "${meta.pids}", "ulimit": block{"nofile": "1:${meta.files}", "core": "0"},
 		"network": block{"bind": []any{"${NOMAD_PORT_http}", 80}},
 	}
 	if err := config.CheckTask(good); err != nil {
@@ -187,10 +190,12 @@ func TestReferences(t *testing.T) {
 		value any
 		want  string
 	}{
-		"mode": {"unveil", []any{"q:${NOMAD_TASK_DIR}/x"}, `modes "q"`}, "mode of a typed list": {"unveil", []string{"q:${NOMAD_TASK_DIR}/x"}, `modes "q"`},
-		"x alone": {"unveil", []any{"x:${NOMAD_TASK_DIR}/x"}, "x without r"}, "relative": {"unveil", []any{"r:a/${meta.x}"}, "the path is relative"},
-		"port":  {"network", block{"bind": []any{"${NOMAD_PORT_http}", -1}}, "-1 is not a port"},
-		"limit": {"ulimit", map[string]string{"nofile": "1:${meta.files}", "core": "none"}, `"none"`},
+		"mode":                 {"unveil", []any{"q:${NOMAD_TASK_DIR}/x"}, `modes "q"`},
+		"mode of a typed list": {"unveil", []string{"q:${NOMAD_TASK_DIR}/x"}, `modes "q"`},
+		"x alone":              {"unveil", []any{"x:${NOMAD_TASK_DIR}/x"}, "x without r"},
+		"relative":             {"unveil", []any{"r:a/${meta.x}"}, "the path is relative"},
+		"port":                 {"network", block{"bind": []any{"${NOMAD_PORT_http}", -1}}, "-1 is not a port"},
+		"limit":                {"ulimit", map[string]string{"nofile": "1:${meta.files}", "core": "none"}, `"none"`},
 	} {
 		b := block{"command": "web", bad.key: bad.value}
 		if err := config.CheckTask(b); err == nil || !strings.Contains(err.Error(), bad.want) {
