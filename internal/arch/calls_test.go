@@ -27,14 +27,17 @@ var owned = []ownership{
 	{"regexp", []string{"MustCompile"}, []string{"client/fingerprint/cloud", "command/backup", "nomad/endpoint/allocs"}}, // of constants
 	{"github.com/hashicorp/go-bexpr", []string{"CreateEvaluator", "CreateFilter"}, []string{"internal/untrusted", "command/operator"}},
 	{"github.com/hashicorp/go-bexpr/grammar", []string{"Parse", "ParseFile", "ParseReader"}, []string{"internal/untrusted"}},
-	{"github.com/hashicorp/go-version", []string{"NewVersion", "NewSemver", "NewConstraint", "MustConstraints"}, []string{"internal/untrusted"}},
+	{"github.com/hashicorp/go-version", []string{"NewVersion", "NewSemver", "NewConstraint", "MustConstraints"},
+		[]string{"internal/untrusted"}},
 	{"github.com/hashicorp/cronexpr", []string{"Parse", "MustParse"}, []string{"internal/cron"}},
 	{"time", []string{"LoadLocation"}, []string{"internal/cron", "drivers/testtask"}},
 	{"github.com/hashicorp/go-sockaddr/template", []string{"Parse", "ParseIfAddrs", "ParseIfAddrsTemplate"}, []string{"command/agent/config"}},
 	// HCL: jobspec runs in a process of its own, the others read files and answers of plugins.
-	{"github.com/hashicorp/hcl", []string{"Decode", "DecodeObject", "Parse", "ParseBytes", "ParseString", "Unmarshal"}, []string{"command/spec", "command/variable"}},
+	{"github.com/hashicorp/hcl", []string{"Decode", "DecodeObject", "Parse", "ParseBytes", "ParseString", "Unmarshal"},
+		[]string{"command/spec", "command/variable"}},
 	{"github.com/hashicorp/hcl/hcl/parser", []string{"Parse"}, []string{"command/agent/config/decode"}},
-	{"github.com/hashicorp/hcl/v2/hclsyntax", []string{"ParseConfig", "ParseExpression", "ParseTemplate", "ParseTraversalAbs", "LexConfig", "LexExpression", "LexTemplate"},
+	{"github.com/hashicorp/hcl/v2/hclsyntax",
+		[]string{"ParseConfig", "ParseExpression", "ParseTemplate", "ParseTraversalAbs", "LexConfig", "LexExpression", "LexTemplate"},
 		[]string{"jobspec", "command/node", "plugins/hclspec"}},
 	{"github.com/hashicorp/hcl/v2/hclwrite", []string{"ParseConfig", "Format"}, []string{"jobspec", "command/contextfile"}},
 	{"github.com/hashicorp/hcl/v2/hclsimple", []string{"Decode", "DecodeFile"}, []string{"command/contextfile", "command/backup"}},
@@ -80,7 +83,8 @@ var jobEntries = []string{"JobRegisterRequest", "DeploymentStatusUpdateRequest",
 // Only nomad/admission puts a job in a log entry. Clients send a JobRegisterRequest too.
 func TestJobsInLogEntries(t *testing.T) {
 	for _, p := range parsePackages(t) {
-		if !strings.HasPrefix(p.dir, "nomad/") || strings.HasSuffix(p.name, "_test.go") || slices.Contains([]string{"nomad/admission", "nomad/fsm/testlog"}, p.dir) {
+		if !strings.HasPrefix(p.dir, "nomad/") || strings.HasSuffix(p.name, "_test.go") ||
+			slices.Contains([]string{"nomad/admission", "nomad/fsm/testlog"}, p.dir) {
 			continue
 		}
 		ast.Inspect(p.file, func(n ast.Node) bool {
@@ -115,7 +119,8 @@ func f(s string) { sys.Openat2(0, "", nil); sys.Close(0); os.Openat2(); regexp.C
 		t.Fatal(err)
 	}
 	const owners = ", which belongs to internal/untrusted and e2e/bench"
-	want := []string{"golang.org/x/sys/unix.Openat2, which belongs to internal/safefs", "regexp.Compile" + owners, "regexp.MatchString" + owners}
+	want := []string{"golang.org/x/sys/unix.Openat2, which belongs to internal/safefs", "regexp.Compile" + owners, "regexp.MatchString" +
+		owners}
 	if got := foreignCalls("client/logs", f); !slices.Equal(got, want) {
 		t.Errorf("foreignCalls() = %q, want %q", got, want)
 	}

@@ -89,7 +89,8 @@ func TestBans(t *testing.T) {
 func TestNothingOfTheOriginal(t *testing.T) {
 	for _, p := range listPackages(t) {
 		for _, imp := range append(append(p.Imports, p.TestImports...), p.XTestImports...) {
-			if imp == "github.com/hashicorp/nomad" || strings.HasPrefix(imp, "github.com/hashicorp/nomad/") && imp != "github.com/hashicorp/nomad/api" {
+			if imp == "github.com/hashicorp/nomad" || strings.HasPrefix(imp, "github.com/hashicorp/nomad/") &&
+				imp != "github.com/hashicorp/nomad/api" {
 				t.Errorf("%s imports %s", local(p.ImportPath), imp)
 			}
 		}
@@ -126,7 +127,8 @@ func TestMatches(t *testing.T) {
 
 func TestLayers_Of(t *testing.T) {
 	l := layers{[]string{"low", "high"}, map[string]int{"a/...": 1, "a/b": 0, "a/c/...": 0, "a/d...": 0, ".": 1}}
-	for name, want := range map[string]string{"a": "high", "a/b": "low", "a/b/x": "high", "a/c/x": "low", "a/d": "low", "a/dx": "low", "a/x": "high", ".": "high", "b": ""} {
+	for name, want := range map[string]string{"a": "high", "a/b": "low", "a/b/x": "high", "a/c/x": "low", "a/d": "low", "a/dx": "low",
+		"a/x": "high", ".": "high", "b": ""} {
 		layer, pattern := l.of(name)
 		if got := l.names[layer]; (pattern == "") != (want == "") || want != "" && got != want {
 			t.Errorf("of(%q) = %s by %q, want %s", name, got, pattern, want)

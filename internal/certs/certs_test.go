@@ -80,8 +80,10 @@ func TestWhoMayConnect(t *testing.T) {
 		"too short":                  {caller: ca.Agent("server.nomad"), want: "invalid role or region"},
 		"another domain":             {caller: ca.Agent("server.global.consul"), want: "invalid role or region"},
 		"no role asked":              {caller: ca.Agent("x"), edit: func(_, s *certs.Config) { s.VerifyServerHostname = false }},
-		"signed by another CA":       {caller: other.Agent("server.global.nomad"), edit: func(c, _ *certs.Config) { c.CAFile = server.CA }, want: "unknown authority"},
-		"it trusts another CA":       {caller: ca.Agent("client.global.nomad"), edit: func(c, _ *certs.Config) { c.CAFile = other.Agent("x").CA }, want: "unknown authority"},
+		"signed by another CA": {caller: other.Agent("server.global.nomad"), edit: func(c, _ *certs.Config) { c.CAFile = server.CA },
+			want: "unknown authority"},
+		"it trusts another CA": {caller: ca.Agent("client.global.nomad"), edit: func(c, _ *certs.Config) { c.CAFile = other.Agent("x").CA },
+			want: "unknown authority"},
 		"it expects another region": {caller: ca.Agent("client.global.nomad"), region: "far", edit: names,
 			want: "not server.far.nomad"},
 		"it checks no name": {caller: ca.Agent("client.global.nomad"), region: "far"},
@@ -143,8 +145,10 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 	ca := testpki.New(t)
 	server := testpki.Open(t, ca.Agent("server.global.nomad").Config())
 	good := keyPair(t, ca.Agent("client.global.nomad"))
-	expired := keyPair(t, ca.Issue(pki.CertOptions{DNSNames: []string{"client.global.nomad"}, Client: true, Days: 1, At: time.Now().AddDate(0, 0, -3)}))
-	early := keyPair(t, ca.Issue(pki.CertOptions{DNSNames: []string{"client.global.nomad"}, Client: true, Days: 1, At: time.Now().AddDate(0, 0, 3)}))
+	expired := keyPair(t, ca.Issue(pki.CertOptions{DNSNames: []string{"client.global.nomad"}, Client: true, Days: 1,
+		At: time.Now().AddDate(0, 0, -3)}))
+	early := keyPair(t, ca.Issue(pki.CertOptions{DNSNames: []string{"client.global.nomad"}, Client: true, Days: 1,
+		At: time.Now().AddDate(0, 0, 3)}))
 	inward := keyPair(t, ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Server: true}))
 	var cbc []uint16
 	for _, s := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
@@ -165,8 +169,10 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		"expired":            {&tls.Config{Certificates: []tls.Certificate{expired}}, "expired"},
 		"not yet valid":      {&tls.Config{Certificates: []tls.Certificate{early}}, "not yet valid"},
 		"only for accepting": {&tls.Config{Certificates: []tls.Certificate{inward}}, "key usage"},
-		"only CBC":           {&tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12, CipherSuites: cbc}, "no cipher suite"},
-		"TLS 1.1":            {&tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "unsupported versions"},
+		"only CBC": {&tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12, CipherSuites: cbc},
+			"no cipher suite"},
+		"TLS 1.1": {&tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
+			"unsupported versions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.conf.InsecureSkipVerify = true
@@ -208,8 +214,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		edit          func(*certs.Config)
 		setting, want string
 	}{
-		"no CA":             {func(c *certs.Config) { c.CAFile = "" }, "rpc", "ca_file is not set"},
-		"no CA for HTTPS":   {func(c *certs.Config) { c.CAFile, c.RPC, c.HTTP, c.VerifyHTTPSClient = "", false, true, true }, "verify_https_client", "ca_file is not set"},
+		"no CA": {func(c *certs.Config) { c.CAFile = "" }, "rpc", "ca_file is not set"},
+		"no CA for HTTPS": {func(c *certs.Config) { c.CAFile, c.RPC, c.HTTP, c.VerifyHTTPSClient = "", false, true, true },
+			"verify_https_client", "ca_file is not set"},
 		"no key":            {func(c *certs.Config) { c.RPC, c.HTTP, c.KeyFile = false, true, "" }, "http", "cert_file and key_file"},
 		"missing CA file":   {func(c *certs.Config) { c.CAFile = "/nowhere" }, "ca_file", "/nowhere: no such file"},
 		"missing cert file": {func(c *certs.Config) { c.CertFile = "/nowhere" }, "cert_file", "/nowhere: no such file"},
@@ -221,8 +228,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"key of another":    {func(c *certs.Config) { c.KeyFile = ca.Agent("x").Key }, "key_file", "is not the key of"},
 		"expired":           {func(c *certs.Config) { c.CertFile, c.KeyFile = at(ca, -3) }, "cert_file", "expired at"},
 		"not yet":           {func(c *certs.Config) { c.CertFile, c.KeyFile = at(ca, 3) }, "cert_file", "is valid from"},
-		"no server":         {func(c *certs.Config) { f := ca.Agent("client.global.nomad"); c.CertFile, c.KeyFile = f.Cert, f.Key }, "cert_file", "is not for server.global.nomad"},
-		"no client":         {func(c *certs.Config) { c.Server, c.Region = false, "far" }, "cert_file", "is not for client.far.nomad"},
+		"no server": {func(c *certs.Config) { f := ca.Agent("client.global.nomad"); c.CertFile, c.KeyFile = f.Cert, f.Key },
+			"cert_file", "is not for server.global.nomad"},
+		"no client": {func(c *certs.Config) { c.Server, c.Region = false, "far" }, "cert_file", "is not for client.far.nomad"},
 		"cannot call": {func(c *certs.Config) {
 			f := ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Server: true})
 			c.CertFile, c.KeyFile = f.Cert, f.Key
@@ -231,9 +239,11 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			f := ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true})
 			c.CertFile, c.KeyFile = f.Cert, f.Key
 		}, "cert_file", "not for server authentication"},
-		"version":       {func(c *certs.Config) { c.MinVersion = "ssl3" }, "tls_min_version", "not \"ssl3\""},
-		"CBC":           {func(c *certs.Config) { c.CipherSuites = "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA" }, "tls_cipher_suites", "CBC_SHA\" is not offered"},
-		"no such suite": {func(c *certs.Config) { c.CipherSuites = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,X" }, "tls_cipher_suites", "\"X\" is not offered"},
+		"version": {func(c *certs.Config) { c.MinVersion = "ssl3" }, "tls_min_version", "not \"ssl3\""},
+		"CBC": {func(c *certs.Config) { c.CipherSuites = "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA" }, "tls_cipher_suites",
+			"CBC_SHA\" is not offered"},
+		"no such suite": {func(c *certs.Config) { c.CipherSuites = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,X" }, "tls_cipher_suites",
+			"\"X\" is not offered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := good.Config()
@@ -255,7 +265,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 
 // at makes a certificate with a validity of one day that begins days from now.
 func at(ca *testpki.CA, days int) (cert, key string) {
-	f := ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true, Days: 1, At: time.Now().AddDate(0, 0, days)})
+	f := ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true, Days: 1,
+		At: time.Now().AddDate(0, 0, days)})
 	return f.Cert, f.Key
 }
 
@@ -441,9 +452,10 @@ func TestProvesServer(t *testing.T) {
 		"client":           {own, names("client.global.nomad"), now, `is for "client.global.nomad"`},
 		"far server":       {own, names("server.far.nomad"), now, `is for "server.far.nomad"`},
 		"wildcard":         {own, names("*.global.nomad"), now, `is for "*.global.nomad"`},
-		"common name":      {own, peer(pki.CertOptions{DNSNames: []string{"a.example"}, CommonName: "server.global.nomad"}), now, `is for "server.global.nomad"`},
-		"expired":          {own, server, now.AddDate(2, 0, 0), "expired at"},
-		"dialed":           {own, unverified.Peer(), now, "was not verified"},
+		"common name": {own, peer(pki.CertOptions{DNSNames: []string{"a.example"}, CommonName: "server.global.nomad"}), now,
+			`is for "server.global.nomad"`},
+		"expired": {own, server, now.AddDate(2, 0, 0), "expired at"},
+		"dialed":  {own, unverified.Peer(), now, "was not verified"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := testpki.Open(t, c.cfg).ProvesServer(c.peer, c.now)

@@ -92,7 +92,8 @@ func TestKillAll(t *testing.T) {
 	if err != nil || len(pids) < 3 || !slices.Contains(pids, cmd.Process.Pid) {
 		t.Fatalf("Pids() = %v, %v, want the shell %d and its children", pids, err, cmd.Process.Pid)
 	}
-	if same, err := h.Processes(cmd.Process.Pid); err != nil || len(same) < len(pids) || !slices.Contains(same, cmd.Process.Pid) || slices.Contains(same, os.Getpid()) {
+	if same, err := h.Processes(cmd.Process.Pid); err != nil || len(same) < len(pids) || !slices.Contains(same, cmd.Process.Pid) ||
+		slices.Contains(same, os.Getpid()) {
 		t.Errorf("Processes(%d) = %v, %v, want %v", cmd.Process.Pid, same, err, pids)
 	}
 	if err := g.KillAll(2 * time.Minute); err != nil {

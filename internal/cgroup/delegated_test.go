@@ -104,7 +104,8 @@ func inDelegated(t *testing.T, v2 string) {
 	}
 	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^TestDelegated$", "-test.v")
 	cmd.Dir, cmd.Env = "/", []string{"DELEGATED=" + rel, "PATH=/usr/bin:/bin"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, UseCgroupFD: true, CgroupFD: int(fd.Fd())}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, UseCgroupFD: true,
+		CgroupFD: int(fd.Fd())}
 	limits := "limits: false"
 	if have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")); err == nil && strings.Contains(string(have), "cpu") &&
 		strings.Contains(string(have), "memory") && strings.Contains(string(have), "pids") {

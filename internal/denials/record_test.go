@@ -10,21 +10,32 @@ const stamp = "audit(1795288918.772:2): "
 
 func TestLandlockDenial(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"file", `domain=1 blockers=fs.read_file path="/etc/passwd" dev="vda" ino=737`, `fs.read_file /etc/passwd (unveil = ["r:/etc/passwd"] allows it)`},
+		{"file", `domain=1 blockers=fs.read_file path="/etc/passwd" dev="vda" ino=737`,
+			`fs.read_file /etc/passwd (unveil = ["r:/etc/passwd"] allows it)`},
 		{"program", `domain=1 blockers=fs.execute path="/opt/x"`, `fs.execute /opt/x (unveil = ["rx:/opt/x"] allows it)`},
-		{"two rules", `domain=1 blockers=fs.write_file,fs.make_reg path="/srv"`, `fs.write_file,fs.make_reg /srv (unveil = ["wc:/srv"] allows it)`},
-		{"hex path", `domain=1 blockers=fs.read_file path=` + strings.ToUpper(hex.EncodeToString([]byte("/a b"))), `fs.read_file /a b (unveil = ["r:/a b"] allows it)`},
-		{"quote in a path", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte(`/a"b`)), `fs.read_file "/a\"b" (unveil = ["r:/a\"b"] allows it)`},
-		{"terminal codes in a path", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte("/a\x1b[2J\nb")), `fs.read_file "/a\x1b[2J\nb" (the path cannot be written in a job)`},
-		{"path that claims to be fields", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte(`/a" uid=0 domain=2`)), `fs.read_file "/a\" uid=0 domain=2" (unveil = ["r:/a\" uid=0 domain=2"] allows it)`},
-		{"no memory for the path", `domain=1 blockers=fs.read_file path="<no_memory>"`, `fs.read_file <no_memory> (the path cannot be written in a job)`},
-		{"of a process", `domain=1 blockers=fs.read_file path="/proc/12/maps"`, `fs.read_file /proc/12/maps (the process number changes; unveil = ["r:/proc"] allows it, with all of /proc)`},
-		{"removed file", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte("/a (deleted)")), `fs.read_file /a (deleted) (the path cannot be written in a job)`},
+		{"two rules", `domain=1 blockers=fs.write_file,fs.make_reg path="/srv"`,
+			`fs.write_file,fs.make_reg /srv (unveil = ["wc:/srv"] allows it)`},
+		{"hex path", `domain=1 blockers=fs.read_file path=` + strings.ToUpper(hex.EncodeToString([]byte("/a b"))),
+			`fs.read_file /a b (unveil = ["r:/a b"] allows it)`},
+		{"quote in a path", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte(`/a"b`)),
+			`fs.read_file "/a\"b" (unveil = ["r:/a\"b"] allows it)`},
+		{"terminal codes in a path", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte("/a\x1b[2J\nb")),
+			`fs.read_file "/a\x1b[2J\nb" (the path cannot be written in a job)`},
+		{"path that claims to be fields", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte(`/a" uid=0 domain=2`)),
+			`fs.read_file "/a\" uid=0 domain=2" (unveil = ["r:/a\" uid=0 domain=2"] allows it)`},
+		{"no memory for the path", `domain=1 blockers=fs.read_file path="<no_memory>"`,
+			`fs.read_file <no_memory> (the path cannot be written in a job)`},
+		{"of a process", `domain=1 blockers=fs.read_file path="/proc/12/maps"`,
+			`fs.read_file /proc/12/maps (the process number changes; unveil = ["r:/proc"] allows it, with all of /proc)`},
+		{"removed file", `domain=1 blockers=fs.read_file path=` + hex.EncodeToString([]byte("/a (deleted)")),
+			`fs.read_file /a (deleted) (the path cannot be written in a job)`},
 		{"not UTF-8", `domain=1 blockers=fs.read_file path=2FFF`, `fs.read_file "/\xff" (the path cannot be written in a job)`},
-		{"connect", `domain=1 blockers=net.connect_tcp daddr=127.0.0.1 dest=81`, `net.connect_tcp port 81 (network { connect = [81] } allows it)`},
+		{"connect", `domain=1 blockers=net.connect_tcp daddr=127.0.0.1 dest=81`,
+			`net.connect_tcp port 81 (network { connect = [81] } allows it)`},
 		{"bind", `domain=1 blockers=net.bind_tcp saddr=127.0.0.1 src=80`, `net.bind_tcp port 80 (network { bind = [80] } allows it)`},
 		{"signal", `domain=1 blockers=scope.signal opid=1 ocomm="init"`, `scope.signal (` + hints["scope.signal"] + `)`},
-		{"abstract socket", `domain=1 blockers=scope.abstract_unix_socket path=0061`, `scope.abstract_unix_socket @a (` + hints["scope.abstract_unix_socket"] + `)`},
+		{"abstract socket", `domain=1 blockers=scope.abstract_unix_socket path=0061`, `scope.abstract_unix_socket @a (` +
+			hints["scope.abstract_unix_socket"] + `)`},
 		{"rule of a later kernel", `domain=1 blockers=fs.teleport path="/a"`, `fs.teleport /a (no option of this version allows it)`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,7 +71,8 @@ func TestSeccompDenial(t *testing.T) {
 
 // TestHostileRecords checks malformed and oversized records.
 func TestHostileRecords(t *testing.T) {
-	for _, text := range []string{"", "audit(", "audit(1.2", "audit(1.2:x): domain=1", "audit(1.2:-3): a=b", "audit: domain=1", strings.Repeat("(", 9000)} {
+	for _, text := range []string{"", "audit(", "audit(1.2", "audit(1.2:x): domain=1", "audit(1.2:-3): a=b", "audit: domain=1",
+		strings.Repeat("(", 9000)} {
 		if r, ok := parseRecord([]byte(text)); ok {
 			t.Errorf("parseRecord(%.30q) = %+v, want none", text, r)
 		}

@@ -41,7 +41,8 @@ func TestRequest(t *testing.T) {
 func TestMessages(t *testing.T) {
 	var wire bytes.Buffer
 	sent := []fetch.Message{
-		{Kind: fetch.Progress, Bytes: 1, Total: 2}, {Kind: fetch.Done, File: "out/a"}, {Kind: fetch.Failed, Text: "no\x1b[31m\nway" + strings.Repeat("é", 5000)},
+		{Kind: fetch.Progress, Bytes: 1, Total: 2}, {Kind: fetch.Done, File: "out/a"},
+		{Kind: fetch.Failed, Text: "no\x1b[31m\nway" + strings.Repeat("é", 5000)},
 	}
 	for _, m := range sent {
 		if err := fetch.Write(&wire, m); err != nil {
@@ -73,9 +74,11 @@ func TestKind(t *testing.T) {
 	for source, want := range map[string]fetch.Kind{
 		"http://h/a": fetch.HTTP, "HTTPS://h/a": fetch.HTTP, "http::https://h/a": fetch.HTTP, "https://b.s3.amazonaws.com/a": fetch.HTTP,
 		"git::https://h/r//sub": fetch.Git, "git::ssh://git@h/r": fetch.Git, "git://h/r": fetch.Git, "git@github.com:a/b.git": fetch.Git,
-		"git::git@h:a/b": fetch.Git, "github.com/a/b": fetch.Git, "gitlab.com/a/b": fetch.Git, "bitbucket.org/a/b": fetch.Git, "hg::http://h/r": fetch.Hg,
-		"s3::https://s3.amazonaws.com/b/k": fetch.S3, "b.s3.amazonaws.com/k": fetch.S3, "gcs::https://www.googleapis.com/storage/v1/b/k": fetch.GCS,
-		"www.googleapis.com/storage/v1/b/k": fetch.GCS, "https://h/a?x=git::y": fetch.HTTP,
+		"git::git@h:a/b": fetch.Git, "github.com/a/b": fetch.Git, "gitlab.com/a/b": fetch.Git, "bitbucket.org/a/b": fetch.Git,
+		"hg::http://h/r":                   fetch.Hg,
+		"s3::https://s3.amazonaws.com/b/k": fetch.S3, "b.s3.amazonaws.com/k": fetch.S3,
+		"gcs::https://www.googleapis.com/storage/v1/b/k": fetch.GCS,
+		"www.googleapis.com/storage/v1/b/k":              fetch.GCS, "https://h/a?x=git::y": fetch.HTTP,
 	} {
 		s := source2(t, source)
 		if got, err := s.Kind(); got != want || err != nil {
@@ -83,11 +86,15 @@ func TestKind(t *testing.T) {
 		}
 	}
 	for source, want := range map[string]string{
-		"file:///etc/passwd": "local files", "FILE:///etc/passwd": "local files", "/etc/passwd": "local files", "./a": "local files", "../a": "local files", "a/b": "local files",
-		"file::https://h/a": "local files", "git::/srv/repo": "local files", "git::file:///srv/repo": "local files", "git::./r": "local files", "hg::file:///r": "local files",
-		"git::ext::sh -c x": `scheme "ext"`, "git::ext://x": `scheme "ext"`, "s3::ftp://h/a": `scheme "ftp"`, "ftp://h/a": `unknown scheme "ftp"`, "ssh://h/a": `unknown scheme "ssh"`,
+		"file:///etc/passwd": "local files", "FILE:///etc/passwd": "local files", "/etc/passwd": "local files", "./a": "local files",
+		"../a": "local files", "a/b": "local files",
+		"file::https://h/a": "local files", "git::/srv/repo": "local files", "git::file:///srv/repo": "local files", "git::./r": "local files",
+		"hg::file:///r":     "local files",
+		"git::ext::sh -c x": `scheme "ext"`, "git::ext://x": `scheme "ext"`, "s3::ftp://h/a": `scheme "ftp"`,
+		"ftp://h/a": `unknown scheme "ftp"`, "ssh://h/a": `unknown scheme "ssh"`,
 		"git::ssh://-o x/a": "malformed", "https://h:x/a": "malformed",
-		"nope::https://h/a": `unknown kind "nope"`, "GIT::https://h/a": `unknown kind "GIT"`, "s3://b/k": `unknown scheme "s3"`, "http::ssh://h/a": `scheme "ssh"`,
+		"nope::https://h/a": `unknown kind "nope"`, "GIT::https://h/a": `unknown kind "GIT"`, "s3://b/k": `unknown scheme "s3"`,
+		"http::ssh://h/a": `scheme "ssh"`,
 	} {
 		s := source2(t, source)
 		if kind, err := s.Kind(); err == nil || !strings.Contains(err.Error(), want) {
@@ -106,7 +113,8 @@ func source2(t *testing.T, source string) fetch.Source {
 }
 
 func TestSource(t *testing.T) {
-	s, err := fetch.ParseSource("s3::https://user:pass@h/a.tgz//sub?token=secret&checksum=md5:00#7", map[string]string{"b": "x y", "archive": "tgz", "checksum": "late"})
+	s, err := fetch.ParseSource("s3::https://user:pass@h/a.tgz//sub?token=secret&checksum=md5:00#7",
+		map[string]string{"b": "x y", "archive": "tgz", "checksum": "late"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +138,8 @@ func TestSource(t *testing.T) {
 	if got, want := source2(t, "https://h/a.tgz?t=1&checksum=x&%63hecksum=y").Signature().URL(), "https://h/a.tgz.minisig?t=1"; got != want {
 		t.Errorf("Signature() = %s, want %s", got, want)
 	}
-	for source, want := range map[string]string{"https://u@h:1/a": "h", "git@h:a/b": "h", "git::ssh://git@[fe80::1]/r": "fe80::1", "github.com/a/b": ""} {
+	for source, want := range map[string]string{"https://u@h:1/a": "h", "git@h:a/b": "h", "git::ssh://git@[fe80::1]/r": "fe80::1",
+		"github.com/a/b": ""} {
 		if got := source2(t, source).Host(); got != want {
 			t.Errorf("Host(%s) = %q, want %q", source, got, want)
 		}
@@ -158,7 +167,8 @@ func TestChecksum(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "0 bytes", "xyz": "not hexadecimal", "sha256:xyz": "not hexadecimal", "sha256:" + sum(16): "has 16 bytes: sha256 has 32", sum(17): "17 bytes", "file:": "no URL",
+		"": "0 bytes", "xyz": "not hexadecimal", "sha256:xyz": "not hexadecimal", "sha256:" + sum(16): "has 16 bytes: sha256 has 32",
+		sum(17): "17 bytes", "file:": "no URL",
 		"crc32:" + sum(4): `unknown checksum type "crc32"`, ":" + sum(16): "empty type",
 	} {
 		if c, err := fetch.ParseChecksum(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -94,7 +94,8 @@ func TestIndependentCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := b64(p.ed.Public().(ed25519.PublicKey))
-	if want := `{"use":"sig","kty":"OKP","crv":"Ed25519","kid":"ed","alg":"EdDSA","x":"` + x + `"}`; !strings.Contains(string(published), want) {
+	if want := `{"use":"sig","kty":"OKP","crv":"Ed25519","kid":"ed","alg":"EdDSA","x":"` + x +
+		`"}`; !strings.Contains(string(published), want) {
 		t.Errorf("key set is %s, want %s in it", published, want)
 	}
 	var set jose.JSONWebKeySet

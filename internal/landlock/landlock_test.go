@@ -196,7 +196,8 @@ func TestModes(t *testing.T) {
 		{"w", map[string]bool{"write": true}},
 		{"c", map[string]bool{"mkdir": true, "link": true, "remove": true, "move": true}},
 		{"rx", map[string]bool{"read": true, "list": true, "exec": true}},
-		{"rwxc", map[string]bool{"read": true, "list": true, "exec": true, "write": true, "mkdir": true, "link": true, "remove": true, "move": true}},
+		{"rwxc", map[string]bool{"read": true, "list": true, "exec": true, "write": true, "mkdir": true, "link": true, "remove": true,
+			"move": true}},
 	}
 	program, err := os.ReadFile("/proc/self/exe")
 	if err != nil {

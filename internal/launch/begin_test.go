@@ -138,7 +138,8 @@ func testLaunch(t *testing.T, init, held bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{null, null, null}, Init: init, Held: held, Bound: true}
+		return &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{null, null, null}, Init: init,
+			Held: held, Bound: true}
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: namespaces")

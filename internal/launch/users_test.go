@@ -62,7 +62,8 @@ func usersPolicy(t *testing.T, script string) (*sandbox.Policy, *launch.Start) {
 		t.Fatal(err)
 	}
 	return &sandbox.Policy{Argv: []string{"/bin/sh", "-c", script}, Dir: "/", Env: sandbox.Environment{"PATH=/usr/bin:/bin"},
-			PrivatePID: true, OwnUsers: true, PrivateIPC: true, Mounts: &sandbox.Mounts{Tmp: sandbox.Path{Name: tmp}, Proc: true}, Seccomp: sandbox.SeccompNone},
+			PrivatePID: true, OwnUsers: true, PrivateIPC: true, Mounts: &sandbox.Mounts{Tmp: sandbox.Path{Name: tmp}, Proc: true},
+			Seccomp: sandbox.SeccompNone},
 		&launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Init: true, Users: true}
 }
 

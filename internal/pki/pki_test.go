@@ -80,12 +80,14 @@ func handshake(ca *pki.CA, server, client tls.Certificate, name string) error {
 
 func TestCertificatesMakeConnections(t *testing.T) {
 	ca := newCA(t, pki.CAOptions{Domains: []string{"nomad", "localhost"}})
-	server := pair(t, ca, pki.CertOptions{DNSNames: []string{"server.global.nomad", "localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Client: true, Server: true})
+	server := pair(t, ca, pki.CertOptions{DNSNames: []string{"server.global.nomad", "localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)},
+		Client: true, Server: true})
 	client := pair(t, ca, pki.CertOptions{CommonName: "cli.global.nomad", DNSNames: []string{"cli.global.nomad"}, Client: true})
 	onlyServer := pair(t, ca, pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Server: true})
 	stranger := pair(t, newCA(t, pki.CAOptions{}), pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true})
 	old := newCA(t, pki.CAOptions{At: time.Now().AddDate(0, 0, -30)})
-	past := pair(t, old, pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true, Days: 10, At: time.Now().AddDate(0, 0, -20)})
+	past := pair(t, old, pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true, Days: 10,
+		At: time.Now().AddDate(0, 0, -20)})
 	for _, c := range []struct {
 		name           string
 		ca             *pki.CA
@@ -114,7 +116,8 @@ func TestCertificatesMakeConnections(t *testing.T) {
 
 func TestWhatCertificatesSay(t *testing.T) {
 	before := time.Now()
-	ca := newCA(t, pki.CAOptions{CommonName: "the CA", Country: "CH", Organization: "Example", Domains: []string{"nomad", "example.org", "nomad"}})
+	ca := newCA(t, pki.CAOptions{CommonName: "the CA", Country: "CH", Organization: "Example",
+		Domains: []string{"nomad", "example.org", "nomad"}})
 	root := parse(t, ca.CertPEM)
 	switch {
 	case !root.IsCA || root.MaxPathLen != 0 || !root.MaxPathLenZero:
@@ -137,7 +140,8 @@ func TestWhatCertificatesSay(t *testing.T) {
 	switch {
 	case !ok || key.Curve != elliptic.P256():
 		t.Errorf("key %T", cert.PublicKey)
-	case cert.IsCA || cert.KeyUsage != x509.KeyUsageDigitalSignature || len(cert.ExtKeyUsage) != 1 || cert.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth:
+	case cert.IsCA || cert.KeyUsage != x509.KeyUsageDigitalSignature || len(cert.ExtKeyUsage) != 1 ||
+		cert.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth:
 		t.Errorf("key usage %b %v", cert.KeyUsage, cert.ExtKeyUsage)
 	case cert.Subject.CommonName != "client.global.nomad" || !bytes.Equal(cert.AuthorityKeyId, root.SubjectKeyId):
 		t.Errorf("subject %s, authority %x", cert.Subject, cert.AuthorityKeyId)
@@ -167,7 +171,8 @@ func TestWhatIsNotIssued(t *testing.T) {
 		{"as asked", pki.CAOptions{Domains: []string{"nomad"}}, server, ""},
 		{"as long as the CA", pki.CAOptions{Days: 30, At: now.Add(-time.Hour)}, with(func(o *pki.CertOptions) { o.Days = 30 }), ""},
 		{"outside of the domain", pki.CAOptions{Domains: []string{"example.org"}}, server, "not permitted"},
-		{"longer than the CA", pki.CAOptions{Days: 30, At: now.Add(-time.Hour)}, with(func(o *pki.CertOptions) { o.Days = 31 }), "ask for 30 days at most"},
+		{"longer than the CA", pki.CAOptions{Days: 30, At: now.Add(-time.Hour)}, with(func(o *pki.CertOptions) { o.Days = 31 }),
+			"ask for 30 days at most"},
 		{"after the CA", pki.CAOptions{Days: 30, At: now.AddDate(0, 0, -31)}, with(func(o *pki.CertOptions) { o.Days = 1 }), "create another CA"},
 		{"no time", pki.CAOptions{}, with(func(o *pki.CertOptions) { o.Days = -1 }), "validity of -1 days"},
 		{"beyond calendars", pki.CAOptions{}, with(func(o *pki.CertOptions) { o.Days = 1 << 40 }), "not between 1 and 36500"},
@@ -199,8 +204,9 @@ func foreign(t *testing.T, change func(*x509.Certificate)) (certPEM, keyPEM []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "foreign"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().AddDate(2, 0, 0), BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "foreign"},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().AddDate(2, 0, 0), BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign}
 	if change != nil {
 		change(template)
 	}

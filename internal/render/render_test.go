@@ -33,7 +33,8 @@ func TestFrames(t *testing.T) {
 		return f
 	}
 	f := next()
-	if text, err := io.ReadAll(f.Body()); f.Kind != render.KindContent || f.Template != 3 || f.Size != 5 || string(text) != "hello" || err != nil {
+	if text, err := io.ReadAll(f.Body()); f.Kind != render.KindContent || f.Template != 3 || f.Size != 5 || string(text) != "hello" ||
+		err != nil {
 		t.Errorf("frame %+v with %q, %v", f, text, err)
 	}
 	if f = next(); f.Template != 4 || f.Size != 0 {

@@ -10,7 +10,8 @@ import (
 
 func TestName(t *testing.T) {
 	at := time.Unix(2, 7)
-	for file, want := range map[string]string{"agent.log": "agent-2000000007.log", "audit": "audit-2000000007", "a.b.log": "a.b-2000000007.log"} {
+	for file, want := range map[string]string{"agent.log": "agent-2000000007.log", "audit": "audit-2000000007",
+		"a.b.log": "a.b-2000000007.log"} {
 		if got := rotate.Name(file, at); got != want {
 			t.Errorf("Name(%q) = %q, want %q", file, got, want)
 		}

@@ -27,7 +27,8 @@ func TestAppend(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(path, "log")); string(got) != "ab" {
 		t.Errorf("the file has %q, %v", got, err)
 	}
-	if err := errors.Join(os.Symlink(canary, filepath.Join(path, "link")), syscall.Mkfifo(filepath.Join(path, "pipe"), 0o600), os.Mkdir(filepath.Join(path, "dir"), 0o700)); err != nil {
+	if err := errors.Join(os.Symlink(canary, filepath.Join(path, "link")), syscall.Mkfifo(filepath.Join(path, "pipe"), 0o600),
+		os.Mkdir(filepath.Join(path, "dir"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"link", "pipe", "dir", "..", "dir/x", ""} {

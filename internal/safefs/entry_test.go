@@ -19,13 +19,15 @@ func TestEach(t *testing.T) {
 	d, path, canary := inner(t)
 	err := errors.Join(os.Mkdir(filepath.Join(path, "dir"), 0o750), os.Symlink(canary, filepath.Join(path, "link")),
 		syscall.Mkfifo(filepath.Join(path, "pipe"), 0o600), os.WriteFile(filepath.Join(path, "file"), []byte("text"), 0o640),
-		os.Link(filepath.Join(path, "file"), filepath.Join(path, "hard")), os.Chmod(filepath.Join(path, "file"), 0o640|fs.ModeSetuid|fs.ModeSticky|fs.ModeSetgid))
+		os.Link(filepath.Join(path, "file"), filepath.Join(path, "hard")),
+		os.Chmod(filepath.Join(path, "file"), 0o640|fs.ModeSetuid|fs.ModeSticky|fs.ModeSetgid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	special := fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	want := map[string]string{
-		"dir": fmt.Sprint(fs.ModeDir|0o750, " 2"), "link": fmt.Sprint(fs.ModeSymlink|0o777, " 1"), "pipe": fmt.Sprint(fs.ModeNamedPipe|0o600, " 1"),
+		"dir": fmt.Sprint(fs.ModeDir|0o750, " 2"), "link": fmt.Sprint(fs.ModeSymlink|0o777, " 1"),
+		"pipe": fmt.Sprint(fs.ModeNamedPipe|0o600, " 1"),
 		"file": fmt.Sprint(special|0o640, " 2"), "hard": fmt.Sprint(special|0o640, " 2"),
 	}
 	for range 2 { // the position of the directory does not matter
@@ -122,7 +124,8 @@ func TestSetOnLink(t *testing.T) {
 		_, lerr := d.Lstat(name)
 		_, rerr := d.ReadLink(name)
 		_, cerr := d.Create(name, 0o600)
-		for call, err := range map[string]error{"Lstat": lerr, "ReadLink": rerr, "Create": cerr, "SetMode": d.SetMode(name, 0), "SetOwner": d.SetOwner(name, 0, 0), "Move": d.Move(name, d, "x")} {
+		for call, err := range map[string]error{"Lstat": lerr, "ReadLink": rerr, "Create": cerr, "SetMode": d.SetMode(name, 0),
+			"SetOwner": d.SetOwner(name, 0, 0), "Move": d.Move(name, d, "x")} {
 			if !errors.Is(err, safefs.ErrEscape) {
 				t.Errorf("%s(%q) = %v, want ErrEscape", call, name, err)
 			}

@@ -22,7 +22,8 @@ func newSpread(t *testing.T, p *places) spread {
 	s := spread{host: filepath.Join(p.alloc, "host"), volume: filepath.Join(p.alloc, "volume"), at: filepath.Join(p.alloc, "at")}
 	s.canary = filepath.Join(s.host, "canary")
 	if err := errors.Join(os.Mkdir(s.host, 0o755), os.Mkdir(s.volume, 0o755), os.Mkdir(s.at, 0o755),
-		os.Mkdir(filepath.Join(s.at, "sub"), 0o755), os.Symlink(s.host, filepath.Join(s.volume, "sub")), os.Symlink(s.at, filepath.Join(p.alloc, "host-link"))); err != nil {
+		os.Mkdir(filepath.Join(s.at, "sub"), 0o755), os.Symlink(s.host, filepath.Join(s.volume, "sub")),
+		os.Symlink(s.at, filepath.Join(p.alloc, "host-link"))); err != nil {
 		t.Fatal(err)
 	}
 	write(t, s.canary, "secret of the host")
@@ -54,7 +55,8 @@ func TestGrantThroughAVolume(t *testing.T) {
 		"up again": s.at + "/sub/../sub", "not there": s.at + "/nowhere",
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := runPolicy(t, s.granting(p, m, sandbox.Path{Modes: "r", Name: path}, sandbox.Path{Modes: "r", Name: s.at}), "cat "+s.at+"/own; cat "+s.canary+" && echo READ")
+			got := runPolicy(t, s.granting(p, m, sandbox.Path{Modes: "r", Name: path}, sandbox.Path{Modes: "r", Name: s.at}), "cat "+s.at+
+				"/own; cat "+s.canary+" && echo READ")
 			if got.reason != "" || !strings.Contains(got.out, "the volume's") || strings.Contains(got.out, "READ") {
 				t.Errorf("the program was %q, wrote %q", got.reason, got.out)
 			}
@@ -78,7 +80,8 @@ func TestOptionalGrant(t *testing.T) {
 	}
 	binds := &sandbox.Mounts{Binds: []sandbox.Bind{{Source: sandbox.Path{Name: s.volume}, Target: s.at}}}
 	for what, m := range map[string]*sandbox.Mounts{"own mounts": {}, "a volume": binds} {
-		for name, there := range map[string]bool{s.canary: true, nowhere: false, link: false, s.canary + "/below": false, s.at + "/sub/nowhere": false} {
+		for name, there := range map[string]bool{s.canary: true, nowhere: false, link: false, s.canary + "/below": false, s.at +
+			"/sub/nowhere": false} {
 			path := sandbox.Path{Modes: "r", Name: name, Optional: true}
 			got := runPolicy(t, s.granting(p, m, path), "cat "+s.canary)
 			if got.reason != "" || strings.Contains(got.out, "secret of the host") != there {

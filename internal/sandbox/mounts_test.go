@@ -81,7 +81,8 @@ func newPlaces(t *testing.T) *places {
 			t.Fatal(err)
 		}
 	}
-	p := &places{alloc: alloc, task: filepath.Join(alloc, "web"), tmp: filepath.Join(alloc, "web/tmp"), user: &sandbox.User{UID: 88123, GID: 88123}}
+	p := &places{alloc: alloc, task: filepath.Join(alloc, "web"), tmp: filepath.Join(alloc, "web/tmp"),
+		user: &sandbox.User{UID: 88123, GID: 88123}}
 	for _, d := range []string{p.task, p.tmp} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -174,7 +175,8 @@ func TestBinds(t *testing.T) {
 	if r.reason != "" || !strings.Contains(r.out, want) {
 		t.Fatalf("program = %+v, want it to read %q", r, want)
 	}
-	for _, line := range []string{"denied " + at + "/x", "denied " + at + "/below/x", "denied one", "wrote new/volume/y", "wrote new/volume/below/y"} {
+	for _, line := range []string{"denied " + at + "/x", "denied " + at + "/below/x", "denied one", "wrote new/volume/y",
+		"wrote new/volume/below/y"} {
 		if !strings.Contains(r.out, line+"\n") {
 			t.Errorf("no line %q in:\n%s", line, r.out)
 		}
@@ -238,7 +240,8 @@ func TestPrivateTmp(t *testing.T) {
 	policy.Files = &sandbox.Files{Paths: []sandbox.Path{
 		{Modes: "rwxc", Name: "web", Beneath: p.alloc}, {Modes: "rwc", Name: "web/tmp", Beneath: p.alloc},
 		{Modes: "rwc", Name: "granted/deep", Beneath: p.alloc}, {Modes: "r", Name: file},
-		{Modes: "rx", Name: "/usr"}, {Modes: "rx", Name: "/bin"}, {Modes: "rx", Name: "/lib"}, {Modes: "rx", Name: "/lib64"}, {Modes: "rw", Name: "/dev/null"},
+		{Modes: "rx", Name: "/usr"}, {Modes: "rx", Name: "/bin"}, {Modes: "rx", Name: "/lib"}, {Modes: "rx", Name: "/lib64"},
+		{Modes: "rw", Name: "/dev/null"},
 	}}
 	r := runPolicy(t, policy, fmt.Sprintf(`cat %s; ls %s %s/other 2>/dev/null; pwd; echo a >/tmp/mine; echo b >%s/kept; cat %s/mine`,
 		file, host, p.alloc, granted, p.tmp))
@@ -318,10 +321,12 @@ func TestNetwork(t *testing.T) {
 	}
 	file := filepath.Join(p.alloc, "file")
 	write(t, file, "")
-	for path, want := range map[string]string{file: "not a namespace", "/proc/self/ns/uts": "setns", p.alloc + "/none": "no such file", "/proc/self/ns": "not a namespace"} {
+	for path, want := range map[string]string{file: "not a namespace", "/proc/self/ns/uts": "setns", p.alloc + "/none": "no such file",
+		"/proc/self/ns": "not a namespace"} {
 		policy := p.policy(nil)
 		policy.NetNS = path
-		if r := runPolicy(t, policy, "echo ran"); !strings.Contains(r.reason, "join network namespace "+path) || !strings.Contains(r.reason, want) || r.out != "" {
+		if r := runPolicy(t, policy, "echo ran"); !strings.Contains(r.reason, "join network namespace "+path) ||
+			!strings.Contains(r.reason, want) || r.out != "" {
 			t.Errorf("program in %s = %+v, want an error with %q", path, r, want)
 		}
 	}

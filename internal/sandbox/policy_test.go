@@ -12,7 +12,8 @@ import (
 func policy() sandbox.Policy {
 	return sandbox.Policy{
 		Argv: []string{"/bin/true", "x"}, Env: sandbox.Environment{"TOKEN=secret-canary"}, Dir: "/",
-		PrivateIPC: true, PrivatePID: true, NetNS: "/run/netns/x", Mounts: &sandbox.Mounts{Proc: true, View: sandbox.View{Dir: "/allocs", Own: "alloc"},
+		PrivateIPC: true, PrivatePID: true, NetNS: "/run/netns/x",
+		Mounts: &sandbox.Mounts{Proc: true, View: sandbox.View{Dir: "/allocs", Own: "alloc"},
 			Binds: []sandbox.Bind{{Source: sandbox.Path{Name: "/srv/data"}, Target: "web/data", Beneath: "/alloc", ReadOnly: true}},
 			Tmp:   sandbox.Path{Name: "web/tmp", Beneath: "/alloc"}},
 		User: &sandbox.User{UID: 80001, GID: 80001},
@@ -118,7 +119,8 @@ func TestDeclare(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := d.Session([]string{"/bin/sh"}, nil)
-	if b.PrivateIPC || b.PrivatePID || b.Mounts != nil || b.NetNS != "" || !d.PrivateIPC || b.User.UID != 80001 || len(b.Files.Paths) != 2 || b.Seccomp != p.Seccomp || len(b.Filter) != 16 {
+	if b.PrivateIPC || b.PrivatePID || b.Mounts != nil || b.NetNS != "" || !d.PrivateIPC || b.User.UID != 80001 || len(b.Files.Paths) != 2 ||
+		b.Seccomp != p.Seccomp || len(b.Filter) != 16 {
 		t.Errorf("Session() = %+v, want what was declared but the namespaces", b)
 	}
 }

@@ -47,14 +47,16 @@ func TestView(t *testing.T) {
 		"by a link":                    {linked, nil, dir + "/*\n"},
 		"granted a file":               {dir, []sandbox.Path{{Modes: "r", Name: dir + "/other/file"}}, dir + "/*\nforeign\n"},
 		"granted it by its other name": {linked, []sandbox.Path{{Modes: "r", Name: dir + "/other/file"}}, dir + "/*\nforeign\n"},
-		"granted the directory":        {dir, []sandbox.Path{{Modes: "r", Name: dir}}, dir + "/mine " + dir + "/other " + dir + "/web\nforeign\nforeign\n"},
-		"granted what is around it":    {dir, []sandbox.Path{{Modes: "r", Name: filepath.Dir(dir)}}, dir + "/*\n"},
-		"granted what is around all":   {dir, []sandbox.Path{{Modes: "rwxc", Name: "/"}}, dir + "/*\n"},
+		"granted the directory": {dir, []sandbox.Path{{Modes: "r", Name: dir}}, dir + "/mine " + dir + "/other " + dir +
+			"/web\nforeign\nforeign\n"},
+		"granted what is around it":  {dir, []sandbox.Path{{Modes: "r", Name: filepath.Dir(dir)}}, dir + "/*\n"},
+		"granted what is around all": {dir, []sandbox.Path{{Modes: "rwxc", Name: "/"}}, dir + "/*\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := p.policy(&sandbox.Mounts{View: sandbox.View{Dir: tt.dir, Own: "mine"}, Proc: true})
 			policy.Files = &sandbox.Files{Paths: append([]sandbox.Path{{Modes: "rwxc", Name: "mine/web", Beneath: dir},
-				{Modes: "rx", Name: "/usr"}, {Modes: "rx", Name: "/bin"}, {Modes: "rx", Name: "/lib"}, {Modes: "rx", Name: "/lib64"}, {Modes: "rw", Name: "/dev/null"}}, tt.granted...)}
+				{Modes: "rx", Name: "/usr"}, {Modes: "rx", Name: "/bin"}, {Modes: "rx", Name: "/lib"}, {Modes: "rx", Name: "/lib64"},
+				{Modes: "rw", Name: "/dev/null"}}, tt.granted...)}
 			r := runPolicy(t, policy, "exec 2>/dev/null; rm -f hard; "+script)
 			if want := "before\nmine\n" + tt.want; r.reason != "" || r.out != want {
 				t.Errorf("program = %+v, want %q", r, want)
@@ -79,7 +81,8 @@ func TestView(t *testing.T) {
 // a tmpfs. A later mount does not.
 func TestViewIsShared(t *testing.T) {
 	dir, p := neighbours(t)
-	policy := p.policy(&sandbox.Mounts{View: sandbox.View{Dir: dir, Own: "mine"}, Proc: true, Tmp: sandbox.Path{Name: "mine/web/tmp", Beneath: dir}})
+	policy := p.policy(&sandbox.Mounts{View: sandbox.View{Dir: dir, Own: "mine"}, Proc: true,
+		Tmp: sandbox.Path{Name: "mine/web/tmp", Beneath: dir}})
 	done := make(chan ran)
 	go func() {
 		done <- runPolicy(t, policy, `echo up >secrets/up; until [ -s secrets/go ]; do sleep 0.01; done; cat secrets/token secrets/late/*`)

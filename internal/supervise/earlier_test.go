@@ -110,7 +110,8 @@ func TestSupervisorThatCannotBeUpgraded(t *testing.T) {
 				t.Errorf("the log has no details:\n%s", log)
 			}
 			_, err := c.Start(t.Context(), &Spec{ID: "a"})
-			if refused := err != nil && strings.Contains(err.Error(), "does not protect its socket"); refused != tc.refused || (err != nil) != tc.refused {
+			if refused := err != nil && strings.Contains(err.Error(), "does not protect its socket"); refused != tc.refused ||
+				(err != nil) != tc.refused {
 				t.Errorf("Start() = %v, want refused %t", err, tc.refused)
 			}
 			if n := starts.Load(); (n != 0) == tc.refused {

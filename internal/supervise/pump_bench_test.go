@@ -33,8 +33,9 @@ func BenchmarkPump(b *testing.B) {
 			got := map[string][]float64{}
 			for b.Loop() {
 				p, c := pumpRound(b, size), catRound(b, size)
-				for unit, value := range map[string]float64{"pump-MB/s": benchBytes / p.took.Seconds() / 1e6, "cat-MB/s": benchBytes / c.took.Seconds() / 1e6,
-					"%rate": 100 * float64(c.took) / float64(p.took), "%CPU": 100 * float64(p.cpu) / float64(c.cpu)} {
+				for unit, value := range map[string]float64{"pump-MB/s": benchBytes / p.took.Seconds() / 1e6,
+					"cat-MB/s": benchBytes / c.took.Seconds() / 1e6,
+					"%rate":    100 * float64(c.took) / float64(p.took), "%CPU": 100 * float64(p.cpu) / float64(c.cpu)} {
 					got[unit] = append(got[unit], value)
 				}
 			}
@@ -49,7 +50,8 @@ func BenchmarkPump(b *testing.B) {
 
 // writer starts a process that writes benchBytes to the pipe, and closes the pipe here.
 func writer(b *testing.B, pipe *os.File, size int) *exec.Cmd {
-	cmd := exec.CommandContext(context.Background(), "dd", "if=/dev/zero", "status=none", fmt.Sprintf("bs=%d", size), fmt.Sprintf("count=%d", benchBytes/size))
+	cmd := exec.CommandContext(context.Background(), "dd", "if=/dev/zero", "status=none", fmt.Sprintf("bs=%d", size),
+		fmt.Sprintf("count=%d", benchBytes/size))
 	cmd.Stdout, cmd.SysProcAttr = pipe, ownSession
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)

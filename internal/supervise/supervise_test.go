@@ -276,7 +276,8 @@ func TestParallelStarts(t *testing.T) {
 func TestSocketIsPrivate(t *testing.T) {
 	r := newRig(t)
 	r.start(r.client(), r.spec("true"))
-	for name, want := range map[string]os.FileMode{"": 0o700 | os.ModeDir, "sock": 0o600 | os.ModeSocket, "tasks": 0o700 | os.ModeDir, "log": 0o600, "secret": 0o600} {
+	for name, want := range map[string]os.FileMode{"": 0o700 | os.ModeDir, "sock": 0o600 | os.ModeSocket, "tasks": 0o700 | os.ModeDir,
+		"log": 0o600, "secret": 0o600} {
 		st, err := os.Stat(filepath.Join(r.dir, name))
 		if err != nil || st.Mode() != want {
 			t.Errorf("%q: mode %v, %v, want %v", name, st.Mode(), err, want)

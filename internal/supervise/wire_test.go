@@ -40,7 +40,8 @@ func TestRequest(t *testing.T) {
 // TestBrokenRequest checks that a truncated request, and parts without a Spec, are errors.
 func TestBrokenRequest(t *testing.T) {
 	var frames bytes.Buffer
-	if err := writeRequest(&frames, &request{Op: opStart, Spec: &Spec{ID: "a", Policy: []byte("p"), Declared: []byte("{}")}}, true); err != nil {
+	if err := writeRequest(&frames, &request{Op: opStart, Spec: &Spec{ID: "a", Policy: []byte("p"), Declared: []byte("{}")}},
+		true); err != nil {
 		t.Fatal(err)
 	}
 	for n := range frames.Len() {

@@ -69,9 +69,10 @@ func TestConditionIsNeverMet(t *testing.T) {
 		limit time.Duration
 		want  string
 	}{
-		"Until":    {func(tb testing.TB) { testpace.Until(tb, "the end", func() bool { return false }) }, 2 * time.Minute, "the end"},
-		"Within":   {func(tb testing.TB) { testpace.Within(tb, time.Second, "the end", func() bool { return false }) }, time.Second, "the end"},
-		"Succeeds": {func(tb testing.TB) { testpace.Succeeds(tb, "the call", func() error { return errors.New("refused") }) }, 2 * time.Minute, "the call: refused"},
+		"Until":  {func(tb testing.TB) { testpace.Until(tb, "the end", func() bool { return false }) }, 2 * time.Minute, "the end"},
+		"Within": {func(tb testing.TB) { testpace.Within(tb, time.Second, "the end", func() bool { return false }) }, time.Second, "the end"},
+		"Succeeds": {func(tb testing.TB) { testpace.Succeeds(tb, "the call", func() error { return errors.New("refused") }) }, 2 * time.Minute,
+			"the call: refused"},
 	} {
 		message, took := fails(t, c.wait)
 		if !strings.Contains(message, c.want) || took < c.limit || took > c.limit+40*time.Millisecond {

@@ -175,8 +175,10 @@ func TestFilter_PanicsAreErrors(t *testing.T) {
 
 // randomFilter returns a filter of about n parts.
 func randomFilter(r *rand.Rand, n int) string {
-	words := []string{"(", ")", "Name", "Next.Name", "Text", "List", "Map.a", "Any", "Number", "Set", " == ", " != ", " matches ", " not matches ",
-		" is empty", " is not nil", " in ", " not in ", " contains ", " and ", " or ", "not ", `"a"`, `"(a{9}){9}"`, "7", "any List as x { ", "all Map as k, v { ",
+	words := []string{"(", ")", "Name", "Next.Name", "Text", "List", "Map.a", "Any", "Number", "Set", " == ", " != ", " matches ",
+		" not matches ",
+		" is empty", " is not nil", " in ", " not in ", " contains ", " and ", " or ", "not ", `"a"`, `"(a{9}){9}"`, "7", "any List as x { ",
+		"all Map as k, v { ",
 		"x", "v", " }", "[", `"/Name"`, "`", "\"", "-", ".", "\x00", "é"}
 	var b strings.Builder
 	for range n {

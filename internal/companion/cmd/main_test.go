@@ -31,7 +31,8 @@ func TestSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	deps := strings.Fields(string(out))
-	for _, heavy := range []string{"net", "github.com/elastic/go-seccomp-bpf", "net/http", "crypto/tls", "crypto/rand", "crypto/sha256", "text/template", "regexp", "encoding/gob", "os/user"} {
+	for _, heavy := range []string{"net", "github.com/elastic/go-seccomp-bpf", "net/http", "crypto/tls", "crypto/rand", "crypto/sha256",
+		"text/template", "regexp", "encoding/gob", "os/user"} {
 		if slices.Contains(deps, heavy) {
 			t.Errorf("the companion imports %s", heavy)
 		}

@@ -99,7 +99,8 @@ func TestCompare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, s := range c.stored {
-				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, s)), 0o755), os.WriteFile(filepath.Join(dir, s), nil, 0o644)); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, s)), 0o755),
+					os.WriteFile(filepath.Join(dir, s), nil, 0o644)); err != nil {
 					t.Fatal(err)
 				}
 			}

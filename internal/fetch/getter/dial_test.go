@@ -86,7 +86,8 @@ func TestProxy(t *testing.T) {
 				t.Errorf("%s: status %d", source, resp.StatusCode)
 			}
 		}
-		if err := p.explain(io.EOF); !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "connection to 169.254.169.254 refused: link-local address") {
+		if err := p.explain(io.EOF); !errors.Is(err, io.EOF) ||
+			!strings.Contains(err.Error(), "connection to 169.254.169.254 refused: link-local address") {
 			t.Errorf("explain() = %v", err)
 		}
 	}

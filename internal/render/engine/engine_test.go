@@ -190,7 +190,8 @@ func (w *world) request(texts ...string) *render.Request {
 		Dir: w.dir, Socket: filepath.Join(w.dir, "secrets/api.sock"), Token: testvars.Token, Namespace: "default", Region: "global",
 		Env:   map[string]string{"GREETING": "hello"},
 		Roots: []render.Root{{Path: filepath.Join(w.dir, "local"), Names: []string{"/local"}}, {Path: filepath.Join(w.dir, "alloc")}},
-		Retry: render.Retry{Attempts: 3, Backoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond}, BlockQueryWait: time.Minute, MaxStale: time.Hour,
+		Retry: render.Retry{Attempts: 3, Backoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond}, BlockQueryWait: time.Minute,
+		MaxStale: time.Hour,
 	}
 	for _, text := range texts {
 		req.Templates = append(req.Templates, render.Template{Text: text})
@@ -237,7 +238,9 @@ func TestVariables(t *testing.T) {
 		`{{ range nomadVarListSafe "shared" }}{{ .Path }} {{ end }}`, "static")
 	p := start(t, req)
 	p.until("the missing data is named", func() bool {
-		return len(p.missing) > 0 && strings.Join(p.missing[len(p.missing)-1].Names, " ") == "nomad.var.block(nomad/jobs/web@default.global) nomad.var.list(shared@default.global)"
+		return len(p.missing) > 0 &&
+			strings.Join(p.missing[len(p.missing)-1].Names,
+				" ") == "nomad.var.block(nomad/jobs/web@default.global) nomad.var.list(shared@default.global)"
 	})
 	w.vars.Set("nomad/jobs/web", map[string]string{"password": "first"})
 	w.vars.Set("shared/a", map[string]string{"x": "y"})
@@ -341,7 +344,8 @@ func TestOutage(t *testing.T) {
 	const text = `{{ with nomadVar "a" }}{{ .x }}{{ end }}`
 	p := start(t, w.request("static", text))
 	p.ended()
-	if p.fatal == nil || p.fatal.Template != 1 || !strings.Contains(p.fatal.Text, "nomad.var.block(a@default.global): the API returned status 500") {
+	if p.fatal == nil || p.fatal.Template != 1 ||
+		!strings.Contains(p.fatal.Text, "nomad.var.block(a@default.global): the API returned status 500") {
 		t.Fatalf("fatal = %+v, want the name of the data and the status", p.fatal)
 	}
 	kept := w.request(text)

@@ -76,7 +76,8 @@ func TestDenylist(t *testing.T) {
 // Names that the library could add with a later version stay refused.
 func TestHostFunctionsDoNotExist(t *testing.T) {
 	w := newWorld(t)
-	for _, call := range []string{`sprig_env "HOME"`, `sprig_expandenv "$HOME"`, `sprig_getHostByName "localhost"`, `sprig_now`, `sprig_date "2006"`} {
+	for _, call := range []string{`sprig_env "HOME"`, `sprig_expandenv "$HOME"`, `sprig_getHostByName "localhost"`, `sprig_now`,
+		`sprig_date "2006"`} {
 		failing(t, w.request("{{ "+call+" }}"))
 	}
 }
@@ -93,7 +94,8 @@ func TestErrorsContainNoValues(t *testing.T) {
 		`range .p`, `range .p.Value | toUpper | parseFloat`, `.p.Value | regexMatch "("`, `regexMatch (printf "(%s" .p.Value) "x"`,
 		`.n.Value | parseInt | index (sprig_list 1 2)`, `index .p 1`, `if .missing.x`, `.p.nothing`, `.p.Value.x`,
 		`nomadVar (printf "%s@@" .p.Value)`, `file .p.Value`, `mustEnv "NOT_SET" | printf .p.Value`, `call .p.Value`, `.p.Value | base64Decode`,
-		`timestamp .p.Value 1`, `sprig_fail .p.Value`, `len .n.Value | index .p.Value`, `.p.Value | parseYAML | explodeMap`, `divide 0 1 | add .p.Value`,
+		`timestamp .p.Value 1`, `sprig_fail .p.Value`, `len .n.Value | index .p.Value`, `.p.Value | parseYAML | explodeMap`,
+		`divide 0 1 | add .p.Value`,
 		`template "x" (sprig_fail .p.Value)`, `sprig_toDate "2006" .p.Value | sprig_mustToDate .p.Value`, `.p.Value | loop`,
 	} {
 		keyword := "{{ " + expr + " }}"
@@ -143,7 +145,8 @@ func TestErrorsNameTheLine(t *testing.T) {
 		"{{ nosuch }}":                 {Line: 1, Text: `syntax: function "nosuch" not defined`},
 		"{{ mustEnv \"NOT_SET\" }}":    {Line: 1, Text: "at <mustEnv \"NOT_SET\">: mustEnv: required environment variable NOT_SET is empty"},
 		"{{ file \"local/missing\" }}": {Line: 1, Text: "at <file \"local/missing\">: file: no such file or directory"},
-		"{{ nomadVar \"a b\" }}":       {Line: 1, Text: "at <nomadVar \"a b\">: nomadVar: malformed path: want path, path@namespace or path@namespace.region"},
+		"{{ nomadVar \"a b\" }}": {Line: 1,
+			Text: "at <nomadVar \"a b\">: nomadVar: malformed path: want path, path@namespace or path@namespace.region"},
 	} {
 		req := w.request(text)
 		req.Templates[0].ErrorOnMissingKey = true
@@ -157,14 +160,16 @@ func TestErrorsNameTheLine(t *testing.T) {
 func TestFileStaysInside(t *testing.T) {
 	w := newWorld(t)
 	w.write(t, "other/secret", canary)
-	for name, target := range map[string]string{"up": "../other/secret", "absolute": "/etc/passwd", "dir": "../other", "proc": "/proc/self/environ"} {
+	for name, target := range map[string]string{"up": "../other/secret", "absolute": "/etc/passwd", "dir": "../other",
+		"proc": "/proc/self/environ"} {
 		if err := os.Symlink(target, filepath.Join(w.dir, "local", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, name := range []string{
 		"/etc/passwd", "/proc/self/environ", "/proc/self/root/etc/passwd", "other/secret", "local/../other/secret", "/local/../other/secret",
-		w.dir + "/other/secret", "../../etc/passwd", "local/up", "local/absolute", "local/dir/secret", "local/proc", "/local/./up", "local", "/local", "/localother",
+		w.dir + "/other/secret", "../../etc/passwd", "local/up", "local/absolute", "local/dir/secret", "local/proc", "/local/./up", "local",
+		"/local", "/localother",
 	} {
 		if f := failing(t, w.request(fmt.Sprintf("{{ file %q }}", name))); strings.Contains(f.Text, canary) {
 			t.Errorf("%s: %+v", name, f)
@@ -210,10 +215,11 @@ func TestLimits(t *testing.T) {
 	const m = "of memory"
 	gigabyte := "{{ range loop 16384 }}" + strings.Repeat("x", 1<<16) + "{{ end }}"
 	for name, c := range map[string]struct{ text, want string }{
-		"endless loop":        {`{{ range loop 9223372036854775807 }}{{ end }}`, "takes more than 2s"},
-		"a gigabyte":          {gigabyte, "needs more than 80 MiB of memory"},
-		"doubling":            {`{{ $x := "xx" }}{{ range loop 40 }}{{ $x = print $x $x }}{{ end }}`, m},
-		"of a small task":     {gigabyte, "needs more than 56 MiB of memory, which is what the memory of the task allows: increase memory in resources"},
+		"endless loop": {`{{ range loop 9223372036854775807 }}{{ end }}`, "takes more than 2s"},
+		"a gigabyte":   {gigabyte, "needs more than 80 MiB of memory"},
+		"doubling":     {`{{ $x := "xx" }}{{ range loop 40 }}{{ $x = print $x $x }}{{ end }}`, m},
+		"of a small task": {gigabyte,
+			"needs more than 56 MiB of memory, which is what the memory of the task allows: increase memory in resources"},
 		"17 MiB":              {`{{ file "local/large" }}{{ file "local/large" }}`, "at most 16777216 are allowed"},
 		"recursion":           {`{{ define "r" }}{{ template "r" . }}{{ end }}{{ template "r" . }}`, ""},
 		"recursion of blocks": {`{{ define "r" }}{{ range loop 2 }}{{ with print . }}{{ template "r" . }}{{ end }}{{ end }}{{ end }}{{ template "r" . }}`, ""},

@@ -30,7 +30,8 @@ func TestServices(t *testing.T) {
 	w.vars.Serve("/v1/service/web?choose=1|me", addresses("10.0.0.9"))
 	w.vars.Serve("/v1/services", []*nomadapi.ServiceRegistrationListStub{
 		{Namespace: "other", Services: []*nomadapi.ServiceRegistrationStub{{ServiceName: "hidden"}}},
-		{Namespace: "default", Services: []*nomadapi.ServiceRegistrationStub{{ServiceName: "web", Tags: []string{"b", "a"}}, {ServiceName: "db"}}}})
+		{Namespace: "default", Services: []*nomadapi.ServiceRegistrationStub{{ServiceName: "web", Tags: []string{"b", "a"}},
+			{ServiceName: "db"}}}})
 	p := start(t, req)
 	p.until("complete without registrations", func() bool { return len(p.passes) > 0 && p.passes[len(p.passes)-1].Complete })
 	if p.last(0) != "" || p.last(1) != "" || p.last(2) != "10.0.0.9" || p.last(3) != "db[] web[a b] " {
@@ -59,7 +60,8 @@ func TestBadServiceArguments(t *testing.T) {
 	} {
 		p := start(t, newWorld(t).request(text))
 		p.ended()
-		if p.fatal == nil || !strings.Contains(p.fatal.Text, want) || strings.Contains(p.fatal.Text, "s3cr t") && !strings.Contains(text, `"s3cr t"`) {
+		if p.fatal == nil || !strings.Contains(p.fatal.Text, want) || strings.Contains(p.fatal.Text, "s3cr t") &&
+			!strings.Contains(text, `"s3cr t"`) {
 			t.Errorf("%s: %+v, want %q", text, p.fatal, want)
 		}
 	}

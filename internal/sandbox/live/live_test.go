@@ -48,7 +48,8 @@ func TestMounts(t *testing.T) {
 		}
 	}
 	for dir, want := range map[string]bool{"/allocs": true, "/open": false, "/suid": false, "/none": false, "/granted": true} {
-		policy := &sandbox.Policy{Dir: "/", Files: &sandbox.Files{Paths: []sandbox.Path{{Modes: "r", Name: "/granted"}, {Modes: "r", Name: "/open/one"}}},
+		policy := &sandbox.Policy{Dir: "/",
+			Files:  &sandbox.Files{Paths: []sandbox.Path{{Modes: "r", Name: "/granted"}, {Modes: "r", Name: "/open/one"}}},
 			Mounts: &sandbox.Mounts{View: sandbox.View{Dir: dir, Own: "x"}}}
 		if l := p.view(policy); l.Match != want {
 			t.Errorf("view of %s: %+v, want match %t", dir, l, want)
@@ -75,8 +76,10 @@ func TestNaked(t *testing.T) {
 	}
 	defer cmd.Wait() //nolint:errcheck // it is killed
 	defer cmd.Process.Kill()
-	p := &sandbox.Policy{OOMScoreAdj: 1000, PrivateIPC: true, PrivatePID: true, NetNS: "/none", Mounts: &sandbox.Mounts{Tmp: sandbox.Path{Name: "/x"}, Proc: true},
-		User: &sandbox.User{UID: 4242, GID: 4242, Groups: []uint32{4243}}, Rlimits: []sandbox.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: 1, Hard: 2}}, Seccomp: "default", Filter: make([]byte, 8)}
+	p := &sandbox.Policy{OOMScoreAdj: 1000, PrivateIPC: true, PrivatePID: true, NetNS: "/none",
+		Mounts:  &sandbox.Mounts{Tmp: sandbox.Path{Name: "/x"}, Proc: true},
+		User:    &sandbox.User{UID: 4242, GID: 4242, Groups: []uint32{4243}},
+		Rlimits: []sandbox.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: 1, Hard: 2}}, Seccomp: "default", Filter: make([]byte, 8)}
 	layers, err := Compare(Subject{PID: cmd.Process.Pid, Policy: p})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +88,8 @@ func TestNaked(t *testing.T) {
 	for _, l := range layers {
 		loose[l.Name] = !l.Match
 	}
-	for _, name := range []string{"oom_score_adj", "pid namespace", "ipc namespace", "mnt namespace", "net namespace", "/proc", "uid", "gid", "groups", "no_new_privs", "seccomp", "limit of open files"} {
+	for _, name := range []string{"oom_score_adj", "pid namespace", "ipc namespace", "mnt namespace", "net namespace", "/proc", "uid", "gid",
+		"groups", "no_new_privs", "seccomp", "limit of open files"} {
 		if !loose[name] {
 			t.Errorf("%s of a process without a sandbox is as declared: %+v", name, layers)
 		}
