@@ -38,7 +38,8 @@ func TestTooLargeHCL(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "Too much HCL") {
 		t.Errorf("Parse() with a large variable file = %v, want an error with the limit", err)
 	}
-	_, err = jobspec.Parse(jobspec.Config{Filename: "a.hcl", Source: []byte("variable \"x\" {\n type = bool\n}\njob \"a\" {}"), Vars: []string{"x=#" + large}})
+	_, err = jobspec.Parse(jobspec.Config{Filename: "a.hcl", Source: []byte("variable \"x\" {\n type = bool\n}\njob \"a\" {}"),
+		Vars: []string{"x=#" + large}})
 	if err == nil || !strings.Contains(err.Error(), "Too much HCL") {
 		t.Errorf("Parse() with a large variable = %v, want an error with the limit", err)
 	}

@@ -70,7 +70,8 @@ func TestVariableErrors(t *testing.T) {
 	}{
 		{"missing value", `variable "x" {}
 job "a" {}`, jobspec.Config{}, `v.hcl:1:1: Missing value for variable: The variable "x" has no default`},
-		{"undeclared flag", `job "a" {}`, jobspec.Config{Strict: true, Vars: []string{"y=1"}}, `-var y: Undefined variable: The job file declares no variable "y"`},
+		{"undeclared flag", `job "a" {}`, jobspec.Config{Strict: true, Vars: []string{"y=1"}},
+			`-var y: Undefined variable: The job file declares no variable "y"`},
 		{"flag without value", `job "a" {}`, jobspec.Config{Vars: []string{"y"}}, `"y" is not of the form name=value`},
 		{"wrong type", `variable "n" { type = number }
 job "a" {}`, jobspec.Config{Vars: []string{"n=many"}}, `-var n: Invalid value for variable: The variable "n" is a number`},
@@ -150,8 +151,9 @@ func TestFunctions(t *testing.T) {
 		`split(",", "a,b")[1]`: "b", `substr("abc", 1, 1)`: "b", `timeadd("2020-01-01T00:00:00Z", "1h")`: "2020-01-01T01:00:00Z",
 		`try(nobody.x, "y")`: "${nobody.x}", `try(var.nobody, "y")`: "y", `urlencode("a b")`: "a+b", `uuidv5("dns", "x.org")`: "3f1a2e0c",
 		`yamldecode("a: [1, 2]").a[0]`: "1", `zipmap(["a"], ["b"]).a`: "b", `indent(1, "a\nb")`: "a\n b", `parseint("ff", 16)`: "255",
-		`"%{ if true }yes%{ else }no%{ endif }"`: "yes", `"%{ for x in ["a", "b"] }${x};%{ endfor }"`: "a;b;", `[for k, v in { a = "b" } : "${k}${v}"][0]`: "ab",
-		`([{ n = "x" }, { n = "y" }][*].n)[1]`: "y",
+		`"%{ if true }yes%{ else }no%{ endif }"`: "yes", `"%{ for x in ["a", "b"] }${x};%{ endfor }"`: "a;b;",
+		`[for k, v in { a = "b" } : "${k}${v}"][0]`: "ab",
+		`([{ n = "x" }, { n = "y" }][*].n)[1]`:      "y",
 	} {
 		job, err := jobspec.Parse(jobspec.Config{Source: []byte("job \"a\" {\nregion = " + expr + "\n}")})
 		if err != nil {
