@@ -111,7 +111,8 @@ func TestClaimsRefused(t *testing.T) {
 // another value.
 func TestSecretsDoNotPrint(t *testing.T) {
 	const secret = "eyJsecretsecretsecret"
-	blob := &nomad.BlobInfo{Ciphertext: []byte(secret), Iv: []byte(secret), Plaintext: []byte(secret), KeyInfo: &nomad.KeyInfo{WrappedKey: []byte(secret), Key: []byte(secret)}}
+	blob := &nomad.BlobInfo{Ciphertext: []byte(secret), Iv: []byte(secret), Plaintext: []byte(secret),
+		KeyInfo: &nomad.KeyInfo{WrappedKey: []byte(secret), Key: []byte(secret)}}
 	wrapped := &nomad.WrappedKey{Provider: "aead", WrappedDataEncryptionKey: blob, WrappedRSAKey: blob, KeyEncryptionKey: []byte(secret)}
 	root := &nomad.RootKey{KeyID: "key1", WrappedKeys: []*nomad.WrappedKey{wrapped}}
 	token := nomad.NewToken(secret, "key1")
@@ -124,7 +125,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	held := holder{token, map[string]nomad.Token{"a": token}, []nomad.Token{token}, token}
 	var shown []string
 	wrap := strings.Replace("%v", "v", "w", 1)
-	for _, v := range []any{token, &token, held, &held, []nomad.Token{token}, map[string]any{"a": token}, struct{ T nomad.Token }{token}, blob, wrapped, root, []*nomad.RootKey{root}} {
+	for _, v := range []any{token, &token, held, &held, []nomad.Token{token}, map[string]any{"a": token}, struct{ T nomad.Token }{token},
+		blob, wrapped, root, []*nomad.RootKey{root}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "% x", "%d", "%t", "%T", "%p", "%o", "%U", "%e", "%z"} {
 			shown = append(shown, fmt.Sprintf(verb, v))
 		}
@@ -155,13 +157,15 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 	hexed, numbers := fmt.Sprintf("%x", secret), strings.Trim(fmt.Sprint([]byte(secret)), "[]")
 	for _, text := range shown {
-		for _, form := range []string{secret, hexed, strings.ToUpper(hexed), fmt.Sprintf("% x", secret), numbers, base64.StdEncoding.EncodeToString([]byte(secret))} {
+		for _, form := range []string{secret, hexed, strings.ToUpper(hexed), fmt.Sprintf("% x", secret), numbers,
+			base64.StdEncoding.EncodeToString([]byte(secret))} {
 			if strings.Contains(text, form) {
 				t.Errorf("shown: %.200s", text)
 			}
 		}
 	}
-	if token.Reveal() != secret || token.KeyID() != "key1" || token.IsZero() || !(nomad.Token{}).IsZero() || nomad.NewToken("", "k").Reveal() != "" || fmt.Sprint(token) != "token(kid=key1)" || fmt.Sprint(root) != "root key(key1)" {
+	if token.Reveal() != secret || token.KeyID() != "key1" || token.IsZero() || !(nomad.Token{}).IsZero() ||
+		nomad.NewToken("", "k").Reveal() != "" || fmt.Sprint(token) != "token(kid=key1)" || fmt.Sprint(root) != "root key(key1)" {
 		t.Errorf("token is %v, key is %v", token, root)
 	}
 }

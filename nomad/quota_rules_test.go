@@ -22,7 +22,9 @@ func TestQuotaValidate(t *testing.T) {
 		"limits of secrets: not available yet":           with(nomad.QuotaResources{SecretsMB: new(1)}),
 		"limits of host volumes: not available yet":      with(nomad.QuotaResources{Storage: &nomad.QuotaStorageResources{HostVolumesMB: 1}}),
 		"limits of single node pools: not available yet": with(nomad.QuotaResources{NodePools: []*nomad.NodePoolLimit{{}}}),
-		"limits variables twice":                         {Name: "q", Limits: []*nomad.QuotaLimit{{Region: "r", VariablesLimit: new(1), RegionLimit: &nomad.QuotaResources{Storage: &nomad.QuotaStorageResources{VariablesMB: 2}}}}},
+		"limits variables twice": {Name: "q",
+			Limits: []*nomad.QuotaLimit{{Region: "r", VariablesLimit: new(1),
+				RegionLimit: &nomad.QuotaResources{Storage: &nomad.QuotaStorageResources{VariablesMB: 2}}}}},
 	} {
 		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want an error about %q", err, says)
@@ -38,11 +40,12 @@ func TestVariablesAllowance(t *testing.T) {
 		limit *nomad.QuotaLimit
 		want  int64 // -1 for no limit
 	}{
-		"nothing":        {&nomad.QuotaLimit{}, -1},
-		"zero":           {&nomad.QuotaLimit{VariablesLimit: new(0)}, -1},
-		"none allowed":   {&nomad.QuotaLimit{VariablesLimit: new(-1)}, 0},
-		"older place":    {&nomad.QuotaLimit{VariablesLimit: new(2)}, 2 << 20},
-		"storage":        {&nomad.QuotaLimit{VariablesLimit: new(2), RegionLimit: &nomad.QuotaResources{Storage: &nomad.QuotaStorageResources{VariablesMB: 3}}}, 3 << 20},
+		"nothing":      {&nomad.QuotaLimit{}, -1},
+		"zero":         {&nomad.QuotaLimit{VariablesLimit: new(0)}, -1},
+		"none allowed": {&nomad.QuotaLimit{VariablesLimit: new(-1)}, 0},
+		"older place":  {&nomad.QuotaLimit{VariablesLimit: new(2)}, 2 << 20},
+		"storage": {&nomad.QuotaLimit{VariablesLimit: new(2),
+			RegionLimit: &nomad.QuotaResources{Storage: &nomad.QuotaStorageResources{VariablesMB: 3}}}, 3 << 20},
 		"another region": {&nomad.QuotaLimit{Region: "far", VariablesLimit: new(2)}, -1},
 	} {
 		got := (&nomad.QuotaSpec{Name: "q", Limits: []*nomad.QuotaLimit{c.limit}}).Variables("")

@@ -35,8 +35,10 @@ func TestAdmits_TaskNetworkMode(t *testing.T) {
 			if len(c.disabled) > 0 {
 				mode = "cni/x"
 			}
-			job := &nomad.Job{ID: "j", NodePool: "default", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{task}, Networks: nomad.Networks{{Mode: mode}}}}}
-			ns := &nomad.Namespace{Name: "n", Capabilities: &nomad.NamespaceCapabilities{EnabledNetworkModes: c.enabled, DisabledNetworkModes: c.disabled}}
+			job := &nomad.Job{ID: "j", NodePool: "default",
+				TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{task}, Networks: nomad.Networks{{Mode: mode}}}}}
+			ns := &nomad.Namespace{Name: "n",
+				Capabilities: &nomad.NamespaceCapabilities{EnabledNetworkModes: c.enabled, DisabledNetworkModes: c.disabled}}
 			err := ns.Admits(job)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Admits() = %v, want %q", err, c.want)
@@ -49,7 +51,8 @@ func TestHardMemoryMB(t *testing.T) {
 	for _, c := range []struct {
 		value any
 		want  int64
-	}{{nil, 0}, {20000, 20000}, {int64(7), 7}, {float64(512), 512}, {"512", 512}, {json.Number("9"), 9}, {"${meta.x}", 0}, {-5, 0}, {"many", 0}, {"NaN", 0}, {1e30, 1 << 40}} {
+	}{{nil, 0}, {20000, 20000}, {int64(7), 7}, {float64(512), 512}, {"512", 512}, {json.Number("9"), 9}, {"${meta.x}", 0}, {-5, 0},
+		{"many", 0}, {"NaN", 0}, {1e30, 1 << 40}} {
 		task := &nomad.Task{Config: map[string]any{"memory_hard_limit": c.value}}
 		if got := task.HardMemoryMB(); got != c.want {
 			t.Errorf("HardMemoryMB(%v) = %d, want %d", c.value, got, c.want)

@@ -19,16 +19,19 @@ func TestDurationsOfTokensAndMethods(t *testing.T) {
 	for in, want := range map[string]time.Duration{`"8h"`: 8 * time.Hour, `""`: 0, `3600000000000`: time.Hour, `null`: 0} {
 		var token acls.Token
 		var method acls.AuthMethod
-		if err := json.Unmarshal([]byte(`{"AccessorID":"a","ExpirationTTL":`+in+`}`), &token); err != nil || token.ExpirationTTL != want || token.AccessorID != "a" {
+		if err := json.Unmarshal([]byte(`{"AccessorID":"a","ExpirationTTL":`+in+`}`), &token); err != nil || token.ExpirationTTL != want ||
+			token.AccessorID != "a" {
 			t.Errorf("%s: %v, %v", in, token.ExpirationTTL, err)
 		}
-		if err := json.Unmarshal([]byte(`{"MaxTokenTTL":`+in+`,"Config":{"ClockSkewLeeway":`+in+`,"JWKSURL":"u"}}`), &method); err != nil || method.MaxTokenTTL != want ||
+		if err := json.Unmarshal([]byte(`{"MaxTokenTTL":`+in+`,"Config":{"ClockSkewLeeway":`+in+`,"JWKSURL":"u"}}`), &method); err != nil ||
+			method.MaxTokenTTL != want ||
 			method.Config.ClockSkewLeeway != want || method.Config.JWKSURL != "u" {
 			t.Errorf("%s: %v, %v", in, method.MaxTokenTTL, err)
 		}
 	}
 	for _, bad := range []string{`"soon"`, `true`, `{}`} {
-		if err := json.Unmarshal([]byte(`{"ExpirationTTL":`+bad+`}`), &acls.Token{}); err == nil || !strings.Contains(err.Error(), "ExpirationTTL") {
+		if err := json.Unmarshal([]byte(`{"ExpirationTTL":`+bad+`}`), &acls.Token{}); err == nil ||
+			!strings.Contains(err.Error(), "ExpirationTTL") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -127,14 +130,17 @@ func TestHashesTellWhatDiffers(t *testing.T) {
 	note("token, ab", (&acls.Token{Policies: []string{"ab"}}).SetHash())
 	note("token, a b", (&acls.Token{Policies: []string{"a", "b"}}).SetHash())
 	note("token, role", (&acls.Token{Roles: []*acls.TokenRoleLink{{ID: "ab"}}}).SetHash())
-	if one, two := (&acls.Token{Policies: []string{"a", "c"}}).SetHash(), (&acls.Token{Policies: []string{"c", "a"}}).SetHash(); !bytes.Equal(one, two) {
+	if one, two := (&acls.Token{Policies: []string{"a", "c"}}).SetHash(),
+		(&acls.Token{Policies: []string{"c", "a"}}).SetHash(); !bytes.Equal(one, two) {
 		t.Error("the order of policies matters")
 	}
-	m := &acls.AuthMethod{Name: "n", Config: &acls.AuthMethodConfig{OIDCClientAssertion: &acls.OIDCClientAssertion{PrivateKey: &acls.OIDCClientAssertionKey{}}}}
+	m := &acls.AuthMethod{Name: "n",
+		Config: &acls.AuthMethodConfig{OIDCClientAssertion: &acls.OIDCClientAssertion{PrivateKey: &acls.OIDCClientAssertionKey{}}}}
 	note("method", codec.Copy(m).SetHash())
 	fields := []string{"Name", "Type", "TokenLocality", "TokenNameFormat", "MaxTokenTTL", "Default"}
 	for prefix, of := range map[string]reflect.Type{"Config.": reflect.TypeFor[acls.AuthMethodConfig](),
-		"Config.OIDCClientAssertion.": reflect.TypeFor[acls.OIDCClientAssertion](), "Config.OIDCClientAssertion.PrivateKey.": reflect.TypeFor[acls.OIDCClientAssertionKey]()} {
+		"Config.OIDCClientAssertion.":            reflect.TypeFor[acls.OIDCClientAssertion](),
+		"Config.OIDCClientAssertion.PrivateKey.": reflect.TypeFor[acls.OIDCClientAssertionKey]()} {
 		for i := range of.NumField() {
 			if of.Field(i).Type.Kind() != reflect.Pointer {
 				fields = append(fields, prefix+of.Field(i).Name)

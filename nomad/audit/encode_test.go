@@ -93,19 +93,24 @@ func TestAuthOf(t *testing.T) {
 		id   *acls.AuthenticatedIdentity
 		want Auth
 	}{
-		"nobody":    {nil, Auth{Kind: "anonymous"}},
-		"no token":  {&acls.AuthenticatedIdentity{}, Auth{Kind: "anonymous"}},
-		"anonymous": {&acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "anonymous", Type: "client"}}, Auth{AccessorID: "anonymous", Kind: "anonymous"}},
-		"client": {&acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "a", SecretID: "s", Name: "n", Type: "client", Policies: []string{"p"}, Roles: []*acls.TokenRoleLink{{ID: "i", Name: "r"}, {ID: "j"}}}},
+		"nobody":   {nil, Auth{Kind: "anonymous"}},
+		"no token": {&acls.AuthenticatedIdentity{}, Auth{Kind: "anonymous"}},
+		"anonymous": {&acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "anonymous", Type: "client"}},
+			Auth{AccessorID: "anonymous", Kind: "anonymous"}},
+		"client": {&acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "a", SecretID: "s", Name: "n", Type: "client",
+			Policies: []string{"p"}, Roles: []*acls.TokenRoleLink{{ID: "i", Name: "r"}, {ID: "j"}}}},
 			Auth{AccessorID: "a", Name: "n", Kind: "client", Policies: []string{"p"}, Roles: []string{"r", "j"}}},
-		"management":  {&acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "a", Type: "management"}}, Auth{AccessorID: "a", Kind: "management"}},
+		"management": {&acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "a", Type: "management"}},
+			Auth{AccessorID: "a", Kind: "management"}},
 		"node secret": {&acls.AuthenticatedIdentity{ClientID: "n"}, Auth{AccessorID: "n", Kind: "node"}},
 		"workload": {claims(func(c *nomad.IdentityClaims) {
 			c.WorkloadIdentityClaims = &nomad.WorkloadIdentityClaims{AllocationID: "x"}
 		}),
 			Auth{AccessorID: "jti", Name: "s", Kind: "workload", AllocID: "x"}},
-		"node":   {claims(func(c *nomad.IdentityClaims) { c.NodeIdentityClaims = &nomad.NodeIdentityClaims{} }), Auth{AccessorID: "jti", Name: "s", Kind: "node"}},
-		"server": {claims(func(c *nomad.IdentityClaims) { c.ServerIdentityClaims = &nomad.ServerIdentityClaims{} }), Auth{AccessorID: "jti", Name: "s", Kind: "server"}},
+		"node": {claims(func(c *nomad.IdentityClaims) { c.NodeIdentityClaims = &nomad.NodeIdentityClaims{} }),
+			Auth{AccessorID: "jti", Name: "s", Kind: "node"}},
+		"server": {claims(func(c *nomad.IdentityClaims) { c.ServerIdentityClaims = &nomad.ServerIdentityClaims{} }),
+			Auth{AccessorID: "jti", Name: "s", Kind: "server"}},
 		"introduction": {claims(func(c *nomad.IdentityClaims) {
 			c.NodeIntroductionIdentityClaims = &nomad.NodeIntroductionIdentityClaims{}
 		}), Auth{AccessorID: "jti", Name: "s", Kind: "introduction"}},
@@ -123,18 +128,25 @@ func TestFilters(t *testing.T) {
 		e     Event
 		drops bool
 	}{
-		{"exact", Filter{Type: "HTTPEvent", Endpoints: []string{"/v1/metrics"}}, Event{Type: HTTP, Request: Request{Endpoint: "/v1/metrics"}}, true},
-		{"longer", Filter{Type: "HTTPEvent", Endpoints: []string{"/v1/metrics"}}, Event{Type: HTTP, Request: Request{Endpoint: "/v1/metrics/x"}}, false},
+		{"exact", Filter{Type: "HTTPEvent", Endpoints: []string{"/v1/metrics"}}, Event{Type: HTTP, Request: Request{Endpoint: "/v1/metrics"}},
+			true},
+		{"longer", Filter{Type: "HTTPEvent", Endpoints: []string{"/v1/metrics"}},
+			Event{Type: HTTP, Request: Request{Endpoint: "/v1/metrics/x"}}, false},
 		{"another type", Filter{Type: "HTTPEvent", Endpoints: []string{"*"}}, Event{Type: RPC, Request: Request{Endpoint: "/v1/metrics"}}, false},
-		{"star within", Filter{Type: "HTTPEvent", Endpoints: []string{"/v1/job/*/plan"}}, Event{Type: HTTP, Request: Request{Endpoint: "/v1/job/a/b/plan"}}, true},
-		{"star overlapping", Filter{Type: "HTTPEvent", Endpoints: []string{"aba*ba"}}, Event{Type: HTTP, Request: Request{Endpoint: "aba"}}, false},
-		{"several stars", Filter{Type: "RPCEvent", Endpoints: []string{"*.Update*s"}}, Event{Type: RPC, Request: Request{Endpoint: "Node.UpdateStatus"}}, true},
-		{"operation", Filter{Type: "HTTPEvent", Operations: []string{"GET", "HEAD"}}, Event{Type: HTTP, Request: Request{Operation: "GET"}}, true},
+		{"star within", Filter{Type: "HTTPEvent", Endpoints: []string{"/v1/job/*/plan"}},
+			Event{Type: HTTP, Request: Request{Endpoint: "/v1/job/a/b/plan"}}, true},
+		{"star overlapping", Filter{Type: "HTTPEvent", Endpoints: []string{"aba*ba"}}, Event{Type: HTTP, Request: Request{Endpoint: "aba"}},
+			false},
+		{"several stars", Filter{Type: "RPCEvent", Endpoints: []string{"*.Update*s"}},
+			Event{Type: RPC, Request: Request{Endpoint: "Node.UpdateStatus"}}, true},
+		{"operation", Filter{Type: "HTTPEvent", Operations: []string{"GET", "HEAD"}}, Event{Type: HTTP, Request: Request{Operation: "GET"}},
+			true},
 		{"other operation", Filter{Type: "HTTPEvent", Operations: []string{"GET"}}, Event{Type: HTTP, Request: Request{Operation: "PUT"}}, false},
 		{"stage", Filter{Type: "HTTPEvent", Stages: []string{"OperationReceived"}}, Event{Type: HTTP, Stage: Received}, true},
 		{"other stage", Filter{Type: "HTTPEvent", Stages: []string{"OperationReceived"}}, Event{Type: HTTP, Stage: Complete}, false},
 		{"any stage", Filter{Type: "HTTPEvent", Stages: []string{"*"}}, Event{Type: HTTP, Stage: Complete}, true},
-		{"all must match", Filter{Type: "HTTPEvent", Endpoints: []string{"/x"}, Operations: []string{"GET"}}, Event{Type: HTTP, Request: Request{Endpoint: "/x", Operation: "PUT"}}, false},
+		{"all must match", Filter{Type: "HTTPEvent", Endpoints: []string{"/x"}, Operations: []string{"GET"}},
+			Event{Type: HTTP, Request: Request{Endpoint: "/x", Operation: "PUT"}}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := tt.f.Check(); err != nil {
@@ -147,7 +159,8 @@ func TestFilters(t *testing.T) {
 	}
 	for name, f := range map[string]Filter{
 		"no type": {Endpoints: []string{"*"}}, "unknown type": {Type: "FileEvent", Endpoints: []string{"*"}},
-		"unknown stage": {Type: "HTTPEvent", Stages: []string{"OperationBegun"}}, "empty": {Type: "HTTPEvent"}, "empty endpoint": {Type: "HTTPEvent", Endpoints: []string{""}},
+		"unknown stage": {Type: "HTTPEvent", Stages: []string{"OperationBegun"}}, "empty": {Type: "HTTPEvent"},
+		"empty endpoint": {Type: "HTTPEvent", Endpoints: []string{""}},
 	} {
 		if f.Check() == nil {
 			t.Errorf("%s: Check() accepts %+v", name, f)

@@ -218,7 +218,8 @@ func TestRotateByAge(t *testing.T) {
 	later.Store(int64(61 * time.Minute))
 	record(t, l, "d", "e")
 	names := old(t, path)
-	if len(names) != 1 || !slices.Equal(endpoints(t, names[0]), []string{"a", "b", "c"}) || !slices.Equal(endpoints(t, path), []string{"d", "e"}) {
+	if len(names) != 1 || !slices.Equal(endpoints(t, names[0]), []string{"a", "b", "c"}) ||
+		!slices.Equal(endpoints(t, path), []string{"d", "e"}) {
 		t.Errorf("the files are %v: %v", names, endpoints(t, path))
 	}
 	// A restart does not reset the age of a file.
@@ -343,7 +344,8 @@ func TestTornLine(t *testing.T) {
 	l, _ := open(t, Config{Path: path})
 	record(t, l, "a", "b")
 	b, err := os.ReadFile(path)
-	if lines := strings.Split(string(b), "\n"); err != nil || len(lines) != 4 || lines[0] != `{"created` || at(decode(t, lines[1]), "payload", "request", "endpoint") != "a" {
+	if lines := strings.Split(string(b), "\n"); err != nil || len(lines) != 4 || lines[0] != `{"created` ||
+		at(decode(t, lines[1]), "payload", "request", "endpoint") != "a" {
 		t.Errorf("%v: %q", err, b)
 	}
 }

@@ -61,7 +61,8 @@ func (g *guarded) workload(namespace, job, group, task string) string {
 	a := &nomad.Allocation{ID: nomad.NewID(), Namespace: namespace, JobID: job, Job: j, TaskGroup: group, NodeID: nomad.NewID(),
 		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning}
 	g.must(g.store.ApplyPlanResults(g.index, &message.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}}))
-	g.known["jwt of "+a.ID] = &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: namespace, JobID: job, AllocationID: a.ID, TaskName: task}}
+	g.known["jwt of "+a.ID] = &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: namespace, JobID: job,
+		AllocationID: a.ID, TaskName: task}}
 	return "jwt of " + a.ID
 }
 
@@ -93,7 +94,8 @@ func TestRightsOfTokens(t *testing.T) {
 	g.policy("reader", `namespace "prod" { policy = "read" }`, nil)
 	g.policy("writer", `namespace "prod" { policy = "write" }`, nil)
 	g.policy("denier", `namespace "prod" { policy = "deny" }`, nil)
-	g.must(g.store.UpsertACLRoles(g.index, &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: "r1", Name: "ops", Policies: []*acls.RolePolicyLink{{Name: "writer"}}}}}))
+	g.must(g.store.UpsertACLRoles(g.index,
+		&acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: "r1", Name: "ops", Policies: []*acls.RolePolicyLink{{Name: "writer"}}}}}))
 	with := func(policies ...string) func(*acls.Token) {
 		return func(t *acls.Token) { t.Policies = policies }
 	}
@@ -129,7 +131,8 @@ func TestBadSecretsAreRejected(t *testing.T) {
 	g := guard(t)
 	past := g.now.Add(-time.Second)
 	over := g.token(func(t *acls.Token) { t.Type, t.ExpirationTime = acls.ManagementToken, &past })
-	for name, token := range map[string]string{"unknown": nomad.NewID(), "expired": over, "not a token": "x", "an accessor": acls.AnonymousAccessor} {
+	for name, token := range map[string]string{"unknown": nomad.NewID(), "expired": over, "not a token": "x",
+		"an accessor": acls.AnonymousAccessor} {
 		if _, err := g.access(token); !errors.Is(err, nomad.ErrPermissionDenied) || err.Error() != nomad.ErrPermissionDenied.Error() {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -140,7 +143,8 @@ func TestBadSecretsAreRejected(t *testing.T) {
 func TestRightsFollowPolicies(t *testing.T) {
 	g := guard(t)
 	g.policy("p", `namespace "prod" { policy = "read" }`, nil)
-	g.must(g.store.UpsertACLRoles(g.index, &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: "r1", Name: "ops", Policies: []*acls.RolePolicyLink{{Name: "p"}}}}}))
+	g.must(g.store.UpsertACLRoles(g.index,
+		&acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: "r1", Name: "ops", Policies: []*acls.RolePolicyLink{{Name: "p"}}}}}))
 	direct := g.token(func(t *acls.Token) { t.Policies = []string{"p"} })
 	byRole := g.token(func(t *acls.Token) { t.Roles = []*acls.TokenRoleLink{{ID: "r1"}} })
 	want := func(when string, read bool, holders ...string) {
@@ -185,7 +189,8 @@ func TestRightsOfWorkloads(t *testing.T) {
 		g.policy("p", rules, c.policy)
 		for who, token := range map[string]string{
 			"api": g.workload("apps", "api", "g", "t"), "evil": g.workload("apps", "api-evil", "g", "t"),
-			"group": g.workload("apps", "api", "g2", "t"), "task": g.workload("apps", "api", "g", "t2"), "other": g.workload("other", "api", "g", "t"),
+			"group": g.workload("apps", "api", "g2", "t"), "task": g.workload("apps", "api", "g", "t2"),
+			"other": g.workload("other", "api", "g", "t"),
 		} {
 			if got := g.allows(token, readProd); got != c.want[who] {
 				t.Errorf("policy for %s: workload %q reads: %v", name, who, got)
@@ -208,7 +213,8 @@ func TestOwnVariablesOfWorkloads(t *testing.T) {
 			t.Errorf("writes %s, or reads it in another namespace", path)
 		}
 	}
-	g.policy("p", `namespace "apps" { variables { path "nomad/jobs/api" { capabilities = ["deny"] } } }`, &acls.JobACL{Namespace: "apps", JobID: "api"})
+	g.policy("p", `namespace "apps" { variables { path "nomad/jobs/api" { capabilities = ["deny"] } } }`,
+		&acls.JobACL{Namespace: "apps", JobID: "api"})
 	if g.allows(token, acl.OfVariable("apps", "nomad/jobs/api", acl.VariableRead)) {
 		t.Error("reads its own variable, which a policy denies")
 	}
@@ -232,9 +238,11 @@ func TestUnparsablePolicy(t *testing.T) {
 func TestRightsOfNodes(t *testing.T) {
 	g := guard(t)
 	g.known["node"] = nodeClaims("default", 0)
-	g.must(g.store.RegisterNode(g.index, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusReady}}))
+	g.must(g.store.RegisterNode(g.index,
+		&message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusReady}}))
 	for _, token := range []string{"node", secret} {
-		for _, q := range []acl.Question{acl.ToRead(acl.Nodes), acl.ToWrite(acl.Nodes), acl.ToRead(acl.Agents), acl.ToRead(acl.Operators), readProd,
+		for _, q := range []acl.Question{acl.ToRead(acl.Nodes), acl.ToWrite(acl.Nodes), acl.ToRead(acl.Agents), acl.ToRead(acl.Operators),
+			readProd,
 			acl.OfVariable("default", "nomad/jobs", acl.VariableRead)} {
 			if g.allows(token, q) {
 				t.Errorf("%s: a node has the right %+v", token, q)
@@ -257,7 +265,8 @@ func BenchmarkAuthorize(b *testing.B) {
 		names = append(names, fmt.Sprintf("p%d", i))
 		g.policy(names[i], fmt.Sprintf("namespace \"team-%d-*\" { policy = \"write\" }\nnamespace \"prod\" { policy = \"read\" }", i), nil)
 	}
-	workloads := map[string]string{"token": g.token(func(t *acls.Token) { t.Policies = names }), "workload": g.workload("apps", "api", "g", "t"), "nobody": ""}
+	workloads := map[string]string{"token": g.token(func(t *acls.Token) { t.Policies = names }),
+		"workload": g.workload("apps", "api", "g", "t"), "nobody": ""}
 	for range 10_000 {
 		g.token(func(t *acls.Token) { t.Policies = names })
 	}

@@ -64,8 +64,10 @@ func authority(t *testing.T) *authz.Authority {
 		return &nomad.Allocation{ID: id, Namespace: "default", JobID: "j", Job: job, TaskGroup: "g", NodeID: node,
 			DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending}
 	}
-	must(store.ApplyPlanResults(12, &message.ApplyPlanResultsRequest{Job: job, AllocsUpdated: []*nomad.Allocation{alloc("lives"), alloc("over")}}))
-	must(store.UpdateAllocsFromClient(13, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "over", ClientStatus: nomad.AllocClientStatusComplete}}}))
+	must(store.ApplyPlanResults(12,
+		&message.ApplyPlanResultsRequest{Job: job, AllocsUpdated: []*nomad.Allocation{alloc("lives"), alloc("over")}}))
+	must(store.UpdateAllocsFromClient(13,
+		&message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "over", ClientStatus: nomad.AllocClientStatusComplete}}}))
 	return authz.New(authz.Config{Store: func() *state.Store { return store }, Tokens: tokens{
 		"node":      nodeClaims("default", 200),
 		"old node":  nodeClaims("default", 50),

@@ -43,7 +43,8 @@ func busy(tb testing.TB) (*authz.Authority, []string) {
 	job := &nomad.Job{ID: "web", Namespace: "default", Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 10000}}}
 	var allocs []*nomad.Allocation
 	for range 10000 {
-		allocs = append(allocs, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "g", NodeID: nomad.NewID(),
+		allocs = append(allocs, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "g",
+			NodeID:        nomad.NewID(),
 			DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning})
 	}
 	store := state.New(slog.New(slog.DiscardHandler))

@@ -236,10 +236,11 @@ func TestDeadServers(t *testing.T) {
 		"one of three, but another is silent": {world: "abc", dead: "c", want: "abc", change: func(w *world) { w.silent["b"] = true }},
 		"one of five, with min_quorum":        {world: "abcde", dead: "e", want: "abcde", change: func(w *world) { w.settings.MinQuorum = 5 }},
 		"two of five, down to min_quorum":     {world: "abcde", dead: "de", want: "abce", change: func(w *world) { w.settings.MinQuorum = 4 }},
-		"cleanup is off":                      {world: "abcde", dead: "e", want: "abcde", change: func(w *world) { w.settings.CleanupDeadServers = false }},
-		"one without a vote":                  {world: "abC", dead: "C", want: "ab"},
-		"unknown to gossip, one of five":      {world: "abcde", want: "abcd", change: forgotten("e")},
-		"unknown to gossip, most":             {world: "abcde", want: "abcde", change: forgotten("cde")},
+		"cleanup is off": {world: "abcde", dead: "e", want: "abcde",
+			change: func(w *world) { w.settings.CleanupDeadServers = false }},
+		"one without a vote":             {world: "abC", dead: "C", want: "ab"},
+		"unknown to gossip, one of five": {world: "abcde", want: "abcd", change: forgotten("e")},
+		"unknown to gossip, most":        {world: "abcde", want: "abcde", change: forgotten("cde")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -273,7 +273,8 @@ func TestBlockedDisabled(t *testing.T) {
 
 func TestObserver(t *testing.T) {
 	b, bl := enabledBlocked()
-	o := broker.NewObserver(b, bl, func(node string) (string, bool) { return "class of " + node, node == "n1" }, func(nomad.NamespacedID) bool { return false })
+	o := broker.NewObserver(b, bl, func(node string) (string, bool) { return "class of " + node, node == "n1" },
+		func(nomad.NamespacedID) bool { return false })
 	work, done := newEval("a"), newEval("b")
 	done.Status = nomad.EvalStatusComplete
 	c1, c2, system := blockedEval("c", classes(map[string]bool{"class of n1": true})),

@@ -15,7 +15,8 @@ import (
 func TestCanceledInState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := enabled()
-		o := broker.NewObserver(b, broker.NewBlocked(b), func(string) (string, bool) { return "", false }, func(nomad.NamespacedID) bool { return false })
+		o := broker.NewObserver(b, broker.NewBlocked(b), func(string) (string, bool) { return "", false },
+			func(nomad.NamespacedID) bool { return false })
 		upsert := func(e *nomad.Evaluation, status string) {
 			out := *e
 			out.Status = status

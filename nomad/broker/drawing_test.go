@@ -37,7 +37,8 @@ func TestDrawing(t *testing.T) {
 	}
 	possible := 0
 	for _, from := range []string{"gone", "delayed", "pending", "ready", "unacked", "failed"} {
-		for _, ev := range []broker.Event{broker.Delay, broker.Hold, broker.Offer, broker.Deliver, broker.Ack, broker.Nack, broker.GiveUp, broker.Cancel} {
+		for _, ev := range []broker.Event{broker.Delay, broker.Hold, broker.Offer, broker.Deliver, broker.Ack, broker.Nack, broker.GiveUp,
+			broker.Cancel} {
 			to, err := broker.Next(state(from), ev)
 			if err != nil {
 				continue

@@ -65,7 +65,8 @@ func TestDecodeReadsAllForms(t *testing.T) {
 		t.Errorf("Decode() = %v, %v", any, err)
 	}
 	var e nomad.IndexEntry
-	if err := codec.Decode([]byte("\x83\xa3Key\xa1k\xa7Unknown\x93\x01\x02\x03\xa5Value\xc0"), &e); err != nil || e != (nomad.IndexEntry{Key: "k"}) {
+	if err := codec.Decode([]byte("\x83\xa3Key\xa1k\xa7Unknown\x93\x01\x02\x03\xa5Value\xc0"), &e); err != nil ||
+		e != (nomad.IndexEntry{Key: "k"}) {
 		t.Errorf("Decode() = %v, %v", e, err)
 	}
 }
@@ -181,7 +182,8 @@ func hidden(t reflect.Type, seen map[reflect.Type]bool, found func(in reflect.Ty
 // TestJSON_Hidden checks that fields that are not in JSON are not in the API either. The codec does not read the tag json.
 func TestJSON_Hidden(t *testing.T) {
 	n := 0
-	for _, v := range []any{nomad.Job{}, nomad.Node{}, nomad.Allocation{}, nomad.Deployment{}, nomad.Evaluation{}, nomad.ServiceRegistration{}} {
+	for _, v := range []any{nomad.Job{}, nomad.Node{}, nomad.Allocation{}, nomad.Deployment{}, nomad.Evaluation{},
+		nomad.ServiceRegistration{}} {
 		hidden(reflect.TypeOf(v), map[reflect.Type]bool{}, func(in reflect.Type, f reflect.StructField) {
 			n++
 			if f.Tag.Get("http") != "-" {

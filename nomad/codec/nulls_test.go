@@ -22,9 +22,11 @@ func TestCheckNulls(t *testing.T) {
 		"main task":      {&nomad.AllocatedResources{TaskLifecycles: map[string]*nomad.TaskLifecycleConfig{"t": nil}}, ""},
 		"removed key":    {&message.NodeMetaApplyRequest{Meta: map[string]*string{"k": nil}}, ""},
 		"list":           {&nomad.Job{TaskGroups: []*nomad.TaskGroup{{}, nil}}, "TaskGroups.[1] is null"},
-		"deep":           {&message.JobRegisterRequest{Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{nil}}}}}, "Job.TaskGroups.[0].Tasks.[0] is null"},
-		"map":            {&message.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{"a": nil}}, `Allocs.["a"] is null`},
-		"list in map":    {&message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": {nil}}}, `NodeEvents.["n"][0] is null`},
+		"deep": {&message.JobRegisterRequest{Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Tasks: []*nomad.Task{nil}}}}},
+			"Job.TaskGroups.[0].Tasks.[0] is null"},
+		"map": {&message.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{"a": nil}},
+			`Allocs.["a"] is null`},
+		"list in map": {&message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": {nil}}}, `NodeEvents.["n"][0] is null`},
 	} {
 		err := codec.CheckNulls(tc.v)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {

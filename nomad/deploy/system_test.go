@@ -39,7 +39,8 @@ func (w *world) resize(g *nomad.DeploymentState, total int) {
 // lose stops an allocation whose client is lost.
 func (w *world) lose(a *nomad.Allocation) {
 	w.Must(w.t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(),
-		AllocsStopped: []*nomad.AllocationDiff{{ID: a.ID, DesiredDescription: "lost", ClientStatus: nomad.AllocClientStatusLost, ModifyTime: time.Now().UnixNano()}}})
+		AllocsStopped: []*nomad.AllocationDiff{{ID: a.ID, DesiredDescription: "lost", ClientStatus: nomad.AllocClientStatusLost,
+			ModifyTime: time.Now().UnixNano()}}})
 	synctest.Wait()
 }
 
@@ -47,7 +48,8 @@ func (w *world) lose(a *nomad.Allocation) {
 func (w *world) unknown(a *nomad.Allocation) {
 	away := w.Snapshot().Alloc(nil, a.ID).WithState(nomad.AllocClientStatusUnknown, time.Now())
 	away.ClientStatus = nomad.AllocClientStatusUnknown
-	w.Must(w.t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(), AllocsUpdated: []*nomad.Allocation{away}})
+	w.Must(w.t, nomad.ApplyPlanResultsRequestType,
+		&message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(), AllocsUpdated: []*nomad.Allocation{away}})
 	synctest.Wait()
 }
 
@@ -76,7 +78,8 @@ func TestSystemIsCompleteOnEachNode(t *testing.T) {
 func TestUnhealthySystemAllocationFails(t *testing.T) {
 	systemRollout(t, &nomad.DeploymentState{ProgressDeadline: 10 * time.Minute, AutoRevert: true}, func(w *world, all []*nomad.Allocation) {
 		w.report(all[0], false)
-		w.wantStatus(nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionFailedAllocations+" - no stable job version to auto revert to")
+		w.wantStatus(nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionFailedAllocations+
+			" - no stable job version to auto revert to")
 	})
 }
 

@@ -249,7 +249,8 @@ func unhealthyForGood(t *testing.T, status string) {
 				job := codec.Copy(w.job)
 				job.TaskGroup("g").ReschedulePolicy = tc.policy
 				a := w.Alloc(t, job, w.node, func(a *nomad.Allocation) {
-					a.DeploymentID, a.CreateTime, a.ModifyTime, a.RescheduleTracker = w.id, time.Now().UnixNano(), time.Now().UnixNano(), &nomad.RescheduleTracker{}
+					a.DeploymentID, a.CreateTime, a.ModifyTime, a.RescheduleTracker = w.id, time.Now().UnixNano(), time.Now().UnixNano(),
+						&nomad.RescheduleTracker{}
 					for range tc.events {
 						a.RescheduleTracker.Events = append(a.RescheduleTracker.Events, &nomad.RescheduleEvent{RescheduleTime: time.Now().UnixNano()})
 					}
@@ -286,7 +287,8 @@ func TestByHand(t *testing.T) {
 		}
 		w.wantStatus(nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionFailedByUser)
 		w.wantEvals(1)
-		if e := w.evals()[0]; r.EvalID != e.ID || r.EvalCreateIndex != e.CreateIndex || r.DeploymentModifyIndex != e.CreateIndex || r.Index != e.CreateIndex {
+		if e := w.evals()[0]; r.EvalID != e.ID || r.EvalCreateIndex != e.CreateIndex || r.DeploymentModifyIndex != e.CreateIndex ||
+			r.Index != e.CreateIndex {
 			t.Errorf("Fail() = %+v, for %+v", r, e)
 		}
 		var coded *nomad.CodedError
@@ -326,7 +328,8 @@ func TestWaitsForTheFirstAllocation(t *testing.T) {
 		rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) {
 			w.id = nomad.NewID()
 			w.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
-				ID: w.id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, CreateTime: time.Now().UnixNano(), Status: nomad.DeploymentStatusRunning,
+				ID: w.id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, CreateTime: time.Now().UnixNano(),
+				Status:     nomad.DeploymentStatusRunning,
 				TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 3, ProgressDeadline: 10 * time.Minute}},
 			}})
 			synctest.Wait()

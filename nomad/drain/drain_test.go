@@ -136,7 +136,8 @@ func (w *world) wantComplete(deadline string) {
 		w.t.Fatalf("the node is %s, drain %+v, last drain %+v", n.SchedulingEligibility, n.DrainStrategy, n.LastDrain)
 	}
 	last := n.Events[len(n.Events)-1]
-	if last.Message != "Node drain complete" || last.Subsystem != nomad.NodeEventSubsystemDrain || last.Details["deadline_reached"] != deadline {
+	if last.Message != "Node drain complete" || last.Subsystem != nomad.NodeEventSubsystemDrain ||
+		last.Details["deadline_reached"] != deadline {
 		w.t.Errorf("last event is %+v", last)
 	}
 }
@@ -172,7 +173,8 @@ func TestDrainMovesOneAfterTheOther(t *testing.T) {
 		w.wait(pause)
 		w.wantComplete("")
 		for _, e := range w.evals(job) {
-			if e.TriggeredBy != nomad.EvalTriggerNodeDrain || e.Priority != job.Priority || e.Type != job.Type || e.Status != nomad.EvalStatusPending {
+			if e.TriggeredBy != nomad.EvalTriggerNodeDrain || e.Priority != job.Priority || e.Type != job.Type ||
+				e.Status != nomad.EvalStatusPending {
 				t.Errorf("evaluation is %+v", e)
 			}
 		}

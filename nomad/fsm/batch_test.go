@@ -73,7 +73,8 @@ func TestBatchWithMembership(t *testing.T) {
 	}
 	for _, last := range []byte{data[0], 126} { // a command, and an unknown one, which ends the batch
 		m.index += 3
-		got := m.ApplyBatch([]*raft.Log{{Index: m.index - 2, Data: data}, {Index: m.index - 1, Type: raft.LogConfiguration, Data: []byte("servers")},
+		got := m.ApplyBatch([]*raft.Log{{Index: m.index - 2, Data: data},
+			{Index: m.index - 1, Type: raft.LogConfiguration, Data: []byte("servers")},
 			{Index: m.index, Data: append([]byte{last}, data[1:]...)}})
 		_, failed := got[2].(error)
 		if got[0] != nil || got[1] != nil || failed != (last == 126) {

@@ -38,7 +38,8 @@ func (s stream) job() *nomad.Job {
 	for _, g := range j.TaskGroups {
 		g.Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", Sticky: s.IntN(2) == 0}}
 		if s.IntN(4) == 0 {
-			g.Scaling = &nomad.ScalingPolicy{ID: fmt.Sprint(j.ID, "-", g.Name, "-", s.IntN(2)), Max: int64(s.IntN(3)), Enabled: s.IntN(2) == 0, Policy: map[string]any{"a": "1", "b": "2"}}
+			g.Scaling = &nomad.ScalingPolicy{ID: fmt.Sprint(j.ID, "-", g.Name, "-", s.IntN(2)), Max: int64(s.IntN(3)), Enabled: s.IntN(2) == 0,
+				Policy: map[string]any{"a": "1", "b": "2"}}
 		}
 	}
 	return j
@@ -52,13 +53,16 @@ func (s stream) eval() *nomad.Evaluation {
 
 func (s stream) alloc() *nomad.Allocation {
 	healthy := s.IntN(2) == 0
-	a := &nomad.Allocation{ID: s.pick("alloc"), Namespace: "default", JobID: s.pick("job"), TaskGroup: fmt.Sprint("g", s.IntN(2)), NodeID: s.pick("node"),
-		EvalID: s.pick("eval"), ClientStatus: []string{"pending", "running", "complete", "failed", "lost", "unknown"}[s.IntN(6)], DesiredStatus: "run",
-		ModifyTime: s.time(), CreateTime: s.time(), SignedIdentities: map[string]string{"t1": "x", "t2": "y"}, SigningKeyID: s.pick("key"),
+	a := &nomad.Allocation{ID: s.pick("alloc"), Namespace: "default", JobID: s.pick("job"), TaskGroup: fmt.Sprint("g", s.IntN(2)),
+		NodeID: s.pick("node"),
+		EvalID: s.pick("eval"), ClientStatus: []string{"pending", "running", "complete", "failed", "lost", "unknown"}[s.IntN(6)],
+		DesiredStatus: "run",
+		ModifyTime:    s.time(), CreateTime: s.time(), SignedIdentities: map[string]string{"t1": "x", "t2": "y"}, SigningKeyID: s.pick("key"),
 		TaskStates: map[string]*nomad.TaskState{"t1": {State: "running"}, "t2": {State: "dead"}}}
 	if s.IntN(8) > 0 {
 		a.AllocatedResources = &nomad.AllocatedResources{Tasks: map[string]*nomad.AllocatedTaskResources{
-			"t1": {Cpu: nomad.AllocatedCpuResources{CpuShares: int64(s.IntN(3)), ReservedCores: []uint16{1, 2}[:s.IntN(3)]}, Memory: nomad.AllocatedMemoryResources{MemoryMB: int64(s.IntN(3))}}}}
+			"t1": {Cpu: nomad.AllocatedCpuResources{CpuShares: int64(s.IntN(3)), ReservedCores: []uint16{1, 2}[:s.IntN(3)]},
+				Memory: nomad.AllocatedMemoryResources{MemoryMB: int64(s.IntN(3))}}}}
 	}
 	if s.IntN(2) == 0 {
 		a.DeploymentID = s.pick("dep")
@@ -71,7 +75,8 @@ func (s stream) alloc() *nomad.Allocation {
 }
 
 func (s stream) diff() *nomad.AllocationDiff {
-	d := nomad.AllocationDiff(nomad.Allocation{ID: s.pick("alloc"), DesiredDescription: "x", ModifyTime: s.time(), PreemptedByAllocation: s.pick("alloc")})
+	d := nomad.AllocationDiff(nomad.Allocation{ID: s.pick("alloc"), DesiredDescription: "x", ModifyTime: s.time(),
+		PreemptedByAllocation: s.pick("alloc")})
 	if s.IntN(3) == 0 {
 		d.ClientStatus = "lost"
 	}
@@ -109,14 +114,17 @@ func (s stream) next() (nomad.MessageType, any) {
 	switch s.IntN(46) {
 	case 38, 39, 40, 41:
 		count := int64(s.IntN(3))
-		return nomad.ScalingEventRegisterRequestType, &message.ScalingEventRequest{Namespace: "default", JobID: s.pick("job"), TaskGroup: fmt.Sprint("g", s.IntN(2)),
-			ScalingEvent: &nomad.ScalingEvent{Time: s.time(), Count: &count, Meta: map[string]any{"a": "1", "b": "2"}}}
+		return nomad.ScalingEventRegisterRequestType,
+			&message.ScalingEventRequest{Namespace: "default", JobID: s.pick("job"), TaskGroup: fmt.Sprint("g", s.IntN(2)),
+				ScalingEvent: &nomad.ScalingEvent{Time: s.time(), Count: &count, Meta: map[string]any{"a": "1", "b": "2"}}}
 	case 42, 43, 44, 45:
 		return s.volume()
 	case 0, 1:
 		return nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
-			Node: &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9, Attributes: map[string]string{"a": "1", "b": "2", "driver.x.schema": s.pick("schema")}, Drivers: map[string]*nomad.DriverInfo{"x": {Detected: true}},
+			Node: &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9,
+				Attributes:        map[string]string{"a": "1", "b": "2", "driver.x.schema": s.pick("schema")},
+				Drivers:           map[string]*nomad.DriverInfo{"x": {Detected: true}},
 				GCVolumesOnNodeGC: s.IntN(2) == 0, HostVolumes: map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data", ID: s.pick("volume")}}}}
 	case 37:
 		return nomad.DriverSchemaUpsertRequestType, &message.DriverSchemaUpsertRequest{NodeID: s.pick("node"),
@@ -130,27 +138,32 @@ func (s stream) next() (nomad.MessageType, any) {
 		return nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: s.job(), Eval: s.eval(), EnforceIndex: s.IntN(4) == 0,
 			Submission: &nomad.JobSubmission{Source: "x", VariableFlags: map[string]string{"a": "1", "b": "2"}}}
 	case 8:
-		return nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: s.pick("job"), Purge: s.IntN(2) == 0, NoShutdownDelay: true, Eval: s.eval(), WriteRequest: in}
+		return nomad.JobDeregisterRequestType,
+			&message.JobDeregisterRequest{JobID: s.pick("job"), Purge: s.IntN(2) == 0, NoShutdownDelay: true, Eval: s.eval(), WriteRequest: in}
 	case 9, 10:
 		return nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{s.eval(), s.eval()}}
 	case 11:
 		return nomad.EvalDeleteRequestType, &message.EvalReapRequest{Evals: []string{s.pick("eval")}, Allocs: []string{s.pick("alloc")}}
 	case 12, 13, 14:
-		return nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{s.alloc(), s.alloc()}, Evals: []*nomad.Evaluation{s.eval()}}
+		return nomad.AllocClientUpdateRequestType,
+			&message.AllocUpdateRequest{Alloc: []*nomad.Allocation{s.alloc(), s.alloc()}, Evals: []*nomad.Evaluation{s.eval()}}
 	case 15, 16, 17:
 		return nomad.ApplyPlanResultsRequestType, s.plan()
 	case 18:
 		return nomad.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{
-			DeploymentID: s.pick("dep"), Status: []string{"running", "successful", "failed", "paused"}[s.IntN(4)], UpdatedAt: s.time()}, Eval: s.eval()}
+			DeploymentID: s.pick("dep"), Status: []string{"running", "successful", "failed", "paused"}[s.IntN(4)],
+			UpdatedAt: s.time()}, Eval: s.eval()}
 	case 19:
 		return nomad.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*nomad.JobDeregisterOptions{
 			{ID: s.pick("job"), Namespace: "default"}: {Purge: true}, {ID: s.pick("job"), Namespace: "default"}: {Purge: true}}}
 	case 20:
 		return nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
-			Allocs: map[string]*nomad.DesiredTransition{s.pick("alloc"): {Migrate: &yes}, s.pick("alloc"): {ForceReschedule: &yes}}, Evals: []*nomad.Evaluation{s.eval()}}
+			Allocs: map[string]*nomad.DesiredTransition{s.pick("alloc"): {Migrate: &yes}, s.pick("alloc"): {ForceReschedule: &yes}},
+			Evals:  []*nomad.Evaluation{s.eval()}}
 	case 21:
-		return nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{Rekey: s.IntN(3) == 0, WrappedRootKeys: &nomad.RootKey{
-			KeyID: s.pick("key"), State: []nomad.RootKeyState{"active", "inactive", "prepublished"}[s.IntN(3)], CreateTime: s.time()}}
+		return nomad.WrappedRootKeysUpsertRequestType,
+			&message.KeyringUpsertWrappedRootKeyRequest{Rekey: s.IntN(3) == 0, WrappedRootKeys: &nomad.RootKey{
+				KeyID: s.pick("key"), State: []nomad.RootKeyState{"active", "inactive", "prepublished"}[s.IntN(3)], CreateTime: s.time()}}
 	case 22:
 		return nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{}
 	case 23:
@@ -168,8 +181,9 @@ func (s stream) next() (nomad.MessageType, any) {
 	case 33, 34, 35:
 		return s.access()
 	default:
-		return nomad.BatchNodeUpdateDrainRequestType, &message.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
-			s.pick("node"): {DrainStrategy: &nomad.DrainStrategy{}}, s.pick("node"): {MarkEligible: true}}}
+		return nomad.BatchNodeUpdateDrainRequestType,
+			&message.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
+				s.pick("node"): {DrainStrategy: &nomad.DrainStrategy{}}, s.pick("node"): {MarkEligible: true}}}
 	}
 }
 
@@ -183,8 +197,9 @@ func (s stream) volume() (nomad.MessageType, any) {
 		req := &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: s.pick("claim"), WriteRequest: in}
 		return nomad.TaskGroupHostVolumeClaimDeleteRequestType, req
 	}
-	return nomad.HostVolumeRegisterRequestType, &message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: s.pick("volume"), Name: "data", Namespace: "default",
-		NodeID: s.pick("node"), Parameters: map[string]string{"a": "1", "b": "2"}, CreateTime: s.time()}}
+	return nomad.HostVolumeRegisterRequestType,
+		&message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: s.pick("volume"), Name: "data", Namespace: "default",
+			NodeID: s.pick("node"), Parameters: map[string]string{"a": "1", "b": "2"}, CreateTime: s.time()}}
 }
 
 // configuration returns a change of a configuration, often with an outdated index.
@@ -207,11 +222,15 @@ func (s stream) nodeChange() (nomad.MessageType, any) {
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
 	switch s.IntN(4) {
 	case 0:
-		return nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{NodeID: s.pick("node"), Eligibility: "ineligible", UpdatedAt: s.time() / 1e9, NodeEvent: event}
+		return nomad.NodeUpdateEligibilityRequestType,
+			&message.NodeUpdateEligibilityRequest{NodeID: s.pick("node"), Eligibility: "ineligible", UpdatedAt: s.time() / 1e9, NodeEvent: event}
 	case 1:
-		return nomad.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{s.pick("node"): {event}, s.pick("node"): {event, event}}}
+		return nomad.UpsertNodeEventsType,
+			&message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{s.pick("node"): {event}, s.pick("node"): {event, event}}}
 	case 2:
-		return nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: s.pick("node"), DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: s.time() / 1e9, NodeEvent: event}
+		return nomad.NodeUpdateDrainRequestType,
+			&message.NodeUpdateDrainRequest{NodeID: s.pick("node"), DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: s.time() / 1e9,
+				NodeEvent: event}
 	}
 	return nomad.NodeBatchDeregisterRequestType, &message.NodeBatchDeregisterRequest{NodeIDs: []string{s.pick("node"), s.pick("node")}}
 }
@@ -220,11 +239,14 @@ func (s stream) nodeChange() (nomad.MessageType, any) {
 func (s stream) name() (nomad.MessageType, any) {
 	switch s.IntN(4) {
 	case 0:
-		return nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: s.pick("ns"), Meta: map[string]string{"a": "1", "b": "2"}}}}
+		return nomad.NamespaceUpsertRequestType,
+			&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: s.pick("ns"), Meta: map[string]string{"a": "1", "b": "2"}}}}
 	case 1:
 		return nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{s.pick("ns")}}
 	case 2:
-		return nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: s.pick("pool"), NodeIdentityTTL: time.Hour, Meta: map[string]string{"a": "1", "b": "2"}}}}
+		return nomad.NodePoolUpsertRequestType,
+			&message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: s.pick("pool"), NodeIdentityTTL: time.Hour,
+				Meta: map[string]string{"a": "1", "b": "2"}}}}
 	}
 	return nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{s.pick("pool")}}
 }
@@ -234,8 +256,9 @@ func (s stream) quota() (nomad.MessageType, any) {
 	name := fmt.Sprint("quota", s.IntN(2))
 	switch s.IntN(6) {
 	case 0, 1:
-		return nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global",
-			RegionLimit: &nomad.QuotaResources{CPU: new(s.IntN(9)), Storage: &nomad.QuotaStorageResources{VariablesMB: 5}}, Hash: []byte{1, 2}}}}}}
+		return nomad.QuotaUpsertRequestType,
+			&message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global",
+				RegionLimit: &nomad.QuotaResources{CPU: new(s.IntN(9)), Storage: &nomad.QuotaStorageResources{VariablesMB: 5}}, Hash: []byte{1, 2}}}}}}
 	case 2:
 		return nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: []string{name}}
 	case 3:
@@ -252,7 +275,8 @@ func (s stream) variable() *message.VarApplyStateRequest {
 	if s.IntN(3) == 0 {
 		v.Lock = &nomad.VariableLock{ID: s.pick("lock"), TTL: time.Minute, LockDelay: time.Second}
 	}
-	ops := []nomad.VarOp{nomad.VarOpSet, nomad.VarOpCAS, nomad.VarOpDelete, nomad.VarOpDeleteCAS, nomad.VarOpLockAcquire, nomad.VarOpLockRelease}
+	ops := []nomad.VarOp{nomad.VarOpSet, nomad.VarOpCAS, nomad.VarOpDelete, nomad.VarOpDeleteCAS, nomad.VarOpLockAcquire,
+		nomad.VarOpLockRelease}
 	return &message.VarApplyStateRequest{Op: ops[s.IntN(len(ops))], Var: v, KeepItems: s.IntN(2) == 0}
 }
 
@@ -260,8 +284,9 @@ func (s stream) variable() *message.VarApplyStateRequest {
 func (s stream) access() (nomad.MessageType, any) {
 	now := time.Unix(0, s.time()).UTC()
 	end := now.Add(time.Duration(s.IntN(3)) * time.Second)
-	token := &acls.Token{AccessorID: s.pick("token"), SecretID: s.pick("secret"), Type: "client", Policies: []string{s.pick("policy")}, Global: s.IntN(2) == 0,
-		Roles: []*acls.TokenRoleLink{{ID: s.pick("role")}}, CreateTime: now, ExpirationTime: &end}
+	token := &acls.Token{AccessorID: s.pick("token"), SecretID: s.pick("secret"), Type: "client", Policies: []string{s.pick("policy")},
+		Global: s.IntN(2) == 0,
+		Roles:  []*acls.TokenRoleLink{{ID: s.pick("role")}}, CreateTime: now, ExpirationTime: &end}
 	switch s.IntN(14) {
 	case 0:
 		return nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: s.pick("policy"), Rules: "r",
@@ -280,8 +305,9 @@ func (s stream) access() (nomad.MessageType, any) {
 	case 8:
 		return nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{s.pick("role")}}
 	case 9:
-		return nomad.ACLAuthMethodsUpsertRequestType, &acls.AuthMethodUpsertRequest{AuthMethods: []*acls.AuthMethod{{Name: s.pick("method"), Type: "JWT", Default: s.IntN(2) == 0,
-			Config: &acls.AuthMethodConfig{ClaimMappings: map[string]string{"a": "1", "b": "2", "c": "3"}}}}}
+		return nomad.ACLAuthMethodsUpsertRequestType,
+			&acls.AuthMethodUpsertRequest{AuthMethods: []*acls.AuthMethod{{Name: s.pick("method"), Type: "JWT", Default: s.IntN(2) == 0,
+				Config: &acls.AuthMethodConfig{ClaimMappings: map[string]string{"a": "1", "b": "2", "c": "3"}}}}}
 	case 10:
 		return nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: []string{s.pick("method")}}
 	case 11:
@@ -301,16 +327,20 @@ func (s stream) deployment() (nomad.MessageType, any) {
 		req.DeploymentID, req.All, req.PromotedAt = s.pick("dep"), true, s.time()
 		return nomad.DeploymentPromoteRequestType, req
 	case 4:
-		req := &message.JobApplyTagRequest{JobID: s.pick("job"), Name: s.pick("tag"), Version: uint64(s.IntN(3)), WriteRequest: message.WriteRequest{Namespace: "default"}}
+		req := &message.JobApplyTagRequest{JobID: s.pick("job"), Name: s.pick("tag"), Version: uint64(s.IntN(3)),
+			WriteRequest: message.WriteRequest{Namespace: "default"}}
 		if s.IntN(3) > 0 {
 			req.Tag = &nomad.JobVersionTag{Name: req.Name, TaggedTime: s.time()}
 		}
 		return nomad.JobVersionTagRequestType, req
 	case 0:
-		return nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: s.pick("job"), JobVersion: uint64(s.IntN(3)), Stable: s.IntN(2) == 0, WriteRequest: message.WriteRequest{Namespace: "default"}}
+		return nomad.JobStabilityRequestType,
+			&message.JobStabilityRequest{JobID: s.pick("job"), JobVersion: uint64(s.IntN(3)), Stable: s.IntN(2) == 0,
+				WriteRequest: message.WriteRequest{Namespace: "default"}}
 	case 1:
 		req := &message.ApplyDeploymentAllocHealthRequest{Timestamp: time.Unix(0, s.time()).UTC(), Eval: s.eval()}
-		req.DeploymentID, req.HealthyAllocationIDs, req.UnhealthyAllocationIDs = s.pick("dep"), []string{s.pick("alloc")}, []string{s.pick("alloc")}
+		req.DeploymentID, req.HealthyAllocationIDs, req.UnhealthyAllocationIDs = s.pick("dep"), []string{s.pick("alloc")},
+			[]string{s.pick("alloc")}
 		return nomad.DeploymentAllocHealthRequestType, req
 	}
 	return nomad.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: []string{s.pick("dep")}}
@@ -352,7 +382,8 @@ func TestDeterminism(t *testing.T) {
 		if got := one.State().Snapshot().TableIndex(state.TableQuotaUsage); got == 0 {
 			t.Errorf("seed %d: nothing was counted for a quota", seed)
 		}
-		if snap := one.State().Snapshot(); snap.TableIndex(state.TablePeriodicLaunch) == 0 || snap.TableIndex(state.TableScalingPolicy) == 0 || snap.TableIndex(state.TableScalingEvent) == 0 {
+		if snap := one.State().Snapshot(); snap.TableIndex(state.TablePeriodicLaunch) == 0 || snap.TableIndex(state.TableScalingPolicy) == 0 ||
+			snap.TableIndex(state.TableScalingEvent) == 0 {
 			t.Errorf("seed %d: no launch, no scaling policy or no scaling event was stored", seed)
 		}
 		if applied < 200 {
@@ -399,7 +430,8 @@ func orderLog(t *testing.T) *machine {
 		m.must(t, nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, Status: "ready"}})
 		j := &nomad.Job{ID: job, Namespace: ns, Type: "batch", TaskGroups: []*nomad.TaskGroup{{Name: "a", Count: 1}, {Name: "b", Count: 1}}}
 		m.must(t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: j})
-		a := &nomad.Allocation{ID: "alloc" + node, Namespace: ns, JobID: job, TaskGroup: "a", NodeID: node, ClientStatus: "running", DesiredStatus: "run"}
+		a := &nomad.Allocation{ID: "alloc" + node, Namespace: ns, JobID: job, TaskGroup: "a", NodeID: node, ClientStatus: "running",
+			DesiredStatus: "run"}
 		m.must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}})
 		m.must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node, Status: "down"})
 		m.must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node, Status: "init"})

@@ -158,7 +158,8 @@ func TestSkippedTypesAreLoggedOnce(t *testing.T) {
 		data := []byte{byte(n) | 128, 0x80}
 		for range 2 {
 			index += 3
-			out := append(f.ApplyBatch([]*raft.Log{{Index: index - 2, Data: data}, {Index: index - 1, Data: data}}), f.Apply(&raft.Log{Index: index, Data: data}))
+			out := append(f.ApplyBatch([]*raft.Log{{Index: index - 2, Data: data}, {Index: index - 1, Data: data}}),
+				f.Apply(&raft.Log{Index: index, Data: data}))
 			for _, resp := range out {
 				if resp != nil {
 					t.Errorf("command %d with the flag = %v", n, resp)
@@ -218,7 +219,8 @@ func TestObserver(t *testing.T) {
 		AllocsUpdated: []*nomad.Allocation{{ID: "a1", Namespace: "default", JobID: "j", TaskGroup: "g", NodeID: "n1", ClientStatus: "pending"}}})
 	m.must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "running"}}})
 	m.must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "failed"}}})
-	m.must(t, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
+	m.must(t, nomad.JobDeregisterRequestType,
+		&message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
 	want := []string{"node n1 ready @11", "eval e1 pending @12", "changed a1 running @14",
 		"stopped a1 @15", "changed a1 failed @15", "removed default/j"}
 	if fmt.Sprint(m.notified) != fmt.Sprint(want) {
@@ -373,7 +375,8 @@ func TestRestoreFillsIn(t *testing.T) {
 		t.Errorf("index is %d, applied %d, want 77", s.Index(), m.AppliedIndex())
 	}
 	for _, pool := range []string{"gpu", "all", "default"} {
-		if p := s.NodePool(nil, pool); p == nil || p.NodeIdentityTTL != nomad.DefaultNodePoolNodeIdentityTTL || (len(p.Hash) > 0) != (pool == "gpu") {
+		if p := s.NodePool(nil, pool); p == nil || p.NodeIdentityTTL != nomad.DefaultNodePoolNodeIdentityTTL ||
+			(len(p.Hash) > 0) != (pool == "gpu") {
 			t.Errorf("node pool %s is %+v", pool, p)
 		}
 	}

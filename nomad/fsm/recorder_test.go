@@ -41,7 +41,8 @@ func (r *recorder) Replaced() { r.calls = append(r.calls, "replaced") }
 // A Recorder is notified of every entry that wrote rows, also in batches, and of a restore.
 func TestRecorder(t *testing.T) {
 	b := broker.New(broker.Config{})
-	r := &recorder{Observer: broker.NewObserver(b, broker.NewBlocked(b), func(string) (string, bool) { return "", false }, func(nomad.NamespacedID) bool { return false })}
+	r := &recorder{Observer: broker.NewObserver(b, broker.NewBlocked(b), func(string) (string, bool) { return "", false },
+		func(nomad.NamespacedID) bool { return false })}
 	log := slog.New(slog.DiscardHandler)
 	f := fsm.New(state.New(log), r, log)
 	entry := func(index uint64, kind nomad.MessageType, body any) *raft.Log {
@@ -67,7 +68,8 @@ func TestRecorder(t *testing.T) {
 	if err := f.Restore(io.NopCloser(&sink.Buffer)); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"10 4 *nomad.Job *nomad.Evaluation", "11 4 *nomad.Job *nomad.Evaluation", "12 4 *nomad.Job *nomad.Evaluation", "14 5 *nomad.Job gone", "replaced"}
+	want := []string{"10 4 *nomad.Job *nomad.Evaluation", "11 4 *nomad.Job *nomad.Evaluation", "12 4 *nomad.Job *nomad.Evaluation",
+		"14 5 *nomad.Job gone", "replaced"}
 	if !slices.Equal(r.calls, want) {
 		t.Errorf("the recorder got %q, want %q", r.calls, want)
 	}

@@ -22,11 +22,14 @@ import (
 // registration returns the log entry that registers a small job.
 func registration(b testing.TB, index uint64) *raft.Log {
 	b.Helper()
-	job := &nomad.Job{ID: fmt.Sprintf("job-%d-%d", index%16, index/16), Name: "job", Namespace: "default", Region: "global", Type: nomad.JobTypeBatch,
-		TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1, Tasks: []*nomad.Task{{Name: "task", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
+	job := &nomad.Job{ID: fmt.Sprintf("job-%d-%d", index%16, index/16), Name: "job", Namespace: "default", Region: "global",
+		Type: nomad.JobTypeBatch,
+		TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1,
+			Tasks: []*nomad.Task{{Name: "task", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
 	jobrules.Canonicalize(job)
 	data, err := codec.EncodeCommand(nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
-		Eval:         &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type, TriggeredBy: nomad.EvalTriggerJobRegister, JobID: job.ID, Status: nomad.EvalStatusPending},
+		Eval: &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type,
+			TriggeredBy: nomad.EvalTriggerJobRegister, JobID: job.ID, Status: nomad.EvalStatusPending},
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
 	if err != nil {
 		b.Fatal(err)
@@ -38,7 +41,8 @@ func registration(b testing.TB, index uint64) *raft.Log {
 // as every server does. It runs with events that nobody reads, and without events.
 func BenchmarkRegister(b *testing.B) {
 	work := broker.New(broker.Config{})
-	observer := broker.NewObserver(work, broker.NewBlocked(work), func(string) (string, bool) { return "", false }, func(nomad.NamespacedID) bool { return false })
+	observer := broker.NewObserver(work, broker.NewBlocked(work), func(string) (string, bool) { return "", false },
+		func(nomad.NamespacedID) bool { return false })
 	b.Run("plain", func(b *testing.B) { benchmarkRegister(b, observer) })
 	b.Run("events", func(b *testing.B) {
 		benchmarkRegister(b, struct {

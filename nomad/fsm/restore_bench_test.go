@@ -23,12 +23,15 @@ func BenchmarkReadSnapshot(b *testing.B) {
 	}
 	put(out.Header())
 	for i := range uint64(jobs) {
-		job := &nomad.Job{ID: fmt.Sprint("job-", i), Name: "job", Namespace: "default", Region: "global", Type: nomad.JobTypeBatch, CreateIndex: i + 9, ModifyIndex: i + 9,
-			TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1, Tasks: []*nomad.Task{{Name: "task", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
+		job := &nomad.Job{ID: fmt.Sprint("job-", i), Name: "job", Namespace: "default", Region: "global", Type: nomad.JobTypeBatch,
+			CreateIndex: i + 9, ModifyIndex: i + 9,
+			TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1,
+				Tasks: []*nomad.Task{{Name: "task", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
 		jobrules.Canonicalize(job)
 		put(out.Write(1, job))
 		for range perJob {
-			put(out.Write(4, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "group", NodeID: nomad.NewID(),
+			put(out.Write(4, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "group",
+				NodeID:     nomad.NewID(),
 				TaskStates: map[string]*nomad.TaskState{"task": {State: "running", Events: []*nomad.TaskEvent{{Type: "Started"}}}}}))
 		}
 	}

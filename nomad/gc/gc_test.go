@@ -41,7 +41,8 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 		}
 		return nil
 	case *message.VariablesApplyRequest:
-		v := &nomad.VariableEncrypted{VariableMetadata: r.Var.VariableMetadata, VariableData: nomad.VariableData{Data: []byte("new"), KeyID: "new"}}
+		v := &nomad.VariableEncrypted{VariableMetadata: r.Var.VariableMetadata,
+			VariableData: nomad.VariableData{Data: []byte("new"), KeyID: "new"}}
 		_, _, err := s.Apply(ctx, nomad.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: r.Op, Var: v})
 		return err
 	case *message.EvalUpdateRequest:
@@ -119,25 +120,30 @@ func TestEvalGC(t *testing.T) {
 		noEval bool                      // whether the evaluation is deleted
 		gone   bool                      // whether the allocation is deleted
 	}{
-		"ended":                     {eval: complete, noEval: true},
-		"failed":                    {eval: func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusFailed }, noEval: true},
-		"too young":                 {eval: complete, after: time.Hour - time.Nanosecond},
-		"pending":                   {},
-		"blocked":                   {eval: func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusBlocked }},
-		"running allocation":        {eval: complete, alloc: []func(*nomad.Allocation){client("running")}},
-		"complete allocation":       {eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, noEval: true, gone: true},
-		"stopped, still running":    {eval: complete, alloc: []func(*nomad.Allocation){client("running"), desired("stop")}},
-		"stopped and complete":      {eval: complete, alloc: []func(*nomad.Allocation){client("complete"), desired("stop")}, noEval: true, gone: true},
+		"ended":                  {eval: complete, noEval: true},
+		"failed":                 {eval: func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusFailed }, noEval: true},
+		"too young":              {eval: complete, after: time.Hour - time.Nanosecond},
+		"pending":                {},
+		"blocked":                {eval: func(e *nomad.Evaluation) { e.Status = nomad.EvalStatusBlocked }},
+		"running allocation":     {eval: complete, alloc: []func(*nomad.Allocation){client("running")}},
+		"complete allocation":    {eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, noEval: true, gone: true},
+		"stopped, still running": {eval: complete, alloc: []func(*nomad.Allocation){client("running"), desired("stop")}},
+		"stopped and complete": {eval: complete, alloc: []func(*nomad.Allocation){client("complete"), desired("stop")}, noEval: true,
+			gone: true},
 		"failed, rescheduled later": {eval: complete, job: unlimited, alloc: []func(*nomad.Allocation){client("failed")}},
-		"failed, has a successor":   {eval: complete, job: unlimited, alloc: []func(*nomad.Allocation){client("failed"), successor}, noEval: true, gone: true},
-		"failed, not rescheduled":   {eval: complete, alloc: []func(*nomad.Allocation){client("failed")}, noEval: true, gone: true},
-		"batch after an hour":       {typ: nomad.JobTypeBatch, job: stopped, eval: complete},
-		"batch after a day":         {typ: nomad.JobTypeBatch, job: stopped, eval: complete, after: 24 * time.Hour, noEval: true},
-		"live batch job":            {typ: nomad.JobTypeBatch, job: parameterized, eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, after: 48 * time.Hour},
-		"live sysbatch job":         {typ: nomad.JobTypeSysBatch, job: parameterized, eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, after: 48 * time.Hour},
-		"batch that was stopped":    {typ: nomad.JobTypeBatch, job: stopped, eval: complete, alloc: []func(*nomad.Allocation){client("complete")}, after: 24 * time.Hour, noEval: true, gone: true},
-		"old and pending":           {after: 1000 * time.Hour},
-		"old and running":           {eval: complete, alloc: []func(*nomad.Allocation){client("running")}, after: 1000 * time.Hour},
+		"failed, has a successor": {eval: complete, job: unlimited, alloc: []func(*nomad.Allocation){client("failed"), successor},
+			noEval: true, gone: true},
+		"failed, not rescheduled": {eval: complete, alloc: []func(*nomad.Allocation){client("failed")}, noEval: true, gone: true},
+		"batch after an hour":     {typ: nomad.JobTypeBatch, job: stopped, eval: complete},
+		"batch after a day":       {typ: nomad.JobTypeBatch, job: stopped, eval: complete, after: 24 * time.Hour, noEval: true},
+		"live batch job": {typ: nomad.JobTypeBatch, job: parameterized, eval: complete,
+			alloc: []func(*nomad.Allocation){client("complete")}, after: 48 * time.Hour},
+		"live sysbatch job": {typ: nomad.JobTypeSysBatch, job: parameterized, eval: complete,
+			alloc: []func(*nomad.Allocation){client("complete")}, after: 48 * time.Hour},
+		"batch that was stopped": {typ: nomad.JobTypeBatch, job: stopped, eval: complete, alloc: []func(*nomad.Allocation){client("complete")},
+			after: 24 * time.Hour, noEval: true, gone: true},
+		"old and pending": {after: 1000 * time.Hour},
+		"old and running": {eval: complete, alloc: []func(*nomad.Allocation){client("running")}, after: 1000 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(t, func(w *world) {
@@ -216,10 +222,11 @@ func TestJobGC(t *testing.T) {
 		"batch, running":         {typ: nomad.JobTypeBatch, alloc: "running", eval: "complete"},
 		"batch, not yet started": {typ: nomad.JobTypeBatch, eval: "pending"},
 		"batch, parameterized":   {typ: nomad.JobTypeBatch, edit: parameterized, eval: "complete"},
-		"batch, periodic":        {typ: nomad.JobTypeBatch, edit: func(j *nomad.Job) { j.Periodic = &nomad.PeriodicConfig{Enabled: true} }, eval: "complete"},
-		"service, stopped":       {typ: nomad.JobTypeService, edit: stopped, alloc: "complete", eval: "complete", gone: true},
-		"service, still ending":  {typ: nomad.JobTypeService, edit: stopped, alloc: "running", eval: "complete"},
-		"service, alive":         {typ: nomad.JobTypeService, alloc: "running", eval: "complete"},
+		"batch, periodic": {typ: nomad.JobTypeBatch, edit: func(j *nomad.Job) { j.Periodic = &nomad.PeriodicConfig{Enabled: true} },
+			eval: "complete"},
+		"service, stopped":      {typ: nomad.JobTypeService, edit: stopped, alloc: "complete", eval: "complete", gone: true},
+		"service, still ending": {typ: nomad.JobTypeService, edit: stopped, alloc: "running", eval: "complete"},
+		"service, alive":        {typ: nomad.JobTypeService, alloc: "running", eval: "complete"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test(t, func(w *world) {
@@ -351,7 +358,8 @@ func TestRootKeyGC(t *testing.T) {
 			t.Fatal("force-gc deleted a key too early")
 		}
 		ofNode := key(nomad.RootKeyStateInactive) // used only by the identity of a node, which is down
-		w.Must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: w.Node(t).ID, Status: nomad.NodeStatusDown, IdentitySigningKeyID: ofNode})
+		w.Must(t, nomad.NodeUpdateStatusRequestType,
+			&message.NodeUpdateStatusRequest{NodeID: w.Node(t).ID, Status: nomad.NodeStatusDown, IdentitySigningKeyID: ofNode})
 		time.Sleep(721 * time.Hour)
 		for range 3 { // publish the next key, activate it, collect
 			w.run(nomad.CoreJobRootKeyRotateOrGC)
@@ -430,8 +438,10 @@ func TestRekeyInParts(t *testing.T) {
 		}
 		const count = 3200
 		for i := range count {
-			v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: fmt.Sprint(i)}, VariableData: nomad.VariableData{Data: []byte("old"), KeyID: k.KeyID}}
-			if _, _, err := w.Apply(w.t.Context(), nomad.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v}); err != nil {
+			v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: fmt.Sprint(i)},
+				VariableData: nomad.VariableData{Data: []byte("old"), KeyID: k.KeyID}}
+			if _, _, err := w.Apply(w.t.Context(), nomad.VarApplyStateRequestType,
+				&message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -158,7 +158,8 @@ func TestKeysAreRotated(t *testing.T) {
 
 func TestBadKeyFileIsRejected(t *testing.T) {
 	key, text := newKey()
-	for name, content := range map[string]string{"empty": "", "cut": `["` + text, "no key": "[]", "no array": `"` + text + `"`, "short key": `["c2hvcnQ="]`, "no base64": `["%%%"]`} {
+	for name, content := range map[string]string{"empty": "", "cut": `["` + text, "no key": "[]", "no array": `"` + text + `"`,
+		"short key": `["c2hvcnQ="]`, "no base64": `["%%%"]`} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "serf.keyring")
 			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {

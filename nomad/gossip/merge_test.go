@@ -27,11 +27,16 @@ func TestWrongMembersAreRejected(t *testing.T) {
 		first, second func(*gossip.Config)
 		joiner, met   string // substrings of their errors
 	}{
-		"another protocol": {tags("a.global", "vsn", "1", "id", "1"), tags("b.global", "vsn", "2", "id", "2"), `speaks version "1"`, "member 'b.global' speaks version"},
-		"no protocol":      {tags("a.global", "vsn", "1", "id", "1"), tags("b.global", "id", "2"), `speaks version "1"`, "member 'b.global' speaks version"},
-		"the same ID":      {tags("a.global", "vsn", "1", "id", "1"), tags("b.global", "vsn", "1", "id", "1"), "has the name or the ID", "has the name or the ID"},
-		"the same name":    {tags("a.global", "vsn", "1", "id", "1"), tags("a.global", "vsn", "1", "id", "2"), "has the name or the ID", "has the name or the ID"},
-		"a copy":           {tags("a.global", "vsn", "1", "id", "1"), tags("a.global", "vsn", "1", "id", "1"), "has the name or the ID", "has the name or the ID"},
+		"another protocol": {tags("a.global", "vsn", "1", "id", "1"), tags("b.global", "vsn", "2", "id", "2"), `speaks version "1"`,
+			"member 'b.global' speaks version"},
+		"no protocol": {tags("a.global", "vsn", "1", "id", "1"), tags("b.global", "id", "2"), `speaks version "1"`,
+			"member 'b.global' speaks version"},
+		"the same ID": {tags("a.global", "vsn", "1", "id", "1"), tags("b.global", "vsn", "1", "id", "1"), "has the name or the ID",
+			"has the name or the ID"},
+		"the same name": {tags("a.global", "vsn", "1", "id", "1"), tags("a.global", "vsn", "1", "id", "2"), "has the name or the ID",
+			"has the name or the ID"},
+		"a copy": {tags("a.global", "vsn", "1", "id", "1"), tags("a.global", "vsn", "1", "id", "1"), "has the name or the ID",
+			"has the name or the ID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var first, second lines

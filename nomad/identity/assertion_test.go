@@ -27,7 +27,8 @@ func TestAssertionIsNotAToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		var header map[string]string
-		if err := json.Unmarshal(head, &header); err != nil || header["alg"] != "EdDSA" || header["kid"] == "" || header["x-tenant"] != headers["x-tenant"] {
+		if err := json.Unmarshal(head, &header); err != nil || header["alg"] != "EdDSA" || header["kid"] == "" ||
+			header["x-tenant"] != headers["x-tenant"] {
 			t.Errorf("%s: header %s", name, head)
 		}
 		if c, err := i.Verify(raw, now); !errors.Is(err, jwt.ErrInvalid) {

@@ -35,7 +35,8 @@ func attacked(t testing.TB) (*identity.Issuer, *keyring.Ring, testtokens.Maker) 
 	ring := keyring.New(keyring.Config{})
 	// The key is constant, so that the processes of a fuzzer can share their findings.
 	seed := make([]byte, ed25519.SeedSize)
-	k := &nomad.RootKey{KeyID: "0d5e8c1e-7f0b-4c57-9a52-6f5f2c1f9f11", Algorithm: nomad.EncryptionAlgorithmAES256GCM, State: nomad.RootKeyStateActive}
+	k := &nomad.RootKey{KeyID: "0d5e8c1e-7f0b-4c57-9a52-6f5f2c1f9f11", Algorithm: nomad.EncryptionAlgorithmAES256GCM,
+		State: nomad.RootKeyStateActive}
 	wrapped, err := keyring.AEAD{}.Wrap(t.Context(), k.KeyID, seed, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +231,8 @@ func FuzzClaims(f *testing.F) {
 			return
 		}
 		kinds := 0
-		for _, is := range []bool{c.WorkloadIdentityClaims != nil, c.NodeIdentityClaims != nil, c.NodeIntroductionIdentityClaims != nil, c.ServerIdentityClaims != nil} {
+		for _, is := range []bool{c.WorkloadIdentityClaims != nil, c.NodeIdentityClaims != nil, c.NodeIntroductionIdentityClaims != nil,
+			c.ServerIdentityClaims != nil} {
 			if is {
 				kinds++
 			}

@@ -11,7 +11,8 @@ import (
 
 // nodeClaims returns the claims of a node identity with the remaining lifetime.
 func nodeClaims(left time.Duration, edit func(*nomad.NodeIdentityClaims)) *nomad.IdentityClaims {
-	c := &nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: "n1", NodePool: "gpu", NodeClass: "big", NodeDatacenter: "dc1"}}
+	c := &nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: "n1", NodePool: "gpu", NodeClass: "big",
+		NodeDatacenter: "dc1"}}
 	c.Expiry = now.Add(left).Unix()
 	if edit != nil {
 		edit(c.NodeIdentityClaims)
@@ -38,20 +39,23 @@ func TestRegistration(t *testing.T) {
 		expired bool
 		want    bool
 	}{
-		"expired":                       {node: node, expired: true, want: true},
-		"expired, old version":          {node: &old, expired: true, want: true},
-		"old version":                   {node: &old, caller: acls.AuthenticatedIdentity{ClientID: "n1"}},
-		"unknown version":               {node: &unknown, caller: acls.AuthenticatedIdentity{ClientID: "n1"}},
-		"anonymous":                     {node: node, caller: acls.AuthenticatedIdentity{ACLToken: &acls.Token{}}, want: true},
-		"secret ID":                     {node: node, caller: acls.AuthenticatedIdentity{ClientID: "n1"}, want: true},
-		"introduction":                  {node: node, caller: claims(intro), want: true},
-		"fresh":                         {node: node, caller: claims(nodeClaims(time.Hour, nil))},
-		"fresh, with client ID":         {node: node, caller: acls.AuthenticatedIdentity{ClientID: "n1", Claims: nodeClaims(time.Hour, nil)}},
-		"a third remains":               {node: node, caller: claims(nodeClaims(20*time.Minute, nil))},
-		"less than a third remains":     {node: node, caller: claims(nodeClaims(20*time.Minute-time.Second, nil)), want: true},
-		"pool changed":                  {node: node, caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodePool = "x" })), want: true},
-		"class changed":                 {node: node, caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodeClass = "x" })), want: true},
-		"datacenter changed":            {node: node, caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodeDatacenter = "x" })), want: true},
+		"expired":                   {node: node, expired: true, want: true},
+		"expired, old version":      {node: &old, expired: true, want: true},
+		"old version":               {node: &old, caller: acls.AuthenticatedIdentity{ClientID: "n1"}},
+		"unknown version":           {node: &unknown, caller: acls.AuthenticatedIdentity{ClientID: "n1"}},
+		"anonymous":                 {node: node, caller: acls.AuthenticatedIdentity{ACLToken: &acls.Token{}}, want: true},
+		"secret ID":                 {node: node, caller: acls.AuthenticatedIdentity{ClientID: "n1"}, want: true},
+		"introduction":              {node: node, caller: claims(intro), want: true},
+		"fresh":                     {node: node, caller: claims(nodeClaims(time.Hour, nil))},
+		"fresh, with client ID":     {node: node, caller: acls.AuthenticatedIdentity{ClientID: "n1", Claims: nodeClaims(time.Hour, nil)}},
+		"a third remains":           {node: node, caller: claims(nodeClaims(20*time.Minute, nil))},
+		"less than a third remains": {node: node, caller: claims(nodeClaims(20*time.Minute-time.Second, nil)), want: true},
+		"pool changed": {node: node,
+			caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodePool = "x" })), want: true},
+		"class changed": {node: node,
+			caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodeClass = "x" })), want: true},
+		"datacenter changed": {node: node,
+			caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodeDatacenter = "x" })), want: true},
 		"workload":                      {node: node, caller: claims(workload)},
 		"nobody":                        {node: node},
 		"first version with identities": {node: withVersion("1.11.0-beta.1"), caller: acls.AuthenticatedIdentity{ClientID: "n1"}, want: true},

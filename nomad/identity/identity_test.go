@@ -82,23 +82,27 @@ func TestClaims(t *testing.T) {
 		want   map[string]any
 	}{
 		"task": {
-			i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"}, Identity: wid("default", 0, "nomadproject.io")}, now),
+			i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+				Identity: wid("default", 0, "nomadproject.io")}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"aud": "nomadproject.io", "sub": "eu:team:web:grp:main:default"},
 		},
 		"dispatched child": {
-			i.Workload(identity.Subject{Alloc: alloc, Job: child, Handle: nomad.WIHandle{WorkloadIdentifier: "main"}, Identity: wid("aws", time.Hour, "a", "nomadproject.io")}, now),
+			i.Workload(identity.Subject{Alloc: alloc, Job: child, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+				Identity: wid("aws", time.Hour, "a", "nomadproject.io")}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"aud": []any{"a", "nomadproject.io"}, "sub": "eu:team:web:grp:main:aws", "exp": 1e6 + 3600},
 		},
 		"service": {
 			i.Workload(identity.Subject{Alloc: alloc, Job: job, Identity: wid("consul", 0),
-				Handle: nomad.WIHandle{WorkloadIdentifier: "s-${x}", WorkloadType: nomad.WorkloadTypeService, InterpolatedWorkloadIdentifier: "s-1"}}, now),
+				Handle: nomad.WIHandle{WorkloadIdentifier: "s-${x}", WorkloadType: nomad.WorkloadTypeService,
+					InterpolatedWorkloadIdentifier: "s-1"}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_service": "s-1",
 				"sub": "eu:team:web:grp:s-${x}:consul"},
 		},
 		"with claims of the namespace": {
-			i.Workload(identity.Subject{Alloc: alloc, Job: &nomad.Job{ID: "web", Region: "eu", NodePool: "gpu", Meta: map[string]string{"team": "blue"}},
+			i.Workload(identity.Subject{Alloc: alloc,
+				Job:    &nomad.Job{ID: "web", Region: "eu", NodePool: "gpu", Meta: map[string]string{"team": "blue"}},
 				Handle: nomad.WIHandle{WorkloadIdentifier: "main"}, Node: node,
 				Identity: &nomad.WorkloadIdentity{Name: "x", ExtraClaims: []string{"where", "unknown"}},
 				Namespace: &nomad.Namespace{
@@ -131,10 +135,13 @@ func TestClaims(t *testing.T) {
 		"no isolation level without a request": {
 			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
 				Identity: &nomad.WorkloadIdentity{Name: "x"}, Namespace: &nomad.Namespace{}}, now),
-			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main", "sub": "eu:team:web:grp:main:x"},
+			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
+				"sub": "eu:team:web:grp:main:x"},
 		},
 		"lowest isolation level for a service": {
-			i.Workload(identity.Subject{Alloc: isolated, Job: &nomad.Job{ID: "web", Region: "eu", TaskGroups: []*nomad.TaskGroup{{Name: "grp", Tasks: []*nomad.Task{{Name: "main"}, {Name: "low"}}}}},
+			i.Workload(identity.Subject{Alloc: isolated,
+				Job: &nomad.Job{ID: "web", Region: "eu",
+					TaskGroups: []*nomad.TaskGroup{{Name: "grp", Tasks: []*nomad.Task{{Name: "main"}, {Name: "low"}}}}},
 				Identity: &nomad.WorkloadIdentity{Name: "x", Isolation: true},
 				Handle:   nomad.WIHandle{WorkloadIdentifier: "s", WorkloadType: nomad.WorkloadTypeService}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_service": "s",
@@ -245,7 +252,8 @@ func TestVerifyRejects(t *testing.T) {
 			if err != nil && !errors.Is(err, jwt.ErrInvalid) {
 				t.Errorf("Verify() = %v, does not wrap ErrInvalid", err)
 			}
-			if expired := errors.Is(err, identity.ErrExpired); expired != (name == "expired") || expired && (claims == nil || claims.NodeID != "n1") {
+			if expired := errors.Is(err, identity.ErrExpired); expired != (name == "expired") || expired &&
+				(claims == nil || claims.NodeID != "n1") {
 				t.Errorf("Verify() = %v, %v", claims, err)
 			} else if expired && !errors.Is(err, nomad.ErrIdentityExpired) {
 				t.Error("ErrExpired is not nomad.ErrIdentityExpired")
@@ -263,8 +271,9 @@ func TestAnyAudience(t *testing.T) {
 		claims *nomad.IdentityClaims
 		ok     bool
 	}{
-		"workload": {i.Workload(identity.Subject{Alloc: alloc, Job: job, Identity: &nomad.WorkloadIdentity{Name: "x", Audience: []string{"vault.example"}}}, now), true},
-		"node":     {i.Node(node, time.Hour, now), false},
+		"workload": {i.Workload(identity.Subject{Alloc: alloc, Job: job,
+			Identity: &nomad.WorkloadIdentity{Name: "x", Audience: []string{"vault.example"}}}, now), true},
+		"node": {i.Node(node, time.Hour, now), false},
 	} {
 		c.claims.Audience = nomad.Audience{"vault.example"}
 		token, err := i.Mint(t.Context(), c.claims)
@@ -436,7 +445,8 @@ func BenchmarkMintAll(b *testing.B) {
 	i := newIssuer(b, "")
 	claims := make([]*nomad.IdentityClaims, 1000)
 	for n := range claims {
-		claims[n] = i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"}, Identity: &nomad.WorkloadIdentity{Name: "default"}}, now)
+		claims[n] = i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+			Identity: &nomad.WorkloadIdentity{Name: "default"}}, now)
 	}
 	for b.Loop() {
 		if _, err := i.MintAll(b.Context(), claims); err != nil {
@@ -498,7 +508,8 @@ func TestClaimsDigests(t *testing.T) {
 		"${artifact.digests}": true, "a ${ artifact.digests } b": true, "${job.id} ${artifact.digests}": true,
 		"artifact.digests": false, "${artifact.digest}": false, "${job.meta.artifact.digests}": false, "": false,
 	} {
-		for _, ns := range []*nomad.Namespace{{RequiredExtraClaims: map[string]string{"r": text}}, {OptionalExtraClaims: map[string]string{"listed": text}}} {
+		for _, ns := range []*nomad.Namespace{{RequiredExtraClaims: map[string]string{"r": text}},
+			{OptionalExtraClaims: map[string]string{"listed": text}}} {
 			if got := (identity.Subject{Identity: named, Namespace: ns}).ClaimsDigests(); got != want {
 				t.Errorf("ClaimsDigests() with %q = %v, want %v", text, got, want)
 			}

@@ -205,7 +205,8 @@ func TestUnsetExtensions(t *testing.T) {
 		"reset identity": {with(false, true), with(false, false), `Edited Isolation: "true" => "false"`},
 	} {
 		got := show(jobdiff.Compare(tc.old, tc.new))
-		if ours := strings.Contains(got, "Privileged") || strings.Contains(got, "Isolation"); ours != (tc.want != "") || !strings.Contains(got, tc.want) {
+		if ours := strings.Contains(got, "Privileged") || strings.Contains(got, "Isolation"); ours != (tc.want != "") ||
+			!strings.Contains(got, tc.want) {
 			t.Errorf("%s: diff %s, want %q", name, got, tc.want)
 		}
 	}

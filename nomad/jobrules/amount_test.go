@@ -22,8 +22,9 @@ func TestAmountsThatWrap(t *testing.T) {
 		"max_files of logs is":     func(_ *nomad.TaskGroup, t *nomad.Task) { t.LogConfig.MaxFiles, t.LogConfig.MaxFileSizeMB = huge, 4 },
 		"max_file_size of logs is": func(_ *nomad.TaskGroup, t *nomad.Task) { t.LogConfig.MaxFiles, t.LogConfig.MaxFileSizeMB = 4, huge },
 	} {
-		job := &nomad.Job{ID: "j", Name: "j", Region: "global", Type: nomad.JobTypeBatch, Priority: 50, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1,
-			Tasks: []*nomad.Task{{Name: "t", Driver: "mock_driver", Resources: &nomad.Resources{CPU: 100, MemoryMB: 64}}}}}}
+		job := &nomad.Job{ID: "j", Name: "j", Region: "global", Type: nomad.JobTypeBatch, Priority: 50,
+			TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1,
+				Tasks: []*nomad.Task{{Name: "t", Driver: "mock_driver", Resources: &nomad.Resources{CPU: 100, MemoryMB: 64}}}}}}
 		jobrules.Canonicalize(job)
 		if err := jobrules.Validate(job); err != nil {
 			t.Fatalf("the plain job: %v", err)

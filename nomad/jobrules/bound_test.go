@@ -42,7 +42,8 @@ func bombs() map[string]*nomad.Job {
 	add("service names within bounds", 1, func(j *nomad.Job) {
 		j.Name = strings.Repeat("A", 2<<10)
 		j.TaskGroups[0].Services = repeated(500, func(int) *nomad.Service {
-			return &nomad.Service{Name: strings.Repeat("${BASE}", 8), Checks: repeated(100, func(int) *nomad.ServiceCheck { return &nomad.ServiceCheck{} })}
+			return &nomad.Service{Name: strings.Repeat("${BASE}", 8),
+				Checks: repeated(100, func(int) *nomad.ServiceCheck { return &nomad.ServiceCheck{} })}
 		})
 	})
 	add("services without names", 1, func(j *nomad.Job) {
@@ -94,7 +95,8 @@ func addLists(add func(name string, groups int, change func(*nomad.Job))) {
 			ports[i].Label = fmt.Sprint("p", i)
 		}
 		j.TaskGroups[0].Networks = nomad.Networks{{DynamicPorts: ports}}
-		j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{Networks: repeated(5000, func(int) *nomad.NetworkResource { return &nomad.NetworkResource{} })}
+		j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{Networks: repeated(5000,
+			func(int) *nomad.NetworkResource { return &nomad.NetworkResource{} })}
 	})
 	add("warnings", 1, func(j *nomad.Job) {
 		j.TaskGroups[0].Networks = repeated(20_000, func(int) *nomad.NetworkResource { return &nomad.NetworkResource{MBits: 1} })

@@ -97,7 +97,8 @@ func TestValidateFaults(t *testing.T) {
 		{"count", func(j *nomad.Job) { group(j).Count = -1 }, `job "j", group "g": count is -1`},
 		{"too many", func(j *nomad.Job) { group(j).Count = 50001 }, "the sum of the group counts is 50001"},
 		{"system count", func(j *nomad.Job) { j.Type = "system"; group(j).Count = 2 }, "must be 1"},
-		{"system reschedule", func(j *nomad.Job) { j.Type = "system"; group(j).ReschedulePolicy = &nomad.ReschedulePolicy{} }, "reschedule is not allowed in system jobs"},
+		{"system reschedule", func(j *nomad.Job) { j.Type = "system"; group(j).ReschedulePolicy = &nomad.ReschedulePolicy{} },
+			"reschedule is not allowed in system jobs"},
 		{"no tasks", func(j *nomad.Job) { group(j).Tasks = nil }, "no tasks"},
 		{"twin tasks", func(j *nomad.Job) { group(j).Tasks = append(group(j).Tasks, codec.Copy(task(j))) }, `duplicate task name "t"`},
 		{"group slash", func(j *nomad.Job) { group(j).Name = "a/b" }, `the name must not contain /`},
@@ -107,9 +108,11 @@ func TestValidateFaults(t *testing.T) {
 		{"no driver", func(j *nomad.Job) { task(j).Driver = "" }, at + "missing driver"},
 		{"signal", func(j *nomad.Job) { task(j).KillSignal = "SIGFOO" }, at + `unknown kill_signal "SIGFOO"`},
 		{"kill timeout", func(j *nomad.Job) { task(j).KillTimeout = -1 }, "kill_timeout is negative"},
-		{"cpu and cores", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, Cores: 1, MemoryMB: 10} }, "cpu and cores are both set"},
+		{"cpu and cores", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, Cores: 1, MemoryMB: 10} },
+			"cpu and cores are both set"},
 		{"memory", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 9} }, "memory is 9 MB: the minimum is 10 MB"},
-		{"memory max", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 20, MemoryMaxMB: 19} }, "less than its memory"},
+		{"memory max", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 20, MemoryMaxMB: 19} },
+			"less than its memory"},
 		{"secrets size", func(j *nomad.Job) { task(j).Resources = &nomad.Resources{CPU: 5, MemoryMB: 20, SecretsMB: 21} }, "secrets is 21 MB"},
 		{"logs over disk", func(j *nomad.Job) { task(j).LogConfig = &nomad.LogConfig{MaxFiles: 30, MaxFileSizeMB: 10} }, "logs can use 300 MB"},
 		{"disk", func(j *nomad.Job) { group(j).EphemeralDisk = &nomad.EphemeralDisk{SizeMB: 1} }, "ephemeral_disk is 1 MB"},
@@ -119,10 +122,13 @@ func TestValidateFaults(t *testing.T) {
 		}, "cannot be a sidecar"},
 		{"payload path", func(j *nomad.Job) { task(j).DispatchPayload = &nomad.DispatchPayloadConfig{File: "../x"} }, "file of dispatch_payload"},
 		{"default ttl", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{TTL: 1} }, "default identity has a ttl"},
-		{"identity name", func(j *nomad.Job) { task(j).Identities = []*nomad.WorkloadIdentity{{Name: "a.b"}} }, `identity name "a.b" is malformed`},
-		{"twin identities", func(j *nomad.Job) { task(j).Identities = []*nomad.WorkloadIdentity{{Name: "a"}, {Name: "a"}} }, `duplicate identity name "a"`},
+		{"identity name", func(j *nomad.Job) { task(j).Identities = []*nomad.WorkloadIdentity{{Name: "a.b"}} },
+			`identity name "a.b" is malformed`},
+		{"twin identities", func(j *nomad.Job) { task(j).Identities = []*nomad.WorkloadIdentity{{Name: "a"}, {Name: "a"}} },
+			`duplicate identity name "a"`},
 		{"filepath alone", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{Filepath: "x"} }, "filepath but no file"},
-		{"filepath out", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{File: true, Filepath: "a/../../x"} }, "is outside the task directory"},
+		{"filepath out", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{File: true, Filepath: "a/../../x"} },
+			"is outside the task directory"},
 		{"change mode", func(j *nomad.Job) { task(j).Identity = &nomad.WorkloadIdentity{ChangeMode: "signal"} }, "no change_signal"},
 		{"env key", func(j *nomad.Job) { task(j).Env = map[string]string{"A=B": ""} }, `env key "A=B"`},
 		{"restart mode", func(j *nomad.Job) { group(j).RestartPolicy = &nomad.RestartPolicy{Mode: "x"} }, `mode of restart is "x"`},
@@ -144,7 +150,8 @@ func TestValidateFaults(t *testing.T) {
 		}, "expand to more than 10000 instructions"},
 		{"many regexps", func(j *nomad.Job) {
 			for i := range 300 {
-				group(j).Constraints = append(group(j).Constraints, &nomad.Constraint{LTarget: "a", Operand: "regexp", RTarget: fmt.Sprintf("%d[a-z]{900}", i)})
+				group(j).Constraints = append(group(j).Constraints,
+					&nomad.Constraint{LTarget: "a", Operand: "regexp", RTarget: fmt.Sprintf("%d[a-z]{900}", i)})
 			}
 		}, "too large together"},
 		{"long range", func(j *nomad.Job) {
@@ -167,7 +174,8 @@ func TestValidateFaults(t *testing.T) {
 		}, "operator distinct_property, which is not allowed in tasks"},
 		{"affinity weight", func(j *nomad.Job) { j.Affinities = []*nomad.Affinity{{LTarget: "a", Operand: "="}} }, "not 0"},
 		{"spread sum", func(j *nomad.Job) {
-			j.Spreads = []*nomad.Spread{{Attribute: "a", Weight: 1, SpreadTarget: []*nomad.SpreadTarget{{Value: "x", Percent: 60}, {Value: "y", Percent: 60}}}}
+			j.Spreads = []*nomad.Spread{{Attribute: "a", Weight: 1,
+				SpreadTarget: []*nomad.SpreadTarget{{Value: "x", Percent: 60}, {Value: "y", Percent: 60}}}}
 		}, "sum to 120 percent"},
 		{"static port", func(j *nomad.Job) {
 			group(j).Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "a", Value: 70000}}}}
@@ -178,7 +186,8 @@ func TestValidateFaults(t *testing.T) {
 		{"label twice", func(j *nomad.Job) {
 			group(j).Networks = nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "a"}, {Label: "a"}}}}
 		}, `duplicate port label "a"`},
-		{"parameterized service", func(j *nomad.Job) { j.ParameterizedJob = &nomad.ParameterizedJobConfig{} }, "requires a job of type batch or sysbatch"},
+		{"parameterized service", func(j *nomad.Job) { j.ParameterizedJob = &nomad.ParameterizedJobConfig{} },
+			"requires a job of type batch or sysbatch"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := sample("service")
@@ -281,7 +290,8 @@ func TestWarnings(t *testing.T) {
 	j.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Name: "aws", Env: true}}
 	jobrules.Canonicalize(j)
 	got := strings.Join(jobrules.Warnings(j), "\n")
-	for _, want := range []string{"update has no effect on batch jobs", `"aws" has no aud`, `"aws" has no ttl`, "keep an old token", "attempts of reschedule"} {
+	for _, want := range []string{"update has no effect on batch jobs", `"aws" has no aud`, `"aws" has no ttl`, "keep an old token",
+		"attempts of reschedule"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("Warnings() lack %q:\n%s", want, got)
 		}

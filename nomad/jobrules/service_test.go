@@ -35,49 +35,78 @@ func fresh(edit func(tg *nomad.TaskGroup, group, task *nomad.Service)) *nomad.Jo
 
 func TestServiceFaults(t *testing.T) {
 	inGroup, inTask := `job "j", group "g", service "web": `, `job "j", group "g", task "t", service "db": `
-	groupCheck, taskCheck := `job "j", group "g", service "web", check "service: \"web\" check": `, `job "j", group "g", task "t", service "db", check "service: \"db\" check": `
+	groupCheck, taskCheck := `job "j", group "g", service "web", check "service: \"web\" check": `,
+		`job "j", group "g", task "t", service "db", check "service: \"db\" check": `
 	for name, c := range map[string]struct {
 		edit func(tg *nomad.TaskGroup, group, task *nomad.Service)
 		want string
 	}{
-		"default provider":  {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Provider = "" }, inGroup + `provider is "consul", which is the default and not supported by this version: set provider = "nomad"`},
-		"unknown provider":  {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Provider = "zk" }, inTask + `unknown provider "zk": set provider = "nomad"`},
-		"name":              {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = "a_b" }, `service "a_b": the name is malformed`},
-		"long name":         {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = strings.Repeat("a", 64) }, "the name is malformed: use 1 to 63 letters"},
-		"dash at the end":   {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = "a-" }, "the name is malformed"},
-		"one name and port": {func(tg *nomad.TaskGroup, g, _ *nomad.Service) { tg.Services = append(tg.Services, codec.Copy(g)) }, inGroup + `duplicate service with the port "http": change the name or the port of one`},
+		"default provider": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Provider = "" }, inGroup +
+			`provider is "consul", which is the default and not supported by this version: set provider = "nomad"`},
+		"unknown provider": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Provider = "zk" }, inTask +
+			`unknown provider "zk": set provider = "nomad"`},
+		"name": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = "a_b" }, `service "a_b": the name is malformed`},
+		"long name": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = strings.Repeat("a", 64) },
+			"the name is malformed: use 1 to 63 letters"},
+		"dash at the end": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = "a-" }, "the name is malformed"},
+		"one name and port": {func(tg *nomad.TaskGroup, g, _ *nomad.Service) { tg.Services = append(tg.Services, codec.Copy(g)) }, inGroup +
+			`duplicate service with the port "http": change the name or the port of one`},
 		"one in the task": {func(tg *nomad.TaskGroup, _, s *nomad.Service) {
 			tg.Tasks[0].Services = append(tg.Tasks[0].Services, codec.Copy(s))
 		}, inTask + "duplicate service"},
-		"unknown port":        {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "htpt" }, inGroup + `unknown port "htpt": add port "htpt" to a network block`},
-		"unknown task port":   {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.PortLabel = "htpt" }, inTask + `unknown port "htpt"`},
-		"number in a task":    {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.PortLabel = "80" }, inTask + "port is the number 80: in a task, use the label"},
-		"number out of range": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "65536" }, inGroup + "port is 65536: it must be 1 to 65535"},
-		"address mode":        {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.AddressMode = "bridge" }, inGroup + `address_mode is "bridge": use auto, host, driver, alloc or alloc_ipv6`},
-		"driver of a group":   {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.AddressMode = "driver" }, inGroup + `address_mode is "driver", but a group has no driver`},
-		"alloc in a task":     {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.AddressMode = "alloc" }, inTask + `address_mode is "alloc", which only services of a group can have`},
-		"address and mode":    {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Address, g.AddressMode = "x", "host" }, inGroup + "address is set and address_mode is"},
-		"connect":             {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Connect = &nomad.ConsulConnect{} }, inGroup + "connect is a feature of Consul"},
-		"on_update":           {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.OnUpdate = "ignore_warnings" }, inGroup + `on_update is "ignore_warnings": use require_healthy or ignore`},
-		"other task":          {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.TaskName = "u" }, inTask + `task is "u", but the service belongs to the task "t"`},
-		"unknown task":        {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.TaskName = "u" }, inGroup + `unknown task "u"`},
+		"unknown port": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "htpt" }, inGroup +
+			`unknown port "htpt": add port "htpt" to a network block`},
+		"unknown task port": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.PortLabel = "htpt" }, inTask + `unknown port "htpt"`},
+		"number in a task": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.PortLabel = "80" }, inTask +
+			"port is the number 80: in a task, use the label"},
+		"number out of range": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "65536" }, inGroup +
+			"port is 65536: it must be 1 to 65535"},
+		"address mode": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.AddressMode = "bridge" }, inGroup +
+			`address_mode is "bridge": use auto, host, driver, alloc or alloc_ipv6`},
+		"driver of a group": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.AddressMode = "driver" }, inGroup +
+			`address_mode is "driver", but a group has no driver`},
+		"alloc in a task": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.AddressMode = "alloc" }, inTask +
+			`address_mode is "alloc", which only services of a group can have`},
+		"address and mode": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Address, g.AddressMode = "x", "host" }, inGroup +
+			"address is set and address_mode is"},
+		"connect": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Connect = &nomad.ConsulConnect{} }, inGroup +
+			"connect is a feature of Consul"},
+		"on_update": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.OnUpdate = "ignore_warnings" }, inGroup +
+			`on_update is "ignore_warnings": use require_healthy or ignore`},
+		"other task": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.TaskName = "u" }, inTask +
+			`task is "u", but the service belongs to the task "t"`},
+		"unknown task": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.TaskName = "u" }, inGroup + `unknown task "u"`},
 
-		"no type":            {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "" }, groupCheck + "missing type: use tcp, http or script"},
-		"grpc":               {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "grpc" }, groupCheck + `type is "grpc", which only Consul supports`},
-		"unknown type":       {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "udp" }, `type is "udp": use tcp, http or script`},
-		"no address":         {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "" }, groupCheck + "no address: set port of the check or of the service"},
-		"check port":         {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].PortLabel = "admin" }, groupCheck + `unknown port "admin"`},
-		"check number":       {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks[0].PortLabel = "80" }, taskCheck + "port is the number 80"},
-		"interval 0":         {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Interval = 0 }, groupCheck + "interval is 0s: set it to 1s or more"},
-		"timeout":            {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks[0].Timeout = time.Millisecond }, taskCheck + "timeout is 1ms: set it to 1s or more"},
-		"no path":            {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Path = "" }, groupCheck + "missing path"},
-		"absolute path":      {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Path = "http://169.254.169.254/" }, groupCheck + `path is "http://169.254.169.254/": use a path without scheme and host`},
-		"path with host":     {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Path = "//evil/x" }, "use a path without scheme and host"},
-		"protocol":           {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Protocol = "ftp" }, `protocol is "ftp": use http or https`},
-		"method":             {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Method = "BREW" }, `method is "BREW": use one of GET`},
-		"header":             {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Header = map[string][]string{"A b": {"x"}} }, `the header name "A b" is malformed`},
-		"check address mode": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].AddressMode = "driver" }, `address_mode is "driver": use host, alloc or alloc_ipv6`},
-		"check on_update":    {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].OnUpdate = "ignore_warnings" }, groupCheck + "on_update is"},
+		"no type": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "" }, groupCheck +
+			"missing type: use tcp, http or script"},
+		"grpc": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "grpc" }, groupCheck +
+			`type is "grpc", which only Consul supports`},
+		"unknown type": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "udp" },
+			`type is "udp": use tcp, http or script`},
+		"no address": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "" }, groupCheck +
+			"no address: set port of the check or of the service"},
+		"check port": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].PortLabel = "admin" }, groupCheck +
+			`unknown port "admin"`},
+		"check number": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks[0].PortLabel = "80" }, taskCheck +
+			"port is the number 80"},
+		"interval 0": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Interval = 0 }, groupCheck +
+			"interval is 0s: set it to 1s or more"},
+		"timeout": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks[0].Timeout = time.Millisecond }, taskCheck +
+			"timeout is 1ms: set it to 1s or more"},
+		"no path": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Path = "" }, groupCheck + "missing path"},
+		"absolute path": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Path = "http://169.254.169.254/" }, groupCheck +
+			`path is "http://169.254.169.254/": use a path without scheme and host`},
+		"path with host": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Path = "//evil/x" },
+			"use a path without scheme and host"},
+		"protocol": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Protocol = "ftp" },
+			`protocol is "ftp": use http or https`},
+		"method": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Method = "BREW" }, `method is "BREW": use one of GET`},
+		"header": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Header = map[string][]string{"A b": {"x"}} },
+			`the header name "A b" is malformed`},
+		"check address mode": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].AddressMode = "driver" },
+			`address_mode is "driver": use host, alloc or alloc_ipv6`},
+		"check on_update": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].OnUpdate = "ignore_warnings" }, groupCheck +
+			"on_update is"},
 		"restart of ignored": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
 			g.OnUpdate, g.Checks[0].CheckRestart = "ignore", &nomad.CheckRestart{Limit: 1}
 		}, groupCheck + `on_update is "ignore" and check_restart is set`},
@@ -87,10 +116,14 @@ func TestServiceFaults(t *testing.T) {
 		"restart warnings": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
 			g.Checks[0].CheckRestart = &nomad.CheckRestart{IgnoreWarnings: true}
 		}, "ignore_warnings of check_restart is a feature of Consul: remove it"},
-		"expose":                 {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Expose = true }, groupCheck + "expose is a feature of Consul: remove it"},
-		"threshold":              {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].FailuresBeforeCritical = 1 }, "failures_before_critical is a feature of Consul"},
-		"server name":            {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].TLSServerName = "x" }, "tls_server_name is a feature of Consul"},
-		"twin checks":            {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks = append(s.Checks, codec.Copy(s.Checks[0])) }, taskCheck + "duplicate check name: rename one"},
+		"expose": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Expose = true }, groupCheck +
+			"expose is a feature of Consul: remove it"},
+		"threshold": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].FailuresBeforeCritical = 1 },
+			"failures_before_critical is a feature of Consul"},
+		"server name": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].TLSServerName = "x" },
+			"tls_server_name is a feature of Consul"},
+		"twin checks": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks = append(s.Checks, codec.Copy(s.Checks[0])) },
+			taskCheck + "duplicate check name: rename one"},
 		"script without command": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks[0].Type = "script" }, taskCheck + "missing command"},
 		"script without task": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
 			g.Checks[0].Type, g.Checks[0].Command = "script", "/bin/true"
@@ -155,7 +188,8 @@ func TestValidServices(t *testing.T) {
 func TestServiceDefaults(t *testing.T) {
 	j := sample("service")
 	tg := j.TaskGroups[0]
-	tg.Services = []*nomad.Service{{OnUpdate: "ignore", Checks: []*nomad.ServiceCheck{{}, {Name: "own", OnUpdate: "require_healthy"}}}, {Name: "${JOB}-${TASKGROUP}-${TASK}-${BASE}-${node.class}"}}
+	tg.Services = []*nomad.Service{{OnUpdate: "ignore", Checks: []*nomad.ServiceCheck{{}, {Name: "own", OnUpdate: "require_healthy"}}},
+		{Name: "${JOB}-${TASKGROUP}-${TASK}-${BASE}-${node.class}"}}
 	tg.Tasks[0].Services = []*nomad.Service{{}, {Name: "${TASK}.${BASE}"}}
 	j.Namespace = "prod"
 	jobrules.Canonicalize(j)
@@ -190,7 +224,8 @@ func TestServiceWarnings(t *testing.T) {
 		s.Identity = &nomad.WorkloadIdentity{Name: "x", Audience: []string{"a"}, TTL: time.Hour}
 	})
 	got := strings.Join(jobrules.Warnings(j), "\n")
-	for _, want := range []string{`group "g", service "web": meta has no effect with provider "nomad"`, "weights has no effect", `task "t", service "db": identity has no effect`} {
+	for _, want := range []string{`group "g", service "web": meta has no effect with provider "nomad"`, "weights has no effect",
+		`task "t", service "db": identity has no effect`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("Warnings() = %q, want %q", got, want)
 		}

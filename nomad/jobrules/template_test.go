@@ -35,10 +35,13 @@ func TestValidateTemplates(t *testing.T) {
 		{"signal in lower case", edit(func(t *template) { t.ChangeMode, t.ChangeSignal = "signal", "sighup" }), ""},
 		{"no text", edit(func(t *template) { t.EmbeddedTmpl = "" }), "data and source are missing: set one"},
 		{"both texts", edit(func(t *template) { t.SourcePath = "local/y" }), "data and source are both set: keep one"},
-		{"source outside", edit(func(t *template) { t.EmbeddedTmpl, t.SourcePath = "", "../../etc/passwd" }), `source "../../etc/passwd" is outside`},
+		{"source outside", edit(func(t *template) { t.EmbeddedTmpl, t.SourcePath = "", "../../etc/passwd" }),
+			`source "../../etc/passwd" is outside`},
 		{"syntax", edit(func(t *template) { t.EmbeddedTmpl = "a\n{{ if }}" }), "data: line 2"},
-		{"refused function", edit(func(t *template) { t.EmbeddedTmpl = "{{ with secret \"x\" }}{{ end }}" }), "the function secret is refused: this version has no Vault"},
-		{"refused function in a pipe", edit(func(t *template) { t.EmbeddedTmpl = "{{ \"x\" | (env \"y\" | expandenv) }}" }), "the function expandenv is refused"},
+		{"refused function", edit(func(t *template) { t.EmbeddedTmpl = "{{ with secret \"x\" }}{{ end }}" }),
+			"the function secret is refused: this version has no Vault"},
+		{"refused function in a pipe", edit(func(t *template) { t.EmbeddedTmpl = "{{ \"x\" | (env \"y\" | expandenv) }}" }),
+			"the function expandenv is refused"},
 		{"no destination", edit(func(t *template) { t.DestPath = "" }), "missing destination"},
 		{"destination outside", edit(func(t *template) { t.DestPath = "../../x" }), `destination "../../x" is outside`},
 		{"logs", edit(func(t *template) { t.DestPath = "../alloc/logs/t.stdout.0" }), `is in the directory of the logs`},
@@ -54,7 +57,8 @@ func TestValidateTemplates(t *testing.T) {
 		{"no signal", edit(func(t *template) { t.ChangeMode = "signal" }), "change_signal is missing"},
 		{"signal with env", edit(func(t *template) { t.ChangeMode, t.ChangeSignal, t.Envvars = "signal", "SIGHUP", true }), "env is true"},
 		{"no script", edit(func(t *template) { t.ChangeMode = "script" }), "change_script is missing"},
-		{"no command", edit(func(t *template) { t.ChangeMode, t.ChangeScript = "script", &nomad.ChangeScript{} }), "change_script: missing command"},
+		{"no command", edit(func(t *template) { t.ChangeMode, t.ChangeScript = "script", &nomad.ChangeScript{} }),
+			"change_script: missing command"},
 		{"script timeout", edit(func(t *template) {
 			t.ChangeMode, t.ChangeScript = "script", &nomad.ChangeScript{Command: "x", Timeout: minus}
 		}), "timeout is negative"},
@@ -75,7 +79,8 @@ func TestValidateTemplates(t *testing.T) {
 	jobrules.Canonicalize(j)
 	checkFault(t, jobrules.Validate(j), "two templates have this destination")
 	task := j.TaskGroups[0].Tasks[0]
-	task.Driver, task.Templates = "mock_driver", []*template{edit(func(t *template) { t.ChangeMode, t.ChangeScript = "script", &nomad.ChangeScript{Command: "x"} })}
+	task.Driver, task.Templates = "mock_driver",
+		[]*template{edit(func(t *template) { t.ChangeMode, t.ChangeScript = "script", &nomad.ChangeScript{Command: "x"} })}
 	checkFault(t, jobrules.Validate(j), "cannot run commands")
 }
 

@@ -40,8 +40,10 @@ func TestValidateVolumes(t *testing.T) {
 		{"no type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "" }, `type is "": use host`},
 		{"csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "csi" }, `volumes of type "csi" are ` + absent},
 		{"sticky", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky = true }, ""},
-		{"sticky per_alloc", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.PerAlloc = true, true }, "sticky is not allowed with per_alloc"},
-		{"sticky csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.Type = true, "csi" }, `sticky is not allowed for type "csi"`},
+		{"sticky per_alloc", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.PerAlloc = true, true },
+			"sticky is not allowed with per_alloc"},
+		{"sticky csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.Type = true, "csi" },
+			`sticky is not allowed for type "csi"`},
 		{"mount options", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.MountOptions = &nomad.CSIMountOptions{FSType: "ext4"}
 		}, absent},
@@ -49,14 +51,17 @@ func TestValidateVolumes(t *testing.T) {
 		{"single writer", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.AccessMode = "single-node-single-writer"
 		}, ""},
-		{"unknown attachment", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "x" }, `attachment_mode is "x"`},
+		{"unknown attachment", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AttachmentMode = "x" },
+			`attachment_mode is "x"`},
 		{"many nodes", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) {
 			v.AccessMode = "multi-node-reader-only"
 		}, "a host volume is on a single node"},
 		{"unknown access", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.AccessMode = "x" }, `access_mode is "x"`},
 		{"no source", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "" }, "missing source"},
-		{"source with a reference", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "d-${meta.x}" }, "or per_alloc"},
-		{"per_alloc of a system job", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) { v.PerAlloc, j.Type = true, "system" }, "per_alloc is not allowed in system jobs"},
+		{"source with a reference", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Source = "d-${meta.x}" },
+			"or per_alloc"},
+		{"per_alloc of a system job", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, j *nomad.Job) { v.PerAlloc, j.Type = true, "system" },
+			"per_alloc is not allowed in system jobs"},
 		{"another name", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Name = "w" }, `it has the name "w"`},
 		{"unknown volume", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Volume = "w" }, `group "g" has no volume "w"`},
 		{"no volume", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Volume = "" }, "missing volume"},
@@ -65,9 +70,11 @@ func TestValidateVolumes(t *testing.T) {
 		{"dots", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/../../x" }, "contains .."},
 		{"kernel", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "/dev/shm" }, "is in /dev"},
 		{"propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "bidirectional" }, ""},
-		{"unknown propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "x" }, `propagation_mode is "x"`},
+		{"unknown propagation", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.PropagationMode = "x" },
+			`propagation_mode is "x"`},
 		{"selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "Z" }, ""},
-		{"unknown selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "x" }, `selinux_label is "x": use z`},
+		{"unknown selinux", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.SELinuxLabel = "x" },
+			`selinux_label is "x": use z`},
 		{"destination twice", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, j *nomad.Job) {
 			other := *m
 			other.Destination = "/srv/./data"
@@ -104,16 +111,25 @@ func TestValidateNetworks(t *testing.T) {
 		{"cni", nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"color": "red", "K": "a=b"}}}}, nil, ""},
 		{"cni without a name", nomad.Networks{{Mode: "cni/"}}, nil, `mode of network is "cni/"`},
 		{"cni path", nomad.Networks{{Mode: "cni/../x"}}, nil, `mode of network is "cni/../x"`},
-		{"cni args", nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"a": "b;NOMAD_JOB_ID=c"}}}}, nil, `args of cni has the entry "a"`},
-		{"cni args key", nomad.Networks{{Mode: "bridge", CNI: &nomad.CNIConfig{Args: map[string]string{"a=b": "c"}}}}, nil, `args of cni has the entry "a=b"`},
-		{"cni args with an address on the bridge", nomad.Networks{{Mode: "bridge", CNI: &nomad.CNIConfig{Args: map[string]string{"MAC": "02:00:00:00:00:01"}}}}, nil, "args of cni has MAC"},
-		{"cni args with an address", nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"MAC": "02:00:00:00:00:01"}}}}, nil, ""},
+		{"cni args", nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"a": "b;NOMAD_JOB_ID=c"}}}}, nil,
+			`args of cni has the entry "a"`},
+		{"cni args key", nomad.Networks{{Mode: "bridge", CNI: &nomad.CNIConfig{Args: map[string]string{"a=b": "c"}}}}, nil,
+			`args of cni has the entry "a=b"`},
+		{"cni args with an address on the bridge",
+			nomad.Networks{{Mode: "bridge", CNI: &nomad.CNIConfig{Args: map[string]string{"MAC": "02:00:00:00:00:01"}}}}, nil,
+			"args of cni has MAC"},
+		{"cni args with an address",
+			nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"MAC": "02:00:00:00:00:01"}}}}, nil, ""},
 		{"to on the host", nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "http", To: 80}}}}, nil, `port "http" has to = 80`},
-		{"to out of range", nomad.Networks{{Mode: "bridge", DynamicPorts: []nomad.Port{{Label: "http", To: 65536}}}}, nil, "it must be 1 to 65535"},
-		{"ignore_collision", nomad.Networks{{Mode: "bridge", ReservedPorts: []nomad.Port{{Label: "http", Value: 80, IgnoreCollision: true}}}}, nil, "ignore_collision, which needs the host's network"},
+		{"to out of range", nomad.Networks{{Mode: "bridge", DynamicPorts: []nomad.Port{{Label: "http", To: 65536}}}}, nil,
+			"it must be 1 to 65535"},
+		{"ignore_collision", nomad.Networks{{Mode: "bridge", ReservedPorts: []nomad.Port{{Label: "http", Value: 80, IgnoreCollision: true}}}},
+			nil, "ignore_collision, which needs the host's network"},
 		{"isolate on the host", nomad.Networks{{Isolate: true}}, nil, `isolate and egress of network need mode "bridge"`},
-		{"egress of cni", nomad.Networks{{Mode: "cni/x", Egress: &nomad.NetworkEgress{}}}, nil, `isolate and egress of network need mode "bridge"`},
-		{"egress", nomad.Networks{{Mode: "bridge", Egress: &nomad.NetworkEgress{Allow: []string{"example.com"}}}}, nil, `allow of egress: destination "example.com" is malformed`},
+		{"egress of cni", nomad.Networks{{Mode: "cni/x", Egress: &nomad.NetworkEgress{}}}, nil,
+			`isolate and egress of network need mode "bridge"`},
+		{"egress", nomad.Networks{{Mode: "bridge", Egress: &nomad.NetworkEgress{Allow: []string{"example.com"}}}}, nil,
+			`allow of egress: destination "example.com" is malformed`},
 		{"egress at length", nomad.Networks{{Mode: "bridge", Egress: &nomad.NetworkEgress{Allow: make([]string, 129)}}}, nil, "the limit is 128"},
 		{"hostname malformed", nomad.Networks{{Mode: "bridge", Hostname: "a b"}}, nil, "not a DNS name"},
 		{"hostname with a reference", nomad.Networks{{Mode: "bridge", Hostname: "web-${NOMAD_ALLOC_INDEX}"}}, nil, ""},
@@ -128,7 +144,8 @@ func TestValidateNetworks(t *testing.T) {
 		{"task with two", nil, nomad.Networks{{}, {}}, "the limit is 1"},
 		{"task in none", nomad.Networks{{Mode: "none"}}, nomad.Networks{{DynamicPorts: port}}, "do not reach the task"},
 		{"label of the group", nomad.Networks{{DynamicPorts: port}}, nomad.Networks{{DynamicPorts: port}}, `duplicate port label "http"`},
-		{"static number of the group", nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "a", Value: 80}}}}, nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "b", Value: 80}}}}, "same static number 80"},
+		{"static number of the group", nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "a", Value: 80}}}},
+			nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "b", Value: 80}}}}, "same static number 80"},
 		{"dns", dns(nomad.DNSConfig{Servers: []string{"10.0.0.53", "fe80::1%eth0", "${attr.unique.network.ip-address}"},
 			Searches: []string{"corp.example", "."}, Options: []string{"ndots:2", "rotate"}}), nil, ""},
 		{"dns server by name", dns(nomad.DNSConfig{Servers: []string{"ns.example"}}), nil, "which is not an IP address"},
@@ -188,7 +205,8 @@ func TestPortsInsideTheTask(t *testing.T) {
 	} {
 		j := sample("service")
 		tg := j.TaskGroups[0]
-		tg.Networks = nomad.Networks{{Mode: c.mode, DynamicPorts: []nomad.Port{{Label: "http", To: 80}, {Label: "same", To: -1}}, ReservedPorts: []nomad.Port{{Label: "ssh", Value: 22, To: 22}}}}
+		tg.Networks = nomad.Networks{{Mode: c.mode, DynamicPorts: []nomad.Port{{Label: "http", To: 80}, {Label: "same", To: -1}},
+			ReservedPorts: []nomad.Port{{Label: "ssh", Value: 22, To: 22}}}}
 		tg.Tasks = tg.Tasks[:1]
 		for i, driver := range c.drivers {
 			if i > 0 {

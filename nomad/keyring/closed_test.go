@@ -70,7 +70,8 @@ func TestClosedKey(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := r.ActiveSigner(ctx); !errors.Is(err, keyring.ErrNoKey) || !errors.Is(err, keyring.ErrClosed) || !strings.Contains(err.Error(), "transit.far") {
+		if _, err := r.ActiveSigner(ctx); !errors.Is(err, keyring.ErrNoKey) || !errors.Is(err, keyring.ErrClosed) ||
+			!strings.Contains(err.Error(), "transit.far") {
 			t.Errorf("ActiveSigner() = %v", err)
 		}
 		if err := r.Settle(t.Context(), []*nomad.RootKey{k}); err != nil {
@@ -130,7 +131,8 @@ func TestSeveralWrappers(t *testing.T) {
 	services := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{a, b}, Openers: []keyring.Wrapper{old}})
 	k = newKey(t, services)
 	a.away.Store(true)
-	if _, err := services.NewRootKey(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "by transit.a: service is unavailable") {
+	if _, err := services.NewRootKey(t.Context(), time.Now()); err == nil ||
+		!strings.Contains(err.Error(), "by transit.a: service is unavailable") {
 		t.Errorf("NewRootKey() = %v", err)
 	}
 	add(t, services, k) // b opens it

@@ -86,7 +86,8 @@ func TestWrappedForm(t *testing.T) {
 	}
 	add(t, r, &back)
 	w := k.WrappedKeys[0]
-	if w.Provider != "aead" || w.ProviderID != "aead" || w.WrappedDataEncryptionKey.KeyInfo.KeyId != k.KeyID || len(w.WrappedRSAKey.Ciphertext) != 0 {
+	if w.Provider != "aead" || w.ProviderID != "aead" || w.WrappedDataEncryptionKey.KeyInfo.KeyId != k.KeyID ||
+		len(w.WrappedRSAKey.Ciphertext) != 0 {
 		t.Errorf("wrapped key is %+v", w)
 	}
 	seed := openByHand(t, w.KeyEncryptionKey, w.WrappedDataEncryptionKey.Ciphertext)

@@ -20,7 +20,8 @@ func TestMaterialDoesNotPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := &nomad.RootKey{KeyID: "k", Algorithm: nomad.EncryptionAlgorithmAES256GCM, State: nomad.RootKeyStateActive, CreateTime: time.Now().UnixNano(), WrappedKeys: []*nomad.WrappedKey{wrapped}}
+	root := &nomad.RootKey{KeyID: "k", Algorithm: nomad.EncryptionAlgorithmAES256GCM, State: nomad.RootKeyStateActive,
+		CreateTime: time.Now().UnixNano(), WrappedKeys: []*nomad.WrappedKey{wrapped}}
 	if err := r.Add(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,8 @@ func TestMaterialDoesNotPrint(t *testing.T) {
 		}
 	}
 	for _, secret := range [][]byte{m.dek, wrapped.KeyEncryptionKey, wrapped.WrappedDataEncryptionKey.Ciphertext} {
-		for _, form := range []string{string(secret), fmt.Sprintf("%x", secret), strings.Trim(fmt.Sprint(secret), "[]"), fmt.Sprintf("%#v", secret[:4])[7:20]} {
+		for _, form := range []string{string(secret), fmt.Sprintf("%x", secret), strings.Trim(fmt.Sprint(secret), "[]"),
+			fmt.Sprintf("%#v", secret[:4])[7:20]} {
 			if strings.Contains(shown, form) {
 				t.Errorf("a key prints as %q", form)
 			}

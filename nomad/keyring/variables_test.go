@@ -53,7 +53,8 @@ func TestVariableFormat(t *testing.T) {
 		t.Errorf("Decrypt() of what was sealed by hand = %q, %v", got, err)
 	}
 	for _, shown := range []string{fmt.Sprintf("%+v", r), fmt.Sprintf("%#v", r)} {
-		for _, key := range []string{hex.EncodeToString(dek), strings.Trim(fmt.Sprint(dek), "[]"), strings.Trim(fmt.Sprintf("%#v", dek), "[]byte{}")} {
+		for _, key := range []string{hex.EncodeToString(dek), strings.Trim(fmt.Sprint(dek), "[]"),
+			strings.Trim(fmt.Sprintf("%#v", dek), "[]byte{}")} {
 			if strings.Contains(shown, key) {
 				t.Error("the ring prints its data encryption key")
 			}

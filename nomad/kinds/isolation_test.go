@@ -33,9 +33,10 @@ func TestPromise(t *testing.T) {
 		"minimum, not enforced": {&nomad.NamespaceIsolation{Minimum: "baseline"}, nomad.Task{}, "strict", ""},
 		"minimum and claim":     {&nomad.NamespaceIsolation{Minimum: "baseline", Enforce: true, Claim: true}, nomad.Task{}, "strict", "strict"},
 		// The client refuses it: the claim is not below the rule.
-		"below the minimum": {&nomad.NamespaceIsolation{Minimum: "strict", Enforce: true, Claim: true}, nomad.Task{User: "nobody"}, "strict", "strict"},
-		"another driver":    {nil, nomad.Task{Driver: "podman", Identity: claim}, "strict", ""},
-		"raw_exec lies":     {nil, nomad.Task{Driver: "raw_exec", Identity: claim}, "strict", ""},
+		"below the minimum": {&nomad.NamespaceIsolation{Minimum: "strict", Enforce: true, Claim: true}, nomad.Task{User: "nobody"}, "strict",
+			"strict"},
+		"another driver": {nil, nomad.Task{Driver: "podman", Identity: claim}, "strict", ""},
+		"raw_exec lies":  {nil, nomad.Task{Driver: "raw_exec", Identity: claim}, "strict", ""},
 	} {
 		task := c.task
 		task.Name = "t"

@@ -67,7 +67,8 @@ func TestNamesReadNodesOnce(t *testing.T) {
 func TestExposed(t *testing.T) {
 	table := kinds.Table(drivers.Table())
 	n := node(map[string]string{"open": "raw_exec", "closed": "exec2", "exec2": "raw_exec", "docker": "docker"})
-	for name, want := range map[string]bool{"raw_exec": true, "mock_driver": true, "open": true, "closed": false, "exec2": false, "docker": false, "exec9": false} {
+	for name, want := range map[string]bool{"raw_exec": true, "mock_driver": true, "open": true, "closed": false, "exec2": false,
+		"docker": false, "exec9": false} {
 		if got := kinds.Exposed(table.On(n, name)); got != want {
 			t.Errorf("%s: exposed %t, want %t", name, got, want)
 		}

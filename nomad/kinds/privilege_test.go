@@ -17,14 +17,15 @@ func TestPrivilege(t *testing.T) {
 		attributes            map[string]string
 		needs, offers, legacy bool
 	}{
-		"raw_exec":                       {"raw_exec", "raw_exec", nil, true, true, false},
-		"raw_exec with the option":       {"raw_exec", "raw_exec", map[string]string{"privileged.legacy": "true"}, true, true, true},
-		"raw_exec of another build":      {"raw_exec", "", nil, true, true, true},
-		"instance":                       {"open", "raw_exec", nil, true, true, false},
-		"instance with the option":       {"open", "raw_exec", map[string]string{"privileged.legacy": "1"}, true, true, true},
-		"mock without privilege":         {"mock_driver", "mock_driver", nil, true, false, false},
-		"mock with privilege":            {"mock_driver", "mock_driver", map[string]string{"privileged.enabled": "true"}, true, true, false},
-		"mock, not a boolean":            {"mock_driver", "mock_driver", map[string]string{"privileged.enabled": "yes", "privileged.legacy": "on"}, true, false, false},
+		"raw_exec":                  {"raw_exec", "raw_exec", nil, true, true, false},
+		"raw_exec with the option":  {"raw_exec", "raw_exec", map[string]string{"privileged.legacy": "true"}, true, true, true},
+		"raw_exec of another build": {"raw_exec", "", nil, true, true, true},
+		"instance":                  {"open", "raw_exec", nil, true, true, false},
+		"instance with the option":  {"open", "raw_exec", map[string]string{"privileged.legacy": "1"}, true, true, true},
+		"mock without privilege":    {"mock_driver", "mock_driver", nil, true, false, false},
+		"mock with privilege":       {"mock_driver", "mock_driver", map[string]string{"privileged.enabled": "true"}, true, true, false},
+		"mock, not a boolean": {"mock_driver", "mock_driver",
+			map[string]string{"privileged.enabled": "yes", "privileged.legacy": "on"}, true, false, false},
 		"exec2":                          {"exec2", "exec2", nil, false, false, false},
 		"not built-in":                   {"box", "box", nil, false, false, false},
 		"not built-in, of another build": {"box", "", map[string]string{"privileged.enabled": "true"}, false, true, true},
@@ -43,7 +44,8 @@ func TestPrivilege(t *testing.T) {
 		if got := table.Legacy(n, tc.driver); got != tc.legacy {
 			t.Errorf("%s: legacy %t, want %t", name, got, tc.legacy)
 		}
-		if got := table.Names(slices.Values([]*nomad.Node{node(map[string]string{tc.driver: "raw_exec"}), n})).Legacy(tc.driver); got != tc.legacy {
+		if got := table.Names(slices.Values([]*nomad.Node{node(map[string]string{tc.driver: "raw_exec"}),
+			n})).Legacy(tc.driver); got != tc.legacy {
 			t.Errorf("%s: legacy with two nodes %t, want %t", name, got, tc.legacy)
 		}
 	}
@@ -64,7 +66,8 @@ func TestNeeds(t *testing.T) {
 		want   bool
 	}{
 		"given": {"mock_driver", "a reason", true}, "of an instance": {"open", "a reason", true}, "not given": {"mock_driver", nil, false},
-		"reference": {"mock_driver", "${meta.reason}", false}, "unknown driver": {"box", "a reason", false}, "exec2": {"exec2", "a reason", false},
+		"reference": {"mock_driver", "${meta.reason}", false}, "unknown driver": {"box", "a reason", false},
+		"exec2":    {"exec2", "a reason", false},
 		"raw_exec": {"raw_exec", nil, true},
 	} {
 		if got := names.Needs(&nomad.Task{Driver: tc.driver, Config: map[string]any{"needs_privilege": tc.value}}); (got != "") != tc.want {

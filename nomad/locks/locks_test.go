@@ -26,7 +26,8 @@ func (s *servers) Call(_ context.Context, method string, req, _ any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := req.(*message.VariablesApplyRequest)
-	if !ok || method != "Variables.Apply" || r.Op != nomad.VarOpLockRelease || r.Var.Namespace != "default" || r.Namespace != "default" || r.Var.LockID() == "" {
+	if !ok || method != "Variables.Apply" || r.Op != nomad.VarOpLockRelease || r.Var.Namespace != "default" || r.Namespace != "default" ||
+		r.Var.LockID() == "" {
 		return errors.New("unexpected request")
 	}
 	if err := s.fail; err != nil {

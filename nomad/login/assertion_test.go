@@ -56,11 +56,14 @@ func TestClientAssertions(t *testing.T) {
 		verify any
 		header string // the header that identifies the key
 	}{
-		"nomad":       {acls.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"x": "y"}}, key.Public(), "kid"},
-		"secret":      {acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: secret}, []byte(secret), ""},
-		"key and ID":  {acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: text, KeyID: "k"}}, key.Public(), "kid"},
-		"certificate": {acls.OIDCClientAssertion{KeySource: "private_key", KeyAlgorithm: "PS256", PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: file, PemCert: cert, KeyIDHeader: "x5t"}}, key.Public(), "x5t"},
-		"thumbprint":  {acls.OIDCClientAssertion{KeySource: "private_key", Audience: []string{"elsewhere"}, PrivateKey: &acls.OIDCClientAssertionKey{PemKey: text, PemCert: cert}}, key.Public(), "x5t#S256"},
+		"nomad":  {acls.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"x": "y"}}, key.Public(), "kid"},
+		"secret": {acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: secret}, []byte(secret), ""},
+		"key and ID": {acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: text, KeyID: "k"}},
+			key.Public(), "kid"},
+		"certificate": {acls.OIDCClientAssertion{KeySource: "private_key", KeyAlgorithm: "PS256",
+			PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: file, PemCert: cert, KeyIDHeader: "x5t"}}, key.Public(), "x5t"},
+		"thumbprint": {acls.OIDCClientAssertion{KeySource: "private_key", Audience: []string{"elsewhere"},
+			PrivateKey: &acls.OIDCClientAssertionKey{PemKey: text, PemCert: cert}}, key.Public(), "x5t#S256"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testidp.New(t)
@@ -108,7 +111,8 @@ func checkAssertion(raw string, key any, header string, p *testidp.Provider, aud
 	if header != "kid" && header != "" {
 		_, named = h.ExtraHeaders[jose.HeaderKey(header)]
 	}
-	if c.Iss != p.ClientID || c.Sub != p.ClientID || c.Jti == "" || fmt.Sprint(c.Aud) != fmt.Sprint(audience) || c.Exp-c.Iat > 300 || named != (header != "") {
+	if c.Iss != p.ClientID || c.Sub != p.ClientID || c.Jti == "" || fmt.Sprint(c.Aud) != fmt.Sprint(audience) || c.Exp-c.Iat > 300 ||
+		named != (header != "") {
 		return errors.New("not an assertion")
 	}
 	return nil
@@ -118,20 +122,23 @@ func checkAssertion(raw string, key any, header string, p *testidp.Provider, aud
 func TestErrorsHideKeyFile(t *testing.T) {
 	p := testidp.New(t)
 	dir := t.TempDir()
-	for name, content := range map[string]string{"text": "canary-of-a-file", "pem": "-----BEGIN X-----\nY2FuYXJ5LW9mLWEtZmlsZQ==\n-----END X-----\n"} {
+	for name, content := range map[string]string{"text": "canary-of-a-file",
+		"pem": "-----BEGIN X-----\nY2FuYXJ5LW9mLWEtZmlsZQ==\n-----END X-----\n"} {
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		m := oidcMethod(p)
-		m.Config.OIDCClientAssertion = &acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: file, KeyID: "k"}}
+		m.Config.OIDCClientAssertion = &acls.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: file, KeyID: "k"}}
 		desk := login.New(login.Config{Now: time.Now})
 		at, err := desk.Begin(t.Context(), m, redirect, nonce)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = desk.End(t.Context(), m, returned(browse(t, p, at)))
-		if err == nil || fmt.Sprint(err) != "sign a client assertion: the private key is "+map[string]string{"text": "not in PEM", "pem": "neither PKCS #1 nor PKCS #8"}[name] {
+		if err == nil || fmt.Sprint(err) != "sign a client assertion: the private key is "+
+			map[string]string{"text": "not in PEM", "pem": "neither PKCS #1 nor PKCS #8"}[name] {
 			t.Errorf("End() = %v", err)
 		}
 	}

@@ -80,9 +80,12 @@ func TestSelectors(t *testing.T) {
 }
 
 func TestSelectorsRefused(t *testing.T) {
-	for _, selector := range []string{`value.team`, `value.team ==`, `team == "eng"`, `claims.team == "eng"`, `"team" in value`, `"team" not in value`,
-		`value is empty`, `list is nil`, `any value as k, v { v == "eng" }`, `any list.groups as g { g.x == "y" }`, `any list.groups as value { value.team == "x" }`,
-		`value.a.b == "x"`, `"/value" == "x"`, `"" == "x"`, `list.groups.0.0 == "x"`, strings.Repeat("(", 4000) + `value.x == "y"`, `value.x == "` + strings.Repeat("y", 9000) + `"`,
+	for _, selector := range []string{`value.team`, `value.team ==`, `team == "eng"`, `claims.team == "eng"`, `"team" in value`,
+		`"team" not in value`,
+		`value is empty`, `list is nil`, `any value as k, v { v == "eng" }`, `any list.groups as g { g.x == "y" }`,
+		`any list.groups as value { value.team == "x" }`,
+		`value.a.b == "x"`, `"/value" == "x"`, `"" == "x"`, `list.groups.0.0 == "x"`, strings.Repeat("(", 4000) + `value.x == "y"`,
+		`value.x == "` + strings.Repeat("y", 9000) + `"`,
 		"\x00", `value.team == "eng" or`, `value.x matches "("`} {
 		s, err := login.ParseSelector(selector)
 		if err != nil {
@@ -98,7 +101,8 @@ func TestSelectorsRefused(t *testing.T) {
 }
 
 func FuzzSelector(f *testing.F) {
-	for _, s := range []string{`value.team == "eng"`, `any list.groups as i, g { g != "x" }`, `not "x" in list.absent`, `"/list/groups/0" == "ops"`} {
+	for _, s := range []string{`value.team == "eng"`, `any list.groups as i, g { g != "x" }`, `not "x" in list.absent`,
+		`"/list/groups/0" == "ops"`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -107,7 +111,8 @@ func FuzzSelector(f *testing.F) {
 			return
 		}
 		s.Match(alice)
-		if ok, _ := s.Match(&login.Claims{}); ok && (strings.Contains(text, "value.") || strings.Contains(text, "list.")) && !strings.ContainsAny(text, `"`+"`") {
+		if ok, _ := s.Match(&login.Claims{}); ok && (strings.Contains(text, "value.") || strings.Contains(text, "list.")) &&
+			!strings.ContainsAny(text, `"`+"`") {
 			t.Errorf("%q matches without claims", text)
 		}
 	})
@@ -148,18 +153,24 @@ func TestBind(t *testing.T) {
 		{"nothing", nil, alice, "[] [] false"},
 		{"policy", []*acls.BindingRule{rule("policy", "eng", "")}, alice, "[eng] [] false"},
 		{"role", []*acls.BindingRule{rule("role", "eng", "")}, alice, "[] [id-of-eng] false"},
-		{"template", []*acls.BindingRule{rule("role", "role-${value.name}", ""), rule("policy", "read-${ value.n }", "")}, alice, "[read-7] [id-of-role-alice] false"},
-		{"twice", []*acls.BindingRule{rule("role", "eng", ""), rule("role", "${value.team}", ""), rule("policy", "eng", ""), rule("policy", "eng", "")}, alice, "[eng] [id-of-eng] false"},
+		{"template", []*acls.BindingRule{rule("role", "role-${value.name}", ""), rule("policy", "read-${ value.n }", "")}, alice,
+			"[read-7] [id-of-role-alice] false"},
+		{"twice", []*acls.BindingRule{rule("role", "eng", ""), rule("role", "${value.team}", ""), rule("policy", "eng", ""),
+			rule("policy", "eng", "")}, alice, "[eng] [id-of-eng] false"},
 		{"no such role or policy", []*acls.BindingRule{rule("role", "gone", ""), rule("policy", "gone", "")}, alice, "[] [] false"},
-		{"absent claim", []*acls.BindingRule{rule("policy", "${value.absent}", ""), rule("policy", "eng${value.absent}", "")}, alice, "[] [] false"},
+		{"absent claim", []*acls.BindingRule{rule("policy", "${value.absent}", ""), rule("policy", "eng${value.absent}", "")}, alice,
+			"[] [] false"},
 		{"empty claim", []*acls.BindingRule{rule("policy", "${value.empty}", "")}, alice, "[] [] false"},
-		{"selector", []*acls.BindingRule{rule("policy", "eng", `value.team == "x"`), rule("policy", "alice", `value.team == "eng"`)}, alice, "[alice] [] false"},
+		{"selector", []*acls.BindingRule{rule("policy", "eng", `value.team == "x"`), rule("policy", "alice", `value.team == "eng"`)}, alice,
+			"[alice] [] false"},
 		{"management", []*acls.BindingRule{rule("policy", "eng", ""), rule("management", "", `"ops" in list.groups`)}, alice, "[] [] true"},
 		{"management for others", []*acls.BindingRule{rule("management", "", `"root" in list.groups`)}, alice, "[] [] false"},
 		{"management without the claim", []*acls.BindingRule{rule("management", "", `"guest" not in list.roles`)}, alice, "[] [] false"},
-		{"broken rules", []*acls.BindingRule{rule("admin", "eng", ""), rule("policy", "eng", "value."), rule("policy", "${", ""), rule("", "", "")}, alice, "[] [] false"},
+		{"broken rules", []*acls.BindingRule{rule("admin", "eng", ""), rule("policy", "eng", "value."), rule("policy", "${", ""),
+			rule("", "", "")}, alice, "[] [] false"},
 		{"a claim is a template", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "${value.y}", "y", "eng"), "[] [] false"},
-		{"a claim ends a template", []*acls.BindingRule{rule("policy", "${value.x}${value.y}", "")}, claims("x", "${value.", "y", "z}"), "[] [] false"},
+		{"a claim ends a template", []*acls.BindingRule{rule("policy", "${value.x}${value.y}", "")}, claims("x", "${value.", "y", "z}"),
+			"[] [] false"},
 		{"slashes", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "../eng"), "[] [] false"},
 		{"line ends", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "eng\n"), "[] [] false"},
 		{"stars", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "*"), "[] [] false"},
@@ -216,7 +227,9 @@ func TestTokenName(t *testing.T) {
 		t.Errorf("TokenName() = %q, %v", got, err)
 	}
 	m.TokenNameFormat = "${auth_method_name}: ${value.name}"
-	if got, _ := login.TokenName(m, &login.Claims{Values: map[string]string{"name": "a\nb\x1b[31m\xff" + strings.Repeat("é", 300)}}); len(got) > 256 || !strings.HasPrefix(got, "ci: a_b_[31m_é") {
+	if got, _ := login.TokenName(m,
+		&login.Claims{Values: map[string]string{"name": "a\nb\x1b[31m\xff" +
+			strings.Repeat("é", 300)}}); len(got) > 256 || !strings.HasPrefix(got, "ci: a_b_[31m_é") {
 		t.Errorf("TokenName() = %q (%d bytes)", got, len(got))
 	}
 	if _, err := login.TokenName(m, &login.Claims{}); err == nil {

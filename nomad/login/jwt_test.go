@@ -76,8 +76,9 @@ func TestLoginRefuses(t *testing.T) {
 	}
 	public := pemOf(t, key.Public())
 	good := map[string]any{"iss": "https://ci", "aud": "nomad", "sub": "x", "iat": now, "nbf": now, "exp": now + 60}
-	conf := acls.AuthMethodConfig{JWTValidationPubKeys: []string{public}, BoundIssuer: []string{"https://ci"}, BoundAudiences: []string{"nomad", "also"},
-		ClaimMappings: map[string]string{"sub": "who"}}
+	conf := acls.AuthMethodConfig{JWTValidationPubKeys: []string{public}, BoundIssuer: []string{"https://ci"},
+		BoundAudiences: []string{"nomad", "also"},
+		ClaimMappings:  map[string]string{"sub": "who"}}
 	signed := func(claims map[string]any) string { return testidp.Sign(jose.RS256, key, nil, claims) }
 	b64 := base64.RawURLEncoding.EncodeToString
 	unsigned := func(alg string) string {
@@ -99,7 +100,8 @@ func TestLoginRefuses(t *testing.T) {
 		{name: "no audience", token: signed(with(good, "aud", nil))},
 		{name: "audience is a number", token: signed(with(good, "aud", 5))},
 		{name: "audience nobody bound", token: signed(good), edit: func(c *acls.AuthMethodConfig) { c.BoundAudiences = nil }},
-		{name: "no audience and none bound", token: signed(with(good, "aud", nil)), edit: func(c *acls.AuthMethodConfig) { c.BoundAudiences = nil }, good: true},
+		{name: "no audience and none bound", token: signed(with(good, "aud", nil)),
+			edit: func(c *acls.AuthMethodConfig) { c.BoundAudiences = nil }, good: true},
 		{name: "expired", token: signed(with(good, "exp", now-61))},
 		{name: "expired within the skew", token: signed(with(good, "exp", now-50)), good: true},
 		{name: "expired, no skew", token: signed(with(good, "exp", now-1)), edit: func(c *acls.AuthMethodConfig) { c.ClockSkewLeeway = -1 }},
@@ -108,7 +110,8 @@ func TestLoginRefuses(t *testing.T) {
 		{name: "no times", token: signed(with(good, "iat", nil, "nbf", nil, "exp", nil))},
 		{name: "no end, new", token: signed(with(good, "exp", nil, "iat", now-100, "nbf", nil)), good: true},
 		{name: "no end, old", token: signed(with(good, "exp", nil, "iat", now-211, "nbf", nil))},
-		{name: "no end, no leeway", token: signed(with(good, "exp", nil, "iat", now-61, "nbf", nil)), edit: func(c *acls.AuthMethodConfig) { c.ExpirationLeeway = -1 }},
+		{name: "no end, no leeway", token: signed(with(good, "exp", nil, "iat", now-61, "nbf", nil)),
+			edit: func(c *acls.AuthMethodConfig) { c.ExpirationLeeway = -1 }},
 		{name: "end only, far", token: signed(with(good, "exp", now+211, "iat", nil, "nbf", nil))},
 		{name: "end is text", token: signed(with(good, "exp", "tomorrow"))},
 		{name: "end in a number of text", token: signed(with(good, "exp", fmt.Sprint(now+60)))},
@@ -122,7 +125,8 @@ func TestLoginRefuses(t *testing.T) {
 		{name: "HMAC that a method asks for", token: testidp.Sign(jose.HS256, []byte(public), nil, good),
 			edit: func(c *acls.AuthMethodConfig) { c.SigningAlgs = []string{"HS256"} }},
 		{name: "algorithm not allowed", token: testidp.Sign(jose.RS512, key, nil, good)},
-		{name: "algorithm allowed", token: testidp.Sign(jose.PS256, key, nil, good), edit: func(c *acls.AuthMethodConfig) { c.SigningAlgs = []string{"PS256"} }, good: true},
+		{name: "algorithm allowed", token: testidp.Sign(jose.PS256, key, nil, good),
+			edit: func(c *acls.AuthMethodConfig) { c.SigningAlgs = []string{"PS256"} }, good: true},
 		{name: "another key", token: testidp.Sign(jose.RS256, other, nil, good)},
 		{name: "key in the header", token: testidp.Sign(jose.RS256, other, map[string]any{"jwk": jose.JSONWebKey{Key: other.Public()}}, good)},
 		{name: "URL of keys in the header", token: testidp.Sign(jose.RS256, other, map[string]any{"jku": "https://127.0.0.1:1/keys"}, good)},
@@ -190,7 +194,8 @@ func TestKeyTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := []string{pemOf(t, rsaKey.Public()), pemOf(t, p256.Public()), pemOf(t, p384.Public()), pemOf(t, ed.Public())}
-	for alg, key := range map[jose.SignatureAlgorithm]any{jose.RS256: rsaKey, jose.PS384: rsaKey, jose.ES256: p256, jose.ES384: p384, jose.EdDSA: ed} {
+	for alg, key := range map[jose.SignatureAlgorithm]any{jose.RS256: rsaKey, jose.PS384: rsaKey, jose.ES256: p256, jose.ES384: p384,
+		jose.EdDSA: ed} {
 		desk := login.New(login.Config{Now: clk.now})
 		token := testidp.Sign(alg, key, map[string]any{"kid": "any"}, claims)
 		m := jwtMethod(acls.AuthMethodConfig{JWTValidationPubKeys: keys, SigningAlgs: []string{string(alg)}})
@@ -324,7 +329,8 @@ func TestBadProviders(t *testing.T) {
 			if tt.ca {
 				m.Config.JWKSCACert = p.CA
 			}
-			if _, err := login.New(login.Config{Now: clk.now}).Login(t.Context(), m, p.Token(map[string]any{"exp": clk.at.Unix() + 60})); err == nil {
+			if _, err := login.New(login.Config{Now: clk.now}).Login(t.Context(), m,
+				p.Token(map[string]any{"exp": clk.at.Unix() + 60})); err == nil {
 				t.Error("a token was accepted")
 			}
 			if n := p.Fetches(); n > 5 {
@@ -341,10 +347,13 @@ func TestClaimMappings(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := jwtMethod(acls.AuthMethodConfig{JWTValidationPubKeys: []string{pemOf(t, key.Public())},
-		ClaimMappings:     map[string]string{"sub": "who", "n": "n", "big": "big", "yes": "yes", "/a/b~1c/1": "deep", "/a/none": "none", "null": "null", "https://x/y": "url"},
+		ClaimMappings: map[string]string{"sub": "who", "n": "n", "big": "big", "yes": "yes", "/a/b~1c/1": "deep", "/a/none": "none",
+			"null": "null", "https://x/y": "url"},
 		ListClaimMappings: map[string]string{"groups": "groups", "one": "one", "empty": "empty", "/a/list": "mixed", "missing": "missing"}})
-	claims := map[string]any{"exp": clk.at.Unix() + 60, "sub": "x", "n": 1.5, "big": uint64(18446744073709551615), "yes": true, "null": nil, "https://x/y": "z",
-		"groups": []string{"a", "b"}, "one": "single", "empty": []string{}, "a": map[string]any{"b/c": []any{"zero", "one"}, "list": []any{"t", 7, false}}}
+	claims := map[string]any{"exp": clk.at.Unix() + 60, "sub": "x", "n": 1.5, "big": uint64(18446744073709551615), "yes": true, "null": nil,
+		"https://x/y": "z",
+		"groups":      []string{"a", "b"}, "one": "single", "empty": []string{},
+		"a": map[string]any{"b/c": []any{"zero", "one"}, "list": []any{"t", 7, false}}}
 	got, err := login.New(login.Config{Now: clk.now}).Login(t.Context(), m, testidp.Sign(jose.RS256, key, nil, claims))
 	if err != nil {
 		t.Fatal(err)
@@ -354,7 +363,8 @@ func TestClaimMappings(t *testing.T) {
 		t.Errorf("claims = %s, want %s", text, want)
 	}
 	for _, bad := range []any{map[string]any{"a": 1}, []any{[]any{"x"}}, []any{nil}} {
-		if _, err := login.New(login.Config{Now: clk.now}).Login(t.Context(), m, testidp.Sign(jose.RS256, key, nil, with(claims, "groups", bad))); !errors.Is(err, login.ErrDenied) {
+		if _, err := login.New(login.Config{Now: clk.now}).Login(t.Context(), m,
+			testidp.Sign(jose.RS256, key, nil, with(claims, "groups", bad))); !errors.Is(err, login.ErrDenied) {
 			t.Errorf("groups = %v: %v, want it denied", bad, err)
 		}
 	}

@@ -43,10 +43,12 @@ func TestCheckMethod(t *testing.T) {
 		return func(m *acls.AuthMethod) { m.Config.OIDCClientAssertion = &a }
 	}
 	for name, edit := range map[string]func(*acls.AuthMethod){
-		"":             func(*acls.AuthMethod) {},
-		"nomad key":    assert(acls.OIDCClientAssertion{KeySource: "nomad"}),
-		"own key":      assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, KeyID: "k"}}),
-		"key file":     assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: "/etc/k.pem", PemCertFile: "/etc/c.pem", KeyIDHeader: "x5t"}}),
+		"":          func(*acls.AuthMethod) {},
+		"nomad key": assert(acls.OIDCClientAssertion{KeySource: "nomad"}),
+		"own key": assert(acls.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, KeyID: "k"}}),
+		"key file": assert(acls.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: "/etc/k.pem", PemCertFile: "/etc/c.pem", KeyIDHeader: "x5t"}}),
 		"secret signs": assert(acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: strings.Repeat("s", 32)}),
 	} {
 		for _, m := range []*acls.AuthMethod{goodOIDC()} {
@@ -95,7 +97,8 @@ func TestCheckMethod(t *testing.T) {
 			m.Config.JWTValidationPubKeys, m.Config.JWKSURL, o.Config.OIDCDiscoveryURL = nil, "http://id.example.com/keys", "http://id.example.com"
 		},
 		"odd URL": func(m, o *acls.AuthMethod) {
-			m.Config.JWTValidationPubKeys, m.Config.JWKSURL, o.Config.OIDCDiscoveryURL = nil, "file:///etc/passwd", "https://user:secret@id.example.com"
+			m.Config.JWTValidationPubKeys, m.Config.JWKSURL, o.Config.OIDCDiscoveryURL = nil, "file:///etc/passwd",
+				"https://user:secret@id.example.com"
 		},
 	} {
 		m, o := goodJWT(), goodOIDC()
@@ -115,14 +118,18 @@ func TestCheckMethod(t *testing.T) {
 		"redirect fragment": func(m *acls.AuthMethod) { m.Config.AllowedRedirectURIs = []string{"https://x/#y"} },
 		"source":            assert(acls.OIDCClientAssertion{KeySource: "magic"}),
 		"no key":            assert(acls.OIDCClientAssertion{KeySource: "private_key"}),
-		"two keys":          assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, PemKeyFile: "/x", KeyID: "k"}}),
-		"unnamed key":       assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private}}),
-		"relative file":     assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: "k.pem", KeyID: "k"}}),
-		"invalid key":       assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: "MIIcanary", KeyID: "k"}}),
-		"short secret":      assert(acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: "short"}),
-		"symmetric nomad":   assert(acls.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: "HS256"}),
-		"alg in a header":   assert(acls.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"ALG": "none"}}),
-		"key for nomad":     assert(acls.OIDCClientAssertion{KeySource: "nomad", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, KeyID: "k"}}),
+		"two keys": assert(acls.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, PemKeyFile: "/x", KeyID: "k"}}),
+		"unnamed key": assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private}}),
+		"relative file": assert(acls.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: "k.pem", KeyID: "k"}}),
+		"invalid key": assert(acls.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &acls.OIDCClientAssertionKey{PemKey: "MIIcanary", KeyID: "k"}}),
+		"short secret":    assert(acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: "short"}),
+		"symmetric nomad": assert(acls.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: "HS256"}),
+		"alg in a header": assert(acls.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"ALG": "none"}}),
+		"key for nomad": assert(acls.OIDCClientAssertion{KeySource: "nomad",
+			PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, KeyID: "k"}}),
 	} {
 		m := goodOIDC()
 		edit(m)
@@ -138,10 +145,12 @@ func TestUnwiseMethods(t *testing.T) {
 		edit func(*acls.AuthMethodConfig)
 		want string
 	}{
-		"good":             {func(*acls.AuthMethodConfig) {}, ""},
-		"no redirect URIs": {func(c *acls.AuthMethodConfig) { c.AllowedRedirectURIs = nil }, "AllowedRedirectURIs is empty: every login is refused"},
-		"no proof":         {func(c *acls.AuthMethodConfig) { c.OIDCClientSecret = "" }, "no client secret, client assertion or PKCE is configured: logins use PKCE"},
-		"PKCE":             {func(c *acls.AuthMethodConfig) { c.OIDCClientSecret, c.OIDCEnablePKCE = "", true }, ""},
+		"good": {func(*acls.AuthMethodConfig) {}, ""},
+		"no redirect URIs": {func(c *acls.AuthMethodConfig) { c.AllowedRedirectURIs = nil },
+			"AllowedRedirectURIs is empty: every login is refused"},
+		"no proof": {func(c *acls.AuthMethodConfig) { c.OIDCClientSecret = "" },
+			"no client secret, client assertion or PKCE is configured: logins use PKCE"},
+		"PKCE": {func(c *acls.AuthMethodConfig) { c.OIDCClientSecret, c.OIDCEnablePKCE = "", true }, ""},
 	} {
 		m := goodOIDC()
 		c.edit(m.Config)
@@ -185,12 +194,14 @@ func TestRedactAndMerge(t *testing.T) {
 		t.Errorf("Merge() of a redacted method = %v", err)
 	}
 
-	change := &acls.AuthMethod{Name: "people", MaxTokenTTL: time.Minute, Config: &acls.AuthMethodConfig{OIDCScopes: []string{}, BoundAudiences: []string{"x"}}}
+	change := &acls.AuthMethod{Name: "people", MaxTokenTTL: time.Minute,
+		Config: &acls.AuthMethodConfig{OIDCScopes: []string{}, BoundAudiences: []string{"x"}}}
 	if err := login.Merge(change, old); err != nil {
 		t.Fatal(err)
 	}
 	c := change.Config
-	if change.Type != "OIDC" || change.MaxTokenTTL != time.Minute || c.OIDCClientSecret != "canary-3" || c.OIDCDiscoveryURL != old.Config.OIDCDiscoveryURL ||
+	if change.Type != "OIDC" || change.MaxTokenTTL != time.Minute || c.OIDCClientSecret != "canary-3" ||
+		c.OIDCDiscoveryURL != old.Config.OIDCDiscoveryURL ||
 		len(c.OIDCScopes) != 0 || len(c.BoundAudiences) != 1 || c.OIDCClientAssertion.PrivateKey.PemKey != "canary-2" {
 		t.Errorf("Merge() = %+v with %+v", *change, *c)
 	}

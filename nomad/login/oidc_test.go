@@ -28,7 +28,8 @@ const (
 func oidcMethod(p *testidp.Provider) *acls.AuthMethod {
 	return &acls.AuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &acls.AuthMethodConfig{
 		OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret,
-		AllowedRedirectURIs: []string{redirect}, OIDCScopes: []string{"groups", "openid"}, ClaimMappings: map[string]string{"sub": "who", "mail": "mail"},
+		AllowedRedirectURIs: []string{redirect}, OIDCScopes: []string{"groups", "openid"},
+		ClaimMappings:     map[string]string{"sub": "who", "mail": "mail"},
 		ListClaimMappings: map[string]string{"groups": "groups"}}}
 }
 
@@ -82,7 +83,8 @@ func TestOIDC(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if q := mustParse(t, at).Query(); q.Get("scope") != "openid groups" || q.Get("nonce") != nonce || (q.Get("code_challenge") != "") != (m.Config.OIDCEnablePKCE || m.Config.OIDCClientSecret == "") {
+			if q := mustParse(t, at).Query(); q.Get("scope") != "openid groups" || q.Get("nonce") != nonce ||
+				(q.Get("code_challenge") != "") != (m.Config.OIDCEnablePKCE || m.Config.OIDCClientSecret == "") {
 				t.Errorf("the login page gets %v", q)
 			}
 			claims, err := desk.End(t.Context(), m, returned(browse(t, p, at)))
@@ -261,7 +263,8 @@ func TestLoginsAreNotEvicted(t *testing.T) {
 	}
 	p.Discovery = func(doc map[string]any) { doc["authorization_response_iss_parameter_supported"] = true }
 	for state := range states { // refused before a request to the provider, but ended all the same
-		if _, err := desk.End(t.Context(), m, login.Callback{State: state, Code: "x", Nonce: nonce, Redirect: redirect, Issuer: "https://evil"}); !errors.Is(err, login.ErrDenied) {
+		if _, err := desk.End(t.Context(), m,
+			login.Callback{State: state, Code: "x", Nonce: nonce, Redirect: redirect, Issuer: "https://evil"}); !errors.Is(err, login.ErrDenied) {
 			t.Fatal(err)
 		}
 	}
@@ -319,7 +322,8 @@ func TestBeginRefuses(t *testing.T) {
 func TestDiscoveryIsOfTheIssuer(t *testing.T) {
 	p := testidp.New(t)
 	p.Discovery = func(doc map[string]any) { doc["issuer"] = "https://evil" }
-	if _, err := login.New(login.Config{Now: time.Now}).Begin(t.Context(), oidcMethod(p), redirect, nonce); !errors.Is(err, login.ErrProvider) {
+	if _, err := login.New(login.Config{Now: time.Now}).Begin(t.Context(), oidcMethod(p), redirect, nonce); !errors.Is(err,
+		login.ErrProvider) {
 		t.Errorf("Begin() = %v, want an error of the provider", err)
 	}
 }

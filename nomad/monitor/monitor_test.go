@@ -78,10 +78,12 @@ func TestMonitorLevelsAndFormats(t *testing.T) {
 			}
 		}
 		log.Error("after the readers")
-		if got := info.text(); !strings.Contains(got, "level=INFO msg=hello node=n1 g.a=1\n") || strings.Contains(got, "tiny") || strings.Count(got, "\n") != 2 {
+		if got := info.text(); !strings.Contains(got, "level=INFO msg=hello node=n1 g.a=1\n") || strings.Contains(got, "tiny") ||
+			strings.Count(got, "\n") != 2 {
 			t.Errorf("info reader got %q", got)
 		}
-		if got := trace.text(); !strings.Contains(got, "level=TRACE") || !strings.Contains(got, "monitor_test.go:") || strings.Count(got, "\n") != 3 {
+		if got := trace.text(); !strings.Contains(got, "level=TRACE") || !strings.Contains(got, "monitor_test.go:") ||
+			strings.Count(got, "\n") != 3 {
 			t.Errorf("trace reader got %q", got)
 		}
 		var line struct{ Level, Msg, Node string }
@@ -258,7 +260,8 @@ func TestExportFile(t *testing.T) {
 	if err != nil || n != len(text) {
 		t.Errorf("a file that grows: %d bytes, %v, want %d", n, err, len(text))
 	}
-	if _, err := exported(t, monitor.New(monitor.Config{}), message.MonitorExportRequest{OnDisk: true}); code(err) != 400 || !strings.Contains(err.Error(), "No nomad log file defined") {
+	if _, err := exported(t, monitor.New(monitor.Config{}), message.MonitorExportRequest{OnDisk: true}); code(err) != 400 ||
+		!strings.Contains(err.Error(), "No nomad log file defined") {
 		t.Errorf("without a log file: %v", err)
 	}
 	pipe := monitor.New(monitor.Config{OpenLog: func() (*os.File, error) { return os.Open("/dev/null") }})
@@ -287,11 +290,13 @@ func TestExportJournal(t *testing.T) {
 	if strings.Contains(got, "secret") {
 		t.Errorf("journalctl has the environment of the agent: %q", got)
 	}
-	if _, err := exported(t, journal(t, "echo no such unit >&2; exit 3"), message.MonitorExportRequest{ServiceName: "nomad"}); err == nil || !strings.Contains(err.Error(), "no such unit") {
+	if _, err := exported(t, journal(t, "echo no such unit >&2; exit 3"), message.MonitorExportRequest{ServiceName: "nomad"}); err == nil ||
+		!strings.Contains(err.Error(), "no such unit") {
 		t.Errorf("a failed journalctl: %v", err)
 	}
 	missing := monitor.New(monitor.Config{Journalctl: filepath.Join(t.TempDir(), "none")})
-	if _, err := exported(t, missing, message.MonitorExportRequest{ServiceName: "nomad"}); err == nil || !strings.Contains(err.Error(), "export the journal") {
+	if _, err := exported(t, missing, message.MonitorExportRequest{ServiceName: "nomad"}); err == nil ||
+		!strings.Contains(err.Error(), "export the journal") {
 		t.Errorf("without journalctl: %v", err)
 	}
 }

@@ -42,8 +42,9 @@ func within(t *testing.T, fn func(w *world)) {
 }
 
 func launcher(l *testlog.Log, raft periodic.Committer) *periodic.Launcher {
-	return periodic.New(periodic.Config{Store: l.Store, Raft: raft, Log: slog.New(slog.DiscardHandler), Admission: admission.New(admission.Config{
-		Region: "global", Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table())})})
+	return periodic.New(periodic.Config{Store: l.Store, Raft: raft, Log: slog.New(slog.DiscardHandler),
+		Admission: admission.New(admission.Config{
+			Region: "global", Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table())})})
 }
 
 // force launches a job for its author.
@@ -177,10 +178,12 @@ func TestUpdate(t *testing.T) {
 		w.cron("@hourly")
 		w.until(5 * hour)
 		w.expect(hour, 2*hour, 5*hour)
-		w.Must(t, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
+		w.Must(t, nomad.JobDeregisterRequestType,
+			&message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
 		w.until(6 * hour)
 		w.expect(hour, 2*hour, 5*hour)
-		w.Must(t, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}})
+		w.Must(t, nomad.JobDeregisterRequestType,
+			&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}})
 		w.until(7 * hour)
 		w.expect(hour, 2*hour, 5*hour)
 	})
@@ -361,7 +364,8 @@ func TestRefusedLaunchIsVisible(t *testing.T) {
 		snap := w.Snapshot()
 		var got []string
 		for e := range snap.EvalsByJob(nil, "default", "j") {
-			if e.TriggeredBy == nomad.EvalTriggerPeriodicJob && e.Status == nomad.EvalStatusFailed && strings.Contains(e.StatusDescription, "malformed") {
+			if e.TriggeredBy == nomad.EvalTriggerPeriodicJob && e.Status == nomad.EvalStatusFailed &&
+				strings.Contains(e.StatusDescription, "malformed") {
 				got = append(got, e.ID)
 			}
 		}
@@ -371,7 +375,8 @@ func TestRefusedLaunchIsVisible(t *testing.T) {
 		if j := snap.Job(nil, "default", "j"); j.Status != nomad.JobStatusRunning {
 			t.Errorf("status of the job is %q, want running", j.Status)
 		}
-		w.Must(t, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
+		w.Must(t, nomad.JobDeregisterRequestType,
+			&message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
 		if j := w.Snapshot().Job(nil, "default", "j"); j.Status != nomad.JobStatusDead {
 			t.Errorf("status of the stopped job is %q, want dead", j.Status)
 		}

@@ -74,7 +74,8 @@ func TestPlanThatNamesItsJob(t *testing.T) {
 	late := named(place(w.plan(job), testlog.NewAlloc(job, node)), job.Namespace, job.ID)
 	again := codec.Copy(job)
 	again.Priority = 60
-	w.Must(t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: again, WriteRequest: message.WriteRequest{Namespace: job.Namespace}})
+	w.Must(t, nomad.JobRegisterRequestType,
+		&message.JobRegisterRequest{Job: again, WriteRequest: message.WriteRequest{Namespace: job.Namespace}})
 	if r := w.submit(late); len(r.NodeAllocation) != 0 || r.RefreshIndex < w.Snapshot().Job(nil, job.Namespace, job.ID).JobModifyIndex {
 		t.Errorf("Submit() = %+v, want nothing committed and a refresh", r)
 	}
@@ -100,10 +101,12 @@ func TestPlanOfAnotherJobOrNone(t *testing.T) {
 	old := w.Alloc(t, job, node)
 	p := named(w.plan(job), job.Namespace, job.ID)
 	p.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: old.ID, DesiredDescription: "purged"}}
-	w.Must(t, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: job.ID, Purge: true, WriteRequest: message.WriteRequest{Namespace: job.Namespace}})
+	w.Must(t, nomad.JobDeregisterRequestType,
+		&message.JobDeregisterRequest{JobID: job.ID, Purge: true, WriteRequest: message.WriteRequest{Namespace: job.Namespace}})
 	p.SnapshotIndex = w.Snapshot().Index()
 	w.submit(p)
-	if got := w.Snapshot().Alloc(nil, old.ID); got.DesiredStatus != nomad.AllocDesiredStatusStop || got.DesiredDescription != "purged" || got.Job == nil {
+	if got := w.Snapshot().Alloc(nil, old.ID); got.DesiredStatus != nomad.AllocDesiredStatusStop || got.DesiredDescription != "purged" ||
+		got.Job == nil {
 		t.Errorf("stopped allocation is %+v", got)
 	}
 }
@@ -183,7 +186,8 @@ func TestUpdatesOnIneligibleNode(t *testing.T) {
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)
 	a := w.Alloc(t, job, node)
-	w.Must(t, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	w.Must(t, nomad.NodeUpdateEligibilityRequestType,
+		&message.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 	update := *a
 	update.DesiredDescription = "updated"
 	if r := w.submit(place(w.plan(job), &update)); len(r.RejectedNodes) != 0 {
@@ -308,7 +312,8 @@ func TestMarksTerminalAllocationOnIneligibleNode(t *testing.T) {
 	failed := *a
 	failed.ClientStatus = nomad.AllocClientStatusFailed
 	w.Must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&failed}})
-	w.Must(t, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	w.Must(t, nomad.NodeUpdateEligibilityRequestType,
+		&message.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 	mark := failed
 	mark.FollowupEvalID = nomad.NewID()
 	if r := w.submit(place(w.plan(job), &mark)); len(r.RejectedNodes) != 0 {

@@ -9,7 +9,8 @@ import (
 
 func gpu(id string) func(*nomad.Allocation) {
 	return func(a *nomad.Allocation) {
-		a.AllocatedResources.Tasks["t"].Devices = []*nomad.AllocatedDeviceResource{{Vendor: "nvidia", Type: "gpu", Name: "t4", DeviceIDs: []string{id}}}
+		a.AllocatedResources.Tasks["t"].Devices = []*nomad.AllocatedDeviceResource{{Vendor: "nvidia", Type: "gpu", Name: "t4",
+			DeviceIDs: []string{id}}}
 	}
 }
 

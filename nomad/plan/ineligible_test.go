@@ -39,7 +39,8 @@ func TestRepeatedRejections(t *testing.T) {
 	for range 3 {
 		w.submit(place(w.plan(job), testlog.NewAlloc(job, full)))
 	}
-	w.Must(t, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{NodeID: full.ID, Eligibility: nomad.NodeSchedulingEligible})
+	w.Must(t, nomad.NodeUpdateEligibilityRequestType,
+		&message.NodeUpdateEligibilityRequest{NodeID: full.ID, Eligibility: nomad.NodeSchedulingEligible})
 	if r := w.submit(place(w.plan(job), testlog.NewAlloc(job, full))); len(r.IneligibleNodes) != 0 {
 		t.Errorf("Submit() = %+v after the node was marked eligible", r)
 	}

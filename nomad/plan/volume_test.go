@@ -13,7 +13,8 @@ import (
 // mounts registers a job that asks for a volume in an access mode.
 func (w *world) mounts(mode nomad.VolumeAccessMode, readOnly bool) *nomad.Job {
 	return w.Job(w.t, nomad.JobTypeBatch, 1, func(j *nomad.Job) {
-		j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", AccessMode: mode, ReadOnly: readOnly}}
+		j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", AccessMode: mode,
+			ReadOnly: readOnly}}
 	})
 }
 
@@ -53,7 +54,8 @@ func TestVolumeWithSingleWriter(t *testing.T) {
 		if c.rejected > 0 {
 			next := w.plan(second)
 			place(next, testlog.NewAlloc(second, node))
-			next.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: held.ID, NodeID: node.ID, JobID: first.ID, Namespace: first.Namespace, DesiredStatus: nomad.AllocDesiredStatusStop}}
+			next.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: held.ID, NodeID: node.ID, JobID: first.ID, Namespace: first.Namespace,
+				DesiredStatus: nomad.AllocDesiredStatusStop}}
 			if r := w.submit(next); len(r.RejectedNodes) != 0 {
 				t.Errorf("%+v: the replacement was rejected", c)
 			}
@@ -78,7 +80,8 @@ func TestVolumeOfAStoppingWriter(t *testing.T) {
 	old := testlog.NewAlloc(job, node)
 	w.submit(place(w.plan(job), old))
 	stop := w.plan(job)
-	stop.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: old.ID, NodeID: node.ID, JobID: job.ID, Namespace: job.Namespace, DesiredStatus: nomad.AllocDesiredStatusStop}}
+	stop.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: old.ID, NodeID: node.ID, JobID: job.ID, Namespace: job.Namespace,
+		DesiredStatus: nomad.AllocDesiredStatusStop}}
 	w.submit(stop)
 	if r := w.submit(place(w.plan(other), testlog.NewAlloc(other, node))); len(r.RejectedNodes) != 1 {
 		t.Errorf("a writer beside one that stops: %+v, want the node rejected", r)
@@ -144,7 +147,8 @@ func TestVolumeOfNode(t *testing.T) {
 // volume stores the volume "data" of a node, with the ID v1.
 func (w *world) volume(node *nomad.Node) {
 	w.t.Helper()
-	w.Must(w.t, nomad.HostVolumeRegisterRequestType, &message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: "v1", Name: "data", Namespace: "default", NodeID: node.ID}})
+	w.Must(w.t, nomad.HostVolumeRegisterRequestType,
+		&message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: "v1", Name: "data", Namespace: "default", NodeID: node.ID}})
 }
 
 // A plan that is being committed when its volume is withheld is committed first: the state after it shows the user.

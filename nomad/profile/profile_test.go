@@ -79,7 +79,8 @@ func TestOneAtATime(t *testing.T) {
 		ended <- err
 	}()
 	testpace.Until(t, "the trace runs", func() bool { return len(s.busy) == 1 })
-	if _, err := s.Profile(t.Context(), &message.AgentPprofRequest{ReqType: message.ProfileCPU}); err == nil || !strings.Contains(err.Error(), "already running") {
+	if _, err := s.Profile(t.Context(), &message.AgentPprofRequest{ReqType: message.ProfileCPU}); err == nil ||
+		!strings.Contains(err.Error(), "already running") {
 		t.Errorf("a second profile: %v", err)
 	}
 	cancel()
@@ -126,7 +127,8 @@ func TestRedacted(t *testing.T) {
 	got := redacted([]string{"/bin/token", "agent", "-encrypt=abc", "--consul-token", "abc", "-config=/etc/x", "-acl-replication-token=abc",
 		"-client-intro-token", "abc", "-dev", "abd", "-consul-auth=u:abc", "-token"})
 	text := strings.Join(got, " ")
-	if strings.Contains(text, "abc") || !strings.Contains(text, "/bin/token agent -encrypt=<redacted> --consul-token <redacted> -config=/etc/x") ||
+	if strings.Contains(text, "abc") ||
+		!strings.Contains(text, "/bin/token agent -encrypt=<redacted> --consul-token <redacted> -config=/etc/x") ||
 		!strings.HasSuffix(text, "-dev abd -consul-auth=<redacted> -token") {
 		t.Errorf("redacted() = %s", text)
 	}

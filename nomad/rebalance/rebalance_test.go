@@ -184,7 +184,8 @@ func TestPlan(t *testing.T) {
 			f.job("web", 4)
 			f.place("web", "c", 4)
 		}, rebalance.Options{Datacenter: "dc1"}, ""},
-		"all node pools":    {func(f *fleet) { f.job("web", 4); f.place("web", "a", 4) }, rebalance.Options{NodePool: nomad.NodePoolAll, MaxMoves: 1}, "web a>b"},
+		"all node pools": {func(f *fleet) { f.job("web", 4); f.place("web", "a", 4) },
+			rebalance.Options{NodePool: nomad.NodePoolAll, MaxMoves: 1}, "web a>b"},
 		"another node pool": {func(f *fleet) { f.job("web", 4); f.place("web", "a", 4) }, rebalance.Options{NodePool: "gpu"}, ""},
 		"one job": {func(f *fleet) {
 			f.job("web", 2)
@@ -260,7 +261,8 @@ func TestActiveDeployment(t *testing.T) {
 	j := f.job("web", 4)
 	f.place("web", "a", 4)
 	f.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
-		ID: nomad.NewID(), Namespace: j.Namespace, JobID: j.ID, JobVersion: j.Version, JobCreateIndex: j.CreateIndex, Status: nomad.DeploymentStatusRunning,
+		ID: nomad.NewID(), Namespace: j.Namespace, JobID: j.ID, JobVersion: j.Version, JobCreateIndex: j.CreateIndex,
+		Status:     nomad.DeploymentStatusRunning,
 		TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 4}}}})
 	if r := f.plan(rebalance.Options{MaxMoves: 10}); moves(r) != "" || r.Skipped["of a job with an active deployment"] != 4 {
 		t.Errorf("moves are %q, skipped are %v", moves(r), r.Skipped)
@@ -279,7 +281,8 @@ func TestRefusal(t *testing.T) {
 	f.node("closed", func(n *nomad.Node) { n.SchedulingEligibility = nomad.NodeSchedulingIneligible })
 	snap := f.Snapshot()
 	alloc := onNode(snap, f.nodes["a"].ID)[0]
-	for node, want := range map[string]string{f.nodes["closed"].ID: "cannot run on node", f.nodes["b"].ID: "", f.nodes["a"].ID: "already on node", f.nodes["full"].ID: "cannot run on node", "x": "does not exist"} {
+	for node, want := range map[string]string{f.nodes["closed"].ID: "cannot run on node", f.nodes["b"].ID: "",
+		f.nodes["a"].ID: "already on node", f.nodes["full"].ID: "cannot run on node", "x": "does not exist"} {
 		err := rebalance.Refusal(snap, alloc, node)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("Refusal() = %v, want %q", err, want)
@@ -292,10 +295,12 @@ func TestRefusal(t *testing.T) {
 	if got := snap.Alloc(nil, alloc.ID).DesiredTransition.TargetNode; got != f.nodes["b"].ID {
 		t.Errorf("the target of the move is %q", got)
 	}
-	if err := rebalance.Refusal(snap, snap.Alloc(nil, alloc.ID), f.nodes["b"].ID); err == nil || !strings.Contains(err.Error(), "already migrating") {
+	if err := rebalance.Refusal(snap, snap.Alloc(nil, alloc.ID), f.nodes["b"].ID); err == nil ||
+		!strings.Contains(err.Error(), "already migrating") {
 		t.Errorf("Refusal() of a moving allocation = %v", err)
 	}
-	if err := rebalance.Refusal(snap, onNode(snap, f.nodes["a"].ID)[1], f.nodes["b"].ID); err == nil || !strings.Contains(err.Error(), "too few other allocations") {
+	if err := rebalance.Refusal(snap, onNode(snap, f.nodes["a"].ID)[1], f.nodes["b"].ID); err == nil ||
+		!strings.Contains(err.Error(), "too few other allocations") {
 		t.Errorf("Refusal() beyond max_parallel = %v", err)
 	}
 }

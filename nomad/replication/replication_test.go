@@ -46,7 +46,8 @@ func (r *region) snap() *state.Snapshot { return r.machine.State().Snapshot() }
 func (r *region) apply(_ context.Context, number nomad.MessageType, payload any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if req, ok := payload.(*message.NamespaceUpsertRequest); ok && slices.ContainsFunc(req.Namespaces, func(n *nomad.Namespace) bool { return n.Name == r.refuse }) {
+	if req, ok := payload.(*message.NamespaceUpsertRequest); ok &&
+		slices.ContainsFunc(req.Namespaces, func(n *nomad.Namespace) bool { return n.Name == r.refuse }) {
 		return errors.New("refused")
 	}
 	data, err := codec.EncodeCommand(number, payload)
@@ -145,7 +146,8 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 		}
 		out.ACLBindingRules, out.Index = list(all, out.ACLBindingRules), snap.Index()
 	case *acls.BindingRulesResponse:
-		out.ACLBindingRules = chosen(req.(*acls.BindingRulesRequest).ACLBindingRuleIDs, func(id string) *acls.BindingRule { return snap.ACLBindingRule(nil, id) })
+		out.ACLBindingRules = chosen(req.(*acls.BindingRulesRequest).ACLBindingRuleIDs,
+			func(id string) *acls.BindingRule { return snap.ACLBindingRule(nil, id) })
 	default:
 		return fmt.Errorf("%w %s", nomad.ErrUnknownMethod, method)
 	}
@@ -249,8 +251,9 @@ func (r *region) roles(roles ...*acls.Role) {
 
 func (r *region) token(accessor, secret string, born int64, global bool) {
 	r.Helper()
-	r.must(nomad.ACLTokenUpsertRequestType, &acls.TokenUpsertRequest{Tokens: []*acls.Token{{AccessorID: accessor, SecretID: secret, Type: "management",
-		Global: global, CreateTime: time.Unix(born, 0).UTC()}}})
+	r.must(nomad.ACLTokenUpsertRequestType,
+		&acls.TokenUpsertRequest{Tokens: []*acls.Token{{AccessorID: accessor, SecretID: secret, Type: "management",
+			Global: global, CreateTime: time.Unix(born, 0).UTC()}}})
 }
 
 func (r *region) methods(methods ...*acls.AuthMethod) {
@@ -266,9 +269,11 @@ func (r *region) full() {
 	r.token("t", "s", 1, true)
 	r.token("own", "own", 1, false)
 	r.methods(&acls.AuthMethod{Name: "a", Type: "JWT", Default: true}, &acls.AuthMethod{Name: "b", Type: "JWT"})
-	r.must(nomad.ACLBindingRulesUpsertRequestType, &acls.BindingRulesUpsertRequest{ACLBindingRules: []*acls.BindingRule{{ID: "r", AuthMethod: "a"}}})
+	r.must(nomad.ACLBindingRulesUpsertRequestType,
+		&acls.BindingRulesUpsertRequest{ACLBindingRules: []*acls.BindingRule{{ID: "r", AuthMethod: "a"}}})
 	r.must(nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
-	r.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
+	r.must(nomad.NamespaceUpsertRequestType,
+		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
 	r.must(nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
 }
 
@@ -308,7 +313,9 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.must(nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: []string{"a"}})
 		},
 		"namespace": func(h *region) {
-			h.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "default", Description: "ours"}}})
+			h.must(nomad.NamespaceUpsertRequestType,
+				&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"},
+					{Name: "default", Description: "ours"}}})
 		},
 		"namespace and pool deleted": func(h *region) {
 			h.must(nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"n"}})
@@ -375,7 +382,8 @@ func TestNamespaceInUseStays(t *testing.T) {
 		if here.snap().Namespace(nil, "n") == nil || here.snap().Namespace(nil, "m") == nil {
 			t.Errorf("here is\n%s", here.names())
 		}
-		here.must(nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "n"}})
+		here.must(nomad.JobDeregisterRequestType,
+			&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "n"}})
 		same(t, home, here)
 	})
 }
@@ -385,7 +393,8 @@ func TestLocalChangesAreReverted(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		here.token("x", "x", 1, true)
-		here.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: "here"}, {Name: "q"}}})
+		here.must(nomad.ACLPolicyUpsertRequestType,
+			&acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: "here"}, {Name: "q"}}})
 		here.token("local", "local", 1, false)
 		same(t, home, here)
 		if here.snap().ACLToken(nil, "local") == nil {
@@ -399,10 +408,12 @@ func TestInvalidObjectDoesNotBlockOthers(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		here.refusing("refused")
-		home.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "refused"}, {Name: "z"}}})
+		home.must(nomad.NamespaceUpsertRequestType,
+			&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "refused"}, {Name: "z"}}})
 		time.Sleep(5 * time.Minute)
 		snap := here.snap()
-		if n := snap.Namespace(nil, "n"); n == nil || n.Description != "new" || snap.Namespace(nil, "z") == nil || snap.Namespace(nil, "refused") != nil {
+		if n := snap.Namespace(nil, "n"); n == nil || n.Description != "new" || snap.Namespace(nil, "z") == nil ||
+			snap.Namespace(nil, "refused") != nil {
 			t.Errorf("here is\n%s", here.names())
 		}
 		here.refusing("")

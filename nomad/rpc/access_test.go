@@ -135,7 +135,8 @@ func TestEarly(t *testing.T) {
 		{"any namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", in("other"), false},
 		{"no namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", `node { policy = "read" }`, true},
 		{"all namespaces", token.Needs(rpc.InNamespace(acl.ReadJob)), "*", `node { policy = "read" }`, false},
-		{"handler's own, before it", token.Needs(rpc.CheckedByHandler("x").First(rpc.Somewhere(acl.ToWrite(acl.NodePools)))), "", in("prod"), true},
+		{"handler's own, before it", token.Needs(rpc.CheckedByHandler("x").First(rpc.Somewhere(acl.ToWrite(acl.NodePools)))), "", in("prod"),
+			true},
 		{"both", token.Needs(rpc.InNamespace(acl.ReadJob).And(rpc.Needs(acl.ToRead(acl.Nodes)))), "", in("other"), true},
 		{"one of two", token.Needs(rpc.Needs(acl.ToRead(acl.Nodes)).Or(rpc.InNamespace(acl.ReadJob))), "", in("other"), false},
 		{"management", rpc.Handle("Test.Early", rpc.Management, rpc.Here, handle), "", `operator { policy = "write" }`, true},
@@ -145,7 +146,8 @@ func TestEarly(t *testing.T) {
 			t.Errorf("%s: %v, want refused %t", c.name, err, c.refused)
 		}
 	}
-	for name, m := range map[string]rpc.Method{"handler's own": token.Needs(rpc.CheckedByHandler("x")), "anonymous": rpc.Handle("Test.Early", rpc.Anonymous, rpc.Here, handle)} {
+	for name, m := range map[string]rpc.Method{"handler's own": token.Needs(rpc.CheckedByHandler("x")),
+		"anonymous": rpc.Handle("Test.Early", rpc.Anonymous, rpc.Here, handle)} {
 		if m.Early() != nil {
 			t.Errorf("%s: an early check exists", name)
 		}
@@ -166,17 +168,19 @@ func TestRightsChangeDuringRead(t *testing.T) {
 	s, _ := serve(t, func(c *rpc.Config) {
 		c.Auth, c.Recheck = cfg, time.Nanosecond
 		c.Methods = []rpc.Method{
-			rpc.Handle("Test.List", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
-				defer cfg.now.Store(then)
-				if c.Access.Allows(acl.InNamespace("prod", acl.ReadJob)) {
-					return readNode("of prod"), nil
-				}
-				return readNode("of nothing"), nil
-			}).Needs(rpc.InNamespace(acl.ReadJob)),
-			rpc.Handle("Test.Get", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
-				defer cfg.now.Store(then)
-				return readNode("of prod"), c.Access.Need(acl.InNamespace("prod", acl.ReadJob))
-			}).Needs(rpc.CheckedByHandler("ns:read-job")),
+			rpc.Handle("Test.List", rpc.Token, rpc.Here,
+				func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+					defer cfg.now.Store(then)
+					if c.Access.Allows(acl.InNamespace("prod", acl.ReadJob)) {
+						return readNode("of prod"), nil
+					}
+					return readNode("of nothing"), nil
+				}).Needs(rpc.InNamespace(acl.ReadJob)),
+			rpc.Handle("Test.Get", rpc.Token, rpc.Here,
+				func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+					defer cfg.now.Store(then)
+					return readNode("of prod"), c.Access.Need(acl.InNamespace("prod", acl.ReadJob))
+				}).Needs(rpc.CheckedByHandler("ns:read-job")),
 		}
 	})
 	prod := granted(t, `namespace "prod" { policy = "read" }`)

@@ -54,7 +54,8 @@ func TestAuditRecordsCalls(t *testing.T) {
 	pool := rpc.NewPool(rpc.PoolConfig{})
 	defer pool.Close()
 	call := func(method, token string) error {
-		return pool.Call(t.Context(), addr, method, &message.NodeSpecificRequest{NodeID: "n", QueryOptions: message.QueryOptions{AuthToken: token}}, new(message.SingleNodeResponse))
+		return pool.Call(t.Context(), addr, method,
+			&message.NodeSpecificRequest{NodeID: "n", QueryOptions: message.QueryOptions{AuthToken: token}}, new(message.SingleNodeResponse))
 	}
 	for _, tt := range []struct {
 		method, token string
@@ -94,10 +95,11 @@ func TestAuditRecordsCalls(t *testing.T) {
 // If the audit log fails, a call is not run, or not answered.
 func TestAuditRefuses(t *testing.T) {
 	ran := false
-	row := rpc.Handle("Test.Do", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
-		ran = true
-		return &message.SingleNodeResponse{Node: &nomad.Node{ID: "secret"}}, nil
-	}).Needs(rpc.AnyToken)
+	row := rpc.Handle("Test.Do", rpc.Token, rpc.Here,
+		func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+			ran = true
+			return &message.SingleNodeResponse{Node: &nomad.Node{ID: "secret"}}, nil
+		}).Needs(rpc.AnyToken)
 	for name, l := range map[string]*ledger{"full": {full: errors.New("full")}, "late": {late: errors.New("late")}} {
 		ran = false
 		_, addr := serve(t, func(c *rpc.Config) { c.Audit, c.Methods = l.audit, []rpc.Method{row} })

@@ -34,14 +34,16 @@ func (r *inTurn) Route(_ context.Context, _ rpc.Where, env message.Envelope) (st
 func leaderMethods(calls *atomic.Int32, answer func() error) func(*rpc.Config) {
 	return func(c *rpc.Config) {
 		c.Methods = []rpc.Method{
-			rpc.Handle("Test.Write", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *message.JobRegisterRequest) (*message.GenericResponse, error) {
-				calls.Add(1)
-				return &message.GenericResponse{}, answer()
-			}).Needs(rpc.AnyToken),
-			rpc.Handle("Test.Read", rpc.Token, rpc.Leader, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
-				calls.Add(1)
-				return &message.GenericResponse{}, answer()
-			}).Needs(rpc.AnyToken),
+			rpc.Handle("Test.Write", rpc.Token, rpc.Leader,
+				func(context.Context, *rpc.Call, *message.JobRegisterRequest) (*message.GenericResponse, error) {
+					calls.Add(1)
+					return &message.GenericResponse{}, answer()
+				}).Needs(rpc.AnyToken),
+			rpc.Handle("Test.Read", rpc.Token, rpc.Leader,
+				func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
+					calls.Add(1)
+					return &message.GenericResponse{}, answer()
+				}).Needs(rpc.AnyToken),
 		}
 		c.Router = to("")
 	}

@@ -13,13 +13,16 @@ import (
 // FuzzRequest reads arbitrary bytes as a request. No input may panic. A value that was read
 // must be decoded or refused.
 func FuzzRequest(f *testing.F) {
-	good, err := codec.Encode(&message.JobRegisterRequest{Job: &nomad.Job{ID: "a", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Config: map[string]any{"x": []any{1, "y"}}}}}}}})
+	good, err := codec.Encode(&message.JobRegisterRequest{Job: &nomad.Job{ID: "a",
+		TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Config: map[string]any{"x": []any{1, "y"}}}}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	nested := append([]byte("\x81\xa3Job\x81\xaaTaskGroups\x91\x81\xa5Tasks\x91\x81\xa6Config\x81\xa1a"), bytes.Repeat([]byte{0x91}, 3_000)...)
-	for _, seed := range [][]byte{good, good[:len(good)/2], append(nested, 0xc0), bytes.Repeat([]byte{0x81, 0xc0}, 999), {0xc0}, {0x80}, {0x90}, {0xc1}, {},
-		{0xdf, 0xff, 0xff, 0xff, 0xff}, {0xd6, 0xff, 0, 0, 0, 0}, []byte("\x81\xa3Job\xc7\x0c\xff" + "xxxxxxxxxxxx"), []byte("\x81\xa3Job\x91\xc0"), []byte("\x81\xaaTaskGroups\x93\xc0\x01\xa1x")} {
+	for _, seed := range [][]byte{good, good[:len(good)/2], append(nested, 0xc0), bytes.Repeat([]byte{0x81, 0xc0}, 999), {0xc0}, {0x80},
+		{0x90}, {0xc1}, {},
+		{0xdf, 0xff, 0xff, 0xff, 0xff}, {0xd6, 0xff, 0, 0, 0, 0}, []byte("\x81\xa3Job\xc7\x0c\xff" + "xxxxxxxxxxxx"),
+		[]byte("\x81\xa3Job\x91\xc0"), []byte("\x81\xaaTaskGroups\x93\xc0\x01\xa1x")} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, wire []byte) {

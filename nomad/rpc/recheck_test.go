@@ -97,11 +97,12 @@ func TestWaitEndsWithTheToken(t *testing.T) {
 	for _, rule := range []rpc.Rule{rpc.Token, rpc.Management} {
 		for way, caller := range callers(t, func(cfg *rpc.Config) {
 			cfg.Auth, cfg.Recheck = fading{over, nomad.ErrPermissionDenied}, time.Millisecond
-			row := rpc.Handle("Test.Wait", rule, rpc.Here, func(ctx context.Context, _ *rpc.Call, q *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
-				over.Store(true)
-				<-ctx.Done()
-				return &message.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, ctx.Err()
-			})
+			row := rpc.Handle("Test.Wait", rule, rpc.Here,
+				func(ctx context.Context, _ *rpc.Call, q *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+					over.Store(true)
+					<-ctx.Done()
+					return &message.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, ctx.Err()
+				})
 			if rule == rpc.Token {
 				row = row.Needs(rpc.AnyToken)
 			}
@@ -123,12 +124,13 @@ func TestNoSecondWait(t *testing.T) {
 	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
 	s, _ := serve(t, func(c *rpc.Config) {
 		c.Auth, c.Recheck = cfg, time.Nanosecond
-		c.Methods = []rpc.Method{rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, q *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
-			if q.MinQueryIndex > 0 {
-				cfg.now.Store(granted(t, `node { policy = "read" }`))
-			}
-			return readNode(fmt.Sprint(c.Access.Allows(acl.ToRead(acl.Nodes)), q.MinQueryIndex)), nil
-		}).Needs(rpc.AnyToken)}
+		c.Methods = []rpc.Method{rpc.Handle("Test.Wait", rpc.Token, rpc.Here,
+			func(_ context.Context, c *rpc.Call, q *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+				if q.MinQueryIndex > 0 {
+					cfg.now.Store(granted(t, `node { policy = "read" }`))
+				}
+				return readNode(fmt.Sprint(c.Access.Allows(acl.ToRead(acl.Nodes)), q.MinQueryIndex)), nil
+			}).Needs(rpc.AnyToken)}
 	})
 	cfg.now.Store(acl.New(false))
 	req := ask("n", "t")

@@ -18,18 +18,20 @@ import (
 // files. The server's method Test.Relay calls the node.
 func relayed(t *testing.T, files func() []*nomad.AllocFileInfo) (*rpc.Server, string) {
 	t.Helper()
-	onNode := rpc.Handle("Test.Files", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.FsListResponse, error) {
-		return &message.FsListResponse{Files: files()}, nil
-	}).Needs(rpc.AnyToken)
+	onNode := rpc.Handle("Test.Files", rpc.Token, rpc.Here,
+		func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.FsListResponse, error) {
+			return &message.FsListResponse{Files: files()}, nil
+		}).Needs(rpc.AnyToken)
 	node, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{onNode}, Auth: rpc.TrustPeer{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var s *rpc.Server
-	relay := rpc.Handle("Test.Relay", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.FsListResponse, error) {
-		out := new(message.FsListResponse)
-		return out, s.NodeCall(ctx, "n1", "Test.Files", req, out)
-	}).Needs(rpc.AnyToken)
+	relay := rpc.Handle("Test.Relay", rpc.Token, rpc.Here,
+		func(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.FsListResponse, error) {
+			out := new(message.FsListResponse)
+			return out, s.NodeCall(ctx, "n1", "Test.Files", req, out)
+		}).Needs(rpc.AnyToken)
 	s, addr := serve(t, func(c *rpc.Config) {
 		c.Methods, c.Hold, c.MaxConnsPerAddr = append(c.Methods, relay), 20*time.Millisecond, -1
 	})

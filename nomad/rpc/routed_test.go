@@ -69,12 +69,16 @@ func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
 		"no leader for long":                {read, "a", 2 * holdTimeout, []try{{late, lost}}, 1, nomad.ErrNoLeader},
 		"again and again":                   {read, "a", 0, []try{{late, lost}, {late, lost}, {late, lost}, {holdTimeout, lost}}, 4, io.EOF},
 		"forwarded request":                 {forwarded, "a", 0, []try{{late, lost}}, 1, io.EOF},
-		"a write":                           {write, "a", 0, []try{{late, fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, lost)}}, 1, nomad.ErrMaybeApplied},
-		"a write during a leader change":    {write, "a", 0, []try{{0, fmt.Errorf("%w: %w", nomad.ErrNoLeader, nomad.ErrMaybeApplied)}}, 1, nomad.ErrMaybeApplied},
-		"an unsent write":                   {write, "a", 0, []try{{time.Second, nomad.ErrUnsent}, {}}, 2, nil},
-		"a write lost in a handler":         {write, "", 0, []try{{0, lost}}, 1, io.EOF},
-		"a restart":                         {&message.AllocRestartRequest{}, "a", 0, []try{{late, maybeApplied(&message.AllocRestartRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
-		"a signal":                          {&message.AllocSignalRequest{}, "a", 0, []try{{late, maybeApplied(&message.AllocSignalRequest{}, lost)}}, 1, nomad.ErrMaybeApplied},
+		"a write": {write, "a", 0, []try{{late, fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, lost)}}, 1,
+			nomad.ErrMaybeApplied},
+		"a write during a leader change": {write, "a", 0, []try{{0, fmt.Errorf("%w: %w", nomad.ErrNoLeader, nomad.ErrMaybeApplied)}}, 1,
+			nomad.ErrMaybeApplied},
+		"an unsent write":           {write, "a", 0, []try{{time.Second, nomad.ErrUnsent}, {}}, 2, nil},
+		"a write lost in a handler": {write, "", 0, []try{{0, lost}}, 1, io.EOF},
+		"a restart": {&message.AllocRestartRequest{}, "a", 0, []try{{late, maybeApplied(&message.AllocRestartRequest{}, lost)}},
+			1, nomad.ErrMaybeApplied},
+		"a signal": {&message.AllocSignalRequest{}, "a", 0, []try{{late, maybeApplied(&message.AllocSignalRequest{}, lost)}}, 1,
+			nomad.ErrMaybeApplied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -47,36 +47,40 @@ func methods() []rpc.Method {
 		rpc.Handle("Test.Open", rpc.Anonymous, rpc.Here, name),
 		rpc.Handle("Test.Server", rpc.ServerOnly, rpc.Here, name),
 		rpc.Handle("Test.Register", rpc.NodeRegister, rpc.Here, name),
-		rpc.Handle("Test.Bind", rpc.Token, rpc.Here, func(_ context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.GenericResponse, error) {
-			c.Conn.BindNode(req.NodeID)
-			return &message.GenericResponse{}, nil
-		}).Needs(rpc.AnyToken),
+		rpc.Handle("Test.Bind", rpc.Token, rpc.Here,
+			func(_ context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.GenericResponse, error) {
+				c.Conn.BindNode(req.NodeID)
+				return &message.GenericResponse{}, nil
+			}).Needs(rpc.AnyToken),
 		rpc.Handle("Test.Fail", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 			return nil, nomad.Errorf(409, "no, thanks")
 		}).Needs(rpc.AnyToken),
-		rpc.Handle("Test.Panic", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
-			panic("a bug")
-		}).Needs(rpc.AnyToken),
-		rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}).Needs(rpc.AnyToken),
+		rpc.Handle("Test.Panic", rpc.Token, rpc.Here,
+			func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
+				panic("a bug")
+			}).Needs(rpc.AnyToken),
+		rpc.Handle("Test.Wait", rpc.Token, rpc.Here,
+			func(ctx context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}).Needs(rpc.AnyToken),
 		rpc.Handle("Test.Leader", rpc.Token, rpc.Leader, name).Needs(rpc.AnyToken),
-		rpc.HandleStream("Test.Echo", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.FsStreamRequest, s *rpc.Stream) error {
-			if req.Path == "" {
-				return nomad.Errorf(404, "no path")
-			}
-			if err := s.Encode(&nomad.StreamErrWrapper{Payload: []byte(req.Path)}); err != nil {
-				return err
-			}
-			var in nomad.StreamErrWrapper
-			for s.Decode(&in) == nil {
-				if err := s.Encode(&in); err != nil {
+		rpc.HandleStream("Test.Echo", rpc.Token, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, req *message.FsStreamRequest, s *rpc.Stream) error {
+				if req.Path == "" {
+					return nomad.Errorf(404, "no path")
+				}
+				if err := s.Encode(&nomad.StreamErrWrapper{Payload: []byte(req.Path)}); err != nil {
 					return err
 				}
-			}
-			return nil
-		}).Needs(rpc.AnyToken),
+				var in nomad.StreamErrWrapper
+				for s.Decode(&in) == nil {
+					if err := s.Encode(&in); err != nil {
+						return err
+					}
+				}
+				return nil
+			}).Needs(rpc.AnyToken),
 	}
 }
 
@@ -199,15 +203,17 @@ func TestServerOnlyIsRefusedOverTCP(t *testing.T) {
 }
 
 func TestTableIsChecked(t *testing.T) {
-	complete := rpc.Handle("A.B", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
-		return nil, nil
-	}).Needs(rpc.AnyToken)
+	complete := rpc.Handle("A.B", rpc.Token, rpc.Here,
+		func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
+			return nil, nil
+		}).Needs(rpc.AnyToken)
 	noRule := complete
 	noRule.Rule = 0
 	noCheck := complete
 	noCheck.Check = rpc.Check{}
 	for name, rows := range map[string][]rpc.Method{
-		"twice": {complete, complete}, "no rule": {noRule}, "no check": {noCheck}, "no handler": {{Name: "A.C", Rule: rpc.Token, Where: rpc.Here}},
+		"twice": {complete, complete}, "no rule": {noRule}, "no check": {noCheck},
+		"no handler": {{Name: "A.C", Rule: rpc.Token, Where: rpc.Here}},
 	} {
 		if _, err := rpc.NewServer(rpc.Config{Methods: rows, Auth: everybody{}}); err == nil {
 			t.Errorf("%s: NewServer() accepted the table", name)
@@ -316,7 +322,8 @@ func TestServerReachesNodeOverItsSession(t *testing.T) {
 	if err := s.NodeCall(within(t), "n1", "Test.Get", ask("x", ""), &out); err != nil || out.Node.ID != "x" {
 		t.Errorf("NodeCall() = %+v, %v", out.Node, err)
 	}
-	st := begin(t, func(ctx context.Context, m string) (*rpc.Stream, error) { return s.NodeStream(ctx, "n1", m) }, &message.FsStreamRequest{Path: "p"})
+	st := begin(t, func(ctx context.Context, m string) (*rpc.Stream, error) { return s.NodeStream(ctx, "n1", m) },
+		&message.FsStreamRequest{Path: "p"})
 	if got := next(t, st); string(got.Payload) != "p" {
 		t.Errorf("NodeStream() sends %q", got.Payload)
 	}

@@ -14,12 +14,13 @@ import (
 // strictMethods returns methods that all succeed, except for one.
 func strictMethods(where rpc.Where) (out []rpc.Method) {
 	for _, name := range []string{"Test.Get", "Test.Open", "Test.Register", "Test.Fail", "Other.Get"} {
-		out = append(out, rpc.Handle(name, rpc.Token, where, func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
-			if name == "Test.Fail" {
-				return nil, nomad.Errorf(409, "no, thanks")
-			}
-			return &message.SingleNodeResponse{}, nil
-		}).Needs(rpc.AnyToken))
+		out = append(out, rpc.Handle(name, rpc.Token, where,
+			func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+				if name == "Test.Fail" {
+					return nil, nomad.Errorf(409, "no, thanks")
+				}
+				return &message.SingleNodeResponse{}, nil
+			}).Needs(rpc.AnyToken))
 	}
 	return out
 }

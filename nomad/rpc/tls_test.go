@@ -124,7 +124,8 @@ func TestWhoIsServed(t *testing.T) {
 	}{
 		"names": {nil, map[bool][][]string{true: {server, client, far}, false: {alien, cli, plain}},
 			map[bool][][]string{true: {server}, false: {client, far, alien, cli, plain}}},
-		"no names": {func(c *certs.Config) { c.VerifyServerHostname = false }, map[bool][][]string{true: {server, client, alien, cli}, false: {plain}},
+		"no names": {func(c *certs.Config) { c.VerifyServerHostname = false },
+			map[bool][][]string{true: {server, client, alien, cli}, false: {plain}},
 			map[bool][][]string{true: {server, client, cli}, false: {plain}}},
 		"upgrading": {func(c *certs.Config) { c.UpgradeMode = true }, map[bool][][]string{true: {server, client, plain}, false: {alien, cli}},
 			map[bool][][]string{true: {server, plain}, false: {alien}}},
@@ -164,10 +165,12 @@ func TestHandshakeErrorNamesReason(t *testing.T) {
 		p    *rpc.Pool
 		want string
 	}{
-		"another role":     {x.pool("cli.global.nomad"), "the server rejected this agent: remote error: tls: bad certificate"},
-		"signed elsewhere": {alone(func(c *certs.Config) { f := other.Agent("client.global.nomad"); c.CertFile, c.KeyFile = f.Cert, f.Key }), "the server rejected this agent"},
-		"another CA":       {alone(func(c *certs.Config) { *c = other.Agent("client.global.nomad").Config() }), "certificate signed by unknown authority"},
-		"another region":   {alone(func(c *certs.Config) { *c = x.ca.Agent("client.far.nomad").Config(); c.Region = "far" }), `region "far"`},
+		"another role": {x.pool("cli.global.nomad"), "the server rejected this agent: remote error: tls: bad certificate"},
+		"signed elsewhere": {alone(func(c *certs.Config) { f := other.Agent("client.global.nomad"); c.CertFile, c.KeyFile = f.Cert, f.Key }),
+			"the server rejected this agent"},
+		"another CA": {alone(func(c *certs.Config) { *c = other.Agent("client.global.nomad").Config() }),
+			"certificate signed by unknown authority"},
+		"another region": {alone(func(c *certs.Config) { *c = x.ca.Agent("client.far.nomad").Config(); c.Region = "far" }), `region "far"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := x.call(c.p); err == nil || !strings.Contains(err.Error(), c.want) {

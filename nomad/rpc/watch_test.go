@@ -44,11 +44,13 @@ func (w watching) Watch(*acls.AuthenticatedIdentity) func(context.Context) {
 func TestHeldReadsAreWatched(t *testing.T) {
 	for _, blind := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			auth := watching{fading: fading{&atomic.Bool{}, nomad.ErrPermissionDenied}, changed: make(chan struct{}), asked: &atomic.Int32{}, blind: blind}
-			row := rpc.Handle("Test.Wait", rpc.Token, rpc.Here, func(ctx context.Context, _ *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}).Needs(rpc.AnyToken)
+			auth := watching{fading: fading{&atomic.Bool{}, nomad.ErrPermissionDenied}, changed: make(chan struct{}), asked: &atomic.Int32{},
+				blind: blind}
+			row := rpc.Handle("Test.Wait", rpc.Token, rpc.Here,
+				func(ctx context.Context, _ *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}).Needs(rpc.AnyToken)
 			s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{row}, Auth: auth})
 			if err != nil {
 				t.Fatal(err)

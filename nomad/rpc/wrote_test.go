@@ -15,15 +15,16 @@ import (
 func TestWritesAreNotRepeated(t *testing.T) {
 	for _, wrote := range []bool{false, true} {
 		calls := 0
-		m := rpc.Handle("Test.Write", rpc.Anonymous, rpc.Leader, func(ctx context.Context, _ *rpc.Call, _ *message.NodeDeregisterRequest) (*message.GenericResponse, error) {
-			if calls++; calls == 1 {
-				if wrote {
-					rpc.Wrote(ctx)
+		m := rpc.Handle("Test.Write", rpc.Anonymous, rpc.Leader,
+			func(ctx context.Context, _ *rpc.Call, _ *message.NodeDeregisterRequest) (*message.GenericResponse, error) {
+				if calls++; calls == 1 {
+					if wrote {
+						rpc.Wrote(ctx)
+					}
+					return nil, fmt.Errorf("the second entry: %w", nomad.ErrNoLeader)
 				}
-				return nil, fmt.Errorf("the second entry: %w", nomad.ErrNoLeader)
-			}
-			return &message.GenericResponse{}, nil
-		})
+				return &message.GenericResponse{}, nil
+			})
 		s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{m}, Auth: rpc.TrustPeer{}, Router: here{}})
 		if err != nil {
 			t.Fatal(err)

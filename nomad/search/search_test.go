@@ -33,19 +33,23 @@ func filled(t *testing.T) *state.Snapshot {
 	}
 	must(store.UpsertNamespaces(index, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}}))
 	must(store.UpsertQuotas(index, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "small"}}}))
-	must(store.RegisterNode(index, &message.NodeRegisterRequest{Node: &nomad.Node{ID: nodeID, SecretID: nomad.NewID(), Name: "api-host", Status: nomad.NodeStatusReady}}))
+	must(store.RegisterNode(index,
+		&message.NodeRegisterRequest{Node: &nomad.Node{ID: nodeID, SecretID: nomad.NewID(), Name: "api-host", Status: nomad.NodeStatusReady}}))
 	for _, ns := range []string{"default", "prod"} {
 		for _, id := range []string{"api", "web-API", "other"} {
-			job := &nomad.Job{ID: ns + "-" + id, Name: id, Namespace: ns, Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{{Name: "api-group",
-				Services: []*nomad.Service{{Name: "api-service"}},
-				Tasks:    []*nomad.Task{{Name: "t", Config: map[string]any{"command": "/bin/api", "image": "x/api:1", "args": []any{"api"}}}}}}}
+			job := &nomad.Job{ID: ns + "-" + id, Name: id, Namespace: ns, Type: nomad.JobTypeService,
+				TaskGroups: []*nomad.TaskGroup{{Name: "api-group",
+					Services: []*nomad.Service{{Name: "api-service"}},
+					Tasks:    []*nomad.Task{{Name: "t", Config: map[string]any{"command": "/bin/api", "image": "x/api:1", "args": []any{"api"}}}}}}}
 			must(store.RegisterJob(index, &message.JobRegisterRequest{Job: job}))
 		}
 		_, changes, err := store.ApplyVariable(index, &message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: &nomad.VariableEncrypted{
 			VariableMetadata: nomad.VariableMetadata{Namespace: ns, Path: "db/api"}}})
 		must(changes, err)
 	}
-	must(store.UpsertEvals(index, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{{ID: evalID, Namespace: "prod", JobID: "prod-api", Status: nomad.EvalStatusComplete}}}))
+	must(store.UpsertEvals(index,
+		&message.EvalUpdateRequest{Evals: []*nomad.Evaluation{{ID: evalID, Namespace: "prod", JobID: "prod-api",
+			Status: nomad.EvalStatusComplete}}}))
 	return store.Snapshot()
 }
 
@@ -82,19 +86,25 @@ func TestPrefix(t *testing.T) {
 		want                      matches
 		denied                    bool
 	}{
-		"everything":              {"*", "management", "a", "", matches{nomad.ContextNodes: {nodeID}, nomad.ContextEvals: {evalID}, nomad.ContextNodePools: {"all"}}, false},
-		"a namespace":             {"prod", "management", "prod", nomad.ContextAll, matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}, nomad.ContextNamespaces: {"prod"}}, false},
-		"another namespace":       {"default", "management", "prod", "", matches{nomad.ContextNamespaces: {"prod"}}, false},
-		"no rights":               {"*", "", "", "", matches{}, false},
-		"one namespace":           {"*", `namespace "prod" { policy = "read" }`, "", nomad.ContextJobs, matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}}, false},
-		"nodes only":              {"*", `node { policy = "read" }`, "", "", matches{nomad.ContextNodes: {nodeID}}, false},
-		"variables only":          {"*", `namespace "prod" { variables { path "db/*" { capabilities = ["list"] } } }`, "", "", matches{nomad.ContextVariables: {"db/api"}}, false},
-		"jobs, denied":            {"prod", `namespace "default" { policy = "read" }`, "", nomad.ContextJobs, nil, true},
-		"nodes, denied":           {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextNodes, nil, true},
-		"variables, denied":       {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextVariables, nil, true},
-		"quotas":                  {"prod", `quota { policy = "read" }`, "sm", nomad.ContextQuotas, matches{nomad.ContextQuotas: {"small"}}, false},
-		"quotas, denied":          {"prod", `node_pool "default" { policy = "read" }`, "sm", nomad.ContextQuotas, nil, true},
-		"node pools, one":         {"prod", `node_pool "default" { policy = "read" }`, "", nomad.ContextNodePools, matches{nomad.ContextNodePools: {"default"}}, false},
+		"everything": {"*", "management", "a", "",
+			matches{nomad.ContextNodes: {nodeID}, nomad.ContextEvals: {evalID}, nomad.ContextNodePools: {"all"}}, false},
+		"a namespace": {"prod", "management", "prod", nomad.ContextAll,
+			matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}, nomad.ContextNamespaces: {"prod"}}, false},
+		"another namespace": {"default", "management", "prod", "", matches{nomad.ContextNamespaces: {"prod"}}, false},
+		"no rights":         {"*", "", "", "", matches{}, false},
+		"one namespace": {"*", `namespace "prod" { policy = "read" }`, "", nomad.ContextJobs,
+			matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}}, false},
+		"nodes only": {"*", `node { policy = "read" }`, "", "", matches{nomad.ContextNodes: {nodeID}}, false},
+		"variables only": {"*", `namespace "prod" { variables { path "db/*" { capabilities = ["list"] } } }`, "", "",
+			matches{nomad.ContextVariables: {"db/api"}}, false},
+		"jobs, denied":      {"prod", `namespace "default" { policy = "read" }`, "", nomad.ContextJobs, nil, true},
+		"nodes, denied":     {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextNodes, nil, true},
+		"variables, denied": {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextVariables, nil, true},
+		"quotas": {"prod", `quota { policy = "read" }`, "sm", nomad.ContextQuotas, matches{nomad.ContextQuotas: {"small"}},
+			false},
+		"quotas, denied": {"prod", `node_pool "default" { policy = "read" }`, "sm", nomad.ContextQuotas, nil, true},
+		"node pools, one": {"prod", `node_pool "default" { policy = "read" }`, "", nomad.ContextNodePools,
+			matches{nomad.ContextNodePools: {"default"}}, false},
 		"context without objects": {"prod", "management", "", nomad.ContextVolumes, matches{}, false},
 	} {
 		f := finder(t, snap, c.namespace, c.policy)
@@ -120,7 +130,8 @@ func TestPrefixIsBounded(t *testing.T) {
 		if i >= 20 {
 			ns = "hidden"
 		}
-		if _, err := store.RegisterJob(uint64(10+i), &message.JobRegisterRequest{Job: &nomad.Job{ID: fmt.Sprint("j", i), Namespace: ns, Type: nomad.JobTypeBatch}}); err != nil {
+		if _, err := store.RegisterJob(uint64(10+i),
+			&message.JobRegisterRequest{Job: &nomad.Job{ID: fmt.Sprint("j", i), Namespace: ns, Type: nomad.JobTypeBatch}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,7 +180,8 @@ func TestFuzzy(t *testing.T) {
 
 func TestFuzzyIsFilteredAndBounded(t *testing.T) {
 	snap := filled(t)
-	search := func(policy, text string, context nomad.Context, l search.Limits) (map[nomad.Context][]nomad.FuzzyMatch, map[nomad.Context]bool, error) {
+	search := func(policy, text string, context nomad.Context, l search.Limits) (map[nomad.Context][]nomad.FuzzyMatch,
+		map[nomad.Context]bool, error) {
 		var out message.FuzzySearchResponse
 		err := finder(t, snap, "*", policy).Fuzzy(&message.FuzzySearchRequest{Text: text, Context: context}, l, &out)
 		return found(out.Matches), out.Truncations, err
@@ -177,7 +189,8 @@ func TestFuzzyIsFilteredAndBounded(t *testing.T) {
 	if got, _, err := search("", "api", "", limits); err != nil || len(got) != 0 {
 		t.Errorf("without rights: %v, %v", got, err)
 	}
-	if got, _, err := search(`namespace "prod" { policy = "read" }`, "api", nomad.ContextJobs, limits); err != nil || len(got[nomad.ContextJobs]) != 2 || len(got[nomad.ContextGroups]) != 3 {
+	if got, _, err := search(`namespace "prod" { policy = "read" }`, "api", nomad.ContextJobs, limits); err != nil ||
+		len(got[nomad.ContextJobs]) != 2 || len(got[nomad.ContextGroups]) != 3 {
 		t.Errorf("with a right in one namespace: %v, %v", got, err)
 	}
 	few := limits

@@ -204,20 +204,25 @@ func TestUpdateFromSnapshot(t *testing.T) {
 	if got := placed(first); got != "web dc1/old=3" {
 		t.Fatalf("placed %q on node %s", got, node.ID)
 	}
-	if j := c.mustRun(t, service("web", 3, 100, 100)); j.Change != ChangeUnchanged || len(j.Placed)+len(j.Stopped) != 0 || j.Desired["g"].Ignore != 3 {
+	if j := c.mustRun(t, service("web", 3, 100, 100)); j.Change != ChangeUnchanged || len(j.Placed)+len(j.Stopped) != 0 ||
+		j.Desired["g"].Ignore != 3 {
 		t.Errorf("unchanged job: %+v, desired %+v", j, j.Desired["g"])
 	}
-	if j := c.mustRun(t, service("web", 3, 100, 100, func(j *nomad.Job) { j.Priority = 60 })); j.Change != ChangeUpdate || len(j.Placed)+len(j.Stopped) != 0 || j.Desired["g"].InPlaceUpdate != 3 {
+	if j := c.mustRun(t, service("web", 3, 100, 100, func(j *nomad.Job) { j.Priority = 60 })); j.Change != ChangeUpdate || len(j.Placed)+
+		len(j.Stopped) != 0 || j.Desired["g"].InPlaceUpdate != 3 {
 		t.Errorf("update in place: %+v, desired %+v", j, j.Desired["g"])
 	}
 	j := c.mustRun(t, service("web", 1, 100, 100))
-	if j.Change != ChangeUpdate || len(j.Stopped) != 2 || j.Stopped[0].NodeName != "n1" || j.Stopped[0].Reason != "alloc not needed due to job update" {
+	if j.Change != ChangeUpdate || len(j.Stopped) != 2 || j.Stopped[0].NodeName != "n1" ||
+		j.Stopped[0].Reason != "alloc not needed due to job update" {
 		t.Errorf("smaller count: %s, stopped %+v", j.Change, j.Stopped)
 	}
-	if _, err := c.Run(context.Background(), service("web", 1, 100, 100, func(j *nomad.Job) { j.Type = nomad.JobTypeBatch })); err == nil || !strings.Contains(err.Error(), "cannot update job from type") {
+	if _, err := c.Run(context.Background(), service("web", 1, 100, 100, func(j *nomad.Job) { j.Type = nomad.JobTypeBatch })); err == nil ||
+		!strings.Contains(err.Error(), "cannot update job from type") {
 		t.Errorf("Run() of another type = %v", err)
 	}
-	if _, err := c.Run(context.Background(), service("web", 1, 100, 100, func(j *nomad.Job) { j.Namespace = "team" })); err == nil || !strings.Contains(err.Error(), "nonexistent namespace") {
+	if _, err := c.Run(context.Background(), service("web", 1, 100, 100, func(j *nomad.Job) { j.Namespace = "team" })); err == nil ||
+		!strings.Contains(err.Error(), "nonexistent namespace") {
 		t.Errorf("Run() in another namespace = %v", err)
 	}
 	if n := len(collect(l)); n != 0 {
@@ -253,7 +258,8 @@ func TestPreemption(t *testing.T) {
 		j.Constraints = []*nomad.Constraint{{LTarget: "${attr.fast}", Operand: "=", RTarget: "yes"}}
 	}
 	if err := c.apply(nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{
-		SchedulerAlgorithm: nomad.SchedulerAlgorithmBinpack, PreemptionConfig: nomad.PreemptionConfig{ServiceSchedulerEnabled: true}}}); err != nil {
+		SchedulerAlgorithm: nomad.SchedulerAlgorithmBinpack,
+		PreemptionConfig:   nomad.PreemptionConfig{ServiceSchedulerEnabled: true}}}); err != nil {
 		t.Fatal(err)
 	}
 	c.mustRun(t, service("fill", 1, 3000, 100, func(j *nomad.Job) {

@@ -49,19 +49,26 @@ func records(t testing.TB) []byte {
 		WrappedDataEncryptionKey: &nomad.BlobInfo{Ciphertext: []byte("c")}, KeyEncryptionKey: []byte("hidden-kek")}}})
 	put(11, &acls.Policy{Name: "p1", Rules: "agent { policy = \"read\" }", JobACL: &acls.JobACL{Namespace: "default"}})
 	end := time.Date(2027, 1, 2, 3, 4, 5, 6, time.UTC)
-	put(12, &acls.Token{AccessorID: "t1", SecretID: "hidden-token", Roles: []*acls.TokenRoleLink{{ID: "r1"}}, CreateTime: end, ExpirationTime: &end})
+	put(12, &acls.Token{AccessorID: "t1", SecretID: "hidden-token", Roles: []*acls.TokenRoleLink{{ID: "r1"}}, CreateTime: end,
+		ExpirationTime: &end})
 	put(25, &acls.Role{ID: "r1", Name: "r", Policies: []*acls.RolePolicyLink{{Name: "p1"}}})
-	put(26, &acls.AuthMethod{Name: "m1", Config: &acls.AuthMethodConfig{OIDCClientSecret: "hidden-oidc", OIDCClientAssertion: &acls.OIDCClientAssertion{
-		ClientSecret: "hidden-assertion", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: "hidden-pem"}}}})
+	put(26, &acls.AuthMethod{Name: "m1",
+		Config: &acls.AuthMethodConfig{OIDCClientSecret: "hidden-oidc", OIDCClientAssertion: &acls.OIDCClientAssertion{
+			ClientSecret: "hidden-assertion", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: "hidden-pem"}}}})
 	put(27, &acls.BindingRule{ID: "b1", AuthMethod: "m1"})
-	put(22, &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "a/b", ModifyIndex: 7, Lock: &nomad.VariableLock{ID: "l", TTL: time.Minute}},
+	put(22, &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "a/b", ModifyIndex: 7,
+		Lock: &nomad.VariableLock{ID: "l", TTL: time.Minute}},
 		VariableData: nomad.VariableData{Data: []byte("hidden-data"), KeyID: "k1"}})
 	put(23, &nomad.VariablesQuota{Namespace: "default", Size: 11, ModifyIndex: 7})
 	put(6, &nomad.PeriodicLaunch{Namespace: "default", ID: "j", Launch: end, CreateIndex: 7, ModifyIndex: 7})
-	put(16, &nomad.ScalingPolicy{ID: "s1", Type: "horizontal", Target: map[string]string{"Namespace": "default", "Job": "j", "Group": "g"}, Policy: map[string]any{"cooldown": "1m"}, Max: 3})
-	put(19, &nomad.JobScalingEvents{Namespace: "default", JobID: "j", ScalingEvents: map[string][]*nomad.ScalingEvent{"g": {{Time: 5, Message: "m"}}}})
-	put(21, &nomad.ServiceRegistration{ID: "s1", ServiceName: "db", Namespace: "default", NodeID: "n1", AllocID: "a1", Tags: []string{"x"}, Port: 80, ModifyIndex: 7})
-	put(31, &nomad.HostVolume{ID: "v1", Namespace: "default", Name: "data", NodeID: "n1", Parameters: map[string]string{"mode": "0700"}, State: "ready", ModifyIndex: 7})
+	put(16, &nomad.ScalingPolicy{ID: "s1", Type: "horizontal", Target: map[string]string{"Namespace": "default", "Job": "j", "Group": "g"},
+		Policy: map[string]any{"cooldown": "1m"}, Max: 3})
+	put(19, &nomad.JobScalingEvents{Namespace: "default", JobID: "j",
+		ScalingEvents: map[string][]*nomad.ScalingEvent{"g": {{Time: 5, Message: "m"}}}})
+	put(21, &nomad.ServiceRegistration{ID: "s1", ServiceName: "db", Namespace: "default", NodeID: "n1", AllocID: "a1", Tags: []string{"x"},
+		Port: 80, ModifyIndex: 7})
+	put(31, &nomad.HostVolume{ID: "v1", Namespace: "default", Name: "data", NodeID: "n1", Parameters: map[string]string{"mode": "0700"},
+		State: "ready", ModifyIndex: 7})
 	for _, kind := range []byte{17, 18} {
 		put(kind, map[string]any{"ID": fmt.Sprint("later", kind), "Data": []byte{0, 1, 255}})
 	}
@@ -296,26 +303,30 @@ func TestBadArchives(t *testing.T) {
 		raw  []byte
 		want string // part of the error, empty for none
 	}{
-		"good":                   {good, ""},
-		"other order":            {pack(t, "", state, meta, sums), ""},
-		"empty":                  {nil, "not a gzip file"},
-		"text":                   {[]byte("hello, this is text"), "not a gzip file"},
-		"not a tar":              {pack(t, "x")[:0], "not a gzip file"},
-		"no entries":             {pack(t, ""), "meta.json is missing"},
-		"no meta":                {pack(t, "", state, sums), "meta.json is missing"},
-		"no state":               {pack(t, "", meta, sums), "state.bin is missing"},
-		"no sums":                {pack(t, "", meta, state), "SHA256SUMS is missing"},
-		"unknown entry":          {pack(t, "", meta, state, file{"peers.json", "[]", '0'}, sums), `unknown entry "peers.json"`},
-		"entry elsewhere":        {pack(t, "", meta, file{"../state.bin", stream, '0'}, sums), `unknown entry "../state.bin"`},
-		"link":                   {pack(t, "", meta, file{"state.bin", "/etc/passwd", tar.TypeSymlink}, sums), "not a regular file"},
-		"twice":                  {pack(t, "", meta, meta, state, sums), `two entries "meta.json"`},
-		"sum of other text":      {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  meta.json\n"+strings.Repeat("0", 64)+"  state.bin\n")), "meta.json was modified"},
-		"sum is missing":         {pack(t, "", state, sums, meta), "no checksum of meta.json"},
-		"sum of something else":  {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  passwd\n")), "an invalid line"},
-		"meta is not JSON":       {pack(t, "", other(meta, "{"), state, sums), "meta.json: "},
-		"version of the future":  {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 2 })), state, sums), "snapshot version 2"},
-		"version of the past":    {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 0 })), state, sums), "snapshot version 0"},
-		"other size":             {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Size++ })), state, sums), "meta.json has size"},
+		"good":            {good, ""},
+		"other order":     {pack(t, "", state, meta, sums), ""},
+		"empty":           {nil, "not a gzip file"},
+		"text":            {[]byte("hello, this is text"), "not a gzip file"},
+		"not a tar":       {pack(t, "x")[:0], "not a gzip file"},
+		"no entries":      {pack(t, ""), "meta.json is missing"},
+		"no meta":         {pack(t, "", state, sums), "meta.json is missing"},
+		"no state":        {pack(t, "", meta, sums), "state.bin is missing"},
+		"no sums":         {pack(t, "", meta, state), "SHA256SUMS is missing"},
+		"unknown entry":   {pack(t, "", meta, state, file{"peers.json", "[]", '0'}, sums), `unknown entry "peers.json"`},
+		"entry elsewhere": {pack(t, "", meta, file{"../state.bin", stream, '0'}, sums), `unknown entry "../state.bin"`},
+		"link":            {pack(t, "", meta, file{"state.bin", "/etc/passwd", tar.TypeSymlink}, sums), "not a regular file"},
+		"twice":           {pack(t, "", meta, meta, state, sums), `two entries "meta.json"`},
+		"sum of other text": {pack(t, "", meta, state,
+			other(sums, strings.Repeat("0", 64)+"  meta.json\n"+strings.Repeat("0", 64)+"  state.bin\n")), "meta.json was modified"},
+		"sum is missing":        {pack(t, "", state, sums, meta), "no checksum of meta.json"},
+		"sum of something else": {pack(t, "", meta, state, other(sums, strings.Repeat("0", 64)+"  passwd\n")), "an invalid line"},
+		"meta is not JSON":      {pack(t, "", other(meta, "{"), state, sums), "meta.json: "},
+		"version of the future": {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 2 })), state, sums),
+			"snapshot version 2"},
+		"version of the past": {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Version = 0 })), state, sums),
+			"snapshot version 0"},
+		"other size": {pack(t, "", other(meta, metaText(t, stream, func(m *raft.SnapshotMeta) { m.Size++ })), state, sums),
+			"meta.json has size"},
 		"meta too large":         {pack(t, "", other(meta, strings.Repeat(" ", 2<<20)), state, sums), "more than 1048576"},
 		"data in the gzip":       {pack(t, "more", meta, state, sums), "data after the last entry"},
 		"data after the gzip":    {append(bytes.Clone(good), 'x'), "data after its end"},

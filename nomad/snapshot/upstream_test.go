@@ -24,9 +24,12 @@ import (
 var fieldTable string
 
 // kept maps the record types that are written again to the structs of their rows.
-var kept = map[byte]string{0: "Node", 1: "Job", 2: "IndexEntry", 3: "Evaluation", 4: "Allocation", 6: "PeriodicLaunch", 7: "JobSummary", 9: "Job", 10: "Deployment",
-	11: "ACLPolicy", 12: "ACLToken", 13: "SchedulerConfiguration", 14: "ClusterMetadata", 16: "ScalingPolicy", 17: "CSIPlugin", 18: "CSIVolume", 19: "JobScalingEvents",
-	21: "ServiceRegistration", 22: "VariableEncrypted", 23: "VariablesQuota", 25: "ACLRole", 26: "ACLAuthMethod", 27: "ACLBindingRule", 28: "NodePool", 29: "JobSubmission",
+var kept = map[byte]string{0: "Node", 1: "Job", 2: "IndexEntry", 3: "Evaluation", 4: "Allocation", 6: "PeriodicLaunch", 7: "JobSummary",
+	9: "Job", 10: "Deployment",
+	11: "ACLPolicy", 12: "ACLToken", 13: "SchedulerConfiguration", 14: "ClusterMetadata", 16: "ScalingPolicy", 17: "CSIPlugin",
+	18: "CSIVolume", 19: "JobScalingEvents",
+	21: "ServiceRegistration", 22: "VariableEncrypted", 23: "VariablesQuota", 25: "ACLRole", 26: "ACLAuthMethod", 27: "ACLBindingRule",
+	28: "NodePool", 29: "JobSubmission",
 	30: "RootKey", 31: "HostVolume", 64: "Namespace"}
 
 // recomputed lists fields that a restore computes again.
@@ -291,7 +294,8 @@ func TestOldRecordsAreSkipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap := store.Snapshot()
-	if snap.Node(nil, "id1") == nil || snap.Job(nil, "default", "id3") == nil || snap.RootKey(nil, "key5") == nil || snap.Eval(nil, "id7") == nil {
+	if snap.Node(nil, "id1") == nil || snap.Job(nil, "default", "id3") == nil || snap.RootKey(nil, "key5") == nil ||
+		snap.Eval(nil, "id7") == nil {
 		t.Error("records after an old record are lost")
 	}
 	var after bytes.Buffer
@@ -343,8 +347,10 @@ func TestRedactedUpstreamArchiveHasNoSecret(t *testing.T) {
 		return string(all)
 	}
 	before, after := text(a), text(b)
-	for _, secret := range []string{"of Node.SecretID", "of ACLToken.SecretID", "of Allocation.SignedIdentities", "of CSIVolume.Secrets", "of ACLAuthMethod.Config.OIDCClientSecret",
-		"of ACLAuthMethod.Config.OIDCClientAssertion.PrivateKey.PemKey", "of ACLAuthMethod.Config.OIDCClientAssertion.ClientSecret", "RootKey.WrappedKeys.KeyEncryptionKey"} {
+	for _, secret := range []string{"of Node.SecretID", "of ACLToken.SecretID", "of Allocation.SignedIdentities", "of CSIVolume.Secrets",
+		"of ACLAuthMethod.Config.OIDCClientSecret",
+		"of ACLAuthMethod.Config.OIDCClientAssertion.PrivateKey.PemKey", "of ACLAuthMethod.Config.OIDCClientAssertion.ClientSecret",
+		"RootKey.WrappedKeys.KeyEncryptionKey"} {
 		at := strings.Index(before, secret)
 		if at < 0 {
 			t.Errorf("the archive has no %s", secret)

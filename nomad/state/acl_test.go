@@ -91,7 +91,8 @@ func TestLinksAreAsTheyAreNow(t *testing.T) {
 	if err := h.roles(roleOf("1", "one", "p", "q"), roleOf("2", "two", "q")); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.tokens(&acls.Token{AccessorID: "t", SecretID: "s", Roles: []*acls.TokenRoleLink{{ID: "1", Name: "one"}, {ID: "2"}, nil, {ID: "none"}}}); err != nil {
+	if err := h.tokens(&acls.Token{AccessorID: "t", SecretID: "s",
+		Roles: []*acls.TokenRoleLink{{ID: "1", Name: "one"}, {ID: "2"}, nil, {ID: "none"}}}); err != nil {
 		t.Fatal(err)
 	}
 	shown := func() string {
@@ -152,16 +153,20 @@ func TestLinksAreAsTheyAreNow(t *testing.T) {
 // A policy applies to the workloads of exactly its job, or of all jobs of its namespace.
 func TestPoliciesOfJobs(t *testing.T) {
 	h := newHouse(t)
-	h.policies(&acls.Policy{Name: "all", JobACL: &acls.JobACL{Namespace: "a"}}, &acls.Policy{Name: "job", JobACL: &acls.JobACL{Namespace: "a", JobID: "j"}},
+	h.policies(&acls.Policy{Name: "all", JobACL: &acls.JobACL{Namespace: "a"}},
+		&acls.Policy{Name: "job", JobACL: &acls.JobACL{Namespace: "a", JobID: "j"}},
 		&acls.Policy{Name: "task", JobACL: &acls.JobACL{Namespace: "a", JobID: "j", Group: "g", Task: "t"}}, &acls.Policy{Name: "none"},
-		&acls.Policy{Name: "longer", JobACL: &acls.JobACL{Namespace: "a", JobID: "jj"}}, &acls.Policy{Name: "other", JobACL: &acls.JobACL{Namespace: "aa", JobID: "j"}})
-	for at, want := range map[[2]string]string{{"a", "j"}: "job task all", {"a", "jj"}: "longer all", {"a", "x"}: "all", {"a", ""}: "all", {"aa", "j"}: "other", {"", ""}: "", {"aa", ""}: ""} {
+		&acls.Policy{Name: "longer", JobACL: &acls.JobACL{Namespace: "a", JobID: "jj"}},
+		&acls.Policy{Name: "other", JobACL: &acls.JobACL{Namespace: "aa", JobID: "j"}})
+	for at, want := range map[[2]string]string{{"a", "j"}: "job task all", {"a", "jj"}: "longer all", {"a", "x"}: "all", {"a", ""}: "all",
+		{"aa", "j"}: "other", {"", ""}: "", {"aa", ""}: ""} {
 		name := func(p *acls.Policy) string { return p.Name }
 		if got := named(h.Snapshot().ACLPoliciesByJob(nil, at[0], at[1]), name); got != want {
 			t.Errorf("of %q: %q, want %q", at, got, want)
 		}
 	}
-	for what, want := range map[[4]string]bool{{"a", "j", "g", "t"}: true, {"a", "j", "g", "tt"}: false, {"a", "j", "gg", "t"}: false, {"a", "jj", "g", "t"}: false, {"aa", "j", "g", "t"}: false} {
+	for what, want := range map[[4]string]bool{{"a", "j", "g", "t"}: true, {"a", "j", "g", "tt"}: false, {"a", "j", "gg", "t"}: false,
+		{"a", "jj", "g", "t"}: false, {"aa", "j", "g", "t"}: false} {
 		if got := h.Snapshot().ACLPolicy(nil, "task").JobACL.Admits(what[0], what[1], what[2], what[3]); got != want {
 			t.Errorf("%q is admitted: %t", what, got)
 		}
@@ -174,8 +179,10 @@ func TestPoliciesOfJobs(t *testing.T) {
 func TestTokensByTheirEnd(t *testing.T) {
 	h := newHouse(t)
 	at := func(s int64) *time.Time { v := time.Unix(s, 5).UTC(); return &v }
-	if err := h.tokens(&acls.Token{AccessorID: "late", SecretID: "1", ExpirationTime: at(300)}, &acls.Token{AccessorID: "never", SecretID: "2"},
-		&acls.Token{AccessorID: "soon", SecretID: "3", ExpirationTime: at(70), Global: true}, &acls.Token{AccessorID: "old", SecretID: "4", ExpirationTime: at(-9)},
+	if err := h.tokens(&acls.Token{AccessorID: "late", SecretID: "1", ExpirationTime: at(300)},
+		&acls.Token{AccessorID: "never", SecretID: "2"},
+		&acls.Token{AccessorID: "soon", SecretID: "3", ExpirationTime: at(70), Global: true},
+		&acls.Token{AccessorID: "old", SecretID: "4", ExpirationTime: at(-9)},
 		&acls.Token{AccessorID: "zero", SecretID: "5", ExpirationTime: &time.Time{}}); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +202,8 @@ func TestTokensByTheirEnd(t *testing.T) {
 	if err := h.tokens(later); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.Snapshot().ACLToken(nil, "soon"); got.SecretID != "3" || !got.ExpirationTime.Equal(*at(70)) || len(got.Policies) != 1 || got.CreateIndex == got.ModifyIndex {
+	if got := h.Snapshot().ACLToken(nil, "soon"); got.SecretID != "3" || !got.ExpirationTime.Equal(*at(70)) || len(got.Policies) != 1 ||
+		got.CreateIndex == got.ModifyIndex {
 		t.Errorf("the token is %+v", got.Stub())
 	}
 	if err := h.tokens(&acls.Token{AccessorID: "thief", SecretID: "1"}); err == nil || strings.Contains(err.Error(), "secret of token 1") {
@@ -209,7 +217,8 @@ func TestRulesOfRoles(t *testing.T) {
 	if err := h.roles(roleOf("1", "one", "p")); err != nil {
 		t.Fatal(err)
 	}
-	for what, r := range map[string]*acls.Role{"name of another": roleOf("2", "one", "p"), "no policy of that name": roleOf("3", "three", "none"), "no ID": roleOf("", "x", "p")} {
+	for what, r := range map[string]*acls.Role{"name of another": roleOf("2", "one", "p"),
+		"no policy of that name": roleOf("3", "three", "none"), "no ID": roleOf("", "x", "p")} {
 		if err := h.roles(r); err == nil {
 			t.Errorf("%s: stored", what)
 		}
@@ -226,7 +235,8 @@ func TestMethodsAndTheirRules(t *testing.T) {
 	h := newHouse(t)
 	method := func(name string, first bool) error {
 		return h.try(func(i uint64) (*state.Changes, error) {
-			return h.UpsertACLAuthMethods(i, &acls.AuthMethodUpsertRequest{AuthMethods: []*acls.AuthMethod{{Name: name, Type: "JWT", Default: first}}})
+			return h.UpsertACLAuthMethods(i,
+				&acls.AuthMethodUpsertRequest{AuthMethods: []*acls.AuthMethod{{Name: name, Type: "JWT", Default: first}}})
 		})
 	}
 	rule := func(id, of string) error {
@@ -280,7 +290,8 @@ func TestTheFirstTokenIsNoted(t *testing.T) {
 	if !done || at != h.index {
 		t.Errorf("noted at %d, %t", at, done)
 	}
-	if err := first("b", 0); !errors.Is(err, nomad.ErrACLBootstrapped) || !strings.Contains(err.Error(), fmt.Sprintf("(reset index: %d)", at)) {
+	if err := first("b", 0); !errors.Is(err, nomad.ErrACLBootstrapped) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("(reset index: %d)", at)) {
 		t.Errorf("again: %v", err)
 	}
 	if err := first("b", at+1); !errors.Is(err, nomad.ErrACLBootstrapReset) {

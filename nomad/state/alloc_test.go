@@ -20,9 +20,10 @@ func TestPlanResults(t *testing.T) {
 	e := w.eval("j")
 	w.ok(w.UpsertEvals(w.next(), &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}}))
 	wire := *j // as it comes out of the log: another pointer, the same content
-	c := w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: &wire, EvalID: e.ID, UpdatedAt: 3, AllocsUpdated: []*nomad.Allocation{
-		{ID: "a1", Namespace: "default", JobID: "j", TaskGroup: "g", NodeID: "n1", ClientStatus: "pending", SigningKeyID: "k1",
-			SignedIdentities: map[string]string{"t": "x"}}}}))
+	c := w.ok(w.ApplyPlanResults(w.next(),
+		&message.ApplyPlanResultsRequest{Job: &wire, EvalID: e.ID, UpdatedAt: 3, AllocsUpdated: []*nomad.Allocation{
+			{ID: "a1", Namespace: "default", JobID: "j", TaskGroup: "g", NodeID: "n1", ClientStatus: "pending", SigningKeyID: "k1",
+				SignedIdentities: map[string]string{"t": "x"}}}}))
 	if len(c.Evals) != 0 {
 		t.Error("the evaluation of a plan is reported as new work")
 	}
@@ -38,7 +39,8 @@ func TestPlanResults(t *testing.T) {
 
 	w.place(j, func(a *nomad.Allocation) { a.NodeID = "n1"; a.CreateTime = 99 }, "a1") // in place
 	a = w.snap().Alloc(nil, "a1")
-	if a.ClientStatus != "running" || a.TaskStates["t"] == nil || a.CreateIndex != created || a.CreateTime != 0 || a.SigningKeyID != "k1" || a.SignedIdentities["t"] != "x" {
+	if a.ClientStatus != "running" || a.TaskStates["t"] == nil || a.CreateIndex != created || a.CreateTime != 0 || a.SigningKeyID != "k1" ||
+		a.SignedIdentities["t"] != "x" {
 		t.Errorf("after an update in place the allocation is %+v", a)
 	}
 
@@ -47,14 +49,17 @@ func TestPlanResults(t *testing.T) {
 		t.Errorf("next allocation is %q", next)
 	}
 	c = w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{
-		AllocsStopped:   []*nomad.AllocationDiff{{ID: "a1", DesiredDescription: "why", ClientStatus: "lost", ModifyTime: 7, FollowupEvalID: "f"}, {ID: "gone"}},
+		AllocsStopped: []*nomad.AllocationDiff{{ID: "a1", DesiredDescription: "why", ClientStatus: "lost", ModifyTime: 7,
+			FollowupEvalID: "f"}, {ID: "gone"}},
 		AllocsPreempted: []*nomad.AllocationDiff{{ID: "a2", PreemptedByAllocation: "a9"}},
 		PreemptionEvals: []*nomad.Evaluation{{ID: "pe", Namespace: "default", JobID: "j", Status: "pending"}}}))
 	a = w.snap().Alloc(nil, "a1")
-	if a.DesiredStatus != "stop" || a.DesiredDescription != "why" || a.ClientStatus != "lost" || a.FollowupEvalID != "f" || a.ModifyTime != 7 || a.NextAllocation != "a2" {
+	if a.DesiredStatus != "stop" || a.DesiredDescription != "why" || a.ClientStatus != "lost" || a.FollowupEvalID != "f" ||
+		a.ModifyTime != 7 || a.NextAllocation != "a2" {
 		t.Errorf("stopped allocation is %+v", a)
 	}
-	if a = w.snap().Alloc(nil, "a2"); a.DesiredStatus != "evict" || a.PreemptedByAllocation != "a9" || a.DesiredDescription != "Preempted by alloc ID a9" {
+	if a = w.snap().Alloc(nil, "a2"); a.DesiredStatus != "evict" || a.PreemptedByAllocation != "a9" ||
+		a.DesiredDescription != "Preempted by alloc ID a9" {
 		t.Errorf("preempted allocation is %+v", a)
 	}
 	if len(c.Stopped) != 0 || len(c.Evals) != 1 || c.Evals[0].ID != "pe" {
@@ -65,11 +70,13 @@ func TestPlanResults(t *testing.T) {
 func TestPlanWithoutJob(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j")
-	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{{ID: "a1", Namespace: "default", JobID: "j"}}}))
+	w.ok(w.ApplyPlanResults(w.next(),
+		&message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{{ID: "a1", Namespace: "default", JobID: "j"}}}))
 	if w.snap().Alloc(nil, "a1").Job != j {
 		t.Error("the allocation did not get the job of state")
 	}
-	_, err := w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{{ID: "a2", Namespace: "default", JobID: "none"}}})
+	_, err := w.ApplyPlanResults(w.next(),
+		&message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{{ID: "a2", Namespace: "default", JobID: "none"}}})
 	if err == nil || w.snap().Alloc(nil, "a2") != nil {
 		t.Errorf("ApplyPlanResults() = %v for an allocation without a job", err)
 	}
@@ -91,7 +98,8 @@ func TestClientOwnsItsFieldsOnly(t *testing.T) {
 	if a.NodeID != "n1" || a.JobID != "j" || a.Namespace != "default" || a.DesiredStatus != "run" || a.SigningKeyID != "" || a.Job != j {
 		t.Errorf("the client changed fields of the servers: %+v", a)
 	}
-	if a.ClientStatus != "running" || a.ModifyTime != 9 || a.NetworkStatus.Address != "10.0.0.1" || !*a.DeploymentStatus.Healthy || a.DeploymentStatus.Canary {
+	if a.ClientStatus != "running" || a.ModifyTime != 9 || a.NetworkStatus.Address != "10.0.0.1" || !*a.DeploymentStatus.Healthy ||
+		a.DeploymentStatus.Canary {
 		t.Errorf("allocation is %+v", a)
 	}
 	if a.ModifyIndex != w.index || a.AllocModifyIndex != before.AllocModifyIndex {
@@ -103,7 +111,8 @@ func TestClientOwnsItsFieldsOnly(t *testing.T) {
 	if len(c.Allocs) != 1 || len(c.Stopped) != 0 {
 		t.Errorf("changes are %+v", c)
 	}
-	if c := w.report("a1", "running", func(a *nomad.Allocation) { a.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy} }); len(c.Allocs) != 0 {
+	if c := w.report("a1", "running",
+		func(a *nomad.Allocation) { a.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy} }); len(c.Allocs) != 0 {
 		t.Error("an update without changes is reported")
 	}
 	w.report("none", "running") // collected meanwhile: no error
@@ -132,8 +141,10 @@ func TestDeployment(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j")
 	in := func(id string) func(*nomad.Allocation) { return func(a *nomad.Allocation) { a.DeploymentID = id } }
-	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "d1", Namespace: "default", JobID: "j",
-		JobVersion: 0, Status: "running", TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 2, ProgressDeadline: time.Minute}}}}))
+	w.ok(w.ApplyPlanResults(w.next(),
+		&message.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "d1", Namespace: "default", JobID: "j",
+			JobVersion: 0, Status: "running",
+			TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 2, ProgressDeadline: time.Minute}}}}))
 	expect := func(when string, placed, healthy, unhealthy int, by time.Time) {
 		t.Helper()
 		g := w.snap().Deployment(nil, "d1").TaskGroups["g"]
@@ -171,7 +182,8 @@ func TestDeployment(t *testing.T) {
 	}
 
 	status := func(to string, at int64) {
-		w.ok(w.UpdateDeploymentStatus(w.next(), &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: to, UpdatedAt: at}}))
+		w.ok(w.UpdateDeploymentStatus(w.next(),
+			&message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: to, UpdatedAt: at}}))
 	}
 	before := w.snap().Deployment(nil, "d1").TaskGroups["g"]
 	status("paused", 200e9)
@@ -188,7 +200,8 @@ func TestDeployment(t *testing.T) {
 		t.Error("a row was written to")
 	}
 
-	end := &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: "successful", UpdatedAt: 5}, Eval: w.eval("j")}
+	end := &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: "successful",
+		UpdatedAt: 5}, Eval: w.eval("j")}
 	w.ok(w.UpdateDeploymentStatus(w.next(), end))
 	if d := w.snap().Deployment(nil, "d1"); d.Status != "successful" || d.ModifyTime != 5 {
 		t.Errorf("deployment is %+v", d)
@@ -203,7 +216,8 @@ func TestDeployment(t *testing.T) {
 	if _, err := w.UpdateDeploymentStatus(w.next(), end); err == nil {
 		t.Error("a deployment that does not exist can change")
 	}
-	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "c2", Namespace: "default", JobID: "j", Status: "running"}}))
+	w.ok(w.ApplyPlanResults(w.next(),
+		&message.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "c2", Namespace: "default", JobID: "j", Status: "running"}}))
 	if d := w.snap().LatestDeployment(nil, "default", "j"); d.ID != "c2" {
 		t.Errorf("latest deployment is %s", d.ID)
 	}
@@ -218,9 +232,13 @@ func TestDeployment(t *testing.T) {
 func TestDeploymentResumedBeforePlacement(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j")
-	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "d1", Namespace: "default", JobID: "j",
-		Status: "paused", TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 2, ProgressDeadline: time.Minute}, "h": {DesiredTotal: 1}}}}))
-	w.ok(w.UpdateDeploymentStatus(w.next(), &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: "running", UpdatedAt: 300e9}}))
+	w.ok(w.ApplyPlanResults(w.next(),
+		&message.ApplyPlanResultsRequest{Job: j, Deployment: &nomad.Deployment{ID: "d1", Namespace: "default", JobID: "j",
+			Status: "paused", TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 2, ProgressDeadline: time.Minute},
+				"h": {DesiredTotal: 1}}}}))
+	w.ok(w.UpdateDeploymentStatus(w.next(),
+		&message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: "d1", Status: "running",
+			UpdatedAt: 300e9}}))
 	expect := func(when string, by time.Time) {
 		t.Helper()
 		groups := w.snap().Deployment(nil, "d1").TaskGroups

@@ -32,7 +32,8 @@ func TestDeploymentIsResized(t *testing.T) {
 	}
 	write(stale(5))
 	got := w.snap().Deployment(nil, "d")
-	if g := got.TaskGroups["g"]; g.DesiredTotal != 5 || g.PlacedAllocs != 1 || g.RequireProgressBy != before.TaskGroups["g"].RequireProgressBy {
+	if g := got.TaskGroups["g"]; g.DesiredTotal != 5 || g.PlacedAllocs != 1 ||
+		g.RequireProgressBy != before.TaskGroups["g"].RequireProgressBy {
 		t.Errorf("the group is %+v", g)
 	}
 	if got.Status != nomad.DeploymentStatusPaused || got.StatusDescription != nomad.DeploymentStatusDescriptionPaused ||
@@ -77,8 +78,9 @@ func TestDeployment_ModifyTime(t *testing.T) {
 			w := newWorld(t)
 			w.node("n")
 			w.job("j")
-			w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{ID: "d", Namespace: "default", JobID: "j",
-				Status: nomad.DeploymentStatusRunning, ModifyTime: 100, TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 1}}}}))
+			w.ok(w.ApplyPlanResults(w.next(),
+				&message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{ID: "d", Namespace: "default", JobID: "j",
+					Status: nomad.DeploymentStatusRunning, ModifyTime: 100, TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 1}}}}))
 			c.write(w, at)
 			if got := w.snap().Deployment(nil, "d").ModifyTime; got != want {
 				t.Errorf("%s at %d: ModifyTime = %d, want %d", name, at, got, want)

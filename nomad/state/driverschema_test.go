@@ -11,7 +11,8 @@ import (
 
 // with returns a registration of a node whose drivers have these schemas.
 func with(id string, digests ...string) *message.NodeRegisterRequest {
-	n := &nomad.Node{ID: id, NodePool: "default", Status: nomad.NodeStatusReady, Attributes: map[string]string{}, Drivers: map[string]*nomad.DriverInfo{}}
+	n := &nomad.Node{ID: id, NodePool: "default", Status: nomad.NodeStatusReady, Attributes: map[string]string{},
+		Drivers: map[string]*nomad.DriverInfo{}}
 	for _, digest := range digests {
 		n.Drivers["d"+digest] = &nomad.DriverInfo{Detected: true}
 		n.Attributes["driver.d"+digest+".schema"] = digest

@@ -15,7 +15,8 @@ func TestLostAllocationsFreeNothing(t *testing.T) {
 	for status, want := range map[string]int{"complete": 1, "failed": 1, "lost": 0, "unknown": 0} {
 		w := newWorld(t)
 		w.place(w.job("j"), nil, "a1")
-		c := w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a1", ClientStatus: status}}}))
+		c := w.ok(w.ApplyPlanResults(w.next(),
+			&message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a1", ClientStatus: status}}}))
 		if len(c.Stopped) != want {
 			t.Errorf("%s: %d allocations free capacity, want %d", status, len(c.Stopped), want)
 		}
@@ -24,7 +25,8 @@ func TestLostAllocationsFreeNothing(t *testing.T) {
 
 func (w *world) pause(paused bool) {
 	w.t.Helper()
-	_, _, err := w.SetSchedulerConfig(w.next(), &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{PauseEvalBroker: paused}})
+	_, _, err := w.SetSchedulerConfig(w.next(),
+		&message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{PauseEvalBroker: paused}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -58,7 +60,8 @@ func TestEvalRemovable(t *testing.T) {
 			w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}}))
 		}, true},
 		{"running, job purged", nil, "running", func(w *world) {
-			w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+			w.ok(w.DeregisterJob(w.next(),
+				&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -76,7 +76,8 @@ func TestHostVolumeRegister(t *testing.T) {
 	w := newWorld(t)
 	w.reportVolumes(nomad.NodeStatusReady, "data=v")
 	w.ok(w.UpsertNamespaces(w.next(), &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "b"}}}))
-	c := w.ok(w.RegisterHostVolume(w.next(), &message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}}))
+	c := w.ok(w.RegisterHostVolume(w.next(),
+		&message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}}))
 	created := w.index
 	if v := w.snap().HostVolume(nil, "default", "v"); v.State != nomad.HostVolumeStateReady || len(c.Nodes) != 1 || v.CreateIndex != created {
 		t.Errorf("a volume that the node has is %+v, and %d nodes changed", v, len(c.Nodes))
@@ -92,7 +93,8 @@ func TestHostVolumeRegister(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", v, err, want)
 		}
 	}
-	if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1", CapacityBytes: 5, State: "pending"}); err != nil {
+	if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1", CapacityBytes: 5,
+		State: "pending"}); err != nil {
 		t.Fatal(err)
 	}
 	v := w.snap().HostVolume(nil, "default", "v")
@@ -191,7 +193,8 @@ func TestVolumeClaims(t *testing.T) {
 	if len(w.claims()) != 1 {
 		t.Error("a stopped job lost its claim")
 	}
-	w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+	w.ok(w.DeregisterJob(w.next(),
+		&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	if got := w.claims(); got != nil {
 		t.Errorf("a purged job has the claims %q", got)
 	}
@@ -216,7 +219,8 @@ func TestVolumesOfRemovedNode(t *testing.T) {
 func TestVolumesInSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.reportVolumes(nomad.NodeStatusReady, "data=v")
-	if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1", Parameters: map[string]string{"mode": "0700"}}); err != nil {
+	if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1",
+		Parameters: map[string]string{"mode": "0700"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.place(w.sticky("j", "data"), nil, "a1")

@@ -46,7 +46,8 @@ func TestJobSubmission(t *testing.T) {
 	if w.snap().JobSubmission(nil, "default", "j", 1) != nil {
 		t.Error("the source of a deleted version is kept")
 	}
-	w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+	w.ok(w.DeregisterJob(w.next(),
+		&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	if w.snap().JobSubmission(nil, "default", "j", 7) != nil {
 		t.Error("the source of a purged job is kept")
 	}
@@ -143,8 +144,9 @@ func TestJobStatus(t *testing.T) {
 	expect("periodic", "cron", "running")
 
 	rolling := w.job("rolling")
-	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Job: rolling, Deployment: &nomad.Deployment{ID: "d", Namespace: "default",
-		JobID: "rolling", Status: nomad.DeploymentStatusRunning}}))
+	w.ok(w.ApplyPlanResults(w.next(),
+		&message.ApplyPlanResultsRequest{Job: rolling, Deployment: &nomad.Deployment{ID: "d", Namespace: "default",
+			JobID: "rolling", Status: nomad.DeploymentStatusRunning}}))
 	w.finish()
 	expect("active deployment without allocations", "rolling", "running")
 
@@ -168,9 +170,11 @@ func TestVersionStatus(t *testing.T) {
 	expect("registered", 0, "pending")
 	w.place(j, nil, "a1")
 	expect("placed", 0, "pending")
-	w.ok(w.SetJobStability(w.next(), &message.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+	w.ok(w.SetJobStability(w.next(),
+		&message.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	expect("stable", 0, "running")
-	if now, v := w.snap().Job(nil, "default", "j"), w.snap().JobVersion(nil, "default", "j", 0); now.ModifyIndex != w.index || v.ModifyIndex != w.index {
+	if now, v := w.snap().Job(nil, "default", "j"), w.snap().JobVersion(nil, "default", "j", 0); now.ModifyIndex != w.index ||
+		v.ModifyIndex != w.index {
 		t.Errorf("the job was modified at %d, its version at %d, want %d", now.ModifyIndex, v.ModifyIndex, w.index)
 	}
 	w.job("j")
@@ -197,7 +201,8 @@ func TestParentCountsChildren(t *testing.T) {
 	expect("ended", 0, 0, 1)
 	w.ok(w.ReconcileJobSummaries(w.next()))
 	expect("recounted", 0, 0, 1)
-	w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: child.ID, Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+	w.ok(w.DeregisterJob(w.next(),
+		&message.JobDeregisterRequest{JobID: child.ID, Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	expect("purged", 0, 0, 1)
 	if got := ids(w.snap().JobChildren(nil, "default", "tmpl"), func(j *nomad.Job) string { return j.ID }); got != "[]" {
 		t.Errorf("children are %s", got)
@@ -210,7 +215,8 @@ func TestPurge(t *testing.T) {
 	w := newWorld(t)
 	j := w.job("j")
 	w.place(j, nil, "a1")
-	purge := &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}, Eval: w.eval("j")}
+	purge := &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"},
+		Eval: w.eval("j")}
 	w.ok(w.DeregisterJob(w.next(), purge))
 	s := w.snap()
 	if s.Job(nil, "default", "j") != nil || len(s.JobVersions(nil, "default", "j")) != 0 || s.JobSummary(nil, "default", "j") != nil {
@@ -258,7 +264,8 @@ func TestSummary(t *testing.T) {
 	w.report("a2", nomad.AllocClientStatusComplete)
 	expect("ended", nomad.TaskGroupSummary{Queued: 1, Failed: 1, Complete: 1})
 	w.place(j, nil, "a3")
-	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a3", ClientStatus: "lost"}}}))
+	w.ok(w.ApplyPlanResults(w.next(),
+		&message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: "a3", ClientStatus: "lost"}}}))
 	expect("lost", nomad.TaskGroupSummary{Failed: 1, Complete: 1, Lost: 1})
 	w.report("a3", nomad.AllocClientStatusRunning) // it was only silent
 	expect("back", nomad.TaskGroupSummary{Failed: 1, Complete: 1, Running: 1})

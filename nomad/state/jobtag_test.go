@@ -94,7 +94,8 @@ func TestTaggedVersionIsKept(t *testing.T) {
 func TestStableVersionIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.job("web")
-	w.ok(w.SetJobStability(w.next(), &message.JobStabilityRequest{JobID: "web", Stable: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+	w.ok(w.SetJobStability(w.next(),
+		&message.JobStabilityRequest{JobID: "web", Stable: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	for range 8 {
 		w.job("web")
 	}

@@ -65,7 +65,8 @@ func TestVersions(t *testing.T) {
 			t.Errorf("the versions are%s after another", got)
 		}
 		for v := range uint64(3) {
-			s.ok(s.SetJobStability(s.next(), &message.JobStabilityRequest{JobID: "web", JobVersion: v, Stable: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+			s.ok(s.SetJobStability(s.next(),
+				&message.JobStabilityRequest{JobID: "web", JobVersion: v, Stable: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 			if !s.snap().JobVersion(nil, "default", "web", v).Stable {
 				t.Errorf("version %d is not stable", v)
 			}
@@ -79,9 +80,11 @@ func TestVersions(t *testing.T) {
 		if got := s.numbers("web"); got != " 8 7 6 5 4 2" {
 			t.Errorf("the versions are%s after many, want the last five and the newest stable one", got)
 		}
-		s.ok(s.DeregisterJob(s.next(), &message.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+		s.ok(s.DeregisterJob(s.next(),
+			&message.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 		if got := s.numbers("web"); got != "" || s.snap().JobSummary(nil, "default", "web") != nil || s.snap().Job(nil, "default", "web") != nil {
-			t.Errorf("a purged job still has versions%s, job %v, summary %v", got, s.snap().Job(nil, "default", "web"), s.snap().JobSummary(nil, "default", "web"))
+			t.Errorf("a purged job still has versions%s, job %v, summary %v", got, s.snap().Job(nil, "default", "web"),
+				s.snap().JobSummary(nil, "default", "web"))
 		}
 		if got := s.numbers("other"); got != " 0" {
 			t.Errorf("the versions of the other are%s", got)

@@ -24,7 +24,8 @@ func TestRegisterNode(t *testing.T) {
 	created := n.CreateIndex
 	w.ok(w.UpdateNodeDrain(w.next(), &message.NodeUpdateDrainRequest{NodeID: "n1", DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: 60}))
 	w.ok(w.RegisterNode(w.next(), &message.NodeRegisterRequest{
-		Node: &nomad.Node{ID: "n1", NodePool: "gpu", Status: "ready", NodeClass: "big", SchedulingEligibility: "eligible", Events: []*nomad.NodeEvent{{Message: "forged"}}}}))
+		Node: &nomad.Node{ID: "n1", NodePool: "gpu", Status: "ready", NodeClass: "big", SchedulingEligibility: "eligible",
+			Events: []*nomad.NodeEvent{{Message: "forged"}}}}))
 	n = w.snap().Node(nil, "n1")
 	if n.DrainStrategy == nil || n.SchedulingEligibility != "ineligible" || n.LastDrain == nil || n.NodeClass != "big" ||
 		n.CreateIndex != created || n.IdentitySigningKeyID != "k1" || len(n.Events) != 1 || n.Events[0].Message == "forged" {
@@ -40,8 +41,9 @@ func TestNodeStatus(t *testing.T) {
 	w.node("n1")
 	set := func(status, key string) *nomad.Node {
 		t.Helper()
-		w.ok(w.UpdateNodeStatus(w.next(), &message.NodeUpdateStatusRequest{NodeID: "n1", Status: status, UpdatedAt: int64(w.index), IdentitySigningKeyID: key,
-			NodeEvent: &nomad.NodeEvent{Message: status}}))
+		w.ok(w.UpdateNodeStatus(w.next(),
+			&message.NodeUpdateStatusRequest{NodeID: "n1", Status: status, UpdatedAt: int64(w.index), IdentitySigningKeyID: key,
+				NodeEvent: &nomad.NodeEvent{Message: status}}))
 		return w.snap().Node(nil, "n1")
 	}
 	if n := set("ready", "k1"); n.LastMissedHeartbeatIndex != 0 || n.IdentitySigningKeyID != "k1" || n.StatusUpdatedAt != int64(w.index) {
@@ -78,7 +80,8 @@ func TestDrain(t *testing.T) {
 	w.node("n1")
 	drain := func(s *nomad.DrainStrategy, eligible bool, by string) *nomad.Node {
 		t.Helper()
-		w.ok(w.UpdateNodeDrain(w.next(), &message.NodeUpdateDrainRequest{NodeID: "n1", DrainStrategy: s, MarkEligible: eligible, UpdatedAt: int64(w.index), UpdatedBy: by}))
+		w.ok(w.UpdateNodeDrain(w.next(),
+			&message.NodeUpdateDrainRequest{NodeID: "n1", DrainStrategy: s, MarkEligible: eligible, UpdatedAt: int64(w.index), UpdatedBy: by}))
 		return w.snap().Node(nil, "n1")
 	}
 	if n := drain(nil, true, "me"); n.LastDrain != nil {
@@ -128,7 +131,8 @@ func TestNodePools(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := w.snap().NodePool(nil, "gpu")
-	if first.NodeIdentityTTL != time.Hour || second.NodeIdentityTTL != 24*time.Hour || second.CreateIndex != first.CreateIndex || string(first.Hash) == string(second.Hash) {
+	if first.NodeIdentityTTL != time.Hour || second.NodeIdentityTTL != 24*time.Hour || second.CreateIndex != first.CreateIndex ||
+		string(first.Hash) == string(second.Hash) {
 		t.Errorf("pools are %+v, %+v", first, second)
 	}
 	if upsert(&nomad.NodePool{Name: "all"}) == nil || remove("default") == nil || remove("none") == nil {
@@ -219,7 +223,8 @@ func TestOperatorRows(t *testing.T) {
 	w := newWorld(t)
 	set := func(cas bool, seen uint64) bool {
 		t.Helper()
-		_, done, err := w.SetSchedulerConfig(w.next(), &message.SchedulerSetConfigRequest{CAS: cas, Config: nomad.SchedulerConfiguration{ModifyIndex: seen}})
+		_, done, err := w.SetSchedulerConfig(w.next(),
+			&message.SchedulerSetConfigRequest{CAS: cas, Config: nomad.SchedulerConfiguration{ModifyIndex: seen}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +237,8 @@ func TestOperatorRows(t *testing.T) {
 		t.Error("compare and set does not compare")
 	}
 	index, c := w.snap().SchedulerConfig(nil)
-	if c.SchedulerAlgorithm != nomad.SchedulerAlgorithmBinpack || index != c.ModifyIndex || w.snap().TableIndex(state.TableSchedulerConf) != index {
+	if c.SchedulerAlgorithm != nomad.SchedulerAlgorithmBinpack || index != c.ModifyIndex ||
+		w.snap().TableIndex(state.TableSchedulerConf) != index {
 		t.Errorf("scheduler configuration is %+v at %d", c, index)
 	}
 	if !set(true, index) || !set(false, 0) {
@@ -259,7 +265,8 @@ func TestNamespaces(t *testing.T) {
 	if got := ids(w.snap().JobsByNamespace(nil, "team"), func(j *nomad.Job) string { return j.Namespace }); got != "[team]" {
 		t.Errorf("jobs of the namespace are %s", got)
 	}
-	w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "team"}}))
+	w.ok(w.DeregisterJob(w.next(),
+		&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "team"}}))
 	if err := remove("team"); err != nil {
 		t.Error(err)
 	}

@@ -29,7 +29,8 @@ func TestPeriodicLaunch(t *testing.T) {
 	expect := func(when string, created, modified uint64, seconds int64) {
 		t.Helper()
 		l := w.snap().PeriodicLaunch(nil, "default", "p")
-		if l == nil || l.ID != "p" || l.Namespace != "default" || l.CreateIndex != created || l.ModifyIndex != modified || !l.Launch.Equal(time.Unix(seconds, 0)) {
+		if l == nil || l.ID != "p" || l.Namespace != "default" || l.CreateIndex != created || l.ModifyIndex != modified ||
+			!l.Launch.Equal(time.Unix(seconds, 0)) {
 			t.Errorf("%s: launch is %+v, want %ds, created at %d and modified at %d", when, l, seconds, created, modified)
 		}
 	}
@@ -51,7 +52,8 @@ func TestPeriodicLaunch(t *testing.T) {
 	w.job("p/periodic-400") // has no parent
 	expect("children without a launch time", first, last, 220)
 	deregister := func(purge bool) {
-		w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "p", Purge: purge, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+		w.ok(w.DeregisterJob(w.next(),
+			&message.JobDeregisterRequest{JobID: "p", Purge: purge, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	}
 	deregister(false)
 	expect("stopped", first, last, 220)
@@ -65,7 +67,9 @@ func TestPeriodicLaunch(t *testing.T) {
 	}
 	w.job("p", periodic(600))
 	expect("registered after the purge", w.index, w.index, 600)
-	w.ok(w.DeregisterJobs(w.next(), &message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*nomad.JobDeregisterOptions{{ID: "p", Namespace: "default"}: {Purge: true}}}))
+	w.ok(w.DeregisterJobs(w.next(),
+		&message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*nomad.JobDeregisterOptions{{ID: "p",
+			Namespace: "default"}: {Purge: true}}}))
 	for l := range w.snap().PeriodicLaunches(nil) {
 		t.Errorf("purged in a batch: launch is %+v", l)
 	}
@@ -149,10 +153,14 @@ func TestRestoreOfRowsThatEarlierVersionsLeftOut(t *testing.T) {
 	}
 	r := state.NewRestore(nil)
 	load(t, r, "Index", &nomad.IndexEntry{Key: "jobs", Value: 70})
-	load(t, r, "Job", job("lacks", periodic(100), scaling("s1")), job("lacks/periodic-300", childOf("lacks")), job("lacks/periodic-200", childOf("lacks")),
-		job("has", periodic(100), scaling("s2")), job("has/periodic-300", childOf("has")), job("stopped", periodic(100), func(j *nomad.Job) { j.Stop = true }))
-	load(t, r, "PeriodicLaunch", &nomad.PeriodicLaunch{Namespace: "default", ID: "has", Launch: time.Unix(250, 0).UTC(), CreateIndex: 5, ModifyIndex: 6})
-	load(t, r, "ScalingPolicy", &nomad.ScalingPolicy{ID: "kept", Target: map[string]string{"Namespace": "default", "Job": "has", "Group": "g"}, CreateIndex: 5, ModifyIndex: 6})
+	load(t, r, "Job", job("lacks", periodic(100), scaling("s1")), job("lacks/periodic-300", childOf("lacks")),
+		job("lacks/periodic-200", childOf("lacks")),
+		job("has", periodic(100), scaling("s2")), job("has/periodic-300", childOf("has")),
+		job("stopped", periodic(100), func(j *nomad.Job) { j.Stop = true }))
+	load(t, r, "PeriodicLaunch", &nomad.PeriodicLaunch{Namespace: "default", ID: "has", Launch: time.Unix(250, 0).UTC(), CreateIndex: 5,
+		ModifyIndex: 6})
+	load(t, r, "ScalingPolicy", &nomad.ScalingPolicy{ID: "kept",
+		Target: map[string]string{"Namespace": "default", "Job": "has", "Group": "g"}, CreateIndex: 5, ModifyIndex: 6})
 	snap := r.Finish().Snapshot()
 	if l := snap.PeriodicLaunch(nil, "default", "lacks"); l == nil || !l.Launch.Equal(time.Unix(300, 0)) {
 		t.Errorf("the launch is %+v, want that of the newest child", l)

@@ -19,7 +19,8 @@ func limited(t *testing.T) (*state.Store, func() uint64) {
 	if _, err := s.UpsertQuotas(next(), &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}, {Name: "other"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.UpsertNamespaces(next(), &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a", Quota: "q"}, {Name: "b", Quota: "q"}}}); err != nil {
+	if _, err := s.UpsertNamespaces(next(),
+		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a", Quota: "q"}, {Name: "b", Quota: "q"}}}); err != nil {
 		t.Fatal(err)
 	}
 	return s, next
@@ -28,8 +29,10 @@ func limited(t *testing.T) (*state.Store, func() uint64) {
 func TestQuotaOfVariables(t *testing.T) {
 	s, next := limited(t)
 	put := func(namespace, path string, size int) error {
-		v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: namespace, Path: path}, VariableData: nomad.VariableData{Data: make([]byte, size)}}
-		_, _, err := s.ApplyVariable(next(), &message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v, Allowance: &nomad.VariablesAllowance{Quota: "q", Bytes: 100}})
+		v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: namespace, Path: path},
+			VariableData: nomad.VariableData{Data: make([]byte, size)}}
+		_, _, err := s.ApplyVariable(next(),
+			&message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v, Allowance: &nomad.VariablesAllowance{Quota: "q", Bytes: 100}})
 		return err
 	}
 	for i, c := range []struct {
@@ -72,7 +75,8 @@ func TestQuotaAndNamespaces(t *testing.T) {
 	if _, err := give("a", "none"); err == nil || !strings.Contains(err.Error(), `quota "none", which does not exist`) {
 		t.Errorf("a namespace gets a quota that does not exist: %v", err)
 	}
-	for i, c := range []struct{ namespace, quota, freed string }{{"a", "q", "[]"}, {"a", "other", "[q]"}, {"b", "", "[q]"}, {"a", "q", "[other]"}, {"b", "q", "[]"}} {
+	for i, c := range []struct{ namespace, quota, freed string }{{"a", "q", "[]"}, {"a", "other", "[q]"}, {"b", "", "[q]"},
+		{"a", "q", "[other]"}, {"b", "q", "[]"}} {
 		if freed, err := give(c.namespace, c.quota); err != nil || fmt.Sprint(freed) != c.freed {
 			t.Errorf("%d: %v may have room, want %s; %v", i, freed, c.freed, err)
 		}
@@ -88,7 +92,8 @@ func TestQuotaAndNamespaces(t *testing.T) {
 func TestJobNeedsItsPool(t *testing.T) {
 	s, next := limited(t)
 	job := &nomad.Job{ID: "j", Namespace: "a", NodePool: "gpu", Type: nomad.JobTypeService}
-	if _, err := s.RegisterJob(next(), &message.JobRegisterRequest{Job: job}); err == nil || !strings.Contains(err.Error(), `nonexistent node pool "gpu"`) {
+	if _, err := s.RegisterJob(next(), &message.JobRegisterRequest{Job: job}); err == nil ||
+		!strings.Contains(err.Error(), `nonexistent node pool "gpu"`) {
 		t.Errorf("a job is in a pool that does not exist: %v", err)
 	}
 	if _, err := s.UpsertNodePools(next(), &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}); err != nil {

@@ -69,7 +69,8 @@ func TestFollowupsAreCanceled(t *testing.T) {
 		}
 		for _, id := range []string{"own", "shared", "failure", "timeout", "foreign"} {
 			e := w.snap().Eval(nil, id)
-			if got := e.Status == nomad.EvalStatusCancelled; got != is[id] || got && (e.StatusDescription != "allocs reconnected" || e.ModifyTime != 9) {
+			if got := e.Status == nomad.EvalStatusCancelled; got != is[id] || got &&
+				(e.StatusDescription != "allocs reconnected" || e.ModifyTime != 9) {
 				t.Errorf("%s: evaluation %s is %s: %s", when, id, e.Status, e.StatusDescription)
 			}
 		}
@@ -101,8 +102,10 @@ func TestUnknownIsRecordedOnce(t *testing.T) {
 	w.commit(first)
 	w.commit(second)
 	got := w.snap().Alloc(nil, "a")
-	if len(got.AllocStates) != 1 || !got.LastUnknown().Equal(time.Unix(100, 0)) || got.FollowupEvalID != "e2" || got.ClientStatus != nomad.AllocClientStatusUnknown {
-		t.Errorf("after two plans: %s since %v, %d states, follow-up %s", got.ClientStatus, got.LastUnknown(), len(got.AllocStates), got.FollowupEvalID)
+	if len(got.AllocStates) != 1 || !got.LastUnknown().Equal(time.Unix(100, 0)) || got.FollowupEvalID != "e2" ||
+		got.ClientStatus != nomad.AllocClientStatusUnknown {
+		t.Errorf("after two plans: %s since %v, %d states, follow-up %s", got.ClientStatus, got.LastUnknown(), len(got.AllocStates),
+			got.FollowupEvalID)
 	}
 	w.report("a", nomad.AllocClientStatusRunning)
 	w.commit(third)
@@ -112,7 +115,8 @@ func TestUnknownIsRecordedOnce(t *testing.T) {
 	back := w.snap().Alloc(nil, "a").WithState(nomad.AllocClientStatusRunning, time.Unix(400, 0))
 	w.commit(back)
 	w.markUnknown("a", "e4", 500)
-	if got := w.snap().Alloc(nil, "a"); got.ClientStatus != nomad.AllocClientStatusUnknown || len(got.AllocStates) != 3 || !got.LastUnknown().Equal(time.Unix(500, 0)) {
+	if got := w.snap().Alloc(nil, "a"); got.ClientStatus != nomad.AllocClientStatusUnknown || len(got.AllocStates) != 3 ||
+		!got.LastUnknown().Equal(time.Unix(500, 0)) {
 		t.Errorf("away again: %s, %d states", got.ClientStatus, len(got.AllocStates))
 	}
 

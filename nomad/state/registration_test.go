@@ -75,7 +75,8 @@ func TestRegistrationsAreIdempotent(t *testing.T) {
 
 func TestRegistrationIndexes(t *testing.T) {
 	w := newWorld(t)
-	w.register(service("a1", "db"), service("a1", "db-replica"), service("a2", "web", func(r *nomad.ServiceRegistration) { r.JobID, r.NodeID = "k", "n2" }),
+	w.register(service("a1", "db"), service("a1", "db-replica"),
+		service("a2", "web", func(r *nomad.ServiceRegistration) { r.JobID, r.NodeID = "k", "n2" }),
 		service("a3", "db", func(r *nomad.ServiceRegistration) { r.Namespace = "prod" }))
 	s := w.snap()
 	one, two, web, prod := service("a1", "db").ID, service("a1", "db-replica").ID, service("a2", "web").ID, service("a3", "db").ID
@@ -140,7 +141,8 @@ func TestRegistrationsEndWithTheirAllocation(t *testing.T) {
 			w.ok(w.Reap(w.next(), &message.EvalReapRequest{Allocs: []string{"a1"}}))
 		}, true},
 		"job purged": {func(w *world) {
-			w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+			w.ok(w.DeregisterJob(w.next(),
+				&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 		}, false},
 		"node purged": {func(w *world) {
 			w.ok(w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1"}, Purge: true}))
@@ -169,5 +171,6 @@ func TestRegistrationsEndWithTheirAllocation(t *testing.T) {
 // stop commits a plan that stops an allocation.
 func (w *world) stop(id, status string) {
 	w.t.Helper()
-	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: id, DesiredDescription: "why", ClientStatus: status}}}))
+	w.ok(w.ApplyPlanResults(w.next(),
+		&message.ApplyPlanResultsRequest{AllocsStopped: []*nomad.AllocationDiff{{ID: id, DesiredDescription: "why", ClientStatus: status}}}))
 }

@@ -66,7 +66,8 @@ func TestScalingPolicies(t *testing.T) {
 	}
 
 	deregister := func(purge bool) {
-		w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", Purge: purge, WriteRequest: message.WriteRequest{Namespace: "default"}}))
+		w.ok(w.DeregisterJob(w.next(),
+			&message.JobDeregisterRequest{JobID: "j", Purge: purge, WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	}
 	running := w.snap().Job(nil, "default", "j")
 	deregister(false)
@@ -83,7 +84,8 @@ func TestScalingPolicies(t *testing.T) {
 	expect("started", "a g 3 true 101-107")
 	deregister(true)
 	expect("purged", "")
-	if got := w.policies("k"); got != "d g 3 true 104-104" || w.snap().ScalingPolicy(nil, "d") == nil || w.snap().TableIndex(state.TableScalingPolicy) != w.index {
+	if got := w.policies("k"); got != "d g 3 true 104-104" || w.snap().ScalingPolicy(nil, "d") == nil ||
+		w.snap().TableIndex(state.TableScalingPolicy) != w.index {
 		t.Errorf("policies of the other job are %q, the table is at %d", got, w.snap().TableIndex(state.TableScalingPolicy))
 	}
 }
@@ -109,9 +111,11 @@ func TestScalingEventsAreDeletedWithTheJob(t *testing.T) {
 	r := state.NewRestore(nil)
 	load(t, r, "Job", &nomad.Job{ID: "j", Namespace: "default"}, &nomad.Job{ID: "k", Namespace: "default"})
 	events := map[string][]*nomad.ScalingEvent{"g": {{Time: 5, Message: "m"}}}
-	load(t, r, "ScalingEvents", &nomad.JobScalingEvents{Namespace: "default", JobID: "j", ScalingEvents: events}, &nomad.JobScalingEvents{Namespace: "default", JobID: "k", ScalingEvents: events})
+	load(t, r, "ScalingEvents", &nomad.JobScalingEvents{Namespace: "default", JobID: "j", ScalingEvents: events},
+		&nomad.JobScalingEvents{Namespace: "default", JobID: "k", ScalingEvents: events})
 	s := r.Finish()
-	if _, err := s.DeregisterJob(101, &message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}); err != nil {
+	if _, err := s.DeregisterJob(101,
+		&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}); err != nil {
 		t.Fatal(err)
 	}
 	var jobs []string

@@ -48,7 +48,8 @@ func (w *world) snap() *state.Snapshot { return w.Snapshot() }
 
 func (w *world) node(id string) *nomad.Node {
 	w.t.Helper()
-	w.ok(w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: &nomad.Node{ID: id, SecretID: "secret-" + id, Status: nomad.NodeStatusReady}}))
+	w.ok(w.RegisterNode(w.next(),
+		&message.NodeRegisterRequest{Node: &nomad.Node{ID: id, SecretID: "secret-" + id, Status: nomad.NodeStatusReady}}))
 	return w.snap().Node(nil, id)
 }
 

@@ -61,7 +61,8 @@ func TestVariableOperations(t *testing.T) {
 		is    string
 	}{
 		{"set", func(v *vault) *message.VarApplyStateResponse { return v.do("set", "a", "", 0) }, ok, `a "" 11 11`},
-		{"set again", func(v *vault) *message.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("set", "b", "", 0) }, ok, `b "" 11 12`},
+		{"set again", func(v *vault) *message.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("set", "b", "", 0) }, ok,
+			`b "" 11 12`},
 		{"cas of none", func(v *vault) *message.VarApplyStateResponse { return v.do("cas", "a", "", 0) }, ok, `a "" 11 11`},
 		{"cas of none, expected", func(v *vault) *message.VarApplyStateResponse { return v.do("cas", "a", "", 7) }, conflict, "none"},
 		{"cas", func(v *vault) *message.VarApplyStateResponse {
@@ -72,7 +73,8 @@ func TestVariableOperations(t *testing.T) {
 			v.do("set", "a", "", 0)
 			return v.do("cas", "b", "", 10)
 		}, conflict, `a "" 11 11`},
-		{"cas, none expected", func(v *vault) *message.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("cas", "b", "", 0) }, conflict, `a "" 11 11`},
+		{"cas, none expected", func(v *vault) *message.VarApplyStateResponse { v.do("set", "a", "", 0); return v.do("cas", "b", "", 0) },
+			conflict, `a "" 11 11`},
 		{"delete", func(v *vault) *message.VarApplyStateResponse {
 			v.do("set", "a", "", 0)
 			return v.do("delete", "", "", 0)
@@ -194,7 +196,8 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 	if q := s.Snapshot().VariablesQuota(nil, "default"); q == nil || q.Size != 21 || q.CreateIndex != 11 || q.ModifyIndex != 17 {
 		t.Errorf("the variables take %+v, want 21 bytes", q)
 	}
-	if _, err := s.DeleteNamespaces(20, &message.NamespaceDeleteRequest{Namespaces: []string{"other"}}); err == nil || !strings.Contains(err.Error(), `"a/b"`) {
+	if _, err := s.DeleteNamespaces(20, &message.NamespaceDeleteRequest{Namespaces: []string{"other"}}); err == nil ||
+		!strings.Contains(err.Error(), `"a/b"`) {
 		t.Errorf("a namespace with a variable is deleted: %v", err)
 	}
 	put(nomad.VarOpDelete, "other", "a/b", "", "")
@@ -215,7 +218,9 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 	if _, _, err := s.ApplyVariable(41, &message.VarApplyStateRequest{Op: nomad.VarOpSet}); err == nil {
 		t.Error("no variable is written")
 	}
-	if _, _, err := s.ApplyVariable(42, &message.VarApplyStateRequest{Op: "eat", Var: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "x"}}}); err == nil {
+	if _, _, err := s.ApplyVariable(42,
+		&message.VarApplyStateRequest{Op: "eat",
+			Var: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "x"}}}); err == nil {
 		t.Error("an unknown operation is done")
 	}
 }

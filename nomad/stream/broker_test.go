@@ -200,7 +200,8 @@ func TestNoSecretInEvents(t *testing.T) {
 		nomad.TopicACLToken:   {Row: &acls.Token{AccessorID: "t", SecretID: canary}},
 		nomad.TopicACLAuthMethod: {Row: &acls.AuthMethod{Name: "m", Config: &acls.AuthMethodConfig{OIDCClientSecret: canary,
 			OIDCClientAssertion: &acls.OIDCClientAssertion{ClientSecret: canary, PrivateKey: &acls.OIDCClientAssertionKey{PemKey: canary}}}}},
-		nomad.TopicVariable: {Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: "p", Lock: &nomad.VariableLock{ID: canary}},
+		nomad.TopicVariable: {Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: "p",
+			Lock: &nomad.VariableLock{ID: canary}},
 			VariableData: nomad.VariableData{Data: []byte(canary), KeyID: canary}}},
 	}
 	for topic, row := range rows {

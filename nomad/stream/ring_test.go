@@ -16,7 +16,8 @@ func reports(b *Broker, first, last uint64) {
 		var rows []table.Write
 		for n := range 60 {
 			events := []*nomad.TaskEvent{{Type: "Started"}, {Type: "Terminated", Message: strings.Repeat("m", 200)}}
-			rows = append(rows, table.Write{Row: &nomad.Allocation{ID: fmt.Sprint("a", n), TaskStates: map[string]*nomad.TaskState{"t": {Events: events}}}})
+			rows = append(rows, table.Write{Row: &nomad.Allocation{ID: fmt.Sprint("a", n),
+				TaskStates: map[string]*nomad.TaskState{"t": {Events: events}}}})
 		}
 		b.Applied(i, nomad.AllocClientUpdateRequestType, rows)
 	}

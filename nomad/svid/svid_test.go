@@ -100,7 +100,8 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-var subject = svid.Subject{ID: "spiffe://" + domain + "/ns/default/job/web/group/g/task/t", DNS: []string{"web.svc.example.org"}, TTL: time.Hour}
+var subject = svid.Subject{ID: "spiffe://" + domain + "/ns/default/job/web/group/g/task/t", DNS: []string{"web.svc.example.org"},
+	TTL: time.Hour}
 
 // sign returns the certificate of a new key.
 func sign(t testing.TB, i *svid.Issuer, now time.Time) *x509.Certificate {
@@ -258,7 +259,8 @@ func TestReadCSR(t *testing.T) {
 
 // TestNames checks the names in the configuration and in SPIFFE IDs.
 func TestNames(t *testing.T) {
-	for name, ok := range map[string]bool{"a": true, "prod.example.org": true, "a_b-c.9": true, "": false, "Prod": false, "a/b": false, "a:1": false, "é": false, strings.Repeat("a", 256): false} {
+	for name, ok := range map[string]bool{"a": true, "prod.example.org": true, "a_b-c.9": true, "": false, "Prod": false, "a/b": false,
+		"a:1": false, "é": false, strings.Repeat("a", 256): false} {
 		if err := nomad.CheckTrustDomain(name); (err == nil) != ok {
 			t.Errorf("CheckTrustDomain(%q) = %v", name, err)
 		}

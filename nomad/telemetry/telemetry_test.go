@@ -47,7 +47,8 @@ func TestBlocked(t *testing.T) {
 func TestSummaryOfAChild(t *testing.T) {
 	s := &nomad.JobSummary{JobID: "p/periodic-7", Namespace: "n", Summary: map[string]nomad.TaskGroupSummary{"g": {Running: 3}}}
 	got := gauges(func(set Gauge) { summary(s, set) })
-	if want := "nomad.job_summary.running=3[{job p/periodic-7} {task_group g} {namespace n} {parent_id p} {periodic_id 7}]"; len(got) != 7 || !slices.Contains(got, want) {
+	if want := "nomad.job_summary.running=3[{job p/periodic-7} {task_group g} {namespace n} {parent_id p} {periodic_id 7}]"; len(got) != 7 ||
+		!slices.Contains(got, want) {
 		t.Errorf("summary() sets %q, want 7 with %s", got, want)
 	}
 }

@@ -93,7 +93,8 @@ func TestTicketIsGoodOnce(t *testing.T) {
 		t.Errorf("the ticket grants %q", got.Rights)
 	}
 	for range 2 {
-		if _, err := d.Verify(t.Context(), raw, method, alloc); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "used before") {
+		if _, err := d.Verify(t.Context(), raw, method, alloc); !errors.Is(err, nomad.ErrPermissionDenied) ||
+			!strings.Contains(err.Error(), "used before") {
 			t.Errorf("a replayed ticket: %v", err)
 		}
 	}
@@ -165,7 +166,8 @@ func TestTicketForAnythingElseIsRefused(t *testing.T) {
 	if _, err := d.Verify(t.Context(), signed("nomad-ticket+jwt", ""), method, alloc); err != nil {
 		t.Errorf("a ticket as the test writes it: %v", err) // the forged tickets must fail for the named reason only
 	}
-	if _, _, err := jwt.Parse(strings.TrimPrefix(good, "nomad-ticket:"), func(string) (jwt.PublicKey, bool) { return d.key.Public(), true }); !errors.Is(err, jwt.ErrInvalid) {
+	if _, _, err := jwt.Parse(strings.TrimPrefix(good, "nomad-ticket:"),
+		func(string) (jwt.PublicKey, bool) { return d.key.Public(), true }); !errors.Is(err, jwt.ErrInvalid) {
 		t.Errorf("a ticket was accepted as a token: %v", err)
 	}
 }
@@ -178,10 +180,12 @@ func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 // A ticket with a long lifetime is refused although the servers signed it.
 func TestTicketsAreShort(t *testing.T) {
 	d := open(t)
-	for name, times := range map[string][3]int64{"an hour": {0, 0, 3600}, "no end": {0, 0, -1_800_000_000}, "no beginning": {-1_800_000_000, -1_800_000_000, 10}} {
+	for name, times := range map[string][3]int64{"an hour": {0, 0, 3600}, "no end": {0, 0, -1_800_000_000},
+		"no beginning": {-1_800_000_000, -1_800_000_000, 10}} {
 		at := d.now.Unix()
-		raw, err := d.key.SignAs("nomad-ticket+jwt", rawJSON(fmt.Sprintf(`{"aud":%q,"iat":%d,"nbf":%d,"exp":%d,"jti":%q,"nomad_ticket":{"method":%q,"object":%q}}`,
-			node, at+times[0], at+times[1], at+times[2], nomad.NewID(), method, alloc)))
+		raw, err := d.key.SignAs("nomad-ticket+jwt",
+			rawJSON(fmt.Sprintf(`{"aud":%q,"iat":%d,"nbf":%d,"exp":%d,"jti":%q,"nomad_ticket":{"method":%q,"object":%q}}`,
+				node, at+times[0], at+times[1], at+times[2], nomad.NewID(), method, alloc)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,8 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string][2]string{
-		"CSIVolume": {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here", "12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
+		"CSIVolume": {"1 CSI volume is preserved: it is not shown, claimed, updated or removed here",
+			"12 CSI volumes are preserved: they are not shown, claimed, updated or removed here"},
 	} {
 		r := recordOf(kind)
 		if got := [2]string{r.effect.of(1), r.effect.of(12)}; got != want {
@@ -94,7 +95,8 @@ func TestList(t *testing.T) {
 		&nomad.Job{ID: "d", Namespace: "default", Status: "dead", Multiregion: several},
 		&nomad.Job{ID: "web", Namespace: "default", Status: "running", TaskGroups: []*nomad.TaskGroup{nil, {Name: "g", Services: service,
 			Volumes: map[string]*nomad.VolumeRequest{"x": nil, "v": {Type: "csi"}}, Tasks: []*nomad.Task{nil, {Name: "t", Services: service}}}}},
-		&nomad.Job{ID: "plain", Namespace: "default", Status: "running", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t"}}}}})
+		&nomad.Job{ID: "plain", Namespace: "default", Status: "running",
+			TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t"}}}}})
 	tagged := &nomad.JobVersionTag{Name: "good"}
 	add(t, restore, "JobVersion",
 		&nomad.Job{ID: "a", Namespace: "other", Version: 0, VersionTag: tagged},
@@ -106,8 +108,10 @@ func TestList(t *testing.T) {
 	add(t, restore, "ScalingEvents", &nomad.JobScalingEvents{Namespace: "default", JobID: "plain"})
 	got := List(restore.Finish().Snapshot())
 	want := []Feature{
-		{"consul service", 1, "services of 1 job with provider \"consul\" will not be registered or checked by clients of this version", []string{"default/web"}},
-		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently", []string{"default/b", "other/a"}},
+		{"consul service", 1, "services of 1 job with provider \"consul\" will not be registered or checked by clients of this version",
+			[]string{"default/web"}},
+		{"multiregion", 2, "multiregion blocks of 2 jobs have no effect: each region runs its part independently",
+			[]string{"default/b", "other/a"}},
 		{"volume csi", 1, "new allocations of 1 job with CSI volumes will not be placed", []string{"default/web"}},
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -40,7 +40,8 @@ func TestWatcherLogsWhatIsNew(t *testing.T) {
 		index := uint64(100)
 		register := func(id string) {
 			index++
-			_, err := store.Load().RegisterJob(index, &message.JobRegisterRequest{Job: &nomad.Job{ID: id, Namespace: "default", Multiregion: &nomad.Multiregion{}}})
+			_, err := store.Load().RegisterJob(index,
+				&message.JobRegisterRequest{Job: &nomad.Job{ID: id, Namespace: "default", Multiregion: &nomad.Multiregion{}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,13 +102,15 @@ func TestReportBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.New(slog.New(slog.DiscardHandler))
 		logged := make(lines, 10)
-		w := New(Config{Store: func() *state.Store { return store }, Moved: func() <-chan struct{} { return nil }, Others: func() []string { return nil },
-			Log: slog.New(slog.NewTextHandler(logged, nil))})
+		w := New(Config{Store: func() *state.Store { return store }, Moved: func() <-chan struct{} { return nil },
+			Others: func() []string { return nil },
+			Log:    slog.New(slog.NewTextHandler(logged, nil))})
 		w.Report()
 		if len(logged) > 0 {
 			t.Errorf("nothing is stored, and %q is logged", <-logged)
 		}
-		if _, err := store.RegisterJob(101, &message.JobRegisterRequest{Job: &nomad.Job{ID: "a", Namespace: "default", Multiregion: &nomad.Multiregion{}}}); err != nil {
+		if _, err := store.RegisterJob(101,
+			&message.JobRegisterRequest{Job: &nomad.Job{ID: "a", Namespace: "default", Multiregion: &nomad.Multiregion{}}}); err != nil {
 			t.Fatal(err)
 		}
 		w.Report()
@@ -142,7 +145,8 @@ func TestSentencesAreCached(t *testing.T) {
 		t.Error("the list was computed again although no job changed")
 	}
 	register(103, &nomad.Job{ID: "b", Namespace: "default", Multiregion: &nomad.Multiregion{}})
-	if got := w.Sentences(); len(got) != 1 || got[0] != "multiregion blocks of 2 jobs have no effect: each region runs its part independently" {
+	if got := w.Sentences(); len(got) != 1 ||
+		got[0] != "multiregion blocks of 2 jobs have no effect: each region runs its part independently" {
 		t.Errorf("Sentences() = %q", got)
 	}
 }

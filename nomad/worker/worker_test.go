@@ -79,7 +79,8 @@ func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
 		return err
 	case "Eval.Finish":
 		r := req.(*message.EvalFinishRequest)
-		if _, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: r.Evals, WriteRequest: r.WriteRequest}); err != nil {
+		if _, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType,
+			&message.EvalUpdateRequest{Evals: r.Evals, WriteRequest: r.WriteRequest}); err != nil {
 			return err
 		}
 		if err := l.broker.Ack(r.Evals[0].ID, r.EvalToken); err != nil {

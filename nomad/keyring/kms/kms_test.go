@@ -29,7 +29,8 @@ func noEnv(string) string { return "" }
 
 func transit(v *testvault.Vault, name string) kms.Config {
 	return kms.Config{Provider: "transit", Name: name, Active: true,
-		Keys: map[string]string{"address": v.Addr(), "token": testvault.Token, "key_name": "root", "mount_path": "transit/", "disable_renewal": "true"}}
+		Keys: map[string]string{"address": v.Addr(), "token": testvault.Token, "key_name": "root", "mount_path": "transit/",
+			"disable_renewal": "true"}}
 }
 
 func open(t testing.TB, c kms.Config) *kms.Wrapper {
@@ -219,7 +220,8 @@ func TestAWS(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := wrapped.WrappedDataEncryptionKey.KeyInfo
-	if info == nil || info.KeyId != "arn:real" || info.Mechanism != 1 || len(info.WrappedKey) != 32 || len(wrapped.WrappedDataEncryptionKey.Iv) != 12 {
+	if info == nil || info.KeyId != "arn:real" || info.Mechanism != 1 || len(info.WrappedKey) != 32 ||
+		len(wrapped.WrappedDataEncryptionKey.Iv) != 12 {
 		t.Errorf("stored is %+v", wrapped.WrappedDataEncryptionKey)
 	}
 }
@@ -238,13 +240,15 @@ func TestHostileWrappings(t *testing.T) {
 	}
 	spoil := map[string]func(*nomad.BlobInfo){
 		"ciphertext nil": func(b *nomad.BlobInfo) { b.Ciphertext = nil }, "short": func(b *nomad.BlobInfo) { b.Ciphertext = []byte{1} },
-		"huge": func(b *nomad.BlobInfo) { b.Ciphertext = make([]byte, 1<<20) }, "client data": func(b *nomad.BlobInfo) { b.ClientData = []int{1} },
-		"client map": func(b *nomad.BlobInfo) { b.ClientData = map[string]any{"a": make(chan int)} },
+		"huge":        func(b *nomad.BlobInfo) { b.Ciphertext = make([]byte, 1<<20) },
+		"client data": func(b *nomad.BlobInfo) { b.ClientData = []int{1} },
+		"client map":  func(b *nomad.BlobInfo) { b.ClientData = map[string]any{"a": make(chan int)} },
 	}
 	enveloped := map[string]func(*nomad.BlobInfo){ // transit needs none of these
 		"nonce nil": func(b *nomad.BlobInfo) { b.Iv = nil }, "long nonce": func(b *nomad.BlobInfo) { b.Iv = make([]byte, 99) },
 		"info nil": func(b *nomad.BlobInfo) { b.KeyInfo = nil }, "info empty": func(b *nomad.BlobInfo) { b.KeyInfo = &nomad.KeyInfo{} },
-		"mechanism": func(b *nomad.BlobInfo) { b.KeyInfo.Mechanism = 1 << 60 }, "huge key": func(b *nomad.BlobInfo) { b.KeyInfo.WrappedKey = make([]byte, 1<<20) },
+		"mechanism":           func(b *nomad.BlobInfo) { b.KeyInfo.Mechanism = 1 << 60 },
+		"huge key":            func(b *nomad.BlobInfo) { b.KeyInfo.WrappedKey = make([]byte, 1<<20) },
 		"key of another size": func(b *nomad.BlobInfo) { b.KeyInfo.WrappedKey = b.KeyInfo.WrappedKey[:7] },
 		"purposes":            func(b *nomad.BlobInfo) { b.KeyInfo.KeyPurposes = make([]nomad.KeyPurpose, 1<<20) },
 	}
@@ -312,7 +316,8 @@ func random(t *testing.T, w *kms.Wrapper, k *nomad.WrappedKey) {
 func TestBlobsKeepEverything(t *testing.T) {
 	full := &nomad.BlobInfo{Ciphertext: []byte{1}, Iv: []byte{2}, Hmac: []byte{3}, Wrapped: true, Plaintext: []byte{4}, ValuePath: "p",
 		ClientData: map[string]any{"a": "b"}, KeyInfo: &nomad.KeyInfo{Mechanism: 1, HmacMechanism: 2, KeyId: "k", HmacKeyId: "h",
-			WrappedKey: []byte{5}, Flags: 6, KeyType: 7, KeyPurposes: []nomad.KeyPurpose{8, 9}, Key: []byte{10}, KeyEncoding: 11, WrappedKeyEncoding: 12}}
+			WrappedKey: []byte{5}, Flags: 6, KeyType: 7, KeyPurposes: []nomad.KeyPurpose{8, 9}, Key: []byte{10}, KeyEncoding: 11,
+			WrappedKeyEncoding: 12}}
 	back, err := kms.ThereAndBack(full)
 	if err != nil || !reflect.DeepEqual(back, full) {
 		t.Errorf("ThereAndBack() = %+v, %v", back, err)
@@ -320,20 +325,24 @@ func TestBlobsKeepEverything(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	env := map[string]string{"VAULT_ADDR": "https://env", "VAULT_TOKEN": "t", "VAULT_NAMESPACE": "ns", "VAULT_CACERT": "/ca", "VAULT_CLIENT_CERT": "/c",
-		"VAULT_CLIENT_KEY": "/k", "VAULT_TLS_SERVER_NAME": "sn", "AWSKMS_WRAPPER_KEY_ID": "aws", "GOOGLE_PROJECT": "p", "AZURE_TENANT_ID": "tenant"}
+	env := map[string]string{"VAULT_ADDR": "https://env", "VAULT_TOKEN": "t", "VAULT_NAMESPACE": "ns", "VAULT_CACERT": "/ca",
+		"VAULT_CLIENT_CERT": "/c",
+		"VAULT_CLIENT_KEY":  "/k", "VAULT_TLS_SERVER_NAME": "sn", "AWSKMS_WRAPPER_KEY_ID": "aws", "GOOGLE_PROJECT": "p",
+		"AZURE_TENANT_ID": "tenant"}
 	get := func(name string) string { return env[name] }
 	for _, c := range []struct {
 		in   kms.Config
 		want map[string]string
 	}{
-		{kms.Config{Provider: "transit", Keys: map[string]string{"key_name": "k"}}, map[string]string{"key_name": "k", "address": "https://env", "token": "t", "namespace": "ns",
-			"tls_ca_cert": "/ca", "tls_client_cert": "/c", "tls_client_key": "/k", "tls_server_name": "sn", "mount_path": "transit/"}},
+		{kms.Config{Provider: "transit", Keys: map[string]string{"key_name": "k"}},
+			map[string]string{"key_name": "k", "address": "https://env", "token": "t", "namespace": "ns",
+				"tls_ca_cert": "/ca", "tls_client_cert": "/c", "tls_client_key": "/k", "tls_server_name": "sn", "mount_path": "transit/"}},
 		{kms.Config{Provider: "awskms"}, map[string]string{"kms_key_id": "aws"}},
 		{kms.Config{Provider: "awskms", Keys: map[string]string{"kms_key_id": "file"}}, map[string]string{"kms_key_id": "file"}},
 		{kms.Config{Provider: "gcpckms", Keys: map[string]string{"region": "r", "key_ring": "kr", "crypto_key": "ck", "credentials": "/f"}},
 			map[string]string{"project": "p", "region": "r", "key_ring": "kr", "crypto_key": "ck", "credentials": "/f"}},
-		{kms.Config{Provider: "azurekeyvault", Keys: map[string]string{"vault_name": "v", "key_name": "k", "client_id": "c", "client_secret": "s"}},
+		{kms.Config{Provider: "azurekeyvault",
+			Keys: map[string]string{"vault_name": "v", "key_name": "k", "client_id": "c", "client_secret": "s"}},
 			map[string]string{"vault_name": "v", "key_name": "k", "client_id": "c", "client_secret": "s", "tenant_id": "tenant"}},
 		{kms.Config{Provider: "aead", Name: "x"}, map[string]string{}},
 	} {
@@ -349,10 +358,11 @@ func TestComplete(t *testing.T) {
 		"kms_key_id: must be set, here or with AWSKMS_WRAPPER_KEY_ID": {Provider: "awskms"},
 		"crypto_key: must be set":                                     {Provider: "gcpckms"},
 		"vault_name: must be set":                                     {Provider: "azurekeyvault"},
-		"tls_skip_verify: must be true or false":                      {Provider: "transit", Keys: map[string]string{"key_name": "k", "tls_skip_verify": "s3cret"}},
-		"access_key and secret_key must both be set":                  {Provider: "awskms", Keys: map[string]string{"kms_key_id": "k", "access_key": "s3cret"}},
-		"name: must be a name without spaces":                         {Provider: "aead", Name: "a b"},
-		"key: aead has no such key":                                   {Provider: "aead", Keys: map[string]string{"key": "s3cret"}},
+		"tls_skip_verify: must be true or false": {Provider: "transit",
+			Keys: map[string]string{"key_name": "k", "tls_skip_verify": "s3cret"}},
+		"access_key and secret_key must both be set": {Provider: "awskms", Keys: map[string]string{"kms_key_id": "k", "access_key": "s3cret"}},
+		"name: must be a name without spaces":        {Provider: "aead", Name: "a b"},
+		"key: aead has no such key":                  {Provider: "aead", Keys: map[string]string{"key": "s3cret"}},
 	} {
 		_, faults := c.Complete(noEnv)
 		text := ""
@@ -369,7 +379,8 @@ func TestComplete(t *testing.T) {
 }
 
 func TestNothingIsPrinted(t *testing.T) {
-	c := kms.Config{Provider: "transit", Name: "n", Keys: map[string]string{"key_name": "k", "token": "s3cret", "tls_client_key": "s3cret", "unknown": "s3cret"}}
+	c := kms.Config{Provider: "transit", Name: "n",
+		Keys: map[string]string{"key_name": "k", "token": "s3cret", "tls_client_key": "s3cret", "unknown": "s3cret"}}
 	for _, text := range []string{fmt.Sprintf("%v %+v %#v %s", c, c, c, []kms.Config{c}), c.LogValue().String(), fmt.Sprint(c.Shown())} {
 		if strings.Contains(text, "s3cret") {
 			t.Errorf("it prints %s", text)
