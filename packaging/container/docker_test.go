@@ -93,8 +93,9 @@ func TestDocker(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	arch, tag := runtime.GOARCH, "open-nomad/server:1"
-	built, err := d.API.ImageBuild(ctx, releaseContext(t), client.ImageBuildOptions{Version: build.BuilderV1, Dockerfile: "container/Containerfile",
-		Tags: []string{tag}, Remove: true, ForceRemove: true, BuildArgs: map[string]*string{"TARGETARCH": &arch}})
+	built, err := d.API.ImageBuild(ctx, releaseContext(t),
+		client.ImageBuildOptions{Version: build.BuilderV1, Dockerfile: "container/Containerfile",
+			Tags: []string{tag}, Remove: true, ForceRemove: true, BuildArgs: map[string]*string{"TARGETARCH": &arch}})
 	if err != nil {
 		t.Fatal(err)
 	}

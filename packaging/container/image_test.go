@@ -125,8 +125,10 @@ func TestImage(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	im := root(t, strings.ReplaceAll(string(text), "${TARGETARCH}", string(arch[1])), dir, map[string]string{"container/passwd": "passwd", "container/state": t.TempDir(),
-		"nomad_linux_" + string(arch[1]): bin, "LICENSE": "../../LICENSE", "THIRD-PARTY-LICENSES": filepath.Join(licences(t), "THIRD-PARTY-LICENSES")})
+	im := root(t, strings.ReplaceAll(string(text), "${TARGETARCH}", string(arch[1])), dir,
+		map[string]string{"container/passwd": "passwd", "container/state": t.TempDir(),
+			"nomad_linux_" + string(arch[1]): bin, "LICENSE": "../../LICENSE",
+			"THIRD-PARTY-LICENSES": filepath.Join(licences(t), "THIRD-PARTY-LICENSES")})
 	if len(im.volumes) != 1 || im.volumes[0] != "/var/lib/open-nomad-server" {
 		t.Errorf("volumes %q, want that of data_dir", im.volumes)
 	}
@@ -134,7 +136,8 @@ func TestImage(t *testing.T) {
 	run(t, "cp", "../etc/server.hcl.example", filepath.Join(dir, "etc/nomad.d/server.hcl"))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c", serve, "serve", im.user, dir, strings.Join(im.command, " "))
+	cmd := exec.CommandContext(ctx, "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c", serve, "serve",
+		im.user, dir, strings.Join(im.command, " "))
 	out, err := cmd.CombinedOutput()
 	if err != nil || string(out) != "65532:65532\nended\n" {
 		t.Errorf("the server of the image: %v\n%s", err, out)

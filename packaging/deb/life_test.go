@@ -162,7 +162,8 @@ func (h host) installed() {
 			h.Errorf("%s prints %q, want %q", command, got, want)
 		}
 	}
-	if out, err := h.Machine.Run(h.Context(), "systemctl start open-nomad-server; systemctl stop open-nomad-server; journalctl --sync; journalctl --no-pager -u open-nomad-server; systemctl reset-failed"); err != nil || !strings.Contains(out, "/etc/nomad.d/server.hcl") {
+	if out, err := h.Machine.Run(h.Context(),
+		"systemctl start open-nomad-server; systemctl stop open-nomad-server; journalctl --sync; journalctl --no-pager -u open-nomad-server; systemctl reset-failed"); err != nil || !strings.Contains(out, "/etc/nomad.d/server.hcl") {
 		h.Errorf("a start without a configuration does not name it: %v %s", err, out)
 	}
 }
@@ -225,7 +226,8 @@ func (h host) crashed() {
 	h.sameTask("a restart", agent, task)
 	agent, _ = h.state()
 	h.do("kill -KILL " + agent)
-	h.await("pid=$(systemctl show --property=MainPID --value open-nomad-client); [ $pid != 0 ] && [ $pid != "+agent+" ] && echo restarted", "restarted")
+	h.await("pid=$(systemctl show --property=MainPID --value open-nomad-client); [ $pid != 0 ] && [ $pid != "+agent+" ] && echo restarted",
+		"restarted")
 	h.sameTask("a crash", agent, task)
 }
 
@@ -236,7 +238,8 @@ func (h host) removed() {
 	if !strings.Contains(out, "processes of tasks go on") {
 		h.Errorf("the removal does not say that a task goes on: %s", out)
 	}
-	if got := h.do("ls /usr/bin/nomad 2>&1 || true; pgrep -x nomad || true; ls /etc/nomad.d/server.hcl"); !strings.Contains(got, "No such file") || strings.Count(got, "\n") != 1 {
+	if got := h.do("ls /usr/bin/nomad 2>&1 || true; pgrep -x nomad || true; ls /etc/nomad.d/server.hcl"); !strings.Contains(got,
+		"No such file") || strings.Count(got, "\n") != 1 {
 		h.Errorf("after the removal: %s", got)
 	}
 	h.do("dpkg -i /opt/second.deb && systemctl start open-nomad-server open-nomad-client")

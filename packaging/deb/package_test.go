@@ -98,7 +98,8 @@ func TestPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`-rwxr-xr-x root/root .* \./usr/bin/nomad`, `-rw-r--r-- root/root .* \./usr/lib/systemd/system/open-nomad-server\.service`,
+	for _, want := range []string{`-rwxr-xr-x root/root .* \./usr/bin/nomad`,
+		`-rw-r--r-- root/root .* \./usr/lib/systemd/system/open-nomad-server\.service`,
 		`-rw-r--r-- root/root .* \./usr/lib/systemd/system/open-nomad-client\.service`, `-rw-r--r-- .* \./usr/lib/sysusers\.d/open-nomad\.conf`,
 		`-rw-r--r-- .* \./etc/nomad\.d/server\.hcl\.example`, `-rw-r--r-- .* \./usr/share/bash-completion/completions/nomad`,
 		`-rw-r--r-- .* \./usr/share/zsh/vendor-completions/_nomad`, `-rw-r--r-- .* \./usr/share/fish/vendor_completions\.d/nomad\.fish`,
@@ -134,7 +135,8 @@ func TestExamples(t *testing.T) {
 // TestUnits checks the level that install.md states for the unit of the server.
 func TestUnits(t *testing.T) {
 	need(t, "systemd-analyze")
-	out, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=15", "../systemd/open-nomad-server.service").CombinedOutput()
+	out, err := exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=15",
+		"../systemd/open-nomad-server.service").CombinedOutput()
 	if err != nil {
 		t.Errorf("the server's unit is above 1.5: %v\n%s", err, out)
 	}

@@ -35,12 +35,16 @@ func TestPurgeAndMounts(t *testing.T) {
 	}
 	for _, c := range []struct{ name, before, after, says string }{
 		{"directory", "mv /var/real /var/lib", "[ ! -e /var/lib/nomad ]", "removes /var/lib/nomad"},
-		{"mount", "mv /var/real /var/lib; mkdir /var/lib/nomad/m; mount --bind /var/kept /var/lib/nomad/m", "[ -e /var/kept/file ]", "keeps /var/lib/nomad: tasks"},
-		{"mount below a link", "ln -s real /var/lib; mkdir /var/real/nomad/m; mount --bind /var/kept /var/real/nomad/m", "[ -e /var/kept/file ]", "keeps /var/lib/nomad: tasks"},
-		{"mountpoint", "mkdir -p /var/lib/nomad; mount -t tmpfs state /var/lib/nomad; touch /var/lib/nomad/state", "[ ! -e /var/lib/nomad/state ]", "keeps the mountpoint /var/lib/nomad"},
+		{"mount", "mv /var/real /var/lib; mkdir /var/lib/nomad/m; mount --bind /var/kept /var/lib/nomad/m", "[ -e /var/kept/file ]",
+			"keeps /var/lib/nomad: tasks"},
+		{"mount below a link", "ln -s real /var/lib; mkdir /var/real/nomad/m; mount --bind /var/kept /var/real/nomad/m",
+			"[ -e /var/kept/file ]", "keeps /var/lib/nomad: tasks"},
+		{"mountpoint", "mkdir -p /var/lib/nomad; mount -t tmpfs state /var/lib/nomad; touch /var/lib/nomad/state",
+			"[ ! -e /var/lib/nomad/state ]", "keeps the mountpoint /var/lib/nomad"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", stage+c.before+"\nsh "+postrm+" purge\n"+c.after).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", stage+c.before+"\nsh "+postrm+" purge\n"+
+				c.after).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), c.says) {
 				t.Errorf("%v, want %q:\n%s", err, c.says, out)
 			}

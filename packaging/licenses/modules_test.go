@@ -51,7 +51,8 @@ func built(t *testing.T, path string) []string {
 func TestModulesArePrograms(t *testing.T) {
 	inTree(t)
 	want := map[string]bool{"std " + runtime.Version(): true}
-	for _, path := range []string{"bin/nomad", "internal/companion/companion.bin", "internal/sidecar/fetch.bin.gz", "internal/sidecar/render.bin.gz"} {
+	for _, path := range []string{"bin/nomad", "internal/companion/companion.bin", "internal/sidecar/fetch.bin.gz",
+		"internal/sidecar/render.bin.gz"} {
 		for _, name := range built(t, path) {
 			want[name] = true
 		}
@@ -82,13 +83,15 @@ func TestTerms(t *testing.T) {
 		files map[string]string
 		want  string // the paths of the texts, or the error
 	}{
-		"allowed":       {map[string]string{"LICENSE": mit, "NOTICE": "n", "license.go": "package p"}, "LICENSE NOTICE"},
-		"copied":        {map[string]string{"LICENSE": mit, "linked/COPYING": mit, "other/LICENSE": mit}, "LICENSE linked/COPYING"},
-		"none":          {map[string]string{"README": mit}, "module example.com/m has no licence file"},
-		"only below":    {map[string]string{"linked/LICENSE": mit}, "module example.com/m has no licence file"},
-		"unknown":       {map[string]string{"LICENSE": "All rights reserved."}, "module example.com/m: file LICENSE: the licence is unknown"},
-		"forbidden":     {map[string]string{"LICENSE": "Business Source License 1.1"}, "module example.com/m: file LICENSE: the licence BUSL is not allowed"},
-		"a second text": {map[string]string{"LICENSE": mit, "COPYING": "GNU  General\nPublic License"}, "module example.com/m: file COPYING: the licence GPL is not allowed"},
+		"allowed":    {map[string]string{"LICENSE": mit, "NOTICE": "n", "license.go": "package p"}, "LICENSE NOTICE"},
+		"copied":     {map[string]string{"LICENSE": mit, "linked/COPYING": mit, "other/LICENSE": mit}, "LICENSE linked/COPYING"},
+		"none":       {map[string]string{"README": mit}, "module example.com/m has no licence file"},
+		"only below": {map[string]string{"linked/LICENSE": mit}, "module example.com/m has no licence file"},
+		"unknown":    {map[string]string{"LICENSE": "All rights reserved."}, "module example.com/m: file LICENSE: the licence is unknown"},
+		"forbidden": {map[string]string{"LICENSE": "Business Source License 1.1"},
+			"module example.com/m: file LICENSE: the licence BUSL is not allowed"},
+		"a second text": {map[string]string{"LICENSE": mit, "COPYING": "GNU  General\nPublic License"},
+			"module example.com/m: file COPYING: the licence GPL is not allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -14,11 +14,13 @@ import (
 func bare(t *testing.T, tag string, modules ...component) string {
 	t.Helper()
 	bom := cyclonedx.NewBOM()
-	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{BOMRef: "program", Type: cyclonedx.ComponentTypeApplication, Name: "nomad", PackageURL: "pkg:golang/nomad?goarch=arm64"},
+	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{BOMRef: "program", Type: cyclonedx.ComponentTypeApplication,
+		Name: "nomad", PackageURL: "pkg:golang/nomad?goarch=arm64"},
 		Properties: &[]cyclonedx.Property{{Name: "cdx:gomod:build:tag", Value: tag}}}
 	var list []cyclonedx.Component
 	for _, m := range modules {
-		list = append(list, cyclonedx.Component{BOMRef: m.name, Type: cyclonedx.ComponentTypeLibrary, Name: m.name, Version: m.version, PackageURL: "pkg:golang/" + m.name + "?goarch=amd64"})
+		list = append(list, cyclonedx.Component{BOMRef: m.name, Type: cyclonedx.ComponentTypeLibrary, Name: m.name, Version: m.version,
+			PackageURL: "pkg:golang/" + m.name + "?goarch=amd64"})
 	}
 	bom.Components = &list
 	text, err := json.Marshal(bom)
@@ -75,14 +77,16 @@ func TestSBOM(t *testing.T) {
 func TestSBOMRefused(t *testing.T) {
 	inTree(t)
 	m := component{name: "example.com/m", version: "v1.0.0", texts: []text{{licences: []string{"MIT"}}}}
-	if err := completeFile(bare(t, "", m), nil, nil); err == nil || !strings.Contains(err.Error(), "module example.com/m@v1.0.0 is not in the list") {
+	if err := completeFile(bare(t, "", m), nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "module example.com/m@v1.0.0 is not in the list") {
 		t.Errorf("a module of no program: %v", err)
 	}
 	m.texts[0].licences = []string{"no licence of SPDX"}
 	if err := completeFile(bare(t, "", m), []component{m}, nil); err == nil || !strings.Contains(err.Error(), "/components/0/licenses") {
 		t.Errorf("an SBOM that the schema refuses: %v", err)
 	}
-	if err := validate([]byte(`{"bomFormat": "CycloneDX", "specVersion": "1.6", "components": [{"type": "library"}]}`)); err == nil || !strings.Contains(err.Error(), "name") {
+	if err := validate([]byte(`{"bomFormat": "CycloneDX", "specVersion": "1.6", "components": [{"type": "library"}]}`)); err == nil ||
+		!strings.Contains(err.Error(), "name") {
 		t.Errorf("a component without a name: %v", err)
 	}
 }

@@ -36,7 +36,8 @@ func written(t *testing.T) (all []component, texts, debian string) {
 func TestTexts(t *testing.T) {
 	inTree(t)
 	all, text, _ := written(t)
-	want := map[string]string{"std": "BSD-3-Clause", "github.com/hashicorp/raft": "MPL-2.0", "google.golang.org/grpc": "Apache-2.0", "github.com/mitchellh/go-wordwrap": "MIT", "go.yaml.in/yaml/v3": "Apache-2.0, MIT",
+	want := map[string]string{"std": "BSD-3-Clause", "github.com/hashicorp/raft": "MPL-2.0", "google.golang.org/grpc": "Apache-2.0",
+		"github.com/mitchellh/go-wordwrap": "MIT", "go.yaml.in/yaml/v3": "Apache-2.0, MIT",
 		"preact": "MIT", "htm": "Apache-2.0", "@xterm/xterm": "MIT", "axe-core": ""}
 	got := map[string]string{}
 	for _, c := range all {
