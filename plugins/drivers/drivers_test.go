@@ -13,7 +13,8 @@ import (
 )
 
 func TestParseSignal(t *testing.T) {
-	for name, want := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "term": syscall.SIGTERM, "sigusr1": syscall.SIGUSR1, "SIGPWR": 30} {
+	for name, want := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "term": syscall.SIGTERM, "sigusr1": syscall.SIGUSR1,
+		"SIGPWR": 30} {
 		if got, err := drivers.ParseSignal(name); err != nil || got != want {
 			t.Errorf("ParseSignal(%q) = %v, %v, want %v", name, got, err, want)
 		}
@@ -35,11 +36,14 @@ func TestFields(t *testing.T) {
 		"s": cty.StringVal("x"), "b": cty.True, "n": cty.NumberIntVal(7), "d": cty.StringVal("3s"),
 		"l": cty.ListVal([]cty.Value{cty.StringVal("a"), cty.StringVal("b")}),
 		"m": cty.MapVal(map[string]cty.Value{"k": cty.StringVal("v")}),
-		"r": cty.ListVal([]cty.Value{cty.MapVal(map[string]cty.Value{"k": cty.StringVal("v")}), cty.MapVal(map[string]cty.Value{"k": cty.StringVal("w")})}),
+		"r": cty.ListVal([]cty.Value{cty.MapVal(map[string]cty.Value{"k": cty.StringVal("v")}),
+			cty.MapVal(map[string]cty.Value{"k": cty.StringVal("w")})}),
 		"0": cty.NullVal(cty.String),
 	})}
-	got := []any{f.String("s"), f.Bool("b"), f.Int("n"), f.Duration("d"), f.Strings("l"), f.Map("m"), f.Maps("r"), f.String("0"), f.Has("0"), f.Strings("absent")}
-	want := []any{"x", true, int64(7), 3 * time.Second, []string{"a", "b"}, map[string]string{"k": "v"}, map[string]string{"k": "w"}, "", false, []string(nil)}
+	got := []any{f.String("s"), f.Bool("b"), f.Int("n"), f.Duration("d"), f.Strings("l"), f.Map("m"), f.Maps("r"), f.String("0"), f.Has("0"),
+		f.Strings("absent")}
+	want := []any{"x", true, int64(7), 3 * time.Second, []string{"a", "b"}, map[string]string{"k": "v"}, map[string]string{"k": "w"}, "",
+		false, []string(nil)}
 	if f.Err() != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("fields = %v, %v, want %v", got, f.Err(), want)
 	}

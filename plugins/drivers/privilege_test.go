@@ -23,10 +23,12 @@ func TestPrivilegeCheck(t *testing.T) {
 		config     map[string]any
 		want       string
 	}{
-		"without rules":                      {drivers.Privilege{}, false, power, ""},
-		"without rules, privileged":          {drivers.Privilege{}, true, plain, `privileged = true: driver "box" does not offer privilege on this node`},
-		"nothing needed":                     {drivers.Privilege{Needs: needs}, false, plain, ""},
-		"needed":                             {drivers.Privilege{Needs: needs}, false, power, `driver "box" needs privileged = true in the task: power = true`},
+		"without rules": {drivers.Privilege{}, false, power, ""},
+		"without rules, privileged": {drivers.Privilege{}, true, plain,
+			`privileged = true: driver "box" does not offer privilege on this node`},
+		"nothing needed": {drivers.Privilege{Needs: needs}, false, plain, ""},
+		"needed": {drivers.Privilege{Needs: needs}, false, power,
+			`driver "box" needs privileged = true in the task: power = true`},
 		"needed, though offered":             {drivers.Privilege{Needs: needs, Offered: true}, false, power, "needs privileged = true"},
 		"needed, legacy":                     {drivers.Privilege{Needs: needs, Legacy: true}, false, power, ""},
 		"privileged":                         {drivers.Privilege{Needs: needs, Offered: true}, true, power, ""},
@@ -46,7 +48,8 @@ func TestPrivilegeAttributes(t *testing.T) {
 	for want, rules := range map[string]drivers.Privilege{
 		"": {}, "enabled": {Offered: true}, "legacy": {Legacy: true}, "enabled legacy": {Offered: true, Legacy: true},
 	} {
-		got := map[string]string{"driver.box": "1", "driver.box.privileged.enabled": "false", "driver.box.privileged.legacy": "1", "driver.other.privileged.enabled": "1"}
+		got := map[string]string{"driver.box": "1", "driver.box.privileged.enabled": "false", "driver.box.privileged.legacy": "1",
+			"driver.other.privileged.enabled": "1"}
 		rules.Attributes("box", got)
 		all := map[string]string{"driver.box": "1", "driver.other.privileged.enabled": "1"}
 		for _, key := range strings.Fields(want) {

@@ -15,19 +15,23 @@ import (
 
 // every has each kind of schema that the protocol has.
 var every = hcldec.ObjectSpec{
-	"image":   &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true},
-	"args":    &hcldec.AttrSpec{Name: "args", Type: cty.List(cty.String)},
-	"any":     &hcldec.AttrSpec{Name: "any", Type: cty.DynamicPseudoType},
-	"shape":   &hcldec.AttrSpec{Name: "shape", Type: cty.Object(map[string]cty.Type{"a": cty.Number, "b": cty.Tuple([]cty.Type{cty.Bool, cty.Set(cty.String)})})},
-	"retries": &hcldec.DefaultSpec{Primary: &hcldec.AttrSpec{Name: "retries", Type: cty.Number}, Default: &hcldec.LiteralSpec{Value: cty.NumberIntVal(3)}},
+	"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true},
+	"args":  &hcldec.AttrSpec{Name: "args", Type: cty.List(cty.String)},
+	"any":   &hcldec.AttrSpec{Name: "any", Type: cty.DynamicPseudoType},
+	"shape": &hcldec.AttrSpec{Name: "shape",
+		Type: cty.Object(map[string]cty.Type{"a": cty.Number, "b": cty.Tuple([]cty.Type{cty.Bool, cty.Set(cty.String)})})},
+	"retries": &hcldec.DefaultSpec{Primary: &hcldec.AttrSpec{Name: "retries", Type: cty.Number},
+		Default: &hcldec.LiteralSpec{Value: cty.NumberIntVal(3)}},
 	"logging": &hcldec.BlockSpec{TypeName: "logging", Nested: hcldec.ObjectSpec{
 		"type":   &hcldec.AttrSpec{Name: "type", Type: cty.String},
 		"config": &hcldec.BlockAttrsSpec{TypeName: "config", ElementType: cty.String},
 	}},
-	"mount":  &hcldec.BlockListSpec{TypeName: "mount", MinItems: 1, MaxItems: 3, Nested: hcldec.ObjectSpec{"source": &hcldec.AttrSpec{Name: "source", Type: cty.String}}},
+	"mount": &hcldec.BlockListSpec{TypeName: "mount", MinItems: 1, MaxItems: 3,
+		Nested: hcldec.ObjectSpec{"source": &hcldec.AttrSpec{Name: "source", Type: cty.String}}},
 	"device": &hcldec.BlockSetSpec{TypeName: "device", Nested: hcldec.ObjectSpec{"path": &hcldec.AttrSpec{Name: "path", Type: cty.String}}},
-	"auth":   &hcldec.BlockMapSpec{TypeName: "auth", LabelNames: []string{"host"}, Nested: hcldec.ObjectSpec{"user": &hcldec.AttrSpec{Name: "user", Type: cty.String}}},
-	"pair":   hcldec.TupleSpec{&hcldec.LiteralSpec{Value: cty.StringVal("a\n${x}")}, &hcldec.AttrSpec{Name: "second", Type: cty.Map(cty.Bool)}},
+	"auth": &hcldec.BlockMapSpec{TypeName: "auth", LabelNames: []string{"host"},
+		Nested: hcldec.ObjectSpec{"user": &hcldec.AttrSpec{Name: "user", Type: cty.String}}},
+	"pair": hcldec.TupleSpec{&hcldec.LiteralSpec{Value: cty.StringVal("a\n${x}")}, &hcldec.AttrSpec{Name: "second", Type: cty.Map(cty.Bool)}},
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -117,28 +121,31 @@ func TestDecodeFaults(t *testing.T) {
 	}
 	block := func(b *proto.BlockMap) *proto.Spec { return &proto.Spec{Block: &proto.Spec_BlockMap{BlockMap: b}} }
 	list := func(low, high uint64) *proto.Spec {
-		return &proto.Spec{Block: &proto.Spec_BlockList{BlockList: &proto.BlockList{Name: "l", MinItems: low, MaxItems: high, Nested: object(nil)}}}
+		return &proto.Spec{Block: &proto.Spec_BlockList{BlockList: &proto.BlockList{Name: "l", MinItems: low, MaxItems: high,
+			Nested: object(nil)}}}
 	}
 	for name, tc := range map[string]struct {
 		spec *proto.Spec
 		want string
 	}{
-		"not an object":  {attr("x", "string"), "is not an object"},
-		"too deep":       {deep, "nested more than 32 times"},
-		"too wide":       {object(wide), "more than 10000 parts"},
-		"unknown kind":   {object(map[string]*proto.Spec{"x": {}}), "schema.x: is empty, or of an unknown kind"},
-		"no type":        {object(map[string]*proto.Spec{"x": attr("", "")}), "schema.x: \"\" is not an expression"},
-		"no such type":   {object(map[string]*proto.Spec{"x": attr("", "list(text)")}), `schema.x: "list(text)" is not a type`},
-		"not a name":     {object(map[string]*proto.Spec{"x": attr("a b", "string")}), `schema.x: "a b" is not a name`},
-		"no value":       {object(map[string]*proto.Spec{"x": lit("env.HOME")}), `the literal "env.HOME" has no value`},
-		"a file":         {object(map[string]*proto.Spec{"x": lit(`file("/etc/shadow")`)}), "has no value"},
-		"long literal":   {object(map[string]*proto.Spec{"x": lit(strings.Repeat(" ", 20_000) + "1")}), "more than 16384"},
-		"no labels":      {object(map[string]*proto.Spec{"x": block(&proto.BlockMap{Nested: object(nil)})}), "has no labels"},
-		"any in a map":   {object(map[string]*proto.Spec{"x": block(&proto.BlockMap{Labels: []string{"l"}, Nested: object(map[string]*proto.Spec{"a": attr("", "any")})})}), "type any"},
+		"not an object": {attr("x", "string"), "is not an object"},
+		"too deep":      {deep, "nested more than 32 times"},
+		"too wide":      {object(wide), "more than 10000 parts"},
+		"unknown kind":  {object(map[string]*proto.Spec{"x": {}}), "schema.x: is empty, or of an unknown kind"},
+		"no type":       {object(map[string]*proto.Spec{"x": attr("", "")}), "schema.x: \"\" is not an expression"},
+		"no such type":  {object(map[string]*proto.Spec{"x": attr("", "list(text)")}), `schema.x: "list(text)" is not a type`},
+		"not a name":    {object(map[string]*proto.Spec{"x": attr("a b", "string")}), `schema.x: "a b" is not a name`},
+		"no value":      {object(map[string]*proto.Spec{"x": lit("env.HOME")}), `the literal "env.HOME" has no value`},
+		"a file":        {object(map[string]*proto.Spec{"x": lit(`file("/etc/shadow")`)}), "has no value"},
+		"long literal":  {object(map[string]*proto.Spec{"x": lit(strings.Repeat(" ", 20_000) + "1")}), "more than 16384"},
+		"no labels":     {object(map[string]*proto.Spec{"x": block(&proto.BlockMap{Nested: object(nil)})}), "has no labels"},
+		"any in a map": {object(map[string]*proto.Spec{"x": block(&proto.BlockMap{Labels: []string{"l"},
+			Nested: object(map[string]*proto.Spec{"a": attr("", "any")})})}), "type any"},
 		"no nested":      {object(map[string]*proto.Spec{"x": block(&proto.BlockMap{Labels: []string{"l"}})}), "is empty"},
 		"no range":       {object(map[string]*proto.Spec{"x": list(2, 1)}), "2 to 1 items"},
 		"too many items": {object(map[string]*proto.Spec{"x": list(0, 1<<63)}), "not a range"},
-		"half a default": {object(map[string]*proto.Spec{"x": {Block: &proto.Spec_Default{Default: &proto.Default{Primary: attr("", "string")}}}}), "schema.x: is empty"},
+		"half a default": {object(map[string]*proto.Spec{"x": {Block: &proto.Spec_Default{Default: &proto.Default{Primary: attr("",
+			"string")}}}}), "schema.x: is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := hclspec.Decode(tc.spec)

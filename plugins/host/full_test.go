@@ -110,7 +110,8 @@ func TestFull(t *testing.T) {
 	r := newRig(t, "full")
 	d := find(t, r.open(), "full").(*host.Driver)
 	healthy(t, d)
-	if c := d.Capabilities(); !c.Exec || c.FSIsolation != drivers.FSIsolationImage || !c.MustCreateNetwork || !c.Mounts || !c.DNS || !c.Devices || !c.DynamicWorkloadUsers {
+	if c := d.Capabilities(); !c.Exec || c.FSIsolation != drivers.FSIsolationImage || !c.MustCreateNetwork || !c.Mounts || !c.DNS ||
+		!c.Devices || !c.DynamicWorkloadUsers {
 		t.Errorf("capabilities = %+v", c)
 	}
 	n, err := d.CreateNetwork(t.Context(), "a", "")
@@ -132,14 +133,16 @@ func TestFull(t *testing.T) {
 		reported <- d.Report(ctx, func(e *drivers.TaskEvent) { mu.Lock(); defer mu.Unlock(); told = append(told, e) })
 	}()
 	cfg := r.task(d, map[string]any{"run_for": "1h"})
-	cfg.Mounts, cfg.Devices = []drivers.Mount{{TaskPath: "/d", HostPath: "/srv", ReadOnly: true}}, []drivers.Device{{TaskPath: "/dev/x", HostPath: "/dev/y", Permissions: "r"}}
+	cfg.Mounts, cfg.Devices = []drivers.Mount{{TaskPath: "/d", HostPath: "/srv", ReadOnly: true}},
+		[]drivers.Device{{TaskPath: "/dev/x", HostPath: "/dev/y", Permissions: "r"}}
 	cfg.DNS, cfg.NetNS, cfg.NetLabels = &drivers.DNS{Servers: []string{"192.0.2.53"}}, n.Path, n.Labels
 	cfg.Env, cfg.Limits = map[string]string{"K": "v"}, drivers.LinuxResources{CPUShares: 100, MHzPerCore: 2000}
 	handle, err := d.StartTask(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (&drivers.TaskNetwork{IP: "192.0.2.9", PortMap: map[string]int{"http": 80}, AutoAdvertise: true}); !reflect.DeepEqual(handle.Network, want) {
+	if want := (&drivers.TaskNetwork{IP: "192.0.2.9", PortMap: map[string]int{"http": 80},
+		AutoAdvertise: true}); !reflect.DeepEqual(handle.Network, want) {
 		t.Errorf("network = %+v, want %+v", handle.Network, want)
 	}
 	want := "[{/d /srv true  }] [{/dev/x /dev/y r}] [192.0.2.53] /run/netns/a map[by:full] v true\n"
@@ -150,7 +153,8 @@ func TestFull(t *testing.T) {
 	testpace.Until(t, "the event of the task", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(told) == 1 && told[0].TaskID == cfg.ID && told[0].Message == "pulled" && told[0].Details["k"] == "v" && told[0].At.Unix() == 1700000000
+		return len(told) == 1 && told[0].TaskID == cfg.ID && told[0].Message == "pulled" && told[0].Details["k"] == "v" &&
+			told[0].At.Unix() == 1700000000
 	})
 	sessions(t, d, cfg.ID)
 	fifo := filepath.Dir(stdoutOf(t, r, cfg.ID))
@@ -179,28 +183,34 @@ func sessions(t *testing.T, d *host.Driver, id string) {
 	t.Helper()
 	input := strings.Repeat("0123456789", 10_000)
 	var out, errs bytes.Buffer
-	exit, err := d.ExecTask(t.Context(), id, &drivers.ExecOptions{Command: []string{"cat"}, Stdin: strings.NewReader(input), Stdout: &out, Stderr: &errs})
+	exit, err := d.ExecTask(t.Context(), id,
+		&drivers.ExecOptions{Command: []string{"cat"}, Stdin: strings.NewReader(input), Stdout: &out, Stderr: &errs})
 	if err != nil || exit.ExitCode != 9 || out.String() != input || errs.String() != "v"+strings.Repeat("x", 5000) {
 		t.Errorf("session = %+v, %v, %d bytes, %d bytes of errors", exit, err, out.Len(), errs.Len())
 	}
 	out.Reset()
 	sizes := make(chan drivers.TerminalSize, 1)
 	sizes <- drivers.TerminalSize{Height: 24, Width: 80}
-	exit, err = d.ExecTask(t.Context(), id, &drivers.ExecOptions{Command: []string{"cat"}, Tty: true, Stdin: strings.NewReader("x"), Stdout: &out, Resize: sizes})
+	exit, err = d.ExecTask(t.Context(), id,
+		&drivers.ExecOptions{Command: []string{"cat"}, Tty: true, Stdin: strings.NewReader("x"), Stdout: &out, Resize: sizes})
 	if err != nil || exit.ExitCode != 9 || out.String() != "24x80 x" {
 		t.Errorf("session with a terminal = %+v, %v, %q", exit, err, out.String())
 	}
-	if _, err := d.ExecTask(t.Context(), id, &drivers.ExecOptions{Command: []string{"fail"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); err == nil || !strings.Contains(err.Error(), "no such command") {
+	if _, err := d.ExecTask(t.Context(), id,
+		&drivers.ExecOptions{Command: []string{"fail"}, Stdin: strings.NewReader(""), Stdout: &out,
+			Stderr: &errs}); err == nil || !strings.Contains(err.Error(), "no such command") {
 		t.Errorf("a session that fails = %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	stdin, keep := io.Pipe()
 	defer keep.Close()
-	if _, err := d.ExecTask(ctx, id, &drivers.ExecOptions{Command: []string{"wait"}, Stdin: stdin, Stdout: &out, Stderr: &errs}); !errors.Is(err, context.Canceled) {
+	if _, err := d.ExecTask(ctx, id,
+		&drivers.ExecOptions{Command: []string{"wait"}, Stdin: stdin, Stdout: &out, Stderr: &errs}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a session that is ended = %v", err)
 	}
-	if _, err := d.ExecTask(t.Context(), "absent", &drivers.ExecOptions{Command: []string{"cat"}, Stdin: strings.NewReader("")}); !errors.Is(err, drivers.ErrTaskNotFound) {
+	if _, err := d.ExecTask(t.Context(), "absent",
+		&drivers.ExecOptions{Command: []string{"cat"}, Stdin: strings.NewReader("")}); !errors.Is(err, drivers.ErrTaskNotFound) {
 		t.Errorf("a session in no task = %v", err)
 	}
 }

@@ -45,7 +45,8 @@ func newRig(t *testing.T, programs ...string) *rig {
 		super.Close()
 	})
 	r.super = super
-	r.cfg = host.Config{Dir: r.dir, Blocks: map[string]host.Block{}, Logs: super, Log: log, Patience: 5 * time.Second, Backoff: 10 * time.Millisecond,
+	r.cfg = host.Config{Dir: r.dir, Blocks: map[string]host.Block{}, Logs: super, Log: log, Patience: 5 * time.Second,
+		Backoff: 10 * time.Millisecond,
 		Runtime: filepath.Join(t.TempDir(), "run")}
 	for _, p := range programs {
 		r.add(p)
@@ -146,7 +147,8 @@ func (r *rig) task(d drivers.Driver, config map[string]any) *drivers.TaskConfig 
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		r.t.Fatal(err)
 	}
-	return &drivers.TaskConfig{ID: "a/t/" + strconv.FormatInt(time.Now().UnixNano(), 16), AllocID: "a", Name: "t", AllocDir: alloc, LogDir: logs,
+	return &drivers.TaskConfig{ID: "a/t/" + strconv.FormatInt(time.Now().UnixNano(), 16), AllocID: "a", Name: "t", AllocDir: alloc,
+		LogDir: logs,
 		Config: val, Log: drivers.LogConfig{MaxFiles: 2, MaxFileSizeMB: 1}}
 }
 
@@ -222,7 +224,8 @@ func TestDriver(t *testing.T) {
 	if err := d.DestroyTask(cfg.ID, false); err != nil {
 		t.Error(err)
 	}
-	for name, err := range map[string]error{"DestroyTask": d.DestroyTask(cfg.ID, true), "StopTask": d.StopTask(t.Context(), cfg.ID, 0, ""), "SignalTask": d.SignalTask(cfg.ID, "SIGHUP")} {
+	for name, err := range map[string]error{"DestroyTask": d.DestroyTask(cfg.ID, true), "StopTask": d.StopTask(t.Context(), cfg.ID, 0, ""),
+		"SignalTask": d.SignalTask(cfg.ID, "SIGHUP")} {
 		if !errors.Is(err, drivers.ErrTaskNotFound) {
 			t.Errorf("%s() of no task = %v", name, err)
 		}
@@ -352,7 +355,8 @@ func TestRecoverFault(t *testing.T) {
 	next := find(t, r.open(), "good")
 	healthy(t, next)
 	for range 2 {
-		if err := next.RecoverTask(t.Context(), handle); err == nil || errors.Is(err, drivers.ErrTaskNotFound) || !strings.Contains(err.Error(), "not there yet") {
+		if err := next.RecoverTask(t.Context(), handle); err == nil || errors.Is(err, drivers.ErrTaskNotFound) ||
+			!strings.Contains(err.Error(), "not there yet") {
 			t.Errorf("RecoverTask() = %v, want the reason", err)
 		}
 	}
@@ -375,7 +379,8 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := []string{"PATH", "TMPDIR", "NOMAD_PLUGIN_MAGIC_COOKIE", "PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR"}
+	allowed := []string{"PATH", "TMPDIR", "NOMAD_PLUGIN_MAGIC_COOKIE", "PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_PROTOCOL_VERSIONS",
+		"PLUGIN_UNIX_SOCKET_DIR"}
 	for line := range strings.Lines(string(text)) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch kind {
@@ -388,7 +393,8 @@ func TestEnvironment(t *testing.T) {
 			if n == "0" && target != "/dev/null" {
 				t.Errorf("standard input is %s", target)
 			}
-			if !slices.Contains([]string{"0", "1", "2"}, n) && !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/proc/") && !strings.HasPrefix(target, "/sys/fs/cgroup/") {
+			if !slices.Contains([]string{"0", "1", "2"}, n) && !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/proc/") &&
+				!strings.HasPrefix(target, "/sys/fs/cgroup/") {
 				t.Errorf("the program has descriptor %s: %s", n, target)
 			}
 		}
@@ -401,7 +407,8 @@ func TestEnvironment(t *testing.T) {
 // TestInstances runs one program as two drivers.
 func TestInstances(t *testing.T) {
 	r := newRig(t, "good", "other")
-	r.cfg.Blocks["second"] = host.Block{Backend: "good", Config: map[string]any{"shutdown_periodic_after": true, "shutdown_periodic_duration": 3600}}
+	r.cfg.Blocks["second"] = host.Block{Backend: "good",
+		Config: map[string]any{"shutdown_periodic_after": true, "shutdown_periodic_duration": 3600}}
 	h := r.open()
 	if got := h.Backends(); len(got) != 2 || got["good"] != "good" || got["second"] != "good" {
 		t.Errorf("Backends() = %v", got)
@@ -473,7 +480,8 @@ func TestDirectory(t *testing.T) {
 		"writable by others": {func(dir string) error { return os.Chmod(dir, 0o757) }, "has mode 0757"},
 		"writable by group":  {func(dir string) error { return os.Chmod(dir, 0o775) }, "has mode 0775"},
 		"another owner":      {func(dir string) error { return os.Chown(dir, 65534, -1) }, "belongs to uid 65534"},
-		"a file":             {func(dir string) error { return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)) }, "not a directory"},
+		"a file": {func(dir string) error { return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)) },
+			"not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "good")
@@ -572,7 +580,8 @@ func TestBadFiles(t *testing.T) {
 			return errors.Join(os.WriteFile(file, []byte("x"), 0o755), os.Chmod(file, 0o777))
 		}, "bad in plugin_dir: has mode 0777"},
 		"no shell": {func(file string) error { return os.WriteFile(file, []byte("#!/nowhere/sh\n"), 0o755) }, "start bad: no such file"},
-		"a script": {func(file string) error { return os.WriteFile(file, []byte("#!/bin/sh\necho no handshake\n"), 0o755) }, `bad sent no handshake, but "no handshake"`},
+		"a script": {func(file string) error { return os.WriteFile(file, []byte("#!/bin/sh\necho no handshake\n"), 0o755) },
+			`bad sent no handshake, but "no handshake"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

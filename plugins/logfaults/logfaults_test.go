@@ -25,7 +25,8 @@ func TestWatcher(t *testing.T) {
 		idle  bool
 		want  []string
 	}{
-		{tasks: []proc.Task{faulty("a", nil), faulty("foreign", nil), faulty("ended", &proc.Exit{})}, want: []string{"a the log of stdout cannot be written: full: it waits"}},
+		{tasks: []proc.Task{faulty("a", nil), faulty("foreign", nil), faulty("ended", &proc.Exit{})},
+			want: []string{"a the log of stdout cannot be written: full: it waits"}},
 		{tasks: []proc.Task{faulty("a", nil)}},
 		{err: errors.New("no supervisor")},
 		{want: []string{"a the log of stdout is writable again"}},

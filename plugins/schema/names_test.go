@@ -20,12 +20,14 @@ func TestCheck_LongNames(t *testing.T) {
 		give block
 		want string
 	}{
-		"argument":          {block{"image": "a", long: 1}, `"nnn`},
-		"in a block":        {block{"image": "a", "mount": []any{block{"source": "x", long: 1}}}, `config: "mount": a name has 1048576 bytes: the limit is 512`},
+		"argument": {block{"image": "a", long: 1}, `"nnn`},
+		"in a block": {block{"image": "a", "mount": []any{block{"source": "x", long: 1}}},
+			`config: "mount": a name has 1048576 bytes: the limit is 512`},
 		"in a list of maps": {block{"image": "a", "mount": []block{{"source": "x", long: 1}}}, `config: "mount": a name has`},
 		"in a map":          {block{"image": "a", "labels": block{long: "x"}}, `config: "labels": a name has`},
-		"deep":              {block{"image": "a", "mount": []any{block{"source": []any{block{"x": block{long: 1}}}}}}, `config: "mount": a name has`},
-		"many":              {many, "config: the names of arguments, blocks and map keys have"},
+		"deep": {block{"image": "a", "mount": []any{block{"source": []any{block{"x": block{long: 1}}}}}},
+			`config: "mount": a name has`},
+		"many": {many, "config: the names of arguments, blocks and map keys have"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := schema.Check(tc.give, spec)

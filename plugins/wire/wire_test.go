@@ -48,8 +48,9 @@ func TestTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	give := &drivers.TaskConfig{
-		ID: "alloc/web/01234567", JobID: "j", JobName: "job", Namespace: "n", AllocID: "alloc", TaskGroup: "g", Name: "web", NodeID: "node", NodeName: "host",
-		User: "nomad-80000", Env: map[string]string{"A": "b"}, Config: config,
+		ID: "alloc/web/01234567", JobID: "j", JobName: "job", Namespace: "n", AllocID: "alloc", TaskGroup: "g", Name: "web", NodeID: "node",
+		NodeName: "host",
+		User:     "nomad-80000", Env: map[string]string{"A": "b"}, Config: config,
 		Limits: drivers.LinuxResources{MemoryBytes: 64 << 20, MemoryMaxBytes: 128 << 20, CPUShares: 500, MHzPerCore: 2000, Cores: []uint16{1, 3}},
 		Ports:  []drivers.Port{{Label: "http", Value: 20000, To: 80, HostIP: "192.0.2.1"}}, AllocDir: "/srv/alloc",
 		Mounts:  []drivers.Mount{{TaskPath: "/data", HostPath: "/srv/data", ReadOnly: true}},
@@ -80,8 +81,9 @@ func TestTask(t *testing.T) {
 
 func TestTaskLimits(t *testing.T) {
 	for name, tc := range map[string]struct{ give, want drivers.LinuxResources }{
-		"no maximum": {drivers.LinuxResources{MemoryBytes: 1 << 20, MemoryMaxBytes: -1}, drivers.LinuxResources{MemoryBytes: 1 << 20, MemoryMaxBytes: -1, MHzPerCore: 9}},
-		"hard":       {drivers.LinuxResources{MemoryBytes: 1 << 20}, drivers.LinuxResources{MemoryBytes: 1 << 20, MHzPerCore: 9}},
+		"no maximum": {drivers.LinuxResources{MemoryBytes: 1 << 20, MemoryMaxBytes: -1},
+			drivers.LinuxResources{MemoryBytes: 1 << 20, MemoryMaxBytes: -1, MHzPerCore: 9}},
+		"hard": {drivers.LinuxResources{MemoryBytes: 1 << 20}, drivers.LinuxResources{MemoryBytes: 1 << 20, MHzPerCore: 9}},
 	} {
 		m, err := wire.EncodeTask(&drivers.TaskConfig{ID: "i", Name: "n", AllocDir: "/a", Config: cty.EmptyObjectVal, Limits: tc.give})
 		if err != nil {
@@ -108,7 +110,8 @@ func TestTaskOfNomad(t *testing.T) {
 		"a path":       {Id: "i", Name: "../x", AllocDir: "/a"},
 		"no directory": {Id: "i", Name: "n"},
 		"bad config":   {Id: "i", Name: "n", AllocDir: "/a", MsgpackDriverConfig: []byte{0xc1}},
-		"bad cores":    {Id: "i", Name: "n", AllocDir: "/a", Resources: &proto.Resources{LinuxResources: &proto.LinuxResources{CpusetCpus: "1,-"}}},
+		"bad cores": {Id: "i", Name: "n", AllocDir: "/a",
+			Resources: &proto.Resources{LinuxResources: &proto.LinuxResources{CpusetCpus: "1,-"}}},
 	} {
 		if _, err := wire.DecodeTask(bad, spec, wire.Node{}); err == nil {
 			t.Errorf("%s: no error", name)
@@ -117,9 +120,11 @@ func TestTaskOfNomad(t *testing.T) {
 }
 
 func TestCapabilities(t *testing.T) {
-	for _, isolation := range []drivers.FSIsolation{drivers.FSIsolationNone, drivers.FSIsolationChroot, drivers.FSIsolationImage, drivers.FSIsolationUnveil} {
+	for _, isolation := range []drivers.FSIsolation{drivers.FSIsolationNone, drivers.FSIsolationChroot, drivers.FSIsolationImage,
+		drivers.FSIsolationUnveil} {
 		want := drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: isolation, DynamicWorkloadUsers: true,
-			Networks: []string{drivers.NetworkGroup, drivers.NetworkHost}, MustCreateNetwork: true, NoLogs: true, Mounts: true, Devices: true, DNS: true,
+			Networks: []string{drivers.NetworkGroup, drivers.NetworkHost}, MustCreateNetwork: true, NoLogs: true, Mounts: true, Devices: true,
+			DNS:          true,
 			Propagations: []string{drivers.PropagateToTask, drivers.PropagateBoth}, SELinux: true}
 		got, err := wire.DecodeCapabilities(over(t, wire.EncodeCapabilities(want), &proto.DriverCapabilities{}))
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -148,7 +153,8 @@ func TestFingerprint(t *testing.T) {
 	many["a"] = &proto.Attribute{Value: &proto.Attribute_IntVal{IntVal: 3}, Unit: "MiB"}
 	many["b"] = &proto.Attribute{Value: &proto.Attribute_FloatVal{FloatVal: 0.5}}
 	many["c"] = &proto.Attribute{Value: &proto.Attribute_BoolVal{BoolVal: true}}
-	got := wire.DecodeFingerprint(&proto.FingerprintResponse{Health: proto.FingerprintResponse_HEALTHY, Attributes: many, HealthDescription: "a\x1b[31m\nb\xff" + strings.Repeat("x", 9999)})
+	got := wire.DecodeFingerprint(&proto.FingerprintResponse{Health: proto.FingerprintResponse_HEALTHY, Attributes: many,
+		HealthDescription: "a\x1b[31m\nb\xff" + strings.Repeat("x", 9999)})
 	if got.Attributes["a"] != "3MiB" || got.Attributes["b"] != "0.5" || got.Attributes["c"] != "true" {
 		t.Errorf("attributes = %v, %v, %v", got.Attributes["a"], got.Attributes["b"], got.Attributes["c"])
 	}
@@ -158,7 +164,8 @@ func TestFingerprint(t *testing.T) {
 	if len(got.Description) > 1100 || !strings.HasPrefix(got.Description, "a?[31m b?xxx") {
 		t.Errorf("description has %d bytes: %.20q", len(got.Description), got.Description)
 	}
-	if f := wire.DecodeFingerprint(&proto.FingerprintResponse{Health: proto.FingerprintResponse_HEALTHY, Err: "broken"}); f.Health != drivers.HealthUnhealthy || f.Description != "broken" {
+	if f := wire.DecodeFingerprint(&proto.FingerprintResponse{Health: proto.FingerprintResponse_HEALTHY,
+		Err: "broken"}); f.Health != drivers.HealthUnhealthy || f.Description != "broken" {
 		t.Errorf("fingerprint with an error = %+v", f)
 	}
 }
@@ -202,15 +209,17 @@ func TestStatusAndStats(t *testing.T) {
 		Exit: &drivers.ExitResult{ExitCode: 137, Signal: 9, OOMKilled: true}, Attributes: map[string]string{"pid": "7"},
 		Network: &drivers.TaskNetwork{IP: "192.0.2.1", PortMap: map[string]int{"http": 80}, AutoAdvertise: true}}
 	task, driver := wire.EncodeStatus(want)
-	got, err := wire.DecodeStatus(over(t, &proto.InspectTaskResponse{Task: task, Driver: driver, NetworkOverride: wire.EncodeNetwork(want.Network)}, &proto.InspectTaskResponse{}))
+	got, err := wire.DecodeStatus(over(t,
+		&proto.InspectTaskResponse{Task: task, Driver: driver, NetworkOverride: wire.EncodeNetwork(want.Network)}, &proto.InspectTaskResponse{}))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	if _, err := wire.DecodeStatus(&proto.InspectTaskResponse{}); err == nil {
 		t.Error("status without a state: no error")
 	}
-	usage := &drivers.ResourceUsage{Timestamp: at, MemoryUsage: 1, MemoryRSS: 2, MemoryCache: 3, MemorySwap: 4, MemoryMaxUsage: 5, MemoryMeasured: []string{"RSS", "Swap"},
-		CPUUser: 1.5, CPUSystem: 2.5, CPUPercent: 4, CPUTicks: 80, CPUMeasured: []string{"Percent"}, ThrottledTime: 6, ThrottledCount: 7}
+	usage := &drivers.ResourceUsage{Timestamp: at, MemoryUsage: 1, MemoryRSS: 2, MemoryCache: 3, MemorySwap: 4, MemoryMaxUsage: 5,
+		MemoryMeasured: []string{"RSS", "Swap"},
+		CPUUser:        1.5, CPUSystem: 2.5, CPUPercent: 4, CPUTicks: 80, CPUMeasured: []string{"Percent"}, ThrottledTime: 6, ThrottledCount: 7}
 	if got := wire.DecodeStats(over(t, wire.EncodeStats("i", usage), &proto.TaskStats{})); !reflect.DeepEqual(got, usage) {
 		t.Errorf("got %+v, want %+v", got, usage)
 	}
