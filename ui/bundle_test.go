@@ -40,7 +40,8 @@ func bundle(t *testing.T) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	common := api.BuildOptions{AbsWorkingDir: dir, Bundle: true, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsInline, LogLevel: api.LogLevelSilent}
+	common := api.BuildOptions{AbsWorkingDir: dir, Bundle: true, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsInline,
+		LogLevel: api.LogLevelSilent}
 
 	script := common
 	script.EntryPoints = []string{"app/main.js"}

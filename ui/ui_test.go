@@ -62,7 +62,8 @@ func TestIndex(t *testing.T) {
 	names, size := []string{}, 0
 	for _, f := range regexp.MustCompile(`(?:src|href)="(/ui/static/[^"]+)"`).FindAllStringSubmatch(index, -1) {
 		r := get(s, f[1], "Accept-Encoding", "gzip")
-		if r.StatusCode != 200 || r.Header.Get("Cache-Control") != forGood || strings.HasPrefix(r.Header.Get("Content-Type"), "application/octet") {
+		if r.StatusCode != 200 || r.Header.Get("Cache-Control") != forGood ||
+			strings.HasPrefix(r.Header.Get("Content-Type"), "application/octet") {
 			t.Errorf("%s: status %d, headers %v", f[1], r.StatusCode, r.Header)
 		}
 		names = append(names, strings.TrimPrefix(f[1], static+s.version+"/"))
@@ -110,7 +111,8 @@ func TestFiles(t *testing.T) {
 	if r := get(s, main, "Accept-Encoding", "gzip;q=0"); r.Header.Get("Content-Encoding") != "" {
 		t.Error("gzip was refused and is used")
 	}
-	for _, path := range []string{static + "0000000000000000/main.js", static + s.version + "/none.js", static + s.version + "/../doc.go", static + s.version + "/index.html", static} {
+	for _, path := range []string{static + "0000000000000000/main.js", static + s.version + "/none.js", static + s.version + "/../doc.go",
+		static + s.version + "/index.html", static} {
 		if r := get(s, path); r.StatusCode != 404 {
 			t.Errorf("%s: status %d", path, r.StatusCode)
 		}
@@ -122,7 +124,8 @@ func TestHeaders(t *testing.T) {
 	for _, s := range []*Site{site(t, Config{}), site(t, Config{Disabled: true})} {
 		for _, path := range []string{"/ui/", "/ui/jobs", static + s.version + "/main.js", static + "none"} {
 			h := get(s, path).Header
-			if h.Get("Content-Security-Policy") != want || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
+			if h.Get("Content-Security-Policy") != want || h.Get("X-Content-Type-Options") != "nosniff" ||
+				h.Get("Referrer-Policy") != "no-referrer" {
 				t.Errorf("%s: %v", path, h)
 			}
 		}
@@ -131,7 +134,8 @@ func TestHeaders(t *testing.T) {
 	if got := get(site(t, Config{}), "/ui/exec/web/server").Header.Get("Content-Security-Policy"); got != loose {
 		t.Errorf("the policy of a terminal is %q, want %q", got, loose)
 	}
-	if text := body(t, get(site(t, Config{Disabled: true}), "/ui/jobs")); !strings.Contains(text, "disabled") || strings.Contains(text, "script") {
+	if text := body(t, get(site(t, Config{Disabled: true}), "/ui/jobs")); !strings.Contains(text, "disabled") ||
+		strings.Contains(text, "script") {
 		t.Errorf("the page of a disabled UI:\n%s", text)
 	}
 }
@@ -146,7 +150,8 @@ func TestPolicyWithoutSources(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	bad := Config{Policy: Strict(), Label: Label{Background: "red;}", Color: "url(x)"}, ConsulURL: "javascript:alert(1)", VaultURL: "vault.example"}
+	bad := Config{Policy: Strict(), Label: Label{Background: "red;}", Color: "url(x)"}, ConsulURL: "javascript:alert(1)",
+		VaultURL: "vault.example"}
 	bad.Policy.Script = []string{"'self'", "*; report-uri /x"}
 	bad.Policy.Img = []string{"'self',data:"}
 	got := []string{}
@@ -160,7 +165,8 @@ func TestFaults(t *testing.T) {
 	if _, err := New(bad); err == nil {
 		t.Error("New accepts an invalid configuration")
 	}
-	good := Config{Policy: Strict(), Label: Label{Background: "#1b6e5f", Color: "rgb(255, 255, 255)"}, ConsulURL: "https://consul.example/ui", VaultURL: "http://127.0.0.1:8200"}
+	good := Config{Policy: Strict(), Label: Label{Background: "#1b6e5f", Color: "rgb(255, 255, 255)"},
+		ConsulURL: "https://consul.example/ui", VaultURL: "http://127.0.0.1:8200"}
 	good.Policy.Connect = []string{"*", "wss://x.example:1"}
 	if f := good.Faults(); f != nil {
 		t.Errorf("faults of a valid configuration: %v", f)
