@@ -281,7 +281,9 @@ func (m *model) judgeProgress(d *diff, w *want, has int, v *view) {
 	}
 	equal(d, "deployment of "+w.id+" beside the canary", dep.Status, "running")
 	for group, s := range dep.TaskGroups {
-		equal(d, "healthy canaries of "+w.id+"."+group, s.HealthyAllocs, 1)
+		if s.HealthyAllocs < 1 { // those that were replaced count too
+			d.add("%s.%s has no healthy canary: %+v", w.id, group, *s)
+		}
 	}
 }
 
