@@ -207,7 +207,7 @@ func (w *world) submit(ctx context.Context, j *want, s spec) error {
 	if err != nil {
 		return err
 	}
-	j.calm = false
+	j.calm, j.collected = false, j.collected && j.finishes
 	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
 		_, _, err := c.Jobs().Register(job, o)
 		return err
@@ -454,5 +454,8 @@ func killTask(ctx context.Context, w *world, i int) error {
 }
 
 func collect(ctx context.Context, w *world, _ int) error {
+	for _, j := range w.jobs {
+		j.collected = j.collected || j.stopped || j.finishes
+	}
 	return w.ask(ctx, func(c *httpclient.Client, _ *httpclient.WriteOptions) error { return c.System().GarbageCollect() })
 }

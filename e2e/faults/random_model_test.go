@@ -19,6 +19,7 @@ type want struct {
 	registered bool // it is not purged
 	stopped    bool
 	old        *spec // of the allocations beside a canary that waits for its promotion
+	collected  bool  // a collection was forced while it was stopped or done
 	calm       bool  // it was at rest since its last change
 }
 
@@ -140,8 +141,8 @@ func equal[T comparable](d *diff, what string, got, want T) {
 // judgeJob judges the allocations of a job, its deployment and its evaluations.
 func (m *model) judgeJob(d *diff, w *want, running []*api.Allocation, v *view) {
 	job := v.jobs[w.id]
-	if w.finishes && job == nil {
-		w.registered = false // a collection removes a job that is done
+	if job == nil && w.collected { // a job that is stopped or done may be removed, with its claims
+		w.registered, m.claims[w.id] = false, nil
 	}
 	equal(d, w.id+" is registered", job != nil, w.registered)
 	if !w.registered || job == nil {
