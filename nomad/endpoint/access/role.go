@@ -9,7 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )

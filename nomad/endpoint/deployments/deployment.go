@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )

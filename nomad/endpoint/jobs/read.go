@@ -13,9 +13,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/deployments"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/page"
 	"github.com/open-nomad/open-nomad/nomad/jobdiff"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
