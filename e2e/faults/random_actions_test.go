@@ -456,6 +456,9 @@ func killTask(ctx context.Context, w *world, i int) error {
 func collect(ctx context.Context, w *world, _ int) error {
 	for _, j := range w.jobs {
 		j.collected = j.collected || j.stopped || j.finishes
+		if j.stopped {
+			w.claims[j.id] = nil
+		}
 	}
 	return w.ask(ctx, func(c *httpclient.Client, _ *httpclient.WriteOptions) error { return c.System().GarbageCollect() })
 }
