@@ -22,22 +22,13 @@ type Confiner interface {
 // SidecarMemory is the minimum memory limit of a sidecar before its task starts, in bytes.
 const SidecarMemory = 64 << 20
 
-// SidecarLimit returns the memory limit of the sidecars of a task before it starts, in bytes; 0 is none. While the task
-// runs, MemoryLimit applies to it and its sidecars together.
+// SidecarLimit returns the memory limit of the sidecars of a task before it starts, in bytes; 0 is none, which only a
+// task without a hard limit has. While the task runs, its own limit applies to it and its sidecars together.
 func (r LinuxResources) SidecarLimit() int64 {
-	limit := r.MemoryLimit()
-	if limit == 0 {
-		return 0
-	}
-	return max(limit, SidecarMemory)
-}
-
-// MemoryLimit returns the hard memory limit of the task in bytes; 0 is none.
-func (r LinuxResources) MemoryLimit() int64 {
 	if r.MemoryMaxBytes < 0 {
 		return 0
 	}
-	return max(r.MemoryBytes, r.MemoryMaxBytes)
+	return max(r.MemoryBytes, r.MemoryMaxBytes, SidecarMemory)
 }
 
 // Sidecar is a program of the client that works for a task.
