@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // dataDir is the data directory of an agent, locked against use by a second agent.
@@ -19,6 +22,9 @@ type dataDir struct {
 // errInUse means that another agent has locked the directory.
 var errInUse = errors.New("in use by another agent")
 
+// lockPatience is how long an agent waits for another one that is about to end, or was killed while it started a program.
+const lockPatience = 2 * time.Second
+
 // openDataDir creates and locks the directory. It creates it with mode 0711: tasks must pass
 // through it, but other users must not list it.
 func openDataDir(path string) (*dataDir, error) {
@@ -29,7 +35,7 @@ func openDataDir(path string) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data_dir %s is not writable: %w", path, errors.Unwrap(err))
 	}
-	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = safefs.Lock(lock, lockPatience)
 	if err != nil {
 		lock.Close() // nothing was written
 	}

@@ -100,9 +100,12 @@ func fit(f *os.File, info fs.FileInfo, mode fs.FileMode) error {
 	return nil
 }
 
+// lockPatience is how long an agent waits for another one that is about to end.
+const lockPatience = 2 * time.Second
+
 // lock locks the file. Two processes that rotate it would lose lines.
 func lock(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err := safefs.Lock(f, lockPatience)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return fmt.Errorf("%s is in use by another agent: give each agent its own path", f.Name())
 	}

@@ -140,22 +140,18 @@ func (s *stores) cache(off bool) error {
 	return nil
 }
 
-// lockDir locks the directory for this process. It waits briefly for another server that is
-// about to exit.
+// lockPatience is how long a server waits for another one that is about to exit.
+const lockPatience = 2 * time.Second
+
+// lockDir locks the directory for this process. It waits up to lockPatience for another
+// server.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open server directory: %w", err)
 	}
-	for end := time.Now().Add(2 * time.Second); ; {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(end) {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
+	if err = safefs.Lock(f, lockPatience); err == nil {
+		return f, nil
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = logstore.ErrInUse
