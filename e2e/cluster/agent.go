@@ -138,6 +138,16 @@ func (a *Agent) Address() string {
 // Pid returns the process ID of the agent.
 func (a *Agent) Pid() int { return a.cmd.Process.Pid }
 
+// Ended reports whether the agent has ended.
+func (a *Agent) Ended() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // waitReady polls the agent until it is ready or has ended.
 func (a *Agent) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)

@@ -67,21 +67,21 @@ func (f *fleet) startServer(o cluster.Options) {
 
 func (f *fleet) start(o cluster.Options, log string) *cluster.Agent {
 	f.t.Helper()
-	a, err := f.tryStart(o, log)
+	a, err := f.tryStart(f.t.Context(), o, log)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return a
 }
 
-func (f *fleet) tryStart(o cluster.Options, log string) (*cluster.Agent, error) {
+func (f *fleet) tryStart(ctx context.Context, o cluster.Options, log string) (*cluster.Agent, error) {
 	out, err := os.OpenFile(filepath.Join(f.dir, log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
 	o.Log = out
-	return cluster.Start(f.t.Context(), o)
+	return cluster.Start(ctx, o)
 }
 
 // write writes a file of the fleet and returns its path.
@@ -99,7 +99,7 @@ func (f *fleet) end() {
 	if f.t.Failed() {
 		f.showLogs()
 	}
-	var errs []error
+	errs := []error{f.revive()}
 	if f.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -124,6 +124,23 @@ func (f *fleet) end() {
 	for _, n := range f.nodes {
 		_ = exec.Command("ip", "link", "del", n.bridge).Run() // may not exist
 	}
+}
+
+// revive starts the agents that a failed test has not started again. Otherwise their tasks and networks would remain, and
+// the next tests would find no free users and ports.
+func (f *fleet) revive() error {
+	var errs []error
+	for _, n := range f.nodes {
+		if !n.Ended() {
+			continue
+		}
+		a, err := f.tryStart(context.Background(), n.Options, n.name+".log")
+		if err == nil {
+			n.Agent = a
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // awaitRemoval waits until the networks of purged jobs are removed, which is after the end of their tasks. The next

@@ -106,7 +106,7 @@ func TestVolumeRestored(t *testing.T) {
 			}
 			started := make(chan error, 1)
 			go func() {
-				_, err := n.tryStart(n.Options, n.name+".log")
+				_, err := n.tryStart(n.t.Context(), n.Options, n.name+".log")
 				started <- err
 			}()
 			if err := syscall.Kill(n.gate.reached(), syscall.SIGKILL); err != nil {
