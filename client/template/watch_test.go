@@ -191,8 +191,9 @@ func TestProgramDies(t *testing.T) {
 	w.vars.Set("a", map[string]string{"x": "2"})
 	w.until("it works", func() bool { return w.file("local/a") == "2" })
 	w.until("the change restarts the task", func() bool { return w.task.read(func(k *task) bool { return k.restarts == 1 }) })
+	w.until("the end is reported", func() bool { return count(w.task.messages(nomad.TaskTemplate), "up to date again") > 0 })
 	got := w.task.messages(nomad.TaskTemplate)
-	if count(got, "ended: signal 9. It is started again") == 0 || count(got, "up to date again") == 0 || len(got) > 4 {
+	if count(got, "ended: signal 9. It is started again") == 0 || len(got) > 4 {
 		t.Errorf("events %q, want one per death that was not reported yet, and its end", got)
 	}
 	if len(w.task.killed()) > 0 {
