@@ -26,7 +26,7 @@ type Machine struct {
 	process
 	ID     string // of the node, once it is ready
 	Parent string // the control group above those of the tasks
-	Lost   bool   // its agent is stopped by SIGSTOP, or hears no server
+	Lost   bool   // its agent is stopped by SIGSTOP, or no server reaches it
 
 	outside *room // the namespace of the network
 	config  string

@@ -66,7 +66,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 	for pattern := range layers.patterns {
 		if !used[pattern] {
-			t.Errorf("layers.txt: %q is no package, or a longer match covers all of it", pattern)
+			t.Errorf("layers.txt: %q matches no package, or a longer pattern matches each of its packages", pattern)
 		}
 	}
 }

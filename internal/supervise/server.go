@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // Entry is the name of the supervisor in package companion.
@@ -149,11 +149,8 @@ func tellReady(kept *handover) {
 	ready.Close()
 }
 
-// endPatience is how long a new supervisor waits, at intervals of endPause, for one that is about to end.
-const (
-	endPatience = 300 * time.Millisecond
-	endPause    = 5 * time.Millisecond
-)
+// endPatience is how long a new supervisor waits for one that is about to end.
+const endPatience = 300 * time.Millisecond
 
 // acquire takes the lock that only one supervisor holds. It waits for one that is about to end.
 func (s *server) acquire(kept *handover) error {
@@ -166,16 +163,10 @@ func (s *server) acquire(kept *handover) error {
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(endPatience); ; {
-		err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
-			return fmt.Errorf("another supervisor runs in %s: %w", s.dir.Name(), err)
-		}
-		time.Sleep(endPause)
+	if err := safefs.Lock(s.lock, endPatience); err != nil {
+		return fmt.Errorf("another supervisor runs in %s: %w", s.dir.Name(), err)
 	}
+	return nil
 }
 
 // restLater ends the supervisor after a while if it is idle then. It is called whenever it may have

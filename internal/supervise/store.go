@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/internal/tinyinit"
 )
@@ -71,21 +71,16 @@ func lockRecords(at string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock task store: %w", err)
 	}
-	for deadline := time.Now().Add(endPatience); ; time.Sleep(endPause) {
-		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return dir, nil
-		}
-		if errors.Is(err, unix.EWOULDBLOCK) && time.Now().Before(deadline) {
-			continue
-		}
-		dir.Close()
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock task store %s: %w", at, err)
-		}
-		return nil, fmt.Errorf("another supervisor uses %s (fuser -v shows it): this directory was copied while its tasks ran; "+
-			"remove the copy of the link \"tasks\" for a second agent, or end that supervisor: its tasks continue", at)
+	err = safefs.Lock(dir, endPatience)
+	if err == nil {
+		return dir, nil
 	}
+	dir.Close()
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("lock task store %s: %w", at, err)
+	}
+	return nil, fmt.Errorf("another supervisor uses %s (fuser -v shows it): this directory was copied while its tasks ran; "+
+		"remove the copy of the link \"tasks\" for a second agent, or end that supervisor: its tasks continue", at)
 }
 
 // memoryDirs are tmpfs directories for records. Making a file on a disk costs half a millisecond, a
