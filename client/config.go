@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // Config is the node's configuration. It holds plain values only.
@@ -40,7 +40,7 @@ type Config struct {
 	Servers    []string
 	IntroToken string // for the first registration, may be empty
 	// Mux and DialTimeout configure the connections to servers.
-	Mux         rpc.Mux
+	Mux         wire.Mux
 	DialTimeout time.Duration
 
 	Fingerprint fingerprint.Config

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // body is the request of one call. A request from a connection is decoded in two steps: first
@@ -20,10 +21,16 @@ import (
 type body struct {
 	req  Request // only the options are set until raw is nil
 	raw  *[]byte
-	in   *intake // charged for raw
-	cost int64   // upper bound of the memory of the decoded request
-	paid *budget // the budget that was charged for cost
+	in   *wire.Intake // charged for raw
+	cost int64        // upper bound of the memory of the decoded request
+	paid *wire.Budget // the budget that was charged for cost
 }
+
+// Usual sizes, so that a buffer seldom grows.
+const (
+	usualHeader  = 64
+	usualRequest = 1 << 10
+)
 
 // bodies holds reusable read buffers. A decoded request never refers to its buffer.
 var bodies = sync.Pool{New: func() any {
@@ -35,8 +42,8 @@ var bodies = sync.Pool{New: func() any {
 func decoded(req Request) *body { return &body{req: req} }
 
 // received returns the body of a call that was read through in, with its options decoded.
-func received(m Method, raw *[]byte, in *intake) (*body, error) {
-	b := &body{req: m.request(), raw: raw, in: in, cost: m.size.cost(in, len(*raw))}
+func received(m Method, raw *[]byte, in *wire.Intake) (*body, error) {
+	b := &body{req: m.request(), raw: raw, in: in, cost: m.size.Cost(in, len(*raw))}
 	var err error
 	switch r := b.req.(type) {
 	case interface{ Write() *message.WriteRequest }:
@@ -83,18 +90,18 @@ func (b *body) drop() {
 	if b.raw == nil {
 		return
 	}
-	if cap(*b.raw) <= readStep {
+	if cap(*b.raw) <= wire.ReadStep {
 		bodies.Put(b.raw)
 	}
 	b.raw = nil
-	b.in.release()
+	b.in.Release()
 }
 
 // end releases the buffer and the charge at the end of the call.
 func (b *body) end() {
 	b.drop()
 	if b.paid != nil {
-		b.paid.used.Release(b.cost)
+		b.paid.Release(b.cost)
 		b.paid = nil
 	}
 }
@@ -106,13 +113,13 @@ func (s *Server) load(ctx context.Context, m Method, c *Call, b *body) error {
 		return b.decode(m)
 	}
 	if !m.Rule.ofServers() {
-		from := s.callers
+		from := s.authorized
 		if err := s.entitled(ctx, m, c, b); err != nil {
-			if from = s.strangers; b.cost > from.each {
+			if from = s.unauthorized; b.cost > from.Each() {
 				return err
 			}
 		}
-		if err := from.take(ctx, b.cost, s.cfg.Hold); err != nil {
+		if err := from.Take(ctx, b.cost, s.cfg.Hold); err != nil {
 			return err
 		}
 		b.paid = from
@@ -125,10 +132,10 @@ func (s *Server) load(ctx context.Context, m Method, c *Call, b *body) error {
 func (s *Server) loadSmall(ctx context.Context, m Method, b *body) error {
 	defer b.end()
 	if !b.free() {
-		if err := s.strangers.take(ctx, b.cost, s.cfg.Hold); err != nil {
+		if err := s.unauthorized.Take(ctx, b.cost, s.cfg.Hold); err != nil {
 			return err
 		}
-		b.paid = s.strangers
+		b.paid = s.unauthorized
 	}
 	return b.decode(m)
 }
@@ -154,7 +161,7 @@ func (s *Server) entitled(ctx context.Context, m Method, c *Call, b *body) error
 			return nil
 		}
 	}
-	return tooCostly(b.cost, s.strangers.each)
+	return wire.TooCostly(b.cost, s.unauthorized.Each())
 }
 
 // proven reports whether a credential identified the caller.

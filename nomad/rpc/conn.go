@@ -11,18 +11,19 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // Conn is one connection that this agent accepted or dialed.
 type Conn struct {
 	remote      net.Addr
 	established time.Time
-	session     *session    // nil on a single-stream connection
-	perStream   bool        // each stream begins with its own type byte
-	owner       *nodeConns  // nil on connections that were dialed
-	peer        *certs.Peer // nil without TLS
-	unread      *unread     // nil on sessions whose peer was authenticated at once
-	known       atomic.Bool // an authenticated caller has made a call over it
+	session     *wire.Session // nil on a single-stream connection
+	perStream   bool          // each stream begins with its own type byte
+	owner       *nodeConns    // nil on connections that were dialed
+	peer        *certs.Peer   // nil without TLS
+	unread      *wire.Unread  // nil on sessions whose peer was authenticated at once
+	known       atomic.Bool   // an authenticated caller has made a call over it
 }
 
 // accepted reports whether the other side opened the connection.
@@ -35,8 +36,8 @@ func (c *Conn) authenticated(id *acls.AuthenticatedIdentity) {
 	}
 }
 
-// strange reports whether no peer or caller has been authenticated on the connection.
-func (c *Conn) strange() bool { return c.accepted() && c.peer == nil && !c.known.Load() }
+// unauthenticated reports whether no peer or caller has been authenticated on the connection.
+func (c *Conn) unauthenticated() bool { return c.accepted() && c.peer == nil && !c.known.Load() }
 
 // Peer returns the identity from the peer's certificate, or nil without TLS.
 func (c *Conn) Peer() *certs.Peer { return c.peer }
@@ -69,7 +70,7 @@ func (c *Conn) UnbindNode() {
 
 // accept waits for a stream that the peer opens.
 func (c *Conn) accept() (net.Conn, error) {
-	stream, err := c.session.accept()
+	stream, err := c.session.AcceptStream()
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +78,16 @@ func (c *Conn) accept() (net.Conn, error) {
 }
 
 // counted wraps a stream to count the bytes read from it until a caller is authenticated.
-func (c *Conn) counted(stream *muxStream) net.Conn {
-	if c.unread != nil && c.strange() {
-		return &countedStream{stream, c.unread}
+func (c *Conn) counted(stream *wire.MuxStream) net.Conn {
+	if c.unread != nil && c.unauthenticated() {
+		return c.unread.Stream(stream)
 	}
 	return stream
 }
 
 // open opens a stream to the peer.
-func (c *Conn) open(kind byte) (net.Conn, error) {
-	opened, err := c.session.open()
+func (c *Conn) open(kind wire.Kind) (net.Conn, error) {
+	opened, err := c.session.OpenStream()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, err)
 	}
@@ -213,14 +214,14 @@ func (s *Server) NodeCall(ctx context.Context, node, method string, req Request,
 	if local != nil {
 		return local.Call(ctx, method, req, resp)
 	}
-	stream, err := c.open(byteCalls)
+	stream, err := c.open(wire.KindCalls)
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
-	broken, err := s.askNode(ctx, newCaller(stream), method, req, resp)
+	broken, err := s.askNode(ctx, wire.NewCaller(stream), method, req, resp)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
@@ -240,7 +241,7 @@ func (s *Server) NodeStream(ctx context.Context, node, method string) (*Stream, 
 	if local != nil {
 		return local.Stream(ctx, method)
 	}
-	conn, err := c.open(byteStream)
+	conn, err := c.open(wire.KindStream)
 	if err != nil {
 		return nil, err
 	}

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // DialRaft opens a Raft connection to the server of this region at addr.
 func (p *Pool) DialRaft(ctx context.Context, addr string) (net.Conn, error) {
-	conn, err := p.dial(ctx, addr, p.cfg.Region, byteRaft)
+	conn, err := p.dial(ctx, addr, p.cfg.Region, wire.KindRaft)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func (p *Pool) regionOf(addr string) string {
 
 // dial opens a connection and sends its first byte. With TLS the server must prove that it
 // belongs to the region. If dial fails, no request was sent.
-func (p *Pool) dial(ctx context.Context, addr, region string, kind byte) (*dialed, error) {
+func (p *Pool) dial(ctx context.Context, addr, region string, kind wire.Kind) (*dialed, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.DialTimeout)
 	defer cancel()
 	conn, err := p.secure(ctx, addr, region)
@@ -98,7 +99,7 @@ func (p *Pool) secure(ctx context.Context, addr, region string) (net.Conn, error
 // handshake wraps the connection in TLS, if this agent has TLS enabled.
 func (p *Pool) handshake(ctx context.Context, raw net.Conn, region string) (net.Conn, error) {
 	if p.cfg.TLS.RPC() {
-		if _, err := raw.Write([]byte{byteTLS}); err != nil {
+		if _, err := raw.Write([]byte{wire.KindTLS}); err != nil {
 			return nil, err
 		}
 	}

@@ -1,15 +1,6 @@
-// Package rpc carries calls between agents. It contains the framing and codec, multiplexed
-// sessions, connection pools, streams, and the table of the methods that an agent answers.
-//
-// The first byte of a connection identifies its protocol:
-//
-//	0x01 one stream of calls        0x02 raft (handed over)
-//	0x03 yamux, calls only          0x04 TLS
-//	0x05 one streaming call         0x06 yamux, each stream begins with 0x01 or 0x05
-//
-// A call is two msgpack values in each direction: a header and a body. There is no length
-// prefix. Every value is therefore read completely, up to a limit, before it is decoded. A
-// length inside a value allocates no memory before its bytes arrive.
+// Package rpc carries calls between agents. It contains the server, connection pools, streams,
+// and the table of the methods that an agent answers. Package wire has the format of the
+// connections.
 //
 // A method is a row: a name, a Rule (who may call), a Where (which server answers) and a
 // handler. Calls over TCP and calls in the same process take the same steps. In-process calls

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // hung accepts connections and answers nothing, like a stopped process.
@@ -102,7 +103,7 @@ func keeping(t *testing.T) (addr string, streams chan *yamux.Stream) {
 // The end of a context ends a call and a stream at once, although the peer keeps its side open.
 func TestCallsEndWithoutTheServer(t *testing.T) {
 	addr, streams := keeping(t)
-	p := pool(t, rpc.PoolConfig{Mux: rpc.Mux{CloseTimeout: time.Hour}})
+	p := pool(t, rpc.PoolConfig{Mux: wire.Mux{CloseTimeout: time.Hour}})
 	for name, call := range map[string]func(context.Context) error{
 		"call": func(ctx context.Context) error { return p.Call(ctx, addr, "Test.Wait", &message.GenericRequest{}, nil) },
 		"stream": func(ctx context.Context) error {

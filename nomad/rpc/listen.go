@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // Limits for accepted connections.
@@ -20,8 +21,7 @@ const (
 	acceptBackoffMin = 5 * time.Millisecond
 	acceptBackoffMax = time.Second
 	acceptLogEvery   = 10 * time.Second
-	streamReserve    = 20      // connections per address that streaming calls must leave free
-	maxStreams       = 1 << 14 // open streams per connection
+	streamReserve    = 20 // connections per address that streaming calls must leave free
 )
 
 // Serve answers connections of ln until ctx ends. It then closes them and waits for the running
@@ -76,7 +76,7 @@ func (s *Server) serveConn(ctx context.Context, raw net.Conn) {
 		s.cfg.Observer.Accepted()
 	}
 	conn := &countedConn{Conn: raw, release: release}
-	kind, known, err := s.greet(ctx, conn)
+	kind, known, err := s.identify(ctx, conn)
 	if err != nil {
 		if !isEOF(err) {
 			s.log.Warn("refused an rpc connection", "addr", conn.RemoteAddr(), "err", err)
@@ -89,9 +89,9 @@ func (s *Server) serveConn(ctx context.Context, raw net.Conn) {
 }
 
 // serveKind serves a connection of a known protocol.
-func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byte, used int) {
+func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind wire.Kind, used int) {
 	switch kind {
-	case byteRaft:
+	case wire.KindRaft:
 		err := s.cfg.TLS.IsRaft(c.peer)
 		if err == nil && s.cfg.Raft != nil {
 			if s.cfg.Observer != nil {
@@ -101,16 +101,16 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 			return
 		}
 		s.log.Warn("refused a raft connection", "addr", c.remote, "err", err)
-	case byteCalls:
+	case wire.KindCalls:
 		s.serveCalls(ctx, c, conn, func() {})
-	case byteStream:
+	case wire.KindStream:
 		if !s.limit.leaves(used, streamReserve) {
 			s.log.Warn("too many streaming connections from one address", "addr", c.remote)
 			break
 		}
 		s.serveStream(ctx, c, conn, func() {})
-	case byteMux, byteMuxOld:
-		c.perStream = kind == byteMux
+	case wire.KindMux, wire.KindMuxOld:
+		c.perStream = kind == wire.KindMux
 		s.serveMux(ctx, c, conn)
 	default:
 		s.log.Warn("rpc connection begins with an unknown byte", "byte", kind, "addr", c.remote)
@@ -120,16 +120,16 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind byt
 
 // serveMux runs a yamux session over conn and serves its streams. The peer opened conn.
 func (s *Server) serveMux(ctx context.Context, c *Conn, conn net.Conn) {
-	if c.strange() {
-		c.unread = &unread{budget: s.strangerReading}
+	if c.unauthenticated() {
+		c.unread = wire.NewUnread(s.unauthenticatedReading, func() bool { return !c.unauthenticated() })
 		defer func() {
-			if err := c.unread.end(); err != nil {
+			if err := c.unread.End(); err != nil {
 				s.log.Warn("closed an unauthenticated rpc session", "addr", c.remote, "err", err)
 			}
 		}()
-		conn = &countedSession{Conn: conn, c: c, unread: c.unread}
+		conn = c.unread.Conn(conn)
 	}
-	session, err := newSession(conn, s.cfg.Mux.config(s.log), yamux.Server)
+	session, err := s.cfg.Mux.Server(conn, s.log)
 	if err != nil {
 		s.log.Error("start session", "err", err)
 		return
@@ -146,8 +146,8 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	slots, silent := make(chan struct{}, maxStreams), newSilence()
-	if c.strange() {
+	slots, fresh := make(chan struct{}, maxStreams), make(newStreams, maxNewStreams)
+	if c.unauthenticated() {
 		wg.Go(func() { s.endIdle(ctx, c) })
 	}
 	for {
@@ -155,36 +155,36 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 		if err != nil {
 			return
 		}
-		spoken, ok := silent.begin(c)
+		started, ok := fresh.add(c)
 		if !ok {
 			return
 		}
 		if len(slots) >= c.maxStreams() {
 			s.log.Warn("too many streams on one connection", "addr", c.remote)
-			spoken()
+			started()
 			stream.Close()
 			continue
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			defer spoken()
+			defer started()
 			defer stream.Close()
 			if !c.perStream {
-				s.serveCalls(ctx, c, stream, spoken)
+				s.serveCalls(ctx, c, stream, started)
 				return
 			}
 			stream.SetReadDeadline(s.handshakeEnd())
-			kind, err := firstByte(stream)
+			kind, err := wire.ReadKind(stream)
 			if err != nil {
 				return
 			}
 			stream.SetReadDeadline(time.Time{})
 			switch kind {
-			case byteCalls:
-				s.serveCalls(ctx, c, stream, spoken)
-			case byteStream:
-				s.serveStream(ctx, c, stream, spoken)
+			case wire.KindCalls:
+				s.serveCalls(ctx, c, stream, started)
+			case wire.KindStream:
+				s.serveStream(ctx, c, stream, started)
 			default:
 				s.log.Warn("rpc stream begins with an unknown byte", "byte", kind, "addr", c.remote)
 				c.session.Close()
@@ -195,67 +195,67 @@ func (s *Server) serveSession(ctx context.Context, c *Conn) {
 
 // request is one call from a stream.
 type request struct {
-	head requestHeader
+	head wire.RequestHeader
 	raw  *[]byte // from bodies, until it is decoded
-	in   *intake
+	in   *wire.Intake
 }
 
 // serveCalls answers the calls of one stream. Each call has its own goroutine, so replies may
-// be in a different order than requests. It calls spoken when a request has arrived.
-func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, spoken func()) {
+// be in a different order than requests. It calls started when a request has arrived.
+func (s *Server) serveCalls(ctx context.Context, c *Conn, conn net.Conn, started func()) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wire := &paced{Conn: conn, timeout: s.cfg.FrameTimeout}
-	if c.strange() {
-		wire.begun = time.Now() // the first request must arrive now
+	timed := wire.NewTimedConn(conn, s.cfg.FrameTimeout)
+	if c.unauthenticated() {
+		timed.Begin() // the first request must arrive now
 	}
-	in := bufio.NewReader(wire)
+	in := bufio.NewReader(timed)
 	var mu sync.Mutex // guards writes
 	slots := make(chan struct{}, c.maxPipelined())
 	reply := func(r request) {
 		defer func() { <-slots }()
-		defer r.in.release()
+		defer r.in.Release()
 		ctx, held := charging(ctx)
 		defer held.release()
 		head, out := s.answer(ctx, c, &r)
 		mu.Lock()
 		defer mu.Unlock()
-		if err := writePair(conn, head, out); err != nil {
+		if err := wire.WritePair(conn, head, out); err != nil {
 			s.log.Debug("write rpc reply", "method", r.head.ServiceMethod, "err", err)
 			conn.Close()
 		}
 	}
 	for header := make([]byte, 0, usualHeader); ; {
-		err := wire.next(in)
+		err := timed.Next(in)
 		r := request{raw: bodies.Get().(*[]byte), in: s.intake(c)}
 		if err == nil {
-			header, err = readHeader(in, header, &r.head)
+			header, err = wire.ReadHeader(in, header, &r.head)
 		}
 		if err == nil {
-			*r.raw, err = readValue(in, *r.raw, r.in)
+			*r.raw, err = wire.ReadValue(in, *r.raw, r.in)
 		}
 		if err != nil {
-			r.in.release()
+			r.in.Release()
 			s.ended(c, err)
 			return
 		}
-		wire.done()
-		spoken()
+		timed.Done()
+		started()
 		select {
 		case slots <- struct{}{}:
 			wg.Go(func() { reply(r) })
 		case <-ctx.Done():
-			r.in.release()
+			r.in.Release()
 			return
 		}
 	}
 }
 
 // answer runs one call that came over a connection.
-func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*responseHeader, any) {
-	reply := &responseHeader{ServiceMethod: r.head.ServiceMethod, Seq: r.head.Seq}
+func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*wire.ResponseHeader, any) {
+	reply := &wire.ResponseHeader{ServiceMethod: r.head.ServiceMethod, Seq: r.head.Seq}
 	m, ok := s.methods[r.head.ServiceMethod]
 	if !ok || m.Stream {
 		reply.Error = s.unknownMethod(r.head.ServiceMethod).Error()
@@ -274,21 +274,21 @@ func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*responseHead
 }
 
 // serveStream does the callee's part of the streaming handshake and runs the method.
-func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn, spoken func()) {
+func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn, started func()) {
 	stream := NewStream(conn)
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
 	conn.SetReadDeadline(s.handshakeEnd())
-	var head streamHeader
-	if err := stream.DecodeWithin(&head, maxHeader); err != nil {
+	var head wire.StreamHeader
+	if err := stream.DecodeWithin(&head, wire.MaxHeader); err != nil {
 		s.ended(c, err)
 		return
 	}
 	conn.SetReadDeadline(time.Time{})
-	spoken()
+	started()
 	m, ok := s.methods[head.Method]
-	var ack streamAck
+	var ack wire.StreamAck
 	if !ok || !m.Stream {
 		ack.Error = nomad.ErrUnknownMethod.Error() + `: "` + head.Method + `"`
 	}
@@ -301,7 +301,7 @@ func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn, spoken
 // ended logs why a stream ended, except after a normal end.
 func (s *Server) ended(c *Conn, err error) {
 	switch {
-	case errors.Is(err, errBusy):
+	case errors.Is(err, wire.ErrBusy):
 		s.log.Warn("refused a large rpc request: too many are being read", "addr", c.remote)
 	case !isEOF(err):
 		s.log.Debug("rpc stream ended", "addr", c.remote, "err", err)

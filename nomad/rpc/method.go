@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // Rule is the kind of callers that may use a method. NewServer refuses the zero Rule.
@@ -125,7 +126,7 @@ type Method struct {
 	assign   func(dst, src any) error
 	serve    func(ctx context.Context, c *Call, req Request, s *Stream) error
 	failure  func(*nomad.RpcError) any
-	size     footprint // of a request
+	size     wire.Footprint // of a request
 }
 
 // Handle returns the row of a method with request type Req and reply type Resp. The handler

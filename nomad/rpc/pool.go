@@ -10,11 +10,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/yamux"
-
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // PoolConfig configures a Pool. Zero values mean the defaults, which are those of a client of
@@ -41,7 +40,7 @@ type PoolConfig struct {
 	// AnswerWithin is the timeout of that ping; zero means 3 s.
 	AnswerWithin time.Duration
 	// Mux holds the settings of the sessions.
-	Mux Mux
+	Mux wire.Mux
 	Log *slog.Logger
 }
 
@@ -91,7 +90,7 @@ type peer struct {
 	timer *time.Timer // closes the idle session
 
 	mu   sync.Mutex
-	idle []*caller
+	idle []*wire.Caller
 	busy int
 }
 
@@ -99,13 +98,13 @@ type peer struct {
 // longer answers pings ends it within seconds, even if its TCP connection persists. A write
 // whose reply was lost fails with nomad.ErrMaybeApplied.
 func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) error {
-	peer, c, err := p.acquire(ctx, addr, byteCalls)
+	peer, c, err := p.acquire(ctx, addr, wire.KindCalls)
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { c.conn.Close() })
+	stop := context.AfterFunc(ctx, func() { c.Conn.Close() })
 	unwatch := p.watch(peer, p.cfg.Patience+blockTime(req))
-	broken, err := c.call(method, req, resp)
+	broken, err := c.Call(method, req, resp)
 	unwatch()
 	if !stop() {
 		broken = true
@@ -144,11 +143,11 @@ func blockTime(req any) time.Duration {
 // Stream opens a streaming call. The caller sends the request and closes the stream. The end of
 // ctx also closes it.
 func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error) {
-	peer, c, err := p.acquire(ctx, addr, byteStream)
+	peer, c, err := p.acquire(ctx, addr, wire.KindStream)
 	if err != nil {
 		return nil, err
 	}
-	conn := &heldStream{ReadWriteCloser: sessionStream{c.conn, peer.conn.session}, ended: func() { p.release(peer, nil, false, nil) }}
+	conn := &heldStream{ReadWriteCloser: sessionStream{c.Conn, peer.conn.session}, ended: func() { p.release(peer, nil, false, nil) }}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	unwatch := p.watch(peer, p.cfg.Patience)
 	defer unwatch()
@@ -249,7 +248,7 @@ func (p *Pool) Close() error {
 
 // acquire returns a stream to addr. For calls it reuses an open stream if possible. It replaces
 // a dead session once, because nothing was sent over it yet.
-func (p *Pool) acquire(ctx context.Context, addr string, kind byte) (*peer, *caller, error) {
+func (p *Pool) acquire(ctx context.Context, addr string, kind wire.Kind) (*peer, *wire.Caller, error) {
 	for again := true; ; again = false {
 		pe, err := p.session(ctx, addr)
 		if err != nil {
@@ -260,7 +259,7 @@ func (p *Pool) acquire(ctx context.Context, addr string, kind byte) (*peer, *cal
 		}
 		stream, err := pe.conn.open(kind)
 		if err == nil {
-			return pe, newCaller(stream), nil
+			return pe, wire.NewCaller(stream), nil
 		}
 		err = pe.refused(err)
 		p.release(pe, nil, true, err)
@@ -295,11 +294,11 @@ func (p *Pool) session(ctx context.Context, addr string) (*peer, error) {
 
 // connect opens the session of a peer and serves its streams until it ends.
 func (p *Pool) connect(pe *peer) {
-	conn, err := p.dial(p.ctx, pe.addr, p.regionOf(pe.addr), byteMux)
+	conn, err := p.dial(p.ctx, pe.addr, p.regionOf(pe.addr), wire.KindMux)
 	if err == nil {
 		pe.wire = conn
-		var session *session
-		if session, err = newSession(conn, p.cfg.Mux.config(p.log), yamux.Client); err == nil {
+		var session *wire.Session
+		if session, err = p.cfg.Mux.Client(conn, p.log); err == nil {
 			pe.conn = &Conn{remote: conn.RemoteAddr(), established: time.Now(), session: session, perStream: true}
 			pe.timer = time.AfterFunc(p.cfg.IdleTimeout, func() { p.reap(pe) })
 		}
@@ -324,7 +323,7 @@ func (p *Pool) connect(pe *peer) {
 }
 
 // release returns a stream to the session, or closes it if it has ended or is not needed.
-func (p *Pool) release(pe *peer, c *caller, ended bool, err error) {
+func (p *Pool) release(pe *peer, c *wire.Caller, ended bool, err error) {
 	pe.mu.Lock()
 	pe.busy--
 	keep := c != nil && !ended && len(pe.idle) < p.cfg.MaxIdleStreams
@@ -336,7 +335,7 @@ func (p *Pool) release(pe *peer, c *caller, ended bool, err error) {
 	if keep || c == nil {
 		return
 	}
-	c.conn.Close()
+	c.Conn.Close()
 	if ended && Lost(err) && pe.conn.session.IsClosed() {
 		p.drop(pe)
 	}
@@ -365,12 +364,12 @@ func (p *Pool) drop(pe *peer) {
 }
 
 // take returns an unused stream for calls, or nil. In either case the session counts as used.
-func (pe *peer) take(kind byte) *caller {
+func (pe *peer) take(kind wire.Kind) *wire.Caller {
 	pe.mu.Lock()
 	defer pe.mu.Unlock()
 	pe.busy++
 	n := len(pe.idle)
-	if n == 0 || kind != byteCalls {
+	if n == 0 || kind != wire.KindCalls {
 		return nil
 	}
 	c := pe.idle[n-1]

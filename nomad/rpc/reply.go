@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // Limits for the replies of nodes. Nodes are less trusted than servers, and a server decodes
@@ -66,43 +67,43 @@ func (c *charges) releaseAfter(ctx context.Context) {
 }
 
 // add records a charge of n bytes to a budget.
-func (c *charges) add(b *budget, n int64) {
+func (c *charges) add(b *wire.Budget, n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ends = append(c.ends, func() { b.used.Release(n) })
+	c.ends = append(c.ends, func() { b.Release(n) })
 }
 
 // replySizes caches the footprints of reply types.
 var replySizes sync.Map // reflect.Type to footprint
 
-func replySize(resp any) footprint {
+func replySize(resp any) wire.Footprint {
 	t := reflect.TypeOf(resp)
 	if f, ok := replySizes.Load(t); ok {
-		return f.(footprint)
+		return f.(wire.Footprint)
 	}
-	f := footprintOf(t)
+	f := wire.FootprintOf(t)
 	replySizes.Store(t, f)
 	return f
 }
 
 // askNode makes one call over a stream to a node and decodes the reply, within the limits for
 // such replies.
-func (s *Server) askNode(ctx context.Context, c *caller, method string, req Request, resp any) (broken bool, err error) {
-	in := &intake{limit: maxNodeReply, budget: s.nodeReading, free: readStep}
-	defer in.release()
-	body, broken, err := c.ask(method, req, in)
+func (s *Server) askNode(ctx context.Context, c *wire.Caller, method string, req Request, resp any) (broken bool, err error) {
+	in := &wire.Intake{Limit: maxNodeReply, Budget: s.nodeReading, Free: wire.ReadStep}
+	defer in.Release()
+	body, broken, err := c.Ask(method, req, in)
 	switch {
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, wire.ErrTooLarge):
 		return broken, nomad.Errorf(http.StatusBadGateway, replyTooLarge, maxNodeReply)
 	case err != nil || resp == nil:
 		return broken, err
 	}
-	cost := replySize(resp).cost(in, len(body))
-	if cost > s.nodeReplies.each {
-		return false, nomad.Errorf(http.StatusBadGateway, replyTooComplex, cost, s.nodeReplies.each)
+	cost := replySize(resp).Cost(in, len(body))
+	if cost > s.nodeReplies.Each() {
+		return false, nomad.Errorf(http.StatusBadGateway, replyTooComplex, cost, s.nodeReplies.Each())
 	}
 	if cost > freeCost {
-		if err := s.nodeReplies.take(ctx, cost, s.cfg.Hold); err != nil {
+		if err := s.nodeReplies.Take(ctx, cost, s.cfg.Hold); err != nil {
 			return false, err
 		}
 		held, ok := ctx.Value(chargesKey{}).(*charges)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // leaders routes to a server that is the leader from a given time after the first call.
@@ -118,7 +119,7 @@ func TestConnectionErrorsAreLosses(t *testing.T) {
 		yamux.ErrConnectionReset, yamux.ErrConnectionWriteTimeout, yamux.ErrKeepAliveTimeout, yamux.ErrTimeout, errors.New("no route to host")} {
 		for name, conn := range map[string]failing{"read": {read: end}, "write": {write: end}} {
 			t.Run(name+" "+end.Error(), func(t *testing.T) {
-				broken, err := newCaller(conn).call("Test.Read", &message.GenericRequest{}, nil)
+				broken, err := wire.NewCaller(conn).Call("Test.Read", &message.GenericRequest{}, nil)
 				if !broken || !Lost(err) || !errors.Is(err, end) || !Lost(nomad.ErrorFromText(err.Error())) {
 					t.Errorf("call() = %v, %v", broken, err)
 				}

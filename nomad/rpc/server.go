@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // Authenticator authenticates callers. With an error, the identity may still hold the
@@ -97,7 +98,7 @@ type Config struct {
 	// MaxConnsPerAddr limits the connections per address; zero means 100, negative no limit.
 	MaxConnsPerAddr int
 	// Mux holds the settings of the sessions that peers open.
-	Mux Mux
+	Mux wire.Mux
 	// Observer, when set, is notified of every call and connection.
 	Observer Observer
 	// Audit, if set, is called before every call that came over a connection. done is called at
@@ -117,11 +118,11 @@ type Server struct {
 	limit    *addrLimit
 	started  time.Time
 
-	greeting chan struct{} // handshakes
+	handshakes chan struct{} // handshakes
 
-	callers, strangers       *budget // for decoded requests
-	reading, strangerReading *budget // for requests that are being read
-	nodeReading, nodeReplies *budget // for replies of nodes that are being read, and decoded
+	authorized, unauthorized        *wire.Budget // for decoded requests
+	reading, unauthenticatedReading *wire.Budget // for requests that are being read
+	nodeReading, nodeReplies        *wire.Budget // for replies of nodes that are being read, and decoded
 }
 
 // NewServer validates the method table and returns a Server for it.
@@ -149,10 +150,10 @@ func NewServer(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]Method{}, services: map[string]bool{},
 		nodes: newNodeConns(), limit: newAddrLimit(cfg.MaxConnsPerAddr), started: time.Now(),
-		greeting: make(chan struct{}, maxGreeting),
-		callers:  newBudget(decodedEach, decodedAll), strangers: newBudget(strangeEach, strangeDecoded),
-		reading: newBudget(maxRequest, readingAll), strangerReading: newBudget(maxRequest, strangeReading),
-		nodeReading: newBudget(maxNodeReply, repliesReading), nodeReplies: newBudget(repliesEach, repliesDecoded)}
+		handshakes: make(chan struct{}, maxHandshakes),
+		authorized: wire.NewBudget(decodedEach, decodedAll), unauthorized: wire.NewBudget(unauthorizedEach, unauthorizedAll),
+		reading: wire.NewBudget(wire.MaxRequest, readingAll), unauthenticatedReading: wire.NewBudget(wire.MaxRequest, readingUnauthenticated),
+		nodeReading: wire.NewBudget(maxNodeReply, repliesReading), nodeReplies: wire.NewBudget(repliesEach, repliesDecoded)}
 	for _, m := range cfg.Methods {
 		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != (m.Check.desc != "") {
 			return nil, fmt.Errorf("rpc: row %q of the method table is incomplete", m.Name)
@@ -160,7 +161,7 @@ func NewServer(cfg Config) (*Server, error) {
 		if _, twice := s.methods[m.Name]; twice {
 			return nil, fmt.Errorf("rpc: two rows for %q in the method table", m.Name)
 		}
-		m.size = footprintOf(reflect.TypeOf(m.request()))
+		m.size = wire.FootprintOf(reflect.TypeOf(m.request()))
 		s.methods[m.Name] = m
 		service, _, _ := strings.Cut(m.Name, ".")
 		s.services[service] = s.services[service] || !m.Stream
@@ -385,12 +386,12 @@ func (s *Server) unasked(m Method, c *Call) error {
 // runStream answers one streaming call after its handshake.
 func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *Stream) {
 	in := s.intake(conn)
-	in.limit = streamedRequest
+	in.Limit = streamedRequest
 	b, err := stream.request(m, in, s.cfg.FrameTimeout)
 	if err != nil {
-		in.release()
+		in.Release()
 		s.log.Debug("read stream request", "method", m.Name, "err", err)
-		if errors.Is(err, errTooLarge) {
+		if errors.Is(err, wire.ErrTooLarge) {
 			stream.refuseLarge(m, s.cfg.FrameTimeout)
 		}
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // Stream is one streaming call after its handshake. Writers may run concurrently with readers
@@ -32,7 +33,7 @@ func NewStream(conn io.ReadWriteCloser) *Stream {
 
 // Pipe returns the two ends of an in-process stream.
 func Pipe() (*Stream, *Stream) {
-	a, b := pipe()
+	a, b := wire.Pipe()
 	return NewStream(a), NewStream(b)
 }
 
@@ -47,28 +48,28 @@ func (s *Stream) Encode(v any) error {
 }
 
 // Decode receives one msgpack value.
-func (s *Stream) Decode(v any) error { return s.DecodeWithin(v, maxRequest) }
+func (s *Stream) Decode(v any) error { return s.DecodeWithin(v, wire.MaxRequest) }
 
 // DecodeWithin receives one msgpack value of at most limit bytes.
 func (s *Stream) DecodeWithin(v any, limit int) error {
-	b, err := readValue(s.in, s.buf, &intake{limit: limit})
+	b, err := wire.ReadValue(s.in, s.buf, &wire.Intake{Limit: limit})
 	s.buf = b
 	if err != nil {
 		return err
 	}
 	if err := codec.Decode(b, v); err != nil {
-		return fmt.Errorf("%w: %w", errBadValue, err)
+		return fmt.Errorf("%w: %w", wire.ErrBadValue, err)
 	}
 	return nil
 }
 
 // request reads the request of a streaming call through in, within the frame timeout.
-func (s *Stream) request(m Method, in *intake, within time.Duration) (*body, error) {
+func (s *Stream) request(m Method, in *wire.Intake, within time.Duration) (*body, error) {
 	if d, ok := s.conn.(interface{ SetReadDeadline(time.Time) error }); ok {
 		d.SetReadDeadline(time.Now().Add(within))
 		defer d.SetReadDeadline(time.Time{})
 	}
-	raw, err := readValue(s.in, nil, in)
+	raw, err := wire.ReadValue(s.in, nil, in)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (s *Stream) refuseLarge(m Method, within time.Duration) {
 	if d, ok := s.conn.(interface{ SetReadDeadline(time.Time) error }); ok {
 		d.SetReadDeadline(time.Now().Add(within))
 	}
-	io.CopyN(io.Discard, s.in, maxRequest) // any end is fine
+	io.CopyN(io.Discard, s.in, wire.MaxRequest) // any end is fine
 }
 
 // Read reads raw bytes.
@@ -193,7 +194,7 @@ func Bridge(a, b *Stream) error {
 // stream that the peer closed.
 type sessionStream struct {
 	io.ReadWriteCloser
-	session *session
+	session *wire.Session
 }
 
 // Read implements io.Reader.
@@ -203,4 +204,24 @@ func (s sessionStream) Read(p []byte) (int, error) {
 		err = nomad.ErrLost
 	}
 	return n, err
+}
+
+// openStream does the caller's part of the streaming handshake. If it fails, no request was
+// sent, because the request follows the handshake.
+func openStream(conn io.ReadWriteCloser, method string) (*Stream, error) {
+	s := NewStream(conn)
+	if err := s.Encode(&wire.StreamHeader{Method: method}); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, wire.AsLost(err))
+	}
+	var ack wire.StreamAck
+	if err := s.DecodeWithin(&ack, wire.MaxHeader); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, wire.AsLost(err))
+	}
+	if ack.Error != "" {
+		s.Close()
+		return nil, nomad.ErrorFromText(ack.Error)
+	}
+	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // The request of a stream is charged while it is read, like that of a call.
@@ -20,9 +21,9 @@ func TestStreamRequestsAreCharged(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := func() bool {
-		ok := s.strangerReading.used.TryAcquire(strangeReading)
+		ok := s.unauthenticatedReading.TryTake(readingUnauthenticated)
 		if ok {
-			s.strangerReading.used.Release(strangeReading)
+			s.unauthenticatedReading.Release(readingUnauthenticated)
 		}
 		return ok
 	}
@@ -65,28 +66,28 @@ func TestWaitingRequestIsReleased(t *testing.T) {
 	near.SetDeadline(time.Now().Add(time.Minute))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	arrived, done := make(chan struct{}, strangePipelined+1), make(chan struct{})
+	arrived, done := make(chan struct{}, maxPipelinedUnauthenticated+1), make(chan struct{})
 	go func() {
 		defer close(done)
 		s.serveCalls(ctx, &Conn{owner: s.nodes}, far, func() { arrived <- struct{}{} })
 	}()
-	for n := range strangePipelined + 1 {
+	for n := range maxPipelinedUnauthenticated + 1 {
 		req := &message.NodeSpecificRequest{}
-		if n == strangePipelined {
+		if n == maxPipelinedUnauthenticated {
 			req.NodeID = string(bytes.Repeat([]byte{'x'}, 100<<10))
 		}
-		if err := writePair(near, &requestHeader{ServiceMethod: "Test.Block", Seq: uint64(n)}, req); err != nil {
+		if err := wire.WritePair(near, &wire.RequestHeader{ServiceMethod: "Test.Block", Seq: uint64(n)}, req); err != nil {
 			t.Fatal(err)
 		}
 		<-arrived
 	}
-	if s.strangerReading.used.TryAcquire(strangeReading) {
+	if s.unauthenticatedReading.TryTake(readingUnauthenticated) {
 		t.Fatal("a request of 100 KiB waiting for its call is not charged")
 	}
 	cancel()
 	limit, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
-	if err := s.strangerReading.used.Acquire(limit, strangeReading); err != nil {
+	if err := s.unauthenticatedReading.Take(limit, readingUnauthenticated, time.Minute); err != nil {
 		t.Errorf("a request whose stream has ended is still charged: %v", err)
 	}
 	close(release)

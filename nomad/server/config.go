@@ -20,7 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/profile"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -174,7 +174,7 @@ type Config struct {
 	// limit.
 	RPCMaxConnsPerClient int
 	// Mux holds the settings of multiplexed connections.
-	Mux rpc.Mux
+	Mux wire.Mux
 	// DialTimeout limits the time to connect to another server. The maximum is 3 s.
 	DialTimeout time.Duration
 	// Metrics configures the metrics. Default: once per second, with all labels but allocation

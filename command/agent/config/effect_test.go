@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -216,7 +216,7 @@ func TestValuesArrive(t *testing.T) {
 	}
 	b := configs(t, s)
 	sv, c := b.Server, b.Client
-	mux := rpc.Mux{AcceptBacklog: 31, KeepAlive: 32 * time.Second, WriteTimeout: 33 * time.Second, OpenTimeout: -1,
+	mux := wire.Mux{AcceptBacklog: 31, KeepAlive: 32 * time.Second, WriteTimeout: 33 * time.Second, OpenTimeout: -1,
 		CloseTimeout: 34 * time.Second}
 	for _, v := range []struct{ got, want any }{
 		{sv.Dir, "/srv/raft"}, {sv.SerfAdvertise, "10.0.0.1:4648"}, {sv.RPCAddr, "127.0.0.1:4647"}, {sv.RPCHandshakeTimeout, 2 * time.Second},

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
 // RPC is the rpc block.
@@ -39,8 +39,8 @@ func (s *Settings) checkRPC() error {
 }
 
 // mux returns the settings of multiplexed connections.
-func (s *Settings) mux() rpc.Mux {
+func (s *Settings) mux() wire.Mux {
 	r := &s.RPC
-	return rpc.Mux{AcceptBacklog: r.AcceptBacklog, KeepAlive: r.KeepAliveInterval, WriteTimeout: r.ConnectionWriteTimeout,
+	return wire.Mux{AcceptBacklog: r.AcceptBacklog, KeepAlive: r.KeepAliveInterval, WriteTimeout: r.ConnectionWriteTimeout,
 		OpenTimeout: unbounded(r.StreamOpenTimeout), CloseTimeout: unbounded(r.StreamCloseTimeout)}
 }

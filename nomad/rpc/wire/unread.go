@@ -1,4 +1,4 @@
-package rpc
+package wire
 
 import (
 	"encoding/binary"
@@ -27,9 +27,11 @@ const (
 
 var errUnread = errors.New("too much unread data on streams")
 
-// unread counts the unread bytes and charges them to a budget.
-type unread struct {
-	budget *budget
+// Unread counts the unread bytes of a session and charges them to a budget, until a caller is
+// authenticated.
+type Unread struct {
+	budget        *Budget
+	authenticated func() bool
 
 	mu    sync.Mutex
 	bytes int
@@ -38,8 +40,14 @@ type unread struct {
 	fault error // the error that ended the session
 }
 
+// NewUnread returns a counter that charges the budget. authenticated reports whether a caller of
+// the session has been authenticated.
+func NewUnread(b *Budget, authenticated func() bool) *Unread {
+	return &Unread{budget: b, authenticated: authenticated}
+}
+
 // received adds n bytes.
-func (u *unread) received(n int) error {
+func (u *Unread) received(n int) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.over {
@@ -50,55 +58,59 @@ func (u *unread) received(n int) error {
 		u.fault = errUnread
 	}
 	if more := u.bytes - freeUnread - u.paid; more > 0 && u.fault == nil {
-		more = max(more, readStep)
-		if u.budget.used.TryAcquire(int64(more)) {
+		more = max(more, ReadStep)
+		if u.budget.TryTake(int64(more)) {
 			u.paid += more
 		} else {
-			u.fault = errBusy
+			u.fault = ErrBusy
 		}
 	}
 	return u.fault
 }
 
 // read subtracts n bytes.
-func (u *unread) read(n int) {
+func (u *Unread) read(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.bytes -= n
 	if spare := u.paid - max(0, u.bytes-freeUnread); spare >= freeUnread || spare == u.paid {
-		u.budget.used.Release(int64(spare))
+		u.budget.Release(int64(spare))
 		u.paid -= spare
 	}
 }
 
-// end releases the charge and stops the counting. It returns the error that ended the session.
-func (u *unread) end() error {
+// End releases the charge and stops the counting. It returns the error that ended the session.
+func (u *Unread) End() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.budget.used.Release(int64(u.paid))
+	u.budget.Release(int64(u.paid))
 	u.paid, u.over = 0, true
 	return u.fault
 }
 
-// countedSession is the connection of a session that a peer opened. It counts the data of
-// frames until a caller is authenticated.
-type countedSession struct {
+// Conn returns the connection of the session, which counts the data of frames.
+func (u *Unread) Conn(conn net.Conn) net.Conn { return &countedConn{Conn: conn, unread: u} }
+
+// Stream returns a stream of the session, which counts the bytes that are read from it.
+func (u *Unread) Stream(stream *MuxStream) net.Conn { return &countedStream{stream, u} }
+
+// countedConn is the connection of a session that a peer opened.
+type countedConn struct {
 	net.Conn
-	c      *Conn
-	unread *unread
-	known  bool
+	unread *Unread
+	over   bool
 	header []byte // the part of the next header that has arrived
 	data   int    // bytes of the current frame that are outstanding
 }
 
 // Read implements io.Reader.
-func (s *countedSession) Read(p []byte) (int, error) {
+func (s *countedConn) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
-	if s.known {
+	if s.over {
 		return n, err
 	}
-	if s.known = !s.c.strange(); s.known {
-		s.unread.end() // there is no error: otherwise Read would not have been called
+	if s.over = s.unread.authenticated(); s.over {
+		s.unread.End() // there is no error: otherwise Read would not have been called
 		return n, err
 	}
 	if err := s.count(p[:n]); err != nil {
@@ -109,7 +121,7 @@ func (s *countedSession) Read(p []byte) (int, error) {
 
 // count parses the frame headers. It counts the data of a frame as soon as its header arrives,
 // because the session allocates the buffer then.
-func (s *countedSession) count(b []byte) error {
+func (s *countedConn) count(b []byte) error {
 	for len(b) > 0 {
 		if s.data > 0 {
 			n := min(s.data, len(b))
@@ -134,13 +146,13 @@ func (s *countedSession) count(b []byte) error {
 
 // countedStream is a stream of such a session.
 type countedStream struct {
-	*muxStream
-	unread *unread
+	*MuxStream
+	unread *Unread
 }
 
 // Read implements io.Reader. It releases the buffer of the stream when it is empty.
 func (s *countedStream) Read(p []byte) (int, error) {
-	n, err := s.muxStream.Read(p)
+	n, err := s.MuxStream.Read(p)
 	if n > 0 {
 		s.unread.read(n)
 		s.Stream.Shrink()
@@ -153,5 +165,5 @@ func (s *countedStream) Read(p []byte) (int, error) {
 func (s *countedStream) Close() error {
 	s.SetReadDeadline(time.Now())
 	io.CopyN(io.Discard, s, streamWindow) // what has arrived already
-	return s.muxStream.Close()
+	return s.MuxStream.Close()
 }

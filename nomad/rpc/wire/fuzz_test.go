@@ -1,4 +1,4 @@
-package rpc
+package wire
 
 import (
 	"bufio"
@@ -26,7 +26,7 @@ func FuzzRequest(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		body, err := readValue(bufio.NewReader(bytes.NewReader(wire)), nil, &intake{limit: maxRequest})
+		body, err := ReadValue(bufio.NewReader(bytes.NewReader(wire)), nil, &Intake{Limit: MaxRequest})
 		if err != nil {
 			return
 		}
@@ -62,9 +62,9 @@ func TestRequestsThatGrow(t *testing.T) {
 		"some nothing":     {long(0xc0, limit/bytesPerNil), true},
 		"numbers cost one": {long(0x01, limit/2), true},
 	} {
-		_, err := readValue(bufio.NewReader(bytes.NewReader(tt.wire)), nil, &intake{limit: limit})
+		_, err := ReadValue(bufio.NewReader(bytes.NewReader(tt.wire)), nil, &Intake{Limit: limit})
 		if (err == nil) != tt.ok {
-			t.Errorf("%s: readValue() = %v, want ok %v", name, err, tt.ok)
+			t.Errorf("%s: ReadValue() = %v, want ok %v", name, err, tt.ok)
 		}
 	}
 }

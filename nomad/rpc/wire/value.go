@@ -1,4 +1,4 @@
-package rpc
+package wire
 
 import (
 	"bufio"
@@ -10,33 +10,28 @@ import (
 
 // Limits for one msgpack value.
 const (
-	maxRequest = 64 << 20 // a request: more than limits.http_max_request_body
+	MaxHeader  = 64 << 10
+	MaxRequest = 64 << 20 // a request: more than limits.http_max_request_body
 	maxReply   = 1 << 30  // a reply of a server that this agent called
-	readStep   = 64 << 10 // maximum allocation beyond the bytes that have arrived
+	ReadStep   = 64 << 10 // maximum allocation beyond the bytes that have arrived
 	// One byte can encode an empty container or nil, and decode to a struct of several hundred
 	// bytes. A value may hold one container per this many permitted bytes.
 	bytesPerContainer = 64
 	bytesPerNil       = 16
 )
 
-// Usual sizes, so that a buffer seldom grows.
-const (
-	usualHeader  = 64
-	usualRequest = 1 << 10
-)
-
-// errBadValue means that the peer sent an invalid or oversized value. The connection itself
-// works.
 var (
-	errBadValue = errors.New("rpc: bad message")
-	errTooLarge = fmt.Errorf("%w: too large", errBadValue)
+	// ErrBadValue means that the peer sent an invalid or oversized value. The connection itself works.
+	ErrBadValue = errors.New("rpc: bad message")
+	// ErrTooLarge is the ErrBadValue of a value beyond the limits.
+	ErrTooLarge = fmt.Errorf("%w: too large", ErrBadValue)
 )
 
-// readValue reads exactly one msgpack value from r into buf[:0], within the limits of in. It
+// ReadValue reads exactly one msgpack value from r into buf[:0], within the limits of in. It
 // allocates memory only for bytes that have arrived, and it does not recurse.
-func readValue(r *bufio.Reader, buf []byte, in *intake) ([]byte, error) {
+func ReadValue(r *bufio.Reader, buf []byte, in *Intake) ([]byte, error) {
 	buf = buf[:0]
-	limit := in.limit
+	limit := in.Limit
 	for pending := uint64(1); pending > 0; pending-- {
 		if err := in.pay(len(buf)); err != nil {
 			return buf, err
@@ -48,7 +43,7 @@ func readValue(r *bufio.Reader, buf []byte, in *intake) ([]byte, error) {
 		buf = append(buf, c)
 		size, raw, items := shape(c)
 		if size < 0 {
-			return buf, fmt.Errorf("%w: byte %#x does not begin a msgpack value", errBadValue, c)
+			return buf, fmt.Errorf("%w: byte %#x does not begin a msgpack value", ErrBadValue, c)
 		}
 		in.values++
 		if items > 0 {
@@ -57,7 +52,7 @@ func readValue(r *bufio.Reader, buf []byte, in *intake) ([]byte, error) {
 			in.nils++
 		}
 		if in.containers > limit/bytesPerContainer || in.nils > limit/bytesPerNil {
-			return buf, errTooLarge
+			return buf, ErrTooLarge
 		}
 		if size > 0 {
 			if buf, err = readN(r, buf, uint64(size), in); err != nil {
@@ -151,19 +146,19 @@ func number(b []byte) (n uint64) {
 // grow adds n values to the number of outstanding values. Each takes at least one byte.
 func grow(pending, n uint64, limit int) (uint64, error) {
 	if n > uint64(limit) || pending > uint64(limit) {
-		return 0, errTooLarge
+		return 0, ErrTooLarge
 	}
 	return pending + n, nil
 }
 
 // readN appends the next n bytes of r to buf in steps.
-func readN(r *bufio.Reader, buf []byte, n uint64, in *intake) ([]byte, error) {
-	if n > math.MaxInt32 || len(buf)+int(n) > in.limit {
-		return buf, errTooLarge
+func readN(r *bufio.Reader, buf []byte, n uint64, in *Intake) ([]byte, error) {
+	if n > math.MaxInt32 || len(buf)+int(n) > in.Limit {
+		return buf, ErrTooLarge
 	}
 	for left := int(n); left > 0; {
 		at := len(buf)
-		step := min(left, max(readStep, at))
+		step := min(left, max(ReadStep, at))
 		if err := in.pay(at + step); err != nil {
 			return buf, err
 		}

@@ -1,4 +1,4 @@
-package rpc
+package wire
 
 import (
 	"errors"
@@ -42,13 +42,13 @@ func (c *lastConn) Close() error {
 // use a core until then.
 func TestStreamsEndBeforeTheirSession(t *testing.T) {
 	for name, c := range map[string]struct {
-		end   func(s *session, peer net.Conn)
+		end   func(s *Session, peer net.Conn)
 		write error
 	}{
-		"connection closed": {end: func(_ *session, peer net.Conn) { peer.Close() }},
-		"write fails":       {end: func(s *session, _ net.Conn) { s.Ping() }, write: errors.New("broken")},
-		"invalid frame":     {end: func(_ *session, peer net.Conn) { peer.Write([]byte(strings.Repeat("x", frameHeader))) }},
-		"session closed":    {end: func(s *session, _ net.Conn) { s.Close() }},
+		"connection closed": {end: func(_ *Session, peer net.Conn) { peer.Close() }},
+		"write fails":       {end: func(s *Session, _ net.Conn) { s.Ping() }, write: errors.New("broken")},
+		"invalid frame":     {end: func(_ *Session, peer net.Conn) { peer.Write([]byte(strings.Repeat("x", frameHeader))) }},
+		"session closed":    {end: func(s *Session, _ net.Conn) { s.Close() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			near, far := net.Pipe()
@@ -61,7 +61,7 @@ func TestStreamsEndBeforeTheirSession(t *testing.T) {
 				if _, err := peer.OpenStream(); err != nil {
 					t.Fatal(err)
 				}
-				stream, err := s.accept()
+				stream, err := s.AcceptStream()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +92,7 @@ func TestStreamsEndBeforeTheirSession(t *testing.T) {
 }
 
 // sessionOver starts the two ends of a session.
-func sessionOver(t *testing.T, conn, peer net.Conn) (*session, *yamux.Session) {
+func sessionOver(t *testing.T, conn, peer net.Conn) (*Session, *yamux.Session) {
 	t.Helper()
 	cfg := yamux.DefaultConfig()
 	cfg.LogOutput = io.Discard
@@ -125,7 +125,7 @@ func TestDeadlinesAfterTheEnd(t *testing.T) {
 	if _, err := peer.OpenStream(); err != nil {
 		t.Fatal(err)
 	}
-	stream, err := s.accept()
+	stream, err := s.AcceptStream()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestDeadlinesAfterTheEnd(t *testing.T) {
 func TestConnectionErrorAfterData(t *testing.T) {
 	near, far := net.Pipe()
 	near.Close()
-	s := &session{}
+	s := &Session{}
 	conn := &sessionConn{Conn: readFrom{far, iotest.DataErrReader(strings.NewReader("data"))}, session: s}
 	if n, err := conn.Read(make([]byte, 9)); n != 4 || err != nil || s.ended.Load() {
 		t.Errorf("Read() = %d, %v, and the streams ended: %v", n, err, s.ended.Load())

@@ -1,7 +1,8 @@
-package rpc
+package wire
 
 import (
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -12,30 +13,42 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// session is a yamux session that ends without busy loops, however many streams are waiting.
+// Session is a yamux session that ends without busy loops, however many streams are waiting.
 //
 // When a session of yamux v0.1.2 ends, it closes three things in this order: a channel that wakes
 // all waiting streams, the connection, and the streams. A stream that is awake but not closed yet
 // repeats its Read without a pause. So does a Write that waits for its send window. With a thousand
 // such streams all cores are busy, and the goroutine that closes the streams gets no CPU time.
 //
-// Therefore session first sets a past deadline on all streams. It does so before it closes the yamux
+// Therefore Session first sets a past deadline on all streams. It does so before it closes the yamux
 // session, and before yamux gets an error of the connection. If yamux ends the session itself, after a
 // protocol error or a missed keepalive, the deadlines are set when yamux closes the connection.
-type session struct {
+type Session struct {
 	*yamux.Session
 	once  sync.Once
 	ended atomic.Bool // the deadlines of all streams have passed, or are being set
 
 	mu      sync.Mutex
-	streams map[*muxStream]struct{} // the open ones
+	streams map[*MuxStream]struct{} // the open ones
 }
 
-// newSession starts a session over a connection. side is yamux.Server or yamux.Client.
-func newSession(conn net.Conn, cfg *yamux.Config, side func(io.ReadWriteCloser, *yamux.Config) (*yamux.Session, error)) (*session, error) {
-	s := &session{streams: map[*muxStream]struct{}{}}
+// Server starts a session over a connection that the peer opened.
+func (m Mux) Server(conn net.Conn, log *slog.Logger) (*Session, error) {
+	return newSession(conn, m.config(log), yamux.Server)
+}
+
+// Client starts a session over a connection that this agent opened.
+func (m Mux) Client(conn net.Conn, log *slog.Logger) (*Session, error) {
+	return newSession(conn, m.config(log), yamux.Client)
+}
+
+// side is yamux.Server or yamux.Client.
+type side func(io.ReadWriteCloser, *yamux.Config) (*yamux.Session, error)
+
+func newSession(conn net.Conn, cfg *yamux.Config, start side) (*Session, error) {
+	s := &Session{streams: map[*MuxStream]struct{}{}}
 	var err error
-	if s.Session, err = side(&sessionConn{Conn: conn, session: s}, cfg); err != nil {
+	if s.Session, err = start(&sessionConn{Conn: conn, session: s}, cfg); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -44,7 +57,7 @@ func newSession(conn net.Conn, cfg *yamux.Config, side func(io.ReadWriteCloser, 
 // sessionConn is the connection of a session. It ends the streams before yamux ends the session.
 type sessionConn struct {
 	net.Conn
-	session *session
+	session *Session
 	fault   error // of the last Read, which also returned data
 }
 
@@ -81,16 +94,16 @@ func (c *sessionConn) Close() error {
 }
 
 // Close ends the session and its streams.
-func (s *session) Close() error {
+func (s *Session) Close() error {
 	s.end()
 	return s.Session.Close()
 }
 
 // IsClosed reports whether the session has ended.
-func (s *session) IsClosed() bool { return s.ended.Load() || s.Session.IsClosed() }
+func (s *Session) IsClosed() bool { return s.ended.Load() || s.Session.IsClosed() }
 
 // end ends the reads and writes of all streams.
-func (s *session) end() {
+func (s *Session) end() {
 	s.once.Do(func() {
 		s.ended.Store(true)
 		s.mu.Lock()
@@ -102,18 +115,18 @@ func (s *session) end() {
 	})
 }
 
-// accept waits for a stream that the peer opens.
-func (s *session) accept() (*muxStream, error) { return s.keep(s.AcceptStream()) }
+// AcceptStream waits for a stream that the peer opens.
+func (s *Session) AcceptStream() (*MuxStream, error) { return s.keep(s.Session.AcceptStream()) }
 
-// open opens a stream to the peer.
-func (s *session) open() (*muxStream, error) { return s.keep(s.OpenStream()) }
+// OpenStream opens a stream to the peer.
+func (s *Session) OpenStream() (*MuxStream, error) { return s.keep(s.Session.OpenStream()) }
 
 // keep adds a new stream to the session.
-func (s *session) keep(stream *yamux.Stream, err error) (*muxStream, error) {
+func (s *Session) keep(stream *yamux.Stream, err error) (*MuxStream, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &muxStream{Stream: stream, session: s}
+	m := &MuxStream{Stream: stream, session: s}
 	s.mu.Lock()
 	s.streams[m] = struct{}{}
 	s.mu.Unlock()
@@ -121,12 +134,12 @@ func (s *session) keep(stream *yamux.Stream, err error) (*muxStream, error) {
 	return m, nil
 }
 
-// muxStream is a stream of a session. Closing it ends its pending reads. The reads of a yamux stream
+// MuxStream is a stream of a session. Closing it ends its pending reads. The reads of a yamux stream
 // would continue until the peer also closes it, and Nomad's servers do that only after they have
 // answered.
-type muxStream struct {
+type MuxStream struct {
 	*yamux.Stream
-	session *session
+	session *Session
 }
 
 // past is a deadline that has passed.
@@ -134,7 +147,7 @@ var past = time.Unix(1, 0)
 
 // Read implements net.Conn. After the end of the session it returns the data that has arrived,
 // then io.EOF.
-func (m *muxStream) Read(p []byte) (int, error) {
+func (m *MuxStream) Read(p []byte) (int, error) {
 	n, err := m.Stream.Read(p)
 	if err == yamux.ErrTimeout && m.session.ended.Load() {
 		err = io.EOF
@@ -143,7 +156,7 @@ func (m *muxStream) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn.
-func (m *muxStream) Write(p []byte) (int, error) {
+func (m *MuxStream) Write(p []byte) (int, error) {
 	n, err := m.Stream.Write(p)
 	if err == yamux.ErrTimeout && m.session.ended.Load() {
 		err = yamux.ErrStreamClosed
@@ -152,21 +165,21 @@ func (m *muxStream) Write(p []byte) (int, error) {
 }
 
 // SetDeadline implements net.Conn.
-func (m *muxStream) SetDeadline(t time.Time) error {
+func (m *MuxStream) SetDeadline(t time.Time) error {
 	err := m.Stream.SetDeadline(t)
 	m.afterEnd()
 	return err
 }
 
 // SetReadDeadline implements net.Conn.
-func (m *muxStream) SetReadDeadline(t time.Time) error {
+func (m *MuxStream) SetReadDeadline(t time.Time) error {
 	err := m.Stream.SetReadDeadline(t)
 	m.afterEnd()
 	return err
 }
 
 // SetWriteDeadline implements net.Conn.
-func (m *muxStream) SetWriteDeadline(t time.Time) error {
+func (m *MuxStream) SetWriteDeadline(t time.Time) error {
 	err := m.Stream.SetWriteDeadline(t)
 	m.afterEnd()
 	return err
@@ -174,18 +187,18 @@ func (m *muxStream) SetWriteDeadline(t time.Time) error {
 
 // afterEnd keeps a deadline that was set concurrently with the end of the session from
 // replacing the past one.
-func (m *muxStream) afterEnd() {
+func (m *MuxStream) afterEnd() {
 	if m.session.ended.Load() {
 		m.expire()
 	}
 }
 
-func (m *muxStream) expire() {
+func (m *MuxStream) expire() {
 	m.Stream.SetDeadline(past) //nolint:errcheck // a yamux stream accepts any deadline
 }
 
 // Close implements net.Conn.
-func (m *muxStream) Close() error {
+func (m *MuxStream) Close() error {
 	m.Stream.SetReadDeadline(past) //nolint:errcheck // a yamux stream accepts any deadline
 	m.session.mu.Lock()
 	delete(m.session.streams, m)

@@ -1,4 +1,4 @@
-package rpc
+package wire
 
 import (
 	"io"
@@ -8,8 +8,8 @@ import (
 // pipeBuffer is the size of the buffer in each direction.
 const pipeBuffer = 256 << 10
 
-// pipe returns the two ends of a buffered in-process connection.
-func pipe() (io.ReadWriteCloser, io.ReadWriteCloser) {
+// Pipe returns the two ends of a buffered in-process connection.
+func Pipe() (io.ReadWriteCloser, io.ReadWriteCloser) {
 	x, y := newHalf(), newHalf()
 	return &pipeEnd{in: x, out: y}, &pipeEnd{in: y, out: x}
 }

@@ -1,4 +1,4 @@
-package rpc
+package wire
 
 import (
 	"bufio"
@@ -37,12 +37,12 @@ func TestReadValueTakesExactlyOneValue(t *testing.T) {
 	}
 	in := bufio.NewReader(&wire)
 	for i := range want {
-		got, err := readValue(in, nil, &intake{limit: maxRequest})
+		got, err := ReadValue(in, nil, &Intake{Limit: MaxRequest})
 		if err != nil || !bytes.Equal(got, want[i]) {
 			t.Fatalf("readValue() of %T %v = %d bytes, %v, want %d bytes", values[i], values[i], len(got), err, len(want[i]))
 		}
 	}
-	if _, err := readValue(in, nil, &intake{limit: maxRequest}); err != io.EOF {
+	if _, err := ReadValue(in, nil, &Intake{Limit: MaxRequest}); err != io.EOF {
 		t.Errorf("readValue() at the end = %v, want EOF", err)
 	}
 }
@@ -63,9 +63,9 @@ func TestReadValueForms(t *testing.T) {
 		"map32":    {0xdf, 0, 0, 0, 1, 0xa1, 'k', 0xc0},
 		"array32":  {0xdd, 0, 0, 0, 2, 1, 2},
 	} {
-		got, err := readValue(bufio.NewReader(bytes.NewReader(append(wire, 0x01))), nil, &intake{limit: maxRequest})
+		got, err := ReadValue(bufio.NewReader(bytes.NewReader(append(wire, 0x01))), nil, &Intake{Limit: MaxRequest})
 		if err != nil || !reflect.DeepEqual(got, wire) {
-			t.Errorf("%s: readValue() = %x, %v, want %x", name, got, err, wire)
+			t.Errorf("%s: ReadValue() = %x, %v, want %x", name, got, err, wire)
 		}
 	}
 }
@@ -75,21 +75,21 @@ func TestReadValueRefuses(t *testing.T) {
 		wire []byte
 		want error
 	}{
-		"string beyond the limit":   {[]byte{0xdb, 0x7f, 0xff, 0xff, 0xff}, errTooLarge},
-		"array beyond the limit":    {[]byte{0xdd, 0xff, 0xff, 0xff, 0xff}, errTooLarge},
-		"map beyond the limit":      {[]byte{0xdf, 0x7f, 0xff, 0xff, 0xff}, errTooLarge},
+		"string beyond the limit":   {[]byte{0xdb, 0x7f, 0xff, 0xff, 0xff}, ErrTooLarge},
+		"array beyond the limit":    {[]byte{0xdd, 0xff, 0xff, 0xff, 0xff}, ErrTooLarge},
+		"map beyond the limit":      {[]byte{0xdf, 0x7f, 0xff, 0xff, 0xff}, ErrTooLarge},
 		"string cut short":          {[]byte{0xda, 0x10, 0, 'a'}, io.ErrUnexpectedEOF},
 		"map cut short":             {[]byte{0x82, 0xa1, 'k'}, io.ErrUnexpectedEOF},
 		"length cut short":          {[]byte{0xdb, 0}, io.ErrUnexpectedEOF},
 		"nested arrays never end":   {bytes.Repeat([]byte{0x91}, 1<<16), io.ErrUnexpectedEOF},
-		"many arrays that multiply": {bytes.Repeat([]byte{0xdd, 0x03, 0xff, 0xff, 0xff}, 64), errTooLarge},
+		"many arrays that multiply": {bytes.Repeat([]byte{0xdd, 0x03, 0xff, 0xff, 0xff}, 64), ErrTooLarge},
 	} {
-		_, err := readValue(bufio.NewReader(bytes.NewReader(c.wire)), nil, &intake{limit: maxRequest})
+		_, err := ReadValue(bufio.NewReader(bytes.NewReader(c.wire)), nil, &Intake{Limit: MaxRequest})
 		if !errors.Is(err, c.want) {
-			t.Errorf("%s: readValue() = %v, want %v", name, err, c.want)
+			t.Errorf("%s: ReadValue() = %v, want %v", name, err, c.want)
 		}
 	}
-	if _, err := readValue(bufio.NewReader(bytes.NewReader([]byte{0xc1})), nil, &intake{limit: maxRequest}); err == nil {
+	if _, err := ReadValue(bufio.NewReader(bytes.NewReader([]byte{0xc1})), nil, &Intake{Limit: MaxRequest}); err == nil {
 		t.Error("readValue() accepted a byte that does not begin a value")
 	}
 }
@@ -99,12 +99,12 @@ func TestLengthsAllocateNothing(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 100 {
-		if _, err := readValue(bufio.NewReader(bytes.NewReader(claim)), nil, &intake{limit: maxRequest}); err == nil {
+		if _, err := ReadValue(bufio.NewReader(bytes.NewReader(claim)), nil, &Intake{Limit: MaxRequest}); err == nil {
 			t.Fatal("readValue() accepted a string that never arrived")
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 100*(readStep+16<<10) {
+	if used := after.TotalAlloc - before.TotalAlloc; used > 100*(ReadStep+16<<10) {
 		t.Errorf("100 claims allocated %d bytes", used)
 	}
 }
