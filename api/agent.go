@@ -1,5 +1,13 @@
 package api
 
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"strconv"
+)
+
 // AgentSelf is the configuration, the member entry and the statistics of an agent.
 type AgentSelf struct {
 	Config map[string]any               `json:"config"`
@@ -75,3 +83,184 @@ type KeyringResponse struct {
 
 // KeyringRequest is a request for one gossip key.
 type KeyringRequest struct{ Key string }
+
+// Agent is the handle for the agent itself.
+type Agent struct{ client *Client }
+
+// Agent returns the handle for the agent itself.
+func (c *Client) Agent() *Agent { return &Agent{c} }
+
+// Self returns the configuration and the statistics of the agent.
+func (a *Agent) Self() (*AgentSelf, error) {
+	out, _, err := get[*AgentSelf](a.client, "/v1/agent/self", nil)
+	return out, err
+}
+
+// NodeName returns the name of the agent.
+func (a *Agent) NodeName() (string, error) {
+	self, err := a.Self()
+	if err != nil {
+		return "", err
+	}
+	return self.Member.Name, nil
+}
+
+// Members lists the servers in the gossip pool.
+func (a *Agent) Members() (*ServerMembers, error) { return a.MembersOpts(nil) }
+
+// MembersOpts is Members with options.
+func (a *Agent) MembersOpts(q *QueryOptions) (*ServerMembers, error) {
+	out, _, err := get[*ServerMembers](a.client, "/v1/agent/members", q)
+	return out, err
+}
+
+// Join makes the agent's server join others. It returns the number of servers joined.
+func (a *Agent) Join(addrs ...string) (int, error) {
+	var out struct {
+		NumJoined int    `json:"num_joined"`
+		Error     string `json:"error"`
+	}
+	if _, err := a.client.put("/v1/agent/join?"+url.Values{"address": addrs}.Encode(), nil, &out, nil); err != nil {
+		return 0, err
+	}
+	if out.Error != "" {
+		return out.NumJoined, errors.New(out.Error)
+	}
+	return out.NumJoined, nil
+}
+
+// ForceLeave marks a failed server as left.
+func (a *Agent) ForceLeave(node string) error { return a.ForceLeaveWithOptions(node, ForceLeaveOpts{}) }
+
+// ForceLeaveOpts are the options of ForceLeaveWithOptions. Prune removes the server from
+// the list of members.
+type ForceLeaveOpts struct{ Prune bool }
+
+// ForceLeaveWithOptions is ForceLeave with options.
+func (a *Agent) ForceLeaveWithOptions(node string, opts ForceLeaveOpts) error {
+	params := url.Values{"node": {node}}
+	if opts.Prune {
+		params.Set("prune", "true")
+	}
+	_, err := a.client.put("/v1/agent/force-leave?"+params.Encode(), nil, nil, nil)
+	return err
+}
+
+// ListKeys lists the gossip keys of the servers.
+func (a *Agent) ListKeys() (*KeyringResponse, error) {
+	out, _, err := get[*KeyringResponse](a.client, "/v1/agent/keyring/list", nil)
+	return out, err
+}
+
+// InstallKey installs a gossip key on all servers.
+func (a *Agent) InstallKey(key string) (*KeyringResponse, error) {
+	return a.keyring("install", key)
+}
+
+// UseKey makes a gossip key the primary key of all servers.
+func (a *Agent) UseKey(key string) (*KeyringResponse, error) { return a.keyring("use", key) }
+
+// RemoveKey removes a gossip key from all servers.
+func (a *Agent) RemoveKey(key string) (*KeyringResponse, error) { return a.keyring("remove", key) }
+
+func (a *Agent) keyring(do, key string) (*KeyringResponse, error) {
+	var out KeyringResponse
+	if _, err := a.client.put("/v1/agent/keyring/"+do, &KeyringRequest{Key: key}, &out, nil); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// Servers lists the addresses of the servers that a client agent uses.
+func (a *Agent) Servers() ([]string, error) {
+	out, _, err := get[[]string](a.client, "/v1/agent/servers", nil)
+	return out, err
+}
+
+// SetServers replaces the servers of a client agent. The client still gets the addresses
+// of other servers from them.
+func (a *Agent) SetServers(addrs []string) error {
+	_, err := a.client.put("/v1/agent/servers?"+url.Values{"address": addrs}.Encode(), nil, nil, nil)
+	return err
+}
+
+// Health returns the health of the agent. An unhealthy agent responds with status 500 and
+// the same body, which is not an error here.
+func (a *Agent) Health() (*AgentHealthResponse, error) {
+	out, _, err := get[*AgentHealthResponse](a.client, "/v1/agent/health", nil)
+	if err == nil {
+		return out, nil
+	}
+	if unhealthy, ok := err.(UnexpectedResponseError); ok {
+		var health AgentHealthResponse
+		if json.Unmarshal([]byte(unhealthy.body), &health) == nil {
+			return &health, nil
+		}
+	}
+	return nil, err
+}
+
+// Host returns data on the host of a server or node. Without an ID, it is the agent's host.
+func (a *Agent) Host(serverID, nodeID string, q *QueryOptions) (*HostDataResponse, error) {
+	params := url.Values{}
+	setIf(params, "server_id", serverID)
+	setIf(params, "node_id", nodeID)
+	out, _, err := get[*HostDataResponse](a.client, "/v1/agent/host?"+params.Encode(), q)
+	return out, err
+}
+
+// ProfileOptions selects an agent and the form of a profile. Without a node and a server, the called
+// agent answers.
+type ProfileOptions struct {
+	NodeID, ServerID string // at most one; a server ID may be "leader"
+	Seconds          int    // of the profiles "profile" and "trace"
+	Debug            int    // other than 0: text
+}
+
+// Profile reads a profile of an agent, such as "heap", "profile" or "trace". The caller closes the
+// reader.
+func (a *Agent) Profile(name string, o ProfileOptions, q *QueryOptions) (io.ReadCloser, error) {
+	params := url.Values{"seconds": {strconv.Itoa(o.Seconds)}, "debug": {strconv.Itoa(o.Debug)}}
+	setParams(params, map[string]string{"node_id": o.NodeID, "server_id": o.ServerID})
+	return a.client.stream("/v1/agent/pprof/"+url.PathEscape(name)+"?"+params.Encode(), q)
+}
+
+// MonitorOptions selects an agent and the lines of its log. Without a node and a server, the
+// called agent answers.
+type MonitorOptions struct {
+	NodeID, ServerID string // at most one; a server ID may be "leader"
+	LogLevel         string // default INFO
+	JSON, Location   bool   // the format of the lines
+}
+
+// Monitor follows the log of an agent as plain text. The caller closes the reader.
+func (a *Agent) Monitor(o MonitorOptions, q *QueryOptions) (io.ReadCloser, error) {
+	params := url.Values{"plain": {"true"}, "log_json": {strconv.FormatBool(o.JSON)}, "log_include_location": {strconv.FormatBool(o.Location)}}
+	setParams(params, map[string]string{"log_level": o.LogLevel, "node_id": o.NodeID, "server_id": o.ServerID})
+	return a.client.stream("/v1/agent/monitor?"+params.Encode(), q)
+}
+
+// MonitorExportOptions selects an agent and a source of stored log lines.
+type MonitorExportOptions struct {
+	NodeID, ServerID string // at most one; a server ID may be "leader"
+	OnDisk           bool   // the log file of the agent
+	ServiceName      string // a unit of journald
+	LogsSince        string // a duration, default 72h
+	Follow           bool   // journald only
+}
+
+// MonitorExport reads stored log lines of an agent as plain text. The caller closes the reader.
+func (a *Agent) MonitorExport(o MonitorExportOptions, q *QueryOptions) (io.ReadCloser, error) {
+	params := url.Values{"plain": {"true"}, "on_disk": {strconv.FormatBool(o.OnDisk)}, "follow": {strconv.FormatBool(o.Follow)}}
+	setParams(params, map[string]string{"service_name": o.ServiceName, "logs_since": o.LogsSince, "node_id": o.NodeID, "server_id": o.ServerID})
+	return a.client.stream("/v1/agent/monitor/export?"+params.Encode(), q)
+}
+
+// setParams sets the parameters that are not empty.
+func setParams(params url.Values, values map[string]string) {
+	for k, v := range values {
+		if v != "" {
+			params.Set(k, v)
+		}
+	}
+}

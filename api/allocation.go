@@ -1,9 +1,10 @@
 package api
 
 import (
+	"maps"
+	"net/http"
+	"net/url"
 	"time"
-
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // Desired and client statuses of an allocation.
@@ -58,10 +59,10 @@ type Allocation struct {
 	NodeID                string
 	NodeName              string
 	JobID                 string
-	Job                   *workload.Job
+	Job                   *Job
 	TaskGroup             string
-	Resources             *workload.Resources
-	TaskResources         map[string]*workload.Resources
+	Resources             *Resources
+	TaskResources         map[string]*Resources
 	AllocatedResources    *AllocatedResources
 	Services              map[string]string
 	Metrics               *AllocationMetric
@@ -131,7 +132,7 @@ type AllocationMetric struct {
 	ClassExhausted     map[string]int
 	DimensionExhausted map[string]int
 	QuotaExhausted     []string
-	ResourcesExhausted map[string]*workload.Resources
+	ResourcesExhausted map[string]*Resources
 	Scores             map[string]float64
 	AllocationTime     time.Duration
 	CoalescedFailures  int
@@ -159,7 +160,7 @@ type AllocNetworkStatus struct {
 	InterfaceName string
 	Address       string
 	AddressIPv6   string
-	DNS           *workload.DNSConfig
+	DNS           *DNSConfig
 }
 
 // AllocStopResponse contains the ID of the evaluation that the stop created.
@@ -268,14 +269,14 @@ type AllocatedResources struct {
 type AllocatedTaskResources struct {
 	Cpu      AllocatedCpuResources
 	Memory   AllocatedMemoryResources
-	Networks []*workload.NetworkResource
+	Networks []*NetworkResource
 	Devices  []*AllocatedDeviceResource
 }
 
 // AllocatedSharedResources are the resources that the tasks of an allocation share.
 type AllocatedSharedResources struct {
 	DiskMB   int64
-	Networks []*workload.NetworkResource
+	Networks []*NetworkResource
 	Ports    []PortMapping
 }
 
@@ -309,4 +310,123 @@ type PortMapping struct {
 // GenericResponse is a response with only an index.
 type GenericResponse struct {
 	WriteMeta
+}
+
+// Allocations is the handle for allocations.
+type Allocations struct{ client *Client }
+
+// Allocations returns the handle for allocations.
+func (c *Client) Allocations() *Allocations { return &Allocations{c} }
+
+func allocPath(id, rest string) string { return "/v1/allocation/" + url.PathEscape(id) + rest }
+
+func clientAllocPath(id, rest string) string {
+	return "/v1/client/allocation/" + url.PathEscape(id) + rest
+}
+
+// List lists allocations, oldest first.
+func (a *Allocations) List(q *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
+	return get[[]*AllocationListStub](a.client, "/v1/allocations", q)
+}
+
+// PrefixList lists the allocations whose ID begins with prefix.
+func (a *Allocations) PrefixList(prefix string) ([]*AllocationListStub, *QueryMeta, error) {
+	return a.List(&QueryOptions{Prefix: prefix})
+}
+
+// Info returns an allocation with its job.
+func (a *Allocations) Info(allocID string, q *QueryOptions) (*Allocation, *QueryMeta, error) {
+	return get[*Allocation](a.client, allocPath(allocID, ""), q)
+}
+
+// Stop stops an allocation. The scheduler may place a new one. q.Params can contain the
+// parameters no_shutdown_delay and reschedule.
+func (a *Allocations) Stop(alloc *Allocation, q *QueryOptions) (*AllocStopResponse, error) {
+	var out AllocStopResponse
+	meta, err := a.client.queryBody(http.MethodPut, allocPath(alloc.ID, "/stop"), nil, &out, q)
+	if err != nil {
+		return nil, err
+	}
+	out.LastIndex, out.RequestTime = meta.LastIndex, meta.RequestTime
+	return &out, nil
+}
+
+// Restart restarts a task in place. An empty name means all running tasks.
+func (a *Allocations) Restart(alloc *Allocation, taskName string, q *QueryOptions) error {
+	return a.restart(alloc, &AllocationRestartRequest{TaskName: taskName}, q)
+}
+
+// RestartAllTasks restarts all tasks in place, including exited tasks.
+func (a *Allocations) RestartAllTasks(alloc *Allocation, q *QueryOptions) error {
+	return a.restart(alloc, &AllocationRestartRequest{AllTasks: true}, q)
+}
+
+func (a *Allocations) restart(alloc *Allocation, req *AllocationRestartRequest, q *QueryOptions) error {
+	_, err := a.client.queryBody(http.MethodPut, clientAllocPath(alloc.ID, "/restart"), req, nil, q)
+	return err
+}
+
+// Signal sends a signal to a task. An empty name means all tasks.
+func (a *Allocations) Signal(alloc *Allocation, q *QueryOptions, task, signal string) error {
+	req := &AllocSignalRequest{Task: task, Signal: signal}
+	_, err := a.client.queryBody(http.MethodPut, clientAllocPath(alloc.ID, "/signal"), req, nil, q)
+	return err
+}
+
+// Stats returns the current resource usage of an allocation.
+func (a *Allocations) Stats(alloc *Allocation, q *QueryOptions) (*AllocResourceUsage, error) {
+	out, _, err := get[*AllocResourceUsage](a.client, clientAllocPath(alloc.ID, "/stats"), q)
+	return out, err
+}
+
+// Checks returns the latest results of the checks of an allocation's services.
+func (a *Allocations) Checks(allocID string, q *QueryOptions) (AllocCheckStatuses, error) {
+	out, _, err := get[AllocCheckStatuses](a.client, clientAllocPath(allocID, "/checks"), q)
+	return out, err
+}
+
+// GC makes the node of a stopped allocation remove its files.
+func (a *Allocations) GC(alloc *Allocation, q *QueryOptions) error {
+	_, err := a.client.query(clientAllocPath(alloc.ID, "/gc"), nil, q)
+	return err
+}
+
+// Sandbox compares the live and the declared sandbox of a task. An empty task means all
+// sandboxed tasks. It exists only in open-nomad.
+func (a *Allocations) Sandbox(alloc *Allocation, task string, q *QueryOptions) (map[string]*TaskSandbox, error) {
+	q = ofTask(q, task)
+	out, _, err := get[map[string]*TaskSandbox](a.client, clientAllocPath(alloc.ID, "/sandbox"), q)
+	return out, err
+}
+
+// DiffTemplates renders the templates of a task without writing them. An empty task means all
+// running tasks. It exists only in open-nomad.
+func (a *Allocations) DiffTemplates(alloc *Allocation, task string, q *QueryOptions) (map[string][]*TemplateRender, error) {
+	out, _, err := get[map[string][]*TemplateRender](a.client, clientAllocPath(alloc.ID, "/templates"), ofTask(q, task))
+	return out, err
+}
+
+// RenderTemplates renders the templates of a task again and applies their change modes. An empty
+// task means all running tasks. It exists only in open-nomad.
+func (a *Allocations) RenderTemplates(alloc *Allocation, task string, q *QueryOptions) (map[string][]*TemplateRender, error) {
+	var out map[string][]*TemplateRender
+	_, err := a.client.queryBody(http.MethodPut, clientAllocPath(alloc.ID, "/templates"), nil, &out, ofTask(q, task))
+	return out, err
+}
+
+// ofTask returns q with the task of a request about an allocation.
+func ofTask(q *QueryOptions, task string) *QueryOptions {
+	if task == "" {
+		return q
+	}
+	own := QueryOptions{}
+	if q != nil {
+		own = *q
+	}
+	own.Params = maps.Clone(own.Params)
+	if own.Params == nil {
+		own.Params = map[string]string{}
+	}
+	own.Params["task"] = task
+	return &own
 }

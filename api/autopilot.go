@@ -2,6 +2,9 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -133,4 +136,39 @@ type AutopilotUpgrade struct {
 	OtherVersionNonVoters     []string
 	OtherVersionReadReplicas  []string
 	RedundancyZones           map[string]AutopilotZoneUpgradeVersions
+}
+
+const autopilotPath = "/v1/operator/autopilot/configuration"
+
+// AutopilotGetConfiguration returns the configuration of autopilot.
+func (o *Operator) AutopilotGetConfiguration(q *QueryOptions) (*AutopilotConfiguration, *QueryMeta, error) {
+	return get[*AutopilotConfiguration](o.client, autopilotPath, q)
+}
+
+// AutopilotSetConfiguration stores the configuration of autopilot.
+func (o *Operator) AutopilotSetConfiguration(conf *AutopilotConfiguration, q *WriteOptions) (*WriteMeta, error) {
+	var done bool
+	return o.client.put(autopilotPath, conf, &done, q)
+}
+
+// AutopilotCASConfiguration stores the configuration of autopilot if the stored index is
+// conf.ModifyIndex. It reports whether it was stored.
+func (o *Operator) AutopilotCASConfiguration(conf *AutopilotConfiguration, q *WriteOptions) (bool, *WriteMeta, error) {
+	var done bool
+	meta, err := o.client.put(autopilotPath+"?cas="+strconv.FormatUint(conf.ModifyIndex, 10), conf, &done, q)
+	return done, meta, err
+}
+
+// AutopilotServerHealth returns the health of the servers. Unhealthy servers are not an
+// error.
+func (o *Operator) AutopilotServerHealth(q *QueryOptions) (*OperatorHealthReply, *QueryMeta, error) {
+	out, meta, err := get[*OperatorHealthReply](o.client, "/v1/operator/autopilot/health", q)
+	var refused UnexpectedResponseError
+	if errors.As(err, &refused) && refused.StatusCode() == http.StatusTooManyRequests {
+		out = &OperatorHealthReply{}
+		if json.Unmarshal([]byte(refused.Body()), out) == nil && !out.Healthy && len(out.Servers) > 0 {
+			return out, &QueryMeta{}, nil
+		}
+	}
+	return out, meta, err
 }

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"net/http"
+	"net/url"
+	"time"
+)
 
 // Statuses of an evaluation.
 const (
@@ -83,4 +87,49 @@ type EvaluationStub struct {
 	ModifyIndex       uint64
 	CreateTime        int64
 	ModifyTime        int64
+}
+
+// Evaluations is the handle for evaluations.
+type Evaluations struct{ client *Client }
+
+// Evaluations returns the handle for evaluations.
+func (c *Client) Evaluations() *Evaluations { return &Evaluations{c} }
+
+// List lists evaluations, oldest first.
+func (e *Evaluations) List(q *QueryOptions) ([]*Evaluation, *QueryMeta, error) {
+	return get[[]*Evaluation](e.client, "/v1/evaluations", q)
+}
+
+// PrefixList lists the evaluations whose ID begins with prefix.
+func (e *Evaluations) PrefixList(prefix string) ([]*Evaluation, *QueryMeta, error) {
+	return e.List(&QueryOptions{Prefix: prefix})
+}
+
+// Info returns an evaluation.
+func (e *Evaluations) Info(evalID string, q *QueryOptions) (*Evaluation, *QueryMeta, error) {
+	return get[*Evaluation](e.client, "/v1/evaluation/"+url.PathEscape(evalID), q)
+}
+
+// Allocations lists the allocations that an evaluation created or changed.
+func (e *Evaluations) Allocations(evalID string, q *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
+	return get[[]*AllocationListStub](e.client, "/v1/evaluation/"+url.PathEscape(evalID)+"/allocations", q)
+}
+
+// Count counts the evaluations that match the filter of q.
+func (e *Evaluations) Count(q *QueryOptions) (*EvalCountResponse, *QueryMeta, error) {
+	return get[*EvalCountResponse](e.client, "/v1/evaluations/count", q)
+}
+
+// Delete deletes evaluations by ID. The evaluation broker must be paused.
+func (e *Evaluations) Delete(evalIDs []string, q *WriteOptions) (*WriteMeta, error) {
+	_, meta, err := e.Remove(&EvalDeleteRequest{EvalIDs: evalIDs}, q)
+	return meta, err
+}
+
+// Remove deletes evaluations by ID or filter, and returns their number. The evaluation broker must be
+// paused.
+func (e *Evaluations) Remove(req *EvalDeleteRequest, q *WriteOptions) (*EvalDeleteResponse, *WriteMeta, error) {
+	var out EvalDeleteResponse
+	meta, err := e.client.write(http.MethodDelete, "/v1/evaluations", req, &out, q)
+	return &out, meta, err
 }

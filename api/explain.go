@@ -1,10 +1,10 @@
 package api
 
-import "github.com/open-nomad/open-nomad/api/workload"
+import "net/http"
 
 // JobExplainRequest is the body of PUT /v1/job/:id/explain.
 type JobExplainRequest struct {
-	Job *workload.Job
+	Job *Job
 }
 
 // JobExplanation describes where allocations of a job could be placed now. It is open-nomad only.
@@ -47,4 +47,24 @@ type NodeCheck struct {
 	Passed bool
 	Need   string
 	Found  string
+}
+
+// Explain returns the checks of the nodes for one more allocation of each group of a registered job.
+// q.Params can contain the name of a group, and the name or a prefix of the ID of a node.
+// It is open-nomad only.
+func (j *Jobs) Explain(jobID string, q *QueryOptions) (*JobExplanation, *QueryMeta, error) {
+	return get[*JobExplanation](j.client, jobPath(jobID, "/explain"), q)
+}
+
+// ExplainJob is Explain for a job that need not be registered.
+func (j *Jobs) ExplainJob(job *Job, q *QueryOptions) (*JobExplanation, *QueryMeta, error) {
+	if job == nil || job.ID == nil {
+		return nil, nil, errNoJobID
+	}
+	out := &JobExplanation{}
+	meta, err := j.client.queryBody(http.MethodPut, jobPath(*job.ID, "/explain"), &JobExplainRequest{Job: job}, out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, meta, nil
 }

@@ -1,5 +1,7 @@
 package api
 
+import "net/http"
+
 // NodeMetaApplyRequest changes the metadata of a node. A nil value removes the key. An empty node ID
 // means the node of the agent.
 type NodeMetaApplyRequest struct {
@@ -13,4 +15,26 @@ type NodeMetaResponse struct {
 	Meta    map[string]string
 	Dynamic map[string]*string
 	Static  map[string]string
+}
+
+// NodeMeta is the handle for the metadata of nodes.
+type NodeMeta struct{ client *Client }
+
+// Meta returns the handle for the metadata of nodes.
+func (n *Nodes) Meta() *NodeMeta { return &NodeMeta{n.client} }
+
+// Apply changes the metadata of a node and returns the result.
+func (m *NodeMeta) Apply(change *NodeMetaApplyRequest, q *QueryOptions) (*NodeMetaResponse, error) {
+	var out NodeMetaResponse
+	_, err := m.client.queryBody(http.MethodPost, "/v1/client/metadata", change, &out, q)
+	if err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// Read returns the metadata of a node. An empty node ID means the node of the agent.
+func (m *NodeMeta) Read(nodeID string, q *QueryOptions) (*NodeMetaResponse, error) {
+	out, _, err := get[*NodeMetaResponse](m.client, clientPath("metadata", nodeID), q)
+	return out, err
 }

@@ -55,3 +55,34 @@ type ScalingPolicyListStub struct {
 	CreateIndex uint64
 	ModifyIndex uint64
 }
+
+// Scaling is the handle for scaling policies.
+type Scaling struct{ client *Client }
+
+// Scaling returns the handle for scaling policies.
+func (c *Client) Scaling() *Scaling { return &Scaling{c} }
+
+// ListPolicies lists scaling policies by ID. The parameters job and type select some.
+func (s *Scaling) ListPolicies(q *QueryOptions) ([]*ScalingPolicyListStub, *QueryMeta, error) {
+	return get[[]*ScalingPolicyListStub](s.client, "/v1/scaling/policies", q)
+}
+
+// Policy returns a scaling policy.
+func (s *Scaling) Policy(id string, q *QueryOptions) (*ScalingPolicy, *QueryMeta, error) {
+	return get[*ScalingPolicy](s.client, "/v1/scaling/policy/"+id, q)
+}
+
+// Scale changes the count of a group, or stores an event if the request has no count.
+func (j *Jobs) Scale(jobID string, req *ScalingRequest, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+	var out JobRegisterResponse
+	meta, err := j.client.put(jobPath(jobID, "/scale"), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// ScaleStatus returns the counts and the scaling events of the groups of a job.
+func (j *Jobs) ScaleStatus(jobID string, q *QueryOptions) (*JobScaleStatusResponse, *QueryMeta, error) {
+	return get[*JobScaleStatusResponse](j.client, jobPath(jobID, "/scale"), q)
+}

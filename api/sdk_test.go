@@ -12,7 +12,6 @@ import (
 	official "github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // TestOfficialHealthReply checks that the official SDK decodes a reply with our extra fields.
@@ -30,7 +29,7 @@ func TestOfficialHealthReply(t *testing.T) {
 // TestOfficialTypes checks that JSON of the official SDK survives a round trip.
 func TestOfficialTypes(t *testing.T) {
 	for _, pair := range []struct{ theirs, ours any }{
-		{&official.Job{}, &workload.Job{}},
+		{&official.Job{}, &api.Job{}},
 		{&official.JobRegisterRequest{}, &api.JobRegisterRequest{}},
 		{&official.JobListStub{}, &api.JobListStub{}},
 		{&official.JobSummary{}, &api.JobSummary{}},
@@ -227,7 +226,7 @@ func TestOfficialDefaults(t *testing.T) {
 		"consul":          `{"ID": "a", "TaskGroups": [{"Name": "g", "Consul": {}, "Tasks": [{"Name": "t"}]}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			theirs, ours := &official.Job{}, &workload.Job{}
+			theirs, ours := &official.Job{}, &api.Job{}
 			if err := json.Unmarshal([]byte(src), theirs); err != nil {
 				t.Fatal(err)
 			}

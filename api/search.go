@@ -1,5 +1,7 @@
 package api
 
+import "net/http"
+
 // SearchContext is the kind of objects to search. "" and "all" mean all kinds.
 type SearchContext string
 
@@ -32,4 +34,24 @@ type FuzzyMatch struct {
 type FuzzySearchResponse struct {
 	Matches     map[SearchContext][]FuzzyMatch
 	Truncations map[SearchContext]bool
+}
+
+// Search is the handle for searches.
+type Search struct{ client *Client }
+
+// Search returns the handle for searches.
+func (c *Client) Search() *Search { return &Search{c} }
+
+// PrefixSearch finds the IDs of a context that begin with a prefix.
+func (s *Search) PrefixSearch(prefix string, context SearchContext, q *QueryOptions) (*SearchResponse, *QueryMeta, error) {
+	out := new(SearchResponse)
+	meta, err := s.client.queryBody(http.MethodPut, "/v1/search", &SearchRequest{Prefix: prefix, Context: context}, out, q)
+	return out, meta, err
+}
+
+// FuzzySearch finds the names of a context that contain text.
+func (s *Search) FuzzySearch(text string, context SearchContext, q *QueryOptions) (*FuzzySearchResponse, *QueryMeta, error) {
+	out := new(FuzzySearchResponse)
+	meta, err := s.client.queryBody(http.MethodPut, "/v1/search/fuzzy", &FuzzySearchRequest{Text: text, Context: context}, out, q)
+	return out, meta, err
 }

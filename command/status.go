@@ -6,36 +6,35 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // objectKind is a kind of objects, the command that shows one, and the IDs with a prefix in a namespace.
 type objectKind struct {
 	name, command string
-	list          func(ctx context.Context, c *httpclient.Client, namespace, prefix string) ([]string, error)
+	list          func(ctx context.Context, c *api.Client, namespace, prefix string) ([]string, error)
 }
 
 // kinds are the kinds of objects that an ID can name, in the order of the search.
 var kinds = []objectKind{
-	{"job", "job status", func(ctx context.Context, c *httpclient.Client, ns, prefix string) ([]string, error) {
-		found, _, err := c.Jobs().List((&httpclient.QueryOptions{Prefix: prefix, Namespace: ns}).WithContext(ctx))
+	{"job", "job status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Jobs().List((&api.QueryOptions{Prefix: prefix, Namespace: ns}).WithContext(ctx))
 		return ids(found, func(j *api.JobListStub) string { return j.ID }), err
 	}},
-	{"node", "node status", func(ctx context.Context, c *httpclient.Client, _, prefix string) ([]string, error) {
-		found, _, err := c.Nodes().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
+	{"node", "node status", func(ctx context.Context, c *api.Client, _, prefix string) ([]string, error) {
+		found, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
 		return ids(found, func(n *api.NodeListStub) string { return n.ID }), err
 	}},
-	{"allocation", "alloc status", func(ctx context.Context, c *httpclient.Client, ns, prefix string) ([]string, error) {
-		found, _, err := c.Allocations().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
+	{"allocation", "alloc status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Allocations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
 		return ids(found, func(a *api.AllocationListStub) string { return a.ID }), err
 	}},
-	{"evaluation", "eval status", func(ctx context.Context, c *httpclient.Client, ns, prefix string) ([]string, error) {
-		found, _, err := c.Evaluations().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
+	{"evaluation", "eval status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Evaluations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
 		return ids(found, func(e *api.Evaluation) string { return e.ID }), err
 	}},
-	{"deployment", "deployment status", func(ctx context.Context, c *httpclient.Client, ns, prefix string) ([]string, error) {
-		found, _, err := c.Deployments().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
+	{"deployment", "deployment status", func(ctx context.Context, c *api.Client, ns, prefix string) ([]string, error) {
+		found, _, err := c.Deployments().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: ns}).WithContext(ctx))
 		return ids(found, func(d *api.Deployment) string { return d.ID }), err
 	}},
 }
@@ -85,7 +84,7 @@ func status(ctx context.Context, e *term.Env, args statusArgs) error {
 }
 
 // findObject returns the object with an ID, or the only one with a prefix.
-func findObject(ctx context.Context, e *term.Env, c *httpclient.Client, id string) (*objectKind, string, error) {
+func findObject(ctx context.Context, e *term.Env, c *api.Client, id string) (*objectKind, string, error) {
 	var (
 		rows []string
 		kind *objectKind

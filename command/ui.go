@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/browse"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -53,7 +52,7 @@ ten minutes.`,
 }
 
 // pageAddress returns the URL of the page of an object, or of the UI if id is empty.
-func pageAddress(ctx context.Context, e *term.Env, c *httpclient.Client, id string) (string, error) {
+func pageAddress(ctx context.Context, e *term.Env, c *api.Client, id string) (string, error) {
 	path := browse.Root
 	if id != "" {
 		kind, full, err := findObject(ctx, e, c, id)
@@ -71,8 +70,8 @@ func pageAddress(ctx context.Context, e *term.Env, c *httpclient.Client, id stri
 }
 
 // withOneTimeToken adds a one-time token for the caller's token to a URL of the UI.
-func withOneTimeToken(ctx context.Context, c *httpclient.Client, address string) (string, error) {
-	token, _, err := c.ACLTokens().UpsertOneTimeToken((&httpclient.WriteOptions{}).WithContext(ctx))
+func withOneTimeToken(ctx context.Context, c *api.Client, address string) (string, error) {
+	token, _, err := c.ACLTokens().UpsertOneTimeToken((&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		return "", fmt.Errorf("Could not get one-time token: %w", err)
 	}
@@ -84,7 +83,7 @@ func withOneTimeToken(ctx context.Context, c *httpclient.Client, address string)
 }
 
 // objectPage returns the path of the page of an object.
-func objectPage(ctx context.Context, e *term.Env, c *httpclient.Client, kind, id string) (string, error) {
+func objectPage(ctx context.Context, e *term.Env, c *api.Client, kind, id string) (string, error) {
 	switch kind {
 	case "job":
 		return jobPage(ctx, e, c, id)
@@ -95,7 +94,7 @@ func objectPage(ctx context.Context, e *term.Env, c *httpclient.Client, kind, id
 	case "evaluation":
 		return browse.Evaluation(id), nil
 	case "deployment":
-		d, _, err := c.Deployments().Info(id, (&httpclient.QueryOptions{}).WithContext(ctx))
+		d, _, err := c.Deployments().Info(id, (&api.QueryOptions{}).WithContext(ctx))
 		if err != nil {
 			return "", fmt.Errorf("Error reading deployment %s: %w", id, err)
 		}
@@ -105,12 +104,12 @@ func objectPage(ctx context.Context, e *term.Env, c *httpclient.Client, kind, id
 }
 
 // jobPage returns the path of a job. With the namespace *, the first job with the ID is taken.
-func jobPage(ctx context.Context, e *term.Env, c *httpclient.Client, id string) (string, error) {
+func jobPage(ctx context.Context, e *term.Env, c *api.Client, id string) (string, error) {
 	ns := e.Namespace()
 	if ns != "*" {
 		return browse.Job(id, ns, ""), nil
 	}
-	found, _, err := c.Jobs().List((&httpclient.QueryOptions{Prefix: id, Namespace: ns}).WithContext(ctx))
+	found, _, err := c.Jobs().List((&api.QueryOptions{Prefix: id, Namespace: ns}).WithContext(ctx))
 	if err != nil {
 		return "", fmt.Errorf("Error querying jobs with prefix %q: %w", id, err)
 	}
@@ -169,7 +168,7 @@ func showPage(ctx context.Context, e *term.Env, name string) error {
 	return browse.Show(ctx, e, c, path)
 }
 
-func pageOfCommand(ctx context.Context, e *term.Env, c *httpclient.Client, name string) (string, error) {
+func pageOfCommand(ctx context.Context, e *term.Env, c *api.Client, name string) (string, error) {
 	if path, ok := lists[name]; ok {
 		return path, nil
 	}
@@ -192,7 +191,7 @@ func pageOfCommand(ctx context.Context, e *term.Env, c *httpclient.Client, name 
 }
 
 // findOfKind returns the ID of the only object of a kind with a prefix.
-func findOfKind(ctx context.Context, e *term.Env, c *httpclient.Client, kind, prefix string) (string, error) {
+func findOfKind(ctx context.Context, e *term.Env, c *api.Client, kind, prefix string) (string, error) {
 	i := slices.IndexFunc(kinds, func(k objectKind) bool { return k.name == kind })
 	found, err := kinds[i].list(ctx, c, e.Namespace(), prefix)
 	if err != nil {

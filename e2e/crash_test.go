@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
@@ -85,16 +84,16 @@ func jobID(i int) string { return fmt.Sprintf("crash-%d", i) }
 
 // countingJob counts lines without a gap. The first jobs end with their own exit code when the gate
 // exists.
-func countingJob(i int, gate string) *workload.Job {
+func countingJob(i int, gate string) *api.Job {
 	id, kind, cpu, memory, attempts, mode, unlimited := jobID(i), "batch", 1, 10, 0, "fail", false
 	script := `echo pid $$; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.05; done`
 	if i < crashEnded {
 		script = fmt.Sprintf(`echo pid $$; n=0; until [ -e %s ]; do echo line $n; n=$((n+1)); sleep 0.05; done; exit %d`, gate, 10+i)
 	}
-	return &workload.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*workload.TaskGroup{{Name: &id,
-		RestartPolicy:    &workload.RestartPolicy{Attempts: &attempts, Mode: &mode},
-		ReschedulePolicy: &workload.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited},
-		Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Resources: &workload.Resources{CPU: &cpu, MemoryMB: &memory},
+	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id,
+		RestartPolicy:    &api.RestartPolicy{Attempts: &attempts, Mode: &mode},
+		ReschedulePolicy: &api.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited},
+		Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
 			Config: map[string]any{"command": "/bin/sh", "args": []string{"-c", script}}}}}}}
 }
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -118,7 +118,7 @@ func TestDeregisteredBeforeSignal(t *testing.T) {
 }
 
 // signalledJob returns a service job with a service of the group and one of the task.
-func signalledJob(t *testing.T, id, agent string, services []string) *workload.Job {
+func signalledJob(t *testing.T, id, agent string, services []string) *api.Job {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -130,8 +130,8 @@ func signalledJob(t *testing.T, id, agent string, services []string) *workload.J
 	group := job.TaskGroups[0]
 	group.RestartPolicy = nil
 	group.Tasks[0].Privileged = true
-	group.Services = []*workload.Service{{Name: services[0], Provider: "nomad", Address: "192.0.2.1", PortLabel: "80"}}
-	group.Networks = []*workload.NetworkResource{{DynamicPorts: []workload.Port{{Label: "p"}}}}
-	group.Tasks[0].Services = []*workload.Service{{Name: services[1], Provider: "nomad", PortLabel: "p"}}
+	group.Services = []*api.Service{{Name: services[0], Provider: "nomad", Address: "192.0.2.1", PortLabel: "80"}}
+	group.Networks = []*api.NetworkResource{{DynamicPorts: []api.Port{{Label: "p"}}}}
+	group.Tasks[0].Services = []*api.Service{{Name: services[1], Provider: "nomad", PortLabel: "p"}}
 	return job
 }

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/testtokens"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -308,7 +307,7 @@ func isHeader(token string) bool {
 func TestBadTokensAtEveryDoor(t *testing.T) {
 	a, data := sandboxAgent(t)
 	job := oneTask("rsa", "/bin/sleep", "600")
-	job.TaskGroups[0].Tasks[0].Identities = []*workload.WorkloadIdentity{{Name: "rs", Audience: []string{"x"}, TTL: time.Hour, Alg: "RS256"}}
+	job.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{{Name: "rs", Audience: []string{"x"}, TTL: time.Hour, Alg: "RS256"}}
 	register(t, a, job, "running")
 	v := newVisitor(t, a, hold(t, a, data, "holder"))
 	m := stolen(t, a)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -205,7 +204,7 @@ func TestDrainOverLeaders(t *testing.T) {
 	})
 	least := count
 	moved := func(ask *cluster.Agent) int {
-		allocs, _, err := ask.Client.Jobs().Allocations(web, true, &httpclient.QueryOptions{AllowStale: true})
+		allocs, _, err := ask.Client.Jobs().Allocations(web, true, &api.QueryOptions{AllowStale: true})
 		if err != nil {
 			return 0 // no leader
 		}

@@ -19,8 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/pty"
 )
@@ -37,7 +35,7 @@ telemetry {
 `
 
 // execJob returns a job with a task of each driver that supports exec.
-func execJob(id string) *workload.Job {
+func execJob(id string) *api.Job {
 	job := oneTask(id, "sleep", "600")
 	raw := *job.TaskGroups[0].Tasks[0]
 	raw.Name, raw.Driver, raw.Privileged = "raw", "raw_exec", true
@@ -419,7 +417,7 @@ func execFar(t *testing.T, a *cluster.Agent, region string, alloc *api.Allocatio
 	defer cancel()
 	var out bytes.Buffer
 	code, err := a.Client.Allocations().Exec(ctx, &api.Allocation{ID: alloc.ID}, task, false, []string{"sh", "-c", "cat; exit 6"}, strings.NewReader("over there"), &out, io.Discard,
-		nil, &httpclient.QueryOptions{Region: region})
+		nil, &api.QueryOptions{Region: region})
 	if code != 6 || out.String() != "over there" || err != nil {
 		t.Errorf("a command in region %s: exit %d, %q, %v", region, code, &out, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -268,7 +267,7 @@ func keysOf(t *testing.T, a *cluster.Agent) string {
 
 // statusCode returns the HTTP status of an API error, or 0.
 func statusCode(err error) int {
-	if e, ok := errors.AsType[httpclient.UnexpectedResponseError](err); ok {
+	if e, ok := errors.AsType[api.UnexpectedResponseError](err); ok {
 		return e.StatusCode()
 	}
 	return 0

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
@@ -91,7 +91,7 @@ func (d *doors) refused(token string) time.Duration {
 // rawHolder runs a task with tokens and returns them once every endpoint accepts them.
 func rawHolder(t *testing.T, s *servers, cl *cluster.Agent, id string) holder {
 	t.Helper()
-	ids := []*workload.WorkloadIdentity{{Name: "default", File: true}, {Name: "ours", Audience: []string{"nomadproject.io"}, File: true, TTL: time.Hour}}
+	ids := []*api.WorkloadIdentity{{Name: "default", File: true}, {Name: "ours", Audience: []string{"nomadproject.io"}, File: true, TTL: time.Hour}}
 	h := holder{alloc: register(t, cl, rawTask(id, ids, "/bin/sleep", "600"), "running")}
 	h.secrets = secretsOf(cl, h.alloc)
 	h.token, h.aws = content(t, h.secrets+"/nomad_token"), content(t, h.secrets+"/nomad_ours.jwt")

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -91,7 +90,7 @@ func rawClient(t *testing.T, servers ...*cluster.Agent) *cluster.Agent {
 }
 
 // rawTask returns a job whose task has identities.
-func rawTask(id string, ids []*workload.WorkloadIdentity, command string, args ...string) *workload.Job {
+func rawTask(id string, ids []*api.WorkloadIdentity, command string, args ...string) *api.Job {
 	job := oneTask(id, command, args...)
 	job.TaskGroups[0].Tasks[0].Driver, job.TaskGroups[0].Tasks[0].Identities = "raw_exec", ids
 	return job
@@ -120,7 +119,7 @@ func TestTokenFileIsNeverOld(t *testing.T) {
 		t.Fatal(err)
 	}
 	enough := filepath.Join(tempDir(t), "enough")
-	ids := []*workload.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 15 * time.Second}} // half of it remains for the start of the agent
+	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 15 * time.Second}} // half of it remains for the start of the agent
 	al := register(t, cl, rawTask("holder", ids, self, "holder", "nomad_short.jwt", enough), "running")
 	file := filepath.Join(secretsOf(cl, al), "nomad_short.jwt")
 
@@ -155,7 +154,7 @@ func TestOutageLongerThanTheToken(t *testing.T) {
 	cl := f.join("c1", "")
 	defer f.purge()
 	// The signal is ignored before the trap is set: the first renewal may come at once.
-	ids := []*workload.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 6 * time.Second, ChangeMode: "signal", ChangeSignal: "SIGURG"}}
+	ids := []*api.WorkloadIdentity{{Name: "short", Audience: []string{"aud.example"}, File: true, TTL: 6 * time.Second, ChangeMode: "signal", ChangeSignal: "SIGURG"}}
 	al := register(t, cl, rawTask("outage", ids, "/bin/sh", "-c", `n=0; trap 'n=$((n+1)); echo notified $n' URG; echo pid $$; while :; do sleep 0.1; done`), "running")
 	file := filepath.Join(secretsOf(cl, al), "nomad_short.jwt")
 	pid := pidOf(t, cl, al)
@@ -205,8 +204,8 @@ func TestChangeModes(t *testing.T) {
 	}
 }
 
-func awsIdentity(mode, signal string) []*workload.WorkloadIdentity {
-	return []*workload.WorkloadIdentity{{Name: "aws", Audience: []string{"aud.example"}, Env: true, File: true, TTL: 4 * time.Second, ChangeMode: mode, ChangeSignal: signal}}
+func awsIdentity(mode, signal string) []*api.WorkloadIdentity {
+	return []*api.WorkloadIdentity{{Name: "aws", Audience: []string{"aud.example"}, Env: true, File: true, TTL: 4 * time.Second, ChangeMode: mode, ChangeSignal: signal}}
 }
 
 // seenByTask prints the end of the token in the environment and in the file, at the start and on

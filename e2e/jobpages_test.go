@@ -6,23 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // keyPages are the pages of the jobspec, with the structs whose keys they describe.
 var keyPages = map[string][]any{
-	"job": {workload.Job{}}, "group": {workload.TaskGroup{}}, "task": {workload.Task{}}, "resources": {workload.Resources{}, workload.NUMAResource{}}, "identity": {workload.WorkloadIdentity{}}, "spiffe": {workload.TaskSpiffe{}},
-	"network": {workload.NetworkResource{}, workload.Port{}, workload.DNSConfig{}}, "volume": {workload.VolumeRequest{}, workload.VolumeMount{}},
-	"ephemeral_disk": {workload.EphemeralDisk{}}, "logs": {workload.LogConfig{}}, "restart": {workload.RestartPolicy{}}, "reschedule": {workload.ReschedulePolicy{}},
-	"update": {workload.UpdateStrategy{}}, "migrate": {workload.MigrateStrategy{}}, "constraint": {workload.Constraint{}}, "affinity": {workload.Affinity{}},
-	"spread": {workload.Spread{}}, "lifecycle": {workload.TaskLifecycle{}}, "ui": {workload.JobUIConfig{}, workload.JobUILink{}},
-	"scaling":       {workload.ScalingPolicy{}},
-	"service":       {workload.Service{}},
-	"check":         {workload.ServiceCheck{}, workload.CheckRestart{}},
-	"periodic":      {workload.PeriodicConfig{}},
-	"device":        {workload.RequestedDevice{}},
-	"schedule":      {workload.TaskScheduleCron{}},
-	"parameterized": {workload.ParameterizedJobConfig{}, workload.DispatchPayloadConfig{}},
+	"job": {api.Job{}}, "group": {api.TaskGroup{}}, "task": {api.Task{}}, "resources": {api.Resources{}, api.NUMAResource{}}, "identity": {api.WorkloadIdentity{}}, "spiffe": {api.TaskSpiffe{}},
+	"network": {api.NetworkResource{}, api.Port{}, api.DNSConfig{}}, "volume": {api.VolumeRequest{}, api.VolumeMount{}},
+	"ephemeral_disk": {api.EphemeralDisk{}}, "logs": {api.LogConfig{}}, "restart": {api.RestartPolicy{}}, "reschedule": {api.ReschedulePolicy{}},
+	"update": {api.UpdateStrategy{}}, "migrate": {api.MigrateStrategy{}}, "constraint": {api.Constraint{}}, "affinity": {api.Affinity{}},
+	"spread": {api.Spread{}}, "lifecycle": {api.TaskLifecycle{}}, "ui": {api.JobUIConfig{}, api.JobUILink{}},
+	"scaling":       {api.ScalingPolicy{}},
+	"service":       {api.Service{}},
+	"check":         {api.ServiceCheck{}, api.CheckRestart{}},
+	"periodic":      {api.PeriodicConfig{}},
+	"device":        {api.RequestedDevice{}},
+	"schedule":      {api.TaskScheduleCron{}},
+	"parameterized": {api.ParameterizedJobConfig{}, api.DispatchPayloadConfig{}},
 }
 
 // TestJobPages checks that each page of the jobspec has every key of its block, and that not-yet.md

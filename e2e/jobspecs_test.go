@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	kinds "github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/jobspec"
@@ -192,7 +192,7 @@ func checkJob(text string, vars []string) error {
 	return checkDrivers(job, table)
 }
 
-func checkDrivers(job *workload.Job, table map[string]*drivers.Kind) error {
+func checkDrivers(job *api.Job, table map[string]*drivers.Kind) error {
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
 			k, err := table[t.Driver], error(nil)

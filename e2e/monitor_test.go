@@ -14,7 +14,7 @@ import (
 
 	sdk "github.com/hashicorp/nomad/api"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -37,7 +37,7 @@ func reload(t *testing.T, a *cluster.Agent) {
 
 // shows reports whether a monitor requested from ask has the line of one agent, and not that of
 // others.
-func shows(t *testing.T, ask *cluster.Agent, o httpclient.MonitorOptions, of *cluster.Agent) {
+func shows(t *testing.T, ask *cluster.Agent, o api.MonitorOptions, of *cluster.Agent) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var seen atomic.Bool
@@ -45,7 +45,7 @@ func shows(t *testing.T, ask *cluster.Agent, o httpclient.MonitorOptions, of *cl
 	defer ended.Wait()
 	defer cancel()
 	ended.Go(func() {
-		lines, err := ask.Client.Agent().Monitor(o, (&httpclient.QueryOptions{}).WithContext(ctx)) // it returns with the first line
+		lines, err := ask.Client.Agent().Monitor(o, (&api.QueryOptions{}).WithContext(ctx)) // it returns with the first line
 		if err != nil {
 			t.Errorf("monitor %+v: %v", o, err)
 			return
@@ -78,14 +78,14 @@ func TestMonitorAcrossAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, a := range s.all {
-		shows(t, s.all[0], httpclient.MonitorOptions{ServerID: fmt.Sprintf("s%d.global", i)}, a)
-		shows(t, a, httpclient.MonitorOptions{NodeID: node}, c)
-		shows(t, a, httpclient.MonitorOptions{ServerID: "leader"}, s.all[s.agreed()])
-		shows(t, a, httpclient.MonitorOptions{}, a)
+		shows(t, s.all[0], api.MonitorOptions{ServerID: fmt.Sprintf("s%d.global", i)}, a)
+		shows(t, a, api.MonitorOptions{NodeID: node}, c)
+		shows(t, a, api.MonitorOptions{ServerID: "leader"}, s.all[s.agreed()])
+		shows(t, a, api.MonitorOptions{}, a)
 	}
-	shows(t, c, httpclient.MonitorOptions{}, c)
-	shows(t, c, httpclient.MonitorOptions{NodeID: node}, c)
-	shows(t, c, httpclient.MonitorOptions{ServerID: "s1.global"}, s.all[1])
+	shows(t, c, api.MonitorOptions{}, c)
+	shows(t, c, api.MonitorOptions{NodeID: node}, c)
+	shows(t, c, api.MonitorOptions{ServerID: "s1.global"}, s.all[1])
 }
 
 // The SDK of Nomad reads frames of the log, with heartbeats between them.

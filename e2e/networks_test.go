@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -139,7 +138,7 @@ func TestPortsOfATask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := map[string]*workload.NetworkResource{}
+	of := map[string]*api.NetworkResource{}
 	for name, res := range full.AllocatedResources.Tasks {
 		if len(res.Networks) == 1 && len(res.Networks[0].DynamicPorts) == 1 {
 			of[name] = res.Networks[0]

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -47,8 +46,8 @@ func TestRegions(t *testing.T) {
 
 	// A write and reads, from another region's follower.
 	job := countingJob(crashEnded, "")
-	there := &httpclient.QueryOptions{Region: "far"}
-	if _, _, err := follower.Client.Jobs().Register(job, &httpclient.WriteOptions{Region: "far"}); err != nil {
+	there := &api.QueryOptions{Region: "far"}
+	if _, _, err := follower.Client.Jobs().Register(job, &api.WriteOptions{Region: "far"}); err != nil {
 		t.Fatal(err)
 	}
 	defer purgeAll(t, far)
@@ -66,7 +65,7 @@ func TestRegions(t *testing.T) {
 	})
 	follow(t, follower, "far", alloc.ID)
 	execFar(t, follower, "far", alloc)
-	if _, _, err := follower.Client.Jobs().Deregister(*job.ID, false, &httpclient.WriteOptions{Region: "far"}); err != nil {
+	if _, _, err := follower.Client.Jobs().Deregister(*job.ID, false, &api.WriteOptions{Region: "far"}); err != nil {
 		t.Errorf("Deregister() = %v", err)
 	}
 

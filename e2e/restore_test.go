@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -112,8 +111,8 @@ func TestLeaderDiesDuringASave(t *testing.T) {
 		text := make([]byte, 768<<10)
 		rand.Read(text)
 		id, kind, count := fmt.Sprintf("big-%d", i), "batch", 0
-		job := &workload.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{"text": base64.StdEncoding.EncodeToString(text)},
-			TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count, Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Config: map[string]any{"command": "/bin/true"}}}}}}
+		job := &api.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{"text": base64.StdEncoding.EncodeToString(text)},
+			TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count, Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Config: map[string]any{"command": "/bin/true"}}}}}}
 		registers(t, s.all[0], job)
 	}
 	lead := s.agreed()

@@ -11,7 +11,6 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // The official SDK follows a job from its registration to its end, and receives no secret.
@@ -94,7 +93,7 @@ func checkTerminated(t *testing.T, s *sdk.TaskState) {
 // ownSDK follows the same evaluation with the SDK of this project.
 func ownSDK(t *testing.T, g *guarded, eval string) {
 	t.Helper()
-	c, err := httpclient.NewClient(&httpclient.Config{Address: g.a.Address(), SecretID: bootSecret})
+	c, err := api.NewClient(&api.Config{Address: g.a.Address(), SecretID: bootSecret})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -39,7 +38,7 @@ func TestSecretsOfAgentsStayInside(t *testing.T) {
 	defer purgeAll(t, srv)
 	job := oneTask("quiet", "/bin/sleep", "600")
 	job.TaskGroups[0].Tasks[0].Driver = "raw_exec"
-	job.TaskGroups[0].Tasks[0].Identities = []*workload.WorkloadIdentity{{Name: "x", Audience: []string{"a"}, File: true, TTL: time.Hour}}
+	job.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{{Name: "x", Audience: []string{"a"}, File: true, TTL: time.Hour}}
 	alloc := register(t, srv, job, "running")
 	token := content(t, filepath.Join(data, "alloc", alloc.ID, "t", "secrets", "nomad_x.jwt"))
 	m := stolenKeys(t, srv)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -110,9 +109,9 @@ head -c 3000000 /dev/zero | tr '\0' x; echo; echo second; sleep 600`
 	one, five, delay, files, size, cpu := 1, 5*time.Minute, 10*time.Millisecond, 3, 1, 2000
 	tg := job.TaskGroups[0]
 	tg.RestartPolicy.Attempts, tg.RestartPolicy.Interval, tg.RestartPolicy.Delay = &one, &five, &delay
-	tg.Tasks[0].LogConfig = &workload.LogConfig{MaxFiles: &files, MaxFileSizeMB: &size}
+	tg.Tasks[0].LogConfig = &api.LogConfig{MaxFiles: &files, MaxFileSizeMB: &size}
 	tg.Tasks[0].Resources.CPU = &cpu
-	tg.Tasks[0].Identities = []*workload.WorkloadIdentity{{Name: "default", File: true}}
+	tg.Tasks[0].Identities = []*api.WorkloadIdentity{{Name: "default", File: true}}
 	h := register(t, a, job, "running")
 	within(t, 20*time.Second, "the second start has written its log", func() bool {
 		_, last, _ := fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/client/fs/logs/"+h.ID+"?plain=true&origin=end&offset=30&task=t&type=stdout", "")

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -86,45 +85,45 @@ func processorTime(t *testing.T, pid int) time.Duration {
 func TestForbiddenUsersAndPaths(t *testing.T) {
 	a, data := sandboxAgent(t)
 	up := strings.Repeat("../", 12) + strings.TrimPrefix(a.Dir, "/") + "/escaped"
-	set := func(f func(*workload.Task)) func(*workload.Job) {
-		return func(j *workload.Job) { f(j.TaskGroups[0].Tasks[0]) }
+	set := func(f func(*api.Task)) func(*api.Job) {
+		return func(j *api.Job) { f(j.TaskGroups[0].Tasks[0]) }
 	}
-	file := func(path string) func(*workload.Job) {
-		return set(func(t *workload.Task) {
-			t.Identities = []*workload.WorkloadIdentity{{Name: "x", Audience: []string{"x"}, File: true, Filepath: path}}
+	file := func(path string) func(*api.Job) {
+		return set(func(t *api.Task) {
+			t.Identities = []*api.WorkloadIdentity{{Name: "x", Audience: []string{"x"}, File: true, Filepath: path}}
 		})
 	}
-	for name, edit := range map[string]func(*workload.Job){
-		"root":             set(func(t *workload.Task) { t.User = "root" }),
-		"uid 0":            set(func(t *workload.Task) { t.User = "0" }),
-		"uid +0":           set(func(t *workload.Task) { t.User = "+0" }),
-		"uid 00":           set(func(t *workload.Task) { t.User = "00" }),
-		"uid 0:0":          set(func(t *workload.Task) { t.User = "0:0" }),
-		"uid wraps around": set(func(t *workload.Task) { t.User = "4294967296" }),
-		"uid -1":           set(func(t *workload.Task) { t.User = "4294967295" }),
-		"a lent uid":       set(func(t *workload.Task) { t.User = "80000" }),
-		"a lent user":      set(func(t *workload.Task) { t.User = "nomad-80000" }),
-		"user by variable": set(func(t *workload.Task) { t.User = "${meta.who}" }),
+	for name, edit := range map[string]func(*api.Job){
+		"root":             set(func(t *api.Task) { t.User = "root" }),
+		"uid 0":            set(func(t *api.Task) { t.User = "0" }),
+		"uid +0":           set(func(t *api.Task) { t.User = "+0" }),
+		"uid 00":           set(func(t *api.Task) { t.User = "00" }),
+		"uid 0:0":          set(func(t *api.Task) { t.User = "0:0" }),
+		"uid wraps around": set(func(t *api.Task) { t.User = "4294967296" }),
+		"uid -1":           set(func(t *api.Task) { t.User = "4294967295" }),
+		"a lent uid":       set(func(t *api.Task) { t.User = "80000" }),
+		"a lent user":      set(func(t *api.Task) { t.User = "nomad-80000" }),
+		"user by variable": set(func(t *api.Task) { t.User = "${meta.who}" }),
 		"identity up":      file("secrets/" + up), "identity up from local": file("local/../" + up), "identity at the root": file(a.Dir + "/escaped"),
 		"identity by variable":   file("${meta.up}"),
 		"identity in variable":   file("local/${NOMAD_META_up}"),
-		"payload up":             set(func(t *workload.Task) { t.DispatchPayload = &workload.DispatchPayloadConfig{File: up} }),
-		"group named up":         func(j *workload.Job) { up := "../up"; j.TaskGroups[0].Name = &up },
-		"task named up":          set(func(t *workload.Task) { t.Name = "../up" }),
-		"task named .":           set(func(t *workload.Task) { t.Name = "." }),
-		"task named ..":          set(func(t *workload.Task) { t.Name = ".." }),
-		"task named alloc":       set(func(t *workload.Task) { t.Name = "alloc" }),
-		"task named by variable": set(func(t *workload.Task) { t.Name = "${meta.up}" }),
-		"task with a NUL":        set(func(t *workload.Task) { t.Name = "t\x00x" }),
-		"unveil by variable":     set(func(t *workload.Task) { t.Config["unveil"] = []string{"rwxc:../../../.."} }),
-		"work in":                set(func(t *workload.Task) { t.Config["work_dir"] = "/etc" }),
-		"huge oom score":         set(func(t *workload.Task) { t.Config["oom_score_adj"] = 1 << 40 }),
-		"negative memory":        set(func(t *workload.Task) { m := -5; t.Resources.MemoryMB = &m }),
-		"huge memory":            set(func(t *workload.Task) { m := 1 << 60; t.Resources.MemoryMB = &m }),
-		"memory_max wraps":       set(func(t *workload.Task) { m := 1<<63 - 1; t.Resources.MemoryMaxMB = &m }),
-		"negative cpu":           set(func(t *workload.Task) { c := -5; t.Resources.CPU = &c }),
-		"huge count":             func(j *workload.Job) { n := 1 << 40; j.TaskGroups[0].Count = &n },
-		"odd signal":             set(func(t *workload.Task) { t.KillSignal = "SIGKILL; rm -rf /" }),
+		"payload up":             set(func(t *api.Task) { t.DispatchPayload = &api.DispatchPayloadConfig{File: up} }),
+		"group named up":         func(j *api.Job) { up := "../up"; j.TaskGroups[0].Name = &up },
+		"task named up":          set(func(t *api.Task) { t.Name = "../up" }),
+		"task named .":           set(func(t *api.Task) { t.Name = "." }),
+		"task named ..":          set(func(t *api.Task) { t.Name = ".." }),
+		"task named alloc":       set(func(t *api.Task) { t.Name = "alloc" }),
+		"task named by variable": set(func(t *api.Task) { t.Name = "${meta.up}" }),
+		"task with a NUL":        set(func(t *api.Task) { t.Name = "t\x00x" }),
+		"unveil by variable":     set(func(t *api.Task) { t.Config["unveil"] = []string{"rwxc:../../../.."} }),
+		"work in":                set(func(t *api.Task) { t.Config["work_dir"] = "/etc" }),
+		"huge oom score":         set(func(t *api.Task) { t.Config["oom_score_adj"] = 1 << 40 }),
+		"negative memory":        set(func(t *api.Task) { m := -5; t.Resources.MemoryMB = &m }),
+		"huge memory":            set(func(t *api.Task) { m := 1 << 60; t.Resources.MemoryMB = &m }),
+		"memory_max wraps":       set(func(t *api.Task) { m := 1<<63 - 1; t.Resources.MemoryMaxMB = &m }),
+		"negative cpu":           set(func(t *api.Task) { c := -5; t.Resources.CPU = &c }),
+		"huge count":             func(j *api.Job) { n := 1 << 40; j.TaskGroups[0].Count = &n },
+		"odd signal":             set(func(t *api.Task) { t.KillSignal = "SIGKILL; rm -rf /" }),
 	} {
 		job := oneTask("x", "/bin/sh", "-c", "id -u; touch escaped-here; sleep 1")
 		*job.ID = "named-" + strings.ReplaceAll(name, " ", "-")

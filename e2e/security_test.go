@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -62,17 +61,17 @@ func purgeAll(t *testing.T, a *cluster.Agent) {
 }
 
 // oneTask returns a batch job of one sandboxed task.
-func oneTask(id, command string, args ...string) *workload.Job {
+func oneTask(id, command string, args ...string) *api.Job {
 	kind, cpu, memory, attempts, mode, unlimited := "batch", 100, 128, 0, "fail", false
-	return &workload.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*workload.TaskGroup{{Name: &id,
-		RestartPolicy:    &workload.RestartPolicy{Attempts: &attempts, Mode: &mode},
-		ReschedulePolicy: &workload.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited},
-		Tasks: []*workload.Task{{Name: "t", Driver: "exec2", Resources: &workload.Resources{CPU: &cpu, MemoryMB: &memory},
+	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id,
+		RestartPolicy:    &api.RestartPolicy{Attempts: &attempts, Mode: &mode},
+		ReschedulePolicy: &api.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited},
+		Tasks: []*api.Task{{Name: "t", Driver: "exec2", Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
 			Config: map[string]any{"command": command, "args": args}}}}}}
 }
 
 // probeJob returns a task that tries attacks.
-func probeJob(t *testing.T, a *cluster.Agent, id string, tries ...[2]string) *workload.Job {
+func probeJob(t *testing.T, a *cluster.Agent, id string, tries ...[2]string) *api.Job {
 	t.Helper()
 	self := reachable(t, a.Dir)
 	args := []string{"probe"}
@@ -106,7 +105,7 @@ func reachable(t *testing.T, dir string) string {
 }
 
 // registers registers a job and retries until it is acknowledged.
-func registers(t *testing.T, a *cluster.Agent, job *workload.Job) {
+func registers(t *testing.T, a *cluster.Agent, job *api.Job) {
 	t.Helper()
 	acked(t, "Register "+*job.ID, func() error {
 		_, _, err := a.Client.Jobs().Register(job, nil)
@@ -115,7 +114,7 @@ func registers(t *testing.T, a *cluster.Agent, job *workload.Job) {
 }
 
 // register registers a job and waits until its only allocation has the status.
-func register(t *testing.T, a *cluster.Agent, job *workload.Job, status string) *api.AllocationListStub {
+func register(t *testing.T, a *cluster.Agent, job *api.Job, status string) *api.AllocationListStub {
 	t.Helper()
 	registers(t, a, job)
 	var out *api.AllocationListStub

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -35,8 +34,8 @@ type holder struct {
 func hold(t *testing.T, a *cluster.Agent, data, id string) holder {
 	t.Helper()
 	job := oneTask(id, "/bin/sleep", "600")
-	yes := workload.WorkloadIdentity{Name: "default", Env: true, File: true}
-	job.TaskGroups[0].Tasks[0].Identities = []*workload.WorkloadIdentity{&yes, {Name: "aws", Audience: []string{"sts.amazonaws.com"}, File: true, TTL: time.Hour}}
+	yes := api.WorkloadIdentity{Name: "default", Env: true, File: true}
+	job.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{&yes, {Name: "aws", Audience: []string{"sts.amazonaws.com"}, File: true, TTL: time.Hour}}
 	h := holder{alloc: register(t, a, job, "running")}
 	h.secrets = filepath.Join(data, "alloc", h.alloc.ID, "t", "secrets")
 	h.token, h.aws = content(t, h.secrets+"/nomad_token"), content(t, h.secrets+"/nomad_aws.jwt")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -41,10 +40,10 @@ func TestUnveilRedirected(t *testing.T) {
 	attempts, delay := 1, time.Millisecond
 	group := job.TaskGroups[0]
 	group.RestartPolicy.Attempts, group.RestartPolicy.Delay = &attempts, &delay
-	group.Volumes = map[string]*workload.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data"}}
+	group.Volumes = map[string]*api.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data"}}
 	task := group.Tasks[0]
 	source, at := "v", "local/vol"
-	task.VolumeMounts = []*workload.VolumeMount{{Volume: &source, Destination: &at}}
+	task.VolumeMounts = []*api.VolumeMount{{Volume: &source, Destination: &at}}
 	task.Config["unveil"] = []string{"r:" + conf}
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 		t.Fatal(err)

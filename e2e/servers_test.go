@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -113,7 +112,7 @@ func (s *servers) check(through *cluster.Agent, stale bool) {
 	s.t.Helper()
 	for _, id := range s.acked {
 		within(s.t, writeLimit, "job "+id+" is there", func() bool {
-			job, _, err := through.Client.Jobs().Info(id, &httpclient.QueryOptions{AllowStale: stale})
+			job, _, err := through.Client.Jobs().Info(id, &api.QueryOptions{AllowStale: stale})
 			return err == nil && *job.ID == id
 		})
 	}

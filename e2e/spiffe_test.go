@@ -23,7 +23,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/svid/jwtsvid"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
@@ -153,7 +153,7 @@ func spiffeAgent(t *testing.T) *cluster.Agent {
 }
 
 // spiffeJob returns a job whose task runs this program.
-func spiffeJob(t *testing.T, a *cluster.Agent, id string, block *workload.TaskSpiffe, args ...string) *workload.Job {
+func spiffeJob(t *testing.T, a *cluster.Agent, id string, block *api.TaskSpiffe, args ...string) *api.Job {
 	t.Helper()
 	self := reachable(t, a.Dir)
 	job := oneTask(id, self, args...)
@@ -177,7 +177,7 @@ func spiffeOutput(t *testing.T, a *cluster.Agent, alloc string) *svidReport {
 // uses both kinds of SVID and gets renewed ones. Verifiers outside use the public bundle.
 func TestSpiffe(t *testing.T) {
 	a := spiffeAgent(t)
-	block := &workload.TaskSpiffe{X509: true, JWT: true, TTL: 10 * time.Second, DNS: []string{"web.svc.example.org"}}
+	block := &api.TaskSpiffe{X509: true, JWT: true, TTL: 10 * time.Second, DNS: []string{"web.svc.example.org"}}
 	done := register(t, a, spiffeJob(t, a, "web", block, "spiffe", "renew"), "complete")
 	r := spiffeOutput(t, a, done.ID)
 	want := fmt.Sprintf(spiffeTask, "web", "web")
@@ -195,7 +195,7 @@ func TestSpiffe(t *testing.T) {
 // that has its socket. It removes the socket with the task.
 func TestSpiffePeers(t *testing.T) {
 	a := spiffeAgent(t)
-	job := spiffeJob(t, a, "victim", &workload.TaskSpiffe{X509: true, JWT: true})
+	job := spiffeJob(t, a, "victim", &api.TaskSpiffe{X509: true, JWT: true})
 	job.TaskGroups[0].Tasks[0].Config["command"] = "/bin/sleep"
 	job.TaskGroups[0].Tasks[0].Config["args"] = []string{"600"}
 	victim := register(t, a, job, "running")
@@ -226,7 +226,7 @@ func TestSpiffePeers(t *testing.T) {
 	if got := as(""); strings.Contains(got, "victim") || !strings.Contains(got, "deadline") {
 		t.Errorf("root outside of the task gets %s", got)
 	}
-	job = spiffeJob(t, a, "other", &workload.TaskSpiffe{X509: true})
+	job = spiffeJob(t, a, "other", &api.TaskSpiffe{X509: true})
 	job.TaskGroups[0].Tasks[0].Config["command"] = "/bin/sleep"
 	job.TaskGroups[0].Tasks[0].Config["args"] = []string{"600"}
 	other := register(t, a, job, "running")
@@ -248,20 +248,20 @@ func TestSpiffePeers(t *testing.T) {
 func TestSpiffeRefused(t *testing.T) {
 	a := spiffeAgent(t)
 	for name, tc := range map[string]struct {
-		change func(*workload.Job)
+		change func(*api.Job)
 		want   string
 	}{
-		"dns": {func(j *workload.Job) { j.TaskGroups[0].Tasks[0].Spiffe.DNS = []string{"www.example.com"} }, `dns of spiffe has "www.example.com", which the servers do not allow: use names below svc.example.org`},
-		"driver": {func(j *workload.Job) {
+		"dns": {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Spiffe.DNS = []string{"www.example.com"} }, `dns of spiffe has "www.example.com", which the servers do not allow: use names below svc.example.org`},
+		"driver": {func(j *api.Job) {
 			j.TaskGroups[0].Tasks[0].Driver, j.TaskGroups[0].Tasks[0].Config = "docker", map[string]any{"image": "x"}
 		}, `driver "docker" does not give`},
-		"ttl":      {func(j *workload.Job) { j.TaskGroups[0].Tasks[0].Spiffe.TTL = 2 * time.Hour }, "the ttl of spiffe is 2h0m0s: use 10s to 1h0m0s"},
-		"nothing":  {func(j *workload.Job) { j.TaskGroups[0].Tasks[0].Spiffe.X509 = false }, "set x509 = true or jwt = true"},
-		"the name": {func(j *workload.Job) { id := "web@1"; j.ID = &id }, `job "web@1" cannot be part of a SPIFFE ID`},
+		"ttl":      {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Spiffe.TTL = 2 * time.Hour }, "the ttl of spiffe is 2h0m0s: use 10s to 1h0m0s"},
+		"nothing":  {func(j *api.Job) { j.TaskGroups[0].Tasks[0].Spiffe.X509 = false }, "set x509 = true or jwt = true"},
+		"the name": {func(j *api.Job) { id := "web@1"; j.ID = &id }, `job "web@1" cannot be part of a SPIFFE ID`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := oneTask("web", "/bin/true")
-			job.TaskGroups[0].Tasks[0].Spiffe = &workload.TaskSpiffe{X509: true}
+			job.TaskGroups[0].Tasks[0].Spiffe = &api.TaskSpiffe{X509: true}
 			tc.change(job)
 			_, _, err := a.Client.Jobs().Register(job, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -271,7 +271,7 @@ func TestSpiffeRefused(t *testing.T) {
 	}
 	plain, _ := exec2Agent(t, "")
 	job := oneTask("web", "/bin/true")
-	job.TaskGroups[0].Tasks[0].Spiffe = &workload.TaskSpiffe{JWT: true}
+	job.TaskGroups[0].Tasks[0].Spiffe = &api.TaskSpiffe{JWT: true}
 	const want = `region "global" has none: set trust_domain in the spiffe block of the servers`
 	if _, _, err := plain.Client.Jobs().Register(job, nil); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Register() = %v, want %q", err, want)

@@ -23,7 +23,6 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/testidp"
 	"github.com/open-nomad/open-nomad/internal/testnet"
@@ -148,7 +147,7 @@ func TestLoginWithAWorkloadIdentity(t *testing.T) {
 		JWKSURL: d.a.Address() + "/.well-known/jwks.json", SigningAlgs: []string{"EdDSA", "RS256"}, BoundAudiences: []string{"nomad.example.com"},
 		ClaimMappings: map[string]string{"nomad_job_id": "job", "nomad_namespace": "namespace"}}},
 		&sdk.ACLBindingRule{BindType: "policy", BindName: "deployers", Selector: `value.namespace == "default" and value.job == "deployer"`})
-	ids := []*workload.WorkloadIdentity{{Name: "deploy", Audience: []string{"nomad.example.com"}, File: true, TTL: time.Hour},
+	ids := []*api.WorkloadIdentity{{Name: "deploy", Audience: []string{"nomad.example.com"}, File: true, TTL: time.Hour},
 		{Name: "rsa", Audience: []string{"nomad.example.com"}, Alg: "RS256", File: true, TTL: time.Hour}, {Name: "other", Audience: []string{"elsewhere"}, File: true, TTL: time.Hour}}
 	al := register(t, d.a, rawTask("deployer", ids, "/bin/sleep", "600"), "running")
 	evil := register(t, d.a, rawTask("deployer-evil", ids, "/bin/sleep", "600"), "running")

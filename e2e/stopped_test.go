@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -54,13 +52,13 @@ func TestStoppedDevAgentLeavesNothing(t *testing.T) {
 }
 
 // shortJob returns a job of six sandboxed tasks.
-func shortJob(kind, script string) *workload.Job {
+func shortJob(kind, script string) *api.Job {
 	n, cpu, memory := 6, 1, 10
 	job := oneTask("short", "/bin/sh", "-c", script)
 	job.Type = &kind
 	g := job.TaskGroups[0]
 	g.Count, g.RestartPolicy, g.ReschedulePolicy = &n, nil, nil
-	g.Tasks[0].Resources = &workload.Resources{CPU: &cpu, MemoryMB: &memory}
+	g.Tasks[0].Resources = &api.Resources{CPU: &cpu, MemoryMB: &memory}
 	return job
 }
 
@@ -88,7 +86,7 @@ func count(status string, want int) func([]*api.AllocationListStub) bool {
 // untilAllocs returns as soon as the allocations of a job satisfy ok.
 func untilAllocs(t *testing.T, a *cluster.Agent, job string, ok func([]*api.AllocationListStub) bool) {
 	t.Helper()
-	q := (&httpclient.QueryOptions{WaitTime: patience}).WithContext(t.Context())
+	q := (&api.QueryOptions{WaitTime: patience}).WithContext(t.Context())
 	for {
 		all, meta, err := a.Client.Jobs().Allocations(job, false, q)
 		if err != nil {

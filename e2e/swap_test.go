@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -89,7 +88,7 @@ exit 1`, marks, out, script))
 	job.TaskGroups[0].RestartPolicy.Attempts, job.TaskGroups[0].RestartPolicy.Delay = &attempts, &delay
 	task := job.TaskGroups[0].Tasks[0]
 	task.Driver, task.User = driver, user
-	task.Identities = []*workload.WorkloadIdentity{{Name: "aws", Audience: []string{"x"}, File: true}}
+	task.Identities = []*api.WorkloadIdentity{{Name: "aws", Audience: []string{"x"}, File: true}}
 	if driver == "exec2" {
 		task.Config["unveil"] = []string{"rwc:" + marks, "rx:/usr/sbin"}
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -68,11 +67,11 @@ func dispatched(t *testing.T, a *cluster.Agent) {
 	env := environment(t, a, al)
 	wantEnv(t, env, map[string]string{"NOMAD_META_who": "world", "NOMAD_META_WHO": "world", "NOMAD_META_why": "", "NOMAD_JOB_PARENT_ID": "work", "NOMAD_JOB_ID": resp.DispatchedJobID})
 
-	again, _, err := a.Client.Jobs().DispatchOpts(&httpclient.DispatchOptions{JobID: id, Meta: meta, Payload: []byte("x")}, &httpclient.WriteOptions{IdempotencyToken: "one"})
+	again, _, err := a.Client.Jobs().DispatchOpts(&api.DispatchOptions{JobID: id, Meta: meta, Payload: []byte("x")}, &api.WriteOptions{IdempotencyToken: "one"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, _, err := a.Client.Jobs().DispatchOpts(&httpclient.DispatchOptions{JobID: id, Meta: meta, Payload: []byte("x")}, &httpclient.WriteOptions{IdempotencyToken: "one"})
+	same, _, err := a.Client.Jobs().DispatchOpts(&api.DispatchOptions{JobID: id, Meta: meta, Payload: []byte("x")}, &api.WriteOptions{IdempotencyToken: "one"})
 	if err != nil || same.DispatchedJobID != again.DispatchedJobID {
 		t.Errorf("dispatched again with the same token as %v, %v, want %s", same, err, again.DispatchedJobID)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -269,7 +268,7 @@ func shutdownWaits(t *testing.T, a *cluster.Agent) {
 	// A stop without the delay.
 	id, _ = run(t, a, job("shutdown-now", "", shell("exec sleep 3600", `shutdown_delay = "1h"`)))
 	await(t, a, id, "running", 1)
-	if _, _, err := a.Client.Jobs().DeregisterOpts(id, &httpclient.DeregisterOptions{NoShutdownDelay: true}, nil); err != nil {
+	if _, _, err := a.Client.Jobs().DeregisterOpts(id, &api.DeregisterOptions{NoShutdownDelay: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	await(t, a, id, "complete", 1)

@@ -19,7 +19,6 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -95,8 +94,8 @@ func (k *authority) config(role, settings string) string {
 const verifyNames = "  verify_server_hostname = true\n"
 
 // user returns the TLS configuration of callers.
-func (k *authority) user() *httpclient.TLSConfig {
-	return &httpclient.TLSConfig{CACert: filepath.Join(k.use, "ca.pem"), ClientCert: filepath.Join(k.use, "cli.pem"), ClientKey: filepath.Join(k.use, "cli-key.pem")}
+func (k *authority) user() *api.TLSConfig {
+	return &api.TLSConfig{CACert: filepath.Join(k.use, "ca.pem"), ClientCert: filepath.Join(k.use, "cli.pem"), ClientKey: filepath.Join(k.use, "cli-key.pem")}
 }
 
 // serial returns the serial number of the installed certificate of a role.
@@ -386,7 +385,7 @@ func (c *safe) intrude(t *testing.T, flag string, alien *authority) {
 			t.Error("the intruder has a vote")
 		}
 	}
-	if jobs, _, err := a.Client.Jobs().List(&httpclient.QueryOptions{AllowStale: true}); err == nil && len(jobs) != 0 {
+	if jobs, _, err := a.Client.Jobs().List(&api.QueryOptions{AllowStale: true}); err == nil && len(jobs) != 0 {
 		t.Errorf("the intruder has %d jobs", len(jobs))
 	}
 	if leader, err := a.Client.Status().Leader(); err == nil && leader != "" {

@@ -23,7 +23,6 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 )
@@ -79,7 +78,7 @@ func issuing(t *testing.T, f *front) *cluster.Agent {
 func TestTrustedByThirdParties(t *testing.T) {
 	f := newFront(t, httptest.NewTLSServer)
 	a := issuing(t, f)
-	ids := []*workload.WorkloadIdentity{
+	ids := []*api.WorkloadIdentity{
 		{Name: "ed", Audience: []string{"vault.example"}, File: true, TTL: 12 * time.Second},
 		{Name: "rsa", Audience: []string{"vault.example", "other.example"}, Alg: "RS256", File: true, TTL: time.Hour},
 		{Name: "foreign", Audience: []string{"other.example"}, File: true, TTL: time.Hour},

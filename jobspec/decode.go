@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // maxBlocks is the maximum number of blocks that dynamic blocks expand to.
@@ -154,7 +154,7 @@ func expected(targets []*target, which func(field) bool) string {
 
 // isTaskConfig reports whether a field is the config of a task's driver.
 func (t *target) isTaskConfig(f field) bool {
-	return f.name == "config" && t.value.Type() == reflect.TypeFor[workload.Task]()
+	return f.name == "config" && t.value.Type() == reflect.TypeFor[api.Task]()
 }
 
 func isMap(v reflect.Value) bool {

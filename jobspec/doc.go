@@ -2,7 +2,7 @@
 //
 //	source ─scan─▶ syntax tree ─variables─▶ var.* ─locals─▶ local.* ─decode─▶ *workload.Job
 //
-// The `hcl` tags of package workload define the blocks and attributes of a job file. One
+// The `hcl` tags of package api define the blocks and attributes of a job file. One
 // decoder (decode.go) handles all structs. Syntax that differs from the structs
 // (shorthands of constraints, ports, job-level tasks) is in shorthand.go.
 //

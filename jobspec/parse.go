@@ -12,7 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Config holds the source and the options of Parse.
@@ -47,7 +47,7 @@ const (
 
 // Parse parses the source. It does not set defaults: see workload.Job.Canonicalize. A
 // syntax or semantic error is an *Error that lists all faults with their positions.
-func Parse(cfg Config) (*workload.Job, error) {
+func Parse(cfg Config) (*api.Job, error) {
 	if cfg.Filename == "" {
 		cfg.Filename = "job.hcl"
 	}
@@ -70,13 +70,13 @@ func isJSON(src []byte) bool {
 }
 
 // parseJSON parses a job in the format of the HTTP API, optionally inside {"Job": ...}.
-func parseJSON(cfg Config) (*workload.Job, error) {
-	var wrapped struct{ Job *workload.Job }
+func parseJSON(cfg Config) (*api.Job, error) {
+	var wrapped struct{ Job *api.Job }
 	if err := json.Unmarshal(cfg.Source, &wrapped); err != nil {
 		return nil, jsonError(cfg, err)
 	}
 	if wrapped.Job == nil {
-		wrapped.Job = &workload.Job{}
+		wrapped.Job = &api.Job{}
 		if err := json.Unmarshal(cfg.Source, wrapped.Job); err != nil {
 			return nil, jsonError(cfg, err)
 		}
@@ -126,7 +126,7 @@ type parser struct {
 	functions map[string]function.Function
 	root      *scope
 	blocks    int
-	at        map[*workload.Constraint]hcl.Range // the position of each constraint
+	at        map[*api.Constraint]hcl.Range // the position of each constraint
 	// nodeConfig is set in the config of a task, whose references can contain calls of functions.
 	nodeConfig bool
 	// resolve returns the value of a reference on a node; nil in a job file, where it stays as it is.
@@ -134,7 +134,7 @@ type parser struct {
 }
 
 func newParser(cfg Config) *parser {
-	p := &parser{cfg: cfg, at: map[*workload.Constraint]hcl.Range{}, sources: map[string][]byte{cfg.Filename: cfg.Source}}
+	p := &parser{cfg: cfg, at: map[*api.Constraint]hcl.Range{}, sources: map[string][]byte{cfg.Filename: cfg.Source}}
 	p.functions = p.budget.guard(functions())
 	if cfg.AllowFS {
 		for name, f := range fileFunctions(filepath.Dir(cfg.Filename)) {
@@ -150,7 +150,7 @@ func newParser(cfg Config) *parser {
 
 // parse runs the steps of the package doc. A step continues after an error, to report
 // as many errors as possible. The next step starts only if there was no error.
-func (p *parser) parse() *workload.Job {
+func (p *parser) parse() *api.Job {
 	body := p.syntax(p.cfg.Filename, p.cfg.Source)
 	if body == nil {
 		return nil

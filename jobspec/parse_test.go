@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func mustParse(t *testing.T, src string) *workload.Job {
+func mustParse(t *testing.T, src string) *api.Job {
 	t.Helper()
 	job, err := jobspec.Parse(jobspec.Config{Filename: "test.hcl", Source: []byte(src), Strict: true})
 	if err != nil {
@@ -25,7 +25,7 @@ func mustParse(t *testing.T, src string) *workload.Job {
 	return job
 }
 
-func parse(t *testing.T, src string) *workload.Job {
+func parse(t *testing.T, src string) *api.Job {
 	t.Helper()
 	job, err := jobspec.Parse(jobspec.Config{Filename: "test.hcl", Source: lines(src), Strict: true})
 	if err != nil {
@@ -78,7 +78,7 @@ func TestGolden(t *testing.T) {
 }
 
 // strip returns the job as JSON without null, empty, false and zero values.
-func strip(t *testing.T, job *workload.Job) any {
+func strip(t *testing.T, job *api.Job) any {
 	t.Helper()
 	raw, err := json.Marshal(job)
 	if err != nil {
@@ -130,15 +130,15 @@ func prune(v any) any {
 func TestJobForms(t *testing.T) {
 	for _, c := range []struct {
 		name, src string
-		check     func(j *workload.Job) any
+		check     func(j *api.Job) any
 		want      any
 	}{
-		{"ID from the label", `job "a" {}`, func(j *workload.Job) any { return *j.ID + *j.Name }, "aa"},
-		{"own ID", `job "a" { id = "b" }`, func(j *workload.Job) any { return *j.ID + *j.Name }, "bb"},
+		{"ID from the label", `job "a" {}`, func(j *api.Job) any { return *j.ID + *j.Name }, "aa"},
+		{"own ID", `job "a" { id = "b" }`, func(j *api.Job) any { return *j.ID + *j.Name }, "bb"},
 		{"task alone", `job "a" {
 			vault { role = "r" }
 			task "t" { driver = "d" }
-		}`, func(j *workload.Job) any { return *j.TaskGroups[0].Name + j.TaskGroups[0].Tasks[0].Vault.Role }, "tr"},
+		}`, func(j *api.Job) any { return *j.TaskGroups[0].Name + j.TaskGroups[0].Tasks[0].Vault.Role }, "tr"},
 		{"vault of a group", `job "a" {
 			vault { role = "job" }
 			group "g" {
@@ -146,7 +146,7 @@ func TestJobForms(t *testing.T) {
 				task "t" {}
 				task "u" { vault { role = "task" } }
 			}
-		}`, func(j *workload.Job) any {
+		}`, func(j *api.Job) any {
 			return j.TaskGroups[0].Tasks[0].Vault.Role + " " + j.TaskGroups[0].Tasks[1].Vault.Role
 		}, "group task"},
 		{"secrets", `job "a" {
@@ -156,7 +156,7 @@ func TestJobForms(t *testing.T) {
 				task "t" {}
 				task "u" { secret "u" {} }
 			}
-		}`, func(j *workload.Job) any {
+		}`, func(j *api.Job) any {
 			var names []string
 			for _, t := range j.TaskGroups[0].Tasks {
 				for _, s := range t.Secrets {
@@ -168,7 +168,7 @@ func TestJobForms(t *testing.T) {
 		{"ports", `job "a" { group "g" { network {
 			port "http" { static = 80 }
 			port "rpc" { to = -1 }
-		} } }`, func(j *workload.Job) any {
+		} } }`, func(j *api.Job) any {
 			n := j.TaskGroups[0].Networks[0]
 			return []string{n.ReservedPorts[0].Label, n.DynamicPorts[0].Label}
 		}, []string{"http", "rpc"}},
@@ -179,17 +179,17 @@ func TestJobForms(t *testing.T) {
 				aud  = ["sts"]
 				ttl  = "1h"
 			}
-		} } }`, func(j *workload.Job) any {
+		} } }`, func(j *api.Job) any {
 			t := j.TaskGroups[0].Tasks[0]
 			return []any{t.Identity.Env, len(t.Identities), t.Identities[0].TTL}
 		}, []any{true, 1, time.Hour}},
-		{"meta as attribute", `job "a" { meta = { x = 1 } }`, func(j *workload.Job) any { return j.Meta }, map[string]string{"x": "1"}},
-		{"meta as block", `job "a" { meta { x = true } }`, func(j *workload.Job) any { return j.Meta }, map[string]string{"x": "true"}},
-		{"duration as number", `job "a" { group "g" { shutdown_delay = 1000000000 } }`, func(j *workload.Job) any { return *j.TaskGroups[0].ShutdownDelay }, time.Second},
-		{"null", `job "a" { region = null }`, func(j *workload.Job) any { return j.Region == nil }, true},
+		{"meta as attribute", `job "a" { meta = { x = 1 } }`, func(j *api.Job) any { return j.Meta }, map[string]string{"x": "1"}},
+		{"meta as block", `job "a" { meta { x = true } }`, func(j *api.Job) any { return j.Meta }, map[string]string{"x": "true"}},
+		{"duration as number", `job "a" { group "g" { shutdown_delay = 1000000000 } }`, func(j *api.Job) any { return *j.TaskGroups[0].ShutdownDelay }, time.Second},
+		{"null", `job "a" { region = null }`, func(j *api.Job) any { return j.Region == nil }, true},
 		{"runtime references", "job \"a\" { group \"g\" { task \"t\" { config {\n" +
 			"a = \"${NOMAD_PORT_http}\"\nb = node.class\nc = \"x ${env[\"HOME\"]} y\"\nd = upper(\"a\")\ne = \"$${HOME}\"\n} } } }",
-			func(j *workload.Job) any { return j.TaskGroups[0].Tasks[0].Config },
+			func(j *api.Job) any { return j.TaskGroups[0].Tasks[0].Config },
 			map[string]any{"a": "${NOMAD_PORT_http}", "b": "${node.class}", "c": `x ${env["HOME"]} y`, "d": "A", "e": "${HOME}"}},
 		{"calls for the node", `job "a" { group "g" { task "t" { config {
 			upper  = upper(node.unique.name)
@@ -200,7 +200,7 @@ func TestJobForms(t *testing.T) {
 			kept   = format("%s:1", "${NOMAD_IP_http}")
 			here   = upper("a")
 			block { arg = trimspace(meta.x) }
-		} } } }`, func(j *workload.Job) any { return j.TaskGroups[0].Tasks[0].Config }, map[string]any{"upper": "${upper(node.unique.name)}", "text": `x-${upper("${node.class}-y")}`,
+		} } } }`, func(j *api.Job) any { return j.TaskGroups[0].Tasks[0].Config }, map[string]any{"upper": "${upper(node.unique.name)}", "text": `x-${upper("${node.class}-y")}`,
 			"list": []any{"-n", "${lower(meta.rack)}", "${NOMAD_PORT_http}"}, "first": `${element(split(",", meta.hosts), 0)}`,
 			"number": "${parseint(meta.n, 10)}", "kept": "${NOMAD_IP_http}:1", "here": "A",
 			"block": []map[string]any{{"arg": "${trimspace(meta.x)}"}}}},
@@ -211,7 +211,7 @@ func TestJobForms(t *testing.T) {
 			mount { type = "bind" }
 			mount { type = "tmpfs" }
 			auth "hub" { user = "u" }
-		} } } }`, func(j *workload.Job) any { return j.TaskGroups[0].Tasks[0].Config },
+		} } } }`, func(j *api.Job) any { return j.TaskGroups[0].Tasks[0].Config },
 			map[string]any{"n": 3, "f": 1.5, "l": []any{1, "x"},
 				"mount": []map[string]any{{"type": "bind"}, {"type": "tmpfs"}},
 				"auth":  []map[string]any{{"hub": []map[string]any{{"user": "u"}}}}}},
@@ -223,7 +223,7 @@ func TestJobForms(t *testing.T) {
 					labels   = [port.key]
 					content { static = port.value }
 				}
-			} } }`, func(j *workload.Job) any {
+			} } }`, func(j *api.Job) any {
 			n := j.TaskGroups[0].Networks[0]
 			return []string{n.ReservedPorts[0].Label, n.DynamicPorts[0].Label}
 		}, []string{"http", "rpc"}},
@@ -241,7 +241,7 @@ func TestJobForms(t *testing.T) {
 						}
 					}
 				}
-			}`, func(j *workload.Job) any {
+			}`, func(j *api.Job) any {
 			var names []string
 			for _, g := range j.TaskGroups {
 				for _, t := range g.Tasks {
@@ -251,14 +251,14 @@ func TestJobForms(t *testing.T) {
 			return names
 		}, []string{"x.x0", "x.x1", "y.y0", "y.y1"}},
 		{"for and runtime", `job "a" { group "g" { task "t" { config { args = [for p in ["a", "b"] : "${p}=${NOMAD_ADDR_x}"] } } } }`,
-			func(j *workload.Job) any { return j.TaskGroups[0].Tasks[0].Config["args"] }, []any{"a=${NOMAD_ADDR_x}", "b=${NOMAD_ADDR_x}"}},
+			func(j *api.Job) any { return j.TaskGroups[0].Tasks[0].Config["args"] }, []any{"a=${NOMAD_ADDR_x}", "b=${NOMAD_ADDR_x}"}},
 		{"task scaling", `job "a" { group "g" { task "t" { scaling "CPU" { max = 5 } } } }`,
-			func(j *workload.Job) any { return j.TaskGroups[0].Tasks[0].ScalingPolicies[0].Type }, "vertical_cpu"},
-		{"cron", `job "a" { periodic { crons = ["@daily"] } }`, func(j *workload.Job) any { return *j.Periodic.SpecType }, "cron"},
+			func(j *api.Job) any { return j.TaskGroups[0].Tasks[0].ScalingPolicies[0].Type }, "vertical_cpu"},
+		{"cron", `job "a" { periodic { crons = ["@daily"] } }`, func(j *api.Job) any { return *j.Periodic.SpecType }, "cron"},
 		{"header", `job "a" { group "g" { service { check { header { Accept = ["x", "y"] } } } } }`,
-			func(j *workload.Job) any { return j.TaskGroups[0].Services[0].Checks[0].Header }, map[string][]string{"Accept": {"x", "y"}}},
+			func(j *api.Job) any { return j.TaskGroups[0].Services[0].Checks[0].Header }, map[string][]string{"Accept": {"x", "y"}}},
 		{"volume", `job "a" { group "g" { volume "v" { type = "host" } } }`,
-			func(j *workload.Job) any { return *j.TaskGroups[0].Volumes["v"] }, workload.VolumeRequest{Name: "v", Type: "host"}},
+			func(j *api.Job) any { return *j.TaskGroups[0].Volumes["v"] }, api.VolumeRequest{Name: "v", Type: "host"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.check(parse(t, c.src)); !reflect.DeepEqual(got, c.want) {
@@ -269,7 +269,7 @@ func TestJobForms(t *testing.T) {
 }
 
 func TestConstraintShorthands(t *testing.T) {
-	for text, want := range map[string]workload.Constraint{
+	for text, want := range map[string]api.Constraint{
 		`attribute = "${attr.kernel.name}"` + "\n" + `value = "linux"`: {LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="},
 		`distinct_hosts = true`:                       {RTarget: "true", Operand: "distinct_hosts"},
 		`distinct_property = "${node.class}"`:         {LTarget: "${node.class}", Operand: "distinct_property"},
@@ -306,6 +306,6 @@ func TestJSONJobs(t *testing.T) {
 	}
 }
 
-func parseText(src string) (*workload.Job, error) {
+func parseText(src string) (*api.Job, error) {
 	return jobspec.Parse(jobspec.Config{Filename: "a.hcl", Source: []byte(src), Strict: true})
 }

@@ -6,28 +6,28 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // decodeShort decodes blocks whose syntax differs from the fields of their struct. It
 // reports whether dst is the struct of such a block.
 func (p *parser) decodeShort(b block, dst any) bool {
 	switch dst := dst.(type) {
-	case *workload.Job:
+	case *api.Job:
 		p.decodeJob(b, dst)
-	case *workload.TaskGroup:
+	case *api.TaskGroup:
 		p.decodeGroup(b, dst)
-	case *workload.Task:
+	case *api.Task:
 		p.decodeTask(b, dst)
-	case *workload.Constraint:
+	case *api.Constraint:
 		p.decodeConstraint(b, dst)
-	case *workload.Affinity:
+	case *api.Affinity:
 		p.decodeAffinity(b, dst)
-	case *workload.NetworkResource:
+	case *api.NetworkResource:
 		p.decodeNetwork(b, dst)
-	case *workload.PeriodicConfig:
+	case *api.PeriodicConfig:
 		p.decodePeriodic(b, dst)
-	case *workload.ScalingPolicy:
+	case *api.ScalingPolicy:
 		p.decodeScaling(b, dst, "horizontal")
 	case *labeledScaling:
 		p.decodeTaskScaling(b, dst)
@@ -38,8 +38,8 @@ func (p *parser) decodeShort(b block, dst any) bool {
 }
 
 // job decodes the job block.
-func (p *parser) job(blk *hclsyntax.Block) *workload.Job {
-	job := &workload.Job{}
+func (p *parser) job(blk *hclsyntax.Block) *api.Job {
+	job := &api.Job{}
 	p.decodeJob(block{kind: blk.Type, labels: blk.Labels, body: blk.Body, scope: p.root, at: blk.DefRange()}, job)
 	if p.diags.HasErrors() {
 		return nil
@@ -55,15 +55,15 @@ func (p *parser) job(blk *hclsyntax.Block) *workload.Job {
 
 // decodeJob decodes a job. A task outside a group becomes a group of its own. The vault
 // and secret blocks of the job apply to every task.
-func (p *parser) decodeJob(b block, job *workload.Job) {
+func (p *parser) decodeJob(b block, job *api.Job) {
 	var extra struct {
-		Vault   *workload.Vault    `hcl:"vault,block"`
-		Tasks   []*workload.Task   `hcl:"task,block"`
-		Secrets []*workload.Secret `hcl:"secret,block"`
+		Vault   *api.Vault    `hcl:"vault,block"`
+		Tasks   []*api.Task   `hcl:"task,block"`
+		Secrets []*api.Secret `hcl:"secret,block"`
 	}
 	p.decode(b, job, &extra)
 	for _, t := range extra.Tasks {
-		job.TaskGroups = append(job.TaskGroups, &workload.TaskGroup{Name: new(t.Name), Tasks: []*workload.Task{t}})
+		job.TaskGroups = append(job.TaskGroups, &api.TaskGroup{Name: new(t.Name), Tasks: []*api.Task{t}})
 	}
 	for _, g := range job.TaskGroups {
 		for _, t := range g.Tasks {
@@ -79,10 +79,10 @@ func (p *parser) decodeJob(b block, job *workload.Job) {
 
 // decodeGroup decodes a group. Its vault block applies to tasks without a vault block,
 // and its secret blocks to tasks without secret blocks.
-func (p *parser) decodeGroup(b block, g *workload.TaskGroup) {
+func (p *parser) decodeGroup(b block, g *api.TaskGroup) {
 	var extra struct {
-		Vault   *workload.Vault    `hcl:"vault,block"`
-		Secrets []*workload.Secret `hcl:"secret,block"`
+		Vault   *api.Vault    `hcl:"vault,block"`
+		Secrets []*api.Secret `hcl:"secret,block"`
 	}
 	p.decode(b, g, &extra)
 	for _, t := range g.Tasks {
@@ -100,12 +100,12 @@ func (p *parser) decodeGroup(b block, g *workload.TaskGroup) {
 // labeledScaling is the scaling block of a task. Its label is the resource to scale.
 type labeledScaling struct {
 	Label string `hcl:",label"`
-	workload.ScalingPolicy
+	api.ScalingPolicy
 }
 
 // decodeTask decodes a task. An identity without a name, or named default, is the
 // default identity.
-func (p *parser) decodeTask(b block, t *workload.Task) {
+func (p *parser) decodeTask(b block, t *api.Task) {
 	var extra struct {
 		Scaling []*labeledScaling `hcl:"scaling,block"`
 	}
@@ -114,11 +114,11 @@ func (p *parser) decodeTask(b block, t *workload.Task) {
 		t.ScalingPolicies = append(t.ScalingPolicies, &s.ScalingPolicy)
 	}
 	for _, c := range t.Constraints {
-		if c.Operand == workload.ConstraintDistinctHosts || c.Operand == workload.ConstraintDistinctProperty {
+		if c.Operand == api.ConstraintDistinctHosts || c.Operand == api.ConstraintDistinctProperty {
 			p.errorf(p.at[c], "Invalid constraint", "The operator %s is not allowed in a task: move the constraint to the group or the job.", c.Operand)
 		}
 	}
-	var named []*workload.WorkloadIdentity
+	var named []*api.WorkloadIdentity
 	for _, id := range t.Identities {
 		if id.Name != "" && id.Name != "default" {
 			named = append(named, id)
@@ -133,7 +133,7 @@ func (p *parser) decodeTask(b block, t *workload.Task) {
 }
 
 // decodeConstraint decodes a constraint, in the long form or as one shorthand.
-func (p *parser) decodeConstraint(b block, c *workload.Constraint) {
+func (p *parser) decodeConstraint(b block, c *api.Constraint) {
 	var short struct {
 		DistinctProperty *string `hcl:"distinct_property"`
 		DistinctHosts    *bool   `hcl:"distinct_hosts"`
@@ -150,16 +150,16 @@ func (p *parser) decodeConstraint(b block, c *workload.Constraint) {
 	p.decode(b, c, &short)
 	p.at[c] = b.at
 	if short.DistinctProperty != nil {
-		c.Operand, c.LTarget = workload.ConstraintDistinctProperty, *short.DistinctProperty
+		c.Operand, c.LTarget = api.ConstraintDistinctProperty, *short.DistinctProperty
 	}
 	if short.DistinctHosts != nil {
-		c.Operand, c.RTarget = workload.ConstraintDistinctHosts, strconv.FormatBool(*short.DistinctHosts)
+		c.Operand, c.RTarget = api.ConstraintDistinctHosts, strconv.FormatBool(*short.DistinctHosts)
 	}
 	set := shorthandOf(&c.Operand, &c.RTarget)
-	set(workload.ConstraintRegex, short.Regexp)
-	set(workload.ConstraintVersion, short.Version)
-	set(workload.ConstraintSemver, short.Semver)
-	set(workload.ConstraintSetContains, short.SetContains)
+	set(api.ConstraintRegex, short.Regexp)
+	set(api.ConstraintVersion, short.Version)
+	set(api.ConstraintSemver, short.Semver)
+	set(api.ConstraintSetContains, short.SetContains)
 	if c.Operand == "" {
 		c.Operand = "="
 	}
@@ -176,7 +176,7 @@ func shorthandOf(operand, target *string) func(name string, value *string) {
 }
 
 // decodeAffinity decodes an affinity, in the long form or as one shorthand.
-func (p *parser) decodeAffinity(b block, a *workload.Affinity) {
+func (p *parser) decodeAffinity(b block, a *api.Affinity) {
 	var short struct {
 		Regexp         *string `hcl:"regexp"`
 		Version        *string `hcl:"version"`
@@ -187,12 +187,12 @@ func (p *parser) decodeAffinity(b block, a *workload.Affinity) {
 	}
 	p.decode(b, a, &short)
 	set := shorthandOf(&a.Operand, &a.RTarget)
-	set(workload.ConstraintRegex, short.Regexp)
-	set(workload.ConstraintVersion, short.Version)
-	set(workload.ConstraintSemver, short.Semver)
-	set(workload.ConstraintSetContains, short.SetContains)
-	set(workload.ConstraintSetContainsAll, short.SetContainsAll)
-	set(workload.ConstraintSetContainsAny, short.SetContainsAny)
+	set(api.ConstraintRegex, short.Regexp)
+	set(api.ConstraintVersion, short.Version)
+	set(api.ConstraintSemver, short.Semver)
+	set(api.ConstraintSetContains, short.SetContains)
+	set(api.ConstraintSetContainsAll, short.SetContainsAll)
+	set(api.ConstraintSetContainsAny, short.SetContainsAny)
 	if a.Operand == "" {
 		a.Operand = "="
 	}
@@ -200,9 +200,9 @@ func (p *parser) decodeAffinity(b block, a *workload.Affinity) {
 
 // decodeNetwork decodes a network. A port with a static number is reserved, other ports
 // are dynamic.
-func (p *parser) decodeNetwork(b block, n *workload.NetworkResource) {
+func (p *parser) decodeNetwork(b block, n *api.NetworkResource) {
 	var extra struct {
-		Ports []workload.Port `hcl:"port,block"`
+		Ports []api.Port `hcl:"port,block"`
 	}
 	p.decode(b, n, &extra)
 	for _, port := range extra.Ports {
@@ -215,13 +215,13 @@ func (p *parser) decodeNetwork(b block, n *workload.NetworkResource) {
 }
 
 // decodePeriodic decodes a periodic block. A cron expression sets the spec type to cron.
-func (p *parser) decodePeriodic(b block, c *workload.PeriodicConfig) {
+func (p *parser) decodePeriodic(b block, c *api.PeriodicConfig) {
 	p.decode(b, c)
 	if c.Spec != nil && c.Specs != nil {
 		p.errorf(b.at, "Invalid periodic block", "cron and crons are mutually exclusive.")
 	}
 	if c.Spec != nil || c.Specs != nil {
-		c.SpecType = new(workload.PeriodicSpecCron)
+		c.SpecType = new(api.PeriodicSpecCron)
 	}
 }
 
@@ -237,7 +237,7 @@ func (p *parser) decodeTaskScaling(b block, s *labeledScaling) {
 }
 
 // decodeScaling decodes a scaling block. Its type must be kind, or empty.
-func (p *parser) decodeScaling(b block, s *workload.ScalingPolicy, kind string) {
+func (p *parser) decodeScaling(b block, s *api.ScalingPolicy, kind string) {
 	p.decode(b, s)
 	if s.Type == "" {
 		s.Type = kind

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -25,12 +25,12 @@ func Commands() []term.Command {
 		ruleCreateCommand(), ruleDeleteCommand(), ruleInfoCommand(), ruleListCommand(), ruleUpdateCommand(), loginCommand(), explainCommand()}
 }
 
-func reading(ctx context.Context) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{}).WithContext(ctx)
+func reading(ctx context.Context) *api.QueryOptions {
+	return (&api.QueryOptions{}).WithContext(ctx)
 }
 
-func writing(ctx context.Context) *httpclient.WriteOptions {
-	return (&httpclient.WriteOptions{}).WithContext(ctx)
+func writing(ctx context.Context) *api.WriteOptions {
+	return (&api.WriteOptions{}).WithContext(ctx)
 }
 
 // plain returns ask for a command that has no flags of its own.
@@ -41,7 +41,7 @@ func plain[T any](ask term.Ask[T]) func(*term.Flags) term.Ask[T] {
 // refusal wraps the error of a write. The message of a 400 is printed as the servers
 // wrote it, one fault on a line.
 func refusal(doing string, err error) error {
-	var e httpclient.UnexpectedResponseError
+	var e api.UnexpectedResponseError
 	if errors.As(err, &e) && e.StatusCode() == http.StatusBadRequest {
 		return fmt.Errorf("%s:\n  %s", doing, strings.ReplaceAll(e.Body(), "\n", "\n  "))
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -35,7 +34,7 @@ func ruleCreateCommand() term.Command {
 		o := &ruleFlags{}
 		o.declare(f)
 		method := f.String("auth-method", "", "The `name` of the auth method of the rule.")
-		return func(ctx context.Context, _ *term.Env, c *httpclient.Client) (*api.ACLBindingRule, error) {
+		return func(ctx context.Context, _ *term.Env, c *api.Client) (*api.ACLBindingRule, error) {
 			r := &api.ACLBindingRule{AuthMethod: *method}
 			o.over(r)
 			made, _, err := c.ACLBindingRules().Create(r, writing(ctx))
@@ -56,7 +55,7 @@ func ruleUpdateCommand() term.Command {
 		o := &ruleFlags{}
 		o.declare(f)
 		afresh := f.Bool("no-merge", false, "Clear all fields without a flag, except the ID and the auth method.")
-		return func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLBindingRule, error) {
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLBindingRule, error) {
 			r, _, err := c.ACLBindingRules().Get(e.Arg(0), reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error reading ACL binding rule: %w", err)
@@ -79,14 +78,14 @@ func ruleUpdateCommand() term.Command {
 
 func ruleDeleteCommand() term.Command {
 	return term.Deletion(term.Command{Name: "acl binding-rule delete", Args: "<acl_binding_rule_id>", Short: "Delete a binding rule. Existing tokens keep what it granted until they expire"}, "ACL binding rule",
-		func(c *httpclient.Client, id string, w *httpclient.WriteOptions) (*api.WriteMeta, error) {
+		func(c *api.Client, id string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLBindingRules().Delete(id, w)
 		})
 }
 
 func ruleInfoCommand() term.Command {
 	return term.Answered(term.Command{Name: "acl binding-rule info", Args: "<acl_binding_rule_id>", MinArgs: 1, MaxArgs: 1, Short: "Show a binding rule"},
-		plain(func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLBindingRule, error) {
+		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLBindingRule, error) {
 			r, _, err := c.ACLBindingRules().Get(e.Arg(0), reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error reading ACL binding rule: %w", err)
@@ -97,7 +96,7 @@ func ruleInfoCommand() term.Command {
 
 func ruleListCommand() term.Command {
 	return term.Shown(term.Command{Name: "acl binding-rule list", Short: "List the binding rules"},
-		func(ctx context.Context, c *httpclient.Client) ([]*api.ACLBindingRuleListStub, error) {
+		func(ctx context.Context, c *api.Client) ([]*api.ACLBindingRuleListStub, error) {
 			all, _, err := c.ACLBindingRules().List(reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error listing ACL binding rules: %w", err)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -22,7 +21,7 @@ func bootstrapCommand() term.Command {
 			"Keep the secret ID.\n\n" +
 			"If the token is lost, run the command again: its error has a reset index. Write the index to <data_dir>/server/acl-bootstrap-reset " +
 			"on the leader, and run the command once more.",
-	}, plain(func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLToken, error) {
+	}, plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 		secret, err := bootstrapSecret(e)
 		if err != nil {
 			return nil, err

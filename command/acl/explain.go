@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -72,7 +71,7 @@ func (x *explanation) run(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return err
 	}
-	q := &httpclient.QueryOptions{PerPage: int32(x.perPage), NextToken: x.pageToken, Namespace: e.Namespace()}
+	q := &api.QueryOptions{PerPage: int32(x.perPage), NextToken: x.pageToken, Namespace: e.Namespace()}
 	if x.Workload != nil && e.NamespaceFlag() == "" {
 		q.Namespace = x.Workload.Namespace
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -41,7 +40,7 @@ func loginCommand() term.Command {
 	}, func(f *term.Flags) term.Ask[*api.ACLToken] {
 		o := &loginFlags{}
 		o.declare(f)
-		return func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLToken, error) {
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 			m, err := o.choose(ctx, c)
 			if err != nil {
 				return nil, err
@@ -60,7 +59,7 @@ func loginCommand() term.Command {
 }
 
 // choose finds the auth method for the flags.
-func (o *loginFlags) choose(ctx context.Context, c *httpclient.Client) (*api.ACLAuthMethodListStub, error) {
+func (o *loginFlags) choose(ctx context.Context, c *api.Client) (*api.ACLAuthMethodListStub, error) {
 	all, _, err := c.ACLAuthMethods().List(reading(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error listing ACL auth methods: %w", err)
@@ -89,7 +88,7 @@ func (o *loginFlags) choose(ctx context.Context, c *httpclient.Client) (*api.ACL
 }
 
 // byToken logs in with a JWT.
-func (o *loginFlags) byToken(ctx context.Context, e *term.Env, c *httpclient.Client, method string) (*api.ACLToken, error) {
+func (o *loginFlags) byToken(ctx context.Context, e *term.Env, c *api.Client, method string) (*api.ACLToken, error) {
 	token := o.token
 	switch token {
 	case "":
@@ -105,7 +104,7 @@ func (o *loginFlags) byToken(ctx context.Context, e *term.Env, c *httpclient.Cli
 }
 
 // byBrowser logs in with a browser, on this machine or another.
-func (o *loginFlags) byBrowser(ctx context.Context, e *term.Env, c *httpclient.Client, method string) (*api.ACLToken, error) {
+func (o *loginFlags) byBrowser(ctx context.Context, e *term.Env, c *api.Client, method string) (*api.ACLToken, error) {
 	b := make([]byte, 32)
 	rand.Read(b) // never fails
 	end := &api.ACLOIDCCompleteAuthRequest{AuthMethodName: method, ClientNonce: base64.RawURLEncoding.EncodeToString(b)}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -129,7 +128,7 @@ func methodCreateCommand() term.Command {
 		o := &methodFlags{}
 		o.declare(f)
 		name := f.String("name", "", "The name of the auth method.")
-		return func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLAuthMethod, error) {
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLAuthMethod, error) {
 			m := &api.ACLAuthMethod{Name: *name}
 			if err := o.over(e, m); err != nil {
 				return nil, err
@@ -154,7 +153,7 @@ func methodUpdateCommand() term.Command {
 	}, func(f *term.Flags) term.Ask[*api.ACLAuthMethod] {
 		o := &methodFlags{}
 		o.declare(f)
-		return func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLAuthMethod, error) {
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLAuthMethod, error) {
 			m, _, err := c.ACLAuthMethods().Get(e.Arg(0), reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error reading ACL auth method: %w", err)
@@ -173,14 +172,14 @@ func methodUpdateCommand() term.Command {
 
 func methodDeleteCommand() term.Command {
 	return term.Deletion(term.Command{Name: "acl auth-method delete", Args: "<acl_method_name>", Short: "Delete an auth method and its binding rules. Existing tokens are valid until they expire"}, "ACL auth method",
-		func(c *httpclient.Client, name string, w *httpclient.WriteOptions) (*api.WriteMeta, error) {
+		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLAuthMethods().Delete(name, w)
 		})
 }
 
 func methodInfoCommand() term.Command {
 	return term.Answered(term.Command{Name: "acl auth-method info", Args: "<acl_method_name>", MinArgs: 1, MaxArgs: 1, Short: "Show an auth method, without its secrets"},
-		plain(func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLAuthMethod, error) {
+		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLAuthMethod, error) {
 			m, _, err := c.ACLAuthMethods().Get(e.Arg(0), reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error reading ACL auth method: %w", err)
@@ -191,7 +190,7 @@ func methodInfoCommand() term.Command {
 
 func methodListCommand() term.Command {
 	return term.Shown(term.Command{Name: "acl auth-method list", Short: "List the auth methods"},
-		func(ctx context.Context, c *httpclient.Client) ([]*api.ACLAuthMethodListStub, error) {
+		func(ctx context.Context, c *api.Client) ([]*api.ACLAuthMethodListStub, error) {
 			all, _, err := c.ACLAuthMethods().List(reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error listing ACL auth methods: %w", err)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -30,7 +29,7 @@ func policyApplyCommand() term.Command {
 		f.StringVar(&j.JobID, "job", "", "Attach the policy to the workloads of this `job`.")
 		f.StringVar(&j.Group, "group", "", "Attach it to this `group` only. Requires -job.")
 		f.StringVar(&j.Task, "task", "", "Attach it to this `task` only. Requires -group.")
-		return func(ctx context.Context, e *term.Env, c *httpclient.Client) (string, error) {
+		return func(ctx context.Context, e *term.Env, c *api.Client) (string, error) {
 			var err error
 			if p.JobACL, err = workloads(e, j); err != nil {
 				return "", err
@@ -81,14 +80,14 @@ func spoken(j *api.JobACL) string {
 
 func policyDeleteCommand() term.Command {
 	return term.Deletion(term.Command{Name: "acl policy delete", Args: "<name>", Short: "Delete a policy"}, "ACL policy",
-		func(c *httpclient.Client, name string, w *httpclient.WriteOptions) (*api.WriteMeta, error) {
+		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLPolicies().Delete(name, w)
 		})
 }
 
 func policyInfoCommand() term.Command {
 	return term.Answered(term.Command{Name: "acl policy info", Args: "<name>", MinArgs: 1, MaxArgs: 1, Short: "Show a policy"},
-		plain(func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLPolicy, error) {
+		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLPolicy, error) {
 			p, _, err := c.ACLPolicies().Info(e.Arg(0), reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error fetching info on ACL policy: %w", err)
@@ -112,7 +111,7 @@ func showPolicy(e *term.Env, p *api.ACLPolicy) {
 
 func policyListCommand() term.Command {
 	return term.Shown(term.Command{Name: "acl policy list", Short: "List the policies that you can read"},
-		func(ctx context.Context, c *httpclient.Client) ([]*api.ACLPolicyListStub, error) {
+		func(ctx context.Context, c *api.Client) ([]*api.ACLPolicyListStub, error) {
 			all, _, err := c.ACLPolicies().List(reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error listing ACL policies: %w", err)
@@ -134,7 +133,7 @@ func policyListCommand() term.Command {
 
 func policySelfCommand() term.Command {
 	return term.Shown(term.Command{Name: "acl policy self", Short: "List the policies of your own token or workload identity"},
-		func(ctx context.Context, c *httpclient.Client) ([]*api.ACLPolicyListStub, error) {
+		func(ctx context.Context, c *api.Client) ([]*api.ACLPolicyListStub, error) {
 			all, _, err := c.ACLPolicies().Self(reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error fetching policies: %w", err)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -42,7 +41,7 @@ func roleCreateCommand() term.Command {
 	}, func(f *term.Flags) term.Ask[*api.ACLRole] {
 		o := &roleFlags{}
 		o.declare(f)
-		return func(ctx context.Context, _ *term.Env, c *httpclient.Client) (*api.ACLRole, error) {
+		return func(ctx context.Context, _ *term.Env, c *api.Client) (*api.ACLRole, error) {
 			r := &api.ACLRole{}
 			o.over(r)
 			made, _, err := c.ACLRoles().Create(r, writing(ctx))
@@ -63,7 +62,7 @@ func roleUpdateCommand() term.Command {
 		o := &roleFlags{}
 		o.declare(f)
 		afresh := f.Bool("no-merge", false, "Replace the complete role, except its ID.")
-		return func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLRole, error) {
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLRole, error) {
 			if *afresh && (o.name == "" || len(*o.policies) == 0) {
 				return nil, errors.New("-no-merge requires -name and -policy")
 			}
@@ -86,7 +85,7 @@ func roleUpdateCommand() term.Command {
 
 func roleDeleteCommand() term.Command {
 	return term.Deletion(term.Command{Name: "acl role delete", Args: "<acl_role_id>", Short: "Delete a role"}, "ACL role",
-		func(c *httpclient.Client, id string, w *httpclient.WriteOptions) (*api.WriteMeta, error) {
+		func(c *api.Client, id string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLRoles().Delete(id, w)
 		})
 }
@@ -95,7 +94,7 @@ func roleInfoCommand() term.Command {
 	return term.Answered(term.Command{Name: "acl role info", Args: "<role_id or name>", MinArgs: 1, MaxArgs: 1, Short: "Show a role"},
 		func(f *term.Flags) term.Ask[*api.ACLRole] {
 			byName := f.Bool("by-name", false, "The argument is the name of the role.")
-			return func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLRole, error) {
+			return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLRole, error) {
 				find := c.ACLRoles().Get
 				if *byName {
 					find = c.ACLRoles().GetByName
@@ -111,7 +110,7 @@ func roleInfoCommand() term.Command {
 
 func roleListCommand() term.Command {
 	return term.Shown(term.Command{Name: "acl role list", Short: "List the roles that you can read"},
-		func(ctx context.Context, c *httpclient.Client) ([]*api.ACLRoleListStub, error) {
+		func(ctx context.Context, c *api.Client) ([]*api.ACLRoleListStub, error) {
 			all, _, err := c.ACLRoles().List(reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error listing ACL roles: %w", err)

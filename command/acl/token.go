@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -95,7 +94,7 @@ func tokenCreateCommand() term.Command {
 	}, func(f *term.Flags) term.Ask[*api.ACLToken] {
 		o := &tokenFlags{}
 		o.declare(f)
-		return func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLToken, error) {
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, err := tokenFile(e)
 			if err == nil {
 				err = o.over(t)
@@ -138,7 +137,7 @@ func tokenUpdateCommand() term.Command {
 		g.declare(f)
 		name := f.String("name", "", "The name of the token.")
 		ofType := f.String("type", "", "The type of the token. It cannot be changed.")
-		return func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLToken, error) {
+		return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, _, err := c.ACLTokens().Info(e.Arg(0), reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error fetching token: %w", err)
@@ -157,14 +156,14 @@ func tokenUpdateCommand() term.Command {
 
 func tokenDeleteCommand() term.Command {
 	return term.Deletion(term.Command{Name: "acl token delete", Args: "<token_accessor_id>", Short: "Delete a token, which is invalid at once"}, "token",
-		func(c *httpclient.Client, accessor string, w *httpclient.WriteOptions) (*api.WriteMeta, error) {
+		func(c *api.Client, accessor string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLTokens().Delete(accessor, w)
 		})
 }
 
 func tokenInfoCommand() term.Command {
 	return term.Answered(term.Command{Name: "acl token info", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1, Short: "Show a token with its secret ID"},
-		plain(func(ctx context.Context, e *term.Env, c *httpclient.Client) (*api.ACLToken, error) {
+		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, _, err := c.ACLTokens().Info(e.Arg(0), reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error fetching token: %w", err)
@@ -175,7 +174,7 @@ func tokenInfoCommand() term.Command {
 
 func tokenSelfCommand() term.Command {
 	return term.Answered(term.Command{Name: "acl token self", Short: "Show your own token"},
-		plain(func(ctx context.Context, _ *term.Env, c *httpclient.Client) (*api.ACLToken, error) {
+		plain(func(ctx context.Context, _ *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, _, err := c.ACLTokens().Self(reading(ctx))
 			switch {
 			case err != nil:
@@ -189,7 +188,7 @@ func tokenSelfCommand() term.Command {
 
 func tokenListCommand() term.Command {
 	return term.Shown(term.Command{Name: "acl token list", Short: "List the tokens, without their secret IDs"},
-		func(ctx context.Context, c *httpclient.Client) ([]*api.ACLTokenListStub, error) {
+		func(ctx context.Context, c *api.Client) ([]*api.ACLTokenListStub, error) {
 			all, _, err := c.ACLTokens().List(reading(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error listing tokens: %w", err)

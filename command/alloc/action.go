@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	cmdterm "github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -66,7 +65,7 @@ func (a *action) anyRunning(ctx context.Context, e *cmdterm.Env) (found, error) 
 	if err != nil {
 		return found{}, err
 	}
-	allocs, _, err := c.Jobs().Allocations(a.jobID, false, (&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	allocs, _, err := c.Jobs().Allocations(a.jobID, false, (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocations of job %q: %w", a.jobID, err)
 	}

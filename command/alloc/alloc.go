@@ -1,6 +1,6 @@
 // Package alloc implements the commands for allocations: status, logs, stop, restart, signal, pause, fs, sandbox,
 // checks, template render and exec. It also implements "job action", which shares the code of exec, and port-forward.
-// They call an agent through package httpclient. The agent forwards requests to the allocation's node. The commands
+// They call an agent through package api. The agent forwards requests to the allocation's node. The commands
 // keep no state.
 package alloc
 
@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -24,7 +22,7 @@ func Commands() []term.Command {
 
 // found is an allocation with its job, and the client for further requests.
 type found struct {
-	client *httpclient.Client
+	client *api.Client
 	alloc  *api.Allocation
 }
 
@@ -37,7 +35,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (found, error) {
 	if len(prefix) < 2 {
 		return found{}, fmt.Errorf("Alloc ID must contain at least two characters.")
 	}
-	q := (&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx)
+	q := (&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx)
 	stubs, _, err := c.Allocations().List(q)
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocation: %w", err)
@@ -58,8 +56,8 @@ func find(ctx context.Context, e *term.Env, prefix string) (found, error) {
 	}
 }
 
-func read(ctx context.Context, c *httpclient.Client, stub *api.AllocationListStub) (found, error) {
-	a, _, err := c.Allocations().Info(stub.ID, (&httpclient.QueryOptions{Namespace: stub.Namespace}).WithContext(ctx))
+func read(ctx context.Context, c *api.Client, stub *api.AllocationListStub) (found, error) {
+	a, _, err := c.Allocations().Info(stub.ID, (&api.QueryOptions{Namespace: stub.Namespace}).WithContext(ctx))
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocation: %w", err)
 	}
@@ -72,7 +70,7 @@ func ofJob(ctx context.Context, e *term.Env, job, group string) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	allocs, _, err := c.Jobs().Allocations(job, false, (&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	allocs, _, err := c.Jobs().Allocations(job, false, (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return found{}, fmt.Errorf("Error querying allocations of job %q: %w", job, err)
 	}
@@ -118,7 +116,7 @@ func task(a *api.Allocation, name string) (string, error) {
 }
 
 // groupOf returns the allocation's task group, or nil if the job does not have it.
-func groupOf(a *api.Allocation) *workload.TaskGroup {
+func groupOf(a *api.Allocation) *api.TaskGroup {
 	for _, g := range a.Job.TaskGroups {
 		if *g.Name == a.TaskGroup {
 			return g
@@ -128,7 +126,7 @@ func groupOf(a *api.Allocation) *workload.TaskGroup {
 }
 
 // groupTasks returns the allocation's tasks in the order of the jobspec.
-func groupTasks(a *api.Allocation) []*workload.Task {
+func groupTasks(a *api.Allocation) []*api.Task {
 	if g := groupOf(a); g != nil {
 		return g.Tasks
 	}
@@ -136,7 +134,7 @@ func groupTasks(a *api.Allocation) []*workload.Task {
 }
 
 // taskOf returns the task with the name, or nil if the allocation does not have it.
-func taskOf(a *api.Allocation, name string) *workload.Task {
+func taskOf(a *api.Allocation, name string) *api.Task {
 	for _, t := range groupTasks(a) {
 		if t.Name == name {
 			return t
@@ -154,6 +152,6 @@ func tasks(a *api.Allocation) []string {
 	return names
 }
 
-func query(ctx context.Context, a *api.Allocation) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{Namespace: a.Namespace}).WithContext(ctx)
+func query(ctx context.Context, a *api.Allocation) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: a.Namespace}).WithContext(ctx)
 }

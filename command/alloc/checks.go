@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -80,7 +78,7 @@ func sortedChecks(results api.AllocCheckStatuses) []api.AllocCheckStatus {
 }
 
 // checks prints the results of an allocation that has checks. It prints nothing if its node does not answer.
-func (o *statusOptions) checks(ctx context.Context, e *term.Env, c *httpclient.Client, a *api.Allocation) {
+func (o *statusOptions) checks(ctx context.Context, e *term.Env, c *api.Client, a *api.Allocation) {
 	if !hasChecks(a) || a.ClientStatus != api.AllocClientStatusRunning && a.ClientStatus != api.AllocClientStatusPending {
 		return
 	}
@@ -101,7 +99,7 @@ func hasChecks(a *api.Allocation) bool {
 	if group == nil {
 		return false
 	}
-	checked := func(s *workload.Service) bool { return len(s.Checks) > 0 }
+	checked := func(s *api.Service) bool { return len(s.Checks) > 0 }
 	return slices.ContainsFunc(group.Services, checked) ||
-		slices.ContainsFunc(group.Tasks, func(t *workload.Task) bool { return slices.ContainsFunc(t.Services, checked) })
+		slices.ContainsFunc(group.Tasks, func(t *api.Task) bool { return slices.ContainsFunc(t.Services, checked) })
 }

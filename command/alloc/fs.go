@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -83,7 +82,7 @@ func (o *files) print(ctx context.Context, e *term.Env, at found, path string) e
 	if o.follow {
 		cancel := make(chan struct{})
 		frames, errs := c.AllocFS().Stream(a, path, origin, offset, cancel, query(ctx, a))
-		in = httpclient.NewFrameReader(frames, errs, cancel)
+		in = api.NewFrameReader(frames, errs, cancel)
 	} else if origin == api.OriginStart {
 		in, err = c.AllocFS().Cat(a, path, query(ctx, a))
 	} else {

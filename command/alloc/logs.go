@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/joblogs"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -138,7 +137,7 @@ func (l *logs) print(ctx context.Context, e *term.Env, at found, kind string) er
 	origin, offset := l.start()
 	cancel := make(chan struct{})
 	frames, errs := at.client.AllocFS().Logs(at.alloc, l.follow, l.task, kind, origin, offset, cancel, query(ctx, at.alloc))
-	in := httpclient.NewFrameReader(frames, errs, cancel)
+	in := api.NewFrameReader(frames, errs, cancel)
 	defer in.Close()
 	if err := l.copy(e, in); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("Error reading %s of task %q: %w", kind, l.task, err)

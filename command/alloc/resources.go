@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -68,7 +67,7 @@ func resident(m *api.MemoryStats) uint64 {
 	return m.RSS
 }
 
-func taskAddresses(networks []*workload.NetworkResource) []string {
+func taskAddresses(networks []*api.NetworkResource) []string {
 	var out []string
 	for _, n := range networks {
 		for _, p := range slices.Concat(n.DynamicPorts, n.ReservedPorts) {

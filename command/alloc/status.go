@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -71,7 +69,7 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return err
 	}
-	allocs, _, err := c.Allocations().List((&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	allocs, _, err := c.Allocations().List((&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error querying allocations: %w", err)
@@ -81,7 +79,7 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
 	return o.formats.Print(e, allocs)
 }
 
-func (o *statusOptions) describe(ctx context.Context, c *httpclient.Client, a *api.Allocation) string {
+func (o *statusOptions) describe(ctx context.Context, c *api.Client, a *api.Allocation) string {
 	rows := []string{
 		term.Row("ID", a.ID),
 		term.Row("Eval ID", o.detail.ID(a.EvalID)),
@@ -149,7 +147,7 @@ func rescheduled(a *api.Allocation) string {
 
 // followedIn returns the time until the follow-up evaluation of the allocation. It returns
 // "" if there is none or it cannot be read.
-func followedIn(ctx context.Context, c *httpclient.Client, a *api.Allocation) string {
+func followedIn(ctx context.Context, c *api.Client, a *api.Allocation) string {
 	if a.FollowupEvalID == "" {
 		return ""
 	}
@@ -173,7 +171,7 @@ func (o *statusOptions) ports(e *term.Env, a *api.Allocation) {
 	for _, p := range a.AllocatedResources.Shared.Ports {
 		dynamic := "yes"
 		for _, n := range a.AllocatedResources.Shared.Networks {
-			if slices.ContainsFunc(n.ReservedPorts, func(r workload.Port) bool { return r.Label == p.Label }) {
+			if slices.ContainsFunc(n.ReservedPorts, func(r api.Port) bool { return r.Label == p.Label }) {
 				dynamic = "no"
 			}
 			if n.Mode != "" {
@@ -208,7 +206,7 @@ func shortStates(a *api.Allocation) string {
 
 // usage returns the resource usage of the tasks, or nil if they don't run or the query
 // fails.
-func (o *statusOptions) usage(ctx context.Context, e *term.Env, c *httpclient.Client, a *api.Allocation) *api.AllocResourceUsage {
+func (o *statusOptions) usage(ctx context.Context, e *term.Env, c *api.Client, a *api.Allocation) *api.AllocResourceUsage {
 	if a.ClientStatus != api.AllocClientStatusRunning {
 		return nil
 	}

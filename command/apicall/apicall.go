@@ -19,7 +19,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -69,7 +69,7 @@ func call(ctx context.Context, e *term.Env, o options) error {
 	if err != nil {
 		return err
 	}
-	c, err := httpclient.NewClient(cfg)
+	c, err := api.NewClient(cfg)
 	if err != nil {
 		return fmt.Errorf("Error initializing client: %w", err)
 	}
@@ -103,7 +103,7 @@ func call(ctx context.Context, e *term.Env, o options) error {
 }
 
 // target returns the configuration and the escaped path of the request.
-func target(e *term.Env) (*httpclient.Config, string, error) {
+func target(e *term.Env) (*api.Config, string, error) {
 	path := e.Arg(0)
 	if scheme, _, ok := strings.Cut(path, "://"); ok {
 		u, err := url.Parse(path)
@@ -120,11 +120,11 @@ func target(e *term.Env) (*httpclient.Config, string, error) {
 	if !strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/.well-known/") {
 		path = "/v1" + path
 	}
-	return e.Config(func(*httpclient.Config) {}), path, nil
+	return e.Config(func(*api.Config) {}), path, nil
 }
 
 // request returns the request of the flags.
-func request(ctx context.Context, c *httpclient.Client, o options, path string, body io.Reader) (*http.Request, error) {
+func request(ctx context.Context, c *api.Client, o options, path string, body io.Reader) (*http.Request, error) {
 	method := o.method
 	switch {
 	case method == "" && body != nil:

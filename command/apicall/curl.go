@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // secretHeaders are the headers whose values are not printed.
@@ -25,7 +25,7 @@ func public(name, value string) string {
 
 // curl returns a shell command that sends the request. The token and the password are references to
 // NOMAD_TOKEN and NOMAD_HTTP_AUTH, whatever they were set by.
-func curl(cfg *httpclient.Config, req *http.Request, body bool) string {
+func curl(cfg *api.Config, req *http.Request, body bool) string {
 	words := []string{"curl"}
 	add := func(w ...string) { words = append(words, w...) }
 	if req.Method != http.MethodGet {
@@ -55,7 +55,7 @@ func curl(cfg *httpclient.Config, req *http.Request, body bool) string {
 }
 
 // files returns the flags for the TLS files.
-func files(t *httpclient.TLSConfig) []string {
+func files(t *api.TLSConfig) []string {
 	var out []string
 	if t == nil {
 		return nil

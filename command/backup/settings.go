@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsimple"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Settings are the settings from a configuration file and flags.
@@ -43,7 +43,7 @@ type Server struct {
 }
 
 // Apply sets the fields of the API configuration that the block has.
-func (s *Server) Apply(c *httpclient.Config) {
+func (s *Server) Apply(c *api.Config) {
 	if s == nil {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -52,7 +52,7 @@ func Variable(path, namespace string) string {
 }
 
 // Address returns the URL of a page of the agent.
-func Address(c *httpclient.Client, path string) (string, error) {
+func Address(c *api.Client, path string) (string, error) {
 	u, err := url.Parse(c.Address())
 	if err != nil {
 		return "", fmt.Errorf("Error parsing the address of the agent: %w", err)
@@ -65,7 +65,7 @@ func Address(c *httpclient.Client, path string) (string, error) {
 
 // Show prints the address of a page to standard error, which keeps the output of a command as it is,
 // and opens it. A browser that does not start is a warning, because the address was printed.
-func Show(ctx context.Context, e *term.Env, c *httpclient.Client, path string) error {
+func Show(ctx context.Context, e *term.Env, c *api.Client, path string) error {
 	address, err := Address(c, path)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 func TestAddress(t *testing.T) {
@@ -15,7 +15,7 @@ func TestAddress(t *testing.T) {
 		{"https://lb.example/base/", "https://lb.example/ui/jobs/a%2Fb%20%3Fc@default/versions"},
 		{"unix:///run/nomad.sock", ""},
 	} {
-		client, err := httpclient.NewClient(&httpclient.Config{Address: c.agent})
+		client, err := api.NewClient(&api.Config{Address: c.agent})
 		if err != nil {
 			t.Fatal(err)
 		}

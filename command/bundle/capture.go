@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/internal/version"
 )
@@ -22,7 +22,7 @@ import (
 type capture struct {
 	*settings
 	*target
-	client *httpclient.Client
+	client *api.Client
 	dir    *dir
 	env    *term.Env
 	began  time.Time
@@ -148,8 +148,8 @@ func (p *capture) parallel(all []agent, do func(agent)) {
 	running.Wait()
 }
 
-func (p *capture) query(ctx context.Context) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{AllowStale: p.stale}).WithContext(ctx)
+func (p *capture) query(ctx context.Context) *api.QueryOptions {
+	return (&api.QueryOptions{AllowStale: p.stale}).WithContext(ctx)
 }
 
 // read captures the response of a route.
@@ -157,8 +157,8 @@ func (p *capture) read(ctx context.Context, name, route string) {
 	body, err := p.client.Raw().Response(route, p.query(ctx))
 	if err == nil {
 		err = errors.Join(p.dir.json(name, body), body.Close())
-	} else if httpclient.StatusCode(err) == http.StatusTooManyRequests { // unhealthy, with the same body
-		var unhealthy httpclient.UnexpectedResponseError
+	} else if api.StatusCode(err) == http.StatusTooManyRequests { // unhealthy, with the same body
+		var unhealthy api.UnexpectedResponseError
 		if errors.As(err, &unhealthy) {
 			err = p.dir.json(name, bytes.NewReader([]byte(unhealthy.Body())))
 		}
@@ -181,13 +181,13 @@ func (p *capture) host(ctx context.Context, a agent) {
 // log follows the log of an agent.
 func (p *capture) log(ctx context.Context, a agent) {
 	name := a.dir() + "/monitor.log"
-	lines, err := p.client.Agent().Monitor(httpclient.MonitorOptions{NodeID: a.node, ServerID: a.server, LogLevel: p.level, Location: p.location}, p.query(ctx))
+	lines, err := p.client.Agent().Monitor(api.MonitorOptions{NodeID: a.node, ServerID: a.server, LogLevel: p.level, Location: p.location}, p.query(ctx))
 	p.stream(ctx, name, lines, err, p.dir.scrub.text)
 }
 
 // export reads the stored log of an agent.
 func (p *capture) export(ctx context.Context, a agent) {
-	name, o := a.dir()+"/monitor_export.log", httpclient.MonitorExportOptions{NodeID: a.node, ServerID: a.server, OnDisk: p.exportFile}
+	name, o := a.dir()+"/monitor_export.log", api.MonitorExportOptions{NodeID: a.node, ServerID: a.server, OnDisk: p.exportFile}
 	if !p.exportFile {
 		o.ServiceName, o.LogsSince = "nomad", p.lookback.String()
 	}
@@ -234,11 +234,11 @@ func (p *capture) profiles(ctx context.Context, a agent, n int) {
 			return
 		}
 		name := a.dir() + "/" + fmt.Sprintf(f.file, n)
-		body, err := p.profile(ctx, f.profile, httpclient.ProfileOptions{NodeID: a.node, ServerID: a.server, Seconds: seconds, Debug: f.debug})
+		body, err := p.profile(ctx, f.profile, api.ProfileOptions{NodeID: a.node, ServerID: a.server, Seconds: seconds, Debug: f.debug})
 		if err == nil {
 			err = errors.Join(p.dir.copy(name, body), body.Close())
 		}
-		if httpclient.StatusCode(err) == http.StatusForbidden {
+		if api.StatusCode(err) == http.StatusForbidden {
 			name = a.dir() + "/pprof"
 		}
 		p.done(ctx, name, err)
@@ -247,10 +247,10 @@ func (p *capture) profiles(ctx context.Context, a agent, n int) {
 
 // profile reads one profile. An agent refuses a second CPU profile or trace while one runs, such as
 // that of the server in the same process, so the read is repeated.
-func (p *capture) profile(ctx context.Context, name string, o httpclient.ProfileOptions) (io.ReadCloser, error) {
+func (p *capture) profile(ctx context.Context, name string, o api.ProfileOptions) (io.ReadCloser, error) {
 	for try := 0; ; try++ {
 		body, err := p.client.Agent().Profile(name, o, p.query(ctx))
-		if httpclient.StatusCode(err) != http.StatusConflict || try == maxTries {
+		if api.StatusCode(err) != http.StatusConflict || try == maxTries {
 			return body, err
 		}
 		select {
@@ -263,7 +263,7 @@ func (p *capture) profile(ctx context.Context, name string, o httpclient.Profile
 
 // done records the result of a capture. What the caller may not read is no failure.
 func (p *capture) done(ctx context.Context, name string, err error) {
-	switch code := httpclient.StatusCode(err); {
+	switch code := api.StatusCode(err); {
 	case err == nil:
 		if p.detail {
 			p.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // redacted replaces a secret.
@@ -38,7 +38,7 @@ var patterns = []struct {
 type scrubber struct{ own []string }
 
 // newScrubber returns a scrubber that also removes the secrets of the caller.
-func newScrubber(cfg *httpclient.Config) *scrubber {
+func newScrubber(cfg *api.Config) *scrubber {
 	s := &scrubber{}
 	add := func(secret string) {
 		if len(secret) >= 4 {

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 func TestScrub(t *testing.T) {
-	s := newScrubber(&httpclient.Config{SecretID: "canary-token",
-		HttpAuth: &httpclient.HttpBasicAuth{Username: "u", Password: "canary-password"}})
+	s := newScrubber(&api.Config{SecretID: "canary-token",
+		HttpAuth: &api.HttpBasicAuth{Username: "u", Password: "canary-password"}})
 	for _, in := range []string{
 		"a canary-token b", "u:canary-password", "jwt eyJhbGciOiJFZERTQSJ9.eyJjYW5hcnkiOjF9.canary-signature",
 		"-----BEGIN EC PRIVATE KEY-----\ncanary\n-----END EC PRIVATE KEY-----",
@@ -67,7 +67,7 @@ func TestFlagsAreChecked(t *testing.T) {
 
 // A file and a bundle have a maximum size.
 func TestLimits(t *testing.T) {
-	d, err := newDir(t.TempDir(), "b", newScrubber(&httpclient.Config{}))
+	d, err := newDir(t.TempDir(), "b", newScrubber(&api.Config{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
-func noChange(*httpclient.Config) {}
+func noChange(*api.Config) {}
 
 // target holds the agents of a capture.
 type target struct{ servers, nodes []string }
@@ -25,9 +25,9 @@ func (t *target) shortNodes(detail term.Detail) []string {
 }
 
 // find returns the servers and nodes that the flags select.
-func find(ctx context.Context, c *httpclient.Client, s *settings) (*target, error) {
+func find(ctx context.Context, c *api.Client, s *settings) (*target, error) {
 	t := &target{}
-	members, err := c.Agent().MembersOpts((&httpclient.QueryOptions{}).WithContext(ctx))
+	members, err := c.Agent().MembersOpts((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error querying servers: %w", err)
 	}
@@ -60,12 +60,12 @@ func find(ctx context.Context, c *httpclient.Client, s *settings) (*target, erro
 }
 
 // findNodes sets the nodes. They are sorted, so that a limit always selects the same nodes.
-func (t *target) findNodes(ctx context.Context, c *httpclient.Client, s *settings) error {
+func (t *target) findNodes(ctx context.Context, c *api.Client, s *settings) error {
 	wanted := list(s.wantNodes)
 	if len(wanted) == 0 {
 		return nil
 	}
-	nodes, _, err := c.Nodes().List((&httpclient.QueryOptions{AllowStale: s.stale}).WithContext(ctx))
+	nodes, _, err := c.Nodes().List((&api.QueryOptions{AllowStale: s.stale}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying nodes: %w", err)
 	}

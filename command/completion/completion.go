@@ -21,7 +21,7 @@ import (
 
 	"github.com/posener/complete"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/contextfile"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -159,7 +159,7 @@ func (r request) ask(list list) []string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	q := (&httpclient.QueryOptions{AllowStale: true, Namespace: r.env.Namespace()}).WithContext(ctx)
+	q := (&api.QueryOptions{AllowStale: true, Namespace: r.env.Namespace()}).WithContext(ctx)
 	found, err := list(c, r, q)
 	if err != nil {
 		return nil

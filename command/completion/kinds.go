@@ -7,7 +7,6 @@ import (
 	"github.com/posener/complete"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -64,7 +63,7 @@ var words = map[string]complete.Predictor{
 }
 
 // list requests names and IDs.
-type list func(c *httpclient.Client, r request, q *httpclient.QueryOptions) ([]string, error)
+type list func(c *api.Client, r request, q *api.QueryOptions) ([]string, error)
 
 // lists are the lists of the agent by the kind of the argument or flag.
 var lists = map[string]list{
@@ -81,7 +80,7 @@ var lists = map[string]list{
 	"acl role":        roles(func(r *api.ACLRoleListStub) string { return r.ID }),
 	"acl auth-method": authMethods,
 	"acl token":       tokens,
-	"acl binding-rule": func(c *httpclient.Client, _ request, q *httpclient.QueryOptions) ([]string, error) {
+	"acl binding-rule": func(c *api.Client, _ request, q *api.QueryOptions) ([]string, error) {
 		found, _, err := c.ACLBindingRules().List(q)
 		return names(found, err, func(r *api.ACLBindingRuleListStub) string { return r.ID })
 	},
@@ -89,7 +88,7 @@ var lists = map[string]list{
 
 // find returns the search in a context. The servers limit its results.
 func find(context api.SearchContext) list {
-	return func(c *httpclient.Client, r request, q *httpclient.QueryOptions) ([]string, error) {
+	return func(c *api.Client, r request, q *api.QueryOptions) ([]string, error) {
 		prefix := r.args.Last
 		if slices.Contains([]api.SearchContext{"allocs", "nodes", "evals", "deployment", "scaling_policy"}, context) {
 			prefix = term.UUIDPrefix(prefix)
@@ -103,7 +102,7 @@ func find(context api.SearchContext) list {
 }
 
 // tasks returns the tasks of the allocation in the first argument.
-func tasks(c *httpclient.Client, r request, q *httpclient.QueryOptions) ([]string, error) {
+func tasks(c *api.Client, r request, q *api.QueryOptions) ([]string, error) {
 	id := r.env.Arg(0)
 	if id == "" {
 		return nil, nil
@@ -126,13 +125,13 @@ func tasks(c *httpclient.Client, r request, q *httpclient.QueryOptions) ([]strin
 	return slices.Compact(out), nil
 }
 
-func regions(c *httpclient.Client, _ request, q *httpclient.QueryOptions) ([]string, error) {
+func regions(c *api.Client, _ request, q *api.QueryOptions) ([]string, error) {
 	var out []string
 	_, err := c.Raw().Query("/v1/regions", &out, q)
 	return out, err
 }
 
-func services(c *httpclient.Client, _ request, q *httpclient.QueryOptions) ([]string, error) {
+func services(c *api.Client, _ request, q *api.QueryOptions) ([]string, error) {
 	found, _, err := c.Services().List(q)
 	var out []string
 	for _, in := range found {
@@ -143,30 +142,30 @@ func services(c *httpclient.Client, _ request, q *httpclient.QueryOptions) ([]st
 	return out, err
 }
 
-func volumes(c *httpclient.Client, r request, q *httpclient.QueryOptions) ([]string, error) {
+func volumes(c *api.Client, r request, q *api.QueryOptions) ([]string, error) {
 	q.Prefix = r.args.Last
 	found, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{}, q)
 	return names(found, err, func(v *api.HostVolumeStub) string { return v.ID })
 }
 
-func policies(c *httpclient.Client, _ request, q *httpclient.QueryOptions) ([]string, error) {
+func policies(c *api.Client, _ request, q *api.QueryOptions) ([]string, error) {
 	found, _, err := c.ACLPolicies().List(q)
 	return names(found, err, func(p *api.ACLPolicyListStub) string { return p.Name })
 }
 
 func roles(name func(*api.ACLRoleListStub) string) list {
-	return func(c *httpclient.Client, _ request, q *httpclient.QueryOptions) ([]string, error) {
+	return func(c *api.Client, _ request, q *api.QueryOptions) ([]string, error) {
 		found, _, err := c.ACLRoles().List(q)
 		return names(found, err, name)
 	}
 }
 
-func authMethods(c *httpclient.Client, _ request, q *httpclient.QueryOptions) ([]string, error) {
+func authMethods(c *api.Client, _ request, q *api.QueryOptions) ([]string, error) {
 	found, _, err := c.ACLAuthMethods().List(q)
 	return names(found, err, func(m *api.ACLAuthMethodListStub) string { return m.Name })
 }
 
-func tokens(c *httpclient.Client, _ request, q *httpclient.QueryOptions) ([]string, error) {
+func tokens(c *api.Client, _ request, q *api.QueryOptions) ([]string, error) {
 	found, _, err := c.ACLTokens().List(q)
 	return names(found, err, func(t *api.ACLTokenListStub) string { return t.AccessorID })
 }

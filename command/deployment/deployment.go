@@ -1,5 +1,5 @@
 // Package deployment implements the commands for deployments: status, list, fail, pause, resume,
-// promote and unblock. They call an agent through package httpclient and keep no state.
+// promote and unblock. They call an agent through package api and keep no state.
 package deployment
 
 import (
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -22,7 +21,7 @@ func Commands() []term.Command {
 
 // find returns the only deployment whose ID begins with prefix, and the client for
 // further requests.
-func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, *api.Deployment, error) {
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Deployment, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
@@ -30,7 +29,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, 
 	if len(prefix) < 2 {
 		return nil, nil, fmt.Errorf("Identifier must contain at least two characters.")
 	}
-	all, _, err := c.Deployments().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
+	all, _, err := c.Deployments().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error retrieving deployment: %w", err)
 	}
@@ -101,7 +100,7 @@ func list(ctx context.Context, e *term.Env, filter string, detail term.Detail, f
 	if err != nil {
 		return err
 	}
-	all, _, err := c.Deployments().List((&httpclient.QueryOptions{Namespace: e.Namespace(), Filter: filter}).WithContext(ctx))
+	all, _, err := c.Deployments().List((&api.QueryOptions{Namespace: e.Namespace(), Filter: filter}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error retrieving deployments: %w", err)
@@ -127,7 +126,7 @@ func failCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				resp, _, err := c.Deployments().Fail(d.ID, (&httpclient.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
+				resp, _, err := c.Deployments().Fail(d.ID, (&api.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error failing deployment: %w", err)
 				}
@@ -191,7 +190,7 @@ several regions.
 				if err != nil {
 					return err
 				}
-				resp, _, err := c.Deployments().Unblock(d.ID, (&httpclient.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
+				resp, _, err := c.Deployments().Unblock(d.ID, (&api.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error unblocking deployment: %w", err)
 				}
@@ -203,12 +202,12 @@ several regions.
 }
 
 // pause pauses the deployment of the first argument, or resumes it if on is false.
-func pause(ctx context.Context, e *term.Env, on bool) (*httpclient.Client, *api.Deployment, *api.DeploymentUpdateResponse, error) {
+func pause(ctx context.Context, e *term.Env, on bool) (*api.Client, *api.Deployment, *api.DeploymentUpdateResponse, error) {
 	c, d, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	resp, _, err := c.Deployments().Pause(d.ID, on, (&httpclient.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
+	resp, _, err := c.Deployments().Pause(d.ID, on, (&api.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
 	return c, d, resp, err
 }
 
@@ -239,8 +238,8 @@ replaced. All canaries of a promoted group must be healthy.`,
 }
 
 // Promote promotes the canaries of groups of a deployment, or of all groups if none is given.
-func Promote(ctx context.Context, c *httpclient.Client, d *api.Deployment, groups []string) (*api.DeploymentUpdateResponse, error) {
-	q := (&httpclient.WriteOptions{Namespace: d.Namespace}).WithContext(ctx)
+func Promote(ctx context.Context, c *api.Client, d *api.Deployment, groups []string) (*api.DeploymentUpdateResponse, error) {
+	q := (&api.WriteOptions{Namespace: d.Namespace}).WithContext(ctx)
 	var resp *api.DeploymentUpdateResponse
 	var err error
 	if len(groups) == 0 {
@@ -255,7 +254,7 @@ func Promote(ctx context.Context, c *httpclient.Client, d *api.Deployment, group
 }
 
 // after monitors the evaluation that a deployment update created, if any.
-func after(ctx context.Context, e *term.Env, c *httpclient.Client, d *api.Deployment, resp *api.DeploymentUpdateResponse, detach bool, detail term.Detail) error {
+func after(ctx context.Context, e *term.Env, c *api.Client, d *api.Deployment, resp *api.DeploymentUpdateResponse, detach bool, detail term.Detail) error {
 	switch {
 	case resp.EvalID == "":
 		return nil

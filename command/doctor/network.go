@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 )
 
@@ -80,17 +80,17 @@ func runs(ctx context.Context, m *machine, host string, port int) bool {
 	}
 	defer c.Close()
 	_, _, err = c.ServerTime(ctx)
-	return err == nil || httpclient.StatusCode(err) == http.StatusInternalServerError // no leader
+	return err == nil || api.StatusCode(err) == http.StatusInternalServerError // no leader
 }
 
 // agentClient returns a client for the HTTP API of an agent with the certificates of this one.
-func (m *machine) agentClient(host string, port int) (*httpclient.Client, error) {
-	cfg := &httpclient.Config{Address: "http://" + net.JoinHostPort(host, strconv.Itoa(port)), TLSConfig: &httpclient.TLSConfig{}}
+func (m *machine) agentClient(host string, port int) (*api.Client, error) {
+	cfg := &api.Config{Address: "http://" + net.JoinHostPort(host, strconv.Itoa(port)), TLSConfig: &api.TLSConfig{}}
 	if s := m.settings; s != nil && s.TLS.HTTP {
 		cfg.Address = strings.Replace(cfg.Address, "http:", "https:", 1)
-		cfg.TLSConfig = &httpclient.TLSConfig{CACert: s.TLS.CAFile, ClientCert: s.TLS.CertFile, ClientKey: s.TLS.KeyFile, Insecure: true} // only the clock is read
+		cfg.TLSConfig = &api.TLSConfig{CACert: s.TLS.CAFile, ClientCert: s.TLS.CertFile, ClientKey: s.TLS.KeyFile, Insecure: true} // only the clock is read
 	}
-	return httpclient.NewClient(cfg)
+	return api.NewClient(cfg)
 }
 
 // serverList returns the configured servers of the client as host:port. Names of cloud providers,
@@ -169,7 +169,7 @@ func clock(ctx context.Context, m *machine) []Finding {
 }
 
 // compare compares the clock with that of a server.
-func compare(ctx context.Context, name string, c *httpclient.Client) Finding {
+func compare(ctx context.Context, name string, c *api.Client) Finding {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	began := time.Now()

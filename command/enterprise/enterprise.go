@@ -12,7 +12,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -35,7 +35,7 @@ func licenseCommand() term.Command {
 					return err
 				}
 				var license json.RawMessage
-				_, err = c.Raw().Query("/v1/operator/license", &license, (&httpclient.QueryOptions{}).WithContext(ctx))
+				_, err = c.Raw().Query("/v1/operator/license", &license, (&api.QueryOptions{}).WithContext(ctx))
 				if err == nil && len(license) == 0 {
 					err = errCommunity
 				}
@@ -68,7 +68,7 @@ func utilizationCommand() term.Command {
 					path += "?today=true"
 				}
 				var report struct{ Bundle []byte }
-				if _, err := c.Raw().Write(path, nil, &report, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+				if _, err := c.Raw().Write(path, nil, &report, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error generating utilization report: %w", err)
 				}
 				return write(e, *output, report.Bundle)

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -45,8 +44,8 @@ This requires a management token.`,
 }
 
 // paused returns an error if the evaluation broker is not paused.
-func paused(ctx context.Context, c *httpclient.Client) error {
-	resp, _, err := c.Operator().SchedulerGetConfiguration((&httpclient.QueryOptions{}).WithContext(ctx))
+func paused(ctx context.Context, c *api.Client) error {
+	resp, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error querying scheduler configuration: %w", err)
@@ -82,7 +81,7 @@ func deleteMatching(ctx context.Context, e *term.Env, filter string, yes bool) e
 		where = fmt.Sprintf("in namespace %q", ns)
 		filter = fmt.Sprintf("Namespace == %s and (%s)", strconv.Quote(ns), filter)
 	}
-	count, _, err := c.Evaluations().Count((&httpclient.QueryOptions{Namespace: api.AllNamespacesNamespace, Filter: filter}).WithContext(ctx))
+	count, _, err := c.Evaluations().Count((&api.QueryOptions{Namespace: api.AllNamespacesNamespace, Filter: filter}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error counting evaluations: %w", err)
@@ -99,8 +98,8 @@ func deleteMatching(ctx context.Context, e *term.Env, filter string, yes bool) e
 }
 
 // remove sends the deletion and prints its result.
-func remove(ctx context.Context, e *term.Env, c *httpclient.Client, req *api.EvalDeleteRequest) error {
-	resp, _, err := c.Evaluations().Remove(req, (&httpclient.WriteOptions{}).WithContext(ctx))
+func remove(ctx context.Context, e *term.Env, c *api.Client, req *api.EvalDeleteRequest) error {
+	resp, _, err := c.Evaluations().Remove(req, (&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error deleting evaluations: %w", err)
 	}
@@ -108,7 +107,7 @@ func remove(ctx context.Context, e *term.Env, c *httpclient.Client, req *api.Eva
 	if req.Filter == "" {
 		return nil
 	}
-	left, _, err := c.Evaluations().Count((&httpclient.QueryOptions{Namespace: api.AllNamespacesNamespace, Filter: req.Filter}).WithContext(ctx))
+	left, _, err := c.Evaluations().Count((&api.QueryOptions{Namespace: api.AllNamespacesNamespace, Filter: req.Filter}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error counting evaluations: %w", err)
 	}

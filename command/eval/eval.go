@@ -1,5 +1,5 @@
 // Package eval implements the commands for evaluations: status, list and delete. They call an
-// agent through package httpclient and keep no state.
+// agent through package api and keep no state.
 package eval
 
 import (
@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -57,7 +56,7 @@ func printAll(ctx context.Context, e *term.Env, formats *term.Formats) error {
 	if err != nil {
 		return err
 	}
-	evals, _, err := c.Evaluations().List((&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	evals, _, err := c.Evaluations().List((&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying evaluations: %w", err)
 	}
@@ -66,7 +65,7 @@ func printAll(ctx context.Context, e *term.Env, formats *term.Formats) error {
 
 // find returns the only evaluation whose ID begins with prefix, and the client for
 // further requests.
-func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, *api.Evaluation, error) {
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Evaluation, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
@@ -74,7 +73,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, 
 	if len(prefix) < 2 {
 		return nil, nil, fmt.Errorf("Identifier must contain at least two characters.")
 	}
-	evals, _, err := c.Evaluations().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
+	evals, _, err := c.Evaluations().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix), Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying evaluation: %w", err)
 	}
@@ -86,14 +85,14 @@ func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, 
 	default:
 		return nil, nil, fmt.Errorf("Prefix matched multiple evaluations\n\n%s", table(evals, term.Full))
 	}
-	ev, _, err := c.Evaluations().Info(evals[0].ID, (&httpclient.QueryOptions{Namespace: evals[0].Namespace, Params: map[string]string{"related": "true"}}).WithContext(ctx))
+	ev, _, err := c.Evaluations().Info(evals[0].ID, (&api.QueryOptions{Namespace: evals[0].Namespace, Params: map[string]string{"related": "true"}}).WithContext(ctx))
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying evaluation: %w", err)
 	}
 	return c, ev, nil
 }
 
-func show(ctx context.Context, e *term.Env, c *httpclient.Client, ev *api.Evaluation, detail term.Detail) error {
+func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, detail term.Detail) error {
 	rows := []string{
 		term.Row("ID", detail.ID(ev.ID)), term.Row("Create Time", term.UnixNano(ev.CreateTime)), term.Row("Modify Time", term.UnixNano(ev.ModifyTime)),
 		term.Row("Status", ev.Status), term.Row("Status Description", ev.StatusDescription), term.Row("Type", ev.Type),
@@ -118,14 +117,14 @@ func show(ctx context.Context, e *term.Env, c *httpclient.Client, ev *api.Evalua
 		}
 	}
 	if detail == term.Full && ev.JobID != "" && len(ev.FailedTGAllocs) > 0 {
-		monitor.PrintExplanation(ctx, e, ev.Namespace, func(q *httpclient.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error) {
+		monitor.PrintExplanation(ctx, e, ev.Namespace, func(q *api.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error) {
 			return c.Jobs().Explain(ev.JobID, q)
 		})
 	}
 	if ev.PlanAnnotations != nil && len(ev.PlanAnnotations.DesiredTGUpdates) > 0 {
 		e.Println("\n" + e.Bold("Plan Annotations") + "\n" + annotations(ev.PlanAnnotations))
 	}
-	allocs, _, err := c.Evaluations().Allocations(ev.ID, (&httpclient.QueryOptions{Namespace: ev.Namespace}).WithContext(ctx))
+	allocs, _, err := c.Evaluations().Allocations(ev.ID, (&api.QueryOptions{Namespace: ev.Namespace}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying allocations of evaluation: %w", err)
 	}
@@ -157,7 +156,7 @@ func listCommand() term.Command {
 	return term.Command{
 		Name: "eval list", Short: "List the evaluations",
 		Setup: func(f *term.Flags) term.Run {
-			q := &httpclient.QueryOptions{Params: map[string]string{}}
+			q := &api.QueryOptions{Params: map[string]string{}}
 			detail := f.Detail("Show full IDs.")
 			job := f.String("job", "", "Show only evaluations of this `job`.")
 			status := f.String("status", "", "Show only evaluations with this `status`.")

@@ -4,21 +4,20 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // template prints the summary and the children of a periodic or parameterized job.
-func (o *statusOptions) template(e *term.Env, c *httpclient.Client, j *workload.Job, q *httpclient.QueryOptions) error {
+func (o *statusOptions) template(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {
 	s, _, err := c.Jobs().Summary(*j.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying job summary: %w", err)
 	}
-	launched := family{summary: "Children Job Summary", prefix: *j.ID + workload.JobPeriodicLaunchSuffix, title: "Previously Launched Jobs",
+	launched := family{summary: "Children Job Summary", prefix: *j.ID + api.JobPeriodicLaunchSuffix, title: "Previously Launched Jobs",
 		none: "No instances of periodic job found"}
 	if p := j.ParameterizedJob; p != nil {
-		launched = family{summary: "Parameterized Job Summary", prefix: *j.ID + workload.JobDispatchLaunchSuffix, title: "Dispatched Jobs",
+		launched = family{summary: "Parameterized Job Summary", prefix: *j.ID + api.JobDispatchLaunchSuffix, title: "Dispatched Jobs",
 			none: "No dispatched instances of parameterized job found"}
 		e.Println("\n" + e.Bold("Parameterized Job"))
 		e.Println(term.Pairs([]string{term.Row("Payload", p.Payload), term.Row("Required Metadata", strings.Join(p.MetaRequired, ", ")),
@@ -35,7 +34,7 @@ func (o *statusOptions) template(e *term.Env, c *httpclient.Client, j *workload.
 type family struct{ summary, prefix, title, none string }
 
 // show prints the list of the children.
-func (f family) show(e *term.Env, c *httpclient.Client, q *httpclient.QueryOptions) error {
+func (f family) show(e *term.Env, c *api.Client, q *api.QueryOptions) error {
 	list := *q
 	list.Prefix = f.prefix
 	jobs, _, err := c.Jobs().List(&list)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/browse"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
@@ -53,7 +52,7 @@ func (o *dispatchOptions) run(ctx context.Context, e *term.Env) error {
 	if o.detach && o.wait {
 		return errors.New("-detach and -wait are mutually exclusive")
 	}
-	opts := &httpclient.DispatchOptions{IdPrefixTemplate: o.prefix, Priority: o.priority}
+	opts := &api.DispatchOptions{IdPrefixTemplate: o.prefix, Priority: o.priority}
 	for _, pair := range *o.meta {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
@@ -87,7 +86,7 @@ func (o *dispatchOptions) run(ctx context.Context, e *term.Env) error {
 
 // follow prints the dispatched job and monitors its evaluation. A periodic job and a job of an
 // earlier dispatch with the same token have none.
-func (o *dispatchOptions) follow(ctx context.Context, e *term.Env, c *httpclient.Client, ns string, resp *api.JobDispatchResponse) error {
+func (o *dispatchOptions) follow(ctx context.Context, e *term.Env, c *api.Client, ns string, resp *api.JobDispatchResponse) error {
 	rows := []string{term.Row("Dispatched Job ID", resp.DispatchedJobID)}
 	if resp.EvalID != "" {
 		rows = append(rows, term.Row("Evaluation ID", o.detail.ID(resp.EvalID)))
@@ -114,7 +113,7 @@ func (o *dispatchOptions) follow(ctx context.Context, e *term.Env, c *httpclient
 }
 
 // untilDead waits until a job is dead. A failed allocation is an ExitError with code 2.
-func untilDead(ctx context.Context, c *httpclient.Client, ns, id string) error {
+func untilDead(ctx context.Context, c *api.Client, ns, id string) error {
 	q := inNamespace(ctx, ns)
 	q.WaitTime = time.Minute
 	for {

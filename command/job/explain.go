@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -74,7 +73,7 @@ func (x *explain) run(ctx context.Context, e *term.Env) error {
 
 // ask returns the explanation of a jobspec, or of a registered job.
 func (x *explain) ask(ctx context.Context, e *term.Env, arg string) (*api.JobExplanation, *api.QueryMeta, error) {
-	q := &httpclient.QueryOptions{PerPage: int32(min(x.perPage, 200)), NextToken: x.page, Params: map[string]string{"group": x.group, "node": x.node}}
+	q := &api.QueryOptions{PerPage: int32(min(x.perPage, 200)), NextToken: x.page, Params: map[string]string{"group": x.group, "node": x.node}}
 	if !isSpec(arg) {
 		c, job, err := find(ctx, e, arg)
 		if err != nil {

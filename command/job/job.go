@@ -1,5 +1,5 @@
 // Package job implements the commands for jobs, such as run, plan, status and stop. Commands returns all
-// of them. They read job files and call an agent through package httpclient. They keep no state. Other
+// of them. They read job files and call an agent through package api. They keep no state. Other
 // packages have "job wait" (command/jobwait) and "job action" (command/alloc).
 package job
 
@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
@@ -65,7 +63,7 @@ func (n *namespaces) declareConsul(f *term.Flags) {
 }
 
 // set copies the namespaces of the flags to a job.
-func (n *namespaces) set(job *workload.Job) {
+func (n *namespaces) set(job *api.Job) {
 	if n.consul != "" {
 		job.ConsulNamespace = &n.consul
 	}
@@ -75,7 +73,7 @@ func (n *namespaces) set(job *workload.Job) {
 }
 
 // read parses the job at path, which is a file, a URL, or "-" for standard input.
-func (s *source) read(ctx context.Context, e *term.Env, path string) (*workload.Job, *api.JobSubmission, error) {
+func (s *source) read(ctx context.Context, e *term.Env, path string) (*api.Job, *api.JobSubmission, error) {
 	if s.json && len(*s.vars)+len(*s.varFiles) > 0 {
 		return nil, nil, errJSONVars
 	}
@@ -123,7 +121,7 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 
 // find returns the job whose ID is prefix, or the only job whose ID begins with it.
 // It also returns the client for further requests.
-func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, *api.JobListStub, error) {
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.JobListStub, error) {
 	return findKind(ctx, e, prefix, anyKind)
 }
 
@@ -140,12 +138,12 @@ var (
 )
 
 // findKind is find for the jobs of a kind. Their children have the same prefix.
-func findKind(ctx context.Context, e *term.Env, prefix string, of jobKind) (*httpclient.Client, *api.JobListStub, error) {
+func findKind(ctx context.Context, e *term.Env, prefix string, of jobKind) (*api.Client, *api.JobListStub, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
 	}
-	q := (&httpclient.QueryOptions{Prefix: beginning(prefix), Namespace: e.Namespace()}).WithContext(ctx)
+	q := (&api.QueryOptions{Prefix: beginning(prefix), Namespace: e.Namespace()}).WithContext(ctx)
 	jobs, _, err := c.Jobs().List(q)
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying job prefix %q: %w", prefix, err)
@@ -209,10 +207,10 @@ func kind(j *api.JobListStub) string {
 	return out
 }
 
-func inNamespace(ctx context.Context, ns string) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{Namespace: ns}).WithContext(ctx)
+func inNamespace(ctx context.Context, ns string) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: ns}).WithContext(ctx)
 }
 
-func writeIn(ctx context.Context, ns string) *httpclient.WriteOptions {
-	return (&httpclient.WriteOptions{Namespace: ns}).WithContext(ctx)
+func writeIn(ctx context.Context, ns string) *api.WriteOptions {
+	return (&api.WriteOptions{Namespace: ns}).WithContext(ctx)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/grants"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -90,13 +90,13 @@ func (o *learnOptions) run(ctx context.Context, e *term.Env) error {
 }
 
 // learnable returns an error for a job that cannot run once.
-func learnable(j *workload.Job, boxed sandboxed) error {
+func learnable(j *api.Job, boxed sandboxed) error {
 	kind := "service"
 	if j.Type != nil {
 		kind = *j.Type
 	}
 	switch {
-	case kind != workload.JobTypeService && kind != workload.JobTypeBatch:
+	case kind != api.JobTypeService && kind != api.JobTypeBatch:
 		return fmt.Errorf("its type is %s: only service and batch jobs can run once", kind)
 	case j.Periodic != nil:
 		return errors.New("it is periodic: remove the periodic block")
@@ -117,17 +117,17 @@ func learnable(j *workload.Job, boxed sandboxed) error {
 
 // copied returns the copy of a job to run: a batch job with its own name that runs
 // once, with the given grants for the sandboxed tasks.
-func copied(j *workload.Job, granted map[taskName]grants.Grants) *workload.Job {
+func copied(j *api.Job, granted map[taskName]grants.Grants) *api.Job {
 	out := *j
 	id := *j.ID + "-learn-" + suffix()
-	batch, none, fail := workload.JobTypeBatch, 0, "fail"
+	batch, none, fail := api.JobTypeBatch, 0, "fail"
 	out.ID, out.Name, out.Type = &id, &id, &batch
 	out.Update, out.Migrate, out.Reschedule, out.TaskGroups = nil, nil, nil, nil
 	for _, g := range j.TaskGroups {
 		group, one, no := *g, 1, false
 		group.Count, group.Update, group.Migrate, group.Tasks = &one, nil, nil, nil
-		group.RestartPolicy = &workload.RestartPolicy{Attempts: &none, Mode: &fail}
-		group.ReschedulePolicy = &workload.ReschedulePolicy{Attempts: &none, Unlimited: &no}
+		group.RestartPolicy = &api.RestartPolicy{Attempts: &none, Mode: &fail}
+		group.ReschedulePolicy = &api.ReschedulePolicy{Attempts: &none, Unlimited: &no}
 		for _, t := range g.Tasks {
 			task := *t
 			task.RestartPolicy = nil

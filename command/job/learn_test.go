@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/grants"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
-func parsed(t *testing.T, text string) *workload.Job {
+func parsed(t *testing.T, text string) *api.Job {
 	t.Helper()
 	j, err := jobspec.Parse(jobspec.Config{Filename: "job.nomad.hcl", Source: []byte(text)})
 	if err != nil {

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/grants"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
@@ -25,8 +23,8 @@ type taskName struct{ group, task string }
 // lesson holds the results of the runs so far.
 type lesson struct {
 	env     *term.Env
-	client  *httpclient.Client
-	job     *workload.Job
+	client  *api.Client
+	job     *api.Job
 	ns      string
 	patient time.Duration
 
@@ -40,7 +38,7 @@ type lesson struct {
 	Complete bool
 }
 
-func newLesson(e *term.Env, c *httpclient.Client, job *workload.Job, boxed sandboxed, patient time.Duration) *lesson {
+func newLesson(e *term.Env, c *api.Client, job *api.Job, boxed sandboxed, patient time.Duration) *lesson {
 	l := &lesson{env: e, client: c, job: job, ns: e.Namespace(), patient: patient,
 		drivers: map[taskName]string{}, byNode: map[string]bool{}, first: map[taskName]grants.Grants{}, granted: map[taskName]grants.Grants{}, ended: map[taskName]string{}}
 	if job.Namespace != nil && *job.Namespace != "" {
@@ -61,8 +59,8 @@ func newLesson(e *term.Env, c *httpclient.Client, job *workload.Job, boxed sandb
 	return l
 }
 
-func (l *lesson) query(ctx context.Context) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{Namespace: l.ns}).WithContext(ctx)
+func (l *lesson) query(ctx context.Context) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: l.ns}).WithContext(ctx)
 }
 
 // again runs a copy of the job with the grants so far, and adds the grants for new denials.
@@ -168,7 +166,7 @@ func (l *lesson) placed(ctx context.Context, eval string) error {
 
 // explains returns an error if the node of an allocation does not report denials.
 func (l *lesson) explains(ctx context.Context, a *api.Allocation) error {
-	node, _, err := l.client.Nodes().Info(a.NodeID, (&httpclient.QueryOptions{}).WithContext(ctx))
+	node, _, err := l.client.Nodes().Info(a.NodeID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying node %s: %w", a.NodeName, err)
 	}

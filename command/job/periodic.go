@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/internal/cron"
@@ -40,7 +40,7 @@ Then monitors the evaluation of the launch. Of several launches in one second, o
 }
 
 // nextLaunch returns the next launch of a job, or the zero time if it is not launched by itself.
-func nextLaunch(j *workload.Job, now time.Time) time.Time {
+func nextLaunch(j *api.Job, now time.Time) time.Time {
 	p := j.Periodic
 	if p == nil || isTrue(j.Stop) || p.Enabled != nil && !*p.Enabled || j.ParameterizedJob != nil && !j.Dispatched {
 		return time.Time{}
@@ -65,7 +65,7 @@ func inFuture(t, now time.Time) string {
 }
 
 // launchText is the text for the next launch of a periodic job.
-func launchText(j *workload.Job, now time.Time) string {
+func launchText(j *api.Job, now time.Time) string {
 	next := nextLaunch(j, now)
 	switch {
 	case isTrue(j.Stop):

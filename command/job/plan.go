@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -67,7 +66,7 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	resp, _, err := c.Jobs().PlanOpts(job, &httpclient.PlanOptions{Diff: true, PolicyOverride: p.override}, (&httpclient.WriteOptions{}).WithContext(ctx))
+	resp, _, err := c.Jobs().PlanOpts(job, &api.PlanOptions{Diff: true, PolicyOverride: p.override}, (&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		return false, fmt.Errorf("Error during plan: %w", err)
 	}
@@ -81,7 +80,7 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 	dryRun(e, resp)
 	if p.detail == term.Full {
 		isolation(e, resp.Isolation)
-		monitor.PrintExplanation(ctx, e, e.Namespace(), func(q *httpclient.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error) {
+		monitor.PrintExplanation(ctx, e, e.Namespace(), func(q *api.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error) {
 			return c.Jobs().ExplainJob(job, q)
 		})
 		e.Println()

@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -42,14 +40,14 @@ func inspectCommand() term.Command {
 				case formats.Wanted():
 					return formats.Print(e, job)
 				}
-				return e.JSON(map[string]*workload.Job{"Job": job})
+				return e.JSON(map[string]*api.Job{"Job": job})
 			}
 		},
 	}
 }
 
 // jobVersion returns a version of a job. The empty string means the current version.
-func jobVersion(ctx context.Context, c *httpclient.Client, stub *api.JobListStub, version string) (*workload.Job, error) {
+func jobVersion(ctx context.Context, c *api.Client, stub *api.JobListStub, version string) (*api.Job, error) {
 	if version == "" {
 		job, _, err := c.Jobs().Info(stub.ID, inNamespace(ctx, stub.Namespace))
 		if err != nil {
@@ -74,7 +72,7 @@ func jobVersion(ctx context.Context, c *httpclient.Client, stub *api.JobListStub
 }
 
 // printSource prints the source of a job, then the result of more for its submission.
-func printSource(ctx context.Context, e *term.Env, c *httpclient.Client, job *workload.Job, more func(*api.JobSubmission) string) error {
+func printSource(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, more func(*api.JobSubmission) string) error {
 	s, _, err := c.Jobs().Submission(*job.ID, int(*job.Version), inNamespace(ctx, *job.Namespace))
 	if err != nil {
 		return fmt.Errorf("Error reading the source of job %q version %d: %w", *job.ID, *job.Version, err)
@@ -167,7 +165,7 @@ func (h *history) run(ctx context.Context, e *term.Env, against, tag string) err
 	if err != nil {
 		return err
 	}
-	opts := &httpclient.VersionsOptions{Diffs: h.diffs, DiffTag: tag}
+	opts := &api.VersionsOptions{Diffs: h.diffs, DiffTag: tag}
 	if against != "" {
 		n, err := strconv.ParseUint(against, 10, 64)
 		if err != nil {
@@ -200,7 +198,7 @@ func (h *history) run(ctx context.Context, e *term.Env, against, tag string) err
 	return nil
 }
 
-func (h *history) print(e *term.Env, job *workload.Job, diff *api.JobDiff) error {
+func (h *history) print(e *term.Env, job *api.Job, diff *api.JobDiff) error {
 	if h.formats.Wanted() {
 		return h.formats.Print(e, job)
 	}
@@ -220,7 +218,7 @@ func (h *history) print(e *term.Env, job *workload.Job, diff *api.JobDiff) error
 		e.Println("Diff        =\n" + strings.TrimRight(Diff(diff, term.Short), "\n"))
 	}
 	if h.full {
-		return e.JSON(map[string]*workload.Job{"Job": job})
+		return e.JSON(map[string]*api.Job{"Job": job})
 	}
 	e.Println()
 	return nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -51,7 +50,7 @@ type restartOptions struct {
 type restarter struct {
 	*restartOptions
 	env    *term.Env
-	client *httpclient.Client
+	client *api.Client
 	job    *api.JobListStub
 	size   batchSize
 	wait   time.Duration
@@ -218,7 +217,7 @@ func (r *restarter) noDeployment(ctx context.Context) error {
 
 // goesOn reports whether the command continues after an error, which it prints if so.
 func (r *restarter) goesOn(ctx context.Context, err error) bool {
-	if ctx.Err() != nil || errors.Is(err, errNotPlaced) || httpclient.StatusCode(err) == 403 {
+	if ctx.Err() != nil || errors.Is(err, errNotPlaced) || api.StatusCode(err) == 403 {
 		return false
 	}
 	if r.onError == "fail" {

@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // errNotPlaced means that no node can run a replacement.
 var errNotPlaced = errors.New("the replacement cannot be placed")
 
-func groupNamed(name string) func(*workload.TaskGroup) bool {
-	return func(tg *workload.TaskGroup) bool { return *tg.Name == name }
+func groupNamed(name string) func(*api.TaskGroup) bool {
+	return func(tg *api.TaskGroup) bool { return *tg.Name == name }
 }
 
 // restart restarts the tasks of one allocation, or replaces it.
@@ -144,6 +142,6 @@ func (r *restarter) untilRuns(ctx context.Context, id string) error {
 }
 
 // waiting returns the options of a query that waits up to ten seconds for a change after index.
-func (r *restarter) waiting(ctx context.Context, index uint64) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{Namespace: r.job.Namespace, WaitIndex: index, WaitTime: 10 * time.Second}).WithContext(ctx)
+func (r *restarter) waiting(ctx context.Context, index uint64) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: r.job.Namespace, WaitIndex: index, WaitTime: 10 * time.Second}).WithContext(ctx)
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -50,7 +48,7 @@ func revertCommand() term.Command {
 }
 
 // versionOf returns the number of a version, which is given as a number or as a tag.
-func versionOf(ctx context.Context, c *httpclient.Client, stub *api.JobListStub, text string) (uint64, error) {
+func versionOf(ctx context.Context, c *api.Client, stub *api.JobListStub, text string) (uint64, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return n, nil
 	}
@@ -99,7 +97,7 @@ func startCommand() term.Command {
 }
 
 // restore registers a stopped job as it was before the stop.
-func restore(ctx context.Context, e *term.Env, c *httpclient.Client, stub *api.JobListStub) (*api.JobRegisterResponse, error) {
+func restore(ctx context.Context, e *term.Env, c *api.Client, stub *api.JobListStub) (*api.JobRegisterResponse, error) {
 	versions, _, _, err := c.Jobs().Versions(stub.ID, false, inNamespace(ctx, stub.Namespace))
 	switch {
 	case err != nil:
@@ -110,7 +108,7 @@ func restore(ctx context.Context, e *term.Env, c *httpclient.Client, stub *api.J
 	job, no := versions[0], false
 	index := *job.JobModifyIndex
 	job.Stop = &no
-	opts := &httpclient.RegisterOptions{EnforceIndex: true, ModifyIndex: index}
+	opts := &api.RegisterOptions{EnforceIndex: true, ModifyIndex: index}
 	if ran := lastRunning(versions[1:]); ran != nil {
 		enableScaling(job, ran)
 		// The source is missing if the job was registered as JSON.
@@ -126,7 +124,7 @@ func restore(ctx context.Context, e *term.Env, c *httpclient.Client, stub *api.J
 }
 
 // lastRunning returns the newest version that is not stopped, or nil.
-func lastRunning(versions []*workload.Job) *workload.Job {
+func lastRunning(versions []*api.Job) *api.Job {
 	for _, v := range versions {
 		if !isTrue(v.Stop) {
 			return v
@@ -135,7 +133,7 @@ func lastRunning(versions []*workload.Job) *workload.Job {
 	return nil
 }
 
-func hasScaling(job *workload.Job) bool {
+func hasScaling(job *api.Job) bool {
 	for _, tg := range job.TaskGroups {
 		if tg.Scaling != nil {
 			return true
@@ -145,7 +143,7 @@ func hasScaling(job *workload.Job) bool {
 }
 
 // enableScaling enables the scaling policies of a job as in another version.
-func enableScaling(job, as *workload.Job) {
+func enableScaling(job, as *api.Job) {
 	for _, tg := range job.TaskGroups {
 		for _, was := range as.TaskGroups {
 			if tg.Scaling != nil && was.Scaling != nil && *tg.Name == *was.Name {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/browse"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
@@ -70,7 +68,7 @@ func (o *runOptions) run(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return err
 	}
-	resp, _, err := c.Jobs().RegisterOpts(job, opts, (&httpclient.WriteOptions{}).WithContext(ctx))
+	resp, _, err := c.Jobs().RegisterOpts(job, opts, (&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		return submitError(err)
 	}
@@ -81,18 +79,18 @@ func (o *runOptions) run(ctx context.Context, e *term.Env) error {
 }
 
 // printJob prints the job without defaults, in the region and namespace of the flags.
-func (o *runOptions) printJob(e *term.Env, job *workload.Job) error {
+func (o *runOptions) printJob(e *term.Env, job *api.Job) error {
 	if ns := e.NamespaceFlag(); ns != "" {
 		job.Namespace = &ns
 	}
 	if region := e.RegionFlag(); region != "" {
 		job.Region = &region
 	}
-	return e.JSON(map[string]*workload.Job{"Job": job})
+	return e.JSON(map[string]*api.Job{"Job": job})
 }
 
-func (o *runOptions) register(submission *api.JobSubmission) (*httpclient.RegisterOptions, error) {
-	opts := &httpclient.RegisterOptions{Submission: submission, EvalPriority: o.evalPriority,
+func (o *runOptions) register(submission *api.JobSubmission) (*api.RegisterOptions, error) {
+	opts := &api.RegisterOptions{Submission: submission, EvalPriority: o.evalPriority,
 		PolicyOverride: o.overridePolicy, PreserveCounts: o.preserveCounts, PreserveResources: o.preserveResources}
 	if o.checkIndex == "" {
 		return opts, nil
@@ -107,7 +105,7 @@ func (o *runOptions) register(submission *api.JobSubmission) (*httpclient.Regist
 
 // submitError adds context to the error of a registration.
 func submitError(err error) error {
-	var refused httpclient.UnexpectedResponseError
+	var refused api.UnexpectedResponseError
 	if !errors.As(err, &refused) || !refused.HasBody() {
 		return fmt.Errorf("Error submitting job: %w", err)
 	}
@@ -119,7 +117,7 @@ func submitError(err error) error {
 
 // follow prints the registration and monitors its evaluation. Periodic and parameterized
 // jobs have no evaluation.
-func (o *runOptions) follow(ctx context.Context, e *term.Env, c *httpclient.Client, job *workload.Job, resp *api.JobRegisterResponse) error {
+func (o *runOptions) follow(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, resp *api.JobRegisterResponse) error {
 	ns := e.Namespace()
 	if job.Namespace != nil && *job.Namespace != "" {
 		ns = *job.Namespace

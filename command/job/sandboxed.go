@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/drivers"
 	plugin "github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -17,7 +15,7 @@ type sandboxed map[string]bool
 
 // sandboxedDrivers returns those of a job. A name that is not built-in is that of an instance, whose
 // kind the nodes report.
-func sandboxedDrivers(ctx context.Context, c *httpclient.Client, j *workload.Job) (sandboxed, error) {
+func sandboxedDrivers(ctx context.Context, c *api.Client, j *api.Job) (sandboxed, error) {
 	kinds, out := drivers.Table(), sandboxed{}
 	others := map[string]bool{}
 	for _, g := range j.TaskGroups {
@@ -32,7 +30,7 @@ func sandboxedDrivers(ctx context.Context, c *httpclient.Client, j *workload.Job
 	if len(others) == 0 {
 		return out, nil
 	}
-	nodes, _, err := c.Nodes().List((&httpclient.QueryOptions{}).WithContext(ctx))
+	nodes, _, err := c.Nodes().List((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error querying the nodes for the drivers of the job: %w", err)
 	}

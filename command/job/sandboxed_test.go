@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // TestSandboxedDrivers checks which drivers of a job report denials. The kind of an instance comes from
@@ -34,7 +33,7 @@ func TestSandboxedDrivers(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	c, err := httpclient.NewClient(&httpclient.Config{Address: srv.URL})
+	c, err := api.NewClient(&api.Config{Address: srv.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

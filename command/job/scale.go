@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -77,7 +76,7 @@ func (o *scaleOptions) run(ctx context.Context, e *term.Env) error {
 }
 
 // onlyGroup returns the name of the group of a job that has one group.
-func onlyGroup(ctx context.Context, c *httpclient.Client, stub *api.JobListStub) (string, error) {
+func onlyGroup(ctx context.Context, c *api.Client, stub *api.JobListStub) (string, error) {
 	status, _, err := c.Jobs().ScaleStatus(stub.ID, inNamespace(ctx, stub.Namespace))
 	if err != nil {
 		return "", fmt.Errorf("Error querying job: %w", err)

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -103,7 +101,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	return nil
 }
 
-func describe(j *workload.Job) string {
+func describe(j *api.Job) string {
 	status := *j.Status
 	if j.Stop != nil && *j.Stop {
 		status += " (stopped)"
@@ -127,7 +125,7 @@ func describe(j *workload.Job) string {
 	return term.Pairs(rows)
 }
 
-func (o *statusOptions) summary(e *term.Env, c *httpclient.Client, j *workload.Job, q *httpclient.QueryOptions) error {
+func (o *statusOptions) summary(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {
 	s, _, err := c.Jobs().Summary(*j.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying job summary: %w", err)
@@ -167,7 +165,7 @@ func (o *statusOptions) evaluations(e *term.Env, evals []*api.Evaluation) {
 	}
 }
 
-func (o *statusOptions) deployment(e *term.Env, c *httpclient.Client, j *workload.Job, q *httpclient.QueryOptions) error {
+func (o *statusOptions) deployment(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {
 	d, _, err := c.Jobs().LatestDeployment(*j.ID, q)
 	if err != nil {
 		return fmt.Errorf("Error querying latest job deployment: %w", err)

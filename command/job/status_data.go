@@ -5,14 +5,12 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // jobData is an element of the list that job status prints with -json and -t.
 type jobData struct {
-	Job              *workload.Job
+	Job              *api.Job
 	Summary          *api.JobSummary
 	Allocations      []*api.AllocationListStub
 	LatestDeployment *api.Deployment
@@ -20,7 +18,7 @@ type jobData struct {
 }
 
 // print prints jobs as a list, even for one job.
-func (o *statusOptions) print(ctx context.Context, e *term.Env, c *httpclient.Client, jobs ...*api.JobListStub) error {
+func (o *statusOptions) print(ctx context.Context, e *term.Env, c *api.Client, jobs ...*api.JobListStub) error {
 	list := make([]jobData, len(jobs))
 	for i, stub := range jobs {
 		if err := list[i].read(ctx, c, stub, o.allAllocs); err != nil {
@@ -32,7 +30,7 @@ func (o *statusOptions) print(ctx context.Context, e *term.Env, c *httpclient.Cl
 
 // read queries all parts of the job. If all is set, the allocations include those of an
 // earlier job with the same ID.
-func (d *jobData) read(ctx context.Context, c *httpclient.Client, stub *api.JobListStub, all bool) error {
+func (d *jobData) read(ctx context.Context, c *api.Client, stub *api.JobListStub, all bool) error {
 	q := inNamespace(ctx, stub.Namespace)
 	var err error
 	if d.Job, _, err = c.Jobs().Info(stub.ID, q); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -16,7 +15,7 @@ func stopCommand() term.Command {
 		Short: "Stop a running job",
 		Long:  "Stops each job and monitors its evaluation. A prefix must match exactly one job.\nThe command asks for confirmation of a prefix, unless -yes is set.",
 		Setup: func(f *term.Flags) term.Run {
-			opts := &httpclient.DeregisterOptions{}
+			opts := &api.DeregisterOptions{}
 			f.BoolVar(&opts.Purge, "purge", false, "Also remove the job from state.")
 			f.BoolVar(&opts.Global, "global", false, "Stop a multiregion job in all its regions.")
 			f.BoolVar(&opts.NoShutdownDelay, "no-shutdown-delay", false, "Ignore the shutdown_delay of groups and tasks.")
@@ -41,7 +40,7 @@ type stopHow struct {
 	detail      term.Detail
 }
 
-func stop(ctx context.Context, e *term.Env, prefix string, opts *httpclient.DeregisterOptions, how stopHow) error {
+func stop(ctx context.Context, e *term.Env, prefix string, opts *api.DeregisterOptions, how stopHow) error {
 	c, stub, err := find(ctx, e, prefix)
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -40,7 +40,7 @@ func jobTemplate(ctx context.Context, e *term.Env, name string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	v, _, err := c.Variables().Read(templates+name, (&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	v, _, err := c.Variables().Read(templates+name, (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error retrieving job template %q: %w", name, err)
 	}

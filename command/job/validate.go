@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/drivers"
@@ -46,11 +44,11 @@ func validate(ctx context.Context, e *term.Env, s *source) error {
 		return &term.ExitError{Code: 255, Err: err}
 	}
 	v := &verdict{}
-	resp, _, err := c.Jobs().Validate(job, (&httpclient.WriteOptions{}).WithContext(ctx))
+	resp, _, err := c.Jobs().Validate(job, (&api.WriteOptions{}).WithContext(ctx))
 	switch {
 	case err == nil:
 		v.ofServers(resp)
-	case httpclient.StatusCode(err) == http.StatusForbidden && privileged(job):
+	case api.StatusCode(err) == http.StatusForbidden && privileged(job):
 		return fmt.Errorf("Error validating job: %w", err)
 	default:
 		e.Println(e.Bold(fmt.Sprintf("Driver configuration not validated by servers: %v\n", err)))
@@ -84,15 +82,15 @@ func (v *verdict) ofServers(resp *api.JobValidateResponse) {
 }
 
 // privileged reports whether a task of the job is privileged.
-func privileged(job *workload.Job) bool {
-	return slices.ContainsFunc(job.TaskGroups, func(g *workload.TaskGroup) bool {
-		return slices.ContainsFunc(g.Tasks, func(t *workload.Task) bool { return t.Privileged })
+func privileged(job *api.Job) bool {
+	return slices.ContainsFunc(job.TaskGroups, func(g *api.TaskGroup) bool {
+		return slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return t.Privileged })
 	})
 }
 
 // here validates the job locally and adds the errors and warnings. If the servers have not validated it,
 // a task that lacks privilege is a warning: nodes can run it nevertheless.
-func (v *verdict) here(e *term.Env, job *workload.Job, validated bool) error {
+func (v *verdict) here(e *term.Env, job *api.Job, validated bool) error {
 	if ns := e.Namespace(); job.Namespace == nil {
 		job.Namespace = &ns
 	}

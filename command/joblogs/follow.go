@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // The wait times of the blocking queries.
@@ -24,7 +23,7 @@ const (
 // Follow prints the logs of the running allocations and of all later ones until the job is dead and
 // its logs were printed. If ctx ends, it returns nil. warn receives errors that end the log of one
 // task only.
-func Follow(ctx context.Context, c *httpclient.Client, o Options, out *Output, warn func(string)) error {
+func Follow(ctx context.Context, c *api.Client, o Options, out *Output, warn func(string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f := &follower{client: c, opts: o, out: out, warn: warn, turns: newTurns(maxStreams), logs: map[string]*reader{}, active: map[string]bool{}, skipped: map[string]bool{}}
@@ -41,7 +40,7 @@ func Follow(ctx context.Context, c *httpclient.Client, o Options, out *Output, w
 
 // follower starts the readers of the logs of one job.
 type follower struct {
-	client *httpclient.Client
+	client *api.Client
 	opts   Options
 	out    *Output
 	warn   func(string)
@@ -63,7 +62,7 @@ func (f *follower) watch(ctx context.Context) error {
 	var index uint64
 	wait := waitForChange
 	for retry := retryFirst; ; {
-		q := (&httpclient.QueryOptions{Namespace: f.opts.Namespace, WaitIndex: index, WaitTime: wait}).WithContext(ctx)
+		q := (&api.QueryOptions{Namespace: f.opts.Namespace, WaitIndex: index, WaitTime: wait}).WithContext(ctx)
 		stubs, meta, err := f.client.Jobs().Allocations(f.opts.Job, false, q)
 		var over bool
 		if err == nil {
@@ -101,9 +100,9 @@ func (f *follower) over(ctx context.Context, stubs []*api.AllocationListStub) (b
 	if f.begun && !allTerminal(stubs) {
 		return false, nil
 	}
-	q := (&httpclient.QueryOptions{Namespace: f.opts.Namespace}).WithContext(ctx)
+	q := (&api.QueryOptions{Namespace: f.opts.Namespace}).WithContext(ctx)
 	job, _, err := f.client.Jobs().Info(f.opts.Job, q)
-	if httpclient.StatusCode(err) == http.StatusNotFound && f.begun {
+	if api.StatusCode(err) == http.StatusNotFound && f.begun {
 		return true, nil
 	}
 	if err != nil {
@@ -229,7 +228,7 @@ func logsOf(a *api.AllocationListStub, o *Options) []logName {
 	return out
 }
 
-func newReader(c *httpclient.Client, o *Options, out *Output, a *api.AllocationListStub, l logName) *reader {
+func newReader(c *api.Client, o *Options, out *Output, a *api.AllocationListStub, l logName) *reader {
 	return &reader{client: c, opts: o, alloc: &api.Allocation{ID: a.ID, Namespace: a.Namespace}, task: l.task, kind: l.kind,
 		lines: out.lines(a.ID, l.task, l.kind == api.FSLogNameStderr, o.Lines)}
 }

@@ -6,13 +6,12 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // Print prints what is stored of the logs of the running allocations, one after another. If none
 // runs, it prints those of the last ones. A single log has no prefix.
-func Print(ctx context.Context, c *httpclient.Client, o Options, out *Output) error {
-	q := (&httpclient.QueryOptions{Namespace: o.Namespace}).WithContext(ctx)
+func Print(ctx context.Context, c *api.Client, o Options, out *Output) error {
+	q := (&api.QueryOptions{Namespace: o.Namespace}).WithContext(ctx)
 	stubs, _, err := c.Jobs().Allocations(o.Job, false, q)
 	if err != nil {
 		return fmt.Errorf("Error querying allocations of job %q: %w", o.Job, err)

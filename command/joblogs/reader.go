@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // Delays of a reader.
@@ -53,7 +52,7 @@ func (t *turns) give() { <-t.free }
 
 // reader prints one log.
 type reader struct {
-	client *httpclient.Client
+	client *api.Client
 	opts   *Options
 	alloc  *api.Allocation // ID and namespace
 	task   string
@@ -99,7 +98,7 @@ func (r *reader) run(ctx context.Context) error {
 
 // permanent reports whether a further attempt has the same result.
 func permanent(err error) bool {
-	switch code := httpclient.StatusCode(err); code {
+	switch code := api.StatusCode(err); code {
 	case http.StatusTooManyRequests, http.StatusRequestTimeout:
 		return false
 	default:
@@ -121,7 +120,7 @@ func (r *reader) stream(ctx context.Context) error {
 		origin = api.OriginStart
 		offset, verified = r.at.reopen()
 	}
-	q := (&httpclient.QueryOptions{Namespace: r.alloc.Namespace}).WithContext(ctx)
+	q := (&api.QueryOptions{Namespace: r.alloc.Namespace}).WithContext(ctx)
 	frames, errs := r.client.AllocFS().Logs(r.alloc, r.follow, r.task, r.kind, origin, offset, nil, q)
 	turn := &turn{reader: r, began: time.Now(), last: time.Now(), verify: verified}
 	tick := time.NewTicker(caughtUpAfter)

@@ -6,13 +6,12 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // state is what the servers report about a job at one moment. The evaluations are read
 // first: when all of them have ended, what they created is in the rest.
 type state struct {
-	job        *workload.Job // nil if it was purged
+	job        *api.Job // nil if it was purged
 	evals      []*api.Evaluation
 	deployment *api.Deployment // of the version that is waited for, or nil
 	allocs     []*api.AllocationListStub
@@ -120,7 +119,7 @@ func running(s *state, version uint64) (verdict, string) {
 	if s.stopped() {
 		return impossible, "the job is stopped"
 	}
-	byNode := slices.Contains([]string{workload.JobTypeSystem, workload.JobTypeSysbatch}, *s.job.Type)
+	byNode := slices.Contains([]string{api.JobTypeSystem, api.JobTypeSysbatch}, *s.job.Type)
 	up, want := 0, 0
 	for _, g := range s.job.TaskGroups {
 		r, placed := s.runs(*g.Name, version)

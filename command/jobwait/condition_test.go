@@ -5,18 +5,17 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 func ptr[T any](v T) *T { return &v }
 
 // job returns a job of version 2 with a group g of two allocations.
-func job(kind, status string) *workload.Job {
-	return &workload.Job{ID: ptr("web"), Type: &kind, Status: &status, Stop: ptr(false), Version: ptr(uint64(2)),
-		TaskGroups: []*workload.TaskGroup{{Name: ptr("g"), Count: ptr(2)}}}
+func job(kind, status string) *api.Job {
+	return &api.Job{ID: ptr("web"), Type: &kind, Status: &status, Stop: ptr(false), Version: ptr(uint64(2)),
+		TaskGroups: []*api.TaskGroup{{Name: ptr("g"), Count: ptr(2)}}}
 }
 
-func with(j *workload.Job, edit func(*workload.Job)) *workload.Job {
+func with(j *api.Job, edit func(*api.Job)) *api.Job {
 	edit(j)
 	return j
 }
@@ -47,7 +46,7 @@ func TestConditions(t *testing.T) {
 		return &api.Deployment{JobVersion: 2, Status: status, StatusDescription: "reason",
 			TaskGroups: map[string]*api.DeploymentState{"g": {DesiredTotal: 2, HealthyAllocs: 1}}}
 	}
-	stop := func(j *workload.Job) { j.Stop = ptr(true) }
+	stop := func(j *api.Job) { j.Stop = ptr(true) }
 	replaced := alloc("failed")
 	replaced.NextAllocation = "other"
 	old := alloc("running")
@@ -68,7 +67,7 @@ func TestConditions(t *testing.T) {
 		{"deployment succeeded", "healthy", state{job: job("service", "running"), deployment: deployment("successful")}, reached, ""},
 		{"deployment failed", "healthy", state{job: job("service", "running"), deployment: deployment("failed")}, impossible, "failed: reason"},
 		{"failed and reverted", "healthy",
-			state{job: with(job("service", "running"), func(j *workload.Job) { j.Version = ptr(uint64(3)) }), deployment: deployment("failed")},
+			state{job: with(job("service", "running"), func(j *api.Job) { j.Version = ptr(uint64(3)) }), deployment: deployment("failed")},
 			impossible, "failed: reason"},
 		{"deployment of a stopped job", "healthy", state{job: with(job("service", "dead"), stop), deployment: deployment("running")},
 			impossible, "stopped"},
@@ -76,7 +75,7 @@ func TestConditions(t *testing.T) {
 			waiting, "evaluation is pending"},
 		{"no deployment", "healthy", state{job: job("service", "running"), evals: evals("complete"), allocs: allocs("running", "running")},
 			reached, "2 of 2"},
-		{"version replaced", "healthy", state{job: with(job("service", "running"), func(j *workload.Job) { j.Version = ptr(uint64(3)) })},
+		{"version replaced", "healthy", state{job: with(job("service", "running"), func(j *api.Job) { j.Version = ptr(uint64(3)) })},
 			impossible, "replaced by version 3"},
 
 		{"one of two", "running", state{job: job("service", "running"), allocs: allocs("running", "pending")}, waiting, "1 of 2"},
@@ -85,7 +84,7 @@ func TestConditions(t *testing.T) {
 		{"both", "running", state{job: job("service", "running"), allocs: allocs("running", "running")}, reached, "2 of 2"},
 		{"no capacity", "running", state{job: job("service", "running"), evals: evals("blocked"), allocs: allocs("running")}, waiting,
 			"no capacity"},
-		{"count of zero", "running", state{job: with(job("service", "dead"), func(j *workload.Job) { j.TaskGroups[0].Count = ptr(0) })},
+		{"count of zero", "running", state{job: with(job("service", "dead"), func(j *api.Job) { j.TaskGroups[0].Count = ptr(0) })},
 			reached, "0 of 0"},
 		{"stopped", "running", state{job: with(job("service", "running"), stop)}, impossible, "stopped"},
 		{"purged", "running", state{}, impossible, "purged"},

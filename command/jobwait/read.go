@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // Limits of the queries.
@@ -24,8 +22,8 @@ const (
 )
 
 // find returns the job whose ID is prefix, or the only one whose ID begins with it.
-func (w *watch) find(ctx context.Context, prefix string) (*workload.Job, error) {
-	q := (&httpclient.QueryOptions{Prefix: prefix, Namespace: w.env.Namespace()}).WithContext(ctx)
+func (w *watch) find(ctx context.Context, prefix string) (*api.Job, error) {
+	q := (&api.QueryOptions{Prefix: prefix, Namespace: w.env.Namespace()}).WithContext(ctx)
 	jobs, _, err := w.client.Jobs().List(q)
 	if err != nil {
 		return nil, fmt.Errorf("Error querying job prefix %q: %w", prefix, err)
@@ -43,7 +41,7 @@ func (w *watch) find(ctx context.Context, prefix string) (*workload.Job, error) 
 	case len(found) > 1:
 		return nil, fmt.Errorf("Prefix %q matched %d jobs: give the whole ID, and -namespace", prefix, len(found))
 	}
-	job, _, err := w.client.Jobs().Info(found[0].ID, (&httpclient.QueryOptions{Namespace: found[0].Namespace}).WithContext(ctx))
+	job, _, err := w.client.Jobs().Info(found[0].ID, (&api.QueryOptions{Namespace: found[0].Namespace}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error querying job %q: %w", found[0].ID, err)
 	}
@@ -51,8 +49,8 @@ func (w *watch) find(ctx context.Context, prefix string) (*workload.Job, error) 
 }
 
 // options make a query block until a change after index. With index 0 it returns at once.
-func (w *watch) options(ctx context.Context, index uint64) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{Namespace: w.ns, WaitIndex: index, WaitTime: maxBlock}).WithContext(ctx)
+func (w *watch) options(ctx context.Context, index uint64) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: w.ns, WaitIndex: index, WaitTime: maxBlock}).WithContext(ctx)
 }
 
 // read reads the state of the job. It tries again when servers fail.
@@ -89,7 +87,7 @@ func (w *watch) readOnce(ctx context.Context) (*state, error) {
 		return nil, fmt.Errorf("Error querying allocations of job %q: %w", w.id, err)
 	}
 	s.job, _, err = jobs.Info(w.id, q)
-	if httpclient.StatusCode(err) == http.StatusNotFound {
+	if api.StatusCode(err) == http.StatusNotFound {
 		return s, nil
 	}
 	if err != nil {
@@ -99,7 +97,7 @@ func (w *watch) readOnce(ctx context.Context) (*state, error) {
 }
 
 // query is a query that blocks until a change after the index in its options.
-type query func(*httpclient.QueryOptions) (*api.QueryMeta, error)
+type query func(*api.QueryOptions) (*api.QueryMeta, error)
 
 // changes starts the blocking queries. wake has a value after a change, failed the error of
 // a query that cannot succeed.
@@ -107,19 +105,19 @@ func (w *watch) changes(ctx context.Context) (wake <-chan struct{}, failed <-cha
 	changed, errs := make(chan struct{}, 1), make(chan error, 1)
 	jobs := w.client.Jobs()
 	for _, ask := range []query{
-		func(q *httpclient.QueryOptions) (*api.QueryMeta, error) {
+		func(q *api.QueryOptions) (*api.QueryMeta, error) {
 			_, meta, err := jobs.Info(w.id, q)
 			return meta, err
 		},
-		func(q *httpclient.QueryOptions) (*api.QueryMeta, error) {
+		func(q *api.QueryOptions) (*api.QueryMeta, error) {
 			_, meta, err := jobs.Evaluations(w.id, q)
 			return meta, err
 		},
-		func(q *httpclient.QueryOptions) (*api.QueryMeta, error) {
+		func(q *api.QueryOptions) (*api.QueryMeta, error) {
 			_, meta, err := jobs.Deployments(w.id, false, q)
 			return meta, err
 		},
-		func(q *httpclient.QueryOptions) (*api.QueryMeta, error) {
+		func(q *api.QueryOptions) (*api.QueryMeta, error) {
 			_, meta, err := jobs.Allocations(w.id, false, q)
 			return meta, err
 		},
@@ -140,7 +138,7 @@ func (w *watch) follow(ctx context.Context, ask query, changed chan<- struct{}, 
 		switch {
 		case err == nil:
 			bad, at = 0, meta.LastIndex
-		case httpclient.StatusCode(err) == http.StatusNotFound: // the job was purged
+		case api.StatusCode(err) == http.StatusNotFound: // the job was purged
 			select {
 			case changed <- struct{}{}:
 			default: // a change is already reported
@@ -165,7 +163,7 @@ func (w *watch) follow(ctx context.Context, ask query, changed chan<- struct{}, 
 
 // permanent reports whether an error remains: the agent answered, and not that it failed.
 func permanent(err error) bool {
-	code := httpclient.StatusCode(err)
+	code := api.StatusCode(err)
 	return code >= 400 && code < 500 && code != http.StatusTooManyRequests || errors.Is(err, context.Canceled)
 }
 

@@ -11,8 +11,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -87,7 +86,7 @@ func run(ctx context.Context, e *term.Env, of string, timeout time.Duration) err
 // watch is one wait.
 type watch struct {
 	env     *term.Env
-	client  *httpclient.Client
+	client  *api.Client
 	of      string
 	id, ns  string
 	version uint64
@@ -143,8 +142,8 @@ func (w *watch) until(ctx context.Context, prefix string, met condition) error {
 }
 
 // applies rejects a condition that the kind of the job never reaches.
-func applies(of string, job *workload.Job) error {
-	batch := *job.Type == workload.JobTypeBatch || *job.Type == workload.JobTypeSysbatch
+func applies(of string, job *api.Job) error {
+	batch := *job.Type == api.JobTypeBatch || *job.Type == api.JobTypeSysbatch
 	switch {
 	case of != "dead" && (job.Periodic != nil || job.ParameterizedJob != nil && !job.Dispatched):
 		return fmt.Errorf("Job %q is periodic or parameterized and runs nothing itself: give the ID of one of its child jobs", *job.ID)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -46,7 +45,7 @@ type Cluster struct {
 
 // Ask queries an agent about its cluster, and returns the configuration that the agent shows, or
 // nil. Requests that the token does not allow are listed in Unknown.
-func Ask(ctx context.Context, c *httpclient.Client) (out *Cluster, shown map[string]any) {
+func Ask(ctx context.Context, c *api.Client) (out *Cluster, shown map[string]any) {
 	out = &Cluster{Servers: []Server{}, Unknown: []string{}}
 	self, err := c.Agent().Self()
 	if err == nil {
@@ -55,7 +54,7 @@ func Ask(ctx context.Context, c *httpclient.Client) (out *Cluster, shown map[str
 	} else {
 		out.Unknown = append(out.Unknown, fmt.Sprintf("configuration of the agent (needs agent:read): %v", err))
 	}
-	members, err := c.Agent().MembersOpts((&httpclient.QueryOptions{}).WithContext(ctx))
+	members, err := c.Agent().MembersOpts((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		out.Unknown = append(out.Unknown, fmt.Sprintf("servers (needs node:read): %v", err))
 		return out, shown

@@ -18,7 +18,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/migrate"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/nomad/codec"
@@ -216,7 +216,7 @@ func TestBadArchives(t *testing.T) {
 }
 
 // agentOf serves the HTTP API of a Nomad 2.0 agent.
-func agentOf(t *testing.T, routes map[string]any) *httpclient.Client {
+func agentOf(t *testing.T, routes map[string]any) *api.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch body := routes[r.URL.Path].(type) {
@@ -233,7 +233,7 @@ func agentOf(t *testing.T, routes map[string]any) *httpclient.Client {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c, err := httpclient.NewClient(&httpclient.Config{Address: server.URL})
+	c, err := api.NewClient(&api.Config{Address: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestRemedies(t *testing.T) {
 	if err = migrate.Remedy(err); err == nil || !strings.Contains(err.Error(), `capabilities = ["snapshot-save"]`) {
 		t.Errorf("without a right: %v", err)
 	}
-	if c, err = httpclient.NewClient(&httpclient.Config{Address: "http://127.0.0.1:1"}); err != nil {
+	if c, err = api.NewClient(&api.Config{Address: "http://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err = c.Operator().Snapshot(nil); err == nil {

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -34,7 +34,7 @@ func Read(r io.Reader) (*state.Snapshot, uint64, error) {
 
 // Remedy adds a remedy to the error of an agent.
 func Remedy(err error) error {
-	var answer httpclient.UnexpectedResponseError
+	var answer api.UnexpectedResponseError
 	switch {
 	case err == nil:
 		return nil

@@ -13,14 +13,13 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // Monitor prints the changes of one evaluation and its deployment.
 type Monitor struct {
 	env    *term.Env
-	client *httpclient.Client
+	client *api.Client
 	ns     string
 	detail term.Detail
 	seen   map[string]string // allocation ID to client status
@@ -29,13 +28,13 @@ type Monitor struct {
 }
 
 // New returns a monitor for the namespace ns that prints to e.
-func New(e *term.Env, c *httpclient.Client, ns string, detail term.Detail) *Monitor {
+func New(e *term.Env, c *api.Client, ns string, detail term.Detail) *Monitor {
 	return &Monitor{env: e, client: c, ns: ns, detail: detail, seen: map[string]string{}}
 }
 
 // query waits up to a minute for a change after index. With index 0 it returns at once.
-func (m *Monitor) query(ctx context.Context, index uint64) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{Namespace: m.ns, WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx)
+func (m *Monitor) query(ctx context.Context, index uint64) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: m.ns, WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx)
 }
 
 func (m *Monitor) id(id string) string { return m.detail.ID(id) }

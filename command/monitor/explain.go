@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -69,9 +68,9 @@ func nodeRows(n *api.NodeExplanation, detail term.Detail) (rows []string) {
 
 // PrintExplanation prints the explanation of a job with every check. Without one, it prints why. It
 // prints nothing if the servers do not have the job any more, or are not of this project.
-func PrintExplanation(ctx context.Context, e *term.Env, namespace string, explain func(*httpclient.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error)) {
-	x, _, err := explain((&httpclient.QueryOptions{Namespace: namespace}).WithContext(ctx))
-	var status httpclient.UnexpectedResponseError
+func PrintExplanation(ctx context.Context, e *term.Env, namespace string, explain func(*api.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error)) {
+	x, _, err := explain((&api.QueryOptions{Namespace: namespace}).WithContext(ctx))
+	var status api.UnexpectedResponseError
 	switch {
 	case errors.As(err, &status) && status.StatusCode() == http.StatusNotFound:
 	case err != nil:

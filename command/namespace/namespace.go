@@ -1,5 +1,5 @@
 // Package namespace holds the commands for namespaces: apply, delete, inspect, list,
-// status. They call an agent through package httpclient and keep no state.
+// status. They call an agent through package api and keep no state.
 package namespace
 
 import (
@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/quota"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -47,7 +46,7 @@ func applyCommand() term.Command {
 						ns.Quota = *quota
 					}
 				})
-				if _, err := c.Namespaces().Register(ns, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+				if _, err := c.Namespaces().Register(ns, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error applying namespace specification: %w", err)
 				}
 				e.Printf("Successfully applied namespace %q!\n", ns.Name)
@@ -59,15 +58,15 @@ func applyCommand() term.Command {
 
 func deleteCommand() term.Command {
 	return term.Deletion(term.Command{Name: "namespace delete", Args: "<namespace>", Short: "Delete a namespace without jobs"}, "namespace",
-		func(c *httpclient.Client, name string, w *httpclient.WriteOptions) (*api.WriteMeta, error) {
+		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.Namespaces().Delete(name, w)
 		})
 }
 
 func listCommand() term.Command {
 	return term.Shown(term.Command{Name: "namespace list", Short: "List the namespaces"},
-		func(ctx context.Context, c *httpclient.Client) ([]*api.Namespace, error) {
-			all, _, err := c.Namespaces().List((&httpclient.QueryOptions{}).WithContext(ctx))
+		func(ctx context.Context, c *api.Client) ([]*api.Namespace, error) {
+			all, _, err := c.Namespaces().List((&api.QueryOptions{}).WithContext(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error retrieving namespaces: %w", err)
 			}
@@ -83,14 +82,14 @@ func listCommand() term.Command {
 }
 
 func inspectCommand() term.Command {
-	return oneCommand("namespace inspect", "Show a namespace as JSON", func(_ context.Context, _ *httpclient.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
+	return oneCommand("namespace inspect", "Show a namespace as JSON", func(_ context.Context, _ *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
 		formats.Always()
 		return formats.Print(e, n)
 	})
 }
 
 func statusCommand() term.Command {
-	return oneCommand("namespace status", "Show a namespace", func(ctx context.Context, c *httpclient.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
+	return oneCommand("namespace status", "Show a namespace", func(ctx context.Context, c *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
 		if formats.Wanted() {
 			return formats.Print(e, n)
 		}
@@ -114,11 +113,11 @@ func statusCommand() term.Command {
 }
 
 // limits prints the quota of a namespace and its usage, if the caller can read quotas.
-func limits(ctx context.Context, c *httpclient.Client, e *term.Env, name string) {
+func limits(ctx context.Context, c *api.Client, e *term.Env, name string) {
 	if name == "" {
 		return
 	}
-	q := (&httpclient.QueryOptions{}).WithContext(ctx)
+	q := (&api.QueryOptions{}).WithContext(ctx)
 	spec, _, err := c.Quotas().Info(name, q)
 	if err != nil {
 		e.Printf("\nCould not read the limits of the quota: %v\n", err)
@@ -161,7 +160,7 @@ func listed(names []string, none string) string {
 }
 
 // oneCommand returns a command that shows one namespace.
-func oneCommand(name, short string, show func(context.Context, *httpclient.Client, *term.Env, *term.Formats, *api.Namespace) error) term.Command {
+func oneCommand(name, short string, show func(context.Context, *api.Client, *term.Env, *term.Formats, *api.Namespace) error) term.Command {
 	return term.Command{
 		Name: name, Args: "<namespace>", MinArgs: 1, MaxArgs: 1, Short: short,
 		Setup: func(f *term.Flags) term.Run {
@@ -172,7 +171,7 @@ func oneCommand(name, short string, show func(context.Context, *httpclient.Clien
 				if err != nil {
 					return err
 				}
-				n, _, err := c.Namespaces().Info(e.Arg(0), (&httpclient.QueryOptions{}).WithContext(ctx))
+				n, _, err := c.Namespaces().Info(e.Arg(0), (&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error retrieving namespace: %w", err)
 				}

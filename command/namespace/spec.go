@@ -7,7 +7,6 @@ import (
 	"io/fs"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/spec"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -16,7 +15,7 @@ import (
 const maxSpec = 1 << 20
 
 // given returns the namespace of the argument: a file, a name or "-".
-func given(ctx context.Context, e *term.Env, c *httpclient.Client, asJSON bool) (*api.Namespace, error) {
+func given(ctx context.Context, e *term.Env, c *api.Client, asJSON bool) (*api.Namespace, error) {
 	text, err := e.Input(e.Arg(0), maxSpec)
 	if errors.Is(err, fs.ErrNotExist) && !asJSON {
 		return named(ctx, c, e.Arg(0))
@@ -28,8 +27,8 @@ func given(ctx context.Context, e *term.Env, c *httpclient.Client, asJSON bool) 
 }
 
 // named returns the existing namespace with the name, or a new one.
-func named(ctx context.Context, c *httpclient.Client, name string) (*api.Namespace, error) {
-	all, _, err := c.Namespaces().PrefixList(name, (&httpclient.QueryOptions{}).WithContext(ctx))
+func named(ctx context.Context, c *api.Client, name string) (*api.Namespace, error) {
+	all, _, err := c.Namespaces().PrefixList(name, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error retrieving namespaces: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -42,7 +41,7 @@ func (o *cacheOptions) status(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return err
 	}
-	resp, err := c.Nodes().ArtifactCache(n.ID, (&httpclient.QueryOptions{}).WithContext(ctx))
+	resp, err := c.Nodes().ArtifactCache(n.ID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error reading the artifact cache: %w", err)
 	}
@@ -76,7 +75,7 @@ func purgeCache(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return err
 	}
-	resp, err := c.Nodes().PurgeArtifactCache(n.ID, (&httpclient.QueryOptions{}).WithContext(ctx))
+	resp, err := c.Nodes().PurgeArtifactCache(n.ID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error purging the artifact cache: %w", err)
 	}
@@ -85,7 +84,7 @@ func purgeCache(ctx context.Context, e *term.Env) error {
 }
 
 // findMaybeOwn returns the node of the first argument, or the node of the queried agent.
-func findMaybeOwn(ctx context.Context, e *term.Env) (*httpclient.Client, *api.Node, error) {
+func findMaybeOwn(ctx context.Context, e *term.Env) (*api.Client, *api.Node, error) {
 	if e.Arg(0) == "" {
 		return findOwn(ctx, e, "")
 	}

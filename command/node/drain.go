@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/monitor"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -80,7 +79,7 @@ func (o *drainOptions) run(ctx context.Context, e *term.Env) error {
 		e.Println("Canceling drain update")
 		return nil
 	}
-	if _, err := c.Nodes().UpdateDrainOpts(n.ID, opts, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+	if _, err := c.Nodes().UpdateDrainOpts(n.ID, opts, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 		return fmt.Errorf("Error updating drain specification: %w", err)
 	}
 	e.Printf("Node %q drain strategy %s\n", n.ID, set)
@@ -91,7 +90,7 @@ func (o *drainOptions) run(ctx context.Context, e *term.Env) error {
 }
 
 // request checks the flags and returns the update of the drain.
-func (o *drainOptions) request() (*httpclient.DrainOptions, error) {
+func (o *drainOptions) request() (*api.DrainOptions, error) {
 	actions := 0
 	for _, set := range []bool{o.enable, o.disable, o.monitor} {
 		if set {
@@ -112,7 +111,7 @@ func (o *drainOptions) request() (*httpclient.DrainOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &httpclient.DrainOptions{Meta: meta, MarkEligible: o.disable && !o.keepIneligible}
+	out := &api.DrainOptions{Meta: meta, MarkEligible: o.disable && !o.keepIneligible}
 	if o.enable {
 		deadline, err := o.timeLimit()
 		if err != nil {

@@ -5,15 +5,14 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 // identitySection prints the ID of the key that signed the node's identity, and when the
 // identity was issued and expires. The servers store only the key ID, so the node is queried.
-func identitySection(ctx context.Context, e *term.Env, c *httpclient.Client, n *api.Node) {
+func identitySection(ctx context.Context, e *term.Env, c *api.Client, n *api.Node) {
 	rows := []string{term.Row("Key ID", n.IdentitySigningKeyID)}
-	resp, err := c.Nodes().Identity().Get(&api.NodeIdentityGetRequest{NodeID: n.ID}, (&httpclient.QueryOptions{}).WithContext(ctx))
+	resp, err := c.Nodes().Identity().Get(&api.NodeIdentityGetRequest{NodeID: n.ID}, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		rows = append(rows, term.Row("Issued", "unknown: "+err.Error()))
 	} else {

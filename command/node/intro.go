@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -38,7 +37,7 @@ func introCreateCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				resp, _, err := c.ACLIdentity().CreateClientIntroductionToken(req, (&httpclient.WriteOptions{}).WithContext(ctx))
+				resp, _, err := c.ACLIdentity().CreateClientIntroductionToken(req, (&api.WriteOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error creating client introduction token: %w", err)
 				}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -41,7 +40,7 @@ func metaReadCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				meta, err := c.Nodes().Meta().Read(full, (&httpclient.QueryOptions{}).WithContext(ctx))
+				meta, err := c.Nodes().Meta().Read(full, (&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error reading dynamic node metadata: %w", err)
 				}
@@ -73,14 +72,14 @@ func applyMeta(ctx context.Context, e *term.Env, id, unset string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.Nodes().Meta().Apply(&api.NodeMetaApplyRequest{NodeID: full, Meta: changes}, (&httpclient.QueryOptions{}).WithContext(ctx)); err != nil {
+	if _, err := c.Nodes().Meta().Apply(&api.NodeMetaApplyRequest{NodeID: full, Meta: changes}, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
 		return fmt.Errorf("Error applying dynamic node metadata: %w", err)
 	}
 	return nil
 }
 
 // metaNode returns the full ID of a node. Without a prefix it returns "", the node of the agent.
-func metaNode(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, string, error) {
+func metaNode(ctx context.Context, e *term.Env, prefix string) (*api.Client, string, error) {
 	if prefix == "" {
 		c, err := e.Client()
 		return c, "", err

@@ -1,5 +1,5 @@
 // Package node implements the commands for nodes and node pools: node status, eligibility, drain,
-// artifact-cache, identity, intro, meta and config. They call an agent through package httpclient and keep no state.
+// artifact-cache, identity, intro, meta and config. They call an agent through package api and keep no state.
 package node
 
 import (
@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -23,7 +22,7 @@ func Commands() []term.Command {
 
 // find returns the only node whose ID begins with prefix, and the client for further
 // requests.
-func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, *api.Node, error) {
+func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Node, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
@@ -31,7 +30,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, 
 	if len(prefix) < 2 {
 		return nil, nil, fmt.Errorf("Node ID must contain at least two characters.")
 	}
-	nodes, _, err := c.Nodes().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
+	nodes, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(prefix)}).WithContext(ctx))
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying node info: %w", err)
 	}
@@ -43,7 +42,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, 
 	default:
 		return nil, nil, fmt.Errorf("Prefix matched multiple nodes\n\n%s", table(nodes, term.Full, false))
 	}
-	n, _, err := c.Nodes().Info(nodes[0].ID, (&httpclient.QueryOptions{}).WithContext(ctx))
+	n, _, err := c.Nodes().Info(nodes[0].ID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying node info: %w", err)
 	}
@@ -51,7 +50,7 @@ func find(ctx context.Context, e *term.Env, prefix string) (*httpclient.Client, 
 }
 
 // findOwn returns the node of the queried agent and ignores the prefix.
-func findOwn(ctx context.Context, e *term.Env, _ string) (*httpclient.Client, *api.Node, error) {
+func findOwn(ctx context.Context, e *term.Env, _ string) (*api.Client, *api.Node, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
@@ -112,7 +111,7 @@ func eligibilityCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				if _, err := c.Nodes().ToggleEligibility(n.ID, *enable, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+				if _, err := c.Nodes().ToggleEligibility(n.ID, *enable, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error updating scheduling eligibility: %w", err)
 				}
 				e.Printf("Node %q scheduling eligibility set: %s for scheduling\n", n.ID, map[bool]string{true: "eligible", false: "ineligible"}[*enable])
@@ -134,7 +133,7 @@ func identityGetCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				resp, err := c.Nodes().Identity().Get(&api.NodeIdentityGetRequest{NodeID: n.ID}, (&httpclient.QueryOptions{}).WithContext(ctx))
+				resp, err := c.Nodes().Identity().Get(&api.NodeIdentityGetRequest{NodeID: n.ID}, (&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error requesting node identity: %w", err)
 				}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -35,7 +34,7 @@ func poolApplyCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				if _, err := c.NodePools().Register(pool, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+				if _, err := c.NodePools().Register(pool, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error applying node pool: %w", err)
 				}
 				e.Printf("Successfully applied node pool %q!\n", pool.Name)
@@ -50,7 +49,7 @@ const maxPoolFile = 1 << 20
 
 func poolDeleteCommand() term.Command {
 	return term.Deletion(term.Command{Name: "node pool delete", Args: "<node-pool>", Short: "Delete a node pool without nodes and jobs"}, "node pool",
-		func(c *httpclient.Client, name string, w *httpclient.WriteOptions) (*api.WriteMeta, error) {
+		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.NodePools().Delete(name, w)
 		})
 }
@@ -96,12 +95,12 @@ func overrides(c *api.NodePoolSchedulerConfiguration) []string {
 
 // findPool returns the pool with the name, or the only pool whose name begins with it.
 // It also returns the client for further requests.
-func findPool(ctx context.Context, e *term.Env, name string) (*httpclient.Client, *api.NodePool, error) {
+func findPool(ctx context.Context, e *term.Env, name string) (*api.Client, *api.NodePool, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
 	}
-	pools, _, err := c.NodePools().PrefixList(name, (&httpclient.QueryOptions{}).WithContext(ctx))
+	pools, _, err := c.NodePools().PrefixList(name, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying node pools: %w", err)
 	}
@@ -141,8 +140,8 @@ func (p *paged) declare(f *term.Flags) {
 	p.formats.Declare(f)
 }
 
-func (p *paged) options(ctx context.Context) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{Filter: p.filter, PerPage: int32(p.perPage), NextToken: p.token}).WithContext(ctx)
+func (p *paged) options(ctx context.Context) *api.QueryOptions {
+	return (&api.QueryOptions{Filter: p.filter, PerPage: int32(p.perPage), NextToken: p.token}).WithContext(ctx)
 }
 
 // more prints the command for the next page, if there is one.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/renewal"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -55,11 +54,11 @@ func (r *renewing) run(ctx context.Context, e *term.Env) error {
 	}
 	list := c.Nodes().List
 	if r.pool != "" {
-		list = func(q *httpclient.QueryOptions) ([]*api.NodeListStub, *api.QueryMeta, error) {
+		list = func(q *api.QueryOptions) ([]*api.NodeListStub, *api.QueryMeta, error) {
 			return c.NodePools().ListNodes(r.pool, q)
 		}
 	}
-	nodes, _, err := list((&httpclient.QueryOptions{}).WithContext(ctx))
+	nodes, _, err := list((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying nodes: %w", err)
 	}
@@ -71,7 +70,7 @@ func renewOne(ctx context.Context, e *term.Env, prefix string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: n.ID}, (&httpclient.QueryOptions{}).WithContext(ctx)); err != nil {
+	if _, err := c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: n.ID}, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
 		return fmt.Errorf("Error requesting node identity renewal: %w", err)
 	}
 	return nil

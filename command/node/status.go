@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -54,7 +53,7 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return err
 	}
-	q := (&httpclient.QueryOptions{Filter: o.filter, PerPage: int32(o.perPage), NextToken: o.pageToken}).WithContext(ctx)
+	q := (&api.QueryOptions{Filter: o.filter, PerPage: int32(o.perPage), NextToken: o.pageToken}).WithContext(ctx)
 	if o.os {
 		q.Params = map[string]string{"os": "true"}
 	}
@@ -80,11 +79,11 @@ func (o *statusOptions) list(ctx context.Context, e *term.Env) error {
 }
 
 // counted prints the list with the number of running allocations of each node.
-func (o *statusOptions) counted(ctx context.Context, e *term.Env, c *httpclient.Client, nodes []*api.NodeListStub) error {
+func (o *statusOptions) counted(ctx context.Context, e *term.Env, c *api.Client, nodes []*api.NodeListStub) error {
 	lines := strings.Split(table(nodes, o.detail, o.os), "\n")
 	out := []string{lines[0] + "  Running Allocs"}
 	for i, n := range nodes {
-		allocs, _, err := c.Nodes().Allocations(n.ID, (&httpclient.QueryOptions{}).WithContext(ctx))
+		allocs, _, err := c.Nodes().Allocations(n.ID, (&api.QueryOptions{}).WithContext(ctx))
 		if err != nil {
 			return fmt.Errorf("Error querying node allocations: %w", err)
 		}
@@ -112,7 +111,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	if o.formats.Wanted() {
 		return o.formats.Print(e, n)
 	}
-	allocs, _, err := c.Nodes().Allocations(n.ID, (&httpclient.QueryOptions{}).WithContext(ctx))
+	allocs, _, err := c.Nodes().Allocations(n.ID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying node allocations: %w", err)
 	}
@@ -121,7 +120,7 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 		o.allocations(e, allocs)
 		return nil
 	}
-	stats, statsErr := c.Nodes().Stats(n.ID, (&httpclient.QueryOptions{}).WithContext(ctx))
+	stats, statsErr := c.Nodes().Stats(n.ID, (&api.QueryOptions{}).WithContext(ctx))
 	if statsErr != nil {
 		stats = nil
 	}

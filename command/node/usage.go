@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -56,14 +55,14 @@ func allocated(e *term.Env, n *api.Node, allocs []*api.Allocation) {
 
 // utilization prints the resource usage of the running allocations. It prints nothing if a
 // query for one of them fails.
-func utilization(ctx context.Context, e *term.Env, c *httpclient.Client, n *api.Node, allocs []*api.Allocation) {
+func utilization(ctx context.Context, e *term.Env, c *api.Client, n *api.Node, allocs []*api.Allocation) {
 	var ticks float64
 	var memory uint64
 	for _, a := range allocs {
 		if a.ClientStatus != api.AllocClientStatusRunning {
 			continue
 		}
-		u, err := c.Allocations().Stats(a, (&httpclient.QueryOptions{Namespace: a.Namespace}).WithContext(ctx))
+		u, err := c.Allocations().Stats(a, (&api.QueryOptions{Namespace: a.Namespace}).WithContext(ctx))
 		if err != nil {
 			return
 		}

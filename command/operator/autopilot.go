@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -18,8 +17,8 @@ func autopilotCommands() []term.Command {
 
 func autopilotGetCommand() term.Command {
 	return term.Shown(term.Command{Name: "operator autopilot get-config", Short: "Show the Autopilot configuration"},
-		func(ctx context.Context, c *httpclient.Client) (*api.AutopilotConfiguration, error) {
-			conf, _, err := c.Operator().AutopilotGetConfiguration((&httpclient.QueryOptions{}).WithContext(ctx))
+		func(ctx context.Context, c *api.Client) (*api.AutopilotConfiguration, error) {
+			conf, _, err := c.Operator().AutopilotGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error querying Autopilot configuration: %w", err)
 			}
@@ -82,14 +81,14 @@ func setAutopilot(ctx context.Context, e *term.Env, edits []func(*api.AutopilotC
 	if err != nil {
 		return err
 	}
-	conf, _, err := c.Operator().AutopilotGetConfiguration((&httpclient.QueryOptions{}).WithContext(ctx))
+	conf, _, err := c.Operator().AutopilotGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying Autopilot configuration: %w", err)
 	}
 	for _, edit := range edits {
 		edit(conf)
 	}
-	done, _, err := c.Operator().AutopilotCASConfiguration(conf, (&httpclient.WriteOptions{}).WithContext(ctx))
+	done, _, err := c.Operator().AutopilotCASConfiguration(conf, (&api.WriteOptions{}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error setting Autopilot configuration: %w", err)
@@ -138,7 +137,7 @@ func autopilotHealthCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				h, _, err := c.Operator().AutopilotServerHealth((&httpclient.QueryOptions{}).WithContext(ctx))
+				h, _, err := c.Operator().AutopilotServerHealth((&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error querying Autopilot health: %w", err)
 				}

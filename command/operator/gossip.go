@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -32,15 +31,15 @@ func gossipCommands() []term.Command {
 			},
 		},
 		gossipCommand("list", "", "List the gossip encryption keys", "Error listing gossip keys",
-			func(a *httpclient.Agent, _ string) (*api.KeyringResponse, error) { return a.ListKeys() }, printKeys),
-		gossipCommand("install", "<key>", "Install a gossip encryption key on all servers", "Error installing gossip key", (*httpclient.Agent).InstallKey, printDone("Installed the key on")),
-		gossipCommand("use", "<key>", "Make an installed gossip key the primary key", "Error using gossip key", (*httpclient.Agent).UseKey, printDone("Changed the primary key on")),
-		gossipCommand("remove", "<key>", "Remove a gossip encryption key from all servers", "Error removing gossip key", (*httpclient.Agent).RemoveKey, printDone("Removed the key from")),
+			func(a *api.Agent, _ string) (*api.KeyringResponse, error) { return a.ListKeys() }, printKeys),
+		gossipCommand("install", "<key>", "Install a gossip encryption key on all servers", "Error installing gossip key", (*api.Agent).InstallKey, printDone("Installed the key on")),
+		gossipCommand("use", "<key>", "Make an installed gossip key the primary key", "Error using gossip key", (*api.Agent).UseKey, printDone("Changed the primary key on")),
+		gossipCommand("remove", "<key>", "Remove a gossip encryption key from all servers", "Error removing gossip key", (*api.Agent).RemoveKey, printDone("Removed the key from")),
 	}
 }
 
 // gossipCommand calls the servers and prints the result and their messages.
-func gossipCommand(name, args, short, failed string, do func(*httpclient.Agent, string) (*api.KeyringResponse, error), print func(*term.Env, *api.KeyringResponse)) term.Command {
+func gossipCommand(name, args, short, failed string, do func(*api.Agent, string) (*api.KeyringResponse, error), print func(*term.Env, *api.KeyringResponse)) term.Command {
 	c := term.Command{Name: "operator gossip keyring " + name, Short: short}
 	if args != "" {
 		c.Args, c.MinArgs, c.MaxArgs = args, 1, 1

@@ -11,7 +11,7 @@ import (
 
 	"github.com/posener/complete"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/command/migrate"
 	"github.com/open-nomad/open-nomad/command/term"
@@ -93,7 +93,7 @@ func checkMigration(ctx context.Context, e *term.Env, file string, files []strin
 	if err != nil {
 		return nil, err
 	}
-	body, err := c.Operator().Snapshot((&httpclient.QueryOptions{}).WithContext(ctx))
+	body, err := c.Operator().Snapshot((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error reading the state: %w", migrate.Remedy(err))
 	}

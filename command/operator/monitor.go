@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -22,7 +21,7 @@ func (t *target) declare(f *term.Flags) {
 }
 
 // find returns the client and sets the full ID of the node.
-func (t *target) find(ctx context.Context, e *term.Env) (*httpclient.Client, error) {
+func (t *target) find(ctx context.Context, e *term.Env) (*api.Client, error) {
 	c, err := e.Client()
 	switch {
 	case err != nil:
@@ -32,7 +31,7 @@ func (t *target) find(ctx context.Context, e *term.Env) (*httpclient.Client, err
 	case t.node == "":
 		return c, nil
 	}
-	nodes, _, err := c.Nodes().List((&httpclient.QueryOptions{Prefix: term.UUIDPrefix(t.node)}).WithContext(ctx))
+	nodes, _, err := c.Nodes().List((&api.QueryOptions{Prefix: term.UUIDPrefix(t.node)}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error querying node info: %w", err)
 	}
@@ -65,8 +64,8 @@ func monitorCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				lines, err := c.Agent().Monitor(httpclient.MonitorOptions{NodeID: t.node, ServerID: t.server, LogLevel: *level, JSON: *asJSON, Location: *location},
-					(&httpclient.QueryOptions{}).WithContext(ctx))
+				lines, err := c.Agent().Monitor(api.MonitorOptions{NodeID: t.node, ServerID: t.server, LogLevel: *level, JSON: *asJSON, Location: *location},
+					(&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error starting monitor: %w", err)
 				}
@@ -85,7 +84,7 @@ func monitorExportCommand() term.Command {
 		Setup: func(f *term.Flags) term.Run {
 			var t target
 			t.declare(f)
-			o := httpclient.MonitorExportOptions{}
+			o := api.MonitorExportOptions{}
 			f.BoolVar(&o.OnDisk, "on-disk", false, "Print the log_file of the agent.")
 			f.StringVar(&o.ServiceName, "service-name", "", "Print the journal of this systemd `unit`. Its name contains nomad.")
 			f.BoolVar(&o.Follow, "follow", false, "Follow the journal.")
@@ -102,7 +101,7 @@ func monitorExportCommand() term.Command {
 					return err
 				}
 				o.NodeID, o.ServerID, o.LogsSince = t.node, t.server, since.String()
-				lines, err := c.Agent().MonitorExport(o, (&httpclient.QueryOptions{}).WithContext(ctx))
+				lines, err := c.Agent().MonitorExport(o, (&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error starting monitor: %w", err)
 				}

@@ -1,6 +1,6 @@
 // Package operator holds the commands for operators of a cluster. Examples are server members,
 // system gc, monitor, and "operator" with its commands for Raft, Autopilot, the scheduler, keys and
-// snapshots. Commands returns all of them. They call an agent through package httpclient and keep
+// snapshots. Commands returns all of them. They call an agent through package api and keep
 // no state.
 package operator
 
@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -47,7 +46,7 @@ func membersCommand() term.Command {
 	}
 }
 
-func members(e *term.Env, c *httpclient.Client, m *api.ServerMembers, detail term.Detail) error {
+func members(e *term.Env, c *api.Client, m *api.ServerMembers, detail term.Detail) error {
 	slices.SortFunc(m.Members, func(a, b *api.AgentMember) int { return strings.Compare(a.Name, b.Name) })
 	head := "Name|Address|Port|Status|Leader|Raft Version|Build|Datacenter|Region"
 	if detail {
@@ -86,7 +85,7 @@ func tags(of map[string]string) string {
 
 func gcCommand() term.Command {
 	return systemCommand("system gc", "Run garbage collection of jobs, evaluations, allocations, deployments and nodes",
-		func(s *httpclient.System) error {
+		func(s *api.System) error {
 			if err := s.GarbageCollect(); err != nil {
 				return fmt.Errorf("Error running system garbage-collection: %w", err)
 			}
@@ -96,7 +95,7 @@ func gcCommand() term.Command {
 
 func reconcileCommand() term.Command {
 	return systemCommand("system reconcile summaries", "Compute the summaries of all jobs again",
-		func(s *httpclient.System) error {
+		func(s *api.System) error {
 			if err := s.ReconcileSummaries(); err != nil {
 				return fmt.Errorf("Error running system summary reconciliation: %w", err)
 			}
@@ -105,7 +104,7 @@ func reconcileCommand() term.Command {
 }
 
 // systemCommand returns a command without flags that calls run.
-func systemCommand(name, short string, do func(*httpclient.System) error) term.Command {
+func systemCommand(name, short string, do func(*api.System) error) term.Command {
 	return term.Command{
 		Name: name, Short: short,
 		Setup: func(*term.Flags) term.Run {
@@ -134,13 +133,13 @@ func metricsCommand() term.Command {
 					return err
 				}
 				if *tmpl != "" {
-					summary, _, err := c.Operator().MetricsSummary((&httpclient.QueryOptions{}).WithContext(ctx))
+					summary, _, err := c.Operator().MetricsSummary((&api.QueryOptions{}).WithContext(ctx))
 					if err != nil {
 						return fmt.Errorf("Error querying metrics: %w", err)
 					}
 					return term.NewFormats(false, *tmpl).Print(e, summary)
 				}
-				out, err := c.Operator().Metrics((&httpclient.QueryOptions{Params: map[string]string{"format": *format, "pretty": "1"}}).WithContext(ctx))
+				out, err := c.Operator().Metrics((&api.QueryOptions{Params: map[string]string{"format": *format, "pretty": "1"}}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error querying metrics: %w", err)
 				}
@@ -153,7 +152,7 @@ func metricsCommand() term.Command {
 
 func agentInfoCommand() term.Command {
 	return term.Shown(term.Command{Name: "agent-info", Short: "Show the internal state of an agent"},
-		func(_ context.Context, c *httpclient.Client) (*api.AgentSelf, error) {
+		func(_ context.Context, c *api.Client) (*api.AgentSelf, error) {
 			self, err := c.Agent().Self()
 			if err != nil {
 				return nil, fmt.Errorf("Error querying agent info: %w", err)

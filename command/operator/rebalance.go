@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -78,7 +77,7 @@ func (r *rebalance) run(ctx context.Context, e *term.Env) error {
 		return err
 	}
 	namespace := cmp.Or(e.NamespaceFlag(), "*")
-	plan, _, err := c.Operator().Rebalance(&r.opts, (&httpclient.QueryOptions{Namespace: namespace}).WithContext(ctx))
+	plan, _, err := c.Operator().Rebalance(&r.opts, (&api.QueryOptions{Namespace: namespace}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error finding moves: %w", err)

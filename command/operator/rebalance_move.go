@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -30,7 +29,7 @@ const (
 // A refused move remains pending while others are under way: it may be possible after them.
 type mover struct {
 	env      *term.Env
-	client   *httpclient.Client
+	client   *api.Client
 	timeout  time.Duration
 	detail   term.Detail
 	total    int
@@ -102,13 +101,13 @@ func (m *mover) start(ctx context.Context) error {
 			continue
 		}
 		// Once sent, the request is not cut off by Ctrl-C, so that its outcome is known.
-		q := (&httpclient.WriteOptions{Namespace: move.Namespace}).WithContext(context.WithoutCancel(ctx))
+		q := (&api.WriteOptions{Namespace: move.Namespace}).WithContext(context.WithoutCancel(ctx))
 		resp, err := m.client.Allocations().Move(move.AllocID, move.ToID, q)
 		switch {
 		case err == nil:
 			m.env.Printf("Moving allocation %s of job %s to node %s\n", m.detail.ID(move.AllocID), term.Cell(move.JobID), m.node(move))
 			m.underway = append(m.underway, &underway{move, resp.EvalID, time.Now().Add(m.timeout)})
-		case httpclient.StatusCode(err) == http.StatusConflict:
+		case api.StatusCode(err) == http.StatusConflict:
 			refused, full[group] = err, true
 			rest = append(rest, move)
 		default:
@@ -147,7 +146,7 @@ func (m *mover) check(ctx context.Context) error {
 // replacement returns the replacement of a moved allocation if it is healthy, nil if the move is not complete, or why
 // the move failed.
 func (m *mover) replacement(ctx context.Context, u *underway) (*api.Allocation, error) {
-	q := (&httpclient.QueryOptions{Namespace: u.Namespace}).WithContext(ctx)
+	q := (&api.QueryOptions{Namespace: u.Namespace}).WithContext(ctx)
 	eval, _, err := m.client.Evaluations().Info(u.evalID, q)
 	if err != nil {
 		return nil, err

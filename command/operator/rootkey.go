@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/renewal"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -31,7 +30,7 @@ func rootKeysCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				keys, _, err := c.Keyring().List((&httpclient.QueryOptions{}).WithContext(ctx))
+				keys, _, err := c.Keyring().List((&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error listing root keys: %w", err)
 				}
@@ -102,7 +101,7 @@ func rotateCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				key, _, err := c.Keyring().Rotate(opts, (&httpclient.WriteOptions{}).WithContext(ctx))
+				key, _, err := c.Keyring().Rotate(opts, (&api.WriteOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error rotating root key: %w", err)
 				}
@@ -110,7 +109,7 @@ func rotateCommand() term.Command {
 				if !*renewNodes {
 					return nil
 				}
-				nodes, _, err := c.Nodes().List((&httpclient.QueryOptions{}).WithContext(ctx))
+				nodes, _, err := c.Nodes().List((&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("The key is rotated, but no node renewed its identity: error querying nodes: %w", err)
 				}
@@ -134,7 +133,7 @@ func renewable(now, nodes bool, over *renewal.Flags) error {
 }
 
 // rotation returns the options for the flags.
-func rotation(now, full bool, prepublish time.Duration) (*httpclient.KeyringRotateOptions, error) {
+func rotation(now, full bool, prepublish time.Duration) (*api.KeyringRotateOptions, error) {
 	switch {
 	case prepublish < 0:
 		return nil, fmt.Errorf("-prepublish %v: expected a positive duration", prepublish)
@@ -143,9 +142,9 @@ func rotation(now, full bool, prepublish time.Duration) (*httpclient.KeyringRota
 	case full && !now:
 		return nil, errors.New("-full requires -now: a prepublished key does not encrypt yet")
 	case now:
-		return &httpclient.KeyringRotateOptions{Full: full}, nil
+		return &api.KeyringRotateOptions{Full: full}, nil
 	}
-	return &httpclient.KeyringRotateOptions{PublishTime: time.Now().Add(prepublish).UnixNano()}, nil
+	return &api.KeyringRotateOptions{PublishTime: time.Now().Add(prepublish).UnixNano()}, nil
 }
 
 func removeKeyCommand() term.Command {
@@ -164,8 +163,8 @@ func removeKeyCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				opts := &httpclient.KeyringDeleteOptions{KeyID: id, Force: *force}
-				if _, err := c.Keyring().Delete(opts, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+				opts := &api.KeyringDeleteOptions{KeyID: id, Force: *force}
+				if _, err := c.Keyring().Delete(opts, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error removing root key: %w", err)
 				}
 				e.Printf("Root key %s removed\n", id)
@@ -176,8 +175,8 @@ func removeKeyCommand() term.Command {
 }
 
 // rootKeyID returns the key ID with a unique prefix.
-func rootKeyID(ctx context.Context, c *httpclient.Client, prefix string) (string, error) {
-	keys, _, err := c.Keyring().List((&httpclient.QueryOptions{}).WithContext(ctx))
+func rootKeyID(ctx context.Context, c *api.Client, prefix string) (string, error) {
+	keys, _, err := c.Keyring().List((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return "", fmt.Errorf("Error listing root keys: %w", err)
 	}

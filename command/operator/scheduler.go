@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -16,8 +15,8 @@ func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
 func schedulerGetCommand() term.Command {
 	return term.Shown(term.Command{Name: "operator scheduler get-config", Short: "Show the scheduler configuration"},
-		func(ctx context.Context, c *httpclient.Client) (*api.SchedulerConfigurationResponse, error) {
-			resp, _, err := c.Operator().SchedulerGetConfiguration((&httpclient.QueryOptions{}).WithContext(ctx))
+		func(ctx context.Context, c *api.Client) (*api.SchedulerConfigurationResponse, error) {
+			resp, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error querying scheduler configuration: %w", err)
 			}
@@ -86,7 +85,7 @@ func setScheduler(ctx context.Context, e *term.Env, index string, edit func(*api
 	if err != nil {
 		return err
 	}
-	resp, _, err := c.Operator().SchedulerGetConfiguration((&httpclient.QueryOptions{}).WithContext(ctx))
+	resp, _, err := c.Operator().SchedulerGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying scheduler configuration: %w", err)
 	}
@@ -99,7 +98,7 @@ func setScheduler(ctx context.Context, e *term.Env, index string, edit func(*api
 		s.ModifyIndex = n
 	}
 	edit(s)
-	done, _, err := c.Operator().SchedulerCASConfiguration(s, (&httpclient.WriteOptions{}).WithContext(ctx))
+	done, _, err := c.Operator().SchedulerCASConfiguration(s, (&api.WriteOptions{}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error setting scheduler configuration: %w", err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -40,7 +40,7 @@ func forceLeaveCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				if err := c.Agent().ForceLeaveWithOptions(e.Arg(0), httpclient.ForceLeaveOpts{Prune: *prune}); err != nil {
+				if err := c.Agent().ForceLeaveWithOptions(e.Arg(0), api.ForceLeaveOpts{Prune: *prune}); err != nil {
 					return fmt.Errorf("Error force-leaving server %s: %w", e.Arg(0), err)
 				}
 				return nil
@@ -59,7 +59,7 @@ func raftListCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				conf, err := c.Operator().RaftGetConfiguration((&httpclient.QueryOptions{AllowStale: *stale}).WithContext(ctx))
+				conf, err := c.Operator().RaftGetConfiguration((&api.QueryOptions{AllowStale: *stale}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Failed to retrieve raft configuration: %w", err)
 				}
@@ -91,7 +91,7 @@ func raftRemoveCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				if err := c.Operator().RaftRemovePeerByID(*id, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+				if err := c.Operator().RaftRemovePeerByID(*id, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error removing peer: %w", err)
 				}
 				e.Printf("Removed peer with id %q\n", *id)
@@ -115,7 +115,7 @@ func raftTransferCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				opts := (&httpclient.WriteOptions{}).WithContext(ctx)
+				opts := (&api.WriteOptions{}).WithContext(ctx)
 				if *id != "" {
 					err = c.Operator().RaftTransferLeadershipByID(*id, opts)
 				} else {

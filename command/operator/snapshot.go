@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/backup"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
@@ -50,7 +50,7 @@ func save(ctx context.Context, e *term.Env, name string, stale, redact bool) err
 	if err != nil {
 		return err
 	}
-	body, err := c.Operator().Snapshot((&httpclient.QueryOptions{AllowStale: stale}).WithContext(ctx))
+	body, err := c.Operator().Snapshot((&api.QueryOptions{AllowStale: stale}).WithContext(ctx))
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ servers verify the complete file before they change anything.`,
 					return fmt.Errorf("Error opening snapshot file: %w", err)
 				}
 				defer f.Close() // opened for reading only
-				if _, err := c.Operator().SnapshotRestore(f, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+				if _, err := c.Operator().SnapshotRestore(f, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error restoring snapshot: %w", err)
 				}
 				e.Println("Snapshot Restored")

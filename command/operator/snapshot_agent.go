@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/backup"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -79,7 +79,7 @@ func snapshotAgent(ctx context.Context, e *term.Env, s backup.Settings, once boo
 		return err
 	}
 	fetch := func(ctx context.Context) (io.ReadCloser, error) {
-		return c.Operator().Snapshot((&httpclient.QueryOptions{AllowStale: s.Stale}).WithContext(ctx))
+		return c.Operator().Snapshot((&api.QueryOptions{AllowStale: s.Stale}).WithContext(ctx))
 	}
 	a, err := backup.New(backup.Config{Fetch: fetch, Dir: s.Dir, Prefix: s.Prefix, Interval: s.Interval, Timeout: s.Timeout, Retain: s.Retain, Log: log})
 	if err != nil {

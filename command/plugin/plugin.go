@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -51,7 +51,7 @@ func status(ctx context.Context, e *term.Env, formats *term.Formats) error {
 		return err
 	}
 	var all []stub
-	if _, err := c.Raw().Query("/v1/plugins?type=csi", &all, (&httpclient.QueryOptions{}).WithContext(ctx)); err != nil {
+	if _, err := c.Raw().Query("/v1/plugins?type=csi", &all, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
 		return fmt.Errorf("Error querying CSI plugins: %w", err)
 	}
 	all = slices.DeleteFunc(all, func(p stub) bool { return !strings.HasPrefix(p.ID, e.Arg(0)) })

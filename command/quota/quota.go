@@ -1,5 +1,5 @@
 // Package quota holds the commands for quotas: apply, delete, init, inspect, list, status.
-// They call an agent through package httpclient and keep no state.
+// They call an agent through package api and keep no state.
 package quota
 
 import (
@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -39,7 +38,7 @@ func applyCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				if _, err := c.Quotas().Register(spec, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+				if _, err := c.Quotas().Register(spec, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error applying quota specification: %w", err)
 				}
 				e.Printf("Successfully applied quota specification %q!\n", spec.Name)
@@ -51,15 +50,15 @@ func applyCommand() term.Command {
 
 func deleteCommand() term.Command {
 	return term.Deletion(term.Command{Name: "quota delete", Args: "<quota>", Short: "Delete a quota that no namespace uses"}, "quota",
-		func(c *httpclient.Client, name string, w *httpclient.WriteOptions) (*api.WriteMeta, error) {
+		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.Quotas().Delete(name, w)
 		})
 }
 
 func listCommand() term.Command {
 	return term.Shown(term.Command{Name: "quota list", Short: "List the quotas"},
-		func(ctx context.Context, c *httpclient.Client) ([]*api.QuotaSpec, error) {
-			all, _, err := c.Quotas().List((&httpclient.QueryOptions{}).WithContext(ctx))
+		func(ctx context.Context, c *api.Client) ([]*api.QuotaSpec, error) {
+			all, _, err := c.Quotas().List((&api.QueryOptions{}).WithContext(ctx))
 			if err != nil {
 				return nil, fmt.Errorf("Error retrieving quotas: %w", err)
 			}
@@ -114,7 +113,7 @@ func oneCommand(name, short string, show func(*term.Env, *term.Formats, *Used) e
 				if err != nil {
 					return err
 				}
-				q := (&httpclient.QueryOptions{}).WithContext(ctx)
+				q := (&api.QueryOptions{}).WithContext(ctx)
 				spec, _, err := c.Quotas().Info(e.Arg(0), q)
 				if err != nil {
 					return fmt.Errorf("Error retrieving quota: %w", err)

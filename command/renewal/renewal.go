@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -52,7 +51,7 @@ func (r *Flags) Over(nodes int) (time.Duration, error) {
 
 // Run makes every node renew its identity, evenly spread over the duration. It returns an
 // error if a node could not be reached.
-func (r *Flags) Run(ctx context.Context, e *term.Env, c *httpclient.Client, nodes []*api.NodeListStub) error {
+func (r *Flags) Run(ctx context.Context, e *term.Env, c *api.Client, nodes []*api.NodeListStub) error {
 	over, err := r.Over(len(nodes))
 	if err != nil {
 		return err
@@ -93,13 +92,13 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // ask makes one node renew its identity.
-func ask(ctx context.Context, c *httpclient.Client, n *api.NodeListStub) error {
+func ask(ctx context.Context, c *api.Client, n *api.NodeListStub) error {
 	if n.Status == api.NodeStatusDown || n.Status == api.NodeStatusDisconnected {
 		return fmt.Errorf("the node is %s", n.Status)
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	_, err := c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: n.ID}, (&httpclient.QueryOptions{}).WithContext(ctx))
+	_, err := c.Nodes().Identity().Renew(&api.NodeIdentityRenewRequest{NodeID: n.ID}, (&api.QueryOptions{}).WithContext(ctx))
 	return err
 }
 

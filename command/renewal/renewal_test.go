@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/renewal"
 	"github.com/open-nomad/open-nomad/command/term"
 )
@@ -49,7 +48,7 @@ func run(t *testing.T, a *agent, ctx context.Context, nodes []*api.NodeListStub,
 	t.Helper()
 	s := httptest.NewServer(a)
 	defer s.Close()
-	c, err := httpclient.NewClient(&httpclient.Config{Address: s.URL})
+	c, err := api.NewClient(&api.Config{Address: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Package scaling implements the commands for scaling policies: scaling policy list and scaling
 // policy info. A policy is the scaling block of a group of a registered job. The commands call an
-// agent through package httpclient and keep no state.
+// agent through package api and keep no state.
 package scaling
 
 import (
@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -53,8 +51,8 @@ func listCommand() term.Command {
 	}
 }
 
-func query(ctx context.Context, e *term.Env) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx)
+func query(ctx context.Context, e *term.Env) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx)
 }
 
 // table formats policies.
@@ -103,7 +101,7 @@ func infoCommand() term.Command {
 }
 
 // find returns the only policy whose ID begins with prefix.
-func find(ctx context.Context, e *term.Env, prefix string, detail term.Detail) (*httpclient.Client, *api.ScalingPolicyListStub, error) {
+func find(ctx context.Context, e *term.Env, prefix string, detail term.Detail) (*api.Client, *api.ScalingPolicyListStub, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
@@ -123,7 +121,7 @@ func find(ctx context.Context, e *term.Env, prefix string, detail term.Detail) (
 }
 
 // show prints a policy.
-func show(e *term.Env, p *workload.ScalingPolicy, detail term.Detail) error {
+func show(e *term.Env, p *api.ScalingPolicy, detail term.Detail) error {
 	text, err := json.MarshalIndent(p.Policy, "", "  ")
 	if err != nil {
 		return fmt.Errorf("format the policy: %w", err)

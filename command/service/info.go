@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -81,7 +80,7 @@ func (p *page) registrations(ctx context.Context, e *term.Env) ([]*api.ServiceRe
 }
 
 // find returns the namespace and name of the only service that the argument names, exactly or else as a prefix.
-func find(ctx context.Context, e *term.Env, c *httpclient.Client) (ns, name string, err error) {
+func find(ctx context.Context, e *term.Env, c *api.Client) (ns, name string, err error) {
 	list, _, err := c.Services().List(query(ctx, e))
 	if err != nil {
 		return "", "", fmt.Errorf("Error listing service registrations: %w", err)

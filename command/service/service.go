@@ -1,5 +1,5 @@
 // Package service implements the commands for native services: service list, service info and service delete. They
-// call an agent through package httpclient and keep no state.
+// call an agent through package api and keep no state.
 package service
 
 import (
@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -22,15 +21,15 @@ func Commands() []term.Command {
 	return []term.Command{listCommand(), infoCommand(), deleteCommand()}
 }
 
-func query(ctx context.Context, e *term.Env) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx)
+func query(ctx context.Context, e *term.Env) *api.QueryOptions {
+	return (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx)
 }
 
 func listCommand() term.Command {
 	return term.Answered(term.Command{Name: "service list", Short: "List the services", Long: "Shows each service with the tags of all its registrations."},
 		func(f *term.Flags) term.Ask[[]*api.ServiceRegistrationListStub] {
 			name := f.String("name", "", "Only the service with this `name`.")
-			return func(ctx context.Context, e *term.Env, c *httpclient.Client) ([]*api.ServiceRegistrationListStub, error) {
+			return func(ctx context.Context, e *term.Env, c *api.Client) ([]*api.ServiceRegistrationListStub, error) {
 				list, _, err := c.Services().List(query(ctx, e))
 				if err != nil {
 					return nil, fmt.Errorf("Error listing service registrations: %w", err)
@@ -88,8 +87,8 @@ func deleteCommand() term.Command {
 		Short: "Remove a service registration",
 		Long:  "Clients remove the registrations of ended allocations. Remove one by hand only if its client cannot. The client of a running allocation does not notice the removal."},
 		func(*term.Flags) term.Ask[string] {
-			return func(ctx context.Context, e *term.Env, c *httpclient.Client) (string, error) {
-				w := (&httpclient.WriteOptions{Namespace: e.Namespace()}).WithContext(ctx)
+			return func(ctx context.Context, e *term.Env, c *api.Client) (string, error) {
+				w := (&api.WriteOptions{Namespace: e.Namespace()}).WithContext(ctx)
 				if _, err := c.Services().Delete(e.Arg(0), e.Arg(1), w); err != nil {
 					return "", fmt.Errorf("Error deleting service registration: %w", err)
 				}

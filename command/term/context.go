@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/contextfile"
 )
 
@@ -68,8 +68,8 @@ func sameAddress(a, b string) bool {
 
 // clientConfig returns the configuration of the context, with the variables of the
 // environment over it.
-func (g *general) clientConfig() *httpclient.Config {
-	cfg := httpclient.DefaultConfig()
+func (g *general) clientConfig() *api.Config {
+	cfg := api.DefaultConfig()
 	at := g.cluster(context.Background())
 	c := at.context
 	if c == nil {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Env is the environment of a running command: streams, arguments and general flags.
@@ -53,12 +53,12 @@ func (g *general) declare(f *flag.FlagSet) {
 }
 
 // Client returns an API client for the flags, the environment and the context.
-func (e *Env) Client() (*httpclient.Client, error) { return e.ClientOf(func(*httpclient.Config) {}) }
+func (e *Env) Client() (*api.Client, error) { return e.ClientOf(func(*api.Config) {}) }
 
 // ClientOf is Client with a configuration that edit changes. It overrides the environment,
 // and the flags override it.
-func (e *Env) ClientOf(edit func(*httpclient.Config)) (*httpclient.Client, error) {
-	c, err := httpclient.NewClient(e.Config(edit))
+func (e *Env) ClientOf(edit func(*api.Config)) (*api.Client, error) {
+	c, err := api.NewClient(e.Config(edit))
 	if err != nil {
 		return nil, fmt.Errorf("Error initializing client: %w", err)
 	}
@@ -66,7 +66,7 @@ func (e *Env) ClientOf(edit func(*httpclient.Config)) (*httpclient.Client, error
 }
 
 // Config returns the configuration of the client that ClientOf returns.
-func (e *Env) Config(edit func(*httpclient.Config)) *httpclient.Config {
+func (e *Env) Config(edit func(*api.Config)) *api.Config {
 	g := e.general
 	cfg := g.clientConfig()
 	edit(cfg)

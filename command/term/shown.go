@@ -5,11 +5,10 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // Ask calls an agent and returns the value to print.
-type Ask[T any] func(ctx context.Context, e *Env, c *httpclient.Client) (T, error)
+type Ask[T any] func(ctx context.Context, e *Env, c *api.Client) (T, error)
 
 // Answered completes a command that calls an agent and prints the answer: as JSON or with a
 // template if the flags are set, else with show. declare declares additional flags.
@@ -38,9 +37,9 @@ func Answered[T any](c Command, declare func(*Flags) Ask[T], show func(e *Env, v
 }
 
 // Shown is Answered for a command without arguments and additional flags.
-func Shown[T any](c Command, get func(ctx context.Context, c *httpclient.Client) (T, error), show func(e *Env, v T)) Command {
+func Shown[T any](c Command, get func(ctx context.Context, c *api.Client) (T, error), show func(e *Env, v T)) Command {
 	return Answered(c, func(*Flags) Ask[T] {
-		return func(ctx context.Context, _ *Env, c *httpclient.Client) (T, error) { return get(ctx, c) }
+		return func(ctx context.Context, _ *Env, c *api.Client) (T, error) { return get(ctx, c) }
 	}, show)
 }
 
@@ -66,11 +65,11 @@ func Action(c Command, declare func(*Flags) Ask[string]) Command {
 
 // Deletion completes a command that deletes the object named by its argument. what is the
 // kind of the object in messages.
-func Deletion(c Command, what string, remove func(c *httpclient.Client, name string, w *httpclient.WriteOptions) (*api.WriteMeta, error)) Command {
+func Deletion(c Command, what string, remove func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error)) Command {
 	c.MinArgs, c.MaxArgs = 1, 1
 	return Action(c, func(*Flags) Ask[string] {
-		return func(ctx context.Context, e *Env, c *httpclient.Client) (string, error) {
-			if _, err := remove(c, e.Arg(0), (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+		return func(ctx context.Context, e *Env, c *api.Client) (string, error) {
+			if _, err := remove(c, e.Arg(0), (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 				return "", fmt.Errorf("Error deleting %s: %w", what, err)
 			}
 			return fmt.Sprintf("Successfully deleted %s %q!", what, e.Arg(0)), nil

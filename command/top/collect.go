@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // Limits of a snapshot.
@@ -25,7 +24,7 @@ const (
 
 // collector reads snapshots.
 type collector struct {
-	client    *httpclient.Client
+	client    *api.Client
 	options   *options
 	namespace string // "" for all
 }
@@ -65,7 +64,7 @@ func (c *collector) snapshot(ctx context.Context) (*Snapshot, error) {
 
 // nodes lists the nodes that the options select, busy ones first.
 func (c *collector) nodes(ctx context.Context) ([]*Node, error) {
-	q := (&httpclient.QueryOptions{Params: map[string]string{"resources": "true"}}).WithContext(ctx)
+	q := (&api.QueryOptions{Params: map[string]string{"resources": "true"}}).WithContext(ctx)
 	stubs, _, err := c.client.Nodes().List(q)
 	if err != nil {
 		return nil, fmt.Errorf("Error querying nodes: %w", err)
@@ -122,7 +121,7 @@ func (c *collector) allocs(ctx context.Context, nodes []*Node) (out []*Alloc, mo
 	if namespace == "" {
 		namespace = api.AllNamespacesNamespace
 	}
-	q := (&httpclient.QueryOptions{Namespace: namespace, Filter: `ClientStatus == "running"`, PerPage: maxListed,
+	q := (&api.QueryOptions{Namespace: namespace, Filter: `ClientStatus == "running"`, PerPage: maxListed,
 		Params: map[string]string{"resources": "true", "task_states": "false"}}).WithContext(ctx)
 	stubs, meta, err := c.client.Allocations().List(q)
 	if err != nil {
@@ -175,7 +174,7 @@ func (c *collector) measure(ctx context.Context, s *Snapshot) {
 }
 
 func (c *collector) host(ctx context.Context, n *Node) error {
-	h, err := c.client.Nodes().Stats(n.ID, (&httpclient.QueryOptions{}).WithContext(ctx))
+	h, err := c.client.Nodes().Stats(n.ID, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return err
 	}
@@ -187,7 +186,7 @@ func (c *collector) host(ctx context.Context, n *Node) error {
 }
 
 func (c *collector) usage(ctx context.Context, a *Alloc) error {
-	u, err := c.client.Allocations().Stats(&api.Allocation{ID: a.ID}, (&httpclient.QueryOptions{Namespace: a.Namespace}).WithContext(ctx))
+	u, err := c.client.Allocations().Stats(&api.Allocation{ID: a.ID}, (&api.QueryOptions{Namespace: a.Namespace}).WithContext(ctx))
 	if err != nil {
 		return err
 	}

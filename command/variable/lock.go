@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -25,7 +24,7 @@ const (
 // locker runs a command while it holds the lock of a variable.
 type locker struct {
 	env     *term.Env
-	vars    *httpclient.Variables
+	vars    *api.Variables
 	v       *api.Variable
 	show    func(*api.Variable) error
 	backoff time.Duration
@@ -110,7 +109,7 @@ func (l *locker) run(ctx context.Context, child []string) error {
 	lost := context.Cause(running)
 	stop(nil)
 	<-renewing
-	if errors.Is(lost, httpclient.ErrLockConflict) {
+	if errors.Is(lost, api.ErrLockConflict) {
 		return fmt.Errorf("The lock of %q was lost while the command ran: %w", mine.Path, lost)
 	}
 	return err
@@ -119,8 +118,8 @@ func (l *locker) run(ctx context.Context, child []string) error {
 // acquire waits until the lock is held.
 func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
 	for failures := int64(0); ; {
-		held, _, err := l.vars.AcquireLock(l.v, (&httpclient.WriteOptions{}).WithContext(ctx))
-		conflict := errors.Is(err, httpclient.ErrLockConflict)
+		held, _, err := l.vars.AcquireLock(l.v, (&api.WriteOptions{}).WithContext(ctx))
+		conflict := errors.Is(err, api.ErrLockConflict)
 		switch {
 		case err == nil && held.Lock != nil:
 			l.logf("holding %q", held.Path)
@@ -132,7 +131,7 @@ func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
 			l.logf("%q is already locked", l.v.Path)
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case httpclient.StatusCode(err) >= 400 && httpclient.StatusCode(err) < 500:
+		case api.StatusCode(err) >= 400 && api.StatusCode(err) < 500:
 			return nil, fmt.Errorf("Error acquiring the lock: %w", err)
 		default:
 			if failures++; failures > l.retries {
@@ -153,16 +152,16 @@ func (l *locker) keep(ctx context.Context, mine *api.Variable, ttl time.Duration
 	for pause(ctx, wait) == nil {
 		asked := time.Now()
 		within, cancel := context.WithTimeout(ctx, ttl/3)
-		_, _, err := l.vars.RenewLock(mine, (&httpclient.WriteOptions{}).WithContext(within))
+		_, _, err := l.vars.RenewLock(mine, (&api.WriteOptions{}).WithContext(within))
 		cancel()
 		switch {
 		case err == nil:
 			renewed, wait = asked, ttl/3
-		case errors.Is(err, httpclient.ErrLockConflict), httpclient.StatusCode(err) == 404:
-			return httpclient.ErrLockConflict
+		case errors.Is(err, api.ErrLockConflict), api.StatusCode(err) == 404:
+			return api.ErrLockConflict
 		case ctx.Err() != nil:
 		case time.Since(renewed) > ttl:
-			return fmt.Errorf("%w: it could not be renewed: %w", httpclient.ErrLockConflict, err)
+			return fmt.Errorf("%w: it could not be renewed: %w", api.ErrLockConflict, err)
 		default:
 			l.logf("renew the lock: %v", err)
 			wait = min(l.backoff, ttl/6)
@@ -202,7 +201,7 @@ func (l *locker) child(ctx context.Context, args []string) error {
 func (l *locker) release(mine *api.Variable) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWithin)
 	defer cancel()
-	if _, _, err := l.vars.ReleaseLock(mine, (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil && !errors.Is(err, httpclient.ErrLockConflict) {
+	if _, _, err := l.vars.ReleaseLock(mine, (&api.WriteOptions{}).WithContext(ctx)); err != nil && !errors.Is(err, api.ErrLockConflict) {
 		l.env.Warnf("Error releasing the lock: %v. It expires after its TTL and delay", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -65,7 +64,7 @@ func put(ctx context.Context, e *term.Env, v *api.Variable, checked, force bool)
 	if err != nil {
 		return nil, err
 	}
-	w := (&httpclient.WriteOptions{}).WithContext(ctx)
+	w := (&api.WriteOptions{}).WithContext(ctx)
 	var stored *api.Variable
 	if force {
 		stored, _, err = c.Variables().Create(v, w)

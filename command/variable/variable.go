@@ -1,5 +1,5 @@
 // Package variable holds the commands for variables: get, init, list, lock, purge, put.
-// They call an agent through package httpclient. They keep no state and log no values.
+// They call an agent through package api. They keep no state and log no values.
 package variable
 
 import (
@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -39,8 +38,8 @@ func getCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				v, _, err := c.Variables().Read(e.Arg(0), (&httpclient.QueryOptions{}).WithContext(ctx))
-				if err != nil && err.Error() == httpclient.ErrVariableNotFound {
+				v, _, err := c.Variables().Read(e.Arg(0), (&api.QueryOptions{}).WithContext(ctx))
+				if err != nil && err.Error() == api.ErrVariableNotFound {
 					return errNotFound
 				}
 				if err != nil {
@@ -64,7 +63,7 @@ func listCommand() term.Command {
 	return term.Command{
 		Name: "var list", Args: "[prefix]", MaxArgs: 1, Short: "List variables",
 		Setup: func(f *term.Flags) term.Run {
-			q := &httpclient.QueryOptions{}
+			q := &api.QueryOptions{}
 			f.StringVar(&q.Filter, "filter", "", "List only variables that match the `expression`.")
 			f.StringVar(&q.NextToken, "page-token", "", "The `token` of the page to show.")
 			perPage := f.Int("per-page", 0, "The number of variables per page.")
@@ -121,7 +120,7 @@ func purgeCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				w := (&httpclient.WriteOptions{}).WithContext(ctx)
+				w := (&api.WriteOptions{}).WithContext(ctx)
 				if checked {
 					_, err = c.Variables().CheckedDelete(e.Arg(0), index, w)
 				} else {
@@ -139,7 +138,7 @@ func purgeCommand() term.Command {
 
 // explained describes the conflict behind a failed write.
 func explained(err error, checked bool) error {
-	var c httpclient.ErrCASConflict
+	var c api.ErrCASConflict
 	switch {
 	case !errors.As(err, &c):
 		return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -19,7 +18,7 @@ func claimListCommand() term.Command {
 		f.StringVar(&req.TaskGroup, "group", "", "List only claims of this `group`.")
 		f.StringVar(&req.VolumeName, "volume-name", "", "List only claims on volumes with this `name`.")
 		detail = f.Detail("Print complete IDs.")
-		return func(ctx context.Context, e *term.Env, c *httpclient.Client) ([]*api.TaskGroupHostVolumeClaim, error) {
+		return func(ctx context.Context, e *term.Env, c *api.Client) ([]*api.TaskGroupHostVolumeClaim, error) {
 			list, err := claims(ctx, e, c, req)
 			if err == nil && len(list) == 0 && e.Arg(0) != "" {
 				err = fmt.Errorf("No claims with prefix or ID %q found", e.Arg(0))
@@ -35,8 +34,8 @@ func claimListCommand() term.Command {
 	})
 }
 
-func claims(ctx context.Context, e *term.Env, c *httpclient.Client, req *api.TaskGroupHostVolumeClaimsListRequest) ([]*api.TaskGroupHostVolumeClaim, error) {
-	list, _, err := c.HostVolumes().Claims(req, (&httpclient.QueryOptions{Namespace: e.Namespace(), Prefix: e.Arg(0)}).WithContext(ctx))
+func claims(ctx context.Context, e *term.Env, c *api.Client, req *api.TaskGroupHostVolumeClaimsListRequest) ([]*api.TaskGroupHostVolumeClaim, error) {
+	list, _, err := c.HostVolumes().Claims(req, (&api.QueryOptions{Namespace: e.Namespace(), Prefix: e.Arg(0)}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error querying volume claims: %w", err)
 	}
@@ -79,7 +78,7 @@ func claimDeleteCommand() term.Command {
 					e.Println("Cancelled: nothing deleted")
 					return nil
 				}
-				if _, err := c.HostVolumes().DeleteClaim(claim.ID, (&httpclient.WriteOptions{Namespace: claim.Namespace}).WithContext(ctx)); err != nil {
+				if _, err := c.HostVolumes().DeleteClaim(claim.ID, (&api.WriteOptions{Namespace: claim.Namespace}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error deleting volume claim: %w", err)
 				}
 				e.Printf("Successfully deleted volume claim %q!\n", claim.ID)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/spec"
 )
 
@@ -55,8 +54,8 @@ func parse(text []byte) (*api.HostVolume, error) {
 // shorthands are the keys of a constraint that stand for an operator and its value.
 var shorthands = []string{"regexp", "version", "semver", "set_contains", "set_contains_all", "set_contains_any"}
 
-func constraint(r *spec.Reader, from map[string]any) *workload.Constraint {
-	c := &workload.Constraint{LTarget: r.Text(from, "attribute"), Operand: r.Text(from, "operator"), RTarget: r.Text(from, "value")}
+func constraint(r *spec.Reader, from map[string]any) *api.Constraint {
+	c := &api.Constraint{LTarget: r.Text(from, "attribute"), Operand: r.Text(from, "operator"), RTarget: r.Text(from, "value")}
 	for _, name := range shorthands {
 		if _, given := from[name]; given {
 			c.Operand, c.RTarget = name, r.Text(from, name)

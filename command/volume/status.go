@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -52,8 +51,8 @@ func statusCommand() term.Command {
 	}
 }
 
-func (s *statusFlags) list(ctx context.Context, e *term.Env, c *httpclient.Client) error {
-	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{NodeID: s.node, NodePool: s.nodePool}, (&httpclient.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+func (s *statusFlags) list(ctx context.Context, e *term.Env, c *api.Client) error {
+	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{NodeID: s.node, NodePool: s.nodePool}, (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying volumes: %w", err)
 	}
@@ -77,12 +76,12 @@ func table(list []*api.HostVolumeStub, detail term.Detail) string {
 	return term.Table(rows)
 }
 
-func (s *statusFlags) one(ctx context.Context, e *term.Env, c *httpclient.Client) error {
+func (s *statusFlags) one(ctx context.Context, e *term.Env, c *api.Client) error {
 	found, err := find(ctx, e, c, e.Arg(0))
 	if err != nil {
 		return err
 	}
-	v, _, err := c.HostVolumes().Get(found.ID, (&httpclient.QueryOptions{Namespace: found.Namespace}).WithContext(ctx))
+	v, _, err := c.HostVolumes().Get(found.ID, (&api.QueryOptions{Namespace: found.Namespace}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying volume: %w", err)
 	}

@@ -1,5 +1,5 @@
 // Package volume holds the commands for dynamic host volumes: create, register, status, delete, init, claim list and
-// claim delete. They call an agent through package httpclient and keep no state. CSI volumes are refused by name.
+// claim delete. They call an agent through package api and keep no state. CSI volumes are refused by name.
 package volume
 
 import (
@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -34,8 +33,8 @@ func read(e *term.Env, id string) (*api.HostVolume, error) {
 }
 
 // writing returns the options of a write about a volume: its namespace precedes that of the environment.
-func writing(ctx context.Context, v *api.HostVolume) *httpclient.WriteOptions {
-	return (&httpclient.WriteOptions{Namespace: v.Namespace}).WithContext(ctx)
+func writing(ctx context.Context, v *api.HostVolume) *api.WriteOptions {
+	return (&api.WriteOptions{Namespace: v.Namespace}).WithContext(ctx)
 }
 
 func createCommand() term.Command {
@@ -80,9 +79,9 @@ func warn(e *term.Env, warnings string) {
 }
 
 // await waits until a volume is ready. One that becomes unavailable is an ExitError.
-func await(ctx context.Context, e *term.Env, c *httpclient.Client, v *api.HostVolume, detail term.Detail) error {
+func await(ctx context.Context, e *term.Env, c *api.Client, v *api.HostVolume, detail term.Detail) error {
 	e.Printf("==> Waiting until volume %q is ready on node %q\n", detail.ID(v.ID), detail.ID(v.NodeID))
-	q := &httpclient.QueryOptions{Namespace: v.Namespace}
+	q := &api.QueryOptions{Namespace: v.Namespace}
 	for {
 		now, meta, err := c.HostVolumes().Get(v.ID, q.WithContext(ctx))
 		if err != nil {
@@ -129,8 +128,8 @@ func registerCommand() term.Command {
 }
 
 // find returns the volume whose ID or name is the prefix, or the only one with it. Several are an error that lists them.
-func find(ctx context.Context, e *term.Env, c *httpclient.Client, prefix string) (*api.HostVolumeStub, error) {
-	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{}, (&httpclient.QueryOptions{Namespace: e.Namespace(), Prefix: prefix}).WithContext(ctx))
+func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.HostVolumeStub, error) {
+	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{}, (&api.QueryOptions{Namespace: e.Namespace(), Prefix: prefix}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error querying volumes: %w", err)
 	}
@@ -169,7 +168,7 @@ func deleteCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				if _, err := c.HostVolumes().Delete(v.ID, *force, (&httpclient.WriteOptions{Namespace: v.Namespace}).WithContext(ctx)); err != nil {
+				if _, err := c.HostVolumes().Delete(v.ID, *force, (&api.WriteOptions{Namespace: v.Namespace}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error deleting volume: %w", err)
 				}
 				e.Printf("Successfully deleted volume %q!\n", v.ID)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -114,7 +113,7 @@ const management = "management"
 // things returns the index of the last change of each object in prod and of the nodes.
 func (h *house) things() map[string]uint64 {
 	h.t.Helper()
-	in := &httpclient.QueryOptions{Namespace: prod}
+	in := &api.QueryOptions{Namespace: prod}
 	out := map[string]uint64{}
 	jobs, _, err := h.api.Jobs().List(in)
 	h.must(err)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -39,10 +38,10 @@ func (h *house) ask(ctx context.Context, c *http.Client, a *cluster.Agent, path,
 func TestAnswersEndWithTheRight(t *testing.T) {
 	h := open(t)
 	_, _ = h.run("service", "talker", "while true; do echo line; sleep 0.05; done")
-	allocs, _, err := h.api.Jobs().Allocations("talker", false, &httpclient.QueryOptions{Namespace: prod})
+	allocs, _, err := h.api.Jobs().Allocations("talker", false, &api.QueryOptions{Namespace: prod})
 	h.must(err)
 	log := "/v1/client/fs/logs/" + allocs[0].ID + "?task=t&type=stdout&follow=true&plain=true&namespace=prod"
-	jobs, _, err := h.api.Jobs().List(&httpclient.QueryOptions{Namespace: prod})
+	jobs, _, err := h.api.Jobs().List(&api.QueryOptions{Namespace: prod})
 	h.must(err)
 	last := uint64(0)
 	for _, j := range jobs {

@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
 // as returns an API client of an agent with a token.
-func (h *house) as(a *cluster.Agent, token string) *httpclient.Client {
+func (h *house) as(a *cluster.Agent, token string) *api.Client {
 	h.t.Helper()
-	c, err := httpclient.NewClient(&httpclient.Config{Address: a.Address(), SecretID: token, TLSConfig: &httpclient.TLSConfig{CACert: h.userFiles.CA, ClientCert: h.userFiles.Cert, ClientKey: h.userFiles.Key}})
+	c, err := api.NewClient(&api.Config{Address: a.Address(), SecretID: token, TLSConfig: &api.TLSConfig{CACert: h.userFiles.CA, ClientCert: h.userFiles.Cert, ClientKey: h.userFiles.Key}})
 	h.must(err)
 	return c
 }
@@ -37,7 +36,7 @@ func (b *begun) Write(p []byte) (int, error) {
 func TestExecTakesItsRights(t *testing.T) {
 	h := open(t)
 	_, _ = h.run("service", "worker", "exec sleep 600")
-	allocs, _, err := h.api.Jobs().Allocations("worker", false, &httpclient.QueryOptions{Namespace: prod})
+	allocs, _, err := h.api.Jobs().Allocations("worker", false, &api.QueryOptions{Namespace: prod})
 	h.must(err)
 	unknown := `Unknown allocation "` + allocs[0].ID + `" (or your token lacks alloc-exec in its namespace)`
 	const nowhere = "needs alloc-exec in any namespace: Permission denied" // the agent refuses before it asks for the allocation
@@ -56,7 +55,7 @@ func TestExecTakesItsRights(t *testing.T) {
 		for place, a := range map[string]*cluster.Agent{"server": h.server, "client": h.client} {
 			var out bytes.Buffer
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			code, err := h.as(a, token).Allocations().Exec(ctx, &api.Allocation{ID: allocs[0].ID}, "t", false, []string{"sh", "-c", "echo done; exit 3"}, nil, &out, io.Discard, nil, &httpclient.QueryOptions{Namespace: prod})
+			code, err := h.as(a, token).Allocations().Exec(ctx, &api.Allocation{ID: allocs[0].ID}, "t", false, []string{"sh", "-c", "echo done; exit 3"}, nil, &out, io.Discard, nil, &api.QueryOptions{Namespace: prod})
 			cancel()
 			if c.want == "" && (err != nil || code != 3 || out.String() != "done\n") || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want[:min(len(c.want), 117)])) {
 				t.Errorf("%s at the %s: %d, %q, %v; want %q", name, place, code, &out, err, c.want)

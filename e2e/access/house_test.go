@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/companion"
@@ -41,7 +40,7 @@ type house struct {
 	userFiles      testpki.Files
 	management     string
 	// api is the operator's client.
-	api *httpclient.Client
+	api *api.Client
 
 	alloc, over          string // allocations in prod: running, complete
 	eval, deployment     string
@@ -120,7 +119,7 @@ limits {
 	}
 	defer log.Close()
 	a, err := cluster.Start(h.t.Context(), cluster.Options{Bin: os.Args[0], Dir: dir, Args: []string{"-config=" + cfg}, Log: log, Secret: h.management,
-		TLS: &httpclient.TLSConfig{CACert: h.userFiles.CA, ClientCert: h.userFiles.Cert, ClientKey: h.userFiles.Key}})
+		TLS: &api.TLSConfig{CACert: h.userFiles.CA, ClientCert: h.userFiles.Cert, ClientKey: h.userFiles.Key}})
 	if err != nil {
 		h.showLog(name)
 		h.t.Fatal(err)
@@ -153,13 +152,13 @@ func (h *house) must(err error) {
 
 // empty purges every job and waits until its tasks have ended.
 func (h *house) empty() {
-	all := &httpclient.QueryOptions{Namespace: "*"}
+	all := &api.QueryOptions{Namespace: "*"}
 	jobs, _, err := h.api.Jobs().List(all)
 	if err != nil {
 		h.t.Error(err)
 	}
 	for _, j := range jobs {
-		if _, _, err := h.api.Jobs().Deregister(j.ID, true, &httpclient.WriteOptions{Namespace: j.Namespace}); err != nil {
+		if _, _, err := h.api.Jobs().Deregister(j.ID, true, &api.WriteOptions{Namespace: j.Namespace}); err != nil {
 			h.t.Error(err)
 		}
 	}
@@ -247,7 +246,7 @@ func (h *house) run(kind, id, then string) (alloc, token string) {
 		token = strings.TrimSpace(string(raw))
 		return err == nil && token != ""
 	})
-	allocs, _, err := h.api.Jobs().Allocations(id, false, &httpclient.QueryOptions{Namespace: prod})
+	allocs, _, err := h.api.Jobs().Allocations(id, false, &api.QueryOptions{Namespace: prod})
 	h.must(err)
 	return allocs[0].ID, token
 }
@@ -283,16 +282,16 @@ func (h *house) furnish() {
 	}
 	h.over, h.workloads["over"] = h.run("batch", "over", "true")
 	testpace.Until(h.t, "the end of over", func() bool {
-		a, _, err := h.api.Allocations().Info(h.over, &httpclient.QueryOptions{Namespace: prod})
+		a, _, err := h.api.Allocations().Info(h.over, &api.QueryOptions{Namespace: prod})
 		return err == nil && a.ClientStatus == "complete"
 	})
 	_, _, err = h.api.Variables().Create(&api.Variable{Namespace: prod, Path: "nomad/jobs/api", Items: api.VariableItems{"k": canary}}, nil)
 	h.must(err)
-	evals, _, err := h.api.Jobs().Evaluations("api", &httpclient.QueryOptions{Namespace: prod})
+	evals, _, err := h.api.Jobs().Evaluations("api", &api.QueryOptions{Namespace: prod})
 	h.must(err)
 	h.eval = evals[0].ID
 	testpace.Until(h.t, "a deployment", func() bool {
-		d, _, err := h.api.Jobs().LatestDeployment("api", &httpclient.QueryOptions{Namespace: prod})
+		d, _, err := h.api.Jobs().LatestDeployment("api", &api.QueryOptions{Namespace: prod})
 		if err == nil && d != nil {
 			h.deployment = d.ID
 		}

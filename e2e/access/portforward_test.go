@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -19,7 +18,7 @@ import (
 func TestPortForwardTakesItsRight(t *testing.T) {
 	h := open(t)
 	_, _ = h.run("service", "worker", "exec sleep 600")
-	allocs, _, err := h.api.Jobs().Allocations("worker", false, &httpclient.QueryOptions{Namespace: prod})
+	allocs, _, err := h.api.Jobs().Allocations("worker", false, &api.QueryOptions{Namespace: prod})
 	h.must(err)
 	id := allocs[0].ID
 	unknown := `Unknown allocation "` + id + `" (or your token lacks alloc-port-forward`
@@ -41,7 +40,7 @@ func TestPortForwardTakesItsRight(t *testing.T) {
 				io.Reader
 				io.Writer
 			}{strings.NewReader(""), &bytes.Buffer{}}
-			err := h.as(a, token).Allocations().PortForward(ctx, &api.Allocation{ID: id}, "22", conn, &httpclient.QueryOptions{Namespace: prod})
+			err := h.as(a, token).Allocations().PortForward(ctx, &api.Allocation{ID: id}, "22", conn, &api.QueryOptions{Namespace: prod})
 			cancel()
 			if err == nil || !strings.HasPrefix(err.Error(), c.want[:min(len(c.want), 110)]) {
 				t.Errorf("%s at the %s: %v; want %q", name, place, err, c.want)

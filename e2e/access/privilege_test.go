@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -84,7 +83,7 @@ func TestPrivilegedTasks(t *testing.T) {
 }
 
 // parsed returns a parameterized job in prod, privileged with raw_exec.
-func (h *house) parsed(id, driver, more string) *workload.Job {
+func (h *house) parsed(id, driver, more string) *api.Job {
 	h.t.Helper()
 	job, err := h.api.Jobs().ParseHCL(fmt.Sprintf(`job %q {
   type      = "batch"

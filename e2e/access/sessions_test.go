@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/sockets"
 	"github.com/open-nomad/open-nomad/internal/testpace"
@@ -22,19 +21,19 @@ import (
 
 // sessionOf opens a session in an allocation, writes "x\n" to it, and returns when it has ended. out gets what
 // comes back.
-type sessionOf func(ctx context.Context, c *httpclient.Client, alloc *api.Allocation, in io.Reader, out io.Writer) error
+type sessionOf func(ctx context.Context, c *api.Client, alloc *api.Allocation, in io.Reader, out io.Writer) error
 
 var sessions = map[string]sessionOf{
-	"exec": func(ctx context.Context, c *httpclient.Client, alloc *api.Allocation, in io.Reader, out io.Writer) error {
-		_, err := c.Allocations().Exec(ctx, alloc, "t", false, []string{"cat"}, in, out, io.Discard, nil, &httpclient.QueryOptions{Namespace: prod})
+	"exec": func(ctx context.Context, c *api.Client, alloc *api.Allocation, in io.Reader, out io.Writer) error {
+		_, err := c.Allocations().Exec(ctx, alloc, "t", false, []string{"cat"}, in, out, io.Discard, nil, &api.QueryOptions{Namespace: prod})
 		return err
 	},
-	"port-forward": func(ctx context.Context, c *httpclient.Client, alloc *api.Allocation, in io.Reader, out io.Writer) error {
+	"port-forward": func(ctx context.Context, c *api.Client, alloc *api.Allocation, in io.Reader, out io.Writer) error {
 		conn := struct {
 			io.Reader
 			io.Writer
 		}{in, out}
-		return c.Allocations().PortForward(ctx, alloc, "http", conn, &httpclient.QueryOptions{Namespace: prod})
+		return c.Allocations().PortForward(ctx, alloc, "http", conn, &api.QueryOptions{Namespace: prod})
 	},
 }
 
@@ -55,7 +54,7 @@ func TestSessionsEndWithTheToken(t *testing.T) {
 					if how == "expired" {
 						t.Parallel() // it mostly waits
 					}
-					h.sessionEnds(t, agent, how, func(ctx context.Context, c *httpclient.Client, in io.Reader, out io.Writer) error {
+					h.sessionEnds(t, agent, how, func(ctx context.Context, c *api.Client, in io.Reader, out io.Writer) error {
 						return session(ctx, c, alloc, in, out)
 					})
 					if kind != "port-forward" {
@@ -114,11 +113,11 @@ PERL
 	h.must(err)
 	var running *api.Allocation
 	testpace.Until(h.t, "an allocation of "+id, func() bool {
-		list, _, err := h.api.Jobs().Allocations(id, false, &httpclient.QueryOptions{Namespace: prod})
+		list, _, err := h.api.Jobs().Allocations(id, false, &api.QueryOptions{Namespace: prod})
 		if err != nil || len(list) != 1 || list[0].ClientStatus != "running" {
 			return false
 		}
-		running, _, err = h.api.Allocations().Info(list[0].ID, &httpclient.QueryOptions{Namespace: prod})
+		running, _, err = h.api.Allocations().Info(list[0].ID, &api.QueryOptions{Namespace: prod})
 		if err != nil {
 			return false
 		}
@@ -130,7 +129,7 @@ PERL
 }
 
 // sessionEnds opens a session with a token, ends the token, and checks that the session ends.
-func (h *house) sessionEnds(t *testing.T, agent *cluster.Agent, how string, open func(context.Context, *httpclient.Client, io.Reader, io.Writer) error) {
+func (h *house) sessionEnds(t *testing.T, agent *cluster.Agent, how string, open func(context.Context, *api.Client, io.Reader, io.Writer) error) {
 	t.Helper()
 	policy := strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())
 	grant := func(rules string) {

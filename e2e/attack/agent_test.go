@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
@@ -115,13 +114,13 @@ func (h *host) within(what string, ok func() bool) {
 }
 
 // task returns a task that runs the probe.
-func (h *host) task(name string, s situation, args ...string) *workload.Task {
+func (h *host) task(name string, s situation, args ...string) *api.Task {
 	cpu, memory := h.share(), 128
 	config := map[string]any{"command": h.probe, "args": args, "unveil": s.unveil}
 	if s.ports {
 		config["network"] = []map[string]any{{"connect": []int{1}}}
 	}
-	return &workload.Task{Name: name, Driver: "exec2", User: s.user, Resources: &workload.Resources{CPU: &cpu, MemoryMB: &memory},
+	return &api.Task{Name: name, Driver: "exec2", User: s.user, Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
 		Env: map[string]string{"LD_EVIL": "1", "GLIBC_TUNABLES": "evil"}, Config: config}
 }
 
@@ -140,19 +139,19 @@ func (h *host) share() int {
 }
 
 // job returns a job with one group of tasks, without restarts.
-func job(id, kind string, s situation, tasks ...*workload.Task) *workload.Job {
+func job(id, kind string, s situation, tasks ...*api.Task) *api.Job {
 	attempts, mode, unlimited := 0, "fail", false
-	group := &workload.TaskGroup{Name: &id, Tasks: tasks,
-		RestartPolicy:    &workload.RestartPolicy{Attempts: &attempts, Mode: &mode},
-		ReschedulePolicy: &workload.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited}}
+	group := &api.TaskGroup{Name: &id, Tasks: tasks,
+		RestartPolicy:    &api.RestartPolicy{Attempts: &attempts, Mode: &mode},
+		ReschedulePolicy: &api.ReschedulePolicy{Attempts: &attempts, Unlimited: &unlimited}}
 	if s.network != "" {
-		group.Networks = []*workload.NetworkResource{{Mode: s.network}}
+		group.Networks = []*api.NetworkResource{{Mode: s.network}}
 	}
-	return &workload.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*workload.TaskGroup{group}}
+	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{group}}
 }
 
 // run registers a job and waits until its allocation has a status.
-func (h *host) run(j *workload.Job, status string) *api.AllocationListStub {
+func (h *host) run(j *api.Job, status string) *api.AllocationListStub {
 	t := h.t
 	t.Helper()
 	if _, _, err := h.Client.Jobs().Register(j, nil); err != nil {

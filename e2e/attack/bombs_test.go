@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // Limits around all bombs, in addition to their own.
@@ -67,7 +66,7 @@ func (h *host) bound() {
 }
 
 // bomb returns a job with a bomb and this many MiB of memory.
-func (b *bomber) bomb(memory int, args ...string) *workload.Job {
+func (b *bomber) bomb(memory int, args ...string) *api.Job {
 	task := b.task("t", situation{}, append([]string{"bomb"}, args...)...)
 	task.Resources.MemoryMB = &memory
 	kind := "batch"
@@ -193,9 +192,9 @@ func (b *bomber) used(al *api.AllocationListStub) time.Duration {
 func (b *bomber) logs(t *testing.T) {
 	j := b.bomb(64, "log", "40")
 	files, size := 2, 1
-	j.TaskGroups[0].Tasks[0].LogConfig = &workload.LogConfig{MaxFiles: &files, MaxFileSizeMB: &size}
+	j.TaskGroups[0].Tasks[0].LogConfig = &api.LogConfig{MaxFiles: &files, MaxFileSizeMB: &size}
 	disk := 10
-	j.TaskGroups[0].EphemeralDisk = &workload.EphemeralDisk{SizeMB: &disk}
+	j.TaskGroups[0].EphemeralDisk = &api.EphemeralDisk{SizeMB: &disk}
 	al := b.run(j, "complete")
 	found, err := filepath.Glob(filepath.Join(b.targets.DataDir, "alloc", al.ID, "alloc/logs/t.stdout.*"))
 	if err != nil || len(found) == 0 {

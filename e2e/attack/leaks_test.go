@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Number of rounds and of tasks per round in TestLeaks, with fewer UIDs than tasks in total.
@@ -69,7 +69,7 @@ func (h *host) round(id string, n int) {
 	t.Helper()
 	task := h.task("t", situation{}, "uid")
 	cpu, memory := 20, 32
-	task.Resources = &workload.Resources{CPU: &cpu, MemoryMB: &memory}
+	task.Resources = &api.Resources{CPU: &cpu, MemoryMB: &memory}
 	j := job(id, "batch", situation{}, task)
 	j.TaskGroups[0].Count = &n
 	if _, _, err := h.Client.Jobs().Register(j, nil); err != nil {

@@ -18,7 +18,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/attack"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 )
@@ -257,7 +256,7 @@ func probe(t *testing.T, s situation) map[string]string {
 	h := g.startHost(s.block, env...)
 	h.settle(s)
 	mate := h.task("mate", s, "stay", canary)
-	mate.Lifecycle = &workload.TaskLifecycle{Hook: "prestart", Sidecar: true}
+	mate.Lifecycle = &api.TaskLifecycle{Hook: "prestart", Sidecar: true}
 	text := ""
 	if s.session {
 		text = h.inSession(h.run(job("attack", "service", s, mate, h.task("probe", s, "stay", canary)), "running"), g.writeTargets())

@@ -13,7 +13,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
@@ -113,7 +112,7 @@ func listVariables(ctx context.Context, b *bench) (string, bool, error) {
 }
 
 // fillVariables writes the variables and returns a client that may list only them.
-func fillVariables(a *cluster.Agent) (*httpclient.Client, error) {
+func fillVariables(a *cluster.Agent) (*api.Client, error) {
 	for i := range listedVariables {
 		for _, path := range []string{fmt.Sprintf("bench/%05d", i), fmt.Sprintf("hidden/%05d", i)}[:1+(i%20)/19] {
 			if _, _, err := a.Client.Variables().Create(&api.Variable{Path: path, Items: api.VariableItems{"k": "v"}}, nil); err != nil {
@@ -129,5 +128,5 @@ func fillVariables(a *cluster.Agent) (*httpclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return httpclient.NewClient(&httpclient.Config{Address: a.Address(), SecretID: token.SecretID})
+	return api.NewClient(&api.Config{Address: a.Address(), SecretID: token.SecretID})
 }

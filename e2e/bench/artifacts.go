@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -61,16 +61,16 @@ func (f *files) bare(ctx context.Context) (time.Duration, error) {
 }
 
 // artifact returns a job whose tasks download the file.
-func (f *files) artifact(id string, n int, checksum string) *workload.Job {
+func (f *files) artifact(id string, n int, checksum string) *api.Job {
 	job := batch(id, n, "exec2", map[string]any{"command": "/bin/date", "args": []string{"+%s%N"}})
 	t := job.TaskGroups[0].Tasks[0]
 	t.Resources.CPU = nil
 	source := f.url
-	a := &workload.TaskArtifact{GetterSource: &source}
+	a := &api.TaskArtifact{GetterSource: &source}
 	if checksum != "" {
 		a.GetterOptions = map[string]string{"checksum": "sha256:" + checksum}
 	}
-	t.Artifacts = []*workload.TaskArtifact{a}
+	t.Artifacts = []*api.TaskArtifact{a}
 	return job
 }
 
@@ -138,7 +138,7 @@ func cachedArtifacts(ctx context.Context, b *bench) (string, bool, error) {
 }
 
 // runAll registers a job and waits until its n allocations have finished.
-func runAll(ctx context.Context, a *cluster.Agent, job *workload.Job, n int) error {
+func runAll(ctx context.Context, a *cluster.Agent, job *api.Job, n int) error {
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -71,7 +71,7 @@ func bridged(args []string) (err error) {
 	defer func() { err = errors.Join(err, leave(ctx, a)) }()
 	var t bridgeTimes
 	for i := range bridgeRounds {
-		for _, networks := range [][]*workload.NetworkResource{nil, {{Mode: "bridge", DynamicPorts: []workload.Port{{Label: "http", To: 80}}}}} {
+		for _, networks := range [][]*api.NetworkResource{nil, {{Mode: "bridge", DynamicPorts: []api.Port{{Label: "http", To: 80}}}}} {
 			d, err := firstOnNetwork(ctx, a, fmt.Sprintf("bridge-%d-%d", i, len(networks)), networks)
 			switch {
 			case err != nil:
@@ -89,7 +89,7 @@ func bridged(args []string) (err error) {
 
 // firstOnNetwork submits a task that prints the time. It returns when the network has been removed, whose plugins would
 // slow the next task down.
-func firstOnNetwork(ctx context.Context, a *cluster.Agent, id string, networks []*workload.NetworkResource) (time.Duration, error) {
+func firstOnNetwork(ctx context.Context, a *cluster.Agent, id string, networks []*api.NetworkResource) (time.Duration, error) {
 	job := batch(id, 1, "exec2", map[string]any{"command": "/bin/date", "args": []string{"+%s%N"}})
 	job.TaskGroups[0].Tasks[0].Resources.CPU = nil
 	job.TaskGroups[0].Networks = networks

@@ -10,8 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -75,8 +73,8 @@ func migrating(ctx context.Context, a *cluster.Agent) error {
 		job := batch(serviceID(i), drainCount, "mock_driver", map[string]any{"run_for": "1h"})
 		group := job.TaskGroups[0]
 		job.Type, group.RestartPolicy = &kind, nil
-		group.Migrate = &workload.MigrateStrategy{MaxParallel: &parallel, MinHealthyTime: &none}
-		group.Update = &workload.UpdateStrategy{MinHealthyTime: &none}
+		group.Migrate = &api.MigrateStrategy{MaxParallel: &parallel, MinHealthyTime: &none}
+		group.Update = &api.UpdateStrategy{MinHealthyTime: &none}
 		if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 			return err
 		}
@@ -108,7 +106,7 @@ func drainFirst(ctx context.Context, a *cluster.Agent) (time.Duration, error) {
 		return 0, err
 	}
 	for index := uint64(0); ; {
-		nodes, meta, err := a.Client.Nodes().List((&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		nodes, meta, err := a.Client.Nodes().List((&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
 		if err != nil {
 			return 0, fmt.Errorf("wait until the nodes are drained: %w", err)
 		}

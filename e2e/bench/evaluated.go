@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 const (
@@ -43,7 +42,7 @@ func (s *servers) evaluated(ctx context.Context, n int) (time.Duration, error) {
 		return 0, err
 	}
 	for index := uint64(0); ; {
-		eval, meta, err := at.Evaluations().Info(job.EvalID, (&httpclient.QueryOptions{WaitIndex: index}).WithContext(ctx))
+		eval, meta, err := at.Evaluations().Info(job.EvalID, (&api.QueryOptions{WaitIndex: index}).WithContext(ctx))
 		if err != nil {
 			return 0, err
 		}

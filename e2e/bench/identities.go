@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -59,7 +59,7 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	job := batch(signJob, signAllocs, "mock_driver", map[string]any{"run_for": "1h"})
 	for i := range signNames {
 		task := job.TaskGroups[0].Tasks[0]
-		task.Identities = append(task.Identities, &workload.WorkloadIdentity{Name: fmt.Sprintf(signIdentity, i), Audience: []string{"aud.example"}, TTL: time.Hour})
+		task.Identities = append(task.Identities, &api.WorkloadIdentity{Name: fmt.Sprintf(signIdentity, i), Audience: []string{"aud.example"}, TTL: time.Hour})
 	}
 	if _, _, err := s.all[0].Client.Jobs().Register(job, nil); err != nil {
 		return "", false, err

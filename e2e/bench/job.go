@@ -11,21 +11,19 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
 // batch returns a batch job of n small tasks.
-func batch(id string, n int, driver string, config map[string]any) *workload.Job {
+func batch(id string, n int, driver string, config map[string]any) *api.Job {
 	kind, cpu, memory, disk, attempts := "batch", 1, 10, 10, 0
-	group := &workload.TaskGroup{Name: &id, Count: &n,
-		EphemeralDisk: &workload.EphemeralDisk{SizeMB: &disk},
-		RestartPolicy: &workload.RestartPolicy{Attempts: &attempts},
-		Tasks: []*workload.Task{{Name: "task", Driver: driver, Config: config,
-			Resources: &workload.Resources{CPU: &cpu, MemoryMB: &memory},
-			LogConfig: &workload.LogConfig{MaxFiles: &[]int{1}[0], MaxFileSizeMB: &[]int{1}[0]}}}}
-	return &workload.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*workload.TaskGroup{group}}
+	group := &api.TaskGroup{Name: &id, Count: &n,
+		EphemeralDisk: &api.EphemeralDisk{SizeMB: &disk},
+		RestartPolicy: &api.RestartPolicy{Attempts: &attempts},
+		Tasks: []*api.Task{{Name: "task", Driver: driver, Config: config,
+			Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
+			LogConfig: &api.LogConfig{MaxFiles: &[]int{1}[0], MaxFileSizeMB: &[]int{1}[0]}}}}
+	return &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{group}}
 }
 
 func finished(ctx context.Context, a *cluster.Agent, job string, n int) ([]*api.AllocationListStub, error) {
@@ -36,7 +34,7 @@ func finished(ctx context.Context, a *cluster.Agent, job string, n int) ([]*api.
 func inStatus(ctx context.Context, a *cluster.Agent, job string, n int, status string) ([]*api.AllocationListStub, error) {
 	var index uint64
 	for {
-		allocs, meta, err := a.Client.Jobs().Allocations(job, false, (&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		allocs, meta, err := a.Client.Jobs().Allocations(job, false, (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
 		if err != nil {
 			return nil, err
 		}

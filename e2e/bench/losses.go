@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -75,7 +73,7 @@ func services(ctx context.Context, a *cluster.Agent, jobs, count int) error {
 		job := batch(serviceID(i), count, "mock_driver", map[string]any{"run_for": "1h"})
 		job.Type = &kind
 		job.TaskGroups[0].RestartPolicy = nil
-		job.Update = &workload.UpdateStrategy{MaxParallel: &parallel}
+		job.Update = &api.UpdateStrategy{MaxParallel: &parallel}
 		resp, _, err := a.Client.Jobs().Register(job, nil)
 		if err != nil {
 			return err
@@ -140,7 +138,7 @@ func replaced(ctx context.Context, a *cluster.Agent, lost int) (time.Time, error
 // summed waits until the sum of the summaries of all jobs passes a check.
 func summed(ctx context.Context, a *cluster.Agent, what string, check func(api.TaskGroupSummary) bool) error {
 	for index := uint64(0); ; {
-		jobs, meta, err := a.Client.Jobs().List((&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		jobs, meta, err := a.Client.Jobs().List((&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
 		if err != nil {
 			return fmt.Errorf("wait until %s: %w", what, err)
 		}

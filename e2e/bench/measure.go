@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -125,7 +123,7 @@ func firstInstruction(ctx context.Context, a *cluster.Agent, id string) (time.Du
 }
 
 // runFirst submits a job whose task prints the time in nanoseconds.
-func runFirst(ctx context.Context, a *cluster.Agent, job *workload.Job) (time.Duration, error) {
+func runFirst(ctx context.Context, a *cluster.Agent, job *api.Job) (time.Duration, error) {
 	began := time.Now()
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 		return 0, err
@@ -226,7 +224,7 @@ func placementRate(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	var index uint64
 	for {
-		eval, meta, err := a.Client.Evaluations().Info(resp.EvalID, (&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		eval, meta, err := a.Client.Evaluations().Info(resp.EvalID, (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
 		if err != nil {
 			return "", false, err
 		}

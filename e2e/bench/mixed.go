@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -61,7 +61,7 @@ func readAll(ctx context.Context, a *cluster.Agent, end time.Time, read *atomic.
 	for time.Now().Before(end) {
 		for _, list := range []string{"/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes"} {
 			var out []map[string]any
-			if _, err := a.Client.Raw().Query(list, &out, (&httpclient.QueryOptions{PerPage: 50}).WithContext(ctx)); err != nil {
+			if _, err := a.Client.Raw().Query(list, &out, (&api.QueryOptions{PerPage: 50}).WithContext(ctx)); err != nil {
 				return fmt.Errorf("read %s: %w", list, err)
 			}
 			read.Add(1)

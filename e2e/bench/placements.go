@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -90,7 +88,7 @@ func (c placeCost) String() string { return rated{c.perSecond(), c.cpu / placedA
 const profiledPlacements = 6 * time.Second
 
 // placedMedian measures several jobs, one after the other.
-func placedMedian(ctx context.Context, a *cluster.Agent, id string, edit func(*workload.Job)) (placeCost, error) {
+func placedMedian(ctx context.Context, a *cluster.Agent, id string, edit func(*api.Job)) (placeCost, error) {
 	var took, cpu []time.Duration
 	for i := range placedRounds {
 		cost, err := placeOnce(ctx, a, fmt.Sprintf("%s-%d", id, i), edit)
@@ -103,15 +101,15 @@ func placedMedian(ctx context.Context, a *cluster.Agent, id string, edit func(*w
 }
 
 // rank adds a spread and an affinity to a job, so that the scheduler compares many nodes.
-func rank(job *workload.Job) {
+func rank(job *api.Job) {
 	half := int8(50)
-	job.Spreads = []*workload.Spread{{Attribute: "${meta.rack}", Weight: &half}}
-	job.Affinities = []*workload.Affinity{{LTarget: "${meta.rack}", Operand: "set_contains_any", RTarget: "r0,r1,r2,r3", Weight: &half}}
+	job.Spreads = []*api.Spread{{Attribute: "${meta.rack}", Weight: &half}}
+	job.Affinities = []*api.Affinity{{LTarget: "${meta.rack}", Operand: "set_contains_any", RTarget: "r0,r1,r2,r3", Weight: &half}}
 }
 
 // placeOnce registers a job and waits until its evaluation is complete. It then purges the job, so that the
 // next one finds the same fleet.
-func placeOnce(ctx context.Context, a *cluster.Agent, id string, edit func(*workload.Job)) (placeCost, error) {
+func placeOnce(ctx context.Context, a *cluster.Agent, id string, edit func(*api.Job)) (placeCost, error) {
 	kind := "service" // the scheduler compares more nodes for a service than for a batch job
 	job := batch(id, placedAtOnce, "mock_driver", map[string]any{"run_for": "1h"})
 	job.Type, job.TaskGroups[0].RestartPolicy = &kind, nil
@@ -144,7 +142,7 @@ func placeOnce(ctx context.Context, a *cluster.Agent, id string, edit func(*work
 // evalComplete waits until an evaluation is complete.
 func evalComplete(ctx context.Context, a *cluster.Agent, id string) error {
 	for index := uint64(0); ; {
-		eval, meta, err := a.Client.Evaluations().Info(id, (&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		eval, meta, err := a.Client.Evaluations().Info(id, (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
 		if err != nil {
 			return err
 		}

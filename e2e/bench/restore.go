@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
@@ -62,7 +62,7 @@ func restoreSnapshot(ctx context.Context, b *bench) (string, bool, error) {
 func restoredEverywhere(ctx context.Context, s *servers, job string) error {
 	return eventually(ctx, "a restored job is read from every server", func() error {
 		for _, a := range s.all {
-			if _, _, err := a.Client.Jobs().Info(job, &httpclient.QueryOptions{AllowStale: true}); err != nil {
+			if _, _, err := a.Client.Jobs().Info(job, &api.QueryOptions{AllowStale: true}); err != nil {
 				return err
 			}
 		}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -43,7 +41,7 @@ func servicesSeen(ctx context.Context, b *bench) (said string, ok bool, err erro
 	}
 	for i := range servedNames {
 		job.TaskGroups[0].Services = append(job.TaskGroups[0].Services,
-			&workload.Service{Name: servedName(i), Provider: "nomad", Address: servedAddress, PortLabel: fmt.Sprint(8000 + i)})
+			&api.Service{Name: servedName(i), Provider: "nomad", Address: servedAddress, PortLabel: fmt.Sprint(8000 + i)})
 	}
 	began := time.Now()
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
@@ -74,7 +72,7 @@ func servedName(i int) string { return fmt.Sprintf("%s-%d", servedJob, i) }
 func registered(ctx context.Context, a *cluster.Agent) error {
 	for i := range servedNames {
 		for index := uint64(0); ; {
-			found, meta, err := a.Client.Services().Get(servedName(i), (&httpclient.QueryOptions{WaitIndex: index, WaitTime: servedLimit}).WithContext(ctx))
+			found, meta, err := a.Client.Services().Get(servedName(i), (&api.QueryOptions{WaitIndex: index, WaitTime: servedLimit}).WithContext(ctx))
 			if err != nil {
 				return err
 			}
@@ -84,7 +82,7 @@ func registered(ctx context.Context, a *cluster.Agent) error {
 			index = meta.NextIndex()
 		}
 	}
-	list, _, err := a.Client.Services().List((&httpclient.QueryOptions{}).WithContext(ctx))
+	list, _, err := a.Client.Services().List((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return err
 	}

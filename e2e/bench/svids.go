@@ -12,7 +12,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/svid/jwtsvid"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 const (
@@ -69,7 +69,7 @@ func svidCost(ctx context.Context, b *bench) (said string, ok bool, err error) {
 	t := job.TaskGroups[0].Tasks[0]
 	memory := svidMemory
 	t.Resources.CPU, t.Resources.MemoryMB = nil, &memory
-	t.Spiffe = &workload.TaskSpiffe{X509: true, JWT: true}
+	t.Spiffe = &api.TaskSpiffe{X509: true, JWT: true}
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 		return "", false, err
 	}

@@ -11,16 +11,15 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/sidecar"
 )
 
 // templated adds a template to the task of a job.
-func templated(job *workload.Job, text string) *workload.Job {
+func templated(job *api.Job, text string) *api.Job {
 	dest, noop, none := "local/rendered", "noop", time.Duration(0)
-	job.TaskGroups[0].Tasks[0].Templates = []*workload.Template{{EmbeddedTmpl: &text, DestPath: &dest, ChangeMode: &noop,
-		Splay: &none, Wait: &workload.WaitConfig{Min: &none, Max: &none}}}
+	job.TaskGroups[0].Tasks[0].Templates = []*api.Template{{EmbeddedTmpl: &text, DestPath: &dest, ChangeMode: &noop,
+		Splay: &none, Wait: &api.WaitConfig{Min: &none, Max: &none}}}
 	return job
 }
 
@@ -35,7 +34,7 @@ func staticTemplates(ctx context.Context, b *bench) (string, bool, error) {
 	sleep := map[string]any{"command": "/bin/sleep", "args": []string{"600"}}
 	var took [2]time.Duration
 	resident := 0
-	for i, job := range []*workload.Job{batch("plain", n, "exec2", sleep), templated(batch("static", n, "exec2", sleep), `{{ env "NOMAD_ALLOC_ID" }}`)} {
+	for i, job := range []*api.Job{batch("plain", n, "exec2", sleep), templated(batch("static", n, "exec2", sleep), `{{ env "NOMAD_ALLOC_ID" }}`)} {
 		began := time.Now()
 		if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 			return "", false, err

@@ -14,8 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
@@ -123,7 +121,7 @@ func (c *crowd) start(ctx context.Context, o cluster.Options) (err error) {
 }
 
 // service returns a service job of n small tasks that sleep.
-func service(id string, n int) *workload.Job {
+func service(id string, n int) *api.Job {
 	job := batch(id, n, "exec2", map[string]any{"command": "/bin/sleep", "args": []string{"3600"}})
 	kind := "service"
 	job.Type, job.TaskGroups[0].RestartPolicy = &kind, nil
@@ -149,7 +147,7 @@ func (c *crowd) run(ctx context.Context, tasks int) error {
 // not load the agent.
 func (c *crowd) running(ctx context.Context, job string, n int) error {
 	for index := uint64(0); ; {
-		q := (&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx)
+		q := (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx)
 		s, meta, err := c.agent.Client.Jobs().Summary(job, q)
 		if err != nil {
 			return fmt.Errorf("summary of job %s: %w", job, err)
@@ -218,7 +216,7 @@ func (c *crowd) restart(ctx context.Context, tasks int) (took, spent time.Durati
 // reported waits until every allocation runs with a status after an index.
 func (c *crowd) reported(ctx context.Context, tasks int, after uint64) error {
 	for index := uint64(0); ; {
-		q := (&httpclient.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx)
+		q := (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx)
 		allocs, meta, err := c.agent.Client.Allocations().List(q)
 		if err != nil {
 			return err

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
@@ -102,7 +101,7 @@ func (b *bench) tokensOf(ctx context.Context, c *cluster.Agent) (map[string]stri
 	}
 	for _, id := range jobs {
 		job := batch(id, 1, "exec2", map[string]any{"command": "/bin/sleep", "args": []string{"600"}})
-		job.TaskGroups[0].Tasks[0].Identities = []*workload.WorkloadIdentity{{Name: "default", File: true}}
+		job.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{{Name: "default", File: true}}
 		if _, _, err := c.Client.Jobs().Register(job, nil); err != nil {
 			return nil, "", err
 		}

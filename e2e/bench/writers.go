@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
@@ -206,12 +205,12 @@ func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, end time.T
 
 // smallJob returns a batch job of one task without a feasible node. Its evaluation creates a
 // blocked evaluation.
-func smallJob(id string) *workload.Job {
+func smallJob(id string) *api.Job {
 	return batch(id, 1, "mock_driver", map[string]any{"run_for": "1s"})
 }
 
 // storedJob returns a job as the state store holds it.
-func storedJob(job *workload.Job) (*nomad.Job, error) {
+func storedJob(job *api.Job) (*nomad.Job, error) {
 	job.Canonicalize()
 	text, err := json.Marshal(job)
 	if err != nil {

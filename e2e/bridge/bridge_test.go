@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
@@ -183,7 +182,7 @@ func TestPluginPrintsRubbish(t *testing.T) {
 			return false
 		}
 		info, _, err := n.Client.Nodes().Info(id, nil)
-		return err == nil && slices.ContainsFunc(info.NodeResources.Networks, func(r *workload.NetworkResource) bool { return r.Mode == "cni/x" })
+		return err == nil && slices.ContainsFunc(info.NodeResources.Networks, func(r *api.NetworkResource) bool { return r.Mode == "cni/x" })
 	})
 	n.run("web", group("g", "mode = \"cni/x\"", "exec2", sleep))
 	al := n.allocs("web", "failed", 1)["g"]

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/client/cni"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/testnet"
@@ -105,7 +104,7 @@ func (n *node) run(id string, groups ...string) {
 	}
 }
 
-func (n *node) parse(id string, groups ...string) *workload.Job {
+func (n *node) parse(id string, groups ...string) *api.Job {
 	n.t.Helper()
 	text := fmt.Sprintf("job %q {\n%s\n}\n", id, strings.Join(groups, "\n"))
 	job, err := jobspec.Parse(jobspec.Config{Filename: id, Source: []byte(text)})

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // Options is the configuration of an agent.
@@ -35,7 +34,7 @@ type Options struct {
 	// HTTP, RPC and Serf are ports; zero selects free ones.
 	HTTP, RPC, Serf int
 	// TLS configures callers if the HTTP API uses TLS.
-	TLS *httpclient.TLSConfig
+	TLS *api.TLSConfig
 	// Secret enables ACLs: it is the secret of the bootstrap token, a UUID. Start creates the token
 	// if it does not exist, and Client uses it.
 	Secret string
@@ -46,7 +45,7 @@ type Options struct {
 // Agent is a running agent.
 type Agent struct {
 	Options
-	Client *httpclient.Client
+	Client *api.Client
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
@@ -74,7 +73,7 @@ func Start(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Client, err = httpclient.NewClient(&httpclient.Config{Address: a.Address(), TLSConfig: o.TLS, SecretID: o.Secret}); err != nil {
+	if a.Client, err = api.NewClient(&api.Config{Address: a.Address(), TLSConfig: o.TLS, SecretID: o.Secret}); err != nil {
 		return nil, err
 	}
 	a.cmd = exec.Command(o.Bin, append([]string{"agent", "-config=" + cfg}, o.Args...)...)
@@ -233,8 +232,8 @@ func (a *Agent) NodeID() (string, error) {
 
 // Reload makes the agent reload its configuration and certificates (SIGHUP). Client uses config
 // from then on.
-func (a *Agent) Reload(config *httpclient.TLSConfig) error {
-	c, err := httpclient.NewClient(&httpclient.Config{Address: a.Address(), TLSConfig: config})
+func (a *Agent) Reload(config *api.TLSConfig) error {
+	c, err := api.NewClient(&api.Config{Address: a.Address(), TLSConfig: config})
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // promotion is the type of the events of a promotion.
@@ -145,7 +144,7 @@ func CheckReverts(changes []Change, job string) (reverts int, err error) {
 	return countReverts(versions)
 }
 
-func versionOf(j *workload.Job) version { return version{number: *j.Version, round: j.Meta[roundKey]} }
+func versionOf(j *api.Job) version { return version{number: *j.Version, round: j.Meta[roundKey]} }
 
 // countReverts returns how many of the versions are reverts.
 func countReverts(versions []version) (reverts int, err error) {

@@ -14,8 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -144,9 +143,9 @@ func (s *trio) write(through *cluster.Agent, size int) error {
 	id := fmt.Sprintf("acked-%05d", s.next)
 	s.mu.Unlock()
 	kind, count := "batch", 0
-	job := &workload.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{"fill": strings.Repeat("x", size)},
-		TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count,
-			Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Config: map[string]any{"command": "/bin/true"}}}}}}
+	job := &api.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{"fill": strings.Repeat("x", size)},
+		TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
+			Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Config: map[string]any{"command": "/bin/true"}}}}}}
 	if _, _, err := through.Client.Jobs().Register(job, nil); err != nil {
 		return err
 	}
@@ -225,7 +224,7 @@ func (s *trio) complete() {
 	s.mu.Unlock()
 	for i, a := range s.all {
 		s.within(fmt.Sprintf("the %d acknowledged writes are on server %d", len(acked), i), func() error {
-			stubs, _, err := a.Client.Jobs().List(&httpclient.QueryOptions{AllowStale: true})
+			stubs, _, err := a.Client.Jobs().List(&api.QueryOptions{AllowStale: true})
 			if err != nil {
 				return err
 			}

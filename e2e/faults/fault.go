@@ -10,7 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // wearPercent is the packet loss of a bad line.
@@ -188,7 +188,7 @@ func transfer(ctx context.Context, v *victims) (func(context.Context) error, err
 		if err != nil {
 			return err
 		}
-		if err := v.leader.Client.Operator().RaftTransferLeadershipByID(voters[to.Addr], (&httpclient.WriteOptions{}).WithContext(ctx)); err != nil {
+		if err := v.leader.Client.Operator().RaftTransferLeadershipByID(voters[to.Addr], (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 			return err
 		}
 		now, err := to.Leader()
@@ -202,7 +202,7 @@ func transfer(ctx context.Context, v *victims) (func(context.Context) error, err
 
 // voters returns the servers in the Raft configuration according to a server: IDs by address.
 func (v *victims) voters(ctx context.Context, ask *Server) (map[string]string, error) {
-	conf, err := ask.Client.Operator().RaftGetConfiguration((&httpclient.QueryOptions{}).WithContext(ctx))
+	conf, err := ask.Client.Operator().RaftGetConfiguration((&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func remove(ctx context.Context, v *victims) (func(context.Context) error, error
 		return nil, err
 	}
 	err = within(ctx, readyWithin, f.Name+" is removed", func(ctx context.Context) error {
-		err := v.leader.Client.Operator().RaftRemovePeerByID(voters[f.Addr], (&httpclient.WriteOptions{}).WithContext(ctx))
+		err := v.leader.Client.Operator().RaftRemovePeerByID(voters[f.Addr], (&api.WriteOptions{}).WithContext(ctx))
 		return errors.Join(v.isVoter(ctx, f, false), err)
 	})
 	return func(ctx context.Context) error { return v.comeBack(ctx, f) }, err

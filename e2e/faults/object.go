@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // seen is a client's view of an object: a value, and the index for a compare-and-set. The zero
@@ -28,9 +26,9 @@ var errRefused = errors.New("refused: the object is another")
 
 // object is a server object with a value.
 type object interface {
-	read(ctx context.Context, c *httpclient.Client, stale bool) (seen, error)
-	cas(ctx context.Context, c *httpclient.Client, was seen, value int64) (seen, error)
-	write(ctx context.Context, c *httpclient.Client, value int64) (seen, error)
+	read(ctx context.Context, c *api.Client, stale bool) (seen, error)
+	cas(ctx context.Context, c *api.Client, was seen, value int64) (seen, error)
+	write(ctx context.Context, c *api.Client, value int64) (seen, error)
 }
 
 // valueKey is the key of the value in a job or a variable.
@@ -39,9 +37,9 @@ const valueKey = "value"
 // job is a job without tasks to run; its registration is the compare-and-set.
 type job string
 
-func (j job) read(ctx context.Context, c *httpclient.Client, stale bool) (seen, error) {
-	is, _, err := c.Jobs().Info(string(j), (&httpclient.QueryOptions{AllowStale: stale}).WithContext(ctx))
-	var status httpclient.UnexpectedResponseError
+func (j job) read(ctx context.Context, c *api.Client, stale bool) (seen, error) {
+	is, _, err := c.Jobs().Info(string(j), (&api.QueryOptions{AllowStale: stale}).WithContext(ctx))
+	var status api.UnexpectedResponseError
 	if errors.As(err, &status) && status.StatusCode() == http.StatusNotFound {
 		return seen{}, nil
 	}
@@ -55,20 +53,20 @@ func (j job) read(ctx context.Context, c *httpclient.Client, stale bool) (seen, 
 	return seen{value, *is.JobModifyIndex}, nil
 }
 
-func (j job) cas(ctx context.Context, c *httpclient.Client, was seen, value int64) (seen, error) {
-	return j.register(ctx, c, value, &httpclient.RegisterOptions{EnforceIndex: true, ModifyIndex: was.index})
+func (j job) cas(ctx context.Context, c *api.Client, was seen, value int64) (seen, error) {
+	return j.register(ctx, c, value, &api.RegisterOptions{EnforceIndex: true, ModifyIndex: was.index})
 }
 
-func (j job) write(ctx context.Context, c *httpclient.Client, value int64) (seen, error) {
-	return j.register(ctx, c, value, &httpclient.RegisterOptions{})
+func (j job) write(ctx context.Context, c *api.Client, value int64) (seen, error) {
+	return j.register(ctx, c, value, &api.RegisterOptions{})
 }
 
-func (j job) register(ctx context.Context, c *httpclient.Client, value int64, o *httpclient.RegisterOptions) (seen, error) {
+func (j job) register(ctx context.Context, c *api.Client, value int64, o *api.RegisterOptions) (seen, error) {
 	id, kind, count := string(j), "service", 0
-	spec := &workload.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{valueKey: strconv.FormatInt(value, 10)},
-		TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count,
-			Tasks: []*workload.Task{{Name: "t", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
-	out, _, err := c.Jobs().RegisterOpts(spec, o, (&httpclient.WriteOptions{}).WithContext(ctx))
+	spec := &api.Job{ID: &id, Name: &id, Type: &kind, Meta: map[string]string{valueKey: strconv.FormatInt(value, 10)},
+		TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
+			Tasks: []*api.Task{{Name: "t", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
+	out, _, err := c.Jobs().RegisterOpts(spec, o, (&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		if strings.Contains(err.Error(), api.RegisterEnforceIndexErrPrefix) {
 			return seen{}, errRefused
@@ -81,10 +79,10 @@ func (j job) register(ctx context.Context, c *httpclient.Client, value int64, o 
 // variable is a variable by its path; its value is an item.
 type variable string
 
-func (v variable) read(ctx context.Context, c *httpclient.Client, stale bool) (seen, error) {
-	is, _, err := c.Variables().Read(string(v), (&httpclient.QueryOptions{AllowStale: stale}).WithContext(ctx))
+func (v variable) read(ctx context.Context, c *api.Client, stale bool) (seen, error) {
+	is, _, err := c.Variables().Read(string(v), (&api.QueryOptions{AllowStale: stale}).WithContext(ctx))
 	switch {
-	case errors.Is(err, httpclient.ErrVariablePathNotFound):
+	case errors.Is(err, api.ErrVariablePathNotFound):
 		return seen{}, nil
 	case err != nil:
 		return seen{}, err
@@ -100,11 +98,11 @@ func (v variable) seen(is *api.Variable) (seen, error) {
 	return seen{value, is.ModifyIndex}, nil
 }
 
-func (v variable) cas(ctx context.Context, c *httpclient.Client, was seen, value int64) (seen, error) {
+func (v variable) cas(ctx context.Context, c *api.Client, was seen, value int64) (seen, error) {
 	next := v.with(value)
 	next.ModifyIndex = was.index
-	is, _, err := c.Variables().CheckedUpdate(next, (&httpclient.WriteOptions{}).WithContext(ctx))
-	var conflict httpclient.ErrCASConflict
+	is, _, err := c.Variables().CheckedUpdate(next, (&api.WriteOptions{}).WithContext(ctx))
+	var conflict api.ErrCASConflict
 	switch {
 	case errors.As(err, &conflict):
 		return seen{}, errRefused
@@ -114,8 +112,8 @@ func (v variable) cas(ctx context.Context, c *httpclient.Client, was seen, value
 	return v.seen(is)
 }
 
-func (v variable) write(ctx context.Context, c *httpclient.Client, value int64) (seen, error) {
-	is, _, err := c.Variables().Create(v.with(value), (&httpclient.WriteOptions{}).WithContext(ctx))
+func (v variable) write(ctx context.Context, c *api.Client, value int64) (seen, error) {
+	is, _, err := c.Variables().Create(v.with(value), (&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		return seen{}, err
 	}
@@ -133,7 +131,7 @@ func certainlyNot(err error) bool {
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		return true
 	}
-	var status httpclient.UnexpectedResponseError
+	var status api.UnexpectedResponseError
 	if !errors.As(err, &status) {
 		return false
 	}

@@ -8,14 +8,13 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // picture describes the nodes, the live allocations and the evaluations that have not ended, one per line, for the
 // error of a step that did not happen.
 func (s *Schedules) picture(ctx context.Context) string {
 	var out strings.Builder
-	err := s.ask(ctx, "the state is read", func(c *httpclient.Client, ctx context.Context) error {
+	err := s.ask(ctx, "the state is read", func(c *api.Client, ctx context.Context) error {
 		out.Reset()
 		nodes, _, err := c.Nodes().List(query(ctx))
 		if err != nil {

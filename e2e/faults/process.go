@@ -12,16 +12,16 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // process is an agent on a host of the network, whether it runs or not.
 type process struct {
 	Name   string
-	Client *httpclient.Client
+	Client *api.Client
 	Dir    string
 
-	ask     *httpclient.Client // with a short timeout
+	ask     *api.Client // with a short timeout
 	cluster *Cluster
 	host    *Host
 	cmd     *exec.Cmd     // nil before the first start
@@ -40,8 +40,8 @@ func (c *Cluster) newProcess(name string, h *Host) (p process, err error) {
 }
 
 // client returns a client of the agent's API.
-func (p *process) client(h *http.Client) (*httpclient.Client, error) {
-	return httpclient.NewClient(&httpclient.Config{Address: "http://" + p.host.Addr.String() + ":4646", HttpClient: h})
+func (p *process) client(h *http.Client) (*api.Client, error) {
+	return api.NewClient(&api.Config{Address: "http://" + p.host.Addr.String() + ":4646", HttpClient: h})
 }
 
 // write writes the configuration of the agent and returns its path.

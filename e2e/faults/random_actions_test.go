@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/faults"
 )
 
@@ -161,13 +159,13 @@ func (w *world) named(text string) (action, int) {
 }
 
 // ask calls do with a client of the leader until it succeeds.
-func (w *world) ask(ctx context.Context, do func(*httpclient.Client, *httpclient.WriteOptions) error) error {
+func (w *world) ask(ctx context.Context, do func(*api.Client, *api.WriteOptions) error) error {
 	late := time.Now().Add(patience)
 	for {
 		leader, err := w.cluster.Agree(ctx)
 		if err == nil {
 			once, cancel := context.WithTimeout(ctx, 15*time.Second)
-			err = do(leader.Client, (&httpclient.WriteOptions{}).WithContext(once))
+			err = do(leader.Client, (&api.WriteOptions{}).WithContext(once))
 			cancel()
 		}
 		if err == nil || time.Now().After(late) || ctx.Err() != nil {
@@ -197,8 +195,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-func query(w *httpclient.WriteOptions) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{}).WithContext(w.Context())
+func query(w *api.WriteOptions) *api.QueryOptions {
+	return (&api.QueryOptions{}).WithContext(w.Context())
 }
 
 // submit registers a version of a job.
@@ -208,7 +206,7 @@ func (w *world) submit(ctx context.Context, j *want, s spec) error {
 		return err
 	}
 	j.calm, j.collected = false, j.collected && j.finishes
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		_, _, err := c.Jobs().Register(job, o)
 		return err
 	})
@@ -252,7 +250,7 @@ func updateThatFails(ctx context.Context, w *world, i int) error {
 
 // reverted waits until the servers have registered the stable version of a job again.
 func (w *world) reverted(ctx context.Context, j *want) error {
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		job, _, err := c.Jobs().Info(j.id, query(o))
 		if err == nil && specOf(job) != j.spec {
 			err = fmt.Errorf("%s is %+v in version %d, want %+v after the failure of its deployment", j.id, specOf(job), *job.Version, j.spec)
@@ -264,7 +262,7 @@ func (w *world) reverted(ctx context.Context, j *want) error {
 func promote(ctx context.Context, w *world, i int) error {
 	j := w.jobs[i]
 	j.old = nil
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		d, err := deploymentOf(c, o, j)
 		if err != nil {
 			return err
@@ -278,7 +276,7 @@ func promote(ctx context.Context, w *world, i int) error {
 }
 
 // deploymentOf returns the deployment of the current version of a job.
-func deploymentOf(c *httpclient.Client, o *httpclient.WriteOptions, j *want) (*api.Deployment, error) {
+func deploymentOf(c *api.Client, o *api.WriteOptions, j *want) (*api.Deployment, error) {
 	job, _, err := c.Jobs().Info(j.id, query(o))
 	if err != nil {
 		return nil, err
@@ -293,7 +291,7 @@ func deploymentOf(c *httpclient.Client, o *httpclient.WriteOptions, j *want) (*a
 func failDeployment(ctx context.Context, w *world, i int) error {
 	j := w.jobs[i]
 	j.spec, j.old = *j.old, nil
-	err := w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	err := w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		job, _, err := c.Jobs().Info(j.id, query(o))
 		if err != nil || specOf(job) == j.spec {
 			return err // it is reverted
@@ -314,13 +312,13 @@ func failDeployment(ctx context.Context, w *world, i int) error {
 // revert returns to an earlier version, if there is one that ran.
 func revert(ctx context.Context, w *world, i int) error {
 	j, at := w.jobs[i], w.rng.IntN(100)
-	var to *workload.Job
-	err := w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	var to *api.Job
+	err := w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		versions, _, _, err := c.Jobs().Versions(j.id, false, query(o))
 		if err != nil || len(versions) < 2 {
 			return err
 		}
-		earlier := slices.DeleteFunc(versions[1:], func(v *workload.Job) bool { return *v.Stop || specOf(v).Fails })
+		earlier := slices.DeleteFunc(versions[1:], func(v *api.Job) bool { return *v.Stop || specOf(v).Fails })
 		if len(earlier) > 0 {
 			to = earlier[at%len(earlier)]
 		}
@@ -334,7 +332,7 @@ func revert(ctx context.Context, w *world, i int) error {
 		j.old = &old
 	}
 	j.spec, j.calm = specOf(to), false
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		job, _, err := c.Jobs().Info(j.id, query(o))
 		if err != nil || specOf(job) == j.spec {
 			return err
@@ -348,7 +346,7 @@ func scale(ctx context.Context, w *world, i int) error {
 	j := w.jobs[i]
 	j.Count = j.counts[0] + w.rng.IntN(j.counts[1]-j.counts[0]+1)
 	j.calm = false
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		n := int64(j.Count)
 		_, _, err := c.Jobs().Scale(j.id, &api.ScalingRequest{Count: &n, Target: map[string]string{"Group": "g"}, Message: "history"}, o)
 		return err
@@ -373,7 +371,7 @@ func (w *world) deregister(ctx context.Context, j *want, purge bool) error {
 		j.registered = false
 		w.claims[j.id] = nil
 	}
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		_, _, err := c.Jobs().Deregister(j.id, purge, o)
 		if err != nil && strings.Contains(err.Error(), "404") {
 			return nil // an earlier try did it
@@ -383,9 +381,9 @@ func (w *world) deregister(ctx context.Context, j *want, purge bool) error {
 }
 
 // pick calls do with a running allocation of a job on a node that works. It does nothing without one.
-func (w *world) pick(ctx context.Context, i int, do func(*httpclient.Client, *httpclient.WriteOptions, *api.Allocation) error) error {
+func (w *world) pick(ctx context.Context, i int, do func(*api.Client, *api.WriteOptions, *api.Allocation) error) error {
 	at := w.rng.IntN(100)
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		stubs, _, err := c.Jobs().Allocations(w.jobs[i].id, false, query(o))
 		if err != nil {
 			return err
@@ -408,7 +406,7 @@ func (w *world) pick(ctx context.Context, i int, do func(*httpclient.Client, *ht
 func pauseTask(ctx context.Context, w *world, i int) error {
 	state := []string{"pause", "pause", "run", "scheduled"}[w.rng.IntN(4)]
 	task := taskName(w.rng.IntN(w.jobs[i].tasks))
-	return w.pick(ctx, i, func(c *httpclient.Client, o *httpclient.WriteOptions, a *api.Allocation) error {
+	return w.pick(ctx, i, func(c *api.Client, o *api.WriteOptions, a *api.Allocation) error {
 		if err := c.Allocations().SetPauseState(a, query(o), task, state); err != nil {
 			return err
 		}
@@ -421,14 +419,14 @@ func pauseTask(ctx context.Context, w *world, i int) error {
 }
 
 func stopAllocation(ctx context.Context, w *world, i int) error {
-	return w.pick(ctx, i, func(c *httpclient.Client, o *httpclient.WriteOptions, a *api.Allocation) error {
+	return w.pick(ctx, i, func(c *api.Client, o *api.WriteOptions, a *api.Allocation) error {
 		_, err := c.Allocations().Stop(a, query(o))
 		return err
 	})
 }
 
 func restartAllocation(ctx context.Context, w *world, i int) error {
-	return w.pick(ctx, i, func(c *httpclient.Client, o *httpclient.WriteOptions, a *api.Allocation) error {
+	return w.pick(ctx, i, func(c *api.Client, o *api.WriteOptions, a *api.Allocation) error {
 		err := c.Allocations().Restart(a, "", query(o))
 		if err != nil && len(w.paused[a.ID]) > 0 || w.jobs[i].Schedule == "off" {
 			return nil // nothing runs
@@ -438,7 +436,7 @@ func restartAllocation(ctx context.Context, w *world, i int) error {
 }
 
 func killTask(ctx context.Context, w *world, i int) error {
-	return w.pick(ctx, i, func(_ *httpclient.Client, _ *httpclient.WriteOptions, a *api.Allocation) error {
+	return w.pick(ctx, i, func(_ *api.Client, _ *api.WriteOptions, a *api.Allocation) error {
 		m := w.cluster.Machines[slices.Index(w.ids, a.NodeID)]
 		v, err := lookAt(m)
 		if err != nil {
@@ -460,5 +458,5 @@ func collect(ctx context.Context, w *world, _ int) error {
 			w.claims[j.id] = nil
 		}
 	}
-	return w.ask(ctx, func(c *httpclient.Client, _ *httpclient.WriteOptions) error { return c.System().GarbageCollect() })
+	return w.ask(ctx, func(c *api.Client, _ *api.WriteOptions) error { return c.System().GarbageCollect() })
 }

@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 func drain(ctx context.Context, w *world, i int) error {
 	deadline := []time.Duration{-1, 4 * time.Second, time.Hour}[w.rng.IntN(3)]
 	w.places[i].drained = true
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		_, err := c.Nodes().UpdateDrain(w.ids[i], &api.DrainSpec{Deadline: deadline}, false, o)
 		return err
 	})
@@ -25,7 +24,7 @@ func drain(ctx context.Context, w *world, i int) error {
 
 func endDrain(ctx context.Context, w *world, i int) error {
 	w.places[i].drained = false
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		_, err := c.Nodes().UpdateDrain(w.ids[i], nil, true, o)
 		return err
 	})
@@ -33,7 +32,7 @@ func endDrain(ctx context.Context, w *world, i int) error {
 
 // is waits until the node of a machine has one of the statuses.
 func (w *world) is(ctx context.Context, i int, statuses ...string) error {
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		n, _, err := c.Nodes().Info(w.ids[i], query(o))
 		if err == nil && !slices.Contains(statuses, n.Status) {
 			err = fmt.Errorf("node %s is %s, want %v", n.Name, n.Status, statuses)
@@ -117,7 +116,7 @@ func killBoth(ctx context.Context, w *world, i int) error {
 // makeVolume creates a volume that no job uses.
 func makeVolume(ctx context.Context, w *world, i int) error {
 	w.places[i].scratch = true
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		if id, err := w.scratch(c, o, i); err != nil || id != "" {
 			return err
 		}
@@ -128,7 +127,7 @@ func makeVolume(ctx context.Context, w *world, i int) error {
 
 func deleteVolume(ctx context.Context, w *world, i int) error {
 	w.places[i].scratch = false
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		id, err := w.scratch(c, o, i)
 		if err != nil || id == "" {
 			return err
@@ -139,7 +138,7 @@ func deleteVolume(ctx context.Context, w *world, i int) error {
 }
 
 // scratch returns the ID of the volume that no job uses, "" if there is none.
-func (w *world) scratch(c *httpclient.Client, o *httpclient.WriteOptions, i int) (string, error) {
+func (w *world) scratch(c *api.Client, o *api.WriteOptions, i int) (string, error) {
 	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{NodeID: w.ids[i]}, query(o))
 	for _, v := range list {
 		if v.Name == scratchName && v.NodeID == w.ids[i] {
@@ -157,7 +156,7 @@ func transfer(ctx context.Context, w *world, _ int) error {
 	}
 	others := leader.Others()
 	to := others[w.rng.IntN(len(others))]
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 		conf, err := c.Operator().RaftGetConfiguration(query(o))
 		if err != nil {
 			return err
@@ -173,7 +172,7 @@ func transfer(ctx context.Context, w *world, _ int) error {
 
 // collectOnClient removes the ended allocations of a machine.
 func collectOnClient(ctx context.Context, w *world, i int) error {
-	return w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error { return c.Nodes().GC(w.ids[i], query(o)) })
+	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error { return c.Nodes().GC(w.ids[i], query(o)) })
 }
 
 func killLeader(ctx context.Context, w *world, _ int) error {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/jobspec"
 )
 
@@ -95,7 +95,7 @@ const marker = "HISTORY_REVISION"
 const prelude = `exec 9>>$NOMAD_ALLOC_DIR/tmp/$NOMAD_TASK_NAME.lock; flock -n 9 || echo $NOMAD_TASK_NAME >>$NOMAD_ALLOC_DIR/tmp/doubled; `
 
 // job returns a version of the job.
-func (k kind) job(s spec) (*workload.Job, error) {
+func (k kind) job(s spec) (*api.Job, error) {
 	var out strings.Builder
 	add := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	add("job %q {\n type = %q\n group \"g\" {", k.id, k.typ)
@@ -159,7 +159,7 @@ func zone(now time.Time) string {
 func taskName(i int) string { return "t" + strconv.Itoa(i) }
 
 // specOf returns what a version of a job asks for.
-func specOf(j *workload.Job) spec {
+func specOf(j *api.Job) spec {
 	g := j.TaskGroups[0]
 	s := spec{Count: *g.Count}
 	services := slices.Concat(g.Services, g.Tasks[0].Services)

@@ -15,14 +15,12 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/faults"
 )
 
 // A view is what the servers and the machines have at a time.
 type view struct {
-	jobs        map[string]*workload.Job
+	jobs        map[string]*api.Job
 	allocs      []*api.Allocation
 	evals       []*api.Evaluation
 	deployments map[string]*api.Deployment // the latest of each job
@@ -48,7 +46,7 @@ type machineView struct {
 
 // look returns what the servers and the running machines have.
 func look(ctx context.Context, c *faults.Cluster) (*view, error) {
-	v := &view{jobs: map[string]*workload.Job{}, deployments: map[string]*api.Deployment{}, nodes: map[string]*api.NodeListStub{},
+	v := &view{jobs: map[string]*api.Job{}, deployments: map[string]*api.Deployment{}, nodes: map[string]*api.NodeListStub{},
 		volumes: map[string]*api.HostVolumeStub{}, machines: map[string]*machineView{}}
 	leader, err := c.Agree(ctx)
 	if err != nil {
@@ -69,8 +67,8 @@ func look(ctx context.Context, c *faults.Cluster) (*view, error) {
 }
 
 // askServers reads the objects of the servers.
-func (v *view) askServers(ctx context.Context, c *httpclient.Client) error {
-	q := (&httpclient.QueryOptions{}).WithContext(ctx)
+func (v *view) askServers(ctx context.Context, c *api.Client) error {
+	q := (&api.QueryOptions{}).WithContext(ctx)
 	jobs, _, err := c.Jobs().List(q)
 	var errs []error
 	for _, j := range jobs {

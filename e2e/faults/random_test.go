@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/e2e/faults"
 )
 
@@ -212,7 +211,7 @@ func cniPlugins(t *testing.T) string {
 // addVolumes creates a volume on each machine, which every task may write.
 func (w *world) addVolumes(ctx context.Context) error {
 	for _, id := range w.ids {
-		err := w.ask(ctx, func(c *httpclient.Client, o *httpclient.WriteOptions) error {
+		err := w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
 			_, _, err := c.HostVolumes().Create(&api.HostVolumeCreateRequest{Volume: newVolume(volumeName, id)}, o)
 			return err
 		})

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 )
 
 // topics are the objects in a timeline.
@@ -75,7 +74,7 @@ func (r *Recorder) read(s *Server, events <-chan *api.Events, next uint64) uint6
 func (r *Recorder) Complete(ctx context.Context) error {
 	for _, s := range r.cluster.Servers {
 		err := within(ctx, readyWithin, "the timeline has the state of "+s.Name, func(ctx context.Context) error {
-			q := &httpclient.QueryOptions{AllowStale: true}
+			q := &api.QueryOptions{AllowStale: true}
 			allocs, _, err := s.Client.Allocations().List(q.WithContext(ctx))
 			if err != nil {
 				return err
@@ -104,6 +103,6 @@ func (r *Recorder) Complete(ctx context.Context) error {
 }
 
 // query returns the options of a read.
-func query(ctx context.Context) *httpclient.QueryOptions {
-	return (&httpclient.QueryOptions{}).WithContext(ctx)
+func query(ctx context.Context) *api.QueryOptions {
+	return (&api.QueryOptions{}).WithContext(ctx)
 }

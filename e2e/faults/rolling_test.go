@@ -13,8 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
@@ -49,8 +48,8 @@ func (s *trio) client() *cluster.Agent {
 		}
 	})
 	id, kind, count, cpu, memory := "runs", "service", 3, 10, 10
-	job := &workload.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*workload.TaskGroup{{Name: &id, Count: &count,
-		Tasks: []*workload.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Resources: &workload.Resources{CPU: &cpu, MemoryMB: &memory},
+	job := &api.Job{ID: &id, Name: &id, Type: &kind, TaskGroups: []*api.TaskGroup{{Name: &id, Count: &count,
+		Tasks: []*api.Task{{Name: "t", Driver: "raw_exec", Privileged: true, Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
 			Config: map[string]any{"command": "/bin/sleep", "args": []string{"900"}}}}}}}
 	if _, _, err := s.all[0].Client.Jobs().Register(job, nil); err != nil {
 		s.t.Fatal(err)
@@ -205,7 +204,7 @@ func (s *trio) caughtUp(i int) {
 				return fmt.Errorf("%s does not vote yet", v.Node)
 			}
 		}
-		_, _, err = s.all[i].Client.Jobs().Info(last, &httpclient.QueryOptions{AllowStale: true})
+		_, _, err = s.all[i].Client.Jobs().Info(last, &api.QueryOptions{AllowStale: true})
 		return err
 	})
 }

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // Jobs of the schedules.
@@ -47,9 +45,9 @@ func NewSchedules(c *Cluster, faults func() int64) *Schedules {
 
 // Start registers all jobs and waits until the services are complete.
 func (s *Schedules) Start(ctx context.Context) error {
-	for _, j := range []*workload.Job{drainedJob(), updatedJob(0, false), cronJob(ticks, "200ms"), cronJob(alone, "3s")} {
-		err := s.ask(ctx, "job "+*j.ID+" is registered", func(c *httpclient.Client, ctx context.Context) error {
-			_, _, err := c.Jobs().Register(j, (&httpclient.WriteOptions{}).WithContext(ctx))
+	for _, j := range []*api.Job{drainedJob(), updatedJob(0, false), cronJob(ticks, "200ms"), cronJob(alone, "3s")} {
+		err := s.ask(ctx, "job "+*j.ID+" is registered", func(c *api.Client, ctx context.Context) error {
+			_, _, err := c.Jobs().Register(j, (&api.WriteOptions{}).WithContext(ctx))
 			return err
 		})
 		if err != nil {
@@ -57,7 +55,7 @@ func (s *Schedules) Start(ctx context.Context) error {
 		}
 	}
 	for _, job := range []string{drained.Job, updated} {
-		if err := s.deployed(ctx, job, func(*workload.Job) error { return nil }); err != nil {
+		if err := s.deployed(ctx, job, func(*api.Job) error { return nil }); err != nil {
 			return err
 		}
 	}
@@ -68,7 +66,7 @@ func (s *Schedules) Start(ctx context.Context) error {
 func (s *Schedules) Spanned() (drains, updates int64) { return s.drains.Load(), s.updates.Load() }
 
 // ask calls do with clients of the servers in turn, until one call succeeds.
-func (s *Schedules) ask(ctx context.Context, what string, do func(*httpclient.Client, context.Context) error) error {
+func (s *Schedules) ask(ctx context.Context, what string, do func(*api.Client, context.Context) error) error {
 	return within(ctx, readyWithin, what, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
@@ -96,8 +94,8 @@ func (s *Schedules) Drain(ctx, all context.Context) error {
 		if err := s.spans(&s.drains, func() error { return s.drain(all, n, strconv.Itoa(round)) }); err != nil {
 			return err
 		}
-		err := s.ask(all, "node "+n.Name+" is eligible again", func(c *httpclient.Client, ctx context.Context) error {
-			_, err := c.Nodes().ToggleEligibility(n.ID, true, (&httpclient.WriteOptions{}).WithContext(ctx))
+		err := s.ask(all, "node "+n.Name+" is eligible again", func(c *api.Client, ctx context.Context) error {
+			_, err := c.Nodes().ToggleEligibility(n.ID, true, (&api.WriteOptions{}).WithContext(ctx))
 			return err
 		})
 		if err != nil {
@@ -109,15 +107,15 @@ func (s *Schedules) Drain(ctx, all context.Context) error {
 
 // drain drains a node and waits for its end.
 func (s *Schedules) drain(ctx context.Context, n *Node, round string) error {
-	opts := &httpclient.DrainOptions{DrainSpec: &api.DrainSpec{}, Meta: map[string]string{roundKey: round}}
-	err := s.ask(ctx, "node "+n.Name+" drains", func(c *httpclient.Client, ctx context.Context) error {
-		_, err := c.Nodes().UpdateDrainOpts(n.ID, opts, (&httpclient.WriteOptions{}).WithContext(ctx))
+	opts := &api.DrainOptions{DrainSpec: &api.DrainSpec{}, Meta: map[string]string{roundKey: round}}
+	err := s.ask(ctx, "node "+n.Name+" drains", func(c *api.Client, ctx context.Context) error {
+		_, err := c.Nodes().UpdateDrainOpts(n.ID, opts, (&api.WriteOptions{}).WithContext(ctx))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = s.ask(ctx, "the drain of "+n.Name+" is complete", func(c *httpclient.Client, ctx context.Context) error {
+	err = s.ask(ctx, "the drain of "+n.Name+" is complete", func(c *api.Client, ctx context.Context) error {
 		is, _, err := c.Nodes().Info(n.ID, query(ctx))
 		switch {
 		case err != nil:
@@ -146,9 +144,9 @@ func (s *Schedules) Update(ctx, all context.Context) error {
 
 // update registers a version and waits for the end of its deployment, and of that of the version to which it is
 // reverted if its tasks fail. The registration names the version that it replaces, so that it happens once.
-func (s *Schedules) update(ctx context.Context, j *workload.Job, fails bool) error {
+func (s *Schedules) update(ctx context.Context, j *api.Job, fails bool) error {
 	var before uint64
-	err := s.ask(ctx, "the job with canaries is read", func(c *httpclient.Client, ctx context.Context) error {
+	err := s.ask(ctx, "the job with canaries is read", func(c *api.Client, ctx context.Context) error {
 		is, _, err := c.Jobs().Info(updated, query(ctx))
 		if err == nil {
 			before = *is.JobModifyIndex
@@ -158,18 +156,18 @@ func (s *Schedules) update(ctx context.Context, j *workload.Job, fails bool) err
 	if err != nil {
 		return err
 	}
-	err = s.ask(ctx, "the job with canaries is updated", func(c *httpclient.Client, ctx context.Context) error {
+	err = s.ask(ctx, "the job with canaries is updated", func(c *api.Client, ctx context.Context) error {
 		is, _, err := c.Jobs().Info(updated, query(ctx))
 		if err != nil || *is.JobModifyIndex != before {
 			return err
 		}
-		_, _, err = c.Jobs().EnforceRegister(j, before, (&httpclient.WriteOptions{}).WithContext(ctx))
+		_, _, err = c.Jobs().EnforceRegister(j, before, (&api.WriteOptions{}).WithContext(ctx))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.deployed(ctx, updated, func(is *workload.Job) error {
+	return s.deployed(ctx, updated, func(is *api.Job) error {
 		if fails && is.Meta[roundKey] == j.Meta[roundKey] {
 			return errors.New("the version is not reverted")
 		}
@@ -178,8 +176,8 @@ func (s *Schedules) update(ctx context.Context, j *workload.Job, fails bool) err
 }
 
 // deployed waits until the deployment of the current version of a job has ended, and the version suits.
-func (s *Schedules) deployed(ctx context.Context, job string, suits func(*workload.Job) error) error {
-	return s.ask(ctx, "the deployment of "+job+" has ended", func(c *httpclient.Client, ctx context.Context) error {
+func (s *Schedules) deployed(ctx context.Context, job string, suits func(*api.Job) error) error {
+	return s.ask(ctx, "the deployment of "+job+" has ended", func(c *api.Client, ctx context.Context) error {
 		is, _, err := c.Jobs().Info(job, query(ctx))
 		if err != nil {
 			return err
@@ -212,15 +210,15 @@ func (s *Schedules) Finish(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = s.ask(ctx, cron.Job+" is stopped", func(c *httpclient.Client, ctx context.Context) error {
-			_, _, err := c.Jobs().Deregister(cron.Job, false, (&httpclient.WriteOptions{}).WithContext(ctx))
+		err = s.ask(ctx, cron.Job+" is stopped", func(c *api.Client, ctx context.Context) error {
+			_, _, err := c.Jobs().Deregister(cron.Job, false, (&api.WriteOptions{}).WithContext(ctx))
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return s.ask(ctx, "all periodic jobs have ended", func(c *httpclient.Client, ctx context.Context) error {
+	return s.ask(ctx, "all periodic jobs have ended", func(c *api.Client, ctx context.Context) error {
 		jobs, _, err := c.Jobs().List(query(ctx))
 		for _, j := range jobs {
 			if j.ParentID != "" && j.Status != "dead" {

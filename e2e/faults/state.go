@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/api/httpclient"
+	"github.com/open-nomad/open-nomad/api"
 )
 
 // Agreed waits until all servers have the same jobs, evaluations, allocations, deployments, nodes, variables
@@ -34,7 +34,7 @@ func (c *Cluster) Agreed(ctx context.Context) error {
 
 // fingerprint returns a hash of the server's own state.
 func (s *Server) fingerprint(ctx context.Context) (string, error) {
-	q := (&httpclient.QueryOptions{AllowStale: true}).WithContext(ctx)
+	q := (&api.QueryOptions{AllowStale: true}).WithContext(ctx)
 	h := sha256.New()
 	enc := json.NewEncoder(h)
 	for _, list := range []func() (any, error){

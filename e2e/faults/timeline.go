@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 )
 
 // Change is an object as of a log entry. One of the pointers is set.
@@ -18,7 +17,7 @@ type Change struct {
 	Type  string // of the event: it names the command of the log entry
 	Key   string // of the object
 
-	Job        *workload.Job
+	Job        *api.Job
 	Eval       *api.Evaluation
 	Alloc      *api.Allocation
 	Deployment *api.Deployment

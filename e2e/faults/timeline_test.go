@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/e2e/faults"
 )
 
@@ -157,7 +156,7 @@ func TestCheckCanaries(t *testing.T) {
 
 // version returns the registration of a version of the job web.
 func version(index, number uint64, round string) faults.Change {
-	return faults.Change{Index: index, Type: "JobRegistered", Key: "web", Job: &workload.Job{Version: &number, Meta: map[string]string{"round": round}}}
+	return faults.Change{Index: index, Type: "JobRegistered", Key: "web", Job: &api.Job{Version: &number, Meta: map[string]string{"round": round}}}
 }
 
 // Each rule of reverts can be violated.
@@ -193,7 +192,7 @@ func TestCheckReverts(t *testing.T) {
 
 // child returns the registration of a child of the job cron.
 func child(index uint64, at string) faults.Change {
-	return faults.Change{Index: index, Type: "JobRegistered", Key: "cron/periodic-" + at, Job: &workload.Job{}}
+	return faults.Change{Index: index, Type: "JobRegistered", Key: "cron/periodic-" + at, Job: &api.Job{}}
 }
 
 // launched returns the evaluation of the launch of a child.
@@ -216,7 +215,7 @@ func TestCheckCron(t *testing.T) {
 			later(3, first("a", "10", stopped)), child(4, "12"), launched(4, "f", "12", "pending")}, ""},
 		{"one missed", []faults.Change{child(1, "10"), child(2, "14")}, ""},
 		{"two missed", []faults.Change{child(1, "10"), child(2, "15")}, ""},
-		{"the status of a child", []faults.Change{child(1, "10"), {Index: 2, Type: "EvaluationUpdated", Key: "cron/periodic-10", Job: &workload.Job{}}}, ""},
+		{"the status of a child", []faults.Change{child(1, "10"), {Index: 2, Type: "EvaluationUpdated", Key: "cron/periodic-10", Job: &api.Job{}}}, ""},
 		{"a rescheduled allocation", []faults.Change{child(1, "10"), first("a", "10", stopped), first("b", "10", again, stopped), child(3, "12")}, ""},
 		{"registered twice", []faults.Change{child(1, "10"), child(2, "10")}, "at index 2: cron/periodic-10 is registered again, first at index 1"},
 		{"two evaluations", []faults.Change{child(1, "10"), launched(1, "e", "10", "pending"), launched(2, "f", "10", "pending")}, "cron/periodic-10 has two evaluations of its launch, e and f"},

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
@@ -146,7 +145,7 @@ func (n *node) find(name string) string {
 
 // httpStatus returns the HTTP status of an error, 0 without one.
 func httpStatus(err error) int {
-	if e, ok := errors.AsType[httpclient.UnexpectedResponseError](err); ok {
+	if e, ok := errors.AsType[api.UnexpectedResponseError](err); ok {
 		return e.StatusCode()
 	}
 	return 0

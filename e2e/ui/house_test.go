@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/httpclient"
 	"github.com/open-nomad/open-nomad/command"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/companion"
@@ -133,7 +132,7 @@ func (h *house) waitAllocs(t *testing.T, job, status string, n int) []*api.Alloc
 	var found []*api.AllocationListStub
 	testpace.Until(t, fmt.Sprintf("%d allocations of %s are %s", n, job, status), func() bool {
 		found = nil
-		allocs, _, err := h.agent.Client.Jobs().Allocations(job, true, &httpclient.QueryOptions{})
+		allocs, _, err := h.agent.Client.Jobs().Allocations(job, true, &api.QueryOptions{})
 		if err != nil {
 			return false
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -79,7 +78,7 @@ func latestDeployment(o *message.SingleDeploymentResponse) (any, error) {
 // jobBody is the part of the body that the register, plan and validate routes read. It has no
 // fields that only servers may set.
 type jobBody struct {
-	Job               *workload.Job
+	Job               *api.Job
 	Submission        *nomad.JobSubmission
 	EnforceIndex      bool
 	JobModifyIndex    uint64
@@ -93,8 +92,8 @@ type jobBody struct {
 }
 
 // ownRegion returns the region of the job, "" if there is none. Tools write "global" for no region.
-func ownRegion(j *workload.Job) string {
-	if j.Region == nil || *j.Region == workload.GlobalRegion {
+func ownRegion(j *api.Job) string {
+	if j.Region == nil || *j.Region == api.GlobalRegion {
 		return ""
 	}
 	return *j.Region
@@ -144,7 +143,7 @@ func readNamedJob(r *web.Request, w *message.WriteRequest) (*jobBody, *nomad.Job
 
 // CanonicalJob returns a job as the routes send it to the servers: within bounds and with defaults
 // filled in. It modifies the job.
-func CanonicalJob(in *workload.Job) (*nomad.Job, error) {
+func CanonicalJob(in *api.Job) (*nomad.Job, error) {
 	if err := boundParts(in); err != nil {
 		return nil, err
 	}
@@ -157,7 +156,7 @@ const maxParts = 5_000
 
 // boundParts returns an error if the job has more than maxParts groups and tasks. It runs before
 // defaults are filled in.
-func boundParts(j *workload.Job) error {
+func boundParts(j *api.Job) error {
 	n := len(j.TaskGroups)
 	for _, tg := range j.TaskGroups {
 		n += len(tg.Tasks)
@@ -169,7 +168,7 @@ func boundParts(j *workload.Job) error {
 }
 
 // toJob converts a canonical job to the type of the servers. Both types have the same field names.
-func toJob(in *workload.Job) (*nomad.Job, error) {
+func toJob(in *api.Job) (*nomad.Job, error) {
 	job, err := convert[*nomad.Job](in)
 	if err != nil {
 		return nil, nomad.Errorf(http.StatusBadRequest, "invalid job: %v", err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/api/workload"
+	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -73,7 +73,7 @@ func TestJobFieldsCross(t *testing.T) {
 			}
 		}
 	}
-	walk(reflect.TypeFor[workload.Job](), reflect.TypeFor[nomad.Job]())
+	walk(reflect.TypeFor[api.Job](), reflect.TypeFor[nomad.Job]())
 	for _, list := range []map[string]bool{onlyAPI, onlyServer} {
 		for name := range list {
 			if !used[name] {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/api/workload"
 	"github.com/open-nomad/open-nomad/command/agent/parse"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -36,7 +35,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var job workload.Job
+	var job api.Job
 	if err := json.Unmarshal(out, &job); err != nil {
 		t.Fatal(err)
 	}
