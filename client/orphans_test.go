@@ -44,7 +44,7 @@ func startProcesses(t *testing.T, cfg client.Config) *node {
 			t.Errorf("Shutdown() = %v", err)
 		}
 	})
-	raw := rawexec.New(rawexec.Name, log, super)
+	raw := rawexec.New(rawexec.Name, super)
 	if err := raw.SetConfig(cty.ObjectVal(map[string]cty.Value{"enabled": cty.True})); err != nil {
 		t.Fatal(err)
 	}

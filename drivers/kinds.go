@@ -39,7 +39,7 @@ func Kinds() []Kind {
 			return exec2.New(exec2.Config{Name: name, Log: h.log, Supervisor: h.super, Denials: h.denials, Own: h.own})
 		}},
 		{mock.Kind(), func(h *Host, name string) drivers.Driver { return mock.New(name, h.log) }},
-		{rawexec.Kind(), func(h *Host, name string) drivers.Driver { return rawexec.New(name, h.log, h.super, h.own...) }},
+		{rawexec.Kind(), func(h *Host, name string) drivers.Driver { return rawexec.New(name, h.super, h.own...) }},
 	}
 }
 

@@ -59,7 +59,7 @@ func (w *world) withProcesses() *world {
 	super := supervise.NewClient(filepath.Join(w.dir, "supervise"), log)
 	w.t.Cleanup(func() { super.Close() })
 	next := w.agent()
-	raw := rawexec.New(rawexec.Name, log, super)
+	raw := rawexec.New(rawexec.Name, super)
 	err := raw.SetConfig(cty.ObjectVal(map[string]cty.Value{"enabled": cty.True}))
 	if err != nil {
 		w.t.Fatal(err)

@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
-	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/live"
-	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -32,12 +30,8 @@ type declared struct {
 
 // declare encodes the policy without its environment, and the limits of the control group, if there
 // is one.
-func declare(p *sandbox.Policy, group *supervise.Group) (json.RawMessage, error) {
-	d := declared{Policy: p.Kept()}
-	if group != nil {
-		d.Limits = &group.Limits
-	}
-	raw, err := json.Marshal(d)
+func declare(p *sandbox.Policy, limits *cgroup.Limits) (json.RawMessage, error) {
+	raw, err := json.Marshal(declared{Policy: p.Kept(), Limits: limits})
 	if err != nil {
 		return nil, fmt.Errorf("encode the sandbox policy of a task: %w", err)
 	}
@@ -69,8 +63,7 @@ func (d *Driver) Sandbox(ctx context.Context, id string) (*drivers.SandboxReport
 	if err != nil {
 		return nil, fmt.Errorf("compare the sandbox of task %s: %w", id, err)
 	}
-	set := d.Current()
-	r := &drivers.SandboxReport{PID: t.PID, Level: set.isolation("").Level().String(), Explain: string(d.watch.mode(set.Plugin))}
+	r := &drivers.SandboxReport{PID: t.PID, Level: d.Current().isolation("").Level().String(), Explain: string(d.watch.mode())}
 	for _, l := range layers {
 		r.Layers = append(r.Layers, drivers.SandboxLayer(l))
 	}
@@ -103,7 +96,7 @@ func (d *Driver) compare(ctx context.Context, id string, kill bool) {
 	}
 	if e := mismatch(id, r, kill); d.watch.changed(id, e) && e != nil {
 		d.log.Error("the sandbox of a task does not match its policy", "task", id, "pid", r.PID, "what", e.Message)
-		d.watch.say(e)
+		d.watch.emit(e)
 	}
 }
 
@@ -111,15 +104,15 @@ func (d *Driver) compare(ctx context.Context, id string, kill bool) {
 func (w *watch) changed(id string, e *drivers.TaskEvent) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last, known := w.tasks[id]
+	t := w.tasks[id]
 	now := ""
 	if e != nil {
 		now = e.Message
 	}
-	if !known || last == now {
+	if t == nil || t.mismatch == now {
 		return false
 	}
-	w.tasks[id] = now
+	t.mismatch = now
 	return true
 }
 
@@ -142,12 +135,4 @@ func mismatch(id string, r *drivers.SandboxReport, kill bool) *drivers.TaskEvent
 	}
 	e.Message = "the sandbox does not match its policy: " + strings.Join(parts, "; ")
 	return e
-}
-
-// dynamicUID returns the uid if only this task has it, else -1.
-func dynamicUID(user string, acc hostuser.User) int {
-	if acc.UID > 0 && user == hostuser.DynamicName(acc.UID) {
-		return int(acc.UID)
-	}
-	return -1
 }

@@ -64,5 +64,5 @@ func (w *watch) denied(r denials.Report) {
 	if r.More {
 		e.Details["more"] = "true"
 	}
-	w.say(e)
+	w.emit(e)
 }

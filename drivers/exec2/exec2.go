@@ -29,7 +29,6 @@ package exec2
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -38,18 +37,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hcldec"
-
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
-	"github.com/open-nomad/open-nomad/internal/denials"
-	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/landlock"
-	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 	"github.com/open-nomad/open-nomad/internal/supervise"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -58,9 +51,8 @@ const Name = config.Driver
 
 // Driver runs sandboxed programs; it implements drivers.Driver.
 type Driver struct {
-	process.Tasks
+	*process.Tasks
 	*process.Settings[settings]
-	name  string // of the instance
 	log   *slog.Logger
 	super *supervise.Client
 	watch *watch
@@ -78,14 +70,15 @@ type Config struct {
 
 // New returns an instance of the driver with the default settings.
 func New(cfg Config) *Driver {
-	log, super := cfg.Log.With("driver", cfg.Name), cfg.Supervisor
+	log := cfg.Log.With("driver", cfg.Name)
 	if cfg.Denials == nil {
 		cfg.Denials = NewDenials(log)
 	}
-	return &Driver{name: cfg.Name, log: log, super: super, own: append(slices.Clone(cfg.Own), super.Dir()),
-		watch:    newWatch(cfg.Name, log, cfg.Denials),
-		Settings: process.NewSettings(cfg.Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings),
-		Tasks:    process.Tasks{Driver: cfg.Name, Backend: Name, DefaultStop: config.Kind().KillSignal, Supervisor: super}}
+	d := &Driver{log: log, super: cfg.Supervisor, own: append(slices.Clone(cfg.Own), cfg.Supervisor.Dir()),
+		Settings: process.NewSettings(cfg.Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings)}
+	d.watch = newWatch(cfg.Name, log, cfg.Denials, func() string { return d.Current().ExplainDenials })
+	d.Tasks = process.NewTasks(process.Config{Name: cfg.Name, Kind: config.Kind(), Supervisor: cfg.Supervisor, Prepare: d.program, Observer: d.watch})
+	return d
 }
 
 var (
@@ -95,15 +88,6 @@ var (
 	_ drivers.Confiner = (*Driver)(nil)
 )
 
-// Name implements drivers.Driver.
-func (d *Driver) Name() string { return d.name }
-
-// ConfigSpec implements drivers.Driver.
-func (d *Driver) ConfigSpec() hcldec.Spec { return config.PluginSpec }
-
-// TaskSpec implements drivers.Driver.
-func (d *Driver) TaskSpec() hcldec.Spec { return config.TaskSpec }
-
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true,
@@ -112,10 +96,9 @@ func (d *Driver) Capabilities() drivers.Capabilities {
 
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
-	set := d.Current()
-	f := fingerprint(d.name, set)
+	f := fingerprint(d.Name(), d.Current())
 	if f.Health == drivers.HealthHealthy {
-		f.Attributes[drivers.Attribute(d.name, drivers.ExplainKey)] = string(d.watch.mode(set.Plugin))
+		f.Attributes[drivers.Attribute(d.Name(), drivers.ExplainKey)] = string(d.watch.mode())
 	}
 	return process.Steady(ctx, f)
 }
@@ -171,120 +154,4 @@ func groupsUsable() error {
 		return err
 	}
 	return h.Usable()
-}
-
-// prepared is what a task and its sidecars need to start.
-type prepared struct {
-	set     settings
-	task    config.Task
-	account hostuser.User
-	groups  error // why control groups are not available, or nil
-}
-
-// prepare checks that this node can run the task, and makes the directories of the task ready.
-func (d *Driver) prepare(cfg *drivers.TaskConfig) (*prepared, error) {
-	r := &prepared{set: d.Current(), groups: groupsUsable()}
-	_, err := check(r.set.Plugin, r.groups)
-	if err != nil {
-		return nil, err
-	}
-	if r.task, err = config.DecodeTask(cfg.Config); err != nil {
-		return nil, err
-	}
-	if err := demands(r.task); err != nil {
-		return nil, err
-	}
-	if r.account, err = account(r.set.Plugin, cfg); err != nil {
-		return nil, err
-	}
-	return r, prepareDirectories(cfg, r.account)
-}
-
-// StartTask implements drivers.Driver.
-func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
-	defer d.super.Turn()()
-	r, err := d.prepare(cfg)
-	if err != nil {
-		return nil, err
-	}
-	set, t, acc, groups := r.set, r.task, r.account, r.groups
-	p, err := d.policy(set, cfg, t, acc)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := process.Spec(cfg, p)
-	if err != nil {
-		return nil, err
-	}
-	l, err := limits(set.Plugin, t, cfg.Limits)
-	switch {
-	case err != nil:
-		return nil, err
-	case groups == nil:
-		spec.Group = &supervise.Group{Group: process.GroupName(cfg), Limits: l}
-	case t.PIDsLimit > 0:
-		return nil, errors.New("pids_limit: this node has no control groups to enforce it")
-	}
-	if spec.Declared, err = declare(p, spec.Group); err != nil {
-		return nil, err
-	}
-	return d.start(ctx, cfg, spec, acc)
-}
-
-// start has the supervisor start a task. The watch begins before its first instruction.
-func (d *Driver) start(ctx context.Context, cfg *drivers.TaskConfig, spec *supervise.Spec, acc hostuser.User) (*drivers.TaskHandle, error) {
-	w := denials.Task{ID: cfg.ID, UID: dynamicUID(cfg.User, acc)}
-	if spec.Group != nil {
-		w.Group = spec.Group.Name
-	}
-	explained := d.watch.mode(d.Current().Plugin) != denials.Off
-	d.watch.begin(w, explained)
-	var running *proc.Task
-	err := d.StartIn(ctx, spec.Group, func() (err error) {
-		running, err = d.super.Start(ctx, spec)
-		return err
-	})
-	if err != nil {
-		d.watch.end(cfg.ID)
-		return nil, process.StartFailure(err)
-	}
-	w.PID = running.PID
-	d.watch.begin(w, explained)
-	d.watch.started(cfg.ID)
-	return d.Started(cfg, spec.Group, process.SessionData{Environment: environment(cfg, acc)})
-}
-
-// demands returns an error if the task needs more than the kernel has. Servers place tasks by the
-// same rule, unless only the node knows the value.
-func demands(t config.Task) error {
-	abi, err := landlock.ABI()
-	switch {
-	case err != nil:
-		return err
-	case abi < t.RequireABI:
-		return fmt.Errorf("require_abi: the task requires Landlock ABI %d, this node's kernel has %d", t.RequireABI, abi)
-	case t.Network != nil && abi < landlock.ABITCP:
-		return fmt.Errorf("network: restricting TCP ports needs Landlock ABI %d, this node's kernel has %d", landlock.ABITCP, abi)
-	}
-	return nil
-}
-
-// policy returns the complete policy of the task, including its system calls.
-func (d *Driver) policy(set settings, cfg *drivers.TaskConfig, t config.Task, acc hostuser.User) (*sandbox.Policy, error) {
-	p, err := policy(set.Plugin, cfg, t, acc)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.hideAgent(p, cfg.AllocDir); err != nil {
-		return nil, err
-	}
-	if p.OwnUsers {
-		p.KeepLinks()
-	}
-	if err := filter(set, t, p); err != nil {
-		return nil, err
-	}
-	explain := d.watch.mode(set.Plugin)
-	p.LogDenials, p.LogCalls = explain == denials.Audit, explain != denials.Off
-	return p, nil
 }

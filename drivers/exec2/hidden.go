@@ -9,11 +9,11 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
-// hideAgent hides the agent's directories from the task. A path into one cannot be granted. With a
+// hide hides the agent's directories from the task. A path into one cannot be granted. With a
 // mount namespace the directories look empty. Without one, a path around one of them cannot be
 // granted either, since nothing would hide it.
-func (d *Driver) hideAgent(p *sandbox.Policy, allocDir string) error {
-	hide, err := process.Existing(d.own)
+func hide(p *sandbox.Policy, own []string, allocDir string) error {
+	dirs, err := process.Existing(own)
 	if err != nil {
 		return err
 	}
@@ -21,14 +21,14 @@ func (d *Driver) hideAgent(p *sandbox.Policy, allocDir string) error {
 		if path.Optional || path.Beneath == allocDir {
 			continue // a default, or in the allocation, without links
 		}
-		if err := checkGrant(p, path, hide); err != nil {
+		if err := checkGrant(p, path, dirs); err != nil {
 			return err
 		}
 	}
 	if p.Mounts == nil {
 		return nil
 	}
-	p.Mounts.Hide = slices.Concat(p.Mounts.Hide, hide)
+	p.Mounts.Hide = slices.Concat(p.Mounts.Hide, dirs)
 	return nil
 }
 

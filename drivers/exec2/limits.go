@@ -9,12 +9,12 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // limits returns hard limits: memory up to memory_max, the requested CPU, and a number of
 // processes, so that a fork bomb does not affect the host.
-func limits(set config.Plugin, t config.Task, r drivers.LinuxResources) (cgroup.Limits, error) {
+func (s *setup) limits() (cgroup.Limits, error) {
+	set, t, r := s.set, s.task, s.cfg.Limits
 	l := cgroup.Limits{MemoryMax: r.MemoryBytes, CPUShares: r.CPUShares, Cores: r.Cores, Processes: set.PIDsLimit}
 	switch {
 	case r.MemoryMaxBytes < 0:

@@ -1,9 +1,9 @@
 package exec2
 
 import (
-	"github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"slices"
+
 	"github.com/open-nomad/open-nomad/drivers/process"
-	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -11,56 +11,81 @@ import (
 // notFound is the exit status of a task whose program does not exist or is not executable.
 const notFound = 127
 
-// policy returns the policy of the task without its system calls.
-func policy(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc hostuser.User) (*sandbox.Policy, error) {
-	paths, err := grants(set, cfg, t)
+// policy returns the policy of the task. The directories in own are hidden from it.
+func (s *setup) policy(own []string) (*sandbox.Policy, error) {
+	paths, err := s.grants()
 	if err != nil {
 		return nil, err
 	}
-	p, err := confinement(set, cfg, t, acc)
+	p, err := s.confinement()
 	if err != nil {
 		return nil, err
 	}
-	if p.Dir, err = workDir(cfg, t, paths); err != nil {
+	if p.Dir, err = s.workDir(paths); err != nil {
 		return nil, err
 	}
-	p.Argv, p.Env, p.MissingExit = append([]string{t.Command}, t.Args...), environment(cfg, acc).Apply(cfg.Env), notFound
+	p.Argv, p.Env, p.MissingExit = append([]string{s.task.Command}, s.task.Args...), s.environment().Apply(s.cfg.Env), notFound
 	p.Files.Paths = paths
-	return p, mount(p, cfg)
+	if err := mount(p, s.cfg); err != nil {
+		return nil, err
+	}
+	if err := hide(p, own, s.cfg.AllocDir); err != nil {
+		return nil, err
+	}
+	if p.OwnUsers {
+		p.KeepLinks()
+	}
+	return p, s.filter(p)
 }
 
-// confinement returns the part of the policy that also holds for programs of the client that work
-// for the task.
-func confinement(set config.Plugin, cfg *drivers.TaskConfig, t config.Task, acc hostuser.User) (*sandbox.Policy, error) {
-	limits, err := rlimits(t)
+// sidecarPolicy returns the policy of a sidecar of the task. The directories in own are hidden from it.
+func (s *setup) sidecarPolicy(own []string, sidecar *drivers.Sidecar) (*sandbox.Policy, error) {
+	base, err := s.confinement()
 	if err != nil {
 		return nil, err
 	}
-	p := &sandbox.Policy{DirAs: sandbox.DirAsUser, OOMScoreAdj: max(t.OOMScoreAdj, 0),
-		Files: &sandbox.Files{MinABI: requiredABI(set, t), TCP: t.Network}, Rlimits: limits}
-	if err := separate(p, cfg); err != nil {
+	if base.Mounts != nil {
+		existing, err := process.Existing(own)
+		if err != nil {
+			return nil, err
+		}
+		base.Mounts.Hide = slices.Concat(base.Mounts.Hide, existing)
+	}
+	p, err := process.SidecarPolicy(base, s.cfg, sidecar)
+	if err != nil {
 		return nil, err
 	}
-	if acc.Name == "" {
+	return p, s.filter(p)
+}
+
+// confinement returns the part of the policy that also holds for sidecars of the task.
+func (s *setup) confinement() (*sandbox.Policy, error) {
+	limits, err := rlimits(s.task)
+	if err != nil {
+		return nil, err
+	}
+	p := &sandbox.Policy{DirAs: sandbox.DirAsUser, OOMScoreAdj: max(s.task.OOMScoreAdj, 0), Rlimits: limits,
+		Files: &sandbox.Files{MinABI: max(s.set.RequireABI, s.task.RequireABI), TCP: s.task.Network}}
+	if err := separate(p, s.cfg); err != nil {
+		return nil, err
+	}
+	if s.account.Name == "" {
 		return p, nil
 	}
-	p.User = &sandbox.User{UID: acc.UID, GID: acc.GID, Groups: acc.Groups}
-	return p, reachable(cfg.TaskDir, acc)
+	p.User = &sandbox.User{UID: s.account.UID, GID: s.account.GID, Groups: s.account.Groups}
+	return p, reachable(s.cfg.TaskDir, s.account)
 }
-
-// requiredABI returns the Landlock ABI that the node's operator and the task require.
-func requiredABI(set config.Plugin, t config.Task) int { return max(set.RequireABI, t.RequireABI) }
 
 // environment is the client's environment without variables that affect the loader or a desktop,
 // and with those of the task's user.
-func environment(cfg *drivers.TaskConfig, acc hostuser.User) process.Environment {
+func (s *setup) environment() process.Environment {
 	e := process.Environment{
 		Default: map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"},
-		Set:     map[string]string{"TMPDIR": process.TmpDir(cfg)},
+		Set:     map[string]string{"TMPDIR": process.TmpDir(s.cfg)},
 		Without: []string{"LD_*", "LS_COLORS", "XAUTHORITY", "DISPLAY", "COLORTERM", "MAIL"},
 	}
-	if acc.Name != "" {
-		e.Set["USER"], e.Set["HOME"] = acc.Name, acc.Home
+	if s.account.Name != "" {
+		e.Set["USER"], e.Set["HOME"] = s.account.Name, s.account.Home
 	}
 	return e
 }

@@ -8,13 +8,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/denials"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 func quietWatch() *watch {
 	log := slog.New(slog.DiscardHandler)
-	return newWatch(Name, log, NewDenials(log))
+	return newWatch(Name, log, NewDenials(log), func() string { return string(denials.Off) })
+}
+
+func starts(w *watch, id string) {
+	w.Starting(&drivers.TaskConfig{ID: id}, &process.Program{Policy: &sandbox.Policy{}})
+	w.Running(&proc.Task{ID: id})
 }
 
 // TestRounds checks the times of comparisons: some seconds after the start, then every minute until
@@ -30,21 +38,17 @@ func TestRounds(t *testing.T) {
 			defer close(ended)
 			w.rounds(ctx, func(id string) { got = append(got, id+time.Since(start).String()) })
 		}()
-		w.begin(denials.Task{ID: "a", UID: -1}, true)
-		w.started("a")
-		w.begin(denials.Task{ID: "short", UID: -1}, true)
-		w.started("short")
-		w.begin(denials.Task{ID: "c", UID: -1}, true)
-		w.started("c")
+		starts(w, "a")
+		starts(w, "short")
+		starts(w, "c")
 		time.Sleep(compareAfter / 2)
-		w.end("short")
+		w.Removed("short")
 		time.Sleep(compareAfter)
-		w.end("c")
+		w.Removed("c")
 		time.Sleep(time.Until(start.Add(90 * time.Second)))
-		w.begin(denials.Task{ID: "b", UID: -1}, true)
-		w.started("b")
+		starts(w, "b")
 		time.Sleep(time.Minute)
-		w.end("a")
+		w.Removed("a")
 		time.Sleep(time.Minute)
 		cancel()
 		<-ended
@@ -55,11 +59,11 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// TestMismatchToldOnce checks that a mismatch is reported once, and again after it changed or was
+// TestWatch_MismatchOnce checks that a mismatch is reported once, and again after it changed or was
 // resolved.
-func TestMismatchToldOnce(t *testing.T) {
+func TestWatch_MismatchOnce(t *testing.T) {
 	w := quietWatch()
-	w.begin(denials.Task{ID: "a", UID: -1}, true)
+	starts(w, "a")
 	event := func(names ...string) *drivers.TaskEvent {
 		r := &drivers.SandboxReport{}
 		for _, n := range names {

@@ -59,11 +59,12 @@ func (s settings) profile(name string) (*seccomp.Profile, error) {
 }
 
 // filter adds the seccomp filter to a policy that is otherwise complete.
-func filter(set settings, t config.Task, p *sandbox.Policy) error {
-	if t.SeccompProfile != "" && t.SeccompProfile != set.SeccompProfile && !slices.Contains(set.AllowTaskSeccomp, t.SeccompProfile) {
-		return fmt.Errorf("seccomp_profile: %q is not allowed for tasks by this node's driver config (allow_task_seccomp)", t.SeccompProfile)
+func (s *setup) filter(p *sandbox.Policy) error {
+	name := cmp.Or(s.task.SeccompProfile, s.set.SeccompProfile)
+	if name != s.set.SeccompProfile && !slices.Contains(s.set.AllowTaskSeccomp, name) {
+		return fmt.Errorf("seccomp_profile: %q is not allowed for tasks by this node's driver config (allow_task_seccomp)", name)
 	}
-	profile, err := set.profile(cmp.Or(t.SeccompProfile, set.SeccompProfile))
+	profile, err := s.set.profile(name)
 	if err != nil {
 		return fmt.Errorf("seccomp_profile: %w", err)
 	}

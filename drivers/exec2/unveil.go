@@ -34,7 +34,8 @@ var presets = map[string][]string{
 
 // grants lists the unveiled paths: narrow grants only, since a wider one would make them
 // ineffective.
-func grants(set config.Plugin, cfg *drivers.TaskConfig, t config.Task) ([]sandbox.Path, error) {
+func (s *setup) grants() ([]sandbox.Path, error) {
+	set, cfg, t := s.set, s.cfg, s.task
 	if len(t.Unveil) > 0 && !set.UnveilByTask {
 		return nil, errors.New("task set unveil paths but driver config does not allow this (unveil_by_task)")
 	}
@@ -182,17 +183,18 @@ func present(p sandbox.Path) error {
 func onNode(err error) error { return fmt.Errorf("on this node: %w", err) }
 
 // workDir returns the task's initial directory: its own, or a granted one.
-func workDir(cfg *drivers.TaskConfig, t config.Task, paths []sandbox.Path) (string, error) {
-	if t.WorkDir == "" || t.WorkDir == cfg.TaskDir {
-		return cfg.TaskDir, nil
+func (s *setup) workDir(paths []sandbox.Path) (string, error) {
+	dir := s.task.WorkDir
+	if dir == "" || dir == s.cfg.TaskDir {
+		return s.cfg.TaskDir, nil
 	}
 	for _, p := range paths {
-		if below(t.WorkDir, filepath.Join(p.Beneath, p.Name)) {
-			return t.WorkDir, nil
+		if below(dir, filepath.Join(p.Beneath, p.Name)) {
+			return dir, nil
 		}
 	}
-	if mountOf(cfg, t.WorkDir) != nil {
-		return t.WorkDir, nil
+	if mountOf(s.cfg, dir) != nil {
+		return dir, nil
 	}
-	return "", fmt.Errorf("work_dir: %q is not in a path granted to the task: unveil it, or use one below ${NOMAD_TASK_DIR}", t.WorkDir)
+	return "", fmt.Errorf("work_dir: %q is not in a path granted to the task: unveil it, or use one below ${NOMAD_TASK_DIR}", dir)
 }

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/denials"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/internal/landlock"
+	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -23,31 +26,40 @@ const (
 )
 
 // watch observes running tasks: what their sandboxes refuse, and whether the sandboxes match their
-// policies.
+// policies. It implements process.Observer.
 type watch struct {
 	name    string // of the driver's instance
 	log     *slog.Logger
-	dir     string // state of the host's audit switches
+	dir     string        // state of the host's audit switches
+	wanted  func() string // the operator's explain_denials
 	refused *Denials
 	fresh   chan newcomer // tasks that have just started
 
 	once    sync.Once
 	explain denials.Mode // readable denials; set once
 
-	mu    sync.Mutex
-	tell  func(*drivers.TaskEvent) // nil: no receiver
-	tasks map[string]string        // running tasks, with the last reported mismatch
-	plain bool                     // unveil_by_task is off: jobs cannot unveil paths
+	mu     sync.Mutex
+	report func(*drivers.TaskEvent) // nil: no receiver
+	tasks  map[string]*watched      // running tasks
+	plain  bool                     // unveil_by_task is off: jobs cannot unveil paths
 }
 
-func newWatch(name string, log *slog.Logger, refused *Denials) *watch {
-	return &watch{name: name, log: log, dir: denials.DefaultDir, refused: refused, fresh: make(chan newcomer, 256), tasks: map[string]string{}}
+// watched is a running task. Denials are attributed to its uid if only this task has it, else to its
+// control group. Only the agent that started a task can tell.
+type watched struct {
+	uid      int    // or -1
+	mismatch string // the last reported one
+}
+
+func newWatch(name string, log *slog.Logger, refused *Denials, wanted func() string) *watch {
+	return &watch{name: name, log: log, dir: denials.DefaultDir, wanted: wanted, refused: refused,
+		fresh: make(chan newcomer, 256), tasks: map[string]*watched{}}
 }
 
 // mode returns which denials can be reported: the operator's choice, limited by the kernel and the
 // agent's rights.
-func (w *watch) mode(set config.Plugin) denials.Mode {
-	w.once.Do(func() { w.explain = w.readable(set.ExplainDenials) })
+func (w *watch) mode() denials.Mode {
+	w.once.Do(func() { w.explain = w.readable(w.wanted()) })
 	return w.explain
 }
 
@@ -75,41 +87,65 @@ func (w *watch) readable(wanted string) denials.Mode {
 	return mode
 }
 
-// begin adds a task that is about to start, or that already runs. Its denials are reported only if
-// the instance explains them: another instance may make the kernel record them.
-func (w *watch) begin(t denials.Task, explained bool) {
-	if explained {
-		w.refused.add(t, w)
+// Starting implements process.Observer.
+func (w *watch) Starting(cfg *drivers.TaskConfig, p *process.Program) {
+	t := denials.Task{ID: cfg.ID, UID: dynamicUID(cfg.User, p.Policy.User)}
+	if p.Limits != nil {
+		t.Group = process.GroupName(cfg).Name
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, known := w.tasks[t.ID]; !known {
-		w.tasks[t.ID] = ""
-	}
+	w.add(t)
 }
 
-// started schedules the first comparison of a task.
-func (w *watch) started(id string) {
+// Running implements process.Observer. It schedules the first comparison of a task that was started;
+// the next round compares one that was recovered.
+func (w *watch) Running(t *proc.Task) {
+	w.mu.Lock()
+	known, uid := w.tasks[t.ID], -1
+	if known != nil {
+		uid = known.uid
+	}
+	w.mu.Unlock()
+	w.add(denials.Task{ID: t.ID, PID: t.PID, UID: uid, Group: t.Group.Name})
+	if known == nil {
+		return
+	}
 	select {
-	case w.fresh <- newcomer{id, time.Now().Add(compareAfter)}:
+	case w.fresh <- newcomer{t.ID, time.Now().Add(compareAfter)}:
 	default: // the next round compares it
 	}
 }
 
-func (w *watch) end(id string) {
+// add adds a task, or what is now known of it. Its denials are reported only if the instance explains
+// them: another instance may make the kernel record them.
+func (w *watch) add(t denials.Task) {
+	if w.mode() != denials.Off {
+		w.refused.add(t, w)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tasks[t.ID] == nil {
+		w.tasks[t.ID] = &watched{uid: t.UID}
+	}
+}
+
+// Exited implements process.Observer. It returns when the denials of the task are reported.
+func (w *watch) Exited(ctx context.Context, id string) { w.refused.watcher.Settle(ctx, id) }
+
+// Removed implements process.Observer.
+func (w *watch) Removed(id string) {
 	w.refused.remove(id)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.tasks, id)
 }
 
-// say reports an event, if there is a receiver.
-func (w *watch) say(e *drivers.TaskEvent) {
+// emit reports an event, if there is a receiver.
+func (w *watch) emit(e *drivers.TaskEvent) {
 	w.mu.Lock()
-	tell := w.tell
+	report := w.report
 	w.mu.Unlock()
-	if tell != nil {
-		tell(e)
+	if report != nil {
+		report(e)
 	}
 }
 
@@ -117,8 +153,7 @@ func (w *watch) say(e *drivers.TaskEvent) {
 func (w *watch) watches(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, known := w.tasks[id]
-	return known
+	return w.tasks[id] != nil
 }
 
 func (w *watch) ids() []string {
@@ -172,21 +207,21 @@ func (w *watch) rounds(ctx context.Context, compare func(id string)) {
 }
 
 // Report implements drivers.Reporter.
-func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) error {
+func (d *Driver) Report(ctx context.Context, report func(*drivers.TaskEvent)) error {
 	set := d.Current()
 	d.watch.mu.Lock()
-	d.watch.tell, d.watch.plain = tell, !set.UnveilByTask
+	d.watch.report, d.watch.plain = report, !set.UnveilByTask
 	d.watch.mu.Unlock()
 	defer func() {
 		d.watch.mu.Lock()
-		d.watch.tell = nil
+		d.watch.report = nil
 		d.watch.mu.Unlock()
 	}()
 	var parts sync.WaitGroup
 	kill := set.OnMismatch == config.OnMismatchKill
 	parts.Go(func() { d.watch.rounds(ctx, func(id string) { d.compare(ctx, id, kill) }) })
-	parts.Go(func() { d.ReportLogs(ctx, tell) })
-	if err := d.watch.readDenials(ctx, d.watch.mode(set.Plugin)); ctx.Err() == nil {
+	parts.Go(func() { d.ReportLogs(ctx, report) })
+	if err := d.watch.readDenials(ctx, d.watch.mode()); ctx.Err() == nil {
 		d.log.Error("denials are no longer explained", "err", err) // comparisons continue
 	}
 	parts.Wait()
@@ -214,36 +249,10 @@ func (w *watch) readDenials(ctx context.Context, mode denials.Mode) error {
 	return w.refused.read(ctx)
 }
 
-// WaitTask implements drivers.Driver. Denials of the task are reported before it returns.
-func (d *Driver) WaitTask(ctx context.Context, id string) (*drivers.ExitResult, error) {
-	exit, err := d.Tasks.WaitTask(ctx, id)
-	if err == nil {
-		d.watch.refused.watcher.Settle(ctx, id)
+// dynamicUID returns the uid if only this task has it, else -1.
+func dynamicUID(name string, u *sandbox.User) int {
+	if u != nil && u.UID > 0 && name == hostuser.DynamicName(u.UID) {
+		return int(u.UID)
 	}
-	return exit, err
-}
-
-// DestroyTask implements drivers.Driver.
-func (d *Driver) DestroyTask(id string, force bool) error {
-	err := d.Tasks.DestroyTask(id, force)
-	if err == nil {
-		d.watch.end(id)
-	}
-	return err
-}
-
-// RecoverTask implements drivers.Driver.
-func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
-	t, err := d.Recovered(ctx, h)
-	if err != nil {
-		return err
-	}
-	d.watch.begin(watched(t), d.watch.mode(d.Current().Plugin) != denials.Off)
-	return nil
-}
-
-// watched returns the data that attributes denials to a recovered task. Only the earlier agent could
-// tell whether the uid of the task is unique, so its control group is used instead.
-func watched(t *proc.Task) denials.Task {
-	return denials.Task{ID: t.ID, PID: t.PID, UID: -1, Group: t.Group.Name}
+	return -1
 }

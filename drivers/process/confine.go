@@ -34,12 +34,6 @@ func SidecarGroup(cfg *drivers.TaskConfig, processes int64) *supervise.Group {
 // supervisor removes it.
 const joinTries = 5
 
-// StartIn calls start, which has the supervisor start a task in the group, or without one if group
-// is nil. Meanwhile no sidecar creates or removes the group.
-func (ts *Tasks) StartIn(ctx context.Context, group *supervise.Group, start func() error) error {
-	return ts.groups.Start(ctx, group, start)
-}
-
 // Confine runs a sidecar of a task until it ends, as drivers.Confiner does.
 func (ts *Tasks) Confine(ctx context.Context, c Confinement, s *drivers.Sidecar) (*drivers.ExitResult, error) {
 	exit, err := ts.groups.Confine(ctx, c, s)

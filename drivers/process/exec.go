@@ -50,7 +50,7 @@ func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 	life, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	go func() {
-		ts.Supervisor.Wait(life, id) //nolint:errcheck // any end of the wait ends the session
+		ts.cfg.Supervisor.Wait(life, id) //nolint:errcheck // any end of the wait ends the session
 		end(drivers.ErrTaskNotFound)
 	}()
 	exit, err := runSession(life, session, c, o)
@@ -62,7 +62,7 @@ func (ts *Tasks) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 
 // running returns a running task.
 func (ts *Tasks) running(ctx context.Context, id string) (*proc.Task, error) {
-	t, err := ts.Supervisor.Task(ctx, id)
+	t, err := ts.cfg.Supervisor.Task(ctx, id)
 	if err != nil {
 		return nil, notFound(err)
 	}

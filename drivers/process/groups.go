@@ -16,94 +16,103 @@ import (
 // Groups counts the users of the control groups of tasks: sidecars, and starts of the task. The zero
 // value has none.
 //
-//	(none) ──first sidecar creates it──▶ ours ──Start──▶ the supervisor's ──task ends──▶ (none)
+//	(none) ──first sidecar creates it──▶ ours ──start──▶ the supervisor's ──task ends──▶ (none)
 //	   ▲────────last sidecar removes it────┘
 //
 // The supervisor removes the group of a task at its end, with the sidecars in it. A sidecar that finds
 // a task's processes in the group uses it as it is.
 type Groups struct {
 	mu    sync.Mutex
-	users map[proc.Group]*groupUsers
+	uses  map[proc.Group]*groupUse
 	kills map[proc.Group]uint64 // sidecars of a running task that the OOM killer killed
 }
 
-// groupUsers are the users of one group.
-type groupUsers struct {
-	count int           // guarded by Groups.mu
-	turn  chan struct{} // has a value while a user creates, starts or removes
-	ours  bool          // a sidecar created the group, and no task was started in it; for the user with the turn
+// groupUse is the use of one group. Groups.mu guards its fields. Only the busy user changes ours.
+type groupUse struct {
+	users int
+	ours  bool          // a sidecar created the group, and no task was started in it
+	busy  chan struct{} // closed when the busy user, which creates, starts in or removes the group, is ready; nil: there is none
 }
 
 // removePatience is the time limit for removing a group whose processes have just ended.
 const removePatience = 5 * time.Second
 
-// enter adds a user and waits for its turn.
-func (g *Groups) enter(ctx context.Context, name proc.Group) (*groupUsers, error) {
+// enter adds a user that makes the group busy, as soon as no other one does. The user calls ready, and later leave.
+func (g *Groups) enter(ctx context.Context, name proc.Group) (*groupUse, error) {
 	g.mu.Lock()
-	u := g.users[name]
+	defer g.mu.Unlock()
+	u := g.uses[name]
 	if u == nil {
-		u = &groupUsers{turn: make(chan struct{}, 1)}
-		if g.users == nil {
-			g.users = map[proc.Group]*groupUsers{}
+		u = &groupUse{}
+		if g.uses == nil {
+			g.uses = map[proc.Group]*groupUse{}
 		}
-		g.users[name] = u
+		g.uses[name] = u
 	}
-	u.count++
-	g.mu.Unlock()
-	select {
-	case u.turn <- struct{}{}:
-		return u, nil
-	case <-ctx.Done():
-		return nil, errors.Join(context.Cause(ctx), g.leave(name, u))
+	u.users++
+	for u.busy != nil {
+		busy := u.busy
+		g.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+		}
+		g.mu.Lock()
+		if ctx.Err() != nil && u.busy != nil {
+			g.remove(name, u) // the busy user remains
+			return nil, context.Cause(ctx)
+		}
+	}
+	u.busy = make(chan struct{})
+	return u, nil
+}
+
+// ready ends the busy time of a user, and sets whether the group is ours.
+func (g *Groups) ready(u *groupUse, ours bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	u.ours = ours
+	close(u.busy)
+	u.busy = nil
+}
+
+// remove removes a user. The caller holds g.mu.
+func (g *Groups) remove(name proc.Group, u *groupUse) {
+	if u.users--; u.users == 0 {
+		delete(g.uses, name)
 	}
 }
 
-// leave removes a user that does not have the turn. The last one removes the group if it is ours.
-func (g *Groups) leave(name proc.Group, u *groupUsers) error {
-	if !g.isLast(name, u) {
-		return nil
-	}
-	var err error
-	if u.ours {
-		err = removeEmpty(name)
-	}
+// leave removes a user that is ready. The last one removes the group if it is ours.
+func (g *Groups) leave(name proc.Group, u *groupUse) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	<-u.turn
-	if u.count--; u.count == 0 {
-		delete(g.users, name)
+	defer g.remove(name, u)
+	if u.users > 1 || !u.ours {
+		return nil
 	}
+	u.busy = make(chan struct{}) // later users wait
+	g.mu.Unlock()
+	err := removeEmpty(name)
+	g.ready(u, true)
+	g.mu.Lock()
 	return err
 }
 
-// isLast removes a user if there are others. Otherwise it takes the turn, which no other user has.
-func (g *Groups) isLast(name proc.Group, u *groupUsers) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if u.count > 1 {
-		u.count--
-		return false
-	}
-	u.turn <- struct{}{}
-	return true
-}
-
-// Start calls start, which has the supervisor start a task in the group, or without one if group is
-// nil. Meanwhile no sidecar creates or removes the group.
-func (g *Groups) Start(ctx context.Context, group *supervise.Group, start func() error) error {
+// start calls run, which has the supervisor start a task in the group, or without one if group is nil.
+// Meanwhile no sidecar creates or removes the group.
+func (g *Groups) start(ctx context.Context, group *supervise.Group, run func() error) error {
 	if group == nil {
-		return start()
+		return run()
 	}
 	u, err := g.enter(ctx, group.Group)
 	if err != nil {
 		return err
 	}
 	g.forget(group.Group)
-	err = start()
-	if err == nil || errors.Is(err, supervise.ErrLost) || ctx.Err() != nil {
-		u.ours = false // the task may run
-	}
-	<-u.turn
+	err = run()
+	mayRun := err == nil || errors.Is(err, supervise.ErrLost) || ctx.Err() != nil
+	g.ready(u, u.ours && !mayRun)
 	return errors.Join(err, g.leave(group.Group, u))
 }
 
@@ -115,8 +124,7 @@ func (g *Groups) join(ctx context.Context, group *supervise.Group) (c *cgroup.Gr
 		return nil, nil, err
 	}
 	c, created, err := openOrCreate(group)
-	u.ours = u.ours || created
-	<-u.turn
+	g.ready(u, u.ours || created)
 	leave = func() error { return g.leave(group.Group, u) }
 	if err != nil {
 		return nil, nil, errors.Join(err, leave())

@@ -45,7 +45,7 @@ func ownGroup(t *testing.T) (*supervise.Group, func() bool) {
 }
 
 // The last sidecar removes the group.
-func TestGroupOfSidecars(t *testing.T) {
+func TestGroups_LastSidecarRemoves(t *testing.T) {
 	group, exists := ownGroup(t)
 	var g Groups
 	var leaves []func() error
@@ -61,14 +61,14 @@ func TestGroupOfSidecars(t *testing.T) {
 			t.Errorf("after %d sidecars: %v; the group exists: %t, want %t", i+1, err, exists(), want)
 		}
 	}
-	if len(g.users) > 0 {
-		t.Errorf("%d groups have users", len(g.users))
+	if len(g.uses) > 0 {
+		t.Errorf("%d groups have users", len(g.uses))
 	}
 }
 
 // No sidecar joins or removes the group of a task that is starting. Afterwards the group is the
 // supervisor's, unless the start has failed.
-func TestGroupOfAStart(t *testing.T) {
+func TestGroups_Start(t *testing.T) {
 	for name, failure := range map[string]error{"started": nil, "failed": errors.New("refused"), "unknown": supervise.ErrLost} {
 		t.Run(name, func(t *testing.T) {
 			group, exists := ownGroup(t)
@@ -77,41 +77,39 @@ func TestGroupOfAStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = g.Start(t.Context(), group, func() error {
+			err = g.start(t.Context(), group, func() error {
 				if err := leave(); err != nil || !exists() {
 					t.Errorf("a sidecar ended: %v, the group exists: %t", err, exists())
 				}
-				for range 20 { // the context has ended, but a turn would be taken as often
-					ctx, cancel := context.WithCancel(t.Context())
-					cancel()
-					if _, _, err := g.join(ctx, group); !errors.Is(err, context.Canceled) {
-						t.Errorf("a sidecar joined during the start: %v", err)
-					}
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				if _, _, err := g.join(ctx, group); !errors.Is(err, context.Canceled) {
+					t.Errorf("a sidecar joined during the start: %v", err)
 				}
 				return failure
 			})
 			if !errors.Is(err, failure) {
-				t.Errorf("Start() = %v, want %v", err, failure)
+				t.Errorf("start() = %v, want %v", err, failure)
 			}
 			if want := name != "failed"; exists() != want {
 				t.Errorf("the group exists: %t, want %t", exists(), want)
 			}
-			if len(g.users) > 0 {
-				t.Errorf("%d groups have users", len(g.users))
+			if len(g.uses) > 0 {
+				t.Errorf("%d groups have users", len(g.uses))
 			}
 		})
 	}
 }
 
 // A sidecar that ends after the start leaves the group to the supervisor, even without processes.
-func TestGroupOfATask(t *testing.T) {
+func TestGroups_SidecarAfterStart(t *testing.T) {
 	group, exists := ownGroup(t)
 	var g Groups
 	_, leave, err := g.join(t.Context(), group)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Start(t.Context(), group, func() error { return nil }); err != nil {
+	if err := g.start(t.Context(), group, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := leave(); err != nil || !exists() {

@@ -8,9 +8,9 @@ import (
 )
 
 // ReportLogs reports logs that cannot be written, until ctx ends.
-func (ts *Tasks) ReportLogs(ctx context.Context, tell func(*drivers.TaskEvent)) {
-	w := logfaults.Watcher{Faulty: ts.Supervisor.FaultyTasks, Idle: ts.idle, Has: ts.has, Effect: logfaults.Blocks}
-	w.Run(ctx, tell)
+func (ts *Tasks) ReportLogs(ctx context.Context, report func(*drivers.TaskEvent)) {
+	w := logfaults.Watcher{Faulty: ts.cfg.Supervisor.FaultyTasks, Idle: ts.idle, Has: ts.has, Effect: logfaults.Blocks}
+	w.Run(ctx, report)
 }
 
 func (ts *Tasks) idle() bool {

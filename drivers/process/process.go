@@ -1,9 +1,11 @@
-// Package process is shared by drivers whose tasks are processes under the supervisor: their settings,
-// the supervisor's spec, and everything after the start. A driver embeds Settings and Tasks and adds
-// its own schema, fingerprint and StartTask.
+// Package process is the common part of drivers whose tasks are processes under the supervisor. A
+// driver embeds Settings and Tasks. It adds its schema (drivers.Kind), its fingerprint, and a function
+// that makes the Program of a task. Everything else is here:
 //
-//	(none) ──Started──▶ running ──exit, Stop──▶ exited ──Destroy──▶ (none)
-//	   ▲───────Recover─────┘
+//	(none) ──StartTask──▶ running ──exit, StopTask──▶ exited ──DestroyTask──▶ (none)
+//	   ▲────RecoverTask──────┘
+//
+//	StartTask:  Config.Prepare ─▶ Observer.Starting ─▶ supervisor ─▶ Observer.Running
 //
 // The supervisor has the state; a handle contains only the task's ID and name and the driver's data
 // for sessions. A recovered task therefore behaves like a started one.
@@ -24,25 +26,14 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
 
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
-
-// Supervisor runs processes; *supervise.Client implements it.
-type Supervisor interface {
-	Task(ctx context.Context, id string) (*proc.Task, error)
-	Brief(ctx context.Context, id string) (*proc.Task, error)
-	Wait(ctx context.Context, id string) (*proc.Exit, error)
-	Signal(ctx context.Context, id string, sig syscall.Signal) error
-	Kill(ctx context.Context, id string) (*proc.Exit, error)
-	Forget(ctx context.Context, id string) error
-	RecordedTasks(ctx context.Context) ([]proc.Task, error)
-	FaultyTasks(ctx context.Context) ([]proc.Task, error)
-}
 
 // requestPatience is the time limit of requests that the supervisor answers at once.
 const requestPatience = 30 * time.Second
@@ -55,60 +46,54 @@ type state struct {
 	Name       string
 	Backend    string // kind of the driver; empty in handles of earlier versions
 	MHzPerCore uint64
-	SessionData
+
+	Environment Environment // of sessions, in addition to the policy and the control group of the task
+	Join        []string    // files of further groups that the task joined
 
 	group    proc.Group // control group, which may not exist
 	measured proc.Group // control group of the task's processes; empty for none
 }
 
-// SessionData is the data for sessions of a task, in addition to its policy and control group.
-type SessionData struct {
-	Environment Environment
-	Join        []string // files of further groups that the task joined
+// Config configures the Tasks of an instance of a driver.
+type Config struct {
+	Name       string // of the instance
+	Kind       *drivers.Kind
+	Supervisor *supervise.Client
+	// Prepare returns the program of a task, and makes the directories of the task ready.
+	Prepare  func(cfg *drivers.TaskConfig) (*Program, error)
+	Observer Observer // nil: none
 }
 
-// Tasks are the running and exited tasks of one driver.
+// Tasks are the running and exited tasks of an instance of a driver. They have the methods of
+// drivers.Driver that are the same for all drivers of processes.
 type Tasks struct {
-	Driver      string         // name of the instance, for handles
-	Backend     string         // kind of the instance, for handles
-	DefaultStop syscall.Signal // default signal of StopTask
-	Supervisor  Supervisor
-
+	cfg    Config
 	groups Groups
 
 	mu   sync.Mutex
 	byID map[string]state
 }
 
-// Started adds a task that the supervisor has started in a control group, nil for none, and returns its handle.
-func (ts *Tasks) Started(cfg *drivers.TaskConfig, group *supervise.Group, b SessionData) (*drivers.TaskHandle, error) {
-	s := state{Name: cfg.Name, Backend: ts.Backend, MHzPerCore: cfg.Limits.MHzPerCore, SessionData: b, group: GroupName(cfg)}
-	if group != nil {
-		s.measured = group.Group
+// NewTasks returns the Tasks of an instance, without any task.
+func NewTasks(cfg Config) *Tasks {
+	if cfg.Observer == nil {
+		cfg.Observer = unobserved{}
 	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("encode handle of task %s: %w", cfg.ID, err)
-	}
-	ts.remember(cfg.ID, s)
-	return &drivers.TaskHandle{Driver: ts.Driver, Version: handleVersion, TaskID: cfg.ID, State: raw}, nil
+	return &Tasks{cfg: cfg, byID: map[string]state{}}
 }
 
-// StartFailure marks an error of the supervisor's Start as recoverable, unless the task's own start
-// was refused.
-func StartFailure(err error) error {
-	if _, ok := errors.AsType[*proc.StartError](err); ok {
-		return err
-	}
-	return &drivers.RecoverableError{Err: err}
-}
+// Name implements drivers.Driver.
+func (ts *Tasks) Name() string { return ts.cfg.Name }
+
+// ConfigSpec implements drivers.Driver.
+func (ts *Tasks) ConfigSpec() hcldec.Spec { return ts.cfg.Kind.ConfigSpec }
+
+// TaskSpec implements drivers.Driver.
+func (ts *Tasks) TaskSpec() hcldec.Spec { return ts.cfg.Kind.TaskSpec }
 
 func (ts *Tasks) remember(id string, s state) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.byID == nil {
-		ts.byID = map[string]state{}
-	}
 	ts.byID[id] = s
 }
 
@@ -126,32 +111,24 @@ func (ts *Tasks) state(id string) (state, error) {
 // RecoverTask implements drivers.Driver. A handle without State was stored before the start: the
 // agent died before it stored the final one.
 func (ts *Tasks) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
-	_, err := ts.Recovered(ctx, h)
-	return err
-}
-
-// Recovered is RecoverTask, and also returns the supervisor's record of the task, without Declared.
-func (ts *Tasks) Recovered(ctx context.Context, h *drivers.TaskHandle) (*proc.Task, error) {
 	s, err := ts.decode(h)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t, err := ts.Supervisor.Brief(ctx, h.TaskID)
-	if errors.Is(err, proc.ErrUnknownTask) {
-		return nil, drivers.ErrTaskNotFound
-	}
+	t, err := ts.cfg.Supervisor.Brief(ctx, h.TaskID)
 	if err != nil {
-		return nil, err
+		return notFound(err)
 	}
 	s.group, s.measured = t.Group, t.Group
 	ts.remember(h.TaskID, s)
-	return t, nil
+	ts.cfg.Observer.Running(t)
+	return nil
 }
 
 func (ts *Tasks) decode(h *drivers.TaskHandle) (state, error) {
 	var s state
-	if h.Driver != ts.Driver {
-		return s, fmt.Errorf("handle of task %s is of driver %s, not %s", h.TaskID, h.Driver, ts.Driver)
+	if h.Driver != ts.cfg.Name {
+		return s, fmt.Errorf("handle of task %s is of driver %s, not %s", h.TaskID, h.Driver, ts.cfg.Name)
 	}
 	if len(h.State) == 0 {
 		return s, nil
@@ -162,8 +139,9 @@ func (ts *Tasks) decode(h *drivers.TaskHandle) (state, error) {
 	if err := json.Unmarshal(h.State, &s); err != nil {
 		return s, fmt.Errorf("decode handle of task %s: %w", h.TaskID, err)
 	}
-	if s.Backend != "" && s.Backend != ts.Backend {
-		return s, fmt.Errorf("task %s was started by %s with the backend %q, which is now %q: give it the earlier backend", h.TaskID, ts.Driver, s.Backend, ts.Backend)
+	if s.Backend != "" && s.Backend != ts.cfg.Kind.Name {
+		return s, fmt.Errorf("task %s was started by %s with the backend %q, which is now %q: give it the earlier backend",
+			h.TaskID, ts.cfg.Name, s.Backend, ts.cfg.Kind.Name)
 	}
 	return s, nil
 }
@@ -174,10 +152,11 @@ func (ts *Tasks) WaitTask(ctx context.Context, id string) (*drivers.ExitResult, 
 	if err != nil {
 		return nil, err
 	}
-	exit, err := ts.Supervisor.Wait(ctx, id)
+	exit, err := ts.cfg.Supervisor.Wait(ctx, id)
 	if err != nil {
 		return nil, notFound(err)
 	}
+	ts.cfg.Observer.Exited(ctx, id)
 	return ts.result(exit, s.group), nil
 }
 
@@ -203,7 +182,7 @@ func notFound(err error) error {
 // StopTask implements drivers.Driver. The ID suffices: it also stops a task whose handle was not
 // recovered.
 func (ts *Tasks) StopTask(ctx context.Context, id string, timeout time.Duration, signal string) error {
-	sig := ts.DefaultStop
+	sig := ts.cfg.Kind.KillSignal
 	if signal != "" {
 		var err error
 		if sig, err = drivers.ParseSignal(signal); err != nil {
@@ -213,15 +192,15 @@ func (ts *Tasks) StopTask(ctx context.Context, id string, timeout time.Duration,
 	wctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	// A task that cannot be signaled has ended, or is killed below.
-	if timeout > 0 && ts.Supervisor.Signal(wctx, id, sig) == nil {
-		if _, err := ts.Supervisor.Wait(wctx, id); err == nil {
+	if timeout > 0 && ts.cfg.Supervisor.Signal(wctx, id, sig) == nil {
+		if _, err := ts.cfg.Supervisor.Wait(wctx, id); err == nil {
 			return nil
 		}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if _, err := ts.Supervisor.Kill(ctx, id); err != nil {
+	if _, err := ts.cfg.Supervisor.Kill(ctx, id); err != nil {
 		return notFound(err)
 	}
 	return nil
@@ -238,7 +217,7 @@ func (ts *Tasks) SignalTask(id, signal string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 	defer cancel()
-	return notFound(ts.Supervisor.Signal(ctx, id, sig))
+	return notFound(ts.cfg.Supervisor.Signal(ctx, id, sig))
 }
 
 // DestroyTask implements drivers.Driver. The ID suffices, as for StopTask.
@@ -247,33 +226,34 @@ func (ts *Tasks) DestroyTask(id string, force bool) error {
 	defer cancel()
 	s, err := ts.state(id)
 	if err != nil {
-		if _, err := ts.Supervisor.Brief(ctx, id); err != nil {
+		if _, err := ts.cfg.Supervisor.Brief(ctx, id); err != nil {
 			return notFound(err)
 		}
 	}
-	err = ts.Supervisor.Forget(ctx, id) // most have ended
+	err = ts.cfg.Supervisor.Forget(ctx, id) // most have ended
 	if errors.Is(err, proc.ErrRunning) && !force {
 		return errors.New("cannot destroy running task")
 	}
 	if err != nil && force {
-		if _, err := ts.Supervisor.Kill(ctx, id); err != nil && !errors.Is(err, proc.ErrUnknownTask) {
+		if _, err := ts.cfg.Supervisor.Kill(ctx, id); err != nil && !errors.Is(err, proc.ErrUnknownTask) {
 			return err
 		}
-		err = ts.Supervisor.Forget(ctx, id)
+		err = ts.cfg.Supervisor.Forget(ctx, id)
 	}
 	if err != nil {
 		return err
 	}
 	ts.groups.forget(s.group)
 	ts.mu.Lock()
-	defer ts.mu.Unlock()
 	delete(ts.byID, id)
+	ts.mu.Unlock()
+	ts.cfg.Observer.Removed(id)
 	return nil
 }
 
 // ListTasks implements drivers.Lister. It lists every task of the supervisor.
 func (ts *Tasks) ListTasks(ctx context.Context) ([]drivers.TaskStatus, error) {
-	known, err := ts.Supervisor.RecordedTasks(ctx)
+	known, err := ts.cfg.Supervisor.RecordedTasks(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +275,7 @@ func (ts *Tasks) InspectTask(id string) (*drivers.TaskStatus, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 	defer cancel()
-	t, err := ts.Supervisor.Brief(ctx, id)
+	t, err := ts.cfg.Supervisor.Brief(ctx, id)
 	if err != nil {
 		return nil, notFound(err)
 	}

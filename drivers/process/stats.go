@@ -63,7 +63,7 @@ func (ts *Tasks) meter(id string) (*meter, error) {
 
 // over reports whether the task has ended. If the supervisor does not answer, it has not.
 func (ts *Tasks) over(ctx context.Context, id string) bool {
-	t, err := ts.Supervisor.Brief(ctx, id)
+	t, err := ts.cfg.Supervisor.Brief(ctx, id)
 	return errors.Is(err, proc.ErrUnknownTask) || err == nil && t.Exit != nil
 }
 

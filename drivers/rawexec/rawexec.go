@@ -9,12 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/hashicorp/hcl/v2/hcldec"
 
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
@@ -29,21 +26,18 @@ const Name = "raw_exec"
 
 // Driver runs programs unconfined; it implements drivers.Driver.
 type Driver struct {
-	process.Tasks
+	*process.Tasks
 	*process.Settings[settings]
-	name     string // of the instance
-	log      *slog.Logger
-	super    *supervise.Client
 	confiner process.Confiner
 }
 
 // New returns an instance of the driver, disabled until SetConfig enables it. Its tasks see every file,
 // but programs of the client that work for them do not see the supervisor's directory and own, the
 // agent's other directories.
-func New(name string, log *slog.Logger, super *supervise.Client, own ...string) *Driver {
-	d := &Driver{name: name, log: log.With("driver", name), super: super, Settings: process.NewSettings(name, settings{}, decodeSettings),
-		Tasks: process.Tasks{Driver: name, Backend: Name, DefaultStop: Kind().KillSignal, Supervisor: super}}
-	d.confiner = process.Confiner{Sidecars: &d.Tasks, Own: append(slices.Clone(own), super.Dir())}
+func New(name string, super *supervise.Client, own ...string) *Driver {
+	d := &Driver{Settings: process.NewSettings(name, settings{}, decodeSettings)}
+	d.Tasks = process.NewTasks(process.Config{Name: name, Kind: Kind(), Supervisor: super, Prepare: d.program})
+	d.confiner = process.Confiner{Sidecars: d.Tasks, Own: append(slices.Clone(own), super.Dir())}
 	return d
 }
 
@@ -57,19 +51,8 @@ var (
 	_ drivers.Privileger = (*Driver)(nil)
 )
 
-// Name implements drivers.Driver.
-func (d *Driver) Name() string { return d.name }
-
-// ConfigSpec implements drivers.Driver.
-func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
-
-// TaskSpec implements drivers.Driver.
-func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
-
 // Capabilities implements drivers.Driver.
-func (d *Driver) Capabilities() drivers.Capabilities {
-	return Kind().Capabilities
-}
+func (d *Driver) Capabilities() drivers.Capabilities { return Kind().Capabilities }
 
 // Privilege implements drivers.Privileger. Every task needs privilege.
 func (d *Driver) Privilege() drivers.Privilege {
@@ -79,16 +62,16 @@ func (d *Driver) Privilege() drivers.Privilege {
 
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
-	f := drivers.Fingerprint{Health: drivers.HealthUndetected, Description: fmt.Sprintf("disabled: plugin %q has no enabled = true", d.name)}
+	f := drivers.Fingerprint{Health: drivers.HealthUndetected, Description: fmt.Sprintf("disabled: plugin %q has no enabled = true", d.Name())}
 	if d.Current().enabled {
-		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{drivers.Attribute(d.name, ""): "1"}}
+		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{drivers.Attribute(d.Name(), ""): "1"}}
 	}
 	return process.Steady(ctx, f)
 }
 
 // Report implements drivers.Reporter.
-func (d *Driver) Report(ctx context.Context, tell func(*drivers.TaskEvent)) error {
-	d.ReportLogs(ctx, tell)
+func (d *Driver) Report(ctx context.Context, report func(*drivers.TaskEvent)) error {
+	d.ReportLogs(ctx, report)
 	return ctx.Err()
 }
 
@@ -107,7 +90,7 @@ func (s settings) usable(name string, cfg *drivers.TaskConfig) error {
 // restricted to its paths. The driver's rules on users hold for it, too.
 func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *drivers.Sidecar) (*drivers.ExitResult, error) {
 	set := d.Current()
-	if err := set.usable(d.name, cfg); err != nil {
+	if err := set.usable(d.Name(), cfg); err != nil {
 		return nil, err
 	}
 	if _, err := set.account(cfg); err != nil {
@@ -116,45 +99,30 @@ func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driver
 	return d.confiner.Confine(ctx, cfg, s)
 }
 
-// StartTask implements drivers.Driver.
-func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
-	defer d.super.Turn()()
+// program returns the program of a task.
+func (d *Driver) program(cfg *drivers.TaskConfig) (*process.Program, error) {
 	set := d.Current()
-	if err := set.usable(d.name, cfg); err != nil {
+	if err := set.usable(d.Name(), cfg); err != nil {
 		return nil, err
 	}
 	opts, err := decodeOptions(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
-	policy, err := set.policy(cfg, opts)
-	if err != nil {
+	p := &process.Program{Environment: set.environment(opts)}
+	if p.Policy, err = set.policy(cfg, opts); err != nil {
 		return nil, err
 	}
-	spec, err := process.Spec(cfg, policy)
-	if err != nil {
+	if p.Declared, err = sandbox.Declare(p.Policy); err != nil {
 		return nil, err
 	}
-	if spec.Declared, err = sandbox.Declare(policy); err != nil {
-		return nil, err
-	}
-	if err := groups(spec, cfg, opts); err != nil {
-		return nil, err
-	}
-	err = d.StartIn(ctx, spec.Group, func() error {
-		_, err := d.super.Start(ctx, spec)
-		return err
-	})
-	if err != nil {
-		return nil, process.StartFailure(err)
-	}
-	return d.Started(cfg, spec.Group, process.SessionData{Environment: set.environment(opts), Join: spec.Join})
+	return p, setGroups(p, cfg, opts)
 }
 
-// groups selects the task's control groups: weights and cores, no hard limits. An agent without
+// setGroups selects the task's control groups: weights and cores, no hard limits. An agent without
 // root uses none. An operator's group (an override) replaces ours in its tree. In the version 2
 // tree the task is then tracked by its session only.
-func groups(spec *supervise.Spec, cfg *drivers.TaskConfig, o options) error {
+func setGroups(p *process.Program, cfg *drivers.TaskConfig, o options) error {
 	if os.Geteuid() != 0 {
 		if o.overrideV2 != "" || o.overrideV1 != nil {
 			return errors.New("a control group override needs an agent that runs as root")
@@ -173,17 +141,16 @@ func groups(spec *supervise.Spec, cfg *drivers.TaskConfig, o options) error {
 		if err != nil {
 			return fmt.Errorf("cgroup_v2_override: %w", err)
 		}
-		spec.Join = append(spec.Join, file)
+		p.Join = append(p.Join, file)
 	} else {
-		spec.Group = &supervise.Group{Group: process.GroupName(cfg),
-			Limits: cgroup.Limits{CPUShares: cfg.Limits.CPUShares, Cores: cfg.Limits.Cores}}
+		p.Limits = &cgroup.Limits{CPUShares: cfg.Limits.CPUShares, Cores: cfg.Limits.Cores}
 	}
 	for controller, path := range o.overrideV1 {
 		file, err := h.Existing(controller, path)
 		if err != nil {
 			return fmt.Errorf("cgroup_v1_override: %w", err)
 		}
-		spec.Join = append(spec.Join, file)
+		p.Join = append(p.Join, file)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func newDriver(t *testing.T, attrs map[string]cty.Value) *rawexec.Driver {
 		}
 		super.Close()
 	})
-	d := rawexec.New(rawexec.Name, log, super)
+	d := rawexec.New(rawexec.Name, super)
 	if attrs == nil {
 		attrs = map[string]cty.Value{"enabled": cty.True}
 	}

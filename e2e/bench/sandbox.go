@@ -49,7 +49,7 @@ func newDrive(ctx context.Context) (*drive, func(), error) {
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
-	e, r := exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}), rawexec.New(rawexec.Name, log, super)
+	e, r := exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}), rawexec.New(rawexec.Name, super)
 	if err := r.SetConfig(cty.ObjectVal(map[string]cty.Value{"enabled": cty.True})); err != nil {
 		return nil, nil, err
 	}

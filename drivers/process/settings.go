@@ -7,8 +7,6 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -55,22 +53,4 @@ func Steady(ctx context.Context, f drivers.Fingerprint) <-chan drivers.Fingerpri
 		close(ch)
 	}()
 	return ch
-}
-
-// Spec returns the supervisor's spec for the task's program under the policy, without a control
-// group. The caller adds Declared.
-func Spec(cfg *drivers.TaskConfig, p *sandbox.Policy) (*supervise.Spec, error) {
-	raw, err := sandbox.Encode(p)
-	if err != nil {
-		return nil, err
-	}
-	logs, err := Logs(cfg)
-	if err != nil {
-		return nil, err
-	}
-	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs, Init: p.PrivatePID, Users: p.OwnUsers}
-	if p.User != nil {
-		spec.Owner = &supervise.Owner{UID: int(p.User.UID), GID: int(p.User.GID)}
-	}
-	return spec, nil
 }
