@@ -41,7 +41,7 @@ func TestUnsupportedEntryEndsAgent(t *testing.T) {
 	}
 	for leads := false; !leads; leads = <-log.Leadership() {
 	}
-	_, index, err := log.Apply(t.Context(), nomad.CSIVolumeRegisterRequestType, map[string]any{})
+	index, err := log.Apply(t.Context(), nomad.CSIVolumeRegisterRequestType, map[string]any{})
 	if err = errors.Join(err, log.Close()); err != nil {
 		t.Fatal(err)
 	}

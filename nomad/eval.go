@@ -94,6 +94,24 @@ type Evaluation struct {
 	ModifyTime              int64
 }
 
+// NewEval returns a pending evaluation of a job. The caller sets JobModifyIndex if the scheduler must know
+// the version that the evaluation is for.
+func NewEval(job *Job, trigger string, now time.Time) *Evaluation {
+	return &Evaluation{
+		ID: NewID(), Namespace: job.Namespace, Priority: job.Priority, Type: job.Type, TriggeredBy: trigger, JobID: job.ID,
+		Status: EvalStatusPending, CreateTime: now.UnixNano(), ModifyTime: now.UnixNano(),
+	}
+}
+
+// Next returns a pending evaluation, with the given ID, that continues the work of e.
+func (e *Evaluation) Next(id, trigger string, now time.Time) *Evaluation {
+	return &Evaluation{
+		ID: id, Namespace: e.Namespace, Priority: e.Priority, Type: e.Type, TriggeredBy: trigger,
+		JobID: e.JobID, JobModifyIndex: e.JobModifyIndex, PreviousEval: e.ID,
+		Status: EvalStatusPending, CreateTime: now.UnixNano(), ModifyTime: now.UnixNano(),
+	}
+}
+
 // EvaluationStub is the short form of an evaluation in the list of related evaluations.
 type EvaluationStub struct {
 	ID                string

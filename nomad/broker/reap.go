@@ -91,22 +91,9 @@ func (r *Reaper) fail(ctx context.Context, eval *nomad.Evaluation) error {
 // leader changes. Wait is for readers that do not use WaitUntil.
 func followUp(eval *nomad.Evaluation, now time.Time) *nomad.Evaluation {
 	wait := followUpMin + rand.N(followUpMax-followUpMin)
-	return &nomad.Evaluation{
-		ID:             nomad.NewID(),
-		Namespace:      eval.Namespace,
-		Priority:       eval.Priority,
-		Type:           eval.Type,
-		TriggeredBy:    nomad.EvalTriggerFailedFollowUp,
-		JobID:          eval.JobID,
-		JobModifyIndex: eval.JobModifyIndex,
-		NodeID:         eval.NodeID,
-		Status:         nomad.EvalStatusPending,
-		Wait:           wait,
-		WaitUntil:      now.Add(wait),
-		PreviousEval:   eval.ID,
-		CreateTime:     now.UnixNano(),
-		ModifyTime:     now.UnixNano(),
-	}
+	next := eval.Next(nomad.NewID(), nomad.EvalTriggerFailedFollowUp, now)
+	next.NodeID, next.Wait, next.WaitUntil = eval.NodeID, wait, now.Add(wait)
+	return next
 }
 
 func (r *Reaper) reapReplaced(ctx context.Context) {

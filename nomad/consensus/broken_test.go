@@ -57,7 +57,7 @@ func TestBrokenFSMRefusesCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, _, err := r.Apply(context.Background(), 1, map[string]any{}); !errors.Is(err, errBroken) {
+		if _, err := r.Apply(context.Background(), 1, map[string]any{}); !errors.Is(err, errBroken) {
 			t.Errorf("Apply() = %v", err)
 		}
 	}

@@ -77,7 +77,7 @@ func (s server) addNamespace(t testing.TB, name string) uint64 {
 // addDescribed adds a namespace with a description of size bytes.
 func (s server) addDescribed(t testing.TB, name string, size int) uint64 {
 	t.Helper()
-	_, index, err := s.Apply(t.Context(), nomad.NamespaceUpsertRequestType,
+	index, err := s.Apply(t.Context(), nomad.NamespaceUpsertRequestType,
 		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: name, Description: strings.Repeat("d", size)}}})
 	if err != nil {
 		t.Fatalf("Apply(%s) = %v", name, err)
@@ -371,12 +371,12 @@ func dataEnd(t *testing.T, dir string) int64 {
 func TestApplyErrors(t *testing.T) {
 	s := open(t, "")
 	s.lead(t)
-	_, _, err := s.Apply(t.Context(), nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"none"}})
+	_, err := s.Apply(t.Context(), nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"none"}})
 	if err == nil || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("Apply() = %v, want the FSM's error", err)
 	}
 	s.Close()
-	_, _, err = s.Apply(t.Context(), nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{})
+	_, err = s.Apply(t.Context(), nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{})
 	if err == nil {
 		t.Error("Apply() after Close() succeeds")
 	}
@@ -389,7 +389,7 @@ func TestNotLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	_, _, err = r.Apply(t.Context(), nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{})
+	_, err = r.Apply(t.Context(), nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{})
 	if !errors.Is(err, nomad.ErrNoLeader) {
 		t.Errorf("Apply() = %v, want ErrNoLeader", err)
 	}
@@ -469,7 +469,7 @@ func TestApplyWhileClosing(t *testing.T) {
 		go func() {
 			var err error
 			for err == nil {
-				_, _, err = s.Apply(context.Background(), nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
+				_, err = s.Apply(context.Background(), nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
 			}
 			answered <- err
 		}()

@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 )
 
@@ -38,10 +37,6 @@ type Raft struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed when the leader changes
 }
-
-// ErrMaybeApplied means that leadership was lost, or that ctx ended, after raft received the
-// command. The command may or may not be in the log. Callers must not repeat it blindly.
-var ErrMaybeApplied = nomad.ErrMaybeApplied
 
 // Open opens or creates the log of a server and starts raft.
 func Open(c Config) (*Raft, error) {
@@ -215,35 +210,6 @@ func (r *Raft) Tuned() Tuning {
 // ID returns the server's UUID.
 func (r *Raft) ID() string { return r.id }
 
-// Apply writes a command to the log and returns the FSM's result and the entry's index. If the
-// result is an error, it is returned as err. After an entry that the FSM could not apply,
-// nothing is written.
-func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error) {
-	if err := r.broken(); err != nil {
-		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
-	}
-	if t.Ours() && r.onlyOurs != nil {
-		if err := r.onlyOurs(t); err != nil {
-			return nil, 0, err
-		}
-	}
-	data, err := codec.EncodeCommand(t, payload)
-	if err != nil {
-		return nil, 0, fmt.Errorf("encode command %d: %w", t, err)
-	}
-	out, err := awaited(ctx, r, r.commands.add(data))
-	if err == nil {
-		err = outcome(out.err)
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
-	}
-	if err, failed := out.resp.(error); failed {
-		return nil, out.index, err
-	}
-	return out.resp, out.index, nil
-}
-
 // Barrier waits until all current log entries have been applied.
 func (r *Raft) Barrier(ctx context.Context) error {
 	if err := r.wait(ctx, r.raft.Barrier(enqueueTimeout)); err != nil {
@@ -261,42 +227,6 @@ func (r *Raft) wait(ctx context.Context, f raft.Future) error {
 	go func() { done <- f.Error() }()
 	err, late := awaited(ctx, r, done)
 	return cmp.Or(late, outcome(err))
-}
-
-// awaited receives raft's answer within ctx. Raft never answers the commands that are still
-// queued when it shuts down.
-func awaited[T any](ctx context.Context, r *Raft, answer <-chan T) (out T, err error) {
-	select {
-	case out = <-answer:
-		return out, nil
-	case <-r.ended:
-		return out, fmt.Errorf("%w: %w", ErrMaybeApplied, raft.ErrRaftShutdown)
-	case <-ctx.Done():
-		return out, fmt.Errorf("%w: %w", ErrMaybeApplied, ctx.Err())
-	}
-}
-
-// outcome is ourError for commands. An error without a name in raft is a failed write to the
-// log. The entry may be on disk all the same and take effect after the next start.
-func outcome(err error) error {
-	ours := ourError(err)
-	if ours == nil || errors.Is(ours, nomad.ErrNoLeader) || errors.Is(ours, ErrMaybeApplied) {
-		return ours
-	}
-	return fmt.Errorf("%w: %w", ErrMaybeApplied, err)
-}
-
-// ourError translates raft's errors. A caller may retry on another server only if the command
-// certainly was not applied.
-func ourError(err error) error {
-	switch {
-	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress),
-		errors.Is(err, raft.ErrEnqueueTimeout):
-		return fmt.Errorf("%w: %w", nomad.ErrNoLeader, err)
-	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore), errors.Is(err, raft.ErrRaftShutdown):
-		return fmt.Errorf("%w: %w", ErrMaybeApplied, err)
-	}
-	return err
 }
 
 // Leadership returns a channel that receives true when this server becomes leader and false

@@ -1,8 +1,8 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,7 +28,7 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 		return nil // the job was purged; the deployment will be removed
 	}
 	if len(act.replace) == 0 {
-		_, err := w.apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+		_, err := w.cfg.Raft.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
 		return err
 	}
 	yes := true
@@ -39,7 +39,7 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 	for _, id := range act.replace {
 		req.Allocs[id] = &nomad.DesiredTransition{Reschedule: &yes}
 	}
-	_, err := w.apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, req)
+	_, err := w.cfg.Raft.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, req)
 	return err
 }
 
@@ -72,7 +72,7 @@ func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deplo
 		eval = newEval(snap, d, now)
 	}
 	kind, entry := admission.EndDeployment(update, eval, rollback).Entry()
-	index, err := w.apply(ctx, kind, entry)
+	index, err := w.cfg.Raft.Apply(ctx, kind, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -90,38 +90,16 @@ func response(eval *nomad.Evaluation, index uint64) *message.DeploymentUpdateRes
 	return r
 }
 
-// apply writes one log entry.
-func (w *Watcher) apply(ctx context.Context, t nomad.MessageType, req any) (uint64, error) {
-	resp, index, err := w.cfg.Raft.Apply(ctx, t, req)
-	if failed, ok := resp.(error); ok {
-		err = errors.Join(err, failed)
-	}
-	return index, err
-}
-
 // newEval returns an evaluation of the deployment's job, or nil if the job does not exist.
 func newEval(snap *state.Snapshot, d *nomad.Deployment, now time.Time) *nomad.Evaluation {
 	job := snap.Job(nil, d.Namespace, d.JobID)
 	if job == nil {
 		return nil
 	}
-	priority := d.EvalPriority
-	if priority == 0 {
-		priority = job.Priority
-	}
-	return &nomad.Evaluation{
-		ID:             nomad.NewID(),
-		Namespace:      d.Namespace,
-		Priority:       priority,
-		Type:           job.Type,
-		TriggeredBy:    nomad.EvalTriggerDeploymentWatcher,
-		JobID:          d.JobID,
-		JobModifyIndex: job.ModifyIndex,
-		DeploymentID:   d.ID,
-		Status:         nomad.EvalStatusPending,
-		CreateTime:     now.UnixNano(),
-		ModifyTime:     now.UnixNano(),
-	}
+	e := nomad.NewEval(job, nomad.EvalTriggerDeploymentWatcher, now)
+	e.Priority = cmp.Or(d.EvalPriority, job.Priority)
+	e.JobModifyIndex, e.DeploymentID = job.ModifyIndex, d.ID
+	return e
 }
 
 // Fail fails a deployment on a user's request.
@@ -178,7 +156,7 @@ func (w *Watcher) SetAllocHealth(ctx context.Context, req *message.DeploymentAll
 	}
 	now := time.Now()
 	eval := newEval(snap, d, now)
-	index, err := w.apply(ctx, nomad.DeploymentAllocHealthRequestType, &message.ApplyDeploymentAllocHealthRequest{
+	index, err := w.cfg.Raft.Apply(ctx, nomad.DeploymentAllocHealthRequestType, &message.ApplyDeploymentAllocHealthRequest{
 		DeploymentAllocHealthRequest: *req,
 		Timestamp:                    now,
 		Eval:                         eval,

@@ -38,7 +38,7 @@ func (w *Watcher) promote(ctx context.Context, snap *state.Snapshot, d *nomad.De
 	case eval == nil: // the job was purged
 		return response(nil, snap.Index()), nil
 	default:
-		index, err := w.apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+		index, err := w.cfg.Raft.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
 		if err != nil {
 			return nil, fmt.Errorf("evaluate deployment %s: %w", d.ID, err)
 		}
@@ -46,7 +46,7 @@ func (w *Watcher) promote(ctx context.Context, snap *state.Snapshot, d *nomad.De
 	}
 	entry := &message.ApplyDeploymentPromoteRequest{DeploymentPromoteRequest: *req, Eval: eval}
 	entry.PromotedAt = now.UnixNano()
-	index, err := w.apply(ctx, nomad.DeploymentPromoteRequestType, entry)
+	index, err := w.cfg.Raft.Apply(ctx, nomad.DeploymentPromoteRequestType, entry)
 	if err != nil {
 		return nil, fmt.Errorf("promote deployment %s: %w", d.ID, err)
 	}

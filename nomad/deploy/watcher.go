@@ -52,23 +52,18 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // retryAfter is the delay after a failed write.
 const retryAfter = time.Second
 
-// Committer appends to the Raft log.
-type Committer interface {
-	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
-}
-
 // Config of a Watcher.
 type Config struct {
 	Store func() *state.Store // the current store: a restore replaces it
-	Raft  Committer
+	Raft  consensus.Log
 	Log   *slog.Logger
 	// Admission admits the jobs of rollbacks.
 	Admission *admission.Admitter

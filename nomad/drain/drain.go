@@ -25,13 +25,12 @@ package drain
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -44,15 +43,10 @@ const (
 	maxWait = time.Minute
 )
 
-// Committer appends to the Raft log.
-type Committer interface {
-	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
-}
-
 // Config of a Drainer. All fields are required.
 type Config struct {
 	Store func() *state.Store // the current store: a restore replaces it
-	Raft  Committer
+	Raft  consensus.Log
 	Log   *slog.Logger
 }
 
@@ -82,13 +76,4 @@ func (d *Drainer) Run(ctx context.Context) error {
 		state.Wait(ctx, memdb.NewWatchSet(), time.Now().Add(pace))
 	}
 	return ctx.Err()
-}
-
-// apply writes one log entry.
-func (d *Drainer) apply(ctx context.Context, t nomad.MessageType, req any) error {
-	resp, _, err := d.cfg.Raft.Apply(ctx, t, req)
-	if failed, ok := resp.(error); ok {
-		err = errors.Join(err, failed)
-	}
-	return err
 }

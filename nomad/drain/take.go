@@ -18,13 +18,13 @@ const maxEntry = 512
 // step writes the rest.
 func (d *Drainer) take(ctx context.Context, snap *state.Snapshot, s *step, now time.Time) error {
 	for part := range slices.Chunk(s.mark, maxEntry) {
-		if err := d.apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, marks(snap, part, now)); err != nil {
+		if _, err := d.cfg.Raft.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, marks(snap, part, now)); err != nil {
 			return fmt.Errorf("mark %d allocations for migration: %w", len(part), err)
 		}
 		d.cfg.Log.Debug("marked allocations of draining nodes for migration", "allocs", len(part))
 	}
 	for part := range slices.Chunk(s.done, maxEntry) {
-		if err := d.apply(ctx, nomad.BatchNodeUpdateDrainRequestType, completions(part, now)); err != nil {
+		if _, err := d.cfg.Raft.Apply(ctx, nomad.BatchNodeUpdateDrainRequestType, completions(part, now)); err != nil {
 			return fmt.Errorf("complete %d drains: %w", len(part), err)
 		}
 		for _, c := range part {
@@ -60,18 +60,9 @@ func newEval(snap *state.Snapshot, a *nomad.Allocation, now time.Time) *nomad.Ev
 	if job == nil {
 		return nil
 	}
-	return &nomad.Evaluation{
-		ID:             nomad.NewID(),
-		Namespace:      a.Namespace,
-		Priority:       job.Priority,
-		Type:           job.Type,
-		TriggeredBy:    nomad.EvalTriggerNodeDrain,
-		JobID:          a.JobID,
-		JobModifyIndex: job.ModifyIndex,
-		Status:         nomad.EvalStatusPending,
-		CreateTime:     now.UnixNano(),
-		ModifyTime:     now.UnixNano(),
-	}
+	e := nomad.NewEval(job, nomad.EvalTriggerNodeDrain, now)
+	e.JobModifyIndex = job.ModifyIndex
+	return e
 }
 
 // completions returns the log entry that ends drains. The nodes stay ineligible.

@@ -33,14 +33,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// Caller calls RPC methods.
-type Caller interface {
-	Call(ctx context.Context, method string, req, resp any) error
-}
-
 // Config of a Collector. A zero age selects the default.
 type Config struct {
-	RPC             Caller
+	RPC             message.Caller
 	Store           func() *state.Store // the current store: a restore replaces it
 	Region          string
 	EvalAfter       time.Duration // default 1 h
@@ -136,7 +131,7 @@ func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 
 // bearer makes RPC calls with a token.
 type bearer struct {
-	rpc   Caller
+	rpc   message.Caller
 	token string
 }
 

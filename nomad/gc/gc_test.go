@@ -43,7 +43,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	case *message.VariablesApplyRequest:
 		v := &nomad.VariableEncrypted{VariableMetadata: r.Var.VariableMetadata,
 			VariableData: nomad.VariableData{Data: []byte("new"), KeyID: "new"}}
-		_, _, err := s.Apply(ctx, nomad.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: r.Op, Var: v})
+		_, err := s.Apply(ctx, nomad.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: r.Op, Var: v})
 		return err
 	case *message.EvalUpdateRequest:
 		s.again = append(s.again, r.Evals...)
@@ -63,13 +63,13 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	if r, ok := req.(*message.EvalReapRequest); ok {
 		s.sizes = append(s.sizes, len(r.Evals)+len(r.Allocs))
 	}
-	_, _, err := s.Apply(ctx, typ, req)
+	_, err := s.Apply(ctx, typ, req)
 	return err
 }
 
 // key writes a root key.
 func (s *servers) key(ctx context.Context, k *nomad.RootKey) error {
-	_, _, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
+	_, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
 	return err
 }
 
@@ -440,7 +440,7 @@ func TestRekeyInParts(t *testing.T) {
 		for i := range count {
 			v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: fmt.Sprint(i)},
 				VariableData: nomad.VariableData{Data: []byte("old"), KeyID: k.KeyID}}
-			if _, _, err := w.Apply(w.t.Context(), nomad.VarApplyStateRequestType,
+			if _, err := w.Apply(w.t.Context(), nomad.VarApplyStateRequestType,
 				&message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v}); err != nil {
 				t.Fatal(err)
 			}

@@ -46,14 +46,9 @@ const (
 // earliest is the metric of the earliest identity expiration.
 var earliest = []string{"nomad", "node_identity", "earliest_expiry"}
 
-// Caller calls RPC methods.
-type Caller interface {
-	Call(ctx context.Context, method string, req, resp any) error
-}
-
 // Config of Timers. A zero field selects the default.
 type Config struct {
-	RPC    Caller
+	RPC    message.Caller
 	Region string
 	// MinTTL is the minimum TTL. Default 10 s.
 	MinTTL time.Duration

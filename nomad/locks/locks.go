@@ -35,14 +35,9 @@ const (
 	apart = 20 * time.Millisecond
 )
 
-// Caller calls RPC methods.
-type Caller interface {
-	Call(ctx context.Context, method string, req, resp any) error
-}
-
 // Timers track the TTLs of locks.
 type Timers struct {
-	rpc Caller
+	rpc message.Caller
 	log *slog.Logger
 
 	mu   sync.Mutex
@@ -60,7 +55,7 @@ type timer struct {
 }
 
 // New returns Timers that release locks by RPC.
-func New(rpc Caller, log *slog.Logger) *Timers {
+func New(rpc message.Caller, log *slog.Logger) *Timers {
 	return &Timers{rpc: rpc, log: log, held: map[string]*timer{}, wake: make(chan struct{}, 1)}
 }
 

@@ -31,21 +31,15 @@ type occasion struct {
 // launch registers the child of a job, with the rights of the asker. It returns the evaluation of the child and the index
 // of the log entry.
 func (l *Launcher) launch(ctx context.Context, o occasion) (*nomad.Evaluation, uint64, error) {
-	now, job := time.Now().UnixNano(), o.job
-	child := childOf(job, o.at, now)
+	now, job := time.Now(), o.job
+	child := childOf(job, o.at, now.UnixNano())
 	admitted, err := l.cfg.Admission.At(o.snap).Admit(o.who, child)
 	if err != nil {
 		return nil, 0, &refusal{fmt.Errorf("launch %q: %w", child.ID, err), true}
 	}
-	eval := &nomad.Evaluation{
-		ID: nomad.NewID(), Namespace: child.Namespace, Priority: child.Priority, Type: child.Type, JobID: child.ID,
-		TriggeredBy: nomad.EvalTriggerPeriodicJob, Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
-	}
+	eval := nomad.NewEval(child, nomad.EvalTriggerPeriodicJob, now)
 	kind, entry := admitted.Register(admission.Registration{Eval: eval, EnforceIndex: true}).Entry() // index 0: the child must not exist
-	resp, index, err := l.cfg.Raft.Apply(ctx, kind, entry)
-	if failed, ok := resp.(error); ok && err == nil {
-		err = failed
-	}
+	index, err := l.cfg.Raft.Apply(ctx, kind, entry)
 	switch {
 	case err == nil:
 		l.cfg.Log.Debug("periodic job launched", "job", job.ID, "namespace", job.Namespace, "child", child.ID, "eval", eval.ID)

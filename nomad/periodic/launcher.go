@@ -37,6 +37,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -50,15 +51,10 @@ const (
 	maxWait = time.Minute
 )
 
-// Committer appends to the Raft log.
-type Committer interface {
-	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
-}
-
 // Config of a Launcher. All fields are required.
 type Config struct {
 	Store func() *state.Store // the current store: a restore replaces it
-	Raft  Committer
+	Raft  consensus.Log
 	Log   *slog.Logger
 	// Admission admits the children.
 	Admission *admission.Admitter
@@ -152,13 +148,9 @@ const maxReason = 1000
 
 // record stores a failed evaluation of the job with the reason of a refused launch.
 func (l *Launcher) record(ctx context.Context, job *nomad.Job, reason error) error {
-	now := time.Now().UnixNano()
-	eval := &nomad.Evaluation{
-		ID: nomad.NewID(), Namespace: job.Namespace, Priority: job.Priority, Type: job.Type, JobID: job.ID,
-		TriggeredBy: nomad.EvalTriggerPeriodicJob, CreateTime: now, ModifyTime: now,
-		Status: nomad.EvalStatusFailed, StatusDescription: untrusted.Shorten(reason.Error(), maxReason),
-	}
-	_, _, err := l.cfg.Raft.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+	eval := nomad.NewEval(job, nomad.EvalTriggerPeriodicJob, time.Now())
+	eval.Status, eval.StatusDescription = nomad.EvalStatusFailed, untrusted.Shorten(reason.Error(), maxReason)
+	_, err := l.cfg.Raft.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
 	if err != nil {
 		return fmt.Errorf("record the refused launch of job %q: %w", job.ID, err)
 	}

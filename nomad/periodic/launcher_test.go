@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/periodic"
@@ -41,7 +42,7 @@ func within(t *testing.T, fn func(w *world)) {
 	})
 }
 
-func launcher(l *testlog.Log, raft periodic.Committer) *periodic.Launcher {
+func launcher(l *testlog.Log, raft consensus.Log) *periodic.Launcher {
 	return periodic.New(periodic.Config{Store: l.Store, Raft: raft, Log: slog.New(slog.DiscardHandler),
 		Admission: admission.New(admission.Config{
 			Region: "global", Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table())})})
@@ -268,20 +269,20 @@ type committer struct {
 	attempts int
 }
 
-func (c *committer) Apply(ctx context.Context, t nomad.MessageType, payload any) (any, uint64, error) {
+func (c *committer) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempts++
 	switch {
 	case c.lost > 0:
 		c.lost--
-		return nil, 0, errors.New("timed out")
+		return 0, errors.New("timed out")
 	case c.unnoted > 0:
 		c.unnoted--
-		if _, _, err := c.Log.Apply(ctx, t, payload); err != nil {
-			return nil, 0, err
+		if _, err := c.Log.Apply(ctx, t, payload); err != nil {
+			return 0, err
 		}
-		return nil, 0, errors.New("leadership lost while committing log")
+		return 0, errors.New("leadership lost while committing log")
 	}
 	return c.Log.Apply(ctx, t, payload)
 }

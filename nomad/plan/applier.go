@@ -27,13 +27,13 @@ package plan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -45,11 +45,6 @@ const (
 	// signWithin bounds the wait for a signing key.
 	signWithin = 10 * time.Second
 )
-
-// Committer appends to the Raft log.
-type Committer interface {
-	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
-}
 
 // Minter builds and signs the claims of workload identities.
 type Minter interface {
@@ -68,7 +63,7 @@ type Evals interface {
 // Config of an Applier.
 type Config struct {
 	Store  func() *state.Store // the current store: a restore replaces it
-	Raft   Committer
+	Raft   consensus.Log
 	Minter Minter
 	Evals  Evals
 	// Kinds are the built-in kinds of drivers, for the isolation levels that tokens claim.
@@ -292,10 +287,7 @@ func (a *Applier) commit(ctx context.Context, s *submission, c *candidate) *comm
 		defer a.pending.RUnlock()
 		defer close(out.done)
 		defer measure("apply", time.Now())
-		resp, index, err := a.cfg.Raft.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)
-		if failed, ok := resp.(error); ok {
-			err = errors.Join(err, failed)
-		}
+		index, err := a.cfg.Raft.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)
 		if err != nil {
 			out.err = fmt.Errorf("commit plan of evaluation %s: %w", s.plan.EvalID, err)
 			s.done <- outcome{err: out.err}

@@ -141,16 +141,7 @@ func (c *candidate) preemptionEval(allocID string) *nomad.Evaluation {
 	if job == nil {
 		return nil
 	}
-	return &nomad.Evaluation{
-		ID:             nomad.NewID(),
-		Namespace:      job.Namespace,
-		Priority:       job.Priority,
-		Type:           job.Type,
-		TriggeredBy:    nomad.EvalTriggerPreemption,
-		JobID:          job.ID,
-		JobModifyIndex: job.ModifyIndex,
-		Status:         nomad.EvalStatusPending,
-		CreateTime:     c.now.UnixNano(),
-		ModifyTime:     c.now.UnixNano(),
-	}
+	e := nomad.NewEval(job, nomad.EvalTriggerPreemption, c.now)
+	e.JobModifyIndex = job.ModifyIndex
+	return e
 }

@@ -178,7 +178,7 @@ func TestBetween(t *testing.T) {
 		go func() {
 			close(begun)
 			w.applier.Between(func() error {
-				_, index, err := w.Apply(context.Background(), nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
+				index, err := w.Apply(context.Background(), nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
 					NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 				changed <- index
 				return err

@@ -84,26 +84,14 @@ func (b *base) blocked(trigger, why string) *nomad.Evaluation {
 // rolling returns the evaluation that continues a staggered update.
 func (b *base) rolling(wait time.Duration) *nomad.Evaluation {
 	e := b.follow(nomad.EvalTriggerRollingUpdate, "continuing the update of the job")
-	e.Status = nomad.EvalStatusPending
 	e.Wait = wait
 	return e
 }
 
 func (b *base) follow(trigger, why string) *nomad.Evaluation {
-	now := b.now().UnixNano()
-	return &nomad.Evaluation{
-		ID:                b.newID(),
-		Namespace:         b.eval.Namespace,
-		Priority:          b.eval.Priority,
-		Type:              b.eval.Type,
-		TriggeredBy:       trigger,
-		JobID:             b.eval.JobID,
-		JobModifyIndex:    b.eval.JobModifyIndex,
-		PreviousEval:      b.eval.ID,
-		StatusDescription: why,
-		CreateTime:        now,
-		ModifyTime:        now,
-	}
+	e := b.eval.Next(b.newID(), trigger, b.now())
+	e.StatusDescription = why
+	return e
 }
 
 // classes returns which computed node classes can unblock the evaluation, and whether the job

@@ -26,7 +26,7 @@ func Lost(ctx context.Context, changed <-chan struct{}, addr string) bool {
 
 // Apply writes a log entry, like a server of another version.
 func (s *Server) Apply(ctx context.Context, t nomad.MessageType, entry any) error {
-	_, _, err := s.raft.Apply(ctx, t, entry)
+	_, err := s.raft.Apply(ctx, t, entry)
 	return err
 }
 

@@ -162,14 +162,8 @@ func (s *Server) writeEvals(ctx context.Context, evals []*nomad.Evaluation) erro
 
 // write appends one entry to the log.
 func (s *Server) write(ctx context.Context, t nomad.MessageType, payload any) error {
-	resp, _, err := s.raft.Apply(ctx, t, payload)
-	if err != nil {
-		return err
-	}
-	if failed, ok := resp.(error); ok {
-		return failed
-	}
-	return nil
+	_, err := s.raft.Apply(ctx, t, payload)
+	return err
 }
 
 // bootstrap writes the initial objects of a cluster that do not exist yet.

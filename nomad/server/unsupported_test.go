@@ -126,7 +126,7 @@ func TestNothingIsWrittenAfterAnUnsupportedEntry(t *testing.T) {
 	}
 	for leads := false; !leads; leads = <-other.Leadership() {
 	}
-	_, _, err = other.Apply(within(t), nomad.CSIVolumeRegisterRequestType, map[string]any{})
+	_, err = other.Apply(within(t), nomad.CSIVolumeRegisterRequestType, map[string]any{})
 	if err = errors.Join(err, other.Close()); err != nil {
 		t.Fatal(err)
 	}

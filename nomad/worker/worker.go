@@ -41,11 +41,6 @@ const (
 	stopWait = 500 * time.Millisecond
 )
 
-// Caller calls RPC methods, in process if this server is the leader.
-type Caller interface {
-	Call(ctx context.Context, method string, req, resp any) error
-}
-
 // Core processes evaluations of type _core.
 type Core interface {
 	Process(ctx context.Context, eval *nomad.Evaluation) error
@@ -53,7 +48,7 @@ type Core interface {
 
 // Config of a Worker.
 type Config struct {
-	RPC    Caller
+	RPC    message.Caller
 	Store  func() *state.Store // the current store: a restore replaces it
 	Core   Core
 	Region string

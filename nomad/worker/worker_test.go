@@ -75,11 +75,11 @@ func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
 		}
 		return l.broker.Nack(r.EvalID, r.Token)
 	case "Eval.Update", "Eval.Create":
-		_, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType, req)
+		_, err := l.Apply(ctx, nomad.EvalUpdateRequestType, req)
 		return err
 	case "Eval.Finish":
 		r := req.(*message.EvalFinishRequest)
-		if _, _, err := l.Apply(ctx, nomad.EvalUpdateRequestType,
+		if _, err := l.Apply(ctx, nomad.EvalUpdateRequestType,
 			&message.EvalUpdateRequest{Evals: r.Evals, WriteRequest: r.WriteRequest}); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (l *leader) submit(ctx context.Context, p *nomad.Plan) (*nomad.PlanResult, 
 	for _, allocs := range p.NodeAllocation {
 		req.AllocsUpdated = append(req.AllocsUpdated, allocs...)
 	}
-	_, index, err := l.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)
+	index, err := l.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)
 	return &nomad.PlanResult{NodeAllocation: p.NodeAllocation, AllocIndex: index, Deployment: p.Deployment}, err
 }
 

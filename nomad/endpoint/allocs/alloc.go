@@ -129,12 +129,8 @@ func (s *Service) transition(ctx context.Context, snap *state.Snapshot, alloc *n
 	if current := snap.Job(nil, alloc.Namespace, alloc.JobID); current != nil {
 		job = current
 	}
-	now := s.UnixNow()
-	eval := &nomad.Evaluation{
-		ID: nomad.NewID(), Namespace: alloc.Namespace, Priority: job.Priority, Type: job.Type,
-		TriggeredBy: nomad.EvalTriggerAllocStop, JobID: job.ID, JobModifyIndex: job.ModifyIndex,
-		Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
-	}
+	eval := nomad.NewEval(job, nomad.EvalTriggerAllocStop, s.Now())
+	eval.JobModifyIndex = job.ModifyIndex
 	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 		Allocs: map[string]*nomad.DesiredTransition{alloc.ID: move}, Evals: []*nomad.Evaluation{eval}})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/login"
@@ -31,7 +32,8 @@ import (
 
 // Raft applies log entries.
 type Raft interface {
-	Apply(ctx context.Context, t nomad.MessageType, payload any) (resp any, index uint64, err error)
+	consensus.Log
+	consensus.ResultLog
 	AppliedIndex() uint64
 	Stats() map[string]string
 	ID() string
@@ -138,7 +140,7 @@ func (c *Core) Snapshot() *state.Snapshot { return c.Store().Snapshot() }
 
 // Apply writes one log entry and returns the index at which it was applied here.
 func (c *Core) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
-	resp, index, err := c.Raft.Apply(ctx, t, payload)
+	index, err := c.Raft.Apply(ctx, t, payload)
 	if err == nil {
 		rpc.Wrote(ctx)
 	}
@@ -147,9 +149,6 @@ func (c *Core) Apply(ctx context.Context, t nomad.MessageType, payload any) (uin
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write to the Raft log: %w", err)
-	}
-	if failed, ok := resp.(error); ok {
-		return index, failed
 	}
 	return index, nil
 }

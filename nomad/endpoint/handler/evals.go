@@ -15,13 +15,9 @@ func (c *Core) JobEval(job *nomad.Job, priority int, trigger string) *nomad.Eval
 	if priority <= 0 {
 		priority = job.Priority
 	}
-	priority = min(priority, nomad.JobMaxPriority) // evaluations of the servers come first
-	now := c.UnixNow()
-	return &nomad.Evaluation{
-		ID: nomad.NewID(), Namespace: job.Namespace, Priority: priority, Type: job.Type,
-		TriggeredBy: trigger, JobID: job.ID, JobModifyIndex: job.JobModifyIndex,
-		Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
-	}
+	e := nomad.NewEval(job, trigger, c.Now())
+	e.Priority, e.JobModifyIndex = min(priority, nomad.JobMaxPriority), job.JobModifyIndex // evaluations of the servers come first
+	return e
 }
 
 // UpsertEvals writes evaluations and returns the index of their log entry. Evaluations of

@@ -64,17 +64,15 @@ func (s *Service) evalsFor(snap *state.Snapshot, id string, nodeIndex uint64) []
 	}
 	var evals []*nomad.Evaluation
 	seen := map[nomad.NamespacedID]bool{}
-	now := s.UnixNow()
+	now := s.Now()
 	add := func(job *nomad.Job) {
 		if seen[job.NamespacedID()] {
 			return
 		}
 		seen[job.NamespacedID()] = true
-		evals = append(evals, &nomad.Evaluation{
-			ID: nomad.NewID(), Namespace: job.Namespace, Priority: job.Priority, Type: job.Type,
-			TriggeredBy: nomad.EvalTriggerNodeUpdate, JobID: job.ID, NodeID: id, NodeModifyIndex: nodeIndex,
-			Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
-		})
+		e := nomad.NewEval(job, nomad.EvalTriggerNodeUpdate, now)
+		e.NodeID, e.NodeModifyIndex = id, nodeIndex
+		evals = append(evals, e)
 	}
 	for a := range snap.AllocsByNode(nil, id) {
 		if a.Job != nil && unfinished(a) {

@@ -19,9 +19,9 @@ type recordingRaft struct {
 	wrote *[]*nomad.NodeEvent
 }
 
-func (r recordingRaft) Apply(_ context.Context, _ nomad.MessageType, payload any) (any, uint64, error) {
+func (r recordingRaft) Apply(_ context.Context, _ nomad.MessageType, payload any) (uint64, error) {
 	*r.wrote = payload.(*message.EmitNodeEventsRequest).NodeEvents["n"]
-	return nil, 7, nil
+	return 7, nil
 }
 
 // TestEmitEvents_Limits checks that a node cannot fill log entries and state with its events: only the newest are written,

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -24,12 +25,11 @@ func (s *Service) SetAutopilotConfig(ctx context.Context, _ *rpc.Call, req *mess
 	if err := req.Config.Validate(); err != nil {
 		return nil, err
 	}
-	resp, _, err := s.Raft.Apply(ctx, nomad.AutopilotRequestType,
+	done, _, err := consensus.ApplyFor[bool](ctx, s.Raft, nomad.AutopilotRequestType,
 		&message.AutopilotSetConfigRequest{Datacenter: req.Datacenter, Config: req.Config, CAS: req.CAS})
 	if err != nil {
 		return nil, err
 	}
-	done, _ := resp.(bool) // the FSM always returns a bool
 	return &done, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -34,15 +35,13 @@ func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call, req *mess
 	if cfg.NodeLimitForFeasibilityChecks == 0 {
 		cfg.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
 	}
-	resp, index, err := s.Raft.Apply(ctx, nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
+	updated, index, err := consensus.ApplyFor[bool](ctx, s.Raft, nomad.SchedulerConfigRequestType,
+		&message.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
 	if err != nil {
 		return nil, err
 	}
-	out := &message.SchedulerSetConfigurationResponse{Updated: true}
+	out := &message.SchedulerSetConfigurationResponse{Updated: updated}
 	out.Index = index
-	if updated, ok := resp.(bool); ok {
-		out.Updated = updated
-	}
 	if out.Updated {
 		s.awaitBroker(ctx, cfg.PauseEvalBroker)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -22,16 +23,12 @@ func (s *Service) Write(ctx context.Context, c *rpc.Call, req *message.Variables
 		return nil, err
 	}
 	defer metrics.MeasureSince([]string{"nomad", "variables", "apply", string(entry.Op)}, time.Now())
-	resp, index, err := s.Raft.Apply(ctx, nomad.VarApplyStateRequestType, entry)
+	done, index, err := consensus.ApplyFor[*message.VarApplyStateResponse](ctx, s.Raft, nomad.VarApplyStateRequestType, entry)
 	if err != nil && index > 0 {
 		return nil, handler.BadRequest(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write to the Raft log: %w", err)
-	}
-	done, ok := resp.(*message.VarApplyStateResponse)
-	if !ok {
-		return nil, fmt.Errorf("variable %q: unexpected Raft log result %T", entry.Var.Path, resp)
 	}
 	out := &message.VariablesApplyResponse{Op: req.Op, Result: done.Result}
 	out.Index = index

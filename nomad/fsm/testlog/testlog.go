@@ -47,37 +47,34 @@ func (l *Log) Store() *state.Store { return l.fsm.State() }
 func (l *Log) Snapshot() *state.Snapshot { return l.Store().Snapshot() }
 
 // Apply writes one entry.
-func (l *Log) Apply(ctx context.Context, t nomad.MessageType, payload any) (any, uint64, error) {
-	resp, snap, err := l.apply(ctx, t, payload)
+func (l *Log) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
+	snap, err := l.apply(ctx, t, payload)
 	if snap == nil {
-		return nil, 0, err
+		return 0, err
 	}
-	return resp, snap.Index(), err
+	return snap.Index(), err
 }
 
 // apply writes one entry and returns the state right after it. An observer may write the next
 // entry at once.
-func (l *Log) apply(ctx context.Context, t nomad.MessageType, payload any) (any, *state.Snapshot, error) {
+func (l *Log) apply(ctx context.Context, t nomad.MessageType, payload any) (*state.Snapshot, error) {
 	l.mu.Lock()
 	before := l.before
 	l.mu.Unlock()
 	if before != nil {
 		if err := before(ctx, t); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	data, err := codec.EncodeCommand(t, payload)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encode command %d: %w", t, err)
+		return nil, fmt.Errorf("encode command %d: %w", t, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.index++
-	resp := l.fsm.Apply(&raft.Log{Index: l.index, Type: raft.LogCommand, Data: data})
-	if err, failed := resp.(error); failed {
-		return nil, l.Snapshot(), err
-	}
-	return resp, l.Snapshot(), nil
+	err, _ = l.fsm.Apply(&raft.Log{Index: l.index, Type: raft.LogCommand, Data: data}).(error)
+	return l.Snapshot(), err
 }
 
 // Must writes one entry and returns its index. It fails the test on an error.
@@ -88,7 +85,7 @@ func (l *Log) Must(t testing.TB, typ nomad.MessageType, payload any) uint64 {
 
 func (l *Log) must(t testing.TB, typ nomad.MessageType, payload any) *state.Snapshot {
 	t.Helper()
-	_, snap, err := l.apply(context.Background(), typ, payload)
+	snap, err := l.apply(context.Background(), typ, payload)
 	if err != nil {
 		t.Fatalf("apply command %d: %v", typ, err)
 	}

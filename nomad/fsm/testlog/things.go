@@ -68,11 +68,7 @@ func (l *Log) Job(t testing.TB, typ string, count int, edit ...func(*nomad.Job))
 // Eval writes a pending evaluation of the job.
 func (l *Log) Eval(t testing.TB, j *nomad.Job, edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
 	t.Helper()
-	now := time.Now().UnixNano()
-	e := &nomad.Evaluation{
-		ID: nomad.NewID(), Namespace: j.Namespace, JobID: j.ID, Type: j.Type, Priority: j.Priority,
-		TriggeredBy: nomad.EvalTriggerJobRegister, Status: nomad.EvalStatusPending, CreateTime: now, ModifyTime: now,
-	}
+	e := nomad.NewEval(j, nomad.EvalTriggerJobRegister, time.Now())
 	for _, f := range edit {
 		f(e)
 	}

@@ -183,19 +183,7 @@ func shared(req *Request, waiting []later, out *Result, trigger, why string, use
 }
 
 func followup(req *Request, at time.Time, trigger, why string) *nomad.Evaluation {
-	return &nomad.Evaluation{
-		ID:                req.NewID(),
-		Namespace:         req.Eval.Namespace,
-		Priority:          req.Eval.Priority,
-		Type:              req.Eval.Type,
-		TriggeredBy:       trigger,
-		JobID:             req.Eval.JobID,
-		JobModifyIndex:    req.Eval.JobModifyIndex,
-		PreviousEval:      req.Eval.ID,
-		Status:            nomad.EvalStatusPending,
-		StatusDescription: why,
-		WaitUntil:         at,
-		CreateTime:        req.Now.UnixNano(),
-		ModifyTime:        req.Now.UnixNano(),
-	}
+	e := req.Eval.Next(req.NewID(), trigger, req.Now)
+	e.StatusDescription, e.WaitUntil = why, at
+	return e
 }
