@@ -122,8 +122,8 @@ func (a *Access) Explain(q acl.Question) acl.Decision {
 	return a.Rights.Explain(q)
 }
 
-// again repeats the checks of an earlier Access with the current rights.
-func (a *Access) again(before *Access) error {
+// repeat repeats the checks of an earlier Access with the current rights.
+func (a *Access) repeat(before *Access) error {
 	if before.Rights == a.Rights {
 		return nil
 	}

@@ -106,62 +106,71 @@ func (b *body) end() {
 	}
 }
 
-// load decodes the request of a call. Callers without authorization, or whose authorization has
-// not been checked yet, share a small memory budget.
-func (s *Server) load(ctx context.Context, m Method, c *Call, b *body) error {
-	if b.raw == nil || b.free() {
-		return b.decode(m)
+// decodeSmall decodes a request that is too small to be charged for, and every request of a
+// stream, which is charged only during the decoding.
+func (c *call) decodeSmall(ctx context.Context) error {
+	switch {
+	case c.body.free():
+		return c.body.decode(c.m)
+	case c.stream == nil:
+		return nil
 	}
-	if !m.Rule.ofServers() {
-		from := s.authorized
-		if err := s.entitled(ctx, m, c, b); err != nil {
-			if from = s.unauthorized; b.cost > from.Each() {
-				return err
-			}
-		}
-		if err := from.Take(ctx, b.cost, s.cfg.Hold); err != nil {
-			return err
-		}
-		b.paid = from
-	}
-	return b.decode(m)
-}
-
-// loadSmall decodes the request of a stream, which is small. It is charged only during the
-// decoding.
-func (s *Server) loadSmall(ctx context.Context, m Method, b *body) error {
-	defer b.end()
-	if !b.free() {
-		if err := s.unauthorized.Take(ctx, b.cost, s.cfg.Hold); err != nil {
-			return err
-		}
-		b.paid = s.unauthorized
-	}
-	return b.decode(m)
-}
-
-// entitled refuses a caller that is not authorized for the call.
-func (s *Server) entitled(ctx context.Context, m Method, c *Call, b *body) error {
-	if c.refused != nil {
-		return c.refused
-	}
-	probe := *c
-	if err := s.authorize(ctx, m, &probe, b.req.Envelope()); err != nil {
+	defer c.body.end()
+	if err := c.charge(ctx, c.s.unauthorized); err != nil {
 		return err
 	}
-	switch m.Rule {
+	return c.body.decode(c.m)
+}
+
+// decode decodes the request of a call. Callers without authorization, or whose authorization has
+// not been checked yet, share a small memory budget.
+func (c *call) decode(ctx context.Context) error {
+	if c.body.free() || c.m.Rule.ofServers() {
+		return c.body.decode(c.m)
+	}
+	budget := c.s.authorized
+	if err := c.entitled(ctx); err != nil {
+		if budget = c.s.unauthorized; c.body.cost > budget.Each() {
+			return err
+		}
+	}
+	if err := c.charge(ctx, budget); err != nil {
+		return err
+	}
+	return c.body.decode(c.m)
+}
+
+// charge charges the decoded request to a budget until the end of the call.
+func (c *call) charge(ctx context.Context, budget *wire.Budget) error {
+	if err := budget.Take(ctx, c.body.cost, c.s.cfg.Hold); err != nil {
+		return err
+	}
+	c.body.paid = budget
+	return nil
+}
+
+// entitled refuses a large request of a caller that is not authorized for the call.
+func (c *call) entitled(ctx context.Context) error {
+	if c.caller.refused != nil {
+		return c.caller.refused
+	}
+	probe := *c.caller
+	if err := c.s.authorize(ctx, c.m, &probe, c.body.req.Envelope()); err != nil {
+		return err
+	}
+	switch c.m.Rule {
 	case NodeOnly, Management:
 		return nil
 	case NodeRegister, NodeStatus:
-		if proven(c.Identity) {
+		if proven(c.caller.Identity) {
 			return nil
 		}
 	case Token:
-		if len(probe.Access.needs) > 0 || !c.Conn.accepted() {
+		if len(probe.Access.needs) > 0 || !c.caller.Conn.accepted() {
 			return nil
 		}
 	}
-	return wire.TooCostly(b.cost, s.unauthorized.Each())
+	return wire.TooCostly(c.body.cost, c.s.unauthorized.Each())
 }
 
 // proven reports whether a credential identified the caller.

@@ -6,7 +6,8 @@
 // handler. Calls over TCP and calls in the same process take the same steps. In-process calls
 // are not encoded.
 //
-//	look up → authenticate → route (here, leader, region) → refuse or run → reply
+//	admit → route (here, leader, region) → authorize → decode → handle → recheck
+//	                     └──▶ decode → forward
 //
 // Before the caller is authenticated and authorized, only the options of a request are decoded.
 // The rest is charged to a memory budget, by the sizes of the Go types into which it decodes.

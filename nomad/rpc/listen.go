@@ -264,7 +264,7 @@ func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*wire.Respons
 	b, err := received(m, r.raw, r.in)
 	var out any
 	if err == nil {
-		out, err = s.run(ctx, m, c, b)
+		out, err = s.run(ctx, m, c, b, nil)
 	}
 	if err != nil {
 		reply.Error = nomad.ErrorText(err)

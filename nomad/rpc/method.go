@@ -121,6 +121,8 @@ type Method struct {
 
 	requires func() error // must return nil before the handler runs; nil for no condition
 	request  func() Request
+	takes    func(Request) bool    // reports whether the request has the type of the method
+	clone    func(Request) Request // a shallow copy
 	response func() any
 	call     func(ctx context.Context, c *Call, req Request) (any, error)
 	assign   func(dst, src any) error
@@ -135,28 +137,41 @@ func Handle[Req, Resp any, P interface {
 	*Req
 	Request
 }](name string, rule Rule, where Where, fn func(ctx context.Context, c *Call, req *Req) (*Resp, error)) Method {
+	m := row[Req, P](name, rule, where)
+	m.response = func() any { return new(Resp) }
+	m.call = func(ctx context.Context, c *Call, req Request) (any, error) {
+		out, err := fn(ctx, c, req.(P))
+		if out == nil {
+			return nil, err
+		}
+		return out, err
+	}
+	m.assign = func(dst, src any) error {
+		to, ok := dst.(*Resp)
+		if !ok {
+			return fmt.Errorf("rpc: %s answers with a %T, not a %T", name, to, dst)
+		}
+		*to = *src.(*Resp)
+		return nil
+	}
+	return m
+}
+
+// row returns a row for requests of type Req, without a handler.
+func row[Req any, P interface {
+	*Req
+	Request
+}](name string, rule Rule, where Where) Method {
 	return Method{
 		Name: name, Rule: rule, Where: where,
-		request:  func() Request { return P(new(Req)) },
-		response: func() any { return new(Resp) },
-		call: func(ctx context.Context, c *Call, req Request) (any, error) {
-			in, ok := req.(P)
-			if !ok {
-				return nil, fmt.Errorf("rpc: %s takes a %T, not a %T", name, in, req)
-			}
-			out, err := fn(ctx, c, in)
-			if out == nil {
-				return nil, err
-			}
-			return out, err
+		request: func() Request { return P(new(Req)) },
+		takes: func(req Request) bool {
+			_, ok := req.(P)
+			return ok
 		},
-		assign: func(dst, src any) error {
-			to, ok := dst.(*Resp)
-			if !ok {
-				return fmt.Errorf("rpc: %s answers with a %T, not a %T", name, to, dst)
-			}
-			*to = *src.(*Resp)
-			return nil
+		clone: func(req Request) Request {
+			next := *req.(P)
+			return P(&next)
 		},
 	}
 }
@@ -168,17 +183,10 @@ func HandleStream[Req any, P interface {
 	*Req
 	Request
 }](name string, rule Rule, where Where, fn func(ctx context.Context, c *Call, req *Req, s *Stream) error) Method {
-	return Method{
-		Name: name, Rule: rule, Where: where, Stream: true,
-		request: func() Request { return P(new(Req)) },
-		serve: func(ctx context.Context, c *Call, req Request, s *Stream) error {
-			in, ok := req.(P)
-			if !ok {
-				return fmt.Errorf("rpc: %s takes a %T, not a %T", name, in, req)
-			}
-			return fn(ctx, c, in, s)
-		},
-	}
+	m := row[Req, P](name, rule, where)
+	m.Stream = true
+	m.serve = func(ctx context.Context, c *Call, req Request, s *Stream) error { return fn(ctx, c, req.(P), s) }
+	return m
 }
 
 // FailingAs returns the row with another format for errors: the caller receives the result of
@@ -203,14 +211,6 @@ func (m Method) Requires(check func() error) Method {
 	return m
 }
 
-// available returns the error of the precondition.
-func (m Method) available() error {
-	if m.requires == nil {
-		return nil
-	}
-	return m.requires()
-}
-
 // NewRequest returns an empty request of the method.
 func (m Method) NewRequest() Request { return m.request() }
 
@@ -224,18 +224,16 @@ func (m Method) NewResponse() any {
 
 // Refuse returns the row of a method that fails with err for every caller that may call it.
 func Refuse(name string, rule Rule, err error) Method {
-	return Method{
-		Name: name, Rule: rule, Where: Here,
-		request: func() Request { return &message.GenericRequest{} },
-		call:    func(context.Context, *Call, Request) (any, error) { return nil, err },
-	}
+	m := row[message.GenericRequest](name, rule, Here)
+	m.takes = func(Request) bool { return true }
+	m.call = func(context.Context, *Call, Request) (any, error) { return nil, err }
+	return m
 }
 
 // RefuseStream is Refuse for a streaming method.
 func RefuseStream(name string, rule Rule, err error) Method {
-	return Method{
-		Name: name, Rule: rule, Where: Here, Stream: true,
-		request: func() Request { return &message.GenericRequest{} },
-		serve:   func(context.Context, *Call, Request, *Stream) error { return err },
-	}
+	m := row[message.GenericRequest](name, rule, Here)
+	m.Stream = true
+	m.serve = func(context.Context, *Call, Request, *Stream) error { return err }
+	return m
 }

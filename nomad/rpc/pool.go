@@ -390,5 +390,6 @@ func (pe *peer) close() {
 // Lost reports whether err means that the connection ended during a call. The server may or may
 // not have executed the call.
 func Lost(err error) bool {
-	return errors.Is(err, nomad.ErrLost) || isEOF(err) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, nomad.ErrLost) || isEOF(err) || errors.Is(err, io.ErrClosedPipe) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

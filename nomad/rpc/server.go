@@ -1,21 +1,18 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"reflect"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/acls"
-	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
@@ -195,9 +192,12 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return fmt.Errorf("rpc: %s does not take a %T", method, req)
 	}
+	if !m.takes(in) {
+		return fmt.Errorf("rpc: %s does not take a %T", method, req)
+	}
 	within, held := charging(ctx)
 	defer held.releaseAfter(ctx)
-	out, err := s.run(within, m, nil, decoded(in))
+	out, err := s.run(within, m, nil, decoded(in), nil)
 	if err != nil || resp == nil || out == nil {
 		return err
 	}
@@ -221,168 +221,6 @@ func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 	return near, nil
 }
 
-// admit authenticates one call. It stores an authentication error in the call, so that the
-// server that answers can report it.
-func (s *Server) admit(ctx context.Context, m Method, conn *Conn, env message.Envelope) (*Call, error) {
-	c := &Call{Method: m.Name, rule: m.Rule, Conn: conn, Forwarded: env.Forwarded, Identity: &acls.AuthenticatedIdentity{}}
-	id, refused := s.cfg.Auth.Authenticate(ctx, env.AuthToken, m.Rule, conn)
-	if id != nil {
-		c.Identity = id
-	}
-	if refused == nil {
-		conn.authenticated(c.Identity)
-		return c, nil
-	}
-	switch {
-	case errors.Is(refused, certs.ErrPeer):
-		return c, refused // the next server would see this server's certificate
-	case m.Rule == Anonymous:
-		refused = nil
-	case m.Rule == NodeRegister && errors.Is(refused, nomad.ErrIdentityExpired):
-		c.Expired, refused = true, nil
-	case m.Rule.ofServers():
-		return c, refused // before forwarding
-	}
-	c.refused = refused
-	return c, nil
-}
-
-// waited is how long finding the answering server may take before the caller is authenticated
-// again.
-const waited = 100 * time.Millisecond
-
-// readmit authenticates the caller again before this server answers. The server may have waited
-// to become leader and may now have tokens that it did not have before.
-func (s *Server) readmit(ctx context.Context, m Method, c *Call, env message.Envelope, begun time.Time) error {
-	if c.refused == nil && time.Since(begun) < waited {
-		return nil
-	}
-	again, err := s.admit(ctx, m, c.Conn, env)
-	if err != nil {
-		return err
-	}
-	*c = *again
-	return c.refused
-}
-
-// run answers one call, on this server or through another.
-func (s *Server) run(ctx context.Context, m Method, conn *Conn, b *body) (out any, err error) {
-	begun := time.Now()
-	defer b.end()
-	c, err := s.admit(ctx, m, conn, b.req.Envelope())
-	if s.cfg.Observer != nil {
-		defer func() { s.cfg.Observer.Called(m, c, time.Since(begun), err) }()
-	}
-	var bad error
-	if b.free() {
-		bad = b.decode(m)
-	}
-	done, fault := s.audit(m, c, b.req, cmp.Or(err, c.refused))
-	if fault != nil {
-		return nil, fault
-	}
-	defer func() {
-		if err = done(err); err != nil {
-			out = nil
-		}
-	}()
-	if err = cmp.Or(err, bad); err != nil {
-		return nil, err
-	}
-	if m.Home != nil { // it may need any part of the request
-		if err := s.load(ctx, m, c, b); err != nil {
-			return nil, err
-		}
-	}
-	env, looked := s.envelope(m, b.req), time.Now()
-	err = s.routed(ctx, m, env, func(addr string) error {
-		if addr != "" {
-			if err = s.load(ctx, m, c, b); err == nil {
-				out, err = s.forward(ctx, hop{addr, env.Region}, m, c, b.req)
-			}
-			return err
-		}
-		out, err = s.here(ctx, m, c, b, looked)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// here answers one call on this server.
-func (s *Server) here(ctx context.Context, m Method, c *Call, b *body, looked time.Time) (any, error) {
-	env := b.req.Envelope()
-	if err := s.readmit(ctx, m, c, env, looked); err != nil {
-		return nil, err
-	}
-	if err := s.authorize(ctx, m, c, env); err != nil {
-		return nil, err
-	}
-	if err := s.load(ctx, m, c, b); err != nil {
-		return nil, err
-	}
-	begun := time.Now()
-	out, err := s.watched(ctx, m, c, b.req)
-	if err == nil && !env.Write && time.Since(begun) >= s.cfg.Recheck {
-		out, err = s.afterWait(ctx, m, c, b.req, out)
-	}
-	return out, err
-}
-
-// authorize determines the caller's rights and refuses callers that may not make the call.
-func (s *Server) authorize(ctx context.Context, m Method, c *Call, env message.Envelope) (err error) {
-	if c.Access = new(Access); m.Rule != Token && m.Rule != Management {
-		return nil
-	}
-	access, err := s.cfg.Auth.Access(ctx, c.Identity)
-	if err != nil {
-		return err
-	}
-	c.Access = access
-	switch {
-	case m.Rule == Management:
-		return access.NeedManagement()
-	case m.Check.ask != nil:
-		return m.Check.ask(access, env)
-	case m.Check.first != nil:
-		err := m.Check.first(access, env)
-		access.asked.Store(false) // the handler must check as well
-		return err
-	}
-	return nil
-}
-
-// handle runs a method on this server.
-func (s *Server) handle(ctx context.Context, m Method, c *Call, req Request) (out any, err error) {
-	if !m.Rule.ofServers() || c.ByCertificate() { // servers of this project send complete requests
-		if err := codec.CheckNulls(req); err != nil {
-			return nil, err
-		}
-	}
-	if err := m.available(); err != nil {
-		return nil, err
-	}
-	defer s.recovered(m.Name, &err)
-	ctx, wrote := noting(ctx)
-	out, err = m.call(ctx, c, req)
-	if err = wrote.onlyOnce(err); err == nil {
-		err = s.unasked(m, c)
-	}
-	return out, err
-}
-
-// unasked refuses the answer of a handler that should have checked the caller's rights but did
-// not. Such a handler has a security bug.
-func (s *Server) unasked(m Method, c *Call) error {
-	if m.Rule != Token || c.Access.asked.Load() {
-		return nil
-	}
-	s.log.Error("method did not check its caller's rights", "method", m.Name, "needs", m.Check)
-	return fmt.Errorf("internal error in %s: its access rule was not checked", m.Name)
-}
-
 // runStream answers one streaming call after its handshake.
 func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *Stream) {
 	in := s.intake(conn)
@@ -396,86 +234,9 @@ func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *St
 		}
 		return
 	}
-	err = s.stream(ctx, m, conn, b, stream)
-	if err != nil && ctx.Err() == nil {
+	if _, err = s.run(ctx, m, conn, b, stream); err != nil && ctx.Err() == nil {
 		if err := m.sendError(stream, err); err != nil {
 			s.log.Debug("end stream", "method", m.Name, "err", err)
 		}
-	}
-}
-
-func (s *Server) stream(ctx context.Context, m Method, conn *Conn, b *body, stream *Stream) (err error) {
-	begun := time.Now()
-	c, err := s.admit(ctx, m, conn, b.req.Envelope())
-	if s.cfg.Observer != nil {
-		defer func() { s.cfg.Observer.Streamed(m, c, time.Since(begun), err) }()
-	}
-	bad := s.loadSmall(ctx, m, b)
-	req := b.req
-	done, fault := s.audit(m, c, req, cmp.Or(err, c.refused))
-	if fault != nil {
-		return fault
-	}
-	defer func() { err = done(err) }()
-	if err = cmp.Or(err, bad); err != nil {
-		return err
-	}
-	var next *Stream
-	env, looked := s.envelope(m, req), time.Now()
-	err = s.routed(ctx, m, env, func(addr string) error {
-		if addr == "" {
-			return s.readmit(ctx, m, c, req.Envelope(), looked)
-		}
-		next, err = s.cfg.Peers.Stream(ctx, addr, m.Name)
-		err = absent(err, "server at "+addr)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if next == nil {
-		if err := s.authorize(ctx, m, c, req.Envelope()); err != nil {
-			return err
-		}
-		if err := codec.CheckNulls(req); err != nil {
-			return err
-		}
-		return s.serve(ctx, m, c, req, stream)
-	}
-	defer next.Close()
-	req, err = s.passed(ctx, hop{region: env.Region}, m, c, req)
-	if err != nil {
-		return err
-	}
-	if err := next.Encode(req); err != nil {
-		return err
-	}
-	return Bridge(stream, next)
-}
-
-// serve runs a streaming method on this server while its caller is authorized.
-func (s *Server) serve(ctx context.Context, m Method, c *Call, req Request, stream *Stream) (err error) {
-	if err := m.available(); err != nil {
-		return err
-	}
-	c.renew = func(ctx context.Context) (*Call, error) { return s.stillGood(ctx, m, c, req.Envelope()) }
-	ctx, stop := stream.CloseWhenDenied(ctx, s.cfg.Recheck, func(ctx context.Context) error {
-		_, err := c.renew(ctx)
-		return err
-	})
-	defer stop()
-	defer s.recovered(m.Name, &err)
-	if err := m.serve(ctx, c, req, stream); err != nil {
-		return err
-	}
-	return s.unasked(m, c)
-}
-
-// recovered turns a panic of a handler into an error of that call. A bug in one method must not
-// stop the tasks and the elections of the agent.
-func (s *Server) recovered(method string, err *error) {
-	if p := recover(); p != nil {
-		s.log.Error("handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
-		*err = fmt.Errorf("internal error in %s", method)
 	}
 }

@@ -118,10 +118,11 @@ func (s *Stream) UntilClosed(ctx context.Context) (context.Context, context.Canc
 	return ctx, cancel
 }
 
-// CloseWhenDenied calls check at every interval. Once check returns nomad.ErrPermissionDenied, While ends
+// CloseWhenDenied calls check at every interval. Once check returns nomad.ErrPermissionDenied, it ends
 // the returned context and the stream, because a token can expire before its stream ends. The
 // caller must call stop, which waits for the last check.
-func (s *Stream) CloseWhenDenied(ctx context.Context, every time.Duration, check func(context.Context) error) (_ context.Context, stop func()) {
+func (s *Stream) CloseWhenDenied(ctx context.Context, every time.Duration, check func(context.Context) error) (
+	_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {

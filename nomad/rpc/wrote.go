@@ -14,8 +14,8 @@ type wroteFlag struct{ atomic.Bool }
 
 type wroteKey struct{}
 
-// noting returns a context that records calls of Wrote.
-func noting(ctx context.Context) (context.Context, *wroteFlag) {
+// recordWrites returns a context that records calls of Wrote.
+func recordWrites(ctx context.Context) (context.Context, *wroteFlag) {
 	w := &wroteFlag{}
 	return context.WithValue(ctx, wroteKey{}, w), w
 }
@@ -28,9 +28,9 @@ func Wrote(ctx context.Context) {
 	}
 }
 
-// onlyOnce turns a retryable error after the first of several writes into one that is not
+// asFinal turns a retryable error after the first of several writes into one that is not
 // retryable.
-func (w *wroteFlag) onlyOnce(err error) error {
+func (w *wroteFlag) asFinal(err error) error {
 	if err == nil || !w.Load() || !errors.Is(err, nomad.ErrNoLeader) && !errors.Is(err, nomad.ErrNotReady) {
 		return err
 	}

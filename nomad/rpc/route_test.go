@@ -87,7 +87,7 @@ func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
 				s := &Server{cfg: Config{Router: router, Hold: holdTimeout}}
 				left := slices.Clone(c.tries)
 				made := 0
-				err := s.routed(t.Context(), Method{Where: Leader}, c.req.Envelope(), func(string) error {
+				err := s.route(t.Context(), Method{Where: Leader}, c.req.Envelope(), func(context.Context, string) error {
 					this := left[0]
 					if len(left) > 1 {
 						left = left[1:]
@@ -98,7 +98,7 @@ func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
 					return this.err
 				})
 				if !errors.Is(err, c.want) || made != c.made {
-					t.Errorf("routed() = %v after %d tries, want %v after %d", err, made, c.want, c.made)
+					t.Errorf("route() = %v after %d tries, want %v after %d", err, made, c.want, c.made)
 				}
 			})
 		})
