@@ -19,5 +19,6 @@
 // the test is killed. No interface of the machine is used.
 //
 // `make test-faults` runs it as root. FAULTS is the duration of the faults (default 5m),
-// FAULTS_SEED selects their order, HISTORY_SEED one random history, and FAULTS_KEEP is the directory for the histories of failures.
+// FAULTS_SEED selects their order, and FAULTS_KEEP is the directory for the histories of failures.
+// HISTORY_SEED selects one random history, or with + at its end the first of several.
 package faults

@@ -56,23 +56,28 @@ const machineConfig = `cpu_total_compute = 4000
 const serverConfig = quick + "\nserver {\n  heartbeat_grace = \"3s\"\n  min_heartbeat_ttl = \"1s\"\n  failover_heartbeat_ttl = \"8s\"\n}\n"
 
 // TestHistories does random things to a cluster, and compares it with the model whenever it is at rest. HISTORY_SEED
-// selects one history.
+// selects one history, and 801+ the history 801 and those that follow, as far as the time allows.
 func TestHistories(t *testing.T) {
 	lasting, err := duration()
 	if err != nil {
 		t.Fatal(err)
 	}
+	next := func() uint64 { return uint64(time.Now().UnixNano()) % 1_000_000 }
 	if text := os.Getenv("HISTORY_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
+		first, following := strings.CutSuffix(text, "+")
+		seed, err := strconv.ParseUint(first, 10, 64)
 		if err != nil {
-			t.Fatalf("HISTORY_SEED is not a number: %v", err)
+			t.Fatalf("HISTORY_SEED=%s, want a number, or one with + at its end", text)
 		}
-		newHistory(t, seed).random()
-		return
+		if !following {
+			newHistory(t, seed).random()
+			return
+		}
+		next = func() uint64 { seed++; return seed - 1 }
 	}
 	late := time.Now().Add(lasting * shareOfHistories / 100)
 	for n := 0; n == 0 || time.Now().Before(late) && !t.Failed(); n++ {
-		seed := uint64(time.Now().UnixNano()) % 1_000_000
+		seed := next()
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { newHistory(t, seed).random() })
 	}
 }
