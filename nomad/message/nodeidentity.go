@@ -21,3 +21,9 @@ type NodeIdentityRenewReq struct {
 
 // NodeIdentityRenewResp is the reply of NodeIdentity.Renew.
 type NodeIdentityRenewResp struct{}
+
+// NodeSessionResponse is the reply of NodeIdentity.Session: the session ID of the node's agent.
+type NodeSessionResponse struct {
+	ID string
+	QueryMeta
+}

@@ -32,6 +32,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/armon/go-metrics"
+
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/identity"
@@ -301,4 +303,9 @@ func (a *Applier) commit(ctx context.Context, s *submission, c *candidate) *comm
 		s.done <- outcome{result: c.result}
 	}()
 	return out
+}
+
+// measure adds the duration of a step to its metric.
+func measure(step string, begun time.Time) {
+	metrics.MeasureSince([]string{"nomad", "plan", step}, begun)
 }

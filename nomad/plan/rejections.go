@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/armon/go-metrics"
+
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -116,4 +118,16 @@ func (c *candidate) reject(t *tracker, log *slog.Logger) {
 			log.Warn("node rejects plans repeatedly, and too many nodes became ineligible for it", "node", id, "rejections", score, "reason", c.reasons[id])
 		}
 	}
+}
+
+// countRejected counts the nodes on which a plan was rejected.
+func countRejected(nodes []string) {
+	for _, id := range nodes {
+		metrics.IncrCounterWithLabels([]string{"nomad", "plan", "node_rejected"}, 1, []metrics.Label{{Name: "node_id", Value: id}})
+	}
+}
+
+// measureScore sets the number of recent rejections of a node.
+func measureScore(node string, score int) {
+	metrics.SetGaugeWithLabels([]string{"nomad", "plan", "rejection_tracker", "node_score"}, float32(score), []metrics.Label{{Name: "node_id", Value: node}})
 }

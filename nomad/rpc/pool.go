@@ -137,7 +137,7 @@ func blockTime(req any) time.Duration {
 		return 0
 	}
 	wait := q.Query().BlockingTimeout()
-	return wait + wait/nomad.JitterFraction
+	return wait + wait/message.JitterFraction
 }
 
 // Stream opens a streaming call. The caller sends the request and closes the stream. The end of

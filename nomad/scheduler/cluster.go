@@ -1,12 +1,15 @@
 package scheduler
 
 import (
+	"encoding/binary"
 	"iter"
+	legacy "math/rand" // the generator of Nomad: with the same seed, both visit nodes in the same order
 	"math/rand/v2"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
+	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
 )
 
 // cluster is the state as one attempt sees it: the nodes that the job may use, and their usage as
@@ -226,5 +229,57 @@ func (c *cluster) succeed(by *nomad.Allocation, others ...*nomad.Allocation) {
 	c.change(by)
 	if u := c.usages[by.NodeID]; u != nil {
 		u.Succeed(by, others...)
+	}
+}
+
+// preferred returns the node that is tried first if it is a candidate, or nil: the target of a move, or the node of the
+// previous allocation if the group keeps or migrates its disk.
+func (c *cluster) preferred(p *reconcile.Placement) *nomad.Node {
+	if p.Previous == nil {
+		return nil
+	}
+	id := p.Previous.NodeID
+	if target := p.Previous.DesiredTransition.TargetNode; target != "" && p.Reschedule == nil {
+		id = target
+	} else if disk := p.Group.EphemeralDisk; disk == nil || !disk.Sticky && !disk.Migrate {
+		return nil
+	}
+	return c.candidate(id)
+}
+
+// freed returns the node of the running allocation that an update replaces, if it is a candidate, or nil.
+func (c *cluster) freed(p *reconcile.Placement) *nomad.Node {
+	if !p.Destructive || p.Previous.ClientTerminalStatus() {
+		return nil
+	}
+	return c.candidate(p.Previous.NodeID)
+}
+
+// candidate returns a node if it is one on which the job may be placed, or nil.
+func (c *cluster) candidate(id string) *nomad.Node {
+	n := c.lookup(id)
+	if n == nil || !n.Ready() || !n.IsInPool(c.pool()) || !c.inDatacenter(n) {
+		return nil
+	}
+	return n
+}
+
+// visitSeed returns the seed of the order in which an evaluation visits nodes. Each evaluation has an order of its own,
+// so that parallel evaluations choose different nodes. An evaluation without an ID, such as that of an Explainer, gets
+// a random one.
+func visitSeed(eval *nomad.Evaluation, index uint64, rng *rand.Rand) int64 {
+	id := eval.ID
+	if len(id) < 8 {
+		return int64(rng.Uint64() >> 2)
+	}
+	return int64((binary.BigEndian.Uint64([]byte(id[len(id)-8:])) ^ index) >> 2)
+}
+
+// shuffle orders the candidates by the seed.
+func (c *cluster) shuffle() {
+	r := legacy.New(legacy.NewSource(c.order))
+	for i := len(c.ready) - 1; i > 0; i-- {
+		j := r.Intn(i + 1)
+		c.ready[i], c.ready[j] = c.ready[j], c.ready[i]
 	}
 }

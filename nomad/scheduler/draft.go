@@ -183,3 +183,94 @@ func (d *draft) size() int {
 func (d *draft) empty() bool {
 	return d.size() == 0 && d.plan.Deployment == nil && len(d.plan.DeploymentUpdates) == 0
 }
+
+// preempt marks the victims as preempted by an allocation.
+func (d *draft) preempt(by *nomad.Allocation, victims []*nomad.Allocation) {
+	d.cluster.quota.displaced(victims)
+	for _, v := range victims {
+		by.PreemptedAllocations = append(by.PreemptedAllocations, v.ID)
+		gone := *v
+		gone.Job, gone.Metrics, gone.TaskStates = nil, nil, nil
+		gone.DesiredStatus = nomad.AllocDesiredStatusEvict
+		gone.DesiredDescription = "Preempted by alloc ID " + by.ID
+		gone.PreemptedByAllocation = by.ID
+		d.plan.NodePreemptions[v.NodeID] = append(d.plan.NodePreemptions[v.NodeID], &gone)
+		if a := d.plan.Annotations; a != nil {
+			stub := v.Stub(nil)
+			stub.PreemptedByAllocation = by.ID
+			a.PreemptedAllocs = append(a.PreemptedAllocs, stub)
+			if u := a.DesiredTGUpdates[by.TaskGroup]; u != nil {
+				u.Preemptions++
+			}
+		}
+	}
+}
+
+// notPlaced records on a failed allocation that its replacement found no node. The blocked evaluation tries again.
+func (d *draft) notPlaced(p *reconcile.Placement) {
+	a := p.Previous
+	if p.Reschedule == nil || a == nil || d.cluster.lookup(a.NodeID) == nil || a.ClientStatus != nomad.AllocClientStatusFailed || a.ServerTerminalStatus() {
+		return
+	}
+	t := &nomad.RescheduleTracker{LastReschedule: nomad.LastRescheduleFailedToPlace}
+	if old := a.RescheduleTracker; old != nil {
+		if old.LastReschedule == t.LastReschedule {
+			return
+		}
+		t.Events = old.Events
+	}
+	noted := *a
+	noted.RescheduleTracker = t
+	d.update(&noted)
+}
+
+// build creates the allocation for a placement.
+func (b *base) build(p *reconcile.Placement, o *option, m *nomad.AllocMetric, deployment *nomad.Deployment) *nomad.Allocation {
+	a := &nomad.Allocation{
+		ID:                 b.newID(),
+		Namespace:          b.job.Namespace,
+		EvalID:             b.eval.ID,
+		Name:               p.Name,
+		NodeID:             o.node.ID,
+		NodeName:           o.node.Name,
+		JobID:              b.job.ID,
+		TaskGroup:          p.Group.Name,
+		AllocatedResources: o.resources,
+		TaskResources:      b.older.of(o.resources),
+		Metrics:            m,
+		DesiredStatus:      nomad.AllocDesiredStatusRun,
+		ClientStatus:       nomad.AllocClientStatusPending,
+	}
+	if p.Job == nil && deployment != nil && deployment.TaskGroups[p.Group.Name] != nil {
+		a.DeploymentID = deployment.ID
+	}
+	a.Job = p.Job
+	if p.Canary {
+		a.DeploymentStatus = &nomad.AllocDeploymentStatus{Canary: true}
+	}
+	if prev := p.Previous; prev != nil {
+		a.PreviousAllocation = prev.ID
+		switch {
+		case p.Reschedule != nil:
+			a.RescheduleTracker = p.Reschedule.Tracker(prev, b.now())
+		case !p.Destructive:
+			a.RescheduleTracker = prev.RescheduleTracker
+		}
+	}
+	return a
+}
+
+// olderForm caches the latest conversion to the resource format of older HTTP API clients:
+// allocations of a group often share one value.
+type olderForm struct {
+	from *nomad.AllocatedResources
+	to   map[string]*nomad.Resources
+}
+
+func (f *olderForm) of(r *nomad.AllocatedResources) map[string]*nomad.Resources {
+	if f.from == r {
+		return f.to
+	}
+	f.from, f.to = r, r.ByTask()
+	return f.to
+}

@@ -162,3 +162,22 @@ func (g *generic) search(s *stack, p *reconcile.Placement) (*option, *nomad.Allo
 func (*generic) searchFreed(s *stack, p *reconcile.Placement) (*option, *nomad.AllocMetric) {
 	return s.searchOn(s.cluster.freed(p), p, avoid(p))
 }
+
+// avoid returns the nodes on which a rescheduled allocation failed, or the node that a moved allocation leaves.
+func avoid(p *reconcile.Placement) map[string]bool {
+	switch {
+	case p.Previous == nil:
+		return nil
+	case p.Reschedule == nil && p.Previous.DesiredTransition.TargetNode != "":
+		return map[string]bool{p.Previous.NodeID: true}
+	case p.Reschedule == nil:
+		return nil
+	}
+	out := map[string]bool{p.Previous.NodeID: true}
+	if t := p.Previous.RescheduleTracker; t != nil {
+		for _, e := range t.Events {
+			out[e.PrevNodeID] = true
+		}
+	}
+	return out
+}

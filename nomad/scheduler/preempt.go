@@ -63,25 +63,3 @@ func (c *cluster) preemption() feasible.Preemption {
 			return n
 		}}
 }
-
-// preempt marks the victims as preempted by an allocation.
-func (d *draft) preempt(by *nomad.Allocation, victims []*nomad.Allocation) {
-	d.cluster.quota.displaced(victims)
-	for _, v := range victims {
-		by.PreemptedAllocations = append(by.PreemptedAllocations, v.ID)
-		gone := *v
-		gone.Job, gone.Metrics, gone.TaskStates = nil, nil, nil
-		gone.DesiredStatus = nomad.AllocDesiredStatusEvict
-		gone.DesiredDescription = "Preempted by alloc ID " + by.ID
-		gone.PreemptedByAllocation = by.ID
-		d.plan.NodePreemptions[v.NodeID] = append(d.plan.NodePreemptions[v.NodeID], &gone)
-		if a := d.plan.Annotations; a != nil {
-			stub := v.Stub(nil)
-			stub.PreemptedByAllocation = by.ID
-			a.PreemptedAllocs = append(a.PreemptedAllocs, stub)
-			if u := a.DesiredTGUpdates[by.TaskGroup]; u != nil {
-				u.Preemptions++
-			}
-		}
-	}
-}

@@ -2,13 +2,12 @@ package scheduler
 
 import (
 	"context"
+	crand "crypto/rand"
 	"fmt"
 	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"time"
-
-	crand "crypto/rand"
 
 	memdb "github.com/hashicorp/go-memdb"
 

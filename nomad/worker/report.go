@@ -3,6 +3,8 @@ package worker
 import (
 	"sync"
 	"time"
+
+	"github.com/armon/go-metrics"
 )
 
 // Status is the current state of a Worker, with the names of /v1/agent/schedulers.
@@ -69,4 +71,14 @@ func (w *Worker) Status() Status {
 		s.Status, s.Workload = statusStarting, workloadWaiting
 	}
 	return s
+}
+
+// measure adds the duration of a step to its metric.
+func measure(step string, begun time.Time) {
+	metrics.MeasureSince([]string{"nomad", "worker", step}, begun)
+}
+
+// measureScheduler adds the duration of a run of the scheduler of a type.
+func measureScheduler(evalType string, begun time.Time) {
+	metrics.MeasureSince([]string{"nomad", "worker", "invoke_scheduler", evalType}, begun)
 }

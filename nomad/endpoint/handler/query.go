@@ -6,7 +6,6 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -39,7 +38,7 @@ func ReadList[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryO
 		return once[T, P](c, nil, c.Store().Snapshot(), look)
 	}
 	wait := q.BlockingTimeout()
-	wait += rand.N(wait/nomad.JitterFraction + 1)
+	wait += rand.N(wait/message.JitterFraction + 1)
 	timed, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
