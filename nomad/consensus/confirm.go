@@ -133,7 +133,7 @@ func (r *Raft) poll(term uint64, toAsk []raft.Server, voters, agreed int) error 
 		toAsk = slices.DeleteFunc(toAsk, func(s raft.Server) bool {
 			asks := r.asked.mayAsk(s.ID, time.Now())
 			if asks {
-				go func() { answers <- answer{s, r.beat(s, term)} }()
+				go func() { answers <- answer{s, r.heartbeat(s, term)} }()
 			}
 			return asks
 		})
@@ -156,9 +156,9 @@ func (r *Raft) poll(term uint64, toAsk []raft.Server, voters, agreed int) error 
 	return nil
 }
 
-// beat sends a heartbeat of the term to a server. It returns ErrNoLeader if the server has a
+// heartbeat sends a heartbeat of the term to a server. It returns ErrNoLeader if the server has a
 // later term.
-func (r *Raft) beat(to raft.Server, term uint64) error {
+func (r *Raft) heartbeat(to raft.Server, term uint64) error {
 	self := r.trans.LocalAddr()
 	addr := r.trans.EncodePeer(raft.ServerID(r.id), self)
 	req := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: protocol, ID: []byte(r.id), Addr: addr},

@@ -71,7 +71,7 @@ func (g *gather) add(data []byte) <-chan applied {
 	switch {
 	case g.due > len(g.waiting): // the timer late sends them
 	case g.onWay == 0:
-		go g.carry(g.next())
+		go g.write(g.next())
 	case len(g.waiting) == 1:
 		g.late = time.AfterFunc(holdFor, g.flush)
 	}
@@ -87,7 +87,7 @@ func (g *gather) stop() {
 		close(g.idle)
 	}
 	g.mu.Unlock()
-	g.carry(group)
+	g.write(group)
 	<-g.idle
 }
 
@@ -117,12 +117,12 @@ func (g *gather) flush() {
 	g.mu.Lock()
 	group := g.next()
 	g.mu.Unlock()
-	g.carry(group)
+	g.write(group)
 }
 
-// carry writes a group to the log and delivers its results. It then does the same with the
+// write writes a group to the log and delivers its results. It then does the same with the
 // group that waited for it.
-func (g *gather) carry(group []*command) {
+func (g *gather) write(group []*command) {
 	for len(group) > 0 {
 		began := time.Now()
 		futures := make([]raft.ApplyFuture, len(group))
@@ -137,13 +137,13 @@ func (g *gather) carry(group []*command) {
 			}
 			group[i].done <- out
 		}
-		group = g.landed(len(group), time.Since(began))
+		group = g.written(len(group), time.Since(began))
 	}
 }
 
-// landed records that a group of n commands was applied after took. It returns the next group,
+// written records that a group of n commands was applied after took. It returns the next group,
 // if this was the last in flight and no more commands are expected.
-func (g *gather) landed(n int, took time.Duration) []*command {
+func (g *gather) written(n int, took time.Duration) []*command {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.onWay--; g.onWay > 0 {

@@ -188,7 +188,7 @@ func TestGatherWaitsForMany(t *testing.T) {
 				for range want {
 					g.add(nil)
 				}
-				go g.carry(g.landed(1, time.Millisecond))
+				go g.write(g.written(1, time.Millisecond))
 				l.has(t, want...)
 				time.Sleep(2 * time.Millisecond)
 				l.release()

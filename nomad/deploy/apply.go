@@ -104,35 +104,35 @@ func newEval(snap *state.Snapshot, d *nomad.Deployment, now time.Time) *nomad.Ev
 
 // Fail fails a deployment on a user's request.
 func (w *Watcher) Fail(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
-	return w.byHand(ctx, id, Fail)
+	return w.byUser(ctx, id, Fail)
 }
 
 // Pause pauses a deployment.
 func (w *Watcher) Pause(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
-	return w.byHand(ctx, id, Pause)
+	return w.byUser(ctx, id, Pause)
 }
 
 // Resume resumes a paused deployment.
 func (w *Watcher) Resume(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
-	return w.byHand(ctx, id, Resume)
+	return w.byUser(ctx, id, Resume)
 }
 
 // Unblock completes a deployment that waits for other regions.
 func (w *Watcher) Unblock(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
-	return w.byHand(ctx, id, Unblock)
+	return w.byUser(ctx, id, Unblock)
 }
 
 // Cancel cancels a deployment on a user's request. Its allocations keep running.
 func (w *Watcher) Cancel(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
-	return w.byHand(ctx, id, Cancel)
+	return w.byUser(ctx, id, Cancel)
 }
 
 // Start starts a deployment that waits for other regions.
 func (w *Watcher) Start(ctx context.Context, id string) (*message.DeploymentUpdateResponse, error) {
-	return w.byHand(ctx, id, Start)
+	return w.byUser(ctx, id, Start)
 }
 
-func (w *Watcher) byHand(ctx context.Context, id string, event Event) (*message.DeploymentUpdateResponse, error) {
+func (w *Watcher) byUser(ctx context.Context, id string, event Event) (*message.DeploymentUpdateResponse, error) {
 	snap := w.cfg.Store().Snapshot()
 	d := snap.Deployment(nil, id)
 	if d == nil {
@@ -151,7 +151,7 @@ func (w *Watcher) SetAllocHealth(ctx context.Context, req *message.DeploymentAll
 	if !d.Active() {
 		return nil, nomad.Errorf(400, "deployment %s is %s: cannot set the health of its allocations", d.ID, d.Status)
 	}
-	if err := judgeable(snap, req); err != nil {
+	if err := checkHealthRequest(snap, req); err != nil {
 		return nil, err
 	}
 	now := time.Now()
@@ -167,9 +167,9 @@ func (w *Watcher) SetAllocHealth(ctx context.Context, req *message.DeploymentAll
 	return response(eval, index), nil
 }
 
-// judgeable rejects a request that names no allocation, one that is not part of the deployment, or one as both
+// checkHealthRequest rejects a request that names no allocation, one that is not part of the deployment, or one as both
 // healthy and unhealthy.
-func judgeable(snap *state.Snapshot, req *message.DeploymentAllocHealthRequest) error {
+func checkHealthRequest(snap *state.Snapshot, req *message.DeploymentAllocHealthRequest) error {
 	ids := slices.Concat(req.HealthyAllocationIDs, req.UnhealthyAllocationIDs)
 	if len(ids) == 0 {
 		return nomad.Errorf(400, "must specify at least one allocation as healthy/unhealthy")

@@ -24,8 +24,8 @@ type progress struct {
 	replaced map[string]bool // allocations marked for replacement
 }
 
-// did records a successful action.
-func (p *progress) did(act *action) {
+// record stores a successful action.
+func (p *progress) record(act *action) {
 	p.healthy = max(p.healthy, act.healthy)
 	for _, id := range act.replace {
 		if p.replaced == nil {
@@ -41,27 +41,27 @@ func (p *progress) decide(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation
 	if d.Status != nomad.DeploymentStatusRunning {
 		return nil, time.Time{}
 	}
-	seen := p.look(d, allocs, now)
-	if seen.complete(d) {
+	sum := p.summarize(d, allocs, now)
+	if sum.complete(d) {
 		return &action{event: Complete}, time.Time{}
 	}
-	deadline := seen.progressDeadline(d)
+	deadline := sum.progressDeadline(d)
 	if !deadline.IsZero() && !now.Before(deadline) {
-		return &action{event: Deadline, revert: seen.lateReverts(d, now)}, time.Time{}
+		return &action{event: Deadline, revert: sum.lateReverts(d, now)}, time.Time{}
 	}
 	switch {
-	case seen.hopeless:
-		return &action{event: Unhealthy, revert: seen.revert}, time.Time{}
-	case d.PromotesItself() && seen.canariesReady(d):
+	case sum.hopeless:
+		return &action{event: Unhealthy, revert: sum.revert}, time.Time{}
+	case d.PromotesItself() && sum.canariesReady(d):
 		return &action{promote: true}, time.Time{}
-	case len(seen.replace) > 0, seen.healthy > p.healthy && seen.room:
-		return &action{replace: seen.replace, healthy: seen.healthy}, time.Time{}
+	case len(sum.replace) > 0, sum.healthy > p.healthy && sum.room:
+		return &action{replace: sum.replace, healthy: sum.healthy}, time.Time{}
 	}
 	return nil, deadline
 }
 
-// sight summarizes the allocations of a deployment.
-type sight struct {
+// summary summarizes the allocations of a deployment.
+type summary struct {
 	healthy  uint64               // index of the latest report of a healthy one
 	replace  []string             // unhealthy and not marked yet
 	hopeless bool                 // one is unhealthy and will not be replaced
@@ -74,7 +74,7 @@ type sight struct {
 }
 
 // canariesReady reports whether each group that waits for a promotion has exactly its desired canaries healthy.
-func (s *sight) canariesReady(d *nomad.Deployment) bool {
+func (s *summary) canariesReady(d *nomad.Deployment) bool {
 	for name, g := range d.TaskGroups {
 		if g.RequiresPromotion() && s.canaries[name] != g.DesiredCanaries {
 			return false
@@ -83,8 +83,8 @@ func (s *sight) canariesReady(d *nomad.Deployment) bool {
 	return true
 }
 
-func (p *progress) look(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation], now time.Time) sight {
-	s := sight{canaries: make(map[string]int), live: make(map[string]int), ended: make(map[string]time.Time)}
+func (p *progress) summarize(d *nomad.Deployment, allocs iter.Seq[*nomad.Allocation], now time.Time) summary {
+	s := summary{canaries: make(map[string]int), live: make(map[string]int), ended: make(map[string]time.Time)}
 	live := make(map[string]int)
 	for a := range allocs {
 		s.system = s.system || isSystem(a)
@@ -137,7 +137,7 @@ func marked(a *nomad.Allocation) bool {
 func isSystem(a *nomad.Allocation) bool { return a.Job != nil && a.Job.Type == nomad.JobTypeSystem }
 
 // countHealthy adds a healthy allocation.
-func (s *sight) countHealthy(a *nomad.Allocation) {
+func (s *summary) countHealthy(a *nomad.Allocation) {
 	s.healthy = max(s.healthy, a.DeploymentStatus.ModifyIndex)
 	switch {
 	case !a.TerminalStatus() && a.IsCanary():
@@ -156,7 +156,7 @@ func (s *sight) countHealthy(a *nomad.Allocation) {
 // enough reports whether a group has the healthy allocations that it needs for its next step. The counter of the
 // deployment includes those that ended later. Canaries must live to be promoted, and a system job needs an
 // allocation on each node.
-func (s *sight) enough(name string, g *nomad.DeploymentState) bool {
+func (s *summary) enough(name string, g *nomad.DeploymentState) bool {
 	switch {
 	case g.HealthyAllocs < g.Needs():
 		return false
@@ -169,7 +169,7 @@ func (s *sight) enough(name string, g *nomad.DeploymentState) bool {
 }
 
 // complete reports whether every group has enough healthy allocations and does not wait for a promotion.
-func (s *sight) complete(d *nomad.Deployment) bool {
+func (s *summary) complete(d *nomad.Deployment) bool {
 	for name, g := range d.TaskGroups {
 		if !g.Complete() || !s.enough(name, g) {
 			return false
@@ -179,7 +179,7 @@ func (s *sight) complete(d *nomad.Deployment) bool {
 }
 
 // lateReverts reports whether a group with auto_revert reached its progress deadline.
-func (s *sight) lateReverts(d *nomad.Deployment, now time.Time) bool {
+func (s *summary) lateReverts(d *nomad.Deployment, now time.Time) bool {
 	for name, g := range d.TaskGroups {
 		if by := s.groupDeadline(d, name); g.AutoRevert && !by.IsZero() && !now.Before(by) {
 			return true
@@ -189,7 +189,7 @@ func (s *sight) lateReverts(d *nomad.Deployment, now time.Time) bool {
 }
 
 // progressDeadline returns the earliest progress deadline of the groups, or zero if none has one.
-func (s *sight) progressDeadline(d *nomad.Deployment) time.Time {
+func (s *summary) progressDeadline(d *nomad.Deployment) time.Time {
 	var first time.Time
 	for name := range d.TaskGroups {
 		if by := s.groupDeadline(d, name); !by.IsZero() && (first.IsZero() || by.Before(first)) {
@@ -201,7 +201,7 @@ func (s *sight) progressDeadline(d *nomad.Deployment) time.Time {
 
 // groupDeadline returns the progress deadline of a group. It is zero if the group has none, waits for its first
 // allocation, or has enough healthy allocations for its next step. The end of a healthy allocation starts it again.
-func (s *sight) groupDeadline(d *nomad.Deployment, name string) time.Time {
+func (s *summary) groupDeadline(d *nomad.Deployment, name string) time.Time {
 	g := d.TaskGroups[name]
 	if g.ProgressDeadline == 0 || g.PlacedAllocs == 0 || s.enough(name, g) {
 		return time.Time{}

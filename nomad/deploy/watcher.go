@@ -94,7 +94,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		ws := memdb.NewWatchSet()
-		w.look(ws, r)
+		w.discover(ws, r)
 		w.await(ctx, ws, r)
 	}
 	return ctx.Err()
@@ -103,25 +103,25 @@ func (w *Watcher) Run(ctx context.Context) error {
 // round is the state of the watcher: the deployments that it follows, and the index up to which it
 // has read the store.
 type round struct {
-	watched map[string]bool
-	ended   chan string
-	begin   func(id string)
-	store   *state.Store
-	looked  uint64
+	watched   map[string]bool
+	ended     chan string
+	begin     func(id string)
+	store     *state.Store
+	readIndex uint64
 }
 
-// look starts to follow active deployments that changed since the last look.
-func (w *Watcher) look(ws memdb.WatchSet, r *round) {
+// discover starts to follow active deployments that changed since the last call.
+func (w *Watcher) discover(ws memdb.WatchSet, r *round) {
 	store := w.cfg.Store()
 	if store != r.store {
-		r.store, r.looked = store, 0
+		r.store, r.readIndex = store, 0
 	}
 	ws.Add(store.Abandoned())
-	for d := range store.Snapshot().DeploymentsSince(ws, r.looked) {
+	for d := range store.Snapshot().DeploymentsSince(ws, r.readIndex) {
 		if d.Active() && !r.watched[d.ID] {
 			r.begin(d.ID)
 		}
-		r.looked = max(r.looked, d.ModifyIndex)
+		r.readIndex = max(r.readIndex, d.ModifyIndex)
 	}
 }
 
@@ -170,6 +170,6 @@ func (w *Watcher) follow(ctx context.Context, id string) {
 			cancel()
 			continue
 		}
-		p.did(act)
+		p.record(act)
 	}
 }

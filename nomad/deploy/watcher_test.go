@@ -334,8 +334,8 @@ func TestWaitsForTheFirstAllocation(t *testing.T) {
 			}})
 			synctest.Wait()
 			if resumed {
-				w.byHand(w.w.Pause)
-				w.byHand(w.w.Resume)
+				w.byUser(w.w.Pause)
+				w.byUser(w.w.Resume)
 			}
 			time.Sleep(24 * time.Hour)
 			synctest.Wait()
@@ -351,7 +351,7 @@ func TestWaitsForTheFirstAllocation(t *testing.T) {
 	}
 }
 
-func (w *world) byHand(do func(context.Context, string) (*message.DeploymentUpdateResponse, error)) {
+func (w *world) byUser(do func(context.Context, string) (*message.DeploymentUpdateResponse, error)) {
 	w.t.Helper()
 	if _, err := do(w.t.Context(), w.id); err != nil {
 		w.t.Fatal(err)

@@ -14,7 +14,7 @@
 // server finds the others again. The file Config.KeyFile (mode 0600) is a JSON array of base64
 // keys, the first of which encrypts. Serf writes it whenever keys change.
 //
-// A Pool owns the goroutines of serf, one that reports changes, and one for each twin check
+// A Pool owns the goroutines of serf, one that reports changes, and one for each duplicate check
 // (merge.go). Close ends them.
 package gossip
 
@@ -98,8 +98,8 @@ type Pool struct {
 	running atomic.Pointer[serf.Serf] // serf once created: merge is called before
 
 	mu     sync.Mutex
-	asked  map[twin]chan struct{} // closed when the twin check has a result
-	stale  map[twin]bool          // twins that are not alive
+	checks map[duplicate]chan struct{} // closed when the duplicate check has a result
+	stale  map[duplicate]bool          // duplicates that are not alive
 	closed bool
 }
 
@@ -108,7 +108,7 @@ func Open(cfg Config) (*Pool, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{cfg: cfg, events: make(chan serf.Event, eventBuffer), asked: map[twin]chan struct{}{}, stale: map[twin]bool{}}
+	p := &Pool{cfg: cfg, events: make(chan serf.Event, eventBuffer), checks: map[duplicate]chan struct{}{}, stale: map[duplicate]bool{}}
 	conf, err := p.config()
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (p *Pool) notify() {
 // Join contacts other servers at the addresses and returns how many it reached. The error describes
 // the failures.
 func (p *Pool) Join(addrs []string) (int, error) {
-	n, err := p.meet(addrs)
+	n, err := p.joinMembers(addrs)
 	if err != nil {
 		return n, fmt.Errorf("join %s: %w", strings.Join(addrs, ", "), explained(err))
 	}

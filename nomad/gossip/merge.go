@@ -14,15 +14,15 @@ import (
 	"github.com/hashicorp/serf/serf"
 )
 
-// twinWithin bounds the check whether a member with the same name or ID is alive.
-const twinWithin = time.Second
+// aliveWithin bounds the check whether a member with the same name or ID is alive.
+const aliveWithin = time.Second
 
 // merge decides which members are admitted. Serf calls it with all members of the other side of a
 // join, and with each member that it learns about.
 //
-// A twin is a member with the name of this one, or with its ID under another name. It is a second
+// A duplicate is a member with the name of this one, or with its ID under another name. It is a second
 // server with a copied data_dir or configuration, or a stale record of this one from before it
-// moved. The join fails, and the twin's address is checked outside of serf. If nothing answers, the
+// moved. The join fails, and the duplicate's address is checked outside of serf. If nothing answers, the
 // next join succeeds.
 //
 //	unknown ──join fails──▶ asked ──answers──▶ alive: rejected, logged as an error
@@ -51,7 +51,7 @@ func (p *Pool) admit(other *serf.Member, among []*serf.Member) error {
 		return fmt.Errorf("member '%s' is not a server: its role tag is not %q", other.Name, Role)
 	}
 	if p.isTwin(other) {
-		return p.suspect(other, among)
+		return p.checkDuplicate(other, among)
 	}
 	if other.Name == p.cfg.Name {
 		return nil // a stale record of this one
@@ -91,7 +91,7 @@ func (p *Pool) isTwin(m *serf.Member) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.stale[twinOf(m)]
+	return !p.stale[duplicateOf(m)]
 }
 
 // sameID returns the name of another living member with the same ID.
@@ -108,28 +108,28 @@ func (p *Pool) sameID(m *serf.Member) string {
 	return ""
 }
 
-// twin identifies a member with this one's name or ID.
-type twin struct{ name, id, addr string }
+// duplicate identifies a member with this one's name or ID.
+type duplicate struct{ name, id, addr string }
 
-func twinOf(m *serf.Member) twin {
-	return twin{m.Name, m.Tags["id"], net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port)))}
+func duplicateOf(m *serf.Member) duplicate {
+	return duplicate{m.Name, m.Tags["id"], net.JoinHostPort(m.Addr.String(), strconv.Itoa(int(m.Port)))}
 }
 
-// errTwin is the reason for a failed join while a twin is checked.
-var errTwin = errors.New("another server has the name or the ID of this one")
+// errDuplicate is the reason for a failed join while a duplicate is checked.
+var errDuplicate = errors.New("another server has the name or the ID of this one")
 
-// suspect starts a twin check and rejects the join until it has a result. It must not block: serf
+// checkDuplicate starts a duplicate check and rejects the join until it has a result. It must not block: serf
 // holds its locks.
-func (p *Pool) suspect(m *serf.Member, among []*serf.Member) error {
-	t := twinOf(m)
+func (p *Pool) checkDuplicate(m *serf.Member, among []*serf.Member) error {
+	t := duplicateOf(m)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.asked[t] == nil && !p.closed {
+	if p.checks[t] == nil && !p.closed {
 		verdict := make(chan struct{})
-		p.asked[t] = verdict
-		p.wg.Go(func() { p.ask(t, addresses(among, m), verdict) })
+		p.checks[t] = verdict
+		p.wg.Go(func() { p.probe(t, addresses(among, m), verdict) })
 	}
-	return fmt.Errorf("%w: '%s' with ID %s at %s", errTwin, t.name, t.id, t.addr)
+	return fmt.Errorf("%w: '%s' with ID %s at %s", errDuplicate, t.name, t.id, t.addr)
 }
 
 // addresses returns the addresses of all members except one.
@@ -137,19 +137,19 @@ func addresses(members []*serf.Member, but *serf.Member) []string {
 	var out []string
 	for _, m := range members {
 		if m != but && m.Status != serf.StatusLeft {
-			out = append(out, twinOf(m).addr)
+			out = append(out, duplicateOf(m).addr)
 		}
 	}
 	return out
 }
 
-// ask checks whether a twin is alive. If not, it joins the other members again.
-func (p *Pool) ask(t twin, others []string, verdict chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), twinWithin)
+// probe checks whether a duplicate is alive. If not, it joins the other members again.
+func (p *Pool) probe(t duplicate, others []string, verdict chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), aliveWithin)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.addr)
 	p.mu.Lock()
-	delete(p.asked, t)
+	delete(p.checks, t)
 	if err != nil {
 		p.stale[t] = true
 	}
@@ -169,15 +169,15 @@ func (p *Pool) ask(t twin, others []string, verdict chan struct{}) {
 	}
 }
 
-// meet joins other members. A join that failed because of a twin is repeated if the twin is not
+// joinMembers joins other members. A join that failed because of a duplicate is repeated if the duplicate is not
 // alive.
-func (p *Pool) meet(addrs []string) (int, error) {
+func (p *Pool) joinMembers(addrs []string) (int, error) {
 	n, err := p.serf.Join(addrs, true)
-	if err == nil || !strings.Contains(err.Error(), errTwin.Error()) { // serf keeps only the text
+	if err == nil || !strings.Contains(err.Error(), errDuplicate.Error()) { // serf keeps only the text
 		return n, err
 	}
 	p.mu.Lock()
-	open := slices.Collect(maps.Values(p.asked))
+	open := slices.Collect(maps.Values(p.checks))
 	p.mu.Unlock()
 	for _, verdict := range open {
 		<-verdict

@@ -98,7 +98,7 @@ func (l *Launcher) launchAll(ctx context.Context, snap *state.Snapshot, due []*p
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = l.settle(ctx, snap, p, now)
+			errs[i] = l.launchOrSkip(ctx, snap, p, now)
 		})
 	}
 	all.Wait()
@@ -115,8 +115,8 @@ func firstOf(errs []error) error {
 	return nil
 }
 
-// settle launches or skips one launch that is due. It then counts as considered.
-func (l *Launcher) settle(ctx context.Context, snap *state.Snapshot, p *plan, now time.Time) error {
+// launchOrSkip launches or skips one launch that is due. It then counts as considered.
+func (l *Launcher) launchOrSkip(ctx context.Context, snap *state.Snapshot, p *plan, now time.Time) error {
 	at := p.launchTime(now)
 	if child := overlap(snap, p.job); p.job.Periodic.ProhibitOverlap && child != "" {
 		l.cfg.Log.Debug("launch of a periodic job skipped: an earlier launch is not dead", "job", p.job.ID,

@@ -12,8 +12,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// spread is the minimum number of nodes that are checked in parallel.
-const spread = 32
+// minParallel is the minimum number of nodes that are checked in parallel.
+const minParallel = 32
 
 // verdict is the result for one node of a plan.
 type verdict struct {
@@ -82,7 +82,7 @@ func (v view) checkNodes(plan *nomad.Plan) []verdict {
 		got := &verdicts[i]
 		got.why, got.err = v.reject(plan, got.node)
 	}
-	if len(verdicts) < spread {
+	if len(verdicts) < minParallel {
 		for i := range verdicts {
 			check(i)
 		}

@@ -88,7 +88,7 @@ func (s *Store) UpsertQuotas(index uint64, req *message.QuotaUpsertRequest) (*Ch
 				stored.CreateIndex = old.CreateIndex
 			}
 			quotas.Put(t.Txn, &stored)
-			t.roomier(q.Name)
+			t.quotaFreed(q.Name)
 		}
 		return nil
 	})
@@ -106,14 +106,14 @@ func (s *Store) DeleteQuotas(index uint64, req *message.QuotaDeleteRequest) (*Ch
 				return fmt.Errorf("quota %q is used by namespace %q: change the namespace first", name, n.Name)
 			}
 			quotas.Delete(t.Txn, q)
-			t.roomier(name)
+			t.quotaFreed(name)
 		}
 		return nil
 	})
 }
 
-// roomier adds a quota to the changes: evaluations that wait for it may be retried.
-func (t *txn) roomier(quota string) {
+// quotaFreed adds a quota to the changes: evaluations that wait for it may be retried.
+func (t *txn) quotaFreed(quota string) {
 	for _, known := range t.changes.Quotas {
 		if known == quota {
 			return
@@ -157,8 +157,8 @@ func (t *txn) usage(namespace string) *nomad.NamespaceUsage {
 	return own
 }
 
-// settle stores the modified usages and adds the quotas whose usage fell to the changes.
-func (t *txn) settle() {
+// storeQuotaUsages stores the modified usages and adds the quotas whose usage fell to the changes.
+func (t *txn) storeQuotaUsages() {
 	for _, namespace := range sortedKeys(t.usages) {
 		now := t.usages[namespace]
 		if now == nil {
@@ -170,7 +170,7 @@ func (t *txn) settle() {
 		}
 		quotaUsages.Put(t.Txn, now)
 		if n := namespaces.Get(t, nil, table.KeyOf(namespace)); n != nil && now.Held.Below(before.Held) {
-			t.roomier(n.Quota)
+			t.quotaFreed(n.Quota)
 		}
 	}
 	t.usages = nil
@@ -190,7 +190,7 @@ func (t *txn) requota(namespace string, n, old *nomad.Namespace) {
 		return
 	}
 	if had != "" {
-		t.roomier(had)
+		t.quotaFreed(had)
 	}
 	if u := quotaUsages.Get(t, nil, table.KeyOf(namespace)); u != nil {
 		quotaUsages.Delete(t.Txn, u)

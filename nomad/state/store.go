@@ -109,7 +109,7 @@ func (s *Store) write(index uint64, fn func(*txn) error) (*Changes, error) {
 		if err := fn(t); err != nil {
 			return err
 		}
-		t.settle()
+		t.storeQuotaUsages()
 		t.changes.Written = entry.Written
 		return nil
 	})

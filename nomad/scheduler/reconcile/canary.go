@@ -130,7 +130,7 @@ func (c *canaries) place(updates []*nomad.Allocation, d *nomad.DesiredUpdates) i
 	keep, placed := c.g.replaceMembers(c.tg, c.members, d)
 	d.Ignore += uint64(len(keep))
 	missing := c.desired() - len(c.members)
-	if missing <= 0 || c.g.rollout.held {
+	if missing <= 0 || c.g.rollout.onHold {
 		return placed
 	}
 	for _, name := range c.names(updates)[:missing] {

@@ -8,8 +8,8 @@ type rollout struct {
 	out *Result
 	// current is the latest deployment if it belongs to this version of the job.
 	current *nomad.Deployment
-	// held is set while the current deployment is paused or failed; halted only if it failed.
-	held, halted bool
+	// onHold is set while the current deployment is paused or failed; halted only if it failed.
+	onHold, halted bool
 	// again is set if the deployment of this version failed and the job was registered again: the
 	// remaining placements join a new deployment.
 	again bool
@@ -34,7 +34,7 @@ func newRollout(req *Request, out *Result) *rollout {
 	default:
 		r.current = d
 		r.halted = d.Status == nomad.DeploymentStatusFailed
-		r.held = r.halted || d.Status == nomad.DeploymentStatusPaused
+		r.onHold = r.halted || d.Status == nomad.DeploymentStatusPaused
 		if d.Active() {
 			out.Deployment = d
 		}
@@ -87,7 +87,7 @@ func (r *rollout) inDeployment(a *nomad.Allocation) bool {
 // room returns how many more allocations of the group may be updated: max_parallel minus the
 // allocations of the deployment that are not healthy yet.
 func (r *rollout) room(tg *nomad.TaskGroup, keep []*nomad.Allocation) int {
-	if r.held {
+	if r.onHold {
 		return 0
 	}
 	room := tg.Update.MaxParallel

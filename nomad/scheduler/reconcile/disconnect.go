@@ -67,8 +67,8 @@ func whileDisconnected(a *nomad.Allocation, tg *nomad.TaskGroup) class {
 	return disconnecting
 }
 
-// lose stops an allocation whose client cannot report. It is replaced, unless it was replaced while it was unknown.
-func (g *generic) lose(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
+// classifyLost stops an allocation whose client cannot report. It is replaced, unless it was replaced while it was unknown.
+func (g *generic) classifyLost(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) {
 	if a.ServerTerminalStatus() || a.ClientStatus == nomad.AllocClientStatusUnknown && a.NextAllocation != "" {
 		g.out.desired(tg.Name).Stop++
 		g.out.stop(a, NodeLost, nomad.AllocClientStatusLost)
@@ -77,8 +77,8 @@ func (g *generic) lose(a *nomad.Allocation, tg *nomad.TaskGroup) (member, bool) 
 	if wait := stopTime(tg); wait > 0 {
 		g.out.desired(tg.Name).Stop++
 		g.out.stop(a, NodeLost, nomad.AllocClientStatusLost)
-		g.held = append(g.held, later{alloc: a, at: g.req.Now.Add(wait)})
-		g.holding = true
+		g.stopping = append(g.stopping, later{alloc: a, at: g.req.Now.Add(wait)})
+		g.blocked = true
 		return member{}, false
 	}
 	follow := &Placement{Name: a.Name, Group: tg, Previous: a}
@@ -96,7 +96,7 @@ func (g *generic) disconnect(a *nomad.Allocation, tg *nomad.TaskGroup, c class) 
 	m, counts, waits := g.replaceUnknown(a, tg, since, becomes)
 	if becomes {
 		// The follow-up of the replacement, if any, has the mark.
-		g.away = append(g.away, later{alloc: a, at: g.req.Now.Add(tg.LostAfter()), unknown: !waits})
+		g.disconnected = append(g.disconnected, later{alloc: a, at: g.req.Now.Add(tg.LostAfter()), unknown: !waits})
 		m.becomes = true
 	}
 	return m, counts
@@ -126,12 +126,13 @@ func (g *generic) replaceUnknown(a *nomad.Allocation, tg *nomad.TaskGroup, since
 }
 
 // timeouts creates the evaluations that end the time of unknown allocations.
-func timeouts(req *Request, away []later, out *Result) {
-	shared(req, away, out, nomad.EvalTriggerMaxDisconnectTimeout, "created for delayed disconnect timeout", func(w later, eval string) {
+func timeouts(req *Request, disconnected []later, out *Result) {
+	schedule(req, disconnected, out, nomad.EvalTriggerMaxDisconnectTimeout, "created for delayed disconnect timeout")
+	for _, w := range disconnected {
 		if w.unknown {
-			out.Delay = append(out.Delay, Delay{w.alloc, eval, true})
+			out.Delay = append(out.Delay, Delay{w.alloc, w.eval, true})
 		}
-	})
+	}
 }
 
 // reconnect decides between the allocations of clients that returned and their replacements. It stops the others and
@@ -239,6 +240,6 @@ func (g *generic) waitsFor(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 		}
 	}
 	if last.at.After(g.req.Now) && !g.open.waits(last.at) {
-		g.held = append(g.held, last)
+		g.stopping = append(g.stopping, last)
 	}
 }

@@ -27,8 +27,8 @@ func Generic(req *Request) *Result {
 		g.group(tg, byGroup[tg.Name])
 	}
 	followups(req, g.waiting, out)
-	timeouts(req, g.away, out)
-	shared(req, g.held, out, nomad.EvalTriggerRetryFailedAlloc, "", func(later, string) {})
+	timeouts(req, g.disconnected, out)
+	schedule(req, g.stopping, out, nomad.EvalTriggerRetryFailedAlloc, "")
 	g.rollout.finish()
 	return out
 }
@@ -41,9 +41,9 @@ type generic struct {
 	rollout *rollout
 	open    openEvals
 	waiting []later
-	away    []later // the allocations that become unknown
-	held    []later // the lost allocations that their client may still be stopping
-	holding bool    // nothing is placed for the current group, because of a held allocation
+	// disconnected are the allocations that become unknown. stopping are lost ones that their client may still stop.
+	disconnected, stopping []later
+	blocked                bool // nothing is placed for the current group, because of an allocation that its client may still stop
 }
 
 // stopAll stops the live allocations of the groups that match.
@@ -100,15 +100,15 @@ type member struct {
 func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 	d := g.out.desired(tg.Name)
 	waitingFrom := len(g.waiting)
-	g.holding = slices.ContainsFunc(allocs, func(a *nomad.Allocation) bool { return stopsUntil(a, tg).After(g.req.Now) })
-	if g.holding {
+	g.blocked = slices.ContainsFunc(allocs, func(a *nomad.Allocation) bool { return stopsUntil(a, tg).After(g.req.Now) })
+	if g.blocked {
 		g.waitsFor(tg, allocs)
 	}
 	stopped := g.reconnect(tg, allocs)
 	c := newCanaries(g, tg, slices.DeleteFunc(slices.Clone(allocs), func(a *nomad.Allocation) bool { return stopped[a.ID] }))
 	members := g.members(tg, c)
 	members = append(members, g.unreplaced(tg, c, members)...)
-	members = g.cut(tg, members, waitingFrom)
+	members = g.trim(tg, members, waitingFrom)
 	keep, placed := g.replaceMembers(tg, members, d)
 	free := newNames(g.req.Job.ID, tg.Name)
 	for _, m := range members {
@@ -118,7 +118,9 @@ func (g *generic) group(tg *nomad.TaskGroup, allocs []*nomad.Allocation) {
 		placed += g.fill(tg, tg.Count-len(members), free, d)
 	}
 	updates, inPlace := g.updates(tg, keep)
-	if !slices.ContainsFunc(allocs, g.thisVersion) || len(updates)+inPlace > 0 || g.rollout.again && placed > 0 {
+	firstOfVersion := !slices.ContainsFunc(allocs, g.thisVersion)
+	updated, placedAgain := len(updates)+inPlace > 0, g.rollout.again && placed > 0
+	if firstOfVersion || updated || placedAgain {
 		g.rollout.join(tg, c.desired(), tg.Count)
 	}
 	d.InPlaceUpdate += uint64(inPlace)
@@ -163,7 +165,7 @@ func (g *generic) classify(a *nomad.Allocation, tg *nomad.TaskGroup, waiting boo
 	case ignored:
 		return member{}, false
 	case lost:
-		return g.lose(a, tg)
+		return g.classifyLost(a, tg)
 	case unknown, disconnecting:
 		return g.disconnect(a, tg, c)
 	}
@@ -268,125 +270,6 @@ func (g *generic) byPolicy(a *nomad.Allocation, follow *Placement) member {
 	return member{alloc: a}
 }
 
-// cut drops the members beyond the count and stops the live ones. Unknown allocations do not count, because their
-// clients may return; they are replaced only if the others do not suffice.
-func (g *generic) cut(tg *nomad.TaskGroup, members []member, waitingFrom int) []member {
-	count := max(tg.Count, 0)
-	var away []member
-	if count > 0 {
-		away, members = separate(members, isAway)
-	}
-	for i, room := 0, count-len(members); i < len(away); i++ {
-		if away[i].replace == nil {
-			continue
-		}
-		if room--; room < 0 {
-			away[i].replace = nil
-		}
-	}
-	if len(members) <= count {
-		return append(members, away...)
-	}
-	g.sortByWorth(members)
-	d := g.out.desired(tg.Name)
-	for _, m := range members[count:] {
-		same := func(l later) bool { return l.alloc == m.alloc }
-		g.waiting = append(g.waiting[:waitingFrom], slices.DeleteFunc(slices.Clone(g.waiting[waitingFrom:]), same)...)
-		g.away = slices.DeleteFunc(g.away, same)
-		if m.stop == NodeLost {
-			d.Stop++
-			g.out.stop(m.alloc, m.stop, m.clientStatus)
-		} else if !m.alloc.ServerTerminalStatus() && m.alloc.ClientStatus != nomad.AllocClientStatusComplete {
-			d.Stop++
-			g.out.stop(m.alloc, NotNeeded, lostStatus(g.req.Node(m.alloc.NodeID)))
-		}
-	}
-	return append(members[:count:count], away...)
-}
-
-// isAway reports whether the member is unknown, now or before.
-func isAway(m member) bool {
-	return m.becomes || m.alloc.ClientStatus == nomad.AllocClientStatusUnknown && m.stop == ""
-}
-
-// separate divides members by a condition.
-func separate(members []member, is func(member) bool) (met, others []member) {
-	for _, m := range members {
-		if is(m) {
-			met = append(met, m)
-		} else {
-			others = append(others, m)
-		}
-	}
-	return met, others
-}
-
-// sortByWorth puts the members to keep first. The last ones are lost, then those that failed and are replaced now,
-// those with the name of a better one, those that migrate, and those with high indexes.
-func (g *generic) sortByWorth(members []member) {
-	slices.SortFunc(members, func(a, b member) int {
-		return cmp.Or(
-			cmp.Compare(worth(a), worth(b)),
-			boolCompare(!a.alloc.ClientTerminalStatus(), !b.alloc.ClientTerminalStatus()),
-			cmp.Compare(versionOf(b.alloc), versionOf(a.alloc)),
-			cmp.Compare(a.alloc.ID, b.alloc.ID))
-	})
-	seen, twice := map[string]bool{}, map[string]bool{} // by name, by ID
-	for _, m := range members {
-		twice[m.alloc.ID] = seen[m.alloc.Name]
-		seen[m.alloc.Name] = true
-	}
-	rank := func(m member) int {
-		if n := worth(m); n > migrates || !twice[m.alloc.ID] {
-			return n
-		}
-		return duplicate
-	}
-	slices.SortStableFunc(members, func(a, b member) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.alloc.Index(), b.alloc.Index()))
-	})
-}
-
-// Ranks of the members of a group, the best first.
-const (
-	stays     = 0
-	migrates  = 1
-	duplicate = 2
-	replaced  = 3 // it failed
-	isLost    = 4
-)
-
-// worth returns the rank of a member without regard to others.
-func worth(m member) int {
-	switch {
-	case m.stop == NodeLost:
-		return isLost
-	case m.stop != "":
-		return migrates
-	case m.replace != nil:
-		return replaced
-	}
-	return stays
-}
-
-func versionOf(a *nomad.Allocation) uint64 {
-	if a.Job == nil {
-		return 0
-	}
-	return a.Job.Version
-}
-
-// boolCompare sorts true first.
-func boolCompare(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
-}
-
 // replaceMembers stops the members that must stop, requests their replacements, and returns the
 // other members.
 func (g *generic) replaceMembers(tg *nomad.TaskGroup, members []member, d *nomad.DesiredUpdates) (keep []*nomad.Allocation, placed int) {
@@ -424,9 +307,9 @@ func (g *generic) replaceMembers(tg *nomad.TaskGroup, members []member, d *nomad
 }
 
 // fill places the missing allocations under the lowest free names. It adds nothing while a
-// deployment is held.
+// deployment is on hold.
 func (g *generic) fill(tg *nomad.TaskGroup, missing int, free *names, d *nomad.DesiredUpdates) int {
-	if missing <= 0 || g.rollout.held || g.holding {
+	if missing <= 0 || g.rollout.onHold || g.blocked {
 		return 0
 	}
 	for range missing {

@@ -8,11 +8,11 @@ import (
 )
 
 // unreplaced returns the lost allocations whose replacement found no node, up to the count. While canaries wait or the
-// deployment is held, fill places nothing, so that they are retried by name. An old allocation is replaced by its own
+// deployment is on hold, fill places nothing, so that they are retried by name. An old allocation is replaced by its own
 // version while canaries wait.
 func (g *generic) unreplaced(tg *nomad.TaskGroup, c *canaries, members []member) []member {
 	missing := tg.Count - len(members)
-	if missing <= 0 || g.holding || g.batch || !c.on && !g.rollout.held {
+	if missing <= 0 || g.blocked || g.batch || !c.on && !g.rollout.onHold {
 		return nil
 	}
 	taken, newest := map[string]bool{}, uint64(0)

@@ -154,31 +154,33 @@ func nextDelay(p *nomad.ReschedulePolicy, events []*nomad.RescheduleEvent, faile
 type later struct {
 	alloc   *nomad.Allocation
 	at      time.Time
-	unknown bool // it becomes unknown now
+	unknown bool   // it becomes unknown now
+	eval    string // the ID of its evaluation, see schedule
 }
 
 // followups creates the evaluations for later replacements. Those due within followupWindow share
 // the earliest evaluation.
 func followups(req *Request, waiting []later, out *Result) {
 	first := len(out.Followups)
-	shared(req, waiting, out, nomad.EvalTriggerAllocReschedule, "created for delayed rescheduling", func(w later, eval string) {
-		out.Delay = append(out.Delay, Delay{w.alloc, eval, w.unknown})
-	})
+	schedule(req, waiting, out, nomad.EvalTriggerAllocReschedule, "created for delayed rescheduling")
+	for _, w := range waiting {
+		out.Delay = append(out.Delay, Delay{w.alloc, w.eval, w.unknown})
+	}
 	for i := first + 1; i < len(out.Followups); i++ { // as in Nomad
 		out.Followups[i].TriggeredBy, out.Followups[i].StatusDescription = nomad.EvalTriggerRetryFailedAlloc, ""
 	}
 }
 
-// shared creates evaluations, and calls use with each allocation and the ID of its evaluation.
-func shared(req *Request, waiting []later, out *Result, trigger, why string, use func(later, string)) {
+// schedule creates the evaluations for later times. It sorts the allocations by time, and sets the evaluation of each.
+func schedule(req *Request, waiting []later, out *Result, trigger, why string) {
 	slices.SortStableFunc(waiting, func(a, b later) int { return a.at.Compare(b.at) })
 	var current *nomad.Evaluation
-	for _, w := range waiting {
+	for i, w := range waiting {
 		if current == nil || w.at.Sub(current.WaitUntil) > followupWindow {
 			current = followup(req, w.at, trigger, why)
 			out.Followups = append(out.Followups, current)
 		}
-		use(w, current.ID)
+		waiting[i].eval = current.ID
 	}
 }
 

@@ -153,7 +153,7 @@ type vacancy struct {
 func (s *perNode) group(tg *nomad.TaskGroup, nodes []*nomad.Node) {
 	g := &spots{tg: tg, desired: s.out.desired(tg.Name)}
 	for _, n := range nodes {
-		s.settle(g, n.ID)
+		s.classify(g, n.ID)
 	}
 	s.out.Totals[tg.Name] = len(g.live) + len(g.free)
 	c := s.newTrial(g)
@@ -164,8 +164,8 @@ func (s *perNode) group(tg *nomad.TaskGroup, nodes []*nomad.Node) {
 	s.join(g, c)
 }
 
-// settle classifies the spot of the group on a node, and stops superfluous allocations there.
-func (s *perNode) settle(g *spots, node string) {
+// classify classifies the spot of the group on a node, and stops superfluous allocations there.
+func (s *perNode) classify(g *spots, node string) {
 	k, size := spot{g.tg.Name, node}, s.size(g.tg)
 	here := s.at[k]
 	slices.SortFunc(here, func(a, b *nomad.Allocation) int {

@@ -55,7 +55,7 @@ func (s *perNode) fill(g *spots, c *trial, v vacancy) Placement {
 	switch {
 	case !c.on || v.last == nil || v.last.Job == nil:
 	case c.missing > 0 && v.last.IsCanary() && s.rollout.inDeployment(v.last),
-		c.missing > len(g.outdated) && s.outdated(g, v.last) && !s.rollout.held: // too few nodes to update
+		c.missing > len(g.outdated) && s.outdated(g, v.last) && !s.rollout.onHold: // too few nodes to update
 		p.Canary = true
 		c.missing--
 		g.desired.Canary++
@@ -94,7 +94,7 @@ func (s *perNode) roll(g *spots, c *trial) {
 func (s *perNode) limit(g *spots, c *trial) int {
 	n := len(g.outdated)
 	switch {
-	case s.rollout.rolls(g.tg) && s.rollout.held:
+	case s.rollout.rolls(g.tg) && s.rollout.onHold:
 		return 0
 	case c.on:
 		return min(n, c.missing)
