@@ -39,7 +39,7 @@ func (h *directoryHook) Prestart(_ context.Context, req *TaskPrestartRequest, re
 	}
 	dir, err := h.alloc.BuildTask(cfg)
 	if err != nil {
-		return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: err}}
+		return setupFault(err)
 	}
 	resp.Dir = dir
 	resp.Paths = &taskenv.Paths{Alloc: dir.SharedPath(), Task: dir.LocalPath(), Secrets: dir.SecretsPath()}

@@ -78,13 +78,13 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 func (h *dnsHook) write(req *TaskPrestartRequest, resp *TaskPrestartResponse, files map[string]string) error {
 	private, err := req.Dir.Private()
 	if err != nil {
-		return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: err}}
+		return setupFault(err)
 	}
 	defer private.Close()
 	for target, text := range files {
 		name := path.Base(target)
 		if err := private.Replace(name, []byte(text), safefs.File{Mode: 0o444, UID: -1, GID: -1}); err != nil {
-			return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: fmt.Errorf("write %s of the task: %w", target, err)}}
+			return setupFault(fmt.Errorf("write %s of the task: %w", target, err))
 		}
 		resp.Files = append(resp.Files, drivers.HostFile{Name: path.Join(req.Dir.Name(), allocdir.PrivateName, name), Target: target})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // ErrNotRunning is returned by a Control for operations that need a running task.
@@ -17,6 +18,11 @@ var errNoDir = errors.New("the task's directory could not be opened")
 type Fault struct {
 	Type string // one of the event types of package nomad
 	Err  error
+}
+
+// setupFault returns the fault of a start that may succeed later.
+func setupFault(err error) error {
+	return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: err}}
 }
 
 // Error returns the text of Err.

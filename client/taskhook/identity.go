@@ -14,7 +14,6 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // firstTokenWait limits how long a start waits for the tokens of named identities.
@@ -234,8 +233,7 @@ func (h *identityHook) put(at place, id *nomad.WorkloadIdentity, token nomad.Tok
 		return nil
 	}
 	if err := writeToken(at, id, token); err != nil {
-		return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{
-			Err: fmt.Errorf("write token of identity %q: %w", id.Name, err)}}
+		return setupFault(fmt.Errorf("write token of identity %q: %w", id.Name, err))
 	}
 	return nil
 }

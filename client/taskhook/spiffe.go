@@ -61,7 +61,8 @@ func (h *spiffeHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 	}
 	file := path.Join(req.Env.Var("NOMAD_SECRETS_DIR"), nomad.SpiffeSocketName)
 	if len(file) > maxSocketPath {
-		return &Fault{Type: nomad.TaskSetupFailure, Err: fmt.Errorf("the path of the SPIFFE socket, %s, has %d bytes: the kernel allows %d: use a shorter alloc_dir or task name", file, len(file), maxSocketPath)}
+		return &Fault{Type: nomad.TaskSetupFailure, Err: fmt.Errorf(
+			"the path of the SPIFFE socket, %s, has %d bytes: the kernel allows %d: use a shorter alloc_dir or task name", file, len(file), maxSocketPath)}
 	}
 	l, err := listen(ctx, req.Dir.Secrets(), nomad.SpiffeSocketName, req.Owner)
 	if err != nil {
@@ -93,9 +94,4 @@ func (h *spiffeHook) group(req *TaskPrestartRequest) (*cgroup.Group, error) {
 		cores = req.Resources.Cpu.ReservedCores
 	}
 	return tree.Open(drivers.TaskGroup(h.parent, req.Alloc.ID, req.Task.Name, cores))
-}
-
-// setupFault returns the error of a start that may succeed later.
-func setupFault(err error) error {
-	return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: err}}
 }

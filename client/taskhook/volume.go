@@ -51,7 +51,7 @@ func (h *volumeHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp 
 			err = fmt.Errorf("destination %s is already used by another volume", mount.TaskPath)
 		}
 		if err != nil {
-			return &Fault{Type: nomad.TaskSetupFailure, Err: &drivers.RecoverableError{Err: fmt.Errorf("mount volume %q: %w", name, err)}}
+			return setupFault(fmt.Errorf("mount volume %q: %w", name, err))
 		}
 		taken[mount.TaskPath] = true
 		resp.Mounts = append(resp.Mounts, mount)

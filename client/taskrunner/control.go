@@ -18,29 +18,17 @@ const (
 	stopAgain = 5 * time.Second
 )
 
-// restartRequest asks Run to stop the process and start the task again.
-type restartRequest struct {
-	event  *nomad.TaskEvent
-	failed bool       // the restart policy counts it as a failure
-	done   chan error // buffered 1: receives when the process has exited
-}
-
 // Kill stops the task permanently and waits until it is done or ctx ends. An event with
 // FailsTask marks the task as failed. A second Kill only waits.
 func (r *Runner) Kill(ctx context.Context, e *nomad.TaskEvent) error {
-	r.mu.Lock()
-	first := r.killEvent == nil
-	if first {
-		r.killEvent = e
-	}
-	r.mu.Unlock()
-	if first {
+	if r.requests.setCause(e) {
 		if e.Type != nomad.TaskKilling && r.Phase() != Terminal {
 			r.Emit(e)
 		}
-		close(r.killed) // cancels the contexts of all other hooks
+		close(r.requests.killed) // cancels the contexts of all other hooks
+		r.schedule.end()
 		r.preKill(ctx, &taskhook.TaskPreKillRequest{Event: e, Final: true})
-		close(r.preKilled)
+		close(r.requests.preKilled)
 	}
 	select {
 	case <-r.done:
@@ -53,7 +41,7 @@ func (r *Runner) Kill(ctx context.Context, e *nomad.TaskEvent) error {
 // awaitPreKill waits for the pre-kill hooks. An exit ends the wait.
 func (r *Runner) awaitPreKill(ctx context.Context, exits <-chan *drivers.ExitResult) (*drivers.ExitResult, error) {
 	select {
-	case <-r.preKilled:
+	case <-r.requests.preKilled:
 		return nil, nil
 	case exit := <-exits:
 		return exit, nil
@@ -83,10 +71,10 @@ func (r *Runner) RestartFailed(ctx context.Context, e *nomad.TaskEvent) error {
 func (r *Runner) requestRestart(ctx context.Context, req restartRequest) error {
 	r.Emit(req.event)
 	select {
-	case r.restarts <- req:
+	case r.requests.restarts <- req:
 	case <-r.done:
 		return fmt.Errorf("restart task %s: %w", r.name, ErrNotRunning)
-	case <-r.killed:
+	case <-r.requests.killed:
 		return fmt.Errorf("restart task %s: %w", r.name, ErrNotRunning)
 	case <-ctx.Done():
 		return fmt.Errorf("restart task %s: %w", r.name, ctx.Err())
@@ -120,15 +108,11 @@ func (r *Runner) SetEnv(hook string, env map[string]string) { r.env.SetHook(hook
 func (r *Runner) Update(a *nomad.Allocation, t *nomad.Task) {
 	r.mu.Lock()
 	r.alloc, r.task = a, t
-	if skip := a.DesiredTransition.NoShutdownDelay; skip != nil && *skip {
-		select {
-		case <-r.skipDelay:
-		default:
-			close(r.skipDelay)
-		}
-	}
 	r.mu.Unlock()
-	r.followSchedule()
+	if skip := a.DesiredTransition.NoShutdownDelay; skip != nil && *skip {
+		r.requests.skipDelay.close()
+	}
+	r.schedule.update(t.Schedule)
 	r.env.SetAlloc(a, t)
 }
 
@@ -162,7 +146,7 @@ func (r *Runner) stop(ctx context.Context, exits <-chan *drivers.ExitResult) (*d
 
 func (r *Runner) killingEvent(timeout time.Duration) *nomad.TaskEvent {
 	event := &nomad.TaskEvent{Type: nomad.TaskKilling, KillTimeout: timeout}
-	if cause := r.killCause(); cause != nil {
+	if cause := r.requests.killCause(); cause != nil {
 		event.KillReason = cause.KillReason
 	}
 	return event
@@ -171,11 +155,11 @@ func (r *Runner) killingEvent(timeout time.Duration) *nomad.TaskEvent {
 // shutdownDelay waits before the process is stopped. An exit ends the wait.
 func (r *Runner) shutdownDelay(ctx context.Context, exits <-chan *drivers.ExitResult) (*drivers.ExitResult, error) {
 	_, task := r.current()
-	if task.ShutdownDelay <= 0 || r.killCause() == nil {
+	if task.ShutdownDelay <= 0 || r.requests.killCause() == nil {
 		return nil, nil // restarts have no shutdown delay
 	}
 	select {
-	case <-r.skipDelay:
+	case <-r.requests.skipDelay.done:
 		r.Emit(&nomad.TaskEvent{Type: nomad.TaskSkippingShutdownDelay})
 		return nil, nil
 	default:
@@ -188,7 +172,7 @@ func (r *Runner) shutdownDelay(ctx context.Context, exits <-chan *drivers.ExitRe
 		return exit, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-r.skipDelay:
+	case <-r.requests.skipDelay.done:
 	case <-timer.C:
 	}
 	return nil, nil

@@ -30,22 +30,20 @@ func (r *Runner) attachHooks(ctx context.Context) {
 		}
 		return err
 	})
-	if err := r.cfg.Store.PutTaskLater(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
+	if err := r.record.storeLocalLater(); err != nil {
 		r.log.Warn("store state of hooks", "err", err)
 	}
 }
 
 // prestart runs one hook, unless it is done permanently.
 func (r *Runner) prestart(ctx context.Context, h taskhook.TaskPrestartHook) error {
-	before := r.local.Hooks[h.Name()]
+	before := r.record.local.Hooks[h.Name()]
 	if before == nil {
 		before = &state.HookState{}
 	}
 	if before.PrestartDone {
 		r.env.SetHook(h.Name(), before.Env)
-		r.try.mounts = append(r.try.mounts, before.Mounts...)
-		r.try.devices = append(r.try.devices, before.Devices...)
-		r.try.files = append(r.try.files, before.Files...)
+		r.try.takeStored(before)
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
@@ -56,8 +54,8 @@ func (r *Runner) prestart(ctx context.Context, h taskhook.TaskPrestartHook) erro
 		PreviousState: before.Data, Alloc: alloc, Task: task,
 		Resources:  allocated(alloc, task.Name),
 		NomadToken: r.cfg.Identities.Default(task.Name),
-		Owner:      r.try.owner, Dir: r.dir, Env: r.env.Build(),
-		Confine: r.confinement, Network: r.cfg.Network, Hostname: r.cfg.Hostname,
+		Owner:      r.try.owner, Dir: r.try.dir, Env: r.env.Build(),
+		Confine: r.try.confinement, Network: r.cfg.Network, Hostname: r.cfg.Hostname,
 		Running: r.taskID() != "",
 	}
 	resp := &taskhook.TaskPrestartResponse{}
@@ -68,23 +66,11 @@ func (r *Runner) prestart(ctx context.Context, h taskhook.TaskPrestartHook) erro
 
 // take applies the response of a hook.
 func (r *Runner) take(hook string, resp *taskhook.TaskPrestartResponse) {
-	if resp.Dir != nil {
-		if r.dir != nil {
-			r.dir.Close()
-		}
-		r.dir = resp.Dir
-	}
 	if resp.Paths != nil {
 		r.env.SetPaths(*resp.Paths)
 	}
 	if resp.ArtifactDigests != nil {
-		r.update(func(s *nomad.TaskState) { s.ArtifactDigests = resp.ArtifactDigests }, nil)
-	}
-	if resp.Owner != nil {
-		r.try.owner = *resp.Owner
-	}
-	if resp.Log != nil {
-		r.try.log = *resp.Log
+		r.record.update(func(s *nomad.TaskState) { s.ArtifactDigests = resp.ArtifactDigests }, nil)
 	}
 	if resp.Env != nil {
 		r.env.SetHook(hook, resp.Env)
@@ -92,19 +78,14 @@ func (r *Runner) take(hook string, resp *taskhook.TaskPrestartResponse) {
 	if resp.HostEnv != nil {
 		r.env.SetHost(hook, resp.HostEnv)
 	}
-	if resp.DNS != nil {
-		r.try.dns = resp.DNS
-	}
-	r.try.mounts = append(r.try.mounts, resp.Mounts...)
-	r.try.devices = append(r.try.devices, resp.Devices...)
-	r.try.files = append(r.try.files, resp.Files...)
+	r.try.take(resp)
 	if resp.State != nil || resp.Done {
 		kept := &state.HookState{PrestartDone: resp.Done, Data: resp.State}
 		if resp.Done {
 			// The hook does not run again.
 			kept.Env, kept.Mounts, kept.Devices, kept.Files = resp.Env, resp.Mounts, resp.Devices, resp.Files
 		}
-		r.local.Hooks[hook] = kept
+		r.record.local.Hooks[hook] = kept
 	}
 	r.try.run(resp.Background)
 }
@@ -113,7 +94,7 @@ func (r *Runner) runPoststart(ctx context.Context, env *taskenv.Env, started tim
 	_, task := r.current()
 	id := r.taskID()
 	req := &taskhook.TaskPoststartRequest{
-		Env: env, Task: task, Started: started, Exec: r.execer(), Network: r.local.DriverNetwork, Meter: r.meter(id),
+		Env: env, Task: task, Started: started, Exec: r.execer(), Network: r.record.local.DriverNetwork, Meter: r.meter(id),
 		Stats: func(ctx context.Context, every time.Duration) (<-chan *drivers.ResourceUsage, error) {
 			return r.cfg.Driver.TaskStats(ctx, id, every)
 		},
@@ -143,7 +124,7 @@ func (r *Runner) preKill(ctx context.Context, req *taskhook.TaskPreKillRequest) 
 
 // runExited runs the exited hooks. If the task was killed, their context is already cancelled.
 func (r *Runner) runExited(ctx context.Context) {
-	ctx, cancel := r.untilKilled(ctx)
+	ctx, cancel := r.requests.untilKilled(ctx)
 	defer cancel()
 	hook.All(r.hooks, "exited", func(h taskhook.TaskExitedHook) error {
 		return h.Exited(ctx, &taskhook.TaskExitedRequest{Exit: r.last.exit}, &taskhook.TaskExitedResponse{})
@@ -153,7 +134,7 @@ func (r *Runner) runExited(ctx context.Context) {
 // RunUpdateHooks runs the update hooks with the current allocation. It returns when they do, or
 // soon after a kill.
 func (r *Runner) RunUpdateHooks(ctx context.Context) {
-	ctx, cancel := r.untilKilled(ctx)
+	ctx, cancel := r.requests.untilKilled(ctx)
 	defer cancel()
 	alloc, task := r.current()
 	req := &taskhook.TaskUpdateRequest{Alloc: alloc, Task: task, Env: r.env.Build()}
@@ -164,8 +145,8 @@ func (r *Runner) RunUpdateHooks(ctx context.Context) {
 
 func (r *Runner) runStop(ctx context.Context) {
 	hook.All(r.hooks, "stop", func(h taskhook.TaskStopHook) error {
-		req := &taskhook.TaskStopRequest{Dir: r.dir}
-		if kept := r.local.Hooks[h.Name()]; kept != nil {
+		req := &taskhook.TaskStopRequest{Dir: r.dir()}
+		if kept := r.record.local.Hooks[h.Name()]; kept != nil {
 			req.State = kept.Data
 		}
 		return h.Stop(ctx, req, &taskhook.TaskStopResponse{})

@@ -12,16 +12,16 @@ import (
 // isolate sets what isolates the task as the driver would start it, and the lowest level that it may have: that of
 // the task or of the allocation, which its tokens claim. It is an error if the task has less. The client decides: the
 // servers know neither the values of references nor what changed on the node since its registration.
-func (r *Runner) isolate(cfg *drivers.TaskConfig, env *taskenv.Env) error {
-	alloc, task := r.current()
+func (a *attempt) isolate(cfg *drivers.TaskConfig, env *taskenv.Env) error {
+	alloc, task := a.current()
 	var i drivers.Isolation // nothing, unless the driver shows more
 	var unknown error
-	if driver, ok := r.cfg.Driver.(drivers.Isolator); ok {
+	if driver, ok := a.cfg.Driver.(drivers.Isolator); ok {
 		config := env.Isolated(task.Config)
 		if config == nil {
 			config = map[string]any{}
 		}
-		i, unknown = driver.Isolates(r.try.owner.User, config)
+		i, unknown = driver.Isolates(a.owner.User, config)
 	}
 	if unknown != nil {
 		i = drivers.Isolation{}

@@ -22,7 +22,7 @@ const (
 // driver has recovered it or does not have the task. If ctx ends first, handle and state are
 // unchanged.
 func (r *Runner) recover(ctx context.Context) (Move, error) {
-	handle := r.local.TaskHandle
+	handle := r.record.local.TaskHandle
 	var failed, stopping bool
 	report := func(err error) {
 		if !failed {
@@ -35,7 +35,6 @@ func (r *Runner) recover(ctx context.Context) (Move, error) {
 		switch {
 		case err == nil:
 			r.setID(handle.TaskID)
-			r.resumed = true
 			if failed {
 				r.Emit(&nomad.TaskEvent{Type: nomad.TaskDriverMessage, DriverMessage: "task recovered"})
 			}
@@ -45,11 +44,11 @@ func (r *Runner) recover(ctx context.Context) (Move, error) {
 		case ctx.Err() != nil:
 			return "", ctx.Err()
 		}
-		r.setAsked()
+		r.asked.close()
 		r.log.Warn("recover task", "err", err)
 		report(err)
-		killed := r.killed
-		if r.isKilled() {
+		killed := r.requests.killed
+		if r.requests.isKilled() {
 			if r.stopByID(ctx, handle.TaskID, stopping) {
 				return r.lost(err), nil
 			}
@@ -87,19 +86,17 @@ func (r *Runner) recoverOnce(ctx context.Context, h *drivers.TaskHandle, report 
 
 // Asked is closed after the first attempt of the driver to recover the process of a stored handle.
 // Without a stored handle it is closed at once. Recovery may continue after that.
-func (r *Runner) Asked() <-chan struct{} { return r.asked }
-
-func (r *Runner) setAsked() { r.askedOnce.Do(func() { close(r.asked) }) }
+func (r *Runner) Asked() <-chan struct{} { return r.asked.done }
 
 // lost records that the process does not exist; err is the reason.
 func (r *Runner) lost(err error) Move {
 	if r.State().State != nomad.TaskStateRunning {
 		// The agent died between the commit and the start.
 		r.log.Debug("the task was stored but never started", "err", err)
-		r.local.TaskHandle = nil
+		r.record.local.TaskHandle = nil
 		return Unstarted
 	}
-	if !r.isKilled() {
+	if !r.requests.isKilled() {
 		r.Emit(&nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Message: err.Error()})
 	}
 	// The agent may have ended while it stopped the process of a paused task.

@@ -17,6 +17,7 @@ type outcome struct {
 	requested bool                // a restart was requested
 	unhealthy bool                // the process was stopped because a check failed
 	paused    bool                // it was stopped to be paused
+	delay     time.Duration       // before the next start
 }
 
 // decision is the result of the restart policy.

@@ -11,21 +11,15 @@ import (
 // Restore sets the state stored by the previous agent. It must be called before Run, which then
 // recovers the process of a stored handle.
 func (r *Runner) Restore(t state.Task) {
-	if t.State != nil {
-		r.state = *t.State
-		r.pause.set(r.state.Paused.Pauses())
-	}
+	r.record.restore(t)
+	r.schedule.restore(r.record.state.Paused)
 	if t.Local == nil {
 		return
 	}
-	r.local = *t.Local
-	if r.local.Hooks == nil {
-		r.local.Hooks = map[string]*state.HookState{}
-	}
 	switch {
-	case r.local.RunComplete || r.state.State == nomad.TaskStateDead:
+	case r.record.local.RunComplete || r.record.state.State == nomad.TaskStateDead:
 		r.setPhase(Terminal)
-	case r.local.TaskHandle != nil:
+	case r.record.local.TaskHandle != nil:
 		r.setPhase(Recovering)
 	}
 }
@@ -33,7 +27,7 @@ func (r *Runner) Restore(t state.Task) {
 // Abandon runs the stop hooks of a restored task that will not run. Its process must have
 // exited.
 func (r *Runner) Abandon(ctx context.Context) {
-	if !r.local.RunComplete {
+	if !r.record.local.RunComplete {
 		r.runStop(ctx)
 	}
 }
@@ -45,10 +39,9 @@ func (r *Runner) Again(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {
 	cfg.Gate = gate
 	cfg.Alloc, cfg.Task = r.current()
 	next := New(cfg)
-	next.local.Hooks = r.local.Hooks
-	next.state = *r.State()
-	next.pause.set(next.state.Paused.Pauses())
-	next.update(func(s *nomad.TaskState) {
+	next.record.restore(state.Task{State: r.State(), Local: &state.LocalState{Hooks: r.record.local.Hooks}})
+	next.schedule.restore(next.record.state.Paused)
+	next.record.update(func(s *nomad.TaskState) {
 		s.State, s.Failed = nomad.TaskStatePending, false
 		s.StartedAt, s.FinishedAt = time.Time{}, time.Time{}
 		s.Restarts++
@@ -59,12 +52,11 @@ func (r *Runner) Again(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {
 
 // resume runs the hooks for a recovered process.
 func (r *Runner) resume(ctx context.Context) {
-	r.resumed = false
 	r.try = r.newAttempt(ctx)
 	r.listenEvents(r.taskID())
-	hookCtx, cancel := r.untilKilled(ctx)
+	hookCtx, cancel := r.requests.untilKilled(ctx)
 	defer cancel()
-	if r.isKilled() {
+	if r.requests.isKilled() {
 		return // it is about to be stopped
 	}
 	r.attachHooks(hookCtx)
@@ -73,7 +65,7 @@ func (r *Runner) resume(ctx context.Context) {
 		started = time.Now()
 	}
 	if r.State().State != nomad.TaskStateRunning {
-		r.update(func(s *nomad.TaskState) {
+		r.record.update(func(s *nomad.TaskState) {
 			s.State = nomad.TaskStateRunning
 			s.StartedAt = started
 		}, &nomad.TaskEvent{Type: nomad.TaskStarted})

@@ -74,59 +74,43 @@ type Runner struct {
 	labels []metrics.Label
 	env    *taskenv.Builder
 
-	killed    chan struct{} // closed by the first Kill
-	preKilled chan struct{} // closed when the pre-kill hooks have run
-	skipDelay chan struct{} // closed when the servers cancel the shutdown delay
-	restarts  chan restartRequest
-	done      chan struct{} // closed when the task is dead and its stop hooks have run
-	asked     chan struct{} // closed when the driver has been asked once to recover a stored process
-	askedOnce sync.Once
+	record   *record
+	requests *requests
+	schedule *schedule
+	asked    *latch        // closed when the driver has been asked once to recover a stored process
+	done     chan struct{} // closed when the task is dead and its stop hooks have run
+
 	// Owned by Run.
 	tracker *tracker
-	local   state.LocalState
 	last    outcome
-	delay   time.Duration
-	try     *attempt
-	dir     *allocdir.Task
-	resumed bool // the process was recovered, not started
+	try     *attempt // nil before the first start or recovery
 
-	// deciding is held while the state of the schedule is computed and set, so that the schedule never
-	// replaces a request of a user.
-	deciding  sync.Mutex
-	following bool        // the schedule is followed; guarded by deciding
-	due       *time.Timer // the next change of the schedule, may be nil; guarded by deciding
-
-	mu        sync.Mutex
-	alloc     *nomad.Allocation
-	task      *nomad.Task
-	state     nomad.TaskState
-	phase     Phase
-	id        string // of the running process, as given to the driver
-	killEvent *nomad.TaskEvent
-	usage     *nomad.TaskResourceUsage
-	pause     gates // follow state.Paused
+	mu    sync.Mutex
+	alloc *nomad.Allocation
+	task  *nomad.Task
+	phase Phase
+	id    string // of the running process, as given to the driver
+	usage *nomad.TaskResourceUsage
 }
 
 // New returns a Runner for a new task.
 func New(cfg Config) *Runner {
 	r := &Runner{
 		cfg: cfg, name: cfg.Task.Name, alloc: cfg.Alloc, task: cfg.Task,
-		log:       cfg.Log.With("alloc", cfg.Alloc.ID, "task", cfg.Task.Name),
-		killed:    make(chan struct{}),
-		preKilled: make(chan struct{}),
-		skipDelay: make(chan struct{}),
-		restarts:  make(chan restartRequest),
-		done:      make(chan struct{}),
-		asked:     make(chan struct{}),
-		phase:     Pending,
-		pause:     newGates(),
-		local:     state.LocalState{Hooks: map[string]*state.HookState{}},
-		tracker:   newTracker(cfg.Alloc.Job, cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup), cfg.Task),
+		log:      cfg.Log.With("alloc", cfg.Alloc.ID, "task", cfg.Task.Name),
+		requests: newRequests(),
+		asked:    newLatch(),
+		done:     make(chan struct{}),
+		phase:    Pending,
+		tracker:  newTracker(cfg.Alloc.Job, cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup), cfg.Task),
 		env: taskenv.New(taskenv.Subject{
 			Node: cfg.Node, Region: cfg.Region, Alloc: cfg.Alloc, Task: cfg.Task, Network: cfg.Network,
 		}),
 	}
-	r.state.State = nomad.TaskStatePending
+	r.record = newRecord(&cfg, r.log)
+	r.schedule = newSchedule(r.log, cfg.Task.Schedule, func(s nomad.TaskScheduleState, e *nomad.TaskEvent) {
+		r.record.update(func(state *nomad.TaskState) { state.Paused = s }, e)
+	})
 	r.labels = cfg.Hooks.Metrics.Labels(cfg.Alloc, cfg.Task)
 	r.hooks = hook.List{Kind: "task_hook", Unmeasured: cfg.Hooks.Metrics.NoHooks, Log: r.log, Hooks: taskhook.Order(taskhook.Config{
 		Deps: cfg.Hooks, Alloc: cfg.Alloc, Task: cfg.Task, Node: cfg.Node, Dir: cfg.Dir, Capabilities: cfg.Driver.Capabilities(),
@@ -142,15 +126,17 @@ func (r *Runner) Run(ctx context.Context) error {
 	steps := map[Phase]func(context.Context) (Move, error){
 		Recovering: r.recover, Pending: r.pend, Running: r.watch, Exited: r.settle, Restarting: r.rest,
 	}
-	if r.Phase() == Pending && len(r.state.Events) == 0 {
+	if r.Phase() == Pending && len(r.State().Events) == 0 {
 		r.Emit(&nomad.TaskEvent{Type: nomad.TaskReceived})
 	}
-	defer r.setAsked()
-	r.beginSchedule()
-	defer r.endSchedule()
+	defer r.asked.close()
+	if r.Phase() != Terminal {
+		r.schedule.begin()
+	}
+	defer r.schedule.end()
 	for phase := r.Phase(); phase != Terminal; {
 		if phase != Recovering {
-			r.setAsked()
+			r.asked.close()
 		}
 		move, err := steps[phase](ctx)
 		if err != nil {
@@ -168,20 +154,20 @@ func (r *Runner) Run(ctx context.Context) error {
 // pend waits for the gate and starts the task.
 func (r *Runner) pend(ctx context.Context) (Move, error) {
 	select {
-	case <-r.killed:
+	case <-r.requests.killed:
 		return Kill, nil
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case <-r.gate():
 	}
 	select {
-	case <-r.killed:
+	case <-r.requests.killed:
 		return Kill, nil
 	case <-ctx.Done():
 		return "", ctx.Err()
-	case <-r.resumable():
+	case <-r.schedule.resumable():
 	}
-	if r.isKilled() {
+	if r.requests.isKilled() {
 		return Kill, nil
 	}
 	r.try = r.newAttempt(ctx)
@@ -193,7 +179,7 @@ func (r *Runner) pend(ctx context.Context) (Move, error) {
 		return "", ctx.Err()
 	}
 	r.try.end()
-	if r.isKilled() {
+	if r.requests.isKilled() {
 		return Kill, nil
 	}
 	r.emitFault(err)
@@ -213,7 +199,7 @@ func (r *Runner) gate() <-chan struct{} {
 
 // watch waits for the exit of a running process. It handles kills and restarts meanwhile.
 func (r *Runner) watch(ctx context.Context) (Move, error) {
-	if r.resumed {
+	if r.try == nil { // recovered, not started
 		r.resume(ctx)
 	}
 	waitCtx, cancel := context.WithCancel(ctx)
@@ -227,15 +213,15 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case exit = <-exits:
-	case <-r.killed:
+	case <-r.requests.killed:
 		if exit, err = r.awaitPreKill(ctx, exits); exit == nil && err == nil {
 			exit, err = r.stop(ctx, exits)
 		}
-	case req := <-r.restarts:
+	case req := <-r.requests.restarts:
 		requested, failed = !req.failed, req.failed
 		exit, err = r.stopForNow(ctx, exits, req.event)
 		req.done <- err
-	case <-r.pausing():
+	case <-r.schedule.pausing():
 		paused = true
 		exit, err = r.stopForNow(ctx, exits, &nomad.TaskEvent{Type: nomad.TaskPausing})
 	}
@@ -250,7 +236,7 @@ func (r *Runner) watch(ctx context.Context) (Move, error) {
 
 // stopForNow stops the process of a task that will start again.
 func (r *Runner) stopForNow(ctx context.Context, exits <-chan *drivers.ExitResult, e *nomad.TaskEvent) (*drivers.ExitResult, error) {
-	hookCtx, cancel := r.untilKilled(ctx)
+	hookCtx, cancel := r.requests.untilKilled(ctx)
 	r.preKill(hookCtx, &taskhook.TaskPreKillRequest{Event: e})
 	cancel()
 	return r.stop(ctx, exits)
@@ -288,13 +274,12 @@ func (r *Runner) settle(ctx context.Context) (Move, error) {
 		r.Emit(terminatedEvent(r.last.exit))
 		count(r, "oom_killed", r.last.exit.OOMKilled)
 	}
-	if r.isKilled() {
+	if r.requests.isKilled() {
 		r.setDead(r.killedEvent())
 		return End, nil
 	}
 	if r.last.paused {
-		r.update(func(s *nomad.TaskState) { s.State = nomad.TaskStatePending }, nil)
-		r.delay = 0
+		r.record.update(func(s *nomad.TaskState) { s.State = nomad.TaskStatePending }, nil)
 		r.dropHandle()
 		return Retry, nil
 	}
@@ -308,24 +293,24 @@ func (r *Runner) settle(ctx context.Context) (Move, error) {
 		r.setDead(nil)
 		return End, nil
 	}
-	r.update(func(s *nomad.TaskState) { s.State = nomad.TaskStatePending },
+	r.record.update(func(s *nomad.TaskState) { s.State = nomad.TaskStatePending },
 		&nomad.TaskEvent{Type: nomad.TaskRestarting, RestartReason: d.reason, StartDelay: d.delay.Nanoseconds()})
-	r.delay = d.delay
+	r.last.delay = d.delay
 	r.dropHandle()
 	return Retry, nil
 }
 
 // rest waits for the delay before a restart.
 func (r *Runner) rest(ctx context.Context) (Move, error) {
-	timer := time.NewTimer(r.delay)
+	timer := time.NewTimer(r.last.delay)
 	defer timer.Stop()
 	for due := false; !due; {
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
-		case <-r.killed:
+		case <-r.requests.killed:
 			return Kill, nil
-		case req := <-r.restarts:
+		case req := <-r.requests.restarts:
 			due = !req.failed // a failure does not shorten the delay
 			req.done <- nil
 		case <-timer.C:
@@ -335,7 +320,7 @@ func (r *Runner) rest(ctx context.Context) (Move, error) {
 	if r.last.paused {
 		return Due, nil // not a restart
 	}
-	r.update(func(s *nomad.TaskState) { s.Restarts++; s.LastRestart = time.Now() }, nil)
+	r.record.update(func(s *nomad.TaskState) { s.Restarts++; s.LastRestart = time.Now() }, nil)
 	count(r, "restart", true)
 	return Due, nil
 }
@@ -347,9 +332,9 @@ func (r *Runner) finish(ctx context.Context) error {
 	if r.State().State != nomad.TaskStateDead {
 		r.setDead(r.killedEvent())
 	}
-	if !r.local.RunComplete {
+	if !r.record.local.RunComplete {
 		r.runStop(ctx)
-		r.local.RunComplete = true
+		r.record.local.RunComplete = true
 		r.dropHandle()
 	}
 	close(r.done)
@@ -359,9 +344,9 @@ func (r *Runner) finish(ctx context.Context) error {
 // dropHandle stores that the last exit is handled, and makes the driver drop the task. If storing
 // fails, the driver keeps the task, and the next agent handles the same exit again.
 func (r *Runner) dropHandle() {
-	handle := r.local.TaskHandle
-	r.local.TaskHandle, r.local.DriverNetwork = nil, nil
-	if err := r.cfg.Store.PutTask(r.cfg.Alloc.ID, r.name, state.Task{Local: &r.local}); err != nil {
+	handle := r.record.local.TaskHandle
+	r.record.local.TaskHandle, r.record.local.DriverNetwork = nil, nil
+	if err := r.record.storeLocal(); err != nil {
 		r.log.Error("store end of task", "err", err)
 		return
 	}
@@ -378,8 +363,14 @@ func (r *Runner) dropHandle() {
 func (r *Runner) release() {
 	if r.try != nil {
 		r.try.end()
+		r.try.closeDir()
 	}
-	if r.dir != nil {
-		r.dir.Close()
+}
+
+// dir returns the directory of the task, nil if no hook has opened it yet.
+func (r *Runner) dir() *allocdir.Task {
+	if r.try == nil {
+		return nil
 	}
+	return r.try.dir
 }

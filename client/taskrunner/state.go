@@ -4,19 +4,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // State returns a copy of the task's state as reported to the servers. Its events are shared
 // and never change.
-func (r *Runner) State() *nomad.TaskState {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.state
-	return &s
-}
+func (r *Runner) State() *nomad.TaskState { return r.record.snapshot() }
 
 // Phase returns the current phase of the task.
 func (r *Runner) Phase() Phase {
@@ -36,34 +30,13 @@ func (r *Runner) Usage() *nomad.TaskResourceUsage {
 }
 
 // Emit adds an event to the task's state.
-func (r *Runner) Emit(e *nomad.TaskEvent) { r.update(func(*nomad.TaskState) {}, e) }
-
-// update changes the state, adds the event unless it is nil, queues the state for storage and
-// calls Config.Changed.
-func (r *Runner) update(change func(*nomad.TaskState), e *nomad.TaskEvent) {
-	r.mu.Lock()
-	change(&r.state)
-	if e != nil {
-		addEvent(&r.state, e)
-	}
-	s := r.state
-	put := r.cfg.Store.PutTaskLater
-	if s.State == nomad.TaskStatePending && !s.Paused.Pauses() {
-		put = r.cfg.Store.PutTaskWithNext // stored with the start or the end that follows
-	}
-	// Queued under the mutex, so that an older state never replaces a newer one.
-	err := put(r.cfg.Alloc.ID, r.name, state.Task{State: &s})
-	r.mu.Unlock()
-	if err != nil {
-		r.log.Warn("store state of task", "err", err)
-	}
-	r.cfg.Changed()
-}
+func (r *Runner) Emit(e *nomad.TaskEvent) { r.record.update(func(*nomad.TaskState) {}, e) }
 
 // setDead marks the task dead. An event with FailsTask marks it failed.
 func (r *Runner) setDead(e *nomad.TaskEvent) {
+	r.schedule.end()
 	failed := e != nil && e.FailsTask
-	r.update(func(s *nomad.TaskState) {
+	r.record.update(func(s *nomad.TaskState) {
 		s.State = nomad.TaskStateDead
 		s.Failed = failed
 		s.FinishedAt = time.Now()
@@ -76,7 +49,7 @@ func (r *Runner) setDead(e *nomad.TaskEvent) {
 // killedEvent returns the event of a killed task.
 func (r *Runner) killedEvent() *nomad.TaskEvent {
 	e := &nomad.TaskEvent{Type: nomad.TaskKilled}
-	if cause := r.killCause(); cause != nil {
+	if cause := r.requests.killCause(); cause != nil {
 		e.FailsTask, e.KillReason = cause.FailsTask, cause.KillReason
 	}
 	return e
@@ -96,21 +69,6 @@ func terminatedEvent(exit *drivers.ExitResult) *nomad.TaskEvent {
 		e.Message = exit.Err.Error()
 	}
 	return e
-}
-
-func (r *Runner) isKilled() bool {
-	select {
-	case <-r.killed:
-		return true
-	default:
-		return false
-	}
-}
-
-func (r *Runner) killCause() *nomad.TaskEvent {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.killEvent
 }
 
 func (r *Runner) current() (*nomad.Allocation, *nomad.Task) {
