@@ -17,7 +17,7 @@ require (
 	github.com/distribution/reference v0.6.0
 	github.com/docker/go-units v0.5.0
 	github.com/elastic/go-seccomp-bpf v1.5.0
-	github.com/evanw/esbuild v0.28.2
+	github.com/evanw/esbuild v0.28.2 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/golang/snappy v1.0.0
 	github.com/google/nftables v0.3.0
@@ -244,4 +244,7 @@ require (
 	kernel.org/pub/linux/libs/security/libcap/psx v1.2.78 // indirect
 )
 
-tool gotest.tools/gotestsum
+tool (
+	github.com/evanw/esbuild/cmd/esbuild
+	gotest.tools/gotestsum
+)

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +25,10 @@ const (
 	terminal = Root + "exec/"
 	// forGood lets browsers keep a file for a year without asking again.
 	forGood = "public, max-age=31536000, immutable"
+	// styles is the name of the file with all style sheets.
+	styles = "styles.css"
+	// bundled is the name of the file with all modules. `make build` joins them with esbuild.
+	bundled = "bundle.js"
 )
 
 //go:embed app
@@ -45,8 +52,9 @@ type Site struct {
 	policy   string
 	terminal string // the policy of terminals
 	version  string
+	script   string // what the index loads: bundled, or main.js, which imports the modules
 	index    *file
-	files    map[string]*file // by path below app/
+	files    map[string]*file // by path below app/, with styles and bundled
 }
 
 // New returns the handler of the web UI. The error names the field of the ui block that is invalid.
@@ -64,7 +72,7 @@ func New(c Config) (*Site, error) {
 	}
 	s.index = newFile("index.html", index)
 	// Compression takes 8 ms, and many times that while a browser starts on the same machine.
-	for _, f := range []*file{s.index, s.files["theme.js"], s.files["bundle/main.css"], s.files["bundle/main.js"]} {
+	for _, f := range []*file{s.index, s.files["theme.js"], s.files[styles], s.files[s.script]} {
 		f.packed()
 	}
 	return s, nil
@@ -72,22 +80,44 @@ func New(c Config) (*Site, error) {
 
 // load reads the embedded files and computes their version.
 func (s *Site) load() error {
-	all := sha256.New()
 	err := fs.WalkDir(app, "app", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		body, err := app.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		f := newFile(name, body)
-		s.files[strings.TrimPrefix(name, "app/")] = f
-		fmt.Fprintf(all, "%s %s\n", name, f.tag)
-		return nil
+		s.add(strings.TrimPrefix(name, "app/"), body)
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	s.add(styles, s.joinStyles())
+	s.script = "main.js"
+	if body, err := bundle.ReadFile("bundle/" + bundled); err == nil {
+		s.add(bundled, body)
+		s.script = bundled
+	}
+	all := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		fmt.Fprintf(all, "%s %s\n", name, s.files[name].tag)
+	}
 	s.version = hex.EncodeToString(all.Sum(nil)[:8])
-	return err
+	return nil
+}
+
+func (s *Site) add(name string, body []byte) { s.files[name] = newFile(name, body) }
+
+// joinStyles returns the design system followed by the rules of pages.
+func (s *Site) joinStyles() []byte {
+	var out []byte
+	for _, pattern := range []string{"css/*.css", "css/pages/*.css"} {
+		for _, name := range slices.Sorted(maps.Keys(s.files)) {
+			if ok, _ := path.Match(pattern, name); ok { // the patterns are valid
+				out = append(out, s.files[name].body...)
+			}
+		}
+	}
+	return out
 }
 
 // fillIndex executes the template index.html.
@@ -99,8 +129,8 @@ func (s *Site) fillIndex(c Config) ([]byte, error) {
 	var out bytes.Buffer
 	err = page.Execute(&out, struct {
 		Config
-		Base string
-	}{c, static + s.version + "/"})
+		Base, Styles, Script string
+	}{c, static + s.version + "/", styles, s.script})
 	return out.Bytes(), err
 }
 

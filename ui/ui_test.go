@@ -69,7 +69,7 @@ func TestIndex(t *testing.T) {
 		names = append(names, strings.TrimPrefix(f[1], static+s.version+"/"))
 		size += len(body(t, r))
 	}
-	if got, want := strings.Join(names, " "), "icon.svg bundle/main.css theme.js bundle/main.js"; got != want {
+	if got, want := strings.Join(names, " "), "icon.svg styles.css theme.js "+s.script; got != want {
 		t.Errorf("the index names %s, want %s", got, want)
 	}
 	if size > 128<<10 {
@@ -210,7 +210,7 @@ func TestVendorLock(t *testing.T) {
 func TestSources(t *testing.T) {
 	forbidden := regexp.MustCompile(`dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|https?://|javascript:`)
 	for name, f := range site(t, Config{}).files {
-		if strings.HasPrefix(name, "vendor/") || strings.HasPrefix(name, "bundle/") || strings.HasSuffix(name, ".svg") {
+		if strings.HasPrefix(name, "vendor/") || name == bundled || strings.HasSuffix(name, ".svg") {
 			continue // not our source
 		}
 		for n, line := range bytes.Split(f.body, []byte("\n")) {

@@ -38,7 +38,7 @@ func TestDenials(t *testing.T) {
 	p.show(views[0])
 	p.goTo("/ui/settings/tokens", "Appearance")
 	got := evaluate[string](p, `(async () => {
-		const base = document.querySelector('script[type=module]').src.replace('bundle/main.js', '')
+		const base = document.querySelector('script[type=module]').src.replace(/[^/]*$/, '')
 		const { denialsOf, mendOf } = await import(base + 'pages/allocation/denials.js')
 		const event = (denials) => ({ Details: { denials } })
 		const read = { Layer: 'landlock', Rule: 'fs.read_file', Path: '/etc/"x"', Unveil: 'r:/etc/"x"' }

@@ -116,7 +116,7 @@ func TestExplainPages(t *testing.T) {
 	p.show(views[0])
 	p.goTo("/ui/settings/tokens", "Appearance")
 	evaluate[bool](p, `(async () => {
-		const base = document.querySelector('script[type=module]').src.replace('bundle/main.js', '')
+		const base = document.querySelector('script[type=module]').src.replace(/[^/]*$/, '')
 		const [{ html, render }, { Explain }] = await Promise.all(['lib/dom.js', 'parts/explain.js'].map((f) => import(base + f)))
 		const node = (n) => ({ ID: 'node-' + n, Name: '', Fits: n === 1, Score: 0.5, Checks: [{ Check: 'pool', Passed: n === 1, Need: 'pool of ' + n, Found: 'pool of ' + n }] })
 		const load = async (token) => ({ next: token === '2' ? '' : '2', data: { Groups: [{ Name: 'g', NodeCount: 2, Fits: 1, Nodes: [node(Number(token || 1))] }] } })

@@ -142,7 +142,7 @@ func TestWords(t *testing.T) {
 	p := h.signedIn(t)
 	p.goTo("/ui/settings/tokens", "Appearance")
 	got := evaluate[string](p, `(async () => {
-		const base = document.querySelector('script[type=module]').src.replace('bundle/main.js', '')
+		const base = document.querySelector('script[type=module]').src.replace(/[^/]*$/, '')
 		const { words } = await import(base + 'pages/exec/words.js')
 		return [' /bin/sh ', 'sh -c "a \'b\' \\"c\\""', "a '' b\\ c", "'a", 'a\\', ' ', "''"].map((t) => JSON.stringify(words(t))).join(' ')
 	})()`)

@@ -291,7 +291,7 @@ func TestDrainDurations(t *testing.T) {
 	p := open(t).signedIn(t)
 	p.goTo("/ui/settings/tokens", "Appearance")
 	got := evaluate[string](p, `(async () => {
-		const { parseDuration } = await import(document.querySelector('script[type=module]').src.replace('bundle/main.js', 'pages/node/drain.js'))
+		const { parseDuration } = await import(document.querySelector('script[type=module]').src.replace(/[^/]*$/, 'pages/node/drain.js'))
 		return ['1h30m', ' 1.5h ', '10s', '', '5', '-1h', '1h x', '0s', '9999999999h'].map(parseDuration).join(' ')
 	})()`)
 	if want := "5400000000000 5400000000000 10000000000 0 0 0 0 0 0"; got != want {

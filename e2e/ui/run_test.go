@@ -201,7 +201,7 @@ func TestEditJob(t *testing.T) {
 	p.waitText("The job does not change.")
 
 	got := evaluate[string](p, `(async () => {
-		const { variablesOf } = await import(document.querySelector('script[type=module]').src.replace('bundle/main.js', 'pages/run/file.js'))
+		const { variablesOf } = await import(document.querySelector('script[type=module]').src.replace(/[^/]*$/, 'pages/run/file.js'))
 		return variablesOf({ Variables: 'a = 1\n', VariableFlags: { c: '%{x} $' + '{y}', b: '"q"' } }) + '|' + variablesOf({})
 	})()`)
 	if want := "a = 1\nb = \"\\\"q\\\"\"\nc = \"%%{x} $${y}\"|"; got != want {

@@ -22,7 +22,7 @@ func TestServerRows(t *testing.T) {
 	p := open(t).signedIn(t)
 	p.goTo("/ui/settings/tokens", "Appearance")
 	got := evaluate[string](p, `(async () => {
-		const { healthOf, mergeServers } = await import(document.querySelector('script[type=module]').src.replace('bundle/main.js', 'pages/servers/merge.js'))
+		const { healthOf, mergeServers } = await import(document.querySelector('script[type=module]').src.replace(/[^/]*$/, 'pages/servers/merge.js'))
 		const members = [{ Name: 'a.global', Addr: '10.0.0.1', Port: 1, Status: 'alive', Tags: { id: 'A', port: '4647', build: '2.0.6', project: 'open-nomad', region: 'global' } },
 			{ Name: 'c.other', Addr: '::1', Port: 4648, Status: 'left', Tags: { id: 'C', build: '1.9.0', region: 'other' } }]
 		const peers = [{ ID: 'A', Node: 'a.global', Address: 'x', Leader: true, Voter: true }, { ID: 'B', Node: '', Address: '10.0.0.2:4647', Leader: false, Voter: false }]

@@ -243,7 +243,7 @@ func TestHostileVariables(t *testing.T) {
 	p.screenshot("variable-hostile")
 
 	got := evaluate[string](p, `(async () => {
-		const base = document.querySelector('script[type=module]').src.replace('bundle/main.js', '')
+		const base = document.querySelector('script[type=module]').src.replace(/[^/]*$/, '')
 		const { entriesOf, afterLast } = await import(base + 'pages/variables.js')
 		const list = ['a/b/1', 'a/b/2', 'a/c', 'a/d/e'].map((Path) => ({ Namespace: 'n', Path }))
 		const entries = entriesOf(list, 'a/')

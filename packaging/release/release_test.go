@@ -80,8 +80,10 @@ func build(t *testing.T, root, out, arch string) {
 func copied(t *testing.T, root string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "elsewhere")
-	script := `mkdir -p "$1" && cd "$0" && { git ls-files -z --cached --others --exclude-standard; printf '%s\0' internal/companion/companion.bin internal/sidecar/*.bin.gz; } |
-		xargs -0 cp --parents -t "$1"`
+	script := `mkdir -p "$1" && cd "$0" && {
+		git ls-files -z --cached --others --exclude-standard
+		printf '%s\0' internal/companion/companion.bin internal/sidecar/*.bin.gz ui/bundle/bundle.js
+	} | xargs -0 cp --parents -t "$1"`
 	if out, err := exec.Command("bash", "-c", script, root, to).CombinedOutput(); err != nil {
 		t.Fatalf("copy the tree: %v\n%s", err, out)
 	}

@@ -1,0 +1,10 @@
+//go:build companion
+
+package ui
+
+import "embed"
+
+// bundle has bundle.js, all modules in one file, after `make build`.
+//
+//go:embed all:bundle
+var bundle embed.FS
