@@ -105,6 +105,36 @@ func (a *Agent) NodeName() (string, error) {
 	return self.Member.Name, nil
 }
 
+// Region returns the region of the agent.
+func (a *Agent) Region() (string, error) { return a.configured("Region") }
+
+// Datacenter returns the datacenter of the agent.
+func (a *Agent) Datacenter() (string, error) { return a.configured("Datacenter") }
+
+func (a *Agent) configured(name string) (string, error) {
+	self, err := a.Self()
+	if err != nil {
+		return "", err
+	}
+	value, _ := self.Config[name].(string)
+	return value, nil
+}
+
+// AgentReloadOpts are the options of Agent.Reload. There are none.
+type AgentReloadOpts struct{}
+
+// Reload makes the agent read its configuration again.
+func (a *Agent) Reload(_ *AgentReloadOpts, q *WriteOptions) error {
+	_, err := a.client.put("/v1/agent/reload", nil, nil, q)
+	return err
+}
+
+// GetSchedulerWorkersInfo lists the scheduler workers of the agent's server.
+func (a *Agent) GetSchedulerWorkersInfo(q *QueryOptions) (*AgentSchedulerWorkersInfo, error) {
+	out, _, err := get[*AgentSchedulerWorkersInfo](a.client, "/v1/agent/schedulers", q)
+	return out, err
+}
+
 // Members lists the servers in the gossip pool.
 func (a *Agent) Members() (*ServerMembers, error) { return a.MembersOpts(nil) }
 
@@ -209,18 +239,43 @@ func (a *Agent) Host(serverID, nodeID string, q *QueryOptions) (*HostDataRespons
 	return out, err
 }
 
-// ProfileOptions selects an agent and the form of a profile. Without a node and a server, the called
+// PprofOptions selects an agent and the form of a profile. Without a node and a server, the called
 // agent answers.
-type ProfileOptions struct {
-	NodeID, ServerID string // at most one; a server ID may be "leader"
-	Seconds          int    // of the profiles "profile" and "trace"
-	Debug            int    // other than 0: text
+type PprofOptions struct {
+	ServerID string // this or NodeID; it may be "leader"
+	NodeID   string
+	Seconds  int // of the profiles "profile" and "trace"
+	GC       int // other than 0: collect garbage before the profile "heap"
+	Debug    int // other than 0: text
+}
+
+// CPUProfile reads a profile of the use of the processor.
+func (a *Agent) CPUProfile(opts PprofOptions, q *QueryOptions) ([]byte, error) {
+	return a.Lookup("profile", opts, q)
+}
+
+// Trace reads a trace of the execution.
+func (a *Agent) Trace(opts PprofOptions, q *QueryOptions) ([]byte, error) {
+	return a.Lookup("trace", opts, q)
+}
+
+// Lookup reads a profile of an agent, such as "heap" or "goroutine".
+func (a *Agent) Lookup(profile string, opts PprofOptions, q *QueryOptions) ([]byte, error) {
+	body, err := a.Profile(profile, opts, q)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
 }
 
 // Profile reads a profile of an agent, such as "heap", "profile" or "trace". The caller closes the
 // reader.
-func (a *Agent) Profile(name string, o ProfileOptions, q *QueryOptions) (io.ReadCloser, error) {
+func (a *Agent) Profile(name string, o PprofOptions, q *QueryOptions) (io.ReadCloser, error) {
 	params := url.Values{"seconds": {strconv.Itoa(o.Seconds)}, "debug": {strconv.Itoa(o.Debug)}}
+	if o.GC != 0 {
+		params.Set("gc", strconv.Itoa(o.GC))
+	}
 	setParams(params, map[string]string{"node_id": o.NodeID, "server_id": o.ServerID})
 	return a.client.stream("/v1/agent/pprof/"+url.PathEscape(name)+"?"+params.Encode(), q)
 }
@@ -233,8 +288,19 @@ type MonitorOptions struct {
 	JSON, Location   bool   // the format of the lines
 }
 
-// Monitor follows the log of an agent as plain text. The caller closes the reader.
-func (a *Agent) Monitor(o MonitorOptions, q *QueryOptions) (io.ReadCloser, error) {
+// Monitor follows the log of an agent. Parameters of the query select the agent and the lines. The
+// channel of frames is closed when stopCh is closed or the log ends.
+func (a *Agent) Monitor(stopCh <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+	return a.client.frames("/v1/agent/monitor", stopCh, q)
+}
+
+// MonitorExport is Monitor for stored log lines.
+func (a *Agent) MonitorExport(stopCh <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+	return a.client.frames("/v1/agent/monitor/export", stopCh, q)
+}
+
+// FollowLog follows the log of an agent as plain text. The caller closes the reader.
+func (a *Agent) FollowLog(o MonitorOptions, q *QueryOptions) (io.ReadCloser, error) {
 	params := url.Values{"plain": {"true"}, "log_json": {strconv.FormatBool(o.JSON)}, "log_include_location": {strconv.FormatBool(o.Location)}}
 	setParams(params, map[string]string{"log_level": o.LogLevel, "node_id": o.NodeID, "server_id": o.ServerID})
 	return a.client.stream("/v1/agent/monitor?"+params.Encode(), q)
@@ -249,8 +315,8 @@ type MonitorExportOptions struct {
 	Follow           bool   // journald only
 }
 
-// MonitorExport reads stored log lines of an agent as plain text. The caller closes the reader.
-func (a *Agent) MonitorExport(o MonitorExportOptions, q *QueryOptions) (io.ReadCloser, error) {
+// ReadLog reads stored log lines of an agent as plain text. The caller closes the reader.
+func (a *Agent) ReadLog(o MonitorExportOptions, q *QueryOptions) (io.ReadCloser, error) {
 	params := url.Values{"plain": {"true"}, "on_disk": {strconv.FormatBool(o.OnDisk)}, "follow": {strconv.FormatBool(o.Follow)}}
 	setParams(params, map[string]string{"service_name": o.ServiceName, "logs_since": o.LogsSince, "node_id": o.NodeID, "server_id": o.ServerID})
 	return a.client.stream("/v1/agent/monitor/export?"+params.Encode(), q)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -191,6 +192,55 @@ type DesiredTransition struct {
 	MigrateDisablePlacement *bool
 	// TargetNode is the node that a move requested for the replacement (open-nomad only).
 	TargetNode string `json:",omitempty"`
+}
+
+// ShouldMigrate reports whether the allocation has to move to another node.
+func (d DesiredTransition) ShouldMigrate() bool { return isTrue(d.Migrate) }
+
+// ShouldReschedule reports whether the allocation may be rescheduled.
+func (d DesiredTransition) ShouldReschedule() bool { return isTrue(d.Reschedule) }
+
+// ShouldForceReschedule reports whether the allocation is rescheduled against its policy.
+func (d DesiredTransition) ShouldForceReschedule() bool { return isTrue(d.ForceReschedule) }
+
+// ShouldIgnoreShutdownDelay reports whether the tasks stop without their shutdown delay.
+func (d DesiredTransition) ShouldIgnoreShutdownDelay() bool { return isTrue(d.NoShutdownDelay) }
+
+// ShouldDisableMigrationPlacement reports whether the allocation stops without a replacement.
+func (d DesiredTransition) ShouldDisableMigrationPlacement() bool {
+	return isTrue(d.MigrateDisablePlacement)
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// ServerTerminalStatus reports whether the servers want the allocation to stop.
+func (a *Allocation) ServerTerminalStatus() bool {
+	return a.DesiredStatus == AllocDesiredStatusStop || a.DesiredStatus == AllocDesiredStatusEvict
+}
+
+// ClientTerminalStatus reports whether the tasks have ended for good.
+func (a *Allocation) ClientTerminalStatus() bool {
+	switch a.ClientStatus {
+	case AllocClientStatusComplete, AllocClientStatusFailed, AllocClientStatusLost:
+		return true
+	}
+	return false
+}
+
+// GetTaskGroup returns the group of the allocation, or nil without its job.
+func (a *Allocation) GetTaskGroup() *TaskGroup {
+	if a.Job == nil {
+		return nil
+	}
+	return a.Job.LookupTaskGroup(a.TaskGroup)
+}
+
+// AllocSuffix returns the part of the name of an allocation after that of its group, such as "[3]".
+func AllocSuffix(name string) string {
+	if i := strings.LastIndexByte(name, '['); i >= 0 {
+		return name[i:]
+	}
+	return ""
 }
 
 // AllocMoveRequest is the body of PUT /v1/allocation/:alloc_id/move. It is open-nomad only.

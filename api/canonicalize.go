@@ -264,3 +264,38 @@ func (r *RestartPolicy) canonicalize(parent *RestartPolicy) {
 	orDefault(&r.Mode, *parent.Mode)
 	orDefault(&r.RenderTemplates, *parent.RenderTemplates)
 }
+
+// DefaultUpdateStrategy returns the update block of a job without one.
+func DefaultUpdateStrategy() *UpdateStrategy {
+	out := &UpdateStrategy{}
+	out.canonicalize(nil)
+	return out
+}
+
+// DefaultMigrateStrategy returns the migrate block of a group without one.
+func DefaultMigrateStrategy() *MigrateStrategy {
+	out := &MigrateStrategy{}
+	out.canonicalize(nil)
+	return out
+}
+
+// NewDefaultReschedulePolicy returns the reschedule block of a group without one, for a type of jobs.
+func NewDefaultReschedulePolicy(jobType string) *ReschedulePolicy {
+	out := &ReschedulePolicy{}
+	out.canonicalize(nil, jobType)
+	return out
+}
+
+// DefaultLogConfig returns the logs block of a task without one.
+func DefaultLogConfig() *LogConfig {
+	out := &LogConfig{}
+	out.canonicalize()
+	return out
+}
+
+// DefaultResources returns the resources of a task without a resources block.
+func DefaultResources() *Resources {
+	out := &Resources{}
+	out.Canonicalize()
+	return out
+}

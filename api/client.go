@@ -16,6 +16,9 @@ import (
 // maxErrorBody is the maximum size in bytes of an error body.
 const maxErrorBody = 1 << 20
 
+// PermissionDeniedErrorContent is in the error of a request for which the token has no right.
+const PermissionDeniedErrorContent = "Permission denied"
+
 // Client sends requests to one agent. NewClient returns a Client.
 type Client struct {
 	conf Config
@@ -44,6 +47,32 @@ func (c *Client) Address() string {
 	return c.conf.Address
 }
 
+// SetRegion sets the default region of requests.
+func (c *Client) SetRegion(region string) { c.conf.Region = region }
+
+// SetNamespace sets the default namespace of requests.
+func (c *Client) SetNamespace(namespace string) { c.conf.Namespace = namespace }
+
+// SetSecretID sets the token of requests.
+func (c *Client) SetSecretID(secretID string) { c.conf.SecretID = secretID }
+
+// GetNodeClient returns a client for the agent of a node. Agents forward requests to nodes, so a
+// caller needs it only to save the way over a server.
+func (c *Client) GetNodeClient(nodeID string, q *QueryOptions) (*Client, error) {
+	node, _, err := c.Nodes().Info(nodeID, q)
+	if err != nil {
+		return nil, err
+	}
+	if node.HTTPAddr == "" {
+		return nil, fmt.Errorf("the HTTP address of node %q is unknown", nodeID)
+	}
+	region := c.conf.Region
+	if q != nil && q.Region != "" {
+		region = q.Region
+	}
+	return NewClient(c.conf.ClientConfig(region, node.HTTPAddr, node.TLSEnabled))
+}
+
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
@@ -63,6 +92,12 @@ func (e UnexpectedResponseError) StatusCode() int { return e.code }
 
 // HasStatusCode reports whether there is an HTTP status. An error of a Client always has one.
 func (e UnexpectedResponseError) HasStatusCode() bool { return e.code != 0 }
+
+// HasStatusText reports whether the status has a text.
+func (e UnexpectedResponseError) HasStatusText() bool { return e.StatusText() != "" }
+
+// StatusText returns the text of the HTTP status, such as "Not Found".
+func (e UnexpectedResponseError) StatusText() string { return http.StatusText(e.code) }
 
 // Body returns the response body, truncated to 1 MiB.
 func (e UnexpectedResponseError) Body() string { return e.body }

@@ -70,6 +70,19 @@ func DefaultConfig() *Config {
 	return c
 }
 
+// ClientConfig returns a copy with another region, and with host:port as the address.
+func (c *Config) ClientConfig(region, address string, tlsEnabled bool) *Config {
+	out := *c
+	out.Region, out.Address, out.HttpClient = region, "http://"+address, nil
+	if tlsEnabled {
+		out.Address = "https://" + address
+	}
+	if c.TLSConfig != nil {
+		out.TLSConfig = c.TLSConfig.Copy()
+	}
+	return &out
+}
+
 // endpoint returns the base URL and the HTTP client of requests.
 func (c *Config) endpoint() (*url.URL, *http.Client, error) {
 	addr := c.Address

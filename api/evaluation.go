@@ -122,13 +122,13 @@ func (e *Evaluations) Count(q *QueryOptions) (*EvalCountResponse, *QueryMeta, er
 
 // Delete deletes evaluations by ID. The evaluation broker must be paused.
 func (e *Evaluations) Delete(evalIDs []string, q *WriteOptions) (*WriteMeta, error) {
-	_, meta, err := e.Remove(&EvalDeleteRequest{EvalIDs: evalIDs}, q)
+	_, meta, err := e.DeleteOpts(&EvalDeleteRequest{EvalIDs: evalIDs}, q)
 	return meta, err
 }
 
-// Remove deletes evaluations by ID or filter, and returns their number. The evaluation broker must be
+// DeleteOpts deletes evaluations by ID or filter, and returns their number. The evaluation broker must be
 // paused.
-func (e *Evaluations) Remove(req *EvalDeleteRequest, q *WriteOptions) (*EvalDeleteResponse, *WriteMeta, error) {
+func (e *Evaluations) DeleteOpts(req *EvalDeleteRequest, q *WriteOptions) (*EvalDeleteResponse, *WriteMeta, error) {
 	var out EvalDeleteResponse
 	meta, err := e.client.write(http.MethodDelete, "/v1/evaluations", req, &out, q)
 	return &out, meta, err

@@ -14,6 +14,9 @@ import (
 // Topic is the kind of object of an event.
 type Topic string
 
+// String returns the name of the topic.
+func (t Topic) String() string { return string(t) }
+
 // Topics of events. TopicAll means all topics.
 const (
 	TopicDeployment     Topic = "Deployment"
@@ -73,6 +76,11 @@ func (e *Event) Node() (*Node, error) { return inEvent[Node](e, "Node") }
 
 // NodePool returns the node pool of the event, or nil if its payload is not a node pool.
 func (e *Event) NodePool() (*NodePool, error) { return inEvent[NodePool](e, "NodePool") }
+
+// Service returns the service registration of the event, or nil if its payload is not one.
+func (e *Event) Service() (*ServiceRegistration, error) {
+	return inEvent[ServiceRegistration](e, "Service")
+}
 
 // inEvent decodes one object of the payload.
 func inEvent[T any](e *Event, name string) (*T, error) {

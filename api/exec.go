@@ -71,9 +71,9 @@ func (a *Allocations) Exec(ctx context.Context, alloc *Allocation, task string, 
 	return a.client.exec(ctx, at, stdin, stdout, stderr, terminalSizes, q)
 }
 
-// RunAction runs an action of a job in a running task. It is like Allocations.Exec, with the
-// command of the action.
-func (j *Jobs) RunAction(ctx context.Context, alloc *Allocation, job, task string, tty bool, action string,
+// ActionExec runs an action of a job in a running task. It is like Allocations.Exec, with the
+// command of the action. The parameter command is ignored.
+func (j *Jobs) ActionExec(ctx context.Context, alloc *Allocation, job, task string, tty bool, _ []string, action string,
 	stdin io.Reader, stdout, stderr io.Writer, terminalSizes <-chan TerminalSize, q *QueryOptions) (exitCode int, err error) {
 	at := execTarget{jobPath(job, "/action"), map[string]string{
 		"allocID": alloc.ID, "group": alloc.TaskGroup, "task": task, "tty": strconv.FormatBool(tty), "action": action}}

@@ -36,6 +36,9 @@ type StreamFrame struct {
 	FileEvent string `json:",omitempty"`
 }
 
+// IsHeartbeat reports whether the frame has neither data nor an event.
+func (s *StreamFrame) IsHeartbeat() bool { return len(s.Data) == 0 && s.FileEvent == "" }
+
 // frameBuffer is the number of frames that a stream buffers.
 const frameBuffer = 10
 
@@ -77,7 +80,7 @@ func (a *AllocFS) Cat(alloc *Allocation, path string, q *QueryOptions) (io.ReadC
 // The channel of frames is closed when cancel is closed or the stream ends. At most one
 // error is sent, before the frames are closed.
 func (a *AllocFS) Stream(alloc *Allocation, path, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
-	return a.frames(fsPath("stream", alloc.ID, url.Values{
+	return a.client.frames(fsPath("stream", alloc.ID, url.Values{
 		"path": {path}, "origin": {origin}, "offset": {int64Param(offset)},
 	}), cancel, q)
 }
@@ -85,18 +88,18 @@ func (a *AllocFS) Stream(alloc *Allocation, path, origin string, offset int64, c
 // Logs reads the log of a task. logType is FSLogNameStdout or FSLogNameStderr. The offset
 // is relative to origin, across rotated files. The channels are closed as by Stream.
 func (a *AllocFS) Logs(alloc *Allocation, follow bool, task, logType, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
-	return a.frames(fsPath("logs", alloc.ID, url.Values{
+	return a.client.frames(fsPath("logs", alloc.ID, url.Values{
 		"follow": {strconv.FormatBool(follow)}, "task": {task}, "type": {logType},
 		"origin": {origin}, "offset": {int64Param(offset)},
 	}), cancel, q)
 }
 
 // frames starts a goroutine that reads path as concatenated frames.
-func (a *AllocFS) frames(path string, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+func (c *Client) frames(path string, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
 	frames := make(chan *StreamFrame, frameBuffer)
 	errs := make(chan error, 1)
 	ctx, stop := context.WithCancel(q.Context())
-	body, err := a.client.stream(path, q.WithContext(ctx))
+	body, err := c.stream(path, q.WithContext(ctx))
 	if err != nil {
 		stop()
 		errs <- err
@@ -131,7 +134,7 @@ func readFrames(ctx context.Context, body io.Reader, frames chan<- *StreamFrame)
 		} else if err != nil {
 			return err
 		}
-		if len(f.Data) == 0 && f.FileEvent == "" {
+		if f.IsHeartbeat() {
 			continue
 		}
 		select {
@@ -149,6 +152,7 @@ type FrameReader struct {
 	cancel chan struct{}
 	rest   []byte
 	offset int64
+	wait   time.Duration // how long Read waits for data, 0: forever
 	closed bool
 }
 
@@ -158,12 +162,27 @@ func NewFrameReader(frames <-chan *StreamFrame, errCh <-chan error, cancelCh cha
 }
 
 // Offset returns the file offset after the last Read.
-func (f *FrameReader) Offset() int64 { return f.offset }
+func (f *FrameReader) Offset() int { return int(f.offset) }
+
+// SetUnblockTime makes a Read without data return 0 bytes after d.
+func (f *FrameReader) SetUnblockTime(d time.Duration) { f.wait = d }
 
 // Read reads the data of the next frames. It skips file events.
 func (f *FrameReader) Read(p []byte) (int, error) {
+	var unblock <-chan time.Time
+	if f.wait > 0 && len(f.rest) == 0 {
+		timer := time.NewTimer(f.wait)
+		defer timer.Stop()
+		unblock = timer.C
+	}
 	for len(f.rest) == 0 {
-		frame, ok := <-f.frames
+		var frame *StreamFrame
+		var ok bool
+		select {
+		case frame, ok = <-f.frames:
+		case <-unblock:
+			return 0, nil
+		}
 		if !ok {
 			select {
 			case err := <-f.errs:

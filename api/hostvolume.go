@@ -21,7 +21,7 @@ type HostVolume struct {
 	RequestedCapabilities     []*HostVolumeCapability
 	Parameters                map[string]string `json:",omitempty"`
 	HostPath                  string
-	State                     string
+	State                     HostVolumeState
 	CreateIndex               uint64
 	CreateTime                int64
 	ModifyIndex               uint64
@@ -29,10 +29,42 @@ type HostVolume struct {
 	Allocations               []*AllocationListStub `json:",omitempty"`
 }
 
+// HostVolumeState is the state of a volume.
+type HostVolumeState string
+
+// States of a volume.
+const (
+	HostVolumeStatePending     HostVolumeState = "pending"
+	HostVolumeStateReady       HostVolumeState = "ready"
+	HostVolumeStateUnavailable HostVolumeState = "unavailable"
+)
+
+// HostVolumeAttachmentMode is how a volume is attached.
+type HostVolumeAttachmentMode string
+
+// Attachment modes of a volume.
+const (
+	HostVolumeAttachmentModeUnknown     HostVolumeAttachmentMode = ""
+	HostVolumeAttachmentModeBlockDevice HostVolumeAttachmentMode = "block-device"
+	HostVolumeAttachmentModeFilesystem  HostVolumeAttachmentMode = "file-system"
+)
+
+// HostVolumeAccessMode is who may use a volume at once.
+type HostVolumeAccessMode string
+
+// Access modes of a volume.
+const (
+	HostVolumeAccessModeUnknown                HostVolumeAccessMode = ""
+	HostVolumeAccessModeSingleNodeReader       HostVolumeAccessMode = "single-node-reader-only"
+	HostVolumeAccessModeSingleNodeWriter       HostVolumeAccessMode = "single-node-writer"
+	HostVolumeAccessModeSingleNodeSingleWriter HostVolumeAccessMode = "single-node-single-writer"
+	HostVolumeAccessModeSingleNodeMultiWriter  HostVolumeAccessMode = "single-node-multi-writer"
+)
+
 // HostVolumeCapability is a combination of modes in which a volume may be used.
 type HostVolumeCapability struct {
-	AttachmentMode string
-	AccessMode     string
+	AttachmentMode HostVolumeAttachmentMode
+	AccessMode     HostVolumeAccessMode
 }
 
 // HostVolumeStub is the short form of a volume in lists.
@@ -44,7 +76,7 @@ type HostVolumeStub struct {
 	NodePool      string
 	NodeID        string
 	CapacityBytes int64
-	State         string
+	State         HostVolumeState
 	CreateIndex   uint64
 	CreateTime    int64
 	ModifyIndex   uint64
@@ -74,6 +106,15 @@ type HostVolumeRegisterResponse struct {
 	Volume   *HostVolume
 	Warnings string
 }
+
+// HostVolumeDeleteRequest selects the volume to delete.
+type HostVolumeDeleteRequest struct {
+	ID    string
+	Force bool
+}
+
+// HostVolumeDeleteResponse is the reply to HostVolumeDeleteRequest.
+type HostVolumeDeleteResponse struct{}
 
 // HostVolumeListRequest selects volumes. Empty fields select all.
 type HostVolumeListRequest struct {
@@ -140,26 +181,36 @@ func (h *HostVolumes) List(req *HostVolumeListRequest, q *QueryOptions) ([]*Host
 	return get[[]*HostVolumeStub](h.client, "/v1/volumes", q.with(map[string]string{"type": "host", "node_id": req.NodeID, "node_pool": req.NodePool}))
 }
 
-// Delete deletes a volume. With force it is deleted although its node is not available.
-func (h *HostVolumes) Delete(id string, force bool, w *WriteOptions) (*WriteMeta, error) {
-	if id == "" {
-		return nil, missing("volume ID")
+// Delete deletes a volume. With Force it is deleted although its node is not available.
+func (h *HostVolumes) Delete(req *HostVolumeDeleteRequest, w *WriteOptions) (*HostVolumeDeleteResponse, *WriteMeta, error) {
+	if req.ID == "" {
+		return nil, nil, missing("volume ID")
 	}
-	path := "/v1/volume/host/" + url.PathEscape(id)
-	if force {
+	path := "/v1/volume/host/" + url.PathEscape(req.ID)
+	if req.Force {
 		path += "?force=true"
 	}
-	return h.client.write(http.MethodDelete, path, nil, nil, w)
+	meta, err := h.client.write(http.MethodDelete, path, nil, nil, w)
+	return &HostVolumeDeleteResponse{}, meta, err
 }
 
-// Claims lists the claims of groups on volumes.
-func (h *HostVolumes) Claims(req *TaskGroupHostVolumeClaimsListRequest, q *QueryOptions) ([]*TaskGroupHostVolumeClaim, *QueryMeta, error) {
+// TaskGroupHostVolumeClaims is the handle for the claims of groups on volumes.
+type TaskGroupHostVolumeClaims struct{ client *Client }
+
+// TaskGroupHostVolumeClaims returns the handle for the claims of groups on volumes.
+func (c *Client) TaskGroupHostVolumeClaims() *TaskGroupHostVolumeClaims {
+	return &TaskGroupHostVolumeClaims{c}
+}
+
+// List lists claims.
+func (h *TaskGroupHostVolumeClaims) List(req *TaskGroupHostVolumeClaimsListRequest, q *QueryOptions) (
+	[]*TaskGroupHostVolumeClaim, *QueryMeta, error) {
 	return get[[]*TaskGroupHostVolumeClaim](h.client, "/v1/volumes/claims",
 		q.with(map[string]string{"job_id": req.JobID, "task_group": req.TaskGroup, "volume_name": req.VolumeName}))
 }
 
-// DeleteClaim deletes a claim, so that its group can be placed on another volume.
-func (h *HostVolumes) DeleteClaim(id string, w *WriteOptions) (*WriteMeta, error) {
+// Delete deletes a claim, so that its group can be placed on another volume.
+func (h *TaskGroupHostVolumeClaims) Delete(id string, w *WriteOptions) (*WriteMeta, error) {
 	if id == "" {
 		return nil, missing("claim ID")
 	}

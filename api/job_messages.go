@@ -290,3 +290,17 @@ type JobTagResponse struct {
 	TaggedTime  int64
 	QueryMeta
 }
+
+// JobStabilityRequest is the body of PUT /v1/job/:id/stable.
+type JobStabilityRequest struct {
+	JobID      string
+	JobVersion uint64
+	Stable     bool
+	WriteRequest
+}
+
+// JobStabilityResponse is the response of PUT /v1/job/:id/stable.
+type JobStabilityResponse struct {
+	JobModifyIndex uint64
+	WriteMeta
+}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -240,7 +241,8 @@ func (j *Jobs) EvaluateWithOpts(jobID string, opts EvalOptions, q *WriteOptions)
 }
 
 // Revert registers a version of a job again. enforcePrior is the expected current version, or nil.
-func (j *Jobs) Revert(jobID string, version uint64, enforcePrior *uint64, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+// The last two parameters, tokens of Consul and Vault, are ignored.
+func (j *Jobs) Revert(jobID string, version uint64, enforcePrior *uint64, q *WriteOptions, _, _ string) (*JobRegisterResponse, *WriteMeta, error) {
 	var out JobRegisterResponse
 	req := &JobRevertRequest{JobID: jobID, JobVersion: version, EnforcePriorVersion: enforcePrior}
 	meta, err := j.client.put(jobPath(jobID, "/revert"), req, &out, q)
@@ -250,8 +252,38 @@ func (j *Jobs) Revert(jobID string, version uint64, enforcePrior *uint64, q *Wri
 	return &out, meta, nil
 }
 
+// Stable sets whether a version of a job is stable.
+func (j *Jobs) Stable(jobID string, version uint64, stable bool, q *WriteOptions) (*JobStabilityResponse, *WriteMeta, error) {
+	var out JobStabilityResponse
+	req := &JobStabilityRequest{JobID: jobID, JobVersion: version, Stable: stable}
+	meta, err := j.client.put(jobPath(jobID, "/stable"), req, &out, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &out, meta, nil
+}
+
+// VersionByTag returns the version of a job with a tag.
+func (j *Jobs) VersionByTag(jobID, tag string, q *QueryOptions) (*Job, *QueryMeta, error) {
+	versions, _, meta, err := j.Versions(jobID, false, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, v := range versions {
+		if v.VersionTag != nil && v.VersionTag.Name == tag {
+			return v, meta, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("job %q has no version with the tag %q", jobID, tag)
+}
+
 // TagVersion gives a version of a job a tag.
-func (j *Jobs) TagVersion(jobID, tag string, req *TagVersionRequest, q *WriteOptions) (*WriteMeta, error) {
+func (j *Jobs) TagVersion(jobID string, version uint64, name, description string, q *WriteOptions) (*WriteMeta, error) {
+	return j.TagVersionOpts(jobID, name, &TagVersionRequest{Version: version, Description: description}, q)
+}
+
+// TagVersionOpts is TagVersion with a request.
+func (j *Jobs) TagVersionOpts(jobID, tag string, req *TagVersionRequest, q *WriteOptions) (*WriteMeta, error) {
 	var out JobTagResponse
 	return j.client.put(jobPath(jobID, "/versions/"+url.PathEscape(tag)+"/tag"), req, &out, q)
 }

@@ -48,6 +48,16 @@ func (n *Nodes) Stats(nodeID string, q *QueryOptions) (*HostStats, error) {
 	return out, err
 }
 
+// PrefixListOpts lists the nodes whose ID begins with prefix.
+func (n *Nodes) PrefixListOpts(prefix string, opts *QueryOptions) ([]*NodeListStub, *QueryMeta, error) {
+	q := QueryOptions{}
+	if opts != nil {
+		q = *opts
+	}
+	q.Prefix = prefix
+	return n.List(&q)
+}
+
 // UpdateDrain starts a drain, or stops it if spec is nil.
 func (n *Nodes) UpdateDrain(nodeID string, spec *DrainSpec, markEligible bool, q *WriteOptions) (*NodeDrainUpdateResponse, error) {
 	return n.UpdateDrainOpts(nodeID, &DrainOptions{DrainSpec: spec, MarkEligible: markEligible}, q)

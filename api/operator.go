@@ -130,6 +130,12 @@ func (o *Operator) RaftRemovePeerByID(id string, q *WriteOptions) error {
 	return err
 }
 
+// RaftRemovePeerByAddress removes the server at an address from the Raft configuration of its region.
+func (o *Operator) RaftRemovePeerByAddress(address string, q *WriteOptions) error {
+	_, err := o.client.write(http.MethodDelete, "/v1/operator/raft/peer?"+url.Values{"address": {address}}.Encode(), nil, nil, q)
+	return err
+}
+
 // RaftTransferLeadershipByID transfers leadership to the server with the ID.
 func (o *Operator) RaftTransferLeadershipByID(id string, q *WriteOptions) error {
 	return o.transfer(url.Values{"id": {id}}, q)

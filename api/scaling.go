@@ -1,5 +1,10 @@
 package api
 
+import "net/url"
+
+// ScalingPolicyTypeHorizontal is the type of a policy for the count of a group.
+const ScalingPolicyTypeHorizontal = "horizontal"
+
 // ScalingRequest is the body of PUT /v1/job/:id/scale. Target holds the name of the group in Group.
 // Without Count it only stores an event.
 type ScalingRequest struct {
@@ -67,13 +72,22 @@ func (s *Scaling) ListPolicies(q *QueryOptions) ([]*ScalingPolicyListStub, *Quer
 	return get[[]*ScalingPolicyListStub](s.client, "/v1/scaling/policies", q)
 }
 
-// Policy returns a scaling policy.
-func (s *Scaling) Policy(id string, q *QueryOptions) (*ScalingPolicy, *QueryMeta, error) {
-	return get[*ScalingPolicy](s.client, "/v1/scaling/policy/"+id, q)
+// GetPolicy returns a scaling policy.
+func (s *Scaling) GetPolicy(id string, q *QueryOptions) (*ScalingPolicy, *QueryMeta, error) {
+	return get[*ScalingPolicy](s.client, "/v1/scaling/policy/"+url.PathEscape(id), q)
 }
 
-// Scale changes the count of a group, or stores an event if the request has no count.
-func (j *Jobs) Scale(jobID string, req *ScalingRequest, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+// Scale changes the count of a group, or stores an event if count is nil.
+func (j *Jobs) Scale(jobID, group string, count *int, message string, error bool, meta map[string]any, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+	req := &ScalingRequest{Target: map[string]string{"Group": group}, Message: message, Error: error, Meta: meta}
+	if count != nil {
+		req.Count = new(int64(*count))
+	}
+	return j.ScaleWithRequest(jobID, req, q)
+}
+
+// ScaleWithRequest is Scale with a request.
+func (j *Jobs) ScaleWithRequest(jobID string, req *ScalingRequest, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
 	var out JobRegisterResponse
 	meta, err := j.client.put(jobPath(jobID, "/scale"), req, &out, q)
 	if err != nil {

@@ -95,6 +95,9 @@ type TaskLifecycle struct {
 	Sidecar bool   `hcl:"sidecar"`
 }
 
+// Empty reports whether l is nil or has no hook.
+func (l *TaskLifecycle) Empty() bool { return l == nil || l.Hook == "" }
+
 // TaskSchedule limits the times at which a task runs.
 type TaskSchedule struct {
 	Cron *TaskScheduleCron `hcl:"cron,block"`

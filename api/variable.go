@@ -10,9 +10,6 @@ import (
 	"strings"
 )
 
-// DefaultLockTTL is the default TTL of a lock.
-const DefaultLockTTL = "15s"
-
 // VariableItems are the names and values of a variable.
 type VariableItems map[string]string
 

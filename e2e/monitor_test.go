@@ -45,7 +45,7 @@ func shows(t *testing.T, ask *cluster.Agent, o api.MonitorOptions, of *cluster.A
 	defer ended.Wait()
 	defer cancel()
 	ended.Go(func() {
-		lines, err := ask.Client.Agent().Monitor(o, (&api.QueryOptions{}).WithContext(ctx)) // it returns with the first line
+		lines, err := ask.Client.Agent().FollowLog(o, (&api.QueryOptions{}).WithContext(ctx)) // it returns with the first line
 		if err != nil {
 			t.Errorf("monitor %+v: %v", o, err)
 			return

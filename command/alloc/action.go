@@ -51,7 +51,8 @@ func (a *action) run(ctx context.Context, e *cmdterm.Env) error {
 	}
 	name := e.Arg(0)
 	return a.execute(ctx, e, find, func(s call) (int, error) {
-		code, err := s.at.client.Jobs().RunAction(s.ctx, s.at.alloc, a.jobID, s.task, s.tty, name, s.in, s.out, s.err, s.sizes, query(s.ctx, s.at.alloc))
+		code, err := s.at.client.Jobs().ActionExec(s.ctx, s.at.alloc, a.jobID, s.task, s.tty, nil, name,
+			s.in, s.out, s.err, s.sizes, query(s.ctx, s.at.alloc))
 		if err != nil {
 			err = fmt.Errorf("Failed to run action %q in task %q: %w", name, s.task, err)
 		}

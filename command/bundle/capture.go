@@ -181,7 +181,7 @@ func (p *capture) host(ctx context.Context, a agent) {
 // log follows the log of an agent.
 func (p *capture) log(ctx context.Context, a agent) {
 	name := a.dir() + "/monitor.log"
-	lines, err := p.client.Agent().Monitor(api.MonitorOptions{NodeID: a.node, ServerID: a.server, LogLevel: p.level, Location: p.location}, p.query(ctx))
+	lines, err := p.client.Agent().FollowLog(api.MonitorOptions{NodeID: a.node, ServerID: a.server, LogLevel: p.level, Location: p.location}, p.query(ctx))
 	p.stream(ctx, name, lines, err, p.dir.scrub.text)
 }
 
@@ -191,7 +191,7 @@ func (p *capture) export(ctx context.Context, a agent) {
 	if !p.exportFile {
 		o.ServiceName, o.LogsSince = "nomad", p.lookback.String()
 	}
-	lines, err := p.client.Agent().MonitorExport(o, p.query(ctx))
+	lines, err := p.client.Agent().ReadLog(o, p.query(ctx))
 	p.stream(ctx, name, lines, err, p.dir.scrub.text)
 }
 
@@ -234,7 +234,7 @@ func (p *capture) profiles(ctx context.Context, a agent, n int) {
 			return
 		}
 		name := a.dir() + "/" + fmt.Sprintf(f.file, n)
-		body, err := p.profile(ctx, f.profile, api.ProfileOptions{NodeID: a.node, ServerID: a.server, Seconds: seconds, Debug: f.debug})
+		body, err := p.profile(ctx, f.profile, api.PprofOptions{NodeID: a.node, ServerID: a.server, Seconds: seconds, Debug: f.debug})
 		if err == nil {
 			err = errors.Join(p.dir.copy(name, body), body.Close())
 		}
@@ -247,7 +247,7 @@ func (p *capture) profiles(ctx context.Context, a agent, n int) {
 
 // profile reads one profile. An agent refuses a second CPU profile or trace while one runs, such as
 // that of the server in the same process, so the read is repeated.
-func (p *capture) profile(ctx context.Context, name string, o api.ProfileOptions) (io.ReadCloser, error) {
+func (p *capture) profile(ctx context.Context, name string, o api.PprofOptions) (io.ReadCloser, error) {
 	for try := 0; ; try++ {
 		body, err := p.client.Agent().Profile(name, o, p.query(ctx))
 		if api.StatusCode(err) != http.StatusConflict || try == maxTries {

@@ -126,7 +126,7 @@ func (r request) offers() []string {
 		} else if k == directoriesOf {
 			out = append(out, complete.PredictDirs("*").Predict(r.args)...)
 		} else if k == contextsOf {
-			out = append(out, contexts(r.args.Last)...)
+			out = append(out, contextNames(r.args.Last)...)
 		} else if list := lists[k]; list != nil {
 			out = append(out, r.ask(list)...)
 		}
@@ -134,8 +134,8 @@ func (r request) offers() []string {
 	return out[:min(len(out), maxOffers)]
 }
 
-// contexts returns the names of the file of contexts that begin with prefix.
-func contexts(prefix string) []string {
+// contextNames returns the names of the file of contexts that begin with prefix.
+func contextNames(prefix string) []string {
 	f, err := contextfile.Load(contextfile.Path(os.Getenv))
 	if err != nil {
 		return nil

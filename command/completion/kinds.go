@@ -7,6 +7,7 @@ import (
 	"github.com/posener/complete"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/api/contexts"
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
@@ -87,10 +88,11 @@ var lists = map[string]list{
 }
 
 // find returns the search in a context. The servers limit its results.
-func find(context api.SearchContext) list {
+func find(context contexts.Context) list {
+	uuids := []contexts.Context{contexts.Allocs, contexts.Nodes, contexts.Evals, contexts.Deployments, contexts.ScalingPolicies}
 	return func(c *api.Client, r request, q *api.QueryOptions) ([]string, error) {
 		prefix := r.args.Last
-		if slices.Contains([]api.SearchContext{"allocs", "nodes", "evals", "deployment", "scaling_policy"}, context) {
+		if slices.Contains(uuids, context) {
 			prefix = term.UUIDPrefix(prefix)
 		}
 		found, _, err := c.Search().PrefixSearch(prefix, context, q)

@@ -99,7 +99,7 @@ func deleteMatching(ctx context.Context, e *term.Env, filter string, yes bool) e
 
 // remove sends the deletion and prints its result.
 func remove(ctx context.Context, e *term.Env, c *api.Client, req *api.EvalDeleteRequest) error {
-	resp, _, err := c.Evaluations().Remove(req, (&api.WriteOptions{}).WithContext(ctx))
+	resp, _, err := c.Evaluations().DeleteOpts(req, (&api.WriteOptions{}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error deleting evaluations: %w", err)
 	}

@@ -28,7 +28,7 @@ func revertCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				resp, _, err := c.Jobs().Revert(stub.ID, version, nil, writeIn(ctx, stub.Namespace))
+				resp, _, err := c.Jobs().Revert(stub.ID, version, nil, writeIn(ctx, stub.Namespace), "", "")
 				if err != nil {
 					return fmt.Errorf("Error reverting job: %w", err)
 				}

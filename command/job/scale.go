@@ -58,7 +58,7 @@ func (o *scaleOptions) run(ctx context.Context, e *term.Env) error {
 		}
 	}
 	req := &api.ScalingRequest{Count: &count, Target: map[string]string{"Group": group}, Message: "count set with job scale", JobModifyIndex: o.checkIndex}
-	resp, _, err := c.Jobs().Scale(stub.ID, req, writeIn(ctx, stub.Namespace))
+	resp, _, err := c.Jobs().ScaleWithRequest(stub.ID, req, writeIn(ctx, stub.Namespace))
 	if err != nil {
 		return fmt.Errorf("Error submitting scaling request: %w", err)
 	}

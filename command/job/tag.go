@@ -35,7 +35,7 @@ func tagApplyCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				if _, err := c.Jobs().TagVersion(stub.ID, *name, req, writeIn(ctx, stub.Namespace)); err != nil {
+				if _, err := c.Jobs().TagVersionOpts(stub.ID, *name, req, writeIn(ctx, stub.Namespace)); err != nil {
 					return fmt.Errorf("Error tagging job version: %w", err)
 				}
 				which := "current version"

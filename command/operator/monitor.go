@@ -64,7 +64,7 @@ func monitorCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				lines, err := c.Agent().Monitor(api.MonitorOptions{NodeID: t.node, ServerID: t.server, LogLevel: *level, JSON: *asJSON, Location: *location},
+				lines, err := c.Agent().FollowLog(api.MonitorOptions{NodeID: t.node, ServerID: t.server, LogLevel: *level, JSON: *asJSON, Location: *location},
 					(&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error starting monitor: %w", err)
@@ -101,7 +101,7 @@ func monitorExportCommand() term.Command {
 					return err
 				}
 				o.NodeID, o.ServerID, o.LogsSince = t.node, t.server, since.String()
-				lines, err := c.Agent().MonitorExport(o, (&api.QueryOptions{}).WithContext(ctx))
+				lines, err := c.Agent().ReadLog(o, (&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error starting monitor: %w", err)
 				}

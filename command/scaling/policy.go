@@ -87,7 +87,7 @@ func infoCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				policy, _, err := c.Scaling().Policy(p.ID, query(ctx, e))
+				policy, _, err := c.Scaling().GetPolicy(p.ID, query(ctx, e))
 				switch {
 				case err != nil:
 					return fmt.Errorf("Error querying scaling policy: %w", err)

@@ -37,7 +37,10 @@ func parse(text []byte) (*api.HostVolume, error) {
 	v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = size(r, root, "capacity_min"), size(r, root, "capacity_max")
 	v.CapacityBytes = size(r, root, "capacity")
 	for _, block := range r.Blocks(root, "capability") {
-		v.RequestedCapabilities = append(v.RequestedCapabilities, &api.HostVolumeCapability{AccessMode: r.Text(block, "access_mode"), AttachmentMode: r.Text(block, "attachment_mode")})
+		v.RequestedCapabilities = append(v.RequestedCapabilities, &api.HostVolumeCapability{
+			AccessMode:     api.HostVolumeAccessMode(r.Text(block, "access_mode")),
+			AttachmentMode: api.HostVolumeAttachmentMode(r.Text(block, "attachment_mode")),
+		})
 		r.Rest(block, "capability.")
 	}
 	for _, block := range r.Blocks(root, "constraint") {

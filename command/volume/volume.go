@@ -5,7 +5,6 @@ package volume
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
@@ -168,7 +167,8 @@ func deleteCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				if _, err := c.HostVolumes().Delete(v.ID, *force, (&api.WriteOptions{Namespace: v.Namespace}).WithContext(ctx)); err != nil {
+				req := &api.HostVolumeDeleteRequest{ID: v.ID, Force: *force}
+				if _, _, err := c.HostVolumes().Delete(req, (&api.WriteOptions{Namespace: v.Namespace}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error deleting volume: %w", err)
 				}
 				e.Printf("Successfully deleted volume %q!\n", v.ID)
@@ -230,7 +230,7 @@ func capacity(n int64) string {
 func modes(list []*api.HostVolumeCapability) string {
 	rows := []string{"Access Mode|Attachment Mode"}
 	for _, c := range list {
-		rows = append(rows, strings.Join([]string{c.AccessMode, c.AttachmentMode}, "|"))
+		rows = append(rows, string(c.AccessMode)+"|"+string(c.AttachmentMode))
 	}
 	return term.Table(rows)
 }

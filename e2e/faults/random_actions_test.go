@@ -337,7 +337,7 @@ func revert(ctx context.Context, w *world, i int) error {
 		if err != nil || specOf(job) == j.spec {
 			return err
 		}
-		_, _, err = c.Jobs().Revert(j.id, *to.Version, nil, o)
+		_, _, err = c.Jobs().Revert(j.id, *to.Version, nil, o, "", "")
 		return err
 	})
 }
@@ -347,8 +347,8 @@ func scale(ctx context.Context, w *world, i int) error {
 	j.Count = j.counts[0] + w.rng.IntN(j.counts[1]-j.counts[0]+1)
 	j.calm = false
 	return w.ask(ctx, func(c *api.Client, o *api.WriteOptions) error {
-		n := int64(j.Count)
-		_, _, err := c.Jobs().Scale(j.id, &api.ScalingRequest{Count: &n, Target: map[string]string{"Group": "g"}, Message: "history"}, o)
+		n := j.Count
+		_, _, err := c.Jobs().Scale(j.id, "g", &n, "history", false, nil, o)
 		return err
 	})
 }

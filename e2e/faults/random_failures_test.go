@@ -132,7 +132,7 @@ func deleteVolume(ctx context.Context, w *world, i int) error {
 		if err != nil || id == "" {
 			return err
 		}
-		_, err = c.HostVolumes().Delete(id, false, o)
+		_, _, err = c.HostVolumes().Delete(&api.HostVolumeDeleteRequest{ID: id}, o)
 		return err
 	})
 }

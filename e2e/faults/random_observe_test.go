@@ -85,7 +85,7 @@ func (v *view) askServers(ctx context.Context, c *api.Client) error {
 	}
 	var err3, err4, err5, err6 error
 	v.evals, _, err3 = c.Evaluations().List(q)
-	v.claims, _, err4 = c.HostVolumes().Claims(&api.TaskGroupHostVolumeClaimsListRequest{}, q)
+	v.claims, _, err4 = c.TaskGroupHostVolumeClaims().List(&api.TaskGroupHostVolumeClaimsListRequest{}, q)
 	nodes, _, err5 := c.Nodes().List(q)
 	for _, n := range nodes {
 		v.nodes[n.ID] = n

@@ -298,7 +298,7 @@ func (f *fleet) records() []string {
 	for _, v := range volumes {
 		out = append(out, fmt.Sprintf("volume %s: %s", v.Name, v.ID))
 	}
-	claims, _, err2 := c.HostVolumes().Claims(&api.TaskGroupHostVolumeClaimsListRequest{}, nil)
+	claims, _, err2 := c.TaskGroupHostVolumeClaims().List(&api.TaskGroupHostVolumeClaimsListRequest{}, nil)
 	for _, cl := range claims {
 		out = append(out, fmt.Sprintf("claim of %s on volume %s: %s", cl.JobID, cl.VolumeName, cl.ID))
 	}

@@ -121,7 +121,7 @@ func TestClaim(t *testing.T) {
 // claim returns the ID of the only claim of a job.
 func (f *fleet) claim(job string) string {
 	f.t.Helper()
-	list, _, err := f.server.Client.HostVolumes().Claims(&api.TaskGroupHostVolumeClaimsListRequest{JobID: job}, nil)
+	list, _, err := f.server.Client.TaskGroupHostVolumeClaims().List(&api.TaskGroupHostVolumeClaimsListRequest{JobID: job}, nil)
 	if err != nil || len(list) != 1 {
 		f.t.Fatalf("claims of %s: %v, %v", job, list, err)
 	}

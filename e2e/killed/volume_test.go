@@ -46,7 +46,7 @@ func (n *node) remove(id string) {
 		if _, _, err := n.server.Client.HostVolumes().Get(id, nil); err != nil && httpStatus(err) == 404 {
 			return nil
 		}
-		_, err := n.server.Client.HostVolumes().Delete(id, false, nil)
+		_, _, err := n.server.Client.HostVolumes().Delete(&api.HostVolumeDeleteRequest{ID: id}, nil)
 		return err
 	})
 }
@@ -77,7 +77,7 @@ func TestVolume(t *testing.T) {
 		n.gate.arm(step)
 		deleted := make(chan error, 1)
 		go func() {
-			_, err := f.server.Client.HostVolumes().Delete(id, false, nil)
+			_, _, err := f.server.Client.HostVolumes().Delete(&api.HostVolumeDeleteRequest{ID: id}, nil)
 			deleted <- err
 		}()
 		n.gate.reached()

@@ -33,7 +33,7 @@ var bans = []struct{ from, to string }{
 	{"nomad/...", "drivers/..."},
 	{"drivers/...", "client/..."},
 	{"drivers/...", "nomad/..."},
-	{"api", "nomad/..."},
+	{"api/...", "nomad/..."},
 	{"plugins/drivers", "nomad/..."},
 	{"jobspec", "nomad/..."},
 	{"command/agent/httpapi", "nomad/server"},
