@@ -1,8 +1,9 @@
 package audit
 
 import (
+	"encoding/json"
+	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -28,164 +29,143 @@ var signed = regexp.MustCompile(`eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_
 // Node is the agent that writes the log.
 type Node struct{ Name, Region, Address string }
 
-// line appends the event to b as one line. meta is the encoded node.
-func (e *Event) line(b []byte, now time.Time, meta []byte) []byte {
-	b = append(b, `{"created_at":"`...)
-	b = now.AppendFormat(b, time.RFC3339Nano)
-	b = append(b, `","event_type":"audit","payload":{"id":"`...)
-	b = append(b, nomad.NewID()...)
-	b = append(b, `","stage":"`...)
-	b = append(b, e.Stage...)
-	b = append(b, `","type":"`...)
-	b = append(b, e.Type...)
-	b = append(b, `","timestamp":"`...)
-	b = now.AppendFormat(b, time.RFC3339Nano)
-	b = append(b, `","version":`...)
-	b = strconv.AppendInt(b, version, 10)
-	b = append(b, `,"auth":`...)
-	b = e.Auth.json(b)
-	b = append(b, `,"request":`...)
-	b = e.Request.json(b, meta)
-	if e.Issued != nil {
-		b = append(b, `,"identity":`...)
-		b = e.Issued.json(b)
+// line is the format of a line.
+type line struct {
+	CreatedAt time.Time `json:"created_at"`
+	EventType string    `json:"event_type"`
+	Payload   payload   `json:"payload"`
+}
+
+type payload struct {
+	ID        string        `json:"id"`
+	Stage     Stage         `json:"stage"`
+	Type      Type          `json:"type"`
+	Timestamp time.Time     `json:"timestamp"`
+	Version   int           `json:"version"`
+	Auth      authLine      `json:"auth"`
+	Request   requestLine   `json:"request"`
+	Identity  *issuedLine   `json:"identity,omitempty"`
+	Response  *responseLine `json:"response,omitempty"`
+}
+
+type authLine struct {
+	AccessorID string   `json:"accessor_id"`
+	Name       string   `json:"name"`
+	Kind       string   `json:"kind"`
+	Policies   []string `json:"policies"`
+	Roles      []string `json:"roles,omitempty"`
+	AllocID    string   `json:"alloc_id,omitempty"`
+}
+
+type requestLine struct {
+	ID        string         `json:"id"`
+	Operation string         `json:"operation"`
+	Endpoint  string         `json:"endpoint"`
+	Object    string         `json:"object,omitempty"`
+	Namespace *namespaceLine `json:"namespace,omitempty"`
+	Meta      metaLine       `json:"request_meta"`
+	Node      nodeLine       `json:"node_meta"`
+}
+
+type namespaceLine struct {
+	ID string `json:"id"`
+}
+
+type metaLine struct {
+	RemoteAddress string `json:"remote_address"`
+	UserAgent     string `json:"user_agent"`
+	Forwarded     bool   `json:"forwarded,omitempty"`
+}
+
+type nodeLine struct {
+	Name    string `json:"name"`
+	Region  string `json:"region"`
+	Address string `json:"ip"`
+}
+
+type issuedLine struct {
+	ID       string   `json:"id"`
+	Subject  string   `json:"subject"`
+	Audience []string `json:"audience"`
+	KeyID    string   `json:"kid"`
+	TTL      string   `json:"ttl,omitempty"`
+	AllocID  string   `json:"alloc_id,omitempty"`
+}
+
+type responseLine struct {
+	Status int    `json:"status_code"`
+	Error  string `json:"error,omitempty"`
+}
+
+// line appends the event to b as one line.
+func (e *Event) line(b []byte, now time.Time, node nodeLine) []byte {
+	r := &e.Request
+	l := line{CreatedAt: now, EventType: "audit", Payload: payload{
+		ID: nomad.NewID(), Stage: e.Stage, Type: e.Type, Timestamp: now, Version: version,
+		Auth: authLine{AccessorID: bounded(e.Auth.AccessorID, maxText), Name: bounded(e.Auth.Name, maxText), Kind: bounded(e.Auth.Kind, maxText),
+			Policies: boundedList(e.Auth.Policies), Roles: boundedList(e.Auth.Roles), AllocID: bounded(e.Auth.AllocID, maxText)},
+		Request: requestLine{ID: bounded(r.ID, maxText), Operation: bounded(r.Operation, maxText), Endpoint: bounded(r.Endpoint, maxPath),
+			Object: bounded(r.Object, maxPath), Node: node,
+			Meta: metaLine{bounded(r.RemoteAddress, maxText), bounded(r.UserAgent, maxText), r.Forwarded}},
+	}}
+	if r.Namespace != "" {
+		l.Payload.Request.Namespace = &namespaceLine{bounded(r.Namespace, maxText)}
 	}
 	if e.Response != nil {
-		b = append(b, `,"response":{"status_code":`...)
-		b = strconv.AppendInt(b, int64(e.Response.Status), 10)
-		b = field(b, "error", e.Response.Error, maxError)
-		b = append(b, '}')
+		l.Payload.Response = &responseLine{e.Response.Status, bounded(e.Response.Error, maxError)}
 	}
-	return append(b, "}}\n"...)
-}
-
-func (a *Auth) json(b []byte) []byte {
-	b = append(b, `{"accessor_id":`...)
-	b = text(b, a.AccessorID, maxText)
-	b = append(b, `,"name":`...)
-	b = text(b, a.Name, maxText)
-	b = append(b, `,"kind":`...)
-	b = text(b, a.Kind, maxText)
-	b = append(b, `,"policies":`...)
-	b = list(b, a.Policies)
-	if len(a.Roles) > 0 {
-		b = append(b, `,"roles":`...)
-		b = list(b, a.Roles)
-	}
-	b = field(b, "alloc_id", a.AllocID, maxText)
-	return append(b, '}')
-}
-
-func (r *Request) json(b, meta []byte) []byte {
-	b = append(b, `{"id":`...)
-	b = text(b, r.ID, maxText)
-	b = append(b, `,"operation":`...)
-	b = text(b, r.Operation, maxText)
-	b = append(b, `,"endpoint":`...)
-	b = text(b, r.Endpoint, maxPath)
-	b = field(b, "object", r.Object, maxPath)
-	if r.Namespace != "" {
-		b = append(b, `,"namespace":{"id":`...)
-		b = text(b, r.Namespace, maxText)
-		b = append(b, '}')
-	}
-	b = append(b, `,"request_meta":{"remote_address":`...)
-	b = text(b, r.RemoteAddress, maxText)
-	b = append(b, `,"user_agent":`...)
-	b = text(b, r.UserAgent, maxText)
-	if r.Forwarded {
-		b = append(b, `,"forwarded":true`...)
-	}
-	b = append(b, `},"node_meta":`...)
-	b = append(b, meta...)
-	return append(b, '}')
-}
-
-func (i *Issued) json(b []byte) []byte {
-	b = append(b, `{"id":`...)
-	b = text(b, i.ID, maxText)
-	b = append(b, `,"subject":`...)
-	b = text(b, i.Subject, maxPath)
-	b = append(b, `,"audience":`...)
-	b = list(b, i.Audience)
-	b = append(b, `,"kid":`...)
-	b = text(b, i.KeyID, maxText)
-	if i.TTL > 0 {
-		b = field(b, "ttl", i.TTL.String(), maxText)
-	}
-	b = field(b, "alloc_id", i.AllocID, maxText)
-	return append(b, '}')
-}
-
-func (n Node) json() []byte {
-	b := append([]byte(nil), `{"name":`...)
-	b = text(b, n.Name, maxText)
-	b = append(b, `,"region":`...)
-	b = text(b, n.Region, maxText)
-	b = append(b, `,"ip":`...)
-	b = text(b, n.Address, maxText)
-	return append(b, '}')
-}
-
-// field appends a key that is not the first, unless its value is empty.
-func field(b []byte, key, value string, limit int) []byte {
-	if value == "" {
-		return b
-	}
-	b = append(b, ',', '"')
-	b = append(b, key...)
-	b = append(b, '"', ':')
-	return text(b, value, limit)
-}
-
-func list(b []byte, items []string) []byte {
-	b = append(b, '[')
-	for i, item := range items[:min(len(items), maxItems)] {
-		if i > 0 {
-			b = append(b, ',')
+	if i := e.Issued; i != nil {
+		l.Payload.Identity = &issuedLine{ID: bounded(i.ID, maxText), Subject: bounded(i.Subject, maxPath), Audience: boundedList(i.Audience),
+			KeyID: bounded(i.KeyID, maxText), AllocID: bounded(i.AllocID, maxText)}
+		if i.TTL > 0 {
+			l.Payload.Identity.TTL = i.TTL.String()
 		}
-		b = text(b, item, maxText)
 	}
-	return append(b, ']')
+	return append(encode(b, l), '\n')
 }
 
-// text appends a string of at most limit bytes in ASCII, without what looks like a signed
-// token. The string may come from a caller. It must not inject lines into the log or control
-// characters into a terminal.
-func text(b []byte, s string, limit int) []byte {
+func (n Node) line() nodeLine {
+	return nodeLine{bounded(n.Name, maxText), bounded(n.Region, maxText), bounded(n.Address, maxText)}
+}
+
+// bounded returns at most limit bytes of a string, without what looks like a signed token.
+func bounded(s string, limit int) string {
 	if s = s[:min(len(s), 8*limit)]; strings.Contains(s, "eyJ") {
 		s = signed.ReplaceAllLiteralString(s, "[token]")
 	}
-	b = append(b, '"')
-	cut := len(s) > limit
-	if cut {
-		s = s[:limit]
+	if len(s) > limit {
+		return s[:limit] + "..."
 	}
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c < utf8.RuneSelf-1 {
-			if c == '"' || c == '\\' {
-				b = append(b, '\\')
-			}
-			b = append(b, c)
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		i += n
-		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
-			b = escape(escape(b, high), low)
-			continue
-		}
-		b = escape(b, r)
-	}
-	if cut {
-		b = append(b, "..."...)
-	}
-	return append(b, '"')
+	return s
 }
 
-func escape(b []byte, r rune) []byte {
-	const digits = "0123456789abcdef"
-	return append(b, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
+func boundedList(items []string) []string {
+	out := []string{}
+	for _, item := range items[:min(len(items), maxItems)] {
+		out = append(out, bounded(item, maxText))
+	}
+	return out
+}
+
+// encode appends the JSON of v in ASCII. Its strings may come from a caller. They must not inject
+// lines into the log or control characters into a terminal.
+func encode(b []byte, v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("audit: bug: " + err.Error()) // v has strings and numbers only
+	}
+	// Other characters are in strings only, where an escape means the same.
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch high, low := utf16.EncodeRune(r); {
+		case r < utf8.RuneSelf-1:
+			b = append(b, byte(r))
+		case high != utf8.RuneError:
+			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+		default:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		}
+		text = text[n:]
+	}
+	return b
 }

@@ -35,7 +35,7 @@ func TestLine(t *testing.T) {
 		Auth:     Auth{AccessorID: "a", Name: "n", Kind: "client", Policies: []string{"p", "q"}, Roles: []string{"r"}},
 		Request:  Request{ID: "r", Operation: "GET", Endpoint: "/v1/jobs", Namespace: "default", RemoteAddress: "1.2.3.4:5", UserAgent: "curl"},
 		Response: &Response{Status: 403, Error: "Permission denied"}}
-	got := decode(t, string(e.line(nil, time.Unix(1, 5).UTC(), Node{Name: "s1", Region: "global", Address: "10.0.0.1:4646"}.json())))
+	got := decode(t, string(e.line(nil, time.Unix(1, 5).UTC(), Node{Name: "s1", Region: "global", Address: "10.0.0.1:4646"}.line())))
 	payload := got["payload"].(map[string]any)
 	if !nomad.IsUUID(payload["id"].(string)) {
 		t.Errorf("the event has the ID %v", payload["id"])
@@ -69,7 +69,7 @@ func TestCallerText(t *testing.T) {
 		{"token beyond the scanned part", strings.Repeat("x", 8*maxText-40) + token, strings.Repeat("x", maxText) + "..."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			line := string(text(nil, tt.said, maxText))
+			line := string(encode(nil, bounded(tt.said, maxText)))
 			for _, c := range line {
 				if c < ' ' || c > '~' {
 					t.Fatalf("%q is not one line of ASCII", line)

@@ -53,7 +53,7 @@ type Config struct {
 type Log struct {
 	log  *slog.Logger
 	now  func() time.Time
-	meta []byte
+	node nodeLine
 	cur  atomic.Pointer[setup] // nil if off
 
 	turn sync.Mutex // serializes Set
@@ -71,7 +71,7 @@ type setup struct {
 
 // New returns a Log that is off. Its own errors go to log.
 func New(node Node, log *slog.Logger) *Log {
-	return &Log{log: log, now: time.Now, meta: node.json()}
+	return &Log{log: log, now: time.Now, node: node.line()}
 }
 
 // Set applies c; nil turns the log off. It opens the file again, because an external program
@@ -157,7 +157,7 @@ func (l *Log) Record(events ...*Event) error {
 			if e.Request.ID == "" {
 				e.Request.ID = nomad.NewID()
 			}
-			b, lines = e.line(b, now.UTC(), l.meta), lines+1
+			b, lines = e.line(b, now.UTC(), l.node), lines+1
 		}
 		if lines == 0 || len(b) < maxBuffer && i < len(events)-1 {
 			continue

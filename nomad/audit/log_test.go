@@ -183,7 +183,7 @@ func TestOneWriter(t *testing.T) {
 }
 
 func TestRotateBySize(t *testing.T) {
-	one := len(event("a0").line(nil, time.Now(), Node{Name: "n"}.json()))
+	one := len(event("a0").line(nil, time.Now(), Node{Name: "n"}.line()))
 	l, path := open(t, Config{RotateBytes: int64(3 * (one + 60)), Keep: 2})
 	var all []string
 	for i := range 30 {
