@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,12 +123,17 @@ func (x *execSession) toCaller(ctx context.Context, stream *rpc.Stream) error {
 		if len(chunk.Payload) == 0 {
 			continue
 		}
-		// The output of programs is base64 in the payload, so it cannot contain this text.
-		exited = exited || bytes.Contains(chunk.Payload, []byte(`"exited":true`))
+		exited = exited || isExit(chunk.Payload)
 		if err := x.ws.Write(ctx, websocket.MessageText, chunk.Payload); err != nil {
 			return errLeft
 		}
 	}
+}
+
+// isExit reports whether a message of the node is the exit of the command.
+func isExit(payload []byte) bool {
+	var msg struct{ Exited bool }
+	return json.Unmarshal(payload, &msg) == nil && msg.Exited
 }
 
 // fromCaller copies the messages of the caller to the node. It returns why it stopped.
