@@ -17,7 +17,7 @@ func (s *Server) jobAction(r *web.Request) (any, error) {
 	if r.IsDry() {
 		return nil, r.Ask(web.InNamespace(acl.AllocExec))
 	}
-	return connect(r, door{execMethod, acl.AllocExec, &s.execs, &s.pending}, actionRequest)
+	return connect(r, sessionKind{execMethod, acl.AllocExec, &s.execs, &s.pending}, actionRequest)
 }
 
 // actionRequest reads the request from the path and the query. The node looks up the command.

@@ -17,7 +17,7 @@ func TestActionSession(t *testing.T) {
 	got := make(chan message.AllocExecRequest, 1)
 	_, web := execServer(t, func(req *message.AllocExecRequest, st *rpc.Stream) error {
 		got <- *req
-		return say(st, `{"exited":true,"result":{"exit_code":3}}`)
+		return sendPayload(st, `{"exited":true,"result":{"exit_code":3}}`)
 	})
 	const alloc = "8ba85cef-22b5-4e1d-9d8c-000000000001"
 	url := web.URL + "/v1/job/web%2Fa/action?namespace=ns&allocID=" + alloc +
@@ -27,7 +27,7 @@ func TestActionSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ws.CloseNow()
-	if text, _ := hear(t, ws); text != `{"exited":true,"result":{"exit_code":3}}` {
+	if text, _ := receive(t, ws); text != `{"exited":true,"result":{"exit_code":3}}` {
 		t.Errorf("first message %q", text)
 	}
 	req := <-got

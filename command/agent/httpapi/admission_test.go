@@ -33,7 +33,7 @@ func TestUnauthenticatedSessions(t *testing.T) {
 				c.ACL, c.Callers = true, policies{text: map[string]string{"mine": `namespace "default" { capabilities = ["alloc-exec", "alloc-port-forward"] }`}}
 				c.RPC = execNode{RPC: c.RPC, any: true, serve: func(_ *message.AllocExecRequest, st *rpc.Stream) error {
 					started <- struct{}{}
-					return say(st, `{"stdout":{"data":"aGk="}}`)
+					return sendPayload(st, `{"stdout":{"data":"aGk="}}`)
 				}}
 			})
 			agent := httptest.NewServer(web.Compress(s))
@@ -53,25 +53,25 @@ func TestUnauthenticatedSessions(t *testing.T) {
 				t.Errorf("%d exec sessions and %d forwarded connections of unauthenticated callers", execs, forwards)
 			}
 			ws := open("", nil) // without the right
-			if text, end := hear(t, ws); text != "" || end.Code != websocket.StatusPolicyViolation ||
+			if text, end := receive(t, ws); text != "" || end.Code != websocket.StatusPolicyViolation ||
 				!strings.Contains(end.Reason, "Permission denied") {
 				t.Errorf("without a token: %q, %v", text, end)
 			}
 			ws = open("", http.Header{"X-Nomad-Token": {"mine"}})
-			if text, _ := hear(t, ws); !strings.Contains(text, "aGk=") {
+			if text, _ := receive(t, ws); !strings.Contains(text, "aGk=") {
 				t.Errorf("with a token in a header: %q", text)
 			}
 			<-started
 			ws.CloseNow()
 			ws = open("&ws_handshake=true", nil)
-			tell(t, ws, `{"version":1,"auth_token":"mine"}`)
-			if text, _ := hear(t, ws); !strings.Contains(text, "aGk=") {
+			sendText(t, ws, `{"version":1,"auth_token":"mine"}`)
+			if text, _ := receive(t, ws); !strings.Contains(text, "aGk=") {
 				t.Errorf("with a token in the handshake: %q", text)
 			}
 			<-started
 			ws.CloseNow()
 			s.pending.mu.Lock()
-			if n := len(s.pending.entered); n > maxUnauthenticated {
+			if n := len(s.pending.list); n > maxUnauthenticated {
 				t.Errorf("%d unauthenticated sessions, at most %d are allowed", n, maxUnauthenticated)
 			}
 			s.pending.mu.Unlock()

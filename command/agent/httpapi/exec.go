@@ -42,7 +42,7 @@ func (s *Server) allocExec(r *web.Request) (any, error) {
 		_, err := r.RPC().Stream(r.Context(), execMethod)
 		return nil, err
 	}
-	return connect(r, door{execMethod, acl.AllocExec, &s.execs, &s.pending}, execRequest)
+	return connect(r, sessionKind{execMethod, acl.AllocExec, &s.execs, &s.pending}, execRequest)
 }
 
 // allocPortForward connects a websocket to a port of an allocation.
@@ -51,7 +51,7 @@ func (s *Server) allocPortForward(r *web.Request) (any, error) {
 		_, err := r.RPC().Stream(r.Context(), forwardMethod)
 		return nil, err
 	}
-	return connect(r, door{forwardMethod, acl.AllocPortForward, &s.forwards, &s.pending}, forwardRequest)
+	return connect(r, sessionKind{forwardMethod, acl.AllocPortForward, &s.forwards, &s.pending}, forwardRequest)
 }
 
 // forwardRequest reads the request from the path and the query.
@@ -72,14 +72,14 @@ type session interface{ Query() *message.QueryOptions }
 
 // connect connects a websocket to the session that read returns. Errors of the request itself are
 // returned before the upgrade. Later errors are the close code and the close reason of the socket.
-func connect[Q session](r *web.Request, to door, read func(*web.Request) (Q, error)) (any, error) {
+func connect[Q session](r *web.Request, kind sessionKind, read func(*web.Request) (Q, error)) (any, error) {
 	shakes, err := r.Flag("ws_handshake")
 	if err != nil {
 		return nil, err
 	}
 	q, err := read(r)
 	if err != nil {
-		if denied := r.Ask(web.Somewhere(to.right)); denied != nil && !shakes { // with a handshake the token comes later
+		if denied := r.Ask(web.Somewhere(kind.right)); denied != nil && !shakes { // with a handshake the token comes later
 			return nil, denied
 		}
 		return nil, err
@@ -87,16 +87,16 @@ func connect[Q session](r *web.Request, to door, read func(*web.Request) (Q, err
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return nil, nomad.Errorf(http.StatusInternalServerError, "a session requires a websocket: the request has no upgrade header")
 	}
-	leave := func() {}
+	end := func() {}
 	early := false // the token is in a header and valid: the session never counts as unauthenticated
 	if !shakes {
-		if early, _ = to.authenticated(r, r.Token()); early { // an error is the close reason
-			if leave, err = to.enter(); err != nil {
+		if early, _ = kind.authenticated(r, r.Token()); early { // an error is the close reason
+			if end, err = kind.begin(); err != nil {
 				return nil, err
 			}
 		}
 	}
-	defer func() { leave() }()
+	defer func() { end() }()
 	x := newExecSession(r.RPC())
 	// Browsers let any page open a websocket, so the library checks Origin again.
 	ws, err := websocket.Accept(r.Reply, r.Request, &websocket.AcceptOptions{OnPongReceived: x.pong, InsecureSkipVerify: r.FromTrustedOrigin()})
@@ -108,10 +108,10 @@ func connect[Q session](r *web.Request, to door, read func(*web.Request) (Q, err
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if !early {
-		leave, err = to.admit(ctx, x, r, q, shakes)
+		end, err = kind.admit(ctx, handshake{x, r, q, shakes})
 	}
 	if err == nil {
-		err = x.run(ctx, to.method, q)
+		err = x.run(ctx, kind.method, q)
 	}
 	if err != nil && !errors.Is(err, errLeft) {
 		r.NoteEnd(err)

@@ -40,13 +40,13 @@ func (n execNode) Stream(_ context.Context, method string) (*rpc.Stream, error) 
 			return
 		}
 		if err := n.serve(&req, far); err != nil {
-			far.SendError(err) //nolint:errcheck // nobody may be there
+			far.SendError(err) //nolint:errcheck // the caller may be gone
 		}
 	}()
 	return near, nil
 }
 
-func say(st *rpc.Stream, text string) error {
+func sendPayload(st *rpc.Stream, text string) error {
 	return st.Encode(&nomad.StreamErrWrapper{Payload: []byte(text)})
 }
 
@@ -75,8 +75,8 @@ func dial(t *testing.T, web *httptest.Server, more string, h http.Header) (*webs
 	return ws, resp, err
 }
 
-// hear returns the next message, or the close error of the socket.
-func hear(t *testing.T, ws *websocket.Conn) (string, websocket.CloseError) {
+// receive returns the next message, or the close error of the socket.
+func receive(t *testing.T, ws *websocket.Conn) (string, websocket.CloseError) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -88,7 +88,7 @@ func hear(t *testing.T, ws *websocket.Conn) (string, websocket.CloseError) {
 	return string(text), end
 }
 
-func tell(t *testing.T, ws *websocket.Conn, text string) {
+func sendText(t *testing.T, ws *websocket.Conn, text string) {
 	t.Helper()
 	if err := ws.Write(t.Context(), websocket.MessageText, []byte(text)); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestExecSession(t *testing.T) {
 		}
 		for _, text := range []string{`{"stdout":{"data":"aGk="}}`, `{}`, `{"stdout":{"close":true}}`,
 			`{"exited":true,"result":{"exit_code":7}}`} {
-			if err := say(st, text); err != nil {
+			if err := sendPayload(st, text); err != nil {
 				return err
 			}
 		}
@@ -125,7 +125,7 @@ func TestExecSession(t *testing.T) {
 	}
 	for _, text := range []string{`{"stdin":{"data":"aGVsbG8="}}`, `{"tty_size":{"height":24,"width":80}}`, `{}`, `{"stdin":{"close":true}}`,
 		`{"unknown":1}`} {
-		tell(t, ws, text)
+		sendText(t, ws, text)
 	}
 	in := []nomad.ExecInput{<-got, <-got, <-got, <-got, <-got}
 	text, err := json.Marshal(in)
@@ -134,11 +134,11 @@ func TestExecSession(t *testing.T) {
 	}
 	for _, want := range []string{`{"stdout":{"data":"aGk="}}`, `{}`, `{"stdout":{"close":true}}`,
 		`{"exited":true,"result":{"exit_code":7}}`} {
-		if text, end := hear(t, ws); text != want {
+		if text, end := receive(t, ws); text != want {
 			t.Errorf("heard %q, %v; want %q", text, end, want)
 		}
 	}
-	if text, end := hear(t, ws); end.Code != websocket.StatusNormalClosure {
+	if text, end := receive(t, ws); end.Code != websocket.StatusNormalClosure {
 		t.Errorf("after the exit: %q, %v", text, end)
 	}
 }
@@ -167,9 +167,9 @@ func TestExecCloses(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.say != "" {
-				tell(t, ws, c.say)
+				sendText(t, ws, c.say)
 			}
-			text, end := hear(t, ws)
+			text, end := receive(t, ws)
 			if end.Code != c.code || !strings.Contains(end.Reason, c.want) || text != "" {
 				t.Errorf("closed with %v (%q heard), want %d %q", end, text, c.code, c.want)
 			}
@@ -254,7 +254,7 @@ func TestExecHandshake(t *testing.T) {
 	asked := make(chan string, 1)
 	_, web := execServer(t, func(req *message.AllocExecRequest, st *rpc.Stream) error {
 		asked <- req.AuthToken
-		return say(st, `{"exited":true,"result":{}}`)
+		return sendPayload(st, `{"exited":true,"result":{}}`)
 	})
 	for name, c := range map[string]struct {
 		header, hello, want string
@@ -272,8 +272,8 @@ func TestExecHandshake(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tell(t, ws, c.hello)
-			text, end := hear(t, ws)
+			sendText(t, ws, c.hello)
+			text, end := receive(t, ws)
 			if c.want == "" {
 				want := "secret"
 				if name == "none" {
@@ -421,7 +421,7 @@ func TestExecIsAudited(t *testing.T) {
 		if req.AuthToken != "mine" {
 			return nomad.ErrPermissionDenied
 		}
-		return errors.Join(say(st, `{"stdout":{"data":"Y2FuYXJ5"}}`), say(st, `{"exited":true,"result":{}}`))
+		return errors.Join(sendPayload(st, `{"stdout":{"data":"Y2FuYXJ5"}}`), sendPayload(st, `{"exited":true,"result":{}}`))
 	}
 	s = changed(s, func(c *Config) { c.RPC = execNode{RPC: c.RPC, serve: serve} })
 	over := make(chan struct{})
@@ -453,10 +453,10 @@ func TestExecIsAudited(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.hello != "" {
-				tell(t, ws, `{"version":1,"auth_token":"`+c.hello+`"}`)
+				sendText(t, ws, `{"version":1,"auth_token":"`+c.hello+`"}`)
 			}
 			for end := (websocket.CloseError{}); end.Code == 0; {
-				_, end = hear(t, ws)
+				_, end = receive(t, ws)
 			}
 			<-over
 			got := events()
@@ -487,7 +487,7 @@ func TestExecLeavesNothing(t *testing.T) {
 		if in.TtySize != nil {
 			return nomad.ErrPermissionDenied
 		}
-		return say(st, `{"exited":true,"result":{}}`)
+		return sendPayload(st, `{"exited":true,"result":{}}`)
 	})
 	run := func(n int) {
 		for i := range n {
@@ -497,14 +497,14 @@ func TestExecLeavesNothing(t *testing.T) {
 			}
 			switch i % 4 {
 			case 0:
-				tell(t, ws, `{}`)
-				hear(t, ws)
+				sendText(t, ws, `{}`)
+				receive(t, ws)
 			case 1:
-				tell(t, ws, `{"tty_size":{"height":1,"width":1}}`)
-				hear(t, ws)
+				sendText(t, ws, `{"tty_size":{"height":1,"width":1}}`)
+				receive(t, ws)
 			case 2:
-				tell(t, ws, `no JSON`)
-				hear(t, ws)
+				sendText(t, ws, `no JSON`)
+				receive(t, ws)
 			}
 			ws.CloseNow()
 		}

@@ -42,7 +42,7 @@ type execSession struct {
 	ws          *websocket.Conn
 	open        func(ctx context.Context, method string) (*rpc.Stream, error)
 	every, most time.Duration // pingEvery and silentFor
-	heard       atomic.Int64  // time of the last message of the caller, in Unix nanoseconds
+	lastMessage atomic.Int64  // time of the last message of the caller, in Unix nanoseconds
 	busy        atomic.Bool   // a message is being sent to the node: the caller is not read
 
 	once  sync.Once
@@ -56,9 +56,9 @@ func newExecSession(to web.RPC) *execSession {
 }
 
 // pong records the reply to a ping.
-func (x *execSession) pong(context.Context, []byte) { x.listened() }
+func (x *execSession) pong(context.Context, []byte) { x.received() }
 
-func (x *execSession) listened() { x.heard.Store(time.Now().UnixNano()) }
+func (x *execSession) received() { x.lastMessage.Store(time.Now().UnixNano()) }
 
 // errLeft means that the caller has disconnected.
 var errLeft = errors.New("the caller disconnected")
@@ -78,7 +78,7 @@ func (x *execSession) run(ctx context.Context, method string, q session) error {
 		return err
 	}
 	x.ws.SetReadLimit(maxFrame)
-	x.listened()
+	x.received()
 	over := make(chan struct{})
 	defer close(over)
 	end := func(err error) {
@@ -143,7 +143,7 @@ func (x *execSession) fromCaller(ctx context.Context, stream *rpc.Stream) error 
 		if err != nil {
 			return errLeft
 		}
-		x.listened()
+		x.received()
 		var msg nomad.ExecInput
 		if err := json.Unmarshal(text, &msg); err != nil {
 			return nomad.Errorf(http.StatusBadRequest, "invalid JSON in a message of an exec session")
@@ -151,7 +151,7 @@ func (x *execSession) fromCaller(ctx context.Context, stream *rpc.Stream) error 
 		x.busy.Store(true)
 		err = stream.Encode(&msg)
 		x.busy.Store(false)
-		x.listened()
+		x.received()
 		if err != nil {
 			return nil // toCaller returns the cause
 		}
@@ -168,7 +168,7 @@ func (x *execSession) keepAlive(over <-chan struct{}) error {
 			return nil
 		case <-tick.C:
 		}
-		if !x.busy.Load() && time.Since(time.Unix(0, x.heard.Load())) > x.most {
+		if !x.busy.Load() && time.Since(time.Unix(0, x.lastMessage.Load())) > x.most {
 			return nomad.Errorf(http.StatusRequestTimeout, "no message from the caller for %v", x.most)
 		}
 		// The context of the session is not used: its cancellation would close the socket during a
@@ -195,7 +195,7 @@ func (x *execSession) close(err error) {
 		switch {
 		case err == nil:
 		case errors.Is(err, errLeft):
-			x.ws.CloseNow() //nolint:errcheck // nobody is there
+			x.ws.CloseNow() //nolint:errcheck // the caller is gone
 			return
 		case nomad.HTTPStatus(err) >= http.StatusInternalServerError:
 			code, reason = websocket.StatusInternalError, err.Error()

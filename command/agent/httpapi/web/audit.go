@@ -53,7 +53,7 @@ func (s *Server) audited(w http.ResponseWriter, req *http.Request, next http.Han
 		return log.Record(&audit.Event{Type: audit.HTTP, Stage: audit.Complete, Auth: who, Request: asked,
 			Response: &audit.Response{Status: code, Error: withoutSecrets(text, req)}})
 	}
-	rec.told = func(token string) error {
+	rec.onToken = func(token string) error {
 		who = s.whose(req.Context(), token)
 		return log.Record(&audit.Event{Type: audit.HTTP, Stage: audit.Received, Auth: who, Request: asked})
 	}
@@ -62,10 +62,10 @@ func (s *Server) audited(w http.ResponseWriter, req *http.Request, next http.Han
 		s.head(w.Header())
 		writeError(w, err)
 	}
-	whole := false
-	defer func() { rec.end(whole) }()
+	completed := false
+	defer func() { rec.end(completed) }()
 	next(rec, req)
-	whole = true
+	completed = true
 }
 
 // RefusedConn records a connection over a limit, which was closed before a request was read from

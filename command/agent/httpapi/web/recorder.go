@@ -17,7 +17,7 @@ type recorder struct {
 	namespace string                            // namespace of the request, once it is known
 	holds     bool                              // the reply is held back
 	done      func(code int, text string) error // records the result
-	told      func(token string) error          // records the caller of a token that arrived after the request
+	onToken   func(token string) error          // records the caller of a token that arrived after the request
 	refuse    func(error)                       // writes an error in place of the reply
 
 	code  int    // 0 until the handler sets a status
@@ -56,7 +56,7 @@ func (r *Request) NoteEnd(err error) {
 // recording fails and the audit log is enforced.
 func (r *Request) NoteCaller(token string) error {
 	if rec, ok := r.Reply.(*recorder); ok && token != "" {
-		return rec.told(token)
+		return rec.onToken(token)
 	}
 	return nil
 }
@@ -126,9 +126,9 @@ func (r *recorder) send() {
 	r.held = nil
 }
 
-// end completes the record and the reply. If whole is false, the handler has panicked.
-func (r *recorder) end(whole bool) {
-	if !whole {
+// end completes the record and the reply. If completed is false, the handler has panicked.
+func (r *recorder) end(completed bool) {
+	if !completed {
 		if r.holds || r.code == 0 {
 			r.code, r.text, r.held = http.StatusInternalServerError, "internal error", nil
 		}
