@@ -119,8 +119,7 @@ func failCommand() term.Command {
 		Name: "deployment fail", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
 		Short: "Mark a running deployment as failed",
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
-			detail := f.Detail("Print full IDs.")
+			o := newUpdate(f)
 			return func(ctx context.Context, e *term.Env) error {
 				c, d, err := find(ctx, e, e.Arg(0))
 				if err != nil {
@@ -130,8 +129,8 @@ func failCommand() term.Command {
 				if err != nil {
 					return fmt.Errorf("Error failing deployment: %w", err)
 				}
-				e.Printf("Deployment %q failed\n", detail.ID(d.ID))
-				return after(ctx, e, c, d, resp, *detach, *detail)
+				e.Printf("Deployment %q failed\n", o.detail.ID(d.ID))
+				return o.monitor(ctx, e, d, resp)
 			}
 		},
 	}
@@ -144,7 +143,7 @@ func pauseCommand() term.Command {
 		Setup: func(f *term.Flags) term.Run {
 			detail := f.Detail("Print full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
-				_, d, _, err := pause(ctx, e, true)
+				d, _, err := pause(ctx, e, true)
 				if err != nil {
 					return fmt.Errorf("Error pausing deployment: %w", err)
 				}
@@ -160,15 +159,14 @@ func resumeCommand() term.Command {
 		Name: "deployment resume", Args: "<deployment>", MinArgs: 1, MaxArgs: 1,
 		Short: "Resume a paused deployment",
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
-			detail := f.Detail("Print full IDs.")
+			o := newUpdate(f)
 			return func(ctx context.Context, e *term.Env) error {
-				c, d, resp, err := pause(ctx, e, false)
+				d, resp, err := pause(ctx, e, false)
 				if err != nil {
 					return fmt.Errorf("Error resuming deployment: %w", err)
 				}
-				e.Printf("Deployment %q resumed\n", detail.ID(d.ID))
-				return after(ctx, e, c, d, resp, *detach, *detail)
+				e.Printf("Deployment %q resumed\n", o.detail.ID(d.ID))
+				return o.monitor(ctx, e, d, resp)
 			}
 		},
 	}
@@ -183,8 +181,7 @@ several regions.
 
     nomad deployment unblock 8990cfbc`,
 		Setup: func(f *term.Flags) term.Run {
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
-			detail := f.Detail("Print full IDs.")
+			o := newUpdate(f)
 			return func(ctx context.Context, e *term.Env) error {
 				c, d, err := find(ctx, e, e.Arg(0))
 				if err != nil {
@@ -194,21 +191,21 @@ several regions.
 				if err != nil {
 					return fmt.Errorf("Error unblocking deployment: %w", err)
 				}
-				e.Printf("Deployment %q unblocked\n", detail.ID(d.ID))
-				return after(ctx, e, c, d, resp, *detach, *detail)
+				e.Printf("Deployment %q unblocked\n", o.detail.ID(d.ID))
+				return o.monitor(ctx, e, d, resp)
 			}
 		},
 	}
 }
 
 // pause pauses the deployment of the first argument, or resumes it if on is false.
-func pause(ctx context.Context, e *term.Env, on bool) (*api.Client, *api.Deployment, *api.DeploymentUpdateResponse, error) {
+func pause(ctx context.Context, e *term.Env, on bool) (*api.Deployment, *api.DeploymentUpdateResponse, error) {
 	c, d, err := find(ctx, e, e.Arg(0))
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	resp, _, err := c.Deployments().Pause(d.ID, on, (&api.WriteOptions{Namespace: d.Namespace}).WithContext(ctx))
-	return c, d, resp, err
+	return d, resp, err
 }
 
 func promoteCommand() term.Command {
@@ -219,8 +216,7 @@ func promoteCommand() term.Command {
 replaced. All canaries of a promoted group must be healthy.`,
 		Setup: func(f *term.Flags) term.Run {
 			groups := f.Strings("group", "Promote only this `group`; may be repeated.")
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
-			detail := f.Detail("Print full IDs.")
+			o := newUpdate(f)
 			return func(ctx context.Context, e *term.Env) error {
 				c, d, err := find(ctx, e, e.Arg(0))
 				if err != nil {
@@ -230,8 +226,8 @@ replaced. All canaries of a promoted group must be healthy.`,
 				if err != nil {
 					return err
 				}
-				e.Printf("Deployment %q promoted\n", detail.ID(d.ID))
-				return after(ctx, e, c, d, resp, *detach, *detail)
+				e.Printf("Deployment %q promoted\n", o.detail.ID(d.ID))
+				return o.monitor(ctx, e, d, resp)
 			}
 		},
 	}
@@ -253,14 +249,28 @@ func Promote(ctx context.Context, c *api.Client, d *api.Deployment, groups []str
 	return resp, nil
 }
 
-// after monitors the evaluation that a deployment update created, if any.
-func after(ctx context.Context, e *term.Env, c *api.Client, d *api.Deployment, resp *api.DeploymentUpdateResponse, detach bool, detail term.Detail) error {
+// update has the flags of a command that changes a deployment.
+type update struct {
+	detach *bool
+	detail *term.Detail
+}
+
+func newUpdate(f *term.Flags) *update {
+	return &update{f.Bool("detach", false, "Print the evaluation's ID and return immediately."), f.Detail("Print full IDs.")}
+}
+
+// monitor monitors the evaluation that the change created, if any.
+func (o *update) monitor(ctx context.Context, e *term.Env, d *api.Deployment, resp *api.DeploymentUpdateResponse) error {
 	switch {
 	case resp.EvalID == "":
 		return nil
-	case detach:
+	case *o.detach:
 		e.Printf("Evaluation ID: %s\n", resp.EvalID)
 		return nil
 	}
-	return monitor.New(e, c, d.Namespace, detail).EvalOnly(ctx, resp.EvalID)
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	return monitor.New(e, c, d.Namespace, *o.detail).EvalOnly(ctx, resp.EvalID)
 }

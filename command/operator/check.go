@@ -33,7 +33,7 @@ func checkCommand() term.Command {
 				if err != nil {
 					return critical(fmt.Errorf("Unable to query agent health: %w", err))
 				}
-				return check(e, self, health, *peers, *servers)
+				return atLeast{*peers, *servers}.check(e, self, health)
 			}
 		},
 	}
@@ -41,7 +41,10 @@ func checkCommand() term.Command {
 
 func critical(err error) error { return &term.ExitError{Code: 2, Err: err} }
 
-func check(e *term.Env, self *api.AgentSelf, health *api.AgentHealthResponse, peers, servers int) error {
+// atLeast has the minimum numbers of peers and servers.
+type atLeast struct{ peers, servers int }
+
+func (least atLeast) check(e *term.Env, self *api.AgentSelf, health *api.AgentHealthResponse) error {
 	for role, h := range map[string]*api.AgentHealth{"client": health.Client, "server": health.Server} {
 		if h != nil && !h.Ok {
 			return critical(fmt.Errorf("Unhealthy %s: %s", role, h.Message))
@@ -54,8 +57,8 @@ func check(e *term.Env, self *api.AgentSelf, health *api.AgentHealthResponse, pe
 				known++
 			}
 		}
-		if known < servers {
-			return critical(fmt.Errorf("Known servers: %d, at least %d are required", known, servers))
+		if known < least.servers {
+			return critical(fmt.Errorf("Known servers: %d, at least %d are required", known, least.servers))
 		}
 	}
 	if raft := self.Stats["raft"]; raft != nil {
@@ -63,8 +66,8 @@ func check(e *term.Env, self *api.AgentSelf, health *api.AgentHealthResponse, pe
 		switch {
 		case err != nil:
 			return critical(fmt.Errorf("Unable to get the number of peers: %q", raft["num_peers"]))
-		case n < peers:
-			return &term.ExitError{Code: 1, Err: fmt.Errorf("Raft peers: %d, at least %d are required", n, peers)}
+		case n < least.peers:
+			return &term.ExitError{Code: 1, Err: fmt.Errorf("Raft peers: %d, at least %d are required", n, least.peers)}
 		}
 	}
 	e.Println("OK")

@@ -30,19 +30,28 @@ func gossipCommands() []term.Command {
 				}
 			},
 		},
-		gossipCommand("list", "", "List the gossip encryption keys", "Error listing gossip keys",
-			func(a *api.Agent, _ string) (*api.KeyringResponse, error) { return a.ListKeys() }, printKeys),
-		gossipCommand("install", "<key>", "Install a gossip encryption key on all servers", "Error installing gossip key", (*api.Agent).InstallKey, printDone("Installed the key on")),
-		gossipCommand("use", "<key>", "Make an installed gossip key the primary key", "Error using gossip key", (*api.Agent).UseKey, printDone("Changed the primary key on")),
-		gossipCommand("remove", "<key>", "Remove a gossip encryption key from all servers", "Error removing gossip key", (*api.Agent).RemoveKey, printDone("Removed the key from")),
+		gossipCommand{name: "list", short: "List the gossip encryption keys", failed: "Error listing gossip keys",
+			do: func(a *api.Agent, _ string) (*api.KeyringResponse, error) { return a.ListKeys() }, print: printKeys}.command(),
+		gossipCommand{name: "install", args: "<key>", short: "Install a gossip encryption key on all servers", failed: "Error installing gossip key",
+			do: (*api.Agent).InstallKey, print: printDone("Installed the key on")}.command(),
+		gossipCommand{name: "use", args: "<key>", short: "Make an installed gossip key the primary key", failed: "Error using gossip key",
+			do: (*api.Agent).UseKey, print: printDone("Changed the primary key on")}.command(),
+		gossipCommand{name: "remove", args: "<key>", short: "Remove a gossip encryption key from all servers", failed: "Error removing gossip key",
+			do: (*api.Agent).RemoveKey, print: printDone("Removed the key from")}.command(),
 	}
 }
 
 // gossipCommand calls the servers and prints the result and their messages.
-func gossipCommand(name, args, short, failed string, do func(*api.Agent, string) (*api.KeyringResponse, error), print func(*term.Env, *api.KeyringResponse)) term.Command {
-	c := term.Command{Name: "operator gossip keyring " + name, Short: short}
-	if args != "" {
-		c.Args, c.MinArgs, c.MaxArgs = args, 1, 1
+type gossipCommand struct {
+	name, args, short, failed string
+	do                        func(*api.Agent, string) (*api.KeyringResponse, error)
+	print                     func(*term.Env, *api.KeyringResponse)
+}
+
+func (g gossipCommand) command() term.Command {
+	c := term.Command{Name: "operator gossip keyring " + g.name, Short: g.short}
+	if g.args != "" {
+		c.Args, c.MinArgs, c.MaxArgs = g.args, 1, 1
 		c.Long = `To rotate keys: generate, install, use, remove. Each step calls the servers of all
 regions. Configure the new key by hand on a server that is down.`
 	}
@@ -52,11 +61,11 @@ regions. Configure the new key by hand on a server that is down.`
 			if err != nil {
 				return err
 			}
-			resp, err := do(client.Agent(), e.Arg(0))
+			resp, err := g.do(client.Agent(), e.Arg(0))
 			if err != nil {
-				return fmt.Errorf("%s: %w", failed, err)
+				return fmt.Errorf("%s: %w", g.failed, err)
 			}
-			print(e, resp)
+			g.print(e, resp)
 			for _, server := range slices.Sorted(keysOf(resp.Messages)) {
 				e.Warnf("%s: %s", server, resp.Messages[server])
 			}

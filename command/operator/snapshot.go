@@ -34,7 +34,7 @@ complete.`,
 				if name == "" {
 					name = "backup-" + time.Now().UTC().Format("20060102150405") + ".snap"
 				}
-				if err := save(ctx, e, name, *stale, *redact); err != nil {
+				if err := save(ctx, e, name, saving{stale: *stale, redact: *redact}); err != nil {
 					return fmt.Errorf("Error saving snapshot: %w", err)
 				}
 				e.Println("State file written to " + name)
@@ -44,19 +44,22 @@ complete.`,
 	}
 }
 
+// saving has the flags of operator snapshot save.
+type saving struct{ stale, redact bool }
+
 // save writes an archive under a temporary name, verifies it, and renames it.
-func save(ctx context.Context, e *term.Env, name string, stale, redact bool) error {
+func save(ctx context.Context, e *term.Env, name string, o saving) error {
 	c, err := e.Client()
 	if err != nil {
 		return err
 	}
-	body, err := c.Operator().Snapshot((&api.QueryOptions{AllowStale: stale}).WithContext(ctx))
+	body, err := c.Operator().Snapshot((&api.QueryOptions{AllowStale: o.stale}).WithContext(ctx))
 	if err != nil {
 		return err
 	}
 	defer body.Close()
 	return backup.Replace(name, func(f *os.File) error {
-		if redact {
+		if o.redact {
 			a, err := snapshot.Open(body, filepath.Dir(name))
 			if err != nil {
 				return err

@@ -41,7 +41,7 @@ func putCommand() term.Command {
 				if checked {
 					v.ModifyIndex = index
 				}
-				stored, err := put(ctx, e, v, checked, *force)
+				stored, err := put(ctx, e, v, writing{checked: checked, force: *force})
 				if err != nil {
 					return err
 				}
@@ -54,10 +54,13 @@ func putCommand() term.Command {
 	}
 }
 
+// writing has the flags -check-index and -force.
+type writing struct{ checked, force bool }
+
 // put writes a variable. Unless forced, its modify index must be equal, 0 for a variable
 // that must not exist.
-func put(ctx context.Context, e *term.Env, v *api.Variable, checked, force bool) (*api.Variable, error) {
-	if checked && force {
+func put(ctx context.Context, e *term.Env, v *api.Variable, how writing) (*api.Variable, error) {
+	if how.checked && how.force {
 		return nil, fmt.Errorf("-check-index and -force are mutually exclusive")
 	}
 	c, err := e.Client()
@@ -66,13 +69,13 @@ func put(ctx context.Context, e *term.Env, v *api.Variable, checked, force bool)
 	}
 	w := (&api.WriteOptions{}).WithContext(ctx)
 	var stored *api.Variable
-	if force {
+	if how.force {
 		stored, _, err = c.Variables().Create(v, w)
 	} else {
 		stored, _, err = c.Variables().CheckedUpdate(v, w)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Error creating variable: %w", explained(err, checked))
+		return nil, fmt.Errorf("Error creating variable: %w", explained(err, how.checked))
 	}
 	return stored, nil
 }

@@ -47,7 +47,7 @@ func (fl *file) reopen(cfg Config) error {
 	}
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
-	next, err := take(dir, filepath.Base(cfg.Path), cfg.Mode, fl.f, fl.now())
+	next, err := opening{dir, cfg.Mode, fl.now()}.take(filepath.Base(cfg.Path), fl.f)
 	if err != nil {
 		dir.Close() // the error of take matters
 		return fmt.Errorf("audit log: %w", err)

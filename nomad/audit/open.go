@@ -59,21 +59,28 @@ type taken struct {
 	torn  bool
 }
 
-// take opens the file name in a directory. If it is the old file, take leaves that open.
-func take(dir *safefs.Dir, name string, mode fs.FileMode, old *os.File, now time.Time) (t taken, err error) {
-	if t.f, err = dir.Append(name, 0o600); err != nil {
+// opening is where and how the file of a log is opened.
+type opening struct {
+	dir  *safefs.Dir
+	mode fs.FileMode
+	now  time.Time
+}
+
+// take opens a file of the directory. If it is the old file, take leaves that open.
+func (o opening) take(name string, old *os.File) (t taken, err error) {
+	if t.f, err = o.dir.Append(name, 0o600); err != nil {
 		return t, err
 	}
 	info, err := t.f.Stat()
 	if err == nil && old != nil {
 		if was, statErr := old.Stat(); statErr == nil && os.SameFile(was, info) {
-			err = errors.Join(fit(old, info, mode), t.f.Close())
+			err = errors.Join(fit(old, info, o.mode), t.f.Close())
 			t.f = old
 			return t, err
 		}
 	}
 	if err == nil {
-		err = fit(t.f, info, mode)
+		err = fit(t.f, info, o.mode)
 	}
 	if err == nil {
 		err = lock(t.f)
@@ -82,7 +89,7 @@ func take(dir *safefs.Dir, name string, mode fs.FileMode, old *os.File, now time
 		t.f.Close() // nothing was done with it
 		return taken{}, err
 	}
-	t.size, t.begun, t.torn = info.Size(), birth(t.f, info, now), isTorn(t.f, info.Size())
+	t.size, t.begun, t.torn = info.Size(), birth(t.f, info, o.now), isTorn(t.f, info.Size())
 	return t, nil
 }
 

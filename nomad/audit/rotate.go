@@ -37,7 +37,7 @@ func (fl *file) renew(now time.Time) error {
 	if err := fl.dir.Rename(name, archive); err != nil {
 		return err
 	}
-	next, err := take(fl.dir, name, fl.cfg.Mode, nil, now)
+	next, err := opening{fl.dir, fl.cfg.Mode, now}.take(name, nil)
 	if err != nil {
 		return errors.Join(err, fl.dir.Rename(archive, name))
 	}
