@@ -36,20 +36,34 @@ func (s *Service) statusMethods() []rpc.Method {
 
 func (s *Service) jobMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).Needs(rpc.CheckedByHandler("ns:[submit-job register-job] of the job, and rights on its volumes; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.RegisterJob))),
-		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).Needs(rpc.CheckedByHandler("ns:[submit-job plan-job] of the job; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.PlanJob))),
-		rpc.Handle("Job.Explain", rpc.Token, rpc.Leader, s.jobs.Explain).Needs(rpc.CheckedByHandler("ns:[read-job] of the registered job, or ns:[submit-job plan-job] of the sent one; node:[read] for nodes").First(rpc.InNamed(acl.ReadJob, acl.SubmitJob, acl.PlanJob))),
-		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).Needs(rpc.CheckedByHandler("ns:[read-job] of the job; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.ReadJob))),
-		rpc.Handle("Job.Revert", rpc.Token, rpc.Leader, s.jobs.Revert).Needs(rpc.CheckedByHandler("ns:[submit-job revert-job] of the job, and rights on its volumes; ns:[privileged-execution] for privileged tasks").First(rpc.InNamed(acl.SubmitJob, acl.RevertJob))),
+		rpc.Handle("Job.Register", rpc.Token, rpc.Leader, s.jobs.Register).
+			Needs(rpc.On("the job", inNamespace(acl.SubmitJob, acl.RegisterJob)).Also("rights on its volumes; " + privileged).
+				Before(rpc.InOneNamespace(acl.SubmitJob, acl.RegisterJob))),
+		rpc.Handle("Job.Plan", rpc.Token, rpc.Leader, s.jobs.Plan).
+			Needs(rpc.On("the job", inNamespace(acl.SubmitJob, acl.PlanJob)).Also(privileged).
+				Before(rpc.InOneNamespace(acl.SubmitJob, acl.PlanJob))),
+		rpc.Handle("Job.Explain", rpc.Token, rpc.Leader, s.jobs.Explain).
+			Needs(rpc.On("the registered job", inNamespace(acl.ReadJob)).Or(rpc.On("the sent one", inNamespace(acl.SubmitJob, acl.PlanJob))).Also("node:[read] for nodes").
+				Before(rpc.InOneNamespace(acl.ReadJob, acl.SubmitJob, acl.PlanJob))),
+		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).
+			Needs(rpc.On("the job", inNamespace(acl.ReadJob)).Also(privileged).Before(rpc.InOneNamespace(acl.ReadJob))),
+		rpc.Handle("Job.Revert", rpc.Token, rpc.Leader, s.jobs.Revert).
+			Needs(rpc.On("the job", inNamespace(acl.SubmitJob, acl.RevertJob)).Also("rights on its volumes; " + privileged).
+				Before(rpc.InOneNamespace(acl.SubmitJob, acl.RevertJob))),
 		rpc.Handle("Job.TagVersion", rpc.Token, rpc.Leader, s.jobs.TagVersion).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.TagJobVersion)),
 		rpc.Handle("Job.Dispatch", rpc.Token, rpc.Leader, s.jobs.Dispatch).Needs(rpc.InOneNamespace(acl.DispatchJob)),
-		rpc.Handle("Periodic.Force", rpc.Token, rpc.Leader, s.jobs.ForcePeriodic).Needs(rpc.InOneNamespace(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob)),
+		rpc.Handle("Periodic.Force", rpc.Token, rpc.Leader, s.jobs.ForcePeriodic).
+			Needs(rpc.InOneNamespace(acl.DispatchJob, acl.SubmitJob, acl.ForcePeriodicJob)),
 		rpc.Handle("Job.Scale", rpc.Token, rpc.Leader, s.jobs.Scale).Needs(rpc.InOneNamespace(acl.ScaleJob, acl.SubmitJob)),
 		rpc.Handle("Job.ScaleStatus", rpc.Token, rpc.Leader, s.jobs.ScaleStatus).Needs(rpc.InOneNamespace(acl.ReadJob, acl.ReadJobScaling)),
-		rpc.Handle("Scaling.ListPolicies", rpc.Token, rpc.Leader, s.jobs.Policies).Needs(rpc.InNamespace(acl.ListScalingPolicies).Or(rpc.InNamespace(acl.ListJobs).And(rpc.InNamespace(acl.ReadJob)))),
-		rpc.Handle("Scaling.GetPolicy", rpc.Token, rpc.Leader, s.jobs.Policy).Needs(rpc.CheckedByHandler("ns:[read-scaling-policy], or ns:[list-jobs] and ns:[read-job], of the policy").First(somewhere(acl.ReadScalingPolicy, acl.ReadJob))),
-		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).Needs(rpc.CheckedByHandler("ns:[submit-job purge-job deregister-job]; deregister-job only allows stopping").
-			First(rpc.InNamed(acl.SubmitJob, acl.PurgeJob, acl.DeregisterJob))),
+		rpc.Handle("Scaling.ListPolicies", rpc.Token, rpc.Leader, s.jobs.Policies).
+			Needs(rpc.InNamespace(acl.ListScalingPolicies).Or(rpc.InNamespace(acl.ListJobs).And(rpc.InNamespace(acl.ReadJob)))),
+		rpc.Handle("Scaling.GetPolicy", rpc.Token, rpc.Leader, s.jobs.Policy).
+			Needs(rpc.On("the policy", inNamespace(acl.ReadScalingPolicy)).Or(rpc.On("the policy", inNamespace(acl.ListJobs), inNamespace(acl.ReadJob))).
+				Before(somewhere(acl.ReadScalingPolicy, acl.ReadJob))),
+		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).
+			Needs(rpc.On("the job", inNamespace(acl.SubmitJob, acl.PurgeJob, acl.DeregisterJob)).Also("deregister-job only allows stopping").
+				Before(rpc.InOneNamespace(acl.SubmitJob, acl.PurgeJob, acl.DeregisterJob))),
 		rpc.Handle("Job.BatchDeregister", rpc.Management, rpc.Leader, s.jobs.BatchDeregister),
 		rpc.Handle("Job.Evaluate", rpc.Token, rpc.Leader, s.jobs.Evaluate).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.EvaluateJob)),
 		rpc.Handle("Job.Stable", rpc.Token, rpc.Leader, s.jobs.Stable).Needs(rpc.InOneNamespace(acl.SubmitJob, acl.StableJob)),
@@ -80,19 +94,28 @@ func (s *Service) nodeMethods() []rpc.Method {
 		rpc.Handle("Node.Deregister", rpc.Token, rpc.Leader, s.nodes.Deregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.BatchDeregister", rpc.Token, rpc.Leader, s.nodes.BatchDeregister).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.UpdateEligibility", rpc.Token, rpc.Leader, s.nodes.UpdateEligibility).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
-		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodes.UpdateDrain).Needs(rpc.CheckedByHandler("node:[write], or the node itself").First(rpc.Needs(acl.ToWrite(acl.Nodes)).Or(rpc.AnyNode))),
+		rpc.Handle("Node.UpdateDrain", rpc.Token, rpc.Leader, s.nodes.UpdateDrain).
+			Needs(rpc.On("the node", acl.ToWrite(acl.Nodes)).Or(rpc.CheckedByHandler("the node itself")).
+				Before(rpc.Needs(acl.ToWrite(acl.Nodes)).Or(rpc.AnyNode))),
 		rpc.Handle("Node.Evaluate", rpc.Token, rpc.Leader, s.nodes.Evaluate).Needs(rpc.Needs(acl.ToWrite(acl.Nodes))),
 		rpc.Handle("Node.List", rpc.Token, rpc.Leader, s.nodes.List).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 		rpc.Handle("Node.GetNode", rpc.Token, rpc.Leader, s.nodes.Get).Needs(rpc.Needs(acl.ToRead(acl.Nodes)).Or(rpc.AnyNode)),
 		rpc.Handle("Node.GetAllocs", rpc.Token, rpc.Leader, s.nodes.GetAllocs).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 		rpc.Handle("NodePool.List", rpc.Token, rpc.Leader, s.nodepools.List).Needs(rpc.AnyToken),
-		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodepools.Get).Needs(rpc.CheckedByHandler("node_pool:[read]")),
-		rpc.Handle("NodePool.ListJobs", rpc.Token, rpc.Leader, s.nodepools.Jobs).Needs(rpc.CheckedByHandler("node_pool:[read] and ns:[list-jobs]")),
-		rpc.Handle("NodePool.ListNodes", rpc.Token, rpc.Leader, s.nodepools.Nodes).Needs(rpc.CheckedByHandler("node:[read] and node_pool:[read]")),
-		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodepools.Upsert).Needs(rpc.CheckedByHandler("node_pool:[write] of each").First(rpc.Somewhere(acl.OfNodePool("", acl.NodePoolWrite)))).InAuthoritativeRegion(always),
-		rpc.Handle("NodePool.DeleteNodePools", rpc.Token, rpc.Leader, s.nodepools.Delete).Needs(rpc.CheckedByHandler("node_pool:[delete] of each")).InAuthoritativeRegion(always),
+		rpc.Handle("NodePool.GetNodePool", rpc.Token, rpc.Leader, s.nodepools.Get).
+			Needs(rpc.On("the pool", acl.OfNodePool("", acl.NodePoolRead))),
+		rpc.Handle("NodePool.ListJobs", rpc.Token, rpc.Leader, s.nodepools.Jobs).
+			Needs(rpc.On("the pool", acl.OfNodePool("", acl.NodePoolRead)).And(rpc.On("the namespace", inNamespace(acl.ListJobs)))),
+		rpc.Handle("NodePool.ListNodes", rpc.Token, rpc.Leader, s.nodepools.Nodes).
+			Needs(rpc.On("the nodes", acl.ToRead(acl.Nodes)).And(rpc.On("the pool", acl.OfNodePool("", acl.NodePoolRead)))),
+		rpc.Handle("NodePool.UpsertNodePools", rpc.Token, rpc.Leader, s.nodepools.Upsert).
+			Needs(rpc.On("each", acl.OfNodePool("", acl.NodePoolWrite)).
+				Before(rpc.Somewhere(acl.OfNodePool("", acl.NodePoolWrite)))).InAuthoritativeRegion(always),
+		rpc.Handle("NodePool.DeleteNodePools", rpc.Token, rpc.Leader, s.nodepools.Delete).
+			Needs(rpc.On("each", acl.OfNodePool("", acl.NodePoolDelete))).InAuthoritativeRegion(always),
 		rpc.Handle("Namespace.ListNamespaces", rpc.Token, rpc.Leader, s.namespaces.List).Needs(rpc.AnyToken),
-		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaces.Get).Needs(rpc.CheckedByHandler("any right in the namespace")),
+		rpc.Handle("Namespace.GetNamespace", rpc.Token, rpc.Leader, s.namespaces.Get).
+			Needs(rpc.On("the namespace", acl.InAny(acl.Namespaces, ""))),
 		rpc.Handle("Namespace.GetNamespaces", rpc.Management, rpc.Leader, s.namespaces.GetSet),
 		rpc.Handle("Namespace.UpsertNamespaces", rpc.Management, rpc.Leader, s.namespaces.Upsert).InAuthoritativeRegion(always),
 		rpc.Handle("Namespace.DeleteNamespaces", rpc.Management, rpc.Leader, s.namespaces.Delete).InAuthoritativeRegion(always),
@@ -102,11 +125,13 @@ func (s *Service) nodeMethods() []rpc.Method {
 func (s *Service) allocMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("Alloc.List", rpc.Token, rpc.Leader, s.allocs.List).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Alloc.GetAlloc", rpc.Token, rpc.Leader, s.allocs.Get).Needs(rpc.CheckedByHandler("ns:[read-job] of the allocation, or its node")),
+		rpc.Handle("Alloc.GetAlloc", rpc.Token, rpc.Leader, s.allocs.Get).
+			Needs(rpc.On("the allocation", inNamespace(acl.ReadJob)).Or(rpc.CheckedByHandler("its node"))),
 		rpc.Handle("Alloc.GetAllocs", rpc.NodeOnly, rpc.Leader, s.allocs.GetAll),
 		rpc.Handle("Alloc.SignIdentities", rpc.NodeOnly, rpc.Leader, s.allocs.SignIdentities),
-		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocs.Stop).Needs(rpc.CheckedByHandler("ns:[alloc-lifecycle] of the allocation")),
-		rpc.Handle("Alloc.Move", rpc.Token, rpc.Leader, s.allocs.Move).Needs(rpc.CheckedByHandler("ns:[alloc-lifecycle] of the allocation").First(somewhere(acl.AllocLifecycle))),
+		rpc.Handle("Alloc.Stop", rpc.Token, rpc.Leader, s.allocs.Stop).Needs(rpc.On("the allocation", inNamespace(acl.AllocLifecycle))),
+		rpc.Handle("Alloc.Move", rpc.Token, rpc.Leader, s.allocs.Move).
+			Needs(rpc.On("the allocation", inNamespace(acl.AllocLifecycle)).Before(somewhere(acl.AllocLifecycle))),
 		rpc.Handle("Alloc.UpdateDesiredTransition", rpc.Management, rpc.Leader, s.allocs.UpdateTransition),
 	}
 }
@@ -125,33 +150,53 @@ func (s *Service) schedulingMethods() []rpc.Method {
 		rpc.Handle("Eval.Delete", rpc.Management, rpc.Leader, s.evals.Delete),
 		rpc.Handle("Eval.List", rpc.Token, rpc.Leader, s.evals.List).Needs(rpc.InNamespace(acl.ReadJob)),
 		rpc.Handle("Eval.Count", rpc.Token, rpc.Leader, s.evals.Count).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Eval.GetEval", rpc.Token, rpc.Leader, s.evals.Get).Needs(rpc.CheckedByHandler("ns:[read-job] of the evaluation")),
-		rpc.Handle("Eval.Allocations", rpc.Token, rpc.Leader, s.evals.Allocations).Needs(rpc.CheckedByHandler("ns:[read-job] of each allocation")),
+		rpc.Handle("Eval.GetEval", rpc.Token, rpc.Leader, s.evals.Get).Needs(rpc.On("the evaluation", inNamespace(acl.ReadJob))),
+		rpc.Handle("Eval.Allocations", rpc.Token, rpc.Leader, s.evals.Allocations).
+			Needs(rpc.On("each allocation", inNamespace(acl.ReadJob))),
 		rpc.Handle("Plan.Submit", rpc.ServerOrCertificate, rpc.Leader, s.evals.SubmitPlan),
 		rpc.Handle("Deployment.List", rpc.Token, rpc.Leader, s.deployments.List).Needs(rpc.InNamespace(acl.ReadJob)),
-		rpc.Handle("Deployment.GetDeployment", rpc.Token, rpc.Leader, s.deployments.Get).Needs(rpc.CheckedByHandler("ns:[read-job] of the deployment")),
-		rpc.Handle("Deployment.Allocations", rpc.Token, rpc.Leader, s.deployments.Allocations).Needs(rpc.CheckedByHandler("ns:[read-job] of each allocation")),
-		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deployments.Fail).Needs(rpc.CheckedByHandler("ns:[submit-job fail-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.FailDeployment))),
-		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deployments.Pause).Needs(rpc.CheckedByHandler("ns:[submit-job pause-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PauseDeployment))),
-		rpc.Handle("Deployment.Promote", rpc.Token, rpc.Leader, s.deployments.Promote).Needs(rpc.CheckedByHandler("ns:[submit-job promote-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.PromoteDeployment))),
-		rpc.Handle("Deployment.SetAllocHealth", rpc.Token, rpc.Leader, s.deployments.SetAllocHealth).Needs(rpc.CheckedByHandler("ns:[submit-job set-alloc-health-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.SetAllocHealthDeployment))),
-		rpc.Handle("Deployment.Unblock", rpc.Token, rpc.Leader, s.deployments.Unblock).Needs(rpc.CheckedByHandler("ns:[submit-job unblock-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.UnblockDeployment))),
-		rpc.Handle("Deployment.Cancel", rpc.Token, rpc.Leader, s.deployments.Cancel).Needs(rpc.CheckedByHandler("ns:[submit-job cancel-deployment] of the deployment").First(somewhere(acl.SubmitJob, acl.CancelDeployment))),
-		rpc.Handle("Deployment.Run", rpc.Token, rpc.Leader, s.deployments.Run).Needs(rpc.CheckedByHandler("ns:[submit-job register-job] of the deployment").First(somewhere(acl.SubmitJob, acl.RegisterJob))),
+		rpc.Handle("Deployment.GetDeployment", rpc.Token, rpc.Leader, s.deployments.Get).
+			Needs(rpc.On("the deployment", inNamespace(acl.ReadJob))),
+		rpc.Handle("Deployment.Allocations", rpc.Token, rpc.Leader, s.deployments.Allocations).
+			Needs(rpc.On("each allocation", inNamespace(acl.ReadJob))),
+		rpc.Handle("Deployment.Fail", rpc.Token, rpc.Leader, s.deployments.Fail).
+			Needs(rpc.On("the deployment", inNamespace(acl.SubmitJob, acl.FailDeployment)).
+				Before(somewhere(acl.SubmitJob, acl.FailDeployment))),
+		rpc.Handle("Deployment.Pause", rpc.Token, rpc.Leader, s.deployments.Pause).
+			Needs(rpc.On("the deployment", inNamespace(acl.SubmitJob, acl.PauseDeployment)).
+				Before(somewhere(acl.SubmitJob, acl.PauseDeployment))),
+		rpc.Handle("Deployment.Promote", rpc.Token, rpc.Leader, s.deployments.Promote).
+			Needs(rpc.On("the deployment", inNamespace(acl.SubmitJob, acl.PromoteDeployment)).
+				Before(somewhere(acl.SubmitJob, acl.PromoteDeployment))),
+		rpc.Handle("Deployment.SetAllocHealth", rpc.Token, rpc.Leader, s.deployments.SetAllocHealth).
+			Needs(rpc.On("the deployment", inNamespace(acl.SubmitJob, acl.SetAllocHealthDeployment)).
+				Before(somewhere(acl.SubmitJob, acl.SetAllocHealthDeployment))),
+		rpc.Handle("Deployment.Unblock", rpc.Token, rpc.Leader, s.deployments.Unblock).
+			Needs(rpc.On("the deployment", inNamespace(acl.SubmitJob, acl.UnblockDeployment)).
+				Before(somewhere(acl.SubmitJob, acl.UnblockDeployment))),
+		rpc.Handle("Deployment.Cancel", rpc.Token, rpc.Leader, s.deployments.Cancel).
+			Needs(rpc.On("the deployment", inNamespace(acl.SubmitJob, acl.CancelDeployment)).
+				Before(somewhere(acl.SubmitJob, acl.CancelDeployment))),
+		rpc.Handle("Deployment.Run", rpc.Token, rpc.Leader, s.deployments.Run).
+			Needs(rpc.On("the deployment", inNamespace(acl.SubmitJob, acl.RegisterJob)).Before(somewhere(acl.SubmitJob, acl.RegisterJob))),
 		rpc.Handle("Deployment.Reap", rpc.ServerOnly, rpc.Leader, s.deployments.Reap),
 	}
 }
 
 func (s *Service) operatorMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Operator.SchedulerGetConfiguration", rpc.Token, rpc.Leader, s.servers.SchedulerConfig).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
-		rpc.Handle("Operator.SchedulerSetConfiguration", rpc.Token, rpc.Leader, s.servers.SetSchedulerConfig).Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
+		rpc.Handle("Operator.SchedulerGetConfiguration", rpc.Token, rpc.Leader, s.servers.SchedulerConfig).
+			Needs(rpc.Needs(acl.ToRead(acl.Operators))),
+		rpc.Handle("Operator.SchedulerSetConfiguration", rpc.Token, rpc.Leader, s.servers.SetSchedulerConfig).
+			Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
 		rpc.Handle("Operator.RaftGetConfiguration", rpc.Management, rpc.Leader, s.servers.RaftConfig),
 		rpc.Handle("Operator.RaftRemovePeerByID", rpc.Management, rpc.Leader, s.servers.RemovePeer),
 		rpc.Handle("Operator.RaftRemovePeerByAddress", rpc.Management, rpc.Leader, s.servers.RemovePeerByAddress),
 		rpc.Handle("Operator.TransferLeadershipToPeer", rpc.Management, rpc.Leader, s.servers.TransferLeadership),
-		rpc.Handle("Operator.AutopilotGetConfiguration", rpc.Token, rpc.Leader, s.servers.AutopilotConfig).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
-		rpc.Handle("Operator.AutopilotSetConfiguration", rpc.Token, rpc.Leader, s.servers.SetAutopilotConfig).Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
+		rpc.Handle("Operator.AutopilotGetConfiguration", rpc.Token, rpc.Leader, s.servers.AutopilotConfig).
+			Needs(rpc.Needs(acl.ToRead(acl.Operators))),
+		rpc.Handle("Operator.AutopilotSetConfiguration", rpc.Token, rpc.Leader, s.servers.SetAutopilotConfig).
+			Needs(rpc.Needs(acl.ToWrite(acl.Operators))),
 		rpc.Handle("Operator.ServerHealth", rpc.Token, rpc.Leader, s.servers.Health).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
 		rpc.Handle("Operator.Rebalance", rpc.Token, rpc.Leader, s.servers.Rebalance).Needs(rpc.Needs(acl.ToRead(acl.Operators))),
 		rpc.Handle("System.GarbageCollect", rpc.Management, rpc.Leader, s.servers.ForceGC),
@@ -167,25 +212,32 @@ func (s *Service) operatorMethods() []rpc.Method {
 
 func (s *Service) variableMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variables.Write).Needs(rpc.CheckedByHandler("variables:[write] or variables:[destroy] of the path").First(anyVariable(acl.VariableWrite, acl.VariableDestroy))),
-		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variables.List).Needs(rpc.CheckedByHandler("variables:[list] of each path")),
-		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variables.Read).Needs(rpc.CheckedByHandler("variables:[read] of the path")),
-		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variables.RenewLock).Needs(rpc.CheckedByHandler("variables:[write] of the path").First(anyVariable(acl.VariableWrite))),
+		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variables.Write).
+			Needs(rpc.On("the path", variable(acl.VariableWrite, acl.VariableDestroy)).
+				Before(rpc.Somewhere(variable(acl.VariableWrite, acl.VariableDestroy)))),
+		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variables.List).Needs(rpc.On("each path", variable(acl.VariableList))),
+		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variables.Read).Needs(rpc.On("the path", variable(acl.VariableRead))),
+		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variables.RenewLock).
+			Needs(rpc.On("the path", variable(acl.VariableWrite)).Before(rpc.Somewhere(variable(acl.VariableWrite)))),
 	}
 }
 
-// somewhere requires one of the rights in any namespace.
-func somewhere(ops ...acl.NamespaceCapability) rpc.Check {
-	return rpc.Somewhere(acl.InNamespace("", ops...))
-}
+// privileged describes the right of jobs with privileged tasks.
+const privileged = "ns:[privileged-execution] for privileged tasks"
 
-// anyVariable requires one of the rights on any variable.
-func anyVariable(ops ...acl.VariableCapability) rpc.Check {
+// inNamespace is a question for one of the rights in the namespace of an object.
+func inNamespace(ops ...acl.NamespaceCapability) acl.Question { return acl.InNamespace("", ops...) }
+
+// somewhere requires one of the rights in any namespace.
+func somewhere(ops ...acl.NamespaceCapability) rpc.Check { return rpc.Somewhere(inNamespace(ops...)) }
+
+// variable is a question for one of the rights on a variable.
+func variable(ops ...acl.VariableCapability) acl.Question {
 	q := acl.Question{Kind: acl.Variables}
 	for _, op := range ops {
 		q.Rights = append(q.Rights, string(op))
 	}
-	return rpc.Somewhere(q)
+	return q
 }
 
 // always reports true: the request goes to the authoritative region, whether or not access
@@ -207,7 +259,9 @@ func (s *Service) quotaMethods() []rpc.Method {
 // searchMethods returns the methods that search all kinds of objects. The results depend on
 // the rights of the caller. A caller without any right is rejected.
 func (s *Service) searchMethods() []rpc.Method {
-	check := rpc.CheckedByHandler("ns:[read-job], node:[read], variables:[list], or any right on a namespace or node pool, by context")
+	check := rpc.On("each job", inNamespace(acl.ReadJob)).Or(rpc.On("each node", acl.ToRead(acl.Nodes))).
+		Or(rpc.On("each path", variable(acl.VariableList))).
+		Or(rpc.On("each namespace", acl.InAny(acl.Namespaces, ""))).Or(rpc.On("each pool", acl.InAny(acl.NodePools, "")))
 	return []rpc.Method{
 		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searches.Prefix).Needs(check),
 		rpc.Handle("Search.FuzzySearch", rpc.Token, rpc.Leader, s.searches.Fuzzy).Needs(check),
@@ -217,7 +271,8 @@ func (s *Service) searchMethods() []rpc.Method {
 func (s *Service) eventMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.events.Stream).
-			Needs(rpc.CheckedByHandler("ns:[read-job], node:[read], variables:[list] or management, by topic")).
+			Needs(rpc.On("each job", inNamespace(acl.ReadJob)).Or(rpc.On("each node", acl.ToRead(acl.Nodes))).
+				Or(rpc.On("each path", variable(acl.VariableList))).Or(rpc.Managers).Also("by topic")).
 			FailingAs(func(e *nomad.RpcError) any { return &nomad.EventStreamWrapper{Error: e} }),
 	}
 }
@@ -226,7 +281,8 @@ func (s *Service) eventMethods() []rpc.Method {
 // unlike other streams.
 func (s *Service) snapshotMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.servers.SaveSnapshot).Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
+		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.servers.SaveSnapshot).
+			Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
 			return &message.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
 		}),
 		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.servers.RestoreSnapshot).FailingAs(func(e *nomad.RpcError) any {

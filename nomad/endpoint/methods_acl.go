@@ -17,14 +17,15 @@ func (s *Service) aclMethods() []rpc.Method {
 }
 
 func (s *Service) policyMethods() []rpc.Method {
-	own := rpc.CheckedByHandler("any token: its own policies; management token: all policies")
+	own := rpc.Managers.Or(rpc.CheckedByHandler("any token for its own policies"))
 	return []rpc.Method{
 		rpc.Handle("ACL.UpsertPolicies", rpc.Management, rpc.Leader, s.access.UpsertPolicies).InAuthoritativeRegion(s.everywhere),
 		rpc.Handle("ACL.DeletePolicies", rpc.Management, rpc.Leader, s.access.DeletePolicies).InAuthoritativeRegion(s.everywhere),
 		rpc.Handle("ACL.ListPolicies", rpc.Token, rpc.Leader, s.access.ListPolicies).Needs(own),
 		rpc.Handle("ACL.GetPolicy", rpc.Token, rpc.Leader, s.access.GetPolicy).Needs(own),
 		rpc.Handle("ACL.GetPolicies", rpc.Token, rpc.Leader, s.access.GetPolicies).Needs(own),
-		rpc.Handle("ACL.GetClaimPolicies", rpc.Token, rpc.Leader, s.access.ClaimPolicies).Needs(rpc.CheckedByHandler("a workload: its own policies")),
+		rpc.Handle("ACL.GetClaimPolicies", rpc.Token, rpc.Leader, s.access.ClaimPolicies).
+			Needs(rpc.CheckedByHandler("a workload for its own policies")),
 	}
 }
 
@@ -36,16 +37,18 @@ func (s *Service) tokenMethods() []rpc.Method {
 		rpc.Handle("ACL.DeleteTokens", rpc.Management, rpc.Leader, s.access.DeleteTokens).InAuthoritativeRegion(s.access.DeletesGlobal),
 		rpc.Handle("ACL.ListTokens", rpc.Management, rpc.Leader, s.access.ListTokens),
 		rpc.Handle("ACL.GetTokens", rpc.Management, rpc.Leader, s.access.GetTokens),
-		rpc.Handle("ACL.GetToken", rpc.Token, rpc.Leader, s.access.GetToken).Needs(rpc.CheckedByHandler("the token itself; management token: all tokens")),
+		rpc.Handle("ACL.GetToken", rpc.Token, rpc.Leader, s.access.GetToken).
+			Needs(rpc.Managers.Or(rpc.CheckedByHandler("the token itself"))),
 		rpc.Handle("ACL.ResolveToken", rpc.Anonymous, rpc.Leader, s.access.ResolveToken),
-		rpc.Handle("ACL.UpsertOneTimeToken", rpc.Token, rpc.Leader, s.access.UpsertOneTimeToken).Needs(rpc.CheckedByHandler("an ACL token")),
+		rpc.Handle("ACL.UpsertOneTimeToken", rpc.Token, rpc.Leader, s.access.UpsertOneTimeToken).
+			Needs(rpc.CheckedByHandler("an ACL token")),
 		rpc.Handle("ACL.ExchangeOneTimeToken", rpc.Anonymous, rpc.Leader, s.access.ExchangeOneTimeToken),
 		rpc.Handle("ACL.ExpireOneTimeTokens", rpc.Management, rpc.Leader, s.access.ExpireOneTimeTokens),
 	}
 }
 
 func (s *Service) roleMethods() []rpc.Method {
-	own := rpc.CheckedByHandler("any ACL token: its own roles; management token: all roles")
+	own := rpc.Managers.Or(rpc.CheckedByHandler("any ACL token for its own roles"))
 	return []rpc.Method{
 		rpc.Handle("ACL.UpsertRoles", rpc.Management, rpc.Leader, s.access.UpsertRoles).InAuthoritativeRegion(s.everywhere),
 		rpc.Handle("ACL.DeleteRolesByID", rpc.Management, rpc.Leader, s.access.DeleteRoles).InAuthoritativeRegion(s.everywhere),
@@ -79,7 +82,8 @@ func (s *Service) loginMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Leader, s.access.Login).InAuthoritativeRegion(s.access.CreatesGlobalToken),
 		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Leader, s.access.OIDCAuthURL).InAuthoritativeRegion(s.access.CreatesGlobalToken),
-		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Leader, s.access.OIDCCompleteAuth).InAuthoritativeRegion(s.access.CreatesGlobalToken),
+		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Leader, s.access.OIDCCompleteAuth).
+			InAuthoritativeRegion(s.access.CreatesGlobalToken),
 	}
 }
 
@@ -87,7 +91,8 @@ func (s *Service) loginMethods() []rpc.Method {
 // not have them.
 func (s *Service) explainMethods() []rpc.Method {
 	return []rpc.Method{
-		rpc.Handle("ACL.Explain", rpc.Token, rpc.Leader, s.explain.Explain).Needs(rpc.CheckedByHandler("management, or the caller itself")),
+		rpc.Handle("ACL.Explain", rpc.Token, rpc.Leader, s.explain.Explain).
+			Needs(rpc.Managers.Or(rpc.CheckedByHandler("the caller itself"))),
 	}
 }
 

@@ -9,10 +9,14 @@ import (
 func (s *Service) serviceMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("ServiceRegistration.Upsert", rpc.NodeOnly, rpc.Leader, s.services.Upsert),
-		rpc.Handle("ServiceRegistration.DeleteByID", rpc.Token, rpc.Leader, s.services.DeleteByID).Needs(inNS(acl.SubmitJob, acl.DeleteServiceRegistration).Or(rpc.AnyNode)),
-		rpc.Handle("ServiceRegistration.List", rpc.Token, rpc.Leader, s.services.List).Needs(rpc.InNamespace(acl.ReadJob).Or(rpc.AnyWorkload)),
-		rpc.Handle("ServiceRegistration.GetService", rpc.Token, rpc.Leader, s.services.GetService).Needs(inNS(acl.ReadJob).Or(rpc.AnyWorkload)),
+		rpc.Handle("ServiceRegistration.DeleteByID", rpc.Token, rpc.Leader, s.services.DeleteByID).
+			Needs(inNS(acl.SubmitJob, acl.DeleteServiceRegistration).Or(rpc.AnyNode)),
+		rpc.Handle("ServiceRegistration.List", rpc.Token, rpc.Leader, s.services.List).
+			Needs(rpc.InNamespace(acl.ReadJob).Or(rpc.AnyWorkload)),
+		rpc.Handle("ServiceRegistration.GetService", rpc.Token, rpc.Leader, s.services.GetService).
+			Needs(inNS(acl.ReadJob).Or(rpc.AnyWorkload)),
 		rpc.Handle("Job.GetServiceRegistrations", rpc.Token, rpc.Leader, s.services.OfJob).Needs(inNS(acl.ReadJob)),
-		rpc.Handle("Alloc.GetServiceRegistrations", rpc.Token, rpc.Leader, s.services.OfAlloc).Needs(rpc.CheckedByHandler("ns:[read-job] of the allocation")),
+		rpc.Handle("Alloc.GetServiceRegistrations", rpc.Token, rpc.Leader, s.services.OfAlloc).
+			Needs(rpc.On("the allocation", inNamespace(acl.ReadJob))),
 	}
 }

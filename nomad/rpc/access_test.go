@@ -46,6 +46,7 @@ func TestChecks(t *testing.T) {
 	asking := func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		return readNode("n"), c.Access.Need(acl.InNamespace("prod", acl.ReadJob))
 	}
+	inProd := acl.InNamespace("", acl.ReadJob)
 	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
 	s, _ := serve(t, func(c *rpc.Config) {
 		c.Auth = cfg
@@ -54,10 +55,14 @@ func TestChecks(t *testing.T) {
 			rpc.Handle("Test.One", rpc.Token, rpc.Here, answer).Needs(rpc.InOneNamespace(acl.ReadJob)),
 			rpc.Handle("Test.Node", rpc.Token, rpc.Here, answer).Needs(rpc.Needs(acl.ToRead(acl.Nodes))),
 			rpc.Handle("Test.Good", rpc.Token, rpc.Here, answer).Needs(rpc.AnyToken),
-			rpc.Handle("Test.Named", rpc.Token, rpc.Here, answer).Needs(rpc.InNamed(acl.ReadJob)),
+			rpc.Handle("Test.Named", rpc.Token, rpc.Here, asking).
+				Needs(rpc.On("prod", inProd).Before(rpc.InOneNamespace(acl.ReadJob))),
+			rpc.Handle("Test.Some", rpc.Token, rpc.Here, answer).Needs(rpc.InSomeNamespace(acl.ReadJob)),
+			rpc.Handle("Test.Other", rpc.Token, rpc.Here, asking).Needs(rpc.On("prod", acl.InNamespace("", acl.SubmitJob))),
+			rpc.Handle("Test.Caller", rpc.Token, rpc.Here, asking).Needs(rpc.CheckedByHandler("the caller itself")),
 			rpc.Handle("Test.Somewhere", rpc.Token, rpc.Here, answer).Needs(rpc.Somewhere(acl.ToWrite(acl.NodePools))),
 			rpc.Handle("Test.All", rpc.Management, rpc.Here, answer),
-			rpc.Handle("Test.Asking", rpc.Token, rpc.Here, asking).Needs(rpc.CheckedByHandler("ns:read-job of prod")),
+			rpc.Handle("Test.Asking", rpc.Token, rpc.Here, asking).Needs(rpc.On("prod", inProd)),
 			rpc.Handle("Test.Forgot", rpc.Token, rpc.Here, answer).Needs(rpc.CheckedByHandler("something")),
 			rpc.Handle("Test.Off", rpc.Management, rpc.Here, answer).Requires(func() error { return errors.New("feature is off") }),
 			rpc.Handle("Test.On", rpc.Token, rpc.Here, answer).Needs(rpc.AnyToken).Requires(func() error { return nil }),
@@ -77,7 +82,12 @@ func TestChecks(t *testing.T) {
 		{"Test.Node", "", `node { policy = "deny" }`, "needs read of node: Permission denied"},
 		{"Test.Named", "prod", `namespace "prod" { policy = "read" }`, ""},
 		{"Test.Named", "prod", `namespace "other" { policy = "read" }`, `needs read-job in namespace "prod": Permission denied`},
-		{"Test.Named", "", `namespace "other" { policy = "read" }`, ""},
+		{"Test.Named", "", `namespace "other" { policy = "read" }`, `needs read-job in namespace "prod": Permission denied`},
+		{"Test.Named", "", `namespace "prod" { policy = "read" }`, ""},
+		{"Test.Some", "*", `namespace "other" { policy = "read" }`, ""},
+		{"Test.Some", "*", `node { policy = "read" }`, `needs read-job in any namespace: Permission denied`},
+		{"Test.Other", "", `namespace "prod" { policy = "read" }`, "internal error in Test.Other: its access rule was not checked"},
+		{"Test.Caller", "", `namespace "prod" { policy = "read" }`, "internal error in Test.Caller: its access rule was not checked"},
 		{"Test.Named", "", `namespace "other" { policy = "deny" }`, `needs read-job in any namespace: Permission denied`},
 		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "write" }`, ""},
 		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "read" }`, `needs write of any node_pool: Permission denied`},
@@ -135,20 +145,24 @@ func TestEarly(t *testing.T) {
 		{"any namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", in("other"), false},
 		{"no namespace", token.Needs(rpc.InNamespace(acl.ReadJob)), "", `node { policy = "read" }`, true},
 		{"all namespaces", token.Needs(rpc.InNamespace(acl.ReadJob)), "*", `node { policy = "read" }`, false},
-		{"handler's own, before it", token.Needs(rpc.CheckedByHandler("x").First(rpc.Somewhere(acl.ToWrite(acl.NodePools)))), "", in("prod"),
+		{"handler's own, before it", token.Needs(rpc.CheckedByHandler("x").Before(rpc.Somewhere(acl.ToWrite(acl.NodePools)))), "", in("prod"),
 			true},
 		{"both", token.Needs(rpc.InNamespace(acl.ReadJob).And(rpc.Needs(acl.ToRead(acl.Nodes)))), "", in("other"), true},
 		{"one of two", token.Needs(rpc.Needs(acl.ToRead(acl.Nodes)).Or(rpc.InNamespace(acl.ReadJob))), "", in("other"), false},
 		{"management", rpc.Handle("Test.Early", rpc.Management, rpc.Here, handle), "", `operator { policy = "write" }`, true},
 	} {
 		access := &rpc.Access{Rights: granted(t, c.policy)}
-		if err := c.method.Early()(access, message.Envelope{Namespace: c.namespace}); errors.Is(err, nomad.ErrPermissionDenied) != c.refused {
+		early, ok := c.method.Early()
+		if !ok {
+			t.Fatalf("%s: no early check", c.name)
+		}
+		if err := early.AskEarly(access, message.Envelope{Namespace: c.namespace}); errors.Is(err, nomad.ErrPermissionDenied) != c.refused {
 			t.Errorf("%s: %v, want refused %t", c.name, err, c.refused)
 		}
 	}
 	for name, m := range map[string]rpc.Method{"handler's own": token.Needs(rpc.CheckedByHandler("x")),
 		"anonymous": rpc.Handle("Test.Early", rpc.Anonymous, rpc.Here, handle)} {
-		if m.Early() != nil {
+		if _, ok := m.Early(); ok {
 			t.Errorf("%s: an early check exists", name)
 		}
 	}
@@ -180,7 +194,7 @@ func TestRightsChangeDuringRead(t *testing.T) {
 				func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 					defer cfg.now.Store(then)
 					return readNode("of prod"), c.Access.Need(acl.InNamespace("prod", acl.ReadJob))
-				}).Needs(rpc.CheckedByHandler("ns:read-job")),
+				}).Needs(rpc.On("prod", acl.InNamespace("", acl.ReadJob))),
 		}
 	})
 	prod := granted(t, `namespace "prod" { policy = "read" }`)
@@ -203,5 +217,48 @@ func TestRightsChangeDuringRead(t *testing.T) {
 	}
 	if got, err := call("Test.Get", prod, acl.New(false)); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a required right was revoked: %q, %v", got, err)
+	}
+}
+
+// The zero Check, an unknown scope and an alternative without a need admit no caller, not even with all rights.
+func TestCheck_FailsClosed(t *testing.T) {
+	everything := &rpc.Access{Rights: acl.New(true)}
+	for name, c := range map[string]rpc.Check{
+		"zero":            {},
+		"unknown scope":   {Any: [][]rpc.Need{{{Scope: 99, Right: acl.ToRead(acl.Nodes)}}}},
+		"zero scope":      {Any: [][]rpc.Need{{{Right: acl.ToRead(acl.Nodes)}}}},
+		"no needs":        {Any: [][]rpc.Need{{}}},
+		"of an object":    rpc.On("the job", acl.InNamespace("", acl.ReadJob)),
+		"by handler":      rpc.CheckedByHandler("x"),
+		"handler's first": rpc.CheckedByHandler("x").Before(rpc.CheckedByHandler("y")),
+	} {
+		if err := c.Ask(everything, message.Envelope{}); !errors.Is(err, nomad.ErrPermissionDenied) {
+			t.Errorf("%s: Ask() = %v, want permission denied", name, err)
+		}
+		row := rpc.Handle("A.B", rpc.Token, rpc.Here,
+			func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
+				return nil, nil
+			}).Needs(c)
+		_, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{row}, Auth: everybody{}})
+		if valid := name == "of an object" || name == "by handler"; (err == nil) != valid {
+			t.Errorf("%s: NewServer() = %v, want valid %t", name, err, valid)
+		}
+	}
+}
+
+func TestCheck_String(t *testing.T) {
+	read, nodes := acl.InNamespace("", acl.ReadJob), acl.ToRead(acl.Nodes)
+	for want, c := range map[string]rpc.Check{
+		"node:[read]":              rpc.Needs(nodes),
+		"ns:[read-job submit-job]": rpc.InNamespace(acl.ReadJob, acl.SubmitJob),
+		"ns:[list-jobs], or ns:[read-job] and node:[read]": rpc.InNamespace(acl.ListJobs).Or(rpc.InNamespace(acl.ReadJob).And(rpc.Needs(nodes))),
+		"ns:[read-job] of the allocation; more if it runs": rpc.On("the allocation", read).Also("more if it runs"),
+		"management, or the token itself":                  rpc.Managers.Or(rpc.CheckedByHandler("the token itself")),
+		"node:[read], or any node, or any workload":        rpc.Needs(nodes).Or(rpc.AnyNode).Or(rpc.AnyWorkload),
+		"any token": rpc.AnyToken,
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("String() = %q, want %q", got, want)
+		}
 	}
 }

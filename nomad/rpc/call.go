@@ -169,14 +169,13 @@ func (s *Server) authorize(ctx context.Context, m Method, c *Call, env message.E
 	switch {
 	case m.Rule == Management:
 		return access.NeedManagement()
-	case m.Check.ask != nil:
-		return m.Check.ask(access, env)
-	case m.Check.first != nil:
-		err := m.Check.first(access, env)
-		access.asked.Store(false) // the handler must check as well
-		return err
+	case !m.Check.decidedByHandler():
+		return m.Check.Ask(access, env)
+	case len(m.Check.First) > 0:
+		err = Check{Any: m.Check.First}.AskEarly(access, env)
 	}
-	return nil
+	access.expect(m.Check)
+	return err
 }
 
 // handle runs the handler of a call on this server.
@@ -226,10 +225,10 @@ func (c *call) ready(req Request) error {
 	return c.m.requires()
 }
 
-// checked refuses the answer of a handler that should have checked the caller's rights but did
+// checked refuses the answer of a handler that should have asked for the rights of its row but did
 // not. Such a handler has a security bug.
 func (c *call) checked(caller *Call) error {
-	if c.m.Rule != Token || caller.Access.asked.Load() {
+	if c.m.Rule != Token || !c.m.Check.decidedByHandler() || caller.Access.asked.Load() {
 		return nil
 	}
 	c.s.log.Error("method did not check its caller's rights", "method", c.m.Name, "needs", c.m.Check)

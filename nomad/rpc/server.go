@@ -152,7 +152,7 @@ func NewServer(cfg Config) (*Server, error) {
 		reading: wire.NewBudget(wire.MaxRequest, readingAll), unauthenticatedReading: wire.NewBudget(wire.MaxRequest, readingUnauthenticated),
 		nodeReading: wire.NewBudget(maxNodeReply, repliesReading), nodeReplies: wire.NewBudget(repliesEach, repliesDecoded)}
 	for _, m := range cfg.Methods {
-		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != (m.Check.desc != "") {
+		if m.Rule == 0 || m.Where == 0 || (m.call == nil) == (m.serve == nil) || (m.Rule == Token) != m.Check.valid() {
 			return nil, fmt.Errorf("rpc: row %q of the method table is incomplete", m.Name)
 		}
 		if _, twice := s.methods[m.Name]; twice {

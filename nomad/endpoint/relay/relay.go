@@ -24,7 +24,7 @@ type Target[Req any] struct {
 // Alloc resolves the node of the allocation of a request. The caller needs one of the
 // rights in the namespace of the allocation.
 func Alloc[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) Target[Req] {
-	return Target[Req]{rpc.CheckedByHandler(fmt.Sprintf("ns:%s of the allocation", ops)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
+	return Target[Req]{rpc.On("the allocation", acl.InNamespace("", ops...)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
 			return errand{}, nomad.ErrMissingAllocID
 		}
@@ -36,9 +36,9 @@ func Alloc[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) Target
 	}}
 }
 
-// First returns the target with a check that runs before the request is decoded.
-func (t Target[Req]) First(before rpc.Check) Target[Req] {
-	t.check = t.check.First(before)
+// Before returns the target with a check that runs before the request is decoded.
+func (t Target[Req]) Before(first rpc.Check) Target[Req] {
+	t.check = t.check.Before(first)
 	return t
 }
 

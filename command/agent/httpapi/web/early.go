@@ -8,14 +8,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// check checks the rights of a caller before the body of a request is read.
-type check func(*rpc.Access, message.Envelope) error
-
-// earlyChecks returns the early checks by method name. The value is nil for a method without one.
-func earlyChecks(methods []rpc.Method) map[string]check {
-	out := map[string]check{}
+// methodsByName returns the methods by name.
+func methodsByName(methods []rpc.Method) map[string]rpc.Method {
+	out := map[string]rpc.Method{}
 	for _, m := range methods {
-		out[m.Name] = m.Early()
+		out[m.Name] = m
 	}
 	return out
 }
@@ -37,15 +34,16 @@ func (s *Server) askFor(r *Request, rt *Route, namespace string) error {
 	if !s.cfg.ACL || rt.Call.Method == "" {
 		return nil
 	}
-	early, known := s.early[rt.Call.Method]
-	switch {
-	case !known:
+	m, known := s.methods[rt.Call.Method]
+	if !known {
 		return fmt.Errorf("unknown rights for %s", rt.Call.Method)
-	case early == nil:
+	}
+	early, ok := m.Early()
+	if !ok {
 		return nil
 	}
 	env := message.Envelope{Region: s.cfg.Region, Namespace: namespace}
-	return r.Ask(func(a *asking) error { return early(a.access, env) })
+	return r.Ask(func(a *asking) error { return early.AskEarly(a.access, env) })
 }
 
 // refuseEarly writes the error of a request whose body was not read.

@@ -54,7 +54,8 @@ func (s *Server) setReason(r *Request, fill func(*acls.ExplainRequest) error) {
 // readsFor reports whether the body may be read for an explanation. This requires that the rights
 // of the caller were checked first.
 func (s *Server) readsFor(rt *Route) bool {
-	return !rt.Unbounded && rt.Call.Method != "" && (!s.cfg.ACL || s.early[rt.Call.Method] != nil)
+	_, early := s.methods[rt.Call.Method].Early()
+	return !rt.Unbounded && rt.Call.Method != "" && (!s.cfg.ACL || early)
 }
 
 // reasonText formats an explanation as one line.

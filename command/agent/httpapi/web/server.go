@@ -37,22 +37,22 @@ type Config struct {
 
 // Server is an http.Handler that serves a table of routes.
 type Server struct {
-	cfg    Config
-	rows   []Route
-	routes *router
-	origin *http.CrossOriginProtection
-	dry    *Server          // finds the RPC of a request without making it
-	early  map[string]check // by method name: checks before the body is read
-	known  callers
-	bodies bodyBudgets
-	lists  rowCache
+	cfg     Config
+	rows    []Route
+	routes  *router
+	origin  *http.CrossOriginProtection
+	dry     *Server               // finds the RPC of a request without making it
+	methods map[string]rpc.Method // by name
+	known   callers
+	bodies  bodyBudgets
+	lists   rowCache
 }
 
 // New returns the handler of the routes. The dry routes are those whose required rights can be
 // explained. Their handlers run only for an explanation, against RPCs that are recorded and refused.
 func New(cfg Config, routes, dry []Route) *Server {
 	return &Server{cfg: cfg, rows: routes, routes: newRouter(routes), origin: http.NewCrossOriginProtection(),
-		dry: newDry(cfg.Region, dry), bodies: newBodyBudgets(), early: earlyChecks(cfg.Methods)}
+		dry: newDry(cfg.Region, dry), bodies: newBodyBudgets(), methods: methodsByName(cfg.Methods)}
 }
 
 // ServeHTTP implements http.Handler.
