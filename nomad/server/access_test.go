@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // The kinds of callers.
@@ -85,7 +85,7 @@ var admitted = map[string][]string{
 // access is a server with two nodes, the first of which has an allocation.
 type access struct {
 	s     *server.Server
-	a, b  *fakeNode
+	a, b  *servertest.FakeNode
 	alloc *nomad.Allocation
 	far   *server.Server // in another region, with its own cluster
 }
@@ -95,16 +95,16 @@ func (x access) request(m rpc.Method) rpc.Request {
 	req := m.NewRequest()
 	switch r := req.(type) {
 	case *message.NodeRegisterRequest:
-		node := *x.a.node
+		node := *x.a.Node
 		r.Node = &node
 	case *message.NodeUpdateStatusRequest:
-		r.NodeID, r.Status = x.a.node.ID, nomad.NodeStatusReady
+		r.NodeID, r.Status = x.a.Node.ID, nomad.NodeStatusReady
 	case *message.DriverSchemaUpsertRequest:
-		r.NodeID = x.a.node.ID
+		r.NodeID = x.a.Node.ID
 	case *message.AllocUpdateRequest:
-		r.Alloc = []*nomad.Allocation{{ID: x.alloc.ID, NodeID: x.a.node.ID, ClientStatus: nomad.AllocClientStatusRunning}}
+		r.Alloc = []*nomad.Allocation{{ID: x.alloc.ID, NodeID: x.a.Node.ID, ClientStatus: nomad.AllocClientStatusRunning}}
 	case *message.EmitNodeEventsRequest:
-		r.NodeEvents = map[string][]*nomad.NodeEvent{x.a.node.ID: {{Message: "m", Subsystem: "Driver"}}}
+		r.NodeEvents = map[string][]*nomad.NodeEvent{x.a.Node.ID: {{Message: "m", Subsystem: "Driver"}}}
 	case *message.AllocsGetRequest:
 		r.AllocIDs = []string{x.alloc.ID}
 	case *message.AllocIdentitiesRequest:
@@ -112,7 +112,7 @@ func (x access) request(m rpc.Method) rpc.Request {
 	case *message.EvalDequeueRequest:
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
 	case *message.NodeSpecificRequest:
-		r.NodeID = x.a.node.ID
+		r.NodeID = x.a.Node.ID
 	case *message.VariablesReadRequest:
 		r.Path = nomad.VariablesJobs
 	}
@@ -121,8 +121,8 @@ func (x access) request(m rpc.Method) rpc.Request {
 
 // call calls a method as one kind of caller.
 func (x access) call(t *testing.T, m rpc.Method, who string) error {
-	token := map[string]string{badToken: "e30.e30.AAAA", workload: x.alloc.SignedIdentities["t"], sameNode: x.a.jwt,
-		nodeByID: x.a.node.SecretID, otherNode: x.b.jwt,
+	token := map[string]string{badToken: "e30.e30.AAAA", workload: x.alloc.SignedIdentities["t"], sameNode: x.a.JWT,
+		nodeByID: x.a.Node.SecretID, otherNode: x.b.JWT,
 		peer: ownToken(t, x.s), farServer: ownToken(t, x.far)}[who]
 	req := x.request(m)
 	switch r := req.(type) {
@@ -133,72 +133,40 @@ func (x access) call(t *testing.T, m rpc.Method, who string) error {
 	case interface{ Caller() *message.NodeCall }:
 		r.Caller().Region, r.Caller().AuthToken = "global", token
 	}
-	return led(t, func(ctx context.Context) error {
+	return servertest.Retry(t, func(ctx context.Context) error {
 		if !m.Stream {
 			if who == itself {
 				return x.s.Call(ctx, m.Name, req, nil)
 			}
-			return x.a.pool.Call(ctx, x.s.RPCAddr(), m.Name, req, nil)
+			return x.a.Pool.Call(ctx, x.s.RPCAddr(), m.Name, req, nil)
 		}
-		open := func() (*rpc.Stream, error) { return x.a.pool.Stream(ctx, x.s.RPCAddr(), m.Name) }
+		open := func() (*rpc.Stream, error) { return x.a.Pool.Stream(ctx, x.s.RPCAddr(), m.Name) }
 		if who == itself {
 			open = func() (*rpc.Stream, error) { return x.s.Stream(ctx, m.Name) }
 		}
-		return streamError(open, req)
+		return servertest.StreamError(open, req)
 	})
 }
 
 // ownToken returns the identity token with which a server calls others.
 func ownToken(t *testing.T, s *server.Server) string {
 	t.Helper()
-	token, err := s.OwnToken(within(t))
+	token, err := s.ServerToken(servertest.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return token
 }
 
-// streamError opens a stream and returns the error that it receives.
-func streamError(open func() (*rpc.Stream, error), req any) error {
-	st, err := open()
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	if err := st.Encode(req); err != nil {
-		return err
-	}
-	if _, uploads := req.(*message.SnapshotRestoreRequest); uploads {
-		st.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: "EOF"}}) // a refusal closes the stream first
-	}
-	var first struct {
-		Error    *nomad.RpcError
-		ErrorMsg string
-	}
-	if err := st.Decode(&first); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		return err
-	}
-	switch {
-	case first.Error != nil:
-		return nomad.ErrorFromText(first.Error.Message)
-	case first.ErrorMsg != "":
-		return nomad.ErrorFromText(first.ErrorMsg)
-	}
-	return nil
-}
-
 func TestEveryMethodForEveryCaller(t *testing.T) {
 	unbounded := func(c *server.Config) { c.RPCMaxConnsPerClient, c.Profiles = -1, profile.New(true) }
 	for name, begin := range map[string]func(*testing.T) *server.Server{
 		"direct": func(t *testing.T) *server.Server {
-			s, _ := start(t, unbounded)
+			s, _ := servertest.Start(t, unbounded)
 			return s
 		},
 		"forwarded": func(t *testing.T) *server.Server {
-			_, followers := split(t, cluster(t, 3, unbounded))
+			_, followers := servertest.Split(t, servertest.Cluster(t, 3, unbounded))
 			return followers[0].Server
 		},
 	} {
@@ -208,11 +176,11 @@ func TestEveryMethodForEveryCaller(t *testing.T) {
 
 // everyMethod calls every method of a server as every kind of caller.
 func everyMethod(t *testing.T, s *server.Server) {
-	x := access{s: s, a: join(t, s.RPCAddr())}
-	register(t, s, batchJob("b", 1))
-	x.alloc = x.a.allocs(1)[0]
-	x.b = join(t, s.RPCAddr())
-	x.far, _ = start(t, func(c *server.Config) { c.Region = "far" })
+	x := access{s: s, a: servertest.Join(t, s.RPCAddr())}
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
+	x.alloc = x.a.Allocs(1)[0]
+	x.b = servertest.Join(t, s.RPCAddr())
+	x.far, _ = servertest.Start(t, func(c *server.Config) { c.Region = "far" })
 	table := s.Methods()
 	for name := range admitted {
 		if !slices.ContainsFunc(table, func(m rpc.Method) bool { return m.Name == name }) {
@@ -240,32 +208,32 @@ func everyMethod(t *testing.T, s *server.Server) {
 }
 
 func TestOnlyTheOwnNodeSeesSignedIdentities(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("b", 1))
-	id := n.allocs(1)[0].ID
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
+	id := n.Allocs(1)[0].ID
 	q := message.QueryOptions{Region: "global"}
-	if a := read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: q}); a.Alloc.SignedIdentities != nil {
+	if a := servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: q}); a.Alloc.SignedIdentities != nil {
 		t.Error("Alloc.GetAlloc shows tokens")
 	}
-	for _, a := range read[message.NodeAllocsResponse](t, s, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}).Allocs {
+	for _, a := range servertest.Read[message.NodeAllocsResponse](t, s, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: q}).Allocs {
 		if a.SignedIdentities != nil {
 			t.Error("Node.GetAllocs shows tokens")
 		}
 	}
-	if got := read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}); got.Node.SecretID != "" {
+	if got := servertest.Read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: q}); got.Node.SecretID != "" {
 		t.Error("Node.GetNode shows the secret ID")
 	}
 	// A filter must not reveal hidden fields either.
 	for method, req := range map[string]any{
 		"Alloc.List": &message.AllocListRequest{QueryOptions: message.QueryOptions{Filter: `SignedIdentities is not empty`}},
 	} {
-		if got := read[message.AllocListResponse](t, s, method, req); len(got.Allocations) != 0 {
+		if got := servertest.Read[message.AllocListResponse](t, s, method, req); len(got.Allocations) != 0 {
 			t.Errorf("a filter of %s sees tokens", method)
 		}
 	}
 	byFirst := &message.NodeListRequest{QueryOptions: message.QueryOptions{Filter: `SecretID matches "."`}}
-	if got := read[message.NodeListResponse](t, s, "Node.List", byFirst); len(got.Nodes) != 0 {
+	if got := servertest.Read[message.NodeListResponse](t, s, "Node.List", byFirst); len(got.Nodes) != 0 {
 		t.Error("a filter of Node.List sees secret IDs")
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
 // restoredWith restores the server to its current state with additional records.
-func (g *guarded) restoredWith(records ...[]byte) {
+func restoreWith(g *servertest.ACLServer, records ...[]byte) {
 	g.Helper()
-	state := archived(g.T, g.s)
+	state := servertest.State(g.T, g.Server)
 	for _, r := range records {
 		state = append(state, r...)
 	}
@@ -36,7 +37,7 @@ func (g *guarded) restoredWith(records ...[]byte) {
 	if err := a.Check(); err != nil {
 		g.Fatalf("the archive is refused: %v", err)
 	}
-	if err := g.s.Restore(within(g.T), a); err != nil {
+	if err := g.Server.Restore(servertest.Context(g.T), a); err != nil {
 		g.Fatal(err)
 	}
 }
@@ -44,15 +45,15 @@ func (g *guarded) restoredWith(records ...[]byte) {
 // An unreadable policy in an archive denies everything to its holders until it is written
 // again. Other callers are not affected.
 func TestUnreadablePolicyDenies(t *testing.T) {
-	g := guard(t, nil)
+	g := servertest.StartACL(t, nil)
 	for _, name := range []string{"good", "bad"} {
-		g.policy(name, "default", nil)
+		g.CreatePolicy(name, "default", nil)
 	}
-	first := g.role(&acls.Role{Name: "r", Policies: links("bad")})
-	direct, byRole, other := g.token(client("good", "bad")), client("good"), g.token(client("good"))
+	first := g.CreateRole(&acls.Role{Name: "r", Policies: servertest.PolicyLinks("bad")})
+	direct, byRole, other := g.CreateToken(servertest.ClientToken("good", "bad")), servertest.ClientToken("good"), g.CreateToken(servertest.ClientToken("good"))
 	byRole.Roles = []*acls.TokenRoleLink{{ID: first.ID}}
-	byRole = g.token(byRole)
-	jobs := func(secret string) error { return g.call(secret, "Job.List", &message.JobListRequest{}, nil) }
+	byRole = g.CreateToken(byRole)
+	jobs := func(secret string) error { return g.Call(secret, "Job.List", &message.JobListRequest{}, nil) }
 	for _, secret := range []string{direct.SecretID, byRole.SecretID, other.SecretID} {
 		if err := jobs(secret); err != nil {
 			t.Fatal(err)
@@ -62,7 +63,7 @@ func TestUnreadablePolicyDenies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.restoredWith(append([]byte{11}, twice...))
+	restoreWith(g, append([]byte{11}, twice...))
 	for who, secret := range map[string]string{"direct": direct.SecretID, "by a role": byRole.SecretID} {
 		if err := jobs(secret); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), `"bad" cannot be parsed`) {
 			t.Errorf("%s: %v", who, err)
@@ -72,14 +73,14 @@ func TestUnreadablePolicyDenies(t *testing.T) {
 		t.Errorf("callers without it: %v", err)
 	}
 	var out acls.SinglePolicyResponse
-	g.must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "bad"}, &out)
+	g.Must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "bad"}, &out)
 	if out.Policy == nil || !strings.Contains(out.Policy.Rules, "deny") || out.Policy.RulesJSON != nil {
 		t.Errorf("it is shown as %+v", out.Policy)
 	}
-	if _, err := g.bootstrap(""); !isCoded(err, 400, "ACL bootstrap already done") {
+	if _, err := g.Bootstrap(""); !servertest.IsCoded(err, 400, "ACL bootstrap already done") {
 		t.Errorf("after a restore ACL bootstrap succeeds: %v", err)
 	}
-	g.policy("bad", "default", nil)
+	g.CreatePolicy("bad", "default", nil)
 	if err := jobs(direct.SecretID); err != nil {
 		t.Errorf("once it is written again: %v", err)
 	}

@@ -1,8 +1,6 @@
 package server_test
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,124 +17,23 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
-
-// guarded is a server with ACLs, and the secret of its management token.
-type guarded struct {
-	*testing.T
-	s      *server.Server
-	root   string
-	region string // "global" unless the test sets another
-}
-
-func (g *guarded) in() string { return cmp.Or(g.region, "global") }
-
-func guard(t *testing.T, change func(*server.Config)) *guarded {
-	t.Helper()
-	s, _ := start(t, func(c *server.Config) {
-		c.Access.Enabled = true
-		if change != nil {
-			change(c)
-		}
-	})
-	g := &guarded{T: t, s: s}
-	out, err := g.bootstrap("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.root = out.SecretID
-	return g
-}
-
-func (g *guarded) bootstrap(secret string) (*acls.Token, error) {
-	var out acls.TokenUpsertResponse
-	req := &acls.TokenBootstrapRequest{BootstrapSecret: secret, WriteRequest: message.WriteRequest{Region: g.in()}}
-	err := led(g.T, func(ctx context.Context) error { return g.s.Call(ctx, "ACL.Bootstrap", req, &out) })
-	if err != nil {
-		return nil, err
-	}
-	return out.Tokens[0], nil
-}
-
-// call calls a method with a secret over the network.
-func (g *guarded) call(secret, method string, req, resp any) error {
-	switch r := req.(type) {
-	case interface{ Write() *message.WriteRequest }:
-		r.Write().Region, r.Write().AuthToken = g.in(), secret
-	case interface{ Query() *message.QueryOptions }:
-		r.Query().Region, r.Query().AuthToken = g.in(), secret
-	}
-	return led(g.T, func(ctx context.Context) error { return g.s.Call(ctx, method, req, resp) })
-}
-
-func (g *guarded) must(method string, req, resp any) {
-	g.Helper()
-	if err := g.call(g.root, method, req, resp); err != nil {
-		g.Fatalf("%s: %v", method, err)
-	}
-}
-
-// policy writes a policy with rights to read the jobs of a namespace.
-func (g *guarded) policy(name, namespace string, job *acls.JobACL) {
-	g.Helper()
-	p := &acls.Policy{Name: name, Rules: fmt.Sprintf("namespace %q { policy = \"read\" }", namespace), JobACL: job}
-	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
-}
-
-// token writes a token.
-func (g *guarded) token(t *acls.Token) *acls.Token {
-	g.Helper()
-	out, err := g.tokens(t)
-	if err != nil {
-		g.Fatal(err)
-	}
-	return out[0]
-}
-
-func (g *guarded) tokens(t ...*acls.Token) ([]*acls.Token, error) {
-	var out acls.TokenUpsertResponse
-	err := g.call(g.root, "ACL.UpsertTokens", &acls.TokenUpsertRequest{Tokens: t}, &out)
-	return out.Tokens, err
-}
-
-func (g *guarded) role(r *acls.Role) *acls.Role {
-	g.Helper()
-	var out acls.RolesUpsertResponse
-	g.must("ACL.UpsertRoles", &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{r}}, &out)
-	return out.ACLRoles[0]
-}
-
-func client(policies ...string) *acls.Token {
-	return &acls.Token{Name: "c", Type: acls.ClientToken, Policies: policies}
-}
-
-func links(names ...string) (out []*acls.RolePolicyLink) {
-	for _, name := range names {
-		out = append(out, &acls.RolePolicyLink{Name: name})
-	}
-	return out
-}
-
-// isCoded reports whether an error has the status and contains the text.
-func isCoded(err error, code int, text string) bool {
-	var coded *nomad.CodedError
-	return errors.As(err, &coded) && coded.Code == code && strings.Contains(coded.Message, text)
-}
 
 func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 	dir := t.TempDir()
-	s, _ := start(t, func(c *server.Config) { c.Access.Enabled, c.DataDir = true, dir })
-	g := &guarded{T: t, s: s}
-	if _, err := g.bootstrap("letmein"); !isCoded(err, 400, "invalid acl token") {
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Access.Enabled, c.DataDir = true, dir })
+	g := servertest.NewACLServer(t, s)
+	if _, err := g.Bootstrap("letmein"); !servertest.IsCoded(err, 400, "invalid acl token") {
 		t.Errorf("a secret that is not a UUID: %v", err)
 	}
 	secret := nomad.NewID()
-	first, err := g.bootstrap(secret)
+	first, err := g.Bootstrap(secret)
 	if err != nil || first.SecretID != secret || !first.Management() || !first.Global || first.Name != "Bootstrap Token" || len(first.Hash) == 0 {
 		t.Fatalf("the first token is %+v, %v", first.Stub(), err)
 	}
 	again := fmt.Sprintf("ACL bootstrap already done (reset index: %d)", first.CreateIndex)
-	if _, err = g.bootstrap(""); !isCoded(err, 400, again) {
+	if _, err = g.Bootstrap(""); !servertest.IsCoded(err, 400, again) {
 		t.Errorf("the second time: %v, want %s", err, again)
 	}
 	file := filepath.Join(dir, "server", "acl-bootstrap-reset")
@@ -147,30 +44,30 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = g.bootstrap(""); !isCoded(err, 400, want) {
+		if _, err = g.Bootstrap(""); !servertest.IsCoded(err, 400, want) {
 			t.Errorf("with the file %q: %v, want %s", text, err, want)
 		}
 	}
 	if err := os.WriteFile(file, fmt.Appendf(nil, " %d\n", first.CreateIndex), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	second, err := g.bootstrap("")
+	second, err := g.Bootstrap("")
 	if err != nil || second.AccessorID == first.AccessorID {
 		t.Fatalf("with the index in the file: %v", err)
 	}
-	if _, err = g.bootstrap(""); !isCoded(err, 400, "Invalid bootstrap reset index") {
+	if _, err = g.Bootstrap(""); !servertest.IsCoded(err, 400, "Invalid bootstrap reset index") {
 		t.Errorf("the file works twice: %v", err)
 	}
 	var list acls.TokenListResponse
-	if err := g.call(second.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, &list); err != nil || len(list.Tokens) != 2 {
+	if err := g.Call(second.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, &list); err != nil || len(list.Tokens) != 2 {
 		t.Errorf("the second token sees %d tokens, %v", len(list.Tokens), err)
 	}
 }
 
 func TestManyWantToBeTheFirst(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.Access.Enabled = true })
-	g := &guarded{T: t, s: s}
-	if won := race(40, func() error { _, err := g.bootstrap(""); return err }, func(err error) bool { return isCoded(err, 400, "ACL bootstrap already done") }, t); won != 1 {
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Access.Enabled = true })
+	g := servertest.NewACLServer(t, s)
+	if won := race(40, func() error { _, err := g.Bootstrap(""); return err }, func(err error) bool { return servertest.IsCoded(err, 400, "ACL bootstrap already done") }, t); won != 1 {
 		t.Errorf("%d initial tokens were created", won)
 	}
 }
@@ -198,7 +95,7 @@ func race(n int, fn func() error, expected func(error) bool, t *testing.T) (won 
 }
 
 func TestPoliciesThatAreRefused(t *testing.T) {
-	g := guard(t, nil)
+	g := servertest.StartACL(t, nil)
 	good := `agent { policy = "read" }`
 	for name, c := range map[string]struct {
 		p    acls.Policy
@@ -216,25 +113,25 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 		"task without group":    {acls.Policy{Name: "p", Rules: good, JobACL: &acls.JobACL{Namespace: "default", JobID: "j", Task: "t"}}, "has no group"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := g.call(g.root, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{&c.p}}, nil)
-			if !isCoded(err, 400, c.want) {
+			err := g.Call(g.Root, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{&c.p}}, nil)
+			if !servertest.IsCoded(err, 400, c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		})
 	}
 	twice := []*acls.Policy{{Name: "p", Rules: good}, {Name: "p", Rules: good}}
 	for what, list := range map[string][]*acls.Policy{"none": nil, "one twice": twice} {
-		if err := g.call(g.root, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: list}, nil); !isCoded(err, 400, "policy") {
+		if err := g.Call(g.Root, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: list}, nil); !servertest.IsCoded(err, 400, "policy") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := g.call("", "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: twice[:1]}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := g.Call("", "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: twice[:1]}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("without a token: %v", err)
 	}
 }
 
 func TestPolicyIsShownWithItsRules(t *testing.T) {
-	g := guard(t, nil)
+	g := servertest.StartACL(t, nil)
 	rules := `namespace "prod" {
   policy = "read"
   variables { path "a/*" { capabilities = ["write"] } }
@@ -243,9 +140,9 @@ node { policy = "write" }
 node_pool "p" { capabilities = ["read"] }
 operator { policy = "read" }`
 	p := &acls.Policy{Name: "p", Description: "d", Rules: rules, RulesJSON: &acls.Rules{Raw: "of the caller"}, JobACL: &acls.JobACL{Namespace: "prod"}}
-	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
+	g.Must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
 	var out acls.SinglePolicyResponse
-	g.must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "p"}, &out)
+	g.Must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "p"}, &out)
 	got := out.Policy
 	if got == nil || got.Rules != rules || got.Description != "d" || got.JobACL.Namespace != "prod" || got.CreateIndex == 0 || len(got.Hash) == 0 {
 		t.Fatalf("the policy is %+v", got)
@@ -257,7 +154,7 @@ operator { policy = "read" }`
 		t.Errorf("the rules are %+v", j)
 	}
 	var none acls.SinglePolicyResponse
-	g.must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "none"}, &none)
+	g.Must("ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "none"}, &none)
 	if none.Policy != nil || none.Index == 0 {
 		t.Errorf("a missing policy: %+v", none)
 	}
@@ -265,19 +162,19 @@ operator { policy = "read" }`
 
 // A caller can read its own policies and roles, and the anonymous policy.
 func TestCallersReadOwnPolicies(t *testing.T) {
-	g := guard(t, nil)
+	g := servertest.StartACL(t, nil)
 	for _, name := range []string{"direct", "by-role", "foreign", "anonymous"} {
-		g.policy(name, "default", nil)
+		g.CreatePolicy(name, "default", nil)
 	}
-	own := g.role(&acls.Role{Name: "own", Policies: links("by-role")})
-	other := g.role(&acls.Role{Name: "other", Policies: links("foreign")})
-	holder := client("direct")
+	own := g.CreateRole(&acls.Role{Name: "own", Policies: servertest.PolicyLinks("by-role")})
+	other := g.CreateRole(&acls.Role{Name: "other", Policies: servertest.PolicyLinks("foreign")})
+	holder := servertest.ClientToken("direct")
 	holder.Roles = []*acls.TokenRoleLink{{Name: "own"}}
-	holder = g.token(holder)
+	holder = g.CreateToken(holder)
 
 	names := func(secret string) (out []string) {
 		var list acls.PolicyListResponse
-		if err := g.call(secret, "ACL.ListPolicies", &acls.PolicyListRequest{}, &list); err != nil {
+		if err := g.Call(secret, "ACL.ListPolicies", &acls.PolicyListRequest{}, &list); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range list.Policies {
@@ -285,14 +182,14 @@ func TestCallersReadOwnPolicies(t *testing.T) {
 		}
 		return out
 	}
-	for who, want := range map[string][]string{g.root: {"anonymous", "by-role", "direct", "foreign"}, holder.SecretID: {"anonymous", "by-role", "direct"}, "": {"anonymous"}} {
+	for who, want := range map[string][]string{g.Root: {"anonymous", "by-role", "direct", "foreign"}, holder.SecretID: {"anonymous", "by-role", "direct"}, "": {"anonymous"}} {
 		if got := names(who); !slices.Equal(got, want) {
 			t.Errorf("policies are %q, want %q", got, want)
 		}
 	}
 	for name, may := range map[string]bool{"direct": true, "by-role": true, "anonymous": true, "foreign": false, "none": false} {
-		one := g.call(holder.SecretID, "ACL.GetPolicy", &acls.PolicySpecificRequest{Name: name}, nil)
-		set := g.call(holder.SecretID, "ACL.GetPolicies", &acls.PolicySetRequest{Names: []string{"direct", name}}, nil)
+		one := g.Call(holder.SecretID, "ACL.GetPolicy", &acls.PolicySpecificRequest{Name: name}, nil)
+		set := g.Call(holder.SecretID, "ACL.GetPolicies", &acls.PolicySetRequest{Names: []string{"direct", name}}, nil)
 		for _, err := range []error{one, set} {
 			if may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("policy %s: %v", name, err)
@@ -300,32 +197,32 @@ func TestCallersReadOwnPolicies(t *testing.T) {
 		}
 	}
 	var roles acls.RolesListResponse
-	if err := g.call(holder.SecretID, "ACL.ListRoles", &acls.RolesListRequest{}, &roles); err != nil || len(roles.ACLRoles) != 1 || roles.ACLRoles[0].ID != own.ID {
+	if err := g.Call(holder.SecretID, "ACL.ListRoles", &acls.RolesListRequest{}, &roles); err != nil || len(roles.ACLRoles) != 1 || roles.ACLRoles[0].ID != own.ID {
 		t.Errorf("roles are %+v, %v", roles.ACLRoles, err)
 	}
 	for role, may := range map[*acls.Role]bool{own: true, other: false, {ID: nomad.NewID(), Name: "none"}: false} {
 		for method, req := range map[string]any{"ACL.GetRoleByID": &acls.RoleByIDRequest{RoleID: role.ID},
 			"ACL.GetRoleByName": &acls.RoleByNameRequest{RoleName: role.Name}, "ACL.GetRolesByID": &acls.RolesByIDRequest{ACLRoleIDs: []string{role.ID}}} {
-			if err := g.call(holder.SecretID, method, req, nil); may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
+			if err := g.Call(holder.SecretID, method, req, nil); may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("%s of role %s: %v", method, role.Name, err)
 			}
 		}
 	}
 	for method, req := range map[string]any{"ACL.ListTokens": &acls.TokenListRequest{}, "ACL.GetTokens": &acls.TokenSetRequest{},
-		"ACL.UpsertTokens": &acls.TokenUpsertRequest{Tokens: []*acls.Token{client("direct")}}, "ACL.DeleteTokens": &acls.TokenDeleteRequest{AccessorIDs: []string{holder.AccessorID}},
+		"ACL.UpsertTokens": &acls.TokenUpsertRequest{Tokens: []*acls.Token{servertest.ClientToken("direct")}}, "ACL.DeleteTokens": &acls.TokenDeleteRequest{AccessorIDs: []string{holder.AccessorID}},
 		"ACL.UpsertRoles": &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{own}}, "ACL.DeleteRolesByID": &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{own.ID}},
 		"ACL.DeletePolicies": &acls.PolicyDeleteRequest{Names: []string{"direct"}}, "ACL.ExpireOneTimeTokens": &acls.OneTimeTokenExpireRequest{},
 		"ACL.GetClaimPolicies": &message.GenericRequest{}} {
-		if err := g.call(holder.SecretID, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := g.Call(holder.SecretID, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("a client token calls %s: %v", method, err)
 		}
 	}
 }
 
 func TestTokensThatAreRefused(t *testing.T) {
-	g := guard(t, nil)
-	g.policy("p", "default", nil)
-	is := g.token(client("p"))
+	g := servertest.StartACL(t, nil)
+	g.CreatePolicy("p", "default", nil)
+	is := g.CreateToken(servertest.ClientToken("p"))
 	soon, past, far := time.Now().Add(30*time.Second), time.Now().Add(-time.Hour), time.Now().Add(48*time.Hour)
 	change := func(edit func(*acls.Token)) *acls.Token {
 		t := codec.Copy(is)
@@ -338,7 +235,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	}{
 		"no type":                  {&acls.Token{Policies: []string{"p"}}, "token type"},
 		"management with a policy": {&acls.Token{Type: "management", Policies: []string{"p"}}, "cannot have policies or roles"},
-		"client without":           {client(), "at least one policy or role"},
+		"client without":           {servertest.ClientToken(), "at least one policy or role"},
 		"unknown role":             {&acls.Token{Type: "client", Roles: []*acls.TokenRoleLink{{Name: "none"}}}, "does not exist: none"},
 		"empty role":               {&acls.Token{Type: "client", Roles: []*acls.TokenRoleLink{{}}}, "does not exist"},
 		"long name":                {&acls.Token{Type: "management", Name: strings.Repeat("a", 257)}, "name"},
@@ -359,8 +256,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"everywhere":               {change(func(t *acls.Token) { t.Global = true }), "global cannot be changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := g.tokens(c.t)
-			if !isCoded(err, 400, c.want) || len(out) != 0 {
+			out, err := g.CreateTokens(c.t)
+			if !servertest.IsCoded(err, 400, c.want) || len(out) != 0 {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 			if err != nil && strings.Contains(err.Error(), is.SecretID) {
@@ -368,58 +265,58 @@ func TestTokensThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := g.tokens(&acls.Token{Type: "management"}, &acls.Token{Type: "management", Global: true}); !isCoded(err, 400, "mixed global") {
+	if _, err := g.CreateTokens(&acls.Token{Type: "management"}, &acls.Token{Type: "management", Global: true}); !servertest.IsCoded(err, 400, "mixed global") {
 		t.Errorf("global and others: %v", err)
 	}
-	if _, err := g.tokens(is, is); !isCoded(err, 400, "duplicate token") {
+	if _, err := g.CreateTokens(is, is); !servertest.IsCoded(err, 400, "duplicate token") {
 		t.Errorf("one twice: %v", err)
 	}
 }
 
 func TestTokensAreMadeAndChanged(t *testing.T) {
-	g := guard(t, nil)
-	g.policy("p", "default", nil)
-	r := g.role(&acls.Role{Name: "r", Policies: links("p")})
+	g := servertest.StartACL(t, nil)
+	g.CreatePolicy("p", "default", nil)
+	r := g.CreateRole(&acls.Role{Name: "r", Policies: servertest.PolicyLinks("p")})
 	chosen := &acls.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", ExpirationTTL: time.Hour,
 		Roles: []*acls.TokenRoleLink{{Name: "r"}, {ID: r.ID}}}
-	made := g.token(chosen)
+	made := g.CreateToken(chosen)
 	if made.AccessorID != chosen.AccessorID || made.SecretID != chosen.SecretID || !made.ExpirationTime.Equal(made.CreateTime.Add(time.Hour)) ||
 		len(made.Roles) != 1 || *made.Roles[0] != (acls.TokenRoleLink{ID: r.ID, Name: "r"}) {
 		t.Fatalf("created %+v", made.Stub())
 	}
-	next := g.token(&acls.Token{AccessorID: made.AccessorID, Name: "new", Policies: []string{"p", "later"}})
+	next := g.CreateToken(&acls.Token{AccessorID: made.AccessorID, Name: "new", Policies: []string{"p", "later"}})
 	if next.SecretID != made.SecretID || next.Type != "client" || next.Name != "new" || next.CreateIndex != made.CreateIndex || next.ModifyIndex <= made.ModifyIndex ||
 		!next.ExpirationTime.Equal(*made.ExpirationTime) || !next.CreateTime.Equal(made.CreateTime) || slices.Equal(next.Hash, made.Hash) || len(next.Roles) != 0 {
 		t.Errorf("updated to %+v", next.Stub())
 	}
 	var own, other acls.SingleTokenResponse
-	if err := g.call(next.SecretID, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: next.AccessorID}, &own); err != nil || own.Token.SecretID != next.SecretID {
+	if err := g.Call(next.SecretID, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: next.AccessorID}, &own); err != nil || own.Token.SecretID != next.SecretID {
 		t.Errorf("a token reads itself: %v", err)
 	}
-	if err := g.call(g.root, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: nomad.NewID()}, &other); err != nil || other.Token != nil {
+	if err := g.Call(g.Root, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: nomad.NewID()}, &other); err != nil || other.Token != nil {
 		t.Errorf("a missing token: %+v, %v", other.Token, err)
 	}
 	for _, secret := range []string{"", next.SecretID} {
-		if err := g.call(secret, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: nomad.NewID()}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := g.Call(secret, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: nomad.NewID()}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("another caller's token: %v", err)
 		}
 	}
 	for secret, want := range map[string]string{next.SecretID: next.AccessorID, nomad.NewID(): "", "": "", next.AccessorID: ""} {
 		var out acls.ResolveTokenResponse
-		if err := g.call("", "ACL.ResolveToken", &acls.ResolveTokenRequest{SecretID: secret}, &out); err != nil || (out.Token == nil) != (want == "") || out.Token != nil && out.Token.AccessorID != want {
+		if err := g.Call("", "ACL.ResolveToken", &acls.ResolveTokenRequest{SecretID: secret}, &out); err != nil || (out.Token == nil) != (want == "") || out.Token != nil && out.Token.AccessorID != want {
 			t.Errorf("a secret is of %v, %v, want %q", out.Token, err, want)
 		}
 	}
-	g.must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil)
-	if err := g.call(g.root, "ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil); !isCoded(err, 404, "ACL role not found") {
+	g.Must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil)
+	if err := g.Call(g.Root, "ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil); !servertest.IsCoded(err, 404, "ACL role not found") {
 		t.Errorf("a deleted role: %v", err)
 	}
-	g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{next.AccessorID}}, nil)
-	if err := g.call(next.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	g.Must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{next.AccessorID}}, nil)
+	if err := g.Call(next.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a deleted token: %v", err)
 	}
 	for accessor, code := range map[string]int{next.AccessorID: 404, "anonymous": 400} {
-		if err := g.call(g.root, "ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{accessor}}, nil); !isCoded(err, code, "") {
+		if err := g.Call(g.Root, "ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{accessor}}, nil); !servertest.IsCoded(err, code, "") {
 			t.Errorf("deleting %s: %v", accessor, err)
 		}
 	}
@@ -427,19 +324,19 @@ func TestTokensAreMadeAndChanged(t *testing.T) {
 
 // Lists support pages and filters, and contain no secrets.
 func TestListsOfTokens(t *testing.T) {
-	g := guard(t, nil)
-	g.policy("p", "default", nil)
+	g := servertest.StartACL(t, nil)
+	g.CreatePolicy("p", "default", nil)
 	var made []string
 	for i := range 5 {
-		token := client("p")
+		token := servertest.ClientToken("p")
 		token.Name, token.Global = fmt.Sprint("token ", i), i == 4
-		made = append(made, g.token(token).AccessorID)
+		made = append(made, g.CreateToken(token).AccessorID)
 	}
 	var got []string
 	q := message.QueryOptions{PerPage: 2}
 	for {
 		var page acls.TokenListResponse
-		g.must("ACL.ListTokens", &acls.TokenListRequest{QueryOptions: q}, &page)
+		g.Must("ACL.ListTokens", &acls.TokenListRequest{QueryOptions: q}, &page)
 		for _, stub := range page.Tokens {
 			got = append(got, stub.AccessorID)
 		}
@@ -461,7 +358,7 @@ func TestListsOfTokens(t *testing.T) {
 		"global, prefix": {acls.TokenListRequest{GlobalOnly: true, QueryOptions: message.QueryOptions{Prefix: made[4][:20]}}, 1},
 	} {
 		var list acls.TokenListResponse
-		if err := g.call(g.root, "ACL.ListTokens", &c.req, &list); len(list.Tokens) != c.want {
+		if err := g.Call(g.Root, "ACL.ListTokens", &c.req, &list); len(list.Tokens) != c.want {
 			t.Errorf("%s: %d tokens, %v, want %d", name, len(list.Tokens), err, c.want)
 		}
 	}
@@ -469,55 +366,55 @@ func TestListsOfTokens(t *testing.T) {
 
 // A blocking query for the caller's policies returns when one of its roles changes.
 func TestBlockingPolicyList(t *testing.T) {
-	g := guard(t, nil)
-	g.policy("a", "default", nil)
-	g.policy("b", "default", nil)
-	r := g.role(&acls.Role{Name: "r", Policies: links("a")})
-	holder := g.token(&acls.Token{Type: "client", Roles: []*acls.TokenRoleLink{{ID: r.ID}}})
+	g := servertest.StartACL(t, nil)
+	g.CreatePolicy("a", "default", nil)
+	g.CreatePolicy("b", "default", nil)
+	r := g.CreateRole(&acls.Role{Name: "r", Policies: servertest.PolicyLinks("a")})
+	holder := g.CreateToken(&acls.Token{Type: "client", Roles: []*acls.TokenRoleLink{{ID: r.ID}}})
 	var now acls.PolicyListResponse
-	if err := g.call(holder.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, &now); err != nil || len(now.Policies) != 1 {
+	if err := g.Call(holder.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, &now); err != nil || len(now.Policies) != 1 {
 		t.Fatalf("%d policies, %v", len(now.Policies), err)
 	}
 	answer := make(chan int, 1)
 	go func() {
 		var next acls.PolicyListResponse
 		req := &acls.PolicyListRequest{QueryOptions: message.QueryOptions{MinQueryIndex: now.Index, MaxQueryTime: time.Minute}}
-		if err := g.call(holder.SecretID, "ACL.ListPolicies", req, &next); err != nil {
+		if err := g.Call(holder.SecretID, "ACL.ListPolicies", req, &next); err != nil {
 			t.Error(err)
 		}
 		answer <- len(next.Policies)
 	}()
 	r = codec.Copy(r)
-	r.Policies = links("a", "b")
-	g.role(r)
+	r.Policies = servertest.PolicyLinks("a", "b")
+	g.CreateRole(r)
 	select {
 	case n := <-answer:
 		if n != 2 {
 			t.Errorf("it answers with %d policies", n)
 		}
-	case <-within(t).Done():
+	case <-servertest.Context(t).Done():
 		t.Error("the list does not return")
 	}
 }
 
 func TestRolesThatAreRefused(t *testing.T) {
-	g := guard(t, nil)
-	g.policy("p", "default", nil)
-	g.role(&acls.Role{Name: "r", Policies: links("p", "p")})
+	g := servertest.StartACL(t, nil)
+	g.CreatePolicy("p", "default", nil)
+	g.CreateRole(&acls.Role{Name: "r", Policies: servertest.PolicyLinks("p", "p")})
 	for name, c := range map[string]struct {
 		r    acls.Role
 		code int
 		want string
 	}{
-		"name":           {acls.Role{Name: "a b", Policies: links("p")}, 400, "invalid role name"},
+		"name":           {acls.Role{Name: "a b", Policies: servertest.PolicyLinks("p")}, 400, "invalid role name"},
 		"no policy":      {acls.Role{Name: "q"}, 400, "at least one policy"},
-		"missing policy": {acls.Role{Name: "q", Policies: links("none")}, 400, `"none" does not exist`},
-		"name of other":  {acls.Role{Name: "r", Policies: links("p")}, 400, "has this name"},
-		"unknown ID":     {acls.Role{ID: nomad.NewID(), Name: "q", Policies: links("p")}, 404, "ACL role not found"},
+		"missing policy": {acls.Role{Name: "q", Policies: servertest.PolicyLinks("none")}, 400, `"none" does not exist`},
+		"name of other":  {acls.Role{Name: "r", Policies: servertest.PolicyLinks("p")}, 400, "has this name"},
+		"unknown ID":     {acls.Role{ID: nomad.NewID(), Name: "q", Policies: servertest.PolicyLinks("p")}, 404, "ACL role not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{&c.r}, AllowMissingPolicies: true}
-			if err := g.call(g.root, "ACL.UpsertRoles", req, nil); !isCoded(err, c.code, c.want) {
+			if err := g.Call(g.Root, "ACL.UpsertRoles", req, nil); !servertest.IsCoded(err, c.code, c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		})
@@ -526,12 +423,12 @@ func TestRolesThatAreRefused(t *testing.T) {
 
 // Of many callers with the secret of a one-time token, one gets the token.
 func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
-	g := guard(t, nil)
-	g.policy("p", "default", nil)
-	own := g.token(client("p"))
+	g := servertest.StartACL(t, nil)
+	g.CreatePolicy("p", "default", nil)
+	own := g.CreateToken(servertest.ClientToken("p"))
 	upsert := func(secret string) (*acls.OneTimeToken, error) {
 		var out acls.OneTimeTokenUpsertResponse
-		err := g.call(secret, "ACL.UpsertOneTimeToken", &acls.OneTimeTokenUpsertRequest{}, &out)
+		err := g.Call(secret, "ACL.UpsertOneTimeToken", &acls.OneTimeTokenUpsertRequest{}, &out)
 		return out.OneTimeToken, err
 	}
 	if _, err := upsert(""); !errors.Is(err, nomad.ErrPermissionDenied) {
@@ -547,7 +444,7 @@ func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
 	}
 	exchange := func(secret string) error {
 		var out acls.OneTimeTokenExchangeResponse
-		err := g.call("", "ACL.ExchangeOneTimeToken", &acls.OneTimeTokenExchangeRequest{OneTimeSecretID: secret}, &out)
+		err := g.Call("", "ACL.ExchangeOneTimeToken", &acls.OneTimeTokenExchangeRequest{OneTimeSecretID: secret}, &out)
 		if err == nil && out.Token.SecretID != own.SecretID {
 			t.Errorf("another token: %v", out.Token)
 		}
@@ -566,29 +463,29 @@ func TestOneTimeTokenIsExchangedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.must("ACL.ExpireOneTimeTokens", &acls.OneTimeTokenExpireRequest{Timestamp: time.Now().Add(time.Hour)}, nil)
-	g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
+	g.Must("ACL.ExpireOneTimeTokens", &acls.OneTimeTokenExpireRequest{Timestamp: time.Now().Add(time.Hour)}, nil)
+	g.Must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
 	if err := exchange(third.OneTimeSecretID); !denied(err) {
 		t.Errorf("the token was deleted: %v", err)
 	}
 }
 
 func TestWorkloadIsToldItsPolicies(t *testing.T) {
-	g := guard(t, nil)
+	g := servertest.StartACL(t, nil)
 	for name, job := range map[string]*acls.JobACL{"ns": {Namespace: "default"}, "job": {Namespace: "default", JobID: "b"}, "group": {Namespace: "default", JobID: "b", Group: "g"},
 		"task": {Namespace: "default", JobID: "b", Group: "g", Task: "t"}, "prefix": {Namespace: "default", JobID: "bb"}, "shorter": {Namespace: "default", JobID: ""},
 		"other-group": {Namespace: "default", JobID: "b", Group: "gg"}, "other-task": {Namespace: "default", JobID: "b", Group: "g", Task: "tt"},
 		"other-ns": {Namespace: "other", JobID: "b"}, "nobody": nil, "anonymous": nil} {
-		g.policy(name, "default", job)
+		g.CreatePolicy(name, "default", job)
 	}
 	n := joinAs(t, g)
-	job := batchJob("b", 1)
-	if err := g.call(g.root, "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
+	job := servertest.BatchJob("b", 1)
+	if err := g.Call(g.Root, "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
 		t.Fatal(err)
 	}
-	jwt := n.allocs(1)[0].SignedIdentities["t"]
+	jwt := n.Allocs(1)[0].SignedIdentities["t"]
 	var out acls.PolicySetResponse
-	if err := g.call(jwt, "ACL.GetClaimPolicies", &message.GenericRequest{}, &out); err != nil {
+	if err := g.Call(jwt, "ACL.GetClaimPolicies", &message.GenericRequest{}, &out); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"group", "job", "ns", "shorter", "task"}
@@ -596,65 +493,65 @@ func TestWorkloadIsToldItsPolicies(t *testing.T) {
 		t.Errorf("the policies are %q, want %q", got, want)
 	}
 	var list acls.PolicyListResponse
-	if err := g.call(jwt, "ACL.ListPolicies", &acls.PolicyListRequest{}, &list); err != nil || len(list.Policies) != len(want)+1 {
+	if err := g.Call(jwt, "ACL.ListPolicies", &acls.PolicyListRequest{}, &list); err != nil || len(list.Policies) != len(want)+1 {
 		t.Errorf("it lists %d policies, %v", len(list.Policies), err)
 	}
 	for method, req := range map[string]any{"ACL.ListRoles": &acls.RolesListRequest{}, "ACL.GetRolesByID": &acls.RolesByIDRequest{},
 		"ACL.UpsertOneTimeToken": &acls.OneTimeTokenUpsertRequest{}, "ACL.GetToken": &acls.TokenSpecificRequest{}} {
-		for _, token := range []string{jwt, n.jwt} {
-			if err := g.call(token, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		for _, token := range []string{jwt, n.JWT} {
+			if err := g.Call(token, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("%s: %v", method, err)
 			}
 		}
 	}
-	if err := g.call(n.jwt, "ACL.GetClaimPolicies", &message.GenericRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := g.Call(n.JWT, "ACL.GetClaimPolicies", &message.GenericRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a node has no policies of a workload: %v", err)
 	}
 }
 
 // joinAs registers a node at a server with ACLs.
-func joinAs(t *testing.T, g *guarded) *fakeNode {
+func joinAs(t *testing.T, g *servertest.ACLServer) *servertest.FakeNode {
 	t.Helper()
-	return join(t, g.s.RPCAddr())
+	return servertest.Join(t, g.Server.RPCAddr())
 }
 
 func TestExpiredTokensAreForgotten(t *testing.T) {
-	g := guard(t, func(c *server.Config) {
+	g := servertest.StartACL(t, func(c *server.Config) {
 		c.Access.TokenMinTTL, c.ACLTokenGCThreshold = time.Millisecond, time.Millisecond
 	})
 	for _, global := range []bool{true, false} {
-		short := g.token(&acls.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
-		eventually(t, func() bool { return short.HasExpired(time.Now()) })
-		if err := g.call(short.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !errors.Is(err, nomad.ErrTokenExpired) {
+		short := g.CreateToken(&acls.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
+		servertest.Eventually(t, func() bool { return short.HasExpired(time.Now()) })
+		if err := g.Call(short.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !errors.Is(err, nomad.ErrTokenExpired) {
 			t.Errorf("an expired token: %v", err)
 		}
 	}
 	count := func() int {
 		var list acls.TokenListResponse
-		g.must("ACL.ListTokens", &acls.TokenListRequest{}, &list)
+		g.Must("ACL.ListTokens", &acls.TokenListRequest{}, &list)
 		return len(list.Tokens)
 	}
 	if n := count(); n != 3 {
 		t.Fatalf("%d tokens before", n)
 	}
-	g.must("System.GarbageCollect", &message.GenericRequest{}, nil)
-	eventually(t, func() bool { return count() == 1 })
+	g.Must("System.GarbageCollect", &message.GenericRequest{}, nil)
+	servertest.Eventually(t, func() bool { return count() == 1 })
 }
 
 func TestNoAccessControl(t *testing.T) {
-	s, _ := start(t, nil)
-	g := &guarded{T: t, s: s}
+	s, _ := servertest.Start(t, nil)
+	g := servertest.NewACLServer(t, s)
 	asked := 0
 	for _, m := range s.Methods() {
 		service, name, _ := strings.Cut(m.Name, ".")
 		if service != "ACL" || slices.Contains([]string{"WhoAmI", "CreateClientIntroductionToken"}, name) {
 			continue
 		}
-		err := g.call("", m.Name, m.NewRequest(), nil)
+		err := g.Call("", m.Name, m.NewRequest(), nil)
 		if strings.Contains(fmt.Sprint(err), "is of a feature") || strings.Contains(fmt.Sprint(err), "not available yet") {
 			continue // not registered yet
 		}
-		if asked++; !isCoded(err, 400, "ACL support disabled") {
+		if asked++; !servertest.IsCoded(err, 400, "ACL support disabled") {
 			t.Errorf("%s: %v", m.Name, err)
 		}
 	}
@@ -665,30 +562,30 @@ func TestNoAccessControl(t *testing.T) {
 
 // Core evaluations carry the leader's token to the servers that process them.
 func TestFollowersCollectForTheLeader(t *testing.T) {
-	all := cluster(t, 3, func(c *server.Config) {
+	all := servertest.Cluster(t, 3, func(c *server.Config) {
 		c.Access.Enabled, c.Access.TokenMinTTL = true, time.Millisecond
 		if c.Name == "s0" {
 			c.Workers = -1
 		}
 	})
-	g := &guarded{T: t, s: all[0].Server}
-	first, err := g.bootstrap("")
+	g := servertest.NewACLServer(t, all[0].Server)
+	first, err := g.Bootstrap("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.root = first.SecretID
+	g.Root = first.SecretID
 	id := all[0].Self().Tags["id"]
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		_, now := all[0].Leader()
 		if now != id {
-			g.call(g.root, "Operator.TransferLeadershipToPeer", &message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}}, nil) //nolint:errcheck // it is repeated
+			g.Call(g.Root, "Operator.TransferLeadershipToPeer", &message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}}, nil) //nolint:errcheck // it is repeated
 		}
 		return now == id
 	})
-	short := g.token(&acls.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond})
-	eventually(t, func() bool { return short.HasExpired(time.Now()) })
-	eventually(t, func() bool {
-		g.must("System.GarbageCollect", &message.GenericRequest{}, nil) // the work of the previous leader is lost
-		return fetch[acls.SingleTokenResponse](g, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: short.AccessorID}).Token == nil
+	short := g.CreateToken(&acls.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond})
+	servertest.Eventually(t, func() bool { return short.HasExpired(time.Now()) })
+	servertest.Eventually(t, func() bool {
+		g.Must("System.GarbageCollect", &message.GenericRequest{}, nil) // the work of the previous leader is lost
+		return servertest.ReadRoot[acls.SingleTokenResponse](g, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: short.AccessorID}).Token == nil
 	})
 }

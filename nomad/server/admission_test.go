@@ -12,30 +12,31 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // strict returns a server with ACLs where nodes need an introduction.
-func strict(t *testing.T, enforcement string) *guarded {
+func strict(t *testing.T, enforcement string) *servertest.ACLServer {
 	t.Helper()
-	g := guard(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement })
-	g.must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
+	g := servertest.StartACL(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement })
+	g.Must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
 	return g
 }
 
 // introduce creates an introduction token.
-func (g *guarded) introduce(req message.ACLCreateClientIntroductionTokenRequest) string {
+func introduced(g *servertest.ACLServer, req message.ACLCreateClientIntroductionTokenRequest) string {
 	g.Helper()
-	return got[message.ACLCreateClientIntroductionTokenResponse](g, g.root, "ACL.CreateClientIntroductionToken", &req).JWT
+	return servertest.ReadWith[message.ACLCreateClientIntroductionTokenResponse](g, g.Root, "ACL.CreateClientIntroductionToken", &req).JWT
 }
 
 // joined returns a node that was introduced.
-func (g *guarded) joined(req message.ACLCreateClientIntroductionTokenRequest) *fakeNode {
+func joinIntroduced(g *servertest.ACLServer, req message.ACLCreateClientIntroductionTokenRequest) *servertest.FakeNode {
 	g.Helper()
-	n := stranger(g.T, g.s)
-	if err := n.enter(g.introduce(req)); err != nil {
+	n := servertest.NewFakeNode(g.T, g.Server)
+	if err := n.Register(introduced(g, req)); err != nil {
 		g.Fatal(err)
 	}
-	n.beat(n.jwt, false)
+	n.Heartbeat(n.JWT, false)
 	return n
 }
 
@@ -44,14 +45,14 @@ func (g *guarded) joined(req message.ACLCreateClientIntroductionTokenRequest) *f
 func nextSecond(t *testing.T) {
 	t.Helper()
 	second := time.Now().Unix()
-	eventually(t, func() bool { return time.Now().Unix() > second })
+	servertest.Eventually(t, func() bool { return time.Now().Unix() > second })
 }
 
 // purge purges a node after its tokens have become older than the purge.
-func (g *guarded) purge(n *fakeNode) {
+func purge(g *servertest.ACLServer, n *servertest.FakeNode) {
 	g.Helper()
 	nextSecond(g.T)
-	g.must("Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.node.ID}, nil)
+	g.Must("Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.Node.ID}, nil)
 }
 
 // An introduced node cannot change its pool, datacenter or name. That requires another
@@ -65,11 +66,11 @@ func TestAdmissionBindsTheNode(t *testing.T) {
 		for _, enforcement := range []string{nomad.NodeIntroductionEnforcementStrict, nomad.NodeIntroductionEnforcementWarn} {
 			t.Run(what+" "+enforcement, func(t *testing.T) {
 				g := strict(t, enforcement)
-				n := g.joined(message.ACLCreateClientIntroductionTokenRequest{})
-				before, first := *n.node, n.jwt
-				change(n.node)
-				for kind, token := range map[string]string{"its identity": first, "its secret": n.node.SecretID, "nothing": ""} {
-					err := n.enter(token)
+				n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
+				before, first := *n.Node, n.JWT
+				change(n.Node)
+				for kind, token := range map[string]string{"its identity": first, "its secret": n.Node.SecretID, "nothing": ""} {
+					err := n.Register(token)
 					if refused := errors.Is(err, nomad.ErrPermissionDenied); refused != (enforcement == nomad.NodeIntroductionEnforcementStrict) {
 						t.Errorf("a node with %s: %v", kind, err)
 					}
@@ -77,20 +78,20 @@ func TestAdmissionBindsTheNode(t *testing.T) {
 				if enforcement != nomad.NodeIntroductionEnforcementStrict {
 					return
 				}
-				if stored := g.stored(n); !stored.SameAdmission(&before) {
+				if stored := storedNode(g, n); !stored.SameAdmission(&before) {
 					t.Fatalf("the node is %s in %s, %s", stored.Name, stored.NodePool, stored.Datacenter)
 				}
 				nextSecond(t)
-				if err := n.enter(g.introduce(message.ACLCreateClientIntroductionTokenRequest{NodePool: n.node.NodePool, NodeName: n.node.Name})); err != nil {
+				if err := n.Register(introduced(g, message.ACLCreateClientIntroductionTokenRequest{NodePool: n.Node.NodePool, NodeName: n.Node.Name})); err != nil {
 					t.Fatalf("a node that is introduced again: %v", err)
 				}
-				if stored := g.stored(n); !stored.SameAdmission(n.node) {
+				if stored := storedNode(g, n); !stored.SameAdmission(n.Node) {
 					t.Errorf("the node is %s in %s, %s", stored.Name, stored.NodePool, stored.Datacenter)
 				}
-				if out := n.beat(n.jwt, true); out.SignedIdentity == nil || claimsOf(t, *out.SignedIdentity)["nomad_node_pool"] != n.node.NodePool {
+				if out := n.Heartbeat(n.JWT, true); out.SignedIdentity == nil || servertest.Claims(t, *out.SignedIdentity)["nomad_node_pool"] != n.Node.NodePool {
 					t.Error("the renewed identity is not for the pool of the node")
 				}
-				if err := n.reads(first); !errors.Is(err, nomad.ErrPermissionDenied) {
+				if err := readAllocs(n, first); !errors.Is(err, nomad.ErrPermissionDenied) {
 					t.Errorf("the previous identity: %v", err)
 				}
 			})
@@ -99,58 +100,58 @@ func TestAdmissionBindsTheNode(t *testing.T) {
 }
 
 // reads makes a read as the node, with a credential.
-func (n *fakeNode) reads(token string) error {
-	return n.call("Alloc.GetAllocs", &message.AllocsGetRequest{AllocIDs: []string{}, QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, nil)
+func readAllocs(n *servertest.FakeNode, token string) error {
+	return n.Call("Alloc.GetAllocs", &message.AllocsGetRequest{AllocIDs: []string{}, QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, nil)
 }
 
 // A purge invalidates the identities of a node and closes its connections. The node stays away
 // until it is introduced again.
 func TestPurgedNodeStaysAway(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
-	fleet := g.introduce(message.ACLCreateClientIntroductionTokenRequest{Uses: 10})
-	n := stranger(t, g.s)
-	if err := n.enter(fleet); err != nil {
+	fleet := introduced(g, message.ACLCreateClientIntroductionTokenRequest{Uses: 10})
+	n := servertest.NewFakeNode(t, g.Server)
+	if err := n.Register(fleet); err != nil {
 		t.Fatal(err)
 	}
-	n.beat(n.jwt, false)
-	g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("b", 1)}, nil)
-	alloc := n.allocs(1)[0]
-	old := n.jwt
+	n.Heartbeat(n.JWT, false)
+	g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("b", 1)}, nil)
+	alloc := n.Allocs(1)[0]
+	old := n.JWT
 	waiting := make(chan error, 1)
 	go func() {
-		waiting <- n.pool.Call(within(t), n.addr, "Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID,
+		waiting <- n.Pool.Call(servertest.Context(t), n.Addr, "Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID,
 			QueryOptions: message.QueryOptions{Region: "global", AuthToken: old, MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
 	}()
-	eventually(t, func() bool { return g.s.Connected(n.node.ID) })
-	g.purge(n)
+	servertest.Eventually(t, func() bool { return servertest.Connected(t, g.Server, n.Node.ID) })
+	purge(g, n)
 	if err := <-waiting; err == nil {
 		t.Error("a read of the purged node does not end")
 	}
-	eventually(t, func() bool { return !g.s.Connected(n.node.ID) })
-	for rpc.Lost(n.call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: old}}, nil)) {
+	servertest.Eventually(t, func() bool { return !servertest.Connected(t, g.Server, n.Node.ID) })
+	for rpc.Lost(n.Call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: old}}, nil)) {
 		// The node has not noticed yet that its session was closed.
 	}
-	for method, req := range nodeCalls(n.node, alloc) {
-		for kind, token := range map[string]string{"identity": old, "secret": n.node.SecretID} {
-			err := n.call(method, req(token), nil)
+	for method, req := range nodeCalls(n.Node, alloc) {
+		for kind, token := range map[string]string{"identity": old, "secret": n.Node.SecretID} {
+			err := n.Call(method, req(token), nil)
 			gone := errors.Is(err, nomad.ErrNodeNotFound) && method == "Node.UpdateStatus"
 			if !errors.Is(err, nomad.ErrPermissionDenied) && !gone {
 				t.Errorf("%s with the %s of a purged node: %v", method, kind, err)
 			}
 		}
 	}
-	for kind, token := range map[string]string{"its identity": old, "its secret": n.node.SecretID, "nothing": "", "its introduction": fleet} {
-		if err := n.enter(token); !errors.Is(err, nomad.ErrPermissionDenied) {
+	for kind, token := range map[string]string{"its identity": old, "its secret": n.Node.SecretID, "nothing": "", "its introduction": fleet} {
+		if err := n.Register(token); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("the purged node registers with %s: %v", kind, err)
 		}
 	}
-	if err := n.enter(g.introduce(message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
+	if err := n.Register(introduced(g, message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
 		t.Fatalf("the node that is introduced again: %v", err)
 	}
-	if err := n.reads(old); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := readAllocs(n, old); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("its old identity: %v", err)
 	}
-	if err := n.reads(n.jwt); err != nil {
+	if err := readAllocs(n, n.JWT); err != nil {
 		t.Errorf("its new identity: %v", err)
 	}
 }
@@ -200,25 +201,25 @@ func TestPurgedNodeJoinsAgainWithAWarning(t *testing.T) {
 	for _, enforcement := range []string{nomad.NodeIntroductionEnforcementWarn, nomad.NodeIntroductionEnforcementNone} {
 		t.Run(enforcement, func(t *testing.T) {
 			g := strict(t, enforcement)
-			n := g.joined(message.ACLCreateClientIntroductionTokenRequest{})
-			old := n.jwt
-			g.purge(n)
-			eventually(t, func() bool { return !g.s.Connected(n.node.ID) })
+			n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
+			old := n.JWT
+			purge(g, n)
+			servertest.Eventually(t, func() bool { return !servertest.Connected(t, g.Server, n.Node.ID) })
 			// A call on the connection that the purge closes is still refused.
-			eventually(t, func() bool {
-				err := n.enter(old)
+			servertest.Eventually(t, func() bool {
+				err := n.Register(old)
 				if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
 					t.Fatal(err)
 				}
 				return err == nil
 			})
-			if n.jwt == old {
+			if n.JWT == old {
 				t.Error("the node keeps its revoked identity")
 			}
-			if err := n.reads(old); !errors.Is(err, nomad.ErrPermissionDenied) {
+			if err := readAllocs(n, old); !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("the revoked identity: %v", err)
 			}
-			if err := n.reads(n.jwt); err != nil {
+			if err := readAllocs(n, n.JWT); err != nil {
 				t.Errorf("the new identity: %v", err)
 			}
 		})
@@ -229,39 +230,39 @@ func TestPurgedNodeJoinsAgainWithAWarning(t *testing.T) {
 // ineligible node does not, because it would become eligible.
 func TestCollectedNodeComesBackAsItWas(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
-	collect := func(n *fakeNode) {
+	collect := func(n *servertest.FakeNode) {
 		t.Helper()
-		if err := g.s.Apply(within(t), nomad.NodeBatchDeregisterRequestType, &message.NodeBatchDeregisterRequest{NodeIDs: []string{n.node.ID}}); err != nil {
+		if err := g.Server.Apply(servertest.Context(t), nomad.NodeBatchDeregisterRequestType, &message.NodeBatchDeregisterRequest{NodeIDs: []string{n.Node.ID}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	n := g.joined(message.ACLCreateClientIntroductionTokenRequest{})
+	n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
 	for what, change := range map[string]func(*nomad.Node){
 		"pool": func(n *nomad.Node) { n.NodePool = "gpu" }, "name": func(n *nomad.Node) { n.Name = "x" }, "datacenter": func(n *nomad.Node) { n.Datacenter = "x" },
 		"": func(*nomad.Node) {},
 	} {
 		collect(n)
-		was := *n.node
-		change(n.node)
-		if err := n.enter(n.jwt); errors.Is(err, nomad.ErrPermissionDenied) != (what != "") {
+		was := *n.Node
+		change(n.Node)
+		if err := n.Register(n.JWT); errors.Is(err, nomad.ErrPermissionDenied) != (what != "") {
 			t.Errorf("the collected node with another %q: %v", what, err)
 		}
-		*n.node = was
+		*n.Node = was
 		if what != "" {
-			if err := n.enter(n.jwt); err != nil {
+			if err := n.Register(n.JWT); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := n.reads(n.jwt); err != nil {
+	if err := readAllocs(n, n.JWT); err != nil {
 		t.Errorf("its identity: %v", err)
 	}
-	g.must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
 	collect(n)
-	if err := n.enter(n.jwt); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := n.Register(n.JWT); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a node that was ineligible comes back: %v", err)
 	}
-	if err := n.enter(g.introduce(message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
+	if err := n.Register(introduced(g, message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
 		t.Errorf("after its introduction: %v", err)
 	}
 }
@@ -270,9 +271,9 @@ func TestCollectedNodeComesBackAsItWas(t *testing.T) {
 // not restore the node.
 func TestPurgeDuringRegistration(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
-	n := g.joined(message.ACLCreateClientIntroductionTokenRequest{})
-	g.purge(n)
-	err := g.s.Apply(within(t), nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n.node, Strict: true})
+	n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
+	purge(g, n)
+	err := g.Server.Apply(servertest.Context(t), nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n.Node, Strict: true})
 	if !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the entry: %v", err)
 	}
@@ -284,23 +285,23 @@ func TestPurgesSurviveARestart(t *testing.T) {
 	change := func(c *server.Config) {
 		c.DataDir, c.Introduction.Enforcement = dir, nomad.NodeIntroductionEnforcementStrict
 	}
-	s, stop := start(t, change)
-	n := stranger(t, s)
-	fleet := introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{Uses: 5})
-	if err := n.enter(fleet); err != nil {
+	s, stop := servertest.Start(t, change)
+	n := servertest.NewFakeNode(t, s)
+	fleet := servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{Uses: 5})
+	if err := n.Register(fleet); err != nil {
 		t.Fatal(err)
 	}
 	nextSecond(t)
-	read[message.NodeUpdateResponse](t, s, "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.node.ID})
+	servertest.Read[message.NodeUpdateResponse](t, s, "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.Node.ID})
 	stop()
-	s, _ = start(t, change)
-	n.addr = s.RPCAddr()
-	for _, token := range []string{fleet, n.jwt, n.node.SecretID, ""} {
-		if err := n.enter(token); !errors.Is(err, nomad.ErrPermissionDenied) {
+	s, _ = servertest.Start(t, change)
+	n.Addr = s.RPCAddr()
+	for _, token := range []string{fleet, n.JWT, n.Node.SecretID, ""} {
+		if err := n.Register(token); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("the purged node registers: %v", err)
 		}
 	}
-	if err := n.enter(""); err == nil || !strings.Contains(fmt.Sprint(err), "introduction") {
+	if err := n.Register(""); err == nil || !strings.Contains(fmt.Sprint(err), "introduction") {
 		t.Errorf("the error names no introduction: %v", err)
 	}
 }

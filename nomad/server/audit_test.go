@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // auditLine holds the fields of an event that these tests read.
@@ -51,7 +52,7 @@ func audited(t *testing.T, change func(*server.Config)) (s *server.Server, event
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { log.Close() })
-	s, _ = start(t, func(c *server.Config) {
+	s, _ = servertest.Start(t, func(c *server.Config) {
 		c.Audit = log
 		if change != nil {
 			change(c)
@@ -94,8 +95,8 @@ func only(events []auditLine, kind, endpoint string) (out []auditLine) {
 // are not recorded, because the HTTP API records them.
 func TestCallsAreAudited(t *testing.T) {
 	s, events, text := audited(t, nil)
-	n := join(t, s.RPCAddr())
-	mustApply(t, s, nomad.VarOpSet, variable("app/db", "s3cret-value"))
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("app/db", "s3cret-value"))
 	if got := only(events(), "RPCEvent", "Variables.Apply"); len(got) != 0 {
 		t.Errorf("an in-process call is recorded: %+v", got)
 	}
@@ -121,11 +122,11 @@ func TestCallsAreAudited(t *testing.T) {
 		{"claims to be forwarded", "Job.List", &message.JobListRequest{QueryOptions: forged}, new(message.JobListResponse), "management", "read", "", "default", 200, true},
 		{"fault", "Job.Register", &message.JobRegisterRequest{WriteRequest: write}, new(message.JobRegisterResponse), "management", "write", "", "", 400, false},
 		{"for servers only", "Eval.Dequeue", &message.EvalDequeueRequest{WriteRequest: write}, new(message.EvalDequeueResponse), "invalid", "write", "", "", 403, false},
-		{"node", "Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)},
+		{"node", "Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)},
 			new(message.NodeUpdateResponse), "node", "write", "", "", 200, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := n.call(tt.method, tt.req, tt.resp)
+			err := n.Call(tt.method, tt.req, tt.resp)
 			if (err == nil) != (tt.status == 200) {
 				t.Fatal(err)
 			}
@@ -143,7 +144,7 @@ func TestCallsAreAudited(t *testing.T) {
 			}
 		})
 	}
-	if text := text(); strings.Contains(text, "s3cret") || strings.Contains(text, "c2lnbmF0") || strings.Contains(text, n.node.SecretID) || strings.Contains(text, n.jwt) {
+	if text := text(); strings.Contains(text, "s3cret") || strings.Contains(text, "c2lnbmF0") || strings.Contains(text, n.Node.SecretID) || strings.Contains(text, n.JWT) {
 		t.Error("the log contains a secret")
 	}
 }
@@ -151,18 +152,18 @@ func TestCallsAreAudited(t *testing.T) {
 // Every signed token is recorded, and the log contains none of them.
 func TestIdentitiesAreAudited(t *testing.T) {
 	s, events, text := audited(t, nil)
-	n := join(t, s.RPCAddr())
+	n := servertest.Join(t, s.RPCAddr())
 	node := only(events(), "IdentityEvent", "node")
-	if len(node) == 0 || !strings.HasPrefix(node[0].Payload.Identity.Subject, "node:global:default:"+n.node.ID) || node[0].Payload.Identity.TTL != "24h0m0s" {
+	if len(node) == 0 || !strings.HasPrefix(node[0].Payload.Identity.Subject, "node:global:default:"+n.Node.ID) || node[0].Payload.Identity.TTL != "24h0m0s" {
 		t.Errorf("the identity of the node: %+v", node)
 	}
-	intro := introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodeName: "new"})
+	intro := servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodeName: "new"})
 	if got := only(events(), "IdentityEvent", "introduction"); len(got) != 1 || got[0].Payload.Identity.TTL != "5m0s" || !strings.Contains(got[0].Payload.Identity.Subject, ":new:") {
 		t.Errorf("the introduction: %+v", got)
 	}
-	job := batchJob("j", 2)
-	register(t, s, job)
-	allocs := n.allocs(2)
+	job := servertest.BatchJob("j", 2)
+	servertest.Register(t, s, job)
+	allocs := n.Allocs(2)
 	got := only(events(), "IdentityEvent", "workload")
 	if len(got) != 2 {
 		t.Fatalf("%d identities of 2 allocations", len(got))
@@ -176,7 +177,7 @@ func TestIdentitiesAreAudited(t *testing.T) {
 		}
 	}
 	var out message.AllocIdentitiesResponse
-	n.must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt},
+	n.Must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT},
 		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: job.TaskGroups[0].Tasks[0].Name}}}}, &out)
 	if len(out.SignedIdentities) != 1 {
 		t.Fatalf("%+v", out)
@@ -184,7 +185,7 @@ func TestIdentitiesAreAudited(t *testing.T) {
 	if got := only(events(), "IdentityEvent", "workload"); len(got) != 1 || got[0].Payload.Identity.TTL != "1h0m0s" || got[0].Payload.Identity.Audience[0] != "aws" {
 		t.Errorf("the named identity: %+v", got)
 	}
-	secrets := []string{intro, n.jwt, out.SignedIdentities[0].JWT}
+	secrets := []string{intro, n.JWT, out.SignedIdentities[0].JWT}
 	for _, a := range allocs {
 		for _, token := range a.SignedIdentities {
 			secrets = append(secrets, token)
@@ -200,7 +201,7 @@ func TestIdentitiesAreAudited(t *testing.T) {
 // A forwarded call is recorded by the first server, not by the leader.
 func TestForwardedCallIsAuditedOnce(t *testing.T) {
 	logs := map[string]string{}
-	all := cluster(t, 3, func(c *server.Config) {
+	all := servertest.Cluster(t, 3, func(c *server.Config) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		c.Audit = audit.New(audit.Node{Name: c.Name}, slog.New(slog.DiscardHandler))
 		if err := c.Audit.Set(&audit.Config{Path: path, Mode: 0o600}); err != nil {
@@ -209,7 +210,7 @@ func TestForwardedCallIsAuditedOnce(t *testing.T) {
 		t.Cleanup(func() { c.Audit.Close() })
 		logs[c.Name] = path
 	})
-	eventually(t, func() bool { return answers(all) })
+	servertest.Eventually(t, func() bool { return answers(all) })
 	for name, path := range logs {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -231,11 +232,11 @@ func TestCallsOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	s, stop := start(t, func(c *server.Config) { c.Audit = log })
+	s, stop := servertest.Start(t, func(c *server.Config) { c.Audit = log })
 	defer stop()
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("before", 1))
-	alloc := n.allocs(1)[0]
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("before", 1))
+	alloc := n.Allocs(1)[0]
 	full := filepath.Join(small, "rest")
 	if err := os.WriteFile(full, make([]byte, 256<<10), 0o600); err == nil {
 		t.Fatal("the disk was not full")
@@ -244,22 +245,22 @@ func TestCallsOnAFullDisk(t *testing.T) {
 		// the rest of the last page
 	}
 	write := message.WriteRequest{Region: "global"}
-	err := n.call("Job.Register", &message.JobRegisterRequest{Job: batchJob("during", 1), WriteRequest: write}, new(message.JobRegisterResponse))
+	err := n.Call("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("during", 1), WriteRequest: write}, new(message.JobRegisterResponse))
 	if err == nil || !strings.Contains(err.Error(), audit.ErrRefused.Message) {
 		t.Errorf("an unrecorded call: %v", err)
 	}
-	if out := read[message.SingleJobResponse](t, s, "Job.GetJob", &message.JobSpecificRequest{JobID: "during", QueryOptions: message.QueryOptions{Region: "global"}}); out.Job != nil {
+	if out := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", &message.JobSpecificRequest{JobID: "during", QueryOptions: message.QueryOptions{Region: "global"}}); out.Job != nil {
 		t.Error("a refused request was executed")
 	}
-	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, new(message.NodeUpdateResponse))
-	ask := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt},
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, new(message.NodeUpdateResponse))
+	ask := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT},
 		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
-	if err := n.call("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse)); err == nil || !strings.Contains(err.Error(), "audit log") {
+	if err := n.Call("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse)); err == nil || !strings.Contains(err.Error(), "audit log") {
 		t.Errorf("an unrecorded token: %v", err)
 	}
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
 	}
-	n.must("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse))
-	n.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("after", 1), WriteRequest: write}, new(message.JobRegisterResponse))
+	n.Must("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse))
+	n.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("after", 1), WriteRequest: write}, new(message.JobRegisterResponse))
 }

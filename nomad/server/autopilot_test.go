@@ -13,17 +13,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
-// quickPilot makes autopilot check often and accept a slow machine as healthy.
-func quickPilot(c *server.Config) {
-	conf := nomad.DefaultAutopilotConfig()
-	conf.LastContactThreshold, conf.ServerStabilizationTime = 10*time.Second, 100*time.Millisecond
-	c.Autopilot, c.AutopilotInterval = &conf, 200*time.Millisecond
-}
-
 // suffrage counts the voters and non-voters in the Raft configuration.
-func suffrage(t *testing.T, m member) (voters, others int) {
+func suffrage(t *testing.T, m servertest.Member) (voters, others int) {
 	t.Helper()
 	servers, err := m.RaftServers()
 	if err != nil {
@@ -40,11 +34,11 @@ func suffrage(t *testing.T, m member) (voters, others int) {
 }
 
 // health returns the leader's health report. It is empty until autopilot has run.
-func health(t *testing.T, m member) message.OperatorHealthReply {
+func health(t *testing.T, m servertest.Member) message.OperatorHealthReply {
 	t.Helper()
 	var out message.OperatorHealthReply
-	err := led(t, func(ctx context.Context) error {
-		return m.Call(ctx, "Operator.ServerHealth", &message.GenericRequest{QueryOptions: global}, &out)
+	err := servertest.Retry(t, func(ctx context.Context) error {
+		return m.Call(ctx, "Operator.ServerHealth", &message.GenericRequest{QueryOptions: servertest.Global}, &out)
 	})
 	if coded, ok := errors.AsType[*nomad.CodedError](err); err != nil && (!ok || coded.Code != 503) {
 		t.Fatalf("Operator.ServerHealth: %v", err)
@@ -53,44 +47,44 @@ func health(t *testing.T, m member) message.OperatorHealthReply {
 }
 
 func TestDeadServersAreRemovedAndTheQuorumShrinks(t *testing.T) {
-	all := cluster(t, 5, quickPilot)
+	all := servertest.Cluster(t, 5, servertest.FastAutopilot)
 	for len(all) > 3 {
-		_, followers := split(t, all)
+		_, followers := servertest.Split(t, all)
 		dead := followers[0]
-		dead.stop()
-		var rest []member
+		dead.Stop()
+		var rest []servertest.Member
 		for _, m := range all {
 			if m.Server != dead.Server {
 				rest = append(rest, m)
 			}
 		}
 		all = rest
-		waitVoters(t, all, len(all))
+		servertest.WaitVoters(t, all, len(all))
 	}
 	// Of five servers, two are now a quorum.
-	_, followers := split(t, all)
-	followers[0].stop()
-	register(t, followers[1].Server, batchJob("b", 0))
+	_, followers := servertest.Split(t, all)
+	followers[0].Stop()
+	servertest.Register(t, followers[1].Server, servertest.BatchJob("b", 0))
 }
 
 func TestWithoutQuorumNoneIsRemoved(t *testing.T) {
-	var leader member
+	var leader servertest.Member
 	for took := time.Hour; took > 300*time.Millisecond; { // a failed server is removed while the other is alive
-		all := cluster(t, 3, func(c *server.Config) {
-			quickPilot(c)
+		all := servertest.Cluster(t, 3, func(c *server.Config) {
+			servertest.FastAutopilot(c)
 			c.Autopilot.LastContactThreshold = 150 * time.Millisecond // a failed server is unhealthy at the next check
 		})
-		var followers []member
-		leader, followers = split(t, all)
+		var followers []servertest.Member
+		leader, followers = servertest.Split(t, all)
 		begun := time.Now()
 		var stops sync.WaitGroup
 		for _, f := range followers {
-			stops.Go(f.stop)
+			stops.Go(f.Stop)
 		}
 		stops.Wait()
 		took = time.Since(begun)
 	}
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		_, id := leader.Leader()
 		failed := 0
 		for _, m := range leader.Members() {
@@ -106,28 +100,28 @@ func TestWithoutQuorumNoneIsRemoved(t *testing.T) {
 }
 
 func TestANewServerHasNoVoteAtFirst(t *testing.T) {
-	one := startMember(t, "s0", func(c *server.Config) {
-		quickPilot(c)
+	one := servertest.StartMember(t, "s0", func(c *server.Config) {
+		servertest.FastAutopilot(c)
 		c.BootstrapExpect, c.Autopilot.ServerStabilizationTime = 1, time.Hour
 	})
-	two := startMember(t, "s1", func(c *server.Config) {
-		quickPilot(c)
-		c.StartJoin = []string{one.gossipAddr()}
+	two := servertest.StartMember(t, "s1", func(c *server.Config) {
+		servertest.FastAutopilot(c)
+		c.StartJoin = []string{one.GossipAddr()}
 	})
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		voters, others := suffrage(t, two)
 		return voters == 1 && others == 1
 	})
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		h := health(t, two)
 		return h.Healthy && len(h.Servers) == 2 && !h.Servers[1].Voter && len(h.ReadReplicas) == 0
 	})
-	conf := read[nomad.AutopilotConfig](t, two.Server, "Operator.AutopilotGetConfiguration", &message.GenericRequest{QueryOptions: global})
+	conf := servertest.Read[nomad.AutopilotConfig](t, two.Server, "Operator.AutopilotGetConfiguration", &message.GenericRequest{QueryOptions: servertest.Global})
 	conf.ServerStabilizationTime = time.Millisecond
 	if !setAutopilot(t, two, conf, true) {
 		t.Error("the configuration was not set with its current index")
 	}
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		voters, others := suffrage(t, two)
 		return voters == 2 && others == 0
 	})
@@ -138,44 +132,44 @@ func TestANewServerHasNoVoteAtFirst(t *testing.T) {
 		t.Error("the configuration was not set without an index")
 	}
 	conf.EnableRedundancyZones = true
-	err := led(t, func(ctx context.Context) error {
+	err := servertest.Retry(t, func(ctx context.Context) error {
 		return two.Call(ctx, "Operator.AutopilotSetConfiguration", &message.AutopilotSetConfigRequest{Config: conf, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	})
-	failsWith(t, err, 501, "enable_redundancy_zones")
+	servertest.WantError(t, err, 501, "enable_redundancy_zones")
 }
 
-func setAutopilot(t *testing.T, m member, conf nomad.AutopilotConfig, cas bool) bool {
+func setAutopilot(t *testing.T, m servertest.Member, conf nomad.AutopilotConfig, cas bool) bool {
 	t.Helper()
 	var done bool
 	req := &message.AutopilotSetConfigRequest{Config: conf, CAS: cas, WriteRequest: message.WriteRequest{Region: "global"}}
-	if err := led(t, func(ctx context.Context) error { return m.Call(ctx, "Operator.AutopilotSetConfiguration", req, &done) }); err != nil {
+	if err := servertest.Retry(t, func(ctx context.Context) error { return m.Call(ctx, "Operator.AutopilotSetConfiguration", req, &done) }); err != nil {
 		t.Fatal(err)
 	}
 	return done
 }
 
 func TestANonVotingServerNeverVotes(t *testing.T) {
-	all := cluster(t, 3, quickPilot)
-	reader := startMember(t, "reader", func(c *server.Config) {
-		quickPilot(c)
-		c.NonVoting, c.StartJoin = true, []string{all[0].gossipAddr()}
+	all := servertest.Cluster(t, 3, servertest.FastAutopilot)
+	reader := servertest.StartMember(t, "reader", func(c *server.Config) {
+		servertest.FastAutopilot(c)
+		c.NonVoting, c.StartJoin = true, []string{all[0].GossipAddr()}
 	})
-	register(t, reader.Server, batchJob("b", 0))
-	eventually(t, func() bool {
+	servertest.Register(t, reader.Server, servertest.BatchJob("b", 0))
+	servertest.Eventually(t, func() bool {
 		h := health(t, reader)
 		return len(h.Servers) == 4 && h.Healthy && len(h.Voters) == 3 && h.FailureTolerance == 1 &&
 			fmt.Sprint(h.ReadReplicas) == fmt.Sprint([]string{reader.Self().Tags["id"]})
 	})
 	id := reader.Self().Tags["id"]
-	err := led(t, func(ctx context.Context) error {
+	err := servertest.Retry(t, func(ctx context.Context) error {
 		return reader.Call(ctx, "Operator.TransferLeadershipToPeer",
 			&message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	})
-	failsWith(t, err, 400, "is not a voter")
+	servertest.WantError(t, err, 400, "is not a voter")
 	// A non-voting server does not become leader and is not part of the quorum.
-	leader, followers := split(t, all)
-	leader.stop()
-	register(t, reader.Server, batchJob("c", 0))
+	leader, followers := servertest.Split(t, all)
+	leader.Stop()
+	servertest.Register(t, reader.Server, servertest.BatchJob("c", 0))
 	if _, now := followers[0].Leader(); now == id {
 		t.Error("a non-voting server is the leader")
 	}
@@ -183,7 +177,7 @@ func TestANonVotingServerNeverVotes(t *testing.T) {
 		t.Errorf("%d voters, %d others", voters, others)
 	}
 	if _, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: "127.0.0.1:0", SerfAddr: "127.0.0.1:0",
-		NonVoting: true, BootstrapExpect: 3}, logger()); err == nil {
+		NonVoting: true, BootstrapExpect: 3}, servertest.Logger()); err == nil {
 		t.Error("a non-voting server bootstraps a cluster")
 	}
 }
@@ -193,50 +187,50 @@ func TestANonVotingServerNeverVotes(t *testing.T) {
 func TestBootstrapServerReturns(t *testing.T) {
 	dir, block := t.TempDir(), testnet.Take(t)
 	first := func(c *server.Config) {
-		quickPilot(c)
+		servertest.FastAutopilot(c)
 		c.BootstrapExpect, c.DataDir, c.RPCAddr, c.SerfAddr = 1, dir, block.Addr(4647), block.Addr(4648)
 	}
-	one := startMember(t, "s0", first)
-	rest := []member{}
+	one := servertest.StartMember(t, "s0", first)
+	rest := []servertest.Member{}
 	for _, name := range []string{"s1", "s2"} {
-		rest = append(rest, startMember(t, name, func(c *server.Config) {
-			quickPilot(c)
-			c.StartJoin = []string{one.gossipAddr()}
+		rest = append(rest, servertest.StartMember(t, name, func(c *server.Config) {
+			servertest.FastAutopilot(c)
+			c.StartJoin = []string{one.GossipAddr()}
 		}))
 	}
 	three := func() bool {
 		voters, _ := suffrage(t, rest[0])
 		return voters == 3
 	}
-	eventually(t, three)
-	one.stop()
-	eventually(t, func() bool {
+	servertest.Eventually(t, three)
+	one.Stop()
+	servertest.Eventually(t, func() bool {
 		voters, others := suffrage(t, rest[0])
 		return voters == 2 && others == 0
 	})
-	register(t, rest[1].Server, batchJob("meanwhile", 0))
-	one = startMember(t, "s0", first)
-	eventually(t, three)
-	if got := read[message.SingleJobResponse](t, one.Server, "Job.GetJob", jobRead("meanwhile")); got.Job == nil {
+	servertest.Register(t, rest[1].Server, servertest.BatchJob("meanwhile", 0))
+	one = servertest.StartMember(t, "s0", first)
+	servertest.Eventually(t, three)
+	if got := servertest.Read[message.SingleJobResponse](t, one.Server, "Job.GetJob", servertest.JobRequest("meanwhile")); got.Job == nil {
 		t.Error("the server that came back lacks a job")
 	}
 }
 
 // Snapshots contain the configuration, stored as an index row.
 func TestAfterARestoreTheConfigurationIsThatOfTheSnapshot(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { quickPilot(c); c.Autopilot.MinQuorum = 3 })
-	m := member{Server: s}
+	s, _ := servertest.Start(t, func(c *server.Config) { servertest.FastAutopilot(c); c.Autopilot.MinQuorum = 3 })
+	m := servertest.Member{Server: s}
 	get := func() nomad.AutopilotConfig {
-		return read[nomad.AutopilotConfig](t, s, "Operator.AutopilotGetConfiguration", &message.GenericRequest{QueryOptions: global})
+		return servertest.Read[nomad.AutopilotConfig](t, s, "Operator.AutopilotGetConfiguration", &message.GenericRequest{QueryOptions: servertest.Global})
 	}
 	conf := get()
 	conf.MinQuorum = 5
 	setAutopilot(t, m, conf, false)
-	raw := saved(t, s)
+	raw := servertest.Save(t, s)
 	conf.MinQuorum = 7
 	setAutopilot(t, m, conf, false)
-	if err := restore(t, func() (*rpc.Stream, error) { return s.Stream(within(t), "Operator.SnapshotRestore") }, raw, "EOF"); err != nil {
+	if err := servertest.Restore(t, func() (*rpc.Stream, error) { return s.Stream(servertest.Context(t), "Operator.SnapshotRestore") }, raw, "EOF"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return get().MinQuorum == 5 })
+	servertest.Eventually(t, func() bool { return get().MinQuorum == 5 })
 }

@@ -8,21 +8,22 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Requests about existing jobs that are refused, with the code and the reason.
 func TestBadRequestsAboutJobs(t *testing.T) {
-	s, _ := start(t, nil)
-	fixed := batchJob("fixed", 1)
-	register(t, s, fixed)
-	scaled := batchJob("scaled", 2)
+	s, _ := servertest.Start(t, nil)
+	fixed := servertest.BatchJob("fixed", 1)
+	servertest.Register(t, s, fixed)
+	scaled := servertest.BatchJob("scaled", 2)
 	scaled.TaskGroups[0].Scaling = &nomad.ScalingPolicy{Type: nomad.ScalingPolicyTypeHorizontal, Min: 1, Max: 3}
-	register(t, s, scaled)
+	servertest.Register(t, s, scaled)
 	for id, payload := range map[string]string{"optional": nomad.DispatchPayloadOptional, "required": nomad.DispatchPayloadRequired, "forbidden": nomad.DispatchPayloadForbidden} {
-		j := batchJob(id, 1)
+		j := servertest.BatchJob(id, 1)
 		j.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: payload, MetaRequired: []string{"who"}}
-		register(t, s, j)
+		servertest.Register(t, s, j)
 	}
 	longest := strings.Repeat("x", 1023)
 	for _, job := range []struct {
@@ -30,9 +31,9 @@ func TestBadRequestsAboutJobs(t *testing.T) {
 		periodic *nomad.PeriodicConfig
 		param    *nomad.ParameterizedJobConfig
 	}{{longest, nil, &nomad.ParameterizedJobConfig{MetaRequired: []string{"who"}}}, {longest + "p", &nomad.PeriodicConfig{Enabled: true, Spec: "@yearly"}, nil}} {
-		j := batchJob(job.id, 1)
+		j := servertest.BatchJob(job.id, 1)
 		j.Periodic, j.ParameterizedJob = job.periodic, job.param
-		register(t, s, j)
+		servertest.Register(t, s, j)
 	}
 	payload := func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }
 	who := map[string]string{"who": "me"}
@@ -83,16 +84,16 @@ func TestBadRequestsAboutJobs(t *testing.T) {
 		{"evaluation of a parameterized job", "Job.Evaluate", &message.JobEvaluateRequest{JobID: "optional", WriteRequest: write}, 400, "can't evaluate parameterized job"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before := jobVersions(s.Store().Snapshot())
-			err := s.Call(within(t), tt.method, tt.req, nil)
+			before := jobVersions(s.State().Snapshot())
+			err := s.Call(servertest.Context(t), tt.method, tt.req, nil)
 			if tt.code == 0 {
 				if err != nil {
 					t.Errorf("%s = %v, want success", tt.method, err)
 				}
 				return
 			}
-			failsWith(t, err, tt.code, tt.want)
-			if after := jobVersions(s.Store().Snapshot()); after != before {
+			servertest.WantError(t, err, tt.code, tt.want)
+			if after := jobVersions(s.State().Snapshot()); after != before {
 				t.Errorf("the refused request changed the jobs from %s to %s", before, after)
 			}
 		})

@@ -11,12 +11,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // BenchmarkPlacement registers jobs with 2,000 allocations and waits for their placement:
 // endpoint, log, broker, scheduler, plan, signatures.
 func BenchmarkPlacement(b *testing.B) {
-	s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "bench", RPCAddr: testnet.Any}, logger())
+	s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "bench", RPCAddr: testnet.Any}, servertest.Logger())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func BenchmarkPlacement(b *testing.B) {
 		<-done
 	}()
 	for i := range 20 {
-		node := mockNode()
+		node := servertest.MockNode()
 		node.Name, node.Status = fmt.Sprintf("n%d", i), nomad.NodeStatusReady
 		node.NodeResources.Cpu.CpuShares, node.NodeResources.Memory.MemoryMB = 1e9, 1e9
 		node.NodeResources.Disk.DiskMB = 1e9
@@ -43,14 +44,14 @@ func BenchmarkPlacement(b *testing.B) {
 	begun := time.Now()
 	for i := 0; b.Loop(); i++ {
 		id := fmt.Sprintf("bench-%d", i)
-		job := batchJob(id, count)
+		job := servertest.BatchJob(id, count)
 		job.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 10, MemoryMB: 10}
 		if err := s.Call(ctx, "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
 			b.Fatal(err)
 		}
 		var out message.JobAllocationsResponse
 		for len(out.Allocations) < count {
-			req := jobRead(id)
+			req := servertest.JobRequest(id)
 			req.MinQueryIndex = out.Index
 			if err := s.Call(ctx, "Job.Allocations", req, &out); err != nil {
 				b.Fatal(err)
@@ -63,8 +64,8 @@ func BenchmarkPlacement(b *testing.B) {
 // BenchmarkStart starts a server until it is ready for clients. The target is 200 ms.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
-		s, stop := start(b, nil)
-		if err := s.Ready(within(b)); err != nil {
+		s, stop := servertest.Start(b, nil)
+		if err := s.Ready(servertest.Context(b)); err != nil {
 			b.Fatal(err)
 		}
 		stop()
@@ -75,14 +76,14 @@ func BenchmarkStart(b *testing.B) {
 // each has one child. The log is on disk. The target is 5 s.
 func BenchmarkLaunches(b *testing.B) {
 	const count = 1000
-	s, _ := start(b, func(c *server.Config) { c.DataDir = b.TempDir() })
+	s, _ := servertest.Start(b, func(c *server.Config) { c.DataDir = b.TempDir() })
 	var total time.Duration
 	for i := 0; b.Loop(); i++ {
 		due := time.Now().UTC().Truncate(time.Second).Add(15 * time.Second)
 		var all sync.WaitGroup
 		for n := range count {
 			all.Go(func() {
-				job := batchJob(fmt.Sprintf("cron-%d-%d", i, n), 1)
+				job := servertest.BatchJob(fmt.Sprintf("cron-%d-%d", i, n), 1)
 				job.Periodic = &nomad.PeriodicConfig{Enabled: true, Spec: due.Format("5 4 15 2 1 * 2006")}
 				if err := s.Call(context.Background(), "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
 					b.Error(err)

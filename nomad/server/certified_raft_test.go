@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // usurper uses Raft over connections that it opens. It accepts none.
@@ -107,7 +109,7 @@ func TestRaftIsForServersOfTheRegion(t *testing.T) {
 // server. It reports whether the leader and its term are unchanged.
 func (x *certified) keepsItsLeader(t *testing.T, own *raft.NetworkTransport, others map[string]*raft.NetworkTransport, header raft.RPCHeader) bool {
 	t.Helper()
-	leader, _ := split(t, x.all)
+	leader, _ := servertest.Split(t, x.all)
 	_, before := leader.Leader()
 	// Requests with a server's certificate are answered, so the refusals below are due to the
 	// certificates. Their term is outdated, which changes nothing.
@@ -136,6 +138,6 @@ func (x *certified) keepsItsLeader(t *testing.T, own *raft.NetworkTransport, oth
 	if err != nil || now >= term+100 {
 		t.Errorf("the term is %d, was %d, %v", now, term, err)
 	}
-	register(t, leader.Server, batchJob("after", 0))
+	servertest.Register(t, leader.Server, servertest.BatchJob("after", 0))
 	return same && now == term
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // The certificates of callers.
@@ -80,7 +81,7 @@ var named = map[string][]string{
 type certified struct {
 	access
 	ca    *testpki.CA
-	all   []member
+	all   []servertest.Member
 	addrs map[string]string // where each route begins
 	pools map[string]*rpc.Pool
 }
@@ -102,29 +103,29 @@ func newCertified(t *testing.T) *certified {
 	ca := testpki.New(t)
 	speaking := func(c *server.Config) {
 		c.RPCMaxConnsPerClient, c.Profiles = -1, profile.New(true) // without access control, profiles need enable_debug
-		asServer(t, ca)(c)
+		servertest.WithTLS(t, ca)(c)
 	}
-	x := &certified{ca: ca, all: cluster(t, 3, speaking), pools: map[string]*rpc.Pool{}}
-	leader, followers := split(t, x.all)
-	there := startMember(t, "far", func(c *server.Config) {
-		c.Region, c.BootstrapExpect, c.StartJoin = "far", 1, []string{leader.gossipAddr()}
+	x := &certified{ca: ca, all: servertest.Cluster(t, 3, speaking), pools: map[string]*rpc.Pool{}}
+	leader, followers := servertest.Split(t, x.all)
+	there := servertest.StartMember(t, "far", func(c *server.Config) {
+		c.Region, c.BootstrapExpect, c.StartJoin = "far", 1, []string{leader.GossipAddr()}
 		speaking(c)
 	})
-	for _, m := range []member{leader, followers[0], there} {
-		eventually(t, func() bool { return len(m.Members()) == 4 })
+	for _, m := range []servertest.Member{leader, followers[0], there} {
+		servertest.Eventually(t, func() bool { return len(m.Members()) == 4 })
 	}
 	x.addrs = map[string]string{direct: leader.RPCAddr(), forwarded: followers[0].RPCAddr(), crossing: there.RPCAddr()}
 	x.s, x.far = leader.Server, there.Server
-	for who, cfg := range map[string]rpc.PoolConfig{noTLS: over(t, ca, ""), otherCA: over(t, testpki.New(t), serverCert), noRole: over(t, ca, "cli.global.nomad"),
-		clientHere: over(t, ca, clientCert), serverHere: over(t, ca, serverCert), clientThere: over(t, ca, "client.far.nomad"), serverThere: over(t, ca, farCert)} {
-		cfg.Serve = relayed(t)
+	for who, cfg := range map[string]rpc.PoolConfig{noTLS: over(t, ca, ""), otherCA: over(t, testpki.New(t), servertest.ServerCert), noRole: over(t, ca, "cli.global.nomad"),
+		clientHere: over(t, ca, servertest.ClientCert), serverHere: over(t, ca, servertest.ServerCert), clientThere: over(t, ca, "client.far.nomad"), serverThere: over(t, ca, farCert)} {
+		cfg.Serve = servertest.ClientServer(t)
 		p := rpc.NewPool(cfg)
 		t.Cleanup(func() { p.Close() })
 		x.pools[who] = p
 	}
-	x.a = joinBy(t, x.pools[clientHere], leader.RPCAddr())
-	register(t, leader.Server, batchJob("b", 1))
-	x.alloc = x.a.allocs(1)[0]
+	x.a = servertest.JoinWith(t, x.pools[clientHere], leader.RPCAddr())
+	servertest.Register(t, leader.Server, servertest.BatchJob("b", 1))
+	x.alloc = x.a.Allocs(1)[0]
 	return x
 }
 
@@ -139,12 +140,12 @@ func (x *certified) attempt(t *testing.T, m rpc.Method, way, cert, token string,
 	case interface{ Caller() *message.NodeCall }:
 		r.Caller().Region, r.Caller().AuthToken, r.Caller().Forwarded = "global", token, relayed
 	}
-	return led(t, func(ctx context.Context) error {
+	return servertest.Retry(t, func(ctx context.Context) error {
 		switch {
 		case cert == noCert:
 			return rawCall(ctx, nil, x.addrs[way], m.Name, req)
 		case m.Stream:
-			return streamError(func() (*rpc.Stream, error) { return x.pools[cert].Stream(ctx, x.addrs[way], m.Name) }, req)
+			return servertest.StreamError(func() (*rpc.Stream, error) { return x.pools[cert].Stream(ctx, x.addrs[way], m.Name) }, req)
 		}
 		return x.pools[cert].Call(ctx, x.addrs[way], m.Name, req, nil)
 	})
@@ -190,7 +191,7 @@ func unanswered(err error) bool {
 // route. The methods in byCertificate need no token at the leader.
 func TestEveryMethodForEveryCertificate(t *testing.T) {
 	x := newCertified(t)
-	if err := rawCall(within(t), []tls.Certificate{pairOf(t, x.ca, "client.global.nomad")}, x.addrs[direct], "Status.Ping", &message.GenericRequest{}); err != nil {
+	if err := rawCall(servertest.Context(t), []tls.Certificate{pairOf(t, x.ca, "client.global.nomad")}, x.addrs[direct], "Status.Ping", &message.GenericRequest{}); err != nil {
 		t.Fatalf("a call by hand: %v", err)
 	}
 	table := x.s.Methods()
@@ -220,7 +221,7 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 	case special && len(holders) == 1:
 		token = ownToken(t, x.s) // stolen; a single token would expire during this test on a slow machine
 	case special:
-		token = x.a.jwt
+		token = x.a.JWT
 	}
 	err := x.attempt(t, m, way, cert, token, false)
 	if !slices.Contains(connected[way], cert) {

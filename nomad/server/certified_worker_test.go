@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 	"github.com/open-nomad/open-nomad/nomad/worker"
 )
 
@@ -26,7 +27,7 @@ import (
 var byCertificate = []string{"Eval.Ack", "Eval.Create", "Eval.Dequeue", "Eval.Nack", "Eval.Reblock", "Eval.Update", "Plan.Submit"}
 
 func TestMethodsOpenToACertificate(t *testing.T) {
-	s, _ := start(t, nil)
+	s, _ := servertest.Start(t, nil)
 	var open []string
 	for _, m := range s.Methods() {
 		if m.Rule == rpc.ServerOrCertificate {
@@ -110,44 +111,44 @@ func slim(req *message.PlanRequest) *message.PlanRequest {
 func TestAWorkerWithAServerCertificate(t *testing.T) {
 	ca := testpki.New(t)
 	// The server's own workers process core evaluations only.
-	s, _ := start(t, func(c *server.Config) { c.Schedulers = []string{"none"}; asServer(t, ca)(c) })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Schedulers = []string{"none"}; servertest.WithTLS(t, ca)(c) })
 	pool := func(name string) *rpc.Pool {
 		p := rpc.NewPool(over(t, ca, name))
 		t.Cleanup(func() { p.Close() })
 		return p
 	}
-	n := joinBy(t, pool(clientCert), s.RPCAddr())
-	f := &foreign{pool: pool(serverCert), addr: s.RPCAddr(), called: map[string]int{}}
-	w := worker.New(worker.Config{RPC: f, Store: s.Store, Region: "global", Log: logger()})
+	n := servertest.JoinWith(t, pool(servertest.ClientCert), s.RPCAddr())
+	f := &foreign{pool: pool(servertest.ServerCert), addr: s.RPCAddr(), called: map[string]int{}}
+	w := worker.New(worker.Config{RPC: f, Store: s.State, Region: "global", Log: servertest.Logger()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	defer func() { cancel(); <-done }()
 
-	reg := register(t, s, batchJob("b", 2))
-	for _, a := range n.allocs(2) {
+	reg := servertest.Register(t, s, servertest.BatchJob("b", 2))
+	for _, a := range n.Allocs(2) {
 		if a.SignedIdentities["t"] == "" || a.Job == nil || a.Job.ID != "b" {
 			t.Errorf("the allocation has identities for %d tasks and the job %+v", len(a.SignedIdentities), a.Job)
 		}
 	}
 	status := func(id string) string {
-		return read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id, QueryOptions: global}).Eval.Status
+		return servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id, QueryOptions: servertest.Global}).Eval.Status
 	}
-	eventually(t, func() bool { return status(reg.EvalID) == nomad.EvalStatusComplete })
+	servertest.Eventually(t, func() bool { return status(reg.EvalID) == nomad.EvalStatusComplete })
 
 	// A job that does not fit waits for a node, and continues to wait if the node is too small.
-	large := batchJob("large", 3)
+	large := servertest.BatchJob("large", 3)
 	large.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 3000, MemoryMB: 100}
-	register(t, s, large)
-	n.allocs(3)
-	eventually(t, func() bool { return f.calls("Eval.Create") > 0 })
-	small := joinBy(t, n.pool, s.RPCAddr())
-	small.allocs(1)
-	eventually(t, func() bool { return f.calls("Eval.Reblock") > 0 })
+	servertest.Register(t, s, large)
+	n.Allocs(3)
+	servertest.Eventually(t, func() bool { return f.calls("Eval.Create") > 0 })
+	small := servertest.JoinWith(t, n.Pool, s.RPCAddr())
+	small.Allocs(1)
+	servertest.Eventually(t, func() bool { return f.calls("Eval.Reblock") > 0 })
 
-	read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global"}})
-	eventually(t, func() bool {
-		for _, a := range read[message.NodeAllocsResponse](t, s, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Allocs {
+	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global"}})
+	servertest.Eventually(t, func() bool {
+		for _, a := range servertest.Read[message.NodeAllocsResponse](t, s, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: servertest.Global}).Allocs {
 			if a.JobID == "b" && a.DesiredStatus != nomad.AllocDesiredStatusStop {
 				return false
 			}
@@ -155,7 +156,7 @@ func TestAWorkerWithAServerCertificate(t *testing.T) {
 		return true
 	})
 	for _, method := range byCertificate {
-		eventually(t, func() bool { return f.calls(method) > 0 })
+		servertest.Eventually(t, func() bool { return f.calls(method) > 0 })
 	}
 }
 
@@ -163,13 +164,13 @@ func TestAWorkerWithAServerCertificate(t *testing.T) {
 // to create one.
 func TestACertificateOpensNoCoreEvaluations(t *testing.T) {
 	ca := testpki.New(t)
-	s, _ := start(t, func(c *server.Config) { c.Workers = -1; asServer(t, ca)(c) })
-	p := rpc.NewPool(over(t, ca, serverCert))
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Workers = -1; servertest.WithTLS(t, ca)(c) })
+	p := rpc.NewPool(over(t, ca, servertest.ServerCert))
 	defer p.Close()
 	call := func(method string, req, resp any) error {
-		return led(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), method, req, resp) })
+		return servertest.Retry(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), method, req, resp) })
 	}
-	read[message.GenericResponse](t, s, "System.GarbageCollect", &message.GenericRequest{QueryOptions: global})
+	servertest.Read[message.GenericResponse](t, s, "System.GarbageCollect", &message.GenericRequest{QueryOptions: servertest.Global})
 	dequeue := func(schedulers ...string) *message.EvalDequeueRequest {
 		return &message.EvalDequeueRequest{Schedulers: schedulers, Timeout: 50 * time.Millisecond, WriteRequest: message.WriteRequest{Region: "global"}}
 	}
@@ -225,37 +226,37 @@ func worked(t *testing.T, s *server.Server, try func(method string, req any)) {
 func TestCertificatesThatOpenNothing(t *testing.T) {
 	ca := testpki.New(t)
 	for _, verify := range []bool{true, false} {
-		s, _ := start(t, func(c *server.Config) {
-			cfg := ca.Agent(serverCert).Config()
+		s, _ := servertest.Start(t, func(c *server.Config) {
+			cfg := ca.Agent(servertest.ServerCert).Config()
 			cfg.Server, cfg.VerifyServerHostname, cfg.UpgradeMode = true, verify, true
 			c.TLS = testpki.Open(t, cfg)
 			c.RPCMaxConnsPerClient = -1
 		})
-		node := rpc.NewPool(over(t, ca, clientCert))
+		node := rpc.NewPool(over(t, ca, servertest.ClientCert))
 		defer node.Close()
-		n := joinBy(t, node, s.RPCAddr())
-		register(t, s, batchJob("b", 1))
-		tokens := map[string]string{"no token": "", "a node": n.jwt, "a node's secret": n.node.SecretID, "a workload": n.allocs(1)[0].SignedIdentities["t"]}
-		commonName := ca.Issue(pki.CertOptions{DNSNames: []string{clientCert}, CommonName: serverCert, Client: true})
+		n := servertest.JoinWith(t, node, s.RPCAddr())
+		servertest.Register(t, s, servertest.BatchJob("b", 1))
+		tokens := map[string]string{"no token": "", "a node": n.JWT, "a node's secret": n.Node.SecretID, "a workload": n.Allocs(1)[0].SignedIdentities["t"]}
+		commonName := ca.Issue(pki.CertOptions{DNSNames: []string{servertest.ClientCert}, CommonName: servertest.ServerCert, Client: true})
 		for cert, c := range map[string]struct {
 			shown   []tls.Certificate
 			missing string // text of the refusal; "" if the handshake fails or the call is admitted
 		}{
 			noCert:                  {nil, ""},
-			otherCA:                 {[]tls.Certificate{pairOf(t, testpki.New(t), serverCert)}, ""},
-			"expired":               {[]tls.Certificate{loaded(t, ca.Issue(pki.CertOptions{DNSNames: []string{serverCert}, Client: true, Server: true, At: time.Now().AddDate(0, 0, -2), Days: 1}))}, ""},
-			clientHere:              {[]tls.Certificate{pairOf(t, ca, clientCert)}, `is for "client.global.nomad"`},
+			otherCA:                 {[]tls.Certificate{pairOf(t, testpki.New(t), servertest.ServerCert)}, ""},
+			"expired":               {[]tls.Certificate{loaded(t, ca.Issue(pki.CertOptions{DNSNames: []string{servertest.ServerCert}, Client: true, Server: true, At: time.Now().AddDate(0, 0, -2), Days: 1}))}, ""},
+			clientHere:              {[]tls.Certificate{pairOf(t, ca, servertest.ClientCert)}, `is for "client.global.nomad"`},
 			serverThere:             {[]tls.Certificate{pairOf(t, ca, farCert)}, `is for "server.far.nomad"`},
 			"a common name":         {[]tls.Certificate{loaded(t, commonName)}, `is for "client.global.nomad"`},
 			"a longer name":         {[]tls.Certificate{pairOf(t, ca, "server.global.nomad.example.nomad")}, `is for "server.global.nomad.example.nomad"`},
-			"a wildcard of servers": {[]tls.Certificate{loaded(t, ca.Agent(clientCert, "*.global.nomad"))}, `is for "client.global.nomad"`},
+			"a wildcard of servers": {[]tls.Certificate{loaded(t, ca.Agent(servertest.ClientCert, "*.global.nomad"))}, `is for "client.global.nomad"`},
 			noRole:                  {[]tls.Certificate{pairOf(t, ca, "cli.global.nomad")}, `is for "cli.global.nomad"`},
-			serverHere:              {[]tls.Certificate{pairOf(t, ca, serverCert)}, ""},
+			serverHere:              {[]tls.Certificate{pairOf(t, ca, servertest.ServerCert)}, ""},
 		} {
 			for who, token := range tokens {
 				worked(t, s, func(method string, req any) {
 					req.(interface{ Write() *message.WriteRequest }).Write().AuthToken = token
-					err := led(t, func(ctx context.Context) error { return rawCall(ctx, c.shown, s.RPCAddr(), method, req) })
+					err := servertest.Retry(t, func(ctx context.Context) error { return rawCall(ctx, c.shown, s.RPCAddr(), method, req) })
 					what := method + " with " + cert + " and " + who
 					switch {
 					case cert == serverHere:
@@ -276,7 +277,7 @@ func TestCertificatesThatOpenNothing(t *testing.T) {
 		plain := rpc.NewPool(rpc.PoolConfig{Region: "global"})
 		defer plain.Close()
 		worked(t, s, func(method string, req any) {
-			err := led(t, func(ctx context.Context) error { return plain.Call(ctx, s.RPCAddr(), method, req, nil) })
+			err := servertest.Retry(t, func(ctx context.Context) error { return plain.Call(ctx, s.RPCAddr(), method, req, nil) })
 			refusedWith(t, method+" in upgrade mode", err, "the connection has no TLS")
 		})
 	}
@@ -297,31 +298,31 @@ func loaded(t *testing.T, f testpki.Files) tls.Certificate {
 // by a certificate alone. The caller's name matters even without verify_server_hostname.
 func TestACertificateIsNotPassedOn(t *testing.T) {
 	ca := testpki.New(t)
-	all := cluster(t, 3, func(c *server.Config) {
-		cfg := ca.Agent(serverCert).Config()
+	all := servertest.Cluster(t, 3, func(c *server.Config) {
+		cfg := ca.Agent(servertest.ServerCert).Config()
 		cfg.Server, cfg.VerifyServerHostname = true, false
 		c.TLS = testpki.Open(t, cfg)
 	})
-	leader, followers := split(t, all)
-	far := startMember(t, "far", func(c *server.Config) {
+	leader, followers := servertest.Split(t, all)
+	far := servertest.StartMember(t, "far", func(c *server.Config) {
 		cfg := ca.Agent(farCert).Config()
 		cfg.Region, cfg.Server, cfg.VerifyServerHostname = "far", true, false
-		c.Region, c.BootstrapExpect, c.StartJoin, c.TLS = "far", 1, []string{leader.gossipAddr()}, testpki.Open(t, cfg)
+		c.Region, c.BootstrapExpect, c.StartJoin, c.TLS = "far", 1, []string{leader.GossipAddr()}, testpki.Open(t, cfg)
 	})
-	eventually(t, func() bool { return len(far.Members()) == 4 })
+	servertest.Eventually(t, func() bool { return len(far.Members()) == 4 })
 	open := func(name string) *rpc.Pool {
 		p := rpc.NewPool(over(t, ca, name))
 		t.Cleanup(func() { p.Close() })
 		return p
 	}
-	client, upstream := open(clientCert), open(serverCert)
+	client, upstream := open(servertest.ClientCert), open(servertest.ServerCert)
 	for _, relayed := range []bool{false, true} {
 		worked(t, leader.Server, func(method string, req any) {
 			if relayed {
 				req.(interface{ MarkForwarded() }).MarkForwarded()
 			}
-			call := func(p *rpc.Pool, m member) error {
-				return led(t, func(ctx context.Context) error { return p.Call(ctx, m.RPCAddr(), method, req, nil) })
+			call := func(p *rpc.Pool, m servertest.Member) error {
+				return servertest.Retry(t, func(ctx context.Context) error { return p.Call(ctx, m.RPCAddr(), method, req, nil) })
 			}
 			refusedWith(t, method+" of a client by a follower", call(client, followers[0]), "certificate for server.global.nomad is needed")
 			refusedWith(t, method+" of a client by another region", call(client, far), "certificate for server.far.nomad is needed")
@@ -333,9 +334,9 @@ func TestACertificateIsNotPassedOn(t *testing.T) {
 		})
 	}
 	// The workers of followers send an identity, and their calls are forwarded.
-	n := joinBy(t, client, followers[0].RPCAddr())
-	register(t, followers[1].Server, batchJob("b", 1))
-	n.allocs(1)
+	n := servertest.JoinWith(t, client, followers[0].RPCAddr())
+	servertest.Register(t, followers[1].Server, servertest.BatchJob("b", 1))
+	n.Allocs(1)
 }
 
 // Replaced certificates are refused after a reload: those of a replaced CA, and those of
@@ -343,17 +344,17 @@ func TestACertificateIsNotPassedOn(t *testing.T) {
 func TestACertificateOpensNothingAfterAReload(t *testing.T) {
 	ca, next := testpki.New(t), testpki.New(t)
 	var store *certs.Store
-	s, _ := start(t, func(c *server.Config) { asServer(t, ca)(c); store = c.TLS })
-	p := rpc.NewPool(over(t, ca, serverCert))
+	s, _ := servertest.Start(t, func(c *server.Config) { servertest.WithTLS(t, ca)(c); store = c.TLS })
+	p := rpc.NewPool(over(t, ca, servertest.ServerCert))
 	defer p.Close()
 	ack := &message.EvalAckRequest{WriteRequest: message.WriteRequest{Region: "global"}}
 	call := func() error {
-		return led(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), "Eval.Ack", ack, nil) })
+		return servertest.Retry(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), "Eval.Ack", ack, nil) })
 	}
 	if err := call(); err == nil || unanswered(err) || errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Fatalf("before: %v", err)
 	}
-	cfg := next.Agent(serverCert).Config()
+	cfg := next.Agent(servertest.ServerCert).Config()
 	cfg.Server = true
 	if err := store.Reload(cfg); err != nil {
 		t.Fatal(err)

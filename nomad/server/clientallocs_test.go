@@ -8,17 +8,18 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // list requests the node's allocations with a blocking query, as a client of Nomad does.
-func (n *fakeNode) list(after uint64, wait time.Duration) (out message.NodeClientAllocsResponse, err error) {
-	return n.listAfter(0, after, wait)
+func listAllocs(n *servertest.FakeNode, after uint64, wait time.Duration) (out message.NodeClientAllocsResponse, err error) {
+	return listAllocsAfter(n, 0, after, wait)
 }
 
 // listAfter is list of a client whose last answer had count allocations.
-func (n *fakeNode) listAfter(count int, after uint64, wait time.Duration) (out message.NodeClientAllocsResponse, err error) {
-	err = n.call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, AllocCount: count,
-		QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt, MinQueryIndex: after, MaxQueryTime: wait}}, &out)
+func listAllocsAfter(n *servertest.FakeNode, count int, after uint64, wait time.Duration) (out message.NodeClientAllocsResponse, err error) {
+	err = n.Call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID, AllocCount: count,
+		QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT, MinQueryIndex: after, MaxQueryTime: wait}}, &out)
 	return out, err
 }
 
@@ -26,16 +27,16 @@ func (n *fakeNode) listAfter(count int, after uint64, wait time.Duration) (out m
 // including ended ones, because the node removes those that are not listed. The node's own
 // reports do not wake its query.
 func TestClientAllocsAreComplete(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("first", 2))
-	allocs := n.allocs(2)
-	n.report(nomad.AllocClientStatusComplete, allocs[0])
-	now, err := n.list(0, 0)
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("first", 2))
+	allocs := n.Allocs(2)
+	n.Report(nomad.AllocClientStatusComplete, allocs[0])
+	now, err := listAllocs(n, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	late, err := n.list(now.Index, time.Millisecond)
+	late, err := listAllocs(n, now.Index, time.Millisecond)
 	if err != nil || late.Index != now.Index || fmt.Sprint(late.Allocs) != fmt.Sprint(now.Allocs) || len(late.Allocs) != 2 {
 		t.Errorf("without a change the node has %v at %d, %v; want %v at %d", late.Allocs, late.Index, err, now.Allocs, now.Index)
 	}
@@ -46,18 +47,18 @@ func TestClientAllocsAreComplete(t *testing.T) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		list, err := n.list(now.Index, time.Minute)
+		list, err := listAllocs(n, now.Index, time.Minute)
 		answers <- answer{list, err}
 	}()
-	n.report(nomad.AllocClientStatusRunning, allocs[1])
-	n.report(nomad.AllocClientStatusComplete, allocs[1])
-	register(t, s, batchJob("second", 1))
+	n.Report(nomad.AllocClientStatusRunning, allocs[1])
+	n.Report(nomad.AllocClientStatusComplete, allocs[1])
+	servertest.Register(t, s, servertest.BatchJob("second", 1))
 	got := <-answers
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
 	var placed uint64
-	for _, a := range read[message.JobAllocationsResponse](t, s, "Job.Allocations", jobRead("second")).Allocations {
+	for _, a := range servertest.Read[message.JobAllocationsResponse](t, s, "Job.Allocations", servertest.JobRequest("second")).Allocations {
 		placed = a.CreateIndex
 		if got.list.Allocs[a.ID] != a.CreateIndex {
 			t.Errorf("the node got the new allocation at %d, want %d", got.list.Allocs[a.ID], a.CreateIndex)
@@ -71,23 +72,23 @@ func TestClientAllocsAreComplete(t *testing.T) {
 // TestClientAllocs_Deleted checks which changes between two queries of a client the next one returns without a wait:
 // deletions if the client sends how many allocations it has, and never what happens on other nodes.
 func TestClientAllocs_Deleted(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("first", 3))
-	allocs := n.allocs(3)
-	before, err := n.list(0, 0)
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("first", 3))
+	allocs := n.Allocs(3)
+	before, err := listAllocs(n, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	reap := &message.EvalReapRequest{Allocs: []string{allocs[0].ID, allocs[1].ID}}
-	if err := s.Apply(within(t), nomad.EvalDeleteRequestType, reap); err != nil {
+	if err := s.Apply(servertest.Context(t), nomad.EvalDeleteRequestType, reap); err != nil {
 		t.Fatal(err)
 	}
-	other := join(t, s.RPCAddr())
-	job := batchJob("elsewhere", 1)
-	job.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.id}", RTarget: other.node.ID, Operand: "="}}
-	register(t, s, job)
-	other.allocs(1)
+	other := servertest.Join(t, s.RPCAddr())
+	job := servertest.BatchJob("elsewhere", 1)
+	job.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.id}", RTarget: other.Node.ID, Operand: "="}}
+	servertest.Register(t, s, job)
+	other.Allocs(1)
 	for name, c := range map[string]struct {
 		count int
 		wakes bool
@@ -97,7 +98,7 @@ func TestClientAllocs_Deleted(t *testing.T) {
 		"had one of the deleted": {2, true},
 		"has what is left":       {1, false},
 	} {
-		after, err := n.listAfter(c.count, before.Index, time.Millisecond)
+		after, err := listAllocsAfter(n, c.count, before.Index, time.Millisecond)
 		if err != nil || len(after.Allocs) != 1 || after.Index > before.Index != c.wakes {
 			t.Errorf("%s: %d allocations at %d after %d, %v; want 1, a higher index = %t", name, len(after.Allocs), after.Index, before.Index, err, c.wakes)
 		}
@@ -107,18 +108,18 @@ func TestClientAllocs_Deleted(t *testing.T) {
 // An update that arrives after the end of its allocation does not let it run again: the network may deliver it after
 // its repetition.
 func TestLateUpdatesOfAllocs(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("j", 2))
-	allocs := n.allocs(2)
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("j", 2))
+	allocs := n.Allocs(2)
 	want := map[string]string{allocs[0].ID: nomad.AllocClientStatusComplete, allocs[1].ID: nomad.AllocClientStatusFailed}
 	for _, a := range allocs {
-		n.report(nomad.AllocClientStatusRunning, a)
-		n.report(want[a.ID], a)
-		n.report(nomad.AllocClientStatusRunning, a)
-		n.report(nomad.AllocClientStatusPending, a)
+		n.Report(nomad.AllocClientStatusRunning, a)
+		n.Report(want[a.ID], a)
+		n.Report(nomad.AllocClientStatusRunning, a)
+		n.Report(nomad.AllocClientStatusPending, a)
 	}
-	for _, a := range n.allocs(2) {
+	for _, a := range n.Allocs(2) {
 		if end := want[a.ID]; end != "" && a.ClientStatus != end {
 			t.Errorf("the allocation is %s, want %s", a.ClientStatus, end)
 		}
@@ -127,18 +128,18 @@ func TestLateUpdatesOfAllocs(t *testing.T) {
 
 // The health in an earlier deployment does not replace that in the current one.
 func TestHealthOfAnEarlierDeployment(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("j", 1))
-	alloc := n.allocs(1)[0]
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("j", 1))
+	alloc := n.Allocs(1)[0]
 	for _, c := range []struct {
 		deployment string
 		healthy    bool
 	}{{"", true}, {"earlier", false}} {
 		update := &nomad.Allocation{ID: alloc.ID, NodeID: alloc.NodeID, ClientStatus: nomad.AllocClientStatusRunning, DeploymentID: c.deployment,
 			DeploymentStatus: &nomad.AllocDeploymentStatus{Healthy: &c.healthy}}
-		n.must("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{update}, WriteRequest: n.write(n.jwt)}, &message.GenericResponse{})
-		if d := n.allocs(1)[0].DeploymentStatus; d == nil || d.Healthy == nil || !*d.Healthy {
+		n.Must("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{update}, WriteRequest: n.Write(n.JWT)}, &message.GenericResponse{})
+		if d := n.Allocs(1)[0].DeploymentStatus; d == nil || d.Healthy == nil || !*d.Healthy {
 			t.Errorf("after the health in deployment %q the allocation has %+v, want healthy", c.deployment, d)
 		}
 	}
@@ -146,13 +147,13 @@ func TestHealthOfAnEarlierDeployment(t *testing.T) {
 
 // A numbered update that arrives after a newer one of the same agent is rejected. Another agent begins anew.
 func TestUpdatesInOrder(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("j", 1))
-	alloc := n.allocs(1)[0]
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("j", 1))
+	alloc := n.Allocs(1)[0]
 	send := func(session string, number uint64, status string) error {
-		return n.call("Node.UpdateAlloc", &message.AllocUpdateRequest{Session: session, Number: number,
-			Alloc: []*nomad.Allocation{{ID: alloc.ID, NodeID: alloc.NodeID, ClientStatus: status}}, WriteRequest: n.write(n.jwt)}, &message.GenericResponse{})
+		return n.Call("Node.UpdateAlloc", &message.AllocUpdateRequest{Session: session, Number: number,
+			Alloc: []*nomad.Allocation{{ID: alloc.ID, NodeID: alloc.NodeID, ClientStatus: status}}, WriteRequest: n.Write(n.JWT)}, &message.GenericResponse{})
 	}
 	for _, c := range []struct {
 		session string
@@ -172,7 +173,7 @@ func TestUpdatesInOrder(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("update %d of %q: %v, want %q", c.number, c.session, err, c.want)
 		}
-		if is := n.allocs(1)[0].ClientStatus; is != c.after {
+		if is := n.Allocs(1)[0].ClientStatus; is != c.after {
 			t.Errorf("after update %d of %q the allocation is %s, want %s", c.number, c.session, is, c.after)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
@@ -38,19 +39,19 @@ func reports(n *nomad.Node, driver, digest string) {
 }
 
 // sends registers the node again, and sends the schemas that the servers request.
-func (n *fakeNode) sends(all ...schema.Schema) {
-	n.t.Helper()
+func mustSendSchemas(n *servertest.FakeNode, all ...schema.Schema) {
+	n.T.Helper()
 	var out message.NodeUpdateResponse
-	n.must("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, &out)
+	n.Must("Node.Register", &message.NodeRegisterRequest{Node: n.Node, WriteRequest: n.Write(n.JWT)}, &out)
 	for _, own := range all {
 		if slices.Contains(out.WantedSchemas, own.Digest) {
-			n.must("Node.UpsertDriverSchemas", n.schemas(own), nil)
+			n.Must("Node.UpsertDriverSchemas", schemaRequest(n, own), nil)
 		}
 	}
 }
 
-func (n *fakeNode) schemas(all ...schema.Schema) *message.DriverSchemaUpsertRequest {
-	req := &message.DriverSchemaUpsertRequest{NodeID: n.node.ID, WriteRequest: n.write(n.jwt)}
+func schemaRequest(n *servertest.FakeNode, all ...schema.Schema) *message.DriverSchemaUpsertRequest {
+	req := &message.DriverSchemaUpsertRequest{NodeID: n.Node.ID, WriteRequest: n.Write(n.JWT)}
 	for _, own := range all {
 		req.Schemas = append(req.Schemas, &nomad.DriverSchema{Digest: own.Digest, Spec: own.Raw})
 	}
@@ -58,110 +59,110 @@ func (n *fakeNode) schemas(all ...schema.Schema) *message.DriverSchemaUpsertRequ
 }
 
 func TestServersRequestSchemas(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
-	n, own := join(t, s.RPCAddr()), ofImage(t)
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	n, own := servertest.Join(t, s.RPCAddr()), ofImage(t)
 	builtin, err := schema.Of(drivers.Table()["exec2"].TaskSpec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reports(n.node, "exec2", builtin.Digest)
-	reports(n.node, "image", own.Digest)
-	reports(n.node, "image-2", own.Digest)
+	reports(n.Node, "exec2", builtin.Digest)
+	reports(n.Node, "image", own.Digest)
+	reports(n.Node, "image-2", own.Digest)
 	var out message.NodeUpdateResponse
-	n.must("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, &out)
+	n.Must("Node.Register", &message.NodeRegisterRequest{Node: n.Node, WriteRequest: n.Write(n.JWT)}, &out)
 	if want := []string{own.Digest}; !slices.Equal(out.WantedSchemas, want) {
 		t.Fatalf("the servers request %q, want %q", out.WantedSchemas, want)
 	}
-	if got := n.beat(n.jwt, false).WantedSchemas; len(got) != 1 {
+	if got := n.Heartbeat(n.JWT, false).WantedSchemas; len(got) != 1 {
 		t.Errorf("a heartbeat before the schema arrived requests %q, want it again", got)
 	}
-	n.must("Node.UpsertDriverSchemas", n.schemas(own), nil)
-	n.must("Node.UpsertDriverSchemas", n.schemas(own), nil)
-	if got := n.beat(n.jwt, false).WantedSchemas; len(got) != 0 {
+	n.Must("Node.UpsertDriverSchemas", schemaRequest(n, own), nil)
+	n.Must("Node.UpsertDriverSchemas", schemaRequest(n, own), nil)
+	if got := n.Heartbeat(n.JWT, false).WantedSchemas; len(got) != 0 {
 		t.Errorf("a heartbeat after the schema arrived requests %q", got)
 	}
 }
 
 func TestSchemasAreRefused(t *testing.T) {
-	s, _ := start(t, nil)
-	n, other, own := join(t, s.RPCAddr()), join(t, s.RPCAddr()), ofImage(t)
+	s, _ := servertest.Start(t, nil)
+	n, other, own := servertest.Join(t, s.RPCAddr()), servertest.Join(t, s.RPCAddr()), ofImage(t)
 	large := schema.Schema{Raw: make([]byte, schema.MaxSize+1)}
 	invalid := schema.Schema{Raw: []byte{0xff}, Digest: schema.Digest([]byte{0xff})}
 	forged := schema.Schema{Raw: own.Raw, Digest: strings.Repeat("0", 64)}
-	reports(n.node, "image", own.Digest)
-	reports(n.node, "invalid", invalid.Digest)
-	n.sends()
+	reports(n.Node, "image", own.Digest)
+	reports(n.Node, "invalid", invalid.Digest)
+	mustSendSchemas(n)
 	for name, tc := range map[string]struct {
 		req  *message.DriverSchemaUpsertRequest
 		want string
 	}{
-		"too large":       {n.schemas(large), "the limit is 262144"},
-		"another digest":  {n.schemas(forged), "does not have the digest"},
-		"not of the node": {n.schemas(ofImage(t, "x")), "no driver of the node has the schema"},
-		"invalid":         {n.schemas(invalid), "driver schema " + invalid.Digest},
-		"too many":        {n.schemas(slices.Repeat([]schema.Schema{own}, 33)...), "the limit is 32"},
+		"too large":       {schemaRequest(n, large), "the limit is 262144"},
+		"another digest":  {schemaRequest(n, forged), "does not have the digest"},
+		"not of the node": {schemaRequest(n, ofImage(t, "x")), "no driver of the node has the schema"},
+		"invalid":         {schemaRequest(n, invalid), "driver schema " + invalid.Digest},
+		"too many":        {schemaRequest(n, slices.Repeat([]schema.Schema{own}, 33)...), "the limit is 32"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := n.call("Node.UpsertDriverSchemas", tc.req, nil)
+			err := n.Call("Node.UpsertDriverSchemas", tc.req, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Node.UpsertDriverSchemas = %v, want %q", err, tc.want)
 			}
 		})
 	}
-	req := n.schemas(own)
-	req.AuthToken = other.jwt
-	if err := n.call("Node.UpsertDriverSchemas", req, nil); err == nil || !strings.Contains(err.Error(), "Permission denied") {
+	req := schemaRequest(n, own)
+	req.AuthToken = other.JWT
+	if err := n.Call("Node.UpsertDriverSchemas", req, nil); err == nil || !strings.Contains(err.Error(), "Permission denied") {
 		t.Errorf("another node sends the schema: %v", err)
 	}
 }
 
 // While the region has a server of another implementation, no schema is requested or written.
 func TestSchemasBesideOtherBuilds(t *testing.T) {
-	here := startMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, t.TempDir() })
-	eventually(t, func() bool { _, id := here.Leader(); return id != "" })
-	n, own := join(t, here.RPCAddr()), ofImage(t)
-	reports(n.node, "image", own.Digest)
+	here := servertest.StartMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, t.TempDir() })
+	servertest.Eventually(t, func() bool { _, id := here.Leader(); return id != "" })
+	n, own := servertest.Join(t, here.RPCAddr()), ofImage(t)
+	reports(n.Node, "image", own.Digest)
 	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{
 		"role": "nomad", "region": "global", "dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := other.Join([]string{here.gossipAddr()}); err != nil {
+	if _, err := other.Join([]string{here.GossipAddr()}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return len(here.Members()) == 2 })
-	n.sends()
-	if got := n.beat(n.jwt, false).WantedSchemas; len(got) != 0 {
+	servertest.Eventually(t, func() bool { return len(here.Members()) == 2 })
+	mustSendSchemas(n)
+	if got := n.Heartbeat(n.JWT, false).WantedSchemas; len(got) != 0 {
 		t.Errorf("the servers request %q", got)
 	}
-	n.must("Node.UpsertDriverSchemas", n.schemas(own), nil) // accepted, not written
+	n.Must("Node.UpsertDriverSchemas", schemaRequest(n, own), nil) // accepted, not written
 	if err := other.Leave(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return slices.Equal(n.beat(n.jwt, false).WantedSchemas, []string{own.Digest}) })
+	servertest.Eventually(t, func() bool { return slices.Equal(n.Heartbeat(n.JWT, false).WantedSchemas, []string{own.Digest}) })
 }
 
 // A schema that a node sent decides about registrations.
 func TestConfigsAreChecked(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
-	n, own := join(t, s.RPCAddr()), ofImage(t, "retries")
-	reports(n.node, "image", own.Digest)
-	n.sends(own)
-	job := batchJob("j", 1)
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	n, own := servertest.Join(t, s.RPCAddr()), ofImage(t, "retries")
+	reports(n.Node, "image", own.Digest)
+	mustSendSchemas(n, own)
+	job := servertest.BatchJob("j", 1)
 	job.TaskGroups[0].Tasks[0].Driver, job.TaskGroups[0].Tasks[0].Config = "image", map[string]any{"image": "x", "retriez": 3}
 	const want = `task "t": driver "image": config: "retriez": No argument or block type is named "retriez". Did you mean "retries"?`
 	for method, req := range map[string]any{
 		"Job.Register": &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}},
 		"Job.Plan":     &message.JobPlanRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}},
 	} {
-		failsWith(t, s.Call(within(t), method, req, nil), 400, want)
+		servertest.WantError(t, s.Call(servertest.Context(t), method, req, nil), 400, want)
 	}
-	got := read[message.JobValidateResponse](t, s, "Job.Validate", &message.JobValidateRequest{Job: job})
+	got := servertest.Read[message.JobValidateResponse](t, s, "Job.Validate", &message.JobValidateRequest{Job: job})
 	if !strings.Contains(got.Error, want) {
 		t.Errorf("Job.Validate = %+v", got)
 	}
 	job.TaskGroups[0].Tasks[0].Config["retries"] = "${NOMAD_META_retries}"
 	delete(job.TaskGroups[0].Tasks[0].Config, "retriez")
-	register(t, s, job)
+	servertest.Register(t, s, job)
 }

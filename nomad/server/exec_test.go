@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // TestExecByKindOfInstance checks that exec in a task requires alloc-node-exec if it is privileged, or
@@ -22,11 +23,11 @@ func TestExecByKindOfInstance(t *testing.T) {
 		}
 	}
 	attributes["driver.docker-p.privileged.enabled"], attributes["driver.raw-open.privileged.legacy"] = "true", "true"
-	g := guard(t, func(c *server.Config) { c.Kinds = drivers.Table() })
-	r := joinRogue(t, g.s, attributes)
-	secret := g.bearer(`namespace "default" { policy = "write" }`)
+	g := servertest.StartACL(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	r := joinRogue(t, g.Server, attributes)
+	secret := g.TokenWith(`namespace "default" { policy = "write" }`)
 	for _, name := range []string{"mock_driver", "raw-open", "exec2-open", "exec2", "docker", "docker-p", "unknown"} {
-		job := batchJob(name, 1)
+		job := servertest.BatchJob(name, 1)
 		task := job.TaskGroups[0].Tasks[0]
 		task.Driver, task.Privileged = name, name == "docker-p"
 		switch {
@@ -35,11 +36,11 @@ func TestExecByKindOfInstance(t *testing.T) {
 		case name != "mock_driver":
 			task.Config = map[string]any{"command": "x"}
 		}
-		g.must("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
+		g.Must("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
 	}
-	for _, a := range r.allocs(7) {
+	for _, a := range r.Allocs(7) {
 		open := slices.Contains([]string{"mock_driver", "raw-open", "docker-p"}, a.JobID)
-		_, err := g.relays(secret, "Allocations.Exec", &message.AllocExecRequest{AllocID: a.ID, Task: "t", Cmd: []string{"x"}})
+		_, err := relay(g, secret, "Allocations.Exec", &message.AllocExecRequest{AllocID: a.ID, Task: "t", Cmd: []string{"x"}})
 		if refused := err != nil && strings.Contains(err.Error(), "needs alloc-node-exec"); refused != open || !open && err != nil {
 			t.Errorf("exec in a task of %s = %v, refused: want %t", a.JobID, err, open)
 		}

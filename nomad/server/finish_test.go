@@ -7,27 +7,28 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // TestFinish ends an evaluation like a worker. Each invalid request is refused before anything
 // is written.
 func TestFinish(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.Workers = -1 })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Workers = -1 })
 	write := message.WriteRequest{Region: "global"}
 	dequeue := func(wait time.Duration) *message.EvalDequeueResponse {
-		out := read[message.EvalDequeueResponse](t, s, "Eval.Dequeue", &message.EvalDequeueRequest{Schedulers: []string{nomad.JobTypeBatch}, Timeout: wait, WriteRequest: write})
+		out := servertest.Read[message.EvalDequeueResponse](t, s, "Eval.Dequeue", &message.EvalDequeueRequest{Schedulers: []string{nomad.JobTypeBatch}, Timeout: wait, WriteRequest: write})
 		return &out
 	}
 	var next message.EvalDequeueResponse // it also ends the previous one
 	finish := func(token string, evals ...*nomad.Evaluation) error {
-		return s.Call(within(t), "Eval.Finish", &message.EvalFinishRequest{Evals: evals, EvalToken: token, Schedulers: []string{nomad.JobTypeBatch}, WriteRequest: write}, &next)
+		return s.Call(servertest.Context(t), "Eval.Finish", &message.EvalFinishRequest{Evals: evals, EvalToken: token, Schedulers: []string{nomad.JobTypeBatch}, WriteRequest: write}, &next)
 	}
 	stored := func(id string) *nomad.Evaluation {
-		return read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id, QueryOptions: global}).Eval
+		return servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id, QueryOptions: servertest.Global}).Eval
 	}
-	register(t, s, batchJob("b", 1))
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
 	held := dequeue(time.Minute)
-	register(t, s, batchJob("b", 2)) // its evaluation waits for the first
+	servertest.Register(t, s, servertest.BatchJob("b", 2)) // its evaluation waits for the first
 
 	done, blocked := *held.Eval, *held.Eval
 	done.Status, done.FailedTGAllocs = nomad.EvalStatusComplete, map[string]*nomad.AllocMetric{"g": {}}
@@ -35,10 +36,10 @@ func TestFinish(t *testing.T) {
 	done.BlockedEval = blocked.ID
 	stranger, known, core := blocked, blocked, blocked
 	stranger.PreviousEval, known.ID, core.Type = nomad.NewID(), done.ID, nomad.JobTypeCore
-	failsWith(t, finish(held.Token), 400, "no evaluation")
-	failsWith(t, finish(held.Token, &done, &stranger), 400, "does not follow")
-	failsWith(t, finish(held.Token, &done, &core), 400, "does not follow")
-	failsWith(t, finish(held.Token, &done, &known), 409, "already exists")
+	servertest.WantError(t, finish(held.Token), 400, "no evaluation")
+	servertest.WantError(t, finish(held.Token, &done, &stranger), 400, "does not follow")
+	servertest.WantError(t, finish(held.Token, &done, &core), 400, "does not follow")
+	servertest.WantError(t, finish(held.Token, &done, &known), 409, "already exists")
 	if err := finish(nomad.NewID(), &done, &blocked); err == nil {
 		t.Error("an evaluation that another worker holds was finished")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // flaps is the number of leadership changes, which are faster than establishing leadership.
@@ -20,7 +21,7 @@ const flaps = 15
 // Leadership changes often under load. No term hangs. Every server accepts writes afterwards,
 // and no acknowledged write is lost.
 func TestLeadershipThatFlaps(t *testing.T) {
-	all := cluster(t, 3, func(c *server.Config) { c.Workers = 2 })
+	all := servertest.Cluster(t, 3, func(c *server.Config) { c.Workers = 2 })
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var (
@@ -32,7 +33,7 @@ func TestLeadershipThatFlaps(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; ctx.Err() == nil && i < 1000; {
 				id := fmt.Sprintf("w%d-%d", w, i)
-				req := &message.JobRegisterRequest{Job: batchJob(id, 0), WriteRequest: message.WriteRequest{Region: "global"}}
+				req := &message.JobRegisterRequest{Job: servertest.BatchJob(id, 0), WriteRequest: message.WriteRequest{Region: "global"}}
 				if err := m.Call(ctx, "Job.Register", req, &message.JobRegisterResponse{}); err != nil {
 					<-time.After(time.Millisecond) // the leader is about to change
 					continue
@@ -53,15 +54,15 @@ func TestLeadershipThatFlaps(t *testing.T) {
 			t.Errorf("transfer %d hangs", i)
 		}
 	}
-	eventually(t, func() bool { return count.Load() >= flaps })
+	servertest.Eventually(t, func() bool { return count.Load() >= flaps })
 	stop()
 	writers.Wait()
-	waitVoters(t, all, 3)
+	servertest.WaitVoters(t, all, 3)
 	for i, m := range all {
-		register(t, m.Server, batchJob(fmt.Sprintf("after-%d", i), 0))
+		servertest.Register(t, m.Server, servertest.BatchJob(fmt.Sprintf("after-%d", i), 0))
 	}
 	acked.Range(func(id, _ any) bool {
-		if got := read[message.SingleJobResponse](t, all[0].Server, "Job.GetJob", jobRead(id.(string))); got.Job == nil {
+		if got := servertest.Read[message.SingleJobResponse](t, all[0].Server, "Job.GetJob", servertest.JobRequest(id.(string))); got.Job == nil {
 			t.Errorf("job %s was acknowledged but is lost", id)
 		}
 		return true

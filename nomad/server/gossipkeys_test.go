@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // TestGossipKeysAreRotated changes the key of a running cluster. No member fails, a server with
@@ -26,11 +27,11 @@ func TestGossipKeysAreRotated(t *testing.T) {
 	text := func(key []byte) string { return base64.StdEncoding.EncodeToString(key) }
 	dirs := map[string]string{"s0": t.TempDir(), "s1": t.TempDir(), "s2": t.TempDir()}
 	blocks := map[string]*testnet.Block{"s0": testnet.Take(t), "s1": testnet.Take(t), "s2": testnet.Take(t)}
-	all := cluster(t, 3, func(c *server.Config) {
+	all := servertest.Cluster(t, 3, func(c *server.Config) {
 		c.GossipKey, c.DataDir, c.RPCAddr, c.SerfAddr = old, dirs[c.Name], blocks[c.Name].Addr(4647), blocks[c.Name].Addr(4648)
 		c.GossipProbe = 2 * time.Second // a server that is briefly slow must not count as failed
 	})
-	eventually(t, func() bool { // all have met
+	servertest.Eventually(t, func() bool { // all have met
 		for _, m := range all {
 			if len(m.Members()) != 3 {
 				return false
@@ -40,7 +41,7 @@ func TestGossipKeysAreRotated(t *testing.T) {
 	})
 	lost := make(chan string, 100)
 	watch(t, all, lost)
-	leader, followers := split(t, all)
+	leader, followers := servertest.Split(t, all)
 	must := func(resp *message.KeyringResponse, err error) *message.KeyringResponse {
 		t.Helper()
 		if err != nil || resp.NumNodes != 3 || len(resp.Messages) != 0 {
@@ -61,10 +62,10 @@ func TestGossipKeysAreRotated(t *testing.T) {
 			t.Errorf("serf.keyring: %v, %d keys", err, len(keys))
 		}
 	}
-	register(t, followers[0].Server, batchJob("b", 0))
+	servertest.Register(t, followers[0].Server, servertest.BatchJob("b", 0))
 
-	late := startMember(t, "late", func(c *server.Config) { c.GossipKey = old })
-	if _, err := late.Join([]string{leader.gossipAddr()}); err == nil || !strings.Contains(err.Error(), "gossip key") {
+	late := servertest.StartMember(t, "late", func(c *server.Config) { c.GossipKey = old })
+	if _, err := late.Join([]string{leader.GossipAddr()}); err == nil || !strings.Contains(err.Error(), "gossip key") {
 		t.Errorf("a server with the old key: %v", err)
 	}
 	select {
@@ -78,12 +79,12 @@ func TestGossipKeysAreRotated(t *testing.T) {
 
 	// The configured key is no longer used.
 	name := strings.TrimSuffix(followers[0].Self().Name, ".global")
-	followers[0].stop()
-	back := startMember(t, name, func(c *server.Config) {
-		c.GossipKey, c.DataDir, c.RetryJoin = old, dirs[name], []string{leader.gossipAddr()}
+	followers[0].Stop()
+	back := servertest.StartMember(t, name, func(c *server.Config) {
+		c.GossipKey, c.DataDir, c.RetryJoin = old, dirs[name], []string{leader.GossipAddr()}
 		c.RPCAddr, c.SerfAddr = blocks[name].Addr(4647), blocks[name].Addr(4648)
 	})
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		alive := 0
 		for _, m := range back.Members() {
 			if m.Status == gossip.Alive {
@@ -95,7 +96,7 @@ func TestGossipKeysAreRotated(t *testing.T) {
 }
 
 // watch reports members with another status than alive.
-func watch(t *testing.T, all []member, lost chan<- string) {
+func watch(t *testing.T, all []servertest.Member, lost chan<- string) {
 	ended := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -120,7 +121,7 @@ func watch(t *testing.T, all []member, lost chan<- string) {
 }
 
 func TestAServerAloneHasNoGossipKeys(t *testing.T) {
-	s, _ := start(t, nil)
+	s, _ := servertest.Start(t, nil)
 	if _, err := s.ListGossipKeys(); err == nil || !strings.Contains(err.Error(), "does not use gossip") {
 		t.Errorf("ListGossipKeys() = %v", err)
 	}
@@ -128,8 +129,8 @@ func TestAServerAloneHasNoGossipKeys(t *testing.T) {
 
 // TestServersThatMustNotMeetStayApart joins servers with conflicting settings.
 func TestServersThatMustNotMeetStayApart(t *testing.T) {
-	here := startMember(t, "s0", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, t.TempDir() })
-	eventually(t, func() bool { _, id := here.Leader(); return id != "" })
+	here := servertest.StartMember(t, "s0", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, t.TempDir() })
+	servertest.Eventually(t, func() bool { _, id := here.Leader(); return id != "" })
 	key := []byte("0123456789abcdef")
 	for name, c := range map[string]struct {
 		change func(*server.Config)
@@ -140,8 +141,8 @@ func TestServersThatMustNotMeetStayApart(t *testing.T) {
 		"another gossip key":   {func(c *server.Config) { c.GossipKey = key }, "gossip key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := startMember(t, "other", c.change)
-			if n, err := other.Join([]string{here.gossipAddr()}); n != 0 || err == nil || !strings.Contains(err.Error(), c.want) {
+			other := servertest.StartMember(t, "other", c.change)
+			if n, err := other.Join([]string{here.GossipAddr()}); n != 0 || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Join() = %d, %v, want an error with %q", n, err, c.want)
 			}
 			if len(other.Members()) != 1 || len(here.Members()) != 1 {
@@ -159,7 +160,7 @@ func TestServersThatMustNotMeetStayApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	if _, err := here.Join([]string{joinAddr(pool.Self())}); err == nil || !strings.Contains(err.Error(), `uses Raft protocol version "4"`) {
+	if _, err := here.Join([]string{servertest.JoinAddr(pool.Self())}); err == nil || !strings.Contains(err.Error(), `uses Raft protocol version "4"`) {
 		t.Errorf("Join() = %v", err)
 	}
 	if len(here.Members()) != 1 {

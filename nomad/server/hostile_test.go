@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // hostile fills requests with unusual values: missing parts, empty elements in lists and maps,
@@ -117,20 +118,20 @@ func rounds(t *testing.T) int {
 // The server answers every request and continues. A panic while applying the log or placing
 // allocations would stop every server.
 func TestHostileRequests(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("b", 1))
-	alloc := n.allocs(1)[0]
+	s, _ := servertest.Start(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
+	alloc := n.Allocs(1)[0]
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	h := hostile{rng: rand.New(rand.NewPCG(seed, 0)), words: []string{"", "b", "g", "t", "default", "global", "ready", "running", "failed", "complete",
 		"down", "init", "service", "batch", "system", "sysbatch", "_core", "pending", "blocked", "host", "mock_driver", "stop", "run", "a/../../b",
-		"\x00", "\xff\xfe", strings.Repeat("x", 300), "${attr.x}", n.node.ID, n.node.SecretID, alloc.ID, alloc.EvalID, "all", "*", "regexp", "("}}
+		"\x00", "\xff\xfe", strings.Repeat("x", 300), "${attr.x}", n.Node.ID, n.Node.SecretID, alloc.ID, alloc.EvalID, "all", "*", "regexp", "("}}
 	good := access{s: s, a: n, alloc: alloc}
 	for _, m := range s.Methods() {
 		t.Run(m.Name, func(t *testing.T) {
 			for i := range rounds(t) {
-				for _, token := range []string{"", n.jwt} {
+				for _, token := range []string{"", n.JWT} {
 					req := m.NewRequest()
 					if i%4 == 0 {
 						h.fill(reflect.ValueOf(req).Elem(), 0)
@@ -140,8 +141,8 @@ func TestHostileRequests(t *testing.T) {
 						req = codec.Copy(req)
 						h.spoil(reflect.ValueOf(req).Elem(), 0)
 					}
-					aim(req, token)
-					if err := n.try(m, req); err != nil && strings.Contains(err.Error(), "internal error in") {
+					servertest.SetToken(req, token)
+					if err := tryCall(n, m, req); err != nil && strings.Contains(err.Error(), "internal error in") {
 						t.Errorf("the handler panicked for %+v", req)
 					}
 				}
@@ -150,12 +151,12 @@ func TestHostileRequests(t *testing.T) {
 	}
 	// One of the requests may have disabled job registration.
 	open := &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{}}
-	if err := s.Call(within(t), "Operator.SchedulerSetConfiguration", open, nil); err != nil {
+	if err := s.Call(servertest.Context(t), "Operator.SchedulerSetConfiguration", open, nil); err != nil {
 		t.Fatalf("open the registration again: %v", err)
 	}
-	again := join(t, s.RPCAddr())
-	register(t, s, batchJob("after", 1))
-	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", &message.JobSpecificRequest{JobID: "after",
+	again := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("after", 1))
+	if got := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", &message.JobSpecificRequest{JobID: "after",
 		QueryOptions: message.QueryOptions{Region: "global", Namespace: "default"}}); got.Job == nil {
 		t.Error("the server accepts no more jobs")
 	}
@@ -164,7 +165,7 @@ func TestHostileRequests(t *testing.T) {
 
 // withJob gives a request about jobs a valid one.
 func withJob(req rpc.Request) {
-	job := batchJob("b", 2)
+	job := servertest.BatchJob("b", 2)
 	job.Type = nomad.JobTypeService
 	job.TaskGroups[0].Networks = []*nomad.NetworkResource{{Mode: "host", DynamicPorts: []nomad.Port{{Label: "http"}}}}
 	job.Constraints = []*nomad.Constraint{{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}}
@@ -183,26 +184,14 @@ func withJob(req rpc.Request) {
 	}
 }
 
-// aim makes the server answer the request at once.
-func aim(req rpc.Request, token string) {
-	switch r := req.(type) {
-	case interface{ Query() *message.QueryOptions }:
-		*r.Query() = message.QueryOptions{Region: "global", Namespace: r.Query().Namespace, AuthToken: token, Filter: r.Query().Filter, PerPage: r.Query().PerPage}
-	case interface{ Write() *message.WriteRequest }:
-		*r.Write() = message.WriteRequest{Region: "global", Namespace: r.Write().Namespace, AuthToken: token}
-	case interface{ Caller() *message.NodeCall }:
-		*r.Caller() = message.NodeCall{Region: "global", AuthToken: token}
-	}
-}
-
 // try makes one call with a short timeout.
-func (n *fakeNode) try(m rpc.Method, req rpc.Request) error {
-	ctx, cancel := context.WithTimeout(within(n.t), 2*time.Second)
+func tryCall(n *servertest.FakeNode, m rpc.Method, req rpc.Request) error {
+	ctx, cancel := context.WithTimeout(servertest.Context(n.T), 2*time.Second)
 	defer cancel()
 	if !m.Stream {
-		return n.pool.Call(ctx, n.addr, m.Name, req, nil)
+		return n.Pool.Call(ctx, n.Addr, m.Name, req, nil)
 	}
-	err := streamError(func() (*rpc.Stream, error) { return n.pool.Stream(ctx, n.addr, m.Name) }, req)
+	err := servertest.StreamError(func() (*rpc.Stream, error) { return n.Pool.Stream(ctx, n.Addr, m.Name) }, req)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // volumeNode answers the calls about volumes, and lists them.
 type volumeNode struct {
-	*fakeNode
+	*servertest.FakeNode
 	mu    sync.Mutex
 	calls []string
 	fails error
@@ -59,9 +60,9 @@ func joinWithVolumes(t *testing.T, addr string) *volumeNode {
 	}
 	pool := rpc.NewPool(rpc.PoolConfig{Serve: s})
 	t.Cleanup(func() { pool.Close() })
-	n.fakeNode = joinBy(t, pool, addr)
-	n.node.Attributes[nomad.HostVolumePluginAttribute("mkdir")] = "0.0.1"
-	if err := n.enter(n.jwt); err != nil {
+	n.FakeNode = servertest.JoinWith(t, pool, addr)
+	n.Node.Attributes[nomad.HostVolumePluginAttribute("mkdir")] = "0.0.1"
+	if err := n.Register(n.JWT); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -69,14 +70,14 @@ func joinWithVolumes(t *testing.T, addr string) *volumeNode {
 
 // has registers the node with volumes, each as "name=ID".
 func (n *volumeNode) has(volumes ...string) {
-	n.t.Helper()
-	n.node.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{}
+	n.T.Helper()
+	n.Node.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{}
 	for _, v := range volumes {
 		name, id, _ := strings.Cut(v, "=")
-		n.node.HostVolumes[name] = &nomad.ClientHostVolumeConfig{Name: name, ID: id}
+		n.Node.HostVolumes[name] = &nomad.ClientHostVolumeConfig{Name: name, ID: id}
 	}
-	if err := n.enter(n.jwt); err != nil {
-		n.t.Fatal(err)
+	if err := n.Register(n.JWT); err != nil {
+		n.T.Fatal(err)
 	}
 }
 
@@ -98,11 +99,11 @@ func of[T interface{ Write() *message.WriteRequest }](ns string, req T) T {
 }
 
 func TestHostVolumesAreChecked(t *testing.T) {
-	g := guard(t, nil)
-	n := joinWithVolumes(t, g.s.RPCAddr())
-	g.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
+	g := servertest.StartACL(t, nil)
+	n := joinWithVolumes(t, g.Server.RPCAddr())
+	g.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
 	n.has("static=")
-	ofA := g.bearer(`namespace "a" { capabilities = ["host-volume-create", "host-volume-delete"] }`)
+	ofA := g.TokenWith(`namespace "a" { capabilities = ["host-volume-create", "host-volume-delete"] }`)
 	mkdir := func(name, ns string) nomad.HostVolume {
 		return nomad.HostVolume{Name: name, Namespace: ns, PluginID: "mkdir"}
 	}
@@ -115,58 +116,58 @@ func TestHostVolumesAreChecked(t *testing.T) {
 		"namespace of the body":     {ofA, "a", mkdir("x", "b"), `has the namespace "b", but the request has "a"`},
 		"no right in the namespace": {ofA, "", mkdir("x", "b"), "Permission denied"},
 		"request of another":        {ofA, "b", mkdir("x", ""), "Permission denied"},
-		"plugin that climbs":        {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID = "../mkdir" }), "plugin_id is"},
-		"plugin with a slash":       {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID = "mkdir/" }), "plugin_id is"},
-		"plugin on its node":        {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID, v.NodeID = "other", n.node.ID }), "is not feasible for volume: ${attr.plugins.host_volume.other.version} is_set"},
-		"constraint of its node": {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) {
-			v.NodeID, v.Constraints = n.node.ID, []*nomad.Constraint{{LTarget: "${attr.kernel.name}", Operand: "=", RTarget: "plan9"}}
+		"plugin that climbs":        {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID = "../mkdir" }), "plugin_id is"},
+		"plugin with a slash":       {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID = "mkdir/" }), "plugin_id is"},
+		"plugin on its node":        {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID, v.NodeID = "other", n.Node.ID }), "is not feasible for volume: ${attr.plugins.host_volume.other.version} is_set"},
+		"constraint of its node": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) {
+			v.NodeID, v.Constraints = n.Node.ID, []*nomad.Constraint{{LTarget: "${attr.kernel.name}", Operand: "=", RTarget: "plan9"}}
 		}), "is not feasible for volume: ${attr.kernel.name} = plan9"},
-		"distinct hosts":  {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}} }), "distinct_hosts compares allocations"},
-		"unknown node":    {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID = nomad.NewID() }), "Unknown node"},
-		"unknown pool":    {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodePool = "none" }), `node pool "none" does not exist`},
-		"another pool":    {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID, v.NodePool = n.node.ID, "gpu" }), `it is in node pool "default"`},
-		"a static volume": {g.root, "", with(mkdir("static", "a"), func(v *nomad.HostVolume) { v.NodeID = n.node.ID }), `already exists on this node: the configuration of node`},
-		"unknown ID":      {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.ID = nomad.NewID() }), "no such volume"},
-		"capacities":      {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = 2, 1 }), "is less than capacity_min"},
-		"access mode": {g.root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) {
+		"distinct hosts":  {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}} }), "distinct_hosts compares allocations"},
+		"unknown node":    {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID = nomad.NewID() }), "Unknown node"},
+		"unknown pool":    {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodePool = "none" }), `node pool "none" does not exist`},
+		"another pool":    {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID, v.NodePool = n.Node.ID, "gpu" }), `it is in node pool "default"`},
+		"a static volume": {g.Root, "", with(mkdir("static", "a"), func(v *nomad.HostVolume) { v.NodeID = n.Node.ID }), `already exists on this node: the configuration of node`},
+		"unknown ID":      {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.ID = nomad.NewID() }), "no such volume"},
+		"capacities":      {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = 2, 1 }), "is less than capacity_min"},
+		"access mode": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) {
 			v.RequestedCapabilities = []*nomad.HostVolumeCapability{{AccessMode: "multi-node-reader-only"}}
 		}), "access_mode in capability"},
-		"unknown namespace": {g.root, "", mkdir("x", "none"), `Namespace "none" does not exist`},
+		"unknown namespace": {g.Root, "", mkdir("x", "none"), `Namespace "none" does not exist`},
 	} {
-		says(t, what, g.call(c.secret, "HostVolume.Create", of(c.namespace, created(c.v)), &message.HostVolumeCreateResponse{}), c.want)
+		says(t, what, g.Call(c.secret, "HostVolume.Create", of(c.namespace, created(c.v)), &message.HostVolumeCreateResponse{}), c.want)
 	}
 	if len(n.calls) != 0 {
 		t.Fatalf("refused requests reached the node: %q", n.calls)
 	}
 
 	var out message.HostVolumeCreateResponse
-	says(t, "create", g.call(ofA, "HostVolume.Create", of("a", created(mkdir("data", ""))), &out), "")
+	says(t, "create", g.Call(ofA, "HostVolume.Create", of("a", created(mkdir("data", ""))), &out), "")
 	v := out.Volume
-	if v == nil || v.HostPath != "/made/"+v.ID || v.CapacityBytes != 7 || v.NodeID != n.node.ID || v.NodePool != "default" || v.State != "pending" || v.CreateTime == 0 {
+	if v == nil || v.HostPath != "/made/"+v.ID || v.CapacityBytes != 7 || v.NodeID != n.Node.ID || v.NodePool != "default" || v.State != "pending" || v.CreateTime == 0 {
 		t.Fatalf("created %+v", v)
 	}
 	n.has("data=" + v.ID)
-	if got := got[message.HostVolumeListResponse](g, g.root, "HostVolume.List", &message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*", Prefix: "da"}}); len(got.Volumes) != 1 || got.Volumes[0].State != "ready" {
+	if got := servertest.ReadWith[message.HostVolumeListResponse](g, g.Root, "HostVolume.List", &message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*", Prefix: "da"}}); len(got.Volumes) != 1 || got.Volumes[0].State != "ready" {
 		t.Errorf("list: %+v", got)
 	}
-	ofB := g.bearer(`namespace "b" { capabilities = ["host-volume-delete", "host-volume-read"] }`)
+	ofB := g.TokenWith(`namespace "b" { capabilities = ["host-volume-delete", "host-volume-read"] }`)
 	del := func(secret, ns string) error {
-		return g.call(secret, "HostVolume.Delete", of(ns, &message.HostVolumeDeleteRequest{VolumeID: v.ID}), &message.HostVolumeDeleteResponse{})
+		return g.Call(secret, "HostVolume.Delete", of(ns, &message.HostVolumeDeleteRequest{VolumeID: v.ID}), &message.HostVolumeDeleteResponse{})
 	}
 	says(t, "delete in another namespace", del(ofB, "b"), "no such volume: "+v.ID)
 	says(t, "delete without the right", del(ofB, "a"), "Permission denied")
-	if got := got[message.HostVolumeListResponse](g, ofB, "HostVolume.List", &message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}); len(got.Volumes) != 0 {
+	if got := servertest.ReadWith[message.HostVolumeListResponse](g, ofB, "HostVolume.List", &message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}); len(got.Volumes) != 0 {
 		t.Errorf("a list shows volumes of other namespaces: %+v", got)
 	}
 
 	// The name is used on the only node, and an update cannot move the volume.
-	says(t, "same name", g.call(g.root, "HostVolume.Create", created(mkdir("data", "b")), &out), "1 nodes had existing volume, 0 nodes filtered by node pool governance, 0 nodes were infeasible")
+	says(t, "same name", g.Call(g.Root, "HostVolume.Create", created(mkdir("data", "b")), &out), "1 nodes had existing volume, 0 nodes filtered by node pool governance, 0 nodes were infeasible")
 	moved := *v
 	moved.NodeID = nomad.NewID()
-	says(t, "moved", g.call(g.root, "HostVolume.Create", created(moved), &out), "its node ID "+n.node.ID+" cannot change")
+	says(t, "moved", g.Call(g.Root, "HostVolume.Create", created(moved), &out), "its node ID "+n.Node.ID+" cannot change")
 
 	n.fails = fmt.Errorf("the plugin failed")
-	says(t, "a failing plugin", del(g.root, "a"), "delete volume data on node "+n.node.ID)
+	says(t, "a failing plugin", del(g.Root, "a"), "delete volume data on node "+n.Node.ID)
 	n.fails = nil
 	says(t, "delete", del(ofA, "a"), "")
 	if got := strings.Join(n.calls, ", "); got != "create data, delete data, delete data" {
@@ -176,38 +177,38 @@ func TestHostVolumesAreChecked(t *testing.T) {
 
 // A claim of another namespace looks missing, and stays.
 func TestClaimsOfOtherNamespaces(t *testing.T) {
-	g := guard(t, nil)
-	n := joinWithVolumes(t, g.s.RPCAddr())
-	g.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
+	g := servertest.StartACL(t, nil)
+	n := joinWithVolumes(t, g.Server.RPCAddr())
+	g.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
 	var out message.HostVolumeCreateResponse
-	g.must("HostVolume.Create", created(nomad.HostVolume{Name: "data", Namespace: "b", PluginID: "mkdir"}), &out)
+	g.Must("HostVolume.Create", created(nomad.HostVolume{Name: "data", Namespace: "b", PluginID: "mkdir"}), &out)
 	n.has("data=" + out.Volume.ID)
-	job := batchJob("j", 1)
+	job := servertest.BatchJob("j", 1)
 	job.Namespace = "b"
 	job.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", Sticky: true}}
-	g.must("Job.Register", &message.JobRegisterRequest{Job: job}, &message.JobRegisterResponse{})
-	n.allocs(1)
+	g.Must("Job.Register", &message.JobRegisterRequest{Job: job}, &message.JobRegisterResponse{})
+	n.Allocs(1)
 	list := func(secret, ns string) []*nomad.TaskGroupHostVolumeClaim {
-		return got[message.TaskGroupVolumeClaimListResponse](g, secret, "TaskGroupHostVolumeClaim.List", &message.TaskGroupVolumeClaimListRequest{QueryOptions: message.QueryOptions{Namespace: ns}}).Claims
+		return servertest.ReadWith[message.TaskGroupVolumeClaimListResponse](g, secret, "TaskGroupHostVolumeClaim.List", &message.TaskGroupVolumeClaimListRequest{QueryOptions: message.QueryOptions{Namespace: ns}}).Claims
 	}
-	all := list(g.root, "*")
+	all := list(g.Root, "*")
 	if len(all) != 1 || all[0].VolumeID != out.Volume.ID {
 		t.Fatalf("claims are %+v", all)
 	}
-	ofA := g.bearer(`namespace "a" { capabilities = ["host-volume-delete", "host-volume-read"] }`)
+	ofA := g.TokenWith(`namespace "a" { capabilities = ["host-volume-delete", "host-volume-read"] }`)
 	if got := list(ofA, "*"); len(got) != 0 {
 		t.Errorf("a list shows claims of other namespaces: %+v", got)
 	}
 	del := func(secret, ns string) error {
-		return g.call(secret, "TaskGroupHostVolumeClaim.Delete", of(ns, &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: all[0].ID}), &message.TaskGroupVolumeClaimDeleteResponse{})
+		return g.Call(secret, "TaskGroupHostVolumeClaim.Delete", of(ns, &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: all[0].ID}), &message.TaskGroupVolumeClaimDeleteResponse{})
 	}
 	says(t, "delete", del(ofA, "a"), "task group volume claim does not exist")
 	says(t, "delete in its namespace", del(ofA, "b"), "task group volume claim does not exist")
-	if len(list(g.root, "b")) != 1 {
+	if len(list(g.Root, "b")) != 1 {
 		t.Error("the claim was deleted")
 	}
-	says(t, "delete by its owner", del(g.bearer(`namespace "b" { capabilities = ["host-volume-delete"] }`), "b"), "")
-	if len(list(g.root, "*")) != 0 {
+	says(t, "delete by its owner", del(g.TokenWith(`namespace "b" { capabilities = ["host-volume-delete"] }`), "b"), "")
+	if len(list(g.Root, "*")) != 0 {
 		t.Error("the claim remains")
 	}
 }
@@ -215,23 +216,23 @@ func TestClaimsOfOtherNamespaces(t *testing.T) {
 // The node is connected to another server than the leader. It gets no token of the servers. A volume whose node is not
 // connected is deleted with force only.
 func TestVolumeOfANodeOfAnotherServer(t *testing.T) {
-	leader, followers := split(t, cluster(t, 3, nil))
+	leader, followers := servertest.Split(t, servertest.Cluster(t, 3, nil))
 	n := joinWithVolumes(t, followers[0].RPCAddr())
 	var out message.HostVolumeCreateResponse
 	req := created(nomad.HostVolume{Name: "data", PluginID: "mkdir"})
 	req.Region = "global"
-	eventually(t, func() bool { // the connection of the node is new
-		err := leader.Call(within(t), "HostVolume.Create", req, &out)
+	servertest.Eventually(t, func() bool { // the connection of the node is new
+		err := leader.Call(servertest.Context(t), "HostVolume.Create", req, &out)
 		return err == nil && out.Volume != nil
 	})
 	if got := n.calls[len(n.calls)-1]; got != "create data" {
 		t.Errorf("the node was called for %q", got)
 	}
-	n.pool.Close()
+	n.Pool.Close()
 	del := func(force bool) error {
-		return leader.Call(within(t), "HostVolume.Delete", &message.HostVolumeDeleteRequest{VolumeID: out.Volume.ID, Force: force, WriteRequest: message.WriteRequest{Region: "global"}}, &message.HostVolumeDeleteResponse{})
+		return leader.Call(servertest.Context(t), "HostVolume.Delete", &message.HostVolumeDeleteRequest{VolumeID: out.Volume.ID, Force: force, WriteRequest: message.WriteRequest{Region: "global"}}, &message.HostVolumeDeleteResponse{})
 	}
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		return strings.Contains(fmt.Sprint(del(false)), "which is not connected, without force=true")
 	})
 	says(t, "delete with force", del(true), "")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,53 +15,29 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // jobWorld is a server with a namespace "team", and a caller that can write its jobs and nothing else.
 type jobWorld struct {
-	*guarded
+	*servertest.ACLServer
 	writer string
-	log    *logLines
-}
-
-// logLines are the lines of a log.
-type logLines struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (l *logLines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, string(b))
-	return len(b), nil
-}
-
-// find returns the first line with a text, or "".
-func (l *logLines) find(text string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.all {
-		if strings.Contains(line, text) {
-			return line
-		}
-	}
-	return ""
+	log    *servertest.Log
 }
 
 func admits(t *testing.T) *jobWorld {
-	log := &logLines{}
-	s, _ := startLogging(t, func(c *server.Config) {
+	log := &servertest.Log{}
+	s, _ := servertest.StartLogging(t, func(c *server.Config) {
 		c.Access.Enabled, c.Kinds, c.JobMaxPriority, c.JobMaxCount = true, drivers.Table(), 90, 20
 	}, slog.New(slog.NewTextHandler(log, nil)))
-	g := &guarded{T: t, s: s}
-	root, err := g.bootstrap("")
+	g := servertest.NewACLServer(t, s)
+	root, err := g.Bootstrap("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.root = root.SecretID
-	g.must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
-	a := &jobWorld{guarded: g, log: log, writer: g.bearer(`namespace "team" { policy = "write" }`)}
+	g.Root = root.SecretID
+	g.Must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
+	a := &jobWorld{ACLServer: g, log: log, writer: g.TokenWith(`namespace "team" { policy = "write" }`)}
 	a.namespace(&nomad.Namespace{})
 	return a
 }
@@ -71,12 +46,12 @@ func admits(t *testing.T) *jobWorld {
 func (a *jobWorld) namespace(rules *nomad.Namespace) {
 	a.Helper()
 	rules.Name = "team"
-	a.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{rules}}, nil)
+	a.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{rules}}, nil)
 }
 
 // teamJob returns a job that every rule admits.
 func teamJob(id string) *nomad.Job {
-	j := batchJob(id, 1)
+	j := servertest.BatchJob(id, 1)
 	j.Namespace, j.Region, j.Priority, j.NodePool = "team", "global", 50, "gpu"
 	j.TaskGroups[0].Tasks[0].Config = map[string]any{"run_for": "1s", "isolation": "host"}
 	return j
@@ -88,20 +63,20 @@ func (a *jobWorld) store(j *nomad.Job) *nomad.Job {
 	j = codec.Copy(j)
 	jobrules.Canonicalize(j)
 	j.SubmitTime = time.Now().UnixNano()
-	if err := a.s.Apply(a.Context(), nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: j}); err != nil {
+	if err := a.Server.Apply(a.Context(), nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: j}); err != nil {
 		a.Fatal(err)
 	}
 	return a.job(j.ID)
 }
 
-func (a *jobWorld) job(id string) *nomad.Job { return a.s.Store().Snapshot().Job(nil, "team", id) }
+func (a *jobWorld) job(id string) *nomad.Job { return a.Server.State().Snapshot().Job(nil, "team", id) }
 
 // deploys creates a running deployment of the current version of the job "j", whose failure reverts the job.
 func (a *jobWorld) deploys() (id string) {
 	a.Helper()
 	j := a.job("j")
 	id = nomad.NewID()
-	if err := a.s.Apply(a.Context(), nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
+	if err := a.Server.Apply(a.Context(), nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
 		ID: id, Namespace: "team", JobID: "j", JobVersion: j.Version, JobCreateIndex: j.CreateIndex, CreateTime: time.Now().UnixNano(), Status: nomad.DeploymentStatusRunning,
 		TaskGroups: map[string]*nomad.DeploymentState{"g": {AutoRevert: true, DesiredTotal: 1, ProgressDeadline: time.Hour}}}}); err != nil {
 		a.Fatal(err)
@@ -113,8 +88,8 @@ func (a *jobWorld) deploys() (id string) {
 func (a *jobWorld) fails(id string) error {
 	a.Helper()
 	before := a.job("j")
-	a.must("Deployment.Fail", &message.DeploymentFailRequest{DeploymentID: id}, nil)
-	d := a.s.Store().Snapshot().Deployment(nil, id)
+	a.Must("Deployment.Fail", &message.DeploymentFailRequest{DeploymentID: id}, nil)
+	d := a.Server.State().Snapshot().Deployment(nil, id)
 	if a.job("j").Version != before.Version {
 		return nil
 	}
@@ -167,10 +142,10 @@ func jobRules() map[string]ruleOfJobs {
 		"config of driver": {refuse: "no_such_option", job: task(func(t *nomad.Task) { t.Config["no_such_option"] = true })},
 		"spiffe":           {refuse: "trust domain", job: task(func(t *nomad.Task) { t.Spiffe = &nomad.TaskSpiffe{JWT: true} })},
 		"registration closed": {refuse: "job registration", free: map[string]string{"plan": "it writes nothing"}, change: func(a *jobWorld) {
-			_, cfg := a.s.Store().Snapshot().SchedulerConfig(nil)
+			_, cfg := a.Server.State().Snapshot().SchedulerConfig(nil)
 			closed := *cfg
 			closed.RejectJobRegistration = true
-			a.must("Operator.SchedulerSetConfiguration", &message.SchedulerSetConfigRequest{Config: closed}, nil)
+			a.Must("Operator.SchedulerSetConfiguration", &message.SchedulerSetConfigRequest{Config: closed}, nil)
 		}},
 	}
 }
@@ -179,7 +154,7 @@ func jobRules() map[string]ruleOfJobs {
 // returns an error if it was refused.
 func jobWrites() map[string]func(a *jobWorld, edit func(*nomad.Job)) func() error {
 	by := func(a *jobWorld, method string, req rpc.Request) func() error {
-		return func() error { return a.call(a.writer, method, req, nil) }
+		return func() error { return a.Call(a.writer, method, req, nil) }
 	}
 	in := message.WriteRequest{Namespace: "team"}
 	edited := func(j *nomad.Job, edit func(*nomad.Job)) *nomad.Job { edit(j); return j }
@@ -222,12 +197,12 @@ func jobWrites() map[string]func(a *jobWorld, edit func(*nomad.Job)) func() erro
 		},
 		"automatic rollback": func(a *jobWorld, edit func(*nomad.Job)) func() error {
 			a.store(edited(service(teamJob("j")), edit))
-			if err := a.s.Apply(a.Context(), nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: in}); err != nil {
+			if err := a.Server.Apply(a.Context(), nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: in}); err != nil {
 				a.Fatal(err)
 			}
 			next := service(teamJob("j"))
 			next.TaskGroups[0].Tasks[0].Config["run_for"] = "2s"
-			if err := a.call(a.writer, "Job.Register", &message.JobRegisterRequest{Job: next, WriteRequest: in}, nil); err != nil {
+			if err := a.Call(a.writer, "Job.Register", &message.JobRegisterRequest{Job: next, WriteRequest: in}, nil); err != nil {
 				a.Fatal(err)
 			}
 			id := a.deploys()
@@ -240,17 +215,17 @@ func jobWrites() map[string]func(a *jobWorld, edit func(*nomad.Job)) func() erro
 func (a *jobWorld) launched() error {
 	a.Helper()
 	children := func() (n int) {
-		for range a.s.Store().Snapshot().JobChildren(nil, "team", "j") {
+		for range a.Server.State().Snapshot().JobChildren(nil, "team", "j") {
 			n++
 		}
 		return n
 	}
 	const refused = "launch a periodic job"
-	eventually(a.T, func() bool { return children() > 0 || a.log.find(refused) != "" })
+	servertest.Eventually(a.T, func() bool { return children() > 0 || a.log.Line(refused) != "" })
 	if children() > 0 {
 		return nil
 	}
-	return errors.New(a.log.find(refused))
+	return errors.New(a.log.Line(refused))
 }
 
 // Every write of a job passes every rule of admission, whoever makes it.
@@ -297,13 +272,13 @@ func raw(j *nomad.Job) *nomad.Job {
 
 func (a *jobWorld) register(secret string, j *nomad.Job) {
 	a.Helper()
-	if err := a.call(secret, "Job.Register", &message.JobRegisterRequest{Job: j, WriteRequest: message.WriteRequest{Namespace: "team"}}, nil); err != nil {
+	if err := a.Call(secret, "Job.Register", &message.JobRegisterRequest{Job: j, WriteRequest: message.WriteRequest{Namespace: "team"}}, nil); err != nil {
 		a.Fatal(err)
 	}
 }
 
 func (a *jobWorld) stable(secret string, version uint64, stable bool) error {
-	return a.call(secret, "Job.Stable", &message.JobStabilityRequest{JobID: "j", JobVersion: version, Stable: stable,
+	return a.Call(secret, "Job.Stable", &message.JobStabilityRequest{JobID: "j", JobVersion: version, Stable: stable,
 		WriteRequest: message.WriteRequest{Namespace: "team"}}, nil)
 }
 
@@ -315,20 +290,20 @@ func TestRollbackHasTheRightsOfTheAuthor(t *testing.T) {
 		stopped bool // the operator stops the job before
 		allowed bool
 	}{
-		"management":            {func(a *jobWorld) string { return a.root }, false, true},
-		"with the right":        {func(a *jobWorld) string { return a.bearer(operator) }, false, true},
+		"management":            {func(a *jobWorld) string { return a.Root }, false, true},
+		"with the right":        {func(a *jobWorld) string { return a.TokenWith(operator) }, false, true},
 		"without":               {func(a *jobWorld) string { return a.writer }, false, false},
 		"without, stopped":      {func(a *jobWorld) string { return a.writer }, true, false},
-		"with the right, again": {func(a *jobWorld) string { return a.bearer(operator) }, true, true},
+		"with the right, again": {func(a *jobWorld) string { return a.TokenWith(operator) }, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := admits(t)
-			a.register(a.root, raw(service(teamJob("j"))))
-			if err := a.stable(a.root, 0, true); err != nil {
+			a.register(a.Root, raw(service(teamJob("j"))))
+			if err := a.stable(a.Root, 0, true); err != nil {
 				t.Fatal(err)
 			}
 			if c.stopped {
-				a.must("Job.Deregister", &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "team"}}, nil)
+				a.Must("Job.Deregister", &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "team"}}, nil)
 			}
 			author := c.author(a)
 			a.register(author, service(teamJob("j")))
@@ -359,10 +334,10 @@ func TestRollbackHasTheRightsOfTheAuthor(t *testing.T) {
 // protects the deployments of others.
 func TestStableNeedsTheRightsOfTheVersion(t *testing.T) {
 	a := admits(t)
-	a.register(a.root, raw(service(teamJob("j"))))
-	a.register(a.root, service(teamJob("j")))
+	a.register(a.Root, raw(service(teamJob("j"))))
+	a.register(a.Root, service(teamJob("j")))
 	for version, stable := range map[uint64]bool{0: true, 1: true} {
-		if err := a.stable(a.root, version, stable); err != nil {
+		if err := a.stable(a.Root, version, stable); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -377,7 +352,7 @@ func TestStableNeedsTheRightsOfTheVersion(t *testing.T) {
 		{0, false, a.writer, true},
 		{1, false, a.writer, true}, // no version is left
 		{0, true, a.writer, false},
-		{0, true, a.root, true},
+		{0, true, a.Root, true},
 		{1, true, a.writer, true},
 	} {
 		err := a.stable(c.by, c.version, c.stable)
@@ -390,8 +365,8 @@ func TestStableNeedsTheRightsOfTheVersion(t *testing.T) {
 // A caller cannot submit rights of an author.
 func TestJobsCannotNameTheirRights(t *testing.T) {
 	a := admits(t)
-	a.register(a.root, raw(service(teamJob("j"))))
-	if err := a.stable(a.root, 0, true); err != nil {
+	a.register(a.Root, raw(service(teamJob("j"))))
+	if err := a.stable(a.Root, 0, true); err != nil {
 		t.Fatal(err)
 	}
 	j := service(teamJob("j"))
@@ -409,13 +384,13 @@ func TestJobsCannotNameTheirRights(t *testing.T) {
 func TestClosedRegistrationOfManagement(t *testing.T) {
 	a := admits(t)
 	j := service(teamJob("j"))
-	a.register(a.root, j)
-	if err := a.stable(a.root, 0, true); err != nil {
+	a.register(a.Root, j)
+	if err := a.stable(a.Root, 0, true); err != nil {
 		t.Fatal(err)
 	}
 	j = service(teamJob("j"))
 	j.TaskGroups[0].Tasks[0].Config["run_for"] = "2s"
-	a.register(a.root, j)
+	a.register(a.Root, j)
 	jobRules()["registration closed"].change(a)
 	if err := a.fails(a.deploys()); err != nil {
 		t.Error(err)
@@ -427,7 +402,7 @@ func TestJobsWithLongIDsCanBeStopped(t *testing.T) {
 	a := admits(t)
 	j := teamJob("par/dispatch-" + strings.Repeat("é", 10_000) + "-1-abcdefgh")
 	a.store(j)
-	if err := a.call(a.writer, "Job.Deregister", &message.JobDeregisterRequest{JobID: j.ID, WriteRequest: message.WriteRequest{Namespace: "team"}}, nil); err != nil {
+	if err := a.Call(a.writer, "Job.Deregister", &message.JobDeregisterRequest{JobID: j.ID, WriteRequest: message.WriteRequest{Namespace: "team"}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !a.job(j.ID).Stop {

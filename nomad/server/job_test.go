@@ -10,47 +10,32 @@ import (
 
 	"github.com/golang/snappy"
 
-	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
-var global = message.QueryOptions{Region: "global"}
-
-func failsWith(t *testing.T, err error, code int, parts ...string) {
-	t.Helper()
-	var c *nomad.CodedError
-	if !errors.As(err, &c) || c.Code != code {
-		t.Fatalf("error = %v, want status %d", err, code)
-	}
-	for _, p := range parts {
-		if !strings.Contains(c.Message, p) {
-			t.Errorf("error %q lacks %q", c.Message, p)
-		}
-	}
-}
-
 func TestRegisterTellsEveryFault(t *testing.T) {
-	s, _ := start(t, nil)
-	job := batchJob("bad id", 1)
+	s, _ := servertest.Start(t, nil)
+	job := servertest.BatchJob("bad id", 1)
 	job.TaskGroups[0].Tasks[0].Driver = ""
-	err := s.Call(within(t), "Job.Register", &message.JobRegisterRequest{Job: job}, nil)
-	failsWith(t, err, 400, "the ID must not contain spaces", "driver")
+	err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: job}, nil)
+	servertest.WantError(t, err, 400, "the ID must not contain spaces", "driver")
 	var out message.JobValidateResponse
-	if err := s.Call(within(t), "Job.Validate", &message.JobValidateRequest{Job: job}, &out); err != nil {
+	if err := s.Call(servertest.Context(t), "Job.Validate", &message.JobValidateRequest{Job: job}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if len(out.ValidationErrors) < 2 || out.Error == "" {
 		t.Errorf("Job.Validate = %+v, want two faults at least", out)
 	}
-	if got := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: global}); len(got.Jobs) != 0 {
+	if got := servertest.Read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: servertest.Global}); len(got.Jobs) != 0 {
 		t.Error("an invalid job was stored")
 	}
 }
 
 func TestRegisterRefuses(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.JobMaxCount = 10 })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.JobMaxCount = 10 })
 	for name, c := range map[string]struct {
 		change func(*message.JobRegisterRequest)
 		want   string
@@ -65,50 +50,50 @@ func TestRegisterRefuses(t *testing.T) {
 		"dispatched by hand": {func(r *message.JobRegisterRequest) { r.Job.Dispatched = true }, "dispatch its parent"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := &message.JobRegisterRequest{Job: batchJob("b", 1)}
+			req := &message.JobRegisterRequest{Job: servertest.BatchJob("b", 1)}
 			c.change(req)
-			failsWith(t, s.Call(within(t), "Job.Register", req, nil), 400, c.want)
+			servertest.WantError(t, s.Call(servertest.Context(t), "Job.Register", req, nil), 400, c.want)
 		})
 	}
 }
 
 // job_max_priority allows priorities above 100.
 func TestHigherPriority(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.JobMaxPriority = 200 })
-	job := batchJob("b", 1)
+	s, _ := servertest.Start(t, func(c *server.Config) { c.JobMaxPriority = 200 })
+	job := servertest.BatchJob("b", 1)
 	job.Priority = 200
-	if err := s.Call(within(t), "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
+	if err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: job}, nil); err != nil {
 		t.Error(err)
 	}
 	job.Priority = 201
-	failsWith(t, s.Call(within(t), "Job.Register", &message.JobRegisterRequest{Job: job}, nil), 400, "priority is 201")
+	servertest.WantError(t, s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: job}, nil), 400, "priority is 201")
 }
 
 func TestRegisterAgain(t *testing.T) {
-	s, _ := start(t, nil)
-	first := register(t, s, batchJob("b", 1))
-	again := register(t, s, batchJob("b", 1))
+	s, _ := servertest.Start(t, nil)
+	first := servertest.Register(t, s, servertest.BatchJob("b", 1))
+	again := servertest.Register(t, s, servertest.BatchJob("b", 1))
 	if again.JobModifyIndex != first.JobModifyIndex || again.EvalID == "" {
 		t.Errorf("an unchanged job: index %d after %d, evaluation %q", again.JobModifyIndex, first.JobModifyIndex, again.EvalID)
 	}
-	changed := register(t, s, batchJob("b", 2))
+	changed := servertest.Register(t, s, servertest.BatchJob("b", 2))
 	if changed.JobModifyIndex <= first.JobModifyIndex {
 		t.Error("a changed job is not a new version")
 	}
-	versions := read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", Diffs: true, QueryOptions: global})
+	versions := servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", Diffs: true, QueryOptions: servertest.Global})
 	if len(versions.Versions) != 2 || versions.Versions[0].Version != 1 || len(versions.Diffs) != 1 || len(versions.Diffs[0].TaskGroups) != 1 {
 		t.Errorf("Job.GetJobVersions: %d versions, %d diffs", len(versions.Versions), len(versions.Diffs))
 	}
-	req := &message.JobRegisterRequest{Job: batchJob("b", 3), EnforceIndex: true, JobModifyIndex: first.JobModifyIndex}
-	err := s.Call(within(t), "Job.Register", req, nil)
-	failsWith(t, err, 500, nomad.RegisterEnforceIndexErrPrefix)
+	req := &message.JobRegisterRequest{Job: servertest.BatchJob("b", 3), EnforceIndex: true, JobModifyIndex: first.JobModifyIndex}
+	err := s.Call(servertest.Context(t), "Job.Register", req, nil)
+	servertest.WantError(t, err, 500, nomad.RegisterEnforceIndexErrPrefix)
 	if !strings.HasPrefix(err.Error(), nomad.RegisterEnforceIndexErrPrefix) {
 		t.Errorf("error = %v, want nothing before it", err)
 	}
-	none := &message.JobRegisterRequest{Job: batchJob("none", 1), EnforceIndex: true, JobModifyIndex: 7}
-	failsWith(t, s.Call(within(t), "Job.Register", none, nil), 500, "job does not exist")
+	none := &message.JobRegisterRequest{Job: servertest.BatchJob("none", 1), EnforceIndex: true, JobModifyIndex: 7}
+	servertest.WantError(t, s.Call(servertest.Context(t), "Job.Register", none, nil), 500, "job does not exist")
 	req.JobModifyIndex = changed.JobModifyIndex
-	if err := s.Call(within(t), "Job.Register", req, nil); err != nil {
+	if err := s.Call(servertest.Context(t), "Job.Register", req, nil); err != nil {
 		t.Errorf("with the right index: %v", err)
 	}
 	if req.Job.Region != "" || req.Job.NodePool != "" {
@@ -117,74 +102,68 @@ func TestRegisterAgain(t *testing.T) {
 }
 
 func TestDeregister(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("b", 1))
-	a := n.allocs(1)[0]
-	out := read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b"})
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
+	a := n.Allocs(1)[0]
+	out := servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b"})
 	if out.EvalID == "" {
 		t.Fatal("Job.Deregister creates no evaluation")
 	}
-	eventually(t, func() bool {
-		got := read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: global})
+	servertest.Eventually(t, func() bool {
+		got := servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: servertest.Global})
 		return got.Alloc.DesiredStatus == nomad.AllocDesiredStatusStop
 	})
-	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job == nil || !got.Job.Stop {
+	if got := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("b")); got.Job == nil || !got.Job.Stop {
 		t.Error("the job is missing or not stopped")
 	}
-	read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b", Purge: true})
-	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")); got.Job != nil {
+	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b", Purge: true})
+	if got := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("b")); got.Job != nil {
 		t.Error("the purged job still exists")
 	}
-	if out := read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b"}); out.EvalID != "" {
+	if out := servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b"}); out.EvalID != "" {
 		t.Error("Job.Deregister of a missing job creates an evaluation")
 	}
 }
 
-// eventually waits for a condition, which the reported line describes.
-func eventually(t *testing.T, holds func() bool) {
-	t.Helper()
-	testpace.Until(t, "the condition of this line", holds)
-}
-
 func TestPlanWritesNothing(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	before := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: global}).Index
-	plan := read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: batchJob("b", 3), Diff: true})
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	before := servertest.Read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: servertest.Global}).Index
+	plan := servertest.Read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: servertest.BatchJob("b", 3), Diff: true})
 	if plan.JobModifyIndex != 0 || plan.Diff == nil || plan.Annotations == nil || plan.Annotations.DesiredTGUpdates["g"].Place != 3 {
 		t.Fatalf("Job.Plan = %+v", plan)
 	}
-	after := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: global})
+	after := servertest.Read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: servertest.Global})
 	if len(after.Jobs) != 0 || after.Index != before {
 		t.Error("Job.Plan wrote something")
 	}
-	reg := register(t, s, batchJob("b", 3))
-	n.allocs(3)
-	plan = read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: batchJob("b", 4), Diff: true})
+	reg := servertest.Register(t, s, servertest.BatchJob("b", 3))
+	n.Allocs(3)
+	plan = servertest.Read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: servertest.BatchJob("b", 4), Diff: true})
 	if got := plan.Annotations.DesiredTGUpdates["g"]; plan.JobModifyIndex != reg.JobModifyIndex || got.Place != 1 || got.Stop != 0 {
 		t.Errorf("Job.Plan for one more = index %d, %+v", plan.JobModifyIndex, got)
 	}
-	big := batchJob("big", 1)
+	big := servertest.BatchJob("big", 1)
 	big.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 100, MemoryMB: 1 << 20}
-	if plan = read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: big}); len(plan.FailedTGAllocs) != 1 {
+	if plan = servertest.Read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: big}); len(plan.FailedTGAllocs) != 1 {
 		t.Errorf("Job.Plan of a job that fits nowhere = %+v", plan)
 	}
 }
 
 func TestDispatch(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	parent := batchJob("p", 1)
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	parent := servertest.BatchJob("p", 1)
 	parent.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: nomad.DispatchPayloadRequired, MetaRequired: []string{"k"}}
-	if reg := register(t, s, parent); reg.EvalID != "" {
+	if reg := servertest.Register(t, s, parent); reg.EvalID != "" {
 		t.Error("a parameterized job is evaluated")
 	}
 	dispatch := func(change func(*message.JobDispatchRequest)) (message.JobDispatchResponse, error) {
 		req := &message.JobDispatchRequest{JobID: "p", Payload: []byte("hello"), Meta: map[string]string{"k": "v"}}
 		change(req)
 		var out message.JobDispatchResponse
-		return out, s.Call(within(t), "Job.Dispatch", req, &out)
+		return out, s.Call(servertest.Context(t), "Job.Dispatch", req, &out)
 	}
 	for name, c := range map[string]struct {
 		change func(*message.JobDispatchRequest)
@@ -198,17 +177,17 @@ func TestDispatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := dispatch(c.change)
-			failsWith(t, err, c.code)
+			servertest.WantError(t, err, c.code)
 		})
 	}
 	req := &message.JobDispatchRequest{JobID: "p", Payload: []byte("hello"), Meta: map[string]string{"k": "v"},
 		WriteRequest: message.WriteRequest{IdempotencyToken: "once"}}
-	first := read[message.JobDispatchResponse](t, s, "Job.Dispatch", req)
-	again := read[message.JobDispatchResponse](t, s, "Job.Dispatch", req)
+	first := servertest.Read[message.JobDispatchResponse](t, s, "Job.Dispatch", req)
+	again := servertest.Read[message.JobDispatchResponse](t, s, "Job.Dispatch", req)
 	if first.EvalID == "" || !strings.HasPrefix(first.DispatchedJobID, "p/dispatch-") || again.DispatchedJobID != first.DispatchedJobID {
 		t.Fatalf("Job.Dispatch = %+v, then %+v", first, again)
 	}
-	a := n.allocs(1)[0]
+	a := n.Allocs(1)[0]
 	payload, err := snappy.Decode(nil, a.Job.Payload)
 	if err != nil || string(payload) != "hello" || a.Job.Meta["k"] != "v" || a.Job.ParentID != "p" {
 		t.Errorf("the dispatched job has payload %q, meta %v, parent %q: %v", payload, a.Job.Meta, a.Job.ParentID, err)
@@ -216,12 +195,12 @@ func TestDispatch(t *testing.T) {
 }
 
 func TestListsComeInPages(t *testing.T) {
-	s, _ := start(t, nil)
+	s, _ := servertest.Start(t, nil)
 	for i := range 5 {
-		register(t, s, batchJob(fmt.Sprintf("j%d", i), 1))
+		servertest.Register(t, s, servertest.BatchJob(fmt.Sprintf("j%d", i), 1))
 	}
 	page := func(opts message.QueryOptions) (string, string) {
-		out := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: opts})
+		out := servertest.Read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: opts})
 		var ids []string
 		for _, j := range out.Jobs {
 			ids = append(ids, j.ID)
@@ -246,34 +225,34 @@ func TestListsComeInPages(t *testing.T) {
 			t.Errorf("%s: %q and token %q, want %q and %q", name, ids, token, c.ids, c.token)
 		}
 	}
-	failsWith(t, s.Call(within(t), "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Filter: "=="}}, nil), 400, "filter")
-	failsWith(t, s.Call(within(t), "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: "x"}}, nil), 400, "paginator")
+	servertest.WantError(t, s.Call(servertest.Context(t), "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Filter: "=="}}, nil), 400, "filter")
+	servertest.WantError(t, s.Call(servertest.Context(t), "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: "x"}}, nil), 400, "paginator")
 	var all message.EvalListResponse
-	eventually(t, func() bool { // each job has a complete and a blocked evaluation, because there is no node
-		all = read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{})
+	servertest.Eventually(t, func() bool { // each job has a complete and a blocked evaluation, because there is no node
+		all = servertest.Read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{})
 		return len(all.Evaluations) == 10
 	})
-	evals := read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{PerPage: 2}})
-	rest := read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: evals.NextToken}})
+	evals := servertest.Read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{PerPage: 2}})
+	rest := servertest.Read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: evals.NextToken}})
 	if len(evals.Evaluations) != 2 || len(evals.Evaluations)+len(rest.Evaluations) != len(all.Evaluations) {
 		t.Errorf("pages of %d and %d of %d evaluations", len(evals.Evaluations), len(rest.Evaluations), len(all.Evaluations))
 	}
 }
 
 func TestBlockingQueries(t *testing.T) {
-	s, _ := start(t, nil)
-	first := register(t, s, batchJob("a", 1))
-	job := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("a"))
+	s, _ := servertest.Start(t, nil)
+	first := servertest.Register(t, s, servertest.BatchJob("a", 1))
+	job := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("a"))
 	wait := func(ctx context.Context, max time.Duration) (message.SingleJobResponse, error) {
 		var out message.SingleJobResponse
-		req := jobRead("a")
+		req := servertest.JobRequest("a")
 		req.MinQueryIndex, req.MaxQueryTime = job.Index, max
 		return out, s.Call(ctx, "Job.GetJob", req, &out)
 	}
-	if out, err := wait(within(t), 5*time.Millisecond); err != nil || out.Index != job.Index {
+	if out, err := wait(servertest.Context(t), 5*time.Millisecond); err != nil || out.Index != job.Index {
 		t.Errorf("after its time: index %d, %v, want %d", out.Index, err, job.Index)
 	}
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(servertest.Context(t))
 	cancel()
 	if _, err := wait(ctx, time.Minute); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled caller: %v", err)
@@ -281,13 +260,13 @@ func TestBlockingQueries(t *testing.T) {
 	done := make(chan message.SingleJobResponse, 1)
 	go func() {
 		var out message.SingleJobResponse
-		req := jobRead("a")
+		req := servertest.JobRequest("a")
 		req.MinQueryIndex = job.Index
 		s.Call(context.Background(), "Job.GetJob", req, &out)
 		done <- out
 	}()
-	register(t, s, batchJob("other", 1))
-	register(t, s, batchJob("a", 2))
+	servertest.Register(t, s, servertest.BatchJob("other", 1))
+	servertest.Register(t, s, servertest.BatchJob("a", 2))
 	if out := <-done; out.Index <= first.JobModifyIndex || out.Job.Version != 1 {
 		t.Errorf("the query ends at index %d with version %d", out.Index, out.Job.Version)
 	}

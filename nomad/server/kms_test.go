@@ -1,11 +1,9 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 func transit(v *testvault.Vault, name string, active bool) kms.Config {
@@ -26,30 +25,10 @@ func transit(v *testvault.Vault, name string, active bool) kms.Config {
 
 func aead(active bool) kms.Config { return kms.Config{Provider: "aead", Active: active} }
 
-// lines is a readable log.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) has(all ...string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(strings.Split(l.buf.String(), "\n"), func(line string) bool {
-		return !slices.ContainsFunc(all, func(part string) bool { return !strings.Contains(line, part) })
-	})
-}
-
 // at runs a server with a directory, keyrings and a log.
-func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(), *lines) {
+func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(), *servertest.Log) {
 	t.Helper()
-	log := &lines{}
+	log := &servertest.Log{}
 	cfg := server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, DataDir: dir, Keyring: keyrings,
 		SignWithin: 300 * time.Millisecond, StartTimeout: time.Minute, HeartbeatGrace: time.Hour}
 	s, err := server.New(cfg, slog.New(slog.NewTextHandler(log, nil)))
@@ -65,7 +44,7 @@ func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(
 			cancel()
 			<-done
 			if t.Failed() {
-				t.Log(log.buf.String())
+				t.Log(log)
 			}
 		})
 	}
@@ -76,7 +55,7 @@ func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(
 // keyList returns the root keys from the leader.
 func keyList(t *testing.T, s *server.Server) []*nomad.RootKeyMeta {
 	t.Helper()
-	return read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys
+	return servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: servertest.Global}).Keys
 }
 
 // activeKey returns the active key, or nil.
@@ -93,7 +72,7 @@ func activeKey(t *testing.T, s *server.Server) *nomad.RootKeyMeta {
 // tryRotate requests a new key.
 func tryRotate(t *testing.T, s *server.Server) error {
 	t.Helper()
-	return s.Call(within(t), "Keyring.Rotate", &message.KeyringRotateRootKeyRequest{WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+	return s.Call(servertest.Context(t), "Keyring.Rotate", &message.KeyringRotateRootKeyRequest{WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 }
 
 // A server whose key management is unreachable starts, reports what it cannot open, verifies
@@ -101,48 +80,48 @@ func tryRotate(t *testing.T, s *server.Server) error {
 func TestKeyManagementIsAway(t *testing.T) {
 	v, dir := testvault.Start(t), t.TempDir()
 	s, stop, _ := at(t, dir, transit(v, "main", true))
-	eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
+	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
 	if k := activeKey(t, s); fmt.Sprint(k.WrappedBy) != "[transit.main]" {
 		t.Errorf("wrapped by %v", k.WrappedBy)
 	}
-	n := join(t, s.RPCAddr())
+	n := servertest.Join(t, s.RPCAddr())
 	stop()
 	v.Set(testvault.Forbidden)
 	s, stop, log := at(t, dir, transit(v, "main", true))
-	if err := s.Ready(within(t)); err != nil {
+	if err := s.Ready(servertest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return log.has("level=WARN", "open root key", "transit.main", "403", "permission denied") })
-	if log.has(testvault.Token) {
+	servertest.Eventually(t, func() bool { return log.Has("level=WARN", "open root key", "transit.main", "403", "permission denied") })
+	if log.Has(testvault.Token) {
 		t.Error("the log contains the token")
 	}
 	k := activeKey(t, s)
 	if k == nil || !strings.Contains(k.Closed, "transit.main") || s.Stats()["keyring"]["closed"] != "1" {
 		t.Errorf("keyring list shows %+v, stats %v", k, s.Stats()["keyring"])
 	}
-	n.addr = s.RPCAddr()
+	n.Addr = s.RPCAddr()
 	var out message.NodeUpdateResponse // its token is verified; no new one is due
-	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, &out)
-	if published := read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: global}).PublicKeys; len(published) != 1 {
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, &out)
+	if published := servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys; len(published) != 1 {
 		t.Errorf("verifiers see %v", published)
 	}
-	other := mockNode()
-	err := n.call("Node.Register", &message.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
+	other := servertest.MockNode()
+	err := n.Call("Node.Register", &message.NodeRegisterRequest{Node: other, WriteRequest: n.Write("")}, &out)
 	if err == nil || !strings.Contains(err.Error(), "transit.main") {
 		t.Errorf("a request that needs a signature: %v", err)
 	}
 	if err := tryRotate(t, s); err == nil || !strings.Contains(err.Error(), "transit.main") || len(keyList(t, s)) != 1 {
 		t.Errorf("a rotation: %v", err)
 	}
-	register(t, s, batchJob("waiting", 1)) // its evaluation is processed when the server can sign
+	servertest.Register(t, s, servertest.BatchJob("waiting", 1)) // its evaluation is processed when the server can sign
 	v.Set(testvault.None)
-	eventually(t, func() bool { return activeKey(t, s).Closed == "" && s.Stats()["keyring"]["closed"] == "0" })
-	n.must("Node.Register", &message.NodeRegisterRequest{Node: other, WriteRequest: n.write("")}, &out)
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool { return activeKey(t, s).Closed == "" && s.Stats()["keyring"]["closed"] == "0" })
+	n.Must("Node.Register", &message.NodeRegisterRequest{Node: other, WriteRequest: n.Write("")}, &out)
+	servertest.Eventually(t, func() bool {
 		req := &message.JobSpecificRequest{JobID: "waiting", QueryOptions: message.QueryOptions{Region: "global", Namespace: "default"}}
-		return len(read[message.JobAllocationsResponse](t, s, "Job.Allocations", req).Allocations) == 1
+		return len(servertest.Read[message.JobAllocationsResponse](t, s, "Job.Allocations", req).Allocations) == 1
 	})
-	if !log.has("level=INFO", "opened root key") {
+	if !log.Has("level=INFO", "opened root key") {
 		t.Error("the log does not report that the key is open")
 	}
 	if err := tryRotate(t, s); err != nil {
@@ -156,37 +135,37 @@ func TestFirstKeyComesLater(t *testing.T) {
 	v := testvault.Start(t)
 	v.Set(testvault.Down)
 	s, _, log := at(t, t.TempDir(), transit(v, "", true))
-	if err := s.Ready(within(t)); err != nil {
+	if err := s.Ready(servertest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return log.has("level=WARN", "no root key yet", "transit") })
+	servertest.Eventually(t, func() bool { return log.Has("level=WARN", "no root key yet", "transit") })
 	if k := keyList(t, s); len(k) != 0 {
 		t.Errorf("keys are %v", k)
 	}
 	v.Set(testvault.None)
-	eventually(t, func() bool { return activeKey(t, s) != nil })
-	join(t, s.RPCAddr())
+	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil })
+	servertest.Join(t, s.RPCAddr())
 }
 
 // A service that hangs delays neither the start nor keys that others unwrap.
 func TestHungServiceDelaysNobody(t *testing.T) {
 	v, w, dir := testvault.Start(t), testvault.Start(t), t.TempDir()
 	s, stop, _ := at(t, dir, transit(v, "a", true), transit(w, "b", true))
-	eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
+	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
 	if k := activeKey(t, s); fmt.Sprint(k.WrappedBy) != "[transit.a transit.b]" {
 		t.Errorf("wrapped by %v", k.WrappedBy)
 	}
 	stop()
 	v.Set(testvault.Hung)
 	s, stop, log := at(t, dir, transit(v, "a", true), transit(w, "b", true))
-	if err := s.Ready(within(t)); err != nil || log.has("continuing before all root keys are open") {
+	if err := s.Ready(servertest.Context(t)); err != nil || log.Has("continuing before all root keys are open") {
 		t.Errorf("Ready() = %v, or it waited for the hung service", err)
 	}
-	join(t, s.RPCAddr())
+	servertest.Join(t, s.RPCAddr())
 	w.Set(testvault.Wrong) // now the service unwraps nothing correctly
 	stop()
 	s, _, log = at(t, dir, transit(w, "b", true), aead(false))
-	eventually(t, func() bool { return log.has("level=WARN", "transit.b: unwrapped key does not match the public key") })
+	servertest.Eventually(t, func() bool { return log.Has("level=WARN", "transit.b: unwrapped key does not match the public key") })
 	if activeKey(t, s).Closed == "" {
 		t.Error("a wrong key is accepted")
 	}
@@ -197,25 +176,25 @@ func TestHungServiceDelaysNobody(t *testing.T) {
 func TestMigration(t *testing.T) {
 	v, dir := testvault.Start(t), t.TempDir()
 	s, stop, _ := at(t, dir)
-	eventually(t, func() bool { return activeKey(t, s) != nil })
-	n := join(t, s.RPCAddr())
+	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil })
+	n := servertest.Join(t, s.RPCAddr())
 	first := activeKey(t, s)
 	stop()
-	step := func(want string, keyrings ...kms.Config) (*server.Server, func(), *lines) {
+	step := func(want string, keyrings ...kms.Config) (*server.Server, func(), *servertest.Log) {
 		t.Helper()
 		s, stop, log := at(t, dir, keyrings...)
-		if err := s.Ready(within(t)); err != nil {
+		if err := s.Ready(servertest.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		if err := tryRotate(t, s); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() bool { return s.Stats()["keyring"]["closed"] == "0" && activeKey(t, s).Closed == "" })
+		servertest.Eventually(t, func() bool { return s.Stats()["keyring"]["closed"] == "0" && activeKey(t, s).Closed == "" })
 		if got := fmt.Sprint(activeKey(t, s).WrappedBy); got != want {
 			t.Errorf("wrapped by %s, want %s", got, want)
 		}
-		n.addr = s.RPCAddr()
-		n.jwt = *n.beat(n.jwt, true).SignedIdentity // verified with an old key, signed with the new one
+		n.Addr = s.RPCAddr()
+		n.JWT = *n.Heartbeat(n.JWT, true).SignedIdentity // verified with an old key, signed with the new one
 		return s, stop, log
 	}
 	_, stop, _ = step("[aead transit]", aead(true), transit(v, "", true))
@@ -231,12 +210,12 @@ func TestMigration(t *testing.T) {
 	stop()
 	// The service is removed while a key needs it: the server logs that and continues.
 	s, _, log := at(t, dir)
-	if err := s.Ready(within(t)); err != nil {
+	if err := s.Ready(servertest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return log.has("level=ERROR", "wrapped by transit; configure that keyring again") })
-	n.addr = s.RPCAddr()
-	n.beat(n.jwt, true)
+	servertest.Eventually(t, func() bool { return log.Has("level=ERROR", "wrapped by transit; configure that keyring again") })
+	n.Addr = s.RPCAddr()
+	n.Heartbeat(n.JWT, true)
 	if err := tryRotate(t, s); err != nil {
 		t.Error(err)
 	}
@@ -246,7 +225,7 @@ func TestMigration(t *testing.T) {
 func TestKeyThatCannotBeReadBack(t *testing.T) {
 	v := testvault.Start(t)
 	s, _, _ := at(t, t.TempDir(), aead(true), transit(v, "w", true))
-	eventually(t, func() bool { return activeKey(t, s) != nil })
+	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil })
 	v.Set(testvault.NoDecrypt)
 	if err := tryRotate(t, s); err == nil || !strings.Contains(err.Error(), "transit.w") || len(keyList(t, s)) != 1 {
 		t.Errorf("Keyring.Rotate = %v", err)
@@ -257,7 +236,7 @@ func TestKeyThatCannotBeReadBack(t *testing.T) {
 // verifies their tokens.
 func TestOneServerWithoutKeyManagement(t *testing.T) {
 	good, bad := testvault.Start(t), testvault.Start(t)
-	all := cluster(t, 3, func(c *server.Config) {
+	all := servertest.Cluster(t, 3, func(c *server.Config) {
 		c.Keyring = []kms.Config{transit(good, "main", true)}
 		if c.Name == "s2" {
 			c.Keyring = []kms.Config{transit(bad, "main", true)}
@@ -267,19 +246,19 @@ func TestOneServerWithoutKeyManagement(t *testing.T) {
 		}
 		c.SignWithin = time.Second
 	})
-	if leader, _ := split(t, all); leader.Server == all[2].Server {
-		transfer(t, all, all[0])
+	if leader, _ := servertest.Split(t, all); leader.Server == all[2].Server {
+		servertest.TransferLeadership(t, all, all[0])
 	}
-	eventually(t, func() bool { return activeKey(t, all[0].Server) != nil })
-	eventually(t, func() bool { return all[2].Stats()["keyring"]["closed"] != "0" })
-	n := join(t, all[2].RPCAddr()) // the leader signs
-	register(t, all[2].Server, batchJob("b", 1))
-	if alloc := n.allocs(1)[0]; alloc.SignedIdentities["t"] == "" {
+	servertest.Eventually(t, func() bool { return activeKey(t, all[0].Server) != nil })
+	servertest.Eventually(t, func() bool { return all[2].Stats()["keyring"]["closed"] != "0" })
+	n := servertest.Join(t, all[2].RPCAddr()) // the leader signs
+	servertest.Register(t, all[2].Server, servertest.BatchJob("b", 1))
+	if alloc := n.Allocs(1)[0]; alloc.SignedIdentities["t"] == "" {
 		t.Error("the allocation has no identity")
 	}
 	var out message.SingleJobResponse // that server verifies the token itself
-	stale := message.QueryOptions{Region: "global", AllowStale: true, AuthToken: n.jwt}
-	n.must("Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &out)
+	stale := message.QueryOptions{Region: "global", AllowStale: true, AuthToken: n.JWT}
+	n.Must("Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &out)
 	if err := tryRotate(t, all[2].Server); err != nil {
 		t.Error(err)
 	}
@@ -287,7 +266,7 @@ func TestOneServerWithoutKeyManagement(t *testing.T) {
 		t.Errorf("keyrings are %v and %v", all[2].Stats()["keyring"], all[0].Stats()["keyring"])
 	}
 	bad.Set(testvault.None) // it has other keys, so it cannot open these
-	eventually(t, func() bool { return bad.Requests() > 0 })
+	servertest.Eventually(t, func() bool { return bad.Requests() > 0 })
 	if all[2].Stats()["keyring"]["open"] != "0" {
 		t.Error("a key was opened by a service that did not wrap it")
 	}

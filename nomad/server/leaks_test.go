@@ -1,18 +1,15 @@
 package server_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,33 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
-
-// traced records the log at every level.
-type traced struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *traced) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *traced) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-// traceable runs a server with log level trace.
-func traceable(t *testing.T, change func(*server.Config)) (*server.Server, *traced) {
-	t.Helper()
-	log := &traced{}
-	s, _ := startLogging(t, change, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug - 8})))
-	return s, log
-}
 
 // about sets the fields of a request by name, so that it refers to existing objects. Lists and
 // maps of pointers stay empty.
@@ -96,10 +68,10 @@ func (x access) answer(t *testing.T, m rpc.Method, token string, words map[strin
 	case interface{ Caller() *message.NodeCall }:
 		r.Caller().Region, r.Caller().AuthToken = "global", token
 	}
-	ctx, cancel := context.WithTimeout(within(t), 10*time.Second)
+	ctx, cancel := context.WithTimeout(servertest.Context(t), 10*time.Second)
 	defer cancel()
 	if m.Stream {
-		st, err := x.b.pool.Stream(ctx, x.s.RPCAddr(), m.Name)
+		st, err := x.b.Pool.Stream(ctx, x.s.RPCAddr(), m.Name)
 		if err != nil {
 			return err.Error()
 		}
@@ -117,7 +89,7 @@ func (x access) answer(t *testing.T, m rpc.Method, token string, words map[strin
 	if resp == nil {
 		resp = new(any)
 	}
-	if err := x.b.pool.Call(ctx, x.s.RPCAddr(), m.Name, req, resp); err != nil {
+	if err := x.b.Pool.Call(ctx, x.s.RPCAddr(), m.Name, req, resp); err != nil {
 		return err.Error()
 	}
 	out, err := codec.Encode(resp)
@@ -138,18 +110,18 @@ func order(m rpc.Method) int {
 // No method reveals the tokens of allocations to anyone but their node. No method reveals
 // secrets of nodes or keys, and no log line contains one.
 func TestNoMethodRevealsSecrets(t *testing.T) {
-	s, log := traceable(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
-	x := access{s: s, a: join(t, s.RPCAddr())}
-	job := batchJob("b", 1)
-	register(t, s, job)
-	x.alloc = x.a.allocs(1)[0]
-	x.b = join(t, s.RPCAddr())
-	x.far, _ = start(t, func(c *server.Config) { c.Region = "far" })
-	intro := introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{})
-	words := map[string]string{"AllocID": x.alloc.ID, "NodeID": x.a.node.ID, "JobID": job.ID, "EvalID": x.alloc.EvalID, "DeploymentID": x.alloc.DeploymentID, "Name": nomad.NodePoolDefault, "ID": x.alloc.ID, "TaskGroup": x.alloc.TaskGroup}
+	s, log := servertest.StartTracing(t, func(c *server.Config) { c.RPCMaxConnsPerClient = -1 })
+	x := access{s: s, a: servertest.Join(t, s.RPCAddr())}
+	job := servertest.BatchJob("b", 1)
+	servertest.Register(t, s, job)
+	x.alloc = x.a.Allocs(1)[0]
+	x.b = servertest.Join(t, s.RPCAddr())
+	x.far, _ = servertest.Start(t, func(c *server.Config) { c.Region = "far" })
+	intro := servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{})
+	words := map[string]string{"AllocID": x.alloc.ID, "NodeID": x.a.Node.ID, "JobID": job.ID, "EvalID": x.alloc.EvalID, "DeploymentID": x.alloc.DeploymentID, "Name": nomad.NodePoolDefault, "ID": x.alloc.ID, "TaskGroup": x.alloc.TaskGroup}
 	sig := func(token string) string { return token[strings.LastIndexByte(token, '.')+1:] }
-	hidden := map[string]string{"a token of a task": sig(x.alloc.SignedIdentities["t"]), "a node's identity": sig(x.a.jwt), "a node's secret": x.a.node.SecretID, "an introduction": sig(intro)}
-	for _, key := range s.RootKeys() {
+	hidden := map[string]string{"a token of a task": sig(x.alloc.SignedIdentities["t"]), "a node's identity": sig(x.a.JWT), "a node's secret": x.a.Node.SecretID, "an introduction": sig(intro)}
+	for key := range s.State().Snapshot().RootKeys(nil) {
 		for _, w := range key.WrappedKeys {
 			hidden["a wrapping key"], hidden["a wrapped key"] = string(w.KeyEncryptionKey), string(w.WrappedDataEncryptionKey.Ciphertext)
 		}
@@ -165,14 +137,14 @@ func TestNoMethodRevealsSecrets(t *testing.T) {
 	got := false
 	for _, m := range methods {
 		if order(m) == 1 && !got { // the control: the node gets its tokens
-			got = x.a.allocs(1)[0].SignedIdentities["t"] != ""
+			got = x.a.Allocs(1)[0].SignedIdentities["t"] != ""
 		}
 		if strings.HasPrefix(m.Name, "Operator.Snapshot") { // an archive is for callers that may restore it
 			continue
 		}
-		for who, token := range map[string]string{"nobody": "", "a task": x.alloc.SignedIdentities["t"], "another node": x.b.jwt, "another node's secret": x.b.node.SecretID} {
+		for who, token := range map[string]string{"nobody": "", "a task": x.alloc.SignedIdentities["t"], "another node": x.b.JWT, "another node's secret": x.b.Node.SecretID} {
 			said := x.answer(t, m, token, words)
-			answered[m.Name] = answered[m.Name] || strings.Contains(said, x.alloc.ID) || strings.Contains(said, x.a.node.ID) || strings.Contains(said, x.alloc.EvalID)
+			answered[m.Name] = answered[m.Name] || strings.Contains(said, x.alloc.ID) || strings.Contains(said, x.a.Node.ID) || strings.Contains(said, x.alloc.EvalID)
 			for what, text := range hidden {
 				if strings.Contains(said, text) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(text))) {
 					t.Errorf("%s reveals to %s %s", m.Name, who, what)
@@ -207,34 +179,34 @@ func TestNoMethodRevealsSecrets(t *testing.T) {
 // The identity of a purged node is accepted for registration only. It reveals nothing about the
 // node's former allocations.
 func TestPurgedNodeReadsNothing(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("b", 1))
-	alloc := n.allocs(1)[0]
-	q := message.QueryOptions{Region: "global", AuthToken: n.jwt}
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
+	alloc := n.Allocs(1)[0]
+	q := message.QueryOptions{Region: "global", AuthToken: n.JWT}
 	get := &message.AllocsGetRequest{AllocIDs: []string{alloc.ID}, QueryOptions: q}
 	sign := &message.AllocIdentitiesRequest{QueryOptions: q, Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
-	list := &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: q}
-	beat := &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}
+	list := &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: q}
+	beat := &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}
 	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Alloc.SignIdentities": sign, "Node.GetClientAllocs": list, "Node.UpdateStatus": beat} {
-		if err := n.call(method, req, nil); err != nil {
+		if err := n.Call(method, req, nil); err != nil {
 			t.Errorf("%s before: %v", method, err)
 		}
 	}
-	read[message.NodeUpdateResponse](t, s, "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.node.ID, WriteRequest: n.write("")})
-	eventually(t, func() bool { return !s.Connected(n.node.ID) })
-	for rpc.Lost(n.call("Alloc.GetAllocs", get, nil)) {
+	servertest.Read[message.NodeUpdateResponse](t, s, "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.Node.ID, WriteRequest: n.Write("")})
+	servertest.Eventually(t, func() bool { return !servertest.Connected(t, s, n.Node.ID) })
+	for rpc.Lost(n.Call("Alloc.GetAllocs", get, nil)) {
 		// The node has not noticed yet that its session was closed.
 	}
 	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Node.GetClientAllocs": list, "Alloc.SignIdentities": sign} {
-		if err := n.call(method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := n.Call(method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s after: %v", method, err)
 		}
 	}
-	if err := n.call("Node.UpdateStatus", beat, nil); !errors.Is(err, nomad.ErrNodeNotFound) {
+	if err := n.Call("Node.UpdateStatus", beat, nil); !errors.Is(err, nomad.ErrNodeNotFound) {
 		t.Errorf("Node.UpdateStatus after: %v", err)
 	}
-	if err := n.call("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, nil); err != nil {
+	if err := n.Call("Node.Register", &message.NodeRegisterRequest{Node: n.Node, WriteRequest: n.Write(n.JWT)}, nil); err != nil {
 		t.Errorf("the node cannot return: %v", err)
 	}
 }

@@ -21,31 +21,32 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 const callbackURI = "http://localhost:4649/oidc/callback"
 
 // method writes an auth method.
-func (g *guarded) method(m *acls.AuthMethod) (*acls.AuthMethod, error) {
+func upsertMethod(g *servertest.ACLServer, m *acls.AuthMethod) (*acls.AuthMethod, error) {
 	var out acls.AuthMethodUpsertResponse
-	if err := g.call(g.root, "ACL.UpsertAuthMethods", &acls.AuthMethodUpsertRequest{AuthMethods: []*acls.AuthMethod{m}}, &out); err != nil {
+	if err := g.Call(g.Root, "ACL.UpsertAuthMethods", &acls.AuthMethodUpsertRequest{AuthMethods: []*acls.AuthMethod{m}}, &out); err != nil {
 		return nil, err
 	}
 	return out.AuthMethods[0], nil
 }
 
 // rule writes a binding rule.
-func (g *guarded) rule(r *acls.BindingRule) (*acls.BindingRule, error) {
+func upsertRule(g *servertest.ACLServer, r *acls.BindingRule) (*acls.BindingRule, error) {
 	var out acls.BindingRulesUpsertResponse
-	if err := g.call(g.root, "ACL.UpsertBindingRules", &acls.BindingRulesUpsertRequest{ACLBindingRules: []*acls.BindingRule{r}}, &out); err != nil {
+	if err := g.Call(g.Root, "ACL.UpsertBindingRules", &acls.BindingRulesUpsertRequest{ACLBindingRules: []*acls.BindingRule{r}}, &out); err != nil {
 		return nil, err
 	}
 	return out.ACLBindingRules[0], nil
 }
 
-func (g *guarded) login(method, token string) (*acls.Token, error) {
+func login(g *servertest.ACLServer, method, token string) (*acls.Token, error) {
 	var out acls.LoginResponse
-	err := g.call("", "ACL.Login", &acls.LoginRequest{AuthMethodName: method, LoginToken: token}, &out)
+	err := g.Call("", "ACL.Login", &acls.LoginRequest{AuthMethodName: method, LoginToken: token}, &out)
 	return out.ACLToken, err
 }
 
@@ -70,10 +71,10 @@ func tokenOf(p *testidp.Provider, more map[string]any) string {
 }
 
 func TestLoginWithAToken(t *testing.T) {
-	g, p := guard(t, nil), testidp.New(t)
-	g.policy("eng", "default", nil)
-	ops := g.role(&acls.Role{Name: "ops", Policies: links("eng")})
-	if _, err := g.method(machines(p)); err != nil {
+	g, p := servertest.StartACL(t, nil), testidp.New(t)
+	g.CreatePolicy("eng", "default", nil)
+	ops := g.CreateRole(&acls.Role{Name: "ops", Policies: servertest.PolicyLinks("eng")})
+	if _, err := upsertMethod(g, machines(p)); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range []*acls.BindingRule{
@@ -83,11 +84,11 @@ func TestLoginWithAToken(t *testing.T) {
 		{BindType: "management", Selector: `"guest" not in list.groups and value.team != "eng" and value.who == "root"`},
 	} {
 		r.AuthMethod = "machines"
-		if _, err := g.rule(r); err != nil {
+		if _, err := upsertRule(g, r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := g.login("machines", tokenOf(p, map[string]any{"team": "eng", "groups": []string{"ops"}}))
+	got, err := login(g, "machines", tokenOf(p, map[string]any{"team": "eng", "groups": []string{"ops"}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +97,13 @@ func TestLoginWithAToken(t *testing.T) {
 		t.Errorf("token = %+v", *got)
 	}
 	var jobs message.JobListResponse
-	if err := g.call(got.SecretID, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "default"}}, &jobs); err != nil {
+	if err := g.Call(got.SecretID, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "default"}}, &jobs); err != nil {
 		t.Errorf("the token does not have its policy's rights: %v", err)
 	}
-	if err := g.call(got.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); err == nil {
+	if err := g.Call(got.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); err == nil {
 		t.Error("the token has more than its policy's rights")
 	}
-	boss, err := g.login("machines", tokenOf(p, map[string]any{"sub": "root", "team": "x", "groups": []string{}}))
+	boss, err := login(g, "machines", tokenOf(p, map[string]any{"sub": "root", "team": "x", "groups": []string{}}))
 	if err != nil || boss.Type != "management" || len(boss.Policies)+len(boss.Roles) != 0 {
 		t.Errorf("management login = %v, %v", boss, err)
 	}
@@ -113,68 +114,68 @@ func TestLoginWithAToken(t *testing.T) {
 		"expired":            tokenOf(p, map[string]any{"exp": time.Now().Add(-time.Hour).Unix(), "team": "eng"}),
 		"template injection": tokenOf(p, map[string]any{"team": "${value.who}"}),
 	} {
-		before := len(g.allTokens())
-		if got, err := g.login("machines", token); !isCoded(err, 403, "Permission denied") {
+		before := len(listTokens(g))
+		if got, err := login(g, "machines", token); !servertest.IsCoded(err, 403, "Permission denied") {
 			t.Errorf("%s: %v, %v, want it denied", name, got, err)
 		}
-		if n := len(g.allTokens()); n != before {
+		if n := len(listTokens(g)); n != before {
 			t.Errorf("%s: a token was created", name)
 		}
 	}
 	for what, want := range map[[2]string]int{{"", "x"}: 400, {"gone", "x"}: 404, {"machines", ""}: 400} {
-		if _, err := g.login(what[0], what[1]); !isCoded(err, want, "") {
+		if _, err := login(g, what[0], what[1]); !servertest.IsCoded(err, want, "") {
 			t.Errorf("login of %q with %q: %v, want %d", what[0], what[1], err, want)
 		}
 	}
 }
 
-func (g *guarded) allTokens() []*acls.TokenListStub {
+func listTokens(g *servertest.ACLServer) []*acls.TokenListStub {
 	var out acls.TokenListResponse
-	g.must("ACL.ListTokens", &acls.TokenListRequest{}, &out)
+	g.Must("ACL.ListTokens", &acls.TokenListRequest{}, &out)
 	return out.Tokens
 }
 
 // A browser login may begin and end at any server.
 func TestLoginWithABrowserThroughFollowers(t *testing.T) {
-	all := cluster(t, 3, func(c *server.Config) { c.Access.Enabled = true })
-	leader, followers := split(t, all)
-	g := &guarded{T: t, s: leader.Server}
-	root, err := g.bootstrap("")
+	all := servertest.Cluster(t, 3, func(c *server.Config) { c.Access.Enabled = true })
+	leader, followers := servertest.Split(t, all)
+	g := servertest.NewACLServer(t, leader.Server)
+	root, err := g.Bootstrap("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.root = root.SecretID
-	g.policy("eng", "default", nil)
+	g.Root = root.SecretID
+	g.CreatePolicy("eng", "default", nil)
 	p := testidp.New(t)
-	if _, err := g.method(people(p)); err != nil {
+	if _, err := upsertMethod(g, people(p)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.rule(&acls.BindingRule{AuthMethod: "people", BindType: "policy", BindName: "eng", Selector: `value.who == "alice"`}); err != nil {
+	if _, err := upsertRule(g, &acls.BindingRule{AuthMethod: "people", BindType: "policy", BindName: "eng", Selector: `value.who == "alice"`}); err != nil {
 		t.Fatal(err)
 	}
-	end := g.browse(p, followers[0].Server)
-	g.s = followers[1].Server
+	end := browserLogin(g, p, followers[0].Server)
+	g.Server = followers[1].Server
 	var out acls.LoginResponse
-	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); err != nil || out.ACLToken.Name != "OIDC-people" || !slices.Equal(out.ACLToken.Policies, []string{"eng"}) {
+	if err := g.Call("", "ACL.OIDCCompleteAuth", end, &out); err != nil || out.ACLToken.Name != "OIDC-people" || !slices.Equal(out.ACLToken.Policies, []string{"eng"}) {
 		t.Fatalf("login = %+v, %v", out.ACLToken, err)
 	}
-	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); !isCoded(err, 403, "unknown login") {
+	if err := g.Call("", "ACL.OIDCCompleteAuth", end, &out); !servertest.IsCoded(err, 403, "unknown login") {
 		t.Errorf("the second end of a login: %v, want it denied", err)
 	}
 	p.User = map[string]any{"sub": "bob"}
-	if err := g.call("", "ACL.OIDCCompleteAuth", g.browse(p, leader.Server), &out); !isCoded(err, 403, "no binding rule") {
+	if err := g.Call("", "ACL.OIDCCompleteAuth", browserLogin(g, p, leader.Server), &out); !servertest.IsCoded(err, 403, "no binding rule") {
 		t.Errorf("login of another user: %v, want it denied", err)
 	}
 }
 
 // browse begins a login at a server and completes it in the browser.
-func (g *guarded) browse(p *testidp.Provider, at *server.Server) *acls.OIDCCompleteAuthRequest {
+func browserLogin(g *servertest.ACLServer, p *testidp.Provider, at *server.Server) *acls.OIDCCompleteAuthRequest {
 	g.Helper()
 	const nonce = "a nonce that is long enough"
 	var begun acls.OIDCAuthURLResponse
 	other := *g
-	other.s = at
-	if err := other.call("", "ACL.OIDCAuthURL", &acls.OIDCAuthURLRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce}, &begun); err != nil {
+	other.Server = at
+	if err := other.Call("", "ACL.OIDCAuthURL", &acls.OIDCAuthURLRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce}, &begun); err != nil {
 		g.Fatal(err)
 	}
 	q := opened(g.T, p, begun.AuthURL)
@@ -203,31 +204,31 @@ func opened(t *testing.T, p *testidp.Provider, at string) url.Values {
 // The keyring signs client assertions for a provider.
 func TestLoginSignedByTheKeyring(t *testing.T) {
 	for _, alg := range []string{"", "EdDSA"} {
-		g, p := guard(t, nil), testidp.New(t)
+		g, p := servertest.StartACL(t, nil), testidp.New(t)
 		m := people(p)
 		m.Config.OIDCClientSecret = ""
 		m.Config.OIDCClientAssertion = &acls.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: alg, ExtraHeaders: map[string]string{"x-tenant": "t"}}
-		if _, err := g.method(m); err != nil {
+		if _, err := upsertMethod(g, m); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.rule(&acls.BindingRule{AuthMethod: "people", BindType: "management"}); err != nil {
+		if _, err := upsertRule(g, &acls.BindingRule{AuthMethod: "people", BindType: "management"}); err != nil {
 			t.Fatal(err)
 		}
-		p.CheckAssertion = func(raw string) error { return g.checkAssertion(raw, p) }
+		p.CheckAssertion = func(raw string) error { return checkAssertion(g, raw, p) }
 		var out acls.LoginResponse
-		if err := g.call("", "ACL.OIDCCompleteAuth", g.browse(p, g.s), &out); err != nil {
+		if err := g.Call("", "ACL.OIDCCompleteAuth", browserLogin(g, p, g.Server), &out); err != nil {
 			t.Errorf("algorithm %q: %v", alg, err)
 		}
 	}
 }
 
 // checkAssertion verifies an assertion with the keys that the servers publish.
-func (g *guarded) checkAssertion(raw string, p *testidp.Provider) error {
+func checkAssertion(g *servertest.ACLServer, raw string, p *testidp.Provider) error {
 	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.RS256, jose.EdDSA})
 	if err != nil {
 		return err
 	}
-	keys := read[message.KeyringListPublicResponse](g.T, g.s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: global})
+	keys := servertest.Read[message.KeyringListPublicResponse](g.T, g.Server, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: servertest.Global})
 	for _, k := range keys.PublicKeys {
 		var public any = ed25519.PublicKey(k.PublicKey)
 		if k.Algorithm == "RS256" {
@@ -254,37 +255,37 @@ func (g *guarded) checkAssertion(raw string, p *testidp.Provider) error {
 }
 
 func TestAuthMethods(t *testing.T) {
-	g, p := guard(t, nil), testidp.New(t)
-	made, err := g.method(people(p))
+	g, p := servertest.StartACL(t, nil), testidp.New(t)
+	made, err := upsertMethod(g, people(p))
 	if err != nil || made.Config.OIDCClientSecret != "redacted" || made.CreateIndex == 0 || made.CreateTime.IsZero() {
 		t.Fatalf("created %+v, %v", made, err)
 	}
-	if made, err = g.method(made); err != nil || made.Config.OIDCClientSecret != "redacted" { // with the redacted secret
+	if made, err = upsertMethod(g, made); err != nil || made.Config.OIDCClientSecret != "redacted" { // with the redacted secret
 		t.Fatalf("written back: %v", err)
 	}
-	made, err = g.method(&acls.AuthMethod{Name: "people", MaxTokenTTL: time.Minute, Default: true})
+	made, err = upsertMethod(g, &acls.AuthMethod{Name: "people", MaxTokenTTL: time.Minute, Default: true})
 	if err != nil || made.MaxTokenTTL != time.Minute || made.TokenLocality != "local" || !made.Default {
 		t.Fatalf("updated to %+v, %v", made, err)
 	}
 	var got acls.AuthMethodGetResponse
-	g.must("ACL.GetAuthMethod", &acls.AuthMethodGetRequest{MethodName: "people"}, &got)
+	g.Must("ACL.GetAuthMethod", &acls.AuthMethodGetRequest{MethodName: "people"}, &got)
 	var set acls.AuthMethodsGetResponse
-	g.must("ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: []string{"people"}}, &set)
+	g.Must("ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: []string{"people"}}, &set)
 	if got.AuthMethod.Config.OIDCClientSecret != "redacted" || set.AuthMethods["people"].Config.OIDCClientSecret != p.Secret {
 		t.Error("the secret is visible to a reader, or lost to other regions")
 	}
 	second := people(p)
 	second.Name, second.Default = "second", true
-	if _, err := g.method(second); !isCoded(err, 400, "default") {
+	if _, err := upsertMethod(g, second); !servertest.IsCoded(err, 400, "default") {
 		t.Errorf("a second default: %v, want 400", err)
 	}
 	first := machines(p)
 	first.Default = true // with another type
-	if _, err := g.method(first); err != nil {
+	if _, err := upsertMethod(g, first); err != nil {
 		t.Error(err)
 	}
 	var list acls.AuthMethodListResponse
-	if err := g.call("", "ACL.ListAuthMethods", &acls.AuthMethodListRequest{}, &list); err != nil || len(list.AuthMethods) != 2 {
+	if err := g.Call("", "ACL.ListAuthMethods", &acls.AuthMethodListRequest{}, &list); err != nil || len(list.AuthMethods) != 2 {
 		t.Errorf("without a token %d methods are listed, %v", len(list.AuthMethods), err)
 	}
 	for name, change := range map[string]func(*acls.AuthMethod){
@@ -296,35 +297,35 @@ func TestAuthMethods(t *testing.T) {
 	} {
 		m := people(p)
 		change(m)
-		if _, err := g.method(m); !isCoded(err, 400, "") {
+		if _, err := upsertMethod(g, m); !servertest.IsCoded(err, 400, "") {
 			t.Errorf("%s: %v, want 400", name, err)
 		}
 	}
 	for _, name := range []string{"people", "gone"} {
-		err := g.call(g.root, "ACL.DeleteAuthMethods", &acls.AuthMethodDeleteRequest{Names: []string{name}}, nil)
-		if (name == "gone") != isCoded(err, 404, "ACL auth-method not found") {
+		err := g.Call(g.Root, "ACL.DeleteAuthMethods", &acls.AuthMethodDeleteRequest{Names: []string{name}}, nil)
+		if (name == "gone") != servertest.IsCoded(err, 404, "ACL auth-method not found") {
 			t.Errorf("delete %s: %v", name, err)
 		}
 	}
-	if err := g.call("", "ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: []string{"machines"}}, &set); err == nil {
+	if err := g.Call("", "ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: []string{"machines"}}, &set); err == nil {
 		t.Error("secrets are readable without a token")
 	}
 }
 
 func TestBindingRules(t *testing.T) {
-	g, p := guard(t, nil), testidp.New(t)
+	g, p := servertest.StartACL(t, nil), testidp.New(t)
 	r := &acls.BindingRule{AuthMethod: "machines", BindType: "policy", BindName: "x", Selector: `value.who == "a"`}
-	if _, err := g.rule(r); !isCoded(err, 400, "does not exist") {
+	if _, err := upsertRule(g, r); !servertest.IsCoded(err, 400, "does not exist") {
 		t.Errorf("a rule without its method: %v, want 400", err)
 	}
-	if _, err := g.method(machines(p)); err != nil {
+	if _, err := upsertMethod(g, machines(p)); err != nil {
 		t.Fatal(err)
 	}
-	made, err := g.rule(r)
+	made, err := upsertRule(g, r)
 	if err != nil || made.ID == "" || made.CreateIndex == 0 {
 		t.Fatalf("created %+v, %v", made, err)
 	}
-	changed, err := g.rule(&acls.BindingRule{ID: made.ID, BindType: "management"})
+	changed, err := upsertRule(g, &acls.BindingRule{ID: made.ID, BindType: "management"})
 	if err != nil || changed.BindType != "management" || changed.Selector != "" || changed.AuthMethod != "machines" || !changed.CreateTime.Equal(made.CreateTime) {
 		t.Errorf("updated to %+v, %v", changed, err)
 	}
@@ -333,25 +334,25 @@ func TestBindingRules(t *testing.T) {
 		"bad selector":   {AuthMethod: "machines", BindType: "management", Selector: "who == root"},
 		"bad template":   {AuthMethod: "machines", BindType: "role", BindName: "${list.groups}"},
 	} {
-		if _, err := g.rule(r); !isCoded(err, 400, "") {
+		if _, err := upsertRule(g, r); !servertest.IsCoded(err, 400, "") {
 			t.Errorf("%s: %v, want 400", name, err)
 		}
 	}
-	if _, err := g.rule(&acls.BindingRule{ID: nomad.NewID(), AuthMethod: "machines", BindType: "management"}); !isCoded(err, 404, "ACL binding rule not found") {
+	if _, err := upsertRule(g, &acls.BindingRule{ID: nomad.NewID(), AuthMethod: "machines", BindType: "management"}); !servertest.IsCoded(err, 404, "ACL binding rule not found") {
 		t.Errorf("a deleted rule: %v, want 404", err)
 	}
 	// Deleting a method deletes its rules: a new method with the name has none.
-	g.must("ACL.DeleteAuthMethods", &acls.AuthMethodDeleteRequest{Names: []string{"machines"}}, nil)
+	g.Must("ACL.DeleteAuthMethods", &acls.AuthMethodDeleteRequest{Names: []string{"machines"}}, nil)
 	var list acls.BindingRulesListResponse
-	if g.must("ACL.ListBindingRules", &acls.BindingRulesListRequest{}, &list); len(list.ACLBindingRules) != 0 {
+	if g.Must("ACL.ListBindingRules", &acls.BindingRulesListRequest{}, &list); len(list.ACLBindingRules) != 0 {
 		t.Errorf("%d rules of a deleted method", len(list.ACLBindingRules))
 	}
 }
 
 // Without ACLs these requests are refused.
 func TestLoginWithoutACLs(t *testing.T) {
-	s, _ := start(t, nil)
-	g := &guarded{T: t, s: s}
+	s, _ := servertest.Start(t, nil)
+	g := servertest.NewACLServer(t, s)
 	for method, req := range map[string]any{
 		"ACL.Login": &acls.LoginRequest{AuthMethodName: "x", LoginToken: "y"}, "ACL.OIDCAuthURL": &acls.OIDCAuthURLRequest{},
 		"ACL.OIDCCompleteAuth": &acls.OIDCCompleteAuthRequest{}, "ACL.ListAuthMethods": &acls.AuthMethodListRequest{},
@@ -361,7 +362,7 @@ func TestLoginWithoutACLs(t *testing.T) {
 		"ACL.GetBindingRules": &acls.BindingRulesRequest{}, "ACL.UpsertBindingRules": &acls.BindingRulesUpsertRequest{},
 		"ACL.DeleteBindingRules": &acls.BindingRulesDeleteRequest{},
 	} {
-		if err := g.call("", method, req, nil); !isCoded(err, 400, "ACL support disabled") {
+		if err := g.Call("", method, req, nil); !servertest.IsCoded(err, 400, "ACL support disabled") {
 			t.Errorf("%s: %v, want 400", method, err)
 		}
 	}
@@ -369,42 +370,42 @@ func TestLoginWithoutACLs(t *testing.T) {
 
 // The log never contains the secrets of logins, whatever their result.
 func TestLoginLeavesNoSecretInTheLog(t *testing.T) {
-	s, log := traceable(t, func(c *server.Config) { c.Access.Enabled = true })
-	g := &guarded{T: t, s: s}
-	root, err := g.bootstrap("")
+	s, log := servertest.StartTracing(t, func(c *server.Config) { c.Access.Enabled = true })
+	g := servertest.NewACLServer(t, s)
+	root, err := g.Bootstrap("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.root = root.SecretID
+	g.Root = root.SecretID
 	p := testidp.New(t)
 	m := people(p)
 	m.Config.VerboseLogging = true
 	jwt := machines(p)
 	jwt.Config.VerboseLogging = true
 	for _, m := range []*acls.AuthMethod{m, jwt} {
-		if _, err := g.method(m); err != nil {
+		if _, err := upsertMethod(g, m); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.rule(&acls.BindingRule{AuthMethod: m.Name, BindType: "management", Selector: `value.who == "alice"`}); err != nil {
+		if _, err := upsertRule(g, &acls.BindingRule{AuthMethod: m.Name, BindType: "management", Selector: `value.who == "alice"`}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var out acls.LoginResponse
-	end := g.browse(p, s)
-	if err := g.call("", "ACL.OIDCCompleteAuth", end, &out); err != nil {
+	end := browserLogin(g, p, s)
+	if err := g.Call("", "ACL.OIDCCompleteAuth", end, &out); err != nil {
 		t.Fatal(err)
 	}
 	token := tokenOf(p, nil)
-	if _, err := g.login("machines", token); err == nil {
+	if _, err := login(g, "machines", token); err == nil {
 		t.Fatal("a login without a rule that matches")
 	}
-	if _, err := g.login("machines", tokenOf(p, map[string]any{"aud": "x"})); err == nil {
+	if _, err := login(g, "machines", tokenOf(p, map[string]any{"aud": "x"})); err == nil {
 		t.Fatal("a login for another audience")
 	}
 	p.Discovery = func(map[string]any) {}
-	again := g.browse(p, s)
+	again := browserLogin(g, p, s)
 	p.Secret = "now it is another one"
-	if err := g.call("", "ACL.OIDCCompleteAuth", again, &out); err == nil {
+	if err := g.Call("", "ACL.OIDCCompleteAuth", again, &out); err == nil {
 		t.Fatal("a login with the wrong secret")
 	}
 	text := log.String()

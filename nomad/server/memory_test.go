@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // bombSize is the number of bytes, and of empty objects, in an attack.
@@ -103,9 +104,9 @@ func attack(t *testing.T, addr, method, token string) (answers []string, allocat
 // A small request that would be large in memory is refused before it is decoded, whoever sends
 // it. Four concurrent ones cost the server about as much as their bytes.
 func TestRequestsThatGrowInMemory(t *testing.T) {
-	g := guard(t, nil)
-	n := join(t, g.s.RPCAddr())
-	reader := g.bearer(`node { policy = "read" }`)
+	g := servertest.StartACL(t, nil)
+	n := servertest.Join(t, g.Server.RPCAddr())
+	reader := g.TokenWith(`node { policy = "read" }`)
 	for _, c := range []struct {
 		name, method, token, want string
 	}{
@@ -121,10 +122,10 @@ func TestRequestsThatGrowInMemory(t *testing.T) {
 		{"unknown token", "Job.Register", nomad.NewID(), "Permission denied"},
 		{"unknown token", "Status.Ping", nomad.NewID(), "too large"},
 		{"anonymous", "Node.Register", "", "too large"},
-		{"management", "Job.Register", g.root, "too large"},
-		{"a node", "Node.UpdateAlloc", n.node.SecretID, "too large"},
+		{"management", "Job.Register", g.Root, "too large"},
+		{"a node", "Node.UpdateAlloc", n.Node.SecretID, "too large"},
 	} {
-		answers, allocated := attack(t, g.s.RPCAddr(), c.method, c.token)
+		answers, allocated := attack(t, g.Server.RPCAddr(), c.method, c.token)
 		for _, text := range answers {
 			if !strings.Contains(text, c.want) {
 				t.Errorf("%s, %s: answer %q, want %q", c.method, c.name, text, c.want)
@@ -135,7 +136,7 @@ func TestRequestsThatGrowInMemory(t *testing.T) {
 		}
 	}
 	// Usual large requests are accepted: a job of several hundred tasks over RPC.
-	job := batchJob("large", 1)
+	job := servertest.BatchJob("large", 1)
 	task := job.TaskGroups[0].Tasks[0]
 	job.TaskGroups[0].Tasks = nil
 	for range 500 {
@@ -144,27 +145,27 @@ func TestRequestsThatGrowInMemory(t *testing.T) {
 		next.Env = map[string]string{"A": strings.Repeat("x", 200)}
 		job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, next)
 	}
-	req := &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}}
-	if err := n.pool.Call(within(t), g.s.RPCAddr(), "Job.Register", req, nil); err != nil {
+	req := &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}}
+	if err := n.Pool.Call(servertest.Context(t), g.Server.RPCAddr(), "Job.Register", req, nil); err != nil {
 		t.Errorf("a job of 500 tasks: %v", err)
 	}
 }
 
 // A job with more groups and tasks than the HTTP API accepts is refused over RPC too.
 func TestJobsOfTooManyParts(t *testing.T) {
-	g := guard(t, nil)
-	n := join(t, g.s.RPCAddr())
-	job := batchJob("parts", 1)
+	g := servertest.StartACL(t, nil)
+	n := servertest.Join(t, g.Server.RPCAddr())
+	job := servertest.BatchJob("parts", 1)
 	job.TaskGroups[0].Tasks = nil
 	for range 5_000 {
 		job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, &nomad.Task{})
 	}
 	for method, req := range map[string]any{
-		"Job.Register": &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}},
-		"Job.Plan":     &message.JobPlanRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}},
-		"Job.Validate": &message.JobValidateRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.root}},
+		"Job.Register": &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}},
+		"Job.Plan":     &message.JobPlanRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}},
+		"Job.Validate": &message.JobValidateRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}},
 	} {
-		err := n.pool.Call(within(t), g.s.RPCAddr(), method, req, nil)
+		err := n.Pool.Call(servertest.Context(t), g.Server.RPCAddr(), method, req, nil)
 		if err == nil || !strings.Contains(err.Error(), "5001 groups and tasks") {
 			t.Errorf("%s: %v", method, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // Every metric of an RPC in the list belongs to a method.
@@ -17,7 +18,7 @@ func TestMethodsAreMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := start(t, nil)
+	s, _ := servertest.Start(t, nil)
 	has := map[string]bool{}
 	for _, m := range s.Methods() {
 		has["nomad.nomad."+meter.ServerName(m.Name)] = true
@@ -39,8 +40,8 @@ func TestMethodsAreMeasured(t *testing.T) {
 
 // Only the leader sets job gauges, so that the sum over all servers counts each job once.
 func TestOnlyTheLeaderShowsJobs(t *testing.T) {
-	leader, followers := split(t, cluster(t, 3, nil))
-	register(t, leader.Server, batchJob("b", 1))
+	leader, followers := servertest.Split(t, servertest.Cluster(t, 3, nil))
+	servertest.Register(t, leader.Server, servertest.BatchJob("b", 1))
 	shown := func(s *server.Server) map[string]float32 {
 		out := map[string]float32{}
 		s.JobGauges(func(key []string, val float32, _ []metrics.Label) { out[strings.Join(key, ".")] += val })

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -18,30 +17,22 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
-// beat sends a heartbeat with a token and returns the reply.
-func (n *fakeNode) beat(token string, force bool) message.NodeUpdateResponse {
-	n.t.Helper()
-	var out message.NodeUpdateResponse
-	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady,
-		ForceIdentityRenewal: force, WriteRequest: n.write(token)}, &out)
-	return out
-}
-
 func TestHeartbeatsRenewIdentities(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
 	for name, c := range map[string]struct {
 		token string
 		force bool
 		want  bool
 	}{
-		"a fresh identity":  {n.jwt, false, false},
-		"renewal is forced": {n.jwt, true, true},
-		"the secret ID":     {n.node.SecretID, false, true},
+		"a fresh identity":  {n.JWT, false, false},
+		"renewal is forced": {n.JWT, true, true},
+		"the secret ID":     {n.Node.SecretID, false, true},
 	} {
-		out := n.beat(c.token, c.force)
+		out := n.Heartbeat(c.token, c.force)
 		if got := out.SignedIdentity != nil; got != c.want {
 			t.Errorf("%s: a new identity %v, want %v", name, got, c.want)
 		}
@@ -52,26 +43,26 @@ func TestHeartbeatsRenewIdentities(t *testing.T) {
 }
 
 func TestRegisterAgainNeedsTheSecret(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	other := *n.node
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	other := *n.Node
 	other.SecretID = nomad.NewID()
-	err := n.call("Node.Register", &message.NodeRegisterRequest{Node: &other, WriteRequest: n.write("")}, nil)
+	err := n.Call("Node.Register", &message.NodeRegisterRequest{Node: &other, WriteRequest: n.Write("")}, nil)
 	if err == nil || !strings.Contains(err.Error(), "node secret ID does not match") {
 		t.Errorf("another secret: %v", err)
 	}
 	var out message.NodeUpdateResponse
-	same := *n.node
-	n.must("Node.Register", &message.NodeRegisterRequest{Node: &same, WriteRequest: n.write(n.jwt)}, &out)
+	same := *n.Node
+	n.Must("Node.Register", &message.NodeRegisterRequest{Node: &same, WriteRequest: n.Write(n.JWT)}, &out)
 	if out.SignedIdentity != nil {
 		t.Error("a node that changed nothing gets a new identity")
 	}
 	same.NodeClass = "large"
-	n.must("Node.Register", &message.NodeRegisterRequest{Node: &same, WriteRequest: n.write(n.jwt)}, &out)
+	n.Must("Node.Register", &message.NodeRegisterRequest{Node: &same, WriteRequest: n.Write(n.JWT)}, &out)
 	if out.SignedIdentity == nil {
 		t.Error("a node of another class keeps its identity")
 	}
-	got := read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global})
+	got := servertest.Read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: servertest.Global})
 	if got.Node.Status != nomad.NodeStatusReady || got.Node.NodeClass != "large" || got.Node.ComputedClass == "" {
 		t.Errorf("after registering again the node is %q of class %q (%q)", got.Node.Status, got.Node.NodeClass, got.Node.ComputedClass)
 	}
@@ -85,33 +76,33 @@ func soonSilent(c *server.Config) {
 
 func TestSilentNodeIsDownAndItsAllocationsAreReplaced(t *testing.T) {
 	t.Parallel()
-	s, _ := start(t, soonSilent)
-	silent := join(t, s.RPCAddr())
-	job := batchJob("svc", 1)
+	s, _ := servertest.Start(t, soonSilent)
+	silent := servertest.Join(t, s.RPCAddr())
+	job := servertest.BatchJob("svc", 1)
 	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 5 * time.Second, DelayFunction: "constant", MaxDelay: time.Hour}
-	register(t, s, job)
-	lost := silent.allocs(1)[0]
-	silent.report(nomad.AllocClientStatusRunning, lost)
+	servertest.Register(t, s, job)
+	lost := silent.Allocs(1)[0]
+	silent.Report(nomad.AllocClientStatusRunning, lost)
 
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		return nodeStatus(t, s, silent) == nomad.NodeStatusDown
 	})
-	eventually(t, func() bool {
-		got := read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: lost.ID, QueryOptions: global})
+	servertest.Eventually(t, func() bool {
+		got := servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: lost.ID, QueryOptions: servertest.Global})
 		return got.Alloc.ClientStatus == nomad.AllocClientStatusLost
 	})
-	err := silent.call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: lost.ID, NodeID: lost.NodeID,
-		ClientStatus: nomad.AllocClientStatusRunning}}, WriteRequest: silent.write(silent.jwt)}, nil)
+	err := silent.Call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: lost.ID, NodeID: lost.NodeID,
+		ClientStatus: nomad.AllocClientStatusRunning}}, WriteRequest: silent.Write(silent.JWT)}, nil)
 	if err == nil || !strings.Contains(err.Error(), "is not allowed to update allocs") {
 		t.Errorf("a node that is down updates allocations: %v", err)
 	}
 	// It is ready again after it reported its allocations.
-	silent.beat(silent.jwt, false)
+	silent.Heartbeat(silent.JWT, false)
 	if got := nodeStatus(t, s, silent); got != nomad.NodeStatusInit {
 		t.Errorf("the returned node is %q, want %q", got, nomad.NodeStatusInit)
 	}
-	silent.report(nomad.AllocClientStatusComplete, lost)
-	silent.beat(silent.jwt, false)
+	silent.Report(nomad.AllocClientStatusComplete, lost)
+	silent.Heartbeat(silent.JWT, false)
 	if got := nodeStatus(t, s, silent); got != nomad.NodeStatusReady {
 		t.Errorf("the node that reported its allocations is %q", got)
 	}
@@ -120,24 +111,24 @@ func TestSilentNodeIsDownAndItsAllocationsAreReplaced(t *testing.T) {
 // An update of an allocation of another node does not stop the other updates of its call.
 func TestUpdatesBesideARefusedOne(t *testing.T) {
 	t.Parallel()
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("b", 1))
-	alloc := n.allocs(1)[0]
-	read[message.NodeEligibilityUpdateResponse](t, s, "Node.UpdateEligibility",
-		&message.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible})
-	other := join(t, s.RPCAddr())
-	register(t, s, batchJob("c", 1))
-	foreign := other.allocs(1)[0]
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
+	alloc := n.Allocs(1)[0]
+	servertest.Read[message.NodeEligibilityUpdateResponse](t, s, "Node.UpdateEligibility",
+		&message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	other := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("c", 1))
+	foreign := other.Allocs(1)[0]
 
-	update := func(as *fakeNode, allocs ...*nomad.Allocation) error {
-		return as.call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: allocs, WriteRequest: as.write(as.jwt)}, &message.GenericResponse{})
+	update := func(as *servertest.FakeNode, allocs ...*nomad.Allocation) error {
+		return as.Call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: allocs, WriteRequest: as.Write(as.JWT)}, &message.GenericResponse{})
 	}
 	status := func(a *nomad.Allocation, node string) *nomad.Allocation {
 		return &nomad.Allocation{ID: a.ID, NodeID: node, ClientStatus: nomad.AllocClientStatusRunning}
 	}
-	for name, bad := range map[string]*nomad.Allocation{"without a node": status(foreign, ""), "of its node": status(foreign, other.node.ID), "of this node": status(foreign, n.node.ID)} {
-		for _, updates := range [][]*nomad.Allocation{{bad, status(alloc, n.node.ID)}, {bad}} {
+	for name, bad := range map[string]*nomad.Allocation{"without a node": status(foreign, ""), "of its node": status(foreign, other.Node.ID), "of this node": status(foreign, n.Node.ID)} {
+		for _, updates := range [][]*nomad.Allocation{{bad, status(alloc, n.Node.ID)}, {bad}} {
 			err := update(n, updates...)
 			refused, ok := errors.AsType[*nomad.RefusedAllocs](err)
 			if !ok || !slices.Equal(refused.IDs, []string{foreign.ID}) || !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), nomad.ErrPermissionDenied.Error()) {
@@ -146,7 +137,7 @@ func TestUpdatesBesideARefusedOne(t *testing.T) {
 		}
 	}
 	clientStatus := func(a *nomad.Allocation) string {
-		return read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: global}).Alloc.ClientStatus
+		return servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: servertest.Global}).Alloc.ClientStatus
 	}
 	if got := clientStatus(alloc); got != nomad.AllocClientStatusRunning {
 		t.Errorf("the allocation of the node is %s, want running", got)
@@ -154,41 +145,41 @@ func TestUpdatesBesideARefusedOne(t *testing.T) {
 	if got := clientStatus(foreign); got != nomad.AllocClientStatusPending {
 		t.Errorf("the allocation of the other node is %s, want pending", got)
 	}
-	if err := update(n, status(alloc, n.node.ID), nil); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := update(n, status(alloc, n.Node.ID), nil); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("an update without allocation: %v", err)
 	}
 }
 
-func nodeStatus(t *testing.T, s *server.Server, n *fakeNode) string {
+func nodeStatus(t *testing.T, s *server.Server, n *servertest.FakeNode) string {
 	t.Helper()
-	return read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Node.Status
+	return servertest.Read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: servertest.Global}).Node.Status
 }
 
 func TestEligibilityAndDrain(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	read[message.NodeEligibilityUpdateResponse](t, s, "Node.UpdateEligibility",
-		&message.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible})
-	out := register(t, s, batchJob("b", 1))
-	eventually(t, func() bool {
-		e := read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: global})
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Read[message.NodeEligibilityUpdateResponse](t, s, "Node.UpdateEligibility",
+		&message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingIneligible})
+	out := servertest.Register(t, s, servertest.BatchJob("b", 1))
+	servertest.Eventually(t, func() bool {
+		e := servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: servertest.Global})
 		return e.Eval.Status == nomad.EvalStatusComplete && e.Eval.BlockedEval != ""
 	})
 	// Ending a drain that does not exist makes the node eligible, and the job is placed.
-	read[message.NodeDrainUpdateResponse](t, s, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true})
-	n.allocs(1)
+	servertest.Read[message.NodeDrainUpdateResponse](t, s, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, MarkEligible: true})
+	n.Allocs(1)
 }
 
 func TestFailedAllocationIsPlacedAgain(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	job := batchJob("b", 1)
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	job := servertest.BatchJob("b", 1)
 	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Attempts: 1, Interval: time.Hour, Delay: 5 * time.Second, DelayFunction: "constant"}
-	register(t, s, job)
-	first := n.allocs(1)[0]
-	n.report(nomad.AllocClientStatusFailed, first)
-	eventually(t, func() bool {
-		evals := read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", jobRead("b"))
+	servertest.Register(t, s, job)
+	first := n.Allocs(1)[0]
+	n.Report(nomad.AllocClientStatusFailed, first)
+	servertest.Eventually(t, func() bool {
+		evals := servertest.Read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", servertest.JobRequest("b"))
 		for _, e := range evals.Evaluations {
 			if e.TriggeredBy == nomad.EvalTriggerRetryFailedAlloc {
 				return true
@@ -200,71 +191,53 @@ func TestFailedAllocationIsPlacedAgain(t *testing.T) {
 
 // A failed allocation of a system job is not rescheduled. The next evaluation of the job places it again.
 func TestFailedSystemAllocationWaits(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	job := batchJob("b", 1)
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	job := servertest.BatchJob("b", 1)
 	job.Type, job.TaskGroups[0].ReschedulePolicy = nomad.JobTypeSystem, nil
-	register(t, s, job)
-	n.report(nomad.AllocClientStatusFailed, n.allocs(1)[0])
-	for _, e := range read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", jobRead("b")).Evaluations {
+	servertest.Register(t, s, job)
+	n.Report(nomad.AllocClientStatusFailed, n.Allocs(1)[0])
+	for _, e := range servertest.Read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", servertest.JobRequest("b")).Evaluations {
 		if e.TriggeredBy == nomad.EvalTriggerRetryFailedAlloc {
 			t.Errorf("evaluation %+v", e)
 		}
 	}
 	var out message.JobRegisterResponse
-	if err := s.Call(within(t), "Job.Evaluate", &message.JobEvaluateRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}}, &out); err != nil {
+	if err := s.Call(servertest.Context(t), "Job.Evaluate", &message.JobEvaluateRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}}, &out); err != nil {
 		t.Fatal(err)
 	}
-	n.allocs(2)
-}
-
-// relayed returns a node's own RPC server.
-func relayed(t *testing.T) *rpc.Server {
-	t.Helper()
-	node, err := rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Methods: []rpc.Method{
-		rpc.Handle("Allocations.Stats", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.AllocStatsRequest) (*message.AllocStatsResponse, error) {
-			if req.Task != "" {
-				return nil, nomad.Errorf(404, "unknown task %q", req.Task)
-			}
-			return &message.AllocStatsResponse{Stats: &nomad.AllocResourceUsage{Timestamp: 7}}, nil
-		}).Needs(rpc.AnyToken),
-		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.FsLogsRequest, st *rpc.Stream) error {
-			return st.Encode(&nomad.StreamErrWrapper{Payload: []byte("log of " + req.Task)})
-		}).Needs(rpc.AnyToken),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return node
+	n.Allocs(2)
 }
 
 func TestCallsAreRelayedToTheNode(t *testing.T) {
-	for name, attach := range map[string]func(*testing.T, *server.Server, *fakeNode){
-		"over its session": func(t *testing.T, s *server.Server, n *fakeNode) {
-			p := rpc.NewPool(rpc.PoolConfig{Serve: relayed(t)})
+	for name, attach := range map[string]func(*testing.T, *server.Server, *servertest.FakeNode){
+		"over its session": func(t *testing.T, s *server.Server, n *servertest.FakeNode) {
+			p := rpc.NewPool(rpc.PoolConfig{Serve: servertest.ClientServer(t)})
 			t.Cleanup(func() { p.Close() })
-			n.pool = p
-			n.beat(n.jwt, false)
+			n.Pool = p
+			n.Heartbeat(n.JWT, false)
 		},
-		"in process": func(t *testing.T, s *server.Server, n *fakeNode) { s.AttachNode(n.node.ID, relayed(t)) },
+		"in process": func(t *testing.T, s *server.Server, n *servertest.FakeNode) {
+			s.AttachNode(n.Node.ID, servertest.ClientServer(t))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := start(t, nil)
-			n := join(t, s.RPCAddr())
-			register(t, s, batchJob("b", 1))
-			id := n.allocs(1)[0].ID
-			n.pool.Close()
-			eventually(t, func() bool {
-				err := s.Call(within(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}, nil)
+			s, _ := servertest.Start(t, nil)
+			n := servertest.Join(t, s.RPCAddr())
+			servertest.Register(t, s, servertest.BatchJob("b", 1))
+			id := n.Allocs(1)[0].ID
+			n.Pool.Close()
+			servertest.Eventually(t, func() bool {
+				err := s.Call(servertest.Context(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}, nil)
 				return errors.Is(err, nomad.ErrNoNodeConn)
 			})
 			attach(t, s, n)
-			if got := read[message.AllocStatsResponse](t, s, "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}); got.Stats.Timestamp != 7 {
+			if got := servertest.Read[message.AllocStatsResponse](t, s, "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}); got.Stats.Timestamp != 7 {
 				t.Errorf("ClientAllocations.Stats = %+v", got.Stats)
 			}
-			failsWith(t, s.Call(within(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id, Task: "x"}, nil), 404, "unknown task")
-			failsWith(t, s.Call(within(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: nomad.NewID()}, nil), 404, "Unknown allocation")
-			st, err := s.Stream(within(t), "FileSystem.Logs")
+			servertest.WantError(t, s.Call(servertest.Context(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id, Task: "x"}, nil), 404, "unknown task")
+			servertest.WantError(t, s.Call(servertest.Context(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: nomad.NewID()}, nil), 404, "Unknown allocation")
+			st, err := s.Stream(servertest.Context(t), "FileSystem.Logs")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -285,38 +258,38 @@ func TestRestartKeepsEverything(t *testing.T) {
 	dir := t.TempDir()
 	block := testnet.Take(t)
 	set := func(c *server.Config) { c.DataDir, c.RPCAddr = dir, block.Addr(4647) }
-	s, stop := start(t, set)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("b", 1))
-	a := n.allocs(1)[0]
+	s, stop := servertest.Start(t, set)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
+	a := n.Allocs(1)[0]
 
-	_, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "twin", DataDir: dir, RPCAddr: testnet.Any}, logger())
+	_, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "twin", DataDir: dir, RPCAddr: testnet.Any}, servertest.Logger())
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a second server on %s: %v, want an error of one line", filepath.Base(dir), err)
 	}
 	stop()
-	s, _ = start(t, set)
+	s, _ = servertest.Start(t, set)
 	// The node calls at once, before the server has applied its log, and must not be refused.
-	n.pool = rpc.NewPool(rpc.PoolConfig{})
-	t.Cleanup(func() { n.pool.Close() })
-	if out := n.beat(n.jwt, false); out.HeartbeatTTL == 0 {
+	n.Pool = rpc.NewPool(rpc.PoolConfig{})
+	t.Cleanup(func() { n.Pool.Close() })
+	if out := n.Heartbeat(n.JWT, false); out.HeartbeatTTL == 0 {
 		t.Error("the node is not counted")
 	}
-	if got := n.allocs(1)[0]; got.ID != a.ID || got.SignedIdentities["t"] != a.SignedIdentities["t"] {
+	if got := n.Allocs(1)[0]; got.ID != a.ID || got.SignedIdentities["t"] != a.SignedIdentities["t"] {
 		t.Error("the allocation differs")
 	}
-	who := read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
+	who := servertest.Read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
 	if who.Identity.Claims == nil || who.Identity.Claims.AllocationID != a.ID {
 		t.Errorf("after the restart the token has %+v", who.Identity)
 	}
-	if len(read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: global}).PublicKeys) != 1 {
+	if len(servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys) != 1 {
 		t.Error("a restart creates another root key")
 	}
 }
 
 func TestAddressInUse(t *testing.T) {
 	ln := testnet.Listen(t)
-	_, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: ln.Addr().String()}, logger())
+	_, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: ln.Addr().String()}, servertest.Logger())
 	if err == nil || !strings.Contains(err.Error(), "address already in use") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("New() = %v", err)
 	}
@@ -325,8 +298,8 @@ func TestAddressInUse(t *testing.T) {
 // TestBareReplies compares the answer of Status.Leader with hand-written bytes: a string
 // without an enclosing struct.
 func TestBareReplies(t *testing.T) {
-	s, _ := start(t, nil)
-	if err := s.Ready(within(t)); err != nil {
+	s, _ := servertest.Start(t, nil)
+	if err := s.Ready(servertest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := net.Dial("tcp", s.RPCAddr())
@@ -353,10 +326,10 @@ func TestBareReplies(t *testing.T) {
 // A node that was down and has nothing to report is ready at once.
 func TestIdleNodeComesBack(t *testing.T) {
 	t.Parallel()
-	s, _ := start(t, soonSilent)
-	n := join(t, s.RPCAddr())
-	eventually(t, func() bool { return nodeStatus(t, s, n) == nomad.NodeStatusDown })
-	n.beat(n.jwt, false)
+	s, _ := servertest.Start(t, soonSilent)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Eventually(t, func() bool { return nodeStatus(t, s, n) == nomad.NodeStatusDown })
+	n.Heartbeat(n.JWT, false)
 	if got := nodeStatus(t, s, n); got != nomad.NodeStatusReady {
 		t.Errorf("the returned idle node is %q", got)
 	}
@@ -364,27 +337,27 @@ func TestIdleNodeComesBack(t *testing.T) {
 
 // An agent that is too old to store an identity uses its secret ID until it is upgraded.
 func TestAgentsWithoutIdentities(t *testing.T) {
-	s, _ := start(t, nil)
-	old := stranger(t, s)
-	old.node.Attributes["nomad.version"] = "1.10.5"
-	if err := old.enter(""); err != nil || old.jwt != "" {
-		t.Fatalf("Node.Register = %v, with an identity %t", err, old.jwt != "")
+	s, _ := servertest.Start(t, nil)
+	old := servertest.NewFakeNode(t, s)
+	old.Node.Attributes["nomad.version"] = "1.10.5"
+	if err := old.Register(""); err != nil || old.JWT != "" {
+		t.Fatalf("Node.Register = %v, with an identity %t", err, old.JWT != "")
 	}
 	for range 2 {
-		if out := old.beat(old.node.SecretID, true); out.SignedIdentity != nil {
+		if out := old.Heartbeat(old.Node.SecretID, true); out.SignedIdentity != nil {
 			t.Fatal("a heartbeat of an agent that is too old brings an identity")
 		}
-		if err := old.enter(old.node.SecretID); err != nil || old.jwt != "" {
-			t.Fatalf("Node.Register = %v, with an identity %t", err, old.jwt != "")
+		if err := old.Register(old.Node.SecretID); err != nil || old.JWT != "" {
+			t.Fatalf("Node.Register = %v, with an identity %t", err, old.JWT != "")
 		}
 	}
-	node := *old.node
+	node := *old.Node
 	node.Attributes = map[string]string{"nomad.version": "2.0.6"}
-	old.node = &node
-	if err := old.enter(old.node.SecretID); err != nil || old.jwt == "" {
-		t.Fatalf("the upgraded agent: Node.Register = %v, with an identity %t", err, old.jwt != "")
+	old.Node = &node
+	if err := old.Register(old.Node.SecretID); err != nil || old.JWT == "" {
+		t.Fatalf("the upgraded agent: Node.Register = %v, with an identity %t", err, old.JWT != "")
 	}
-	if out := old.beat(old.jwt, false); out.SignedIdentity != nil {
+	if out := old.Heartbeat(old.JWT, false); out.SignedIdentity != nil {
 		t.Error("the upgraded agent's identity is renewed at once")
 	}
 }
@@ -392,16 +365,16 @@ func TestAgentsWithoutIdentities(t *testing.T) {
 // Identities of nodes expire, in pools that nodes create, in built-in pools and in pools with
 // the shortest TTL.
 func TestEveryNodeIdentityEnds(t *testing.T) {
-	s, _ := start(t, nil)
-	read[message.GenericResponse](t, s, "NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{
+	s, _ := servertest.Start(t, nil)
+	servertest.Read[message.GenericResponse](t, s, "NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{
 		{Name: "unsaid"}, {Name: "hour", NodeIdentityTTL: time.Hour}, {Name: "instant", NodeIdentityTTL: 1}}})
 	for pool, want := range map[string]time.Duration{"default": 24 * time.Hour, "made": 24 * time.Hour, "unsaid": 24 * time.Hour, "hour": time.Hour, "instant": time.Second} {
-		n := stranger(t, s)
-		n.node.NodePool = pool
-		if err := n.enter(""); err != nil {
+		n := servertest.NewFakeNode(t, s)
+		n.Node.NodePool = pool
+		if err := n.Register(""); err != nil {
 			t.Fatal(err)
 		}
-		claims := claimsOf(t, n.jwt)
+		claims := servertest.Claims(t, n.JWT)
 		end, ok := claims["exp"].(float64)
 		if life := time.Duration(end-claims["iat"].(float64)) * time.Second; !ok || life != want {
 			t.Errorf("an identity of pool %s lives for %v, want %v", pool, life, want)
@@ -412,38 +385,38 @@ func TestEveryNodeIdentityEnds(t *testing.T) {
 // The key of a renewed identity is recorded at once, so that it is not garbage collected. A
 // second renewal with the same key writes nothing.
 func TestRenewalIsRecorded(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
 	before := nodeOf(t, s, n)
-	read[message.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &message.KeyringRotateRootKeyRequest{})
-	out := n.beat(n.jwt, true)
+	servertest.Read[message.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &message.KeyringRotateRootKeyRequest{})
+	out := n.Heartbeat(n.JWT, true)
 	after := nodeOf(t, s, n)
 	if out.SignedIdentity == nil || out.Index == 0 || after.IdentitySigningKeyID == before.IdentitySigningKeyID || after.ModifyIndex != out.NodeModifyIndex {
 		t.Errorf("after a renewal with another key (%d) the node is %+v", out.Index, after)
 	}
-	if out = n.beat(*out.SignedIdentity, true); out.SignedIdentity == nil || out.Index != 0 || nodeOf(t, s, n).ModifyIndex != after.ModifyIndex {
+	if out = n.Heartbeat(*out.SignedIdentity, true); out.SignedIdentity == nil || out.Index != 0 || nodeOf(t, s, n).ModifyIndex != after.ModifyIndex {
 		t.Errorf("a renewal with the same key was written at %d", out.Index)
 	}
 }
 
 // A new node runs the system jobs, and not the sysbatch jobs that were registered before.
 func TestNewNodeRunsSystemJobs(t *testing.T) {
-	s, _ := start(t, nil)
-	first := join(t, s.RPCAddr())
+	s, _ := servertest.Start(t, nil)
+	first := servertest.Join(t, s.RPCAddr())
 	for _, kind := range []string{nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
-		job := batchJob(kind, 1)
+		job := servertest.BatchJob(kind, 1)
 		job.Type = kind
-		register(t, s, job)
+		servertest.Register(t, s, job)
 	}
-	first.allocs(2)
-	second := join(t, s.RPCAddr())
-	if a := second.allocs(1)[0]; a.JobID != nomad.JobTypeSystem {
+	first.Allocs(2)
+	second := servertest.Join(t, s.RPCAddr())
+	if a := second.Allocs(1)[0]; a.JobID != nomad.JobTypeSystem {
 		t.Errorf("the new node got an allocation of %s", a.JobID)
 	}
 	for kind, want := range map[string]int{nomad.JobTypeSystem: 1, nomad.JobTypeSysBatch: 0} {
 		got := 0
-		for _, e := range read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", jobRead(kind)).Evaluations {
-			if e.TriggeredBy == nomad.EvalTriggerNodeUpdate && e.NodeID == second.node.ID {
+		for _, e := range servertest.Read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", servertest.JobRequest(kind)).Evaluations {
+			if e.TriggeredBy == nomad.EvalTriggerNodeUpdate && e.NodeID == second.Node.ID {
 				got++
 			}
 		}

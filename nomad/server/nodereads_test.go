@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // aboutAlloc sets all fields of a request that can refer to an allocation.
@@ -27,29 +28,29 @@ func aboutAlloc(req rpc.Request, a *nomad.Allocation, eval string) {
 // with its secret. It can read its own.
 func TestNodesReadNoOthersAllocations(t *testing.T) {
 	g := twoNamespaces(t)
-	other, a := join(t, g.s.RPCAddr()), g.alloc["a"]
+	other, a := servertest.Join(t, g.Server.RPCAddr()), g.alloc["a"]
 	own := func(secret string) *nomad.Allocation {
-		return got[message.SingleAllocResponse](g.guarded, secret, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}).Alloc
+		return servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, secret, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}).Alloc
 	}
-	for _, secret := range []string{g.node.jwt, g.node.node.SecretID} {
+	for _, secret := range []string{g.node.JWT, g.node.Node.SecretID} {
 		if shown := own(secret); shown == nil || shown.SignedIdentities != nil {
 			t.Errorf("a node reads its allocation: %+v", shown)
 		}
 	}
-	for what, secret := range map[string]string{"identity": other.jwt, "secret": other.node.SecretID} {
-		for _, m := range g.s.Methods() {
+	for what, secret := range map[string]string{"identity": other.JWT, "secret": other.Node.SecretID} {
+		for _, m := range g.Server.Methods() {
 			if m.Stream || m.Rule == rpc.ServerOnly {
 				continue
 			}
 			for _, namespace := range []string{"a", "*"} {
 				req := m.NewRequest()
 				aboutAlloc(req, a, g.eval["a"])
-				aim(req, secret)
+				servertest.SetToken(req, secret)
 				if q, ok := req.(interface{ Query() *message.QueryOptions }); ok {
 					q.Query().Namespace = namespace
 				}
 				out := m.NewResponse()
-				if err := other.call(m.Name, req, out); err != nil {
+				if err := other.Call(m.Name, req, out); err != nil {
 					continue
 				}
 				text, err := codec.Encode(out)
@@ -62,17 +63,17 @@ func TestNodesReadNoOthersAllocations(t *testing.T) {
 			}
 		}
 		for _, topic := range []nomad.Topic{nomad.TopicAllocation, nomad.TopicJob, nomad.TopicEvaluation, nomad.TopicDeployment, nomad.TopicAll} {
-			req := in("*", topics(string(topic)+":*"))
+			req := servertest.EventRequest("*", servertest.Topics(string(topic)+":*"))
 			req.AuthToken = secret
-			if _, err := follow(t, g.s, req); !errors.Is(err, nomad.ErrPermissionDenied) {
+			if _, err := servertest.Follow(t, g.Server, req); !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("a node with its %s reads events of the topic %s: %v", what, topic, err)
 			}
 		}
 	}
 	// The credentials of a purged node read nothing.
-	g.must("Node.BatchDeregister", &message.NodeBatchDeregisterRequest{NodeIDs: []string{g.node.node.ID}}, nil)
+	g.Must("Node.BatchDeregister", &message.NodeBatchDeregisterRequest{NodeIDs: []string{g.node.Node.ID}}, nil)
 	var out message.SingleAllocResponse
-	err := g.call(g.node.jwt, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}, &out)
+	err := g.Call(g.node.JWT, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}, &out)
 	if err == nil && out.Alloc != nil || err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a purged node reads %+v, %v", out.Alloc, err)
 	}

@@ -13,25 +13,26 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // Commands that only this project implements are written only if every server of the region is
 // of this project. They have the ignore flag, so that others skip them.
 func TestQuotasBesideOtherBuilds(t *testing.T) {
 	dir := t.TempDir()
-	here := startMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir })
+	here := servertest.StartMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir })
 	upsert := func(name string) error {
-		return here.Call(within(t), "Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
+		return here.Call(servertest.Context(t), "Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
 			Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(1)}}}}}}, nil)
 	}
 	remove := func(name string) error {
-		return here.Call(within(t), "Quota.Delete", &message.QuotaDeleteRequest{WriteRequest: message.WriteRequest{Region: "global"}, Names: []string{name}}, nil)
+		return here.Call(servertest.Context(t), "Quota.Delete", &message.QuotaDeleteRequest{WriteRequest: message.WriteRequest{Region: "global"}, Names: []string{name}}, nil)
 	}
 	refused := func(err error, command string) bool {
 		var coded *nomad.CodedError
 		return errors.As(err, &coded) && coded.Code == 409 && strings.Contains(err.Error(), "upstream.global") && strings.Contains(err.Error(), "command "+command+" requires")
 	}
-	eventually(t, func() bool { return upsert("before") == nil })
+	servertest.Eventually(t, func() bool { return upsert("before") == nil })
 
 	// The tags of Nomad 2.0.
 	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{
@@ -40,10 +41,10 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := other.Join([]string{here.gossipAddr()}); err != nil {
+	if _, err := other.Join([]string{here.GossipAddr()}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return len(here.Members()) == 2 })
+	servertest.Eventually(t, func() bool { return len(here.Members()) == 2 })
 	if err := upsert("with-others"); !refused(err, "QuotaUpsert") {
 		t.Errorf("Quota.Upsert with another build = %v, want 409 and its name", err)
 	}
@@ -51,7 +52,7 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 		t.Errorf("Quota.Delete with another build = %v, want 409 and its name", err)
 	}
 	levels := func(isolation *nomad.NamespaceIsolation) error {
-		return here.Call(within(t), "Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
+		return here.Call(servertest.Context(t), "Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
 			Namespaces: []*nomad.Namespace{{Name: "team", Isolation: isolation}}}, nil)
 	}
 	var coded *nomad.CodedError
@@ -65,9 +66,9 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 	if err := other.Leave(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return remove("before") == nil })
+	servertest.Eventually(t, func() bool { return remove("before") == nil })
 
-	here.stop()
+	here.Stop()
 	o, err := consensus.OpenOffline(dir)
 	if err != nil {
 		t.Fatal(err)

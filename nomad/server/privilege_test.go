@@ -11,11 +11,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // privilegedJob returns a job without allocations, whose task is privileged.
 func privilegedJob(id string) *nomad.Job {
-	j := batchJob(id, 0)
+	j := servertest.BatchJob(id, 0)
 	j.TaskGroups[0].Tasks[0].Driver, j.TaskGroups[0].Tasks[0].Privileged = "raw_exec", true
 	j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "/bin/true"}
 	return j
@@ -24,11 +25,11 @@ func privilegedJob(id string) *nomad.Job {
 // TestRightOfPrivilegedTasks checks who may register, plan, validate and dispatch a job with a
 // privileged task, and that the error names the task and the capability.
 func TestRightOfPrivilegedTasks(t *testing.T) {
-	g := guard(t, func(c *server.Config) { c.Kinds = drivers.Table() })
-	g.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}}}, nil)
+	g := servertest.StartACL(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	g.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}}}, nil)
 	parent := privilegedJob("parent")
 	parent.ParameterizedJob = &nomad.ParameterizedJobConfig{}
-	g.must("Job.Register", &message.JobRegisterRequest{Job: parent}, nil)
+	g.Must("Job.Register", &message.JobRegisterRequest{Job: parent}, nil)
 	calls := map[string]func() rpc.Request{
 		"Job.Register": func() rpc.Request { return &message.JobRegisterRequest{Job: privilegedJob("j")} },
 		"Job.Plan":     func() rpc.Request { return &message.JobPlanRequest{Job: privilegedJob("j")} },
@@ -40,15 +41,15 @@ func TestRightOfPrivilegedTasks(t *testing.T) {
 		secret string
 		may    bool
 	}{
-		"management":         {g.root, true},
-		"write":              {g.bearer(write), false},
-		"with the right":     {g.bearer(`namespace "default" {` + "\npolicy = \"write\"\ncapabilities = [\"privileged-execution\"]\n}"), true},
-		"only the rights":    {g.bearer(`namespace "default" { capabilities = ["register-job", "plan-job", "read-job", "dispatch-job", "privileged-execution"] }`), true},
-		"in another":         {g.bearer(write + "\n" + `namespace "a" { capabilities = ["privileged-execution"] }`), false},
-		"by a wider pattern": {g.bearer(write + "\n" + `namespace "*" { capabilities = ["privileged-execution"] }`), false},
+		"management":         {g.Root, true},
+		"write":              {g.TokenWith(write), false},
+		"with the right":     {g.TokenWith(`namespace "default" {` + "\npolicy = \"write\"\ncapabilities = [\"privileged-execution\"]\n}"), true},
+		"only the rights":    {g.TokenWith(`namespace "default" { capabilities = ["register-job", "plan-job", "read-job", "dispatch-job", "privileged-execution"] }`), true},
+		"in another":         {g.TokenWith(write + "\n" + `namespace "a" { capabilities = ["privileged-execution"] }`), false},
+		"by a wider pattern": {g.TokenWith(write + "\n" + `namespace "*" { capabilities = ["privileged-execution"] }`), false},
 	} {
 		for method, req := range calls {
-			err := g.call(c.secret, method, req(), nil)
+			err := g.Call(c.secret, method, req(), nil)
 			if c.may && err != nil {
 				t.Errorf("%s: %s: %v", name, method, err)
 			}
@@ -60,7 +61,7 @@ func TestRightOfPrivilegedTasks(t *testing.T) {
 	}
 	// The right alone runs nothing.
 	for method, req := range calls {
-		if err := g.call(g.bearer(`namespace "default" { capabilities = ["privileged-execution"] }`), method, req(), nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := g.Call(g.TokenWith(`namespace "default" { capabilities = ["privileged-execution"] }`), method, req(), nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s with privileged-execution only: %v", method, err)
 		}
 	}
@@ -69,10 +70,10 @@ func TestRightOfPrivilegedTasks(t *testing.T) {
 // TestPrivilegeIsNeededOnlyOnce checks that calls which repeat what the servers were told need no right
 // on privileged tasks, and neither does a change that removes the privilege.
 func TestPrivilegeIsNeededOnlyOnce(t *testing.T) {
-	g := guard(t, func(c *server.Config) { c.Kinds = drivers.Table() })
-	g.must("Job.Register", &message.JobRegisterRequest{Job: privilegedJob("j")}, nil)
-	writer := g.bearer(`namespace "default" { policy = "write" }`)
-	plain := batchJob("j", 0)
+	g := servertest.StartACL(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	g.Must("Job.Register", &message.JobRegisterRequest{Job: privilegedJob("j")}, nil)
+	writer := g.TokenWith(`namespace "default" { policy = "write" }`)
+	plain := servertest.BatchJob("j", 0)
 	for _, c := range []struct {
 		method string
 		req    rpc.Request
@@ -81,12 +82,12 @@ func TestPrivilegeIsNeededOnlyOnce(t *testing.T) {
 		{"Job.Register", &message.JobRegisterRequest{Job: plain}},
 		{"Job.Deregister", &message.JobDeregisterRequest{JobID: "j"}},
 	} {
-		if err := g.call(writer, c.method, c.req, nil); err != nil {
+		if err := g.Call(writer, c.method, c.req, nil); err != nil {
 			t.Errorf("%s: %v", c.method, err)
 		}
 	}
 	// The job is stopped: running it again is a registration.
-	if err := g.call(writer, "Job.Register", &message.JobRegisterRequest{Job: privilegedJob("j")}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := g.Call(writer, "Job.Register", &message.JobRegisterRequest{Job: privilegedJob("j")}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("registering the stopped job: %v", err)
 	}
 }
@@ -94,15 +95,15 @@ func TestPrivilegeIsNeededOnlyOnce(t *testing.T) {
 // TestUnprivilegedTasksAreRefused checks that a server refuses a task that needs privilege until a node
 // has the legacy behaviour.
 func TestUnprivilegedTasksAreRefused(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
 	job := privilegedJob("j")
 	job.TaskGroups[0].Tasks[0].Privileged = false
 	call := func() error {
 		req := &message.JobRegisterRequest{Job: codec.Copy(job), WriteRequest: message.WriteRequest{Region: "global"}}
 		return s.Call(t.Context(), "Job.Register", req, &message.JobRegisterResponse{})
 	}
-	register(t, s, batchJob("first", 0)) // waits for the leader
-	if err := call(); !isCoded(err, 400, "add privileged = true to the task") {
+	servertest.Register(t, s, servertest.BatchJob("first", 0)) // waits for the leader
+	if err := call(); !servertest.IsCoded(err, 400, "add privileged = true to the task") {
 		t.Errorf("without a node: %v", err)
 	}
 	var out message.JobValidateResponse
@@ -128,16 +129,16 @@ func TestUnprivilegedTasksAreRefused(t *testing.T) {
 // privilege and does not have it on nodes with the legacy behaviour only, and a privileged task where
 // it is offered.
 func TestUnprivilegedTasksGoToLegacyNodes(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
-	nodes := map[string]*fakeNode{}
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	nodes := map[string]*servertest.FakeNode{}
 	for _, key := range []string{"legacy", "enabled", ""} {
-		n := join(t, s.RPCAddr())
-		n.node.Status = nomad.NodeStatusReady
-		n.node.Attributes["driver.mock_driver.backend"] = "mock_driver"
+		n := servertest.Join(t, s.RPCAddr())
+		n.Node.Status = nomad.NodeStatusReady
+		n.Node.Attributes["driver.mock_driver.backend"] = "mock_driver"
 		if key != "" {
-			n.node.Attributes["driver.mock_driver.privileged."+key] = "true"
+			n.Node.Attributes["driver.mock_driver.privileged."+key] = "true"
 		}
-		n.must("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, &message.NodeUpdateResponse{})
+		n.Must("Node.Register", &message.NodeRegisterRequest{Node: n.Node, WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
 		nodes[key] = n
 	}
 	planned := func(job *nomad.Job) *nomad.AllocMetric {
@@ -150,18 +151,18 @@ func TestUnprivilegedTasksGoToLegacyNodes(t *testing.T) {
 		return plan.FailedTGAllocs["g"]
 	}
 	for key, privileged := range map[string]bool{"legacy": false, "enabled": true} {
-		job := batchJob("on-"+key, 3)
+		job := servertest.BatchJob("on-"+key, 3)
 		job.TaskGroups[0].Tasks[0].Config["needs_privilege"], job.TaskGroups[0].Tasks[0].Privileged = "a reason", privileged
 		if m := planned(job); m != nil {
 			t.Errorf("%s: the plan fails: %+v", job.ID, m)
 		}
 		elsewhere := codec.Copy(job)
-		elsewhere.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.id}", RTarget: nodes[""].node.ID, Operand: "="}}
+		elsewhere.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.id}", RTarget: nodes[""].Node.ID, Operand: "="}}
 		if m := planned(elsewhere); m == nil || len(m.ConstraintFiltered) == 0 {
 			t.Errorf("%s: the plan places it on another node", job.ID)
 		}
-		register(t, s, job)
-		for _, a := range nodes[key].allocs(3) {
+		servertest.Register(t, s, job)
+		for _, a := range nodes[key].Allocs(3) {
 			if a.JobID != job.ID {
 				t.Errorf("node %q got an allocation of %s", key, a.JobID)
 			}
@@ -169,11 +170,11 @@ func TestUnprivilegedTasksGoToLegacyNodes(t *testing.T) {
 	}
 	// Without the legacy node, a registered job cannot be placed again, and a plan names the reason.
 	n := nodes["legacy"]
-	delete(n.node.Attributes, "driver.mock_driver.privileged.legacy")
-	n.must("Node.Register", &message.NodeRegisterRequest{Node: n.node, WriteRequest: n.write(n.jwt)}, &message.NodeUpdateResponse{})
-	n.report(nomad.AllocClientStatusFailed, n.allocs(3)...)
-	eventually(t, func() bool {
-		evals := read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", &message.JobSpecificRequest{JobID: "on-legacy", QueryOptions: message.QueryOptions{Region: "global"}})
+	delete(n.Node.Attributes, "driver.mock_driver.privileged.legacy")
+	n.Must("Node.Register", &message.NodeRegisterRequest{Node: n.Node, WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
+	n.Report(nomad.AllocClientStatusFailed, n.Allocs(3)...)
+	servertest.Eventually(t, func() bool {
+		evals := servertest.Read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", &message.JobSpecificRequest{JobID: "on-legacy", QueryOptions: message.QueryOptions{Region: "global"}})
 		for _, e := range evals.Evaluations {
 			for _, m := range e.FailedTGAllocs {
 				if m.ConstraintFiltered[`task "t" needs privileged = true for driver "mock_driver"`] > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // An operator made the node ineligible. No method that the node can call with its credentials
@@ -16,44 +17,44 @@ import (
 func TestNodeKeepsItsQuarantine(t *testing.T) {
 	for name, enabled := range map[string]bool{"with ACLs": true, "without ACLs": false} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := start(t, func(c *server.Config) { c.Access.Enabled = enabled })
-			g := &guarded{T: t, s: s}
+			s, _ := servertest.Start(t, func(c *server.Config) { c.Access.Enabled = enabled })
+			g := servertest.NewACLServer(t, s)
 			if enabled {
-				out, err := g.bootstrap("")
+				out, err := g.Bootstrap("")
 				if err != nil {
 					t.Fatal(err)
 				}
-				g.root = out.SecretID
+				g.Root = out.SecretID
 			}
-			n := join(t, s.RPCAddr())
-			g.must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
-			credentials := []string{n.jwt, n.node.SecretID}
+			n := servertest.Join(t, s.RPCAddr())
+			g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+			credentials := []string{n.JWT, n.Node.SecretID}
 			if !enabled {
 				credentials = credentials[:1] // the secret ID is not verified, so the caller is anonymous
 			}
-			for method, attempts := range quarantineAttacks(n.node) {
+			for method, attempts := range quarantineAttacks(n.Node) {
 				for what, req := range attempts {
 					for _, credential := range credentials {
-						_ = g.call(credential, method, req(), nil) // refused or without effect
-						if now := g.stored(n); now.SchedulingEligibility != nomad.NodeSchedulingIneligible || now.DrainStrategy != nil || now.LastDrain != nil {
+						_ = g.Call(credential, method, req(), nil) // refused or without effect
+						if now := storedNode(g, n); now.SchedulingEligibility != nomad.NodeSchedulingIneligible || now.DrainStrategy != nil || now.LastDrain != nil {
 							t.Fatalf("%s, %s: the node is %s, drain %+v, last drain %+v", method, what, now.SchedulingEligibility, now.DrainStrategy, now.LastDrain)
 						}
 					}
 				}
 			}
-			for _, e := range g.stored(n).Events {
+			for _, e := range storedNode(g, n).Events {
 				if e.Subsystem != nomad.NodeEventSubsystemDriver && e.Message == forged {
 					t.Errorf("the node forged an event of the subsystem %s", e.Subsystem)
 				}
 			}
 			for _, credential := range credentials {
-				err := g.call(credential, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true}, nil)
+				err := g.Call(credential, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, MarkEligible: true}, nil)
 				if !errors.Is(err, nomad.ErrPermissionDenied) {
 					t.Errorf("a node that marks itself eligible gets %v", err)
 				}
 			}
-			g.must("Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: true}, nil)
-			if now := g.stored(n); now.SchedulingEligibility != nomad.NodeSchedulingEligible {
+			g.Must("Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, MarkEligible: true}, nil)
+			if now := storedNode(g, n); now.SchedulingEligibility != nomad.NodeSchedulingEligible {
 				t.Errorf("after an operator lifted it, the node is %s", now.SchedulingEligibility)
 			}
 		})
@@ -110,35 +111,35 @@ func quarantineAttacks(n *nomad.Node) map[string]map[string]func() rpc.Request {
 }
 
 // stored returns the node as operators read it.
-func (g *guarded) stored(n *fakeNode) *nomad.Node {
+func storedNode(g *servertest.ACLServer, n *servertest.FakeNode) *nomad.Node {
 	g.Helper()
-	return got[message.SingleNodeResponse](g, g.root, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID}).Node
+	return servertest.ReadWith[message.SingleNodeResponse](g, g.Root, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.Node.ID}).Node
 }
 
 // Fields that only servers set are not taken from the first registration either.
 func TestNewNodeCannotSetServerFields(t *testing.T) {
-	g := guard(t, nil)
-	n := stranger(t, g.s)
+	g := servertest.StartACL(t, nil)
+	n := servertest.NewFakeNode(t, g.Server)
 	key := nomad.NewID()
-	n.node.DrainStrategy, n.node.LastDrain = &nomad.DrainStrategy{}, &nomad.DrainMetadata{Status: nomad.DrainStatusComplete}
-	n.node.LastMissedHeartbeatIndex, n.node.LastAllocUpdateIndex, n.node.IdentitySigningKeyID = 1, 1<<40, key
-	n.node.SchedulingEligibility, n.node.Events = "whatever", []*nomad.NodeEvent{{Message: forged}}
-	n.node.StatusDescription, n.node.CreateIndex = forged, 1
-	if err := n.enter(""); err != nil {
+	n.Node.DrainStrategy, n.Node.LastDrain = &nomad.DrainStrategy{}, &nomad.DrainMetadata{Status: nomad.DrainStatusComplete}
+	n.Node.LastMissedHeartbeatIndex, n.Node.LastAllocUpdateIndex, n.Node.IdentitySigningKeyID = 1, 1<<40, key
+	n.Node.SchedulingEligibility, n.Node.Events = "whatever", []*nomad.NodeEvent{{Message: forged}}
+	n.Node.StatusDescription, n.Node.CreateIndex = forged, 1
+	if err := n.Register(""); err != nil {
 		t.Fatal(err)
 	}
-	got := g.stored(n)
+	got := storedNode(g, n)
 	if got.DrainStrategy != nil || got.LastDrain != nil || got.LastMissedHeartbeatIndex != 0 || got.LastAllocUpdateIndex != 0 ||
 		got.IdentitySigningKeyID == key || got.SchedulingEligibility != nomad.NodeSchedulingEligible || len(got.Events) != 1 ||
 		got.StatusDescription != "" || got.CreateIndex == 1 {
 		t.Errorf("the node set fields of the servers: %+v", got)
 	}
-	own := stranger(t, g.s)
-	own.node.SchedulingEligibility = nomad.NodeSchedulingIneligible // client { default_ineligible = true }
-	if err := own.enter(""); err != nil {
+	own := servertest.NewFakeNode(t, g.Server)
+	own.Node.SchedulingEligibility = nomad.NodeSchedulingIneligible // client { default_ineligible = true }
+	if err := own.Register(""); err != nil {
 		t.Fatal(err)
 	}
-	if got := g.stored(own).SchedulingEligibility; got != nomad.NodeSchedulingIneligible {
+	if got := storedNode(g, own).SchedulingEligibility; got != nomad.NodeSchedulingIneligible {
 		t.Errorf("a node that joins as ineligible is %s", got)
 	}
 }
@@ -146,46 +147,46 @@ func TestNewNodeCannotSetServerFields(t *testing.T) {
 // A node may report its own drain as complete after its allocations have ended. It stays
 // ineligible. An operator may end a drain at any time.
 func TestNodeReportsItsDrainAsComplete(t *testing.T) {
-	g := guard(t, nil)
-	n, other := join(t, g.s.RPCAddr()), join(t, g.s.RPCAddr())
-	g.must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: other.node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
-	g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("b", 1)}, nil)
-	alloc := n.allocs(1)[0]
-	n.report(nomad.AllocClientStatusRunning, alloc)
-	drain := func(n *fakeNode) {
-		err := g.s.Apply(within(t), nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: n.node.ID, DrainStrategy: &nomad.DrainStrategy{}})
+	g := servertest.StartACL(t, nil)
+	n, other := servertest.Join(t, g.Server.RPCAddr()), servertest.Join(t, g.Server.RPCAddr())
+	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: other.Node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+	g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("b", 1)}, nil)
+	alloc := n.Allocs(1)[0]
+	n.Report(nomad.AllocClientStatusRunning, alloc)
+	drain := func(n *servertest.FakeNode) {
+		err := g.Server.Apply(servertest.Context(t), nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, DrainStrategy: &nomad.DrainStrategy{}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	end := func(secret string, n *fakeNode, eligible bool) error {
-		return g.call(secret, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.node.ID, MarkEligible: eligible}, nil)
+	end := func(secret string, n *servertest.FakeNode, eligible bool) error {
+		return g.Call(secret, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, MarkEligible: eligible}, nil)
 	}
 	drain(n)
-	if err := end(n.jwt, n, false); !isCoded(err, 400, "still has allocations") {
+	if err := end(n.JWT, n, false); !servertest.IsCoded(err, 400, "still has allocations") {
 		t.Errorf("the end of a drain that is not complete: %v", err)
 	}
-	if err := end(other.jwt, n, false); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := end(other.JWT, n, false); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("another node ends the drain: %v", err)
 	}
-	if err := end(n.jwt, n, true); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := end(n.JWT, n, true); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the node ends its drain and marks itself eligible: %v", err)
 	}
-	if got := g.stored(n); got.DrainStrategy == nil {
+	if got := storedNode(g, n); got.DrainStrategy == nil {
 		t.Fatal("the drain ended")
 	}
-	if err := end(g.root, n, true); err != nil {
+	if err := end(g.Root, n, true); err != nil {
 		t.Fatal(err)
 	}
-	if got := g.stored(n); got.DrainStrategy != nil || got.LastDrain.Status != nomad.DrainStatusCanceled || got.SchedulingEligibility != nomad.NodeSchedulingEligible {
+	if got := storedNode(g, n); got.DrainStrategy != nil || got.LastDrain.Status != nomad.DrainStatusCanceled || got.SchedulingEligibility != nomad.NodeSchedulingEligible {
 		t.Errorf("after an operator ended its drain the node is %s, drain %+v, last %+v", got.SchedulingEligibility, got.DrainStrategy, got.LastDrain)
 	}
 	drain(n)
-	n.report(nomad.AllocClientStatusComplete, alloc)
-	if err := end(n.jwt, n, false); err != nil { // the servers may have ended it themselves
+	n.Report(nomad.AllocClientStatusComplete, alloc)
+	if err := end(n.JWT, n, false); err != nil { // the servers may have ended it themselves
 		t.Fatal(err)
 	}
-	got := g.stored(n)
+	got := storedNode(g, n)
 	if got.DrainStrategy != nil || got.LastDrain.Status != nomad.DrainStatusComplete || got.SchedulingEligibility != nomad.NodeSchedulingIneligible {
 		t.Errorf("after its drain the node is %s, drain %+v, last %+v", got.SchedulingEligibility, got.DrainStrategy, got.LastDrain)
 	}

@@ -8,18 +8,19 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // quotaWorld is a cluster with a node and a quota for two namespaces.
 type quotaWorld struct {
 	t    *testing.T
 	s    *server.Server
-	node *fakeNode
+	node *servertest.FakeNode
 }
 
 func (w quotaWorld) call(method string, req, resp any) {
 	w.t.Helper()
-	eventually(w.t, func() bool { return w.s.Call(within(w.t), method, req, resp) == nil }) // there may be no leader
+	servertest.Eventually(w.t, func() bool { return w.s.Call(servertest.Context(w.t), method, req, resp) == nil }) // there may be no leader
 }
 
 // held returns the quota's usage and the running allocations, read together.
@@ -33,7 +34,7 @@ func (w quotaWorld) held() (used, live int) {
 		}
 	}
 	var usage message.SingleQuotaUsageResponse
-	w.call("Quota.Usage", &message.QuotaSpecificRequest{Name: "q", QueryOptions: global}, &usage)
+	w.call("Quota.Usage", &message.QuotaSpecificRequest{Name: "q", QueryOptions: servertest.Global}, &usage)
 	for _, l := range usage.Usage.Used {
 		used = *l.RegionLimit.Allocs
 	}
@@ -43,7 +44,7 @@ func (w quotaWorld) held() (used, live int) {
 // waitFor waits for the allowed number of allocations and fails if there are more.
 func (w quotaWorld) waitFor(want, most int) {
 	w.t.Helper()
-	eventually(w.t, func() bool {
+	servertest.Eventually(w.t, func() bool {
 		used, live := w.held()
 		if used > most || live > most {
 			w.t.Fatalf("%d allocations are counted and %d are live, %d are allowed", used, live, most)
@@ -57,9 +58,9 @@ func (w quotaWorld) waitFor(want, most int) {
 // lost.
 func TestQuotaOfManyJobs(t *testing.T) {
 	const jobs, most = 18, 6
-	all := cluster(t, 3, nil)
-	leader, followers := split(t, all)
-	w := quotaWorld{t: t, s: followers[0].Server, node: join(t, followers[0].RPCAddr())}
+	all := servertest.Cluster(t, 3, nil)
+	leader, followers := servertest.Split(t, all)
+	w := quotaWorld{t: t, s: followers[0].Server, node: servertest.Join(t, followers[0].RPCAddr())}
 	in := message.WriteRequest{Region: "global"}
 	w.call("Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: in, Quotas: []*nomad.QuotaSpec{
 		{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(most)}}}}}}, nil)
@@ -69,17 +70,17 @@ func TestQuotaOfManyJobs(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range jobs {
 		wg.Go(func() {
-			j := batchJob(fmt.Sprint("j", i), 1)
+			j := servertest.BatchJob(fmt.Sprint("j", i), 1)
 			j.Namespace = []string{"a", "b"}[i%2]
 			j.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 1, MemoryMB: 10}
-			register(t, all[i%3].Server, j)
+			servertest.Register(t, all[i%3].Server, j)
 		})
 	}
 	wg.Wait()
 	w.waitFor(most, most)
 	w.finish(t, 0, most)
 	w.waitFor(most, most)
-	leader.stop()
+	leader.Stop()
 	w.finish(t, most, most)
 	w.waitFor(most, most)
 	w.finish(t, 2*most, most)
@@ -91,7 +92,7 @@ func TestQuotaOfManyJobs(t *testing.T) {
 func (w quotaWorld) finish(t *testing.T, before, count int) {
 	t.Helper()
 	var running []*nomad.Allocation
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		var list message.AllocListResponse
 		w.call("Alloc.List", &message.AllocListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "*"}}, &list)
 		running = nil
@@ -109,7 +110,7 @@ func (w quotaWorld) finish(t *testing.T, before, count int) {
 	for _, a := range running {
 		updates = append(updates, &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, ClientStatus: nomad.AllocClientStatusComplete})
 	}
-	eventually(t, func() bool {
-		return w.node.call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: updates, WriteRequest: w.node.write(w.node.jwt)}, &message.GenericResponse{}) == nil
+	servertest.Eventually(t, func() bool {
+		return w.node.Call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: updates, WriteRequest: w.node.Write(w.node.JWT)}, &message.GenericResponse{}) == nil
 	})
 }

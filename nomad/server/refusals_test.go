@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // refusal is a request that is refused with a text.
@@ -25,7 +26,7 @@ func refusesAll(t *testing.T, s *server.Server, rows []refusal) {
 	t.Helper()
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			err := s.Call(within(t), r.method, r.req, nil)
+			err := s.Call(servertest.Context(t), r.method, r.req, nil)
 			var coded *nomad.CodedError
 			if !errors.As(err, &coded) || coded.Code != r.code || coded.Message != r.want {
 				t.Errorf("%s = %v, want %d %s", r.method, err, r.code, r.want)
@@ -41,17 +42,17 @@ var inDefault = message.WriteRequest{Namespace: "default"}
 
 // The errors of a dispatch, in the order of their checks: each request would also fail a later one.
 func TestDispatchRefusals(t *testing.T) {
-	s, _ := start(t, nil)
+	s, _ := servertest.Start(t, nil)
 	parent := func(id, payload string) *nomad.Job {
-		j := batchJob(id, 1)
+		j := servertest.BatchJob(id, 1)
 		j.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: payload, MetaRequired: []string{"k"}, MetaOptional: []string{"o"}}
 		return j
 	}
-	register(t, s, parent("required", nomad.DispatchPayloadRequired))
-	register(t, s, parent("forbidden", nomad.DispatchPayloadForbidden))
-	register(t, s, parent("stopped", nomad.DispatchPayloadRequired))
-	register(t, s, batchJob("plain", 0))
-	read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "stopped", WriteRequest: inDefault})
+	servertest.Register(t, s, parent("required", nomad.DispatchPayloadRequired))
+	servertest.Register(t, s, parent("forbidden", nomad.DispatchPayloadForbidden))
+	servertest.Register(t, s, parent("stopped", nomad.DispatchPayloadRequired))
+	servertest.Register(t, s, servertest.BatchJob("plain", 0))
+	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "stopped", WriteRequest: inDefault})
 	large, unpermitted := make([]byte, 16<<10+1), map[string]string{"x": "", "y": ""}
 	dispatch := func(job string, payload []byte, meta map[string]string, priority int) *message.JobDispatchRequest {
 		return &message.JobDispatchRequest{JobID: job, Payload: payload, Meta: meta, Priority: priority, WriteRequest: inDefault}
@@ -71,16 +72,16 @@ func TestDispatchRefusals(t *testing.T) {
 
 // A group is not scaled during a deployment, and one of a system job to 0 or 1 only.
 func TestScaleRefusals(t *testing.T) {
-	s, _ := start(t, nil)
-	deployed := batchJob("deployed", 2)
+	s, _ := servertest.Start(t, nil)
+	deployed := servertest.BatchJob("deployed", 2)
 	deployed.Type = nomad.JobTypeService
 	deployed.TaskGroups[0].Update = &nomad.UpdateStrategy{MaxParallel: 1, HealthCheck: nomad.UpdateStrategyHealthCheck_TaskStates,
 		MinHealthyTime: 1e9, HealthyDeadline: 60e9, ProgressDeadline: 600e9}
-	reg := register(t, s, deployed) // without a node: the deployment runs
+	reg := servertest.Register(t, s, deployed) // without a node: the deployment runs
 	ended(t, s, reg.EvalID)
-	system := batchJob("system", 1)
+	system := servertest.BatchJob("system", 1)
 	system.Type = nomad.JobTypeSystem
-	register(t, s, system)
+	servertest.Register(t, s, system)
 	scale := func(job string, count int64) *message.JobScaleRequest {
 		return &message.JobScaleRequest{JobID: job, Target: map[string]string{"Group": "g"}, Count: &count, WriteRequest: inDefault}
 	}
@@ -91,12 +92,12 @@ func TestScaleRefusals(t *testing.T) {
 	// The policy of the group limits the count even if it is not enabled.
 	off := scalable("off", 2)
 	off.TaskGroups[0].Scaling.Enabled = false
-	register(t, s, off)
+	servertest.Register(t, s, off)
 	refusesAll(t, s, []refusal{{"policy", "Job.Scale", scale("off", 10), 400, "group count was greater than scaling policy maximum: 10 > 9"}})
-	if out := read[message.JobRegisterResponse](t, s, "Job.Scale", scale("off", 2)); out.EvalID == "" {
+	if out := servertest.Read[message.JobRegisterResponse](t, s, "Job.Scale", scale("off", 2)); out.EvalID == "" {
 		t.Error("the same count makes no new version")
 	}
-	if job := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("off")).Job; job.Version != 1 {
+	if job := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("off")).Job; job.Version != 1 {
 		t.Errorf("version %d after scaling to the same count, want 1", job.Version)
 	}
 }
@@ -105,18 +106,18 @@ func TestScaleRefusals(t *testing.T) {
 func ended(t *testing.T, s *server.Server, id string) {
 	t.Helper()
 	testpace.Until(t, "the evaluation ends", func() bool {
-		e := read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id}).Eval
+		e := servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id}).Eval
 		return e != nil && e.TerminalStatus()
 	})
 }
 
 // The errors of versions: reverts, tags, and registrations that enforce an index or change the kind of the job.
 func TestVersionRefusals(t *testing.T) {
-	s, _ := start(t, nil)
-	register(t, s, batchJob("web", 0))
-	second := batchJob("web", 0)
+	s, _ := servertest.Start(t, nil)
+	servertest.Register(t, s, servertest.BatchJob("web", 0))
+	second := servertest.BatchJob("web", 0)
 	second.Priority = 60
-	reg := register(t, s, second)
+	reg := servertest.Register(t, s, second)
 	tag := func(name string, version uint64, latest, set bool) *message.JobApplyTagRequest {
 		req := &message.JobApplyTagRequest{JobID: "web", Name: name, Version: version, Latest: latest, WriteRequest: inDefault}
 		if set {
@@ -124,12 +125,12 @@ func TestVersionRefusals(t *testing.T) {
 		}
 		return req
 	}
-	read[message.JobTagResponse](t, s, "Job.TagVersion", tag("good", 0, false, true))
+	servertest.Read[message.JobTagResponse](t, s, "Job.TagVersion", tag("good", 0, false, true))
 	revert := func(job string, version uint64, prior *uint64) *message.JobRevertRequest {
 		return &message.JobRevertRequest{JobID: job, JobVersion: version, EnforcePriorVersion: prior, WriteRequest: inDefault}
 	}
 	enforce := func(job string, index uint64, edit func(*nomad.Job)) *message.JobRegisterRequest {
-		j := batchJob(job, 0)
+		j := servertest.BatchJob(job, 0)
 		edit(j)
 		return &message.JobRegisterRequest{Job: j, EnforceIndex: index != anyIndex, JobModifyIndex: index, WriteRequest: inDefault}
 	}
@@ -151,8 +152,8 @@ func TestVersionRefusals(t *testing.T) {
 	})
 
 	// A revert is a copy without tag and stability, as a new version.
-	out := read[message.JobRegisterResponse](t, s, "Job.Revert", revert("web", 0, nil))
-	job := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("web")).Job
+	out := servertest.Read[message.JobRegisterResponse](t, s, "Job.Revert", revert("web", 0, nil))
+	job := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("web")).Job
 	if out.EvalID == "" || job.Version != 2 || job.Priority != 50 || job.VersionTag != nil || job.Stable || job.JobModifyIndex != out.JobModifyIndex {
 		t.Errorf("after the revert: %+v, %+v", out, job)
 	}

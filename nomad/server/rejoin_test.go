@@ -8,10 +8,11 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // inLog reports whether a server is in the Raft configuration, as m sees it.
-func inLog(t *testing.T, m member, id string) bool {
+func inLog(t *testing.T, m servertest.Member, id string) bool {
 	t.Helper()
 	servers, err := m.RaftServers()
 	if err != nil {
@@ -21,9 +22,9 @@ func inLog(t *testing.T, m member, id string) bool {
 }
 
 // waitStatus waits until m sees the server with the ID in the given gossip status.
-func waitStatus(t *testing.T, m member, id, status string) {
+func waitStatus(t *testing.T, m servertest.Member, id, status string) {
 	t.Helper()
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		return slices.ContainsFunc(m.Members(), func(s *nomad.ServerMember) bool { return s.Tags["id"] == id && s.Status == status })
 	})
 }
@@ -40,29 +41,29 @@ func TestNewLeaderKeepsAServerThatLeftAndCameBack(t *testing.T) {
 		c.Autopilot = &conf
 		c.DataDir, c.RPCAddr, c.SerfAddr = dirs[c.Name], blocks[c.Name].Addr(4647), blocks[c.Name].Addr(4648)
 	}
-	all := cluster(t, 3, place)
-	leader, followers := split(t, all)
+	all := servertest.Cluster(t, 3, place)
+	leader, followers := servertest.Split(t, all)
 	back, next := followers[0], followers[1]
 	name, id := strings.TrimSuffix(back.Self().Name, ".global"), back.Self().Tags["id"]
-	if err := back.Leave(within(t)); err != nil {
+	if err := back.Leave(servertest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	back.stop()
+	back.Stop()
 	waitStatus(t, next, id, "left")
-	waitVoters(t, []member{leader, next}, 2)
+	servertest.WaitVoters(t, []servertest.Member{leader, next}, 2)
 
 	joining := func(c *server.Config) {
 		place(c)
-		c.StartJoin = []string{next.gossipAddr()}
+		c.StartJoin = []string{next.GossipAddr()}
 	}
-	again := startMember(t, name, joining)
-	waitVoters(t, []member{leader, next, again}, 3)
+	again := servertest.StartMember(t, name, joining)
+	servertest.WaitVoters(t, []servertest.Member{leader, next, again}, 3)
 	waitStatus(t, next, id, "alive")
-	again.stop()
+	again.Stop()
 	waitStatus(t, next, id, "failed")
-	transfer(t, []member{leader, next}, next)
-	startMember(t, "s3", joining)
-	eventually(t, func() bool { // the new leader has compared the members with its configuration
+	servertest.TransferLeadership(t, []servertest.Member{leader, next}, next)
+	servertest.StartMember(t, "s3", joining)
+	servertest.Eventually(t, func() bool { // the new leader has compared the members with its configuration
 		servers, err := next.RaftServers()
 		return err == nil && slices.ContainsFunc(servers, func(s *nomad.RaftServer) bool { return s.Node == "s3.global" })
 	})

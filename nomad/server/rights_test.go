@@ -13,50 +13,33 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // inTwo is a server with ACLs, the namespaces a and b, and a job with an allocation in each.
 type inTwo struct {
-	*guarded
-	node  *fakeNode
+	*servertest.ACLServer
+	node  *servertest.FakeNode
 	alloc map[string]*nomad.Allocation // by namespace
 	eval  map[string]string
 }
 
 func twoNamespaces(t *testing.T) *inTwo {
 	t.Helper()
-	g := &inTwo{guarded: guard(t, nil), alloc: map[string]*nomad.Allocation{}, eval: map[string]string{}}
-	g.node = join(t, g.s.RPCAddr())
-	g.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
+	g := &inTwo{ACLServer: servertest.StartACL(t, nil), alloc: map[string]*nomad.Allocation{}, eval: map[string]string{}}
+	g.node = servertest.Join(t, g.Server.RPCAddr())
+	g.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
 	for _, ns := range []string{"a", "b"} {
-		job := batchJob("j", 2)
+		job := servertest.BatchJob("j", 2)
 		job.Namespace = ns
 		var out message.JobRegisterResponse
-		g.must("Job.Register", &message.JobRegisterRequest{Job: job}, &out)
+		g.Must("Job.Register", &message.JobRegisterRequest{Job: job}, &out)
 		g.eval[ns] = out.EvalID
 	}
-	for _, a := range g.node.allocs(4) {
+	for _, a := range g.node.Allocs(4) {
 		g.alloc[a.Namespace] = a
 	}
 	return g
-}
-
-// bearer creates a token with one policy and returns its secret.
-func (g *guarded) bearer(rules string) string {
-	g.Helper()
-	p := &acls.Policy{Name: "p-" + nomad.NewID()[:8], Rules: rules}
-	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
-	return g.token(client(p.Name)).SecretID
-}
-
-// got returns the caller's answer.
-func got[T any](g *guarded, secret, method string, req any) T {
-	g.Helper()
-	var out T
-	if err := g.call(secret, method, req, &out); err != nil {
-		g.Fatalf("%s: %v", method, err)
-	}
-	return out
 }
 
 // names returns the distinct namespaces in a list.
@@ -80,15 +63,15 @@ func TestListsAreFiltered(t *testing.T) {
 	g := twoNamespaces(t)
 	all := message.QueryOptions{Namespace: "*"}
 	for secret, want := range map[string]string{
-		g.root: "a b", g.bearer(`namespace "a" { policy = "read" }` + "\n" + `node { policy = "read" }` + "\n" + `node_pool "*" { policy = "read" }`): "a",
-		g.bearer("node { policy = \"read\" }\nnode_pool \"*\" { policy = \"read\" }"): "",
+		g.Root: "a b", g.TokenWith(`namespace "a" { policy = "read" }` + "\n" + `node { policy = "read" }` + "\n" + `node_pool "*" { policy = "read" }`): "a",
+		g.TokenWith("node { policy = \"read\" }\nnode_pool \"*\" { policy = \"read\" }"): "",
 	} {
 		for list, got := range map[string]string{
-			"Job.List":          names(got[message.JobListResponse](g.guarded, secret, "Job.List", &message.JobListRequest{QueryOptions: all}).Jobs),
-			"Alloc.List":        names(got[message.AllocListResponse](g.guarded, secret, "Alloc.List", &message.AllocListRequest{QueryOptions: all}).Allocations),
-			"Eval.List":         names(got[message.EvalListResponse](g.guarded, secret, "Eval.List", &message.EvalListRequest{QueryOptions: all}).Evaluations),
-			"Node.GetAllocs":    names(got[message.NodeAllocsResponse](g.guarded, secret, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: g.node.node.ID}).Allocs),
-			"NodePool.ListJobs": names(got[message.NodePoolJobsResponse](g.guarded, secret, "NodePool.ListJobs", &message.NodePoolJobsRequest{Name: "default", QueryOptions: all}).Jobs),
+			"Job.List":          names(servertest.ReadWith[message.JobListResponse](g.ACLServer, secret, "Job.List", &message.JobListRequest{QueryOptions: all}).Jobs),
+			"Alloc.List":        names(servertest.ReadWith[message.AllocListResponse](g.ACLServer, secret, "Alloc.List", &message.AllocListRequest{QueryOptions: all}).Allocations),
+			"Eval.List":         names(servertest.ReadWith[message.EvalListResponse](g.ACLServer, secret, "Eval.List", &message.EvalListRequest{QueryOptions: all}).Evaluations),
+			"Node.GetAllocs":    names(servertest.ReadWith[message.NodeAllocsResponse](g.ACLServer, secret, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: g.node.Node.ID}).Allocs),
+			"NodePool.ListJobs": names(servertest.ReadWith[message.NodePoolJobsResponse](g.ACLServer, secret, "NodePool.ListJobs", &message.NodePoolJobsRequest{Name: "default", QueryOptions: all}).Jobs),
 		} {
 			if got != want {
 				t.Errorf("%s shows namespaces %q, want %q", list, got, want)
@@ -97,15 +80,15 @@ func TestListsAreFiltered(t *testing.T) {
 		for _, jobs := range [][]nomad.NamespacedID{nil, {{ID: "j", Namespace: "a"}, {ID: "j", Namespace: "b"}}} {
 			req := &message.JobStatusesRequest{QueryOptions: all, Jobs: jobs}
 			if want == "" { // unlike other lists, as in Nomad
-				if err := g.call(secret, "Job.Statuses", req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+				if err := g.Call(secret, "Job.Statuses", req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 					t.Errorf("Job.Statuses of %v = %v, want permission denied", jobs, err)
 				}
-			} else if got := names(got[message.JobStatusesResponse](g.guarded, secret, "Job.Statuses", req).Jobs); got != want {
+			} else if got := names(servertest.ReadWith[message.JobStatusesResponse](g.ACLServer, secret, "Job.Statuses", req).Jobs); got != want {
 				t.Errorf("Job.Statuses of %v shows namespaces %q, want %q", jobs, got, want)
 			}
 		}
-		evals := got[message.EvalListResponse](g.guarded, secret, "Eval.List", &message.EvalListRequest{QueryOptions: all}).Evaluations
-		if n := got[message.EvalCountResponse](g.guarded, secret, "Eval.Count", &message.EvalCountRequest{QueryOptions: all}).Count; n != len(evals) {
+		evals := servertest.ReadWith[message.EvalListResponse](g.ACLServer, secret, "Eval.List", &message.EvalListRequest{QueryOptions: all}).Evaluations
+		if n := servertest.ReadWith[message.EvalCountResponse](g.ACLServer, secret, "Eval.Count", &message.EvalCountRequest{QueryOptions: all}).Count; n != len(evals) {
 			t.Errorf("%d evaluations are counted, %d listed", n, len(evals))
 		}
 		g.pages(secret, want)
@@ -118,7 +101,7 @@ func (g *inTwo) pages(secret, want string) {
 	var seen []*nomad.AllocListStub
 	q := message.QueryOptions{Namespace: "*", PerPage: 1}
 	for {
-		page := got[message.AllocListResponse](g.guarded, secret, "Alloc.List", &message.AllocListRequest{QueryOptions: q})
+		page := servertest.ReadWith[message.AllocListResponse](g.ACLServer, secret, "Alloc.List", &message.AllocListRequest{QueryOptions: q})
 		seen = append(seen, page.Allocations...)
 		if q.NextToken = page.NextToken; q.NextToken == "" {
 			break
@@ -135,24 +118,24 @@ func (g *inTwo) pages(secret, want string) {
 // Namespaces and node pools are listed for callers with any right in them.
 func TestNamesAreFiltered(t *testing.T) {
 	g := twoNamespaces(t)
-	g.must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
-	one := g.bearer("namespace \"a\" { capabilities = [\"read-logs\"] }\nnode_pool \"gpu\" { policy = \"read\" }")
+	g.Must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
+	one := g.TokenWith("namespace \"a\" { capabilities = [\"read-logs\"] }\nnode_pool \"gpu\" { policy = \"read\" }")
 	var spaces, pools []string
-	for _, n := range got[message.NamespaceListResponse](g.guarded, one, "Namespace.ListNamespaces", &message.NamespaceListRequest{}).Namespaces {
+	for _, n := range servertest.ReadWith[message.NamespaceListResponse](g.ACLServer, one, "Namespace.ListNamespaces", &message.NamespaceListRequest{}).Namespaces {
 		spaces = append(spaces, n.Name)
 	}
-	for _, p := range got[message.NodePoolListResponse](g.guarded, one, "NodePool.List", &message.NodePoolListRequest{}).NodePools {
+	for _, p := range servertest.ReadWith[message.NodePoolListResponse](g.ACLServer, one, "NodePool.List", &message.NodePoolListRequest{}).NodePools {
 		pools = append(pools, p.Name)
 	}
 	if !slices.Equal(spaces, []string{"a"}) || !slices.Equal(pools, []string{"gpu"}) {
 		t.Errorf("namespaces %q, pools %q", spaces, pools)
 	}
 	for name, want := range map[string]bool{"a": true, "b": false, "c": false} {
-		err := g.call(one, "Namespace.GetNamespace", &message.NamespaceSpecificRequest{Name: name}, nil)
+		err := g.Call(one, "Namespace.GetNamespace", &message.NamespaceSpecificRequest{Name: name}, nil)
 		if errors.Is(err, nomad.ErrPermissionDenied) == want {
 			t.Errorf("namespace %s: %v", name, err)
 		}
-		err = g.call(one, "NodePool.GetNodePool", &message.NodePoolSpecificRequest{Name: strings.Replace(name, "a", "gpu", 1)}, nil)
+		err = g.Call(one, "NodePool.GetNodePool", &message.NodePoolSpecificRequest{Name: strings.Replace(name, "a", "gpu", 1)}, nil)
 		if errors.Is(err, nomad.ErrPermissionDenied) == want {
 			t.Errorf("pool for %s: %v", name, err)
 		}
@@ -182,12 +165,12 @@ func (g *inTwo) byID(alloc, eval string) map[string]rpc.Request {
 // A hidden object gets the same answer as a missing one, with the right that would show it.
 func TestHiddenObjectsLookMissing(t *testing.T) {
 	g := twoNamespaces(t)
-	only := g.bearer(`namespace "a" { policy = "write" }`)
+	only := g.TokenWith(`namespace "a" { policy = "write" }`)
 	none := nomad.NewID()
 	hidden, unknown := g.byID(g.alloc["b"].ID, g.eval["b"]), g.byID(none, none)
 	for method := range hidden {
-		is, isNot := g.call(only, method, hidden[method], nil), g.call(only, method, unknown[method], nil)
-		if !isCoded(is, 404, " (or your token lacks ") || !isCoded(isNot, 404, "") {
+		is, isNot := g.Call(only, method, hidden[method], nil), g.Call(only, method, unknown[method], nil)
+		if !servertest.IsCoded(is, 404, " (or your token lacks ") || !servertest.IsCoded(isNot, 404, "") {
 			t.Errorf("%s: %v, and for a missing object: %v", method, is, isNot)
 			continue
 		}
@@ -195,30 +178,30 @@ func TestHiddenObjectsLookMissing(t *testing.T) {
 		if text != isNot.Error() {
 			t.Errorf("%s reveals what exists:\n%v\n%v", method, is, isNot)
 		}
-		if err := g.call(g.root, method, unknown[method], nil); err != nil && strings.Contains(err.Error(), "token") {
+		if err := g.Call(g.Root, method, unknown[method], nil); err != nil && strings.Contains(err.Error(), "token") {
 			t.Errorf("%s of a missing object with all rights: %v", method, err)
 		}
 	}
 	for method, req := range g.byID(g.alloc["a"].ID, g.eval["a"]) {
-		if err := g.call(only, method, req, nil); err != nil && strings.Contains(err.Error(), "lacks") && !strings.HasPrefix(method, "Deployment") {
+		if err := g.Call(only, method, req, nil); err != nil && strings.Contains(err.Error(), "lacks") && !strings.HasPrefix(method, "Deployment") {
 			t.Errorf("%s of a readable object: %v", method, err)
 		}
 	}
 	want := fmt.Sprintf("Unknown allocation %q (or your token lacks alloc-lifecycle in its namespace)", none)
-	if err := g.call(only, "Alloc.Stop", unknown["Alloc.Stop"], nil); err == nil || err.Error() != want {
+	if err := g.Call(only, "Alloc.Stop", unknown["Alloc.Stop"], nil); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if now := got[message.SingleAllocResponse](g.guarded, g.root, "Alloc.GetAlloc", hidden["Alloc.GetAlloc"]).Alloc; now.DesiredTransition.Migrate != nil {
+	if now := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.Root, "Alloc.GetAlloc", hidden["Alloc.GetAlloc"]).Alloc; now.DesiredTransition.Migrate != nil {
 		t.Error("a hidden allocation was stopped")
 	}
 	for _, method := range []string{"Eval.Allocations", "Deployment.Allocations"} {
 		req := map[string]rpc.Request{"Eval.Allocations": &message.EvalSpecificRequest{EvalID: g.eval["b"]},
 			"Deployment.Allocations": &message.DeploymentSpecificRequest{DeploymentID: g.eval["b"]}}[method]
-		if err := g.call(only, method, req, nil); err != nil {
+		if err := g.Call(only, method, req, nil); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if all := got[message.EvalAllocationsResponse](g.guarded, only, "Eval.Allocations", &message.EvalSpecificRequest{EvalID: g.eval["b"]}).Allocations; len(all) != 0 {
+	if all := servertest.ReadWith[message.EvalAllocationsResponse](g.ACLServer, only, "Eval.Allocations", &message.EvalSpecificRequest{EvalID: g.eval["b"]}).Allocations; len(all) != 0 {
 		t.Errorf("%d allocations of a hidden evaluation", len(all))
 	}
 }
@@ -226,25 +209,25 @@ func TestHiddenObjectsLookMissing(t *testing.T) {
 // A blocking query for a hidden object lasts as long as one for a missing object.
 func TestBlockingQueriesRevealNothing(t *testing.T) {
 	g := twoNamespaces(t)
-	only := g.bearer(`namespace "a" { policy = "read" }`)
-	root := got[message.AllocListResponse](g.guarded, g.root, "Alloc.List", &message.AllocListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}})
+	only := g.TokenWith(`namespace "a" { policy = "read" }`)
+	root := servertest.ReadWith[message.AllocListResponse](g.ACLServer, g.Root, "Alloc.List", &message.AllocListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}})
 	for _, id := range []string{g.alloc["b"].ID, nomad.NewID()} {
 		woken := make(chan error, 1)
 		go func() {
 			q := message.QueryOptions{MinQueryIndex: root.Index, MaxQueryTime: time.Minute}
-			woken <- g.call(only, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: q}, nil)
+			woken <- g.Call(only, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: q}, nil)
 		}()
 		// Any change of any allocation wakes it, as for a missing one.
 		var err error
 		for waiting := true; waiting; {
-			g.node.report(nomad.AllocClientStatusRunning, g.alloc["a"])
+			g.node.Report(nomad.AllocClientStatusRunning, g.alloc["a"])
 			select {
 			case err = <-woken:
 				waiting = false
 			case <-time.After(5 * time.Millisecond):
 			}
 		}
-		if !isCoded(err, 404, "lacks read-job") {
+		if !servertest.IsCoded(err, 404, "lacks read-job") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -253,12 +236,12 @@ func TestBlockingQueriesRevealNothing(t *testing.T) {
 // The rights for writing a job depend on the job's own namespace, not on that of the request.
 func TestNamespaceOfTheBody(t *testing.T) {
 	g := twoNamespaces(t)
-	only := g.bearer(`namespace "a" {
+	only := g.TokenWith(`namespace "a" {
 		policy = "write"
 		variables { path "*" { capabilities = ["write", "read", "destroy"] } }
 	}`)
 	job := func(ns string) *nomad.Job {
-		j := batchJob("new", 1)
+		j := servertest.BatchJob("new", 1)
 		j.Namespace = ns
 		return j
 	}
@@ -277,39 +260,39 @@ func TestNamespaceOfTheBody(t *testing.T) {
 		"Variables.Apply, body b, query a": &message.VariablesApplyRequest{Op: "set", Var: inNamespace("b", "p"), WriteRequest: in},
 	} {
 		name, _, _ := strings.Cut(method, ",")
-		if err := g.call(only, name, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !isCoded(err, 400, "namespace") {
+		if err := g.Call(only, name, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !servertest.IsCoded(err, 400, "namespace") {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if n := len(got[message.JobListResponse](g.guarded, g.root, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}).Jobs); n != 2 {
+	if n := len(servertest.ReadWith[message.JobListResponse](g.ACLServer, g.Root, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}).Jobs); n != 2 {
 		t.Errorf("%d jobs exist", n)
 	}
 	for method, req := range map[string]rpc.Request{
 		"Job.Register": &message.JobRegisterRequest{Job: job("a"), WriteRequest: in}, "Variables.Apply": &message.VariablesApplyRequest{Op: "set", Var: inNamespace("a", "p"), WriteRequest: in},
 	} {
-		if err := g.call(only, method, req, nil); err != nil {
+		if err := g.Call(only, method, req, nil); err != nil {
 			t.Errorf("%s with the right: %v", method, err)
 		}
 	}
 }
 
 func inNamespace(ns, path string) *nomad.VariableDecrypted {
-	v := variable(path, "canary")
+	v := servertest.Variable(path, "canary")
 	v.Namespace = ns
 	return v
 }
 
 // Mounts of a job need additional rights.
 func TestWhatJobsMount(t *testing.T) {
-	g := guard(t, nil)
+	g := servertest.StartACL(t, nil)
 	mounting := func(v *nomad.VolumeRequest) *message.JobRegisterRequest {
-		j := batchJob("m", 1)
+		j := servertest.BatchJob("m", 1)
 		j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": v}
 		return &message.JobRegisterRequest{Job: j}
 	}
 	write := `namespace "default" { policy = "write" }` + "\n"
-	reads, writes := g.bearer(write+`host_volume "data" { policy = "read" }`), g.bearer(write+`host_volume "data" { policy = "write" }`)
-	without := g.bearer(`namespace "default" { capabilities = ["submit-job"] }`)
+	reads, writes := g.TokenWith(write+`host_volume "data" { policy = "read" }`), g.TokenWith(write+`host_volume "data" { policy = "write" }`)
+	without := g.TokenWith(`namespace "default" { capabilities = ["submit-job"] }`)
 	for _, c := range []struct {
 		secret string
 		v      nomad.VolumeRequest
@@ -322,59 +305,59 @@ func TestWhatJobsMount(t *testing.T) {
 		{writes, nomad.VolumeRequest{Type: "csi", Source: "c"}, ""},
 		{without, nomad.VolumeRequest{Type: "csi", Source: "c"}, "csi-mount-volume"},
 	} {
-		err := g.call(c.secret, "Job.Register", mounting(&c.v), nil)
+		err := g.Call(c.secret, "Job.Register", mounting(&c.v), nil)
 		denied := errors.Is(err, nomad.ErrPermissionDenied)
 		if denied != (c.want != "") || denied && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.v, err, c.want)
 		}
 	}
-	override := &message.JobRegisterRequest{Job: batchJob("m", 1)}
+	override := &message.JobRegisterRequest{Job: servertest.BatchJob("m", 1)}
 	override.PolicyOverride = true
-	if err := g.call(writes, "Job.Register", override, nil); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "sentinel-override") {
+	if err := g.Call(writes, "Job.Register", override, nil); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "sentinel-override") {
 		t.Errorf("an override: %v", err)
 	}
 }
 
 // While job registration is disabled, only management tokens can register jobs.
 func TestClosedRegistration(t *testing.T) {
-	g := guard(t, nil)
-	g.must("Operator.SchedulerSetConfiguration", &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{RejectJobRegistration: true}}, nil)
-	writer := g.bearer(`namespace "default" { policy = "write" }`)
-	if err := g.call(writer, "Job.Register", &message.JobRegisterRequest{Job: batchJob("j", 1)}, nil); !errors.Is(err, nomad.ErrRegistrationClosed) {
+	g := servertest.StartACL(t, nil)
+	g.Must("Operator.SchedulerSetConfiguration", &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{RejectJobRegistration: true}}, nil)
+	writer := g.TokenWith(`namespace "default" { policy = "write" }`)
+	if err := g.Call(writer, "Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("j", 1)}, nil); !errors.Is(err, nomad.ErrRegistrationClosed) {
 		t.Errorf("a writer: %v", err)
 	}
-	g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("j", 1)}, nil)
+	g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("j", 1)}, nil)
 }
 
 // A caller that may write but not read a variable gets no information about its contents.
 func TestVariablesForWriters(t *testing.T) {
-	g := guard(t, nil)
+	g := servertest.StartACL(t, nil)
 	rules := func(capabilities string) string {
 		return fmt.Sprintf(`namespace "default" { variables { path "a/*" { capabilities = [%s] } } }`, capabilities)
 	}
-	writes, lists, reads, destroys := g.bearer(rules(`"write"`)), g.bearer(rules(`"list"`)), g.bearer(rules(`"read"`)), g.bearer(rules(`"destroy"`))
+	writes, lists, reads, destroys := g.TokenWith(rules(`"write"`)), g.TokenWith(rules(`"list"`)), g.TokenWith(rules(`"read"`)), g.TokenWith(rules(`"destroy"`))
 	apply := func(secret string, op nomad.VarOp, v *nomad.VariableDecrypted) (*message.VariablesApplyResponse, error) {
 		var out message.VariablesApplyResponse
-		err := g.call(secret, "Variables.Apply", &message.VariablesApplyRequest{Op: op, Var: v}, &out)
+		err := g.Call(secret, "Variables.Apply", &message.VariablesApplyRequest{Op: op, Var: v}, &out)
 		return &out, err
 	}
-	if _, err := apply(g.root, nomad.VarOpSet, variable("a/b", "canary")); err != nil {
+	if _, err := apply(g.Root, nomad.VarOpSet, servertest.Variable("a/b", "canary")); err != nil {
 		t.Fatal(err)
 	}
-	late, err := apply(writes, nomad.VarOpCAS, indexed(variable("a/b", "x"), 1))
+	late, err := apply(writes, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "x"), 1))
 	if err != nil || late.Result != nomad.VarOpResultRedacted || late.Conflict == nil || late.Conflict.Items != nil || late.Conflict.Path != "a/b" {
 		t.Errorf("a conflict without the right to read: %v, %+v, %v", late.Result, late.Conflict, err)
 	}
-	if shown, err := apply(g.root, nomad.VarOpCAS, indexed(variable("a/b", "x"), 1)); err != nil || shown.Result != nomad.VarOpResultConflict || shown.Conflict.Items["k"] != "canary" {
+	if shown, err := apply(g.Root, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "x"), 1)); err != nil || shown.Result != nomad.VarOpResultConflict || shown.Conflict.Items["k"] != "canary" {
 		t.Errorf("a conflict with the right to read: %v, %v", shown.Result, err)
 	}
-	held, err := apply(writes, nomad.VarOpLockAcquire, variable("a/b", ""))
+	held, err := apply(writes, nomad.VarOpLockAcquire, servertest.Variable("a/b", ""))
 	if err != nil || held.Output == nil || held.Output.Items != nil || held.Output.LockID() == "" {
 		t.Fatalf("a lock without the right to read: %+v, %v", held.Output, err)
 	}
-	for secret, want := range map[string]bool{lists: false, reads: false, writes: false, g.root: true} {
+	for secret, want := range map[string]bool{lists: false, reads: false, writes: false, g.Root: true} {
 		var out message.VariablesListResponse
-		if err := g.call(secret, "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Prefix: "a"}}, &out); secret == writes {
+		if err := g.Call(secret, "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Prefix: "a"}}, &out); secret == writes {
 			if !errors.Is(err, nomad.ErrPermissionDenied) && len(out.Data) != 0 {
 				t.Errorf("a writer lists %d variables, %v", len(out.Data), err)
 			}
@@ -388,12 +371,12 @@ func TestVariablesForWriters(t *testing.T) {
 		may    bool
 	}{{reads, nomad.VarOpSet, false}, {writes, nomad.VarOpDelete, false}, {lists, nomad.VarOpDelete, false}, {destroys, nomad.VarOpSet, false},
 		{destroys, nomad.VarOpDelete, true}} {
-		if _, err := apply(c.secret, c.op, heldBy(variable("a/b", "x"), held.Output.LockID())); errors.Is(err, nomad.ErrPermissionDenied) == c.may {
+		if _, err := apply(c.secret, c.op, heldBy(servertest.Variable("a/b", "x"), held.Output.LockID())); errors.Is(err, nomad.ErrPermissionDenied) == c.may {
 			t.Errorf("%s: %v", c.op, err)
 		}
 	}
 	for path, may := range map[string]bool{"a/none": true, "b/none": false, "a": false, "": false, "a/*": false} {
-		err := g.call(reads, "Variables.Read", &message.VariablesReadRequest{Path: path}, nil)
+		err := g.Call(reads, "Variables.Read", &message.VariablesReadRequest{Path: path}, nil)
 		if errors.Is(err, nomad.ErrPermissionDenied) == may {
 			t.Errorf("read %q: %v", path, err)
 		}
@@ -403,14 +386,14 @@ func TestVariablesForWriters(t *testing.T) {
 // Nodes can read themselves and the addresses of other nodes, but no members, no jobs and no variables.
 func TestRightsOfNodes(t *testing.T) {
 	g := twoNamespaces(t)
-	other := join(t, g.s.RPCAddr())
+	other := servertest.Join(t, g.Server.RPCAddr())
 	a := g.alloc["a"]
 	for name, c := range map[string]struct {
 		method string
 		req    func() rpc.Request
 		may    bool
 	}{
-		"a node":  {"Node.GetNode", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.node.node.ID} }, true},
+		"a node":  {"Node.GetNode", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.node.Node.ID} }, true},
 		"members": {"Status.Members", func() rpc.Request { return &message.GenericRequest{} }, false},
 		"nodes":   {"Node.List", func() rpc.Request { return &message.NodeListRequest{} }, false},
 		"a job": {"Job.GetJob", func() rpc.Request {
@@ -420,13 +403,13 @@ func TestRightsOfNodes(t *testing.T) {
 		"stopping":   {"Alloc.Stop", func() rpc.Request { return &message.AllocStopRequest{AllocID: a.ID} }, false},
 		"files":      {"FileSystem.List", func() rpc.Request { return &message.FsListRequest{AllocID: a.ID} }, false},
 		"eligibility": {"Node.UpdateEligibility", func() rpc.Request {
-			return &message.NodeUpdateEligibilityRequest{NodeID: g.node.node.ID, Eligibility: "eligible"}
+			return &message.NodeUpdateEligibilityRequest{NodeID: g.node.Node.ID, Eligibility: "eligible"}
 		}, false},
 		"an introduction": {"ACL.CreateClientIntroductionToken", func() rpc.Request { return &message.ACLCreateClientIntroductionTokenRequest{} }, false},
 	} {
-		for _, secret := range []string{g.node.jwt, g.node.node.SecretID, other.jwt} {
-			err := g.call(secret, c.method, c.req(), nil)
-			if refused := errors.Is(err, nomad.ErrPermissionDenied) || isCoded(err, 404, "lacks"); refused == c.may {
+		for _, secret := range []string{g.node.JWT, g.node.Node.SecretID, other.JWT} {
+			err := g.Call(secret, c.method, c.req(), nil)
+			if refused := errors.Is(err, nomad.ErrPermissionDenied) || servertest.IsCoded(err, 404, "lacks"); refused == c.may {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -434,28 +417,28 @@ func TestRightsOfNodes(t *testing.T) {
 	for _, c := range []struct {
 		secret string
 		full   bool
-	}{{g.node.jwt, true}, {g.node.node.SecretID, true}, {other.jwt, false}} {
+	}{{g.node.JWT, true}, {g.node.Node.SecretID, true}, {other.JWT, false}} {
 		var resp message.SingleNodeResponse
-		if err := g.call(c.secret, "Node.GetNode", &message.NodeSpecificRequest{NodeID: g.node.node.ID}, &resp); err != nil {
+		if err := g.Call(c.secret, "Node.GetNode", &message.NodeSpecificRequest{NodeID: g.node.Node.ID}, &resp); err != nil {
 			t.Fatal(err)
 		}
-		if resp.Node == nil || resp.Node.ID != g.node.node.ID || resp.Node.SecretID != "" || (resp.Node.NodeResources != nil) != c.full {
+		if resp.Node == nil || resp.Node.ID != g.node.Node.ID || resp.Node.SecretID != "" || (resp.Node.NodeResources != nil) != c.full {
 			t.Errorf("Node.GetNode = %+v, want complete %t", resp.Node, c.full)
 		}
 	}
 	drain := func(secret string) error {
-		return g.call(secret, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: g.node.node.ID}, nil)
+		return g.Call(secret, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: g.node.Node.ID}, nil)
 	}
-	if err := drain(g.node.jwt); err != nil {
+	if err := drain(g.node.JWT); err != nil {
 		t.Errorf("a node ends its own drain: %v", err)
 	}
-	if err := drain(other.jwt); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := drain(other.JWT); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a node ends another's drain: %v", err)
 	}
-	if shown := got[message.SingleAllocResponse](g.guarded, g.node.jwt, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}).Alloc; shown == nil || shown.SignedIdentities != nil {
+	if shown := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.node.JWT, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}).Alloc; shown == nil || shown.SignedIdentities != nil {
 		t.Errorf("its allocation: %+v", shown)
 	}
-	unknown := got[message.SingleAllocResponse](g.guarded, g.node.jwt, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: nomad.NewID()})
+	unknown := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.node.JWT, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: nomad.NewID()})
 	if unknown.Alloc != nil {
 		t.Error("a missing allocation")
 	}
@@ -465,14 +448,14 @@ func TestRightsOfNodes(t *testing.T) {
 func TestWaitEndsWithADeletedToken(t *testing.T) {
 	g := twoNamespaces(t)
 	p := &acls.Policy{Name: "reader", Rules: `namespace "a" { policy = "read" }`}
-	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
-	token := g.token(client("reader"))
+	g.Must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
+	token := g.CreateToken(servertest.ClientToken("reader"))
 	begun, ended := time.Now(), make(chan error, 1)
 	go func() {
-		ended <- g.call(token.SecretID, "Job.GetJob", &message.JobSpecificRequest{JobID: "j",
+		ended <- g.Call(token.SecretID, "Job.GetJob", &message.JobSpecificRequest{JobID: "j",
 			QueryOptions: message.QueryOptions{Namespace: "a", MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
 	}()
-	g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{token.AccessorID}}, nil)
+	g.Must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{token.AccessorID}}, nil)
 	if err := <-ended; !errors.Is(err, nomad.ErrPermissionDenied) || time.Since(begun) > time.Minute {
 		t.Errorf("after %v: %v", time.Since(begun), err)
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // scalable returns a batch job with the group g and a policy of 1 to 9.
 func scalable(id string, count int) *nomad.Job {
-	job := batchJob(id, count)
+	job := servertest.BatchJob(id, count)
 	job.TaskGroups[0].Scaling = &nomad.ScalingPolicy{ID: "from the client", Min: 1, Max: 9, Enabled: true, Policy: map[string]any{"cooldown": "1m"}}
 	return job
 }
@@ -25,29 +26,29 @@ func scaleTo(count int64) *message.JobScaleRequest {
 
 func scaleStatusOf(t *testing.T, s *server.Server, job string) *nomad.JobScaleStatus {
 	t.Helper()
-	return read[message.JobScaleStatusResponse](t, s, "Job.ScaleStatus", &message.JobScaleStatusRequest{JobID: job,
+	return servertest.Read[message.JobScaleStatusResponse](t, s, "Job.ScaleStatus", &message.JobScaleStatusRequest{JobID: job,
 		QueryOptions: message.QueryOptions{Namespace: "default"}}).JobScaleStatus
 }
 
 func TestScale(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	reg := register(t, s, scalable("web", 2))
-	n.allocs(2)
-	out := read[message.JobRegisterResponse](t, s, "Job.Scale", scaleTo(3))
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	reg := servertest.Register(t, s, scalable("web", 2))
+	n.Allocs(2)
+	out := servertest.Read[message.JobRegisterResponse](t, s, "Job.Scale", scaleTo(3))
 	if out.EvalID == "" || out.JobModifyIndex <= reg.JobModifyIndex || out.Index <= out.JobModifyIndex {
 		t.Errorf("Job.Scale = %+v", out)
 	}
-	n.allocs(3)
-	eval := read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID}).Eval
-	job := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("web")).Job
+	n.Allocs(3)
+	eval := servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID}).Eval
+	job := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("web")).Job
 	if eval.TriggeredBy != "job-scaling" || job.Version != 1 || job.TaskGroups[0].Count != 3 {
 		t.Errorf("scaled: evaluation by %q, version %d, count %d", eval.TriggeredBy, job.Version, job.TaskGroups[0].Count)
 	}
 	// A message changes nothing of the job.
 	note := scaleTo(0)
 	note.Count, note.Message, note.Error, note.Meta = nil, "no metrics", true, map[string]any{"source": "prometheus", "n": int64(4)}
-	if out := read[message.JobRegisterResponse](t, s, "Job.Scale", note); out.EvalID != "" || out.JobModifyIndex != job.JobModifyIndex {
+	if out := servertest.Read[message.JobRegisterResponse](t, s, "Job.Scale", note); out.EvalID != "" || out.JobModifyIndex != job.JobModifyIndex {
 		t.Errorf("Job.Scale without a count = %+v", out)
 	}
 	status := scaleStatusOf(t, s, "web")
@@ -64,21 +65,21 @@ func TestScale(t *testing.T) {
 	}
 	// Only the newest events are stored.
 	for range nomad.JobTrackedScalingEvents {
-		read[message.JobRegisterResponse](t, s, "Job.Scale", note)
+		servertest.Read[message.JobRegisterResponse](t, s, "Job.Scale", note)
 	}
 	if events := scaleStatusOf(t, s, "web").TaskGroups["g"].Events; len(events) != nomad.JobTrackedScalingEvents || events[len(events)-1].Count != nil {
 		t.Errorf("%d events are stored", len(events))
 	}
-	read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}})
-	register(t, s, scalable("web", 2))
+	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}})
+	servertest.Register(t, s, scalable("web", 2))
 	if events := scaleStatusOf(t, s, "web").TaskGroups["g"].Events; len(events) != 0 {
 		t.Errorf("a new job has %d events of the purged one", len(events))
 	}
 }
 
 func TestScaleErrors(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.JobMaxCount = 8 })
-	register(t, s, scalable("web", 2))
+	s, _ := servertest.Start(t, func(c *server.Config) { c.JobMaxCount = 8 })
+	servertest.Register(t, s, scalable("web", 2))
 	for name, c := range map[string]struct {
 		edit func(*message.JobScaleRequest)
 		code int
@@ -100,8 +101,8 @@ func TestScaleErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			req := scaleTo(3)
 			c.edit(req)
-			err := s.Call(within(t), "Job.Scale", req, nil)
-			if !isCoded(err, c.code, c.want) {
+			err := s.Call(servertest.Context(t), "Job.Scale", req, nil)
+			if !servertest.IsCoded(err, c.code, c.want) {
 				t.Errorf("Job.Scale = %v, want %d %q", err, c.code, c.want)
 			}
 		})
@@ -116,34 +117,34 @@ func TestScaleErrors(t *testing.T) {
 
 // Calls at the same time all change the count, one after the other.
 func TestScaleAtOnce(t *testing.T) {
-	s, _ := start(t, nil)
-	register(t, s, scalable("web", 1))
+	s, _ := servertest.Start(t, nil)
+	servertest.Register(t, s, scalable("web", 1))
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
-			if err := s.Call(within(t), "Job.Scale", scaleTo(int64(2+i)), nil); err != nil {
+			if err := s.Call(servertest.Context(t), "Job.Scale", scaleTo(int64(2+i)), nil); err != nil {
 				t.Errorf("Job.Scale: %v", err)
 			}
 		})
 	}
 	all.Wait()
-	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("web")).Job.Version; got != 4 {
+	if got := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("web")).Job.Version; got != 4 {
 		t.Errorf("version %d after 4 changes", got)
 	}
 }
 
 // Dispatches at the same time with one idempotency token create one job.
 func TestDispatchAtOnce(t *testing.T) {
-	s, _ := start(t, nil)
+	s, _ := servertest.Start(t, nil)
 	parent := scalable("p", 1)
 	parent.ParameterizedJob = &nomad.ParameterizedJobConfig{}
-	register(t, s, parent)
+	servertest.Register(t, s, parent)
 	var all sync.WaitGroup
 	ids := make([]string, 8)
 	for i := range ids {
 		all.Go(func() {
 			var out message.JobDispatchResponse
-			err := s.Call(within(t), "Job.Dispatch", &message.JobDispatchRequest{JobID: "p",
+			err := s.Call(servertest.Context(t), "Job.Dispatch", &message.JobDispatchRequest{JobID: "p",
 				WriteRequest: message.WriteRequest{Namespace: "default", IdempotencyToken: "once"}}, &out)
 			if err != nil {
 				t.Errorf("Job.Dispatch: %v", err)
@@ -157,13 +158,13 @@ func TestDispatchAtOnce(t *testing.T) {
 			t.Errorf("dispatched %q", ids)
 		}
 	}
-	if jobs := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: global}).Jobs; len(jobs) != 2 {
+	if jobs := servertest.Read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: servertest.Global}).Jobs; len(jobs) != 2 {
 		t.Errorf("%d jobs", len(jobs))
 	}
-	if child := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead(ids[0])).Job; child == nil || child.TaskGroups[0].Scaling != nil {
+	if child := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest(ids[0])).Job; child == nil || child.TaskGroups[0].Scaling != nil {
 		t.Errorf("the dispatched job has a policy: %+v", child)
 	}
-	list := read[message.ScalingPolicyListResponse](t, s, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: global}).Policies
+	list := servertest.Read[message.ScalingPolicyListResponse](t, s, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: servertest.Global}).Policies
 	if len(list) != 1 || list[0].Target[nomad.ScalingTargetJob] != "p" {
 		t.Errorf("policies after a dispatch: %+v", list)
 	}
@@ -171,13 +172,13 @@ func TestDispatchAtOnce(t *testing.T) {
 
 // The policies of a job are readable by callers with the rights on its namespace.
 func TestScalingRights(t *testing.T) {
-	g := guard(t, nil)
-	g.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}}, nil)
+	g := servertest.StartACL(t, nil)
+	g.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}}, nil)
 	job := scalable("web", 1)
 	job.Namespace = "prod"
-	g.must("Job.Register", &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Namespace: "prod"}}, nil)
+	g.Must("Job.Register", &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Namespace: "prod"}}, nil)
 	in := func(ns string) message.QueryOptions { return message.QueryOptions{Region: "global", Namespace: ns} }
-	all := got[message.ScalingPolicyListResponse](g, g.root, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: in("*")}).Policies
+	all := servertest.ReadWith[message.ScalingPolicyListResponse](g, g.Root, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: in("*")}).Policies
 	if len(all) != 1 || all[0].ID == "from the client" || all[0].Target[nomad.ScalingTargetNamespace] != "prod" {
 		t.Fatalf("policies %+v", all)
 	}
@@ -197,33 +198,33 @@ func TestScalingRights(t *testing.T) {
 		"submits":       {`namespace "prod" { capabilities = ["submit-job"] }`, false, false, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			token := g.bearer(c.rules)
+			token := g.TokenWith(c.rules)
 			var list message.ScalingPolicyListResponse
-			err := g.call(token, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: in("prod")}, &list)
+			err := g.Call(token, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: in("prod")}, &list)
 			if (err == nil && len(list.Policies) == 1) != c.lists {
 				t.Errorf("Scaling.ListPolicies = %d, %v", len(list.Policies), err)
 			}
 			list = message.ScalingPolicyListResponse{}
-			if err := g.call(token, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: in("*")}, &list); err != nil || len(list.Policies) == 1 != c.lists {
+			if err := g.Call(token, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: in("*")}, &list); err != nil || len(list.Policies) == 1 != c.lists {
 				t.Errorf("Scaling.ListPolicies of all namespaces = %d, %v", len(list.Policies), err)
 			}
 			for _, ns := range []string{"prod", "*"} {
 				var one message.SingleScalingPolicyResponse
-				err = g.call(token, "Scaling.GetPolicy", &message.ScalingPolicySpecificRequest{ID: all[0].ID, QueryOptions: in(ns)}, &one)
+				err = g.Call(token, "Scaling.GetPolicy", &message.ScalingPolicySpecificRequest{ID: all[0].ID, QueryOptions: in(ns)}, &one)
 				if (err == nil && one.Policy != nil) != c.reads {
 					t.Errorf("Scaling.GetPolicy in %q = %v, %v", ns, one.Policy, err)
 				}
 			}
-			err = g.call(token, "Job.ScaleStatus", &message.JobScaleStatusRequest{JobID: "web", QueryOptions: in("prod")}, &message.JobScaleStatusResponse{})
+			err = g.Call(token, "Job.ScaleStatus", &message.JobScaleStatusRequest{JobID: "web", QueryOptions: in("prod")}, &message.JobScaleStatusResponse{})
 			if (err == nil) != c.status {
 				t.Errorf("Job.ScaleStatus: %v", err)
 			}
 			note := &message.JobScaleRequest{JobID: "web", Target: map[string]string{"Group": "g"}, Message: "m", WriteRequest: message.WriteRequest{Namespace: "prod"}}
-			if err := g.call(token, "Job.Scale", note, nil); (err == nil) != c.scale {
+			if err := g.Call(token, "Job.Scale", note, nil); (err == nil) != c.scale {
 				t.Errorf("Job.Scale: %v", err)
 			}
 			note.PolicyOverride = true
-			if err := g.call(token, "Job.Scale", note, nil); err == nil {
+			if err := g.Call(token, "Job.Scale", note, nil); err == nil {
 				t.Error("Job.Scale with an override succeeds")
 			}
 		})

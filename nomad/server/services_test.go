@@ -13,11 +13,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // servingJob returns a job whose group has the services web and, interpolated, node-* and *-metrics.
 func servingJob(id string, count int) *nomad.Job {
-	j := batchJob(id, count)
+	j := servertest.BatchJob(id, count)
 	j.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Provider: "nomad", PortLabel: "8080"}, {Name: "node-${node.unique.name}", Provider: "nomad"},
 		{Name: "${node.unique.name}-metrics", Provider: "nomad"}}
 	j.TaskGroups[0].Tasks[0].Services = []*nomad.Service{{Name: "db", Provider: "nomad"}}
@@ -34,14 +35,14 @@ func registration(a *nomad.Allocation, name string, edit ...func(*nomad.ServiceR
 	return r
 }
 
-func (n *fakeNode) serve(all ...*nomad.ServiceRegistration) error {
-	return n.call("ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: all, WriteRequest: n.write(n.jwt)}, &message.ServiceRegistrationUpsertResponse{})
+func upsertServices(n *servertest.FakeNode, all ...*nomad.ServiceRegistration) error {
+	return n.Call("ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: all, WriteRequest: n.Write(n.JWT)}, &message.ServiceRegistrationUpsertResponse{})
 }
 
-func (n *fakeNode) unserve(ns, id string) error {
-	req := &message.ServiceRegistrationDeleteByIDRequest{ID: id, WriteRequest: n.write(n.jwt)}
+func deleteService(n *servertest.FakeNode, ns, id string) error {
+	req := &message.ServiceRegistrationDeleteByIDRequest{ID: id, WriteRequest: n.Write(n.JWT)}
 	req.Namespace = ns
-	return n.call("ServiceRegistration.DeleteByID", req, &message.ServiceRegistrationDeleteByIDResponse{})
+	return n.Call("ServiceRegistration.DeleteByID", req, &message.ServiceRegistrationDeleteByIDResponse{})
 }
 
 func byName(ns, name string) *message.ServiceRegistrationByNameRequest {
@@ -49,58 +50,58 @@ func byName(ns, name string) *message.ServiceRegistrationByNameRequest {
 }
 
 func TestServicesAreRegisteredAndRemoved(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, servingJob("j", 2))
-	allocs := n.allocs(2)
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servingJob("j", 2))
+	allocs := n.Allocs(2)
 	find := func(name string) message.ServiceRegistrationByNameResponse {
-		return read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", byName("default", name))
+		return servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", byName("default", name))
 	}
 	if got := find("web"); got.Services == nil || len(got.Services) != 0 || got.Index == 0 {
 		t.Errorf("an unknown service has %+v", got)
 	}
-	if err := n.serve(registration(allocs[0], "web"), registration(allocs[1], "web", func(r *nomad.ServiceRegistration) { r.Tags = []string{"v2", "v1"} }), registration(allocs[0], "node-fake")); err != nil {
+	if err := upsertServices(n, registration(allocs[0], "web"), registration(allocs[1], "web", func(r *nomad.ServiceRegistration) { r.Tags = []string{"v2", "v1"} }), registration(allocs[0], "node-fake")); err != nil {
 		t.Fatal(err)
 	}
 	got := find("web")
-	if len(got.Services) != 2 || got.Services[0].Datacenter != n.node.Datacenter || got.Services[0].CreateIndex != got.Index {
+	if len(got.Services) != 2 || got.Services[0].Datacenter != n.Node.Datacenter || got.Services[0].CreateIndex != got.Index {
 		t.Fatalf("the service has %+v", got)
 	}
-	list := read[message.ServiceRegistrationListResponse](t, s, "ServiceRegistration.List", &message.ServiceRegistrationListRequest{QueryOptions: global})
+	list := servertest.Read[message.ServiceRegistrationListResponse](t, s, "ServiceRegistration.List", &message.ServiceRegistrationListRequest{QueryOptions: servertest.Global})
 	if len(list.Services) != 1 || list.Services[0].Namespace != "default" || len(list.Services[0].Services) != 2 ||
 		list.Services[0].Services[0].ServiceName != "node-fake" || !slices.Equal(list.Services[0].Services[1].Tags, []string{"v1", "v2"}) {
 		t.Errorf("services %+v", list.Services)
 	}
 	// An equal registration does not change the index, so that readers sleep on.
-	if err := n.serve(registration(allocs[0], "web")); err != nil || find("web").Index != got.Index {
+	if err := upsertServices(n, registration(allocs[0], "web")); err != nil || find("web").Index != got.Index {
 		t.Errorf("registering again: %v, index %d, want %d", err, find("web").Index, got.Index)
 	}
 
 	// Pages, filters and choices.
 	paged := byName("default", "web")
 	paged.PerPage = 1
-	first := read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", paged)
+	first := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", paged)
 	paged.NextToken = first.NextToken
-	second := read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", paged)
+	second := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", paged)
 	if len(first.Services) != 1 || first.NextToken != "default."+got.Services[1].ID || len(second.Services) != 1 || second.NextToken != "" {
 		t.Errorf("pages %+v and %+v", first, second)
 	}
 	filtered := byName("default", "web")
 	filtered.Filter = `"v2" in Tags`
-	if got := read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", filtered); len(got.Services) != 1 || got.Services[0].AllocID != allocs[1].ID {
+	if got := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", filtered); len(got.Services) != 1 || got.Services[0].AllocID != allocs[1].ID {
 		t.Errorf("filtered %+v", got.Services)
 	}
 	chosen := byName("default", "web")
 	chosen.Choose = "1|key"
-	if got := read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", chosen); len(got.Services) != 1 {
+	if got := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", chosen); len(got.Services) != 1 {
 		t.Errorf("chosen %+v", got.Services)
 	}
 	chosen.Choose = "x"
-	if err := s.Call(within(t), "ServiceRegistration.GetService", chosen, nil); err == nil || !strings.Contains(err.Error(), "failed to choose services") {
+	if err := s.Call(servertest.Context(t), "ServiceRegistration.GetService", chosen, nil); err == nil || !strings.Contains(err.Error(), "failed to choose services") {
 		t.Errorf("a malformed choice: %v", err)
 	}
-	ofJob := read[message.JobServiceRegistrationsResponse](t, s, "Job.GetServiceRegistrations", &message.JobServiceRegistrationsRequest{JobID: "j", QueryOptions: global})
-	ofAlloc := read[message.AllocServiceRegistrationsResponse](t, s, "Alloc.GetServiceRegistrations", &message.AllocServiceRegistrationsRequest{AllocID: allocs[0].ID, QueryOptions: global})
+	ofJob := servertest.Read[message.JobServiceRegistrationsResponse](t, s, "Job.GetServiceRegistrations", &message.JobServiceRegistrationsRequest{JobID: "j", QueryOptions: servertest.Global})
+	ofAlloc := servertest.Read[message.AllocServiceRegistrationsResponse](t, s, "Alloc.GetServiceRegistrations", &message.AllocServiceRegistrationsRequest{AllocID: allocs[0].ID, QueryOptions: servertest.Global})
 	if len(ofJob.Services) != 3 || len(ofAlloc.Services) != 2 {
 		t.Errorf("%d services of the job and %d of the allocation, want 3 and 2", len(ofJob.Services), len(ofAlloc.Services))
 	}
@@ -111,53 +112,53 @@ func TestServicesAreRegisteredAndRemoved(t *testing.T) {
 	answer := make(chan int, 1)
 	go func() {
 		var out message.ServiceRegistrationByNameResponse
-		if err := s.Call(within(t), "ServiceRegistration.GetService", blocked, &out); err != nil {
+		if err := s.Call(servertest.Context(t), "ServiceRegistration.GetService", blocked, &out); err != nil {
 			t.Errorf("blocking query: %v", err)
 		}
 		answer <- len(out.Services)
 	}()
-	if err := n.unserve("default", got.Services[0].ID); err != nil {
+	if err := deleteService(n, "default", got.Services[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	if left := <-answer; left != 1 {
 		t.Errorf("the blocking query has %d registrations, want 1", left)
 	}
-	if err := n.unserve("default", got.Services[0].ID); err == nil || !strings.Contains(err.Error(), "service registration not found") {
+	if err := deleteService(n, "default", got.Services[0].ID); err == nil || !strings.Contains(err.Error(), "service registration not found") {
 		t.Errorf("a second deletion: %v", err)
 	}
 	// The end of an allocation removes the rest.
-	n.report(nomad.AllocClientStatusRunning, allocs...)
-	n.report(nomad.AllocClientStatusComplete, allocs...)
+	n.Report(nomad.AllocClientStatusRunning, allocs...)
+	n.Report(nomad.AllocClientStatusComplete, allocs...)
 	if left := find("web").Services; len(left) != 0 {
 		t.Errorf("after the end of the allocations %+v remain", left)
 	}
-	if err := n.serve(registration(allocs[0], "web")); err == nil || !strings.Contains(err.Error(), "has ended") {
+	if err := upsertServices(n, registration(allocs[0], "web")); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("a registration of an ended allocation: %v", err)
 	}
 }
 
 // A node registers services of its own allocations only, whatever its request says. One bad registration refuses all.
 func TestHostileRegistrations(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, servingJob("j", 1))
-	a := n.allocs(1)[0]
-	evil := join(t, s.RPCAddr())
-	if err := n.serve(registration(a, "web")); err != nil {
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servingJob("j", 1))
+	a := n.Allocs(1)[0]
+	evil := servertest.Join(t, s.RPCAddr())
+	if err := upsertServices(n, registration(a, "web")); err != nil {
 		t.Fatal(err)
 	}
 	own := registration(a, "web").ID
-	if err := evil.unserve("default", own); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := deleteService(evil, "default", own); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("another node removes the registration: %v", err)
 	}
 	for name, c := range map[string]struct {
-		by   *fakeNode
+		by   *servertest.FakeNode
 		edit func(*nomad.ServiceRegistration)
 		want string
 	}{
 		"another node":           {evil, func(*nomad.ServiceRegistration) {}, "Permission denied"},
-		"another node's alloc":   {evil, func(r *nomad.ServiceRegistration) { r.NodeID = evil.node.ID }, "Permission denied"},
-		"for another node":       {n, func(r *nomad.ServiceRegistration) { r.NodeID = evil.node.ID }, "Permission denied"},
+		"another node's alloc":   {evil, func(r *nomad.ServiceRegistration) { r.NodeID = evil.Node.ID }, "Permission denied"},
+		"for another node":       {n, func(r *nomad.ServiceRegistration) { r.NodeID = evil.Node.ID }, "Permission denied"},
 		"unknown alloc":          {n, func(r *nomad.ServiceRegistration) { r.AllocID = nomad.NewID() }, "alloc"},
 		"another job":            {n, func(r *nomad.ServiceRegistration) { r.JobID = "k" }, "is of another job"},
 		"another namespace":      {n, func(r *nomad.ServiceRegistration) { r.Namespace = "prod" }, "is of another job"},
@@ -175,19 +176,19 @@ func TestHostileRegistrations(t *testing.T) {
 		"shorter than the fixed": {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "node" }, `has no service "node"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.by == n && n.serve(registration(a, "db"), registration(a, "web", c.edit)) == nil {
+			if c.by == n && upsertServices(n, registration(a, "db"), registration(a, "web", c.edit)) == nil {
 				t.Error("the request is accepted with a valid registration before it")
 			}
-			err := c.by.serve(registration(a, "web", c.edit))
+			err := upsertServices(c.by, registration(a, "web", c.edit))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("ServiceRegistration.Upsert = %v, want %q", err, c.want)
 			}
 		})
 	}
-	if err := n.serve(nil...); err == nil {
+	if err := upsertServices(n, nil...); err == nil {
 		t.Error("a request without registrations is accepted")
 	}
-	got := read[message.AllocServiceRegistrationsResponse](t, s, "Alloc.GetServiceRegistrations", &message.AllocServiceRegistrationsRequest{AllocID: a.ID, QueryOptions: global})
+	got := servertest.Read[message.AllocServiceRegistrationsResponse](t, s, "Alloc.GetServiceRegistrations", &message.AllocServiceRegistrationsRequest{AllocID: a.ID, QueryOptions: servertest.Global})
 	if len(got.Services) != 1 || got.Services[0].ID != own {
 		t.Errorf("the allocation has %+v, want its own registration only", got.Services)
 	}
@@ -196,42 +197,42 @@ func TestHostileRegistrations(t *testing.T) {
 	for i := range 9_999 {
 		many = append(many, registration(a, "web", func(r *nomad.ServiceRegistration) { r.ID += strconv.Itoa(i) }))
 	}
-	if err := n.serve(many...); err != nil {
+	if err := upsertServices(n, many...); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.serve(many[0], registration(a, "web")); err != nil {
+	if err := upsertServices(n, many[0], registration(a, "web")); err != nil {
 		t.Errorf("updates at the limit: %v", err)
 	}
-	if err := n.serve(registration(a, "db")); err == nil || !strings.Contains(err.Error(), "has more than 10000") {
+	if err := upsertServices(n, registration(a, "db")); err == nil || !strings.Contains(err.Error(), "has more than 10000") {
 		t.Errorf("registration 10,001 of an allocation: %v", err)
 	}
 }
 
 func TestRightsOnServices(t *testing.T) {
-	g := guard(t, nil)
-	n := join(t, g.s.RPCAddr())
-	g.must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
+	g := servertest.StartACL(t, nil)
+	n := servertest.Join(t, g.Server.RPCAddr())
+	g.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
 	for _, ns := range []string{"a", "b"} {
 		job := servingJob("j", 1)
 		job.Namespace = ns
-		g.must("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
+		g.Must("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
 	}
 	var workload string
 	ids := map[string]string{}
-	for _, a := range n.allocs(2) {
+	for _, a := range n.Allocs(2) {
 		r := registration(a, "web")
-		if ids[a.Namespace] = r.ID; n.serve(r) != nil {
+		if ids[a.Namespace] = r.ID; upsertServices(n, r) != nil {
 			t.Fatalf("register the service of %s", a.Namespace)
 		}
 		if a.Namespace == "a" {
 			workload = a.SignedIdentities["t"]
 		}
 	}
-	reader := g.bearer(`namespace "a" { policy = "read" }`)
-	remover := g.bearer(`namespace "a" { capabilities = ["delete-service-registration"] }`)
+	reader := g.TokenWith(`namespace "a" { policy = "read" }`)
+	remover := g.TokenWith(`namespace "a" { capabilities = ["delete-service-registration"] }`)
 	list := func(secret, ns string) string {
 		var out message.ServiceRegistrationListResponse
-		err := g.call(secret, "ServiceRegistration.List", &message.ServiceRegistrationListRequest{QueryOptions: message.QueryOptions{Namespace: ns}}, &out)
+		err := g.Call(secret, "ServiceRegistration.List", &message.ServiceRegistrationListRequest{QueryOptions: message.QueryOptions{Namespace: ns}}, &out)
 		if err != nil {
 			return "denied"
 		}
@@ -243,7 +244,7 @@ func TestRightsOnServices(t *testing.T) {
 	}
 	for _, c := range []struct{ who, secret, ns, want string }{
 		{"reader", reader, "a", "[a]"}, {"reader", reader, "b", "denied"}, {"reader", reader, "*", "[a]"},
-		{"nobody", "", "a", "denied"}, {"nobody", "", "*", "[]"}, {"root", g.root, "*", "[a b]"},
+		{"nobody", "", "a", "denied"}, {"nobody", "", "*", "[]"}, {"root", g.Root, "*", "[a b]"},
 		{"workload", workload, "b", "[b]"}, {"remover", remover, "a", "denied"},
 	} {
 		if got := list(c.secret, c.ns); got != c.want {
@@ -252,7 +253,7 @@ func TestRightsOnServices(t *testing.T) {
 	}
 	get := func(secret, ns string) error {
 		var out message.ServiceRegistrationByNameResponse
-		err := g.call(secret, "ServiceRegistration.GetService", byName(ns, "web"), &out)
+		err := g.Call(secret, "ServiceRegistration.GetService", byName(ns, "web"), &out)
 		if err == nil && len(out.Services) != 1 {
 			t.Errorf("%d registrations of web in %s", len(out.Services), ns)
 		}
@@ -264,7 +265,7 @@ func TestRightsOnServices(t *testing.T) {
 	remove := func(secret, ns string) error {
 		req := &message.ServiceRegistrationDeleteByIDRequest{ID: ids[ns]}
 		req.Namespace = ns
-		return g.call(secret, "ServiceRegistration.DeleteByID", req, &message.ServiceRegistrationDeleteByIDResponse{})
+		return g.Call(secret, "ServiceRegistration.DeleteByID", req, &message.ServiceRegistrationDeleteByIDResponse{})
 	}
 	for who, secret := range map[string]string{"reader": reader, "workload": workload, "nobody": ""} {
 		if err := remove(secret, "a"); !errors.Is(err, nomad.ErrPermissionDenied) {
@@ -283,16 +284,16 @@ func TestRightsOnServices(t *testing.T) {
 // until a reader has seen them all. The log is on disk. The target is 5 s.
 func BenchmarkServiceBurst(b *testing.B) {
 	const count, perAlloc = 1000, 10
-	s, _ := start(b, func(c *server.Config) { c.DataDir = b.TempDir() })
-	ctx := within(b)
-	node := mockNode()
+	s, _ := servertest.Start(b, func(c *server.Config) { c.DataDir = b.TempDir() })
+	ctx := servertest.Context(b)
+	node := servertest.MockNode()
 	node.Status = nomad.NodeStatusReady
 	node.NodeResources.Memory.MemoryMB = 1e9
 	var joined message.NodeUpdateResponse
 	if err := s.Call(ctx, "Node.Register", &message.NodeRegisterRequest{Node: node, WriteRequest: message.WriteRequest{Region: "global"}}, &joined); err != nil {
 		b.Fatal(err)
 	}
-	job := batchJob("j", count/perAlloc)
+	job := servertest.BatchJob("j", count/perAlloc)
 	job.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 1, MemoryMB: 10}
 	for i := range perAlloc {
 		job.TaskGroups[0].Services = append(job.TaskGroups[0].Services, &nomad.Service{Name: "web", Provider: "nomad", PortLabel: fmt.Sprint(8000 + i)})
@@ -301,7 +302,7 @@ func BenchmarkServiceBurst(b *testing.B) {
 		b.Fatal(err)
 	}
 	var placed message.JobAllocationsResponse
-	for req := jobRead("j"); len(placed.Allocations) < count/perAlloc; req.MinQueryIndex = placed.Index {
+	for req := servertest.JobRequest("j"); len(placed.Allocations) < count/perAlloc; req.MinQueryIndex = placed.Index {
 		if err := s.Call(ctx, "Job.Allocations", req, &placed); err != nil {
 			b.Fatal(err)
 		}

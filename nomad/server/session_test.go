@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // boot returns a boot digest.
@@ -22,9 +23,9 @@ func boot(c string) string { return strings.Repeat(c, 64) }
 
 // agentOf returns an agent for n's node with its own session and connections. It answers the
 // server's requests if answers is set.
-func agentOf(t *testing.T, n *fakeNode, addr, bootID string, answers bool) *fakeNode {
+func agentOf(t *testing.T, n *servertest.FakeNode, addr, bootID string, answers bool) *servertest.FakeNode {
 	t.Helper()
-	node := *n.node
+	node := *n.Node
 	node.Session = &nomad.NodeSession{ID: nomad.NewID(), BootID: bootID}
 	cfg := rpc.PoolConfig{}
 	if answers {
@@ -40,28 +41,28 @@ func agentOf(t *testing.T, n *fakeNode, addr, bootID string, answers bool) *fake
 	}
 	pool := rpc.NewPool(cfg)
 	t.Cleanup(func() { pool.Close() })
-	return &fakeNode{t: t, pool: pool, addr: addr, node: &node, jwt: n.jwt}
+	return &servertest.FakeNode{T: t, Pool: pool, Addr: addr, Node: &node, JWT: n.JWT}
 }
 
 // heartbeat sends a heartbeat with the agent's session.
-func (n *fakeNode) heartbeat() error {
-	return n.call("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady,
-		SessionID: n.node.Session.ID, WriteRequest: n.write(n.jwt)}, &message.NodeUpdateResponse{})
+func heartbeat(n *servertest.FakeNode) error {
+	return n.Call("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+		SessionID: n.Node.Session.ID, WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
 }
 
 // settled registers an agent for a node and makes the node ready.
-func settled(t *testing.T, addr string) *fakeNode {
+func settled(t *testing.T, addr string) *servertest.FakeNode {
 	t.Helper()
-	a := agentOf(t, &fakeNode{node: mockNode()}, addr, boot("a"), true)
-	if err := errors.Join(a.enter(""), a.heartbeat()); err != nil {
+	a := agentOf(t, &servertest.FakeNode{Node: servertest.MockNode()}, addr, boot("a"), true)
+	if err := errors.Join(a.Register(""), heartbeat(a)); err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-func nodeOf(t *testing.T, s *server.Server, n *fakeNode) *nomad.Node {
+func nodeOf(t *testing.T, s *server.Server, n *servertest.FakeNode) *nomad.Node {
 	t.Helper()
-	return read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.node.ID, QueryOptions: global}).Node
+	return servertest.Read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: servertest.Global}).Node
 }
 
 func refused(t *testing.T, err error, says string) {
@@ -79,8 +80,8 @@ func refused(t *testing.T, err error, says string) {
 
 // A copy is refused by every server while the original is alive, and changes nothing.
 func TestCopyOfANodeIsRefused(t *testing.T) {
-	all := cluster(t, 3, nil)
-	leader, followers := split(t, all)
+	all := servertest.Cluster(t, 3, nil)
+	leader, followers := servertest.Split(t, all)
 	for name, addrs := range map[string][2]string{
 		"both at the leader":         {leader.RPCAddr(), leader.RPCAddr()},
 		"both at followers":          {followers[0].RPCAddr(), followers[1].RPCAddr()},
@@ -88,7 +89,7 @@ func TestCopyOfANodeIsRefused(t *testing.T) {
 		"the copy at the leader":     {followers[0].RPCAddr(), leader.RPCAddr()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eventually(t, func() bool { return copyIsRefused(t, leader.Server, addrs) })
+			servertest.Eventually(t, func() bool { return copyIsRefused(t, leader.Server, addrs) })
 		})
 	}
 }
@@ -101,23 +102,23 @@ func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 	before := nodeOf(t, s, a)
 	for bootID, says := range map[string]string{boot("b"): "is admitted in", boot("a"): "another running agent", "": "another running agent"} {
 		b := agentOf(t, a, addrs[1], bootID, true)
-		b.node.Attributes, b.node.NodeClass = map[string]string{"nomad.version": "2.0.6", "os.name": "other"}, "other"
-		for _, token := range []string{a.jwt, b.node.SecretID} {
+		b.Node.Attributes, b.Node.NodeClass = map[string]string{"nomad.version": "2.0.6", "os.name": "other"}, "other"
+		for _, token := range []string{a.JWT, b.Node.SecretID} {
 			begun := time.Now()
-			err := b.enter(token)
+			err := b.Register(token)
 			if err == nil && time.Since(begun) >= time.Second {
 				return false
 			}
 			refused(t, err, says)
 		}
-		if err := b.heartbeat(); !errors.Is(err, nomad.ErrNodeSession) {
+		if err := heartbeat(b); !errors.Is(err, nomad.ErrNodeSession) {
 			t.Errorf("a heartbeat of the copy ends with %v", err)
 		}
 	}
 	if after := nodeOf(t, s, a); !reflect.DeepEqual(after, before) || after.Session != nil {
 		t.Errorf("the original's node changed from %+v to %+v", before, after)
 	}
-	if err := errors.Join(a.heartbeat(), a.enter(a.jwt), a.heartbeat()); err != nil {
+	if err := errors.Join(heartbeat(a), a.Register(a.JWT), heartbeat(a)); err != nil {
 		t.Errorf("the original is affected: %v", err)
 	}
 	return true
@@ -126,29 +127,29 @@ func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 // A killed agent does not answer, so its successor is admitted at once. If the old agent is
 // alive after all, it must register.
 func TestRestartedAgentIsLetIn(t *testing.T) {
-	all := cluster(t, 3, nil)
-	_, followers := split(t, all)
+	all := servertest.Cluster(t, 3, nil)
+	_, followers := servertest.Split(t, all)
 	a := settled(t, followers[0].RPCAddr())
 	b := a
 	testpace.Once(t, 900*time.Millisecond, "a restart, which would be asked about for a second,", func() time.Duration {
-		if err := b.pool.Close(); err != nil {
+		if err := b.Pool.Close(); err != nil {
 			t.Fatal(err)
 		}
 		b = agentOf(t, a, followers[1].RPCAddr(), boot("a"), true)
 		begun := time.Now()
-		if err := errors.Join(b.enter(a.jwt), b.heartbeat()); err != nil {
+		if err := errors.Join(b.Register(a.JWT), heartbeat(b)); err != nil {
 			t.Fatal(err)
 		}
 		return time.Since(begun)
 	})
 	late := *a
-	late.pool = agentOf(t, a, "", "", false).pool
-	for _, err := range []error{late.heartbeat(), late.enter(a.jwt)} {
+	late.Pool = agentOf(t, a, "", "", false).Pool
+	for _, err := range []error{heartbeat(&late), late.Register(a.JWT)} {
 		if !errors.Is(err, nomad.ErrNodeSession) {
 			t.Errorf("the late heartbeat of the old agent ends with %v", err)
 		}
 	}
-	if err := b.heartbeat(); err != nil {
+	if err := heartbeat(b); err != nil {
 		t.Errorf("the restarted agent is affected: %v", err)
 	}
 }
@@ -156,52 +157,52 @@ func TestRestartedAgentIsLetIn(t *testing.T) {
 // A rebooted machine and a restored backup are admitted after the node has become silent.
 func TestSilentNodeIsSucceeded(t *testing.T) {
 	t.Parallel()
-	s, _ := start(t, soonSilent)
+	s, _ := servertest.Start(t, soonSilent)
 	a := settled(t, s.RPCAddr())
 	b := agentOf(t, a, s.RPCAddr(), boot("b"), true)
-	refused(t, b.enter(a.jwt), "is admitted in")
-	eventually(t, func() bool { return b.enter(a.jwt) == nil })
-	if err := b.heartbeat(); err != nil {
+	refused(t, b.Register(a.JWT), "is admitted in")
+	servertest.Eventually(t, func() bool { return b.Register(a.JWT) == nil })
+	if err := heartbeat(b); err != nil {
 		t.Error(err)
 	}
 }
 
 // The next leader has the node's session.
 func TestCopyIsRefusedByTheNextLeader(t *testing.T) {
-	all := cluster(t, 3, func(c *server.Config) { c.MinHeartbeatTTL, c.HeartbeatGrace = time.Second, 20*time.Second })
-	leader, followers := split(t, all)
+	all := servertest.Cluster(t, 3, func(c *server.Config) { c.MinHeartbeatTTL, c.HeartbeatGrace = time.Second, 20*time.Second })
+	leader, followers := servertest.Split(t, all)
 	a := settled(t, followers[0].RPCAddr())
 	b := agentOf(t, a, followers[0].RPCAddr(), boot("b"), true)
-	refused(t, b.enter(a.jwt), "is admitted")
-	leader.stop()
-	eventually(t, func() bool {
+	refused(t, b.Register(a.JWT), "is admitted")
+	leader.Stop()
+	servertest.Eventually(t, func() bool {
 		_, id := followers[0].Leader()
 		return id != "" && id != leader.Self().Tags["id"]
 	})
 	// The original has not contacted the next leader yet.
 	var err error
-	eventually(t, func() bool {
-		err = b.enter(a.jwt)
+	servertest.Eventually(t, func() bool {
+		err = b.Register(a.JWT)
 		return !errors.Is(err, nomad.ErrNoLeader) && !errors.Is(err, nomad.ErrNotReady)
 	})
 	refused(t, err, "is admitted")
-	if err := a.heartbeat(); err != nil {
+	if err := heartbeat(a); err != nil {
 		t.Errorf("the original is affected: %v", err)
 	}
-	refused(t, b.enter(a.jwt), "is admitted")
+	refused(t, b.Register(a.JWT), "is admitted")
 }
 
 // The session data of a node is limited.
 func TestBadSessions(t *testing.T) {
-	s, _ := start(t, nil)
+	s, _ := servertest.Start(t, nil)
 	for name, bad := range map[string]*nomad.NodeSession{
 		"no ID": {BootID: boot("a")}, "no UUID": {ID: strings.Repeat("x", 36)}, "a short boot": {ID: nomad.NewID(), BootID: "ab"},
 		"a long boot": {ID: nomad.NewID(), BootID: boot("a") + "a"},
 	} {
-		n := stranger(t, s)
-		n.node.Session = bad
+		n := servertest.NewFakeNode(t, s)
+		n.Node.Session = bad
 		var coded *nomad.CodedError
-		if err := n.enter(""); !errors.As(err, &coded) || coded.Code != 400 {
+		if err := n.Register(""); !errors.As(err, &coded) || coded.Code != 400 {
 			t.Errorf("%s: %v, want a 400", name, err)
 		}
 	}
@@ -212,28 +213,28 @@ func TestBadSessions(t *testing.T) {
 func TestNodesWithoutASigningKey(t *testing.T) {
 	v, dir := testvault.Start(t), t.TempDir()
 	s, stop, _ := at(t, dir, transit(v, "main", true))
-	eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
-	n := join(t, s.RPCAddr())
+	servertest.Eventually(t, func() bool { return activeKey(t, s) != nil && activeKey(t, s).Closed == "" })
+	n := servertest.Join(t, s.RPCAddr())
 	stop()
 	v.Set(testvault.Forbidden)
 	s, _, _ = at(t, dir, transit(v, "main", true))
-	if err := s.Ready(within(t)); err != nil {
+	if err := s.Ready(servertest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	n.addr = s.RPCAddr()
-	if out := n.beat(n.jwt, true); out.SignedIdentity != nil || out.HeartbeatTTL <= 0 {
+	n.Addr = s.RPCAddr()
+	if out := n.Heartbeat(n.JWT, true); out.SignedIdentity != nil || out.HeartbeatTTL <= 0 {
 		t.Errorf("a heartbeat that asks for an identity brings %+v", out)
 	}
-	late := stranger(t, s)
-	if err := late.enter(""); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+	late := servertest.NewFakeNode(t, s)
+	if err := late.Register(""); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a registration without a signing key ends with %v", err)
 	}
 	if got := nodeOf(t, s, late); got != nil {
 		t.Errorf("the refused node is %+v", got)
 	}
 	v.Set(testvault.None)
-	eventually(t, func() bool { return late.enter("") == nil && late.jwt != "" })
-	if out := n.beat(n.jwt, true); out.SignedIdentity == nil {
+	servertest.Eventually(t, func() bool { return late.Register("") == nil && late.JWT != "" })
+	if out := n.Heartbeat(n.JWT, true); out.SignedIdentity == nil {
 		t.Error("a heartbeat brings no identity although there is a key again")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
@@ -30,7 +31,7 @@ func largeArchive(b *testing.B, size int) []byte {
 	}
 	for n := 0; stream.Len() < size; n++ {
 		index := uint64(100 + n)
-		job := serviceJob(fmt.Sprint("job-", nomad.NewID()))
+		job := servertest.ServiceJob(fmt.Sprint("job-", nomad.NewID()))
 		job.Namespace, job.NodePool, job.Region, job.CreateIndex, job.ModifyIndex = "default", "default", "global", index, index
 		job.Status, job.SubmitTime = nomad.JobStatusRunning, time.Now().UnixNano()
 		put(1, job)
@@ -58,11 +59,11 @@ func largeArchive(b *testing.B, size int) []byte {
 func BenchmarkRestore(b *testing.B) {
 	const size = 100 << 20
 	raw := largeArchive(b, size)
-	s, _ := start(b, func(c *server.Config) { c.DataDir = b.TempDir() })
+	s, _ := servertest.Start(b, func(c *server.Config) { c.DataDir = b.TempDir() })
 	b.SetBytes(size)
 	b.ReportMetric(float64(len(raw))/(1<<20), "archive-MiB")
 	for b.Loop() {
-		if err := restore(b, inProcess(b, s), raw, "EOF"); err != nil {
+		if err := servertest.Restore(b, servertest.RestoreStream(b, s), raw, "EOF"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -71,12 +72,12 @@ func BenchmarkRestore(b *testing.B) {
 // BenchmarkSave saves a state of 100 MB.
 func BenchmarkSave(b *testing.B) {
 	const size = 100 << 20
-	s, _ := start(b, func(c *server.Config) { c.DataDir = b.TempDir() })
-	if err := restore(b, inProcess(b, s), largeArchive(b, size), "EOF"); err != nil {
+	s, _ := servertest.Start(b, func(c *server.Config) { c.DataDir = b.TempDir() })
+	if err := servertest.Restore(b, servertest.RestoreStream(b, s), largeArchive(b, size), "EOF"); err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(size)
 	for b.Loop() {
-		saved(b, s)
+		servertest.Save(b, s)
 	}
 }

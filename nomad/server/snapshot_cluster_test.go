@@ -12,14 +12,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 var stale = message.QueryOptions{Region: "global", AllowStale: true}
 
 // own returns the state of one server.
-func own(t *testing.T, m member) string {
+func own(t *testing.T, m servertest.Member) string {
 	t.Helper()
-	raw, err := savedWith(t, m.Server, stale)
+	raw, err := servertest.SaveWith(t, m.Server, stale)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,23 +29,23 @@ func own(t *testing.T, m member) string {
 
 // TestRestoreOnACluster saves through one follower and restores through another.
 func TestRestoreOnACluster(t *testing.T) {
-	all := cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
-	_, followers := split(t, all)
-	n := join(t, followers[0].RPCAddr())
-	register(t, all[0].Server, serviceJob("web"))
-	first := n.allocs(2)
-	raw := saved(t, followers[0].Server) // saved by the leader, forwarded
+	all := servertest.Cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
+	_, followers := servertest.Split(t, all)
+	n := servertest.Join(t, followers[0].RPCAddr())
+	servertest.Register(t, all[0].Server, servertest.ServiceJob("web"))
+	first := n.Allocs(2)
+	raw := servertest.Save(t, followers[0].Server) // saved by the leader, forwarded
 	before := contents(t, raw)
 
-	register(t, all[0].Server, batchJob("later", 1))
-	n.allocs(3)
-	n.report(nomad.AllocClientStatusRunning, first...) // an end is replaced 30 s later, which changes the jobs again
-	list := read[message.JobListResponse](t, all[0].Server, "Job.List", &message.JobListRequest{QueryOptions: global})
+	servertest.Register(t, all[0].Server, servertest.BatchJob("later", 1))
+	n.Allocs(3)
+	n.Report(nomad.AllocClientStatusRunning, first...) // an end is replaced 30 s later, which changes the jobs again
+	list := servertest.Read[message.JobListResponse](t, all[0].Server, "Job.List", &message.JobListRequest{QueryOptions: servertest.Global})
 	woken := make(chan message.JobListResponse, len(all))
 	for _, m := range all {
-		eventually(t, func() bool {
+		servertest.Eventually(t, func() bool {
 			var out message.JobListResponse
-			err := m.Call(within(t), "Job.List", &message.JobListRequest{QueryOptions: stale}, &out)
+			err := m.Call(servertest.Context(t), "Job.List", &message.JobListRequest{QueryOptions: stale}, &out)
 			return err == nil && out.Index >= list.Index
 		})
 		go func() {
@@ -58,13 +59,13 @@ func TestRestoreOnACluster(t *testing.T) {
 	refused := bytes.Clone(raw)
 	refused[len(refused)/2] ^= 0x55
 	changed := ""
-	eventually(t, func() bool { // the schedulers are done, and all servers have the result
-		pending := read[message.EvalListResponse](t, all[0].Server, "Eval.List", &message.EvalListRequest{FilterEvalStatus: nomad.EvalStatusPending, QueryOptions: global})
+	servertest.Eventually(t, func() bool { // the schedulers are done, and all servers have the result
+		pending := servertest.Read[message.EvalListResponse](t, all[0].Server, "Eval.List", &message.EvalListRequest{FilterEvalStatus: nomad.EvalStatusPending, QueryOptions: servertest.Global})
 		changed = own(t, all[0])
 		return len(pending.Evaluations) == 0 && own(t, all[1]) == changed && own(t, all[2]) == changed
 	})
 	for what, bad := range map[string][]byte{"altered": refused, "cut": raw[:len(raw)-9]} {
-		if err := restore(t, inProcess(t, followers[1].Server), bad, "EOF"); err == nil {
+		if err := servertest.Restore(t, servertest.RestoreStream(t, followers[1].Server), bad, "EOF"); err == nil {
 			t.Fatalf("an archive that is %s is accepted", what)
 		}
 	}
@@ -74,7 +75,7 @@ func TestRestoreOnACluster(t *testing.T) {
 		}
 	}
 
-	if err := restore(t, inProcess(t, followers[1].Server), raw, "EOF"); err != nil {
+	if err := servertest.Restore(t, servertest.RestoreStream(t, followers[1].Server), raw, "EOF"); err != nil {
 		t.Fatal(err)
 	}
 	for range all {
@@ -87,10 +88,10 @@ func TestRestoreOnACluster(t *testing.T) {
 			t.Fatal("a blocking query did not return")
 		}
 	}
-	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, nil)
 	for _, m := range all {
-		eventually(t, func() bool {
-			got, err := savedWith(t, m.Server, stale)
+		servertest.Eventually(t, func() bool {
+			got, err := servertest.SaveWith(t, m.Server, stale)
 			if err != nil {
 				return false
 			}
@@ -105,24 +106,24 @@ func TestRestoreOnACluster(t *testing.T) {
 	}
 	// The node gets the restored state, and its reports are accepted.
 	var listed message.NodeClientAllocsResponse
-	n.must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt}}, &listed)
+	n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}, &listed)
 	if listed.RestoreIndex <= list.Index || len(listed.Allocs) != 2 {
 		t.Errorf("the node has %d allocations, a restore at %d", len(listed.Allocs), listed.RestoreIndex)
 	}
-	n.report(nomad.AllocClientStatusComplete, first...)
+	n.Report(nomad.AllocClientStatusComplete, first...)
 	// The leader is ready again: new jobs are placed.
-	register(t, followers[0].Server, batchJob("next", 1))
-	eventually(t, func() bool {
-		summary := read[message.JobSummaryResponse](t, all[0].Server, "Job.Summary", &message.JobSummaryRequest{JobID: "next", QueryOptions: global})
+	servertest.Register(t, followers[0].Server, servertest.BatchJob("next", 1))
+	servertest.Eventually(t, func() bool {
+		summary := servertest.Read[message.JobSummaryResponse](t, all[0].Server, "Job.Summary", &message.JobSummaryRequest{JobID: "next", QueryOptions: servertest.Global})
 		return summary.JobSummary != nil && summary.JobSummary.Summary["g"].Starting == 1
 	})
 	// Another leader has the same state.
-	transfer(t, all, followers[0])
-	if got := read[message.SingleJobResponse](t, followers[0].Server, "Job.GetJob", jobRead("later")); got.Job != nil {
+	servertest.TransferLeadership(t, all, followers[0])
+	if got := servertest.Read[message.SingleJobResponse](t, followers[0].Server, "Job.GetJob", servertest.JobRequest("later")); got.Job != nil {
 		t.Error("a job that is not in the archive exists again")
 	}
 	listed = message.NodeClientAllocsResponse{}
-	n.must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.jwt}}, &listed)
+	n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}, &listed)
 	if listed.RestoreIndex <= list.Index {
 		t.Error("another leader does not have the restored state")
 	}
@@ -130,21 +131,21 @@ func TestRestoreOnACluster(t *testing.T) {
 
 // TestSaveWithoutALeader uses the only remaining follower.
 func TestSaveWithoutALeader(t *testing.T) {
-	all := cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
-	leader, followers := split(t, all)
-	register(t, leader.Server, batchJob("b", 0))
+	all := servertest.Cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
+	leader, followers := servertest.Split(t, all)
+	servertest.Register(t, leader.Server, servertest.BatchJob("b", 0))
 	f := followers[0]
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		var got message.SingleJobResponse
-		err := f.Call(within(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &got)
+		err := f.Call(servertest.Context(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: stale}, &got)
 		return err == nil && got.Job != nil
 	})
-	followers[1].stop()
-	leader.stop()
-	if _, err := savedWith(t, f.Server, global); err == nil {
+	followers[1].Stop()
+	leader.Stop()
+	if _, err := servertest.SaveWith(t, f.Server, servertest.Global); err == nil {
 		t.Error("a consistent save without a leader succeeds")
 	}
-	raw, err := savedWith(t, f.Server, stale)
+	raw, err := servertest.SaveWith(t, f.Server, stale)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,20 +157,20 @@ func TestSaveWithoutALeader(t *testing.T) {
 // TestUpstreamArchiveOnACluster restores an archive with every field of every record type,
 // including unsupported features, and saves it again.
 func TestUpstreamArchiveOnACluster(t *testing.T) {
-	all := cluster(t, 3, func(c *server.Config) { c.DataDir, c.Workers = t.TempDir(), -1 })
-	_, followers := split(t, all)
+	all := servertest.Cluster(t, 3, func(c *server.Config) { c.DataDir, c.Workers = t.TempDir(), -1 })
+	_, followers := servertest.Split(t, all)
 	raw, err := os.ReadFile("../snapshot/testdata/upstream.snap")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(t, inProcess(t, followers[0].Server), raw, "EOF"); err != nil {
+	if err := servertest.Restore(t, servertest.RestoreStream(t, followers[0].Server), raw, "EOF"); err != nil {
 		t.Fatal(err)
 	}
 	want := contents(t, raw)
 	if len(want) != 27 { // without the indexes
 		t.Errorf("the archive has %d types of records", len(want))
 	}
-	got := contents(t, saved(t, followers[1].Server))
+	got := contents(t, servertest.Save(t, followers[1].Server))
 	want["Node"], got["Node"] = withoutDrain(t, want["Node"]), withoutDrain(t, got["Node"])
 	for name, rows := range want {
 		for _, row := range rows {
@@ -178,7 +179,7 @@ func TestUpstreamArchiveOnACluster(t *testing.T) {
 			}
 		}
 	}
-	again := contents(t, saved(t, followers[0].Server))
+	again := contents(t, servertest.Save(t, followers[0].Server))
 	again["Node"] = withoutDrain(t, again["Node"])
 	if fmt.Sprint(got) != fmt.Sprint(again) {
 		t.Error("two saves differ")

@@ -17,87 +17,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
-
-// saved returns an archive of a server's state. It waits for a leader.
-func saved(t testing.TB, s *server.Server) (raw []byte) {
-	t.Helper()
-	err := led(t, func(context.Context) (err error) {
-		raw, err = savedWith(t, s, message.QueryOptions{Region: "global"})
-		return err
-	})
-	if err != nil {
-		t.Fatalf("Operator.SnapshotSave: %v", err)
-	}
-	return raw
-}
-
-// restore sends an archive in small pieces and returns the error of the answer. It repeats the
-// restore if the leader was lost.
-func restore(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end string) error {
-	t.Helper()
-	return led(t, func(context.Context) error { return restoreOnce(t, open, raw, end) })
-}
-
-func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end string) error {
-	t.Helper()
-	st, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
-	if err := st.Encode(&message.SnapshotRestoreRequest{WriteRequest: message.WriteRequest{Region: "global"}}); err != nil {
-		t.Fatal(err)
-	}
-	go func() { // a refusal may arrive before all data is sent
-		for rest := raw; len(rest) > 0; {
-			n := min(len(rest), 64<<10)
-			if st.Encode(&nomad.StreamErrWrapper{Payload: rest[:n]}) != nil {
-				return
-			}
-			rest = rest[n:]
-		}
-		st.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: end}})
-	}()
-	var reply message.SnapshotRestoreResponse
-	if err := st.Decode(&reply); err != nil {
-		t.Fatalf("Operator.SnapshotRestore: %v", err)
-	}
-	if reply.ErrorMsg != "" {
-		return fmt.Errorf("%d %w", reply.ErrorCode, nomad.ErrorFromText(reply.ErrorMsg))
-	}
-	return nil
-}
-
-// savedWith returns an archive with query options, or the error.
-func savedWith(t testing.TB, s *server.Server, q message.QueryOptions) ([]byte, error) {
-	t.Helper()
-	st, err := s.Stream(within(t), "Operator.SnapshotSave")
-	if err != nil {
-		return nil, err
-	}
-	defer st.Close()
-	var reply message.SnapshotSaveResponse
-	if err := errors.Join(st.Encode(&message.SnapshotSaveRequest{QueryOptions: q}), st.Decode(&reply)); err != nil {
-		return nil, err
-	}
-	if reply.ErrorMsg != "" {
-		return nil, fmt.Errorf("%d %w", reply.ErrorCode, nomad.ErrorFromText(reply.ErrorMsg))
-	}
-	raw, err := io.ReadAll(st)
-	if err != nil {
-		return nil, err
-	}
-	if digest, err := snapshot.Digest(bytes.NewReader(raw)); err != nil || digest != reply.SnapshotChecksum {
-		t.Errorf("the digest is %q, the answer has %q", digest, reply.SnapshotChecksum)
-	}
-	return raw, nil
-}
-
-func inProcess(t testing.TB, s *server.Server) func() (*rpc.Stream, error) {
-	return func() (*rpc.Stream, error) { return s.Stream(t.Context(), "Operator.SnapshotRestore") }
-}
 
 // contents returns the records of an archive by type, without table indexes.
 func contents(t testing.TB, raw []byte) map[string][]string {
@@ -126,15 +48,8 @@ func contents(t testing.TB, raw []byte) map[string][]string {
 func whoAmI(t *testing.T, s *server.Server, token string) (*acls.AuthenticatedIdentity, error) {
 	t.Helper()
 	var out acls.WhoAmIResponse
-	err := s.Call(within(t), "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, &out)
+	err := s.Call(servertest.Context(t), "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, &out)
 	return out.Identity, err
-}
-
-func serviceJob(id string) *nomad.Job {
-	j := batchJob(id, 2)
-	j.Type, j.Update = nomad.JobTypeService, nomad.UpdateStrategy{MaxParallel: 1}
-	j.TaskGroups[0].Update = &nomad.UpdateStrategy{MaxParallel: 1, HealthCheck: "task_states", MinHealthyTime: time.Second, HealthyDeadline: time.Minute, ProgressDeadline: time.Hour}
-	return j
 }
 
 func TestSnapshotRoundTrip(t *testing.T) {
@@ -145,32 +60,32 @@ func TestSnapshotRoundTrip(t *testing.T) {
 				dir = t.TempDir()
 			}
 			configure := func(c *server.Config) { c.DataDir = dir }
-			s, stop := start(t, configure)
-			n := join(t, s.RPCAddr())
-			register(t, s, serviceJob("web"))
-			allocs := n.allocs(2)
+			s, stop := servertest.Start(t, configure)
+			n := servertest.Join(t, s.RPCAddr())
+			servertest.Register(t, s, servertest.ServiceJob("web"))
+			allocs := n.Allocs(2)
 			token := allocs[0].SignedIdentities["t"]
 			if _, err := whoAmI(t, s, token); err != nil {
 				t.Fatal(err)
 			}
-			raw := saved(t, s)
+			raw := servertest.Save(t, s)
 
 			// Later changes are reverted.
-			register(t, s, batchJob("later", 1))
-			n.allocs(3)
-			n.report(nomad.AllocClientStatusFailed, allocs...)
+			servertest.Register(t, s, servertest.BatchJob("later", 1))
+			n.Allocs(3)
+			n.Report(nomad.AllocClientStatusFailed, allocs...)
 			if _, err := whoAmI(t, s, token); err == nil {
 				t.Fatal("the allocation still exists")
 			}
 			watched := make(chan message.JobListResponse, 1)
-			from := read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Region: "global"}}).Index
+			from := servertest.Read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Region: "global"}}).Index
 			go func() {
 				var out message.JobListResponse
 				req := &message.JobListRequest{QueryOptions: message.QueryOptions{Region: "global", MinQueryIndex: from, MaxQueryTime: time.Minute}}
-				led(t, func(ctx context.Context) error { return s.Call(ctx, "Job.List", req, &out) })
+				servertest.Retry(t, func(ctx context.Context) error { return s.Call(ctx, "Job.List", req, &out) })
 				watched <- out
 			}()
-			if err := restore(t, inProcess(t, s), raw, "EOF"); err != nil {
+			if err := servertest.Restore(t, servertest.RestoreStream(t, s), raw, "EOF"); err != nil {
 				t.Fatal(err)
 			}
 			select {
@@ -193,7 +108,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			}
 			check := func(s *server.Server) {
 				t.Helper()
-				got := contents(t, saved(t, s))
+				got := contents(t, servertest.Save(t, s))
 				for name, rows := range want {
 					if name != "Eval" && name != "Node" && fmt.Sprintf("%q", got[name]) != fmt.Sprintf("%q", rows) {
 						t.Errorf("%s after the restore differs from the archive:\n%q\n%q", name, got[name], rows)
@@ -204,22 +119,22 @@ func TestSnapshotRoundTrip(t *testing.T) {
 
 			// A later request of a node with an old index returns at once.
 			var list message.NodeClientAllocsResponse
-			n.must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.node.ID, SecretID: n.node.SecretID, QueryOptions: message.QueryOptions{
-				Region: "global", AuthToken: n.jwt, MinQueryIndex: from, MaxQueryTime: time.Minute}}, &list)
+			n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID, QueryOptions: message.QueryOptions{
+				Region: "global", AuthToken: n.JWT, MinQueryIndex: from, MaxQueryTime: time.Minute}}, &list)
 			if len(list.Allocs) != 2 || list.Index <= from {
 				t.Errorf("the node has %d allocations at %d, index in the request %d", len(list.Allocs), list.Index, from)
 			}
 
 			// The server continues: the restored node gets work.
-			n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
-			register(t, s, batchJob("next", 1))
-			n.allocs(3)
+			n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, nil)
+			servertest.Register(t, s, servertest.BatchJob("next", 1))
+			n.Allocs(3)
 			if dir == "" {
 				return
 			}
 			stop()
-			again, _ := start(t, configure)
-			if got := read[message.SingleJobResponse](t, again, "Job.GetJob", jobRead("next")); got.Job == nil {
+			again, _ := servertest.Start(t, configure)
+			if got := servertest.Read[message.SingleJobResponse](t, again, "Job.GetJob", servertest.JobRequest("next")); got.Job == nil {
 				t.Error("after a restart a job registered after the restore is lost")
 			}
 			if _, err := whoAmI(t, again, token); err != nil {
@@ -231,28 +146,28 @@ func TestSnapshotRoundTrip(t *testing.T) {
 
 // TestSnapshotToAnotherServer moves a cluster: the restored root key signs and verifies there.
 func TestSnapshotToAnotherServer(t *testing.T) {
-	one, _ := start(t, nil)
-	n := join(t, one.RPCAddr())
-	register(t, one, batchJob("b", 1))
-	token := n.allocs(1)[0].SignedIdentities["t"]
-	raw := saved(t, one)
+	one, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, one.RPCAddr())
+	servertest.Register(t, one, servertest.BatchJob("b", 1))
+	token := n.Allocs(1)[0].SignedIdentities["t"]
+	raw := servertest.Save(t, one)
 
-	two, _ := start(t, func(c *server.Config) { c.DataDir = t.TempDir() })
+	two, _ := servertest.Start(t, func(c *server.Config) { c.DataDir = t.TempDir() })
 	if _, err := whoAmI(t, two, token); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("another cluster's token: %v", err)
 	}
-	n.addr = two.RPCAddr()
-	if err := restore(t, func() (*rpc.Stream, error) {
-		return n.pool.Stream(t.Context(), two.RPCAddr(), "Operator.SnapshotRestore")
+	n.Addr = two.RPCAddr()
+	if err := servertest.Restore(t, func() (*rpc.Stream, error) {
+		return n.Pool.Stream(t.Context(), two.RPCAddr(), "Operator.SnapshotRestore")
 	}, raw, "EOF"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := whoAmI(t, two, token); err != nil {
 		t.Errorf("the token after the restore: %v", err)
 	}
-	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
-	register(t, two, batchJob("c", 1))
-	allocs := n.allocs(2)
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, nil)
+	servertest.Register(t, two, servertest.BatchJob("c", 1))
+	allocs := n.Allocs(2)
 	for _, a := range allocs {
 		if _, err := whoAmI(t, two, a.SignedIdentities["t"]); err != nil {
 			t.Errorf("a token of %s: %v", a.JobID, err)
@@ -275,14 +190,14 @@ func unzip(raw []byte) []byte {
 
 // TestBadSnapshotChangesNothing restores invalid archives.
 func TestBadSnapshotChangesNothing(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.DataDir, c.Workers = t.TempDir(), -1 })
-	register(t, s, batchJob("before", 1))
-	raw := saved(t, s)
-	register(t, s, batchJob("after", 1))
-	want := fmt.Sprint(contents(t, saved(t, s)))
+	s, _ := servertest.Start(t, func(c *server.Config) { c.DataDir, c.Workers = t.TempDir(), -1 })
+	servertest.Register(t, s, servertest.BatchJob("before", 1))
+	raw := servertest.Save(t, s)
+	servertest.Register(t, s, servertest.BatchJob("after", 1))
+	want := fmt.Sprint(contents(t, servertest.Save(t, s)))
 	refused := func(what string, bad []byte, end string) {
 		t.Helper()
-		if err := restore(t, inProcess(t, s), bad, end); err == nil {
+		if err := servertest.Restore(t, servertest.RestoreStream(t, s), bad, end); err == nil {
 			t.Fatalf("%s is accepted", what)
 		} else if !strings.Contains(err.Error(), "snapshot archive: ") || !strings.HasPrefix(err.Error(), "400 ") {
 			t.Errorf("%s: %v", what, err)
@@ -298,16 +213,16 @@ func TestBadSnapshotChangesNothing(t *testing.T) {
 	}
 	refused("nothing", nil, "EOF")
 	refused("an upload that failed", raw, "upload incomplete")
-	if got := fmt.Sprint(contents(t, saved(t, s))); got != want {
+	if got := fmt.Sprint(contents(t, servertest.Save(t, s))); got != want {
 		t.Error("a refused archive changed something")
 	}
-	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("after")); got.Job == nil {
+	if got := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("after")); got.Job == nil {
 		t.Error("a job is lost")
 	}
-	if err := restore(t, inProcess(t, s), raw, "EOF"); err != nil {
+	if err := servertest.Restore(t, servertest.RestoreStream(t, s), raw, "EOF"); err != nil {
 		t.Errorf("the valid one: %v", err)
 	}
-	if got := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("after")); got.Job != nil {
+	if got := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("after")); got.Job != nil {
 		t.Error("the valid one changed nothing")
 	}
 }
@@ -315,9 +230,9 @@ func TestBadSnapshotChangesNothing(t *testing.T) {
 // TestRestoreUnderLoad registers jobs while archives are restored. The server continues, and
 // has everything that it acknowledged after the last restore.
 func TestRestoreUnderLoad(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	raw := saved(t, s)
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	raw := servertest.Save(t, s)
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -327,23 +242,23 @@ func TestRestoreUnderLoad(t *testing.T) {
 				return
 			default:
 			}
-			j := batchJob(fmt.Sprint("load", i%20), 1) // the node has resources for one more
+			j := servertest.BatchJob(fmt.Sprint("load", i%20), 1) // the node has resources for one more
 
 			// The restore may abort it.
 			s.Call(t.Context(), "Job.Register", &message.JobRegisterRequest{Job: j, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 		}
 	}()
 	for range 10 {
-		if err := restore(t, inProcess(t, s), raw, "EOF"); err != nil {
+		if err := servertest.Restore(t, servertest.RestoreStream(t, s), raw, "EOF"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	close(ended)
 	<-done
-	n.must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, nil)
-	register(t, s, batchJob("last", 1))
-	for ctx := within(t); ; {
-		summary := read[message.JobSummaryResponse](t, s, "Job.Summary", &message.JobSummaryRequest{JobID: "last", QueryOptions: message.QueryOptions{Region: "global"}})
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, nil)
+	servertest.Register(t, s, servertest.BatchJob("last", 1))
+	for ctx := servertest.Context(t); ; {
+		summary := servertest.Read[message.JobSummaryResponse](t, s, "Job.Summary", &message.JobSummaryRequest{JobID: "last", QueryOptions: message.QueryOptions{Region: "global"}})
 		if summary.JobSummary != nil && summary.JobSummary.Summary["g"].Starting == 1 {
 			break
 		}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // A server that does not apply its log in time returns an error. A server may be faster than a
 // nanosecond of its clock; the test then tries another one.
 func TestStartTimeout(t *testing.T) {
 	for range 20 {
-		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "slow", RPCAddr: testnet.Any, StartTimeout: time.Nanosecond}, logger())
+		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "slow", RPCAddr: testnet.Any, StartTimeout: time.Nanosecond}, servertest.Logger())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,8 +41,8 @@ func TestStartTimeout(t *testing.T) {
 
 // A server that is in time continues after the timeout.
 func TestStartInTime(t *testing.T) {
-	s, _ := start(t, func(c *server.Config) { c.StartTimeout = time.Minute })
-	if err := s.Ready(within(t)); err != nil {
+	s, _ := servertest.Start(t, func(c *server.Config) { c.StartTimeout = time.Minute })
+	if err := s.Ready(servertest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -49,10 +50,10 @@ func TestStartInTime(t *testing.T) {
 // The server uses its configured directory and shows its gossip address to members.
 func TestDirectoryAndGossipAddress(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "elsewhere")
-	s, _ := start(t, func(c *server.Config) {
+	s, _ := servertest.Start(t, func(c *server.Config) {
 		c.DataDir, c.Dir, c.SerfAdvertise = t.TempDir(), dir, "10.0.0.7:7000"
 	})
-	if err := s.Ready(within(t)); err != nil {
+	if err := s.Ready(servertest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if found, err := filepath.Glob(filepath.Join(dir, "raft", "*")); len(found) == 0 || err != nil {
@@ -61,7 +62,7 @@ func TestDirectoryAndGossipAddress(t *testing.T) {
 	if m := s.Self(); m.Addr.String() != "10.0.0.7" || m.Port != 7000 {
 		t.Errorf("Self() = %v:%d", m.Addr, m.Port)
 	}
-	if _, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: testnet.Any, SerfAdvertise: "nowhere"}, logger()); err == nil {
+	if _, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: testnet.Any, SerfAdvertise: "nowhere"}, servertest.Logger()); err == nil {
 		t.Error("New() accepted an address without a port")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // BenchmarkSubmission registers a job of one allocation and waits until the node has run it:
@@ -18,8 +19,8 @@ import (
 func BenchmarkSubmission(b *testing.B) {
 	for _, over := range []int{0, 2000} {
 		b.Run(fmt.Sprintf("over=%d", over), func(b *testing.B) {
-			s, _ := start(b, nil)
-			n := benchNode{b: b, s: s, node: mockNode(), seen: map[string]bool{}}
+			s, _ := servertest.Start(b, nil)
+			n := benchNode{b: b, s: s, node: servertest.MockNode(), seen: map[string]bool{}}
 			n.join()
 			if over > 0 {
 				n.finish(n.start("over", over))
@@ -60,7 +61,7 @@ type benchNode struct {
 
 func (n *benchNode) call(method string, req, resp any) {
 	n.b.Helper()
-	if err := led(n.b, func(ctx context.Context) error { return n.s.Call(ctx, method, req, resp) }); err != nil {
+	if err := servertest.Retry(n.b, func(ctx context.Context) error { return n.s.Call(ctx, method, req, resp) }); err != nil {
 		n.b.Fatalf("%s: %v", method, err)
 	}
 }
@@ -74,7 +75,7 @@ func (n *benchNode) join() {
 
 // start registers a job and returns its allocations after the node has them.
 func (n *benchNode) start(id string, count int) []*nomad.Allocation {
-	job := batchJob(id, count)
+	job := servertest.BatchJob(id, count)
 	job.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 1, MemoryMB: 10}
 	n.call("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
 	query := message.QueryOptions{Region: "global", AuthToken: n.node.SecretID}

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // wiretap forwards connections to a server and records what the server sends to the node.
@@ -65,7 +66,7 @@ func (w *wiretap) holds(text string) bool {
 
 // rogue is a node that records the credentials that it receives.
 type rogue struct {
-	*fakeNode
+	*servertest.FakeNode
 	tap *wiretap
 
 	mu    sync.Mutex
@@ -142,15 +143,15 @@ func joinRogue(t *testing.T, s *server.Server, attributes map[string]string) *ro
 	}
 	pool := rpc.NewPool(rpc.PoolConfig{Serve: answers})
 	t.Cleanup(func() { pool.Close() })
-	node := mockNode()
+	node := servertest.MockNode()
 	for k, v := range attributes {
 		node.Attributes[k] = v
 	}
-	r.fakeNode = &fakeNode{t: t, pool: pool, addr: r.tap.ln.Addr().String(), node: node}
-	if err := r.enter(""); err != nil {
+	r.FakeNode = &servertest.FakeNode{T: t, Pool: pool, Addr: r.tap.ln.Addr().String(), Node: node}
+	if err := r.Register(""); err != nil {
 		t.Fatal(err)
 	}
-	r.beat(r.jwt, false)
+	r.Heartbeat(r.JWT, false)
 	return r
 }
 
@@ -158,12 +159,12 @@ func joinRogue(t *testing.T, s *server.Server, attributes map[string]string) *ro
 var ticketed = map[string]string{nomad.NodeTicketAttribute: nomad.NodeTicketVersion}
 
 // rogueHouse returns a server with ACLs and a rogue node that runs an allocation.
-func rogueHouse(t *testing.T, attributes map[string]string, change func(*server.Config)) (*guarded, *rogue, string) {
+func rogueHouse(t *testing.T, attributes map[string]string, change func(*server.Config)) (*servertest.ACLServer, *rogue, string) {
 	t.Helper()
-	g := guard(t, change)
-	r := joinRogue(t, g.s, attributes)
-	g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob("j", 1)}, nil)
-	return g, r, r.allocs(1)[0].ID
+	g := servertest.StartACL(t, change)
+	r := joinRogue(t, g.Server, attributes)
+	g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("j", 1)}, nil)
+	return g, r, r.Allocs(1)[0].ID
 }
 
 // everyRelay returns a request for every method that a node answers.
@@ -196,13 +197,13 @@ var streams = map[string]bool{"Allocations.Exec": true, "FileSystem.Logs": true,
 
 // relays makes a call that a node answers. Of a stream it reads the first chunk and returns the
 // stream.
-func (g *guarded) relays(secret, method string, req rpc.Request) (*rpc.Stream, error) {
+func relay(g *servertest.ACLServer, secret, method string, req rpc.Request) (*rpc.Stream, error) {
 	g.Helper()
 	if !streams[method] {
-		return nil, g.call(secret, method, req, nil)
+		return nil, g.Call(secret, method, req, nil)
 	}
 	req.(interface{ Query() *message.QueryOptions }).Query().AuthToken = secret
-	st, err := g.s.Stream(within(g.T), method)
+	st, err := g.Server.Stream(servertest.Context(g.T), method)
 	if err != nil {
 		return nil, err
 	}
@@ -230,13 +231,13 @@ func nodeName(method string) string {
 // A node never gets the secret of a caller, whatever the call.
 func TestNodeNeverGetsItsCallersTokens(t *testing.T) {
 	g, r, alloc := rogueHouse(t, ticketed, nil)
-	all := g.bearer("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }")
-	workload := r.allocs(1)[0].SignedIdentities["t"]
-	g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "of-j", JobACL: &acls.JobACL{Namespace: "default", JobID: "j"},
+	all := g.TokenWith("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }")
+	workload := r.Allocs(1)[0].SignedIdentities["t"]
+	g.Must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "of-j", JobACL: &acls.JobACL{Namespace: "default", JobID: "j"},
 		Rules: "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }"}}}, nil)
-	for who, secret := range map[string]string{"management": g.root, "a token": all, "a workload": workload} {
-		for method, req := range everyRelay(alloc, r.node.ID) {
-			if _, err := g.relays(secret, method, req); err != nil {
+	for who, secret := range map[string]string{"management": g.Root, "a token": all, "a workload": workload} {
+		for method, req := range everyRelay(alloc, r.Node.ID) {
+			if _, err := relay(g, secret, method, req); err != nil {
 				t.Errorf("%s calls %s: %v", who, method, err)
 			}
 			if got := r.credential(nodeName(method)); got == "" || strings.Contains(got, secret) {
@@ -254,16 +255,16 @@ func TestNodeNeverGetsItsCallersTokens(t *testing.T) {
 func TestNodesWithoutTickets(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		g, r, alloc := rogueHouse(t, nil, func(c *server.Config) { c.TokensToNodes = allowed })
-		for method, req := range everyRelay(alloc, r.node.ID) {
-			_, err := g.relays(g.root, method, req)
-			if refused := isCoded(err, 409, "relay_tokens_to_nodes"); refused == allowed || allowed && err != nil {
+		for method, req := range everyRelay(alloc, r.Node.ID) {
+			_, err := relay(g, g.Root, method, req)
+			if refused := servertest.IsCoded(err, 409, "relay_tokens_to_nodes"); refused == allowed || allowed && err != nil {
 				t.Errorf("allowed %v: %s = %v", allowed, method, err)
 			}
-			if shown := r.credential(nodeName(method)) == g.root; shown != allowed {
+			if shown := r.credential(nodeName(method)) == g.Root; shown != allowed {
 				t.Errorf("allowed %v: for %s the node gets the token: %v", allowed, method, shown)
 			}
 		}
-		if r.tap.holds(g.root) != allowed {
+		if r.tap.holds(g.Root) != allowed {
 			t.Errorf("allowed %v: the node received the token: %v", allowed, !allowed)
 		}
 	}
@@ -271,14 +272,14 @@ func TestNodesWithoutTickets(t *testing.T) {
 
 // Without ACLs, a node that does not support tickets is called, but gets no token.
 func TestNodesWithoutAccessControl(t *testing.T) {
-	s, _ := start(t, nil)
-	g := &guarded{T: t, s: s}
+	s, _ := servertest.Start(t, nil)
+	g := servertest.NewACLServer(t, s)
 	r := joinRogue(t, s, nil)
-	register(t, s, batchJob("j", 1))
-	alloc := r.allocs(1)[0].ID
+	servertest.Register(t, s, servertest.BatchJob("j", 1))
+	alloc := r.Allocs(1)[0].ID
 	secret := nomad.NewID()
-	for method, req := range everyRelay(alloc, r.node.ID) {
-		if _, err := g.relays(secret, method, req); err != nil {
+	for method, req := range everyRelay(alloc, r.Node.ID) {
+		if _, err := relay(g, secret, method, req); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
@@ -292,49 +293,49 @@ func TestRelayedStreamsEndWithTheRight(t *testing.T) {
 	const rules = "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nagent { policy = \"read\" }"
 	g, r, alloc := rogueHouse(t, ticketed, nil)
 	policy := func(name, rules string, job *acls.JobACL) {
-		g.must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: name, Rules: rules, JobACL: job}}}, nil)
+		g.Must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: name, Rules: rules, JobACL: job}}}, nil)
 	}
 	for method := range streams {
 		for name, c := range map[string]func() (secret string, end func()){
 			"token deleted": func() (string, func()) {
 				policy("deleted", rules, nil)
-				k := g.token(client("deleted"))
+				k := g.CreateToken(servertest.ClientToken("deleted"))
 				return k.SecretID, func() {
-					g.must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{k.AccessorID}}, nil)
+					g.Must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{k.AccessorID}}, nil)
 				}
 			},
 			"policy changed": func() (string, func()) {
 				policy("changed", rules, nil)
-				return g.token(client("changed")).SecretID, func() { policy("changed", `namespace "default" { policy = "deny" }`, nil) }
+				return g.CreateToken(servertest.ClientToken("changed")).SecretID, func() { policy("changed", `namespace "default" { policy = "deny" }`, nil) }
 			},
 			"role removed": func() (string, func()) {
 				policy("of-role", rules, nil)
-				role := g.role(&acls.Role{Name: "r-" + nomad.NewID(), Policies: links("of-role")})
-				k := g.token(&acls.Token{Name: "r", Type: acls.ClientToken, Roles: []*acls.TokenRoleLink{{ID: role.ID}}})
+				role := g.CreateRole(&acls.Role{Name: "r-" + nomad.NewID(), Policies: servertest.PolicyLinks("of-role")})
+				k := g.CreateToken(&acls.Token{Name: "r", Type: acls.ClientToken, Roles: []*acls.TokenRoleLink{{ID: role.ID}}})
 				return k.SecretID, func() {
-					g.must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
+					g.Must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
 				}
 			},
 			"workload ended": func() (string, func()) {
 				id := "w" + nomad.NewID()[:8]
 				policy("of-"+id, rules, &acls.JobACL{Namespace: "default", JobID: id})
 				var out message.JobRegisterResponse
-				g.must("Job.Register", &message.JobRegisterRequest{Job: batchJob(id, 1)}, &out)
+				g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob(id, 1)}, &out)
 				var own *nomad.Allocation
-				eventually(t, func() bool {
-					for _, a := range r.allocs(2) {
+				servertest.Eventually(t, func() bool {
+					for _, a := range r.Allocs(2) {
 						if a.JobID == id {
 							own = a
 						}
 					}
 					return own != nil
 				})
-				return own.SignedIdentities["t"], func() { r.report(nomad.AllocClientStatusComplete, own) }
+				return own.SignedIdentities["t"], func() { r.Report(nomad.AllocClientStatusComplete, own) }
 			},
 		} {
 			t.Run(method+" "+name, func(t *testing.T) {
 				secret, end := c()
-				st, err := g.relays(secret, method, everyRelay(alloc, r.node.ID)[method])
+				st, err := relay(g, secret, method, everyRelay(alloc, r.Node.ID)[method])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -350,7 +351,7 @@ func TestRelayedStreamsEndWithTheRight(t *testing.T) {
 // Servers do not accept a ticket for any call.
 func TestTicketIsNotAToken(t *testing.T) {
 	g, r, alloc := rogueHouse(t, ticketed, nil)
-	if _, err := g.relays(g.root, "FileSystem.Logs", everyRelay(alloc, r.node.ID)["FileSystem.Logs"]); err != nil {
+	if _, err := relay(g, g.Root, "FileSystem.Logs", everyRelay(alloc, r.Node.ID)["FileSystem.Logs"]); err != nil {
 		t.Fatal(err)
 	}
 	shown := r.credential("FileSystem.Logs")
@@ -359,19 +360,19 @@ func TestTicketIsNotAToken(t *testing.T) {
 		t.Fatalf("the node gets %q", shown)
 	}
 	for _, credential := range []string{shown, bare} {
-		for _, m := range g.s.Methods() {
+		for _, m := range g.Server.Methods() {
 			if m.Rule == rpc.Anonymous || m.Stream {
 				continue
 			}
 			req := m.NewRequest()
-			aim(req, credential)
-			err := r.call(m.Name, req, nil)
+			servertest.SetToken(req, credential)
+			err := r.Call(m.Name, req, nil)
 			if err == nil || !errors.Is(err, nomad.ErrPermissionDenied) && !strings.Contains(err.Error(), "not available yet") {
 				t.Errorf("%s answers the bearer of a ticket: %v", m.Name, err)
 			}
 		}
 		for method := range streams {
-			if _, err := g.relays(credential, method, everyRelay(alloc, r.node.ID)[method]); !errors.Is(err, nomad.ErrPermissionDenied) {
+			if _, err := relay(g, credential, method, everyRelay(alloc, r.Node.ID)[method]); !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("%s answers the bearer of a ticket: %v", method, err)
 			}
 		}

@@ -12,55 +12,42 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
-
-const (
-	serverCert = "server.global.nomad"
-	clientCert = "client.global.nomad"
-)
-
-// asServer configures a server with TLS and verified names.
-func asServer(t *testing.T, ca *testpki.CA) func(*server.Config) {
-	return func(c *server.Config) {
-		cfg := ca.Agent("server." + c.Region + ".nomad").Config()
-		cfg.Region, cfg.Server = c.Region, true
-		c.TLS = testpki.Open(t, cfg)
-	}
-}
 
 func TestAClusterSpeaksTLS(t *testing.T) {
 	ca := testpki.New(t)
-	all := cluster(t, 3, asServer(t, ca))
-	leader, followers := split(t, all)
-	p := rpc.NewPool(rpc.PoolConfig{Region: "global", TLS: testpki.Open(t, ca.Agent(clientCert).Config())})
+	all := servertest.Cluster(t, 3, servertest.WithTLS(t, ca))
+	leader, followers := servertest.Split(t, all)
+	p := rpc.NewPool(rpc.PoolConfig{Region: "global", TLS: testpki.Open(t, ca.Agent(servertest.ClientCert).Config())})
 	defer p.Close()
-	n := joinBy(t, p, followers[0].RPCAddr())
-	register(t, followers[1].Server, batchJob("b", 1))
-	if n.allocs(1)[0].SignedIdentities["t"] == "" {
+	n := servertest.JoinWith(t, p, followers[0].RPCAddr())
+	servertest.Register(t, followers[1].Server, servertest.BatchJob("b", 1))
+	if n.Allocs(1)[0].SignedIdentities["t"] == "" {
 		t.Error("the allocation has no identity")
 	}
-	n.beat(n.jwt, false)
-	leader.stop() // its successor is elected, and calls continue
+	n.Heartbeat(n.JWT, false)
+	leader.Stop() // its successor is elected, and calls continue
 	left := followers
-	eventually(t, func() bool {
+	servertest.Eventually(t, func() bool {
 		_, id := left[0].Leader()
 		return id != "" && id != leader.Self().Tags["id"]
 	})
-	register(t, left[0].Server, batchJob("c", 1))
+	servertest.Register(t, left[0].Server, servertest.BatchJob("c", 1))
 }
 
 // Two regions verify each other's names.
 func TestRegionsForwardOverTLS(t *testing.T) {
 	ca := testpki.New(t)
-	home := startMember(t, "s", func(c *server.Config) { c.BootstrapExpect = 1; asServer(t, ca)(c) })
-	far := startMember(t, "f", func(c *server.Config) {
-		c.Region, c.BootstrapExpect, c.RetryJoin = "far", 1, []string{home.gossipAddr()}
-		asServer(t, ca)(c)
+	home := servertest.StartMember(t, "s", func(c *server.Config) { c.BootstrapExpect = 1; servertest.WithTLS(t, ca)(c) })
+	far := servertest.StartMember(t, "f", func(c *server.Config) {
+		c.Region, c.BootstrapExpect, c.RetryJoin = "far", 1, []string{home.GossipAddr()}
+		servertest.WithTLS(t, ca)(c)
 	})
-	register(t, home.Server, batchJob("b", 1))
-	eventually(t, func() bool {
+	servertest.Register(t, home.Server, servertest.BatchJob("b", 1))
+	servertest.Eventually(t, func() bool {
 		var out message.SingleJobResponse
-		err := far.Call(within(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: global}, &out)
+		err := far.Call(servertest.Context(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: servertest.Global}, &out)
 		return err == nil && out.Job != nil
 	})
 }
@@ -71,8 +58,8 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 	ca := testpki.New(t)
 	var settings []certs.Config
 	var stores []*certs.Store
-	all := cluster(t, 3, func(c *server.Config) {
-		cfg := ca.Agent(serverCert).Config()
+	all := servertest.Cluster(t, 3, func(c *server.Config) {
+		cfg := ca.Agent(servertest.ServerCert).Config()
 		cfg.Server, cfg.RPC = true, false
 		c.TLS = testpki.Open(t, cfg)
 		settings, stores = append(settings, cfg), append(stores, c.TLS)
@@ -85,7 +72,7 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 		wg.Go(func() {
 			for k := 0; ctx.Err() == nil; k++ {
 				id := fmt.Sprintf("j%d-%d", i, k)
-				req := &message.JobRegisterRequest{Job: batchJob(id, 1), WriteRequest: message.WriteRequest{Region: "global"}}
+				req := &message.JobRegisterRequest{Job: servertest.BatchJob(id, 1), WriteRequest: message.WriteRequest{Region: "global"}}
 				if m.Call(ctx, "Job.Register", req, nil) == nil {
 					written[i] = append(written[i], id)
 				}
@@ -104,7 +91,7 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 			if err := store.Reload(settings[i]); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, func() bool { return answers(all) })
+			servertest.Eventually(t, func() bool { return answers(all) })
 		}
 		if want := k == 0 || k == 1 || k == 2; stores[0].RPC() != want {
 			t.Errorf("after step %d TLS is %t", k, stores[0].RPC())
@@ -116,7 +103,7 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 	for i, ids := range written {
 		total += len(ids)
 		for _, id := range ids {
-			if out := read[message.SingleJobResponse](t, all[i].Server, "Job.GetJob", &message.JobSpecificRequest{JobID: id, QueryOptions: global}); out.Job == nil {
+			if out := servertest.Read[message.SingleJobResponse](t, all[i].Server, "Job.GetJob", &message.JobSpecificRequest{JobID: id, QueryOptions: servertest.Global}); out.Job == nil {
 				t.Errorf("job %s was acknowledged but is lost", id)
 			}
 		}
@@ -127,10 +114,10 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 }
 
 // answers reports whether every server gets an answer from the leader.
-func answers(all []member) bool {
+func answers(all []servertest.Member) bool {
 	for _, m := range all {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		err := m.Call(ctx, "Job.List", &message.JobListRequest{QueryOptions: global}, nil)
+		err := m.Call(ctx, "Job.List", &message.JobListRequest{QueryOptions: servertest.Global}, nil)
 		cancel()
 		if err != nil {
 			return false

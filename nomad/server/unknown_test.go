@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // silentSoon marks a node as disconnected some seconds after its last heartbeat, also after an election.
@@ -17,20 +18,20 @@ func silentSoon(c *server.Config) {
 }
 
 // unknownAlloc starts three servers, and returns an allocation that is unknown, its node, and the leader first.
-func unknownAlloc(t *testing.T, d *nomad.DisconnectStrategy) (all []member, n *fakeNode, alloc *nomad.Allocation) {
+func unknownAlloc(t *testing.T, d *nomad.DisconnectStrategy) (all []servertest.Member, n *servertest.FakeNode, alloc *nomad.Allocation) {
 	t.Helper()
-	all = cluster(t, 3, silentSoon)
-	leader, followers := split(t, all)
-	all = append([]member{leader}, followers...)
-	n = join(t, followers[1].RPCAddr())
-	job := batchJob("web", 1)
+	all = servertest.Cluster(t, 3, silentSoon)
+	leader, followers := servertest.Split(t, all)
+	all = append([]servertest.Member{leader}, followers...)
+	n = servertest.Join(t, followers[1].RPCAddr())
+	job := servertest.BatchJob("web", 1)
 	job.Type = nomad.JobTypeService
 	job.TaskGroups[0].Disconnect = d
 	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 2 * time.Hour, DelayFunction: "constant"}
-	register(t, leader.Server, job)
-	alloc = n.allocs(1)[0]
-	n.report(nomad.AllocClientStatusRunning, alloc)
-	eventually(t, func() bool {
+	servertest.Register(t, leader.Server, job)
+	alloc = n.Allocs(1)[0]
+	n.Report(nomad.AllocClientStatusRunning, alloc)
+	servertest.Eventually(t, func() bool {
 		return storedAlloc(t, leader.Server, alloc.ID).ClientStatus == nomad.AllocClientStatusUnknown
 	})
 	return all, n, alloc
@@ -38,13 +39,13 @@ func unknownAlloc(t *testing.T, d *nomad.DisconnectStrategy) (all []member, n *f
 
 func storedAlloc(t *testing.T, s *server.Server, id string) *nomad.Allocation {
 	t.Helper()
-	return read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: global}).Alloc
+	return servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: servertest.Global}).Alloc
 }
 
 // evalsBy returns the evaluations of the job web with a trigger.
 func evalsBy(t *testing.T, s *server.Server, trigger string) (out []*nomad.Evaluation) {
 	t.Helper()
-	for _, e := range read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", jobRead("web")).Evaluations {
+	for _, e := range servertest.Read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", servertest.JobRequest("web")).Evaluations {
 		if e.TriggeredBy == trigger {
 			out = append(out, e)
 		}
@@ -53,7 +54,7 @@ func evalsBy(t *testing.T, s *server.Server, trigger string) (out []*nomad.Evalu
 }
 
 // live sends heartbeats of the node until the test ends.
-func (n *fakeNode) live() {
+func keepAlive(n *servertest.FakeNode) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -62,8 +63,8 @@ func (n *fakeNode) live() {
 		for ctx.Err() == nil {
 			once, stop := context.WithTimeout(ctx, 10*time.Second)
 			// An error means that no leader answers now. The next heartbeat follows.
-			_ = n.pool.Call(once, n.addr, "Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.node.ID,
-				Status: nomad.NodeStatusReady, WriteRequest: n.write(n.jwt)}, &message.NodeUpdateResponse{})
+			_ = n.Pool.Call(once, n.Addr, "Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID,
+				Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
 			stop()
 			select {
 			case <-ctx.Done():
@@ -71,7 +72,7 @@ func (n *fakeNode) live() {
 			}
 		}
 	})
-	n.t.Cleanup(func() { cancel(); done.Wait() })
+	n.T.Cleanup(func() { cancel(); done.Wait() })
 }
 
 // The time of an unknown allocation ends once, under a later leader than the one under which it began.
@@ -79,13 +80,13 @@ func TestUnknownIsLostUnderTheNextLeader(t *testing.T) {
 	t.Parallel()
 	no := false
 	all, _, alloc := unknownAlloc(t, &nomad.DisconnectStrategy{LostAfter: 10 * time.Second, Replace: &no})
-	transfer(t, all, all[1])
-	other := join(t, all[2].RPCAddr())
-	other.live()
-	all[1].stop() // a third leader follows
+	servertest.TransferLeadership(t, all, all[1])
+	other := servertest.Join(t, all[2].RPCAddr())
+	keepAlive(other)
+	all[1].Stop() // a third leader follows
 	s := all[2].Server
-	eventually(t, func() bool { return storedAlloc(t, s, alloc.ID).ClientStatus == nomad.AllocClientStatusLost })
-	if got := other.allocs(1); len(got) != 1 || got[0].PreviousAllocation != alloc.ID {
+	servertest.Eventually(t, func() bool { return storedAlloc(t, s, alloc.ID).ClientStatus == nomad.AllocClientStatusLost })
+	if got := other.Allocs(1); len(got) != 1 || got[0].PreviousAllocation != alloc.ID {
 		t.Errorf("replacements %+v", got)
 	}
 	lost := storedAlloc(t, s, alloc.ID)
@@ -102,13 +103,13 @@ func TestUnknownIsLostUnderTheNextLeader(t *testing.T) {
 func TestUnknownReturnsToTheNextLeader(t *testing.T) {
 	t.Parallel()
 	all, n, alloc := unknownAlloc(t, &nomad.DisconnectStrategy{LostAfter: time.Hour})
-	transfer(t, all, all[1])
+	servertest.TransferLeadership(t, all, all[1])
 	s := all[2].Server
-	n.live()
-	eventually(t, func() bool { return nodeStatus(t, s, n) == nomad.NodeStatusInit })
-	n.report(nomad.AllocClientStatusRunning, alloc)
-	eventually(t, func() bool { return nodeStatus(t, s, n) == nomad.NodeStatusReady })
-	eventually(t, func() bool {
+	keepAlive(n)
+	servertest.Eventually(t, func() bool { return nodeStatus(t, s, n) == nomad.NodeStatusInit })
+	n.Report(nomad.AllocClientStatusRunning, alloc)
+	servertest.Eventually(t, func() bool { return nodeStatus(t, s, n) == nomad.NodeStatusReady })
+	servertest.Eventually(t, func() bool {
 		got := storedAlloc(t, s, alloc.ID)
 		return got.ClientStatus == nomad.AllocClientStatusRunning && !got.WasUnknown() && got.FollowupEvalID == ""
 	})
@@ -125,12 +126,12 @@ func TestUnknownReturnsToTheNextLeader(t *testing.T) {
 		}
 	}
 	check("second leader")
-	transfer(t, all, all[2])
+	servertest.TransferLeadership(t, all, all[2])
 	// An evaluation that the third leader processes shows that it has read the state.
-	out := read[message.JobRegisterResponse](t, s, "Job.Evaluate", &message.JobEvaluateRequest{JobID: "web",
+	out := servertest.Read[message.JobRegisterResponse](t, s, "Job.Evaluate", &message.JobEvaluateRequest{JobID: "web",
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
-	eventually(t, func() bool {
-		e := read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: global}).Eval
+	servertest.Eventually(t, func() bool {
+		e := servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: servertest.Global}).Eval
 		return e.Status == nomad.EvalStatusComplete
 	})
 	check("third leader")

@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
@@ -57,47 +58,45 @@ func foreignArchive(t *testing.T) []byte {
 	return raw.Bytes()
 }
 
-// reports counts the log lines about unsupported features.
-func (l *lines) reports() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), "this version does not support stored features")
+// countReports counts the log lines about unsupported features.
+func countReports(l *servertest.Log) int {
+	return strings.Count(l.String(), "this version does not support stored features")
 }
 
 // Unsupported features in a restored snapshot appear in the log of every server and in the
 // health: after the restore, when a server of another build joins, and after a restart.
 func TestUnservedFeaturesAreReported(t *testing.T) {
 	dir := t.TempDir()
-	logged := func(name string, change func(*server.Config)) (member, *lines) {
-		log := &lines{}
-		s, stop := startLogging(t, func(c *server.Config) {
+	logged := func(name string, change func(*server.Config)) (servertest.Member, *servertest.Log) {
+		log := &servertest.Log{}
+		s, stop := servertest.StartLogging(t, func(c *server.Config) {
 			c.Name, c.SerfAddr, c.GossipProbe = name, testnet.Any, 100*time.Millisecond
 			change(c)
 		}, slog.New(slog.NewTextHandler(log, nil)))
-		return member{s, stop}, log
+		return servertest.Member{Server: s, Stop: stop}, log
 	}
-	founder := func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir; quickPilot(c) }
+	founder := func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir; servertest.FastAutopilot(c) }
 	here, log := logged("here", founder)
-	eventually(t, func() bool { return health(t, here).Healthy })
-	if got := health(t, here).Unserved; len(got) > 0 || log.reports() > 0 {
-		t.Errorf("a new server reports %q and logs %d lines", got, log.reports())
+	servertest.Eventually(t, func() bool { return health(t, here).Healthy })
+	if got := health(t, here).Unserved; len(got) > 0 || countReports(log) > 0 {
+		t.Errorf("a new server reports %q and logs %d lines", got, countReports(log))
 	}
 
-	if err := restore(t, inProcess(t, here.Server), foreignArchive(t), "EOF"); err != nil {
+	if err := servertest.Restore(t, servertest.RestoreStream(t, here.Server), foreignArchive(t), "EOF"); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"1 CSI volume is preserved: it is not shown, claimed, updated or removed here",
 		"multiregion blocks of 2 jobs have no effect: each region runs its part independently"}
 	line := "features=\"" + strings.Join(want, "; ") + "\""
-	eventually(t, func() bool { return log.has("level=WARN", line) })
-	eventually(t, func() bool { return health(t, here).Healthy }) // of the new term
+	servertest.Eventually(t, func() bool { return log.Has("level=WARN", line) })
+	servertest.Eventually(t, func() bool { return health(t, here).Healthy }) // of the new term
 	if got := health(t, here); !slices.Equal(got.Unserved, want) {
 		t.Errorf("health.Unserved = %q, want %q", got.Unserved, want)
 	}
 
-	follower, joined := logged("follower", func(c *server.Config) { c.NonVoting, c.RetryJoin = true, []string{here.gossipAddr()} })
-	defer follower.stop()
-	eventually(t, func() bool { return joined.has("level=WARN", line) })
+	follower, joined := logged("follower", func(c *server.Config) { c.NonVoting, c.RetryJoin = true, []string{here.GossipAddr()} })
+	defer follower.Stop()
+	servertest.Eventually(t, func() bool { return joined.Has("level=WARN", line) })
 
 	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{"role": "nomad", "region": "global",
 		"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "nonvoter": "1", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
@@ -105,25 +104,25 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := other.Join([]string{here.gossipAddr()}); err != nil {
+	if _, err := other.Join([]string{here.GossipAddr()}); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []*lines{log, joined} {
-		eventually(t, func() bool { return l.has("level=WARN", line, "servers_of_other_builds=upstream.global") })
+	for _, l := range []*servertest.Log{log, joined} {
+		servertest.Eventually(t, func() bool { return l.Has("level=WARN", line, "servers_of_other_builds=upstream.global") })
 	}
-	if got := log.reports(); got != 2 {
+	if got := countReports(log); got != 2 {
 		t.Errorf("%d lines are logged, want 2", got)
 	}
 
-	read[message.JobDeregisterResponse](t, here.Server, "Job.Deregister", &message.JobDeregisterRequest{JobID: "report",
+	servertest.Read[message.JobDeregisterResponse](t, here.Server, "Job.Deregister", &message.JobDeregisterRequest{JobID: "report",
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
 	if got := health(t, here).Unserved; len(got) != 2 || got[1] != "multiregion blocks of 1 job have no effect: each region runs its part independently" {
 		t.Errorf("health.Unserved = %q after one of two jobs was stopped", got)
 	}
 
-	here.stop()
+	here.Stop()
 	_, again := logged("here", founder)
-	eventually(t, func() bool { return again.has("level=WARN", "multiregion blocks") })
+	servertest.Eventually(t, func() bool { return again.Has("level=WARN", "multiregion blocks") })
 }
 
 // A server without peers logs the unsupported features of its complete log before it joins
@@ -136,15 +135,15 @@ func TestUnservedFeaturesAreLoggedBeforeJoining(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			log, dir := &lines{}, t.TempDir()
+			log, dir := &servertest.Log{}, t.TempDir()
 			founder := func(c *server.Config) {
 				c.Name, c.SerfAddr, c.GossipProbe, c.BootstrapExpect, c.DataDir, c.Region = "here", testnet.Any, 100*time.Millisecond, 1, dir, "global"
 			}
 			logs := slog.New(slog.NewTextHandler(log, nil))
-			here, stop := startLogging(t, founder, slog.New(slog.DiscardHandler))
+			here, stop := servertest.StartLogging(t, founder, slog.New(slog.DiscardHandler))
 			// The command is only in the log: no snapshot has it.
 			job := &nomad.Job{ID: "backup", Namespace: "default", Type: "batch", Status: "running", Multiregion: &nomad.Multiregion{}}
-			if err := led(t, func(ctx context.Context) error {
+			if err := servertest.Retry(t, func(ctx context.Context) error {
 				return here.Apply(ctx, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job})
 			}); err != nil {
 				t.Fatal(err)
@@ -154,7 +153,7 @@ func TestUnservedFeaturesAreLoggedBeforeJoining(t *testing.T) {
 				"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"},
 				Admit: func(*nomad.ServerMember) error {
 					select {
-					case met <- log.has("this version does not support stored features", "multiregion blocks of 1 job"):
+					case met <- log.Has("this version does not support stored features", "multiregion blocks of 1 job"):
 					default:
 					}
 					return nil
@@ -176,13 +175,13 @@ func TestUnservedFeaturesAreLoggedBeforeJoining(t *testing.T) {
 			for len(met) > 0 {
 				<-met
 			}
-			startLogging(t, again, logs)
+			servertest.StartLogging(t, again, logs)
 			select {
 			case logged := <-met:
 				if !logged {
 					t.Error("it joined before it logged the unsupported features")
 				}
-			case <-within(t).Done():
+			case <-servertest.Context(t).Done():
 				t.Error("it did not join")
 			}
 		})

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // unsupported maps the commands of unsupported features to their names.
@@ -83,11 +83,11 @@ func TestUnsupportedEntriesStopTheServer(t *testing.T) {
 	for kind, name := range unsupported {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := run(t, func(c *server.Config) { c.DataDir = dir }, logger())
-			if err := s.Ready(within(t)); err != nil {
+			s := run(t, func(c *server.Config) { c.DataDir = dir }, servertest.Logger())
+			if err := s.Ready(servertest.Context(t)); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Apply(within(t), kind, map[string]any{}); err == nil {
+			if err := s.Apply(servertest.Context(t), kind, map[string]any{}); err == nil {
 				t.Error("the entry was applied")
 			}
 			first := <-s.ended
@@ -96,7 +96,7 @@ func TestUnsupportedEntriesStopTheServer(t *testing.T) {
 			if first == nil || !strings.Contains(first.Error(), want) || !strings.Contains(first.Error(), "upgrade this server") {
 				t.Fatalf("Run() = %v, want %q", first, want)
 			}
-			again := <-run(t, func(c *server.Config) { c.DataDir = dir }, logger()).ended
+			again := <-run(t, func(c *server.Config) { c.DataDir = dir }, servertest.Logger()).ended
 			if again == nil || !strings.Contains(again.Error(), want) {
 				t.Errorf("Run() after a restart = %v, want %q", again, want)
 			}
@@ -126,12 +126,12 @@ func TestNothingIsWrittenAfterAnUnsupportedEntry(t *testing.T) {
 	}
 	for leads := false; !leads; leads = <-other.Leadership() {
 	}
-	_, err = other.Apply(within(t), nomad.CSIVolumeRegisterRequestType, map[string]any{})
+	_, err = other.Apply(servertest.Context(t), nomad.CSIVolumeRegisterRequestType, map[string]any{})
 	if err = errors.Join(err, other.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		err := <-run(t, func(c *server.Config) { c.DataDir = dir }, logger()).ended
+		err := <-run(t, func(c *server.Config) { c.DataDir = dir }, servertest.Logger()).ended
 		if err == nil || !strings.Contains(err.Error(), "has type 35 (CSIVolumeRegister)") {
 			t.Errorf("Run() = %v", err)
 		}
@@ -145,19 +145,19 @@ func TestNothingIsWrittenAfterAnUnsupportedEntry(t *testing.T) {
 // entry was committed.
 func TestUnsupportedEntryStopsACluster(t *testing.T) {
 	var all []runner
-	var members []member
+	var members []servertest.Member
 	for i := range 3 {
 		s := run(t, func(c *server.Config) {
 			c.Name, c.SerfAddr, c.GossipProbe, c.BootstrapExpect = fmt.Sprintf("s%d", i), testnet.Any, 100*time.Millisecond, 3
 			if i > 0 {
-				c.RetryJoin = []string{members[0].gossipAddr()}
+				c.RetryJoin = []string{members[0].GossipAddr()}
 			}
-		}, logger())
-		all, members = append(all, s), append(members, member{s.Server, s.stop})
+		}, servertest.Logger())
+		all, members = append(all, s), append(members, servertest.Member{Server: s.Server, Stop: s.stop})
 	}
-	waitVoters(t, members, 3)
-	leader, _ := split(t, members)
-	if err := leader.Apply(within(t), nomad.CSIVolumeRegisterRequestType, map[string]any{}); err == nil {
+	servertest.WaitVoters(t, members, 3)
+	leader, _ := servertest.Split(t, members)
+	if err := leader.Apply(servertest.Context(t), nomad.CSIVolumeRegisterRequestType, map[string]any{}); err == nil {
 		t.Error("the entry was applied")
 	}
 	outcomes := make(chan error, len(all))
@@ -172,14 +172,14 @@ func TestUnsupportedEntryStopsACluster(t *testing.T) {
 }
 
 func TestEntriesWithTheIgnoreFlagAreSkipped(t *testing.T) {
-	var text syncBuffer
+	var text servertest.Log
 	s := run(t, func(*server.Config) {}, slog.New(slog.NewTextHandler(&text, nil)))
-	if err := s.Ready(within(t)); err != nil {
+	if err := s.Ready(servertest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	for kind := range unsupported {
 		for range 3 {
-			if err := s.Apply(within(t), kind|nomad.IgnoreUnknownTypeFlag, map[string]any{}); err != nil {
+			if err := s.Apply(servertest.Context(t), kind|nomad.IgnoreUnknownTypeFlag, map[string]any{}); err != nil {
 				t.Errorf("command %d: %v", kind, err)
 			}
 		}
@@ -187,7 +187,7 @@ func TestEntriesWithTheIgnoreFlagAreSkipped(t *testing.T) {
 			t.Errorf("command %d is logged %d times", kind, got)
 		}
 	}
-	register(t, s.Server, batchJob("after", 0))
+	servertest.Register(t, s.Server, servertest.BatchJob("after", 0))
 	s.stop()
 	if err := <-s.ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Run() = %v", err)
@@ -198,12 +198,12 @@ func TestEntriesWithTheIgnoreFlagAreSkipped(t *testing.T) {
 func TestUnsupportedSnapshotRecordStopsTheServer(t *testing.T) {
 	dir := t.TempDir()
 	data := func(c *server.Config) { c.DataDir = dir }
-	s, stop := start(t, data)
-	register(t, s, batchJob("before", 0))
+	s, stop := servertest.Start(t, data)
+	servertest.Register(t, s, servertest.BatchJob("before", 0))
 	stop()
 	addRecord(t, filepath.Join(dir, "server"), 77)
 	for range 2 {
-		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, DataDir: dir}, logger())
+		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, DataDir: dir}, servertest.Logger())
 		if err == nil {
 			s.Close()
 			t.Fatal("the server starts")
@@ -240,22 +240,4 @@ func addRecord(t *testing.T, dir string, kind byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// syncBuffer is a buffer for concurrent writers.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

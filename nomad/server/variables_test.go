@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -14,34 +13,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
-	"github.com/open-nomad/open-nomad/nomad/snapshot"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
-
-// apply executes an operation on a variable in the default namespace.
-func apply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) (*message.VariablesApplyResponse, error) {
-	t.Helper()
-	var out message.VariablesApplyResponse
-	err := s.Call(within(t), "Variables.Apply", &message.VariablesApplyRequest{Op: op, Var: v, WriteRequest: message.WriteRequest{Region: "global"}}, &out)
-	return &out, err
-}
-
-func mustApply(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) *message.VariablesApplyResponse {
-	t.Helper()
-	out, err := apply(t, s, op, v)
-	if err != nil {
-		t.Fatalf("%s of %s: %v", op, v.Path, err)
-	}
-	return out
-}
-
-// variable returns a variable with one item.
-func variable(path, value string) *nomad.VariableDecrypted {
-	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Path: path}}
-	if value != "" {
-		v.Items = nomad.VariableItems{"k": value}
-	}
-	return v
-}
 
 func indexed(v *nomad.VariableDecrypted, index uint64) *nomad.VariableDecrypted {
 	v.ModifyIndex = index
@@ -58,7 +31,7 @@ func readVariable(t *testing.T, s *server.Server, path, token string) (*nomad.Va
 	t.Helper()
 	q := message.QueryOptions{Region: "global", AuthToken: token}
 	var out message.VariablesReadResponse
-	err := s.Call(within(t), "Variables.Read", &message.VariablesReadRequest{Path: path, QueryOptions: q}, &out)
+	err := s.Call(servertest.Context(t), "Variables.Read", &message.VariablesReadRequest{Path: path, QueryOptions: q}, &out)
 	return out.Data, err
 }
 
@@ -66,40 +39,16 @@ func readVariable(t *testing.T, s *server.Server, path, token string) (*nomad.Va
 func paths(t *testing.T, s *server.Server, q message.QueryOptions) (out []string, next string) {
 	t.Helper()
 	q.Region = "global"
-	got := read[message.VariablesListResponse](t, s, "Variables.List", &message.VariablesListRequest{QueryOptions: q})
+	got := servertest.Read[message.VariablesListResponse](t, s, "Variables.List", &message.VariablesListRequest{QueryOptions: q})
 	for _, m := range got.Data {
 		out = append(out, m.Namespace+":"+m.Path)
 	}
 	return out, got.NextToken
 }
 
-// archived returns the state of a server from a snapshot.
-func archived(t *testing.T, s *server.Server) []byte {
-	t.Helper()
-	f, _, err := s.Save(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	a, err := snapshot.Open(f, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	state, err := a.State()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := io.ReadAll(state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
 func TestVariables(t *testing.T) {
-	s, _ := start(t, nil)
-	first := mustApply(t, s, nomad.VarOpSet, variable("a/b", "canary one"))
+	s, _ := servertest.Start(t, nil)
+	first := servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a/b", "canary one"))
 	if m := first.Output; m.Namespace != "default" || m.CreateIndex != first.Index || m.ModifyTime == 0 || m.CreateTime != m.ModifyTime || m.Items["k"] != "canary one" {
 		t.Errorf("set returns %+v", first.Output.VariableMetadata)
 	}
@@ -109,38 +58,38 @@ func TestVariables(t *testing.T) {
 	if v, err := readVariable(t, s, "a/none", ""); err != nil || v != nil {
 		t.Errorf("a missing variable: %+v, %v", v, err)
 	}
-	late := mustApply(t, s, nomad.VarOpCAS, indexed(variable("a/b", "x"), first.Index-1))
+	late := servertest.WriteVariable(t, s, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "x"), first.Index-1))
 	if late.Result != nomad.VarOpResultConflict || late.Conflict.ModifyIndex != first.Index || late.Conflict.Items["k"] != "canary one" || late.Output != nil {
 		t.Errorf("cas against an old index: %s, conflict %+v", late.Result, late.Conflict)
 	}
-	none := mustApply(t, s, nomad.VarOpCAS, indexed(variable("a/none", "x"), 5))
+	none := servertest.WriteVariable(t, s, nomad.VarOpCAS, indexed(servertest.Variable("a/none", "x"), 5))
 	if none.Result != nomad.VarOpResultConflict || none.Conflict.Path != "a/none" || none.Conflict.ModifyIndex != 0 {
 		t.Errorf("cas of a missing variable: %s, conflict %+v", none.Result, none.Conflict)
 	}
-	next := mustApply(t, s, nomad.VarOpCAS, indexed(variable("a/b", "canary two"), first.Index))
+	next := servertest.WriteVariable(t, s, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "canary two"), first.Index))
 	if next.Result != nomad.VarOpResultOk || next.Output.CreateIndex != first.Index || next.Output.ModifyIndex != next.Index {
 		t.Errorf("cas: %s, %+v", next.Result, next.Output.VariableMetadata)
 	}
-	held := archived(t, s)
+	held := servertest.State(t, s)
 	if bytes.Contains(held, []byte("canary")) || !bytes.Contains(held, []byte("a/b")) {
 		t.Error("the state contains the plaintext, or not the variable")
 	}
-	if out := mustApply(t, s, nomad.VarOpDeleteCAS, indexed(variable("a/b", ""), first.Index)); out.Result != nomad.VarOpResultConflict {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpDeleteCAS, indexed(servertest.Variable("a/b", ""), first.Index)); out.Result != nomad.VarOpResultConflict {
 		t.Errorf("delete against an old index: %s", out.Result)
 	}
-	if out := mustApply(t, s, nomad.VarOpDeleteCAS, indexed(variable("a/b", ""), next.Index)); out.Result != nomad.VarOpResultOk || out.Conflict != nil {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpDeleteCAS, indexed(servertest.Variable("a/b", ""), next.Index)); out.Result != nomad.VarOpResultOk || out.Conflict != nil {
 		t.Errorf("delete: %s", out.Result)
 	}
-	if bytes.Contains(archived(t, s), []byte("a/b")) {
+	if bytes.Contains(servertest.State(t, s), []byte("a/b")) {
 		t.Error("the state contains data of a deleted variable")
 	}
 }
 
 func TestVariablesThatAreRefused(t *testing.T) {
-	s, _ := start(t, nil)
-	long, elsewhere := variable("a", strings.Repeat("x", nomad.MaxVariableSize)), variable("a", "x")
+	s, _ := servertest.Start(t, nil)
+	long, elsewhere := servertest.Variable("a", strings.Repeat("x", nomad.MaxVariableSize)), servertest.Variable("a", "x")
 	elsewhere.Namespace = "nowhere"
-	slow, hasty := variable("a", "x"), variable("a", "x")
+	slow, hasty := servertest.Variable("a", "x"), servertest.Variable("a", "x")
 	slow.Lock, hasty.Lock = &nomad.VariableLock{TTL: 25 * time.Hour}, &nomad.VariableLock{TTL: time.Second}
 	for _, c := range []struct {
 		op   nomad.VarOp
@@ -148,44 +97,44 @@ func TestVariablesThatAreRefused(t *testing.T) {
 		want string
 	}{
 		{"set", nil, "must be specified"},
-		{"eat", variable("a", "x"), `"eat"`},
-		{"set", variable("", "x"), "path"},
-		{"set", variable("a b", "x"), "invalid path"},
-		{"set", variable("a.b", "x"), "invalid path"},
-		{"set", variable(strings.Repeat("a", 129), "x"), "128"},
-		{"set", variable("nomad/other", "x"), "reserved"},
-		{"set", variable("nomad/jobsx", "x"), "reserved"},
-		{"set", variable("nomad/job-templates/a/b", "x"), "reserved"},
-		{"set", variable("nomad", "x"), "reserved"},
-		{"cas", variable("a", ""), "Items"},
+		{"eat", servertest.Variable("a", "x"), `"eat"`},
+		{"set", servertest.Variable("", "x"), "path"},
+		{"set", servertest.Variable("a b", "x"), "invalid path"},
+		{"set", servertest.Variable("a.b", "x"), "invalid path"},
+		{"set", servertest.Variable(strings.Repeat("a", 129), "x"), "128"},
+		{"set", servertest.Variable("nomad/other", "x"), "reserved"},
+		{"set", servertest.Variable("nomad/jobsx", "x"), "reserved"},
+		{"set", servertest.Variable("nomad/job-templates/a/b", "x"), "reserved"},
+		{"set", servertest.Variable("nomad", "x"), "reserved"},
+		{"cas", servertest.Variable("a", ""), "Items"},
 		{"set", long, "the limit is 65536"},
 		{"lock-acquire", long, "the limit is 65536"},
 		{"set", elsewhere, `"nowhere" does not exist`},
 		{"delete", elsewhere, `"nowhere" does not exist`},
 		{"lock-acquire", slow, "24h0m0s"},
 		{"lock-acquire", hasty, "10s"},
-		{"lock-acquire", heldBy(variable("a", "x"), "mine"), "acquire it without an ID"},
-		{"lock-release", variable("a", ""), "missing lock ID"},
+		{"lock-acquire", heldBy(servertest.Variable("a", "x"), "mine"), "acquire it without an ID"},
+		{"lock-release", servertest.Variable("a", ""), "missing lock ID"},
 	} {
-		if _, err := apply(t, s, c.op, c.v); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := servertest.ApplyVariable(t, s, c.op, c.v); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s of %+v: %v, want %q", c.op, c.v, err, c.want)
 		}
 	}
 	for _, path := range []string{"nomad/jobs", "nomad/jobs/a/b/c", "nomad/job-templates/x", "nomadic", "~a_b-c/D", strings.Repeat("a", 128)} {
-		mustApply(t, s, nomad.VarOpSet, variable(path, "x"))
+		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(path, "x"))
 	}
 }
 
 func TestVariablesAreListed(t *testing.T) {
-	s, _ := start(t, nil)
+	s, _ := servertest.Start(t, nil)
 	ns := &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "other"}}, WriteRequest: message.WriteRequest{Region: "global"}}
-	read[message.GenericResponse](t, s, "Namespace.UpsertNamespaces", ns)
+	servertest.Read[message.GenericResponse](t, s, "Namespace.UpsertNamespaces", ns)
 	for _, path := range []string{"b", "a/2", "a/1", "a/3"} {
-		mustApply(t, s, nomad.VarOpSet, variable(path, "x"))
+		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(path, "x"))
 	}
-	far := variable("a/1", "x")
+	far := servertest.Variable("a/1", "x")
 	far.Namespace = "other"
-	mustApply(t, s, nomad.VarOpSet, far)
+	servertest.WriteVariable(t, s, nomad.VarOpSet, far)
 	for name, c := range map[string]struct {
 		q    message.QueryOptions
 		want []string
@@ -203,26 +152,26 @@ func TestVariablesAreListed(t *testing.T) {
 		}
 	}
 	none := &message.VariablesListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "none"}}
-	if err := s.Call(within(t), "Variables.List", none, nil); err == nil {
+	if err := s.Call(servertest.Context(t), "Variables.List", none, nil); err == nil {
 		t.Error("the variables of a namespace that does not exist are listed")
 	}
 }
 
 func TestReadersWaitForVariables(t *testing.T) {
-	s, _ := start(t, nil)
-	index := mustApply(t, s, nomad.VarOpSet, variable("a", "x")).Index
+	s, _ := servertest.Start(t, nil)
+	index := servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "x")).Index
 	got := make(chan string, 1)
 	go func() {
 		var out message.VariablesReadResponse
 		q := message.QueryOptions{Region: "global", MinQueryIndex: index, MaxQueryTime: time.Minute}
-		err := s.Call(within(t), "Variables.Read", &message.VariablesReadRequest{Path: "a", QueryOptions: q}, &out)
+		err := s.Call(servertest.Context(t), "Variables.Read", &message.VariablesReadRequest{Path: "a", QueryOptions: q}, &out)
 		if err == nil && out.Data != nil {
 			err = errors.New(out.Data.Items["k"])
 		}
 		got <- fmt.Sprint(err)
 	}()
-	mustApply(t, s, nomad.VarOpSet, variable("b", "x")) // another variable does not wake it
-	mustApply(t, s, nomad.VarOpSet, variable("a", "y"))
+	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("b", "x")) // another variable does not wake it
+	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "y"))
 	if text := <-got; text != "y" {
 		t.Errorf("the reader got %s", text)
 	}
@@ -231,15 +180,15 @@ func TestReadersWaitForVariables(t *testing.T) {
 // Without access control, a task reads all variables with its default identity, as an anonymous caller does. It writes
 // none, and sees no holder of a lock.
 func TestWorkload_VariablesWithoutAccessControl(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("b", 1))
-	token := n.allocs(1)[0].SignedIdentities["t"]
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
+	token := n.Allocs(1)[0].SignedIdentities["t"]
 	all := []string{"nomad/jobs", "nomad/jobs/a", "nomad/jobs/b", "nomad/jobs/b/g", "nomad/jobs/b/g/t", "nomad/jobs/b/h", "nomad/jobs/bb", "other"}
 	for _, path := range all {
-		mustApply(t, s, nomad.VarOpSet, variable(path, "x"))
+		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(path, "x"))
 	}
-	mustApply(t, s, nomad.VarOpLockAcquire, variable("nomad/jobs/b", ""))
+	servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("nomad/jobs/b", ""))
 	for _, path := range all {
 		v, err := readVariable(t, s, path, token)
 		if err != nil || v.Items["k"] != "x" || v.LockID() != "" {
@@ -256,33 +205,33 @@ func TestWorkload_VariablesWithoutAccessControl(t *testing.T) {
 	if got, _ := paths(t, s, message.QueryOptions{AuthToken: token, Filter: `Path == "nomad/jobs/b" and Lock.ID is not empty`}); len(got) > 0 {
 		t.Errorf("a filter sees the lock holder of %v", got)
 	}
-	write := &message.VariablesApplyRequest{Op: nomad.VarOpSet, Var: variable("nomad/jobs/b", "x"), WriteRequest: message.WriteRequest{Region: "global", AuthToken: token}}
-	if err := s.Call(within(t), "Variables.Apply", write, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	write := &message.VariablesApplyRequest{Op: nomad.VarOpSet, Var: servertest.Variable("nomad/jobs/b", "x"), WriteRequest: message.WriteRequest{Region: "global", AuthToken: token}}
+	if err := s.Call(servertest.Context(t), "Variables.Apply", write, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("it writes: %v", err)
 	}
-	n.report(nomad.AllocClientStatusComplete, n.allocs(1)...)
+	n.Report(nomad.AllocClientStatusComplete, n.Allocs(1)...)
 	if _, err := readVariable(t, s, "nomad/jobs/b", token); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("after the allocation has ended: %v", err)
 	}
 }
 
 func TestVariableLocks(t *testing.T) {
-	s, _ := start(t, nil)
+	s, _ := servertest.Start(t, nil)
 	renew := func(lock string) (*nomad.VariableMetadata, error) {
 		var out message.VariablesRenewLockResponse
 		req := &message.VariablesRenewLockRequest{Path: "a", LockID: lock, WriteRequest: message.WriteRequest{Region: "global"}}
-		err := s.Call(within(t), "Variables.RenewLock", req, &out)
+		err := s.Call(servertest.Context(t), "Variables.RenewLock", req, &out)
 		return out.VarMeta, err
 	}
-	mustApply(t, s, nomad.VarOpSet, variable("a", "x"))
-	got := mustApply(t, s, nomad.VarOpLockAcquire, variable("a", "")).Output
+	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "x"))
+	got := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("a", "")).Output
 	lock := got.LockID()
 	if lock == "" || got.Lock.TTL != 15*time.Second || got.Lock.LockDelay != 15*time.Second || got.Items["k"] != "x" {
 		t.Fatalf("acquire returns %+v", got)
 	}
-	for name, v := range map[nomad.VarOp]*nomad.VariableDecrypted{"lock-acquire": variable("a", "y"), "set": variable("a", "y"), "delete": variable("a", ""),
-		"cas": indexed(variable("a", "y"), got.ModifyIndex), "lock-release": heldBy(variable("a", ""), "another")} {
-		out := mustApply(t, s, name, v)
+	for name, v := range map[nomad.VarOp]*nomad.VariableDecrypted{"lock-acquire": servertest.Variable("a", "y"), "set": servertest.Variable("a", "y"), "delete": servertest.Variable("a", ""),
+		"cas": indexed(servertest.Variable("a", "y"), got.ModifyIndex), "lock-release": heldBy(servertest.Variable("a", ""), "another")} {
+		out := servertest.WriteVariable(t, s, name, v)
 		if out.Result != nomad.VarOpResultConflict || out.Conflict.Lock == nil || out.Conflict.LockID() != "" || out.Conflict.Items["k"] != "x" {
 			t.Errorf("%s of a variable locked by another: %s, %+v", name, out.Result, out.Conflict)
 		}
@@ -293,40 +242,40 @@ func TestVariableLocks(t *testing.T) {
 	if _, err := renew("another"); err == nil || !strings.Contains(err.Error(), "not held") {
 		t.Errorf("renew by another: %v", err)
 	}
-	if out := mustApply(t, s, nomad.VarOpSet, heldBy(variable("a", "z"), lock)); out.Output.LockID() != lock || out.Output.Items["k"] != "z" {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", "z"), lock)); out.Output.LockID() != lock || out.Output.Items["k"] != "z" {
 		t.Errorf("set by the holder: %+v", out.Output)
 	}
-	if out := mustApply(t, s, nomad.VarOpSet, heldBy(variable("a", ""), lock)); out.Output.Items["k"] != "z" || out.Output.Lock.TTL != 15*time.Second {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", ""), lock)); out.Output.Items["k"] != "z" || out.Output.Lock.TTL != 15*time.Second {
 		t.Errorf("set of nothing by the holder: %+v", out.Output)
 	}
-	if out := mustApply(t, s, nomad.VarOpLockRelease, heldBy(variable("a", ""), lock)); out.Output.Lock != nil || len(out.Output.Items) > 0 {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpLockRelease, heldBy(servertest.Variable("a", ""), lock)); out.Output.Lock != nil || len(out.Output.Items) > 0 {
 		t.Errorf("release: %+v", out.Output)
 	}
 	if _, err := renew(lock); err == nil {
 		t.Error("a released lock was renewed")
 	}
-	if out := mustApply(t, s, nomad.VarOpSet, heldBy(variable("a", "y"), lock)); out.Result != nomad.VarOpResultConflict {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", "y"), lock)); out.Result != nomad.VarOpResultConflict {
 		t.Errorf("set by the former holder: %s", out.Result)
 	}
-	if other := mustApply(t, s, nomad.VarOpLockAcquire, variable("a", "")).Output.LockID(); other == lock || other == "" {
+	if other := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("a", "")).Output.LockID(); other == lock || other == "" {
 		t.Errorf("acquired again by %q", other)
 	}
 }
 
 // A full rotation encrypts all variables with the new key. Nothing needs the old key then.
 func TestFullRotationMovesVariables(t *testing.T) {
-	s, _ := start(t, nil)
-	first := rootKeys(t, s)[nomad.RootKeyStateActive][0]
+	s, _ := servertest.Start(t, nil)
+	first := servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0]
 	for i := range 20 {
-		mustApply(t, s, nomad.VarOpSet, variable(fmt.Sprint("v", i), fmt.Sprint("x", i)))
+		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(fmt.Sprint("v", i), fmt.Sprint("x", i)))
 	}
-	held := variable("v3", "")
+	held := servertest.Variable("v3", "")
 	held.Lock = &nomad.VariableLock{TTL: time.Hour}
-	lock := mustApply(t, s, nomad.VarOpLockAcquire, held).Output.LockID()
-	mustApply(t, s, nomad.VarOpLockAcquire, variable("nothing", ""))
-	rotate(t, s, message.KeyringRotateRootKeyRequest{Full: true})
-	eventually(t, func() bool { return slices.Contains(rootKeys(t, s)[nomad.RootKeyStateInactive], first) })
-	for _, k := range read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: global}).Keys {
+	lock := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, held).Output.LockID()
+	servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("nothing", ""))
+	servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{Full: true})
+	servertest.Eventually(t, func() bool { return slices.Contains(servertest.RootKeys(t, s)[nomad.RootKeyStateInactive], first) })
+	for _, k := range servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: servertest.Global}).Keys {
 		if want := map[bool]int{true: 0, false: 21}[k.KeyID == first]; k.Variables != want {
 			t.Errorf("key %s encrypts %d variables, want %d", k.KeyID, k.Variables, want)
 		}
@@ -337,7 +286,7 @@ func TestFullRotationMovesVariables(t *testing.T) {
 		}
 	}
 	remove := &message.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: message.WriteRequest{Region: "global"}}
-	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err != nil {
+	if err := s.Call(servertest.Context(t), "Keyring.Delete", remove, nil); err != nil {
 		t.Errorf("unused key: %v", err)
 	}
 	if v, err := readVariable(t, s, "v5", ""); err != nil || v.Items["k"] != "x5" {
@@ -346,28 +295,28 @@ func TestFullRotationMovesVariables(t *testing.T) {
 }
 
 func TestAKeyWithVariablesStays(t *testing.T) {
-	s, _ := start(t, nil)
-	first := rootKeys(t, s)[nomad.RootKeyStateActive][0]
-	mustApply(t, s, nomad.VarOpSet, variable("a", "x"))
-	rotate(t, s, message.KeyringRotateRootKeyRequest{})
+	s, _ := servertest.Start(t, nil)
+	first := servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0]
+	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "x"))
+	servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{})
 	remove := &message.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: message.WriteRequest{Region: "global"}}
-	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err == nil || !strings.Contains(err.Error(), "in use") {
+	if err := s.Call(servertest.Context(t), "Keyring.Delete", remove, nil); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a key that a variable needs is removed: %v", err)
 	}
-	mustApply(t, s, nomad.VarOpSet, variable("a", "y"))
-	if err := s.Call(within(t), "Keyring.Delete", remove, nil); err != nil {
+	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "y"))
+	if err := s.Call(servertest.Context(t), "Keyring.Delete", remove, nil); err != nil {
 		t.Errorf("unused key: %v", err)
 	}
 }
 
 // BenchmarkListVariables lists 10,000 variables by prefix.
 func BenchmarkListVariables(b *testing.B) {
-	s, _ := start(b, nil)
+	s, _ := servertest.Start(b, nil)
 	const count = 10_000
 	for i := range count {
-		mustApply(b, s, nomad.VarOpSet, variable(fmt.Sprintf("bench/%05d", i), "x"))
+		servertest.WriteVariable(b, s, nomad.VarOpSet, servertest.Variable(fmt.Sprintf("bench/%05d", i), "x"))
 		if i%20 == 0 {
-			mustApply(b, s, nomad.VarOpSet, variable(fmt.Sprintf("other/%05d", i), "x"))
+			servertest.WriteVariable(b, s, nomad.VarOpSet, servertest.Variable(fmt.Sprintf("other/%05d", i), "x"))
 		}
 	}
 	pool := rpc.NewPool(rpc.PoolConfig{})

@@ -9,13 +9,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // versionStatuses returns the versions of job "b" with their statuses, newest first.
 func versionStatuses(t *testing.T, s *server.Server) string {
 	t.Helper()
 	out := ""
-	for _, v := range read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", QueryOptions: global}).Versions {
+	for _, v := range servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", QueryOptions: servertest.Global}).Versions {
 		out += fmt.Sprintf("%d:%s ", v.Version, v.Status)
 	}
 	return out
@@ -29,46 +30,46 @@ func hasStatuses(t *testing.T, s *server.Server, want string) {
 
 // The current version has the status of the job, and the older versions are dead (hashicorp/nomad#24957).
 func TestVersions_Status(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("b", 1))
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
 	expect := func(want string) {
 		t.Helper()
-		eventually(t, func() bool {
-			job := read[message.SingleJobResponse](t, s, "Job.GetJob", jobRead("b")).Job
+		servertest.Eventually(t, func() bool {
+			job := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("b")).Job
 			return versionStatuses(t, s) == fmt.Sprintf(want, job.Status)
 		})
 	}
-	n.report(nomad.AllocClientStatusRunning, n.allocs(1)...)
+	n.Report(nomad.AllocClientStatusRunning, n.Allocs(1)...)
 	hasStatuses(t, s, "0:running ")
 
-	read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b"})
-	n.report(nomad.AllocClientStatusComplete, n.allocs(1)...)
+	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b"})
+	n.Report(nomad.AllocClientStatusComplete, n.Allocs(1)...)
 	hasStatuses(t, s, "1:dead 0:dead ")
 
-	register(t, s, batchJob("b", 1))
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
 	hasStatuses(t, s, "2:running 1:dead 0:dead ")
 
 	tag := &message.JobApplyTagRequest{JobID: "b", Name: "kept", Tag: &nomad.JobVersionTag{Name: "kept"}, Version: 0,
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}}
-	if err := s.Call(within(t), "Job.TagVersion", tag, nil); err != nil {
+	if err := s.Call(servertest.Context(t), "Job.TagVersion", tag, nil); err != nil {
 		t.Fatal(err)
 	}
 	expect("2:%s 1:dead 0:dead ")
-	read[message.JobRegisterResponse](t, s, "Job.Revert", &message.JobRevertRequest{JobID: "b", JobVersion: 0, WriteRequest: tag.WriteRequest})
+	servertest.Read[message.JobRegisterResponse](t, s, "Job.Revert", &message.JobRevertRequest{JobID: "b", JobVersion: 0, WriteRequest: tag.WriteRequest})
 	expect("3:%s 2:dead 1:dead 0:dead ")
 }
 
 // A blocking query for the versions of a job returns when the status of the job changes.
 func TestVersions_StatusWakesReaders(t *testing.T) {
-	s, _ := start(t, nil)
-	n := join(t, s.RPCAddr())
-	register(t, s, batchJob("b", 1))
-	n.report(nomad.AllocClientStatusRunning, n.allocs(1)...)
+	s, _ := servertest.Start(t, nil)
+	n := servertest.Join(t, s.RPCAddr())
+	servertest.Register(t, s, servertest.BatchJob("b", 1))
+	n.Report(nomad.AllocClientStatusRunning, n.Allocs(1)...)
 	hasStatuses(t, s, "0:running ")
-	before := read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", QueryOptions: global})
-	n.report(nomad.AllocClientStatusComplete, n.allocs(1)...)
-	after := read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b",
+	before := servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", QueryOptions: servertest.Global})
+	n.Report(nomad.AllocClientStatusComplete, n.Allocs(1)...)
+	after := servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b",
 		QueryOptions: message.QueryOptions{Region: "global", MinQueryIndex: before.Index, MaxQueryTime: time.Minute}})
 	if after.Versions[0].Status != nomad.JobStatusDead || after.Index <= before.Index {
 		t.Errorf("status = %q at index %d, want dead after index %d", after.Versions[0].Status, after.Index, before.Index)

@@ -1,0 +1,36 @@
+package servertest
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/server"
+)
+
+// ApplyVariable executes an operation on a variable in the default namespace.
+func ApplyVariable(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) (*message.VariablesApplyResponse, error) {
+	t.Helper()
+	var out message.VariablesApplyResponse
+	err := s.Call(Context(t), "Variables.Apply", &message.VariablesApplyRequest{Op: op, Var: v, WriteRequest: message.WriteRequest{Region: "global"}}, &out)
+	return &out, err
+}
+
+// WriteVariable is ApplyVariable, and fails the test on an error.
+func WriteVariable(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) *message.VariablesApplyResponse {
+	t.Helper()
+	out, err := ApplyVariable(t, s, op, v)
+	if err != nil {
+		t.Fatalf("%s of %s: %v", op, v.Path, err)
+	}
+	return out
+}
+
+// Variable returns a variable with one item.
+func Variable(path, value string) *nomad.VariableDecrypted {
+	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Path: path}}
+	if value != "" {
+		v.Items = nomad.VariableItems{"k": value}
+	}
+	return v
+}
