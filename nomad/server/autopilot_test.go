@@ -46,7 +46,7 @@ func health(t *testing.T, m servertest.Member) message.OperatorHealthReply {
 	return out
 }
 
-func TestDeadServersAreRemovedAndTheQuorumShrinks(t *testing.T) {
+func TestAutopilot_RemovesDeadServers(t *testing.T) {
 	all := servertest.Cluster(t, 5, servertest.FastAutopilot)
 	for len(all) > 3 {
 		_, followers := servertest.Split(t, all)
@@ -67,7 +67,7 @@ func TestDeadServersAreRemovedAndTheQuorumShrinks(t *testing.T) {
 	servertest.Register(t, followers[1].Server, servertest.BatchJob("b", 0))
 }
 
-func TestWithoutQuorumNoneIsRemoved(t *testing.T) {
+func TestAutopilot_NoQuorum(t *testing.T) {
 	var leader servertest.Member
 	for took := time.Hour; took > 300*time.Millisecond; { // a failed server is removed while the other is alive
 		all := servertest.Cluster(t, 3, func(c *server.Config) {
@@ -99,7 +99,7 @@ func TestWithoutQuorumNoneIsRemoved(t *testing.T) {
 	}
 }
 
-func TestANewServerHasNoVoteAtFirst(t *testing.T) {
+func TestAutopilot_NewServerIsNonVoter(t *testing.T) {
 	one := servertest.StartMember(t, "s0", func(c *server.Config) {
 		servertest.FastAutopilot(c)
 		c.BootstrapExpect, c.Autopilot.ServerStabilizationTime = 1, time.Hour
@@ -148,7 +148,7 @@ func setAutopilot(t *testing.T, m servertest.Member, conf nomad.AutopilotConfig,
 	return done
 }
 
-func TestANonVotingServerNeverVotes(t *testing.T) {
+func TestNonVoter_NeverVotes(t *testing.T) {
 	all := servertest.Cluster(t, 3, servertest.FastAutopilot)
 	reader := servertest.StartMember(t, "reader", func(c *server.Config) {
 		servertest.FastAutopilot(c)
@@ -184,7 +184,7 @@ func TestANonVotingServerNeverVotes(t *testing.T) {
 
 // The bootstrap server is removed after a failure and added again when it returns, although it
 // still has bootstrap_expect.
-func TestBootstrapServerReturns(t *testing.T) {
+func TestBootstrap_ServerReturns(t *testing.T) {
 	dir, block := t.TempDir(), testnet.Take(t)
 	first := func(c *server.Config) {
 		servertest.FastAutopilot(c)
@@ -217,7 +217,7 @@ func TestBootstrapServerReturns(t *testing.T) {
 }
 
 // Snapshots contain the configuration, stored as an index row.
-func TestAfterARestoreTheConfigurationIsThatOfTheSnapshot(t *testing.T) {
+func TestAutopilot_RestoredConfig(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { servertest.FastAutopilot(c); c.Autopilot.MinQuorum = 3 })
 	m := servertest.Member{Server: s}
 	get := func() nomad.AutopilotConfig {

@@ -13,12 +13,11 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
-func TestAFollowerTakesWhatTheLeaderTakes(t *testing.T) {
+func TestFollower_SameCalls(t *testing.T) {
 	all := servertest.Cluster(t, 3, nil)
 	_, followers := servertest.Split(t, all)
 	f := followers[0]
@@ -47,7 +46,7 @@ func TestAFollowerTakesWhatTheLeaderTakes(t *testing.T) {
 	}
 }
 
-func TestOnlyWorkersOfFollowersWork(t *testing.T) {
+func TestWorkers_FollowersOnly(t *testing.T) {
 	all := servertest.Cluster(t, 3, func(c *server.Config) {
 		if c.Name == "s0" {
 			c.Workers = -1
@@ -62,7 +61,7 @@ func TestOnlyWorkersOfFollowersWork(t *testing.T) {
 	n.Allocs(2)
 }
 
-func TestALeaderThatStopsIsReplaced(t *testing.T) {
+func TestLeader_Stops(t *testing.T) {
 	all := servertest.Cluster(t, 3, nil)
 	for i := range 2 {
 		servertest.Register(t, all[i].Server, servertest.BatchJob(fmt.Sprintf("before-%d", i), 0))
@@ -81,37 +80,7 @@ func TestALeaderThatStopsIsReplaced(t *testing.T) {
 	}
 }
 
-func TestCallsAreRelayedThroughTheServerOfTheNode(t *testing.T) {
-	all := servertest.Cluster(t, 3, nil)
-	_, followers := servertest.Split(t, all)
-	n := servertest.Join(t, followers[0].RPCAddr())
-	n.Pool.Close()
-	p := rpc.NewPool(rpc.PoolConfig{Serve: servertest.ClientServer(t)})
-	t.Cleanup(func() { p.Close() })
-	n.Pool = p
-	n.Heartbeat(n.JWT, false)
-	servertest.Register(t, all[0].Server, servertest.BatchJob("b", 1))
-	id := n.Allocs(1)[0].ID
-	for _, m := range all {
-		servertest.Eventually(t, func() bool {
-			var got message.AllocStatsResponse
-			err := m.Call(servertest.Context(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}, &got)
-			return err == nil && got.Stats.Timestamp == 7
-		})
-		servertest.Eventually(t, func() bool { // a server may take two seconds to answer
-			st, err := m.Stream(servertest.Context(t), "FileSystem.Logs")
-			if err != nil {
-				return false
-			}
-			defer st.Close()
-			var frame nomad.StreamErrWrapper
-			err = errors.Join(st.Encode(&message.FsLogsRequest{AllocID: id, Task: "t"}), st.Decode(&frame))
-			return err == nil && string(frame.Payload) == "log of t"
-		})
-	}
-}
-
-func TestServersLeaveAndAreRemoved(t *testing.T) {
+func TestMembers_LeaveAndForceLeave(t *testing.T) {
 	all := servertest.Cluster(t, 4, func(c *server.Config) { // a failed server stays until force-leave
 		conf := nomad.DefaultAutopilotConfig()
 		conf.CleanupDeadServers = false
@@ -152,7 +121,7 @@ func TestServersLeaveAndAreRemoved(t *testing.T) {
 
 // A leaving server may never receive the entry that removes it, because the leader closes the
 // connection at the same moment. The server must not wait for it.
-func TestLeaveWithoutLeaderContact(t *testing.T) {
+func TestLeave_NoLeader(t *testing.T) {
 	all := servertest.Cluster(t, 3, nil)
 	leader, followers := servertest.Split(t, all)
 	leader.Stop()
@@ -170,7 +139,7 @@ func TestLeaveWithoutLeaderContact(t *testing.T) {
 	}
 }
 
-func TestALaterServerIsAdded(t *testing.T) {
+func TestJoin_LaterServer(t *testing.T) {
 	one := servertest.StartMember(t, "s0", func(c *server.Config) { c.BootstrapExpect = 1 })
 	servertest.Register(t, one.Server, servertest.BatchJob("b", 0))
 	two := servertest.StartMember(t, "s1", func(c *server.Config) { c.StartJoin = []string{one.GossipAddr()} })
@@ -185,7 +154,7 @@ func TestALaterServerIsAdded(t *testing.T) {
 	}
 }
 
-func TestAnotherRegionIsFederated(t *testing.T) {
+func TestRegions_Federation(t *testing.T) {
 	here := servertest.StartMember(t, "s0", func(c *server.Config) { c.BootstrapExpect = 1 })
 	there := servertest.StartMember(t, "s0", func(c *server.Config) { c.BootstrapExpect, c.Region = 1, "far" })
 	if _, err := there.Join([]string{here.GossipAddr()}); err != nil {
@@ -212,7 +181,7 @@ func TestAnotherRegionIsFederated(t *testing.T) {
 	}
 }
 
-func TestAServerComesBackWithItsData(t *testing.T) {
+func TestRestart_RejoinsWithData(t *testing.T) {
 	for name, keep := range map[string]bool{"and the list of members": true, "killed before it noted the members": false} {
 		t.Run(name, func(t *testing.T) { comesBack(t, keep) })
 	}

@@ -20,7 +20,7 @@ const flaps = 15
 
 // Leadership changes often under load. No term hangs. Every server accepts writes afterwards,
 // and no acknowledged write is lost.
-func TestLeadershipThatFlaps(t *testing.T) {
+func TestLeadership_Flaps(t *testing.T) {
 	all := servertest.Cluster(t, 3, func(c *server.Config) { c.Workers = 2 })
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

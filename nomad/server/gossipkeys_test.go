@@ -18,9 +18,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
-// TestGossipKeysAreRotated changes the key of a running cluster. No member fails, a server with
+// TestGossipKeys_Rotation changes the key of a running cluster. No member fails, a server with
 // the old key cannot join, and a restarted server rejoins.
-func TestGossipKeysAreRotated(t *testing.T) {
+func TestGossipKeys_Rotation(t *testing.T) {
 	old, next := make([]byte, 32), make([]byte, 32)
 	rand.Read(old)
 	rand.Read(next)
@@ -120,15 +120,15 @@ func watch(t *testing.T, all []servertest.Member, lost chan<- string) {
 	t.Cleanup(func() { close(ended); <-done })
 }
 
-func TestAServerAloneHasNoGossipKeys(t *testing.T) {
+func TestGossipKeys_NoGossip(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	if _, err := s.ListGossipKeys(); err == nil || !strings.Contains(err.Error(), "does not use gossip") {
 		t.Errorf("ListGossipKeys() = %v", err)
 	}
 }
 
-// TestServersThatMustNotMeetStayApart joins servers with conflicting settings.
-func TestServersThatMustNotMeetStayApart(t *testing.T) {
+// TestGossip_ForeignClusters joins servers with conflicting settings.
+func TestGossip_ForeignClusters(t *testing.T) {
 	here := servertest.StartMember(t, "s0", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, t.TempDir() })
 	servertest.Eventually(t, func() bool { _, id := here.Leader(); return id != "" })
 	key := []byte("0123456789abcdef")

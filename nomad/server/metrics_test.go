@@ -13,7 +13,7 @@ import (
 )
 
 // Every metric of an RPC in the list belongs to a method.
-func TestMethodsAreMeasured(t *testing.T) {
+func TestMetrics_Methods(t *testing.T) {
 	text, err := os.ReadFile("../../e2e/testdata/metrics.tsv")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestMethodsAreMeasured(t *testing.T) {
 }
 
 // Only the leader sets job gauges, so that the sum over all servers counts each job once.
-func TestOnlyTheLeaderShowsJobs(t *testing.T) {
+func TestMetrics_JobsOfTheLeader(t *testing.T) {
 	leader, followers := servertest.Split(t, servertest.Cluster(t, 3, nil))
 	servertest.Register(t, leader.Server, servertest.BatchJob("b", 1))
 	shown := func(s *server.Server) map[string]float32 {

@@ -18,7 +18,7 @@ import (
 
 // Commands that only this project implements are written only if every server of the region is
 // of this project. They have the ignore flag, so that others skip them.
-func TestQuotasBesideOtherBuilds(t *testing.T) {
+func TestOtherBuilds_Quotas(t *testing.T) {
 	dir := t.TempDir()
 	here := servertest.StartMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir })
 	upsert := func(name string) error {
@@ -97,7 +97,7 @@ func TestQuotasBesideOtherBuilds(t *testing.T) {
 
 // Failed members count, and so do servers in the Raft configuration without a gossip member.
 // Members that left and other regions do not.
-func TestOtherBuilds(t *testing.T) {
+func TestOtherBuilds_List(t *testing.T) {
 	member := func(name, status string, tags ...string) *nomad.ServerMember {
 		m := &nomad.ServerMember{Name: name, Status: status, Tags: map[string]string{"id": name, "region": "global"}}
 		for i := 0; i < len(tags); i += 2 {

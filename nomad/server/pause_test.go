@@ -24,7 +24,7 @@ func setPause(t *testing.T, leader *server.Server, paused bool) {
 }
 
 // A pause outlasts the leader. Afterwards the evaluations that were created meanwhile are processed.
-func TestPauseOfTheBrokerOutlastsTheLeader(t *testing.T) {
+func TestPauseBroker_NextLeader(t *testing.T) {
 	all := servertest.Cluster(t, 3, nil)
 	leader, followers := servertest.Split(t, all)
 	servertest.Eventually(t, leader.BrokerEnabled)
@@ -58,7 +58,7 @@ func TestPauseOfTheBrokerOutlastsTheLeader(t *testing.T) {
 }
 
 // A cluster may begin with a paused broker.
-func TestBeginsPaused(t *testing.T) {
+func TestPauseBroker_AtStart(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { c.Scheduler.PauseEvalBroker = true })
 	servertest.Register(t, s, servertest.BatchJob("first", 0))
 	if s.BrokerEnabled() {

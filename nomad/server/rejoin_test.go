@@ -32,7 +32,7 @@ func waitStatus(t *testing.T, m servertest.Member, id, status string) {
 // A server leaves, joins again and fails later. A later leader has recorded the leave event but
 // must use the current status. A failed server stays in the Raft configuration until autopilot
 // or an operator removes it.
-func TestNewLeaderKeepsAServerThatLeftAndCameBack(t *testing.T) {
+func TestMembers_LeftAndReturned(t *testing.T) {
 	dirs := map[string]string{"s0": t.TempDir(), "s1": t.TempDir(), "s2": t.TempDir(), "s3": t.TempDir()}
 	blocks := map[string]*testnet.Block{"s0": testnet.Take(t), "s1": testnet.Take(t), "s2": testnet.Take(t), "s3": testnet.Take(t)}
 	place := func(c *server.Config) {

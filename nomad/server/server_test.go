@@ -10,7 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
-func TestJobIsPlacedWithSignedIdentity(t *testing.T) {
+func TestServer_PlacesWithIdentity(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	n := servertest.Join(t, s.RPCAddr())
 	reg := servertest.Register(t, s, servertest.BatchJob("b", 2))

@@ -27,8 +27,8 @@ func own(t *testing.T, m servertest.Member) string {
 	return fmt.Sprint(contents(t, raw))
 }
 
-// TestRestoreOnACluster saves through one follower and restores through another.
-func TestRestoreOnACluster(t *testing.T) {
+// TestRestore_Cluster saves through one follower and restores through another.
+func TestRestore_Cluster(t *testing.T) {
 	all := servertest.Cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
 	_, followers := servertest.Split(t, all)
 	n := servertest.Join(t, followers[0].RPCAddr())
@@ -129,8 +129,8 @@ func TestRestoreOnACluster(t *testing.T) {
 	}
 }
 
-// TestSaveWithoutALeader uses the only remaining follower.
-func TestSaveWithoutALeader(t *testing.T) {
+// TestSave_NoLeader uses the only remaining follower.
+func TestSave_NoLeader(t *testing.T) {
 	all := servertest.Cluster(t, 3, func(c *server.Config) { c.DataDir = t.TempDir() })
 	leader, followers := servertest.Split(t, all)
 	servertest.Register(t, leader.Server, servertest.BatchJob("b", 0))
@@ -154,9 +154,9 @@ func TestSaveWithoutALeader(t *testing.T) {
 	}
 }
 
-// TestUpstreamArchiveOnACluster restores an archive with every field of every record type,
+// TestRestore_UpstreamArchive restores an archive with every field of every record type,
 // including unsupported features, and saves it again.
-func TestUpstreamArchiveOnACluster(t *testing.T) {
+func TestRestore_UpstreamArchive(t *testing.T) {
 	all := servertest.Cluster(t, 3, func(c *server.Config) { c.DataDir, c.Workers = t.TempDir(), -1 })
 	_, followers := servertest.Split(t, all)
 	raw, err := os.ReadFile("../snapshot/testdata/upstream.snap")

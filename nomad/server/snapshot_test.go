@@ -52,7 +52,7 @@ func whoAmI(t *testing.T, s *server.Server, token string) (*acls.AuthenticatedId
 	return out.Identity, err
 }
 
-func TestSnapshotRoundTrip(t *testing.T) {
+func TestSnapshot_RoundTrip(t *testing.T) {
 	for _, kind := range []string{"disk", "memory"} {
 		t.Run(kind, func(t *testing.T) {
 			dir := ""
@@ -144,8 +144,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSnapshotToAnotherServer moves a cluster: the restored root key signs and verifies there.
-func TestSnapshotToAnotherServer(t *testing.T) {
+// TestSnapshot_AnotherServer moves a cluster: the restored root key signs and verifies there.
+func TestSnapshot_AnotherServer(t *testing.T) {
 	one, _ := servertest.Start(t, nil)
 	n := servertest.Join(t, one.RPCAddr())
 	servertest.Register(t, one, servertest.BatchJob("b", 1))
@@ -188,8 +188,8 @@ func unzip(raw []byte) []byte {
 	return text
 }
 
-// TestBadSnapshotChangesNothing restores invalid archives.
-func TestBadSnapshotChangesNothing(t *testing.T) {
+// TestRestore_BadSnapshot restores invalid archives.
+func TestRestore_BadSnapshot(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { c.DataDir, c.Workers = t.TempDir(), -1 })
 	servertest.Register(t, s, servertest.BatchJob("before", 1))
 	raw := servertest.Save(t, s)
@@ -227,9 +227,9 @@ func TestBadSnapshotChangesNothing(t *testing.T) {
 	}
 }
 
-// TestRestoreUnderLoad registers jobs while archives are restored. The server continues, and
+// TestRestore_UnderLoad registers jobs while archives are restored. The server continues, and
 // has everything that it acknowledged after the last restore.
-func TestRestoreUnderLoad(t *testing.T) {
+func TestRestore_UnderLoad(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	n := servertest.Join(t, s.RPCAddr())
 	raw := servertest.Save(t, s)

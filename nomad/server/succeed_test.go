@@ -44,7 +44,7 @@ func (s *stub) held(t *testing.T) net.Conn {
 
 // A process that dies may close its connections before its listener. Another accepted
 // connection in between does not mean that it is alive.
-func TestLeaderIsLostAfterAcceptedConnection(t *testing.T) {
+func TestLost_AcceptedConnection(t *testing.T) {
 	leader := newStub(t)
 	lost := make(chan bool, 1)
 	go func() { lost <- server.Lost(t.Context(), nil, leader.ln.Addr().String()) }()
@@ -67,7 +67,7 @@ func TestLeaderIsLostAfterAcceptedConnection(t *testing.T) {
 }
 
 // A leader that breaks connections and accepts others is alive until there is another leader.
-func TestLeaderThatBreaksConnectionsIsNotLost(t *testing.T) {
+func TestLost_BrokenConnections(t *testing.T) {
 	leader := newStub(t)
 	changed := make(chan struct{})
 	lost := make(chan bool, 1)

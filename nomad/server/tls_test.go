@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/testpki"
@@ -15,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
-func TestAClusterSpeaksTLS(t *testing.T) {
+func TestTLS_Cluster(t *testing.T) {
 	ca := testpki.New(t)
 	all := servertest.Cluster(t, 3, servertest.WithTLS(t, ca))
 	leader, followers := servertest.Split(t, all)
@@ -37,7 +36,7 @@ func TestAClusterSpeaksTLS(t *testing.T) {
 }
 
 // Two regions verify each other's names.
-func TestRegionsForwardOverTLS(t *testing.T) {
+func TestTLS_Regions(t *testing.T) {
 	ca := testpki.New(t)
 	home := servertest.StartMember(t, "s", func(c *server.Config) { c.BootstrapExpect = 1; servertest.WithTLS(t, ca)(c) })
 	far := servertest.StartMember(t, "f", func(c *server.Config) {
@@ -54,7 +53,7 @@ func TestRegionsForwardOverTLS(t *testing.T) {
 
 // A cluster switches to TLS and back under load. No acknowledged write is lost, and requests
 // are answered.
-func TestAClusterMovesToTLSAndBack(t *testing.T) {
+func TestTLS_MigrationAndBack(t *testing.T) {
 	ca := testpki.New(t)
 	var settings []certs.Config
 	var stores []*certs.Store
@@ -91,7 +90,7 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 			if err := store.Reload(settings[i]); err != nil {
 				t.Fatal(err)
 			}
-			servertest.Eventually(t, func() bool { return answers(all) })
+			servertest.Eventually(t, func() bool { return servertest.AllAnswer(all) })
 		}
 		if want := k == 0 || k == 1 || k == 2; stores[0].RPC() != want {
 			t.Errorf("after step %d TLS is %t", k, stores[0].RPC())
@@ -111,17 +110,4 @@ func TestAClusterMovesToTLSAndBack(t *testing.T) {
 	if total == 0 {
 		t.Error("nothing was written")
 	}
-}
-
-// answers reports whether every server gets an answer from the leader.
-func answers(all []servertest.Member) bool {
-	for _, m := range all {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		err := m.Call(ctx, "Job.List", &message.JobListRequest{QueryOptions: servertest.Global}, nil)
-		cancel()
-		if err != nil {
-			return false
-		}
-	}
-	return true
 }

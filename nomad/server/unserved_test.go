@@ -65,7 +65,7 @@ func countReports(l *servertest.Log) int {
 
 // Unsupported features in a restored snapshot appear in the log of every server and in the
 // health: after the restore, when a server of another build joins, and after a restart.
-func TestUnservedFeaturesAreReported(t *testing.T) {
+func TestUnserved_Reported(t *testing.T) {
 	dir := t.TempDir()
 	logged := func(name string, change func(*server.Config)) (servertest.Member, *servertest.Log) {
 		log := &servertest.Log{}
@@ -127,7 +127,7 @@ func TestUnservedFeaturesAreReported(t *testing.T) {
 
 // A server without peers logs the unsupported features of its complete log before it joins
 // another server: by start_join, by retry_join, and as a member of an earlier start.
-func TestUnservedFeaturesAreLoggedBeforeJoining(t *testing.T) {
+func TestUnserved_LoggedBeforeJoining(t *testing.T) {
 	for name, join := range map[string]func(c *server.Config, addr string){
 		"start_join":           func(c *server.Config, addr string) { c.StartJoin = []string{addr} },
 		"retry_join":           func(c *server.Config, addr string) { c.RetryJoin = []string{addr} },

@@ -79,7 +79,7 @@ func commandsAfter(t *testing.T, dir string, kind nomad.MessageType) (index uint
 	return index, after
 }
 
-func TestUnsupportedEntriesStopTheServer(t *testing.T) {
+func TestUnsupported_EntryStopsServer(t *testing.T) {
 	for kind, name := range unsupported {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -118,7 +118,7 @@ func (anyFSM) Restore(io.ReadCloser) error          { return errors.ErrUnsupport
 // The log of another server contains none of the entries with which this version bootstraps a
 // cluster, after an entry that it cannot apply. It must not write them: the root key and the
 // configuration may be in the entries that were not applied.
-func TestNothingIsWrittenAfterAnUnsupportedEntry(t *testing.T) {
+func TestUnsupported_NothingWrittenAfter(t *testing.T) {
 	dir := t.TempDir()
 	other, err := consensus.Open(consensus.Config{FSM: anyFSM{}, Dir: filepath.Join(dir, "server"), Address: "127.0.0.1:4647", Bootstrap: true})
 	if err != nil {
@@ -143,7 +143,7 @@ func TestNothingIsWrittenAfterAnUnsupportedEntry(t *testing.T) {
 
 // The leader and a majority of the followers stop. The last server may never learn that the
 // entry was committed.
-func TestUnsupportedEntryStopsACluster(t *testing.T) {
+func TestUnsupported_EntryStopsCluster(t *testing.T) {
 	var all []runner
 	var members []servertest.Member
 	for i := range 3 {
@@ -171,7 +171,7 @@ func TestUnsupportedEntryStopsACluster(t *testing.T) {
 	}
 }
 
-func TestEntriesWithTheIgnoreFlagAreSkipped(t *testing.T) {
+func TestUnsupported_IgnoreFlag(t *testing.T) {
 	var text servertest.Log
 	s := run(t, func(*server.Config) {}, slog.New(slog.NewTextHandler(&text, nil)))
 	if err := s.Ready(servertest.Context(t)); err != nil {
@@ -195,7 +195,7 @@ func TestEntriesWithTheIgnoreFlagAreSkipped(t *testing.T) {
 }
 
 // A snapshot with an unknown record type is refused at each start.
-func TestUnsupportedSnapshotRecordStopsTheServer(t *testing.T) {
+func TestUnsupported_SnapshotRecord(t *testing.T) {
 	dir := t.TempDir()
 	data := func(c *server.Config) { c.DataDir = dir }
 	s, stop := servertest.Start(t, data)

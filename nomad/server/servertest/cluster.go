@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -116,4 +117,17 @@ func TransferLeadership(t *testing.T, all []Member, to Member) {
 		_, now := to.Leader()
 		return now == id
 	})
+}
+
+// AllAnswer reports whether every server gets an answer from the leader.
+func AllAnswer(all []Member) bool {
+	for _, m := range all {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		err := m.Call(ctx, "Job.List", &message.JobListRequest{QueryOptions: Global}, nil)
+		cancel()
+		if err != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -40,4 +41,16 @@ func ServiceJob(id string) *nomad.Job {
 	j.Type, j.Update = nomad.JobTypeService, nomad.UpdateStrategy{MaxParallel: 1}
 	j.TaskGroups[0].Update = &nomad.UpdateStrategy{MaxParallel: 1, HealthCheck: "task_states", MinHealthyTime: time.Second, HealthyDeadline: time.Minute, ProgressDeadline: time.Hour}
 	return j
+}
+
+// ApplyJob writes a job to the log without validation, as another server may do.
+func ApplyJob(t *testing.T, s *server.Server, job *nomad.Job) {
+	t.Helper()
+	job.Region = "global"
+	jobrules.Canonicalize(job)
+	eval := &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type, JobID: job.ID,
+		TriggeredBy: nomad.EvalTriggerJobRegister, Status: nomad.EvalStatusPending}
+	if err := s.Apply(Context(t), nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job, Eval: eval}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -151,6 +151,12 @@ func (n *FakeNode) Report(status string, allocs ...*nomad.Allocation) {
 	n.Must("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: updates, WriteRequest: n.Write(n.JWT)}, &message.GenericResponse{})
 }
 
+// Stored returns the node as a server has it, nil if it is unknown.
+func (n *FakeNode) Stored(s *server.Server) *nomad.Node {
+	n.T.Helper()
+	return Read[message.SingleNodeResponse](n.T, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: Global}).Node
+}
+
 // Connected reports whether a server has a session of the node.
 func Connected(t testing.TB, s *server.Server, node string) bool {
 	t.Helper()

@@ -34,3 +34,10 @@ func Variable(path, value string) *nomad.VariableDecrypted {
 	}
 	return v
 }
+
+// VariableIn returns a variable of a namespace with one item.
+func VariableIn(ns, path string) *nomad.VariableDecrypted {
+	v := Variable(path, "canary")
+	v.Namespace = ns
+	return v
+}

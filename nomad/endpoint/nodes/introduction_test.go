@@ -1,0 +1,150 @@
+package nodes_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
+)
+
+func TestIntroduction_Enforced(t *testing.T) {
+	for enforcement, admitted := range map[string][]string{
+		nomad.NodeIntroductionEnforcementNone:   {"nothing", "for any", "for its name", "for another name", "for another pool", "of another node"},
+		nomad.NodeIntroductionEnforcementWarn:   {"nothing", "for any", "for its name"},
+		"":                                      {"nothing", "for any", "for its name"}, // warn
+		nomad.NodeIntroductionEnforcementStrict: {"for any", "for its name"},
+	} {
+		t.Run(enforcement, func(t *testing.T) {
+			s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement })
+			other := servertest.NewFakeNode(t, s)
+			if err := other.Register(servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
+				t.Fatal(err)
+			}
+			for name, token := range map[string]string{
+				"nothing":          "",
+				"for any":          servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{}),
+				"for its name":     servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodeName: "fake", NodePool: "default"}),
+				"for another name": servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodeName: "fak"}),
+				"for another pool": servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodePool: "gpu"}),
+				"of another node":  other.JWT,
+				"altered":          servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{}) + "A",
+				"a secret ID":      nomad.NewID(),
+			} {
+				n := servertest.NewFakeNode(t, s)
+				err := n.Register(token)
+				if want := strings.Contains(strings.Join(admitted, ","), name); (err == nil) != want {
+					t.Errorf("a token %s: %v, want admitted %t", name, err, want)
+				}
+				if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+					t.Errorf("a token %s: %v is not a refusal", name, err)
+				}
+				if err == nil && n.Register("") != nil {
+					t.Errorf("a token %s: the registered node cannot register again", name)
+				}
+			}
+		})
+	}
+}
+
+// Of 200 nodes that use one token concurrently, as many are admitted as it allows.
+func TestIntroduction_Once(t *testing.T) {
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
+	for _, uses := range []int{0, 1, 7} {
+		token := servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{Uses: uses})
+		pool := rpc.NewPool(rpc.PoolConfig{})
+		t.Cleanup(func() { pool.Close() })
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		in := 0
+		for range 200 {
+			n := &servertest.FakeNode{T: t, Pool: pool, Addr: s.RPCAddr(), Node: servertest.MockNode()}
+			wg.Go(func() {
+				err := n.Register(token)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil && n.JWT != "":
+					in++
+				case !errors.Is(err, nomad.ErrPermissionDenied) || n.JWT != "":
+					t.Errorf("refused by %v, with an identity %t", err, n.JWT != "")
+				}
+			})
+		}
+		wg.Wait()
+		if want := max(uses, 1); in != want {
+			t.Errorf("a token for %d nodes admitted %d", want, in)
+		}
+	}
+}
+
+func TestIntroduction_Tokens(t *testing.T) {
+	s, _ := servertest.Start(t, func(c *server.Config) {
+		c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict
+		c.Introduction.DefaultTTL, c.Introduction.MaxTTL = 10*time.Minute, 20*time.Minute
+	})
+	for ttl, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, time.Minute: time.Minute, time.Hour: 20 * time.Minute} {
+		claims := servertest.Claims(t, servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{TTL: ttl, NodeName: "a"}))
+		if got := time.Duration(claims["exp"].(float64)-claims["iat"].(float64)) * time.Second; got != want {
+			t.Errorf("a TTL of %v gives %v, want %v", ttl, got, want)
+		}
+		if claims["sub"] != "node-introduction:global:default:a:default" || claims["nomad_node_pool"] != "default" || claims["nomad_node_uses"] != nil {
+			t.Errorf("claims are %v", claims)
+		}
+	}
+	for name, req := range map[string]message.ACLCreateClientIntroductionTokenRequest{
+		"negative TTL":  {TTL: -1},
+		"negative uses": {Uses: -1},
+		"too many uses": {Uses: nomad.MaxIntroductionUses + 1},
+		"pool all":      {NodePool: "all"},
+		"bad pool":      {NodePool: "a b"},
+		"bad name":      {NodeName: "a:b"},
+	} {
+		req.Region = "global"
+		var coded *nomad.CodedError
+		if err := s.Call(servertest.Context(t), "ACL.CreateClientIntroductionToken", &req, nil); !errors.As(err, &coded) || coded.Code != 400 {
+			t.Errorf("%s: %v, want a 400", name, err)
+		}
+	}
+}
+
+// A server that admits nodes without an introduction reports this at its start and in its
+// health.
+func TestIntroduction_LaxIsReported(t *testing.T) {
+	for enforcement, want := range map[string]string{"": `"warn"`, nomad.NodeIntroductionEnforcementWarn: `"warn"`,
+		nomad.NodeIntroductionEnforcementNone: `"none"`, nomad.NodeIntroductionEnforcementStrict: ""} {
+		t.Run(enforcement, func(t *testing.T) {
+			log := &servertest.Log{}
+			s, _ := servertest.StartLogging(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement }, slog.New(slog.NewTextHandler(log, nil)))
+			var health message.OperatorHealthReply
+			servertest.Eventually(t, func() bool {
+				return s.Call(servertest.Context(t), "Operator.ServerHealth", &message.GenericRequest{}, &health) == nil
+			})
+			if got := strings.Join(health.Warnings, " "); (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("health warns %q", got)
+			}
+			if got := log.Has("level=WARN", "nodes can join without an introduction token", "strict"); got != (want != "") {
+				t.Errorf("the log warns: %t", got)
+			}
+		})
+	}
+}
+
+// The client in the leader's process joins without a token, because the process has the keys.
+func TestIntroduction_OwnClient(t *testing.T) {
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
+	req := &message.NodeRegisterRequest{Node: servertest.MockNode(), WriteRequest: message.WriteRequest{Region: "global"}}
+	if out := servertest.Read[message.NodeUpdateResponse](t, s, "Node.Register", req); out.SignedIdentity == nil {
+		t.Error("the client of this agent gets no identity")
+	}
+	if err := servertest.NewFakeNode(t, s).Register(""); err == nil {
+		t.Error("an unknown node joins")
+	}
+}
