@@ -7,7 +7,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -91,7 +90,7 @@ func (s subject[Req]) admitTicket(ctx context.Context, call *rpc.Call, env messa
 			return err
 		}
 	}
-	call.Identity = &acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: t.Accessor, Type: t.Kind}}
+	call.Identity = &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: t.Accessor, Type: t.Kind}}
 	call.Access.MarkChecked()
 	return nil
 }
@@ -197,6 +196,6 @@ func (c *Client) inRegion(env message.Envelope) bool {
 }
 
 // Access returns the identity of a token's bearer and its rights on this node.
-func (c *Client) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+func (c *Client) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
 	return c.access.Caller(ctx, token)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -118,7 +117,7 @@ func (f *fakeServer) place(a *nomad.Allocation) {
 // watchful accepts every credential and records it.
 type watchful struct{ f *fakeServer }
 
-func (w watchful) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+func (w watchful) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
 	if rule != rpc.NodeRegister {
 		w.f.mu.Lock()
 		w.f.proofs = append(w.f.proofs, token)
@@ -127,7 +126,7 @@ func (w watchful) Authenticate(ctx context.Context, token string, rule rpc.Rule,
 	return rpc.TrustPeer{}.Authenticate(ctx, token, rule, conn)
 }
 
-func (watchful) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.Access, error) {
+func (watchful) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
@@ -248,28 +247,28 @@ func (f *fakeServer) updateAlloc(_ context.Context, _ *rpc.Call, req *message.Al
 
 // whoAmI accepts the tokens that it issued, and those of users, whose policy is named like the
 // user.
-func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *message.GenericRequest) (*acls.WhoAmIResponse, error) {
+func (f *fakeServer) whoAmI(_ context.Context, _ *rpc.Call, req *message.GenericRequest) (*message.ACLWhoAmIResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	id := &acls.AuthenticatedIdentity{ACLToken: &acls.Token{Type: acls.ClientToken, Policies: []string{req.AuthToken}}}
+	id := &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: nomad.ACLClientToken, Policies: []string{req.AuthToken}}}
 	switch _, person := f.policies[req.AuthToken]; {
 	case f.tokens[req.AuthToken]:
-		id = &acls.AuthenticatedIdentity{ClientID: "n"}
+		id = &nomad.AuthenticatedIdentity{ClientID: "n"}
 	case req.AuthToken == "all":
-		id.ACLToken.Type = acls.ManagementToken
+		id.ACLToken.Type = nomad.ACLManagementToken
 	case !person:
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &acls.WhoAmIResponse{Identity: id}, nil
+	return &message.ACLWhoAmIResponse{Identity: id}, nil
 }
 
 // getPolicies returns the policies of users.
-func (f *fakeServer) getPolicies(_ context.Context, _ *rpc.Call, req *acls.PolicySetRequest) (*acls.PolicySetResponse, error) {
+func (f *fakeServer) getPolicies(_ context.Context, _ *rpc.Call, req *message.ACLPolicySetRequest) (*message.ACLPolicySetResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := &acls.PolicySetResponse{Policies: map[string]*acls.Policy{}}
+	out := &message.ACLPolicySetResponse{Policies: map[string]*nomad.ACLPolicy{}}
 	for _, name := range req.Names {
-		out.Policies[name] = &acls.Policy{Name: name, Rules: f.policies[name]}
+		out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: f.policies[name]}
 	}
 	return out, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/open-nomad/open-nomad/client/identity"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -337,7 +336,7 @@ func (k *soak) show(ctx context.Context, addr string) {
 		held := k.now()
 		h := held[rand.N(len(held))]
 		req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: h.raw, AllowStale: true}}
-		err := k.pool.Call(ctx, addr, "ACL.WhoAmI", req, &acls.WhoAmIResponse{})
+		err := k.pool.Call(ctx, addr, "ACL.WhoAmI", req, &message.ACLWhoAmIResponse{})
 		k.mu.Lock()
 		if err == nil {
 			k.shown++

@@ -15,7 +15,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -46,7 +45,7 @@ func doorsOf(t *testing.T, s *servers, stays holder) *doors {
 		}
 		d.open[fmt.Sprintf("RPC of s%d", i)] = func(token string) int {
 			req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
-			switch err := pool.Call(t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "ACL.WhoAmI", req, &acls.WhoAmIResponse{}); {
+			switch err := pool.Call(t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "ACL.WhoAmI", req, &message.ACLWhoAmIResponse{}); {
 			case err == nil:
 				return http.StatusOK
 			case errors.Is(err, nomad.ErrPermissionDenied):

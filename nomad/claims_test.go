@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 var registered = nomad.RegisteredClaims{Issuer: "https://nomad.example", Subject: "s", Audience: nomad.Audience{"a"},
@@ -58,12 +58,12 @@ func TestClaimsPayload(t *testing.T) {
 func TestClaimsOnTheWire(t *testing.T) {
 	for name, c := range kinds {
 		t.Run(name, func(t *testing.T) {
-			reply := acls.WhoAmIResponse{Identity: &acls.AuthenticatedIdentity{Claims: &c.claims}}
+			reply := message.ACLWhoAmIResponse{Identity: &nomad.AuthenticatedIdentity{Claims: &c.claims}}
 			raw, err := codec.Encode(&reply)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var back acls.WhoAmIResponse
+			var back message.ACLWhoAmIResponse
 			if err := codec.Decode(raw, &back); err != nil || !reflect.DeepEqual(*back.Identity.Claims, c.claims) {
 				t.Errorf("Decode() = %+v, %v", back.Identity.Claims, err)
 			}

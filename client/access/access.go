@@ -33,7 +33,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -58,7 +57,7 @@ type Resolver struct {
 	cfg      Config
 	flights  singleflight.Group
 	callers  cache[digest, *caller]
-	tokens   cache[digest, *acls.AuthenticatedIdentity]
+	tokens   cache[digest, *nomad.AuthenticatedIdentity]
 	claims   cache[digest, []*acl.Policy]
 	roles    cache[string, []string]
 	policies cache[string, *acl.Policy] // nil for a policy that does not exist
@@ -69,7 +68,7 @@ type digest [sha256.Size]byte
 
 // caller is the bearer of a token.
 type caller struct {
-	identity *acls.AuthenticatedIdentity
+	identity *nomad.AuthenticatedIdentity
 	rights   *acl.ACL
 	off      bool
 }
@@ -91,7 +90,7 @@ func New(cfg Config) *Resolver {
 // Caller returns the identity and the rights of a token's bearer; "" is the anonymous token.
 // The error is a nomad.ErrPermissionDenied for an invalid token. Any other error means that the
 // servers could not be asked.
-func (r *Resolver) Caller(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+func (r *Resolver) Caller(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
 	who, err := r.caller(ctx, token)
 	if err != nil {
 		return nil, nil, err
@@ -100,7 +99,7 @@ func (r *Resolver) Caller(ctx context.Context, token string) (*acls.Authenticate
 }
 
 // workload returns the workload of an identity, or nil.
-func workload(id *acls.AuthenticatedIdentity) *acl.Workload {
+func workload(id *nomad.AuthenticatedIdentity) *acl.Workload {
 	if id.Claims == nil || id.Claims.WorkloadIdentityClaims == nil {
 		return nil
 	}
@@ -110,7 +109,7 @@ func workload(id *acls.AuthenticatedIdentity) *acl.Workload {
 
 // off returns the caller while access control is disabled.
 func (r *Resolver) off(ctx context.Context, token string) (*caller, error) {
-	who := &caller{identity: &acls.AuthenticatedIdentity{}, rights: acl.Everything, off: true}
+	who := &caller{identity: &nomad.AuthenticatedIdentity{}, rights: acl.Everything, off: true}
 	if token == "" {
 		return who, nil
 	}
@@ -184,7 +183,7 @@ func (r *Resolver) ask(ctx context.Context, key digest, token string) (*caller, 
 }
 
 // policiesOf returns the policies of the bearer of a token and the expiry of the result.
-func (r *Resolver) policiesOf(ctx context.Context, key digest, token string, id *acls.AuthenticatedIdentity) ([]*acl.Policy, time.Time, error) {
+func (r *Resolver) policiesOf(ctx context.Context, key digest, token string, id *nomad.AuthenticatedIdentity) ([]*acl.Policy, time.Time, error) {
 	far := time.Now().Add(r.cfg.PolicyTTL)
 	switch {
 	case isNode(id), id.ACLToken.Management():
@@ -198,7 +197,7 @@ func (r *Resolver) policiesOf(ctx context.Context, key digest, token string, id 
 }
 
 // identity returns the identity of a token.
-func (r *Resolver) identity(ctx context.Context, key digest, token string) (*acls.AuthenticatedIdentity, time.Time, error) {
+func (r *Resolver) identity(ctx context.Context, key digest, token string) (*nomad.AuthenticatedIdentity, time.Time, error) {
 	if id, until, ok := r.tokens.until(key); ok {
 		return id, until, nil
 	}
@@ -218,10 +217,10 @@ func (r *Resolver) identity(ctx context.Context, key digest, token string) (*acl
 }
 
 // whoAmI makes the servers authenticate a token.
-func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*acls.AuthenticatedIdentity, error) {
+func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*nomad.AuthenticatedIdentity, error) {
 	req := message.GenericRequest{QueryOptions: r.query(token)}
 	req.AllowStale = stale
-	out, err := fetch(ctx, r, "ACL.WhoAmI", &req, always[acls.WhoAmIResponse])
+	out, err := fetch(ctx, r, "ACL.WhoAmI", &req, always[message.ACLWhoAmIResponse])
 	if err != nil {
 		return nil, err
 	}

@@ -13,14 +13,13 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/client/access"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // servers holds tokens, roles and policies, and counts the calls.
 type servers struct {
 	mu       sync.Mutex
-	tokens   map[string]*acls.AuthenticatedIdentity
+	tokens   map[string]*nomad.AuthenticatedIdentity
 	roles    map[string][]string
 	policies map[string]string
 	claims   []string
@@ -61,31 +60,31 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 		return nomad.ErrorFromText(nomad.ErrPermissionDenied.Error())
 	}
 	switch out := resp.(type) {
-	case *acls.WhoAmIResponse:
+	case *message.ACLWhoAmIResponse:
 		out.Identity = id
-	case *acls.RolesByIDResponse:
-		out.ACLRoles = map[string]*acls.Role{}
-		for _, id := range req.(*acls.RolesByIDRequest).ACLRoleIDs {
+	case *message.ACLRolesByIDResponse:
+		out.ACLRoles = map[string]*nomad.ACLRole{}
+		for _, id := range req.(*message.ACLRolesByIDRequest).ACLRoleIDs {
 			if s.late[id] && stale {
 				continue
 			}
-			role := &acls.Role{ID: id}
+			role := &nomad.ACLRole{ID: id}
 			for _, name := range s.roles[id] {
-				role.Policies = append(role.Policies, &acls.RolePolicyLink{Name: name})
+				role.Policies = append(role.Policies, &nomad.ACLRolePolicyLink{Name: name})
 			}
 			out.ACLRoles[id] = role
 		}
-	case *acls.PolicySetResponse:
+	case *message.ACLPolicySetResponse:
 		names := s.claims
-		if r, ok := req.(*acls.PolicySetRequest); ok {
+		if r, ok := req.(*message.ACLPolicySetRequest); ok {
 			if names = r.Names; !s.holds(id, names) {
 				return nomad.ErrPermissionDenied
 			}
 		}
-		out.Policies = map[string]*acls.Policy{}
+		out.Policies = map[string]*nomad.ACLPolicy{}
 		for _, name := range names {
 			if text, ok := s.policies[name]; ok && !(s.late[name] && stale) {
-				out.Policies[name] = &acls.Policy{Name: name, Rules: text}
+				out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: text}
 			}
 		}
 	}
@@ -93,7 +92,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 }
 
 // holds reports whether a token has the policies. Only such a token may read them.
-func (s *servers) holds(id *acls.AuthenticatedIdentity, names []string) bool {
+func (s *servers) holds(id *nomad.AuthenticatedIdentity, names []string) bool {
 	own := map[string]bool{}
 	for _, name := range id.ACLToken.Policies {
 		own[name] = true
@@ -111,13 +110,13 @@ func (s *servers) holds(id *acls.AuthenticatedIdentity, names []string) bool {
 	return true
 }
 
-func token(policies ...string) *acls.AuthenticatedIdentity {
-	return &acls.AuthenticatedIdentity{ACLToken: &acls.Token{Type: acls.ClientToken, Policies: policies}}
+func token(policies ...string) *nomad.AuthenticatedIdentity {
+	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: nomad.ACLClientToken, Policies: policies}}
 }
 
 func known() *servers {
 	role := token()
-	role.ACLToken.Roles = []*acls.TokenRoleLink{{ID: "r"}}
+	role.ACLToken.Roles = []*nomad.ACLTokenRoleLink{{ID: "r"}}
 	expires := time.Now().Add(10 * time.Second)
 	ending := token("read")
 	ending.ACLToken.ExpirationTime = &expires
@@ -125,9 +124,9 @@ func known() *servers {
 		roles: map[string][]string{"r": {"read", "nodes"}}, claims: []string{"logs"},
 		policies: map[string]string{"read": `namespace "prod" { policy = "read" }`, "nodes": `node { policy = "write" }`,
 			"logs": `namespace "prod" { capabilities = ["read-logs"] }`, "broken": `namespace`, "anonymous": `namespace "open" { policy = "read" }`},
-		tokens: map[string]*acls.AuthenticatedIdentity{
+		tokens: map[string]*nomad.AuthenticatedIdentity{
 			"": token("anonymous"), "reader": token("read"), "role": role, "broken": token("read", "broken"), "nothing": token("none"),
-			"new": token("read"), "ending": ending, "all": {ACLToken: &acls.Token{Type: acls.ManagementToken}},
+			"new": token("read"), "ending": ending, "all": {ACLToken: &nomad.ACLToken{Type: nomad.ACLManagementToken}},
 			"node": {ClientID: "n"}, "signed node": {Claims: &nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: "n"}}},
 			"task":  {Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: "prod", JobID: "j"}}},
 			"intro": {Claims: &nomad.IdentityClaims{NodeIntroductionIdentityClaims: &nomad.NodeIntroductionIdentityClaims{}}},
@@ -255,7 +254,7 @@ func TestLaggingServerLacksPolicies(t *testing.T) {
 				id := token("read", "denier")
 				if what == "role" {
 					id = token("read")
-					id.ACLToken.Roles = []*acls.TokenRoleLink{{ID: "denying"}}
+					id.ACLToken.Roles = []*nomad.ACLTokenRoleLink{{ID: "denying"}}
 				}
 				s.tokens["t"], s.late = id, map[string]bool{late: true}
 				r := resolver(s)

@@ -11,18 +11,17 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // isNode reports whether the caller is a node.
-func isNode(id *acls.AuthenticatedIdentity) bool {
+func isNode(id *nomad.AuthenticatedIdentity) bool {
 	return id.ClientID != "" || id.Claims != nil && id.Claims.NodeIdentityClaims != nil
 }
 
 // ends returns the expiry of a token, or zero. Expiries of signed tokens are read from the
 // token, which the servers have verified: their response lacks it.
-func ends(token string, id *acls.AuthenticatedIdentity) time.Time {
+func ends(token string, id *nomad.AuthenticatedIdentity) time.Time {
 	if t := id.ACLToken; t != nil && t.ExpirationTime != nil {
 		return *t.ExpirationTime
 	}
@@ -45,7 +44,7 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 	if found, until, ok := r.claims.until(key); ok {
 		return found, until, nil
 	}
-	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &message.GenericRequest{QueryOptions: r.query(token)}, always[acls.PolicySetResponse])
+	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &message.GenericRequest{QueryOptions: r.query(token)}, always[message.ACLPolicySetResponse])
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -63,7 +62,7 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 }
 
 // ofToken fetches the policies of a token and of its roles.
-func (r *Resolver) ofToken(ctx context.Context, token string, t *acls.Token) ([]*acl.Policy, time.Time, error) {
+func (r *Resolver) ofToken(ctx context.Context, token string, t *nomad.ACLToken) ([]*acl.Policy, time.Time, error) {
 	names, until, err := r.namesOf(ctx, token, t)
 	if err != nil {
 		return nil, until, err
@@ -85,8 +84,8 @@ func (r *Resolver) ofToken(ctx context.Context, token string, t *acls.Token) ([]
 	if len(missing) == 0 {
 		return found, until, nil
 	}
-	out, err := fetch(ctx, r, "ACL.GetPolicies", &acls.PolicySetRequest{Names: missing, QueryOptions: r.query(token)},
-		func(out *acls.PolicySetResponse) bool { return has(out.Policies, missing) })
+	out, err := fetch(ctx, r, "ACL.GetPolicies", &message.ACLPolicySetRequest{Names: missing, QueryOptions: r.query(token)},
+		func(out *message.ACLPolicySetResponse) bool { return has(out.Policies, missing) })
 	if err != nil {
 		return nil, until, err
 	}
@@ -104,7 +103,7 @@ func (r *Resolver) ofToken(ctx context.Context, token string, t *acls.Token) ([]
 }
 
 // namesOf returns the names of the policies of a token and of its roles, without duplicates.
-func (r *Resolver) namesOf(ctx context.Context, token string, t *acls.Token) ([]string, time.Time, error) {
+func (r *Resolver) namesOf(ctx context.Context, token string, t *nomad.ACLToken) ([]string, time.Time, error) {
 	until := time.Now().Add(r.cfg.RoleTTL)
 	names := slices.Clone(t.Policies)
 	var missing []string
@@ -120,8 +119,8 @@ func (r *Resolver) namesOf(ctx context.Context, token string, t *acls.Token) ([]
 		names, until = append(names, of...), earlier(until, end)
 	}
 	if len(missing) > 0 {
-		out, err := fetch(ctx, r, "ACL.GetRolesByID", &acls.RolesByIDRequest{ACLRoleIDs: missing, QueryOptions: r.query(token)},
-			func(out *acls.RolesByIDResponse) bool { return has(out.ACLRoles, missing) })
+		out, err := fetch(ctx, r, "ACL.GetRolesByID", &message.ACLRolesByIDRequest{ACLRoleIDs: missing, QueryOptions: r.query(token)},
+			func(out *message.ACLRolesByIDResponse) bool { return has(out.ACLRoles, missing) })
 		if err != nil {
 			return nil, until, err
 		}
@@ -141,7 +140,7 @@ func has[V any](m map[string]*V, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return m[k] == nil })
 }
 
-func policyNames(role *acls.Role) (names []string) {
+func policyNames(role *nomad.ACLRole) (names []string) {
 	if role == nil {
 		return nil
 	}
@@ -155,7 +154,7 @@ func policyNames(role *acls.Role) (names []string) {
 
 // parse parses a policy; nil gives nil. A policy that cannot be parsed denies the token
 // everything, because its denials are unknown.
-func parse(p *acls.Policy) (*acl.Policy, error) {
+func parse(p *nomad.ACLPolicy) (*acl.Policy, error) {
 	if p == nil {
 		return nil, nil
 	}

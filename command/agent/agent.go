@@ -24,7 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/supervise"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -267,7 +267,7 @@ func (a *Agent) Stream(ctx context.Context, method string) (*rpc.Stream, error) 
 
 // Access returns the identity and the rights of the bearer of a token. Without a server in this
 // agent, the client asks its servers.
-func (a *Agent) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+func (a *Agent) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
 	if a.server != nil {
 		return a.server.Access(ctx, token)
 	}
@@ -275,7 +275,7 @@ func (a *Agent) Access(ctx context.Context, token string) (*acls.AuthenticatedId
 }
 
 // AccessNow is Access with the state of the leader, without the cache of this agent.
-func (a *Agent) AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+func (a *Agent) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
 	return access.New(access.Config{Servers: leader{a}, Region: a.set.Region, Enabled: a.set.ACL.Enabled}).Caller(ctx, token)
 }
 

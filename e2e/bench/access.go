@@ -15,8 +15,8 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -35,18 +35,18 @@ const (
 func authorizeCost(ctx context.Context, _ *bench) (string, bool, error) {
 	store := state.New(slog.New(slog.DiscardHandler))
 	var names []string
-	var policies []*acls.Policy
+	var policies []*nomad.ACLPolicy
 	for i := range policiesHeld {
 		names = append(names, fmt.Sprintf("p%d", i))
-		policies = append(policies, &acls.Policy{Name: names[i], Rules: fmt.Sprintf("namespace \"team-%d-*\" { policy = \"write\" }\nnamespace \"prod\" { policy = \"read\" }", i)})
+		policies = append(policies, &nomad.ACLPolicy{Name: names[i], Rules: fmt.Sprintf("namespace \"team-%d-*\" { policy = \"write\" }\nnamespace \"prod\" { policy = \"read\" }", i)})
 	}
-	var tokens []*acls.Token
+	var tokens []*nomad.ACLToken
 	for range tokensStored {
-		tokens = append(tokens, &acls.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: acls.ClientToken, Policies: names})
+		tokens = append(tokens, &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: nomad.ACLClientToken, Policies: names})
 	}
-	_, err := store.UpsertACLPolicies(10, &acls.PolicyUpsertRequest{Policies: policies})
+	_, err := store.UpsertACLPolicies(10, &message.ACLPolicyUpsertRequest{Policies: policies})
 	if err == nil {
-		_, err = store.UpsertACLTokens(11, &acls.TokenUpsertRequest{Tokens: tokens})
+		_, err = store.UpsertACLTokens(11, &message.ACLTokenUpsertRequest{Tokens: tokens})
 	}
 	if err != nil {
 		return "", false, err

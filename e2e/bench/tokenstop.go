@@ -19,7 +19,6 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -139,7 +138,7 @@ func (s *servers) doors(pool *rpc.Pool, socket string) []door {
 			return letIn(ctx, http.DefaultClient, url, token)
 		}}, door{fmt.Sprintf("RPC of s%d", i), func(ctx context.Context, token string) (bool, error) {
 			req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
-			err := pool.Call(ctx, addr, "ACL.WhoAmI", req, &acls.WhoAmIResponse{})
+			err := pool.Call(ctx, addr, "ACL.WhoAmI", req, &message.ACLWhoAmIResponse{})
 			if errors.Is(err, nomad.ErrPermissionDenied) {
 				return false, nil
 			}

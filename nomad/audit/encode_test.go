@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // decode decodes a line with encoding/json.
@@ -84,25 +83,25 @@ func TestCallerText(t *testing.T) {
 }
 
 func TestAuthOf(t *testing.T) {
-	claims := func(set func(*nomad.IdentityClaims)) *acls.AuthenticatedIdentity {
+	claims := func(set func(*nomad.IdentityClaims)) *nomad.AuthenticatedIdentity {
 		c := &nomad.IdentityClaims{RegisteredClaims: nomad.RegisteredClaims{ID: "jti", Subject: "s"}}
 		set(c)
-		return &acls.AuthenticatedIdentity{Claims: c}
+		return &nomad.AuthenticatedIdentity{Claims: c}
 	}
 	for name, tt := range map[string]struct {
-		id   *acls.AuthenticatedIdentity
+		id   *nomad.AuthenticatedIdentity
 		want Auth
 	}{
 		"nobody":   {nil, Auth{Kind: "anonymous"}},
-		"no token": {&acls.AuthenticatedIdentity{}, Auth{Kind: "anonymous"}},
-		"anonymous": {&acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "anonymous", Type: "client"}},
+		"no token": {&nomad.AuthenticatedIdentity{}, Auth{Kind: "anonymous"}},
+		"anonymous": {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "anonymous", Type: "client"}},
 			Auth{AccessorID: "anonymous", Kind: "anonymous"}},
-		"client": {&acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "a", SecretID: "s", Name: "n", Type: "client",
-			Policies: []string{"p"}, Roles: []*acls.TokenRoleLink{{ID: "i", Name: "r"}, {ID: "j"}}}},
+		"client": {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "a", SecretID: "s", Name: "n", Type: "client",
+			Policies: []string{"p"}, Roles: []*nomad.ACLTokenRoleLink{{ID: "i", Name: "r"}, {ID: "j"}}}},
 			Auth{AccessorID: "a", Name: "n", Kind: "client", Policies: []string{"p"}, Roles: []string{"r", "j"}}},
-		"management": {&acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "a", Type: "management"}},
+		"management": {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "a", Type: "management"}},
 			Auth{AccessorID: "a", Kind: "management"}},
-		"node secret": {&acls.AuthenticatedIdentity{ClientID: "n"}, Auth{AccessorID: "n", Kind: "node"}},
+		"node secret": {&nomad.AuthenticatedIdentity{ClientID: "n"}, Auth{AccessorID: "n", Kind: "node"}},
 		"workload": {claims(func(c *nomad.IdentityClaims) {
 			c.WorkloadIdentityClaims = &nomad.WorkloadIdentityClaims{AllocationID: "x"}
 		}),

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // Type is the kind of an event.
@@ -114,7 +113,7 @@ type Auth struct {
 }
 
 // AuthOf describes an authenticated caller.
-func AuthOf(id *acls.AuthenticatedIdentity) Auth {
+func AuthOf(id *nomad.AuthenticatedIdentity) Auth {
 	switch {
 	case id == nil:
 		return Auth{Kind: KindAnonymous}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -40,17 +39,17 @@ func (g *guarded) must(_ *state.Changes, err error) {
 	}
 }
 
-func (g *guarded) policy(name, rules string, job *acls.JobACL) {
+func (g *guarded) policy(name, rules string, job *nomad.JobACL) {
 	g.t.Helper()
-	g.must(g.store.UpsertACLPolicies(g.index, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: name, Rules: rules, JobACL: job}}}))
+	g.must(g.store.UpsertACLPolicies(g.index, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: name, Rules: rules, JobACL: job}}}))
 }
 
 // token stores a token with the changes and returns its secret.
-func (g *guarded) token(change func(*acls.Token)) string {
+func (g *guarded) token(change func(*nomad.ACLToken)) string {
 	g.t.Helper()
-	t := &acls.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: acls.ClientToken}
+	t := &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: nomad.ACLClientToken}
 	change(t)
-	g.must(g.store.UpsertACLTokens(g.index, &acls.TokenUpsertRequest{Tokens: []*acls.Token{t}}))
+	g.must(g.store.UpsertACLTokens(g.index, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{t}}))
 	return t.SecretID
 }
 
@@ -95,9 +94,9 @@ func TestRightsOfTokens(t *testing.T) {
 	g.policy("writer", `namespace "prod" { policy = "write" }`, nil)
 	g.policy("denier", `namespace "prod" { policy = "deny" }`, nil)
 	g.must(g.store.UpsertACLRoles(g.index,
-		&acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: "r1", Name: "ops", Policies: []*acls.RolePolicyLink{{Name: "writer"}}}}}))
-	with := func(policies ...string) func(*acls.Token) {
-		return func(t *acls.Token) { t.Policies = policies }
+		&message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: "r1", Name: "ops", Policies: []*nomad.ACLRolePolicyLink{{Name: "writer"}}}}}))
+	with := func(policies ...string) func(*nomad.ACLToken) {
+		return func(t *nomad.ACLToken) { t.Policies = policies }
 	}
 	soon := g.now.Add(time.Minute)
 	for name, c := range map[string]struct {
@@ -108,12 +107,12 @@ func TestRightsOfTokens(t *testing.T) {
 		"a policy":       {g.token(with("reader")), true, false},
 		"deny wins":      {g.token(with("reader", "denier")), false, false},
 		"missing policy": {g.token(with("gone")), false, false},
-		"a role":         {g.token(func(t *acls.Token) { t.Roles = []*acls.TokenRoleLink{{ID: "r1"}} }), true, true},
-		"a role that denies": {g.token(func(t *acls.Token) {
-			t.Policies, t.Roles = []string{"denier"}, []*acls.TokenRoleLink{{ID: "r1"}}
+		"a role":         {g.token(func(t *nomad.ACLToken) { t.Roles = []*nomad.ACLTokenRoleLink{{ID: "r1"}} }), true, true},
+		"a role that denies": {g.token(func(t *nomad.ACLToken) {
+			t.Policies, t.Roles = []string{"denier"}, []*nomad.ACLTokenRoleLink{{ID: "r1"}}
 		}), false, false},
-		"management":  {g.token(func(t *acls.Token) { t.Type = acls.ManagementToken }), true, true},
-		"not expired": {g.token(func(t *acls.Token) { t.Policies, t.ExpirationTime = []string{"reader"}, &soon }), true, false},
+		"management":  {g.token(func(t *nomad.ACLToken) { t.Type = nomad.ACLManagementToken }), true, true},
+		"not expired": {g.token(func(t *nomad.ACLToken) { t.Policies, t.ExpirationTime = []string{"reader"}, &soon }), true, false},
 	} {
 		for range 2 { // the second result is cached
 			if g.allows(c.token, readProd) != c.read || g.allows(c.token, writeProd) != c.write {
@@ -130,9 +129,9 @@ func TestRightsOfTokens(t *testing.T) {
 func TestBadSecretsAreRejected(t *testing.T) {
 	g := guard(t)
 	past := g.now.Add(-time.Second)
-	over := g.token(func(t *acls.Token) { t.Type, t.ExpirationTime = acls.ManagementToken, &past })
+	over := g.token(func(t *nomad.ACLToken) { t.Type, t.ExpirationTime = nomad.ACLManagementToken, &past })
 	for name, token := range map[string]string{"unknown": nomad.NewID(), "expired": over, "not a token": "x",
-		"an accessor": acls.AnonymousAccessor} {
+		"an accessor": nomad.ACLAnonymousAccessor} {
 		if _, err := g.access(token); !errors.Is(err, nomad.ErrPermissionDenied) || err.Error() != nomad.ErrPermissionDenied.Error() {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -144,9 +143,9 @@ func TestRightsFollowPolicies(t *testing.T) {
 	g := guard(t)
 	g.policy("p", `namespace "prod" { policy = "read" }`, nil)
 	g.must(g.store.UpsertACLRoles(g.index,
-		&acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: "r1", Name: "ops", Policies: []*acls.RolePolicyLink{{Name: "p"}}}}}))
-	direct := g.token(func(t *acls.Token) { t.Policies = []string{"p"} })
-	byRole := g.token(func(t *acls.Token) { t.Roles = []*acls.TokenRoleLink{{ID: "r1"}} })
+		&message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: "r1", Name: "ops", Policies: []*nomad.ACLRolePolicyLink{{Name: "p"}}}}}))
+	direct := g.token(func(t *nomad.ACLToken) { t.Policies = []string{"p"} })
+	byRole := g.token(func(t *nomad.ACLToken) { t.Roles = []*nomad.ACLTokenRoleLink{{ID: "r1"}} })
 	want := func(when string, read bool, holders ...string) {
 		t.Helper()
 		for _, token := range holders {
@@ -157,35 +156,35 @@ func TestRightsFollowPolicies(t *testing.T) {
 	}
 	want("initially", true, direct, byRole)
 	want("nobody", false, "")
-	g.policy(acls.PolicyAnonymous, `namespace "prod" { policy = "read" }`, nil)
+	g.policy(nomad.ACLPolicyAnonymous, `namespace "prod" { policy = "read" }`, nil)
 	want("with the anonymous policy", true, "")
 	g.policy("p", `namespace "prod" { policy = "deny" }`, nil)
 	want("the policy denies", false, direct, byRole)
 	g.policy("p", `namespace "prod" { policy = "write" }`, nil)
 	want("the policy grants again", true, direct, byRole)
-	g.must(g.store.UpsertACLRoles(g.index, &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: "r1", Name: "ops"}}}))
+	g.must(g.store.UpsertACLRoles(g.index, &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: "r1", Name: "ops"}}}))
 	want("role without the policy", false, byRole)
-	g.must(g.store.DeleteACLPolicies(g.index, &acls.PolicyDeleteRequest{Names: []string{"p"}}))
+	g.must(g.store.DeleteACLPolicies(g.index, &message.ACLPolicyDeleteRequest{Names: []string{"p"}}))
 	want("the policy is deleted", false, direct)
 }
 
 func TestRightsOfWorkloads(t *testing.T) {
 	const rules = `namespace "prod" { policy = "read" }`
 	for name, c := range map[string]struct {
-		policy *acls.JobACL
+		policy *nomad.JobACL
 		want   map[string]bool
 	}{
 		"none":         {nil, map[string]bool{}},
-		"namespace":    {&acls.JobACL{Namespace: "apps"}, map[string]bool{"api": true, "evil": true, "group": true, "task": true}},
-		"job":          {&acls.JobACL{Namespace: "apps", JobID: "api"}, map[string]bool{"api": true, "group": true, "task": true}},
-		"group":        {&acls.JobACL{Namespace: "apps", JobID: "api", Group: "g"}, map[string]bool{"api": true, "task": true}},
-		"task":         {&acls.JobACL{Namespace: "apps", JobID: "api", Group: "g", Task: "t"}, map[string]bool{"api": true}},
-		"a prefix":     {&acls.JobACL{Namespace: "apps", JobID: "ap"}, map[string]bool{}},
-		"another one":  {&acls.JobACL{Namespace: "other", JobID: "api"}, map[string]bool{"other": true}},
-		"task, prefix": {&acls.JobACL{Namespace: "apps", JobID: "api", Group: "g", Task: "t-"}, map[string]bool{}},
+		"namespace":    {&nomad.JobACL{Namespace: "apps"}, map[string]bool{"api": true, "evil": true, "group": true, "task": true}},
+		"job":          {&nomad.JobACL{Namespace: "apps", JobID: "api"}, map[string]bool{"api": true, "group": true, "task": true}},
+		"group":        {&nomad.JobACL{Namespace: "apps", JobID: "api", Group: "g"}, map[string]bool{"api": true, "task": true}},
+		"task":         {&nomad.JobACL{Namespace: "apps", JobID: "api", Group: "g", Task: "t"}, map[string]bool{"api": true}},
+		"a prefix":     {&nomad.JobACL{Namespace: "apps", JobID: "ap"}, map[string]bool{}},
+		"another one":  {&nomad.JobACL{Namespace: "other", JobID: "api"}, map[string]bool{"other": true}},
+		"task, prefix": {&nomad.JobACL{Namespace: "apps", JobID: "api", Group: "g", Task: "t-"}, map[string]bool{}},
 	} {
 		g := guard(t)
-		g.policy(acls.PolicyAnonymous, rules, nil) // not for workloads
+		g.policy(nomad.ACLPolicyAnonymous, rules, nil) // not for workloads
 		g.policy("p", rules, c.policy)
 		for who, token := range map[string]string{
 			"api": g.workload("apps", "api", "g", "t"), "evil": g.workload("apps", "api-evil", "g", "t"),
@@ -214,7 +213,7 @@ func TestOwnVariablesOfWorkloads(t *testing.T) {
 		}
 	}
 	g.policy("p", `namespace "apps" { variables { path "nomad/jobs/api" { capabilities = ["deny"] } } }`,
-		&acls.JobACL{Namespace: "apps", JobID: "api"})
+		&nomad.JobACL{Namespace: "apps", JobID: "api"})
 	if g.allows(token, acl.OfVariable("apps", "nomad/jobs/api", acl.VariableRead)) {
 		t.Error("reads its own variable, which a policy denies")
 	}
@@ -226,11 +225,11 @@ func TestUnparsablePolicy(t *testing.T) {
 	g := guard(t)
 	g.policy("good", `namespace "prod" { policy = "write" }`, nil)
 	g.policy("odd", "namespace \"prod\" { policy = \"read\" }\nnamespace \"prod\" { policy = \"deny\" }", nil)
-	token := g.token(func(t *acls.Token) { t.Policies = []string{"good", "odd"} })
+	token := g.token(func(t *nomad.ACLToken) { t.Policies = []string{"good", "odd"} })
 	if a, err := g.access(token); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("Access() = %v, %v", a, err)
 	}
-	if a, err := g.access(g.token(func(t *acls.Token) { t.Policies = []string{"good"} })); err != nil || !a.Allows(writeProd) {
+	if a, err := g.access(g.token(func(t *nomad.ACLToken) { t.Policies = []string{"good"} })); err != nil || !a.Allows(writeProd) {
 		t.Errorf("a token without the policy: %v, %v", a, err)
 	}
 }
@@ -265,12 +264,12 @@ func BenchmarkAuthorize(b *testing.B) {
 		names = append(names, fmt.Sprintf("p%d", i))
 		g.policy(names[i], fmt.Sprintf("namespace \"team-%d-*\" { policy = \"write\" }\nnamespace \"prod\" { policy = \"read\" }", i), nil)
 	}
-	workloads := map[string]string{"token": g.token(func(t *acls.Token) { t.Policies = names }),
+	workloads := map[string]string{"token": g.token(func(t *nomad.ACLToken) { t.Policies = names }),
 		"workload": g.workload("apps", "api", "g", "t"), "nobody": ""}
 	for range 10_000 {
-		g.token(func(t *acls.Token) { t.Policies = names })
+		g.token(func(t *nomad.ACLToken) { t.Policies = names })
 	}
-	g.policy("own", `namespace "prod" { policy = "read" }`, &acls.JobACL{Namespace: "apps", JobID: "api"})
+	g.policy("own", `namespace "prod" { policy = "read" }`, &nomad.JobACL{Namespace: "apps", JobID: "api"})
 	for name, token := range workloads {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

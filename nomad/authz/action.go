@@ -2,16 +2,15 @@ package authz
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // IsLeader reports whether the caller is the leader itself.
-func IsLeader(id *acls.AuthenticatedIdentity) bool {
+func IsLeader(id *nomad.AuthenticatedIdentity) bool {
 	return id.ACLToken != nil && id.ACLToken.AccessorID == LeaderAccessor
 }
 
 // NodeID returns the ID of the calling node, or "" for other callers.
-func NodeID(id *acls.AuthenticatedIdentity) string {
+func NodeID(id *nomad.AuthenticatedIdentity) string {
 	if id.ClientID != "" {
 		return id.ClientID
 	}
@@ -22,7 +21,7 @@ func NodeID(id *acls.AuthenticatedIdentity) string {
 }
 
 // SameNode rejects every caller except the node itself.
-func SameNode(id *acls.AuthenticatedIdentity, node string) error {
+func SameNode(id *nomad.AuthenticatedIdentity, node string) error {
 	if node == "" || NodeID(id) != node {
 		return nomad.ErrPermissionDenied
 	}
@@ -30,6 +29,6 @@ func SameNode(id *acls.AuthenticatedIdentity, node string) error {
 }
 
 // OwnAlloc rejects every caller except the node of the allocation.
-func OwnAlloc(id *acls.AuthenticatedIdentity, alloc *nomad.Allocation) error {
+func OwnAlloc(id *nomad.AuthenticatedIdentity, alloc *nomad.Allocation) error {
 	return SameNode(id, alloc.NodeID)
 }

@@ -42,7 +42,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -52,7 +51,7 @@ import (
 const (
 	ACLsDisabledAccessor = "acls-disabled"
 	LeaderAccessor       = "leader"
-	anonymousAccessor    = acls.AnonymousAccessor
+	anonymousAccessor    = nomad.ACLAnonymousAccessor
 )
 
 // Verifier verifies a signed token.
@@ -117,8 +116,8 @@ func (a *Authority) Token() string {
 // Authenticate returns the identity of the token's holder. Every error is
 // nomad.ErrPermissionDenied. It also wraps nomad.ErrIdentityExpired for an expired token, and certs.ErrPeer
 // with the reason if the rule does not accept the caller's certificate.
-func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
-	id := &acls.AuthenticatedIdentity{}
+func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+	id := &nomad.AuthenticatedIdentity{}
 	if conn != nil {
 		id.RemoteIP = conn.RemoteIP()
 		if p := conn.Peer(); p != nil {
@@ -161,13 +160,13 @@ func (a *Authority) certificate(rule rpc.Rule, peer *certs.Peer) error {
 
 // general admits callers with a valid token or none. Without ACLs it checks no secret ID except the
 // leader's.
-func (a *Authority) general(id *acls.AuthenticatedIdentity, token string) error {
+func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error {
 	switch {
 	case a.isLeader(token):
 		id.ACLToken = leaderToken()
 		return nil
 	case !a.enforce && (token == "" || nomad.IsUUID(token)):
-		id.ACLToken = &acls.Token{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: acls.ManagementToken}
+		id.ACLToken = &nomad.ACLToken{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: nomad.ACLManagementToken}
 		return nil
 	case token == "":
 		id.ACLToken = anonymousToken()
@@ -195,7 +194,7 @@ func (a *Authority) general(id *acls.AuthenticatedIdentity, token string) error 
 }
 
 // server admits a server identity: only servers hold the keys that sign it.
-func (a *Authority) server(id *acls.AuthenticatedIdentity, token string) error {
+func (a *Authority) server(id *nomad.AuthenticatedIdentity, token string) error {
 	if token == "" || nomad.IsUUID(token) {
 		return nomad.ErrPermissionDenied
 	}
@@ -212,7 +211,7 @@ func (a *Authority) server(id *acls.AuthenticatedIdentity, token string) error {
 
 // serverOrCertificate admits the callers of rule rpc.ServerOnly and those with a server certificate
 // of this region. A caller admitted by its certificate has no claims, whatever its token.
-func (a *Authority) serverOrCertificate(id *acls.AuthenticatedIdentity, token string, peer *certs.Peer) error {
+func (a *Authority) serverOrCertificate(id *nomad.AuthenticatedIdentity, token string, peer *certs.Peer) error {
 	err := a.certs.IsServer(peer)
 	if err == nil {
 		err = a.server(id, token)
@@ -230,7 +229,7 @@ func (a *Authority) serverOrCertificate(id *acls.AuthenticatedIdentity, token st
 }
 
 // node admits the secret ID or the identity of a node.
-func (a *Authority) node(id *acls.AuthenticatedIdentity, token string) error {
+func (a *Authority) node(id *nomad.AuthenticatedIdentity, token string) error {
 	if token == "" {
 		return nomad.ErrPermissionDenied
 	}
@@ -253,7 +252,7 @@ func (a *Authority) node(id *acls.AuthenticatedIdentity, token string) error {
 }
 
 // registrar admits callers that may register a node or update its status.
-func (a *Authority) registrar(id *acls.AuthenticatedIdentity, token string) error {
+func (a *Authority) registrar(id *nomad.AuthenticatedIdentity, token string) error {
 	switch {
 	case token == "":
 		id.ACLToken = anonymousToken()
@@ -304,7 +303,7 @@ func (a *Authority) superseded(claims *nomad.IdentityClaims) bool {
 }
 
 // holder finds the token or the node of a secret ID.
-func (a *Authority) holder(id *acls.AuthenticatedIdentity, secret string) error {
+func (a *Authority) holder(id *nomad.AuthenticatedIdentity, secret string) error {
 	t := a.store().Snapshot().ACLTokenBySecret(nil, secret)
 	switch {
 	case t == nil:
@@ -318,7 +317,7 @@ func (a *Authority) holder(id *acls.AuthenticatedIdentity, secret string) error 
 }
 
 // secret finds the node of a secret ID.
-func (a *Authority) secret(id *acls.AuthenticatedIdentity, secret string) error {
+func (a *Authority) secret(id *nomad.AuthenticatedIdentity, secret string) error {
 	n := a.store().Snapshot().NodeBySecret(nil, secret)
 	if n == nil {
 		return nomad.ErrPermissionDenied
@@ -364,12 +363,12 @@ func (a *Authority) isLeader(token string) bool {
 	return own != nil && subtle.ConstantTimeCompare([]byte(*own), []byte(token)) == 1
 }
 
-func leaderToken() *acls.Token {
-	return &acls.Token{AccessorID: LeaderAccessor, Name: "Leader Token", Type: acls.ManagementToken}
+func leaderToken() *nomad.ACLToken {
+	return &nomad.ACLToken{AccessorID: LeaderAccessor, Name: "Leader Token", Type: nomad.ACLManagementToken}
 }
 
 // anonymousToken returns the token of callers without a token.
-func anonymousToken() *acls.Token {
-	return &acls.Token{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: acls.ClientToken,
-		Policies: []string{acls.PolicyAnonymous}}
+func anonymousToken() *nomad.ACLToken {
+	return &nomad.ACLToken{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: nomad.ACLClientToken,
+		Policies: []string{nomad.ACLPolicyAnonymous}}
 }

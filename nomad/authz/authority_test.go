@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -85,7 +84,7 @@ func TestAuthenticate(t *testing.T) {
 	a := authority(t)
 	leader, end := a.Lead()
 	defer end()
-	who := func(id *acls.AuthenticatedIdentity) string {
+	who := func(id *nomad.AuthenticatedIdentity) string {
 		switch {
 		case id.ClientID != "":
 			return "node"
@@ -197,19 +196,19 @@ func TestLeaderTokenEndsWithTheTerm(t *testing.T) {
 }
 
 func TestSameNode(t *testing.T) {
-	byToken := &acls.AuthenticatedIdentity{Claims: nodeClaims("default", 0)}
+	byToken := &nomad.AuthenticatedIdentity{Claims: nodeClaims("default", 0)}
 	for name, c := range map[string]struct {
-		id   *acls.AuthenticatedIdentity
+		id   *nomad.AuthenticatedIdentity
 		node string
 		want error
 	}{
-		"by secret":    {&acls.AuthenticatedIdentity{ClientID: node}, node, nil},
+		"by secret":    {&nomad.AuthenticatedIdentity{ClientID: node}, node, nil},
 		"by token":     {byToken, node, nil},
 		"another":      {byToken, unknown, nomad.ErrPermissionDenied},
 		"no node":      {byToken, "", nomad.ErrPermissionDenied},
-		"nobody":       {&acls.AuthenticatedIdentity{}, node, nomad.ErrPermissionDenied},
-		"a workload":   {&acls.AuthenticatedIdentity{Claims: workload("lives", "default")}, node, nomad.ErrPermissionDenied},
-		"nobody, none": {&acls.AuthenticatedIdentity{}, "", nomad.ErrPermissionDenied},
+		"nobody":       {&nomad.AuthenticatedIdentity{}, node, nomad.ErrPermissionDenied},
+		"a workload":   {&nomad.AuthenticatedIdentity{Claims: workload("lives", "default")}, node, nomad.ErrPermissionDenied},
+		"nobody, none": {&nomad.AuthenticatedIdentity{}, "", nomad.ErrPermissionDenied},
 	} {
 		if err := authz.SameNode(c.id, c.node); !errors.Is(err, c.want) {
 			t.Errorf("%s: SameNode() = %v, want %v", name, err, c.want)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -16,9 +15,9 @@ import (
 
 // Only changes that affect the caller end the wait.
 func TestWatch(t *testing.T) {
-	token := &acls.Token{AccessorID: unknown, SecretID: secret, Type: acls.ClientToken, Policies: []string{"p"}}
+	token := &nomad.ACLToken{AccessorID: unknown, SecretID: secret, Type: nomad.ACLClientToken, Policies: []string{"p"}}
 	task := workload("a", "default")
-	callers := map[string]*acls.AuthenticatedIdentity{
+	callers := map[string]*nomad.AuthenticatedIdentity{
 		"token": {ACLToken: token}, "task": {Claims: task}, "node": {ClientID: node},
 	}
 	for name, c := range map[string]struct {
@@ -26,12 +25,12 @@ func TestWatch(t *testing.T) {
 		wakes  []string
 	}{
 		"policy": {func(s *state.Store) error {
-			_, err := s.UpsertACLPolicies(20, &acls.PolicyUpsertRequest{
-				Policies: []*acls.Policy{{Name: "p", Rules: `node { policy = "read" }`}}})
+			_, err := s.UpsertACLPolicies(20, &message.ACLPolicyUpsertRequest{
+				Policies: []*nomad.ACLPolicy{{Name: "p", Rules: `node { policy = "read" }`}}})
 			return err
 		}, []string{"token", "task", "node"}},
 		"token": {func(s *state.Store) error {
-			_, err := s.DeleteACLTokens(20, &acls.TokenDeleteRequest{AccessorIDs: []string{unknown}})
+			_, err := s.DeleteACLTokens(20, &message.ACLTokenDeleteRequest{AccessorIDs: []string{unknown}})
 			return err
 		}, []string{"token"}},
 		"node": {func(s *state.Store) error {
@@ -53,7 +52,7 @@ func TestWatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := state.New(slog.New(slog.DiscardHandler))
 				a := authz.New(authz.Config{Enforce: true, Store: func() *state.Store { return store }, Now: time.Now})
-				if _, err := store.UpsertACLTokens(10, &acls.TokenUpsertRequest{Tokens: []*acls.Token{token}}); err != nil {
+				if _, err := store.UpsertACLTokens(10, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{token}}); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := store.RegisterNode(11, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret}}); err != nil {
@@ -110,14 +109,14 @@ func TestWatchEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.New(slog.New(slog.DiscardHandler))
 		a := authz.New(authz.Config{Enforce: true, Store: func() *state.Store { return store }, Now: time.Now})
-		for name, until := range map[string]func(time.Time) *acls.AuthenticatedIdentity{
-			"token": func(end time.Time) *acls.AuthenticatedIdentity {
-				return &acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: unknown, ExpirationTime: &end}}
+		for name, until := range map[string]func(time.Time) *nomad.AuthenticatedIdentity{
+			"token": func(end time.Time) *nomad.AuthenticatedIdentity {
+				return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: unknown, ExpirationTime: &end}}
 			},
-			"task": func(end time.Time) *acls.AuthenticatedIdentity {
+			"task": func(end time.Time) *nomad.AuthenticatedIdentity {
 				claims := workload("a", "default")
 				claims.Expiry = end.Unix()
-				return &acls.AuthenticatedIdentity{Claims: claims}
+				return &nomad.AuthenticatedIdentity{Claims: claims}
 			},
 		} {
 			begun := time.Now()

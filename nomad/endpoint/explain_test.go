@@ -12,7 +12,6 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -48,18 +47,18 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 			t.Fatal(err)
 		}
 	}
-	check(store.UpsertACLPolicies(10, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{
+	check(store.UpsertACLPolicies(10, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{
 		{Name: "deploy", Rules: "namespace \"prod\" {\n  policy = \"write\"\n}\nnamespace \"default\" { policy = \"read\" }"},
 		{Name: "view", Rules: `namespace "*" { policy = "read" }`},
 		{Name: "secrets", Rules: `namespace "default" { variables { path "shared/*" { capabilities = ["read"] } } }`,
-			JobACL: &acls.JobACL{Namespace: "default", JobID: "web", Group: "api"}},
+			JobACL: &nomad.JobACL{Namespace: "default", JobID: "web", Group: "api"}},
 		{Name: "broken", Rules: `namespace {`},
 		{Name: "anonymous", Rules: `namespace "default" { capabilities = ["list-jobs"] }`},
 	}}))
-	check(store.UpsertACLRoles(11, &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{{ID: viewers, Name: "viewers", Policies: []*acls.RolePolicyLink{{Name: "view"}}}}}))
-	check(store.UpsertACLTokens(12, &acls.TokenUpsertRequest{Tokens: []*acls.Token{
+	check(store.UpsertACLRoles(11, &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: viewers, Name: "viewers", Policies: []*nomad.ACLRolePolicyLink{{Name: "view"}}}}}))
+	check(store.UpsertACLTokens(12, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{
 		{AccessorID: deployer, SecretID: nomad.NewID(), Name: "deployer", Type: "client", Policies: []string{"deploy"}},
-		{AccessorID: auditor, SecretID: nomad.NewID(), Type: "client", Roles: []*acls.TokenRoleLink{{ID: viewers}}},
+		{AccessorID: auditor, SecretID: nomad.NewID(), Type: "client", Roles: []*nomad.ACLTokenRoleLink{{ID: viewers}}},
 		{AccessorID: manager, SecretID: nomad.NewID(), Type: "management"},
 		{AccessorID: ended, SecretID: nomad.NewID(), Type: "management", ExpirationTime: &past},
 		{AccessorID: broken, SecretID: nomad.NewID(), Type: "client", Policies: []string{"broken", "deploy"}},
@@ -72,11 +71,11 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 }
 
 func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
-	return &rpc.Call{Identity: &acls.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: rights, Workload: w}}
+	return &rpc.Call{Identity: &nomad.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: rights, Workload: w}}
 }
 
 // told formats an explanation as one line: the decision, the reasons and the policies.
-func told(a *acls.Explanation) string {
+func told(a *message.ACLExplanation) string {
 	var out []string
 	for _, d := range a.Decisions {
 		out = append(out, d.Reason)
@@ -89,33 +88,33 @@ func told(a *acls.Explanation) string {
 
 func TestExplainOne(t *testing.T) {
 	s, _ := newExplainer(t)
-	web := &acls.JobACL{Namespace: "default", JobID: "web", Group: "api", Task: "server"}
+	web := &nomad.JobACL{Namespace: "default", JobID: "web", Group: "api", Task: "server"}
 	for name, c := range map[string]struct {
-		req  acls.ExplainRequest
+		req  message.ACLExplainRequest
 		want string
 	}{
-		"granted":            {acls.ExplainRequest{AccessorID: deployer, Kind: "job", Right: "run", QueryOptions: in("prod")}, "true granted deploy:2"},
-		"not granted":        {acls.ExplainRequest{AccessorID: deployer, Kind: "job", Right: "run"}, "false not granted deploy:4"},
-		"by a role":          {acls.ExplainRequest{AccessorID: auditor, Kind: "namespace", Right: "read-job", Name: "x"}, "true granted view:1"},
-		"management":         {acls.ExplainRequest{AccessorID: manager, Kind: "variable", Right: "write", Name: "a"}, "true management token"},
-		"ended":              {acls.ExplainRequest{AccessorID: ended, Kind: "node", Right: "read"}, "false ACL token expired"},
-		"unreadable":         {acls.ExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false policy "broken" cannot be parsed`},
-		"anonymous":          {acls.ExplainRequest{AccessorID: "anonymous", Kind: "job", Right: "list"}, "true granted anonymous:1"},
-		"no rule":            {acls.ExplainRequest{AccessorID: deployer, Kind: "operator", Right: "snapshot-save"}, "false no rule"},
-		"role":               {acls.ExplainRequest{Role: "viewers", Kind: "job", Right: "read"}, "true granted view:1"},
-		"role by ID":         {acls.ExplainRequest{Role: viewers, Kind: "job", Right: "run"}, "false not granted view:1"},
-		"policy":             {acls.ExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", QueryOptions: in("prod")}, "true granted deploy:2"},
-		"own path":           {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/web/api"}, "true workload's own path"},
-		"another's path":     {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/we"}, "false no rule"},
-		"policy of a group":  {acls.ExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "shared/db"}, "true granted secrets:1"},
-		"another group":      {acls.ExplainRequest{Workload: &acls.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read", Name: "shared/db"}, "false no rule"},
-		"mints":              {acls.ExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "vault.example"}, `true identity "vault" of web/api/server`},
-		"mints not":          {acls.ExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"}, "false the workload has no identity"},
-		"mints not there":    {acls.ExplainRequest{Workload: &acls.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"}, Kind: "audience", Right: "mint", Name: "vault.example"}, "false the workload has no identity"},
-		"may run what mints": {acls.ExplainRequest{Policy: "deploy", Kind: "audience", Right: "mint", Name: "vault.example", QueryOptions: in("prod")}, "true granted deploy:2"},
-		"exec sees the node": {acls.ExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", Name: "web"}, "false not granted deploy:4"},
-		"method for all":     {acls.ExplainRequest{Policy: "deploy", Method: "Status.Leader"}, "true "},
-		"for management":     {acls.ExplainRequest{Policy: "deploy", Method: "System.GarbageCollect"}, "false not a management token"},
+		"granted":            {message.ACLExplainRequest{AccessorID: deployer, Kind: "job", Right: "run", QueryOptions: in("prod")}, "true granted deploy:2"},
+		"not granted":        {message.ACLExplainRequest{AccessorID: deployer, Kind: "job", Right: "run"}, "false not granted deploy:4"},
+		"by a role":          {message.ACLExplainRequest{AccessorID: auditor, Kind: "namespace", Right: "read-job", Name: "x"}, "true granted view:1"},
+		"management":         {message.ACLExplainRequest{AccessorID: manager, Kind: "variable", Right: "write", Name: "a"}, "true management token"},
+		"ended":              {message.ACLExplainRequest{AccessorID: ended, Kind: "node", Right: "read"}, "false ACL token expired"},
+		"unreadable":         {message.ACLExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false policy "broken" cannot be parsed`},
+		"anonymous":          {message.ACLExplainRequest{AccessorID: "anonymous", Kind: "job", Right: "list"}, "true granted anonymous:1"},
+		"no rule":            {message.ACLExplainRequest{AccessorID: deployer, Kind: "operator", Right: "snapshot-save"}, "false no rule"},
+		"role":               {message.ACLExplainRequest{Role: "viewers", Kind: "job", Right: "read"}, "true granted view:1"},
+		"role by ID":         {message.ACLExplainRequest{Role: viewers, Kind: "job", Right: "run"}, "false not granted view:1"},
+		"policy":             {message.ACLExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", QueryOptions: in("prod")}, "true granted deploy:2"},
+		"own path":           {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/web/api"}, "true workload's own path"},
+		"another's path":     {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/we"}, "false no rule"},
+		"policy of a group":  {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "shared/db"}, "true granted secrets:1"},
+		"another group":      {message.ACLExplainRequest{Workload: &nomad.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read", Name: "shared/db"}, "false no rule"},
+		"mints":              {message.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "vault.example"}, `true identity "vault" of web/api/server`},
+		"mints not":          {message.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"}, "false the workload has no identity"},
+		"mints not there":    {message.ACLExplainRequest{Workload: &nomad.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"}, Kind: "audience", Right: "mint", Name: "vault.example"}, "false the workload has no identity"},
+		"may run what mints": {message.ACLExplainRequest{Policy: "deploy", Kind: "audience", Right: "mint", Name: "vault.example", QueryOptions: in("prod")}, "true granted deploy:2"},
+		"exec sees the node": {message.ACLExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", Name: "web"}, "false not granted deploy:4"},
+		"method for all":     {message.ACLExplainRequest{Policy: "deploy", Method: "Status.Leader"}, "true "},
+		"for management":     {message.ACLExplainRequest{Policy: "deploy", Method: "System.GarbageCollect"}, "false not a management token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &c.req)
@@ -143,7 +142,7 @@ func TestExplainExecByKindOfInstance(t *testing.T) {
 		if _, err := store.RegisterJob(15, &message.JobRegisterRequest{Job: job}); err != nil {
 			t.Fatal(err)
 		}
-		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "x"})
+		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "x"})
 		if err != nil || len(out.Needs) != want {
 			t.Errorf("%s: needs %v, %v, want %d rights", kind, out.Needs, err, want)
 		}
@@ -159,7 +158,7 @@ func TestExplainPrivilegedTask(t *testing.T) {
 	}
 	for right, want := range map[string]bool{"run": true, "plan": true, "dispatch": true, "force": true, "revert": true, "scale": true, "stable": true, "read": false, "stop": false, "restart": false, "evaluate": false} {
 		for id, privileged := range map[string]bool{"x": true, "web": false} {
-			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: id})
+			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: id})
 			if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != (want && privileged) {
 				t.Errorf("%s of %s: needs %v, %v", right, id, out.Needs, err)
 			}
@@ -177,7 +176,7 @@ func TestExplainPrivilegedVersion(t *testing.T) {
 		}
 	}
 	for right, want := range map[string]bool{"revert": true, "stable": true, "scale": false, "dispatch": false} {
-		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: "x"})
+		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: "x"})
 		if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != want {
 			t.Errorf("%s: needs %v, %v, want privileged-execution: %t", right, out.Needs, err, want)
 		}
@@ -187,7 +186,7 @@ func TestExplainPrivilegedVersion(t *testing.T) {
 // Exec into a job with a task that can access the node's files requires an additional right.
 func TestExplainExecOfARawTask(t *testing.T) {
 	s, _ := newExplainer(t)
-	out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &acls.ExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "web"})
+	out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "web"})
 	if err != nil || !slices.Equal(out.Needs, []string{`alloc-exec in namespace "default"`, `alloc-node-exec in namespace "default"`}) {
 		t.Errorf("needs %v, %v", out.Needs, err)
 	}
@@ -201,19 +200,19 @@ func TestExplainIsForOneself(t *testing.T) {
 		t.Fatal(err)
 	}
 	me := callAs(rights, nil)
-	me.Identity.ACLToken = &acls.Token{AccessorID: deployer}
+	me.Identity.ACLToken = &nomad.ACLToken{AccessorID: deployer}
 	for name, c := range map[string]struct {
-		req   acls.ExplainRequest
+		req   message.ACLExplainRequest
 		fault string
 	}{
-		"own":         {acls.ExplainRequest{Kind: "job", Right: "read"}, ""},
-		"own by name": {acls.ExplainRequest{Kind: "job", Right: "read", AccessorID: deployer}, ""},
-		"another":     {acls.ExplainRequest{Kind: "job", Right: "read", AccessorID: manager}, "needs a management token"},
-		"nobody":      {acls.ExplainRequest{Kind: "job", Right: "read", AccessorID: nomad.NewID()}, "needs a management token"},
-		"role":        {acls.ExplainRequest{Kind: "job", Right: "read", Role: "viewers"}, "needs a management token"},
-		"policy":      {acls.ExplainRequest{Kind: "job", Right: "read", Policy: "view"}, "needs a management token"},
-		"workload":    {acls.ExplainRequest{Kind: "job", Right: "read", Workload: &acls.JobACL{JobID: "web"}}, "needs a management token"},
-		"all":         {acls.ExplainRequest{Kind: "job", Right: "read", Everybody: true}, "needs a management token"},
+		"own":         {message.ACLExplainRequest{Kind: "job", Right: "read"}, ""},
+		"own by name": {message.ACLExplainRequest{Kind: "job", Right: "read", AccessorID: deployer}, ""},
+		"another":     {message.ACLExplainRequest{Kind: "job", Right: "read", AccessorID: manager}, "needs a management token"},
+		"nobody":      {message.ACLExplainRequest{Kind: "job", Right: "read", AccessorID: nomad.NewID()}, "needs a management token"},
+		"role":        {message.ACLExplainRequest{Kind: "job", Right: "read", Role: "viewers"}, "needs a management token"},
+		"policy":      {message.ACLExplainRequest{Kind: "job", Right: "read", Policy: "view"}, "needs a management token"},
+		"workload":    {message.ACLExplainRequest{Kind: "job", Right: "read", Workload: &nomad.JobACL{JobID: "web"}}, "needs a management token"},
+		"all":         {message.ACLExplainRequest{Kind: "job", Right: "read", Everybody: true}, "needs a management token"},
 	} {
 		me.Access = &rpc.Access{Rights: rights}
 		out, err := s.explain.Explain(t.Context(), me, &c.req)
@@ -231,7 +230,7 @@ func TestExplainIsForOneself(t *testing.T) {
 	// A workload can list only its own identities.
 	for task, want := range map[string]int{"web": 1, "other": 0} {
 		c := callAs(acl.New(false), &acl.Workload{Namespace: "default", Job: task, Group: "api", Task: "server"})
-		out, err := s.explain.Explain(t.Context(), c, &acls.ExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"})
+		out, err := s.explain.Explain(t.Context(), c, &message.ACLExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"})
 		if err != nil || len(out.Identities) != want || out.Answers[0].Allowed != (want == 1) {
 			t.Errorf("a workload of %s gets %v, %v", task, out, err)
 		}
@@ -239,7 +238,7 @@ func TestExplainIsForOneself(t *testing.T) {
 }
 
 // who lists the allowed subjects page by page.
-func who(t *testing.T, s *Service, req acls.ExplainRequest, perPage int32) (all []string) {
+func who(t *testing.T, s *Service, req message.ACLExplainRequest, perPage int32) (all []string) {
 	t.Helper()
 	req.Everybody, req.PerPage = true, perPage
 	for range 50 {
@@ -265,15 +264,15 @@ func who(t *testing.T, s *Service, req acls.ExplainRequest, perPage int32) (all 
 func TestExplainEverybody(t *testing.T) {
 	s, _ := newExplainer(t)
 	for name, c := range map[string]struct {
-		req  acls.ExplainRequest
+		req  message.ACLExplainRequest
 		want []string
 	}{
-		"read jobs":    {acls.ExplainRequest{Kind: "job", Right: "read"}, []string{"role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
-		"list jobs":    {acls.ExplainRequest{Kind: "job", Right: "list"}, []string{"token anonymous", "role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
-		"own variable": {acls.ExplainRequest{Kind: "variable", Right: "read", Name: "nomad/jobs/web/side"}, []string{"token " + manager, "workload default/web/side"}},
-		"of all jobs":  {acls.ExplainRequest{Kind: "variable", Right: "list", Name: "nomad/jobs"}, []string{"token " + manager, "workload default", "workload default/web/api"}},
-		"by a policy":  {acls.ExplainRequest{Kind: "variable", Right: "read", Name: "shared/db"}, []string{"token " + manager, "workload default/web/api"}},
-		"mint":         {acls.ExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"}, []string{"token " + manager, "workload default/web/api/server"}},
+		"read jobs":    {message.ACLExplainRequest{Kind: "job", Right: "read"}, []string{"role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
+		"list jobs":    {message.ACLExplainRequest{Kind: "job", Right: "list"}, []string{"token anonymous", "role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
+		"own variable": {message.ACLExplainRequest{Kind: "variable", Right: "read", Name: "nomad/jobs/web/side"}, []string{"token " + manager, "workload default/web/side"}},
+		"of all jobs":  {message.ACLExplainRequest{Kind: "variable", Right: "list", Name: "nomad/jobs"}, []string{"token " + manager, "workload default", "workload default/web/api"}},
+		"by a policy":  {message.ACLExplainRequest{Kind: "variable", Right: "read", Name: "shared/db"}, []string{"token " + manager, "workload default/web/api"}},
+		"mint":         {message.ACLExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"}, []string{"token " + manager, "workload default/web/api/server"}},
 	} {
 		for _, perPage := range []int32{0, 1, 2} {
 			if got := who(t, s, c.req, perPage); !slices.Equal(got, c.want) {
@@ -285,7 +284,7 @@ func TestExplainEverybody(t *testing.T) {
 
 func TestExplainRefuses(t *testing.T) {
 	s, _ := newExplainer(t)
-	for want, req := range map[string]acls.ExplainRequest{
+	for want, req := range map[string]message.ACLExplainRequest{
 		`unknown kind "x"`:                    {Kind: "x", Right: "read"},
 		`unknown right "red" on variable`:     {Kind: "variable", Right: "red", Name: "a"},
 		"missing name of the node_pool":       {Kind: "node_pool", Right: "read"},
@@ -302,7 +301,7 @@ func TestExplainRefuses(t *testing.T) {
 		"ACL role not found":                  {Kind: "node", Right: "read", Role: "x"},
 		"ACL policy not found":                {Kind: "node", Right: "read", Policy: "x"},
 		"one token, role, policy or workload": {Kind: "node", Right: "read", Policy: "deploy", Everybody: true},
-		"a group requires a job":              {Kind: "node", Right: "read", Workload: &acls.JobACL{Group: "x"}},
+		"a group requires a job":              {Kind: "node", Right: "read", Workload: &nomad.JobACL{Group: "x"}},
 	} {
 		if _, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &req); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", req, err, want)
@@ -313,12 +312,12 @@ func TestExplainRefuses(t *testing.T) {
 // BenchmarkExplainEverybody lists which of 10,000 tokens may read a variable.
 func BenchmarkExplainEverybody(b *testing.B) {
 	store := state.New(slog.New(slog.DiscardHandler))
-	policies, tokens := &acls.PolicyUpsertRequest{}, &acls.TokenUpsertRequest{}
+	policies, tokens := &message.ACLPolicyUpsertRequest{}, &message.ACLTokenUpsertRequest{}
 	for i := range 200 {
-		policies.Policies = append(policies.Policies, &acls.Policy{Name: fmt.Sprint("p", i), Rules: fmt.Sprintf(`namespace "n%d-*" { variables { path "*" { capabilities = ["read"] } } }`, i)})
+		policies.Policies = append(policies.Policies, &nomad.ACLPolicy{Name: fmt.Sprint("p", i), Rules: fmt.Sprintf(`namespace "n%d-*" { variables { path "*" { capabilities = ["read"] } } }`, i)})
 	}
 	for i := range 9_000 {
-		tokens.Tokens = append(tokens.Tokens, &acls.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", Policies: []string{fmt.Sprint("p", i%200), fmt.Sprint("p", i%7)}})
+		tokens.Tokens = append(tokens.Tokens, &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", Policies: []string{fmt.Sprint("p", i%200), fmt.Sprint("p", i%7)}})
 	}
 	if _, err := store.UpsertACLPolicies(10, policies); err != nil {
 		b.Fatal(err)
@@ -327,7 +326,7 @@ func BenchmarkExplainEverybody(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := New(Config{Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
-	req := &acls.ExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: message.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
+	req := &message.ACLExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: message.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
 	for b.Loop() {
 		out, err := s.explain.Explain(b.Context(), callAs(acl.New(true), nil), req)
 		if err != nil || len(out.Answers) != 45 || out.NextToken != "" {

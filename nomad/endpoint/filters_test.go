@@ -20,9 +20,8 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
+	aclendpoint "github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -221,11 +220,11 @@ func canaryWorld(t *testing.T) *state.Store {
 	restore(t, to, "ServiceRegistration", filled(c, func(*nomad.ServiceRegistration) {}))
 	restore(t, to, "HostVolume", filled(c, func(*nomad.HostVolume) {}))
 	restore(t, to, "Variables", filled(c, func(*nomad.VariableEncrypted) {}))
-	restore(t, to, "ACLToken", filled(c, func(*acls.Token) {}))
-	restore(t, to, "ACLRole", filled(c, func(r *acls.Role) { r.ID = "canary-role" }))
-	restore(t, to, "ACLPolicy", filled(c, func(p *acls.Policy) { p.Name = "canary-policy" }))
-	restore(t, to, "ACLAuthMethod", filled(c, func(m *acls.AuthMethod) { m.Name = "canary-method" }))
-	restore(t, to, "ACLBindingRule", filled(c, func(r *acls.BindingRule) { r.ID = "canary-rule" }))
+	restore(t, to, "ACLToken", filled(c, func(*nomad.ACLToken) {}))
+	restore(t, to, "ACLRole", filled(c, func(r *nomad.ACLRole) { r.ID = "canary-role" }))
+	restore(t, to, "ACLPolicy", filled(c, func(p *nomad.ACLPolicy) { p.Name = "canary-policy" }))
+	restore(t, to, "ACLAuthMethod", filled(c, func(m *nomad.ACLAuthMethod) { m.Name = "canary-method" }))
+	restore(t, to, "ACLBindingRule", filled(c, func(r *nomad.ACLBindingRule) { r.ID = "canary-rule" }))
 	claim, err := json.Marshal(filled(c, func(*nomad.TaskGroupHostVolumeClaim) {}))
 	if err != nil {
 		t.Fatal(err)
@@ -241,11 +240,11 @@ func canaryWorld(t *testing.T) *state.Store {
 // policies authenticates each caller with the policy that is its token.
 type policies struct{ t *testing.T }
 
-func (p policies) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
-	return &acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: token, Type: "client"}}, nil
+func (p policies) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: token, Type: "client"}}, nil
 }
 
-func (p policies) Access(_ context.Context, id *acls.AuthenticatedIdentity) (*rpc.Access, error) {
+func (p policies) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
 	switch token := id.ACLToken.AccessorID; token {
 	case "management":
 		return &rpc.Access{Rights: acl.New(true)}, nil
@@ -272,7 +271,7 @@ type filters struct {
 func newFilters(t *testing.T) *filters {
 	t.Helper()
 	store := canaryWorld(t)
-	s := New(Config{Access: access.Config{Control: access.Control{Enabled: true}}, Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store },
+	s := New(Config{Access: aclendpoint.Config{Control: aclendpoint.Control{Enabled: true}}, Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store },
 		Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
 	f := &filters{t: t, methods: map[string]rpc.Method{}, snap: store.Snapshot()}
 	for _, m := range s.Methods() {

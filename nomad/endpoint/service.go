@@ -16,7 +16,7 @@
 package endpoint
 
 import (
-	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/csi"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/deployments"
@@ -45,7 +45,7 @@ import (
 type Config struct {
 	Core        handler.Config
 	RootKeys    rootkeys.Config
-	Access      access.Config
+	Access      acl.Config
 	Relay       relay.Config
 	Evals       evals.Config
 	Deployments deployments.Changer
@@ -65,7 +65,7 @@ type Config struct {
 type Service struct {
 	*handler.Core
 	cfg         Config
-	access      *access.Service
+	access      *acl.Service
 	relay       *relay.Service
 	allocs      *allocs.Service
 	explain     *explain.Service
@@ -90,7 +90,7 @@ type Service struct {
 func New(cfg Config) *Service {
 	core := handler.New(cfg.Core)
 	s := &Service{Core: core, cfg: cfg, keys: rootkeys.New(core, cfg.RootKeys)}
-	s.access = access.New(core, s.keys, cfg.Access)
+	s.access = acl.New(core, s.keys, cfg.Access)
 	s.relay = relay.New(core, cfg.Relay)
 	s.allocs = allocs.New(core)
 	s.evals = evals.New(core, cfg.Evals)

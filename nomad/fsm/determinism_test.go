@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -284,39 +283,39 @@ func (s stream) variable() *message.VarApplyStateRequest {
 func (s stream) access() (nomad.MessageType, any) {
 	now := time.Unix(0, s.time()).UTC()
 	end := now.Add(time.Duration(s.IntN(3)) * time.Second)
-	token := &acls.Token{AccessorID: s.pick("token"), SecretID: s.pick("secret"), Type: "client", Policies: []string{s.pick("policy")},
+	token := &nomad.ACLToken{AccessorID: s.pick("token"), SecretID: s.pick("secret"), Type: "client", Policies: []string{s.pick("policy")},
 		Global: s.IntN(2) == 0,
-		Roles:  []*acls.TokenRoleLink{{ID: s.pick("role")}}, CreateTime: now, ExpirationTime: &end}
+		Roles:  []*nomad.ACLTokenRoleLink{{ID: s.pick("role")}}, CreateTime: now, ExpirationTime: &end}
 	switch s.IntN(14) {
 	case 0:
-		return nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: s.pick("policy"), Rules: "r",
-			JobACL: &acls.JobACL{Namespace: "default", JobID: s.pick("job")}}, {Name: s.pick("policy")}}}
+		return nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: s.pick("policy"), Rules: "r",
+			JobACL: &nomad.JobACL{Namespace: "default", JobID: s.pick("job")}}, {Name: s.pick("policy")}}}
 	case 1:
-		return nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: []string{s.pick("policy")}}
+		return nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{s.pick("policy")}}
 	case 2, 3:
-		return nomad.ACLTokenUpsertRequestType, &acls.TokenUpsertRequest{Tokens: []*acls.Token{token}}
+		return nomad.ACLTokenUpsertRequestType, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{token}}
 	case 4:
-		return nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: []string{s.pick("token")}}
+		return nomad.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: []string{s.pick("token")}}
 	case 5:
-		return nomad.ACLTokenBootstrapRequestType, &acls.TokenBootstrapRequest{Token: token, ResetIndex: uint64(s.IntN(400))}
+		return nomad.ACLTokenBootstrapRequestType, &message.ACLTokenBootstrapRequest{Token: token, ResetIndex: uint64(s.IntN(400))}
 	case 6, 7:
-		return nomad.ACLRolesUpsertRequestType, &acls.RolesUpsertRequest{AllowMissingPolicies: s.IntN(2) == 0, ACLRoles: []*acls.Role{
-			{ID: s.pick("role"), Name: s.pick("name"), Policies: []*acls.RolePolicyLink{{Name: s.pick("policy")}}}}}
+		return nomad.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{AllowMissingPolicies: s.IntN(2) == 0, ACLRoles: []*nomad.ACLRole{
+			{ID: s.pick("role"), Name: s.pick("name"), Policies: []*nomad.ACLRolePolicyLink{{Name: s.pick("policy")}}}}}
 	case 8:
-		return nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{s.pick("role")}}
+		return nomad.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{s.pick("role")}}
 	case 9:
 		return nomad.ACLAuthMethodsUpsertRequestType,
-			&acls.AuthMethodUpsertRequest{AuthMethods: []*acls.AuthMethod{{Name: s.pick("method"), Type: "JWT", Default: s.IntN(2) == 0,
-				Config: &acls.AuthMethodConfig{ClaimMappings: map[string]string{"a": "1", "b": "2", "c": "3"}}}}}
+			&message.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{{Name: s.pick("method"), Type: "JWT", Default: s.IntN(2) == 0,
+				Config: &nomad.ACLAuthMethodConfig{ClaimMappings: map[string]string{"a": "1", "b": "2", "c": "3"}}}}}
 	case 10:
-		return nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: []string{s.pick("method")}}
+		return nomad.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: []string{s.pick("method")}}
 	case 11:
-		return nomad.ACLBindingRulesUpsertRequestType, &acls.BindingRulesUpsertRequest{AllowMissingAuthMethods: s.IntN(2) == 0,
-			ACLBindingRules: []*acls.BindingRule{{ID: s.pick("rule"), AuthMethod: s.pick("method")}}}
+		return nomad.ACLBindingRulesUpsertRequestType, &message.ACLBindingRulesUpsertRequest{AllowMissingAuthMethods: s.IntN(2) == 0,
+			ACLBindingRules: []*nomad.ACLBindingRule{{ID: s.pick("rule"), AuthMethod: s.pick("method")}}}
 	case 12:
-		return nomad.ACLBindingRulesDeleteRequestType, &acls.BindingRulesDeleteRequest{ACLBindingRuleIDs: []string{s.pick("rule")}}
+		return nomad.ACLBindingRulesDeleteRequestType, &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: []string{s.pick("rule")}}
 	}
-	return nomad.OneTimeTokenExpireRequestType, &acls.OneTimeTokenExpireRequest{Timestamp: now}
+	return nomad.OneTimeTokenExpireRequestType, &message.OneTimeTokenExpireRequest{Timestamp: now}
 }
 
 // deployment returns a change of a deployment.

@@ -5,13 +5,12 @@ import (
 	"errors"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // localTokens deletes tokens of this region that expired at least TokenAfter ago.
 func (c *Collector) localTokens(ctx context.Context, s *sweep) error {
-	return c.expiredTokens(ctx, s, "expired tokens", func(t *acls.Token) bool { return !t.Global })
+	return c.expiredTokens(ctx, s, "expired tokens", func(t *nomad.ACLToken) bool { return !t.Global })
 }
 
 // globalTokens is localTokens for global tokens. The authoritative region deletes them, and the
@@ -20,10 +19,10 @@ func (c *Collector) globalTokens(ctx context.Context, s *sweep) error {
 	if !c.cfg.Authoritative {
 		return nil
 	}
-	return c.expiredTokens(ctx, s, "expired global tokens", func(t *acls.Token) bool { return t.Global })
+	return c.expiredTokens(ctx, s, "expired global tokens", func(t *nomad.ACLToken) bool { return t.Global })
 }
 
-func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pass func(*acls.Token) bool) error {
+func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pass func(*nomad.ACLToken) bool) error {
 	if !c.cfg.Access {
 		return nil
 	}
@@ -39,9 +38,9 @@ func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pa
 	}
 	for len(ids) > 0 {
 		var batch []string
-		batch, ids = split(ids, acls.MaxExpiredBatchSize)
+		batch, ids = split(ids, nomad.ACLMaxExpiredBatchSize)
 		err := c.inBatches(batch, what, func(batch []string) error {
-			req := &acls.TokenDeleteRequest{AccessorIDs: batch, WriteRequest: c.write()}
+			req := &message.ACLTokenDeleteRequest{AccessorIDs: batch, WriteRequest: c.write()}
 			return c.cfg.RPC.Call(ctx, "ACL.DeleteTokens", req, &message.GenericResponse{})
 		})
 		if err != nil && !errors.Is(err, nomad.ErrTokenNotFound) { // deleted concurrently; the next run deletes the rest
@@ -57,7 +56,7 @@ func (c *Collector) oneTimeTokens(ctx context.Context, s *sweep) error {
 		return nil
 	}
 	for range s.snap.OneTimeTokensExpired(s.now) {
-		req := &acls.OneTimeTokenExpireRequest{WriteRequest: c.write()}
+		req := &message.OneTimeTokenExpireRequest{WriteRequest: c.write()}
 		return c.cfg.RPC.Call(ctx, "ACL.ExpireOneTimeTokens", req, &message.GenericResponse{})
 	}
 	return nil

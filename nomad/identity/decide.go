@@ -7,7 +7,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 )
 
 // oldest is the first agent version that stores identities.
@@ -20,7 +19,7 @@ const grace = 10 * time.Minute
 type Registration struct {
 	Node *nomad.Node
 	// Caller is the registering caller.
-	Caller *acls.AuthenticatedIdentity
+	Caller *nomad.AuthenticatedIdentity
 	// Expired is set if the caller's token was valid and has expired.
 	Expired bool
 	// TTL is the current TTL of the node's pool.
@@ -60,7 +59,7 @@ func (r Registration) Generates() bool {
 // Heartbeat is the input of the decision whether Node.UpdateStatus issues a new node identity.
 type Heartbeat struct {
 	Node   *nomad.Node
-	Caller *acls.AuthenticatedIdentity
+	Caller *nomad.AuthenticatedIdentity
 	// Forced is set if the node requests a new identity.
 	Forced bool
 	// TTL is the current TTL of the node's pool.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
@@ -132,8 +132,8 @@ func (world) Policy(name string) bool {
 	return slices.Contains([]string{"eng", "read-7", "alice"}, name)
 }
 
-func rule(bindType, name, selector string) *acls.BindingRule {
-	return &acls.BindingRule{ID: "r", AuthMethod: "m", BindType: bindType, BindName: name, Selector: selector}
+func rule(bindType, name, selector string) *nomad.ACLBindingRule {
+	return &nomad.ACLBindingRule{ID: "r", AuthMethod: "m", BindType: bindType, BindName: name, Selector: selector}
 }
 
 func TestBind(t *testing.T) {
@@ -146,37 +146,37 @@ func TestBind(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		rules  []*acls.BindingRule
+		rules  []*nomad.ACLBindingRule
 		claims *login.Claims
 		want   string // policies, roles, management
 	}{
 		{"nothing", nil, alice, "[] [] false"},
-		{"policy", []*acls.BindingRule{rule("policy", "eng", "")}, alice, "[eng] [] false"},
-		{"role", []*acls.BindingRule{rule("role", "eng", "")}, alice, "[] [id-of-eng] false"},
-		{"template", []*acls.BindingRule{rule("role", "role-${value.name}", ""), rule("policy", "read-${ value.n }", "")}, alice,
+		{"policy", []*nomad.ACLBindingRule{rule("policy", "eng", "")}, alice, "[eng] [] false"},
+		{"role", []*nomad.ACLBindingRule{rule("role", "eng", "")}, alice, "[] [id-of-eng] false"},
+		{"template", []*nomad.ACLBindingRule{rule("role", "role-${value.name}", ""), rule("policy", "read-${ value.n }", "")}, alice,
 			"[read-7] [id-of-role-alice] false"},
-		{"twice", []*acls.BindingRule{rule("role", "eng", ""), rule("role", "${value.team}", ""), rule("policy", "eng", ""),
+		{"twice", []*nomad.ACLBindingRule{rule("role", "eng", ""), rule("role", "${value.team}", ""), rule("policy", "eng", ""),
 			rule("policy", "eng", "")}, alice, "[eng] [id-of-eng] false"},
-		{"no such role or policy", []*acls.BindingRule{rule("role", "gone", ""), rule("policy", "gone", "")}, alice, "[] [] false"},
-		{"absent claim", []*acls.BindingRule{rule("policy", "${value.absent}", ""), rule("policy", "eng${value.absent}", "")}, alice,
+		{"no such role or policy", []*nomad.ACLBindingRule{rule("role", "gone", ""), rule("policy", "gone", "")}, alice, "[] [] false"},
+		{"absent claim", []*nomad.ACLBindingRule{rule("policy", "${value.absent}", ""), rule("policy", "eng${value.absent}", "")}, alice,
 			"[] [] false"},
-		{"empty claim", []*acls.BindingRule{rule("policy", "${value.empty}", "")}, alice, "[] [] false"},
-		{"selector", []*acls.BindingRule{rule("policy", "eng", `value.team == "x"`), rule("policy", "alice", `value.team == "eng"`)}, alice,
+		{"empty claim", []*nomad.ACLBindingRule{rule("policy", "${value.empty}", "")}, alice, "[] [] false"},
+		{"selector", []*nomad.ACLBindingRule{rule("policy", "eng", `value.team == "x"`), rule("policy", "alice", `value.team == "eng"`)}, alice,
 			"[alice] [] false"},
-		{"management", []*acls.BindingRule{rule("policy", "eng", ""), rule("management", "", `"ops" in list.groups`)}, alice, "[] [] true"},
-		{"management for others", []*acls.BindingRule{rule("management", "", `"root" in list.groups`)}, alice, "[] [] false"},
-		{"management without the claim", []*acls.BindingRule{rule("management", "", `"guest" not in list.roles`)}, alice, "[] [] false"},
-		{"broken rules", []*acls.BindingRule{rule("admin", "eng", ""), rule("policy", "eng", "value."), rule("policy", "${", ""),
+		{"management", []*nomad.ACLBindingRule{rule("policy", "eng", ""), rule("management", "", `"ops" in list.groups`)}, alice, "[] [] true"},
+		{"management for others", []*nomad.ACLBindingRule{rule("management", "", `"root" in list.groups`)}, alice, "[] [] false"},
+		{"management without the claim", []*nomad.ACLBindingRule{rule("management", "", `"guest" not in list.roles`)}, alice, "[] [] false"},
+		{"broken rules", []*nomad.ACLBindingRule{rule("admin", "eng", ""), rule("policy", "eng", "value."), rule("policy", "${", ""),
 			rule("", "", "")}, alice, "[] [] false"},
-		{"a claim is a template", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "${value.y}", "y", "eng"), "[] [] false"},
-		{"a claim ends a template", []*acls.BindingRule{rule("policy", "${value.x}${value.y}", "")}, claims("x", "${value.", "y", "z}"),
+		{"a claim is a template", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "${value.y}", "y", "eng"), "[] [] false"},
+		{"a claim ends a template", []*nomad.ACLBindingRule{rule("policy", "${value.x}${value.y}", "")}, claims("x", "${value.", "y", "z}"),
 			"[] [] false"},
-		{"slashes", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "../eng"), "[] [] false"},
-		{"line ends", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "eng\n"), "[] [] false"},
-		{"stars", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "*"), "[] [] false"},
-		{"NUL", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "eng\x00"), "[] [] false"},
-		{"look-alike", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "еng"), "[] [] false"},
-		{"long", []*acls.BindingRule{rule("policy", "${value.x}", "")}, claims("x", strings.Repeat("e", 129)), "[] [] false"},
+		{"slashes", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "../eng"), "[] [] false"},
+		{"line ends", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "eng\n"), "[] [] false"},
+		{"stars", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "*"), "[] [] false"},
+		{"NUL", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "eng\x00"), "[] [] false"},
+		{"look-alike", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "еng"), "[] [] false"},
+		{"long", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", strings.Repeat("e", 129)), "[] [] false"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestBind(t *testing.T) {
 }
 
 func TestCheckRule(t *testing.T) {
-	for name, r := range map[string]*acls.BindingRule{
+	for name, r := range map[string]*nomad.ACLBindingRule{
 		"no method":              {BindType: "policy", BindName: "x"},
 		"unknown type":           rule("admin", "x", ""),
 		"no name":                rule("policy", "", ""),
@@ -222,7 +222,7 @@ func TestCheckRule(t *testing.T) {
 }
 
 func TestTokenName(t *testing.T) {
-	m := &acls.AuthMethod{Name: "ci", Type: "JWT", TokenNameFormat: acls.DefaultAuthMethodTokenNameFormat}
+	m := &nomad.ACLAuthMethod{Name: "ci", Type: "JWT", TokenNameFormat: nomad.DefaultACLAuthMethodTokenNameFormat}
 	if got, err := login.TokenName(m, alice); got != "JWT-ci" || err != nil {
 		t.Errorf("TokenName() = %q, %v", got, err)
 	}

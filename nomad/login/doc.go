@@ -1,7 +1,7 @@
 // Package login verifies logins with auth methods and determines what they receive. It verifies
 // the token that an identity provider signed, maps its claims, and evaluates the binding rules
 // for roles and policies. Its input is the auth methods and binding rules of package acls. It
-// does not access state and creates no ACL tokens: nomad/endpoint/access does.
+// does not access state and creates no ACL tokens: nomad/endpoint/acl does.
 //
 //	Login:        token ─▶ keys of the method ─▶ signature, issuer, audience, times ─┐
 //	OIDC:  code ─▶ exchange ─▶ ID token ─▶ the same, and nonce ─▶ user info ────────┤

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
@@ -30,9 +30,9 @@ const maxName = 128
 var objectName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
 // Complete sets the defaults of an auth method.
-func Complete(m *acls.AuthMethod) {
-	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, acls.DefaultAuthMethodTokenNameFormat)
-	for _, known := range []string{acls.AuthMethodTypeJWT, acls.AuthMethodTypeOIDC} {
+func Complete(m *nomad.ACLAuthMethod) {
+	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, nomad.DefaultACLAuthMethodTokenNameFormat)
+	for _, known := range []string{nomad.ACLAuthMethodTypeJWT, nomad.ACLAuthMethodTypeOIDC} {
 		if strings.EqualFold(m.Type, known) {
 			m.Type = known
 		}
@@ -41,13 +41,13 @@ func Complete(m *acls.AuthMethod) {
 
 // CheckMethod validates an auth method. The lifetime of its tokens must be between shortest and
 // longest.
-func CheckMethod(m *acls.AuthMethod, shortest, longest time.Duration) error {
+func CheckMethod(m *nomad.ACLAuthMethod, shortest, longest time.Duration) error {
 	switch {
 	case !objectName.MatchString(m.Name):
 		return fmt.Errorf("the name of an auth method must match %s", objectName)
-	case m.Type != acls.AuthMethodTypeJWT && m.Type != acls.AuthMethodTypeOIDC:
-		return fmt.Errorf("the type of auth method %q must be %s or %s, not %q", m.Name, acls.AuthMethodTypeOIDC, acls.AuthMethodTypeJWT, m.Type)
-	case m.TokenLocality != acls.AuthMethodTokenLocalityLocal && m.TokenLocality != acls.AuthMethodTokenLocalityGlobal:
+	case m.Type != nomad.ACLAuthMethodTypeJWT && m.Type != nomad.ACLAuthMethodTypeOIDC:
+		return fmt.Errorf("the type of auth method %q must be %s or %s, not %q", m.Name, nomad.ACLAuthMethodTypeOIDC, nomad.ACLAuthMethodTypeJWT, m.Type)
+	case m.TokenLocality != nomad.ACLAuthMethodTokenLocalityLocal && m.TokenLocality != nomad.ACLAuthMethodTokenLocalityGlobal:
 		return fmt.Errorf("the token locality of auth method %q must be local or global, not %q", m.Name, m.TokenLocality)
 	case m.MaxTokenTTL < shortest || m.MaxTokenTTL > longest || m.MaxTokenTTL <= 0:
 		return fmt.Errorf("the max token TTL of auth method %q must be between %s and %s, not %s", m.Name, shortest, longest, m.MaxTokenTTL)
@@ -58,10 +58,10 @@ func CheckMethod(m *acls.AuthMethod, shortest, longest time.Duration) error {
 		return fmt.Errorf("the token name format of auth method %q: %w", m.Name, err)
 	}
 	check := checkJWT
-	if m.Type == acls.AuthMethodTypeOIDC {
+	if m.Type == nomad.ACLAuthMethodTypeOIDC {
 		check = checkOIDC
 	}
-	for _, check := range []func(*acls.AuthMethodConfig) error{check, checkCommon} {
+	for _, check := range []func(*nomad.ACLAuthMethodConfig) error{check, checkCommon} {
 		if err := check(m.Config); err != nil {
 			return fmt.Errorf("the configuration of auth method %q: %w", m.Name, err)
 		}
@@ -70,7 +70,7 @@ func CheckMethod(m *acls.AuthMethod, shortest, longest time.Duration) error {
 }
 
 // checkCommon validates the settings that both types have.
-func checkCommon(c *acls.AuthMethodConfig) error {
+func checkCommon(c *nomad.ACLAuthMethodConfig) error {
 	if _, err := allowed(c.SigningAlgs); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func checkMappings(field string, m map[string]string) error {
 }
 
 // checkJWT validates the configuration of a JWT method.
-func checkJWT(c *acls.AuthMethodConfig) error {
+func checkJWT(c *nomad.ACLAuthMethodConfig) error {
 	n := min(len(c.JWTValidationPubKeys), 1) + set(c.JWKSURL) + set(c.OIDCDiscoveryURL)
 	if n != 1 {
 		return errors.New("exactly one of JWTValidationPubKeys, JWKSURL and OIDCDiscoveryURL is required")
@@ -126,7 +126,7 @@ func checkJWT(c *acls.AuthMethodConfig) error {
 }
 
 // checkOIDC validates the configuration of an OIDC method.
-func checkOIDC(c *acls.AuthMethodConfig) error {
+func checkOIDC(c *nomad.ACLAuthMethodConfig) error {
 	switch {
 	case len(c.JWTValidationPubKeys) > 0 || c.JWKSURL != "":
 		return errors.New("JWTValidationPubKeys and JWKSURL require the type JWT: use OIDCDiscoveryURL")
@@ -152,8 +152,8 @@ func checkOIDC(c *acls.AuthMethodConfig) error {
 }
 
 // Warnings lists the questionable settings of an auth method that CheckMethod accepts.
-func Warnings(m *acls.AuthMethod) []string {
-	if m.Type != acls.AuthMethodTypeOIDC {
+func Warnings(m *nomad.ACLAuthMethod) []string {
+	if m.Type != nomad.ACLAuthMethodTypeOIDC {
 		return nil
 	}
 	var out []string
@@ -167,12 +167,12 @@ func Warnings(m *acls.AuthMethod) []string {
 }
 
 // isPublic reports whether the client has no credential for the identity provider.
-func isPublic(c *acls.AuthMethodConfig) bool {
+func isPublic(c *nomad.ACLAuthMethodConfig) bool {
 	return c.OIDCClientSecret == "" && c.OIDCClientAssertion == nil
 }
 
 // secrets returns pointers to the secrets in a configuration.
-func secrets(c *acls.AuthMethodConfig) []*string {
+func secrets(c *nomad.ACLAuthMethodConfig) []*string {
 	out := []*string{&c.OIDCClientSecret}
 	if a := c.OIDCClientAssertion; a != nil {
 		out = append(out, &a.ClientSecret)
@@ -184,7 +184,7 @@ func secrets(c *acls.AuthMethodConfig) []*string {
 }
 
 // Redact returns a copy of the method with its secrets replaced by Redacted.
-func Redact(m *acls.AuthMethod) *acls.AuthMethod {
+func Redact(m *nomad.ACLAuthMethod) *nomad.ACLAuthMethod {
 	out := codec.Copy(m)
 	if out == nil || out.Config == nil {
 		return out
@@ -200,9 +200,9 @@ func Redact(m *acls.AuthMethod) *acls.AuthMethod {
 // Merge fills the unset fields of a method from old, which it replaces. An empty list or map
 // that is not nil clears the field. The secrets of old are kept only for the same identity
 // provider.
-func Merge(m, old *acls.AuthMethod) error {
+func Merge(m, old *nomad.ACLAuthMethod) error {
 	if old == nil {
-		old = &acls.AuthMethod{}
+		old = &nomad.ACLAuthMethod{}
 	}
 	same := m.Type == "" || strings.EqualFold(m.Type, old.Type)
 	m.Type = cmp.Or(m.Type, old.Type)
@@ -229,7 +229,7 @@ func Merge(m, old *acls.AuthMethod) error {
 }
 
 // mergeConfig fills the unset fields of c.
-func mergeConfig(c, old *acls.AuthMethodConfig) {
+func mergeConfig(c, old *nomad.ACLAuthMethodConfig) {
 	if len(c.JWTValidationPubKeys) == 0 && c.JWKSURL == "" && c.OIDCDiscoveryURL == "" {
 		c.JWTValidationPubKeys, c.JWKSURL, c.OIDCDiscoveryURL = old.JWTValidationPubKeys, old.JWKSURL, old.OIDCDiscoveryURL
 	}
@@ -258,7 +258,7 @@ func mergeConfig(c, old *acls.AuthMethodConfig) {
 }
 
 // mergeSecrets keeps the secrets of old that c does not replace.
-func mergeSecrets(c, old *acls.AuthMethodConfig) {
+func mergeSecrets(c, old *nomad.ACLAuthMethodConfig) {
 	if c.OIDCClientAssertion == nil {
 		c.OIDCClientAssertion = old.OIDCClientAssertion
 	}

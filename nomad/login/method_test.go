@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
 
@@ -25,8 +25,8 @@ func privatePEM(t testing.TB, bits int) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 }
 
-func goodOIDC() *acls.AuthMethod {
-	return &acls.AuthMethod{Name: "people", Type: "OIDC", TokenLocality: "global", MaxTokenTTL: time.Hour, Config: &acls.AuthMethodConfig{
+func goodOIDC() *nomad.ACLAuthMethod {
+	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "global", MaxTokenTTL: time.Hour, Config: &nomad.ACLAuthMethodConfig{
 		OIDCDiscoveryURL: "https://id.example.com", OIDCClientID: "c", OIDCClientSecret: "s", AllowedRedirectURIs: []string{redirect}}}
 }
 
@@ -36,22 +36,22 @@ func TestCheckMethod(t *testing.T) {
 		t.Fatal(err)
 	}
 	goodKey, private := pemOf(t, public), privatePEM(t, 2048)
-	goodJWT := func() *acls.AuthMethod {
-		return jwtMethod(acls.AuthMethodConfig{JWTValidationPubKeys: []string{goodKey}})
+	goodJWT := func() *nomad.ACLAuthMethod {
+		return jwtMethod(nomad.ACLAuthMethodConfig{JWTValidationPubKeys: []string{goodKey}})
 	}
-	assert := func(a acls.OIDCClientAssertion) func(*acls.AuthMethod) {
-		return func(m *acls.AuthMethod) { m.Config.OIDCClientAssertion = &a }
+	assert := func(a nomad.OIDCClientAssertion) func(*nomad.ACLAuthMethod) {
+		return func(m *nomad.ACLAuthMethod) { m.Config.OIDCClientAssertion = &a }
 	}
-	for name, edit := range map[string]func(*acls.AuthMethod){
-		"":          func(*acls.AuthMethod) {},
-		"nomad key": assert(acls.OIDCClientAssertion{KeySource: "nomad"}),
-		"own key": assert(acls.OIDCClientAssertion{KeySource: "private_key",
-			PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, KeyID: "k"}}),
-		"key file": assert(acls.OIDCClientAssertion{KeySource: "private_key",
-			PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: "/etc/k.pem", PemCertFile: "/etc/c.pem", KeyIDHeader: "x5t"}}),
-		"secret signs": assert(acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: strings.Repeat("s", 32)}),
+	for name, edit := range map[string]func(*nomad.ACLAuthMethod){
+		"":          func(*nomad.ACLAuthMethod) {},
+		"nomad key": assert(nomad.OIDCClientAssertion{KeySource: "nomad"}),
+		"own key": assert(nomad.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: private, KeyID: "k"}}),
+		"key file": assert(nomad.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &nomad.OIDCClientAssertionKey{PemKeyFile: "/etc/k.pem", PemCertFile: "/etc/c.pem", KeyIDHeader: "x5t"}}),
+		"secret signs": assert(nomad.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: strings.Repeat("s", 32)}),
 	} {
-		for _, m := range []*acls.AuthMethod{goodOIDC()} {
+		for _, m := range []*nomad.ACLAuthMethod{goodOIDC()} {
 			edit(m)
 			login.Complete(m)
 			if err := login.CheckMethod(m, time.Minute, 24*time.Hour); err != nil {
@@ -62,48 +62,48 @@ func TestCheckMethod(t *testing.T) {
 	if err := login.CheckMethod(goodJWT(), time.Minute, 24*time.Hour); err != nil {
 		t.Errorf("good JWT: %v", err)
 	}
-	for name, edit := range map[string]func(m, o *acls.AuthMethod){
-		"name":             func(m, o *acls.AuthMethod) { m.Name, o.Name = "a/b", "" },
-		"type":             func(m, o *acls.AuthMethod) { m.Type, o.Type = "SAML", "" },
-		"locality":         func(m, o *acls.AuthMethod) { m.TokenLocality, o.TokenLocality = "", "world" },
-		"TTL too short":    func(m, o *acls.AuthMethod) { m.MaxTokenTTL, o.MaxTokenTTL = time.Second, 0 },
-		"TTL too long":     func(m, o *acls.AuthMethod) { m.MaxTokenTTL, o.MaxTokenTTL = 25*time.Hour, -time.Hour },
-		"no configuration": func(m, o *acls.AuthMethod) { m.Config, o.Config = nil, nil },
-		"name format":      func(m, o *acls.AuthMethod) { m.TokenNameFormat, o.TokenNameFormat = "${x}", "${auth_method_type" },
-		"algorithms": func(m, o *acls.AuthMethod) {
+	for name, edit := range map[string]func(m, o *nomad.ACLAuthMethod){
+		"name":             func(m, o *nomad.ACLAuthMethod) { m.Name, o.Name = "a/b", "" },
+		"type":             func(m, o *nomad.ACLAuthMethod) { m.Type, o.Type = "SAML", "" },
+		"locality":         func(m, o *nomad.ACLAuthMethod) { m.TokenLocality, o.TokenLocality = "", "world" },
+		"TTL too short":    func(m, o *nomad.ACLAuthMethod) { m.MaxTokenTTL, o.MaxTokenTTL = time.Second, 0 },
+		"TTL too long":     func(m, o *nomad.ACLAuthMethod) { m.MaxTokenTTL, o.MaxTokenTTL = 25*time.Hour, -time.Hour },
+		"no configuration": func(m, o *nomad.ACLAuthMethod) { m.Config, o.Config = nil, nil },
+		"name format":      func(m, o *nomad.ACLAuthMethod) { m.TokenNameFormat, o.TokenNameFormat = "${x}", "${auth_method_type" },
+		"algorithms": func(m, o *nomad.ACLAuthMethod) {
 			m.Config.SigningAlgs, o.Config.SigningAlgs = []string{"none"}, []string{"RS256", "HS256"}
 		},
-		"discovery CA": func(m, o *acls.AuthMethod) {
+		"discovery CA": func(m, o *nomad.ACLAuthMethod) {
 			m.Config.DiscoveryCaPem, o.Config.DiscoveryCaPem = []string{"x"}, []string{"y"}
 		},
-		"JWKS CA": func(m, o *acls.AuthMethod) { m.Config.JWKSCACert, o.Config.JWKSCACert = "x", "y" },
-		"empty audience": func(m, o *acls.AuthMethod) {
+		"JWKS CA": func(m, o *nomad.ACLAuthMethod) { m.Config.JWKSCACert, o.Config.JWKSCACert = "x", "y" },
+		"empty audience": func(m, o *nomad.ACLAuthMethod) {
 			m.Config.BoundAudiences, o.Config.BoundIssuer = []string{""}, []string{""}
 		},
-		"mapping": func(m, o *acls.AuthMethod) {
+		"mapping": func(m, o *nomad.ACLAuthMethod) {
 			m.Config.ClaimMappings, o.Config.ListClaimMappings = map[string]string{"a": "x", "b": "x"}, map[string]string{"a": "${}"}
 		},
-		"sources": func(m, o *acls.AuthMethod) {
+		"sources": func(m, o *nomad.ACLAuthMethod) {
 			m.Config.JWKSURL, o.Config.JWKSURL = "https://x/keys", "https://x/keys"
 		},
-		"no source": func(m, o *acls.AuthMethod) { m.Config.JWTValidationPubKeys, o.Config.OIDCDiscoveryURL = nil, "" },
-		"private key": func(m, o *acls.AuthMethod) {
+		"no source": func(m, o *nomad.ACLAuthMethod) { m.Config.JWTValidationPubKeys, o.Config.OIDCDiscoveryURL = nil, "" },
+		"private key": func(m, o *nomad.ACLAuthMethod) {
 			m.Config.JWTValidationPubKeys, o.Config.JWTValidationPubKeys = []string{private}, []string{goodKey}
 		},
-		"weak key": func(m, o *acls.AuthMethod) {
+		"weak key": func(m, o *nomad.ACLAuthMethod) {
 			m.Config.JWTValidationPubKeys, o.Config.OIDCClientID = []string{weakPEM(t)}, ""
 		},
-		"plain HTTP": func(m, o *acls.AuthMethod) {
+		"plain HTTP": func(m, o *nomad.ACLAuthMethod) {
 			m.Config.JWTValidationPubKeys, m.Config.JWKSURL, o.Config.OIDCDiscoveryURL = nil, "http://id.example.com/keys", "http://id.example.com"
 		},
-		"odd URL": func(m, o *acls.AuthMethod) {
+		"odd URL": func(m, o *nomad.ACLAuthMethod) {
 			m.Config.JWTValidationPubKeys, m.Config.JWKSURL, o.Config.OIDCDiscoveryURL = nil, "file:///etc/passwd",
 				"https://user:secret@id.example.com"
 		},
 	} {
 		m, o := goodJWT(), goodOIDC()
 		edit(m, o)
-		for _, x := range []*acls.AuthMethod{m, o} {
+		for _, x := range []*nomad.ACLAuthMethod{m, o} {
 			err := login.CheckMethod(x, time.Minute, 24*time.Hour)
 			if err == nil {
 				t.Errorf("%s: CheckMethod() accepts the %s method", name, x.Type)
@@ -113,23 +113,23 @@ func TestCheckMethod(t *testing.T) {
 			}
 		}
 	}
-	for name, edit := range map[string]func(*acls.AuthMethod){
-		"redirect":          func(m *acls.AuthMethod) { m.Config.AllowedRedirectURIs = []string{"javascript:alert(1)"} },
-		"redirect fragment": func(m *acls.AuthMethod) { m.Config.AllowedRedirectURIs = []string{"https://x/#y"} },
-		"source":            assert(acls.OIDCClientAssertion{KeySource: "magic"}),
-		"no key":            assert(acls.OIDCClientAssertion{KeySource: "private_key"}),
-		"two keys": assert(acls.OIDCClientAssertion{KeySource: "private_key",
-			PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, PemKeyFile: "/x", KeyID: "k"}}),
-		"unnamed key": assert(acls.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private}}),
-		"relative file": assert(acls.OIDCClientAssertion{KeySource: "private_key",
-			PrivateKey: &acls.OIDCClientAssertionKey{PemKeyFile: "k.pem", KeyID: "k"}}),
-		"invalid key": assert(acls.OIDCClientAssertion{KeySource: "private_key",
-			PrivateKey: &acls.OIDCClientAssertionKey{PemKey: "MIIcanary", KeyID: "k"}}),
-		"short secret":    assert(acls.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: "short"}),
-		"symmetric nomad": assert(acls.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: "HS256"}),
-		"alg in a header": assert(acls.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"ALG": "none"}}),
-		"key for nomad": assert(acls.OIDCClientAssertion{KeySource: "nomad",
-			PrivateKey: &acls.OIDCClientAssertionKey{PemKey: private, KeyID: "k"}}),
+	for name, edit := range map[string]func(*nomad.ACLAuthMethod){
+		"redirect":          func(m *nomad.ACLAuthMethod) { m.Config.AllowedRedirectURIs = []string{"javascript:alert(1)"} },
+		"redirect fragment": func(m *nomad.ACLAuthMethod) { m.Config.AllowedRedirectURIs = []string{"https://x/#y"} },
+		"source":            assert(nomad.OIDCClientAssertion{KeySource: "magic"}),
+		"no key":            assert(nomad.OIDCClientAssertion{KeySource: "private_key"}),
+		"two keys": assert(nomad.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: private, PemKeyFile: "/x", KeyID: "k"}}),
+		"unnamed key": assert(nomad.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: private}}),
+		"relative file": assert(nomad.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &nomad.OIDCClientAssertionKey{PemKeyFile: "k.pem", KeyID: "k"}}),
+		"invalid key": assert(nomad.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: "MIIcanary", KeyID: "k"}}),
+		"short secret":    assert(nomad.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: "short"}),
+		"symmetric nomad": assert(nomad.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: "HS256"}),
+		"alg in a header": assert(nomad.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"ALG": "none"}}),
+		"key for nomad": assert(nomad.OIDCClientAssertion{KeySource: "nomad",
+			PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: private, KeyID: "k"}}),
 	} {
 		m := goodOIDC()
 		edit(m)
@@ -142,15 +142,15 @@ func TestCheckMethod(t *testing.T) {
 // Settings that upstream accepts but that are unwise are accepted with a warning.
 func TestUnwiseMethods(t *testing.T) {
 	for name, c := range map[string]struct {
-		edit func(*acls.AuthMethodConfig)
+		edit func(*nomad.ACLAuthMethodConfig)
 		want string
 	}{
-		"good": {func(*acls.AuthMethodConfig) {}, ""},
-		"no redirect URIs": {func(c *acls.AuthMethodConfig) { c.AllowedRedirectURIs = nil },
+		"good": {func(*nomad.ACLAuthMethodConfig) {}, ""},
+		"no redirect URIs": {func(c *nomad.ACLAuthMethodConfig) { c.AllowedRedirectURIs = nil },
 			"AllowedRedirectURIs is empty: every login is refused"},
-		"no proof": {func(c *acls.AuthMethodConfig) { c.OIDCClientSecret = "" },
+		"no proof": {func(c *nomad.ACLAuthMethodConfig) { c.OIDCClientSecret = "" },
 			"no client secret, client assertion or PKCE is configured: logins use PKCE"},
-		"PKCE": {func(c *acls.AuthMethodConfig) { c.OIDCClientSecret, c.OIDCEnablePKCE = "", true }, ""},
+		"PKCE": {func(c *nomad.ACLAuthMethodConfig) { c.OIDCClientSecret, c.OIDCEnablePKCE = "", true }, ""},
 	} {
 		m := goodOIDC()
 		c.edit(m.Config)
@@ -176,8 +176,8 @@ func weakPEM(t testing.TB) string {
 
 func TestRedactAndMerge(t *testing.T) {
 	old := goodOIDC()
-	old.Config.OIDCClientAssertion = &acls.OIDCClientAssertion{KeySource: "private_key", ClientSecret: "canary-1",
-		PrivateKey: &acls.OIDCClientAssertionKey{PemKey: "canary-2", KeyID: "k"}}
+	old.Config.OIDCClientAssertion = &nomad.OIDCClientAssertion{KeySource: "private_key", ClientSecret: "canary-1",
+		PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: "canary-2", KeyID: "k"}}
 	old.Config.OIDCClientSecret = "canary-3"
 	old.Config.OIDCScopes = []string{"groups"}
 	shown := login.Redact(old)
@@ -194,8 +194,8 @@ func TestRedactAndMerge(t *testing.T) {
 		t.Errorf("Merge() of a redacted method = %v", err)
 	}
 
-	change := &acls.AuthMethod{Name: "people", MaxTokenTTL: time.Minute,
-		Config: &acls.AuthMethodConfig{OIDCScopes: []string{}, BoundAudiences: []string{"x"}}}
+	change := &nomad.ACLAuthMethod{Name: "people", MaxTokenTTL: time.Minute,
+		Config: &nomad.ACLAuthMethodConfig{OIDCScopes: []string{}, BoundAudiences: []string{"x"}}}
 	if err := login.Merge(change, old); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestRedactAndMerge(t *testing.T) {
 	}
 
 	// A secret is not sent to another provider.
-	moved := &acls.AuthMethod{Name: "people", Config: &acls.AuthMethodConfig{OIDCDiscoveryURL: "https://evil.example.com"}}
+	moved := &nomad.ACLAuthMethod{Name: "people", Config: &nomad.ACLAuthMethodConfig{OIDCDiscoveryURL: "https://evil.example.com"}}
 	if err := login.Merge(moved, old); err != nil || moved.Config.OIDCClientSecret != "" || moved.Config.OIDCClientAssertion != nil {
 		t.Errorf("Merge() with another provider keeps secrets: %v", err)
 	}
@@ -219,7 +219,7 @@ func TestRedactAndMerge(t *testing.T) {
 	if err := login.Merge(moved, old); err == nil {
 		t.Error("Merge() stores the placeholder as a secret")
 	}
-	if err := login.Merge(&acls.AuthMethod{Config: &acls.AuthMethodConfig{OIDCClientSecret: login.Redacted}}, nil); err == nil {
+	if err := login.Merge(&nomad.ACLAuthMethod{Config: &nomad.ACLAuthMethodConfig{OIDCClientSecret: login.Redacted}}, nil); err == nil {
 		t.Error("Merge() stores the placeholder as a new secret")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/testidp"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/login"
 )
@@ -25,8 +25,8 @@ const (
 	nonce    = "a nonce that is long enough"
 )
 
-func oidcMethod(p *testidp.Provider) *acls.AuthMethod {
-	return &acls.AuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &acls.AuthMethodConfig{
+func oidcMethod(p *testidp.Provider) *nomad.ACLAuthMethod {
+	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &nomad.ACLAuthMethodConfig{
 		OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret,
 		AllowedRedirectURIs: []string{redirect}, OIDCScopes: []string{"groups", "openid"},
 		ClaimMappings:     map[string]string{"sub": "who", "mail": "mail"},
@@ -58,15 +58,15 @@ func returned(q url.Values) login.Callback {
 }
 
 func TestOIDC(t *testing.T) {
-	for name, edit := range map[string]func(*testidp.Provider, *acls.AuthMethod){
-		"secret": func(*testidp.Provider, *acls.AuthMethod) {},
-		"PKCE":   func(_ *testidp.Provider, m *acls.AuthMethod) { m.Config.OIDCEnablePKCE = true },
-		"public client": func(p *testidp.Provider, m *acls.AuthMethod) {
+	for name, edit := range map[string]func(*testidp.Provider, *nomad.ACLAuthMethod){
+		"secret": func(*testidp.Provider, *nomad.ACLAuthMethod) {},
+		"PKCE":   func(_ *testidp.Provider, m *nomad.ACLAuthMethod) { m.Config.OIDCEnablePKCE = true },
+		"public client": func(p *testidp.Provider, m *nomad.ACLAuthMethod) {
 			p.Secret, m.Config.OIDCClientSecret, m.Config.OIDCEnablePKCE = "", "", true
 		},
-		"public client without PKCE": func(p *testidp.Provider, m *acls.AuthMethod) { p.Secret, m.Config.OIDCClientSecret = "", "" },
-		"bound audience":             func(p *testidp.Provider, m *acls.AuthMethod) { m.Config.BoundAudiences = []string{p.ClientID} },
-		"secret in the form": func(p *testidp.Provider, _ *acls.AuthMethod) {
+		"public client without PKCE": func(p *testidp.Provider, m *nomad.ACLAuthMethod) { p.Secret, m.Config.OIDCClientSecret = "", "" },
+		"bound audience":             func(p *testidp.Provider, m *nomad.ACLAuthMethod) { m.Config.BoundAudiences = []string{p.ClientID} },
+		"secret in the form": func(p *testidp.Provider, _ *nomad.ACLAuthMethod) {
 			p.Discovery = func(doc map[string]any) {
 				doc["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"}
 			}
@@ -110,7 +110,7 @@ func mustParse(t testing.TB, text string) *url.URL {
 func TestOIDCRefuses(t *testing.T) {
 	type world struct {
 		p    *testidp.Provider
-		m    *acls.AuthMethod
+		m    *nomad.ACLAuthMethod
 		back *login.Callback
 		clk  *clock
 	}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -184,22 +183,22 @@ func policies() kind {
 	return kind{
 		name: "ACL policies", access: true,
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
-			var out acls.PolicyListResponse
-			err := rpc.Call(ctx, "ACL.ListPolicies", &acls.PolicyListRequest{QueryOptions: q}, &out)
-			return objects(out.Policies, func(p *acls.PolicyListStub) object {
+			var out message.ACLPolicyListResponse
+			err := rpc.Call(ctx, "ACL.ListPolicies", &message.ACLPolicyListRequest{QueryOptions: q}, &out)
+			return objects(out.Policies, func(p *nomad.ACLPolicyListStub) object {
 				return object{id: p.Name, version: string(p.Hash), modified: p.ModifyIndex}
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLPolicies(nil), func(p *acls.Policy) object { return object{id: p.Name, version: string(p.Hash)} })
+			return collect(snap.ACLPolicies(nil), func(p *nomad.ACLPolicy) object { return object{id: p.Name, version: string(p.Hash)} })
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
-			var out acls.PolicySetResponse
-			err := rpc.Call(ctx, "ACL.GetPolicies", &acls.PolicySetRequest{Names: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: found(batch, out.Policies, every)}}, err
+			var out message.ACLPolicySetResponse
+			err := rpc.Call(ctx, "ACL.GetPolicies", &message.ACLPolicySetRequest{Names: ids(batch), QueryOptions: q}, &out)
+			return entry{nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: found(batch, out.Policies, every)}}, err
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: ids}}
+			return entry{nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: ids}}
 		},
 	}
 }
@@ -207,7 +206,7 @@ func policies() kind {
 // roles includes the policies in the version. A list omits deleted policies, which may be
 // created again.
 func roles() kind {
-	version := func(hash []byte, policies []*acls.RolePolicyLink) string {
+	version := func(hash []byte, policies []*nomad.ACLRolePolicyLink) string {
 		v := string(hash)
 		for _, l := range policies {
 			v += " " + l.Name
@@ -217,23 +216,23 @@ func roles() kind {
 	return kind{
 		name: "ACL roles", access: true, clashes: true,
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
-			var out acls.RolesListResponse
-			err := rpc.Call(ctx, "ACL.ListRoles", &acls.RolesListRequest{QueryOptions: q}, &out)
-			return objects(out.ACLRoles, func(r *acls.RoleListStub) object {
+			var out message.ACLRolesListResponse
+			err := rpc.Call(ctx, "ACL.ListRoles", &message.ACLRolesListRequest{QueryOptions: q}, &out)
+			return objects(out.ACLRoles, func(r *nomad.ACLRoleListStub) object {
 				return object{id: r.ID, version: version(r.Hash, r.Policies), modified: r.ModifyIndex}
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLRoles(nil), func(r *acls.Role) object { return object{id: r.ID, version: version(r.Hash, r.Policies)} })
+			return collect(snap.ACLRoles(nil), func(r *nomad.ACLRole) object { return object{id: r.ID, version: version(r.Hash, r.Policies)} })
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
-			var out acls.RolesByIDResponse
-			err := rpc.Call(ctx, "ACL.GetRolesByID", &acls.RolesByIDRequest{ACLRoleIDs: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLRolesUpsertRequestType, &acls.RolesUpsertRequest{ACLRoles: found(batch, out.ACLRoles, every),
+			var out message.ACLRolesByIDResponse
+			err := rpc.Call(ctx, "ACL.GetRolesByID", &message.ACLRolesByIDRequest{ACLRoleIDs: ids(batch), QueryOptions: q}, &out)
+			return entry{nomad.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{ACLRoles: found(batch, out.ACLRoles, every),
 				AllowMissingPolicies: true}}, err // their policies may arrive later
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: ids}}
+			return entry{nomad.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: ids}}
 		},
 	}
 }
@@ -243,9 +242,9 @@ func tokens() kind {
 	return kind{
 		name: "ACL tokens", access: true, clashes: true,
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
-			var out acls.TokenListResponse
-			err := rpc.Call(ctx, "ACL.ListTokens", &acls.TokenListRequest{GlobalOnly: true, QueryOptions: q}, &out)
-			return objects(out.Tokens, func(t *acls.TokenListStub) object {
+			var out message.ACLTokenListResponse
+			err := rpc.Call(ctx, "ACL.ListTokens", &message.ACLTokenListRequest{GlobalOnly: true, QueryOptions: q}, &out)
+			return objects(out.Tokens, func(t *nomad.ACLTokenListStub) object {
 				if !t.Global {
 					return object{}
 				}
@@ -253,18 +252,18 @@ func tokens() kind {
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLTokensGlobal(nil, true), func(t *acls.Token) object {
+			return collect(snap.ACLTokensGlobal(nil, true), func(t *nomad.ACLToken) object {
 				return object{id: t.AccessorID, version: string(t.Hash), born: strconv.FormatInt(t.CreateTime.UnixNano(), 10)}
 			})
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
-			var out acls.TokenSetResponse
-			err := rpc.Call(ctx, "ACL.GetTokens", &acls.TokenSetRequest{AccessorIDS: ids(batch), QueryOptions: q}, &out)
-			global := func(t *acls.Token) bool { return t.Global }
-			return entry{nomad.ACLTokenUpsertRequestType, &acls.TokenUpsertRequest{Tokens: found(batch, out.Tokens, global)}}, err
+			var out message.ACLTokenSetResponse
+			err := rpc.Call(ctx, "ACL.GetTokens", &message.ACLTokenSetRequest{AccessorIDS: ids(batch), QueryOptions: q}, &out)
+			global := func(t *nomad.ACLToken) bool { return t.Global }
+			return entry{nomad.ACLTokenUpsertRequestType, &message.ACLTokenUpsertRequest{Tokens: found(batch, out.Tokens, global)}}, err
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: ids}}
+			return entry{nomad.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: ids}}
 		},
 	}
 }
@@ -273,22 +272,22 @@ func authMethods() kind {
 	return kind{
 		name: "ACL auth methods", access: true, clashes: true,
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
-			var out acls.AuthMethodListResponse
-			err := rpc.Call(ctx, "ACL.ListAuthMethods", &acls.AuthMethodListRequest{QueryOptions: q}, &out)
-			return objects(out.AuthMethods, func(m *acls.AuthMethodStub) object {
+			var out message.ACLAuthMethodListResponse
+			err := rpc.Call(ctx, "ACL.ListAuthMethods", &message.ACLAuthMethodListRequest{QueryOptions: q}, &out)
+			return objects(out.AuthMethods, func(m *nomad.ACLAuthMethodStub) object {
 				return object{id: m.Name, version: string(m.Hash), modified: m.ModifyIndex}
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLAuthMethods(nil), func(m *acls.AuthMethod) object { return object{id: m.Name, version: string(m.Hash)} })
+			return collect(snap.ACLAuthMethods(nil), func(m *nomad.ACLAuthMethod) object { return object{id: m.Name, version: string(m.Hash)} })
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
-			var out acls.AuthMethodsGetResponse
-			err := rpc.Call(ctx, "ACL.GetAuthMethods", &acls.AuthMethodsGetRequest{Names: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLAuthMethodsUpsertRequestType, &acls.AuthMethodUpsertRequest{AuthMethods: found(batch, out.AuthMethods, every)}}, err
+			var out message.ACLAuthMethodsGetResponse
+			err := rpc.Call(ctx, "ACL.GetAuthMethods", &message.ACLAuthMethodsGetRequest{Names: ids(batch), QueryOptions: q}, &out)
+			return entry{nomad.ACLAuthMethodsUpsertRequestType, &message.ACLAuthMethodUpsertRequest{AuthMethods: found(batch, out.AuthMethods, every)}}, err
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: ids}}
+			return entry{nomad.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: ids}}
 		},
 	}
 }
@@ -297,23 +296,23 @@ func bindingRules() kind {
 	return kind{
 		name: "ACL binding rules", access: true,
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
-			var out acls.BindingRulesListResponse
-			err := rpc.Call(ctx, "ACL.ListBindingRules", &acls.BindingRulesListRequest{QueryOptions: q}, &out)
-			return objects(out.ACLBindingRules, func(b *acls.BindingRuleListStub) object {
+			var out message.ACLBindingRulesListResponse
+			err := rpc.Call(ctx, "ACL.ListBindingRules", &message.ACLBindingRulesListRequest{QueryOptions: q}, &out)
+			return objects(out.ACLBindingRules, func(b *nomad.ACLBindingRuleListStub) object {
 				return object{id: b.ID, version: string(b.Hash), modified: b.ModifyIndex}
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLBindingRules(nil), func(b *acls.BindingRule) object { return object{id: b.ID, version: string(b.Hash)} })
+			return collect(snap.ACLBindingRules(nil), func(b *nomad.ACLBindingRule) object { return object{id: b.ID, version: string(b.Hash)} })
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
-			var out acls.BindingRulesResponse
-			err := rpc.Call(ctx, "ACL.GetBindingRules", &acls.BindingRulesRequest{ACLBindingRuleIDs: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLBindingRulesUpsertRequestType, &acls.BindingRulesUpsertRequest{ACLBindingRules: found(batch, out.ACLBindingRules, every),
+			var out message.ACLBindingRulesResponse
+			err := rpc.Call(ctx, "ACL.GetBindingRules", &message.ACLBindingRulesRequest{ACLBindingRuleIDs: ids(batch), QueryOptions: q}, &out)
+			return entry{nomad.ACLBindingRulesUpsertRequestType, &message.ACLBindingRulesUpsertRequest{ACLBindingRules: found(batch, out.ACLBindingRules, every),
 				AllowMissingAuthMethods: true}}, err // their auth methods may arrive later
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLBindingRulesDeleteRequestType, &acls.BindingRulesDeleteRequest{ACLBindingRuleIDs: ids}}
+			return entry{nomad.ACLBindingRulesDeleteRequestType, &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: ids}}
 		},
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -41,13 +40,13 @@ func twoRegions(t *testing.T) regions {
 func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	x := twoRegions(t)
 	servertest.Eventually(t, func() bool {
-		return x.there.Call(x.there.Root, "ACL.ListTokens", &acls.TokenListRequest{}, nil) == nil
+		return x.there.Call(x.there.Root, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil) == nil
 	})
 
-	x.there.CreatePolicy("p", "default", &acls.JobACL{Namespace: "default"})
-	role := x.there.CreateRole(&acls.Role{Name: "r", Policies: servertest.PolicyLinks("p")})
+	x.there.CreatePolicy("p", "default", &nomad.JobACL{Namespace: "default"})
+	role := x.there.CreateRole(&nomad.ACLRole{Name: "r", Policies: servertest.PolicyLinks("p")})
 	wide := servertest.ClientToken("p")
-	wide.Global, wide.Roles = true, []*acls.TokenRoleLink{{ID: role.ID}}
+	wide.Global, wide.Roles = true, []*nomad.ACLTokenRoleLink{{ID: role.ID}}
 	wide = x.there.CreateToken(wide)
 	x.there.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d"}}}, nil)
 	x.there.Must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}}, nil)
@@ -60,13 +59,13 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	// The names of all objects in a region.
 	state := func(g *servertest.ACLServer) string {
 		var names []string
-		for _, tok := range servertest.ReadRoot[acls.TokenListResponse](g, "ACL.ListTokens", &acls.TokenListRequest{}).Tokens {
+		for _, tok := range servertest.ReadRoot[message.ACLTokenListResponse](g, "ACL.ListTokens", &message.ACLTokenListRequest{}).Tokens {
 			names = append(names, fmt.Sprintf("token %s %t %d", tok.Name, tok.Global, len(tok.Roles)))
 		}
-		for _, p := range servertest.ReadRoot[acls.PolicyListResponse](g, "ACL.ListPolicies", &acls.PolicyListRequest{}).Policies {
+		for _, p := range servertest.ReadRoot[message.ACLPolicyListResponse](g, "ACL.ListPolicies", &message.ACLPolicyListRequest{}).Policies {
 			names = append(names, "policy "+p.Name+" "+p.Description)
 		}
-		for _, r := range servertest.ReadRoot[acls.RolesListResponse](g, "ACL.ListRoles", &acls.RolesListRequest{}).ACLRoles {
+		for _, r := range servertest.ReadRoot[message.ACLRolesListResponse](g, "ACL.ListRoles", &message.ACLRolesListRequest{}).ACLRoles {
 			names = append(names, fmt.Sprintf("role %s %d", r.Name, len(r.Policies)))
 		}
 		for _, n := range servertest.ReadRoot[message.NamespaceListResponse](g, "Namespace.ListNamespaces", &message.NamespaceListRequest{}).Namespaces {
@@ -91,38 +90,38 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	const all = "[namespace default namespace n policy p  pool all pool default pool pool role r 1 token Bootstrap Token true 0 token c true 1 token %s false 0]"
 	becomes(x.here, fmt.Sprintf(all, "here"))
 	becomes(x.there, fmt.Sprintf(all, "there"))
-	got := servertest.ReadRoot[acls.SingleTokenResponse](x.there, "ACL.GetToken", &acls.TokenSpecificRequest{AccessorID: wide.AccessorID}).Token
+	got := servertest.ReadRoot[message.SingleACLTokenResponse](x.there, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: wide.AccessorID}).Token
 	if got.SecretID != wide.SecretID || !got.CreateTime.Equal(wide.CreateTime) || !slices.Equal(got.Hash, wide.Hash) {
 		t.Errorf("the copy is %+v, want %+v", got.Stub(), wide.Stub())
 	}
-	policy := servertest.ReadRoot[acls.SinglePolicyResponse](x.there, "ACL.GetPolicy", &acls.PolicySpecificRequest{Name: "p"}).Policy
+	policy := servertest.ReadRoot[message.SingleACLPolicyResponse](x.there, "ACL.GetPolicy", &message.ACLPolicySpecificRequest{Name: "p"}).Policy
 	if policy.Rules != `namespace "default" { policy = "read" }` || policy.JobACL == nil {
 		t.Errorf("the copy is %+v", policy)
 	}
 
 	// Through the other region: updates and deletions.
-	p := &acls.Policy{Name: "p", Description: "new", Rules: `agent { policy = "read" }`}
-	x.there.Must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
-	x.there.Must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{wide.AccessorID}}, nil)
-	x.there.Must("ACL.DeleteRolesByID", &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
+	p := &nomad.ACLPolicy{Name: "p", Description: "new", Rules: `agent { policy = "read" }`}
+	x.there.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	x.there.Must("ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{wide.AccessorID}}, nil)
+	x.there.Must("ACL.DeleteRolesByID", &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
 	x.there.Must("Namespace.DeleteNamespaces", &message.NamespaceDeleteRequest{Namespaces: []string{"n"}}, nil)
 	x.there.Must("NodePool.DeleteNodePools", &message.NodePoolDeleteRequest{Names: []string{"pool"}}, nil)
 	const less = "[namespace default policy p new pool all pool default token Bootstrap Token true 0 token %s false 0]"
 	becomes(x.here, fmt.Sprintf(less, "here"))
 	becomes(x.there, fmt.Sprintf(less, "there"))
-	if err := x.there.Call(wide.SecretID, "ACL.ListPolicies", &acls.PolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := x.there.Call(wide.SecretID, "ACL.ListPolicies", &message.ACLPolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the deleted token: %v", err)
 	}
 	// A local token is not valid in the other region.
-	own := x.here.CreateToken(&acls.Token{Type: "management"})
+	own := x.here.CreateToken(&nomad.ACLToken{Type: "management"})
 	for g, may := range map[*servertest.ACLServer]bool{x.here: true, x.there: false} {
-		if err := g.Call(own.SecretID, "ACL.ListTokens", &acls.TokenListRequest{}, nil); may != (err == nil) {
+		if err := g.Call(own.SecretID, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil); may != (err == nil) {
 			t.Errorf("in region %s: %v", g.Region, err)
 		}
 	}
 	// It cannot write replicated objects either.
-	far := x.there.CreateToken(&acls.Token{Type: "management"})
-	if err := x.there.Call(far.SecretID, "ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	far := x.there.CreateToken(&nomad.ACLToken{Type: "management"})
+	if err := x.there.Call(far.SecretID, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a token of the other region writes a policy: %v", err)
 	}
 }

@@ -30,7 +30,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -142,7 +141,7 @@ func (r *Replica) query() message.QueryOptions {
 
 // permitted refuses a token that is not a management token. The type of a token never changes.
 func (r *Replica) permitted(ctx context.Context) error {
-	var who acls.WhoAmIResponse
+	var who message.ACLWhoAmIResponse
 	if err := r.cfg.RPC.Call(ctx, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: r.query()}, &who); err != nil {
 		return fmt.Errorf("look up acl.replication_token: %w", err)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -37,7 +36,7 @@ type region struct {
 
 func newRegion(t testing.TB) *region {
 	log := slog.New(slog.DiscardHandler)
-	return &region{TB: t, machine: fsm.New(state.New(log), nil, log), index: 10, typ: acls.ManagementToken}
+	return &region{TB: t, machine: fsm.New(state.New(log), nil, log), index: 10, typ: nomad.ACLManagementToken}
 }
 
 func (r *region) snap() *state.Snapshot { return r.machine.State().Snapshot() }
@@ -102,52 +101,52 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 	if method == r.lacks {
 		return fmt.Errorf("rpc error: %w", nomad.NoMethod(method, true))
 	}
-	all := r.typ == acls.ManagementToken
+	all := r.typ == nomad.ACLManagementToken
 	switch out := resp.(type) {
-	case *acls.WhoAmIResponse:
-		out.Identity = &acls.AuthenticatedIdentity{ACLToken: &acls.Token{Type: r.typ}}
+	case *message.ACLWhoAmIResponse:
+		out.Identity = &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: r.typ}}
 	case *message.NamespaceListResponse:
 		out.Namespaces, out.Index = list(all, slices.Collect(snap.Namespaces(nil))), snap.Index()
 	case *message.QuotaListResponse:
 		out.Quotas, out.Index = list(all, slices.Collect(snap.Quotas(nil))), snap.Index()
 	case *message.NodePoolListResponse:
 		out.NodePools, out.Index = list(all, slices.Collect(snap.NodePools(nil))), snap.Index()
-	case *acls.PolicyListResponse:
+	case *message.ACLPolicyListResponse:
 		for p := range snap.ACLPolicies(nil) {
 			out.Policies = append(out.Policies, p.Stub())
 		}
 		out.Policies, out.Index = list(all, out.Policies), snap.Index()
-	case *acls.PolicySetResponse:
-		out.Policies = chosen(req.(*acls.PolicySetRequest).Names, func(id string) *acls.Policy { return snap.ACLPolicy(nil, id) })
-	case *acls.RolesListResponse:
+	case *message.ACLPolicySetResponse:
+		out.Policies = chosen(req.(*message.ACLPolicySetRequest).Names, func(id string) *nomad.ACLPolicy { return snap.ACLPolicy(nil, id) })
+	case *message.ACLRolesListResponse:
 		for v := range snap.ACLRoles(nil) {
 			out.ACLRoles = append(out.ACLRoles, v.Stub())
 		}
 		out.ACLRoles, out.Index = list(all, out.ACLRoles), snap.Index()
-	case *acls.RolesByIDResponse:
-		out.ACLRoles = chosen(req.(*acls.RolesByIDRequest).ACLRoleIDs, func(id string) *acls.Role { return snap.ACLRole(nil, id) })
-	case *acls.TokenListResponse:
+	case *message.ACLRolesByIDResponse:
+		out.ACLRoles = chosen(req.(*message.ACLRolesByIDRequest).ACLRoleIDs, func(id string) *nomad.ACLRole { return snap.ACLRole(nil, id) })
+	case *message.ACLTokenListResponse:
 		for v := range snap.ACLTokens(nil) { // includes local tokens, which must not be copied
 			out.Tokens = append(out.Tokens, v.Stub())
 		}
 		out.Tokens, out.Index = list(all, out.Tokens), snap.Index()
-	case *acls.TokenSetResponse:
-		out.Tokens = chosen(req.(*acls.TokenSetRequest).AccessorIDS, func(id string) *acls.Token { return snap.ACLToken(nil, id) })
-	case *acls.AuthMethodListResponse:
+	case *message.ACLTokenSetResponse:
+		out.Tokens = chosen(req.(*message.ACLTokenSetRequest).AccessorIDS, func(id string) *nomad.ACLToken { return snap.ACLToken(nil, id) })
+	case *message.ACLAuthMethodListResponse:
 		for v := range snap.ACLAuthMethods(nil) {
 			out.AuthMethods = append(out.AuthMethods, v.Stub())
 		}
 		out.AuthMethods, out.Index = list(all, out.AuthMethods), snap.Index()
-	case *acls.AuthMethodsGetResponse:
-		out.AuthMethods = chosen(req.(*acls.AuthMethodsGetRequest).Names, func(id string) *acls.AuthMethod { return snap.ACLAuthMethod(nil, id) })
-	case *acls.BindingRulesListResponse:
+	case *message.ACLAuthMethodsGetResponse:
+		out.AuthMethods = chosen(req.(*message.ACLAuthMethodsGetRequest).Names, func(id string) *nomad.ACLAuthMethod { return snap.ACLAuthMethod(nil, id) })
+	case *message.ACLBindingRulesListResponse:
 		for v := range snap.ACLBindingRules(nil) {
 			out.ACLBindingRules = append(out.ACLBindingRules, v.Stub())
 		}
 		out.ACLBindingRules, out.Index = list(all, out.ACLBindingRules), snap.Index()
-	case *acls.BindingRulesResponse:
-		out.ACLBindingRules = chosen(req.(*acls.BindingRulesRequest).ACLBindingRuleIDs,
-			func(id string) *acls.BindingRule { return snap.ACLBindingRule(nil, id) })
+	case *message.ACLBindingRulesResponse:
+		out.ACLBindingRules = chosen(req.(*message.ACLBindingRulesRequest).ACLBindingRuleIDs,
+			func(id string) *nomad.ACLBindingRule { return snap.ACLBindingRule(nil, id) })
 	default:
 		return fmt.Errorf("%w %s", nomad.ErrUnknownMethod, method)
 	}
@@ -240,37 +239,37 @@ func same(t testing.TB, home, here *region) {
 }
 
 // role returns a role with a policy.
-func role(id, name string) *acls.Role {
-	return &acls.Role{ID: id, Name: name, Policies: []*acls.RolePolicyLink{{Name: "p"}}}
+func role(id, name string) *nomad.ACLRole {
+	return &nomad.ACLRole{ID: id, Name: name, Policies: []*nomad.ACLRolePolicyLink{{Name: "p"}}}
 }
 
-func (r *region) roles(roles ...*acls.Role) {
+func (r *region) roles(roles ...*nomad.ACLRole) {
 	r.Helper()
-	r.must(nomad.ACLRolesUpsertRequestType, &acls.RolesUpsertRequest{ACLRoles: roles, AllowMissingPolicies: true})
+	r.must(nomad.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{ACLRoles: roles, AllowMissingPolicies: true})
 }
 
 func (r *region) token(accessor, secret string, born int64, global bool) {
 	r.Helper()
 	r.must(nomad.ACLTokenUpsertRequestType,
-		&acls.TokenUpsertRequest{Tokens: []*acls.Token{{AccessorID: accessor, SecretID: secret, Type: "management",
+		&message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{{AccessorID: accessor, SecretID: secret, Type: "management",
 			Global: global, CreateTime: time.Unix(born, 0).UTC()}}})
 }
 
-func (r *region) methods(methods ...*acls.AuthMethod) {
+func (r *region) methods(methods ...*nomad.ACLAuthMethod) {
 	r.Helper()
-	r.must(nomad.ACLAuthMethodsUpsertRequestType, &acls.AuthMethodUpsertRequest{AuthMethods: methods})
+	r.must(nomad.ACLAuthMethodsUpsertRequestType, &message.ACLAuthMethodUpsertRequest{AuthMethods: methods})
 }
 
 // full adds one object of each kind to a region.
 func (r *region) full() {
 	r.Helper()
-	r.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Rules: "r"}}})
+	r.must(nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Rules: "r"}}})
 	r.roles(role("1", "one"), role("2", "two"))
 	r.token("t", "s", 1, true)
 	r.token("own", "own", 1, false)
-	r.methods(&acls.AuthMethod{Name: "a", Type: "JWT", Default: true}, &acls.AuthMethod{Name: "b", Type: "JWT"})
+	r.methods(&nomad.ACLAuthMethod{Name: "a", Type: "JWT", Default: true}, &nomad.ACLAuthMethod{Name: "b", Type: "JWT"})
 	r.must(nomad.ACLBindingRulesUpsertRequestType,
-		&acls.BindingRulesUpsertRequest{ACLBindingRules: []*acls.BindingRule{{ID: "r", AuthMethod: "a"}}})
+		&message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{{ID: "r", AuthMethod: "a"}}})
 	r.must(nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
 	r.must(nomad.NamespaceUpsertRequestType,
 		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
@@ -281,16 +280,16 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 	steps := map[string]func(home *region){
 		"nothing more": func(*region) {},
 		"policy": func(h *region) {
-			h.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: "new"}}})
+			h.must(nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: "new"}}})
 		},
 		"policy deleted": func(h *region) {
-			h.must(nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: []string{"p"}})
+			h.must(nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{"p"}})
 		},
 		"policy deleted and created again": func(h *region) {
-			h.must(nomad.ACLPolicyDeleteRequestType, &acls.PolicyDeleteRequest{Names: []string{"p"}})
+			h.must(nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{"p"}})
 			h.roles(role("3", "three"))
 			time.Sleep(time.Minute)
-			h.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p"}}})
+			h.must(nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p"}}})
 		},
 		"roles exchange names": func(h *region) {
 			h.roles(role("1", "three"))
@@ -298,19 +297,19 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.roles(role("1", "two"))
 		},
 		"another role has the name": func(h *region) {
-			h.must(nomad.ACLRolesDeleteByIDRequestType, &acls.RolesDeleteByIDRequest{ACLRoleIDs: []string{"1"}})
+			h.must(nomad.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{"1"}})
 			h.roles(role("3", "one"))
 		},
 		"a token is created again": func(h *region) {
-			h.must(nomad.ACLTokenDeleteRequestType, &acls.TokenDeleteRequest{AccessorIDs: []string{"t"}})
+			h.must(nomad.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: []string{"t"}})
 			h.token("t", "another", 2, true)
 		},
 		"another default": func(h *region) {
-			h.methods(&acls.AuthMethod{Name: "a", Type: "JWT"})
-			h.methods(&acls.AuthMethod{Name: "b", Type: "JWT", Default: true})
+			h.methods(&nomad.ACLAuthMethod{Name: "a", Type: "JWT"})
+			h.methods(&nomad.ACLAuthMethod{Name: "b", Type: "JWT", Default: true})
 		},
 		"auth method deleted": func(h *region) {
-			h.must(nomad.ACLAuthMethodsDeleteRequestType, &acls.AuthMethodDeleteRequest{Names: []string{"a"}})
+			h.must(nomad.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: []string{"a"}})
 		},
 		"namespace": func(h *region) {
 			h.must(nomad.NamespaceUpsertRequestType,
@@ -352,21 +351,21 @@ func TestOtherTokensRemoveNothing(t *testing.T) {
 		same(t, home, here)
 		had := here.names()
 		for what, change := range map[string]func(){
-			"a client token":        func() { home.set(acls.ClientToken, nil) },
-			"no answer":             func() { home.set(acls.ManagementToken, nomad.ErrNoRegionPath) },
-			"the token was deleted": func() { home.set(acls.ManagementToken, nomad.ErrPermissionDenied) },
-			"no access control":     func() { home.set(acls.ManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
+			"a client token":        func() { home.set(nomad.ACLClientToken, nil) },
+			"no answer":             func() { home.set(nomad.ACLManagementToken, nomad.ErrNoRegionPath) },
+			"the token was deleted": func() { home.set(nomad.ACLManagementToken, nomad.ErrPermissionDenied) },
+			"no access control":     func() { home.set(nomad.ACLManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
 		} {
-			home.set(acls.ManagementToken, errors.New("between"))
+			home.set(nomad.ACLManagementToken, errors.New("between"))
 			time.Sleep(5 * time.Minute)
 			change()
-			home.must(nomad.ACLPolicyUpsertRequestType, &acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: what}}})
+			home.must(nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: what}}})
 			time.Sleep(5 * time.Minute)
 			if got := here.names(); got != had {
 				t.Errorf("%s: here is\n%s, want\n%s", what, got, had)
 			}
 		}
-		home.set(acls.ManagementToken, nil)
+		home.set(nomad.ACLManagementToken, nil)
 		same(t, home, here)
 	})
 }
@@ -394,7 +393,7 @@ func TestLocalChangesAreReverted(t *testing.T) {
 		same(t, home, here)
 		here.token("x", "x", 1, true)
 		here.must(nomad.ACLPolicyUpsertRequestType,
-			&acls.PolicyUpsertRequest{Policies: []*acls.Policy{{Name: "p", Description: "here"}, {Name: "q"}}})
+			&message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: "here"}, {Name: "q"}}})
 		here.token("local", "local", 1, false)
 		same(t, home, here)
 		if here.snap().ACLToken(nil, "local") == nil {

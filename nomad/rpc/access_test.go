@@ -10,7 +10,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -27,11 +26,11 @@ func granted(t *testing.T, text string) *acl.ACL {
 	return acl.New(false, p)
 }
 
-func (rights) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
-	return &acls.AuthenticatedIdentity{}, nil
+func (rights) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+	return &nomad.AuthenticatedIdentity{}, nil
 }
 
-func (r rights) Access(context.Context, *acls.AuthenticatedIdentity) (*rpc.Access, error) {
+func (r rights) Access(context.Context, *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
 	return &rpc.Access{Rights: r.now.Load()}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
@@ -174,6 +173,6 @@ func (c *call) entitled(ctx context.Context) error {
 }
 
 // proven reports whether a credential identified the caller.
-func proven(id *acls.AuthenticatedIdentity) bool {
-	return id.ClientID != "" || id.Claims != nil || id.ACLToken != nil && id.ACLToken.AccessorID != acls.AnonymousAccessor
+func proven(id *nomad.AuthenticatedIdentity) bool {
+	return id.ClientID != "" || id.Claims != nil || id.ACLToken != nil && id.ACLToken.AccessorID != nomad.ACLAnonymousAccessor
 }

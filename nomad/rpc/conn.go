@@ -10,7 +10,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
@@ -30,7 +29,7 @@ type Conn struct {
 func (c *Conn) accepted() bool { return c != nil && c.owner != nil }
 
 // authenticated records the caller of a call over the connection.
-func (c *Conn) authenticated(id *acls.AuthenticatedIdentity) {
+func (c *Conn) authenticated(id *nomad.AuthenticatedIdentity) {
 	if c != nil && !c.known.Load() && proven(id) {
 		c.known.Store(true)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -29,11 +28,11 @@ func (t *turning) Route(context.Context, rpc.Where, message.Envelope) (string, e
 	return "", nil
 }
 
-func (t *turning) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+func (t *turning) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
 	if t.led.Load() && !t.later || !t.led.Load() && !t.good {
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &acls.AuthenticatedIdentity{}, nil
+	return &nomad.AuthenticatedIdentity{}, nil
 }
 
 // A server that waited until it is the leader authenticates the caller again, because its state

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -82,7 +81,7 @@ func (s *Server) pause(ctx context.Context) {
 }
 
 // changes returns a function that waits for a change of the caller's rights.
-func (s *Server) changes(id *acls.AuthenticatedIdentity) func(context.Context) {
+func (s *Server) changes(id *nomad.AuthenticatedIdentity) func(context.Context) {
 	if w, ok := s.cfg.Auth.(Watcher); ok {
 		if wait := w.Watch(id); wait != nil {
 			return wait

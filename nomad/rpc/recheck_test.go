@@ -11,7 +11,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -22,14 +21,14 @@ type fading struct {
 	err  error
 }
 
-func (f fading) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+func (f fading) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
 	if f.over.Load() && token != "" {
 		return nil, f.err
 	}
-	return &acls.AuthenticatedIdentity{}, nil
+	return &nomad.AuthenticatedIdentity{}, nil
 }
 
-func (fading) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.Access, error) {
+func (fading) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 

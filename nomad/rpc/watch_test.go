@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -22,12 +21,12 @@ type watching struct {
 	blind   bool // changes are found only by polling
 }
 
-func (w watching) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+func (w watching) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
 	w.asked.Add(1)
 	return w.fading.Authenticate(ctx, token, rule, conn)
 }
 
-func (w watching) Watch(*acls.AuthenticatedIdentity) func(context.Context) {
+func (w watching) Watch(*nomad.AuthenticatedIdentity) func(context.Context) {
 	if w.blind {
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
@@ -93,7 +92,7 @@ func (s *Server) Confirm(ctx context.Context) error {
 }
 
 // Access authenticates a token and returns the caller and its rights.
-func (s *Server) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+func (s *Server) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
 	auth := patient{s.authority, s.caughtUp}
 	id, err := auth.Authenticate(ctx, token, rpc.Token, nil)
 	if err != nil {
@@ -112,7 +111,7 @@ type patient struct {
 }
 
 // Authenticate implements rpc.Authenticator.
-func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
 	if token != "" && !p.caughtUp.isOpen() {
 		hold, cancel := context.WithTimeout(ctx, holdTimeout)
 		defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
@@ -108,7 +108,7 @@ type Config struct {
 	// binding rules, quotas, namespaces and node pools for all regions. Default: Region.
 	AuthoritativeRegion string
 	// Access enables ACLs. Default: disabled.
-	Access access.Control
+	Access acl.Control
 	// ReplicationToken is a management token of the authoritative region, for replication to
 	// this region.
 	ReplicationToken string

@@ -38,7 +38,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/drain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/hostvolumes"
@@ -234,7 +234,7 @@ func (s *Server) endpoints() *endpoint.Service {
 		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
 			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
 		RootKeys:    rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},
-		Access:      access.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},
+		Access:      acl.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},
 		Relay:       relay.Config{TokensToNodes: s.cfg.TokensToNodes, Monitor: s.cfg.Monitor, Profiles: s.cfg.Profiles},
 		Evals:       evals.Config{Blocked: s.blocked, Plans: s.plans, LeaderToken: s.authority.Token},
 		Deployments: s.deploys,

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -23,7 +22,7 @@ func TestServer_PlacesWithIdentity(t *testing.T) {
 		if a.NodeID != n.Node.ID || token == "" || a.SigningKeyID == "" {
 			t.Fatalf("allocation on %s has identities of %d tasks", a.NodeID, len(a.SignedIdentities))
 		}
-		who := servertest.Read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: token}})
+		who := servertest.Read[message.ACLWhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: token}})
 		if c := who.Identity.Claims; c == nil || c.WorkloadIdentityClaims == nil || c.AllocationID != a.ID || c.TaskName != "t" {
 			t.Errorf("the token has %+v", who.Identity)
 		}

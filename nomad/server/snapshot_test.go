@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -45,9 +44,9 @@ func contents(t testing.TB, raw []byte) map[string][]string {
 }
 
 // whoAmI returns the identity of a token's holder.
-func whoAmI(t *testing.T, s *server.Server, token string) (*acls.AuthenticatedIdentity, error) {
+func whoAmI(t *testing.T, s *server.Server, token string) (*nomad.AuthenticatedIdentity, error) {
 	t.Helper()
-	var out acls.WhoAmIResponse
+	var out message.ACLWhoAmIResponse
 	err := s.Call(servertest.Context(t), "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, &out)
 	return out.Identity, err
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -94,7 +93,7 @@ func TestRestart_KeepsState(t *testing.T) {
 	if got := n.Allocs(1)[0]; got.ID != a.ID || got.SignedIdentities["t"] != a.SignedIdentities["t"] {
 		t.Error("the allocation differs")
 	}
-	who := servertest.Read[acls.WhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
+	who := servertest.Read[message.ACLWhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
 	if who.Identity.Claims == nil || who.Identity.Claims.AllocationID != a.ID {
 		t.Errorf("after the restart the token has %+v", who.Identity)
 	}

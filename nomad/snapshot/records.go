@@ -10,7 +10,6 @@ import (
 	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -188,9 +187,9 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 		row.SignedIdentities = nil
 	case *nomad.VariableEncrypted:
 		row.Data = nil
-	case *acls.Token:
+	case *nomad.ACLToken:
 		row.SecretID = ""
-	case *acls.AuthMethod:
+	case *nomad.ACLAuthMethod:
 		return row.WithoutSecrets(), nil
 	case *nomad.RootKey:
 		for _, w := range row.WrappedKeys {

@@ -19,7 +19,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
@@ -47,15 +46,15 @@ func records(t testing.TB) []byte {
 	put(4, &nomad.Allocation{ID: "a1", Namespace: "default", JobID: "j", SignedIdentities: map[string]string{"t": "hidden-jwt"}})
 	put(30, &nomad.RootKey{KeyID: "k1", State: "active", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead", ProviderID: "aead",
 		WrappedDataEncryptionKey: &nomad.BlobInfo{Ciphertext: []byte("c")}, KeyEncryptionKey: []byte("hidden-kek")}}})
-	put(11, &acls.Policy{Name: "p1", Rules: "agent { policy = \"read\" }", JobACL: &acls.JobACL{Namespace: "default"}})
+	put(11, &nomad.ACLPolicy{Name: "p1", Rules: "agent { policy = \"read\" }", JobACL: &nomad.JobACL{Namespace: "default"}})
 	end := time.Date(2027, 1, 2, 3, 4, 5, 6, time.UTC)
-	put(12, &acls.Token{AccessorID: "t1", SecretID: "hidden-token", Roles: []*acls.TokenRoleLink{{ID: "r1"}}, CreateTime: end,
+	put(12, &nomad.ACLToken{AccessorID: "t1", SecretID: "hidden-token", Roles: []*nomad.ACLTokenRoleLink{{ID: "r1"}}, CreateTime: end,
 		ExpirationTime: &end})
-	put(25, &acls.Role{ID: "r1", Name: "r", Policies: []*acls.RolePolicyLink{{Name: "p1"}}})
-	put(26, &acls.AuthMethod{Name: "m1",
-		Config: &acls.AuthMethodConfig{OIDCClientSecret: "hidden-oidc", OIDCClientAssertion: &acls.OIDCClientAssertion{
-			ClientSecret: "hidden-assertion", PrivateKey: &acls.OIDCClientAssertionKey{PemKey: "hidden-pem"}}}})
-	put(27, &acls.BindingRule{ID: "b1", AuthMethod: "m1"})
+	put(25, &nomad.ACLRole{ID: "r1", Name: "r", Policies: []*nomad.ACLRolePolicyLink{{Name: "p1"}}})
+	put(26, &nomad.ACLAuthMethod{Name: "m1",
+		Config: &nomad.ACLAuthMethodConfig{OIDCClientSecret: "hidden-oidc", OIDCClientAssertion: &nomad.OIDCClientAssertion{
+			ClientSecret: "hidden-assertion", PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: "hidden-pem"}}}})
+	put(27, &nomad.ACLBindingRule{ID: "b1", AuthMethod: "m1"})
 	put(22, &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "a/b", ModifyIndex: 7,
 		Lock: &nomad.VariableLock{ID: "l", TTL: time.Minute}},
 		VariableData: nomad.VariableData{Data: []byte("hidden-data"), KeyID: "k1"}})

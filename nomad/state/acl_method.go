@@ -7,16 +7,16 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var aclAuthMethods = &table.Table[acls.AuthMethod]{
+var aclAuthMethods = &table.Table[nomad.ACLAuthMethod]{
 	Name:   TableACLAuthMethods,
 	Events: true,
-	ID:     func(m *acls.AuthMethod) table.Key { return table.KeyOf(m.Name) },
-	Indexes: []table.Index[acls.AuthMethod]{
-		{Name: "default", Key: func(m *acls.AuthMethod) table.Key {
+	ID:     func(m *nomad.ACLAuthMethod) table.Key { return table.KeyOf(m.Name) },
+	Indexes: []table.Index[nomad.ACLAuthMethod]{
+		{Name: "default", Key: func(m *nomad.ACLAuthMethod) table.Key {
 			if !m.Default {
 				return nil
 			}
@@ -25,27 +25,27 @@ var aclAuthMethods = &table.Table[acls.AuthMethod]{
 	},
 }
 
-var aclBindingRules = &table.Table[acls.BindingRule]{
+var aclBindingRules = &table.Table[nomad.ACLBindingRule]{
 	Name:   TableACLBindingRules,
 	Events: true,
-	ID:     func(r *acls.BindingRule) table.Key { return table.KeyOf(r.ID) },
-	Indexes: []table.Index[acls.BindingRule]{
-		{Name: "method", Key: func(r *acls.BindingRule) table.Key { return table.KeyOf(r.AuthMethod) }},
+	ID:     func(r *nomad.ACLBindingRule) table.Key { return table.KeyOf(r.ID) },
+	Indexes: []table.Index[nomad.ACLBindingRule]{
+		{Name: "method", Key: func(r *nomad.ACLBindingRule) table.Key { return table.KeyOf(r.AuthMethod) }},
 	},
 }
 
 // ACLAuthMethod returns the auth method, or nil if there is none.
-func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *acls.AuthMethod {
+func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *nomad.ACLAuthMethod {
 	return aclAuthMethods.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // ACLAuthMethods returns every auth method, by name.
-func (s *Snapshot) ACLAuthMethods(ws memdb.WatchSet) iter.Seq[*acls.AuthMethod] {
+func (s *Snapshot) ACLAuthMethods(ws memdb.WatchSet) iter.Seq[*nomad.ACLAuthMethod] {
 	return aclAuthMethods.All(s.tx, ws)
 }
 
 // ACLDefaultAuthMethod returns the default auth method of a type, or nil if the type has none.
-func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *acls.AuthMethod {
+func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *nomad.ACLAuthMethod {
 	for m := range aclAuthMethods.By(s.tx, ws, "default", table.KeyOf(kind)) {
 		return m
 	}
@@ -53,22 +53,22 @@ func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *acls.Au
 }
 
 // ACLBindingRule returns the binding rule, or nil if there is none.
-func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *acls.BindingRule {
+func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *nomad.ACLBindingRule {
 	return aclBindingRules.Get(s.tx, ws, table.KeyOf(id))
 }
 
 // ACLBindingRules returns every binding rule, by ID.
-func (s *Snapshot) ACLBindingRules(ws memdb.WatchSet) iter.Seq[*acls.BindingRule] {
+func (s *Snapshot) ACLBindingRules(ws memdb.WatchSet) iter.Seq[*nomad.ACLBindingRule] {
 	return aclBindingRules.All(s.tx, ws)
 }
 
 // ACLBindingRulesByMethod returns the binding rules of an auth method, by ID.
-func (s *Snapshot) ACLBindingRulesByMethod(ws memdb.WatchSet, method string) iter.Seq[*acls.BindingRule] {
+func (s *Snapshot) ACLBindingRulesByMethod(ws memdb.WatchSet, method string) iter.Seq[*nomad.ACLBindingRule] {
 	return aclBindingRules.By(s.tx, ws, "method", table.KeyOf(method))
 }
 
 // UpsertACLAuthMethods stores auth methods. Each type has at most one default method.
-func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLAuthMethods(index uint64, req *message.ACLAuthMethodUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, m := range req.AuthMethods {
 			if m == nil || m.Name == "" {
@@ -96,7 +96,7 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *acls.AuthMethodUpsertReq
 // DeleteACLAuthMethods removes auth methods and their binding rules. Otherwise a later method
 // with the same name would inherit the rules. If one of the methods does not exist, it returns an
 // error and removes nothing.
-func (s *Store) DeleteACLAuthMethods(index uint64, req *acls.AuthMethodDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteACLAuthMethods(index uint64, req *message.ACLAuthMethodDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
 			m := aclAuthMethods.Get(t, nil, table.KeyOf(name))
@@ -114,7 +114,7 @@ func (s *Store) DeleteACLAuthMethods(index uint64, req *acls.AuthMethodDeleteReq
 
 // UpsertACLBindingRules stores binding rules. Their auth methods must exist unless the request
 // sets AllowMissingAuthMethods.
-func (s *Store) UpsertACLBindingRules(index uint64, req *acls.BindingRulesUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLBindingRules(index uint64, req *message.ACLBindingRulesUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, r := range req.ACLBindingRules {
 			if r == nil || r.ID == "" {
@@ -139,7 +139,7 @@ func (s *Store) UpsertACLBindingRules(index uint64, req *acls.BindingRulesUpsert
 
 // DeleteACLBindingRules removes binding rules. If one of them does not exist, it returns an error
 // and removes nothing.
-func (s *Store) DeleteACLBindingRules(index uint64, req *acls.BindingRulesDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteACLBindingRules(index uint64, req *message.ACLBindingRulesDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.ACLBindingRuleIDs {
 			r := aclBindingRules.Get(t, nil, table.KeyOf(id))

@@ -8,32 +8,32 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // oneTimeTokens expire within minutes. As in Nomad 2.0, snapshots do not contain them.
-var oneTimeTokens = &table.Table[acls.OneTimeToken]{
+var oneTimeTokens = &table.Table[nomad.OneTimeToken]{
 	Name: TableOneTimeToken,
-	ID:   func(t *acls.OneTimeToken) table.Key { return table.KeyOf(t.OneTimeSecretID) },
-	Indexes: []table.Index[acls.OneTimeToken]{
-		{Name: "accessor", Key: func(t *acls.OneTimeToken) table.Key { return table.KeyOf(t.AccessorID) }},
-		{Name: "expires", Key: func(t *acls.OneTimeToken) table.Key { return timeKey(t.ExpiresAt) }},
+	ID:   func(t *nomad.OneTimeToken) table.Key { return table.KeyOf(t.OneTimeSecretID) },
+	Indexes: []table.Index[nomad.OneTimeToken]{
+		{Name: "accessor", Key: func(t *nomad.OneTimeToken) table.Key { return table.KeyOf(t.AccessorID) }},
+		{Name: "expires", Key: func(t *nomad.OneTimeToken) table.Key { return timeKey(t.ExpiresAt) }},
 	},
 }
 
 // OneTimeToken returns the one-time token with the secret, or nil if there is none.
-func (s *Snapshot) OneTimeToken(ws memdb.WatchSet, secret string) *acls.OneTimeToken {
+func (s *Snapshot) OneTimeToken(ws memdb.WatchSet, secret string) *nomad.OneTimeToken {
 	return oneTimeTokens.Get(s.tx, ws, table.KeyOf(secret))
 }
 
 // OneTimeTokensExpired returns the one-time tokens that had expired at then, oldest first.
-func (s *Snapshot) OneTimeTokensExpired(then time.Time) iter.Seq[*acls.OneTimeToken] {
+func (s *Snapshot) OneTimeTokensExpired(then time.Time) iter.Seq[*nomad.OneTimeToken] {
 	return expiredOneTimeTokens(s.tx, then)
 }
 
-func expiredOneTimeTokens(tx table.Reader, then time.Time) iter.Seq[*acls.OneTimeToken] {
-	return func(yield func(*acls.OneTimeToken) bool) {
+func expiredOneTimeTokens(tx table.Reader, then time.Time) iter.Seq[*nomad.OneTimeToken] {
+	return func(yield func(*nomad.OneTimeToken) bool) {
 		for t := range oneTimeTokens.By(tx, nil, "expires", nil) {
 			if !t.HasExpired(then) || !yield(t) {
 				return
@@ -44,7 +44,7 @@ func expiredOneTimeTokens(tx table.Reader, then time.Time) iter.Seq[*acls.OneTim
 
 // UpsertOneTimeToken stores a one-time token. It replaces any other one-time token of the same
 // ACL token.
-func (s *Store) UpsertOneTimeToken(index uint64, token *acls.OneTimeToken) (*Changes, error) {
+func (s *Store) UpsertOneTimeToken(index uint64, token *nomad.OneTimeToken) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if token.OneTimeSecretID == "" || token.AccessorID == "" {
 			return fmt.Errorf("upsert one-time token: missing secret or accessor")
@@ -63,7 +63,7 @@ func (s *Store) UpsertOneTimeToken(index uint64, token *acls.OneTimeToken) (*Cha
 // DeleteOneTimeTokens removes the one-time tokens of ACL tokens. A request with a secret is an
 // exchange: the token must exist and must not have expired. The token is deleted, so only one
 // caller can exchange it.
-func (s *Store) DeleteOneTimeTokens(index uint64, req *acls.OneTimeTokenDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteOneTimeTokens(index uint64, req *message.OneTimeTokenDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if req.OneTimeSecretID != "" {
 			token := oneTimeTokens.Get(t, nil, table.KeyOf(req.OneTimeSecretID))
@@ -81,7 +81,7 @@ func (s *Store) DeleteOneTimeTokens(index uint64, req *acls.OneTimeTokenDeleteRe
 
 // ExpireOneTimeTokens removes the one-time tokens that had expired at the timestamp of the
 // request.
-func (s *Store) ExpireOneTimeTokens(index uint64, req *acls.OneTimeTokenExpireRequest) (*Changes, error) {
+func (s *Store) ExpireOneTimeTokens(index uint64, req *message.OneTimeTokenExpireRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for token := range expiredOneTimeTokens(t, req.Timestamp) {
 			oneTimeTokens.Delete(t.Txn, token)

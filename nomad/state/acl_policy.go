@@ -6,16 +6,17 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var aclPolicies = &table.Table[acls.Policy]{
+var aclPolicies = &table.Table[nomad.ACLPolicy]{
 	Name:   TableACLPolicy,
 	Events: true,
-	ID:     func(p *acls.Policy) table.Key { return table.KeyOf(p.Name) },
-	Indexes: []table.Index[acls.Policy]{
-		{Name: "job", Key: func(p *acls.Policy) table.Key {
+	ID:     func(p *nomad.ACLPolicy) table.Key { return table.KeyOf(p.Name) },
+	Indexes: []table.Index[nomad.ACLPolicy]{
+		{Name: "job", Key: func(p *nomad.ACLPolicy) table.Key {
 			if p.JobACL == nil {
 				return nil
 			}
@@ -25,30 +26,30 @@ var aclPolicies = &table.Table[acls.Policy]{
 }
 
 // ACLPolicy returns the policy, or nil if there is none.
-func (s *Snapshot) ACLPolicy(ws memdb.WatchSet, name string) *acls.Policy {
+func (s *Snapshot) ACLPolicy(ws memdb.WatchSet, name string) *nomad.ACLPolicy {
 	return aclPolicies.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // ACLPolicies returns every policy, by name.
-func (s *Snapshot) ACLPolicies(ws memdb.WatchSet) iter.Seq[*acls.Policy] {
+func (s *Snapshot) ACLPolicies(ws memdb.WatchSet) iter.Seq[*nomad.ACLPolicy] {
 	return aclPolicies.All(s.tx, ws)
 }
 
 // ACLPoliciesByPrefix returns the policies whose name begins with prefix, by name.
-func (s *Snapshot) ACLPoliciesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*acls.Policy] {
+func (s *Snapshot) ACLPoliciesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLPolicy] {
 	return aclPolicies.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix))
 }
 
 // ACLPoliciesByJob returns the policies that are attached to the job, then those attached to all
 // jobs of the namespace. The caller checks the group and the task with JobACL.Admits.
-func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*acls.Policy] {
+func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*nomad.ACLPolicy] {
 	all := aclPolicies.By(s.tx, ws, "job", table.KeyOf(namespace, ""))
 	if job == "" {
 		return all
 	}
 	own := aclPolicies.By(s.tx, ws, "job", table.KeyOf(namespace, job))
-	return func(yield func(*acls.Policy) bool) {
-		for _, seq := range []iter.Seq[*acls.Policy]{own, all} {
+	return func(yield func(*nomad.ACLPolicy) bool) {
+		for _, seq := range []iter.Seq[*nomad.ACLPolicy]{own, all} {
 			for p := range seq {
 				if !yield(p) {
 					return
@@ -59,7 +60,7 @@ func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) it
 }
 
 // UpsertACLPolicies stores policies.
-func (s *Store) UpsertACLPolicies(index uint64, req *acls.PolicyUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLPolicies(index uint64, req *message.ACLPolicyUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, p := range req.Policies {
 			if p == nil || p.Name == "" {
@@ -82,7 +83,7 @@ func (s *Store) UpsertACLPolicies(index uint64, req *acls.PolicyUpsertRequest) (
 
 // DeleteACLPolicies removes policies. Policies that do not exist are ignored. Tokens and roles
 // keep the name of a deleted policy, so a later policy with that name applies to them.
-func (s *Store) DeleteACLPolicies(index uint64, req *acls.PolicyDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteACLPolicies(index uint64, req *message.ACLPolicyDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, name := range req.Names {
 			if p := aclPolicies.Get(t, nil, table.KeyOf(name)); p != nil {

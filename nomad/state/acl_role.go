@@ -7,27 +7,27 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var aclRoles = &table.Table[acls.Role]{
+var aclRoles = &table.Table[nomad.ACLRole]{
 	Name:   TableACLRoles,
 	Events: true,
-	ID:     func(r *acls.Role) table.Key { return table.KeyOf(r.ID) },
-	Indexes: []table.Index[acls.Role]{
-		{Name: "name", Key: func(r *acls.Role) table.Key { return table.KeyOf(r.Name) }},
+	ID:     func(r *nomad.ACLRole) table.Key { return table.KeyOf(r.ID) },
+	Indexes: []table.Index[nomad.ACLRole]{
+		{Name: "name", Key: func(r *nomad.ACLRole) table.Key { return table.KeyOf(r.Name) }},
 	},
 }
 
 // ACLRole returns the role with the ID, or nil if there is none. Links to policies that no longer
 // exist are left out.
-func (s *Snapshot) ACLRole(ws memdb.WatchSet, id string) *acls.Role {
+func (s *Snapshot) ACLRole(ws memdb.WatchSet, id string) *nomad.ACLRole {
 	return s.linkedRole(ws, aclRoles.Get(s.tx, ws, table.KeyOf(id)))
 }
 
 // ACLRoleByName returns the role with the name, as ACLRole does.
-func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *acls.Role {
+func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *nomad.ACLRole {
 	for r := range aclRoles.By(s.tx, ws, "name", table.KeyOf(name)) {
 		return s.linkedRole(ws, r)
 	}
@@ -35,17 +35,17 @@ func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *acls.Role {
 }
 
 // ACLRoles returns every role, by ID.
-func (s *Snapshot) ACLRoles(ws memdb.WatchSet) iter.Seq[*acls.Role] {
+func (s *Snapshot) ACLRoles(ws memdb.WatchSet) iter.Seq[*nomad.ACLRole] {
 	return s.linkedRoles(ws, aclRoles.All(s.tx, ws))
 }
 
 // ACLRolesByPrefix returns the roles whose ID begins with prefix, by ID.
-func (s *Snapshot) ACLRolesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*acls.Role] {
+func (s *Snapshot) ACLRolesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLRole] {
 	return s.linkedRoles(ws, aclRoles.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)))
 }
 
-func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*acls.Role]) iter.Seq[*acls.Role] {
-	return func(yield func(*acls.Role) bool) {
+func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLRole]) iter.Seq[*nomad.ACLRole] {
+	return func(yield func(*nomad.ACLRole) bool) {
 		for r := range seq {
 			if !yield(s.linkedRole(ws, r)) {
 				return
@@ -56,11 +56,11 @@ func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*acls.Role]) iter
 
 // linkedRole returns the role without links to policies that no longer exist. It copies the role
 // only if there are such links.
-func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *acls.Role) *acls.Role {
+func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *nomad.ACLRole) *nomad.ACLRole {
 	if r == nil {
 		return nil
 	}
-	links := make([]*acls.RolePolicyLink, 0, len(r.Policies))
+	links := make([]*nomad.ACLRolePolicyLink, 0, len(r.Policies))
 	for _, l := range r.Policies {
 		if l != nil && s.ACLPolicy(ws, l.Name) != nil {
 			links = append(links, l)
@@ -76,7 +76,7 @@ func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *acls.Role) *acls.Role {
 
 // UpsertACLRoles stores roles. Role names are unique. The policies of a role must exist unless
 // the request sets AllowMissingPolicies.
-func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLRoles(index uint64, req *message.ACLRolesUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, r := range req.ACLRoles {
 			if r == nil || r.ID == "" || r.Name == "" {
@@ -101,7 +101,7 @@ func (s *Store) UpsertACLRoles(index uint64, req *acls.RolesUpsertRequest) (*Cha
 
 // roleFits returns an error if another role has the name, or if a policy of the role does not
 // exist. missing allows policies that do not exist.
-func (t *txn) roleFits(r *acls.Role, missing bool) error {
+func (t *txn) roleFits(r *nomad.ACLRole, missing bool) error {
 	for other := range aclRoles.By(t, nil, "name", table.KeyOf(r.Name)) {
 		if other.ID != r.ID {
 			return fmt.Errorf("role %s already has this name", other.ID)
@@ -120,7 +120,7 @@ func (t *txn) roleFits(r *acls.Role, missing bool) error {
 
 // DeleteACLRoles removes roles. Tokens with such a role lose its policies. If one of the roles
 // does not exist, it returns an error and removes nothing.
-func (s *Store) DeleteACLRoles(index uint64, req *acls.RolesDeleteByIDRequest) (*Changes, error) {
+func (s *Store) DeleteACLRoles(index uint64, req *message.ACLRolesDeleteByIDRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, id := range req.ACLRoleIDs {
 			r := aclRoles.Get(t, nil, table.KeyOf(id))

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -16,19 +16,19 @@ import (
 // its value is the index at which ACLs were bootstrapped.
 const IndexACLBootstrap = "acl_token_bootstrap"
 
-var aclTokens = &table.Table[acls.Token]{
+var aclTokens = &table.Table[nomad.ACLToken]{
 	Name:   TableACLToken,
 	Events: true,
-	ID:     func(t *acls.Token) table.Key { return table.KeyOf(t.AccessorID) },
-	Indexes: []table.Index[acls.Token]{
-		{Name: "secret", Key: func(t *acls.Token) table.Key {
+	ID:     func(t *nomad.ACLToken) table.Key { return table.KeyOf(t.AccessorID) },
+	Indexes: []table.Index[nomad.ACLToken]{
+		{Name: "secret", Key: func(t *nomad.ACLToken) table.Key {
 			if t.SecretID == "" {
 				return nil
 			}
 			return table.KeyOf(t.SecretID)
 		}},
-		{Name: "global", Key: func(t *acls.Token) table.Key { return globalKey(t.Global) }},
-		{Name: "expires", Key: func(t *acls.Token) table.Key {
+		{Name: "global", Key: func(t *nomad.ACLToken) table.Key { return globalKey(t.Global) }},
+		{Name: "expires", Key: func(t *nomad.ACLToken) table.Key {
 			if t.ExpirationTime == nil || t.ExpirationTime.IsZero() {
 				return nil
 			}
@@ -54,12 +54,12 @@ func timeKey(t time.Time) table.Key {
 
 // ACLToken returns the token with the accessor, or nil if there is none. Its role links have the
 // current names of the roles. Links to roles that no longer exist are left out.
-func (s *Snapshot) ACLToken(ws memdb.WatchSet, accessor string) *acls.Token {
+func (s *Snapshot) ACLToken(ws memdb.WatchSet, accessor string) *nomad.ACLToken {
 	return s.linkedToken(ws, aclTokens.Get(s.tx, ws, table.KeyOf(accessor)))
 }
 
 // ACLTokenBySecret returns the token with the secret, as ACLToken does.
-func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *acls.Token {
+func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *nomad.ACLToken {
 	if secret == "" {
 		return nil
 	}
@@ -70,23 +70,23 @@ func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *acls.Toke
 }
 
 // ACLTokens returns every token, by accessor.
-func (s *Snapshot) ACLTokens(ws memdb.WatchSet) iter.Seq[*acls.Token] {
+func (s *Snapshot) ACLTokens(ws memdb.WatchSet) iter.Seq[*nomad.ACLToken] {
 	return s.linkedTokens(ws, aclTokens.All(s.tx, ws))
 }
 
 // ACLTokensByPrefix returns the tokens whose accessor begins with prefix, by accessor.
-func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*acls.Token] {
+func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLToken] {
 	return s.linkedTokens(ws, aclTokens.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)))
 }
 
 // ACLTokensGlobal returns the global tokens, or the tokens that are local to this region.
-func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*acls.Token] {
+func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*nomad.ACLToken] {
 	return s.linkedTokens(ws, aclTokens.By(s.tx, ws, "global", globalKey(global)))
 }
 
 // ACLTokensExpired returns the tokens that had expired at then, oldest first.
-func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*acls.Token] {
-	return func(yield func(*acls.Token) bool) {
+func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*nomad.ACLToken] {
+	return func(yield func(*nomad.ACLToken) bool) {
 		for t := range aclTokens.By(s.tx, nil, "expires", nil) {
 			if !t.HasExpired(then) || !yield(t) {
 				return
@@ -101,8 +101,8 @@ func (s *Snapshot) ACLBootstrapped() (index uint64, done bool) {
 	return index, index > 0
 }
 
-func (s *Snapshot) linkedTokens(ws memdb.WatchSet, seq iter.Seq[*acls.Token]) iter.Seq[*acls.Token] {
-	return func(yield func(*acls.Token) bool) {
+func (s *Snapshot) linkedTokens(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLToken]) iter.Seq[*nomad.ACLToken] {
+	return func(yield func(*nomad.ACLToken) bool) {
 		for t := range seq {
 			if !yield(s.linkedToken(ws, t)) {
 				return
@@ -113,14 +113,14 @@ func (s *Snapshot) linkedTokens(ws memdb.WatchSet, seq iter.Seq[*acls.Token]) it
 
 // linkedToken returns the token with current role links. It copies the token only if a link has
 // changed.
-func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *acls.Token) *acls.Token {
+func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *nomad.ACLToken) *nomad.ACLToken {
 	if t == nil || len(t.Roles) == 0 {
 		return t
 	}
 	right := true
-	links := make([]*acls.TokenRoleLink, 0, len(t.Roles))
+	links := make([]*nomad.ACLTokenRoleLink, 0, len(t.Roles))
 	for _, l := range t.Roles {
-		var role *acls.Role
+		var role *nomad.ACLRole
 		if l != nil { // a restored snapshot may contain nil links
 			role = aclRoles.Get(s.tx, ws, table.KeyOf(l.ID))
 		}
@@ -130,7 +130,7 @@ func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *acls.Token) *acls.Token {
 		}
 		if role.Name != l.Name {
 			right = false
-			l = &acls.TokenRoleLink{ID: l.ID, Name: role.Name}
+			l = &nomad.ACLTokenRoleLink{ID: l.ID, Name: role.Name}
 		}
 		links = append(links, l)
 	}
@@ -144,7 +144,7 @@ func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *acls.Token) *acls.Token {
 
 // UpsertACLTokens stores tokens. An existing token keeps its secret, its creation time and its
 // expiration.
-func (s *Store) UpsertACLTokens(index uint64, req *acls.TokenUpsertRequest) (*Changes, error) {
+func (s *Store) UpsertACLTokens(index uint64, req *message.ACLTokenUpsertRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, token := range req.Tokens {
 			if err := t.putACLToken(token); err != nil {
@@ -155,7 +155,7 @@ func (s *Store) UpsertACLTokens(index uint64, req *acls.TokenUpsertRequest) (*Ch
 	})
 }
 
-func (t *txn) putACLToken(token *acls.Token) error {
+func (t *txn) putACLToken(token *nomad.ACLToken) error {
 	if token == nil || token.AccessorID == "" || token.SecretID == "" {
 		return fmt.Errorf("missing token accessor or secret")
 	}
@@ -180,7 +180,7 @@ func (t *txn) putACLToken(token *acls.Token) error {
 }
 
 // DeleteACLTokens removes tokens and their one-time tokens. Tokens that do not exist are ignored.
-func (s *Store) DeleteACLTokens(index uint64, req *acls.TokenDeleteRequest) (*Changes, error) {
+func (s *Store) DeleteACLTokens(index uint64, req *message.ACLTokenDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		for _, accessor := range req.AccessorIDs {
 			if token := aclTokens.Get(t, nil, table.KeyOf(accessor)); token != nil {
@@ -194,7 +194,7 @@ func (s *Store) DeleteACLTokens(index uint64, req *acls.TokenDeleteRequest) (*Ch
 
 // BootstrapACL stores the first management token. A later bootstrap must name the index of the
 // previous one.
-func (s *Store) BootstrapACL(index uint64, req *acls.TokenBootstrapRequest) (*Changes, error) {
+func (s *Store) BootstrapACL(index uint64, req *message.ACLTokenBootstrapRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if row := table.Indexes.Get(t, nil, table.KeyOf(IndexACLBootstrap)); row != nil && row.Value != 0 {
 			switch req.ResetIndex {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -197,9 +196,9 @@ func TestNoSecretInEvents(t *testing.T) {
 		nomad.TopicNode:       {Row: &nomad.Node{ID: "n", SecretID: canary, Session: &nomad.NodeSession{}}},
 		nomad.TopicAllocation: {Row: &nomad.Allocation{ID: "a", SignedIdentities: map[string]string{"t": canary}, Job: &nomad.Job{ID: canary}}},
 		nomad.TopicEvaluation: {Row: &nomad.Evaluation{ID: "e", LeaderACL: canary}},
-		nomad.TopicACLToken:   {Row: &acls.Token{AccessorID: "t", SecretID: canary}},
-		nomad.TopicACLAuthMethod: {Row: &acls.AuthMethod{Name: "m", Config: &acls.AuthMethodConfig{OIDCClientSecret: canary,
-			OIDCClientAssertion: &acls.OIDCClientAssertion{ClientSecret: canary, PrivateKey: &acls.OIDCClientAssertionKey{PemKey: canary}}}}},
+		nomad.TopicACLToken:   {Row: &nomad.ACLToken{AccessorID: "t", SecretID: canary}},
+		nomad.TopicACLAuthMethod: {Row: &nomad.ACLAuthMethod{Name: "m", Config: &nomad.ACLAuthMethodConfig{OIDCClientSecret: canary,
+			OIDCClientAssertion: &nomad.OIDCClientAssertion{ClientSecret: canary, PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: canary}}}}},
 		nomad.TopicVariable: {Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: "p",
 			Lock: &nomad.VariableLock{ID: canary}},
 			VariableData: nomad.VariableData{Data: []byte(canary), KeyID: canary}}},

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -58,15 +57,15 @@ func TestEventsOfRows(t *testing.T) {
 		"variable": {nomad.VarApplyStateRequestType,
 			table.Write{Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "prod", Path: "a/b"}}, Deleted: true},
 			`{"Topic":"Variable","Type":"VariableUpdated","Key":"a/b","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Metadata"]}`},
-		"token": {nomad.ACLTokenBootstrapRequestType, table.Write{Row: &acls.Token{AccessorID: "t"}},
+		"token": {nomad.ACLTokenBootstrapRequestType, table.Write{Row: &nomad.ACLToken{AccessorID: "t"}},
 			`{"Topic":"ACLToken","Type":"ACLTokenUpserted","Key":"t","Namespace":"","FilterKeys":null,"Payload":["ACLToken"]}`},
-		"policy": {nomad.ACLPolicyDeleteRequestType, table.Write{Row: &acls.Policy{Name: "p"}},
+		"policy": {nomad.ACLPolicyDeleteRequestType, table.Write{Row: &nomad.ACLPolicy{Name: "p"}},
 			`{"Topic":"ACLPolicy","Type":"ACLPolicyDeleted","Key":"p","Namespace":"","FilterKeys":null,"Payload":["ACLPolicy"]}`},
-		"role": {nomad.ACLRolesUpsertRequestType, table.Write{Row: &acls.Role{ID: "r", Name: "ops"}},
+		"role": {nomad.ACLRolesUpsertRequestType, table.Write{Row: &nomad.ACLRole{ID: "r", Name: "ops"}},
 			`{"Topic":"ACLRole","Type":"ACLRoleUpserted","Key":"r","Namespace":"","FilterKeys":["ops"],"Payload":["ACLRole"]}`},
-		"auth method": {nomad.ACLAuthMethodsUpsertRequestType, table.Write{Row: &acls.AuthMethod{Name: "sso"}},
+		"auth method": {nomad.ACLAuthMethodsUpsertRequestType, table.Write{Row: &nomad.ACLAuthMethod{Name: "sso"}},
 			`{"Topic":"ACLAuthMethod","Type":"ACLAuthMethodUpserted","Key":"sso","Namespace":"","FilterKeys":null,"Payload":["AuthMethod"]}`},
-		"binding rule": {nomad.ACLBindingRulesDeleteRequestType, table.Write{Row: &acls.BindingRule{ID: "b", AuthMethod: "sso"}},
+		"binding rule": {nomad.ACLBindingRulesDeleteRequestType, table.Write{Row: &nomad.ACLBindingRule{ID: "b", AuthMethod: "sso"}},
 			`{"Topic":"ACLBindingRule","Type":"ACLBindingRuleDeleted","Key":"b","Namespace":"","FilterKeys":["sso"],"Payload":["ACLBindingRule"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -89,15 +88,15 @@ func ofVolume(v *nomad.HostVolume, deleted bool) *Event {
 // eventOfAccess is eventOf for ACL objects.
 func eventOfAccess(row any) *Event {
 	switch r := row.(type) {
-	case *acls.Token:
+	case *nomad.ACLToken:
 		return about(nomad.TopicACLToken, r.AccessorID, "", one("ACLToken", func() any { return r.WithoutSecret() }))
-	case *acls.Policy:
+	case *nomad.ACLPolicy:
 		return about(nomad.TopicACLPolicy, r.Name, "", one("ACLPolicy", func() any { return r }))
-	case *acls.Role:
+	case *nomad.ACLRole:
 		return about(nomad.TopicACLRole, r.ID, "", one("ACLRole", func() any { return r }), r.Name)
-	case *acls.AuthMethod:
+	case *nomad.ACLAuthMethod:
 		return about(nomad.TopicACLAuthMethod, r.Name, "", one("AuthMethod", func() any { return r.WithoutSecrets() }))
-	case *acls.BindingRule:
+	case *nomad.ACLBindingRule:
 		return about(nomad.TopicACLBindingRule, r.ID, "", one("ACLBindingRule", func() any { return r }), r.AuthMethod)
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
-	"github.com/open-nomad/open-nomad/nomad/endpoint/access"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/search"
@@ -194,7 +194,7 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 		RootKeyGCInterval: sv.RootKeyGCInterval, RootKeyRotationThreshold: sv.RootKeyRotationThreshold,
 		Introduction: nodes.Introduction{Enforcement: sv.ClientIntroduction.Enforcement,
 			DefaultTTL: sv.ClientIntroduction.DefaultIdentityTTL, MaxTTL: sv.ClientIntroduction.MaxIdentityTTL},
-		Access:           access.Control{Enabled: s.ACL.Enabled, TokenMinTTL: s.ACL.TokenMinExpirationTTL, TokenMaxTTL: s.ACL.TokenMaxExpirationTTL},
+		Access:           acl.Control{Enabled: s.ACL.Enabled, TokenMinTTL: s.ACL.TokenMinExpirationTTL, TokenMaxTTL: s.ACL.TokenMaxExpirationTTL},
 		ReplicationToken: s.ACL.ReplicationToken, ACLTokenGCThreshold: sv.ACLTokenGCThreshold, AuthoritativeRegion: sv.AuthoritativeRegion,
 		Search:             search.Limits{Off: !sv.Search.FuzzyEnabled, Gathered: sv.Search.LimitQuery, Results: sv.Search.LimitResults, MinText: sv.Search.MinTermLength},
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,

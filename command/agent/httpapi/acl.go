@@ -9,7 +9,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -21,13 +20,15 @@ func (s *Server) aclRoutes() []web.Route {
 
 func aclPolicyRoutes(s *Server) []web.Route {
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/acl/policies", Handle: web.Read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
-			func(o *acls.PolicyListResponse) (any, error) { return o.Policies, nil })},
+		{Methods: "GET", Path: "/v1/acl/policies", Handle: web.Read("ACL.ListPolicies", noFields[message.ACLPolicyListRequest],
+			func(o *message.ACLPolicyListResponse) (any, error) { return o.Policies, nil })},
 		{Methods: "GET", Path: "/v1/acl/policy/self", Handle: ownPolicies},
-		{Methods: "GET", Path: "/v1/acl/policy/:name", Handle: web.Read("ACL.GetPolicy", func(r *web.Request, q *acls.PolicySpecificRequest) error { q.Name = r.Param; return nil },
-			func(o *acls.SinglePolicyResponse) (any, error) { return web.Found(o.Policy, "ACL policy not found") })},
+		{Methods: "GET", Path: "/v1/acl/policy/:name", Handle: web.Read("ACL.GetPolicy", func(r *web.Request, q *message.ACLPolicySpecificRequest) error { q.Name = r.Param; return nil },
+			func(o *message.SingleACLPolicyResponse) (any, error) {
+				return web.Found(o.Policy, "ACL policy not found")
+			})},
 		{Methods: "PUT POST", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.UpsertPolicies", aclPolicy, web.Nothing[message.GenericResponse])},
-		{Methods: "DELETE", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.DeletePolicies", func(r *web.Request, q *acls.PolicyDeleteRequest) error { q.Names = []string{r.Param}; return nil },
+		{Methods: "DELETE", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.DeletePolicies", func(r *web.Request, q *message.ACLPolicyDeleteRequest) error { q.Names = []string{r.Param}; return nil },
 			web.Nothing[message.GenericResponse])},
 	}
 }
@@ -35,59 +36,62 @@ func aclPolicyRoutes(s *Server) []web.Route {
 func aclTokenRoutes(s *Server) []web.Route {
 	return []web.Route{
 		{Methods: "PUT POST", Path: "/v1/acl/bootstrap", Call: web.Write("ACL.Bootstrap", aclBootstrap, theToken)},
-		{Methods: "GET", Path: "/v1/acl/tokens", Handle: web.Read("ACL.ListTokens", func(r *web.Request, q *acls.TokenListRequest) (err error) {
+		{Methods: "GET", Path: "/v1/acl/tokens", Handle: web.Read("ACL.ListTokens", func(r *web.Request, q *message.ACLTokenListRequest) (err error) {
 			q.GlobalOnly, err = r.Flag("global")
 			return err
-		}, func(o *acls.TokenListResponse) (any, error) { return o.Tokens, nil })},
+		}, func(o *message.ACLTokenListResponse) (any, error) { return o.Tokens, nil })},
 		{Methods: "PUT POST", Path: "/v1/acl/token", Call: web.Write("ACL.UpsertTokens", aclToken, theToken)},
 		{Methods: "GET", Path: "/v1/acl/token/self", Handle: ownToken},
-		{Methods: "PUT POST", Path: "/v1/acl/token/onetime", Call: web.Write("ACL.UpsertOneTimeToken", noFields[acls.OneTimeTokenUpsertRequest],
-			func(o *acls.OneTimeTokenUpsertResponse) (any, error) {
-				return struct{ OneTimeToken *acls.OneTimeToken }{o.OneTimeToken}, nil
+		{Methods: "PUT POST", Path: "/v1/acl/token/onetime", Call: web.Write("ACL.UpsertOneTimeToken", noFields[message.OneTimeTokenUpsertRequest],
+			func(o *message.OneTimeTokenUpsertResponse) (any, error) {
+				return struct{ OneTimeToken *nomad.OneTimeToken }{o.OneTimeToken}, nil
 			})},
-		{Methods: "PUT POST", Path: "/v1/acl/token/onetime/exchange", Call: web.Write("ACL.ExchangeOneTimeToken", web.Body[acls.OneTimeTokenExchangeRequest](),
-			func(o *acls.OneTimeTokenExchangeResponse) (any, error) {
+		{Methods: "PUT POST", Path: "/v1/acl/token/onetime/exchange", Call: web.Write("ACL.ExchangeOneTimeToken", web.Body[message.OneTimeTokenExchangeRequest](),
+			func(o *message.OneTimeTokenExchangeResponse) (any, error) {
 				return struct{ Token *tokenView }{showToken(o.Token)}, nil
 			})},
-		{Methods: "GET", Path: "/v1/acl/token/:accessor_id", Handle: web.Read("ACL.GetToken", func(r *web.Request, q *acls.TokenSpecificRequest) error { q.AccessorID = r.Param; return nil },
-			func(o *acls.SingleTokenResponse) (any, error) {
+		{Methods: "GET", Path: "/v1/acl/token/:accessor_id", Handle: web.Read("ACL.GetToken", func(r *web.Request, q *message.ACLTokenSpecificRequest) error { q.AccessorID = r.Param; return nil },
+			func(o *message.SingleACLTokenResponse) (any, error) {
 				return web.Found(showToken(o.Token), "ACL token not found")
 			})},
 		{Methods: "PUT POST", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.UpsertTokens", aclToken, theToken)},
-		{Methods: "DELETE", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.DeleteTokens", func(r *web.Request, q *acls.TokenDeleteRequest) error { q.AccessorIDs = []string{r.Param}; return nil },
+		{Methods: "DELETE", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.DeleteTokens", func(r *web.Request, q *message.ACLTokenDeleteRequest) error {
+			q.AccessorIDs = []string{r.Param}
+			return nil
+		},
 			web.Nothing[message.GenericResponse])},
 	}
 }
 
 func aclRoleRoutes() []web.Route {
-	theRole := func(o *acls.RolesUpsertResponse) (any, error) { return first(o.ACLRoles) }
+	theRole := func(o *message.ACLRolesUpsertResponse) (any, error) { return first(o.ACLRoles) }
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/acl/roles", Handle: web.Read("ACL.ListRoles", noFields[acls.RolesListRequest],
-			func(o *acls.RolesListResponse) (any, error) { return o.ACLRoles, nil })},
+		{Methods: "GET", Path: "/v1/acl/roles", Handle: web.Read("ACL.ListRoles", noFields[message.ACLRolesListRequest],
+			func(o *message.ACLRolesListResponse) (any, error) { return o.ACLRoles, nil })},
 		{Methods: "PUT POST", Path: "/v1/acl/role", Call: web.Write("ACL.UpsertRoles", aclRole, theRole)},
-		{Methods: "GET", Path: "/v1/acl/role/name/:name", Handle: web.Read("ACL.GetRoleByName", func(r *web.Request, q *acls.RoleByNameRequest) error { q.RoleName = r.Param; return nil },
-			func(o *acls.RoleByNameResponse) (any, error) { return web.Found(o.ACLRole, "ACL role not found") })},
-		{Methods: "GET", Path: "/v1/acl/role/:id", Handle: web.Read("ACL.GetRoleByID", func(r *web.Request, q *acls.RoleByIDRequest) error { q.RoleID = r.Param; return nil },
-			func(o *acls.RoleByIDResponse) (any, error) { return web.Found(o.ACLRole, "ACL role not found") })},
+		{Methods: "GET", Path: "/v1/acl/role/name/:name", Handle: web.Read("ACL.GetRoleByName", func(r *web.Request, q *message.ACLRoleByNameRequest) error { q.RoleName = r.Param; return nil },
+			func(o *message.ACLRoleByNameResponse) (any, error) { return web.Found(o.ACLRole, "ACL role not found") })},
+		{Methods: "GET", Path: "/v1/acl/role/:id", Handle: web.Read("ACL.GetRoleByID", func(r *web.Request, q *message.ACLRoleByIDRequest) error { q.RoleID = r.Param; return nil },
+			func(o *message.ACLRoleByIDResponse) (any, error) { return web.Found(o.ACLRole, "ACL role not found") })},
 		{Methods: "PUT POST", Path: "/v1/acl/role/:id", Call: web.Write("ACL.UpsertRoles", aclRole, theRole)},
-		{Methods: "DELETE", Path: "/v1/acl/role/:id", Call: web.Write("ACL.DeleteRolesByID", func(r *web.Request, q *acls.RolesDeleteByIDRequest) error {
+		{Methods: "DELETE", Path: "/v1/acl/role/:id", Call: web.Write("ACL.DeleteRolesByID", func(r *web.Request, q *message.ACLRolesDeleteByIDRequest) error {
 			q.ACLRoleIDs = []string{r.Param}
 			return nil
 		},
-			web.Nothing[acls.RolesDeleteByIDResponse])},
+			web.Nothing[message.ACLRolesDeleteByIDResponse])},
 	}
 }
 
-func aclPolicy(r *web.Request, q *acls.PolicyUpsertRequest) error {
-	var p acls.Policy
+func aclPolicy(r *web.Request, q *message.ACLPolicyUpsertRequest) error {
+	var p nomad.ACLPolicy
 	if err := r.DecodeNamed(&p); err != nil {
 		return err
 	}
-	q.Policies = []*acls.Policy{&p}
+	q.Policies = []*nomad.ACLPolicy{&p}
 	return sameID("ACL policy", &p.Name, r.Param)
 }
 
-func aclBootstrap(r *web.Request, q *acls.TokenBootstrapRequest) error {
+func aclBootstrap(r *web.Request, q *message.ACLTokenBootstrapRequest) error {
 	var b struct{ BootstrapSecret string }
 	fill := web.OptionalBody[struct{ BootstrapSecret string }]()
 	err := fill(r, &b)
@@ -95,24 +99,24 @@ func aclBootstrap(r *web.Request, q *acls.TokenBootstrapRequest) error {
 	return err
 }
 
-func aclToken(r *web.Request, q *acls.TokenUpsertRequest) error {
-	var t acls.Token
+func aclToken(r *web.Request, q *message.ACLTokenUpsertRequest) error {
+	var t nomad.ACLToken
 	if err := r.DecodeNamed(&t); err != nil {
 		return err
 	}
-	q.Tokens = []*acls.Token{&t}
+	q.Tokens = []*nomad.ACLToken{&t}
 	if r.Param == "" {
 		return nil
 	}
 	return sameID("ACL token", &t.AccessorID, r.Param)
 }
 
-func aclRole(r *web.Request, q *acls.RolesUpsertRequest) error {
-	var role acls.Role
+func aclRole(r *web.Request, q *message.ACLRolesUpsertRequest) error {
+	var role nomad.ACLRole
 	if err := r.DecodeNamed(&role); err != nil {
 		return err
 	}
-	q.ACLRoles = []*acls.Role{&role}
+	q.ACLRoles = []*nomad.ACLRole{&role}
 	if r.Param == "" {
 		return nil
 	}
@@ -120,7 +124,7 @@ func aclRole(r *web.Request, q *acls.RolesUpsertRequest) error {
 }
 
 // theToken returns the token that was written.
-func theToken(o *acls.TokenUpsertResponse) (any, error) {
+func theToken(o *message.ACLTokenUpsertResponse) (any, error) {
 	t, err := first(o.Tokens)
 	return showToken(t), err
 }
@@ -140,7 +144,7 @@ type tokenView struct {
 	Name           string
 	Type           string
 	Policies       []string
-	Roles          []*acls.TokenRoleLink
+	Roles          []*nomad.ACLTokenRoleLink
 	Global         bool
 	Hash           []byte
 	CreateTime     time.Time
@@ -150,7 +154,7 @@ type tokenView struct {
 	ModifyIndex    uint64
 }
 
-func showToken(t *acls.Token) *tokenView {
+func showToken(t *nomad.ACLToken) *tokenView {
 	if t == nil {
 		return nil
 	}
@@ -168,7 +172,7 @@ func ownToken(r *web.Request) (any, error) {
 	if err := r.ReadOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
-	var resp acls.WhoAmIResponse
+	var resp message.ACLWhoAmIResponse
 	if err := r.RPC().Call(r.Context(), "ACL.WhoAmI", &q, &resp); err != nil {
 		return nil, err
 	}
@@ -187,16 +191,16 @@ func ownToken(r *web.Request) (any, error) {
 // apply to the workload. A request without a token is refused.
 func ownPolicies(r *web.Request) (any, error) {
 	if strings.Count(r.Token(), ".") != 2 { // not a JWT
-		return web.Read("ACL.ListPolicies", noFields[acls.PolicyListRequest],
-			func(o *acls.PolicyListResponse) (any, error) {
+		return web.Read("ACL.ListPolicies", noFields[message.ACLPolicyListRequest],
+			func(o *message.ACLPolicyListResponse) (any, error) {
 				if r.Token() == "" {
 					return nil, nomad.ErrPermissionDenied
 				}
 				return o.Policies, nil
 			})(r)
 	}
-	return web.Read("ACL.GetClaimPolicies", noFields[message.GenericRequest], func(o *acls.PolicySetResponse) (any, error) {
-		out := []*acls.PolicyListStub{}
+	return web.Read("ACL.GetClaimPolicies", noFields[message.GenericRequest], func(o *message.ACLPolicySetResponse) (any, error) {
+		out := []*nomad.ACLPolicyListStub{}
 		for _, name := range slices.Sorted(maps.Keys(o.Policies)) {
 			out = append(out, o.Policies[name].Stub())
 		}

@@ -5,65 +5,68 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // aclAuthRoutes returns the routes of auth methods, binding rules and logins. A caller that logs in
 // has no token yet.
 func aclAuthRoutes() []web.Route {
-	theMethod := func(o *acls.AuthMethodUpsertResponse) (any, error) {
+	theMethod := func(o *message.ACLAuthMethodUpsertResponse) (any, error) {
 		m, err := first(o.AuthMethods)
 		return showAuthMethod(m), err
 	}
-	theRule := func(o *acls.BindingRulesUpsertResponse) (any, error) { return first(o.ACLBindingRules) }
-	loggedIn := func(o *acls.LoginResponse) (any, error) { return showToken(o.ACLToken), nil }
+	theRule := func(o *message.ACLBindingRulesUpsertResponse) (any, error) { return first(o.ACLBindingRules) }
+	loggedIn := func(o *message.ACLLoginResponse) (any, error) { return showToken(o.ACLToken), nil }
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/acl/auth-methods", Handle: web.Read("ACL.ListAuthMethods", noFields[acls.AuthMethodListRequest],
-			func(o *acls.AuthMethodListResponse) (any, error) { return o.AuthMethods, nil })},
+		{Methods: "GET", Path: "/v1/acl/auth-methods", Handle: web.Read("ACL.ListAuthMethods", noFields[message.ACLAuthMethodListRequest],
+			func(o *message.ACLAuthMethodListResponse) (any, error) { return o.AuthMethods, nil })},
 		{Methods: "PUT POST", Path: "/v1/acl/auth-method", Call: web.Write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
-		{Methods: "GET", Path: "/v1/acl/auth-method/:name", Handle: web.Read("ACL.GetAuthMethod", func(r *web.Request, q *acls.AuthMethodGetRequest) error { q.MethodName = r.Param; return nil },
-			func(o *acls.AuthMethodGetResponse) (any, error) {
+		{Methods: "GET", Path: "/v1/acl/auth-method/:name", Handle: web.Read("ACL.GetAuthMethod", func(r *web.Request, q *message.ACLAuthMethodGetRequest) error { q.MethodName = r.Param; return nil },
+			func(o *message.ACLAuthMethodGetResponse) (any, error) {
 				return web.Found(showAuthMethod(o.AuthMethod), nomad.ErrACLAuthMethodNotFound.Error())
 			})},
 		{Methods: "PUT POST", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
-		{Methods: "DELETE", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.DeleteAuthMethods", func(r *web.Request, q *acls.AuthMethodDeleteRequest) error { q.Names = []string{r.Param}; return nil },
-			web.Nothing[acls.AuthMethodDeleteResponse])},
-		{Methods: "GET", Path: "/v1/acl/binding-rules", Handle: web.Read("ACL.ListBindingRules", noFields[acls.BindingRulesListRequest],
-			func(o *acls.BindingRulesListResponse) (any, error) { return o.ACLBindingRules, nil })},
+		{Methods: "DELETE", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.DeleteAuthMethods", func(r *web.Request, q *message.ACLAuthMethodDeleteRequest) error {
+			q.Names = []string{r.Param}
+			return nil
+		},
+			web.Nothing[message.ACLAuthMethodDeleteResponse])},
+		{Methods: "GET", Path: "/v1/acl/binding-rules", Handle: web.Read("ACL.ListBindingRules", noFields[message.ACLBindingRulesListRequest],
+			func(o *message.ACLBindingRulesListResponse) (any, error) { return o.ACLBindingRules, nil })},
 		{Methods: "PUT POST", Path: "/v1/acl/binding-rule", Call: web.Write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
-		{Methods: "GET", Path: "/v1/acl/binding-rule/:id", Handle: web.Read("ACL.GetBindingRule", func(r *web.Request, q *acls.BindingRuleRequest) error { q.ACLBindingRuleID = r.Param; return nil },
-			func(o *acls.BindingRuleResponse) (any, error) {
+		{Methods: "GET", Path: "/v1/acl/binding-rule/:id", Handle: web.Read("ACL.GetBindingRule", func(r *web.Request, q *message.ACLBindingRuleRequest) error { q.ACLBindingRuleID = r.Param; return nil },
+			func(o *message.ACLBindingRuleResponse) (any, error) {
 				return web.Found(o.ACLBindingRule, nomad.ErrACLBindingRuleNotFound.Error())
 			})},
 		{Methods: "PUT POST", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
-		{Methods: "DELETE", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.DeleteBindingRules", func(r *web.Request, q *acls.BindingRulesDeleteRequest) error {
+		{Methods: "DELETE", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.DeleteBindingRules", func(r *web.Request, q *message.ACLBindingRulesDeleteRequest) error {
 			q.ACLBindingRuleIDs = []string{r.Param}
 			return nil
-		}, web.Nothing[acls.BindingRulesDeleteResponse])},
-		{Methods: "PUT POST", Path: "/v1/acl/oidc/auth-url", Call: web.Write("ACL.OIDCAuthURL", web.Body[acls.OIDCAuthURLRequest](), web.Full[acls.OIDCAuthURLResponse])},
-		{Methods: "PUT POST", Path: "/v1/acl/oidc/complete-auth", Call: web.Write("ACL.OIDCCompleteAuth", web.Body[acls.OIDCCompleteAuthRequest](), loggedIn)},
-		{Methods: "PUT POST", Path: "/v1/acl/login", Call: web.Write("ACL.Login", web.Body[acls.LoginRequest](), loggedIn)},
+		}, web.Nothing[message.ACLBindingRulesDeleteResponse])},
+		{Methods: "PUT POST", Path: "/v1/acl/oidc/auth-url", Call: web.Write("ACL.OIDCAuthURL", web.Body[message.OIDCAuthURLRequest](), web.Full[message.OIDCAuthURLResponse])},
+		{Methods: "PUT POST", Path: "/v1/acl/oidc/complete-auth", Call: web.Write("ACL.OIDCCompleteAuth", web.Body[message.OIDCCompleteAuthRequest](), loggedIn)},
+		{Methods: "PUT POST", Path: "/v1/acl/login", Call: web.Write("ACL.Login", web.Body[message.ACLLoginRequest](), loggedIn)},
 	}
 }
 
-func aclAuthMethod(r *web.Request, q *acls.AuthMethodUpsertRequest) error {
-	var m acls.AuthMethod
+func aclAuthMethod(r *web.Request, q *message.ACLAuthMethodUpsertRequest) error {
+	var m nomad.ACLAuthMethod
 	if err := r.DecodeNamed(&m); err != nil {
 		return err
 	}
-	q.AuthMethods = []*acls.AuthMethod{&m}
+	q.AuthMethods = []*nomad.ACLAuthMethod{&m}
 	if r.Param == "" {
 		return nil
 	}
 	return sameID("ACL auth-method", &m.Name, r.Param)
 }
 
-func aclBindingRule(r *web.Request, q *acls.BindingRulesUpsertRequest) error {
-	var rule acls.BindingRule
+func aclBindingRule(r *web.Request, q *message.ACLBindingRulesUpsertRequest) error {
+	var rule nomad.ACLBindingRule
 	if err := r.DecodeNamed(&rule); err != nil {
 		return err
 	}
-	q.ACLBindingRules = []*acls.BindingRule{&rule}
+	q.ACLBindingRules = []*nomad.ACLBindingRule{&rule}
 	if r.Param == "" {
 		return nil
 	}
@@ -93,7 +96,7 @@ type authConfigView struct {
 	OIDCDiscoveryURL     string
 	OIDCClientID         string
 	OIDCClientSecret     string
-	OIDCClientAssertion  *acls.OIDCClientAssertion
+	OIDCClientAssertion  *nomad.OIDCClientAssertion
 	OIDCEnablePKCE       bool
 	OIDCDisableUserInfo  bool
 	OIDCScopes           []string
@@ -111,7 +114,7 @@ type authConfigView struct {
 	VerboseLogging       bool
 }
 
-func showAuthMethod(m *acls.AuthMethod) *authMethodView {
+func showAuthMethod(m *nomad.ACLAuthMethod) *authMethodView {
 	if m == nil {
 		return nil
 	}
@@ -120,7 +123,7 @@ func showAuthMethod(m *acls.AuthMethod) *authMethodView {
 		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
 }
 
-func showAuthConfig(c *acls.AuthMethodConfig) *authConfigView {
+func showAuthConfig(c *nomad.ACLAuthMethodConfig) *authConfigView {
 	if c == nil {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -18,34 +18,34 @@ func newAuthServer(t *testing.T) *Server {
 	t.Helper()
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.UpsertAuthMethods", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.AuthMethodUpsertRequest) (*acls.AuthMethodUpsertResponse, error) {
-				return &acls.AuthMethodUpsertResponse{AuthMethods: q.AuthMethods}, nil
+			func(_ context.Context, _ *rpc.Call, q *message.ACLAuthMethodUpsertRequest) (*message.ACLAuthMethodUpsertResponse, error) {
+				return &message.ACLAuthMethodUpsertResponse{AuthMethods: q.AuthMethods}, nil
 			}),
 		rpc.Handle("ACL.GetAuthMethod", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.AuthMethodGetRequest) (*acls.AuthMethodGetResponse, error) {
-				return &acls.AuthMethodGetResponse{}, nil
+			func(_ context.Context, _ *rpc.Call, q *message.ACLAuthMethodGetRequest) (*message.ACLAuthMethodGetResponse, error) {
+				return &message.ACLAuthMethodGetResponse{}, nil
 			}),
 		rpc.Handle("ACL.ListAuthMethods", rpc.Anonymous, rpc.Here,
-			func(context.Context, *rpc.Call, *acls.AuthMethodListRequest) (*acls.AuthMethodListResponse, error) {
-				return &acls.AuthMethodListResponse{}, nil
+			func(context.Context, *rpc.Call, *message.ACLAuthMethodListRequest) (*message.ACLAuthMethodListResponse, error) {
+				return &message.ACLAuthMethodListResponse{}, nil
 			}),
 		rpc.Handle("ACL.UpsertBindingRules", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.BindingRulesUpsertRequest) (*acls.BindingRulesUpsertResponse, error) {
-				return &acls.BindingRulesUpsertResponse{ACLBindingRules: q.ACLBindingRules}, nil
+			func(_ context.Context, _ *rpc.Call, q *message.ACLBindingRulesUpsertRequest) (*message.ACLBindingRulesUpsertResponse, error) {
+				return &message.ACLBindingRulesUpsertResponse{ACLBindingRules: q.ACLBindingRules}, nil
 			}),
 		rpc.Handle("ACL.GetBindingRule", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.BindingRuleRequest) (*acls.BindingRuleResponse, error) {
-				return &acls.BindingRuleResponse{}, nil
+			func(_ context.Context, _ *rpc.Call, q *message.ACLBindingRuleRequest) (*message.ACLBindingRuleResponse, error) {
+				return &message.ACLBindingRuleResponse{}, nil
 			}),
-		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *acls.LoginRequest) (*acls.LoginResponse, error) {
-			return &acls.LoginResponse{ACLToken: &acls.Token{Name: q.AuthMethodName, ExpirationTTL: time.Hour}}, nil
+		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.ACLLoginRequest) (*message.ACLLoginResponse, error) {
+			return &message.ACLLoginResponse{ACLToken: &nomad.ACLToken{Name: q.AuthMethodName, ExpirationTTL: time.Hour}}, nil
 		}),
 		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.OIDCAuthURLRequest) (*acls.OIDCAuthURLResponse, error) {
-				return &acls.OIDCAuthURLResponse{AuthURL: q.RedirectURI + "&" + q.ClientNonce}, nil
+			func(_ context.Context, _ *rpc.Call, q *message.OIDCAuthURLRequest) (*message.OIDCAuthURLResponse, error) {
+				return &message.OIDCAuthURLResponse{AuthURL: q.RedirectURI + "&" + q.ClientNonce}, nil
 			}),
 		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.OIDCCompleteAuthRequest) (*acls.LoginResponse, error) {
+			func(_ context.Context, _ *rpc.Call, q *message.OIDCCompleteAuthRequest) (*message.ACLLoginResponse, error) {
 				return nil, nomad.Errorf(403, "%s %s %s %s", q.State, q.Code, q.Iss, q.ClientNonce)
 			}),
 	}})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -17,42 +16,42 @@ import (
 // newACLServer serves the ACL routes with methods that return their request.
 func newACLServer(t *testing.T) *Server {
 	t.Helper()
-	policies := []*acls.PolicyListStub{{Name: "of-tokens"}}
+	policies := []*nomad.ACLPolicyListStub{{Name: "of-tokens"}}
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here,
-			func(context.Context, *rpc.Call, *acls.PolicyListRequest) (*acls.PolicyListResponse, error) {
-				return &acls.PolicyListResponse{Policies: policies}, nil
+			func(context.Context, *rpc.Call, *message.ACLPolicyListRequest) (*message.ACLPolicyListResponse, error) {
+				return &message.ACLPolicyListResponse{Policies: policies}, nil
 			}),
 		rpc.Handle("ACL.GetClaimPolicies", rpc.Anonymous, rpc.Here,
-			func(context.Context, *rpc.Call, *message.GenericRequest) (*acls.PolicySetResponse, error) {
-				return &acls.PolicySetResponse{Policies: map[string]*acls.Policy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
+			func(context.Context, *rpc.Call, *message.GenericRequest) (*message.ACLPolicySetResponse, error) {
+				return &message.ACLPolicySetResponse{Policies: map[string]*nomad.ACLPolicy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
 			}),
 		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.PolicyUpsertRequest) (*message.GenericResponse, error) {
+			func(_ context.Context, _ *rpc.Call, q *message.ACLPolicyUpsertRequest) (*message.GenericResponse, error) {
 				return nil, nomad.Errorf(418, "policy %s", q.Policies[0].Name)
 			}),
 		rpc.Handle("ACL.UpsertTokens", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.TokenUpsertRequest) (*acls.TokenUpsertResponse, error) {
-				return &acls.TokenUpsertResponse{Tokens: q.Tokens}, nil
+			func(_ context.Context, _ *rpc.Call, q *message.ACLTokenUpsertRequest) (*message.ACLTokenUpsertResponse, error) {
+				return &message.ACLTokenUpsertResponse{Tokens: q.Tokens}, nil
 			}),
 		rpc.Handle("ACL.GetToken", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.TokenSpecificRequest) (*acls.SingleTokenResponse, error) {
+			func(_ context.Context, _ *rpc.Call, q *message.ACLTokenSpecificRequest) (*message.SingleACLTokenResponse, error) {
 				if q.AccessorID != "there" {
-					return &acls.SingleTokenResponse{}, nil
+					return &message.SingleACLTokenResponse{}, nil
 				}
-				return &acls.SingleTokenResponse{Token: &acls.Token{AccessorID: "there", ExpirationTTL: 90 * time.Minute}}, nil
+				return &message.SingleACLTokenResponse{Token: &nomad.ACLToken{AccessorID: "there", ExpirationTTL: 90 * time.Minute}}, nil
 			}),
 		rpc.Handle("ACL.ListTokens", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.TokenListRequest) (*acls.TokenListResponse, error) {
+			func(_ context.Context, _ *rpc.Call, q *message.ACLTokenListRequest) (*message.ACLTokenListResponse, error) {
 				return nil, nomad.Errorf(418, "global %v", q.GlobalOnly)
 			}),
 		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.TokenBootstrapRequest) (*acls.TokenUpsertResponse, error) {
+			func(_ context.Context, _ *rpc.Call, q *message.ACLTokenBootstrapRequest) (*message.ACLTokenUpsertResponse, error) {
 				return nil, nomad.Errorf(418, "secret %q, reset %d, token %v", q.BootstrapSecret, q.ResetIndex, q.Token)
 			}),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here,
-			func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
-				return &acls.WhoAmIResponse{Identity: c.Identity}, nil
+			func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*message.ACLWhoAmIResponse, error) {
+				return &message.ACLWhoAmIResponse{Identity: c.Identity}, nil
 			}).Needs(rpc.AnyToken),
 	}})
 	if err != nil {

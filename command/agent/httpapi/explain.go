@@ -7,25 +7,25 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // explainRoutes returns the route that explains access decisions. Nomad 2.0 does not have it.
 func explainRoutes() []web.Route {
-	return []web.Route{{Methods: "GET PUT POST", Path: "/v1/acl/explain", Handle: web.Read("ACL.Explain", explainQuestion, web.Full[acls.ExplainResponse])}}
+	return []web.Route{{Methods: "GET PUT POST", Path: "/v1/acl/explain", Handle: web.Read("ACL.Explain", explainQuestion, web.Full[message.ACLExplainResponse])}}
 }
 
 // explainBody is a question about a right on an object, or about a request.
 type explainBody struct {
 	Kind, Name, Right        string
 	AccessorID, Role, Policy string
-	Workload                 *acls.JobACL
+	Workload                 *nomad.JobACL
 	Everybody                bool
 	Request                  *web.DryRun
 }
 
 // explainQuestion reads the question from the body, or for GET from the query.
-func explainQuestion(r *web.Request, q *acls.ExplainRequest) error {
+func explainQuestion(r *web.Request, q *message.ACLExplainRequest) error {
 	b := &explainBody{}
 	var err error
 	if r.Method == http.MethodGet {
@@ -59,7 +59,7 @@ func explainQuery(r *web.Request, b *explainBody) (err error) {
 		if err != nil {
 			return nomad.Errorf(http.StatusBadRequest, "%v", err)
 		}
-		b.Workload = &acls.JobACL{Namespace: w.Namespace, JobID: w.JobID, Group: w.Group, Task: w.Task}
+		b.Workload = &nomad.JobACL{Namespace: w.Namespace, JobID: w.JobID, Group: w.Group, Task: w.Task}
 	}
 	b.Everybody, err = r.Flag("everybody")
 	return err

@@ -11,7 +11,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -22,12 +21,12 @@ func newExplainServer(t *testing.T) *Server {
 	t.Helper()
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {
-				w := acls.JobACL{}
+			func(_ context.Context, _ *rpc.Call, q *message.ACLExplainRequest) (*message.ACLExplainResponse, error) {
+				w := nomad.JobACL{}
 				if q.Workload != nil {
 					w = *q.Workload
 				}
-				return &acls.ExplainResponse{Needs: []string{fmt.Sprintf("%s|%s/%s/%s|%s|%s%s%s|%v|%v|%s", q.Method, q.Kind, q.Right, q.Name,
+				return &message.ACLExplainResponse{Needs: []string{fmt.Sprintf("%s|%s/%s/%s|%s|%s%s%s|%v|%v|%s", q.Method, q.Kind, q.Right, q.Name,
 					q.Namespace, q.AccessorID, q.Role, q.Policy, w, q.Everybody, q.AuthToken)}}, nil
 			}),
 	}})
@@ -140,13 +139,13 @@ func TestReasonHeader(t *testing.T) {
 	const maxReason = 2 << 10
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here,
-			func(_ context.Context, _ *rpc.Call, q *acls.ExplainRequest) (*acls.ExplainResponse, error) {
+			func(_ context.Context, _ *rpc.Call, q *message.ACLExplainRequest) (*message.ACLExplainResponse, error) {
 				if q.AuthToken != "me" {
 					return nil, nomad.ErrACLDisabled
 				}
-				return &acls.ExplainResponse{Answers: []*acls.Explanation{{Decisions: []*acls.Decision{{Question: q.Right + " of " + q.Kind + " " +
+				return &message.ACLExplainResponse{Answers: []*message.ACLExplanation{{Decisions: []*message.ACLDecision{{Question: q.Right + " of " + q.Kind + " " +
 					q.Name, Reason: "not\ngranted",
-					Rules: []*acls.DecisionRule{{Policy: "p", Line: 3, Column: 4, Block: `namespace "ä"`,
+					Rules: []*message.ACLDecisionRule{{Policy: "p", Line: 3, Column: 4, Block: `namespace "ä"`,
 						Text: strings.Repeat("x", 2*maxReason)}}}}}}}, nil
 			}),
 		rpc.Handle("Job.Register", rpc.Anonymous, rpc.Here,

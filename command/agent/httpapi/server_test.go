@@ -11,7 +11,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -19,17 +18,17 @@ import (
 // everybody admits all callers and authenticates those with the token "mine".
 type everybody struct{}
 
-func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
 	switch token {
 	case "mine":
-		return &acls.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: "j"}}}, nil
+		return &nomad.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: "j"}}}, nil
 	case "bad":
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: "acls-disabled"}}, nil
+	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "acls-disabled"}}, nil
 }
 
-func (everybody) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.Access, error) {
+func (everybody) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
@@ -64,8 +63,8 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 				return &message.OperatorHealthReply{Healthy: true, Unserved: []string{"actions of 1 job cannot be run here"}}, nil
 			}).Needs(rpc.AnyToken),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here,
-			func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*acls.WhoAmIResponse, error) {
-				return &acls.WhoAmIResponse{Identity: c.Identity}, nil
+			func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*message.ACLWhoAmIResponse, error) {
+				return &message.ACLWhoAmIResponse{Identity: c.Identity}, nil
 			}).Needs(rpc.AnyToken),
 	}
 	srv, err := rpc.NewServer(rpc.Config{Methods: methods, Auth: everybody{}, Log: slog.New(slog.DiscardHandler)})

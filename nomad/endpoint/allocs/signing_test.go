@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -108,7 +107,7 @@ func TestSigning_NewKeyIsAccepted(t *testing.T) {
 		held++
 		for _, m := range all {
 			who := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
-			if err := m.Call(servertest.Context(t), "ACL.WhoAmI", who, &acls.WhoAmIResponse{}); err != nil {
+			if err := m.Call(servertest.Context(t), "ACL.WhoAmI", who, &message.ACLWhoAmIResponse{}); err != nil {
 				t.Errorf("rotation %d: %s refuses a token that was just signed: %v", i, m.Self().Name, err)
 			}
 		}

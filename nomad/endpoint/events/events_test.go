@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -123,16 +122,16 @@ func TestEventStream_Filtered(t *testing.T) {
 // stream ends with the token.
 func TestEventStream_EndsWithTheRight(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(g *servertest.ACLServer, own *acls.Token)
+		change func(g *servertest.ACLServer, own *nomad.ACLToken)
 		says   string // "" for a stream that is only closed
 	}{
-		"the token is deleted": {func(g *servertest.ACLServer, own *acls.Token) {
-			g.Must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
+		"the token is deleted": {func(g *servertest.ACLServer, own *nomad.ACLToken) {
+			g.Must("ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
 		}, "Permission denied"},
-		"the policy is deleted": {func(g *servertest.ACLServer, _ *acls.Token) {
-			g.Must("ACL.DeletePolicies", &acls.PolicyDeleteRequest{Names: []string{"readers"}}, nil)
+		"the policy is deleted": {func(g *servertest.ACLServer, _ *nomad.ACLToken) {
+			g.Must("ACL.DeletePolicies", &message.ACLPolicyDeleteRequest{Names: []string{"readers"}}, nil)
 		}, "read-job"},
-		"the policy changes": {func(g *servertest.ACLServer, _ *acls.Token) { g.CreatePolicy("readers", "other", nil) }, "read-job"},
+		"the policy changes": {func(g *servertest.ACLServer, _ *nomad.ACLToken) { g.CreatePolicy("readers", "other", nil) }, "read-job"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := servertest.StartACL(t, nil)
@@ -164,10 +163,10 @@ func TestEventStream_EndsWithTheRight(t *testing.T) {
 // An expired token ends the stream, even without any event.
 func TestEventStream_EndsWithTheToken(t *testing.T) {
 	g := servertest.StartACL(t, func(c *server.Config) { c.Access.TokenMinTTL = time.Millisecond })
-	var short *acls.Token
+	var short *nomad.ACLToken
 	var r *servertest.EventReader
 	servertest.Eventually(t, func() (begun bool) {
-		short = g.CreateToken(&acls.Token{Type: "management", ExpirationTTL: 2 * time.Second})
+		short = g.CreateToken(&nomad.ACLToken{Type: "management", ExpirationTTL: 2 * time.Second})
 		req := servertest.EventRequest("default", nil)
 		req.AuthToken = short.SecretID
 		var err error

@@ -11,9 +11,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -28,7 +28,7 @@ const (
 
 // subject is a subject whose rights are explained.
 type subject struct {
-	acls.Subject
+	message.ACLSubject
 	rights   func(*authz.Rights) (*acl.ACL, error)
 	workload *acl.Workload
 	over     bool // its token has expired
@@ -36,7 +36,7 @@ type subject struct {
 
 // Explain reports whether a subject may do something and why. Callers may ask about
 // themselves. Other subjects require a management token.
-func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *acls.ExplainRequest) (*acls.ExplainResponse, error) {
+func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *message.ACLExplainRequest) (*message.ACLExplainResponse, error) {
 	others, err := ofOthers(c, req)
 	switch {
 	case err != nil:
@@ -49,7 +49,7 @@ func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *acls.ExplainReq
 	c.Access.MarkChecked()
 	opts := req.QueryOptions
 	opts.MinQueryIndex = 0 // the response does not depend on one table, so it never blocks
-	return handler.Read(ctx, s.Core, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *acls.ExplainResponse) error {
+	return handler.Read(ctx, s.Core, &opts, func(snap *state.Snapshot, _ memdb.WatchSet, out *message.ACLExplainResponse) error {
 		ask, err := s.parse(snap, c, req)
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *acls.ExplainReq
 		out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLToken, state.TableACLRoles)
 		out.Needs, out.Depends, out.Identities = ask.needs(), ask.depends, ask.identities
 		if !others {
-			out.Answers = []*acls.Explanation{ask.decide(self(c), c.Access.Rights)}
+			out.Answers = []*message.ACLExplanation{ask.decide(self(c), c.Access.Rights)}
 			return nil
 		}
 		rights := authz.RightsIn(snap)
@@ -69,13 +69,13 @@ func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *acls.ExplainReq
 		if err != nil {
 			return err
 		}
-		out.Answers = []*acls.Explanation{ask.explain(who, rights)}
+		out.Answers = []*message.ACLExplanation{ask.explain(who, rights)}
 		return nil
 	})
 }
 
 // ofOthers reports whether a request is about a subject other than the caller.
-func ofOthers(c *rpc.Call, req *acls.ExplainRequest) (bool, error) {
+func ofOthers(c *rpc.Call, req *message.ACLExplainRequest) (bool, error) {
 	named := 0
 	for _, is := range []bool{req.AccessorID != "", req.Role != "", req.Policy != "", req.Workload != nil, req.Everybody} {
 		if is {
@@ -90,7 +90,7 @@ func ofOthers(c *rpc.Call, req *acls.ExplainRequest) (bool, error) {
 }
 
 // explain decides the request with the rights of a subject.
-func (a *question) explain(who subject, rights *authz.Rights) *acls.Explanation {
+func (a *question) explain(who subject, rights *authz.Rights) *message.ACLExplanation {
 	has, err := who.rights(rights)
 	switch {
 	case who.over:
@@ -101,25 +101,25 @@ func (a *question) explain(who subject, rights *authz.Rights) *acls.Explanation 
 	return a.decide(who, has)
 }
 
-func refused(who subject, question, reason string) *acls.Explanation {
-	return &acls.Explanation{Subject: who.Subject, Decisions: []*acls.Decision{{Question: question, Reason: reason}}}
+func refused(who subject, question, reason string) *message.ACLExplanation {
+	return &message.ACLExplanation{Subject: who.ACLSubject, Decisions: []*message.ACLDecision{{Question: question, Reason: reason}}}
 }
 
 // decide evaluates the questions in order and stops at the first that is denied. Rights that
 // only the call itself can check are allowed to management tokens only.
-func (a *question) decide(who subject, rights *acl.ACL) *acls.Explanation {
-	out := &acls.Explanation{Subject: who.Subject, Allowed: true}
-	tell := func(d *acls.Decision) bool {
+func (a *question) decide(who subject, rights *acl.ACL) *message.ACLExplanation {
+	out := &message.ACLExplanation{Subject: who.ACLSubject, Allowed: true}
+	tell := func(d *message.ACLDecision) bool {
 		out.Decisions, out.Allowed = append(out.Decisions, d), d.Allowed
 		return d.Allowed
 	}
 	if a.audience != "" && who.workload != nil {
 		which := a.mints(who.workload)
-		tell(&acls.Decision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "", Reason: cmp.Or(which, "the workload has no identity with this audience")})
+		tell(&message.ACLDecision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "", Reason: cmp.Or(which, "the workload has no identity with this audience")})
 		return out
 	}
 	if a.management || a.depends != "" {
-		d := &acls.Decision{Question: cmp.Or(a.depends, "a management token"), Allowed: rights.IsManagement(), Reason: string(acl.ReasonManagement)}
+		d := &message.ACLDecision{Question: cmp.Or(a.depends, "a management token"), Allowed: rights.IsManagement(), Reason: string(acl.ReasonManagement)}
 		switch {
 		case d.Allowed:
 		case a.management:
@@ -140,17 +140,17 @@ func (a *question) decide(who subject, rights *acl.ACL) *acls.Explanation {
 	return out
 }
 
-func decision(d acl.Decision) *acls.Decision {
-	out := &acls.Decision{Question: d.Question.String(), Allowed: d.Allowed, Reason: string(d.Reason)}
+func decision(d acl.Decision) *message.ACLDecision {
+	out := &message.ACLDecision{Question: d.Question.String(), Allowed: d.Allowed, Reason: string(d.Reason)}
 	for _, r := range d.Rules {
-		out.Rules = append(out.Rules, &acls.DecisionRule{Policy: r.Policy, Block: r.Block, Text: r.Text, Line: r.Pos.Line, Column: r.Pos.Column})
+		out.Rules = append(out.Rules, &message.ACLDecisionRule{Policy: r.Policy, Block: r.Block, Text: r.Text, Line: r.Pos.Line, Column: r.Pos.Column})
 	}
 	return out
 }
 
 // allowed returns one page of the subjects that are allowed, and the key of the next page.
 // Subjects are in the order of their keys.
-func (s *Service) allowed(ask *question, rights *authz.Rights, all iter.Seq2[string, subject], req *acls.ExplainRequest) (out []*acls.Explanation, next string) {
+func (s *Service) allowed(ask *question, rights *authz.Rights, all iter.Seq2[string, subject], req *message.ACLExplainRequest) (out []*message.ACLExplanation, next string) {
 	size := int(req.PerPage)
 	if size <= 0 || size > maxPage {
 		size = defaultPage

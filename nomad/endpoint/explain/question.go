@@ -9,9 +9,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -51,7 +51,7 @@ type question struct {
 	// For questions about an audience: the namespace, and the identities in it that have the
 	// audience.
 	audience, namespace string
-	identities          []*acls.ExplainIdentity
+	identities          []*message.ACLExplainIdentity
 }
 
 // needs describes the required rights.
@@ -68,7 +68,7 @@ func (a *question) needs() []string {
 
 // parse parses a request. It checks the caller's access, since the required rights may
 // reveal facts about a job.
-func (s *Service) parse(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*question, error) {
+func (s *Service) parse(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplainRequest) (*question, error) {
 	if req.Method != "" {
 		if req.Kind+req.Name+req.Right != "" {
 			return nil, nomad.Errorf(http.StatusBadRequest, "specify a method or a right on an object, not both")
@@ -79,23 +79,23 @@ func (s *Service) parse(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequ
 		return nil, nomad.Errorf(http.StatusBadRequest, "specify one namespace, not *")
 	}
 	switch req.Kind {
-	case acls.ExplainJob:
+	case message.ACLExplainJob:
 		ns := handler.NamespaceOf(req.Namespace)
 		return s.jobQuestion(snap, c, req, ns, snap.Job(nil, ns, req.Name))
-	case acls.ExplainAllocation:
+	case message.ACLExplainAllocation:
 		alloc := snap.Alloc(nil, req.Name)
 		if alloc == nil || !c.Access.Allows(acl.InNamespace(alloc.Namespace, acl.ReadJob)) {
 			return nil, nomad.UnknownAlloc(req.Name)
 		}
 		return s.jobQuestion(snap, c, req, alloc.Namespace, alloc.Job)
-	case acls.ExplainAudience:
+	case message.ACLExplainAudience:
 		return audienceQuestion(snap, c, req)
 	}
 	return objectQuestion(req)
 }
 
 // objectQuestion returns the question about an object of a kind that policies have blocks for.
-func objectQuestion(req *acls.ExplainRequest) (*question, error) {
+func objectQuestion(req *message.ACLExplainRequest) (*question, error) {
 	q := acl.Question{Kind: acl.Kind(req.Kind), Name: req.Name, Rights: []string{req.Right}}
 	if req.Kind == "variable" {
 		q.Kind = acl.Variables
@@ -121,7 +121,7 @@ func objectQuestion(req *acls.ExplainRequest) (*question, error) {
 // jobQuestion returns the question about a job or one of its allocations. Job is nil if it does
 // not exist. The rights are those of the namespace. Exec into a task without isolation also
 // needs alloc-node-exec, and running a privileged task privileged-execution.
-func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest, ns string, job *nomad.Job) (*question, error) {
+func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplainRequest, ns string, job *nomad.Job) (*question, error) {
 	ops, known := jobRights[req.Right]
 	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
 		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true
@@ -150,7 +150,7 @@ func exposed(job *nomad.Job, names *kinds.Names) bool {
 
 // audienceQuestion returns the question about who can get JWTs for an audience. These are the
 // workloads that have an identity with the audience, and callers who may run jobs in the namespace.
-func audienceQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainRequest) (*question, error) {
+func audienceQuestion(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplainRequest) (*question, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	switch {
 	case req.Name == "":
@@ -173,10 +173,10 @@ func audienceQuestion(snap *state.Snapshot, c *rpc.Call, req *acls.ExplainReques
 }
 
 // identitiesFor returns the identities of a job that have the audience.
-func identitiesFor(job *nomad.Job, audience string) (out []*acls.ExplainIdentity) {
+func identitiesFor(job *nomad.Job, audience string) (out []*message.ACLExplainIdentity) {
 	add := func(group, task, service string, id *nomad.WorkloadIdentity) {
 		if id != nil && slices.Contains(id.Audience, audience) {
-			out = append(out, &acls.ExplainIdentity{JobID: job.ID, Group: group, Task: task, Service: service, Identity: id.Name})
+			out = append(out, &message.ACLExplainIdentity{JobID: job.ID, Group: group, Task: task, Service: service, Identity: id.Name})
 		}
 	}
 	for _, g := range job.TaskGroups {
@@ -197,7 +197,7 @@ func identitiesFor(job *nomad.Job, audience string) (out []*acls.ExplainIdentity
 }
 
 // methodQuestion returns the rights that an RPC method requires according to the method table.
-func (s *Service) methodQuestion(req *acls.ExplainRequest) (*question, error) {
+func (s *Service) methodQuestion(req *message.ACLExplainRequest) (*question, error) {
 	all := s.methods()
 	i := slices.IndexFunc(all, func(m rpc.Method) bool { return m.Name == req.Method })
 	if i < 0 {

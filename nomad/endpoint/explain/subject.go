@@ -9,29 +9,29 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // self returns the caller as a subject.
 func self(c *rpc.Call) subject {
-	who := subject{Subject: acls.Subject{Kind: acls.SubjectSelf}, workload: c.Access.Workload}
+	who := subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectSelf}, workload: c.Access.Workload}
 	switch t, w := c.Identity.ACLToken, c.Access.Workload; {
 	case t != nil:
 		who.ID, who.Name = t.AccessorID, t.Name
 	case w != nil:
-		who.Workload = &acls.JobACL{Namespace: w.Namespace, JobID: w.Job, Group: w.Group, Task: w.Task}
+		who.Workload = &nomad.JobACL{Namespace: w.Namespace, JobID: w.Job, Group: w.Group, Task: w.Task}
 	}
 	return who
 }
 
 // subjectOf returns the subject that a request names.
-func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (subject, error) {
+func (s *Service) subjectOf(snap *state.Snapshot, req *message.ACLExplainRequest) (subject, error) {
 	switch {
-	case req.AccessorID == acls.AnonymousAccessor:
+	case req.AccessorID == nomad.ACLAnonymousAccessor:
 		return anonymousSubject(), nil
 	case req.AccessorID != "":
 		t := snap.ACLToken(nil, req.AccessorID)
@@ -49,7 +49,7 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (sub
 		if snap.ACLPolicy(nil, req.Policy) == nil {
 			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL policy not found")
 		}
-		return subject{Subject: acls.Subject{Kind: acls.SubjectPolicy, Name: req.Policy},
+		return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectPolicy, Name: req.Policy},
 			rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(req.Policy) }}, nil
 	}
 	w := *req.Workload
@@ -61,23 +61,23 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *acls.ExplainRequest) (sub
 }
 
 func anonymousSubject() subject {
-	return subject{Subject: acls.Subject{Kind: acls.SubjectToken, ID: acls.AnonymousAccessor, Name: "callers without a token"},
-		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(acls.PolicyAnonymous) }}
+	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectToken, ID: nomad.ACLAnonymousAccessor, Name: "callers without a token"},
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(nomad.ACLPolicyAnonymous) }}
 }
 
-func (s *Service) tokenSubject(t *acls.Token) subject {
-	return subject{Subject: acls.Subject{Kind: acls.SubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.Now()),
+func (s *Service) tokenSubject(t *nomad.ACLToken) subject {
+	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.Now()),
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfToken(t) }}
 }
 
-func roleSubject(role *acls.Role) subject {
-	return subject{Subject: acls.Subject{Kind: acls.SubjectRole, ID: role.ID, Name: role.Name},
+func roleSubject(role *nomad.ACLRole) subject {
+	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectRole, ID: role.ID, Name: role.Name},
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfRole(role) }}
 }
 
-func workloadSubject(j acls.JobACL) subject {
+func workloadSubject(j nomad.JobACL) subject {
 	w := &acl.Workload{Namespace: j.Namespace, Job: j.JobID, Group: j.Group, Task: j.Task}
-	return subject{Subject: acls.Subject{Kind: acls.SubjectWorkload, Workload: &j}, workload: w,
+	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectWorkload, Workload: &j}, workload: w,
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfWorkload(w) }}
 }
 
@@ -107,16 +107,16 @@ func (s *Service) everybody(snap *state.Snapshot, ask *question) iter.Seq2[strin
 }
 
 // workloadKey returns the sort key of a workload. The names in it contain no spaces.
-func workloadKey(w acls.JobACL) string {
+func workloadKey(w nomad.JobACL) string {
 	return strings.Join([]string{"workload", w.Namespace, w.JobID, w.Group, w.Task}, " ")
 }
 
 // workloadsOf returns the workloads that have policies, own the variable of the question, or
 // have an identity with the audience.
-func workloadsOf(snap *state.Snapshot, ask *question) []acls.JobACL {
-	found := map[acls.JobACL]bool{}
+func workloadsOf(snap *state.Snapshot, ask *question) []nomad.JobACL {
+	found := map[nomad.JobACL]bool{}
 	for _, id := range ask.identities {
-		found[acls.JobACL{Namespace: ask.namespace, JobID: id.JobID, Group: id.Group, Task: id.Task}] = true
+		found[nomad.JobACL{Namespace: ask.namespace, JobID: id.JobID, Group: id.Group, Task: id.Task}] = true
 	}
 	for p := range snap.ACLPolicies(nil) {
 		if p.JobACL != nil && ask.audience == "" {
@@ -125,22 +125,22 @@ func workloadsOf(snap *state.Snapshot, ask *question) []acls.JobACL {
 	}
 	for _, q := range ask.questions {
 		if q.Kind == acl.Variables {
-			owners(snap, q.Namespace, q.Name, func(w acls.JobACL) { found[w] = true })
+			owners(snap, q.Namespace, q.Name, func(w nomad.JobACL) { found[w] = true })
 		}
 	}
-	out := make([]acls.JobACL, 0, len(found))
+	out := make([]nomad.JobACL, 0, len(found))
 	for w := range found {
 		out = append(out, w)
 	}
-	slices.SortFunc(out, func(a, b acls.JobACL) int { return strings.Compare(workloadKey(a), workloadKey(b)) })
+	slices.SortFunc(out, func(a, b nomad.JobACL) int { return strings.Compare(workloadKey(a), workloadKey(b)) })
 	return out
 }
 
 // owners calls tell for each existing workload that owns the variable at path: a namespace,
 // or a job, group or task in it.
-func owners(snap *state.Snapshot, namespace, path string, tell func(acls.JobACL)) {
+func owners(snap *state.Snapshot, namespace, path string, tell func(nomad.JobACL)) {
 	if path == nomad.VariablesJobs {
-		tell(acls.JobACL{Namespace: namespace})
+		tell(nomad.JobACL{Namespace: namespace})
 		return
 	}
 	rest, ok := strings.CutPrefix(path, nomad.VariablesJobs+"/")
@@ -152,15 +152,15 @@ func owners(snap *state.Snapshot, namespace, path string, tell func(acls.JobACL)
 			continue
 		}
 		if rest == job.ID {
-			tell(acls.JobACL{Namespace: namespace, JobID: job.ID})
+			tell(nomad.JobACL{Namespace: namespace, JobID: job.ID})
 		}
 		for _, g := range job.TaskGroups {
 			if rest == job.ID+"/"+g.Name {
-				tell(acls.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name})
+				tell(nomad.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name})
 			}
 			for _, t := range g.Tasks {
 				if rest == job.ID+"/"+g.Name+"/"+t.Name {
-					tell(acls.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name, Task: t.Name})
+					tell(nomad.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name, Task: t.Name})
 				}
 			}
 		}

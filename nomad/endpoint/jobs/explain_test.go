@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -20,7 +19,7 @@ func caller(t *testing.T, policy string) *rpc.Call {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rpc.Call{Identity: &acls.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: acl.New(false, p)}}
+	return &rpc.Call{Identity: &nomad.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: acl.New(false, p)}}
 }
 
 // explained adds the namespace, nodes and a job to a Service: n1 lacks memory, n2 fits, n3 is in

@@ -6,7 +6,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/drain"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -112,7 +111,7 @@ func (s *Service) startDrain(ctx context.Context, c *rpc.Call, old *nomad.Node, 
 }
 
 // updater names the caller in the last drain of a node.
-func updater(id *acls.AuthenticatedIdentity) string {
+func updater(id *nomad.AuthenticatedIdentity) string {
 	switch node := authz.NodeID(id); {
 	case node != "":
 		return "client:" + node

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -31,7 +30,7 @@ func TestEmitEvents_Limits(t *testing.T) {
 	s := &Service{Core: &handler.Core{Config: handler.Config{Raft: recordingRaft{wrote: &wrote}}}}
 	emit := func(events ...*nomad.NodeEvent) error {
 		wrote = nil
-		_, err := s.EmitEvents(t.Context(), &rpc.Call{Identity: &acls.AuthenticatedIdentity{ClientID: "n"}}, &message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": events}})
+		_, err := s.EmitEvents(t.Context(), &rpc.Call{Identity: &nomad.AuthenticatedIdentity{ClientID: "n"}}, &message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": events}})
 		return err
 	}
 	var many []*nomad.NodeEvent

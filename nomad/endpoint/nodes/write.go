@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
@@ -248,7 +247,7 @@ type allocUpdate struct{ known, update *nomad.Allocation }
 
 // ownUpdates returns the updates of allocations that are placed on the calling node, and the IDs
 // of those on other nodes. It skips allocations that have been garbage-collected, and updates that arrive late.
-func ownUpdates(snap *state.Snapshot, caller *acls.AuthenticatedIdentity, updates []*nomad.Allocation) (own []allocUpdate, refused []string, err error) {
+func ownUpdates(snap *state.Snapshot, caller *nomad.AuthenticatedIdentity, updates []*nomad.Allocation) (own []allocUpdate, refused []string, err error) {
 	for _, update := range updates {
 		if update == nil || !nomad.IsUUID(update.ID) {
 			return nil, nil, nomad.Errorf(400, "an update has no allocation ID")

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -279,15 +278,15 @@ func TestHidden_NamespaceOfTheBody(t *testing.T) {
 // A blocking read ends when its token is deleted.
 func TestBlockingQuery_TokenDeleted(t *testing.T) {
 	g := twoNamespaces(t)
-	p := &acls.Policy{Name: "reader", Rules: `namespace "a" { policy = "read" }`}
-	g.Must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
+	p := &nomad.ACLPolicy{Name: "reader", Rules: `namespace "a" { policy = "read" }`}
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
 	token := g.CreateToken(servertest.ClientToken("reader"))
 	begun, ended := time.Now(), make(chan error, 1)
 	go func() {
 		ended <- g.Call(token.SecretID, "Job.GetJob", &message.JobSpecificRequest{JobID: "j",
 			QueryOptions: message.QueryOptions{Namespace: "a", MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
 	}()
-	g.Must("ACL.DeleteTokens", &acls.TokenDeleteRequest{AccessorIDs: []string{token.AccessorID}}, nil)
+	g.Must("ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{token.AccessorID}}, nil)
 	if err := <-ended; !errors.Is(err, nomad.ErrPermissionDenied) || time.Since(begun) > time.Minute {
 		t.Errorf("after %v: %v", time.Since(begun), err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -124,7 +123,7 @@ var errDisabled = nomad.Errorf(404, "SPIFFE is disabled: set trust_domain in the
 
 // find returns the task of an allocation of the caller. Without a result, the index is that of the
 // snapshot, so that a request with an index waits for the allocation.
-func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *acls.AuthenticatedIdentity, allocID, task string) (workload, uint64, error) {
+func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *nomad.AuthenticatedIdentity, allocID, task string) (workload, uint64, error) {
 	if s.svids.TrustDomain() == "" {
 		return workload{}, 0, errDisabled
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -77,7 +76,7 @@ func TestCounters(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- m.Run(ctx) }()
-				call := &rpc.Call{Identity: &acls.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{
+				call := &rpc.Call{Identity: &nomad.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{
 					WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{AllocationID: "a1"}}}}
 				var calls sync.WaitGroup
 				for range 4 {

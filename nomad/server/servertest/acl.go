@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -43,9 +42,9 @@ func StartACL(t *testing.T, change func(*server.Config)) *ACLServer {
 }
 
 // Bootstrap creates the first management token with a secret, or a new one for "".
-func (g *ACLServer) Bootstrap(secret string) (*acls.Token, error) {
-	var out acls.TokenUpsertResponse
-	req := &acls.TokenBootstrapRequest{BootstrapSecret: secret, WriteRequest: message.WriteRequest{Region: g.Region}}
+func (g *ACLServer) Bootstrap(secret string) (*nomad.ACLToken, error) {
+	var out message.ACLTokenUpsertResponse
+	req := &message.ACLTokenBootstrapRequest{BootstrapSecret: secret, WriteRequest: message.WriteRequest{Region: g.Region}}
 	err := Retry(g.T, func(ctx context.Context) error { return g.Server.Call(ctx, "ACL.Bootstrap", req, &out) })
 	if err != nil {
 		return nil, err
@@ -73,14 +72,14 @@ func (g *ACLServer) Must(method string, req, resp any) {
 }
 
 // CreatePolicy writes a policy with rights to read the jobs of a namespace.
-func (g *ACLServer) CreatePolicy(name, namespace string, job *acls.JobACL) {
+func (g *ACLServer) CreatePolicy(name, namespace string, job *nomad.JobACL) {
 	g.Helper()
-	p := &acls.Policy{Name: name, Rules: fmt.Sprintf("namespace %q { policy = \"read\" }", namespace), JobACL: job}
-	g.Must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
+	p := &nomad.ACLPolicy{Name: name, Rules: fmt.Sprintf("namespace %q { policy = \"read\" }", namespace), JobACL: job}
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
 }
 
 // CreateToken writes a token.
-func (g *ACLServer) CreateToken(t *acls.Token) *acls.Token {
+func (g *ACLServer) CreateToken(t *nomad.ACLToken) *nomad.ACLToken {
 	g.Helper()
 	out, err := g.CreateTokens(t)
 	if err != nil {
@@ -90,29 +89,29 @@ func (g *ACLServer) CreateToken(t *acls.Token) *acls.Token {
 }
 
 // CreateTokens writes tokens with the management token.
-func (g *ACLServer) CreateTokens(t ...*acls.Token) ([]*acls.Token, error) {
-	var out acls.TokenUpsertResponse
-	err := g.Call(g.Root, "ACL.UpsertTokens", &acls.TokenUpsertRequest{Tokens: t}, &out)
+func (g *ACLServer) CreateTokens(t ...*nomad.ACLToken) ([]*nomad.ACLToken, error) {
+	var out message.ACLTokenUpsertResponse
+	err := g.Call(g.Root, "ACL.UpsertTokens", &message.ACLTokenUpsertRequest{Tokens: t}, &out)
 	return out.Tokens, err
 }
 
 // CreateRole writes a role.
-func (g *ACLServer) CreateRole(r *acls.Role) *acls.Role {
+func (g *ACLServer) CreateRole(r *nomad.ACLRole) *nomad.ACLRole {
 	g.Helper()
-	var out acls.RolesUpsertResponse
-	g.Must("ACL.UpsertRoles", &acls.RolesUpsertRequest{ACLRoles: []*acls.Role{r}}, &out)
+	var out message.ACLRolesUpsertResponse
+	g.Must("ACL.UpsertRoles", &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{r}}, &out)
 	return out.ACLRoles[0]
 }
 
 // ClientToken returns a client token with policies, to be written.
-func ClientToken(policies ...string) *acls.Token {
-	return &acls.Token{Name: "c", Type: acls.ClientToken, Policies: policies}
+func ClientToken(policies ...string) *nomad.ACLToken {
+	return &nomad.ACLToken{Name: "c", Type: nomad.ACLClientToken, Policies: policies}
 }
 
 // PolicyLinks returns the links of a role to policies.
-func PolicyLinks(names ...string) (out []*acls.RolePolicyLink) {
+func PolicyLinks(names ...string) (out []*nomad.ACLRolePolicyLink) {
 	for _, name := range names {
-		out = append(out, &acls.RolePolicyLink{Name: name})
+		out = append(out, &nomad.ACLRolePolicyLink{Name: name})
 	}
 	return out
 }
@@ -128,8 +127,8 @@ func ReadRoot[T any](g *ACLServer, method string, req any) *T {
 // TokenWith creates a token with one policy and returns its secret.
 func (g *ACLServer) TokenWith(rules string) string {
 	g.Helper()
-	p := &acls.Policy{Name: "p-" + nomad.NewID()[:8], Rules: rules}
-	g.Must("ACL.UpsertPolicies", &acls.PolicyUpsertRequest{Policies: []*acls.Policy{p}}, nil)
+	p := &nomad.ACLPolicy{Name: "p-" + nomad.NewID()[:8], Rules: rules}
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
 	return g.CreateToken(ClientToken(p.Name)).SecretID
 }
 

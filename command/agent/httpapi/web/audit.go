@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -162,7 +161,7 @@ func (s *Server) whose(ctx context.Context, token string) audit.Auth {
 	within, cancel := context.WithTimeout(ctx, askWhoWithin)
 	defer cancel()
 	ask := message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AuthToken: token, AllowStale: true}}
-	var resp acls.WhoAmIResponse
+	var resp message.ACLWhoAmIResponse
 	err := s.cfg.RPC.Call(within, "ACL.WhoAmI", &ask, &resp)
 	switch {
 	case err == nil:

@@ -13,7 +13,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -27,7 +26,7 @@ type DryRun struct {
 // QuestionOf sets the method or the object of q to the right that the asked request requires. It
 // runs the handler of the route against a refuser, which records the RPC and refuses it. The body is
 // read only if the caller may make the call with some body.
-func (r *Request) QuestionOf(asked *DryRun, q *acls.ExplainRequest) error {
+func (r *Request) QuestionOf(asked *DryRun, q *message.ACLExplainRequest) error {
 	s := r.server
 	noted := &notebook{}
 	req, err := http.NewRequestWithContext(context.WithValue(r.Context(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
@@ -153,10 +152,10 @@ var rightsOnAllocs = map[string]string{
 
 // about sets the right and the object that a request needs, if the method alone does not determine
 // them.
-func (n *notebook) about(param string, q *acls.ExplainRequest) {
+func (n *notebook) about(param string, q *message.ACLExplainRequest) {
 	set := func(kind, right, name string) { q.Kind, q.Right, q.Name = kind, right, name }
 	if right := rightsOnAllocs[n.method]; right != "" {
-		set(acls.ExplainAllocation, right, param)
+		set(message.ACLExplainAllocation, right, param)
 		return
 	}
 	switch req := n.request.(type) {
@@ -169,21 +168,21 @@ func (n *notebook) about(param string, q *acls.ExplainRequest) {
 			q.Right = "destroy"
 		}
 	case *message.JobRegisterRequest:
-		set(acls.ExplainJob, "run", req.Job.ID)
+		set(message.ACLExplainJob, "run", req.Job.ID)
 	case *message.JobPlanRequest:
-		set(acls.ExplainJob, "plan", req.Job.ID)
+		set(message.ACLExplainJob, "plan", req.Job.ID)
 	case *message.JobDeregisterRequest:
-		if set(acls.ExplainJob, "stop", req.JobID); req.Purge {
+		if set(message.ACLExplainJob, "stop", req.JobID); req.Purge {
 			q.Right = "purge"
 		}
 	case *message.JobDispatchRequest:
-		set(acls.ExplainJob, "dispatch", req.JobID)
+		set(message.ACLExplainJob, "dispatch", req.JobID)
 	case *message.PeriodicForceRequest:
-		set(acls.ExplainJob, "force", req.JobID)
+		set(message.ACLExplainJob, "force", req.JobID)
 	case *message.JobStabilityRequest:
-		set(acls.ExplainJob, "stable", req.JobID)
+		set(message.ACLExplainJob, "stable", req.JobID)
 	case *message.JobScaleRequest:
-		set(acls.ExplainJob, "scale", req.JobID)
+		set(message.ACLExplainJob, "scale", req.JobID)
 	case *message.NodePoolSpecificRequest:
 		set("node_pool", "read", req.Name)
 	case *message.NodePoolUpsertRequest:

@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -49,7 +48,7 @@ func (s *Server) askFor(r *Request, rt *Route, namespace string) error {
 // refuseEarly writes the error of a request whose body was not read.
 func (s *Server) refuseEarly(r *Request, rt *Route, err error) {
 	if r.Header.Get(reasonHeader) != "" {
-		s.setReason(r, func(q *acls.ExplainRequest) error {
+		s.setReason(r, func(q *message.ACLExplainRequest) error {
 			q.Method, q.Namespace = rt.Call.Method, r.Namespace()
 			return nil
 		})

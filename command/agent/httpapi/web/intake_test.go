@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -43,8 +43,8 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 type servers struct{}
 
 func (servers) Call(_ context.Context, _ string, _, resp any) error {
-	if who, ok := resp.(*acls.WhoAmIResponse); ok {
-		who.Identity = &acls.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{}}
+	if who, ok := resp.(*message.ACLWhoAmIResponse); ok {
+		who.Identity = &nomad.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{}}
 	}
 	return nil
 }
@@ -224,15 +224,15 @@ func TestStreamsOutliveTheirBodies(t *testing.T) {
 // strangers accepts only the token "mine".
 type strangers struct{}
 
-func (strangers) AccessNow(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+func (strangers) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
 	return strangers{}.Access(ctx, token)
 }
 
-func (strangers) Access(_ context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+func (strangers) Access(_ context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
 	if token != "mine" {
 		return nil, nil, nomad.ErrPermissionDenied
 	}
-	return &acls.AuthenticatedIdentity{}, &rpc.Access{}, nil
+	return &nomad.AuthenticatedIdentity{}, &rpc.Access{}, nil
 }
 
 // The bodies of all requests share memory. Unauthenticated callers cannot use the share of the

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad/acls"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // reasonHeader in a request asks why its caller is allowed or refused. The reply has the
@@ -32,13 +32,13 @@ func (s *Server) tellReason(r *Request, rt *Route) error {
 		}
 		asked.Body, r.Body = text, io.NopCloser(bytes.NewReader(text))
 	}
-	s.setReason(r, func(q *acls.ExplainRequest) error { return r.QuestionOf(asked, q) })
+	s.setReason(r, func(q *message.ACLExplainRequest) error { return r.QuestionOf(asked, q) })
 	return nil
 }
 
 // setReason sets the reason header to the answer to a question about the caller.
-func (s *Server) setReason(r *Request, fill func(*acls.ExplainRequest) error) {
-	q, out := &acls.ExplainRequest{}, new(acls.ExplainResponse)
+func (s *Server) setReason(r *Request, fill func(*message.ACLExplainRequest) error) {
+	q, out := &message.ACLExplainRequest{}, new(message.ACLExplainResponse)
 	q.Region, q.AuthToken, q.AllowStale = r.Region(), r.Token(), true
 	err := fill(q)
 	if err == nil {
@@ -59,7 +59,7 @@ func (s *Server) readsFor(rt *Route) bool {
 }
 
 // reasonText formats an explanation as one line.
-func reasonText(out *acls.ExplainResponse) string {
+func reasonText(out *message.ACLExplainResponse) string {
 	var parts []string
 	for _, a := range out.Answers {
 		for _, d := range a.Decisions {

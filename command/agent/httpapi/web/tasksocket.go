@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -51,14 +50,14 @@ func (r *Request) HasIdentity(token string) (bool, error) {
 
 func (s *Server) hasIdentity(ctx context.Context, region, token string) (bool, error) {
 	who := message.GenericRequest{QueryOptions: message.QueryOptions{Region: region, AuthToken: token, AllowStale: true}}
-	var resp acls.WhoAmIResponse
+	var resp message.ACLWhoAmIResponse
 	err := s.cfg.RPC.Call(ctx, "ACL.WhoAmI", &who, &resp)
 	return err == nil && isSomebody(resp.Identity), err
 }
 
 // isSomebody reports whether a token resolved to an identity or a real ACL token. The anonymous
 // token and the token of an agent without ACLs do not count.
-func isSomebody(id *acls.AuthenticatedIdentity) bool {
+func isSomebody(id *nomad.AuthenticatedIdentity) bool {
 	switch {
 	case id == nil:
 		return false

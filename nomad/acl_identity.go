@@ -1,0 +1,14 @@
+package nomad
+
+import "net"
+
+// AuthenticatedIdentity identifies the caller, as determined by the authenticator. It is an ACL token, a workload or node
+// (Claims), a node authenticated by its secret (ClientID), or a peer authenticated by its certificate (TLSName). Only
+// ACL.WhoAmI sends it.
+type AuthenticatedIdentity struct {
+	ACLToken *ACLToken
+	Claims   *IdentityClaims
+	ClientID string
+	TLSName  string
+	RemoteIP net.IP
+}

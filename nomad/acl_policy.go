@@ -1,0 +1,109 @@
+package nomad
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+)
+
+// The reserved policy name, and the limits of names and descriptions.
+const (
+	// ACLPolicyAnonymous is the policy of callers without a token.
+	ACLPolicyAnonymous = "anonymous"
+
+	maxDescription = 256
+)
+
+// aclName matches a valid name of a policy, role or auth method.
+var aclName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+
+// ACLPolicy is a named set of rules. RulesJSON contains the parsed rules. It is set in replies only, never in the log or in
+// state.
+type ACLPolicy struct {
+	Name        string
+	Description string
+	Rules       string
+	RulesJSON   *ACLRules
+	JobACL      *JobACL
+	Hash        []byte
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// JobACL specifies the workload identities that a policy applies to: those of a namespace, job, group or task. An empty
+// field matches all.
+type JobACL struct {
+	Namespace string
+	JobID     string
+	Group     string
+	Task      string
+}
+
+// Admits reports whether a policy with j applies to the identity of a task or service. job is the ID of the job as
+// registered by an operator. Names must match exactly.
+func (j *JobACL) Admits(namespace, job, group, task string) bool {
+	return j != nil && j.Namespace == namespace && (j.JobID == "" || j.JobID == job) &&
+		(j.Group == "" || j.Group == group) && (j.Task == "" || j.Task == task)
+}
+
+// SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
+func (p *ACLPolicy) SetHash() []byte {
+	d := newACLDigest("policy").text(p.Name, p.Description, p.Rules)
+	if j := p.JobACL; j != nil {
+		d.text(j.Namespace, j.JobID, j.Group, j.Task)
+	}
+	p.Hash = d.sum()
+	return p.Hash
+}
+
+// Validate rejects an invalid policy. Package acl parses the rules.
+func (p *ACLPolicy) Validate() error {
+	switch {
+	case !aclName.MatchString(p.Name):
+		return fmt.Errorf("invalid policy name %q: use 1 to 128 letters, digits and '-'", p.Name)
+	case len(p.Description) > maxDescription:
+		return fmt.Errorf("the description of policy %q has %d bytes: the limit is %d", p.Name, len(p.Description), maxDescription)
+	}
+	j := p.JobACL
+	switch {
+	case j == nil:
+	case j.Namespace == "":
+		return fmt.Errorf("policy %q applies to workloads but has no namespace", p.Name)
+	case j.JobID == "" && (j.Group != "" || j.Task != ""):
+		return fmt.Errorf("policy %q applies to a group or task but has no job", p.Name)
+	case j.Group == "" && j.Task != "":
+		return fmt.Errorf("policy %q applies to a task but has no group", p.Name)
+	}
+	return nil
+}
+
+// Stub returns the short form of the policy for lists.
+func (p *ACLPolicy) Stub() *ACLPolicyListStub {
+	return &ACLPolicyListStub{Name: p.Name, Description: p.Description, JobACL: p.JobACL, Hash: p.Hash,
+		CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex}
+}
+
+// String returns the name only.
+func (p *ACLPolicy) String() string {
+	if p == nil {
+		return "policy(none)"
+	}
+	return "policy(" + p.Name + ")"
+}
+
+// Format implements fmt.Formatter. Every verb prints the result of String.
+func (p *ACLPolicy) Format(f fmt.State, _ rune) { io.WriteString(f, p.String()) }
+
+// LogValue implements slog.LogValuer with the result of String.
+func (p *ACLPolicy) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// ACLPolicyListStub is a policy without its rules.
+type ACLPolicyListStub struct {
+	Name        string
+	Description string
+	JobACL      *JobACL
+	Hash        []byte
+	CreateIndex uint64
+	ModifyIndex uint64
+}

@@ -1,0 +1,153 @@
+package acl
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// UpsertAuthMethods creates and updates auth methods. An update keeps the fields that the
+// request omits.
+func (s *Service) UpsertAuthMethods(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodUpsertRequest) (*message.ACLAuthMethodUpsertResponse, error) {
+	if len(req.AuthMethods) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one auth method")
+	}
+	snap := s.Snapshot()
+	entry := &message.ACLAuthMethodUpsertRequest{}
+	names, defaults := map[string]bool{}, map[string]string{}
+	for _, asked := range req.AuthMethods {
+		m, err := s.authMethodOf(snap, asked)
+		if err != nil {
+			return nil, handler.BadRequest(err)
+		}
+		if names[m.Name] {
+			return nil, nomad.Errorf(400, "duplicate auth method %q in the request", m.Name)
+		}
+		names[m.Name] = true
+		if other := defaults[m.Type]; m.Default && other != "" {
+			return nil, nomad.Errorf(400, "auth methods %q and %q cannot both be the default of type %s", other, m.Name, m.Type)
+		}
+		if m.Default {
+			defaults[m.Type] = m.Name
+		}
+		entry.AuthMethods = append(entry.AuthMethods, m)
+	}
+	index, err := s.write(ctx, nomad.ACLAuthMethodsUpsertRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &message.ACLAuthMethodUpsertResponse{}
+	out.Index = index
+	snap = s.Snapshot()
+	for _, m := range entry.AuthMethods {
+		for _, warning := range login.Warnings(m) {
+			s.Log.Warn("auth method", "method", m.Name, "warning", warning)
+		}
+		if now := snap.ACLAuthMethod(nil, m.Name); now != nil {
+			m = now
+		}
+		out.AuthMethods = append(out.AuthMethods, login.Redact(m))
+	}
+	return out, nil
+}
+
+// authMethodOf returns the auth method to store for a request.
+func (s *Service) authMethodOf(snap *state.Snapshot, asked *nomad.ACLAuthMethod) (*nomad.ACLAuthMethod, error) {
+	m := codec.Copy(asked)
+	old := snap.ACLAuthMethod(nil, m.Name)
+	if err := login.Merge(m, old); err != nil {
+		return nil, err
+	}
+	login.Complete(m)
+	if err := login.CheckMethod(m, s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL); err != nil {
+		return nil, err
+	}
+	if other := snap.ACLDefaultAuthMethod(nil, m.Type); m.Default && other != nil && other.Name != m.Name {
+		return nil, nomad.Errorf(400, "%q is already the default auth method of type %s", other.Name, m.Type)
+	}
+	m.ModifyTime = s.Now().UTC()
+	if m.CreateTime = m.ModifyTime; old != nil {
+		m.CreateTime = old.CreateTime
+	}
+	m.CreateIndex, m.ModifyIndex = 0, 0
+	m.SetHash()
+	return m, nil
+}
+
+// DeleteAuthMethods deletes auth methods and their binding rules. Tokens of earlier logins
+// stay until they expire.
+func (s *Service) DeleteAuthMethods(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodDeleteRequest) (*message.ACLAuthMethodDeleteResponse, error) {
+	if len(req.Names) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one auth method")
+	}
+	index, err := s.write(ctx, nomad.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: req.Names})
+	if err != nil {
+		return nil, err
+	}
+	out := &message.ACLAuthMethodDeleteResponse{}
+	out.Index = index
+	return out, nil
+}
+
+// ListAuthMethods lists auth methods. It needs no token, since a login starts without one.
+func (s *Service) ListAuthMethods(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodListRequest) (*message.ACLAuthMethodListResponse, error) {
+	opts := req.QueryOptions
+	opts.AuthToken = "" // not checked: the caller counts as anonymous
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLAuthMethodListResponse) error {
+		all := page.Only(snap.ACLAuthMethods(ws), func(m *nomad.ACLAuthMethod) bool { return strings.HasPrefix(m.Name, req.Prefix) })
+		found, next, err := page.List[*nomad.ACLAuthMethod]{Opts: &opts, Order: page.ByID,
+			At:       func(m *nomad.ACLAuthMethod) page.Cursor { return page.Cursor{ID: m.Name} },
+			Filtered: func(m *nomad.ACLAuthMethod) any { return m.Stub() },
+		}.Page(all)
+		if err != nil {
+			return err
+		}
+		out.AuthMethods = page.Each(found, (*nomad.ACLAuthMethod).Stub)
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableACLAuthMethods)
+		return nil
+	})
+}
+
+// GetAuthMethod returns an auth method without its secrets.
+func (s *Service) GetAuthMethod(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodGetRequest) (*message.ACLAuthMethodGetResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLAuthMethodGetResponse) error {
+		out.Index = snap.TableIndex(state.TableACLAuthMethods)
+		if m := snap.ACLAuthMethod(ws, req.MethodName); m != nil {
+			out.AuthMethod, out.Index = login.Redact(m), m.ModifyIndex
+		}
+		return nil
+	})
+}
+
+// GetAuthMethods returns auth methods with their secrets, for replication to other regions.
+// No route of the HTTP API calls it.
+func (s *Service) GetAuthMethods(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodsGetRequest) (*message.ACLAuthMethodsGetResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLAuthMethodsGetResponse) error {
+		out.AuthMethods = map[string]*nomad.ACLAuthMethod{}
+		for _, name := range req.Names {
+			if m := snap.ACLAuthMethod(ws, name); m != nil {
+				out.AuthMethods[name] = m
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLAuthMethods)
+		return nil
+	})
+}
+
+// boundTTL returns the TTL of the tokens of an auth method. It is at most the server's
+// TokenMaxTTL.
+func (s *Service) boundTTL(m *nomad.ACLAuthMethod) time.Duration {
+	return min(m.MaxTokenTTL, s.cfg.Control.TokenMaxTTL)
+}

@@ -1,0 +1,187 @@
+package acl
+
+import (
+	"context"
+	"slices"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// UpsertPolicies stores policies. It rejects those that cannot be parsed.
+func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *message.ACLPolicyUpsertRequest) (*message.GenericResponse, error) {
+	if len(req.Policies) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one policy")
+	}
+	entry := &message.ACLPolicyUpsertRequest{}
+	seen := map[string]bool{}
+	for _, p := range req.Policies {
+		if err := p.Validate(); err != nil {
+			return nil, handler.BadRequest(err)
+		}
+		if _, err := acl.Parse(p.Rules); err != nil {
+			return nil, nomad.Errorf(400, "policy %q: %s", p.Name, err)
+		}
+		if seen[p.Name] {
+			return nil, nomad.Errorf(400, "duplicate policy %q in the request", p.Name)
+		}
+		seen[p.Name] = true
+		stored := *p
+		stored.RulesJSON = nil
+		stored.SetHash()
+		entry.Policies = append(entry.Policies, &stored)
+	}
+	return handler.Written(s.write(ctx, nomad.ACLPolicyUpsertRequestType, entry))
+}
+
+// DeletePolicies deletes policies. Tokens and roles that name one lose its rights.
+func (s *Service) DeletePolicies(ctx context.Context, _ *rpc.Call, req *message.ACLPolicyDeleteRequest) (*message.GenericResponse, error) {
+	if len(req.Names) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one policy")
+	}
+	return handler.Written(s.write(ctx, nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: req.Names}))
+}
+
+// ListPolicies lists policies. Callers without a management token get only their own policies.
+func (s *Service) ListPolicies(ctx context.Context, c *rpc.Call, req *message.ACLPolicyListRequest) (*message.ACLPolicyListResponse, error) {
+	all := c.Access.IsManagement()
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLPolicyListResponse) error {
+		var own map[string]bool
+		if !all {
+			own = ownPolicies(c, snap, ws)
+		}
+		found, next, err := page.List[*nomad.ACLPolicy]{Opts: &req.QueryOptions, Order: page.ByID,
+			At:       func(p *nomad.ACLPolicy) page.Cursor { return page.Cursor{ID: p.Name} },
+			Filtered: func(p *nomad.ACLPolicy) any { return p.Stub() },
+			Keep:     func(p *nomad.ACLPolicy) bool { return all || own[p.Name] },
+		}.Page(snap.ACLPoliciesByPrefix(ws, req.Prefix))
+		if err != nil {
+			return err
+		}
+		out.Policies = page.Each(found, (*nomad.ACLPolicy).Stub)
+		out.NextToken = next
+		if out.Index = snap.TableIndex(state.TableACLPolicy); !all {
+			out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLRoles)
+		}
+		return nil
+	})
+}
+
+// GetPolicy returns a policy with its parsed rules. Callers without a management token may read
+// only their own policies.
+func (s *Service) GetPolicy(ctx context.Context, c *rpc.Call, req *message.ACLPolicySpecificRequest) (*message.SingleACLPolicyResponse, error) {
+	all := c.Access.IsManagement()
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleACLPolicyResponse) error {
+		if !all && !ownPolicies(c, snap, ws)[req.Name] {
+			return notOwn("policy", req.Name)
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy)
+		if p := snap.ACLPolicy(ws, req.Name); p != nil {
+			out.Index = p.ModifyIndex
+			shown := *p
+			shown.RulesJSON = rulesOf(p.Rules)
+			out.Policy = &shown
+		}
+		return nil
+	})
+}
+
+// GetPolicies returns several policies. It fails when one of them is not the caller's.
+func (s *Service) GetPolicies(ctx context.Context, c *rpc.Call, req *message.ACLPolicySetRequest) (*message.ACLPolicySetResponse, error) {
+	all := c.Access.IsManagement()
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLPolicySetResponse) error {
+		out.Policies = map[string]*nomad.ACLPolicy{}
+		var own map[string]bool
+		if !all {
+			own = ownPolicies(c, snap, ws)
+		}
+		for _, name := range req.Names {
+			if !all && !own[name] {
+				return notOwn("policy", name)
+			}
+			if p := snap.ACLPolicy(ws, name); p != nil {
+				out.Policies[name] = p
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy)
+		return nil
+	})
+}
+
+// ClaimPolicies returns the policies of the calling workload.
+func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *message.GenericRequest) (*message.ACLPolicySetResponse, error) {
+	w := c.Access.Workload
+	if w == nil {
+		return nil, nomad.Denied("needs a workload identity")
+	}
+	c.Access.MarkChecked()
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLPolicySetResponse) error {
+		out.Policies = map[string]*nomad.ACLPolicy{}
+		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
+			if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {
+				out.Policies[p.Name] = p
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLPolicy)
+		return nil
+	})
+}
+
+// rulesOf returns the parsed rules of a policy. It returns nil if they do not parse, as for a
+// policy from an old snapshot.
+func rulesOf(text string) *nomad.ACLRules {
+	parsed, err := acl.Parse(text)
+	if err != nil {
+		return nil
+	}
+	out := &nomad.ACLRules{Raw: text}
+	paths := map[string]*nomad.ACLVariablesRules{}
+	for _, o := range parsed.Outline() {
+		switch o.Kind {
+		case acl.Variables:
+			if paths[o.Space] == nil {
+				paths[o.Space] = &nomad.ACLVariablesRules{}
+			}
+			paths[o.Space].Paths = append(paths[o.Space].Paths, &nomad.ACLVariablePathRules{PathSpec: o.Name, Capabilities: o.Capabilities})
+		case acl.Namespaces:
+			out.Namespaces = append(out.Namespaces, &nomad.ACLNamespaceRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities})
+		default:
+			addRules(out, o)
+		}
+	}
+	for _, ns := range out.Namespaces {
+		ns.Variables = paths[ns.Name]
+	}
+	return out
+}
+
+// addRules adds a block that does not belong to a namespace.
+func addRules(to *nomad.ACLRules, o acl.Outline) {
+	named := &nomad.ACLNamedRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities}
+	plain := &nomad.ACLPlainRules{Policy: o.Policy, Capabilities: slices.Clip(o.Capabilities)}
+	switch o.Kind {
+	case acl.NodePools:
+		to.NodePools = append(to.NodePools, named)
+	case acl.HostVolumes:
+		to.HostVolumes = append(to.HostVolumes, named)
+	case acl.Agents:
+		to.Agent = plain
+	case acl.Nodes:
+		to.Node = plain
+	case acl.Operators:
+		to.Operator = plain
+	case acl.Sentinels:
+		to.Sentinel = plain
+	case acl.Quotas:
+		to.Quota = plain
+	case acl.Plugins:
+		to.Plugin = plain
+	}
+}

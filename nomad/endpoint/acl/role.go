@@ -1,0 +1,163 @@
+package acl
+
+import (
+	"context"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// UpsertRoles creates and updates roles. Their policies must exist.
+func (s *Service) UpsertRoles(ctx context.Context, _ *rpc.Call, req *message.ACLRolesUpsertRequest) (*message.ACLRolesUpsertResponse, error) {
+	if len(req.ACLRoles) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one role")
+	}
+	snap := s.Snapshot()
+	entry := &message.ACLRolesUpsertRequest{}
+	seen := map[string]bool{}
+	for _, r := range req.ACLRoles {
+		stored := codec.Copy(r)
+		if r.ID != "" && snap.ACLRole(nil, r.ID) == nil {
+			return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLRoleNotFound, r.ID)
+		}
+		stored.Canonicalize()
+		if err := stored.Validate(); err != nil {
+			return nil, handler.BadRequest(err)
+		}
+		if seen[stored.ID] || seen[stored.Name] {
+			return nil, nomad.Errorf(400, "duplicate role %q in the request", stored.Name)
+		}
+		seen[stored.ID], seen[stored.Name] = true, true
+		stored.SetHash()
+		entry.ACLRoles = append(entry.ACLRoles, stored)
+	}
+	index, err := s.write(ctx, nomad.ACLRolesUpsertRequestType, entry)
+	if err != nil {
+		return nil, err
+	}
+	out := &message.ACLRolesUpsertResponse{}
+	out.Index = index
+	snap = s.Snapshot()
+	for _, r := range entry.ACLRoles {
+		if now := snap.ACLRole(nil, r.ID); now != nil {
+			r = now
+		}
+		out.ACLRoles = append(out.ACLRoles, r)
+	}
+	return out, nil
+}
+
+// DeleteRoles deletes roles. Tokens with one lose its rights.
+func (s *Service) DeleteRoles(ctx context.Context, _ *rpc.Call, req *message.ACLRolesDeleteByIDRequest) (*message.ACLRolesDeleteByIDResponse, error) {
+	if len(req.ACLRoleIDs) == 0 {
+		return nil, nomad.Errorf(400, "must specify at least one role")
+	}
+	index, err := s.write(ctx, nomad.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs})
+	if err != nil {
+		return nil, err
+	}
+	out := &message.ACLRolesDeleteByIDResponse{}
+	out.Index = index
+	return out, nil
+}
+
+// roleReader returns the roles that the caller may read: all, or those of its token.
+func (s *Service) roleReader(c *rpc.Call) (all bool, own map[string]bool, err error) {
+	if c.Identity.ACLToken == nil { // a workload or a node
+		return false, nil, nomad.Denied("%w: only ACL tokens have roles", nomad.ErrTokenNotFound)
+	}
+	return c.Access.IsManagement(), ownRoles(c), nil
+}
+
+// ListRoles lists roles. Callers without a management token get only the roles of their token.
+func (s *Service) ListRoles(ctx context.Context, c *rpc.Call, req *message.ACLRolesListRequest) (*message.ACLRolesListResponse, error) {
+	all, own, err := s.roleReader(c)
+	if err != nil {
+		return nil, err
+	}
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLRolesListResponse) error {
+		found, next, err := page.List[*nomad.ACLRole]{Opts: &req.QueryOptions, Order: page.ByID,
+			At:       func(r *nomad.ACLRole) page.Cursor { return page.Cursor{ID: r.ID} },
+			Filtered: func(r *nomad.ACLRole) any { return r.Stub() },
+			Keep:     func(r *nomad.ACLRole) bool { return all || own[r.ID] },
+		}.Page(snap.ACLRolesByPrefix(ws, req.Prefix))
+		if err != nil {
+			return err
+		}
+		out.ACLRoles = page.Each(found, (*nomad.ACLRole).Stub)
+		out.NextToken = next
+		out.Index = snap.TableIndex(state.TableACLRoles, state.TableACLPolicy)
+		return nil
+	})
+}
+
+// RoleByID returns the role with the ID.
+func (s *Service) RoleByID(ctx context.Context, c *rpc.Call, req *message.ACLRoleByIDRequest) (*message.ACLRoleByIDResponse, error) {
+	all, own, err := s.roleReader(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case !all && !own[req.RoleID]:
+		return nil, notOwn("role", req.RoleID)
+	}
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLRoleByIDResponse) error {
+		out.ACLRole, out.Index = shownRole(snap, snap.ACLRole(ws, req.RoleID))
+		return nil
+	})
+}
+
+// RoleByName returns the role with the name.
+func (s *Service) RoleByName(ctx context.Context, c *rpc.Call, req *message.ACLRoleByNameRequest) (*message.ACLRoleByNameResponse, error) {
+	all, own, err := s.roleReader(c)
+	if err != nil {
+		return nil, err
+	}
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLRoleByNameResponse) error {
+		role := snap.ACLRoleByName(ws, req.RoleName)
+		if !all && (role == nil || !own[role.ID]) {
+			return notOwn("role", req.RoleName)
+		}
+		out.ACLRole, out.Index = shownRole(snap, role)
+		return nil
+	})
+}
+
+// shownRole returns a role and the index of the response. The index includes the policies,
+// because deleting or recreating a policy changes the role.
+func shownRole(snap *state.Snapshot, role *nomad.ACLRole) (*nomad.ACLRole, uint64) {
+	if role == nil {
+		return nil, snap.TableIndex(state.TableACLRoles)
+	}
+	return role, max(role.ModifyIndex, snap.TableIndex(state.TableACLPolicy))
+}
+
+// RolesByID returns several roles. It fails when one of them does not belong to the
+// caller.
+func (s *Service) RolesByID(ctx context.Context, c *rpc.Call, req *message.ACLRolesByIDRequest) (*message.ACLRolesByIDResponse, error) {
+	all, own, err := s.roleReader(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range req.ACLRoleIDs {
+		if !all && !own[id] {
+			return nil, notOwn("role", id)
+		}
+	}
+	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLRolesByIDResponse) error {
+		out.ACLRoles = map[string]*nomad.ACLRole{}
+		for _, id := range req.ACLRoleIDs {
+			if r := snap.ACLRole(ws, id); r != nil {
+				out.ACLRoles[id] = r
+			}
+		}
+		out.Index = snap.TableIndex(state.TableACLRoles, state.TableACLPolicy)
+		return nil
+	})
+}

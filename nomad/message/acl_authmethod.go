@@ -1,0 +1,61 @@
+package message
+
+import "github.com/open-nomad/open-nomad/nomad"
+
+// ACLAuthMethodDeleteRequest is the request of ACL.DeleteAuthMethods.
+type ACLAuthMethodDeleteRequest struct {
+	Names []string
+	WriteRequest
+}
+
+// ACLAuthMethodDeleteResponse is the reply of ACL.DeleteAuthMethods.
+type ACLAuthMethodDeleteResponse struct {
+	WriteMeta
+}
+
+// ACLAuthMethodGetRequest is the request of ACL.GetAuthMethod.
+type ACLAuthMethodGetRequest struct {
+	MethodName string
+	QueryOptions
+}
+
+// ACLAuthMethodGetResponse is the reply of ACL.GetAuthMethod.
+type ACLAuthMethodGetResponse struct {
+	AuthMethod *nomad.ACLAuthMethod
+	QueryMeta
+}
+
+// ACLAuthMethodListRequest is the request of ACL.ListAuthMethods.
+type ACLAuthMethodListRequest struct {
+	QueryOptions
+}
+
+// ACLAuthMethodListResponse is the reply of ACL.ListAuthMethods.
+type ACLAuthMethodListResponse struct {
+	AuthMethods []*nomad.ACLAuthMethodStub
+	QueryMeta
+}
+
+// ACLAuthMethodUpsertRequest is the request of ACL.UpsertAuthMethods.
+type ACLAuthMethodUpsertRequest struct {
+	AuthMethods []*nomad.ACLAuthMethod
+	WriteRequest
+}
+
+// ACLAuthMethodUpsertResponse is the reply of ACL.UpsertAuthMethods.
+type ACLAuthMethodUpsertResponse struct {
+	AuthMethods []*nomad.ACLAuthMethod
+	WriteMeta
+}
+
+// ACLAuthMethodsGetRequest is the request of ACL.GetAuthMethods.
+type ACLAuthMethodsGetRequest struct {
+	Names []string
+	QueryOptions
+}
+
+// ACLAuthMethodsGetResponse is the reply of ACL.GetAuthMethods.
+type ACLAuthMethodsGetResponse struct {
+	AuthMethods map[string]*nomad.ACLAuthMethod
+	QueryMeta
+}

@@ -1,0 +1,63 @@
+package message
+
+import "github.com/open-nomad/open-nomad/nomad"
+
+// ACLBindingRuleRequest is the request of ACL.GetBindingRule.
+type ACLBindingRuleRequest struct {
+	ACLBindingRuleID string
+	QueryOptions
+}
+
+// ACLBindingRuleResponse is the reply of ACL.GetBindingRule.
+type ACLBindingRuleResponse struct {
+	ACLBindingRule *nomad.ACLBindingRule
+	QueryMeta
+}
+
+// ACLBindingRulesDeleteRequest is the request of ACL.DeleteBindingRules.
+type ACLBindingRulesDeleteRequest struct {
+	ACLBindingRuleIDs []string
+	WriteRequest
+}
+
+// ACLBindingRulesDeleteResponse is the reply of ACL.DeleteBindingRules.
+type ACLBindingRulesDeleteResponse struct {
+	WriteMeta
+}
+
+// ACLBindingRulesListRequest is the request of ACL.ListBindingRules.
+type ACLBindingRulesListRequest struct {
+	QueryOptions
+}
+
+// ACLBindingRulesListResponse is the reply of ACL.ListBindingRules.
+type ACLBindingRulesListResponse struct {
+	ACLBindingRules []*nomad.ACLBindingRuleListStub
+	QueryMeta
+}
+
+// ACLBindingRulesRequest is the request of ACL.GetBindingRules.
+type ACLBindingRulesRequest struct {
+	ACLBindingRuleIDs []string
+	QueryOptions
+}
+
+// ACLBindingRulesResponse is the reply of ACL.GetBindingRules.
+type ACLBindingRulesResponse struct {
+	ACLBindingRules map[string]*nomad.ACLBindingRule
+	QueryMeta
+}
+
+// ACLBindingRulesUpsertRequest is the request of ACL.UpsertBindingRules. AllowMissingAuthMethods is for replication, where a
+// rule may arrive before its method.
+type ACLBindingRulesUpsertRequest struct {
+	ACLBindingRules         []*nomad.ACLBindingRule
+	AllowMissingAuthMethods bool
+	WriteRequest
+}
+
+// ACLBindingRulesUpsertResponse is the reply of ACL.UpsertBindingRules.
+type ACLBindingRulesUpsertResponse struct {
+	ACLBindingRules []*nomad.ACLBindingRule
+	WriteMeta
+}
