@@ -8,11 +8,6 @@ type ACLAuthMethodDeleteRequest struct {
 	WriteRequest
 }
 
-// ACLAuthMethodDeleteResponse is the reply of ACL.DeleteAuthMethods.
-type ACLAuthMethodDeleteResponse struct {
-	WriteMeta
-}
-
 // ACLAuthMethodGetRequest is the request of ACL.GetAuthMethod.
 type ACLAuthMethodGetRequest struct {
 	MethodName string

@@ -20,11 +20,6 @@ type ACLBindingRulesDeleteRequest struct {
 	WriteRequest
 }
 
-// ACLBindingRulesDeleteResponse is the reply of ACL.DeleteBindingRules.
-type ACLBindingRulesDeleteResponse struct {
-	WriteMeta
-}
-
 // ACLBindingRulesListRequest is the request of ACL.ListBindingRules.
 type ACLBindingRulesListRequest struct {
 	QueryOptions

@@ -44,11 +44,6 @@ type ACLRolesDeleteByIDRequest struct {
 	WriteRequest
 }
 
-// ACLRolesDeleteByIDResponse is the reply of ACL.DeleteRolesByID.
-type ACLRolesDeleteByIDResponse struct {
-	WriteMeta
-}
-
 // ACLRolesListRequest is the request of ACL.ListRoles.
 type ACLRolesListRequest struct {
 	QueryOptions

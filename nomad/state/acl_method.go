@@ -98,12 +98,10 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *message.ACLAuthMethodUps
 // error and removes nothing.
 func (s *Store) DeleteACLAuthMethods(index uint64, req *message.ACLAuthMethodDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
+		if err := deleteAll(t, aclAuthMethods, req.Names, nomad.ErrACLAuthMethodNotFound); err != nil {
+			return err
+		}
 		for _, name := range req.Names {
-			m := aclAuthMethods.Get(t, nil, table.KeyOf(name))
-			if m == nil {
-				return fmt.Errorf("%w: %s", nomad.ErrACLAuthMethodNotFound, name)
-			}
-			aclAuthMethods.Delete(t.Txn, m)
 			for r := range aclBindingRules.By(t, nil, "method", table.KeyOf(name)) {
 				aclBindingRules.Delete(t.Txn, r)
 			}
@@ -141,13 +139,6 @@ func (s *Store) UpsertACLBindingRules(index uint64, req *message.ACLBindingRules
 // and removes nothing.
 func (s *Store) DeleteACLBindingRules(index uint64, req *message.ACLBindingRulesDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		for _, id := range req.ACLBindingRuleIDs {
-			r := aclBindingRules.Get(t, nil, table.KeyOf(id))
-			if r == nil {
-				return fmt.Errorf("%w: %s", nomad.ErrACLBindingRuleNotFound, id)
-			}
-			aclBindingRules.Delete(t.Txn, r)
-		}
-		return nil
+		return deleteAll(t, aclBindingRules, req.ACLBindingRuleIDs, nomad.ErrACLBindingRuleNotFound)
 	})
 }

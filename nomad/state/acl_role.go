@@ -36,22 +36,12 @@ func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *nomad.ACLRole 
 
 // ACLRoles returns every role, by ID.
 func (s *Snapshot) ACLRoles(ws memdb.WatchSet) iter.Seq[*nomad.ACLRole] {
-	return s.linkedRoles(ws, aclRoles.All(s.tx, ws))
+	return linked(ws, aclRoles.All(s.tx, ws), s.linkedRole)
 }
 
 // ACLRolesByPrefix returns the roles whose ID begins with prefix, by ID.
 func (s *Snapshot) ACLRolesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLRole] {
-	return s.linkedRoles(ws, aclRoles.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)))
-}
-
-func (s *Snapshot) linkedRoles(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLRole]) iter.Seq[*nomad.ACLRole] {
-	return func(yield func(*nomad.ACLRole) bool) {
-		for r := range seq {
-			if !yield(s.linkedRole(ws, r)) {
-				return
-			}
-		}
-	}
+	return linked(ws, aclRoles.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)), s.linkedRole)
 }
 
 // linkedRole returns the role without links to policies that no longer exist. It copies the role
@@ -122,13 +112,6 @@ func (t *txn) roleFits(r *nomad.ACLRole, missing bool) error {
 // does not exist, it returns an error and removes nothing.
 func (s *Store) DeleteACLRoles(index uint64, req *message.ACLRolesDeleteByIDRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		for _, id := range req.ACLRoleIDs {
-			r := aclRoles.Get(t, nil, table.KeyOf(id))
-			if r == nil {
-				return fmt.Errorf("%w: %s", nomad.ErrACLRoleNotFound, id)
-			}
-			aclRoles.Delete(t.Txn, r)
-		}
-		return nil
+		return deleteAll(t, aclRoles, req.ACLRoleIDs, nomad.ErrACLRoleNotFound)
 	})
 }

@@ -71,17 +71,17 @@ func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *nomad.ACL
 
 // ACLTokens returns every token, by accessor.
 func (s *Snapshot) ACLTokens(ws memdb.WatchSet) iter.Seq[*nomad.ACLToken] {
-	return s.linkedTokens(ws, aclTokens.All(s.tx, ws))
+	return linked(ws, aclTokens.All(s.tx, ws), s.linkedToken)
 }
 
 // ACLTokensByPrefix returns the tokens whose accessor begins with prefix, by accessor.
 func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLToken] {
-	return s.linkedTokens(ws, aclTokens.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)))
+	return linked(ws, aclTokens.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)), s.linkedToken)
 }
 
 // ACLTokensGlobal returns the global tokens, or the tokens that are local to this region.
 func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*nomad.ACLToken] {
-	return s.linkedTokens(ws, aclTokens.By(s.tx, ws, "global", globalKey(global)))
+	return linked(ws, aclTokens.By(s.tx, ws, "global", globalKey(global)), s.linkedToken)
 }
 
 // ACLTokensExpired returns the tokens that had expired at then, oldest first.
@@ -99,16 +99,6 @@ func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*nomad.ACLToken] {
 func (s *Snapshot) ACLBootstrapped() (index uint64, done bool) {
 	index = s.TableIndex(IndexACLBootstrap)
 	return index, index > 0
-}
-
-func (s *Snapshot) linkedTokens(ws memdb.WatchSet, seq iter.Seq[*nomad.ACLToken]) iter.Seq[*nomad.ACLToken] {
-	return func(yield func(*nomad.ACLToken) bool) {
-		for t := range seq {
-			if !yield(s.linkedToken(ws, t)) {
-				return
-			}
-		}
-	}
 }
 
 // linkedToken returns the token with current role links. It copies the token only if a link has

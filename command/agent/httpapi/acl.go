@@ -23,12 +23,21 @@ func aclPolicyRoutes(s *Server) []web.Route {
 		{Methods: "GET", Path: "/v1/acl/policies", Handle: web.Read("ACL.ListPolicies", noFields[message.ACLPolicyListRequest],
 			func(o *message.ACLPolicyListResponse) (any, error) { return o.Policies, nil })},
 		{Methods: "GET", Path: "/v1/acl/policy/self", Handle: ownPolicies},
-		{Methods: "GET", Path: "/v1/acl/policy/:name", Handle: web.Read("ACL.GetPolicy", func(r *web.Request, q *message.ACLPolicySpecificRequest) error { q.Name = r.Param; return nil },
+		{Methods: "GET", Path: "/v1/acl/policy/:name", Handle: web.Read("ACL.GetPolicy",
+			func(r *web.Request, q *message.ACLPolicySpecificRequest) error {
+				q.Name = r.Param
+				return nil
+			},
 			func(o *message.SingleACLPolicyResponse) (any, error) {
 				return web.Found(o.Policy, "ACL policy not found")
 			})},
-		{Methods: "PUT POST", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.UpsertPolicies", aclPolicy, web.Nothing[message.GenericResponse])},
-		{Methods: "DELETE", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.DeletePolicies", func(r *web.Request, q *message.ACLPolicyDeleteRequest) error { q.Names = []string{r.Param}; return nil },
+		{Methods: "PUT POST", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.UpsertPolicies", aclPolicy,
+			web.Nothing[message.GenericResponse])},
+		{Methods: "DELETE", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.DeletePolicies",
+			func(r *web.Request, q *message.ACLPolicyDeleteRequest) error {
+				q.Names = []string{r.Param}
+				return nil
+			},
 			web.Nothing[message.GenericResponse])},
 	}
 }
@@ -36,30 +45,37 @@ func aclPolicyRoutes(s *Server) []web.Route {
 func aclTokenRoutes(s *Server) []web.Route {
 	return []web.Route{
 		{Methods: "PUT POST", Path: "/v1/acl/bootstrap", Call: web.Write("ACL.Bootstrap", aclBootstrap, theToken)},
-		{Methods: "GET", Path: "/v1/acl/tokens", Handle: web.Read("ACL.ListTokens", func(r *web.Request, q *message.ACLTokenListRequest) (err error) {
-			q.GlobalOnly, err = r.Flag("global")
-			return err
-		}, func(o *message.ACLTokenListResponse) (any, error) { return o.Tokens, nil })},
+		{Methods: "GET", Path: "/v1/acl/tokens", Handle: web.Read("ACL.ListTokens",
+			func(r *web.Request, q *message.ACLTokenListRequest) (err error) {
+				q.GlobalOnly, err = r.Flag("global")
+				return err
+			}, func(o *message.ACLTokenListResponse) (any, error) { return o.Tokens, nil })},
 		{Methods: "PUT POST", Path: "/v1/acl/token", Call: web.Write("ACL.UpsertTokens", aclToken, theToken)},
 		{Methods: "GET", Path: "/v1/acl/token/self", Handle: ownToken},
-		{Methods: "PUT POST", Path: "/v1/acl/token/onetime", Call: web.Write("ACL.UpsertOneTimeToken", noFields[message.OneTimeTokenUpsertRequest],
+		{Methods: "PUT POST", Path: "/v1/acl/token/onetime", Call: web.Write("ACL.UpsertOneTimeToken",
+			noFields[message.OneTimeTokenUpsertRequest],
 			func(o *message.OneTimeTokenUpsertResponse) (any, error) {
 				return struct{ OneTimeToken *nomad.OneTimeToken }{o.OneTimeToken}, nil
 			})},
-		{Methods: "PUT POST", Path: "/v1/acl/token/onetime/exchange", Call: web.Write("ACL.ExchangeOneTimeToken", web.Body[message.OneTimeTokenExchangeRequest](),
+		{Methods: "PUT POST", Path: "/v1/acl/token/onetime/exchange", Call: web.Write("ACL.ExchangeOneTimeToken",
+			web.Body[message.OneTimeTokenExchangeRequest](),
 			func(o *message.OneTimeTokenExchangeResponse) (any, error) {
 				return struct{ Token *tokenView }{showToken(o.Token)}, nil
 			})},
-		{Methods: "GET", Path: "/v1/acl/token/:accessor_id", Handle: web.Read("ACL.GetToken", func(r *web.Request, q *message.ACLTokenSpecificRequest) error { q.AccessorID = r.Param; return nil },
+		{Methods: "GET", Path: "/v1/acl/token/:accessor_id", Handle: web.Read("ACL.GetToken",
+			func(r *web.Request, q *message.ACLTokenSpecificRequest) error {
+				q.AccessorID = r.Param
+				return nil
+			},
 			func(o *message.SingleACLTokenResponse) (any, error) {
 				return web.Found(showToken(o.Token), "ACL token not found")
 			})},
 		{Methods: "PUT POST", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.UpsertTokens", aclToken, theToken)},
-		{Methods: "DELETE", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.DeleteTokens", func(r *web.Request, q *message.ACLTokenDeleteRequest) error {
-			q.AccessorIDs = []string{r.Param}
-			return nil
-		},
-			web.Nothing[message.GenericResponse])},
+		{Methods: "DELETE", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.DeleteTokens",
+			func(r *web.Request, q *message.ACLTokenDeleteRequest) error {
+				q.AccessorIDs = []string{r.Param}
+				return nil
+			}, web.Nothing[message.GenericResponse])},
 	}
 }
 
@@ -69,17 +85,37 @@ func aclRoleRoutes() []web.Route {
 		{Methods: "GET", Path: "/v1/acl/roles", Handle: web.Read("ACL.ListRoles", noFields[message.ACLRolesListRequest],
 			func(o *message.ACLRolesListResponse) (any, error) { return o.ACLRoles, nil })},
 		{Methods: "PUT POST", Path: "/v1/acl/role", Call: web.Write("ACL.UpsertRoles", aclRole, theRole)},
-		{Methods: "GET", Path: "/v1/acl/role/name/:name", Handle: web.Read("ACL.GetRoleByName", func(r *web.Request, q *message.ACLRoleByNameRequest) error { q.RoleName = r.Param; return nil },
+		{Methods: "GET", Path: "/v1/acl/role/name/:name", Handle: web.Read("ACL.GetRoleByName",
+			func(r *web.Request, q *message.ACLRoleByNameRequest) error {
+				q.RoleName = r.Param
+				return nil
+			},
 			func(o *message.ACLRoleByNameResponse) (any, error) { return web.Found(o.ACLRole, "ACL role not found") })},
-		{Methods: "GET", Path: "/v1/acl/role/:id", Handle: web.Read("ACL.GetRoleByID", func(r *web.Request, q *message.ACLRoleByIDRequest) error { q.RoleID = r.Param; return nil },
+		{Methods: "GET", Path: "/v1/acl/role/:id", Handle: web.Read("ACL.GetRoleByID",
+			func(r *web.Request, q *message.ACLRoleByIDRequest) error {
+				q.RoleID = r.Param
+				return nil
+			},
 			func(o *message.ACLRoleByIDResponse) (any, error) { return web.Found(o.ACLRole, "ACL role not found") })},
 		{Methods: "PUT POST", Path: "/v1/acl/role/:id", Call: web.Write("ACL.UpsertRoles", aclRole, theRole)},
-		{Methods: "DELETE", Path: "/v1/acl/role/:id", Call: web.Write("ACL.DeleteRolesByID", func(r *web.Request, q *message.ACLRolesDeleteByIDRequest) error {
-			q.ACLRoleIDs = []string{r.Param}
-			return nil
-		},
-			web.Nothing[message.ACLRolesDeleteByIDResponse])},
+		{Methods: "DELETE", Path: "/v1/acl/role/:id", Call: web.Write("ACL.DeleteRolesByID",
+			func(r *web.Request, q *message.ACLRolesDeleteByIDRequest) error {
+				q.ACLRoleIDs = []string{r.Param}
+				return nil
+			}, web.Nothing[message.GenericResponse])},
 	}
+}
+
+// aclObject decodes the object of a write. If the path has an ID, the ID of the object is the same.
+func aclObject[T any](r *web.Request, kind string, id func(*T) *string) ([]*T, error) {
+	o := new(T)
+	if err := r.DecodeNamed(o); err != nil {
+		return nil, err
+	}
+	if r.Param == "" {
+		return []*T{o}, nil
+	}
+	return []*T{o}, sameID(kind, id(o), r.Param)
 }
 
 func aclPolicy(r *web.Request, q *message.ACLPolicyUpsertRequest) error {
@@ -99,28 +135,14 @@ func aclBootstrap(r *web.Request, q *message.ACLTokenBootstrapRequest) error {
 	return err
 }
 
-func aclToken(r *web.Request, q *message.ACLTokenUpsertRequest) error {
-	var t nomad.ACLToken
-	if err := r.DecodeNamed(&t); err != nil {
-		return err
-	}
-	q.Tokens = []*nomad.ACLToken{&t}
-	if r.Param == "" {
-		return nil
-	}
-	return sameID("ACL token", &t.AccessorID, r.Param)
+func aclToken(r *web.Request, q *message.ACLTokenUpsertRequest) (err error) {
+	q.Tokens, err = aclObject(r, "ACL token", func(o *nomad.ACLToken) *string { return &o.AccessorID })
+	return err
 }
 
-func aclRole(r *web.Request, q *message.ACLRolesUpsertRequest) error {
-	var role nomad.ACLRole
-	if err := r.DecodeNamed(&role); err != nil {
-		return err
-	}
-	q.ACLRoles = []*nomad.ACLRole{&role}
-	if r.Param == "" {
-		return nil
-	}
-	return sameID("ACL role", &role.ID, r.Param)
+func aclRole(r *web.Request, q *message.ACLRolesUpsertRequest) (err error) {
+	q.ACLRoles, err = aclObject(r, "ACL role", func(o *nomad.ACLRole) *string { return &o.ID })
+	return err
 }
 
 // theToken returns the token that was written.
@@ -158,8 +180,9 @@ func showToken(t *nomad.ACLToken) *tokenView {
 	if t == nil {
 		return nil
 	}
-	v := &tokenView{AccessorID: t.AccessorID, SecretID: t.SecretID, Name: t.Name, Type: t.Type, Policies: t.Policies, Roles: t.Roles, Global: t.Global,
-		Hash: t.Hash, CreateTime: t.CreateTime, ExpirationTime: t.ExpirationTime, CreateIndex: t.CreateIndex, ModifyIndex: t.ModifyIndex}
+	v := &tokenView{AccessorID: t.AccessorID, SecretID: t.SecretID, Name: t.Name, Type: t.Type, Policies: t.Policies, Roles: t.Roles,
+		Global: t.Global, Hash: t.Hash, CreateTime: t.CreateTime, ExpirationTime: t.ExpirationTime,
+		CreateIndex: t.CreateIndex, ModifyIndex: t.ModifyIndex}
 	if t.ExpirationTTL != 0 {
 		v.ExpirationTTL = t.ExpirationTTL.String()
 	}

@@ -21,56 +21,53 @@ func aclAuthRoutes() []web.Route {
 		{Methods: "GET", Path: "/v1/acl/auth-methods", Handle: web.Read("ACL.ListAuthMethods", noFields[message.ACLAuthMethodListRequest],
 			func(o *message.ACLAuthMethodListResponse) (any, error) { return o.AuthMethods, nil })},
 		{Methods: "PUT POST", Path: "/v1/acl/auth-method", Call: web.Write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
-		{Methods: "GET", Path: "/v1/acl/auth-method/:name", Handle: web.Read("ACL.GetAuthMethod", func(r *web.Request, q *message.ACLAuthMethodGetRequest) error { q.MethodName = r.Param; return nil },
+		{Methods: "GET", Path: "/v1/acl/auth-method/:name", Handle: web.Read("ACL.GetAuthMethod",
+			func(r *web.Request, q *message.ACLAuthMethodGetRequest) error {
+				q.MethodName = r.Param
+				return nil
+			},
 			func(o *message.ACLAuthMethodGetResponse) (any, error) {
 				return web.Found(showAuthMethod(o.AuthMethod), nomad.ErrACLAuthMethodNotFound.Error())
 			})},
 		{Methods: "PUT POST", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
-		{Methods: "DELETE", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.DeleteAuthMethods", func(r *web.Request, q *message.ACLAuthMethodDeleteRequest) error {
-			q.Names = []string{r.Param}
-			return nil
-		},
-			web.Nothing[message.ACLAuthMethodDeleteResponse])},
+		{Methods: "DELETE", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.DeleteAuthMethods",
+			func(r *web.Request, q *message.ACLAuthMethodDeleteRequest) error {
+				q.Names = []string{r.Param}
+				return nil
+			}, web.Nothing[message.GenericResponse])},
 		{Methods: "GET", Path: "/v1/acl/binding-rules", Handle: web.Read("ACL.ListBindingRules", noFields[message.ACLBindingRulesListRequest],
 			func(o *message.ACLBindingRulesListResponse) (any, error) { return o.ACLBindingRules, nil })},
 		{Methods: "PUT POST", Path: "/v1/acl/binding-rule", Call: web.Write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
-		{Methods: "GET", Path: "/v1/acl/binding-rule/:id", Handle: web.Read("ACL.GetBindingRule", func(r *web.Request, q *message.ACLBindingRuleRequest) error { q.ACLBindingRuleID = r.Param; return nil },
+		{Methods: "GET", Path: "/v1/acl/binding-rule/:id", Handle: web.Read("ACL.GetBindingRule",
+			func(r *web.Request, q *message.ACLBindingRuleRequest) error {
+				q.ACLBindingRuleID = r.Param
+				return nil
+			},
 			func(o *message.ACLBindingRuleResponse) (any, error) {
 				return web.Found(o.ACLBindingRule, nomad.ErrACLBindingRuleNotFound.Error())
 			})},
 		{Methods: "PUT POST", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
-		{Methods: "DELETE", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.DeleteBindingRules", func(r *web.Request, q *message.ACLBindingRulesDeleteRequest) error {
-			q.ACLBindingRuleIDs = []string{r.Param}
-			return nil
-		}, web.Nothing[message.ACLBindingRulesDeleteResponse])},
-		{Methods: "PUT POST", Path: "/v1/acl/oidc/auth-url", Call: web.Write("ACL.OIDCAuthURL", web.Body[message.OIDCAuthURLRequest](), web.Full[message.OIDCAuthURLResponse])},
-		{Methods: "PUT POST", Path: "/v1/acl/oidc/complete-auth", Call: web.Write("ACL.OIDCCompleteAuth", web.Body[message.OIDCCompleteAuthRequest](), loggedIn)},
+		{Methods: "DELETE", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.DeleteBindingRules",
+			func(r *web.Request, q *message.ACLBindingRulesDeleteRequest) error {
+				q.ACLBindingRuleIDs = []string{r.Param}
+				return nil
+			}, web.Nothing[message.GenericResponse])},
+		{Methods: "PUT POST", Path: "/v1/acl/oidc/auth-url", Call: web.Write("ACL.OIDCAuthURL",
+			web.Body[message.OIDCAuthURLRequest](), web.Full[message.OIDCAuthURLResponse])},
+		{Methods: "PUT POST", Path: "/v1/acl/oidc/complete-auth", Call: web.Write("ACL.OIDCCompleteAuth",
+			web.Body[message.OIDCCompleteAuthRequest](), loggedIn)},
 		{Methods: "PUT POST", Path: "/v1/acl/login", Call: web.Write("ACL.Login", web.Body[message.ACLLoginRequest](), loggedIn)},
 	}
 }
 
-func aclAuthMethod(r *web.Request, q *message.ACLAuthMethodUpsertRequest) error {
-	var m nomad.ACLAuthMethod
-	if err := r.DecodeNamed(&m); err != nil {
-		return err
-	}
-	q.AuthMethods = []*nomad.ACLAuthMethod{&m}
-	if r.Param == "" {
-		return nil
-	}
-	return sameID("ACL auth-method", &m.Name, r.Param)
+func aclAuthMethod(r *web.Request, q *message.ACLAuthMethodUpsertRequest) (err error) {
+	q.AuthMethods, err = aclObject(r, "ACL auth-method", func(o *nomad.ACLAuthMethod) *string { return &o.Name })
+	return err
 }
 
-func aclBindingRule(r *web.Request, q *message.ACLBindingRulesUpsertRequest) error {
-	var rule nomad.ACLBindingRule
-	if err := r.DecodeNamed(&rule); err != nil {
-		return err
-	}
-	q.ACLBindingRules = []*nomad.ACLBindingRule{&rule}
-	if r.Param == "" {
-		return nil
-	}
-	return sameID("ACL binding rule", &rule.ID, r.Param)
+func aclBindingRule(r *web.Request, q *message.ACLBindingRulesUpsertRequest) (err error) {
+	q.ACLBindingRules, err = aclObject(r, "ACL binding rule", func(o *nomad.ACLBindingRule) *string { return &o.ID })
+	return err
 }
 
 // authMethodView is the JSON form of an auth method. Durations are strings, "" for none.
@@ -118,8 +115,9 @@ func showAuthMethod(m *nomad.ACLAuthMethod) *authMethodView {
 	if m == nil {
 		return nil
 	}
-	return &authMethodView{Name: m.Name, Type: m.Type, TokenLocality: m.TokenLocality, TokenNameFormat: m.TokenNameFormat, MaxTokenTTL: orNothing(m.MaxTokenTTL),
-		Default: m.Default, Config: showAuthConfig(m.Config), Hash: m.Hash, CreateTime: m.CreateTime, ModifyTime: m.ModifyTime,
+	return &authMethodView{Name: m.Name, Type: m.Type, TokenLocality: m.TokenLocality, TokenNameFormat: m.TokenNameFormat,
+		MaxTokenTTL: orNothing(m.MaxTokenTTL),
+		Default:     m.Default, Config: showAuthConfig(m.Config), Hash: m.Hash, CreateTime: m.CreateTime, ModifyTime: m.ModifyTime,
 		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
 }
 
@@ -127,8 +125,9 @@ func showAuthConfig(c *nomad.ACLAuthMethodConfig) *authConfigView {
 	if c == nil {
 		return nil
 	}
-	return &authConfigView{JWTValidationPubKeys: c.JWTValidationPubKeys, JWKSURL: c.JWKSURL, OIDCDiscoveryURL: c.OIDCDiscoveryURL, OIDCClientID: c.OIDCClientID,
-		OIDCClientSecret: c.OIDCClientSecret, OIDCClientAssertion: c.OIDCClientAssertion, OIDCEnablePKCE: c.OIDCEnablePKCE, OIDCDisableUserInfo: c.OIDCDisableUserInfo,
+	return &authConfigView{JWTValidationPubKeys: c.JWTValidationPubKeys, JWKSURL: c.JWKSURL, OIDCDiscoveryURL: c.OIDCDiscoveryURL,
+		OIDCClientID: c.OIDCClientID, OIDCClientSecret: c.OIDCClientSecret, OIDCClientAssertion: c.OIDCClientAssertion,
+		OIDCEnablePKCE: c.OIDCEnablePKCE, OIDCDisableUserInfo: c.OIDCDisableUserInfo,
 		OIDCScopes: c.OIDCScopes, BoundAudiences: c.BoundAudiences, BoundIssuer: c.BoundIssuer, AllowedRedirectURIs: c.AllowedRedirectURIs,
 		DiscoveryCaPem: c.DiscoveryCaPem, JWKSCACert: c.JWKSCACert, SigningAlgs: c.SigningAlgs, ExpirationLeeway: orNothing(c.ExpirationLeeway),
 		NotBeforeLeeway: orNothing(c.NotBeforeLeeway), ClockSkewLeeway: orNothing(c.ClockSkewLeeway), ClaimMappings: c.ClaimMappings,

@@ -37,9 +37,10 @@ func newAuthServer(t *testing.T) *Server {
 			func(_ context.Context, _ *rpc.Call, q *message.ACLBindingRuleRequest) (*message.ACLBindingRuleResponse, error) {
 				return &message.ACLBindingRuleResponse{}, nil
 			}),
-		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Here, func(_ context.Context, _ *rpc.Call, q *message.ACLLoginRequest) (*message.ACLLoginResponse, error) {
-			return &message.ACLLoginResponse{ACLToken: &nomad.ACLToken{Name: q.AuthMethodName, ExpirationTTL: time.Hour}}, nil
-		}),
+		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, q *message.ACLLoginRequest) (*message.ACLLoginResponse, error) {
+				return &message.ACLLoginResponse{ACLToken: &nomad.ACLToken{Name: q.AuthMethodName, ExpirationTTL: time.Hour}}, nil
+			}),
 		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.OIDCAuthURLRequest) (*message.OIDCAuthURLResponse, error) {
 				return &message.OIDCAuthURLResponse{AuthURL: q.RedirectURI + "&" + q.ClientNonce}, nil

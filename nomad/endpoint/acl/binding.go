@@ -2,22 +2,20 @@ package acl
 
 import (
 	"context"
-	"strings"
-
-	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // UpsertBindingRules creates and updates binding rules. A rule without an ID is new.
-func (s *Service) UpsertBindingRules(ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesUpsertRequest) (*message.ACLBindingRulesUpsertResponse, error) {
+func (s *Service) UpsertBindingRules(
+	ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesUpsertRequest,
+) (*message.ACLBindingRulesUpsertResponse, error) {
 	if len(req.ACLBindingRules) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one binding rule")
 	}
@@ -39,15 +37,8 @@ func (s *Service) UpsertBindingRules(ctx context.Context, _ *rpc.Call, req *mess
 	if err != nil {
 		return nil, err
 	}
-	out := &message.ACLBindingRulesUpsertResponse{}
+	out := &message.ACLBindingRulesUpsertResponse{ACLBindingRules: bindingRules.Stored(s.Snapshot(), entry.ACLBindingRules)}
 	out.Index = index
-	snap = s.Snapshot()
-	for _, r := range entry.ACLBindingRules {
-		if now := snap.ACLBindingRule(nil, r.ID); now != nil {
-			r = now
-		}
-		out.ACLBindingRules = append(out.ACLBindingRules, r)
-	}
 	return out, nil
 }
 
@@ -77,58 +68,36 @@ func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *nomad.ACLBindingRul
 }
 
 // DeleteBindingRules deletes binding rules. Tokens of earlier logins keep their rights.
-func (s *Service) DeleteBindingRules(ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesDeleteRequest) (*message.ACLBindingRulesDeleteResponse, error) {
+func (s *Service) DeleteBindingRules(
+	ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesDeleteRequest,
+) (*message.GenericResponse, error) {
 	if len(req.ACLBindingRuleIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one binding rule")
 	}
-	index, err := s.write(ctx, nomad.ACLBindingRulesDeleteRequestType, &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: req.ACLBindingRuleIDs})
-	if err != nil {
-		return nil, err
-	}
-	out := &message.ACLBindingRulesDeleteResponse{}
-	out.Index = index
-	return out, nil
+	entry := &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: req.ACLBindingRuleIDs}
+	return handler.Written(s.write(ctx, nomad.ACLBindingRulesDeleteRequestType, entry))
 }
 
 // ListBindingRules lists binding rules.
-func (s *Service) ListBindingRules(ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesListRequest) (*message.ACLBindingRulesListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLBindingRulesListResponse) error {
-		all := page.Only(snap.ACLBindingRules(ws), func(r *nomad.ACLBindingRule) bool { return strings.HasPrefix(r.ID, req.Prefix) })
-		found, next, err := page.List[*nomad.ACLBindingRule]{Opts: &req.QueryOptions, Order: page.ByID,
-			At:       func(r *nomad.ACLBindingRule) page.Cursor { return page.Cursor{ID: r.ID} },
-			Filtered: func(r *nomad.ACLBindingRule) any { return r.Stub() },
-		}.Page(all)
-		if err != nil {
-			return err
-		}
-		out.ACLBindingRules = page.Each(found, (*nomad.ACLBindingRule).Stub)
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableACLBindingRules)
-		return nil
-	})
+func (s *Service) ListBindingRules(
+	ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesListRequest,
+) (*message.ACLBindingRulesListResponse, error) {
+	found, meta, err := bindingRules.List(ctx, s.Core, &req.QueryOptions, (*state.Snapshot).ACLBindingRules)
+	return &message.ACLBindingRulesListResponse{ACLBindingRules: found, QueryMeta: meta}, err
 }
 
 // GetBindingRule returns a binding rule, or nil if it does not exist.
-func (s *Service) GetBindingRule(ctx context.Context, _ *rpc.Call, req *message.ACLBindingRuleRequest) (*message.ACLBindingRuleResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLBindingRuleResponse) error {
-		out.Index = snap.TableIndex(state.TableACLBindingRules)
-		if out.ACLBindingRule = snap.ACLBindingRule(ws, req.ACLBindingRuleID); out.ACLBindingRule != nil {
-			out.Index = out.ACLBindingRule.ModifyIndex
-		}
-		return nil
-	})
+func (s *Service) GetBindingRule(
+	ctx context.Context, _ *rpc.Call, req *message.ACLBindingRuleRequest,
+) (*message.ACLBindingRuleResponse, error) {
+	found, meta, err := bindingRules.One(ctx, s.Core, &req.QueryOptions, req.ACLBindingRuleID)
+	return &message.ACLBindingRuleResponse{ACLBindingRule: found, QueryMeta: meta}, err
 }
 
 // GetBindingRules returns rules for replication to other regions.
-func (s *Service) GetBindingRules(ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesRequest) (*message.ACLBindingRulesResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLBindingRulesResponse) error {
-		out.ACLBindingRules = map[string]*nomad.ACLBindingRule{}
-		for _, id := range req.ACLBindingRuleIDs {
-			if r := snap.ACLBindingRule(ws, id); r != nil {
-				out.ACLBindingRules[id] = r
-			}
-		}
-		out.Index = snap.TableIndex(state.TableACLBindingRules)
-		return nil
-	})
+func (s *Service) GetBindingRules(
+	ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesRequest,
+) (*message.ACLBindingRulesResponse, error) {
+	found, meta, err := bindingRules.Set(ctx, s.Core, &req.QueryOptions, req.ACLBindingRuleIDs)
+	return &message.ACLBindingRulesResponse{ACLBindingRules: found, QueryMeta: meta}, err
 }

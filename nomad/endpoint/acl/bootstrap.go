@@ -10,7 +10,9 @@ import (
 
 // Bootstrap creates the first management token. It succeeds once. To repeat it, an
 // operator writes the index of the last bootstrap to a file next to the leader's log.
-func (s *Service) Bootstrap(ctx context.Context, _ *rpc.Call, req *message.ACLTokenBootstrapRequest) (*message.ACLTokenUpsertResponse, error) {
+func (s *Service) Bootstrap(
+	ctx context.Context, _ *rpc.Call, req *message.ACLTokenBootstrapRequest,
+) (*message.ACLTokenUpsertResponse, error) {
 	if req.BootstrapSecret != "" && !nomad.IsUUID(req.BootstrapSecret) {
 		return nil, nomad.Errorf(400, "invalid acl token") // tools match this text
 	}

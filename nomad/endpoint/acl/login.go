@@ -63,7 +63,9 @@ func (s *Service) OIDCAuthURL(ctx context.Context, _ *rpc.Call, req *message.OID
 }
 
 // OIDCCompleteAuth completes an OIDC login and returns an ACL token.
-func (s *Service) OIDCCompleteAuth(ctx context.Context, _ *rpc.Call, req *message.OIDCCompleteAuthRequest) (*message.ACLLoginResponse, error) {
+func (s *Service) OIDCCompleteAuth(
+	ctx context.Context, _ *rpc.Call, req *message.OIDCCompleteAuthRequest,
+) (*message.ACLLoginResponse, error) {
 	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeOIDC)
 	if err != nil {
 		return nil, err
@@ -71,7 +73,9 @@ func (s *Service) OIDCCompleteAuth(ctx context.Context, _ *rpc.Call, req *messag
 	if req.State == "" || req.Code == "" || req.ClientNonce == "" || req.RedirectURI == "" {
 		return nil, nomad.Errorf(400, "missing state, code, client nonce or redirect URI")
 	}
-	claims, err := s.desk.End(ctx, m, login.Callback{State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss})
+	claims, err := s.desk.End(ctx, m, login.Callback{
+		State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss,
+	})
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}

@@ -2,10 +2,7 @@ package acl
 
 import (
 	"context"
-	"strings"
 	"time"
-
-	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
@@ -19,7 +16,9 @@ import (
 
 // UpsertAuthMethods creates and updates auth methods. An update keeps the fields that the
 // request omits.
-func (s *Service) UpsertAuthMethods(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodUpsertRequest) (*message.ACLAuthMethodUpsertResponse, error) {
+func (s *Service) UpsertAuthMethods(
+	ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodUpsertRequest,
+) (*message.ACLAuthMethodUpsertResponse, error) {
 	if len(req.AuthMethods) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one auth method")
 	}
@@ -47,18 +46,14 @@ func (s *Service) UpsertAuthMethods(ctx context.Context, _ *rpc.Call, req *messa
 	if err != nil {
 		return nil, err
 	}
-	out := &message.ACLAuthMethodUpsertResponse{}
-	out.Index = index
-	snap = s.Snapshot()
 	for _, m := range entry.AuthMethods {
 		for _, warning := range login.Warnings(m) {
 			s.Log.Warn("auth method", "method", m.Name, "warning", warning)
 		}
-		if now := snap.ACLAuthMethod(nil, m.Name); now != nil {
-			m = now
-		}
-		out.AuthMethods = append(out.AuthMethods, login.Redact(m))
 	}
+	stored := authMethods.Stored(s.Snapshot(), entry.AuthMethods)
+	out := &message.ACLAuthMethodUpsertResponse{AuthMethods: page.Each(stored, login.Redact)}
+	out.Index = index
 	return out, nil
 }
 
@@ -87,63 +82,41 @@ func (s *Service) authMethodOf(snap *state.Snapshot, asked *nomad.ACLAuthMethod)
 
 // DeleteAuthMethods deletes auth methods and their binding rules. Tokens of earlier logins
 // stay until they expire.
-func (s *Service) DeleteAuthMethods(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodDeleteRequest) (*message.ACLAuthMethodDeleteResponse, error) {
+func (s *Service) DeleteAuthMethods(
+	ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodDeleteRequest,
+) (*message.GenericResponse, error) {
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one auth method")
 	}
-	index, err := s.write(ctx, nomad.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: req.Names})
-	if err != nil {
-		return nil, err
-	}
-	out := &message.ACLAuthMethodDeleteResponse{}
-	out.Index = index
-	return out, nil
+	entry := &message.ACLAuthMethodDeleteRequest{Names: req.Names}
+	return handler.Written(s.write(ctx, nomad.ACLAuthMethodsDeleteRequestType, entry))
 }
 
 // ListAuthMethods lists auth methods. It needs no token, since a login starts without one.
-func (s *Service) ListAuthMethods(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodListRequest) (*message.ACLAuthMethodListResponse, error) {
+func (s *Service) ListAuthMethods(
+	ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodListRequest,
+) (*message.ACLAuthMethodListResponse, error) {
 	opts := req.QueryOptions
 	opts.AuthToken = "" // not checked: the caller counts as anonymous
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLAuthMethodListResponse) error {
-		all := page.Only(snap.ACLAuthMethods(ws), func(m *nomad.ACLAuthMethod) bool { return strings.HasPrefix(m.Name, req.Prefix) })
-		found, next, err := page.List[*nomad.ACLAuthMethod]{Opts: &opts, Order: page.ByID,
-			At:       func(m *nomad.ACLAuthMethod) page.Cursor { return page.Cursor{ID: m.Name} },
-			Filtered: func(m *nomad.ACLAuthMethod) any { return m.Stub() },
-		}.Page(all)
-		if err != nil {
-			return err
-		}
-		out.AuthMethods = page.Each(found, (*nomad.ACLAuthMethod).Stub)
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableACLAuthMethods)
-		return nil
-	})
+	found, meta, err := authMethods.List(ctx, s.Core, &opts, (*state.Snapshot).ACLAuthMethods)
+	return &message.ACLAuthMethodListResponse{AuthMethods: found, QueryMeta: meta}, err
 }
 
 // GetAuthMethod returns an auth method without its secrets.
-func (s *Service) GetAuthMethod(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodGetRequest) (*message.ACLAuthMethodGetResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLAuthMethodGetResponse) error {
-		out.Index = snap.TableIndex(state.TableACLAuthMethods)
-		if m := snap.ACLAuthMethod(ws, req.MethodName); m != nil {
-			out.AuthMethod, out.Index = login.Redact(m), m.ModifyIndex
-		}
-		return nil
-	})
+func (s *Service) GetAuthMethod(
+	ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodGetRequest,
+) (*message.ACLAuthMethodGetResponse, error) {
+	found, meta, err := authMethods.One(ctx, s.Core, &req.QueryOptions, req.MethodName)
+	return &message.ACLAuthMethodGetResponse{AuthMethod: login.Redact(found), QueryMeta: meta}, err
 }
 
 // GetAuthMethods returns auth methods with their secrets, for replication to other regions.
 // No route of the HTTP API calls it.
-func (s *Service) GetAuthMethods(ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodsGetRequest) (*message.ACLAuthMethodsGetResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLAuthMethodsGetResponse) error {
-		out.AuthMethods = map[string]*nomad.ACLAuthMethod{}
-		for _, name := range req.Names {
-			if m := snap.ACLAuthMethod(ws, name); m != nil {
-				out.AuthMethods[name] = m
-			}
-		}
-		out.Index = snap.TableIndex(state.TableACLAuthMethods)
-		return nil
-	})
+func (s *Service) GetAuthMethods(
+	ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodsGetRequest,
+) (*message.ACLAuthMethodsGetResponse, error) {
+	found, meta, err := authMethods.Set(ctx, s.Core, &req.QueryOptions, req.Names)
+	return &message.ACLAuthMethodsGetResponse{AuthMethods: found, QueryMeta: meta}, err
 }
 
 // boundTTL returns the TTL of the tokens of an auth method. It is at most the server's

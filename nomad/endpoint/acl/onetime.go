@@ -10,7 +10,9 @@ import (
 
 // UpsertOneTimeToken creates a one-time token for the caller's ACL token. It replaces the
 // previous one.
-func (s *Service) UpsertOneTimeToken(ctx context.Context, c *rpc.Call, _ *message.OneTimeTokenUpsertRequest) (*message.OneTimeTokenUpsertResponse, error) {
+func (s *Service) UpsertOneTimeToken(
+	ctx context.Context, c *rpc.Call, _ *message.OneTimeTokenUpsertRequest,
+) (*message.OneTimeTokenUpsertResponse, error) {
 	c.Access.MarkChecked()
 	var own *nomad.ACLToken
 	if t := c.Identity.ACLToken; t != nil {
@@ -34,13 +36,16 @@ func (s *Service) UpsertOneTimeToken(ctx context.Context, c *rpc.Call, _ *messag
 
 // ExchangeOneTimeToken returns the ACL token of a one-time token. Only the first caller gets
 // it; the order of the log entries decides.
-func (s *Service) ExchangeOneTimeToken(ctx context.Context, _ *rpc.Call, req *message.OneTimeTokenExchangeRequest) (*message.OneTimeTokenExchangeResponse, error) {
+func (s *Service) ExchangeOneTimeToken(
+	ctx context.Context, _ *rpc.Call, req *message.OneTimeTokenExchangeRequest,
+) (*message.OneTimeTokenExchangeResponse, error) {
 	snap, now := s.Snapshot(), s.Now()
 	once := snap.OneTimeToken(nil, req.OneTimeSecretID)
 	if once == nil || once.HasExpired(now) {
 		return nil, nomad.ErrPermissionDenied
 	}
-	entry := &message.OneTimeTokenDeleteRequest{AccessorIDs: []string{once.AccessorID}, OneTimeSecretID: once.OneTimeSecretID, Timestamp: now.UTC()}
+	entry := &message.OneTimeTokenDeleteRequest{AccessorIDs: []string{once.AccessorID}, OneTimeSecretID: once.OneTimeSecretID,
+		Timestamp: now.UTC()}
 	index, err := s.write(ctx, nomad.OneTimeTokenDeleteRequestType, entry)
 	if err != nil {
 		return nil, err
@@ -55,7 +60,9 @@ func (s *Service) ExchangeOneTimeToken(ctx context.Context, _ *rpc.Call, req *me
 }
 
 // ExpireOneTimeTokens deletes expired one-time tokens.
-func (s *Service) ExpireOneTimeTokens(ctx context.Context, _ *rpc.Call, _ *message.OneTimeTokenExpireRequest) (*message.GenericResponse, error) {
+func (s *Service) ExpireOneTimeTokens(
+	ctx context.Context, _ *rpc.Call, _ *message.OneTimeTokenExpireRequest,
+) (*message.GenericResponse, error) {
 	out := &message.GenericResponse{}
 	now := s.Now().UTC()
 	for range s.Snapshot().OneTimeTokensExpired(now) {

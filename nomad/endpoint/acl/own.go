@@ -20,7 +20,8 @@ func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (ui
 	switch {
 	case err == nil || index == 0 || errors.Is(err, nomad.ErrPermissionDenied):
 		return index, err
-	case errors.Is(err, nomad.ErrACLRoleNotFound), errors.Is(err, nomad.ErrACLAuthMethodNotFound), errors.Is(err, nomad.ErrACLBindingRuleNotFound):
+	case errors.Is(err, nomad.ErrACLRoleNotFound), errors.Is(err, nomad.ErrACLAuthMethodNotFound),
+		errors.Is(err, nomad.ErrACLBindingRuleNotFound):
 		return index, nomad.Errorf(404, "%s", err)
 	}
 	return index, handler.BadRequest(err)

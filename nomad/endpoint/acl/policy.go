@@ -2,6 +2,7 @@ package acl
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -50,69 +51,63 @@ func (s *Service) DeletePolicies(ctx context.Context, _ *rpc.Call, req *message.
 }
 
 // ListPolicies lists policies. Callers without a management token get only their own policies.
-func (s *Service) ListPolicies(ctx context.Context, c *rpc.Call, req *message.ACLPolicyListRequest) (*message.ACLPolicyListResponse, error) {
+func (s *Service) ListPolicies(
+	ctx context.Context, c *rpc.Call, req *message.ACLPolicyListRequest,
+) (*message.ACLPolicyListResponse, error) {
 	all := c.Access.IsManagement()
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLPolicyListResponse) error {
-		var own map[string]bool
-		if !all {
-			own = ownPolicies(c, snap, ws)
-		}
-		found, next, err := page.List[*nomad.ACLPolicy]{Opts: &req.QueryOptions, Order: page.ByID,
-			At:       func(p *nomad.ACLPolicy) page.Cursor { return page.Cursor{ID: p.Name} },
-			Filtered: func(p *nomad.ACLPolicy) any { return p.Stub() },
-			Keep:     func(p *nomad.ACLPolicy) bool { return all || own[p.Name] },
-		}.Page(snap.ACLPoliciesByPrefix(ws, req.Prefix))
-		if err != nil {
-			return err
-		}
-		out.Policies = page.Each(found, (*nomad.ACLPolicy).Stub)
-		out.NextToken = next
-		if out.Index = snap.TableIndex(state.TableACLPolicy); !all {
-			out.Index = snap.TableIndex(state.TableACLPolicy, state.TableACLRoles)
-		}
-		return nil
-	})
+	kind := policies
+	if !all {
+		kind.Tables = []string{state.TableACLPolicy, state.TableACLRoles} // roles have policies
+	}
+	found, meta, err := kind.List(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*nomad.ACLPolicy] {
+			listed := snap.ACLPoliciesByPrefix(ws, req.Prefix)
+			if all {
+				return listed
+			}
+			own := ownPolicies(c, snap, ws)
+			return page.Only(listed, func(p *nomad.ACLPolicy) bool { return own[p.Name] })
+		})
+	return &message.ACLPolicyListResponse{Policies: found, QueryMeta: meta}, err
 }
 
 // GetPolicy returns a policy with its parsed rules. Callers without a management token may read
 // only their own policies.
-func (s *Service) GetPolicy(ctx context.Context, c *rpc.Call, req *message.ACLPolicySpecificRequest) (*message.SingleACLPolicyResponse, error) {
+func (s *Service) GetPolicy(
+	ctx context.Context, c *rpc.Call, req *message.ACLPolicySpecificRequest,
+) (*message.SingleACLPolicyResponse, error) {
 	all := c.Access.IsManagement()
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleACLPolicyResponse) error {
-		if !all && !ownPolicies(c, snap, ws)[req.Name] {
-			return notOwn("policy", req.Name)
-		}
-		out.Index = snap.TableIndex(state.TableACLPolicy)
-		if p := snap.ACLPolicy(ws, req.Name); p != nil {
-			out.Index = p.ModifyIndex
-			shown := *p
-			shown.RulesJSON = rulesOf(p.Rules)
-			out.Policy = &shown
-		}
-		return nil
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleACLPolicyResponse) error {
+			if !all && !ownPolicies(c, snap, ws)[req.Name] {
+				return notOwn("policy", req.Name)
+			}
+			p, index := policies.Find(snap, ws, req.Name)
+			if out.Index = index; p != nil {
+				shown := *p
+				shown.RulesJSON = rulesOf(p.Rules)
+				out.Policy = &shown
+			}
+			return nil
+		})
 }
 
 // GetPolicies returns several policies. It fails when one of them is not the caller's.
 func (s *Service) GetPolicies(ctx context.Context, c *rpc.Call, req *message.ACLPolicySetRequest) (*message.ACLPolicySetResponse, error) {
 	all := c.Access.IsManagement()
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLPolicySetResponse) error {
-		out.Policies = map[string]*nomad.ACLPolicy{}
-		var own map[string]bool
-		if !all {
-			own = ownPolicies(c, snap, ws)
-		}
-		for _, name := range req.Names {
-			if !all && !own[name] {
-				return notOwn("policy", name)
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLPolicySetResponse) error {
+			if !all {
+				own := ownPolicies(c, snap, ws)
+				for _, name := range req.Names {
+					if !own[name] {
+						return notOwn("policy", name)
+					}
+				}
 			}
-			if p := snap.ACLPolicy(ws, name); p != nil {
-				out.Policies[name] = p
-			}
-		}
-		out.Index = snap.TableIndex(state.TableACLPolicy)
-		return nil
-	})
+			out.Policies, out.Index = policies.FindAll(snap, ws, req.Names), snap.TableIndex(state.TableACLPolicy)
+			return nil
+		})
 }
 
 // ClaimPolicies returns the policies of the calling workload.
@@ -122,16 +117,17 @@ func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *message.G
 		return nil, nomad.Denied("needs a workload identity")
 	}
 	c.Access.MarkChecked()
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLPolicySetResponse) error {
-		out.Policies = map[string]*nomad.ACLPolicy{}
-		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
-			if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {
-				out.Policies[p.Name] = p
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLPolicySetResponse) error {
+			out.Policies = map[string]*nomad.ACLPolicy{}
+			for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
+				if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {
+					out.Policies[p.Name] = p
+				}
 			}
-		}
-		out.Index = snap.TableIndex(state.TableACLPolicy)
-		return nil
-	})
+			out.Index = snap.TableIndex(state.TableACLPolicy)
+			return nil
+		})
 }
 
 // rulesOf returns the parsed rules of a policy. It returns nil if they do not parse, as for a

@@ -2,6 +2,7 @@ package acl
 
 import (
 	"context"
+	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
 
@@ -15,7 +16,9 @@ import (
 )
 
 // UpsertRoles creates and updates roles. Their policies must exist.
-func (s *Service) UpsertRoles(ctx context.Context, _ *rpc.Call, req *message.ACLRolesUpsertRequest) (*message.ACLRolesUpsertResponse, error) {
+func (s *Service) UpsertRoles(
+	ctx context.Context, _ *rpc.Call, req *message.ACLRolesUpsertRequest,
+) (*message.ACLRolesUpsertResponse, error) {
 	if len(req.ACLRoles) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one role")
 	}
@@ -42,30 +45,20 @@ func (s *Service) UpsertRoles(ctx context.Context, _ *rpc.Call, req *message.ACL
 	if err != nil {
 		return nil, err
 	}
-	out := &message.ACLRolesUpsertResponse{}
+	out := &message.ACLRolesUpsertResponse{ACLRoles: roles.Stored(s.Snapshot(), entry.ACLRoles)}
 	out.Index = index
-	snap = s.Snapshot()
-	for _, r := range entry.ACLRoles {
-		if now := snap.ACLRole(nil, r.ID); now != nil {
-			r = now
-		}
-		out.ACLRoles = append(out.ACLRoles, r)
-	}
 	return out, nil
 }
 
 // DeleteRoles deletes roles. Tokens with one lose its rights.
-func (s *Service) DeleteRoles(ctx context.Context, _ *rpc.Call, req *message.ACLRolesDeleteByIDRequest) (*message.ACLRolesDeleteByIDResponse, error) {
+func (s *Service) DeleteRoles(
+	ctx context.Context, _ *rpc.Call, req *message.ACLRolesDeleteByIDRequest,
+) (*message.GenericResponse, error) {
 	if len(req.ACLRoleIDs) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one role")
 	}
-	index, err := s.write(ctx, nomad.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs})
-	if err != nil {
-		return nil, err
-	}
-	out := &message.ACLRolesDeleteByIDResponse{}
-	out.Index = index
-	return out, nil
+	entry := &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs}
+	return handler.Written(s.write(ctx, nomad.ACLRolesDeleteByIDRequestType, entry))
 }
 
 // roleReader returns the roles that the caller may read: all, or those of its token.
@@ -82,20 +75,12 @@ func (s *Service) ListRoles(ctx context.Context, c *rpc.Call, req *message.ACLRo
 	if err != nil {
 		return nil, err
 	}
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLRolesListResponse) error {
-		found, next, err := page.List[*nomad.ACLRole]{Opts: &req.QueryOptions, Order: page.ByID,
-			At:       func(r *nomad.ACLRole) page.Cursor { return page.Cursor{ID: r.ID} },
-			Filtered: func(r *nomad.ACLRole) any { return r.Stub() },
-			Keep:     func(r *nomad.ACLRole) bool { return all || own[r.ID] },
-		}.Page(snap.ACLRolesByPrefix(ws, req.Prefix))
-		if err != nil {
-			return err
-		}
-		out.ACLRoles = page.Each(found, (*nomad.ACLRole).Stub)
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableACLRoles, state.TableACLPolicy)
-		return nil
-	})
+	found, meta, err := roles.List(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*nomad.ACLRole] {
+			readable := func(r *nomad.ACLRole) bool { return all || own[r.ID] }
+			return page.Only(snap.ACLRolesByPrefix(ws, req.Prefix), readable)
+		})
+	return &message.ACLRolesListResponse{ACLRoles: found, QueryMeta: meta}, err
 }
 
 // RoleByID returns the role with the ID.
@@ -119,14 +104,15 @@ func (s *Service) RoleByName(ctx context.Context, c *rpc.Call, req *message.ACLR
 	if err != nil {
 		return nil, err
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLRoleByNameResponse) error {
-		role := snap.ACLRoleByName(ws, req.RoleName)
-		if !all && (role == nil || !own[role.ID]) {
-			return notOwn("role", req.RoleName)
-		}
-		out.ACLRole, out.Index = shownRole(snap, role)
-		return nil
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLRoleByNameResponse) error {
+			role := snap.ACLRoleByName(ws, req.RoleName)
+			if !all && (role == nil || !own[role.ID]) {
+				return notOwn("role", req.RoleName)
+			}
+			out.ACLRole, out.Index = shownRole(snap, role)
+			return nil
+		})
 }
 
 // shownRole returns a role and the index of the response. The index includes the policies,
@@ -150,14 +136,6 @@ func (s *Service) RolesByID(ctx context.Context, c *rpc.Call, req *message.ACLRo
 			return nil, notOwn("role", id)
 		}
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLRolesByIDResponse) error {
-		out.ACLRoles = map[string]*nomad.ACLRole{}
-		for _, id := range req.ACLRoleIDs {
-			if r := snap.ACLRole(ws, id); r != nil {
-				out.ACLRoles[id] = r
-			}
-		}
-		out.Index = snap.TableIndex(state.TableACLRoles, state.TableACLPolicy)
-		return nil
-	})
+	found, meta, err := roles.Set(ctx, s.Core, &req.QueryOptions, req.ACLRoleIDs)
+	return &message.ACLRolesByIDResponse{ACLRoles: found, QueryMeta: meta}, err
 }

@@ -3,6 +3,7 @@ package acl
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -11,7 +12,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -46,7 +46,9 @@ func (s *Service) DeletesGlobal(r rpc.Request) bool {
 }
 
 // UpsertTokens creates and updates tokens.
-func (s *Service) UpsertTokens(ctx context.Context, _ *rpc.Call, req *message.ACLTokenUpsertRequest) (*message.ACLTokenUpsertResponse, error) {
+func (s *Service) UpsertTokens(
+	ctx context.Context, _ *rpc.Call, req *message.ACLTokenUpsertRequest,
+) (*message.ACLTokenUpsertResponse, error) {
 	if len(req.Tokens) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one token")
 	}
@@ -71,20 +73,15 @@ func (s *Service) UpsertTokens(ctx context.Context, _ *rpc.Call, req *message.AC
 }
 
 // writeTokens applies a log entry and returns the tokens as stored.
-func (s *Service) writeTokens(ctx context.Context, t nomad.MessageType, entry any, tokens []*nomad.ACLToken) (*message.ACLTokenUpsertResponse, error) {
+func (s *Service) writeTokens(
+	ctx context.Context, t nomad.MessageType, entry any, written []*nomad.ACLToken,
+) (*message.ACLTokenUpsertResponse, error) {
 	index, err := s.write(ctx, t, entry)
 	if err != nil {
 		return nil, err
 	}
-	out := &message.ACLTokenUpsertResponse{}
+	out := &message.ACLTokenUpsertResponse{Tokens: tokens.Stored(s.Snapshot(), written)}
 	out.Index = index
-	snap := s.Snapshot()
-	for _, token := range tokens {
-		if now := snap.ACLToken(nil, token.AccessorID); now != nil {
-			token = now
-		}
-		out.Tokens = append(out.Tokens, token)
-	}
 	return out, nil
 }
 
@@ -197,63 +194,52 @@ func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *message.AC
 
 // ListTokens lists tokens without their secrets.
 func (s *Service) ListTokens(ctx context.Context, _ *rpc.Call, req *message.ACLTokenListRequest) (*message.ACLTokenListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLTokenListResponse) error {
-		all := snap.ACLTokensByPrefix(ws, req.Prefix)
-		if req.GlobalOnly {
-			all = page.Only(snap.ACLTokensGlobal(ws, true), func(t *nomad.ACLToken) bool { return strings.HasPrefix(t.AccessorID, req.Prefix) })
-		}
-		found, next, err := page.List[*nomad.ACLToken]{Opts: &req.QueryOptions, Order: page.CreationOrder(req.Prefix),
-			At:       func(t *nomad.ACLToken) page.Cursor { return page.Cursor{Index: t.CreateIndex, ID: t.AccessorID} },
-			Filtered: func(t *nomad.ACLToken) any { return t.Stub() },
-		}.Page(all)
-		if err != nil {
-			return err
-		}
-		out.Tokens = page.Each(found, (*nomad.ACLToken).Stub)
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
-		return nil
-	})
+	found, meta, err := tokens.List(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*nomad.ACLToken] {
+			if req.GlobalOnly {
+				return snap.ACLTokensGlobal(ws, true)
+			}
+			return snap.ACLTokensByPrefix(ws, req.Prefix)
+		})
+	return &message.ACLTokenListResponse{Tokens: found, QueryMeta: meta}, err
 }
 
 // GetToken returns a token with its secret. Callers without a management token may read only
 // their own token.
-func (s *Service) GetToken(ctx context.Context, c *rpc.Call, req *message.ACLTokenSpecificRequest) (*message.SingleACLTokenResponse, error) {
+func (s *Service) GetToken(
+	ctx context.Context, c *rpc.Call, req *message.ACLTokenSpecificRequest,
+) (*message.SingleACLTokenResponse, error) {
 	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
 		return nil, nomad.Denied("needs a management token, or the token itself")
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleACLTokenResponse) error {
-		out.Token = snap.ACLToken(ws, req.AccessorID)
-		out.Index = snap.TableIndex(state.TableACLToken)
-		if out.Token != nil {
-			out.Index = out.Token.ModifyIndex
-		}
-		return nil
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleACLTokenResponse) error {
+			out.Token = snap.ACLToken(ws, req.AccessorID)
+			out.Index = snap.TableIndex(state.TableACLToken)
+			if out.Token != nil {
+				out.Index = out.Token.ModifyIndex
+			}
+			return nil
+		})
 }
 
 // GetTokens returns several tokens with their secrets.
 func (s *Service) GetTokens(ctx context.Context, _ *rpc.Call, req *message.ACLTokenSetRequest) (*message.ACLTokenSetResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLTokenSetResponse) error {
-		out.Tokens = map[string]*nomad.ACLToken{}
-		for _, accessor := range req.AccessorIDS {
-			if t := snap.ACLToken(ws, accessor); t != nil {
-				out.Tokens[accessor] = t
-			}
-		}
-		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
-		return nil
-	})
+	found, meta, err := tokens.Set(ctx, s.Core, &req.QueryOptions, req.AccessorIDS)
+	return &message.ACLTokenSetResponse{Tokens: found, QueryMeta: meta}, err
 }
 
 // ResolveToken returns the token with a secret. It returns nil if the token is unknown or
 // expired. The secret is the authorization.
-func (s *Service) ResolveToken(ctx context.Context, _ *rpc.Call, req *message.ResolveACLTokenRequest) (*message.ResolveACLTokenResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ResolveACLTokenResponse) error {
-		out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
-		if t := snap.ACLTokenBySecret(ws, req.SecretID); t != nil && !t.HasExpired(s.Now()) {
-			out.Token = t
-		}
-		return nil
-	})
+func (s *Service) ResolveToken(
+	ctx context.Context, _ *rpc.Call, req *message.ResolveACLTokenRequest,
+) (*message.ResolveACLTokenResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ResolveACLTokenResponse) error {
+			out.Index = snap.TableIndex(state.TableACLToken, state.TableACLRoles)
+			if t := snap.ACLTokenBySecret(ws, req.SecretID); t != nil && !t.HasExpired(s.Now()) {
+				out.Token = t
+			}
+			return nil
+		})
 }

@@ -3,7 +3,7 @@ package namespaces
 import (
 	"context"
 	"fmt"
-	"strings"
+	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
 
@@ -17,22 +17,23 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
+var records = handler.Records[nomad.Namespace, nomad.Namespace]{
+	Tables: []string{state.TableNamespaces},
+	Get:    (*state.Snapshot).Namespace,
+	At:     func(n *nomad.Namespace) page.Cursor { return page.Cursor{ID: n.Name} },
+	Order:  page.ByID,
+	Index:  func(n *nomad.Namespace) uint64 { return n.ModifyIndex },
+	Stub:   func(n *nomad.Namespace) *nomad.Namespace { return n },
+}
+
 // List returns the namespaces in which the caller has a right.
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.NamespaceListRequest) (*message.NamespaceListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NamespaceListResponse) error {
-		all := page.Only(snap.Namespaces(ws), func(n *nomad.Namespace) bool {
-			return strings.HasPrefix(n.Name, req.Prefix) && c.Access.Allows(acl.InAny(acl.Namespaces, n.Name))
+	readable := func(n *nomad.Namespace) bool { return c.Access.Allows(acl.InAny(acl.Namespaces, n.Name)) }
+	found, meta, err := records.List(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*nomad.Namespace] {
+			return page.Only(snap.Namespaces(ws), readable)
 		})
-		found, next, err := page.List[*nomad.Namespace]{Opts: &req.QueryOptions, Order: page.ByID,
-			At: func(n *nomad.Namespace) page.Cursor { return page.Cursor{ID: n.Name} }}.Page(all)
-		if err != nil {
-			return err
-		}
-		out.Namespaces = page.Each(found, func(n *nomad.Namespace) *nomad.Namespace { return n })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableNamespaces)
-		return nil
-	})
+	return &message.NamespaceListResponse{Namespaces: found, QueryMeta: meta}, err
 }
 
 // Get returns a namespace, or nil if it does not exist.
@@ -40,27 +41,14 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.NamespaceSp
 	if err := c.Access.Need(acl.InAny(acl.Namespaces, req.Name)); err != nil {
 		return nil, err
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleNamespaceResponse) error {
-		out.Namespace = snap.Namespace(ws, req.Name)
-		if out.Index = snap.TableIndex(state.TableNamespaces); out.Namespace != nil {
-			out.Index = out.Namespace.ModifyIndex
-		}
-		return nil
-	})
+	found, meta, err := records.One(ctx, s.Core, &req.QueryOptions, req.Name)
+	return &message.SingleNamespaceResponse{Namespace: found, QueryMeta: meta}, err
 }
 
 // GetSet returns the existing ones of the named namespaces. Other regions replicate with it.
 func (s *Service) GetSet(ctx context.Context, _ *rpc.Call, req *message.NamespaceSetRequest) (*message.NamespaceSetResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NamespaceSetResponse) error {
-		out.Namespaces = map[string]*nomad.Namespace{}
-		for _, name := range req.Namespaces {
-			if n := snap.Namespace(ws, name); n != nil {
-				out.Namespaces[name] = n
-			}
-		}
-		out.Index = snap.TableIndex(state.TableNamespaces)
-		return nil
-	})
+	found, meta, err := records.Set(ctx, s.Core, &req.QueryOptions, req.Namespaces)
+	return &message.NamespaceSetResponse{Namespaces: found, QueryMeta: meta}, err
 }
 
 // Upsert stores namespaces.

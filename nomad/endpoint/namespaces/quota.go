@@ -24,12 +24,13 @@ func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *message.QuotaListRe
 
 // Quotas returns a page of quotas.
 func (s *Service) Quotas(ctx context.Context, _ *rpc.Call, req *message.QuotaListRequest) (*message.QuotaListResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaListResponse) (err error) {
-		out.Index = snap.TableIndex(state.TableQuotas)
-		found, next, err := quotaPage(snap, ws, req)
-		out.Quotas, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaSpec { return q }), next
-		return err
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaListResponse) (err error) {
+			out.Index = snap.TableIndex(state.TableQuotas)
+			found, next, err := quotaPage(snap, ws, req)
+			out.Quotas, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaSpec { return q }), next
+			return err
+		})
 }
 
 // Quota returns a quota, or nil if it does not exist.
@@ -48,23 +49,25 @@ var usageTables = []string{state.TableQuotas, state.TableQuotaUsage, state.Table
 
 // Usages returns a page of the usages of quotas in this region.
 func (s *Service) Usages(ctx context.Context, _ *rpc.Call, req *message.QuotaListRequest) (*message.QuotaUsageListResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaUsageListResponse) (err error) {
-		out.Index = snap.TableIndex(usageTables...)
-		found, next, err := quotaPage(snap, ws, req)
-		out.Usages, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaUsage { return s.usageOf(snap, ws, q) }), next
-		return err
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaUsageListResponse) (err error) {
+			out.Index = snap.TableIndex(usageTables...)
+			found, next, err := quotaPage(snap, ws, req)
+			out.Usages, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaUsage { return s.usageOf(snap, ws, q) }), next
+			return err
+		})
 }
 
 // Usage returns the usage of a quota in this region, or nil if the quota does not exist.
 func (s *Service) Usage(ctx context.Context, _ *rpc.Call, req *message.QuotaSpecificRequest) (*message.SingleQuotaUsageResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleQuotaUsageResponse) error {
-		out.Index = snap.TableIndex(usageTables...)
-		if q := snap.Quota(ws, req.Name); q != nil {
-			out.Usage = s.usageOf(snap, ws, q)
-		}
-		return nil
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleQuotaUsageResponse) error {
+			out.Index = snap.TableIndex(usageTables...)
+			if q := snap.Quota(ws, req.Name); q != nil {
+				out.Usage = s.usageOf(snap, ws, q)
+			}
+			return nil
+		})
 }
 
 // usageOf returns the usage of a quota in this region. The usage in other regions is not

@@ -3,7 +3,7 @@ package nodepools
 import (
 	"cmp"
 	"context"
-	"strings"
+	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
 
@@ -18,36 +18,35 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.NodePoolListRequest) (*message.NodePoolListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolListResponse) error {
-		all := page.Only(snap.NodePools(ws), func(p *nomad.NodePool) bool {
-			return strings.HasPrefix(p.Name, req.Prefix) && c.Access.Allows(acl.OfNodePool(p.Name, acl.NodePoolRead))
-		})
-		pools, next, err := page.List[*nomad.NodePool]{Opts: &req.QueryOptions, Order: page.ByID,
-			At: func(p *nomad.NodePool) page.Cursor { return page.Cursor{ID: p.Name} }}.Page(all)
-		if err != nil {
-			return err
-		}
-		out.NodePools = page.Each(pools, func(p *nomad.NodePool) *nomad.NodePool { return p })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableNodePools)
-		return nil
-	})
+var records = handler.Records[nomad.NodePool, nomad.NodePool]{
+	Tables: []string{state.TableNodePools},
+	Get:    (*state.Snapshot).NodePool,
+	At:     func(p *nomad.NodePool) page.Cursor { return page.Cursor{ID: p.Name} },
+	Order:  page.ByID,
+	Index:  func(p *nomad.NodePool) uint64 { return p.ModifyIndex },
+	Stub:   func(p *nomad.NodePool) *nomad.NodePool { return p },
 }
 
+// List returns the node pools that the caller may read.
+func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.NodePoolListRequest) (*message.NodePoolListResponse, error) {
+	readable := func(p *nomad.NodePool) bool { return c.Access.Allows(acl.OfNodePool(p.Name, acl.NodePoolRead)) }
+	found, meta, err := records.List(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*nomad.NodePool] {
+			return page.Only(snap.NodePools(ws), readable)
+		})
+	return &message.NodePoolListResponse{NodePools: found, QueryMeta: meta}, err
+}
+
+// Get returns a node pool, or nil if it does not exist.
 func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.NodePoolSpecificRequest) (*message.SingleNodePoolResponse, error) {
 	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
 		return nil, err
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleNodePoolResponse) error {
-		out.NodePool = snap.NodePool(ws, req.Name)
-		if out.Index = snap.TableIndex(state.TableNodePools); out.NodePool != nil {
-			out.Index = out.NodePool.ModifyIndex
-		}
-		return nil
-	})
+	found, meta, err := records.One(ctx, s.Core, &req.QueryOptions, req.Name)
+	return &message.SingleNodePoolResponse{NodePool: found, QueryMeta: meta}, err
 }
 
+// Jobs lists the jobs of a node pool that the caller may list.
 func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *message.NodePoolJobsRequest) (*message.NodePoolJobsResponse, error) {
 	if err := c.Access.Need(acl.OfNodePool(req.Name, acl.NodePoolRead)); err != nil {
 		return nil, err
@@ -57,52 +56,56 @@ func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *message.NodePoolJo
 			return nil, err
 		}
 	}
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolJobsResponse) error {
-		if snap.NodePool(ws, req.Name) == nil {
-			return nomad.Errorf(404, "node pool %q not found", req.Name)
-		}
-		all, err := jobs.Select(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
-		if err != nil {
-			return err
-		}
-		all = page.Only(all, func(j *nomad.Job) bool { return j.NodePool == req.Name })
-		stub := func(j *nomad.Job) *nomad.JobListStub {
-			return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
-		}
-		found, next, err := jobs.Listing(c, &req.QueryOptions, stub).Page(all)
-		if err != nil {
-			return err
-		}
-		out.Jobs = page.Each(found, stub)
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableJobs, state.TableJobSummary)
-		return nil
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolJobsResponse) error {
+			if snap.NodePool(ws, req.Name) == nil {
+				return nomad.Errorf(404, "node pool %q not found", req.Name)
+			}
+			all, err := jobs.Select(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
+			if err != nil {
+				return err
+			}
+			all = page.Only(all, func(j *nomad.Job) bool { return j.NodePool == req.Name })
+			stub := func(j *nomad.Job) *nomad.JobListStub {
+				return j.Stub(snap.JobSummary(ws, j.Namespace, j.ID), req.Fields)
+			}
+			found, next, err := jobs.Listing(c, &req.QueryOptions, stub).Page(all)
+			if err != nil {
+				return err
+			}
+			out.Jobs = page.Each(found, stub)
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableJobs, state.TableJobSummary)
+			return nil
+		})
 }
 
+// Nodes lists the nodes of a node pool.
 func (s *Service) Nodes(ctx context.Context, c *rpc.Call, req *message.NodePoolNodesRequest) (*message.NodePoolNodesResponse, error) {
 	for _, q := range []acl.Question{acl.ToRead(acl.Nodes), acl.OfNodePool(req.Name, acl.NodePoolRead)} {
 		if err := c.Access.Need(q); err != nil {
 			return nil, err
 		}
 	}
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolNodesResponse) error {
-		if snap.NodePool(ws, req.Name) == nil {
-			return nomad.Errorf(404, "node pool %q not found", req.Name)
-		}
-		l := nodes.Listing(&req.QueryOptions)
-		l.Order = l.Order.Sorted() // the index by pool is not sorted by ID
-		found, next, err := l.Page(snap.NodesByPool(ws, req.Name))
-		if err != nil {
-			return err
-		}
-		out.Nodes = page.Each(found, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableNodes)
-		return nil
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolNodesResponse) error {
+			if snap.NodePool(ws, req.Name) == nil {
+				return nomad.Errorf(404, "node pool %q not found", req.Name)
+			}
+			l := nodes.Listing(&req.QueryOptions)
+			l.Order = l.Order.Sorted() // the index by pool is not sorted by ID
+			found, next, err := l.Page(snap.NodesByPool(ws, req.Name))
+			if err != nil {
+				return err
+			}
+			out.Nodes = page.Each(found, func(n *nomad.Node) *nomad.NodeListStub { return n.Stub(req.Fields) })
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableNodes)
+			return nil
+		})
 }
 
+// Upsert stores node pools.
 func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.NodePoolUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.NodePools) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one node pool")
