@@ -20,7 +20,7 @@ var owned = []ownership{
 	// Log entries that contain a job are made by the package that admits it. The others apply, count or announce them, or
 	// are part of tests.
 	{module + "/nomad", []string{"JobRegisterRequestType", "DeploymentStatusUpdateRequestType"},
-		[]string{"nomad/admission", "nomad/fsm", "nomad/fsm/testlog", "nomad/stream", "e2e/bench"}},
+		[]string{"nomad/admission", "nomad/fsm", "nomad/fsm/testlog", "nomad/stream", "nomad/server/servertest", "e2e/bench"}},
 	{"golang.org/x/sys/unix", []string{"MemfdCreate", "SYS_MEMFD_CREATE"}, []string{"internal/memfd", "e2e/attack"}},
 	// Parsers of text that callers may have written. Package untrusted has limits for it.
 	{"regexp", []string{"Compile", "CompilePOSIX", "Match", "MatchString", "MatchReader"}, []string{"internal/untrusted", "e2e/bench"}},
@@ -84,7 +84,7 @@ var jobEntries = []string{"JobRegisterRequest", "DeploymentStatusUpdateRequest",
 func TestJobsInLogEntries(t *testing.T) {
 	for _, p := range parsePackages(t) {
 		if !strings.HasPrefix(p.dir, "nomad/") || strings.HasSuffix(p.name, "_test.go") ||
-			slices.Contains([]string{"nomad/admission", "nomad/fsm/testlog"}, p.dir) {
+			slices.Contains([]string{"nomad/admission", "nomad/fsm/testlog", "nomad/server/servertest"}, p.dir) {
 			continue
 		}
 		ast.Inspect(p.file, func(n ast.Node) bool {
