@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/taskenv"
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -27,7 +28,7 @@ type checksHook struct {
 	tasks  Tasks
 	log    *slog.Logger
 
-	changed chan struct{} // buffered 1: targets or rewatch have changed
+	changed wake.Signal // targets or rewatch have changed
 
 	mu      sync.Mutex
 	network *nomad.AllocNetworkStatus
@@ -39,7 +40,7 @@ type checksHook struct {
 }
 
 func newChecksHook(c Config) hook.Hook {
-	return &checksHook{set: c.Checks, id: c.Alloc.ID, node: c.Node, region: c.Region, tasks: c.Tasks, log: c.Log, changed: make(chan struct{}, 1)}
+	return &checksHook{set: c.Checks, id: c.Alloc.ID, node: c.Node, region: c.Region, tasks: c.Tasks, log: c.Log, changed: wake.New()}
 }
 
 func (*checksHook) Name() string { return "checks_hook" }
@@ -92,7 +93,7 @@ func (h *checksHook) PreTaskRestart(context.Context, *PreTaskRestartRequest) err
 	h.mu.Lock()
 	h.rewatch = true
 	h.mu.Unlock()
-	h.notify()
+	h.changed.Send()
 	return nil
 }
 
@@ -109,15 +110,8 @@ func (h *checksHook) end() error {
 	if h.set != nil {
 		h.set.Forget(h.id)
 	}
-	h.notify()
+	h.changed.Send()
 	return nil
-}
-
-func (h *checksHook) notify() {
-	select {
-	case h.changed <- struct{}{}:
-	default: // not yet received
-	}
 }
 
 // observe replaces the checks by those of the allocation.
@@ -134,7 +128,7 @@ func (h *checksHook) observe(a *nomad.Allocation) {
 	h.rewatch = h.rewatch || !sameRestarts(h.targets, targets)
 	h.targets = targets
 	h.set.Observe(h.id, targets)
-	h.notify()
+	h.changed.Send()
 }
 
 // targetsOf returns the checks of the group and its tasks. Those of tasks see no values that other hooks set, since

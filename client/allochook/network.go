@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -144,16 +145,15 @@ func (h *networkHook) create(ctx context.Context, group *nomad.TaskGroup, hostna
 // createBy creates the network with a driver. If restored processes may run in it, it repeats an attempt that failed, for
 // example because a daemon does not answer: the error would end the processes.
 func (h *networkHook) createBy(ctx context.Context, by drivers.NetworkCreator, hostname string, restored bool) (*drivers.GroupNetwork, error) {
-	for wait := networkAgain; ; wait = min(2*wait, networkAgainMax) {
+	again := backoff.Backoff{Min: networkAgain, Max: networkAgainMax}
+	for {
 		n, err := by.CreateNetwork(ctx, h.alloc, hostname)
 		if err == nil || !restored {
 			return n, err
 		}
 		h.log.Warn("find the network of running tasks", "alloc", h.alloc, "err", err)
-		select {
-		case <-ctx.Done():
+		if again.Wait(ctx) != nil {
 			return nil, err
-		case <-time.After(wait):
 		}
 	}
 }

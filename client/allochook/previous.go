@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/migrate"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -144,19 +145,14 @@ const (
 
 // pause waits for up to twice the duration, so that many allocations do not ask at the same time.
 func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d + rand.N(d)):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return backoff.Sleep(ctx, d+rand.N(d))
 }
 
 // awaitRemote waits until the servers report that an allocation of another node has ended. An
 // allocation that the servers do not have, or do not show, has no data.
 func (h *previousHook) awaitRemote(ctx context.Context, id string) error {
 	var index uint64
-	wait := askAgainMin
+	again := backoff.Backoff{Min: askAgainMin, Max: askAgainMax / 2}
 	for {
 		req := message.AllocSpecificRequest{AllocID: id}
 		req.MinQueryIndex, req.AllowStale = index, index > 0
@@ -171,14 +167,14 @@ func (h *previousHook) awaitRemote(ctx context.Context, id string) error {
 			h.remote = resp.Alloc
 			return nil
 		case err == nil:
-			index, wait = resp.Index, askAgainMin
+			index = resp.Index
+			again.Reset()
 			continue
 		}
 		h.log.Warn("wait for the previous allocation", "previous", id, "err", err)
-		if err := pause(ctx, wait); err != nil {
+		if err := pause(ctx, again.Next()); err != nil {
 			return err
 		}
-		wait = min(2*wait, askAgainMax/2)
 	}
 }
 

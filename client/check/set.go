@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -48,7 +49,7 @@ type Set struct {
 type alloc struct {
 	results map[nomad.CheckID]*nomad.CheckQueryResult // never modified
 	targets []*Target
-	changed chan struct{} // buffered 1: targets differ from those that are watched
+	changed wake.Signal // targets differ from those that are watched
 	execs   map[string]Exec
 	watches int // running calls of Watch
 }
@@ -69,7 +70,7 @@ func New(cfg Config, stored map[string][]*nomad.CheckQueryResult) *Set {
 func (s *Set) alloc(id string) *alloc {
 	a := s.allocs[id]
 	if a == nil {
-		a = &alloc{results: map[nomad.CheckID]*nomad.CheckQueryResult{}, changed: make(chan struct{}, 1), execs: map[string]Exec{}}
+		a = &alloc{results: map[nomad.CheckID]*nomad.CheckQueryResult{}, changed: wake.New(), execs: map[string]Exec{}}
 		s.allocs[id] = a
 	}
 	return a
@@ -99,10 +100,7 @@ func (s *Set) Observe(allocID string, targets []*Target) {
 	if len(vanished) > 0 {
 		s.cfg.Store.DeleteCheckResults(allocID, vanished)
 	}
-	select {
-	case a.changed <- struct{}{}:
-	default: // Watch has not seen the last one
-	}
+	a.changed.Send()
 }
 
 // Forget removes the checks of an allocation with their results, also from the state database.

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 	"github.com/open-nomad/open-nomad/plugins/schema"
@@ -46,7 +47,7 @@ type Set struct {
 	drivers  map[string]drivers.Driver // never changes
 	backends map[string]string         // by name of the driver; never changes
 
-	changed chan struct{} // buffered 1: an info changed since it was last read
+	changed wake.Signal   // an info changed since it was last read
 	ready   chan struct{} // closed when every driver has been fingerprinted once
 
 	mu    sync.Mutex
@@ -63,7 +64,7 @@ func New(cfg Config) (*Set, error) {
 	s := &Set{
 		log: cfg.Log, drivers: map[string]drivers.Driver{}, backends: map[string]string{}, infos: map[string]*nomad.DriverInfo{},
 		schemas: map[string]schema.Schema{},
-		changed: make(chan struct{}, 1), ready: make(chan struct{}), listeners: map[string]*listener{},
+		changed: wake.New(), ready: make(chan struct{}), listeners: map[string]*listener{},
 	}
 	for _, d := range cfg.Drivers {
 		name := d.Name()
@@ -207,8 +208,5 @@ func (s *Set) set(name string, fp drivers.Fingerprint) {
 		return
 	}
 	s.log.Debug("driver health", "driver", name, "health", fp.Health, "description", fp.Description)
-	select {
-	case s.changed <- struct{}{}:
-	default: // a notification is pending
-	}
+	s.changed.Send()
 }

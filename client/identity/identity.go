@@ -30,6 +30,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -139,15 +140,15 @@ func (m *Manager) Prepare(ctx context.Context) error {
 func (m *Manager) first(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstWithin)
 	defer cancel()
-	for wait := retryFirst; ; wait = min(2*wait, retryFirstMax) {
+	again := backoff.Backoff{Min: retryFirst, Max: retryFirstMax}
+	for {
 		err := m.fetch(ctx, m.asked)
 		if err == nil || errors.Is(err, errRejected) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		wait := again.Next()
+		if backoff.Sleep(ctx, wait/2+jitter(wait/2)) != nil {
 			return err
-		case <-time.After(wait/2 + jitter(wait/2)):
 		}
 		m.cfg.Log.Debug("fetch identities, retrying", "alloc", m.cfg.Alloc.ID, "err", err)
 	}

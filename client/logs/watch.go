@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
 // heartbeat is the interval of heartbeats in a followed stream.
@@ -15,7 +17,7 @@ const heartbeat = time.Second
 // watcher notifies a stream of changes in a directory.
 type watcher struct {
 	notify  *os.File
-	changed chan struct{} // buffered 1
+	changed wake.Signal
 	ended   chan struct{}
 	beat    *time.Ticker
 }
@@ -33,7 +35,7 @@ func watch(dir *os.File) (*watcher, error) {
 	}
 	w := &watcher{
 		notify:  os.NewFile(uintptr(fd), "inotify"),
-		changed: make(chan struct{}, 1),
+		changed: wake.New(),
 		ended:   make(chan struct{}),
 		beat:    time.NewTicker(heartbeat),
 	}
@@ -49,10 +51,7 @@ func (w *watcher) run() {
 		if _, err := w.notify.Read(buf); err != nil {
 			return // closed
 		}
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
+		w.changed.Send()
 	}
 }
 

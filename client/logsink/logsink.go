@@ -32,6 +32,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -74,7 +75,7 @@ type Sink interface {
 type Set struct {
 	sinks map[string]*limited
 	log   *slog.Logger
-	wake  chan struct{} // buffered 1: pumps wait to be started
+	wake  wake.Signal // pumps wait to be started
 
 	mu      sync.Mutex
 	pumps   map[string]*pump // that have not ended
@@ -90,7 +91,7 @@ type limited struct {
 
 // NewSet returns a set of sinks by name.
 func NewSet(sinks map[string]Sink, log *slog.Logger) *Set {
-	s := &Set{sinks: map[string]*limited{}, log: log, wake: make(chan struct{}, 1), pumps: map[string]*pump{}}
+	s := &Set{sinks: map[string]*limited{}, log: log, wake: wake.New(), pumps: map[string]*pump{}}
 	for name, sink := range sinks {
 		s.sinks[name] = &limited{sink, name, make(chan struct{}, maxBatches)}
 	}
@@ -141,10 +142,7 @@ func (s *Set) add(p *pump) {
 	}
 	s.pumps[p.key()] = p
 	s.pending = append(s.pending, p)
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Send()
 }
 
 // Finish lets the copying of a task's logs end when all of them were accepted. The task must have

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/client/logs"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -83,7 +84,8 @@ func (p *pump) copy(ctx context.Context) error {
 	}
 	// The last position is stored also when the agent ends.
 	defer p.store(dir)
-	for wait := pollFirst; ; {
+	again := backoff.Backoff{Min: pollFirst, Max: pollMax}
+	for {
 		over := p.finished() // before the read, so that nothing is written after it
 		n, err := p.next(ctx, tree, over)
 		switch {
@@ -92,7 +94,7 @@ func (p *pump) copy(ctx context.Context) error {
 		case err != nil:
 			return err
 		case n > 0:
-			wait = pollFirst
+			again.Reset()
 			if time.Since(p.stored) >= storeEvery {
 				p.store(dir)
 			}
@@ -100,12 +102,9 @@ func (p *pump) copy(ctx context.Context) error {
 		case over:
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if again.Wait(ctx) != nil {
 			return nil
-		case <-time.After(wait):
 		}
-		wait = min(2*wait, pollMax)
 	}
 }
 
@@ -208,7 +207,8 @@ func position(spans []span, n int) logs.Position {
 
 // deliver sends a batch until the sink accepts it. After the end of the task it gives up in the end.
 func (p *pump) deliver(ctx context.Context, records []Record) error {
-	for wait := retryFirst; ; wait = min(2*wait, retryMax) {
+	again := backoff.Backoff{Min: retryFirst, Max: retryMax}
+	for {
 		rejected, err := p.sink.Send(ctx, records)
 		if err == nil {
 			p.drop(rejected)
@@ -222,10 +222,8 @@ func (p *pump) deliver(ctx context.Context, records []Record) error {
 			p.drop(len(records))
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := again.Wait(ctx); err != nil {
+			return err
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -25,7 +26,7 @@ type Servers interface {
 type Registrar struct {
 	rpc  Servers
 	log  *slog.Logger
-	wake map[lane]chan struct{} // buffered 1: an entry is to be sent
+	wake map[lane]wake.Signal // an entry is to be sent
 
 	mu      sync.Mutex
 	entries map[string]*entry          // by registration ID
@@ -66,7 +67,7 @@ func (e *entry) lane() lane {
 
 // New returns a Registrar without registrations.
 func New(rpc Servers, log *slog.Logger) *Registrar {
-	return &Registrar{rpc: rpc, log: log, wake: map[lane]chan struct{}{urgent: make(chan struct{}, 1), regular: make(chan struct{}, 1)},
+	return &Registrar{rpc: rpc, log: log, wake: map[lane]wake.Signal{urgent: wake.New(), regular: wake.New()},
 		entries: map[string]*entry{}, owners: map[string]map[string]bool{}, busy: map[string]bool{}}
 }
 
@@ -300,10 +301,7 @@ func (r *Registrar) refused(reg *nomad.ServiceRegistration) {
 
 // nudge wakes both lanes.
 func (r *Registrar) nudge() {
-	for _, wake := range r.wake {
-		select {
-		case wake <- struct{}{}:
-		default: // the lane has not taken the last one
-		}
+	for _, w := range r.wake {
+		w.Send()
 	}
 }

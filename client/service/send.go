@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -41,7 +42,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 
 // run is the loop of a lane.
 func (r *Registrar) run(ctx context.Context, l lane, send func(context.Context) error) {
-	wait := againMin
+	delay := backoff.Backoff{Min: againMin, Max: againMax}
 	var again <-chan time.Time
 	for {
 		select {
@@ -53,11 +54,10 @@ func (r *Registrar) run(ctx context.Context, l lane, send func(context.Context) 
 		again = nil
 		if err := send(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("update service registrations", "lane", string(l), "pending", r.Pending(), "err", err)
-			again = time.After(wait)
-			wait = min(2*wait, againMax)
+			again = time.After(delay.Next())
 			continue
 		}
-		wait = againMin
+		delay.Reset()
 		if retry, ok := r.retryIn(l); ok {
 			again = time.After(retry)
 		}

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
 // op is one queued write. done receives its result.
@@ -18,7 +20,7 @@ type op struct {
 type writer struct {
 	bolt  *bolt.DB
 	log   *slog.Logger
-	wake  chan struct{} // buffered 1: the queue is not empty
+	wake  wake.Signal // the queue is not empty
 	ended chan struct{}
 
 	mu     sync.Mutex
@@ -27,7 +29,7 @@ type writer struct {
 }
 
 func newWriter(b *bolt.DB, log *slog.Logger) *writer {
-	w := &writer{bolt: b, log: log, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	w := &writer{bolt: b, log: log, wake: wake.New(), ended: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -60,7 +62,7 @@ func (w *writer) enqueue(o op) error {
 	if err := w.add(o); err != nil {
 		return err
 	}
-	w.nudge()
+	w.wake.Send()
 	return nil
 }
 
@@ -78,16 +80,9 @@ func (w *writer) add(o op) error {
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closed = true
-	w.nudge()
+	w.wake.Send()
 	w.mu.Unlock()
 	<-w.ended
-}
-
-func (w *writer) nudge() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (w *writer) run() {

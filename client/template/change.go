@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -18,14 +20,14 @@ const defaultScriptTimeout = 5 * time.Second
 
 // pending collects the changed templates. Those of a pass are released together.
 type pending struct {
-	released chan struct{} // buffered 1
+	released wake.Signal
 
 	mu      sync.Mutex
 	current []*entry // of the current pass
 	due     []*entry
 }
 
-func newPending() *pending { return &pending{released: make(chan struct{}, 1)} }
+func newPending() *pending { return &pending{released: wake.New()} }
 
 // add adds a changed template to the current pass.
 func (p *pending) add(e *entry) {
@@ -54,10 +56,7 @@ func (p *pending) release() {
 	if len(p.due) == 0 {
 		return
 	}
-	select {
-	case p.released <- struct{}{}:
-	default:
-	}
+	p.released.Send()
 }
 
 // splay returns the longest splay of the changed templates.
@@ -92,7 +91,7 @@ func (r *run) applyChanges(ctx context.Context) {
 			return
 		case <-r.pending.released:
 		}
-		if splay := r.pending.splay(); splay > 0 && !sleep(ctx, rand.N(splay)) {
+		if splay := r.pending.splay(); splay > 0 && backoff.Sleep(ctx, rand.N(splay)) != nil {
 			return
 		}
 		r.apply(ctx, r.pending.take())

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -30,7 +31,7 @@ type run struct {
 	started  chan struct{} // closed when the process runs
 	complete chan struct{} // closed after the first complete render
 	first    chan error    // the result of the first complete render, once, buffered
-	updated  chan struct{} // buffered 1: entries or token are new
+	updated  wake.Signal   // entries or token are new
 	pending  *pending      // changes whose change mode is due
 	done     chan struct{} // closed when loop has returned
 
@@ -46,7 +47,7 @@ func (t *Templates) newRun(s Start, entries []*entry) *run {
 	t.restore(s.State)
 	r := &run{
 		t: t, s: s, entries: entries, token: s.Token, begun: s.Running, report: newReporter(t.deps.Task, t.deps.Labels),
-		started: make(chan struct{}), complete: make(chan struct{}), first: make(chan error, 1), updated: make(chan struct{}, 1), pending: newPending(), done: make(chan struct{}),
+		started: make(chan struct{}), complete: make(chan struct{}), first: make(chan error, 1), updated: wake.New(), pending: newPending(), done: make(chan struct{}),
 	}
 	r.confined, r.noStart = s.Confine()
 	t.mu.Lock()
@@ -136,14 +137,14 @@ func (r *run) waitForUpdate(ctx context.Context, d time.Duration) {
 // running task. It does so after the wait, because the end of a task kills its programs too, and is seen later.
 func (r *run) waitToRestart(ctx context.Context, death error, deaths int) {
 	begun := r.isBegun()
-	r.waitForUpdate(ctx, backoff(deaths))
+	r.waitForUpdate(ctx, restartDelay(deaths))
 	if begun && ctx.Err() == nil {
 		r.report.died(death)
 	}
 }
 
-// backoff returns the delay before a program that has died n times is started again.
-func backoff(n int) time.Duration {
+// restartDelay returns the delay before a program that has died n times is started again.
+func restartDelay(n int) time.Duration {
 	return min(restartBackoff<<min(n-1, 10), restartBackoffMax)
 }
 
@@ -206,10 +207,7 @@ func (r *run) update(templates []*nomad.Template, token nomad.Token) {
 	if same {
 		return
 	}
-	select {
-	case r.updated <- struct{}{}:
-	default: // an earlier update is pending
-	}
+	r.updated.Send()
 }
 
 // reportConfinement emits who confines the program, once per task.

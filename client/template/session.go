@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/render"
 	"github.com/open-nomad/open-nomad/internal/sidecar"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -166,20 +167,8 @@ func (s *session) read(ctx context.Context, from *os.File) (*render.Frame, error
 		if err := s.other(f); err != nil {
 			return nil, fmt.Errorf("the program that renders templates: %w", err)
 		}
-		if !sleep(ctx, pace) {
-			return nil, ctx.Err()
+		if err := backoff.Sleep(ctx, pace); err != nil {
+			return nil, err
 		}
-	}
-}
-
-// sleep waits. It reports whether ctx is still valid.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

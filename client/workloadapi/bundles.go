@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/trustbundle"
 )
@@ -69,7 +70,7 @@ func (b *Bundles) Current() (*trustbundle.Bundle, <-chan struct{}) {
 // Run keeps the bundle up to date until ctx ends.
 func (b *Bundles) Run(ctx context.Context) error {
 	var index uint64
-	wait := retryFirst
+	again := backoff.Backoff{Min: retryFirst, Max: retryLast}
 	for {
 		b.mu.Lock()
 		used := b.used
@@ -81,17 +82,18 @@ func (b *Bundles) Run(ctx context.Context) error {
 		}
 		next, err := b.fetch(ctx, index)
 		if err == nil {
-			index, wait = next, retryFirst
+			index = next
+			again.Reset()
 			continue
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		b.log.Warn("fetch the SPIFFE trust bundle: trying again", "err", err)
-		if index = 0; !pause(ctx, wait) {
-			return ctx.Err()
+		index = 0
+		if err := pause(ctx, again.Next()); err != nil {
+			return err
 		}
-		wait = min(2*wait, retryLast)
 	}
 }
 
@@ -116,12 +118,7 @@ func (b *Bundles) fetch(ctx context.Context, index uint64) (uint64, error) {
 	return resp.Index, nil
 }
 
-// pause waits for a random time up to d, at least half of it. It reports whether ctx still runs.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d/2 + rand.N(d/2+1)):
-		return true
-	}
+// pause waits for a random time up to d, at least half of it.
+func pause(ctx context.Context, d time.Duration) error {
+	return backoff.Sleep(ctx, d/2+rand.N(d/2+1))
 }

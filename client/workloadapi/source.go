@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/trustbundle"
@@ -76,19 +77,19 @@ func (s *Source) Current() (*X509, <-chan struct{}) {
 
 // Run keeps the SVID fresh until ctx ends.
 func (s *Source) Run(ctx context.Context) {
-	for wait := retryFirst; ; {
+	again := backoff.Backoff{Min: retryFirst, Max: retryLast}
+	for {
 		if err := s.fetch(ctx); err != nil {
 			if ctx.Err() != nil {
 				return
 			}
 			s.task.Log.Warn("fetch X.509-SVID: trying again", "err", err)
-			if !pause(ctx, wait) {
+			if pause(ctx, again.Next()) != nil {
 				return
 			}
-			wait = min(2*wait, retryLast)
 			continue
 		}
-		wait = retryFirst
+		again.Reset()
 		if !s.hold(ctx) {
 			return
 		}
@@ -103,7 +104,7 @@ func (s *Source) hold(ctx context.Context) bool {
 	for {
 		bundle, changed := s.bundles.Current()
 		if bundle != nil && !bundle.Issued(held.leaf) {
-			return pause(ctx, 2*time.Second) // its root key was removed, or the bundle is old
+			return pause(ctx, 2*time.Second) == nil // its root key was removed, or the bundle is old
 		}
 		select {
 		case <-ctx.Done():

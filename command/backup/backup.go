@@ -32,6 +32,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
@@ -119,13 +120,11 @@ func (a *Agent) Close() error { return a.lock.Close() }
 // Run takes snapshots until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
 	wait := a.due(time.Now())
-	back := backoffMin
+	again := backoff.Backoff{Min: backoffMin, Max: backoffMax}
 	a.cfg.Log.Info("taking snapshots", "dir", a.cfg.Dir, "interval", a.cfg.Interval, "retain", a.cfg.Retain, "next_in", wait)
 	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := backoff.Sleep(ctx, wait); err != nil {
+			return err
 		}
 		begun := time.Now()
 		err := a.Once(ctx)
@@ -133,10 +132,10 @@ func (a *Agent) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
-			wait, back = max(0, a.cfg.Interval-time.Since(begun)), backoffMin
+			wait = a.cfg.Interval - time.Since(begun)
+			again.Reset()
 		default:
-			wait = min(back, a.cfg.Interval)
-			back = min(2*back, backoffMax)
+			wait = min(again.Next(), a.cfg.Interval)
 			a.cfg.Log.Error("take a snapshot", "err", err, "retry_in", wait)
 		}
 	}

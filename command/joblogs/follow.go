@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 )
 
 // The wait times of the blocking queries.
@@ -61,7 +62,8 @@ type follower struct {
 func (f *follower) watch(ctx context.Context) error {
 	var index uint64
 	wait := waitForChange
-	for retry := retryFirst; ; {
+	again := backoff.Backoff{Min: retryFirst, Max: retryMax}
+	for {
 		q := (&api.QueryOptions{Namespace: f.opts.Namespace, WaitIndex: index, WaitTime: wait}).WithContext(ctx)
 		stubs, meta, err := f.client.Jobs().Allocations(f.opts.Job, false, q)
 		var over bool
@@ -75,23 +77,16 @@ func (f *follower) watch(ctx context.Context) error {
 		case err != nil && (permanent(err) || !f.begun):
 			return fmt.Errorf("Error querying allocations of job %q: %w", f.opts.Job, err)
 		case err != nil:
-			f.pause(ctx, retry)
-			retry = min(2*retry, retryMax)
+			again.Wait(ctx) // the next query fails if ctx ended
 			continue
 		case over:
 			return nil
 		}
-		f.begun, retry, index, wait = true, retryFirst, meta.LastIndex, waitForChange
+		f.begun, index, wait = true, meta.LastIndex, waitForChange
+		again.Reset()
 		if allTerminal(stubs) {
 			wait = waitForEnd
 		}
-	}
-}
-
-func (f *follower) pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

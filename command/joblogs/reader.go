@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 )
 
 // Delays of a reader.
@@ -66,12 +67,13 @@ type reader struct {
 
 // run prints the log until its end. It retries after lost connections.
 func (r *reader) run(ctx context.Context) error {
-	wait, failures := retryFirst, 0
+	again, failures := backoff.Backoff{Min: retryFirst, Max: retryMax}, 0
 	for {
 		before := r.at.offset
 		err := r.stream(ctx)
 		if r.at.offset != before {
-			wait, failures = retryFirst, 0
+			failures = 0
+			again.Reset()
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -88,11 +90,7 @@ func (r *reader) run(ctx context.Context) error {
 		if permanent(err) || !r.follow || r.over.Load() && failures >= retriesWhenOver {
 			return errors.Join(fmt.Errorf("Error reading %s of task %q of allocation %s: %w", r.kind, r.task, r.alloc.ID, err), r.lines.end())
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
-		wait = min(2*wait, retryMax)
+		again.Wait(ctx) // the next attempt fails if ctx ended
 	}
 }
 

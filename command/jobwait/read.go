@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
 // Limits of the queries.
@@ -61,7 +63,7 @@ func (w *watch) read(ctx context.Context) (*state, error) {
 		if s, err = w.readOnce(ctx); err == nil || permanent(err) || ctx.Err() != nil {
 			return s, err
 		}
-		if !sleep(ctx, pause) {
+		if backoff.Sleep(ctx, pause) != nil {
 			return nil, ctx.Err()
 		}
 	}
@@ -99,10 +101,10 @@ func (w *watch) readOnce(ctx context.Context) (*state, error) {
 // query is a query that blocks until a change after the index in its options.
 type query func(*api.QueryOptions) (*api.QueryMeta, error)
 
-// changes starts the blocking queries. wake has a value after a change, failed the error of
+// changes starts the blocking queries. changed has a value after a change, failed the error of
 // a query that cannot succeed.
-func (w *watch) changes(ctx context.Context) (wake <-chan struct{}, failed <-chan error) {
-	changed, errs := make(chan struct{}, 1), make(chan error, 1)
+func (w *watch) changes(ctx context.Context) (changed <-chan struct{}, failed <-chan error) {
+	signal, errs := wake.New(), make(chan error, 1)
 	jobs := w.client.Jobs()
 	for _, ask := range []query{
 		func(q *api.QueryOptions) (*api.QueryMeta, error) {
@@ -122,14 +124,14 @@ func (w *watch) changes(ctx context.Context) (wake <-chan struct{}, failed <-cha
 			return meta, err
 		},
 	} {
-		go w.follow(ctx, ask, changed, errs) // ends with ctx, at the end of until
+		go w.follow(ctx, ask, signal, errs) // ends with ctx, at the end of until
 	}
-	return changed, errs
+	return signal, errs
 }
 
 // follow repeats a blocking query. The first answer wakes too: it may be newer than the
 // state that was read before.
-func (w *watch) follow(ctx context.Context, ask query, changed chan<- struct{}, errs chan<- error) {
+func (w *watch) follow(ctx context.Context, ask query, changed wake.Signal, errs chan<- error) {
 	var at uint64
 	bad := 0
 	for ctx.Err() == nil {
@@ -139,10 +141,7 @@ func (w *watch) follow(ctx context.Context, ask query, changed chan<- struct{}, 
 		case err == nil:
 			bad, at = 0, meta.LastIndex
 		case api.StatusCode(err) == http.StatusNotFound: // the job was purged
-			select {
-			case changed <- struct{}{}:
-			default: // a change is already reported
-			}
+			changed.Send()
 			return
 		case permanent(err) || bad == maxFailed:
 			select {
@@ -153,11 +152,8 @@ func (w *watch) follow(ctx context.Context, ask query, changed chan<- struct{}, 
 		default:
 			bad, at, wait = bad+1, 0, pause
 		}
-		select {
-		case changed <- struct{}{}:
-		default: // a change is already reported
-		}
-		sleep(ctx, wait)
+		changed.Send()
+		backoff.Sleep(ctx, wait) // the loop ends with ctx
 	}
 }
 
@@ -165,14 +161,4 @@ func (w *watch) follow(ctx context.Context, ask query, changed chan<- struct{}, 
 func permanent(err error) bool {
 	code := api.StatusCode(err)
 	return code >= 400 && code < 500 && code != http.StatusTooManyRequests || errors.Is(err, context.Canceled)
-}
-
-// sleep waits. It reports false if ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 )
 
 // MaxPending is the maximum number of pending requests.
@@ -66,7 +67,7 @@ func (r *Flags) Run(ctx context.Context, e *term.Env, c *api.Client, nodes []*ap
 	var asking sync.WaitGroup
 	begun := time.Now()
 	for i, n := range nodes {
-		if wait(ctx, time.Until(begun.Add(over*time.Duration(i)/time.Duration(len(nodes))))) != nil {
+		if backoff.Sleep(ctx, time.Until(begun.Add(over*time.Duration(i)/time.Duration(len(nodes))))) != nil {
 			break
 		}
 		slots <- struct{}{} // released within answerWithin
@@ -77,18 +78,6 @@ func (r *Flags) Run(ctx context.Context, e *term.Env, c *api.Client, nodes []*ap
 	}
 	asking.Wait()
 	return p.report(ctx)
-}
-
-// wait waits for d or until ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // ask makes one node renew its identity.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 )
 
 // Timeouts for the command after SIGTERM, and for the release of the lock.
@@ -138,7 +139,7 @@ func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
 				return nil, fmt.Errorf("Error acquiring the lock: %w", err)
 			}
 		}
-		if err := pause(ctx, l.backoff); err != nil {
+		if err := backoff.Sleep(ctx, l.backoff); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +150,7 @@ func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
 func (l *locker) keep(ctx context.Context, mine *api.Variable, ttl time.Duration) error {
 	renewed := time.Now()
 	wait := ttl / 3
-	for pause(ctx, wait) == nil {
+	for backoff.Sleep(ctx, wait) == nil {
 		asked := time.Now()
 		within, cancel := context.WithTimeout(ctx, ttl/3)
 		_, _, err := l.vars.RenewLock(mine, (&api.WriteOptions{}).WithContext(within))
@@ -209,17 +210,5 @@ func (l *locker) release(mine *api.Variable) {
 func (l *locker) logf(format string, args ...any) {
 	if l.verbose {
 		l.env.Warnf(format, args...)
-	}
-}
-
-// pause waits, unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

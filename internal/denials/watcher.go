@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
 // Mode selects the records to read.
@@ -89,7 +91,7 @@ type Watcher struct {
 	owners  owners
 	pending pending
 	lost    int
-	wake    chan struct{} // buffered 1: something is due earlier than before
+	wake    wake.Signal // something is due earlier than before
 }
 
 // watched is a task and its denials.
@@ -110,7 +112,7 @@ type watched struct {
 
 // New returns a watcher that passes reports to tell, which must return quickly.
 func New(log *slog.Logger, tell func(Report)) *Watcher {
-	return &Watcher{log: log, tell: tell, tasks: map[string]*watched{}, owners: newOwners(), wake: make(chan struct{}, 1)}
+	return &Watcher{log: log, tell: tell, tasks: map[string]*watched{}, owners: newOwners(), wake: wake.New()}
 }
 
 // Add adds a task. It replaces one with the same ID and keeps its denials.
@@ -383,10 +385,7 @@ func (w *Watcher) plan(t *watched, due time.Time, pause time.Duration) {
 		return
 	}
 	t.due = due
-	select {
-	case w.wake <- struct{}{}:
-	default: // a wakeup is pending
-	}
+	w.wake.Send()
 }
 
 // untilDue returns the time until the next report.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -41,7 +42,7 @@ type Blocked struct {
 	byNode     unblocks
 	byQuota    unblocks
 	duplicates []*nomad.Evaluation
-	duplicate  chan struct{} // holds a value if duplicates has grown
+	duplicate  wake.Signal // holds a value if duplicates has grown
 }
 
 type blockedEval struct {
@@ -66,7 +67,7 @@ func keyOf(e *nomad.Evaluation) blockKey {
 
 // NewBlocked returns a disabled Blocked that enqueues unblocked evaluations in broker.
 func NewBlocked(broker *Broker) *Blocked {
-	b := &Blocked{broker: broker, duplicate: make(chan struct{}, 1)}
+	b := &Blocked{broker: broker, duplicate: wake.New()}
 	b.empty()
 	return b
 }
@@ -163,10 +164,7 @@ func knownUntil(eval *nomad.Evaluation) uint64 { return max(eval.CreateIndex, ev
 // drop records an evaluation that a newer one of its job replaced.
 func (b *Blocked) drop(eval *nomad.Evaluation) {
 	b.duplicates = append(b.duplicates, eval)
-	select {
-	case b.duplicate <- struct{}{}:
-	default: // the channel is already full
-	}
+	b.duplicate.Send()
 }
 
 func (b *Blocked) remove(e *blockedEval) {

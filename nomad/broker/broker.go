@@ -38,6 +38,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -101,13 +102,13 @@ type Broker struct {
 	unacked    int
 	waiters    []*waiter
 	cancelable []*nomad.Evaluation
-	canceled   chan struct{} // holds a value if cancelable has grown
+	canceled   wake.Signal   // holds a value if cancelable has grown
 	switched   chan struct{} // closed, and replaced, when enabled changes
 }
 
 // New returns a disabled Broker.
 func New(cfg Config) *Broker {
-	b := &Broker{cfg: cfg.withDefaults(), canceled: make(chan struct{}, 1), switched: make(chan struct{})}
+	b := &Broker{cfg: cfg.withDefaults(), canceled: wake.New(), switched: make(chan struct{})}
 	b.empty()
 	return b
 }
@@ -309,7 +310,7 @@ func (b *Broker) release(e *entry) {
 		}
 	}
 	if len(waiting) > 1 {
-		b.signalCanceled()
+		b.canceled.Send()
 	}
 	b.admit(best)
 }

@@ -51,14 +51,6 @@ func (b *Broker) Discard(job nomad.NamespacedID) {
 		b.cancelable = append(b.cancelable, e.eval)
 	}
 	if len(b.cancelable) > before {
-		b.signalCanceled()
-	}
-}
-
-// signalCanceled wakes the Reaper.
-func (b *Broker) signalCanceled() {
-	select {
-	case b.canceled <- struct{}{}:
-	default: // the channel is already full
+		b.canceled.Send()
 	}
 }

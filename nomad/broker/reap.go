@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
@@ -55,12 +56,12 @@ func (r *Reaper) reapFailed(ctx context.Context) {
 	for ctx.Err() == nil {
 		eval, token, err := r.cfg.Broker.Dequeue(ctx, []string{FailedQueue})
 		if err != nil {
-			sleep(ctx, reapRetry)
+			backoff.Sleep(ctx, reapRetry) // the loop ends with ctx
 			continue
 		}
 		if err := r.fail(ctx, eval); err != nil {
 			r.cfg.Log.Warn("write failed evaluation", "eval", eval.ID, "err", err)
-			sleep(ctx, reapRetry)
+			backoff.Sleep(ctx, reapRetry) // the loop ends with ctx
 			// An error means that the nack timer was faster.
 			_ = r.cfg.Broker.Nack(eval.ID, token)
 			continue
@@ -127,19 +128,9 @@ func (r *Reaper) cancel(ctx context.Context, evals []*nomad.Evaluation, why func
 		}
 		if err := r.cfg.Write(ctx, batch); err != nil {
 			r.cfg.Log.Warn("write canceled evaluations", "count", n, "err", err)
-			sleep(ctx, reapRetry)
+			backoff.Sleep(ctx, reapRetry) // the loop ends with ctx
 			continue
 		}
 		evals = evals[n:]
-	}
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }

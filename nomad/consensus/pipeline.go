@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
 // answerBuffer is how many answers of a follower wait for raft to read them.
@@ -40,7 +42,7 @@ func (c *commits) advance(index uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for p := range c.pipes {
-		p.notify()
+		p.wake.Send()
 	}
 }
 
@@ -74,7 +76,7 @@ type pipeline struct {
 	raft.AppendPipeline
 	commits  *commits
 	answers  chan raft.AppendFuture // for raft
-	wake     chan struct{}          // buffered 1: the commit index or inFlight has changed
+	wake     wake.Signal            // buffered 1: the commit index or inFlight has changed
 	inFlight atomic.Int64           // appends without an answer
 	once     sync.Once
 	closed   chan struct{}
@@ -86,7 +88,7 @@ type pipeline struct {
 // newPipeline starts the two goroutines of a pipeline. Close ends them.
 func newPipeline(p raft.AppendPipeline, c *commits) *pipeline {
 	out := &pipeline{AppendPipeline: p, commits: c, answers: make(chan raft.AppendFuture, answerBuffer),
-		wake: make(chan struct{}, 1), closed: make(chan struct{})}
+		wake: wake.New(), closed: make(chan struct{})}
 	c.add(out)
 	go out.forward()
 	go out.sendCommits()
@@ -101,21 +103,13 @@ func (p *pipeline) forward() {
 			return
 		case answer := <-p.AppendPipeline.Consumer():
 			p.inFlight.Add(-1)
-			p.notify()
+			p.wake.Send()
 			select {
 			case p.answers <- answer:
 			case <-p.closed:
 				return
 			}
 		}
-	}
-}
-
-// notify wakes sendCommits.
-func (p *pipeline) notify() {
-	select {
-	case p.wake <- struct{}{}:
-	default: // already notified
 	}
 }
 

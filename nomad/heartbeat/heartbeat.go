@@ -26,6 +26,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -85,12 +86,12 @@ type Timers struct {
 	leading bool
 	timers  deadlines
 	nodes   map[string]*deadline
-	wake    chan struct{} // holds a value if the nearest deadline moved closer
+	wake    wake.Signal // holds a value if the nearest deadline moved closer
 }
 
 // New returns Timers. They track nothing until Lead is called.
 func New(cfg Config) *Timers {
-	return &Timers{cfg: cfg.withDefaults(), nodes: make(map[string]*deadline), wake: make(chan struct{}, 1)}
+	return &Timers{cfg: cfg.withDefaults(), nodes: make(map[string]*deadline), wake: wake.New()}
 }
 
 // Run reports the nodes that miss heartbeats until ctx ends. Lead must be called before.
@@ -245,10 +246,7 @@ func (t *Timers) set(nodeID string, d time.Duration) {
 		heap.Push(&t.timers, added)
 	}
 	if t.timers[0].node == nodeID {
-		select {
-		case t.wake <- struct{}{}:
-		default: // the channel is already full
-		}
+		t.wake.Send()
 	}
 }
 

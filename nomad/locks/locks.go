@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -43,7 +44,7 @@ type Timers struct {
 	mu   sync.Mutex
 	held map[string]*timer // by lock ID
 	next time.Time         // time of the next scan; zero for never
-	wake chan struct{}     // holds a value if next moved closer
+	wake wake.Signal       // holds a value if next moved closer
 }
 
 // timer is one lock.
@@ -56,7 +57,7 @@ type timer struct {
 
 // New returns Timers that release locks by RPC.
 func New(rpc message.Caller, log *slog.Logger) *Timers {
-	return &Timers{rpc: rpc, log: log, held: map[string]*timer{}, wake: make(chan struct{}, 1)}
+	return &Timers{rpc: rpc, log: log, held: map[string]*timer{}, wake: wake.New()}
 }
 
 // Run tracks locks until ctx ends. It starts with the held ones.
@@ -122,10 +123,7 @@ func (t *Timers) add(one *timer) {
 	t.held[one.lock.ID] = one
 	if t.next.IsZero() || one.due.Before(t.next) {
 		t.next = one.due
-		select {
-		case t.wake <- struct{}{}:
-		default: // the channel is already full
-		}
+		t.wake.Send()
 	}
 }
 

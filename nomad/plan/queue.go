@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -27,10 +28,10 @@ type queue struct {
 	items   submissions
 	seq     uint64
 	running bool
-	wake    chan struct{} // holds a value if items may have been added
+	wake    wake.Signal // holds a value if items may have been added
 }
 
-func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
+func newQueue() *queue { return &queue{wake: wake.New()} }
 
 func (q *queue) open() {
 	q.mu.Lock()
@@ -65,10 +66,7 @@ func (q *queue) push(s *submission) error {
 	q.seq++
 	s.seq = q.seq
 	heap.Push(&q.items, s)
-	select {
-	case q.wake <- struct{}{}:
-	default: // the channel is already full
-	}
+	q.wake.Send()
 	return nil
 }
 

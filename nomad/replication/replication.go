@@ -29,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -87,7 +88,8 @@ func (r *Replica) Run(ctx context.Context) error {
 // follow replicates one kind.
 func (r *Replica) follow(ctx context.Context, k kind) {
 	var index uint64
-	retry, reported, sure := minRetry, "", false
+	again := backoff.Backoff{Min: minRetry, Max: maxRetry}
+	reported, sure := "", false
 	for ctx.Err() == nil {
 		var err error
 		if !sure {
@@ -103,7 +105,8 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 			if reported != "" {
 				r.cfg.Log.Info("replication from the authoritative region works again", "what", k.name, "region", r.cfg.From)
 			}
-			retry, reported = minRetry, ""
+			reported = ""
+			again.Reset()
 		case sure && absent(err):
 			if reported != absentKind {
 				r.cfg.Log.Info("the authoritative region lacks this kind of object, so it is not replicated", "what", k.name, "region", r.cfg.From, "err", err)
@@ -115,13 +118,10 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 				reported = err.Error()
 			}
 			index, sure = 0, false
-			wait = retry + rand.N(retry/4)
-			retry = min(2*retry, maxRetry)
+			wait = again.Next()
+			wait += rand.N(wait / 4)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		backoff.Sleep(ctx, wait) // the loop ends with ctx
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 	"github.com/hashicorp/go-metrics"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
@@ -65,7 +67,7 @@ func (s *Server) openRing() error {
 type opener struct {
 	s      *Server
 	wg     sync.WaitGroup
-	opened chan struct{} // buffered 1: a key was opened since the last follow
+	opened wake.Signal // a key was opened since the last follow
 
 	mu      sync.Mutex
 	opening map[string]bool
@@ -74,7 +76,7 @@ type opener struct {
 // followKeys keeps the keyring in step with the root keys in state until ctx ends. Signers wait
 // in the keyring for their key.
 func (s *Server) followKeys(ctx context.Context) error {
-	o := &opener{s: s, opened: make(chan struct{}, 1), opening: map[string]bool{}}
+	o := &opener{s: s, opened: wake.New(), opening: map[string]bool{}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer o.wg.Wait()
 	defer cancel()
@@ -125,10 +127,7 @@ func (o *opener) begin(ctx context.Context, id string) {
 		o.mu.Lock()
 		delete(o.opening, id)
 		o.mu.Unlock()
-		select {
-		case o.opened <- struct{}{}: // its state may have changed in the meantime
-		default:
-		}
+		o.opened.Send() // its state may have changed in the meantime
 	})
 }
 
@@ -136,7 +135,8 @@ func (o *opener) begin(ctx context.Context, id string) {
 func (o *opener) open(ctx context.Context, id string) {
 	var said string
 	var last time.Time
-	for wait := openFirst; ; wait = min(2*wait, openLast) {
+	again := backoff.Backoff{Min: openFirst, Max: openLast}
+	for {
 		k := o.s.fsm.State().Snapshot().RootKey(nil, id)
 		if k == nil || ctx.Err() != nil {
 			return
@@ -154,10 +154,8 @@ func (o *opener) open(ctx context.Context, id string) {
 			o.s.log.Log(ctx, levelOf(err), "open root key: trying again", "key", id, "state", k.State, "err", err)
 			said, last = err.Error(), time.Now()
 		}
-		select {
-		case <-ctx.Done():
+		if again.Wait(ctx) != nil {
 			return
-		case <-time.After(wait):
 		}
 	}
 }
@@ -189,7 +187,8 @@ func (s *Server) settleKeys(ctx context.Context) {
 // management service was unreachable. It returns when a key exists.
 func (s *Server) firstKey(ctx context.Context) error {
 	var said string
-	for wait := openFirst; ; wait = min(2*wait, openLast) {
+	again := backoff.Backoff{Min: openFirst, Max: openLast}
+	for {
 		if s.fsm.State().Snapshot().ActiveRootKey(nil) != nil {
 			return nil
 		}
@@ -201,10 +200,8 @@ func (s *Server) firstKey(ctx context.Context) error {
 			said = err.Error()
 			s.log.Warn("no root key yet, so nothing can be signed: trying again", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
+		if err := again.Wait(ctx); err != nil {
+			return err
 		}
 	}
 }

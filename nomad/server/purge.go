@@ -1,17 +1,16 @@
 package server
 
-import "context"
+import (
+	"context"
 
-// purges holds a value if nodes were purged whose connections may still be open.
-type purges chan struct{}
+	"github.com/open-nomad/open-nomad/internal/wake"
+)
+
+// purges wakes disconnectPurged if nodes were purged whose connections may still be open.
+type purges struct{ wake.Signal }
 
 // NodesPurged implements fsm.Purger. It never blocks.
-func (p purges) NodesPurged([]string) {
-	select {
-	case p <- struct{}{}:
-	default: // the next pass handles these nodes too
-	}
-}
+func (p purges) NodesPurged([]string) { p.Send() }
 
 // disconnectPurged closes the connections of purged nodes to this server. It runs on every
 // server, because nodes connect to any of them.
@@ -20,7 +19,7 @@ func (s *Server) disconnectPurged(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.purges:
+		case <-s.purges.Signal:
 		}
 		snap := s.fsm.State().Snapshot()
 		s.rpc.CloseNodes(func(id string) bool {

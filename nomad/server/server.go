@@ -29,6 +29,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/authz"
@@ -150,7 +151,7 @@ func (s *Server) open() (err error) {
 	}
 	s.broker = broker.New(broker.Config{JobLabels: s.cfg.Metrics.Allocs})
 	s.blocked = broker.NewBlocked(s.broker)
-	s.purges = make(purges, 1)
+	s.purges = purges{wake.New()}
 	s.observer = broker.NewObserver(s.broker, s.blocked, s.classOf, s.stoppedJob)
 	s.fsm = fsm.New(state.New(s.log), s.observing(), s.log)
 	s.peers = rpc.NewPool(rpc.PoolConfig{IdleTimeout: 2 * time.Minute, MaxIdleStreams: 64, DialTimeout: s.cfg.DialTimeout, Mux: s.cfg.Mux,

@@ -18,6 +18,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
@@ -91,21 +92,20 @@ func New(cfg Config) *Worker {
 func (w *Worker) Run(ctx context.Context) error {
 	w.report.start()
 	defer w.report.stop()
-	backoff := backoffMin
+	again := backoff.Backoff{Min: backoffMin, Max: backoffMax}
 	for ctx.Err() == nil && w.retired.Err() == nil {
 		w.report.set(workloadWaiting)
 		next, err := w.dequeue(ctx)
 		if err != nil {
 			w.log.Debug("dequeue evaluation", "err", err)
 			w.report.set(workloadBackoff)
-			sleep(ctx, backoff)
-			backoff = min(2*backoff, backoffMax)
+			again.Wait(ctx) // the loop ends with ctx
 			continue
 		}
 		for next.Eval != nil {
 			next = w.work(ctx, next)
 		}
-		backoff = backoffMin
+		again.Reset()
 	}
 	return ctx.Err()
 }
@@ -189,14 +189,4 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner
 		return err
 	}
 	return s.Process(ctx, codec.Copy(eval))
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

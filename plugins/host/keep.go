@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 	"github.com/open-nomad/open-nomad/plugins/proto"
 	"github.com/open-nomad/open-nomad/plugins/wire"
@@ -32,21 +33,21 @@ func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 }
 
 func (d *Driver) keep(ctx context.Context, ch chan<- drivers.Fingerprint) {
-	for wait := d.cfg.Backoff; ; wait = min(2*wait, maxBackoff) {
+	again := backoff.Backoff{Min: d.cfg.Backoff, Max: maxBackoff}
+	for {
 		begun := time.Now()
 		err := d.run(ctx, ch)
 		if ctx.Err() != nil || d.isClosed() {
 			return // the process stays until close: tasks may still be stopped
 		}
 		if time.Since(begun) >= stable {
-			wait = d.cfg.Backoff
+			again.Reset()
 		}
+		wait := again.Next()
 		d.log.Warn("the program of a driver is started again", "err", err, "in", wait)
 		send(ctx, ch, drivers.Fingerprint{Health: drivers.HealthUnhealthy, Description: wire.Clip(err.Error())})
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, wait) != nil {
 			return
-		case <-time.After(wait):
 		}
 	}
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/backoff"
 )
 
 const (
@@ -29,7 +31,7 @@ func (e *engine) watchAPI(ctx context.Context, k key) {
 		}
 		if err != nil {
 			failures++
-			if !e.send(ctx, reading{key: k, err: err, failures: failures}) || !pause(ctx, e.backoff(failures)) {
+			if !e.send(ctx, reading{key: k, err: err, failures: failures}) || backoff.Sleep(ctx, e.backoff(failures)) != nil {
 				return
 			}
 			continue
@@ -44,7 +46,7 @@ func (e *engine) watchAPI(ctx context.Context, k key) {
 			next = 0 // the servers were restored from a snapshot
 		}
 		index = next
-		if from != 0 && !pause(ctx, restBetween-time.Since(begun)) {
+		if from != 0 && backoff.Sleep(ctx, restBetween-time.Since(begun)) != nil {
 			return
 		}
 	}
@@ -55,7 +57,7 @@ func (e *engine) watchFile(ctx context.Context, k key, last interface {
 	Size() int64
 	ModTime() time.Time
 }) {
-	for failures := 0; pause(ctx, fileInterval); {
+	for failures := 0; backoff.Sleep(ctx, fileInterval) == nil; {
 		f, info, err := e.files.open(k.path)
 		if err == nil {
 			f.Close() // only its metadata is used
@@ -100,19 +102,4 @@ func (e *engine) backoff(n int) time.Duration {
 		wait *= 2
 	}
 	return max(min(wait, limit), restBetween)
-}
-
-// pause waits. It reports whether ctx is still valid.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

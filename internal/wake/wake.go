@@ -1,0 +1,16 @@
+// Package wake has the channel that wakes one goroutine.
+package wake
+
+// Signal wakes its receiver. Sends before a receive count as one.
+type Signal chan struct{}
+
+// New returns a Signal.
+func New() Signal { return make(Signal, 1) }
+
+// Send wakes the receiver, now or at its next receive. It never blocks.
+func (s Signal) Send() {
+	select {
+	case s <- struct{}{}:
+	default: // the receiver will wake anyway
+	}
+}
