@@ -164,7 +164,7 @@ func (n *soakNode) live(ctx context.Context) {
 	}
 }
 
-// Call implements identity.Caller.
+// Call implements message.Caller.
 func (n *soakNode) Call(ctx context.Context, method string, req, resp any) error {
 	req.(*message.AllocIdentitiesRequest).AuthToken = n.auth()
 	asked := time.Now()

@@ -45,11 +45,6 @@ const (
 // errRejected means that the servers refused the request; a retry would not change that.
 var errRejected = errors.New("the servers refused to sign the identities")
 
-// Caller reaches the servers; it adds the node's own token to each request.
-type Caller interface {
-	Call(ctx context.Context, method string, req, resp any) error
-}
-
 // Store stores the tokens of an allocation.
 type Store interface {
 	Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error)
@@ -60,7 +55,7 @@ type Store interface {
 type Config struct {
 	Alloc  *nomad.Allocation
 	Region string
-	RPC    Caller
+	RPC    message.Caller
 	Store  Store
 	Log    *slog.Logger
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/workloadapi"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -22,7 +23,7 @@ const maxSocketPath = 107
 
 // Spiffe holds what the Workload API of the tasks of a node needs.
 type Spiffe struct {
-	RPC     workloadapi.Caller
+	RPC     message.Caller
 	Region  string
 	Bundles *workloadapi.Bundles
 }

@@ -20,15 +20,10 @@ const (
 	retryLast  = 30 * time.Second
 )
 
-// Caller reaches the servers; it adds the node's own token to each request.
-type Caller interface {
-	Call(ctx context.Context, method string, req, resp any) error
-}
-
 // Bundles holds the trust bundle of the region. While tasks use it, Run keeps it up to date. It is safe
 // for concurrent use.
 type Bundles struct {
-	rpc    Caller
+	rpc    message.Caller
 	region string
 	log    *slog.Logger
 
@@ -40,7 +35,7 @@ type Bundles struct {
 }
 
 // NewBundles returns a Bundles without a bundle.
-func NewBundles(rpc Caller, region string, log *slog.Logger) *Bundles {
+func NewBundles(rpc message.Caller, region string, log *slog.Logger) *Bundles {
 	return &Bundles{rpc: rpc, region: region, log: log, used: make(chan struct{}), changed: make(chan struct{})}
 }
 

@@ -23,7 +23,7 @@ type Task struct {
 	Alloc  *nomad.Allocation
 	Task   *nomad.Task
 	Region string
-	RPC    Caller
+	RPC    message.Caller
 	Log    *slog.Logger
 }
 

@@ -196,7 +196,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestNewServerVotesWhenStable(t *testing.T) {
+func TestPromotion_Stable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("abC")
 		w.fly(t)
@@ -261,7 +261,7 @@ func TestDeadServers(t *testing.T) {
 	}
 }
 
-func TestServersThatNeverVote(t *testing.T) {
+func TestPromotion_Nonvoters(t *testing.T) {
 	for name, c := range map[string]struct{ world, nonVoters, want, leads string }{
 		"stays":                 {"abcD", "D", "abcD", ""},
 		"loses its vote":        {"abc", "c", "abC", ""},

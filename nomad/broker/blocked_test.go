@@ -128,7 +128,7 @@ func TestMissedUnblock(t *testing.T) {
 	}
 }
 
-func TestDroppedUnblockCountsAsMissed(t *testing.T) {
+func TestMissedUnblock_Dropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, bl := enabledBlocked()
 		bl.Unblock("c1", 200)
@@ -144,7 +144,7 @@ func TestDroppedUnblockCountsAsMissed(t *testing.T) {
 	})
 }
 
-func TestOneBlockedEvaluationPerJob(t *testing.T) {
+func TestBlocked_OnePerJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, bl := enabledBlocked()
 		canceled := runReaper(t, b, bl)
@@ -185,7 +185,7 @@ func TestOneBlockedEvaluationPerJob(t *testing.T) {
 }
 
 // Of two blocked evaluations of a job, the one that considered the later state remains.
-func TestLaterBlockedEvaluationRemains(t *testing.T) {
+func TestBlocked_LatestRemains(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		create, snapshot uint64 // of the first; the second has 100 and 100
@@ -209,7 +209,7 @@ func TestLaterBlockedEvaluationRemains(t *testing.T) {
 	}
 }
 
-func TestReblockOfTheSameEvaluation(t *testing.T) {
+func TestBlocked_Reblock(t *testing.T) {
 	b, bl := enabledBlocked()
 	e := blockedEval("a", escaped)
 	bl.Block(e)
@@ -308,7 +308,7 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-func TestObserverDropsEvaluations(t *testing.T) {
+func TestObserver_Deleted(t *testing.T) {
 	for name, notify := range map[string]func(o *broker.Observer, e *nomad.Evaluation){
 		"placed": func(o *broker.Observer, _ *nomad.Evaluation) {
 			done := newEval("a")

@@ -122,7 +122,7 @@ func TestEnqueueTwice(t *testing.T) {
 	}
 }
 
-func TestOneEvaluationPerJob(t *testing.T) {
+func TestEnqueue_OnePerJob(t *testing.T) {
 	b := enabled()
 	running, old, newest := newEval("a"), newEval("a"), newEval("a")
 	old.ModifyIndex, newest.ModifyIndex = 5, 9
@@ -248,7 +248,7 @@ func TestNackTimeout(t *testing.T) {
 }
 
 // The second and later deliveries wait (n-1) times the subsequent delay.
-func TestLaterNacksWaitLonger(t *testing.T) {
+func TestNack_Backoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := broker.New(broker.Config{DeliveryLimit: 5})
 		b.Enable()
@@ -268,7 +268,7 @@ func TestLaterNacksWaitLonger(t *testing.T) {
 }
 
 // The timeout stands still while the plan of the evaluation is queued, whatever its length.
-func TestPausedNackTimeout(t *testing.T) {
+func TestNackTimeout_Paused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := enabled()
 		e := newEval("a")
@@ -299,7 +299,7 @@ func TestPausedNackTimeout(t *testing.T) {
 }
 
 // A pause ends with the delivery: the next worker has the normal timeout.
-func TestPauseEndsWithTheDelivery(t *testing.T) {
+func TestNackTimeout_PauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := enabled()
 		e := newEval("a")
@@ -442,7 +442,7 @@ func TestDisable(t *testing.T) {
 	})
 }
 
-func TestUnblockedWhileOutstanding(t *testing.T) {
+func TestUnblock_Outstanding(t *testing.T) {
 	for name, end := range map[string]func(b *broker.Broker, id, token string) error{
 		"acknowledged": (*broker.Broker).Ack,
 		"nacked":       (*broker.Broker).Nack,
@@ -470,8 +470,8 @@ func TestUnblockedWhileOutstanding(t *testing.T) {
 	}
 }
 
-// TestBlockedStatusCountsAsUnblocked receives a reblock from state, without a token.
-func TestBlockedStatusCountsAsUnblocked(t *testing.T) {
+// TestEnqueue_BlockedStatus receives a reblock from state, without a token.
+func TestEnqueue_BlockedStatus(t *testing.T) {
 	b := enabled()
 	e := newEval("a")
 	e.Status = nomad.EvalStatusBlocked

@@ -12,7 +12,7 @@ import (
 )
 
 // An evaluation that is canceled in state while it is delayed or pending is never delivered.
-func TestCanceledInState(t *testing.T) {
+func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := enabled()
 		o := broker.NewObserver(b, broker.NewBlocked(b), func(string) (string, bool) { return "", false },
@@ -66,7 +66,7 @@ func TestCanceledInState(t *testing.T) {
 
 // A stopped job has no evaluation that waits for a time: none when its stop is processed, and none that comes later or
 // that a new leader loads. A job that runs keeps its own, and so does a retry of what failed.
-func TestStoppedJobWaitsForNothing(t *testing.T) {
+func TestDiscard(t *testing.T) {
 	for name, restored := range map[string]bool{"stopped": false, "restored by a new leader": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/broker"
 )
 
-// TestEachEvaluationEndsOnce applies random operations to random evaluations. At each step at most
+// TestBroker_RandomHistory applies random operations to random evaluations. At each step at most
 // one evaluation of a job is outstanding. At the end each evaluation has ended once: acknowledged,
 // failed or canceled.
-func TestEachEvaluationEndsOnce(t *testing.T) {
+func TestBroker_RandomHistory(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { interleave(t, seed) })

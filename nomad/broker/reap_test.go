@@ -66,7 +66,7 @@ func TestReapFailed(t *testing.T) {
 }
 
 // A follow-up would fail in the same way if the job does not exist. Core evaluations are not in state.
-func TestReapFailedWithoutFollowUp(t *testing.T) {
+func TestReapFailed_NoFollowUp(t *testing.T) {
 	for _, tt := range []struct {
 		name, jobType string
 		want          int

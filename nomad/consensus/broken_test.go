@@ -44,7 +44,7 @@ func (f *breakingFSM) Restore(io.ReadCloser) error         { return errBroken }
 
 // A leader whose FSM has failed must not write, because its decisions rest on an incomplete
 // state.
-func TestBrokenFSMRefusesCommands(t *testing.T) {
+func TestApply_BrokenFSM(t *testing.T) {
 	f := &breakingFSM{}
 	r, err := consensus.Open(consensus.Config{FSM: f, Address: "127.0.0.1:4647", Bootstrap: true})
 	if err != nil {

@@ -87,7 +87,7 @@ func (s server) addDescribed(t testing.TB, name string, size int) uint64 {
 
 // A single voter starts its election at once. Timers are ten times as long in this test, so an
 // election by timer would take ten seconds.
-func TestQuickLeadership(t *testing.T) {
+func TestOpen_LeaderAtOnce(t *testing.T) {
 	for name, dir := range map[string]string{"memory": "", "disk": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
 			testpace.Once(t, 9*time.Second, "the election", func() time.Duration {
@@ -175,7 +175,7 @@ func TestPrivateFiles(t *testing.T) {
 	}
 }
 
-func TestSecondServerRefused(t *testing.T) {
+func TestOpen_InUse(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
 	first.lead(t)
@@ -368,7 +368,7 @@ func dataEnd(t *testing.T, dir string) int64 {
 	return int64(len(strings.TrimRight(string(text), "\x00"))+7) &^ 7
 }
 
-func TestApplyErrors(t *testing.T) {
+func TestApply_Errors(t *testing.T) {
 	s := open(t, "")
 	s.lead(t)
 	_, err := s.Apply(t.Context(), nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"none"}})
@@ -458,7 +458,7 @@ func BenchmarkApplyDisk(b *testing.B) {
 }
 
 // A writer always gets a result when raft shuts down, even if raft never read its command.
-func TestApplyWhileClosing(t *testing.T) {
+func TestApply_Closing(t *testing.T) {
 	s := open(t, "")
 	s.lead(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -11,7 +11,7 @@ import (
 
 // Before the first entry is written, every directory with a new name in it is synced, including
 // the parent of the server's directory. Otherwise a power failure could lose the log.
-func TestNewNamesAreDurable(t *testing.T) {
+func TestOpen_DurableNames(t *testing.T) {
 	for _, name := range []string{logstore.WAL, logstore.Bolt} {
 		t.Run(name, func(t *testing.T) {
 			parent := t.TempDir()

@@ -31,6 +31,9 @@ const fewWriters = 4
 //
 // A single command never waits. Up to fewWriters commands do not wait either.
 //
+// Without it, 16 writers and 3 servers on 2 cores register 18 % fewer jobs by RPC, 23 % fewer by HTTP at the leader,
+// and 16 % fewer by HTTP at all servers, with 7 to 27 % more CPU each (medians of 5 runs in turn).
+//
 // Before a snapshot is restored, stop waits for all commands and refuses new ones, because a
 // command that was decided on the old state must not be applied to the new one.
 type gather struct {

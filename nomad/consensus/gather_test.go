@@ -109,7 +109,7 @@ func TestGather(t *testing.T) {
 }
 
 // Commands wait at most holdFor for those before them.
-func TestGatherHoldIsLimited(t *testing.T) {
+func TestGather_HoldLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &slowLog{apply: make(chan struct{})}
 		g := gather{log: l.log}
@@ -141,7 +141,7 @@ type hungLog struct{ slowFuture }
 func (hungLog) Error() error { return raft.ErrEnqueueTimeout }
 
 // Commands that wait for a hung log fail at the same time, not one after another.
-func TestGatherWaitsForAHungLogOnce(t *testing.T) {
+func TestGather_HungLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gather{log: func(_ []byte, within time.Duration) raft.ApplyFuture {
 			time.Sleep(within)
@@ -165,7 +165,7 @@ func TestGatherWaitsForAHungLogOnce(t *testing.T) {
 
 // The next group waits for the writers of a large group: until most of them are back, or for
 // half of its duration. It does not wait for a few writers.
-func TestGatherWaitsForMany(t *testing.T) {
+func TestGather_Many(t *testing.T) {
 	tests := map[string]struct {
 		many, back int
 		after      time.Duration // after the answer
@@ -212,7 +212,7 @@ func TestGatherWaitsForMany(t *testing.T) {
 
 // stop waits for the commands in flight and for those that wait for them. Later ones are refused
 // until resume.
-func TestGatherStop(t *testing.T) {
+func TestGather_Stop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &slowLog{apply: make(chan struct{})}
 		g := gather{log: l.log}

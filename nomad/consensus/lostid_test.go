@@ -13,7 +13,7 @@ import (
 
 // A server with a new ID and an old log would not be a member of its own cluster. A single
 // server could never be elected.
-func TestLostIDIsNotReplaced(t *testing.T) {
+func TestOpen_LostID(t *testing.T) {
 	open := func(dir, backend string) (*consensus.Raft, error) {
 		return consensus.Open(consensus.Config{FSM: &breakingFSM{}, Dir: dir, Address: "127.0.0.1:4647", Bootstrap: true,
 			Backend: logstore.Backend{Name: backend}})

@@ -89,7 +89,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-func TestOfflineReadsAndChangesNothing(t *testing.T) {
+func TestOffline_ReadOnly(t *testing.T) {
 	bothBackends(t, func(t *testing.T, name string) {
 		dir := filled(t, name)
 		before := contents(t, dir)
@@ -146,7 +146,7 @@ func TestOfflineReadsAndChangesNothing(t *testing.T) {
 	})
 }
 
-func TestOfflineRefuses(t *testing.T) {
+func TestOffline_Refused(t *testing.T) {
 	bothBackends(t, func(t *testing.T, name string) {
 		if _, err := consensus.OpenOffline(t.TempDir()); err == nil || !strings.Contains(err.Error(), "contains no Raft log") {
 			t.Errorf("an empty directory: %v", err)

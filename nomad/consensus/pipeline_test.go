@@ -30,9 +30,9 @@ func newPipe() *pipe {
 	return &pipe{answers: make(chan raft.AppendFuture), sent: make(chan *raft.AppendEntriesRequest, 10)}
 }
 
-// TestPipelineReadsAnswers checks that a pipeline reads answers that raft does not read. Close may
+// TestPipeline_Answers checks that a pipeline reads answers that raft does not read. Close may
 // be called twice.
-func TestPipelineReadsAnswers(t *testing.T) {
+func TestPipeline_Answers(t *testing.T) {
 	raw := newPipe()
 	p := newPipeline(raw, &commits{})
 	for n := range answerBuffer {
@@ -52,9 +52,9 @@ func TestPipelineReadsAnswers(t *testing.T) {
 	}
 }
 
-// TestPipelineSendsCommits checks that a follower gets each commit index once, after its answer to
+// TestPipeline_Commits checks that a follower gets each commit index once, after its answer to
 // the last append. An index above its last entry, or sent with entries, is not sent again.
-func TestPipelineSendsCommits(t *testing.T) {
+func TestPipeline_Commits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		raw, all := newPipe(), &commits{}
 		p := newPipeline(raw, all)

@@ -73,7 +73,7 @@ func TestSaveAndRestore(t *testing.T) {
 }
 
 // A snapshot that is shorter than its metadata claims is refused and changes nothing.
-func TestRestoreOfOtherSize(t *testing.T) {
+func TestRestore_OtherSize(t *testing.T) {
 	s := open(t, t.TempDir())
 	s.lead(t)
 	meta, state := take(t, s)

@@ -70,7 +70,7 @@ func (s server) confirmed(t *testing.T) (term uint64, err error) {
 	}
 }
 
-func TestServersReplicateOverStreams(t *testing.T) {
+func TestStreams_Replicate(t *testing.T) {
 	a, aAddr := peer(t, "", "")
 	b, bAddr := peer(t, "", "")
 	c, cAddr := peer(t, t.TempDir(), "")
@@ -113,7 +113,7 @@ func TestServersReplicateOverStreams(t *testing.T) {
 }
 
 // Two of three servers are lost permanently. The last one continues alone with peers.json.
-func TestRecoveryByPeersFile(t *testing.T) {
+func TestRecovery_PeersFile(t *testing.T) {
 	dir := t.TempDir()
 	a, aAddr := peer(t, dir, "")
 	b, bAddr := peer(t, "", "")
@@ -175,7 +175,7 @@ func TestConfirm(t *testing.T) {
 }
 
 // A single voter confirms itself.
-func TestConfirmAlone(t *testing.T) {
+func TestConfirm_Alone(t *testing.T) {
 	s := open(t, "")
 	s.lead(t)
 	want, _ := s.Term()

@@ -67,7 +67,7 @@ func (w *world) promote(req *message.DeploymentPromoteRequest, want string) {
 	}
 }
 
-func TestPromotedByHand(t *testing.T) {
+func TestPromote(t *testing.T) {
 	canary(t, func(*nomad.DeploymentState) {}, false, func(w *world, canaries []*nomad.Allocation) {
 		all := &message.DeploymentPromoteRequest{All: true}
 		w.promote(all, `Task group "g" has 0/2 healthy allocations`)
@@ -110,7 +110,7 @@ func TestPromotedByHand(t *testing.T) {
 	})
 }
 
-func TestPromotesItself(t *testing.T) {
+func TestPromote_Auto(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) { g.AutoPromote = true }, false, func(w *world, canaries []*nomad.Allocation) {
 		w.report(canaries[0], true)
 		if w.state().Promoted {
@@ -125,7 +125,7 @@ func TestPromotesItself(t *testing.T) {
 }
 
 // A canary group that is not healthy in time fails, and with auto_revert the latest stable version runs again.
-func TestCanariesRevert(t *testing.T) {
+func TestRevert_Canaries(t *testing.T) {
 	for name, c := range map[string]struct {
 		stable bool
 		edit   func(*nomad.DeploymentState)
@@ -154,7 +154,7 @@ func TestCanariesRevert(t *testing.T) {
 }
 
 // A failure by hand reverts too, and the answer has the version.
-func TestFailReverts(t *testing.T) {
+func TestRevert_Fail(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) { g.AutoRevert = true }, true, func(w *world, _ []*nomad.Allocation) {
 		r, err := w.w.Fail(w.t.Context(), w.id)
 		if err != nil || r.RevertedJobVersion == nil || *r.RevertedJobVersion != 0 {
@@ -165,7 +165,7 @@ func TestFailReverts(t *testing.T) {
 }
 
 // A stable version with the same specification is not registered again.
-func TestSameVersionIsNotReverted(t *testing.T) {
+func TestRevert_SameSpec(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) { g.AutoRevert = true }, false, func(w *world, _ []*nomad.Allocation) {
 		w.Must(t, nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: w.job.ID, JobVersion: 1, Stable: true,
 			WriteRequest: message.WriteRequest{Namespace: w.job.Namespace}})
@@ -178,7 +178,7 @@ func TestSameVersionIsNotReverted(t *testing.T) {
 }
 
 // A promotion that the log refused is tried again.
-func TestPromotionIsTriedAgain(t *testing.T) {
+func TestPromote_FailedWrite(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) { g.AutoPromote = true }, false, func(w *world, canaries []*nomad.Allocation) {
 		var failing atomic.Bool
 		failing.Store(true)
@@ -199,7 +199,7 @@ func TestPromotionIsTriedAgain(t *testing.T) {
 }
 
 // The next leader promotes canaries that became healthy while the log refused entries.
-func TestNextLeaderPromotes(t *testing.T) {
+func TestPromote_NewLeader(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) { g.AutoPromote = true }, false, func(w *world, canaries []*nomad.Allocation) {
 		var failing atomic.Bool
 		failing.Store(true)
@@ -218,7 +218,7 @@ func TestNextLeaderPromotes(t *testing.T) {
 	})
 }
 
-func TestSetAllocHealthRefusals(t *testing.T) {
+func TestSetAllocHealth_Refused(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
 		for _, c := range []struct {
 			healthy, unhealthy []string

@@ -11,7 +11,7 @@ import (
 
 // Deployments that servers of another build stored as blocked or pending can be completed, started
 // and cancelled.
-func TestDeploymentsOfSeveralRegions(t *testing.T) {
+func TestMultiregion(t *testing.T) {
 	for _, c := range []struct {
 		from string
 		do   func(w *deploy.Watcher, t *testing.T, id string) (*message.DeploymentUpdateResponse, error)

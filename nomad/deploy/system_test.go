@@ -54,7 +54,7 @@ func (w *world) unknown(a *nomad.Allocation) {
 }
 
 // A healthy allocation on a node that is lost or disconnected does not count for another node.
-func TestSystemIsCompleteOnEachNode(t *testing.T) {
+func TestSystem_Complete(t *testing.T) {
 	for name, leave := range map[string]func(*world, *nomad.Allocation){"lost": (*world).lose, "disconnected": (*world).unknown} {
 		t.Run(name, func(t *testing.T) {
 			g := &nomad.DeploymentState{ProgressDeadline: 10 * time.Minute}
@@ -75,7 +75,7 @@ func TestSystemIsCompleteOnEachNode(t *testing.T) {
 }
 
 // A system allocation is never rescheduled: the first unhealthy one fails the deployment.
-func TestUnhealthySystemAllocationFails(t *testing.T) {
+func TestSystem_Unhealthy(t *testing.T) {
 	systemRollout(t, &nomad.DeploymentState{ProgressDeadline: 10 * time.Minute, AutoRevert: true}, func(w *world, all []*nomad.Allocation) {
 		w.report(all[0], false)
 		w.wantStatus(nomad.DeploymentStatusFailed, nomad.DeploymentStatusDescriptionFailedAllocations+
@@ -84,7 +84,7 @@ func TestUnhealthySystemAllocationFails(t *testing.T) {
 }
 
 // A system deployment without progress fails at its deadline, which an allocation that ends moves.
-func TestSystemDeadline(t *testing.T) {
+func TestSystem_Deadline(t *testing.T) {
 	systemRollout(t, &nomad.DeploymentState{ProgressDeadline: 10 * time.Minute}, func(w *world, all []*nomad.Allocation) {
 		w.report(all[0], true)
 		time.Sleep(6 * time.Minute)
@@ -100,7 +100,7 @@ func TestSystemDeadline(t *testing.T) {
 
 // The counter of healthy allocations includes a canary that ended. The deployment is late all the same if its successor
 // does not become healthy.
-func TestEndedCanaryIsNotHealthy(t *testing.T) {
+func TestSystem_EndedCanary(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) {}, false, func(w *world, canaries []*nomad.Allocation) {
 		w.report(canaries[0], true)
 		w.report(canaries[1], true)

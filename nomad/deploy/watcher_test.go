@@ -150,7 +150,7 @@ func (w *world) wantStatus(status, description string) {
 	}
 }
 
-func TestRollsOut(t *testing.T) {
+func TestRollout(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
 		w.wantEvals(0)
 		w.report(first, true)
@@ -184,7 +184,7 @@ func TestProgressDeadline(t *testing.T) {
 	})
 }
 
-func TestUnhealthyIsReplacedBeforeDeadline(t *testing.T) {
+func TestUnhealthy_Replaced(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
 		w.report(first, false)
 		w.wantEvals(1)
@@ -201,8 +201,8 @@ func TestUnhealthyIsReplacedBeforeDeadline(t *testing.T) {
 	})
 }
 
-// TestNextLeader starts a second watcher after the first has ended.
-func TestNextLeader(t *testing.T) {
+// TestNewLeader starts a second watcher after the first has ended.
+func TestNewLeader(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
 		w.report(first, false)
 		w.wantEvals(1)
@@ -214,7 +214,7 @@ func TestNextLeader(t *testing.T) {
 	})
 }
 
-func TestUnhealthyWithoutDeadlineFails(t *testing.T) {
+func TestUnhealthy_NoDeadline(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
@@ -227,7 +227,7 @@ func TestUnhealthyWithoutDeadlineFails(t *testing.T) {
 
 // An unhealthy allocation that may not be rescheduled ends the deployment before its progress deadline, whether it failed
 // or runs: a check failed, or its healthy_deadline passed. One that may does not.
-func TestUnhealthyForGood(t *testing.T) {
+func TestUnhealthy_NoReschedule(t *testing.T) {
 	for _, status := range []string{nomad.AllocClientStatusFailed, nomad.AllocClientStatusRunning, nomad.AllocClientStatusComplete} {
 		t.Run(status, func(t *testing.T) { unhealthyForGood(t, status) })
 	}
@@ -266,7 +266,7 @@ func unhealthyForGood(t *testing.T, status string) {
 	}
 }
 
-func TestByHand(t *testing.T) {
+func TestUserRequests(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, first *nomad.Allocation) {
 		ctx := w.t.Context()
 		if _, err := w.w.Resume(ctx, w.id); err == nil {
@@ -317,13 +317,13 @@ func TestResumed(t *testing.T) {
 }
 
 // A deployment that is resumed after its deadline has the complete deadline from then on.
-func TestResumedAfterItsDeadline(t *testing.T) {
+func TestResumed_AfterDeadline(t *testing.T) {
 	rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) { w.resumesLate(w.id) })
 }
 
 // A deployment waits for capacity as long as none of its allocations is placed, also after it was paused and resumed.
 // The deadline begins with the first allocation.
-func TestWaitsForTheFirstAllocation(t *testing.T) {
+func TestProgressDeadline_NoCapacity(t *testing.T) {
 	for _, resumed := range []bool{false, true} {
 		rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) {
 			w.id = nomad.NewID()
@@ -390,8 +390,8 @@ func TestSetAllocHealth(t *testing.T) {
 	})
 }
 
-// TestTriesAgain fails one write to the log.
-func TestTriesAgain(t *testing.T) {
+// TestFailedWrite fails one write to the log.
+func TestFailedWrite(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
 		refused := 0
 		w.Before(func(_ context.Context, typ nomad.MessageType) error {

@@ -149,7 +149,7 @@ func (w *world) wantDraining() {
 	}
 }
 
-func TestDrainMovesOneAfterTheOther(t *testing.T) {
+func TestDrain_MaxParallel(t *testing.T) {
 	drains(t, func(w *world) {
 		job, _ := w.service(3)
 		w.drain(time.Hour)
@@ -182,7 +182,7 @@ func TestDrainMovesOneAfterTheOther(t *testing.T) {
 }
 
 // A new leader continues a drain without marking anything twice.
-func TestNewLeaderContinues(t *testing.T) {
+func TestDrain_NewLeader(t *testing.T) {
 	drains(t, func(w *world) {
 		job, _ := w.service(2)
 		w.drain(time.Hour)
@@ -239,7 +239,7 @@ func TestDeadline(t *testing.T) {
 }
 
 // The deadline passes while no leader runs: the new one ends the drain at once.
-func TestDeadlineWithoutLeader(t *testing.T) {
+func TestDeadline_NoLeader(t *testing.T) {
 	drains(t, func(w *world) {
 		w.service(2)
 		w.drain(time.Minute)
@@ -255,7 +255,7 @@ func TestDeadlineWithoutLeader(t *testing.T) {
 	})
 }
 
-func TestCanceledDrainStops(t *testing.T) {
+func TestDrain_Canceled(t *testing.T) {
 	drains(t, func(w *world) {
 		w.service(3)
 		w.drain(time.Hour)
@@ -273,7 +273,7 @@ func TestCanceledDrainStops(t *testing.T) {
 }
 
 // A failed write is repeated.
-func TestFailedWriteIsRepeated(t *testing.T) {
+func TestDrain_FailedWrite(t *testing.T) {
 	drains(t, func(w *world) {
 		job, _ := w.service(1)
 		failures := map[nomad.MessageType]int{}
@@ -301,7 +301,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 }
 
 // One log entry marks at most 512 allocations.
-func TestManyAllocationsAreSplit(t *testing.T) {
+func TestDrain_LargeEntries(t *testing.T) {
 	drains(t, func(w *world) {
 		job := w.Job(t, nomad.JobTypeBatch, 1200)
 		for range 1200 {

@@ -59,25 +59,27 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	for age, or := range map[*time.Duration]time.Duration{
-		&c.EvalAfter:       time.Hour,
-		&c.BatchEvalAfter:  24 * time.Hour,
-		&c.JobAfter:        4 * time.Hour,
-		&c.NodeAfter:       24 * time.Hour,
-		&c.DeploymentAfter: time.Hour,
-		&c.RootKeyAfter:    time.Hour,
-		&c.TokenAfter:      time.Hour,
-		&c.RootKeyRotation: 720 * time.Hour,
-		&c.RekeyWithin:     30 * time.Second,
-	} {
-		if *age <= 0 {
-			*age = or
-		}
-	}
+	c.EvalAfter = positive(c.EvalAfter, time.Hour)
+	c.BatchEvalAfter = positive(c.BatchEvalAfter, 24*time.Hour)
+	c.JobAfter = positive(c.JobAfter, 4*time.Hour)
+	c.NodeAfter = positive(c.NodeAfter, 24*time.Hour)
+	c.DeploymentAfter = positive(c.DeploymentAfter, time.Hour)
+	c.RootKeyAfter = positive(c.RootKeyAfter, time.Hour)
+	c.TokenAfter = positive(c.TokenAfter, time.Hour)
+	c.RootKeyRotation = positive(c.RootKeyRotation, 720*time.Hour)
+	c.RekeyWithin = positive(c.RekeyWithin, 30*time.Second)
 	if c.RekeyPerSecond <= 0 {
 		c.RekeyPerSecond = 100
 	}
 	return c
+}
+
+// positive returns d, or the default if d is not positive.
+func positive(d, or time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return or
 }
 
 // Collector processes core evaluations.

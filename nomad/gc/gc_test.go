@@ -194,7 +194,7 @@ func successor(a *nomad.Allocation) { a.NextAllocation = nomad.NewID() }
 
 func parameterized(j *nomad.Job) { j.ParameterizedJob = &nomad.ParameterizedJobConfig{} }
 
-func TestNodeOfStoppedAllocationIsDown(t *testing.T) {
+func TestEvalGC_NodeDown(t *testing.T) {
 	test(t, func(w *world) {
 		job := w.Job(t, nomad.JobTypeService, 1)
 		e := w.Eval(t, job, complete)
@@ -258,8 +258,8 @@ func TestJobGC(t *testing.T) {
 	}
 }
 
-// TestJobRegisteredDuringGC registers a job again while its evaluations are deleted.
-func TestJobRegisteredDuringGC(t *testing.T) {
+// TestJobGC_Registered registers a job again while its evaluations are deleted.
+func TestJobGC_Registered(t *testing.T) {
 	test(t, func(w *world) {
 		job := w.Job(t, nomad.JobTypeBatch, 1)
 		w.Eval(t, job, complete)
@@ -430,7 +430,7 @@ func TestRekey(t *testing.T) {
 
 // Variables are re-encrypted at a bounded rate. The next evaluation continues the work; only then
 // is the key unused.
-func TestRekeyInParts(t *testing.T) {
+func TestRekey_Continues(t *testing.T) {
 	test(t, func(w *world) {
 		k := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateRekeying}
 		if err := w.key(w.t.Context(), k); err != nil {

@@ -50,7 +50,7 @@ func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 	})
 }
 
-func TestMembersJoinAndLeave(t *testing.T) {
+func TestPool_JoinLeave(t *testing.T) {
 	gone := make(chan []*nomad.ServerMember, 100)
 	a := open(t, "a", func(c *gossip.Config) {
 		c.Changed = func(g []*nomad.ServerMember) {
@@ -96,7 +96,7 @@ func TestMembersJoinAndLeave(t *testing.T) {
 	}
 }
 
-func TestMembersAreRejected(t *testing.T) {
+func TestPool_RejectedKey(t *testing.T) {
 	key := func(k string) func(*gossip.Config) { return func(c *gossip.Config) { c.Key = []byte(k) } }
 	refuse := func(c *gossip.Config) {
 		c.Admit = func(m *nomad.ServerMember) error { return fmt.Errorf("%s is not admitted", m.Name) }
@@ -129,7 +129,7 @@ func TestMembersAreRejected(t *testing.T) {
 	}
 }
 
-func TestRestartRejoins(t *testing.T) {
+func TestPool_Restart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "serf", "snapshot")
 	keep := func(c *gossip.Config) { c.Snapshot = file }
 	a, b := open(t, "a", nil), open(t, "b", keep)

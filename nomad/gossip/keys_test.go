@@ -62,7 +62,7 @@ func fileKeys(t *testing.T, path string) (keys []string) {
 	return keys
 }
 
-func TestKeysAreRotated(t *testing.T) {
+func TestKeys_Rotate(t *testing.T) {
 	old, oldText := newKey()
 	_, newText := newKey()
 	var log lines
@@ -156,7 +156,7 @@ func TestKeysAreRotated(t *testing.T) {
 	}
 }
 
-func TestBadKeyFileIsRejected(t *testing.T) {
+func TestKeys_InvalidFile(t *testing.T) {
 	key, text := newKey()
 	for name, content := range map[string]string{"empty": "", "cut": `["` + text, "no key": "[]", "no array": `"` + text + `"`,
 		"short key": `["c2hvcnQ="]`, "no base64": `["%%%"]`} {
@@ -187,7 +187,7 @@ func TestBadKeyFileIsRejected(t *testing.T) {
 	}
 }
 
-func TestPlainGossipHasNoKeys(t *testing.T) {
+func TestKeys_Disabled(t *testing.T) {
 	_, text := newKey()
 	p := open(t, "x", nil)
 	if _, err := p.Keys(); err != gossip.ErrNotEncrypted {

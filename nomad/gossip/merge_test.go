@@ -12,9 +12,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 )
 
-// TestWrongMembersAreRejected joins two incompatible servers while a third is present. Both return
+// TestMerge_Rejected joins two incompatible servers while a third is present. Both return
 // an error, and no member list changes.
-func TestWrongMembersAreRejected(t *testing.T) {
+func TestMerge_Rejected(t *testing.T) {
 	tags := func(name string, tags ...string) func(*gossip.Config) {
 		return func(c *gossip.Config) {
 			c.Name = name
@@ -66,9 +66,9 @@ func TestWrongMembersAreRejected(t *testing.T) {
 	}
 }
 
-// TestMovedMemberIsNotATwin restarts a member at another address, and under another name, while
+// TestMerge_Moved restarts a member at another address, and under another name, while
 // the others still list it as alive.
-func TestMovedMemberIsNotATwin(t *testing.T) {
+func TestMerge_Moved(t *testing.T) {
 	id := func(c *gossip.Config) { c.Tags["id"] = c.Name }
 	for _, name := range []string{"b", "renamed"} {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestMovedMemberIsNotATwin(t *testing.T) {
 	}
 }
 
-// TestNonServerIsRejected joins with a serf program that is not a server.
-func TestNonServerIsRejected(t *testing.T) {
+// TestMerge_NotAServer joins with a serf program that is not a server.
+func TestMerge_NotAServer(t *testing.T) {
 	var log lines
 	a := open(t, "a", func(c *gossip.Config) { c.Log = log.logger() })
 	conf := serf.DefaultConfig()

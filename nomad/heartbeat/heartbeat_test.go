@@ -73,7 +73,7 @@ func lead(t *testing.T, cfg heartbeat.Config, nodes []*nomad.Node, fn func(ts *h
 	})
 }
 
-func TestSilence(t *testing.T) {
+func TestMissedHeartbeats(t *testing.T) {
 	lead(t, heartbeat.Config{}, nil, func(ts *heartbeat.Timers, s *servers) {
 		ttl := ts.Reset("n1")
 		if ttl < 10*time.Second || ttl >= 20*time.Second {
@@ -101,7 +101,7 @@ const slots = 16
 
 // A node whose report waits for a slot is not reported if it sends a heartbeat or is deleted first. The slots are taken
 // by reports that hang.
-func TestReportWaitsForASlot(t *testing.T) {
+func TestReport_NoSlot(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(*heartbeat.Timers)
 		reported  bool
@@ -194,7 +194,7 @@ func TestClear(t *testing.T) {
 	})
 }
 
-func TestReportsAgain(t *testing.T) {
+func TestReport_Retry(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fail error
 		beat bool
@@ -241,7 +241,7 @@ func TestHeartbeatBeforeRun(t *testing.T) {
 
 // A node within its TTL is not silent. After a failover it counts as silent much sooner than it is
 // marked as down.
-func TestSilent(t *testing.T) {
+func TestOverdue(t *testing.T) {
 	nodes := []*nomad.Node{{ID: "known", Status: nomad.NodeStatusReady}, {ID: "down", Status: nomad.NodeStatusDown}}
 	lead(t, heartbeat.Config{}, nodes, func(ts *heartbeat.Timers, s *servers) {
 		ttl := ts.Reset("n1")

@@ -73,7 +73,7 @@ func lead(t *testing.T, held []*nomad.VariableEncrypted, fn func(t *testing.T, t
 	})
 }
 
-func TestSilentHolder(t *testing.T) {
+func TestExpiredHolder(t *testing.T) {
 	lead(t, nil, func(t *testing.T, ts *locks.Timers, s *servers) {
 		a, b := &locked("a").VariableMetadata, &locked("b").VariableMetadata
 		if !ts.Reset(a) || !ts.Reset(b) {
@@ -101,7 +101,7 @@ func TestSilentHolder(t *testing.T) {
 	})
 }
 
-func TestNewLeaderTracksHeldLocks(t *testing.T) {
+func TestNewLeader(t *testing.T) {
 	lead(t, []*nomad.VariableEncrypted{locked("a"), locked("b"), {}}, func(t *testing.T, ts *locks.Timers, s *servers) {
 		time.Sleep(9 * time.Second)
 		ts.Reset(&locked("b").VariableMetadata)
@@ -112,7 +112,7 @@ func TestNewLeaderTracksHeldLocks(t *testing.T) {
 	})
 }
 
-func TestReleasesAgain(t *testing.T) {
+func TestRelease_Retry(t *testing.T) {
 	lead(t, []*nomad.VariableEncrypted{locked("a")}, func(t *testing.T, ts *locks.Timers, s *servers) {
 		s.mu.Lock()
 		s.fail = nomad.ErrNoLeader

@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func TestPlacesAndSigns(t *testing.T) {
+func TestApplier_Place(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeBatch, 1, func(j *nomad.Job) {
@@ -59,7 +59,7 @@ func named(p *nomad.Plan, namespace, job string) *nomad.Plan {
 	return p
 }
 
-func TestPlanThatNamesItsJob(t *testing.T) {
+func TestApplier_JobByName(t *testing.T) {
 	w := start(t)
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1)
 	a := testlog.NewAlloc(job, node)
@@ -85,7 +85,7 @@ func TestPlanThatNamesItsJob(t *testing.T) {
 	}
 }
 
-func TestPlanOfAnotherJobOrNone(t *testing.T) {
+func TestApplier_WrongJob(t *testing.T) {
 	w := start(t)
 	node, job, other := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1), w.Job(t, nomad.JobTypeBatch, 1)
 	for name, p := range map[string]*nomad.Plan{
@@ -111,7 +111,7 @@ func TestPlanOfAnotherJobOrNone(t *testing.T) {
 	}
 }
 
-func TestKeepsIdentitiesOfUpdates(t *testing.T) {
+func TestSign_Updates(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)
@@ -130,7 +130,7 @@ func TestKeepsIdentitiesOfUpdates(t *testing.T) {
 	}
 }
 
-func TestNoKeyNoPlan(t *testing.T) {
+func TestSign_NoKey(t *testing.T) {
 	w := start(t)
 	w.minter.err = errors.New("no active signing key")
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1)
@@ -143,7 +143,7 @@ func TestNoKeyNoPlan(t *testing.T) {
 	}
 }
 
-func TestRejectsNodes(t *testing.T) {
+func TestApplier_Rejects(t *testing.T) {
 	for name, edit := range map[string]func(*nomad.Node){
 		"down":       func(n *nomad.Node) { n.Status = nomad.NodeStatusDown },
 		"not ready":  func(n *nomad.Node) { n.Status = nomad.NodeStatusInit },
@@ -181,7 +181,7 @@ func TestRejectsNodes(t *testing.T) {
 	}
 }
 
-func TestUpdatesOnIneligibleNode(t *testing.T) {
+func TestApplier_IneligibleNode(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)
@@ -198,7 +198,7 @@ func TestUpdatesOnIneligibleNode(t *testing.T) {
 	}
 }
 
-func TestStops(t *testing.T) {
+func TestApplier_Stop(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)
@@ -228,7 +228,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-func TestPreempts(t *testing.T) {
+func TestApplier_Preempt(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	low := w.Job(t, nomad.JobTypeService, 2, func(j *nomad.Job) { j.Priority = 10 })
@@ -256,7 +256,7 @@ func TestPreempts(t *testing.T) {
 	}
 }
 
-func TestRejectsLostEvaluation(t *testing.T) {
+func TestApplier_LostEvaluation(t *testing.T) {
 	w := start(t)
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1)
 	p := place(w.plan(job), testlog.NewAlloc(job, node))
@@ -266,9 +266,9 @@ func TestRejectsLostEvaluation(t *testing.T) {
 	}
 }
 
-// TestSecondPlanOfOneSnapshot moves an evaluation from one worker to another, and both submit a
+// TestApplier_SameSnapshot moves an evaluation from one worker to another, and both submit a
 // plan.
-func TestSecondPlanOfOneSnapshot(t *testing.T) {
+func TestApplier_SameSnapshot(t *testing.T) {
 	w := start(t)
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeBatch, 1)
 	first := w.plan(job)
@@ -286,7 +286,7 @@ func TestSecondPlanOfOneSnapshot(t *testing.T) {
 	}
 }
 
-func TestEndedDeploymentIsUnchanged(t *testing.T) {
+func TestApplier_EndedDeployment(t *testing.T) {
 	w := start(t)
 	node, job := w.Node(t), w.Job(t, nomad.JobTypeService, 1)
 	p := w.plan(job)
@@ -304,7 +304,7 @@ func TestEndedDeploymentIsUnchanged(t *testing.T) {
 }
 
 // A failed allocation is marked for its follow-up evaluation on any node.
-func TestMarksTerminalAllocationOnIneligibleNode(t *testing.T) {
+func TestApplier_TerminalAllocation(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)

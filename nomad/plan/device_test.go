@@ -15,7 +15,7 @@ func gpu(id string) func(*nomad.Allocation) {
 }
 
 // Two schedulers gave the same device to different allocations: the second plan is rejected on that node.
-func TestDeviceIsAssignedOnce(t *testing.T) {
+func TestApplier_Device(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	first, second := w.Job(t, nomad.JobTypeBatch, 1), w.Job(t, nomad.JobTypeBatch, 1)

@@ -58,7 +58,7 @@ func TestRejectionsDisabled(t *testing.T) {
 }
 
 // On a lost node an allocation becomes unknown or lost. An update of one as running is outdated.
-func TestUpdatesOnLostNode(t *testing.T) {
+func TestApplier_LostNode(t *testing.T) {
 	for _, status := range []string{nomad.NodeStatusDown, nomad.NodeStatusDisconnected} {
 		for client, rejected := range map[string]bool{
 			nomad.AllocClientStatusRunning: true, nomad.AllocClientStatusPending: true,

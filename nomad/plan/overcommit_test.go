@@ -9,8 +9,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 )
 
-// TestNeverOvercommits runs many schedulers on the same stale view.
-func TestNeverOvercommits(t *testing.T) {
+// TestApplier_Overcommit runs many schedulers on the same stale view.
+func TestApplier_Overcommit(t *testing.T) {
 	const nodes, workers, rounds = 4, 8, 25
 	w := start(t)
 	var ids []string

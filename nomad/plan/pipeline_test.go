@@ -43,9 +43,9 @@ func (w *world) submitLater(p *nomad.Plan) <-chan answer {
 	return ch
 }
 
-// TestChecksAheadOfTheCommit submits a second plan while the first is being committed. It is
+// TestPipeline_Overlap submits a second plan while the first is being committed. It is
 // checked and signed in the meantime, on top of the first.
-func TestChecksAheadOfTheCommit(t *testing.T) {
+func TestPipeline_Overlap(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	jobA, jobB := w.Job(t, nomad.JobTypeBatch, 1), w.Job(t, nomad.JobTypeBatch, 1)
@@ -79,8 +79,8 @@ func TestChecksAheadOfTheCommit(t *testing.T) {
 	}
 }
 
-// TestChecksAgainAfterAFailedCommit uses the capacity that a failed commit would have freed.
-func TestChecksAgainAfterAFailedCommit(t *testing.T) {
+// TestPipeline_FailedCommit uses the capacity that a failed commit would have freed.
+func TestPipeline_FailedCommit(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	jobA, jobB := w.Job(t, nomad.JobTypeService, 1), w.Job(t, nomad.JobTypeBatch, 1)

@@ -30,7 +30,7 @@ func (w *world) jobIn(namespace string, count int) *nomad.Job {
 	return w.Snapshot().Job(nil, namespace, own.ID)
 }
 
-func TestQuotaIsEnforced(t *testing.T) {
+func TestQuota(t *testing.T) {
 	w := start(t)
 	w.limit(nomad.QuotaResources{Allocs: new(2)}, "a", "b")
 	a, b := w.jobIn("a", 3), w.jobIn("b", 3)
@@ -84,8 +84,8 @@ func stopping(a *nomad.Allocation) *nomad.Allocation {
 	return &stopped
 }
 
-// TestQuotaIsNeverExceeded runs many schedulers of two namespaces on stale views.
-func TestQuotaIsNeverExceeded(t *testing.T) {
+// TestQuota_RandomHistory runs many schedulers of two namespaces on stale views.
+func TestQuota_RandomHistory(t *testing.T) {
 	const workers, rounds, most, cpuLimit = 8, 30, 10, 1500
 	w := start(t)
 	w.limit(nomad.QuotaResources{Allocs: new(most), CPU: new(cpuLimit)}, "a", "b")

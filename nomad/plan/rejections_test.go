@@ -42,7 +42,7 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-func TestTrackerForgetsTheOldest(t *testing.T) {
+func TestTracker_Oldest(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	tr := newTracker(Rejections{Enabled: true, Threshold: 2, Window: time.Hour})
 	for i := range 2 * trackedNodes {
@@ -60,7 +60,7 @@ func TestTrackerForgetsTheOldest(t *testing.T) {
 }
 
 // Ten nodes may become ineligible at once, then five in 30 minutes.
-func TestTrackerLimit(t *testing.T) {
+func TestTracker_Limit(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	tr := newTracker(Rejections{Enabled: true, Threshold: 1})
 	marked := func(at time.Duration) (n int) {

@@ -10,7 +10,7 @@ import (
 
 // An allocation that is to stop uses its resources until its client reports the end. Only the plan
 // that stops it may place its replacement in that room.
-func TestStoppingAllocationKeepsItsRoom(t *testing.T) {
+func TestApplier_StoppingAllocation(t *testing.T) {
 	w := start(t)
 	node := w.Node(t)
 	web, other := w.Job(t, nomad.JobTypeService, 1), w.Job(t, nomad.JobTypeBatch, 1)

@@ -14,7 +14,7 @@ import (
 )
 
 // A worker whose plan waits longer than the nack timeout keeps its evaluation.
-func TestQueuedPlanKeepsItsEvaluation(t *testing.T) {
+func TestQueue_NackTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := broker.New(broker.Config{})
 		b.Enable()

@@ -24,7 +24,7 @@ func withData(n *nomad.Node) {
 }
 
 // Two schedulers placed writers of a volume with a single writer: the second plan is rejected on that node.
-func TestVolumeWithSingleWriter(t *testing.T) {
+func TestVolume_SingleWriter(t *testing.T) {
 	for _, c := range []struct {
 		first, second nomad.VolumeAccessMode
 		readOnly      bool
@@ -73,7 +73,7 @@ func TestVolumeWithSingleWriter(t *testing.T) {
 
 // A writer that an earlier plan stopped writes until its client ends it. Only its successor, which starts after its end, is
 // placed before.
-func TestVolumeOfAStoppingWriter(t *testing.T) {
+func TestVolume_StoppingWriter(t *testing.T) {
 	w := start(t)
 	node := w.Node(t, withData)
 	job, other := w.mounts("single-node-single-writer", false), w.mounts("single-node-single-writer", false)

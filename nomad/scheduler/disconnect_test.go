@@ -46,7 +46,7 @@ func back(w *world, a *nomad.Allocation, status string) {
 	w.process(func(e *nomad.Evaluation) { e.TriggeredBy = nomad.EvalTriggerReconnect })
 }
 
-func TestDisconnectedBecomesUnknown(t *testing.T) {
+func TestDisconnect_Unknown(t *testing.T) {
 	w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour})
 	if old.ClientStatus != nomad.AllocClientStatusUnknown || old.ClientDescription != nomad.AllocUnknownDescription ||
 		old.DesiredStatus != nomad.AllocDesiredStatusRun || !old.LastUnknown().Equal(w.now) {
@@ -82,7 +82,7 @@ func TestDisconnectedBecomesUnknown(t *testing.T) {
 	}
 }
 
-func TestReturnAfterReplacement(t *testing.T) {
+func TestReconnect_AfterReplacement(t *testing.T) {
 	for strategy, want := range map[string]string{nomad.ReconcileKeepOriginal: "n1", nomad.ReconcileKeepReplacement: "n2"} {
 		t.Run(strategy, func(t *testing.T) {
 			w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour, Reconcile: strategy})
@@ -108,7 +108,7 @@ func TestReturnAfterReplacement(t *testing.T) {
 	}
 }
 
-func TestReturnBeforeReplacement(t *testing.T) {
+func TestReconnect_BeforeReplacement(t *testing.T) {
 	w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour})
 	back(w, old, nomad.AllocClientStatusRunning)
 	live := w.live()
@@ -122,7 +122,7 @@ func TestReturnBeforeReplacement(t *testing.T) {
 	}
 }
 
-func TestNotReplacedWhileAway(t *testing.T) {
+func TestDisconnect_NoReplacement(t *testing.T) {
 	no := false
 	w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour, Replace: &no})
 	if len(w.created) != 1 || w.created[0].TriggeredBy != nomad.EvalTriggerMaxDisconnectTimeout || old.FollowupEvalID != w.created[0].ID {
@@ -140,7 +140,7 @@ func TestNotReplacedWhileAway(t *testing.T) {
 	}
 }
 
-func TestFailedWhileAway(t *testing.T) {
+func TestReconnect_Failed(t *testing.T) {
 	w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour})
 	back(w, old, nomad.AllocClientStatusFailed)
 	if got := w.allocs[old.ID]; got.DesiredStatus != nomad.AllocDesiredStatusStop {
@@ -175,7 +175,7 @@ func TestStopOnClientAfter(t *testing.T) {
 }
 
 // A system allocation is unknown until it is lost, and not placed elsewhere.
-func TestSystemIsUnknown(t *testing.T) {
+func TestDisconnect_System(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeSystem, 1, func(j *nomad.Job) { j.TaskGroups[0].Disconnect = &nomad.DisconnectStrategy{LostAfter: time.Hour} }))

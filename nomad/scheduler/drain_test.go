@@ -15,7 +15,7 @@ func drained(w *world, a *nomad.Allocation) {
 }
 
 // A batch allocation that a drain stops is not replaced. It keeps its place in the count until the job changes.
-func TestDrainedBatchIsNotReplaced(t *testing.T) {
+func TestDrain_BatchNotReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeBatch, 2))

@@ -180,9 +180,9 @@ func TestExplainAgrees(t *testing.T) {
 	}
 }
 
-// TestConfigNarrowsPlacement checks that nodes whose driver does not accept the config are filtered,
+// TestPlace_ConfigSchema checks that nodes whose driver does not accept the config are filtered,
 // with the reason.
-func TestConfigNarrowsPlacement(t *testing.T) {
+func TestPlace_ConfigSchema(t *testing.T) {
 	w := newWorld(t)
 	good, bad := w.withSchema("command"), w.withSchema("image")
 	for id, digest := range map[string]string{"n1": bad, "n2": good, "n3": bad} {

@@ -41,7 +41,7 @@ func oneOfEach(w *world) {
 
 // What a stopping allocation holds is free when its client has ended it: for another group of the plan, and for another
 // plan. Its successor gets it at once, because it starts after the end.
-func TestHeldUntilTheClientEndsIt(t *testing.T) {
+func TestStopping_NotReused(t *testing.T) {
 	for kind, ask := range heldBy {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
@@ -76,9 +76,9 @@ func TestHeldUntilTheClientEndsIt(t *testing.T) {
 	}
 }
 
-// TestNothingHeldTwice runs random changes of a job of three groups on nodes whose clients are slow. No allocation of a
+// TestStopping_RandomHistory runs random changes of a job of three groups on nodes whose clients are slow. No allocation of a
 // plan gets what another one holds that has not ended, unless it starts after that one: it is its successor, or preempts it.
-func TestNothingHeldTwice(t *testing.T) {
+func TestStopping_RandomHistory(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		w := newWorld(t)

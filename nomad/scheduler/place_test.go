@@ -7,7 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-func TestPlacesByName(t *testing.T) {
+func TestPlace_Names(t *testing.T) {
 	for _, typ := range []string{nomad.JobTypeService, nomad.JobTypeBatch} {
 		t.Run(typ, func(t *testing.T) {
 			w := newWorld(t)
@@ -32,7 +32,7 @@ func TestPlacesByName(t *testing.T) {
 	}
 }
 
-func TestFailedPlacementBlocks(t *testing.T) {
+func TestPlace_Blocked(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 50))
@@ -70,7 +70,7 @@ func TestFailedPlacementBlocks(t *testing.T) {
 	})
 }
 
-func TestReasons(t *testing.T) {
+func TestPlace_Reasons(t *testing.T) {
 	constrain := func(l, op, r string) func(*nomad.Job) {
 		return func(j *nomad.Job) { j.Constraints = []*nomad.Constraint{{LTarget: l, Operand: op, RTarget: r}} }
 	}
@@ -175,7 +175,7 @@ func TestCores(t *testing.T) {
 	}
 }
 
-func TestFeasibleNodes(t *testing.T) {
+func TestPlace_FeasibleNodes(t *testing.T) {
 	cases := []struct {
 		name string
 		edit func(*nomad.Job)
@@ -264,7 +264,7 @@ func TestSpreadTargets(t *testing.T) {
 	}
 }
 
-func TestPartialCommit(t *testing.T) {
+func TestPlace_PartialCommit(t *testing.T) {
 	t.Run("retried", func(t *testing.T) {
 		w := newWorld(t)
 		w.addNode("n1")
@@ -292,7 +292,7 @@ func TestPartialCommit(t *testing.T) {
 	}
 }
 
-func TestStickyDiskStays(t *testing.T) {
+func TestPlace_StickyDisk(t *testing.T) {
 	for _, sticky := range []bool{true, false} {
 		w := newWorld(t)
 		w.addNode("n1")
@@ -308,7 +308,7 @@ func TestStickyDiskStays(t *testing.T) {
 	}
 }
 
-func TestPoolOverridesAlgorithm(t *testing.T) {
+func TestPlace_PoolAlgorithm(t *testing.T) {
 	used := func(pool *nomad.NodePoolSchedulerConfiguration) int {
 		w := newWorld(t)
 		w.pool = pool
@@ -348,7 +348,7 @@ func TestOversubscription(t *testing.T) {
 
 // When a job is stopped, the nodes of its allocations may not exist, may be down, or may lack the
 // spread's property (CVE-2022-24684).
-func TestStopWithSpreads(t *testing.T) {
+func TestSpread_Stop(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", func(n *nomad.Node) { n.Meta["rack"] = "a" })
 	w.addNode("n2")

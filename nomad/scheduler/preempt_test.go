@@ -80,7 +80,7 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-func TestPreemptionPicksLeastImportant(t *testing.T) {
+func TestPreemption_Priority(t *testing.T) {
 	w := newWorld(t)
 	w.config.PreemptionConfig.ServiceSchedulerEnabled = true
 	for _, id := range []string{"n1", "n2", "n3"} {

@@ -13,10 +13,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
-// TestStories runs random events on one job in a random cluster. After each event no node is
+// TestRandomHistories runs random events on one job in a random cluster. After each event no node is
 // overcommitted, live names are unique where required, the count is not exceeded, and nothing
 // panics (CVE-2022-24684: stopping allocations of a job with spreads).
-func TestStories(t *testing.T) {
+func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runStory(t, seed) })
 	}
@@ -164,7 +164,7 @@ func (w *world) checkFacts(step int, typ string) {
 	}
 }
 
-func TestSameSeedSamePlan(t *testing.T) {
+func TestPlan_Deterministic(t *testing.T) {
 	encode := func(seed uint64) []byte {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 
 // A job that was purged and is registered again unchanged is placed at once, however the allocations of the earlier job
 // ended, and whether it had attempts left.
-func TestRegisteredAgainAfterAPurge(t *testing.T) {
+func TestPurged_RegisteredAgain(t *testing.T) {
 	for _, typ := range []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
 		for _, status := range []string{nomad.AllocClientStatusFailed, nomad.AllocClientStatusComplete, nomad.AllocClientStatusLost, nomad.AllocClientStatusRunning} {
 			for _, p := range []nomad.ReschedulePolicy{{}, {Unlimited: true, Delay: 30 * time.Second}, {Attempts: 1, Interval: time.Hour, Delay: time.Second}} {

@@ -79,7 +79,7 @@ func TestQuota(t *testing.T) {
 }
 
 // The allocations that a plan stops free quota for those that it places.
-func TestQuotaOfUpdate(t *testing.T) {
+func TestQuota_Update(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.limited(nomad.QuotaResources{Allocs: new(2)})
@@ -112,7 +112,7 @@ func TestQuotaOfUpdate(t *testing.T) {
 }
 
 // Preempted allocations of the same quota free quota.
-func TestQuotaWithPreemption(t *testing.T) {
+func TestQuota_Preemption(t *testing.T) {
 	for limit, want := range map[int]int{1: 0, 2: 1} {
 		w := newWorld(t)
 		w.config.PreemptionConfig = nomad.PreemptionConfig{ServiceSchedulerEnabled: true}

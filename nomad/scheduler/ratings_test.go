@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
-// TestRatings runs random events on one job in a random cluster, like TestStories. Each search must have the result of a
+// TestRatings runs random events on one job in a random cluster, like TestRandomHistories. Each search must have the result of a
 // search that tries every node: the same node, scores, victims, reasons and number of visited nodes.
 func TestRatings(t *testing.T) {
 	searches, read, placed := 0, 0, 0

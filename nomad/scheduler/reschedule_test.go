@@ -11,7 +11,7 @@ func policy(p nomad.ReschedulePolicy) func(*nomad.Job) {
 	return func(j *nomad.Job) { j.TaskGroups[0].ReschedulePolicy = &p }
 }
 
-func TestRescheduleLaterThenNow(t *testing.T) {
+func TestReschedule_Delayed(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 2, policy(nomad.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "constant"})))
@@ -50,7 +50,7 @@ func TestRescheduleLaterThenNow(t *testing.T) {
 	}
 }
 
-func TestFollowupsAreShared(t *testing.T) {
+func TestReschedule_SharedFollowup(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 3, policy(nomad.ReschedulePolicy{Unlimited: true, Delay: time.Minute})))
@@ -65,7 +65,7 @@ func TestFollowupsAreShared(t *testing.T) {
 	}
 }
 
-func TestDelays(t *testing.T) {
+func TestReschedule_Delays(t *testing.T) {
 	min := time.Minute
 	cases := []struct {
 		name   string
@@ -118,7 +118,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-func TestDelayResetsAfterLongRun(t *testing.T) {
+func TestReschedule_DelayReset(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 1, policy(nomad.ReschedulePolicy{
@@ -142,7 +142,7 @@ func TestDelayResetsAfterLongRun(t *testing.T) {
 	}
 }
 
-func TestReschedulePrefersOtherNodes(t *testing.T) {
+func TestReschedule_OtherNode(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.addNode("n2")
@@ -156,7 +156,7 @@ func TestReschedulePrefersOtherNodes(t *testing.T) {
 	}
 }
 
-func TestForcedReschedule(t *testing.T) {
+func TestReschedule_Forced(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 1, policy(nomad.ReschedulePolicy{})))
@@ -172,7 +172,7 @@ func TestForcedReschedule(t *testing.T) {
 	wantNames(t, w.live(), "j.g[0]")
 }
 
-func TestLostAndMoved(t *testing.T) {
+func TestLost_Moved(t *testing.T) {
 	setup := func(t *testing.T) (*world, *nomad.Allocation) {
 		w := newWorld(t)
 		w.addNode("n1")
@@ -286,7 +286,7 @@ func TestLostAndMoved(t *testing.T) {
 
 // The attempts of one evaluation share their follow-ups, even if the first plan with the marks is
 // rejected.
-func TestFollowupsSurviveRefusal(t *testing.T) {
+func TestReschedule_RejectedPlan(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 1, policy(nomad.ReschedulePolicy{Unlimited: true, Delay: time.Minute})))
@@ -303,7 +303,7 @@ func TestFollowupsSurviveRefusal(t *testing.T) {
 
 // An unhealthy allocation that its deployment marked is replaced by the policy. One that a user
 // stopped is replaced at once.
-func TestMarkedForReschedule(t *testing.T) {
+func TestReschedule_Marked(t *testing.T) {
 	for _, unhealthy := range []bool{true, false} {
 		w := newWorld(t)
 		w.addNode("n1")
@@ -334,7 +334,7 @@ func TestMarkedForReschedule(t *testing.T) {
 }
 
 // After a reset, a fibonacci series begins again.
-func TestFibonacciAfterReset(t *testing.T) {
+func TestReschedule_Fibonacci(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 1, policy(nomad.ReschedulePolicy{

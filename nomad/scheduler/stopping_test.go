@@ -8,7 +8,7 @@ import (
 
 // A node has no room for a new allocation until its client has ended the old one. The update of a job
 // replaces its allocations in their room.
-func TestStoppingAllocationUsesItsNode(t *testing.T) {
+func TestStopping_UsesNode(t *testing.T) {
 	w := newWorld(t)
 	w.slow = true
 	w.addNode("n1", func(n *nomad.Node) { n.NodeResources.Cpu.CpuShares = 200 })

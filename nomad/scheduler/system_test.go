@@ -15,7 +15,7 @@ func byNode(allocs []*nomad.Allocation) map[string]int {
 	return out
 }
 
-func TestSystemRunsEverywhere(t *testing.T) {
+func TestSystem_AllNodes(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.addNode("n2")
@@ -50,7 +50,7 @@ func TestSystemRunsEverywhere(t *testing.T) {
 	}
 }
 
-func TestSystemReportsReasons(t *testing.T) {
+func TestSystem_Reasons(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.addNode("n2")
@@ -72,7 +72,7 @@ func TestSystemExhausted(t *testing.T) {
 	}
 }
 
-func TestSystemUpdatesByStagger(t *testing.T) {
+func TestSystem_Stagger(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
 		w.addNode(id)
@@ -95,7 +95,7 @@ func TestSystemUpdatesByStagger(t *testing.T) {
 	}
 }
 
-func TestSysBatchRunsOnce(t *testing.T) {
+func TestSysBatch_Once(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.addNode("n2")
@@ -115,7 +115,7 @@ func TestSysBatchRunsOnce(t *testing.T) {
 	}
 }
 
-func TestSystemReplacesTerminal(t *testing.T) {
+func TestSystem_Terminal(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeSystem, 1))

@@ -58,7 +58,7 @@ func triggersOfVocabulary(t *testing.T) (out []string) {
 }
 
 // After plans that were rejected too often, a blocked evaluation of the job, not of one node, does the remaining work.
-func TestFollowUpOfRejectedPlans(t *testing.T) {
+func TestRejectedPlans_FollowUp(t *testing.T) {
 	for kind, attempts := range map[string]string{
 		nomad.JobTypeService: "5", nomad.JobTypeBatch: "2", nomad.JobTypeSystem: "5", nomad.JobTypeSysBatch: "2",
 	} {
@@ -86,7 +86,7 @@ func TestFollowUpOfRejectedPlans(t *testing.T) {
 	}
 }
 
-func TestUnplacedEvaluation(t *testing.T) {
+func TestEvaluation_Unplaced(t *testing.T) {
 	w := newWorld(t)
 	w.register(job(nomad.JobTypeService, 1))
 	e := w.process()

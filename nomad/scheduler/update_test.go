@@ -89,7 +89,7 @@ func TestUpdateKinds(t *testing.T) {
 	}
 }
 
-func TestUpdateOnFullNode(t *testing.T) {
+func TestUpdate_FullNode(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", func(n *nomad.Node) { n.NodeResources.Cpu.CpuShares = 200 })
 	w.register(job(nomad.JobTypeService, 2))
@@ -213,7 +213,7 @@ func TestDeploymentStates(t *testing.T) {
 
 // A failed deployment holds its version until the job is registered again. The missing allocations
 // then join a new deployment.
-func TestRegisteredAgainAfterFailure(t *testing.T) {
+func TestDeployment_RegisteredAgain(t *testing.T) {
 	w := newWorld(t)
 	w.register(job(nomad.JobTypeService, 2, rolling(1)))
 	if e := w.process(); e.FailedTGAllocs["g"] == nil {
@@ -240,7 +240,7 @@ func TestRegisteredAgainAfterFailure(t *testing.T) {
 	w.finishDeployment(second)
 }
 
-func TestPlacementsUseUpMaxParallel(t *testing.T) {
+func TestDeployment_MaxParallel(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 3, rolling(2)))
@@ -257,7 +257,7 @@ func TestPlacementsUseUpMaxParallel(t *testing.T) {
 	}
 }
 
-func TestScaleAndHoles(t *testing.T) {
+func TestScale_FreeNames(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 5))
@@ -277,7 +277,7 @@ func TestScaleAndHoles(t *testing.T) {
 	wantNames(t, w.live())
 }
 
-func TestBatchKeepsCompletedAllocations(t *testing.T) {
+func TestBatch_Completed(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeBatch, 3))
@@ -293,7 +293,7 @@ func TestBatchKeepsCompletedAllocations(t *testing.T) {
 	wantNames(t, w.live(), "j.g[0]", "j.g[1]", "j.g[2]")
 }
 
-func TestBatchHasNoDeployment(t *testing.T) {
+func TestBatch_NoDeployment(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeBatch, 3, rolling(1)))
@@ -307,7 +307,7 @@ func TestBatchHasNoDeployment(t *testing.T) {
 
 // An update replaces the allocations that it can, although the group lacks others, or one of them fits nowhere: each frees
 // its own node. What is lacking does not hold up a version for longer than max_parallel says.
-func TestUpdateShortOfCapacity(t *testing.T) {
+func TestUpdate_NoCapacity(t *testing.T) {
 	distinct := func(j *nomad.Job) { j.Constraints = []*nomad.Constraint{{Operand: nomad.ConstraintDistinctHosts}} }
 	for _, c := range []struct {
 		name    string

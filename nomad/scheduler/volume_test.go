@@ -28,7 +28,7 @@ func wants(v nomad.VolumeRequest) func(*nomad.Job) {
 	}
 }
 
-func TestPlacesOnNodeWithVolume(t *testing.T) {
+func TestVolume_Place(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		node func(*nomad.Node)
@@ -63,7 +63,7 @@ func TestPlacesOnNodeWithVolume(t *testing.T) {
 }
 
 // A group that waits for a volume is unblocked by a new class of nodes.
-func TestVolumeUnblocks(t *testing.T) {
+func TestVolume_Unblocks(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.register(job(nomad.JobTypeService, 1, wants(nomad.VolumeRequest{Source: "data"})))
@@ -87,7 +87,7 @@ func TestVolumeUnblocks(t *testing.T) {
 
 // Each allocation is placed on the node with its own volume. One without a volume does not prevent
 // the others from being placed, and any node may unblock it.
-func TestVolumeOfEachAllocation(t *testing.T) {
+func TestVolume_PerAlloc(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", has("data[2]"))
 	w.addNode("n2", has("data[0]", "!data[3]"))
@@ -110,7 +110,7 @@ func TestVolumeOfEachAllocation(t *testing.T) {
 }
 
 // An allocation keeps its node as long as its volume is there.
-func TestVolumeOfAllocationThatStays(t *testing.T) {
+func TestVolume_InPlace(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", has("data[0]"))
 	edit := wants(nomad.VolumeRequest{Source: "data", PerAlloc: true})
@@ -124,7 +124,7 @@ func TestVolumeOfAllocationThatStays(t *testing.T) {
 	}
 }
 
-func TestNodeWithoutNetworkNone(t *testing.T) {
+func TestNetworkNone_Missing(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", func(n *nomad.Node) {
 		n.Attributes[nomad.AttrNetworkNone] = "false"
@@ -143,7 +143,7 @@ func TestNodeWithoutNetworkNone(t *testing.T) {
 
 // A group that met a dynamic volume waits for any node: its class does not tell whether the volume is ready. One that
 // met static volumes only waits for another class.
-func TestDynamicVolumeEscapes(t *testing.T) {
+func TestVolume_Escapes(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", has("data"))
 	w.nodes["n1"].HostVolumes["data"].ID = "v1"

@@ -67,6 +67,7 @@ func drainMetadata(n *nomad.Node, d drain) *nomad.DrainMetadata {
 	}
 	last.UpdatedAt = at
 	last.Status = nomad.DrainStatusDraining
+	byDrainer := d.accessor == "" && d.meta == nil // a caller has an accessor, or metadata that may be empty
 	if d.accessor != "" {
 		last.AccessorID = d.accessor
 	}
@@ -77,8 +78,8 @@ func drainMetadata(n *nomad.Node, d drain) *nomad.DrainMetadata {
 	case d.update.DrainStrategy != nil:
 	case n.DrainStrategy == nil:
 		return n.LastDrain // the node was not draining
-	case d.accessor == "" && d.meta == nil:
-		last.Status = nomad.DrainStatusComplete // set by the drainer
+	case byDrainer:
+		last.Status = nomad.DrainStatusComplete
 	default:
 		last.Status = nomad.DrainStatusCanceled
 	}

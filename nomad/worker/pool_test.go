@@ -31,7 +31,7 @@ func pool(t *testing.T, l *leader, n int) *worker.Pool {
 }
 
 // A pool without workers processes nothing. Workers of one type leave the evaluations of the others.
-func TestPoolChangesWorkers(t *testing.T) {
+func TestPool_Resize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeader()
 		l.Node(t)
@@ -66,7 +66,7 @@ func TestPoolChangesWorkers(t *testing.T) {
 }
 
 // A worker that is not needed any more finishes its evaluation, and takes no other.
-func TestPoolFinishesEvaluations(t *testing.T) {
+func TestPool_Retire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeader()
 		l.Node(t)

@@ -152,7 +152,7 @@ func (l *leader) want(t *testing.T, method string) {
 	}
 }
 
-func TestPlacesAJob(t *testing.T) {
+func TestWorker_Places(t *testing.T) {
 	for _, typ := range []string{nomad.JobTypeBatch, nomad.JobTypeService, nomad.JobTypeSystem, nomad.JobTypeSysBatch} {
 		t.Run(typ, func(t *testing.T) {
 			l := newLeader()
@@ -175,7 +175,7 @@ func TestPlacesAJob(t *testing.T) {
 	}
 }
 
-func TestWaitsForState(t *testing.T) {
+func TestWorker_WaitsForIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeader()
 		l.Node(t)
@@ -196,7 +196,7 @@ func TestWaitsForState(t *testing.T) {
 	})
 }
 
-func TestStateWaitTimesOut(t *testing.T) {
+func TestWorker_IndexTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeader()
 		job := l.Job(t, nomad.JobTypeBatch, 1)
@@ -208,7 +208,7 @@ func TestStateWaitTimesOut(t *testing.T) {
 	})
 }
 
-func TestNacksFailedEvaluations(t *testing.T) {
+func TestWorker_Nack(t *testing.T) {
 	for _, method := range []string{"Plan.Submit", "Eval.Finish"} {
 		t.Run(method, func(t *testing.T) {
 			l := newLeader()
@@ -221,7 +221,7 @@ func TestNacksFailedEvaluations(t *testing.T) {
 	}
 }
 
-func TestSurvivesFailedDequeue(t *testing.T) {
+func TestWorker_FailedDequeue(t *testing.T) {
 	l := newLeader()
 	l.fail["Eval.Dequeue"] = nomad.ErrNoLeader
 	run(t, l, nil)
@@ -230,8 +230,8 @@ func TestSurvivesFailedDequeue(t *testing.T) {
 	l.want(t, "Eval.Finish")
 }
 
-// TestRefreshes rejects a plan on its node. The next plan uses the state that shows why.
-func TestRefreshes(t *testing.T) {
+// TestWorker_Refresh rejects a plan on its node. The next plan uses the state that shows why.
+func TestWorker_Refresh(t *testing.T) {
 	l := newLeader()
 	first := l.Node(t)
 	var second *nomad.Node
@@ -253,8 +253,8 @@ func TestRefreshes(t *testing.T) {
 	}
 }
 
-// TestBlocks exhausts the capacity, and continues after a node is added.
-func TestBlocks(t *testing.T) {
+// TestWorker_Block exhausts the capacity, and continues after a node is added.
+func TestWorker_Block(t *testing.T) {
 	l := newLeader()
 	run(t, l, nil)
 	job := l.Job(t, nomad.JobTypeBatch, 1)
@@ -276,9 +276,9 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestNextEvaluationFromFinish has three evaluations for one worker. It dequeues the first, and gets the
+// TestWorker_NextFromFinish has three evaluations for one worker. It dequeues the first, and gets the
 // others in the answers to Eval.Finish.
-func TestNextEvaluationFromFinish(t *testing.T) {
+func TestWorker_NextFromFinish(t *testing.T) {
 	l := newLeader()
 	l.Node(t)
 	for range 3 {
@@ -297,8 +297,8 @@ func TestNextEvaluationFromFinish(t *testing.T) {
 	}
 }
 
-// TestNacksNextOnShutdown stops a worker while it finishes an evaluation.
-func TestNacksNextOnShutdown(t *testing.T) {
+// TestWorker_NackNext stops a worker while it finishes an evaluation.
+func TestWorker_NackNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a stopped worker has half a second for its nack
 		l := newLeader()
 		l.late = true
@@ -316,8 +316,8 @@ func TestNacksNextOnShutdown(t *testing.T) {
 	})
 }
 
-// TestLeaderOfAnEarlierBuild uses a leader without Eval.Finish.
-func TestLeaderOfAnEarlierBuild(t *testing.T) {
+// TestWorker_OlderLeader uses a leader without Eval.Finish.
+func TestWorker_OlderLeader(t *testing.T) {
 	l := newLeader()
 	l.fail["Eval.Finish"] = nomad.ErrorFromText("rpc: can't find method Eval.Finish")
 	run(t, l, nil)
@@ -334,7 +334,7 @@ func TestLeaderOfAnEarlierBuild(t *testing.T) {
 	}
 }
 
-func TestCore(t *testing.T) {
+func TestWorker_Core(t *testing.T) {
 	for name, tt := range map[string]struct {
 		process core
 		want    string
@@ -357,8 +357,8 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// TestShutdown stops a worker in the middle of an evaluation.
-func TestShutdown(t *testing.T) {
+// TestWorker_Shutdown stops a worker in the middle of an evaluation.
+func TestWorker_Shutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a stopped worker has half a second for its nack
 		l := newLeader()
 		in, out := make(chan struct{}), make(chan struct{})

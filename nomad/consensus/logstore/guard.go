@@ -46,13 +46,13 @@ type guardedLog struct {
 	retry   time.Duration
 	closing chan struct{} // closed when all waits must end
 
-	write    sync.Mutex // one writer at a time; guards the fields below
-	last     uint64     // the last entry that raft regards as written
-	owed     *span      // entries that still must be removed
-	cut      bool       // the tail was removed, its replacement is not written yet
-	broken   error      // why the log must be reopened
-	tried    time.Time
-	reminded time.Time
+	write     sync.Mutex // one writer at a time; guards the fields below
+	last      uint64     // the last entry that raft regards as written
+	toRemove  *span      // entries that still must be removed
+	truncated bool       // the tail was removed, its replacement is not written yet
+	broken    error      // why the log must be reopened
+	tried     time.Time
+	reminded  time.Time
 
 	failing atomic.Pointer[error] // copy of broken for readers without the lock
 
@@ -73,11 +73,11 @@ func (g *guardedLog) StoreLogs(entries []*raft.Log) error {
 	}
 	g.write.Lock()
 	defer g.write.Unlock()
-	return g.change(g.cut, func() error {
+	return g.change(g.truncated, func() error {
 		if err := g.wal.StoreLogs(entries); err != nil {
 			return err
 		}
-		g.last, g.cut = entries[len(entries)-1].Index, false
+		g.last, g.truncated = entries[len(entries)-1].Index, false
 		return nil
 	})
 }
@@ -92,9 +92,9 @@ func (g *guardedLog) DeleteRange(first, last uint64) error {
 		return err
 	}
 	tail := first > begin && last >= g.last && first <= g.last
-	g.owed = &span{first, last}
+	g.toRemove = &span{first, last}
 	err = g.change(tail, g.remove)
-	g.cut = g.cut || tail && err == nil
+	g.truncated = g.truncated || tail && err == nil
 	return err
 }
 
@@ -102,16 +102,16 @@ func (g *guardedLog) DeleteRange(first, last uint64) error {
 // segment, raft-wal confuses the two segments. It then refuses the entry without a predecessor,
 // but only after the new segment exists.
 func (g *guardedLog) remove() (err error) {
-	if g.owed == nil {
+	if g.toRemove == nil {
 		return nil
 	}
 	if g.last > 0 {
 		_ = g.wal.StoreLog(&raft.Log{Index: g.last + 2})
 	}
-	if err := g.wal.DeleteRange(g.owed.min, g.owed.max); err != nil {
+	if err := g.wal.DeleteRange(g.toRemove.min, g.toRemove.max); err != nil {
 		return err
 	}
-	g.owed = nil
+	g.toRemove = nil
 	g.last, err = g.wal.LastIndex()
 	return err
 }
@@ -214,7 +214,7 @@ func (g *guardedLog) match(fresh *wal.WAL) error {
 		return err
 	case last > g.last:
 		return fresh.DeleteRange(g.last+1, last)
-	case last < g.last && (g.owed == nil || g.owed.max < g.last):
+	case last < g.last && (g.toRemove == nil || g.toRemove.max < g.last):
 		return fmt.Errorf("%w: it ends at entry %d, %d was written", ErrDamaged, last, g.last)
 	}
 	g.last = last

@@ -71,7 +71,7 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-func TestInvalidConstraintsNeverHold(t *testing.T) {
+func TestConstraints_Invalid(t *testing.T) {
 	n := &nomad.Node{Attributes: map[string]string{"a": "1.0.0", "bad": "["}}
 	for _, c := range [][3]string{
 		{"${attr.a}", "almost", "1"},
@@ -90,7 +90,7 @@ func TestInvalidConstraintsNeverHold(t *testing.T) {
 	}
 }
 
-func TestEligibilityByClass(t *testing.T) {
+func TestEligibility_Class(t *testing.T) {
 	job := &nomad.Job{TaskGroups: []*nomad.TaskGroup{
 		{Name: "a", Constraints: []*nomad.Constraint{{LTarget: "${attr.gpu}", Operand: "is_set"}}},
 		{Name: "b"},

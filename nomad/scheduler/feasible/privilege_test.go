@@ -74,9 +74,9 @@ func TestPrivilege(t *testing.T) {
 	}
 }
 
-// TestPrivilegeOfEachTask checks that two tasks of a driver are judged apart, and that a scheduler
+// TestPrivilege_EachTask checks that two tasks of a driver are judged apart, and that a scheduler
 // without kinds knows no needs.
-func TestPrivilegeOfEachTask(t *testing.T) {
+func TestPrivilege_EachTask(t *testing.T) {
 	tasks := []*nomad.Task{{Name: "a", Driver: "open", Privileged: true}, {Name: "b", Driver: "open"}}
 	job := &nomad.Job{ID: "j", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: tasks}}}
 	if got, want := feasible.NewEligibility(job, feasible.Rules{Kinds: privilegeTable}).Check("g", privilegeNode("open", "open")), `task "b" needs privileged = true for driver "open"`; got != want {

@@ -113,7 +113,7 @@ func TestAllocsFitErrors(t *testing.T) {
 	}
 }
 
-func TestLifecyclesShare(t *testing.T) {
+func TestAllocsFit_Lifecycle(t *testing.T) {
 	task := func(mem int64) *nomad.AllocatedTaskResources {
 		return &nomad.AllocatedTaskResources{Memory: nomad.AllocatedMemoryResources{MemoryMB: mem}}
 	}
@@ -198,7 +198,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-func TestDynamicPortsRunOut(t *testing.T) {
+func TestPorts_Exhausted(t *testing.T) {
 	n := node()
 	n.NodeResources.NodeNetworks[0].Addresses = n.NodeResources.NodeNetworks[0].Addresses[:1]
 	n.NodeResources.MinDynamicPort, n.NodeResources.MaxDynamicPort = 20000, 20049
@@ -226,7 +226,7 @@ func TestDynamicPortsRunOut(t *testing.T) {
 	}
 }
 
-func TestAddAndRemoveCancelOut(t *testing.T) {
+func TestUsage_AddRemove(t *testing.T) {
 	u, err := feasible.NewUsage(node())
 	if err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func alloc(id string, j *nomad.Job, index uint) *nomad.Allocation {
 
 // A job that is registered again without changes keeps its version, and its allocations are
 // ignored.
-func TestSameSpecIsIgnored(t *testing.T) {
+func TestSameSpec(t *testing.T) {
 	old, again := job(), job()
 	again.ModifyIndex, again.JobModifyIndex, again.SubmitTime = 9, 9, 7
 	r := reconcile.Generic(request(again, alloc("a", old, 0)))
@@ -140,7 +140,7 @@ func TestStopOrder(t *testing.T) {
 	}
 }
 
-func TestCountBelowZeroIsZero(t *testing.T) {
+func TestCount_Negative(t *testing.T) {
 	j := job()
 	j.TaskGroups[0].Count = -1
 	if r := reconcile.Generic(request(j, alloc("a", j, 0))); len(r.Stop) != 1 {

@@ -133,7 +133,7 @@ func (c *cell) rest() {
 
 // All nodes of a service are lost during an update whose deployment then fails, and return. Their allocations are placed
 // again, though the clients report them as complete before the nodes are ready.
-func TestLostDuringAnUpdate(t *testing.T) {
+func TestLost_DuringUpdate(t *testing.T) {
 	for _, status := range []string{nomad.DeploymentStatusRunning, nomad.DeploymentStatusPaused, nomad.DeploymentStatusFailed} {
 		for _, canary := range []int{0, 1} {
 			t.Run(fmt.Sprint(status, " canary ", canary), func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestLostDuringAnUpdate(t *testing.T) {
 }
 
 // A batch job whose only node is drained waits for capacity, and runs again when the node is back.
-func TestDrainedBatchWaits(t *testing.T) {
+func TestDrain_BatchWaits(t *testing.T) {
 	c := newCell(t)
 	c.addNode("n1")
 	c.register(job(nomad.JobTypeBatch, 2))
@@ -186,16 +186,16 @@ func (c *cell) drain(id string) {
 	c.settle(id)
 }
 
-// TestOwed runs random histories of one job. The model has one number: how many allocations the job had, without canaries,
+// TestLost_RandomHistory runs random histories of one job. The model has one number: how many allocations the job had, without canaries,
 // when it was last at rest after a change by a user. Losing, draining and returning nodes, failures, reports, disconnections and time
 // never lower it. After each event, a job that lacks some has an evaluation that waits.
-func TestOwed(t *testing.T) {
+func TestLost_RandomHistory(t *testing.T) {
 	for seed := range uint64(500) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { owedHistory(t, seed) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { lostHistory(t, seed) })
 	}
 }
 
-func owedHistory(t *testing.T, seed uint64) {
+func lostHistory(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	c := newCell(t)
 	for i := range 1 + rng.IntN(3) {
