@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/e2e/harness"
 )
 
 // commands are the script commands in addition to those of testscript.
@@ -127,7 +128,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	limit, err := time.ParseDuration(args[0])
 	ts.Check(err)
-	limit = max(limit, patience)
+	limit = max(limit, harness.Patience)
 	over := time.After(limit)
 	tick := time.NewTicker(tryAgain)
 	defer tick.Stop()

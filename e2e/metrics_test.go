@@ -13,6 +13,7 @@ import (
 	sdk "github.com/hashicorp/nomad/api"
 
 	"github.com/open-nomad/open-nomad/e2e/cluster"
+	"github.com/open-nomad/open-nomad/e2e/harness"
 )
 
 // metricsConfig publishes all metrics, and keeps them for the duration of the test.
@@ -61,7 +62,7 @@ func TestMetrics(t *testing.T) {
 	}
 	// A metric counts once it was seen: Prometheus output drops it after a minute without updates.
 	inJSON, inText := map[string][]map[string]bool{}, map[string][]map[string]bool{}
-	succeeds(t, "show every metric", func() error {
+	harness.Succeeds(t, "show every metric", func() error {
 		summary, _, err := client.Operator().MetricsSummary(nil)
 		if err != nil {
 			return err
@@ -91,23 +92,25 @@ func TestMetrics(t *testing.T) {
 // metricsAgent starts an agent and exercises the metrics of the list.
 func metricsAgent(t *testing.T) *sdk.Client {
 	t.Helper()
-	dir := tempDir(t)
+	dir := harness.TempDir(t)
 	cfg := filepath.Join(dir, "metrics.hcl")
 	if err := os.WriteFile(cfg, []byte(metricsConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := start(t, cluster.Options{Dir: dir, Args: []string{"-dev", "-config=" + cfg}})
+	a := harness.Start(t, cluster.Options{Dir: dir, Args: []string{"-dev", "-config=" + cfg}})
 	client, err := sdk.NewClient(&sdk.Config{Address: a.Address()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	fast := "update {\n min_healthy_time = \"10ms\"\n health_check = \"task_states\"\n}"
-	runs := metricsJob(t, client, job("web", "meta {\n owner = \"me\"\n job = \"forged\"\n}\n"+fast, shell("trap : HUP; while true; do sleep 0.05; done", `kill_timeout = "100ms"`)))
-	metricsJob(t, client, job("fails", "type = \"batch\"\nreschedule {\n attempts = 0\n unlimited = false\n}", "restart {\n attempts = 1\n delay = \"1ms\"\n mode = \"fail\"\n}"+shell("exit 1")))
-	ended := metricsJob(t, client, job("ends", `type = "batch"`, shell("exit 0")))
-	metricsJob(t, client, job("all", `type = "system"`, shell("sleep 1000")))
-	metricsJob(t, client, job("once", `type = "sysbatch"`, shell("exit 0")))
-	metricsJob(t, client, job("huge", "", strings.Replace(shell("exit 0"), "memory = 10", "memory = 99999999", 1)))
+	runs := metricsJob(t, client, harness.Job("web", "meta {\n owner = \"me\"\n job = \"forged\"\n}\n"+fast,
+		harness.Shell("trap : HUP; while true; do sleep 0.05; done", `kill_timeout = "100ms"`)))
+	metricsJob(t, client, harness.Job("fails", "type = \"batch\"\nreschedule {\n attempts = 0\n unlimited = false\n}",
+		"restart {\n attempts = 1\n delay = \"1ms\"\n mode = \"fail\"\n}"+harness.Shell("exit 1")))
+	ended := metricsJob(t, client, harness.Job("ends", `type = "batch"`, harness.Shell("exit 0")))
+	metricsJob(t, client, harness.Job("all", `type = "system"`, harness.Shell("sleep 1000")))
+	metricsJob(t, client, harness.Job("once", `type = "sysbatch"`, harness.Shell("exit 0")))
+	metricsJob(t, client, harness.Job("huge", "", strings.Replace(harness.Shell("exit 0"), "memory = 10", "memory = 99999999", 1)))
 	useAlloc(t, client, runs, ended)
 	useVariables(t, client)
 	if _, _, err := client.Jobs().Info("web", nil); err != nil {
@@ -138,7 +141,7 @@ func metricsJob(t *testing.T, client *sdk.Client, text string) string {
 // allocIn returns the allocation of a job once it has the status.
 func allocIn(t *testing.T, client *sdk.Client, job, status string) (alloc *sdk.Allocation) {
 	t.Helper()
-	succeeds(t, job+" is "+status, func() error {
+	harness.Succeeds(t, job+" is "+status, func() error {
 		stubs, _, err := client.Jobs().Allocations(job, false, nil)
 		if err != nil {
 			return err
@@ -168,7 +171,8 @@ func useAlloc(t *testing.T, client *sdk.Client, runs, ended string) {
 	must("stats", err)
 	_, err = client.Allocations().Checks(web.ID, nil)
 	must("checks", err)
-	_, err = client.Allocations().Exec(t.Context(), web, "t", false, []string{"/bin/true"}, strings.NewReader(""), os.Stderr, os.Stderr, nil, nil)
+	_, err = client.Allocations().Exec(t.Context(), web, "t", false, []string{"/bin/true"}, strings.NewReader(""), os.Stderr, os.Stderr,
+		nil, nil)
 	must("exec", err)
 	must("signal", client.Allocations().Signal(web, nil, "t", "SIGHUP"))
 	must("restart", client.Allocations().Restart(web, "t", nil))
@@ -296,18 +300,20 @@ func promName(name string) string { return strings.NewReplacer(".", "_", "-", "_
 // TestMetricsFollowTheirSettings: without publish_allocation_metrics no metric names an allocation,
 // without publish_node_metrics none describes the machine, and no label can be forged.
 func TestMetricsFollowTheirSettings(t *testing.T) {
-	a := devAgent(t)
+	a := harness.DevAgent(t)
 	client, err := sdk.NewClient(&sdk.Config{Address: a.Address()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	alloc := allocIn(t, client, metricsJob(t, client, job("web", "", shell("while true; do sleep 0.05; done"))), sdk.AllocClientStatusRunning)
-	succeeds(t, "count the start", func() error {
+	alloc := allocIn(t, client, metricsJob(t, client, harness.Job("web", "", harness.Shell("while true; do sleep 0.05; done"))),
+		sdk.AllocClientStatusRunning)
+	harness.Succeeds(t, "count the start", func() error {
 		text, err := client.Operator().Metrics(&sdk.QueryOptions{Params: map[string]string{"format": "prometheus"}})
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(string(text), "nomad_client_allocs_running{") || !strings.Contains(string(text), "nomad_nomad_job_summary_running{") {
+		if !strings.Contains(string(text), "nomad_client_allocs_running{") ||
+			!strings.Contains(string(text), "nomad_nomad_job_summary_running{") {
 			return os.ErrNotExist
 		}
 		for _, never := range []string{alloc.ID, "alloc_id=", "nomad_client_host_", "nomad_client_allocs_memory_", alloc.EvalID} {

@@ -1,0 +1,11 @@
+package identity_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/e2e/harness"
+)
+
+func TestMain(m *testing.M) {
+	harness.Main(m, map[string]func([]string) int{"holder": holdToken, "spiffe": useSpiffe, "signalled": countAtSignal})
+}
