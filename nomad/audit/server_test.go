@@ -135,17 +135,27 @@ func TestAudit_Calls(t *testing.T) {
 				t.Fatalf("%d events", len(got))
 			}
 			a, b := got[0].Payload, got[1].Payload
-			if a.Stage != "OperationReceived" || b.Stage != "OperationComplete" || a.Request != b.Request || a.Request.ID == "" || a.Response != nil {
-				t.Errorf("before: %+v, after: %+v", a, b)
+			servertest.Equal(t, "first stage", a.Stage, "OperationReceived")
+			servertest.Equal(t, "second stage", b.Stage, "OperationComplete")
+			servertest.Equal(t, "request of the first stage", a.Request, b.Request)
+			servertest.Equal(t, "response of the first stage", a.Response, nil)
+			if a.Request.ID == "" {
+				t.Error("the request has no ID")
 			}
 			r := b.Request
-			if b.Auth.Kind != tt.kind || r.Operation != tt.op || r.Object != tt.object || r.Namespace.ID != tt.ns || r.Meta.Forwarded != tt.forwarded || b.Response.Status != tt.status || (b.Response.Error == "") != (err == nil) {
-				t.Errorf("recorded: %+v %+v", b, b.Response)
-			}
+			servertest.Equal(t, "kind", b.Auth.Kind, tt.kind)
+			servertest.Equal(t, "operation", r.Operation, tt.op)
+			servertest.Equal(t, "object", r.Object, tt.object)
+			servertest.Equal(t, "namespace", r.Namespace.ID, tt.ns)
+			servertest.Equal(t, "forwarded", r.Meta.Forwarded, tt.forwarded)
+			servertest.Equal(t, "status", b.Response.Status, tt.status)
+			servertest.Equal(t, "without an error", b.Response.Error == "", err == nil)
 		})
 	}
-	if text := text(); strings.Contains(text, "s3cret") || strings.Contains(text, "c2lnbmF0") || strings.Contains(text, n.Node.SecretID) || strings.Contains(text, n.JWT) {
-		t.Error("the log contains a secret")
+	for what, secret := range map[string]string{"a value": "s3cret", "a signature": "c2lnbmF0", "the secret ID": n.Node.SecretID, "a token": n.JWT} {
+		if strings.Contains(text(), secret) {
+			t.Errorf("the log contains %s", what)
+		}
 	}
 }
 

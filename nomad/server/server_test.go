@@ -23,9 +23,12 @@ func TestServer_PlacesWithIdentity(t *testing.T) {
 			t.Fatalf("allocation on %s has identities of %d tasks", a.NodeID, len(a.SignedIdentities))
 		}
 		who := servertest.Read[message.ACLWhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: token}})
-		if c := who.Identity.Claims; c == nil || c.WorkloadIdentityClaims == nil || c.AllocationID != a.ID || c.TaskName != "t" {
-			t.Errorf("the token has %+v", who.Identity)
+		c := who.Identity.Claims
+		if c == nil || c.WorkloadIdentityClaims == nil {
+			t.Fatalf("the token has %+v, want claims of a workload", who.Identity)
 		}
+		servertest.Equal(t, "allocation of the token", c.AllocationID, a.ID)
+		servertest.Equal(t, "task of the token", c.TaskName, "t")
 	}
 	var signed message.AllocIdentitiesResponse
 	ask := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{AuthToken: n.JWT, MinQueryIndex: allocs[0].CreateIndex - 1},

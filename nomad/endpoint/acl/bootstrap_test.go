@@ -24,8 +24,15 @@ func TestBootstrap_Once(t *testing.T) {
 	}
 	secret := nomad.NewID()
 	first, err := g.Bootstrap(secret)
-	if err != nil || first.SecretID != secret || !first.Management() || !first.Global || first.Name != "Bootstrap Token" || len(first.Hash) == 0 {
-		t.Fatalf("the first token is %+v, %v", first.Stub(), err)
+	if err != nil {
+		t.Fatalf("ACL.Bootstrap: %v", err)
+	}
+	servertest.Equal(t, "secret", first.SecretID, secret)
+	servertest.Equal(t, "management", first.Management(), true)
+	servertest.Equal(t, "global", first.Global, true)
+	servertest.Equal(t, "name", first.Name, "Bootstrap Token")
+	if len(first.Hash) == 0 {
+		t.Error("the first token has no hash")
 	}
 	again := fmt.Sprintf("ACL bootstrap already done (reset index: %d)", first.CreateIndex)
 	if _, err = g.Bootstrap(""); !servertest.IsCoded(err, 400, again) {

@@ -13,16 +13,23 @@ import (
 func TestAuthMethods_Rules(t *testing.T) {
 	g, p := servertest.StartACL(t, nil), testidp.New(t)
 	made, err := upsertMethod(g, people(p))
-	if err != nil || made.Config.OIDCClientSecret != "redacted" || made.CreateIndex == 0 || made.CreateTime.IsZero() {
-		t.Fatalf("created %+v, %v", made, err)
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	servertest.Equal(t, "client secret", made.Config.OIDCClientSecret, "redacted")
+	if made.CreateIndex == 0 || made.CreateTime.IsZero() {
+		t.Errorf("created at index %d, %v, want both", made.CreateIndex, made.CreateTime)
 	}
 	if made, err = upsertMethod(g, made); err != nil || made.Config.OIDCClientSecret != "redacted" { // with the redacted secret
 		t.Fatalf("written back: %v", err)
 	}
 	made, err = upsertMethod(g, &nomad.ACLAuthMethod{Name: "people", MaxTokenTTL: time.Minute, Default: true})
-	if err != nil || made.MaxTokenTTL != time.Minute || made.TokenLocality != "local" || !made.Default {
-		t.Fatalf("updated to %+v, %v", made, err)
+	if err != nil {
+		t.Fatalf("update: %v", err)
 	}
+	servertest.Equal(t, "MaxTokenTTL", made.MaxTokenTTL, time.Minute)
+	servertest.Equal(t, "TokenLocality", made.TokenLocality, "local")
+	servertest.Equal(t, "Default", made.Default, true)
 	var got message.ACLAuthMethodGetResponse
 	g.Must("ACL.GetAuthMethod", &message.ACLAuthMethodGetRequest{MethodName: "people"}, &got)
 	var set message.ACLAuthMethodsGetResponse
@@ -82,8 +89,14 @@ func TestBindingRules_Rules(t *testing.T) {
 		t.Fatalf("created %+v, %v", made, err)
 	}
 	changed, err := upsertRule(g, &nomad.ACLBindingRule{ID: made.ID, BindType: "management"})
-	if err != nil || changed.BindType != "management" || changed.Selector != "" || changed.AuthMethod != "machines" || !changed.CreateTime.Equal(made.CreateTime) {
-		t.Errorf("updated to %+v, %v", changed, err)
+	if err != nil {
+		t.Fatalf("update: %v", err)
+	}
+	servertest.Equal(t, "BindType", changed.BindType, "management")
+	servertest.Equal(t, "Selector", changed.Selector, "")
+	servertest.Equal(t, "AuthMethod", changed.AuthMethod, "machines")
+	if !changed.CreateTime.Equal(made.CreateTime) {
+		t.Errorf("CreateTime = %v, want %v", changed.CreateTime, made.CreateTime)
 	}
 	for name, r := range map[string]*nomad.ACLBindingRule{
 		"another method": {ID: made.ID, AuthMethod: "other", BindType: "management"},

@@ -64,8 +64,14 @@ operator { policy = "read" }`
 	var out message.SingleACLPolicyResponse
 	g.Must("ACL.GetPolicy", &message.ACLPolicySpecificRequest{Name: "p"}, &out)
 	got := out.Policy
-	if got == nil || got.Rules != rules || got.Description != "d" || got.JobACL.Namespace != "prod" || got.CreateIndex == 0 || len(got.Hash) == 0 {
-		t.Fatalf("the policy is %+v", got)
+	if got == nil {
+		t.Fatal("the policy does not exist")
+	}
+	servertest.Equal(t, "rules", got.Rules, rules)
+	servertest.Equal(t, "description", got.Description, "d")
+	servertest.Equal(t, "namespace of the job", got.JobACL.Namespace, "prod")
+	if got.CreateIndex == 0 || len(got.Hash) == 0 {
+		t.Errorf("index %d, %d bytes of a hash, want both", got.CreateIndex, len(got.Hash))
 	}
 	j := got.RulesJSON
 	if j == nil || j.Raw != rules || len(j.Namespaces) != 1 || j.Namespaces[0].Policy != "read" || !slices.Contains(j.Namespaces[0].Capabilities, "read-job") ||

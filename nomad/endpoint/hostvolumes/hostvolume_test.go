@@ -143,8 +143,16 @@ func TestHostVolumes_Checked(t *testing.T) {
 	var out message.HostVolumeCreateResponse
 	says(t, "create", g.Call(ofA, "HostVolume.Create", of("a", created(mkdir("data", ""))), &out), "")
 	v := out.Volume
-	if v == nil || v.HostPath != "/made/"+v.ID || v.CapacityBytes != 7 || v.NodeID != n.Node.ID || v.NodePool != "default" || v.State != "pending" || v.CreateTime == 0 {
-		t.Fatalf("created %+v", v)
+	if v == nil {
+		t.Fatal("no volume was created")
+	}
+	servertest.Equal(t, "HostPath", v.HostPath, "/made/"+v.ID)
+	servertest.Equal(t, "CapacityBytes", v.CapacityBytes, 7)
+	servertest.Equal(t, "NodeID", v.NodeID, n.Node.ID)
+	servertest.Equal(t, "NodePool", v.NodePool, "default")
+	servertest.Equal(t, "State", v.State, "pending")
+	if v.CreateTime == 0 {
+		t.Error("CreateTime = 0")
 	}
 	n.has("data=" + v.ID)
 	if got := servertest.ReadWith[message.HostVolumeListResponse](g, g.Root, "HostVolume.List", &message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*", Prefix: "da"}}); len(got.Volumes) != 1 || got.Volumes[0].State != "ready" {

@@ -189,9 +189,10 @@ func TestDispatch_Job(t *testing.T) {
 	}
 	a := n.Allocs(1)[0]
 	payload, err := snappy.Decode(nil, a.Job.Payload)
-	if err != nil || string(payload) != "hello" || a.Job.Meta["k"] != "v" || a.Job.ParentID != "p" {
-		t.Errorf("the dispatched job has payload %q, meta %v, parent %q: %v", payload, a.Job.Meta, a.Job.ParentID, err)
-	}
+	servertest.Equal(t, "error", err, nil)
+	servertest.Equal(t, "payload", string(payload), "hello")
+	servertest.Equal(t, "meta", a.Job.Meta["k"], "v")
+	servertest.Equal(t, "parent", a.Job.ParentID, "p")
 }
 
 func TestJobs_Pages(t *testing.T) {

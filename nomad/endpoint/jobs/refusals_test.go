@@ -154,7 +154,12 @@ func TestVersions_Invalid(t *testing.T) {
 	// A revert is a copy without tag and stability, as a new version.
 	out := servertest.Read[message.JobRegisterResponse](t, s, "Job.Revert", revert("web", 0, nil))
 	job := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("web")).Job
-	if out.EvalID == "" || job.Version != 2 || job.Priority != 50 || job.VersionTag != nil || job.Stable || job.JobModifyIndex != out.JobModifyIndex {
-		t.Errorf("after the revert: %+v, %+v", out, job)
+	if out.EvalID == "" {
+		t.Error("the revert creates no evaluation")
 	}
+	servertest.Equal(t, "version", job.Version, 2)
+	servertest.Equal(t, "priority", job.Priority, 50)
+	servertest.Equal(t, "tag", job.VersionTag, nil)
+	servertest.Equal(t, "stable", job.Stable, false)
+	servertest.Equal(t, "JobModifyIndex", job.JobModifyIndex, out.JobModifyIndex)
 }

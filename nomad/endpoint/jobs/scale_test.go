@@ -53,16 +53,27 @@ func TestScale_Job(t *testing.T) {
 	}
 	status := scaleStatusOf(t, s, "web")
 	g := status.TaskGroups["g"]
-	if status.JobStopped || status.JobModifyIndex != job.JobModifyIndex || g.Desired != 3 || g.Placed != 3 || len(g.Events) != 2 {
-		t.Fatalf("Job.ScaleStatus = %+v, group %+v", status, g)
+	servertest.Equal(t, "JobStopped", status.JobStopped, false)
+	servertest.Equal(t, "JobModifyIndex", status.JobModifyIndex, job.JobModifyIndex)
+	servertest.Equal(t, "Desired", g.Desired, 3)
+	servertest.Equal(t, "Placed", g.Placed, 3)
+	if len(g.Events) != 2 {
+		t.Fatalf("%d events, want 2", len(g.Events))
 	}
 	first, last := g.Events[1], g.Events[0]
-	if *first.Count != 3 || first.PreviousCount != 2 || *first.EvalID != out.EvalID || first.Time == 0 || first.CreateIndex != out.Index {
-		t.Errorf("first event %+v", first)
+	servertest.Equal(t, "count of the first event", *first.Count, 3)
+	servertest.Equal(t, "previous count of the first event", first.PreviousCount, 2)
+	servertest.Equal(t, "evaluation of the first event", *first.EvalID, out.EvalID)
+	servertest.Equal(t, "index of the first event", first.CreateIndex, out.Index)
+	if first.Time == 0 {
+		t.Error("the first event has no time")
 	}
-	if last.Count != nil || last.PreviousCount != 3 || !last.Error || last.Message != "no metrics" || last.EvalID != nil || fmt.Sprint(last.Meta) != "map[n:4 source:prometheus]" {
-		t.Errorf("last event %+v", last)
-	}
+	servertest.Equal(t, "count of the last event", last.Count, nil)
+	servertest.Equal(t, "previous count of the last event", last.PreviousCount, 3)
+	servertest.Equal(t, "error of the last event", last.Error, true)
+	servertest.Equal(t, "message of the last event", last.Message, "no metrics")
+	servertest.Equal(t, "evaluation of the last event", last.EvalID, nil)
+	servertest.Equal(t, "meta of the last event", fmt.Sprint(last.Meta), "map[n:4 source:prometheus]")
 	// Only the newest events are stored.
 	for range nomad.JobTrackedScalingEvents {
 		servertest.Read[message.JobRegisterResponse](t, s, "Job.Scale", note)

@@ -83,9 +83,10 @@ func TestServices_RegisterAndRemove(t *testing.T) {
 	first := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", paged)
 	paged.NextToken = first.NextToken
 	second := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", paged)
-	if len(first.Services) != 1 || first.NextToken != "default."+got.Services[1].ID || len(second.Services) != 1 || second.NextToken != "" {
-		t.Errorf("pages %+v and %+v", first, second)
-	}
+	servertest.Equal(t, "services of the first page", len(first.Services), 1)
+	servertest.Equal(t, "token of the next page", first.NextToken, "default."+got.Services[1].ID)
+	servertest.Equal(t, "services of the second page", len(second.Services), 1)
+	servertest.Equal(t, "token after the last page", second.NextToken, "")
 	filtered := byName("default", "web")
 	filtered.Filter = `"v2" in Tags`
 	if got := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", filtered); len(got.Services) != 1 || got.Services[0].AllocID != allocs[1].ID {
@@ -259,8 +260,12 @@ func TestServices_Rights(t *testing.T) {
 		}
 		return err
 	}
-	if get(workload, "b") != nil || get(reader, "a") != nil || get(reader, "b") == nil || get("", "a") == nil {
-		t.Error("readers and workloads, and nobody else, find services")
+	servertest.Equal(t, "a workload reads b", get(workload, "b"), nil)
+	servertest.Equal(t, "a reader of a reads a", get(reader, "a"), nil)
+	for who, err := range map[string]error{"a reader of a reads b": get(reader, "b"), "an anonymous caller reads a": get("", "a")} {
+		if err == nil {
+			t.Errorf("%s: no error", who)
+		}
 	}
 	remove := func(secret, ns string) error {
 		req := &message.ServiceRegistrationDeleteByIDRequest{ID: ids[ns]}

@@ -49,8 +49,13 @@ func paths(t *testing.T, s *server.Server, q message.QueryOptions) (out []string
 func TestVariables_CRUD(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	first := servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a/b", "canary one"))
-	if m := first.Output; m.Namespace != "default" || m.CreateIndex != first.Index || m.ModifyTime == 0 || m.CreateTime != m.ModifyTime || m.Items["k"] != "canary one" {
-		t.Errorf("set returns %+v", first.Output.VariableMetadata)
+	m := first.Output
+	servertest.Equal(t, "namespace", m.Namespace, "default")
+	servertest.Equal(t, "CreateIndex", m.CreateIndex, first.Index)
+	servertest.Equal(t, "CreateTime", m.CreateTime, m.ModifyTime)
+	servertest.Equal(t, "item", m.Items["k"], "canary one")
+	if m.ModifyTime == 0 {
+		t.Error("ModifyTime = 0")
 	}
 	if v, err := readVariable(t, s, "a/b", ""); err != nil || v.Items["k"] != "canary one" || v.ModifyIndex != first.Index {
 		t.Errorf("read %+v, %v", v, err)
@@ -59,9 +64,10 @@ func TestVariables_CRUD(t *testing.T) {
 		t.Errorf("a missing variable: %+v, %v", v, err)
 	}
 	late := servertest.WriteVariable(t, s, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "x"), first.Index-1))
-	if late.Result != nomad.VarOpResultConflict || late.Conflict.ModifyIndex != first.Index || late.Conflict.Items["k"] != "canary one" || late.Output != nil {
-		t.Errorf("cas against an old index: %s, conflict %+v", late.Result, late.Conflict)
-	}
+	servertest.Equal(t, "result of cas with an old index", late.Result, nomad.VarOpResultConflict)
+	servertest.Equal(t, "index of the conflict", late.Conflict.ModifyIndex, first.Index)
+	servertest.Equal(t, "item of the conflict", late.Conflict.Items["k"], "canary one")
+	servertest.Equal(t, "output of the conflict", late.Output, nil)
 	none := servertest.WriteVariable(t, s, nomad.VarOpCAS, indexed(servertest.Variable("a/none", "x"), 5))
 	if none.Result != nomad.VarOpResultConflict || none.Conflict.Path != "a/none" || none.Conflict.ModifyIndex != 0 {
 		t.Errorf("cas of a missing variable: %s, conflict %+v", none.Result, none.Conflict)
@@ -226,9 +232,12 @@ func TestVariables_Locks(t *testing.T) {
 	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "x"))
 	got := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("a", "")).Output
 	lock := got.LockID()
-	if lock == "" || got.Lock.TTL != 15*time.Second || got.Lock.LockDelay != 15*time.Second || got.Items["k"] != "x" {
-		t.Fatalf("acquire returns %+v", got)
+	if lock == "" {
+		t.Fatalf("acquire returns %+v, want a lock", got)
 	}
+	servertest.Equal(t, "TTL", got.Lock.TTL, 15*time.Second)
+	servertest.Equal(t, "LockDelay", got.Lock.LockDelay, 15*time.Second)
+	servertest.Equal(t, "item", got.Items["k"], "x")
 	for name, v := range map[nomad.VarOp]*nomad.VariableDecrypted{"lock-acquire": servertest.Variable("a", "y"), "set": servertest.Variable("a", "y"), "delete": servertest.Variable("a", ""),
 		"cas": indexed(servertest.Variable("a", "y"), got.ModifyIndex), "lock-release": heldBy(servertest.Variable("a", ""), "another")} {
 		out := servertest.WriteVariable(t, s, name, v)

@@ -39,6 +39,14 @@ func WantError(t *testing.T, err error, code int, parts ...string) {
 	}
 }
 
+// Equal fails the test, which continues, unless got is want.
+func Equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
+}
+
 // Eventually waits for a condition, which the reported line describes.
 func Eventually(t *testing.T, holds func() bool) {
 	t.Helper()
