@@ -113,16 +113,23 @@ func TestAudit_Calls(t *testing.T) {
 		status               int
 		forwarded            bool
 	}{
-		{"read", "Variables.Read", &message.VariablesReadRequest{Path: "app/db", QueryOptions: global}, new(message.VariablesReadResponse), "management", "read", "app/db", "default", 200, false},
-		{"list", "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "default", Prefix: "app"}}, new(message.VariablesListResponse), "management", "read", "app", "default", 200, false},
+		{"read", "Variables.Read", &message.VariablesReadRequest{Path: "app/db", QueryOptions: global}, new(message.VariablesReadResponse),
+			"management", "read", "app/db", "default", 200, false},
+		{"list", "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "default",
+			Prefix: "app"}}, new(message.VariablesListResponse), "management", "read", "app", "default", 200, false},
 		{"write", "Variables.Apply", &message.VariablesApplyRequest{Op: nomad.VarOpSet, WriteRequest: write, Var: &nomad.VariableDecrypted{
 			VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "app/two"}, Items: nomad.VariableItems{"k": "s3cret-value"}}},
 			new(message.VariablesApplyResponse), "management", "write", "app/two", "default", 200, false},
-		{"bad token", "Job.List", &message.JobListRequest{QueryOptions: bad}, new(message.JobListResponse), "invalid", "read", "", "default", 403, false},
-		{"claims to be forwarded", "Job.List", &message.JobListRequest{QueryOptions: forged}, new(message.JobListResponse), "management", "read", "", "default", 200, true},
-		{"fault", "Job.Register", &message.JobRegisterRequest{WriteRequest: write}, new(message.JobRegisterResponse), "management", "write", "", "", 400, false},
-		{"for servers only", "Eval.Dequeue", &message.EvalDequeueRequest{WriteRequest: write}, new(message.EvalDequeueResponse), "invalid", "write", "", "", 403, false},
-		{"node", "Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)},
+		{"bad token", "Job.List", &message.JobListRequest{QueryOptions: bad}, new(message.JobListResponse), "invalid", "read", "", "default",
+			403, false},
+		{"claims to be forwarded", "Job.List", &message.JobListRequest{QueryOptions: forged}, new(message.JobListResponse), "management",
+			"read", "", "default", 200, true},
+		{"fault", "Job.Register", &message.JobRegisterRequest{WriteRequest: write}, new(message.JobRegisterResponse), "management", "write",
+			"", "", 400, false},
+		{"for servers only", "Eval.Dequeue", &message.EvalDequeueRequest{WriteRequest: write}, new(message.EvalDequeueResponse), "invalid",
+			"write", "", "", 403, false},
+		{"node", "Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+			WriteRequest: n.Write(n.JWT)},
 			new(message.NodeUpdateResponse), "node", "write", "", "", 200, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,7 +159,8 @@ func TestAudit_Calls(t *testing.T) {
 			servertest.Equal(t, "without an error", b.Response.Error == "", err == nil)
 		})
 	}
-	for what, secret := range map[string]string{"a value": "s3cret", "a signature": "c2lnbmF0", "the secret ID": n.Node.SecretID, "a token": n.JWT} {
+	for what, secret := range map[string]string{"a value": "s3cret", "a signature": "c2lnbmF0", "the secret ID": n.Node.SecretID,
+		"a token": n.JWT} {
 		if strings.Contains(text(), secret) {
 			t.Errorf("the log contains %s", what)
 		}
@@ -164,11 +172,13 @@ func TestAudit_Identities(t *testing.T) {
 	s, events, text := audited(t, nil)
 	n := servertest.Join(t, s.RPCAddr())
 	node := only(events(), "IdentityEvent", "node")
-	if len(node) == 0 || !strings.HasPrefix(node[0].Payload.Identity.Subject, "node:global:default:"+n.Node.ID) || node[0].Payload.Identity.TTL != "24h0m0s" {
+	if len(node) == 0 || !strings.HasPrefix(node[0].Payload.Identity.Subject, "node:global:default:"+n.Node.ID) ||
+		node[0].Payload.Identity.TTL != "24h0m0s" {
 		t.Errorf("the identity of the node: %+v", node)
 	}
 	intro := servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{NodeName: "new"})
-	if got := only(events(), "IdentityEvent", "introduction"); len(got) != 1 || got[0].Payload.Identity.TTL != "5m0s" || !strings.Contains(got[0].Payload.Identity.Subject, ":new:") {
+	if got := only(events(), "IdentityEvent", "introduction"); len(got) != 1 || got[0].Payload.Identity.TTL != "5m0s" ||
+		!strings.Contains(got[0].Payload.Identity.Subject, ":new:") {
 		t.Errorf("the introduction: %+v", got)
 	}
 	job := servertest.BatchJob("j", 2)
@@ -181,18 +191,22 @@ func TestAudit_Identities(t *testing.T) {
 	for _, e := range got {
 		id := e.Payload.Identity
 		i := slices.IndexFunc(allocs, func(a *nomad.Allocation) bool { return a.ID == id.AllocID })
-		if i < 0 || id.KID != allocs[i].SigningKeyID || id.Subject != "global:default:j:"+allocs[i].TaskGroup+":"+job.TaskGroups[0].Tasks[0].Name+":default" ||
-			!slices.Equal(id.Audience, []string{"nomadproject.io"}) || id.ID == "" || e.Payload.Request.Namespace.ID != "default" || e.Payload.Auth.Kind != "server" {
+		if i < 0 || id.KID != allocs[i].SigningKeyID ||
+			id.Subject != "global:default:j:"+allocs[i].TaskGroup+":"+job.TaskGroups[0].Tasks[0].Name+":default" ||
+			!slices.Equal(id.Audience, []string{"nomadproject.io"}) || id.ID == "" || e.Payload.Request.Namespace.ID != "default" ||
+			e.Payload.Auth.Kind != "server" {
 			t.Errorf("recorded: %+v %+v", e.Payload, id)
 		}
 	}
 	var out message.AllocIdentitiesResponse
 	n.Must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT},
-		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: job.TaskGroups[0].Tasks[0].Name}}}}, &out)
+		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: allocs[0].ID,
+			WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: job.TaskGroups[0].Tasks[0].Name}}}}, &out)
 	if len(out.SignedIdentities) != 1 {
 		t.Fatalf("%+v", out)
 	}
-	if got := only(events(), "IdentityEvent", "workload"); len(got) != 1 || got[0].Payload.Identity.TTL != "1h0m0s" || got[0].Payload.Identity.Audience[0] != "aws" {
+	if got := only(events(), "IdentityEvent", "workload"); len(got) != 1 || got[0].Payload.Identity.TTL != "1h0m0s" ||
+		got[0].Payload.Identity.Audience[0] != "aws" {
 		t.Errorf("the named identity: %+v", got)
 	}
 	secrets := []string{intro, n.JWT, out.SignedIdentities[0].JWT}
@@ -255,22 +269,27 @@ func TestAudit_FullDisk(t *testing.T) {
 		// the rest of the last page
 	}
 	write := message.WriteRequest{Region: "global"}
-	err := n.Call("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("during", 1), WriteRequest: write}, new(message.JobRegisterResponse))
+	err := n.Call("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("during", 1), WriteRequest: write},
+		new(message.JobRegisterResponse))
 	if err == nil || !strings.Contains(err.Error(), audit.ErrRefused.Message) {
 		t.Errorf("an unrecorded call: %v", err)
 	}
-	if out := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", &message.JobSpecificRequest{JobID: "during", QueryOptions: message.QueryOptions{Region: "global"}}); out.Job != nil {
+	if out := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob",
+		&message.JobSpecificRequest{JobID: "during", QueryOptions: message.QueryOptions{Region: "global"}}); out.Job != nil {
 		t.Error("a refused request was executed")
 	}
-	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, new(message.NodeUpdateResponse))
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+		WriteRequest: n.Write(n.JWT)}, new(message.NodeUpdateResponse))
 	ask := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT},
 		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
-	if err := n.Call("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse)); err == nil || !strings.Contains(err.Error(), "audit log") {
+	if err := n.Call("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse)); err == nil ||
+		!strings.Contains(err.Error(), "audit log") {
 		t.Errorf("an unrecorded token: %v", err)
 	}
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
 	}
 	n.Must("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse))
-	n.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("after", 1), WriteRequest: write}, new(message.JobRegisterResponse))
+	n.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("after", 1), WriteRequest: write},
+		new(message.JobRegisterResponse))
 }

@@ -48,7 +48,8 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	wide := servertest.ClientToken("p")
 	wide.Global, wide.Roles = true, []*nomad.ACLTokenRoleLink{{ID: role.ID}}
 	wide = x.there.CreateToken(wide)
-	x.there.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d"}}}, nil)
+	x.there.Must("Namespace.UpsertNamespaces",
+		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d"}}}, nil)
 	x.there.Must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}}, nil)
 	for region, local := range map[*servertest.ACLServer]string{x.here: "here", x.there: "there"} {
 		own := servertest.ClientToken("p")
@@ -68,7 +69,8 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 		for _, r := range servertest.ReadRoot[message.ACLRolesListResponse](g, "ACL.ListRoles", &message.ACLRolesListRequest{}).ACLRoles {
 			names = append(names, fmt.Sprintf("role %s %d", r.Name, len(r.Policies)))
 		}
-		for _, n := range servertest.ReadRoot[message.NamespaceListResponse](g, "Namespace.ListNamespaces", &message.NamespaceListRequest{}).Namespaces {
+		for _, n := range servertest.ReadRoot[message.NamespaceListResponse](g, "Namespace.ListNamespaces",
+			&message.NamespaceListRequest{}).Namespaces {
 			names = append(names, "namespace "+n.Name)
 		}
 		for _, p := range servertest.ReadRoot[message.NodePoolListResponse](g, "NodePool.List", &message.NodePoolListRequest{}).NodePools {
@@ -90,11 +92,13 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	const all = "[namespace default namespace n policy p  pool all pool default pool pool role r 1 token Bootstrap Token true 0 token c true 1 token %s false 0]"
 	becomes(x.here, fmt.Sprintf(all, "here"))
 	becomes(x.there, fmt.Sprintf(all, "there"))
-	got := servertest.ReadRoot[message.SingleACLTokenResponse](x.there, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: wide.AccessorID}).Token
+	got := servertest.ReadRoot[message.SingleACLTokenResponse](x.there, "ACL.GetToken",
+		&message.ACLTokenSpecificRequest{AccessorID: wide.AccessorID}).Token
 	if got.SecretID != wide.SecretID || !got.CreateTime.Equal(wide.CreateTime) || !slices.Equal(got.Hash, wide.Hash) {
 		t.Errorf("the copy is %+v, want %+v", got.Stub(), wide.Stub())
 	}
-	policy := servertest.ReadRoot[message.SingleACLPolicyResponse](x.there, "ACL.GetPolicy", &message.ACLPolicySpecificRequest{Name: "p"}).Policy
+	policy := servertest.ReadRoot[message.SingleACLPolicyResponse](x.there, "ACL.GetPolicy",
+		&message.ACLPolicySpecificRequest{Name: "p"}).Policy
 	if policy.Rules != `namespace "default" { policy = "read" }` || policy.JobACL == nil {
 		t.Errorf("the copy is %+v", policy)
 	}
@@ -109,7 +113,8 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	const less = "[namespace default policy p new pool all pool default token Bootstrap Token true 0 token %s false 0]"
 	becomes(x.here, fmt.Sprintf(less, "here"))
 	becomes(x.there, fmt.Sprintf(less, "there"))
-	if err := x.there.Call(wide.SecretID, "ACL.ListPolicies", &message.ACLPolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := x.there.Call(wide.SecretID, "ACL.ListPolicies", &message.ACLPolicyListRequest{}, nil); !errors.Is(err,
+		nomad.ErrPermissionDenied) {
 		t.Errorf("the deleted token: %v", err)
 	}
 	// A local token is not valid in the other region.
@@ -121,7 +126,8 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	}
 	// It cannot write replicated objects either.
 	far := x.there.CreateToken(&nomad.ACLToken{Type: "management"})
-	if err := x.there.Call(far.SecretID, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := x.there.Call(far.SecretID, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}},
+		nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a token of the other region writes a policy: %v", err)
 	}
 }

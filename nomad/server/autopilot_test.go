@@ -116,7 +116,8 @@ func TestAutopilot_NewServerIsNonVoter(t *testing.T) {
 		h := health(t, two)
 		return h.Healthy && len(h.Servers) == 2 && !h.Servers[1].Voter && len(h.ReadReplicas) == 0
 	})
-	conf := servertest.Read[nomad.AutopilotConfig](t, two.Server, "Operator.AutopilotGetConfiguration", &message.GenericRequest{QueryOptions: servertest.Global})
+	conf := servertest.Read[nomad.AutopilotConfig](t, two.Server, "Operator.AutopilotGetConfiguration",
+		&message.GenericRequest{QueryOptions: servertest.Global})
 	conf.ServerStabilizationTime = time.Millisecond
 	if !setAutopilot(t, two, conf, true) {
 		t.Error("the configuration was not set with its current index")
@@ -133,7 +134,8 @@ func TestAutopilot_NewServerIsNonVoter(t *testing.T) {
 	}
 	conf.EnableRedundancyZones = true
 	err := servertest.Retry(t, func(ctx context.Context) error {
-		return two.Call(ctx, "Operator.AutopilotSetConfiguration", &message.AutopilotSetConfigRequest{Config: conf, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+		return two.Call(ctx, "Operator.AutopilotSetConfiguration",
+			&message.AutopilotSetConfigRequest{Config: conf, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	})
 	servertest.WantError(t, err, 501, "enable_redundancy_zones")
 }
@@ -142,7 +144,10 @@ func setAutopilot(t *testing.T, m servertest.Member, conf nomad.AutopilotConfig,
 	t.Helper()
 	var done bool
 	req := &message.AutopilotSetConfigRequest{Config: conf, CAS: cas, WriteRequest: message.WriteRequest{Region: "global"}}
-	if err := servertest.Retry(t, func(ctx context.Context) error { return m.Call(ctx, "Operator.AutopilotSetConfiguration", req, &done) }); err != nil {
+	if err := servertest.Retry(t, func(ctx context.Context) error {
+		return m.Call(ctx, "Operator.AutopilotSetConfiguration", req,
+			&done)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return done
@@ -221,7 +226,8 @@ func TestAutopilot_RestoredConfig(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { servertest.FastAutopilot(c); c.Autopilot.MinQuorum = 3 })
 	m := servertest.Member{Server: s}
 	get := func() nomad.AutopilotConfig {
-		return servertest.Read[nomad.AutopilotConfig](t, s, "Operator.AutopilotGetConfiguration", &message.GenericRequest{QueryOptions: servertest.Global})
+		return servertest.Read[nomad.AutopilotConfig](t, s, "Operator.AutopilotGetConfiguration",
+			&message.GenericRequest{QueryOptions: servertest.Global})
 	}
 	conf := get()
 	conf.MinQuorum = 5
@@ -229,7 +235,8 @@ func TestAutopilot_RestoredConfig(t *testing.T) {
 	raw := servertest.Save(t, s)
 	conf.MinQuorum = 7
 	setAutopilot(t, m, conf, false)
-	if err := servertest.Restore(t, func() (*rpc.Stream, error) { return s.Stream(servertest.Context(t), "Operator.SnapshotRestore") }, raw, "EOF"); err != nil {
+	if err := servertest.Restore(t, func() (*rpc.Stream, error) { return s.Stream(servertest.Context(t), "Operator.SnapshotRestore") }, raw,
+		"EOF"); err != nil {
 		t.Fatal(err)
 	}
 	servertest.Eventually(t, func() bool { return get().MinQuorum == 5 })

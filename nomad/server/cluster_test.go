@@ -38,10 +38,12 @@ func TestFollower_SameCalls(t *testing.T) {
 	}
 	servertest.Eventually(t, func() bool { return len(n.Heartbeat(n.JWT, false).Servers) == 3 })
 	servertest.Eventually(t, func() bool {
-		members := servertest.Read[message.ServerMembersResponse](t, f.Server, "Status.Members", &message.GenericRequest{QueryOptions: servertest.Global})
+		members := servertest.Read[message.ServerMembersResponse](t, f.Server, "Status.Members",
+			&message.GenericRequest{QueryOptions: servertest.Global})
 		return len(members.Members) == 3
 	})
-	if peers := servertest.Read[[]string](t, f.Server, "Status.Peers", &message.GenericRequest{QueryOptions: servertest.Global}); len(peers) != 3 {
+	if peers := servertest.Read[[]string](t, f.Server, "Status.Peers",
+		&message.GenericRequest{QueryOptions: servertest.Global}); len(peers) != 3 {
 		t.Errorf("Status.Peers = %v", peers)
 	}
 }
@@ -114,7 +116,8 @@ func TestMembers_LeaveAndForceLeave(t *testing.T) {
 	}
 	servertest.WaitVoters(t, []servertest.Member{leader, followers[2]}, 2)
 	err := servertest.Retry(t, func(ctx context.Context) error {
-		return leader.Call(ctx, "Operator.RaftRemovePeerByID", &message.RaftPeerByIDRequest{ID: nomad.NewID(), WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+		return leader.Call(ctx, "Operator.RaftRemovePeerByID",
+			&message.RaftPeerByIDRequest{ID: nomad.NewID(), WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	})
 	servertest.WantError(t, err, 404, "was not found in the Raft configuration")
 }
@@ -162,15 +165,18 @@ func TestRegions_Federation(t *testing.T) {
 	}
 	servertest.Eventually(t, func() bool { return len(here.Members()) == 2 && len(there.Members()) == 2 })
 	var regions []string
-	if err := here.Call(servertest.Context(t), "Region.List", &message.GenericRequest{}, &regions); err != nil || fmt.Sprint(regions) != "[far global]" {
+	if err := here.Call(servertest.Context(t), "Region.List", &message.GenericRequest{}, &regions); err != nil ||
+		fmt.Sprint(regions) != "[far global]" {
 		t.Errorf("Region.List = %v, %v", regions, err)
 	}
 	servertest.Register(t, here.Server, servertest.BatchJob("b", 0))
 	q := message.QueryOptions{Region: "global"}
-	if got := servertest.Read[message.SingleJobResponse](t, there.Server, "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: q}); got.Job == nil {
+	if got := servertest.Read[message.SingleJobResponse](t, there.Server, "Job.GetJob",
+		&message.JobSpecificRequest{JobID: "b", QueryOptions: q}); got.Job == nil {
 		t.Error("the other region's job is not found")
 	}
-	err := there.Call(servertest.Context(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "b", QueryOptions: message.QueryOptions{Region: "none"}}, nil)
+	err := there.Call(servertest.Context(t), "Job.GetJob",
+		&message.JobSpecificRequest{JobID: "b", QueryOptions: message.QueryOptions{Region: "none"}}, nil)
 	if !errors.Is(err, nomad.ErrNoRegionPath) {
 		t.Errorf("an unknown region: %v", err)
 	}

@@ -160,7 +160,8 @@ func TestGossip_ForeignClusters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	if _, err := here.Join([]string{servertest.JoinAddr(pool.Self())}); err == nil || !strings.Contains(err.Error(), `uses Raft protocol version "4"`) {
+	if _, err := here.Join([]string{servertest.JoinAddr(pool.Self())}); err == nil ||
+		!strings.Contains(err.Error(), `uses Raft protocol version "4"`) {
 		t.Errorf("Join() = %v", err)
 	}
 	if len(here.Members()) != 1 {

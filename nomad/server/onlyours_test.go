@@ -23,20 +23,24 @@ func TestOtherBuilds_Quotas(t *testing.T) {
 	here := servertest.StartMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir })
 	upsert := func(name string) error {
 		return here.Call(servertest.Context(t), "Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
-			Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(1)}}}}}}, nil)
+			Quotas: []*nomad.QuotaSpec{{Name: name,
+				Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(1)}}}}}}, nil)
 	}
 	remove := func(name string) error {
-		return here.Call(servertest.Context(t), "Quota.Delete", &message.QuotaDeleteRequest{WriteRequest: message.WriteRequest{Region: "global"}, Names: []string{name}}, nil)
+		return here.Call(servertest.Context(t), "Quota.Delete",
+			&message.QuotaDeleteRequest{WriteRequest: message.WriteRequest{Region: "global"}, Names: []string{name}}, nil)
 	}
 	refused := func(err error, command string) bool {
 		var coded *nomad.CodedError
-		return errors.As(err, &coded) && coded.Code == 409 && strings.Contains(err.Error(), "upstream.global") && strings.Contains(err.Error(), "command "+command+" requires")
+		return errors.As(err, &coded) && coded.Code == 409 && strings.Contains(err.Error(), "upstream.global") && strings.Contains(err.Error(),
+			"command "+command+" requires")
 	}
 	servertest.Eventually(t, func() bool { return upsert("before") == nil })
 
 	// The tags of Nomad 2.0.
 	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{
-		"role": "nomad", "region": "global", "dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
+		"role": "nomad", "region": "global", "dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(),
+		"rpc_addr": "127.0.0.1", "port": "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +56,9 @@ func TestOtherBuilds_Quotas(t *testing.T) {
 		t.Errorf("Quota.Delete with another build = %v, want 409 and its name", err)
 	}
 	levels := func(isolation *nomad.NamespaceIsolation) error {
-		return here.Call(servertest.Context(t), "Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
-			Namespaces: []*nomad.Namespace{{Name: "team", Isolation: isolation}}}, nil)
+		return here.Call(servertest.Context(t), "Namespace.UpsertNamespaces",
+			&message.NamespaceUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
+				Namespaces: []*nomad.Namespace{{Name: "team", Isolation: isolation}}}, nil)
 	}
 	var coded *nomad.CodedError
 	if err := levels(&nomad.NamespaceIsolation{Minimum: "host", Enforce: true}); !errors.As(err, &coded) || coded.Code != 409 ||

@@ -39,7 +39,8 @@ func TestPauseBroker_NextLeader(t *testing.T) {
 	statuses := func() map[string]int {
 		out := map[string]int{}
 		for _, job := range []string{"first", "second"} {
-			for _, e := range servertest.Read[message.JobEvaluationsResponse](t, next.Server, "Job.Evaluations", servertest.JobRequest(job)).Evaluations {
+			for _, e := range servertest.Read[message.JobEvaluationsResponse](t, next.Server, "Job.Evaluations",
+				servertest.JobRequest(job)).Evaluations {
 				out[e.Status]++
 			}
 		}

@@ -22,7 +22,8 @@ func TestServer_PlacesWithIdentity(t *testing.T) {
 		if a.NodeID != n.Node.ID || token == "" || a.SigningKeyID == "" {
 			t.Fatalf("allocation on %s has identities of %d tasks", a.NodeID, len(a.SignedIdentities))
 		}
-		who := servertest.Read[message.ACLWhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: token}})
+		who := servertest.Read[message.ACLWhoAmIResponse](t, s, "ACL.WhoAmI",
+			&message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: token}})
 		c := who.Identity.Claims
 		if c == nil || c.WorkloadIdentityClaims == nil {
 			t.Fatalf("the token has %+v, want claims of a workload", who.Identity)
@@ -49,7 +50,8 @@ func TestServer_PlacesWithIdentity(t *testing.T) {
 		return servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("b")).Job.Status == nomad.JobStatusDead
 	})
 	// A token is invalid as soon as its allocation has ended.
-	err := s.Call(servertest.Context(t), "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: allocs[0].SignedIdentities["t"]}}, nil)
+	err := s.Call(servertest.Context(t), "ACL.WhoAmI",
+		&message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: allocs[0].SignedIdentities["t"]}}, nil)
 	if !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the token of an ended allocation: %v, want permission denied", err)
 	}

@@ -37,10 +37,13 @@ func largeArchive(b *testing.B, size int) []byte {
 		put(1, job)
 		put(9, job)
 		for i := range 10 {
-			put(4, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", Job: job, JobID: job.ID, TaskGroup: "g", NodeID: nomad.NewID(), EvalID: nomad.NewID(),
-				Name: nomad.AllocName(job.ID, "g", uint(i)), ClientStatus: nomad.AllocClientStatusRunning, DesiredStatus: nomad.AllocDesiredStatusRun,
-				CreateIndex: index, ModifyIndex: index, AllocModifyIndex: index, CreateTime: time.Now().UnixNano(), SignedIdentities: map[string]string{"t": nomad.NewID() + nomad.NewID()},
-				TaskStates: map[string]*nomad.TaskState{"t": {State: nomad.TaskStateRunning, Events: []*nomad.TaskEvent{{Type: "Received"}, {Type: "Started", DisplayMessage: "Task started by client"}}}}})
+			put(4, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", Job: job, JobID: job.ID, TaskGroup: "g", NodeID: nomad.NewID(),
+				EvalID: nomad.NewID(),
+				Name:   nomad.AllocName(job.ID, "g", uint(i)), ClientStatus: nomad.AllocClientStatusRunning, DesiredStatus: nomad.AllocDesiredStatusRun,
+				CreateIndex: index, ModifyIndex: index, AllocModifyIndex: index, CreateTime: time.Now().UnixNano(),
+				SignedIdentities: map[string]string{"t": nomad.NewID() + nomad.NewID()},
+				TaskStates: map[string]*nomad.TaskState{"t": {State: nomad.TaskStateRunning,
+					Events: []*nomad.TaskEvent{{Type: "Received"}, {Type: "Started", DisplayMessage: "Task started by client"}}}}})
 		}
 	}
 	if err := out.Flush(); err != nil {

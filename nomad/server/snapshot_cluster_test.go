@@ -60,7 +60,8 @@ func TestRestore_Cluster(t *testing.T) {
 	refused[len(refused)/2] ^= 0x55
 	changed := ""
 	servertest.Eventually(t, func() bool { // the schedulers are done, and all servers have the result
-		pending := servertest.Read[message.EvalListResponse](t, all[0].Server, "Eval.List", &message.EvalListRequest{FilterEvalStatus: nomad.EvalStatusPending, QueryOptions: servertest.Global})
+		pending := servertest.Read[message.EvalListResponse](t, all[0].Server, "Eval.List",
+			&message.EvalListRequest{FilterEvalStatus: nomad.EvalStatusPending, QueryOptions: servertest.Global})
 		changed = own(t, all[0])
 		return len(pending.Evaluations) == 0 && own(t, all[1]) == changed && own(t, all[2]) == changed
 	})
@@ -88,7 +89,8 @@ func TestRestore_Cluster(t *testing.T) {
 			t.Fatal("a blocking query did not return")
 		}
 	}
-	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, nil)
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+		WriteRequest: n.Write(n.JWT)}, nil)
 	for _, m := range all {
 		servertest.Eventually(t, func() bool {
 			got, err := servertest.SaveWith(t, m.Server, stale)
@@ -106,7 +108,8 @@ func TestRestore_Cluster(t *testing.T) {
 	}
 	// The node gets the restored state, and its reports are accepted.
 	var listed message.NodeClientAllocsResponse
-	n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}, &listed)
+	n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID,
+		QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}, &listed)
 	if listed.RestoreIndex <= list.Index || len(listed.Allocs) != 2 {
 		t.Errorf("the node has %d allocations, a restore at %d", len(listed.Allocs), listed.RestoreIndex)
 	}
@@ -114,16 +117,19 @@ func TestRestore_Cluster(t *testing.T) {
 	// The leader is ready again: new jobs are placed.
 	servertest.Register(t, followers[0].Server, servertest.BatchJob("next", 1))
 	servertest.Eventually(t, func() bool {
-		summary := servertest.Read[message.JobSummaryResponse](t, all[0].Server, "Job.Summary", &message.JobSummaryRequest{JobID: "next", QueryOptions: servertest.Global})
+		summary := servertest.Read[message.JobSummaryResponse](t, all[0].Server, "Job.Summary",
+			&message.JobSummaryRequest{JobID: "next", QueryOptions: servertest.Global})
 		return summary.JobSummary != nil && summary.JobSummary.Summary["g"].Starting == 1
 	})
 	// Another leader has the same state.
 	servertest.TransferLeadership(t, all, followers[0])
-	if got := servertest.Read[message.SingleJobResponse](t, followers[0].Server, "Job.GetJob", servertest.JobRequest("later")); got.Job != nil {
+	if got := servertest.Read[message.SingleJobResponse](t, followers[0].Server, "Job.GetJob",
+		servertest.JobRequest("later")); got.Job != nil {
 		t.Error("a job that is not in the archive exists again")
 	}
 	listed = message.NodeClientAllocsResponse{}
-	n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}, &listed)
+	n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID,
+		QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}, &listed)
 	if listed.RestoreIndex <= list.Index {
 		t.Error("another leader does not have the restored state")
 	}

@@ -47,7 +47,8 @@ func contents(t testing.TB, raw []byte) map[string][]string {
 func whoAmI(t *testing.T, s *server.Server, token string) (*nomad.AuthenticatedIdentity, error) {
 	t.Helper()
 	var out message.ACLWhoAmIResponse
-	err := s.Call(servertest.Context(t), "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, &out)
+	err := s.Call(servertest.Context(t), "ACL.WhoAmI",
+		&message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, &out)
 	return out.Identity, err
 }
 
@@ -77,7 +78,8 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 				t.Fatal("the allocation still exists")
 			}
 			watched := make(chan message.JobListResponse, 1)
-			from := servertest.Read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Region: "global"}}).Index
+			from := servertest.Read[message.JobListResponse](t, s, "Job.List",
+				&message.JobListRequest{QueryOptions: message.QueryOptions{Region: "global"}}).Index
 			go func() {
 				var out message.JobListResponse
 				req := &message.JobListRequest{QueryOptions: message.QueryOptions{Region: "global", MinQueryIndex: from, MaxQueryTime: time.Minute}}
@@ -100,7 +102,8 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 				t.Errorf("the earlier token: %+v, %v", id, err)
 			}
 			want := contents(t, raw)
-			for _, name := range []string{"Node", "NodePool", "Job", "Eval", "Alloc", "JobSummary", "JobVersion", "Deployment", "Namespace", "SchedulerConfig", "ClusterMetadata", "RootKey"} {
+			for _, name := range []string{"Node", "NodePool", "Job", "Eval", "Alloc", "JobSummary", "JobVersion", "Deployment", "Namespace",
+				"SchedulerConfig", "ClusterMetadata", "RootKey"} {
 				if len(want[name]) == 0 {
 					t.Errorf("the archive has no %s", name)
 				}
@@ -118,14 +121,16 @@ func TestSnapshot_RoundTrip(t *testing.T) {
 
 			// A later request of a node with an old index returns at once.
 			var list message.NodeClientAllocsResponse
-			n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID, QueryOptions: message.QueryOptions{
-				Region: "global", AuthToken: n.JWT, MinQueryIndex: from, MaxQueryTime: time.Minute}}, &list)
+			n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID,
+				QueryOptions: message.QueryOptions{
+					Region: "global", AuthToken: n.JWT, MinQueryIndex: from, MaxQueryTime: time.Minute}}, &list)
 			if len(list.Allocs) != 2 || list.Index <= from {
 				t.Errorf("the node has %d allocations at %d, index in the request %d", len(list.Allocs), list.Index, from)
 			}
 
 			// The server continues: the restored node gets work.
-			n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, nil)
+			n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+				WriteRequest: n.Write(n.JWT)}, nil)
 			servertest.Register(t, s, servertest.BatchJob("next", 1))
 			n.Allocs(3)
 			if dir == "" {
@@ -164,7 +169,8 @@ func TestSnapshot_AnotherServer(t *testing.T) {
 	if _, err := whoAmI(t, two, token); err != nil {
 		t.Errorf("the token after the restore: %v", err)
 	}
-	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, nil)
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+		WriteRequest: n.Write(n.JWT)}, nil)
 	servertest.Register(t, two, servertest.BatchJob("c", 1))
 	allocs := n.Allocs(2)
 	for _, a := range allocs {
@@ -254,10 +260,12 @@ func TestRestore_UnderLoad(t *testing.T) {
 	}
 	close(ended)
 	<-done
-	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, nil)
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+		WriteRequest: n.Write(n.JWT)}, nil)
 	servertest.Register(t, s, servertest.BatchJob("last", 1))
 	for ctx := servertest.Context(t); ; {
-		summary := servertest.Read[message.JobSummaryResponse](t, s, "Job.Summary", &message.JobSummaryRequest{JobID: "last", QueryOptions: message.QueryOptions{Region: "global"}})
+		summary := servertest.Read[message.JobSummaryResponse](t, s, "Job.Summary",
+			&message.JobSummaryRequest{JobID: "last", QueryOptions: message.QueryOptions{Region: "global"}})
 		if summary.JobSummary != nil && summary.JobSummary.Summary["g"].Starting == 1 {
 			break
 		}

@@ -19,7 +19,8 @@ import (
 // nanosecond of its clock; the test then tries another one.
 func TestStart_Timeout(t *testing.T) {
 	for range 20 {
-		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "slow", RPCAddr: testnet.Any, StartTimeout: time.Nanosecond}, servertest.Logger())
+		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "slow", RPCAddr: testnet.Any,
+			StartTimeout: time.Nanosecond}, servertest.Logger())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,8 @@ func TestStart_DirectoryAndGossip(t *testing.T) {
 	if m := s.Self(); m.Addr.String() != "10.0.0.7" || m.Port != 7000 {
 		t.Errorf("Self() = %v:%d", m.Addr, m.Port)
 	}
-	if _, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: testnet.Any, SerfAdvertise: "nowhere"}, servertest.Logger()); err == nil {
+	if _, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "x", RPCAddr: testnet.Any, SerfAdvertise: "nowhere"},
+		servertest.Logger()); err == nil {
 		t.Error("New() accepted an address without a port")
 	}
 }
@@ -78,7 +80,8 @@ func TestRestart_KeepsState(t *testing.T) {
 	servertest.Register(t, s, servertest.BatchJob("b", 1))
 	a := n.Allocs(1)[0]
 
-	_, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "twin", DataDir: dir, RPCAddr: testnet.Any}, servertest.Logger())
+	_, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "twin", DataDir: dir, RPCAddr: testnet.Any},
+		servertest.Logger())
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a second server on %s: %v, want an error of one line", filepath.Base(dir), err)
 	}
@@ -93,11 +96,13 @@ func TestRestart_KeepsState(t *testing.T) {
 	if got := n.Allocs(1)[0]; got.ID != a.ID || got.SignedIdentities["t"] != a.SignedIdentities["t"] {
 		t.Error("the allocation differs")
 	}
-	who := servertest.Read[message.ACLWhoAmIResponse](t, s, "ACL.WhoAmI", &message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
+	who := servertest.Read[message.ACLWhoAmIResponse](t, s, "ACL.WhoAmI",
+		&message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: a.SignedIdentities["t"]}})
 	if who.Identity.Claims == nil || who.Identity.Claims.AllocationID != a.ID {
 		t.Errorf("after the restart the token has %+v", who.Identity)
 	}
-	if len(servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys) != 1 {
+	if len(servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic",
+		&message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys) != 1 {
 		t.Error("a restart creates another root key")
 	}
 }

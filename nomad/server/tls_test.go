@@ -102,7 +102,8 @@ func TestTLS_MigrationAndBack(t *testing.T) {
 	for i, ids := range written {
 		total += len(ids)
 		for _, id := range ids {
-			if out := servertest.Read[message.SingleJobResponse](t, all[i].Server, "Job.GetJob", &message.JobSpecificRequest{JobID: id, QueryOptions: servertest.Global}); out.Job == nil {
+			if out := servertest.Read[message.SingleJobResponse](t, all[i].Server, "Job.GetJob",
+				&message.JobSpecificRequest{JobID: id, QueryOptions: servertest.Global}); out.Job == nil {
 				t.Errorf("job %s was acknowledged but is lost", id)
 			}
 		}

@@ -39,14 +39,16 @@ func foreignArchive(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"backup", "report"} {
-		job := map[string]any{"Region": "global", "Namespace": "default", "ID": id, "Name": id, "Type": "batch", "Priority": 50, "Datacenters": []string{"*"},
-			"NodePool": "default", "Status": "running", "CreateIndex": 20, "ModifyIndex": 20, "JobModifyIndex": 20, "Version": 0,
+		job := map[string]any{"Region": "global", "Namespace": "default", "ID": id, "Name": id, "Type": "batch", "Priority": 50,
+			"Datacenters": []string{"*"},
+			"NodePool":    "default", "Status": "running", "CreateIndex": 20, "ModifyIndex": 20, "JobModifyIndex": 20, "Version": 0,
 			"Multiregion": map[string]any{"Regions": []map[string]any{{"Name": "global", "Count": 1}}},
 			"TaskGroups":  []map[string]any{{"Name": "g", "Count": 1, "Tasks": []map[string]any{{"Name": "t", "Driver": "exec"}}}}}
 		put(1, job)
 		put(9, job)
 	}
-	put(18, map[string]any{"ID": "data", "Name": "data", "Namespace": "default", "PluginID": "ebs", "ExternalID": "vol-1", "CreateIndex": 22, "ModifyIndex": 22})
+	put(18, map[string]any{"ID": "data", "Name": "data", "Namespace": "default", "PluginID": "ebs", "ExternalID": "vol-1",
+		"CreateIndex": 22, "ModifyIndex": 22})
 	if err := out.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +100,9 @@ func TestUnserved_Reported(t *testing.T) {
 	defer follower.Stop()
 	servertest.Eventually(t, func() bool { return joined.Has("level=WARN", line) })
 
-	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{"role": "nomad", "region": "global",
-		"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "nonvoter": "1", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
+	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0",
+		Tags: map[string]string{"role": "nomad", "region": "global",
+			"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "nonvoter": "1", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +119,8 @@ func TestUnserved_Reported(t *testing.T) {
 
 	servertest.Read[message.JobDeregisterResponse](t, here.Server, "Job.Deregister", &message.JobDeregisterRequest{JobID: "report",
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
-	if got := health(t, here).Unserved; len(got) != 2 || got[1] != "multiregion blocks of 1 job have no effect: each region runs its part independently" {
+	if got := health(t, here).Unserved; len(got) != 2 ||
+		got[1] != "multiregion blocks of 1 job have no effect: each region runs its part independently" {
 		t.Errorf("health.Unserved = %q after one of two jobs was stopped", got)
 	}
 
@@ -149,8 +153,9 @@ func TestUnserved_LoggedBeforeJoining(t *testing.T) {
 				t.Fatal(err)
 			}
 			met := make(chan bool, 16)
-			other, err := gossip.Open(gossip.Config{Name: "upstream.far", Bind: "127.0.0.1:0", Tags: map[string]string{"role": "nomad", "region": "far",
-				"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"},
+			other, err := gossip.Open(gossip.Config{Name: "upstream.far", Bind: "127.0.0.1:0",
+				Tags: map[string]string{"role": "nomad", "region": "far",
+					"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"},
 				Admit: func(*nomad.ServerMember) error {
 					select {
 					case met <- log.Has("this version does not support stored features", "multiregion blocks of 1 job"):

@@ -120,7 +120,8 @@ func (anyFSM) Restore(io.ReadCloser) error          { return errors.ErrUnsupport
 // configuration may be in the entries that were not applied.
 func TestUnsupported_NothingWrittenAfter(t *testing.T) {
 	dir := t.TempDir()
-	other, err := consensus.Open(consensus.Config{FSM: anyFSM{}, Dir: filepath.Join(dir, "server"), Address: "127.0.0.1:4647", Bootstrap: true})
+	other, err := consensus.Open(consensus.Config{FSM: anyFSM{}, Dir: filepath.Join(dir, "server"), Address: "127.0.0.1:4647",
+		Bootstrap: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,8 @@ func TestUnsupported_SnapshotRecord(t *testing.T) {
 	stop()
 	addRecord(t, filepath.Join(dir, "server"), 77)
 	for range 2 {
-		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, DataDir: dir}, servertest.Logger())
+		s, err := server.New(server.Config{Region: "global", Datacenter: "dc1", Name: "test", RPCAddr: testnet.Any, DataDir: dir},
+			servertest.Logger())
 		if err == nil {
 			s.Close()
 			t.Fatal("the server starts")

@@ -69,7 +69,8 @@ func TestBootstrap_Once(t *testing.T) {
 func TestBootstrap_Concurrent(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { c.Access.Enabled = true })
 	g := servertest.NewACLServer(t, s)
-	if won := race(40, func() error { _, err := g.Bootstrap(""); return err }, func(err error) bool { return servertest.IsCoded(err, 400, "ACL bootstrap already done") }, t); won != 1 {
+	if won := race(40, func() error { _, err := g.Bootstrap(""); return err },
+		func(err error) bool { return servertest.IsCoded(err, 400, "ACL bootstrap already done") }, t); won != 1 {
 		t.Errorf("%d initial tokens were created", won)
 	}
 }

@@ -28,7 +28,8 @@ const callbackURI = "http://localhost:4649/oidc/callback"
 // method writes an auth method.
 func upsertMethod(g *servertest.ACLServer, m *nomad.ACLAuthMethod) (*nomad.ACLAuthMethod, error) {
 	var out message.ACLAuthMethodUpsertResponse
-	if err := g.Call(g.Root, "ACL.UpsertAuthMethods", &message.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{m}}, &out); err != nil {
+	if err := g.Call(g.Root, "ACL.UpsertAuthMethods", &message.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{m}},
+		&out); err != nil {
 		return nil, err
 	}
 	return out.AuthMethods[0], nil
@@ -37,7 +38,8 @@ func upsertMethod(g *servertest.ACLServer, m *nomad.ACLAuthMethod) (*nomad.ACLAu
 // rule writes a binding rule.
 func upsertRule(g *servertest.ACLServer, r *nomad.ACLBindingRule) (*nomad.ACLBindingRule, error) {
 	var out message.ACLBindingRulesUpsertResponse
-	if err := g.Call(g.Root, "ACL.UpsertBindingRules", &message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{r}}, &out); err != nil {
+	if err := g.Call(g.Root, "ACL.UpsertBindingRules", &message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{r}},
+		&out); err != nil {
 		return nil, err
 	}
 	return out.ACLBindingRules[0], nil
@@ -50,15 +52,17 @@ func login(g *servertest.ACLServer, method, token string) (*nomad.ACLToken, erro
 }
 
 func machines(p *testidp.Provider) *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "machines", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour, TokenNameFormat: "${auth_method_name} ${value.who}",
+	return &nomad.ACLAuthMethod{Name: "machines", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour,
+		TokenNameFormat: "${auth_method_name} ${value.who}",
 		Config: &nomad.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA, BoundAudiences: []string{"nomad"},
 			ClaimMappings: map[string]string{"sub": "who", "team": "team"}, ListClaimMappings: map[string]string{"groups": "groups"}}}
 }
 
 func people(p *testidp.Provider) *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &nomad.ACLAuthMethodConfig{
-		OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret, OIDCEnablePKCE: true,
-		AllowedRedirectURIs: []string{callbackURI}, ClaimMappings: map[string]string{"sub": "who"}}}
+	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour,
+		Config: &nomad.ACLAuthMethodConfig{
+			OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret, OIDCEnablePKCE: true,
+			AllowedRedirectURIs: []string{callbackURI}, ClaimMappings: map[string]string{"sub": "who"}}}
 }
 
 func tokenOf(p *testidp.Provider, more map[string]any) string {
@@ -91,12 +95,15 @@ func TestLogin_JWT(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Type != "client" || !slices.Equal(got.Policies, []string{"eng"}) || len(got.Roles) != 1 || got.Roles[0].ID != ops.ID || got.Global || got.Name != "machines m1" ||
-		got.ExpirationTTL != time.Hour || got.ExpirationTime == nil || got.ExpirationTime.Sub(got.CreateTime) != time.Hour || !nomad.IsUUID(got.SecretID) {
+	if got.Type != "client" || !slices.Equal(got.Policies, []string{"eng"}) || len(got.Roles) != 1 || got.Roles[0].ID != ops.ID ||
+		got.Global || got.Name != "machines m1" ||
+		got.ExpirationTTL != time.Hour || got.ExpirationTime == nil || got.ExpirationTime.Sub(got.CreateTime) != time.Hour ||
+		!nomad.IsUUID(got.SecretID) {
 		t.Errorf("token = %+v", *got)
 	}
 	var jobs message.JobListResponse
-	if err := g.Call(got.SecretID, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "default"}}, &jobs); err != nil {
+	if err := g.Call(got.SecretID, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "default"}},
+		&jobs); err != nil {
 		t.Errorf("the token does not have its policy's rights: %v", err)
 	}
 	if err := g.Call(got.SecretID, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil); err == nil {
@@ -149,13 +156,15 @@ func TestLogin_BrowserThroughFollowers(t *testing.T) {
 	if _, err := upsertMethod(g, people(p)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := upsertRule(g, &nomad.ACLBindingRule{AuthMethod: "people", BindType: "policy", BindName: "eng", Selector: `value.who == "alice"`}); err != nil {
+	if _, err := upsertRule(g, &nomad.ACLBindingRule{AuthMethod: "people", BindType: "policy", BindName: "eng",
+		Selector: `value.who == "alice"`}); err != nil {
 		t.Fatal(err)
 	}
 	end := browserLogin(g, p, followers[0].Server)
 	g.Server = followers[1].Server
 	var out message.ACLLoginResponse
-	if err := g.Call("", "ACL.OIDCCompleteAuth", end, &out); err != nil || out.ACLToken.Name != "OIDC-people" || !slices.Equal(out.ACLToken.Policies, []string{"eng"}) {
+	if err := g.Call("", "ACL.OIDCCompleteAuth", end, &out); err != nil || out.ACLToken.Name != "OIDC-people" ||
+		!slices.Equal(out.ACLToken.Policies, []string{"eng"}) {
 		t.Fatalf("login = %+v, %v", out.ACLToken, err)
 	}
 	if err := g.Call("", "ACL.OIDCCompleteAuth", end, &out); !servertest.IsCoded(err, 403, "unknown login") {
@@ -174,11 +183,13 @@ func browserLogin(g *servertest.ACLServer, p *testidp.Provider, at *server.Serve
 	var begun message.OIDCAuthURLResponse
 	other := *g
 	other.Server = at
-	if err := other.Call("", "ACL.OIDCAuthURL", &message.OIDCAuthURLRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce}, &begun); err != nil {
+	if err := other.Call("", "ACL.OIDCAuthURL",
+		&message.OIDCAuthURLRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce}, &begun); err != nil {
 		g.Fatal(err)
 	}
 	q := opened(g.T, p, begun.AuthURL)
-	return &message.OIDCCompleteAuthRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce, State: q.Get("state"), Code: q.Get("code")}
+	return &message.OIDCCompleteAuthRequest{AuthMethodName: "people", RedirectURI: callbackURI, ClientNonce: nonce, State: q.Get("state"),
+		Code: q.Get("code")}
 }
 
 // opened opens a URL like a browser and returns the parameters of the redirect.
@@ -206,7 +217,8 @@ func TestLogin_SignedByTheKeyring(t *testing.T) {
 		g, p := servertest.StartACL(t, nil), testidp.New(t)
 		m := people(p)
 		m.Config.OIDCClientSecret = ""
-		m.Config.OIDCClientAssertion = &nomad.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: alg, ExtraHeaders: map[string]string{"x-tenant": "t"}}
+		m.Config.OIDCClientAssertion = &nomad.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: alg,
+			ExtraHeaders: map[string]string{"x-tenant": "t"}}
 		if _, err := upsertMethod(g, m); err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +239,8 @@ func checkAssertion(g *servertest.ACLServer, raw string, p *testidp.Provider) er
 	if err != nil {
 		return err
 	}
-	keys := servertest.Read[message.KeyringListPublicResponse](g.T, g.Server, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: servertest.Global})
+	keys := servertest.Read[message.KeyringListPublicResponse](g.T, g.Server, "Keyring.ListPublic",
+		&message.GenericRequest{QueryOptions: servertest.Global})
 	for _, k := range keys.PublicKeys {
 		var public any = ed25519.PublicKey(k.PublicKey)
 		if k.Algorithm == "RS256" {
@@ -245,7 +258,8 @@ func checkAssertion(g *servertest.ACLServer, raw string, p *testidp.Provider) er
 			return err
 		}
 		var c map[string]any
-		if err := json.Unmarshal(payload, &c); err != nil || c["iss"] != p.ClientID || c["sub"] != p.ClientID || fmt.Sprint(c["aud"]) != "["+p.URL+"]" {
+		if err := json.Unmarshal(payload, &c); err != nil || c["iss"] != p.ClientID || c["sub"] != p.ClientID ||
+			fmt.Sprint(c["aud"]) != "["+p.URL+"]" {
 			return fmt.Errorf("claims %v, %v", c, err)
 		}
 		return nil
@@ -290,7 +304,8 @@ func TestLogin_NoSecretInTheLog(t *testing.T) {
 		if _, err := upsertMethod(g, m); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := upsertRule(g, &nomad.ACLBindingRule{AuthMethod: m.Name, BindType: "management", Selector: `value.who == "alice"`}); err != nil {
+		if _, err := upsertRule(g, &nomad.ACLBindingRule{AuthMethod: m.Name, BindType: "management",
+			Selector: `value.who == "alice"`}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -317,7 +332,8 @@ func TestLogin_NoSecretInTheLog(t *testing.T) {
 		t.Error("verbose logging logs nothing")
 	}
 	parts := strings.Split(token, ".")
-	for what, secret := range map[string]string{"the client secret": m.Config.OIDCClientSecret, "an ACL token": out.ACLToken.SecretID, "a login token": parts[1], "a signature": parts[2],
+	for what, secret := range map[string]string{"the client secret": m.Config.OIDCClientSecret, "an ACL token": out.ACLToken.SecretID,
+		"a login token": parts[1], "a signature": parts[2],
 		"a code": end.Code, "a state": end.State, "an access token": "access-of", "a nonce": end.ClientNonce} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the log contains %s", what)

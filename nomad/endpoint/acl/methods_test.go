@@ -107,7 +107,8 @@ func TestBindingRules_Rules(t *testing.T) {
 			t.Errorf("%s: %v, want 400", name, err)
 		}
 	}
-	if _, err := upsertRule(g, &nomad.ACLBindingRule{ID: nomad.NewID(), AuthMethod: "machines", BindType: "management"}); !servertest.IsCoded(err, 404, "ACL binding rule not found") {
+	if _, err := upsertRule(g, &nomad.ACLBindingRule{ID: nomad.NewID(), AuthMethod: "machines",
+		BindType: "management"}); !servertest.IsCoded(err, 404, "ACL binding rule not found") {
 		t.Errorf("a deleted rule: %v, want 404", err)
 	}
 	// Deleting a method deletes its rules: a new method with the name has none.

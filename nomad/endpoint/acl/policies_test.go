@@ -30,7 +30,8 @@ func TestPolicies_Invalid(t *testing.T) {
 		"two blocks":            {nomad.ACLPolicy{Name: "p", Rules: good + "\n" + good}, "line 2, column 1"},
 		"job without namespace": {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{JobID: "j"}}, "has no namespace"},
 		"group without job":     {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{Namespace: "default", Group: "g"}}, "has no job"},
-		"task without group":    {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{Namespace: "default", JobID: "j", Task: "t"}}, "has no group"},
+		"task without group": {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{Namespace: "default", JobID: "j", Task: "t"}},
+			"has no group"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := g.Call(g.Root, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{&c.p}}, nil)
@@ -41,11 +42,13 @@ func TestPolicies_Invalid(t *testing.T) {
 	}
 	twice := []*nomad.ACLPolicy{{Name: "p", Rules: good}, {Name: "p", Rules: good}}
 	for what, list := range map[string][]*nomad.ACLPolicy{"none": nil, "one twice": twice} {
-		if err := g.Call(g.Root, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: list}, nil); !servertest.IsCoded(err, 400, "policy") {
+		if err := g.Call(g.Root, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: list}, nil); !servertest.IsCoded(err, 400,
+			"policy") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := g.Call("", "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: twice[:1]}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := g.Call("", "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: twice[:1]}, nil); !errors.Is(err,
+		nomad.ErrPermissionDenied) {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -59,7 +62,8 @@ func TestPolicy_Rules(t *testing.T) {
 node { policy = "write" }
 node_pool "p" { capabilities = ["read"] }
 operator { policy = "read" }`
-	p := &nomad.ACLPolicy{Name: "p", Description: "d", Rules: rules, RulesJSON: &nomad.ACLRules{Raw: "of the caller"}, JobACL: &nomad.JobACL{Namespace: "prod"}}
+	p := &nomad.ACLPolicy{Name: "p", Description: "d", Rules: rules, RulesJSON: &nomad.ACLRules{Raw: "of the caller"},
+		JobACL: &nomad.JobACL{Namespace: "prod"}}
 	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
 	var out message.SingleACLPolicyResponse
 	g.Must("ACL.GetPolicy", &message.ACLPolicySpecificRequest{Name: "p"}, &out)
@@ -74,7 +78,8 @@ operator { policy = "read" }`
 		t.Errorf("index %d, %d bytes of a hash, want both", got.CreateIndex, len(got.Hash))
 	}
 	j := got.RulesJSON
-	if j == nil || j.Raw != rules || len(j.Namespaces) != 1 || j.Namespaces[0].Policy != "read" || !slices.Contains(j.Namespaces[0].Capabilities, "read-job") ||
+	if j == nil || j.Raw != rules || len(j.Namespaces) != 1 || j.Namespaces[0].Policy != "read" ||
+		!slices.Contains(j.Namespaces[0].Capabilities, "read-job") ||
 		j.Namespaces[0].Variables.Paths[0].PathSpec != "a/*" || j.Node.Policy != "write" || j.NodePools[0].Capabilities[0] != "read" ||
 		!slices.Contains(j.Operator.Capabilities, "license-read") || j.Agent != nil {
 		t.Errorf("the rules are %+v", j)
@@ -108,7 +113,8 @@ func TestPolicies_OwnReadable(t *testing.T) {
 		}
 		return out
 	}
-	for who, want := range map[string][]string{g.Root: {"anonymous", "by-role", "direct", "foreign"}, holder.SecretID: {"anonymous", "by-role", "direct"}, "": {"anonymous"}} {
+	for who, want := range map[string][]string{g.Root: {"anonymous", "by-role", "direct", "foreign"},
+		holder.SecretID: {"anonymous", "by-role", "direct"}, "": {"anonymous"}} {
 		if got := names(who); !slices.Equal(got, want) {
 			t.Errorf("policies are %q, want %q", got, want)
 		}
@@ -123,22 +129,27 @@ func TestPolicies_OwnReadable(t *testing.T) {
 		}
 	}
 	var roles message.ACLRolesListResponse
-	if err := g.Call(holder.SecretID, "ACL.ListRoles", &message.ACLRolesListRequest{}, &roles); err != nil || len(roles.ACLRoles) != 1 || roles.ACLRoles[0].ID != own.ID {
+	if err := g.Call(holder.SecretID, "ACL.ListRoles", &message.ACLRolesListRequest{}, &roles); err != nil || len(roles.ACLRoles) != 1 ||
+		roles.ACLRoles[0].ID != own.ID {
 		t.Errorf("roles are %+v, %v", roles.ACLRoles, err)
 	}
 	for role, may := range map[*nomad.ACLRole]bool{own: true, other: false, {ID: nomad.NewID(), Name: "none"}: false} {
 		for method, req := range map[string]any{"ACL.GetRoleByID": &message.ACLRoleByIDRequest{RoleID: role.ID},
-			"ACL.GetRoleByName": &message.ACLRoleByNameRequest{RoleName: role.Name}, "ACL.GetRolesByID": &message.ACLRolesByIDRequest{ACLRoleIDs: []string{role.ID}}} {
+			"ACL.GetRoleByName": &message.ACLRoleByNameRequest{RoleName: role.Name},
+			"ACL.GetRolesByID":  &message.ACLRolesByIDRequest{ACLRoleIDs: []string{role.ID}}} {
 			if err := g.Call(holder.SecretID, method, req, nil); may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
 				t.Errorf("%s of role %s: %v", method, role.Name, err)
 			}
 		}
 	}
 	for method, req := range map[string]any{"ACL.ListTokens": &message.ACLTokenListRequest{}, "ACL.GetTokens": &message.ACLTokenSetRequest{},
-		"ACL.UpsertTokens": &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{servertest.ClientToken("direct")}}, "ACL.DeleteTokens": &message.ACLTokenDeleteRequest{AccessorIDs: []string{holder.AccessorID}},
-		"ACL.UpsertRoles": &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{own}}, "ACL.DeleteRolesByID": &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{own.ID}},
-		"ACL.DeletePolicies": &message.ACLPolicyDeleteRequest{Names: []string{"direct"}}, "ACL.ExpireOneTimeTokens": &message.OneTimeTokenExpireRequest{},
-		"ACL.GetClaimPolicies": &message.GenericRequest{}} {
+		"ACL.UpsertTokens":        &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{servertest.ClientToken("direct")}},
+		"ACL.DeleteTokens":        &message.ACLTokenDeleteRequest{AccessorIDs: []string{holder.AccessorID}},
+		"ACL.UpsertRoles":         &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{own}},
+		"ACL.DeleteRolesByID":     &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{own.ID}},
+		"ACL.DeletePolicies":      &message.ACLPolicyDeleteRequest{Names: []string{"direct"}},
+		"ACL.ExpireOneTimeTokens": &message.OneTimeTokenExpireRequest{},
+		"ACL.GetClaimPolicies":    &message.GenericRequest{}} {
 		if err := g.Call(holder.SecretID, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("a client token calls %s: %v", method, err)
 		}
@@ -180,8 +191,10 @@ func TestPolicies_BlockingList(t *testing.T) {
 
 func TestPolicies_OfWorkload(t *testing.T) {
 	g := servertest.StartACL(t, nil)
-	for name, job := range map[string]*nomad.JobACL{"ns": {Namespace: "default"}, "job": {Namespace: "default", JobID: "b"}, "group": {Namespace: "default", JobID: "b", Group: "g"},
-		"task": {Namespace: "default", JobID: "b", Group: "g", Task: "t"}, "prefix": {Namespace: "default", JobID: "bb"}, "shorter": {Namespace: "default", JobID: ""},
+	for name, job := range map[string]*nomad.JobACL{"ns": {Namespace: "default"}, "job": {Namespace: "default", JobID: "b"},
+		"group": {Namespace: "default", JobID: "b", Group: "g"},
+		"task":  {Namespace: "default", JobID: "b", Group: "g", Task: "t"}, "prefix": {Namespace: "default", JobID: "bb"},
+		"shorter":     {Namespace: "default", JobID: ""},
 		"other-group": {Namespace: "default", JobID: "b", Group: "gg"}, "other-task": {Namespace: "default", JobID: "b", Group: "g", Task: "tt"},
 		"other-ns": {Namespace: "other", JobID: "b"}, "nobody": nil, "anonymous": nil} {
 		g.CreatePolicy(name, "default", job)
@@ -204,7 +217,8 @@ func TestPolicies_OfWorkload(t *testing.T) {
 	if err := g.Call(jwt, "ACL.ListPolicies", &message.ACLPolicyListRequest{}, &list); err != nil || len(list.Policies) != len(want)+1 {
 		t.Errorf("it lists %d policies, %v", len(list.Policies), err)
 	}
-	for method, req := range map[string]any{"ACL.ListRoles": &message.ACLRolesListRequest{}, "ACL.GetRolesByID": &message.ACLRolesByIDRequest{},
+	for method, req := range map[string]any{"ACL.ListRoles": &message.ACLRolesListRequest{},
+		"ACL.GetRolesByID":       &message.ACLRolesByIDRequest{},
 		"ACL.UpsertOneTimeToken": &message.OneTimeTokenUpsertRequest{}, "ACL.GetToken": &message.ACLTokenSpecificRequest{}} {
 		for _, token := range []string{jwt, n.JWT} {
 			if err := g.Call(token, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {

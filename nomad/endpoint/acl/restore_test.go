@@ -49,7 +49,8 @@ func TestPolicy_UnreadableDenies(t *testing.T) {
 		g.CreatePolicy(name, "default", nil)
 	}
 	first := g.CreateRole(&nomad.ACLRole{Name: "r", Policies: servertest.PolicyLinks("bad")})
-	direct, byRole, other := g.CreateToken(servertest.ClientToken("good", "bad")), servertest.ClientToken("good"), g.CreateToken(servertest.ClientToken("good"))
+	direct, byRole, other := g.CreateToken(servertest.ClientToken("good",
+		"bad")), servertest.ClientToken("good"), g.CreateToken(servertest.ClientToken("good"))
 	byRole.Roles = []*nomad.ACLTokenRoleLink{{ID: first.ID}}
 	byRole = g.CreateToken(byRole)
 	jobs := func(secret string) error { return g.Call(secret, "Job.List", &message.JobListRequest{}, nil) }
@@ -58,7 +59,8 @@ func TestPolicy_UnreadableDenies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	twice, err := codec.Encode(&nomad.ACLPolicy{Name: "bad", Rules: "namespace \"default\" { policy = \"read\" }\nnamespace \"default\" { policy = \"deny\" }"})
+	twice, err := codec.Encode(&nomad.ACLPolicy{Name: "bad",
+		Rules: "namespace \"default\" { policy = \"read\" }\nnamespace \"default\" { policy = \"deny\" }"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,12 +44,14 @@ func TestTokens_Invalid(t *testing.T) {
 		"ends too soon":            {&nomad.ACLToken{Type: "management", ExpirationTime: &soon}, "token_min_expiration_ttl"},
 		"ends too late":            {&nomad.ACLToken{Type: "management", ExpirationTime: &far}, "token_max_expiration_ttl"},
 		"has ended":                {&nomad.ACLToken{Type: "management", ExpirationTime: &past}, "past"},
-		"TTL and end":              {&nomad.ACLToken{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far}, "both an expiration TTL"},
-		"the secret of another":    {&nomad.ACLToken{Type: "management", SecretID: is.SecretID}, "have the same secret"},
-		"another type":             {change(func(t *nomad.ACLToken) { t.Type, t.Policies = "management", nil }), "type of a token cannot be changed"},
-		"another secret":           {change(func(t *nomad.ACLToken) { t.SecretID = nomad.NewID() }), "secret of a token cannot be changed"},
-		"another end":              {change(func(t *nomad.ACLToken) { t.ExpirationTTL = time.Hour }), "cannot be changed"},
-		"everywhere":               {change(func(t *nomad.ACLToken) { t.Global = true }), "global cannot be changed"},
+		"TTL and end": {&nomad.ACLToken{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far},
+			"both an expiration TTL"},
+		"the secret of another": {&nomad.ACLToken{Type: "management", SecretID: is.SecretID}, "have the same secret"},
+		"another type": {change(func(t *nomad.ACLToken) { t.Type, t.Policies = "management", nil }),
+			"type of a token cannot be changed"},
+		"another secret": {change(func(t *nomad.ACLToken) { t.SecretID = nomad.NewID() }), "secret of a token cannot be changed"},
+		"another end":    {change(func(t *nomad.ACLToken) { t.ExpirationTTL = time.Hour }), "cannot be changed"},
+		"everywhere":     {change(func(t *nomad.ACLToken) { t.Global = true }), "global cannot be changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := g.CreateTokens(c.t)
@@ -61,7 +63,8 @@ func TestTokens_Invalid(t *testing.T) {
 			}
 		})
 	}
-	if _, err := g.CreateTokens(&nomad.ACLToken{Type: "management"}, &nomad.ACLToken{Type: "management", Global: true}); !servertest.IsCoded(err, 400, "mixed global") {
+	if _, err := g.CreateTokens(&nomad.ACLToken{Type: "management"},
+		&nomad.ACLToken{Type: "management", Global: true}); !servertest.IsCoded(err, 400, "mixed global") {
 		t.Errorf("global and others: %v", err)
 	}
 	if _, err := g.CreateTokens(is, is); !servertest.IsCoded(err, 400, "duplicate token") {
@@ -76,35 +79,43 @@ func TestTokens_Update(t *testing.T) {
 	chosen := &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", ExpirationTTL: time.Hour,
 		Roles: []*nomad.ACLTokenRoleLink{{Name: "r"}, {ID: r.ID}}}
 	made := g.CreateToken(chosen)
-	if made.AccessorID != chosen.AccessorID || made.SecretID != chosen.SecretID || !made.ExpirationTime.Equal(made.CreateTime.Add(time.Hour)) ||
+	if made.AccessorID != chosen.AccessorID || made.SecretID != chosen.SecretID ||
+		!made.ExpirationTime.Equal(made.CreateTime.Add(time.Hour)) ||
 		len(made.Roles) != 1 || *made.Roles[0] != (nomad.ACLTokenRoleLink{ID: r.ID, Name: "r"}) {
 		t.Fatalf("created %+v", made.Stub())
 	}
 	next := g.CreateToken(&nomad.ACLToken{AccessorID: made.AccessorID, Name: "new", Policies: []string{"p", "later"}})
-	if next.SecretID != made.SecretID || next.Type != "client" || next.Name != "new" || next.CreateIndex != made.CreateIndex || next.ModifyIndex <= made.ModifyIndex ||
-		!next.ExpirationTime.Equal(*made.ExpirationTime) || !next.CreateTime.Equal(made.CreateTime) || slices.Equal(next.Hash, made.Hash) || len(next.Roles) != 0 {
+	if next.SecretID != made.SecretID || next.Type != "client" || next.Name != "new" || next.CreateIndex != made.CreateIndex ||
+		next.ModifyIndex <= made.ModifyIndex ||
+		!next.ExpirationTime.Equal(*made.ExpirationTime) || !next.CreateTime.Equal(made.CreateTime) || slices.Equal(next.Hash, made.Hash) ||
+		len(next.Roles) != 0 {
 		t.Errorf("updated to %+v", next.Stub())
 	}
 	var own, other message.SingleACLTokenResponse
-	if err := g.Call(next.SecretID, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: next.AccessorID}, &own); err != nil || own.Token.SecretID != next.SecretID {
+	if err := g.Call(next.SecretID, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: next.AccessorID}, &own); err != nil ||
+		own.Token.SecretID != next.SecretID {
 		t.Errorf("a token reads itself: %v", err)
 	}
-	if err := g.Call(g.Root, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: nomad.NewID()}, &other); err != nil || other.Token != nil {
+	if err := g.Call(g.Root, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: nomad.NewID()}, &other); err != nil ||
+		other.Token != nil {
 		t.Errorf("a missing token: %+v, %v", other.Token, err)
 	}
 	for _, secret := range []string{"", next.SecretID} {
-		if err := g.Call(secret, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: nomad.NewID()}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := g.Call(secret, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: nomad.NewID()}, nil); !errors.Is(err,
+			nomad.ErrPermissionDenied) {
 			t.Errorf("another caller's token: %v", err)
 		}
 	}
 	for secret, want := range map[string]string{next.SecretID: next.AccessorID, nomad.NewID(): "", "": "", next.AccessorID: ""} {
 		var out message.ResolveACLTokenResponse
-		if err := g.Call("", "ACL.ResolveToken", &message.ResolveACLTokenRequest{SecretID: secret}, &out); err != nil || (out.Token == nil) != (want == "") || out.Token != nil && out.Token.AccessorID != want {
+		if err := g.Call("", "ACL.ResolveToken", &message.ResolveACLTokenRequest{SecretID: secret}, &out); err != nil ||
+			(out.Token == nil) != (want == "") || out.Token != nil && out.Token.AccessorID != want {
 			t.Errorf("a secret is of %v, %v, want %q", out.Token, err, want)
 		}
 	}
 	g.Must("ACL.DeleteRolesByID", &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil)
-	if err := g.Call(g.Root, "ACL.DeleteRolesByID", &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}}, nil); !servertest.IsCoded(err, 404, "ACL role not found") {
+	if err := g.Call(g.Root, "ACL.DeleteRolesByID", &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{r.ID}},
+		nil); !servertest.IsCoded(err, 404, "ACL role not found") {
 		t.Errorf("a deleted role: %v", err)
 	}
 	g.Must("ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{next.AccessorID}}, nil)
@@ -112,7 +123,8 @@ func TestTokens_Update(t *testing.T) {
 		t.Errorf("a deleted token: %v", err)
 	}
 	for accessor, code := range map[string]int{next.AccessorID: 404, "anonymous": 400} {
-		if err := g.Call(g.Root, "ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{accessor}}, nil); !servertest.IsCoded(err, code, "") {
+		if err := g.Call(g.Root, "ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{accessor}},
+			nil); !servertest.IsCoded(err, code, "") {
 			t.Errorf("deleting %s: %v", accessor, err)
 		}
 	}
@@ -214,7 +226,8 @@ func TestOneTimeToken_Once(t *testing.T) {
 		return err
 	}
 	denied := func(err error) bool { return errors.Is(err, nomad.ErrPermissionDenied) }
-	for what, secret := range map[string]string{"an earlier one": before.OneTimeSecretID, "none": "", "an unknown one": nomad.NewID(), "the accessor": own.AccessorID} {
+	for what, secret := range map[string]string{"an earlier one": before.OneTimeSecretID, "none": "", "an unknown one": nomad.NewID(),
+		"the accessor": own.AccessorID} {
 		if err := exchange(secret); !denied(err) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -246,7 +259,8 @@ func TestTokens_Expired(t *testing.T) {
 	for _, global := range []bool{true, false} {
 		short := g.CreateToken(&nomad.ACLToken{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
 		servertest.Eventually(t, func() bool { return short.HasExpired(time.Now()) })
-		if err := g.Call(short.SecretID, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !errors.Is(err, nomad.ErrTokenExpired) {
+		if err := g.Call(short.SecretID, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) &&
+			!errors.Is(err, nomad.ErrTokenExpired) {
 			t.Errorf("an expired token: %v", err)
 		}
 	}
@@ -280,7 +294,8 @@ func TestTokens_CollectedByFollower(t *testing.T) {
 	servertest.Eventually(t, func() bool {
 		_, now := all[0].Leader()
 		if now != id {
-			g.Call(g.Root, "Operator.TransferLeadershipToPeer", &message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}}, nil) //nolint:errcheck // it is repeated
+			g.Call(g.Root, "Operator.TransferLeadershipToPeer", &message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}},
+				nil) //nolint:errcheck // it is repeated
 		}
 		return now == id
 	})
@@ -288,6 +303,7 @@ func TestTokens_CollectedByFollower(t *testing.T) {
 	servertest.Eventually(t, func() bool { return short.HasExpired(time.Now()) })
 	servertest.Eventually(t, func() bool {
 		g.Must("System.GarbageCollect", &message.GenericRequest{}, nil) // the work of the previous leader is lost
-		return servertest.ReadRoot[message.SingleACLTokenResponse](g, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: short.AccessorID}).Token == nil
+		return servertest.ReadRoot[message.SingleACLTokenResponse](g, "ACL.GetToken",
+			&message.ACLTokenSpecificRequest{AccessorID: short.AccessorID}).Token == nil
 	})
 }

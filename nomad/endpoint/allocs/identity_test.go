@@ -21,7 +21,8 @@ func TestIdentityOf(t *testing.T) {
 		reason string
 	}{
 		{nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t", WorkloadType: task}, ""},
-		{nomad.WIHandle{IdentityName: "web", WorkloadIdentifier: "web-${NOMAD_ALLOC_INDEX}", WorkloadType: svc, InterpolatedWorkloadIdentifier: "web-0"}, ""},
+		{nomad.WIHandle{IdentityName: "web", WorkloadIdentifier: "web-${NOMAD_ALLOC_INDEX}", WorkloadType: svc,
+			InterpolatedWorkloadIdentifier: "web-0"}, ""},
 		{nomad.WIHandle{IdentityName: "db", WorkloadIdentifier: "db", WorkloadType: svc}, ""},
 		{nomad.WIHandle{IdentityName: "web", WorkloadIdentifier: "web-0", WorkloadType: svc}, nomad.WIRejectionReasonMissingIdentity},
 		{nomad.WIHandle{IdentityName: "db", WorkloadIdentifier: "plain", WorkloadType: svc}, nomad.WIRejectionReasonMissingIdentity},

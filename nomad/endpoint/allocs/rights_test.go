@@ -20,7 +20,8 @@ func TestFetchesDisk(t *testing.T) {
 	}}
 	var allocs []*nomad.Allocation
 	place := func(on, group, previous, status string) {
-		allocs = append(allocs, &nomad.Allocation{ID: nomad.NewID(), NodeID: on, Job: job, JobID: job.ID, Namespace: job.Namespace, TaskGroup: group,
+		allocs = append(allocs, &nomad.Allocation{ID: nomad.NewID(), NodeID: on, Job: job, JobID: job.ID, Namespace: job.Namespace,
+			TaskGroup:          group,
 			PreviousAllocation: previous, ClientStatus: status, DesiredStatus: nomad.AllocDesiredStatusRun})
 	}
 	place(node, "migrates", "for-the-disk", nomad.AllocClientStatusPending)
@@ -36,7 +37,8 @@ func TestFetchesDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap := store.Snapshot()
-	for id, want := range map[string]bool{"for-the-disk": true, "ended": false, "sticky": false, "plain": false, "for-another": false, "unknown": false, "": false} {
+	for id, want := range map[string]bool{"for-the-disk": true, "ended": false, "sticky": false, "plain": false, "for-another": false,
+		"unknown": false, "": false} {
 		if got := fetchesDisk(snap, node, id); got != want {
 			t.Errorf("fetchesDisk(%q) = %v, want %v", id, got, want)
 		}

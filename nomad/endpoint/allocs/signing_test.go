@@ -15,7 +15,8 @@ func asks(n *servertest.FakeNode, allocs ...*nomad.Allocation) *message.AllocIde
 	req := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT, AllowStale: true}}
 	for _, a := range allocs {
 		req.MinQueryIndex = max(req.MinQueryIndex, a.CreateIndex-1)
-		req.Identities = append(req.Identities, &nomad.WorkloadIdentityRequest{AllocID: a.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}})
+		req.Identities = append(req.Identities,
+			&nomad.WorkloadIdentityRequest{AllocID: a.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}})
 	}
 	return req
 }
@@ -41,7 +42,8 @@ func TestSigning_EveryServer(t *testing.T) {
 	var out message.AllocIdentitiesResponse
 	began := time.Now()
 	n.Must("Alloc.SignIdentities", asks(n, gone, allocs[0]), &out)
-	if len(out.SignedIdentities) != 1 || len(out.Rejections) != 1 || out.Rejections[0].Reason != nomad.WIRejectionReasonMissingAlloc || time.Since(began) > 45*time.Second {
+	if len(out.SignedIdentities) != 1 || len(out.Rejections) != 1 || out.Rejections[0].Reason != nomad.WIRejectionReasonMissingAlloc ||
+		time.Since(began) > 45*time.Second {
 		t.Errorf("with an unknown one %d were signed, %v after %v", len(out.SignedIdentities), out.Rejections, time.Since(began))
 	}
 	n.Addr = leader.RPCAddr()
@@ -116,7 +118,8 @@ func TestSigning_NewKeyIsAccepted(t *testing.T) {
 		t.Error("every rotation waited for a server in vain")
 	}
 	got := servertest.RootKeys(t, leader.Server)
-	again := len(got[nomad.RootKeyStateInactive]) + len(got[nomad.RootKeyStatePrepublished]) - 10 // created when a leader was lost in the middle
+	again := len(got[nomad.RootKeyStateInactive]) +
+		len(got[nomad.RootKeyStatePrepublished]) - 10 // created when a leader was lost in the middle
 	if len(got[nomad.RootKeyStateActive]) != 1 || len(got[nomad.RootKeyStatePrepublished]) > again {
 		t.Errorf("keys are %v", got)
 	}

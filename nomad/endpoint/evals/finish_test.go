@@ -16,15 +16,18 @@ func TestEvalFinish_Rules(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { c.Workers = -1 })
 	write := message.WriteRequest{Region: "global"}
 	dequeue := func(wait time.Duration) *message.EvalDequeueResponse {
-		out := servertest.Read[message.EvalDequeueResponse](t, s, "Eval.Dequeue", &message.EvalDequeueRequest{Schedulers: []string{nomad.JobTypeBatch}, Timeout: wait, WriteRequest: write})
+		out := servertest.Read[message.EvalDequeueResponse](t, s, "Eval.Dequeue",
+			&message.EvalDequeueRequest{Schedulers: []string{nomad.JobTypeBatch}, Timeout: wait, WriteRequest: write})
 		return &out
 	}
 	var next message.EvalDequeueResponse // it also ends the previous one
 	finish := func(token string, evals ...*nomad.Evaluation) error {
-		return s.Call(servertest.Context(t), "Eval.Finish", &message.EvalFinishRequest{Evals: evals, EvalToken: token, Schedulers: []string{nomad.JobTypeBatch}, WriteRequest: write}, &next)
+		return s.Call(servertest.Context(t), "Eval.Finish",
+			&message.EvalFinishRequest{Evals: evals, EvalToken: token, Schedulers: []string{nomad.JobTypeBatch}, WriteRequest: write}, &next)
 	}
 	stored := func(id string) *nomad.Evaluation {
-		return servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id, QueryOptions: servertest.Global}).Eval
+		return servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval",
+			&message.EvalSpecificRequest{EvalID: id, QueryOptions: servertest.Global}).Eval
 	}
 	servertest.Register(t, s, servertest.BatchJob("b", 1))
 	held := dequeue(time.Minute)

@@ -40,7 +40,8 @@ func TestEventStream_Job(t *testing.T) {
 	}) {
 		seen[e.Topic+" "+e.Type] = e.Key
 	}
-	for what, key := range map[string]string{"Job JobRegistered": "web", "Evaluation JobRegistered": registered.EvalID, "Allocation PlanResult": alloc.ID,
+	for what, key := range map[string]string{"Job JobRegistered": "web", "Evaluation JobRegistered": registered.EvalID,
+		"Allocation PlanResult":        alloc.ID,
 		"Evaluation EvaluationUpdated": registered.EvalID, "Allocation AllocationUpdated": alloc.ID, "Node NodeRegistration": n.Node.ID} {
 		if seen[what] != key {
 			t.Errorf("the event %s is about %q, want %q; seen: %v", what, seen[what], key, seen)
@@ -110,7 +111,8 @@ func TestEventStream_Filtered(t *testing.T) {
 			t.Errorf("%s: %v, want it refused for %q", name, err, c.says)
 		}
 	}
-	for name, req := range map[string]*message.EventStreamRequest{"a wrong topic": servertest.EventRequest("a", servertest.Topics("Jobs:*")), "a wrong index": {Index: -1, Topics: servertest.Topics("Job:*")}} {
+	for name, req := range map[string]*message.EventStreamRequest{"a wrong topic": servertest.EventRequest("a",
+		servertest.Topics("Jobs:*")), "a wrong index": {Index: -1, Topics: servertest.Topics("Job:*")}} {
 		req.AuthToken = g.Root
 		if _, err := servertest.Follow(t, g.Server, req); !servertest.IsCoded(err, 400, "") {
 			t.Errorf("%s: %v, want a 400", name, err)
@@ -191,7 +193,8 @@ func TestEventStream_EndsWithARestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := servertest.Restore(t, func() (*rpc.Stream, error) { return s.Stream(t.Context(), "Operator.SnapshotRestore") }, archive, "EOF"); err != nil {
+	if err := servertest.Restore(t, func() (*rpc.Stream, error) { return s.Stream(t.Context(), "Operator.SnapshotRestore") }, archive,
+		"EOF"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.End(); err == nil || !strings.Contains(err.Error(), "restored") {
@@ -201,7 +204,8 @@ func TestEventStream_EndsWithARestore(t *testing.T) {
 
 func TestEventStream_Disabled(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { c.EventBuffer = -1 })
-	if _, err := servertest.Follow(t, s, servertest.EventRequest("default", nil)); err == nil || !strings.Contains(err.Error(), "enable_event_broker") {
+	if _, err := servertest.Follow(t, s, servertest.EventRequest("default", nil)); err == nil ||
+		!strings.Contains(err.Error(), "enable_event_broker") {
 		t.Errorf("the stream was answered with %v, want the name of the setting", err)
 	}
 }

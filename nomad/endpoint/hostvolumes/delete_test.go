@@ -39,7 +39,8 @@ func deleteVolume(t *testing.T, s *server.Server, id string, force bool) error {
 func attempted(t *testing.T, s *server.Server, job string) {
 	t.Helper()
 	servertest.Eventually(t, func() bool {
-		evals := servertest.Read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", &message.JobSpecificRequest{JobID: job, QueryOptions: servertest.Global}).Evaluations
+		evals := servertest.Read[message.JobEvaluationsResponse](t, s, "Job.Evaluations",
+			&message.JobSpecificRequest{JobID: job, QueryOptions: servertest.Global}).Evaluations
 		for _, e := range evals {
 			if e.Status == nomad.EvalStatusComplete || e.Status == nomad.EvalStatusFailed {
 				return true
@@ -51,7 +52,8 @@ func attempted(t *testing.T, s *server.Server, job string) {
 
 func allocsOf(t *testing.T, s *server.Server, job string) []*nomad.AllocListStub {
 	t.Helper()
-	return servertest.Read[message.JobAllocationsResponse](t, s, "Job.Allocations", &message.JobSpecificRequest{JobID: job, QueryOptions: servertest.Global}).Allocations
+	return servertest.Read[message.JobAllocationsResponse](t, s, "Job.Allocations",
+		&message.JobSpecificRequest{JobID: job, QueryOptions: servertest.Global}).Allocations
 }
 
 // A job that asks for a volume while its node deletes it is not placed. When the delete has failed, it is placed at once.
@@ -65,7 +67,8 @@ func TestHostVolumeDelete_JobMeanwhile(t *testing.T) {
 		"the plugin fails":           {func(*volumeNode) error { return errors.New("the plugin failed") }, false, false},
 		"the plugin fails, by force": {func(*volumeNode) error { return errors.New("the plugin failed") }, true, true},
 		"the node is lost": {func(n *volumeNode) error {
-			n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusDown, WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
+			n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusDown,
+				WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
 			return errors.New("connection lost")
 		}, false, false},
 	} {
@@ -84,7 +87,8 @@ func TestHostVolumeDelete_JobMeanwhile(t *testing.T) {
 			if err := deleteVolume(t, s, v.ID, c.force); (err == nil) != c.gone {
 				t.Errorf("delete: %v", err)
 			}
-			left := servertest.Read[message.HostVolumeListResponse](t, s, "HostVolume.List", &message.HostVolumeListRequest{QueryOptions: servertest.Global}).Volumes
+			left := servertest.Read[message.HostVolumeListResponse](t, s, "HostVolume.List",
+				&message.HostVolumeListRequest{QueryOptions: servertest.Global}).Volumes
 			if (len(left) == 0) != c.gone {
 				t.Fatalf("%d volumes after the delete", len(left))
 			}
@@ -94,7 +98,8 @@ func TestHostVolumeDelete_JobMeanwhile(t *testing.T) {
 				}
 				return
 			}
-			n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
+			n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+				WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
 			n.Allocs(1)
 			if err := deleteVolume(t, s, v.ID, true); err == nil {
 				t.Error("a volume in use was deleted")

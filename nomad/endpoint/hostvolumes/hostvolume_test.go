@@ -38,9 +38,11 @@ func joinWithVolumes(t *testing.T, addr string) *volumeNode {
 		return n.fails
 	}
 	create := func(_ context.Context, _ *rpc.Call, r *message.ClientHostVolumeCreateRequest) (*message.ClientHostVolumeCreateResponse, error) {
-		return &message.ClientHostVolumeCreateResponse{VolumeName: r.Name, VolumeID: r.ID, HostPath: "/made/" + r.ID, CapacityBytes: 7}, record("create "+r.Name, r.AuthToken)
+		return &message.ClientHostVolumeCreateResponse{VolumeName: r.Name, VolumeID: r.ID, HostPath: "/made/" + r.ID, CapacityBytes: 7},
+			record("create "+r.Name, r.AuthToken)
 	}
-	registered := func(_ context.Context, _ *rpc.Call, r *message.ClientHostVolumeRegisterRequest) (*message.ClientHostVolumeRegisterResponse, error) {
+	registered := func(_ context.Context, _ *rpc.Call,
+		r *message.ClientHostVolumeRegisterRequest) (*message.ClientHostVolumeRegisterResponse, error) {
 		return &message.ClientHostVolumeRegisterResponse{}, record("register "+r.Name, r.AuthToken)
 	}
 	remove := func(_ context.Context, _ *rpc.Call, r *message.ClientHostVolumeDeleteRequest) (*message.ClientHostVolumeDeleteResponse, error) {
@@ -118,17 +120,24 @@ func TestHostVolumes_Checked(t *testing.T) {
 		"request of another":        {ofA, "b", mkdir("x", ""), "Permission denied"},
 		"plugin that climbs":        {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID = "../mkdir" }), "plugin_id is"},
 		"plugin with a slash":       {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID = "mkdir/" }), "plugin_id is"},
-		"plugin on its node":        {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID, v.NodeID = "other", n.Node.ID }), "is not feasible for volume: ${attr.plugins.host_volume.other.version} is_set"},
+		"plugin on its node": {g.Root, "", with(mkdir("x", "a"),
+			func(v *nomad.HostVolume) { v.PluginID, v.NodeID = "other", n.Node.ID }),
+			"is not feasible for volume: ${attr.plugins.host_volume.other.version} is_set"},
 		"constraint of its node": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) {
 			v.NodeID, v.Constraints = n.Node.ID, []*nomad.Constraint{{LTarget: "${attr.kernel.name}", Operand: "=", RTarget: "plan9"}}
 		}), "is not feasible for volume: ${attr.kernel.name} = plan9"},
-		"distinct hosts":  {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}} }), "distinct_hosts compares allocations"},
-		"unknown node":    {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID = nomad.NewID() }), "Unknown node"},
-		"unknown pool":    {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodePool = "none" }), `node pool "none" does not exist`},
-		"another pool":    {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID, v.NodePool = n.Node.ID, "gpu" }), `it is in node pool "default"`},
-		"a static volume": {g.Root, "", with(mkdir("static", "a"), func(v *nomad.HostVolume) { v.NodeID = n.Node.ID }), `already exists on this node: the configuration of node`},
-		"unknown ID":      {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.ID = nomad.NewID() }), "no such volume"},
-		"capacities":      {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = 2, 1 }), "is less than capacity_min"},
+		"distinct hosts": {g.Root, "", with(mkdir("x", "a"),
+			func(v *nomad.HostVolume) { v.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}} }), "distinct_hosts compares allocations"},
+		"unknown node": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID = nomad.NewID() }), "Unknown node"},
+		"unknown pool": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodePool = "none" }),
+			`node pool "none" does not exist`},
+		"another pool": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID, v.NodePool = n.Node.ID, "gpu" }),
+			`it is in node pool "default"`},
+		"a static volume": {g.Root, "", with(mkdir("static", "a"), func(v *nomad.HostVolume) { v.NodeID = n.Node.ID }),
+			`already exists on this node: the configuration of node`},
+		"unknown ID": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.ID = nomad.NewID() }), "no such volume"},
+		"capacities": {g.Root, "", with(mkdir("x", "a"),
+			func(v *nomad.HostVolume) { v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = 2, 1 }), "is less than capacity_min"},
 		"access mode": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) {
 			v.RequestedCapabilities = []*nomad.HostVolumeCapability{{AccessMode: "multi-node-reader-only"}}
 		}), "access_mode in capability"},
@@ -155,7 +164,9 @@ func TestHostVolumes_Checked(t *testing.T) {
 		t.Error("CreateTime = 0")
 	}
 	n.has("data=" + v.ID)
-	if got := servertest.ReadWith[message.HostVolumeListResponse](g, g.Root, "HostVolume.List", &message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*", Prefix: "da"}}); len(got.Volumes) != 1 || got.Volumes[0].State != "ready" {
+	if got := servertest.ReadWith[message.HostVolumeListResponse](g, g.Root, "HostVolume.List",
+		&message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*", Prefix: "da"}}); len(got.Volumes) != 1 ||
+		got.Volumes[0].State != "ready" {
 		t.Errorf("list: %+v", got)
 	}
 	ofB := g.TokenWith(`namespace "b" { capabilities = ["host-volume-delete", "host-volume-read"] }`)
@@ -164,12 +175,14 @@ func TestHostVolumes_Checked(t *testing.T) {
 	}
 	says(t, "delete in another namespace", del(ofB, "b"), "no such volume: "+v.ID)
 	says(t, "delete without the right", del(ofB, "a"), "Permission denied")
-	if got := servertest.ReadWith[message.HostVolumeListResponse](g, ofB, "HostVolume.List", &message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}); len(got.Volumes) != 0 {
+	if got := servertest.ReadWith[message.HostVolumeListResponse](g, ofB, "HostVolume.List",
+		&message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}); len(got.Volumes) != 0 {
 		t.Errorf("a list shows volumes of other namespaces: %+v", got)
 	}
 
 	// The name is used on the only node, and an update cannot move the volume.
-	says(t, "same name", g.Call(g.Root, "HostVolume.Create", created(mkdir("data", "b")), &out), "1 nodes had existing volume, 0 nodes filtered by node pool governance, 0 nodes were infeasible")
+	says(t, "same name", g.Call(g.Root, "HostVolume.Create", created(mkdir("data", "b")), &out),
+		"1 nodes had existing volume, 0 nodes filtered by node pool governance, 0 nodes were infeasible")
 	moved := *v
 	moved.NodeID = nomad.NewID()
 	says(t, "moved", g.Call(g.Root, "HostVolume.Create", created(moved), &out), "its node ID "+n.Node.ID+" cannot change")
@@ -197,7 +210,8 @@ func TestHostVolumes_ClaimsOfOtherNamespaces(t *testing.T) {
 	g.Must("Job.Register", &message.JobRegisterRequest{Job: job}, &message.JobRegisterResponse{})
 	n.Allocs(1)
 	list := func(secret, ns string) []*nomad.TaskGroupHostVolumeClaim {
-		return servertest.ReadWith[message.TaskGroupVolumeClaimListResponse](g, secret, "TaskGroupHostVolumeClaim.List", &message.TaskGroupVolumeClaimListRequest{QueryOptions: message.QueryOptions{Namespace: ns}}).Claims
+		return servertest.ReadWith[message.TaskGroupVolumeClaimListResponse](g, secret, "TaskGroupHostVolumeClaim.List",
+			&message.TaskGroupVolumeClaimListRequest{QueryOptions: message.QueryOptions{Namespace: ns}}).Claims
 	}
 	all := list(g.Root, "*")
 	if len(all) != 1 || all[0].VolumeID != out.Volume.ID {
@@ -208,7 +222,8 @@ func TestHostVolumes_ClaimsOfOtherNamespaces(t *testing.T) {
 		t.Errorf("a list shows claims of other namespaces: %+v", got)
 	}
 	del := func(secret, ns string) error {
-		return g.Call(secret, "TaskGroupHostVolumeClaim.Delete", of(ns, &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: all[0].ID}), &message.TaskGroupVolumeClaimDeleteResponse{})
+		return g.Call(secret, "TaskGroupHostVolumeClaim.Delete", of(ns, &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: all[0].ID}),
+			&message.TaskGroupVolumeClaimDeleteResponse{})
 	}
 	says(t, "delete", del(ofA, "a"), "task group volume claim does not exist")
 	says(t, "delete in its namespace", del(ofA, "b"), "task group volume claim does not exist")
@@ -238,7 +253,9 @@ func TestHostVolumes_NodeOfAnotherServer(t *testing.T) {
 	}
 	n.Pool.Close()
 	del := func(force bool) error {
-		return leader.Call(servertest.Context(t), "HostVolume.Delete", &message.HostVolumeDeleteRequest{VolumeID: out.Volume.ID, Force: force, WriteRequest: message.WriteRequest{Region: "global"}}, &message.HostVolumeDeleteResponse{})
+		return leader.Call(servertest.Context(t), "HostVolume.Delete",
+			&message.HostVolumeDeleteRequest{VolumeID: out.Volume.ID, Force: force, WriteRequest: message.WriteRequest{Region: "global"}},
+			&message.HostVolumeDeleteResponse{})
 	}
 	servertest.Eventually(t, func() bool {
 		return strings.Contains(fmt.Sprint(del(false)), "which is not connected, without force=true")

@@ -77,7 +77,8 @@ func (a *jobWorld) deploys() (id string) {
 	j := a.job("j")
 	id = nomad.NewID()
 	if err := a.Server.Apply(a.Context(), nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
-		ID: id, Namespace: "team", JobID: "j", JobVersion: j.Version, JobCreateIndex: j.CreateIndex, CreateTime: time.Now().UnixNano(), Status: nomad.DeploymentStatusRunning,
+		ID: id, Namespace: "team", JobID: "j", JobVersion: j.Version, JobCreateIndex: j.CreateIndex, CreateTime: time.Now().UnixNano(),
+		Status:     nomad.DeploymentStatusRunning,
 		TaskGroups: map[string]*nomad.DeploymentState{"g": {AutoRevert: true, DesiredTotal: 1, ProgressDeadline: time.Hour}}}}); err != nil {
 		a.Fatal(err)
 	}
@@ -118,26 +119,33 @@ func jobRules() map[string]ruleOfJobs {
 	task := func(f func(*nomad.Task)) func(*nomad.Job) { return func(j *nomad.Job) { f(j.TaskGroups[0].Tasks[0]) } }
 	rules := func(ns nomad.Namespace) func(*jobWorld) { return func(a *jobWorld) { a.namespace(&ns) } }
 	return map[string]ruleOfJobs{
-		"right on privileged tasks": {refuse: "privileged-execution", free: map[string]string{"launch": "the parent was registered with the right"},
+		"right on privileged tasks": {refuse: "privileged-execution",
+			free: map[string]string{"launch": "the parent was registered with the right"},
 			job: task(func(t *nomad.Task) {
 				t.Driver, t.Privileged, t.Config = "raw_exec", true, map[string]any{"command": "/bin/true"}
 			})},
 		"right on host volumes": {refuse: "mount", free: map[string]string{
 			"launch": "the parent was registered with the right", "dispatch": "as in Nomad, the right of the registration counts",
-			"force": "as for a dispatch", "plan": "as in Nomad, a plan mounts nothing", "scale": "as in Nomad, the right of the registration counts"},
+			"force": "as for a dispatch", "plan": "as in Nomad, a plan mounts nothing",
+			"scale": "as in Nomad, the right of the registration counts"},
 			job: func(j *nomad.Job) {
 				j.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: nomad.VolumeTypeHost, Source: "data"}}
 			}},
-		"drivers of the namespace":  {refuse: "not allowed in namespace", change: rules(nomad.Namespace{Capabilities: &nomad.NamespaceCapabilities{DisabledTaskDrivers: []string{"mock_driver"}}})},
-		"network modes":             {refuse: "network mode", change: rules(nomad.Namespace{Capabilities: &nomad.NamespaceCapabilities{DisabledNetworkModes: []string{"host"}}})},
-		"node pools of a namespace": {refuse: "node pool", change: rules(nomad.Namespace{NodePoolConfiguration: &nomad.NamespaceNodePoolConfiguration{Allowed: []string{}}})},
-		"isolation level":           {refuse: "requires isolation", change: rules(nomad.Namespace{Isolation: &nomad.NamespaceIsolation{Minimum: "strict", Enforce: true}})},
-		"isolation of the task":     {refuse: "requires isolation", job: task(func(t *nomad.Task) { t.Isolation = "strict" })},
+		"drivers of the namespace": {refuse: "not allowed in namespace",
+			change: rules(nomad.Namespace{Capabilities: &nomad.NamespaceCapabilities{DisabledTaskDrivers: []string{"mock_driver"}}})},
+		"network modes": {refuse: "network mode",
+			change: rules(nomad.Namespace{Capabilities: &nomad.NamespaceCapabilities{DisabledNetworkModes: []string{"host"}}})},
+		"node pools of a namespace": {refuse: "node pool",
+			change: rules(nomad.Namespace{NodePoolConfiguration: &nomad.NamespaceNodePoolConfiguration{Allowed: []string{}}})},
+		"isolation level": {refuse: "requires isolation",
+			change: rules(nomad.Namespace{Isolation: &nomad.NamespaceIsolation{Minimum: "strict", Enforce: true}})},
+		"isolation of the task": {refuse: "requires isolation", job: task(func(t *nomad.Task) { t.Isolation = "strict" })},
 		"need of privilege": {refuse: "needs privilege", job: task(func(t *nomad.Task) {
 			t.Driver, t.Config = "raw_exec", map[string]any{"command": "/bin/true"}
 		})},
 		"maximum priority": {refuse: "job_max_priority", job: func(j *nomad.Job) { j.Priority = 99 }},
-		"maximum count":    {refuse: "the limit is 20", job: func(j *nomad.Job) { j.TaskGroups[0].Count = 30 }, free: map[string]string{"scale": "it sets the count"}},
+		"maximum count": {refuse: "the limit is 20", job: func(j *nomad.Job) { j.TaskGroups[0].Count = 30 },
+			free: map[string]string{"scale": "it sets the count"}},
 		"validation":       {refuse: "kill_timeout", job: task(func(t *nomad.Task) { t.KillTimeout = -1 })},
 		"config of driver": {refuse: "no_such_option", job: task(func(t *nomad.Task) { t.Config["no_such_option"] = true })},
 		"spiffe":           {refuse: "trust domain", job: task(func(t *nomad.Task) { t.Spiffe = &nomad.TaskSpiffe{JWT: true} })},
@@ -197,7 +205,8 @@ func jobWrites() map[string]func(a *jobWorld, edit func(*nomad.Job)) func() erro
 		},
 		"automatic rollback": func(a *jobWorld, edit func(*nomad.Job)) func() error {
 			a.store(edited(service(teamJob("j")), edit))
-			if err := a.Server.Apply(a.Context(), nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: in}); err != nil {
+			if err := a.Server.Apply(a.Context(), nomad.JobStabilityRequestType,
+				&message.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: in}); err != nil {
 				a.Fatal(err)
 			}
 			next := service(teamJob("j"))
@@ -272,7 +281,8 @@ func raw(j *nomad.Job) *nomad.Job {
 
 func (a *jobWorld) register(secret string, j *nomad.Job) {
 	a.Helper()
-	if err := a.Call(secret, "Job.Register", &message.JobRegisterRequest{Job: j, WriteRequest: message.WriteRequest{Namespace: "team"}}, nil); err != nil {
+	if err := a.Call(secret, "Job.Register", &message.JobRegisterRequest{Job: j, WriteRequest: message.WriteRequest{Namespace: "team"}},
+		nil); err != nil {
 		a.Fatal(err)
 	}
 }
@@ -356,7 +366,8 @@ func TestAdmission_StableRights(t *testing.T) {
 		{1, true, a.writer, true},
 	} {
 		err := a.stable(c.by, c.version, c.stable)
-		if (err == nil) != c.allowed || err != nil && (!errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "privileged-execution")) {
+		if (err == nil) != c.allowed || err != nil &&
+			(!errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "privileged-execution")) {
 			t.Errorf("version %d, stable %v: %v, want allowed %v", c.version, c.stable, err, c.allowed)
 		}
 	}
@@ -402,7 +413,8 @@ func TestDeregister_LongID(t *testing.T) {
 	a := admits(t)
 	j := teamJob("par/dispatch-" + strings.Repeat("é", 10_000) + "-1-abcdefgh")
 	a.store(j)
-	if err := a.Call(a.writer, "Job.Deregister", &message.JobDeregisterRequest{JobID: j.ID, WriteRequest: message.WriteRequest{Namespace: "team"}}, nil); err != nil {
+	if err := a.Call(a.writer, "Job.Deregister",
+		&message.JobDeregisterRequest{JobID: j.ID, WriteRequest: message.WriteRequest{Namespace: "team"}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !a.job(j.ID).Stop {

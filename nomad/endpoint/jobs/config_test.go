@@ -30,7 +30,8 @@ type servers struct {
 
 func newServers(t testing.TB) *servers {
 	store := state.New(slog.New(slog.DiscardHandler))
-	core := handler.New(handler.Config{Region: "global", Kinds: table, Schemas: schema.NewSet(drivers.Table()), Cluster: alone{}, Store: func() *state.Store { return store }})
+	core := handler.New(handler.Config{Region: "global", Kinds: table, Schemas: schema.NewSet(drivers.Table()), Cluster: alone{},
+		Store: func() *state.Store { return store }})
 	admitter := admission.New(admission.Config{Region: "global", Kinds: table, Schemas: core.Schemas})
 	return &servers{Service: New(core, nil, nil, Config{Admission: admitter}), t: t, store: store, index: 10}
 }
@@ -42,17 +43,20 @@ func (alone) Contact() (known bool, ago time.Duration) { return true, 0 }
 
 // versions are schemas of a driver "image", by version. The last one is not sent to the servers.
 var versions = map[string]hcldec.ObjectSpec{
-	"v1":      {"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true}},
-	"v2":      {"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true}, "init": &hcldec.AttrSpec{Name: "init", Type: cty.Bool}},
-	"v3":      {"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true}, "inits": &hcldec.AttrSpec{Name: "inits", Type: cty.Bool}},
+	"v1": {"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true}},
+	"v2": {"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true},
+		"init": &hcldec.AttrSpec{Name: "init", Type: cty.Bool}},
+	"v3": {"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true},
+		"inits": &hcldec.AttrSpec{Name: "inits", Type: cty.Bool}},
 	"unknown": {"any": &hcldec.AttrSpec{Name: "any", Type: cty.String}},
 }
 
 // node adds a node whose driver "image" has a version of the schema, or none.
 func (s *servers) node(version string, edit ...func(*nomad.Node)) {
 	s.t.Helper()
-	n := &nomad.Node{ID: nomad.NewID(), Datacenter: "dc1", NodePool: "default", Status: "down", Attributes: map[string]string{"kernel.name": "linux"},
-		Drivers: map[string]*nomad.DriverInfo{"image": {Detected: true}, "raw_exec": {Detected: true}}}
+	n := &nomad.Node{ID: nomad.NewID(), Datacenter: "dc1", NodePool: "default", Status: "down",
+		Attributes: map[string]string{"kernel.name": "linux"},
+		Drivers:    map[string]*nomad.DriverInfo{"image": {Detected: true}, "raw_exec": {Detected: true}}}
 	var own schema.Schema
 	if version != "" {
 		var err error
@@ -78,8 +82,9 @@ func (s *servers) node(version string, edit ...func(*nomad.Node)) {
 
 // configJob returns a canonical job with one task.
 func configJob(driver string, config map[string]any, edit ...func(*nomad.Job)) *nomad.Job {
-	job := &nomad.Job{ID: "j", Name: "j", Region: "global", Type: nomad.JobTypeBatch, Priority: 50, NodePool: "default", TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1,
-		Tasks: []*nomad.Task{{Name: "t", Driver: driver, Config: config}}}}}
+	job := &nomad.Job{ID: "j", Name: "j", Region: "global", Type: nomad.JobTypeBatch, Priority: 50, NodePool: "default",
+		TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1,
+			Tasks: []*nomad.Task{{Name: "t", Driver: driver, Config: config}}}}}
 	for _, f := range edit {
 		f(job)
 	}
@@ -99,17 +104,24 @@ func TestCheckConfigs(t *testing.T) {
 		wrong []string // parts of the errors
 		warn  string   // part of the only warning
 	}{
-		"accepted":                {nodes: func(s *servers) { s.node("v2") }, job: configJob("image", image("init"))},
-		"a reference for a bool":  {nodes: func(s *servers) { s.node("v2") }, job: configJob("image", config{"image": "${meta.x}", "init": "${NOMAD_META_init}"})},
-		"no node takes it":        {nodes: func(s *servers) { s.node("v2"); s.node("v2") }, job: configJob("image", image("innit")), wrong: []string{place + `"image": config: "innit": No argument or block type is named "innit". Did you mean "init"?`}},
-		"two faults":              {nodes: func(s *servers) { s.node("v2") }, job: configJob("image", config{"init": "x", "image": []any{1}}), wrong: []string{`"init"`, `"image": config: "image"`}},
-		"the most frequent fault": {nodes: func(s *servers) { s.node("v2"); s.node("v3"); s.node("v3") }, job: configJob("image", image("initz")), wrong: []string{`Did you mean "init`}},
-		"some nodes take it":      {nodes: func(s *servers) { s.node("v1"); s.node("v1"); s.node("v2") }, job: configJob("image", image("init")), warn: `"image": 2 of 3 nodes do not accept the config and are not used: config: "init"`},
-		"a node without schema":   {nodes: func(s *servers) { s.node("v1"); s.node("") }, job: configJob("image", image("init")), warn: "1 of 2 nodes"},
-		"only without schema":     {nodes: func(s *servers) { s.node("") }, job: configJob("image", config{"x": 1})},
-		"not sent yet":            {nodes: func(s *servers) { s.node("unknown") }, job: configJob("image", config{"x": 1})},
-		"other pool":              {nodes: func(s *servers) { s.node("v1", in("gpu")); s.node("v2") }, job: configJob("image", image("init"))},
-		"all pools":               {nodes: func(s *servers) { s.node("v1", in("gpu")); s.node("v2") }, job: configJob("image", image("init"), func(j *nomad.Job) { j.NodePool = "all" }), warn: "1 of 2 nodes"},
+		"accepted": {nodes: func(s *servers) { s.node("v2") }, job: configJob("image", image("init"))},
+		"a reference for a bool": {nodes: func(s *servers) { s.node("v2") },
+			job: configJob("image", config{"image": "${meta.x}", "init": "${NOMAD_META_init}"})},
+		"no node takes it": {nodes: func(s *servers) { s.node("v2"); s.node("v2") }, job: configJob("image", image("innit")),
+			wrong: []string{place + `"image": config: "innit": No argument or block type is named "innit". Did you mean "init"?`}},
+		"two faults": {nodes: func(s *servers) { s.node("v2") }, job: configJob("image", config{"init": "x", "image": []any{1}}),
+			wrong: []string{`"init"`, `"image": config: "image"`}},
+		"the most frequent fault": {nodes: func(s *servers) { s.node("v2"); s.node("v3"); s.node("v3") },
+			job: configJob("image", image("initz")), wrong: []string{`Did you mean "init`}},
+		"some nodes take it": {nodes: func(s *servers) { s.node("v1"); s.node("v1"); s.node("v2") }, job: configJob("image", image("init")),
+			warn: `"image": 2 of 3 nodes do not accept the config and are not used: config: "init"`},
+		"a node without schema": {nodes: func(s *servers) { s.node("v1"); s.node("") }, job: configJob("image", image("init")),
+			warn: "1 of 2 nodes"},
+		"only without schema": {nodes: func(s *servers) { s.node("") }, job: configJob("image", config{"x": 1})},
+		"not sent yet":        {nodes: func(s *servers) { s.node("unknown") }, job: configJob("image", config{"x": 1})},
+		"other pool":          {nodes: func(s *servers) { s.node("v1", in("gpu")); s.node("v2") }, job: configJob("image", image("init"))},
+		"all pools": {nodes: func(s *servers) { s.node("v1", in("gpu")); s.node("v2") },
+			job: configJob("image", image("init"), func(j *nomad.Job) { j.NodePool = "all" }), warn: "1 of 2 nodes"},
 		"other datacenter": {nodes: func(s *servers) { s.node("v1", func(n *nomad.Node) { n.Datacenter = "eu1" }); s.node("v2") },
 			job: configJob("image", image("init"), func(j *nomad.Job) { j.Datacenters = []string{"dc*"} })},
 		"constraint": {nodes: func(s *servers) {
@@ -118,10 +130,13 @@ func TestCheckConfigs(t *testing.T) {
 		}, job: configJob("image", image("init"), func(j *nomad.Job) {
 			j.TaskGroups[0].Constraints = []*nomad.Constraint{{LTarget: "${attr.kernel.name}", Operand: "=", RTarget: "linux"}}
 		})},
-		"constraint on one node": {nodes: func(s *servers) { s.node("v1"); s.node("v2") }, warn: "1 of 2 nodes", job: configJob("image", image("init"), func(j *nomad.Job) {
-			j.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.name}", Operand: "=", RTarget: "x"}}
-		})},
-		"built-in, no node":       {nodes: func(*servers) {}, job: configJob("raw_exec", config{"comand": "x"}, privileged), wrong: []string{`"raw_exec": config: "comand": No argument or block type is named "comand". Did you mean "command"?`, `The argument "command" is required`}},
+		"constraint on one node": {nodes: func(s *servers) { s.node("v1"); s.node("v2") }, warn: "1 of 2 nodes",
+			job: configJob("image", image("init"), func(j *nomad.Job) {
+				j.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.name}", Operand: "=", RTarget: "x"}}
+			})},
+		"built-in, no node": {nodes: func(*servers) {}, job: configJob("raw_exec", config{"comand": "x"}, privileged),
+			wrong: []string{`"raw_exec": config: "comand": No argument or block type is named "comand". Did you mean "command"?`,
+				`The argument "command" is required`}},
 		"built-in, fine":          {nodes: func(*servers) {}, job: configJob("raw_exec", config{"command": "x"}, privileged)},
 		"built-in, older node":    {nodes: func(s *servers) { s.node("") }, job: configJob("raw_exec", config{"comand": "x"})},
 		"unknown driver, no node": {nodes: func(*servers) {}, job: configJob("image", config{"comand": "x"})},

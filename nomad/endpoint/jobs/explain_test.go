@@ -33,9 +33,11 @@ func explained(t *testing.T) *servers {
 		func(n *nomad.Node) { n.Attributes["kernel.name"] = "freebsd" },
 	} {
 		s.node("v2", func(n *nomad.Node) {
-			n.ID, n.Name, n.Status, n.SchedulingEligibility = fmt.Sprintf("n%d", i+1), fmt.Sprintf("name-%d", i+1), nomad.NodeStatusReady, nomad.NodeSchedulingEligible
+			n.ID, n.Name, n.Status, n.SchedulingEligibility = fmt.Sprintf("n%d", i+1), fmt.Sprintf("name-%d",
+				i+1), nomad.NodeStatusReady, nomad.NodeSchedulingEligible
 			n.Drivers["image"].Healthy = true
-			n.NodeResources = &nomad.NodeResources{Cpu: nomad.LegacyNodeCpuResources{CpuShares: 1000}, Memory: nomad.NodeMemoryResources{MemoryMB: 1000}, Disk: nomad.NodeDiskResources{DiskMB: 1000}}
+			n.NodeResources = &nomad.NodeResources{Cpu: nomad.LegacyNodeCpuResources{CpuShares: 1000},
+				Memory: nomad.NodeMemoryResources{MemoryMB: 1000}, Disk: nomad.NodeDiskResources{DiskMB: 1000}}
 			edit(n)
 		})
 	}
@@ -160,10 +162,11 @@ func TestExplainFaults(t *testing.T) {
 		req  *message.JobExplainRequest
 		want string
 	}{
-		"no job":       {&message.JobExplainRequest{JobID: "x"}, `job "x" not found`},
-		"no group":     {&message.JobExplainRequest{JobID: "j", Group: "x"}, `has no group "x"`},
-		"invalid":      {&message.JobExplainRequest{Job: configJob("", nil)}, "driver"},
-		"another pool": {&message.JobExplainRequest{Job: configJob("image", nil, func(j *nomad.Job) { j.NodePool = "x" })}, "nonexistent node pool"},
+		"no job":   {&message.JobExplainRequest{JobID: "x"}, `job "x" not found`},
+		"no group": {&message.JobExplainRequest{JobID: "j", Group: "x"}, `has no group "x"`},
+		"invalid":  {&message.JobExplainRequest{Job: configJob("", nil)}, "driver"},
+		"another pool": {&message.JobExplainRequest{Job: configJob("image", nil, func(j *nomad.Job) { j.NodePool = "x" })},
+			"nonexistent node pool"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := s.Explain(t.Context(), all, tc.req); err == nil || !strings.Contains(err.Error(), tc.want) {

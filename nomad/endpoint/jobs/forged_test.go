@@ -49,7 +49,8 @@ func TestForged_ServerFields(t *testing.T) {
 	job.NomadTokenID, job.DispatchIdempotencyToken, job.VersionTag = "x", "x", &nomad.JobVersionTag{Name: "x"}
 	g.Must("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
 	stored := servertest.ReadWith[message.SingleJobResponse](g, g.Root, "Job.GetJob", &message.JobSpecificRequest{JobID: "b"}).Job
-	if stored.Status == nomad.JobStatusDead || stored.StatusDescription != "" || stored.Stable || stored.Version != 0 || stored.SubmitTime == 1 ||
+	if stored.Status == nomad.JobStatusDead || stored.StatusDescription != "" || stored.Stable || stored.Version != 0 ||
+		stored.SubmitTime == 1 ||
 		stored.CreateIndex == 1 || stored.ModifyIndex == 1 || stored.JobModifyIndex == 1 ||
 		stored.NomadTokenID != "" || stored.DispatchIdempotencyToken != "" || stored.VersionTag != nil {
 		t.Errorf("the job set fields of the servers: %+v", stored)
@@ -90,7 +91,8 @@ func TestForged_ParentInState(t *testing.T) {
 	speaks(n.Allocs(1)[0], "victim")
 
 	count := 1
-	for id, as := range map[string]string{"evil": "evil", "victim/dispatch-1-a": "victim/dispatch-1-a", "victim/periodic-x": "victim/periodic-x",
+	for id, as := range map[string]string{"evil": "evil", "victim/dispatch-1-a": "victim/dispatch-1-a",
+		"victim/periodic-x": "victim/periodic-x",
 		"victim/periodic-1": "victim"} {
 		job := servertest.BatchJob(id, 1)
 		job.ParentID = "victim"

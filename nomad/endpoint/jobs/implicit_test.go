@@ -30,10 +30,13 @@ func TestImplicitConstraintsAreAddedOnce(t *testing.T) {
 
 // scripted returns a job with services, and a check that runs a script in the task b.
 func scripted(driver string) *nomad.Job {
-	check := &nomad.ServiceCheck{Type: nomad.ServiceCheckScript, TaskName: "b", Command: "/bin/true", Interval: time.Second, Timeout: time.Second}
+	check := &nomad.ServiceCheck{Type: nomad.ServiceCheckScript, TaskName: "b", Command: "/bin/true", Interval: time.Second,
+		Timeout: time.Second}
 	job := &nomad.Job{ID: "j", Region: "global", TaskGroups: []*nomad.TaskGroup{
-		{Name: "scripts", Services: []*nomad.Service{{Name: "web", Provider: "nomad", Checks: []*nomad.ServiceCheck{check}}}, Tasks: []*nomad.Task{
-			{Name: "a", Driver: driver, Config: map[string]any{"command": "true"}}, {Name: "b", Driver: driver, Config: map[string]any{"command": "true"}}}},
+		{Name: "scripts", Services: []*nomad.Service{{Name: "web", Provider: "nomad", Checks: []*nomad.ServiceCheck{check}}},
+			Tasks: []*nomad.Task{
+				{Name: "a", Driver: driver, Config: map[string]any{"command": "true"}},
+				{Name: "b", Driver: driver, Config: map[string]any{"command": "true"}}}},
 		{Name: "plain", Tasks: []*nomad.Task{{Name: "a", Driver: driver, Config: map[string]any{"command": "true"},
 			Services: []*nomad.Service{{Name: "web", Provider: "nomad"}}}}}}}
 	jobrules.Canonicalize(job)
@@ -45,7 +48,8 @@ func TestConstraintsOfServices(t *testing.T) {
 	addImplicitConstraints(job, table.Names(nil))
 	addImplicitConstraints(job, table.Names(nil))
 	for i, want := range [][]nomad.Constraint{
-		{{LTarget: "${attr.nomad.service_discovery}", RTarget: "true", Operand: "="}, {LTarget: "${attr.nomad.version}", RTarget: ">= 1.4.0", Operand: "semver"},
+		{{LTarget: "${attr.nomad.service_discovery}", RTarget: "true", Operand: "="},
+			{LTarget: "${attr.nomad.version}", RTarget: ">= 1.4.0", Operand: "semver"},
 			{LTarget: "${attr.driver.exec2.backend}", Operand: "is_set"}},
 		{{LTarget: "${attr.nomad.service_discovery}", RTarget: "true", Operand: "="}},
 	} {
@@ -89,7 +93,8 @@ func TestImplicitConstraintsOfNetworks(t *testing.T) {
 			t.Errorf("group %d: constraints = %v, want %d", i, got, want)
 		}
 	}
-	if c := job.TaskGroups[0].Constraints[0]; *c != (nomad.Constraint{LTarget: "${attr.plugins.cni.version.bridge}", RTarget: ">= 0.4.0", Operand: "semver"}) {
+	if c := job.TaskGroups[0].Constraints[0]; *c != (nomad.Constraint{LTarget: "${attr.plugins.cni.version.bridge}", RTarget: ">= 0.4.0",
+		Operand: "semver"}) {
 		t.Errorf("constraint = %+v", c)
 	}
 	if c := job.TaskGroups[1].Constraints[5]; c.LTarget != "${attr.nomad.bridge.isolation}" {

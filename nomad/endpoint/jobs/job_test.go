@@ -29,7 +29,8 @@ func TestRegister_AllFaults(t *testing.T) {
 	if len(out.ValidationErrors) < 2 || out.Error == "" {
 		t.Errorf("Job.Validate = %+v, want two faults at least", out)
 	}
-	if got := servertest.Read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: servertest.Global}); len(got.Jobs) != 0 {
+	if got := servertest.Read[message.JobListResponse](t, s, "Job.List",
+		&message.JobListRequest{QueryOptions: servertest.Global}); len(got.Jobs) != 0 {
 		t.Error("an invalid job was stored")
 	}
 }
@@ -40,12 +41,14 @@ func TestRegister_Invalid(t *testing.T) {
 		change func(*message.JobRegisterRequest)
 		want   string
 	}{
-		"no job":             {func(r *message.JobRegisterRequest) { r.Job = nil }, "missing job"},
-		"another namespace":  {func(r *message.JobRegisterRequest) { r.Job.Namespace = "apps" }, "nonexistent namespace"},
-		"namespaces differ":  {func(r *message.JobRegisterRequest) { r.Job.Namespace, r.Namespace = "apps", "default" }, "mismatched request namespace"},
-		"another pool":       {func(r *message.JobRegisterRequest) { r.Job.NodePool = "gpu" }, "nonexistent node pool"},
-		"another region":     {func(r *message.JobRegisterRequest) { r.Job.Region = "eu" }, "is for region"},
-		"priority":           {func(r *message.JobRegisterRequest) { r.Job.Priority = 101 }, "priority is 101: it must be 1 to 100, the job_max_priority"},
+		"no job":            {func(r *message.JobRegisterRequest) { r.Job = nil }, "missing job"},
+		"another namespace": {func(r *message.JobRegisterRequest) { r.Job.Namespace = "apps" }, "nonexistent namespace"},
+		"namespaces differ": {func(r *message.JobRegisterRequest) { r.Job.Namespace, r.Namespace = "apps", "default" },
+			"mismatched request namespace"},
+		"another pool":   {func(r *message.JobRegisterRequest) { r.Job.NodePool = "gpu" }, "nonexistent node pool"},
+		"another region": {func(r *message.JobRegisterRequest) { r.Job.Region = "eu" }, "is for region"},
+		"priority": {func(r *message.JobRegisterRequest) { r.Job.Priority = 101 },
+			"priority is 101: it must be 1 to 100, the job_max_priority"},
 		"too many":           {func(r *message.JobRegisterRequest) { r.Job.TaskGroups[0].Count = 11 }, "the limit is 10"},
 		"dispatched by hand": {func(r *message.JobRegisterRequest) { r.Job.Dispatched = true }, "dispatch its parent"},
 	} {
@@ -80,7 +83,8 @@ func TestRegister_Again(t *testing.T) {
 	if changed.JobModifyIndex <= first.JobModifyIndex {
 		t.Error("a changed job is not a new version")
 	}
-	versions := servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", Diffs: true, QueryOptions: servertest.Global})
+	versions := servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions",
+		&message.JobVersionsRequest{JobID: "b", Diffs: true, QueryOptions: servertest.Global})
 	if len(versions.Versions) != 2 || versions.Versions[0].Version != 1 || len(versions.Diffs) != 1 || len(versions.Diffs[0].TaskGroups) != 1 {
 		t.Errorf("Job.GetJobVersions: %d versions, %d diffs", len(versions.Versions), len(versions.Diffs))
 	}
@@ -111,7 +115,8 @@ func TestDeregister_Job(t *testing.T) {
 		t.Fatal("Job.Deregister creates no evaluation")
 	}
 	servertest.Eventually(t, func() bool {
-		got := servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: servertest.Global})
+		got := servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc",
+			&message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: servertest.Global})
 		return got.Alloc.DesiredStatus == nomad.AllocDesiredStatusStop
 	})
 	if got := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("b")); got.Job == nil || !got.Job.Stop {
@@ -121,7 +126,8 @@ func TestDeregister_Job(t *testing.T) {
 	if got := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest("b")); got.Job != nil {
 		t.Error("the purged job still exists")
 	}
-	if out := servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b"}); out.EvalID != "" {
+	if out := servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister",
+		&message.JobDeregisterRequest{JobID: "b"}); out.EvalID != "" {
 		t.Error("Job.Deregister of a missing job creates an evaluation")
 	}
 }
@@ -226,15 +232,19 @@ func TestJobs_Pages(t *testing.T) {
 			t.Errorf("%s: %q and token %q, want %q and %q", name, ids, token, c.ids, c.token)
 		}
 	}
-	servertest.WantError(t, s.Call(servertest.Context(t), "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Filter: "=="}}, nil), 400, "filter")
-	servertest.WantError(t, s.Call(servertest.Context(t), "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: "x"}}, nil), 400, "paginator")
+	servertest.WantError(t, s.Call(servertest.Context(t), "Job.List",
+		&message.JobListRequest{QueryOptions: message.QueryOptions{Filter: "=="}}, nil), 400, "filter")
+	servertest.WantError(t, s.Call(servertest.Context(t), "Eval.List",
+		&message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: "x"}}, nil), 400, "paginator")
 	var all message.EvalListResponse
 	servertest.Eventually(t, func() bool { // each job has a complete and a blocked evaluation, because there is no node
 		all = servertest.Read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{})
 		return len(all.Evaluations) == 10
 	})
-	evals := servertest.Read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{PerPage: 2}})
-	rest := servertest.Read[message.EvalListResponse](t, s, "Eval.List", &message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: evals.NextToken}})
+	evals := servertest.Read[message.EvalListResponse](t, s, "Eval.List",
+		&message.EvalListRequest{QueryOptions: message.QueryOptions{PerPage: 2}})
+	rest := servertest.Read[message.EvalListResponse](t, s, "Eval.List",
+		&message.EvalListRequest{QueryOptions: message.QueryOptions{NextToken: evals.NextToken}})
 	if len(evals.Evaluations) != 2 || len(evals.Evaluations)+len(rest.Evaluations) != len(all.Evaluations) {
 		t.Errorf("pages of %d and %d of %d evaluations", len(evals.Evaluations), len(rest.Evaluations), len(all.Evaluations))
 	}

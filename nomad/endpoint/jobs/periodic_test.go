@@ -66,7 +66,8 @@ func TestPeriodic_Force(t *testing.T) {
 	job := servertest.BatchJob("cron", 1)
 	job.Periodic = &nomad.PeriodicConfig{Enabled: true, Spec: "0 0 1 1 *", TimeZone: "Asia/Tokyo"}
 	plan := servertest.Read[message.JobPlanResponse](t, s, "Job.Plan", &message.JobPlanRequest{Job: job})
-	if next := plan.NextPeriodicLaunch.UTC(); next.Before(time.Now()) || next.Month() != time.December || next.Day() != 31 || next.Hour() != 15 {
+	if next := plan.NextPeriodicLaunch.UTC(); next.Before(time.Now()) || next.Month() != time.December || next.Day() != 31 ||
+		next.Hour() != 15 {
 		t.Errorf("next launch %v", plan.NextPeriodicLaunch)
 	}
 	if reg := servertest.Register(t, s, job); reg.EvalID != "" {

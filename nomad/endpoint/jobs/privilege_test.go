@@ -61,7 +61,8 @@ func TestPrivileged_Right(t *testing.T) {
 	}
 	// The right alone runs nothing.
 	for method, req := range calls {
-		if err := g.Call(g.TokenWith(`namespace "default" { capabilities = ["privileged-execution"] }`), method, req(), nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := g.Call(g.TokenWith(`namespace "default" { capabilities = ["privileged-execution"] }`), method, req(), nil); !errors.Is(err,
+			nomad.ErrPermissionDenied) {
 			t.Errorf("%s with privileged-execution only: %v", method, err)
 		}
 	}
@@ -87,7 +88,8 @@ func TestPrivileged_OnlyOnce(t *testing.T) {
 		}
 	}
 	// The job is stopped: running it again is a registration.
-	if err := g.Call(writer, "Job.Register", &message.JobRegisterRequest{Job: privilegedJob("j")}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := g.Call(writer, "Job.Register", &message.JobRegisterRequest{Job: privilegedJob("j")}, nil); !errors.Is(err,
+		nomad.ErrPermissionDenied) {
 		t.Errorf("registering the stopped job: %v", err)
 	}
 }
@@ -108,7 +110,8 @@ func TestUnprivileged_Refused(t *testing.T) {
 	}
 	var out message.JobValidateResponse
 	req := &message.JobValidateRequest{Job: codec.Copy(job), WriteRequest: message.WriteRequest{Region: "global"}}
-	if err := s.Call(t.Context(), "Job.Validate", req, &out); err != nil || len(out.ValidationErrors) != 1 || !strings.Contains(out.Error, "legacy_privileged_behavior = true") {
+	if err := s.Call(t.Context(), "Job.Validate", req, &out); err != nil || len(out.ValidationErrors) != 1 ||
+		!strings.Contains(out.Error, "legacy_privileged_behavior = true") {
 		t.Errorf("validation: %+v, %v", out, err)
 	}
 	n := &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Name: "n", Datacenter: "dc1", Status: nomad.NodeStatusInit,
@@ -116,7 +119,9 @@ func TestUnprivileged_Refused(t *testing.T) {
 		Attributes: map[string]string{"nomad.version": "2.0.6", "driver.raw_exec": "1", "driver.raw_exec.backend": "raw_exec"}}
 	for legacy, want := range map[string]bool{"": false, "true": true} {
 		n.Attributes["driver.raw_exec.privileged.legacy"] = legacy
-		if err := s.Call(t.Context(), "Node.Register", &message.NodeRegisterRequest{Node: codec.Copy(n), WriteRequest: message.WriteRequest{Region: "global"}}, &message.NodeUpdateResponse{}); err != nil {
+		if err := s.Call(t.Context(), "Node.Register",
+			&message.NodeRegisterRequest{Node: codec.Copy(n), WriteRequest: message.WriteRequest{Region: "global"}},
+			&message.NodeUpdateResponse{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := call(); (err == nil) != want {
@@ -174,7 +179,8 @@ func TestUnprivileged_LegacyNodes(t *testing.T) {
 	n.Must("Node.Register", &message.NodeRegisterRequest{Node: n.Node, WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
 	n.Report(nomad.AllocClientStatusFailed, n.Allocs(3)...)
 	servertest.Eventually(t, func() bool {
-		evals := servertest.Read[message.JobEvaluationsResponse](t, s, "Job.Evaluations", &message.JobSpecificRequest{JobID: "on-legacy", QueryOptions: message.QueryOptions{Region: "global"}})
+		evals := servertest.Read[message.JobEvaluationsResponse](t, s, "Job.Evaluations",
+			&message.JobSpecificRequest{JobID: "on-legacy", QueryOptions: message.QueryOptions{Region: "global"}})
 		for _, e := range evals.Evaluations {
 			for _, m := range e.FailedTGAllocs {
 				if m.ConstraintFiltered[`task "t" needs privileged = true for driver "mock_driver"`] > 0 {

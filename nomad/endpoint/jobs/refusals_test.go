@@ -52,21 +52,27 @@ func TestDispatch_Invalid(t *testing.T) {
 	servertest.Register(t, s, parent("forbidden", nomad.DispatchPayloadForbidden))
 	servertest.Register(t, s, parent("stopped", nomad.DispatchPayloadRequired))
 	servertest.Register(t, s, servertest.BatchJob("plain", 0))
-	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "stopped", WriteRequest: inDefault})
+	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister",
+		&message.JobDeregisterRequest{JobID: "stopped", WriteRequest: inDefault})
 	large, unpermitted := make([]byte, 16<<10+1), map[string]string{"x": "", "y": ""}
 	dispatch := func(job string, payload []byte, meta map[string]string, priority int) *message.JobDispatchRequest {
 		return &message.JobDispatchRequest{JobID: job, Payload: payload, Meta: meta, Priority: priority, WriteRequest: inDefault}
 	}
 	refusesAll(t, s, []refusal{
 		{"no job", "Job.Dispatch", dispatch("none", large, unpermitted, 101), 404, "parameterized job not found"},
-		{"not parameterized", "Job.Dispatch", dispatch("plain", large, unpermitted, 101), 400, `Specified job "plain" is not a parameterized job`},
+		{"not parameterized", "Job.Dispatch", dispatch("plain", large, unpermitted, 101), 400,
+			`Specified job "plain" is not a parameterized job`},
 		{"stopped", "Job.Dispatch", dispatch("stopped", nil, unpermitted, 101), 400, `Specified job "stopped" is stopped`},
-		{"no payload", "Job.Dispatch", dispatch("required", nil, unpermitted, 101), 400, "Payload is not provided but required by parameterized job"},
+		{"no payload", "Job.Dispatch", dispatch("required", nil, unpermitted, 101), 400,
+			"Payload is not provided but required by parameterized job"},
 		{"payload", "Job.Dispatch", dispatch("forbidden", large, unpermitted, 101), 400, "Payload provided but forbidden by parameterized job"},
 		{"large payload", "Job.Dispatch", dispatch("required", large, unpermitted, 101), 400, "Payload exceeds maximum size; 16385 > 16384"},
-		{"unpermitted", "Job.Dispatch", dispatch("forbidden", nil, unpermitted, 101), 400, "Dispatch request included unpermitted metadata keys: [x y]"},
-		{"missing", "Job.Dispatch", dispatch("forbidden", nil, map[string]string{"o": ""}, 101), 400, "Dispatch did not provide required meta keys: [k]"},
-		{"priority", "Job.Dispatch", dispatch("forbidden", nil, map[string]string{"k": ""}, 101), 400, "dispatch job priority must be between [1, 100]"},
+		{"unpermitted", "Job.Dispatch", dispatch("forbidden", nil, unpermitted, 101), 400,
+			"Dispatch request included unpermitted metadata keys: [x y]"},
+		{"missing", "Job.Dispatch", dispatch("forbidden", nil, map[string]string{"o": ""}, 101), 400,
+			"Dispatch did not provide required meta keys: [k]"},
+		{"priority", "Job.Dispatch", dispatch("forbidden", nil, map[string]string{"k": ""}, 101), 400,
+			"dispatch job priority must be between [1, 100]"},
 	})
 }
 
@@ -145,10 +151,12 @@ func TestVersions_Invalid(t *testing.T) {
 		{"tag of no version", "Job.TagVersion", tag("other", 9, false, true), 404, `job "web" version 9 not found`},
 		{"no tag", "Job.TagVersion", tag("other", 0, false, false), 404, `tag "other" not found on job "web"`},
 		{"latest and a version", "Job.TagVersion", tag("other", 1, true, true), 400, "version must be zero when tagging latest, got: 1"},
-		{"another index", "Job.Register", enforce("web", 3, same), 500, fmt.Sprintf("Enforcing job modify index 3: job exists with conflicting job modify index: %d", reg.JobModifyIndex)},
+		{"another index", "Job.Register", enforce("web", 3, same), 500,
+			fmt.Sprintf("Enforcing job modify index 3: job exists with conflicting job modify index: %d", reg.JobModifyIndex)},
 		{"exists", "Job.Register", enforce("web", 0, same), 500, "Enforcing job modify index 0: job already exists"},
 		{"does not exist", "Job.Register", enforce("none", 3, same), 500, "Enforcing job modify index 3: job does not exist"},
-		{"type", "Job.Register", enforce("web", anyIndex, func(j *nomad.Job) { j.Type = nomad.JobTypeService }), 400, `cannot update job from type "batch" to "service"`},
+		{"type", "Job.Register", enforce("web", anyIndex, func(j *nomad.Job) { j.Type = nomad.JobTypeService }), 400,
+			`cannot update job from type "batch" to "service"`},
 	})
 
 	// A revert is a copy without tag and stability, as a new version.

@@ -41,7 +41,8 @@ func TestRegister_RightsOfMounts(t *testing.T) {
 	}
 	override := &message.JobRegisterRequest{Job: servertest.BatchJob("m", 1)}
 	override.PolicyOverride = true
-	if err := g.Call(writes, "Job.Register", override, nil); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "sentinel-override") {
+	if err := g.Call(writes, "Job.Register", override, nil); !errors.Is(err, nomad.ErrPermissionDenied) ||
+		!strings.Contains(err.Error(), "sentinel-override") {
 		t.Errorf("an override: %v", err)
 	}
 }
@@ -49,9 +50,11 @@ func TestRegister_RightsOfMounts(t *testing.T) {
 // While job registration is disabled, only management tokens can register jobs.
 func TestRegister_ClosedExceptManagement(t *testing.T) {
 	g := servertest.StartACL(t, nil)
-	g.Must("Operator.SchedulerSetConfiguration", &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{RejectJobRegistration: true}}, nil)
+	g.Must("Operator.SchedulerSetConfiguration",
+		&message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{RejectJobRegistration: true}}, nil)
 	writer := g.TokenWith(`namespace "default" { policy = "write" }`)
-	if err := g.Call(writer, "Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("j", 1)}, nil); !errors.Is(err, nomad.ErrRegistrationClosed) {
+	if err := g.Call(writer, "Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("j", 1)}, nil); !errors.Is(err,
+		nomad.ErrRegistrationClosed) {
 		t.Errorf("a writer: %v", err)
 	}
 	g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("j", 1)}, nil)

@@ -15,7 +15,8 @@ import (
 // scalable returns a batch job with the group g and a policy of 1 to 9.
 func scalable(id string, count int) *nomad.Job {
 	job := servertest.BatchJob(id, count)
-	job.TaskGroups[0].Scaling = &nomad.ScalingPolicy{ID: "from the client", Min: 1, Max: 9, Enabled: true, Policy: map[string]any{"cooldown": "1m"}}
+	job.TaskGroups[0].Scaling = &nomad.ScalingPolicy{ID: "from the client", Min: 1, Max: 9, Enabled: true,
+		Policy: map[string]any{"cooldown": "1m"}}
 	return job
 }
 
@@ -48,7 +49,8 @@ func TestScale_Job(t *testing.T) {
 	// A message changes nothing of the job.
 	note := scaleTo(0)
 	note.Count, note.Message, note.Error, note.Meta = nil, "no metrics", true, map[string]any{"source": "prometheus", "n": int64(4)}
-	if out := servertest.Read[message.JobRegisterResponse](t, s, "Job.Scale", note); out.EvalID != "" || out.JobModifyIndex != job.JobModifyIndex {
+	if out := servertest.Read[message.JobRegisterResponse](t, s, "Job.Scale", note); out.EvalID != "" ||
+		out.JobModifyIndex != job.JobModifyIndex {
 		t.Errorf("Job.Scale without a count = %+v", out)
 	}
 	status := scaleStatusOf(t, s, "web")
@@ -78,10 +80,12 @@ func TestScale_Job(t *testing.T) {
 	for range nomad.JobTrackedScalingEvents {
 		servertest.Read[message.JobRegisterResponse](t, s, "Job.Scale", note)
 	}
-	if events := scaleStatusOf(t, s, "web").TaskGroups["g"].Events; len(events) != nomad.JobTrackedScalingEvents || events[len(events)-1].Count != nil {
+	if events := scaleStatusOf(t, s, "web").TaskGroups["g"].Events; len(events) != nomad.JobTrackedScalingEvents ||
+		events[len(events)-1].Count != nil {
 		t.Errorf("%d events are stored", len(events))
 	}
-	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}})
+	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister",
+		&message.JobDeregisterRequest{JobID: "web", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}})
 	servertest.Register(t, s, scalable("web", 2))
 	if events := scaleStatusOf(t, s, "web").TaskGroups["g"].Events; len(events) != 0 {
 		t.Errorf("a new job has %d events of the purged one", len(events))
@@ -96,16 +100,18 @@ func TestScale_Errors(t *testing.T) {
 		code int
 		want string
 	}{
-		"no job":       {func(r *message.JobScaleRequest) { r.JobID = "none" }, 404, `job "none" not found`},
-		"no group":     {func(r *message.JobScaleRequest) { r.Target = nil }, 400, "missing task group name for scaling action"},
-		"other group":  {func(r *message.JobScaleRequest) { r.Target["Group"] = "x" }, 400, `task group "x" specified for scaling does not exist in job`},
-		"namespace":    {func(r *message.JobScaleRequest) { r.Target["Namespace"] = "x" }, 400, "namespace in payload did not match header"},
-		"negative":     {func(r *message.JobScaleRequest) { *r.Count = -1 }, 400, "scaling action count can't be negative"},
-		"error":        {func(r *message.JobScaleRequest) { r.Error = true }, 400, "scaling action should not contain count if error is true"},
-		"below":        {func(r *message.JobScaleRequest) { *r.Count = 0 }, 400, "group count was less than scaling policy minimum: 0 < 1"},
-		"above":        {func(r *message.JobScaleRequest) { *r.Count = 10 }, 400, "group count was greater than scaling policy maximum: 10 > 9"},
-		"limit":        {func(r *message.JobScaleRequest) { *r.Count = 9 }, 500, "job_max_count"},
-		"index":        {func(r *message.JobScaleRequest) { r.EnforceIndex, r.JobModifyIndex = true, 1 }, 500, "Enforcing job modify index 1: job exists with conflicting"},
+		"no job":   {func(r *message.JobScaleRequest) { r.JobID = "none" }, 404, `job "none" not found`},
+		"no group": {func(r *message.JobScaleRequest) { r.Target = nil }, 400, "missing task group name for scaling action"},
+		"other group": {func(r *message.JobScaleRequest) { r.Target["Group"] = "x" }, 400,
+			`task group "x" specified for scaling does not exist in job`},
+		"namespace": {func(r *message.JobScaleRequest) { r.Target["Namespace"] = "x" }, 400, "namespace in payload did not match header"},
+		"negative":  {func(r *message.JobScaleRequest) { *r.Count = -1 }, 400, "scaling action count can't be negative"},
+		"error":     {func(r *message.JobScaleRequest) { r.Error = true }, 400, "scaling action should not contain count if error is true"},
+		"below":     {func(r *message.JobScaleRequest) { *r.Count = 0 }, 400, "group count was less than scaling policy minimum: 0 < 1"},
+		"above":     {func(r *message.JobScaleRequest) { *r.Count = 10 }, 400, "group count was greater than scaling policy maximum: 10 > 9"},
+		"limit":     {func(r *message.JobScaleRequest) { *r.Count = 9 }, 500, "job_max_count"},
+		"index": {func(r *message.JobScaleRequest) { r.EnforceIndex, r.JobModifyIndex = true, 1 }, 500,
+			"Enforcing job modify index 1: job exists with conflicting"},
 		"large":        {func(r *message.JobScaleRequest) { r.Message = strings.Repeat("x", 65<<10) }, 400, "bytes: the limit is 65536"},
 		"large number": {func(r *message.JobScaleRequest) { *r.Count = 1 << 40 }, 400, "greater than scaling policy maximum"},
 	} {
@@ -169,13 +175,16 @@ func TestDispatch_Concurrent(t *testing.T) {
 			t.Errorf("dispatched %q", ids)
 		}
 	}
-	if jobs := servertest.Read[message.JobListResponse](t, s, "Job.List", &message.JobListRequest{QueryOptions: servertest.Global}).Jobs; len(jobs) != 2 {
+	if jobs := servertest.Read[message.JobListResponse](t, s, "Job.List",
+		&message.JobListRequest{QueryOptions: servertest.Global}).Jobs; len(jobs) != 2 {
 		t.Errorf("%d jobs", len(jobs))
 	}
-	if child := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest(ids[0])).Job; child == nil || child.TaskGroups[0].Scaling != nil {
+	if child := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest(ids[0])).Job; child == nil ||
+		child.TaskGroups[0].Scaling != nil {
 		t.Errorf("the dispatched job has a policy: %+v", child)
 	}
-	list := servertest.Read[message.ScalingPolicyListResponse](t, s, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: servertest.Global}).Policies
+	list := servertest.Read[message.ScalingPolicyListResponse](t, s, "Scaling.ListPolicies",
+		&message.ScalingPolicyListRequest{QueryOptions: servertest.Global}).Policies
 	if len(list) != 1 || list[0].Target[nomad.ScalingTargetJob] != "p" {
 		t.Errorf("policies after a dispatch: %+v", list)
 	}
@@ -189,7 +198,8 @@ func TestScale_Rights(t *testing.T) {
 	job.Namespace = "prod"
 	g.Must("Job.Register", &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Namespace: "prod"}}, nil)
 	in := func(ns string) message.QueryOptions { return message.QueryOptions{Region: "global", Namespace: ns} }
-	all := servertest.ReadWith[message.ScalingPolicyListResponse](g, g.Root, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: in("*")}).Policies
+	all := servertest.ReadWith[message.ScalingPolicyListResponse](g, g.Root, "Scaling.ListPolicies",
+		&message.ScalingPolicyListRequest{QueryOptions: in("*")}).Policies
 	if len(all) != 1 || all[0].ID == "from the client" || all[0].Target[nomad.ScalingTargetNamespace] != "prod" {
 		t.Fatalf("policies %+v", all)
 	}
@@ -216,7 +226,8 @@ func TestScale_Rights(t *testing.T) {
 				t.Errorf("Scaling.ListPolicies = %d, %v", len(list.Policies), err)
 			}
 			list = message.ScalingPolicyListResponse{}
-			if err := g.Call(token, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: in("*")}, &list); err != nil || len(list.Policies) == 1 != c.lists {
+			if err := g.Call(token, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{QueryOptions: in("*")}, &list); err != nil ||
+				len(list.Policies) == 1 != c.lists {
 				t.Errorf("Scaling.ListPolicies of all namespaces = %d, %v", len(list.Policies), err)
 			}
 			for _, ns := range []string{"prod", "*"} {
@@ -226,11 +237,13 @@ func TestScale_Rights(t *testing.T) {
 					t.Errorf("Scaling.GetPolicy in %q = %v, %v", ns, one.Policy, err)
 				}
 			}
-			err = g.Call(token, "Job.ScaleStatus", &message.JobScaleStatusRequest{JobID: "web", QueryOptions: in("prod")}, &message.JobScaleStatusResponse{})
+			err = g.Call(token, "Job.ScaleStatus", &message.JobScaleStatusRequest{JobID: "web", QueryOptions: in("prod")},
+				&message.JobScaleStatusResponse{})
 			if (err == nil) != c.status {
 				t.Errorf("Job.ScaleStatus: %v", err)
 			}
-			note := &message.JobScaleRequest{JobID: "web", Target: map[string]string{"Group": "g"}, Message: "m", WriteRequest: message.WriteRequest{Namespace: "prod"}}
+			note := &message.JobScaleRequest{JobID: "web", Target: map[string]string{"Group": "g"}, Message: "m",
+				WriteRequest: message.WriteRequest{Namespace: "prod"}}
 			if err := g.Call(token, "Job.Scale", note, nil); (err == nil) != c.scale {
 				t.Errorf("Job.Scale: %v", err)
 			}

@@ -16,7 +16,8 @@ import (
 func versionStatuses(t *testing.T, s *server.Server) string {
 	t.Helper()
 	out := ""
-	for _, v := range servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", QueryOptions: servertest.Global}).Versions {
+	for _, v := range servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions",
+		&message.JobVersionsRequest{JobID: "b", QueryOptions: servertest.Global}).Versions {
 		out += fmt.Sprintf("%d:%s ", v.Version, v.Status)
 	}
 	return out
@@ -56,7 +57,8 @@ func TestVersions_Status(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("2:%s 1:dead 0:dead ")
-	servertest.Read[message.JobRegisterResponse](t, s, "Job.Revert", &message.JobRevertRequest{JobID: "b", JobVersion: 0, WriteRequest: tag.WriteRequest})
+	servertest.Read[message.JobRegisterResponse](t, s, "Job.Revert",
+		&message.JobRevertRequest{JobID: "b", JobVersion: 0, WriteRequest: tag.WriteRequest})
 	expect("3:%s 2:dead 1:dead 0:dead ")
 }
 
@@ -67,7 +69,8 @@ func TestVersions_StatusWakesReaders(t *testing.T) {
 	servertest.Register(t, s, servertest.BatchJob("b", 1))
 	n.Report(nomad.AllocClientStatusRunning, n.Allocs(1)...)
 	hasStatuses(t, s, "0:running ")
-	before := servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b", QueryOptions: servertest.Global})
+	before := servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions",
+		&message.JobVersionsRequest{JobID: "b", QueryOptions: servertest.Global})
 	n.Report(nomad.AllocClientStatusComplete, n.Allocs(1)...)
 	after := servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "b",
 		QueryOptions: message.QueryOptions{Region: "global", MinQueryIndex: before.Index, MaxQueryTime: time.Minute}})

@@ -65,7 +65,8 @@ func TestQuota_ManyJobs(t *testing.T) {
 	w.call("Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: in, Quotas: []*nomad.QuotaSpec{
 		{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(most)}}}}}}, nil)
 	for _, name := range []string{"a", "b"} {
-		w.call("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{WriteRequest: in, Namespaces: []*nomad.Namespace{{Name: name, Quota: "q"}}}, nil)
+		w.call("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{WriteRequest: in,
+			Namespaces: []*nomad.Namespace{{Name: name, Quota: "q"}}}, nil)
 	}
 	var wg sync.WaitGroup
 	for i := range jobs {
@@ -111,6 +112,7 @@ func (w quotaWorld) finish(t *testing.T, before, count int) {
 		updates = append(updates, &nomad.Allocation{ID: a.ID, NodeID: a.NodeID, ClientStatus: nomad.AllocClientStatusComplete})
 	}
 	servertest.Eventually(t, func() bool {
-		return w.node.Call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: updates, WriteRequest: w.node.Write(w.node.JWT)}, &message.GenericResponse{}) == nil
+		return w.node.Call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: updates, WriteRequest: w.node.Write(w.node.JWT)},
+			&message.GenericResponse{}) == nil
 	})
 }

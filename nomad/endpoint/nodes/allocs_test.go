@@ -17,7 +17,8 @@ func listAllocs(n *servertest.FakeNode, after uint64, wait time.Duration) (out m
 }
 
 // listAfter is list of a client whose last answer had count allocations.
-func listAllocsAfter(n *servertest.FakeNode, count int, after uint64, wait time.Duration) (out message.NodeClientAllocsResponse, err error) {
+func listAllocsAfter(n *servertest.FakeNode, count int, after uint64,
+	wait time.Duration) (out message.NodeClientAllocsResponse, err error) {
 	err = n.Call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID, AllocCount: count,
 		QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT, MinQueryIndex: after, MaxQueryTime: wait}}, &out)
 	return out, err
@@ -100,7 +101,8 @@ func TestClientAllocs_Deleted(t *testing.T) {
 	} {
 		after, err := listAllocsAfter(n, c.count, before.Index, time.Millisecond)
 		if err != nil || len(after.Allocs) != 1 || after.Index > before.Index != c.wakes {
-			t.Errorf("%s: %d allocations at %d after %d, %v; want 1, a higher index = %t", name, len(after.Allocs), after.Index, before.Index, err, c.wakes)
+			t.Errorf("%s: %d allocations at %d after %d, %v; want 1, a higher index = %t", name, len(after.Allocs), after.Index, before.Index,
+				err, c.wakes)
 		}
 	}
 }
@@ -138,7 +140,8 @@ func TestUpdateAlloc_EarlierDeployment(t *testing.T) {
 	}{{"", true}, {"earlier", false}} {
 		update := &nomad.Allocation{ID: alloc.ID, NodeID: alloc.NodeID, ClientStatus: nomad.AllocClientStatusRunning, DeploymentID: c.deployment,
 			DeploymentStatus: &nomad.AllocDeploymentStatus{Healthy: &c.healthy}}
-		n.Must("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{update}, WriteRequest: n.Write(n.JWT)}, &message.GenericResponse{})
+		n.Must("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{update}, WriteRequest: n.Write(n.JWT)},
+			&message.GenericResponse{})
 		if d := n.Allocs(1)[0].DeploymentStatus; d == nil || d.Healthy == nil || !*d.Healthy {
 			t.Errorf("after the health in deployment %q the allocation has %+v, want healthy", c.deployment, d)
 		}
@@ -153,7 +156,8 @@ func TestUpdateAlloc_Order(t *testing.T) {
 	alloc := n.Allocs(1)[0]
 	send := func(session string, number uint64, status string) error {
 		return n.Call("Node.UpdateAlloc", &message.AllocUpdateRequest{Session: session, Number: number,
-			Alloc: []*nomad.Allocation{{ID: alloc.ID, NodeID: alloc.NodeID, ClientStatus: status}}, WriteRequest: n.Write(n.JWT)}, &message.GenericResponse{})
+			Alloc: []*nomad.Allocation{{ID: alloc.ID, NodeID: alloc.NodeID, ClientStatus: status}}, WriteRequest: n.Write(n.JWT)},
+			&message.GenericResponse{})
 	}
 	for _, c := range []struct {
 		session string

@@ -39,7 +39,8 @@ func unknownAlloc(t *testing.T, d *nomad.DisconnectStrategy) (all []servertest.M
 
 func storedAlloc(t *testing.T, s *server.Server, id string) *nomad.Allocation {
 	t.Helper()
-	return servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: servertest.Global}).Alloc
+	return servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc",
+		&message.AllocSpecificRequest{AllocID: id, QueryOptions: servertest.Global}).Alloc
 }
 
 // evalsBy returns the evaluations of the job web with a trigger.
@@ -131,7 +132,8 @@ func TestDisconnect_ReturnsToNextLeader(t *testing.T) {
 	out := servertest.Read[message.JobRegisterResponse](t, s, "Job.Evaluate", &message.JobEvaluateRequest{JobID: "web",
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})
 	servertest.Eventually(t, func() bool {
-		e := servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: servertest.Global}).Eval
+		e := servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval",
+			&message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: servertest.Global}).Eval
 		return e.Status == nomad.EvalStatusComplete
 	})
 	check("third leader")

@@ -15,9 +15,11 @@ import (
 func TestDrain_ByOperator(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	n, other := servertest.Join(t, g.Server.RPCAddr()), servertest.Join(t, g.Server.RPCAddr())
-	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: other.Node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: other.Node.ID,
+		Eligibility: nomad.NodeSchedulingIneligible}, nil)
 	job := servertest.ServiceJob("web")
-	job.TaskGroups[0].Count, job.TaskGroups[0].Migrate = 1, &nomad.MigrateStrategy{MaxParallel: 0, HealthCheck: "checks", HealthyDeadline: time.Minute}
+	job.TaskGroups[0].Count, job.TaskGroups[0].Migrate = 1, &nomad.MigrateStrategy{MaxParallel: 0, HealthCheck: "checks",
+		HealthyDeadline: time.Minute}
 	g.Must("Job.Register", &message.JobRegisterRequest{Job: job}, nil)
 	n.Report(nomad.AllocClientStatusRunning, n.Allocs(1)...)
 	update := func(spec *nomad.DrainSpec, meta map[string]string) {
@@ -39,14 +41,17 @@ func TestDrain_ByOperator(t *testing.T) {
 	update(&nomad.DrainSpec{Deadline: time.Hour}, map[string]string{"message": "disk"})
 	first := storedNode(g, n)
 	d := first.DrainStrategy
-	if d == nil || d.Deadline != time.Hour || d.ForceDeadline.Sub(d.StartedAt) != time.Hour || first.SchedulingEligibility != nomad.NodeSchedulingIneligible {
+	if d == nil || d.Deadline != time.Hour || d.ForceDeadline.Sub(d.StartedAt) != time.Hour ||
+		first.SchedulingEligibility != nomad.NodeSchedulingIneligible {
 		t.Fatalf("drain is %+v, the node is %s", d, first.SchedulingEligibility)
 	}
-	if l := first.LastDrain; l.Status != nomad.DrainStatusDraining || l.Meta["message"] != "disk" || !strings.HasPrefix(l.AccessorID, "token:") {
+	if l := first.LastDrain; l.Status != nomad.DrainStatusDraining || l.Meta["message"] != "disk" ||
+		!strings.HasPrefix(l.AccessorID, "token:") {
 		t.Errorf("last drain is %+v", l)
 	}
 	event("Node drain strategy set")
-	err := g.Call(g.Root, "Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingEligible}, nil)
+	err := g.Call(g.Root, "Node.UpdateEligibility",
+		&message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingEligible}, nil)
 	if !servertest.IsCoded(err, 400, "can not set node's scheduling eligibility to eligible while it is draining") {
 		t.Errorf("eligibility of a draining node: %v", err)
 	}
@@ -74,7 +79,8 @@ func TestDrain_ByOperator(t *testing.T) {
 func TestDrain_ByNode(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	n, other := servertest.Join(t, g.Server.RPCAddr()), servertest.Join(t, g.Server.RPCAddr())
-	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: other.Node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: other.Node.ID,
+		Eligibility: nomad.NodeSchedulingIneligible}, nil)
 	g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("b", 1)}, nil)
 	alloc := n.Allocs(1)[0]
 	n.Report(nomad.AllocClientStatusRunning, alloc)
@@ -102,12 +108,14 @@ func TestDrain_ByNode(t *testing.T) {
 	if err := start(n.JWT, 0, map[string]string{"message": "never"}); err != nil {
 		t.Errorf("a node that drains already: %v", err)
 	}
-	if again := storedNode(g, n); again.DrainStrategy == nil || !again.DrainStrategy.ForceDeadline.Equal(first.DrainStrategy.ForceDeadline) || again.LastDrain.Meta["message"] != "shutting down" {
+	if again := storedNode(g, n); again.DrainStrategy == nil ||
+		!again.DrainStrategy.ForceDeadline.Equal(first.DrainStrategy.ForceDeadline) || again.LastDrain.Meta["message"] != "shutting down" {
 		t.Errorf("the node changed its drain: %+v, last %+v", again.DrainStrategy, again.LastDrain)
 	}
 	n.Report(nomad.AllocClientStatusComplete, alloc)
 	servertest.Eventually(t, func() bool { return storedNode(g, n).DrainStrategy == nil })
-	if got := storedNode(g, n); got.LastDrain.Status != nomad.DrainStatusComplete || got.SchedulingEligibility != nomad.NodeSchedulingIneligible {
+	if got := storedNode(g, n); got.LastDrain.Status != nomad.DrainStatusComplete ||
+		got.SchedulingEligibility != nomad.NodeSchedulingIneligible {
 		t.Errorf("after the drain: %s, last %+v", got.SchedulingEligibility, got.LastDrain)
 	}
 }

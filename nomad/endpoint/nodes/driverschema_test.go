@@ -123,7 +123,8 @@ func TestDriverSchemas_OtherBuilds(t *testing.T) {
 	n, own := servertest.Join(t, here.RPCAddr()), ofImage(t)
 	reports(n.Node, "image", own.Digest)
 	other, err := gossip.Open(gossip.Config{Name: "upstream.global", Bind: "127.0.0.1:0", Tags: map[string]string{
-		"role": "nomad", "region": "global", "dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"}})
+		"role": "nomad", "region": "global", "dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(),
+		"rpc_addr": "127.0.0.1", "port": "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

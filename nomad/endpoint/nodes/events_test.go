@@ -30,14 +30,16 @@ func TestEmitEvents_Limits(t *testing.T) {
 	s := &Service{Core: &handler.Core{Config: handler.Config{Raft: recordingRaft{wrote: &wrote}}}}
 	emit := func(events ...*nomad.NodeEvent) error {
 		wrote = nil
-		_, err := s.EmitEvents(t.Context(), &rpc.Call{Identity: &nomad.AuthenticatedIdentity{ClientID: "n"}}, &message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": events}})
+		_, err := s.EmitEvents(t.Context(), &rpc.Call{Identity: &nomad.AuthenticatedIdentity{ClientID: "n"}},
+			&message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": events}})
 		return err
 	}
 	var many []*nomad.NodeEvent
 	for i := range 10_000 {
 		many = append(many, &nomad.NodeEvent{Subsystem: "Driver", Message: fmt.Sprint(i)})
 	}
-	if err := emit(many...); err != nil || len(wrote) != nomad.MaxRetainedNodeEvents || wrote[0].Message != "9990" || wrote[9].Message != "9999" {
+	if err := emit(many...); err != nil || len(wrote) != nomad.MaxRetainedNodeEvents || wrote[0].Message != "9990" ||
+		wrote[9].Message != "9999" {
 		t.Errorf("%d events were written, %v, want the newest %d", len(wrote), err, nomad.MaxRetainedNodeEvents)
 	}
 	if err := emit(&nomad.NodeEvent{Message: strings.Repeat("é", 1<<20)}); err != nil || len(wrote[0].Message) > maxEventMessage+3 {
@@ -52,7 +54,8 @@ func TestEmitEvents_Limits(t *testing.T) {
 			t.Errorf("large %s: %v, %d events were written, want 400", name, err, len(wrote))
 		}
 	}
-	if err := emit(&nomad.NodeEvent{Subsystem: "Driver", Details: map[string]string{"a": strings.Repeat("x", maxEventDetails-7)}}); err != nil {
+	if err := emit(&nomad.NodeEvent{Subsystem: "Driver",
+		Details: map[string]string{"a": strings.Repeat("x", maxEventDetails-7)}}); err != nil {
 		t.Errorf("an event of the largest size: %v", err)
 	}
 }

@@ -17,7 +17,8 @@ import (
 
 func TestIntroduction_Enforced(t *testing.T) {
 	for enforcement, admitted := range map[string][]string{
-		nomad.NodeIntroductionEnforcementNone:   {"nothing", "for any", "for its name", "for another name", "for another pool", "of another node"},
+		nomad.NodeIntroductionEnforcementNone: {"nothing", "for any", "for its name", "for another name", "for another pool",
+			"of another node"},
 		nomad.NodeIntroductionEnforcementWarn:   {"nothing", "for any", "for its name"},
 		"":                                      {"nothing", "for any", "for its name"}, // warn
 		nomad.NodeIntroductionEnforcementStrict: {"for any", "for its name"},
@@ -95,7 +96,8 @@ func TestIntroduction_Tokens(t *testing.T) {
 		if got := time.Duration(claims["exp"].(float64)-claims["iat"].(float64)) * time.Second; got != want {
 			t.Errorf("a TTL of %v gives %v, want %v", ttl, got, want)
 		}
-		if claims["sub"] != "node-introduction:global:default:a:default" || claims["nomad_node_pool"] != "default" || claims["nomad_node_uses"] != nil {
+		if claims["sub"] != "node-introduction:global:default:a:default" || claims["nomad_node_pool"] != "default" ||
+			claims["nomad_node_uses"] != nil {
 			t.Errorf("claims are %v", claims)
 		}
 	}
@@ -122,7 +124,8 @@ func TestIntroduction_LaxIsReported(t *testing.T) {
 		nomad.NodeIntroductionEnforcementNone: `"none"`, nomad.NodeIntroductionEnforcementStrict: ""} {
 		t.Run(enforcement, func(t *testing.T) {
 			log := &servertest.Log{}
-			s, _ := servertest.StartLogging(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement }, slog.New(slog.NewTextHandler(log, nil)))
+			s, _ := servertest.StartLogging(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement },
+				slog.New(slog.NewTextHandler(log, nil)))
 			var health message.OperatorHealthReply
 			servertest.Eventually(t, func() bool {
 				return s.Call(servertest.Context(t), "Operator.ServerHealth", &message.GenericRequest{}, &health) == nil

@@ -32,7 +32,8 @@ func signedRegistration(n *servertest.FakeNode, token string, key ed25519.Privat
 	node := *n.Node
 	node.Key = key.Public().(ed25519.PublicKey)
 	var out message.NodeChallengeResponse
-	if err := n.Call("Node.Challenge", &message.NodeChallengeRequest{NodeID: node.ID, Key: node.Key, WriteRequest: n.Write(token)}, &out); err != nil {
+	if err := n.Call("Node.Challenge", &message.NodeChallengeRequest{NodeID: node.ID, Key: node.Key, WriteRequest: n.Write(token)},
+		&out); err != nil {
 		n.T.Fatal(err)
 	}
 	return &message.NodeRegisterRequest{Node: &node, CreateNodePool: true, WriteRequest: n.Write(token),
@@ -73,7 +74,8 @@ func TestNodeKey_Bound(t *testing.T) {
 	foreign.Proof.Signature = ed25519.Sign(own, nomad.NodeProofMessage(foreign.Node, foreign.Proof.Nonce))
 	bare := signedRegistration(n, "", own)
 	bare.Proof = nil
-	for name, req := range map[string]*message.NodeRegisterRequest{"replayed": first, "forged": forged, "of another name": renamed, "of another challenge": foreign, "without a proof": bare} {
+	for name, req := range map[string]*message.NodeRegisterRequest{"replayed": first, "forged": forged, "of another name": renamed,
+		"of another challenge": foreign, "without a proof": bare} {
 		var coded *nomad.CodedError
 		if err := sendRegistration(n, req); !errors.As(err, &coded) || coded.Code != 403 && coded.Code != 409 {
 			t.Errorf("a registration %s: %v, want a refusal", name, err)
@@ -83,7 +85,8 @@ func TestNodeKey_Bound(t *testing.T) {
 		t.Error("a refused registration changed the node")
 	}
 	for range 3 {
-		for name, err := range map[string]error{"another key": sendRegistration(n, signedRegistration(n, "", newNodeKey(t))), "no key": n.Register("")} {
+		for name, err := range map[string]error{"another key": sendRegistration(n, signedRegistration(n, "", newNodeKey(t))),
+			"no key": n.Register("")} {
 			if !errors.Is(err, nomad.ErrNodeHeld) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "node-key") {
 				t.Errorf("%s: %v, want a refusal with a remedy", name, err)
 			}
@@ -91,7 +94,8 @@ func TestNodeKey_Bound(t *testing.T) {
 	}
 	events := 0
 	for _, e := range n.Stored(s).Events {
-		if strings.Contains(e.Message, "Refused another agent") && e.Subsystem == nomad.NodeEventSubsystemCluster && e.Details["agent_has"] != "" {
+		if strings.Contains(e.Message, "Refused another agent") && e.Subsystem == nomad.NodeEventSubsystemCluster &&
+			e.Details["agent_has"] != "" {
 			events++
 		}
 	}

@@ -32,7 +32,8 @@ func TestMigrateTokens(t *testing.T) {
 	}
 	const pending, complete = nomad.AllocClientStatusPending, nomad.AllocClientStatusComplete
 	if _, err := store.ApplyPlanResults(11, &message.ApplyPlanResultsRequest{Job: job, AllocsUpdated: []*nomad.Allocation{
-		place("there1", "there", "migrates", "", complete), place("here1", "here", "migrates", "", complete), place("gone1", "gone", "migrates", "", complete),
+		place("there1", "there", "migrates", "", complete), place("here1", "here", "migrates", "", complete),
+		place("gone1", "gone", "migrates", "", complete),
 	}}); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,8 @@ func TestNodeRegister_NeedsTheSecret(t *testing.T) {
 	if out.SignedIdentity == nil {
 		t.Error("a node of another class keeps its identity")
 	}
-	got := servertest.Read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: servertest.Global})
+	got := servertest.Read[message.SingleNodeResponse](t, s, "Node.GetNode",
+		&message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: servertest.Global})
 	if got.Node.Status != nomad.NodeStatusReady || got.Node.NodeClass != "large" || got.Node.ComputedClass == "" {
 		t.Errorf("after registering again the node is %q of class %q (%q)", got.Node.Status, got.Node.NodeClass, got.Node.ComputedClass)
 	}
@@ -78,7 +79,8 @@ func TestNodeDown_AllocsReplaced(t *testing.T) {
 	s, _ := servertest.Start(t, soonSilent)
 	silent := servertest.Join(t, s.RPCAddr())
 	job := servertest.BatchJob("svc", 1)
-	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 5 * time.Second, DelayFunction: "constant", MaxDelay: time.Hour}
+	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 5 * time.Second, DelayFunction: "constant",
+		MaxDelay: time.Hour}
 	servertest.Register(t, s, job)
 	lost := silent.Allocs(1)[0]
 	silent.Report(nomad.AllocClientStatusRunning, lost)
@@ -87,7 +89,8 @@ func TestNodeDown_AllocsReplaced(t *testing.T) {
 		return silent.Stored(s).Status == nomad.NodeStatusDown
 	})
 	servertest.Eventually(t, func() bool {
-		got := servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: lost.ID, QueryOptions: servertest.Global})
+		got := servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc",
+			&message.AllocSpecificRequest{AllocID: lost.ID, QueryOptions: servertest.Global})
 		return got.Alloc.ClientStatus == nomad.AllocClientStatusLost
 	})
 	err := silent.Call("Node.UpdateAlloc", &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: lost.ID, NodeID: lost.NodeID,
@@ -126,17 +129,20 @@ func TestUpdateAlloc_OneRefused(t *testing.T) {
 	status := func(a *nomad.Allocation, node string) *nomad.Allocation {
 		return &nomad.Allocation{ID: a.ID, NodeID: node, ClientStatus: nomad.AllocClientStatusRunning}
 	}
-	for name, bad := range map[string]*nomad.Allocation{"without a node": status(foreign, ""), "of its node": status(foreign, other.Node.ID), "of this node": status(foreign, n.Node.ID)} {
+	for name, bad := range map[string]*nomad.Allocation{"without a node": status(foreign, ""),
+		"of its node": status(foreign, other.Node.ID), "of this node": status(foreign, n.Node.ID)} {
 		for _, updates := range [][]*nomad.Allocation{{bad, status(alloc, n.Node.ID)}, {bad}} {
 			err := update(n, updates...)
 			refused, ok := errors.AsType[*nomad.RefusedAllocs](err)
-			if !ok || !slices.Equal(refused.IDs, []string{foreign.ID}) || !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), nomad.ErrPermissionDenied.Error()) {
+			if !ok || !slices.Equal(refused.IDs, []string{foreign.ID}) || !errors.Is(err, nomad.ErrPermissionDenied) ||
+				!strings.HasSuffix(err.Error(), nomad.ErrPermissionDenied.Error()) {
 				t.Errorf("an update %s: %v, want the ID and permission denied", name, err)
 			}
 		}
 	}
 	clientStatus := func(a *nomad.Allocation) string {
-		return servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: servertest.Global}).Alloc.ClientStatus
+		return servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc",
+			&message.AllocSpecificRequest{AllocID: a.ID, QueryOptions: servertest.Global}).Alloc.ClientStatus
 	}
 	if got := clientStatus(alloc); got != nomad.AllocClientStatusRunning {
 		t.Errorf("the allocation of the node is %s, want running", got)
@@ -156,11 +162,13 @@ func TestNode_EligibilityAndDrain(t *testing.T) {
 		&message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 	out := servertest.Register(t, s, servertest.BatchJob("b", 1))
 	servertest.Eventually(t, func() bool {
-		e := servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: servertest.Global})
+		e := servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval",
+			&message.EvalSpecificRequest{EvalID: out.EvalID, QueryOptions: servertest.Global})
 		return e.Eval.Status == nomad.EvalStatusComplete && e.Eval.BlockedEval != ""
 	})
 	// Ending a drain that does not exist makes the node eligible, and the job is placed.
-	servertest.Read[message.NodeDrainUpdateResponse](t, s, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, MarkEligible: true})
+	servertest.Read[message.NodeDrainUpdateResponse](t, s, "Node.UpdateDrain",
+		&message.NodeUpdateDrainRequest{NodeID: n.Node.ID, MarkEligible: true})
 	n.Allocs(1)
 }
 
@@ -168,7 +176,8 @@ func TestUpdateAlloc_FailedIsReplaced(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	n := servertest.Join(t, s.RPCAddr())
 	job := servertest.BatchJob("b", 1)
-	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Attempts: 1, Interval: time.Hour, Delay: 5 * time.Second, DelayFunction: "constant"}
+	job.TaskGroups[0].ReschedulePolicy = &nomad.ReschedulePolicy{Attempts: 1, Interval: time.Hour, Delay: 5 * time.Second,
+		DelayFunction: "constant"}
 	servertest.Register(t, s, job)
 	first := n.Allocs(1)[0]
 	n.Report(nomad.AllocClientStatusFailed, first)
@@ -197,7 +206,8 @@ func TestUpdateAlloc_FailedSystemWaits(t *testing.T) {
 		}
 	}
 	var out message.JobRegisterResponse
-	if err := s.Call(servertest.Context(t), "Job.Evaluate", &message.JobEvaluateRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}}, &out); err != nil {
+	if err := s.Call(servertest.Context(t), "Job.Evaluate",
+		&message.JobEvaluateRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}}, &out); err != nil {
 		t.Fatal(err)
 	}
 	n.Allocs(2)
@@ -217,7 +227,8 @@ func TestNode_MinimalReplies(t *testing.T) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(time.Minute))
 	// {"Seq":1,"ServiceMethod":"Status.Leader"} {"Region":"global"}
-	raw, _ := hex.DecodeString("01" + "82a353657101ad536572766963654d6574686f64ad5374617475732e4c6561646572" + "81a6526567696f6ea6676c6f62616c")
+	raw, _ := hex.DecodeString("01" + "82a353657101ad536572766963654d6574686f64ad5374617475732e4c6561646572" +
+		"81a6526567696f6ea6676c6f62616c")
 	conn.Write(raw)
 	addr := s.RPCAddr()
 	want := "83a54572726f72a0a353657101ad536572766963654d6574686f64ad5374617475732e4c6561646572" +
@@ -276,7 +287,8 @@ func TestNodeIdentity_AlwaysExpires(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	servertest.Read[message.GenericResponse](t, s, "NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{
 		{Name: "unsaid"}, {Name: "hour", NodeIdentityTTL: time.Hour}, {Name: "instant", NodeIdentityTTL: 1}}})
-	for pool, want := range map[string]time.Duration{"default": 24 * time.Hour, "made": 24 * time.Hour, "unsaid": 24 * time.Hour, "hour": time.Hour, "instant": time.Second} {
+	for pool, want := range map[string]time.Duration{"default": 24 * time.Hour, "made": 24 * time.Hour, "unsaid": 24 * time.Hour,
+		"hour": time.Hour, "instant": time.Second} {
 		n := servertest.NewFakeNode(t, s)
 		n.Node.NodePool = pool
 		if err := n.Register(""); err != nil {
@@ -299,10 +311,12 @@ func TestNodeIdentity_RenewalRecorded(t *testing.T) {
 	servertest.Read[message.KeyringRotateRootKeyResponse](t, s, "Keyring.Rotate", &message.KeyringRotateRootKeyRequest{})
 	out := n.Heartbeat(n.JWT, true)
 	after := n.Stored(s)
-	if out.SignedIdentity == nil || out.Index == 0 || after.IdentitySigningKeyID == before.IdentitySigningKeyID || after.ModifyIndex != out.NodeModifyIndex {
+	if out.SignedIdentity == nil || out.Index == 0 || after.IdentitySigningKeyID == before.IdentitySigningKeyID ||
+		after.ModifyIndex != out.NodeModifyIndex {
 		t.Errorf("after a renewal with another key (%d) the node is %+v", out.Index, after)
 	}
-	if out = n.Heartbeat(*out.SignedIdentity, true); out.SignedIdentity == nil || out.Index != 0 || n.Stored(s).ModifyIndex != after.ModifyIndex {
+	if out = n.Heartbeat(*out.SignedIdentity, true); out.SignedIdentity == nil || out.Index != 0 ||
+		n.Stored(s).ModifyIndex != after.ModifyIndex {
 		t.Errorf("a renewal with the same key was written at %d", out.Index)
 	}
 }

@@ -82,13 +82,15 @@ func TestPurge_EndsTheIdentity(t *testing.T) {
 					t.Fatalf("the node is %s in %s, %s", stored.Name, stored.NodePool, stored.Datacenter)
 				}
 				nextSecond(t)
-				if err := n.Register(introduced(g, message.ACLCreateClientIntroductionTokenRequest{NodePool: n.Node.NodePool, NodeName: n.Node.Name})); err != nil {
+				if err := n.Register(introduced(g, message.ACLCreateClientIntroductionTokenRequest{NodePool: n.Node.NodePool,
+					NodeName: n.Node.Name})); err != nil {
 					t.Fatalf("a node that is introduced again: %v", err)
 				}
 				if stored := storedNode(g, n); !stored.SameAdmission(n.Node) {
 					t.Errorf("the node is %s in %s, %s", stored.Name, stored.NodePool, stored.Datacenter)
 				}
-				if out := n.Heartbeat(n.JWT, true); out.SignedIdentity == nil || servertest.Claims(t, *out.SignedIdentity)["nomad_node_pool"] != n.Node.NodePool {
+				if out := n.Heartbeat(n.JWT, true); out.SignedIdentity == nil ||
+					servertest.Claims(t, *out.SignedIdentity)["nomad_node_pool"] != n.Node.NodePool {
 					t.Error("the renewed identity is not for the pool of the node")
 				}
 				if err := readAllocs(n, first); !errors.Is(err, nomad.ErrPermissionDenied) {
@@ -101,7 +103,8 @@ func TestPurge_EndsTheIdentity(t *testing.T) {
 
 // reads makes a read as the node, with a credential.
 func readAllocs(n *servertest.FakeNode, token string) error {
-	return n.Call("Alloc.GetAllocs", &message.AllocsGetRequest{AllocIDs: []string{}, QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, nil)
+	return n.Call("Alloc.GetAllocs", &message.AllocsGetRequest{AllocIDs: []string{},
+		QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}, nil)
 }
 
 // A purge invalidates the identities of a node and closes its connections. The node stays away
@@ -119,8 +122,9 @@ func TestPurge_StrictRefusesTheNode(t *testing.T) {
 	old := n.JWT
 	waiting := make(chan error, 1)
 	go func() {
-		waiting <- n.Pool.Call(servertest.Context(t), n.Addr, "Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID,
-			QueryOptions: message.QueryOptions{Region: "global", AuthToken: old, MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
+		waiting <- n.Pool.Call(servertest.Context(t), n.Addr, "Node.GetClientAllocs",
+			&message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID,
+				QueryOptions: message.QueryOptions{Region: "global", AuthToken: old, MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
 	}()
 	servertest.Eventually(t, func() bool { return servertest.Connected(t, g.Server, n.Node.ID) })
 	purge(g, n)
@@ -128,7 +132,8 @@ func TestPurge_StrictRefusesTheNode(t *testing.T) {
 		t.Error("a read of the purged node does not end")
 	}
 	servertest.Eventually(t, func() bool { return !servertest.Connected(t, g.Server, n.Node.ID) })
-	for rpc.Lost(n.Call("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: old}}, nil)) {
+	for rpc.Lost(n.Call("Node.GetClientAllocs",
+		&message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: message.QueryOptions{Region: "global", AuthToken: old}}, nil)) {
 		// The node has not noticed yet that its session was closed.
 	}
 	for method, req := range nodeCalls(n.Node, alloc) {
@@ -179,7 +184,8 @@ func nodeCalls(n *nomad.Node, alloc *nomad.Allocation) map[string]func(token str
 				{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
 		},
 		"Node.UpdateAlloc": func(t string) rpc.Request {
-			return &message.AllocUpdateRequest{WriteRequest: write(t), Alloc: []*nomad.Allocation{{ID: alloc.ID, NodeID: n.ID, ClientStatus: "running"}}}
+			return &message.AllocUpdateRequest{WriteRequest: write(t),
+				Alloc: []*nomad.Allocation{{ID: alloc.ID, NodeID: n.ID, ClientStatus: "running"}}}
 		},
 		"Node.EmitEvents": func(t string) rpc.Request {
 			return &message.EmitNodeEventsRequest{WriteRequest: write(t), NodeEvents: map[string][]*nomad.NodeEvent{n.ID: {{Subsystem: "Driver"}}}}
@@ -232,14 +238,16 @@ func TestGarbageCollection_NodeReturns(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
 	collect := func(n *servertest.FakeNode) {
 		t.Helper()
-		if err := g.Server.Apply(servertest.Context(t), nomad.NodeBatchDeregisterRequestType, &message.NodeBatchDeregisterRequest{NodeIDs: []string{n.Node.ID}}); err != nil {
+		if err := g.Server.Apply(servertest.Context(t), nomad.NodeBatchDeregisterRequestType,
+			&message.NodeBatchDeregisterRequest{NodeIDs: []string{n.Node.ID}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
 	for what, change := range map[string]func(*nomad.Node){
-		"pool": func(n *nomad.Node) { n.NodePool = "gpu" }, "name": func(n *nomad.Node) { n.Name = "x" }, "datacenter": func(n *nomad.Node) { n.Datacenter = "x" },
-		"": func(*nomad.Node) {},
+		"pool": func(n *nomad.Node) { n.NodePool = "gpu" }, "name": func(n *nomad.Node) { n.Name = "x" },
+		"datacenter": func(n *nomad.Node) { n.Datacenter = "x" },
+		"":           func(*nomad.Node) {},
 	} {
 		collect(n)
 		was := *n.Node
@@ -257,7 +265,8 @@ func TestGarbageCollection_NodeReturns(t *testing.T) {
 	if err := readAllocs(n, n.JWT); err != nil {
 		t.Errorf("its identity: %v", err)
 	}
-	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingIneligible},
+		nil)
 	collect(n)
 	if err := n.Register(n.JWT); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a node that was ineligible comes back: %v", err)

@@ -27,7 +27,8 @@ func TestQuarantine_NodeCannotEnd(t *testing.T) {
 				g.Root = out.SecretID
 			}
 			n := servertest.Join(t, s.RPCAddr())
-			g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+			g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID,
+				Eligibility: nomad.NodeSchedulingIneligible}, nil)
 			credentials := []string{n.JWT, n.Node.SecretID}
 			if !enabled {
 				credentials = credentials[:1] // the secret ID is not verified, so the caller is anonymous
@@ -36,8 +37,10 @@ func TestQuarantine_NodeCannotEnd(t *testing.T) {
 				for what, req := range attempts {
 					for _, credential := range credentials {
 						_ = g.Call(credential, method, req(), nil) // refused or without effect
-						if now := storedNode(g, n); now.SchedulingEligibility != nomad.NodeSchedulingIneligible || now.DrainStrategy != nil || now.LastDrain != nil {
-							t.Fatalf("%s, %s: the node is %s, drain %+v, last drain %+v", method, what, now.SchedulingEligibility, now.DrainStrategy, now.LastDrain)
+						if now := storedNode(g, n); now.SchedulingEligibility != nomad.NodeSchedulingIneligible || now.DrainStrategy != nil ||
+							now.LastDrain != nil {
+							t.Fatalf("%s, %s: the node is %s, drain %+v, last drain %+v", method, what, now.SchedulingEligibility, now.DrainStrategy,
+								now.LastDrain)
 						}
 					}
 				}
@@ -95,9 +98,10 @@ func quarantineAttacks(n *nomad.Node) map[string]map[string]func() rpc.Request {
 			}),
 			"ready": registration(func(n *nomad.Node) { n.Status, n.SchedulingEligibility = nomad.NodeStatusReady, "" }),
 		},
-		"Node.UpdateStatus": {"ready": status(nomad.NodeStatusReady), "down": status(nomad.NodeStatusDown), "back": status(nomad.NodeStatusReady)},
-		"Node.EmitEvents":   {},
-		"Node.Evaluate":     {"": func() rpc.Request { return &message.NodeEvaluateRequest{NodeID: n.ID} }},
+		"Node.UpdateStatus": {"ready": status(nomad.NodeStatusReady), "down": status(nomad.NodeStatusDown),
+			"back": status(nomad.NodeStatusReady)},
+		"Node.EmitEvents": {},
+		"Node.Evaluate":   {"": func() rpc.Request { return &message.NodeEvaluateRequest{NodeID: n.ID} }},
 		"Node.UpdateAlloc": {"": func() rpc.Request {
 			return &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: nomad.NewID(), NodeID: n.ID}}}
 		}},
@@ -149,12 +153,14 @@ func TestQuarantine_ServerFieldsOfNewNode(t *testing.T) {
 func TestQuarantine_DrainComplete(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	n, other := servertest.Join(t, g.Server.RPCAddr()), servertest.Join(t, g.Server.RPCAddr())
-	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: other.Node.ID, Eligibility: nomad.NodeSchedulingIneligible}, nil)
+	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: other.Node.ID,
+		Eligibility: nomad.NodeSchedulingIneligible}, nil)
 	g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("b", 1)}, nil)
 	alloc := n.Allocs(1)[0]
 	n.Report(nomad.AllocClientStatusRunning, alloc)
 	drain := func(n *servertest.FakeNode) {
-		err := g.Server.Apply(servertest.Context(t), nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, DrainStrategy: &nomad.DrainStrategy{}})
+		err := g.Server.Apply(servertest.Context(t), nomad.NodeUpdateDrainRequestType,
+			&message.NodeUpdateDrainRequest{NodeID: n.Node.ID, DrainStrategy: &nomad.DrainStrategy{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,8 +184,10 @@ func TestQuarantine_DrainComplete(t *testing.T) {
 	if err := end(g.Root, n, true); err != nil {
 		t.Fatal(err)
 	}
-	if got := storedNode(g, n); got.DrainStrategy != nil || got.LastDrain.Status != nomad.DrainStatusCanceled || got.SchedulingEligibility != nomad.NodeSchedulingEligible {
-		t.Errorf("after an operator ended its drain the node is %s, drain %+v, last %+v", got.SchedulingEligibility, got.DrainStrategy, got.LastDrain)
+	if got := storedNode(g, n); got.DrainStrategy != nil || got.LastDrain.Status != nomad.DrainStatusCanceled ||
+		got.SchedulingEligibility != nomad.NodeSchedulingEligible {
+		t.Errorf("after an operator ended its drain the node is %s, drain %+v, last %+v", got.SchedulingEligibility, got.DrainStrategy,
+			got.LastDrain)
 	}
 	drain(n)
 	n.Report(nomad.AllocClientStatusComplete, alloc)
@@ -187,7 +195,8 @@ func TestQuarantine_DrainComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := storedNode(g, n)
-	if got.DrainStrategy != nil || got.LastDrain.Status != nomad.DrainStatusComplete || got.SchedulingEligibility != nomad.NodeSchedulingIneligible {
+	if got.DrainStrategy != nil || got.LastDrain.Status != nomad.DrainStatusComplete ||
+		got.SchedulingEligibility != nomad.NodeSchedulingIneligible {
 		t.Errorf("after its drain the node is %s, drain %+v, last %+v", got.SchedulingEligibility, got.DrainStrategy, got.LastDrain)
 	}
 }

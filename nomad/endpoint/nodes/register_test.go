@@ -33,7 +33,8 @@ func TestMayReturn(t *testing.T) {
 		"the node is initializing":        {nomad.NodeStatusInit, time.Hour, running, false},
 		"unknown":                         {nomad.NodeStatusDisconnected, time.Hour, unknown(59 * time.Minute), true},
 		"unknown for longer than allowed": {nomad.NodeStatusDisconnected, time.Hour, unknown(time.Hour), false},
-		"completed":                       {nomad.NodeStatusReady, time.Hour, func(a *nomad.Allocation) { a.ClientStatus = nomad.AllocClientStatusComplete }, false},
+		"completed": {nomad.NodeStatusReady, time.Hour,
+			func(a *nomad.Allocation) { a.ClientStatus = nomad.AllocClientStatusComplete }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := testlog.New(nil)

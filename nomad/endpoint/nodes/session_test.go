@@ -31,7 +31,8 @@ func agentOf(t *testing.T, n *servertest.FakeNode, addr, bootID string, answers 
 		answer := func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.NodeSessionResponse, error) {
 			return &message.NodeSessionResponse{ID: node.Session.ID}, nil
 		}
-		s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here, answer).Needs(rpc.AnyToken)},
+		s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here,
+			answer).Needs(rpc.AnyToken)},
 			Auth: rpc.TrustPeer{}, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)

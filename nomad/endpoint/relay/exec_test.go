@@ -16,7 +16,8 @@ import (
 // if the kind of its driver's instance does not isolate it. Servers learn the kind from the node.
 func TestExec_KindOfInstance(t *testing.T) {
 	attributes := map[string]string{nomad.NodeTicketAttribute: nomad.NodeTicketVersion}
-	for name, kind := range map[string]string{"raw-open": "raw_exec", "exec2-open": "exec2", "exec2": "raw_exec", "docker": "docker", "docker-p": "docker", "unknown": ""} {
+	for name, kind := range map[string]string{"raw-open": "raw_exec", "exec2-open": "exec2", "exec2": "raw_exec", "docker": "docker",
+		"docker-p": "docker", "unknown": ""} {
 		attributes["driver."+name] = "1"
 		if kind != "" {
 			attributes["driver."+name+".backend"] = kind

@@ -35,11 +35,14 @@ func TestRelay_ToTheNode(t *testing.T) {
 				return errors.Is(err, nomad.ErrNoNodeConn)
 			})
 			attach(t, s, n)
-			if got := servertest.Read[message.AllocStatsResponse](t, s, "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}); got.Stats.Timestamp != 7 {
+			if got := servertest.Read[message.AllocStatsResponse](t, s, "ClientAllocations.Stats",
+				&message.AllocStatsRequest{AllocID: id}); got.Stats.Timestamp != 7 {
 				t.Errorf("ClientAllocations.Stats = %+v", got.Stats)
 			}
-			servertest.WantError(t, s.Call(servertest.Context(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id, Task: "x"}, nil), 404, "unknown task")
-			servertest.WantError(t, s.Call(servertest.Context(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: nomad.NewID()}, nil), 404, "Unknown allocation")
+			servertest.WantError(t, s.Call(servertest.Context(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id, Task: "x"},
+				nil), 404, "unknown task")
+			servertest.WantError(t, s.Call(servertest.Context(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: nomad.NewID()},
+				nil), 404, "Unknown allocation")
 			st, err := s.Stream(servertest.Context(t), "FileSystem.Logs")
 			if err != nil {
 				t.Fatal(err)

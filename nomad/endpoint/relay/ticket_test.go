@@ -192,7 +192,8 @@ func everyRelay(alloc, node string) map[string]rpc.Request {
 }
 
 // streams lists the streaming methods.
-var streams = map[string]bool{"Allocations.Exec": true, "FileSystem.Logs": true, "FileSystem.Stream": true, "Agent.Monitor": true, "Agent.MonitorExport": true}
+var streams = map[string]bool{"Allocations.Exec": true, "FileSystem.Logs": true, "FileSystem.Stream": true, "Agent.Monitor": true,
+	"Agent.MonitorExport": true}
 
 // relays makes a call that a node answers. Of a stream it reads the first chunk and returns the
 // stream.
@@ -232,8 +233,9 @@ func TestTicket_NoTokenOfTheCaller(t *testing.T) {
 	g, r, alloc := rogueHouse(t, ticketed, nil)
 	all := g.TokenWith("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }")
 	workload := r.Allocs(1)[0].SignedIdentities["t"]
-	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "of-j", JobACL: &nomad.JobACL{Namespace: "default", JobID: "j"},
-		Rules: "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }"}}}, nil)
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "of-j",
+		JobACL: &nomad.JobACL{Namespace: "default", JobID: "j"},
+		Rules:  "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }"}}}, nil)
 	for who, secret := range map[string]string{"management": g.Root, "a token": all, "a workload": workload} {
 		for method, req := range everyRelay(alloc, r.Node.ID) {
 			if _, err := relay(g, secret, method, req); err != nil {
@@ -305,7 +307,8 @@ func TestRelay_StreamsEndWithTheRight(t *testing.T) {
 			},
 			"policy changed": func() (string, func()) {
 				policy("changed", rules, nil)
-				return g.CreateToken(servertest.ClientToken("changed")).SecretID, func() { policy("changed", `namespace "default" { policy = "deny" }`, nil) }
+				return g.CreateToken(servertest.ClientToken("changed")).SecretID,
+					func() { policy("changed", `namespace "default" { policy = "deny" }`, nil) }
 			},
 			"role removed": func() (string, func()) {
 				policy("of-role", rules, nil)

@@ -56,7 +56,8 @@ func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(
 // keyList returns the root keys from the leader.
 func keyList(t *testing.T, s *server.Server) []*nomad.RootKeyMeta {
 	t.Helper()
-	return servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: servertest.Global}).Keys
+	return servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List",
+		&message.KeyringListRootKeyMetaRequest{QueryOptions: servertest.Global}).Keys
 }
 
 // activeKey returns the active key, or nil.
@@ -73,7 +74,8 @@ func activeKey(t *testing.T, s *server.Server) *nomad.RootKeyMeta {
 // tryRotate requests a new key.
 func tryRotate(t *testing.T, s *server.Server) error {
 	t.Helper()
-	return s.Call(servertest.Context(t), "Keyring.Rotate", &message.KeyringRotateRootKeyRequest{WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+	return s.Call(servertest.Context(t), "Keyring.Rotate",
+		&message.KeyringRotateRootKeyRequest{WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 }
 
 // A server whose key management is unreachable starts, reports what it cannot open, verifies
@@ -102,8 +104,10 @@ func TestKMS_Unreachable(t *testing.T) {
 	}
 	n.Addr = s.RPCAddr()
 	var out message.NodeUpdateResponse // its token is verified; no new one is due
-	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, &out)
-	if published := servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys; len(published) != 1 {
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+		WriteRequest: n.Write(n.JWT)}, &out)
+	if published := servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic",
+		&message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys; len(published) != 1 {
 		t.Errorf("verifiers see %v", published)
 	}
 	other := servertest.MockNode()

@@ -19,7 +19,8 @@ func TestRotation_OldKeyVerifies(t *testing.T) {
 	n := servertest.Join(t, s.RPCAddr())
 	first := servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0]
 	second := servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{})
-	if got := servertest.RootKeys(t, s); len(got[nomad.RootKeyStateActive]) != 1 || got[nomad.RootKeyStateActive][0] != second || got[nomad.RootKeyStateInactive][0] != first {
+	if got := servertest.RootKeys(t, s); len(got[nomad.RootKeyStateActive]) != 1 || got[nomad.RootKeyStateActive][0] != second ||
+		got[nomad.RootKeyStateInactive][0] != first {
 		t.Errorf("after a rotation the keys are %v", got)
 	}
 	var renewed message.NodeUpdateResponse
@@ -30,7 +31,8 @@ func TestRotation_OldKeyVerifies(t *testing.T) {
 	})
 	n.JWT = *renewed.SignedIdentity
 	remove := func(id string, force bool) error {
-		return s.Call(servertest.Context(t), "Keyring.Delete", &message.KeyringDeleteRootKeyRequest{KeyID: id, Force: force, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+		return s.Call(servertest.Context(t), "Keyring.Delete",
+			&message.KeyringDeleteRootKeyRequest{KeyID: id, Force: force, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	}
 	other := servertest.Join(t, s.RPCAddr())
 	if err := remove(second, true); err == nil {
@@ -48,7 +50,8 @@ func TestRotation_OldKeyVerifies(t *testing.T) {
 	}
 	// Its tokens are refused at once. The secret ID gets a new one.
 	servertest.Eventually(t, func() bool {
-		err := other.Call("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: other.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: other.Write(other.JWT)}, nil)
+		err := other.Call("Node.UpdateStatus",
+			&message.NodeUpdateStatusRequest{NodeID: other.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: other.Write(other.JWT)}, nil)
 		return errors.Is(err, nomad.ErrPermissionDenied)
 	})
 	if kid, _ := servertest.KeyOf(t, *other.Heartbeat(other.Node.SecretID, false).SignedIdentity); kid != third {
@@ -60,13 +63,16 @@ func TestRotation_Requests(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	active := servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0]
 	for name, req := range map[string]rpc.Request{
-		"full and published":    &message.KeyringRotateRootKeyRequest{Full: true, PublishTime: 5},
-		"published before":      &message.KeyringRotateRootKeyRequest{PublishTime: -5},
-		"another algorithm":     &message.KeyringRotateRootKeyRequest{Algorithm: "rot13"},
-		"no key":                &message.KeyringUpdateRootKeyRequest{},
-		"a key with material":   &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}, Key: make([]byte, 32)}},
-		"an invalid transition": &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active, State: "inactive"}}},
-		"an unknown key":        &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: nomad.NewID(), State: "active"}}},
+		"full and published": &message.KeyringRotateRootKeyRequest{Full: true, PublishTime: 5},
+		"published before":   &message.KeyringRotateRootKeyRequest{PublishTime: -5},
+		"another algorithm":  &message.KeyringRotateRootKeyRequest{Algorithm: "rot13"},
+		"no key":             &message.KeyringUpdateRootKeyRequest{},
+		"a key with material": &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active,
+			State: "inactive"}, Key: make([]byte, 32)}},
+		"an invalid transition": &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active,
+			State: "inactive"}}},
+		"an unknown key": &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: nomad.NewID(),
+			State: "active"}}},
 	} {
 		method := "Keyring.Rotate"
 		if _, update := req.(*message.KeyringUpdateRootKeyRequest); update {
@@ -91,7 +97,8 @@ func TestRotation_PublishedKeySigns(t *testing.T) {
 		t.Errorf("published keys are %v", got)
 	}
 	servertest.Eventually(t, func() bool { // verifiers see it
-		return len(servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys) == 2
+		return len(servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic",
+			&message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys) == 2
 	})
 	due := servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{PublishTime: time.Now().UnixNano()})
 	servertest.Eventually(t, func() bool { return servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0] == due })
@@ -119,7 +126,8 @@ func TestRotation_RS256(t *testing.T) {
 		var out message.AllocIdentitiesResponse
 		req := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}
 		for _, name := range []string{"old", "new"} {
-			req.Identities = append(req.Identities, &nomad.WorkloadIdentityRequest{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: name, WorkloadIdentifier: "t"}})
+			req.Identities = append(req.Identities,
+				&nomad.WorkloadIdentityRequest{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: name, WorkloadIdentifier: "t"}})
 		}
 		n.Must("Alloc.SignIdentities", req, &out)
 		tokens := map[string]string{}
@@ -138,14 +146,16 @@ func TestRotation_RS256(t *testing.T) {
 		t.Errorf("the default identity is signed %s by %s", alg, kid)
 	}
 	algs := map[string]string{} // both have signed, so verifiers see them
-	for _, k := range servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic", &message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys {
+	for _, k := range servertest.Read[message.KeyringListPublicResponse](t, s, "Keyring.ListPublic",
+		&message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys {
 		algs[k.KeyID] = k.Algorithm
 	}
 	if len(algs) != 2 || algs[oldKid] != "RS256" || algs[newKid] != "EdDSA" {
 		t.Errorf("verifiers see %v", algs)
 	}
 	remove := func() error {
-		return s.Call(servertest.Context(t), "Keyring.Delete", &message.KeyringDeleteRootKeyRequest{KeyID: oldKid, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+		return s.Call(servertest.Context(t), "Keyring.Delete",
+			&message.KeyringDeleteRootKeyRequest{KeyID: oldKid, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	}
 	if err := remove(); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("the key that signs RS256 is removed: %v", err)
@@ -167,7 +177,8 @@ func TestRotation_RS256(t *testing.T) {
 
 	bad := servertest.BatchJob("bad", 1)
 	bad.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Name: "x", Alg: "none"}}
-	err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: bad, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+	err := s.Call(servertest.Context(t), "Job.Register",
+		&message.JobRegisterRequest{Job: bad, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	if err == nil || !strings.Contains(err.Error(), `alg "none"`) {
 		t.Errorf("a job with alg none: %v", err)
 	}

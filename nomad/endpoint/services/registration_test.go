@@ -19,7 +19,8 @@ import (
 // servingJob returns a job whose group has the services web and, interpolated, node-* and *-metrics.
 func servingJob(id string, count int) *nomad.Job {
 	j := servertest.BatchJob(id, count)
-	j.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Provider: "nomad", PortLabel: "8080"}, {Name: "node-${node.unique.name}", Provider: "nomad"},
+	j.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Provider: "nomad", PortLabel: "8080"},
+		{Name: "node-${node.unique.name}", Provider: "nomad"},
 		{Name: "${node.unique.name}-metrics", Provider: "nomad"}}
 	j.TaskGroups[0].Tasks[0].Services = []*nomad.Service{{Name: "db", Provider: "nomad"}}
 	return j
@@ -27,7 +28,8 @@ func servingJob(id string, count int) *nomad.Job {
 
 // registration returns the registration of a service of an allocation, as its client writes it.
 func registration(a *nomad.Allocation, name string, edit ...func(*nomad.ServiceRegistration)) *nomad.ServiceRegistration {
-	r := &nomad.ServiceRegistration{ID: nomad.RegistrationID(a.ID, "t", name, "x"), ServiceName: name, Namespace: a.Namespace, NodeID: a.NodeID,
+	r := &nomad.ServiceRegistration{ID: nomad.RegistrationID(a.ID, "t", name, "x"), ServiceName: name, Namespace: a.Namespace,
+		NodeID:     a.NodeID,
 		Datacenter: "lies", JobID: a.JobID, AllocID: a.ID, Tags: []string{"v1"}, Address: "10.0.0.1", Port: 8080}
 	for _, e := range edit {
 		e(r)
@@ -36,7 +38,8 @@ func registration(a *nomad.Allocation, name string, edit ...func(*nomad.ServiceR
 }
 
 func upsertServices(n *servertest.FakeNode, all ...*nomad.ServiceRegistration) error {
-	return n.Call("ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: all, WriteRequest: n.Write(n.JWT)}, &message.ServiceRegistrationUpsertResponse{})
+	return n.Call("ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: all, WriteRequest: n.Write(n.JWT)},
+		&message.ServiceRegistrationUpsertResponse{})
 }
 
 func deleteService(n *servertest.FakeNode, ns, id string) error {
@@ -60,14 +63,16 @@ func TestServices_RegisterAndRemove(t *testing.T) {
 	if got := find("web"); got.Services == nil || len(got.Services) != 0 || got.Index == 0 {
 		t.Errorf("an unknown service has %+v", got)
 	}
-	if err := upsertServices(n, registration(allocs[0], "web"), registration(allocs[1], "web", func(r *nomad.ServiceRegistration) { r.Tags = []string{"v2", "v1"} }), registration(allocs[0], "node-fake")); err != nil {
+	if err := upsertServices(n, registration(allocs[0], "web"), registration(allocs[1], "web",
+		func(r *nomad.ServiceRegistration) { r.Tags = []string{"v2", "v1"} }), registration(allocs[0], "node-fake")); err != nil {
 		t.Fatal(err)
 	}
 	got := find("web")
 	if len(got.Services) != 2 || got.Services[0].Datacenter != n.Node.Datacenter || got.Services[0].CreateIndex != got.Index {
 		t.Fatalf("the service has %+v", got)
 	}
-	list := servertest.Read[message.ServiceRegistrationListResponse](t, s, "ServiceRegistration.List", &message.ServiceRegistrationListRequest{QueryOptions: servertest.Global})
+	list := servertest.Read[message.ServiceRegistrationListResponse](t, s, "ServiceRegistration.List",
+		&message.ServiceRegistrationListRequest{QueryOptions: servertest.Global})
 	if len(list.Services) != 1 || list.Services[0].Namespace != "default" || len(list.Services[0].Services) != 2 ||
 		list.Services[0].Services[0].ServiceName != "node-fake" || !slices.Equal(list.Services[0].Services[1].Tags, []string{"v1", "v2"}) {
 		t.Errorf("services %+v", list.Services)
@@ -89,20 +94,25 @@ func TestServices_RegisterAndRemove(t *testing.T) {
 	servertest.Equal(t, "token after the last page", second.NextToken, "")
 	filtered := byName("default", "web")
 	filtered.Filter = `"v2" in Tags`
-	if got := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", filtered); len(got.Services) != 1 || got.Services[0].AllocID != allocs[1].ID {
+	if got := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService",
+		filtered); len(got.Services) != 1 || got.Services[0].AllocID != allocs[1].ID {
 		t.Errorf("filtered %+v", got.Services)
 	}
 	chosen := byName("default", "web")
 	chosen.Choose = "1|key"
-	if got := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService", chosen); len(got.Services) != 1 {
+	if got := servertest.Read[message.ServiceRegistrationByNameResponse](t, s, "ServiceRegistration.GetService",
+		chosen); len(got.Services) != 1 {
 		t.Errorf("chosen %+v", got.Services)
 	}
 	chosen.Choose = "x"
-	if err := s.Call(servertest.Context(t), "ServiceRegistration.GetService", chosen, nil); err == nil || !strings.Contains(err.Error(), "failed to choose services") {
+	if err := s.Call(servertest.Context(t), "ServiceRegistration.GetService", chosen, nil); err == nil ||
+		!strings.Contains(err.Error(), "failed to choose services") {
 		t.Errorf("a malformed choice: %v", err)
 	}
-	ofJob := servertest.Read[message.JobServiceRegistrationsResponse](t, s, "Job.GetServiceRegistrations", &message.JobServiceRegistrationsRequest{JobID: "j", QueryOptions: servertest.Global})
-	ofAlloc := servertest.Read[message.AllocServiceRegistrationsResponse](t, s, "Alloc.GetServiceRegistrations", &message.AllocServiceRegistrationsRequest{AllocID: allocs[0].ID, QueryOptions: servertest.Global})
+	ofJob := servertest.Read[message.JobServiceRegistrationsResponse](t, s, "Job.GetServiceRegistrations",
+		&message.JobServiceRegistrationsRequest{JobID: "j", QueryOptions: servertest.Global})
+	ofAlloc := servertest.Read[message.AllocServiceRegistrationsResponse](t, s, "Alloc.GetServiceRegistrations",
+		&message.AllocServiceRegistrationsRequest{AllocID: allocs[0].ID, QueryOptions: servertest.Global})
 	if len(ofJob.Services) != 3 || len(ofAlloc.Services) != 2 {
 		t.Errorf("%d services of the job and %d of the allocation, want 3 and 2", len(ofJob.Services), len(ofAlloc.Services))
 	}
@@ -157,17 +167,19 @@ func TestServices_HostileRegistrations(t *testing.T) {
 		edit func(*nomad.ServiceRegistration)
 		want string
 	}{
-		"another node":           {evil, func(*nomad.ServiceRegistration) {}, "Permission denied"},
-		"another node's alloc":   {evil, func(r *nomad.ServiceRegistration) { r.NodeID = evil.Node.ID }, "Permission denied"},
-		"for another node":       {n, func(r *nomad.ServiceRegistration) { r.NodeID = evil.Node.ID }, "Permission denied"},
-		"unknown alloc":          {n, func(r *nomad.ServiceRegistration) { r.AllocID = nomad.NewID() }, "alloc"},
-		"another job":            {n, func(r *nomad.ServiceRegistration) { r.JobID = "k" }, "is of another job"},
-		"another namespace":      {n, func(r *nomad.ServiceRegistration) { r.Namespace = "prod" }, "is of another job"},
-		"ID of another alloc":    {n, func(r *nomad.ServiceRegistration) { r.ID = nomad.RegistrationID(nomad.NewID(), "t", "web", "x") }, "the ID does not begin with"},
-		"undeclared service":     {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "vault" }, `has no service "vault"`},
-		"unspecified address":    {n, func(r *nomad.ServiceRegistration) { r.Address = "0.0.0.0" }, "invalid service registration address"},
-		"unspecified IPv6":       {n, func(r *nomad.ServiceRegistration) { r.Address = "::" }, "invalid service registration address"},
-		"unspecified mapped":     {n, func(r *nomad.ServiceRegistration) { r.Address = "::ffff:0.0.0.0" }, "invalid service registration address"},
+		"another node":         {evil, func(*nomad.ServiceRegistration) {}, "Permission denied"},
+		"another node's alloc": {evil, func(r *nomad.ServiceRegistration) { r.NodeID = evil.Node.ID }, "Permission denied"},
+		"for another node":     {n, func(r *nomad.ServiceRegistration) { r.NodeID = evil.Node.ID }, "Permission denied"},
+		"unknown alloc":        {n, func(r *nomad.ServiceRegistration) { r.AllocID = nomad.NewID() }, "alloc"},
+		"another job":          {n, func(r *nomad.ServiceRegistration) { r.JobID = "k" }, "is of another job"},
+		"another namespace":    {n, func(r *nomad.ServiceRegistration) { r.Namespace = "prod" }, "is of another job"},
+		"ID of another alloc": {n, func(r *nomad.ServiceRegistration) { r.ID = nomad.RegistrationID(nomad.NewID(), "t", "web", "x") },
+			"the ID does not begin with"},
+		"undeclared service":  {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "vault" }, `has no service "vault"`},
+		"unspecified address": {n, func(r *nomad.ServiceRegistration) { r.Address = "0.0.0.0" }, "invalid service registration address"},
+		"unspecified IPv6":    {n, func(r *nomad.ServiceRegistration) { r.Address = "::" }, "invalid service registration address"},
+		"unspecified mapped": {n, func(r *nomad.ServiceRegistration) { r.Address = "::ffff:0.0.0.0" },
+			"invalid service registration address"},
 		"port":                   {n, func(r *nomad.ServiceRegistration) { r.Port = 65536 }, "invalid service registration port"},
 		"no name":                {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "" }, "missing service name"},
 		"name with a line":       {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "node-a\nserver evil" }, "must have 1 to 63 letters"},
@@ -189,7 +201,8 @@ func TestServices_HostileRegistrations(t *testing.T) {
 	if err := upsertServices(n, nil...); err == nil {
 		t.Error("a request without registrations is accepted")
 	}
-	got := servertest.Read[message.AllocServiceRegistrationsResponse](t, s, "Alloc.GetServiceRegistrations", &message.AllocServiceRegistrationsRequest{AllocID: a.ID, QueryOptions: servertest.Global})
+	got := servertest.Read[message.AllocServiceRegistrationsResponse](t, s, "Alloc.GetServiceRegistrations",
+		&message.AllocServiceRegistrationsRequest{AllocID: a.ID, QueryOptions: servertest.Global})
 	if len(got.Services) != 1 || got.Services[0].ID != own {
 		t.Errorf("the allocation has %+v, want its own registration only", got.Services)
 	}
@@ -233,7 +246,8 @@ func TestServices_Rights(t *testing.T) {
 	remover := g.TokenWith(`namespace "a" { capabilities = ["delete-service-registration"] }`)
 	list := func(secret, ns string) string {
 		var out message.ServiceRegistrationListResponse
-		err := g.Call(secret, "ServiceRegistration.List", &message.ServiceRegistrationListRequest{QueryOptions: message.QueryOptions{Namespace: ns}}, &out)
+		err := g.Call(secret, "ServiceRegistration.List",
+			&message.ServiceRegistrationListRequest{QueryOptions: message.QueryOptions{Namespace: ns}}, &out)
 		if err != nil {
 			return "denied"
 		}
@@ -295,15 +309,18 @@ func BenchmarkServiceBurst(b *testing.B) {
 	node.Status = nomad.NodeStatusReady
 	node.NodeResources.Memory.MemoryMB = 1e9
 	var joined message.NodeUpdateResponse
-	if err := s.Call(ctx, "Node.Register", &message.NodeRegisterRequest{Node: node, WriteRequest: message.WriteRequest{Region: "global"}}, &joined); err != nil {
+	if err := s.Call(ctx, "Node.Register", &message.NodeRegisterRequest{Node: node, WriteRequest: message.WriteRequest{Region: "global"}},
+		&joined); err != nil {
 		b.Fatal(err)
 	}
 	job := servertest.BatchJob("j", count/perAlloc)
 	job.TaskGroups[0].Tasks[0].Resources = &nomad.Resources{CPU: 1, MemoryMB: 10}
 	for i := range perAlloc {
-		job.TaskGroups[0].Services = append(job.TaskGroups[0].Services, &nomad.Service{Name: "web", Provider: "nomad", PortLabel: fmt.Sprint(8000 + i)})
+		job.TaskGroups[0].Services = append(job.TaskGroups[0].Services,
+			&nomad.Service{Name: "web", Provider: "nomad", PortLabel: fmt.Sprint(8000 + i)})
 	}
-	if err := s.Call(ctx, "Job.Register", &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}}, nil); err != nil {
+	if err := s.Call(ctx, "Job.Register", &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}},
+		nil); err != nil {
 		b.Fatal(err)
 	}
 	var placed message.JobAllocationsResponse
@@ -318,12 +335,14 @@ func BenchmarkServiceBurst(b *testing.B) {
 		var wg sync.WaitGroup
 		for i := range count {
 			a := placed.Allocations[i/perAlloc]
-			r := registration(&nomad.Allocation{ID: a.ID, Namespace: "default", NodeID: node.ID, JobID: "j"}, "web", func(r *nomad.ServiceRegistration) {
-				r.ID = nomad.RegistrationID(a.ID, "group-g", "web", fmt.Sprint(8000+i%perAlloc))
-				r.Port += run // a change
-			})
+			r := registration(&nomad.Allocation{ID: a.ID, Namespace: "default", NodeID: node.ID, JobID: "j"}, "web",
+				func(r *nomad.ServiceRegistration) {
+					r.ID = nomad.RegistrationID(a.ID, "group-g", "web", fmt.Sprint(8000+i%perAlloc))
+					r.Port += run // a change
+				})
 			wg.Go(func() {
-				req := &message.ServiceRegistrationUpsertRequest{Services: []*nomad.ServiceRegistration{r}, WriteRequest: message.WriteRequest{Region: "global", AuthToken: *joined.SignedIdentity}}
+				req := &message.ServiceRegistrationUpsertRequest{Services: []*nomad.ServiceRegistration{r},
+					WriteRequest: message.WriteRequest{Region: "global", AuthToken: *joined.SignedIdentity}}
 				if err := s.Call(ctx, "ServiceRegistration.Upsert", req, nil); err != nil {
 					b.Error(err)
 				}
@@ -363,7 +382,8 @@ func TestServices_NodeCannotRename(t *testing.T) {
 		{"api-${NOMAD_ALLOC_INDEX}", "api-0", true}, {"api-${NOMAD_ALLOC_INDEX}", "db", false}, {"api-${NOMAD_ALLOC_INDEX}", "x-api-0", false},
 	} {
 		var out message.AllocIdentitiesResponse
-		n.Must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{AuthToken: n.JWT, MinQueryIndex: a.CreateIndex - 1},
+		n.Must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{AuthToken: n.JWT,
+			MinQueryIndex: a.CreateIndex - 1},
 			Identities: []*nomad.WorkloadIdentityRequest{{AllocID: a.ID, WIHandle: nomad.WIHandle{IdentityName: "id", WorkloadIdentifier: c.service,
 				WorkloadType: nomad.WorkloadTypeService, InterpolatedWorkloadIdentifier: c.interpolated}}}}, &out)
 		if got := len(out.SignedIdentities) == 1; got != c.want {

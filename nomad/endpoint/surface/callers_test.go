@@ -40,14 +40,20 @@ var serverOnly = []string{itself, peer}
 // admitted lists the callers of the methods that are not open to everyone. It is written by
 // hand, not taken from the table of methods.
 var admitted = map[string][]string{
-	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly, "Eval.Finish": serverOnly,
-	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Keyring.Update": serverOnly, "Deployment.Reap": serverOnly,
+	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly,
+	"Eval.Finish":  serverOnly,
+	"Eval.Reblock": serverOnly, "Eval.Reap": serverOnly, "Plan.Submit": serverOnly, "Keyring.Update": serverOnly,
+	"Deployment.Reap":      serverOnly,
 	"NodeIdentity.Session": serverOnly, "Status.Regroup": serverOnly,
 	// Unsupported features.
-	"Keyring.Get": serverOnly, "ClientHostVolume.Create": serverOnly, "ClientHostVolume.Delete": serverOnly, "ClientHostVolume.Register": serverOnly,
-	"ClientCSI.ControllerAttachVolume": serverOnly, "ClientCSI.ControllerCreateSnapshot": serverOnly, "ClientCSI.ControllerCreateVolume": serverOnly,
-	"ClientCSI.ControllerDeleteSnapshot": serverOnly, "ClientCSI.ControllerDeleteVolume": serverOnly, "ClientCSI.ControllerDetachVolume": serverOnly,
-	"ClientCSI.ControllerExpandVolume": serverOnly, "ClientCSI.ControllerListSnapshots": serverOnly, "ClientCSI.ControllerListVolumes": serverOnly,
+	"Keyring.Get": serverOnly, "ClientHostVolume.Create": serverOnly, "ClientHostVolume.Delete": serverOnly,
+	"ClientHostVolume.Register":        serverOnly,
+	"ClientCSI.ControllerAttachVolume": serverOnly, "ClientCSI.ControllerCreateSnapshot": serverOnly,
+	"ClientCSI.ControllerCreateVolume":   serverOnly,
+	"ClientCSI.ControllerDeleteSnapshot": serverOnly, "ClientCSI.ControllerDeleteVolume": serverOnly,
+	"ClientCSI.ControllerDetachVolume": serverOnly,
+	"ClientCSI.ControllerExpandVolume": serverOnly, "ClientCSI.ControllerListSnapshots": serverOnly,
+	"ClientCSI.ControllerListVolumes":    serverOnly,
 	"ClientCSI.ControllerValidateVolume": serverOnly, "ClientCSI.NodeDetachVolume": serverOnly, "ClientCSI.NodeExpandVolume": serverOnly,
 	"ServiceRegistration.Upsert": {sameNode, nodeByID, otherNode}, "CSIVolume.Claim": {sameNode, nodeByID, otherNode},
 	"Node.UpdateAlloc":         {sameNode, nodeByID},
@@ -108,7 +114,8 @@ func (x access) request(m rpc.Method) rpc.Request {
 	case *message.AllocsGetRequest:
 		r.AllocIDs = []string{x.alloc.ID}
 	case *message.AllocIdentitiesRequest:
-		r.Identities = []*nomad.WorkloadIdentityRequest{{AllocID: x.alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}
+		r.Identities = []*nomad.WorkloadIdentityRequest{{AllocID: x.alloc.ID,
+			WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}
 	case *message.EvalDequeueRequest:
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
 	case *message.NodeSpecificRequest:
@@ -213,15 +220,18 @@ func TestSignedIdentities_OwnNodeOnly(t *testing.T) {
 	servertest.Register(t, s, servertest.BatchJob("b", 1))
 	id := n.Allocs(1)[0].ID
 	q := message.QueryOptions{Region: "global"}
-	if a := servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: id, QueryOptions: q}); a.Alloc.SignedIdentities != nil {
+	if a := servertest.Read[message.SingleAllocResponse](t, s, "Alloc.GetAlloc",
+		&message.AllocSpecificRequest{AllocID: id, QueryOptions: q}); a.Alloc.SignedIdentities != nil {
 		t.Error("Alloc.GetAlloc shows tokens")
 	}
-	for _, a := range servertest.Read[message.NodeAllocsResponse](t, s, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: q}).Allocs {
+	for _, a := range servertest.Read[message.NodeAllocsResponse](t, s, "Node.GetAllocs",
+		&message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: q}).Allocs {
 		if a.SignedIdentities != nil {
 			t.Error("Node.GetAllocs shows tokens")
 		}
 	}
-	if got := servertest.Read[message.SingleNodeResponse](t, s, "Node.GetNode", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: q}); got.Node.SecretID != "" {
+	if got := servertest.Read[message.SingleNodeResponse](t, s, "Node.GetNode",
+		&message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: q}); got.Node.SecretID != "" {
 		t.Error("Node.GetNode shows the secret ID")
 	}
 	// A filter must not reveal hidden fields either.

@@ -57,21 +57,27 @@ var connected = map[string][]string{
 // written by hand, not taken from the table of methods. A sufficient certificate still needs
 // its token.
 var named = map[string][]string{
-	"Eval.Ack": {serverHere}, "Eval.Create": {serverHere}, "Eval.Dequeue": {serverHere}, "Eval.Finish": {serverHere}, "Eval.Nack": {serverHere},
+	"Eval.Ack": {serverHere}, "Eval.Create": {serverHere}, "Eval.Dequeue": {serverHere}, "Eval.Finish": {serverHere},
+	"Eval.Nack": {serverHere},
 	"Eval.Reap": {serverHere}, "Eval.Reblock": {serverHere}, "Eval.Update": {serverHere},
 	"Plan.Submit": {serverHere}, "Deployment.Reap": {serverHere}, "NodeIdentity.Session": {serverHere}, "Status.Regroup": {serverHere},
 	// The test has the management token, because ACLs are off.
 	"Keyring.Update": {serverHere},
 	// Unsupported features.
-	"Keyring.Get": {serverHere}, "ClientHostVolume.Create": {serverHere}, "ClientHostVolume.Delete": {serverHere}, "ClientHostVolume.Register": {serverHere},
-	"ClientCSI.ControllerAttachVolume": {serverHere}, "ClientCSI.ControllerCreateSnapshot": {serverHere}, "ClientCSI.ControllerCreateVolume": {serverHere},
-	"ClientCSI.ControllerDeleteSnapshot": {serverHere}, "ClientCSI.ControllerDeleteVolume": {serverHere}, "ClientCSI.ControllerDetachVolume": {serverHere},
-	"ClientCSI.ControllerExpandVolume": {serverHere}, "ClientCSI.ControllerListSnapshots": {serverHere}, "ClientCSI.ControllerListVolumes": {serverHere},
+	"Keyring.Get": {serverHere}, "ClientHostVolume.Create": {serverHere}, "ClientHostVolume.Delete": {serverHere},
+	"ClientHostVolume.Register":        {serverHere},
+	"ClientCSI.ControllerAttachVolume": {serverHere}, "ClientCSI.ControllerCreateSnapshot": {serverHere},
+	"ClientCSI.ControllerCreateVolume":   {serverHere},
+	"ClientCSI.ControllerDeleteSnapshot": {serverHere}, "ClientCSI.ControllerDeleteVolume": {serverHere},
+	"ClientCSI.ControllerDetachVolume": {serverHere},
+	"ClientCSI.ControllerExpandVolume": {serverHere}, "ClientCSI.ControllerListSnapshots": {serverHere},
+	"ClientCSI.ControllerListVolumes":    {serverHere},
 	"ClientCSI.ControllerValidateVolume": {serverHere}, "ClientCSI.NodeDetachVolume": {serverHere}, "ClientCSI.NodeExpandVolume": {serverHere},
 	"ServiceRegistration.Upsert": {clientHere, serverHere}, "CSIVolume.Claim": {clientHere, serverHere},
 
 	"Alloc.GetAllocs": {clientHere, serverHere}, "Alloc.SignIdentities": {clientHere, serverHere},
-	"Node.EmitEvents": {clientHere, serverHere}, "Node.UpsertDriverSchemas": {clientHere, serverHere}, "Node.GetClientAllocs": {clientHere, serverHere}, "Node.UpdateAlloc": {clientHere, serverHere},
+	"Node.EmitEvents": {clientHere, serverHere}, "Node.UpsertDriverSchemas": {clientHere, serverHere},
+	"Node.GetClientAllocs": {clientHere, serverHere}, "Node.UpdateAlloc": {clientHere, serverHere},
 	"Node.Register": {clientHere, serverHere}, "Node.UpdateStatus": {clientHere, serverHere}, "Node.Challenge": {clientHere, serverHere},
 	"Spiffe.SignX509": {clientHere, serverHere}, "Spiffe.SignJWT": {clientHere, serverHere},
 }
@@ -116,8 +122,10 @@ func newCertified(t *testing.T) *certified {
 	}
 	x.addrs = map[string]string{direct: leader.RPCAddr(), forwarded: followers[0].RPCAddr(), crossing: there.RPCAddr()}
 	x.s, x.far = leader.Server, there.Server
-	for who, cfg := range map[string]rpc.PoolConfig{noTLS: over(t, ca, ""), otherCA: over(t, testpki.New(t), servertest.ServerCert), noRole: over(t, ca, "cli.global.nomad"),
-		clientHere: over(t, ca, servertest.ClientCert), serverHere: over(t, ca, servertest.ServerCert), clientThere: over(t, ca, "client.far.nomad"), serverThere: over(t, ca, farCert)} {
+	for who, cfg := range map[string]rpc.PoolConfig{noTLS: over(t, ca, ""), otherCA: over(t, testpki.New(t), servertest.ServerCert),
+		noRole:     over(t, ca, "cli.global.nomad"),
+		clientHere: over(t, ca, servertest.ClientCert), serverHere: over(t, ca, servertest.ServerCert),
+		clientThere: over(t, ca, "client.far.nomad"), serverThere: over(t, ca, farCert)} {
 		cfg.Serve = servertest.ClientServer(t)
 		p := rpc.NewPool(cfg)
 		t.Cleanup(func() { p.Close() })
@@ -191,7 +199,8 @@ func unanswered(err error) bool {
 // route. The methods in byCertificate need no token at the leader.
 func TestMethods_EveryCertificate(t *testing.T) {
 	x := newCertified(t)
-	if err := rawCall(servertest.Context(t), []tls.Certificate{pairOf(t, x.ca, "client.global.nomad")}, x.addrs[direct], "Status.Ping", &message.GenericRequest{}); err != nil {
+	if err := rawCall(servertest.Context(t), []tls.Certificate{pairOf(t, x.ca, "client.global.nomad")}, x.addrs[direct], "Status.Ping",
+		&message.GenericRequest{}); err != nil {
 		t.Fatalf("a call by hand: %v", err)
 	}
 	table := x.s.Methods()

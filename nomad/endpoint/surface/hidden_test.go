@@ -62,15 +62,21 @@ func TestHidden_Lists(t *testing.T) {
 	g := twoNamespaces(t)
 	all := message.QueryOptions{Namespace: "*"}
 	for secret, want := range map[string]string{
-		g.Root: "a b", g.TokenWith(`namespace "a" { policy = "read" }` + "\n" + `node { policy = "read" }` + "\n" + `node_pool "*" { policy = "read" }`): "a",
+		g.Root: "a b", g.TokenWith(`namespace "a" { policy = "read" }` + "\n" + `node { policy = "read" }` + "\n" +
+			`node_pool "*" { policy = "read" }`): "a",
 		g.TokenWith("node { policy = \"read\" }\nnode_pool \"*\" { policy = \"read\" }"): "",
 	} {
 		for list, got := range map[string]string{
-			"Job.List":          names(servertest.ReadWith[message.JobListResponse](g.ACLServer, secret, "Job.List", &message.JobListRequest{QueryOptions: all}).Jobs),
-			"Alloc.List":        names(servertest.ReadWith[message.AllocListResponse](g.ACLServer, secret, "Alloc.List", &message.AllocListRequest{QueryOptions: all}).Allocations),
-			"Eval.List":         names(servertest.ReadWith[message.EvalListResponse](g.ACLServer, secret, "Eval.List", &message.EvalListRequest{QueryOptions: all}).Evaluations),
-			"Node.GetAllocs":    names(servertest.ReadWith[message.NodeAllocsResponse](g.ACLServer, secret, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: g.node.Node.ID}).Allocs),
-			"NodePool.ListJobs": names(servertest.ReadWith[message.NodePoolJobsResponse](g.ACLServer, secret, "NodePool.ListJobs", &message.NodePoolJobsRequest{Name: "default", QueryOptions: all}).Jobs),
+			"Job.List": names(servertest.ReadWith[message.JobListResponse](g.ACLServer, secret, "Job.List",
+				&message.JobListRequest{QueryOptions: all}).Jobs),
+			"Alloc.List": names(servertest.ReadWith[message.AllocListResponse](g.ACLServer, secret, "Alloc.List",
+				&message.AllocListRequest{QueryOptions: all}).Allocations),
+			"Eval.List": names(servertest.ReadWith[message.EvalListResponse](g.ACLServer, secret, "Eval.List",
+				&message.EvalListRequest{QueryOptions: all}).Evaluations),
+			"Node.GetAllocs": names(servertest.ReadWith[message.NodeAllocsResponse](g.ACLServer, secret, "Node.GetAllocs",
+				&message.NodeSpecificRequest{NodeID: g.node.Node.ID}).Allocs),
+			"NodePool.ListJobs": names(servertest.ReadWith[message.NodePoolJobsResponse](g.ACLServer, secret, "NodePool.ListJobs",
+				&message.NodePoolJobsRequest{Name: "default", QueryOptions: all}).Jobs),
 		} {
 			if got != want {
 				t.Errorf("%s shows namespaces %q, want %q", list, got, want)
@@ -86,8 +92,10 @@ func TestHidden_Lists(t *testing.T) {
 				t.Errorf("Job.Statuses of %v shows namespaces %q, want %q", jobs, got, want)
 			}
 		}
-		evals := servertest.ReadWith[message.EvalListResponse](g.ACLServer, secret, "Eval.List", &message.EvalListRequest{QueryOptions: all}).Evaluations
-		if n := servertest.ReadWith[message.EvalCountResponse](g.ACLServer, secret, "Eval.Count", &message.EvalCountRequest{QueryOptions: all}).Count; n != len(evals) {
+		evals := servertest.ReadWith[message.EvalListResponse](g.ACLServer, secret, "Eval.List",
+			&message.EvalListRequest{QueryOptions: all}).Evaluations
+		if n := servertest.ReadWith[message.EvalCountResponse](g.ACLServer, secret, "Eval.Count",
+			&message.EvalCountRequest{QueryOptions: all}).Count; n != len(evals) {
 			t.Errorf("%d evaluations are counted, %d listed", n, len(evals))
 		}
 		g.pages(secret, want)
@@ -120,10 +128,12 @@ func TestHidden_NamespacesAndPools(t *testing.T) {
 	g.Must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "gpu"}}}, nil)
 	one := g.TokenWith("namespace \"a\" { capabilities = [\"read-logs\"] }\nnode_pool \"gpu\" { policy = \"read\" }")
 	var spaces, pools []string
-	for _, n := range servertest.ReadWith[message.NamespaceListResponse](g.ACLServer, one, "Namespace.ListNamespaces", &message.NamespaceListRequest{}).Namespaces {
+	for _, n := range servertest.ReadWith[message.NamespaceListResponse](g.ACLServer, one, "Namespace.ListNamespaces",
+		&message.NamespaceListRequest{}).Namespaces {
 		spaces = append(spaces, n.Name)
 	}
-	for _, p := range servertest.ReadWith[message.NodePoolListResponse](g.ACLServer, one, "NodePool.List", &message.NodePoolListRequest{}).NodePools {
+	for _, p := range servertest.ReadWith[message.NodePoolListResponse](g.ACLServer, one, "NodePool.List",
+		&message.NodePoolListRequest{}).NodePools {
 		pools = append(pools, p.Name)
 	}
 	if !slices.Equal(spaces, []string{"a"}) || !slices.Equal(pools, []string{"gpu"}) {
@@ -182,7 +192,8 @@ func TestHidden_LooksMissing(t *testing.T) {
 		}
 	}
 	for method, req := range g.byID(g.alloc["a"].ID, g.eval["a"]) {
-		if err := g.Call(only, method, req, nil); err != nil && strings.Contains(err.Error(), "lacks") && !strings.HasPrefix(method, "Deployment") {
+		if err := g.Call(only, method, req, nil); err != nil && strings.Contains(err.Error(), "lacks") &&
+			!strings.HasPrefix(method, "Deployment") {
 			t.Errorf("%s of a readable object: %v", method, err)
 		}
 	}
@@ -190,7 +201,8 @@ func TestHidden_LooksMissing(t *testing.T) {
 	if err := g.Call(only, "Alloc.Stop", unknown["Alloc.Stop"], nil); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if now := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.Root, "Alloc.GetAlloc", hidden["Alloc.GetAlloc"]).Alloc; now.DesiredTransition.Migrate != nil {
+	if now := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.Root, "Alloc.GetAlloc",
+		hidden["Alloc.GetAlloc"]).Alloc; now.DesiredTransition.Migrate != nil {
 		t.Error("a hidden allocation was stopped")
 	}
 	for _, method := range []string{"Eval.Allocations", "Deployment.Allocations"} {
@@ -200,7 +212,8 @@ func TestHidden_LooksMissing(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if all := servertest.ReadWith[message.EvalAllocationsResponse](g.ACLServer, only, "Eval.Allocations", &message.EvalSpecificRequest{EvalID: g.eval["b"]}).Allocations; len(all) != 0 {
+	if all := servertest.ReadWith[message.EvalAllocationsResponse](g.ACLServer, only, "Eval.Allocations",
+		&message.EvalSpecificRequest{EvalID: g.eval["b"]}).Allocations; len(all) != 0 {
 		t.Errorf("%d allocations of a hidden evaluation", len(all))
 	}
 }
@@ -209,7 +222,8 @@ func TestHidden_LooksMissing(t *testing.T) {
 func TestHidden_BlockingQueries(t *testing.T) {
 	g := twoNamespaces(t)
 	only := g.TokenWith(`namespace "a" { policy = "read" }`)
-	root := servertest.ReadWith[message.AllocListResponse](g.ACLServer, g.Root, "Alloc.List", &message.AllocListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}})
+	root := servertest.ReadWith[message.AllocListResponse](g.ACLServer, g.Root, "Alloc.List",
+		&message.AllocListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}})
 	for _, id := range []string{g.alloc["b"].ID, nomad.NewID()} {
 		woken := make(chan error, 1)
 		go func() {
@@ -263,11 +277,13 @@ func TestHidden_NamespaceOfTheBody(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	if n := len(servertest.ReadWith[message.JobListResponse](g.ACLServer, g.Root, "Job.List", &message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}).Jobs); n != 2 {
+	if n := len(servertest.ReadWith[message.JobListResponse](g.ACLServer, g.Root, "Job.List",
+		&message.JobListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}).Jobs); n != 2 {
 		t.Errorf("%d jobs exist", n)
 	}
 	for method, req := range map[string]rpc.Request{
-		"Job.Register": &message.JobRegisterRequest{Job: job("a"), WriteRequest: in}, "Variables.Apply": &message.VariablesApplyRequest{Op: "set", Var: servertest.VariableIn("a", "p"), WriteRequest: in},
+		"Job.Register":    &message.JobRegisterRequest{Job: job("a"), WriteRequest: in},
+		"Variables.Apply": &message.VariablesApplyRequest{Op: "set", Var: servertest.VariableIn("a", "p"), WriteRequest: in},
 	} {
 		if err := g.Call(only, method, req, nil); err != nil {
 			t.Errorf("%s with the right: %v", method, err)
@@ -314,7 +330,8 @@ func TestNode_Rights(t *testing.T) {
 		"eligibility": {"Node.UpdateEligibility", func() rpc.Request {
 			return &message.NodeUpdateEligibilityRequest{NodeID: g.node.Node.ID, Eligibility: "eligible"}
 		}, false},
-		"an introduction": {"ACL.CreateClientIntroductionToken", func() rpc.Request { return &message.ACLCreateClientIntroductionTokenRequest{} }, false},
+		"an introduction": {"ACL.CreateClientIntroductionToken",
+			func() rpc.Request { return &message.ACLCreateClientIntroductionTokenRequest{} }, false},
 	} {
 		for _, secret := range []string{g.node.JWT, g.node.Node.SecretID, other.JWT} {
 			err := g.Call(secret, c.method, c.req(), nil)
@@ -344,10 +361,12 @@ func TestNode_Rights(t *testing.T) {
 	if err := drain(other.JWT); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a node ends another's drain: %v", err)
 	}
-	if shown := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.node.JWT, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}).Alloc; shown == nil || shown.SignedIdentities != nil {
+	if shown := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.node.JWT, "Alloc.GetAlloc",
+		&message.AllocSpecificRequest{AllocID: a.ID}).Alloc; shown == nil || shown.SignedIdentities != nil {
 		t.Errorf("its allocation: %+v", shown)
 	}
-	unknown := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.node.JWT, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: nomad.NewID()})
+	unknown := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.node.JWT, "Alloc.GetAlloc",
+		&message.AllocSpecificRequest{AllocID: nomad.NewID()})
 	if unknown.Alloc != nil {
 		t.Error("a missing allocation")
 	}

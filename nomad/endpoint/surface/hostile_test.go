@@ -124,9 +124,12 @@ func TestMethods_HostileRequests(t *testing.T) {
 	alloc := n.Allocs(1)[0]
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	h := hostile{rng: rand.New(rand.NewPCG(seed, 0)), words: []string{"", "b", "g", "t", "default", "global", "ready", "running", "failed", "complete",
-		"down", "init", "service", "batch", "system", "sysbatch", "_core", "pending", "blocked", "host", "mock_driver", "stop", "run", "a/../../b",
-		"\x00", "\xff\xfe", strings.Repeat("x", 300), "${attr.x}", n.Node.ID, n.Node.SecretID, alloc.ID, alloc.EvalID, "all", "*", "regexp", "("}}
+	h := hostile{rng: rand.New(rand.NewPCG(seed, 0)),
+		words: []string{"", "b", "g", "t", "default", "global", "ready", "running", "failed", "complete",
+			"down", "init", "service", "batch", "system", "sysbatch", "_core", "pending", "blocked", "host", "mock_driver", "stop", "run",
+			"a/../../b",
+			"\x00", "\xff\xfe", strings.Repeat("x", 300), "${attr.x}", n.Node.ID, n.Node.SecretID, alloc.ID, alloc.EvalID, "all", "*", "regexp",
+			"("}}
 	good := access{s: s, a: n, alloc: alloc}
 	for _, m := range s.Methods() {
 		t.Run(m.Name, func(t *testing.T) {
@@ -169,7 +172,8 @@ func withJob(req rpc.Request) {
 	job.Type = nomad.JobTypeService
 	job.TaskGroups[0].Networks = []*nomad.NetworkResource{{Mode: "host", DynamicPorts: []nomad.Port{{Label: "http"}}}}
 	job.Constraints = []*nomad.Constraint{{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}}
-	job.Spreads = []*nomad.Spread{{Attribute: "${node.datacenter}", Weight: 50, SpreadTarget: []*nomad.SpreadTarget{{Value: "dc1", Percent: 50}}}}
+	job.Spreads = []*nomad.Spread{{Attribute: "${node.datacenter}", Weight: 50,
+		SpreadTarget: []*nomad.SpreadTarget{{Value: "dc1", Percent: 50}}}}
 	switch r := req.(type) {
 	case *message.JobRegisterRequest:
 		r.Job = job
@@ -180,7 +184,8 @@ func withJob(req rpc.Request) {
 	case *message.AllocUpdateDesiredTransitionRequest:
 		yes := true
 		r.Allocs = map[string]*nomad.DesiredTransition{"x": {Migrate: &yes}}
-		r.Evals = []*nomad.Evaluation{{ID: nomad.NewID(), JobID: "b", Namespace: "default", Type: "batch", Status: "pending", Priority: 50, TriggeredBy: "x"}}
+		r.Evals = []*nomad.Evaluation{{ID: nomad.NewID(), JobID: "b", Namespace: "default", Type: "batch", Status: "pending", Priority: 50,
+			TriggeredBy: "x"}}
 	}
 }
 

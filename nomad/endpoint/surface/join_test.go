@@ -76,7 +76,8 @@ func TestJoin_NoCertificate(t *testing.T) {
 		}
 		var out message.SingleJobResponse
 		q := message.QueryOptions{Region: "global", AllowStale: true}
-		if err := m.Call(servertest.Context(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "secret", QueryOptions: q}, &out); err == nil && out.Job != nil {
+		if err := m.Call(servertest.Context(t), "Job.GetJob", &message.JobSpecificRequest{JobID: "secret", QueryOptions: q},
+			&out); err == nil && out.Job != nil {
 			t.Errorf("%s: has the log", name)
 		}
 	}

@@ -161,9 +161,12 @@ func TestMemory_JobsOfTooManyParts(t *testing.T) {
 		job.TaskGroups[0].Tasks = append(job.TaskGroups[0].Tasks, &nomad.Task{})
 	}
 	for method, req := range map[string]any{
-		"Job.Register": &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}},
-		"Job.Plan":     &message.JobPlanRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}},
-		"Job.Validate": &message.JobValidateRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}},
+		"Job.Register": &message.JobRegisterRequest{Job: job,
+			WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}},
+		"Job.Plan": &message.JobPlanRequest{Job: job,
+			WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}},
+		"Job.Validate": &message.JobValidateRequest{Job: job,
+			WriteRequest: message.WriteRequest{Region: "global", Namespace: "default", AuthToken: g.Root}},
 	} {
 		err := n.Pool.Call(servertest.Context(t), g.Server.RPCAddr(), method, req, nil)
 		if err == nil || !strings.Contains(err.Error(), "5001 groups and tasks") {

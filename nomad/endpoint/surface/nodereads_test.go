@@ -30,7 +30,8 @@ func TestNodeReads_OwnAllocsOnly(t *testing.T) {
 	g := twoNamespaces(t)
 	other, a := servertest.Join(t, g.Server.RPCAddr()), g.alloc["a"]
 	own := func(secret string) *nomad.Allocation {
-		return servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, secret, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}).Alloc
+		return servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, secret, "Alloc.GetAlloc",
+			&message.AllocSpecificRequest{AllocID: a.ID}).Alloc
 	}
 	for _, secret := range []string{g.node.JWT, g.node.Node.SecretID} {
 		if shown := own(secret); shown == nil || shown.SignedIdentities != nil {

@@ -51,7 +51,8 @@ func (u usurper) Close() error   { close(u.ended); return nil }
 func (u usurper) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 // raftCalls are Raft requests between servers, with a given term.
-var raftCalls = map[string]func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (answered uint64, err error){
+var raftCalls = map[string]func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader,
+	term uint64) (answered uint64, err error){
 	"AppendEntries": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (uint64, error) {
 		var out raft.AppendEntriesResponse
 		err := t.AppendEntries("x", to, &raft.AppendEntriesRequest{RPCHeader: h, Term: term, LeaderCommitIndex: 1 << 40,
@@ -60,15 +61,17 @@ var raftCalls = map[string]func(t *raft.NetworkTransport, to raft.ServerAddress,
 	},
 	"RequestVote": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (uint64, error) {
 		var out raft.RequestVoteResponse
-		err := t.RequestVote("x", to, &raft.RequestVoteRequest{RPCHeader: h, Term: term, LastLogIndex: 1 << 40, LastLogTerm: term, LeadershipTransfer: true}, &out)
+		err := t.RequestVote("x", to, &raft.RequestVoteRequest{RPCHeader: h, Term: term, LastLogIndex: 1 << 40, LastLogTerm: term,
+			LeadershipTransfer: true}, &out)
 		return out.Term, err
 	},
 	"InstallSnapshot": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (uint64, error) {
 		var out raft.InstallSnapshotResponse
 		data := []byte("nothing")
 		servers := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(h.ID), Address: raft.ServerAddress(h.Addr)}}}
-		err := t.InstallSnapshot("x", to, &raft.InstallSnapshotRequest{RPCHeader: h, SnapshotVersion: 1, Term: term, LastLogIndex: 1 << 40, LastLogTerm: term,
-			Size: int64(len(data)), Configuration: raft.EncodeConfiguration(servers), ConfigurationIndex: 1}, &out, bytes.NewReader(data))
+		err := t.InstallSnapshot("x", to, &raft.InstallSnapshotRequest{RPCHeader: h, SnapshotVersion: 1, Term: term, LastLogIndex: 1 << 40,
+			LastLogTerm: term,
+			Size:        int64(len(data)), Configuration: raft.EncodeConfiguration(servers), ConfigurationIndex: 1}, &out, bytes.NewReader(data))
 		return out.Term, err
 	},
 	"TimeoutNow": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, _ uint64) (uint64, error) {
@@ -107,7 +110,8 @@ func TestRaft_ServersOfTheRegionOnly(t *testing.T) {
 
 // keepsItsLeader sends Raft requests with a server's certificate and with others to every
 // server. It reports whether the leader and its term are unchanged.
-func (x *certified) keepsItsLeader(t *testing.T, own *raft.NetworkTransport, others map[string]*raft.NetworkTransport, header raft.RPCHeader) bool {
+func (x *certified) keepsItsLeader(t *testing.T, own *raft.NetworkTransport, others map[string]*raft.NetworkTransport,
+	header raft.RPCHeader) bool {
 	t.Helper()
 	leader, _ := servertest.Split(t, x.all)
 	_, before := leader.Leader()

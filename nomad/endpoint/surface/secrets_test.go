@@ -43,7 +43,8 @@ func about(v reflect.Value, words map[string]string, depth int) {
 				f.SetString(word)
 			case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.String && lists && f.Len() == 0:
 				f.Set(reflect.ValueOf([]string{list}).Convert(f.Type()))
-			case f.Kind() == reflect.Bool && (name == "All" || name == "AllAllocs" || name == "Resources" || name == "Diffs" || name == "IncludeChildren"):
+			case f.Kind() == reflect.Bool && (name == "All" || name == "AllAllocs" || name == "Resources" || name == "Diffs" ||
+				name == "IncludeChildren"):
 				f.SetBool(true)
 			case f.Kind() == reflect.Struct:
 				about(f, words, depth+1)
@@ -118,9 +119,11 @@ func TestSecrets_InNoAnswer(t *testing.T) {
 	x.b = servertest.Join(t, s.RPCAddr())
 	x.far, _ = servertest.Start(t, func(c *server.Config) { c.Region = "far" })
 	intro := servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{})
-	words := map[string]string{"AllocID": x.alloc.ID, "NodeID": x.a.Node.ID, "JobID": job.ID, "EvalID": x.alloc.EvalID, "DeploymentID": x.alloc.DeploymentID, "Name": nomad.NodePoolDefault, "ID": x.alloc.ID, "TaskGroup": x.alloc.TaskGroup}
+	words := map[string]string{"AllocID": x.alloc.ID, "NodeID": x.a.Node.ID, "JobID": job.ID, "EvalID": x.alloc.EvalID,
+		"DeploymentID": x.alloc.DeploymentID, "Name": nomad.NodePoolDefault, "ID": x.alloc.ID, "TaskGroup": x.alloc.TaskGroup}
 	sig := func(token string) string { return token[strings.LastIndexByte(token, '.')+1:] }
-	hidden := map[string]string{"a token of a task": sig(x.alloc.SignedIdentities["t"]), "a node's identity": sig(x.a.JWT), "a node's secret": x.a.Node.SecretID, "an introduction": sig(intro)}
+	hidden := map[string]string{"a token of a task": sig(x.alloc.SignedIdentities["t"]), "a node's identity": sig(x.a.JWT),
+		"a node's secret": x.a.Node.SecretID, "an introduction": sig(intro)}
 	for key := range s.State().Snapshot().RootKeys(nil) {
 		for _, w := range key.WrappedKeys {
 			hidden["a wrapping key"], hidden["a wrapped key"] = string(w.KeyEncryptionKey), string(w.WrappedDataEncryptionKey.Ciphertext)
@@ -142,9 +145,11 @@ func TestSecrets_InNoAnswer(t *testing.T) {
 		if strings.HasPrefix(m.Name, "Operator.Snapshot") { // an archive is for callers that may restore it
 			continue
 		}
-		for who, token := range map[string]string{"nobody": "", "a task": x.alloc.SignedIdentities["t"], "another node": x.b.JWT, "another node's secret": x.b.Node.SecretID} {
+		for who, token := range map[string]string{"nobody": "", "a task": x.alloc.SignedIdentities["t"], "another node": x.b.JWT,
+			"another node's secret": x.b.Node.SecretID} {
 			said := x.answer(t, m, token, words)
-			answered[m.Name] = answered[m.Name] || strings.Contains(said, x.alloc.ID) || strings.Contains(said, x.a.Node.ID) || strings.Contains(said, x.alloc.EvalID)
+			answered[m.Name] = answered[m.Name] || strings.Contains(said, x.alloc.ID) || strings.Contains(said, x.a.Node.ID) ||
+				strings.Contains(said, x.alloc.EvalID)
 			for what, text := range hidden {
 				if strings.Contains(said, text) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(text))) {
 					t.Errorf("%s reveals to %s %s", m.Name, who, what)
@@ -155,7 +160,8 @@ func TestSecrets_InNoAnswer(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"Alloc.List", "Alloc.GetAlloc", "Node.List", "Node.GetNode", "Node.GetAllocs", "Job.Allocations", "Job.Statuses", "Job.Evaluations", "Eval.List", "Eval.GetEval", "Eval.Allocations", "NodePool.ListNodes"} {
+	for _, name := range []string{"Alloc.List", "Alloc.GetAlloc", "Node.List", "Node.GetNode", "Node.GetAllocs", "Job.Allocations",
+		"Job.Statuses", "Job.Evaluations", "Eval.List", "Eval.GetEval", "Eval.Allocations", "NodePool.ListNodes"} {
 		if !answered[name] {
 			t.Errorf("%s answered nobody", name)
 		}
@@ -165,7 +171,8 @@ func TestSecrets_InNoAnswer(t *testing.T) {
 	}
 	text := log.String()
 	for what, secret := range hidden {
-		for _, form := range []string{secret, fmt.Sprintf("%x", secret), base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(fmt.Sprint([]byte(secret)), "[]")} {
+		for _, form := range []string{secret, fmt.Sprintf("%x", secret), base64.StdEncoding.EncodeToString([]byte(secret)),
+			strings.Trim(fmt.Sprint([]byte(secret)), "[]")} {
 			if strings.Contains(text, form) {
 				t.Errorf("the log contains %s", what)
 			}
@@ -185,15 +192,18 @@ func TestSecrets_PurgedNode(t *testing.T) {
 	alloc := n.Allocs(1)[0]
 	q := message.QueryOptions{Region: "global", AuthToken: n.JWT}
 	get := &message.AllocsGetRequest{AllocIDs: []string{alloc.ID}, QueryOptions: q}
-	sign := &message.AllocIdentitiesRequest{QueryOptions: q, Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+	sign := &message.AllocIdentitiesRequest{QueryOptions: q,
+		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
 	list := &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: q}
 	beat := &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}
-	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Alloc.SignIdentities": sign, "Node.GetClientAllocs": list, "Node.UpdateStatus": beat} {
+	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Alloc.SignIdentities": sign, "Node.GetClientAllocs": list,
+		"Node.UpdateStatus": beat} {
 		if err := n.Call(method, req, nil); err != nil {
 			t.Errorf("%s before: %v", method, err)
 		}
 	}
-	servertest.Read[message.NodeUpdateResponse](t, s, "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.Node.ID, WriteRequest: n.Write("")})
+	servertest.Read[message.NodeUpdateResponse](t, s, "Node.Deregister",
+		&message.NodeDeregisterRequest{NodeID: n.Node.ID, WriteRequest: n.Write("")})
 	servertest.Eventually(t, func() bool { return !servertest.Connected(t, s, n.Node.ID) })
 	for rpc.Lost(n.Call("Alloc.GetAllocs", get, nil)) {
 		// The node has not noticed yet that its session was closed.

@@ -132,7 +132,8 @@ func TestWorker_ServerCertificate(t *testing.T) {
 		}
 	}
 	status := func(id string) string {
-		return servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval", &message.EvalSpecificRequest{EvalID: id, QueryOptions: servertest.Global}).Eval.Status
+		return servertest.Read[message.SingleEvalResponse](t, s, "Eval.GetEval",
+			&message.EvalSpecificRequest{EvalID: id, QueryOptions: servertest.Global}).Eval.Status
 	}
 	servertest.Eventually(t, func() bool { return status(reg.EvalID) == nomad.EvalStatusComplete })
 
@@ -146,9 +147,11 @@ func TestWorker_ServerCertificate(t *testing.T) {
 	small.Allocs(1)
 	servertest.Eventually(t, func() bool { return f.calls("Eval.Reblock") > 0 })
 
-	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister", &message.JobDeregisterRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global"}})
+	servertest.Read[message.JobDeregisterResponse](t, s, "Job.Deregister",
+		&message.JobDeregisterRequest{JobID: "b", WriteRequest: message.WriteRequest{Region: "global"}})
 	servertest.Eventually(t, func() bool {
-		for _, a := range servertest.Read[message.NodeAllocsResponse](t, s, "Node.GetAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: servertest.Global}).Allocs {
+		for _, a := range servertest.Read[message.NodeAllocsResponse](t, s, "Node.GetAllocs",
+			&message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: servertest.Global}).Allocs {
 			if a.JobID == "b" && a.DesiredStatus != nomad.AllocDesiredStatusStop {
 				return false
 			}
@@ -172,7 +175,8 @@ func TestWorker_NoCoreEvaluations(t *testing.T) {
 	}
 	servertest.Read[message.GenericResponse](t, s, "System.GarbageCollect", &message.GenericRequest{QueryOptions: servertest.Global})
 	dequeue := func(schedulers ...string) *message.EvalDequeueRequest {
-		return &message.EvalDequeueRequest{Schedulers: schedulers, Timeout: 50 * time.Millisecond, WriteRequest: message.WriteRequest{Region: "global"}}
+		return &message.EvalDequeueRequest{Schedulers: schedulers, Timeout: 50 * time.Millisecond,
+			WriteRequest: message.WriteRequest{Region: "global"}}
 	}
 	for _, kind := range []string{nomad.JobTypeCore, "_failed"} {
 		var got message.EvalDequeueResponse
@@ -189,10 +193,12 @@ func TestWorker_NoCoreEvaluations(t *testing.T) {
 	}
 	core := nomad.NewCoreEval(nomad.CoreJobForceGC, 1, time.Now())
 	for _, method := range []string{"Eval.Create", "Eval.Update", "Eval.Reblock"} {
-		err := call(method, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{core}, EvalToken: got.Token, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+		err := call(method, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{core}, EvalToken: got.Token,
+			WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 		refusedWith(t, method+" of a core evaluation", err, "identity of a server")
 	}
-	err := call("Plan.Submit", &message.PlanRequest{Plan: &nomad.Plan{NodeAllocation: map[string][]*nomad.Allocation{"n": {nil}}}, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+	err := call("Plan.Submit", &message.PlanRequest{Plan: &nomad.Plan{NodeAllocation: map[string][]*nomad.Allocation{"n": {nil}}},
+		WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "is null") {
 		t.Errorf("Plan.Submit with an absent allocation: %v", err)
 	}
@@ -201,7 +207,8 @@ func TestWorker_NoCoreEvaluations(t *testing.T) {
 // refusedWith checks that a call was refused and that the error names the missing right.
 func refusedWith(t *testing.T, what string, err error, missing string) {
 	t.Helper()
-	if !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), "Permission denied") || !strings.Contains(err.Error(), missing) {
+	if !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), "Permission denied") ||
+		!strings.Contains(err.Error(), missing) {
 		t.Errorf("%s: %v, want permission denied for %q", what, err, missing)
 	}
 }
@@ -236,22 +243,27 @@ func TestWorker_WrongCertificates(t *testing.T) {
 		defer node.Close()
 		n := servertest.JoinWith(t, node, s.RPCAddr())
 		servertest.Register(t, s, servertest.BatchJob("b", 1))
-		tokens := map[string]string{"no token": "", "a node": n.JWT, "a node's secret": n.Node.SecretID, "a workload": n.Allocs(1)[0].SignedIdentities["t"]}
+		tokens := map[string]string{"no token": "", "a node": n.JWT, "a node's secret": n.Node.SecretID,
+			"a workload": n.Allocs(1)[0].SignedIdentities["t"]}
 		commonName := ca.Issue(pki.CertOptions{DNSNames: []string{servertest.ClientCert}, CommonName: servertest.ServerCert, Client: true})
 		for cert, c := range map[string]struct {
 			shown   []tls.Certificate
 			missing string // text of the refusal; "" if the handshake fails or the call is admitted
 		}{
-			noCert:                  {nil, ""},
-			otherCA:                 {[]tls.Certificate{pairOf(t, testpki.New(t), servertest.ServerCert)}, ""},
-			"expired":               {[]tls.Certificate{loaded(t, ca.Issue(pki.CertOptions{DNSNames: []string{servertest.ServerCert}, Client: true, Server: true, At: time.Now().AddDate(0, 0, -2), Days: 1}))}, ""},
-			clientHere:              {[]tls.Certificate{pairOf(t, ca, servertest.ClientCert)}, `is for "client.global.nomad"`},
-			serverThere:             {[]tls.Certificate{pairOf(t, ca, farCert)}, `is for "server.far.nomad"`},
-			"a common name":         {[]tls.Certificate{loaded(t, commonName)}, `is for "client.global.nomad"`},
-			"a longer name":         {[]tls.Certificate{pairOf(t, ca, "server.global.nomad.example.nomad")}, `is for "server.global.nomad.example.nomad"`},
-			"a wildcard of servers": {[]tls.Certificate{loaded(t, ca.Agent(servertest.ClientCert, "*.global.nomad"))}, `is for "client.global.nomad"`},
-			noRole:                  {[]tls.Certificate{pairOf(t, ca, "cli.global.nomad")}, `is for "cli.global.nomad"`},
-			serverHere:              {[]tls.Certificate{pairOf(t, ca, servertest.ServerCert)}, ""},
+			noCert:  {nil, ""},
+			otherCA: {[]tls.Certificate{pairOf(t, testpki.New(t), servertest.ServerCert)}, ""},
+			"expired": {[]tls.Certificate{loaded(t,
+				ca.Issue(pki.CertOptions{DNSNames: []string{servertest.ServerCert}, Client: true, Server: true, At: time.Now().AddDate(0, 0, -2),
+					Days: 1}))}, ""},
+			clientHere:      {[]tls.Certificate{pairOf(t, ca, servertest.ClientCert)}, `is for "client.global.nomad"`},
+			serverThere:     {[]tls.Certificate{pairOf(t, ca, farCert)}, `is for "server.far.nomad"`},
+			"a common name": {[]tls.Certificate{loaded(t, commonName)}, `is for "client.global.nomad"`},
+			"a longer name": {[]tls.Certificate{pairOf(t, ca, "server.global.nomad.example.nomad")},
+				`is for "server.global.nomad.example.nomad"`},
+			"a wildcard of servers": {[]tls.Certificate{loaded(t, ca.Agent(servertest.ClientCert, "*.global.nomad"))},
+				`is for "client.global.nomad"`},
+			noRole:     {[]tls.Certificate{pairOf(t, ca, "cli.global.nomad")}, `is for "cli.global.nomad"`},
+			serverHere: {[]tls.Certificate{pairOf(t, ca, servertest.ServerCert)}, ""},
 		} {
 			for who, token := range tokens {
 				worked(t, s, func(method string, req any) {

@@ -32,7 +32,8 @@ func TestVariables_WriteOnly(t *testing.T) {
 	servertest.Equal(t, "result", late.Result, nomad.VarOpResultRedacted)
 	servertest.Equal(t, "items of the conflict", len(late.Conflict.Items), 0)
 	servertest.Equal(t, "path of the conflict", late.Conflict.Path, "a/b")
-	if shown, err := apply(g.Root, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "x"), 1)); err != nil || shown.Result != nomad.VarOpResultConflict || shown.Conflict.Items["k"] != "canary" {
+	if shown, err := apply(g.Root, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "x"), 1)); err != nil ||
+		shown.Result != nomad.VarOpResultConflict || shown.Conflict.Items["k"] != "canary" {
 		t.Errorf("a conflict with the right to read: %v, %v", shown.Result, err)
 	}
 	held, err := apply(writes, nomad.VarOpLockAcquire, servertest.Variable("a/b", ""))
@@ -41,7 +42,8 @@ func TestVariables_WriteOnly(t *testing.T) {
 	}
 	for secret, want := range map[string]bool{lists: false, reads: false, writes: false, g.Root: true} {
 		var out message.VariablesListResponse
-		if err := g.Call(secret, "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Prefix: "a"}}, &out); secret == writes {
+		if err := g.Call(secret, "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Prefix: "a"}},
+			&out); secret == writes {
 			if !errors.Is(err, nomad.ErrPermissionDenied) && len(out.Data) != 0 {
 				t.Errorf("a writer lists %d variables, %v", len(out.Data), err)
 			}
@@ -55,7 +57,8 @@ func TestVariables_WriteOnly(t *testing.T) {
 		may    bool
 	}{{reads, nomad.VarOpSet, false}, {writes, nomad.VarOpDelete, false}, {lists, nomad.VarOpDelete, false}, {destroys, nomad.VarOpSet, false},
 		{destroys, nomad.VarOpDelete, true}} {
-		if _, err := apply(c.secret, c.op, heldBy(servertest.Variable("a/b", "x"), held.Output.LockID())); errors.Is(err, nomad.ErrPermissionDenied) == c.may {
+		if _, err := apply(c.secret, c.op, heldBy(servertest.Variable("a/b", "x"), held.Output.LockID())); errors.Is(err,
+			nomad.ErrPermissionDenied) == c.may {
 			t.Errorf("%s: %v", c.op, err)
 		}
 	}

@@ -80,10 +80,12 @@ func TestVariables_CRUD(t *testing.T) {
 	if bytes.Contains(held, []byte("canary")) || !bytes.Contains(held, []byte("a/b")) {
 		t.Error("the state contains the plaintext, or not the variable")
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpDeleteCAS, indexed(servertest.Variable("a/b", ""), first.Index)); out.Result != nomad.VarOpResultConflict {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpDeleteCAS, indexed(servertest.Variable("a/b", ""),
+		first.Index)); out.Result != nomad.VarOpResultConflict {
 		t.Errorf("delete against an old index: %s", out.Result)
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpDeleteCAS, indexed(servertest.Variable("a/b", ""), next.Index)); out.Result != nomad.VarOpResultOk || out.Conflict != nil {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpDeleteCAS, indexed(servertest.Variable("a/b", ""),
+		next.Index)); out.Result != nomad.VarOpResultOk || out.Conflict != nil {
 		t.Errorf("delete: %s", out.Result)
 	}
 	if bytes.Contains(servertest.State(t, s), []byte("a/b")) {
@@ -133,7 +135,8 @@ func TestVariables_Invalid(t *testing.T) {
 
 func TestVariables_List(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
-	ns := &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "other"}}, WriteRequest: message.WriteRequest{Region: "global"}}
+	ns := &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "other"}},
+		WriteRequest: message.WriteRequest{Region: "global"}}
 	servertest.Read[message.GenericResponse](t, s, "Namespace.UpsertNamespaces", ns)
 	for _, path := range []string{"b", "a/2", "a/1", "a/3"} {
 		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(path, "x"))
@@ -190,7 +193,8 @@ func TestVariables_WorkloadWithoutACLs(t *testing.T) {
 	n := servertest.Join(t, s.RPCAddr())
 	servertest.Register(t, s, servertest.BatchJob("b", 1))
 	token := n.Allocs(1)[0].SignedIdentities["t"]
-	all := []string{"nomad/jobs", "nomad/jobs/a", "nomad/jobs/b", "nomad/jobs/b/g", "nomad/jobs/b/g/t", "nomad/jobs/b/h", "nomad/jobs/bb", "other"}
+	all := []string{"nomad/jobs", "nomad/jobs/a", "nomad/jobs/b", "nomad/jobs/b/g", "nomad/jobs/b/g/t", "nomad/jobs/b/h", "nomad/jobs/bb",
+		"other"}
 	for _, path := range all {
 		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(path, "x"))
 	}
@@ -211,7 +215,8 @@ func TestVariables_WorkloadWithoutACLs(t *testing.T) {
 	if got, _ := paths(t, s, message.QueryOptions{AuthToken: token, Filter: `Path == "nomad/jobs/b" and Lock.ID is not empty`}); len(got) > 0 {
 		t.Errorf("a filter sees the lock holder of %v", got)
 	}
-	write := &message.VariablesApplyRequest{Op: nomad.VarOpSet, Var: servertest.Variable("nomad/jobs/b", "x"), WriteRequest: message.WriteRequest{Region: "global", AuthToken: token}}
+	write := &message.VariablesApplyRequest{Op: nomad.VarOpSet, Var: servertest.Variable("nomad/jobs/b", "x"),
+		WriteRequest: message.WriteRequest{Region: "global", AuthToken: token}}
 	if err := s.Call(servertest.Context(t), "Variables.Apply", write, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("it writes: %v", err)
 	}
@@ -238,7 +243,8 @@ func TestVariables_Locks(t *testing.T) {
 	servertest.Equal(t, "TTL", got.Lock.TTL, 15*time.Second)
 	servertest.Equal(t, "LockDelay", got.Lock.LockDelay, 15*time.Second)
 	servertest.Equal(t, "item", got.Items["k"], "x")
-	for name, v := range map[nomad.VarOp]*nomad.VariableDecrypted{"lock-acquire": servertest.Variable("a", "y"), "set": servertest.Variable("a", "y"), "delete": servertest.Variable("a", ""),
+	for name, v := range map[nomad.VarOp]*nomad.VariableDecrypted{"lock-acquire": servertest.Variable("a", "y"),
+		"set": servertest.Variable("a", "y"), "delete": servertest.Variable("a", ""),
 		"cas": indexed(servertest.Variable("a", "y"), got.ModifyIndex), "lock-release": heldBy(servertest.Variable("a", ""), "another")} {
 		out := servertest.WriteVariable(t, s, name, v)
 		if out.Result != nomad.VarOpResultConflict || out.Conflict.Lock == nil || out.Conflict.LockID() != "" || out.Conflict.Items["k"] != "x" {
@@ -251,22 +257,27 @@ func TestVariables_Locks(t *testing.T) {
 	if _, err := renew("another"); err == nil || !strings.Contains(err.Error(), "not held") {
 		t.Errorf("renew by another: %v", err)
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", "z"), lock)); out.Output.LockID() != lock || out.Output.Items["k"] != "z" {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", "z"), lock)); out.Output.LockID() != lock ||
+		out.Output.Items["k"] != "z" {
 		t.Errorf("set by the holder: %+v", out.Output)
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", ""), lock)); out.Output.Items["k"] != "z" || out.Output.Lock.TTL != 15*time.Second {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", ""), lock)); out.Output.Items["k"] != "z" ||
+		out.Output.Lock.TTL != 15*time.Second {
 		t.Errorf("set of nothing by the holder: %+v", out.Output)
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpLockRelease, heldBy(servertest.Variable("a", ""), lock)); out.Output.Lock != nil || len(out.Output.Items) > 0 {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpLockRelease, heldBy(servertest.Variable("a", ""), lock)); out.Output.Lock != nil ||
+		len(out.Output.Items) > 0 {
 		t.Errorf("release: %+v", out.Output)
 	}
 	if _, err := renew(lock); err == nil {
 		t.Error("a released lock was renewed")
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", "y"), lock)); out.Result != nomad.VarOpResultConflict {
+	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", "y"),
+		lock)); out.Result != nomad.VarOpResultConflict {
 		t.Errorf("set by the former holder: %s", out.Result)
 	}
-	if other := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("a", "")).Output.LockID(); other == lock || other == "" {
+	if other := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("a", "")).Output.LockID(); other == lock ||
+		other == "" {
 		t.Errorf("acquired again by %q", other)
 	}
 }
@@ -284,13 +295,15 @@ func TestVariables_FullRotation(t *testing.T) {
 	servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("nothing", ""))
 	servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{Full: true})
 	servertest.Eventually(t, func() bool { return slices.Contains(servertest.RootKeys(t, s)[nomad.RootKeyStateInactive], first) })
-	for _, k := range servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: servertest.Global}).Keys {
+	for _, k := range servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List",
+		&message.KeyringListRootKeyMetaRequest{QueryOptions: servertest.Global}).Keys {
 		if want := map[bool]int{true: 0, false: 21}[k.KeyID == first]; k.Variables != want {
 			t.Errorf("key %s encrypts %d variables, want %d", k.KeyID, k.Variables, want)
 		}
 	}
 	for i := range 20 {
-		if v, err := readVariable(t, s, fmt.Sprint("v", i), ""); err != nil || v.Items["k"] != fmt.Sprint("x", i) || i == 3 && v.LockID() != lock {
+		if v, err := readVariable(t, s, fmt.Sprint("v", i), ""); err != nil || v.Items["k"] != fmt.Sprint("x", i) ||
+			i == 3 && v.LockID() != lock {
 			t.Errorf("v%d is %+v, %v", i, v, err)
 		}
 	}

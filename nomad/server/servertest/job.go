@@ -39,7 +39,8 @@ func JobRequest(id string) *message.JobSpecificRequest {
 func ServiceJob(id string) *nomad.Job {
 	j := BatchJob(id, 2)
 	j.Type, j.Update = nomad.JobTypeService, nomad.UpdateStrategy{MaxParallel: 1}
-	j.TaskGroups[0].Update = &nomad.UpdateStrategy{MaxParallel: 1, HealthCheck: "task_states", MinHealthyTime: time.Second, HealthyDeadline: time.Minute, ProgressDeadline: time.Hour}
+	j.TaskGroups[0].Update = &nomad.UpdateStrategy{MaxParallel: 1, HealthCheck: "task_states", MinHealthyTime: time.Second,
+		HealthyDeadline: time.Minute, ProgressDeadline: time.Hour}
 	return j
 }
 

@@ -12,7 +12,8 @@ import (
 func RootKeys(t *testing.T, s *server.Server) map[nomad.RootKeyState][]string {
 	t.Helper()
 	out := map[nomad.RootKeyState][]string{}
-	for _, k := range Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List", &message.KeyringListRootKeyMetaRequest{QueryOptions: Global}).Keys {
+	for _, k := range Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List",
+		&message.KeyringListRootKeyMetaRequest{QueryOptions: Global}).Keys {
 		out[k.State] = append(out[k.State], k.KeyID)
 	}
 	return out

@@ -41,15 +41,17 @@ func (n *FakeNode) Heartbeat(token string, force bool) message.NodeUpdateRespons
 func ClientServer(t *testing.T) *rpc.Server {
 	t.Helper()
 	node, err := rpc.NewServer(rpc.Config{Auth: rpc.TrustPeer{}, Methods: []rpc.Method{
-		rpc.Handle("Allocations.Stats", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.AllocStatsRequest) (*message.AllocStatsResponse, error) {
-			if req.Task != "" {
-				return nil, nomad.Errorf(404, "unknown task %q", req.Task)
-			}
-			return &message.AllocStatsResponse{Stats: &nomad.AllocResourceUsage{Timestamp: 7}}, nil
-		}).Needs(rpc.AnyToken),
-		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here, func(_ context.Context, _ *rpc.Call, req *message.FsLogsRequest, st *rpc.Stream) error {
-			return st.Encode(&nomad.StreamErrWrapper{Payload: []byte("log of " + req.Task)})
-		}).Needs(rpc.AnyToken),
+		rpc.Handle("Allocations.Stats", rpc.Token, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, req *message.AllocStatsRequest) (*message.AllocStatsResponse, error) {
+				if req.Task != "" {
+					return nil, nomad.Errorf(404, "unknown task %q", req.Task)
+				}
+				return &message.AllocStatsResponse{Stats: &nomad.AllocResourceUsage{Timestamp: 7}}, nil
+			}).Needs(rpc.AnyToken),
+		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here,
+			func(_ context.Context, _ *rpc.Call, req *message.FsLogsRequest, st *rpc.Stream) error {
+				return st.Encode(&nomad.StreamErrWrapper{Payload: []byte("log of " + req.Task)})
+			}).Needs(rpc.AnyToken),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +72,9 @@ type FakeNode struct {
 func MockNode() *nomad.Node {
 	return &nomad.Node{
 		ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "fake", NodePool: nomad.NodePoolDefault,
-		Attributes: map[string]string{"nomad.version": "2.0.6", "kernel.name": "linux", "driver.mock_driver": "1", "nomad.service_discovery": "true"},
-		Drivers:    map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}},
+		Attributes: map[string]string{"nomad.version": "2.0.6", "kernel.name": "linux", "driver.mock_driver": "1",
+			"nomad.service_discovery": "true"},
+		Drivers: map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}},
 		NodeResources: &nomad.NodeResources{
 			Cpu:    nomad.LegacyNodeCpuResources{CpuShares: 4000, TotalCpuCores: 4},
 			Memory: nomad.NodeMemoryResources{MemoryMB: 8192}, Disk: nomad.NodeDiskResources{DiskMB: 100 << 10},
@@ -99,7 +102,8 @@ func JoinWith(t *testing.T, pool *rpc.Pool, addr string) *FakeNode {
 		t.Fatalf("Node.Register = %+v, want an identity and a TTL", out)
 	}
 	n.JWT = *out.SignedIdentity
-	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}, &out)
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
+		WriteRequest: n.Write(n.JWT)}, &out)
 	return n
 }
 
@@ -126,8 +130,9 @@ func (n *FakeNode) Allocs(count int) []*nomad.Allocation {
 	n.T.Helper()
 	var list message.NodeClientAllocsResponse
 	for ctx := Context(n.T); len(list.Allocs) < count; {
-		n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID, QueryOptions: message.QueryOptions{
-			Region: "global", AuthToken: n.JWT, MinQueryIndex: list.Index, MaxQueryTime: 5 * time.Second}}, &list)
+		n.Must("Node.GetClientAllocs", &message.NodeSpecificRequest{NodeID: n.Node.ID, SecretID: n.Node.SecretID,
+			QueryOptions: message.QueryOptions{
+				Region: "global", AuthToken: n.JWT, MinQueryIndex: list.Index, MaxQueryTime: 5 * time.Second}}, &list)
 		if ctx.Err() != nil {
 			n.T.Fatalf("the node has %d allocations, want %d", len(list.Allocs), count)
 		}
@@ -137,7 +142,8 @@ func (n *FakeNode) Allocs(count int) []*nomad.Allocation {
 		ids = append(ids, id)
 	}
 	var full message.AllocsGetResponse
-	n.Must("Alloc.GetAllocs", &message.AllocsGetRequest{AllocIDs: ids, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}, &full)
+	n.Must("Alloc.GetAllocs", &message.AllocsGetRequest{AllocIDs: ids,
+		QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}, &full)
 	return full.Allocs
 }
 

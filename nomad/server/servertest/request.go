@@ -45,7 +45,8 @@ func StreamError(open func() (*rpc.Stream, error), req any) error {
 func SetToken(req rpc.Request, token string) {
 	switch r := req.(type) {
 	case interface{ Query() *message.QueryOptions }:
-		*r.Query() = message.QueryOptions{Region: "global", Namespace: r.Query().Namespace, AuthToken: token, Filter: r.Query().Filter, PerPage: r.Query().PerPage}
+		*r.Query() = message.QueryOptions{Region: "global", Namespace: r.Query().Namespace, AuthToken: token, Filter: r.Query().Filter,
+			PerPage: r.Query().PerPage}
 	case interface{ Write() *message.WriteRequest }:
 		*r.Write() = message.WriteRequest{Region: "global", Namespace: r.Write().Namespace, AuthToken: token}
 	case interface{ Caller() *message.NodeCall }:

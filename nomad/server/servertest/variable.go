@@ -12,7 +12,8 @@ import (
 func ApplyVariable(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) (*message.VariablesApplyResponse, error) {
 	t.Helper()
 	var out message.VariablesApplyResponse
-	err := s.Call(Context(t), "Variables.Apply", &message.VariablesApplyRequest{Op: op, Var: v, WriteRequest: message.WriteRequest{Region: "global"}}, &out)
+	err := s.Call(Context(t), "Variables.Apply",
+		&message.VariablesApplyRequest{Op: op, Var: v, WriteRequest: message.WriteRequest{Region: "global"}}, &out)
 	return &out, err
 }
 
