@@ -40,7 +40,7 @@ func (a *ACL) AllowVariableSearch(namespace string, w *Workload) bool {
 		return a.IsManagement()
 	}
 	var ns match
-	a.rules(spoken).find("", namespace, &ns)
+	a.rules(withRights).find("", namespace, &ns)
 	above := -1
 	if ns.deny {
 		above = ns.rank
@@ -128,7 +128,7 @@ func isName(name string) bool { return name != "" && strings.IndexByte(name, '*'
 func (a *ACL) variable(q query, m *match) Reason {
 	reason := a.path(q, m)
 	ns := match{keep: m.keep}
-	a.rules(spoken).find("", q.space, &ns)
+	a.rules(withRights).find("", q.space, &ns)
 	if ns.deny && m.space <= ns.rank {
 		*m = ns
 		return ReasonNamespaceDenied

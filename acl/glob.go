@@ -8,7 +8,7 @@ type glob struct {
 	prefix, suffix string
 	middle         []string
 	literals       int // the number of characters other than "*"
-	open           bool
+	wildcard       bool
 }
 
 func newGlob(text string) glob {
@@ -16,7 +16,7 @@ func newGlob(text string) glob {
 	if len(parts) == 1 {
 		return glob{text: text, literals: len(text)}
 	}
-	g := glob{text: text, prefix: parts[0], suffix: parts[len(parts)-1], open: true}
+	g := glob{text: text, prefix: parts[0], suffix: parts[len(parts)-1], wildcard: true}
 	g.literals = len(text) - (len(parts) - 1)
 	for _, part := range parts[1 : len(parts)-1] {
 		if part != "" {
@@ -28,7 +28,7 @@ func newGlob(text string) glob {
 
 // rank orders patterns that match the same name. A closer pattern has a higher rank.
 func (g *glob) rank() int {
-	if g.open {
+	if g.wildcard {
 		return 2 * g.literals
 	}
 	return 2*g.literals + 1
@@ -37,7 +37,7 @@ func (g *glob) rank() int {
 // matches reports whether the glob matches name. It matches each part at its first
 // occurrence. This is correct without backtracking, because only "*" is between parts.
 func (g *glob) matches(name string) bool {
-	if !g.open {
+	if !g.wildcard {
 		return name == g.text
 	}
 	if len(name) < len(g.prefix)+len(g.suffix) || !strings.HasPrefix(name, g.prefix) || !strings.HasSuffix(name, g.suffix) {

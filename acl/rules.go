@@ -32,17 +32,17 @@ type key struct{ space, name string }
 // characters, so the closest match of a name is first. Most globs are a prefix and a "*".
 // These are in a map, so that the cost does not grow with their number.
 type rules struct {
-	exact map[key]*rule      // without a "*"
-	heads map[key]*rule      // names with a prefix and a "*" at the end, in a space without "*"
-	sizes []int              // the lengths of the prefixes in heads, descending
-	near  map[string][]*rule // other names with a "*", in a space without "*"
-	open  []*rule            // rules in a space with a "*"
-	lists map[string]bool    // the spaces without a "*" that have a rule with the right list
-	union rights             // of all rules
+	exact      map[key]*rule      // without a "*"
+	prefixes   map[key]*rule      // names with a prefix and a "*" at the end, in a space without "*"
+	sizes      []int              // the lengths of the prefixes, descending
+	patterns   map[string][]*rule // other names with a "*", in a space without "*"
+	inAnySpace []*rule            // rules in a space with a "*"
+	lists      map[string]bool    // the spaces without a "*" that have a rule with the right list
+	union      rights             // of all rules
 }
 
 func newRules() *rules {
-	return &rules{exact: map[key]*rule{}, heads: map[key]*rule{}, near: map[string][]*rule{}, lists: map[string]bool{}}
+	return &rules{exact: map[key]*rule{}, prefixes: map[key]*rule{}, patterns: map[string][]*rule{}, lists: map[string]bool{}}
 }
 
 // build returns the rules of the policies by kind.
@@ -70,14 +70,14 @@ func build(policies []*Policy) map[Kind]*rules {
 		all[kind] = sorted(found)
 	}
 	maps.DeleteFunc(byKind[Namespaces], func(_ key, r *rule) bool { return !r.deny && r.rights == 0 })
-	all[spoken] = sorted(byKind[Namespaces])
+	all[withRights] = sorted(byKind[Namespaces])
 	return all
 }
 
-// spoken is the kind of the namespace rules, except those of blocks with only variables. Such
+// withRights is the kind of the namespace rules, except those of blocks with only variables. Such
 // a block hides farther blocks from questions about the namespace. It does not hide their
 // deny from its variables.
-const spoken Kind = "namespace with rights"
+const withRights Kind = "namespace with rights"
 
 // add adds the grants of a block to the rule. A deny overrides all grants.
 func (r *rule) add(policy string, b block) {
@@ -100,14 +100,14 @@ func sorted(found map[key]*rule) *rules {
 		}
 		rs.union |= r.rights
 		switch {
-		case r.space.open:
-			rs.open = append(rs.open, r)
+		case r.space.wildcard:
+			rs.inAnySpace = append(rs.inAnySpace, r)
 			continue
-		case r.name.open && len(r.name.prefix) == len(k.name)-1:
-			rs.heads[key{k.space, r.name.prefix}] = r
+		case r.name.wildcard && len(r.name.prefix) == len(k.name)-1:
+			rs.prefixes[key{k.space, r.name.prefix}] = r
 			rs.sizes = append(rs.sizes, len(r.name.prefix))
-		case r.name.open:
-			rs.near[k.space] = append(rs.near[k.space], r)
+		case r.name.wildcard:
+			rs.patterns[k.space] = append(rs.patterns[k.space], r)
 		default:
 			rs.exact[k] = r
 		}
@@ -118,9 +118,9 @@ func sorted(found map[key]*rule) *rules {
 	slices.Sort(rs.sizes)
 	rs.sizes = slices.Compact(rs.sizes)
 	slices.Reverse(rs.sizes)
-	slices.SortFunc(rs.open, closer)
-	for _, near := range rs.near {
-		slices.SortFunc(near, closer)
+	slices.SortFunc(rs.inAnySpace, closer)
+	for _, patterns := range rs.patterns {
+		slices.SortFunc(patterns, closer)
 	}
 	return rs
 }
@@ -162,13 +162,13 @@ func (rs *rules) closest(space, name string, m *match) {
 		if size > len(name) {
 			continue
 		}
-		if r := rs.heads[key{space, name[:size]}]; r != nil {
+		if r := rs.prefixes[key{space, name[:size]}]; r != nil {
 			m.take(r)
 			break
 		}
 	}
-	rs.scan(rs.near[space], space, name, m)
-	rs.scan(rs.open, space, name, m)
+	rs.scan(rs.patterns[space], space, name, m)
+	rs.scan(rs.inAnySpace, space, name, m)
 }
 
 func (rs *rules) scan(sorted []*rule, space, name string, m *match) {
@@ -214,8 +214,8 @@ func (m *match) reason(want rights) Reason {
 
 // ownDenied returns a rule for exactly this path in a namespace glob that denies, or nil.
 func (rs *rules) ownDenied(space, path string) *rule {
-	for _, r := range rs.open {
-		if r.deny && !r.name.open && r.name.text == path && r.space.matches(space) {
+	for _, r := range rs.inAnySpace {
+		if r.deny && !r.name.wildcard && r.name.text == path && r.space.matches(space) {
 			return r
 		}
 	}
@@ -231,7 +231,7 @@ func (rs *rules) mayList(space string, above int) bool {
 	if rs.lists[space] && 2*len(space)+1 > above {
 		return true
 	}
-	for _, r := range rs.open {
+	for _, r := range rs.inAnySpace {
 		if r.rights&variableWords.bit["list"] != 0 && r.space.rank() > above && r.space.matches(space) {
 			return true
 		}

@@ -59,7 +59,7 @@ func (r *records) Write(p []byte) (int, error) {
 
 // An agent without free descriptors logs this at intervals and does not spin. It answers once
 // descriptors are free.
-func TestAcceptWithoutDescriptors(t *testing.T) {
+func TestServe_NoDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &records{seen: map[string]int{}}
 		s, err := rpc.NewServer(rpc.Config{Methods: methods(), Auth: everybody{}, Log: slog.New(slog.NewTextHandler(log, nil))})

@@ -38,7 +38,7 @@ func readNode(name string) *message.SingleNodeResponse {
 	return &message.SingleNodeResponse{Node: &nomad.Node{ID: name}}
 }
 
-func TestChecks(t *testing.T) {
+func TestCheck_Callers(t *testing.T) {
 	answer := func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		return readNode("n"), nil
 	}
@@ -127,7 +127,7 @@ func TestChecks(t *testing.T) {
 }
 
 // The early check never refuses a caller if some body would make the call allowed.
-func TestEarly(t *testing.T) {
+func TestCheck_Early(t *testing.T) {
 	handle := func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		return readNode("n"), nil
 	}
@@ -175,7 +175,7 @@ func errText(err error) string {
 }
 
 // A blocking read is answered according to the rights at its end.
-func TestRightsChangeDuringRead(t *testing.T) {
+func TestRecheck_RightsChange(t *testing.T) {
 	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
 	var then *acl.ACL
 	s, _ := serve(t, func(c *rpc.Config) {

@@ -48,7 +48,7 @@ func (l *ledger) take() []string {
 
 // Calls over a connection are recorded before and after they run, with their caller. In-process
 // calls are not.
-func TestAuditRecordsCalls(t *testing.T) {
+func TestAudit_Records(t *testing.T) {
 	l := &ledger{}
 	s, addr := serve(t, func(c *rpc.Config) { c.Audit = l.audit })
 	pool := rpc.NewPool(rpc.PoolConfig{})
@@ -93,7 +93,7 @@ func TestAuditRecordsCalls(t *testing.T) {
 }
 
 // If the audit log fails, a call is not run, or not answered.
-func TestAuditRefuses(t *testing.T) {
+func TestAudit_Refuses(t *testing.T) {
 	ran := false
 	row := rpc.Handle("Test.Do", rpc.Token, rpc.Here,
 		func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {

@@ -49,7 +49,7 @@ func leaderMethods(calls *atomic.Int32, answer func() error) func(*rpc.Config) {
 	}
 }
 
-func TestACallIsTriedAgainOnlyWhenItWasNotTaken(t *testing.T) {
+func TestRoute_Repeats(t *testing.T) {
 	gone := testnet.Take(t).Addr(4647) // nobody listens there
 	for name, c := range map[string]struct {
 		method string
@@ -125,7 +125,7 @@ func swallow(t *testing.T) string {
 }
 
 // A read at a leader that hangs for longer than the hold time continues at the next leader.
-func TestReadSurvivesHungLeader(t *testing.T) {
+func TestRoute_HungLeader(t *testing.T) {
 	t.Parallel()
 	hangs := rpc.PoolConfig{Patience: 100 * time.Millisecond, AnswerWithin: 6 * time.Second} // the next server may be on a busy machine
 	_, good := serve(t, leaderMethods(new(atomic.Int32), func() error { return nil }))
@@ -141,7 +141,7 @@ func TestReadSurvivesHungLeader(t *testing.T) {
 
 // A forwarding server loses its connection to the next server. It repeats a read; a write may
 // have been applied.
-func TestForwardingServerReportsLoss(t *testing.T) {
+func TestForward_ReportsLoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		method string
 		req    rpc.Request

@@ -35,7 +35,7 @@ func hung(t *testing.T) string {
 // hasty pings the peer after a short time.
 var hasty = rpc.PoolConfig{Patience: 20 * time.Millisecond, AnswerWithin: 50 * time.Millisecond}
 
-func TestAServerThatHangsEndsItsCalls(t *testing.T) {
+func TestPool_HungServer(t *testing.T) {
 	addr := hung(t)
 	for name, c := range map[string]struct {
 		call func(*rpc.Pool) error
@@ -101,7 +101,7 @@ func keeping(t *testing.T) (addr string, streams chan *yamux.Stream) {
 }
 
 // The end of a context ends a call and a stream at once, although the peer keeps its side open.
-func TestCallsEndWithoutTheServer(t *testing.T) {
+func TestPool_EndsCalls(t *testing.T) {
 	addr, streams := keeping(t)
 	p := pool(t, rpc.PoolConfig{Mux: wire.Mux{CloseTimeout: time.Hour}})
 	for name, call := range map[string]func(context.Context) error{
@@ -134,7 +134,7 @@ func TestCallsEndWithoutTheServer(t *testing.T) {
 }
 
 // A slow answer is awaited as long as the peer answers pings.
-func TestSlowServer(t *testing.T) {
+func TestPool_SlowServer(t *testing.T) {
 	_, addr := serve(t, nil)
 	p := pool(t, rpc.PoolConfig{Patience: hasty.Patience, AnswerWithin: time.Minute}) // it may be on a busy machine
 	ctx, cancel := context.WithTimeout(context.Background(), 10*hasty.Patience)
@@ -149,7 +149,7 @@ func TestSlowServer(t *testing.T) {
 }
 
 // A stream uses the session of calls and keeps it from being idle.
-func TestAStreamKeepsItsSession(t *testing.T) {
+func TestPool_StreamKeepsSession(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.MaxConnsPerAddr = 1 })
 	p := pool(t, rpc.PoolConfig{IdleTimeout: 20 * time.Millisecond})
 	st, err := p.Stream(within(t), addr, "Test.Echo")
@@ -178,7 +178,7 @@ type takesRaft chan net.Conn
 func (r takesRaft) HandOff(conn net.Conn) { r <- conn }
 
 // Raft connections count towards the limit of an address until they are closed.
-func TestRaftConnectionsAreCounted(t *testing.T) {
+func TestRaft_Counted(t *testing.T) {
 	got := make(takesRaft, 2)
 	_, addr := serve(t, func(c *rpc.Config) { c.MaxConnsPerAddr, c.Raft = 1, got })
 	dial := func() net.Conn {

@@ -52,7 +52,7 @@ func ends(t *testing.T, name string, conn net.Conn) {
 
 // The server closes the connection of an incomplete request, wherever it stops. It keeps a
 // stream between two requests.
-func TestIncompleteRequests(t *testing.T) {
+func TestServe_IncompleteRequests(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.FrameTimeout = 50 * time.Millisecond })
 	p := pool(t, rpc.PoolConfig{})
 	if err := p.Call(within(t), addr, "Test.Get", ask("n", "me"), nil); err != nil {
@@ -91,7 +91,7 @@ func streamHead(t *testing.T, method string) []byte {
 }
 
 // A large request gets more time than a small one while data arrives.
-func TestLargeRequestsHaveTime(t *testing.T) {
+func TestServe_LargeRequests(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.FrameTimeout = 100 * time.Millisecond })
 	conn := dial(t, addr)
 	req := ask(string(bytes.Repeat([]byte{'x'}, 1<<20)), "me")
@@ -115,7 +115,7 @@ func TestLargeRequestsHaveTime(t *testing.T) {
 
 // Incomplete requests of unauthenticated callers share a memory budget, however many there are.
 // Other callers are served meanwhile.
-func TestUnfinishedRequestsShareMemory(t *testing.T) {
+func TestServe_UnfinishedRequests(t *testing.T) {
 	const conns = 300
 	_, addr := serve(t, func(c *rpc.Config) {
 		c.FrameTimeout, c.MaxConnsPerAddr = 2*time.Second, -1
@@ -176,7 +176,7 @@ func onStream(t *testing.T, s *yamux.Session, token string) error {
 
 // Before the first authenticated call, a session has a limited number of streams, and a session
 // without streams is closed.
-func TestStreamsBeforeAuthentication(t *testing.T) {
+func TestUnauthenticated_Streams(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.FrameTimeout = 50 * time.Millisecond })
 	<-muxTo(t, addr).CloseChan()
 	for _, c := range []struct {
@@ -194,7 +194,7 @@ func TestStreamsBeforeAuthentication(t *testing.T) {
 }
 
 // Streams that send no request end in time. Others wait for their slots.
-func TestSilentStreams(t *testing.T) {
+func TestUnauthenticated_NewStreams(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.FrameTimeout = 50 * time.Millisecond })
 	s := muxTo(t, addr)
 	var silent []*yamux.Stream

@@ -37,7 +37,7 @@ func (t *turning) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*n
 
 // A server that waited until it is the leader authenticates the caller again, because its state
 // was older before.
-func TestReadmitAuthenticatesAgain(t *testing.T) {
+func TestReadmit_NewLeader(t *testing.T) {
 	for name, c := range map[string]*turning{
 		"token not in state yet":  {good: false, later: true},
 		"token deleted meanwhile": {good: true, later: false, wait: time.Second},

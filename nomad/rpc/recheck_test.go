@@ -33,7 +33,7 @@ func (fading) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc
 }
 
 // A blocking read and a stream end without an answer when their token becomes invalid.
-func TestTokenExpiresDuringCall(t *testing.T) {
+func TestRecheck_TokenExpires(t *testing.T) {
 	over := &atomic.Bool{}
 	expired := fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, nomad.ErrIdentityExpired)
 	wait := func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
@@ -91,7 +91,7 @@ func TestTokenExpiresDuringCall(t *testing.T) {
 }
 
 // A blocking read ends soon after its token has expired, not after its wait time.
-func TestWaitEndsWithTheToken(t *testing.T) {
+func TestRecheck_BlockingRead(t *testing.T) {
 	over := &atomic.Bool{}
 	for _, rule := range []rpc.Rule{rpc.Token, rpc.Management} {
 		for way, caller := range callers(t, func(cfg *rpc.Config) {
@@ -119,7 +119,7 @@ func TestWaitEndsWithTheToken(t *testing.T) {
 }
 
 // If the caller's rights changed before the end of the wait time, the read does not wait again.
-func TestNoSecondWait(t *testing.T) {
+func TestRecheck_NoSecondWait(t *testing.T) {
 	cfg := rights{now: &atomic.Pointer[acl.ACL]{}}
 	s, _ := serve(t, func(c *rpc.Config) {
 		c.Auth, c.Recheck = cfg, time.Nanosecond

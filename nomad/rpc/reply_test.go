@@ -44,7 +44,7 @@ func relayed(t *testing.T, files func() []*nomad.AllocFileInfo) (*rpc.Server, st
 
 // If a node returns an excessive reply, encoded or decoded, the caller gets an error and the
 // server continues.
-func TestRepliesOfNodesAreBounded(t *testing.T) {
+func TestNodeReply_Limit(t *testing.T) {
 	small := []*nomad.AllocFileInfo{{Name: "small"}}
 	var reply atomic.Pointer[[]*nomad.AllocFileInfo]
 	s, _ := relayed(t, func() []*nomad.AllocFileInfo { return *reply.Load() })
@@ -83,7 +83,7 @@ func slicesOf(n int, f *nomad.AllocFileInfo) []*nomad.AllocFileInfo {
 
 // Replies of nodes share a memory budget until they were forwarded, even if callers do not read
 // them.
-func TestRepliesOfNodesShareMemory(t *testing.T) {
+func TestNodeReply_Budget(t *testing.T) {
 	var large atomic.Bool
 	large.Store(true)
 	_, addr := relayed(t, func() []*nomad.AllocFileInfo {

@@ -43,7 +43,7 @@ type try struct {
 	err   error
 }
 
-func TestALostReadIsMadeAgainHoweverLateItWasLost(t *testing.T) {
+func TestRoute_LostRead(t *testing.T) {
 	late := holdTimeout - holdPause/2 // the hold time ends in the pause after it
 	lost := fmt.Errorf("%w: %w", nomad.ErrLost, io.EOF)
 	remote := nomad.ErrorFromText(lost.Error())
@@ -114,7 +114,7 @@ func (f failing) Close() error                { return nil }
 
 // Every kind of connection error is reported as a lost connection, on this server and on the
 // agent that it answers.
-func TestConnectionErrorsAreLosses(t *testing.T) {
+func TestLost_ConnectionErrors(t *testing.T) {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, yamux.ErrSessionShutdown, yamux.ErrStreamClosed,
 		yamux.ErrConnectionReset, yamux.ErrConnectionWriteTimeout, yamux.ErrKeepAliveTimeout, yamux.ErrTimeout, errors.New("no route to host")} {
 		for name, conn := range map[string]failing{"read": {read: end}, "write": {write: end}} {

@@ -191,7 +191,7 @@ func coded(want int) func(error) bool {
 	}
 }
 
-func TestServerOnlyIsRefusedOverTCP(t *testing.T) {
+func TestServerOnly_OverTCP(t *testing.T) {
 	ways := callers(t, nil)
 	if err := ways["tcp"].Call(within(t), "Test.Server", ask("", ""), nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("Call() over TCP = %v, want permission denied", err)
@@ -201,7 +201,7 @@ func TestServerOnlyIsRefusedOverTCP(t *testing.T) {
 	}
 }
 
-func TestTableIsChecked(t *testing.T) {
+func TestNewServer_Table(t *testing.T) {
 	complete := rpc.Handle("A.B", rpc.Token, rpc.Here,
 		func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
 			return nil, nil
@@ -223,7 +223,7 @@ func TestTableIsChecked(t *testing.T) {
 	}
 }
 
-func TestCallsRunBesideEachOtherAndEndWithTheirContext(t *testing.T) {
+func TestPool_Concurrent(t *testing.T) {
 	_, addr := serve(t, nil)
 	p := pool(t, rpc.PoolConfig{})
 	ctx, cancel := context.WithCancel(within(t))
@@ -304,7 +304,7 @@ func next(t *testing.T, st *rpc.Stream) nomad.StreamErrWrapper {
 	return out
 }
 
-func TestServerReachesNodeOverItsSession(t *testing.T) {
+func TestNodeCall_Session(t *testing.T) {
 	s, addr := serve(t, nil)
 	node, err := rpc.NewServer(rpc.Config{Methods: methods(), Auth: rpc.TrustPeer{}})
 	if err != nil {
@@ -343,7 +343,7 @@ func TestServerReachesNodeOverItsSession(t *testing.T) {
 	}
 }
 
-func TestAttachedNodeIsReachedInProcess(t *testing.T) {
+func TestNodeCall_InProcess(t *testing.T) {
 	s, _ := serve(t, nil)
 	node, _ := rpc.NewServer(rpc.Config{Methods: methods(), Auth: rpc.TrustPeer{}})
 	detach := s.AttachNode("n1", node)
@@ -367,7 +367,7 @@ func (a to) Route(_ context.Context, where rpc.Where, env message.Envelope) (str
 	return "", nil
 }
 
-func TestCallsForTheLeaderAreForwarded(t *testing.T) {
+func TestForward_Leader(t *testing.T) {
 	_, leader := serve(t, func(c *rpc.Config) { c.Router = to("") })
 	follower, _ := serve(t, func(c *rpc.Config) { c.Router, c.Peers = to(leader), pool(t, rpc.PoolConfig{}) })
 	var out message.SingleNodeResponse
@@ -380,8 +380,8 @@ func TestCallsForTheLeaderAreForwarded(t *testing.T) {
 	}
 }
 
-// TestBytesOnTheWire compares a call with hand-written bytes.
-func TestBytesOnTheWire(t *testing.T) {
+// TestWire_Bytes compares a call with hand-written bytes.
+func TestWire_Bytes(t *testing.T) {
 	_, addr := serve(t, nil)
 	// {"Seq":7,"ServiceMethod":"Test.Fail"} {"AuthToken":"x"}
 	request := "01" + "82" + "a3536571" + "07" + "ad536572766963654d6574686f64" + "a9546573742e4661696c" +
@@ -415,7 +415,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-func TestConnectionsThatAreClosed(t *testing.T) {
+func TestServe_Refuses(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.HandshakeTimeout = 50 * time.Millisecond })
 	for name, first := range map[string][]byte{
 		"no data":       nil,
@@ -443,7 +443,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
+func TestServe_ConnsPerAddr(t *testing.T) {
 	_, addr := serve(t, func(c *rpc.Config) { c.MaxConnsPerAddr = 3 })
 	alive := func(conn net.Conn) bool { // answers a call with an error, or is closed
 		raw, _ := hex.DecodeString("81a3536571" + "0180")
@@ -483,7 +483,7 @@ type handOff chan net.Conn
 
 func (h handOff) HandOff(c net.Conn) { h <- c }
 
-func TestRaftConnectionsAreHandedOver(t *testing.T) {
+func TestRaft_HandedOver(t *testing.T) {
 	took := make(handOff, 1)
 	_, addr := serve(t, func(c *rpc.Config) { c.Raft = took })
 	conn := dial(t, addr)
@@ -496,7 +496,7 @@ func TestRaftConnectionsAreHandedOver(t *testing.T) {
 	}
 }
 
-func TestPoolFindsServerThatCameBack(t *testing.T) {
+func TestPool_Reconnects(t *testing.T) {
 	block := testnet.Take(t)
 	p := pool(t, rpc.PoolConfig{})
 	for range 3 {
@@ -528,7 +528,7 @@ func TestPoolFindsServerThatCameBack(t *testing.T) {
 	}
 }
 
-func TestIdleSessionsAreClosed(t *testing.T) {
+func TestPool_IdleSessions(t *testing.T) {
 	s, addr := serve(t, nil)
 	p := pool(t, rpc.PoolConfig{IdleTimeout: 20 * time.Millisecond})
 	if err := p.Call(within(t), addr, "Test.Bind", ask("n1", ""), nil); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // The request of a stream is charged while it is read, like that of a call.
-func TestStreamRequestsAreCharged(t *testing.T) {
+func TestBudget_StreamRequest(t *testing.T) {
 	m := HandleStream("Test.Stream", Anonymous, Here, func(context.Context, *Call, *message.NodeSpecificRequest, *Stream) error { return nil })
 	s, err := NewServer(Config{Methods: []Method{m}, Auth: TrustPeer{}})
 	if err != nil {
@@ -49,9 +49,9 @@ func TestStreamRequestsAreCharged(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestIsReleased checks that the charge of a request is released if its stream
+// TestBudget_WaitingRequest checks that the charge of a request is released if its stream
 // ends before its call begins.
-func TestWaitingRequestIsReleased(t *testing.T) {
+func TestBudget_WaitingRequest(t *testing.T) {
 	release := make(chan struct{})
 	m := Handle("Test.Block", Anonymous, Here, func(context.Context, *Call, *message.NodeSpecificRequest) (*message.GenericResponse, error) {
 		<-release

@@ -27,7 +27,7 @@ func strictMethods(where rpc.Where) (out []rpc.Method) {
 
 // A server of Nomad closes a stream after a call that it does not have or cannot read. The next calls
 // succeed, whatever the error was, also through a server that forwards them.
-func TestCallAfterAnyError(t *testing.T) {
+func TestPool_CallAfterError(t *testing.T) {
 	var coded *nomad.CodedError
 	for name, c := range map[string]struct {
 		method string

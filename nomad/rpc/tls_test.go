@@ -87,7 +87,7 @@ func (x *tlsTest) raftTaken(p *rpc.Pool) bool {
 	}
 }
 
-func TestEverythingGoesOverTLS(t *testing.T) {
+func TestTLS_Everything(t *testing.T) {
 	x := overTLS(t, nil, nil)
 	cfg := x.ca.Agent("client.global.nomad").Config()
 	node, err := rpc.NewServer(rpc.Config{Methods: methods(), Auth: rpc.TrustPeer{}})
@@ -113,7 +113,7 @@ func TestEverythingGoesOverTLS(t *testing.T) {
 	}
 }
 
-func TestWhoIsServed(t *testing.T) {
+func TestTLS_Callers(t *testing.T) {
 	server, client, far, alien, cli := []string{"server.global.nomad"}, []string{"client.global.nomad"}, []string{"server.far.nomad"},
 		[]string{"client.far.nomad"}, []string{"cli.global.nomad"}
 	var plain []string
@@ -153,7 +153,7 @@ func TestWhoIsServed(t *testing.T) {
 }
 
 // The caller gets the reason, in terms that help to correct it.
-func TestHandshakeErrorNamesReason(t *testing.T) {
+func TestTLS_HandshakeError(t *testing.T) {
 	x := overTLS(t, nil, nil)
 	other := testpki.New(t)
 	alone := func(edit func(*certs.Config)) *rpc.Pool {
@@ -185,7 +185,7 @@ func TestHandshakeErrorNamesReason(t *testing.T) {
 }
 
 // A server of another region must present a certificate with its own region's name.
-func TestOtherRegionServerName(t *testing.T) {
+func TestTLS_OtherRegion(t *testing.T) {
 	x := overTLS(t, func(c *certs.Config) { c.Region = "far"; c.VerifyServerHostname = false }, nil)
 	far := x.ca.Agent("server.far.nomad")
 	cfg := x.cfg
@@ -206,7 +206,7 @@ func TestOtherRegionServerName(t *testing.T) {
 	}
 }
 
-func TestConnectionsThatNeverBecomeTLS(t *testing.T) {
+func TestTLS_NoHandshake(t *testing.T) {
 	x := overTLS(t, nil, func(c *rpc.Config) { c.HandshakeTimeout = 50 * time.Millisecond })
 	hello := func() []byte { // the first bytes of a handshake
 		near, far := net.Pipe()
@@ -255,7 +255,7 @@ func TestConnectionsThatNeverBecomeTLS(t *testing.T) {
 
 // Slow handshakes take at most the slots of their address, and only until the deadline. Other
 // addresses are not affected.
-func TestSlowHandshakesAreBounded(t *testing.T) {
+func TestTLS_SlowHandshakes(t *testing.T) {
 	const places, all = 30, 60
 	for name, c := range map[string]struct {
 		limit time.Duration
@@ -294,7 +294,7 @@ func TestSlowHandshakesAreBounded(t *testing.T) {
 }
 
 // A cluster switches to TLS and back, one agent after another, without an interruption.
-func TestUpgradeToTLSAndBack(t *testing.T) {
+func TestTLS_Upgrade(t *testing.T) {
 	x := overTLS(t, func(c *certs.Config) { c.RPC = false }, nil)
 	cfg := x.ca.Agent("client.global.nomad").Config()
 	cfg.RPC = false
@@ -329,7 +329,7 @@ func TestUpgradeToTLSAndBack(t *testing.T) {
 }
 
 // After a server's CA was rotated, sessions with certificates of the old CA end.
-func TestRotatedCAsEndSessions(t *testing.T) {
+func TestTLS_RotatedCAs(t *testing.T) {
 	x := overTLS(t, nil, nil)
 	next := testpki.New(t)
 	p := x.pool("client.global.nomad")

@@ -26,7 +26,7 @@ func fill(t *testing.T, s *yamux.Session, streams int) int {
 
 // Before the first authenticated call, the unread data of a session is limited, whatever the
 // number of its streams. All such sessions share a budget.
-func TestUnreadDataBeforeAuthentication(t *testing.T) {
+func TestUnread_BeforeAuthentication(t *testing.T) {
 	const streams = 200 // 50 MiB, of which the server reads 32 streams
 	_, addr := serve(t, nil)
 	if n := fill(t, muxTo(t, addr), streams); n == streams {
@@ -45,7 +45,7 @@ func TestUnreadDataBeforeAuthentication(t *testing.T) {
 }
 
 // Data that was read no longer counts: an unauthenticated caller may send many large requests.
-func TestReadDataDoesNotCount(t *testing.T) {
+func TestUnread_ReadData(t *testing.T) {
 	_, addr := serve(t, nil)
 	s := muxTo(t, addr)
 	for range 3 {

@@ -8,7 +8,7 @@ import (
 )
 
 // Without access control, the identity of a task reads the variables that an anonymous caller reads, and writes none.
-func TestVariablesWithoutAccessControl(t *testing.T) {
+func TestAccess_Disabled(t *testing.T) {
 	task := &acl.Workload{Namespace: "prod", Job: "web", Group: "g", Task: "t"}
 	for _, path := range []string{"nomad/jobs/web", "nomad/jobs/other", "app/db"} {
 		for _, namespace := range []string{"prod", "other"} {

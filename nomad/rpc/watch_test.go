@@ -40,7 +40,7 @@ func (w watching) Watch(*nomad.AuthenticatedIdentity) func(context.Context) {
 
 // A blocking read is not authenticated again while nothing changes. It ends at once when its
 // token is revoked.
-func TestHeldReadsAreWatched(t *testing.T) {
+func TestRecheck_Watcher(t *testing.T) {
 	for _, blind := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			auth := watching{fading: fading{&atomic.Bool{}, nomad.ErrPermissionDenied}, changed: make(chan struct{}), asked: &atomic.Int32{},

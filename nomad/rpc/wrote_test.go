@@ -12,7 +12,7 @@ import (
 )
 
 // A call that lost its leader is repeated, unless it has already written something.
-func TestWritesAreNotRepeated(t *testing.T) {
+func TestRoute_Wrote(t *testing.T) {
 	for _, wrote := range []bool{false, true} {
 		calls := 0
 		m := rpc.Handle("Test.Write", rpc.Anonymous, rpc.Leader,

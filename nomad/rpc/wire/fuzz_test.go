@@ -46,7 +46,7 @@ func FuzzRequest(f *testing.F) {
 
 // A request may contain only a limited number of values that need hundreds of bytes of memory
 // for one byte.
-func TestRequestsThatGrow(t *testing.T) {
+func TestReadValue_Growth(t *testing.T) {
 	const limit = 1 << 20
 	long := func(c byte, n int) []byte {
 		return append([]byte{0xdd, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, bytes.Repeat([]byte{c}, n)...)

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-func TestMuxSettingsArrive(t *testing.T) {
+func TestMux_Settings(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	got, deflt := Mux{}.config(log), yamux.DefaultConfig()
 	if got.AcceptBacklog != 256 || got.KeepAliveInterval != 30*time.Second || got.ConnectionWriteTimeout != 10*time.Second ||

@@ -40,7 +40,7 @@ func (c *lastConn) Close() error {
 
 // When a session ends, its streams end before yamux closes them. Otherwise each of them would
 // use a core until then.
-func TestStreamsEndBeforeTheirSession(t *testing.T) {
+func TestSession_StreamsEndFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   func(s *Session, peer net.Conn)
 		write error
@@ -119,7 +119,7 @@ func endsWith(t *testing.T, want error, do func([]byte) (int, error)) {
 }
 
 // A deadline that is set after the end of a session does not let a stream wait again.
-func TestDeadlinesAfterTheEnd(t *testing.T) {
+func TestSession_DeadlinesAfterEnd(t *testing.T) {
 	near, far := net.Pipe()
 	s, peer := sessionOver(t, far, near)
 	if _, err := peer.OpenStream(); err != nil {
@@ -143,7 +143,7 @@ func TestDeadlinesAfterTheEnd(t *testing.T) {
 }
 
 // The streams of a session end after yamux has received all data of the connection.
-func TestConnectionErrorAfterData(t *testing.T) {
+func TestSession_ErrorAfterData(t *testing.T) {
 	near, far := net.Pipe()
 	near.Close()
 	s := &Session{}

@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-func TestReadValueTakesExactlyOneValue(t *testing.T) {
+func TestReadValue_One(t *testing.T) {
 	values := []any{
 		nil, true, false, 0, 127, 128, 70000, int64(1) << 40, -1, -33, -200, -70000, int64(-1) << 40, 1.5, float32(2.5),
 		uint8(200), uint16(60000), uint32(1 << 31), uint64(1) << 63,
@@ -47,7 +47,7 @@ func TestReadValueTakesExactlyOneValue(t *testing.T) {
 	}
 }
 
-func TestReadValueForms(t *testing.T) {
+func TestReadValue_Forms(t *testing.T) {
 	// Encodings that our encoder never uses but others may use.
 	for name, wire := range map[string][]byte{
 		"bin8":     {0xc4, 2, 'a', 'b'},
@@ -70,7 +70,7 @@ func TestReadValueForms(t *testing.T) {
 	}
 }
 
-func TestReadValueRefuses(t *testing.T) {
+func TestReadValue_Refuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		wire []byte
 		want error
@@ -94,7 +94,7 @@ func TestReadValueRefuses(t *testing.T) {
 	}
 }
 
-func TestLengthsAllocateNothing(t *testing.T) {
+func TestReadValue_Allocations(t *testing.T) {
 	claim := []byte{0xdb, 0x03, 0xff, 0xff, 0xff} // a string of nearly 64 MiB, of which nothing arrives
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
