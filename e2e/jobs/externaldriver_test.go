@@ -127,7 +127,7 @@ func checkedByServers(t *testing.T, a *cluster.Agent) {
 func TestExampleDriver(t *testing.T) {
 	crash := filepath.Join(t.TempDir(), "crash")
 	r := newPluginRig(t, fmt.Sprintf("plugin \"exampledriver\" {\n config {\n greeting = \"ahoj\"\n crash_file = %q\n }\n}\n", crash))
-	builtPlugin(t, r.plugins, "exampledriver", "exampledriver")
+	builtPlugin(t, r.plugins, "../exampledriver", "exampledriver")
 	a := r.agent()
 	d, attributes := driverOf(a, "example")
 	if !d.Healthy || attributes["driver.example"] != "1" || attributes["driver.example.greeting"] != "ahoj" ||
