@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
@@ -93,4 +94,36 @@ func (c *Client) allocChecks(_ context.Context, _ *rpc.Call, req *message.AllocC
 		return nil, err
 	}
 	return &message.AllocChecksResponse{Results: c.checks.Results(req.AllocID)}, nil
+}
+
+// clientStats measures the host.
+func (c *Client) clientStats(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.ClientStatsResponse, error) {
+	stats, err := c.stats.Measure()
+	if err != nil {
+		return nil, err
+	}
+	return &message.ClientStatsResponse{HostStats: stats}, nil
+}
+
+// identityGet returns the claims of the node's token, never the token.
+func (c *Client) identityGet(context.Context, *rpc.Call, *message.NodeIdentityGetReq) (*message.NodeIdentityGetResp, error) {
+	claims, err := c.id.Claims()
+	if err != nil {
+		return nil, err
+	}
+	return &message.NodeIdentityGetResp{Claims: claims}, nil
+}
+
+// identityRenew requests a new token and triggers a heartbeat.
+func (c *Client) identityRenew(context.Context, *rpc.Call, *message.NodeIdentityRenewReq) (*message.NodeIdentityRenewResp, error) {
+	if err := c.id.AskRenewal(); err != nil {
+		return nil, fmt.Errorf("store the request for a new node identity: %w", err)
+	}
+	raise(c.urgent)
+	return &message.NodeIdentityRenewResp{}, nil
+}
+
+// identitySession returns the session ID of this agent to the servers.
+func (c *Client) identitySession(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.NodeSessionResponse, error) {
+	return &message.NodeSessionResponse{ID: c.session.ID}, nil
 }

@@ -44,8 +44,11 @@ import (
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
+	"github.com/open-nomad/open-nomad/client/hoststats"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/client/nodeid"
+	"github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
@@ -54,7 +57,6 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -83,7 +85,7 @@ const (
 
 // Local is a server in the same process.
 type Local interface {
-	Servers
+	servers.Caller
 	AttachNode(id string, node *rpc.Server) (detach func())
 }
 
@@ -108,7 +110,7 @@ type Client struct {
 	cfg         Config
 	log         *slog.Logger
 	db          *state.DB
-	id          *identity
+	id          *nodeid.Identity
 	session     *nomad.NodeSession
 	sent        atomic.Uint64 // of Node.UpdateAlloc, see sendUpdates
 	node        *nodeHolder
@@ -126,9 +128,10 @@ type Client struct {
 	artifacts   *artifact.Fetcher
 	tls         *certs.Store   // nil without TLS
 	groups      process.Groups // control groups of tasks of drivers that confine no sidecars
-	servers     Servers
+	servers     servers.Caller
+	calls       nodeid.Caller // with the node's token
 	local       Local
-	remote      *Remote // nil with a server in this process
+	remote      *servers.Remote // nil with a server in this process
 	pool        *rpc.Pool
 	rpc         *rpc.Server
 	own         *rpc.Server     // serves the calls of this process's agent
@@ -138,7 +141,7 @@ type Client struct {
 	updates     *updates
 	allocs      *allocSet
 	gc          *collector
-	stats       *hostStats
+	stats       *hoststats.Host
 	sampler     *taskhook.Sampler
 	execs       exec.Limits
 	api         *taskhook.API
@@ -154,7 +157,7 @@ type Client struct {
 	refusal  atomic.Pointer[string]
 	// eligibility is the node's, as the servers last reported it; nil before the first report.
 	eligibility atomic.Pointer[string]
-	calls       *meter.Meter
+	meter       *meter.Meter
 	forwarding  forwarding
 
 	endLife  context.CancelFunc // of the allocations' runners
@@ -195,9 +198,10 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c = &Client{cfg: cfg, host: fingerprint.NewHost("/", cfg.Fingerprint), log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor,
 		profiles: parts.Profiles, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
 		volumesRestored: make(chan struct{}), reloads: newSignal()}
-	if c.id, err = loadIdentity(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
+	if c.id, err = nodeid.Load(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
 		return nil, err
 	}
+	c.calls = nodeid.Caller{Identity: c.id, Servers: link{c}, Region: cfg.Region}
 	if c.api, err = socketAPI(parts.API); err != nil {
 		return nil, err
 	}
@@ -212,10 +216,10 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	if c.artifacts, err = artifact.New(c.cfg.Artifact, parts.Log); err != nil {
 		return nil, err
 	}
-	c.bundles = workloadapi.NewBundles(asNode{c}, cfg.Region, parts.Log)
+	c.bundles = workloadapi.NewBundles(c.calls, cfg.Region, parts.Log)
 	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))
 	c.sinks = logsink.NewSet(cfg.LogSinks.sinks(), parts.Log)
-	c.session = newSession(cfg.BootFile, c.id.id, parts.Log)
+	c.session = nodeid.NewSession(cfg.BootFile, c.id.ID, parts.Log)
 	volumes, err := hostVolumes(&c.cfg, db, parts.Log)
 	if err != nil {
 		return nil, err
@@ -232,8 +236,8 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.openNetworks()
 	c.updates = newUpdates(c.sendUpdates, parts.Log)
 	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
-	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: diskUsage}
-	c.stats = &hostStats{allocDir: cfg.AllocDir}
+	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: hoststats.Disk}
+	c.stats = hoststats.New(cfg.AllocDir)
 	c.sampler = taskhook.NewSampler(cfg.Metrics.Every)
 	if err := c.openRPC(parts); err != nil {
 		return nil, err
@@ -241,7 +245,7 @@ func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
 	c.access = access.New(access.Config{Servers: c.servers, Region: cfg.Region, Enabled: cfg.Access.Enabled,
 		TokenTTL: cfg.Access.TokenTTL, PolicyTTL: cfg.Access.PolicyTTL, RoleTTL: cfg.Access.RoleTTL})
 	c.clouds = cloud.New(cfg.Clouds, c.addCloud, parts.Log)
-	c.tickets = ticket.NewVerifier(c.id.id, c.serverKeys, time.Now)
+	c.tickets = ticket.NewVerifier(c.id.ID, c.serverKeys, time.Now)
 	c.openServices()
 	return c, nil
 }
@@ -264,7 +268,7 @@ func socketAPI(h http.Handler) (*taskhook.API, error) {
 // that the node opened and from this process, so the handlers themselves check the caller's
 // rights.
 func (c *Client) openRPC(parts Parts) (err error) {
-	c.calls = meter.ForClient(meter.Config{Every: c.cfg.Metrics.Every})
+	c.meter = meter.ForClient(meter.Config{Every: c.cfg.Metrics.Every})
 	var relayed, own []rpc.Method
 	c.owns = map[string]bool{}
 	for _, m := range c.methods() {
@@ -273,10 +277,10 @@ func (c *Client) openRPC(parts Parts) (err error) {
 			own, c.owns[m.own.Name] = append(own, m.own), true
 		}
 	}
-	if c.rpc, err = rpc.NewServer(rpc.Config{Methods: relayed, Auth: rpc.TrustPeer{}, Observer: c.calls, Log: parts.Log}); err != nil {
+	if c.rpc, err = rpc.NewServer(rpc.Config{Methods: relayed, Auth: rpc.TrustPeer{}, Observer: c.meter, Log: parts.Log}); err != nil {
 		return err
 	}
-	if c.own, err = rpc.NewServer(rpc.Config{Methods: own, Auth: rpc.TrustPeer{}, Observer: c.calls, Log: parts.Log}); err != nil {
+	if c.own, err = rpc.NewServer(rpc.Config{Methods: own, Auth: rpc.TrustPeer{}, Observer: c.meter, Log: parts.Log}); err != nil {
 		return err
 	}
 	if parts.Server != nil {
@@ -286,20 +290,20 @@ func (c *Client) openRPC(parts Parts) (err error) {
 	cfg := c.cfg
 	c.pool = rpc.NewPool(rpc.PoolConfig{Serve: c.rpc, TLS: parts.TLS, Region: cfg.Region, Mux: cfg.Mux, DialTimeout: min(cmp.Or(cfg.DialTimeout, maxDial), maxDial),
 		Patience: serverPatience, AnswerWithin: serverAnswer, Log: parts.Log})
-	c.remote = NewRemote(c.pool, cfg.Region, cfg.Servers, parts.Log)
+	c.remote = servers.New(c.pool, cfg.Region, cfg.Servers, parts.Log)
 	c.servers = c.remote
 	return nil
 }
 
 // NodeID returns the ID of the node.
-func (c *Client) NodeID() string { return c.id.id }
+func (c *Client) NodeID() string { return c.id.ID }
 
 // RPC returns the server for the methods of this node.
 func (c *Client) RPC() *rpc.Server { return c.rpc }
 
 // Own returns the caller for a method about nodes and allocations, for the agent of this
 // process. It answers requests about this node locally. It is nil for every other method.
-func (c *Client) Own(method string) Servers {
+func (c *Client) Own(method string) servers.Caller {
 	if !c.owns[method] {
 		return nil
 	}
@@ -307,10 +311,10 @@ func (c *Client) Own(method string) Servers {
 }
 
 // Servers returns the caller that reaches the servers. It adds no token.
-func (c *Client) Servers() Servers { return c.servers }
+func (c *Client) Servers() servers.Caller { return c.servers }
 
 // Remote returns the list of servers, nil with a server in this process.
-func (c *Client) Remote() *Remote { return c.remote }
+func (c *Client) Remote() *servers.Remote { return c.remote }
 
 // ServeHTTPS records whether the node's HTTP API uses TLS, and registers the node again on a
 // change.
@@ -361,7 +365,7 @@ func (c *Client) Stats() map[string]string {
 		known = strings.Join(c.remote.Addrs(), ",")
 	}
 	return map[string]string{
-		"node_id": c.id.id, "known_servers": known, "last_heartbeat": last,
+		"node_id": c.id.ID, "known_servers": known, "last_heartbeat": last,
 		"num_allocations": fmt.Sprint(len(c.allocs.all())),
 	}
 }
@@ -391,7 +395,7 @@ func (c *Client) Run(ctx context.Context) error {
 	c.awaitRestore(ctx, orphans)
 	close(c.restoredAll)
 	if c.local != nil {
-		defer c.local.AttachNode(c.id.id, c.rpc)()
+		defer c.local.AttachNode(c.id.ID, c.rpc)()
 	}
 	group.Go(func() error { return c.watchDrivers(ctx) })
 	group.Go(func() error { return c.reload(ctx) })
@@ -469,29 +473,19 @@ func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
 	}
 	return allocrunner.New(allocrunner.Config{
 		Alloc: a, Node: node, Region: c.cfg.Region, Store: c.db, Drivers: c.drivers, Users: c.users,
-		RPC: asNode{c}, AllocHooks: c.allocHooks(), TaskHooks: c.taskHooks(),
+		RPC: c.calls, AllocHooks: c.allocHooks(), TaskHooks: c.taskHooks(),
 		Update: c.allocs.report, MaxKillTimeout: c.cfg.MaxKillTimeout, MHzPerCore: perCore, Log: c.log,
 	})
 }
 
-// asNode makes calls with the node's own token.
-type asNode struct{ c *Client }
+// link makes calls to the servers once the client is assembled. The methods of the node exist before the connection over
+// which they are called.
+type link struct{ c *Client }
 
-// Call fills in the region and the token if the request has none.
-func (n asNode) Call(ctx context.Context, method string, req, resp any) error {
-	switch r := req.(type) {
-	case interface{ Query() *message.QueryOptions }:
-		fill(&r.Query().Region, n.c.cfg.Region)
-		fill(&r.Query().AuthToken, n.c.id.auth())
-	case interface{ Write() *message.WriteRequest }:
-		fill(&r.Write().Region, n.c.cfg.Region)
-		fill(&r.Write().AuthToken, n.c.id.auth())
-	}
-	return n.c.servers.Call(ctx, method, req, resp)
+func (l link) Call(ctx context.Context, method string, req, resp any) error {
+	return l.c.servers.Call(ctx, method, req, resp)
 }
 
-func fill(field *string, value string) {
-	if *field == "" {
-		*field = value
-	}
+func (l link) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
+	return l.c.servers.Stream(ctx, method)
 }

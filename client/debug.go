@@ -14,7 +14,7 @@ func (c *Client) profile(ctx context.Context, call *rpc.Call, req *message.Agent
 	}
 	out, err := c.profiles.Profile(ctx, req)
 	if err == nil {
-		out.AgentID = c.id.id
+		out.AgentID = c.id.ID
 	}
 	return out, err
 }
@@ -25,7 +25,7 @@ func (c *Client) hostData(_ context.Context, call *rpc.Call, _ *message.HostData
 		return nil, err
 	}
 	out := c.profiles.Host()
-	out.AgentID = c.id.id
+	out.AgentID = c.id.ID
 	return out, nil
 }
 

@@ -29,12 +29,12 @@ func (c *Client) Drain(ctx context.Context, spec nomad.DrainSpec) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, spec.Deadline+drainGrace, errDrainLate)
 		defer cancel()
 	}
-	req := message.NodeUpdateDrainRequest{NodeID: c.id.id, DrainStrategy: &nomad.DrainStrategy{DrainSpec: spec},
+	req := message.NodeUpdateDrainRequest{NodeID: c.id.ID, DrainStrategy: &nomad.DrainStrategy{DrainSpec: spec},
 		Meta: map[string]string{"message": "shutting down"}, WriteRequest: c.write()}
 	if err := c.servers.Call(ctx, "Node.UpdateDrain", &req, &message.NodeDrainUpdateResponse{}); err != nil {
-		return fmt.Errorf("start the drain of node %s: %w", c.id.id, err)
+		return fmt.Errorf("start the drain of node %s: %w", c.id.ID, err)
 	}
-	c.log.Info("draining the node", "node", c.id.id, "deadline", spec.Deadline)
+	c.log.Info("draining the node", "node", c.id.ID, "deadline", spec.Deadline)
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
 	var complete time.Time
@@ -58,7 +58,7 @@ func (c *Client) Drain(ctx context.Context, spec nomad.DrainSpec) error {
 			if !complete.IsZero() {
 				return nil
 			}
-			return fmt.Errorf("drain node %s: %w", c.id.id, context.Cause(ctx))
+			return fmt.Errorf("drain node %s: %w", c.id.ID, context.Cause(ctx))
 		case <-tick.C:
 		}
 	}
@@ -66,7 +66,7 @@ func (c *Client) Drain(ctx context.Context, spec nomad.DrainSpec) error {
 
 // draining reports whether the drain of the node is active.
 func (c *Client) draining(ctx context.Context) (bool, error) {
-	req := message.NodeSpecificRequest{NodeID: c.id.id, QueryOptions: c.query()}
+	req := message.NodeSpecificRequest{NodeID: c.id.ID, QueryOptions: c.query()}
 	req.AllowStale = false
 	var resp message.SingleNodeResponse
 	if err := c.servers.Call(ctx, "Node.GetNode", &req, &resp); err != nil {

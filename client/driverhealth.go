@@ -46,7 +46,7 @@ func (c *Client) emit(ctx context.Context, turned []string, infos map[string]*no
 		})
 	}
 	req := message.EmitNodeEventsRequest{
-		NodeEvents: map[string][]*nomad.NodeEvent{c.id.id: events}, WriteRequest: c.write(),
+		NodeEvents: map[string][]*nomad.NodeEvent{c.id.ID: events}, WriteRequest: c.write(),
 	}
 	if err := c.servers.Call(ctx, "Node.EmitEvents", &req, &message.EmitNodeEventsResponse{}); err != nil {
 		c.log.Warn("report driver health", "err", err)

@@ -2,15 +2,11 @@ package client
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -152,30 +148,4 @@ func (s *allocSet) finished() (all int, list []*held) {
 	}
 	slices.SortFunc(list, func(a, b *held) int { return a.endedAt.Compare(b.endedAt) })
 	return len(s.held), list
-}
-
-// diskUsage measures the usage of the file system of dir, in percent.
-func diskUsage(dir string) (usedPercent, inodePercent float64, err error) {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		return 0, 0, fmt.Errorf("measure disk of %s: %w", dir, err)
-	}
-	if fs.Blocks == 0 {
-		return 0, 0, errors.New("the file system reports no size")
-	}
-	usedPercent = usedBlocks(fs)
-	if fs.Files > 0 {
-		inodePercent = 100 * float64(fs.Files-fs.Ffree) / float64(fs.Files)
-	}
-	return usedPercent, inodePercent, nil
-}
-
-// usedBlocks returns the percentage that df(1) prints: blocks reserved for root count neither
-// as used nor as available.
-func usedBlocks(fs unix.Statfs_t) float64 {
-	used := float64(fs.Blocks - fs.Bfree)
-	if used == 0 {
-		return 0
-	}
-	return 100 * used / (used + float64(fs.Bavail))
 }

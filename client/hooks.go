@@ -23,6 +23,6 @@ func (c *Client) taskHooks() taskhook.Deps {
 		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Scripts: c.checks,
 		Sinks:  c.sinks,
-		Spiffe: &taskhook.Spiffe{RPC: asNode{c}, Region: c.cfg.Region, Bundles: c.bundles},
+		Spiffe: &taskhook.Spiffe{RPC: c.calls, Region: c.cfg.Region, Bundles: c.bundles},
 	}
 }

@@ -29,7 +29,7 @@ type dynamicVolumes struct {
 func (c *Client) newDynamicVolumes(static map[string]*nomad.ClientHostVolumeConfig) *dynamicVolumes {
 	d := &dynamicVolumes{static: static}
 	d.Manager = hostvolume.New(hostvolume.Config{VolumesDir: c.cfg.HostVolumesDir, PluginDir: c.cfg.HostVolumePluginDir,
-		NodeID: c.id.id, NodePool: c.cfg.NodePool, Private: []string{c.cfg.StateDir, c.cfg.AllocDir}, Store: c.db, Changed: c.volumesChanged, Users: c.volumeUsers, Log: c.log})
+		NodeID: c.id.ID, NodePool: c.cfg.NodePool, Private: []string{c.cfg.StateDir, c.cfg.AllocDir}, Store: c.db, Changed: c.volumesChanged, Users: c.volumeUsers, Log: c.log})
 	return d
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/nodeid"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -129,8 +130,8 @@ func TestLostNodeID(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.New(n.cfg, client.Parts{Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, client.ErrNoID) || !strings.Contains(err.Error(), name) {
-			t.Errorf("New() without %s = %v, want %v", name, err, client.ErrNoID)
+		if _, err := client.New(n.cfg, client.Parts{Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, nodeid.ErrNoID) || !strings.Contains(err.Error(), name) {
+			t.Errorf("New() without %s = %v, want %v", name, err, nodeid.ErrNoID)
 		}
 		if err := os.WriteFile(name, text, 0o600); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 
+	"github.com/hashicorp/go-metrics"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/client/telemetry"
@@ -13,14 +14,17 @@ import (
 func (c *Client) measure(ctx context.Context) error {
 	cfg := telemetry.Config{Every: c.cfg.Metrics.Every, Node: c.measuredNode, Allocs: c.measuredAllocs, Log: c.log}
 	if c.cfg.Metrics.Node {
-		cfg.Host = c.stats.measure
+		cfg.Host = c.stats.Measure
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return telemetry.New(cfg).Run(ctx) })
-	group.Go(func() error { return c.calls.Run(ctx) })
-	group.Go(func() error { return c.measureIdentity(ctx) })
+	group.Go(func() error { return c.meter.Run(ctx) })
+	group.Go(func() error { return c.id.Measure(ctx, c.labels) })
 	return group.Wait()
 }
+
+// labels returns the labels of the identity's metrics, without the status and eligibility.
+func (c *Client) labels() []metrics.Label { return telemetry.Labels(c.measuredNode())[:4:4] }
 
 // measuredNode returns the node with the status and eligibility that the servers last reported.
 func (c *Client) measuredNode() *nomad.Node {

@@ -17,7 +17,7 @@ func ofAgent[Req any](c *Client, q acl.Question, agent func(*Req) (node, server 
 	s := ofNode(c, func(r *Req) string { node, _ := agent(r); return node }, q)
 	s.mine = func(r *Req) bool {
 		node, server := agent(r)
-		return server == "" && (node == "" || node == c.id.id)
+		return server == "" && (node == "" || node == c.id.ID)
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/client/nodeid"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -75,13 +76,13 @@ func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (changed boo
 }
 
 // newNode returns the node before it is fingerprinted.
-func newNode(cfg *Config, id *identity, session *nomad.NodeSession, volumes map[string]*nomad.ClientHostVolumeConfig, meta map[string]string) *nomad.Node {
+func newNode(cfg *Config, id *nodeid.Identity, session *nomad.NodeSession, volumes map[string]*nomad.ClientHostVolumeConfig, meta map[string]string) *nomad.Node {
 	eligibility := nomad.NodeSchedulingEligible
 	if cfg.DefaultIneligible {
 		eligibility = nomad.NodeSchedulingIneligible
 	}
 	n := &nomad.Node{
-		ID: id.id, SecretID: id.secret, Session: session,
+		ID: id.ID, SecretID: id.Secret(), Session: session,
 		Datacenter: cfg.Datacenter, Name: cfg.Name,
 		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
 		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, CgroupParent: cfg.CgroupParent,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -21,7 +22,7 @@ const (
 // retries until every driver has listed its tasks and the orphans have ended. The allocations
 // in waiting are restored later.
 func (c *Client) endOrphans(ctx context.Context, waiting []*nomad.Allocation) error {
-	back := backoff{min: orphanBackoffMin, max: orphanBackoffMax}
+	back := servers.Backoff{Min: orphanBackoffMin, Max: orphanBackoffMax}
 	for {
 		err := c.endOrphansOnce(ctx, waiting)
 		if err == nil {
@@ -31,7 +32,7 @@ func (c *Client) endOrphans(ctx context.Context, waiting []*nomad.Allocation) er
 			return ctx.Err()
 		}
 		c.log.Warn("end tasks without an allocation", "err", err)
-		if err := back.wait(ctx); err != nil {
+		if err := back.Wait(ctx); err != nil {
 			return err
 		}
 	}

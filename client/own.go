@@ -59,7 +59,7 @@ func ofAlloc[Req any](c *Client, id func(*Req) string, ops ...acl.NamespaceCapab
 
 // ofNode is the subject of requests about the node.
 func ofNode[Req any](c *Client, id func(*Req) string, q acl.Question) subject[Req] {
-	return subject[Req]{c: c, id: id, mine: func(r *Req) bool { return id(r) == c.id.id },
+	return subject[Req]{c: c, id: id, mine: func(r *Req) bool { return id(r) == c.id.ID },
 		check: fmt.Sprintf("%s:%s", q.Kind, q.Rights),
 		need:  func(a *rpc.Access, _ *Req) error { return a.Need(q) }}
 }

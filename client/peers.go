@@ -54,7 +54,7 @@ func (p peers) TaskOf(alloc string, uid int) string {
 
 // Call makes an RPC to the servers with the node's token.
 func (p peers) Call(ctx context.Context, method string, req, resp any) error {
-	return asNode(p).Call(ctx, method, req, resp)
+	return p.c.calls.Call(ctx, method, req, resp)
 }
 
 // Snapshot returns the snapshot of an allocation on another node. An error has a status below 500 if another attempt is
@@ -79,7 +79,7 @@ func (p peers) Snapshot(ctx context.Context, node *nomad.Node, previous, alloc s
 
 // migrateToken asks the servers for the token of the allocation's predecessor.
 func (c *Client) migrateToken(ctx context.Context, alloc string) (string, error) {
-	req := message.NodeSpecificRequest{NodeID: c.id.id, SecretID: c.id.secret, QueryOptions: c.query()}
+	req := message.NodeSpecificRequest{NodeID: c.id.ID, SecretID: c.id.Secret(), QueryOptions: c.query()}
 	var resp message.NodeClientAllocsResponse
 	if err := c.servers.Call(ctx, "Node.GetClientAllocs", &req, &resp); err != nil {
 		return "", fmt.Errorf("get the migrate token: %w", err)
@@ -122,7 +122,7 @@ const drainWait = 30 * time.Second
 // ServeSnapshot answers a request for the data of a finished allocation of this node. The token
 // is always required.
 func (c *Client) ServeSnapshot(w http.ResponseWriter, r *http.Request, alloc string) error {
-	token, err := nomad.NewMigrateToken(alloc, c.id.secret)
+	token, err := nomad.NewMigrateToken(alloc, c.id.Secret())
 	if err != nil || !token.Matches(r.Header.Get(migrate.TokenHeader)) {
 		return nomad.Denied("the migrate token is missing or wrong")
 	}

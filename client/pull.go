@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -18,7 +19,7 @@ const (
 // pull runs blocking queries for the allocations of this node and passes the results to the set
 // that runs them.
 func (c *Client) pull(ctx context.Context) error {
-	back := backoff{min: pullBackoffMin, max: pullBackoffMax}
+	back := servers.Backoff{Min: pullBackoffMin, Max: pullBackoffMax}
 	var last pulled
 	for {
 		next, err := c.pullOnce(ctx, last)
@@ -27,14 +28,14 @@ func (c *Client) pull(ctx context.Context) error {
 			return ctx.Err()
 		case err == nil:
 			last = next
-			back.reset()
+			back.Reset()
 			continue
 		}
 		if isNodeUnknown(err) {
 			raise(c.urgent)
 		}
 		c.log.Warn("pull allocations", "err", err)
-		if err := back.wait(ctx); err != nil {
+		if err := back.Wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -52,7 +53,7 @@ type pulled struct {
 // replaced by an older one, it may list ended allocations as running, so all statuses are sent
 // again.
 func (c *Client) pullOnce(ctx context.Context, last pulled) (next pulled, err error) {
-	req := message.NodeSpecificRequest{NodeID: c.id.id, SecretID: c.id.secret, AllocCount: last.count, QueryOptions: c.query()}
+	req := message.NodeSpecificRequest{NodeID: c.id.ID, SecretID: c.id.Secret(), AllocCount: last.count, QueryOptions: c.query()}
 	req.MinQueryIndex = last.index
 	req.AllowStale = last.index > 0
 	var resp message.NodeClientAllocsResponse

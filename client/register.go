@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -57,7 +58,7 @@ func (c *Client) runWith(ctx context.Context, attached, fn func(context.Context)
 // enter registers the node and sends the first heartbeat, with retries. It fails only when ctx
 // ends.
 func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
-	back := backoff{min: registerBackoffMin, max: registerBackoffMax}
+	back := servers.Backoff{Min: registerBackoffMin, Max: registerBackoffMax}
 	waits := false
 	for {
 		lower(c.node.changed) // this registration has the change
@@ -65,7 +66,7 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 			ttl, err = c.beat(ctx)
 		}
 		if err == nil {
-			c.log.Info("node is ready", "node", c.id.id)
+			c.log.Info("node is ready", "node", c.id.ID)
 			c.refusal.Store(nil)
 			c.readyOnce.Do(func() { close(c.ready) })
 			return ttl, nil
@@ -76,9 +77,9 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 		if !waits {
 			c.log.Warn("register node", "err", err)
 		}
-		waits = errors.Is(err, errNoServers) // log it once, not with every attempt
-		back.max = c.denied(err)
-		if err := back.wait(ctx); err != nil {
+		waits = errors.Is(err, servers.ErrNone) // log it once, not with every attempt
+		back.Max = c.denied(err)
+		if err := back.Wait(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -93,7 +94,7 @@ func (c *Client) denied(err error) (wait time.Duration) {
 		return heldBackoffMax
 	case errors.Is(err, nomad.ErrPermissionDenied):
 		c.refusal.Store(&why)
-		if err := c.id.markRefused(); err != nil {
+		if err := c.id.MarkRefused(); err != nil {
 			c.log.Error("store the refused registration", "err", err)
 		}
 		return deniedBackoffMax
@@ -106,41 +107,41 @@ func (c *Client) register(ctx context.Context) error {
 	req := message.NodeRegisterRequest{
 		Node:           c.node.copy(),
 		CreateNodePool: true,
-		WriteRequest:   message.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.registerAuth()},
+		WriteRequest:   message.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.RegisterAuth()},
 	}
-	if err := c.prove(ctx, &req); err != nil {
+	if err := c.id.Prove(ctx, c.servers, &req); err != nil {
 		return fmt.Errorf("register: %w", err)
 	}
 	var resp message.NodeUpdateResponse
 	if err := c.servers.Call(ctx, "Node.Register", &req, &resp); err != nil {
 		return fmt.Errorf("register: %w", err)
 	}
-	c.id.accept(resp.SignedIdentity)
+	c.id.Accept(resp.SignedIdentity)
 	c.learn(&resp)
 	c.sendSchemas(ctx, resp.WantedSchemas)
-	return c.id.markRegistered()
+	return c.id.MarkRegistered()
 }
 
 // beat sends one heartbeat with status ready.
 func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	req := message.NodeUpdateStatusRequest{
-		NodeID:               c.id.id,
+		NodeID:               c.id.ID,
 		Status:               nomad.NodeStatusReady,
-		ForceIdentityRenewal: c.id.wantsRenewal(),
-		IdentitySigningKeyID: c.id.jwt().KeyID(),
+		ForceIdentityRenewal: c.id.WantsRenewal(),
+		IdentitySigningKeyID: c.id.JWT().KeyID(),
 		UpdatedAt:            time.Now().Unix(),
 		SessionID:            c.session.ID,
 		WriteRequest:         c.write(),
 	}
 	var resp message.NodeUpdateResponse
 	if err := c.servers.Call(ctx, "Node.UpdateStatus", &req, &resp); err != nil {
-		c.id.accept(nil)
+		c.id.Accept(nil)
 		if isNodeUnknown(err) {
 			return 0, fmt.Errorf("%w: %w", errNodeUnknown, err)
 		}
 		return 0, fmt.Errorf("heartbeat: %w", err)
 	}
-	c.id.accept(resp.SignedIdentity)
+	c.id.Accept(resp.SignedIdentity)
 	c.learn(&resp)
 	if c.Healthy() != nil && c.lastBeat.Load() != 0 {
 		c.allocs.resendHeld()
@@ -160,7 +161,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 // When the node changes, it registers again. It returns when the servers do not have the node
 // or ctx ends.
 func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
-	back := backoff{min: beatBackoffMin, max: beatBackoffMax}
+	back := servers.Backoff{Min: beatBackoffMin, Max: beatBackoffMax}
 	timer := time.NewTimer(ttl)
 	defer timer.Stop()
 	for {
@@ -182,7 +183,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 		}
 		switch {
 		case err == nil:
-			back.reset()
+			back.Reset()
 			continue
 		case errors.Is(err, errNodeUnknown):
 			return err
@@ -191,7 +192,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 		}
 		c.missed.Store(true)
 		c.log.Warn("node heartbeat", "err", err)
-		if err := back.wait(ctx); err != nil {
+		if err := back.Wait(ctx); err != nil {
 			return err
 		}
 		timer.Reset(0)
@@ -204,7 +205,7 @@ func (c *Client) learn(resp *message.NodeUpdateResponse) {
 		c.eligibility.Store(&e)
 	}
 	if c.remote != nil {
-		c.remote.learn(resp.Servers, int(resp.NumNodes))
+		c.remote.Learn(resp.Servers, int(resp.NumNodes))
 	}
 }
 
@@ -219,10 +220,10 @@ func isNodeUnknown(err error) bool {
 
 // write returns the header of a write request.
 func (c *Client) write() message.WriteRequest {
-	return message.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.auth()}
+	return message.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.Auth()}
 }
 
 // query returns the header of a read request that any server may answer.
 func (c *Client) query() message.QueryOptions {
-	return message.QueryOptions{Region: c.cfg.Region, AuthToken: c.id.auth(), AllowStale: true}
+	return message.QueryOptions{Region: c.cfg.Region, AuthToken: c.id.Auth(), AllowStale: true}
 }

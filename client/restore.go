@@ -23,7 +23,7 @@ func (c *Client) prepare(ctx context.Context) error {
 	}
 	c.facts = c.host.Run(ctx, c.log)
 	c.node.update(func(n *nomad.Node) { c.facts.Apply(c.cfg.Fingerprint, n) })
-	c.stats.setSpeed(float64(c.node.copy().NodeResources.Cpu.CpuShares))
+	c.stats.SetSpeed(float64(c.node.copy().NodeResources.Cpu.CpuShares))
 	patience, cancel := context.WithTimeout(ctx, driverPatience)
 	defer cancel()
 	if err := c.drivers.Ready(patience); err != nil && ctx.Err() == nil {

@@ -17,7 +17,7 @@ func (c *Client) sendSchemas(ctx context.Context, digests []string) {
 		if !ok {
 			continue // the driver has changed since
 		}
-		req := message.DriverSchemaUpsertRequest{NodeID: c.id.id, WriteRequest: c.write(),
+		req := message.DriverSchemaUpsertRequest{NodeID: c.id.ID, WriteRequest: c.write(),
 			Schemas: []*nomad.DriverSchema{{Digest: own.Digest, Spec: own.Raw}}}
 		if err := c.servers.Call(ctx, "Node.UpsertDriverSchemas", &req, &message.GenericResponse{}); err != nil {
 			c.schemaFailed(digest, err)

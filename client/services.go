@@ -12,7 +12,7 @@ import (
 // the previous agent.
 func (c *Client) openServices() {
 	if !c.cfg.NoServices {
-		c.services = service.New(asNode{c}, c.log)
+		c.services = service.New(c.calls, c.log)
 	}
 	stored, err := c.db.CheckResults()
 	if err != nil {

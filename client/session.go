@@ -2,36 +2,9 @@ package client
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"log/slog"
-	"os"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/open-nomad/open-nomad/nomad"
 )
-
-// kernelBoot holds a UUID that the kernel generates at each boot.
-const kernelBoot = "/proc/sys/kernel/random/boot_id"
-
-// newSession returns the session of this process. Without the boot ID, servers detect copies of
-// a node later.
-func newSession(bootFile, nodeID string, log *slog.Logger) *nomad.NodeSession {
-	if bootFile == "" {
-		bootFile = kernelBoot
-	}
-	s := &nomad.NodeSession{ID: nomad.NewID()}
-	boot, err := os.ReadFile(bootFile)
-	if err != nil {
-		log.Warn("read the boot ID, registering without it", "err", err)
-		return s
-	}
-	sum := sha256.Sum256([]byte(nodeID + "\n" + strings.TrimSpace(string(boot))))
-	s.BootID = hex.EncodeToString(sum[:])
-	return s
-}
 
 // attend runs the work of an agent that the servers accept as the node, until ctx ends. It
 // restores allocations from before a reboot, sends statuses and pulls allocations. Another

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -68,7 +69,7 @@ func (u *updates) nudge() {
 
 // Run sends the queued statuses until ctx ends.
 func (u *updates) Run(ctx context.Context) error {
-	back := backoff{min: updateBackoffMin, max: updateBackoffMax}
+	back := servers.Backoff{Min: updateBackoffMin, Max: updateBackoffMax}
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,14 +88,14 @@ func (u *updates) Run(ctx context.Context) error {
 			err = nil
 		}
 		if err == nil {
-			back.reset()
+			back.Reset()
 			continue
 		}
 		u.putBack(batch)
 		if ctx.Err() == nil {
 			u.log.Warn("update allocations", "count", len(batch), "err", err)
 		}
-		if err := back.wait(ctx); err != nil {
+		if err := back.Wait(ctx); err != nil {
 			return err
 		}
 	}

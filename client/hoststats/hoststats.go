@@ -1,8 +1,10 @@
-package client
+// Package hoststats measures the host of a node: memory, processors and file systems. It reads /proc and statfs(2), only on
+// request, and has no goroutines.
+package hoststats
 
 import (
 	"bufio"
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,16 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // minInterval is the minimum interval of a processor usage measurement.
 const minInterval = 100 * time.Millisecond
 
-// hostStats measures the host on request. Processor usage covers the time since the previous
+// Host measures the host on request. Processor usage covers the time since the previous
 // request, or since boot.
-type hostStats struct {
+type Host struct {
 	allocDir string
 
 	mu   sync.Mutex
@@ -36,15 +36,11 @@ type hostStats struct {
 // cpuTime is a line of /proc/stat in ticks.
 type cpuTime struct{ user, system, idle, total uint64 }
 
-func (c *Client) clientStats(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.ClientStatsResponse, error) {
-	stats, err := c.stats.measure()
-	if err != nil {
-		return nil, err
-	}
-	return &message.ClientStatsResponse{HostStats: stats}, nil
-}
+// New returns a Host. The file system of allocDir is measured apart from those on devices.
+func New(allocDir string) *Host { return &Host{allocDir: allocDir} }
 
-func (h *hostStats) measure() (*nomad.HostStats, error) {
+// Measure returns the current usage of the host.
+func (h *Host) Measure() (*nomad.HostStats, error) {
 	mem, err := memoryStats()
 	if err != nil {
 		return nil, err
@@ -81,14 +77,15 @@ func memoryStats() (*nomad.HostMemoryStats, error) {
 	return m, nil
 }
 
-func (h *hostStats) setSpeed(mhz float64) {
+// SetSpeed sets the speed of all cores together, in MHz.
+func (h *Host) SetSpeed(mhz float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mhz = mhz
 }
 
 // cpuStats compares /proc/stat with the previous sample.
-func (h *hostStats) cpuStats() ([]*nomad.HostCPUStats, error) {
+func (h *Host) cpuStats() ([]*nomad.HostCPUStats, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cpus != nil && time.Since(h.at) < minInterval {
@@ -200,4 +197,30 @@ func uptime() uint64 {
 		return 0
 	}
 	return uint64(info.Uptime)
+}
+
+// Disk measures the usage of the file system of dir, in percent.
+func Disk(dir string) (usedPercent, inodePercent float64, err error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, 0, fmt.Errorf("measure disk of %s: %w", dir, err)
+	}
+	if fs.Blocks == 0 {
+		return 0, 0, errors.New("the file system reports no size")
+	}
+	usedPercent = usedBlocks(fs)
+	if fs.Files > 0 {
+		inodePercent = 100 * float64(fs.Files-fs.Ffree) / float64(fs.Files)
+	}
+	return usedPercent, inodePercent, nil
+}
+
+// usedBlocks returns the percentage that df(1) prints: blocks reserved for root count neither
+// as used nor as available.
+func usedBlocks(fs unix.Statfs_t) float64 {
+	used := float64(fs.Blocks - fs.Bfree)
+	if used == 0 {
+		return 0
+	}
+	return 100 * used / (used + float64(fs.Bavail))
 }

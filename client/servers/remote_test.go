@@ -1,4 +1,4 @@
-package client
+package servers
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 
 // fleet is a set of servers; each answers as set in fails.
 type fleet struct {
-	mu    sync.Mutex
-	fails map[string]error
-	asked []string // addresses, in the order of the calls
-	pings int
+	mu     sync.Mutex
+	fails  map[string]error
+	called []string // addresses, in the order of the calls
+	pings  int
 }
 
 func (f *fleet) Call(_ context.Context, addr, method string, _, _ any) error {
@@ -32,7 +32,7 @@ func (f *fleet) Call(_ context.Context, addr, method string, _, _ any) error {
 	if method == "Status.Ping" {
 		f.pings++
 	} else {
-		f.asked = append(f.asked, addr)
+		f.called = append(f.called, addr)
 	}
 	return f.fails[addr]
 }
@@ -41,8 +41,8 @@ func (f *fleet) Stream(_ context.Context, addr, _ string) (*rpc.Stream, error) {
 	if err := f.Call(context.Background(), addr, "", nil, nil); err != nil {
 		return nil, err
 	}
-	near, _ := rpc.Pipe()
-	return near, nil
+	stream, _ := rpc.Pipe()
+	return stream, nil
 }
 
 func (f *fleet) set(addr string, err error) {
@@ -52,7 +52,7 @@ func (f *fleet) set(addr string, err error) {
 }
 
 func remote(f *fleet, addrs ...string) *Remote {
-	return NewRemote(f, "global", addrs, slog.New(slog.DiscardHandler))
+	return New(f, "global", addrs, slog.New(slog.DiscardHandler))
 }
 
 var (
@@ -64,13 +64,13 @@ var (
 	errRefused = fmt.Errorf("%w: connection refused", nomad.ErrUnsent)
 )
 
-func TestFailover(t *testing.T) {
+func TestCall_Failover(t *testing.T) {
 	for name, c := range map[string]struct {
-		req   any
-		first error
-		asked []string // by the call
-		next  string   // the head afterwards
-		want  error
+		req    any
+		first  error
+		called []string // in order
+		next   string   // the head afterwards
+		want   error
 	}{
 		"unreachable server":                 {writeReq, errRefused, []string{"a", "b"}, "b", nil},
 		"unreachable leader":                 {writeReq, nomad.ErrorFromText(errRefused.Error()), []string{"a", "b"}, "b", nil},
@@ -91,11 +91,11 @@ func TestFailover(t *testing.T) {
 				r := remote(f, "a", "b")
 				begun := time.Now()
 				err := r.Call(t.Context(), "Test.Call", c.req, nil)
-				if c.want != nil && !errors.Is(err, c.want) || c.want == nil && len(c.asked) == 2 && err != nil {
+				if c.want != nil && !errors.Is(err, c.want) || c.want == nil && len(c.called) == 2 && err != nil {
 					t.Errorf("Call() = %v, want %v", err, c.want)
 				}
-				if !slices.Equal(f.asked, c.asked) || r.Addrs()[0] != c.next {
-					t.Errorf("called %v, want %v; the head is %s, want %s", f.asked, c.asked, r.Addrs()[0], c.next)
+				if !slices.Equal(f.called, c.called) || r.Addrs()[0] != c.next {
+					t.Errorf("called %v, want %v; the head is %s, want %s", f.called, c.called, r.Addrs()[0], c.next)
 				}
 				if took := time.Since(begun); took > 0 {
 					t.Errorf("the failover took %v", took)
@@ -105,7 +105,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-func TestNoServerAnswers(t *testing.T) {
+func TestCall_NoServerAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fleet{fails: map[string]error{"a": errRefused, "b": errRefused}}
 		r := remote(f, "a", "b")
@@ -118,14 +118,14 @@ func TestNoServerAnswers(t *testing.T) {
 		if took := time.Since(begun); took < holdTimeout || took > holdTimeout+time.Second {
 			t.Errorf("it was retried for %v", took)
 		}
-		if len(f.asked) > 60 {
-			t.Errorf("%d tries", len(f.asked))
+		if len(f.called) > 60 {
+			t.Errorf("%d tries", len(f.called))
 		}
 	})
 }
 
 // The error names a failed TLS handshake as the reason.
-func TestTLSFailureIsReported(t *testing.T) {
+func TestCall_TLSFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		why := fmt.Errorf("%w: %w", nomad.ErrUnsent, &rpc.HandshakeError{Addr: "a", Region: "global", Err: errors.New("unknown authority")})
 		r := remote(&fleet{fails: map[string]error{"a": why}}, "a")
@@ -136,7 +136,7 @@ func TestTLSFailureIsReported(t *testing.T) {
 	})
 }
 
-func TestStreamsFailOver(t *testing.T) {
+func TestStream_Failover(t *testing.T) {
 	f := &fleet{fails: map[string]error{"a": errRefused, "b": errLost}}
 	r := remote(f, "a", "b", "c")
 	s, err := r.Stream(t.Context(), "Test.Stream")
@@ -144,12 +144,12 @@ func TestStreamsFailOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if !slices.Equal(f.asked, []string{"a", "b", "c"}) || r.Addrs()[0] != "c" {
-		t.Errorf("called %v, then %v", f.asked, r.Addrs())
+	if !slices.Equal(f.called, []string{"a", "b", "c"}) || r.Addrs()[0] != "c" {
+		t.Errorf("called %v, then %v", f.called, r.Addrs())
 	}
 }
 
-func TestLearnServers(t *testing.T) {
+func TestLearn(t *testing.T) {
 	infos := func(addrs ...string) (out []*nomad.NodeServerInfo) {
 		for _, a := range addrs {
 			out = append(out, &nomad.NodeServerInfo{RPCAdvertiseAddr: a})
@@ -160,7 +160,7 @@ func TestLearnServers(t *testing.T) {
 	heads := map[string]bool{}
 	for range 200 { // a different order for each client
 		r := remote(&fleet{}, "seed")
-		r.learn(infos("a", "b", "c", "b", ""), 3)
+		r.Learn(infos("a", "b", "c", "b", ""), 3)
 		heads[r.Addrs()[0]] = true
 		if got := set(r); !slices.Equal(got, []string{"a", "b", "c", "seed"}) {
 			t.Fatalf("servers = %v", got)
@@ -170,11 +170,11 @@ func TestLearnServers(t *testing.T) {
 		t.Errorf("all of 200 clients start with one of %v", heads)
 	}
 	r := remote(&fleet{}, "seed")
-	r.learn(infos("a", "b"), 3)
+	r.Learn(infos("a", "b"), 3)
 	r.failed(r.Addrs()[0])
 	order := r.Addrs()
-	r.learn(infos("b", "a"), 3)
-	r.learn(nil, 3)
+	r.Learn(infos("b", "a"), 3)
+	r.Learn(nil, 3)
 	if got := r.Addrs(); !slices.Equal(got, order) {
 		t.Errorf("the same servers in another order: %v, was %v", got, order)
 	}
@@ -182,13 +182,13 @@ func TestLearnServers(t *testing.T) {
 	if got := r.Addrs(); !slices.Equal(got, []string{"x"}) {
 		t.Errorf("replaced by %v", got)
 	}
-	r.learn(infos("y"), 3)
+	r.Learn(infos("y"), 3)
 	if got := set(r); !slices.Equal(got, []string{"x", "y"}) {
 		t.Errorf("servers of the new ones: %v", got)
 	}
 }
 
-func TestRebalancing(t *testing.T) {
+func TestRun_Rebalances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fleet{fails: map[string]error{}}
 		r := remote(f, "a", "b", "c")
@@ -230,13 +230,13 @@ func TestRebalancing(t *testing.T) {
 }
 
 // The interval grows with the number of clients per server.
-func TestRebalancingIsSpread(t *testing.T) {
+func TestRebalanceAfter(t *testing.T) {
 	for _, c := range []struct {
 		nodes int
 		want  time.Duration
 	}{{10, rebalanceMin}, {1_000_000, 1_000_000 / (64 * 2) * time.Second}} {
 		r := remote(&fleet{}, "a", "b")
-		r.learn([]*nomad.NodeServerInfo{{RPCAdvertiseAddr: "a"}}, c.nodes)
+		r.Learn([]*nomad.NodeServerInfo{{RPCAdvertiseAddr: "a"}}, c.nodes)
 		if got := r.rebalanceAfter(); got < c.want || got > c.want+c.want/2+time.Second {
 			t.Errorf("%d nodes: %v, want from %v", c.nodes, got, c.want)
 		}

@@ -1,4 +1,13 @@
-package client
+// Package servers selects the server that a node calls. It keeps the list of servers, retries calls, and moves the node to
+// another server from time to time, so that nodes spread over restarted and added servers.
+//
+//	first of the list ──call fails──▶ end of the list
+//	        ▲                               │
+//	        └──────── those before it fail ─┘
+//
+// A call is retried only if no server can have applied it, or if it only reads. While no server accepts it, a call is
+// retried for 5 s. The package adds no token and knows no method except Status.Ping. Its one goroutine is Remote.Run.
+package servers
 
 import (
 	"context"
@@ -19,26 +28,25 @@ import (
 // holdTimeout is how long a call is retried when no server answers, as in Nomad 2.0.
 const holdTimeout = 5 * time.Second
 
-// errNoServers is returned when the client has no server address.
-var errNoServers = errors.New("no servers")
+// ErrNone is returned when the node has no server address.
+var ErrNone = errors.New("no servers")
 
-// Servers carries calls to the servers, over the network or in this process.
-type Servers interface {
+// Caller makes calls to the servers, over the network or in this process.
+type Caller interface {
 	rpc.Caller
 	Stream(ctx context.Context, method string) (*rpc.Stream, error)
 }
 
-// carrier makes calls to a server by address.
-type carrier interface {
+// Pool makes calls to a server by address.
+type Pool interface {
 	Call(ctx context.Context, addr, method string, req, resp any) error
 	Stream(ctx context.Context, addr, method string) (*rpc.Stream, error)
 }
 
 // Remote reaches the servers over the network. It uses the first server of the list until it
-// fails, then moves it to the end. From time to time it selects another (rebalance.go), so that
-// clients spread over new servers.
+// fails, then moves it to the end. Run selects another from time to time.
 type Remote struct {
-	pool   carrier
+	pool   Pool
 	region string
 	log    *slog.Logger
 
@@ -48,8 +56,8 @@ type Remote struct {
 	nodes int // in the region, as reported by a server
 }
 
-// NewRemote returns a Remote with the configured addresses.
-func NewRemote(pool carrier, region string, seeds []string, log *slog.Logger) *Remote {
+// New returns a Remote with the configured addresses.
+func New(pool Pool, region string, seeds []string, log *slog.Logger) *Remote {
 	return &Remote{pool: pool, region: region, seeds: seeds, addrs: slices.Clone(seeds), log: log}
 }
 
@@ -85,9 +93,9 @@ func (r *Remote) Replace(addrs []string) {
 	r.SetAddrs(addrs)
 }
 
-// learn records the servers and the number of nodes that a server reported. Configured
+// Learn records the servers and the number of nodes that a server reported. Configured
 // addresses stay in the list, because they may be the only ones reachable through a firewall.
-func (r *Remote) learn(servers []*nomad.NodeServerInfo, nodes int) {
+func (r *Remote) Learn(servers []*nomad.NodeServerInfo, nodes int) {
 	var addrs []string
 	for _, s := range servers {
 		if s.RPCAdvertiseAddr != "" && !slices.Contains(addrs, s.RPCAdvertiseAddr) {
@@ -139,11 +147,11 @@ func (r *Remote) failed(addr string) {
 // it only reads. A server that failed moves to the end of the list in any case.
 func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 	deadline := time.Now().Add(holdTimeout + blockTime(req))
-	back := backoff{min: 20 * time.Millisecond, max: 500 * time.Millisecond}
+	back := Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for tries := 1; ; tries++ {
 		addr, count := r.head()
 		if count == 0 {
-			return errNoServers
+			return ErrNone
 		}
 		err := r.pool.Call(ctx, addr, method, req, resp)
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -161,7 +169,7 @@ func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 		if tries%count != 0 {
 			continue
 		}
-		if time.Now().After(deadline) || back.wait(ctx) != nil {
+		if time.Now().After(deadline) || back.Wait(ctx) != nil {
 			return r.unreached(err)
 		}
 	}
@@ -169,7 +177,7 @@ func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 
 // Stream opens a stream to the first server that accepts it.
 func (r *Remote) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
-	err := errNoServers
+	err := ErrNone
 	for _, addr := range r.Addrs() {
 		var s *rpc.Stream
 		if s, err = r.pool.Stream(ctx, addr, method); err == nil {
@@ -206,7 +214,7 @@ func (e *Unreachable) Unwrap() error { return e.cause }
 
 // unreached returns an Unreachable if err means that no server accepted the call, else err.
 func (r *Remote) unreached(err error) error {
-	if err == errNoServers || !unsent(err) {
+	if err == ErrNone || !unsent(err) {
 		return err
 	}
 	r.log.Debug("no server accepted a call", "err", err)
@@ -242,25 +250,3 @@ func blockTime(req any) time.Duration {
 	}
 	return q.Query().BlockingTimeout()
 }
-
-// backoff is an exponential, jittered delay.
-type backoff struct {
-	min, max time.Duration
-	next     time.Duration
-}
-
-// wait waits between half and all of the next duration.
-func (b *backoff) wait(ctx context.Context) error {
-	b.next = min(max(b.min, 2*b.next), b.max)
-	t := time.NewTimer(b.next/2 + rand.N(b.next/2+1))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
-
-// reset starts again from the minimum after a success.
-func (b *backoff) reset() { b.next = 0 }

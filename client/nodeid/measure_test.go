@@ -1,4 +1,4 @@
-package client
+package nodeid
 
 import (
 	"encoding/base64"
@@ -32,12 +32,12 @@ func TestRenewalIsOverdue(t *testing.T) {
 		"without expiry":    {token(`{"iat":1}`), false, time.Hour, false},
 		"invalid JSON":      {token(`{`), false, time.Hour, false},
 	} {
-		i := &identity{token: c.token, renew: c.asked}
+		i := &Identity{token: c.token, renew: c.asked}
 		if got := i.overdue(given.Add(c.after)); got != c.want {
 			t.Errorf("%s: overdue is %t, want %t", name, got, c.want)
 		}
 	}
-	if _, ends, ok := (&identity{token: hour}).lifetime(); !ok || !ends.Equal(given.Add(time.Hour)) {
+	if _, ends, ok := (&Identity{token: hour}).lifetime(); !ok || !ends.Equal(given.Add(time.Hour)) {
 		t.Errorf("the token expires at %v", ends)
 	}
 }

@@ -1,26 +1,23 @@
-package client
+package nodeid
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"time"
 )
 
-// errNoToken is returned while the servers have issued no token to the node.
-var errNoToken = errors.New("node does not have a JWT identity token")
+// ErrNoToken is returned while the servers have issued no token to the node.
+var ErrNoToken = errors.New("node does not have a JWT identity token")
 
-// identityGet returns the claims of the node's token, never the token.
-func (c *Client) identityGet(_ context.Context, _ *rpc.Call, _ *message.NodeIdentityGetReq) (*message.NodeIdentityGetResp, error) {
-	t := c.id.jwt()
+// Claims returns the claims of the node's token.
+func (i *Identity) Claims() (map[string]any, error) {
+	t := i.JWT()
 	if t.IsZero() {
-		return nil, errNoToken
+		return nil, ErrNoToken
 	}
 	var parts map[string]json.RawMessage
 	if err := decodePart(t.Reveal(), 1, &parts); err != nil {
@@ -33,7 +30,7 @@ func (c *Client) identityGet(_ context.Context, _ *rpc.Call, _ *message.NodeIden
 			return nil, fmt.Errorf("read claim %q of the node's token: %w", name, err)
 		}
 	}
-	return &message.NodeIdentityGetResp{Claims: claims}, nil
+	return claims, nil
 }
 
 // claim decodes the value of a claim. Integers, such as times, are decoded as int64.
@@ -46,18 +43,24 @@ func claim(raw json.RawMessage) (v any, err error) {
 	return v, err
 }
 
-// identityRenew requests a new token and triggers a heartbeat.
-func (c *Client) identityRenew(_ context.Context, _ *rpc.Call, _ *message.NodeIdentityRenewReq) (*message.NodeIdentityRenewResp, error) {
-	if err := c.id.askRenewal(); err != nil {
-		return nil, fmt.Errorf("store the request for a new node identity: %w", err)
+// lifetime returns when the token was issued and when it expires. ok is false if there is no
+// token or it has no expiry.
+func (i *Identity) lifetime() (from, to time.Time, ok bool) {
+	var claims struct {
+		IssuedAt int64 `json:"iat"`
+		Expiry   int64 `json:"exp"`
 	}
-	raise(c.urgent)
-	return &message.NodeIdentityRenewResp{}, nil
+	if err := decodePart(i.JWT().Reveal(), 1, &claims); err != nil || claims.Expiry == 0 {
+		return from, to, false
+	}
+	return time.Unix(claims.IssuedAt, 0), time.Unix(claims.Expiry, 0), true
 }
 
-// identitySession returns the session ID of this agent to the servers.
-func (c *Client) identitySession(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.NodeSessionResponse, error) {
-	return &message.NodeSessionResponse{ID: c.session.ID}, nil
+// overdue reports whether a new token should have arrived: one was requested, or less than a
+// quarter of the token's lifetime remains. Servers renew when a third remains.
+func (i *Identity) overdue(now time.Time) bool {
+	from, to, ok := i.lifetime()
+	return i.WantsRenewal() || ok && now.After(to.Add(-to.Sub(from)/4))
 }
 
 // keyID returns the key ID in the header of a token, or "". The token is the node's own, so it
