@@ -64,7 +64,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 		r.Caller().AuthToken = token
 	}
 	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" || method == "Allocations.Exec" || strings.HasPrefix(method, "Agent.Monitor") {
-		open := g.Own(method).Stream
+		open := g.Local(method).Stream
 		if relayed {
 			open = g.RPC().Stream
 		}
@@ -91,7 +91,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 	if relayed {
 		return g.RPC().Call(t.Context(), strings.Replace(method, "ClientAllocations", "Allocations", 1), req, nil)
 	}
-	return g.Own(method).Call(t.Context(), method, req, nil)
+	return g.Local(method).Call(t.Context(), method, req, nil)
 }
 
 // Every method of a node checks the caller's rights, on both paths.
@@ -154,7 +154,7 @@ func TestNodeWithoutServersDenies(t *testing.T) {
 	call := func(method string, req any) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // calls take longer while no server answers
 		defer cancel()
-		return g.Own(method).Call(ctx, method, req, nil)
+		return g.Local(method).Call(ctx, method, req, nil)
 	}
 	stat := func() error {
 		return call("FileSystem.Stat", &message.FsStatRequest{AllocID: g.alloc, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{AuthToken: "files"}})
@@ -171,7 +171,7 @@ func TestNodeWithoutServersDenies(t *testing.T) {
 // A stream ends when its caller loses the right to it.
 func TestStreamEndsWithTheRight(t *testing.T) {
 	g := guard(t)
-	s, err := g.Own("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
+	s, err := g.Local("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
 	if err != nil {
 		t.Fatal(err)
 	}

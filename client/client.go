@@ -1,19 +1,14 @@
-// Package client runs one node of the cluster. It fingerprints and registers the node, sends
-// heartbeats, pulls the allocations placed on it, runs them, reports their status and removes
-// them after their end. It also serves the RPCs of a node: files, logs, statistics, restarts
-// and signals (methods.go).
+// Package client is one node of the cluster: it wires the parts of a node, registers it, and sends its heartbeats.
 //
 //	new ──fingerprint, restore──▶ registering ──Register, UpdateStatus──▶ attached
 //	                                   ▲                                     │
 //	                                   └──────"node not found"───────────────┘
 //
-// While attached, the node sends one heartbeat per TTL and pulls its allocations. When no
-// server can be reached, tasks keep running; their statuses are sent once a server answers.
-// Changes are sent at once. Task events are sent with the next change, or 100 ms later, because
-// each call adds an entry to the Raft log.
+// While attached, the node sends one heartbeat per TTL and follows the allocations placed on it. The parts are in packages
+// below: client/servers selects the server to call, client/nodeid is the node's identity, client/allocs runs the allocations,
+// client/endpoint serves the RPCs of the node, client/allocnet has the networks.
 //
-// Run starts one goroutine for each duty of the client, such as heartbeats, pulling, status
-// updates, drivers and garbage collection (client.go). Each allocation has one more.
+// Run starts one goroutine for each duty of the client, such as heartbeats, drivers and metrics (client.go).
 //
 // The package makes no placement decision and reads the servers' state only by RPC.
 package client
@@ -36,27 +31,30 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/client/access"
-	"github.com/open-nomad/open-nomad/client/allocdir"
-	"github.com/open-nomad/open-nomad/client/allocrunner"
+	"github.com/open-nomad/open-nomad/client/allocnet"
+	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/driverset"
-	"github.com/open-nomad/open-nomad/client/exec"
+	"github.com/open-nomad/open-nomad/client/endpoint"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/hoststats"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/nodeid"
+	"github.com/open-nomad/open-nomad/client/nodemeta"
 	"github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/workloadapi"
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -70,9 +68,6 @@ const (
 	driverPatience = 200 * time.Millisecond // before the first registration
 	stopPatience   = 10 * time.Second       // for the tasks of an ephemeral node
 	clearTimeout   = time.Minute            // for the networks of an ephemeral node
-	// restorePatience bounds the work before the registration: recovering tasks and ending
-	// processes without an allocation. Both continue after it.
-	restorePatience = 5 * time.Second
 )
 
 // Time limits for detecting a dead server. Their sum is below beatGrace, so that a node whose
@@ -107,73 +102,62 @@ type Parts struct {
 
 // Client is one node.
 type Client struct {
-	cfg         Config
-	log         *slog.Logger
-	db          *state.DB
-	id          *nodeid.Identity
-	session     *nomad.NodeSession
-	sent        atomic.Uint64 // of Node.UpdateAlloc, see sendUpdates
-	node        *nodeHolder
-	host        *fingerprint.Host
-	facts       fingerprint.Facts // about host; used by one goroutine at a time
-	meta        *nodeMeta
-	monitor     *monitor.Source
-	profiles    *profile.Source
-	drivers     *driverset.Set
-	users       *driverset.Users
-	nets        *netns.Set
-	connections *connections
-	volumes     *dynamicVolumes
-	sinks       *logsink.Set
-	artifacts   *artifact.Fetcher
-	tls         *certs.Store   // nil without TLS
-	groups      process.Groups // control groups of tasks of drivers that confine no sidecars
-	servers     servers.Caller
-	calls       nodeid.Caller // with the node's token
-	local       Local
-	remote      *servers.Remote // nil with a server in this process
-	pool        *rpc.Pool
-	rpc         *rpc.Server
-	own         *rpc.Server     // serves the calls of this process's agent
-	owns        map[string]bool // the names of its methods
-	access      *access.Resolver
-	tickets     *ticket.Verifier
-	updates     *updates
-	allocs      *allocSet
-	gc          *collector
-	stats       *hoststats.Host
-	sampler     *taskhook.Sampler
-	execs       exec.Limits
-	api         *taskhook.API
-	bundles     *workloadapi.Bundles // of the SPIFFE Workload API
-	clouds      *cloud.Detector
-	services    *service.Registrar // nil if native services are disabled
-	checks      *check.Set
+	cfg     Config
+	log     *slog.Logger
+	db      *state.DB
+	id      *nodeid.Identity
+	session *nomad.NodeSession
+	node    *nodeHolder
+	meta    *nodemeta.Meta
 
-	urgent   chan struct{}       // buffered 1: send a heartbeat now
-	restored *uint64             // RestoreIndex of the last pull, nil before the first
-	waiting  []*nomad.Allocation // restored once the node is registered
-	attached atomic.Bool         // the servers accept this agent as the node
+	local    Local           // nil without a server in this process
+	pool     *rpc.Pool       // nil with a server in this process
+	remote   *servers.Remote // nil with a server in this process
+	servers  servers.Caller
+	calls    nodeid.Caller // with the node's token
+	endpoint *endpoint.Service
+	access   *access.Resolver
+	tls      *certs.Store // nil without TLS
+
+	host      *fingerprint.Host
+	facts     fingerprint.Facts // about host; used by one goroutine at a time
+	clouds    *cloud.Detector
+	drivers   *driverset.Set
+	users     *driverset.Users
+	spaces    *netns.Set
+	networks  *allocnet.Networks // nil until the node is fingerprinted
+	volumes   *dynamicVolumes
+	sinks     *logsink.Set
+	artifacts *artifact.Fetcher
+	groups    process.Groups // control groups of tasks of drivers that confine no sidecars
+	allocs    *allocs.Set
+	api       *taskhook.API
+	bundles   *workloadapi.Bundles // of the SPIFFE Workload API
+	services  *service.Registrar   // nil if native services are disabled
+	checks    *check.Set
+	stats     *hoststats.Host
+	sampler   *taskhook.Sampler
+	meter     *meter.Meter
+
+	urgent   chan struct{} // buffered 1: send a heartbeat now
+	attached atomic.Bool   // the servers accept this agent as the node
 	refusal  atomic.Pointer[string]
 	// eligibility is the node's, as the servers last reported it; nil before the first report.
 	eligibility atomic.Pointer[string]
-	meter       *meter.Meter
-	forwarding  forwarding
-
-	endLife  context.CancelFunc // of the allocations' runners
-	lastBeat atomic.Int64       // unix nanoseconds
+	lastBeat    atomic.Int64 // unix nanoseconds
+	missed      atomic.Bool  // no server answered the last heartbeat
+	ttl         atomic.Int64 // nanoseconds until the next heartbeat
 	// schemasAbsent is set after a server without driver schemas was reported.
 	schemasAbsent atomic.Bool
-	missed        atomic.Bool   // no server answered the last heartbeat
-	ttl           atomic.Int64  // nanoseconds until the next heartbeat
-	ready         chan struct{} // closed when the node is first ready
-	// restoredAll is closed when the allocations of the previous agent are restored.
-	restoredAll chan struct{}
+
+	ready     chan struct{} // closed when the node is first ready
+	readyOnce sync.Once
+	// restored is closed when the allocations of the previous agent are restored.
+	restored chan struct{}
 	// volumesRestored is closed when the dynamic host volumes of the previous agent are restored.
 	volumesRestored chan struct{}
 	reloads         chan struct{}  // buffered 1: fingerprint again
 	background      sync.WaitGroup // work of the start that is not waited for
-	readyOnce       sync.Once
 }
 
 // New opens the node's state and returns a client. It reports errors of the state directory.
@@ -186,68 +170,99 @@ func New(cfg Config, parts Parts) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := assemble(cfg, parts, db)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	c := &Client{
+		cfg: cfg, log: parts.Log, db: db, tls: parts.TLS, host: fingerprint.NewHost("/", cfg.Fingerprint),
+		urgent: newSignal(), reloads: newSignal(), ready: make(chan struct{}), restored: make(chan struct{}),
+		volumesRestored: make(chan struct{}),
+	}
+	for _, open := range []func(Parts) error{c.openIdentity, c.openParts, c.openAllocs, c.openEndpoint} {
+		if err := open(parts); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
 	}
 	return c, nil
 }
 
-func assemble(cfg Config, parts Parts, db *state.DB) (c *Client, err error) {
-	life, endLife := context.WithCancel(context.Background())
-	c = &Client{cfg: cfg, host: fingerprint.NewHost("/", cfg.Fingerprint), log: parts.Log, tls: parts.TLS, db: db, monitor: parts.Monitor,
-		profiles: parts.Profiles, endLife: endLife, ready: make(chan struct{}), restoredAll: make(chan struct{}), urgent: newSignal(),
-		volumesRestored: make(chan struct{}), reloads: newSignal()}
-	if c.id, err = nodeid.Load(cfg.StateDir, cfg.IntroToken, db, parts.Log); err != nil {
-		return nil, err
+// openIdentity loads who the node is.
+func (c *Client) openIdentity(parts Parts) (err error) {
+	if c.id, err = nodeid.Load(c.cfg.StateDir, c.cfg.IntroToken, c.db, c.log); err != nil {
+		return err
 	}
-	c.calls = nodeid.Caller{Identity: c.id, Servers: link{c}, Region: cfg.Region}
-	if c.api, err = socketAPI(parts.API); err != nil {
-		return nil, err
+	c.session = nodeid.NewSession(c.cfg.BootFile, c.id.ID, c.log)
+	c.calls = nodeid.Caller{Identity: c.id, Servers: link{c}, Region: c.cfg.Region}
+	if c.meta, err = nodemeta.Load(c.cfg.Meta, c.db); err != nil {
+		return err
 	}
-	c.drivers, err = driverset.New(driverset.Config{Drivers: parts.Drivers, Backends: cfg.Backends, Log: parts.Log})
+	volumes, err := staticvolume.Resolve(staticvolume.Config{Volumes: c.cfg.HostVolumes, Private: []string{c.cfg.StateDir, c.cfg.AllocDir},
+		Writable: []string{c.cfg.AllocDir, c.cfg.HostVolumesDir}, DB: c.db, Log: c.log})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if c.users, err = driverset.NewUsers(cfg.DynamicUserMin, cfg.DynamicUserMax); err != nil {
-		return nil, err
-	}
-	c.cfg.Artifact.CacheDir = filepath.Join(cfg.StateDir, "artifacts")
-	if c.artifacts, err = artifact.New(c.cfg.Artifact, parts.Log); err != nil {
-		return nil, err
-	}
-	c.bundles = workloadapi.NewBundles(c.calls, cfg.Region, parts.Log)
-	c.nets = netns.New(filepath.Join(cfg.StateDir, "netns"))
-	c.sinks = logsink.NewSet(cfg.LogSinks.sinks(), parts.Log)
-	c.session = nodeid.NewSession(cfg.BootFile, c.id.ID, parts.Log)
-	volumes, err := hostVolumes(&c.cfg, db, parts.Log)
-	if err != nil {
-		return nil, err
-	}
-	warnReachable(volumes, parts.Drivers, parts.Log)
-	if c.meta, err = loadNodeMeta(cfg.Meta, db); err != nil {
-		return nil, err
-	}
-	c.node = &nodeHolder{changed: newSignal(), node: newNode(&c.cfg, c.id, c.session, volumes, c.meta.effective())}
+	staticvolume.WarnReachable(volumes, parts.Drivers, c.log)
+	c.node = newNodeHolder(c, volumes)
 	c.volumes = c.newDynamicVolumes(volumes)
-	for _, name := range c.sinks.Names() {
-		c.node.node.Attributes[nomad.LogSinkAttribute(name)] = "1"
+	return nil
+}
+
+// openParts creates what the tasks of the node use.
+func (c *Client) openParts(parts Parts) (err error) {
+	if c.api, err = socketAPI(parts.API); err != nil {
+		return err
 	}
-	c.openNetworks()
-	c.updates = newUpdates(c.sendUpdates, parts.Log)
-	c.allocs = newAllocSet(life, db, c.updates, parts.Log, c.newRunner)
-	c.gc = &collector{cfg: cfg.GC, dir: cfg.AllocDir, set: c.allocs, log: parts.Log, disk: hoststats.Disk}
-	c.stats = hoststats.New(cfg.AllocDir)
-	c.sampler = taskhook.NewSampler(cfg.Metrics.Every)
-	if err := c.openRPC(parts); err != nil {
-		return nil, err
+	c.drivers, err = driverset.New(driverset.Config{Drivers: parts.Drivers, Backends: c.cfg.Backends, Log: c.log})
+	if err != nil {
+		return err
 	}
-	c.access = access.New(access.Config{Servers: c.servers, Region: cfg.Region, Enabled: cfg.Access.Enabled,
-		TokenTTL: cfg.Access.TokenTTL, PolicyTTL: cfg.Access.PolicyTTL, RoleTTL: cfg.Access.RoleTTL})
-	c.clouds = cloud.New(cfg.Clouds, c.addCloud, parts.Log)
-	c.tickets = ticket.NewVerifier(c.id.ID, c.serverKeys, time.Now)
+	if c.users, err = driverset.NewUsers(c.cfg.DynamicUserMin, c.cfg.DynamicUserMax); err != nil {
+		return err
+	}
+	c.cfg.Artifact.CacheDir = filepath.Join(c.cfg.StateDir, "artifacts")
+	if c.artifacts, err = artifact.New(c.cfg.Artifact, c.log); err != nil {
+		return err
+	}
+	c.bundles = workloadapi.NewBundles(c.calls, c.cfg.Region, c.log)
+	c.spaces = netns.New(filepath.Join(c.cfg.StateDir, "netns"))
+	c.sinks = logsink.NewSet(c.cfg.LogSinks.sinks(), c.log)
+	c.node.update(func(n *nomad.Node) {
+		for _, name := range c.sinks.Names() {
+			n.Attributes[nomad.LogSinkAttribute(name)] = "1"
+		}
+	})
+	c.sampler = taskhook.NewSampler(c.cfg.Metrics.Every)
+	c.stats = hoststats.New(c.cfg.AllocDir)
+	c.clouds = cloud.New(c.cfg.Clouds, c.addCloud, c.log)
 	c.openServices()
-	return c, nil
+	return nil
+}
+
+// openEndpoint creates the methods of the node and the connection to the servers, over which they are called.
+func (c *Client) openEndpoint(parts Parts) (err error) {
+	c.meter = meter.ForClient(meter.Config{Every: c.cfg.Metrics.Every})
+	c.access = access.New(access.Config{Servers: link{c}, Region: c.cfg.Region, Enabled: c.cfg.Access.Enabled,
+		TokenTTL: c.cfg.Access.TokenTTL, PolicyTTL: c.cfg.Access.PolicyTTL, RoleTTL: c.cfg.Access.RoleTTL})
+	c.endpoint, err = endpoint.New(endpoint.Config{
+		Region: c.cfg.Region, AccessControl: c.cfg.Access.Enabled, DisableRemoteExec: c.cfg.DisableRemoteExec,
+		Session: c.session.ID, Identity: c.id, Servers: link{c}, Access: c.access,
+		Tickets: ticket.NewVerifier(c.id.ID, c.serverKeys, time.Now),
+		Node:    endpointNode{c}, Allocs: c.allocs, Checks: c.checks, Drivers: c.drivers, Artifacts: c.artifacts,
+		Volumes: c.volumes.Manager, Host: c.stats, Meta: c.meta, Monitor: parts.Monitor, Profiles: parts.Profiles,
+		Observer: c.meter, Log: c.log,
+	})
+	if err != nil {
+		return err
+	}
+	if parts.Server != nil {
+		c.local, c.servers = parts.Server, parts.Server
+		return nil
+	}
+	c.pool = rpc.NewPool(rpc.PoolConfig{
+		Serve: c.endpoint.Relayed(), TLS: c.tls, Region: c.cfg.Region, Mux: c.cfg.Mux,
+		DialTimeout: min(cmp.Or(c.cfg.DialTimeout, maxDial), maxDial),
+		Patience:    serverPatience, AnswerWithin: serverAnswer, Log: c.log,
+	})
+	c.remote = servers.New(c.pool, c.cfg.Region, c.cfg.Servers, c.log)
+	c.servers = c.remote
+	return nil
 }
 
 // socketAPI returns the API of the task sockets, with one connection limit for all of them; nil
@@ -264,50 +279,24 @@ func socketAPI(h http.Handler) (*taskhook.API, error) {
 	return api, err
 }
 
-// openRPC creates the RPC servers and the connection to the servers. Calls arrive over sessions
-// that the node opened and from this process, so the handlers themselves check the caller's
-// rights.
-func (c *Client) openRPC(parts Parts) (err error) {
-	c.meter = meter.ForClient(meter.Config{Every: c.cfg.Metrics.Every})
-	var relayed, own []rpc.Method
-	c.owns = map[string]bool{}
-	for _, m := range c.methods() {
-		relayed = append(relayed, m.relayed)
-		if m.own.Name != "" {
-			own, c.owns[m.own.Name] = append(own, m.own), true
-		}
-	}
-	if c.rpc, err = rpc.NewServer(rpc.Config{Methods: relayed, Auth: rpc.TrustPeer{}, Observer: c.meter, Log: parts.Log}); err != nil {
-		return err
-	}
-	if c.own, err = rpc.NewServer(rpc.Config{Methods: own, Auth: rpc.TrustPeer{}, Observer: c.meter, Log: parts.Log}); err != nil {
-		return err
-	}
-	if parts.Server != nil {
-		c.local, c.servers = parts.Server, parts.Server
-		return nil
-	}
-	cfg := c.cfg
-	c.pool = rpc.NewPool(rpc.PoolConfig{Serve: c.rpc, TLS: parts.TLS, Region: cfg.Region, Mux: cfg.Mux, DialTimeout: min(cmp.Or(cfg.DialTimeout, maxDial), maxDial),
-		Patience: serverPatience, AnswerWithin: serverAnswer, Log: parts.Log})
-	c.remote = servers.New(c.pool, cfg.Region, cfg.Servers, parts.Log)
-	c.servers = c.remote
-	return nil
-}
-
 // NodeID returns the ID of the node.
 func (c *Client) NodeID() string { return c.id.ID }
 
-// RPC returns the server for the methods of this node.
-func (c *Client) RPC() *rpc.Server { return c.rpc }
+// RPC returns the server for the methods of this node that servers relay.
+func (c *Client) RPC() *rpc.Server { return c.endpoint.Relayed() }
 
-// Own returns the caller for a method about nodes and allocations, for the agent of this
+// Local returns the caller for a method about nodes and allocations, for the agent of this
 // process. It answers requests about this node locally. It is nil for every other method.
-func (c *Client) Own(method string) servers.Caller {
-	if !c.owns[method] {
-		return nil
-	}
-	return c.own
+func (c *Client) Local(method string) servers.Caller { return c.endpoint.Local(method) }
+
+// Access returns the identity of a token's bearer and its rights on this node.
+func (c *Client) Access(ctx context.Context, token string) (*acls.AuthenticatedIdentity, *rpc.Access, error) {
+	return c.access.Caller(ctx, token)
+}
+
+// ServeSnapshot answers a request of another node for the data of a finished allocation.
+func (c *Client) ServeSnapshot(w http.ResponseWriter, r *http.Request, alloc string) error {
+	return c.allocs.ServeSnapshot(w, r, alloc)
 }
 
 // Servers returns the caller that reaches the servers. It adds no token.
@@ -330,10 +319,7 @@ func (c *Client) ServeHTTPS(on bool) {
 func (c *Client) Node() *nomad.Node { return c.node.copy() }
 
 // HasAlloc reports whether the allocation is on this node.
-func (c *Client) HasAlloc(id string) bool {
-	_, err := c.allocs.find(id)
-	return err == nil
-}
+func (c *Client) HasAlloc(id string) bool { return c.allocs.Has(id) }
 
 // Ready returns a channel that is closed when the servers first accept the node as ready.
 func (c *Client) Ready() <-chan struct{} { return c.ready }
@@ -354,19 +340,24 @@ func (c *Client) Healthy() error {
 	return nil
 }
 
+// Restored returns a channel that is closed when the allocations of the previous agent are
+// restored, so that requests about them can be answered. It stays open if restoring fails; Run
+// then returns the error.
+func (c *Client) Restored() <-chan struct{} { return c.restored }
+
 // Stats returns the client's entries in the agent's statistics.
 func (c *Client) Stats() map[string]string {
 	last := "never"
 	if ns := c.lastBeat.Load(); ns > 0 {
 		last = time.Since(time.Unix(0, ns)).Truncate(time.Millisecond).String()
 	}
-	known := "in process"
+	addrs := "in process"
 	if c.remote != nil {
-		known = strings.Join(c.remote.Addrs(), ",")
+		addrs = strings.Join(c.remote.Addrs(), ",")
 	}
 	return map[string]string{
-		"node_id": c.id.ID, "known_servers": known, "last_heartbeat": last,
-		"num_allocations": fmt.Sprint(len(c.allocs.all())),
+		"node_id": c.id.ID, "known_servers": addrs, "last_heartbeat": last,
+		"num_allocations": fmt.Sprint(len(c.allocs.All())),
 	}
 }
 
@@ -377,85 +368,63 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.drivers.Run(ctx) })
 	group.Go(func() error { return c.bundles.Run(ctx) })
 	group.Go(func() error { return c.clouds.Run(ctx) })
-	if err := c.prepare(ctx); err != nil {
+	later, err := c.prepare(ctx)
+	if err != nil {
 		c.background.Wait()
-		c.endLife()
-		return errors.Join(err, c.close())
+		return errors.Join(err, c.Close())
 	}
-	orphans := make(chan struct{})
-	waiting := c.waiting
-	group.Go(func() error {
-		err := c.endOrphans(ctx, waiting)
-		close(orphans)
-		if err == nil {
-			c.removeUnrestored()
-		}
-		return err
-	})
-	c.awaitRestore(ctx, orphans)
-	close(c.restoredAll)
+	group.Go(func() error { return c.allocs.EndOrphans(ctx, later) })
+	c.allocs.AwaitRestore(ctx)
+	close(c.restored)
 	if c.local != nil {
-		defer c.local.AttachNode(c.id.ID, c.rpc)()
+		defer c.local.AttachNode(c.id.ID, c.endpoint.Relayed())()
 	}
 	group.Go(func() error { return c.watchDrivers(ctx) })
 	group.Go(func() error { return c.reload(ctx) })
-	group.Go(func() error { return c.keepRegistered(ctx, c.attend) })
-	group.Go(func() error { return c.gc.Run(ctx) })
-	group.Go(func() error { return c.stopSilent(ctx) })
+	group.Go(func() error { return c.keepRegistered(ctx, c.follow) })
+	group.Go(func() error { return c.allocs.Run(ctx) })
+	group.Go(func() error { return c.networks.Run(ctx) })
 	group.Go(func() error { return c.measure(ctx) })
 	group.Go(func() error { return c.sampler.Run(ctx) })
 	group.Go(func() error { return c.sinks.Run(ctx) })
-	group.Go(func() error { return c.connections.Watch(ctx) })
-	group.Go(func() error { return c.connections.left.Run(ctx) })
 	if c.remote != nil {
 		group.Go(func() error { return c.remote.Run(ctx) })
 	}
 	endServices := c.runServices(ctx)
-	err := group.Wait()
+	err = group.Wait()
 	c.background.Wait()
 	if c.cfg.Ephemeral {
 		c.vanish(ctx)
 	}
-	c.endLife()
-	c.allocs.wg.Wait()
+	c.allocs.Close()
 	endServices()
 	if c.cfg.Ephemeral {
 		c.clear() // files that tasks which did not stop in time have created since
 	}
-	return errors.Join(err, c.close())
+	return errors.Join(err, c.Close())
 }
 
 // vanish stops every task and removes all files, also of tasks that do not stop in time.
 func (c *Client) vanish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
-	c.allocs.destroyAll(ctx)
+	c.allocs.DestroyAll(ctx)
 	c.clear()
 }
 
-// clear removes the directories of all known allocations and retries failed removals. It leaves
-// the rest of the allocation directory, which another agent may share.
+// clear removes the directories and networks of all allocations, and retries failed removals.
 func (c *Client) clear() {
-	for _, id := range c.allocs.onDisk() {
-		if err := allocdir.Destroy(c.cfg.AllocDir, id); err != nil {
-			c.log.Warn("remove allocation", "alloc", id, "err", err)
-		}
-	}
+	c.allocs.RemoveDirs()
 	ctx, cancel := context.WithTimeout(context.Background(), clearTimeout)
 	defer cancel()
-	c.findLeft(nil)
-	if !c.connections.left.removeAll(ctx) {
+	if !c.networks.RemoveAll(ctx) {
 		c.log.Warn("networks of allocations remain: the next agent with this data directory removes them")
 	}
 }
 
-// Close releases a client that was never run.
+// Close releases a client that does not run.
 func (c *Client) Close() error {
-	c.endLife()
-	return c.close()
-}
-
-func (c *Client) close() error {
+	c.allocs.Close()
 	if c.pool != nil {
 		if err := c.pool.Close(); err != nil {
 			c.log.Warn("close connections", "err", err)
@@ -464,28 +433,21 @@ func (c *Client) close() error {
 	return c.db.Close()
 }
 
-// newRunner creates the runner of an allocation.
-func (c *Client) newRunner(a *nomad.Allocation) (*allocrunner.Runner, error) {
-	node := c.node.current() // shared by the runners
-	var perCore uint64
-	if cores := node.NodeResources.Cpu.TotalCpuCores; cores > 0 {
-		perCore = uint64(node.NodeResources.Cpu.CpuShares) / uint64(cores)
+// newSignal returns a channel that holds one wake-up.
+func newSignal() chan struct{} { return make(chan struct{}, 1) }
+
+// raise sends a wake-up, unless one is pending.
+func raise(signal chan struct{}) {
+	select {
+	case signal <- struct{}{}:
+	default:
 	}
-	return allocrunner.New(allocrunner.Config{
-		Alloc: a, Node: node, Region: c.cfg.Region, Store: c.db, Drivers: c.drivers, Users: c.users,
-		RPC: c.calls, AllocHooks: c.allocHooks(), TaskHooks: c.taskHooks(),
-		Update: c.allocs.report, MaxKillTimeout: c.cfg.MaxKillTimeout, MHzPerCore: perCore, Log: c.log,
-	})
 }
 
-// link makes calls to the servers once the client is assembled. The methods of the node exist before the connection over
-// which they are called.
-type link struct{ c *Client }
-
-func (l link) Call(ctx context.Context, method string, req, resp any) error {
-	return l.c.servers.Call(ctx, method, req, resp)
-}
-
-func (l link) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
-	return l.c.servers.Stream(ctx, method)
+// lower clears a signal.
+func lower(signal chan struct{}) {
+	select {
+	case <-signal:
+	default:
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/internal/testpace"
@@ -37,7 +38,7 @@ func config(dir string, servers ...string) client.Config {
 		StateDir: filepath.Join(dir, "client"), AllocDir: filepath.Join(dir, "alloc"), Servers: servers,
 		Fingerprint:    fingerprint.Config{Version: "2.0.6", AllocDir: dir, Loopback: true},
 		DynamicUserMin: 80000, DynamicUserMax: 89999,
-		GC: client.GCConfig{Interval: time.Hour, ParallelDestroys: 2, MaxAllocs: 50, DiskPercent: 101, InodePercent: 101},
+		GC: allocs.GCConfig{Interval: time.Hour, ParallelDestroys: 2, MaxAllocs: 50, DiskPercent: 101, InodePercent: 101},
 	}
 }
 

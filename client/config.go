@@ -3,11 +3,13 @@ package client
 import (
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/network"
+	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -44,8 +46,8 @@ type Config struct {
 	DialTimeout time.Duration
 
 	Fingerprint fingerprint.Config
-	Clouds      []cloud.Provider      // whose metadata services are asked
-	HostVolumes map[string]HostVolume // by name
+	Clouds      []cloud.Provider               // whose metadata services are asked
+	HostVolumes map[string]staticvolume.Volume // by name
 	// Networks configures the networks of allocations. New sets its directory, Check and Log.
 	Networks network.Config
 	// HostVolumesDir contains the dynamic host volumes, and HostVolumePluginDir their plugins.
@@ -63,7 +65,7 @@ type Config struct {
 	Backends       map[string]string
 	DynamicUserMin int
 	DynamicUserMax int
-	GC             GCConfig
+	GC             allocs.GCConfig
 	// Artifact configures downloads. Its CacheDir is set by New.
 	Artifact artifact.Config
 	Template template.Config
@@ -104,13 +106,4 @@ type Metrics struct {
 type AccessControl struct {
 	Enabled                      bool
 	TokenTTL, PolicyTTL, RoleTTL time.Duration
-}
-
-// GCConfig configures when finished allocations are removed.
-type GCConfig struct {
-	Interval         time.Duration
-	ParallelDestroys int
-	MaxAllocs        int
-	DiskPercent      float64
-	InodePercent     float64
 }

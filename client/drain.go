@@ -30,8 +30,8 @@ func (c *Client) Drain(ctx context.Context, spec nomad.DrainSpec) error {
 		defer cancel()
 	}
 	req := message.NodeUpdateDrainRequest{NodeID: c.id.ID, DrainStrategy: &nomad.DrainStrategy{DrainSpec: spec},
-		Meta: map[string]string{"message": "shutting down"}, WriteRequest: c.write()}
-	if err := c.servers.Call(ctx, "Node.UpdateDrain", &req, &message.NodeDrainUpdateResponse{}); err != nil {
+		Meta: map[string]string{"message": "shutting down"}}
+	if err := c.calls.Call(ctx, "Node.UpdateDrain", &req, &message.NodeDrainUpdateResponse{}); err != nil {
 		return fmt.Errorf("start the drain of node %s: %w", c.id.ID, err)
 	}
 	c.log.Info("draining the node", "node", c.id.ID, "deadline", spec.Deadline)
@@ -41,12 +41,12 @@ func (c *Client) Drain(ctx context.Context, spec nomad.DrainSpec) error {
 	for {
 		draining, err := c.draining(ctx)
 		switch {
-		case err != nil && !c.busy(spec.IgnoreSystemJobs):
+		case err != nil && !c.allocs.Busy(spec.IgnoreSystemJobs):
 			return nil // nothing is left, although no server can confirm it
 		case err != nil:
 			c.log.Warn("read the drain of the node", "err", err)
 		case draining:
-		case !c.busy(spec.IgnoreSystemJobs):
+		case !c.allocs.Busy(spec.IgnoreSystemJobs):
 			return nil
 		case complete.IsZero():
 			complete = time.Now()
@@ -66,27 +66,10 @@ func (c *Client) Drain(ctx context.Context, spec nomad.DrainSpec) error {
 
 // draining reports whether the drain of the node is active.
 func (c *Client) draining(ctx context.Context) (bool, error) {
-	req := message.NodeSpecificRequest{NodeID: c.id.ID, QueryOptions: c.query()}
-	req.AllowStale = false
+	req := message.NodeSpecificRequest{NodeID: c.id.ID}
 	var resp message.SingleNodeResponse
-	if err := c.servers.Call(ctx, "Node.GetNode", &req, &resp); err != nil {
+	if err := c.calls.Call(ctx, "Node.GetNode", &req, &resp); err != nil {
 		return false, err
 	}
 	return resp.Node != nil && resp.Node.DrainStrategy != nil, nil
-}
-
-// busy reports whether an allocation has not ended that a drain stops.
-func (c *Client) busy(ignoreSystem bool) bool {
-	for _, h := range c.allocs.all() {
-		typ := h.runner.Alloc().Job.Type
-		if typ == nomad.JobTypeSysBatch || typ == nomad.JobTypeSystem && ignoreSystem {
-			continue
-		}
-		select {
-		case <-h.runner.Done():
-		default:
-			return true
-		}
-	}
-	return false
 }

@@ -163,7 +163,7 @@ func TestExecInFinishedTask(t *testing.T) {
 	a := alloc(map[string]any{"run_for": "1ms"})
 	f.place(a)
 	f.until(t, "the allocation is complete", func() bool { return status(f, a) == nomad.AllocClientStatusComplete })
-	s, err := n.Own("Allocations.Exec").Stream(t.Context(), "Allocations.Exec")
+	s, err := n.Local("Allocations.Exec").Stream(t.Context(), "Allocations.Exec")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestExecIsDisabled(t *testing.T) {
 // A session ends soon after the caller loses the right to it.
 func TestExecEndsWithTheToken(t *testing.T) {
 	g := guard(t)
-	s, err := g.Own("Allocations.Exec").Stream(t.Context(), "Allocations.Exec")
+	s, err := g.Local("Allocations.Exec").Stream(t.Context(), "Allocations.Exec")
 	if err != nil {
 		t.Fatal(err)
 	}

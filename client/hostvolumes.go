@@ -2,15 +2,11 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // volumePatience limits how long the start waits for the plugins of dynamic host volumes. They go on after it.
@@ -27,10 +23,11 @@ type dynamicVolumes struct {
 }
 
 func (c *Client) newDynamicVolumes(static map[string]*nomad.ClientHostVolumeConfig) *dynamicVolumes {
-	d := &dynamicVolumes{static: static}
-	d.Manager = hostvolume.New(hostvolume.Config{VolumesDir: c.cfg.HostVolumesDir, PluginDir: c.cfg.HostVolumePluginDir,
-		NodeID: c.id.ID, NodePool: c.cfg.NodePool, Private: []string{c.cfg.StateDir, c.cfg.AllocDir}, Store: c.db, Changed: c.volumesChanged, Users: c.volumeUsers, Log: c.log})
-	return d
+	users := func(ctx context.Context, volume string) ([]string, error) { return c.allocs.VolumeUsers(ctx, volume) }
+	return &dynamicVolumes{static: static, Manager: hostvolume.New(hostvolume.Config{
+		VolumesDir: c.cfg.HostVolumesDir, PluginDir: c.cfg.HostVolumePluginDir, NodeID: c.id.ID, NodePool: c.cfg.NodePool,
+		Private: []string{c.cfg.StateDir, c.cfg.AllocDir}, Store: c.db, Changed: c.volumesChanged, Users: users, Log: c.log,
+	})}
 }
 
 // all returns the volumes of the node. A dynamic volume replaces a static one of the same name.
@@ -49,30 +46,6 @@ func (d *dynamicVolumes) usable() map[string]*nomad.ClientHostVolumeConfig {
 func withoutClosed(all, usable map[string]*nomad.ClientHostVolumeConfig) map[string]*nomad.ClientHostVolumeConfig {
 	maps.DeleteFunc(all, func(name string, v *nomad.ClientHostVolumeConfig) bool { return v.ID != "" && usable[name] == nil })
 	return all
-}
-
-// volumeUsers returns the IDs of the allocations that use a volume and have not ended, sorted. Those of an earlier agent
-// count once they are restored.
-func (c *Client) volumeUsers(ctx context.Context, name string) ([]string, error) {
-	select {
-	case <-c.allocs.loaded:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the allocations of the previous agent: %w", context.Cause(ctx))
-	}
-	return c.allocs.users(name), nil
-}
-
-// users returns the IDs of the allocations that request a host volume and have not ended, sorted.
-func (s *allocSet) users(volume string) (ids []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, h := range s.held {
-		if (h.status == nil || !h.status.ClientTerminalStatus()) && h.endedAt.IsZero() && h.alloc.UsesHostVolume(volume) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // volumesChanged registers the node with its current volumes.
@@ -121,19 +94,4 @@ func (c *Client) restoreVolumes(ctx context.Context) {
 		c.log.Warn("registering before every host volume is restored")
 	case <-ctx.Done():
 	}
-}
-
-// volumeCreate creates a volume for the servers. They have checked the rights of the caller.
-func (c *Client) volumeCreate(ctx context.Context, _ *rpc.Call, req *message.ClientHostVolumeCreateRequest) (*message.ClientHostVolumeCreateResponse, error) {
-	return c.volumes.Create(ctx, req)
-}
-
-// volumeRegister registers a volume for the servers.
-func (c *Client) volumeRegister(_ context.Context, _ *rpc.Call, req *message.ClientHostVolumeRegisterRequest) (*message.ClientHostVolumeRegisterResponse, error) {
-	return &message.ClientHostVolumeRegisterResponse{}, c.volumes.Register(req)
-}
-
-// volumeDelete deletes a volume for the servers.
-func (c *Client) volumeDelete(ctx context.Context, _ *rpc.Call, req *message.ClientHostVolumeDeleteRequest) (*message.ClientHostVolumeDeleteResponse, error) {
-	return &message.ClientHostVolumeDeleteResponse{VolumeName: req.Name, VolumeID: req.ID}, c.volumes.Delete(ctx, req)
 }

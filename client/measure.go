@@ -40,9 +40,9 @@ func (c *Client) measuredNode() *nomad.Node {
 
 func (c *Client) measuredAllocs() []telemetry.Alloc {
 	var out []telemetry.Alloc
-	for _, h := range c.allocs.all() {
-		s := h.runner.State()
-		out = append(out, telemetry.Alloc{Resources: h.runner.Alloc().AllocatedResources, Status: s.ClientStatus, Tasks: s.TaskStates})
+	for _, e := range c.allocs.All() {
+		s := e.Runner.State()
+		out = append(out, telemetry.Alloc{Resources: e.Runner.Alloc().AllocatedResources, Status: s.ClientStatus, Tasks: s.TaskStates})
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/client/nodeid"
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -75,23 +74,26 @@ func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (changed boo
 	return true, turned
 }
 
-// newNode returns the node before it is fingerprinted.
-func newNode(cfg *Config, id *nodeid.Identity, session *nomad.NodeSession, volumes map[string]*nomad.ClientHostVolumeConfig, meta map[string]string) *nomad.Node {
+// newNodeHolder returns the node before it is fingerprinted.
+func newNodeHolder(c *Client, volumes map[string]*nomad.ClientHostVolumeConfig) *nodeHolder {
+	cfg := &c.cfg
 	eligibility := nomad.NodeSchedulingEligible
 	if cfg.DefaultIneligible {
 		eligibility = nomad.NodeSchedulingIneligible
 	}
 	n := &nomad.Node{
-		ID: id.ID, SecretID: id.Secret(), Session: session,
+		ID: c.id.ID, SecretID: c.id.Secret(), Session: c.session,
 		Datacenter: cfg.Datacenter, Name: cfg.Name,
 		NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
 		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, CgroupParent: cfg.CgroupParent,
-		Attributes: map[string]string{nomad.NodeTicketAttribute: nomad.NodeTicketVersion}, Links: map[string]string{}, Meta: meta,
-		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, GCVolumesOnNodeGC: cfg.GCVolumesOnNodeGC, NodeMaxAllocs: cfg.NodeMaxAllocs,
+		Attributes: map[string]string{nomad.NodeTicketAttribute: nomad.NodeTicketVersion},
+		Links:      map[string]string{}, Meta: c.meta.Effective(),
+		Drivers: map[string]*nomad.DriverInfo{}, HostVolumes: volumes, GCVolumesOnNodeGC: cfg.GCVolumesOnNodeGC,
+		NodeMaxAllocs:         cfg.NodeMaxAllocs,
 		SchedulingEligibility: eligibility, Status: nomad.NodeStatusInit,
 	}
 	if tree, err := cgroup.Detect(); err == nil && tree.Usable() == nil {
 		n.Attributes[nomad.NodeSpiffeAttribute] = nomad.NodeSpiffeVersion // callers are identified by their groups
 	}
-	return n
+	return &nodeHolder{changed: newSignal(), node: n}
 }

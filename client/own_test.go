@@ -35,11 +35,11 @@ func TestNodeAnswersItsAgent(t *testing.T) {
 	stat := func(alloc, region, token string) (*nomad.AllocFileInfo, error) {
 		req := &message.FsStatRequest{AllocID: alloc, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{Region: region, AuthToken: token}}
 		var out message.FsStatResponse
-		err := n.Own("FileSystem.Stat").Call(t.Context(), "FileSystem.Stat", req, &out)
+		err := n.Local("FileSystem.Stat").Call(t.Context(), "FileSystem.Stat", req, &out)
 		return out.Info, err
 	}
 	cat := func(alloc, token string) (string, error) {
-		s, err := n.Own("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
+		s, err := n.Local("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
 		return readFile(s, err, &message.FsStreamRequest{AllocID: alloc, Path: "main/local/hello.txt", PlainText: true, QueryOptions: message.QueryOptions{AuthToken: token}})
 	}
 	for what, c := range map[string]struct{ alloc, region, token, name string }{
@@ -62,7 +62,7 @@ func TestNodeAnswersItsAgent(t *testing.T) {
 	if text, err := cat(nomad.NewID(), ""); text != "elsewhere" {
 		t.Errorf("a file elsewhere: %q, %v", text, err)
 	}
-	if n.Own("Job.List") != nil {
+	if n.Local("Job.List") != nil {
 		t.Error("Job.List is answered by the node")
 	}
 
@@ -74,13 +74,13 @@ func TestNodeAnswersItsAgent(t *testing.T) {
 		t.Errorf("without a server: %q, %v", text, err)
 	}
 	var host message.ClientStatsResponse
-	if err := n.Own("ClientStats.Stats").Call(t.Context(), "ClientStats.Stats", &message.NodeSpecificRequest{NodeID: n.NodeID()}, &host); err != nil || host.HostStats.Memory.Total == 0 {
+	if err := n.Local("ClientStats.Stats").Call(t.Context(), "ClientStats.Stats", &message.NodeSpecificRequest{NodeID: n.NodeID()}, &host); err != nil || host.HostStats.Memory.Total == 0 {
 		t.Errorf("stats without a server: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	req := &message.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{AuthToken: good}}
-	if err := n.Own("FileSystem.Stat").Call(ctx, "FileSystem.Stat", req, nil); err == nil {
+	if err := n.Local("FileSystem.Stat").Call(ctx, "FileSystem.Stat", req, nil); err == nil {
 		t.Error("a token is accepted without a server")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -45,19 +46,19 @@ func TestHostVolumes_Reachable(t *testing.T) {
 		}
 	})
 	for name, c := range map[string]struct {
-		volume client.HostVolume
+		volume staticvolume.Volume
 		list   []drivers.Driver
 		want   bool
 	}{
-		"its own mode does not help": {client.HostVolume{Path: at("open", "closed")}, nil, true},
-		"read-only":                  {client.HostVolume{Path: at("open", "closed"), ReadOnly: true}, nil, false},
-		"private parent":             {client.HostVolume{Path: at("private", "open")}, nil, false},
-		"mounted with nosuid":        {client.HostVolume{Path: at("safe")}, nil, false},
-		"no driver with images":      {client.HostVolume{Path: at("open")}, []drivers.Driver{mock.New(mock.Name, testLog())}, false},
+		"its own mode does not help": {staticvolume.Volume{Path: at("open", "closed")}, nil, true},
+		"read-only":                  {staticvolume.Volume{Path: at("open", "closed"), ReadOnly: true}, nil, false},
+		"private parent":             {staticvolume.Volume{Path: at("private", "open")}, nil, false},
+		"mounted with nosuid":        {staticvolume.Volume{Path: at("safe")}, nil, false},
+		"no driver with images":      {staticvolume.Volume{Path: at("open")}, []drivers.Driver{mock.New(mock.Name, testLog())}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(nodeDir(t))
-			cfg.HostVolumes = map[string]client.HostVolume{"data": c.volume}
+			cfg.HostVolumes = map[string]staticvolume.Volume{"data": c.volume}
 			if c.list == nil {
 				c.list = []drivers.Driver{imageDriver{mock.New(mock.Name, testLog())}}
 			}

@@ -131,10 +131,9 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 		IdentitySigningKeyID: c.id.JWT().KeyID(),
 		UpdatedAt:            time.Now().Unix(),
 		SessionID:            c.session.ID,
-		WriteRequest:         c.write(),
 	}
 	var resp message.NodeUpdateResponse
-	if err := c.servers.Call(ctx, "Node.UpdateStatus", &req, &resp); err != nil {
+	if err := c.calls.Call(ctx, "Node.UpdateStatus", &req, &resp); err != nil {
 		c.id.Accept(nil)
 		if isNodeUnknown(err) {
 			return 0, fmt.Errorf("%w: %w", errNodeUnknown, err)
@@ -144,7 +143,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 	c.id.Accept(resp.SignedIdentity)
 	c.learn(&resp)
 	if c.Healthy() != nil && c.lastBeat.Load() != 0 {
-		c.allocs.resendHeld()
+		c.allocs.ResendAll()
 		c.resendServices()
 	}
 	c.lastBeat.Store(time.Now().UnixNano())
@@ -216,14 +215,4 @@ func (c *Client) learn(resp *message.NodeUpdateResponse) {
 func isNodeUnknown(err error) bool {
 	return errors.Is(err, nomad.ErrNodeNotFound) || errors.Is(err, nomad.ErrPermissionDenied) ||
 		errors.Is(err, nomad.ErrNodeSecret) || errors.Is(err, nomad.ErrNodeSession) || errors.Is(err, nomad.ErrNodeHeld)
-}
-
-// write returns the header of a write request.
-func (c *Client) write() message.WriteRequest {
-	return message.WriteRequest{Region: c.cfg.Region, AuthToken: c.id.Auth()}
-}
-
-// query returns the header of a read request that any server may answer.
-func (c *Client) query() message.QueryOptions {
-	return message.QueryOptions{Region: c.cfg.Region, AuthToken: c.id.Auth(), AllowStale: true}
 }

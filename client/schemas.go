@@ -17,9 +17,9 @@ func (c *Client) sendSchemas(ctx context.Context, digests []string) {
 		if !ok {
 			continue // the driver has changed since
 		}
-		req := message.DriverSchemaUpsertRequest{NodeID: c.id.ID, WriteRequest: c.write(),
+		req := message.DriverSchemaUpsertRequest{NodeID: c.id.ID,
 			Schemas: []*nomad.DriverSchema{{Digest: own.Digest, Spec: own.Raw}}}
-		if err := c.servers.Call(ctx, "Node.UpsertDriverSchemas", &req, &message.GenericResponse{}); err != nil {
+		if err := c.calls.Call(ctx, "Node.UpsertDriverSchemas", &req, &message.GenericResponse{}); err != nil {
 			c.schemaFailed(digest, err)
 			return
 		}
@@ -34,6 +34,7 @@ func (c *Client) schemaFailed(digest string, err error) {
 	case !errors.Is(err, nomad.ErrNoMethod) && !errors.Is(err, nomad.ErrUnknownMethod):
 		c.log.Warn("send the schema of a driver", "digest", digest, "err", err)
 	case !c.schemasAbsent.Swap(true):
-		c.log.Info("a server does not take schemas of drivers: the servers check the config blocks of tasks less strictly", "digest", digest, "err", err)
+		c.log.Info("a server does not take schemas of drivers: the servers check the config blocks of tasks less strictly",
+			"digest", digest, "err", err)
 	}
 }

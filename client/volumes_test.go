@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -24,7 +25,7 @@ func TestHostVolumesOfTheNode(t *testing.T) {
 	}
 	f := startServer(t)
 	cfg := config(dir, f.addr())
-	cfg.HostVolumes = map[string]client.HostVolume{"data": {Path: link}, "docs": {Path: real, ReadOnly: true}}
+	cfg.HostVolumes = map[string]staticvolume.Volume{"data": {Path: link}, "docs": {Path: real, ReadOnly: true}}
 	n := start(t, cfg)
 	want := map[string]*nomad.ClientHostVolumeConfig{
 		"data": {Name: "data", Path: real}, "docs": {Name: "docs", Path: real, ReadOnly: true},
@@ -51,7 +52,7 @@ func TestHostVolumes_PlantedLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := config(dir)
-	cfg.HostVolumes = map[string]client.HostVolume{"sub": {Path: at("vol", "sub")}, "open": {Path: at("open", "x")}, "root": {Path: at("link")}}
+	cfg.HostVolumes = map[string]staticvolume.Volume{"sub": {Path: at("vol", "sub")}, "open": {Path: at("open", "x")}, "root": {Path: at("link")}}
 	log := &strings.Builder{}
 	volumes := func() map[string]*nomad.ClientHostVolumeConfig {
 		t.Helper()
@@ -98,21 +99,21 @@ func TestHostVolumes_LinkOfContainer(t *testing.T) {
 		t.Skip("needs root: links of root")
 	}
 	for name, c := range map[string]struct {
-		volumes  map[string]client.HostVolume // "sub" has the path of the link
+		volumes  map[string]staticvolume.Volume // "sub" has the path of the link
 		followed bool
 	}{
-		"in a volume":                 {map[string]client.HostVolume{"rw": {Path: "vol"}, "sub": {Path: "vol/sub"}}, false},
-		"in a volume, read-only":      {map[string]client.HostVolume{"rw": {Path: "vol", ReadOnly: true}, "sub": {Path: "vol/sub"}}, true},
-		"in a volume behind a link":   {map[string]client.HostVolume{"rw": {Path: "link"}, "sub": {Path: "vol/sub"}}, false},
-		"in a volume, by its link":    {map[string]client.HostVolume{"rw": {Path: "vol"}, "sub": {Path: "link/sub"}}, false},
-		"in no volume":                {map[string]client.HostVolume{"rw": {Path: "secret"}, "sub": {Path: "vol/sub"}}, true},
-		"the volume itself is a link": {map[string]client.HostVolume{"sub": {Path: "link"}}, true},
-		"in an allocation":            {map[string]client.HostVolume{"sub": {Path: "alloc/a/sub"}}, false},
+		"in a volume":                 {map[string]staticvolume.Volume{"rw": {Path: "vol"}, "sub": {Path: "vol/sub"}}, false},
+		"in a volume, read-only":      {map[string]staticvolume.Volume{"rw": {Path: "vol", ReadOnly: true}, "sub": {Path: "vol/sub"}}, true},
+		"in a volume behind a link":   {map[string]staticvolume.Volume{"rw": {Path: "link"}, "sub": {Path: "vol/sub"}}, false},
+		"in a volume, by its link":    {map[string]staticvolume.Volume{"rw": {Path: "vol"}, "sub": {Path: "link/sub"}}, false},
+		"in no volume":                {map[string]staticvolume.Volume{"rw": {Path: "secret"}, "sub": {Path: "vol/sub"}}, true},
+		"the volume itself is a link": {map[string]staticvolume.Volume{"sub": {Path: "link"}}, true},
+		"in an allocation":            {map[string]staticvolume.Volume{"sub": {Path: "alloc/a/sub"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := nodeDir(t)
 			cfg := config(dir)
-			cfg.HostVolumes = map[string]client.HostVolume{}
+			cfg.HostVolumes = map[string]staticvolume.Volume{}
 			for name, v := range c.volumes {
 				v.Path = filepath.Join(dir, v.Path)
 				cfg.HostVolumes[name] = v
@@ -147,13 +148,13 @@ func TestHostVolumes_LinkOfContainer(t *testing.T) {
 func TestMissingHostVolume(t *testing.T) {
 	dir := nodeDir(t)
 	cfg := config(dir)
-	cfg.HostVolumes = map[string]client.HostVolume{"a": {Path: filepath.Join(dir, "a")}, "b": {Path: filepath.Join(dir, "b")}, "c": {Path: dir}}
+	cfg.HostVolumes = map[string]staticvolume.Volume{"a": {Path: filepath.Join(dir, "a")}, "b": {Path: filepath.Join(dir, "b")}, "c": {Path: dir}}
 	_, err := client.New(cfg, client.Parts{Log: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), `host volume "a"`) || !strings.Contains(err.Error(), `host volume "b"`) || strings.Contains(err.Error(), `"c"`) {
 		t.Errorf("New() = %v, want it to name a and b", err)
 	}
 	log := &strings.Builder{}
-	cfg.HostVolumes = map[string]client.HostVolume{"all": {Path: dir}}
+	cfg.HostVolumes = map[string]staticvolume.Volume{"all": {Path: dir}}
 	c, err := client.New(cfg, client.Parts{Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)

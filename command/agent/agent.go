@@ -254,8 +254,8 @@ func (a *Agent) to(method string) web.RPC {
 	if a.server != nil {
 		return a.server
 	}
-	if own := a.client.Own(method); own != nil {
-		return own
+	if local := a.client.Local(method); local != nil {
+		return local
 	}
 	return a.client.Servers()
 }

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/internal/version"
@@ -89,7 +91,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(), LogSinks: sinks, GCVolumesOnNodeGC: c.GCVolumesOnNodeGC,
 		HostVolumesDir:      cmp.Or(c.HostVolumesDir, filepath.Join(dir, "host_volumes")),
 		HostVolumePluginDir: cmp.Or(c.HostVolumePluginDir, filepath.Join(dir, "host_volume_plugins")),
-		GC: client.GCConfig{
+		GC: allocs.GCConfig{
 			Interval: c.GCInterval, ParallelDestroys: c.GCParallelDestroys, MaxAllocs: c.GCMaxAllocs,
 			DiskPercent: c.GCDiskUsageThreshold, InodePercent: c.GCInodeUsageThreshold,
 		},
@@ -104,10 +106,10 @@ func (s *Settings) DrainOnShutdown() (spec nomad.DrainSpec, ok bool) {
 	return nomad.DrainSpec{Deadline: d.Deadline, IgnoreSystemJobs: d.IgnoreSystemJobs}, set && !s.Dev
 }
 
-func (c *Client) hostVolumes() map[string]client.HostVolume {
-	out := map[string]client.HostVolume{}
+func (c *Client) hostVolumes() map[string]staticvolume.Volume {
+	out := map[string]staticvolume.Volume{}
 	for name, v := range c.HostVolume {
-		out[name] = client.HostVolume{Path: v.Path, ReadOnly: v.ReadOnly}
+		out[name] = staticvolume.Volume{Path: v.Path, ReadOnly: v.ReadOnly}
 	}
 	return out
 }

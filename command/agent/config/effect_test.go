@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
+	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/command/agent/config/decode"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -233,7 +234,7 @@ func TestValuesArrive(t *testing.T) {
 		{c.Fingerprint.MinDynamicPort, 23000}, {c.GC.Interval, 24 * time.Second}, {c.GC.MaxAllocs, 25}, {c.MaxKillTimeout, 26 * time.Second},
 		{c.DisableRemoteExec, true},
 		{c.HostVolumesDir, "/srv/hv"}, {c.HostVolumePluginDir, "/srv/hvp"}, {c.GCVolumesOnNodeGC, true},
-		{c.HostVolumes, map[string]client.HostVolume{"data": {Path: "/srv/data"}, "log": {Path: "/srv/log", ReadOnly: true}}},
+		{c.HostVolumes, map[string]staticvolume.Volume{"data": {Path: "/srv/data"}, "log": {Path: "/srv/log", ReadOnly: true}}},
 		{c.Fingerprint.HostNetworks,
 			[]fingerprint.HostNetwork{{Name: "all"}, {Name: "public", CIDR: "10.0.0.0/8, fd00::/8", Interface: "lo", ReservedPorts: "22",
 				Within: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}}},
