@@ -200,7 +200,8 @@ func (s *Set) Report(status *nomad.Allocation) {
 func (s *Set) onDisk() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Concat(slices.Collect(maps.Keys(s.entries)), slices.Collect(maps.Keys(s.undeleted)), slices.Collect(maps.Keys(s.unrestored)))
+	return slices.Concat(slices.Collect(maps.Keys(s.entries)), slices.Collect(maps.Keys(s.undeleted)),
+		slices.Collect(maps.Keys(s.unrestored)))
 }
 
 // DestroyAll stops and removes every allocation, until ctx ends.

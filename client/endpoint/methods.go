@@ -45,7 +45,8 @@ func (s *Service) allocMethods() []method {
 
 // sessionMethods returns the streams that run or connect something in an allocation.
 func (s *Service) sessionMethods() []method {
-	execs := sessions{allocs: s.cfg.Allocs, drivers: s.cfg.Drivers, disabled: s.cfg.DisableRemoteExec, limits: &exec.Limits{}, log: s.cfg.Log}
+	execs := sessions{allocs: s.cfg.Allocs, drivers: s.cfg.Drivers, disabled: s.cfg.DisableRemoteExec, limits: &exec.Limits{},
+		log: s.cfg.Log}
 	forwards := &forwards{allocs: s.cfg.Allocs, disabled: s.cfg.DisableRemoteExec, log: s.cfg.Log}
 	return []method{
 		handleStream("Allocations.Exec", ofExec(s, execs), execs.exec),
