@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/identity"
+	clientservers "github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -50,7 +50,7 @@ type soak struct {
 	t      *testing.T
 	s      *harness.Servers
 	pool   *rpc.Pool
-	remote *client.Remote
+	remote *clientservers.Remote
 	nodes  []*soakNode
 	allocs []*nomad.Allocation
 
@@ -113,7 +113,7 @@ func startSoak(t *testing.T) *soak {
 	for _, a := range k.s.All {
 		addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", a.RPC))
 	}
-	k.remote = client.NewRemote(k.pool, "global", addrs, slog.New(slog.DiscardHandler))
+	k.remote = clientservers.New(k.pool, "global", addrs, slog.New(slog.DiscardHandler))
 	for i := range k.size.allocs/100 + 1 {
 		n := &soakNode{k: k, node: &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Name: fmt.Sprintf("sim-%d", i), Datacenter: "dc1",
 			NodePool:   "default",
