@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -17,30 +18,30 @@ import (
 
 // A node with tasks that a client of another build started does not start. With AdoptNone it
 // starts, reports the tasks as lost and does not run them again.
-func TestTasksOfAnotherBuild(t *testing.T) {
-	f, dir := startServer(t), nodeDir(t)
-	n := start(t, config(dir, f.addr()))
-	a := alloc(map[string]any{"run_for": "1h"})
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
-	if err := n.stop(); err != nil {
+func TestAdopt_AnotherBuild(t *testing.T) {
+	f, dir := testclient.StartServer(t), testclient.Dir(t)
+	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
+	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	ofUpstream(t, filepath.Join(dir, "client", "state.db"), a.ID)
-	cfg := config(dir, f.addr())
-	parts := client.Parts{Drivers: []drivers.Driver{mock.New(mock.Name, testLog())}, Log: testLog()}
+	cfg := testclient.Config(dir, f.Addr())
+	parts := client.Parts{Drivers: []drivers.Driver{mock.New(mock.Name, testclient.Log())}, Log: testclient.Log()}
 	if _, err := client.New(cfg, parts); !errors.Is(err, state.ErrForm) {
 		t.Fatalf("New() = %v, want ErrForm", err)
 	}
 	for _, adoptNone := range []bool{true, false} { // the second start needs no flag
 		cfg.AdoptNone = adoptNone
-		n = start(t, cfg)
+		n = testclient.Start(t, cfg)
 		<-n.Ready()
-		f.until(t, "the allocation is lost", func() bool { return status(f, a) == nomad.AllocClientStatusLost })
+		f.Until(t, "the allocation is lost", func() bool { return f.Status(a) == nomad.AllocClientStatusLost })
 		if n.HasAlloc(a.ID) {
 			t.Error("the allocation runs")
 		}
-		if err := n.stop(); err != nil {
+		if err := n.Stop(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
@@ -32,19 +33,19 @@ func droplet(t *testing.T, on *atomic.Bool) string {
 }
 
 // The node registers without the facts of a metadata service that does not answer yet, and again with them.
-func TestCloudFacts(t *testing.T) {
-	f := startServer(t)
+func TestClouds_Facts(t *testing.T) {
+	f := testclient.StartServer(t)
 	var on atomic.Bool
-	cfg := config(nodeDir(t), f.addr())
+	cfg := testclient.Config(testclient.Dir(t), f.Addr())
 	cfg.Clouds = []cloud.Provider{{Name: "env_digitalocean", URL: droplet(t, &on), RetryAttempts: -1, RetryInterval: time.Millisecond}}
-	start(t, cfg)
+	testclient.Start(t, cfg)
 	registered := func() (attribute, link string, ok bool) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.node == nil {
+		f.Mu.Lock()
+		defer f.Mu.Unlock()
+		if f.Node == nil {
 			return "", "", false
 		}
-		return f.node.Attributes["platform.digitalocean.region"], f.node.Links["digitalocean"], true
+		return f.Node.Attributes["platform.digitalocean.region"], f.Node.Links["digitalocean"], true
 	}
 	testpace.Until(t, "the node registers without facts", func() bool { _, _, ok := registered(); return ok })
 	if region, link, _ := registered(); region != "" || link != "" {
@@ -58,10 +59,10 @@ func TestCloudFacts(t *testing.T) {
 }
 
 // With exit_on_failure a client ends with an error that names the fingerprinter.
-func TestCloudExit(t *testing.T) {
-	f := startServer(t)
+func TestClouds_Exit(t *testing.T) {
+	f := testclient.StartServer(t)
 	var off atomic.Bool
-	cfg := config(nodeDir(t), f.addr())
+	cfg := testclient.Config(testclient.Dir(t), f.Addr())
 	cfg.Clouds = []cloud.Provider{{Name: "env_digitalocean", URL: droplet(t, &off), ExitOnFailure: true}}
 	c, err := client.New(cfg, client.Parts{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -74,7 +75,7 @@ func (s *realServer) node(id string) *nomad.Node {
 // run registers a service with one mock task and returns its running allocation.
 func (s *realServer) run(id string) *nomad.AllocListStub {
 	s.t.Helper()
-	a := alloc(map[string]any{"run_for": "1h"})
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
 	job := a.Job
 	job.TaskGroups[0].EphemeralDisk.SizeMB = 50
 	job.ID, job.Name, job.Type, job.Datacenters, job.Priority = id, id, nomad.JobTypeService, []string{"dc1"}, 50
@@ -102,13 +103,13 @@ func (s *realServer) allocOf(job string) *nomad.AllocListStub {
 
 // copied returns the configuration of a client with a copy of n's state, with another boot ID
 // or the same.
-func copied(t *testing.T, n *node, boot string) client.Config {
+func copied(t *testing.T, n *testclient.Node, boot string) client.Config {
 	t.Helper()
-	dir := nodeDir(t)
-	if err := os.CopyFS(filepath.Join(dir, "client"), os.DirFS(n.cfg.StateDir)); err != nil {
+	dir := testclient.Dir(t)
+	if err := os.CopyFS(filepath.Join(dir, "client"), os.DirFS(n.Cfg.StateDir)); err != nil {
 		t.Fatal(err)
 	}
-	cfg := n.cfg
+	cfg := n.Cfg
 	cfg.StateDir, cfg.AllocDir, cfg.Name, cfg.Meta = filepath.Join(dir, "client"), filepath.Join(dir, "alloc"), "copy", map[string]string{"is": "a copy"}
 	if boot != "" {
 		cfg.BootFile = filepath.Join(dir, "boot")
@@ -121,19 +122,19 @@ func copied(t *testing.T, n *node, boot string) client.Config {
 
 // A client with a copy of a running node's state is refused, with instructions, changes nothing
 // and runs no allocation.
-func TestCopyOfTheState(t *testing.T) {
+func TestCopy(t *testing.T) {
 	for name, c := range map[string]struct{ boot, refusal string }{
 		"on another machine": {"another", "on another machine"},
 		"on the same one":    {"", "another running agent on this machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startReal(t, nil)
-			original := start(t, config(nodeDir(t), s.RPCAddr()))
+			original := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
 			<-original.Ready()
 			a := s.run("j")
 			node := s.node(original.NodeID())
 			cfg := copied(t, original, c.boot)
-			other := start(t, cfg)
+			other := testclient.Start(t, cfg)
 			testpace.Until(t, "the copy is refused", func() bool {
 				err := other.Healthy()
 				return err != nil && strings.Contains(err.Error(), nomad.ErrNodeHeld.Error())
@@ -146,7 +147,7 @@ func TestCopyOfTheState(t *testing.T) {
 			if other.NodeID() != original.NodeID() || c.boot != "" && other.HasAlloc(a.ID) {
 				t.Errorf("the copy is node %s, and runs the allocation %t", other.NodeID(), other.HasAlloc(a.ID))
 			}
-			if err := other.stop(); err != nil {
+			if err := other.Stop(); err != nil {
 				t.Fatal(err)
 			}
 			if err := original.RPC().Call(t.Context(), "NodeIdentity.Renew", &message.NodeIdentityRenewReq{}, &message.NodeIdentityRenewResp{}); err != nil {
@@ -164,7 +165,7 @@ func TestCopyOfTheState(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			mended := start(t, cfg)
+			mended := testclient.Start(t, cfg)
 			<-mended.Ready()
 			if mended.NodeID() == original.NodeID() || s.node(mended.NodeID()).Name != "copy" {
 				t.Error("the corrected copy is not a separate node")
@@ -178,18 +179,18 @@ func TestCopyOfTheState(t *testing.T) {
 }
 
 // A restarted agent registers as fast as a new one, and its tasks keep running.
-func TestRestartedAgentRegistersAgain(t *testing.T) {
+func TestRestart_RegistersAgain(t *testing.T) {
 	s := startReal(t, nil)
-	n := start(t, config(nodeDir(t), s.RPCAddr()))
+	n := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
 	<-n.Ready()
 	a := s.run("j")
 	again := n
 	testpace.Once(t, 500*time.Millisecond, "a restart", func() time.Duration {
-		if err := again.stop(); err != nil {
+		if err := again.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		again = start(t, n.cfg)
+		again = testclient.Start(t, n.Cfg)
 		<-again.Ready()
 		return time.Since(begun)
 	})
@@ -200,19 +201,19 @@ func TestRestartedAgentRegistersAgain(t *testing.T) {
 
 // A backup of the node is accepted after the node has missed its heartbeat, and then restores
 // its allocations.
-func TestBackupOfASilentNode(t *testing.T) {
+func TestCopy_SilentNode(t *testing.T) {
 	t.Parallel()
 	s := startReal(t, func(c *server.Config) {
 		// A TTL of three seconds: a busy node must not miss its heartbeats.
 		c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = time.Second, 2*time.Second, 1e6
 	})
-	n := start(t, config(nodeDir(t), s.RPCAddr()))
+	n := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
 	<-n.Ready()
 	cfg := copied(t, n, "another")
-	if err := n.stop(); err != nil {
+	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	backup := start(t, cfg)
+	backup := testclient.Start(t, cfg)
 	<-backup.Ready()
 	if got := s.node(n.NodeID()); got.Name != "copy" || backup.NodeID() != n.NodeID() {
 		t.Errorf("the node is %q", got.Name)
@@ -222,67 +223,32 @@ func TestBackupOfASilentNode(t *testing.T) {
 
 // After a reboot allocations are restored only after the registration; without a reboot, at
 // once.
-func TestRestoresAllocationsAfterReboot(t *testing.T) {
-	f := startServer(t)
-	n := start(t, config(nodeDir(t), f.addr()))
-	a := alloc(map[string]any{"run_for": "1h"})
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
-	if err := n.stop(); err != nil {
+func TestRestart_AfterReboot(t *testing.T) {
+	f := testclient.StartServer(t)
+	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
+	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	f.edit(func() { f.notReady = errors.New("not now") })
-	same := start(t, n.cfg)
+	f.Edit(func() { f.NotReady = errors.New("not now") })
+	same := testclient.Start(t, n.Cfg)
 	testpace.Until(t, "it is taken up without servers", func() bool { return same.HasAlloc(a.ID) })
-	if err := same.stop(); err != nil {
+	if err := same.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	cfg := n.cfg
+	cfg := n.Cfg
 	cfg.BootFile = filepath.Join(t.TempDir(), "boot")
 	if err := os.WriteFile(cfg.BootFile, []byte("the next"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	next := start(t, cfg)
-	tried := f.tries.Load()
-	testpace.Until(t, "it tried to register", func() bool { return f.tries.Load() > tried+2 })
+	next := testclient.Start(t, cfg)
+	tried := f.Tries.Load()
+	testpace.Until(t, "it tried to register", func() bool { return f.Tries.Load() > tried+2 })
 	if next.HasAlloc(a.ID) {
 		t.Error("an unregistered agent runs allocations of an earlier boot")
 	}
-	f.edit(func() { f.notReady = nil })
+	f.Edit(func() { f.NotReady = nil })
 	testpace.Until(t, "it is taken up once the node is registered", func() bool { return next.HasAlloc(a.ID) })
-}
-
-// A request for renewal survives a restart of the agent, until a new identity arrives.
-func TestRenewalRequestSurvivesRestart(t *testing.T) {
-	f := startServer(t)
-	n := start(t, config(nodeDir(t), f.addr()))
-	<-n.Ready()
-	before := claims(t, n)["jti"]
-	f.edit(func() { f.ignoreRenewal = true })
-	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &message.NodeIdentityRenewReq{}, &message.NodeIdentityRenewResp{}); err != nil {
-		t.Fatal(err)
-	}
-	f.until(t, "it requests a renewal", func() bool { return f.forced > 0 })
-	if err := n.stop(); err != nil {
-		t.Fatal(err)
-	}
-	f.edit(func() { f.forced, f.keepTokens = 0, true })
-	again := start(t, n.cfg)
-	f.until(t, "the next agent requests a renewal", func() bool { return f.forced > 0 })
-	if got := claims(t, again)["jti"]; got != before {
-		t.Fatalf("the identity changed to %valthough none was issued", got)
-	}
-	f.edit(func() { f.ignoreRenewal = false })
-	testpace.Until(t, "it has a new identity", func() bool { return claims(t, again)["jti"] != before })
-	if err := again.stop(); err != nil {
-		t.Fatal(err)
-	}
-	f.edit(func() { f.forced = 0 })
-	last := start(t, n.cfg)
-	<-last.Ready()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.forced != 0 {
-		t.Error("an agent with a new identity requests another")
-	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // While a dynamic volume is deleted, its name has no volume for tasks, also if a static one has the name.
-func TestUsableVolumes(t *testing.T) {
+func TestHostVolumes_Usable(t *testing.T) {
 	type volumes = map[string]*nomad.ClientHostVolumeConfig
 	dynamic := &nomad.ClientHostVolumeConfig{Name: "data", ID: "v1"}
 	static := &nomad.ClientHostVolumeConfig{Name: "data"}

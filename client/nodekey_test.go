@@ -10,17 +10,18 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // A node has a key pair from its first start on, in a file for its agent only, and the servers bind it to
 // the key.
-func TestNodeKeyFile(t *testing.T) {
+func TestNodeKey(t *testing.T) {
 	s := startReal(t, nil)
-	n := start(t, config(nodeDir(t), s.RPCAddr()))
+	n := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
 	<-n.Ready()
-	path := filepath.Join(n.cfg.StateDir, "node-key")
+	path := filepath.Join(n.Cfg.StateDir, "node-key")
 	info, err := os.Stat(path)
 	if err != nil || info.Mode() != fs.FileMode(0o600) {
 		t.Fatalf("node-key: %v, %v", info, err)
@@ -29,33 +30,33 @@ func TestNodeKeyFile(t *testing.T) {
 	if len(key) != 32 || !bytes.Contains(text, []byte("Node-ID: "+n.NodeID())) {
 		t.Errorf("the servers have a key of %d bytes; the file is %q", len(key), text[:60])
 	}
-	if err := n.stop(); err != nil {
+	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	again := start(t, n.cfg)
+	again := testclient.Start(t, n.Cfg)
 	<-again.Ready()
 	if !bytes.Equal(contentOf(t, path), text) || !bytes.Equal(s.node(n.NodeID()).Key, key) {
 		t.Error("a restart changes the key")
 	}
-	if err := again.stop(); err != nil {
+	if err := again.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, text[:80], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := client.New(n.cfg, client.Parts{Log: testLog()}); err == nil || !strings.Contains(err.Error(), "node-key is damaged: restore it from a backup") {
+	if c, err := client.New(n.Cfg, client.Parts{Log: testclient.Log()}); err == nil || !strings.Contains(err.Error(), "node-key is damaged: restore it from a backup") {
 		t.Errorf("New() with a damaged key = %v, %v", c, err)
 	}
 }
 
 // An agent with the ID and the secret of a node, but without its key, is refused even while the node does
 // not run. The servers have an event about it. With the key it is admitted.
-func TestCopyWithoutTheKey(t *testing.T) {
+func TestCopy_WithoutKey(t *testing.T) {
 	s := startReal(t, nil)
-	original := start(t, config(nodeDir(t), s.RPCAddr()))
+	original := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
 	<-original.Ready()
 	cfg := copied(t, original, "")
-	if err := original.stop(); err != nil {
+	if err := original.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(cfg.StateDir, "node-key")
@@ -63,7 +64,7 @@ func TestCopyWithoutTheKey(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	other := start(t, cfg)
+	other := testclient.Start(t, cfg)
 	testpace.Until(t, "the copy is refused", func() bool {
 		err := other.Healthy()
 		return err != nil && strings.Contains(err.Error(), nomad.ErrNodeHeld.Error()) && strings.Contains(err.Error(), "another key")
@@ -76,13 +77,13 @@ func TestCopyWithoutTheKey(t *testing.T) {
 	}) {
 		t.Errorf("no event about the copy in %v", events)
 	}
-	if err := other.stop(); err != nil {
+	if err := other.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, key, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	whole := start(t, cfg)
+	whole := testclient.Start(t, cfg)
 	<-whole.Ready()
 }
 

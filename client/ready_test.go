@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -14,7 +15,7 @@ import (
 
 // slow is a driver that recovers a task when the node registers, or after a delay.
 type slow struct {
-	echoing
+	testclient.Echo
 	registered func() bool
 	early      atomic.Bool // the node registered first
 }
@@ -32,23 +33,23 @@ func (d *slow) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 		}
 		break
 	}
-	return d.echoing.RecoverTask(ctx, h)
+	return d.Echo.RecoverTask(ctx, h)
 }
 
 // A restarted node registers after its tasks are recovered. Once the node is ready, logs of and
 // exec in a running task work.
-func TestRestoredBeforeRegistered(t *testing.T) {
-	f, dir := startServer(t), nodeDir(t)
-	n := start(t, config(dir, f.addr()))
-	a := alloc(map[string]any{"run_for": "1h", "stdout_string": "hello"})
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
-	if err := n.stop(); err != nil {
+func TestRestart_RestoredBeforeRegistered(t *testing.T) {
+	f, dir := testclient.StartServer(t), testclient.Dir(t)
+	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
+	a := testclient.Alloc(map[string]any{"run_for": "1h", "stdout_string": "hello"})
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
+	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	tries := f.tries.Load()
-	driver := &slow{echoing: echoing{mock.New(mock.Name, testLog())}, registered: func() bool { return f.tries.Load() > tries }}
-	n = startWith(t, config(dir, f.addr()), driver)
+	tries := f.Tries.Load()
+	driver := &slow{Echo: testclient.Echo{Driver: mock.New(mock.Name, testclient.Log())}, registered: func() bool { return f.Tries.Load() > tries }}
+	n = testclient.StartWith(t, testclient.Config(dir, f.Addr()), driver)
 	<-n.Restored()
 	s, err := n.RPC().Stream(t.Context(), "FileSystem.Logs")
 	if err != nil {
@@ -70,22 +71,22 @@ func TestRestoredBeforeRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, exit, err := execIn(st, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, "in"); err != nil || exit == nil {
+	if _, _, exit, err := testclient.Exec(st, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, "in"); err != nil || exit == nil {
 		t.Errorf("exec in a restored task = %+v, %v", exit, err)
 	}
 }
 
 // A driver that does not answer delays the registration only for a limited time.
-func TestRecoveryDelaysRegistrationBriefly(t *testing.T) {
-	f, dir := startServer(t), nodeDir(t)
-	n := start(t, config(dir, f.addr()))
-	a := alloc(map[string]any{"run_for": "1h"})
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
-	if err := n.stop(); err != nil {
+func TestRestart_SlowRecovery(t *testing.T) {
+	f, dir := testclient.StartServer(t), testclient.Dir(t)
+	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
+	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	n = startWith(t, config(dir, f.addr()), hung{echoing{mock.New(mock.Name, testLog())}})
+	n = testclient.StartWith(t, testclient.Config(dir, f.Addr()), hung{testclient.Echo{Driver: mock.New(mock.Name, testclient.Log())}})
 	<-n.Ready()
 	if !n.HasAlloc(a.ID) {
 		t.Error("the allocation is unknown")
@@ -93,7 +94,7 @@ func TestRecoveryDelaysRegistrationBriefly(t *testing.T) {
 }
 
 // hung is a driver that does not return from RecoverTask.
-type hung struct{ echoing }
+type hung struct{ testclient.Echo }
 
 func (hung) RecoverTask(ctx context.Context, _ *drivers.TaskHandle) error {
 	<-ctx.Done()

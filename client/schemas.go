@@ -13,12 +13,12 @@ import (
 // not an error of the heartbeat: the servers request a schema again.
 func (c *Client) sendSchemas(ctx context.Context, digests []string) {
 	for _, digest := range digests[:min(len(digests), schema.MaxPerNode)] {
-		own, ok := c.drivers.Schema(digest)
+		sent, ok := c.drivers.Schema(digest)
 		if !ok {
 			continue // the driver has changed since
 		}
 		req := message.DriverSchemaUpsertRequest{NodeID: c.id.ID,
-			Schemas: []*nomad.DriverSchema{{Digest: own.Digest, Spec: own.Raw}}}
+			Schemas: []*nomad.DriverSchema{{Digest: sent.Digest, Spec: sent.Raw}}}
 		if err := c.calls.Call(ctx, "Node.UpsertDriverSchemas", &req, &message.GenericResponse{}); err != nil {
 			c.schemaFailed(digest, err)
 			return

@@ -3,6 +3,7 @@ package client_test
 import (
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc/testpeer"
@@ -13,12 +14,12 @@ var ownMethods = []string{"Node.Challenge", "Node.UpsertDriverSchemas", "Spiffe"
 
 // A client registers at servers of Nomad, which do not have challenges, runs an allocation there, and
 // registers again after a restart.
-func TestClientOfNomadServers(t *testing.T) {
-	s := startServer(t)
-	p := testpeer.New(t, s.addr(), ownMethods...)
-	cfg := config(nodeDir(t), p.Addr())
+func TestClient_NomadServers(t *testing.T) {
+	s := testclient.StartServer(t)
+	p := testpeer.New(t, s.Addr(), ownMethods...)
+	cfg := testclient.Config(testclient.Dir(t), p.Addr())
 	for i := range 2 {
-		n := start(t, cfg)
+		n := testclient.Start(t, cfg)
 		testpace.Until(t, "the node has registered", func() bool {
 			select {
 			case <-n.Ready():
@@ -27,14 +28,14 @@ func TestClientOfNomadServers(t *testing.T) {
 				return false
 			}
 		})
-		a := alloc(map[string]any{"run_for": "1h"})
+		a := testclient.Alloc(map[string]any{"run_for": "1h"})
 		a.NodeID = n.NodeID()
-		s.place(a)
-		s.until(t, "the allocation runs", func() bool {
-			got := s.updated[a.ID]
+		s.Place(a)
+		s.Until(t, "the allocation runs", func() bool {
+			got := s.Updated[a.ID]
 			return got != nil && got.ClientStatus == nomad.AllocClientStatusRunning
 		})
-		if err := n.stop(); err != nil {
+		if err := n.Stop(); err != nil {
 			t.Fatalf("stop %d: %v", i, err)
 		}
 	}

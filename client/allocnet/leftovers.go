@@ -25,7 +25,7 @@ const (
 //	   │  └──take by an allocation with the ID──▶ (none)
 //	   └──────────────────────────┘
 //
-// An allocation with the ID of a leftover takes it over first, so that nothing of its own is removed.
+// An allocation with the ID of a leftover takes it over first, so that its network is not removed.
 type leftovers struct {
 	remove func(ctx context.Context, alloc string) error
 	log    *slog.Logger
@@ -42,7 +42,7 @@ func newLeftovers(remove func(ctx context.Context, alloc string) error, log *slo
 // add lets Run remove the network of an allocation.
 func (l *leftovers) add(alloc string) {
 	l.mu.Lock()
-	if _, known := l.ids[alloc]; !known {
+	if _, found := l.ids[alloc]; !found {
 		l.ids[alloc] = nil
 	}
 	l.mu.Unlock()
@@ -75,8 +75,8 @@ func (l *leftovers) take(ctx context.Context, alloc string) error {
 func (l *leftovers) begin(alloc string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	removing, known := l.ids[alloc]
-	if !known || removing != nil {
+	removing, found := l.ids[alloc]
+	if !found || removing != nil {
 		return false
 	}
 	l.ids[alloc] = make(chan struct{})

@@ -14,13 +14,13 @@ func (s *Set) outdated(listed map[string]uint64, replaced bool) map[string]uint6
 	defer s.mu.Unlock()
 	wanted := map[string]uint64{}
 	for id, index := range listed {
-		noted, known := s.gone[id]
+		noted, found := s.gone[id]
 		have, newer := noted.index, false
 		if e := s.entries[id]; e != nil {
-			have, known = e.alloc.AllocModifyIndex, true
+			have, found = e.alloc.AllocModifyIndex, true
 			newer = replaced && have > index
 		}
-		if !known || have < index || newer {
+		if !found || have < index || newer {
 			wanted[id] = index
 		}
 	}

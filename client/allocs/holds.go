@@ -52,9 +52,9 @@ func (s *Set) claim(e *Entry) error {
 	return nil
 }
 
-// condemn reserves the removal of an allocation that must stop, also if its data is held: remove then waits after the
+// markRemoving reserves the removal of an allocation that must stop, also if its data is in use: remove then waits after the
 // tasks have ended. It reports false if the allocation is being removed already.
-func (s *Set) condemn(e *Entry) bool {
+func (s *Set) markRemoving(e *Entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := !e.removing

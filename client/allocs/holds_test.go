@@ -32,8 +32,8 @@ func TestHold(t *testing.T) {
 		"all, by a request": func(_ *Set, _ *Entry, g *collector) { g.set.CollectAll() },
 		"listed before":     func(_ *Set, e *Entry, g *collector) { g.remove([]*Entry{e}, "test") },
 		"not listed":        func(s *Set, _ *Entry, _ *collector) { s.apply(map[string]uint64{}, nil) },
-		"stopped for silence": func(s *Set, e *Entry, _ *collector) {
-			if s.condemn(e) {
+		"node is disconnected": func(s *Set, e *Entry, _ *collector) {
+			if s.markRemoving(e) {
 				go s.remove(e)
 			}
 		},

@@ -61,7 +61,7 @@ func (s *Set) pullOnce(ctx context.Context, last pulled) (next pulled, err error
 	resp.Index = max(resp.Index, 1) // a request with index 0 does not wait
 	switch {
 	case resp.Index < last.index:
-		// Either a server that lags behind or a replaced state: only the leader can tell.
+		// Either a server that lags behind or a replaced state: only the leader can distinguish them.
 		return pulled{}, nil
 	case resp.Index == last.index:
 		return last, nil

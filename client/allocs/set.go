@@ -139,7 +139,7 @@ func New(cfg Config) *Set {
 func (s *Set) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.collector.Run(ctx) })
-	group.Go(func() error { return s.watchSilence(ctx) })
+	group.Go(func() error { return s.watchHeartbeats(ctx) })
 	return group.Wait()
 }
 

@@ -18,7 +18,7 @@ const (
 	updateBackoffMax = 5 * time.Second
 )
 
-// detailWait is how long task events are held back to be merged with another update. Each call
+// detailWait is how long task events are delayed to be merged with another update. Each call
 // adds a Raft log entry, and a task has two events before it runs.
 const detailWait = 100 * time.Millisecond
 

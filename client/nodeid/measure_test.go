@@ -11,7 +11,7 @@ import (
 
 // A renewal is overdue when a quarter of the token's lifetime remains, or when one was
 // requested.
-func TestRenewalIsOverdue(t *testing.T) {
+func TestRenewal_Overdue(t *testing.T) {
 	given := time.Unix(1_800_000_000, 0)
 	token := func(claims string) nomad.Token {
 		return nomad.NewToken("e30."+base64.RawURLEncoding.EncodeToString([]byte(claims))+".c2ln", "k")

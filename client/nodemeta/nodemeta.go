@@ -44,7 +44,7 @@ func Load(static map[string]string, db *state.DB) (*Meta, error) {
 		m.static = map[string]string{}
 	}
 	for k, v := range stored {
-		if _, known := m.static[k]; v != nil || known {
+		if _, static := m.static[k]; v != nil || static {
 			m.dynamic[k] = v
 		}
 	}

@@ -1,4 +1,4 @@
-package client_test
+package allocs_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -28,12 +29,12 @@ func TestMain(m *testing.M) {
 }
 
 // startProcesses runs a client whose tasks are processes under a separate supervisor.
-func startProcesses(t *testing.T, cfg client.Config) *node {
+func startProcesses(t *testing.T, cfg client.Config) *testclient.Node {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: control groups")
 	}
-	log := testLog()
+	log := testclient.Log()
 	super := supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), log)
 	t.Cleanup(func() {
 		super := supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), log)
@@ -48,14 +49,14 @@ func startProcesses(t *testing.T, cfg client.Config) *node {
 	if err := raw.SetConfig(cty.ObjectVal(map[string]cty.Value{"enabled": cty.True})); err != nil {
 		t.Fatal(err)
 	}
-	n := startWith(t, cfg, raw, exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}))
+	n := testclient.StartWith(t, cfg, raw, exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}))
 	t.Cleanup(func() { super.Close() })
 	return n
 }
 
 // process returns an allocation with one raw_exec task that writes its process ID to dir.
 func process(dir string) *nomad.Allocation {
-	a := alloc(map[string]any{"command": "/bin/sh", "args": []any{"-c", `echo $$ >> ` + dir + `/$NOMAD_ALLOC_ID; exec sleep 600`}})
+	a := testclient.Alloc(map[string]any{"command": "/bin/sh", "args": []any{"-c", `echo $$ >> ` + dir + `/$NOMAD_ALLOC_ID; exec sleep 600`}})
 	a.Job.TaskGroups[0].Tasks[0].Driver, a.Job.TaskGroups[0].Tasks[0].Privileged = rawexec.Name, true
 	return a
 }
@@ -97,24 +98,24 @@ func edit(t *testing.T, cfg client.Config, a *nomad.Allocation, change func(allo
 
 // Processes of allocations that could not be restored are ended; all others keep running. An
 // allocation that the servers still list is run again.
-func TestOrphansAreEnded(t *testing.T) {
-	f, dir, notes := startServer(t), nodeDir(t), t.TempDir()
-	cfg := config(dir, f.addr())
+func TestOrphans(t *testing.T) {
+	f, dir, notes := testclient.StartServer(t), testclient.Dir(t), t.TempDir()
+	cfg := testclient.Config(dir, f.Addr())
 	n := startProcesses(t, cfg)
 	kept, unreadable, damaged, forgotten, unlisted := process(notes), process(notes), process(notes), process(notes), process(notes)
 	all := []*nomad.Allocation{kept, unreadable, damaged, forgotten, unlisted}
 	for _, a := range all {
-		f.place(a)
+		f.Place(a)
 	}
-	f.until(t, "all run", func() bool {
+	f.Until(t, "all run", func() bool {
 		for _, a := range all {
-			if status(f, a) != nomad.AllocClientStatusRunning || len(pids(t, notes, a)) != 1 {
+			if f.Status(a) != nomad.AllocClientStatusRunning || len(pids(t, notes, a)) != 1 {
 				return false
 			}
 		}
 		return true
 	})
-	if err := n.stop(); err != nil {
+	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	junk := []byte("\xc1junk")
@@ -123,16 +124,16 @@ func TestOrphansAreEnded(t *testing.T) {
 	}
 	edit(t, cfg, damaged, func(_, b *bolt.Bucket) error { return b.Bucket([]byte("task-main")).Put([]byte("local_state"), junk) })
 	edit(t, cfg, forgotten, func(allocs, _ *bolt.Bucket) error { return allocs.DeleteBucket([]byte(forgotten.ID)) })
-	f.edit(func() {
-		delete(f.allocs, forgotten.ID)
-		delete(f.allocs, unlisted.ID)
-		clear(f.updated)
+	f.Edit(func() {
+		delete(f.Allocs, forgotten.ID)
+		delete(f.Allocs, unlisted.ID)
+		clear(f.Updated)
 	})
 
 	startProcesses(t, cfg)
-	f.until(t, "the damaged allocation is reported as failed", func() bool { return status(f, damaged) == nomad.AllocClientStatusFailed })
-	f.until(t, "the listed allocation runs again", func() bool {
-		return len(pids(t, notes, unreadable)) == 2 && status(f, unreadable) == nomad.AllocClientStatusRunning
+	f.Until(t, "the damaged allocation is reported as failed", func() bool { return f.Status(damaged) == nomad.AllocClientStatusFailed })
+	f.Until(t, "the listed allocation runs again", func() bool {
+		return len(pids(t, notes, unreadable)) == 2 && f.Status(unreadable) == nomad.AllocClientStatusRunning
 	})
 	for name, a := range map[string]*nomad.Allocation{"unreadable": unreadable, "damaged": damaged, "forgotten": forgotten, "unlisted": unlisted} {
 		if pid := pids(t, notes, a)[0]; lives(pid) {
@@ -141,7 +142,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	}
 	// Directories, with the secrets in them, and stored states of allocations that do not run are removed. The directory
 	// without a stored state may belong to another agent that shares alloc_dir.
-	f.until(t, "the directories of the allocations that are not restored are gone", func() bool {
+	f.Until(t, "the directories of the allocations that are not restored are gone", func() bool {
 		entries, err := os.ReadDir(cfg.AllocDir)
 		if err != nil {
 			t.Fatal(err)
@@ -158,9 +159,9 @@ func TestOrphansAreEnded(t *testing.T) {
 }
 
 // A client that never had a task does not start a supervisor to list processes.
-func TestNoSupervisorWithoutTasks(t *testing.T) {
-	f := startServer(t)
-	cfg := config(nodeDir(t), f.addr())
+func TestOrphans_NoSupervisorWithoutTasks(t *testing.T) {
+	f := testclient.StartServer(t)
+	cfg := testclient.Config(testclient.Dir(t), f.Addr())
 	n := startProcesses(t, cfg)
 	<-n.Ready()
 	if _, err := os.Stat(filepath.Join(cfg.StateDir, "supervise", "lock")); !errors.Is(err, os.ErrNotExist) {

@@ -1,4 +1,4 @@
-package client_test
+package staticvolume_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -25,7 +26,7 @@ func (imageDriver) Capabilities() drivers.Capabilities {
 }
 
 // A writable volume is reported if all of its parents let other users pass, and its file system allows setuid programs.
-func TestHostVolumes_Reachable(t *testing.T) {
+func TestVolumes_Reachable(t *testing.T) {
 	if !netns.Possible() {
 		t.Skip("needs root: mounts")
 	}
@@ -54,13 +55,13 @@ func TestHostVolumes_Reachable(t *testing.T) {
 		"read-only":                  {staticvolume.Volume{Path: at("open", "closed"), ReadOnly: true}, nil, false},
 		"private parent":             {staticvolume.Volume{Path: at("private", "open")}, nil, false},
 		"mounted with nosuid":        {staticvolume.Volume{Path: at("safe")}, nil, false},
-		"no driver with images":      {staticvolume.Volume{Path: at("open")}, []drivers.Driver{mock.New(mock.Name, testLog())}, false},
+		"no driver with images":      {staticvolume.Volume{Path: at("open")}, []drivers.Driver{mock.New(mock.Name, testclient.Log())}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := config(nodeDir(t))
+			cfg := testclient.Config(testclient.Dir(t))
 			cfg.HostVolumes = map[string]staticvolume.Volume{"data": c.volume}
 			if c.list == nil {
-				c.list = []drivers.Driver{imageDriver{mock.New(mock.Name, testLog())}}
+				c.list = []drivers.Driver{imageDriver{mock.New(mock.Name, testclient.Log())}}
 			}
 			log := &strings.Builder{}
 			n, err := client.New(cfg, client.Parts{Drivers: c.list, Log: slog.New(slog.NewTextHandler(log, nil))})

@@ -1,36 +1,18 @@
-package client_test
+package endpoint_test
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
-
-// signer adds a key to a server and returns it for signing tickets.
-func (f *fakeServer) signer(t *testing.T, id string) jwt.Key {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := jwt.NewKey(id, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keys = append(f.keys, &nomad.KeyringPublicKey{KeyID: id, PublicKey: public, Algorithm: jwt.EdDSA})
-	return key
-}
 
 // signed returns a signed ticket for a node.
 func signed(t *testing.T, key jwt.Key, k ticket.Ticket) string {
@@ -81,10 +63,10 @@ func (g guarded) relays() map[string]func() (rpc.Request, string) {
 
 // A node serves exactly the call of a ticket, once. The ticket must include rights that depend
 // on facts only the node has.
-func TestNodeServesTickets(t *testing.T) {
+func TestTicket(t *testing.T) {
 	g := guard(t)
-	key := g.f.signer(t, "k1")
-	stranger := (&fakeServer{}).signer(t, "k1")
+	key := g.f.Signer(t, "k1")
+	unknown := (&testclient.Server{}).Signer(t, "k1")
 	for method, make := range g.relays() {
 		_, object := make()
 		good := ticket.Ticket{Node: g.NodeID(), Method: method, Object: object, Rights: []string{"alloc-node-exec"}, Kind: "client", Accessor: "a"}
@@ -110,16 +92,16 @@ func TestNodeServesTickets(t *testing.T) {
 				t.Errorf("%s serves a ticket for %s: %v", method, name, err)
 			}
 		}
-		if err := call(signed(t, stranger, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := call(signed(t, unknown, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s serves a ticket not signed by a server: %v", method, err)
 		}
 		// The agent's own API accepts only tokens.
 		req, _ := make()
-		own := strings.Replace(method, "Allocations.", "ClientAllocations.", 1)
+		local := strings.Replace(method, "Allocations.", "ClientAllocations.", 1)
 		if method == "Allocations.Exec" {
-			own = method
+			local = method
 		}
-		if err := g.call(t, false, own, req, signed(t, key, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := g.call(t, false, local, req, signed(t, key, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s of the agent accepts a ticket: %v", method, err)
 		}
 	}
@@ -131,22 +113,22 @@ func TestNodeServesTickets(t *testing.T) {
 }
 
 // The registration reports to the servers that the node accepts tickets.
-func TestNodeRegistersThatItAcceptsTickets(t *testing.T) {
-	f := startServer(t)
-	start(t, config(nodeDir(t), f.addr()))
-	f.until(t, "the node registers", func() bool { return f.node != nil })
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !ticket.Known(f.node) {
-		t.Errorf("the node registered with %v", f.node.Attributes)
+func TestTicket_Registered(t *testing.T) {
+	f := testclient.StartServer(t)
+	testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	f.Until(t, "the node registers", func() bool { return f.Node != nil })
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	if !ticket.Known(f.Node) {
+		t.Errorf("the node registered with %v", f.Node.Attributes)
 	}
 }
 
 // Without access control a ticket must still be valid.
-func TestBadTicketsWithoutAccessControl(t *testing.T) {
-	f := startServer(t)
-	key := f.signer(t, "k1")
-	n := start(t, config(nodeDir(t), f.addr()))
+func TestTicket_WithoutAccessControl(t *testing.T) {
+	f := testclient.StartServer(t)
+	key := f.Signer(t, "k1")
+	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
 	call := func(k ticket.Ticket) error {
 		req := &message.NodeSpecificRequest{NodeID: n.NodeID(), QueryOptions: message.QueryOptions{AuthToken: signed(t, key, k)}}
 		return n.RPC().Call(t.Context(), "ClientStats.Stats", req, nil)

@@ -1,30 +1,31 @@
-package client_test
+package endpoint_test
 
 import (
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // An action runs its own command with the stored arguments. A command of the request is ignored.
-func TestAction(t *testing.T) {
-	f := startServer(t)
-	n := start(t, config(nodeDir(t), f.addr()))
-	a := alloc(map[string]any{"run_for": "1h"})
+func TestExec_Action(t *testing.T) {
+	f := testclient.StartServer(t)
+	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
 	a.Job.TaskGroups[0].Tasks[0].Actions = []*nomad.Action{{Name: "flush", Command: "/bin/flush", Args: []string{"${NOMAD_TASK_NAME}", "-x"}}}
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	open := func() *rpc.Stream {
-		s, err := f.rpc.NodeStream(t.Context(), n.NodeID(), "Allocations.Exec")
+		s, err := f.RPC.NodeStream(t.Context(), n.NodeID(), "Allocations.Exec")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	req := message.AllocExecRequest{JobID: a.JobID, AllocID: a.ID, Task: "main", Action: "flush", Cmd: []string{"rm"}}
-	out, _, exit, err := execIn(open(), &req, "")
+	out, _, exit, err := testclient.Exec(open(), &req, "")
 	if err != nil || exit == nil || exit.ExitCode != 3 {
 		t.Fatalf("session: %q %+v %v", out, exit, err)
 	}

@@ -1,4 +1,4 @@
-package client_test
+package endpoint_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -20,16 +21,16 @@ import (
 
 // guarded is a node with access control and one allocation.
 type guarded struct {
-	*node
-	f     *fakeServer
+	*testclient.Node
+	f     *testclient.Server
 	alloc string
 	file  string // a file of its task
 }
 
 func guard(t *testing.T) guarded {
 	t.Helper()
-	f := startServer(t)
-	f.policies = map[string]string{
+	f := testclient.StartServer(t)
+	f.Policies = map[string]string{
 		"": "", "reader": `namespace "default" { policy = "read" }`, "logs": `namespace "default" { capabilities = ["read-logs"] }`,
 		"files": `namespace "default" { capabilities = ["read-fs"] }`, "other": `namespace "other" { policy = "write" }`,
 		"writer": `namespace "default" { policy = "write" }`, "nodes": `node { policy = "read" }`, "nodes write": `node { policy = "write" }`,
@@ -37,13 +38,13 @@ func guard(t *testing.T) guarded {
 		"agents": `agent { policy = "read" }`,
 		"both":   `namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`,
 	}
-	dir := nodeDir(t)
-	cfg := config(dir, f.addr())
+	dir := testclient.Dir(t)
+	cfg := testclient.Config(dir, f.Addr())
 	cfg.Access = client.AccessControl{Enabled: true, TokenTTL: 50 * time.Millisecond, PolicyTTL: 50 * time.Millisecond}
-	n := start(t, cfg)
-	a := alloc(map[string]any{"run_for": "1h"})
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+	n := testclient.Start(t, cfg)
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	file := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
 	if err := os.WriteFile(file, []byte("hello"), 0o644); err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 }
 
 // Every method of a node checks the caller's rights, on both paths.
-func TestNodeMethodsCheckRights(t *testing.T) {
+func TestRule_ChecksRights(t *testing.T) {
 	g := guard(t)
 	people := []string{"", "reader", "logs", "files", "other", "writer", "nodes", "nodes write", "exec", "node exec", "both", "agents", "all"}
 	for _, c := range []struct {
@@ -149,7 +150,7 @@ func TestNodeMethodsCheckRights(t *testing.T) {
 }
 
 // A node that cannot reach the servers denies every request once its cache has expired.
-func TestNodeWithoutServersDenies(t *testing.T) {
+func TestRule_WithoutServers(t *testing.T) {
 	g := guard(t)
 	call := func(method string, req any) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // calls take longer while no server answers
@@ -160,7 +161,7 @@ func TestNodeWithoutServersDenies(t *testing.T) {
 		return call("FileSystem.Stat", &message.FsStatRequest{AllocID: g.alloc, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{AuthToken: "files"}})
 	}
 	testpace.Until(t, "who may reads", func() bool { return stat() == nil })
-	g.f.stop()
+	g.f.Stop()
 	testpace.Until(t, "every request is denied", func() bool { return stat() != nil })
 	// The first refusal may be a timeout.
 	testpace.Until(t, "stats are denied without a server", func() bool {
@@ -169,7 +170,7 @@ func TestNodeWithoutServersDenies(t *testing.T) {
 }
 
 // A stream ends when its caller loses the right to it.
-func TestStreamEndsWithTheRight(t *testing.T) {
+func TestRule_StreamEndsWithTheRight(t *testing.T) {
 	g := guard(t)
 	s, err := g.Local("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
 	if err != nil {
@@ -184,9 +185,9 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	if err := s.Decode(&w); err != nil || string(w.Payload) != "hello" {
 		t.Fatalf("%q, %v", w.Payload, err)
 	}
-	g.f.mu.Lock()
-	g.f.policies["files"] = `namespace "default" { policy = "deny" }`
-	g.f.mu.Unlock()
+	g.f.Mu.Lock()
+	g.f.Policies["files"] = `namespace "default" { policy = "deny" }`
+	g.f.Mu.Unlock()
 	if err := s.Decode(&w); err == nil {
 		t.Errorf("the stream continues: %q", w.Payload)
 	}

@@ -1,4 +1,4 @@
-package client_test
+package endpoint_test
 
 import (
 	"context"
@@ -8,26 +8,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // A node answers requests of its own agent about itself without a server. Tokens are still
 // verified by the servers.
-func TestNodeAnswersItsAgent(t *testing.T) {
-	f := startServer(t)
-	dir := nodeDir(t)
-	n := start(t, config(dir, f.addr()))
-	a := alloc(map[string]any{"run_for": "1h"})
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+func TestLocal_AnswersItsAgent(t *testing.T) {
+	f := testclient.StartServer(t)
+	dir := testclient.Dir(t)
+	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	local := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
 	if err := os.WriteFile(local, []byte("hello"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	good := ""
-	f.until(t, "the node has a token", func() bool {
-		for good = range f.tokens {
+	f.Until(t, "the node has a token", func() bool {
+		for good = range f.Tokens {
 			return true
 		}
 		return false
@@ -66,7 +67,7 @@ func TestNodeAnswersItsAgent(t *testing.T) {
 		t.Error("Job.List is answered by the node")
 	}
 
-	f.stop()
+	f.Stop()
 	if info, err := stat(a.ID, "", ""); err != nil || info.Size != 5 {
 		t.Errorf("without a server: %+v, %v", info, err)
 	}

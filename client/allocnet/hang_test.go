@@ -1,19 +1,23 @@
-package client_test
+package allocnet_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // An earlier agent has left networks whose plugin hangs. The node is registered at once, its task goes on, and the other
 // networks are removed. The next agent starts with the same records.
-func TestHangingPluginAtStart(t *testing.T) {
-	f := startServer(t)
-	cfg := config(nodeDir(t), f.addr())
+func TestNetworks_HangingPlugin(t *testing.T) {
+	f := testclient.StartServer(t)
+	cfg := testclient.Config(testclient.Dir(t), f.Addr())
 	plugins := t.TempDir()
 	cfg.Networks.Plugins = []string{plugins}
 	hangs := filepath.Join(plugins, "started")
@@ -39,24 +43,24 @@ func TestHangingPluginAtStart(t *testing.T) {
 		return file
 	}
 	hanging := []string{record("one", "hangs"), record("two", "hangs"), record("three", "hangs")}
-	running := alloc(map[string]any{"run_for": "1h"})
-	f.place(running)
+	running := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f.Place(running)
 	for range 2 {
 		if err := os.RemoveAll(hangs); err != nil {
 			t.Fatal(err)
 		}
 		works := record("four", "works")
-		n := start(t, cfg)
+		n := testclient.Start(t, cfg)
 		<-n.Ready()
-		f.until(t, "the allocation runs", func() bool { return status(f, running) == nomad.AllocClientStatusRunning })
-		f.until(t, "the plugin hangs", func() bool { return exists(hangs) })
-		f.until(t, "the other network is removed", func() bool { return !exists(works) })
+		f.Until(t, "the allocation runs", func() bool { return f.Status(running) == nomad.AllocClientStatusRunning })
+		f.Until(t, "the plugin hangs", func() bool { return exists(hangs) })
+		f.Until(t, "the other network is removed", func() bool { return !exists(works) })
 		for _, file := range hanging {
 			if !exists(file) {
 				t.Errorf("%s is removed although its plugin hangs", file)
 			}
 		}
-		if err := n.stop(); err != nil {
+		if err := n.Stop(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -65,4 +69,24 @@ func TestHangingPluginAtStart(t *testing.T) {
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
+}
+
+// Network namespaces of an agent that died are removed at the next start.
+func TestNetworks_LeftBehind(t *testing.T) {
+	if !netns.Possible() {
+		t.Skip("needs root")
+	}
+	dir := testclient.Dir(t)
+	f := testclient.StartServer(t)
+	cfg := testclient.Config(dir, f.Addr())
+	left := netns.New(filepath.Join(cfg.StateDir, "netns"))
+	path, err := left.Make(nomad.NewID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := testclient.Start(t, cfg)
+	<-n.Ready()
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the namespace of an unknown allocation still exists: %v", err)
+	}
 }

@@ -1,4 +1,4 @@
-package client_test
+package endpoint_test
 
 import (
 	"context"
@@ -7,51 +7,52 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Calls of servers use the session that the node opened.
-func TestServerCallsNode(t *testing.T) {
-	f := startServer(t)
-	dir := nodeDir(t)
-	n := start(t, config(dir, f.addr()))
-	a := alloc(map[string]any{"run_for": "1h"})
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+func TestMethods_CalledByServer(t *testing.T) {
+	f := testclient.StartServer(t)
+	dir := testclient.Dir(t)
+	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	local := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
 	if err := os.WriteFile(local, []byte("hello"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	ctx, id := t.Context(), n.NodeID()
 	var ls message.FsListResponse
-	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/local"}, &ls); err != nil || len(ls.Files) != 1 {
+	if err := f.RPC.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/local"}, &ls); err != nil || len(ls.Files) != 1 {
 		t.Errorf("list = %+v, %v", ls.Files, err)
 	}
-	if err := f.rpc.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/secrets"}, &ls); code(err) != 403 {
+	if err := f.RPC.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/secrets"}, &ls); testclient.Code(err) != 403 {
 		t.Errorf("list of secrets = %v, want 403", err)
 	}
 	var stat message.FsStatResponse
-	if err := f.rpc.NodeCall(ctx, id, "FileSystem.Stat", &message.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt"}, &stat); err != nil || stat.Info.Size != 5 {
+	if err := f.RPC.NodeCall(ctx, id, "FileSystem.Stat", &message.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt"}, &stat); err != nil || stat.Info.Size != 5 {
 		t.Errorf("stat = %+v, %v", stat.Info, err)
 	}
 	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/local/hello.txt", PlainText: true}); text != "hello" || err != nil {
 		t.Errorf("stream = %q, %v", text, err)
 	}
-	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" || code(err) != 403 {
+	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" || testclient.Code(err) != 403 {
 		t.Errorf("stream of a secret = %q, %v, want 403", text, err)
 	}
 	var host message.ClientStatsResponse
-	if err := f.rpc.NodeCall(ctx, id, "ClientStats.Stats", &message.NodeSpecificRequest{NodeID: id}, &host); err != nil ||
+	if err := f.RPC.NodeCall(ctx, id, "ClientStats.Stats", &message.NodeSpecificRequest{NodeID: id}, &host); err != nil ||
 		host.HostStats.Memory.Total == 0 || len(host.HostStats.CPU) == 0 || host.HostStats.AllocDirStats == nil {
 		t.Errorf("stats = %+v, %v", host.HostStats, err)
 	}
 }
 
 // file reads a complete file over a stream.
-func file(ctx context.Context, f *fakeServer, node string, req *message.FsStreamRequest) (string, error) {
-	s, err := f.rpc.NodeStream(ctx, node, "FileSystem.Stream")
+func file(ctx context.Context, f *testclient.Server, node string, req *message.FsStreamRequest) (string, error) {
+	s, err := f.RPC.NodeStream(ctx, node, "FileSystem.Stream")
 	return readFile(s, err, req)
 }
 
@@ -81,12 +82,12 @@ func readFile(s *rpc.Stream, err error, req *message.FsStreamRequest) (string, e
 	}
 }
 
-func TestBadRequestsToNode(t *testing.T) {
-	f := startServer(t)
-	n := start(t, config(nodeDir(t), f.addr()))
-	a := alloc(map[string]any{"run_for": "1h"})
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+func TestMethods_BadRequests(t *testing.T) {
+	f := testclient.StartServer(t)
+	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	for _, c := range []struct {
 		method string
 		req    rpc.Request
@@ -103,36 +104,36 @@ func TestBadRequestsToNode(t *testing.T) {
 		{"FileSystem.List", &message.FsListRequest{AllocID: "../..", Path: "/"}, 404},
 		{"FileSystem.Stat", &message.FsStatRequest{AllocID: a.ID, Path: "../../client/secret-id"}, 403},
 	} {
-		if err := n.RPC().Call(t.Context(), c.method, c.req, nil); code(err) != c.want {
+		if err := n.RPC().Call(t.Context(), c.method, c.req, nil); testclient.Code(err) != c.want {
 			t.Errorf("%s %+v = %v, want %d", c.method, c.req, err, c.want)
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if status(f, a) != nomad.AllocClientStatusRunning {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	if f.Status(a) != nomad.AllocClientStatusRunning {
 		t.Error("a refused request changed the allocation")
 	}
 }
 
-func TestSignalAndRestart(t *testing.T) {
-	f := startServer(t)
-	n := start(t, config(nodeDir(t), f.addr()))
-	a := alloc(map[string]any{"run_for": "1h"})
-	f.place(a)
-	f.until(t, "the allocation runs", func() bool { return status(f, a) == nomad.AllocClientStatusRunning })
+func TestAllocations_SignalAndRestart(t *testing.T) {
+	f := testclient.StartServer(t)
+	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f.Place(a)
+	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	if err := n.RPC().Call(t.Context(), "Allocations.Signal", &message.AllocSignalRequest{AllocID: a.ID, Signal: "SIGHUP"}, nil); err != nil {
 		t.Errorf("signal = %v", err)
 	}
 	if err := n.RPC().Call(t.Context(), "Allocations.Restart", &message.AllocRestartRequest{AllocID: a.ID, TaskName: "main"}, nil); err != nil {
 		t.Errorf("restart = %v", err)
 	}
-	f.until(t, "the task was restarted", func() bool { return f.updated[a.ID].TaskStates["main"].Restarts == 1 })
-	over := alloc(map[string]any{"run_for": "1ms"})
-	f.place(over)
-	f.until(t, "the allocation is complete", func() bool { return status(f, over) == nomad.AllocClientStatusComplete })
+	f.Until(t, "the task was restarted", func() bool { return f.Updated[a.ID].TaskStates["main"].Restarts == 1 })
+	over := testclient.Alloc(map[string]any{"run_for": "1ms"})
+	f.Place(over)
+	f.Until(t, "the allocation is complete", func() bool { return f.Status(over) == nomad.AllocClientStatusComplete })
 	for _, task := range []string{"", "main"} {
 		err := n.RPC().Call(t.Context(), "Allocations.Signal", &message.AllocSignalRequest{AllocID: over.ID, Task: task, Signal: "SIGHUP"}, nil)
-		if code(err) != 400 || !strings.Contains(err.Error(), "task is not running") {
+		if testclient.Code(err) != 400 || !strings.Contains(err.Error(), "task is not running") {
 			t.Errorf("signal of task %q after its end = %v, want 400", task, err)
 		}
 	}

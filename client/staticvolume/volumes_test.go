@@ -1,4 +1,4 @@
-package client_test
+package staticvolume_test
 
 import (
 	"errors"
@@ -11,22 +11,22 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client"
-	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/staticvolume"
+	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // The node reports its volumes, with links resolved at the start.
-func TestHostVolumesOfTheNode(t *testing.T) {
-	dir := nodeDir(t)
+func TestVolumes_Links(t *testing.T) {
+	dir := testclient.Dir(t)
 	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
 	if err := errors.Join(os.Mkdir(real, 0o755), os.Symlink(real, link)); err != nil {
 		t.Fatal(err)
 	}
-	f := startServer(t)
-	cfg := config(dir, f.addr())
+	f := testclient.StartServer(t)
+	cfg := testclient.Config(dir, f.Addr())
 	cfg.HostVolumes = map[string]staticvolume.Volume{"data": {Path: link}, "docs": {Path: real, ReadOnly: true}}
-	n := start(t, cfg)
+	n := testclient.Start(t, cfg)
 	want := map[string]*nomad.ClientHostVolumeConfig{
 		"data": {Name: "data", Path: real}, "docs": {Name: "docs", Path: real, ReadOnly: true},
 	}
@@ -37,11 +37,11 @@ func TestHostVolumesOfTheNode(t *testing.T) {
 
 // TestHostVolumes_PlantedLink checks that a link that a task can have created in a volume is not followed
 // at the next start of the agent, and that a changed link of root is reported.
-func TestHostVolumes_PlantedLink(t *testing.T) {
+func TestVolumes_PlantedLink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: links of other users")
 	}
-	dir := nodeDir(t)
+	dir := testclient.Dir(t)
 	at := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
 	for _, name := range []string{"vol", "vol/sub", "open", "secret", "a", "b"} {
 		if err := os.Mkdir(at(name), 0o755); err != nil {
@@ -51,7 +51,7 @@ func TestHostVolumes_PlantedLink(t *testing.T) {
 	if err := errors.Join(os.Chown(at("vol"), 80015, 80015), os.Chmod(at("open"), 0o777), os.Symlink(at("a"), at("link"))); err != nil {
 		t.Fatal(err)
 	}
-	cfg := config(dir)
+	cfg := testclient.Config(dir)
 	cfg.HostVolumes = map[string]staticvolume.Volume{"sub": {Path: at("vol", "sub")}, "open": {Path: at("open", "x")}, "root": {Path: at("link")}}
 	log := &strings.Builder{}
 	volumes := func() map[string]*nomad.ClientHostVolumeConfig {
@@ -94,7 +94,7 @@ func TestHostVolumes_PlantedLink(t *testing.T) {
 
 // TestHostVolumes_LinkOfContainer checks that a link of root is not followed in a directory in which tasks can write: a
 // container that runs as root can have created it.
-func TestHostVolumes_LinkOfContainer(t *testing.T) {
+func TestVolumes_LinkOfContainer(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: links of root")
 	}
@@ -111,8 +111,8 @@ func TestHostVolumes_LinkOfContainer(t *testing.T) {
 		"in an allocation":            {map[string]staticvolume.Volume{"sub": {Path: "alloc/a/sub"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := nodeDir(t)
-			cfg := config(dir)
+			dir := testclient.Dir(t)
+			cfg := testclient.Config(dir)
 			cfg.HostVolumes = map[string]staticvolume.Volume{}
 			for name, v := range c.volumes {
 				v.Path = filepath.Join(dir, v.Path)
@@ -145,9 +145,9 @@ func TestHostVolumes_LinkOfContainer(t *testing.T) {
 	}
 }
 
-func TestMissingHostVolume(t *testing.T) {
-	dir := nodeDir(t)
-	cfg := config(dir)
+func TestVolumes_Missing(t *testing.T) {
+	dir := testclient.Dir(t)
+	cfg := testclient.Config(dir)
 	cfg.HostVolumes = map[string]staticvolume.Volume{"a": {Path: filepath.Join(dir, "a")}, "b": {Path: filepath.Join(dir, "b")}, "c": {Path: dir}}
 	_, err := client.New(cfg, client.Parts{Log: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), `host volume "a"`) || !strings.Contains(err.Error(), `host volume "b"`) || strings.Contains(err.Error(), `"c"`) {
@@ -164,25 +164,5 @@ func TestMissingHostVolume(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "overlaps a directory of the agent") {
 		t.Errorf("log = %s, want a warning", log)
-	}
-}
-
-// Network namespaces of an agent that died are removed at the next start.
-func TestNetworksLeftBehind(t *testing.T) {
-	if !netns.Possible() {
-		t.Skip("needs root")
-	}
-	dir := nodeDir(t)
-	f := startServer(t)
-	cfg := config(dir, f.addr())
-	left := netns.New(filepath.Join(cfg.StateDir, "netns"))
-	path, err := left.Make(nomad.NewID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := start(t, cfg)
-	<-n.Ready()
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the namespace of an unknown allocation still exists: %v", err)
 	}
 }
