@@ -8,9 +8,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -19,23 +19,23 @@ import (
 // A node with tasks that a client of another build started does not start. With AdoptNone it
 // starts, reports the tasks as lost and does not run them again.
 func TestAdopt_AnotherBuild(t *testing.T) {
-	f, dir := testclient.StartServer(t), testclient.Dir(t)
-	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f, dir := clienttest.StartServer(t), clienttest.Dir(t)
+	n := clienttest.Start(t, clienttest.Config(dir, f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	ofUpstream(t, filepath.Join(dir, "client", "state.db"), a.ID)
-	cfg := testclient.Config(dir, f.Addr())
-	parts := client.Parts{Drivers: []drivers.Driver{mock.New(mock.Name, testclient.Log())}, Log: testclient.Log()}
+	cfg := clienttest.Config(dir, f.Addr())
+	parts := client.Parts{Drivers: []drivers.Driver{mock.New(mock.Name, clienttest.Log())}, Log: clienttest.Log()}
 	if _, err := client.New(cfg, parts); !errors.Is(err, state.ErrForm) {
 		t.Fatalf("New() = %v, want ErrForm", err)
 	}
 	for _, adoptNone := range []bool{true, false} { // the second start needs no flag
 		cfg.AdoptNone = adoptNone
-		n = testclient.Start(t, cfg)
+		n = clienttest.Start(t, cfg)
 		<-n.Ready()
 		f.Until(t, "the allocation is lost", func() bool { return f.Status(a) == nomad.AllocClientStatusLost })
 		if n.HasAlloc(a.ID) {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -22,14 +22,14 @@ import (
 
 func TestClient_BecomesReady(t *testing.T) {
 	var (
-		f   *testclient.Server
+		f   *clienttest.Server
 		dir string
-		n   *testclient.Node
+		n   *clienttest.Node
 	)
 	testpace.Once(t, 500*time.Millisecond, "to become ready", func() time.Duration {
-		f, dir = testclient.StartServer(t), testclient.Dir(t)
+		f, dir = clienttest.StartServer(t), clienttest.Dir(t)
 		begun := time.Now()
-		n = testclient.Start(t, testclient.Config(dir, f.Addr()))
+		n = clienttest.Start(t, clienttest.Config(dir, f.Addr()))
 		<-n.Ready()
 		return time.Since(begun)
 	})
@@ -69,9 +69,9 @@ func TestClient_BecomesReady(t *testing.T) {
 // A client retries at once when a server is just starting.
 func TestClient_ServerNotReadyYet(t *testing.T) {
 	testpace.Once(t, time.Second, "to become ready after the server", func() time.Duration {
-		f := testclient.StartServer(t)
+		f := clienttest.StartServer(t)
 		f.NotReady = errors.New("keyring has not been initialized yet")
-		n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+		n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 		refused := time.After(300 * time.Millisecond)
 		select {
 		case <-n.Ready():
@@ -87,10 +87,10 @@ func TestClient_ServerNotReadyYet(t *testing.T) {
 
 // A node that the servers have lost registers again. Its allocations keep running.
 func TestClient_RegistersAgain(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 	<-n.Ready()
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	f.Edit(func() { f.Node = nil })
@@ -104,11 +104,11 @@ func TestClient_RegistersAgain(t *testing.T) {
 
 // An ephemeral node stops its tasks when it stops.
 func TestClient_EphemeralStopsItsTasks(t *testing.T) {
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	cfg.Ephemeral = true
-	n := testclient.Start(t, cfg)
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	n := clienttest.Start(t, cfg)
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	begun := time.Now()
@@ -125,8 +125,8 @@ func TestClient_EphemeralStopsItsTasks(t *testing.T) {
 
 // Without a server the node is unhealthy, and Stream's error names the servers that were tried.
 func TestClient_NoServerAnswers(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 	<-n.Ready()
 	f.Stop()
 	f.Until(t, "the node is unhealthy", func() bool { return n.Healthy() != nil })
@@ -142,9 +142,9 @@ func TestClient_NoServerAnswers(t *testing.T) {
 
 // If the first server is dead, the second is used.
 func TestClient_Failover(t *testing.T) {
-	dead, f := testclient.StartServer(t), testclient.StartServer(t)
+	dead, f := clienttest.StartServer(t), clienttest.StartServer(t)
 	dead.Listener.Close()
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), dead.Addr(), f.Addr()))
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), dead.Addr(), f.Addr()))
 	<-n.Ready()
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
@@ -156,11 +156,11 @@ func TestClient_EphemeralLeavesNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a mount blocks the removal")
 	}
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	cfg.Ephemeral = true
-	n := testclient.Start(t, cfg)
-	a := testclient.Alloc(map[string]any{"run_for": "1ms"})
+	n := clienttest.Start(t, cfg)
+	a := clienttest.Alloc(map[string]any{"run_for": "1ms"})
 	f.Place(a)
 	f.Until(t, "the end is reported", func() bool { return f.Status(a) == nomad.AllocClientStatusComplete })
 	<-n.Ended(a.ID)
@@ -191,13 +191,13 @@ func TestClient_EphemeralLeavesNothing(t *testing.T) {
 }
 
 func TestClient_CollectsTheOldest(t *testing.T) {
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	cfg.GC.MaxAllocs = 2
-	n := testclient.Start(t, cfg)
+	n := clienttest.Start(t, cfg)
 	var all []*nomad.Allocation
 	for range 4 {
-		a := testclient.Alloc(map[string]any{"run_for": "1ms"})
+		a := clienttest.Alloc(map[string]any{"run_for": "1ms"})
 		all = append(all, a)
 		f.Place(a)
 		f.Until(t, "the end is reported", func() bool { return f.Status(a) == nomad.AllocClientStatusComplete })
@@ -207,11 +207,11 @@ func TestClient_CollectsTheOldest(t *testing.T) {
 		return !n.HasAlloc(all[0].ID) && !n.HasAlloc(all[1].ID) && n.HasAlloc(all[2].ID) && n.HasAlloc(all[3].ID)
 	})
 	// On request the others are removed too, except the running one.
-	running := testclient.Alloc(map[string]any{"run_for": "1h"})
+	running := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(running)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(running) == nomad.AllocClientStatusRunning })
 	req := &message.AllocSpecificRequest{AllocID: running.ID}
-	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollect", req, &message.GenericResponse{}); testclient.Code(err) != 400 {
+	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollect", req, &message.GenericResponse{}); clienttest.Code(err) != 400 {
 		t.Errorf("collecting a running allocation = %v, want 400", err)
 	}
 	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &message.NodeSpecificRequest{}, &message.GenericResponse{}); err != nil {
@@ -227,13 +227,13 @@ func TestClient_CollectsTheOldest(t *testing.T) {
 
 // A health change of a driver is reported at once, with an event.
 func TestClient_UnhealthyDriver(t *testing.T) {
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
-	d := mock.New(mock.Name, testclient.Log())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
+	d := mock.New(mock.Name, clienttest.Log())
 	if err := d.SetConfig(cty.ObjectVal(map[string]cty.Value{"shutdown_periodic_after": cty.True, "shutdown_periodic_duration": cty.NumberIntVal(1)})); err != nil {
 		t.Fatal(err)
 	}
-	n := testclient.StartWith(t, cfg, d)
+	n := clienttest.StartWith(t, cfg, d)
 	<-n.Ready()
 	f.Until(t, "the driver is unhealthy", func() bool { return f.Node != nil && !f.Node.Drivers[mock.Name].Healthy })
 	f.Until(t, "there is an event", func() bool {
@@ -243,13 +243,13 @@ func TestClient_UnhealthyDriver(t *testing.T) {
 
 // Directories that an earlier version created ahead of time are removed.
 func TestClient_UnusedDirectories(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
 	unused := filepath.Join(dir, "client", "spare")
 	if err := os.MkdirAll(filepath.Join(unused, "t1", "local"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	testclient.Start(t, testclient.Config(dir, f.Addr()))
+	clienttest.Start(t, clienttest.Config(dir, f.Addr()))
 	f.Until(t, "the unused directories are removed", func() bool {
 		_, err := os.Lstat(unused)
 		return os.IsNotExist(err)
@@ -258,20 +258,20 @@ func TestClient_UnusedDirectories(t *testing.T) {
 
 // A second client on the same state fails at once, and so does a corrupt state.
 func TestClient_BadStateDirectory(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
-	testclient.Start(t, testclient.Config(dir, f.Addr()))
-	if c, err := client.New(testclient.Config(dir, f.Addr()), client.Parts{Log: slog.New(slog.DiscardHandler)}); err == nil || strings.Contains(err.Error(), "\n") {
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
+	clienttest.Start(t, clienttest.Config(dir, f.Addr()))
+	if c, err := client.New(clienttest.Config(dir, f.Addr()), client.Parts{Log: slog.New(slog.DiscardHandler)}); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("New() on a state in use = %v, %v", c, err)
 	}
-	dir = testclient.Dir(t)
+	dir = clienttest.Dir(t)
 	if err := os.MkdirAll(filepath.Join(dir, "client"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "client", "client-id"), []byte("no uuid"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := client.New(testclient.Config(dir, f.Addr()), client.Parts{Log: slog.New(slog.DiscardHandler)}); err == nil {
+	if c, err := client.New(clienttest.Config(dir, f.Addr()), client.Parts{Log: slog.New(slog.DiscardHandler)}); err == nil {
 		t.Errorf("New() with a broken client-id = %v", c)
 	}
 }

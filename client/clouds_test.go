@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
@@ -34,11 +34,11 @@ func droplet(t *testing.T, on *atomic.Bool) string {
 
 // The node registers without the facts of a metadata service that does not answer yet, and again with them.
 func TestClouds_Facts(t *testing.T) {
-	f := testclient.StartServer(t)
+	f := clienttest.StartServer(t)
 	var on atomic.Bool
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	cfg.Clouds = []cloud.Provider{{Name: "env_digitalocean", URL: droplet(t, &on), RetryAttempts: -1, RetryInterval: time.Millisecond}}
-	testclient.Start(t, cfg)
+	clienttest.Start(t, cfg)
 	registered := func() (attribute, link string, ok bool) {
 		f.Mu.Lock()
 		defer f.Mu.Unlock()
@@ -60,9 +60,9 @@ func TestClouds_Facts(t *testing.T) {
 
 // With exit_on_failure a client ends with an error that names the fingerprinter.
 func TestClouds_Exit(t *testing.T) {
-	f := testclient.StartServer(t)
+	f := clienttest.StartServer(t)
 	var off atomic.Bool
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	cfg.Clouds = []cloud.Provider{{Name: "env_digitalocean", URL: droplet(t, &off), ExitOnFailure: true}}
 	c, err := client.New(cfg, client.Parts{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

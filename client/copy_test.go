@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -75,7 +75,7 @@ func (s *realServer) node(id string) *nomad.Node {
 // run registers a service with one mock task and returns its running allocation.
 func (s *realServer) run(id string) *nomad.AllocListStub {
 	s.t.Helper()
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	job := a.Job
 	job.TaskGroups[0].EphemeralDisk.SizeMB = 50
 	job.ID, job.Name, job.Type, job.Datacenters, job.Priority = id, id, nomad.JobTypeService, []string{"dc1"}, 50
@@ -103,9 +103,9 @@ func (s *realServer) allocOf(job string) *nomad.AllocListStub {
 
 // copied returns the configuration of a client with a copy of n's state, with another boot ID
 // or the same.
-func copied(t *testing.T, n *testclient.Node, boot string) client.Config {
+func copied(t *testing.T, n *clienttest.Node, boot string) client.Config {
 	t.Helper()
-	dir := testclient.Dir(t)
+	dir := clienttest.Dir(t)
 	if err := os.CopyFS(filepath.Join(dir, "client"), os.DirFS(n.Cfg.StateDir)); err != nil {
 		t.Fatal(err)
 	}
@@ -129,12 +129,12 @@ func TestCopy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startReal(t, nil)
-			original := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
+			original := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), s.RPCAddr()))
 			<-original.Ready()
 			a := s.run("j")
 			node := s.node(original.NodeID())
 			cfg := copied(t, original, c.boot)
-			other := testclient.Start(t, cfg)
+			other := clienttest.Start(t, cfg)
 			testpace.Until(t, "the copy is refused", func() bool {
 				err := other.Healthy()
 				return err != nil && strings.Contains(err.Error(), nomad.ErrNodeHeld.Error())
@@ -165,7 +165,7 @@ func TestCopy(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			mended := testclient.Start(t, cfg)
+			mended := clienttest.Start(t, cfg)
 			<-mended.Ready()
 			if mended.NodeID() == original.NodeID() || s.node(mended.NodeID()).Name != "copy" {
 				t.Error("the corrected copy is not a separate node")
@@ -181,7 +181,7 @@ func TestCopy(t *testing.T) {
 // A restarted agent registers as fast as a new one, and its tasks keep running.
 func TestRestart_RegistersAgain(t *testing.T) {
 	s := startReal(t, nil)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), s.RPCAddr()))
 	<-n.Ready()
 	a := s.run("j")
 	again := n
@@ -190,7 +190,7 @@ func TestRestart_RegistersAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		again = testclient.Start(t, n.Cfg)
+		again = clienttest.Start(t, n.Cfg)
 		<-again.Ready()
 		return time.Since(begun)
 	})
@@ -207,13 +207,13 @@ func TestCopy_SilentNode(t *testing.T) {
 		// A TTL of three seconds: a busy node must not miss its heartbeats.
 		c.MinHeartbeatTTL, c.HeartbeatGrace, c.MaxHeartbeatsPerSecond = time.Second, 2*time.Second, 1e6
 	})
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), s.RPCAddr()))
 	<-n.Ready()
 	cfg := copied(t, n, "another")
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	backup := testclient.Start(t, cfg)
+	backup := clienttest.Start(t, cfg)
 	<-backup.Ready()
 	if got := s.node(n.NodeID()); got.Name != "copy" || backup.NodeID() != n.NodeID() {
 		t.Errorf("the node is %q", got.Name)
@@ -224,16 +224,16 @@ func TestCopy_SilentNode(t *testing.T) {
 // After a reboot allocations are restored only after the registration; without a reboot, at
 // once.
 func TestRestart_AfterReboot(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	f.Edit(func() { f.NotReady = errors.New("not now") })
-	same := testclient.Start(t, n.Cfg)
+	same := clienttest.Start(t, n.Cfg)
 	testpace.Until(t, "it is taken up without servers", func() bool { return same.HasAlloc(a.ID) })
 	if err := same.Stop(); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestRestart_AfterReboot(t *testing.T) {
 	if err := os.WriteFile(cfg.BootFile, []byte("the next"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	next := testclient.Start(t, cfg)
+	next := clienttest.Start(t, cfg)
 	tried := f.Tries.Load()
 	testpace.Until(t, "it tried to register", func() bool { return f.Tries.Load() > tried+2 })
 	if next.HasAlloc(a.ID) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client"
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -19,7 +19,7 @@ import (
 // the key.
 func TestNodeKey(t *testing.T) {
 	s := startReal(t, nil)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), s.RPCAddr()))
 	<-n.Ready()
 	path := filepath.Join(n.Cfg.StateDir, "node-key")
 	info, err := os.Stat(path)
@@ -33,7 +33,7 @@ func TestNodeKey(t *testing.T) {
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	again := testclient.Start(t, n.Cfg)
+	again := clienttest.Start(t, n.Cfg)
 	<-again.Ready()
 	if !bytes.Equal(contentOf(t, path), text) || !bytes.Equal(s.node(n.NodeID()).Key, key) {
 		t.Error("a restart changes the key")
@@ -44,7 +44,7 @@ func TestNodeKey(t *testing.T) {
 	if err := os.WriteFile(path, text[:80], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := client.New(n.Cfg, client.Parts{Log: testclient.Log()}); err == nil || !strings.Contains(err.Error(), "node-key is damaged: restore it from a backup") {
+	if c, err := client.New(n.Cfg, client.Parts{Log: clienttest.Log()}); err == nil || !strings.Contains(err.Error(), "node-key is damaged: restore it from a backup") {
 		t.Errorf("New() with a damaged key = %v, %v", c, err)
 	}
 }
@@ -53,7 +53,7 @@ func TestNodeKey(t *testing.T) {
 // not run. The servers have an event about it. With the key it is admitted.
 func TestCopy_WithoutKey(t *testing.T) {
 	s := startReal(t, nil)
-	original := testclient.Start(t, testclient.Config(testclient.Dir(t), s.RPCAddr()))
+	original := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), s.RPCAddr()))
 	<-original.Ready()
 	cfg := copied(t, original, "")
 	if err := original.Stop(); err != nil {
@@ -64,7 +64,7 @@ func TestCopy_WithoutKey(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	other := testclient.Start(t, cfg)
+	other := clienttest.Start(t, cfg)
 	testpace.Until(t, "the copy is refused", func() bool {
 		err := other.Healthy()
 		return err != nil && strings.Contains(err.Error(), nomad.ErrNodeHeld.Error()) && strings.Contains(err.Error(), "another key")
@@ -83,7 +83,7 @@ func TestCopy_WithoutKey(t *testing.T) {
 	if err := os.WriteFile(path, key, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	whole := testclient.Start(t, cfg)
+	whole := clienttest.Start(t, cfg)
 	<-whole.Ready()
 }
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -15,7 +15,7 @@ import (
 
 // slow is a driver that recovers a task when the node registers, or after a delay.
 type slow struct {
-	testclient.Echo
+	clienttest.Echo
 	registered func() bool
 	early      atomic.Bool // the node registered first
 }
@@ -39,17 +39,17 @@ func (d *slow) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 // A restarted node registers after its tasks are recovered. Once the node is ready, logs of and
 // exec in a running task work.
 func TestRestart_RestoredBeforeRegistered(t *testing.T) {
-	f, dir := testclient.StartServer(t), testclient.Dir(t)
-	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h", "stdout_string": "hello"})
+	f, dir := clienttest.StartServer(t), clienttest.Dir(t)
+	n := clienttest.Start(t, clienttest.Config(dir, f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h", "stdout_string": "hello"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	tries := f.Tries.Load()
-	driver := &slow{Echo: testclient.Echo{Driver: mock.New(mock.Name, testclient.Log())}, registered: func() bool { return f.Tries.Load() > tries }}
-	n = testclient.StartWith(t, testclient.Config(dir, f.Addr()), driver)
+	driver := &slow{Echo: clienttest.Echo{Driver: mock.New(mock.Name, clienttest.Log())}, registered: func() bool { return f.Tries.Load() > tries }}
+	n = clienttest.StartWith(t, clienttest.Config(dir, f.Addr()), driver)
 	<-n.Restored()
 	s, err := n.RPC().Stream(t.Context(), "FileSystem.Logs")
 	if err != nil {
@@ -71,22 +71,22 @@ func TestRestart_RestoredBeforeRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, exit, err := testclient.Exec(st, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, "in"); err != nil || exit == nil {
+	if _, _, exit, err := clienttest.Exec(st, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, "in"); err != nil || exit == nil {
 		t.Errorf("exec in a restored task = %+v, %v", exit, err)
 	}
 }
 
 // A driver that does not answer delays the registration only for a limited time.
 func TestRestart_SlowRecovery(t *testing.T) {
-	f, dir := testclient.StartServer(t), testclient.Dir(t)
-	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f, dir := clienttest.StartServer(t), clienttest.Dir(t)
+	n := clienttest.Start(t, clienttest.Config(dir, f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	n = testclient.StartWith(t, testclient.Config(dir, f.Addr()), hung{testclient.Echo{Driver: mock.New(mock.Name, testclient.Log())}})
+	n = clienttest.StartWith(t, clienttest.Config(dir, f.Addr()), hung{clienttest.Echo{Driver: mock.New(mock.Name, clienttest.Log())}})
 	<-n.Ready()
 	if !n.HasAlloc(a.ID) {
 		t.Error("the allocation is unknown")
@@ -94,7 +94,7 @@ func TestRestart_SlowRecovery(t *testing.T) {
 }
 
 // hung is a driver that does not return from RecoverTask.
-type hung struct{ testclient.Echo }
+type hung struct{ clienttest.Echo }
 
 func (hung) RecoverTask(ctx context.Context, _ *drivers.TaskHandle) error {
 	<-ctx.Done()

@@ -3,7 +3,7 @@ package client_test
 import (
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc/testpeer"
@@ -15,11 +15,11 @@ var ownMethods = []string{"Node.Challenge", "Node.UpsertDriverSchemas", "Spiffe"
 // A client registers at servers of Nomad, which do not have challenges, runs an allocation there, and
 // registers again after a restart.
 func TestClient_NomadServers(t *testing.T) {
-	s := testclient.StartServer(t)
+	s := clienttest.StartServer(t)
 	p := testpeer.New(t, s.Addr(), ownMethods...)
-	cfg := testclient.Config(testclient.Dir(t), p.Addr())
+	cfg := clienttest.Config(clienttest.Dir(t), p.Addr())
 	for i := range 2 {
-		n := testclient.Start(t, cfg)
+		n := clienttest.Start(t, cfg)
 		testpace.Until(t, "the node has registered", func() bool {
 			select {
 			case <-n.Ready():
@@ -28,7 +28,7 @@ func TestClient_NomadServers(t *testing.T) {
 				return false
 			}
 		})
-		a := testclient.Alloc(map[string]any{"run_for": "1h"})
+		a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 		a.NodeID = n.NodeID()
 		s.Place(a)
 		s.Until(t, "the allocation runs", func() bool {

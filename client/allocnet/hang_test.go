@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/client/netns"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // An earlier agent has left networks whose plugin hangs. The node is registered at once, its task goes on, and the other
 // networks are removed. The next agent starts with the same records.
 func TestNetworks_HangingPlugin(t *testing.T) {
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	plugins := t.TempDir()
 	cfg.Networks.Plugins = []string{plugins}
 	hangs := filepath.Join(plugins, "started")
@@ -43,14 +43,14 @@ func TestNetworks_HangingPlugin(t *testing.T) {
 		return file
 	}
 	hanging := []string{record("one", "hangs"), record("two", "hangs"), record("three", "hangs")}
-	running := testclient.Alloc(map[string]any{"run_for": "1h"})
+	running := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(running)
 	for range 2 {
 		if err := os.RemoveAll(hangs); err != nil {
 			t.Fatal(err)
 		}
 		works := record("four", "works")
-		n := testclient.Start(t, cfg)
+		n := clienttest.Start(t, cfg)
 		<-n.Ready()
 		f.Until(t, "the allocation runs", func() bool { return f.Status(running) == nomad.AllocClientStatusRunning })
 		f.Until(t, "the plugin hangs", func() bool { return exists(hangs) })
@@ -76,15 +76,15 @@ func TestNetworks_LeftBehind(t *testing.T) {
 	if !netns.Possible() {
 		t.Skip("needs root")
 	}
-	dir := testclient.Dir(t)
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(dir, f.Addr())
+	dir := clienttest.Dir(t)
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(dir, f.Addr())
 	left := netns.New(filepath.Join(cfg.StateDir, "netns"))
 	path, err := left.Make(nomad.NewID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := testclient.Start(t, cfg)
+	n := clienttest.Start(t, cfg)
 	<-n.Ready()
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the namespace of an unknown allocation still exists: %v", err)

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 func TestSet_RunsToItsEnd(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	good, bad := testclient.Alloc(map[string]any{"run_for": "10ms"}), testclient.Alloc(map[string]any{"run_for": "10ms", "exit_code": 3})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	good, bad := clienttest.Alloc(map[string]any{"run_for": "10ms"}), clienttest.Alloc(map[string]any{"run_for": "10ms", "exit_code": 3})
 	f.Place(good)
 	f.Place(bad)
 	<-n.Ready()
@@ -30,18 +30,18 @@ func TestSet_RunsToItsEnd(t *testing.T) {
 
 // Statuses are sent again until the servers accept them.
 func TestSet_StatusIsSentUntilAccepted(t *testing.T) {
-	f := testclient.StartServer(t)
+	f := clienttest.StartServer(t)
 	f.FailUpdate = 3
-	testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "10ms"})
+	clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "10ms"})
 	f.Place(a)
 	f.Until(t, "the end is reported", func() bool { return f.Status(a) == nomad.AllocClientStatusComplete })
 }
 
 func TestSet_Stop(t *testing.T) {
-	f := testclient.StartServer(t)
-	testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	stopped := *a
@@ -53,12 +53,12 @@ func TestSet_Stop(t *testing.T) {
 // An allocation that is stopped before the node pulls it is reported as complete and never
 // runs.
 func TestSet_StoppedBeforePulled(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	a.DesiredStatus = nomad.AllocDesiredStatusStop
 	f.Place(a)
-	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
+	n := clienttest.Start(t, clienttest.Config(dir, f.Addr()))
 	f.Until(t, "the allocation is complete", func() bool { return f.Status(a) == nomad.AllocClientStatusComplete })
 	if n.HasAlloc(a.ID) {
 		t.Error("the allocation was started")
@@ -67,10 +67,10 @@ func TestSet_StoppedBeforePulled(t *testing.T) {
 
 // An allocation that the servers no longer list is stopped and removed.
 func TestSet_UnlistedIsRemoved(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
-	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
+	n := clienttest.Start(t, clienttest.Config(dir, f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	f.Edit(func() { delete(f.Allocs, a.ID) })
@@ -83,10 +83,10 @@ func TestSet_UnlistedIsRemoved(t *testing.T) {
 // A restarted agent recovers its tasks without a restart, and reports the end of a task that
 // exited meanwhile.
 func TestSet_RecoversTasks(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
-	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
-	long := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
+	n := clienttest.Start(t, clienttest.Config(dir, f.Addr()))
+	long := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(long)
 	f.Until(t, "the long allocation runs", func() bool { return f.Status(long) == nomad.AllocClientStatusRunning })
 	begun := func() time.Time { return f.Updated[long.ID].TaskStates["main"].StartedAt }
@@ -95,7 +95,7 @@ func TestSet_RecoversTasks(t *testing.T) {
 	f.Mu.Unlock()
 	var short *nomad.Allocation
 	for runs := time.Second; ; runs *= 3 { // on a busy machine the task may exit before the agent
-		short = testclient.Alloc(map[string]any{"run_for": runs.String(), "exit_code": 4})
+		short = clienttest.Alloc(map[string]any{"run_for": runs.String(), "exit_code": 4})
 		f.Place(short)
 		f.Until(t, "the short allocation has started", func() bool {
 			return f.Status(short) == nomad.AllocClientStatusRunning || f.Status(short) == nomad.AllocClientStatusFailed
@@ -109,13 +109,13 @@ func TestSet_RecoversTasks(t *testing.T) {
 		if sent == nomad.AllocClientStatusRunning {
 			break
 		}
-		n = testclient.Start(t, testclient.Config(dir, f.Addr()))
+		n = clienttest.Start(t, clienttest.Config(dir, f.Addr()))
 		<-n.Ready()
 	}
 	f.Mu.Lock()
 	clear(f.Updated)
 	f.Mu.Unlock()
-	testclient.Start(t, testclient.Config(dir, f.Addr()))
+	clienttest.Start(t, clienttest.Config(dir, f.Addr()))
 	f.Until(t, "the short allocation has failed", func() bool { return f.Status(short) == nomad.AllocClientStatusFailed })
 	f.Until(t, "the long allocation runs", func() bool { return f.Status(long) == nomad.AllocClientStatusRunning })
 	f.Mu.Lock()

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/supervise"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -29,12 +29,12 @@ func TestMain(m *testing.M) {
 }
 
 // startProcesses runs a client whose tasks are processes under a separate supervisor.
-func startProcesses(t *testing.T, cfg client.Config) *testclient.Node {
+func startProcesses(t *testing.T, cfg client.Config) *clienttest.Node {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: control groups")
 	}
-	log := testclient.Log()
+	log := clienttest.Log()
 	super := supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), log)
 	t.Cleanup(func() {
 		super := supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), log)
@@ -49,14 +49,14 @@ func startProcesses(t *testing.T, cfg client.Config) *testclient.Node {
 	if err := raw.SetConfig(cty.ObjectVal(map[string]cty.Value{"enabled": cty.True})); err != nil {
 		t.Fatal(err)
 	}
-	n := testclient.StartWith(t, cfg, raw, exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}))
+	n := clienttest.StartWith(t, cfg, raw, exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}))
 	t.Cleanup(func() { super.Close() })
 	return n
 }
 
 // process returns an allocation with one raw_exec task that writes its process ID to dir.
 func process(dir string) *nomad.Allocation {
-	a := testclient.Alloc(map[string]any{"command": "/bin/sh", "args": []any{"-c", `echo $$ >> ` + dir + `/$NOMAD_ALLOC_ID; exec sleep 600`}})
+	a := clienttest.Alloc(map[string]any{"command": "/bin/sh", "args": []any{"-c", `echo $$ >> ` + dir + `/$NOMAD_ALLOC_ID; exec sleep 600`}})
 	a.Job.TaskGroups[0].Tasks[0].Driver, a.Job.TaskGroups[0].Tasks[0].Privileged = rawexec.Name, true
 	return a
 }
@@ -99,8 +99,8 @@ func edit(t *testing.T, cfg client.Config, a *nomad.Allocation, change func(allo
 // Processes of allocations that could not be restored are ended; all others keep running. An
 // allocation that the servers still list is run again.
 func TestOrphans(t *testing.T) {
-	f, dir, notes := testclient.StartServer(t), testclient.Dir(t), t.TempDir()
-	cfg := testclient.Config(dir, f.Addr())
+	f, dir, notes := clienttest.StartServer(t), clienttest.Dir(t), t.TempDir()
+	cfg := clienttest.Config(dir, f.Addr())
 	n := startProcesses(t, cfg)
 	kept, unreadable, damaged, forgotten, unlisted := process(notes), process(notes), process(notes), process(notes), process(notes)
 	all := []*nomad.Allocation{kept, unreadable, damaged, forgotten, unlisted}
@@ -160,8 +160,8 @@ func TestOrphans(t *testing.T) {
 
 // A client that never had a task does not start a supervisor to list processes.
 func TestOrphans_NoSupervisorWithoutTasks(t *testing.T) {
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	n := startProcesses(t, cfg)
 	<-n.Ready()
 	if _, err := os.Stat(filepath.Join(cfg.StateDir, "supervise", "lock")); !errors.Is(err, os.ErrNotExist) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -12,10 +12,10 @@ import (
 // The servers restore an older state. Ended allocations are reported again, unlisted ones are
 // stopped, and older versions are applied.
 func TestPull_StateRestored(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	ended, collected, runs, later := testclient.Alloc(map[string]any{"run_for": "1ms"}), testclient.Alloc(map[string]any{"run_for": "1ms", "exit_code": 3}),
-		testclient.Alloc(map[string]any{"run_for": "1h"}), testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	ended, collected, runs, later := clienttest.Alloc(map[string]any{"run_for": "1ms"}), clienttest.Alloc(map[string]any{"run_for": "1ms", "exit_code": 3}),
+		clienttest.Alloc(map[string]any{"run_for": "1h"}), clienttest.Alloc(map[string]any{"run_for": "1h"})
 	for _, a := range []*nomad.Allocation{ended, collected, runs, later} {
 		f.Place(a)
 	}
@@ -46,7 +46,7 @@ func TestPull_StateRestored(t *testing.T) {
 	gets := f.Updates
 	f.Mu.Unlock()
 	f.Edit(func() {})
-	f.Place(testclient.Alloc(map[string]any{"run_for": "1h"}))
+	f.Place(clienttest.Alloc(map[string]any{"run_for": "1h"}))
 	f.Until(t, "another allocation is reported", func() bool { return f.Updates > gets })
 	f.Mu.Lock()
 	_, again := f.Updated[ended.ID]
@@ -62,9 +62,9 @@ func TestPull_StateRestored(t *testing.T) {
 // Each query for allocations carries how many the last applied answer had, so that the servers answer at once if some were
 // deleted meanwhile. A first query carries none.
 func TestPull_Count(t *testing.T) {
-	f := testclient.StartServer(t)
-	testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	first, second := testclient.Alloc(map[string]any{"run_for": "1h"}), testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	first, second := clienttest.Alloc(map[string]any{"run_for": "1h"}), clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Edit(func() {
 		for _, a := range []*nomad.Allocation{first, second} {
 			a.AllocModifyIndex = f.Index
@@ -88,9 +88,9 @@ func TestPull_Count(t *testing.T) {
 
 // A listed allocation with a lower index than on the node is fetched after a restore only.
 func TestPull_OlderVersion(t *testing.T) {
-	f := testclient.StartServer(t)
-	testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	f.Edit(func() {

@@ -3,7 +3,7 @@ package endpoint_test
 import (
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -11,9 +11,9 @@ import (
 
 // An action runs its own command with the stored arguments. A command of the request is ignored.
 func TestExec_Action(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	a.Job.TaskGroups[0].Tasks[0].Actions = []*nomad.Action{{Name: "flush", Command: "/bin/flush", Args: []string{"${NOMAD_TASK_NAME}", "-x"}}}
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
@@ -25,7 +25,7 @@ func TestExec_Action(t *testing.T) {
 		return s
 	}
 	req := message.AllocExecRequest{JobID: a.JobID, AllocID: a.ID, Task: "main", Action: "flush", Cmd: []string{"rm"}}
-	out, _, exit, err := testclient.Exec(open(), &req, "")
+	out, _, exit, err := clienttest.Exec(open(), &req, "")
 	if err != nil || exit == nil || exit.ExitCode != 3 {
 		t.Fatalf("session: %q %+v %v", out, exit, err)
 	}

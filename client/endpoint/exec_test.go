@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/client/exec"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 func TestExec(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	open := func() *rpc.Stream {
@@ -27,7 +27,7 @@ func TestExec(t *testing.T) {
 		return s
 	}
 	req := message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"cat"}}
-	out, errs, exit, err := testclient.Exec(open(), &req, "hello")
+	out, errs, exit, err := clienttest.Exec(open(), &req, "hello")
 	if err != nil || out != "hello" || errs != "main" || exit == nil || exit.ExitCode != 3 {
 		t.Errorf("session: %q %q %+v %v", out, errs, exit, err)
 	}
@@ -50,7 +50,7 @@ func TestExec(t *testing.T) {
 	} {
 		bad := req
 		c.edit(&bad)
-		if _, _, exit, err := testclient.Exec(open(), &bad, ""); exit != nil || nomad.HTTPStatus(err) != c.code || !strings.Contains(err.Error(), c.want) {
+		if _, _, exit, err := clienttest.Exec(open(), &bad, ""); exit != nil || nomad.HTTPStatus(err) != c.code || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want %d %q", name, exit, err, c.code, c.want)
 		}
 	}
@@ -70,46 +70,46 @@ func TestExec(t *testing.T) {
 			t.Fatalf("session: %+v, %v", w, err)
 		}
 	}
-	if _, _, _, err := testclient.Exec(open(), &req, ""); nomad.HTTPStatus(err) != 429 || !strings.Contains(err.Error(), "has 32 exec sessions") {
+	if _, _, _, err := clienttest.Exec(open(), &req, ""); nomad.HTTPStatus(err) != 429 || !strings.Contains(err.Error(), "has 32 exec sessions") {
 		t.Errorf("session over the limit: %v", err)
 	}
 	for _, s := range sessions {
 		s.Close()
 	}
 	f.Until(t, "the slots are free", func() bool {
-		_, _, _, err := testclient.Exec(open(), &req, "")
+		_, _, _, err := clienttest.Exec(open(), &req, "")
 		return err == nil
 	})
 }
 
 func TestExec_FinishedTask(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1ms"})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1ms"})
 	f.Place(a)
 	f.Until(t, "the allocation is complete", func() bool { return f.Status(a) == nomad.AllocClientStatusComplete })
 	s, err := n.Local("Allocations.Exec").Stream(t.Context(), "Allocations.Exec")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := testclient.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 400 || !strings.Contains(err.Error(), "not running") {
+	if _, _, _, err := clienttest.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 400 || !strings.Contains(err.Error(), "not running") {
 		t.Errorf("exec in a finished task: %v", err)
 	}
 }
 
 func TestExec_Disabled(t *testing.T) {
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	cfg.DisableRemoteExec = true
-	n := testclient.Start(t, cfg)
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	n := clienttest.Start(t, cfg)
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	s, err := n.RPC().Stream(t.Context(), "Allocations.Exec")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := testclient.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 403 || !strings.Contains(err.Error(), "disable_remote_exec") {
+	if _, _, _, err := clienttest.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 403 || !strings.Contains(err.Error(), "disable_remote_exec") {
 		t.Errorf("exec where it is disabled: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -16,10 +16,10 @@ import (
 // A node answers requests of its own agent about itself without a server. Tokens are still
 // verified by the servers.
 func TestLocal_AnswersItsAgent(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
-	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
+	n := clienttest.Start(t, clienttest.Config(dir, f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	local := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -15,10 +15,10 @@ import (
 
 // Calls of servers use the session that the node opened.
 func TestMethods_CalledByServer(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
-	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
+	n := clienttest.Start(t, clienttest.Config(dir, f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	local := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")
@@ -30,7 +30,7 @@ func TestMethods_CalledByServer(t *testing.T) {
 	if err := f.RPC.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/local"}, &ls); err != nil || len(ls.Files) != 1 {
 		t.Errorf("list = %+v, %v", ls.Files, err)
 	}
-	if err := f.RPC.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/secrets"}, &ls); testclient.Code(err) != 403 {
+	if err := f.RPC.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/secrets"}, &ls); clienttest.Code(err) != 403 {
 		t.Errorf("list of secrets = %v, want 403", err)
 	}
 	var stat message.FsStatResponse
@@ -40,7 +40,7 @@ func TestMethods_CalledByServer(t *testing.T) {
 	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/local/hello.txt", PlainText: true}); text != "hello" || err != nil {
 		t.Errorf("stream = %q, %v", text, err)
 	}
-	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" || testclient.Code(err) != 403 {
+	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" || clienttest.Code(err) != 403 {
 		t.Errorf("stream of a secret = %q, %v, want 403", text, err)
 	}
 	var host message.ClientStatsResponse
@@ -51,7 +51,7 @@ func TestMethods_CalledByServer(t *testing.T) {
 }
 
 // file reads a complete file over a stream.
-func file(ctx context.Context, f *testclient.Server, node string, req *message.FsStreamRequest) (string, error) {
+func file(ctx context.Context, f *clienttest.Server, node string, req *message.FsStreamRequest) (string, error) {
 	s, err := f.RPC.NodeStream(ctx, node, "FileSystem.Stream")
 	return readFile(s, err, req)
 }
@@ -83,9 +83,9 @@ func readFile(s *rpc.Stream, err error, req *message.FsStreamRequest) (string, e
 }
 
 func TestMethods_BadRequests(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	for _, c := range []struct {
@@ -104,7 +104,7 @@ func TestMethods_BadRequests(t *testing.T) {
 		{"FileSystem.List", &message.FsListRequest{AllocID: "../..", Path: "/"}, 404},
 		{"FileSystem.Stat", &message.FsStatRequest{AllocID: a.ID, Path: "../../client/secret-id"}, 403},
 	} {
-		if err := n.RPC().Call(t.Context(), c.method, c.req, nil); testclient.Code(err) != c.want {
+		if err := n.RPC().Call(t.Context(), c.method, c.req, nil); clienttest.Code(err) != c.want {
 			t.Errorf("%s %+v = %v, want %d", c.method, c.req, err, c.want)
 		}
 	}
@@ -116,9 +116,9 @@ func TestMethods_BadRequests(t *testing.T) {
 }
 
 func TestAllocations_SignalAndRestart(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	if err := n.RPC().Call(t.Context(), "Allocations.Signal", &message.AllocSignalRequest{AllocID: a.ID, Signal: "SIGHUP"}, nil); err != nil {
@@ -128,12 +128,12 @@ func TestAllocations_SignalAndRestart(t *testing.T) {
 		t.Errorf("restart = %v", err)
 	}
 	f.Until(t, "the task was restarted", func() bool { return f.Updated[a.ID].TaskStates["main"].Restarts == 1 })
-	over := testclient.Alloc(map[string]any{"run_for": "1ms"})
+	over := clienttest.Alloc(map[string]any{"run_for": "1ms"})
 	f.Place(over)
 	f.Until(t, "the allocation is complete", func() bool { return f.Status(over) == nomad.AllocClientStatusComplete })
 	for _, task := range []string{"", "main"} {
 		err := n.RPC().Call(t.Context(), "Allocations.Signal", &message.AllocSignalRequest{AllocID: over.ID, Task: task, Signal: "SIGHUP"}, nil)
-		if testclient.Code(err) != 400 || !strings.Contains(err.Error(), "task is not running") {
+		if clienttest.Code(err) != 400 || !strings.Contains(err.Error(), "task is not running") {
 			t.Errorf("signal of task %q after its end = %v, want 400", task, err)
 		}
 	}

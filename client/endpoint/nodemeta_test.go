@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -21,7 +21,7 @@ func shown(m map[string]*string) string {
 	return fmt.Sprint(out)
 }
 
-func metaOf(t *testing.T, n *testclient.Node) message.NodeMetaResponse {
+func metaOf(t *testing.T, n *clienttest.Node) message.NodeMetaResponse {
 	t.Helper()
 	var got message.NodeMetaResponse
 	if err := n.RPC().Call(t.Context(), "NodeMeta.Read", &message.NodeSpecificRequest{NodeID: n.NodeID()}, &got); err != nil {
@@ -30,7 +30,7 @@ func metaOf(t *testing.T, n *testclient.Node) message.NodeMetaResponse {
 	return got
 }
 
-func applyMeta(t *testing.T, n *testclient.Node, changes map[string]string, unset ...string) (message.NodeMetaResponse, error) {
+func applyMeta(t *testing.T, n *clienttest.Node, changes map[string]string, unset ...string) (message.NodeMetaResponse, error) {
 	t.Helper()
 	req := &message.NodeMetaApplyRequest{NodeID: n.NodeID(), Meta: map[string]*string{}}
 	for k, v := range changes {
@@ -47,11 +47,11 @@ func applyMeta(t *testing.T, n *testclient.Node, changes map[string]string, unse
 // Changes are merged, registered with the servers, and kept when the agent restarts with another
 // configuration.
 func TestNodeMeta(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
-	cfg := testclient.Config(dir, f.Addr())
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
+	cfg := clienttest.Config(dir, f.Addr())
 	cfg.Meta = map[string]string{"rack": "r1", "zone": "z1"}
-	n := testclient.Start(t, cfg)
+	n := clienttest.Start(t, cfg)
 	if got := metaOf(t, n); len(got.Dynamic) != 0 || fmt.Sprint(got.Meta, got.Static) != "map[rack:r1 zone:z1] map[rack:r1 zone:z1]" {
 		t.Errorf("at first: %+v", got)
 	}
@@ -72,22 +72,22 @@ func TestNodeMeta(t *testing.T) {
 	}
 	n.Stop()
 	cfg.Meta = map[string]string{"zone": "z2"} // rack is no longer static
-	n = testclient.Start(t, cfg)
+	n = clienttest.Start(t, cfg)
 	if got := metaOf(t, n); fmt.Sprint(got.Meta) != "map[x:1]" || shown(got.Dynamic) != "map[x:1 zone:-]" {
 		t.Errorf("after a restart: %v, dynamic %s", got.Meta, shown(got.Dynamic))
 	}
 	f.Until(t, "the servers have the metadata again", func() bool { return maps.Equal(f.Node.Meta, map[string]string{"x": "1"}) })
 	n.Stop()
 	cfg.Meta = map[string]string{"rack": "r1", "zone": "z1"}
-	if got := metaOf(t, testclient.Start(t, cfg)); fmt.Sprint(got.Meta) != "map[rack:r1 x:1]" {
+	if got := metaOf(t, clienttest.Start(t, cfg)); fmt.Sprint(got.Meta) != "map[rack:r1 x:1]" {
 		t.Errorf("a removal that was dropped came back: %v", got.Meta)
 	}
 }
 
 // A request that cannot be applied changes nothing.
 func TestNodeMeta_Refusals(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 	many := map[string]string{}
 	for i := range 5000 {
 		many[fmt.Sprintf("k%d", i)] = ""
@@ -105,7 +105,7 @@ func TestNodeMeta_Refusals(t *testing.T) {
 		"many keys":   {many, "at most 4096 keys"},
 		"large value": {map[string]string{"a": strings.Repeat("x", 1<<20)}, "1048576 bytes are allowed"},
 	} {
-		if _, err := applyMeta(t, n, c.set); testclient.Code(err) != 400 || !strings.Contains(err.Error(), c.want) {
+		if _, err := applyMeta(t, n, c.set); clienttest.Code(err) != 400 || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want a 400 with %q", name, err, c.want)
 		}
 	}

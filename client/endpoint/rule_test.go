@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
-	"github.com/open-nomad/open-nomad/internal/testclient"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -21,15 +21,15 @@ import (
 
 // guarded is a node with access control and one allocation.
 type guarded struct {
-	*testclient.Node
-	f     *testclient.Server
+	*clienttest.Node
+	f     *clienttest.Server
 	alloc string
 	file  string // a file of its task
 }
 
 func guard(t *testing.T) guarded {
 	t.Helper()
-	f := testclient.StartServer(t)
+	f := clienttest.StartServer(t)
 	f.Policies = map[string]string{
 		"": "", "reader": `namespace "default" { policy = "read" }`, "logs": `namespace "default" { capabilities = ["read-logs"] }`,
 		"files": `namespace "default" { capabilities = ["read-fs"] }`, "other": `namespace "other" { policy = "write" }`,
@@ -38,11 +38,11 @@ func guard(t *testing.T) guarded {
 		"agents": `agent { policy = "read" }`,
 		"both":   `namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`,
 	}
-	dir := testclient.Dir(t)
-	cfg := testclient.Config(dir, f.Addr())
+	dir := clienttest.Dir(t)
+	cfg := clienttest.Config(dir, f.Addr())
 	cfg.Access = client.AccessControl{Enabled: true, TokenTTL: 50 * time.Millisecond, PolicyTTL: 50 * time.Millisecond}
-	n := testclient.Start(t, cfg)
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	n := clienttest.Start(t, cfg)
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	file := filepath.Join(dir, "alloc", a.ID, "main", "local", "hello.txt")

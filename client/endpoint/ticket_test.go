@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/jwt"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -66,7 +66,7 @@ func (g guarded) relays() map[string]func() (rpc.Request, string) {
 func TestTicket(t *testing.T) {
 	g := guard(t)
 	key := g.f.Signer(t, "k1")
-	unknown := (&testclient.Server{}).Signer(t, "k1")
+	unknown := (&clienttest.Server{}).Signer(t, "k1")
 	for method, make := range g.relays() {
 		_, object := make()
 		good := ticket.Ticket{Node: g.NodeID(), Method: method, Object: object, Rights: []string{"alloc-node-exec"}, Kind: "client", Accessor: "a"}
@@ -114,8 +114,8 @@ func TestTicket(t *testing.T) {
 
 // The registration reports to the servers that the node accepts tickets.
 func TestTicket_Registered(t *testing.T) {
-	f := testclient.StartServer(t)
-	testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	f := clienttest.StartServer(t)
+	clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 	f.Until(t, "the node registers", func() bool { return f.Node != nil })
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -126,9 +126,9 @@ func TestTicket_Registered(t *testing.T) {
 
 // Without access control a ticket must still be valid.
 func TestTicket_WithoutAccessControl(t *testing.T) {
-	f := testclient.StartServer(t)
+	f := clienttest.StartServer(t)
 	key := f.Signer(t, "k1")
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 	call := func(k ticket.Ticket) error {
 		req := &message.NodeSpecificRequest{NodeID: n.NodeID(), QueryOptions: message.QueryOptions{AuthToken: signed(t, key, k)}}
 		return n.RPC().Call(t.Context(), "ClientStats.Stats", req, nil)

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/client/nodeid"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -20,9 +20,9 @@ import (
 // Once the node has an identity, every call uses it: heartbeats, pulls, updates and the calls
 // of allocations.
 func TestIdentity_UsedForEveryCall(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "10ms"})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "10ms"})
 	f.Place(a)
 	f.Until(t, "the allocation is complete", func() bool { return f.Status(a) == nomad.AllocClientStatusComplete })
 	if err := n.RPC().Call(t.Context(), "NodeIdentity.Renew", &message.NodeIdentityRenewReq{}, &message.NodeIdentityRenewResp{}); err != nil {
@@ -40,12 +40,12 @@ func TestIdentity_UsedForEveryCall(t *testing.T) {
 
 // If the servers are upgraded last, the secret ID is used until they issue an identity.
 func TestIdentity_OldServers(t *testing.T) {
-	f := testclient.StartServer(t)
+	f := clienttest.StartServer(t)
 	f.NoIdentities = true
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 	<-n.Ready()
 	secret := n.Node().SecretID
-	a := testclient.Alloc(map[string]any{"run_for": "10ms"})
+	a := clienttest.Alloc(map[string]any{"run_for": "10ms"})
 	f.Place(a)
 	f.Until(t, "the allocation is complete", func() bool { return f.Status(a) == nomad.AllocClientStatusComplete })
 	f.Mu.Lock()
@@ -62,7 +62,7 @@ func TestIdentity_OldServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Edit(func() { f.Registers = nil })
-	n = testclient.Start(t, n.Cfg) // still without an identity: the secret ID is used
+	n = clienttest.Start(t, n.Cfg) // still without an identity: the secret ID is used
 	<-n.Ready()
 	f.Edit(func() {
 		if len(f.Registers) != 1 || f.Registers[0] != secret {
@@ -77,9 +77,9 @@ func TestIdentity_OldServers(t *testing.T) {
 // If the identity expires while no server answers, the node registers again when one does. Its
 // tasks keep running.
 func TestIdentity_Expired(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
-	a := testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
+	a := clienttest.Alloc(map[string]any{"run_for": "1h"})
 	f.Place(a)
 	f.Until(t, "the allocation runs", func() bool { return f.Status(a) == nomad.AllocClientStatusRunning })
 	before := n.Claims(t)["jti"]
@@ -103,7 +103,7 @@ func TestIdentity_Expired(t *testing.T) {
 		}
 		updates = f.Updates
 	})
-	again := testclient.Alloc(map[string]any{"run_for": "10ms"})
+	again := clienttest.Alloc(map[string]any{"run_for": "10ms"})
 	f.Place(again)
 	f.Until(t, "another allocation is complete", func() bool { return f.Status(again) == nomad.AllocClientStatusComplete })
 	f.Mu.Lock()
@@ -116,8 +116,8 @@ func TestIdentity_Expired(t *testing.T) {
 // A registered node with one of its files missing does not start. With both missing it is a new
 // node.
 func TestIdentity_LostID(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 	<-n.Ready()
 	before := n.Node().ID
 	if err := n.Stop(); err != nil {
@@ -139,7 +139,7 @@ func TestIdentity_LostID(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	same := testclient.Start(t, n.Cfg)
+	same := clienttest.Start(t, n.Cfg)
 	if <-same.Ready(); same.Node().ID != before {
 		t.Errorf("the node with its files is %s, want %s", same.Node().ID, before)
 	}
@@ -151,7 +151,7 @@ func TestIdentity_LostID(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if other := testclient.Start(t, n.Cfg); other.Node().ID == before {
+	if other := clienttest.Start(t, n.Cfg); other.Node().ID == before {
 		t.Error("the node without its files has its old ID")
 	}
 }
@@ -159,10 +159,10 @@ func TestIdentity_LostID(t *testing.T) {
 // The servers refuse the token, and the introduction token was already used: the node sends its
 // secret.
 func TestIdentity_RefusedCredential(t *testing.T) {
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	cfg.IntroToken = "intro"
-	n := testclient.Start(t, cfg)
+	n := clienttest.Start(t, cfg)
 	<-n.Ready()
 	var token string
 	f.Edit(func() {
@@ -184,11 +184,11 @@ func TestIdentity_RefusedCredential(t *testing.T) {
 
 // A node that was never registered keeps sending its introduction token.
 func TestIntroduction_Kept(t *testing.T) {
-	f := testclient.StartServer(t)
+	f := clienttest.StartServer(t)
 	f.Refuse = []string{"intro"}
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	cfg.IntroToken = "intro"
-	n := testclient.Start(t, cfg)
+	n := clienttest.Start(t, cfg)
 	f.Until(t, "the node was refused", func() bool { return len(f.Refused) >= 4 })
 	f.Edit(func() { f.Refuse = nil })
 	<-n.Ready()
@@ -201,15 +201,15 @@ func TestIntroduction_Kept(t *testing.T) {
 
 // A restarted node keeps its ID and sends its stored token.
 func TestIdentity_Restart(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
-	n := testclient.Start(t, testclient.Config(dir, f.Addr()))
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
+	n := clienttest.Start(t, clienttest.Config(dir, f.Addr()))
 	<-n.Ready()
 	id := n.NodeID()
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	n = testclient.Start(t, testclient.Config(dir, f.Addr()))
+	n = clienttest.Start(t, clienttest.Config(dir, f.Addr()))
 	<-n.Ready()
 	if n.NodeID() != id {
 		t.Errorf("node ID %s became %s", id, n.NodeID())
@@ -222,10 +222,10 @@ func TestIdentity_Restart(t *testing.T) {
 }
 
 func TestIntroduction(t *testing.T) {
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(testclient.Dir(t), f.Addr())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	cfg.IntroToken = "intro"
-	n := testclient.Start(t, cfg)
+	n := clienttest.Start(t, cfg)
 	<-n.Ready()
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -235,8 +235,8 @@ func TestIntroduction(t *testing.T) {
 }
 
 func TestRenewal(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 	<-n.Ready()
 	before := n.Claims(t)["jti"]
 	if exp := n.Claims(t)["exp"]; exp != int64(1_795_345_970) {
@@ -250,8 +250,8 @@ func TestRenewal(t *testing.T) {
 
 // A request for renewal survives a restart of the agent, until a new identity arrives.
 func TestRenewal_Restart(t *testing.T) {
-	f := testclient.StartServer(t)
-	n := testclient.Start(t, testclient.Config(testclient.Dir(t), f.Addr()))
+	f := clienttest.StartServer(t)
+	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
 	<-n.Ready()
 	before := n.Claims(t)["jti"]
 	f.Edit(func() { f.IgnoreRenewal = true })
@@ -263,7 +263,7 @@ func TestRenewal_Restart(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Edit(func() { f.Forced, f.KeepTokens = 0, true })
-	again := testclient.Start(t, n.Cfg)
+	again := clienttest.Start(t, n.Cfg)
 	f.Until(t, "the next agent requests a renewal", func() bool { return f.Forced > 0 })
 	if got := again.Claims(t)["jti"]; got != before {
 		t.Fatalf("the identity changed to %valthough none was issued", got)
@@ -274,7 +274,7 @@ func TestRenewal_Restart(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Edit(func() { f.Forced = 0 })
-	last := testclient.Start(t, n.Cfg)
+	last := clienttest.Start(t, n.Cfg)
 	<-last.Ready()
 	f.Mu.Lock()
 	defer f.Mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -55,13 +55,13 @@ func TestVolumes_Reachable(t *testing.T) {
 		"read-only":                  {staticvolume.Volume{Path: at("open", "closed"), ReadOnly: true}, nil, false},
 		"private parent":             {staticvolume.Volume{Path: at("private", "open")}, nil, false},
 		"mounted with nosuid":        {staticvolume.Volume{Path: at("safe")}, nil, false},
-		"no driver with images":      {staticvolume.Volume{Path: at("open")}, []drivers.Driver{mock.New(mock.Name, testclient.Log())}, false},
+		"no driver with images":      {staticvolume.Volume{Path: at("open")}, []drivers.Driver{mock.New(mock.Name, clienttest.Log())}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := testclient.Config(testclient.Dir(t))
+			cfg := clienttest.Config(clienttest.Dir(t))
 			cfg.HostVolumes = map[string]staticvolume.Volume{"data": c.volume}
 			if c.list == nil {
-				c.list = []drivers.Driver{imageDriver{mock.New(mock.Name, testclient.Log())}}
+				c.list = []drivers.Driver{imageDriver{mock.New(mock.Name, clienttest.Log())}}
 			}
 			log := &strings.Builder{}
 			n, err := client.New(cfg, client.Parts{Drivers: c.list, Log: slog.New(slog.NewTextHandler(log, nil))})

@@ -11,22 +11,22 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/client/staticvolume"
-	"github.com/open-nomad/open-nomad/internal/testclient"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // The node reports its volumes, with links resolved at the start.
 func TestVolumes_Links(t *testing.T) {
-	dir := testclient.Dir(t)
+	dir := clienttest.Dir(t)
 	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
 	if err := errors.Join(os.Mkdir(real, 0o755), os.Symlink(real, link)); err != nil {
 		t.Fatal(err)
 	}
-	f := testclient.StartServer(t)
-	cfg := testclient.Config(dir, f.Addr())
+	f := clienttest.StartServer(t)
+	cfg := clienttest.Config(dir, f.Addr())
 	cfg.HostVolumes = map[string]staticvolume.Volume{"data": {Path: link}, "docs": {Path: real, ReadOnly: true}}
-	n := testclient.Start(t, cfg)
+	n := clienttest.Start(t, cfg)
 	want := map[string]*nomad.ClientHostVolumeConfig{
 		"data": {Name: "data", Path: real}, "docs": {Name: "docs", Path: real, ReadOnly: true},
 	}
@@ -41,7 +41,7 @@ func TestVolumes_PlantedLink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: links of other users")
 	}
-	dir := testclient.Dir(t)
+	dir := clienttest.Dir(t)
 	at := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
 	for _, name := range []string{"vol", "vol/sub", "open", "secret", "a", "b"} {
 		if err := os.Mkdir(at(name), 0o755); err != nil {
@@ -51,7 +51,7 @@ func TestVolumes_PlantedLink(t *testing.T) {
 	if err := errors.Join(os.Chown(at("vol"), 80015, 80015), os.Chmod(at("open"), 0o777), os.Symlink(at("a"), at("link"))); err != nil {
 		t.Fatal(err)
 	}
-	cfg := testclient.Config(dir)
+	cfg := clienttest.Config(dir)
 	cfg.HostVolumes = map[string]staticvolume.Volume{"sub": {Path: at("vol", "sub")}, "open": {Path: at("open", "x")}, "root": {Path: at("link")}}
 	log := &strings.Builder{}
 	volumes := func() map[string]*nomad.ClientHostVolumeConfig {
@@ -111,8 +111,8 @@ func TestVolumes_LinkOfContainer(t *testing.T) {
 		"in an allocation":            {map[string]staticvolume.Volume{"sub": {Path: "alloc/a/sub"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := testclient.Dir(t)
-			cfg := testclient.Config(dir)
+			dir := clienttest.Dir(t)
+			cfg := clienttest.Config(dir)
 			cfg.HostVolumes = map[string]staticvolume.Volume{}
 			for name, v := range c.volumes {
 				v.Path = filepath.Join(dir, v.Path)
@@ -146,8 +146,8 @@ func TestVolumes_LinkOfContainer(t *testing.T) {
 }
 
 func TestVolumes_Missing(t *testing.T) {
-	dir := testclient.Dir(t)
-	cfg := testclient.Config(dir)
+	dir := clienttest.Dir(t)
+	cfg := clienttest.Config(dir)
 	cfg.HostVolumes = map[string]staticvolume.Volume{"a": {Path: filepath.Join(dir, "a")}, "b": {Path: filepath.Join(dir, "b")}, "c": {Path: dir}}
 	_, err := client.New(cfg, client.Parts{Log: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), `host volume "a"`) || !strings.Contains(err.Error(), `host volume "b"`) || strings.Contains(err.Error(), `"c"`) {

@@ -1,6 +1,6 @@
-// Package testclient runs a client in tests: a node with mock tasks (node.go), and a server for it that behaves as the real
+// Package clienttest runs a client in tests: a node with mock tasks (node.go), and a server for it that behaves as the real
 // ones do (server.go). Only tests import it.
-package testclient
+package clienttest
 
 import (
 	"context"
