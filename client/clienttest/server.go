@@ -19,7 +19,6 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -122,7 +121,7 @@ func (f *Server) Place(a *nomad.Allocation) {
 // recorder accepts every credential and records it.
 type recorder struct{ f *Server }
 
-func (w recorder) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*acls.AuthenticatedIdentity, error) {
+func (w recorder) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
 	if rule != rpc.NodeRegister {
 		w.f.Mu.Lock()
 		w.f.Proofs = append(w.f.Proofs, token)
@@ -131,7 +130,7 @@ func (w recorder) Authenticate(ctx context.Context, token string, rule rpc.Rule,
 	return rpc.TrustPeer{}.Authenticate(ctx, token, rule, conn)
 }
 
-func (recorder) Access(ctx context.Context, id *acls.AuthenticatedIdentity) (*rpc.Access, error) {
+func (recorder) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
@@ -252,28 +251,28 @@ func (f *Server) updateAlloc(_ context.Context, _ *rpc.Call, req *message.AllocU
 
 // whoAmI accepts the tokens that it issued, and those of users, whose policy is named like the
 // user.
-func (f *Server) whoAmI(_ context.Context, _ *rpc.Call, req *message.GenericRequest) (*acls.WhoAmIResponse, error) {
+func (f *Server) whoAmI(_ context.Context, _ *rpc.Call, req *message.GenericRequest) (*message.ACLWhoAmIResponse, error) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	id := &acls.AuthenticatedIdentity{ACLToken: &acls.Token{Type: acls.ClientToken, Policies: []string{req.AuthToken}}}
+	id := &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: nomad.ACLClientToken, Policies: []string{req.AuthToken}}}
 	switch _, user := f.Policies[req.AuthToken]; {
 	case f.Tokens[req.AuthToken]:
-		id = &acls.AuthenticatedIdentity{ClientID: "n"}
+		id = &nomad.AuthenticatedIdentity{ClientID: "n"}
 	case req.AuthToken == "all":
-		id.ACLToken.Type = acls.ManagementToken
+		id.ACLToken.Type = nomad.ACLManagementToken
 	case !user:
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &acls.WhoAmIResponse{Identity: id}, nil
+	return &message.ACLWhoAmIResponse{Identity: id}, nil
 }
 
 // getPolicies returns the policies of users.
-func (f *Server) getPolicies(_ context.Context, _ *rpc.Call, req *acls.PolicySetRequest) (*acls.PolicySetResponse, error) {
+func (f *Server) getPolicies(_ context.Context, _ *rpc.Call, req *message.ACLPolicySetRequest) (*message.ACLPolicySetResponse, error) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	out := &acls.PolicySetResponse{Policies: map[string]*acls.Policy{}}
+	out := &message.ACLPolicySetResponse{Policies: map[string]*nomad.ACLPolicy{}}
 	for _, name := range req.Names {
-		out.Policies[name] = &acls.Policy{Name: name, Rules: f.Policies[name]}
+		out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: f.Policies[name]}
 	}
 	return out, nil
 }

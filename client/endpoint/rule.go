@@ -7,7 +7,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/acls"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -128,7 +127,7 @@ func (r rule[Req]) admitTicket(ctx context.Context, call *rpc.Call, env message.
 			return err
 		}
 	}
-	call.Identity = &acls.AuthenticatedIdentity{ACLToken: &acls.Token{AccessorID: t.Accessor, Type: t.Kind}}
+	call.Identity = &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: t.Accessor, Type: t.Kind}}
 	call.Access.MarkChecked()
 	return nil
 }
