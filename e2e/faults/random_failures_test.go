@@ -81,10 +81,7 @@ func killAgent(ctx context.Context, w *world, i int) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Kill(); err != nil {
-		return err
-	}
-	if err := m.Start(ctx); err != nil {
+	if err := w.restart(ctx, i); err != nil {
 		return err
 	}
 	after, err := lookAt(m)
@@ -109,8 +106,20 @@ func killBoth(ctx context.Context, w *world, i int) error {
 	if err := killSupervisor(ctx, w, i); err != nil {
 		return err
 	}
-	m := w.cluster.Machines[i]
-	return errors.Join(m.Kill(), m.Start(ctx))
+	return w.restart(ctx, i)
+}
+
+// heartbeats is the time without an agent after which the servers can find a node lost (serverConfig).
+const heartbeats = 4 * time.Second
+
+// restart kills an agent and starts it again. On a busy machine that takes so long that the node counts as lost.
+func (w *world) restart(ctx context.Context, i int) error {
+	m, killed := w.cluster.Machines[i], time.Now()
+	err := errors.Join(m.Kill(), m.Start(ctx))
+	if time.Since(killed) >= heartbeats {
+		w.places[i].lost = true
+	}
+	return err
 }
 
 // makeVolume creates a volume that no job uses.
