@@ -80,6 +80,43 @@ func TestSet_UnlistedIsRemoved(t *testing.T) {
 	}
 }
 
+// An agent was killed after it had created the directories of two allocations, and before it stored them. The next one
+// removes that of the allocation that the servers no longer list. The other one starts, with the data that it has.
+func TestSet_UncommittedIsRemoved(t *testing.T) {
+	f := testclient.StartServer(t)
+	dir := testclient.Dir(t)
+	listed, deleted := testclient.Alloc(map[string]any{"run_for": "1h"}), testclient.Alloc(map[string]any{"run_for": "1h"})
+	for _, a := range []*nomad.Allocation{listed, deleted} {
+		write(t, filepath.Join(dir, "client", "uncommitted", a.ID))
+		write(t, filepath.Join(dir, "alloc", a.ID, "alloc", "data", "moved"))
+	}
+	f.Place(listed)
+	testclient.Start(t, testclient.Config(dir, f.Addr()))
+	f.Until(t, "the listed allocation runs", func() bool { return f.Status(listed) == nomad.AllocClientStatusRunning })
+	f.Until(t, "the directory of the other is removed", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "alloc", deleted.ID))
+		return os.IsNotExist(err)
+	})
+	if _, err := os.Stat(filepath.Join(dir, "alloc", listed.ID, "alloc", "data", "moved")); err != nil {
+		t.Errorf("data of the listed allocation: %v", err)
+	}
+	f.Until(t, "nothing is uncommitted", func() bool {
+		left, err := os.ReadDir(filepath.Join(dir, "client", "uncommitted"))
+		return err == nil && len(left) == 0
+	})
+}
+
+// write creates an empty file and its directories.
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A restarted agent recovers its tasks without a restart, and reports the end of a task that
 // exited meanwhile.
 func TestSet_RecoversTasks(t *testing.T) {

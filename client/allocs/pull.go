@@ -75,6 +75,9 @@ func (s *Set) pullOnce(ctx context.Context, last pulled) (next pulled, err error
 		}
 	}
 	s.apply(resp.Allocs, fetched)
+	if s.restoredAt == nil {
+		s.removeUncommitted(resp.Allocs)
+	}
 	if replaced {
 		s.log.Info("the servers restored an older state: sending the allocation statuses again")
 		s.resendListed(resp.Allocs)

@@ -2,6 +2,7 @@ package allocs
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -117,5 +118,23 @@ func (s *Set) removeStored(id string) error {
 	}
 	s.cfg.Node.AbandonNetwork(id)
 	s.cfg.Users.Release(id)
-	return s.db.DeleteAlloc(id)
+	return errors.Join(s.db.DeleteAlloc(id), s.db.Forget(id))
+}
+
+// removeUncommitted removes what a killed agent has left of allocations that it began and did not store, unless the
+// servers list them: then they start. None of their tasks has run.
+func (s *Set) removeUncommitted(listed map[string]uint64) {
+	ids, err := s.db.Uncommitted()
+	if err != nil {
+		s.log.Error("remove what an earlier agent has begun", "err", err)
+		return
+	}
+	s.mu.Lock()
+	for _, id := range ids {
+		if _, ok := listed[id]; !ok && s.entries[id] == nil {
+			s.undeleted[id] = func(context.Context) error { return s.removeStored(id) }
+		}
+	}
+	s.mu.Unlock()
+	s.removeAgain()
 }

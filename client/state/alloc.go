@@ -23,10 +23,15 @@ func (db *DB) PutAlloc(a *nomad.Allocation) error {
 	return db.putAllocValue(a.ID, keyAlloc, storedAlloc{a})
 }
 
-// PutAllocWithNext is PutAlloc in the commit of the next write. If the agent dies before that,
-// the servers send the allocation again. The allocation must not be modified.
+// PutAllocWithNext is PutAlloc in the commit of the next write. If the agent dies before that, the servers send the
+// allocation again, or Uncommitted returns it. The allocation must not be modified.
 func (db *DB) PutAllocWithNext(a *nomad.Allocation) {
-	db.putAllocValueWithNext(a.ID, keyAlloc, storedAlloc{a})
+	after := func() error { return db.Forget(a.ID) }
+	if err := db.mark(a.ID); err != nil {
+		db.w.log.Warn("write client state", "alloc", a.ID, "err", err)
+		after = nil
+	}
+	db.w.withNext(putLater(a.ID, keyAlloc, storedAlloc{a}), after)
 }
 
 // DeleteAlloc deletes the allocation and everything below it.
@@ -115,18 +120,18 @@ func (db *DB) putAllocValue(allocID string, key []byte, v any) error {
 	return db.w.put(putIn(path{bucketAllocs, []byte(allocID)}, key, b))
 }
 
-// putAllocValueWithNext is putAllocValue in the commit of the next write. v must not be
-// modified: it is encoded in a goroutine that the commit waits for.
-func (db *DB) putAllocValueWithNext(allocID string, key []byte, v any) {
+// putLater returns the write of allocations/<id>/<key>. v must not be modified: it is encoded in a goroutine that the
+// commit waits for.
+func putLater(allocID string, key []byte, v any) func(*bolt.Tx) error {
 	encoded := sync.OnceValues(func() ([]byte, error) { return codec.Encode(v) })
 	go encoded() //nolint:errcheck // the commit returns the error
-	db.w.withNext(func(tx *bolt.Tx) error {
+	return func(tx *bolt.Tx) error {
 		b, err := encoded()
 		if err != nil {
 			return fmt.Errorf("encode %s of allocation %s: %w", key, allocID, err)
 		}
 		return putIn(path{bucketAllocs, []byte(allocID)}, key, b)(tx)
-	})
+	}
 }
 
 // allocValue reads allocations/<id>/<key>. It returns nil if the key does not exist.

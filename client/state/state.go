@@ -25,7 +25,10 @@
 // encoded before a method returns, unless its doc says otherwise, so the caller may modify them
 // afterwards. Reads return the last commit.
 //
-// Tasks cannot write to the file: its mode is 0600, in a directory of mode 0700.
+// Beside the file, uncommitted/<id> is an empty file for each allocation that PutAllocWithNext has queued, until it is
+// committed.
+//
+// Tasks cannot write to the files: their mode is 0600, in a directory of mode 0700.
 package state
 
 import (
@@ -66,14 +69,16 @@ type Config struct {
 
 // DB is an open state database. Its methods may be called concurrently.
 type DB struct {
-	bolt *bolt.DB
-	w    *writer
+	bolt        *bolt.DB
+	w           *writer
+	uncommitted string // the directory of mark
 }
 
 // Open opens or creates <dir>/state.db. It fails within seconds if another agent has locked the
 // file, the file is corrupt, or its values have an unknown format. The file is then unchanged.
 func Open(cfg Config) (*DB, error) {
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	uncommitted := filepath.Join(cfg.Dir, uncommittedName)
+	if err := os.MkdirAll(uncommitted, 0o700); err != nil {
 		return nil, fmt.Errorf("create client state directory: %w", err)
 	}
 	path := filepath.Join(cfg.Dir, "state.db")
@@ -94,7 +99,7 @@ func Open(cfg Config) (*DB, error) {
 		}
 		return nil, errors.Join(err, b.Close())
 	}
-	return &DB{bolt: b, w: newWriter(b, cfg.Log)}, nil
+	return &DB{bolt: b, w: newWriter(b, cfg.Log), uncommitted: uncommitted}, nil
 }
 
 // Close commits the queued writes and closes the file.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,6 +179,27 @@ func TestWithNext(t *testing.T) {
 	tasks, err := db.Tasks("alloc")
 	if err != nil || tasks["main"].State == nil || tasks["main"].State.Restarts != 2 || !tasks["main"].Local.RunComplete {
 		t.Fatalf("Tasks() = %+v, %v, want both writes", tasks, err)
+	}
+}
+
+// An allocation is marked until a commit contains it, so that the agent after a killed one knows of it.
+func TestUncommitted(t *testing.T) {
+	db := open(t, t.TempDir())
+	id := nomad.NewID()
+	for _, put := range []func(){
+		func() { db.PutAllocWithNext(&nomad.Allocation{ID: id, NodeID: "n"}) },
+		func() { db.PutAllocWithNext(&nomad.Allocation{ID: id, NodeID: "n", ModifyIndex: 2}) },
+	} {
+		put()
+		if got, err := db.Uncommitted(); err != nil || !slices.Equal(got, []string{id}) {
+			t.Errorf("Uncommitted() = %v, %v, want %s", got, err, id)
+		}
+		if err := db.PutBoot("boot"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := db.Uncommitted(); err != nil || len(got) != 0 {
+			t.Errorf("Uncommitted() after a commit = %v, %v, want none", got, err)
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ func (db *DB) PutTaskWithNext(allocID, task string, t Task) error {
 	if err != nil {
 		return err
 	}
-	db.w.withNext(write)
+	db.w.withNext(write, nil)
 	return nil
 }
 

@@ -13,7 +13,8 @@ import (
 // op is one queued write. done receives its result.
 type op struct {
 	apply func(tx *bolt.Tx) error
-	done  chan error // nil if the caller does not wait
+	done  chan error   // nil if the caller does not wait
+	after func() error // called after the commit; may be nil
 }
 
 // writer commits the queued writes in one goroutine.
@@ -37,7 +38,7 @@ func newWriter(b *bolt.DB, log *slog.Logger) *writer {
 // put queues a write and waits for its commit.
 func (w *writer) put(apply func(tx *bolt.Tx) error) error {
 	done := make(chan error, 1)
-	if err := w.enqueue(op{apply, done}); err != nil {
+	if err := w.enqueue(op{apply: apply, done: done}); err != nil {
 		return err
 	}
 	return <-done
@@ -45,14 +46,14 @@ func (w *writer) put(apply func(tx *bolt.Tx) error) error {
 
 // later queues a write. A failed commit is logged.
 func (w *writer) later(apply func(tx *bolt.Tx) error) {
-	if err := w.enqueue(op{apply, nil}); err != nil {
+	if err := w.enqueue(op{apply: apply}); err != nil {
 		w.log.Warn("write client state", "err", err)
 	}
 }
 
-// withNext queues a write for the commit of the next write.
-func (w *writer) withNext(apply func(tx *bolt.Tx) error) {
-	if err := w.add(op{apply, nil}); err != nil {
+// withNext queues a write for the commit of the next write. after, which may be nil, is called when it is committed.
+func (w *writer) withNext(apply func(tx *bolt.Tx) error, after func() error) {
+	if err := w.add(op{apply: apply, after: after}); err != nil {
 		w.log.Warn("write client state", "err", err)
 	}
 }
@@ -122,6 +123,9 @@ func (w *writer) commit(batch []op) {
 }
 
 func (w *writer) settle(o op, err error) {
+	if err == nil && o.after != nil {
+		err = o.after()
+	}
 	if err != nil {
 		err = fmt.Errorf("write client state: %w", err)
 	}
