@@ -14,6 +14,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/open-nomad/open-nomad/internal/companion"
 )
 
 // Limits of the process that reads a file.
@@ -51,7 +53,7 @@ func check(path string, abandon bool) error {
 func checkPages(path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd := exec.CommandContext(ctx, companion.Self())
 	cmd.Args, cmd.Dir, cmd.Env = []string{entry, path}, "/", environment
 	out := &report{}
 	cmd.Stdout, cmd.Stderr = out, out

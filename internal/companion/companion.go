@@ -77,6 +77,7 @@ func Main() {
 	if e.thread {
 		runtime.LockOSThread()
 	}
+	entered = true
 	os.Exit(e.run())
 }
 
@@ -84,8 +85,27 @@ func Main() {
 // the main thread (package runtime).
 func Init() {
 	if e, ok := chosen(); ok && e.thread {
+		entered = true
 		os.Exit(e.run())
 	}
+}
+
+// entered reports whether the chosen entry runs.
+var entered bool
+
+// refuse ends a process that was started for an entry and reached the rest of the program: its main function, or the
+// TestMain of a test, does not call Main. Such a process would start itself again and again.
+func refuse() {
+	if _, ok := chosen(); ok && !entered {
+		fmt.Fprintf(os.Stderr, "companion: bug: the process %s did not run its entry: call companion.Main first in main and in TestMain\n", os.Args[0])
+		os.Exit(2)
+	}
+}
+
+// Self returns the executable of the calling process, which has all of its entries.
+func Self() string {
+	refuse()
+	return selfPath
 }
 
 func chosen() (entry, bool) {
@@ -101,7 +121,10 @@ func Embedded() bool { return len(binary) > 0 }
 
 // Path returns the executable of the entries. It is valid in this process and in a child that it
 // forks.
-func Path() string { return path() }
+func Path() string {
+	refuse()
+	return path()
+}
 
 var path = sync.OnceValue(func() string {
 	if !Embedded() {

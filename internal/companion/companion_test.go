@@ -25,6 +25,10 @@ func init() {
 }
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "without Main" {
+		companion.Self()
+		os.Exit(0)
+	}
 	companion.Main()
 	os.Exit(m.Run())
 }
@@ -36,6 +40,16 @@ func TestEntry(t *testing.T) {
 	for name, want := range map[string]int{"companion-test": 42, "companion-thread": 52} {
 		cmd := &exec.Cmd{Path: companion.Path(), Args: []string{name, "x"}, Env: []string{}}
 		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != want {
+			t.Errorf("%s ended with %v, want status %d", name, err, want)
+		}
+	}
+}
+
+// A program that does not call Main cannot start itself again and again.
+func TestSelf_WithoutMain(t *testing.T) {
+	for name, want := range map[string]int{"companion-test": 2, "no entry": 0} {
+		cmd := &exec.Cmd{Path: companion.Self(), Args: []string{name, "without Main"}, Env: []string{}}
+		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != want {
 			t.Errorf("%s ended with %v, want status %d", name, err, want)
 		}
 	}

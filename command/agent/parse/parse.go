@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -56,7 +57,7 @@ func (p *Parser) Parse(ctx context.Context, r *api.JobsParseRequest) ([]byte, er
 	defer func() { <-p.slots }()
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd := exec.CommandContext(ctx, companion.Self())
 	cmd.Args, cmd.Dir = []string{entry}, "/"
 	cmd.Env = []string{"GOMAXPROCS=1", fmt.Sprintf("GOMEMLIMIT=%d", softMemory)}
 	cmd.WaitDelay = time.Second
