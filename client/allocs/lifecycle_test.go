@@ -83,15 +83,15 @@ func TestSet_UnlistedIsRemoved(t *testing.T) {
 // An agent was killed after it had created the directories of two allocations, and before it stored them. The next one
 // removes that of the allocation that the servers no longer list. The other one starts, with the data that it has.
 func TestSet_UncommittedIsRemoved(t *testing.T) {
-	f := testclient.StartServer(t)
-	dir := testclient.Dir(t)
-	listed, deleted := testclient.Alloc(map[string]any{"run_for": "1h"}), testclient.Alloc(map[string]any{"run_for": "1h"})
+	f := clienttest.StartServer(t)
+	dir := clienttest.Dir(t)
+	listed, deleted := clienttest.Alloc(map[string]any{"run_for": "1h"}), clienttest.Alloc(map[string]any{"run_for": "1h"})
 	for _, a := range []*nomad.Allocation{listed, deleted} {
 		write(t, filepath.Join(dir, "client", "uncommitted", a.ID))
 		write(t, filepath.Join(dir, "alloc", a.ID, "alloc", "data", "moved"))
 	}
 	f.Place(listed)
-	testclient.Start(t, testclient.Config(dir, f.Addr()))
+	clienttest.Start(t, clienttest.Config(dir, f.Addr()))
 	f.Until(t, "the listed allocation runs", func() bool { return f.Status(listed) == nomad.AllocClientStatusRunning })
 	f.Until(t, "the directory of the other is removed", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "alloc", deleted.ID))
