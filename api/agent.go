@@ -318,7 +318,8 @@ type MonitorExportOptions struct {
 // ReadLog reads stored log lines of an agent as plain text. The caller closes the reader.
 func (a *Agent) ReadLog(o MonitorExportOptions, q *QueryOptions) (io.ReadCloser, error) {
 	params := url.Values{"plain": {"true"}, "on_disk": {strconv.FormatBool(o.OnDisk)}, "follow": {strconv.FormatBool(o.Follow)}}
-	setParams(params, map[string]string{"service_name": o.ServiceName, "logs_since": o.LogsSince, "node_id": o.NodeID, "server_id": o.ServerID})
+	setParams(params, map[string]string{"service_name": o.ServiceName, "logs_since": o.LogsSince, "node_id": o.NodeID,
+		"server_id": o.ServerID})
 	return a.client.stream("/v1/agent/monitor/export?"+params.Encode(), q)
 }
 

@@ -42,7 +42,8 @@ func (c *AutopilotConfiguration) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	for field, v := range map[*time.Duration]any{&c.LastContactThreshold: in.LastContactThreshold, &c.ServerStabilizationTime: in.ServerStabilizationTime} {
+	for field, v := range map[*time.Duration]any{&c.LastContactThreshold: in.LastContactThreshold,
+		&c.ServerStabilizationTime: in.ServerStabilizationTime} {
 		d, err := durationOf(v)
 		if err != nil {
 			return err

@@ -174,7 +174,8 @@ func (d *Deployments) promote(req *DeploymentPromoteRequest, q *WriteOptions) (*
 }
 
 // SetAllocHealth sets the health of allocations of a deployment.
-func (d *Deployments) SetAllocHealth(deploymentID string, healthy, unhealthy []string, q *WriteOptions) (*DeploymentUpdateResponse, *WriteMeta, error) {
+func (d *Deployments) SetAllocHealth(deploymentID string, healthy, unhealthy []string, q *WriteOptions) (*DeploymentUpdateResponse,
+	*WriteMeta, error) {
 	var out DeploymentUpdateResponse
 	req := &DeploymentAllocHealthRequest{DeploymentID: deploymentID, HealthyAllocationIDs: healthy, UnhealthyAllocationIDs: unhealthy}
 	meta, err := d.client.put("/v1/deployment/allocation-health/"+url.PathEscape(deploymentID), req, &out, q)

@@ -40,7 +40,8 @@ func Messagef(lvl MonitorMsgLevel, msg string, args ...any) *MonitorMessage {
 // allocations have stopped, after an error, or when ctx ends. With ignoreSys, allocations of system
 // jobs need not stop.
 func (n *Nodes) MonitorDrain(ctx context.Context, nodeID string, index uint64, ignoreSys bool) <-chan *MonitorMessage {
-	m := &drainMonitor{nodes: n, id: nodeID, ignoreSystem: ignoreSys, out: make(chan *MonitorMessage, frameBuffer), status: map[string]string{}}
+	m := &drainMonitor{nodes: n, id: nodeID, ignoreSystem: ignoreSys, out: make(chan *MonitorMessage, frameBuffer),
+		status: map[string]string{}}
 	go func() {
 		defer close(m.out)
 		if err := m.run(ctx, index); err != nil && ctx.Err() == nil {

@@ -129,7 +129,8 @@ func (c *Client) execDial(ctx context.Context, at execTarget, q *QueryOptions) (
 		req := http.Request{Header: r.headers}
 		req.SetBasicAuth(auth.Username, auth.Password)
 	}
-	ws, resp, err := websocket.Dial(ctx, c.base.String()+r.path+"?"+r.params.Encode(), &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: r.headers})
+	ws, resp, err := websocket.Dial(ctx, c.base.String()+r.path+"?"+r.params.Encode(),
+		&websocket.DialOptions{HTTPClient: c.http, HTTPHeader: r.headers})
 	if err != nil && resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a truncated body is still useful
 		return nil, UnexpectedResponseError{code: resp.StatusCode, body: strings.TrimSpace(string(text))}

@@ -79,7 +79,8 @@ func (a *AllocFS) Cat(alloc *Allocation, path string, q *QueryOptions) (io.ReadC
 // Stream follows a file, starting at an offset from origin (OriginStart or OriginEnd).
 // The channel of frames is closed when cancel is closed or the stream ends. At most one
 // error is sent, before the frames are closed.
-func (a *AllocFS) Stream(alloc *Allocation, path, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+func (a *AllocFS) Stream(alloc *Allocation, path, origin string, offset int64, cancel <-chan struct{},
+	q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
 	return a.client.frames(fsPath("stream", alloc.ID, url.Values{
 		"path": {path}, "origin": {origin}, "offset": {int64Param(offset)},
 	}), cancel, q)
@@ -87,7 +88,8 @@ func (a *AllocFS) Stream(alloc *Allocation, path, origin string, offset int64, c
 
 // Logs reads the log of a task. logType is FSLogNameStdout or FSLogNameStderr. The offset
 // is relative to origin, across rotated files. The channels are closed as by Stream.
-func (a *AllocFS) Logs(alloc *Allocation, follow bool, task, logType, origin string, offset int64, cancel <-chan struct{}, q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
+func (a *AllocFS) Logs(alloc *Allocation, follow bool, task, logType, origin string, offset int64, cancel <-chan struct{},
+	q *QueryOptions) (<-chan *StreamFrame, <-chan error) {
 	return a.client.frames(fsPath("logs", alloc.ID, url.Values{
 		"follow": {strconv.FormatBool(follow)}, "task": {task}, "type": {logType},
 		"origin": {origin}, "offset": {int64Param(offset)},

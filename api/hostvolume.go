@@ -178,7 +178,8 @@ func (h *HostVolumes) Get(id string, q *QueryOptions) (*HostVolume, *QueryMeta, 
 
 // List lists volumes. The prefix of the options matches IDs and names.
 func (h *HostVolumes) List(req *HostVolumeListRequest, q *QueryOptions) ([]*HostVolumeStub, *QueryMeta, error) {
-	return get[[]*HostVolumeStub](h.client, "/v1/volumes", q.with(map[string]string{"type": "host", "node_id": req.NodeID, "node_pool": req.NodePool}))
+	return get[[]*HostVolumeStub](h.client, "/v1/volumes",
+		q.with(map[string]string{"type": "host", "node_id": req.NodeID, "node_pool": req.NodePool}))
 }
 
 // Delete deletes a volume. With Force it is deleted although its node is not available.

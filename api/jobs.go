@@ -242,7 +242,8 @@ func (j *Jobs) EvaluateWithOpts(jobID string, opts EvalOptions, q *WriteOptions)
 
 // Revert registers a version of a job again. enforcePrior is the expected current version, or nil.
 // The last two parameters, tokens of Consul and Vault, are ignored.
-func (j *Jobs) Revert(jobID string, version uint64, enforcePrior *uint64, q *WriteOptions, _, _ string) (*JobRegisterResponse, *WriteMeta, error) {
+func (j *Jobs) Revert(jobID string, version uint64, enforcePrior *uint64, q *WriteOptions, _, _ string) (*JobRegisterResponse, *WriteMeta,
+	error) {
 	var out JobRegisterResponse
 	req := &JobRevertRequest{JobID: jobID, JobVersion: version, EnforcePriorVersion: enforcePrior}
 	meta, err := j.client.put(jobPath(jobID, "/revert"), req, &out, q)
@@ -305,7 +306,8 @@ func (j *Jobs) PeriodicForce(jobID string, q *WriteOptions) (string, *WriteMeta,
 }
 
 // Dispatch dispatches an instance of a parameterized job.
-func (j *Jobs) Dispatch(jobID string, meta map[string]string, payload []byte, idPrefixTemplate string, q *WriteOptions) (*JobDispatchResponse, *WriteMeta, error) {
+func (j *Jobs) Dispatch(jobID string, meta map[string]string, payload []byte, idPrefixTemplate string,
+	q *WriteOptions) (*JobDispatchResponse, *WriteMeta, error) {
 	return j.DispatchOpts(&DispatchOptions{JobID: jobID, Meta: meta, Payload: payload, IdPrefixTemplate: idPrefixTemplate}, q)
 }
 

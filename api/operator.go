@@ -98,17 +98,20 @@ func (o *Operator) SchedulerGetConfiguration(q *QueryOptions) (*SchedulerConfigu
 }
 
 // SchedulerSetConfiguration stores the configuration of the scheduler.
-func (o *Operator) SchedulerSetConfiguration(conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta, error) {
+func (o *Operator) SchedulerSetConfiguration(conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta,
+	error) {
 	return o.setScheduler(schedulerPath, conf, q)
 }
 
 // SchedulerCASConfiguration stores the configuration of the scheduler if the stored index
 // is conf.ModifyIndex.
-func (o *Operator) SchedulerCASConfiguration(conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta, error) {
+func (o *Operator) SchedulerCASConfiguration(conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta,
+	error) {
 	return o.setScheduler(schedulerPath+"?cas="+strconv.FormatUint(conf.ModifyIndex, 10), conf, q)
 }
 
-func (o *Operator) setScheduler(path string, conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta, error) {
+func (o *Operator) setScheduler(path string, conf *SchedulerConfiguration, q *WriteOptions) (*SchedulerSetConfigurationResponse, *WriteMeta,
+	error) {
 	var out SchedulerSetConfigurationResponse
 	meta, err := o.client.put(path, conf, &out, q)
 	if err != nil {

@@ -78,7 +78,8 @@ func (s *Scaling) GetPolicy(id string, q *QueryOptions) (*ScalingPolicy, *QueryM
 }
 
 // Scale changes the count of a group, or stores an event if count is nil.
-func (j *Jobs) Scale(jobID, group string, count *int, message string, error bool, meta map[string]any, q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
+func (j *Jobs) Scale(jobID, group string, count *int, message string, error bool, meta map[string]any,
+	q *WriteOptions) (*JobRegisterResponse, *WriteMeta, error) {
 	req := &ScalingRequest{Target: map[string]string{"Group": group}, Message: message, Error: error, Meta: meta}
 	if count != nil {
 		req.Count = new(int64(*count))

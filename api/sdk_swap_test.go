@@ -23,7 +23,8 @@ const (
 
 // exports returns the files of export data by package: of both SDKs and all that they import.
 var exports = sync.OnceValues(func() (map[string]string, error) {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", officialPath, officialPath+"/contexts", oursPath)
+	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", officialPath, officialPath+"/contexts",
+		oursPath)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -12,7 +12,8 @@ func laterCommands() []term.Command {
 	for _, l := range []struct{ feature, names string }{
 		{"CSI volumes", "volume deregister|volume detach|volume snapshot create|volume snapshot delete|volume snapshot list"},
 		{"Sentinel policies", "sentinel|sentinel apply|sentinel delete|sentinel list|sentinel read"},
-		{"recommendations of Nomad Enterprise", "recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
+		{"recommendations of Nomad Enterprise",
+			"recommendation|recommendation apply|recommendation dismiss|recommendation info|recommendation list"},
 		{"the Windows service", "windows|windows service install|windows service uninstall"},
 		{"setup of Consul and Vault", "setup consul|setup vault"},
 	} {

@@ -125,7 +125,8 @@ var lists = map[string]string{"eval list": browse.Evaluations, "server members":
 
 // shown are the commands with the flag -ui that show one object, by its kind, and the page without one.
 var shown = map[string]struct{ kind, list string }{
-	"alloc status": {"allocation", browse.Root}, "deployment status": {"deployment", browse.Jobs}, "eval status": {"evaluation", browse.Evaluations},
+	"alloc status": {"allocation", browse.Root}, "deployment status": {"deployment", browse.Jobs}, "eval status": {"evaluation",
+		browse.Evaluations},
 	"job status": {"job", browse.Jobs}, "node status": {"node", browse.Nodes},
 }
 

@@ -33,7 +33,8 @@ func newFile(name string, body []byte) *file {
 	if media == "" {
 		media = "application/octet-stream"
 	}
-	return &file{media: media, tag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: body, packed: sync.OnceValue(func() []byte { return pack(body) })}
+	return &file{media: media, tag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: body,
+		packed: sync.OnceValue(func() []byte { return pack(body) })}
 }
 
 func pack(body []byte) []byte {

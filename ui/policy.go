@@ -17,7 +17,8 @@ type Policy struct {
 func Strict() Policy {
 	self := []string{"'self'"}
 	none := []string{"'none'"}
-	return Policy{Default: none, Connect: self, FormAction: none, FrameAncestors: none, Img: []string{"'self'", "data:"}, Script: self, Style: self}
+	return Policy{Default: none, Connect: self, FormAction: none, FrameAncestors: none, Img: []string{"'self'", "data:"}, Script: self,
+		Style: self}
 }
 
 // terminal returns the policy of terminals, which also allows inline styles. Inline scripts stay forbidden.

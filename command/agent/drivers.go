@@ -63,8 +63,9 @@ func (a *Agent) external(cfg *client.Config) ([]plugin.Driver, error) {
 
 // wireTopology returns the node's processors for the programs of drivers.
 func wireTopology(t *nomad.Topology) *proto.ClientTopology {
-	out := &proto.ClientTopology{OverrideTotalCompute: uint64(t.OverrideTotalCompute), OverrideWitholdCompute: uint64(t.OverrideWitholdCompute),
-		Distances: &proto.ClientTopologySLIT{Dimension: uint32(len(t.Distances))}}
+	out := &proto.ClientTopology{OverrideTotalCompute: uint64(t.OverrideTotalCompute),
+		OverrideWitholdCompute: uint64(t.OverrideWitholdCompute),
+		Distances:              &proto.ClientTopologySLIT{Dimension: uint32(len(t.Distances))}}
 	for _, id := range t.Nodes {
 		out.NodeIds = append(out.NodeIds, uint32(id))
 	}
@@ -78,8 +79,9 @@ func wireTopology(t *nomad.Topology) *proto.ClientTopology {
 		if c.Grade {
 			grade = proto.CoreGrade_Performance
 		}
-		out.Cores = append(out.Cores, &proto.ClientTopologyCore{SocketId: uint32(c.SocketID), NodeId: uint32(c.NodeID), CoreId: uint32(c.ID), CoreGrade: grade,
-			Disable: c.Disable, BaseSpeed: uint64(c.BaseSpeed), MaxSpeed: uint64(c.MaxSpeed), GuessSpeed: uint64(c.GuessSpeed)})
+		out.Cores = append(out.Cores, &proto.ClientTopologyCore{SocketId: uint32(c.SocketID), NodeId: uint32(c.NodeID), CoreId: uint32(c.ID),
+			CoreGrade: grade,
+			Disable:   c.Disable, BaseSpeed: uint64(c.BaseSpeed), MaxSpeed: uint64(c.MaxSpeed), GuessSpeed: uint64(c.GuessSpeed)})
 	}
 	return out
 }

@@ -17,7 +17,8 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), pauseCommand(), fsCommand(), sandboxCommand(), checksCommand(), templateRenderCommand(), execCommand(), actionCommand(), portForwardCommand()}
+	return []term.Command{statusCommand(), logsCommand(), stopCommand(), restartCommand(), signalCommand(), pauseCommand(), fsCommand(),
+		sandboxCommand(), checksCommand(), templateRenderCommand(), execCommand(), actionCommand(), portForwardCommand()}
 }
 
 // found is an allocation with its job, and the client for further requests.

@@ -54,7 +54,8 @@ func (x *execution) run(ctx context.Context, e *cmdterm.Env) error {
 		find = func() (found, error) { return ofJob(ctx, e, e.Arg(0), x.group) }
 	}
 	return x.execute(ctx, e, find, func(s call) (int, error) {
-		code, err := s.at.client.Allocations().Exec(s.ctx, s.at.alloc, s.task, s.tty, e.Args[1:], s.in, s.out, s.err, s.sizes, query(s.ctx, s.at.alloc))
+		code, err := s.at.client.Allocations().Exec(s.ctx, s.at.alloc, s.task, s.tty, e.Args[1:], s.in, s.out, s.err, s.sizes,
+			query(s.ctx, s.at.alloc))
 		if err != nil {
 			err = fmt.Errorf("Failed to exec into task %q: %w", s.task, err)
 		}

@@ -154,7 +154,8 @@ func (l *logs) ofJob(ctx context.Context, e *term.Env) error {
 	if l.task == "" {
 		l.task = e.Arg(1)
 	}
-	o := joblogs.Options{Job: e.Arg(0), Namespace: e.Namespace(), Group: l.group, Task: l.task, Types: l.types(), Lines: l.lines, Bytes: l.bytes}
+	o := joblogs.Options{Job: e.Arg(0), Namespace: e.Namespace(), Group: l.group, Task: l.task, Types: l.types(), Lines: l.lines,
+		Bytes: l.bytes}
 	if l.tail && l.lines < 0 && l.bytes < 0 {
 		o.Lines = defaultTail
 	}

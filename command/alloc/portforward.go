@@ -41,7 +41,8 @@ Otherwise only ports that were allocated to the group can. Needs alloc-port-forw
 command runs until it is interrupted or the allocation ends.`,
 		Setup: func(f *cmdterm.Flags) cmdterm.Run {
 			x := &portForwards{}
-			f.StringVar(&x.listen, "listen", "127.0.0.1", "The `address` to listen on. Others on the network can use the ports if it is not a loopback address.")
+			f.StringVar(&x.listen, "listen", "127.0.0.1",
+				"The `address` to listen on. Others on the network can use the ports if it is not a loopback address.")
 			f.BoolVar(&x.job, "job", false, "The allocation is a job ID. Use one of its allocations.")
 			f.StringVar(&x.group, "group", "", "With -job, use an allocation of this task `group`.")
 			return x.run
@@ -70,7 +71,8 @@ func (x *portForwards) run(ctx context.Context, e *cmdterm.Env) error {
 		return err
 	}
 	if at.alloc.ClientStatus != api.AllocClientStatusRunning {
-		return fmt.Errorf("Allocation %q is %s: ports of running allocations can be forwarded", cmdterm.Short.ID(at.alloc.ID), at.alloc.ClientStatus)
+		return fmt.Errorf("Allocation %q is %s: ports of running allocations can be forwarded", cmdterm.Short.ID(at.alloc.ID),
+			at.alloc.ClientStatus)
 	}
 	var forwards []forward
 	for _, text := range e.Args[1:] {

@@ -53,7 +53,8 @@ A URL replaces the address of the agent. Redirects are not followed. -dryrun and
 			o := options{headers: f.Strings("H", "Send this `header`, such as 'Accept: text/plain'; may be repeated.")}
 			f.StringVar(&o.method, "X", "", "The `method`. Default: POST with a body, otherwise GET.")
 			f.StringVar(&o.filter, "filter", "", "Return only the items that match this `expression`.")
-			f.BoolVar(&o.dry, "dryrun", false, "Print a curl command instead of sending the request.\nSecrets are references to environment variables.")
+			f.BoolVar(&o.dry, "dryrun", false,
+				"Print a curl command instead of sending the request.\nSecrets are references to environment variables.")
 			f.BoolVar(&o.verbose, "verbose", false, "Print the headers of the request and the response to standard error.")
 			return func(ctx context.Context, e *term.Env) error { return call(ctx, e, o) }
 		},

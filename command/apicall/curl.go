@@ -60,7 +60,8 @@ func files(t *api.TLSConfig) []string {
 	if t == nil {
 		return nil
 	}
-	for _, f := range []struct{ flag, value string }{{"--cacert", t.CACert}, {"--capath", t.CAPath}, {"--cert", t.ClientCert}, {"--key", t.ClientKey}} {
+	for _, f := range []struct{ flag, value string }{{"--cacert", t.CACert}, {"--capath", t.CAPath}, {"--cert", t.ClientCert},
+		{"--key", t.ClientKey}} {
 		if f.value != "" {
 			out = append(out, f.flag, quote(f.value))
 		}

@@ -47,7 +47,8 @@ func (s *Server) Apply(c *api.Config) {
 	if s == nil {
 		return
 	}
-	for to, v := range map[*string]string{&c.Address: s.Address, &c.Region: s.Region, &c.SecretID: s.Token, &c.TLSConfig.CACert: s.CAFile, &c.TLSConfig.CAPath: s.CAPath,
+	for to, v := range map[*string]string{&c.Address: s.Address, &c.Region: s.Region, &c.SecretID: s.Token, &c.TLSConfig.CACert: s.CAFile,
+		&c.TLSConfig.CAPath:     s.CAPath,
 		&c.TLSConfig.ClientCert: s.CertFile, &c.TLSConfig.ClientKey: s.KeyFile, &c.TLSConfig.TLSServerName: s.TLSServerName} {
 		if v != "" {
 			*to = v
@@ -90,7 +91,8 @@ func (s *Settings) ReadFile(path string) error {
 	if err := hclsimple.DecodeFile(path, nil, &f); err != nil {
 		return fmt.Errorf("read the configuration of the snapshot agent: %w", err)
 	}
-	for name, block := range map[string]*other{"aws_storage": f.AWS, "azure_blob_storage": f.Azure, "google_storage": f.Google, "consul": f.Consul} {
+	for name, block := range map[string]*other{"aws_storage": f.AWS, "azure_blob_storage": f.Azure, "google_storage": f.Google,
+		"consul": f.Consul} {
 		if block != nil {
 			return fmt.Errorf("%s: %s: not part of this version: snapshots are kept in local_storage only", path, name)
 		}

@@ -194,7 +194,8 @@ func run(ctx context.Context, e *term.Env, s *settings) error {
 		return err
 	}
 	defer dir.close()
-	e.Println(term.Pairs([]string{term.Row("Servers", strings.Join(t.servers, ", ")), term.Row("Clients", strings.Join(t.shortNodes(s.detail), ", ")),
+	e.Println(term.Pairs([]string{term.Row("Servers", strings.Join(t.servers, ", ")),
+		term.Row("Clients", strings.Join(t.shortNodes(s.detail), ", ")),
 		term.Row("Interval", s.interval), term.Row("Duration", s.duration)}))
 	p := &capture{settings: s, target: t, client: c, dir: dir, env: e, denied: map[string]bool{}}
 	p.run(ctx)

@@ -181,7 +181,8 @@ func (p *capture) host(ctx context.Context, a agent) {
 // log follows the log of an agent.
 func (p *capture) log(ctx context.Context, a agent) {
 	name := a.dir() + "/monitor.log"
-	lines, err := p.client.Agent().FollowLog(api.MonitorOptions{NodeID: a.node, ServerID: a.server, LogLevel: p.level, Location: p.location}, p.query(ctx))
+	lines, err := p.client.Agent().FollowLog(api.MonitorOptions{NodeID: a.node, ServerID: a.server, LogLevel: p.level, Location: p.location},
+		p.query(ctx))
 	p.stream(ctx, name, lines, err, p.dir.scrub.text)
 }
 
@@ -228,8 +229,10 @@ func (p *capture) profiles(ctx context.Context, a agent, n int) {
 	for _, f := range []struct {
 		file, profile string
 		debug         int
-	}{{"profile_%04d.prof", "profile", 0}, {"trace_%04d.prof", "trace", 0}, {"goroutine_%04d.prof", "goroutine", 0}, {"goroutine-debug1_%04d.txt", "goroutine", 1},
-		{"goroutine-debug2_%04d.txt", "goroutine", 2}, {"heap_%04d.prof", "heap", 0}, {"allocs_%04d.prof", "allocs", 0}, {"threadcreate_%04d.prof", "threadcreate", 0}} {
+	}{{"profile_%04d.prof", "profile", 0}, {"trace_%04d.prof", "trace", 0}, {"goroutine_%04d.prof", "goroutine",
+		0}, {"goroutine-debug1_%04d.txt", "goroutine", 1},
+		{"goroutine-debug2_%04d.txt", "goroutine", 2}, {"heap_%04d.prof", "heap", 0}, {"allocs_%04d.prof", "allocs",
+			0}, {"threadcreate_%04d.prof", "threadcreate", 0}} {
 		if ctx.Err() != nil || p.isDenied(a.dir()+"/pprof") {
 			return
 		}
@@ -308,7 +311,8 @@ func (p *capture) failures() []string {
 
 // summary returns the index without its files.
 func (p *capture) summary(interrupted bool) *summary {
-	s := &summary{Version: version.Human(), Started: p.began.UTC(), Ended: time.Now().UTC(), Interrupted: interrupted, Flags: p.flags, Errors: p.failures()}
+	s := &summary{Version: version.Human(), Started: p.began.UTC(), Ended: time.Now().UTC(), Interrupted: interrupted, Flags: p.flags,
+		Errors: p.failures()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name := range p.denied {

@@ -249,7 +249,8 @@ func (d *dir) pack1(t *tar.Writer, at string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.WriteHeader(&tar.Header{Name: path.Join(d.name, at), Mode: 0o600, Size: info.Size(), ModTime: info.ModTime().Truncate(time.Second), Format: tar.FormatPAX}); err != nil {
+	if err := t.WriteHeader(&tar.Header{Name: path.Join(d.name, at), Mode: 0o600, Size: info.Size(),
+		ModTime: info.ModTime().Truncate(time.Second), Format: tar.FormatPAX}); err != nil {
 		return err
 	}
 	_, err = io.Copy(t, f)

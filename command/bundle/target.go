@@ -54,7 +54,8 @@ func find(ctx context.Context, c *api.Client, s *settings) (*target, error) {
 	slices.Sort(t.servers)
 	t.servers = slices.Compact(t.servers)
 	if len(t.servers)+len(t.nodes) > maxAgents {
-		return nil, fmt.Errorf("%d agents are selected, at most %d are possible: use -server-id, -node-id or -max-nodes", len(t.servers)+len(t.nodes), maxAgents)
+		return nil, fmt.Errorf("%d agents are selected, at most %d are possible: use -server-id, -node-id or -max-nodes",
+			len(t.servers)+len(t.nodes), maxAgents)
 	}
 	return t, nil
 }

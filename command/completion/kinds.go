@@ -20,7 +20,8 @@ const (
 
 // files and directories are the kinds of arguments and flags that are paths.
 var (
-	files       = []string{"file", "path", "path...", "jobspec", "filename", "input", "config.hcl|config.json", "file or -", "path or -", "file, name or -"}
+	files = []string{"file", "path", "path...", "jobspec", "filename", "input", "config.hcl|config.json", "file or -", "path or -",
+		"file, name or -"}
 	directories = []string{"directory", "data dir"}
 )
 
@@ -50,7 +51,8 @@ func kindsOf(command, kind string) []string {
 }
 
 // flagKinds are the kinds of flags whose usage has no word for it.
-var flagKinds = map[string]string{"context": contextsOf, "node-pool": "node-pool", "quota": "quota", "policy": "policy", "role-name": "role", "method": "acl auth-method",
+var flagKinds = map[string]string{"context": contextsOf, "node-pool": "node-pool", "quota": "quota", "policy": "policy",
+	"role-name": "role", "method": "acl auth-method",
 	"auth-method": "acl auth-method", "config": "path", "data-dir": "directory", "alloc-dir": "directory", "state-dir": "directory", "plugin-dir": "directory",
 	"log-level": "level", "scheduler-algorithm": "algorithm", "on-error": "reaction"}
 

@@ -122,7 +122,8 @@ func (c *Context) check() error {
 		return errors.New("address: not a URL: use http(s)://host:port or unix:///path")
 	case u.User != nil:
 		return errors.New("address: must not have a user name or password")
-	case u.Scheme == "unix" && u.Path == "", u.Scheme != "unix" && u.Host == "", u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "unix":
+	case u.Scheme == "unix" && u.Path == "", u.Scheme != "unix" && u.Host == "", u.Scheme != "http" && u.Scheme != "https" &&
+		u.Scheme != "unix":
 		return fmt.Errorf("address: invalid address %q: use http(s)://host:port or unix:///path", c.Address)
 	case c.TokenFile != "" && len(c.TokenCommand) > 0:
 		return errors.New("token_file and token_command are mutually exclusive: remove one")
@@ -194,7 +195,8 @@ func readPrivate(path string) ([]byte, error) {
 	case info.Mode().Perm()&0o077 != 0:
 		return nil, fmt.Errorf("%s has mode %04o, so others can use it: run chmod 600 %s", path, info.Mode().Perm(), path)
 	case int(owner) != os.Geteuid():
-		return nil, fmt.Errorf("%s belongs to the user ID %d, not to yours, %d: change the owner, or name another file", path, owner, os.Geteuid())
+		return nil, fmt.Errorf("%s belongs to the user ID %d, not to yours, %d: change the owner, or name another file", path, owner,
+			os.Geteuid())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err == nil && len(text) > maxSize {

@@ -108,7 +108,8 @@ func landlockABI(_ context.Context, m *machine) []Finding {
 	abi, err := strconv.Atoi(strings.TrimPrefix(text, "v"))
 	switch {
 	case text == "" || err != nil:
-		return []Finding{fail("boot a kernel with CONFIG_SECURITY_LANDLOCK, and landlock in the lsm= parameter", "Landlock is not available: exec2 cannot isolate tasks")}
+		return []Finding{fail("boot a kernel with CONFIG_SECURITY_LANDLOCK, and landlock in the lsm= parameter",
+			"Landlock is not available: exec2 cannot isolate tasks")}
 	case abi < fullABI:
 		return []Finding{warn("upgrade to Linux 6.12 or newer to restrict signals and abstract sockets by Landlock", "ABI %d", abi)}
 	}
@@ -124,7 +125,8 @@ func controlGroups(_ context.Context, m *machine) []Finding {
 		err = h.Usable()
 	}
 	if err != nil {
-		return []Finding{fail("mount cgroup2 at /sys/fs/cgroup with the controllers cpu, memory and pids", "limits of tasks cannot be set: %v", err)}
+		return []Finding{fail("mount cgroup2 at /sys/fs/cgroup with the controllers cpu, memory and pids", "limits of tasks cannot be set: %v",
+			err)}
 	}
 	return []Finding{ok("version %s, usable", h.Version())}
 }
@@ -149,11 +151,13 @@ func (m *machine) text(name string) string {
 func userNamespaces(_ context.Context, m *machine) []Finding {
 	switch limit := m.text("/proc/sys/user/max_user_namespaces"); {
 	case limit == "":
-		return []Finding{warn("boot a kernel with CONFIG_USER_NS", "the kernel has no user namespaces: an agent without root cannot isolate tasks")}
+		return []Finding{warn("boot a kernel with CONFIG_USER_NS",
+			"the kernel has no user namespaces: an agent without root cannot isolate tasks")}
 	case limit == "0":
 		return []Finding{warn("sysctl user.max_user_namespaces=10000, if an agent runs without root", "user.max_user_namespaces is 0")}
 	default:
-		if m.text("/proc/sys/kernel/unprivileged_userns_clone") == "0" || m.text("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
+		if m.text("/proc/sys/kernel/unprivileged_userns_clone") == "0" ||
+			m.text("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
 			return []Finding{ok("at most %s, for root only; only an agent without root needs more", limit)}
 		}
 		return []Finding{ok("at most %s", limit)}
@@ -215,7 +219,8 @@ func cniPlugins(_ context.Context, m *machine) []Finding {
 	case len(have) == 0:
 		return append(out, warn("install the CNI plugins (Debian: containernetworking-plugins; set client.cni_path), if jobs use networks of mode bridge", "no CNI plugins were found"))
 	case len(missing) > 0:
-		return append(out, warn("install the missing plugins, if jobs use networks of mode bridge", "missing: %s; found: %s", strings.Join(missing, ", "), strings.Join(have, ", ")))
+		return append(out, warn("install the missing plugins, if jobs use networks of mode bridge", "missing: %s; found: %s",
+			strings.Join(missing, ", "), strings.Join(have, ", ")))
 	}
 	return append(out, ok("%s", strings.Join(have, ", ")))
 }

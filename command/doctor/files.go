@@ -73,7 +73,8 @@ func usage(at string, st *unix.Statfs_t, space, inodes float64) []Finding {
 	case free < leastFree:
 		out = append(out, fail("free space, or move data_dir", "%s", text))
 	case used >= space:
-		out = append(out, warn("free space: above client.gc_disk_usage_threshold, ended allocations are removed at once", "%s, the threshold is %.0f%%", text, space))
+		out = append(out, warn("free space: above client.gc_disk_usage_threshold, ended allocations are removed at once",
+			"%s, the threshold is %.0f%%", text, space))
 	default:
 		out = append(out, ok("%s", text))
 	}
@@ -85,7 +86,8 @@ func usage(at string, st *unix.Statfs_t, space, inodes float64) []Finding {
 	case st.Ffree == 0:
 		out = append(out, fail("remove files, or move data_dir", "%s", text))
 	case percent >= inodes:
-		out = append(out, warn("remove files: above client.gc_inode_usage_threshold, ended allocations are removed at once", "%s, the threshold is %.0f%%", text, inodes))
+		out = append(out, warn("remove files: above client.gc_inode_usage_threshold, ended allocations are removed at once",
+			"%s, the threshold is %.0f%%", text, inodes))
 	default:
 		out = append(out, ok("%s", text))
 	}
@@ -102,19 +104,22 @@ func certificates(_ context.Context, m *machine) []Finding {
 	case s == nil:
 		return nil
 	case !s.TLS.RPC && !s.TLS.HTTP:
-		return []Finding{warn("set tls.rpc and tls.http: see 'nomad tls'", "TLS is off: others on the network can read tokens and act as servers")}
+		return []Finding{warn("set tls.rpc and tls.http: see 'nomad tls'",
+			"TLS is off: others on the network can read tokens and act as servers")}
 	}
 	store, err := certs.Open(s.CertsConfig())
 	if err != nil {
 		return []Finding{fail("correct the tls block or its files", "%v", err)}
 	}
 	now := time.Now()
-	out := []Finding{expiry("certificate "+s.TLS.CertFile, store.Expires(), now, "issue a new one with 'nomad tls cert create', and send the agent SIGHUP")}
+	out := []Finding{expiry("certificate "+s.TLS.CertFile, store.Expires(), now,
+		"issue a new one with 'nomad tls cert create', and send the agent SIGHUP")}
 	if at := store.CAExpires(); !at.IsZero() {
 		out = append(out, expiry("CA "+s.TLS.CAFile, at, now, "create a new CA, and add it to ca_file of every agent before certificates use it"))
 	}
 	if !s.TLS.VerifyServerHostname {
-		out = append(out, warn("set tls.verify_server_hostname = true", "names in certificates are not checked: a client's certificate can act as a server"))
+		out = append(out, warn("set tls.verify_server_hostname = true",
+			"names in certificates are not checked: a client's certificate can act as a server"))
 	}
 	return out
 }

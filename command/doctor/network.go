@@ -41,7 +41,8 @@ func ports(ctx context.Context, m *machine) []Finding {
 		all = append(all, port{"http", host, s.Ports.HTTP})
 	}
 	if m.server() {
-		all = append(all, port{"rpc", cmp.Or(s.Addresses.RPC, s.BindAddr), s.Ports.RPC}, port{"serf", cmp.Or(s.Addresses.Serf, s.BindAddr), s.Ports.Serf})
+		all = append(all, port{"rpc", cmp.Or(s.Addresses.RPC, s.BindAddr), s.Ports.RPC},
+			port{"serf", cmp.Or(s.Addresses.Serf, s.BindAddr), s.Ports.Serf})
 	}
 	var out []Finding
 	agent := runs(ctx, m, all[0].host, all[0].number)
@@ -59,7 +60,8 @@ func ports(ctx context.Context, m *machine) []Finding {
 		case errors.Is(err, syscall.EADDRINUSE) && agent:
 			out = append(out, ok("%s %s: in use, and an agent runs", p.name, at))
 		case errors.Is(err, syscall.EADDRINUSE):
-			out = append(out, fail(fmt.Sprintf("find the program with 'ss -ltnp sport = :%d' and stop it, or change ports.%s", p.number, p.name), "%s %s: in use by another program", p.name, at))
+			out = append(out, fail(fmt.Sprintf("find the program with 'ss -ltnp sport = :%d' and stop it, or change ports.%s", p.number, p.name),
+				"%s %s: in use by another program", p.name, at))
 		case errors.Is(err, syscall.EADDRNOTAVAIL):
 			out = append(out, fail("correct bind_addr or addresses."+p.name, "%s %s: not an address of this machine", p.name, at))
 		default:
@@ -88,7 +90,8 @@ func (m *machine) agentClient(host string, port int) (*api.Client, error) {
 	cfg := &api.Config{Address: "http://" + net.JoinHostPort(host, strconv.Itoa(port)), TLSConfig: &api.TLSConfig{}}
 	if s := m.settings; s != nil && s.TLS.HTTP {
 		cfg.Address = strings.Replace(cfg.Address, "http:", "https:", 1)
-		cfg.TLSConfig = &api.TLSConfig{CACert: s.TLS.CAFile, ClientCert: s.TLS.CertFile, ClientKey: s.TLS.KeyFile, Insecure: true} // only the clock is read
+		cfg.TLSConfig = &api.TLSConfig{CACert: s.TLS.CAFile, ClientCert: s.TLS.CertFile, ClientKey: s.TLS.KeyFile,
+			Insecure: true} // only the clock is read
 	}
 	return api.NewClient(cfg)
 }
@@ -100,7 +103,8 @@ func (m *machine) serverList() []string {
 		return nil
 	}
 	var out []string
-	for _, addr := range slices.Concat(m.settings.Client.Servers, m.settings.Client.ServerJoin.RetryJoin, m.settings.Client.ServerJoin.StartJoin) {
+	for _, addr := range slices.Concat(m.settings.Client.Servers, m.settings.Client.ServerJoin.RetryJoin,
+		m.settings.Client.ServerJoin.StartJoin) {
 		if addr = strings.TrimSpace(addr); addr != "" && !strings.Contains(addr, "provider=") {
 			out = append(out, config.ServerAddr(addr))
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // unitDirs are the directories of units, the first one that has a unit counts.
-var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+	"/lib/systemd/system"}
 
 // runsAgent matches the ExecStart of a unit of an agent.
 var runsAgent = regexp.MustCompile(`(^|/)nomad\s+agent(\s|$)`)
@@ -82,13 +83,15 @@ func (m *machine) unit(path string) []Finding {
 		if kill == "" {
 			kill = "control-group, the default"
 		}
-		out = append(out, fail("set KillMode=process in the unit, and run 'systemctl daemon-reload'", "%s: KillMode is %s: a restart of the agent kills the tasks", base, kill))
+		out = append(out, fail("set KillMode=process in the unit, and run 'systemctl daemon-reload'",
+			"%s: KillMode is %s: a restart of the agent kills the tasks", base, kill))
 	}
 	if last("Restart") == "" || last("Restart") == "no" {
 		out = append(out, warn("set Restart=on-failure in the unit", "%s: a crashed agent is not started again", base))
 	}
 	if !serverOnly && strings.ToLower(last("PrivateTmp")) == "yes" {
-		out = append(out, fail("remove PrivateTmp from the unit", "%s: PrivateTmp gives each agent a mount namespace of its own: it loses the mounts of running tasks", base))
+		out = append(out, fail("remove PrivateTmp from the unit",
+			"%s: PrivateTmp gives each agent a mount namespace of its own: it loses the mounts of running tasks", base))
 	}
 	if len(out) == 0 {
 		out = append(out, ok("%s: %s", base, strings.TrimSpace("KillMode="+last("KillMode")+" Restart="+last("Restart"))))

@@ -85,7 +85,8 @@ func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Ev
 	default:
 		return nil, nil, fmt.Errorf("Prefix matched multiple evaluations\n\n%s", table(evals, term.Full))
 	}
-	ev, _, err := c.Evaluations().Info(evals[0].ID, (&api.QueryOptions{Namespace: evals[0].Namespace, Params: map[string]string{"related": "true"}}).WithContext(ctx))
+	ev, _, err := c.Evaluations().Info(evals[0].ID,
+		(&api.QueryOptions{Namespace: evals[0].Namespace, Params: map[string]string{"related": "true"}}).WithContext(ctx))
 	if err != nil {
 		return nil, nil, fmt.Errorf("Error querying evaluation: %w", err)
 	}
@@ -94,7 +95,8 @@ func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Ev
 
 func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, detail term.Detail) error {
 	rows := []string{
-		term.Row("ID", detail.ID(ev.ID)), term.Row("Create Time", term.UnixNano(ev.CreateTime)), term.Row("Modify Time", term.UnixNano(ev.ModifyTime)),
+		term.Row("ID", detail.ID(ev.ID)), term.Row("Create Time", term.UnixNano(ev.CreateTime)), term.Row("Modify Time",
+			term.UnixNano(ev.ModifyTime)),
 		term.Row("Status", ev.Status), term.Row("Status Description", ev.StatusDescription), term.Row("Type", ev.Type),
 		term.Row("TriggeredBy", ev.TriggeredBy), term.Row("Job ID", ev.JobID), term.Row("Namespace", ev.Namespace),
 		term.Row("Priority", ev.Priority), term.Row("Placement Failures", len(ev.FailedTGAllocs) > 0),
@@ -110,7 +112,8 @@ func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, d
 		e.Println("\n" + e.Bold("Failed Placements"))
 		for _, group := range slices.Sorted(maps.Keys(ev.FailedTGAllocs)) {
 			m := ev.FailedTGAllocs[group]
-			e.Printf("Task Group %q (failed to place %d allocation(s)):\n%s\n", group, m.CoalescedFailures+1, strings.Join(monitor.Metric(m, "  "), "\n"))
+			e.Printf("Task Group %q (failed to place %d allocation(s)):\n%s\n", group, m.CoalescedFailures+1,
+				strings.Join(monitor.Metric(m, "  "), "\n"))
 		}
 		if ev.BlockedEval != "" {
 			e.Printf("\nEvaluation %q waiting for additional capacity to place remainder\n", detail.ID(ev.BlockedEval))

@@ -148,7 +148,8 @@ func (l *lesson) follow(ctx context.Context, id, eval string) ([]*api.Allocation
 // over reports whether there are at least n allocations and all are terminal.
 func over(allocs []*api.AllocationListStub, n int) bool {
 	return len(allocs) >= n && !slices.ContainsFunc(allocs, func(a *api.AllocationListStub) bool {
-		return a.ClientStatus != api.AllocClientStatusComplete && a.ClientStatus != api.AllocClientStatusFailed && a.ClientStatus != api.AllocClientStatusLost
+		return a.ClientStatus != api.AllocClientStatusComplete && a.ClientStatus != api.AllocClientStatusFailed &&
+			a.ClientStatus != api.AllocClientStatusLost
 	})
 }
 
@@ -177,7 +178,8 @@ func (l *lesson) explains(ctx context.Context, a *api.Allocation) error {
 		switch mode := node.Attributes[plugin.Attribute(driver, plugin.ExplainKey)]; denials.Mode(mode) {
 		case denials.Audit:
 		case denials.Calls:
-			l.env.Warnf("Node %s reports only denied system calls of tasks of the driver %s, not denied files and ports.\n%s", a.NodeName, driver, howTo(driver))
+			l.env.Warnf("Node %s reports only denied system calls of tasks of the driver %s, not denied files and ports.\n%s", a.NodeName, driver,
+				howTo(driver))
 		default:
 			return fmt.Errorf("Node %s does not report the denials of tasks of the driver %s.\n%s", a.NodeName, driver, howTo(driver))
 		}
@@ -272,7 +274,8 @@ func (l *lesson) print() {
 		l.env.Printf("# group %q, task %q; the last of %d runs: %s\n", n.group, n.task, l.Runs, l.ended[n])
 		switch {
 		case !g.Equal(l.first[n]) && l.byNode[l.drivers[n]]:
-			l.env.Println("# unveil_by_task is off on this node, so only its plugin config can grant paths, for all tasks:\n" + g.ForNode(l.drivers[n]))
+			l.env.Println("# unveil_by_task is off on this node, so only its plugin config can grant paths, for all tasks:\n" +
+				g.ForNode(l.drivers[n]))
 		case !g.Equal(l.first[n]):
 			l.env.Println(g.HCL())
 		case len(g.Other) == 0:

@@ -57,7 +57,8 @@ func (o *scaleOptions) run(ctx context.Context, e *term.Env) error {
 			return err
 		}
 	}
-	req := &api.ScalingRequest{Count: &count, Target: map[string]string{"Group": group}, Message: "count set with job scale", JobModifyIndex: o.checkIndex}
+	req := &api.ScalingRequest{Count: &count, Target: map[string]string{"Group": group}, Message: "count set with job scale",
+		JobModifyIndex: o.checkIndex}
 	resp, _, err := c.Jobs().ScaleWithRequest(stub.ID, req, writeIn(ctx, stub.Namespace))
 	if err != nil {
 		return fmt.Errorf("Error submitting scaling request: %w", err)

@@ -27,7 +27,8 @@ const (
 func Follow(ctx context.Context, c *api.Client, o Options, out *Output, warn func(string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := &follower{client: c, opts: o, out: out, warn: warn, turns: newTurns(maxStreams), logs: map[string]*reader{}, active: map[string]bool{}, skipped: map[string]bool{}}
+	f := &follower{client: c, opts: o, out: out, warn: warn, turns: newTurns(maxStreams), logs: map[string]*reader{},
+		active: map[string]bool{}, skipped: map[string]bool{}}
 	err := f.watch(ctx)
 	if err != nil {
 		cancel()

@@ -78,7 +78,8 @@ func run(ctx context.Context, e *term.Env, of string, timeout time.Duration) err
 	w := &watch{env: e, client: c, of: of}
 	err = w.until(ctx, e.Arg(0), met)
 	if context.Cause(ctx) == errTimeout {
-		return &term.ExitError{Code: exitTimeout, Err: fmt.Errorf("Timeout after %s: job %q is not %s: %s", timeout, w.name(e.Arg(0)), of, w.shown)}
+		return &term.ExitError{Code: exitTimeout,
+			Err: fmt.Errorf("Timeout after %s: job %q is not %s: %s", timeout, w.name(e.Arg(0)), of, w.shown)}
 	}
 	return err
 }

@@ -136,7 +136,8 @@ func TestUpstreamState(t *testing.T) {
 		t.Errorf("Lost %t, index %d, %d jobs, %d nodes", r.Lost, r.Index, r.Jobs, r.ClientNodes)
 	}
 	text := unwrapped(r)
-	for _, want := range []string{"multiregion blocks of 1 job have no effect: each region runs its part independently\n      default/backup", "driver podman is on 2 nodes; 1 job needs it\n      default/web",
+	for _, want := range []string{"multiregion blocks of 1 job have no effect: each region runs its part independently\n      default/backup",
+		"driver podman is on 2 nodes; 1 job needs it\n      default/web",
 		"driver exec is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)

@@ -34,7 +34,8 @@ func (r *Report) prepareCluster() []Step {
 			steps = append(steps, Step{Text: "Move from Nomad Enterprise to the community edition first: this version was not tested with Enterprise servers and does not read their records."})
 		}
 		if other := c.untested(); len(other) > 0 {
-			steps = append(steps, Step{Text: "Upgrade the servers to Nomad 2.0 first: no other release was tested, and these servers run " + strings.Join(other, ", ") + "."})
+			steps = append(steps, Step{Text: "Upgrade the servers to Nomad 2.0 first: no other release was tested, and these servers run " +
+				strings.Join(other, ", ") + "."})
 		}
 	}
 	return append(steps, Step{
@@ -73,9 +74,11 @@ func (r *Report) prepareAgents() []Step {
 	const cannot = "Nomad followers cannot schedule while an open-nomad server leads. Keep a Nomad server as leader until it is the last one, or replace all servers at once"
 	switch c := r.Cluster; {
 	case c == nil || c.RPCTLS == "":
-		steps = append(steps, Step{Text: "Give each new server a certificate for server.<region>.nomad if tls.rpc is on. If it is off, " + cannot + "."})
+		steps = append(steps, Step{Text: "Give each new server a certificate for server.<region>.nomad if tls.rpc is on. If it is off, " +
+			cannot + "."})
 	case c.RPCTLS == "on":
-		steps = append(steps, Step{Text: "Give each new server a certificate of the cluster's CA for server." + c.Region + ".nomad. Nomad and open-nomad servers need it to schedule for each other."})
+		steps = append(steps, Step{Text: "Give each new server a certificate of the cluster's CA for server." + c.Region +
+			".nomad. Nomad and open-nomad servers need it to schedule for each other."})
 	default:
 		steps = append(steps, Step{Text: "tls.rpc is off: " + cannot + "."})
 	}

@@ -16,7 +16,8 @@ const textWidth = 95
 // Text formats the report. With full detail it lists all jobs.
 func (r *Report) Text(detail term.Detail) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", term.Pairs([]string{term.Row("State at index", r.Index), term.Row("Jobs", r.Jobs), term.Row("Nodes", r.ClientNodes)}))
+	fmt.Fprintf(&b, "%s\n", term.Pairs([]string{term.Row("State at index", r.Index), term.Row("Jobs", r.Jobs),
+		term.Row("Nodes", r.ClientNodes)}))
 	if r.Cluster != nil {
 		r.Cluster.text(&b)
 	}
@@ -62,7 +63,8 @@ func (c *Cluster) text(b *strings.Builder) {
 		}
 		return text
 	}
-	b.WriteString(term.Pairs([]string{term.Row("Region", show(c.Region)), term.Row("TLS of RPC", show(c.RPCTLS)), term.Row("Server names verified", show(c.VerifyServerHostname)),
+	b.WriteString(term.Pairs([]string{term.Row("Region", show(c.Region)), term.Row("TLS of RPC", show(c.RPCTLS)),
+		term.Row("Server names verified", show(c.VerifyServerHostname)),
 		term.Row("Gossip encryption", show(c.GossipEncryption)), term.Row("Log backend", show(c.LogBackend))}) + "\n")
 	if len(c.Servers) > 0 {
 		rows := []string{"Server|Build|Status|Leader|Project"}

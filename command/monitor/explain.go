@@ -68,7 +68,8 @@ func nodeRows(n *api.NodeExplanation, detail term.Detail) (rows []string) {
 
 // PrintExplanation prints the explanation of a job with every check. Without one, it prints why. It
 // prints nothing if the servers do not have the job any more, or are not of this project.
-func PrintExplanation(ctx context.Context, e *term.Env, namespace string, explain func(*api.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error)) {
+func PrintExplanation(ctx context.Context, e *term.Env, namespace string,
+	explain func(*api.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error)) {
 	x, _, err := explain((&api.QueryOptions{Namespace: namespace}).WithContext(ctx))
 	var status api.UnexpectedResponseError
 	switch {

@@ -82,34 +82,36 @@ func listCommand() term.Command {
 }
 
 func inspectCommand() term.Command {
-	return oneCommand("namespace inspect", "Show a namespace as JSON", func(_ context.Context, _ *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
-		formats.Always()
-		return formats.Print(e, n)
-	})
+	return oneCommand("namespace inspect", "Show a namespace as JSON",
+		func(_ context.Context, _ *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
+			formats.Always()
+			return formats.Print(e, n)
+		})
 }
 
 func statusCommand() term.Command {
-	return oneCommand("namespace status", "Show a namespace", func(ctx context.Context, c *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
-		if formats.Wanted() {
-			return formats.Print(e, n)
-		}
-		e.Println(term.Pairs(facts(n)))
-		for _, part := range []struct {
-			title  string
-			values map[string]string
-		}{{"Metadata", n.Meta}, {"Required Extra Claims", n.RequiredExtraClaims}, {"Optional Extra Claims", n.OptionalExtraClaims}} {
-			if len(part.values) == 0 {
-				continue
+	return oneCommand("namespace status", "Show a namespace",
+		func(ctx context.Context, c *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
+			if formats.Wanted() {
+				return formats.Print(e, n)
 			}
-			var rows []string
-			for _, k := range slices.Sorted(maps.Keys(part.values)) {
-				rows = append(rows, term.Row(k, part.values[k]))
+			e.Println(term.Pairs(facts(n)))
+			for _, part := range []struct {
+				title  string
+				values map[string]string
+			}{{"Metadata", n.Meta}, {"Required Extra Claims", n.RequiredExtraClaims}, {"Optional Extra Claims", n.OptionalExtraClaims}} {
+				if len(part.values) == 0 {
+					continue
+				}
+				var rows []string
+				for _, k := range slices.Sorted(maps.Keys(part.values)) {
+					rows = append(rows, term.Row(k, part.values[k]))
+				}
+				e.Println("\n" + e.Bold(part.title) + "\n" + term.Pairs(rows))
 			}
-			e.Println("\n" + e.Bold(part.title) + "\n" + term.Pairs(rows))
-		}
-		limits(ctx, c, e, n.Quota)
-		return nil
-	})
+			limits(ctx, c, e, n.Quota)
+			return nil
+		})
 }
 
 // limits prints the quota of a namespace and its usage, if the caller can read quotas.
@@ -137,17 +139,20 @@ func facts(n *api.Namespace) []string {
 	if c == nil {
 		c = &api.NamespaceCapabilities{}
 	}
-	rows = append(rows, term.Row("EnabledDrivers", listed(c.EnabledTaskDrivers, "*")), term.Row("DisabledDrivers", listed(c.DisabledTaskDrivers, "")),
+	rows = append(rows, term.Row("EnabledDrivers", listed(c.EnabledTaskDrivers, "*")),
+		term.Row("DisabledDrivers", listed(c.DisabledTaskDrivers, "")),
 		term.Row("EnabledNetworkModes", listed(c.EnabledNetworkModes, "*")), term.Row("DisabledNetworkModes", listed(c.DisabledNetworkModes, "")))
 	if p := n.NodePoolConfiguration; p != nil {
 		allowed := "*"
 		if p.Allowed != nil || p.Denied != nil {
 			allowed = ""
 		}
-		rows = append(rows, term.Row("DefaultNodePool", p.Default), term.Row("AllowedNodePools", listed(p.Allowed, allowed)), term.Row("DeniedNodePools", listed(p.Denied, "")))
+		rows = append(rows, term.Row("DefaultNodePool", p.Default), term.Row("AllowedNodePools", listed(p.Allowed, allowed)),
+			term.Row("DeniedNodePools", listed(p.Denied, "")))
 	}
 	if i := n.Isolation; i != nil {
-		rows = append(rows, term.Row("MinimumIsolation", i.Minimum), term.Row("EnforceIsolation", i.Enforce), term.Row("WarnIsolation", i.Warn), term.Row("ClaimIsolation", i.Claim))
+		rows = append(rows, term.Row("MinimumIsolation", i.Minimum), term.Row("EnforceIsolation", i.Enforce), term.Row("WarnIsolation", i.Warn),
+			term.Row("ClaimIsolation", i.Claim))
 	}
 	return rows
 }

@@ -47,18 +47,22 @@ func parse(text []byte) (*api.Namespace, error) {
 		return nil, err
 	}
 	n := &api.Namespace{Name: s.Text(root, "name"), Description: s.Text(root, "description"), Quota: s.Text(root, "quota"),
-		Meta: s.Texts(root, "meta"), RequiredExtraClaims: s.Texts(root, "required_extra_claims"), OptionalExtraClaims: s.Texts(root, "optional_extra_claims")}
+		Meta: s.Texts(root, "meta"), RequiredExtraClaims: s.Texts(root, "required_extra_claims"), OptionalExtraClaims: s.Texts(root,
+			"optional_extra_claims")}
 	if c := s.Block(root, "capabilities"); c != nil {
-		n.Capabilities = &api.NamespaceCapabilities{EnabledTaskDrivers: s.List(c, "enabled_task_drivers"), DisabledTaskDrivers: s.List(c, "disabled_task_drivers"),
+		n.Capabilities = &api.NamespaceCapabilities{EnabledTaskDrivers: s.List(c, "enabled_task_drivers"),
+			DisabledTaskDrivers: s.List(c, "disabled_task_drivers"),
 			EnabledNetworkModes: s.List(c, "enabled_network_modes"), DisabledNetworkModes: s.List(c, "disabled_network_modes")}
 		s.Rest(c, "capabilities.")
 	}
 	if c := s.Block(root, "node_pool_config"); c != nil {
-		n.NodePoolConfiguration = &api.NamespaceNodePoolConfiguration{Default: s.Text(c, "default"), Allowed: s.List(c, "allowed"), Denied: s.List(c, "denied")}
+		n.NodePoolConfiguration = &api.NamespaceNodePoolConfiguration{Default: s.Text(c, "default"), Allowed: s.List(c, "allowed"),
+			Denied: s.List(c, "denied")}
 		s.Rest(c, "node_pool_config.")
 	}
 	if c := s.Block(root, "isolation"); c != nil {
-		n.Isolation = &api.NamespaceIsolation{Minimum: s.Text(c, "minimum"), Enforce: s.Bool(c, "enforce"), Warn: s.Text(c, "warn"), Claim: s.Bool(c, "claim")}
+		n.Isolation = &api.NamespaceIsolation{Minimum: s.Text(c, "minimum"), Enforce: s.Bool(c, "enforce"), Warn: s.Text(c, "warn"),
+			Claim: s.Bool(c, "claim")}
 		s.Rest(c, "isolation.")
 	}
 	s.Refuse(root, "", "vault", "consul")

@@ -75,7 +75,8 @@ func (o *drainOptions) run(ctx context.Context, e *term.Env) error {
 		return follow()
 	}
 	set := map[bool]string{true: "set", false: "unset"}[o.enable]
-	if !o.yes && !e.Confirm(fmt.Sprintf("Are you sure you want to %s the drain of node %q? [y/N]", map[bool]string{true: "enable", false: "disable"}[o.enable], n.ID)) {
+	if !o.yes && !e.Confirm(fmt.Sprintf("Are you sure you want to %s the drain of node %q? [y/N]",
+		map[bool]string{true: "enable", false: "disable"}[o.enable], n.ID)) {
 		e.Println("Canceling drain update")
 		return nil
 	}

@@ -72,7 +72,8 @@ func applyMeta(ctx context.Context, e *term.Env, id, unset string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.Nodes().Meta().Apply(&api.NodeMetaApplyRequest{NodeID: full, Meta: changes}, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
+	if _, err := c.Nodes().Meta().Apply(&api.NodeMetaApplyRequest{NodeID: full, Meta: changes},
+		(&api.QueryOptions{}).WithContext(ctx)); err != nil {
 		return fmt.Errorf("Error applying dynamic node metadata: %w", err)
 	}
 	return nil

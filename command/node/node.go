@@ -16,7 +16,8 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return append([]term.Command{statusCommand(), eligibilityCommand(), drainCommand(), artifactCacheStatusCommand(), artifactCachePurgeCommand(), identityGetCommand(), identityRenewCommand(), metaApplyCommand(), metaReadCommand(), introCreateCommand(), configCommand()},
+	return append([]term.Command{statusCommand(), eligibilityCommand(), drainCommand(), artifactCacheStatusCommand(),
+		artifactCachePurgeCommand(), identityGetCommand(), identityRenewCommand(), metaApplyCommand(), metaReadCommand(), introCreateCommand(), configCommand()},
 		poolCommands()...)
 }
 
@@ -114,7 +115,8 @@ func eligibilityCommand() term.Command {
 				if _, err := c.Nodes().ToggleEligibility(n.ID, *enable, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error updating scheduling eligibility: %w", err)
 				}
-				e.Printf("Node %q scheduling eligibility set: %s for scheduling\n", n.ID, map[bool]string{true: "eligible", false: "ineligible"}[*enable])
+				e.Printf("Node %q scheduling eligibility set: %s for scheduling\n", n.ID,
+					map[bool]string{true: "eligible", false: "ineligible"}[*enable])
 				return nil
 			}
 		},

@@ -11,7 +11,8 @@ import (
 
 // poolCommands lists the commands for node pools.
 func poolCommands() []term.Command {
-	return []term.Command{poolApplyCommand(), poolDeleteCommand(), poolInfoCommand(), poolInitCommand(), poolListCommand(), poolJobsCommand(), poolNodesCommand()}
+	return []term.Command{poolApplyCommand(), poolDeleteCommand(), poolInfoCommand(), poolInitCommand(), poolListCommand(), poolJobsCommand(),
+		poolNodesCommand()}
 }
 
 func poolApplyCommand() term.Command {
@@ -48,7 +49,8 @@ func poolApplyCommand() term.Command {
 const maxPoolFile = 1 << 20
 
 func poolDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "node pool delete", Args: "<node-pool>", Short: "Delete a node pool without nodes and jobs"}, "node pool",
+	return term.Deletion(term.Command{Name: "node pool delete", Args: "<node-pool>", Short: "Delete a node pool without nodes and jobs"},
+		"node pool",
 		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.NodePools().Delete(name, w)
 		})

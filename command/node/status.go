@@ -232,7 +232,8 @@ func (o *statusOptions) drivers(e *term.Env, n *api.Node) {
 	rows := []string{"Driver|Detected|Healthy|Message|Time|Isolation"}
 	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
 		d := n.Drivers[name]
-		rows = append(rows, term.Row(name, d.Detected, d.Healthy, d.HealthDescription, term.Time(d.UpdateTime), n.Attributes["driver."+name+".level"]))
+		rows = append(rows, term.Row(name, d.Detected, d.Healthy, d.HealthDescription, term.Time(d.UpdateTime),
+			n.Attributes["driver."+name+".level"]))
 	}
 	e.Println("\n" + e.Bold("Drivers") + "\n" + term.Table(rows))
 }

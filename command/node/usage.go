@@ -92,7 +92,8 @@ func used(e *term.Env, n *api.Node, s *api.HostStats) {
 		memory = term.Bytes(s.Memory.Used) + "/" + term.Bytes(s.Memory.Total)
 	}
 	e.Println("\n" + e.Bold("Host Resource Utilization"))
-	e.Println(term.Table([]string{"CPU|Memory|Disk", term.Row(fmt.Sprintf("%.0f/%d MHz", s.CPUTicksConsumed, capacityOf(n).cpu), memory, disk)}))
+	e.Println(term.Table([]string{"CPU|Memory|Disk",
+		term.Row(fmt.Sprintf("%.0f/%d MHz", s.CPUTicksConsumed, capacityOf(n).cpu), memory, disk)}))
 }
 
 // usedEach prints the usage of each CPU, of the memory and of each disk.

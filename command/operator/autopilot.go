@@ -59,14 +59,22 @@ since the command read it.`,
 			toggle := func(name, usage string, field func(*api.AutopilotConfiguration) *bool) {
 				f.BoolFunc(name, usage, take(boolean(field)))
 			}
-			toggle("cleanup-dead-servers", "Remove dead servers from the Raft configuration.", func(c *api.AutopilotConfiguration) *bool { return &c.CleanupDeadServers })
-			flag("max-trailing-logs", "The number of log `entries` that a healthy server may lag behind the leader.", number(func(c *api.AutopilotConfiguration, n uint64) { c.MaxTrailingLogs = n }))
-			flag("min-quorum", "The minimum number of `voters`: no dead server is removed below it.", number(func(c *api.AutopilotConfiguration, n uint64) { c.MinQuorum = uint(n) }))
-			flag("last-contact-threshold", "The maximum `duration` since the last contact of a healthy server with the leader.", duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.LastContactThreshold }))
-			flag("server-stabilization-time", "The `duration` for which a new server must be healthy before it becomes a voter.", duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.ServerStabilizationTime }))
-			toggle("enable-redundancy-zones", "Nomad Enterprise only: rejected.", func(c *api.AutopilotConfiguration) *bool { return &c.EnableRedundancyZones })
-			toggle("disable-upgrade-migration", "Nomad Enterprise only: rejected.", func(c *api.AutopilotConfiguration) *bool { return &c.DisableUpgradeMigration })
-			toggle("enable-custom-upgrades", "Nomad Enterprise only: rejected.", func(c *api.AutopilotConfiguration) *bool { return &c.EnableCustomUpgrades })
+			toggle("cleanup-dead-servers", "Remove dead servers from the Raft configuration.",
+				func(c *api.AutopilotConfiguration) *bool { return &c.CleanupDeadServers })
+			flag("max-trailing-logs", "The number of log `entries` that a healthy server may lag behind the leader.",
+				number(func(c *api.AutopilotConfiguration, n uint64) { c.MaxTrailingLogs = n }))
+			flag("min-quorum", "The minimum number of `voters`: no dead server is removed below it.",
+				number(func(c *api.AutopilotConfiguration, n uint64) { c.MinQuorum = uint(n) }))
+			flag("last-contact-threshold", "The maximum `duration` since the last contact of a healthy server with the leader.",
+				duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.LastContactThreshold }))
+			flag("server-stabilization-time", "The `duration` for which a new server must be healthy before it becomes a voter.",
+				duration(func(c *api.AutopilotConfiguration) *time.Duration { return &c.ServerStabilizationTime }))
+			toggle("enable-redundancy-zones", "Nomad Enterprise only: rejected.",
+				func(c *api.AutopilotConfiguration) *bool { return &c.EnableRedundancyZones })
+			toggle("disable-upgrade-migration", "Nomad Enterprise only: rejected.",
+				func(c *api.AutopilotConfiguration) *bool { return &c.DisableUpgradeMigration })
+			toggle("enable-custom-upgrades", "Nomad Enterprise only: rejected.",
+				func(c *api.AutopilotConfiguration) *bool { return &c.EnableCustomUpgrades })
 			return func(ctx context.Context, e *term.Env) error { return setAutopilot(ctx, e, edits) }
 		},
 	}

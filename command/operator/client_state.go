@@ -83,7 +83,8 @@ func shownState(c *state.Contents) (string, error) {
 			a.Alloc.SignedIdentities[name] = redactedText
 		}
 		for _, i := range a.Identities {
-			one.Identities = append(one.Identities, shownIdentity{WorkloadIdentityRequest: i.WorkloadIdentityRequest, Expiration: i.Expiration, Claims: claimsOf(i.JWT)})
+			one.Identities = append(one.Identities,
+				shownIdentity{WorkloadIdentityRequest: i.WorkloadIdentityRequest, Expiration: i.Expiration, Claims: claimsOf(i.JWT)})
 		}
 		for name, t := range a.Tasks {
 			one.Tasks[name] = shownTaskOf(t)

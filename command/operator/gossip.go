@@ -32,12 +32,14 @@ func gossipCommands() []term.Command {
 		},
 		gossipCommand{name: "list", short: "List the gossip encryption keys", failed: "Error listing gossip keys",
 			do: func(a *api.Agent, _ string) (*api.KeyringResponse, error) { return a.ListKeys() }, print: printKeys}.command(),
-		gossipCommand{name: "install", args: "<key>", short: "Install a gossip encryption key on all servers", failed: "Error installing gossip key",
-			do: (*api.Agent).InstallKey, print: printDone("Installed the key on")}.command(),
+		gossipCommand{name: "install", args: "<key>", short: "Install a gossip encryption key on all servers",
+			failed: "Error installing gossip key",
+			do:     (*api.Agent).InstallKey, print: printDone("Installed the key on")}.command(),
 		gossipCommand{name: "use", args: "<key>", short: "Make an installed gossip key the primary key", failed: "Error using gossip key",
 			do: (*api.Agent).UseKey, print: printDone("Changed the primary key on")}.command(),
-		gossipCommand{name: "remove", args: "<key>", short: "Remove a gossip encryption key from all servers", failed: "Error removing gossip key",
-			do: (*api.Agent).RemoveKey, print: printDone("Removed the key from")}.command(),
+		gossipCommand{name: "remove", args: "<key>", short: "Remove a gossip encryption key from all servers",
+			failed: "Error removing gossip key",
+			do:     (*api.Agent).RemoveKey, print: printDone("Removed the key from")}.command(),
 	}
 }
 
@@ -85,7 +87,8 @@ func printKeys(e *term.Env, resp *api.KeyringResponse) {
 	})
 	rows := []string{"Key|Servers|Primary On"}
 	for _, key := range keys {
-		rows = append(rows, term.Row(key, fmt.Sprintf("%d/%d", resp.Keys[key], resp.NumNodes), fmt.Sprintf("%d/%d", resp.PrimaryKeys[key], resp.NumNodes)))
+		rows = append(rows, term.Row(key, fmt.Sprintf("%d/%d", resp.Keys[key], resp.NumNodes),
+			fmt.Sprintf("%d/%d", resp.PrimaryKeys[key], resp.NumNodes)))
 	}
 	e.Println(term.Table(rows))
 }

@@ -118,7 +118,8 @@ func withShown(files []migrate.Key, shown map[string]any) []migrate.Key {
 
 func report(in migrate.Input, archive io.Reader, name string) (r *migrate.Report, err error) {
 	if in.State, in.Index, err = migrate.Read(archive); err != nil {
-		return nil, fmt.Errorf("Error reading snapshot %s: %s: save it again with 'nomad operator snapshot save'", name, strings.TrimPrefix(err.Error(), "snapshot archive: "))
+		return nil, fmt.Errorf("Error reading snapshot %s: %s: save it again with 'nomad operator snapshot save'", name,
+			strings.TrimPrefix(err.Error(), "snapshot archive: "))
 	}
 	return migrate.New(in), nil
 }

@@ -64,7 +64,8 @@ func monitorCommand() term.Command {
 				if err != nil {
 					return err
 				}
-				lines, err := c.Agent().FollowLog(api.MonitorOptions{NodeID: t.node, ServerID: t.server, LogLevel: *level, JSON: *asJSON, Location: *location},
+				lines, err := c.Agent().FollowLog(api.MonitorOptions{NodeID: t.node, ServerID: t.server, LogLevel: *level, JSON: *asJSON,
+					Location: *location},
 					(&api.QueryOptions{}).WithContext(ctx))
 				if err != nil {
 					return fmt.Errorf("Error starting monitor: %w", err)

@@ -16,7 +16,8 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return append([]term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(), raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(),
+	return append([]term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(),
+		raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(),
 		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand(), checkCommand(), migrateCommand(), rebalanceCommand(), simulateCommand(), monitorCommand(), monitorExportCommand(), clientStateCommand()}, slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands(), raftDiskCommands(), rootKeyCommands())...)
 }
 

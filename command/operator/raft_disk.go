@@ -31,7 +31,8 @@ const raftLogs = "operator raft logs"
 // offline returns a command that reads the Raft directory in its argument.
 func offline(name, short, long string, setup func(*term.Flags) func(*term.Env, *consensus.Offline) error) term.Command {
 	return term.Command{
-		Name: name, Args: "<data dir>", MinArgs: 1, MaxArgs: 1, Local: name != raftLogs, Short: short, Long: strings.TrimSpace(offlineLong + "\n\n" + long),
+		Name: name, Args: "<data dir>", MinArgs: 1, MaxArgs: 1, Local: name != raftLogs, Short: short, Long: strings.TrimSpace(offlineLong +
+			"\n\n" + long),
 		Setup: func(f *term.Flags) term.Run {
 			show := setup(f)
 			return func(_ context.Context, e *term.Env) error {
@@ -50,9 +51,10 @@ func offline(name, short, long string, setup func(*term.Flags) func(*term.Env, *
 }
 
 func raftInfoCommand() term.Command {
-	return offline("operator raft info", "Show a summary of the Raft log of a stopped server", "", func(*term.Flags) func(*term.Env, *consensus.Offline) error {
-		return raftInfo
-	})
+	return offline("operator raft info", "Show a summary of the Raft log of a stopped server", "",
+		func(*term.Flags) func(*term.Env, *consensus.Offline) error {
+			return raftInfo
+		})
 }
 
 func raftInfo(e *term.Env, o *consensus.Offline) error {

@@ -121,7 +121,8 @@ func (r *rebalance) show(e *term.Env, plan *api.Rebalance) {
 	} else {
 		rows := []string{"Allocation|Job|Task Group|From|To|Deviation"}
 		for _, m := range plan.Moves {
-			rows = append(rows, term.Row(r.detail.ID(m.AllocID), m.JobID, m.TaskGroup, r.node(m.FromName, m.FromID), r.node(m.ToName, m.ToID), percent(m.Deviation)))
+			rows = append(rows, term.Row(r.detail.ID(m.AllocID), m.JobID, m.TaskGroup, r.node(m.FromName, m.FromID), r.node(m.ToName, m.ToID),
+				percent(m.Deviation)))
 		}
 		e.Println(term.Table(rows))
 	}

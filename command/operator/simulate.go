@@ -143,7 +143,8 @@ func (s *simulation) cluster(e *term.Env) (*simulate.Cluster, error) {
 	case errors.Is(err, simulate.ErrNoNodes):
 		return nil, fmt.Errorf("Error in snapshot %s: %w: nothing can be placed", s.snapshot, err)
 	case err != nil:
-		return nil, fmt.Errorf("Error reading snapshot %s: %s: save it again with 'nomad operator snapshot save'", s.snapshot, strings.TrimPrefix(err.Error(), "snapshot archive: "))
+		return nil, fmt.Errorf("Error reading snapshot %s: %s: save it again with 'nomad operator snapshot save'", s.snapshot,
+			strings.TrimPrefix(err.Error(), "snapshot archive: "))
 	}
 	return c, nil
 }
@@ -160,7 +161,8 @@ func (s *simulation) show(e *term.Env, out *simulated) error {
 	for i, b := range out.Before {
 		a := out.After[i] // scheduling changes no node
 		rows = append(rows, term.Row(b.Datacenter, b.Nodes, used(b.CPU, a.CPU), used(b.MemoryMB, a.MemoryMB), used(b.DiskMB, a.DiskMB),
-			fmt.Sprintf("%d -> %d MHz", b.CPU.LargestFree, a.CPU.LargestFree), fmt.Sprintf("%d -> %d MiB", b.MemoryMB.LargestFree, a.MemoryMB.LargestFree)))
+			fmt.Sprintf("%d -> %d MHz", b.CPU.LargestFree, a.CPU.LargestFree), fmt.Sprintf("%d -> %d MiB", b.MemoryMB.LargestFree,
+				a.MemoryMB.LargestFree)))
 	}
 	e.Println(term.Table(rows))
 	e.Printf("\nScheduling took %s\n", out.SchedulingTime.Round(10*time.Microsecond))
@@ -201,14 +203,16 @@ func (s *simulation) job(e *term.Env, j *simulate.Job) error {
 	s.gone(e, "stopped", j.Stopped)
 	s.gone(e, "preempted", j.Preempted)
 	for _, d := range j.Displaced {
-		e.Printf("%s of group %q of job %q cannot be placed again\n", counted(d.Count, "preempted allocation"), term.Cell(d.TaskGroup), term.Cell(d.JobID))
+		e.Printf("%s of group %q of job %q cannot be placed again\n", counted(d.Count, "preempted allocation"), term.Cell(d.TaskGroup),
+			term.Cell(d.JobID))
 	}
 	for _, group := range slices.Sorted(maps.Keys(j.FailedTGAllocs)) {
 		m := &api.AllocationMetric{}
 		if err := convert(j.FailedTGAllocs[group], m); err != nil {
 			return err
 		}
-		e.Printf("Task Group %q (failed to place %d allocation(s)):\n%s\n", group, m.CoalescedFailures+1, strings.Join(monitor.Metric(m, "  "), "\n"))
+		e.Printf("Task Group %q (failed to place %d allocation(s)):\n%s\n", group, m.CoalescedFailures+1,
+			strings.Join(monitor.Metric(m, "  "), "\n"))
 	}
 	e.Println()
 	return nil

@@ -61,7 +61,8 @@ func nodeSet(s *spec.Reader, from map[string]any, class string) simulate.NodeSet
 		return otherwise
 	}
 	out := simulate.NodeSet{
-		Class: cmp.Or(class, s.Text(from, "node_class")), Count: number("count", 1), Datacenters: s.List(from, "datacenters"), Pool: s.Text(from, "node_pool"),
+		Class: cmp.Or(class, s.Text(from, "node_class")), Count: number("count", 1), Datacenters: s.List(from, "datacenters"), Pool: s.Text(from,
+			"node_pool"),
 		CPU: number("cpu", 0), Cores: number("cores", 0), MemoryMB: number("memory", 0), DiskMB: number("disk", 0),
 		Drivers: s.List(from, "drivers"), Attributes: s.Texts(from, "attributes"), Meta: s.Texts(from, "meta"),
 	}

@@ -81,7 +81,8 @@ func snapshotAgent(ctx context.Context, e *term.Env, s backup.Settings, once boo
 	fetch := func(ctx context.Context) (io.ReadCloser, error) {
 		return c.Operator().Snapshot((&api.QueryOptions{AllowStale: s.Stale}).WithContext(ctx))
 	}
-	a, err := backup.New(backup.Config{Fetch: fetch, Dir: s.Dir, Prefix: s.Prefix, Interval: s.Interval, Timeout: s.Timeout, Retain: s.Retain, Log: log})
+	a, err := backup.New(backup.Config{Fetch: fetch, Dir: s.Dir, Prefix: s.Prefix, Interval: s.Interval, Timeout: s.Timeout, Retain: s.Retain,
+		Log: log})
 	if err != nil {
 		return fmt.Errorf("Error starting the snapshot agent: %w", err)
 	}

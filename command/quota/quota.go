@@ -95,7 +95,8 @@ func statusCommand() term.Command {
 		if formats.Wanted() {
 			return formats.Print(e, u)
 		}
-		e.Println(term.Pairs([]string{term.Row("Name", u.Spec.Name), term.Row("Description", u.Spec.Description), term.Row("Limits", len(u.Spec.Limits))}))
+		e.Println(term.Pairs([]string{term.Row("Name", u.Spec.Name), term.Row("Description", u.Spec.Description),
+			term.Row("Limits", len(u.Spec.Limits))}))
 		e.Println("\n" + e.Bold("Quota Limits") + "\n" + Limits(u.Spec, u.Usage))
 		return nil
 	})

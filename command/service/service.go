@@ -26,7 +26,8 @@ func query(ctx context.Context, e *term.Env) *api.QueryOptions {
 }
 
 func listCommand() term.Command {
-	return term.Answered(term.Command{Name: "service list", Short: "List the services", Long: "Shows each service with the tags of all its registrations."},
+	return term.Answered(term.Command{Name: "service list", Short: "List the services",
+		Long: "Shows each service with the tags of all its registrations."},
 		func(f *term.Flags) term.Ask[[]*api.ServiceRegistrationListStub] {
 			name := f.String("name", "", "Only the service with this `name`.")
 			return func(ctx context.Context, e *term.Env, c *api.Client) ([]*api.ServiceRegistrationListStub, error) {
@@ -50,7 +51,8 @@ func listCommand() term.Command {
 func named(list []*api.ServiceRegistrationListStub, name string) []*api.ServiceRegistrationListStub {
 	out := []*api.ServiceRegistrationListStub{}
 	for _, ns := range list {
-		kept := slices.DeleteFunc(slices.Clone(ns.Services), func(s *api.ServiceRegistrationStub) bool { return name != "" && s.ServiceName != name })
+		kept := slices.DeleteFunc(slices.Clone(ns.Services),
+			func(s *api.ServiceRegistrationStub) bool { return name != "" && s.ServiceName != name })
 		if len(kept) > 0 {
 			out = append(out, &api.ServiceRegistrationListStub{Namespace: ns.Namespace, Services: kept})
 		}
@@ -65,7 +67,8 @@ func stubTable(list []*api.ServiceRegistrationListStub, namespaces bool) string 
 		rows = []string{"Service Name|Namespace|Tags"}
 	}
 	for _, ns := range list {
-		sorted := slices.SortedFunc(slices.Values(ns.Services), func(a, b *api.ServiceRegistrationStub) int { return cmp.Compare(a.ServiceName, b.ServiceName) })
+		sorted := slices.SortedFunc(slices.Values(ns.Services),
+			func(a, b *api.ServiceRegistrationStub) int { return cmp.Compare(a.ServiceName, b.ServiceName) })
 		for _, s := range sorted {
 			if namespaces {
 				rows = append(rows, term.Row(s.ServiceName, ns.Namespace, tags(s.Tags)))

@@ -94,7 +94,8 @@ func (g *general) contextHint(err error) string {
 		return ""
 	}
 	c := g.loaded.context
-	return fmt.Sprintf("The address %s is of the context %q in %s: 'nomad context use' selects another one.", c.Address, c.Name, contextfile.Path(os.Getenv))
+	return fmt.Sprintf("The address %s is of the context %q in %s: 'nomad context use' selects another one.", c.Address, c.Name,
+		contextfile.Path(os.Getenv))
 }
 
 // ContextName returns the name of the context that the command uses, or "".

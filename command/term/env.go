@@ -35,9 +35,11 @@ type general struct {
 }
 
 func (g *general) declare(f *flag.FlagSet) {
-	f.StringVar(&g.address, "address", "", "The `address` of the agent: http(s)://host:port or unix:///path.\nOverrides NOMAD_ADDR. Default http://127.0.0.1:4646.")
+	f.StringVar(&g.address, "address", "",
+		"The `address` of the agent: http(s)://host:port or unix:///path.\nOverrides NOMAD_ADDR. Default http://127.0.0.1:4646.")
 	f.StringVar(&g.region, "region", "", "The `region` to forward the request to. Overrides NOMAD_REGION.")
-	f.StringVar(&g.namespace, "namespace", "", "The `namespace` of the objects, or * to list all namespaces.\nOverrides NOMAD_NAMESPACE. Default \"default\".")
+	f.StringVar(&g.namespace, "namespace", "",
+		"The `namespace` of the objects, or * to list all namespaces.\nOverrides NOMAD_NAMESPACE. Default \"default\".")
 	f.StringVar(&g.token, "token", "", "The secret ID of the ACL `token`. Overrides NOMAD_TOKEN.")
 	f.StringVar(&g.caCert, "ca-cert", "", "A PEM `file` with the CA of the agent's certificate.\nOverrides NOMAD_CACERT.")
 	f.StringVar(&g.caPath, "ca-path", "", "A `directory` of PEM CA files. Overrides NOMAD_CAPATH.")

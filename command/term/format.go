@@ -121,7 +121,8 @@ func Duration(d time.Duration) string {
 	units := []struct {
 		name string
 		size time.Duration
-	}{{"y", 365 * 24 * time.Hour}, {"mo", 30 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+	}{{"y", 365 * 24 * time.Hour}, {"mo", 30 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s",
+		time.Second}}
 	var b strings.Builder
 	shown := 0
 	for _, u := range units {

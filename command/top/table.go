@@ -34,10 +34,12 @@ type column struct {
 
 // header returns the lines above the lists.
 func (s *Snapshot) header() []string {
-	line := fmt.Sprintf("%s  %d nodes, %d allocations", s.Time.Local().Format(time.TimeOnly), len(s.Nodes)+s.NodesNotMeasured, len(s.Allocations)+s.AllocationsNotMeasured)
+	line := fmt.Sprintf("%s  %d nodes, %d allocations", s.Time.Local().Format(time.TimeOnly), len(s.Nodes)+s.NodesNotMeasured,
+		len(s.Allocations)+s.AllocationsNotMeasured)
 	out := []string{line}
 	if s.NodesNotMeasured+s.AllocationsNotMeasured > 0 {
-		out = append(out, fmt.Sprintf("not measured: %d nodes, %d allocations (see -node, -job, -max)", s.NodesNotMeasured, s.AllocationsNotMeasured))
+		out = append(out, fmt.Sprintf("not measured: %d nodes, %d allocations (see -node, -job, -max)", s.NodesNotMeasured,
+			s.AllocationsNotMeasured))
 	}
 	if s.AllocationsNotListed {
 		out = append(out, fmt.Sprintf("only %d running allocations were read: select a namespace", maxListed))

@@ -45,7 +45,8 @@ func lockCommand() term.Command {
 			l := &locker{}
 			ttl := f.String("ttl", "", "The `duration` after which a lock expires without renewal. Default 15s.")
 			delay := f.String("delay", "", "The `duration` for which an expired lock cannot be acquired. Default 15s.")
-			f.DurationVar(&l.backoff, "backoff", time.Second, "The `duration` between two attempts to acquire the lock, or to renew it after a failure.")
+			f.DurationVar(&l.backoff, "backoff", time.Second,
+				"The `duration` between two attempts to acquire the lock, or to renew it after a failure.")
 			f.Int64Var(&l.retries, "max-retry", 5, "The maximum `number` of retries after consecutive failures.")
 			f.BoolVar(&l.early, "early-return", false, "Exit at once if the lock is held, instead of waiting.")
 			f.BoolVar(&l.shell, "shell", true, "Run the command in a shell.")

@@ -219,8 +219,10 @@ func asHCL(v *api.Variable) string {
 		shown bool
 	}{
 		{"namespace", quoted(v.Namespace), v.Namespace != ""}, {"path", quoted(v.Path), true},
-		{"create_index", strconv.FormatUint(v.CreateIndex, 10), v.CreateIndex != 0}, {"modify_index", strconv.FormatUint(v.ModifyIndex, 10), v.ModifyIndex != 0},
-		{"create_time", strconv.FormatInt(v.CreateTime, 10), v.CreateTime != 0}, {"modify_time", strconv.FormatInt(v.ModifyTime, 10), v.ModifyTime != 0},
+		{"create_index", strconv.FormatUint(v.CreateIndex, 10), v.CreateIndex != 0}, {"modify_index", strconv.FormatUint(v.ModifyIndex, 10),
+			v.ModifyIndex != 0},
+		{"create_time", strconv.FormatInt(v.CreateTime, 10), v.CreateTime != 0}, {"modify_time", strconv.FormatInt(v.ModifyTime, 10),
+			v.ModifyTime != 0},
 	} {
 		if line.shown {
 			fmt.Fprintf(&b, "%-12s = %s\n", line.name, line.value)

@@ -145,7 +145,8 @@ func explained(err error, checked bool) error {
 	case c.Conflict.Lock != nil:
 		return fmt.Errorf("the variable %q is locked: only the holder of the lock can write it", c.Conflict.Path)
 	case checked:
-		return fmt.Errorf("Check-and-Set conflict: your provided check-index (%d) does not match the server-side index (%d)", c.CheckIndex, c.Conflict.ModifyIndex)
+		return fmt.Errorf("Check-and-Set conflict: your provided check-index (%d) does not match the server-side index (%d)", c.CheckIndex,
+			c.Conflict.ModifyIndex)
 	}
 	return fmt.Errorf("Check-and-Set conflict: the modify index %d does not match the server-side index (%d). Use -force or -check-index=%d to write it anyway",
 		c.CheckIndex, c.Conflict.ModifyIndex, c.Conflict.ModifyIndex)

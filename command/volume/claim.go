@@ -34,7 +34,8 @@ func claimListCommand() term.Command {
 	})
 }
 
-func claims(ctx context.Context, e *term.Env, c *api.Client, req *api.TaskGroupHostVolumeClaimsListRequest) ([]*api.TaskGroupHostVolumeClaim, error) {
+func claims(ctx context.Context, e *term.Env, c *api.Client,
+	req *api.TaskGroupHostVolumeClaimsListRequest) ([]*api.TaskGroupHostVolumeClaim, error) {
 	list, _, err := c.TaskGroupHostVolumeClaims().List(req, (&api.QueryOptions{Namespace: e.Namespace(), Prefix: e.Arg(0)}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error querying volume claims: %w", err)
@@ -78,7 +79,8 @@ func claimDeleteCommand() term.Command {
 					e.Println("Cancelled: nothing deleted")
 					return nil
 				}
-				if _, err := c.TaskGroupHostVolumeClaims().Delete(claim.ID, (&api.WriteOptions{Namespace: claim.Namespace}).WithContext(ctx)); err != nil {
+				if _, err := c.TaskGroupHostVolumeClaims().Delete(claim.ID,
+					(&api.WriteOptions{Namespace: claim.Namespace}).WithContext(ctx)); err != nil {
 					return fmt.Errorf("Error deleting volume claim: %w", err)
 				}
 				e.Printf("Successfully deleted volume claim %q!\n", claim.ID)

@@ -32,8 +32,10 @@ func parse(text []byte) (*api.HostVolume, error) {
 	default:
 		r.Fault(`type: %q is not a type of volumes: use type = "host"`, kind)
 	}
-	v := &api.HostVolume{Name: r.Text(root, "name"), Namespace: r.Text(root, "namespace"), ID: r.Text(root, "id"), PluginID: r.Text(root, "plugin_id"),
-		NodeID: r.Text(root, "node_id"), NodePool: r.Text(root, "node_pool"), HostPath: r.Text(root, "host_path"), Parameters: r.Texts(root, "parameters")}
+	v := &api.HostVolume{Name: r.Text(root, "name"), Namespace: r.Text(root, "namespace"), ID: r.Text(root, "id"),
+		PluginID: r.Text(root, "plugin_id"),
+		NodeID:   r.Text(root, "node_id"), NodePool: r.Text(root, "node_pool"), HostPath: r.Text(root, "host_path"), Parameters: r.Texts(root,
+			"parameters")}
 	v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = size(r, root, "capacity_min"), size(r, root, "capacity_max")
 	v.CapacityBytes = size(r, root, "capacity")
 	for _, block := range r.Blocks(root, "capability") {
@@ -71,8 +73,9 @@ func constraint(r *spec.Reader, from map[string]any) *api.Constraint {
 }
 
 // units are the factors of sizes.
-var units = map[string]float64{"": 1, "B": 1, "K": 1e3, "KB": 1e3, "KIB": 1 << 10, "M": 1e6, "MB": 1e6, "MIB": 1 << 20, "G": 1e9, "GB": 1e9, "GIB": 1 << 30,
-	"T": 1e12, "TB": 1e12, "TIB": 1 << 40, "P": 1e15, "PB": 1e15, "PIB": 1 << 50}
+var units = map[string]float64{"": 1, "B": 1, "K": 1e3, "KB": 1e3, "KIB": 1 << 10, "M": 1e6, "MB": 1e6, "MIB": 1 << 20, "G": 1e9, "GB": 1e9,
+	"GIB": 1 << 30,
+	"T":   1e12, "TB": 1e12, "TIB": 1 << 40, "P": 1e15, "PB": 1e15, "PIB": 1 << 50}
 
 // size reads a size such as "10GiB", or a number of bytes. It is 0 if it is missing.
 func size(r *spec.Reader, from map[string]any, name string) int64 {

@@ -52,7 +52,8 @@ func statusCommand() term.Command {
 }
 
 func (s *statusFlags) list(ctx context.Context, e *term.Env, c *api.Client) error {
-	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{NodeID: s.node, NodePool: s.nodePool}, (&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
+	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{NodeID: s.node, NodePool: s.nodePool},
+		(&api.QueryOptions{Namespace: e.Namespace()}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying volumes: %w", err)
 	}
@@ -71,7 +72,8 @@ func (s *statusFlags) list(ctx context.Context, e *term.Env, c *api.Client) erro
 func table(list []*api.HostVolumeStub, detail term.Detail) string {
 	rows := []string{"ID|Name|Namespace|Plugin ID|Node ID|Node Pool|State"}
 	for _, v := range list {
-		rows = append(rows, term.Row(detail.ID(v.ID), v.Name, v.Namespace, cmp.Or(v.PluginID, "<none>"), detail.ID(v.NodeID), v.NodePool, v.State))
+		rows = append(rows, term.Row(detail.ID(v.ID), v.Name, v.Namespace, cmp.Or(v.PluginID, "<none>"), detail.ID(v.NodeID), v.NodePool,
+			v.State))
 	}
 	return term.Table(rows)
 }
@@ -88,7 +90,8 @@ func (s *statusFlags) one(ctx context.Context, e *term.Env, c *api.Client) error
 	if s.formats.Wanted() {
 		return s.formats.Print(e, v)
 	}
-	e.Println(term.Pairs([]string{term.Row("ID", v.ID), term.Row("Name", v.Name), term.Row("Namespace", v.Namespace), term.Row("Plugin ID", cmp.Or(v.PluginID, "<none>")),
+	e.Println(term.Pairs([]string{term.Row("ID", v.ID), term.Row("Name", v.Name), term.Row("Namespace", v.Namespace),
+		term.Row("Plugin ID", cmp.Or(v.PluginID, "<none>")),
 		term.Row("Node ID", v.NodeID), term.Row("Node Pool", v.NodePool), term.Row("Capacity", cmp.Or(capacity(v.CapacityBytes), "<none>")),
 		term.Row("State", v.State), term.Row("Host Path", v.HostPath)}))
 	e.Println("\n" + e.Bold("Capabilities") + "\n" + modes(v.RequestedCapabilities))

@@ -12,7 +12,8 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{createCommand(), registerCommand(), statusCommand(), deleteCommand(), initCommand(), claimListCommand(), claimDeleteCommand()}
+	return []term.Command{createCommand(), registerCommand(), statusCommand(), deleteCommand(), initCommand(), claimListCommand(),
+		claimDeleteCommand()}
 }
 
 // read reads the specification that an argument names. id replaces its ID, unless it is empty.
@@ -128,7 +129,8 @@ func registerCommand() term.Command {
 
 // find returns the volume whose ID or name is the prefix, or the only one with it. Several are an error that lists them.
 func find(ctx context.Context, e *term.Env, c *api.Client, prefix string) (*api.HostVolumeStub, error) {
-	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{}, (&api.QueryOptions{Namespace: e.Namespace(), Prefix: prefix}).WithContext(ctx))
+	list, _, err := c.HostVolumes().List(&api.HostVolumeListRequest{},
+		(&api.QueryOptions{Namespace: e.Namespace(), Prefix: prefix}).WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("Error querying volumes: %w", err)
 	}

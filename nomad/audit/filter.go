@@ -28,7 +28,8 @@ func (f Filter) Check() error {
 		}
 	}
 	if len(f.Endpoints)+len(f.Stages)+len(f.Operations) == 0 {
-		errs = append(errs, fmt.Errorf("without endpoints, stages or operations the filter would drop every %s: set endpoints = [\"*\"] to do so", f.Type))
+		errs = append(errs, fmt.Errorf("without endpoints, stages or operations the filter would drop every %s: set endpoints = [\"*\"] to do so",
+			f.Type))
 	}
 	if slices.Contains(f.Endpoints, "") || slices.Contains(f.Operations, "") {
 		errs = append(errs, errors.New("an endpoint or operation is empty"))

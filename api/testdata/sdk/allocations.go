@@ -91,7 +91,8 @@ func execute(client *api.Client, alloc *api.Allocation) (int, error) {
 	if err != nil {
 		return code, err
 	}
-	if _, err := client.Jobs().ActionExec(ctx, alloc, alloc.JobID, "server", false, nil, "flush", os.Stdin, os.Stdout, os.Stderr, sizes, nil); err != nil {
+	if _, err := client.Jobs().ActionExec(ctx, alloc, alloc.JobID, "server", false, nil, "flush", os.Stdin, os.Stdout, os.Stderr, sizes,
+		nil); err != nil {
 		return 1, err
 	}
 	if err := client.Allocations().Signal(alloc, nil, "server", "SIGHUP"); err != nil {

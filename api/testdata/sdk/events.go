@@ -22,7 +22,8 @@ func main() {
 	}
 	for _, list := range lists {
 		for _, service := range list.Services {
-			registrations, _, err := client.Services().Get(service.ServiceName, (&api.QueryOptions{Namespace: list.Namespace}).WithContext(context.Background()))
+			registrations, _, err := client.Services().Get(service.ServiceName,
+				(&api.QueryOptions{Namespace: list.Namespace}).WithContext(context.Background()))
 			if err != nil {
 				log.Fatal(err)
 			}

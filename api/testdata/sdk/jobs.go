@@ -66,7 +66,8 @@ func run(client *api.Client, job *api.Job) error {
 	for name, metric := range plan.FailedTGAllocs {
 		fmt.Println(name, metric.NodesEvaluated, metric.ConstraintFiltered, metric.DimensionExhausted)
 	}
-	resp, meta, err := jobs.RegisterOpts(job, &api.RegisterOptions{EnforceIndex: true, ModifyIndex: plan.JobModifyIndex, PreserveCounts: true}, nil)
+	resp, meta, err := jobs.RegisterOpts(job, &api.RegisterOptions{EnforceIndex: true, ModifyIndex: plan.JobModifyIndex, PreserveCounts: true},
+		nil)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,8 @@ func run(client *api.Client, job *api.Job) error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, len(versions), len(diffs))
-	list, _, err := jobs.ListOptions(&api.JobListOptions{Fields: &api.JobListFields{Meta: true}}, &api.QueryOptions{Namespace: "*", Filter: `Type == "service"`})
+	list, _, err := jobs.ListOptions(&api.JobListOptions{Fields: &api.JobListFields{Meta: true}},
+		&api.QueryOptions{Namespace: "*", Filter: `Type == "service"`})
 	if err != nil {
 		return err
 	}

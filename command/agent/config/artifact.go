@@ -16,13 +16,15 @@ func (s *Settings) checkArtifact() error {
 	const path = "client.artifact."
 	a := &s.Client.Artifact
 	var errs []error
-	for key, t := range map[string]time.Duration{"http_read_timeout": a.HTTPReadTimeout, "gcs_timeout": a.GCSTimeout, "git_timeout": a.GitTimeout,
-		"hg_timeout": a.HgTimeout, "s3_timeout": a.S3Timeout} {
+	for key, t := range map[string]time.Duration{"http_read_timeout": a.HTTPReadTimeout, "gcs_timeout": a.GCSTimeout,
+		"git_timeout": a.GitTimeout,
+		"hg_timeout":  a.HgTimeout, "s3_timeout": a.S3Timeout} {
 		if t <= 0 {
 			errs = append(errs, s.Fault(path+key, "must be above 0"))
 		}
 	}
-	for key, text := range map[string]string{"http_max_size": a.HTTPMaxSize, "decompression_size_limit": a.DecompressionSizeLimit, "cache_size": a.CacheSize} {
+	for key, text := range map[string]string{"http_max_size": a.HTTPMaxSize, "decompression_size_limit": a.DecompressionSizeLimit,
+		"cache_size": a.CacheSize} {
 		if _, err := sizeOrZero(text); err != nil {
 			errs = append(errs, s.Fault(path+key, "%v", err))
 		}

@@ -79,7 +79,8 @@ func (s *Settings) checkSink(path string, sink *AuditSink) error {
 	if p := sink.Path; p != "" && (!filepath.IsAbs(p) || strings.HasSuffix(p, "/")) {
 		errs = append(errs, s.Fault(path+"path", "must be an absolute path of a file, not %q", p))
 	}
-	for key, n := range map[string]int{"rotate_duration": int(sink.RotateDuration), "rotate_bytes": sink.RotateBytes, "rotate_max_files": sink.RotateMaxFiles} {
+	for key, n := range map[string]int{"rotate_duration": int(sink.RotateDuration), "rotate_bytes": sink.RotateBytes,
+		"rotate_max_files": sink.RotateMaxFiles} {
 		if n < 0 {
 			errs = append(errs, s.Fault(path+key, "must not be negative; 0 means no limit"))
 		}

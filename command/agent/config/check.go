@@ -36,7 +36,8 @@ func (s *Settings) check() error {
 
 // checkKeys checks the keys that do not depend on the roles of the agent.
 func (s *Settings) checkKeys() error {
-	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkPlugins(), s.checkServer(), s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit(), s.checkTelemetry(), s.checkUI())
+	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkPlugins(), s.checkServer(),
+		s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit(), s.checkTelemetry(), s.checkUI())
 }
 
 // Fault returns an error that names a key and the place where it was set.
@@ -117,7 +118,8 @@ func (s *Settings) checkClient() error {
 	c := &s.Client
 	var errs []error
 	if c.MinDynamicPort < 0 || c.MinDynamicPort > c.MaxDynamicPort || c.MaxDynamicPort > 65536 {
-		errs = append(errs, s.Fault("client.min_dynamic_port", "the range %d to %d must be within 0 and 65536", c.MinDynamicPort, c.MaxDynamicPort))
+		errs = append(errs, s.Fault("client.min_dynamic_port", "the range %d to %d must be within 0 and 65536", c.MinDynamicPort,
+			c.MaxDynamicPort))
 	}
 	if c.ClientMinPort < 0 || c.ClientMinPort > c.ClientMaxPort || c.ClientMaxPort > 65535 {
 		errs = append(errs, s.Fault("client.client_min_port", "the range %d to %d must be within 0 and 65535", c.ClientMinPort, c.ClientMaxPort))
@@ -131,14 +133,16 @@ func (s *Settings) checkClient() error {
 	if c.DrainOnShutdown.Deadline < 0 {
 		errs = append(errs, s.Fault("client.drain_on_shutdown.deadline", "must not be negative (0 means no deadline)"))
 	}
-	for path, n := range map[string]int{"network_speed": c.NetworkSpeed, "cpu_total_compute": c.CPUTotalCompute, "memory_total_mb": c.MemoryTotalMB,
-		"disk_total_mb": c.DiskTotalMB, "node_max_allocs": c.NodeMaxAllocs, "reserved.cpu": c.Reserved.CPU,
+	for path, n := range map[string]int{"network_speed": c.NetworkSpeed, "cpu_total_compute": c.CPUTotalCompute,
+		"memory_total_mb": c.MemoryTotalMB,
+		"disk_total_mb":   c.DiskTotalMB, "node_max_allocs": c.NodeMaxAllocs, "reserved.cpu": c.Reserved.CPU,
 		"reserved.memory": c.Reserved.Memory, "reserved.disk": c.Reserved.Disk} {
 		if n < 0 {
 			errs = append(errs, s.Fault("client."+path, "must not be negative"))
 		}
 	}
-	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkBridge(), s.checkArtifact(), s.checkTemplate(), s.checkJoin(), s.checkOptions(), s.checkClouds(), s.checkLogSinks())...)
+	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkBridge(), s.checkArtifact(), s.checkTemplate(),
+		s.checkJoin(), s.checkOptions(), s.checkClouds(), s.checkLogSinks())...)
 }
 
 func (s *Settings) checkHostVolumes() error {
@@ -162,7 +166,8 @@ func (s *Settings) checkJoin() error {
 	if len(c.ServerJoin.StartJoin) > 0 {
 		errs = append(errs, s.Fault("client.server_join.start_join", "not supported on clients: use retry_join"))
 	}
-	errs = append(errs, s.checkDiscovery("client.servers", c.Servers), s.checkDiscovery("client.server_join.retry_join", c.ServerJoin.RetryJoin))
+	errs = append(errs, s.checkDiscovery("client.servers", c.Servers),
+		s.checkDiscovery("client.server_join.retry_join", c.ServerJoin.RetryJoin))
 	if c.ServerJoin.RetryMax < 0 || c.ServerJoin.RetryInterval <= 0 {
 		errs = append(errs, s.Fault("client.server_join.retry_max", "must not be negative, and retry_interval must be above 0"))
 	}
@@ -175,21 +180,25 @@ func (s *Settings) checkServer() error {
 	if sv.RaftProtocol != 3 {
 		errs = append(errs, s.Fault("server.raft_protocol", "must be 3"))
 	}
-	if follows := sv.AuthoritativeRegion != "" && sv.AuthoritativeRegion != s.Region; follows && s.ACL.Enabled && s.ACL.ReplicationToken == "" {
-		errs = append(errs, s.Fault("acl.replication_token", "a region that replicates from %q requires a management token of that region", sv.AuthoritativeRegion))
+	if follows := sv.AuthoritativeRegion != "" && sv.AuthoritativeRegion != s.Region; follows && s.ACL.Enabled &&
+		s.ACL.ReplicationToken == "" {
+		errs = append(errs, s.Fault("acl.replication_token", "a region that replicates from %q requires a management token of that region",
+			sv.AuthoritativeRegion))
 	}
 	if sv.RaftMultiplier < 1 || sv.RaftMultiplier > 10 {
 		errs = append(errs, s.Fault("server.raft_multiplier", "must be 1 to 10"))
 	}
-	for path, n := range map[string]float64{"raft_snapshot_threshold": float64(sv.RaftSnapshotThreshold), "raft_snapshot_interval": float64(sv.RaftSnapshotInterval),
-		"raft_trailing_logs": float64(sv.RaftTrailingLogs), "start_timeout": float64(sv.StartTimeout), "heartbeat_grace": float64(sv.HeartbeatGrace),
+	for path, n := range map[string]float64{"raft_snapshot_threshold": float64(sv.RaftSnapshotThreshold),
+		"raft_snapshot_interval": float64(sv.RaftSnapshotInterval),
+		"raft_trailing_logs":     float64(sv.RaftTrailingLogs), "start_timeout": float64(sv.StartTimeout), "heartbeat_grace": float64(sv.HeartbeatGrace),
 		"min_heartbeat_ttl": float64(sv.MinHeartbeatTTL), "failover_heartbeat_ttl": float64(sv.FailoverHeartbeatTTL),
 		"max_heartbeats_per_second": sv.MaxHeartbeatsPerSecond} {
 		if n <= 0 {
 			errs = append(errs, s.Fault("server."+path, "must be above 0"))
 		}
 	}
-	for path, n := range map[string]int{"limit_query": sv.Search.LimitQuery, "limit_results": sv.Search.LimitResults, "min_term_length": sv.Search.MinTermLength} {
+	for path, n := range map[string]int{"limit_query": sv.Search.LimitQuery, "limit_results": sv.Search.LimitResults,
+		"min_term_length": sv.Search.MinTermLength} {
 		if n < 1 {
 			errs = append(errs, s.Fault("server.search."+path, "must be above 0"))
 		}
@@ -210,7 +219,8 @@ func (s *Settings) checkServer() error {
 		errs = append(errs, s.Fault("server.event_buffer_size", "must be 1 to 100000; server.enable_event_broker = false disables events"))
 	}
 	if sv.JobMaxPriority < 100 || sv.JobMaxPriority > 32766 || sv.JobDefaultPriority < 50 || sv.JobDefaultPriority >= sv.JobMaxPriority {
-		errs = append(errs, s.Fault("server.job_max_priority", "must be 100 to 32766; job_default_priority must be at least 50 and less than job_max_priority"))
+		errs = append(errs, s.Fault("server.job_max_priority",
+			"must be 100 to 32766; job_default_priority must be at least 50 and less than job_max_priority"))
 	}
 	if _, err := parseSize(sv.JobMaxSourceSize); err != nil {
 		errs = append(errs, s.Fault("server.job_max_source_size", "%v", err))

@@ -65,7 +65,8 @@ func absentKeys(err error) (out []Difference, wrong []string) {
 	for _, err := range leafErrors(err) {
 		switch err := err.(type) {
 		case *absentKey:
-			out = append(out, Difference{Place: trimPlace(err.place), Key: err.key, Effect: err.feature + ": the agent does not start", Refused: true})
+			out = append(out, Difference{Place: trimPlace(err.place), Key: err.key, Effect: err.feature + ": the agent does not start",
+				Refused: true})
 		case unknownDriver: // unknownDrivers lists them, for parts of a configuration too
 		default:
 			wrong = append(wrong, err.Error())

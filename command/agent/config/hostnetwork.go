@@ -65,7 +65,8 @@ func (c *Client) hostNetworks() (out []fingerprint.HostNetwork) {
 	for _, name := range slices.Sorted(maps.Keys(c.HostNetwork)) {
 		n := c.HostNetwork[name]
 		within, _ := prefixes(n.CIDR) // checked by checkHostNetworks
-		out = append(out, fingerprint.HostNetwork{Name: name, CIDR: n.CIDR, Within: within, Interface: n.Interface, ReservedPorts: n.ReservedPorts})
+		out = append(out, fingerprint.HostNetwork{Name: name, CIDR: n.CIDR, Within: within, Interface: n.Interface,
+			ReservedPorts: n.ReservedPorts})
 	}
 	return out
 }

@@ -97,7 +97,8 @@ func (s *Settings) sameBackends(before map[string]string) error {
 	var errs []error
 	for _, label := range slices.Sorted(maps.Keys(before)) {
 		if was, now := before[label], s.Plugin[label].Backend; was != "" && was != now {
-			errs = append(errs, s.Fault("plugin."+label+".backend", "an earlier file sets the backend %q for this label: rename one of the blocks", was))
+			errs = append(errs, s.Fault("plugin."+label+".backend", "an earlier file sets the backend %q for this label: rename one of the blocks",
+				was))
 		}
 	}
 	return errors.Join(errs...)

@@ -60,7 +60,8 @@ func (s *Settings) checkOTLP(l *LogSink, path string) error {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil:
 		errs = append(errs, s.Fault(path+".endpoint", "must be an http or https URL without a user, such as https://collector:4318/v1/logs"))
 	case u.Scheme == "http" && (l.CAFile != "" || l.CertFile != "" || l.KeyFile != ""):
-		errs = append(errs, s.Fault(path+".endpoint", "is http, so that ca_file, cert_file and key_file have no effect: use https, or remove them"))
+		errs = append(errs, s.Fault(path+".endpoint",
+			"is http, so that ca_file, cert_file and key_file have no effect: use https, or remove them"))
 	}
 	if l.Socket != "" {
 		errs = append(errs, s.Fault(path+".socket", "belongs to the sink journald: remove it"))

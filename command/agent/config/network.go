@@ -39,7 +39,8 @@ func (c *Client) networks() network.Config {
 }
 
 func (c *Client) fingerprintNetworks() fingerprint.Networks {
-	return fingerprint.Networks{PluginDirs: c.pluginDirs(), ConfigDir: c.CNIConfigDir, Bridge: c.BridgeNetworkName, Hairpin: c.BridgeNetworkHairpinMode,
+	return fingerprint.Networks{PluginDirs: c.pluginDirs(), ConfigDir: c.CNIConfigDir, Bridge: c.BridgeNetworkName,
+		Hairpin:   c.BridgeNetworkHairpinMode,
 		Isolation: netfilter.Probe}
 }
 

@@ -19,7 +19,8 @@ func TestBridgeKeys(t *testing.T) {
 		if want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", text, err)
-			} else if b := s.Client.networks().Bridge; b.Name != "nomad" || b.Subnet.String() != "172.26.64.0/20" || b.Subnet6.String() != "fd00:a110:c8::/64" {
+			} else if b := s.Client.networks().Bridge; b.Name != "nomad" || b.Subnet.String() != "172.26.64.0/20" ||
+				b.Subnet6.String() != "fd00:a110:c8::/64" {
 				t.Errorf("%s: %+v", text, b)
 			}
 			continue

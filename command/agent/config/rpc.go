@@ -27,7 +27,8 @@ func (s *Settings) checkRPC() error {
 			errs = append(errs, s.Fault(path, "must be above 0"))
 		}
 	}
-	for path, d := range map[string]time.Duration{"rpc.stream_open_timeout": r.StreamOpenTimeout, "rpc.stream_close_timeout": r.StreamCloseTimeout} {
+	for path, d := range map[string]time.Duration{"rpc.stream_open_timeout": r.StreamOpenTimeout,
+		"rpc.stream_close_timeout": r.StreamCloseTimeout} {
 		if d < 0 {
 			errs = append(errs, s.Fault(path, "must not be negative; 0 means no limit"))
 		}

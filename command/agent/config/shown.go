@@ -32,7 +32,8 @@ func hidden(key string) bool {
 
 // textDurations are the duration keys that tools expect as text, such as "5s". They expect other
 // durations in nanoseconds.
-var textDurations = []string{"https_handshake_timeout", "rpc_handshake_timeout", "collection_interval", "max_kill_timeout", "deadline", "start_timeout",
+var textDurations = []string{"https_handshake_timeout", "rpc_handshake_timeout", "collection_interval", "max_kill_timeout", "deadline",
+	"start_timeout",
 	"node_gc_threshold", "job_gc_interval", "job_gc_threshold", "eval_gc_threshold", "batch_eval_gc_threshold", "deployment_gc_threshold",
 	"csi_volume_claim_gc_interval", "csi_volume_claim_gc_threshold", "csi_plugin_gc_threshold", "acl_token_gc_threshold",
 	"root_key_gc_interval", "root_key_gc_threshold", "root_key_rotation_threshold",

@@ -10,7 +10,8 @@ import (
 func (s *Settings) checkTelemetry() error {
 	t := &s.Telemetry
 	var errs []error
-	for path, addr := range map[string]string{"telemetry.statsd_address": t.StatsdAddress, "telemetry.statsite_address": t.StatsiteAddress, "telemetry.datadog_address": t.DatadogAddress} {
+	for path, addr := range map[string]string{"telemetry.statsd_address": t.StatsdAddress, "telemetry.statsite_address": t.StatsiteAddress,
+		"telemetry.datadog_address": t.DatadogAddress} {
 		if addr == "" || path == "telemetry.datadog_address" && strings.HasPrefix(addr, "unix://") {
 			continue
 		}

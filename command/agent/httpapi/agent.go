@@ -17,7 +17,8 @@ func (s *Server) agentRoutes() []web.Route {
 	routes := []web.Route{
 		{Methods: "GET", Path: "/v1/agent/self", Handle: web.ForCallers(acl.ToRead(acl.Agents), s.agentSelf)},
 		{Methods: "GET", Path: "/v1/agent/health", Handle: s.agentHealth},
-		{Methods: "GET", Path: "/v1/agent/members", Handle: web.Read("Status.Members", noFields[message.GenericRequest], web.Full[message.ServerMembersResponse])},
+		{Methods: "GET", Path: "/v1/agent/members",
+			Handle: web.Read("Status.Members", noFields[message.GenericRequest], web.Full[message.ServerMembersResponse])},
 		{Methods: "GET", Path: "/v1/agent/servers", Handle: web.ForCallers(acl.ToRead(acl.Agents), s.agentServers)},
 		{Methods: "PUT POST", Path: "/v1/agent/servers", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentSetServers)},
 		{Methods: "PUT POST", Path: "/v1/agent/reload", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentReload)},
@@ -36,19 +37,26 @@ func (s *Server) agentRoutes() []web.Route {
 // configuration.
 func clusterRoutes() []web.Route {
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/regions", Handle: web.Read("Region.List", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
-		{Methods: "GET", Path: "/v1/status/leader", Handle: web.Read("Status.Leader", noFields[message.GenericRequest], func(o *string) (any, error) { return *o, nil })},
-		{Methods: "GET", Path: "/v1/status/peers", Handle: web.Read("Status.Peers", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+		{Methods: "GET", Path: "/v1/regions",
+			Handle: web.Read("Region.List", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+		{Methods: "GET", Path: "/v1/status/leader",
+			Handle: web.Read("Status.Leader", noFields[message.GenericRequest], func(o *string) (any, error) { return *o, nil })},
+		{Methods: "GET", Path: "/v1/status/peers",
+			Handle: web.Read("Status.Peers", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
 		{Methods: "PUT", Path: "/v1/system/gc", Handle: system("System.GarbageCollect")},
 		{Methods: "PUT", Path: "/v1/system/reconcile/summaries", Handle: system("System.ReconcileJobSummaries")},
-		{Methods: "GET", Path: "/v1/operator/scheduler/configuration", Handle: web.Read("Operator.SchedulerGetConfiguration", noFields[message.GenericRequest], web.Full[message.SchedulerConfigurationResponse])},
-		{Methods: "PUT POST", Path: "/v1/operator/scheduler/configuration", Call: web.Write("Operator.SchedulerSetConfiguration", schedulerConfig, web.Full[message.SchedulerSetConfigurationResponse])},
+		{Methods: "GET", Path: "/v1/operator/scheduler/configuration",
+			Handle: web.Read("Operator.SchedulerGetConfiguration", noFields[message.GenericRequest],
+				web.Full[message.SchedulerConfigurationResponse])},
+		{Methods: "PUT POST", Path: "/v1/operator/scheduler/configuration",
+			Call: web.Write("Operator.SchedulerSetConfiguration", schedulerConfig, web.Full[message.SchedulerSetConfigurationResponse])},
 	}
 }
 
 // rpcRoutes returns the routes that servers or nodes answer. Their handlers only make an RPC.
 func (s *Server) rpcRoutes() []web.Route {
-	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(), s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), profileRoutes(), eventRoutes(), s.autopilotRoutes(),
+	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(),
+		s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), profileRoutes(), eventRoutes(), s.autopilotRoutes(),
 		rootKeyRoutes(), variableRoutes(), serviceRoutes(), s.aclRoutes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes(), spiffeRoutes())
 }
 

@@ -11,35 +11,53 @@ import (
 func allocRoutes() []web.Route {
 	const alloc, eval, deployment = "/v1/allocation/:alloc_id", "/v1/evaluation/:eval_id", "/v1/deployment/:id"
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/allocations", Handle: web.Read("Alloc.List", allocList, func(o *message.AllocListResponse) (any, error) { return o.Allocations, nil })},
-		{Methods: "GET", Path: alloc, Handle: web.Read("Alloc.GetAlloc", func(r *web.Request, q *message.AllocSpecificRequest) error { q.AllocID = r.Param; return nil }, showAlloc)},
+		{Methods: "GET", Path: "/v1/allocations",
+			Handle: web.Read("Alloc.List", allocList, func(o *message.AllocListResponse) (any, error) { return o.Allocations, nil })},
+		{Methods: "GET", Path: alloc, Handle: web.Read("Alloc.GetAlloc",
+			func(r *web.Request, q *message.AllocSpecificRequest) error { q.AllocID = r.Param; return nil }, showAlloc)},
 		{Methods: "GET", Path: alloc + "/checks", Handle: allocChecks()},
-		{Methods: "PUT POST", Path: alloc + "/stop", Handle: missing("allocation not found", web.Write("Alloc.Stop", allocStop, web.Full[message.AllocStopResponse]).Handle)},
+		{Methods: "PUT POST", Path: alloc + "/stop",
+			Handle: missing("allocation not found", web.Write("Alloc.Stop", allocStop, web.Full[message.AllocStopResponse]).Handle)},
 
-		{Methods: "GET", Path: "/v1/evaluations", Handle: web.Read("Eval.List", evalList, func(o *message.EvalListResponse) (any, error) { return o.Evaluations, nil })},
-		{Methods: "DELETE", Path: "/v1/evaluations", Call: web.Write("Eval.Delete", web.Body[message.EvalDeleteRequest](), web.Full[message.EvalDeleteResponse])},
-		{Methods: "GET", Path: "/v1/evaluations/count", Handle: web.Read("Eval.Count", func(*web.Request, *message.EvalCountRequest) error { return nil }, web.Full[message.EvalCountResponse])},
-		{Methods: "GET", Path: eval, Handle: web.Read("Eval.GetEval", evalID, func(o *message.SingleEvalResponse) (any, error) { return web.Found(o.Eval, "eval not found") })},
-		{Methods: "GET", Path: eval + "/allocations", Handle: web.Read("Eval.Allocations", evalID, func(o *message.EvalAllocationsResponse) (any, error) { return o.Allocations, nil })},
+		{Methods: "GET", Path: "/v1/evaluations",
+			Handle: web.Read("Eval.List", evalList, func(o *message.EvalListResponse) (any, error) { return o.Evaluations, nil })},
+		{Methods: "DELETE", Path: "/v1/evaluations",
+			Call: web.Write("Eval.Delete", web.Body[message.EvalDeleteRequest](), web.Full[message.EvalDeleteResponse])},
+		{Methods: "GET", Path: "/v1/evaluations/count",
+			Handle: web.Read("Eval.Count", func(*web.Request, *message.EvalCountRequest) error { return nil }, web.Full[message.EvalCountResponse])},
+		{Methods: "GET", Path: eval, Handle: web.Read("Eval.GetEval", evalID,
+			func(o *message.SingleEvalResponse) (any, error) { return web.Found(o.Eval, "eval not found") })},
+		{Methods: "GET", Path: eval + "/allocations",
+			Handle: web.Read("Eval.Allocations", evalID, func(o *message.EvalAllocationsResponse) (any, error) { return o.Allocations, nil })},
 
-		{Methods: "GET", Path: "/v1/deployments", Handle: web.Read("Deployment.List", func(*web.Request, *message.DeploymentListRequest) error { return nil }, func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
-		{Methods: "GET", Path: "/v1/deployment/allocations/:id", Handle: web.Read("Deployment.Allocations", deploymentID, func(o *message.AllocListResponse) (any, error) { return o.Allocations, nil })},
-		{Methods: "PUT POST", Path: "/v1/deployment/fail/:id", Call: web.Write("Deployment.Fail", func(r *web.Request, q *message.DeploymentFailRequest) error { q.DeploymentID = r.Param; return nil }, web.Full[message.DeploymentUpdateResponse])},
-		{Methods: "PUT POST", Path: "/v1/deployment/pause/:id", Call: web.Write("Deployment.Pause", web.Body(func(r *web.Request, q *message.DeploymentPauseRequest) error {
-			return sameID("Deployment", &q.DeploymentID, r.Param)
-		}), web.Full[message.DeploymentUpdateResponse])},
-		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id", Call: web.Write("Deployment.Unblock", web.Body(func(r *web.Request, q *message.DeploymentUnblockRequest) error {
-			return sameID("Deployment", &q.DeploymentID, r.Param)
-		}), web.Full[message.DeploymentUpdateResponse])},
-		{Methods: "PUT POST", Path: "/v1/deployment/promote/:id", Call: web.Write("Deployment.Promote", web.Body(func(r *web.Request, q *message.DeploymentPromoteRequest) error {
-			return sameID("Deployment", &q.DeploymentID, r.Param)
-		}), web.Full[message.DeploymentUpdateResponse])},
-		{Methods: "PUT POST", Path: "/v1/deployment/allocation-health/:id", Call: web.Write("Deployment.SetAllocHealth", web.Body(func(r *web.Request, q *message.DeploymentAllocHealthRequest) error {
-			return sameID("Deployment", &q.DeploymentID, r.Param)
-		}), web.Full[message.DeploymentUpdateResponse])},
-		{Methods: "GET", Path: deployment, Handle: web.Read("Deployment.GetDeployment", deploymentID, func(o *message.SingleDeploymentResponse) (any, error) {
-			return web.Found(o.Deployment, "deployment not found")
-		})},
+		{Methods: "GET", Path: "/v1/deployments",
+			Handle: web.Read("Deployment.List", func(*web.Request, *message.DeploymentListRequest) error { return nil },
+				func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
+		{Methods: "GET", Path: "/v1/deployment/allocations/:id",
+			Handle: web.Read("Deployment.Allocations", deploymentID, func(o *message.AllocListResponse) (any, error) { return o.Allocations, nil })},
+		{Methods: "PUT POST", Path: "/v1/deployment/fail/:id",
+			Call: web.Write("Deployment.Fail", func(r *web.Request, q *message.DeploymentFailRequest) error { q.DeploymentID = r.Param; return nil },
+				web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "PUT POST", Path: "/v1/deployment/pause/:id",
+			Call: web.Write("Deployment.Pause", web.Body(func(r *web.Request, q *message.DeploymentPauseRequest) error {
+				return sameID("Deployment", &q.DeploymentID, r.Param)
+			}), web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id",
+			Call: web.Write("Deployment.Unblock", web.Body(func(r *web.Request, q *message.DeploymentUnblockRequest) error {
+				return sameID("Deployment", &q.DeploymentID, r.Param)
+			}), web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "PUT POST", Path: "/v1/deployment/promote/:id",
+			Call: web.Write("Deployment.Promote", web.Body(func(r *web.Request, q *message.DeploymentPromoteRequest) error {
+				return sameID("Deployment", &q.DeploymentID, r.Param)
+			}), web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "PUT POST", Path: "/v1/deployment/allocation-health/:id",
+			Call: web.Write("Deployment.SetAllocHealth", web.Body(func(r *web.Request, q *message.DeploymentAllocHealthRequest) error {
+				return sameID("Deployment", &q.DeploymentID, r.Param)
+			}), web.Full[message.DeploymentUpdateResponse])},
+		{Methods: "GET", Path: deployment,
+			Handle: web.Read("Deployment.GetDeployment", deploymentID, func(o *message.SingleDeploymentResponse) (any, error) {
+				return web.Found(o.Deployment, "deployment not found")
+			})},
 	}
 }
 

@@ -13,29 +13,44 @@ import (
 func (s *Server) clientRoutes() []web.Route {
 	const alloc = "/v1/client/allocation/:alloc_id"
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/client/stats", CORS: true, Handle: web.Read("ClientStats.Stats", s.ofNode, func(o *message.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
-		{Methods: "GET", Path: "/v1/client/metadata", CORS: true, Handle: web.Read("NodeMeta.Read", s.ofNode, web.Full[message.NodeMetaResponse])},
-		{Methods: "POST", Path: "/v1/client/metadata", Call: web.Write("NodeMeta.Apply", web.Body(s.nodeMetaApply), web.Full[message.NodeMetaResponse])},
-		{Methods: "GET PUT POST", Path: "/v1/client/gc", Changes: true, Handle: web.Read("ClientAllocations.GarbageCollectAll", s.ofNode, web.Nothing[message.GenericResponse])},
-		{Methods: "GET", Path: "/v1/client/artifact-cache", CORS: true, Handle: web.Read("ArtifactCache.Status", s.ofNode, web.Full[message.ArtifactCacheResponse])},
-		{Methods: "DELETE", Path: "/v1/client/artifact-cache", Call: web.Write("ArtifactCache.Purge", s.ofNode, web.Full[message.ArtifactCacheResponse])},
-		{Methods: "GET", Path: "/v1/client/identity", CORS: true, Handle: web.Read("NodeIdentity.Get", s.identityGet, web.Full[message.NodeIdentityGetResp])},
-		{Methods: "PUT POST", Path: "/v1/client/identity/renew", Call: web.Write("NodeIdentity.Renew", web.OptionalBody(s.identityRenew), web.Full[message.NodeIdentityRenewResp])},
-		{Methods: "PUT POST", Path: "/v1/acl/identity/client-introduction-token", Call: web.Write("ACL.CreateClientIntroductionToken", introduction, web.Full[message.ACLCreateClientIntroductionTokenResponse])},
-		{Methods: "GET", Path: alloc + "/stats", CORS: true, Handle: web.Read("ClientAllocations.Stats", func(r *web.Request, q *message.AllocStatsRequest) error {
-			q.AllocID, q.Task = r.Param, r.Query.Get("task")
-			return nil
-		}, func(o *message.AllocStatsResponse) (any, error) { return o.Stats, nil })},
+		{Methods: "GET", Path: "/v1/client/stats", CORS: true,
+			Handle: web.Read("ClientStats.Stats", s.ofNode, func(o *message.ClientStatsResponse) (any, error) { return o.HostStats, nil })},
+		{Methods: "GET", Path: "/v1/client/metadata", CORS: true,
+			Handle: web.Read("NodeMeta.Read", s.ofNode, web.Full[message.NodeMetaResponse])},
+		{Methods: "POST", Path: "/v1/client/metadata",
+			Call: web.Write("NodeMeta.Apply", web.Body(s.nodeMetaApply), web.Full[message.NodeMetaResponse])},
+		{Methods: "GET PUT POST", Path: "/v1/client/gc", Changes: true,
+			Handle: web.Read("ClientAllocations.GarbageCollectAll", s.ofNode, web.Nothing[message.GenericResponse])},
+		{Methods: "GET", Path: "/v1/client/artifact-cache", CORS: true,
+			Handle: web.Read("ArtifactCache.Status", s.ofNode, web.Full[message.ArtifactCacheResponse])},
+		{Methods: "DELETE", Path: "/v1/client/artifact-cache",
+			Call: web.Write("ArtifactCache.Purge", s.ofNode, web.Full[message.ArtifactCacheResponse])},
+		{Methods: "GET", Path: "/v1/client/identity", CORS: true,
+			Handle: web.Read("NodeIdentity.Get", s.identityGet, web.Full[message.NodeIdentityGetResp])},
+		{Methods: "PUT POST", Path: "/v1/client/identity/renew",
+			Call: web.Write("NodeIdentity.Renew", web.OptionalBody(s.identityRenew), web.Full[message.NodeIdentityRenewResp])},
+		{Methods: "PUT POST", Path: "/v1/acl/identity/client-introduction-token",
+			Call: web.Write("ACL.CreateClientIntroductionToken", introduction, web.Full[message.ACLCreateClientIntroductionTokenResponse])},
+		{Methods: "GET", Path: alloc + "/stats", CORS: true,
+			Handle: web.Read("ClientAllocations.Stats", func(r *web.Request, q *message.AllocStatsRequest) error {
+				q.AllocID, q.Task = r.Param, r.Query.Get("task")
+				return nil
+			}, func(o *message.AllocStatsResponse) (any, error) { return o.Stats, nil })},
 		{Methods: "GET", Path: alloc + "/checks", CORS: true, Handle: allocChecks()},
-		{Methods: "GET", Path: alloc + "/sandbox", CORS: true, Handle: web.Read("ClientAllocations.Sandbox", func(r *web.Request, q *message.AllocSandboxRequest) error {
-			q.AllocID, q.Task = r.Param, r.Query.Get("task")
-			return nil
-		}, func(o *message.AllocSandboxResponse) (any, error) { return o.Tasks, nil })},
+		{Methods: "GET", Path: alloc + "/sandbox", CORS: true,
+			Handle: web.Read("ClientAllocations.Sandbox", func(r *web.Request, q *message.AllocSandboxRequest) error {
+				q.AllocID, q.Task = r.Param, r.Query.Get("task")
+				return nil
+			}, func(o *message.AllocSandboxResponse) (any, error) { return o.Tasks, nil })},
 		{Methods: "GET", Path: alloc + "/templates", CORS: true, Handle: web.Read("ClientAllocations.DiffTemplates", allocTemplates, rendered)},
 		{Methods: "PUT POST", Path: alloc + "/templates", Call: web.Write("ClientAllocations.RenderTemplates", allocTemplates, rendered)},
-		{Methods: "PUT POST", Path: alloc + "/restart", Call: web.Write("ClientAllocations.Restart", allocRestart, web.Full[message.GenericResponse])},
-		{Methods: "PUT POST", Path: alloc + "/signal", Call: web.Write("ClientAllocations.Signal", allocSignal, web.Full[message.GenericResponse])},
-		{Methods: "GET PUT POST", Path: alloc + "/gc", Changes: true, Handle: web.Read("ClientAllocations.GarbageCollect", func(r *web.Request, q *message.AllocSpecificRequest) error { q.AllocID = r.Param; return nil }, web.EmptyObject[message.GenericResponse])},
+		{Methods: "PUT POST", Path: alloc + "/restart",
+			Call: web.Write("ClientAllocations.Restart", allocRestart, web.Full[message.GenericResponse])},
+		{Methods: "PUT POST", Path: alloc + "/signal",
+			Call: web.Write("ClientAllocations.Signal", allocSignal, web.Full[message.GenericResponse])},
+		{Methods: "GET PUT POST", Path: alloc + "/gc", Changes: true,
+			Handle: web.Read("ClientAllocations.GarbageCollect",
+				func(r *web.Request, q *message.AllocSpecificRequest) error { q.AllocID = r.Param; return nil }, web.EmptyObject[message.GenericResponse])},
 	}
 }
 

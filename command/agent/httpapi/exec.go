@@ -99,7 +99,8 @@ func connect[Q session](r *web.Request, kind sessionKind, read func(*web.Request
 	defer func() { end() }()
 	x := newExecSession(r.RPC())
 	// Browsers let any page open a websocket, so the library checks Origin again.
-	ws, err := websocket.Accept(r.Reply, r.Request, &websocket.AcceptOptions{OnPongReceived: x.pong, InsecureSkipVerify: r.FromTrustedOrigin()})
+	ws, err := websocket.Accept(r.Reply, r.Request,
+		&websocket.AcceptOptions{OnPongReceived: x.pong, InsecureSkipVerify: r.FromTrustedOrigin()})
 	if err != nil {
 		r.NoteError(err.Error())
 		return nil, web.ErrDone // Accept has written the reply

@@ -129,7 +129,8 @@ func TestExecSession(t *testing.T) {
 	}
 	in := []nomad.ExecInput{<-got, <-got, <-got, <-got, <-got}
 	text, err := json.Marshal(in)
-	if want := `[{"stdin":{"data":"aGVsbG8="}},{"tty_size":{"height":24,"width":80}},{},{"stdin":{"close":true}},{}]`; string(text) != want || err != nil {
+	if want := `[{"stdin":{"data":"aGVsbG8="}},{"tty_size":{"height":24,"width":80}},{},{"stdin":{"close":true}},{}]`; string(text) != want ||
+		err != nil {
 		t.Errorf("the node heard %s, want %s", text, want)
 	}
 	for _, want := range []string{`{"stdout":{"data":"aGk="}}`, `{}`, `{"stdout":{"close":true}}`,
@@ -188,7 +189,8 @@ func TestExecHugeMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go ws.Write(t.Context(), websocket.MessageText, []byte(`{"stdin":{"data":"`+strings.Repeat("aaaa", 1<<20)+`"}}`)) //nolint:errcheck // it is cut off
+	go ws.Write(t.Context(), websocket.MessageText,
+		[]byte(`{"stdin":{"data":"`+strings.Repeat("aaaa", 1<<20)+`"}}`)) //nolint:errcheck // it is cut off
 	if err := <-ended; err == nil {
 		t.Error("the node got the message")
 	}

@@ -64,7 +64,8 @@ func (x *execSession) received() { x.lastMessage.Store(time.Now().UnixNano()) }
 var errLeft = errors.New("the caller disconnected")
 
 // errCut means that the stream ended before the command.
-var errCut = nomad.Errorf(http.StatusInternalServerError, "session ended before the command: the node is unreachable, or the token is no longer valid")
+var errCut = nomad.Errorf(http.StatusInternalServerError,
+	"session ended before the command: the node is unreachable, or the token is no longer valid")
 
 // run copies messages in both directions until either side ends. It returns the error to report to
 // the caller.

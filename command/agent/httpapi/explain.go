@@ -12,7 +12,8 @@ import (
 
 // explainRoutes returns the route that explains access decisions. Nomad 2.0 does not have it.
 func explainRoutes() []web.Route {
-	return []web.Route{{Methods: "GET PUT POST", Path: "/v1/acl/explain", Handle: web.Read("ACL.Explain", explainQuestion, web.Full[message.ACLExplainResponse])}}
+	return []web.Route{{Methods: "GET PUT POST", Path: "/v1/acl/explain",
+		Handle: web.Read("ACL.Explain", explainQuestion, web.Full[message.ACLExplainResponse])}}
 }
 
 // explainBody is a question about a right on an object, or about a request.
@@ -47,7 +48,8 @@ func explainQuestion(r *web.Request, q *message.ACLExplainRequest) error {
 }
 
 func explainQuery(r *web.Request, b *explainBody) (err error) {
-	for name, to := range map[string]*string{"kind": &b.Kind, "name": &b.Name, "right": &b.Right, "accessor": &b.AccessorID, "role": &b.Role, "policy": &b.Policy} {
+	for name, to := range map[string]*string{"kind": &b.Kind, "name": &b.Name, "right": &b.Right, "accessor": &b.AccessorID, "role": &b.Role,
+		"policy": &b.Policy} {
 		*to = r.Query.Get(name)
 	}
 	if text := r.Query.Get("request"); text != "" {

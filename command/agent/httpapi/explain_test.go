@@ -143,7 +143,8 @@ func TestReasonHeader(t *testing.T) {
 				if q.AuthToken != "me" {
 					return nil, nomad.ErrACLDisabled
 				}
-				return &message.ACLExplainResponse{Answers: []*message.ACLExplanation{{Decisions: []*message.ACLDecision{{Question: q.Right + " of " + q.Kind + " " +
+				return &message.ACLExplainResponse{Answers: []*message.ACLExplanation{{Decisions: []*message.ACLDecision{{Question: q.Right + " of " +
+					q.Kind + " " +
 					q.Name, Reason: "not\ngranted",
 					Rules: []*message.ACLDecisionRule{{Policy: "p", Line: 3, Column: 4, Block: `namespace "ä"`,
 						Text: strings.Repeat("x", 2*maxReason)}}}}}}}, nil

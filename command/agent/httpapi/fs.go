@@ -16,14 +16,16 @@ import (
 func (s *Server) fsRoutes() []web.Route {
 	const fs = "/v1/client/fs/"
 	return []web.Route{
-		{Methods: "GET", Path: fs + "ls/:alloc_id", CORS: true, Handle: web.Read("FileSystem.List", func(r *web.Request, q *message.FsListRequest) error {
-			q.AllocID, q.Path = r.Param, cmp.Or(r.Query.Get("path"), "/")
-			return nil
-		}, func(o *message.FsListResponse) (any, error) { return o.Files, nil })},
-		{Methods: "GET", Path: fs + "stat/:alloc_id", CORS: true, Handle: web.Read("FileSystem.Stat", func(r *web.Request, q *message.FsStatRequest) error {
-			q.AllocID, q.Path = r.Param, r.Query.Get("path")
-			return needPath(q.Path)
-		}, func(o *message.FsStatResponse) (any, error) { return o.Info, nil })},
+		{Methods: "GET", Path: fs + "ls/:alloc_id", CORS: true,
+			Handle: web.Read("FileSystem.List", func(r *web.Request, q *message.FsListRequest) error {
+				q.AllocID, q.Path = r.Param, cmp.Or(r.Query.Get("path"), "/")
+				return nil
+			}, func(o *message.FsListResponse) (any, error) { return o.Files, nil })},
+		{Methods: "GET", Path: fs + "stat/:alloc_id", CORS: true,
+			Handle: web.Read("FileSystem.Stat", func(r *web.Request, q *message.FsStatRequest) error {
+				q.AllocID, q.Path = r.Param, r.Query.Get("path")
+				return needPath(q.Path)
+			}, func(o *message.FsStatResponse) (any, error) { return o.Info, nil })},
 		{Methods: "GET", Path: fs + "cat/:alloc_id", CORS: true, Handle: s.fsCat},
 		{Methods: "GET", Path: fs + "readat/:alloc_id", CORS: true, Handle: s.fsReadAt},
 		{Methods: "GET", Path: fs + "stream/:alloc_id", CORS: true, Handle: s.fsStream},

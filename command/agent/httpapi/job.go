@@ -19,40 +19,56 @@ import (
 func (s *Server) jobRoutes() []web.Route {
 	const job = "/v1/job/:job_id"
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/jobs", Handle: web.Read("Job.List", jobList, func(o *message.JobListResponse) (any, error) { return o.Jobs, nil })},
+		{Methods: "GET", Path: "/v1/jobs",
+			Handle: web.Read("Job.List", jobList, func(o *message.JobListResponse) (any, error) { return o.Jobs, nil })},
 		{Methods: "PUT POST", Path: "/v1/jobs", Call: web.Write("Job.Register", jobRegister, web.Full[message.JobRegisterResponse])},
 		{Methods: "PUT POST", Path: "/v1/jobs/parse", Handle: s.jobParse},
-		{Methods: "PUT POST", Path: "/v1/jobs/stop", Call: web.Write("Job.Deregister", web.Body(jobStop), web.Full[message.JobDeregisterResponse])},
-		{Methods: "GET POST", Path: "/v1/jobs/statuses", Call: web.Call{Method: "Job.Statuses", Handle: web.Read("Job.Statuses", jobStatuses, func(o *message.JobStatusesResponse) (any, error) { return o.Jobs, nil })}},
+		{Methods: "PUT POST", Path: "/v1/jobs/stop",
+			Call: web.Write("Job.Deregister", web.Body(jobStop), web.Full[message.JobDeregisterResponse])},
+		{Methods: "GET POST", Path: "/v1/jobs/statuses",
+			Call: web.Call{Method: "Job.Statuses",
+				Handle: web.Read("Job.Statuses", jobStatuses, func(o *message.JobStatusesResponse) (any, error) { return o.Jobs, nil })}},
 		{Methods: "PUT POST", Path: "/v1/validate/job", Call: web.Write("Job.Validate", jobValidate, web.Full[message.JobValidateResponse])},
 		{Methods: "GET", Path: job, Handle: web.Read("Job.GetJob", jobID, showJob)},
 		{Methods: "PUT POST", Path: job, Call: web.Write("Job.Register", jobRegister, web.Full[message.JobRegisterResponse])},
 		{Methods: "DELETE", Path: job, Call: web.Write("Job.Deregister", jobDeregister, web.Full[message.JobDeregisterResponse])},
-		{Methods: "PUT POST", Path: job + "/evaluate", Call: web.Write("Job.Evaluate", web.OptionalBody(jobEvaluate), web.Full[message.JobRegisterResponse])},
-		{Methods: "GET", Path: job + "/allocations", Handle: web.Read("Job.Allocations", jobID, func(o *message.JobAllocationsResponse) (any, error) { return o.Allocations, nil })},
-		{Methods: "GET", Path: job + "/evaluations", Handle: web.Read("Job.Evaluations", jobID, func(o *message.JobEvaluationsResponse) (any, error) { return o.Evaluations, nil })},
-		{Methods: "GET", Path: job + "/deployments", Handle: web.Read("Job.Deployments", jobID, func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
+		{Methods: "PUT POST", Path: job + "/evaluate",
+			Call: web.Write("Job.Evaluate", web.OptionalBody(jobEvaluate), web.Full[message.JobRegisterResponse])},
+		{Methods: "GET", Path: job + "/allocations",
+			Handle: web.Read("Job.Allocations", jobID, func(o *message.JobAllocationsResponse) (any, error) { return o.Allocations, nil })},
+		{Methods: "GET", Path: job + "/evaluations",
+			Handle: web.Read("Job.Evaluations", jobID, func(o *message.JobEvaluationsResponse) (any, error) { return o.Evaluations, nil })},
+		{Methods: "GET", Path: job + "/deployments",
+			Handle: web.Read("Job.Deployments", jobID, func(o *message.DeploymentListResponse) (any, error) { return o.Deployments, nil })},
 		{Methods: "GET", Path: job + "/deployment", Handle: web.Read("Job.LatestDeployment", jobID, latestDeployment)},
 		{Methods: "PUT POST", Path: job + "/plan", Call: web.Write("Job.Plan", jobPlan, web.Full[message.JobPlanResponse])},
-		{Methods: "GET PUT POST", Path: job + "/explain", Call: web.Call{Method: "Job.Explain", Handle: web.Read("Job.Explain", jobExplain, func(o *message.JobExplainResponse) (any, error) { return o.Explanation, nil })}},
-		{Methods: "GET", Path: job + "/summary", Handle: web.Read("Job.Summary", func(r *web.Request, q *message.JobSummaryRequest) error { q.JobID = r.Param; return nil },
-			func(o *message.JobSummaryResponse) (any, error) { return web.Found(o.JobSummary, "job not found") })},
-		{Methods: "PUT POST", Path: job + "/dispatch", Call: web.Write("Job.Dispatch", web.Body(jobDispatch), web.Full[message.JobDispatchResponse])},
-		{Methods: "PUT POST", Path: job + "/dispatch/payload", Call: web.Write("Job.Dispatch", jobDispatchPayload, web.Full[message.JobDispatchResponse])},
-		{Methods: "PUT POST", Path: job + "/periodic/force", Call: web.Write("Periodic.Force", periodicForce, web.Full[message.PeriodicForceResponse])},
-		{Methods: "GET", Path: job + "/versions", Handle: web.Read("Job.GetJobVersions", jobVersions, func(o *message.JobVersionsResponse) (any, error) {
-			if len(o.Versions) == 0 {
-				return nil, nomad.Errorf(http.StatusNotFound, "job versions not found")
-			}
-			return o, nil
-		})},
+		{Methods: "GET PUT POST", Path: job + "/explain",
+			Call: web.Call{Method: "Job.Explain",
+				Handle: web.Read("Job.Explain", jobExplain, func(o *message.JobExplainResponse) (any, error) { return o.Explanation, nil })}},
+		{Methods: "GET", Path: job + "/summary",
+			Handle: web.Read("Job.Summary", func(r *web.Request, q *message.JobSummaryRequest) error { q.JobID = r.Param; return nil },
+				func(o *message.JobSummaryResponse) (any, error) { return web.Found(o.JobSummary, "job not found") })},
+		{Methods: "PUT POST", Path: job + "/dispatch",
+			Call: web.Write("Job.Dispatch", web.Body(jobDispatch), web.Full[message.JobDispatchResponse])},
+		{Methods: "PUT POST", Path: job + "/dispatch/payload",
+			Call: web.Write("Job.Dispatch", jobDispatchPayload, web.Full[message.JobDispatchResponse])},
+		{Methods: "PUT POST", Path: job + "/periodic/force",
+			Call: web.Write("Periodic.Force", periodicForce, web.Full[message.PeriodicForceResponse])},
+		{Methods: "GET", Path: job + "/versions",
+			Handle: web.Read("Job.GetJobVersions", jobVersions, func(o *message.JobVersionsResponse) (any, error) {
+				if len(o.Versions) == 0 {
+					return nil, nomad.Errorf(http.StatusNotFound, "job versions not found")
+				}
+				return o, nil
+			})},
 		{Methods: "PUT POST", Path: job + "/revert", Call: web.Write("Job.Revert", web.Body(jobRevert), web.Full[message.JobRegisterResponse])},
 		{Methods: "PUT POST", Path: job + "/versions/:tag/tag", Call: web.Write("Job.TagVersion", jobTag, web.Full[message.JobTagResponse])},
 		{Methods: "DELETE", Path: job + "/versions/:tag/tag", Call: web.Write("Job.TagVersion", jobUntag, web.Full[message.JobTagResponse])},
 		{Methods: "PUT POST", Path: job + "/stable", Call: web.Write("Job.Stable", web.Body(jobStable), web.Full[message.JobStabilityResponse])},
-		{Methods: "GET", Path: job + "/submission", Handle: web.Read("Job.GetJobSubmission", jobSubmission, func(o *message.JobSubmissionResponse) (any, error) {
-			return web.Found(o.Submission, "job source not found")
-		})},
+		{Methods: "GET", Path: job + "/submission",
+			Handle: web.Read("Job.GetJobSubmission", jobSubmission, func(o *message.JobSubmissionResponse) (any, error) {
+				return web.Found(o.Submission, "job source not found")
+			})},
 	}
 }
 
@@ -247,7 +263,8 @@ func jobStop(_ *web.Request, q *message.JobDeregisterRequest) error {
 // checkEvalPriority checks the priority of an evaluation. 0 means that of the job.
 func checkEvalPriority(p int64) error {
 	if p != 0 && (p < nomad.JobMinPriority || p > nomad.JobDefaultMaxPriority) {
-		return nomad.Errorf(http.StatusBadRequest, "Eval priority must be between %d and %d, not %d", nomad.JobMinPriority, nomad.JobDefaultMaxPriority, p)
+		return nomad.Errorf(http.StatusBadRequest, "Eval priority must be between %d and %d, not %d", nomad.JobMinPriority,
+			nomad.JobDefaultMaxPriority, p)
 	}
 	return nil
 }
@@ -331,7 +348,8 @@ func jobVersions(r *web.Request, q *message.JobVersionsRequest) error {
 func jobSubmission(r *web.Request, q *message.JobSubmissionRequest) error {
 	v, err := strconv.ParseUint(r.Query.Get("version"), 10, 64)
 	if err != nil {
-		return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: use ?version=N", "version", r.Query.Get("version"))
+		return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: use ?version=N", "version",
+			r.Query.Get("version"))
 	}
 	q.JobID, q.Version = r.Param, v
 	return nil

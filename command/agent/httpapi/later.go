@@ -43,13 +43,15 @@ func laterCSI() []web.Route {
 		{Methods: "DELETE", Path: volume, Handle: later(feature, web.InNamespace(acl.CSIWriteVolume))},
 		{Methods: "PUT", Path: volume + "/create", Handle: change},
 		{Methods: "DELETE", Path: volume + "/delete", Handle: change},
-		{Methods: "DELETE", Path: volume + "/detach", Handle: later(feature, web.Either(web.All(web.InNamespace(acl.CSIMountVolume), plugin), web.Nodes))},
+		{Methods: "DELETE", Path: volume + "/detach",
+			Handle: later(feature, web.Either(web.All(web.InNamespace(acl.CSIMountVolume), plugin), web.Nodes))},
 		{Methods: "GET", Path: "/v1/plugin/csi/:id", Handle: later("CSI plugins", plugin)},
 	}
 }
 
 func laterAgents() []web.Route {
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity", Handle: later("upgrade checks", web.Needs(acl.ToRead(acl.Operators)))},
+		{Methods: "GET", Path: "/v1/operator/upgrade-check/vault-workload-identity",
+			Handle: later("upgrade checks", web.Needs(acl.ToRead(acl.Operators)))},
 	}
 }

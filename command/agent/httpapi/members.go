@@ -15,12 +15,17 @@ func (s *Server) memberRoutes() []web.Route {
 		{Methods: "PUT POST", Path: "/v1/agent/join", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentJoin)},
 		{Methods: "PUT POST", Path: "/v1/agent/force-leave", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentForceLeave)},
 		{Methods: "GET", Path: "/v1/agent/keyring/list", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKeys)},
-		{Methods: "PUT POST", Path: "/v1/agent/keyring/install", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.InstallGossipKey))},
-		{Methods: "PUT POST", Path: "/v1/agent/keyring/use", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.UseGossipKey))},
-		{Methods: "PUT POST", Path: "/v1/agent/keyring/remove", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.RemoveGossipKey))},
-		{Methods: "GET", Path: "/v1/operator/raft/configuration", Handle: web.Read("Operator.RaftGetConfiguration", noFields[message.GenericRequest], web.Full[message.RaftConfigurationResponse])},
+		{Methods: "PUT POST", Path: "/v1/agent/keyring/install",
+			Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.InstallGossipKey))},
+		{Methods: "PUT POST", Path: "/v1/agent/keyring/use",
+			Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.UseGossipKey))},
+		{Methods: "PUT POST", Path: "/v1/agent/keyring/remove",
+			Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.RemoveGossipKey))},
+		{Methods: "GET", Path: "/v1/operator/raft/configuration",
+			Handle: web.Read("Operator.RaftGetConfiguration", noFields[message.GenericRequest], web.Full[message.RaftConfigurationResponse])},
 		{Methods: "DELETE", Path: "/v1/operator/raft/peer", Call: web.Write("Operator.RaftRemovePeerByID", raftPeer, web.Nothing[struct{}])},
-		{Methods: "PUT POST", Path: "/v1/operator/raft/transfer-leadership", Call: web.Write("Operator.TransferLeadershipToPeer", raftTarget, web.Full[message.LeadershipTransferResponse])},
+		{Methods: "PUT POST", Path: "/v1/operator/raft/transfer-leadership",
+			Call: web.Write("Operator.TransferLeadershipToPeer", raftTarget, web.Full[message.LeadershipTransferResponse])},
 	}
 }
 

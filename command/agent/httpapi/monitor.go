@@ -9,7 +9,8 @@ import (
 
 // agentMonitor streams the log of an agent.
 func (s *Server) agentMonitor(r *web.Request) (any, error) {
-	q := message.MonitorRequest{LogLevel: cmp.Or(r.Query.Get("log_level"), "INFO"), NodeID: r.Query.Get("node_id"), ServerID: r.Query.Get("server_id")}
+	q := message.MonitorRequest{LogLevel: cmp.Or(r.Query.Get("log_level"), "INFO"), NodeID: r.Query.Get("node_id"),
+		ServerID: r.Query.Get("server_id")}
 	err := flags(r, map[string]*bool{"log_json": &q.LogJSON, "log_include_location": &q.LogIncludeLocation, "plain": &q.PlainText})
 	if err != nil {
 		return nil, err

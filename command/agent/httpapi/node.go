@@ -11,48 +11,73 @@ import (
 func nodeRoutes() []web.Route {
 	const node = "/v1/node/:node_id"
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/nodes", Handle: web.Read("Node.List", func(r *web.Request, q *message.NodeListRequest) error { return nodeFields(r, &q.Fields) }, func(o *message.NodeListResponse) (any, error) { return o.Nodes, nil })},
-		{Methods: "GET", Path: node, Handle: web.Read("Node.GetNode", nodeID, func(o *message.SingleNodeResponse) (any, error) { return showNode(o.Node) })},
-		{Methods: "PUT POST", Path: node + "/evaluate", Call: web.Write("Node.Evaluate", func(r *web.Request, q *message.NodeEvaluateRequest) error { q.NodeID = r.Param; return nil }, web.Full[message.NodeUpdateResponse])},
-		{Methods: "GET", Path: node + "/allocations", Handle: web.Read("Node.GetAllocs", nodeID, func(o *message.NodeAllocsResponse) (any, error) { return publicAllocs(o.Allocs), nil })},
+		{Methods: "GET", Path: "/v1/nodes",
+			Handle: web.Read("Node.List", func(r *web.Request, q *message.NodeListRequest) error { return nodeFields(r, &q.Fields) },
+				func(o *message.NodeListResponse) (any, error) { return o.Nodes, nil })},
+		{Methods: "GET", Path: node, Handle: web.Read("Node.GetNode", nodeID,
+			func(o *message.SingleNodeResponse) (any, error) { return showNode(o.Node) })},
+		{Methods: "PUT POST", Path: node + "/evaluate",
+			Call: web.Write("Node.Evaluate", func(r *web.Request, q *message.NodeEvaluateRequest) error { q.NodeID = r.Param; return nil },
+				web.Full[message.NodeUpdateResponse])},
+		{Methods: "GET", Path: node + "/allocations",
+			Handle: web.Read("Node.GetAllocs", nodeID, func(o *message.NodeAllocsResponse) (any, error) { return publicAllocs(o.Allocs), nil })},
 		{Methods: "PUT POST", Path: node + "/drain", Call: web.Write("Node.UpdateDrain", nodeDrain, web.Full[message.NodeDrainUpdateResponse])},
-		{Methods: "PUT POST", Path: node + "/eligibility", Call: web.Write("Node.UpdateEligibility", nodeEligibility, web.Full[message.NodeEligibilityUpdateResponse])},
-		{Methods: "PUT POST", Path: node + "/purge", Call: web.Write("Node.Deregister", func(r *web.Request, q *message.NodeDeregisterRequest) error { q.NodeID = r.Param; return nil }, web.Full[message.NodeUpdateResponse])},
-		{Methods: "GET", Path: "/v1/node/pools", Handle: web.Read("NodePool.List", noFields[message.NodePoolListRequest], func(o *message.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
-		{Methods: "PUT POST", Path: "/v1/node/pools", Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[message.GenericResponse])},
-		{Methods: "GET", Path: "/v1/node/pool/:name", Handle: web.Read("NodePool.GetNodePool", func(r *web.Request, q *message.NodePoolSpecificRequest) error { q.Name = r.Param; return nil },
-			func(o *message.SingleNodePoolResponse) (any, error) {
-				return web.Found(o.NodePool, "node pool not found")
-			})},
-		{Methods: "PUT POST", Path: "/v1/node/pool/:name", Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[message.GenericResponse])},
-		{Methods: "DELETE", Path: "/v1/node/pool/:name", Call: web.Write("NodePool.DeleteNodePools", func(r *web.Request, q *message.NodePoolDeleteRequest) error { q.Names = []string{r.Param}; return nil }, web.Nothing[message.GenericResponse])},
-		{Methods: "GET", Path: "/v1/node/pool/:name/nodes", Handle: web.Read("NodePool.ListNodes", func(r *web.Request, q *message.NodePoolNodesRequest) error {
-			if err := r.NoPrefix(); err != nil {
+		{Methods: "PUT POST", Path: node + "/eligibility",
+			Call: web.Write("Node.UpdateEligibility", nodeEligibility, web.Full[message.NodeEligibilityUpdateResponse])},
+		{Methods: "PUT POST", Path: node + "/purge",
+			Call: web.Write("Node.Deregister", func(r *web.Request, q *message.NodeDeregisterRequest) error { q.NodeID = r.Param; return nil },
+				web.Full[message.NodeUpdateResponse])},
+		{Methods: "GET", Path: "/v1/node/pools",
+			Handle: web.Read("NodePool.List", noFields[message.NodePoolListRequest],
+				func(o *message.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
+		{Methods: "PUT POST", Path: "/v1/node/pools",
+			Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[message.GenericResponse])},
+		{Methods: "GET", Path: "/v1/node/pool/:name",
+			Handle: web.Read("NodePool.GetNodePool", func(r *web.Request, q *message.NodePoolSpecificRequest) error { q.Name = r.Param; return nil },
+				func(o *message.SingleNodePoolResponse) (any, error) {
+					return web.Found(o.NodePool, "node pool not found")
+				})},
+		{Methods: "PUT POST", Path: "/v1/node/pool/:name",
+			Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[message.GenericResponse])},
+		{Methods: "DELETE", Path: "/v1/node/pool/:name",
+			Call: web.Write("NodePool.DeleteNodePools",
+				func(r *web.Request, q *message.NodePoolDeleteRequest) error { q.Names = []string{r.Param}; return nil }, web.Nothing[message.GenericResponse])},
+		{Methods: "GET", Path: "/v1/node/pool/:name/nodes",
+			Handle: web.Read("NodePool.ListNodes", func(r *web.Request, q *message.NodePoolNodesRequest) error {
+				if err := r.NoPrefix(); err != nil {
+					return err
+				}
+				q.Name = r.Param
+				return nodeFields(r, &q.Fields)
+			},
+				func(o *message.NodePoolNodesResponse) (any, error) { return o.Nodes, nil })},
+		{Methods: "GET", Path: "/v1/node/pool/:name/jobs",
+			Handle: web.Read("NodePool.ListJobs", func(r *web.Request, q *message.NodePoolJobsRequest) error {
+				if err := r.NoPrefix(); err != nil {
+					return err
+				}
+				meta, err := r.Flag("meta")
+				q.Name, q.Fields = r.Param, &nomad.JobStubFields{Meta: meta}
 				return err
-			}
-			q.Name = r.Param
-			return nodeFields(r, &q.Fields)
-		},
-			func(o *message.NodePoolNodesResponse) (any, error) { return o.Nodes, nil })},
-		{Methods: "GET", Path: "/v1/node/pool/:name/jobs", Handle: web.Read("NodePool.ListJobs", func(r *web.Request, q *message.NodePoolJobsRequest) error {
-			if err := r.NoPrefix(); err != nil {
-				return err
-			}
-			meta, err := r.Flag("meta")
-			q.Name, q.Fields = r.Param, &nomad.JobStubFields{Meta: meta}
-			return err
-		}, func(o *message.NodePoolJobsResponse) (any, error) { return o.Jobs, nil })},
-		{Methods: "GET", Path: "/v1/namespaces", Handle: web.Read("Namespace.ListNamespaces", func(*web.Request, *message.NamespaceListRequest) error { return nil }, func(o *message.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
-		{Methods: "GET", Path: "/v1/namespace/:name", Handle: web.Read("Namespace.GetNamespace", func(r *web.Request, q *message.NamespaceSpecificRequest) error { q.Name = r.Param; return nil },
-			func(o *message.SingleNamespaceResponse) (any, error) {
-				return web.Found(o.Namespace, "Namespace not found")
-			})},
-		{Methods: "PUT POST", Path: "/v1/namespace", Call: web.Write("Namespace.UpsertNamespaces", namespace, web.Nothing[message.GenericResponse])},
-		{Methods: "PUT POST", Path: "/v1/namespace/:name", Call: web.Write("Namespace.UpsertNamespaces", namespace, web.Nothing[message.GenericResponse])},
-		{Methods: "DELETE", Path: "/v1/namespace/:name", Call: web.Write("Namespace.DeleteNamespaces", func(r *web.Request, q *message.NamespaceDeleteRequest) error {
-			q.Namespaces = []string{r.Param}
-			return nil
-		}, web.Nothing[message.GenericResponse])},
+			}, func(o *message.NodePoolJobsResponse) (any, error) { return o.Jobs, nil })},
+		{Methods: "GET", Path: "/v1/namespaces",
+			Handle: web.Read("Namespace.ListNamespaces", func(*web.Request, *message.NamespaceListRequest) error { return nil },
+				func(o *message.NamespaceListResponse) (any, error) { return o.Namespaces, nil })},
+		{Methods: "GET", Path: "/v1/namespace/:name",
+			Handle: web.Read("Namespace.GetNamespace",
+				func(r *web.Request, q *message.NamespaceSpecificRequest) error { q.Name = r.Param; return nil },
+				func(o *message.SingleNamespaceResponse) (any, error) {
+					return web.Found(o.Namespace, "Namespace not found")
+				})},
+		{Methods: "PUT POST", Path: "/v1/namespace",
+			Call: web.Write("Namespace.UpsertNamespaces", namespace, web.Nothing[message.GenericResponse])},
+		{Methods: "PUT POST", Path: "/v1/namespace/:name",
+			Call: web.Write("Namespace.UpsertNamespaces", namespace, web.Nothing[message.GenericResponse])},
+		{Methods: "DELETE", Path: "/v1/namespace/:name",
+			Call: web.Write("Namespace.DeleteNamespaces", func(r *web.Request, q *message.NamespaceDeleteRequest) error {
+				q.Namespaces = []string{r.Param}
+				return nil
+			}, web.Nothing[message.GenericResponse])},
 	}
 }
 

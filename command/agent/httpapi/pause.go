@@ -12,10 +12,11 @@ import (
 func pauseRoutes() []web.Route {
 	const pause = "/v1/client/allocation/:alloc_id/pause"
 	return []web.Route{
-		{Methods: "GET", Path: pause, CORS: true, Handle: web.Read("ClientAllocations.GetPauseState", func(r *web.Request, q *message.AllocGetPauseStateRequest) error {
-			q.AllocID, q.Task = r.Param, r.Query.Get("task")
-			return nil
-		}, web.Full[message.AllocGetPauseStateResponse])},
+		{Methods: "GET", Path: pause, CORS: true,
+			Handle: web.Read("ClientAllocations.GetPauseState", func(r *web.Request, q *message.AllocGetPauseStateRequest) error {
+				q.AllocID, q.Task = r.Param, r.Query.Get("task")
+				return nil
+			}, web.Full[message.AllocGetPauseStateResponse])},
 		{Methods: "PUT POST", Path: pause, Call: web.Write("ClientAllocations.SetPauseState", allocPause, web.Full[message.GenericResponse])},
 	}
 }

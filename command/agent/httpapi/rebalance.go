@@ -12,11 +12,13 @@ import (
 // rebalanceRoutes returns the routes that show and make moves of allocations. Nomad 2.0 does not have them.
 func rebalanceRoutes() []web.Route {
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/operator/rebalance", Handle: web.Read("Operator.Rebalance", rebalanceQuery, func(o *message.RebalanceResponse) (any, error) { return o.Rebalance, nil })},
-		{Methods: "PUT POST", Path: "/v1/allocation/:alloc_id/move", Call: web.Write("Alloc.Move", web.Body(func(r *web.Request, q *message.AllocMoveRequest) error {
-			q.AllocID = r.Param
-			return nil
-		}), web.Full[message.AllocStopResponse])},
+		{Methods: "GET", Path: "/v1/operator/rebalance",
+			Handle: web.Read("Operator.Rebalance", rebalanceQuery, func(o *message.RebalanceResponse) (any, error) { return o.Rebalance, nil })},
+		{Methods: "PUT POST", Path: "/v1/allocation/:alloc_id/move",
+			Call: web.Write("Alloc.Move", web.Body(func(r *web.Request, q *message.AllocMoveRequest) error {
+				q.AllocID = r.Param
+				return nil
+			}), web.Full[message.AllocStopResponse])},
 	}
 }
 

@@ -12,9 +12,13 @@ import (
 // rootKeyRoutes returns the routes of root keys and of the public keys for verifiers.
 func rootKeyRoutes() []web.Route {
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/operator/keyring/keys", Handle: web.Read("Keyring.List", noFields[message.KeyringListRootKeyMetaRequest], func(o *message.KeyringListRootKeyMetaResponse) (any, error) { return o.Keys, nil })},
-		{Methods: "PUT POST", Path: "/v1/operator/keyring/rotate", Call: web.Write("Keyring.Rotate", rootKeyRotate, web.Full[message.KeyringRotateRootKeyResponse])},
-		{Methods: "DELETE", Path: "/v1/operator/keyring/key/:key_id", Call: web.Write("Keyring.Delete", rootKeyDelete, web.Full[message.KeyringDeleteRootKeyResponse])},
+		{Methods: "GET", Path: "/v1/operator/keyring/keys",
+			Handle: web.Read("Keyring.List", noFields[message.KeyringListRootKeyMetaRequest],
+				func(o *message.KeyringListRootKeyMetaResponse) (any, error) { return o.Keys, nil })},
+		{Methods: "PUT POST", Path: "/v1/operator/keyring/rotate",
+			Call: web.Write("Keyring.Rotate", rootKeyRotate, web.Full[message.KeyringRotateRootKeyResponse])},
+		{Methods: "DELETE", Path: "/v1/operator/keyring/key/:key_id",
+			Call: web.Write("Keyring.Delete", rootKeyDelete, web.Full[message.KeyringDeleteRootKeyResponse])},
 		{Methods: "GET", Path: "/.well-known/jwks.json", Handle: jwks},
 		{Methods: "GET", Path: "/.well-known/openid-configuration", Handle: discovery},
 	}

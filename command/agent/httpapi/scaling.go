@@ -11,9 +11,10 @@ import (
 func (s *Server) scalingRoutes() []web.Route {
 	const job = "/v1/job/:job_id"
 	return []web.Route{
-		{Methods: "GET", Path: job + "/scale", Handle: web.Read("Job.ScaleStatus", scaleStatus, func(o *message.JobScaleStatusResponse) (any, error) {
-			return web.Found(o.JobScaleStatus, "job not found")
-		})},
+		{Methods: "GET", Path: job + "/scale",
+			Handle: web.Read("Job.ScaleStatus", scaleStatus, func(o *message.JobScaleStatusResponse) (any, error) {
+				return web.Found(o.JobScaleStatus, "job not found")
+			})},
 		{Methods: "PUT POST", Path: job + "/scale", Call: web.Write("Job.Scale", jobScale, web.Full[message.JobRegisterResponse])},
 		{Methods: "GET", Path: "/v1/scaling/policies", Handle: web.Read("Scaling.ListPolicies", scalingPolicies,
 			func(o *message.ScalingPolicyListResponse) (any, error) { return o.Policies, nil })},

@@ -9,7 +9,9 @@ import (
 // body.
 func searchRoutes() []web.Route {
 	return []web.Route{
-		{Methods: "PUT POST", Path: "/v1/search", Call: web.Write("Search.PrefixSearch", web.Body[message.SearchRequest](), web.Full[message.SearchResponse])},
-		{Methods: "PUT POST", Path: "/v1/search/fuzzy", Call: web.Write("Search.FuzzySearch", web.Body[message.FuzzySearchRequest](), web.Full[message.FuzzySearchResponse])},
+		{Methods: "PUT POST", Path: "/v1/search",
+			Call: web.Write("Search.PrefixSearch", web.Body[message.SearchRequest](), web.Full[message.SearchResponse])},
+		{Methods: "PUT POST", Path: "/v1/search/fuzzy",
+			Call: web.Write("Search.FuzzySearch", web.Body[message.FuzzySearchRequest](), web.Full[message.FuzzySearchResponse])},
 	}
 }

@@ -17,20 +17,22 @@ func serviceRoutes() []web.Route {
 			func(o *message.ServiceRegistrationListResponse) (any, error) { return o.Services, nil })},
 		{Methods: "GET", Path: "/v1/service/:name", Handle: web.Read("ServiceRegistration.GetService", serviceByName,
 			func(o *message.ServiceRegistrationByNameResponse) (any, error) { return o.Services, nil })},
-		{Methods: "DELETE", Path: "/v1/service/:name/:service_id", Call: web.Write("ServiceRegistration.DeleteByID", serviceDelete, web.Nothing[message.ServiceRegistrationDeleteByIDResponse])},
+		{Methods: "DELETE", Path: "/v1/service/:name/:service_id",
+			Call: web.Write("ServiceRegistration.DeleteByID", serviceDelete, web.Nothing[message.ServiceRegistrationDeleteByIDResponse])},
 		{Methods: "GET", Path: "/v1/job/:job_id/services", Handle: web.Read("Job.GetServiceRegistrations",
 			func(r *web.Request, q *message.JobServiceRegistrationsRequest) error { q.JobID = r.Param; return nil },
 			func(o *message.JobServiceRegistrationsResponse) (any, error) {
 				return orMissing(o.Services, "job not found")
 			})},
-		{Methods: "GET", Path: "/v1/allocation/:alloc_id/services", Handle: missing("allocation not found", web.Read("Alloc.GetServiceRegistrations",
-			func(r *web.Request, q *message.AllocServiceRegistrationsRequest) error {
-				q.AllocID = r.Param
-				return nil
-			},
-			func(o *message.AllocServiceRegistrationsResponse) (any, error) {
-				return orMissing(o.Services, "allocation not found")
-			}))},
+		{Methods: "GET", Path: "/v1/allocation/:alloc_id/services",
+			Handle: missing("allocation not found", web.Read("Alloc.GetServiceRegistrations",
+				func(r *web.Request, q *message.AllocServiceRegistrationsRequest) error {
+					q.AllocID = r.Param
+					return nil
+				},
+				func(o *message.AllocServiceRegistrationsResponse) (any, error) {
+					return orMissing(o.Services, "allocation not found")
+				}))},
 	}
 }
 

@@ -19,7 +19,8 @@ const chunk = 64 << 10
 func (s *Server) snapshotRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/operator/snapshot", Handle: s.snapshotSave},
-		{Methods: "PUT POST", Path: "/v1/operator/snapshot", Call: web.Call{Method: "Operator.SnapshotRestore", Handle: snapshotRestore}, Unbounded: true},
+		{Methods: "PUT POST", Path: "/v1/operator/snapshot", Call: web.Call{Method: "Operator.SnapshotRestore", Handle: snapshotRestore},
+			Unbounded: true},
 	}
 }
 

@@ -15,13 +15,14 @@ import (
 func variableRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/vars", Handle: web.Read("Variables.List", noFields[message.VariablesListRequest], variableList)},
-		{Methods: "GET", Path: "/v1/var/:path", Handle: web.Read("Variables.Read", func(r *web.Request, q *message.VariablesReadRequest) error { q.Path = r.Param; return nil },
-			func(o *message.VariablesReadResponse) (any, error) {
-				if o.Data == nil {
-					return nil, nomad.Errorf(http.StatusNotFound, "variable not found")
-				}
-				return showVariable(o.Data), nil
-			})},
+		{Methods: "GET", Path: "/v1/var/:path",
+			Handle: web.Read("Variables.Read", func(r *web.Request, q *message.VariablesReadRequest) error { q.Path = r.Param; return nil },
+				func(o *message.VariablesReadResponse) (any, error) {
+					if o.Data == nil {
+						return nil, nomad.Errorf(http.StatusNotFound, "variable not found")
+					}
+					return showVariable(o.Data), nil
+				})},
 		{Methods: "PUT POST", Path: "/v1/var/:path", Call: web.Call{Method: "Variables.Apply", Handle: variablePut}},
 		{Methods: "DELETE", Path: "/v1/var/:path", Handle: variableDelete},
 	}
@@ -82,7 +83,8 @@ func expectedIndex(r *web.Request) (index uint64, checked bool, err error) {
 		return 0, false, nil
 	}
 	if index, err = strconv.ParseUint(r.Query.Get("cas"), 10, 64); err != nil {
-		return 0, false, nomad.Errorf(http.StatusBadRequest, "invalid cas %q: use the ModifyIndex of the variable, or 0 if it must not exist", r.Query.Get("cas"))
+		return 0, false, nomad.Errorf(http.StatusBadRequest, "invalid cas %q: use the ModifyIndex of the variable, or 0 if it must not exist",
+			r.Query.Get("cas"))
 	}
 	return index, true, nil
 }
@@ -112,7 +114,8 @@ func variablePut(r *web.Request) (any, error) {
 		return nil, err
 	}
 	if ns := r.Query.Get("namespace"); ns != "" && v.Namespace != "" && ns != v.Namespace {
-		return nil, nomad.Errorf(http.StatusBadRequest, "namespace %q of the variable does not match namespace %q of the request", v.Namespace, ns)
+		return nil, nomad.Errorf(http.StatusBadRequest, "namespace %q of the variable does not match namespace %q of the request", v.Namespace,
+			ns)
 	}
 	lock, err := lockOperation(r)
 	if err != nil {

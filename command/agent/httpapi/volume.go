@@ -13,11 +13,16 @@ func volumeRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/volumes", Handle: listVolumes},
 		{Methods: "GET", Path: "/v1/plugins", Handle: listPlugins},
-		{Methods: "PUT POST", Path: "/v1/volume/host/create", Call: web.Write("HostVolume.Create", web.Body[message.HostVolumeCreateRequest](), web.Full[message.HostVolumeCreateResponse])},
-		{Methods: "PUT POST", Path: "/v1/volume/host/register", Call: web.Write("HostVolume.Register", web.Body[message.HostVolumeRegisterRequest](), web.Full[message.HostVolumeRegisterResponse])},
-		{Methods: "GET", Path: one, Handle: web.Read("HostVolume.Get", get, func(o *message.HostVolumeGetResponse) (any, error) { return web.Found(o.Volume, "volume not found") })},
+		{Methods: "PUT POST", Path: "/v1/volume/host/create",
+			Call: web.Write("HostVolume.Create", web.Body[message.HostVolumeCreateRequest](), web.Full[message.HostVolumeCreateResponse])},
+		{Methods: "PUT POST", Path: "/v1/volume/host/register",
+			Call: web.Write("HostVolume.Register", web.Body[message.HostVolumeRegisterRequest](), web.Full[message.HostVolumeRegisterResponse])},
+		{Methods: "GET", Path: one, Handle: web.Read("HostVolume.Get", get,
+			func(o *message.HostVolumeGetResponse) (any, error) { return web.Found(o.Volume, "volume not found") })},
 		{Methods: "DELETE", Path: one, Call: web.Write("HostVolume.Delete", deletedVolume, web.Full[message.HostVolumeDeleteResponse])},
-		{Methods: "GET", Path: "/v1/volumes/claims", Handle: web.Read("TaskGroupHostVolumeClaim.List", claimsOf, func(o *message.TaskGroupVolumeClaimListResponse) (any, error) { return o.Claims, nil })},
+		{Methods: "GET", Path: "/v1/volumes/claims",
+			Handle: web.Read("TaskGroupHostVolumeClaim.List", claimsOf,
+				func(o *message.TaskGroupVolumeClaimListResponse) (any, error) { return o.Claims, nil })},
 		{Methods: "DELETE", Path: "/v1/volumes/claim/:id", Call: web.Write("TaskGroupHostVolumeClaim.Delete",
 			func(r *web.Request, q *message.TaskGroupVolumeClaimDeleteRequest) error {
 				q.ClaimID = r.Param

@@ -97,7 +97,8 @@ func failure(ctx context.Context, err error, out, report string) error {
 	switch {
 	case status.Exited() && status.ExitStatus() == exitInvalid:
 		return nomad.Errorf(http.StatusBadRequest, "%s", out)
-	case ctx.Err() == context.DeadlineExceeded, status.Signaled() && (status.Signal() == syscall.SIGXCPU || status.Signal() == syscall.SIGKILL):
+	case ctx.Err() == context.DeadlineExceeded, status.Signaled() &&
+		(status.Signal() == syscall.SIGXCPU || status.Signal() == syscall.SIGKILL):
 		return nomad.Errorf(http.StatusBadRequest, "parsing the job takes more than %v", maxTime)
 	case ctx.Err() != nil:
 		return ctx.Err() // the caller has canceled the request

@@ -99,7 +99,8 @@ func (s *Server) askedFor(req *http.Request) audit.Request {
 	if token := Token(req); len(token) >= shortSecret { // for example "acl token info" with a secret ID
 		path = strings.ReplaceAll(path, token, "[secret]")
 	}
-	out := audit.Request{Operation: req.Method, Endpoint: path, Namespace: namespace, RemoteAddress: remoteAddress(req.RemoteAddr), UserAgent: req.UserAgent()}
+	out := audit.Request{Operation: req.Method, Endpoint: path, Namespace: namespace, RemoteAddress: remoteAddress(req.RemoteAddr),
+		UserAgent: req.UserAgent()}
 	if strings.HasPrefix(path, "/v1/client/allocation/") && strings.HasSuffix(path, "/exec") {
 		out.Object = req.URL.Query().Get("task") // not the command, which can contain secrets
 	}
@@ -131,7 +132,8 @@ func withoutSecrets(text string, req *http.Request) string {
 }
 
 // shownKeys lists the query parameters whose values may appear in errors. Their values are names.
-var shownKeys = map[string]bool{"namespace": true, "region": true, "prefix": true, "filter": true, "path": true, "task": true, "type": true, "origin": true}
+var shownKeys = map[string]bool{"namespace": true, "region": true, "prefix": true, "filter": true, "path": true, "task": true, "type": true,
+	"origin": true}
 
 // callers caches the bearers of recent tokens by the SHA-256 digest of the token.
 type callers struct {

@@ -29,9 +29,11 @@ type DryRun struct {
 func (r *Request) QuestionOf(asked *DryRun, q *message.ACLExplainRequest) error {
 	s := r.server
 	noted := &notebook{}
-	req, err := http.NewRequestWithContext(context.WithValue(r.Context(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
+	req, err := http.NewRequestWithContext(context.WithValue(r.Context(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path,
+		bytes.NewReader(asked.Body))
 	if err != nil || !strings.HasPrefix(asked.Path, "/") {
-		return nomad.Errorf(http.StatusBadRequest, "invalid request %q %q: use a method and a path, such as GET /v1/jobs", asked.Method, asked.Path)
+		return nomad.Errorf(http.StatusBadRequest, "invalid request %q %q: use a method and a path, such as GET /v1/jobs", asked.Method,
+			asked.Path)
 	}
 	rt, param, allowed := s.dry.routes.match(req.Method, req.URL.EscapedPath())
 	switch {
@@ -52,7 +54,8 @@ func (r *Request) QuestionOf(asked *DryRun, q *message.ACLExplainRequest) error 
 		return nil
 	}
 	if noted.method == "" {
-		return nomad.Errorf(http.StatusBadRequest, "the request requires no right, or fails before a right is checked: %v", cmp.Or(err, errors.New("the agent answers it locally")))
+		return nomad.Errorf(http.StatusBadRequest, "the request requires no right, or fails before a right is checked: %v",
+			cmp.Or(err, errors.New("the agent answers it locally")))
 	}
 	q.Method, q.Namespace = noted.method, dry.Namespace()
 	if noted.request != nil {
@@ -74,7 +77,8 @@ type Needed struct {
 // Needed returns what a route requires, for the reference of the API. The request is not executed.
 func (s *Server) Needed(asked DryRun) (Needed, error) {
 	noted := &notebook{}
-	req, err := http.NewRequestWithContext(context.WithValue(context.Background(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path, bytes.NewReader(asked.Body))
+	req, err := http.NewRequestWithContext(context.WithValue(context.Background(), notebookKey{}, noted), asked.Method,
+		"http://agent"+asked.Path, bytes.NewReader(asked.Body))
 	if err != nil {
 		return Needed{}, fmt.Errorf("describe %s %s: %w", asked.Method, asked.Path, err)
 	}

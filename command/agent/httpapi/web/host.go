@@ -49,7 +49,8 @@ const bootstrapPath = "/v1/acl/bootstrap"
 
 // openPaths lists the paths of public data and of callers that have no token yet. A path that ends
 // with a slash includes everything below it.
-var openPaths = []string{"/ui", "/ui/", "/.well-known/", "/v1/agent/health", "/v1/status/", "/v1/regions", "/v1/acl/login", "/v1/acl/auth-methods", "/v1/acl/oidc/",
+var openPaths = []string{"/ui", "/ui/", "/.well-known/", "/v1/agent/health", "/v1/status/", "/v1/regions", "/v1/acl/login",
+	"/v1/acl/auth-methods", "/v1/acl/oidc/",
 	"/v1/acl/token/onetime/exchange"}
 
 // asAnonymous reports whether a request has the rights of the anonymous policy, or creates the

@@ -30,8 +30,10 @@ const exposed = "X-Nomad-Index, X-Nomad-KnownLeader, X-Nomad-LastContact, X-Noma
 func CheckOrigin(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || text != u.Scheme+"://"+u.Host || strings.Contains(text, "*"):
-		return nomad.Errorf(http.StatusBadRequest, `%q is not an origin: use "https://host" or "https://host:port", without a path and without *`, text)
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || text != u.Scheme+"://"+u.Host || strings.Contains(text,
+		"*"):
+		return nomad.Errorf(http.StatusBadRequest, `%q is not an origin: use "https://host" or "https://host:port", without a path and without *`,
+			text)
 	case text != strings.ToLower(text):
 		return nomad.Errorf(http.StatusBadRequest, "%q has upper-case letters, which browsers do not send: use %q", text, strings.ToLower(text))
 	case u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443":
@@ -74,7 +76,8 @@ func (s *Server) checkOrigin(h http.Header, req *http.Request, rt *Route) error 
 // errForeign is the refusal of a page of another origin. The origin is "" if the browser did not send it.
 func errForeign(origin string) error {
 	if origin == "" || origin == "null" {
-		return nomad.Errorf(http.StatusForbidden, "cross-origin request of a web page refused: enter the URL in the address bar of the browser, or use a command")
+		return nomad.Errorf(http.StatusForbidden,
+			"cross-origin request of a web page refused: enter the URL in the address bar of the browser, or use a command")
 	}
 	return nomad.Errorf(http.StatusForbidden,
 		"cross-origin request refused: to allow the pages of %q, add it to http_api_allowed_origins in the agent configuration", origin)

@@ -69,7 +69,8 @@ func reasonText(out *message.ACLExplainResponse) string {
 			}
 			part := fmt.Sprintf("%s: %s: %s", d.Question, verdict, d.Reason)
 			for _, rule := range d.Rules {
-				part += fmt.Sprintf("; policy %q, line %d, column %d: %s: %s", rule.Policy, rule.Line, rule.Column, rule.Block, cmp.Or(rule.Text, "no rights set"))
+				part += fmt.Sprintf("; policy %q, line %d, column %d: %s: %s", rule.Policy, rule.Line, rule.Column, rule.Block,
+					cmp.Or(rule.Text, "no rights set"))
 			}
 			parts = append(parts, part)
 		}

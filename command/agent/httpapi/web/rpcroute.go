@@ -104,7 +104,8 @@ func sameScope[Req any](r *Request, req *Req) error {
 	w := in.Write()
 	for _, s := range []struct{ name, body string }{{"region", w.Region}, {"namespace", w.Namespace}} {
 		if query := r.Query.Get(s.name); query != "" && s.body != "" && query != s.body {
-			return nomad.Errorf(http.StatusBadRequest, "%s %q of the body does not match %s %q of the query: use one of them", s.name, s.body, s.name, query)
+			return nomad.Errorf(http.StatusBadRequest, "%s %q of the body does not match %s %q of the query: use one of them", s.name, s.body,
+				s.name, query)
 		}
 	}
 	return nil
