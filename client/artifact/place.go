@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // place is the destination of an artifact.
@@ -50,7 +51,7 @@ func (p place) reserved(at string) error {
 	logs := path.Join(allocdir.SharedName, allocdir.LogsName)
 	stages := path.Join(p.task.Dir.Name(), stagePrefix)
 	for _, dir := range []string{private, logs} {
-		if at == dir || strings.HasPrefix(at, dir+"/") {
+		if safefs.Within(at, dir) {
 			return fmt.Errorf("destination: %q in the allocation is a directory of the agent: choose another", at)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -29,6 +28,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	cniversion "github.com/containernetworking/cni/pkg/version"
 
+	"github.com/open-nomad/open-nomad/internal/firstbytes"
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 )
 
@@ -92,7 +92,7 @@ func worldWritable(info os.FileInfo) bool { return info.Mode()&0o002 != 0 }
 // ExecPlugin implements invoke.Exec.
 func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, environ []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, path)
-	stdout, stderr := &limited{}, &limited{}
+	stdout, stderr := &firstbytes.Buffer{Limit: maxOutput}, &firstbytes.Buffer{Limit: maxOutput}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
 	cmd.Env = environment(environ)
 	cmd.WaitDelay = exitPatience
@@ -105,11 +105,11 @@ func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, enviro
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("CNI plugin %q did not end in time and was killed: correct its configuration, or replace %s: %w", name, path, ctx.Err())
-	case stdout.over:
+	case stdout.Cut():
 		return nil, fmt.Errorf("CNI plugin %q printed more than %d bytes: replace %s", name, maxOutput, path)
 	case err != nil:
 		return nil, fmt.Errorf("CNI plugin %q: %w", name, pluginError(err, stdout.Bytes(), stderr.Bytes()))
-	case stdout.Len() > 0 && !json.Valid(stdout.Bytes()):
+	case len(stdout.Bytes()) > 0 && !json.Valid(stdout.Bytes()):
 		return nil, fmt.Errorf("CNI plugin %q printed %q, which is not JSON: replace %s", name, shortened(stdout.Bytes()), path)
 	}
 	return stdout.Bytes(), nil
@@ -151,24 +151,6 @@ func environment(all []string) []string {
 	env := slices.DeleteFunc(slices.Clone(all), func(v string) bool { return !strings.HasPrefix(v, "CNI_") })
 	return append(env, "PATH="+strings.TrimPrefix(os.Getenv("PATH")+":"+searchPath, ":"))
 }
-
-// limited is a buffer that drops what exceeds maxOutput.
-type limited struct {
-	bytes.Buffer
-	over bool
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	room := maxOutput - l.Len()
-	if len(p) > room {
-		l.over = true
-		_, err := l.Buffer.Write(p[:room])
-		return len(p), err
-	}
-	return l.Buffer.Write(p)
-}
-
-var _ io.Writer = (*limited)(nil)
 
 // Versions returns the versions of the plugins in the directories by name. A plugin that does not
 // print a version is left out.
@@ -224,7 +206,7 @@ func versionOf(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path)
-	out := &limited{}
+	out := &firstbytes.Buffer{Limit: maxOutput}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env, cmd.WaitDelay = environment(nil), exitPatience
 	killGroup(cmd)

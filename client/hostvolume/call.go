@@ -1,7 +1,6 @@
 package hostvolume
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/firstbytes"
 )
 
 // Bounds of one call of a plugin.
@@ -56,7 +57,7 @@ func (c call) run(ctx context.Context) ([]byte, error) {
 }
 
 func (c call) wait(ctx context.Context, cancel func()) ([]byte, error) {
-	out, errs := &limited{most: maxOutput, full: cancel}, &limited{most: maxErrors}
+	out, errs := &firstbytes.Buffer{Limit: maxOutput, OnCut: cancel}, &firstbytes.Buffer{Limit: maxErrors}
 	cmd := exec.CommandContext(ctx, childFD, c.op)
 	cmd.Args[0] = c.file.Name()
 	cmd.Env, cmd.Dir = c.env, "/"
@@ -70,36 +71,15 @@ func (c call) wait(ctx context.Context, cancel func()) ([]byte, error) {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // descendants; usually there are none
 	}
 	switch {
-	case out.over:
+	case out.Cut():
 		return nil, fmt.Errorf("it printed more than %d bytes and was killed: make it print one JSON object", maxOutput)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("it did not end within %s and was killed with its process group: run it by hand to see what it waits for", c.limit)
 	case err == nil:
-		return out.kept.Bytes(), nil
+		return out.Bytes(), nil
 	}
-	if text := strings.TrimSpace(errs.kept.String()); text != "" {
+	if text := strings.TrimSpace(errs.String()); text != "" {
 		err = fmt.Errorf("%w: %s", err, printable(text))
 	}
-	return out.kept.Bytes(), err
-}
-
-// limited keeps the first bytes of an output and discards the rest. It does not embed the buffer, whose ReadFrom would
-// read everything.
-type limited struct {
-	kept bytes.Buffer
-	most int
-	full func() // called when the output is too long; may be nil
-	over bool
-}
-
-// Write implements io.Writer. It never fails, so that the process is not blocked.
-func (l *limited) Write(b []byte) (int, error) {
-	if room := l.most - l.kept.Len(); len(b) > room {
-		l.kept.Write(b[:room])
-		if l.over = true; l.full != nil {
-			l.full()
-		}
-		return len(b), nil
-	}
-	return l.kept.Write(b)
+	return out.Bytes(), err
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -16,12 +17,12 @@ func (m *Manager) registrable(path, id string) (string, error) {
 		return "", err
 	}
 	for _, dir := range append([]string{m.cfg.PluginDir}, m.cfg.Private...) {
-		if dir = existing(dir); holds(dir, real) || holds(real, dir) {
+		if dir = existing(dir); safefs.Within(real, dir) || safefs.Within(dir, real) {
 			return "", fmt.Errorf("%s overlaps %s, which is a directory of the agent: use another path", real, dir)
 		}
 	}
 	volumes := existing(m.cfg.VolumesDir)
-	if holds(real, volumes) {
+	if safefs.Within(volumes, real) {
 		return "", fmt.Errorf("%s has the volumes of all namespaces: use another path", real)
 	}
 	if rest, inside := strings.CutPrefix(real, volumes+"/"); inside {
@@ -38,9 +39,4 @@ func existing(dir string) string {
 		return real
 	}
 	return filepath.Clean(dir)
-}
-
-// holds reports whether path is dir or below it. An empty dir holds nothing.
-func holds(dir, path string) bool {
-	return dir == path || dir != "" && strings.HasPrefix(path, dir+"/")
 }

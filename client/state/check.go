@@ -1,14 +1,12 @@
 package state
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/firstbytes"
 )
 
 // Limits of the process that reads a file.
@@ -55,7 +54,7 @@ func checkPages(path string) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, companion.Self())
 	cmd.Args, cmd.Dir, cmd.Env = []string{entry, path}, "/", environment
-	out := &report{}
+	out := &firstbytes.Buffer{Limit: maxReport}
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()
 	if err == nil {
@@ -70,23 +69,9 @@ func checkPages(path string) error {
 	case exit.ExitCode() == exitInUse:
 		return fmt.Errorf("client state database %s is %w", path, ErrInUse)
 	case exit.ExitCode() == exitFailed:
-		return fmt.Errorf("check client state database: %s", out.first())
+		return fmt.Errorf("check client state database: %s", out.FirstLine())
 	}
-	return corrupt(path, fmt.Errorf("%w: %s", err, out.first()))
-}
-
-// report keeps the first bytes written to it.
-type report struct{ kept bytes.Buffer }
-
-func (r *report) Write(p []byte) (int, error) {
-	r.kept.Write(p[:min(len(p), maxReport-r.kept.Len())])
-	return len(p), nil
-}
-
-// first returns the first line.
-func (r *report) first() string {
-	line, _, _ := strings.Cut(r.kept.String(), "\n")
-	return line
+	return corrupt(path, fmt.Errorf("%w: %s", err, out.FirstLine()))
 }
 
 // openFile opens the bolt file and converts its errors to one line each.

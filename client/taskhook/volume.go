@@ -169,10 +169,10 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 	if err != nil {
 		return "", err
 	}
-	if within(target, alloc) || inAlloc == allocdir.SharedName || target == req.Dir.Path() {
+	if safefs.Within(alloc, target) || inAlloc == allocdir.SharedName || target == req.Dir.Path() {
 		return "", fmt.Errorf("destination %s would hide the task's own directories: choose another", target)
 	}
-	if !within(alloc, target) {
+	if !safefs.Within(target, alloc) {
 		return target, h.exists(target)
 	}
 	return target, h.create(inAlloc, req, directory)
@@ -182,11 +182,11 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 func imageTarget(target string) (string, error) {
 	target = filepath.Join("/", target)
 	for _, own := range imageDirs {
-		if within(target, own) {
+		if safefs.Within(own, target) {
 			return "", fmt.Errorf("destination %s would hide the task's own directories: choose another", target)
 		}
 	}
-	if within(imageLogs, target) {
+	if safefs.Within(target, imageLogs) {
 		return "", fmt.Errorf("destination %s is in the log directory, which is read-only: choose another", target)
 	}
 	return target, nil
@@ -197,13 +197,9 @@ const imageLogs = "/" + allocdir.SharedName + "/" + allocdir.LogsName
 
 var imageDirs = []string{"/" + allocdir.SharedName, "/" + allocdir.LocalName, "/" + allocdir.SecretsName, imageLogs}
 
-// privateTmp is the directory that drivers with mount namespaces replace by a private one, with
-// the mount points in it.
-const privateTmp = "/tmp"
-
 // exists returns an error if the destination does not exist on the node.
 func (h *volumeHook) exists(target string) error {
-	if strings.HasPrefix(target, privateTmp+"/") {
+	if strings.HasPrefix(target, drivers.PrivateTmp+"/") {
 		return nil
 	}
 	_, err := os.Lstat(target)
@@ -238,9 +234,4 @@ func (h *volumeHook) create(rel string, req *TaskPrestartRequest, directory bool
 		return fmt.Errorf("create destination: %w", err)
 	}
 	return made.Close()
-}
-
-// within reports whether name is dir or below it.
-func within(dir, name string) bool {
-	return dir == "/" || name == dir || strings.HasPrefix(name, dir+"/")
 }

@@ -1,14 +1,13 @@
 package taskrunner
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/open-nomad/open-nomad/client/taskhook"
+	"github.com/open-nomad/open-nomad/internal/firstbytes"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -44,31 +43,8 @@ func (r *Runner) execer() taskhook.Exec {
 		return nil
 	}
 	return func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error) {
-		out := &bounded{remaining: maxHookOutput}
+		out := &firstbytes.Buffer{Limit: maxHookOutput}
 		exit, err := r.Exec(ctx, &drivers.ExecOptions{Command: command, Stdin: strings.NewReader(""), Stdout: out, Stderr: out})
-		return out.bytes(), exit, err
+		return out.Bytes(), exit, err
 	}
-}
-
-// bounded keeps the first bytes written to it.
-type bounded struct {
-	mu        sync.Mutex
-	buf       bytes.Buffer
-	remaining int
-}
-
-// Write implements io.Writer.
-func (b *bounded) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := min(len(p), b.remaining)
-	b.remaining -= n
-	b.buf.Write(p[:n])
-	return len(p), nil
-}
-
-func (b *bounded) bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Clone(b.buf.Bytes())
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/firstbytes"
 	"github.com/open-nomad/open-nomad/internal/render"
 )
 
@@ -134,25 +135,10 @@ func (r *run) compare(e *entry, body io.Reader) (Diff, error) {
 
 // fill reads both contents to the end, keeps their beginnings, and reports whether they are equal.
 func (d *Diff) fill(old, body io.Reader) (bool, error) {
-	a, b := &beginning{limit: MaxDiff}, &beginning{limit: MaxDiff}
+	a, b := &firstbytes.Buffer{Limit: MaxDiff}, &firstbytes.Buffer{Limit: MaxDiff}
 	same, err := equal(io.TeeReader(old, a), io.TeeReader(body, b))
-	d.Old, d.New, d.Cut = a.buf.Bytes(), b.buf.Bytes(), a.cut || b.cut
+	d.Old, d.New, d.Cut = a.Bytes(), b.Bytes(), a.Cut() || b.Cut()
 	return same, err
-}
-
-// beginning keeps the first bytes that are written to it.
-type beginning struct {
-	limit int
-	buf   bytes.Buffer
-	cut   bool
-}
-
-// Write implements io.Writer.
-func (w *beginning) Write(p []byte) (int, error) {
-	n := min(len(p), w.limit-w.buf.Len())
-	w.buf.Write(p[:n])
-	w.cut = w.cut || n < len(p)
-	return len(p), nil
 }
 
 // equal reads two streams to their ends.

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ func optionsOf(t *testing.T, prefix string, spec hcldec.Spec) (out []string) {
 	t.Helper()
 	switch s := spec.(type) {
 	case hcldec.ObjectSpec:
-		for _, name := range sortedKeys(s) {
+		for _, name := range slices.Sorted(maps.Keys(s)) {
 			out = append(out, optionsOf(t, prefix+"."+name, s[name])...)
 		}
 	case *hcldec.AttrSpec:

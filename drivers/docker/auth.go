@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -17,6 +16,8 @@ import (
 	"github.com/distribution/reference"
 	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/types/registry"
+
+	"github.com/open-nomad/open-nomad/internal/firstbytes"
 )
 
 // credentials are those of a registry. They print nothing.
@@ -157,7 +158,7 @@ func fromHelper(ctx context.Context, name, host string) (*credentials, error) {
 	cmd := exec.CommandContext(ctx, program, "get")
 	cmd.Stdin = strings.NewReader(host)
 	cmd.WaitDelay = time.Second
-	out := &limited{max: maxHelper}
+	out := &firstbytes.Buffer{Limit: maxHelper}
 	cmd.Stdout = out
 	if err := cmd.Run(); err != nil {
 		if strings.Contains(out.String(), notHere) {
@@ -170,18 +171,4 @@ func fromHelper(ctx context.Context, name, host string) (*credentials, error) {
 		return nil, fmt.Errorf("the answer of %s is not JSON", program)
 	}
 	return &found, nil
-}
-
-// limited keeps the beginning of what is written.
-type limited struct {
-	bytes.Buffer
-	max int
-}
-
-// Write implements io.Writer.
-func (l *limited) Write(p []byte) (int, error) {
-	if room := l.max - l.Len(); room > 0 {
-		l.Buffer.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
 }

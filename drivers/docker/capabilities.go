@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ var capNumbers = map[string]uint{
 }
 
 // allCaps are their names.
-var allCaps = sortedKeys(capNumbers)
+var allCaps = slices.Sorted(maps.Keys(capNumbers))
 
 // capNames returns the canonical names of capabilities: upper case, without CAP_.
 func capNames(given []string) []string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -81,7 +82,7 @@ func (d *Driver) describe(ctx context.Context, attrs map[string]string) {
 	if err != nil {
 		d.log.Warn("ask the daemon for its configuration", "err", err)
 	} else {
-		attrs["runtimes"] = strings.Join(sortedKeys(info.Info.Runtimes), ",")
+		attrs["runtimes"] = strings.Join(slices.Sorted(maps.Keys(info.Info.Runtimes)), ",")
 	}
 	networks, err := d.api.NetworkList(ctx, client.NetworkListOptions{})
 	if err != nil {

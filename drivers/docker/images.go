@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -305,7 +307,7 @@ func (m *images) watch(ctx context.Context, p *pull, ref string, progress *progr
 		}
 		report = time.Now()
 		m.mu.Lock()
-		waiters := sortedKeys(p.waiters)
+		waiters := slices.Sorted(maps.Keys(p.waiters))
 		m.mu.Unlock()
 		for _, id := range waiters {
 			m.d.event(id, driverEvent, "Docker image pull progress: "+progress.String(), map[string]string{"image": ref})

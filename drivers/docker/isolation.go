@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -191,7 +192,7 @@ func userOf(user string) drivers.UserIsolation {
 // daemon, or the kernel's files. Even a mount for reading gives access to these.
 func reachesNode(source string) bool {
 	for _, dir := range []string{"/run", "/var/run", "/dev", "/proc", "/sys"} {
-		if source == "/" || source == "/var" || source == dir || strings.HasPrefix(source, dir+"/") || strings.HasPrefix(source, "${") {
+		if source == "/" || source == "/var" || safefs.Within(source, dir) || strings.HasPrefix(source, "${") {
 			return true
 		}
 	}

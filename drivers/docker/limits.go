@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,12 +25,12 @@ func (o *options) checkLimits() error {
 			return fmt.Errorf("unknown ulimit %q: use one of %s", u.name, strings.Join(ulimitNames, ", "))
 		}
 	}
-	for _, name := range sortedKeys(o.sysctl) {
+	for _, name := range slices.Sorted(maps.Keys(o.sysctl)) {
 		if err := o.checkSysctl(name); err != nil {
 			return err
 		}
 	}
-	for _, name := range sortedKeys(o.storageOpt) {
+	for _, name := range slices.Sorted(maps.Keys(o.storageOpt)) {
 		if name != "size" {
 			return fmt.Errorf("not served: storage_opt %q: only size is an option of a container", name)
 		}
@@ -74,7 +75,7 @@ func urgentLimit(v any) string {
 		return when(text != "", "ulimit")
 	}
 	for _, m := range blocksOf(v) {
-		for _, name := range sortedKeys(m) {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
 			limit, listed := urgentLimits[name]
 			if strings.Contains(name, "${") {
 				return "ulimit " + name

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -58,7 +59,7 @@ var loggerValues = map[string]func(value string) error{
 // decides on the loggers.
 func (o *options) checkLogging() error {
 	known, ok := loggerOptions[o.logging.driver]
-	for _, name := range sortedKeys(o.logging.options) {
+	for _, name := range slices.Sorted(maps.Keys(o.logging.options)) {
 		if ok && !slices.Contains(known, name) {
 			return fmt.Errorf("logging: %q has no option %q", o.logging.driver, name)
 		}

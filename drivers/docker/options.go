@@ -3,6 +3,7 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -141,7 +142,7 @@ func decodeOptions(v cty.Value) (options, error) {
 }
 
 func readOptions(f *drivers.Fields) (options, error) {
-	for _, name := range sortedKeys(unserved) {
+	for _, name := range slices.Sorted(maps.Keys(unserved)) {
 		if f.Has(name) {
 			return options{}, fmt.Errorf("not served: %s: %s", name, unserved[name])
 		}
@@ -330,13 +331,4 @@ func parseImage(image string) (string, error) {
 		return "", fmt.Errorf("image %q does not match registry specification: %w", image, err)
 	}
 	return ref.String(), nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

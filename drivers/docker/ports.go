@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -43,7 +44,7 @@ func (o *options) checkPorts() error {
 func readPortMap(f *drivers.Fields) map[string]int {
 	given := texts(f, "port_map")
 	out := map[string]int{}
-	for _, label := range sortedKeys(given) {
+	for _, label := range slices.Sorted(maps.Keys(given)) {
 		number, err := strconv.Atoi(given[label])
 		if err != nil || number < 1 || number > math.MaxUint16 {
 			f.Fail("port_map", fmt.Errorf("%s is %q: use a port from 1 to 65535", label, given[label]))
@@ -100,7 +101,7 @@ func (o *options) mapped(net *drivers.NetworkAsk) (out []drivers.Port, err error
 	for _, option := range []struct {
 		name   string
 		labels []string
-	}{{"ports", o.ports}, {"port_map", sortedKeys(o.portMap)}} {
+	}{{"ports", o.ports}, {"port_map", slices.Sorted(maps.Keys(o.portMap))}} {
 		for _, label := range option.labels {
 			if _, ok := owners[label]; !ok {
 				return nil, fmt.Errorf("%s: port %q not found, check network block: it has %s", option.name, label, labelsOf(owners))
@@ -114,7 +115,7 @@ func labelsOf(ports map[string]bool) string {
 	if len(ports) == 0 {
 		return "no ports"
 	}
-	return "the ports " + strings.Join(sortedKeys(ports), ", ")
+	return "the ports " + strings.Join(slices.Sorted(maps.Keys(ports)), ", ")
 }
 
 // unmapped returns an error for a port that has another number in the container. A task with the network

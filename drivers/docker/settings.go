@@ -3,6 +3,7 @@ package docker
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"runtime"
 	"slices"
@@ -155,7 +156,7 @@ func decodeSettings(v cty.Value) (settings, error) {
 	if f.Has("container_exists_attempts") {
 		s.attempts = int(f.Int("container_exists_attempts"))
 	}
-	if s.loggers = sortedKeys(loggerOptions); f.Has("allow_logging_types") {
+	if s.loggers = slices.Sorted(maps.Keys(loggerOptions)); f.Has("allow_logging_types") {
 		s.loggers = f.Strings("allow_logging_types")
 	}
 	s.caps = defaultCaps

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"path"
@@ -95,7 +96,7 @@ func (d *Driver) spec(cfg *drivers.TaskConfig, o *options, imageID string) (*cli
 // environ returns an environment as a list, in the order of its names.
 func environ(env map[string]string) []string {
 	out := []string{}
-	for _, name := range sortedKeys(env) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, name+"="+env[name])
 	}
 	return out

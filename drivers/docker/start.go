@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -222,7 +224,7 @@ func networkOf(c *container.InspectResponse, ports map[string]int) *drivers.Task
 	if c.NetworkSettings == nil {
 		return nil
 	}
-	for _, name := range sortedKeys(c.NetworkSettings.Networks) {
+	for _, name := range slices.Sorted(maps.Keys(c.NetworkSettings.Networks)) {
 		n := c.NetworkSettings.Networks[name]
 		if n != nil && n.IPAddress.IsValid() {
 			return &drivers.TaskNetwork{IP: n.IPAddress.String(), PortMap: ports, AutoAdvertise: name != "bridge"}

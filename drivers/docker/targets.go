@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -48,10 +49,10 @@ func checkTargets(mounts []container.MountPoint, link readTarget) error {
 	}
 	for _, t := range all {
 		for _, other := range all {
-			if t == other || within(t.name, other.name) {
+			if t == other || safefs.Within(t.name, other.name) {
 				continue
 			}
-			if slices.ContainsFunc(t.seen, func(name string) bool { return within(name, other.real) }) {
+			if slices.ContainsFunc(t.seen, func(name string) bool { return safefs.Within(name, other.real) }) {
 				return fmt.Errorf("a link of the image leads the mount at %q to %q, through the mount at %q: mount it at the path without the link", t.name, t.real, other.name)
 			}
 		}
@@ -59,21 +60,16 @@ func checkTargets(mounts []container.MountPoint, link readTarget) error {
 	return nil
 }
 
-// within reports whether a path is a directory, or below it.
-func within(name, dir string) bool {
-	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
-}
-
 // kernelPath reports whether nothing may be mounted at a path: it belongs to the kernel.
 func kernelPath(name string) bool {
-	return name == "/" || name == "/dev" || within(name, "/proc") || within(name, "/sys")
+	return name == "/" || name == "/dev" || safefs.Within(name, "/proc") || safefs.Within(name, "/sys")
 }
 
 // resolve follows the links of a target, after those of the mounts before it.
 func (t *target) resolve(before []*target, link readTarget) error {
 	t.real = "/"
 	rest := strings.Split(t.name, "/")
-	for links := 0; len(rest) > 0 && !within(t.real, "/proc") && !within(t.real, "/sys"); {
+	for links := 0; len(rest) > 0 && !safefs.Within(t.real, "/proc") && !safefs.Within(t.real, "/sys"); {
 		next := path.Join(t.real, rest[0])
 		rest = rest[1:]
 		to, err := link(next)
@@ -86,7 +82,7 @@ func (t *target) resolve(before []*target, link readTarget) error {
 			continue
 		}
 		for _, m := range before {
-			if within(next, m.real) {
+			if safefs.Within(next, m.real) {
 				return fmt.Errorf("the mount at %q leads through the link %q inside the mount at %q: replace the link with a directory", t.name, next, m.name)
 			}
 		}

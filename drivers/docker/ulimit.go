@@ -2,6 +2,8 @@ package docker
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,7 +16,7 @@ type ulimit struct {
 
 // parseUlimits parses values of the form soft[:hard].
 func parseUlimits(given map[string]string) (out []ulimit, err error) {
-	for _, name := range sortedKeys(given) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		value := given[name]
 		if value == "" {
 			return nil, fmt.Errorf("malformed ulimit specification %s: %q, cannot be empty", name, value)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 )
 
@@ -40,7 +41,7 @@ func checkGrant(p *sandbox.Policy, path sandbox.Path, hidden []string) error {
 		real = name // the sandbox opens it, or reports the error
 	}
 	for _, dir := range hidden {
-		if below(real, dir) || p.Mounts == nil && below(dir, real) {
+		if safefs.Within(real, dir) || p.Mounts == nil && safefs.Within(dir, real) {
 			return fmt.Errorf("unveil: %s leads to the agent's own files in %s", name, dir)
 		}
 	}

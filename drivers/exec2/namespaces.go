@@ -9,15 +9,13 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Paths that are the task's own in its mount namespace.
-const (
-	privateTmp  = "/tmp"
-	privateProc = "/proc"
-)
+// privateProc is the task's own in its mount namespace, as drivers.PrivateTmp is.
+const privateProc = "/proc"
 
 // mount adds the task's volumes to its mount namespace, before the client's files, which are there
 // already. It adds all binds to the policy's paths.
@@ -68,14 +66,14 @@ func volume(cfg *drivers.TaskConfig, m drivers.Mount) (sandbox.Bind, error) {
 		return b, fmt.Errorf("the driver can't set selinux_label = %q: remove it", m.SELinuxLabel)
 	case !filepath.IsAbs(b.Target) || b.Target == "/":
 		return b, errors.New("the destination must be an absolute path below the root")
-	case below(b.Target, privateProc):
+	case safefs.Within(b.Target, privateProc):
 		return b, errors.New("the task has its own /proc")
-	case below(b.Target, cfg.TaskDir) || below(b.Target, cfg.SharedDir):
+	case safefs.Within(b.Target, cfg.TaskDir) || safefs.Within(b.Target, cfg.SharedDir):
 		return beneath(b, cfg, b.Target)
-	case below(b.Target, cfg.AllocDir):
+	case safefs.Within(b.Target, cfg.AllocDir):
 		return b, errors.New("the destination is in a directory of another task")
-	case below(b.Target, privateTmp): // seen in the task's own /tmp
-		return beneath(b, cfg, filepath.Join(process.TmpDir(cfg), strings.TrimPrefix(b.Target, privateTmp)))
+	case safefs.Within(b.Target, drivers.PrivateTmp): // seen in the task's own /tmp
+		return beneath(b, cfg, filepath.Join(process.TmpDir(cfg), strings.TrimPrefix(b.Target, drivers.PrivateTmp)))
 	}
 	_, err := os.Lstat(b.Target)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -91,7 +91,7 @@ var presetPaths = func() (out []sandbox.Path) {
 // unveiled with c. No link below it is followed, or a task could have the next start unveil any
 // path. Elsewhere the sandbox follows links that root alone can have created.
 func changeable(cfg *drivers.TaskConfig, path string, lists ...[]config.Unveil) string {
-	if below(path, cfg.AllocDir) {
+	if safefs.Within(path, cfg.AllocDir) {
 		return cfg.AllocDir
 	}
 	if m := mountOf(cfg, path); m != nil {
@@ -99,7 +99,7 @@ func changeable(cfg *drivers.TaskConfig, path string, lists ...[]config.Unveil) 
 	}
 	base := ""
 	shorter := func(dir string) {
-		if below(path, dir) && (base == "" || len(dir) < len(base)) {
+		if safefs.Within(path, dir) && (base == "" || len(dir) < len(base)) {
 			base = dir
 		}
 	}
@@ -136,7 +136,7 @@ func relative(base, path string) string {
 // mountOf returns the volume that contains a path, or nil.
 func mountOf(cfg *drivers.TaskConfig, path string) *drivers.Mount {
 	for i, m := range cfg.Mounts {
-		if below(path, filepath.Clean(m.TaskPath)) {
+		if safefs.Within(path, filepath.Clean(m.TaskPath)) {
 			return &cfg.Mounts[i]
 		}
 	}
@@ -149,11 +149,6 @@ func onHost(cfg *drivers.TaskConfig, p sandbox.Path, u config.Unveil) sandbox.Pa
 		return sandbox.Path{Modes: u.Modes, Beneath: m.HostPath, Name: relative(filepath.Clean(m.TaskPath), u.Path)}
 	}
 	return p
-}
-
-// below reports whether path is dir or below it, by their names.
-func below(path, dir string) bool {
-	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
 // present returns an error if a path cannot be granted. The sandbox opens it again.
@@ -189,7 +184,7 @@ func (s *setup) workDir(paths []sandbox.Path) (string, error) {
 		return s.cfg.TaskDir, nil
 	}
 	for _, p := range paths {
-		if below(dir, filepath.Join(p.Beneath, p.Name)) {
+		if safefs.Within(dir, filepath.Join(p.Beneath, p.Name)) {
 			return dir, nil
 		}
 	}

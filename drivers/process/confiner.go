@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/hostuser"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
 	"github.com/open-nomad/open-nomad/internal/supervise"
@@ -129,7 +129,7 @@ func Existing(dirs []string) ([]string, error) {
 func outermost(dirs []string) []string {
 	var out []string
 	for i, dir := range dirs {
-		inside := func(d string) bool { return strings.HasPrefix(dir, d+"/") }
+		inside := func(d string) bool { return d != dir && safefs.Within(dir, d) }
 		if !slices.ContainsFunc(dirs, inside) && !slices.Contains(dirs[:i], dir) {
 			out = append(out, dir)
 		}

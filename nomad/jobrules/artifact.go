@@ -2,7 +2,9 @@ package jobrules
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -52,7 +54,7 @@ func validateArtifact(a *nomad.TaskArtifact, f *faults, task string) {
 			f.add("mode is %q: use any, file or dir", a.GetterMode)
 		}
 	}
-	for _, name := range sortedKeys(a.GetterHeaders) {
+	for _, name := range slices.Sorted(maps.Keys(a.GetterHeaders)) {
 		if !validHeader(name, a.GetterHeaders[name]) {
 			f.add("headers: %q is not a valid header: the name or the value contains a character that is not allowed", name)
 		}

@@ -1,6 +1,7 @@
 package jobrules
 
 import (
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -88,7 +89,7 @@ func validateHTTPCheck(f *faults, c *nomad.ServiceCheck) {
 	if c.Method != "" && !strings.Contains(c.Method, "${") && !slices.Contains(checkMethods, strings.ToUpper(c.Method)) {
 		f.add("method is %q: use one of %s", c.Method, strings.Join(checkMethods, ", "))
 	}
-	for _, name := range sortedKeys(c.Header) {
+	for _, name := range slices.Sorted(maps.Keys(c.Header)) {
 		if !headerName.MatchString(variable.ReplaceAllString(name, "x")) {
 			f.add("the header name %q is malformed: use letters, digits and -", name)
 		}

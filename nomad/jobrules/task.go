@@ -1,6 +1,8 @@
 package jobrules
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -63,7 +65,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	if t.KillSignal != "" && !KnownSignal(t.KillSignal) {
 		f.add("unknown kill_signal %q: use a name such as SIGTERM", t.KillSignal)
 	}
-	for _, k := range sortedKeys(t.Env) {
+	for _, k := range slices.Sorted(maps.Keys(t.Env)) {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(t.Env[k], 0) {
 			f.add("the env key %q is empty, or it contains =, or it or its value contains a NUL character", k)
 		}

@@ -14,6 +14,7 @@ package jobrules
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -217,18 +218,9 @@ func validateName(f *faults, name string) {
 }
 
 func validateMeta(f *faults, meta map[string]string) {
-	for _, k := range sortedKeys(meta) {
+	for _, k := range slices.Sorted(maps.Keys(meta)) {
 		if k == "" || strings.ContainsRune(k, 0) || strings.ContainsRune(meta[k], 0) {
 			f.add("the meta key %q is empty, or its name or value contains a NUL character", k)
 		}
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

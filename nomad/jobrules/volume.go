@@ -3,6 +3,7 @@ package jobrules
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ var absentForVolumes = []feature[*nomad.VolumeRequest]{
 }
 
 func validateVolumes(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
-	for _, name := range sortedKeys(tg.Volumes) {
+	for _, name := range slices.Sorted(maps.Keys(tg.Volumes)) {
 		v, f := tg.Volumes[name], f.in("volume", name)
 		if v.Name != name {
 			f.add("it has the name %q: use one name", v.Name)

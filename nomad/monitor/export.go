@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/firstbytes"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -129,7 +130,7 @@ func (s *Source) exportJournal(ctx context.Context, req *message.MonitorExportRe
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	cmd := exec.CommandContext(ctx, s.cfg.Journalctl, args...)
-	complaint := &complaint{}
+	complaint := &firstbytes.Buffer{Limit: maxComplaint}
 	cmd.Env, cmd.Dir, cmd.Stderr = []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}, "/", complaint
 	cmd.WaitDelay = time.Second
 	lines, err := cmd.StdoutPipe()
@@ -172,13 +173,3 @@ func (o output) copy(ctx context.Context, in io.Reader) error {
 	}
 	return nil
 }
-
-// complaint keeps the first bytes written to it.
-type complaint struct{ kept []byte }
-
-func (c *complaint) Write(p []byte) (int, error) {
-	c.kept = append(c.kept, p[:min(len(p), maxComplaint-len(c.kept))]...)
-	return len(p), nil
-}
-
-func (c *complaint) String() string { return fmt.Sprintf("%q", strings.TrimSpace(string(c.kept))) }

@@ -2,6 +2,8 @@ package state
 
 import (
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -153,7 +155,7 @@ func (s *Store) UpdateAllocsFromClient(index uint64, req *message.AllocUpdateReq
 			}
 		}
 		t.applyCounts(c)
-		for _, id := range sortedKeys(reported) {
+		for _, id := range slices.Sorted(maps.Keys(reported)) {
 			t.nodeReported(id)
 		}
 		t.cancelFollowups(back, at)
@@ -215,7 +217,7 @@ func (t *txn) nodeReported(id string) {
 // evaluations that carry them out.
 func (s *Store) UpdateDesiredTransitions(index uint64, req *message.AllocUpdateDesiredTransitionRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		for _, id := range sortedKeys(req.Allocs) {
+		for _, id := range slices.Sorted(maps.Keys(req.Allocs)) {
 			if a := allocs.Get(t, nil, table.KeyOf(id)); a != nil {
 				t.transition(a, req.Allocs[id])
 			}

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -28,7 +30,7 @@ func (s *Store) UpdateNodeDrain(index uint64, req *message.NodeUpdateDrainReques
 // UpdateNodeDrains is UpdateNodeDrain for several nodes. The drainer uses it.
 func (s *Store) UpdateNodeDrains(index uint64, req *message.BatchNodeUpdateDrainRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		for _, id := range sortedKeys(req.Updates) {
+		for _, id := range slices.Sorted(maps.Keys(req.Updates)) {
 			u := req.Updates[id]
 			if u == nil {
 				continue

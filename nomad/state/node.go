@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -205,7 +206,7 @@ func (s *Store) UpdateNodeEligibility(index uint64, req *message.NodeUpdateEligi
 // AddNodeEvents appends events to nodes.
 func (s *Store) AddNodeEvents(index uint64, req *message.EmitNodeEventsRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		for _, id := range sortedKeys(req.NodeEvents) {
+		for _, id := range slices.Sorted(maps.Keys(req.NodeEvents)) {
 			err := t.editNode(id, func(n *nomad.Node) {
 				for _, e := range req.NodeEvents[id] {
 					appendEvent(n, index, e)

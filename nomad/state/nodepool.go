@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -106,7 +108,7 @@ func canonicalPool(p *nomad.NodePool) {
 func poolHash(p *nomad.NodePool) []byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %d\n", p.Name, p.Description, p.NodeIdentityTTL)
-	for _, k := range sortedKeys(p.Meta) {
+	for _, k := range slices.Sorted(maps.Keys(p.Meta)) {
 		fmt.Fprintf(h, "%q %q\n", k, p.Meta[k])
 	}
 	if c := p.SchedulerConfiguration; c != nil {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -159,7 +161,7 @@ func (t *txn) usage(namespace string) *nomad.NamespaceUsage {
 
 // storeQuotaUsages stores the modified usages and adds the quotas whose usage fell to the changes.
 func (t *txn) storeQuotaUsages() {
-	for _, namespace := range sortedKeys(t.usages) {
+	for _, namespace := range slices.Sorted(maps.Keys(t.usages)) {
 		now := t.usages[namespace]
 		if now == nil {
 			continue

@@ -198,7 +198,7 @@ func (t *txn) applyCounts(all counts) {
 			if sum.CreateIndex > id.created {
 				return false
 			}
-			for _, name := range sortedKeys(groups) {
+			for _, name := range slices.Sorted(maps.Keys(groups)) {
 				old := sum.Summary[name]
 				if now := groups[name].added(old); now != old {
 					sum.Summary[name] = now
@@ -239,7 +239,7 @@ func (s *Store) ReconcileJobSummaries(index uint64) (*Changes, error) {
 				recount.moved(a, nil)
 			}
 			groups := recount[incarnation{j.NamespacedID(), j.CreateIndex}]
-			for _, name := range sortedKeys(groups) {
+			for _, name := range slices.Sorted(maps.Keys(groups)) {
 				c := groups[name]
 				c.queued = t.queued(j, name)
 				sum.Summary[name] = c.added(nomad.TaskGroupSummary{})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/hashicorp/go-memdb"
@@ -61,7 +62,7 @@ func (t *txn) claimVolumes(a *nomad.Allocation) {
 	if tg == nil {
 		return
 	}
-	for _, name := range sortedKeys(tg.Volumes) {
+	for _, name := range slices.Sorted(maps.Keys(tg.Volumes)) {
 		r := tg.Volumes[name]
 		if r == nil || !r.Sticky || r.Type != nomad.VolumeTypeHost {
 			continue

@@ -90,6 +90,10 @@ const (
 	FSIsolationUnveil FSIsolation = "unveil"
 )
 
+// PrivateTmp is the directory that drivers with mount namespaces replace by one of the task, with the
+// mount points in it.
+const PrivateTmp = "/tmp"
+
 // Capabilities are the capabilities of a driver, as in Nomad 2.0's plugin protocol.
 type Capabilities struct {
 	SendSignals          bool

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/open-nomad/open-nomad/internal/firstbytes"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 	"github.com/open-nomad/open-nomad/plugins/proto"
 	"github.com/open-nomad/open-nomad/plugins/wire"
@@ -31,7 +32,7 @@ func (d *driver) ExecTask(ctx context.Context, req *proto.ExecTaskRequest) (*pro
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	stdout, stderr := &bounded{}, &bounded{}
+	stdout, stderr := &firstbytes.Buffer{Limit: maxOutput}, &firstbytes.Buffer{Limit: maxOutput}
 	exit, err := e.ExecTask(ctx, req.GetTaskId(), &drivers.ExecOptions{Command: req.GetCommand(), Env: d.env(req.GetTaskId()), Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return nil, wire.EncodeError(err)
@@ -41,15 +42,6 @@ func (d *driver) ExecTask(ctx context.Context, req *proto.ExecTaskRequest) (*pro
 }
 
 var errNoExec = status.Error(codes.Unimplemented, drivers.ErrNoExec.Error())
-
-// bounded keeps the first bytes that are written to it.
-type bounded struct{ bytes.Buffer }
-
-// Write implements io.Writer.
-func (b *bounded) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), maxOutput-b.Len())])
-	return len(p), nil
-}
 
 type execStream = grpc.BidiStreamingServer[proto.ExecTaskStreamingRequest, proto.ExecTaskStreamingResponse]
 

@@ -26,6 +26,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/firstbytes"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -61,10 +62,10 @@ func (p *Parser) Parse(ctx context.Context, r *api.JobsParseRequest) ([]byte, er
 	cmd.Args, cmd.Dir = []string{entry}, "/"
 	cmd.Env = []string{"GOMAXPROCS=1", fmt.Sprintf("GOMEMLIMIT=%d", softMemory)}
 	cmd.WaitDelay = time.Second
-	out, report := &bounded{left: maxOutput}, &bounded{left: maxReport}
+	out, report := &firstbytes.Buffer{Limit: maxOutput}, &firstbytes.Buffer{Limit: maxReport}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), out, report
 	err = cmd.Run()
-	if err == nil && out.full {
+	if err == nil && out.Cut() {
 		return nil, nomad.Errorf(http.StatusBadRequest, "the job is larger than %d MiB as JSON", maxOutput>>20)
 	}
 	if err != nil {
@@ -107,20 +108,4 @@ func failure(ctx context.Context, err error, out, report string) error {
 	}
 	first, _, _ := strings.Cut(report, "\n")
 	return fmt.Errorf("the process that parses the job: %w: %s", err, first)
-}
-
-// bounded keeps the first bytes written to it and discards the rest.
-type bounded struct {
-	bytes.Buffer
-	left int
-	full bool // bytes were discarded
-}
-
-// Write implements io.Writer. It never fails, so that the process is not blocked.
-func (b *bounded) Write(p []byte) (int, error) {
-	kept := p[:min(len(p), b.left)]
-	b.left -= len(kept)
-	b.full = b.full || len(kept) < len(p)
-	b.Buffer.Write(kept)
-	return len(p), nil
 }

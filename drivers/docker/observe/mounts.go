@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // usual are the mount points of every container.
@@ -34,7 +36,7 @@ func parseMounts(text string) (out []mount) {
 
 // below reports whether a path is one of the others, or below it.
 func below(name string, dirs []string) bool {
-	return slices.ContainsFunc(dirs, func(dir string) bool { return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/") })
+	return slices.ContainsFunc(dirs, func(dir string) bool { return safefs.Within(name, dir) })
 }
 
 // mounts compares the mount points. A target may lead through symbolic links of the image.
