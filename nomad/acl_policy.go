@@ -4,19 +4,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"regexp"
 )
 
-// The reserved policy name, and the limits of names and descriptions.
-const (
-	// ACLPolicyAnonymous is the policy of callers without a token.
-	ACLPolicyAnonymous = "anonymous"
-
-	maxDescription = 256
-)
-
-// aclName matches a valid name of a policy, role or auth method.
-var aclName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+// ACLPolicyAnonymous is the policy of callers without a token.
+const ACLPolicyAnonymous = "anonymous"
 
 // ACLPolicy is a named set of rules. RulesJSON contains the parsed rules. It is set in replies only, never in the log or in
 // state.
@@ -55,27 +46,6 @@ func (p *ACLPolicy) SetHash() []byte {
 	}
 	p.Hash = d.sum()
 	return p.Hash
-}
-
-// Validate rejects an invalid policy. Package acl parses the rules.
-func (p *ACLPolicy) Validate() error {
-	switch {
-	case !aclName.MatchString(p.Name):
-		return fmt.Errorf("invalid policy name %q: use 1 to 128 letters, digits and '-'", p.Name)
-	case len(p.Description) > maxDescription:
-		return fmt.Errorf("the description of policy %q has %d bytes: the limit is %d", p.Name, len(p.Description), maxDescription)
-	}
-	j := p.JobACL
-	switch {
-	case j == nil:
-	case j.Namespace == "":
-		return fmt.Errorf("policy %q applies to workloads but has no namespace", p.Name)
-	case j.JobID == "" && (j.Group != "" || j.Task != ""):
-		return fmt.Errorf("policy %q applies to a group or task but has no job", p.Name)
-	case j.Group == "" && j.Task != "":
-		return fmt.Errorf("policy %q applies to a task but has no group", p.Name)
-	}
-	return nil
 }
 
 // Stub returns the short form of the policy for lists.

@@ -1,9 +1,6 @@
 package nomad
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // ACLRole is a named set of policies. A change of the role affects all tokens that have it.
 type ACLRole struct {
@@ -34,24 +31,6 @@ func (r *ACLRole) Canonicalize() {
 		}
 		return twice
 	})
-}
-
-// Validate rejects an invalid role.
-func (r *ACLRole) Validate() error {
-	switch {
-	case !aclName.MatchString(r.Name):
-		return fmt.Errorf("invalid role name %q: use 1 to 128 letters, digits and '-'", r.Name)
-	case len(r.Description) > maxDescription:
-		return fmt.Errorf("the description of role %q has %d bytes: the limit is %d", r.Name, len(r.Description), maxDescription)
-	case len(r.Policies) == 0:
-		return fmt.Errorf("role %q needs at least one policy", r.Name)
-	}
-	for _, l := range r.Policies {
-		if l == nil || !aclName.MatchString(l.Name) {
-			return fmt.Errorf("role %q has a policy with an invalid name", r.Name)
-		}
-	}
-	return nil
 }
 
 // SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.

@@ -15,7 +15,6 @@ const (
 	ACLManagementToken   = "management"
 	ACLAnonymousAccessor = "anonymous"
 
-	maxTokenName = 256
 	// ACLMaxExpiredBatchSize is the maximum number of expired tokens removed by one log entry.
 	ACLMaxExpiredBatchSize = 4096
 )
@@ -65,69 +64,6 @@ func (t *ACLToken) Canonicalize(now time.Time) {
 		end := t.CreateTime.Add(t.ExpirationTTL)
 		t.ExpirationTime = &end
 	}
-}
-
-// Validate rejects an invalid token. existing is the token that it replaces, or nil. The lifetime of a new token must be
-// between shortest and longest.
-func (t *ACLToken) Validate(shortest, longest time.Duration, existing *ACLToken) error {
-	switch {
-	case len(t.Name) > maxTokenName:
-		return fmt.Errorf("the name of the token has %d bytes: the limit is %d", len(t.Name), maxTokenName)
-	case t.Type == ACLManagementToken && (len(t.Policies) > 0 || len(t.Roles) > 0):
-		return fmt.Errorf("a management token cannot have policies or roles")
-	case t.Type == ACLClientToken && len(t.Policies) == 0 && len(t.Roles) == 0:
-		return fmt.Errorf("a client token needs at least one policy or role")
-	case t.Type != ACLClientToken && t.Type != ACLManagementToken:
-		return fmt.Errorf("token type must be %q or %q, not %q", ACLClientToken, ACLManagementToken, t.Type)
-	case existing != nil:
-		return t.validateChange(existing)
-	}
-	return t.validateLife(shortest, longest)
-}
-
-// validateChange rejects changes of immutable fields.
-func (t *ACLToken) validateChange(existing *ACLToken) error {
-	switch {
-	case t.AccessorID == ACLAnonymousAccessor:
-		return fmt.Errorf("the anonymous token cannot be changed: update the policy %q", ACLPolicyAnonymous)
-	case t.Type != existing.Type:
-		return fmt.Errorf("token %s has type %s: the type of a token cannot be changed", t.AccessorID, existing.Type)
-	case t.Global != existing.Global:
-		return fmt.Errorf("token %s: global cannot be changed", t.AccessorID)
-	case t.SecretID != existing.SecretID:
-		return fmt.Errorf("token %s: the secret of a token cannot be changed", t.AccessorID)
-	case !sameTime(t.ExpirationTime, existing.ExpirationTime) || t.ExpirationTTL != existing.ExpirationTTL:
-		return fmt.Errorf("token %s: the expiration of a token cannot be changed", t.AccessorID)
-	}
-	return nil
-}
-
-func sameTime(a, b *time.Time) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Equal(*b)
-}
-
-// validateLife rejects an expiration that is too soon or too late.
-func (t *ACLToken) validateLife(shortest, longest time.Duration) error {
-	if t.ExpirationTTL < 0 {
-		return fmt.Errorf("the expiration TTL %s of the token is negative", t.ExpirationTTL)
-	}
-	if t.ExpirationTime == nil || t.ExpirationTime.IsZero() {
-		return nil
-	}
-	switch life := t.ExpirationTime.Sub(t.CreateTime); {
-	case t.ExpirationTTL != 0 && life != t.ExpirationTTL:
-		return fmt.Errorf("a token cannot have both an expiration TTL and an expiration time")
-	case life <= 0:
-		return fmt.Errorf("the expiration time of the token is in the past")
-	case life < shortest:
-		return fmt.Errorf("the token would expire in %s, less than acl.token_min_expiration_ttl, which is %s", life, shortest)
-	case life > longest:
-		return fmt.Errorf("the token would expire in %s, more than acl.token_max_expiration_ttl, which is %s", life, longest)
-	}
-	return nil
 }
 
 // SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.

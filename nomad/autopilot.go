@@ -25,29 +25,6 @@ func DefaultAutopilotConfig() AutopilotConfig {
 		LastContactThreshold: 200 * time.Millisecond, MaxTrailingLogs: 250}
 }
 
-// Validate rejects invalid values and the options that only Nomad Enterprise supports.
-func (c *AutopilotConfig) Validate() error {
-	for _, paid := range []struct {
-		set  bool
-		name string
-	}{
-		{c.EnableRedundancyZones, "enable_redundancy_zones"},
-		{c.DisableUpgradeMigration, "disable_upgrade_migration"},
-		{c.EnableCustomUpgrades, "enable_custom_upgrades"},
-	} {
-		if paid.set {
-			return Errorf(501, "autopilot %s is not available: it requires Nomad Enterprise", paid.name)
-		}
-	}
-	switch {
-	case c.LastContactThreshold <= 0:
-		return Errorf(400, "autopilot last_contact_threshold must be above 0, or no server would be healthy")
-	case c.ServerStabilizationTime < 0:
-		return Errorf(400, "autopilot server_stabilization_time must not be negative")
-	}
-	return nil
-}
-
 // MemberStatus is the numeric status of a gossip member.
 type MemberStatus int
 

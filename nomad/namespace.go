@@ -27,6 +27,14 @@ type Namespace struct {
 	Isolation             *NamespaceIsolation `json:",omitempty" codec:",omitempty"` // open-nomad only
 }
 
+// DefaultPool returns the node pool of jobs that do not specify one.
+func (n *Namespace) DefaultPool() string {
+	if c := n.NodePoolConfiguration; c != nil && c.Default != "" {
+		return c.Default
+	}
+	return NodePoolDefault
+}
+
 // Claims returns all extra claims, both required and optional.
 func (n *Namespace) Claims() map[string]string {
 	all := maps.Clone(n.OptionalExtraClaims)

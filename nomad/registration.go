@@ -2,7 +2,6 @@ package nomad
 
 import (
 	"cmp"
-	"net/netip"
 	"reflect"
 	"slices"
 )
@@ -87,33 +86,6 @@ func tagSet(tags []string) []string {
 		return nil
 	}
 	return slices.Compact(slices.Sorted(slices.Values(tags)))
-}
-
-// maxRegistrationText is the maximum number of bytes of the ID and of the address of a registration.
-const maxRegistrationText = 1024
-
-// Validate returns an error if the registration has no ID or no owner, or an address that no other task can reach.
-func (r *ServiceRegistration) Validate() error {
-	for _, field := range []struct{ name, value string }{
-		{"ID", r.ID}, {"service name", r.ServiceName}, {"namespace", r.Namespace}, {"node ID", r.NodeID},
-		{"job ID", r.JobID}, {"allocation ID", r.AllocID},
-	} {
-		if field.value == "" {
-			return Errorf(400, "invalid service registration %q: missing %s", r.ID, field.name)
-		}
-	}
-	for _, text := range []string{r.ID, r.Address} {
-		if len(text) > maxRegistrationText {
-			return Errorf(400, "invalid service registration of service %q: the ID and the address can have %d bytes each", r.ServiceName, maxRegistrationText)
-		}
-	}
-	if ip, err := netip.ParseAddr(r.Address); err == nil && ip.Unmap().IsUnspecified() {
-		return Errorf(400, "invalid service registration address %q of service %q: no other task can reach it", r.Address, r.ServiceName)
-	}
-	if r.Port < 0 || r.Port > 65535 {
-		return Errorf(400, "invalid service registration port %d of service %q: want 0 to 65535", r.Port, r.ServiceName)
-	}
-	return nil
 }
 
 // The catalogs of services, and the types of checks.

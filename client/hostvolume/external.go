@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
 // external is an executable in the plugin directory.
@@ -41,7 +41,7 @@ func (p *external) create(ctx context.Context, req *message.ClientHostVolumeCrea
 	if err := json.Unmarshal(out, &answer); err != nil {
 		return made{}, p.unexpected("create", out, `{"path": "/…", "bytes": 0}`)
 	}
-	if answer.Bytes < 0 || nomad.CheckHostPath(answer.Path) != nil {
+	if answer.Bytes < 0 || rules.HostPath(answer.Path) != nil {
 		return made{}, p.unexpected("create", out, "an absolute path, and bytes that are not negative")
 	}
 	return made{path: answer.Path, bytes: answer.Bytes}, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
 // maxPlugins limits how many files of the plugin directory are used.
@@ -64,7 +65,7 @@ func (m *Manager) files() []string {
 	slices.Sort(all)
 	var out []string
 	for _, id := range all {
-		err := nomad.CheckHostVolumePlugin(id)
+		err := rules.HostVolumePlugin(id)
 		switch {
 		case err != nil, id == MkdirID:
 			m.cfg.Log.Warn("a file in the directory of host volume plugins is not used: its name is not valid, or that of a built-in plugin", "file", id)

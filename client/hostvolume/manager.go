@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
 // Store keeps the volumes of the node across restarts of the agent.
@@ -102,7 +103,7 @@ type plugin interface {
 
 // plugin returns the plugin with the ID.
 func (m *Manager) plugin(id string) (plugin, error) {
-	if err := nomad.CheckHostVolumePlugin(id); err != nil {
+	if err := rules.HostVolumePlugin(id); err != nil {
 		return nil, err
 	}
 	if id == MkdirID {
@@ -213,7 +214,7 @@ func (m *Manager) call(ctx context.Context, p plugin, req *message.ClientHostVol
 }
 
 func resolved(path string) (string, error) {
-	if err := nomad.CheckHostPath(path); err != nil {
+	if err := rules.HostPath(path); err != nil {
 		return "", err
 	}
 	real, _, err := sandbox.RealPath(path)

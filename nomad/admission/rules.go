@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
 // write is a job that is checked. ns is set by the rule that requires it to exist.
@@ -23,15 +24,15 @@ type rule struct {
 	check func(*write) error
 }
 
-// rules are the rules of admission, in the order in which they are checked. The rights are first, so that a caller
+// checks are the rules of admission, in the order in which they are checked. The rights are first, so that a caller
 // without them gets only the permission error.
-var rules = []rule{
+var checks = []rule{
 	{"rights of the asker", func(w *write) error { return w.Rights(w.who, w.job) }},
 	{"registration is open", (*write).open},
 	{"fields of the servers", (*write).ofServers},
 	{"validation", (*write).valid},
 	{"region, namespace and node pool", (*write).belongs},
-	{"rules of the namespace", func(w *write) error { return w.ns.Admits(w.job) }},
+	{"rules of the namespace", func(w *write) error { return rules.JobInNamespace(w.ns, w.job) }},
 	{"isolation and features of this project", func(w *write) error {
 		return errors.Join(w.isolated(w.ns, w.job), w.isolates(w.job), w.dropped(w.job), w.spiffe(w.job))
 	}},
@@ -40,7 +41,7 @@ var rules = []rule{
 
 // pass returns the error of the first rule that rejects the job.
 func (w *write) pass() error {
-	for _, r := range rules {
+	for _, r := range checks {
 		if err := r.check(w); err != nil {
 			return err
 		}

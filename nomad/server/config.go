@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -234,7 +235,7 @@ func (c Config) complete() (Config, error) {
 		conf := nomad.DefaultAutopilotConfig()
 		c.Autopilot = &conf
 	}
-	if err := c.Autopilot.Validate(); err != nil {
+	if err := rules.Autopilot(c.Autopilot); err != nil {
 		return c, fmt.Errorf("server: %w", err)
 	}
 	if _, _, err := net.SplitHostPort(c.RPCAddr); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -97,7 +98,7 @@ func (s *Settings) autopilot() (*nomad.AutopilotConfig, error) {
 	}
 	c := &nomad.AutopilotConfig{CleanupDeadServers: a.CleanupDeadServers, ServerStabilizationTime: a.ServerStabilizationTime,
 		LastContactThreshold: a.LastContactThreshold, MaxTrailingLogs: uint64(a.MaxTrailingLogs), MinQuorum: uint(a.MinQuorum)}
-	return c, c.Validate()
+	return c, rules.Autopilot(c)
 }
 
 // gossipKey decodes server.encrypt. Errors do not contain its value.

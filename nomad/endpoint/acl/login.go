@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -134,7 +135,7 @@ func (s *Service) logIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *log
 		t.Type = nomad.ACLManagementToken
 	}
 	t.Canonicalize(s.Now())
-	if err := t.Validate(s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL, nil); err != nil {
+	if err := rules.ACLToken(t, nil, s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL); err != nil {
 		return nil, nomad.Errorf(500, "auth method %q: %s", m.Name, err)
 	}
 	t.SetHash()

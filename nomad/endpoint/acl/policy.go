@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -24,7 +25,7 @@ func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *message.
 	entry := &message.ACLPolicyUpsertRequest{}
 	seen := map[string]bool{}
 	for _, p := range req.Policies {
-		if err := p.Validate(); err != nil {
+		if err := rules.ACLPolicy(p); err != nil {
 			return nil, handler.BadRequest(err)
 		}
 		if _, err := acl.Parse(p.Rules); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -31,7 +32,7 @@ func (s *Service) UpsertRoles(
 			return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLRoleNotFound, r.ID)
 		}
 		stored.Canonicalize()
-		if err := stored.Validate(); err != nil {
+		if err := rules.ACLRole(stored); err != nil {
 			return nil, handler.BadRequest(err)
 		}
 		if seen[stored.ID] || seen[stored.Name] {

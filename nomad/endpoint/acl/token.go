@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -103,7 +104,7 @@ func (s *Service) tokenOf(snap *state.Snapshot, asked *nomad.ACLToken) (*nomad.A
 	if err := rolesOf(snap, t); err != nil {
 		return nil, err
 	}
-	if err := t.Validate(s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL, existing); err != nil {
+	if err := rules.ACLToken(t, existing, s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL); err != nil {
 		return nil, err
 	}
 	t.SetHash()

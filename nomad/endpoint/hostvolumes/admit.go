@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -45,7 +46,7 @@ func (s *Service) admit(c *rpc.Call, w wish) (*nomad.HostVolume, error) {
 	v.Allocations, v.State = nil, ""
 	v.CreateIndex, v.ModifyIndex, v.CreateTime, v.ModifyTime = 0, 0, 0, 0
 	v.Canonicalize()
-	if err := v.Validate(); err != nil {
+	if err := rules.HostVolume(v); err != nil {
 		return nil, err
 	}
 	for _, k := range v.Constraints {
@@ -58,7 +59,7 @@ func (s *Service) admit(c *rpc.Call, w wish) (*nomad.HostVolume, error) {
 
 // succeed checks an update of a stored volume and copies what cannot change. A volume in use is not updated.
 func succeed(snap *state.Snapshot, v, old *nomad.HostVolume) error {
-	if err := v.Succeeds(old); err != nil {
+	if err := rules.HostVolumeUpdate(v, old); err != nil {
 		return err
 	}
 	if ids := users(snap, old); len(ids) > 0 {

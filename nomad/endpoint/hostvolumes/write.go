@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
 // Create creates a volume with a plugin of a node, or updates one that no allocation uses.
@@ -126,7 +127,7 @@ func checkPlace(v *nomad.HostVolume) error {
 	if v.NodeID == "" {
 		return nomad.Errorf(400, "cannot register volume: node ID is required: set node_id")
 	}
-	return nomad.CheckHostPath(v.HostPath)
+	return rules.HostPath(v.HostPath)
 }
 
 // store writes the volume to the log. If the log rejects a new volume, the node removes it.

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -190,7 +191,7 @@ func (e *explainer) admitted() *nomad.NodeCheck {
 	ns := e.snap.Namespace(nil, e.job.Namespace)
 	if ns == nil {
 		out.Passed, out.Found = false, "the namespace does not exist"
-	} else if err := ns.Admits(e.job); err != nil {
+	} else if err := rules.JobInNamespace(ns, e.job); err != nil {
 		out.Passed, out.Found = false, err.Error()
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -75,7 +76,7 @@ func (s *Service) Upsert(ctx context.Context, _ *rpc.Call, req *message.Namespac
 // check rejects a namespace that is invalid or uses features that are not implemented
 // yet.
 func check(n *nomad.Namespace) error {
-	if err := n.Validate(); err != nil {
+	if err := rules.Namespace(n); err != nil {
 		return err
 	}
 	if n.VaultConfiguration != nil || n.ConsulConfiguration != nil {

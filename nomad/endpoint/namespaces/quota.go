@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -94,7 +95,7 @@ func (s *Service) UpsertQuotas(ctx context.Context, _ *rpc.Call, req *message.Qu
 	}
 	entry := &message.QuotaUpsertRequest{}
 	for _, q := range req.Quotas {
-		if err := q.Validate(); err != nil {
+		if err := rules.Quota(q); err != nil {
 			return nil, err
 		}
 		stored := codec.Copy(q)

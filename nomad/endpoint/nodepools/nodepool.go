@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -121,8 +122,8 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.NodePool
 			return nil, nomad.Errorf(400, "invalid node pool name: it must match %s", nodes.PoolName)
 		case p.Name == nomad.NodePoolAll || p.Name == nomad.NodePoolDefault:
 			return nil, nomad.Errorf(400, "modifying node pool %q is not allowed", p.Name)
-		case len(p.Description) > nomad.MaxDescriptionLength:
-			return nil, nomad.Errorf(400, "description of node pool %q is longer than %d characters", p.Name, nomad.MaxDescriptionLength)
+		case len(p.Description) > rules.MaxDescription:
+			return nil, nomad.Errorf(400, "description of node pool %q is longer than %d characters", p.Name, rules.MaxDescription)
 		case p.NodeIdentityTTL < 0:
 			return nil, nomad.Errorf(400, "negative node identity TTL of node pool %q", p.Name)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
 // AutopilotConfig returns the autopilot configuration.
@@ -22,7 +23,7 @@ func (s *Service) AutopilotConfig(context.Context, *rpc.Call, *message.GenericRe
 // SetAutopilotConfig changes the autopilot configuration and reports whether it did. With CAS the
 // FSM decides.
 func (s *Service) SetAutopilotConfig(ctx context.Context, _ *rpc.Call, req *message.AutopilotSetConfigRequest) (*bool, error) {
-	if err := req.Config.Validate(); err != nil {
+	if err := rules.Autopilot(&req.Config); err != nil {
 		return nil, err
 	}
 	done, _, err := consensus.ApplyFor[bool](ctx, s.Raft, nomad.AutopilotRequestType,

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -52,7 +53,7 @@ func admit(snap *state.Snapshot, c *rpc.Call, r *nomad.ServiceRegistration) erro
 	if r == nil {
 		return nomad.Errorf(400, "invalid service registration: it is empty")
 	}
-	if err := r.Validate(); err != nil {
+	if err := rules.ServiceRegistration(r); err != nil {
 		return err
 	}
 	if err := plain(r); err != nil {

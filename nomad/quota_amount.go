@@ -5,11 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
 )
-
-// quotaName matches a valid name of a quota.
-var quotaName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
 // unboundedMemory is the memory limit that is counted for a task without one. It exceeds any quota.
 const unboundedMemory = 1 << 40
@@ -157,57 +153,6 @@ func (s *QuotaSpec) SetHashes() error {
 		}
 		sum := sha256.Sum256(b)
 		l.Hash = sum[:]
-	}
-	return nil
-}
-
-// Validate rejects an invalid quota, and limits that are not enforced.
-func (s *QuotaSpec) Validate() error {
-	switch {
-	case s == nil || !quotaName.MatchString(s.Name):
-		return Errorf(400, "invalid quota name: it must match %s", quotaName)
-	case len(s.Description) > MaxDescriptionLength:
-		return Errorf(400, "description of quota %q is longer than %d characters", s.Name, MaxDescriptionLength)
-	case len(s.Limits) == 0:
-		return Errorf(400, "quota %q has no limit", s.Name)
-	}
-	regions := map[string]bool{}
-	for _, l := range s.Limits {
-		switch {
-		case l == nil || l.Region == "":
-			return Errorf(400, "a limit of quota %q has no region", s.Name)
-		case regions[l.Region]:
-			return Errorf(400, "quota %q has two limits of region %q", s.Name, l.Region)
-		}
-		regions[l.Region] = true
-		if err := s.validateLimit(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *QuotaSpec) validateLimit(l *QuotaLimit) error {
-	r := l.RegionLimit
-	if r == nil {
-		return nil
-	}
-	for _, absent := range []struct {
-		what  string
-		asked bool
-	}{
-		{"devices", len(r.Devices) > 0},
-		{"NUMA", r.NUMA != nil},
-		{"secrets", r.SecretsMB != nil && *r.SecretsMB != 0},
-		{"host volumes", r.Storage != nil && r.Storage.HostVolumesMB != 0},
-		{"single node pools", len(r.NodePools) > 0},
-	} {
-		if absent.asked {
-			return Errorf(501, "quota %q: limits of %s: not available yet", s.Name, absent.what)
-		}
-	}
-	if r.Storage != nil && r.Storage.VariablesMB != 0 && l.VariablesLimit != nil && *l.VariablesLimit != 0 && *l.VariablesLimit != r.Storage.VariablesMB {
-		return Errorf(400, "quota %q limits variables twice in region %q: keep the limit in storage", s.Name, l.Region)
 	}
 	return nil
 }

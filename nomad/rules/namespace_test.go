@@ -1,13 +1,14 @@
-package nomad_test
+package rules_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
-func TestNamespaceAdmits(t *testing.T) {
+func TestJobInNamespace(t *testing.T) {
 	job := func(pool, driver string, modes ...string) *nomad.Job {
 		tg := &nomad.TaskGroup{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: driver}}}
 		for _, m := range modes {
@@ -21,7 +22,7 @@ func TestNamespaceAdmits(t *testing.T) {
 		caps  *caps
 		pools *pools
 		job   *nomad.Job
-		says  string // of the error, "" when the job is admitted
+		want  string // of the error, "" when the job is admitted
 	}{
 		"no rules":       {nil, nil, job("any", "any", "bridge"), ""},
 		"empty rules":    {&caps{}, &pools{}, job("any", "any", "bridge"), ""},
@@ -48,14 +49,53 @@ func TestNamespaceAdmits(t *testing.T) {
 		"all is allowed by name":       {nil, &pools{Allowed: []string{"all"}}, job("all", "exec2"), ""},
 	} {
 		n := &nomad.Namespace{Name: "team", Capabilities: c.caps, NodePoolConfiguration: c.pools}
-		if err := n.Validate(); err != nil {
+		if err := rules.Namespace(n); err != nil {
 			t.Errorf("%s: the namespace is refused: %v", name, err)
 		}
-		switch err := n.Admits(c.job); {
-		case c.says == "" && err != nil:
+		switch err := rules.JobInNamespace(n, c.job); {
+		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
-		case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
-			t.Errorf("%s: %v, want an error about %q", name, err, c.says)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want an error about %q", name, err, c.want)
 		}
+	}
+}
+
+// The network of a task counts like a mode of its group.
+func TestJobInNamespace_TaskNetworkMode(t *testing.T) {
+	for name, c := range map[string]struct {
+		enabled, disabled []string
+		mode              any
+		want              string // part of the error, "" for none
+	}{
+		"disabled":          {nil, []string{"host"}, "host", `network_mode "host"`},
+		"not enabled":       {[]string{"bridge"}, nil, "host", `network_mode "host"`},
+		"enabled":           {[]string{"bridge", "none"}, nil, "none", ""},
+		"default is bridge": {nil, []string{"bridge"}, "default", `network_mode "bridge"`},
+		"reference":         {nil, []string{"bridge"}, "${meta.mode}", "with a reference"},
+		"not a string":      {nil, []string{"bridge"}, 5, "with a reference"},
+		"container":         {[]string{"bridge"}, nil, "container:x", `network_mode "container:x"`},
+		"no rules":          {nil, nil, "${meta.mode}", ""},
+		"none given":        {[]string{"bridge"}, nil, nil, ""},
+		"empty":             {[]string{"bridge"}, nil, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := &nomad.Task{Name: "web", Driver: "docker", Config: map[string]any{}}
+			if c.mode != nil {
+				task.Config["network_mode"] = c.mode
+			}
+			mode := "bridge"
+			if len(c.disabled) > 0 {
+				mode = "cni/x"
+			}
+			job := &nomad.Job{ID: "j", NodePool: "default",
+				TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{task}, Networks: nomad.Networks{{Mode: mode}}}}}
+			ns := &nomad.Namespace{Name: "n",
+				Capabilities: &nomad.NamespaceCapabilities{EnabledNetworkModes: c.enabled, DisabledNetworkModes: c.disabled}}
+			err := rules.JobInNamespace(ns, job)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("JobInNamespace() = %v, want %q", err, c.want)
+			}
+		})
 	}
 }
