@@ -17,6 +17,8 @@ const (
 )
 
 // LockNoPathErr means that the variable of a lock has no path.
+//
+//lint:ignore ST1012 the name is that of the official SDK
 var LockNoPathErr = errors.New("missing path of the variable of a lock")
 
 // Locker is a lock that a LockLeaser holds.
