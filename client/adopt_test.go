@@ -56,7 +56,8 @@ func ofUpstream(t *testing.T, file, alloc string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	local, err := codec.Encode(map[string]any{"TaskHandle": map[string]any{"Version": 1, "Config": map[string]any{"ID": "x"}, "State": "running", "DriverState": []byte{1}}})
+	local, err := codec.Encode(map[string]any{"TaskHandle": map[string]any{"Version": 1, "Config": map[string]any{"ID": "x"},
+		"State": "running", "DriverState": []byte{1}}})
 	if err != nil {
 		t.Fatal(err)
 	}

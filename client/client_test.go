@@ -168,7 +168,8 @@ func TestClient_EphemeralLeavesNothing(t *testing.T) {
 	if err := unix.Mount("tmpfs", data, "tmpfs", 0, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &message.NodeSpecificRequest{}, &message.GenericResponse{}); err != nil {
+	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &message.NodeSpecificRequest{},
+		&message.GenericResponse{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(data); err != nil || n.HasAlloc(a.ID) {
@@ -214,7 +215,8 @@ func TestClient_CollectsTheOldest(t *testing.T) {
 	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollect", req, &message.GenericResponse{}); clienttest.Code(err) != 400 {
 		t.Errorf("collecting a running allocation = %v, want 400", err)
 	}
-	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &message.NodeSpecificRequest{}, &message.GenericResponse{}); err != nil {
+	if err := n.RPC().Call(t.Context(), "Allocations.GarbageCollectAll", &message.NodeSpecificRequest{},
+		&message.GenericResponse{}); err != nil {
 		t.Fatal(err)
 	}
 	if n.HasAlloc(all[3].ID) || !n.HasAlloc(running.ID) {
@@ -230,7 +232,8 @@ func TestClient_UnhealthyDriver(t *testing.T) {
 	f := clienttest.StartServer(t)
 	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
 	d := mock.New(mock.Name, clienttest.Log())
-	if err := d.SetConfig(cty.ObjectVal(map[string]cty.Value{"shutdown_periodic_after": cty.True, "shutdown_periodic_duration": cty.NumberIntVal(1)})); err != nil {
+	if err := d.SetConfig(cty.ObjectVal(map[string]cty.Value{"shutdown_periodic_after": cty.True,
+		"shutdown_periodic_duration": cty.NumberIntVal(1)})); err != nil {
 		t.Fatal(err)
 	}
 	n := clienttest.StartWith(t, cfg, d)
@@ -261,7 +264,8 @@ func TestClient_BadStateDirectory(t *testing.T) {
 	f := clienttest.StartServer(t)
 	dir := clienttest.Dir(t)
 	clienttest.Start(t, clienttest.Config(dir, f.Addr()))
-	if c, err := client.New(clienttest.Config(dir, f.Addr()), client.Parts{Log: slog.New(slog.DiscardHandler)}); err == nil || strings.Contains(err.Error(), "\n") {
+	if c, err := client.New(clienttest.Config(dir, f.Addr()), client.Parts{Log: slog.New(slog.DiscardHandler)}); err == nil ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("New() on a state in use = %v, %v", c, err)
 	}
 	dir = clienttest.Dir(t)

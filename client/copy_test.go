@@ -79,7 +79,8 @@ func (s *realServer) run(id string) *nomad.AllocListStub {
 	job := a.Job
 	job.TaskGroups[0].EphemeralDisk.SizeMB = 50
 	job.ID, job.Name, job.Type, job.Datacenters, job.Priority = id, id, nomad.JobTypeService, []string{"dc1"}, 50
-	ask[message.JobRegisterResponse](s, "Job.Register", &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}})
+	ask[message.JobRegisterResponse](s, "Job.Register",
+		&message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}})
 	var got *nomad.AllocListStub
 	testpace.Until(s.t, "the job runs", func() bool {
 		got = s.allocOf(id)
@@ -110,7 +111,8 @@ func copied(t *testing.T, n *clienttest.Node, boot string) client.Config {
 		t.Fatal(err)
 	}
 	cfg := n.Cfg
-	cfg.StateDir, cfg.AllocDir, cfg.Name, cfg.Meta = filepath.Join(dir, "client"), filepath.Join(dir, "alloc"), "copy", map[string]string{"is": "a copy"}
+	cfg.StateDir, cfg.AllocDir, cfg.Name, cfg.Meta = filepath.Join(dir, "client"), filepath.Join(dir,
+		"alloc"), "copy", map[string]string{"is": "a copy"}
 	if boot != "" {
 		cfg.BootFile = filepath.Join(dir, "boot")
 		if err := os.WriteFile(cfg.BootFile, []byte(boot), 0o600); err != nil {
@@ -150,7 +152,8 @@ func TestCopy(t *testing.T) {
 			if err := other.Stop(); err != nil {
 				t.Fatal(err)
 			}
-			if err := original.RPC().Call(t.Context(), "NodeIdentity.Renew", &message.NodeIdentityRenewReq{}, &message.NodeIdentityRenewResp{}); err != nil {
+			if err := original.RPC().Call(t.Context(), "NodeIdentity.Renew", &message.NodeIdentityRenewReq{},
+				&message.NodeIdentityRenewResp{}); err != nil {
 				t.Fatal(err)
 			}
 			if now := s.allocOf("j"); !reflect.DeepEqual(now, a) || original.Healthy() != nil || !original.HasAlloc(a.ID) {

@@ -44,7 +44,8 @@ func TestNodeKey(t *testing.T) {
 	if err := os.WriteFile(path, text[:80], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := client.New(n.Cfg, client.Parts{Log: clienttest.Log()}); err == nil || !strings.Contains(err.Error(), "node-key is damaged: restore it from a backup") {
+	if c, err := client.New(n.Cfg, client.Parts{Log: clienttest.Log()}); err == nil ||
+		!strings.Contains(err.Error(), "node-key is damaged: restore it from a backup") {
 		t.Errorf("New() with a damaged key = %v, %v", c, err)
 	}
 }

@@ -48,7 +48,8 @@ func TestRestart_RestoredBeforeRegistered(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries := f.Tries.Load()
-	driver := &slow{Echo: clienttest.Echo{Driver: mock.New(mock.Name, clienttest.Log())}, registered: func() bool { return f.Tries.Load() > tries }}
+	driver := &slow{Echo: clienttest.Echo{Driver: mock.New(mock.Name, clienttest.Log())},
+		registered: func() bool { return f.Tries.Load() > tries }}
 	n = clienttest.StartWith(t, clienttest.Config(dir, f.Addr()), driver)
 	<-n.Restored()
 	s, err := n.RPC().Stream(t.Context(), "FileSystem.Logs")
@@ -71,7 +72,8 @@ func TestRestart_RestoredBeforeRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, exit, err := clienttest.Exec(st, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, "in"); err != nil || exit == nil {
+	if _, _, exit, err := clienttest.Exec(st, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, "in"); err != nil ||
+		exit == nil {
 		t.Errorf("exec in a restored task = %+v, %v", exit, err)
 	}
 }

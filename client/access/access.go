@@ -183,7 +183,8 @@ func (r *Resolver) ask(ctx context.Context, key digest, token string) (*caller, 
 }
 
 // policiesOf returns the policies of the bearer of a token and the expiry of the result.
-func (r *Resolver) policiesOf(ctx context.Context, key digest, token string, id *nomad.AuthenticatedIdentity) ([]*acl.Policy, time.Time, error) {
+func (r *Resolver) policiesOf(ctx context.Context, key digest, token string,
+	id *nomad.AuthenticatedIdentity) ([]*acl.Policy, time.Time, error) {
 	far := time.Now().Add(r.cfg.PolicyTTL)
 	switch {
 	case isNode(id), id.ACLToken.Management():
@@ -237,7 +238,8 @@ func (r *Resolver) query(token string) message.QueryOptions {
 
 func (r *Resolver) call(ctx context.Context, method string, req, resp any) error {
 	err := r.cfg.Servers.Call(ctx, method, req, resp)
-	if err == nil || errors.Is(err, nomad.ErrPermissionDenied) || errors.Is(err, nomad.ErrTokenNotFound) || errors.Is(err, nomad.ErrTokenExpired) {
+	if err == nil || errors.Is(err, nomad.ErrPermissionDenied) || errors.Is(err, nomad.ErrTokenNotFound) ||
+		errors.Is(err, nomad.ErrTokenExpired) {
 		return denied(err)
 	}
 	return fmt.Errorf("resolve token: %w", err)

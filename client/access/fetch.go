@@ -23,7 +23,8 @@ type answer[T any] interface {
 // with the leader is too old, or complete reports a missing part. If the leader does not answer,
 // fetch returns a complete answer of any age. For an incomplete one it returns the error, since the
 // missing part may be a policy that denies something.
-func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, method string, req interface{ Query() *message.QueryOptions }, complete func(*T) bool) (*T, error) {
+func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, method string, req interface{ Query() *message.QueryOptions },
+	complete func(*T) bool) (*T, error) {
 	out := new(T)
 	if err := r.call(ctx, method, req, out); err != nil {
 		return nil, err

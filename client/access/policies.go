@@ -44,7 +44,8 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 	if found, until, ok := r.claims.until(key); ok {
 		return found, until, nil
 	}
-	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &message.GenericRequest{QueryOptions: r.query(token)}, always[message.ACLPolicySetResponse])
+	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &message.GenericRequest{QueryOptions: r.query(token)},
+		always[message.ACLPolicySetResponse])
 	if err != nil {
 		return nil, time.Time{}, err
 	}

@@ -168,7 +168,8 @@ func limitsOf(a *nomad.Allocation, group *nomad.TaskGroup) (l healthLimits, ok b
 		return healthLimits{}, false
 	case a.DeploymentID != "" && group.Update != nil:
 		u := group.Update
-		return healthLimits{u.MinHealthyTime, u.HealthyDeadline, u.HealthCheck != nomad.UpdateStrategyHealthCheck_TaskStates}, u.HealthCheck != nomad.UpdateStrategyHealthCheck_Manual
+		return healthLimits{u.MinHealthyTime, u.HealthyDeadline,
+			u.HealthCheck != nomad.UpdateStrategyHealthCheck_TaskStates}, u.HealthCheck != nomad.UpdateStrategyHealthCheck_Manual
 	case a.DeploymentID == "" && group.Migrate != nil && a.Job.Type == nomad.JobTypeService:
 		m := group.Migrate
 		return healthLimits{m.MinHealthyTime, m.HealthyDeadline, m.HealthCheck != nomad.MigrateStrategyHealthStates}, true

@@ -102,7 +102,8 @@ func (h *networkHook) Prerun(ctx context.Context, req *PrerunRequest, resp *Prer
 
 // connectUntilStopped connects the allocation. A stop meanwhile ends plugins that hang. For an allocation that had to
 // stop before, the network is connected first, since its tasks may run.
-func (h *networkHook) connectUntilStopped(ctx context.Context, a *nomad.Allocation, ask *nomad.NetworkResource, path string) (*nomad.AllocNetworkStatus, error) {
+func (h *networkHook) connectUntilStopped(ctx context.Context, a *nomad.Allocation, ask *nomad.NetworkResource,
+	path string) (*nomad.AllocNetworkStatus, error) {
 	select {
 	case <-h.start.Stopped():
 	default:
@@ -144,7 +145,8 @@ func (h *networkHook) create(ctx context.Context, group *nomad.TaskGroup, hostna
 
 // createBy creates the network with a driver. If restored processes may run in it, it repeats an attempt that failed, for
 // example because a daemon does not answer: the error would end the processes.
-func (h *networkHook) createBy(ctx context.Context, by drivers.NetworkCreator, hostname string, restored bool) (*drivers.GroupNetwork, error) {
+func (h *networkHook) createBy(ctx context.Context, by drivers.NetworkCreator, hostname string,
+	restored bool) (*drivers.GroupNetwork, error) {
 	again := backoff.Backoff{Min: networkAgain, Max: networkAgainMax}
 	for {
 		n, err := by.CreateNetwork(ctx, h.alloc, hostname)
@@ -188,7 +190,8 @@ func (h *networkHook) joinable(group *nomad.TaskGroup) error {
 			return fmt.Errorf("task %q: %w", t.Name, err)
 		}
 		if !slices.Contains(d.Capabilities().Networks, drivers.NetworkGroup) {
-			return fmt.Errorf("task %q: driver %q can't join the group's network of mode %q: use mode \"host\", or another driver", t.Name, t.Driver, group.NetworkMode())
+			return fmt.Errorf("task %q: driver %q can't join the group's network of mode %q: use mode \"host\", or another driver", t.Name, t.Driver,
+				group.NetworkMode())
 		}
 		if c := d.Capabilities(); group.Networks[0].Hostname != "" && !c.Hostname && !c.MustCreateNetwork {
 			return fmt.Errorf("task %q: hostname is not currently supported on driver %s", t.Name, t.Driver)

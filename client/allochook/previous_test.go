@@ -181,7 +181,8 @@ func TestAwaitRemote(t *testing.T) {
 			}
 			return remoteAt(1, 1), nil
 		}, 11, true, 3 * time.Minute},
-		"not migrating": {&nomad.EphemeralDisk{Sticky: true}, func(int) (*nomad.Allocation, error) { return nil, errors.New("asked") }, 0, false, 0},
+		"not migrating": {&nomad.EphemeralDisk{Sticky: true}, func(int) (*nomad.Allocation, error) { return nil, errors.New("asked") }, 0,
+			false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -239,7 +240,8 @@ func TestSoftFailure(t *testing.T) {
 			close(n.ended["old"])
 		}
 		_, err = n.run(t.Context(), n.config(root, &nomad.EphemeralDisk{SizeMB: 10, Migrate: true}))
-		if err != nil || len(n.notes) != 1 || !strings.Contains(n.notes[0], "Data of allocation old was not moved") || !strings.Contains(n.notes[0], c.want) {
+		if err != nil || len(n.notes) != 1 || !strings.Contains(n.notes[0], "Data of allocation old was not moved") ||
+			!strings.Contains(n.notes[0], c.want) {
 			t.Errorf("%s: %v, notes %q", name, err, n.notes)
 		}
 		if left, err := os.ReadDir(filepath.Join(root, "new/alloc/data")); err != nil || len(left) > 0 {
@@ -257,9 +259,10 @@ func TestFindAgain(t *testing.T) {
 		want   string // in the error
 		most   time.Duration
 	}{
-		"no leader for a time": {func(i int) error { return []error{nomad.ErrNoLeader, context.DeadlineExceeded, nil}[i] }, 3, "", 10 * time.Second},
-		"never":                {func(int) error { return nomad.ErrNoLeader }, 7, "No cluster leader", 3 * time.Minute},
-		"no node":              {func(int) error { return nomad.UnknownNode("there") }, 1, "there", 0},
+		"no leader for a time": {func(i int) error { return []error{nomad.ErrNoLeader, context.DeadlineExceeded, nil}[i] }, 3, "",
+			10 * time.Second},
+		"never":   {func(int) error { return nomad.ErrNoLeader }, 7, "No cluster leader", 3 * time.Minute},
+		"no node": {func(int) error { return nomad.UnknownNode("there") }, 1, "there", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -273,7 +276,8 @@ func TestFindAgain(t *testing.T) {
 				h := newDiskHook(cfg, &previousHook{remote: remoteAt(1, 1)})
 				begun := time.Now()
 				remote, err := h.find(t.Context(), cfg.Alloc)
-				if asked != c.asked || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || (remote.URL != "") != (err == nil) {
+				if asked != c.asked || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) ||
+					(remote.URL != "") != (err == nil) {
 					t.Errorf("asked %d times: %v, %v", asked, remote, err)
 				}
 				if took := time.Since(begun); took > c.most || c.asked > 1 && took < time.Second {

@@ -32,7 +32,8 @@ func TestNetworks_HangingPlugin(t *testing.T) {
 	}
 	record := func(id, plugin string) string {
 		type object = map[string]any
-		raw, err := json.Marshal(object{"Alloc": id, "Path": "/gone", "Config": object{"cniVersion": "1.0.0", "name": plugin, "plugins": []object{{"type": plugin}}}})
+		raw, err := json.Marshal(object{"Alloc": id, "Path": "/gone",
+			"Config": object{"cniVersion": "1.0.0", "name": plugin, "plugins": []object{{"type": plugin}}}})
 		file := filepath.Join(dir, id+".json")
 		if err == nil {
 			err = os.WriteFile(file, raw, 0o600)

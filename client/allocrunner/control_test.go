@@ -91,7 +91,8 @@ func TestRestartAll(t *testing.T) {
 				t.Errorf("task %s ran again %v, want %v", name, have, want[name])
 			}
 		}
-		if s := r.State(); s.ClientStatus != nomad.AllocClientStatusComplete || s.TaskStates["pre"].Restarts != 1 || s.TaskStates["main"].Restarts != 1 {
+		if s := r.State(); s.ClientStatus != nomad.AllocClientStatusComplete || s.TaskStates["pre"].Restarts != 1 ||
+			s.TaskStates["main"].Restarts != 1 {
 			t.Errorf("status %s, restarts %d and %d; want complete, 1 and 1", s.ClientStatus,
 				s.TaskStates["pre"].Restarts, s.TaskStates["main"].Restarts)
 		}

@@ -18,7 +18,8 @@ import (
 // A program in a task has the environment of a new start of the task.
 func TestExec(t *testing.T) {
 	w := processes(t)
-	alloc := sized(allocation(nomad.JobTypeService, script("raw", rawexec.Name, "exec sleep 600"), script("confined", exec2.Name, "exec sleep 600")))
+	alloc := sized(allocation(nomad.JobTypeService, script("raw", rawexec.Name, "exec sleep 600"),
+		script("confined", exec2.Name, "exec sleep 600")))
 	for _, task := range alloc.Job.TaskGroups[0].Tasks {
 		task.Env = map[string]string{"GREETING": "hi from ${node.unique.name}"}
 	}
@@ -54,7 +55,9 @@ func TestExec(t *testing.T) {
 func exec(t *testing.T, r *allocrunner.Runner, task string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	exit, err := r.Exec(t.Context(), task, &drivers.ExecOptions{Command: []string{"sh", "-c", `echo "$NOMAD_TASK_NAME $GREETING"; exit 3`}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out})
+	exit, err := r.Exec(t.Context(), task,
+		&drivers.ExecOptions{Command: []string{"sh", "-c", `echo "$NOMAD_TASK_NAME $GREETING"; exit 3`}, Stdin: strings.NewReader(""),
+			Stdout: &out, Stderr: &out})
 	if err == nil && exit.ExitCode != 3 {
 		t.Errorf("exit code %d, want 3", exit.ExitCode)
 	}

@@ -27,8 +27,9 @@ func TestMaxRunDuration(t *testing.T) {
 		want        map[string]span
 	}{
 		{
-			name:   "main tasks, sidecars and poststop end at the deadline",
-			tasks:  []*nomad.Task{mockTask("main", lasts("1h")), during(mockTask("side", lasts("1h")), pre, true), during(mockTask("last", lasts("1s")), stop, false)},
+			name: "main tasks, sidecars and poststop end at the deadline",
+			tasks: []*nomad.Task{mockTask("main", lasts("1h")), during(mockTask("side", lasts("1h")), pre, true),
+				during(mockTask("last", lasts("1s")), stop, false)},
 			status: nomad.AllocClientStatusComplete, description: nomad.AllocTimeoutReasonMaxRunDuration,
 			want: map[string]span{"main": {0, 10}, "side": {0, 10}, "last": {-1, 10}},
 		},
@@ -126,7 +127,8 @@ func TestMaxRunDurationAcrossAgents(t *testing.T) {
 				if err := r.Run(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if got := w.updates.alloc(); got.ClientDescription != nomad.AllocTimeoutReasonMaxRunDuration || got.ClientStatus != nomad.AllocClientStatusComplete {
+				if got := w.updates.alloc(); got.ClientDescription != nomad.AllocTimeoutReasonMaxRunDuration ||
+					got.ClientStatus != nomad.AllocClientStatusComplete {
 					t.Errorf("status = %q, %q, want complete because of max_run_duration", got.ClientStatus, got.ClientDescription)
 				}
 			})

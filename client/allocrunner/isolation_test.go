@@ -63,11 +63,13 @@ func TestIsolation(t *testing.T) {
 		"lowered by the driver": {func(d *mock.Driver) drivers.Driver {
 			return lowering{of("strict")(d).(*mock.Driver), drivers.LevelStrict, drivers.LevelHost}
 		}, "", "none", "host", "host", ""},
-		"below the job":             {of("baseline"), "", "restricted", "", "", `isolation "restricted" is missing: user (an ordinary user)|capabilities (no capability but NET_BIND_SERVICE)`},
-		"below the allocation":      {of("baseline"), "", "", "strict", "", `isolation "strict" is missing: `},
-		"tricked servers":           {of("strict"), "host", "", "restricted", "", "namespaces (its own mount, PID and IPC namespaces)"},
-		"unknown level":             {of("strict"), "", "perfect", "", "", `unknown isolation level "perfect"`},
-		"driver without a level":    {func(d *mock.Driver) drivers.Driver { return bare{d} }, "", "host", "", "", `isolation "host" is missing: capabilities`},
+		"below the job": {of("baseline"), "", "restricted", "", "",
+			`isolation "restricted" is missing: user (an ordinary user)|capabilities (no capability but NET_BIND_SERVICE)`},
+		"below the allocation": {of("baseline"), "", "", "strict", "", `isolation "strict" is missing: `},
+		"tricked servers":      {of("strict"), "host", "", "restricted", "", "namespaces (its own mount, PID and IPC namespaces)"},
+		"unknown level":        {of("strict"), "", "perfect", "", "", `unknown isolation level "perfect"`},
+		"driver without a level": {func(d *mock.Driver) drivers.Driver { return bare{d} }, "", "host", "", "",
+			`isolation "host" is missing: capabilities`},
 		"no requirement without it": {func(d *mock.Driver) drivers.Driver { return bare{d} }, "", "", "", "none", ""},
 		"faulty config":             {of("strict"), "perfect", "host", "", "", `cannot show more: isolation: unknown isolation level "perfect"`},
 	} {
@@ -99,7 +101,8 @@ func TestIsolation(t *testing.T) {
 						t.Errorf("no event of %v names %s", types(got), fact)
 					}
 				}
-				if started := slices.ContainsFunc(got.Events, func(e *nomad.TaskEvent) bool { return e.Type == nomad.TaskStarted }); started != (c.fact == "") {
+				if started := slices.ContainsFunc(got.Events,
+					func(e *nomad.TaskEvent) bool { return e.Type == nomad.TaskStarted }); started != (c.fact == "") {
 					t.Errorf("started = %t", started)
 				}
 			})

@@ -141,7 +141,8 @@ func TestUnsupportedNetworks(t *testing.T) {
 		name, want string
 		edit       func(w *world, a *nomad.Allocation)
 	}{
-		{"driver", `task "web": driver "mock_driver" can't join the group's network of mode "none"`, func(w *world, _ *nomad.Allocation) { w.driver = nil }},
+		{"driver", `task "web": driver "mock_driver" can't join the group's network of mode "none"`,
+			func(w *world, _ *nomad.Allocation) { w.driver = nil }},
 		{"mode", `network mode "bridge"`, func(_ *world, a *nomad.Allocation) { a.Job.TaskGroups[0].Networks[0].Mode = "bridge" }},
 		{"client", "does not create network namespaces", func(w *world, _ *nomad.Allocation) { w.nets = nil }},
 	} {
@@ -229,7 +230,8 @@ func TestNetwork_RestoredFails(t *testing.T) {
 	var driver *creator
 	w.driver = func(d *mock.Driver) drivers.Driver {
 		if driver == nil { // the next agent has the same driver, which still has the task
-			driver = &creator{joiner: joiner{d, starts}, network: drivers.GroupNetwork{Path: "/proc/self/ns/net"}, destroyed: make(chan *drivers.GroupNetwork, 9)}
+			driver = &creator{joiner: joiner{d, starts}, network: drivers.GroupNetwork{Path: "/proc/self/ns/net"},
+				destroyed: make(chan *drivers.GroupNetwork, 9)}
 		}
 		return driver
 	}

@@ -227,7 +227,8 @@ func TestChecksOfAPausedTask(t *testing.T) {
 				nightly(alloc.Job.TaskGroups[0].Tasks[0], "0 12 * * * *", "0 13")
 				c.change(alloc)
 				alloc.DeploymentID = "d1"
-				alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{HealthCheck: "checks", MinHealthyTime: 10 * time.Second, HealthyDeadline: time.Minute}
+				alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{HealthCheck: "checks", MinHealthyTime: 10 * time.Second,
+					HealthyDeadline: time.Minute}
 				s.code.Store(1)
 				r, _, ended := s.started(alloc)
 				if c.run {

@@ -120,7 +120,8 @@ func TestSandboxedTasks(t *testing.T) {
 	spy := script("spy", exec2.Name, `id -u; cat $NOMAD_SECRETS_DIR/nomad_token; echo
 		cat ../owner/secrets/nomad_token; ls ../owner/local; echo x > ../owner/local/y; cat /etc/shadow
 		mv ../owner/tmp ../owner/moved; touch $NOMAD_ALLOC_DIR/data/shared; echo $HOST_VAR.`)
-	owner := script("owner", exec2.Name, `id -u; echo mine > $NOMAD_TASK_DIR/f; while [ ! -e $NOMAD_ALLOC_DIR/data/shared ]; do sleep 0.05; done`)
+	owner := script("owner", exec2.Name,
+		`id -u; echo mine > $NOMAD_TASK_DIR/f; while [ ! -e $NOMAD_ALLOC_DIR/data/shared ]; do sleep 0.05; done`)
 	spy.Identity.File, owner.Identity.File = true, true
 	alloc := sized(allocation(nomad.JobTypeBatch, spy, owner))
 	alloc.SignedIdentities = map[string]string{"spy": "token-of-spy", "owner": "token-of-owner"}

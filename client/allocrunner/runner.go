@@ -78,7 +78,8 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, log: cfg.Log.With("alloc", cfg.Alloc.ID), group: group,
-		wake: make(chan struct{}, 1), updates: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}), begun: make(chan struct{}),
+		wake: make(chan struct{}, 1), updates: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}),
+		begun:  make(chan struct{}),
 		reruns: make(chan chan error), stopAsked: make(chan struct{}),
 		gates: map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
 		states: map[string]*nomad.TaskState{}, killing: map[string]bool{},

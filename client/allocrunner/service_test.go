@@ -144,7 +144,8 @@ func offering(checks ...*nomad.ServiceCheck) *nomad.Allocation {
 	task := mockTask("main", map[string]any{"run_for": "1000h"})
 	task.Services = []*nomad.Service{{Name: "task", Provider: "nomad", Checks: checks}}
 	alloc := allocation(nomad.JobTypeService, task)
-	alloc.Job.TaskGroups[0].Services = []*nomad.Service{{Name: "group", Provider: "nomad", Tags: []string{"blue"}, CanaryTags: []string{"canary"}}}
+	alloc.Job.TaskGroups[0].Services = []*nomad.Service{{Name: "group", Provider: "nomad", Tags: []string{"blue"},
+		CanaryTags: []string{"canary"}}}
 	return alloc
 }
 
@@ -354,7 +355,8 @@ func TestServiceErrors(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T, s *served) {
 		got := s.run(group("nope"))
-		if got.ClientStatus != nomad.AllocClientStatusFailed || !strings.Contains(got.ClientDescription, `unable to get address for service "group"`) {
+		if got.ClientStatus != nomad.AllocClientStatusFailed ||
+			!strings.Contains(got.ClientDescription, `unable to get address for service "group"`) {
 			t.Errorf("%s: %s", got.ClientStatus, got.ClientDescription)
 		}
 		if names := s.catalog.names(); names != "" {
@@ -383,7 +385,8 @@ func TestServiceErrors(t *testing.T) {
 
 // probe is a script check every 10 s.
 func probe(restart *nomad.CheckRestart) *nomad.ServiceCheck {
-	return &nomad.ServiceCheck{Name: "up", Type: "script", Command: "/bin/probe", Interval: 10 * time.Second, Timeout: 2 * time.Second, CheckRestart: restart}
+	return &nomad.ServiceCheck{Name: "up", Type: "script", Command: "/bin/probe", Interval: 10 * time.Second, Timeout: 2 * time.Second,
+		CheckRestart: restart}
 }
 
 // TestCheckRestart checks that a failing check restarts its task, and that the restart policy counts it.
@@ -473,7 +476,8 @@ func TestHealthOfChecks(t *testing.T) {
 				c.OnUpdate = tc.onUpdate
 				alloc := offering(c)
 				alloc.DeploymentID = "d1"
-				alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{HealthCheck: tc.health, MinHealthyTime: 10 * time.Second, HealthyDeadline: time.Minute}
+				alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{HealthCheck: tc.health, MinHealthyTime: 10 * time.Second,
+					HealthyDeadline: time.Minute}
 				s.code.Store(tc.code)
 				start := time.Now()
 				r, _, ended := s.started(alloc)

@@ -117,7 +117,8 @@ func TestTemplateFollowsAVariable(t *testing.T) {
 			})
 			confinedRenderer(t, driver, renderers(t, dir))
 			by := map[string]string{exec2.Name: "driver exec2", rawexec.Name: "the client, not by driver raw_exec"}[driver]
-			if !slices.ContainsFunc(r.States()["main"].Events, func(e *nomad.TaskEvent) bool { return e.Message == "Rendering templates, confined by "+by }) {
+			if !slices.ContainsFunc(r.States()["main"].Events,
+				func(e *nomad.TaskEvent) bool { return e.Message == "Rendering templates, confined by "+by }) {
 				t.Errorf("events %v, want one that names %q", types(r.States()["main"]), by)
 			}
 			vars.Set("nomad/jobs/job", map[string]string{"title": "two"})

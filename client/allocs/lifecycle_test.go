@@ -160,7 +160,8 @@ func TestSet_RecoversTasks(t *testing.T) {
 	if !begun().Equal(first) || f.Updated[long.ID].TaskStates["main"].Restarts != 0 {
 		t.Errorf("the long task was restarted: %v, then %v", first, begun())
 	}
-	if e := f.Updated[short.ID].TaskStates["main"].Events; !slices.ContainsFunc(e, func(e *nomad.TaskEvent) bool { return e.Details["exit_code"] == "4" }) {
+	if e := f.Updated[short.ID].TaskStates["main"].Events; !slices.ContainsFunc(e,
+		func(e *nomad.TaskEvent) bool { return e.Details["exit_code"] == "4" }) {
 		t.Error("the exit code is not reported")
 	}
 }

@@ -135,7 +135,8 @@ func TestOrphans(t *testing.T) {
 	f.Until(t, "the listed allocation runs again", func() bool {
 		return len(pids(t, notes, unreadable)) == 2 && f.Status(unreadable) == nomad.AllocClientStatusRunning
 	})
-	for name, a := range map[string]*nomad.Allocation{"unreadable": unreadable, "damaged": damaged, "forgotten": forgotten, "unlisted": unlisted} {
+	for name, a := range map[string]*nomad.Allocation{"unreadable": unreadable, "damaged": damaged, "forgotten": forgotten,
+		"unlisted": unlisted} {
 		if pid := pids(t, notes, a)[0]; lives(pid) {
 			t.Errorf("process %d of the %s allocation still runs", pid, name)
 		}

@@ -14,7 +14,8 @@ import (
 func TestPull_StateRestored(t *testing.T) {
 	f := clienttest.StartServer(t)
 	n := clienttest.Start(t, clienttest.Config(clienttest.Dir(t), f.Addr()))
-	ended, collected, runs, later := clienttest.Alloc(map[string]any{"run_for": "1ms"}), clienttest.Alloc(map[string]any{"run_for": "1ms", "exit_code": 3}),
+	ended, collected, runs, later := clienttest.Alloc(map[string]any{"run_for": "1ms"}), clienttest.Alloc(map[string]any{"run_for": "1ms",
+		"exit_code": 3}),
 		clienttest.Alloc(map[string]any{"run_for": "1h"}), clienttest.Alloc(map[string]any{"run_for": "1h"})
 	for _, a := range []*nomad.Allocation{ended, collected, runs, later} {
 		f.Place(a)
@@ -24,7 +25,8 @@ func TestPull_StateRestored(t *testing.T) {
 			f.Status(runs) == nomad.AllocClientStatusRunning && f.Status(later) == nomad.AllocClientStatusRunning
 	})
 	f.Until(t, "the allocation is collected", func() bool {
-		return n.RPC().Call(t.Context(), "Allocations.GarbageCollect", &message.AllocSpecificRequest{AllocID: collected.ID}, &message.GenericResponse{}) == nil
+		return n.RPC().Call(t.Context(), "Allocations.GarbageCollect", &message.AllocSpecificRequest{AllocID: collected.ID},
+			&message.GenericResponse{}) == nil
 	})
 	restored := func(at uint64) {
 		f.Edit(func() {

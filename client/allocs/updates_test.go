@@ -74,7 +74,8 @@ func TestUpdates_DetailsGoWithTheNextChange(t *testing.T) {
 		if len(calls) != 1 || calls[0].at != detailWait/2 || len(calls[0].allocs) != 2 {
 			t.Fatalf("%d calls, the first %+v; want one with both, without delay", len(calls), calls)
 		}
-		if i := slices.IndexFunc(calls[0].allocs, func(a *nomad.Allocation) bool { return a.ID == "a" }); calls[0].allocs[i].ClientDescription != "running" {
+		if i := slices.IndexFunc(calls[0].allocs,
+			func(a *nomad.Allocation) bool { return a.ID == "a" }); calls[0].allocs[i].ClientDescription != "running" {
 			t.Errorf("sent %+v, want the newest", calls[0].allocs[i])
 		}
 	})

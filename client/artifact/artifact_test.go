@@ -33,8 +33,10 @@ func TestFile(t *testing.T) {
 		{nomad.TaskArtifact{GetterSource: url + "/dir/app", RelativeDest: "local/c/name", GetterMode: "file"}, "local/c/name", "text"},
 		{nomad.TaskArtifact{GetterSource: url + "/dir/app", RelativeDest: "../alloc/data"}, "../alloc/data/app", "text"},
 		{nomad.TaskArtifact{GetterSource: url + "/dir/app?filename=other"}, "local/other", "text"},
-		{nomad.TaskArtifact{GetterSource: url + "/dir/app", RelativeDest: "secrets", GetterOptions: map[string]string{"checksum": digest("text")}}, "secrets/app", "text"},
-		{nomad.TaskArtifact{GetterSource: url + "/q?a=1", GetterOptions: map[string]string{"b": "2 3"}, GetterHeaders: map[string]string{"x-token": "t"}}, "local/q", "a=1&b=2+3 t GET"},
+		{nomad.TaskArtifact{GetterSource: url + "/dir/app", RelativeDest: "secrets",
+			GetterOptions: map[string]string{"checksum": digest("text")}}, "secrets/app", "text"},
+		{nomad.TaskArtifact{GetterSource: url + "/q?a=1", GetterOptions: map[string]string{"b": "2 3"},
+			GetterHeaders: map[string]string{"x-token": "t"}}, "local/q", "a=1&b=2+3 t GET"},
 	} {
 		r := h.gets(&c.a)
 		h.has(c.file, c.want)
@@ -144,13 +146,17 @@ func TestDestination(t *testing.T) {
 		"/logs.tar": content(tarOf(t, []entry{{name: "logs/x", text: "x"}})),
 	})
 	for dest, want := range map[string]string{
-		"../..": "outside the task's directory", "/etc": "outside the task's directory", "../other/local": "outside the task's directory", "..": "outside the task's directory",
-		"../../../../../../etc": "outside the task's directory", "local/../../../x": "outside the task's directory", "private": "directory of the agent", "private/x": "directory of the agent",
-		"../alloc/logs": "directory of the agent", "../alloc/logs/a": "directory of the agent", "local/${nope}": "not defined", "local/\n": "control character", ".nomad-artifact-x": "directory of a download",
+		"../..": "outside the task's directory", "/etc": "outside the task's directory", "../other/local": "outside the task's directory",
+		"..":                    "outside the task's directory",
+		"../../../../../../etc": "outside the task's directory", "local/../../../x": "outside the task's directory",
+		"private": "directory of the agent", "private/x": "directory of the agent",
+		"../alloc/logs": "directory of the agent", "../alloc/logs/a": "directory of the agent", "local/${nope}": "not defined",
+		"local/\n": "control character", ".nomad-artifact-x": "directory of a download",
 	} {
 		h.refused(&nomad.TaskArtifact{GetterSource: url + "/a", RelativeDest: dest}, want)
 	}
-	for dest, want := range map[string]string{"local/": "is a directory, but mode is file", ".": "is a directory, but mode is file", "private/x": "directory of the agent", "../alloc/logs": "directory of the agent"} {
+	for dest, want := range map[string]string{"local/": "is a directory, but mode is file", ".": "is a directory, but mode is file",
+		"private/x": "directory of the agent", "../alloc/logs": "directory of the agent"} {
 		h.refused(&nomad.TaskArtifact{GetterSource: url + "/a", RelativeDest: dest, GetterMode: "file"}, want)
 	}
 	h.refused(&nomad.TaskArtifact{GetterSource: url + "/private.tar", RelativeDest: "."}, "directory of the agent")

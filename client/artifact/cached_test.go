@@ -116,7 +116,8 @@ func TestCachePoisoning(t *testing.T) {
 	attacker := withFetcher(t, f)
 	attacker.refused(&nomad.TaskArtifact{GetterSource: url + "/secret" + sum}, "403")
 	attacker.refused(&nomad.TaskArtifact{GetterSource: url + "/evil" + sum}, "checksum does not match")
-	attacker.refused(&nomad.TaskArtifact{GetterSource: url + "/other/secret" + sum, GetterHeaders: map[string]string{"Authorization": "token"}}, "checksum does not match")
+	attacker.refused(&nomad.TaskArtifact{GetterSource: url + "/other/secret" + sum,
+		GetterHeaders: map[string]string{"Authorization": "token"}}, "checksum does not match")
 	// A captured program cannot add content under another checksum.
 	captive := withFetcher(t, f)
 	captive.task.Run = captured(func(work string, w io.Writer) error {
@@ -153,7 +154,8 @@ func TestOneDownload(t *testing.T) {
 	for range 12 {
 		h := withFetcher(t, f)
 		all.Go(func() {
-			r := h.Fetch(t.Context(), h.task, []*nomad.TaskArtifact{{GetterSource: url + "/a?checksum=" + digest("text"), RelativeDest: "local/"}})[0]
+			r := h.Fetch(t.Context(), h.task,
+				[]*nomad.TaskArtifact{{GetterSource: url + "/a?checksum=" + digest("text"), RelativeDest: "local/"}})[0]
 			if r.Err != nil {
 				failed.Add(1)
 				return

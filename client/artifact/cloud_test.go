@@ -110,7 +110,8 @@ func (b *bucket) gcs(w http.ResponseWriter, r *http.Request) {
 
 func TestS3(t *testing.T) {
 	h := newHarness(t, config())
-	b := newBucket(map[string]string{"dir/a": "a", "dir/sub/b": "b", "file": "file", "a.tar.gz": string(gz(t, tarOf(t, []entry{{name: "x", text: "x"}})))})
+	b := newBucket(map[string]string{"dir/a": "a", "dir/sub/b": "b", "file": "file",
+		"a.tar.gz": string(gz(t, tarOf(t, []entry{{name: "x", text: "x"}})))})
 	url := serve(t, map[string]http.HandlerFunc{"/bucket/": b.s3, "/bucket": b.s3})
 	keys := map[string]string{"aws_access_key_id": "id", "aws_access_key_secret": "secretkey"}
 	r := h.gets(&nomad.TaskArtifact{GetterSource: "s3::" + url + "/bucket/file", GetterOptions: keys})
@@ -131,7 +132,8 @@ func TestS3(t *testing.T) {
 	b.remove("dir/../../../escaped")
 	h.refused(&nomad.TaskArtifact{GetterSource: "s3::http://169.254.169.254/latest/meta-data/x", GetterOptions: keys}, "link-local address")
 	b.set("large", strings.Repeat("x", 9<<20))
-	h.refused(&nomad.TaskArtifact{GetterSource: "s3::" + url + "/bucket/large", GetterOptions: keys}, "a file is larger than the limit of the download")
+	h.refused(&nomad.TaskArtifact{GetterSource: "s3::" + url + "/bucket/large", GetterOptions: keys},
+		"a file is larger than the limit of the download")
 	// Without keys, the credentials of the node are not asked for.
 	b.lastAuthorization()
 	r = h.get(&nomad.TaskArtifact{GetterSource: "s3::" + url + "/bucket/file", RelativeDest: "local/n"})

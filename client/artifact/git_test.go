@@ -32,7 +32,9 @@ func newRepos(t *testing.T) *repos {
 	if _, err := os.Stat(backend); err != nil {
 		t.Skip("needs git http-backend")
 	}
-	s := httptest.NewServer(&cgi.Handler{Path: backend, Root: "/", Stderr: io.Discard, Env: []string{"GIT_PROJECT_ROOT=" + r.dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}})
+	s := httptest.NewServer(&cgi.Handler{Path: backend, Root: "/", Stderr: io.Discard,
+		Env: []string{"GIT_PROJECT_ROOT=" + r.dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory",
+			"GIT_CONFIG_VALUE_0=*"}})
 	t.Cleanup(s.Close)
 	r.url = s.URL
 	return r
@@ -43,7 +45,8 @@ func (r *repos) git(repo string, args ...string) string {
 	r.t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = filepath.Join(r.dir, repo)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		r.t.Fatalf("git %v: %v: %s", args, err, out)
@@ -95,8 +98,9 @@ func TestGit(t *testing.T) {
 	r.git("app", "checkout", "-q", "main")
 	h := newHarness(t, config())
 	for source, want := range map[string]string{
-		r.source("app"): "two", r.source("app") + "?ref=v1": "one", r.source("app") + "?ref=side": "three", r.source("app") + "?ref=" + first: "one",
-		r.source("app") + "?depth=1": "two", r.source("app") + "?depth=1&ref=side": "three",
+		r.source("app"): "two", r.source("app") + "?ref=v1": "one", r.source("app") + "?ref=side": "three",
+		r.source("app") + "?ref=" + first: "one",
+		r.source("app") + "?depth=1":      "two", r.source("app") + "?depth=1&ref=side": "three",
 	} {
 		if err := os.RemoveAll(filepath.Join(h.local, "app")); err != nil {
 			t.Fatal(err)
@@ -164,8 +168,10 @@ func TestGitConfiguration(t *testing.T) {
 	marker := filepath.Join(base, "executed")
 	hook := "#!/bin/sh\ntouch " + marker + "\n"
 	files := map[string]string{
-		"hooks/post-checkout": hook, "templates/hooks/post-checkout": hook, "templates/config": "[core]\n\tfsmonitor = \"touch " + marker + "\"\n",
-		"gitconfig":      "[core]\n\thooksPath = " + base + "/hooks\n\tsshCommand = touch " + marker + "\n[init]\n\ttemplateDir = " + base + "/templates\n[filter \"x\"]\n\tsmudge = touch " + marker + "\n\tclean = cat\n",
+		"hooks/post-checkout": hook, "templates/hooks/post-checkout": hook,
+		"templates/config": "[core]\n\tfsmonitor = \"touch " + marker + "\"\n",
+		"gitconfig": "[core]\n\thooksPath = " + base + "/hooks\n\tsshCommand = touch " + marker + "\n[init]\n\ttemplateDir = " + base +
+			"/templates\n[filter \"x\"]\n\tsmudge = touch " + marker + "\n\tclean = cat\n",
 		".gitconfig":     "[core]\n\thooksPath = " + base + "/hooks\n",
 		"home/.netrc":    "machine 127.0.0.1 login netrc password netrc\n",
 		"xdg/git/config": "[core]\n\thooksPath = " + base + "/hooks\n",
@@ -183,7 +189,8 @@ func TestGitConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := config()
-	cfg.Env = map[string]string{"GIT_CONFIG_GLOBAL": base + "/gitconfig", "GIT_CONFIG_SYSTEM": base + "/gitconfig", "GIT_TEMPLATE_DIR": base + "/templates", "XDG_CONFIG_HOME": base + "/xdg",
+	cfg.Env = map[string]string{"GIT_CONFIG_GLOBAL": base + "/gitconfig", "GIT_CONFIG_SYSTEM": base + "/gitconfig",
+		"GIT_TEMPLATE_DIR": base + "/templates", "XDG_CONFIG_HOME": base + "/xdg",
 		"HOME": base, "GIT_SSH_COMMAND": "touch " + marker, "GIT_CONFIG_NOSYSTEM": "0"}
 	cfg.Unconfined = true // Landlock would hide the mistake
 	h.Fetcher = fetcher(t, cfg)
@@ -207,7 +214,8 @@ func TestGitOverArchive(t *testing.T) {
 	r.add("app", map[string]string{"file": "one"})
 	url := serve(t, map[string]http.HandlerFunc{"/evil.tar": content(tarOf(t, []entry{
 		{name: ".git/hooks/post-checkout", text: hook, mode: 0o755}, {name: ".git/HEAD", text: "ref: refs/heads/main\n"},
-		{name: ".git/config", text: "[include]\n\tpath = /etc/passwd\n[core]\n\tfsmonitor = \"touch " + marker + "\"\n\trepositoryformatversion = 0\n"},
+		{name: ".git/config", text: "[include]\n\tpath = /etc/passwd\n[core]\n\tfsmonitor = \"touch " + marker +
+			"\"\n\trepositoryformatversion = 0\n"},
 	}))})
 	h.gets(&nomad.TaskArtifact{GetterSource: url + "/evil.tar", RelativeDest: "local/app"})
 	h.gets(&nomad.TaskArtifact{GetterSource: r.source("app"), RelativeDest: "local/app"})
@@ -238,7 +246,8 @@ func TestGitLinks(t *testing.T) {
 	h.refused(&nomad.TaskArtifact{GetterSource: r.source("subdir") + "//etc"}, "copying of symlinks has been disabled")
 	h.refused(&nomad.TaskArtifact{GetterSource: r.source("subdir") + "//etc/ssl"}, "copying of symlinks has been disabled")
 	h.refused(&nomad.TaskArtifact{GetterSource: r.source("subdir") + "//sub"}, "copying of symlinks has been disabled")
-	h.refused(&nomad.TaskArtifact{GetterSource: r.source("subdir") + "/passwd", GetterMode: "file", RelativeDest: "local/x"}, "not a regular file")
+	h.refused(&nomad.TaskArtifact{GetterSource: r.source("subdir") + "/passwd", GetterMode: "file", RelativeDest: "local/x"},
+		"not a regular file")
 	cfg := config()
 	cfg.KeepLinks = true
 	newHarness(t, cfg).gets(&nomad.TaskArtifact{GetterSource: r.source("absolute")})
@@ -289,7 +298,8 @@ func TestGitServer(t *testing.T) {
 	r.add("secret", map[string]string{"secret": "secret"})
 	head := strings.TrimSpace(r.git("secret", "rev-parse", "HEAD"))
 	for kind, alternates := range map[string]string{
-		"local": r.dir + "/secret/.git/objects\n", "metadata": "http://169.254.169.254/objects\n", "file": "file://" + r.dir + "/secret/.git/objects\n",
+		"local": r.dir + "/secret/.git/objects\n", "metadata": "http://169.254.169.254/objects\n",
+		"file": "file://" + r.dir + "/secret/.git/objects\n",
 	} {
 		url := serve(t, map[string]http.HandlerFunc{
 			"/repo/info/refs":                    content(head + "\trefs/heads/main\n"),

@@ -12,7 +12,8 @@ func TestGitRefReadsNoFile(t *testing.T) {
 	r := newRepos(t)
 	r.add("app", map[string]string{"file": "one"})
 	h := newHarness(t, config())
-	for _, ref := range []string{"--pathspec-from-file=/etc/passwd", "/etc/passwd", ":/etc/passwd", "main%20--pathspec-from-file=/etc/passwd", "@{/etc/passwd}"} {
+	for _, ref := range []string{"--pathspec-from-file=/etc/passwd", "/etc/passwd", ":/etc/passwd", "main%20--pathspec-from-file=/etc/passwd",
+		"@{/etc/passwd}"} {
 		for _, depth := range []string{"", "&depth=1"} {
 			res := h.get(&nomad.TaskArtifact{GetterSource: r.source("app") + "?ref=" + ref + depth})
 			if res.Err == nil || strings.Contains(res.Err.Error(), "root:") {

@@ -158,7 +158,8 @@ func TestS3_RedirectedToken(t *testing.T) {
 	other := newWitness(t, start)
 	home := newWitness(t, start)
 	keys := map[string]string{"aws_access_key_id": "id", "aws_access_key_secret": "key", "aws_access_token": "session-token"}
-	r := h.get(&nomad.TaskArtifact{GetterSource: "s3::" + home.URL + to(other.URL+"/bucket/file"), GetterOptions: keys, GetterMode: "file", RelativeDest: "local/file"})
+	r := h.get(&nomad.TaskArtifact{GetterSource: "s3::" + home.URL + to(other.URL+"/bucket/file"), GetterOptions: keys, GetterMode: "file",
+		RelativeDest: "local/file"})
 	if requests, with := other.got("session-token"); requests == 0 || with != 0 {
 		t.Errorf("the target of the redirect got %d requests, %d with the token", requests, with)
 	}

@@ -119,7 +119,8 @@ func TestHgHostile(t *testing.T) {
 	to := serve(t, map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 	}})
-	h.refused(&nomad.TaskArtifact{GetterSource: "hg::" + to + "/repo", RelativeDest: "local/redirect"}, "connection to 169.254.169.254 refused: link-local address")
+	h.refused(&nomad.TaskArtifact{GetterSource: "hg::" + to + "/repo", RelativeDest: "local/redirect"},
+		"connection to 169.254.169.254 refused: link-local address")
 }
 
 // Subrepositories use the same protocols as sources. A path of the node is not one.

@@ -28,7 +28,8 @@ var hostile = []struct {
 	{"absolute", []entry{{name: "/etc/escaped", text: "x"}}, "is absolute", false},
 	{"link", []entry{{name: "link", kind: tar.TypeSymlink, link: "/etc/passwd"}}, `"link" is a symbolic link`, false},
 	{"link inside", []entry{{name: "link", kind: tar.TypeSymlink, link: "good"}}, `"link" is a symbolic link`, false},
-	{"link chain", []entry{{name: "a", kind: tar.TypeSymlink, link: "."}, {name: "a/b", kind: tar.TypeSymlink, link: ".."}, {name: "a/b/escaped", text: "x"}}, `"a" is a symbolic link`, false},
+	{"link chain", []entry{{name: "a", kind: tar.TypeSymlink, link: "."}, {name: "a/b", kind: tar.TypeSymlink, link: ".."},
+		{name: "a/b/escaped", text: "x"}}, `"a" is a symbolic link`, false},
 	{"hard link", []entry{{name: "hard", kind: tar.TypeLink, link: "/etc/passwd"}}, `"hard" is a hard link`, true},
 	{"device", []entry{{name: "dev", kind: tar.TypeChar}}, `"dev" is a device`, false},
 	{"block device", []entry{{name: "dev", kind: tar.TypeBlock}}, `"dev" is a device`, true},
@@ -39,7 +40,8 @@ var hostile = []struct {
 	{"escape sequence", []entry{{name: "a\x1b[2Jb", text: "x"}}, "contains a control character", false},
 	{"same name", []entry{{name: "twice", text: "1"}, {name: "twice", text: "2"}}, `contains "twice" twice`, false},
 	{"file and directory", []entry{{name: "x", text: "1"}, {name: "x/y", text: "2"}}, `contains "x" twice`, false},
-	{"link of another case", []entry{{name: "Dir", kind: tar.TypeSymlink, link: ".."}, {name: "dir/escaped", text: "x"}}, `"Dir" is a symbolic link`, false},
+	{"link of another case", []entry{{name: "Dir", kind: tar.TypeSymlink, link: ".."}, {name: "dir/escaped", text: "x"}},
+		`"Dir" is a symbolic link`, false},
 	{"deep", []entry{{name: strings.Repeat("d/", 101) + "x", text: "x"}}, "more than 100 elements", false},
 	{"unreadable directory", []entry{{name: "closed/", mode: 0o200}}, "could not read it", true},
 }
@@ -73,7 +75,8 @@ func TestHostileArchives(t *testing.T) {
 // Names that differ in case are different files, as in archives of the Linux kernel. In a destination that
 // takes them for one, which a bind mount shows here, nothing is replaced.
 func TestCase(t *testing.T) {
-	entries := []entry{{name: "File", text: "1"}, {name: "fILE", text: "2"}, {name: "Dir/a", text: "3"}, {name: "dir/a", text: "4"}, {name: "K", text: "5"}, {name: "\u212a", text: "6"}}
+	entries := []entry{{name: "File", text: "1"}, {name: "fILE", text: "2"}, {name: "Dir/a", text: "3"}, {name: "dir/a", text: "4"},
+		{name: "K", text: "5"}, {name: "\u212a", text: "6"}}
 	url := serve(t, map[string]http.HandlerFunc{"/a.tar": content(tarOf(t, entries)), "/a.zip": content(zipOf(t, entries))})
 	for _, kind := range []string{"tar", "zip"} {
 		h := newHarness(t, config())
@@ -196,15 +199,18 @@ func TestBombs(t *testing.T) {
 	padded := append(tarOf(t, []entry{{name: "a", text: "x"}})[:1024], paxPadding(20<<20)...)
 	single := []byte(zeros)
 	routes := map[string]http.HandlerFunc{
-		"/big.tar.gz": content(gz(t, tarOf(t, big))), "/big.zip": content(zipOf(t, big)), "/parts.tgz": content(gz(t, tarOf(t, parts))), "/parts.zip": content(zipOf(t, parts)),
-		"/many.tar": content(tarOf(t, many)), "/many.zip": content(zipOf(t, many)), "/deep.tar": content(tarOf(t, deep)),
+		"/big.tar.gz": content(gz(t, tarOf(t, big))), "/big.zip": content(zipOf(t, big)), "/parts.tgz": content(gz(t, tarOf(t, parts))),
+		"/parts.zip": content(zipOf(t, parts)),
+		"/many.tar":  content(tarOf(t, many)), "/many.zip": content(zipOf(t, many)), "/deep.tar": content(tarOf(t, deep)),
 		"/one.gz": content(gz(t, single)), "/one.zst": content(compress(t, single, zstdWriter)), "/exact.gz": content(gz(t, single[:16<<20])),
 		"/nested.tar.gz": content(gz(t, tarOf(t, nested))), "/padded.tar.gz": content(gz(t, padded)),
 	}
 	url := serve(t, routes)
 	for name, want := range map[string]string{
-		"big.tar.gz": "its content is larger than the limit of 16777216 bytes", "big.zip": "its content is larger than the limit", "parts.tgz": "its content is larger than the limit",
-		"parts.zip": "its content is larger than the limit", "many.tar": "more than 200 entries", "many.zip": "more than 200 entries", "deep.tar": "more than 200 entries",
+		"big.tar.gz": "its content is larger than the limit of 16777216 bytes", "big.zip": "its content is larger than the limit",
+		"parts.tgz": "its content is larger than the limit",
+		"parts.zip": "its content is larger than the limit", "many.tar": "more than 200 entries", "many.zip": "more than 200 entries",
+		"deep.tar":      "more than 200 entries",
 		"padded.tar.gz": "the uncompressed archive is larger than the limit",
 	} {
 		h.refused(&nomad.TaskArtifact{GetterSource: url + "/" + name}, want)
@@ -245,8 +251,10 @@ func TestDamagedArchives(t *testing.T) {
 	flipped[len(flipped)/2] ^= 1
 	zipped := zipOf(t, []entry{{name: "a", text: strings.Repeat("text", 10_000)}})
 	url := serve(t, map[string]http.HandlerFunc{
-		"/short.tgz": content(whole[:len(whole)-20]), "/flipped.tgz": content(flipped), "/text.tgz": content("text"), "/empty.tar": content(tarOf(t, nil)),
-		"/short.zip": content(zipped[:len(zipped)-10]), "/empty.zip": content(zipOf(t, nil)), "/none.tgz": content(""), "/tail.gz": content(whole[:8]),
+		"/short.tgz": content(whole[:len(whole)-20]), "/flipped.tgz": content(flipped), "/text.tgz": content("text"),
+		"/empty.tar": content(tarOf(t, nil)),
+		"/short.zip": content(zipped[:len(zipped)-10]), "/empty.zip": content(zipOf(t, nil)), "/none.tgz": content(""),
+		"/tail.gz": content(whole[:8]),
 	})
 	for _, name := range []string{"short.tgz", "flipped.tgz", "text.tgz", "empty.tar", "short.zip", "empty.zip", "none.tgz"} {
 		h.refused(&nomad.TaskArtifact{GetterSource: url + "/" + name}, "")

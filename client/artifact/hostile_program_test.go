@@ -78,7 +78,8 @@ func TestCapturedProgram(t *testing.T) {
 		{"directory of the file is a link", "not a directory", func(work string, w io.Writer) error {
 			return errors.Join(os.Symlink(filepath.Dir(host), work+"/out"), done(w, fetch.Message{File: "out/host"}))
 		}},
-		{"file elsewhere", "the program returned the file", func(_ string, w io.Writer) error { return done(w, fetch.Message{File: "../../../etc/passwd"}) }},
+		{"file elsewhere", "the program returned the file",
+			func(_ string, w io.Writer) error { return done(w, fetch.Message{File: "../../../etc/passwd"}) }},
 		{"file above", "leaves its directory", func(work string, w io.Writer) error {
 			return errors.Join(os.Mkdir(work+"/out", 0o755), done(w, fetch.Message{File: "out/../x"}))
 		}},
@@ -149,8 +150,10 @@ func TestCapturedModes(t *testing.T) {
 		h := newHarness(t, config())
 		h.task.Run = captured(func(work string, w io.Writer) error {
 			out := filepath.Join(work, "out")
-			return errors.Join(os.MkdirAll(out+"/d", 0o755), os.WriteFile(out+"/d/f", []byte("x"), 0o644), os.Symlink("f", out+"/d/l"), os.Chown(out+"/d/f", 80099, 80099),
-				os.Chmod(out+"/d/f", 0o755|os.ModeSetuid|os.ModeSetgid), os.Chmod(out+"/d", 0o077|os.ModeSticky|os.ModeSetgid), done(w, fetch.Message{}))
+			return errors.Join(os.MkdirAll(out+"/d", 0o755), os.WriteFile(out+"/d/f", []byte("x"), 0o644), os.Symlink("f", out+"/d/l"),
+				os.Chown(out+"/d/f", 80099, 80099),
+				os.Chmod(out+"/d/f", 0o755|os.ModeSetuid|os.ModeSetgid), os.Chmod(out+"/d", 0o077|os.ModeSticky|os.ModeSetgid),
+				done(w, fetch.Message{}))
 		}).run
 		h.gets(&nomad.TaskArtifact{GetterSource: "https://host/x", RelativeDest: "local/", Chown: chown})
 		want := 80099
@@ -213,7 +216,8 @@ func TestSidecar(t *testing.T) {
 		if r := h.get(&nomad.TaskArtifact{GetterSource: source}); r.Err == nil || !strings.Contains(r.Err.Error(), "start the program: enough") {
 			t.Errorf("%s: %v", source, r.Err)
 		}
-		if len(got.Env) != 5 || got.Env["HTTPS_PROXY"] != "http://proxy" || got.Env["PATH"] != "/usr/local/bin:/usr/bin:/bin" || got.Env["HOME"] != got.Dir+"/home" || got.Env["TMPDIR"] != got.Dir+"/tmp" {
+		if len(got.Env) != 5 || got.Env["HTTPS_PROXY"] != "http://proxy" || got.Env["PATH"] != "/usr/local/bin:/usr/bin:/bin" ||
+			got.Env["HOME"] != got.Dir+"/home" || got.Env["TMPDIR"] != got.Dir+"/tmp" {
 			t.Errorf("%s: environment %v in %s", source, got.Env, got.Dir)
 		}
 		if want := fmt.Sprint([]string{h.task.Dir.SecretsPath(), h.task.Dir.Path() + "/private"}); fmt.Sprint(got.Hide) != want {

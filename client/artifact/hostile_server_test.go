@@ -189,7 +189,8 @@ func TestSlowBody(t *testing.T) {
 	good := serve(t, map[string]http.HandlerFunc{"/a": content("a")})
 	silent := raw(t, func(c net.Conn) { io.Copy(io.Discard, c) }) //nolint:errcheck // until the client closes
 	results := h.Fetch(t.Context(), h.task, []*nomad.TaskArtifact{
-		{GetterSource: slow + "/s", RelativeDest: "local/"}, {GetterSource: good + "/a", RelativeDest: "local/"}, {GetterSource: silent + "/t", RelativeDest: "local/"},
+		{GetterSource: slow + "/s", RelativeDest: "local/"}, {GetterSource: good + "/a", RelativeDest: "local/"},
+		{GetterSource: silent + "/t", RelativeDest: "local/"},
 	})
 	for i, want := range []string{"timed out", "", "timed out"} {
 		if err := results[i].Err; (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -217,10 +218,12 @@ func TestCredentialsInErrors(t *testing.T) {
 	})
 	host := strings.TrimPrefix(url, "http://")
 	for _, source := range []string{
-		"http://user:passw0rd@" + host + "/a?token=querytoken", "http://user:passw0rd@" + host + "/b?token=querytoken", "http://user:passw0rd@127.0.0.1:1/x?token=querytoken",
+		"http://user:passw0rd@" + host + "/a?token=querytoken", "http://user:passw0rd@" + host + "/b?token=querytoken",
+		"http://user:passw0rd@127.0.0.1:1/x?token=querytoken",
 		"git::http://user:passw0rd@127.0.0.1:1/x?token=querytoken&ref=-querytoken",
 	} {
-		r := h.get(&nomad.TaskArtifact{GetterSource: source, GetterHeaders: map[string]string{"Authorization": "Bearer headertoken"}, GetterOptions: map[string]string{"aws_access_key_secret": "optionsecret"}})
+		r := h.get(&nomad.TaskArtifact{GetterSource: source, GetterHeaders: map[string]string{"Authorization": "Bearer headertoken"},
+			GetterOptions: map[string]string{"aws_access_key_secret": "optionsecret"}})
 		if r.Err == nil {
 			t.Errorf("Fetch(%s) succeeds", source)
 			continue
@@ -249,7 +252,8 @@ func TestManyAtOnce(t *testing.T) {
 			defer func() { done <- struct{}{} }()
 			var list []*nomad.TaskArtifact
 			for i := range 8 {
-				list = append(list, &nomad.TaskArtifact{GetterSource: fmt.Sprintf("%s/file?n=%d.%d", url, n, i), RelativeDest: fmt.Sprintf("local/%d/", i)})
+				list = append(list, &nomad.TaskArtifact{GetterSource: fmt.Sprintf("%s/file?n=%d.%d", url, n, i),
+					RelativeDest: fmt.Sprintf("local/%d/", i)})
 			}
 			for i, r := range h.Fetch(t.Context(), h.task, list) {
 				want := strings.Repeat(fmt.Sprintf("n=%d.%d\n", n, i), 1000)

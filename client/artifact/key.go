@@ -55,7 +55,8 @@ func (j *job) key() string {
 	if j.signer != nil {
 		signed = j.signer.String() + " " + j.signed.URL()
 	}
-	text, err := json.Marshal([]any{j.source.URL(), j.artifact.GetterHeaders, j.mode, j.artifact.GetterInsecure, j.checksum.String(), signed, j.task.Reach})
+	text, err := json.Marshal([]any{j.source.URL(), j.artifact.GetterHeaders, j.mode, j.artifact.GetterInsecure, j.checksum.String(), signed,
+		j.task.Reach})
 	if err != nil {
 		return "" // a value of the config that JSON does not have
 	}

@@ -41,8 +41,9 @@ func TestKey_Inputs(t *testing.T) {
 	}
 	add("the base", *h.task, base())
 	values := map[string]any{
-		"GetterSource": "https://other/a?checksum=" + digest("a"), "GetterOptions": map[string]string{"x": "y"}, "GetterHeaders": map[string]string{"x": "y"},
-		"GetterMode": "dir", "GetterInsecure": true, "Verify": &nomad.ArtifactVerify{MinisignKey: otherKey}, "RelativeDest": nil, "Chown": nil,
+		"GetterSource": "https://other/a?checksum=" + digest("a"), "GetterOptions": map[string]string{"x": "y"},
+		"GetterHeaders": map[string]string{"x": "y"},
+		"GetterMode":    "dir", "GetterInsecure": true, "Verify": &nomad.ArtifactVerify{MinisignKey: otherKey}, "RelativeDest": nil, "Chown": nil,
 		"Namespace": "b", "Driver": "docker", "Ports": []any{443}, "Mode": "bridge", "Isolate": true, "Egress": &nomad.NetworkEgress{},
 		"CNI": &nomad.CNIConfig{Args: map[string]string{"vlan": "2"}}, "Job": "web", "Group": "g",
 	}
@@ -80,9 +81,10 @@ func TestReachOf(t *testing.T) {
 	egress, cni := &nomad.NetworkEgress{Allow: []string{"192.0.2.1"}}, &nomad.CNIConfig{Args: map[string]string{"a": "b"}}
 	task := &nomad.Task{Name: "web", Driver: "exec2", Config: map[string]any{"network": "ports"}}
 	for mode, want := range map[string]artifact.Reach{
-		"":          {Namespace: "b", Driver: "exec2", Ports: "ports", Mode: "host"},
-		"bridge":    {Namespace: "b", Driver: "exec2", Ports: "ports", Mode: "bridge", Isolate: true, Egress: egress, CNI: cni},
-		"cni/store": {Namespace: "b", Driver: "exec2", Ports: "ports", Mode: "cni/store", Isolate: true, Egress: egress, CNI: cni, Job: "shop", Group: "g"},
+		"":       {Namespace: "b", Driver: "exec2", Ports: "ports", Mode: "host"},
+		"bridge": {Namespace: "b", Driver: "exec2", Ports: "ports", Mode: "bridge", Isolate: true, Egress: egress, CNI: cni},
+		"cni/store": {Namespace: "b", Driver: "exec2", Ports: "ports", Mode: "cni/store", Isolate: true, Egress: egress, CNI: cni, Job: "shop",
+			Group: "g"},
 	} {
 		group := &nomad.TaskGroup{Name: "g"}
 		if mode != "" {

@@ -42,7 +42,8 @@ func TestMemoryOfTask(t *testing.T) {
 	cfg.Limits.Download, cfg.Limits.Unpacked = 200<<20, 200<<20
 	h := newHarness(t, cfg)
 	h.config.Limits.MemoryBytes = 32 << 20 // a download has at least 64 MiB
-	url := serve(t, map[string]http.HandlerFunc{"/large.tar.zst": content(window(128<<20, entries)), "/small.tar.zst": content(window(8<<20, entries)), "/big": content(random), "/few": content("few bytes")})
+	url := serve(t, map[string]http.HandlerFunc{"/large.tar.zst": content(window(128<<20, entries)),
+		"/small.tar.zst": content(window(8<<20, entries)), "/big": content(random), "/few": content("few bytes")})
 	h.refused(&nomad.TaskArtifact{GetterSource: url + "/large.tar.zst"}, "needs more memory than the task may use")
 	h.gets(&nomad.TaskArtifact{GetterSource: url + "/few", RelativeDest: "local/few"})
 	var fs unix.Statfs_t

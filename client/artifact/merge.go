@@ -63,7 +63,8 @@ func (t *target) check(name string) (have safefs.Info, missing bool, err error) 
 		return have, true, nil
 	}
 	if other, same := t.placed[have.ID]; err == nil && same {
-		err = fmt.Errorf("%q and %q of the artifact are the same in the destination: it ignores the case of names or normalizes them", other, name)
+		err = fmt.Errorf("%q and %q of the artifact are the same in the destination: it ignores the case of names or normalizes them",
+			other, name)
 	}
 	return have, false, err
 }

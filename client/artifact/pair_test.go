@@ -131,7 +131,8 @@ func withFetcher(t testing.TB, f *artifact.Fetcher) *harness {
 	})
 	h := &harness{Fetcher: f, t: t, alloc: alloc, local: dir.LocalPath()}
 	h.config = &drivers.TaskConfig{
-		ID: "a1/web/1", AllocID: fmt.Sprintf("artifact-%d-%d", os.Getpid(), number.Add(1)), Name: "web", AllocDir: alloc.Path(), TaskDir: dir.Path(),
+		ID: "a1/web/1", AllocID: fmt.Sprintf("artifact-%d-%d", os.Getpid(), number.Add(1)), Name: "web", AllocDir: alloc.Path(),
+		TaskDir:   dir.Path(),
 		SharedDir: alloc.SharedPath(), LocalDir: dir.LocalPath(), SecretsDir: dir.SecretsPath(), CgroupParent: "nomad-test.slice",
 		Limits: drivers.LinuxResources{MemoryBytes: 256 << 20, CPUShares: 100, MHzPerCore: 2000},
 	}

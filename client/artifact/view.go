@@ -34,8 +34,10 @@ var (
 	// networkPaths are for the resolution of names and for certificates.
 	networkPaths = map[string][]string{
 		"r": {
-			"/etc/hosts", "/etc/hostname", "/etc/services", "/etc/protocols", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/host.conf",
-			"/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem", "/etc/ssl/openssl.cnf", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates",
+			"/etc/hosts", "/etc/hostname", "/etc/services", "/etc/protocols", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf",
+			"/etc/host.conf",
+			"/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem", "/etc/ssl/openssl.cnf", "/usr/share/ca-certificates",
+			"/usr/local/share/ca-certificates",
 			"/etc/pki/tls/certs", "/etc/pki/tls/cacert.pem", "/etc/pki/ca-trust/extracted", "/dev/urandom", "/etc/localtime",
 		},
 		"rw": {"/dev/null"},

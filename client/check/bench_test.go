@@ -72,7 +72,8 @@ func cpu() time.Duration {
 // It reports the CPU time in percent of one core.
 func Benchmark2000Checks(b *testing.B) {
 	addr := startTarget(b)
-	s := check.New(check.Config{Store: &store{kept: map[string]nomad.CheckStatus{}}, Version: "2.0.6", Log: slog.New(slog.DiscardHandler)}, nil)
+	s := check.New(check.Config{Store: &store{kept: map[string]nomad.CheckStatus{}}, Version: "2.0.6", Log: slog.New(slog.DiscardHandler)},
+		nil)
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})

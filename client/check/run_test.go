@@ -28,8 +28,9 @@ import (
 func at(t *testing.T, addr net.Addr) *Target {
 	t.Helper()
 	a := addr.(*net.TCPAddr)
-	return &Target{ID: "id", Name: "c", Service: "s", Group: "job.g[0]", Type: nomad.ServiceCheckHTTP, Timeout: 5 * time.Second, Interval: time.Second,
-		Address: service.Address{Host: a.IP.String(), Port: a.Port}, HTTP: HTTP{Protocol: "http", Method: "GET", Path: "/health?q=1"}}
+	return &Target{ID: "id", Name: "c", Service: "s", Group: "job.g[0]", Type: nomad.ServiceCheckHTTP, Timeout: 5 * time.Second,
+		Interval: time.Second,
+		Address:  service.Address{Host: a.IP.String(), Port: a.Port}, HTTP: HTTP{Protocol: "http", Method: "GET", Path: "/health?q=1"}}
 }
 
 func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
@@ -72,7 +73,8 @@ func TestHTTPRequest(t *testing.T) {
 	if want := "Nomad/2.0.4 (+https://developer.hashicorp.com/nomad/; " + runtime.Version() + ")"; got.UserAgent() != want {
 		t.Errorf("user agent = %q, want %q", got.UserAgent(), want)
 	}
-	if got.Method != "GET" || got.RequestURI != "/health?q=1" || got.Host != s.Listener.Addr().String() || got.Header.Get("Accept-Encoding") != "" {
+	if got.Method != "GET" || got.RequestURI != "/health?q=1" || got.Host != s.Listener.Addr().String() ||
+		got.Header.Get("Accept-Encoding") != "" {
 		t.Errorf("request = %s %s %s %v", got.Method, got.RequestURI, got.Host, got.Header)
 	}
 	target.HTTP = HTTP{Protocol: "http", Method: "post", Path: "a%2Fb/c", Body: "hello",
@@ -99,7 +101,8 @@ func TestInvalidRequests(t *testing.T) {
 	} {
 		target := at(t, s.Listener.Addr())
 		target.HTTP = h
-		if r := (&probe{}).run(t.Context(), target); r.Status != nomad.CheckFailure || r.StatusCode != 0 || !strings.HasPrefix(r.Output, "nomad: ") {
+		if r := (&probe{}).run(t.Context(), target); r.Status != nomad.CheckFailure || r.StatusCode != 0 ||
+			!strings.HasPrefix(r.Output, "nomad: ") {
 			t.Errorf("%+v: %s %q", h, r.Status, r.Output)
 		}
 	}
@@ -192,8 +195,10 @@ func TestHostileTargets(t *testing.T) {
 		{"endless chunked body", forever(once("HTTP/1.1 500 x\r\nContent-Length: 99999999999\r\n\r\n", endless)), 500, maxOutput},
 		{"slow body", forever(once("HTTP/1.1 500 x\r\nContent-Length: 10\r\n\r\nabc", silent)), 500, 3},
 		{"no response", forever(silent), 0, 200},
-		{"endless header", forever(once("HTTP/1.1 500 x\r\nA: ", func(c net.Conn) error { _, err := io.WriteString(c, strings.Repeat("a", 4096)); return err })), 0, 200},
-		{"endless informational responses", forever(func(c net.Conn) error { _, err := io.WriteString(c, "HTTP/1.1 103 x\r\n\r\n"); return err }), 0, 200},
+		{"endless header", forever(once("HTTP/1.1 500 x\r\nA: ",
+			func(c net.Conn) error { _, err := io.WriteString(c, strings.Repeat("a", 4096)); return err })), 0, 200},
+		{"endless informational responses",
+			forever(func(c net.Conn) error { _, err := io.WriteString(c, "HTTP/1.1 103 x\r\n\r\n"); return err }), 0, 200},
 		{"not HTTP", forever(endless), 0, 300},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -245,7 +250,8 @@ func TestTCP(t *testing.T) {
 
 // TestMetadataServices checks that a job cannot make the agent connect to a metadata service.
 func TestMetadataServices(t *testing.T) {
-	for _, host := range []string{"169.254.169.254", "fe80::1%lo", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16",
+	for _, host := range []string{"169.254.169.254", "fe80::1%lo", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200",
+		"168.63.129.16",
 		"fd20:ce::254", "64:ff9b::169.254.169.254"} {
 		for _, kind := range []string{nomad.ServiceCheckTCP, nomad.ServiceCheckHTTP} {
 			target := at(t, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
@@ -346,7 +352,8 @@ func TestID(t *testing.T) {
 			Name: "up", Type: "http", PortLabel: "http", OnUpdate: "ignore", AddressMode: "host", Interval: time.Second, Timeout: 2 * time.Second,
 			Protocol: "https", Path: "/x", Method: "PUT", TLSSkipVerify: true, Body: "b", Header: map[string][]string{"a": {"b"}}}}}}}}}}
 	w := service.OfGroup(a, &nomad.Node{ID: "n"}, "global", nil)
-	text := "a1g" + "" + "up" + "http" + "http" + "ignore" + "host" + "\x00\xca\x9a\x3b\x00\x00\x00\x00" + "\x00\x94\x35\x77\x00\x00\x00\x00" + "https" + "/x" + "PUT" + "true"
+	text := "a1g" + "" + "up" + "http" + "http" + "ignore" + "host" + "\x00\xca\x9a\x3b\x00\x00\x00\x00" + "\x00\x94\x35\x77\x00\x00\x00\x00" +
+		"https" + "/x" + "PUT" + "true"
 	sum := sha256.Sum256([]byte(text))
 	got := Targets(&w)[0]
 	if want := hex.EncodeToString(sum[:]); string(got.ID) != want {
@@ -367,20 +374,24 @@ func TestTargetAddress(t *testing.T) {
 		foreign, inside bool
 	}{
 		{"host by default", nomad.Service{PortLabel: "http"}, nomad.ServiceCheck{}, "10.0.0.1:23000", false, false},
-		{"auto if the service has an address", nomad.Service{PortLabel: "http", Address: "example.com"}, nomad.ServiceCheck{}, "example.com:23000", true, true},
+		{"auto if the service has an address", nomad.Service{PortLabel: "http", Address: "example.com"}, nomad.ServiceCheck{},
+			"example.com:23000", true, true},
 		{"alloc", nomad.Service{PortLabel: "http"}, nomad.ServiceCheck{AddressMode: "alloc"}, "172.26.0.2:80", false, true},
 		{"its own port", nomad.Service{PortLabel: "http"}, nomad.ServiceCheck{PortLabel: "9"}, ":9", false, true},
-		{"mode of the check wins", nomad.Service{PortLabel: "http", Address: "example.com"}, nomad.ServiceCheck{AddressMode: "host"}, "10.0.0.1:23000", false, false},
+		{"mode of the check wins", nomad.Service{PortLabel: "http", Address: "example.com"}, nomad.ServiceCheck{AddressMode: "host"},
+			"10.0.0.1:23000", false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, c := tc.service, tc.check
 			s.Name, s.Provider, s.Checks = "web", "nomad", []*nomad.ServiceCheck{&c}
-			a := &nomad.Allocation{ID: "a1", TaskGroup: "g", Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Name: "g", Services: []*nomad.Service{&s}}}},
+			a := &nomad.Allocation{ID: "a1", TaskGroup: "g",
+				Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Name: "g", Services: []*nomad.Service{&s}}}},
 				AllocatedResources: &nomad.AllocatedResources{Shared: nomad.AllocatedSharedResources{
 					Ports: nomad.AllocatedPorts{{Label: "http", Value: 23000, To: 80, HostIP: "10.0.0.1"}}}}}
 			w := service.OfGroup(a, &nomad.Node{ID: "n"}, "global", status)
 			got := Targets(&w)[0]
-			if addr := fmt.Sprintf("%s:%d", got.Address.Host, got.Address.Port); got.Fault != nil || addr != tc.want || got.Foreign != tc.foreign || got.Inside != tc.inside {
+			if addr := fmt.Sprintf("%s:%d", got.Address.Host, got.Address.Port); got.Fault != nil || addr != tc.want || got.Foreign != tc.foreign ||
+				got.Inside != tc.inside {
 				t.Errorf("%s, foreign %t, inside %t, fault %v", addr, got.Foreign, got.Inside, got.Fault)
 			}
 			if got.Name != `service: "web" check` || got.Timeout != time.Second || got.Interval != time.Second {

@@ -262,7 +262,8 @@ func TestRestarts(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			start := time.Now()
-			target := &check.Target{ID: "c1", Name: "up", Task: "web", Interval: 3 * time.Second, Restart: &nomad.CheckRestart{Limit: tc.limit, Grace: tc.grace}}
+			target := &check.Target{ID: "c1", Name: "up", Task: "web", Interval: 3 * time.Second,
+				Restart: &nomad.CheckRestart{Limit: tc.limit, Grace: tc.grace}}
 			other := &check.Target{ID: "c2", Name: "other", Task: "web", Interval: 3 * time.Second}
 			var r check.Restarts
 			r.Watch("web", []*check.Target{target, other}, start)

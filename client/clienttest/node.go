@@ -116,7 +116,8 @@ func Alloc(taskConfig map[string]any) *nomad.Allocation {
 		RestartPolicy: &nomad.RestartPolicy{Mode: nomad.RestartPolicyModeFail}, EphemeralDisk: &nomad.EphemeralDisk{SizeMB: 1}}
 	return &nomad.Allocation{
 		ID: nomad.NewID(), NodeID: "n", Namespace: "default", JobID: "j", TaskGroup: "g", Name: "j.g[0]",
-		Job:           &nomad.Job{ID: "j", Name: "j", Namespace: "default", Type: "batch", Region: "global", TaskGroups: []*nomad.TaskGroup{group}},
+		Job: &nomad.Job{ID: "j", Name: "j", Namespace: "default", Type: "batch", Region: "global",
+			TaskGroups: []*nomad.TaskGroup{group}},
 		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusPending,
 		AllocatedResources: &nomad.AllocatedResources{Tasks: map[string]*nomad.AllocatedTaskResources{
 			"main": {Cpu: nomad.AllocatedCpuResources{CpuShares: 100}, Memory: nomad.AllocatedMemoryResources{MemoryMB: 16}},

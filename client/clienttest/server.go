@@ -191,7 +191,8 @@ func (f *Server) updateStatus(_ context.Context, _ *rpc.Call, req *message.NodeU
 	return resp, nil
 }
 
-func (f *Server) clientAllocs(ctx context.Context, _ *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeClientAllocsResponse, error) {
+func (f *Server) clientAllocs(ctx context.Context, _ *rpc.Call,
+	req *message.NodeSpecificRequest) (*message.NodeClientAllocsResponse, error) {
 	f.Mu.Lock()
 	f.Counts = append(f.Counts, req.AllocCount)
 	f.Mu.Unlock()

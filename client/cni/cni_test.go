@@ -29,7 +29,8 @@ func TestNetworks(t *testing.T) {
 	write(t, dir, "10-one.conf", `{"cniVersion": "0.4.0", "name": "one", "type": "macvlan"}`, 0o600)
 	write(t, dir, "20-second.json", `{"name": "one", "type": "other"}`, 0o600)
 	write(t, dir, "40-ignored.txt", `{`, 0o600)
-	for name, text := range map[string]string{"50-rubbish.conf": "rubbish", "51-no-name.conf": `{"type": "bridge"}`, "52-no-type.conf": `{"name": "x"}`,
+	for name, text := range map[string]string{"50-rubbish.conf": "rubbish", "51-no-name.conf": `{"type": "bridge"}`,
+		"52-no-type.conf":   `{"name": "x"}`,
 		"53-empty.conflist": `{"name": "x", "plugins": []}`, "54-name.conf": `{"name": "../x", "type": "bridge"}`} {
 		write(t, dir, name, text, 0o600)
 	}
@@ -52,7 +53,8 @@ func TestNetworks(t *testing.T) {
 	if n, err := cni.Find(dir, "one"); err != nil || n.List.Plugins[0].Network.Type != "macvlan" {
 		t.Errorf("Find(one) = %+v, %v, want the first file", n, err)
 	}
-	if _, err := cni.Find(dir, "none"); !errors.Is(err, cni.ErrUnknownNetwork) || !strings.Contains(err.Error(), `network "none" in `+dir) || !strings.Contains(err.Error(), "change mode of the network block") {
+	if _, err := cni.Find(dir, "none"); !errors.Is(err, cni.ErrUnknownNetwork) || !strings.Contains(err.Error(), `network "none" in `+dir) ||
+		!strings.Contains(err.Error(), "change mode of the network block") {
 		t.Errorf("Find(none) = %v", err)
 	}
 	if all, errs := cni.Networks(filepath.Join(dir, "absent")); all != nil || errs != nil {
@@ -82,7 +84,8 @@ func TestExec(t *testing.T) {
 	}
 	path := write(t, dir, "env", "#!/bin/sh\nprintf '\"%s\"' \"$(env | tr '\\n' ' '; cat)\"\n", 0o700)
 	out, err := (&cni.Exec{}).ExecPlugin(t.Context(), path, []byte("input"), append(os.Environ(), "CNI_COMMAND=ADD"))
-	if err != nil || strings.Contains(string(out), "canary") || !strings.Contains(string(out), "CNI_COMMAND=ADD") || !strings.HasSuffix(string(out), `input"`) {
+	if err != nil || strings.Contains(string(out), "canary") || !strings.Contains(string(out), "CNI_COMMAND=ADD") ||
+		!strings.HasSuffix(string(out), `input"`) {
 		t.Errorf("the plugin got %q, %v", out, err)
 	}
 }

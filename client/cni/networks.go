@@ -66,7 +66,8 @@ func Find(dir, name string) (Network, error) {
 			return n, nil
 		}
 	}
-	return Network{}, errors.Join(append([]error{fmt.Errorf("network %q in %s: %w: add a file with it, or change mode of the network block", name, dir, ErrUnknownNetwork)}, errs...)...)
+	return Network{}, errors.Join(append([]error{fmt.Errorf("network %q in %s: %w: add a file with it, or change mode of the network block",
+		name, dir, ErrUnknownNetwork)}, errs...)...)
 }
 
 // read reads a configuration of one plugin, or a list of plugins.

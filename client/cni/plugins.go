@@ -104,7 +104,8 @@ func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, enviro
 	name := filepath.Base(path)
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("CNI plugin %q did not end in time and was killed: correct its configuration, or replace %s: %w", name, path, ctx.Err())
+		return nil, fmt.Errorf("CNI plugin %q did not end in time and was killed: correct its configuration, or replace %s: %w", name, path,
+			ctx.Err())
 	case stdout.Cut():
 		return nil, fmt.Errorf("CNI plugin %q printed more than %d bytes: replace %s", name, maxOutput, path)
 	case err != nil:
@@ -165,7 +166,8 @@ func Versions(ctx context.Context, dirs []string) (map[string]string, error) {
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			info, err := os.Stat(path) // plugins may be links
-			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !worldWritable(info) && paths[e.Name()] == "" && len(paths) < maxPlugins {
+			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !worldWritable(info) && paths[e.Name()] == "" &&
+				len(paths) < maxPlugins {
 				paths[e.Name()] = path
 			}
 		}

@@ -89,7 +89,8 @@ func TestInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		other := mock.New("other", log)
-		if err := other.SetConfig(cty.ObjectVal(map[string]cty.Value{"shutdown_periodic_after": cty.True, "shutdown_periodic_duration": cty.NumberIntVal(60)})); err != nil {
+		if err := other.SetConfig(cty.ObjectVal(map[string]cty.Value{"shutdown_periodic_after": cty.True,
+			"shutdown_periodic_duration": cty.NumberIntVal(60)})); err != nil {
 			t.Fatal(err)
 		}
 		s, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{mock.New(mock.Name, log), other},
@@ -104,7 +105,8 @@ func TestInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, info := range s.Infos() {
-			if got := info.Attributes["driver."+name+".backend"]; got != mock.Name || info.Attributes["driver."+name+".level"] != "none" || len(info.Attributes) != 5 {
+			if got := info.Attributes["driver."+name+".backend"]; got != mock.Name || info.Attributes["driver."+name+".level"] != "none" ||
+				len(info.Attributes) != 5 {
 				t.Errorf("attributes of %s = %v, want its own, with the backend %s, level and schema", name, info.Attributes, mock.Name)
 			}
 			own, ok := s.Schema(info.Attributes["driver."+name+".schema"])
@@ -126,7 +128,8 @@ func TestInstances(t *testing.T) {
 // TestPrivilegeAttributes checks that the attributes of privilege are those of each instance's
 // configuration, and absent without it.
 func TestPrivilegeAttributes(t *testing.T) {
-	for key, option := range map[string]string{"": "", "privileged.enabled": "allow_privileged", "privileged.legacy": "legacy_privileged_behavior"} {
+	for key, option := range map[string]string{"": "", "privileged.enabled": "allow_privileged",
+		"privileged.legacy": "legacy_privileged_behavior"} {
 		synctest.Test(t, func(t *testing.T) {
 			block := map[string]cty.Value{}
 			if option != "" {
@@ -191,7 +194,8 @@ func TestNames(t *testing.T) {
 	if _, err := set(t, nil).Driver("exec9"); !errors.Is(err, driverset.ErrUnknown) {
 		t.Errorf("Driver(exec9) = %v, want ErrUnknown", err)
 	}
-	if _, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{mock.New("x", log), mock.New("x", log)}, Log: log}); err == nil || !strings.Contains(err.Error(), `"x"`) {
+	if _, err := driverset.New(driverset.Config{Drivers: []drivers.Driver{mock.New("x", log), mock.New("x", log)}, Log: log}); err == nil ||
+		!strings.Contains(err.Error(), `"x"`) {
 		t.Errorf("New() with one name twice = %v, want an error that names it", err)
 	}
 }

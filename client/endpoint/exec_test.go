@@ -42,7 +42,8 @@ func TestExec(t *testing.T) {
 		"no command":    {func(r *message.AllocExecRequest) { r.Cmd = nil }, 400, "must provide a command"},
 		"empty command": {func(r *message.AllocExecRequest) { r.Cmd = []string{""} }, 400, "must provide a command"},
 		"NUL":           {func(r *message.AllocExecRequest) { r.Cmd = []string{"a\x00b"} }, 400, "NUL"},
-		"long command":  {func(r *message.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 200<<10)} }, 400, "at most 131072 are allowed"},
+		"long command": {func(r *message.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 200<<10)} }, 400,
+			"at most 131072 are allowed"},
 		"large request": {func(r *message.AllocExecRequest) { r.Cmd = []string{strings.Repeat("x", 1<<20)} }, 413, "more than 262144 bytes"},
 		"action":        {func(r *message.AllocExecRequest) { r.Action = "flush" }, 400, "action flush not found in task main"},
 		"action's task": {func(r *message.AllocExecRequest) { r.Action, r.Task = "flush", "db" }, 400, "action flush not found in task db"},
@@ -50,7 +51,8 @@ func TestExec(t *testing.T) {
 	} {
 		bad := req
 		c.edit(&bad)
-		if _, _, exit, err := clienttest.Exec(open(), &bad, ""); exit != nil || nomad.HTTPStatus(err) != c.code || !strings.Contains(err.Error(), c.want) {
+		if _, _, exit, err := clienttest.Exec(open(), &bad, ""); exit != nil || nomad.HTTPStatus(err) != c.code ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want %d %q", name, exit, err, c.code, c.want)
 		}
 	}
@@ -70,7 +72,8 @@ func TestExec(t *testing.T) {
 			t.Fatalf("session: %+v, %v", w, err)
 		}
 	}
-	if _, _, _, err := clienttest.Exec(open(), &req, ""); nomad.HTTPStatus(err) != 429 || !strings.Contains(err.Error(), "has 32 exec sessions") {
+	if _, _, _, err := clienttest.Exec(open(), &req, ""); nomad.HTTPStatus(err) != 429 ||
+		!strings.Contains(err.Error(), "has 32 exec sessions") {
 		t.Errorf("session over the limit: %v", err)
 	}
 	for _, s := range sessions {
@@ -92,7 +95,8 @@ func TestExec_FinishedTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := clienttest.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 400 || !strings.Contains(err.Error(), "not running") {
+	if _, _, _, err := clienttest.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}},
+		""); nomad.HTTPStatus(err) != 400 || !strings.Contains(err.Error(), "not running") {
 		t.Errorf("exec in a finished task: %v", err)
 	}
 }
@@ -109,7 +113,8 @@ func TestExec_Disabled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := clienttest.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}}, ""); nomad.HTTPStatus(err) != 403 || !strings.Contains(err.Error(), "disable_remote_exec") {
+	if _, _, _, err := clienttest.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}},
+		""); nomad.HTTPStatus(err) != 403 || !strings.Contains(err.Error(), "disable_remote_exec") {
 		t.Errorf("exec where it is disabled: %v", err)
 	}
 }

@@ -34,14 +34,16 @@ func TestLocal_AnswersItsAgent(t *testing.T) {
 		return false
 	})
 	stat := func(alloc, region, token string) (*nomad.AllocFileInfo, error) {
-		req := &message.FsStatRequest{AllocID: alloc, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{Region: region, AuthToken: token}}
+		req := &message.FsStatRequest{AllocID: alloc, Path: "/main/local/hello.txt",
+			QueryOptions: message.QueryOptions{Region: region, AuthToken: token}}
 		var out message.FsStatResponse
 		err := n.Local("FileSystem.Stat").Call(t.Context(), "FileSystem.Stat", req, &out)
 		return out.Info, err
 	}
 	cat := func(alloc, token string) (string, error) {
 		s, err := n.Local("FileSystem.Stream").Stream(t.Context(), "FileSystem.Stream")
-		return readFile(s, err, &message.FsStreamRequest{AllocID: alloc, Path: "main/local/hello.txt", PlainText: true, QueryOptions: message.QueryOptions{AuthToken: token}})
+		return readFile(s, err, &message.FsStreamRequest{AllocID: alloc, Path: "main/local/hello.txt", PlainText: true,
+			QueryOptions: message.QueryOptions{AuthToken: token}})
 	}
 	for what, c := range map[string]struct{ alloc, region, token, name string }{
 		"own, no token":        {a.ID, "", "", "hello.txt"},
@@ -75,7 +77,8 @@ func TestLocal_AnswersItsAgent(t *testing.T) {
 		t.Errorf("without a server: %q, %v", text, err)
 	}
 	var host message.ClientStatsResponse
-	if err := n.Local("ClientStats.Stats").Call(t.Context(), "ClientStats.Stats", &message.NodeSpecificRequest{NodeID: n.NodeID()}, &host); err != nil || host.HostStats.Memory.Total == 0 {
+	if err := n.Local("ClientStats.Stats").Call(t.Context(), "ClientStats.Stats", &message.NodeSpecificRequest{NodeID: n.NodeID()},
+		&host); err != nil || host.HostStats.Memory.Total == 0 {
 		t.Errorf("stats without a server: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

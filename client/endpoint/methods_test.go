@@ -27,20 +27,25 @@ func TestMethods_CalledByServer(t *testing.T) {
 	}
 	ctx, id := t.Context(), n.NodeID()
 	var ls message.FsListResponse
-	if err := f.RPC.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/local"}, &ls); err != nil || len(ls.Files) != 1 {
+	if err := f.RPC.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/local"}, &ls); err != nil ||
+		len(ls.Files) != 1 {
 		t.Errorf("list = %+v, %v", ls.Files, err)
 	}
-	if err := f.RPC.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/secrets"}, &ls); clienttest.Code(err) != 403 {
+	if err := f.RPC.NodeCall(ctx, id, "FileSystem.List", &message.FsListRequest{AllocID: a.ID, Path: "/main/secrets"},
+		&ls); clienttest.Code(err) != 403 {
 		t.Errorf("list of secrets = %v, want 403", err)
 	}
 	var stat message.FsStatResponse
-	if err := f.RPC.NodeCall(ctx, id, "FileSystem.Stat", &message.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt"}, &stat); err != nil || stat.Info.Size != 5 {
+	if err := f.RPC.NodeCall(ctx, id, "FileSystem.Stat", &message.FsStatRequest{AllocID: a.ID, Path: "/main/local/hello.txt"},
+		&stat); err != nil || stat.Info.Size != 5 {
 		t.Errorf("stat = %+v, %v", stat.Info, err)
 	}
-	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/local/hello.txt", PlainText: true}); text != "hello" || err != nil {
+	if text, err := file(ctx, f, id,
+		&message.FsStreamRequest{AllocID: a.ID, Path: "main/local/hello.txt", PlainText: true}); text != "hello" || err != nil {
 		t.Errorf("stream = %q, %v", text, err)
 	}
-	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" || clienttest.Code(err) != 403 {
+	if text, err := file(ctx, f, id, &message.FsStreamRequest{AllocID: a.ID, Path: "main/secrets/nomad_token", PlainText: true}); text != "" ||
+		clienttest.Code(err) != 403 {
 		t.Errorf("stream of a secret = %q, %v, want 403", text, err)
 	}
 	var host message.ClientStatsResponse
@@ -124,7 +129,8 @@ func TestAllocations_SignalAndRestart(t *testing.T) {
 	if err := n.RPC().Call(t.Context(), "Allocations.Signal", &message.AllocSignalRequest{AllocID: a.ID, Signal: "SIGHUP"}, nil); err != nil {
 		t.Errorf("signal = %v", err)
 	}
-	if err := n.RPC().Call(t.Context(), "Allocations.Restart", &message.AllocRestartRequest{AllocID: a.ID, TaskName: "main"}, nil); err != nil {
+	if err := n.RPC().Call(t.Context(), "Allocations.Restart", &message.AllocRestartRequest{AllocID: a.ID, TaskName: "main"},
+		nil); err != nil {
 		t.Errorf("restart = %v", err)
 	}
 	f.Until(t, "the task was restarted", func() bool { return f.Updated[a.ID].TaskStates["main"].Restarts == 1 })

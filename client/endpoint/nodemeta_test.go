@@ -65,7 +65,8 @@ func TestNodeMeta(t *testing.T) {
 		{map[string]string{"x": "1"}, []string{"zone"}, "map[x:1]", "map[rack:- x:1 zone:-]"},
 	} {
 		got, err := applyMeta(t, n, step.set, step.unset...)
-		if err != nil || fmt.Sprint(got.Meta) != step.meta || shown(got.Dynamic) != step.dynamic || fmt.Sprint(got.Static) != "map[rack:r1 zone:z1]" {
+		if err != nil || fmt.Sprint(got.Meta) != step.meta || shown(got.Dynamic) != step.dynamic ||
+			fmt.Sprint(got.Static) != "map[rack:r1 zone:z1]" {
 			t.Errorf("set %v, unset %v = %v, dynamic %s, %v", step.set, step.unset, got.Meta, shown(got.Dynamic), err)
 		}
 		f.Until(t, "the servers have the metadata "+step.meta, func() bool { return f.Node != nil && fmt.Sprint(f.Node.Meta) == step.meta })

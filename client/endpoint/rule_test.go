@@ -34,9 +34,10 @@ func guard(t *testing.T) guarded {
 		"": "", "reader": `namespace "default" { policy = "read" }`, "logs": `namespace "default" { capabilities = ["read-logs"] }`,
 		"files": `namespace "default" { capabilities = ["read-fs"] }`, "other": `namespace "other" { policy = "write" }`,
 		"writer": `namespace "default" { policy = "write" }`, "nodes": `node { policy = "read" }`, "nodes write": `node { policy = "write" }`,
-		"exec": `namespace "default" { capabilities = ["alloc-exec"] }`, "node exec": `namespace "default" { capabilities = ["alloc-node-exec"] }`,
-		"agents": `agent { policy = "read" }`,
-		"both":   `namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`,
+		"exec":      `namespace "default" { capabilities = ["alloc-exec"] }`,
+		"node exec": `namespace "default" { capabilities = ["alloc-node-exec"] }`,
+		"agents":    `agent { policy = "read" }`,
+		"both":      `namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`,
 	}
 	dir := clienttest.Dir(t)
 	cfg := clienttest.Config(dir, f.Addr())
@@ -64,7 +65,8 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 	case interface{ Caller() *message.NodeCall }:
 		r.Caller().AuthToken = token
 	}
-	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" || method == "Allocations.Exec" || strings.HasPrefix(method, "Agent.Monitor") {
+	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" ||
+		method == "Allocations.Exec" || strings.HasPrefix(method, "Agent.Monitor") {
 		open := g.Local(method).Stream
 		if relayed {
 			open = g.RPC().Stream
@@ -104,14 +106,22 @@ func TestRule_ChecksRights(t *testing.T) {
 		req    func() rpc.Request
 		may    []string
 	}{
-		{"ClientAllocations.Checks", func() rpc.Request { return &message.AllocChecksRequest{AllocID: g.alloc} }, []string{"reader", "writer", "all"}},
-		{"ClientAllocations.Stats", func() rpc.Request { return &message.AllocStatsRequest{AllocID: g.alloc} }, []string{"reader", "writer", "all"}},
-		{"ClientAllocations.Restart", func() rpc.Request { return &message.AllocRestartRequest{AllocID: g.alloc, TaskName: "none"} }, []string{"writer", "all"}},
-		{"ClientAllocations.Signal", func() rpc.Request { return &message.AllocSignalRequest{AllocID: g.alloc, Signal: "none"} }, []string{"writer", "all"}},
-		{"ClientAllocations.GarbageCollect", func() rpc.Request { return &message.AllocSpecificRequest{AllocID: g.alloc} }, []string{"writer", "all"}},
-		{"FileSystem.List", func() rpc.Request { return &message.FsListRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
-		{"FileSystem.Stat", func() rpc.Request { return &message.FsStatRequest{AllocID: g.alloc, Path: "/"} }, []string{"files", "writer", "all"}},
-		{"ClientAllocations.Sandbox", func() rpc.Request { return &message.AllocSandboxRequest{AllocID: g.alloc} }, []string{"files", "writer", "all"}},
+		{"ClientAllocations.Checks", func() rpc.Request { return &message.AllocChecksRequest{AllocID: g.alloc} },
+			[]string{"reader", "writer", "all"}},
+		{"ClientAllocations.Stats", func() rpc.Request { return &message.AllocStatsRequest{AllocID: g.alloc} },
+			[]string{"reader", "writer", "all"}},
+		{"ClientAllocations.Restart", func() rpc.Request { return &message.AllocRestartRequest{AllocID: g.alloc, TaskName: "none"} },
+			[]string{"writer", "all"}},
+		{"ClientAllocations.Signal", func() rpc.Request { return &message.AllocSignalRequest{AllocID: g.alloc, Signal: "none"} },
+			[]string{"writer", "all"}},
+		{"ClientAllocations.GarbageCollect", func() rpc.Request { return &message.AllocSpecificRequest{AllocID: g.alloc} },
+			[]string{"writer", "all"}},
+		{"FileSystem.List", func() rpc.Request { return &message.FsListRequest{AllocID: g.alloc, Path: "/"} },
+			[]string{"files", "writer", "all"}},
+		{"FileSystem.Stat", func() rpc.Request { return &message.FsStatRequest{AllocID: g.alloc, Path: "/"} },
+			[]string{"files", "writer", "all"}},
+		{"ClientAllocations.Sandbox", func() rpc.Request { return &message.AllocSandboxRequest{AllocID: g.alloc} },
+			[]string{"files", "writer", "all"}},
 		{"FileSystem.Stream", func() rpc.Request {
 			return &message.FsStreamRequest{AllocID: g.alloc, Path: "main/local/hello.txt", PlainText: true}
 		}, []string{"files", "writer", "all"}},
@@ -127,12 +137,16 @@ func TestRule_ChecksRights(t *testing.T) {
 		{"Agent.Profile", func() rpc.Request {
 			return &message.AgentPprofRequest{NodeID: g.NodeID(), ReqType: message.ProfileCmdline}
 		}, []string{"all"}}, // it needs to write agents
-		{"ClientStats.Stats", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
-		{"NodeIdentity.Get", func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
-		{"NodeMeta.Read", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes", "nodes write", "all"}},
+		{"ClientStats.Stats", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} },
+			[]string{"nodes", "nodes write", "all"}},
+		{"NodeIdentity.Get", func() rpc.Request { return &message.NodeIdentityGetReq{NodeID: g.NodeID()} },
+			[]string{"nodes", "nodes write", "all"}},
+		{"NodeMeta.Read", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} },
+			[]string{"nodes", "nodes write", "all"}},
 		{"NodeMeta.Apply", func() rpc.Request { return &message.NodeMetaApplyRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
 		{"NodeIdentity.Renew", func() rpc.Request { return &message.NodeIdentityRenewReq{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
-		{"ClientAllocations.GarbageCollectAll", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} }, []string{"nodes write", "all"}},
+		{"ClientAllocations.GarbageCollectAll", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} },
+			[]string{"nodes write", "all"}},
 	} {
 		for _, relayed := range []bool{false, true} {
 			for _, who := range people {
@@ -158,7 +172,8 @@ func TestRule_WithoutServers(t *testing.T) {
 		return g.Local(method).Call(ctx, method, req, nil)
 	}
 	stat := func() error {
-		return call("FileSystem.Stat", &message.FsStatRequest{AllocID: g.alloc, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{AuthToken: "files"}})
+		return call("FileSystem.Stat",
+			&message.FsStatRequest{AllocID: g.alloc, Path: "/main/local/hello.txt", QueryOptions: message.QueryOptions{AuthToken: "files"}})
 	}
 	testpace.Until(t, "who may reads", func() bool { return stat() == nil })
 	g.f.Stop()

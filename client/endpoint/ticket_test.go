@@ -69,7 +69,8 @@ func TestTicket(t *testing.T) {
 	unknown := (&clienttest.Server{}).Signer(t, "k1")
 	for method, make := range g.relays() {
 		_, object := make()
-		good := ticket.Ticket{Node: g.NodeID(), Method: method, Object: object, Rights: []string{"alloc-node-exec"}, Kind: "client", Accessor: "a"}
+		good := ticket.Ticket{Node: g.NodeID(), Method: method, Object: object, Rights: []string{"alloc-node-exec"}, Kind: "client",
+			Accessor: "a"}
 		call := func(credential string) error {
 			req, _ := make()
 			return g.call(t, true, method, req, credential)
@@ -107,7 +108,8 @@ func TestTicket(t *testing.T) {
 	}
 	unprivileged := ticket.Ticket{Node: g.NodeID(), Method: "Allocations.Exec", Object: g.alloc}
 	req, _ := g.relays()["Allocations.Exec"]()
-	if err := g.call(t, true, "Allocations.Exec", req, signed(t, key, unprivileged)); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "alloc-node-exec") {
+	if err := g.call(t, true, "Allocations.Exec", req, signed(t, key, unprivileged)); !errors.Is(err, nomad.ErrPermissionDenied) ||
+		!strings.Contains(err.Error(), "alloc-node-exec") {
 		t.Errorf("exec in a task without isolation, without the right: %v", err)
 	}
 }
@@ -136,7 +138,8 @@ func TestTicket_WithoutAccessControl(t *testing.T) {
 	if err := call(ticket.Ticket{Node: n.NodeID(), Method: "ClientStats.Stats", Object: n.NodeID()}); err != nil {
 		t.Error(err)
 	}
-	if err := call(ticket.Ticket{Node: n.NodeID(), Method: "NodeIdentity.Get", Object: n.NodeID()}); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := call(ticket.Ticket{Node: n.NodeID(), Method: "NodeIdentity.Get", Object: n.NodeID()}); !errors.Is(err,
+		nomad.ErrPermissionDenied) {
 		t.Error(err)
 	}
 }

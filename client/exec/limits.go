@@ -31,7 +31,8 @@ func (l *Limits) TakeAs(what, alloc string) (release func(), err error) {
 	defer l.mu.Unlock()
 	switch {
 	case l.of[alloc] >= MaxPerAlloc:
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d %s, which is the maximum: end one of them", alloc, MaxPerAlloc, what)
+		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d %s, which is the maximum: end one of them", alloc,
+			MaxPerAlloc, what)
 	case l.total >= MaxPerNode:
 		return nil, nomad.Errorf(http.StatusTooManyRequests, "the node has %d %s, which is the maximum: end one of them", MaxPerNode, what)
 	}

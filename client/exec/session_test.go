@@ -136,11 +136,13 @@ func TestTerminalSizes(t *testing.T) {
 			}
 		}
 		c := begin(true, run)
-		for _, size := range []nomad.ExecTerminalSize{{Height: 24, Width: 80}, {Height: 0, Width: 80}, {Height: -1, Width: -1}, {Height: 1 << 30, Width: 3}} {
+		for _, size := range []nomad.ExecTerminalSize{{Height: 24, Width: 80}, {Height: 0, Width: 80}, {Height: -1, Width: -1},
+			{Height: 1 << 30, Width: 3}} {
 			c.send(t, nomad.ExecInput{TtySize: &size})
 			synctest.Wait()
 		}
-		if a, b := <-seen, <-seen; a != (drivers.TerminalSize{Height: 24, Width: 80}) || b != (drivers.TerminalSize{Height: 65535, Width: 3}) || len(seen) > 0 {
+		if a, b := <-seen, <-seen; a != (drivers.TerminalSize{Height: 24, Width: 80}) || b != (drivers.TerminalSize{Height: 65535, Width: 3}) ||
+			len(seen) > 0 {
 			t.Errorf("sizes %v %v and %d more", a, b, len(seen))
 		}
 		c.Close()

@@ -47,7 +47,8 @@ func TestNetworksOfGroups(t *testing.T) {
 	if got := strings.Join(modes(f), ","); got != "cni/storage " {
 		t.Errorf("modes without the kernel module = %q", got)
 	}
-	if f.Attributes["plugins.cni.version.bridge"] != "1.6.2" || !strings.Contains(f.Attributes["network.cni.error"], "20-b.conf") || f.Attributes["nomad.bridge.isolation"] != "" {
+	if f.Attributes["plugins.cni.version.bridge"] != "1.6.2" || !strings.Contains(f.Attributes["network.cni.error"], "20-b.conf") ||
+		f.Attributes["nomad.bridge.isolation"] != "" {
 		t.Errorf("attributes = %v", f.Attributes)
 	}
 	write(filepath.Join(root, "proc/modules"), "llc 16384 1 bridge, Live 0x0\nbridge 400000 0 - Live 0x0\n", 0o600)

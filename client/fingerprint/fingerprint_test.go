@@ -99,7 +99,8 @@ func TestResources(t *testing.T) {
 	if r.Memory.MemoryMB != 2000 || r.Disk.DiskMB != 500 || r.MinDynamicPort != 20000 || r.MaxDynamicPort != 32000 {
 		t.Errorf("NodeResources = %+v", r)
 	}
-	if len(r.Networks) == 0 || r.Networks[0].IP != "127.0.0.1" || r.Networks[0].Mode != "host" || r.NodeNetworks[0].Addresses[0].Alias != "default" {
+	if len(r.Networks) == 0 || r.Networks[0].IP != "127.0.0.1" || r.Networks[0].Mode != "host" ||
+		r.NodeNetworks[0].Addresses[0].Alias != "default" {
 		t.Errorf("Networks = %+v", r.Networks)
 	}
 	want := &nomad.NodeReservedResources{

@@ -61,14 +61,16 @@ func (h *Host) nodeNetworks(main *net.Interface, addrs []netip.Addr) ([]*nomad.N
 
 // nodeNetwork returns an interface and its addresses that have a host network, or nil if there are none.
 func (h *Host) nodeNetwork(ifc *net.Interface, addrs []netip.Addr, main bool) *nomad.NodeNetworkResource {
-	out := &nomad.NodeNetworkResource{Mode: nomad.NetworkModeHost, Device: ifc.Name, MacAddress: ifc.HardwareAddr.String(), Speed: h.linkSpeed(ifc)}
+	out := &nomad.NodeNetworkResource{Mode: nomad.NetworkModeHost, Device: ifc.Name, MacAddress: ifc.HardwareAddr.String(),
+		Speed: h.linkSpeed(ifc)}
 	for _, a := range addrs {
 		family := nomad.NodeNetworkAF_IPv4
 		if a.Is6() {
 			family = nomad.NodeNetworkAF_IPv6
 		}
 		add := func(alias, reserved string) {
-			out.Addresses = append(out.Addresses, nomad.NodeNetworkAddress{Family: family, Alias: alias, Address: a.String(), ReservedPorts: reserved})
+			out.Addresses = append(out.Addresses,
+				nomad.NodeNetworkAddress{Family: family, Alias: alias, Address: a.String(), ReservedPorts: reserved})
 		}
 		if main {
 			add(defaultAlias, h.cfg.Reserved.ports())

@@ -23,7 +23,8 @@ func aliases(node *nomad.Node) (out []string) {
 
 func fingerprinted(t *testing.T, networks ...fingerprint.HostNetwork) *nomad.Node {
 	t.Helper()
-	cfg := fingerprint.Config{AllocDir: t.TempDir(), Loopback: true, Reserved: fingerprint.Reserved{Ports: "22", Agent: []int{4646}}, HostNetworks: networks}
+	cfg := fingerprint.Config{AllocDir: t.TempDir(), Loopback: true, Reserved: fingerprint.Reserved{Ports: "22", Agent: []int{4646}},
+		HostNetworks: networks}
 	node := &nomad.Node{}
 	fingerprint.NewHost("/", cfg).Run(context.Background(), quiet).Apply(cfg, node)
 	return node
@@ -40,7 +41,8 @@ func TestHostNetworks(t *testing.T) {
 	if got = slices.DeleteFunc(got, func(s string) bool { return s == "lo default ::1 22,4646" }); !slices.Equal(got, want) {
 		t.Errorf("addresses = %q, want %q", got, want)
 	}
-	if n := node.HostNetworks["private"]; len(node.HostNetworks) != 3 || n.Name != "private" || n.CIDR != "127.0.0.0/8,10.0.0.0/8" || n.Interface != "lo" || n.ReservedPorts != "80,8000-8010" {
+	if n := node.HostNetworks["private"]; len(node.HostNetworks) != 3 || n.Name != "private" || n.CIDR != "127.0.0.0/8,10.0.0.0/8" ||
+		n.Interface != "lo" || n.ReservedPorts != "80,8000-8010" {
 		t.Errorf("HostNetworks = %+v", node.HostNetworks)
 	}
 	if node := fingerprinted(t); node.HostNetworks != nil {

@@ -48,7 +48,8 @@ func TestExternalPlugin(t *testing.T) {
 	t.Setenv("SECRET_OF_AGENT", "hidden")
 	w := newWorld(t)
 	w.script("makes", makes)
-	if got := w.Fingerprint(t.Context()); len(got) != 2 || got["plugins.host_volume.makes.version"] != "1.2.3" || got["plugins.host_volume.mkdir.version"] != "0.0.1" {
+	if got := w.Fingerprint(t.Context()); len(got) != 2 || got["plugins.host_volume.makes.version"] != "1.2.3" ||
+		got["plugins.host_volume.mkdir.version"] != "0.0.1" {
 		t.Errorf("Fingerprint() = %v\n%s", got, w.logged)
 	}
 	if got := w.called(); !slices.Equal(got, []string{"fingerprint", "DHV_OPERATION='fingerprint'"}) {
@@ -60,12 +61,15 @@ func TestExternalPlugin(t *testing.T) {
 	if err != nil || got.HostPath != path || got.CapacityBytes != 5000 {
 		t.Fatalf("Create() = %+v, %v", got, err)
 	}
-	want := []string{"create", "DHV_CAPACITY_MAX_BYTES='9'", "DHV_CAPACITY_MIN_BYTES='1'", "DHV_NAMESPACE='ns'", "DHV_NODE_ID='node-1'", "DHV_NODE_POOL='pool-1'",
-		"DHV_OPERATION='create'", `DHV_PARAMETERS='{"a":"b"}'`, "DHV_PLUGIN_DIR='" + w.plugins + "'", "DHV_VOLUMES_DIR='" + w.dir + "'", "DHV_VOLUME_ID='" + req.ID + "'", "DHV_VOLUME_NAME='data'"}
+	want := []string{"create", "DHV_CAPACITY_MAX_BYTES='9'", "DHV_CAPACITY_MIN_BYTES='1'", "DHV_NAMESPACE='ns'", "DHV_NODE_ID='node-1'",
+		"DHV_NODE_POOL='pool-1'",
+		"DHV_OPERATION='create'", `DHV_PARAMETERS='{"a":"b"}'`, "DHV_PLUGIN_DIR='" + w.plugins + "'", "DHV_VOLUMES_DIR='" + w.dir + "'",
+		"DHV_VOLUME_ID='" + req.ID + "'", "DHV_VOLUME_NAME='data'"}
 	if got := w.called(); !slices.Equal(sorted(got), sorted(want)) {
 		t.Errorf("create was called with\n%q, want\n%q", sorted(got), sorted(want))
 	}
-	if err := w.Delete(t.Context(), &message.ClientHostVolumeDeleteRequest{ID: req.ID, Name: "data", PluginID: "makes", Namespace: "ns", HostPath: path}); err != nil {
+	if err := w.Delete(t.Context(),
+		&message.ClientHostVolumeDeleteRequest{ID: req.ID, Name: "data", PluginID: "makes", Namespace: "ns", HostPath: path}); err != nil {
 		t.Fatal(err)
 	}
 	want = slices.DeleteFunc(want, func(s string) bool { return strings.Contains(s, "CAPACITY") })
@@ -191,7 +195,8 @@ func TestHangingPlugin(t *testing.T) {
 		t.Errorf("Fingerprint() = %v", got)
 	}
 	_, err := w.create(external("hangs"))
-	fails(t, "create", err, `call "create" of host volume plugin "hangs" failed`, "did not end within 300ms and was killed with its process group")
+	fails(t, "create", err, `call "create" of host volume plugin "hangs" failed`,
+		"did not end within 300ms and was killed with its process group")
 	text, err := os.ReadFile(pids)
 	if err != nil || len(strings.Fields(string(text))) < 4 {
 		t.Fatalf("the plugin ran as %q, %v", text, err)
@@ -279,7 +284,8 @@ func TestNoPluginDirectory(t *testing.T) {
 	w := newWorld(t)
 	w.plugins = filepath.Join(w.plugins, "none")
 	w.restart()
-	if got := w.Fingerprint(t.Context()); len(got) != 1 || got["plugins.host_volume."+hostvolume.MkdirID+".version"] == "" || w.logged.Len() > 0 {
+	if got := w.Fingerprint(t.Context()); len(got) != 1 || got["plugins.host_volume."+hostvolume.MkdirID+".version"] == "" ||
+		w.logged.Len() > 0 {
 		t.Errorf("Fingerprint() = %v, logged %s", got, w.logged)
 	}
 	_, err := w.create(external("default"))

@@ -68,7 +68,8 @@ func (m *Manager) files() []string {
 		err := rules.HostVolumePlugin(id)
 		switch {
 		case err != nil, id == MkdirID:
-			m.cfg.Log.Warn("a file in the directory of host volume plugins is not used: its name is not valid, or that of a built-in plugin", "file", id)
+			m.cfg.Log.Warn("a file in the directory of host volume plugins is not used: its name is not valid, or that of a built-in plugin",
+				"file", id)
 		case len(out) == maxPlugins:
 			m.cfg.Log.Warn("the directory of host volume plugins has too many files", "max", maxPlugins, "file", id)
 			return out

@@ -253,8 +253,9 @@ func (m *Manager) Register(req *message.ClientHostVolumeRegisterRequest) error {
 	if err != nil {
 		return nomad.Errorf(400, "cannot register volume %q: host_path of node %s: %v", req.Name, m.cfg.NodeID, err)
 	}
-	rec := &message.ClientHostVolumeState{ID: req.ID, HostPath: req.HostPath, RealPath: path, CreateReq: &message.ClientHostVolumeCreateRequest{
-		ID: req.ID, Name: req.Name, NodeID: req.NodeID, Parameters: req.Parameters}}
+	rec := &message.ClientHostVolumeState{ID: req.ID, HostPath: req.HostPath, RealPath: path,
+		CreateReq: &message.ClientHostVolumeCreateRequest{
+			ID: req.ID, Name: req.Name, NodeID: req.NodeID, Parameters: req.Parameters}}
 	if err := m.cfg.Store.PutHostVolume(rec); err != nil {
 		return fmt.Errorf("store volume %s: %w", req.ID, err)
 	}

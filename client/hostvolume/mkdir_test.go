@@ -95,7 +95,8 @@ func TestMkdirStaysInside(t *testing.T) {
 		req.ID = id
 		_, err := w.create(req)
 		fails(t, "create "+id, err, "is not a UUID")
-		fails(t, "delete "+id, w.Delete(t.Context(), &message.ClientHostVolumeDeleteRequest{ID: id, Name: "data", PluginID: "mkdir"}), "is not a UUID")
+		fails(t, "delete "+id, w.Delete(t.Context(), &message.ClientHostVolumeDeleteRequest{ID: id, Name: "data", PluginID: "mkdir"}),
+			"is not a UUID")
 	}
 	req := mkdirRequest("data", nil)
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
@@ -122,8 +123,10 @@ func TestOneVolumeForEachName(t *testing.T) {
 	}
 	_, err := w.create(other)
 	fails(t, "another ID", err, "volume name already exists on this node", first.ID)
-	fails(t, "register", w.Register(&message.ClientHostVolumeRegisterRequest{ID: other.ID, Name: "data", HostPath: t.TempDir()}), "already exists on this node")
-	fails(t, "delete", w.Delete(t.Context(), &message.ClientHostVolumeDeleteRequest{ID: other.ID, Name: "data", PluginID: "mkdir"}), "already exists on this node")
+	fails(t, "register", w.Register(&message.ClientHostVolumeRegisterRequest{ID: other.ID, Name: "data", HostPath: t.TempDir()}),
+		"already exists on this node")
+	fails(t, "delete", w.Delete(t.Context(), &message.ClientHostVolumeDeleteRequest{ID: other.ID, Name: "data", PluginID: "mkdir"}),
+		"already exists on this node")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.Create(ctx, &first); err != nil {

@@ -84,8 +84,9 @@ func TestPathsAreExchanged(t *testing.T) {
 			go func() { done <- swap(dir, a, "swap", outside, &r) }()
 			n := -1
 			for n < 0 {
-				w.create(req)                                                                                              //nolint:errcheck // it may meet a link
-				w.Delete(t.Context(), &message.ClientHostVolumeDeleteRequest{ID: req.ID, Name: "data", PluginID: "mkdir"}) //nolint:errcheck // it may meet a change
+				w.create(req) //nolint:errcheck // it may meet a link
+				w.Delete(t.Context(), &message.ClientHostVolumeDeleteRequest{ID: req.ID, Name: "data",
+					PluginID: "mkdir"}) //nolint:errcheck // it may meet a change
 				r.operations.Add(1)
 				select {
 				case n = <-done:

@@ -48,7 +48,8 @@ func (m *Manager) restore(ctx context.Context, rec *message.ClientHostVolumeStat
 	if rec.HostPath != "" {
 		path, err := m.registrable(rec.HostPath, req.ID)
 		if err == nil && rec.RealPath != "" && path != rec.RealPath {
-			err = fmt.Errorf("host_path %s led to %s when it was registered, and now leads to %s: restore the link, or register the volume again", rec.HostPath, rec.RealPath, path)
+			err = fmt.Errorf("host_path %s led to %s when it was registered, and now leads to %s: restore the link, or register the volume again",
+				rec.HostPath, rec.RealPath, path)
 		}
 		if err != nil {
 			return fmt.Errorf("restore registered volume %q (%s): %w", req.Name, req.ID, err)

@@ -61,7 +61,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: filepath.Join(t.TempDir(), "volumes"), plugins: t.TempDir(), private: t.TempDir(), logged: &strings.Builder{}, limit: 20 * time.Second,
+	w := &world{t: t, dir: filepath.Join(t.TempDir(), "volumes"), plugins: t.TempDir(), private: t.TempDir(), logged: &strings.Builder{},
+		limit: 20 * time.Second,
 		users: func(context.Context, string) ([]string, error) { return nil, nil },
 		store: &store{rows: map[string]message.ClientHostVolumeState{}}}
 	w.restart()
@@ -72,13 +73,15 @@ func newWorld(t *testing.T) *world {
 func (w *world) restart() {
 	w.Manager = hostvolume.New(hostvolume.Config{VolumesDir: w.dir, PluginDir: w.plugins, NodeID: "node-1", NodePool: "pool-1",
 		Private: []string{w.private}, Store: w.store,
-		Changed: func() { w.changes++ }, Users: func(ctx context.Context, name string) ([]string, error) { return w.users(ctx, name) }, Log: slog.New(slog.NewTextHandler(w.logged, nil)), FingerprintLimit: w.limit, CallLimit: w.limit})
+		Changed: func() { w.changes++ }, Users: func(ctx context.Context, name string) ([]string, error) { return w.users(ctx, name) },
+		Log: slog.New(slog.NewTextHandler(w.logged, nil)), FingerprintLimit: w.limit, CallLimit: w.limit})
 }
 
 // script installs a plugin.
 func (w *world) script(id, body string) {
 	w.t.Helper()
-	if err := os.WriteFile(filepath.Join(w.plugins, id), []byte("#!/bin/sh\n"+strings.ReplaceAll(body, "PLUGINS", w.plugins)), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(w.plugins, id), []byte("#!/bin/sh\n"+strings.ReplaceAll(body, "PLUGINS", w.plugins)),
+		0o755); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -359,7 +359,8 @@ func TestDownloaded(t *testing.T) {
 	s := &servers{claims: "aws"}
 	db := open(t)
 	alloc := &nomad.Allocation{ID: "a1", TaskGroup: "g", Job: &nomad.Job{TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{
-		{Name: "web", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}, {Name: "gcp"}}}, {Name: "log", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}}},
+		{Name: "web", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}, {Name: "gcp"}}},
+		{Name: "log", Identities: []*nomad.WorkloadIdentity{{Name: "aws"}}},
 	}}}}}
 	m := identity.New(identity.Config{Alloc: alloc, RPC: s, Store: db, Log: slog.New(slog.DiscardHandler)})
 	if err := m.Prepare(t.Context()); err != nil {

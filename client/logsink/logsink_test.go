@@ -81,8 +81,10 @@ func source(t *testing.T) logOf {
 	if err := os.MkdirAll(filepath.Join(dir, "alloc/logs"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return logOf{alloc: &nomad.Allocation{ID: "alloc-id", Name: "web.g[0]", Namespace: "default", JobID: "web", TaskGroup: "g", NodeID: "node-id"}, Dir: dir,
-		Subject: logsink.Subject{Namespace: "default", Job: "web", Group: "g", Alloc: "alloc-id", AllocName: "web.g[0]", Task: "t", Node: "node-id"}}
+	return logOf{alloc: &nomad.Allocation{ID: "alloc-id", Name: "web.g[0]", Namespace: "default", JobID: "web", TaskGroup: "g",
+		NodeID: "node-id"}, Dir: dir,
+		Subject: logsink.Subject{Namespace: "default", Job: "web", Group: "g", Alloc: "alloc-id", AllocName: "web.g[0]", Task: "t",
+			Node: "node-id"}}
 }
 
 // write appends to the file of a log.

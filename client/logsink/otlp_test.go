@@ -57,7 +57,8 @@ func TestOTLP(t *testing.T) {
 	defer server.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
-	sink := logsink.NewOTLP(logsink.OTLPConfig{Endpoint: server.URL + "/v1/logs", Headers: map[string]string{"X-Key": "k"}, TLS: &tls.Config{RootCAs: roots}})
+	sink := logsink.NewOTLP(logsink.OTLPConfig{Endpoint: server.URL + "/v1/logs", Headers: map[string]string{"X-Key": "k"},
+		TLS: &tls.Config{RootCAs: roots}})
 	src := source(t)
 	batch := []logsink.Record{{Subject: &src.Subject, Line: []byte("hello")}, {Subject: &src.Subject, Stderr: true, Line: []byte("bad \xff")}}
 	if rejected, err := sink.Send(t.Context(), batch); rejected != 0 || err != nil {
@@ -71,7 +72,8 @@ func TestOTLP(t *testing.T) {
 	for _, kv := range logs.Resource.Attributes {
 		attributes[kv.Key] = kv.Value.GetStringValue()
 	}
-	for key, want := range map[string]string{"service.name": "t", "nomad.job.id": "web", "nomad.alloc.id": "alloc-id", "nomad.node.id": "node-id"} {
+	for key, want := range map[string]string{"service.name": "t", "nomad.job.id": "web", "nomad.alloc.id": "alloc-id",
+		"nomad.node.id": "node-id"} {
 		if attributes[key] != want {
 			t.Errorf("%s = %q, want %q", key, attributes[key], want)
 		}

@@ -170,7 +170,8 @@ func (p *pump) read(ctx context.Context, tree *logs.Tree, over bool) (batch, err
 	b.end = position(spans, end)
 	now := time.Now()
 	for line := range bytes.Lines(data[:end]) {
-		b.records = append(b.records, Record{Subject: &p.src.subject, Stderr: p.kind == "stderr", Time: now, Line: bytes.TrimSuffix(line, []byte("\n"))})
+		b.records = append(b.records, Record{Subject: &p.src.subject, Stderr: p.kind == "stderr", Time: now,
+			Line: bytes.TrimSuffix(line, []byte("\n"))})
 	}
 	return b, nil
 }

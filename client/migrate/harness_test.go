@@ -94,7 +94,8 @@ func serve(t testing.TB, h http.HandlerFunc) migrate.Remote {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return migrate.Remote{URL: s.URL, Token: "secret", HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}}
+	return migrate.Remote{URL: s.URL, Token: "secret",
+		HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}}
 }
 
 // fetch receives a snapshot.

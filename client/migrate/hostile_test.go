@@ -63,31 +63,34 @@ func TestHostileStream(t *testing.T) {
 		entries []entry
 		want    string
 	}{
-		"dots":                      {[]entry{{name: "../escaped", text: "x"}}, "must be a relative path"},
-		"dots inside":               {[]entry{{name: "alloc/data/../../../escaped", text: "x"}}, "must be a relative path"},
-		"dots to a sibling":         {[]entry{{name: "alloc/data/../logs/x", text: "x"}}, "must be a relative path"},
-		"absolute":                  {[]entry{{name: canary, text: "x"}}, "must be a relative path"},
-		"empty part":                {[]entry{{name: "alloc//data/x", text: "x"}}, "must be a relative path"},
-		"only a slash":              {[]entry{{name: "/", kind: tar.TypeDir}}, "must be a relative path"},
-		"secrets":                   {[]entry{{name: "t/secrets/key", text: "x"}}, "only alloc/data and the directory local"},
-		"logs":                      {[]entry{{name: "alloc/logs/t.stdout.0", text: "x"}}, "only alloc/data"},
-		"alloc/local":               {[]entry{{name: "alloc/local/x", text: "x"}}, "only alloc/data"},
-		"top":                       {[]entry{{name: "file", text: "x"}}, "only alloc/data"},
-		"data is a link":            {[]entry{link("alloc/data", "../../.."), {name: "alloc/data/x", text: "x"}}, "it must be a directory"},
-		"data is a file":            {[]entry{{name: "alloc/data", text: "x"}}, "it must be a directory"},
-		"link out":                  {[]entry{link("alloc/data/l", "../../../x"), {name: "alloc/data/l/y", text: "x"}}, "leads out of"},
-		"absolute link":             {[]entry{link("alloc/data/l", canary), {name: "alloc/data/l", text: "x"}}, "leads out of"},
-		"empty link":                {[]entry{link("alloc/data/l", "")}, "leads out of"},
-		"file through a link":       {[]entry{link("alloc/data/l", "d"), {name: "alloc/data/l/y", text: "x"}}, "not a directory"},
-		"file over a link":          {[]entry{link("alloc/data/l", "../logs"), {name: "alloc/data/l", text: "x"}}, "the name occurs twice"},
-		"link over a file":          {[]entry{{name: "alloc/data/l", text: "x"}, link("alloc/data/l", "x")}, "the name occurs twice"},
-		"link over a directory":     {[]entry{{name: "alloc/data/l", kind: tar.TypeDir}, link("alloc/data/l", "x")}, "the name occurs twice"},
-		"directory over a link":     {[]entry{link("alloc/data/l", "x"), {name: "alloc/data/l", kind: tar.TypeDir}}, ""},
-		"links through each other":  {[]entry{link("alloc/data/a", "b/.."), link("alloc/data/b", "../.."), link("alloc/data/a/c", "x")}, "not a directory"},
-		"file twice":                {[]entry{{name: "alloc/data/x", text: "x"}, {name: "alloc/data/x", text: "y"}}, "the name occurs twice"},
-		"below a file":              {[]entry{{name: "alloc/data/x", text: "x"}, {name: "alloc/data/x/y", text: "y"}}, "not a directory"},
-		"hard link":                 {[]entry{{name: "alloc/data/x", link: "alloc/data/y", kind: tar.TypeLink}}, "only directories, files and symbolic links"},
-		"hard link out":             {[]entry{{name: "alloc/data/x", link: canary, kind: tar.TypeLink}}, "only directories, files and symbolic links"},
+		"dots":                  {[]entry{{name: "../escaped", text: "x"}}, "must be a relative path"},
+		"dots inside":           {[]entry{{name: "alloc/data/../../../escaped", text: "x"}}, "must be a relative path"},
+		"dots to a sibling":     {[]entry{{name: "alloc/data/../logs/x", text: "x"}}, "must be a relative path"},
+		"absolute":              {[]entry{{name: canary, text: "x"}}, "must be a relative path"},
+		"empty part":            {[]entry{{name: "alloc//data/x", text: "x"}}, "must be a relative path"},
+		"only a slash":          {[]entry{{name: "/", kind: tar.TypeDir}}, "must be a relative path"},
+		"secrets":               {[]entry{{name: "t/secrets/key", text: "x"}}, "only alloc/data and the directory local"},
+		"logs":                  {[]entry{{name: "alloc/logs/t.stdout.0", text: "x"}}, "only alloc/data"},
+		"alloc/local":           {[]entry{{name: "alloc/local/x", text: "x"}}, "only alloc/data"},
+		"top":                   {[]entry{{name: "file", text: "x"}}, "only alloc/data"},
+		"data is a link":        {[]entry{link("alloc/data", "../../.."), {name: "alloc/data/x", text: "x"}}, "it must be a directory"},
+		"data is a file":        {[]entry{{name: "alloc/data", text: "x"}}, "it must be a directory"},
+		"link out":              {[]entry{link("alloc/data/l", "../../../x"), {name: "alloc/data/l/y", text: "x"}}, "leads out of"},
+		"absolute link":         {[]entry{link("alloc/data/l", canary), {name: "alloc/data/l", text: "x"}}, "leads out of"},
+		"empty link":            {[]entry{link("alloc/data/l", "")}, "leads out of"},
+		"file through a link":   {[]entry{link("alloc/data/l", "d"), {name: "alloc/data/l/y", text: "x"}}, "not a directory"},
+		"file over a link":      {[]entry{link("alloc/data/l", "../logs"), {name: "alloc/data/l", text: "x"}}, "the name occurs twice"},
+		"link over a file":      {[]entry{{name: "alloc/data/l", text: "x"}, link("alloc/data/l", "x")}, "the name occurs twice"},
+		"link over a directory": {[]entry{{name: "alloc/data/l", kind: tar.TypeDir}, link("alloc/data/l", "x")}, "the name occurs twice"},
+		"directory over a link": {[]entry{link("alloc/data/l", "x"), {name: "alloc/data/l", kind: tar.TypeDir}}, ""},
+		"links through each other": {[]entry{link("alloc/data/a", "b/.."), link("alloc/data/b", "../.."), link("alloc/data/a/c", "x")},
+			"not a directory"},
+		"file twice":   {[]entry{{name: "alloc/data/x", text: "x"}, {name: "alloc/data/x", text: "y"}}, "the name occurs twice"},
+		"below a file": {[]entry{{name: "alloc/data/x", text: "x"}, {name: "alloc/data/x/y", text: "y"}}, "not a directory"},
+		"hard link": {[]entry{{name: "alloc/data/x", link: "alloc/data/y", kind: tar.TypeLink}},
+			"only directories, files and symbolic links"},
+		"hard link out": {[]entry{{name: "alloc/data/x", link: canary, kind: tar.TypeLink}},
+			"only directories, files and symbolic links"},
 		"device":                    {[]entry{{name: "alloc/data/x", kind: tar.TypeChar}}, "only directories, files"},
 		"block device":              {[]entry{{name: "alloc/data/x", kind: tar.TypeBlock}}, "only directories, files"},
 		"FIFO":                      {[]entry{{name: "alloc/data/x", kind: tar.TypeFifo}}, "only directories, files"},
@@ -97,13 +100,15 @@ func TestHostileStream(t *testing.T) {
 		"bytes":                     {[]entry{{name: "alloc/data/x", text: strings.Repeat("x", 9<<20)}}, "larger than the disk of the group"},
 		"many entries":              {many(3000), "larger than the disk of the group"},
 		"large header":              {[]entry{{name: "alloc/data/x", text: "x"}, {name: "other/local/x", kind: tar.TypeDir}}, ""},
-		"error of the sender":       {[]entry{{name: "alloc/data/x", text: "x"}, {name: "NOMAD-old-ERROR.log", text: "Error snapshotting: disk broke"}}, "disk broke"},
+		"error of the sender": {[]entry{{name: "alloc/data/x", text: "x"},
+			{name: "NOMAD-old-ERROR.log", text: "Error snapshotting: disk broke"}}, "disk broke"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := newDisk(t)
 			err := to.target().Receive(bytes.NewReader(tarOf(t, c.entries)), limits())
 			if c.want == "" {
-				if err != nil && !errors.Is(err, migrate.ErrRefused) && !strings.Contains(err.Error(), "exists") && !strings.Contains(err.Error(), "directory") {
+				if err != nil && !errors.Is(err, migrate.ErrRefused) && !strings.Contains(err.Error(), "exists") &&
+					!strings.Contains(err.Error(), "directory") {
 					t.Errorf("Receive() = %v", err)
 				}
 			} else if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -64,7 +64,8 @@ func filled(t *testing.T, d disk) {
 	d.has("alloc/data/link", "first")
 	d.has("t/local/up", "first")
 	d.has("alloc/data/closed/x", "x")
-	for name, want := range map[string]os.FileMode{"alloc/data/tool": 0o755, "alloc/data/none": os.ModeDir | 0o700, "alloc/data/closed": os.ModeDir | 0o500, "alloc/data/a": 0o640} {
+	for name, want := range map[string]os.FileMode{"alloc/data/tool": 0o755, "alloc/data/none": os.ModeDir | 0o700,
+		"alloc/data/closed": os.ModeDir | 0o500, "alloc/data/a": 0o640} {
 		if info, err := os.Lstat(filepath.Join(d.path, name)); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v; want mode %v", name, info, err, want)
 		}

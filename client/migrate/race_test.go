@@ -85,7 +85,8 @@ func TestRaceSnapshot(t *testing.T) {
 	from.write("alloc/data/f", "inside")
 	from.write("t/local/d/e/b", "inside")
 	for name, target := range map[string]string{
-		"alloc/data/dlink": outside, "alloc/data/flink": filepath.Join(outside, "a"), "t/local/d/elink": outside, "local": outside, "data": outside,
+		"alloc/data/dlink": outside, "alloc/data/flink": filepath.Join(outside, "a"), "t/local/d/elink": outside, "local": outside,
+		"data": outside,
 	} {
 		if err := os.Symlink(target, filepath.Join(from.path, name)); err != nil {
 			t.Fatal(err)
@@ -115,7 +116,8 @@ func TestRaceReceive(t *testing.T) {
 	outside, secret := secretDir(t)
 	var entries []entry
 	for i := range 40 {
-		entries = append(entries, entry{name: fmt.Sprintf("alloc/data/d/%d", i), text: "x"}, entry{name: fmt.Sprintf("t/local/d/a%d", i), text: "y"})
+		entries = append(entries, entry{name: fmt.Sprintf("alloc/data/d/%d", i), text: "x"},
+			entry{name: fmt.Sprintf("t/local/d/a%d", i), text: "y"})
 	}
 	stream := tarOf(t, entries)
 	at := func(name string) string { return filepath.Join(to.path, name) }

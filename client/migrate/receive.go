@@ -216,7 +216,8 @@ func (x *extraction) wants(name string, kind byte) (bool, error) {
 		return false, nil // created when needed
 	case first == allocdir.SharedName && second == allocdir.DataName, second == allocdir.LocalName && first != allocdir.SharedName:
 	default:
-		return false, fmt.Errorf("%w: only %s/%s and the directory %s of tasks are accepted", ErrRefused, allocdir.SharedName, allocdir.DataName, allocdir.LocalName)
+		return false, fmt.Errorf("%w: only %s/%s and the directory %s of tasks are accepted", ErrRefused, allocdir.SharedName, allocdir.DataName,
+			allocdir.LocalName)
 	}
 	if !deeper && kind != tar.TypeDir {
 		return false, fmt.Errorf("%w: it must be a directory", ErrRefused)

@@ -49,7 +49,8 @@ func TestSourceRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := httptest.NewRecorder()
-		if err := from.source().Serve(w, httptest.NewRequest(http.MethodGet, "/", nil)); err == nil || w.Header().Get(migrate.DigestTrailer) != "" {
+		if err := from.source().Serve(w, httptest.NewRequest(http.MethodGet, "/", nil)); err == nil ||
+			w.Header().Get(migrate.DigestTrailer) != "" {
 			t.Errorf("Serve() = %v, with the digest %q", err, w.Header().Get(migrate.DigestTrailer))
 		}
 	})

@@ -115,7 +115,8 @@ func notIn(s *nftables.Set) []expr.Any {
 
 // follow uses the verdict of the map for the first register.
 func follow(s *nftables.Set) []expr.Any {
-	return []expr.Any{&expr.Lookup{SourceRegister: regFirst, SetName: s.Name, SetID: s.ID, IsDestRegSet: true, DestRegister: unix.NFT_REG_VERDICT}}
+	return []expr.Any{&expr.Lookup{SourceRegister: regFirst, SetName: s.Name, SetID: s.ID, IsDestRegSet: true,
+		DestRegister: unix.NFT_REG_VERDICT}}
 }
 
 // portName loads the name of the interface, of the bridge's port in a table of family bridge.
@@ -126,7 +127,8 @@ func portName(key expr.MetaKey) []expr.Any {
 // bits matches if a value of the connection has one of the bits, or none of them.
 func bits(key expr.CtKey, mask uint32, op expr.CmpOp) []expr.Any {
 	return []expr.Any{&expr.Ct{Key: key, Register: regFirst},
-		&expr.Bitwise{SourceRegister: regFirst, DestRegister: regFirst, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(mask), Xor: make([]byte, 4)},
+		&expr.Bitwise{SourceRegister: regFirst, DestRegister: regFirst, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(mask),
+			Xor: make([]byte, 4)},
 		&expr.Cmp{Op: op, Register: regFirst, Data: make([]byte, 4)}}
 }
 

@@ -299,7 +299,8 @@ func TestSpoofing(t *testing.T) {
 	s.serve("", 7000)
 	s.protect("a", true, "192.0.2.9")
 	const other, other6 = "172.26.64.200", "fd00:77::200"
-	run(t, "ip -n a addr add 172.26.64.3/32 dev eth0", "ip -n a addr add "+other+"/32 dev eth0", "ip -n a -6 addr add "+other6+"/128 dev eth0 nodad")
+	run(t, "ip -n a addr add 172.26.64.3/32 dev eth0", "ip -n a addr add "+other+"/32 dev eth0",
+		"ip -n a -6 addr add "+other6+"/128 dev eth0 nodad")
 	dialFrom := func(ns, source, addr string) bool {
 		return s.inside(ns, func() error {
 			c, err := (&net.Dialer{Timeout: 500 * time.Millisecond, LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}).Dial("tcp", addr)
@@ -335,7 +336,8 @@ func TestSpoofing(t *testing.T) {
 		t.Error("b reaches a loopback address of the node")
 	}
 	run(t, "nft delete table inet open_nomad")
-	testpace.Until(t, "the attack on loopback addresses works without the rules", func() bool { return dialFrom("b", "172.26.64.3", "127.0.0.1:7000") })
+	testpace.Until(t, "the attack on loopback addresses works without the rules",
+		func() bool { return dialFrom("b", "172.26.64.3", "127.0.0.1:7000") })
 }
 
 // Frames with a forged source, from a raw socket, do not pass.
@@ -475,8 +477,10 @@ func TestRestoreMany(t *testing.T) {
 	s := newSite(t)
 	var all []*netfilter.Allocation
 	for i := range 1000 {
-		all = append(all, &netfilter.Allocation{ID: fmt.Sprintf("0b5c3ad4-6f0a-4d8a-9d6e-2a0d7c9f%04x", i), Port: fmt.Sprintf("veth%08x", i), MAC: net.HardwareAddr{2, 0, 0, 0, byte(i >> 8), byte(i)},
-			Limited: true, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{172, 26, byte(64 + i>>8), byte(i)}), netip.AddrFrom16([16]byte{0: 0xfd, 14: byte(i >> 8), 15: byte(i)})}})
+		all = append(all, &netfilter.Allocation{ID: fmt.Sprintf("0b5c3ad4-6f0a-4d8a-9d6e-2a0d7c9f%04x", i), Port: fmt.Sprintf("veth%08x", i),
+			MAC:     net.HardwareAddr{2, 0, 0, 0, byte(i >> 8), byte(i)},
+			Limited: true, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{172, 26, byte(64 + i>>8), byte(i)}),
+				netip.AddrFrom16([16]byte{0: 0xfd, 14: byte(i >> 8), 15: byte(i)})}})
 	}
 	before, err := netfilter.Generation()
 	if err != nil {

@@ -21,9 +21,11 @@ type seenArgs struct {
 // and that two identifiers never look the same.
 func TestArguments_Identifiers(t *testing.T) {
 	texts := map[string]string{}
-	for _, id := range []string{"web", "web/dispatch-1-2", "my job", "größe", "x;NOMAD_NAMESPACE=admin", "a=b", "a=b=c", ";", "=", "%", "%3B", "%253B", "a;b", "a%3Bb", "a\nb", "a\x7f"} {
-		r := &network.Request{Region: id, Network: &nomad.NetworkResource{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"NOMAD_JOB_ID": "other", "tier": "fast"}}},
-			Alloc: &nomad.Allocation{ID: "a1", Namespace: id, JobID: id, TaskGroup: id}}
+	for _, id := range []string{"web", "web/dispatch-1-2", "my job", "größe", "x;NOMAD_NAMESPACE=admin", "a=b", "a=b=c", ";", "=", "%", "%3B",
+		"%253B", "a;b", "a%3Bb", "a\nb", "a\x7f"} {
+		r := &network.Request{Region: id,
+			Network: &nomad.NetworkResource{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"NOMAD_JOB_ID": "other", "tier": "fast"}}},
+			Alloc:   &nomad.Allocation{ID: "a1", Namespace: id, JobID: id, TaskGroup: id}}
 		list, err := network.Arguments(r)
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +69,8 @@ func TestArguments_Job(t *testing.T) {
 		{"tier", "a;IP=9.9.9.9", "neither key nor value may contain ;"}, {"a;b", "c", "neither key nor value may contain ;"},
 		{"NOMAD_JOB_ID=x", "y", "must not be empty or contain ="}, {"", "x", "must not be empty"}, {"a", "b\nc", "args of cni has the entry"},
 	} {
-		r := &network.Request{Network: &nomad.NetworkResource{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{c.key: c.value}}}, Alloc: &nomad.Allocation{}}
+		r := &network.Request{Network: &nomad.NetworkResource{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{c.key: c.value}}},
+			Alloc: &nomad.Allocation{}}
 		list, err := network.Arguments(r)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q = %q: %v, want %q", c.key, c.value, err, c.want)

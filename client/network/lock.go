@@ -135,7 +135,8 @@ func (s *Set) killHolders(ctx context.Context, f *os.File, alloc string) {
 			continue
 		}
 		if p, ok := sockets.Holder(ctx, info, []int{pid}); ok {
-			s.cfg.Log.Warn("kill a CNI plugin of an earlier agent that did not end", "alloc", alloc, "process", p.String(), "err", kill(ctx, p.PID, info))
+			s.cfg.Log.Warn("kill a CNI plugin of an earlier agent that did not end", "alloc", alloc, "process", p.String(), "err",
+				kill(ctx, p.PID, info))
 		}
 	}
 }

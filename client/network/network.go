@@ -61,7 +61,8 @@ func (l *Limits) complete() {
 	for _, v := range []struct {
 		value *time.Duration
 		unset time.Duration
-	}{{&l.Add, time.Minute}, {&l.Delete, 20 * time.Second}, {&l.Check, 10 * time.Second}, {&l.Lock, 20 * time.Second}, {&l.Port, 5 * time.Second}} {
+	}{{&l.Add, time.Minute}, {&l.Delete, 20 * time.Second}, {&l.Check, 10 * time.Second}, {&l.Lock, 20 * time.Second},
+		{&l.Port, 5 * time.Second}} {
 		if *v.value <= 0 {
 			*v.value = v.unset
 		}

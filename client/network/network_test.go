@@ -118,8 +118,10 @@ func (n *node) remains(id, address string) []string {
 			n.t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, id) || strings.Contains(line, address+"/") || strings.HasPrefix(line, ":CNI-DN-") || strings.HasPrefix(line, ":CNI-0") ||
-				strings.HasPrefix(line, "-A CNI-FORWARD -d") || strings.HasPrefix(line, "-A CNI-FORWARD -s") || strings.Contains(line, " POSTROUTING -s") {
+			if strings.Contains(line, id) || strings.Contains(line, address+"/") || strings.HasPrefix(line, ":CNI-DN-") ||
+				strings.HasPrefix(line, ":CNI-0") ||
+				strings.HasPrefix(line, "-A CNI-FORWARD -d") || strings.HasPrefix(line, "-A CNI-FORWARD -s") ||
+				strings.Contains(line, " POSTROUTING -s") {
 				out = append(out, strings.TrimSpace(line))
 			}
 		}
@@ -178,7 +180,8 @@ func TestBridge(t *testing.T) {
 		t.Errorf("addresses = %v, %v, want %s", addrs, err, status.Address)
 	}
 	rules, err := exec.Command("iptables-save").Output()
-	if err != nil || !strings.Contains(string(rules), "-A NOMAD-ADMIN -d 172.26.64.0/20 -o nomad -j ACCEPT") || !strings.Contains(string(rules), "--dport 20080 -j DNAT --to-destination "+status.Address+":80") {
+	if err != nil || !strings.Contains(string(rules), "-A NOMAD-ADMIN -d 172.26.64.0/20 -o nomad -j ACCEPT") ||
+		!strings.Contains(string(rules), "--dport 20080 -j DNAT --to-destination "+status.Address+":80") {
 		t.Errorf("rules = %s, %v", rules, err)
 	}
 	if len(n.remains(allocID, status.Address)) < 5 {
@@ -226,7 +229,8 @@ func TestPluginsGone(t *testing.T) {
 	status := n.connect(r)
 	n.cfg.Plugins = []string{t.TempDir()}
 	n.restart()
-	if _, err := n.set.Connect(t.Context(), request("other", n.space("other"))); err == nil || !strings.Contains(err.Error(), "containernetworking-plugins") {
+	if _, err := n.set.Connect(t.Context(), request("other", n.space("other"))); err == nil ||
+		!strings.Contains(err.Error(), "containernetworking-plugins") {
 		t.Errorf("Connect() without plugins = %v", err)
 	}
 	if err := errors.Join(n.sweep(t.Context()), n.spaces.Remove(allocID), n.spaces.Remove("other")); err != nil {
@@ -295,18 +299,21 @@ func TestCNINetwork(t *testing.T) {
 		if text, ok := conf.(string); ok {
 			raw = []byte(text)
 		}
-		if err := errors.Join(err, os.MkdirAll(n.cfg.ConfigDir, 0o700), os.WriteFile(filepath.Join(n.cfg.ConfigDir, name), raw, 0o600)); err != nil {
+		if err := errors.Join(err, os.MkdirAll(n.cfg.ConfigDir, 0o700),
+			os.WriteFile(filepath.Join(n.cfg.ConfigDir, name), raw, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	type object = map[string]any
 	write("10-own.conflist", object{"cniVersion": "1.0.0", "name": "own", "plugins": []object{
-		{"type": "bridge", "bridge": "own0", "ipam": object{"type": "host-local", "dataDir": "/run/cni", "ranges": [][]object{{{"subnet": "10.55.0.0/24"}}}}}}})
+		{"type": "bridge", "bridge": "own0",
+			"ipam": object{"type": "host-local", "dataDir": "/run/cni", "ranges": [][]object{{{"subnet": "10.55.0.0/24"}}}}}}})
 	write("20-broken.conf", `{"name": "broken", `)
 	write("30-hangs.conf", object{"cniVersion": "0.4.0", "name": "rubbish", "type": "rubbish"})
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", "own0").Run() })
 	r := request(allocID, n.space(allocID))
-	r.Network = &nomad.NetworkResource{Mode: "cni/own", CNI: &nomad.CNIConfig{Args: map[string]string{"color": "red", "NOMAD_JOB_ID": "forged"}}}
+	r.Network = &nomad.NetworkResource{Mode: "cni/own",
+		CNI: &nomad.CNIConfig{Args: map[string]string{"color": "red", "NOMAD_JOB_ID": "forged"}}}
 	status := n.connect(r)
 	if !strings.HasPrefix(status.Address, "10.55.0.") || status.AddressIPv6 != "" {
 		t.Errorf("status = %+v", status)
@@ -314,7 +321,8 @@ func TestCNINetwork(t *testing.T) {
 	if err := n.set.Disconnect(t.Context(), allocID); err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[string]string{"cni/none": "no CNI configuration has this name", "cni/broken": "20-broken.conf", "cni/rubbish": "rubbish"} {
+	for mode, want := range map[string]string{"cni/none": "no CNI configuration has this name", "cni/broken": "20-broken.conf",
+		"cni/rubbish": "rubbish"} {
 		r.Network = &nomad.NetworkResource{Mode: mode}
 		if _, err := n.set.Connect(t.Context(), r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("mode %s: %v, want %q", mode, err, want)

@@ -48,7 +48,8 @@ func TestPortOfNode(t *testing.T) {
 				t.Fatalf("Connect() = %v, want mapped: %v", err, c.mapped)
 			}
 			process := fmt.Sprintf("(process %d)", os.Getpid())
-			if err != nil && (!errors.Is(err, network.ErrPortInUse) || !strings.Contains(err.Error(), "20080") || !strings.Contains(err.Error(), process) || !strings.Contains(err.Error(), "use another port")) {
+			if err != nil && (!errors.Is(err, network.ErrPortInUse) || !strings.Contains(err.Error(), "20080") ||
+				!strings.Contains(err.Error(), process) || !strings.Contains(err.Error(), "use another port")) {
 				t.Errorf("Connect() = %v, want the port, %s and the remedy", err, process)
 			}
 			closer()

@@ -108,7 +108,8 @@ func TestIdentity_Expired(t *testing.T) {
 	f.Until(t, "another allocation is complete", func() bool { return f.Status(again) == nomad.AllocClientStatusComplete })
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	if states := f.Updated[a.ID].TaskStates["main"]; f.Status(a) != nomad.AllocClientStatusRunning || states.Restarts > 0 || f.Updates == updates {
+	if states := f.Updated[a.ID].TaskStates["main"]; f.Status(a) != nomad.AllocClientStatusRunning || states.Restarts > 0 ||
+		f.Updates == updates {
 		t.Errorf("the allocation that ran is %s, its task %+v", f.Status(a), states)
 	}
 }
@@ -132,7 +133,8 @@ func TestIdentity_LostID(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.New(n.Cfg, client.Parts{Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, nodeid.ErrNoID) || !strings.Contains(err.Error(), name) {
+		if _, err := client.New(n.Cfg, client.Parts{Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, nodeid.ErrNoID) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("New() without %s = %v, want %v", name, err, nodeid.ErrNoID)
 		}
 		if err := os.WriteFile(name, text, 0o600); err != nil {

@@ -68,7 +68,8 @@ func (t Target) Dial(ctx context.Context) (*net.TCPConn, error) {
 			first = err
 		}
 	}
-	return nil, nomad.Errorf(http.StatusBadGateway, "connect to port %d of the allocation: %v: start a program of its tasks that listens on the port", t.port, first)
+	return nil, nomad.Errorf(http.StatusBadGateway,
+		"connect to port %d of the allocation: %v: start a program of its tasks that listens on the port", t.port, first)
 }
 
 // spaces returns the namespaces in which the allocation may listen: its own one, or those of its tasks and then the

@@ -59,7 +59,8 @@ func TestOwner(t *testing.T) {
 		{"of the node, no processes", "127.0.0.1:0", "127.0.0.1", processes(nil), "not a process of the allocation"},
 		{"of a process with a reused ID", "127.0.0.1:0", "127.0.0.1", processes(own, own, parent), "not a process of the allocation"},
 		{"at another address", "127.0.0.2:0", "127.0.0.1", processes(own), "nothing listens on it"},
-		{"unknown processes", "127.0.0.1:0", "127.0.0.1", func(context.Context) ([]int, error) { return nil, errors.New("no groups") }, `processes of task "web": no groups`},
+		{"unknown processes", "127.0.0.1:0", "127.0.0.1", func(context.Context) ([]int, error) { return nil, errors.New("no groups") },
+			`processes of task "web": no groups`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, err := net.Listen("tcp", c.listen)
@@ -196,7 +197,8 @@ func TestRedirected(t *testing.T) {
 	}
 	own, other := testnet.Listen(t), testnet.Listen(t)
 	port := own.Addr().(*net.TCPAddr).Port
-	rule := []string{"-w", "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", fmt.Sprint(port), "-j", "REDIRECT", "--to-ports", fmt.Sprint(other.Addr().(*net.TCPAddr).Port)}
+	rule := []string{"-w", "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", fmt.Sprint(port), "-j", "REDIRECT", "--to-ports",
+		fmt.Sprint(other.Addr().(*net.TCPAddr).Port)}
 	if out, err := exec.Command("iptables", rule...).CombinedOutput(); err != nil {
 		testnet.Missing(t, fmt.Sprintf("iptables: %v: %s", err, out))
 	}

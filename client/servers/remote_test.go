@@ -72,18 +72,22 @@ func TestCall_Failover(t *testing.T) {
 		next   string   // the head afterwards
 		want   error
 	}{
-		"unreachable server":                 {writeReq, errRefused, []string{"a", "b"}, "b", nil},
-		"unreachable leader":                 {writeReq, nomad.ErrorFromText(errRefused.Error()), []string{"a", "b"}, "b", nil},
-		"no leader":                          {writeReq, nomad.ErrNoLeader, []string{"a", "b"}, "b", nil},
-		"lost response to a read":            {readReq, errLost, []string{"a", "b"}, "b", nil},
-		"read lost by another server":        {readReq, nomad.ErrorFromText(errGone.Error()), []string{"a", "b"}, "b", nil},
-		"write lost by another server":       {writeReq, nomad.ErrorFromText(fmt.Sprint(nomad.ErrMaybeApplied, ": ", errGone)), []string{"a"}, "a", nomad.ErrMaybeApplied},
-		"lost response to a restart":         {&message.AllocRestartRequest{}, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
-		"lost response to a write":           {writeReq, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
-		"write lost by the leader":           {writeReq, nomad.ErrorFromText(nomad.ErrMaybeApplied.Error()), []string{"a"}, "a", nomad.ErrMaybeApplied},
-		"refused":                            {writeReq, nomad.ErrPermissionDenied, []string{"a"}, "a", nomad.ErrPermissionDenied},
-		"user text that looks like an error": {writeReq, nomad.ErrorFromText(`RPC Error:: 400,job "rpc error: failed to get conn" is bad`), []string{"a"}, "a", nil},
-		"wrong node secret":                  {writeReq, nomad.ErrorFromText("RPC Error:: 403,node secret ID does not match. Not registering node."), []string{"a"}, "a", nomad.ErrNodeSecret},
+		"unreachable server":          {writeReq, errRefused, []string{"a", "b"}, "b", nil},
+		"unreachable leader":          {writeReq, nomad.ErrorFromText(errRefused.Error()), []string{"a", "b"}, "b", nil},
+		"no leader":                   {writeReq, nomad.ErrNoLeader, []string{"a", "b"}, "b", nil},
+		"lost response to a read":     {readReq, errLost, []string{"a", "b"}, "b", nil},
+		"read lost by another server": {readReq, nomad.ErrorFromText(errGone.Error()), []string{"a", "b"}, "b", nil},
+		"write lost by another server": {writeReq, nomad.ErrorFromText(fmt.Sprint(nomad.ErrMaybeApplied, ": ", errGone)), []string{"a"},
+			"a", nomad.ErrMaybeApplied},
+		"lost response to a restart": {&message.AllocRestartRequest{}, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
+		"lost response to a write":   {writeReq, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
+		"write lost by the leader": {writeReq, nomad.ErrorFromText(nomad.ErrMaybeApplied.Error()), []string{"a"}, "a",
+			nomad.ErrMaybeApplied},
+		"refused": {writeReq, nomad.ErrPermissionDenied, []string{"a"}, "a", nomad.ErrPermissionDenied},
+		"user text that looks like an error": {writeReq, nomad.ErrorFromText(`RPC Error:: 400,job "rpc error: failed to get conn" is bad`),
+			[]string{"a"}, "a", nil},
+		"wrong node secret": {writeReq,
+			nomad.ErrorFromText("RPC Error:: 403,node secret ID does not match. Not registering node."), []string{"a"}, "a", nomad.ErrNodeSecret},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,8 @@ func (r *Registrar) sendRegular(ctx context.Context) error {
 // upsert sends one batch. If the servers refuse it, each registration is sent alone, so that one of them does not affect
 // the others. A node may lack the right to some of them.
 func (r *Registrar) upsert(ctx context.Context, regs []*nomad.ServiceRegistration) error {
-	err := r.call(ctx, "ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: regs}, &message.ServiceRegistrationUpsertResponse{})
+	err := r.call(ctx, "ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: regs},
+		&message.ServiceRegistrationUpsertResponse{})
 	denied := errors.Is(err, nomad.ErrPermissionDenied)
 	switch {
 	case err == nil:

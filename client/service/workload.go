@@ -80,7 +80,8 @@ func (w *Workload) Registrations() ([]*nomad.ServiceRegistration, error) {
 func (w *Workload) registration(s *nomad.Service) (*nomad.ServiceRegistration, error) {
 	name := w.Env.Expand(s.Name)
 	if provider := cmp.Or(s.Provider, nomad.ServiceProviderConsul); provider != nomad.ServiceProviderNomad {
-		return nil, fmt.Errorf("service %q: service registration provider %q not enabled: use provider = %q", name, provider, nomad.ServiceProviderNomad)
+		return nil, fmt.Errorf("service %q: service registration provider %q not enabled: use provider = %q", name, provider,
+			nomad.ServiceProviderNomad)
 	}
 	if !ValidName(name) {
 		return nil, fmt.Errorf("service %q: the name must have 1 to 63 letters, digits and dashes, and no dash at its ends", name)

@@ -61,7 +61,8 @@ func TestTaskRegistration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := got[0]; r.ID != "_nomad-task-a1-t-db-db-http" || r.ServiceName != "db-db" || r.Address != "front.example.com" || r.Port != 23000 || len(r.Tags) != 0 {
+	if r := got[0]; r.ID != "_nomad-task-a1-t-db-db-http" || r.ServiceName != "db-db" || r.Address != "front.example.com" || r.Port != 23000 ||
+		len(r.Tags) != 0 {
 		t.Errorf("registration = %+v", r)
 	}
 }
@@ -94,7 +95,8 @@ func TestInvalidRegistrations(t *testing.T) {
 
 func TestValidName(t *testing.T) {
 	long := strings.Repeat("a", 63)
-	for name, want := range map[string]bool{"a": true, "A-1": true, long: true, long + "a": false, "": false, "-a": false, "a-": false, "a.b": false, "a b": false} {
+	for name, want := range map[string]bool{"a": true, "A-1": true, long: true, long + "a": false, "": false, "-a": false, "a-": false,
+		"a.b": false, "a b": false} {
 		if service.ValidName(name) != want {
 			t.Errorf("ValidName(%q) = %v", name, !want)
 		}

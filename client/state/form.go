@@ -198,8 +198,9 @@ func abandon(b *bolt.Bucket, a *nomad.Allocation) error {
 		if t.State.State != nomad.TaskStateDead {
 			now := time.Now()
 			t.State.State, t.State.Failed, t.State.FinishedAt = nomad.TaskStateDead, true, now
-			t.State.Events = append(t.State.Events, &nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Time: now.UnixNano(), DisplayMessage: abandonedBy, Message: abandonedBy,
-				Details: map[string]string{"message": abandonedBy}})
+			t.State.Events = append(t.State.Events,
+				&nomad.TaskEvent{Type: nomad.TaskRestoreFailed, Time: now.UnixNano(), DisplayMessage: abandonedBy, Message: abandonedBy,
+					Details: map[string]string{"message": abandonedBy}})
 		}
 		a.TaskStates[task] = t.State
 		if err := b.DeleteBucket([]byte(name)); err != nil {

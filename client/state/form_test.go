@@ -67,11 +67,15 @@ func fixture(t *testing.T, vs values) (dir string) {
 // upstreams returns a file in the format of Nomad 2.0, with a running and an ended allocation.
 func upstreams() values {
 	alloc := func(id, status string) map[string]any {
-		return map[string]any{"Alloc": map[string]any{"ID": id, "NodeID": "n", "Namespace": "default", "JobID": "web", "TaskGroup": "g", "ClientStatus": status,
-			"Job": map[string]any{"ID": "web", "TaskGroups": []any{map[string]any{"Name": "g", "Tasks": []any{map[string]any{"Name": "t"}}}}}}}
+		return map[string]any{"Alloc": map[string]any{"ID": id, "NodeID": "n", "Namespace": "default", "JobID": "web", "TaskGroup": "g",
+			"ClientStatus": status,
+			"Job": map[string]any{"ID": "web",
+				"TaskGroups": []any{map[string]any{"Name": "g", "Tasks": []any{map[string]any{"Name": "t"}}}}}}}
 	}
-	local := map[string]any{"Hooks": map[string]any{"task_dir": map[string]any{"PrestartDone": true}}, "DriverNetwork": nil, "RunComplete": false,
-		"TaskHandle": map[string]any{"Version": 1, "Config": map[string]any{"ID": "x", "Name": "t"}, "State": "running", "DriverState": []byte{1}}}
+	local := map[string]any{"Hooks": map[string]any{"task_dir": map[string]any{"PrestartDone": true}}, "DriverNetwork": nil,
+		"RunComplete": false,
+		"TaskHandle": map[string]any{"Version": 1, "Config": map[string]any{"ID": "x", "Name": "t"}, "State": "running",
+			"DriverState": []byte{1}}}
 	return values{
 		"meta/version":                                     []byte("2"),
 		"allocations/" + runningID + "/alloc":              alloc(runningID, "running"),
@@ -99,8 +103,10 @@ func with(vs values, path string, v any) values {
 // everyKey adds every key of format version 2.
 func everyKey(vs values, alloc string) values {
 	opaque := map[string]any{"x": 1}
-	for _, path := range []string{alloc + "network_status", alloc + "acknowledged_state", alloc + "alloc_volume", alloc + "alloc_consul_acl_token_identities",
-		"check_results/" + runningID + "/check", "devicemanager/plugin_state", "drivermanager/plugin_state", "dynamicplugins/registry_state", "nodemeta/x",
+	for _, path := range []string{alloc + "network_status", alloc + "acknowledged_state", alloc + "alloc_volume",
+		alloc + "alloc_consul_acl_token_identities",
+		"check_results/" + runningID + "/check", "devicemanager/plugin_state", "drivermanager/plugin_state", "dynamicplugins/registry_state",
+		"nodemeta/x",
 		"host_volumes_to_create/x"} {
 		vs[path] = opaque
 	}
@@ -114,7 +120,8 @@ func everyKey(vs values, alloc string) values {
 // A file of another build is refused and unchanged, unless a process in it may still run.
 func TestFilesOfOtherBuilds(t *testing.T) {
 	own := func(v string) values {
-		return values{"meta/open_nomad": []byte(v), "allocations/" + runningID + "/alloc": map[string]any{"Alloc": &nomad.Allocation{ID: runningID, NodeID: "n"}}}
+		return values{"meta/open_nomad": []byte(v),
+			"allocations/" + runningID + "/alloc": map[string]any{"Alloc": &nomad.Allocation{ID: runningID, NodeID: "n"}}}
 	}
 	const below = "allocations/" + runningID + "/"
 	const alloc, local, taskState = below + "alloc", below + "task-t/local_state", below + "task-t/task_state"
@@ -125,10 +132,11 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 		values
 		refused string // part of the error
 	}{
-		"upstream, running":              {upstreams(), "processes of 1 allocations (" + runningID + ")"},
-		"upstream, ended":                {without(upstreams(), alloc, local, "allocations/"+runningID+"/task-t/task_state"), ""},
-		"upstream, not started":          {without(upstreams(), local), ""},
-		"upstream, run complete":         {with(upstreams(), local, map[string]any{"RunComplete": true, "TaskHandle": map[string]any{"Config": nil}}), ""},
+		"upstream, running":     {upstreams(), "processes of 1 allocations (" + runningID + ")"},
+		"upstream, ended":       {without(upstreams(), alloc, local, "allocations/"+runningID+"/task-t/task_state"), ""},
+		"upstream, not started": {without(upstreams(), local), ""},
+		"upstream, run complete": {with(upstreams(), local,
+			map[string]any{"RunComplete": true, "TaskHandle": map[string]any{"Config": nil}}), ""},
 		"upstream, task dead":            {with(upstreams(), "allocations/"+runningID+"/task-t/task_state", map[string]any{"State": "dead"}), ""},
 		"upstream, other version":        {with(upstreams(), "meta/version", []byte("3")), `version "3"`},
 		"earlier version of ours":        {values{alloc: &nomad.Allocation{ID: runningID, NodeID: "n"}, local: ours}, ""},
@@ -139,42 +147,48 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 		"ours, later":                    {own("2"), `format version "2"`},
 		"ours, used by upstream":         {with(upstreams(), "meta/open_nomad", []byte("1")), "processes of 1 allocations (" + runningID + ")"},
 		"ours, used by a later upstream": {with(own("1"), "meta/version", []byte("3")), `version "3"`},
-		"unknown allocation":             {values{alloc: map[string]any{"Allocation": map[string]any{"ID": runningID}}}, "unknown format of the stored allocation"},
-		"other allocation":               {values{alloc: &nomad.Allocation{ID: endedID, NodeID: "n"}}, "unknown format of the stored allocation"},
-		"no msgpack":                     {values{alloc: []byte{0xc1}}, runningID},
-		"unknown handle":                 {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}), "unknown format of the stored task handle"},
-		"unreadable handle":              {with(upstreams(), local, []byte{0xc1}), "task t"},
-		"handle of another name":         {with(upstreams(), local, map[string]any{"Handle": map[string]any{"Pid": 7}}), `the key "Handle"`},
-		"empty handle":                   {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{}}), "unknown format of the stored task handle"},
-		"handle is a number":             {with(upstreams(), local, map[string]any{"TaskHandle": 7}), "unknown format of the stored task handle"},
-		"handle of both builds":          {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Driver": "exec2", "Config": nil}}), "unknown format of the stored task handle"},
-		"no local state":                 {with(upstreams(), local, []byte{0xc0}), "it is empty"},
-		"hooks are a text":               {with(upstreams(), local, map[string]any{"Hooks": "x"}), "task-t/local_state"},
-		"ours, unknown handle":           {with(ours1(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}), "unknown format of the stored task handle"},
-		"ours, handle of another name":   {with(ours1(), local, map[string]any{"Handle": map[string]any{"Pid": 7}}), `the key "Handle"`},
-		"ours, damaged value":            {with(ours1(), local, []byte{0xc1}), ""},
-		"unreadable task state":          {with(without(upstreams(), local), taskState, []byte{0xc1}), "task-t/task_state"},
-		"text as task state":             {with(without(upstreams(), local), taskState, []byte("garbage")), "task-t/task_state"},
-		"unknown task state":             {with(without(upstreams(), local), taskState, map[string]any{"Pid": 7}), `the key "Pid"`},
-		"unreadable deploy status":       {with(ended(), below+"deploy_status", []byte{0xc1}), "deploy_status"},
-		"unknown deploy status":          {with(ended(), below+"deploy_status", map[string]any{"Health": true}), `the key "Health"`},
-		"wrapped unknown deploy status":  {with(ended(), below+"deploy_status", map[string]any{"X": map[string]any{"Health": true}}), `the key "Health"`},
-		"unreadable identities":          {with(ended(), below+"alloc_identities", []byte{0xc1}), "alloc_identities"},
-		"unknown identities":             {with(ended(), below+"alloc_identities", []any{map[string]any{"Token": "x"}}), `the key "Token"`},
-		"unreadable network status":      {with(ended(), below+"network_status", []byte{0xc1}), "network_status"},
-		"unreadable node identity":       {with(ended(), "node_identity/node_identity_state", []byte{0xc1}), "node_identity_state"},
-		"text as node identity":          {with(ended(), "node_identity/node_identity_state", []byte("a.b.c")), "node_identity_state"},
-		"unknown node identity":          {with(ended(), "node_identity/node_identity_state", map[string]any{"JWT": "x"}), `the key "JWT"`},
-		"unknown key of an allocation":   {with(ended(), below+"tasks", 1), `the key "allocations/`},
-		"unknown bucket of one":          {with(ended(), below+"group-g/x", 1), `the bucket "allocations/`},
-		"unknown key of a task":          {with(ended(), below+"task-t/pid", 7), `task-t/pid"`},
-		"bucket of a task":               {with(ended(), below+"task-t/more/pid", 7), `task-t/more"`},
-		"unknown key of the node":        {with(ended(), "node/pids", 7), `the key "node/pids"`},
-		"unknown bucket":                 {with(ended(), "processes/x", 7), `the bucket "processes"`},
-		"unreadable plugin state":        {with(ended(), "drivermanager/plugin_state", []byte{0xc1}), "drivermanager/plugin_state"},
-		"no node":                        {with(ended(), alloc, map[string]any{"Alloc": map[string]any{"ID": runningID}}), `its node is ""`},
-		"process without allocation":     {without(upstreams(), alloc), "the allocation is not stored"},
-		"every known key":                {everyKey(ended(), below), ""},
+		"unknown allocation": {values{alloc: map[string]any{"Allocation": map[string]any{"ID": runningID}}},
+			"unknown format of the stored allocation"},
+		"other allocation": {values{alloc: &nomad.Allocation{ID: endedID, NodeID: "n"}}, "unknown format of the stored allocation"},
+		"no msgpack":       {values{alloc: []byte{0xc1}}, runningID},
+		"unknown handle": {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}),
+			"unknown format of the stored task handle"},
+		"unreadable handle":      {with(upstreams(), local, []byte{0xc1}), "task t"},
+		"handle of another name": {with(upstreams(), local, map[string]any{"Handle": map[string]any{"Pid": 7}}), `the key "Handle"`},
+		"empty handle": {with(upstreams(), local, map[string]any{"TaskHandle": map[string]any{}}),
+			"unknown format of the stored task handle"},
+		"handle is a number": {with(upstreams(), local, map[string]any{"TaskHandle": 7}), "unknown format of the stored task handle"},
+		"handle of both builds": {with(upstreams(), local,
+			map[string]any{"TaskHandle": map[string]any{"Driver": "exec2", "Config": nil}}), "unknown format of the stored task handle"},
+		"no local state":   {with(upstreams(), local, []byte{0xc0}), "it is empty"},
+		"hooks are a text": {with(upstreams(), local, map[string]any{"Hooks": "x"}), "task-t/local_state"},
+		"ours, unknown handle": {with(ours1(), local, map[string]any{"TaskHandle": map[string]any{"Pid": 7}}),
+			"unknown format of the stored task handle"},
+		"ours, handle of another name": {with(ours1(), local, map[string]any{"Handle": map[string]any{"Pid": 7}}), `the key "Handle"`},
+		"ours, damaged value":          {with(ours1(), local, []byte{0xc1}), ""},
+		"unreadable task state":        {with(without(upstreams(), local), taskState, []byte{0xc1}), "task-t/task_state"},
+		"text as task state":           {with(without(upstreams(), local), taskState, []byte("garbage")), "task-t/task_state"},
+		"unknown task state":           {with(without(upstreams(), local), taskState, map[string]any{"Pid": 7}), `the key "Pid"`},
+		"unreadable deploy status":     {with(ended(), below+"deploy_status", []byte{0xc1}), "deploy_status"},
+		"unknown deploy status":        {with(ended(), below+"deploy_status", map[string]any{"Health": true}), `the key "Health"`},
+		"wrapped unknown deploy status": {with(ended(), below+"deploy_status", map[string]any{"X": map[string]any{"Health": true}}),
+			`the key "Health"`},
+		"unreadable identities":        {with(ended(), below+"alloc_identities", []byte{0xc1}), "alloc_identities"},
+		"unknown identities":           {with(ended(), below+"alloc_identities", []any{map[string]any{"Token": "x"}}), `the key "Token"`},
+		"unreadable network status":    {with(ended(), below+"network_status", []byte{0xc1}), "network_status"},
+		"unreadable node identity":     {with(ended(), "node_identity/node_identity_state", []byte{0xc1}), "node_identity_state"},
+		"text as node identity":        {with(ended(), "node_identity/node_identity_state", []byte("a.b.c")), "node_identity_state"},
+		"unknown node identity":        {with(ended(), "node_identity/node_identity_state", map[string]any{"JWT": "x"}), `the key "JWT"`},
+		"unknown key of an allocation": {with(ended(), below+"tasks", 1), `the key "allocations/`},
+		"unknown bucket of one":        {with(ended(), below+"group-g/x", 1), `the bucket "allocations/`},
+		"unknown key of a task":        {with(ended(), below+"task-t/pid", 7), `task-t/pid"`},
+		"bucket of a task":             {with(ended(), below+"task-t/more/pid", 7), `task-t/more"`},
+		"unknown key of the node":      {with(ended(), "node/pids", 7), `the key "node/pids"`},
+		"unknown bucket":               {with(ended(), "processes/x", 7), `the bucket "processes"`},
+		"unreadable plugin state":      {with(ended(), "drivermanager/plugin_state", []byte{0xc1}), "drivermanager/plugin_state"},
+		"no node":                      {with(ended(), alloc, map[string]any{"Alloc": map[string]any{"ID": runningID}}), `its node is ""`},
+		"process without allocation":   {without(upstreams(), alloc), "the allocation is not stored"},
+		"every known key":              {everyKey(ended(), below), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := fixture(t, tc.values)
@@ -194,7 +208,8 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, state.ErrForm) || !strings.Contains(err.Error(), tc.refused) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "drain the node") {
+			if !errors.Is(err, state.ErrForm) || !strings.Contains(err.Error(), tc.refused) || !strings.Contains(err.Error(), path) ||
+				!strings.Contains(err.Error(), "drain the node") {
 				t.Errorf("Open() = %v, want ErrForm, the file, the remedy and %q", err, tc.refused)
 			}
 			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -254,7 +269,8 @@ func adoptsNone(t *testing.T, vs values) {
 				t.Error(err)
 			case a.ID == endedID && (state.Abandoned(a) || a.ClientStatus != "complete" || len(tasks) != 1):
 				t.Errorf("the ended allocation: %+v, tasks %v", a, tasks)
-			case a.ID == runningID && (!state.Abandoned(a) || a.NodeID != "n" || len(tasks) != 0 || a.TaskStates["t"] == nil || !a.TaskStates["t"].Failed):
+			case a.ID == runningID && (!state.Abandoned(a) || a.NodeID != "n" || len(tasks) != 0 || a.TaskStates["t"] == nil ||
+				!a.TaskStates["t"].Failed):
 				t.Errorf("the running allocation: %+v, tasks %v", a, tasks)
 			}
 		}

@@ -50,8 +50,10 @@ var checkResults = &contents{anyKey: single, buckets: func(string) (*contents, b
 
 // allocContents is the layout of an allocation's bucket. Function readAlloc reads its first key.
 var allocContents = &contents{
-	keys: map[string]reader{"alloc": single, "deploy_status": wrapped(record[nomad.AllocDeploymentStatus]), "network_status": single, "acknowledged_state": single,
-		"alloc_volume": single, "alloc_identities": wrapped(records[nomad.SignedWorkloadIdentity]), "alloc_consul_acl_token_identities": single},
+	keys: map[string]reader{"alloc": single, "deploy_status": wrapped(record[nomad.AllocDeploymentStatus]), "network_status": single,
+		"acknowledged_state": single,
+		"alloc_volume":       single, "alloc_identities": wrapped(records[nomad.SignedWorkloadIdentity]),
+		"alloc_consul_acl_token_identities": single},
 	buckets: func(name string) (*contents, bool) { return taskContents, strings.HasPrefix(name, taskPrefix) },
 }
 

@@ -75,7 +75,8 @@ func limit() error {
 
 // read runs bbolt's page check on a file, and reads every key and value.
 func read(path string) error {
-	b, err := openFile(path, &bolt.Options{Timeout: lockTimeout, ReadOnly: true, PreLoadFreelist: true, FreelistType: freelist, InitialMmapSize: mapped})
+	b, err := openFile(path, &bolt.Options{Timeout: lockTimeout, ReadOnly: true, PreLoadFreelist: true, FreelistType: freelist,
+		InitialMmapSize: mapped})
 	if err != nil {
 		return err
 	}

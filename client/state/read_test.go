@@ -45,7 +45,8 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := c.Allocs[runningID]
-		if len(c.Allocs) != 1 || a.Alloc.JobID != "j" || !*a.Deploy.Healthy || a.Identities[0].JWT != "a.b.c" || a.Tasks["t"].State.State != nomad.TaskStateRunning || c.Node.Reveal() != "x.y.z" {
+		if len(c.Allocs) != 1 || a.Alloc.JobID != "j" || !*a.Deploy.Healthy || a.Identities[0].JWT != "a.b.c" ||
+			a.Tasks["t"].State.State != nomad.TaskStateRunning || c.Node.Reveal() != "x.y.z" {
 			t.Errorf("Read(%s) = %+v", at, c)
 		}
 	}

@@ -69,7 +69,8 @@ func TestVolumes_Reachable(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer n.Close()
-			if got := strings.Contains(log.String(), "can reach a writable host volume"); got != c.want || got && !strings.Contains(log.String(), "chmod 0700") {
+			if got := strings.Contains(log.String(), "can reach a writable host volume"); got != c.want || got &&
+				!strings.Contains(log.String(), "chmod 0700") {
 				t.Errorf("log = %s, want a warning: %t", log, c.want)
 			}
 		})

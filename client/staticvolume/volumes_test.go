@@ -52,7 +52,8 @@ func TestVolumes_PlantedLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := clienttest.Config(dir)
-	cfg.HostVolumes = map[string]staticvolume.Volume{"sub": {Path: at("vol", "sub")}, "open": {Path: at("open", "x")}, "root": {Path: at("link")}}
+	cfg.HostVolumes = map[string]staticvolume.Volume{"sub": {Path: at("vol", "sub")}, "open": {Path: at("open", "x")},
+		"root": {Path: at("link")}}
 	log := &strings.Builder{}
 	volumes := func() map[string]*nomad.ClientHostVolumeConfig {
 		t.Helper()
@@ -76,7 +77,8 @@ func TestVolumes_PlantedLink(t *testing.T) {
 		}
 	}
 	// The link in open belongs to root, but others could have put a hard link to another one there.
-	if err := errors.Join(os.Symlink(at("secret"), at("vol", "sub")), os.Symlink(at("secret"), at("open", "x")), os.Symlink(at("b"), at("link"))); err != nil {
+	if err := errors.Join(os.Symlink(at("secret"), at("vol", "sub")), os.Symlink(at("secret"), at("open", "x")),
+		os.Symlink(at("b"), at("link"))); err != nil {
 		t.Fatal(err)
 	}
 	if got := volumes(); len(got) != 1 || got["root"] == nil || got["root"].Path != at("b") {
@@ -148,9 +150,11 @@ func TestVolumes_LinkOfContainer(t *testing.T) {
 func TestVolumes_Missing(t *testing.T) {
 	dir := clienttest.Dir(t)
 	cfg := clienttest.Config(dir)
-	cfg.HostVolumes = map[string]staticvolume.Volume{"a": {Path: filepath.Join(dir, "a")}, "b": {Path: filepath.Join(dir, "b")}, "c": {Path: dir}}
+	cfg.HostVolumes = map[string]staticvolume.Volume{"a": {Path: filepath.Join(dir, "a")}, "b": {Path: filepath.Join(dir, "b")},
+		"c": {Path: dir}}
 	_, err := client.New(cfg, client.Parts{Log: slog.New(slog.DiscardHandler)})
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), `host volume "a"`) || !strings.Contains(err.Error(), `host volume "b"`) || strings.Contains(err.Error(), `"c"`) {
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), `host volume "a"`) ||
+		!strings.Contains(err.Error(), `host volume "b"`) || strings.Contains(err.Error(), `"c"`) {
 		t.Errorf("New() = %v, want it to name a and b", err)
 	}
 	log := &strings.Builder{}

@@ -200,7 +200,8 @@ func TestIsolated(t *testing.T) {
 	task := &nomad.Task{Name: "web", Env: map[string]string{"NOMAD_SECRETS_DIR": "/etc", "DIR": "${NOMAD_TASK_DIR}/x"}}
 	b := taskenv.New(taskenv.Subject{Node: &nomad.Node{}, Alloc: &nomad.Allocation{ID: "a", Name: "j.g[0]"}, Task: task})
 	b.SetPaths(taskenv.Paths{Alloc: "/a/alloc", Task: "/a/web/local", Secrets: "/a/web/secrets"})
-	got := b.Build().Isolated(map[string]any{"list": []any{"r:${NOMAD_TASK_DIR}/a", "r:${NOMAD_ALLOC_DIR}", "r:${NOMAD_SECRETS_DIR}/b", "r:${DIR}", "$${NOMAD_TASK_DIR}"}})
+	got := b.Build().Isolated(map[string]any{"list": []any{"r:${NOMAD_TASK_DIR}/a", "r:${NOMAD_ALLOC_DIR}", "r:${NOMAD_SECRETS_DIR}/b",
+		"r:${DIR}", "$${NOMAD_TASK_DIR}"}})
 	want := map[string]any{"list": []any{"r:${NOMAD_TASK_DIR}/a", "r:${NOMAD_ALLOC_DIR}", "r:/etc/b", "r:/a/web/local/x", "${NOMAD_TASK_DIR}"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Isolated() = %v, want %v", got, want)

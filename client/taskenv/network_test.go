@@ -15,8 +15,10 @@ func TestAllocAddresses(t *testing.T) {
 		want   []string
 	}{
 		{nil, []string{"", "", ""}},
-		{&nomad.AllocNetworkStatus{InterfaceName: "eth0", Address: "172.26.64.2", AddressIPv6: "fd00::2"}, []string{"172.26.64.2", "172.26.64.2:8080", "eth0"}},
-		{&nomad.AllocNetworkStatus{InterfaceName: "eth0", Address: "fd00::2", AddressIPv6: "fd00::2"}, []string{"fd00::2", "[fd00::2]:8080", "eth0"}},
+		{&nomad.AllocNetworkStatus{InterfaceName: "eth0", Address: "172.26.64.2", AddressIPv6: "fd00::2"},
+			[]string{"172.26.64.2", "172.26.64.2:8080", "eth0"}},
+		{&nomad.AllocNetworkStatus{InterfaceName: "eth0", Address: "fd00::2", AddressIPv6: "fd00::2"},
+			[]string{"fd00::2", "[fd00::2]:8080", "eth0"}},
 	} {
 		s := subject()
 		s.Network = c.status

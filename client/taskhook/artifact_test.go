@@ -84,7 +84,8 @@ func newDownloads(t *testing.T, artifacts ...*nomad.TaskArtifact) *downloads {
 	})
 	task := &nomad.Task{Name: "web", Artifacts: artifacts, Meta: map[string]string{"x": "value", "up": "../.."}}
 	cfg := taskhook.Config{
-		Deps: taskhook.Deps{Artifacts: fetcher}, Task: task, Dir: alloc, Control: &recorder{}, Identities: tokens{}, Log: slog.New(slog.DiscardHandler), Alloc: &nomad.Allocation{ID: "a1", Job: &nomad.Job{}},
+		Deps: taskhook.Deps{Artifacts: fetcher}, Task: task, Dir: alloc, Control: &recorder{}, Identities: tokens{},
+		Log: slog.New(slog.DiscardHandler), Alloc: &nomad.Allocation{ID: "a1", Job: &nomad.Job{}},
 	}
 	env := taskenv.New(taskenv.Subject{Node: &nomad.Node{}, Alloc: cfg.Alloc, Task: task})
 	env.SetPaths(taskenv.Paths{Alloc: dir.SharedPath(), Task: dir.LocalPath(), Secrets: dir.SecretsPath()})
@@ -161,7 +162,8 @@ func artifactServer(t *testing.T) (url string, count func(path string) int64) {
 func TestArtifactReferences(t *testing.T) {
 	url, _ := artifactServer(t)
 	d := newDownloads(t,
-		&nomad.TaskArtifact{GetterSource: url + "/${NOMAD_META_x}", GetterOptions: map[string]string{"o": "${HOOK}"}, GetterHeaders: map[string]string{"X-Value": "${NOMAD_META_x}"}},
+		&nomad.TaskArtifact{GetterSource: url + "/${NOMAD_META_x}", GetterOptions: map[string]string{"o": "${HOOK}"},
+			GetterHeaders: map[string]string{"X-Value": "${NOMAD_META_x}"}},
 		&nomad.TaskArtifact{GetterSource: url + "/a", RelativeDest: "${NOMAD_ALLOC_DIR}/data/"},
 		&nomad.TaskArtifact{GetterSource: url + "/b", RelativeDest: "${NOMAD_TASK_DIR}/sub"},
 		&nomad.TaskArtifact{GetterSource: url + "/c", RelativeDest: "${NOMAD_SECRETS_DIR}"},
@@ -173,12 +175,14 @@ func TestArtifactReferences(t *testing.T) {
 		t.Fatalf("Prestart() = %v, done %v", err, resp.Done)
 	}
 	for name, want := range map[string]string{
-		"local/value": "/value?o=value value", "../alloc/data/a": "/a? ", "local/sub/b": "/b? ", "secrets/c": "/c? ", "local/d": "/d?q=1 ", "local/abs/e": "/e? ",
+		"local/value": "/value?o=value value", "../alloc/data/a": "/a? ", "local/sub/b": "/b? ", "secrets/c": "/c? ", "local/d": "/d?q=1 ",
+		"local/abs/e": "/e? ",
 	} {
 		d.has(name, want)
 	}
 	digests := resp.ArtifactDigests
-	if names := slices.Sorted(maps.Keys(digests)); !slices.Equal(names, []string{"../alloc/data/a", "local/abs/e", "local/d", "local/sub/b", "local/value", "secrets/c"}) ||
+	if names := slices.Sorted(maps.Keys(digests)); !slices.Equal(names,
+		[]string{"../alloc/data/a", "local/abs/e", "local/d", "local/sub/b", "local/value", "secrets/c"}) ||
 		!strings.HasPrefix(digests["local/d"], "sha256:") {
 		t.Errorf("digests = %v", digests)
 	}
@@ -186,7 +190,9 @@ func TestArtifactReferences(t *testing.T) {
 		t.Errorf("the state contains headers: %s", resp.State["fetched"])
 	}
 	events := d.control.all()
-	if len(events) != 1 || events[0].Type != "Downloading Artifacts" || events[0].DisplayMessage != "Client is downloading artifacts, confined by driver test" || events[0].Details["confined_by"] != "driver test" {
+	if len(events) != 1 || events[0].Type != "Downloading Artifacts" ||
+		events[0].DisplayMessage != "Client is downloading artifacts, confined by driver test" ||
+		events[0].Details["confined_by"] != "driver test" {
 		t.Errorf("events: %+v", events)
 	}
 
@@ -199,7 +205,8 @@ func TestArtifactReferences(t *testing.T) {
 // What was downloaded is not downloaded again after a failure, and the failure is recoverable.
 func TestArtifactRetry(t *testing.T) {
 	url, count := artifactServer(t)
-	d := newDownloads(t, &nomad.TaskArtifact{GetterSource: url + "/good"}, &nomad.TaskArtifact{GetterSource: "${NOMAD_META_y}" + url + "/fails?token=secret"},
+	d := newDownloads(t, &nomad.TaskArtifact{GetterSource: url + "/good"},
+		&nomad.TaskArtifact{GetterSource: "${NOMAD_META_y}" + url + "/fails?token=secret"},
 		&nomad.TaskArtifact{GetterSource: url + "/fails?token=secret"})
 	d.req.Task.Artifacts[1].GetterSource = url + "/fails2"
 	for range 2 {
@@ -210,7 +217,8 @@ func TestArtifactRetry(t *testing.T) {
 			t.Fatalf("Prestart() = %v, done %v", err, resp.Done)
 		}
 		e := fault.Event()
-		if want := `failed to download artifact "` + url + `/fails": bad response code: 404 (2 artifacts failed)`; e.Type != "Failed Artifact Download" || e.DownloadError != want {
+		if want := `failed to download artifact "` + url +
+			`/fails": bad response code: 404 (2 artifacts failed)`; e.Type != "Failed Artifact Download" || e.DownloadError != want {
 			t.Errorf("event %s: %s, want %s", e.Type, e.DownloadError, want)
 		}
 	}
@@ -272,7 +280,8 @@ func TestArtifactProgress(t *testing.T) {
 		t.Errorf("Prestart() after a kill = %v", err)
 	}
 	e := d.control.all()[1]
-	if want := "Downloaded 1.0 MiB of 4.0 MiB (25 %) from " + s.URL + "/slow"; e.DisplayMessage != want || e.Details["downloaded_bytes"] != "1048576" || e.Details["total_bytes"] != "4194304" {
+	if want := "Downloaded 1.0 MiB of 4.0 MiB (25 %) from " + s.URL + "/slow"; e.DisplayMessage != want ||
+		e.Details["downloaded_bytes"] != "1048576" || e.Details["total_bytes"] != "4194304" {
 		t.Errorf("event %q %v, want %q", e.DisplayMessage, e.Details, want)
 	}
 }

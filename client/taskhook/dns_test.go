@@ -22,7 +22,8 @@ func resolving(mode string, dns *nomad.DNSConfig) taskhook.Config {
 
 func TestResolvConf(t *testing.T) {
 	got, err := prestart(t, resolving("host", &nomad.DNSConfig{
-		Servers: []string{"192.0.2.1", "2001:db8::1"}, Searches: []string{"${NOMAD_META_corp}", "x.example"}, Options: []string{"ndots:2", "rotate"},
+		Servers: []string{"192.0.2.1", "2001:db8::1"}, Searches: []string{"${NOMAD_META_corp}", "x.example"},
+		Options: []string{"ndots:2", "rotate"},
 	}), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,8 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 
 // first waits for the identity's token until over is closed, and writes it. If over is nil, it
 // does not wait. missed reports that the file had another token.
-func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token, over <-chan struct{}) (missed bool, err error) {
+func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token,
+	over <-chan struct{}) (missed bool, err error) {
 	if over == nil {
 		select {
 		case token := <-tokens:

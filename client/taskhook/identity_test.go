@@ -66,9 +66,11 @@ func TestTokenOfTheDownload(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	task := &nomad.Task{Name: "web", Identities: []*nomad.WorkloadIdentity{{Name: "aws", Env: true, File: true, ChangeMode: nomad.WIChangeModeRestart}}}
+	task := &nomad.Task{Name: "web",
+		Identities: []*nomad.WorkloadIdentity{{Name: "aws", Env: true, File: true, ChangeMode: nomad.WIChangeModeRestart}}}
 	ids, control := stream{ch: make(chan nomad.Token, 1)}, &changes{restarts: make(chan struct{}, 9)}
-	cfg := taskhook.Config{Task: task, Dir: alloc, Control: control, Identities: ids, Log: slog.New(slog.DiscardHandler), Alloc: &nomad.Allocation{ID: "a1", Job: &nomad.Job{}}}
+	cfg := taskhook.Config{Task: task, Dir: alloc, Control: control, Identities: ids, Log: slog.New(slog.DiscardHandler),
+		Alloc: &nomad.Allocation{ID: "a1", Job: &nomad.Job{}}}
 	hooks := map[string]hook.Hook{}
 	for _, h := range taskhook.Order(cfg) {
 		hooks[h.Name()] = h
@@ -77,7 +79,8 @@ func TestTokenOfTheDownload(t *testing.T) {
 	prestart := func(name string) func(context.Context) {
 		t.Helper()
 		resp := &taskhook.TaskPrestartResponse{}
-		if err := hooks[name].(taskhook.TaskPrestartHook).Prestart(t.Context(), &taskhook.TaskPrestartRequest{Alloc: cfg.Alloc, Task: task, Dir: dir, Env: env}, resp); err != nil {
+		if err := hooks[name].(taskhook.TaskPrestartHook).Prestart(t.Context(),
+			&taskhook.TaskPrestartRequest{Alloc: cfg.Alloc, Task: task, Dir: dir, Env: env}, resp); err != nil {
 			t.Fatal(err)
 		}
 		return resp.Background

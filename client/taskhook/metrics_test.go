@@ -18,11 +18,14 @@ func TestLabels(t *testing.T) {
 		m    Metrics
 		want string
 	}{
-		"nothing published":    {Metrics{Meta: true}, "[{job p/dispatch-1} {task_group g} {task t} {namespace n}" + child},
-		"allocations":          {Metrics{Allocs: true}, "[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n}" + child},
-		"metadata":             {Metrics{Allocs: true, Meta: true}, "[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n} {parent_id p} {dispatch_id 1} {_1st x} {owner_team a} {secret s}]"},
-		"chosen metadata":      {Metrics{Allocs: true, Meta: true, MetaKeys: []string{"owner-team", "missing"}}, "[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n} {parent_id p} {dispatch_id 1} {owner_team b}]"},
-		"metadata never alone": {Metrics{Meta: true, MetaKeys: []string{"secret"}}, "[{job p/dispatch-1} {task_group g} {task t} {namespace n}" + child},
+		"nothing published": {Metrics{Meta: true}, "[{job p/dispatch-1} {task_group g} {task t} {namespace n}" + child},
+		"allocations":       {Metrics{Allocs: true}, "[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n}" + child},
+		"metadata": {Metrics{Allocs: true, Meta: true},
+			"[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n} {parent_id p} {dispatch_id 1} {_1st x} {owner_team a} {secret s}]"},
+		"chosen metadata": {Metrics{Allocs: true, Meta: true, MetaKeys: []string{"owner-team", "missing"}},
+			"[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n} {parent_id p} {dispatch_id 1} {owner_team b}]"},
+		"metadata never alone": {Metrics{Meta: true, MetaKeys: []string{"secret"}},
+			"[{job p/dispatch-1} {task_group g} {task t} {namespace n}" + child},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := test.m.Labels(alloc, task)

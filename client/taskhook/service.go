@@ -30,7 +30,8 @@ type serviceHook struct {
 }
 
 func newServiceHook(c Config) hook.Hook {
-	return &serviceHook{services: c.Services, control: c.Control, node: c.Node, owner: service.Owner(c.Alloc.ID, c.Task.Name), alloc: c.Alloc, task: c.Task}
+	return &serviceHook{services: c.Services, control: c.Control, node: c.Node, owner: service.Owner(c.Alloc.ID, c.Task.Name), alloc: c.Alloc,
+		task: c.Task}
 }
 
 func (*serviceHook) Name() string { return "task_services" }

@@ -63,7 +63,8 @@ func (h *spiffeHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 	file := path.Join(req.Env.Var("NOMAD_SECRETS_DIR"), nomad.SpiffeSocketName)
 	if len(file) > maxSocketPath {
 		return &Fault{Type: nomad.TaskSetupFailure, Err: fmt.Errorf(
-			"the path of the SPIFFE socket, %s, has %d bytes: the kernel allows %d: use a shorter alloc_dir or task name", file, len(file), maxSocketPath)}
+			"the path of the SPIFFE socket, %s, has %d bytes: the kernel allows %d: use a shorter alloc_dir or task name", file, len(file),
+			maxSocketPath)}
 	}
 	l, err := listen(ctx, req.Dir.Secrets(), nomad.SpiffeSocketName, req.Owner)
 	if err != nil {

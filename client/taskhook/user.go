@@ -29,7 +29,8 @@ type userHook struct {
 }
 
 func newUserHook(c Config) hook.Hook {
-	return &userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers, image: c.Capabilities.FSIsolation == drivers.FSIsolationImage}
+	return &userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers,
+		image: c.Capabilities.FSIsolation == drivers.FSIsolationImage}
 }
 
 func (*userHook) Name() string { return userHookName }

@@ -72,7 +72,8 @@ func (h *volumeHook) mount(name string, m *nomad.VolumeMount, req *TaskPrestartR
 	if err != nil {
 		return drivers.Mount{}, err
 	}
-	return drivers.Mount{TaskPath: target, HostPath: have.host, ReadOnly: have.readOnly, Propagation: have.propagation, SELinuxLabel: m.SELinuxLabel}, nil
+	return drivers.Mount{TaskPath: target, HostPath: have.host, ReadOnly: have.readOnly, Propagation: have.propagation,
+		SELinuxLabel: m.SELinuxLabel}, nil
 }
 
 // found is a volume of the node with the access that the task has.
@@ -215,7 +216,8 @@ func (h *volumeHook) create(rel string, req *TaskPrestartRequest, directory bool
 	first, rest, _ := strings.Cut(rel, "/")
 	own := first == req.Dir.Name() && rest != allocdir.PrivateName && !strings.HasPrefix(rest, allocdir.PrivateName+"/")
 	if !own && first != allocdir.SharedName {
-		return fmt.Errorf("destination %s is within the allocation, but neither in the task's directory nor in the shared one", filepath.Join(h.alloc.Path(), rel))
+		return fmt.Errorf("destination %s is within the allocation, but neither in the task's directory nor in the shared one",
+			filepath.Join(h.alloc.Path(), rel))
 	}
 	root, err := safefs.Open(h.alloc.Path())
 	if err != nil {

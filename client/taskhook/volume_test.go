@@ -21,7 +21,8 @@ func mounting(path string, mounts ...*nomad.VolumeMount) taskhook.Config {
 	cfg.Node = &nomad.Node{HostVolumes: map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data", Path: path}}}
 	cfg.Alloc.Name = "j.g[2]"
 	cfg.Alloc.TaskGroup = "g"
-	cfg.Alloc.Job.TaskGroups = []*nomad.TaskGroup{{Name: "g", Volumes: map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data"}}}}
+	cfg.Alloc.Job.TaskGroups = []*nomad.TaskGroup{{Name: "g",
+		Volumes: map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data"}}}}
 	return cfg
 }
 
@@ -149,8 +150,10 @@ func TestVolumeFaults(t *testing.T) {
 		{"not on this node", here, volume(func(v *nomad.VolumeRequest) { v.Source = "log" }), `this node has no host volume "log"`},
 		{"csi", here, volume(func(v *nomad.VolumeRequest) { v.Type = "csi" }), `volumes of type "csi"`},
 		{"unknown volume", here, mount(func(m *nomad.VolumeMount) { m.Volume = "w" }), `mount volume "w": the group has no volume of that name`},
-		{"propagation", here, mount(func(m *nomad.VolumeMount) { m.PropagationMode = "${env.P}" }), `propagation_mode is "${env.P}": use private`},
-		{"propagation of the driver", here, mount(func(m *nomad.VolumeMount) { m.PropagationMode = "bidirectional" }), `driver "exec2" can't mount with propagation_mode = "bidirectional"`},
+		{"propagation", here, mount(func(m *nomad.VolumeMount) { m.PropagationMode = "${env.P}" }),
+			`propagation_mode is "${env.P}": use private`},
+		{"propagation of the driver", here, mount(func(m *nomad.VolumeMount) { m.PropagationMode = "bidirectional" }),
+			`driver "exec2" can't mount with propagation_mode = "bidirectional"`},
 		{"selinux", here, mount(func(m *nomad.VolumeMount) { m.SELinuxLabel = "z" }), `driver "exec2" can't set selinux_label = "z"`},
 		{"unknown reference", here, to("${NOMAD_NOTHING}/x"), "contains a reference that is not defined"},
 		{"dots by a reference", here, to("${NOMAD_TASK_DIR}/../../.."), "contains .."},

@@ -283,7 +283,8 @@ func TestHookAnswers(t *testing.T) {
 			t.Fatalf("%d starts, want 3", len(h.driver.given))
 		}
 		for i, cfg := range h.driver.given {
-			if !slices.Equal(cfg.Devices, []drivers.Device{{HostPath: "/dev/x"}}) || len(cfg.Mounts) != 1 || len(cfg.Files) != 1 || cfg.Env["K"] != "v" {
+			if !slices.Equal(cfg.Devices, []drivers.Device{{HostPath: "/dev/x"}}) || len(cfg.Mounts) != 1 || len(cfg.Files) != 1 ||
+				cfg.Env["K"] != "v" {
 				t.Errorf("start %d: devices %v, mounts %v, files %v, K=%q", i, cfg.Devices, cfg.Mounts, cfg.Files, cfg.Env["K"])
 			}
 		}

@@ -44,7 +44,8 @@ func TestReportsKept(t *testing.T) {
 	for _, e := range s.Events {
 		got = append(got, e.Type+e.DriverMessage)
 	}
-	want := []string{nomad.TaskStarted, nomad.TaskSandboxDenial + "47", nomad.TaskSandboxDenial + "48", nomad.TaskSandboxDenial + "49", nomad.TaskTerminated}
+	want := []string{nomad.TaskStarted, nomad.TaskSandboxDenial + "47", nomad.TaskSandboxDenial + "48", nomad.TaskSandboxDenial + "49",
+		nomad.TaskTerminated}
 	if !slices.Equal(got, want) {
 		t.Errorf("kept %q, want %q", got, want)
 	}
@@ -60,7 +61,8 @@ func TestEventText(t *testing.T) {
 	}{
 		{oom, "Exit Code: 137, Signal: 9, OOM Killed", "oom_killed", "true"},
 		{oom, "Exit Code: 137, Signal: 9, OOM Killed", "exit_code", "137"},
-		{terminatedEvent(&drivers.ExitResult{ExitCode: 2, ForksDenied: 41}), "Exit Code: 2, 41 processes denied by pids_limit", "forks_denied", "41"},
+		{terminatedEvent(&drivers.ExitResult{ExitCode: 2, ForksDenied: 41}), "Exit Code: 2, 41 processes denied by pids_limit",
+			"forks_denied", "41"},
 		{terminatedEvent(&drivers.ExitResult{}), "Exit Code: 0", "signal", "0"},
 		{terminatedEvent(&drivers.ExitResult{}), "Exit Code: 0", "oom_killed", "false"},
 		{&nomad.TaskEvent{Type: nomad.TaskKilling, KillTimeout: 5 * time.Second, KillReason: "why"},

@@ -25,15 +25,17 @@ func TestPrivilege(t *testing.T) {
 		reason     string // of the config block
 		want       string // nothing: it starts
 	}{
-		"nothing needed":              {off, false, "", ""},
-		"needed":                      {off, false, "a reason", `task "main": driver "mock_driver" needs privileged = true in the task: a reason`},
-		"needed, offered":             {offers, false, "a reason", "needs privileged = true"},
-		"needed by a reference":       {offers, false, "${NOMAD_TASK_NAME}", "needs privileged = true in the task: main"},
-		"needed, legacy":              {legacy, false, "a reason", ""},
-		"given":                       {offers, true, "a reason", ""},
-		"given by a reference":        {offers, true, "${NOMAD_TASK_NAME}", ""},
-		"given, not needed":           {offers, true, "", ""},
-		"given, not offered":          {off, true, "a reason", `task "main": privileged = true: driver "mock_driver" does not offer privilege on this node`},
+		"nothing needed": {off, false, "", ""},
+		"needed": {off, false, "a reason",
+			`task "main": driver "mock_driver" needs privileged = true in the task: a reason`},
+		"needed, offered":       {offers, false, "a reason", "needs privileged = true"},
+		"needed by a reference": {offers, false, "${NOMAD_TASK_NAME}", "needs privileged = true in the task: main"},
+		"needed, legacy":        {legacy, false, "a reason", ""},
+		"given":                 {offers, true, "a reason", ""},
+		"given by a reference":  {offers, true, "${NOMAD_TASK_NAME}", ""},
+		"given, not needed":     {offers, true, "", ""},
+		"given, not offered": {off, true, "a reason",
+			`task "main": privileged = true: driver "mock_driver" does not offer privilege on this node`},
 		"given, legacy only":          {legacy, true, "a reason", "does not offer privilege"},
 		"driver without rules":        {nil, false, "a reason", ""},
 		"driver without rules, given": {nil, true, "", "does not offer privilege"},
@@ -67,7 +69,8 @@ func TestPrivilege(t *testing.T) {
 					}
 				}
 				if !s.Failed || len(h.driver.given) != 0 || refused != 1 {
-					t.Errorf("failed %t after %d starts, %d events with the reason, want one refusal and no start: %+v", s.Failed, len(h.driver.given), refused, s.Events)
+					t.Errorf("failed %t after %d starts, %d events with the reason, want one refusal and no start: %+v", s.Failed, len(h.driver.given),
+						refused, s.Events)
 				}
 			})
 		})

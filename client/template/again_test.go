@@ -61,7 +61,8 @@ func TestCompareLargeAndMissing(t *testing.T) {
 	w.runs(text("local/out", `{{ file "local/in" }}`))
 	w.put("local/out", "y")
 	diffs, err := w.all.CompareRender(t.Context())
-	if err != nil || len(diffs) != 1 || !diffs[0].Changed || len(diffs[0].New) != template.MaxDiff || string(diffs[0].Old) != "y" || !diffs[0].Cut {
+	if err != nil || len(diffs) != 1 || !diffs[0].Changed || len(diffs[0].New) != template.MaxDiff || string(diffs[0].Old) != "y" ||
+		!diffs[0].Cut {
 		t.Errorf("CompareRender() = %d differences, %v", len(diffs), err)
 	}
 }
@@ -72,7 +73,8 @@ func TestRenderAgainFails(t *testing.T) {
 	w.runs(variable("local/a", "a", "x"))
 	w.vars.Fail(500)
 	_, err := w.all.RenderAgain(t.Context())
-	if err == nil || !strings.Contains(err.Error(), `template with destination "local/a": nomad.var.block(a@default.global): the API returned status 500`) {
+	if err == nil || !strings.Contains(err.Error(),
+		`template with destination "local/a": nomad.var.block(a@default.global): the API returned status 500`) {
 		t.Errorf("RenderAgain() = %v", err)
 	}
 	if len(w.task.killed()) > 0 || w.file("local/a") != "1" {

@@ -124,7 +124,8 @@ func (r *run) apply(ctx context.Context, changed []*entry) {
 }
 
 func (r *run) restart(ctx context.Context) {
-	err := r.t.deps.Task.Restart(ctx, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: "Template with change_mode restart re-rendered"})
+	err := r.t.deps.Task.Restart(ctx,
+		&nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: "Template with change_mode restart re-rendered"})
 	if err != nil && ctx.Err() == nil && !errors.Is(err, r.t.deps.NotRunning) { // the next process starts with the new content
 		r.t.deps.Log.Warn("restart after a changed template", "err", err)
 	}
@@ -138,7 +139,8 @@ func (r *run) signal(ctx context.Context, signals []string) bool {
 	for _, name := range signals {
 		err := r.t.deps.Task.Signal(&nomad.TaskEvent{Type: nomad.TaskSignaling, TaskSignal: name, TaskSignalReason: "Template re-rendered"}, name)
 		if errors.Is(err, r.t.deps.NotRunning) {
-			r.t.deps.Task.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage, Message: fmt.Sprintf("Template skipped signal %s: task is not running", name)})
+			r.t.deps.Task.Emit(&nomad.TaskEvent{Type: nomad.TaskHookMessage,
+				Message: fmt.Sprintf("Template skipped signal %s: task is not running", name)})
 			continue
 		}
 		if err != nil {
@@ -180,7 +182,8 @@ func (r *run) runScript(ctx context.Context, s *nomad.ChangeScript) bool {
 		return false
 	}
 	if r.exec == nil {
-		r.hookFailed(fmt.Sprintf("Template failed to run script %s with arguments: %v: the driver cannot run commands in the task", s.Command, s.Args))
+		r.hookFailed(fmt.Sprintf("Template failed to run script %s with arguments: %v: the driver cannot run commands in the task",
+			s.Command, s.Args))
 		return false
 	}
 	own, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, defaultScriptTimeout))

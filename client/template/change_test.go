@@ -69,18 +69,22 @@ func TestChangedTogether(t *testing.T) {
 		signals  []string
 		scripts  []string
 	}{
-		"one restart": {[]*nomad.Template{mode(a("local/1"), "restart", ""), mode(a("local/2"), "signal", "SIGHUP"), mode(a("local/3"), "restart", ""),
+		"one restart": {[]*nomad.Template{mode(a("local/1"), "restart", ""), mode(a("local/2"), "signal", "SIGHUP"),
+			mode(a("local/3"), "restart", ""),
 			script(a("local/4"), nomad.ChangeScript{Command: "never"})}, 1, nil, nil},
 		"the default is a restart": {[]*nomad.Template{mode(a("local/1"), "", "")}, 1, nil, nil},
-		"distinct signals, then scripts": {[]*nomad.Template{script(a("local/1"), nomad.ChangeScript{Command: "/s", Args: []string{"x"}}), mode(a("local/2"), "signal", "SIGHUP"),
-			mode(a("local/3"), "signal", "SIGUSR1"), mode(a("local/4"), "signal", "SIGHUP"), mode(a("local/5"), "noop", "")}, 0, []string{"SIGHUP", "SIGUSR1"}, []string{"/s x"}},
+		"distinct signals, then scripts": {[]*nomad.Template{script(a("local/1"), nomad.ChangeScript{Command: "/s", Args: []string{"x"}}),
+			mode(a("local/2"), "signal", "SIGHUP"),
+			mode(a("local/3"), "signal", "SIGUSR1"), mode(a("local/4"), "signal", "SIGHUP"), mode(a("local/5"), "noop", "")}, 0,
+			[]string{"SIGHUP", "SIGUSR1"}, []string{"/s x"}},
 		"nothing": {[]*nomad.Template{mode(a("local/1"), "noop", "")}, 0, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scripts{}
 			w := changes(t, s.exec, c.list...)
 			matches := func() bool {
-				return w.task.read(func(k *task) bool { return k.restarts == c.restarts && slices.Equal(k.signals, c.signals) }) && slices.Equal(s.ran(), c.scripts)
+				return w.task.read(func(k *task) bool { return k.restarts == c.restarts && slices.Equal(k.signals, c.signals) }) &&
+					slices.Equal(s.ran(), c.scripts)
 			}
 			w.until("the change modes are applied", func() bool { return w.file("local/1") == "2" && matches() })
 			// Another change shows that nothing else was pending.
@@ -157,12 +161,18 @@ func TestScripts(t *testing.T) {
 		kills     bool
 		noScripts bool
 	}{
-		"success":        {&scripts{}, nomad.ChangeScript{Command: "/s", Args: []string{"a", "b"}}, nomad.TaskHookMessage, "Template successfully ran script /s with arguments: [a b]. Exit code: 0", false, false},
-		"exit code":      {&scripts{exit: 3}, nomad.ChangeScript{Command: "/s"}, nomad.TaskHookFailed, "Template ran script /s with arguments: [] but it exited with code: 3", false, false},
-		"cannot run":     {&scripts{err: errors.New("no such file")}, nomad.ChangeScript{Command: "/s"}, nomad.TaskHookFailed, "Template failed to run script /s with arguments: []: no such file", false, false},
-		"fail_on_error":  {&scripts{exit: 3}, nomad.ChangeScript{Command: "/s", FailOnError: true}, nomad.TaskHookFailed, "exited with code: 3", true, false},
-		"timeout":        {&scripts{until: true}, nomad.ChangeScript{Command: "/s", Timeout: 10 * time.Millisecond}, nomad.TaskHookFailed, "context deadline exceeded", false, false},
-		"driver without": {&scripts{}, nomad.ChangeScript{Command: "/s"}, nomad.TaskHookFailed, "the driver cannot run commands in the task", false, true},
+		"success": {&scripts{}, nomad.ChangeScript{Command: "/s", Args: []string{"a", "b"}}, nomad.TaskHookMessage,
+			"Template successfully ran script /s with arguments: [a b]. Exit code: 0", false, false},
+		"exit code": {&scripts{exit: 3}, nomad.ChangeScript{Command: "/s"}, nomad.TaskHookFailed,
+			"Template ran script /s with arguments: [] but it exited with code: 3", false, false},
+		"cannot run": {&scripts{err: errors.New("no such file")}, nomad.ChangeScript{Command: "/s"}, nomad.TaskHookFailed,
+			"Template failed to run script /s with arguments: []: no such file", false, false},
+		"fail_on_error": {&scripts{exit: 3}, nomad.ChangeScript{Command: "/s", FailOnError: true}, nomad.TaskHookFailed, "exited with code: 3",
+			true, false},
+		"timeout": {&scripts{until: true}, nomad.ChangeScript{Command: "/s", Timeout: 10 * time.Millisecond}, nomad.TaskHookFailed,
+			"context deadline exceeded", false, false},
+		"driver without": {&scripts{}, nomad.ChangeScript{Command: "/s"}, nomad.TaskHookFailed, "the driver cannot run commands in the task",
+			false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			exec := template.Exec(c.s.exec)

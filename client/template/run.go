@@ -47,7 +47,8 @@ func (t *Templates) newRun(s Start, entries []*entry) *run {
 	t.restore(s.State)
 	r := &run{
 		t: t, s: s, entries: entries, token: s.Token, begun: s.Running, report: newReporter(t.deps.Task, t.deps.Labels),
-		started: make(chan struct{}), complete: make(chan struct{}), first: make(chan error, 1), updated: wake.New(), pending: newPending(), done: make(chan struct{}),
+		started: make(chan struct{}), complete: make(chan struct{}), first: make(chan error, 1), updated: wake.New(), pending: newPending(),
+		done: make(chan struct{}),
 	}
 	r.confined, r.noStart = s.Confine()
 	t.mu.Lock()

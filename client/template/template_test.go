@@ -113,16 +113,23 @@ func TestBadTemplates(t *testing.T) {
 		"NUL":                 {[]*nomad.Template{text("local/a\x00b", "")}, "NUL"},
 		"the same twice":      {[]*nomad.Template{text("local/x", "x"), text("/local/./x", "x")}, "same destination"},
 		"perms":               {[]*nomad.Template{with(text("local/x", "x"), func(n *nomad.Template) { n.Perms = "9" })}, "octal"},
-		"setuid":              {[]*nomad.Template{with(text("local/x", "x"), func(n *nomad.Template) { n.Perms = "4755" })}, "octal number up to 777"},
-		"logs":                {[]*nomad.Template{{DestPath: "../alloc/data/../logs/web.stdout.0", EmbeddedTmpl: "x"}}, "destination: the directory alloc/logs belongs to the agent"},
-		"logs by variable":    {[]*nomad.Template{{DestPath: "${NOMAD_ALLOC_DIR}/logs", EmbeddedTmpl: "x"}}, "destination: the directory alloc/logs belongs to the agent"},
-		"source outside":      {[]*nomad.Template{{DestPath: "local/x", SourcePath: "../../etc/passwd"}}, "source: the path leaves"},
-		"source of the host":  {[]*nomad.Template{{DestPath: "local/x", SourcePath: "/etc/passwd"}}, "source: templates can read local"},
-		"no source":           {[]*nomad.Template{{DestPath: "local/x"}}, "source: it is missing"},
-		"missing source":      {[]*nomad.Template{{DestPath: "local/x", SourcePath: "local/none"}}, `Template failed: template with destination "local/x": read source: no such file or directory`},
-		"syntax":              {[]*nomad.Template{text("local/fine", "x"), text("local/x", "\n{{ if }}")}, `Template failed: template with destination "local/x", line 2: syntax: missing value for if`},
-		"refused":             {[]*nomad.Template{text("local/x", `{{ plugin "x" }}`)}, "line 1: at <plugin \"x\">: plugin: the function is refused"},
-		"no environment":      {[]*nomad.Template{with(text("local/x", "A=b\nno variable"), func(n *nomad.Template) { n.Envvars = true })}, `Template failed to read environment variables: template with destination "local/x": line 2 is not NAME=value`},
+		"setuid": {[]*nomad.Template{with(text("local/x", "x"), func(n *nomad.Template) { n.Perms = "4755" })},
+			"octal number up to 777"},
+		"logs": {[]*nomad.Template{{DestPath: "../alloc/data/../logs/web.stdout.0", EmbeddedTmpl: "x"}},
+			"destination: the directory alloc/logs belongs to the agent"},
+		"logs by variable": {[]*nomad.Template{{DestPath: "${NOMAD_ALLOC_DIR}/logs", EmbeddedTmpl: "x"}},
+			"destination: the directory alloc/logs belongs to the agent"},
+		"source outside":     {[]*nomad.Template{{DestPath: "local/x", SourcePath: "../../etc/passwd"}}, "source: the path leaves"},
+		"source of the host": {[]*nomad.Template{{DestPath: "local/x", SourcePath: "/etc/passwd"}}, "source: templates can read local"},
+		"no source":          {[]*nomad.Template{{DestPath: "local/x"}}, "source: it is missing"},
+		"missing source": {[]*nomad.Template{{DestPath: "local/x", SourcePath: "local/none"}},
+			`Template failed: template with destination "local/x": read source: no such file or directory`},
+		"syntax": {[]*nomad.Template{text("local/fine", "x"), text("local/x", "\n{{ if }}")},
+			`Template failed: template with destination "local/x", line 2: syntax: missing value for if`},
+		"refused": {[]*nomad.Template{text("local/x", `{{ plugin "x" }}`)},
+			"line 1: at <plugin \"x\">: plugin: the function is refused"},
+		"no environment": {[]*nomad.Template{with(text("local/x", "A=b\nno variable"), func(n *nomad.Template) { n.Envvars = true })},
+			`Template failed to read environment variables: template with destination "local/x": line 2 is not NAME=value`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -151,7 +158,8 @@ func TestNoProgram(t *testing.T) {
 	w := newWorld(t)
 	w.startup = errors.New("no Landlock")
 	_, err := w.begin(w.start(text("local/x", "x")))
-	if err == nil || !strings.Contains(err.Error(), "start the program that renders templates: no Landlock") || !errors.As(err, new(*drivers.RecoverableError)) {
+	if err == nil || !strings.Contains(err.Error(), "start the program that renders templates: no Landlock") ||
+		!errors.As(err, new(*drivers.RecoverableError)) {
 		t.Errorf("Begin() = %v, want a recoverable error with the cause", err)
 	}
 	refused := w.start(text("local/x", "x"))
@@ -189,7 +197,8 @@ func TestEnvironment(t *testing.T) {
 	w.all.Started(nil)
 	w.vars.Set("v", map[string]string{"password": "s3cr3t\nno variable s3cr3t"})
 	w.until("the task is killed", func() bool { return w.task.read(func(k *task) bool { return len(k.kills) > 0 }) })
-	if reason := w.task.killed()[0]; !strings.Contains(reason, "Template failed to read environment variables") || strings.Contains(reason, "s3cr3t") || !strings.Contains(reason, "line 2") {
+	if reason := w.task.killed()[0]; !strings.Contains(reason, "Template failed to read environment variables") ||
+		strings.Contains(reason, "s3cr3t") || !strings.Contains(reason, "line 2") {
 		t.Errorf("reason = %q, want the line without its text", reason)
 	}
 }

@@ -33,7 +33,8 @@ func TestMissingBlocksTheStart(t *testing.T) {
 		t.Errorf("reported after %v, want 3s", took)
 	}
 	const name = "nomad.var.block(%@default.global)"
-	want := "Missing: " + strings.ReplaceAll(name, "%", "a") + ", " + strings.ReplaceAll(name, "%", "b") + ", " + strings.ReplaceAll(name, "%", "c") + ", and 2 more"
+	want := "Missing: " + strings.ReplaceAll(name, "%", "a") + ", " + strings.ReplaceAll(name, "%", "b") + ", " + strings.ReplaceAll(name, "%",
+		"c") + ", and 2 more"
 	if got := w.task.messages(nomad.TaskTemplate); got[0] != want {
 		t.Errorf("event = %q, want %q", got[0], want)
 	}
@@ -81,7 +82,8 @@ func TestRetriesAreSpent(t *testing.T) {
 	w := newWorld(t)
 	w.vars.Fail(500)
 	_, err := w.begin(w.start(text("local/s", "s"), variable("local/a", "a", "x")))
-	if err == nil || !strings.Contains(err.Error(), `Template failed: template with destination "local/a": nomad.var.block(a@default.global): the API returned status 500`) {
+	if err == nil || !strings.Contains(err.Error(),
+		`Template failed: template with destination "local/a": nomad.var.block(a@default.global): the API returned status 500`) {
 		t.Errorf("Begin() = %v", err)
 	}
 }
@@ -112,7 +114,8 @@ func TestWrongTokenIsSpent(t *testing.T) {
 	w := newWorld(t)
 	s := w.start(variable("local/a", "a", "x"))
 	s.Token = nomad.NewToken("another-token", "")
-	if _, err := w.begin(s); err == nil || !strings.Contains(err.Error(), "status 403: Permission denied") || strings.Contains(err.Error(), "another-token") {
+	if _, err := w.begin(s); err == nil || !strings.Contains(err.Error(), "status 403: Permission denied") ||
+		strings.Contains(err.Error(), "another-token") {
 		t.Errorf("Begin() = %v", err)
 	}
 }
@@ -144,7 +147,8 @@ func TestOutagesKeepTheTask(t *testing.T) {
 			w.until("the change arrives", func() bool { return w.file("local/a") == "2" })
 			w.until("the end is reported", func() bool { return count(w.task.messages(nomad.TaskTemplate), "up to date again") == 1 })
 			w.until("the task restarts", func() bool { return w.task.read(func(k *task) bool { return k.restarts == 1 }) })
-			if got := w.task.messages(nomad.TaskTemplate); len(got) != 2 || !strings.HasSuffix(got[0], "The last content stays until the next successful read") || len(w.task.killed()) > 0 {
+			if got := w.task.messages(nomad.TaskTemplate); len(got) != 2 ||
+				!strings.HasSuffix(got[0], "The last content stays until the next successful read") || len(w.task.killed()) > 0 {
 				t.Errorf("events %q, kills %q", got, w.task.killed())
 			}
 		})

@@ -99,7 +99,8 @@ func (b *Bundles) fetch(ctx context.Context, index uint64) (uint64, error) {
 	if err := b.rpc.Call(ctx, "Spiffe.Bundle", req, &resp); err != nil {
 		return 0, err
 	}
-	next, err := trustbundle.New(trustbundle.Info{Domain: resp.TrustDomain, Sequence: resp.Sequence, Refresh: resp.RefreshHint}, resp.Authorities)
+	next, err := trustbundle.New(trustbundle.Info{Domain: resp.TrustDomain, Sequence: resp.Sequence, Refresh: resp.RefreshHint},
+		resp.Authorities)
 	if err != nil {
 		return 0, fmt.Errorf("read the reply of the servers: %w", err)
 	}

@@ -179,7 +179,8 @@ func serve(t testing.TB, s *servers, g *cgroup.Group) string {
 	log := slog.New(slog.DiscardHandler)
 	bundles := workloadapi.NewBundles(s, "global", log)
 	task := &nomad.Task{Name: "t", Spiffe: &nomad.TaskSpiffe{X509: true, JWT: true}}
-	srv := &workloadapi.Server{Bundles: bundles, Group: g, Task: workloadapi.Task{Alloc: &nomad.Allocation{ID: "a"}, Task: task, Region: "global", RPC: s, Log: log}}
+	srv := &workloadapi.Server{Bundles: bundles, Group: g,
+		Task: workloadapi.Task{Alloc: &nomad.Allocation{ID: "a"}, Task: task, Region: "global", RPC: s, Log: log}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -286,7 +287,8 @@ func TestTokens(t *testing.T) {
 	if !slices.Contains(codesSeen, codes.ResourceExhausted) || s.count("Spiffe.SignJWT") > 190 {
 		t.Errorf("200 audiences cause %d requests to the servers", s.count("Spiffe.SignJWT"))
 	}
-	for name, audience := range map[string][]string{"none": nil, "empty": {""}, "long": {strings.Repeat("x", 600)}, "duplicate": {"a", "a"}, "many": strings.Split("123456789", "")} {
+	for name, audience := range map[string][]string{"none": nil, "empty": {""}, "long": {strings.Repeat("x", 600)}, "duplicate": {"a", "a"},
+		"many": strings.Split("123456789", "")} {
 		p := jwtsvid.Params{}
 		if len(audience) > 0 {
 			p.Audience, p.ExtraAudiences = audience[0], audience[1:]

@@ -172,7 +172,8 @@ func TestPoisoning(t *testing.T) {
 	if get(t, c, "a") != "" {
 		t.Error("the refused content is in the cache")
 	}
-	for name, e := range map[string]cache.Entry{"hash": {SHA256: "../../x"}, "name": {SHA256: sum("x"), Name: "../x"}, "dots": {SHA256: sum("x"), Name: ".."}} {
+	for name, e := range map[string]cache.Entry{"hash": {SHA256: "../../x"}, "name": {SHA256: sum("x"), Name: "../x"},
+		"dots": {SHA256: sum("x"), Name: ".."}} {
 		f, err := os.Open(os.DevNull)
 		if err != nil {
 			t.Fatal(err)

@@ -183,8 +183,9 @@ func TestAttempts(t *testing.T) {
 		"the first fails, none remains":      {attempts: 0, failures: 1},
 		"the first fails, the second counts": {attempts: 60, failures: 1, facts: true},
 		"without limit":                      {attempts: -1, failures: 5, facts: true},
-		"all fail, the agent exits":          {attempts: 2, failures: 1 << 30, exit: true, err: "fingerprint env_gce (exit_on_failure is set): probe: get http://"},
-		"all fail, the agent goes on":        {attempts: 2, failures: 1 << 30},
+		"all fail, the agent exits": {attempts: 2, failures: 1 << 30, exit: true,
+			err: "fingerprint env_gce (exit_on_failure is set): probe: get http://"},
+		"all fail, the agent goes on": {attempts: 2, failures: 1 << 30},
 	} {
 		t.Run(what, func(t *testing.T) {
 			var requests atomic.Int64
@@ -235,11 +236,14 @@ func TestCheck(t *testing.T) {
 		p    cloud.Provider
 		want string
 	}{
-		"default":  {cloud.Provider{Name: "env_aws"}, ""},
-		"address":  {cloud.Provider{Name: "env_gce", URL: "http://[fd00:ec2::254]:8080/computeMetadata/v1/instance"}, ""},
-		"name":     {cloud.Provider{Name: "env_x"}, `unknown cloud fingerprinter "env_x": use one of env_aws, env_azure, env_digitalocean, env_gce`},
-		"scheme":   {cloud.Provider{Name: "env_aws", URL: "file:///etc/passwd"}, "AWS_ENV_URL must be an address such as http://169.254.169.254/latest/meta-data/, without user and query"},
-		"user":     {cloud.Provider{Name: "env_azure", URL: "http://a:b@host/"}, "AZURE_ENV_URL must be an address such as http://169.254.169.254/metadata/instance/, without user and query"},
+		"default": {cloud.Provider{Name: "env_aws"}, ""},
+		"address": {cloud.Provider{Name: "env_gce", URL: "http://[fd00:ec2::254]:8080/computeMetadata/v1/instance"}, ""},
+		"name": {cloud.Provider{Name: "env_x"},
+			`unknown cloud fingerprinter "env_x": use one of env_aws, env_azure, env_digitalocean, env_gce`},
+		"scheme": {cloud.Provider{Name: "env_aws", URL: "file:///etc/passwd"},
+			"AWS_ENV_URL must be an address such as http://169.254.169.254/latest/meta-data/, without user and query"},
+		"user": {cloud.Provider{Name: "env_azure", URL: "http://a:b@host/"},
+			"AZURE_ENV_URL must be an address such as http://169.254.169.254/metadata/instance/, without user and query"},
 		"interval": {cloud.Provider{Name: "env_aws", RetryInterval: -1}, "retry_interval must not be negative"},
 	} {
 		got := ""

@@ -47,7 +47,8 @@ func TestInvalidValue(t *testing.T) {
 				continue
 			}
 			for what, bad := range map[string]string{
-				"escape": "\x1b[2J" + good, "newline": good + "\nsecond", "zero": good + "\x00", "long": strings.Repeat("a", 300), "invalid": good + "\xff",
+				"escape": "\x1b[2J" + good, "newline": good + "\nsecond", "zero": good + "\x00", "long": strings.Repeat("a", 300),
+				"invalid": good + "\xff",
 			} {
 				t.Run(name+" "+key+" "+what, func(t *testing.T) {
 					changed := s
