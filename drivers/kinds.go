@@ -33,7 +33,8 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		{docker.Kind(), func(h *Host, name string) drivers.Driver {
-			return docker.New(docker.Config{Name: name, Agent: h.agent, Dir: h.dir(docker.Name, name), Images: h.dir(docker.Name+"-images", ""), Log: h.log, Logs: h.super})
+			return docker.New(docker.Config{Name: name, Agent: h.agent, Dir: h.dir(docker.Name, name), Images: h.dir(docker.Name+"-images", ""),
+				Log: h.log, Logs: h.super})
 		}},
 		{config.Kind(), func(h *Host, name string) drivers.Driver {
 			return exec2.New(exec2.Config{Name: name, Log: h.log, Supervisor: h.super, Denials: h.denials, Own: h.own})

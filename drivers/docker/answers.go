@@ -37,7 +37,8 @@ var answers = []answer{
 		return when(!ownMode(mode), fmt.Sprintf("cgroupns = %q", mode))
 	}},
 	{"oom_score_adj", byPrivilege, "below 0", func(_ *powers, config map[string]any) string { return urgentScore(config["oom_score_adj"]) }},
-	{"ulimit", byPrivilege, "`rtprio` above 0, `nice` above 20", func(_ *powers, config map[string]any) string { return urgentLimit(config["ulimit"]) }},
+	{"ulimit", byPrivilege, "`rtprio` above 0, `nice` above 20",
+		func(_ *powers, config map[string]any) string { return urgentLimit(config["ulimit"]) }},
 
 	{"cap_add", byOperator, "`allow_caps`", nil},
 	{"pid_mode", byOperator, "`allowed_modes`, else privilege", nil},
@@ -70,17 +71,21 @@ var answers = []answer{
 	{"container_exists_attempts", isLimited, "at most 100", nil},
 
 	{"image", isSafe, "", nil}, {"image_pull_timeout", isSafe, "", nil}, {"force_pull", isSafe, "", nil}, {"auth_soft_fail", isSafe, "", nil},
-	{"auth.username", isSafe, "", nil}, {"auth.password", isSafe, "", nil}, {"auth.email", isSafe, "", nil}, {"auth.server_address", isSafe, "", nil},
+	{"auth.username", isSafe, "", nil}, {"auth.password", isSafe, "", nil}, {"auth.email", isSafe, "", nil},
+	{"auth.server_address", isSafe, "", nil},
 	{"command", isSafe, "", nil}, {"args", isSafe, "", nil}, {"entrypoint", isSafe, "", nil}, {"work_dir", isSafe, "", nil},
 	{"interactive", isSafe, "", nil}, {"tty", isSafe, "", nil}, {"init", isSafe, "", nil}, {"hostname", isSafe, "", nil},
 	{"labels", isSafe, "the driver's own labels cannot be replaced", nil}, {"healthchecks.disable", isSafe, "", nil},
 	{"ports", isSafe, "ports of the job only", nil}, {"port_map", isSafe, "ports of the job only", nil},
-	{"dns_servers", isSafe, "", nil}, {"dns_search_domains", isSafe, "", nil}, {"dns_options", isSafe, "", nil}, {"extra_hosts", isSafe, "", nil},
+	{"dns_servers", isSafe, "", nil}, {"dns_search_domains", isSafe, "", nil}, {"dns_options", isSafe, "", nil},
+	{"extra_hosts", isSafe, "", nil},
 	{"cap_drop", isSafe, "", nil}, {"readonly_rootfs", isSafe, "", nil},
 	{"cpu_hard_limit", isSafe, "lowers what the task can use", nil}, {"cpu_cfs_period", isSafe, "", nil},
-	{"mount.target", isSafe, "a path in the container", nil}, {"mount.readonly", isSafe, "", nil}, {"mount.tmpfs_options.mode", isSafe, "", nil},
+	{"mount.target", isSafe, "a path in the container", nil}, {"mount.readonly", isSafe, "", nil},
+	{"mount.tmpfs_options.mode", isSafe, "", nil},
 
-	{"network_aliases", isRefused, "", nil}, {"ipv4_address", isRefused, "", nil}, {"ipv6_address", isRefused, "", nil}, {"mac_address", isRefused, "", nil},
+	{"network_aliases", isRefused, "", nil}, {"ipv4_address", isRefused, "", nil}, {"ipv6_address", isRefused, "", nil},
+	{"mac_address", isRefused, "", nil},
 	{"advertise_ipv6_address", isRefused, "", nil}, {"cpuset_cpus", isRefused, "", nil}, {"isolation", isRefused, "", nil},
 }
 

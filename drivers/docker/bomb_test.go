@@ -40,7 +40,8 @@ func TestLoad_FullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := imagearchive.Copy(t.Context(), io.Reader(&archive), docker.Reserving(f), "docker.io/library/web:1"); !errors.Is(err, unix.ENOSPC) {
+	if _, err := imagearchive.Copy(t.Context(), io.Reader(&archive), docker.Reserving(f), "docker.io/library/web:1"); !errors.Is(err,
+		unix.ENOSPC) {
 		t.Errorf("Copy() = %v, want ENOSPC", err)
 	}
 	var st unix.Statfs_t

@@ -103,7 +103,8 @@ func New(cfg Config) *Driver {
 	for _, p := range []struct {
 		of       *time.Duration
 		fallback time.Duration
-	}{{&cfg.Pace.Fingerprint, 30 * time.Second}, {&cfg.Pace.Retry, 500 * time.Millisecond}, {&cfg.Pace.Progress, 2 * time.Minute}, {&cfg.Pace.Activity, 10 * time.Second}} {
+	}{{&cfg.Pace.Fingerprint, 30 * time.Second}, {&cfg.Pace.Retry, 500 * time.Millisecond}, {&cfg.Pace.Progress, 2 * time.Minute},
+		{&cfg.Pace.Activity, 10 * time.Second}} {
 		if *p.of <= 0 {
 			*p.of = p.fallback
 		}

@@ -118,7 +118,8 @@ func TestLost(t *testing.T) {
 	if list, err := other.ListTasks(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("ListTasks() of another instance = %v, %v", list, err)
 	}
-	if err := f.RecoverTask(t.Context(), &drivers.TaskHandle{Driver: "docker-other", TaskID: cfg.ID, State: h.State}); err == nil || errors.Is(err, drivers.ErrTaskNotFound) {
+	if err := f.RecoverTask(t.Context(), &drivers.TaskHandle{Driver: "docker-other", TaskID: cfg.ID, State: h.State}); err == nil ||
+		errors.Is(err, drivers.ErrTaskNotFound) {
 		t.Errorf("RecoverTask() of another instance's handle = %v", err)
 	}
 	if err := f.DestroyTask(cfg.ID, true); err != nil {
@@ -133,7 +134,8 @@ func TestLost(t *testing.T) {
 	started := f.task(shell("sleep 1000"))
 	f.start(started)
 	f.Abandon()
-	if err := f.RecoverTask(t.Context(), &drivers.TaskHandle{Driver: docker.Name, TaskID: started.ID}); !errors.Is(err, drivers.ErrTaskNotFound) {
+	if err := f.RecoverTask(t.Context(), &drivers.TaskHandle{Driver: docker.Name, TaskID: started.ID}); !errors.Is(err,
+		drivers.ErrTaskNotFound) {
 		t.Errorf("RecoverTask() of an unfinished start = %v", err)
 	}
 	if list, err := f.ListTasks(t.Context()); err != nil || len(list) != 0 {
@@ -154,7 +156,8 @@ func TestDaemonAway(t *testing.T) {
 			t.Errorf("attribute %s = %q, want %q", name, first.Attributes[name], value)
 		}
 	}
-	if first.Health != drivers.HealthHealthy || first.Attributes["driver.docker.version"] == "" || !strings.Contains(first.Attributes["driver.docker.runtimes"], "runc") {
+	if first.Health != drivers.HealthHealthy || first.Attributes["driver.docker.version"] == "" ||
+		!strings.Contains(first.Attributes["driver.docker.runtimes"], "runc") {
 		t.Errorf("fingerprint = %+v", first)
 	}
 	cfg := f.task(shell("echo one; until [ -e /local/end ]; do sleep 0.05; done; echo two; exit 4"))

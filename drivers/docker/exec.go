@@ -24,7 +24,8 @@ func (d *Driver) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	size := client.ConsoleSize{}
-	create := client.ExecCreateOptions{TTY: o.Tty, AttachStdin: o.Stdin != nil, AttachStdout: true, AttachStderr: true, Env: environ(o.Env), Cmd: o.Command}
+	create := client.ExecCreateOptions{TTY: o.Tty, AttachStdin: o.Stdin != nil, AttachStdout: true, AttachStderr: true, Env: environ(o.Env),
+		Cmd: o.Command}
 	made, err := d.api.ExecCreate(ctx, t.container, create)
 	if err != nil {
 		return nil, fmt.Errorf("create the session: %w", err)

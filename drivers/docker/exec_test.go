@@ -39,12 +39,15 @@ func TestExec(t *testing.T) {
 	cfg := f.task(shell("exec sleep 1000"))
 	f.start(cfg)
 	var out, errs safeBuffer
-	exit, err := f.ExecTask(t.Context(), cfg.ID, &drivers.ExecOptions{Command: []string{"sh", "-c", "cat; echo $X >&2; exit 9"}, Env: map[string]string{"X": "env"},
-		Stdin: strings.NewReader("in"), Stdout: &out, Stderr: &errs})
+	exit, err := f.ExecTask(t.Context(), cfg.ID,
+		&drivers.ExecOptions{Command: []string{"sh", "-c", "cat; echo $X >&2; exit 9"}, Env: map[string]string{"X": "env"},
+			Stdin: strings.NewReader("in"), Stdout: &out, Stderr: &errs})
 	if err != nil || exit.ExitCode != 9 || out.String() != "in" || errs.String() != "env\n" {
 		t.Errorf("ExecTask() = %+v, %v, output %q and %q", exit, err, out.String(), errs.String())
 	}
-	if exit, err := f.ExecTask(t.Context(), cfg.ID, &drivers.ExecOptions{Command: []string{"/no/such"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); err == nil && exit.ExitCode == 0 {
+	if exit, err := f.ExecTask(t.Context(), cfg.ID,
+		&drivers.ExecOptions{Command: []string{"/no/such"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}); err == nil &&
+		exit.ExitCode == 0 {
 		t.Errorf("ExecTask() of a missing program = %+v, nil", exit)
 	}
 	if _, err := f.ExecTask(t.Context(), "other", &drivers.ExecOptions{Command: []string{"true"}}); !errors.Is(err, drivers.ErrTaskNotFound) {

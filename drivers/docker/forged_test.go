@@ -10,7 +10,8 @@ import (
 // A user that the daemon could read in another way than the agent is refused, and never counts as an ordinary one.
 func TestForgedUsers(t *testing.T) {
 	kind := docker.Kind()
-	for _, user := range []string{"+0", "-0", "+1000", "00", "01000", "0x0", "1e0", " 0", "0 ", "root ", "1000:+0", "1000:-0", "1000:00", "1000:", ":1000", "1000:1000:0",
+	for _, user := range []string{"+0", "-0", "+1000", "00", "01000", "0x0", "1e0", " 0", "0 ", "root ", "1000:+0", "1000:-0", "1000:00",
+		"1000:", ":1000", "1000:1000:0",
 		"4294967296", "-1", "1000:4294967296", "app:+0", "a b", "app\n", "app:x:0", "²"} {
 		if err := kind.CheckTask(user, hardened(nil)); err == nil {
 			t.Errorf("CheckTask(%q) = nil, want an error", user)
@@ -22,7 +23,8 @@ func TestForgedUsers(t *testing.T) {
 			t.Errorf("CheckTask() with group_add %q = nil, want an error", user)
 		}
 	}
-	for _, user := range []string{"", "app", "1000", "1000:1000", "app:1000", "1000:app", "_svc", "web-1.2", "${meta.user}", "0", "root", "0:0"} {
+	for _, user := range []string{"", "app", "1000", "1000:1000", "app:1000", "1000:app", "_svc", "web-1.2", "${meta.user}", "0",
+		"root", "0:0"} {
 		if err := kind.CheckTask(user, hardened(nil)); err != nil {
 			t.Errorf("CheckTask(%q) = %v", user, err)
 		}
@@ -41,17 +43,21 @@ func TestForgedSecurityOpts(t *testing.T) {
 		if err := kind.CheckTask("app", block{"image": "web:1", "cap_drop": []any{"all"}, "security_opt": opts}); err == nil {
 			t.Errorf("%s: CheckTask(%q) = nil, want an error", name, opts)
 		}
-		if got := docker.Isolates("app", block{"image": "web:1", "cap_drop": []any{"all"}, "security_opt": opts}); got.NoPrivileges && got.Seccomp {
+		if got := docker.Isolates("app", block{"image": "web:1", "cap_drop": []any{"all"}, "security_opt": opts}); got.NoPrivileges &&
+			got.Seccomp {
 			t.Errorf("%s: Isolates(%q) = %+v, want no such facts", name, opts, got)
 		}
 	}
-	for _, opt := range []string{"label=type:spc_t", "label=type:container_runtime_t", "label=user:u", "label=role:r", "label=level:x y", "label=disable", "label:disable", "apparmor=podman",
-		"apparmor:unconfined", "writable-cgroups=true", "systempaths=unconfined", "seccomp=unconfined", "seccomp=local/x.json", "${meta.opt}", "label=${meta.l}"} {
+	for _, opt := range []string{"label=type:spc_t", "label=type:container_runtime_t", "label=user:u", "label=role:r", "label=level:x y",
+		"label=disable", "label:disable", "apparmor=podman",
+		"apparmor:unconfined", "writable-cgroups=true", "systempaths=unconfined", "seccomp=unconfined", "seccomp=local/x.json", "${meta.opt}",
+		"label=${meta.l}"} {
 		if docker.NeedsPrivilege(hardened(block{"security_opt": []any{opt}})) == "" {
 			t.Errorf("NeedsPrivilege(%q) = \"\"", opt)
 		}
 	}
-	for _, opt := range []string{"no-new-privileges", "no-new-privileges=true", "no-new-privileges:true", "no-new-privileges=false", "seccomp=builtin", "label=level:s0:c100,c200", "apparmor=docker-default"} {
+	for _, opt := range []string{"no-new-privileges", "no-new-privileges=true", "no-new-privileges:true", "no-new-privileges=false",
+		"seccomp=builtin", "label=level:s0:c100,c200", "apparmor=docker-default"} {
 		config := block{"image": "web:1", "security_opt": []any{opt}}
 		if why, err := docker.NeedsPrivilege(config), kind.CheckTask("", config); why != "" || err != nil {
 			t.Errorf("NeedsPrivilege(%q) = %q, CheckTask() = %v", opt, why, err)
@@ -86,7 +92,8 @@ func TestPowers(t *testing.T) {
 			t.Errorf("%s: CheckTask() = nil", name)
 		}
 	}
-	ok := hardened(block{"sysctl": block{"net.core.somaxconn": "1", "kernel.shmmax": "1", "fs.mqueue.msg_max": "9"}, "storage_opt": block{"size": "1G"}})
+	ok := hardened(block{"sysctl": block{"net.core.somaxconn": "1", "kernel.shmmax": "1", "fs.mqueue.msg_max": "9"},
+		"storage_opt": block{"size": "1G"}})
 	if err := docker.Kind().CheckTask("", ok); err != nil {
 		t.Errorf("CheckTask() = %v", err)
 	}

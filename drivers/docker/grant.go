@@ -164,7 +164,8 @@ func (m *images) present(ctx context.Context, cfg *drivers.TaskConfig, o *option
 	case who == useOwn:
 		return "", nil // an earlier version of the same job
 	}
-	return "", fmt.Errorf("load image archive %s: the node has another image called %s: give the image of the archive another name", o.load, o.image)
+	return "", fmt.Errorf("load image archive %s: the node has another image called %s: give the image of the archive another name",
+		o.load, o.image)
 }
 
 // loadedImage returns the ID of the image that was loaded. A daemon that keeps images in containerd gives it an ID of its own.

@@ -47,7 +47,8 @@ func (f *fixture) archive(ref, text string) string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if _, err := f.daemon.API.ContainerCommit(f.t.Context(), made.ID, client.ContainerCommitOptions{Reference: ref, Changes: []string{"CMD [\"echo\", \"" + text + "\"]"}}); err != nil {
+	if _, err := f.daemon.API.ContainerCommit(f.t.Context(), made.ID,
+		client.ContainerCommitOptions{Reference: ref, Changes: []string{"CMD [\"echo\", \"" + text + "\"]"}}); err != nil {
 		f.t.Fatal(err)
 	}
 	saved, err := f.daemon.API.ImageSave(f.t.Context(), []string{ref})
@@ -97,7 +98,8 @@ func TestLoad_OtherNames(t *testing.T) {
 		f.write(cfg.LocalDir, "evil.tar", archive)
 		return cfg
 	}
-	if _, err := f.outcome(next(), load("attacker/none:1", evil)); err == nil || !strings.Contains(err.Error(), "no other name than that of the task's image") {
+	if _, err := f.outcome(next(), load("attacker/none:1", evil)); err == nil ||
+		!strings.Contains(err.Error(), "no other name than that of the task's image") {
 		t.Errorf("an archive with the name of another image: %v", err)
 	}
 	if f.tagOf(victim) != "" {
@@ -136,7 +138,8 @@ func TestLoad_TakenName(t *testing.T) {
 	}
 	for _, c := range []struct {
 		namespace, job, archive, want string
-	}{{"a", "web", first, "first\n"}, {"a", "web", second, "second\n"}, {"a", "web", first, "first\n"}, {"b", "web", second, ""}, {"a", "api", second, ""}, {"b", "web", first, "first\n"}} {
+	}{{"a", "web", first, "first\n"}, {"a", "web", second, "second\n"}, {"a", "web", first, "first\n"}, {"b", "web", second, ""},
+		{"a", "api", second, ""}, {"b", "web", first, "first\n"}} {
 		out, err := run(c.namespace, c.job, c.archive, "app:1")
 		if out != c.want || (err == nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), "has another image called") {
 			t.Errorf("%s/%s: %q, %v, want %q", c.namespace, c.job, out, err, c.want)
@@ -168,11 +171,13 @@ func TestPrivateImage(t *testing.T) {
 	if out, err := f.outcome(f.Driver, web(auth(registrySecret))); err != nil || out != "private\n" {
 		t.Fatalf("the first pull: %q, %v", out, err)
 	}
-	drivers := map[string]*docker.Driver{"the same agent": f.Driver, "the next agent": f.open(docker.Name, f.config), "another instance": f.open("docker-other", f.config)}
+	drivers := map[string]*docker.Driver{"the same agent": f.Driver, "the next agent": f.open(docker.Name, f.config),
+		"another instance": f.open("docker-other", f.config)}
 	for name, d := range drivers {
 		before := asked()
 		for _, more := range []block{nil, auth("wrong"), {"auth_soft_fail": true}} {
-			if out, err := f.outcome(d, web(more)); err == nil || !strings.Contains(err.Error(), "which was pulled with credentials") || strings.Contains(err.Error(), "wrong") {
+			if out, err := f.outcome(d, web(more)); err == nil || !strings.Contains(err.Error(), "which was pulled with credentials") ||
+				strings.Contains(err.Error(), "wrong") {
 				t.Errorf("%s, without the credentials: %q, %v", name, out, err)
 			}
 		}
@@ -192,10 +197,12 @@ func TestPrivateImage(t *testing.T) {
 	if out, err := f.outcome(f.Driver, f.of("b", "web", shell("echo operator"))); err != nil || out != "operator\n" {
 		t.Errorf("an image of the operator: %q, %v", out, err)
 	}
-	if _, err := f.daemon.API.ImageTag(t.Context(), client.ImageTagOptions{Source: testdocker.Image, Target: "registry.invalid/built:1"}); err != nil {
+	if _, err := f.daemon.API.ImageTag(t.Context(),
+		client.ImageTagOptions{Source: testdocker.Image, Target: "registry.invalid/built:1"}); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := f.outcome(f.Driver, f.of("b", "web", shell("echo built", block{"image": "registry.invalid/built:1"}, auth("unused")))); err != nil || out != "built\n" {
+	if out, err := f.outcome(f.Driver,
+		f.of("b", "web", shell("echo built", block{"image": "registry.invalid/built:1"}, auth("unused")))); err != nil || out != "built\n" {
 		t.Errorf("an image of the operator that no registry has: %q, %v", out, err)
 	}
 	if names, err := filepath.Glob(filepath.Join(f.dir, "images", "*")); err != nil || len(names) != 1 {

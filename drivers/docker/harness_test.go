@@ -73,8 +73,10 @@ func newFixtureOf(t testing.TB, daemon *testdocker.Daemon, config block) *fixtur
 // open returns an instance of the driver, as an agent opens it.
 func (f *fixture) open(name string, config block) *docker.Driver {
 	f.t.Helper()
-	d := docker.New(docker.Config{Name: name, Agent: f.dir, Dir: filepath.Join(f.dir, "mounts", name), Images: filepath.Join(f.dir, "images"), Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), Logs: f.super,
-		Pace: docker.Pace{Fingerprint: 100 * time.Millisecond, Retry: 50 * time.Millisecond, Progress: 50 * time.Millisecond, Activity: 20 * time.Millisecond}})
+	d := docker.New(docker.Config{Name: name, Agent: f.dir, Dir: filepath.Join(f.dir, "mounts", name), Images: filepath.Join(f.dir, "images"),
+		Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), Logs: f.super,
+		Pace: docker.Pace{Fingerprint: 100 * time.Millisecond, Retry: 50 * time.Millisecond, Progress: 50 * time.Millisecond,
+			Activity: 20 * time.Millisecond}})
 	v, err := drivers.Decode(config, d.ConfigSpec())
 	if err != nil {
 		f.t.Fatal(err)
@@ -113,11 +115,14 @@ func (f *fixture) task(config block) *drivers.TaskConfig {
 	f.t.Helper()
 	f.n++
 	alloc := fmt.Sprintf("00000000-0000-0000-0000-%012d", f.n)
-	cfg := &drivers.TaskConfig{ID: alloc + "/web/0000000" + fmt.Sprint(f.n%10), JobID: "shop", JobName: "shop", Namespace: "default", AllocID: alloc, TaskGroup: "g",
+	cfg := &drivers.TaskConfig{ID: alloc + "/web/0000000" + fmt.Sprint(f.n%10), JobID: "shop", JobName: "shop", Namespace: "default",
+		AllocID: alloc, TaskGroup: "g",
 		Name: "web", NodeID: "node-1", NodeName: "n1", Env: map[string]string{"NOMAD_TASK_NAME": "web"}, AllocDir: filepath.Join(f.dir, alloc),
-		Limits: drivers.LinuxResources{MemoryBytes: 64 << 20, CPUShares: 100, MHzPerCore: 1000}, Log: drivers.LogConfig{MaxFiles: 2, MaxFileSizeMB: 1}}
+		Limits: drivers.LinuxResources{MemoryBytes: 64 << 20, CPUShares: 100, MHzPerCore: 1000},
+		Log:    drivers.LogConfig{MaxFiles: 2, MaxFileSizeMB: 1}}
 	cfg.TaskDir = filepath.Join(cfg.AllocDir, "web")
-	cfg.SharedDir, cfg.LocalDir, cfg.SecretsDir = filepath.Join(cfg.AllocDir, "alloc"), filepath.Join(cfg.TaskDir, "local"), filepath.Join(cfg.TaskDir, "secrets")
+	cfg.SharedDir, cfg.LocalDir, cfg.SecretsDir = filepath.Join(cfg.AllocDir, "alloc"), filepath.Join(cfg.TaskDir,
+		"local"), filepath.Join(cfg.TaskDir, "secrets")
 	cfg.LogDir = filepath.Join(cfg.SharedDir, "logs")
 	for _, dir := range []string{cfg.LogDir, cfg.LocalDir, cfg.SecretsDir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

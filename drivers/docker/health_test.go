@@ -36,7 +36,8 @@ func TestHealthInterval(t *testing.T) {
 			config[key] = value
 		}
 		got := f.created(f.task(config)).Config.Healthcheck
-		if got == nil || len(got.Test) == 0 || got.Test[0] != c.test || c.test != "NONE" && (got.Interval != c.want || got.Timeout != 7*time.Second) {
+		if got == nil || len(got.Test) == 0 || got.Test[0] != c.test || c.test != "NONE" &&
+			(got.Interval != c.want || got.Timeout != 7*time.Second) {
 			t.Errorf("%s: health check = %+v, want %s every %v", name, got, c.test, c.want)
 		}
 	}

@@ -62,7 +62,8 @@ func onlyRoot(dir *safefs.Dir) error {
 		return err
 	}
 	if st.Uid != 0 || st.Mode&0o077 != 0 {
-		return fmt.Errorf("%s must belong to root with the mode 0700: it has the owner %d and the mode %#o: remove it", dir.Name(), st.Uid, st.Mode&0o7777)
+		return fmt.Errorf("%s must belong to root with the mode 0700: it has the owner %d and the mode %#o: remove it", dir.Name(), st.Uid,
+			st.Mode&0o7777)
 	}
 	return nil
 }

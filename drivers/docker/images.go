@@ -37,7 +37,8 @@ type images struct {
 }
 
 func newImages(d *Driver) *images {
-	return &images{d: d, origins: newOrigins(d.cfg.Images), pulls: map[string]*pull{}, users: map[string]map[string]bool{}, unused: map[string]*time.Timer{}, busy: map[string]chan struct{}{}}
+	return &images{d: d, origins: newOrigins(d.cfg.Images), pulls: map[string]*pull{}, users: map[string]map[string]bool{},
+		unused: map[string]*time.Timer{}, busy: map[string]chan struct{}{}}
 }
 
 // ensure returns the ID of a task's image, which the daemon then has. The task is a user of it until

@@ -48,7 +48,8 @@ func TestPull(t *testing.T) {
 	for _, id := range ids {
 		testpace.Until(t, "progress in bytes", func() bool {
 			for _, m := range f.messages(id) {
-				if strings.HasPrefix(m, "Docker image pull progress: Pulled 0/1 (") && !strings.Contains(m, "(0B/0B)") && strings.Contains(m, "layers: 0 waiting/1 pulling") {
+				if strings.HasPrefix(m, "Docker image pull progress: Pulled 0/1 (") && !strings.Contains(m, "(0B/0B)") &&
+					strings.Contains(m, "layers: 0 waiting/1 pulling") {
 					return true
 				}
 			}
@@ -114,7 +115,8 @@ func TestAuth(t *testing.T) {
 		}
 		return err
 	}
-	for name, config := range map[string]block{"file": {"auth": block{"config": r.authFile(t, f)}}, "helper": {"auth": block{"helper": r.helper(t)}}} {
+	for name, config := range map[string]block{"file": {"auth": block{"config": r.authFile(t, f)}},
+		"helper": {"auth": block{"helper": r.helper(t)}}} {
 		t.Run(name, func(t *testing.T) {
 			if err := pull(t, config); err != nil {
 				t.Error(err)

@@ -34,7 +34,8 @@ func (d *Driver) Isolates(user string, config map[string]any) (drivers.Isolation
 // most returns the most that a container can have: an ordinary user, no capabilities, no new
 // privileges, and no host paths but the directories of its allocation.
 func most() drivers.Isolation {
-	return drivers.Isolation{Limits: true, User: drivers.UserShared, PID: true, IPC: true, Mounts: true, Sockets: true, Files: drivers.FilesOwn,
+	return drivers.Isolation{Limits: true, User: drivers.UserShared, PID: true, IPC: true, Mounts: true, Sockets: true,
+		Files:        drivers.FilesOwn,
 		Capabilities: drivers.CapabilitiesNone, Seccomp: true, NoPrivileges: true, Devices: true}
 }
 

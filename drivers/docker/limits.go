@@ -9,14 +9,16 @@ import (
 )
 
 // ulimitNames are the limits of processes that the daemon has.
-var ulimitNames = []string{"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"}
+var ulimitNames = []string{"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
+	"rttime", "sigpending", "stack"}
 
 // urgentLimits are the highest values without privilege of limits that give processors: the limit 20 for "nice"
 // allows a nice value of 0.
 var urgentLimits = map[string]int64{"rtprio": 0, "nice": 20}
 
 // sysctlNames are the kernel parameters of an IPC namespace. Those of a network namespace begin with "net.".
-var sysctlNames = []string{"kernel.msgmax", "kernel.msgmnb", "kernel.msgmni", "kernel.sem", "kernel.shmall", "kernel.shmmax", "kernel.shmmni", "kernel.shm_rmid_forced"}
+var sysctlNames = []string{"kernel.msgmax", "kernel.msgmnb", "kernel.msgmni", "kernel.sem", "kernel.shmall", "kernel.shmmax",
+	"kernel.shmmni", "kernel.shm_rmid_forced"}
 
 // checkLimits checks the options that set limits and parameters of the kernel.
 func (o *options) checkLimits() error {

@@ -34,7 +34,8 @@ func TestPublishedPortOfNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := start(); err == nil || !strings.Contains(err.Error(), "port 20011") || !strings.Contains(err.Error(), fmt.Sprintf("(process %d) listens on", os.Getpid())) {
+		if err := start(); err == nil || !strings.Contains(err.Error(), "port 20011") ||
+			!strings.Contains(err.Error(), fmt.Sprintf("(process %d) listens on", os.Getpid())) {
 			t.Errorf("StartTask() = %v", err)
 		}
 		l.Close()

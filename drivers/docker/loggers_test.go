@@ -14,16 +14,22 @@ func TestLogger(t *testing.T) {
 		task logging
 		want string // "" if it is refused
 	}{
-		"none given":       {settings{loggers: []string{"local"}, logging: logging{driver: "syslog"}}, logging{}, "syslog"},
-		"listed":           {settings{loggers: []string{"journald"}, logging: files}, logging{driver: "journald", options: map[string]string{"tag": "x"}}, "journald"},
-		"not listed":       {settings{loggers: []string{"journald"}, logging: files}, logging{driver: "json-file"}, ""},
-		"config only":      {settings{loggers: []string{"json-file"}, logging: files}, logging{options: map[string]string{"max-file": "3"}}, "json-file"},
-		"config of others": {settings{loggers: []string{"json-file"}, logging: files}, logging{options: map[string]string{"gelf-address": "udp://x:1"}}, ""},
+		"none given": {settings{loggers: []string{"local"}, logging: logging{driver: "syslog"}}, logging{}, "syslog"},
+		"listed": {settings{loggers: []string{"journald"}, logging: files},
+			logging{driver: "journald", options: map[string]string{"tag": "x"}}, "journald"},
+		"not listed": {settings{loggers: []string{"journald"}, logging: files}, logging{driver: "json-file"}, ""},
+		"config only": {settings{loggers: []string{"json-file"}, logging: files}, logging{options: map[string]string{"max-file": "3"}},
+			"json-file"},
+		"config of others": {settings{loggers: []string{"json-file"}, logging: files},
+			logging{options: map[string]string{"gelf-address": "udp://x:1"}}, ""},
 		"node's, with config of the task": {settings{loggers: []string{"json-file"}, logging: logging{driver: "syslog"}},
 			logging{options: map[string]string{"syslog-address": "unix:///x"}}, ""},
-		"no type at all":    {settings{loggers: []string{"json-file"}, logging: logging{options: map[string]string{"max-size": "1m"}}}, logging{options: map[string]string{"max-size": "2m"}}, "json-file"},
-		"option of another": {settings{loggers: []string{"local"}, logging: files}, logging{driver: "local", options: map[string]string{"tag": "x"}}, ""},
-		"none with options": {settings{loggers: []string{"none"}, logging: files}, logging{driver: "none", options: map[string]string{"tag": "x"}}, ""},
+		"no type at all": {settings{loggers: []string{"json-file"}, logging: logging{options: map[string]string{"max-size": "1m"}}},
+			logging{options: map[string]string{"max-size": "2m"}}, "json-file"},
+		"option of another": {settings{loggers: []string{"local"}, logging: files},
+			logging{driver: "local", options: map[string]string{"tag": "x"}}, ""},
+		"none with options": {settings{loggers: []string{"none"}, logging: files},
+			logging{driver: "none", options: map[string]string{"tag": "x"}}, ""},
 	} {
 		got, err := c.set.logger(&options{logging: c.task})
 		if (err == nil) != (c.want != "") || err == nil && got.driver != c.want {
@@ -37,7 +43,8 @@ func TestLogger(t *testing.T) {
 func TestLoggerValues(t *testing.T) {
 	harmless := []string{"compress", "env", "env-regex", "labels", "labels-regex", "mode"}
 	refused := map[string][]string{
-		"tag":             {`{{pad "x" 70368744177664 0}}`, `{{ .Name | printf "%999999999s" }}`, `{{range .}}x{{end}}`, "{{.ID", "}}", "{{.ExtraAttributes nil}}", "{{.Name}}{{/*", strings.Repeat("x", 257)},
+		"tag": {`{{pad "x" 70368744177664 0}}`, `{{ .Name | printf "%999999999s" }}`, `{{range .}}x{{end}}`, "{{.ID", "}}",
+			"{{.ExtraAttributes nil}}", "{{.Name}}{{/*", strings.Repeat("x", 257)},
 		"max-file":        {"0", "-1", "101", "1000000000", "+3", "1e1", "", "3 "},
 		"max-size":        {"1", "1k", "0", "-2", "1e9", "inf", "0x10000000", "", "1 g"},
 		"max-buffer-size": {"17m", "100g", "-1", "0", "1e30", ""},

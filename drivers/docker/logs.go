@@ -105,7 +105,8 @@ func (d *Driver) forgetLogs(t *task) {
 
 // unreadable reports whether an error is about a logger of the daemon that only writes.
 func unreadable(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "configured logging driver does not support reading") || strings.Contains(err.Error(), "not implemented"))
+	return err != nil && (strings.Contains(err.Error(), "configured logging driver does not support reading") ||
+		strings.Contains(err.Error(), "not implemented"))
 }
 
 // copyLogs copies the output of a container, after what was copied before, until the container ends.

@@ -48,7 +48,8 @@ func (s *settings) allowMode(kind, mode string) error {
 	if s.privileged || s.modeAllowed(kind, mode) {
 		return nil
 	}
-	return fmt.Errorf("cannot apply %q configuration: %q needs allow_privileged or allowed_modes in the plugin config of the driver", kind+"_mode", mode)
+	return fmt.Errorf("cannot apply %q configuration: %q needs allow_privileged or allowed_modes in the plugin config of the driver",
+		kind+"_mode", mode)
 }
 
 // modeAllowed reports whether allowed_modes has a mode.

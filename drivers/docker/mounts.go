@@ -309,7 +309,8 @@ func (m *mounting) remedy(path string) string {
 	if err != nil || !filepath.IsLocal(name) || name == "." {
 		return mountable
 	}
-	return fmt.Sprintf("%s: write the file to %q, with the destination of its template or artifact block, and mount that", mountable, filepath.Join("local", name))
+	return fmt.Sprintf("%s: write the file to %q, with the destination of its template or artifact block, and mount that", mountable,
+		filepath.Join("local", name))
 }
 
 // openMountable opens a path below the directories that a task can mount, and creates it if it does not

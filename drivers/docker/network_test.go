@@ -94,7 +94,8 @@ func TestDangling(t *testing.T) {
 		return out
 	}
 	testpace.Until(t, "the removal of the lost container", func() bool { return !strings.Contains(strings.Join(names(), " "), lost.AllocID) })
-	if got := strings.Join(names(), " "); !strings.Contains(got, "web-"+kept.AllocID) || !strings.Contains(got, "web-"+foreign.AllocID) || !strings.Contains(got, "nomad_init_"+kept.AllocID) {
+	if got := strings.Join(names(), " "); !strings.Contains(got, "web-"+kept.AllocID) || !strings.Contains(got, "web-"+foreign.AllocID) ||
+		!strings.Contains(got, "nomad_init_"+kept.AllocID) {
 		t.Errorf("containers = %s", got)
 	}
 	if err := f.DestroyNetwork(t.Context(), kept.AllocID, network); err != nil {

@@ -27,8 +27,9 @@ func mountSpec(name string) hcldec.Spec {
 }
 
 var taskSpec = blocks{
-	"image":        &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true},
-	"auth":         block("auth", object(map[string]cty.Type{"username": cty.String, "password": cty.String, "email": cty.String, "server_address": cty.String})),
+	"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true},
+	"auth": block("auth", object(map[string]cty.Type{"username": cty.String, "password": cty.String, "email": cty.String,
+		"server_address": cty.String})),
 	"logging":      block("logging", object(map[string]cty.Type{"type": cty.String, "driver": cty.String, "config": stringMap})),
 	"healthchecks": block("healthchecks", object(map[string]cty.Type{"disable": cty.Bool})),
 	"devices": &hcldec.BlockListSpec{TypeName: "devices", Nested: object(map[string]cty.Type{
@@ -38,7 +39,8 @@ var taskSpec = blocks{
 	"image_pull_timeout": cty.String, "force_pull": cty.Bool, "load": cty.String, "auth_soft_fail": cty.Bool, "command": cty.String,
 	"args": stringList, "entrypoint": stringList, "work_dir": cty.String, "interactive": cty.Bool, "tty": cty.Bool, "init": cty.Bool,
 	"hostname": cty.String, "labels": stringMap, "network_mode": cty.String, "network_aliases": stringList, "ipv4_address": cty.String,
-	"ipv6_address": cty.String, "mac_address": cty.String, "advertise_ipv6_address": cty.Bool, "ports": stringList, "port_map": cty.DynamicPseudoType,
+	"ipv6_address": cty.String, "mac_address": cty.String, "advertise_ipv6_address": cty.Bool, "ports": stringList,
+	"port_map":    cty.DynamicPseudoType,
 	"dns_servers": stringList, "dns_search_domains": stringList, "dns_options": stringList, "extra_hosts": stringList, "privileged": cty.Bool,
 	"cap_add": stringList, "cap_drop": stringList, "pid_mode": cty.String, "ipc_mode": cty.String, "uts_mode": cty.String,
 	"userns_mode": cty.String, "cgroupns": cty.String, "security_opt": stringList, "sysctl": stringMap, "ulimit": stringMap,
@@ -152,10 +154,12 @@ func readOptions(f *drivers.Fields) (options, error) {
 	o := options{
 		image: f.String("image"), pullTimeout: f.Duration("image_pull_timeout"), forcePull: f.Bool("force_pull"), load: f.String("load"),
 		authSoftFail: f.Bool("auth_soft_fail"), command: f.String("command"), workDir: f.String("work_dir"), hostname: f.String("hostname"),
-		args: f.Strings("args"), entrypoint: f.Strings("entrypoint"), interactive: f.Bool("interactive"), tty: f.Bool("tty"), init: f.Bool("init"),
+		args: f.Strings("args"), entrypoint: f.Strings("entrypoint"), interactive: f.Bool("interactive"), tty: f.Bool("tty"),
+		init:   f.Bool("init"),
 		labels: texts(f, "labels"), logging: decodeLogging(logs, "type", "driver"), noHealthchecks: health.Bool("disable"),
-		networkMode: f.String("network_mode"), ports: f.Strings("ports"), portMap: readPortMap(f), dnsServers: f.Strings("dns_servers"), dnsSearches: f.Strings("dns_search_domains"),
-		dnsOptions: f.Strings("dns_options"), extraHosts: f.Strings("extra_hosts"), privileged: f.Bool("privileged"),
+		networkMode: f.String("network_mode"), ports: f.Strings("ports"), portMap: readPortMap(f), dnsServers: f.Strings("dns_servers"),
+		dnsSearches: f.Strings("dns_search_domains"),
+		dnsOptions:  f.Strings("dns_options"), extraHosts: f.Strings("extra_hosts"), privileged: f.Bool("privileged"),
 		capAdd: f.Strings("cap_add"), capDrop: f.Strings("cap_drop"), cgroupns: f.String("cgroupns"),
 		sysctl: texts(f, "sysctl"), storageOpt: texts(f, "storage_opt"), runtime: f.String("runtime"), readonlyRootfs: f.Bool("readonly_rootfs"),
 		groupAdd: f.Strings("group_add"), shmSize: f.Int("shm_size"), volumes: f.Strings("volumes"), volumeDriver: f.String("volume_driver"),

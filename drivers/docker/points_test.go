@@ -47,7 +47,8 @@ func everyMount(f *fixture) (*drivers.TaskConfig, []string) {
 	host := f.t.TempDir()
 	cfg := f.task(shell("sleep 1000", block{
 		"volumes": []any{"local/a:/v1", "../alloc/data:/v2:ro", "secrets/s:/v3:z", host + ":/v4", host + "/missing:/v5:ro,rprivate"},
-		"mount": []any{block{"type": "bind", "source": "local/b", "target": "/m1", "readonly": true}, block{"type": "bind", "source": host, "target": "/m2"},
+		"mount": []any{block{"type": "bind", "source": "local/b", "target": "/m1", "readonly": true},
+			block{"type": "bind", "source": host, "target": "/m2"},
 			block{"type": "tmpfs", "target": "/m3"}, block{"type": "volume", "source": "named", "target": "/m4"}},
 	}))
 	f.write(cfg.TaskDir, "hosts", "127.0.0.1 localhost")
@@ -56,7 +57,8 @@ func everyMount(f *fixture) (*drivers.TaskConfig, []string) {
 	if err := os.MkdirAll(filepath.Join(cfg.SharedDir, "data"), 0o777); err != nil {
 		f.t.Fatal(err)
 	}
-	return cfg, []string{"/alloc", "/local", "/secrets", "/alloc/logs", "/v1", "/v2", "/v3", "/v4", "/v5", "/m1", "/m2", "/etc/hosts", "/c1", "/c2"}
+	return cfg, []string{"/alloc", "/local", "/secrets", "/alloc/logs", "/v1", "/v2", "/v3", "/v4", "/v5", "/m1", "/m2", "/etc/hosts",
+		"/c1", "/c2"}
 }
 
 // TestMounts_OnlyFromPoints checks that the daemon gets no path that a task can write to: every bind
@@ -108,7 +110,8 @@ func TestMounts_OnlyFromPoints(t *testing.T) {
 func TestMounts_Privileged(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, block{"volumes": block{"enabled": true}})
-	for privileged, want := range map[bool]map[string]bool{true: {"/v": false, "/l": true, "/alloc": true}, false: {"/v": true, "/l": true, "/alloc": true}} {
+	for privileged, want := range map[bool]map[string]bool{true: {"/v": false, "/l": true, "/alloc": true},
+		false: {"/v": true, "/l": true, "/alloc": true}} {
 		cfg := f.task(shell("true", block{"privileged": privileged, "volumes": []any{f.dir + ":/v", "local:/l"}}))
 		sources, release, err := f.MountSources(cfg)
 		if err != nil {
@@ -169,7 +172,8 @@ func TestMounts_ReadOnlyIsRecursive(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(below, unix.MNT_DETACH) })
 	cfg := f.task(shell(`for d in /v /c /b /z; do for f in $d/x $d/m/x; do if true 2>/dev/null >$f; then echo $f; fi; done; done`,
 		block{"volumes": []any{volume + ":/v:ro"}, "mount": []any{block{"type": "bind", "source": volume, "target": "/b", "readonly": true}}}))
-	cfg.Mounts = []drivers.Mount{{TaskPath: "/c", HostPath: volume, ReadOnly: true}, {TaskPath: "/z", HostPath: volume, ReadOnly: true, SELinuxLabel: "z"}}
+	cfg.Mounts = []drivers.Mount{{TaskPath: "/c", HostPath: volume, ReadOnly: true},
+		{TaskPath: "/z", HostPath: volume, ReadOnly: true, SELinuxLabel: "z"}}
 	f.start(cfg)
 	f.wait(cfg.ID)
 	if out, _ := f.output(cfg); out != "" {
@@ -276,7 +280,8 @@ func TestMounts_Restart(t *testing.T) {
 	for _, m := range []struct {
 		source, target string
 		flags          uintptr
-	}{{volume, volume, unix.MS_BIND}, {"", volume, unix.MS_SHARED}, {sub, sub, unix.MS_BIND}, {cfg.SharedDir, filepath.Join(f.points(), "left"), unix.MS_BIND},
+	}{{volume, volume, unix.MS_BIND}, {"", volume, unix.MS_SHARED}, {sub, sub, unix.MS_BIND},
+		{cfg.SharedDir, filepath.Join(f.points(), "left"), unix.MS_BIND},
 		{volume, filepath.Join(f.points(), "shared-left"), unix.MS_BIND | unix.MS_REC}} {
 		if err := unix.Mount(m.source, m.target, "", m.flags, ""); err != nil {
 			t.Fatal(err)

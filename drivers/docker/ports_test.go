@@ -96,8 +96,10 @@ func containerOf(t *testing.T, f *fixture, cfg *drivers.TaskConfig) string {
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	f := newBridged(t)
-	cfg := f.task(shell(strings.Join([]string{hello(80, "web"), hello(20002, "same"), hello(81, "hidden")}, " & "), block{"ports": []any{"http", "same"}}))
-	cfg.Ports = []drivers.Port{{Label: "http", Value: 20001, To: 80, HostIP: nodeIP}, {Label: "same", Value: 20002, HostIP: otherIP}, {Label: "hidden", Value: 20003, To: 81, HostIP: nodeIP}}
+	cfg := f.task(shell(strings.Join([]string{hello(80, "web"), hello(20002, "same"), hello(81, "hidden")}, " & "),
+		block{"ports": []any{"http", "same"}}))
+	cfg.Ports = []drivers.Port{{Label: "http", Value: 20001, To: 80, HostIP: nodeIP}, {Label: "same", Value: 20002, HostIP: otherIP},
+		{Label: "hidden", Value: 20003, To: 81, HostIP: nodeIP}}
 	h := f.start(cfg)
 	serves(t, "tcp", nodeIP+":20001", "web")
 	answer(t, f.inspect(containerOf(t, f, cfg)).NetworkSettings.SandboxKey, ":80", "datagram")
@@ -140,9 +142,11 @@ func TestPorts(t *testing.T) {
 func TestPortMap(t *testing.T) {
 	t.Parallel()
 	f := newBridged(t)
-	cfg := f.task(shell("echo $NOMAD_PORT_http_in; "+hello(80, "web")+" & "+hello(21002, "same"), block{"port_map": []any{block{"http-in": 80}}}))
+	cfg := f.task(shell("echo $NOMAD_PORT_http_in; "+hello(80, "web")+" & "+hello(21002, "same"),
+		block{"port_map": []any{block{"http-in": 80}}}))
 	cfg.Env["NOMAD_PORT_http_in"] = "21001"
-	cfg.Ports = []drivers.Port{{Label: "http-in", Value: 21001, HostIP: nodeIP, Own: true}, {Label: "same", Value: 21002, HostIP: nodeIP, Own: true}}
+	cfg.Ports = []drivers.Port{{Label: "http-in", Value: 21001, HostIP: nodeIP, Own: true},
+		{Label: "same", Value: 21002, HostIP: nodeIP, Own: true}}
 	h := f.start(cfg)
 	serves(t, "tcp", nodeIP+":21001", "web")
 	serves(t, "tcp", nodeIP+":21002", "same")
@@ -209,7 +213,8 @@ func TestPortsOfOthers(t *testing.T) {
 	}
 	bad := f.task(shell("true", block{"ports": []any{"http"}}))
 	bad.Ports = []drivers.Port{{Label: "http", Value: 23001, To: 80}}
-	if _, err := f.StartTask(t.Context(), bad); err == nil || !strings.Contains(err.Error(), `publish port "http": the address "" of the node`) {
+	if _, err := f.StartTask(t.Context(), bad); err == nil ||
+		!strings.Contains(err.Error(), `publish port "http": the address "" of the node`) {
 		t.Errorf("StartTask() without an address = %v", err)
 	}
 }
@@ -254,27 +259,35 @@ func TestCheckPorts(t *testing.T) {
 		ports  []drivers.Port
 		want   string // part of the error, "" for none
 	}{
-		"none":                {nil, false, []drivers.Port{http}, ""},
-		"listed":              {block{"ports": []any{"http"}}, false, []drivers.Port{http, admin}, ""},
-		"reference":           {block{"ports": []any{"${meta.port}"}}, false, []drivers.Port{http}, ""},
-		"mode by reference":   {block{"ports": []any{"http"}, "network_mode": "${meta.mode}"}, false, []drivers.Port{http}, ""},
-		"unknown":             {block{"ports": []any{"web"}}, false, []drivers.Port{http, admin}, `ports: port "web" not found, check network block: it has the ports admin, http`},
-		"no network":          {block{"ports": []any{"web"}}, false, nil, `ports: port "web" not found, check network block: it has no ports`},
-		"twice":               {block{"ports": []any{"http", "http"}}, false, []drivers.Port{http}, `ports: duplicate label "http": list it once`},
-		"group's network":     {block{"ports": []any{"http"}}, true, []drivers.Port{http}, ""},
-		"unknown, group":      {block{"ports": []any{"web"}}, true, []drivers.Port{http}, "not found"},
-		"published twice":     {block{"ports": []any{"http"}, "network_mode": "bridge"}, true, []drivers.Port{http}, `ports: the group's network publishes port "http": remove network_mode`},
-		"bridge":              {block{"ports": []any{"http"}, "network_mode": "bridge"}, false, []drivers.Port{http}, ""},
-		"no network mode":     {block{"ports": []any{"http"}, "network_mode": "none"}, false, []drivers.Port{http}, "network_mode is none, so no port can be published"},
-		"node's network":      {block{"ports": []any{"admin"}, "network_mode": "host"}, false, []drivers.Port{admin}, ""},
-		"node's network, to":  {block{"ports": []any{"http"}, "network_mode": "host"}, false, []drivers.Port{http}, `port "http" is 80 in the container, but with network_mode host`},
-		"map":                 {block{"port_map": []any{block{"own": 80}}}, false, []drivers.Port{own}, ""},
-		"map, own listed":     {block{"port_map": block{"own": "80"}, "ports": []any{"own"}}, false, []drivers.Port{own}, ""},
-		"map of the group":    {block{"port_map": []any{block{"http": 80}}}, false, []drivers.Port{http}, `port_map cannot map group network ports: list "http" in ports, and set to = 80`},
-		"map, unknown":        {block{"port_map": []any{block{"web": 80}}}, false, []drivers.Port{own}, `port_map: port "web" not found`},
-		"map, node's network": {block{"port_map": []any{block{"own": 80}}, "network_mode": "host"}, false, []drivers.Port{own}, "remove to and port_map"},
-		"map, out of range":   {block{"port_map": []any{block{"own": 65536}}}, false, []drivers.Port{own}, `port_map: own is "65536": use a port from 1 to 65535`},
-		"map, no number":      {block{"port_map": []any{block{"own": "x"}}}, false, []drivers.Port{own}, `own is "x"`},
+		"none":              {nil, false, []drivers.Port{http}, ""},
+		"listed":            {block{"ports": []any{"http"}}, false, []drivers.Port{http, admin}, ""},
+		"reference":         {block{"ports": []any{"${meta.port}"}}, false, []drivers.Port{http}, ""},
+		"mode by reference": {block{"ports": []any{"http"}, "network_mode": "${meta.mode}"}, false, []drivers.Port{http}, ""},
+		"unknown": {block{"ports": []any{"web"}}, false, []drivers.Port{http, admin},
+			`ports: port "web" not found, check network block: it has the ports admin, http`},
+		"no network": {block{"ports": []any{"web"}}, false, nil, `ports: port "web" not found, check network block: it has no ports`},
+		"twice": {block{"ports": []any{"http", "http"}}, false, []drivers.Port{http},
+			`ports: duplicate label "http": list it once`},
+		"group's network": {block{"ports": []any{"http"}}, true, []drivers.Port{http}, ""},
+		"unknown, group":  {block{"ports": []any{"web"}}, true, []drivers.Port{http}, "not found"},
+		"published twice": {block{"ports": []any{"http"}, "network_mode": "bridge"}, true, []drivers.Port{http},
+			`ports: the group's network publishes port "http": remove network_mode`},
+		"bridge": {block{"ports": []any{"http"}, "network_mode": "bridge"}, false, []drivers.Port{http}, ""},
+		"no network mode": {block{"ports": []any{"http"}, "network_mode": "none"}, false, []drivers.Port{http},
+			"network_mode is none, so no port can be published"},
+		"node's network": {block{"ports": []any{"admin"}, "network_mode": "host"}, false, []drivers.Port{admin}, ""},
+		"node's network, to": {block{"ports": []any{"http"}, "network_mode": "host"}, false, []drivers.Port{http},
+			`port "http" is 80 in the container, but with network_mode host`},
+		"map":             {block{"port_map": []any{block{"own": 80}}}, false, []drivers.Port{own}, ""},
+		"map, own listed": {block{"port_map": block{"own": "80"}, "ports": []any{"own"}}, false, []drivers.Port{own}, ""},
+		"map of the group": {block{"port_map": []any{block{"http": 80}}}, false, []drivers.Port{http},
+			`port_map cannot map group network ports: list "http" in ports, and set to = 80`},
+		"map, unknown": {block{"port_map": []any{block{"web": 80}}}, false, []drivers.Port{own}, `port_map: port "web" not found`},
+		"map, node's network": {block{"port_map": []any{block{"own": 80}}, "network_mode": "host"}, false, []drivers.Port{own},
+			"remove to and port_map"},
+		"map, out of range": {block{"port_map": []any{block{"own": 65536}}}, false, []drivers.Port{own},
+			`port_map: own is "65536": use a port from 1 to 65535`},
+		"map, no number": {block{"port_map": []any{block{"own": "x"}}}, false, []drivers.Port{own}, `own is "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := hardened(c.config)

@@ -111,7 +111,8 @@ func (p *progress) String() string {
 			waiting++
 		}
 	}
-	text := fmt.Sprintf("Pulled %d/%d (%s/%s) layers: %d waiting/%d pulling", done, len(p.layers), units.BytesSize(float64(current)), units.BytesSize(float64(total)), waiting, pulling)
+	text := fmt.Sprintf("Pulled %d/%d (%s/%s) layers: %d waiting/%d pulling", done, len(p.layers), units.BytesSize(float64(current)),
+		units.BytesSize(float64(total)), waiting, pulling)
 	if elapsed := time.Since(p.begun); current > 0 && total > current {
 		text += fmt.Sprintf(" - est %.1fs remaining", elapsed.Seconds()*float64(total-current)/float64(current))
 	}

@@ -53,7 +53,8 @@ func newRegistry(t *testing.T) *registry {
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digest(root)}}})
 	manifest, _ := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
 		"config": map[string]any{"mediaType": "application/vnd.docker.container.image.v1+json", "size": len(config), "digest": digest(config)},
-		"layers": []any{map[string]any{"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", "size": layer.Len(), "digest": digest(layer.Bytes())}}})
+		"layers": []any{map[string]any{"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", "size": layer.Len(),
+			"digest": digest(layer.Bytes())}}})
 	r := &registry{}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if user, secret, _ := req.BasicAuth(); user != registryUser || secret != registrySecret {

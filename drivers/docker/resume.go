@@ -77,7 +77,9 @@ func (d *Driver) resume(ctx context.Context, t *task) (*copied, error) {
 			return nil, err
 		}
 	}
-	d.event(t.id, logfaults.Event, "the agent was restarted: the output of the container is copied from "+last.UTC().Format(time.RFC3339)+" on; what the daemon's log has dropped since is missing",
+	d.event(t.id, logfaults.Event,
+		"the agent was restarted: the output of the container is copied from "+last.UTC().Format(time.RFC3339)+
+			" on; what the daemon's log has dropped since is missing",
 		map[string]string{"since": last.UTC().Format(time.RFC3339Nano)})
 	return have, nil
 }
@@ -86,7 +88,8 @@ func (d *Driver) resume(ctx context.Context, t *task) (*copied, error) {
 func (d *Driver) window(ctx context.Context, t *task, since, until time.Time) (stdout, stderr []byte, err error) {
 	ctx, cancel := look(ctx)
 	defer cancel()
-	from, err := d.api.ContainerLogs(ctx, t.container, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Since: logTime(since), Until: logTime(until)})
+	from, err := d.api.ContainerLogs(ctx, t.container,
+		client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Since: logTime(since), Until: logTime(until)})
 	if err != nil {
 		return nil, nil, err
 	}

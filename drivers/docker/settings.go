@@ -57,11 +57,13 @@ var configSpec = blocks{
 	"gc": block("gc", blocks{"dangling_containers": block("dangling_containers", object(map[string]cty.Type{
 		"enabled": cty.Bool, "period": cty.String, "creation_grace": cty.String, "dry_run": cty.Bool}))}.with(object(map[string]cty.Type{
 		"image": cty.Bool, "image_delay": cty.String, "container": cty.Bool}))),
-	"volumes":       block("volumes", object(map[string]cty.Type{"enabled": cty.Bool, "selinuxlabel": cty.String})),
-	"allowed_modes": block("allowed_modes", object(map[string]cty.Type{"pid": stringList, "ipc": stringList, "userns": stringList, "uts": stringList})),
+	"volumes": block("volumes", object(map[string]cty.Type{"enabled": cty.Bool, "selinuxlabel": cty.String})),
+	"allowed_modes": block("allowed_modes",
+		object(map[string]cty.Type{"pid": stringList, "ipc": stringList, "userns": stringList, "uts": stringList})),
 }.with(object(map[string]cty.Type{
 	"endpoint": cty.String, "extra_labels": stringList, "allow_privileged": cty.Bool, "allow_caps": stringList, "nvidia_runtime": cty.String,
-	"allow_runtimes": stringList, "allow_logging_types": stringList, "infra_image": cty.String, "infra_image_pull_timeout": cty.String, "image_pull_timeout": cty.String,
+	"allow_runtimes": stringList, "allow_logging_types": stringList, "infra_image": cty.String, "infra_image_pull_timeout": cty.String,
+	"image_pull_timeout":    cty.String,
 	"pull_activity_timeout": cty.String, "container_exists_attempts": cty.Number, "oom_score_adj": cty.Number, "pids_limit": cty.Number,
 	"disable_log_collection": cty.Bool, "windows_allow_insecure_container_admin": cty.Bool,
 }))
@@ -135,7 +137,8 @@ const defaultImageDelay = 3 * time.Minute
 
 func decodeSettings(v cty.Value) (settings, error) {
 	f := &drivers.Fields{Value: v}
-	auth, tls, logs, gc, volumes, modes := nested(f, "auth"), nested(f, "tls"), nested(f, "logging"), nested(f, "gc"), nested(f, "volumes"), nested(f, "allowed_modes")
+	auth, tls, logs, gc, volumes, modes := nested(f, "auth"), nested(f, "tls"), nested(f, "logging"), nested(f, "gc"), nested(f,
+		"volumes"), nested(f, "allowed_modes")
 	gone := nested(gc, "dangling_containers")
 	s := settings{
 		endpoint: f.String("endpoint"), authFile: auth.String("config"), authHelper: auth.String("helper"),
@@ -171,7 +174,8 @@ func decodeSettings(v cty.Value) (settings, error) {
 	if s.logging.driver == "" && s.logging.options == nil {
 		s.logging = logging{defaultLogger, map[string]string{"max-file": "2", "max-size": "2m"}}
 	}
-	for name, r := range map[string]*drivers.Fields{"": f, "auth.": auth, "tls.": tls, "logging.": logs, "gc.": gc, "gc.dangling_containers.": gone, "volumes.": volumes, "allowed_modes.": modes} {
+	for name, r := range map[string]*drivers.Fields{"": f, "auth.": auth, "tls.": tls, "logging.": logs, "gc.": gc,
+		"gc.dangling_containers.": gone, "volumes.": volumes, "allowed_modes.": modes} {
 		if err := r.Err(); err != nil {
 			return s, fmt.Errorf("%s%w", name, err)
 		}

@@ -41,8 +41,9 @@ func (d *Driver) labels(cfg *drivers.TaskConfig, given map[string]string) map[st
 	for key, value := range given {
 		out[key] = value
 	}
-	for name, value := range map[string]string{"job_name": cfg.JobName, "job_id": cfg.JobID, "parent_job_id": parentJob(cfg.JobID), "task_group_name": cfg.TaskGroup,
-		"task_name": cfg.Name, "namespace": cfg.Namespace, "node_name": cfg.NodeName, "node_id": cfg.NodeID} {
+	for name, value := range map[string]string{"job_name": cfg.JobName, "job_id": cfg.JobID, "parent_job_id": parentJob(cfg.JobID),
+		"task_group_name": cfg.TaskGroup,
+		"task_name":       cfg.Name, "namespace": cfg.Namespace, "node_name": cfg.NodeName, "node_id": cfg.NodeID} {
 		wanted := slices.ContainsFunc(d.set.extraLabels, func(glob string) bool {
 			ok, _ := path.Match(glob, name) // SetConfig has checked the pattern
 			return ok
@@ -124,7 +125,8 @@ func (d *Driver) hostConfig(cfg *drivers.TaskConfig, o *options) (*container.Hos
 		return nil, err
 	}
 	if resources.Memory > 0 && o.shmSize > resources.Memory {
-		return nil, fmt.Errorf("shm_size is %d bytes, more than the memory limit of the task, %d bytes: raise memory or memory_max", o.shmSize, resources.Memory)
+		return nil, fmt.Errorf("shm_size is %d bytes, more than the memory limit of the task, %d bytes: raise memory or memory_max", o.shmSize,
+			resources.Memory)
 	}
 	security, err := securityOpts(cfg, o.security)
 	if err != nil {
@@ -135,8 +137,9 @@ func (d *Driver) hostConfig(cfg *drivers.TaskConfig, o *options) (*container.Hos
 		return nil, err
 	}
 	host := &container.HostConfig{
-		LogConfig: container.LogConfig{Type: logs.driver, Config: logs.options}, RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
-		VolumeDriver: o.volumeDriver, CapAdd: added, CapDrop: dropped, CgroupnsMode: container.CgroupnsMode(o.cgroupns),
+		LogConfig:     container.LogConfig{Type: logs.driver, Config: logs.options},
+		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
+		VolumeDriver:  o.volumeDriver, CapAdd: added, CapDrop: dropped, CgroupnsMode: container.CgroupnsMode(o.cgroupns),
 		IpcMode: container.IpcMode(o.modes["ipc"]), PidMode: container.PidMode(o.modes["pid"]), UTSMode: container.UTSMode(o.modes["uts"]),
 		UsernsMode: container.UsernsMode(o.modes["userns"]), Privileged: o.privileged, ReadonlyRootfs: o.readonlyRootfs,
 		SecurityOpt: security, StorageOpt: o.storageOpt, ShmSize: o.shmSize, Sysctls: o.sysctl, Runtime: o.runtime, Resources: resources,
@@ -218,7 +221,8 @@ func (s *settings) resources(cfg *drivers.TaskConfig, o *options) (container.Res
 		r.Ulimits = append(r.Ulimits, &container.Ulimit{Name: u.name, Soft: u.soft, Hard: u.hard})
 	}
 	for _, dev := range append(o.devices, cfg.Devices...) {
-		r.Devices = append(r.Devices, container.DeviceMapping{PathOnHost: dev.HostPath, PathInContainer: dev.TaskPath, CgroupPermissions: dev.Permissions})
+		r.Devices = append(r.Devices, container.DeviceMapping{PathOnHost: dev.HostPath, PathInContainer: dev.TaskPath,
+			CgroupPermissions: dev.Permissions})
 	}
 	return r, nil
 }

@@ -29,14 +29,17 @@ func TestOptions(t *testing.T) {
 	f := newFixture(t, block{"extra_labels": []any{"job_*", "task_name"}, "allow_privileged": true})
 	profile := `{"defaultAction": "SCMP_ACT_ALLOW"}`
 	cfg := f.task(shell("sleep 1000", block{
-		"work_dir": "/tmp", "interactive": true, "init": true, "hostname": "web-1", "network_mode": "none", "labels": []any{block{"a": "1"}, block{"b": 2}},
+		"work_dir": "/tmp", "interactive": true, "init": true, "hostname": "web-1", "network_mode": "none",
+		"labels":      []any{block{"a": "1"}, block{"b": 2}},
 		"logging":     block{"type": "json-file", "config": block{"max-size": "1m"}},
-		"dns_servers": []any{"192.0.2.1"}, "dns_search_domains": []any{"example.test"}, "dns_options": []any{"ndots:2"}, "extra_hosts": []any{"db:192.0.2.2"},
-		"cap_add": []any{"CAP_NET_BIND_SERVICE"}, "cap_drop": []any{"mknod"}, "ipc_mode": "private", "cgroupns": "private",
+		"dns_servers": []any{"192.0.2.1"}, "dns_search_domains": []any{"example.test"}, "dns_options": []any{"ndots:2"},
+		"extra_hosts": []any{"db:192.0.2.2"},
+		"cap_add":     []any{"CAP_NET_BIND_SERVICE"}, "cap_drop": []any{"mknod"}, "ipc_mode": "private", "cgroupns": "private",
 		"security_opt": []any{"no-new-privileges", "seccomp=local/profile.json"}, "sysctl": block{"net.core.somaxconn": "300"},
 		"ulimit": block{"nofile": "1024:2048", "nproc": "100"}, "readonly_rootfs": true, "group_add": []any{"1000"}, "shm_size": 1 << 20,
 		"devices":    []any{block{"host_path": "/dev/null", "container_path": "/dev/none", "cgroup_permissions": "r"}},
-		"pids_limit": 50, "oom_score_adj": 500, "cpu_hard_limit": true, "cpu_cfs_period": 50000, "memory_hard_limit": 128, "healthchecks": block{"disable": true},
+		"pids_limit": 50, "oom_score_adj": 500, "cpu_hard_limit": true, "cpu_cfs_period": 50000, "memory_hard_limit": 128,
+		"healthchecks": block{"disable": true},
 	}))
 	f.write(cfg.LocalDir, "profile.json", profile)
 	cfg.User = "app"
@@ -44,19 +47,25 @@ func TestOptions(t *testing.T) {
 	got := f.created(cfg)
 	host, conf := got.HostConfig, got.Config
 	for name, ok := range map[string]bool{
-		"user": conf.User == "1000:1000", "work_dir": conf.WorkingDir == "/tmp", "interactive": conf.OpenStdin && !conf.Tty, "init": host.Init != nil && *host.Init,
-		"hostname": conf.Hostname == "web-1", "network": host.NetworkMode == "none", "labels of the job": conf.Labels["a"] == "1" && conf.Labels["b"] == "2",
-		"labels":        conf.Labels["com.hashicorp.nomad.alloc_id"] == cfg.AllocID && conf.Labels["com.hashicorp.nomad.job_id"] == "shop" && conf.Labels["com.hashicorp.nomad.task_name"] == "web",
-		"other labels":  conf.Labels["com.hashicorp.nomad.namespace"] == "",
-		"logging":       host.LogConfig.Type == "json-file" && host.LogConfig.Config["max-size"] == "1m",
-		"dns":           len(host.DNS) == 1 && host.DNS[0].String() == "192.0.2.1" && host.DNSSearch[0] == "example.test" && host.DNSOptions[0] == "ndots:2",
-		"extra_hosts":   slices.Equal(host.ExtraHosts, []string{"db:192.0.2.2"}),
-		"cap_add":       slices.Contains(host.CapAdd, "CAP_NET_BIND_SERVICE"),
-		"cap_drop":      slices.Contains(host.CapDrop, "CAP_MKNOD") && slices.Contains(host.CapDrop, "CAP_NET_RAW"),
-		"modes":         host.IpcMode == "private" && host.CgroupnsMode == "private",
-		"security_opt":  slices.Contains(host.SecurityOpt, "no-new-privileges") && slices.ContainsFunc(host.SecurityOpt, func(s string) bool { return strings.Contains(s, "SCMP_ACT_ALLOW") }),
-		"sysctl":        host.Sysctls["net.core.somaxconn"] == "300",
-		"ulimit":        len(host.Ulimits) == 2 && host.Ulimits[0].Name == "nofile" && host.Ulimits[0].Soft == 1024 && host.Ulimits[0].Hard == 2048 && host.Ulimits[1].Hard == 100,
+		"user": conf.User == "1000:1000", "work_dir": conf.WorkingDir == "/tmp", "interactive": conf.OpenStdin && !conf.Tty,
+		"init":     host.Init != nil && *host.Init,
+		"hostname": conf.Hostname == "web-1", "network": host.NetworkMode == "none",
+		"labels of the job": conf.Labels["a"] == "1" && conf.Labels["b"] == "2",
+		"labels": conf.Labels["com.hashicorp.nomad.alloc_id"] == cfg.AllocID && conf.Labels["com.hashicorp.nomad.job_id"] == "shop" &&
+			conf.Labels["com.hashicorp.nomad.task_name"] == "web",
+		"other labels": conf.Labels["com.hashicorp.nomad.namespace"] == "",
+		"logging":      host.LogConfig.Type == "json-file" && host.LogConfig.Config["max-size"] == "1m",
+		"dns": len(host.DNS) == 1 && host.DNS[0].String() == "192.0.2.1" && host.DNSSearch[0] == "example.test" &&
+			host.DNSOptions[0] == "ndots:2",
+		"extra_hosts": slices.Equal(host.ExtraHosts, []string{"db:192.0.2.2"}),
+		"cap_add":     slices.Contains(host.CapAdd, "CAP_NET_BIND_SERVICE"),
+		"cap_drop":    slices.Contains(host.CapDrop, "CAP_MKNOD") && slices.Contains(host.CapDrop, "CAP_NET_RAW"),
+		"modes":       host.IpcMode == "private" && host.CgroupnsMode == "private",
+		"security_opt": slices.Contains(host.SecurityOpt, "no-new-privileges") &&
+			slices.ContainsFunc(host.SecurityOpt, func(s string) bool { return strings.Contains(s, "SCMP_ACT_ALLOW") }),
+		"sysctl": host.Sysctls["net.core.somaxconn"] == "300",
+		"ulimit": len(host.Ulimits) == 2 && host.Ulimits[0].Name == "nofile" && host.Ulimits[0].Soft == 1024 &&
+			host.Ulimits[0].Hard == 2048 && host.Ulimits[1].Hard == 100,
 		"rootfs":        host.ReadonlyRootfs,
 		"group_add":     slices.Equal(host.GroupAdd, []string{"1000"}),
 		"shm_size":      host.ShmSize == 1<<20,
@@ -93,14 +102,16 @@ func TestInside(t *testing.T) {
 		"uid and gid":       {"id -u; id -g", "7\n8\n", nil, "7:8"},
 		"default caps":      {"grep CapBnd /proc/self/status | cut -f2", "00000000a80405fb\n", nil, ""},
 		"no caps":           {"grep CapBnd /proc/self/status | cut -f2", "0000000000000000\n", block{"cap_drop": []any{"all"}}, ""},
-		"one cap":           {"grep CapBnd /proc/self/status | cut -f2", "0000000000000001\n", block{"cap_drop": []any{"all"}, "cap_add": []any{"chown"}}, ""},
+		"one cap": {"grep CapBnd /proc/self/status | cut -f2", "0000000000000001\n",
+			block{"cap_drop": []any{"all"}, "cap_add": []any{"chown"}}, ""},
 		"no new privileges": {"grep NoNewPrivs /proc/self/status | cut -f2", "1\n", block{"security_opt": []any{"no-new-privileges"}}, ""},
-		"read only":         {"touch /x 2>/dev/null || echo refused; touch /local/x && echo ok", "refused\nok\n", block{"readonly_rootfs": true}, ""},
-		"logs":              {"touch /alloc/logs/x 2>/dev/null || echo refused; touch /alloc/x && echo ok", "refused\nok\n", nil, ""},
-		"terminal":          {"test -t 1 && echo terminal", "terminal\r\n", block{"tty": true}, ""},
-		"network none":      {"ls /sys/class/net", "lo\n", block{"network_mode": "none"}, ""},
-		"args only":         {"", "a b\n", block{"command": nil, "args": []any{"echo", "a", "b"}}, ""},
-		"entrypoint":        {"", "e x\n", block{"command": nil, "entrypoint": []any{"echo", "e"}, "args": []any{"x"}}, ""},
+		"read only": {"touch /x 2>/dev/null || echo refused; touch /local/x && echo ok", "refused\nok\n",
+			block{"readonly_rootfs": true}, ""},
+		"logs":         {"touch /alloc/logs/x 2>/dev/null || echo refused; touch /alloc/x && echo ok", "refused\nok\n", nil, ""},
+		"terminal":     {"test -t 1 && echo terminal", "terminal\r\n", block{"tty": true}, ""},
+		"network none": {"ls /sys/class/net", "lo\n", block{"network_mode": "none"}, ""},
+		"args only":    {"", "a b\n", block{"command": nil, "args": []any{"echo", "a", "b"}}, ""},
+		"entrypoint":   {"", "e x\n", block{"command": nil, "entrypoint": []any{"echo", "e"}, "args": []any{"x"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := shell(c.script, c.config)
@@ -139,12 +150,13 @@ func TestRefused(t *testing.T) {
 		config block
 		want   string
 	}{
-		"privileged":          {block{"privileged": true}, "Docker privileged mode is disabled on this Nomad agent"},
-		"ipc":                 {block{"ipc_mode": "host"}, `cannot apply "ipc_mode" configuration`},
-		"uts":                 {block{"uts_mode": "host"}, `cannot apply "uts_mode" configuration`},
-		"userns":              {block{"userns_mode": "host"}, `cannot apply "userns_mode" configuration`},
-		"pid of a container":  {block{"pid_mode": "container:x"}, `cannot apply "pid_mode" configuration`},
-		"capability":          {block{"cap_add": []any{"sys_admin", "NET_ADMIN"}}, "driver does not allow the following capabilities: net_admin, sys_admin"},
+		"privileged":         {block{"privileged": true}, "Docker privileged mode is disabled on this Nomad agent"},
+		"ipc":                {block{"ipc_mode": "host"}, `cannot apply "ipc_mode" configuration`},
+		"uts":                {block{"uts_mode": "host"}, `cannot apply "uts_mode" configuration`},
+		"userns":             {block{"userns_mode": "host"}, `cannot apply "userns_mode" configuration`},
+		"pid of a container": {block{"pid_mode": "container:x"}, `cannot apply "pid_mode" configuration`},
+		"capability": {block{"cap_add": []any{"sys_admin", "NET_ADMIN"}},
+			"driver does not allow the following capabilities: net_admin, sys_admin"},
 		"all capabilities":    {block{"cap_add": []any{"all"}}, "driver does not allow the following capabilities: audit_control"},
 		"unknown capability":  {block{"cap_add": []any{"fly"}}, `unknown capability "fly"`},
 		"runtime":             {block{"runtime": "kata"}, `requested runtime "kata" is not allowed`},
@@ -154,12 +166,15 @@ func TestRefused(t *testing.T) {
 		"memory":              {block{"memory_hard_limit": 1}, "task memory requirements exceed driver hard limit of 1 MB"},
 		"host and group":      {block{"dns_servers": []any{"nowhere"}}, `dns_servers: "nowhere" is not an IP address`},
 		"device":              {block{"devices": []any{block{"container_path": "/dev/x"}}}, "host path must be set in configuration for devices"},
-		"shm_size":            {block{"shm_size": 65 << 20}, "shm_size is 68157440 bytes, more than the memory limit of the task, 67108864 bytes"},
-		"logger":              {block{"logging": block{"type": "syslog", "config": block{"syslog-address": "unix:///run/x.sock"}}}, `logging type "syslog" is not allowed on this node: use one of json-file, local, none`},
-		"journald":            {block{"logging": block{"driver": "journald"}}, "add it to allow_logging_types"},
-		"option of a logger":  {block{"logging": block{"config": block{"syslog-address": "tcp://192.0.2.2:1"}}}, `"json-file" has no option "syslog-address"`},
-		"user":                {block{"group_add": []any{"+0"}}, "neither a name nor a number"},
-		"no program":          {block{"command": "/no/such"}, "Failed to start container"},
+		"shm_size": {block{"shm_size": 65 << 20},
+			"shm_size is 68157440 bytes, more than the memory limit of the task, 67108864 bytes"},
+		"logger": {block{"logging": block{"type": "syslog", "config": block{"syslog-address": "unix:///run/x.sock"}}},
+			`logging type "syslog" is not allowed on this node: use one of json-file, local, none`},
+		"journald": {block{"logging": block{"driver": "journald"}}, "add it to allow_logging_types"},
+		"option of a logger": {block{"logging": block{"config": block{"syslog-address": "tcp://192.0.2.2:1"}}},
+			`"json-file" has no option "syslog-address"`},
+		"user":       {block{"group_add": []any{"+0"}}, "neither a name nor a number"},
+		"no program": {block{"command": "/no/such"}, "Failed to start container"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := f.task(shell("true", c.config))
@@ -172,7 +187,8 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
-	if exit, out, _ := f.run("readlink /proc/self/ns/pid", block{"pid_mode": "host"}); !exit.Successful() || out != readlink(t, "/proc/self/ns/pid")+"\n" {
+	if exit, out, _ := f.run("readlink /proc/self/ns/pid", block{"pid_mode": "host"}); !exit.Successful() ||
+		out != readlink(t, "/proc/self/ns/pid")+"\n" {
 		t.Errorf("an allowed pid_mode = %+v, %q", exit, out)
 	}
 }
@@ -192,7 +208,8 @@ func TestInstances(t *testing.T) {
 	f := newFixture(t, block{"allow_privileged": false, "volumes": block{"enabled": false}})
 	config := block{"endpoint": f.daemon.Endpoint(), "allow_privileged": true, "volumes": block{"enabled": true}}
 	strong := f.open("docker-privileged", config)
-	if attrs := (<-strong.Fingerprint(t.Context())).Attributes; attrs["driver.docker-privileged"] != "true" || attrs["driver.docker-privileged.volumes.enabled"] != "true" || attrs["driver.docker.version"] != "" {
+	if attrs := (<-strong.Fingerprint(t.Context())).Attributes; attrs["driver.docker-privileged"] != "true" ||
+		attrs["driver.docker-privileged.volumes.enabled"] != "true" || attrs["driver.docker.version"] != "" {
 		t.Errorf("attributes = %v", attrs)
 	}
 	for name, c := range map[string]struct {

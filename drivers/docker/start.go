@@ -30,8 +30,10 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (_ *dri
 	if err != nil {
 		return nil, err
 	}
-	t := d.newTask(cfg.ID, &handleState{Backend: Name, Image: imageID, Tty: o.tty, AllocID: cfg.AllocID, Name: cfg.Name, AllocDir: cfg.AllocDir, LogDir: cfg.LogDir,
-		MaxFiles: cfg.Log.MaxFiles, MaxFileMB: cfg.Log.MaxFileSizeMB, NoLogs: d.set.noLogs || cfg.Log.Disabled || cfg.LogDir == "", Stdout: cfg.Stdout, Stderr: cfg.Stderr, MHzPerCore: cfg.Limits.MHzPerCore, PortMap: o.ownPorts(cfg)})
+	t := d.newTask(cfg.ID, &handleState{Backend: Name, Image: imageID, Tty: o.tty, AllocID: cfg.AllocID, Name: cfg.Name,
+		AllocDir: cfg.AllocDir, LogDir: cfg.LogDir,
+		MaxFiles: cfg.Log.MaxFiles, MaxFileMB: cfg.Log.MaxFileSizeMB, NoLogs: d.set.noLogs || cfg.Log.Disabled || cfg.LogDir == "",
+		Stdout: cfg.Stdout, Stderr: cfg.Stderr, MHzPerCore: cfg.Limits.MHzPerCore, PortMap: o.ownPorts(cfg)})
 	defer func() {
 		if err != nil {
 			d.abandon(t)

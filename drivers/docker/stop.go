@@ -62,7 +62,8 @@ func (d *Driver) kill(ctx context.Context, container, signal string) error {
 
 // ended reports whether an error means that the container does not run.
 func ended(err error) bool {
-	return cerrdefs.IsNotFound(err) || cerrdefs.IsNotModified(err) || cerrdefs.IsConflict(err) && strings.Contains(err.Error(), "is not running")
+	return cerrdefs.IsNotFound(err) || cerrdefs.IsNotModified(err) || cerrdefs.IsConflict(err) &&
+		strings.Contains(err.Error(), "is not running")
 }
 
 // SignalTask implements drivers.Driver.
@@ -155,7 +156,8 @@ func (d *Driver) InspectTask(id string) (*drivers.TaskStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &drivers.TaskStatus{ID: id, Name: t.state.Name, State: drivers.TaskRunning, StartedAt: t.started, Attributes: map[string]string{"container_id": t.container}}
+	out := &drivers.TaskStatus{ID: id, Name: t.state.Name, State: drivers.TaskRunning, StartedAt: t.started,
+		Attributes: map[string]string{"container_id": t.container}}
 	if t.over() {
 		out.State, out.Exit, out.CompletedAt = drivers.TaskExited, t.exit, t.ended
 		return out, nil

@@ -53,7 +53,8 @@ func checkTargets(mounts []container.MountPoint, link readTarget) error {
 				continue
 			}
 			if slices.ContainsFunc(t.seen, func(name string) bool { return safefs.Within(name, other.real) }) {
-				return fmt.Errorf("a link of the image leads the mount at %q to %q, through the mount at %q: mount it at the path without the link", t.name, t.real, other.name)
+				return fmt.Errorf("a link of the image leads the mount at %q to %q, through the mount at %q: mount it at the path without the link",
+					t.name, t.real, other.name)
 			}
 		}
 	}
@@ -83,7 +84,8 @@ func (t *target) resolve(before []*target, link readTarget) error {
 		}
 		for _, m := range before {
 			if safefs.Within(next, m.real) {
-				return fmt.Errorf("the mount at %q leads through the link %q inside the mount at %q: replace the link with a directory", t.name, next, m.name)
+				return fmt.Errorf("the mount at %q leads through the link %q inside the mount at %q: replace the link with a directory", t.name,
+					next, m.name)
 			}
 		}
 		if links++; links > maxLinks {
@@ -118,7 +120,8 @@ func (d *Driver) readLinks(ctx context.Context, id string, mounts int) readTarge
 			return to, nil
 		}
 		if len(known)*mounts > maxMounted {
-			return "", fmt.Errorf("the task and its image have %d mounts, with more than %d directories in their paths: use fewer", mounts, len(known))
+			return "", fmt.Errorf("the task and its image have %d mounts, with more than %d directories in their paths: use fewer", mounts,
+				len(known))
 		}
 		got, err := d.api.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: name})
 		switch {

@@ -201,7 +201,8 @@ func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 		return fmt.Errorf("decode the handle of task %s: %w", h.TaskID, err)
 	}
 	if state.Backend != Name {
-		return fmt.Errorf("task %s was started by %s with the backend %q, which is now %q: give it the earlier backend", h.TaskID, d.cfg.Name, state.Backend, Name)
+		return fmt.Errorf("task %s was started by %s with the backend %q, which is now %q: give it the earlier backend", h.TaskID, d.cfg.Name,
+			state.Backend, Name)
 	}
 	return d.recover(ctx, h.TaskID, state)
 }

@@ -109,7 +109,8 @@ func (d *Driver) accountsOf(ctx context.Context, spec *client.ContainerCreateOpt
 	if ok {
 		return files, nil
 	}
-	probe := &client.ContainerCreateOptions{Name: spec.Name, Config: &container.Config{Image: spec.Config.Image, Labels: spec.Config.Labels, Entrypoint: []string{"-"}},
+	probe := &client.ContainerCreateOptions{Name: spec.Name,
+		Config:     &container.Config{Image: spec.Config.Image, Labels: spec.Config.Labels, Entrypoint: []string{"-"}},
 		HostConfig: &container.HostConfig{NetworkMode: "none"}}
 	id, err := d.create(ctx, probe, d.set.attempts)
 	if err != nil {

@@ -77,13 +77,15 @@ type differs struct{ error }
 
 // verify compares a started container with what was asked for, and with the level that its task must have. It
 // returns the level if that is lower than the options give. A container that has ended is not compared.
-func (d *Driver) verify(ctx context.Context, cfg *drivers.TaskConfig, asked *request, id string) (c *comparison, lowered string, err error) {
+func (d *Driver) verify(ctx context.Context, cfg *drivers.TaskConfig, asked *request,
+	id string) (c *comparison, lowered string, err error) {
 	p, found, err := d.firstProcess(ctx, id)
 	if err != nil || p == nil {
 		return nil, "", err
 	}
 	defer p.Close() //nolint:errcheck // read only
-	c = &comparison{Expected: *d.expectedOf(found, asked.ContainerCreateOptions), Isolation: cfg.Isolation, Level: cfg.Level, Users: p.UserNamespace()}
+	c = &comparison{Expected: *d.expectedOf(found, asked.ContainerCreateOptions), Isolation: cfg.Isolation, Level: cfg.Level,
+		Users: p.UserNamespace()}
 	if c.Expected.Mounts != nil {
 		c.Expected.ReadOnly = append(c.Expected.ReadOnly, asked.readOnly...)
 	}
@@ -151,7 +153,8 @@ func (d *Driver) verifyAgain(ctx context.Context, t *task) error {
 		return errors.Join(err, rerr)
 	}
 	d.forgetLogs(t)
-	return fmt.Errorf("%w: %w since its start, and was removed, because its task must have the isolation level %s", drivers.ErrTaskNotFound, err, c.Level)
+	return fmt.Errorf("%w: %w since its start, and was removed, because its task must have the isolation level %s", drivers.ErrTaskNotFound,
+		err, c.Level)
 }
 
 // filterPatience limits the wait for the filter of a container, which a runtime sets last.
@@ -227,7 +230,8 @@ func (d *Driver) expectedOf(c *container.InspectResponse, asked *client.Containe
 		return e // an agent without root cannot read the rest
 	}
 	e.Namespaces = []string{"mnt"}
-	for kind, mode := range map[string]string{"pid": string(host.PidMode), "ipc": string(host.IpcMode), "net": string(host.NetworkMode), "uts": string(host.UTSMode)} {
+	for kind, mode := range map[string]string{"pid": string(host.PidMode), "ipc": string(host.IpcMode), "net": string(host.NetworkMode),
+		"uts": string(host.UTSMode)} {
 		if mode != "host" && (kind == "net" || !strings.HasPrefix(mode, containerMode)) {
 			e.Namespaces = append(e.Namespaces, kind)
 		}

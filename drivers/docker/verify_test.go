@@ -157,7 +157,8 @@ func TestMountThroughLink(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.importHostile()
-	cfg := f.restricted("web", block{"image": hostile, "volumes": []any{"local/x:/var/run/x:ro"}, "init": true, "mount": []any{block{"type": "tmpfs", "target": "/var/run/y"}}})
+	cfg := f.restricted("web", block{"image": hostile, "volumes": []any{"local/x:/var/run/x:ro"}, "init": true,
+		"mount": []any{block{"type": "tmpfs", "target": "/var/run/y"}}})
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -174,18 +175,23 @@ func TestVerify(t *testing.T) {
 		given func(*client.ContainerCreateOptions) // what the daemon does
 		want  string                               // part of the error; "lowered" for a lower level
 	}{
-		"as asked":            {func(*client.ContainerCreateOptions) {}, ""},
-		"root":                {func(o *client.ContainerCreateOptions) { o.Config.User = "+0" }, "Uid is 0, 7 was asked for"},
-		"root's group":        {func(o *client.ContainerCreateOptions) { o.Config.User = "7:-0" }, "Gid is 0, 8 was asked for"},
-		"a group more":        {func(o *client.ContainerCreateOptions) { o.HostConfig.GroupAdd = []string{"+0"} }, "it has the additional group 0"},
-		"new privileges":      {func(o *client.ContainerCreateOptions) { o.HostConfig.SecurityOpt = []string{"no-new-privileges=f"} }, `NoNewPrivs is "0"`},
+		"as asked":     {func(*client.ContainerCreateOptions) {}, ""},
+		"root":         {func(o *client.ContainerCreateOptions) { o.Config.User = "+0" }, "Uid is 0, 7 was asked for"},
+		"root's group": {func(o *client.ContainerCreateOptions) { o.Config.User = "7:-0" }, "Gid is 0, 8 was asked for"},
+		"a group more": {func(o *client.ContainerCreateOptions) { o.HostConfig.GroupAdd = []string{"+0"} },
+			"it has the additional group 0"},
+		"new privileges": {func(o *client.ContainerCreateOptions) { o.HostConfig.SecurityOpt = []string{"no-new-privileges=f"} },
+			`NoNewPrivs is "0"`},
 		"capabilities":        {func(o *client.ContainerCreateOptions) { o.HostConfig.CapDrop = nil }, "CapBnd is"},
 		"processes":           {func(o *client.ContainerCreateOptions) { o.HostConfig.PidMode = "host" }, "its pid namespace"},
 		"memory of processes": {func(o *client.ContainerCreateOptions) { o.HostConfig.IpcMode = "host" }, "its ipc namespace"},
 		"network":             {func(o *client.ContainerCreateOptions) { o.HostConfig.NetworkMode = "host" }, "its net namespace"},
-		"host name":           {func(o *client.ContainerCreateOptions) { o.HostConfig.UTSMode = "host"; o.Config.Hostname = "" }, "its uts namespace"},
-		"a mount more":        {func(o *client.ContainerCreateOptions) { o.HostConfig.Binds = append(o.HostConfig.Binds, "/etc:/node") }, `it has a mount at "/node"`},
-		"a writable mount":    {func(o *client.ContainerCreateOptions) { o.HostConfig.Binds = []string{f.dir + ":/x"} }, `the mount at "/x" is writable`},
+		"host name": {func(o *client.ContainerCreateOptions) { o.HostConfig.UTSMode = "host"; o.Config.Hostname = "" },
+			"its uts namespace"},
+		"a mount more": {func(o *client.ContainerCreateOptions) { o.HostConfig.Binds = append(o.HostConfig.Binds, "/etc:/node") },
+			`it has a mount at "/node"`},
+		"a writable mount": {func(o *client.ContainerCreateOptions) { o.HostConfig.Binds = []string{f.dir + ":/x"} },
+			`the mount at "/x" is writable`},
 		"no filter": {func(o *client.ContainerCreateOptions) {
 			o.HostConfig.SecurityOpt = append(o.HostConfig.SecurityOpt, "seccomp=unconfined")
 		}, "seccomp (a filter of system calls)"},
@@ -196,7 +202,8 @@ func TestVerify(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := func() *client.ContainerCreateOptions {
 				return &client.ContainerCreateOptions{Config: &container.Config{Image: testdocker.Image, User: "7:8", Cmd: []string{"sleep", "1000"}},
-					HostConfig: &container.HostConfig{CapDrop: []string{"all"}, SecurityOpt: []string{"no-new-privileges"}, NetworkMode: "none", Binds: []string{f.dir + ":/x:ro"},
+					HostConfig: &container.HostConfig{CapDrop: []string{"all"}, SecurityOpt: []string{"no-new-privileges"}, NetworkMode: "none",
+						Binds:  []string{f.dir + ":/x:ro"},
 						Mounts: []mount.Mount{{Type: mount.TypeTmpfs, Target: "/y"}}}}
 			}
 			given := asked()
@@ -234,7 +241,8 @@ func TestStored(t *testing.T) {
 	f := newFixture(t, nil)
 	asked := func() *client.ContainerCreateOptions {
 		return &client.ContainerCreateOptions{Config: &container.Config{Image: testdocker.Image, User: "7:8", Cmd: []string{"sleep"}},
-			HostConfig: &container.HostConfig{CapAdd: []string{"chown"}, CapDrop: []string{"all"}, SecurityOpt: []string{"no-new-privileges"}, NetworkMode: "none", GroupAdd: []string{"5"}}}
+			HostConfig: &container.HostConfig{CapAdd: []string{"chown"}, CapDrop: []string{"all"}, SecurityOpt: []string{"no-new-privileges"},
+				NetworkMode: "none", GroupAdd: []string{"5"}}}
 	}
 	for name, edit := range map[string]func(*client.ContainerCreateOptions){
 		"":             func(*client.ContainerCreateOptions) {},

@@ -57,13 +57,16 @@ func TestVolumePropagation(t *testing.T) {
 		}
 	}
 	cfg := f.task(shell("sleep 1000", nil))
-	cfg.Mounts = []drivers.Mount{{TaskPath: "/data", HostPath: shared, Propagation: drivers.PropagateToTask, ReadOnly: true, SELinuxLabel: "Z"}}
-	if got := f.created(cfg); !slices.ContainsFunc(got.HostConfig.Binds, func(b string) bool { return strings.HasSuffix(b, ":/data:Z,rslave,ro") }) {
+	cfg.Mounts = []drivers.Mount{{TaskPath: "/data", HostPath: shared, Propagation: drivers.PropagateToTask, ReadOnly: true,
+		SELinuxLabel: "Z"}}
+	if got := f.created(cfg); !slices.ContainsFunc(got.HostConfig.Binds,
+		func(b string) bool { return strings.HasSuffix(b, ":/data:Z,rslave,ro") }) {
 		t.Errorf("binds %v", got.HostConfig.Binds)
 	}
 	bad := f.task(shell("true", nil))
 	bad.Mounts = []drivers.Mount{{TaskPath: "/da:ta", HostPath: shared, SELinuxLabel: "z"}}
-	if _, err := f.StartTask(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "a path with a colon can't have an SELinux label") {
+	if _, err := f.StartTask(t.Context(), bad); err == nil ||
+		!strings.Contains(err.Error(), "a path with a colon can't have an SELinux label") {
 		t.Errorf("StartTask() = %v", err)
 	}
 }

@@ -77,7 +77,8 @@ func New(cfg Config) *Driver {
 	d := &Driver{log: log, super: cfg.Supervisor, own: append(slices.Clone(cfg.Own), cfg.Supervisor.Dir()),
 		Settings: process.NewSettings(cfg.Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings)}
 	d.watch = newWatch(cfg.Name, log, cfg.Denials, func() string { return d.Current().ExplainDenials })
-	d.Tasks = process.NewTasks(process.Config{Name: cfg.Name, Kind: config.Kind(), Supervisor: cfg.Supervisor, Prepare: d.program, Observer: d.watch})
+	d.Tasks = process.NewTasks(process.Config{Name: cfg.Name, Kind: config.Kind(), Supervisor: cfg.Supervisor, Prepare: d.program,
+		Observer: d.watch})
 	return d
 }
 

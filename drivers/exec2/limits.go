@@ -30,7 +30,8 @@ func (s *setup) limits() (cgroup.Limits, error) {
 		l.CPUQuota = max(r.CPUShares*cgroup.CPUPeriod/int64(r.MHzPerCore), 1)
 	}
 	if t.PIDsLimit > set.PIDsLimitMax {
-		return l, fmt.Errorf("pids_limit: %d is above the %d that this node allows (pids_limit_max in its driver config)", t.PIDsLimit, set.PIDsLimitMax)
+		return l, fmt.Errorf("pids_limit: %d is above the %d that this node allows (pids_limit_max in its driver config)", t.PIDsLimit,
+			set.PIDsLimitMax)
 	}
 	if t.PIDsLimit > 0 {
 		l.Processes = t.PIDsLimit

@@ -102,9 +102,11 @@ func unshared(cfg *drivers.TaskConfig) error {
 	for _, what := range []struct {
 		asked bool
 		name  string
-	}{{cfg.NetNS != "" || cfg.Hostname != "", "its own network"}, {len(cfg.Mounts) > 0, "volumes"}, {len(cfg.Files) > 0, "files mounted over those of the host, such as for a dns block"}} {
+	}{{cfg.NetNS != "" || cfg.Hostname != "", "its own network"}, {len(cfg.Mounts) > 0, "volumes"},
+		{len(cfg.Files) > 0, "files mounted over those of the host, such as for a dns block"}} {
 		if what.asked {
-			return fmt.Errorf("the task needs %s, which needs namespaces, and this node's agent cannot create any: %w", what.name, process.OwnNamespaces())
+			return fmt.Errorf("the task needs %s, which needs namespaces, and this node's agent cannot create any: %w", what.name,
+				process.OwnNamespaces())
 		}
 	}
 	return nil

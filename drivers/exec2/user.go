@@ -57,7 +57,8 @@ func reachable(dir string, acc hostuser.User) error {
 			return fmt.Errorf("check the task directory: %w", &os.PathError{Op: "stat", Path: d, Err: err})
 		}
 		if !searchable(&st, acc) && !safefs.Admits(d, acc.UID) {
-			return fmt.Errorf("directory %s (mode %04o) cannot be entered by uid %d: the task could not access its own files", d, st.Mode&0o7777, acc.UID)
+			return fmt.Errorf("directory %s (mode %04o) cannot be entered by uid %d: the task could not access its own files", d,
+				st.Mode&0o7777, acc.UID)
 		}
 	}
 	return nil

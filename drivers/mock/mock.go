@@ -166,7 +166,8 @@ func (d *Driver) RecoverTask(_ context.Context, h *drivers.TaskHandle) error {
 		return fmt.Errorf("decode handle of task %s: %w", h.TaskID, err)
 	}
 	if state.Backend != "" && state.Backend != Name {
-		return fmt.Errorf("task %s was started by %s with the backend %q, which is now %q: give it the earlier backend", h.TaskID, d.name, state.Backend, Name)
+		return fmt.Errorf("task %s was started by %s with the backend %q, which is now %q: give it the earlier backend", h.TaskID, d.name,
+			state.Backend, Name)
 	}
 	switch state.Config.RecoverError {
 	case "":

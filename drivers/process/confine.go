@@ -93,7 +93,8 @@ func (g *Groups) Confine(ctx context.Context, c Confinement, s *drivers.Sidecar)
 
 // confineIn runs a sidecar in a group. It reports whether the sidecar did not start because the group
 // no longer exists.
-func (g *Groups) confineIn(ctx context.Context, group *supervise.Group, cmd sandbox.Command) (exit *drivers.ExitResult, gone bool, err error) {
+func (g *Groups) confineIn(ctx context.Context, group *supervise.Group,
+	cmd sandbox.Command) (exit *drivers.ExitResult, gone bool, err error) {
 	in, leave, err := g.join(ctx, group)
 	if err != nil {
 		return nil, isGone(err), err

@@ -32,8 +32,10 @@ var tryNamespaces = sync.OnceValue(func() error {
 	defer null.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), trialPatience)
 	defer cancel()
-	trial := &sandbox.Command{Policy: &sandbox.Policy{Argv: []string{noProgram}, MissingExit: missingExit, Dir: "/", Seccomp: sandbox.SeccompNone,
-		PrivatePID: true, OwnUsers: os.Geteuid() != 0, PrivateIPC: true, Mounts: &sandbox.Mounts{Proc: true}}, Stdio: [3]*os.File{null, null, null}}
+	trial := &sandbox.Command{Policy: &sandbox.Policy{Argv: []string{noProgram}, MissingExit: missingExit, Dir: "/",
+		Seccomp:    sandbox.SeccompNone,
+		PrivatePID: true, OwnUsers: os.Geteuid() != 0, PrivateIPC: true, Mounts: &sandbox.Mounts{Proc: true}},
+		Stdio: [3]*os.File{null, null, null}}
 	ws, err := trial.Run(ctx, nil)
 	if err == nil && ws.ExitStatus() != missingExit {
 		err = fmt.Errorf("the test process ended with wait status %#x", uint32(ws))

@@ -53,7 +53,8 @@ func (ts *Tasks) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
-	s := state{Name: cfg.Name, Backend: ts.cfg.Kind.Name, MHzPerCore: cfg.Limits.MHzPerCore, Environment: p.Environment, Join: p.Join, group: GroupName(cfg)}
+	s := state{Name: cfg.Name, Backend: ts.cfg.Kind.Name, MHzPerCore: cfg.Limits.MHzPerCore, Environment: p.Environment, Join: p.Join,
+		group: GroupName(cfg)}
 	if spec.Group != nil {
 		s.measured = spec.Group.Group
 	}

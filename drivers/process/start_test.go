@@ -44,7 +44,8 @@ func shell(t *testing.T, super *supervise.Client, o process.Observer, argv ...st
 		p.Declared, err = sandbox.Declare(p.Policy)
 		return p, err
 	}
-	return process.NewTasks(process.Config{Name: "shell", Kind: &drivers.Kind{Name: "shell"}, Supervisor: super, Prepare: prepare, Observer: o})
+	return process.NewTasks(process.Config{Name: "shell", Kind: &drivers.Kind{Name: "shell"}, Supervisor: super, Prepare: prepare,
+		Observer: o})
 }
 
 func TestStartTask_Observer(t *testing.T) {

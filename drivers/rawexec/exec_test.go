@@ -100,7 +100,8 @@ func TestExec(t *testing.T) {
 	if _, out, _, err := script(t.Context(), d, cfg.ID, "cat /proc/self/cgroup", strings.NewReader("")); out != string(groups) || err != nil {
 		t.Errorf("control groups %q, %v, want those of the task: %q", out, err, groups)
 	}
-	if _, out, _, err := script(t.Context(), d, cfg.ID, "ls -l /proc/self/fd | grep -c socket; ls /proc/self/fd | wc -l", strings.NewReader("")); out != "0\n4\n" || err != nil { // 0-2, and that of ls
+	if _, out, _, err := script(t.Context(), d, cfg.ID, "ls -l /proc/self/fd | grep -c socket; ls /proc/self/fd | wc -l",
+		strings.NewReader("")); out != "0\n4\n" || err != nil { // 0-2, and that of ls
 		t.Errorf("descriptors %q, %v", out, err)
 	}
 	if code, _, _, err := script(t.Context(), d, cfg.ID, "kill -KILL $$", strings.NewReader("")); code != 137 || err != nil {

@@ -64,7 +64,8 @@ func (d *Driver) Privilege() drivers.Privilege {
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 	f := drivers.Fingerprint{Health: drivers.HealthUndetected, Description: fmt.Sprintf("disabled: plugin %q has no enabled = true", d.Name())}
 	if d.Current().enabled {
-		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy", Attributes: map[string]string{drivers.Attribute(d.Name(), ""): "1"}}
+		f = drivers.Fingerprint{Health: drivers.HealthHealthy, Description: "Healthy",
+			Attributes: map[string]string{drivers.Attribute(d.Name(), ""): "1"}}
 	}
 	return process.Steady(ctx, f)
 }

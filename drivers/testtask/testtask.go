@@ -65,7 +65,8 @@ func Shell(t testing.TB, cfg *drivers.TaskConfig, script string) *drivers.Sideca
 	}
 	t.Cleanup(func() { sh.Close() })
 	s := &drivers.Sidecar{Program: sh, Args: []string{"sh", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}, Dir: cfg.LocalDir,
-		Paths: []drivers.SidecarPath{{Modes: "rwxc", Name: "web/local", Beneath: cfg.AllocDir}, {Modes: "r", Name: "/proc"}, {Modes: "rw", Name: "/dev/null"}}}
+		Paths: []drivers.SidecarPath{{Modes: "rwxc", Name: "web/local", Beneath: cfg.AllocDir}, {Modes: "r", Name: "/proc"},
+			{Modes: "rw", Name: "/dev/null"}}}
 	for _, name := range []string{"/bin", "/usr/bin", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache"} {
 		s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rx", Name: name, Optional: true})
 	}

@@ -17,9 +17,12 @@ var image = account.Files{
 // What a name is follows from the files of the image, and only canonical numbers come out.
 func TestResolve(t *testing.T) {
 	for given, want := range map[string]string{
-		"web": "1000:1000 [44 1000]", "app": "0:0 []", "wheel": "1001:0 []", "1000": "1000:1000 [44 1000]", "1001": "1001:0 []", "many": "1003:1003 [0 44]",
-		"web:appg": "1000:0 []", "1000:appg": "1000:0 []", "5:6": "5:6 []", "web:44": "1000:44 []", "77": "77:0 [] unknown", "4711": "4711:0 [] unknown", "0": "0:0 []",
-		"odd": "invalid number", "plus": "invalid number", "1002": "invalid number", "5:oddg": "invalid number", "nobody": "no user nobody", "short": "no user short", "5:nogroup": "no group nogroup",
+		"web": "1000:1000 [44 1000]", "app": "0:0 []", "wheel": "1001:0 []", "1000": "1000:1000 [44 1000]", "1001": "1001:0 []",
+		"many":     "1003:1003 [0 44]",
+		"web:appg": "1000:0 []", "1000:appg": "1000:0 []", "5:6": "5:6 []", "web:44": "1000:44 []", "77": "77:0 [] unknown",
+		"4711": "4711:0 [] unknown", "0": "0:0 []",
+		"odd": "invalid number", "plus": "invalid number", "1002": "invalid number", "5:oddg": "invalid number", "nobody": "no user nobody",
+		"short": "no user short", "5:nogroup": "no group nogroup",
 	} {
 		a, err := account.Parse(given)
 		if err != nil {
@@ -40,7 +43,8 @@ func TestResolve(t *testing.T) {
 }
 
 func TestHasRoot(t *testing.T) {
-	for want, ids := range map[string]account.IDs{"the user 0": {GID: 1}, "the group 0": {UID: 1}, "the additional group 0": {UID: 1, GID: 1, Groups: []int{4, 0}}, "": {UID: 1, GID: 1, Groups: []int{4}}} {
+	for want, ids := range map[string]account.IDs{"the user 0": {GID: 1}, "the group 0": {UID: 1},
+		"the additional group 0": {UID: 1, GID: 1, Groups: []int{4, 0}}, "": {UID: 1, GID: 1, Groups: []int{4}}} {
 		if got := ids.HasRoot(); got != want {
 			t.Errorf("HasRoot(%+v) = %q, want %q", ids, got, want)
 		}

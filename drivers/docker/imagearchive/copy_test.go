@@ -68,12 +68,14 @@ var (
 
 // manifestOf returns a manifest.json of images with names.
 func manifestOf(names ...string) entry {
-	return entry{name: "manifest.json", text: encode([]object{{"Config": "config.json", "RepoTags": names, "Layers": []string{dir + "/layer.tar"}}})}
+	return entry{name: "manifest.json",
+		text: encode([]object{{"Config": "config.json", "RepoTags": names, "Layers": []string{dir + "/layer.tar"}}})}
 }
 
 // saved returns the entries of an archive of Docker, with others in addition.
 func saved(more ...entry) []entry {
-	return append([]entry{{name: dir + "/", kind: tar.TypeDir}, {name: dir + "/layer.tar", text: layer}, {name: "config.json", text: config}}, more...)
+	return append([]entry{{name: dir + "/", kind: tar.TypeDir}, {name: dir + "/layer.tar", text: layer}, {name: "config.json", text: config}},
+		more...)
 }
 
 // configOf returns the configuration of an image that has a layer n times.
@@ -157,13 +159,16 @@ func TestCopy(t *testing.T) {
 			return pack(t, saved(manifestOf("web:1"), entry{name: "repositories", text: `{"victim":{"1":"x"}}`})...)
 		},
 		"with an index": func(t *testing.T) []byte {
-			return pack(t, saved(manifestOf("web:1"), entry{name: "index.json", text: encode(object{"manifests": []object{{"annotations": object{"io.containerd.image.name": "docker.io/library/victim:1"}}}})})...)
+			return pack(t, saved(manifestOf("web:1"),
+				entry{name: "index.json", text: encode(object{"manifests": []object{{"annotations": object{"io.containerd.image.name": "docker.io/library/victim:1"}}}})})...)
 		},
 		"a dot in the names": func(t *testing.T) []byte {
-			return pack(t, entry{name: "./", kind: tar.TypeDir}, entry{name: "./" + dir + "/layer.tar", text: layer}, entry{name: "/config.json", text: config}, manifestOf("web:1"))
+			return pack(t, entry{name: "./", kind: tar.TypeDir}, entry{name: "./" + dir + "/layer.tar", text: layer},
+				entry{name: "/config.json", text: config}, manifestOf("web:1"))
 		},
 		"a link to a layer": func(t *testing.T) []byte {
-			m := entry{name: "manifest.json", text: encode([]object{{"Config": "config.json", "RepoTags": []string{"web:1"}, "Layers": []string{link + "/layer.tar"}}})}
+			m := entry{name: "manifest.json",
+				text: encode([]object{{"Config": "config.json", "RepoTags": []string{"web:1"}, "Layers": []string{link + "/layer.tar"}}})}
 			return pack(t, saved(m, entry{name: link + "/layer.tar", kind: tar.TypeSymlink, link: "../" + dir + "/layer.tar"})...)
 		},
 		"layout": func(t *testing.T) []byte { return pack(t, layout(object{"io.containerd.image.name": ref}, layer)...) },
@@ -216,7 +221,8 @@ func checkCopy(t *testing.T, text []byte) {
 		Config           string
 		RepoTags, Layers []string
 	}
-	if err := json.Unmarshal(files["manifest.json"], &list); err != nil || len(list) != 1 || !slices.Equal(list[0].RepoTags, []string{ref}) || len(list[0].Layers) != 1 {
+	if err := json.Unmarshal(files["manifest.json"], &list); err != nil || len(list) != 1 || !slices.Equal(list[0].RepoTags, []string{ref}) ||
+		len(list[0].Layers) != 1 {
 		t.Fatalf("manifest.json = %s, %v", files["manifest.json"], err)
 	}
 	if string(files[list[0].Config]) != config || len(files[list[0].Layers[0]]) == 0 {
@@ -257,8 +263,9 @@ func TestCopy_Refused(t *testing.T) {
 		"the place of originals":  {saved(good, entry{name: "original/manifest.json", text: "[]"}), "not that of a file of an image"},
 		"only repositories":       {saved(entry{name: "repositories", text: `{"victim":{"1":"x"}}`}), "no manifest.json"},
 		"no layer":                {[]entry{{name: "config.json", text: config}, good}, "has no file"},
-		"another layer":           {[]entry{{name: dir + "/layer.tar", text: "another"}, {name: "config.json", text: config}, good}, "is not that of the image"},
-		"no configuration":        {[]entry{{name: dir + "/layer.tar", text: layer}, good}, "has no file"},
+		"another layer": {[]entry{{name: dir + "/layer.tar", text: "another"}, {name: "config.json", text: config}, good},
+			"is not that of the image"},
+		"no configuration": {[]entry{{name: dir + "/layer.tar", text: layer}, good}, "has no file"},
 		"fewer layers": {append(saved(), entry{name: "manifest.json",
 			text: encode([]object{{"Config": "config.json", "RepoTags": []string{"web:1"}, "Layers": []string{}}})}), "has 1 layers, but"},
 		"one file as many layers": {[]entry{{name: dir + "/layer.tar", text: layer}, configOf(513), manifestWith(513)}, "at most 512"},
@@ -278,8 +285,10 @@ func TestCopy_Refused(t *testing.T) {
 		})
 	}
 	whole := pack(t, saved(good)...)
-	for name, text := range map[string][]byte{"text": []byte("text"), "empty": nil, "cut": whole[:len(whole)/3], "cut gzip": []byte(gz(t, string(whole)))[:100],
-		"false gzip": []byte("\x1f\x8b\x08text"), "false zstd": []byte("\x28\xb5\x2f\xfdtext"), "false bzip2": []byte("BZhtext"), "false xz": []byte("\xfd7zXZ\x00text"),
+	for name, text := range map[string][]byte{"text": []byte("text"), "empty": nil, "cut": whole[:len(whole)/3],
+		"cut gzip":   []byte(gz(t, string(whole)))[:100],
+		"false gzip": []byte("\x1f\x8b\x08text"), "false zstd": []byte("\x28\xb5\x2f\xfdtext"), "false bzip2": []byte("BZhtext"),
+		"false xz":     []byte("\xfd7zXZ\x00text"),
 		"gzip in gzip": []byte(gz(t, gz(t, string(whole))))} {
 		if image, _, err := copyOf(t, text); err == nil {
 			t.Errorf("%s: Copy() = %+v, want an error", name, image)

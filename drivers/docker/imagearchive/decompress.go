@@ -65,7 +65,8 @@ func xz(ctx context.Context, from io.Reader) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("an archive with xz needs the program xz on the node: install xz-utils: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, path, "--decompress", "--stdout", "--quiet", "--no-adjust", "--threads=1", fmt.Sprintf("--memlimit-decompress=%d", maxWindow))
+	cmd := exec.CommandContext(ctx, path, "--decompress", "--stdout", "--quiet", "--no-adjust", "--threads=1",
+		fmt.Sprintf("--memlimit-decompress=%d", maxWindow))
 	cmd.Stdin, cmd.Env = from, []string{}
 	out, err := cmd.StdoutPipe()
 	if err == nil {

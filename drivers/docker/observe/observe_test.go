@@ -73,7 +73,8 @@ func TestMounts(t *testing.T) {
 // The IDs of a daemon with remapped users are those that the container sees.
 func TestInside(t *testing.T) {
 	m := idMap{{0, 100000, 1000}, {5000, 7, 1}}
-	for id, want := range map[string]string{"100000": "0", "100999": "999", "7": "5000", "0": "0 (not mapped)", "101000": "101000 (not mapped)"} {
+	for id, want := range map[string]string{"100000": "0", "100999": "999", "7": "5000", "0": "0 (not mapped)",
+		"101000": "101000 (not mapped)"} {
 		if got := m.inside(id); got != want {
 			t.Errorf("inside(%s) = %s, want %s", id, got, want)
 		}
@@ -94,14 +95,16 @@ func TestGone(t *testing.T) {
 func TestMasked(t *testing.T) {
 	dev := "1 2 0:1 / /dev rw,nosuid - tmpfs tmpfs rw\n1 2 0:1 / /proc rw - proc proc rw\n1 2 0:1 / /sys ro - sysfs sysfs ro\n"
 	for name, c := range map[string]struct{ more, want string }{
-		"masked":              {"1 2 0:1 /null /proc/keys rw - tmpfs tmpfs rw\n1 2 0:1 / /sys/firmware ro - tmpfs tmpfs ro\n", ""},
-		"not masked":          {"1 2 0:1 / /sys/firmware ro - tmpfs tmpfs ro\n", `"/proc/keys" of the kernel is not masked`},
-		"by itself":           {"1 2 0:1 /keys /proc/keys rw - proc proc rw\n1 2 0:1 / /sys/firmware ro - tmpfs tmpfs ro\n", `"/proc/keys" of the kernel is not masked`},
+		"masked":     {"1 2 0:1 /null /proc/keys rw - tmpfs tmpfs rw\n1 2 0:1 / /sys/firmware ro - tmpfs tmpfs ro\n", ""},
+		"not masked": {"1 2 0:1 / /sys/firmware ro - tmpfs tmpfs ro\n", `"/proc/keys" of the kernel is not masked`},
+		"by itself": {"1 2 0:1 /keys /proc/keys rw - proc proc rw\n1 2 0:1 / /sys/firmware ro - tmpfs tmpfs ro\n",
+			`"/proc/keys" of the kernel is not masked`},
 		"mask removed":        {"1 2 0:1 /null /proc/keys rw - tmpfs tmpfs rw\n1 2 0:1 /keys /proc/keys rw - proc proc rw\n1 2 0:1 / /sys/firmware ro - tmpfs tmpfs ro\n", `"/proc/keys" of the kernel is not masked`},
 		"another /dev":        {"1 2 0:1 /null /proc/keys rw - tmpfs tmpfs rw\n1 2 0:1 / /sys/firmware ro - tmpfs tmpfs ro\n1 2 0:1 / /dev rw - ext4 /dev/vda rw\n", `another file system at "/dev"`},
 		"another tmpfs, /sys": {"1 2 0:1 /null /proc/keys rw - tmpfs tmpfs rw\n1 2 0:1 / /sys/firmware ro - tmpfs tmpfs ro\n1 2 0:1 / /sys rw - tmpfs tmpfs rw\n", `another file system at "/sys"`},
 	} {
-		got := strings.Join(compareMounts(parseMounts(dev+c.more), &Expected{Mounts: []string{}, Masked: []string{"/proc/keys", "/sys/firmware"}, OwnTrees: true}), "; ")
+		got := strings.Join(compareMounts(parseMounts(dev+c.more),
+			&Expected{Mounts: []string{}, Masked: []string{"/proc/keys", "/sys/firmware"}, OwnTrees: true}), "; ")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: compareMounts() = %q, want %q", name, got, c.want)
 		}

@@ -70,7 +70,8 @@ func pathList[T any](list []T) []any {
 	for i, e := range list {
 		out[i] = e
 		s, _ := any(e).(string)
-		if modes, path, ok := strings.Cut(s, ":"); ok && strings.Contains(path, drivers.Reference) && !strings.Contains(modes, drivers.Reference) {
+		if modes, path, ok := strings.Cut(s, ":"); ok && strings.Contains(path, drivers.Reference) &&
+			!strings.Contains(modes, drivers.Reference) {
 			known, _, _ := strings.Cut(path, drivers.Reference)
 			out[i] = modes + ":" + cmp.Or(known, "/")
 		}

@@ -70,7 +70,8 @@ func WithUnveiled(i drivers.Isolation, entries []string) drivers.Isolation {
 }
 
 // harmless are the files of /dev that every task may use.
-var harmless = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/log"}
+var harmless = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/stdin", "/dev/stdout",
+	"/dev/stderr", "/dev/fd", "/dev/log"}
 
 // ofDevice reports whether a path is or contains devices of the node.
 func ofDevice(path string) bool {
