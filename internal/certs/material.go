@@ -125,7 +125,8 @@ func readPair(certFile, keyFile string, now time.Time) (tls.Certificate, error) 
 	case now.After(pair.Leaf.NotAfter):
 		return none, wrong("cert_file", "%s expired at %s: make a new one", certFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	case now.Before(pair.Leaf.NotBefore):
-		return none, wrong("cert_file", "%s is valid from %s on: check the clock of this machine", certFile, pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+		return none, wrong("cert_file", "%s is valid from %s on: check the clock of this machine", certFile,
+			pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	return pair, nil
 }

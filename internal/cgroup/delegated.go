@@ -25,7 +25,8 @@ var leaves = []string{"/" + agentLeaf, "/nomad.slice/supervise"}
 // delegation returns the hierarchy below the group delegated to this user.
 func delegation(v2 string) (*Hierarchy, error) {
 	if v2 == "" {
-		return nil, fmt.Errorf("%w: an agent without root needs a delegated group of version 2, and the host has no version 2 tree", ErrUnavailable)
+		return nil, fmt.Errorf("%w: an agent without root needs a delegated group of version 2, and the host has no version 2 tree",
+			ErrUnavailable)
 	}
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

@@ -97,7 +97,8 @@ var entered bool
 // TestMain of a test, does not call Main. Such a process would start itself again and again.
 func refuse() {
 	if _, ok := chosen(); ok && !entered {
-		fmt.Fprintf(os.Stderr, "companion: bug: the process %s did not run its entry: call companion.Main first in main and in TestMain\n", os.Args[0])
+		fmt.Fprintf(os.Stderr, "companion: bug: the process %s did not run its entry: call companion.Main first in main and in TestMain\n",
+			os.Args[0])
 		os.Exit(2)
 	}
 }

@@ -16,8 +16,9 @@ var refused = []struct {
 	prefix netip.Prefix
 	what   string
 }{
-	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified address"},           // RFC 6890
-	{netip.MustParsePrefix("169.254.0.0/16"), "link-local address"},       // RFC 3927; the metadata services of AWS, Azure, Google, OpenStack and others
+	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified address"}, // RFC 6890
+	{netip.MustParsePrefix("169.254.0.0/16"),
+		"link-local address"}, // RFC 3927; the metadata services of AWS, Azure, Google, OpenStack and others
 	{netip.MustParsePrefix("100.100.100.200/32"), "metadata service"},     // Alibaba Cloud: ECS user guide, instance metadata
 	{netip.MustParsePrefix("168.63.129.16/32"), "metadata service"},       // Azure: "What is IP address 168.63.129.16?"
 	{netip.MustParsePrefix("192.0.0.192/32"), "metadata service"},         // Oracle Cloud Classic: instance metadata

@@ -108,7 +108,8 @@ func (o CAOptions) subject() pkix.Name {
 		}
 		return []string{v}
 	}
-	return pkix.Name{CommonName: o.CommonName, Country: one(o.Country), PostalCode: one(o.PostalCode), Province: one(o.Province), Locality: one(o.Locality),
+	return pkix.Name{CommonName: o.CommonName, Country: one(o.Country), PostalCode: one(o.PostalCode), Province: one(o.Province),
+		Locality:      one(o.Locality),
 		StreetAddress: one(o.StreetAddress), Organization: one(o.Organization), OrganizationalUnit: one(o.OrganizationalUnit)}
 }
 

@@ -41,7 +41,8 @@ type lookup struct {
 type linkError string
 
 func (e linkError) Error() string {
-	return string(e) + " is a symbolic link that is not owned by root or that others can replace: use its target instead: " + unix.ELOOP.Error()
+	return string(e) + " is a symbolic link that is not owned by root or that others can replace: use its target instead: " +
+		unix.ELOOP.Error()
 }
 
 func (e linkError) Unwrap() error { return unix.ELOOP }

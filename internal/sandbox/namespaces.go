@@ -33,7 +33,8 @@ func (p *Policy) isolate(look *lookup) error {
 		return p.known(look)
 	}
 	if err := unix.Unshare(flags); err != nil {
-		return fmt.Errorf("create mount (%t), IPC (%t) and UTS (%t) namespaces: unshare: %w", p.Mounts != nil, p.PrivateIPC, p.Hostname != "", err)
+		return fmt.Errorf("create mount (%t), IPC (%t) and UTS (%t) namespaces: unshare: %w", p.Mounts != nil, p.PrivateIPC,
+			p.Hostname != "", err)
 	}
 	if p.Hostname != "" {
 		if err := unix.Sethostname([]byte(p.Hostname)); err != nil {

@@ -279,7 +279,9 @@ func (p *Policy) validateNamespaces() error {
 	if m.Tmp != (Path{}) {
 		errs = append(errs, m.Tmp.validateName())
 	}
-	if v := m.View; v != (View{}) && (!filepath.IsAbs(v.Dir) || filepath.Clean(v.Dir) != v.Dir || v.Dir == "/" || filepath.Base(v.Own) != v.Own || !filepath.IsLocal(v.Own) || v.Own == ".") {
+	if v := m.View; v != (View{}) &&
+		(!filepath.IsAbs(v.Dir) || filepath.Clean(v.Dir) != v.Dir || v.Dir == "/" || filepath.Base(v.Own) != v.Own || !filepath.IsLocal(v.Own) ||
+			v.Own == ".") {
 		errs = append(errs, fmt.Errorf("view: %q is not a directory directly below %q", v.Own, v.Dir))
 	}
 	for _, dir := range m.Hide {

@@ -35,7 +35,8 @@ type Client struct {
 // NewClient returns a client for the supervisor in dir, such as <data_dir>/client/supervise. It
 // does not connect yet.
 func NewClient(dir string, log *slog.Logger) *Client {
-	c := &Client{log: log, dir: dir, uid: os.Geteuid(), patient: upgradePatience, turns: newTurns(preparedPerCore, preparedLimit), gate: make(chan struct{}, 1)}
+	c := &Client{log: log, dir: dir, uid: os.Geteuid(), patient: upgradePatience, turns: newTurns(preparedPerCore, preparedLimit),
+		gate: make(chan struct{}, 1)}
 	c.gate <- struct{}{}
 	return c
 }

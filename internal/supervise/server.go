@@ -88,7 +88,8 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 	if err != nil {
 		return err
 	}
-	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{}, apart: map[string]aside{}, activity: time.Now(),
+	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{},
+		apart: map[string]aside{}, activity: time.Now(),
 		turns: newTurns(startsPerCore, turnLimit)}
 	if err := s.acquire(kept); err != nil {
 		return err

@@ -37,7 +37,8 @@ type task struct {
 }
 
 func newTask(s *server, rec record, info proc.Task) *task {
-	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ended: make(chan struct{}), ending: &s.ending, over: s.taskOver, info: info}
+	return &task{log: s.log.With("task", info.ID), record: rec, done: make(chan struct{}), ended: make(chan struct{}), ending: &s.ending,
+		over: s.taskOver, info: info}
 }
 
 func (t *task) snapshot() proc.Task {

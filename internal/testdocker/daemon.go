@@ -105,8 +105,10 @@ func (d *Daemon) Restart(t testing.TB) {
 	in := func(name string) string { return filepath.Join(d.dir, name) }
 	// The shell ends the daemon when its input ends, which is also when the test program is killed.
 	d.cmd = exec.Command("/bin/sh", "-c", `"$@" </dev/null & daemon=$!; cat >/dev/null; kill $daemon; wait $daemon`, "sh",
-		program(t, "dockerd", "docker.io"), "--config-file", in("daemon.json"), "--host", d.Endpoint(), "--data-root", in("data"), "--exec-root", in("exec"),
-		"--pidfile", in("pid"), "--storage-driver", "vfs", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--bridge="+d.bridge, "--live-restore", "--exec-opt", "native.cgroupdriver=cgroupfs")
+		program(t, "dockerd", "docker.io"), "--config-file", in("daemon.json"), "--host", d.Endpoint(), "--data-root", in("data"), "--exec-root",
+		in("exec"),
+		"--pidfile", in("pid"), "--storage-driver", "vfs", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--bridge="+d.bridge,
+		"--live-restore", "--exec-opt", "native.cgroupdriver=cgroupfs")
 	if d.bridge != "none" {
 		d.cmd.Args = append(d.cmd.Args, "--userland-proxy-path", program(t, "docker-proxy", "docker.io"))
 	}

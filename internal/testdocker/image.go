@@ -32,7 +32,8 @@ func (d *Daemon) Import(t testing.TB, ref string, root []byte, changes ...string
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	got, err := d.API.ImageImport(ctx, client.ImageImportSource{Source: bytes.NewReader(root), SourceName: "-"}, ref, client.ImageImportOptions{Changes: changes})
+	got, err := d.API.ImageImport(ctx, client.ImageImportSource{Source: bytes.NewReader(root), SourceName: "-"}, ref,
+		client.ImageImportOptions{Changes: changes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,8 @@ func Root(t testing.TB, busybox string) []byte {
 			add(&tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox", Mode: 0o777}, nil)
 		}
 	}
-	add(&tar.Header{Name: "etc/passwd", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("root:x:0:0:root:/:/bin/sh\napp:x:1000:1000:app:/:/bin/sh\n"))
+	add(&tar.Header{Name: "etc/passwd", Typeflag: tar.TypeReg, Mode: 0o644},
+		[]byte("root:x:0:0:root:/:/bin/sh\napp:x:1000:1000:app:/:/bin/sh\n"))
 	add(&tar.Header{Name: "etc/group", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("root:x:0:\napp:x:1000:\n"))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -200,12 +200,14 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(map[string]string{"error": fault}) // fails only if the client is gone
 		return
 	}
-	answer(w, map[string]any{"access_token": "access-of-" + p.ClientID, "token_type": "Bearer", "expires_in": 60, "id_token": p.idToken(asked)})
+	answer(w, map[string]any{"access_token": "access-of-" + p.ClientID, "token_type": "Bearer", "expires_in": 60,
+		"id_token": p.idToken(asked)})
 }
 
 func (p *Provider) idToken(asked url.Values) string {
 	now := p.now()
-	claims := map[string]any{"iss": p.URL, "aud": p.ClientID, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "nonce": asked.Get("nonce")}
+	claims := map[string]any{"iss": p.URL, "aud": p.ClientID, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
+		"nonce": asked.Get("nonce")}
 	maps.Copy(claims, p.User)
 	if p.Edit != nil {
 		p.Edit(claims)

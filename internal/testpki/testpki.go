@@ -35,7 +35,8 @@ type Files struct{ CA, Cert, Key string }
 // Agent writes the files of an agent with these names, such as server.global.nomad, and the address
 // 127.0.0.1.
 func (c *CA) Agent(names ...string) Files {
-	return c.Issue(pki.CertOptions{DNSNames: append(names, "localhost"), IPs: []net.IP{net.IPv4(127, 0, 0, 1).To4()}, Client: true, Server: true})
+	return c.Issue(pki.CertOptions{DNSNames: append(names, "localhost"), IPs: []net.IP{net.IPv4(127, 0, 0, 1).To4()}, Client: true,
+		Server: true})
 }
 
 // Issue writes the files of a certificate.

@@ -15,8 +15,10 @@ import (
 // algorithms returns tokens with an algorithm other than that of their key.
 func (m Maker) algorithms() []Token {
 	var out []Token
-	for _, alg := range []string{"none", "None", "NONE", "nOnE", "", "eddsa", "EDDSA", "EdDsa", " EdDSA", "EdDSA ", "EdDSA\x00", "Ed25519", "ES256", "ES384", "ES512", "ES256K", "PS256", "PS384", "PS512",
-		"RS256", "RS384", "RS512", "HS256", "HS384", "HS512", "dir", "A128KW", "RSA-OAEP", "ECDH-ES", "PBES2-HS256+A128KW", "ML-DSA-44", "../EdDSA"} {
+	for _, alg := range []string{"none", "None", "NONE", "nOnE", "", "eddsa", "EDDSA", "EdDsa", " EdDSA", "EdDSA ", "EdDSA\x00", "Ed25519",
+		"ES256", "ES384", "ES512", "ES256K", "PS256", "PS384", "PS512",
+		"RS256", "RS384", "RS512", "HS256", "HS384", "HS512", "dir", "A128KW", "RSA-OAEP", "ECDH-ES", "PBES2-HS256+A128KW", "ML-DSA-44",
+		"../EdDSA"} {
 		out = append(out, Token{Name: fmt.Sprintf("alg %q", alg), Raw: m.forge(m.headerOf(alg, m.Kid), m.body())})
 	}
 	for _, alg := range []string{"none", "None", "NONE"} {
@@ -29,8 +31,9 @@ func (m Maker) algorithms() []Token {
 	}
 	block := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 	jwk := `{"use":"sig","kty":"OKP","crv":"Ed25519","kid":"` + m.Kid + `","alg":"EdDSA","x":"` + encode(public) + `"}`
-	for name, secret := range map[string]string{"the public key": string(public), "its DER": string(der), "its PEM": block, "its PEM without line end": strings.TrimSpace(block),
-		"its JWK": jwk, "its x": encode(public), "its hex": hex.EncodeToString(public), "nothing": "", "its key ID": m.Kid} {
+	for name, secret := range map[string]string{"the public key": string(public), "its DER": string(der), "its PEM": block,
+		"its PEM without line end": strings.TrimSpace(block),
+		"its JWK":                  jwk, "its x": encode(public), "its hex": hex.EncodeToString(public), "nothing": "", "its key ID": m.Kid} {
 		out = append(out, Token{Name: "HS256 keyed with " + name, Raw: mac(input(m.headerOf("HS256", m.Kid), m.body()), []byte(secret))},
 			Token{Name: "EdDSA, HMAC keyed with " + name, Raw: mac(input(m.header(), m.body()), []byte(secret))})
 	}
@@ -64,20 +67,26 @@ func (m Maker) rsaMixed() []Token {
 		Token{Name: "RS256, HMAC keyed with the RSA key's DER", Raw: mac(input(m.headerOf("RS256", m.RSAKid), body), public)},
 		Token{Name: "RSA signature of zeros", Raw: input(m.headerOf("RS256", m.RSAKid), body) + "." + encode(make([]byte, 256))},
 		Token{Name: "RSA signature of one", Raw: input(m.headerOf("RS256", m.RSAKid), body) + "." + encode(append(make([]byte, 255), 1))},
-		Token{Name: "RSA signature with a zero before", Raw: longer(rsaSigned(input(m.headerOf("RS256", m.RSAKid), body), m.RSA), []byte{0}, nil)},
+		Token{Name: "RSA signature with a zero before",
+			Raw: longer(rsaSigned(input(m.headerOf("RS256", m.RSAKid), body), m.RSA), []byte{0}, nil)},
 	)
 }
 
 // keyIDs returns tokens with the ID of another key.
 func (m Maker) keyIDs() []Token {
 	var out []Token
-	for name, kid := range map[string]string{"empty": "", "of nobody": "4d3a0f5c-8f8e-4b8c-9f4e-2f1d3c5b7a90", "path up": "../../../../dev/null", "path": "/etc/passwd", "path beside": "./" + m.Kid,
-		"SQL": "' OR '1'='1", "SQL union": "x' UNION SELECT 'AA", "shell": "$(id)", "NUL": m.Kid + "\x00", "NUL first": "\x00" + m.Kid, "line end": m.Kid + "\n", "space": " " + m.Kid,
-		"capitals": strings.ToUpper(m.Kid), "prefix": m.Kid[:len(m.Kid)-1], "longer": m.Kid + "0", "wildcard": "*", "URL": "http://127.0.0.1:1/" + m.Kid, "5 KiB": strings.Repeat("k", 5<<10),
-		"full width": strings.Replace(m.Kid, m.Kid[:1], "\uff10", 1), "template": "${kid}", "the word active": "active", "percent": "%s%n", "not UTF-8": "\xff\xfe"} {
+	for name, kid := range map[string]string{"empty": "", "of nobody": "4d3a0f5c-8f8e-4b8c-9f4e-2f1d3c5b7a90",
+		"path up": "../../../../dev/null", "path": "/etc/passwd", "path beside": "./" + m.Kid,
+		"SQL": "' OR '1'='1", "SQL union": "x' UNION SELECT 'AA", "shell": "$(id)", "NUL": m.Kid + "\x00", "NUL first": "\x00" + m.Kid,
+		"line end": m.Kid + "\n", "space": " " + m.Kid,
+		"capitals": strings.ToUpper(m.Kid), "prefix": m.Kid[:len(m.Kid)-1], "longer": m.Kid + "0", "wildcard": "*",
+		"URL": "http://127.0.0.1:1/" + m.Kid, "5 KiB": strings.Repeat("k", 5<<10),
+		"full width": strings.Replace(m.Kid, m.Kid[:1], "\uff10", 1), "template": "${kid}", "the word active": "active", "percent": "%s%n",
+		"not UTF-8": "\xff\xfe"} {
 		out = append(out, Token{Name: "kid: " + name, Raw: m.forge(m.headerOf("EdDSA", kid), m.body())})
 	}
-	for name, value := range map[string]string{"number": `5`, "list": `["` + m.Kid + `"]`, "object": `{"kid":"` + m.Kid + `"}`, "null": `null`, "true": `true`} {
+	for name, value := range map[string]string{"number": `5`, "list": `["` + m.Kid + `"]`, "object": `{"kid":"` + m.Kid + `"}`, "null": `null`,
+		"true": `true`} {
 		out = append(out, Token{Name: "kid is a " + name, Raw: m.forge(`{"alg":"EdDSA","typ":"JWT","kid":`+value+`}`, m.body())})
 	}
 	return out
@@ -93,20 +102,29 @@ func (m Maker) headers() []Token {
 	kid := asJSON(m.Kid)
 	var out []Token
 	add := func(name, header string) { out = append(out, Token{Name: name, Raw: m.forge(header, m.body())}) }
-	for name, member := range map[string]string{"jwk": jwk, "jku": `"jku":"http://127.0.0.1:1/jwks.json"`, "x5u": `"x5u":"http://127.0.0.1:1/c.pem"`, "x5c": `"x5c":["AA=="]`, "x5t": `"x5t":"AA"`,
-		"x5t#S256": `"x5t#S256":"AA"`, "crit": `"crit":["exp"]`, "crit empty": `"crit":[]`, "crit b64": `"crit":["b64"],"b64":false`, "b64": `"b64":false`, "zip": `"zip":"DEF"`, "cty": `"cty":"JWT"`, "enc": `"enc":"A256GCM"`,
-		"p2c": `"p2c":2147483647`, "epk": `"epk":{}`, "iss": `"iss":"x"`, "exp": `"exp":1`, "url": `"url":"http://127.0.0.1:1/"`, "nonce": `"nonce":"x"`, "unknown": `"x":1`, "empty name": `"":""`, "__proto__": `"__proto__":{"alg":"none"}`,
-		"alg twice": `"alg":"EdDSA"`, "alg twice, none": `"alg":"none"`, "kid twice": `"kid":` + kid, "kid twice, other": `"kid":"x"`, "typ twice": `"typ":"JWT"`, "alg twice, escaped": `"\u0061lg":"none"`,
-		"alg in capitals": `"ALG":"none"`, "kid in capitals": `"Kid":"x"`, "1000 members": `"m":0` + strings.Repeat(`,"m":0`, 999), "deep": `"d":` + strings.Repeat("[", 200) + strings.Repeat("]", 200),
+	for name, member := range map[string]string{"jwk": jwk, "jku": `"jku":"http://127.0.0.1:1/jwks.json"`,
+		"x5u": `"x5u":"http://127.0.0.1:1/c.pem"`, "x5c": `"x5c":["AA=="]`, "x5t": `"x5t":"AA"`,
+		"x5t#S256": `"x5t#S256":"AA"`, "crit": `"crit":["exp"]`, "crit empty": `"crit":[]`, "crit b64": `"crit":["b64"],"b64":false`,
+		"b64": `"b64":false`, "zip": `"zip":"DEF"`, "cty": `"cty":"JWT"`, "enc": `"enc":"A256GCM"`,
+		"p2c": `"p2c":2147483647`, "epk": `"epk":{}`, "iss": `"iss":"x"`, "exp": `"exp":1`, "url": `"url":"http://127.0.0.1:1/"`,
+		"nonce": `"nonce":"x"`, "unknown": `"x":1`, "empty name": `"":""`, "__proto__": `"__proto__":{"alg":"none"}`,
+		"alg twice": `"alg":"EdDSA"`, "alg twice, none": `"alg":"none"`, "kid twice": `"kid":` + kid, "kid twice, other": `"kid":"x"`,
+		"typ twice": `"typ":"JWT"`, "alg twice, escaped": `"\u0061lg":"none"`,
+		"alg in capitals": `"ALG":"none"`, "kid in capitals": `"Kid":"x"`, "1000 members": `"m":0` + strings.Repeat(`,"m":0`, 999),
+		"deep":      `"d":` + strings.Repeat("[", 200) + strings.Repeat("]", 200),
 		"very deep": `"d":` + strings.Repeat("[", 2500) + strings.Repeat("]", 2500), "deep, open": `"d":` + strings.Repeat(`{"a":`, 900)} {
 		add("header with "+name, m.also(member))
 	}
 	out = append(out, Token{Name: "signed by the key in its header", Raw: m.signed(input(m.also(jwk), m.body()), own)},
 		Token{Name: "no kid, signed by the key in its header", Raw: m.signed(input(`{"alg":"EdDSA",`+jwk+`}`, m.body()), own)})
-	for name, header := range map[string]string{"no alg": `{"kid":` + kid + `,"typ":"JWT"}`, "no kid": `{"alg":"EdDSA","typ":"JWT"}`, "no member": `{}`, "typ of an access token": `{"alg":"EdDSA","kid":` + kid + `,"typ":"at+jwt"}`,
-		"typ JWE": `{"alg":"EdDSA","kid":` + kid + `,"typ":"JWE"}`, "typ empty": `{"alg":"EdDSA","kid":` + kid + `,"typ":""}`, "typ a number": `{"alg":"EdDSA","kid":` + kid + `,"typ":1}`, "alg a list": `{"alg":["EdDSA"],"kid":` + kid + `}`,
-		"alg null": `{"alg":null,"kid":` + kid + `}`, "a list": `["EdDSA"]`, "a string": `"EdDSA"`, "null": `null`, "a number": `1`, "not closed": `{"alg":"EdDSA","kid":` + kid, "two objects": m.header() + m.header(),
-		"text behind": m.header() + "x", "BOM": "\ufeff" + m.header(), "UTF-16": "\xff\xfe{\x00}\x00", "comma at the end": `{"alg":"EdDSA","kid":` + kid + `,}`, "single quotes": strings.ReplaceAll(m.header(), `"`, `'`),
+	for name, header := range map[string]string{"no alg": `{"kid":` + kid + `,"typ":"JWT"}`, "no kid": `{"alg":"EdDSA","typ":"JWT"}`,
+		"no member": `{}`, "typ of an access token": `{"alg":"EdDSA","kid":` + kid + `,"typ":"at+jwt"}`,
+		"typ JWE": `{"alg":"EdDSA","kid":` + kid + `,"typ":"JWE"}`, "typ empty": `{"alg":"EdDSA","kid":` + kid + `,"typ":""}`,
+		"typ a number": `{"alg":"EdDSA","kid":` + kid + `,"typ":1}`, "alg a list": `{"alg":["EdDSA"],"kid":` + kid + `}`,
+		"alg null": `{"alg":null,"kid":` + kid + `}`, "a list": `["EdDSA"]`, "a string": `"EdDSA"`, "null": `null`, "a number": `1`,
+		"not closed": `{"alg":"EdDSA","kid":` + kid, "two objects": m.header() + m.header(),
+		"text behind": m.header() + "x", "BOM": "\ufeff" + m.header(), "UTF-16": "\xff\xfe{\x00}\x00",
+		"comma at the end": `{"alg":"EdDSA","kid":` + kid + `,}`, "single quotes": strings.ReplaceAll(m.header(), `"`, `'`),
 		"NUL behind": m.header() + "\x00", "comment": "/**/" + m.header(), "4 KiB of spaces": m.header() + strings.Repeat(" ", 4<<10)} {
 		add("header: "+name, header)
 	}

@@ -10,7 +10,8 @@ import (
 
 // Bad returns tokens that every entry point must refuse, each with a unique name.
 func (m Maker) Bad() []Token {
-	out := slices.Concat(m.algorithms(), m.keyIDs(), m.headers(), m.signatures(), m.forms(), m.encodings(), m.times(), m.audiences(), m.payloads(), m.kinds())
+	out := slices.Concat(m.algorithms(), m.keyIDs(), m.headers(), m.signatures(), m.forms(), m.encodings(), m.times(), m.audiences(),
+		m.payloads(), m.kinds())
 	slices.SortFunc(out, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
@@ -20,17 +21,22 @@ func (m Maker) forms() []Token {
 	good := m.Good()
 	p := strings.Split(good, ".")
 	out := []Token{
-		{Name: "one part", Raw: p[0]}, {Name: "two parts", Raw: p[0] + "." + p[1]}, {Name: "four parts", Raw: good + ".AAAA"}, {Name: "five parts, as JWE", Raw: good + ".AAAA.AAAA"},
-		{Name: "JWE", Raw: encode([]byte(`{"alg":"dir","enc":"A256GCM"}`)) + "..AAAA.AAAA.AAAA"}, {Name: "five empty parts", Raw: "...."}, {Name: "six parts", Raw: good + "." + good},
+		{Name: "one part", Raw: p[0]}, {Name: "two parts", Raw: p[0] + "." + p[1]}, {Name: "four parts", Raw: good + ".AAAA"},
+		{Name: "five parts, as JWE", Raw: good + ".AAAA.AAAA"},
+		{Name: "JWE", Raw: encode([]byte(`{"alg":"dir","enc":"A256GCM"}`)) + "..AAAA.AAAA.AAAA"}, {Name: "five empty parts", Raw: "...."},
+		{Name: "six parts", Raw: good + "." + good},
 		{Name: "dot", Raw: "."}, {Name: "two dots", Raw: ".."}, {Name: "dot before", Raw: "." + good}, {Name: "dot behind", Raw: good + "."},
-		{Name: "no header", Raw: "." + p[1] + "." + p[2]}, {Name: "no payload", Raw: p[0] + ".." + p[2]}, {Name: "no signature", Raw: p[0] + "." + p[1] + "."},
+		{Name: "no header", Raw: "." + p[1] + "." + p[2]}, {Name: "no payload", Raw: p[0] + ".." + p[2]},
+		{Name: "no signature", Raw: p[0] + "." + p[1] + "."},
 		{Name: "parts exchanged", Raw: p[1] + "." + p[0] + "." + p[2]}, {Name: "header thrice", Raw: p[0] + "." + p[0] + "." + p[0]},
-		{Name: "7000 dots", Raw: strings.Repeat(".", 7000)}, {Name: "a million dots", Raw: strings.Repeat(".", 1_000_000)}, {Name: "a MiB of A", Raw: strings.Repeat("A", 1<<20)},
+		{Name: "7000 dots", Raw: strings.Repeat(".", 7000)}, {Name: "a million dots", Raw: strings.Repeat(".", 1_000_000)},
+		{Name: "a MiB of A", Raw: strings.Repeat("A", 1<<20)},
 		{Name: "payload of a MiB", Raw: p[0] + "." + strings.Repeat("A", 1<<20) + "." + p[2]}, {Name: "8 KiB and one", Raw: pad(m, 8<<10+1)},
 		{Name: "16 KiB, signed", Raw: m.Sign(m.With(map[string]any{"x": strings.Repeat("y", 12<<10)}))},
 		{Name: "JSON form", Raw: `{"payload":"` + p[1] + `","protected":"` + p[0] + `","signature":"` + p[2] + `"}`},
 		{Name: "general JSON form", Raw: `{"payload":"` + p[1] + `","signatures":[{"protected":"` + p[0] + `","signature":"` + p[2] + `"}]}`},
-		{Name: "a word", Raw: "root"}, {Name: "words", Raw: "let me in"}, {Name: "quoted", Raw: `"` + good + `"`}, {Name: "in base64", Raw: encode([]byte(good))}, {Name: "PASETO", Raw: "v4.public." + p[1]},
+		{Name: "a word", Raw: "root"}, {Name: "words", Raw: "let me in"}, {Name: "quoted", Raw: `"` + good + `"`},
+		{Name: "in base64", Raw: encode([]byte(good))}, {Name: "PASETO", Raw: "v4.public." + p[1]},
 	}
 	return out
 }
@@ -57,14 +63,21 @@ func (m Maker) encodings() []Token {
 	}
 	standard := base64.StdEncoding.EncodeToString
 	out := []Token{
-		{Name: "padded", Raw: good + "=="}, {Name: "padded once", Raw: good + "="}, {Name: "all parts padded", Raw: padded(p[0]) + "." + padded(p[1]) + "." + padded(p[2])},
-		{Name: "payload padded", Raw: p[0] + "." + p[1] + "=." + p[2]}, {Name: "standard alphabet", Raw: p[0] + "." + p[1] + "." + strings.TrimRight(standard(other62(sig)), "=")},
+		{Name: "padded", Raw: good + "=="}, {Name: "padded once", Raw: good + "="},
+		{Name: "all parts padded", Raw: padded(p[0]) + "." + padded(p[1]) + "." + padded(p[2])},
+		{Name: "payload padded", Raw: p[0] + "." + p[1] + "=." + p[2]},
+		{Name: "standard alphabet", Raw: p[0] + "." + p[1] + "." + strings.TrimRight(standard(other62(sig)), "=")},
 		{Name: "last bits of the signature", Raw: p[0] + "." + p[1] + "." + loose(p[2])},
-		{Name: "line end in the signature", Raw: p[0] + "." + p[1] + "." + p[2][:20] + "\n" + p[2][20:]}, {Name: "CR in the payload", Raw: p[0] + "." + p[1][:8] + "\r" + p[1][8:] + "." + p[2]},
-		{Name: "line end in the header", Raw: p[0][:4] + "\n" + p[0][4:] + "." + p[1] + "." + p[2]}, {Name: "space in the payload", Raw: p[0] + "." + p[1][:8] + " " + p[1][8:] + "." + p[2]},
-		{Name: "NUL inside", Raw: p[0] + "." + p[1] + "\x00." + p[2]}, {Name: "NUL behind", Raw: good + "\x00"}, {Name: "BOM before", Raw: "\ufeff" + good}, {Name: "full-width dots", Raw: strings.ReplaceAll(good, ".", "\uff0e")},
-		{Name: "percent dots", Raw: strings.ReplaceAll(good, ".", "%2E")}, {Name: "a letter of another script", Raw: strings.Replace(good, "e", "\u0435", 1)}, {Name: "zero-width space", Raw: good + "\u200b"},
-		{Name: "Bearer twice", Raw: "Bearer " + good}, {Name: "two tokens", Raw: good + "," + good}, {Name: "in capitals", Raw: strings.ToUpper(good)}, {Name: "not UTF-8", Raw: good + "\xff"},
+		{Name: "line end in the signature", Raw: p[0] + "." + p[1] + "." + p[2][:20] + "\n" + p[2][20:]},
+		{Name: "CR in the payload", Raw: p[0] + "." + p[1][:8] + "\r" + p[1][8:] + "." + p[2]},
+		{Name: "line end in the header", Raw: p[0][:4] + "\n" + p[0][4:] + "." + p[1] + "." + p[2]},
+		{Name: "space in the payload", Raw: p[0] + "." + p[1][:8] + " " + p[1][8:] + "." + p[2]},
+		{Name: "NUL inside", Raw: p[0] + "." + p[1] + "\x00." + p[2]}, {Name: "NUL behind", Raw: good + "\x00"},
+		{Name: "BOM before", Raw: "\ufeff" + good}, {Name: "full-width dots", Raw: strings.ReplaceAll(good, ".", "\uff0e")},
+		{Name: "percent dots", Raw: strings.ReplaceAll(good, ".", "%2E")},
+		{Name: "a letter of another script", Raw: strings.Replace(good, "e", "\u0435", 1)}, {Name: "zero-width space", Raw: good + "\u200b"},
+		{Name: "Bearer twice", Raw: "Bearer " + good}, {Name: "two tokens", Raw: good + "," + good},
+		{Name: "in capitals", Raw: strings.ToUpper(good)}, {Name: "not UTF-8", Raw: good + "\xff"},
 	}
 	return out
 }
@@ -76,11 +89,14 @@ func (m Maker) times() []Token {
 	var out []Token
 	add := func(name string, set map[string]any) { out = append(out, Token{Name: name, Raw: m.Sign(m.With(set))}) }
 	for _, claim := range []string{"exp", "nbf", "iat"} {
-		for name, v := range map[string]any{"negative": -1, "very negative": -1 << 62, "a fraction": float64(now) + 0.5, "text": fmt.Sprint(now), "a list": []int64{now}, "an object": map[string]any{}, "true": true,
-			"2^60": 1 << 60, "more than an int64": bigNumber("99999999999999999999"), "with an exponent": bigNumber("1e9"), "infinite": bigNumber("1e999"), "a date": "2030-01-01T00:00:00Z"} {
+		for name, v := range map[string]any{"negative": -1, "very negative": -1 << 62, "a fraction": float64(now) + 0.5, "text": fmt.Sprint(now),
+			"a list": []int64{now}, "an object": map[string]any{}, "true": true,
+			"2^60": 1 << 60, "more than an int64": bigNumber("99999999999999999999"), "with an exponent": bigNumber("1e9"),
+			"infinite": bigNumber("1e999"), "a date": "2030-01-01T00:00:00Z"} {
 			add(claim+" is "+name, map[string]any{claim: v})
 		}
-		out = append(out, Token{Name: claim + " is null", Raw: m.forge(m.header(), strings.Replace(asJSON(m.With(map[string]any{claim: "\x01"})), asJSON("\x01"), "null", 1))})
+		out = append(out, Token{Name: claim + " is null",
+			Raw: m.forge(m.header(), strings.Replace(asJSON(m.With(map[string]any{claim: "\x01"})), asJSON("\x01"), "null", 1))})
 	}
 	add("no nbf", map[string]any{"nbf": nil})
 	add("no iat", map[string]any{"iat": nil})
@@ -90,7 +106,8 @@ func (m Maker) times() []Token {
 	add("made in the future", map[string]any{"iat": now + day})
 	add("year 10000", map[string]any{"exp": 253_402_300_800})
 	for name, ago := range map[string]int64{"over a while ago": 120, "over a year ago": 365 * day, "over since 1970": now - 1} {
-		out = append(out, Token{Name: name, Past: true, Raw: m.Sign(m.With(map[string]any{"exp": now - ago, "nbf": begin(now - ago), "iat": begin(now - ago)}))})
+		out = append(out, Token{Name: name, Past: true,
+			Raw: m.Sign(m.With(map[string]any{"exp": now - ago, "nbf": begin(now - ago), "iat": begin(now - ago)}))})
 	}
 	if !m.endless() {
 		add("no exp", map[string]any{"exp": nil})
@@ -109,8 +126,10 @@ func (m Maker) endless() bool { _, workload := m.Claims["nomad_allocation_id"]; 
 func (m Maker) audiences() []Token {
 	const ours = "nomadproject.io"
 	var out []Token
-	for name, v := range map[string]any{"another": "vault.example", "longer": ours + ".evil.example", "prefix": "nomadproject", "a list of others": []string{"a", "b"}, "ours in a longer one": []string{"x " + ours}, "nested": []any{[]any{ours}},
-		"an object": map[string]any{"aud": ours}, "a number": 5, "a mixed list": []any{ours, 5}, "an empty list": []any{}, "empty": "", "capitals": "NomadProject.io", "with a space": " " + ours, "with a dot": ours + ".", "URL": "https://" + ours,
+	for name, v := range map[string]any{"another": "vault.example", "longer": ours + ".evil.example", "prefix": "nomadproject",
+		"a list of others": []string{"a", "b"}, "ours in a longer one": []string{"x " + ours}, "nested": []any{[]any{ours}},
+		"an object": map[string]any{"aud": ours}, "a number": 5, "a mixed list": []any{ours, 5}, "an empty list": []any{}, "empty": "",
+		"capitals": "NomadProject.io", "with a space": " " + ours, "with a dot": ours + ".", "URL": "https://" + ours,
 		"a list with null": []any{ours, nil}, "true": true, "joined": ours + "," + ours, "NUL": ours + "\x00"} {
 		out = append(out, Token{Name: "aud is " + name, Raw: m.Sign(m.With(map[string]any{"aud": v}))})
 	}
@@ -127,11 +146,19 @@ func (m Maker) payloads() []Token {
 	body := m.body()
 	also := func(member string) string { return strings.TrimSuffix(body, "}") + "," + member + "}" }
 	var out []Token
-	for name, text := range map[string]string{"a list": `[` + body + `]`, "a string": asJSON(body), "null": `null`, "a number": `1`, "no JSON": `let me in`, "not closed": strings.TrimSuffix(body, "}"), "two objects": body + body, "text behind": body + "x",
-		"BOM": "\ufeff" + body, "NUL behind": body + "\x00", "comma at the end": strings.TrimSuffix(body, "}") + ",}", "no claims": `{}`, "only the registered": `{"sub":"x","iat":1,"nbf":1,"aud":"nomadproject.io"}`, "iat twice": also(`"iat":1`), "aud twice": also(`"aud":"nomadproject.io"`),
-		"exp twice": strings.TrimSuffix(also(`"exp":4102444800`), "}") + `,"exp":4102444800}`, "nbf twice, escaped": also(`"\u006ebf":1`), "twice, deeper": also(`"x":{"a":1,"a":2}`), "twice in a list": also(`"x":[{"a":1,"a":2}]`), "deep": also(`"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100)),
-		"very deep": also(`"x":` + strings.Repeat("[", 2500) + strings.Repeat("]", 2500)), "deep objects": also(`"x":` + strings.Repeat(`{"a":`, 500) + "1" + strings.Repeat("}", 500)), "capitals": also(`"NOMAD_ALLOCATION_ID":"x"`),
-		"a name with a long s": also("\"\u017fub\":\"x\""), "a name with a Kelvin sign": also("\"nomad_tas\u212a\":\"x\""), "a null claim": also(`"consul_namespace":null`), "not UTF-8 as a name": also("\"\xff\":1"), "UTF-16": "\xff\xfe{\x00}\x00"} {
+	for name, text := range map[string]string{"a list": `[` + body + `]`, "a string": asJSON(body), "null": `null`, "a number": `1`,
+		"no JSON": `let me in`, "not closed": strings.TrimSuffix(body, "}"), "two objects": body + body, "text behind": body + "x",
+		"BOM": "\ufeff" + body, "NUL behind": body + "\x00", "comma at the end": strings.TrimSuffix(body, "}") + ",}", "no claims": `{}`,
+		"only the registered": `{"sub":"x","iat":1,"nbf":1,"aud":"nomadproject.io"}`, "iat twice": also(`"iat":1`),
+		"aud twice": also(`"aud":"nomadproject.io"`),
+		"exp twice": strings.TrimSuffix(also(`"exp":4102444800`), "}") + `,"exp":4102444800}`, "nbf twice, escaped": also(`"\u006ebf":1`),
+		"twice, deeper": also(`"x":{"a":1,"a":2}`), "twice in a list": also(`"x":[{"a":1,"a":2}]`),
+		"deep":                 also(`"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100)),
+		"very deep":            also(`"x":` + strings.Repeat("[", 2500) + strings.Repeat("]", 2500)),
+		"deep objects":         also(`"x":` + strings.Repeat(`{"a":`, 500) + "1" + strings.Repeat("}", 500)),
+		"capitals":             also(`"NOMAD_ALLOCATION_ID":"x"`),
+		"a name with a long s": also("\"\u017fub\":\"x\""), "a name with a Kelvin sign": also("\"nomad_tas\u212a\":\"x\""),
+		"a null claim": also(`"consul_namespace":null`), "not UTF-8 as a name": also("\"\xff\":1"), "UTF-16": "\xff\xfe{\x00}\x00"} {
 		out = append(out, Token{Name: "payload: " + name, Raw: m.forge(m.header(), text)})
 	}
 	return out
@@ -147,7 +174,8 @@ func (m Maker) kinds() []Token {
 		"extra":        {"extra_claims": map[string]string{"a": "b"}},
 		"uses":         {"nomad_node_uses": 5},
 	}
-	is := map[string]string{"nomad_allocation_id": "workload", "nomad_node_id": "node", "nomad_node_name": "introduction", "nomad_server_id": "server"}
+	is := map[string]string{"nomad_allocation_id": "workload", "nomad_node_id": "node", "nomad_node_name": "introduction",
+		"nomad_server_id": "server"}
 	own := ""
 	for claim, kind := range is {
 		if _, has := m.Claims[claim]; has {

@@ -38,7 +38,8 @@ func parseRegexp(text string) (re *syntax.Regexp, size int, err error) {
 		return nil, 0, err
 	}
 	if size = instructions(re); size > maxInstructions {
-		return nil, 0, fmt.Errorf("the regular expression is too large: its repetitions and classes expand to more than %d instructions", maxInstructions)
+		return nil, 0, fmt.Errorf("the regular expression is too large: its repetitions and classes expand to more than %d instructions",
+			maxInstructions)
 	}
 	return re, size, nil
 }

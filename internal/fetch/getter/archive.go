@@ -80,7 +80,8 @@ func (c *checked) Decompress(dst, src string, dir bool, umask fs.FileMode) error
 		return fmt.Errorf("archive refused: %w", err)
 	}
 	if !dir && e.count > 1 {
-		return fmt.Errorf("the archive has %d entries, but mode is file: remove mode, or set the option archive = \"false\" to keep the archive", e.count)
+		return fmt.Errorf("the archive has %d entries, but mode is file: remove mode, or set the option archive = \"false\" to keep the archive",
+			e.count)
 	}
 	if err := c.Decompressor.Decompress(dst, src, dir, umask); err != nil || !dir {
 		return err

@@ -213,7 +213,8 @@ func (j *job) getSignature(source fetch.Source) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), j.Timeouts.Longest())
 	defer cancel()
-	small := &job{Request: &fetch.Request{Insecure: j.Insecure, Timeouts: j.Timeouts, Limits: fetch.Limits{Download: fetch.SignatureSize}}, work: j.work}
+	small := &job{Request: &fetch.Request{Insecure: j.Insecure, Timeouts: j.Timeouts, Limits: fetch.Limits{Download: fetch.SignatureSize}},
+		work: j.work}
 	c := small.client(ctx, signature.URL(), j.path(fetch.SignatureName))
 	c.Mode = gogetter.ClientModeFile
 	c.Getters = small.getters(j.headersFor(source), &lastFile{})

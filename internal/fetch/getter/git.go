@@ -44,8 +44,9 @@ func vcsEnvironment(work string) map[string]string {
 		"GIT_TEMPLATE_DIR": "", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "SSH_ASKPASS": "",
 		"GIT_ALLOW_PROTOCOL": "http:https:ssh:git", "GIT_PROTOCOL_FROM_USER": "0", "GIT_SSH_COMMAND": sshCommand, "GIT_SSH_VARIANT": "ssh",
 		"GIT_CEILING_DIRECTORIES": work, "XDG_CONFIG_HOME": filepath.Join(work, fetch.HomeName),
-		"GIT_AUTHOR_NAME": "fetch", "GIT_AUTHOR_EMAIL": "fetch@localhost", "GIT_COMMITTER_NAME": "fetch", "GIT_COMMITTER_EMAIL": "fetch@localhost",
-		"HGRCPATH": "", "HGPLAIN": "+strictflags", "LC_ALL": "C",
+		"GIT_AUTHOR_NAME": "fetch", "GIT_AUTHOR_EMAIL": "fetch@localhost", "GIT_COMMITTER_NAME": "fetch",
+		"GIT_COMMITTER_EMAIL": "fetch@localhost",
+		"HGRCPATH":            "", "HGPLAIN": "+strictflags", "LC_ALL": "C",
 		"GIT_CONFIG_COUNT": strconv.Itoa(len(gitConfig)),
 	}
 	for i, c := range gitConfig {

@@ -92,7 +92,8 @@ func (e *engine) execute(it *item) ([]byte, error) {
 		return nil, explain(it.index, err.Error())
 	}
 	if len(out.Output) > render.MaxContent {
-		return nil, &fault{template: it.index, text: fmt.Sprintf("the rendered text has %d bytes, at most %d are allowed", len(out.Output), render.MaxContent)}
+		return nil, &fault{template: it.index,
+			text: fmt.Sprintf("the rendered text has %d bytes, at most %d are allowed", len(out.Output), render.MaxContent)}
 	}
 	return out.Output, nil
 }

@@ -64,7 +64,8 @@ func Compare(s Subject) ([]Layer, error) {
 	}
 	defer p.dir.Close()
 	var out []Layer
-	for _, layers := range []func(*process, Subject) ([]Layer, error){groups, score, namespaces, mountLayers, user, capabilities, limits, landlocked, filtered} {
+	for _, layers := range []func(*process, Subject) ([]Layer, error){groups, score, namespaces, mountLayers, user, capabilities, limits,
+		landlocked, filtered} {
 		more, err := layers(p, s)
 		if err != nil {
 			return nil, err
@@ -234,7 +235,8 @@ func filtered(p *process, s Subject) ([]Layer, error) {
 	const filterMode = "2"
 	mode, n := p.status["Seccomp"], p.status["Seccomp_filters"]
 	live := map[string]string{"0": "off", "1": "strict", filterMode: n + " filters"}[mode]
-	l := Layer{Name: "seccomp", Declared: fmt.Sprintf("profile %s, a filter of %d instructions", s.Policy.Seccomp, len(s.Policy.Filter)/8), Live: live, Match: mode == filterMode}
+	l := Layer{Name: "seccomp", Declared: fmt.Sprintf("profile %s, a filter of %d instructions", s.Policy.Seccomp, len(s.Policy.Filter)/8),
+		Live: live, Match: mode == filterMode}
 	if s.Policy.Seccomp == sandbox.SeccompNone {
 		l.Declared, l.Match = "none", true
 	}

@@ -18,7 +18,8 @@ func namespaces(p *process, s Subject) ([]Layer, error) {
 	for _, ns := range []struct {
 		name string
 		own  bool
-	}{{"pid", s.Policy.PrivatePID}, {"ipc", s.Policy.PrivateIPC}, {"uts", s.Policy.Hostname != ""}, {"mnt", s.Policy.Mounts != nil}, {"user", s.Policy.OwnUsers}} {
+	}{{"pid", s.Policy.PrivatePID}, {"ipc", s.Policy.PrivateIPC}, {"uts", s.Policy.Hostname != ""}, {"mnt", s.Policy.Mounts != nil},
+		{"user", s.Policy.OwnUsers}} {
 		live, err := p.dir.Readlink("ns/" + ns.name)
 		if err != nil {
 			return nil, fmt.Errorf("inspect process: %w", err)

@@ -181,17 +181,21 @@ func refusedCalls() []namedCall {
 		of("line disciplines", unix.SYS_IOCTL, 0, unix.TIOCSETD),
 		of("raw sockets", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP),
 		of("raw sockets of IPv6", unix.SYS_SOCKET, unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_RAW),
-		of("packet sockets", unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW), of("old packet sockets", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_PACKET),
+		of("packet sockets", unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW),
+		of("old packet sockets", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_PACKET),
 		of("MPTCP", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP),
 		of("MPTCP of IPv6", unix.SYS_SOCKET, unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_MPTCP),
 		of("SCTP", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP),
 		of("netfilter netlink", unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER),
 		of("audit netlink", unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT),
-		of("vsock", unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM), of("vsock by a high half", unix.SYS_SOCKET, 1<<32|unix.AF_VSOCK, unix.SOCK_STREAM),
-		of("kernel crypto sockets", unix.SYS_SOCKET, unix.AF_ALG, unix.SOCK_SEQPACKET), of("TIPC pairs", unix.SYS_SOCKETPAIR, unix.AF_TIPC, unix.SOCK_STREAM),
+		of("vsock", unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM),
+		of("vsock by a high half", unix.SYS_SOCKET, 1<<32|unix.AF_VSOCK, unix.SOCK_STREAM),
+		of("kernel crypto sockets", unix.SYS_SOCKET, unix.AF_ALG, unix.SOCK_SEQPACKET),
+		of("TIPC pairs", unix.SYS_SOCKETPAIR, unix.AF_TIPC, unix.SOCK_STREAM),
 		of("clone3", unix.SYS_CLONE3), of("system calls newer than the list", lastKnown+1),
 	}
-	for _, flag := range []uint64{unix.CLONE_NEWNS, unix.CLONE_NEWCGROUP, unix.CLONE_NEWUTS, unix.CLONE_NEWIPC, unix.CLONE_NEWUSER, unix.CLONE_NEWPID, unix.CLONE_NEWNET} {
+	for _, flag := range []uint64{unix.CLONE_NEWNS, unix.CLONE_NEWCGROUP, unix.CLONE_NEWUTS, unix.CLONE_NEWIPC, unix.CLONE_NEWUSER,
+		unix.CLONE_NEWPID, unix.CLONE_NEWNET} {
 		out = append(out, of(fmt.Sprintf("clone with namespaces (%#x)", flag), unix.SYS_CLONE, flag|uint64(unix.SIGCHLD)),
 			of(fmt.Sprintf("unshare of namespaces (%#x)", flag), unix.SYS_UNSHARE, flag))
 	}
