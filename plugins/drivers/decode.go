@@ -57,7 +57,8 @@ func known(given map[string]any, spec hcldec.Spec) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(names, name) {
-			errs = append(errs, fmt.Errorf("unknown argument %q in config; expected one of: %s%s", name, strings.Join(names, ", "), nearest(name, names)))
+			errs = append(errs, fmt.Errorf("unknown argument %q in config; expected one of: %s%s", name, strings.Join(names, ", "),
+				nearest(name, names)))
 		}
 	}
 	return errors.Join(errs...)

@@ -89,7 +89,8 @@ const (
 // DefaultCapabilities are those that administer nothing outside the task's own files and namespaces
 // (compat/isolation-prior-art.md, section 1).
 func DefaultCapabilities() []string {
-	return []string{"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
+	return []string{"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID",
+		"SETPCAP", "SETUID", "SYS_CHROOT"}
 }
 
 // Requirement is a fact that a level needs.
@@ -103,15 +104,18 @@ type Requirement struct {
 // Requirements returns the facts that each level adds to the one below it, the lowest level first.
 func Requirements() []Requirement {
 	return []Requirement{
-		{LevelHost, "capabilities", "no capability that administers the node", func(i Isolation) bool { return i.Capabilities >= CapabilitiesDefault }},
+		{LevelHost, "capabilities", "no capability that administers the node",
+			func(i Isolation) bool { return i.Capabilities >= CapabilitiesDefault }},
 		{LevelHost, "devices", "no devices of the node", func(i Isolation) bool { return i.Devices }},
-		{LevelBaseline, "filesystem", "its own files, and only those of the node that were granted", func(i Isolation) bool { return i.Files >= FilesGranted }},
+		{LevelBaseline, "filesystem", "its own files, and only those of the node that were granted",
+			func(i Isolation) bool { return i.Files >= FilesGranted }},
 		{LevelBaseline, "namespaces", "its own mount, PID and IPC namespaces", func(i Isolation) bool { return i.Mounts && i.PID && i.IPC }},
 		{LevelBaseline, "seccomp", "a filter of system calls", func(i Isolation) bool { return i.Seccomp }},
 		{LevelRestricted, "limits", "a control group of its own, with limits", func(i Isolation) bool { return i.Limits }},
 		{LevelRestricted, "sockets", "no abstract Unix sockets of the node", func(i Isolation) bool { return i.Sockets }},
 		{LevelRestricted, "user", "an ordinary user", func(i Isolation) bool { return i.User >= UserShared }},
-		{LevelRestricted, "capabilities", "no capability but NET_BIND_SERVICE", func(i Isolation) bool { return i.Capabilities >= CapabilitiesNone }},
+		{LevelRestricted, "capabilities", "no capability but NET_BIND_SERVICE",
+			func(i Isolation) bool { return i.Capabilities >= CapabilitiesNone }},
 		{LevelRestricted, "privileges", "no new privileges by programs (no_new_privs)", func(i Isolation) bool { return i.NoPrivileges }},
 		{LevelStrict, "user", "a user that only this task has", func(i Isolation) bool { return i.User >= UserOwn }},
 		{LevelStrict, "filesystem", "no files of the node that it can write", func(i Isolation) bool { return i.Files >= FilesOwn }},
@@ -139,7 +143,8 @@ func (i Isolation) Level() Level {
 
 // Strictest returns an isolation for which every fact holds.
 func Strictest() Isolation {
-	return Isolation{Limits: true, User: UserOwn, PID: true, IPC: true, Mounts: true, Sockets: true, Files: FilesOwn, Capabilities: CapabilitiesNone, Seccomp: true, NoPrivileges: true, Devices: true}
+	return Isolation{Limits: true, User: UserOwn, PID: true, IPC: true, Mounts: true, Sockets: true, Files: FilesOwn,
+		Capabilities: CapabilitiesNone, Seccomp: true, NoPrivileges: true, Devices: true}
 }
 
 // CheckLevel returns an error that names the missing facts if an isolation is below a level.

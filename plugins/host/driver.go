@@ -129,8 +129,9 @@ func (d *Driver) configure(ctx context.Context, p *process) error {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Patience)
 	defer cancel()
 	d.mu.Lock()
-	req := &proto.SetConfigRequest{MsgpackConfig: d.config, PluginApiVersion: wire.APIVersion, NomadConfig: &proto.NomadConfig{Driver: &proto.NomadDriverConfig{
-		ClientMinPort: uint32(d.cfg.MinPort), ClientMaxPort: uint32(d.cfg.MaxPort), Topology: d.cfg.Topology}}}
+	req := &proto.SetConfigRequest{MsgpackConfig: d.config, PluginApiVersion: wire.APIVersion,
+		NomadConfig: &proto.NomadConfig{Driver: &proto.NomadDriverConfig{
+			ClientMinPort: uint32(d.cfg.MinPort), ClientMaxPort: uint32(d.cfg.MaxPort), Topology: d.cfg.Topology}}}
 	d.mu.Unlock()
 	_, err := p.base.SetConfig(ctx, req)
 	switch status.Code(err) {

@@ -48,7 +48,8 @@ func execSession(ctx context.Context, p *process, id string, o *drivers.ExecOpti
 		return nil, err
 	}
 	s := &sender{stream: stream}
-	if err := s.send(&proto.ExecTaskStreamingRequest{Setup: &proto.ExecTaskStreamingRequest_Setup{TaskId: id, Command: o.Command, Tty: o.Tty}}); err != nil {
+	if err := s.send(&proto.ExecTaskStreamingRequest{Setup: &proto.ExecTaskStreamingRequest_Setup{TaskId: id, Command: o.Command,
+		Tty: o.Tty}}); err != nil {
 		_, err = stream.Recv() // it has the reason
 		return nil, err
 	}
@@ -147,7 +148,8 @@ func (s *sender) sizes(sizes <-chan drivers.TerminalSize, done <-chan struct{}) 
 }
 
 func (s *sender) size(size drivers.TerminalSize) error {
-	return s.send(&proto.ExecTaskStreamingRequest{TtySize: &proto.ExecTaskStreamingRequest_TerminalSize{Height: int32(size.Height), Width: int32(size.Width)}})
+	return s.send(&proto.ExecTaskStreamingRequest{TtySize: &proto.ExecTaskStreamingRequest_TerminalSize{Height: int32(size.Height),
+		Width: int32(size.Width)}})
 }
 
 // execTimeout limits a command that is run without a session.

@@ -240,7 +240,8 @@ func (h *Host) instances() error {
 		}
 		i := slices.IndexFunc(h.drivers, func(d *Driver) bool { return d.program.name == b.Backend || d.program.file == b.Backend })
 		if i < 0 {
-			return &BlockError{Label: label, Err: fmt.Errorf("unknown driver %q: no program in %s that can be used provides it", b.Backend, h.cfg.Dir)}
+			return &BlockError{Label: label,
+				Err: fmt.Errorf("unknown driver %q: no program in %s that can be used provides it", b.Backend, h.cfg.Dir)}
 		}
 		if slices.ContainsFunc(h.drivers, func(d *Driver) bool { return d.name == label }) {
 			return &BlockError{Label: label, Err: errors.New("another program provides a driver of this name: choose another label")}

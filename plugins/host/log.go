@@ -68,7 +68,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var levels = map[string]slog.Level{"trace": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+var levels = map[string]slog.Level{"trace": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+	"error": slog.LevelError}
 
 // maxFields limits the attributes of a line.
 const maxFields = 32

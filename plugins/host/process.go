@@ -61,7 +61,8 @@ func (p *program) launch(ctx context.Context, args []string) (*process, error) {
 	}
 	r := &runner{file: file, name: p.file, args: args, log: p.log}
 	proc := &process{runner: r, client: plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig:  plugin.HandshakeConfig{ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue},
+		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey,
+			MagicCookieValue: wire.CookieValue},
 		Plugins:          plugin.PluginSet{service: connection{}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		SkipHostEnv:      true,

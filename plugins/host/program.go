@@ -60,7 +60,8 @@ func (p *program) learn(ctx context.Context, proc *process) error {
 	case info.GetType() != proto.PluginType_DRIVER:
 		return fmt.Errorf("%q is a plugin of type %d, and this version supports task drivers only", wire.Clip(info.GetName()), info.GetType())
 	case !slices.Contains(info.GetPluginApiVersions(), wire.APIVersion):
-		return fmt.Errorf("driver %q has the API versions %q, and this version supports only %s", wire.Clip(info.GetName()), clipAll(info.GetPluginApiVersions()), wire.APIVersion)
+		return fmt.Errorf("driver %q has the API versions %q, and this version supports only %s", wire.Clip(info.GetName()),
+			clipAll(info.GetPluginApiVersions()), wire.APIVersion)
 	case !isDriverName(info.GetName()):
 		return fmt.Errorf("%q is not a name of a driver", wire.Clip(info.GetName()))
 	}

@@ -224,7 +224,8 @@ func (r *runner) check(line string) error {
 	case f[0] != "1":
 		return fmt.Errorf("%s has version %q of the handshake, and this version supports only 1", r.name, wire.Clip(f[0]))
 	case f[1] != strconv.Itoa(wire.ProtocolVersion):
-		return fmt.Errorf("%s has version %q of the plugin protocol, and this version supports only %d", r.name, wire.Clip(f[1]), wire.ProtocolVersion)
+		return fmt.Errorf("%s has version %q of the plugin protocol, and this version supports only %d", r.name, wire.Clip(f[1]),
+			wire.ProtocolVersion)
 	case f[2] != "unix" || !filepath.IsAbs(f[3]):
 		return fmt.Errorf("%s listens on %q %q, and only a unix socket is supported", r.name, wire.Clip(f[2]), wire.Clip(f[3]))
 	case f[4] != "grpc":

@@ -82,7 +82,8 @@ func (d *Driver) startTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 		return nil, fmt.Errorf("encode the handle of task %s: %w", cfg.ID, err)
 	}
 	d.remember(cfg.ID, h)
-	return &drivers.TaskHandle{Driver: d.name, Version: int(h.GetVersion()), TaskID: cfg.ID, State: state, Network: wire.DecodeNetwork(resp.GetNetworkOverride())}, nil
+	return &drivers.TaskHandle{Driver: d.name, Version: int(h.GetVersion()), TaskID: cfg.ID, State: state,
+		Network: wire.DecodeNetwork(resp.GetNetworkOverride())}, nil
 }
 
 // explainTask names the end of the process as the reason of an error.

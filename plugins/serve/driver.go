@@ -79,7 +79,8 @@ func (d *driver) RecoverTask(ctx context.Context, req *proto.RecoverTaskRequest)
 	if id == "" {
 		id = h.GetConfig().GetId()
 	}
-	err := d.Driver.RecoverTask(ctx, &drivers.TaskHandle{Driver: d.Name(), Version: int(h.GetVersion()), TaskID: id, State: h.GetDriverState()})
+	err := d.Driver.RecoverTask(ctx,
+		&drivers.TaskHandle{Driver: d.Name(), Version: int(h.GetVersion()), TaskID: id, State: h.GetDriverState()})
 	if err == nil {
 		d.remember(id, h.GetConfig())
 	}

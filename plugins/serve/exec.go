@@ -33,7 +33,9 @@ func (d *driver) ExecTask(ctx context.Context, req *proto.ExecTaskRequest) (*pro
 		defer cancel()
 	}
 	stdout, stderr := &firstbytes.Buffer{Limit: maxOutput}, &firstbytes.Buffer{Limit: maxOutput}
-	exit, err := e.ExecTask(ctx, req.GetTaskId(), &drivers.ExecOptions{Command: req.GetCommand(), Env: d.env(req.GetTaskId()), Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr})
+	exit, err := e.ExecTask(ctx, req.GetTaskId(),
+		&drivers.ExecOptions{Command: req.GetCommand(), Env: d.env(req.GetTaskId()), Stdin: strings.NewReader(""), Stdout: stdout,
+			Stderr: stderr})
 	if err != nil {
 		return nil, wire.EncodeError(err)
 	}

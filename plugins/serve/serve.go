@@ -41,9 +41,10 @@ type Config struct {
 // client prints a message and exits.
 func Serve(cfg Config) {
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue},
-		Plugins:         plugin.PluginSet{"driver": server{cfg: cfg}},
-		Logger:          cfg.Log,
+		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey,
+			MagicCookieValue: wire.CookieValue},
+		Plugins: plugin.PluginSet{"driver": server{cfg: cfg}},
+		Logger:  cfg.Log,
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32))...)
 		},

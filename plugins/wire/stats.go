@@ -7,7 +7,8 @@ import (
 
 var memoryFields = map[string]proto.MemoryUsage_Fields{
 	"RSS": proto.MemoryUsage_RSS, "Cache": proto.MemoryUsage_CACHE, "Swap": proto.MemoryUsage_SWAP, "Usage": proto.MemoryUsage_USAGE,
-	"Max Usage": proto.MemoryUsage_MAX_USAGE, "Kernel Usage": proto.MemoryUsage_KERNEL_USAGE, "Kernel Max Usage": proto.MemoryUsage_KERNEL_MAX_USAGE,
+	"Max Usage": proto.MemoryUsage_MAX_USAGE, "Kernel Usage": proto.MemoryUsage_KERNEL_USAGE,
+	"Kernel Max Usage": proto.MemoryUsage_KERNEL_MAX_USAGE,
 }
 
 var cpuFields = map[string]proto.CPUUsage_Fields{

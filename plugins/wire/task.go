@@ -106,7 +106,8 @@ type Node struct {
 // directories of the task follow from that of its allocation.
 func DecodeTask(m *proto.TaskConfig, spec hcldec.Spec, node Node) (*drivers.TaskConfig, error) {
 	if m.GetId() == "" || !isName(m.GetName()) || !filepath.IsAbs(m.GetAllocDir()) {
-		return nil, fmt.Errorf("task %q: has no ID, a name %q that is not a name of a directory, or no absolute directory", m.GetId(), m.GetName())
+		return nil, fmt.Errorf("task %q: has no ID, a name %q that is not a name of a directory, or no absolute directory", m.GetId(),
+			m.GetName())
 	}
 	config, err := DecodeConfig(m.GetMsgpackDriverConfig(), spec)
 	if err != nil {
@@ -133,7 +134,8 @@ func DecodeTask(m *proto.TaskConfig, spec hcldec.Spec, node Node) (*drivers.Task
 		cfg.Ports = append(cfg.Ports, drivers.Port{Label: p.GetLabel(), Value: int(p.GetValue()), To: int(p.GetTo()), HostIP: p.GetHostIp()})
 	}
 	for _, mount := range m.GetMounts() {
-		m := drivers.Mount{TaskPath: mount.GetTaskPath(), HostPath: mount.GetHostPath(), ReadOnly: mount.GetReadonly(), SELinuxLabel: mount.GetSelinuxLabel()}
+		m := drivers.Mount{TaskPath: mount.GetTaskPath(), HostPath: mount.GetHostPath(), ReadOnly: mount.GetReadonly(),
+			SELinuxLabel: mount.GetSelinuxLabel()}
 		if p := mount.GetPropagationMode(); p != privateMounts {
 			m.Propagation = p
 		}
@@ -141,7 +143,8 @@ func DecodeTask(m *proto.TaskConfig, spec hcldec.Spec, node Node) (*drivers.Task
 		cfg.Writable = append(cfg.Writable, mount.GetHostPath())
 	}
 	for _, d := range m.GetDevices() {
-		cfg.Devices = append(cfg.Devices, drivers.Device{TaskPath: d.GetTaskPath(), HostPath: d.GetHostPath(), Permissions: d.GetCgroupPermissions()})
+		cfg.Devices = append(cfg.Devices,
+			drivers.Device{TaskPath: d.GetTaskPath(), HostPath: d.GetHostPath(), Permissions: d.GetCgroupPermissions()})
 	}
 	if d := m.GetDns(); d != nil {
 		cfg.DNS = &drivers.DNS{Servers: d.GetServers(), Searches: d.GetSearches(), Options: d.GetOptions()}
@@ -166,7 +169,8 @@ func isName(name string) bool {
 
 func decodeLimits(m *proto.Resources, node Node) (drivers.LinuxResources, error) {
 	memory, linux := m.GetAllocatedResources().GetMemory(), m.GetLinuxResources()
-	out := drivers.LinuxResources{MemoryBytes: memory.GetMemoryMb() * mega, CPUShares: m.GetAllocatedResources().GetCpu().GetCpuShares(), MHzPerCore: node.MHzPerCore}
+	out := drivers.LinuxResources{MemoryBytes: memory.GetMemoryMb() * mega, CPUShares: m.GetAllocatedResources().GetCpu().GetCpuShares(),
+		MHzPerCore: node.MHzPerCore}
 	switch high := memory.GetMemoryMaxMb(); {
 	case high < 0:
 		out.MemoryMaxBytes = -1
@@ -207,7 +211,8 @@ var states = map[drivers.TaskState]proto.TaskState{drivers.TaskRunning: proto.Ta
 
 // EncodeStatus returns the messages of a task's status.
 func EncodeStatus(s *drivers.TaskStatus) (*proto.TaskStatus, *proto.TaskDriverStatus) {
-	out := &proto.TaskStatus{Id: s.ID, Name: s.Name, State: states[s.State], StartedAt: EncodeTime(s.StartedAt), CompletedAt: EncodeTime(s.CompletedAt)}
+	out := &proto.TaskStatus{Id: s.ID, Name: s.Name, State: states[s.State], StartedAt: EncodeTime(s.StartedAt),
+		CompletedAt: EncodeTime(s.CompletedAt)}
 	if s.Exit != nil {
 		out.Result, _ = EncodeExit(s.Exit)
 	}
@@ -217,8 +222,9 @@ func EncodeStatus(s *drivers.TaskStatus) (*proto.TaskStatus, *proto.TaskDriverSt
 // DecodeStatus returns the status of an answer. A state that the protocol does not have is an error.
 func DecodeStatus(m *proto.InspectTaskResponse) (*drivers.TaskStatus, error) {
 	t := m.GetTask()
-	out := &drivers.TaskStatus{ID: t.GetId(), Name: t.GetName(), StartedAt: DecodeTime(t.GetStartedAt()), CompletedAt: DecodeTime(t.GetCompletedAt()),
-		Exit: DecodeExit(t.GetResult()), Attributes: texts(m.GetDriver().GetAttributes()), Network: DecodeNetwork(m.GetNetworkOverride())}
+	out := &drivers.TaskStatus{ID: t.GetId(), Name: t.GetName(), StartedAt: DecodeTime(t.GetStartedAt()),
+		CompletedAt: DecodeTime(t.GetCompletedAt()),
+		Exit:        DecodeExit(t.GetResult()), Attributes: texts(m.GetDriver().GetAttributes()), Network: DecodeNetwork(m.GetNetworkOverride())}
 	for state, number := range states {
 		if number == t.GetState() {
 			out.State = state

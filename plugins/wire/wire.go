@@ -213,12 +213,14 @@ func DecodeExit(m *proto.ExitResult) *drivers.ExitResult {
 func EncodeEvent(e *drivers.TaskEvent) *proto.DriverTaskEvent {
 	alloc, rest, _ := strings.Cut(e.TaskID, "/")
 	task, _, _ := strings.Cut(rest, "/")
-	return &proto.DriverTaskEvent{TaskId: e.TaskID, AllocId: alloc, TaskName: task, Timestamp: EncodeTime(e.At), Message: e.Message, Annotations: e.Details}
+	return &proto.DriverTaskEvent{TaskId: e.TaskID, AllocId: alloc, TaskName: task, Timestamp: EncodeTime(e.At), Message: e.Message,
+		Annotations: e.Details}
 }
 
 // DecodeEvent returns the event of a message.
 func DecodeEvent(m *proto.DriverTaskEvent) *drivers.TaskEvent {
-	return &drivers.TaskEvent{TaskID: m.GetTaskId(), At: DecodeTime(m.GetTimestamp()), Message: Clip(m.GetMessage()), Details: texts(m.GetAnnotations())}
+	return &drivers.TaskEvent{TaskID: m.GetTaskId(), At: DecodeTime(m.GetTimestamp()), Message: Clip(m.GetMessage()),
+		Details: texts(m.GetAnnotations())}
 }
 
 // EncodeNetwork returns the message of a task's network, nil for none.
