@@ -69,13 +69,20 @@ func versionFlag(args []string) []string {
 // groupShort describes each group of commands in one line.
 var groupShort = map[string]string{
 	"acl": "Access control", "acl policy": "ACL policies", "acl role": "ACL roles: sets of policies", "acl token": "ACL tokens",
-	"alloc": "Allocations", "config": "Agent configuration", "context": "Clusters that the commands use", "deployment": "Deployments", "eval": "Evaluations", "job": "Jobs",
-	"node": "Nodes", "license": "Licenses of Nomad Enterprise", "plugin": "Plugins", "node identity": "Node identities", "operator": "Cluster administration", "operator root": "Root keys", "operator gossip": "Gossip encryption keys", "operator gossip keyring": "Gossip encryption keys",
-	"operator root keyring": "Root keys", "operator scheduler": "Scheduler configuration", "server": "Servers",
-	"system": "Garbage collection and job summaries", "system reconcile": "Job summaries", "tls": "Certificates", "tls ca": "Certificate authorities", "tls cert": "Certificates of agents and users",
-	"var": "Variables", "namespace": "Namespaces", "quota": "Quotas", "volume": "Host volumes", "volume claim": "Claims of groups with sticky volumes", "volume snapshot": "Snapshots of CSI volumes", "scaling": "Scaling policies", "scaling policy": "Scaling policies", "job periodic": "Periodic jobs", "node pool": "Node pools", "node intro": "Introduction tokens",
-	"operator raft": "Raft configuration and log", "operator autopilot": "Autopilot configuration and health", "operator snapshot": "Snapshots of the state of the servers",
-	"acl auth-method": "ACL auth methods", "acl binding-rule": "ACL binding rules",
+	"alloc": "Allocations", "config": "Agent configuration", "context": "Clusters that the commands use", "deployment": "Deployments",
+	"eval": "Evaluations", "job": "Jobs",
+	"node": "Nodes", "license": "Licenses of Nomad Enterprise", "plugin": "Plugins", "node identity": "Node identities",
+	"operator": "Cluster administration", "operator root": "Root keys", "operator gossip": "Gossip encryption keys",
+	"operator gossip keyring": "Gossip encryption keys",
+	"operator root keyring":   "Root keys", "operator scheduler": "Scheduler configuration", "server": "Servers",
+	"system": "Garbage collection and job summaries", "system reconcile": "Job summaries", "tls": "Certificates",
+	"tls ca": "Certificate authorities", "tls cert": "Certificates of agents and users",
+	"var": "Variables", "namespace": "Namespaces", "quota": "Quotas", "volume": "Host volumes",
+	"volume claim": "Claims of groups with sticky volumes", "volume snapshot": "Snapshots of CSI volumes", "scaling": "Scaling policies",
+	"scaling policy": "Scaling policies", "job periodic": "Periodic jobs", "node pool": "Node pools", "node intro": "Introduction tokens",
+	"operator raft": "Raft configuration and log", "operator autopilot": "Autopilot configuration and health",
+	"operator snapshot": "Snapshots of the state of the servers",
+	"acl auth-method":   "ACL auth methods", "acl binding-rule": "ACL binding rules",
 }
 
 // addGroups adds the groups of the commands ("job" for "job run"), and returns the groups

@@ -36,7 +36,9 @@ import (
 func commands() []term.Command {
 	return completed(withPages(withLaterFlags(slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand(), uiCommand()}, agent.Commands(),
-		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(), operator.Commands(), apicall.Commands(), bundle.Commands(), enterprise.Commands(), plugin.Commands(), scaling.Commands(), service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
+		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(),
+		operator.Commands(), apicall.Commands(), bundle.Commands(), enterprise.Commands(), plugin.Commands(), scaling.Commands(),
+		service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
 		[]term.Command{jobwait.Command(), top.Command(), doctor.Command()}, contexts.Commands(), laterCommands(),
 	))))
 }

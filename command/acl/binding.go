@@ -14,7 +14,8 @@ type ruleFlags struct{ description, selector, bindType, bindName string }
 
 func (o *ruleFlags) declare(f *term.Flags) {
 	f.StringVar(&o.description, "description", "", "The description of the binding rule.")
-	f.StringVar(&o.selector, "selector", "", "The `expression` over value.<claim> and list.<claim> that selects identities.\nAn identity without one of its claims does not match. Default: every identity.")
+	f.StringVar(&o.selector, "selector", "",
+		"The `expression` over value.<claim> and list.<claim> that selects identities.\nAn identity without one of its claims does not match. Default: every identity.")
 	f.StringVar(&o.bindType, "bind-type", "", "What the rule grants: role, policy or management.")
 	f.StringVar(&o.bindName, "bind-name", "", "The `name` of the role or policy. It may contain ${value.<claim>}.")
 }
@@ -77,14 +78,16 @@ func ruleUpdateCommand() term.Command {
 }
 
 func ruleDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "acl binding-rule delete", Args: "<acl_binding_rule_id>", Short: "Delete a binding rule. Existing tokens keep what it granted until they expire"}, "ACL binding rule",
+	return term.Deletion(term.Command{Name: "acl binding-rule delete", Args: "<acl_binding_rule_id>",
+		Short: "Delete a binding rule. Existing tokens keep what it granted until they expire"}, "ACL binding rule",
 		func(c *api.Client, id string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLBindingRules().Delete(id, w)
 		})
 }
 
 func ruleInfoCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl binding-rule info", Args: "<acl_binding_rule_id>", MinArgs: 1, MaxArgs: 1, Short: "Show a binding rule"},
+	return term.Answered(term.Command{Name: "acl binding-rule info", Args: "<acl_binding_rule_id>", MinArgs: 1, MaxArgs: 1,
+		Short: "Show a binding rule"},
 		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLBindingRule, error) {
 			r, _, err := c.ACLBindingRules().Get(e.Arg(0), reading(ctx))
 			if err != nil {

@@ -54,9 +54,11 @@ func (x *explanation) declare(f *term.Flags) {
 	f.StringVar(&x.AccessorID, "accessor", "", "Check the token with this accessor `ID`, or anonymous for a caller without a token.")
 	f.StringVar(&x.Role, "role", "", "Check a caller with this role only: its `name` or ID.")
 	f.StringVar(&x.Policy, "policy", "", "Check a caller with the policy of this `name` only.")
-	f.StringVar(&x.workload, "workload", "", "Check the identity of a workload: `namespace/job/group/task`.\nWrite a slash within a name as %2F.")
+	f.StringVar(&x.workload, "workload", "",
+		"Check the identity of a workload: `namespace/job/group/task`.\nWrite a slash within a name as %2F.")
 	f.BoolVar(&x.Everybody, "who", false, "List all tokens, roles and workloads that are allowed.")
-	f.StringVar(&x.request, "request", "", "Check the rights that an HTTP `request` needs, such as \"GET /v1/jobs\", instead of\nkind, right and name. The request is not sent.")
+	f.StringVar(&x.request, "request", "",
+		"Check the rights that an HTTP `request` needs, such as \"GET /v1/jobs\", instead of\nkind, right and name. The request is not sent.")
 	f.StringVar(&x.body, "body", "", "A `file` with the JSON body of the request, - for standard input.")
 	f.IntVar(&x.perPage, "per-page", 0, "With -who: the number of entries per page. Default 100.")
 	f.StringVar(&x.pageToken, "page-token", "", "With -who: the token of the page to show.")

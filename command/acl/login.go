@@ -27,9 +27,12 @@ type loginFlags struct {
 func (o *loginFlags) declare(f *term.Flags) {
 	f.StringVar(&o.method, "method", "", "The `name` of the auth method. Default: the default auth method, of -type if given.")
 	f.StringVar(&o.ofType, "type", "", "The type of the auth method: JWT or OIDC.")
-	f.StringVar(&o.token, "login-token", "", "The `token` of the identity provider, for the type JWT, or - to read it from standard\ninput. Other users of the machine can see command lines.")
-	f.StringVar(&o.callback, "oidc-callback-addr", "localhost:4649", "The local `address` of the redirect URI. The auth method must allow\nhttp://<address>"+callbackPath+" as a redirect URI.")
-	f.BoolVar(&o.noBrowser, "no-browser", false, "Do not open a browser or listen on a port. Print the URL, to open on any machine, and\nread the redirect URL or its code from standard input.")
+	f.StringVar(&o.token, "login-token", "",
+		"The `token` of the identity provider, for the type JWT, or - to read it from standard\ninput. Other users of the machine can see command lines.")
+	f.StringVar(&o.callback, "oidc-callback-addr", "localhost:4649",
+		"The local `address` of the redirect URI. The auth method must allow\nhttp://<address>"+callbackPath+" as a redirect URI.")
+	f.BoolVar(&o.noBrowser, "no-browser", false,
+		"Do not open a browser or listen on a port. Print the URL, to open on any machine, and\nread the redirect URL or its code from standard input.")
 }
 
 func loginCommand() term.Command {
@@ -78,7 +81,8 @@ func (o *loginFlags) choose(ctx context.Context, c *api.Client) (*api.ACLAuthMet
 	case len(all) == 0:
 		return nil, errors.New("Error logging in: no ACL auth methods found")
 	case o.method != "":
-		return nil, fmt.Errorf("Error logging in: ACL auth method %q of this type not found; existing methods: %s", o.method, strings.Join(names, ", "))
+		return nil, fmt.Errorf("Error logging in: ACL auth method %q of this type not found; existing methods: %s", o.method,
+			strings.Join(names, ", "))
 	case len(found) == 0:
 		return nil, fmt.Errorf("Error logging in: no default ACL auth method of this type: set -method to one of %s", strings.Join(names, ", "))
 	case len(found) > 1:
@@ -118,7 +122,8 @@ func (o *loginFlags) byBrowser(ctx context.Context, e *term.Env, c *api.Client, 
 		o.callback, wait = l.addr, l.returned
 	}
 	end.RedirectURI = "http://" + o.callback + callbackPath
-	begun, _, err := c.ACLAuth().GetAuthURL(&api.ACLOIDCAuthURLRequest{AuthMethodName: method, RedirectURI: end.RedirectURI, ClientNonce: end.ClientNonce}, writing(ctx))
+	begun, _, err := c.ACLAuth().GetAuthURL(&api.ACLOIDCAuthURLRequest{AuthMethodName: method, RedirectURI: end.RedirectURI,
+		ClientNonce: end.ClientNonce}, writing(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,8 @@ type methodFlags struct {
 func (o *methodFlags) declare(f *term.Flags) {
 	f.StringVar(&o.ofType, "type", "", "JWT, for tokens of machines, or OIDC, for users with a browser.")
 	f.StringVar(&o.locality, "token-locality", "", "Where tokens from this method are valid: local, in this region, or global.")
-	f.StringVar(&o.format, "token-name-format", "", "The name of these tokens. It may contain ${auth_method_type}, ${auth_method_name} and\n${value.<claim>}. Default ${auth_method_type}-${auth_method_name}.")
+	f.StringVar(&o.format, "token-name-format", "",
+		"The name of these tokens. It may contain ${auth_method_type}, ${auth_method_name} and\n${value.<claim>}. Default ${auth_method_type}-${auth_method_name}.")
 	f.StringVar(&o.ttl, "max-token-ttl", "", "The `duration` for which these tokens are valid, such as 8h.")
 	f.StringVar(&o.config, "config", "", "The configuration as `JSON`, or @file to read it from a file, or - for standard input.")
 	o.isDefault = f.OptBool("default", "Make this the default auth method of its type.")
@@ -37,7 +38,8 @@ func (o *methodFlags) declare(f *term.Flags) {
 
 // over sets the fields of m that the flags give.
 func (o *methodFlags) over(e *term.Env, m *api.ACLAuthMethod) error {
-	m.Type, m.TokenLocality, m.TokenNameFormat = cmp.Or(o.ofType, m.Type), cmp.Or(o.locality, m.TokenLocality), cmp.Or(o.format, m.TokenNameFormat)
+	m.Type, m.TokenLocality, m.TokenNameFormat = cmp.Or(o.ofType, m.Type), cmp.Or(o.locality, m.TokenLocality), cmp.Or(o.format,
+		m.TokenNameFormat)
 	if *o.isDefault != nil {
 		m.Default = **o.isDefault
 	}
@@ -171,14 +173,16 @@ func methodUpdateCommand() term.Command {
 }
 
 func methodDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "acl auth-method delete", Args: "<acl_method_name>", Short: "Delete an auth method and its binding rules. Existing tokens are valid until they expire"}, "ACL auth method",
+	return term.Deletion(term.Command{Name: "acl auth-method delete", Args: "<acl_method_name>",
+		Short: "Delete an auth method and its binding rules. Existing tokens are valid until they expire"}, "ACL auth method",
 		func(c *api.Client, name string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLAuthMethods().Delete(name, w)
 		})
 }
 
 func methodInfoCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl auth-method info", Args: "<acl_method_name>", MinArgs: 1, MaxArgs: 1, Short: "Show an auth method, without its secrets"},
+	return term.Answered(term.Command{Name: "acl auth-method info", Args: "<acl_method_name>", MinArgs: 1, MaxArgs: 1,
+		Short: "Show an auth method, without its secrets"},
 		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLAuthMethod, error) {
 			m, _, err := c.ACLAuthMethods().Get(e.Arg(0), reading(ctx))
 			if err != nil {
@@ -226,13 +230,20 @@ func showMethod(e *term.Env, m *api.ACLAuthMethod) {
 		}
 		return list(out)
 	}
-	rows := []string{term.Row("JWT Validation Public Keys", len(c.JWTValidationPubKeys)), term.Row("JWKS URL", c.JWKSURL), term.Row("JWKS CA Cert", given(c.JWKSCACert)),
-		term.Row("OIDC Discovery URL", c.OIDCDiscoveryURL), term.Row("Discovery CA PEM", len(c.DiscoveryCaPem)), term.Row("OIDC Client ID", c.OIDCClientID),
-		term.Row("OIDC Client Secret", c.OIDCClientSecret), term.Row("OIDC Client Assertion", assertion(c.OIDCClientAssertion)), term.Row("OIDC Enable PKCE", c.OIDCEnablePKCE),
-		term.Row("OIDC Disable UserInfo", c.OIDCDisableUserInfo), term.Row("OIDC Scopes", list(c.OIDCScopes)), term.Row("Bound Issuer", list(c.BoundIssuer)),
-		term.Row("Bound Audiences", list(c.BoundAudiences)), term.Row("Allowed Redirect URIs", list(c.AllowedRedirectURIs)), term.Row("Signing Algorithms", list(c.SigningAlgs)),
-		term.Row("Expiration Leeway", c.ExpirationLeeway), term.Row("NotBefore Leeway", c.NotBeforeLeeway), term.Row("ClockSkew Leeway", c.ClockSkewLeeway),
-		term.Row("Claim Mappings", pairs(c.ClaimMappings)), term.Row("List Claim Mappings", pairs(c.ListClaimMappings)), term.Row("Verbose Logging", c.VerboseLogging)}
+	rows := []string{term.Row("JWT Validation Public Keys", len(c.JWTValidationPubKeys)), term.Row("JWKS URL", c.JWKSURL),
+		term.Row("JWKS CA Cert", given(c.JWKSCACert)),
+		term.Row("OIDC Discovery URL", c.OIDCDiscoveryURL), term.Row("Discovery CA PEM", len(c.DiscoveryCaPem)),
+		term.Row("OIDC Client ID", c.OIDCClientID),
+		term.Row("OIDC Client Secret", c.OIDCClientSecret), term.Row("OIDC Client Assertion", assertion(c.OIDCClientAssertion)),
+		term.Row("OIDC Enable PKCE", c.OIDCEnablePKCE),
+		term.Row("OIDC Disable UserInfo", c.OIDCDisableUserInfo), term.Row("OIDC Scopes", list(c.OIDCScopes)),
+		term.Row("Bound Issuer", list(c.BoundIssuer)),
+		term.Row("Bound Audiences", list(c.BoundAudiences)), term.Row("Allowed Redirect URIs", list(c.AllowedRedirectURIs)),
+		term.Row("Signing Algorithms", list(c.SigningAlgs)),
+		term.Row("Expiration Leeway", c.ExpirationLeeway), term.Row("NotBefore Leeway", c.NotBeforeLeeway),
+		term.Row("ClockSkew Leeway", c.ClockSkewLeeway),
+		term.Row("Claim Mappings", pairs(c.ClaimMappings)), term.Row("List Claim Mappings", pairs(c.ListClaimMappings)),
+		term.Row("Verbose Logging", c.VerboseLogging)}
 	e.Println("\n" + e.Bold("Auth Method Config") + "\n" + term.Pairs(rows))
 }
 

@@ -155,14 +155,16 @@ func tokenUpdateCommand() term.Command {
 }
 
 func tokenDeleteCommand() term.Command {
-	return term.Deletion(term.Command{Name: "acl token delete", Args: "<token_accessor_id>", Short: "Delete a token, which is invalid at once"}, "token",
+	return term.Deletion(term.Command{Name: "acl token delete", Args: "<token_accessor_id>",
+		Short: "Delete a token, which is invalid at once"}, "token",
 		func(c *api.Client, accessor string, w *api.WriteOptions) (*api.WriteMeta, error) {
 			return c.ACLTokens().Delete(accessor, w)
 		})
 }
 
 func tokenInfoCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl token info", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1, Short: "Show a token with its secret ID"},
+	return term.Answered(term.Command{Name: "acl token info", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1,
+		Short: "Show a token with its secret ID"},
 		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, _, err := c.ACLTokens().Info(e.Arg(0), reading(ctx))
 			if err != nil {

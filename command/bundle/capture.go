@@ -47,14 +47,17 @@ type summary struct {
 
 // once maps the files of cluster/ to their routes.
 var once = map[string]string{
-	"agent-self.json": "/v1/agent/self", "members.json": "/v1/agent/members", "namespaces.json": "/v1/namespaces", "regions.json": "/v1/regions",
-	"leader.json": "/v1/status/leader", "peers.json": "/v1/status/peers", "schedulers.json": "/v1/agent/schedulers",
+	"agent-self.json": "/v1/agent/self", "members.json": "/v1/agent/members", "namespaces.json": "/v1/namespaces",
+	"regions.json": "/v1/regions",
+	"leader.json":  "/v1/status/leader", "peers.json": "/v1/status/peers", "schedulers.json": "/v1/agent/schedulers",
 }
 
 // each maps the files of nomad/NNNN/ to their routes.
 var each = map[string]string{
-	"allocations.json": "/v1/allocations?namespace=*&resources=true", "deployments.json": "/v1/deployments?namespace=*", "evaluations.json": "/v1/evaluations?namespace=*",
-	"jobs.json": "/v1/jobs?namespace=*", "nodes.json": "/v1/nodes?resources=true&os=true", "node-pools.json": "/v1/node/pools", "services.json": "/v1/services?namespace=*",
+	"allocations.json": "/v1/allocations?namespace=*&resources=true", "deployments.json": "/v1/deployments?namespace=*",
+	"evaluations.json": "/v1/evaluations?namespace=*",
+	"jobs.json":        "/v1/jobs?namespace=*", "nodes.json": "/v1/nodes?resources=true&os=true", "node-pools.json": "/v1/node/pools",
+	"services.json":     "/v1/services?namespace=*",
 	"host-volumes.json": "/v1/volumes?type=host&namespace=*", "metrics.json": "/v1/metrics", "license.json": "/v1/operator/license",
 	"operator-autopilot-health.json": "/v1/operator/autopilot/health", "operator-raft.json": "/v1/operator/raft/configuration",
 	"operator-scheduler.json": "/v1/operator/scheduler/configuration", "operator-keyring.json": "/v1/operator/keyring/keys",

@@ -53,8 +53,9 @@ func kindsOf(command, kind string) []string {
 // flagKinds are the kinds of flags whose usage has no word for it.
 var flagKinds = map[string]string{"context": contextsOf, "node-pool": "node-pool", "quota": "quota", "policy": "policy",
 	"role-name": "role", "method": "acl auth-method",
-	"auth-method": "acl auth-method", "config": "path", "data-dir": "directory", "alloc-dir": "directory", "state-dir": "directory", "plugin-dir": "directory",
-	"log-level": "level", "scheduler-algorithm": "algorithm", "on-error": "reaction"}
+	"auth-method": "acl auth-method", "config": "path", "data-dir": "directory", "alloc-dir": "directory", "state-dir": "directory",
+	"plugin-dir": "directory",
+	"log-level":  "level", "scheduler-algorithm": "algorithm", "on-error": "reaction"}
 
 // words are the kinds with a fixed set of values.
 var words = map[string]complete.Predictor{

@@ -17,7 +17,8 @@ import (
 // Commands lists the commands of this package.
 func Commands() []term.Command {
 	return append([]term.Command{statusCommand(), eligibilityCommand(), drainCommand(), artifactCacheStatusCommand(),
-		artifactCachePurgeCommand(), identityGetCommand(), identityRenewCommand(), metaApplyCommand(), metaReadCommand(), introCreateCommand(), configCommand()},
+		artifactCachePurgeCommand(), identityGetCommand(), identityRenewCommand(), metaApplyCommand(), metaReadCommand(), introCreateCommand(),
+		configCommand()},
 		poolCommands()...)
 }
 

@@ -18,7 +18,9 @@ import (
 func Commands() []term.Command {
 	return append([]term.Command{membersCommand(), joinCommand(), forceLeaveCommand(), raftListCommand(), raftRemoveCommand(),
 		raftTransferCommand(), gcCommand(), reconcileCommand(), metricsCommand(),
-		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand(), checkCommand(), migrateCommand(), rebalanceCommand(), simulateCommand(), monitorCommand(), monitorExportCommand(), clientStateCommand()}, slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands(), raftDiskCommands(), rootKeyCommands())...)
+		schedulerGetCommand(), schedulerSetCommand(), agentInfoCommand(), checkCommand(), migrateCommand(), rebalanceCommand(), simulateCommand(),
+		monitorCommand(), monitorExportCommand(), clientStateCommand()},
+		slices.Concat(gossipCommands(), snapshotCommands(), autopilotCommands(), raftDiskCommands(), rootKeyCommands())...)
 }
 
 func membersCommand() term.Command {

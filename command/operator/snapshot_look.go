@@ -167,7 +167,8 @@ func printState(e *term.Env, records func(func(snapshot.Record) error) error, ke
 
 func snapshotRedactCommand() term.Command {
 	return term.Command{
-		Name: "operator snapshot redact", Args: "<file>", MinArgs: 1, MaxArgs: 1, Local: true, Short: "Remove keys, tokens and secret IDs from a snapshot file",
+		Name: "operator snapshot redact", Args: "<file>", MinArgs: 1, MaxArgs: 1, Local: true,
+		Short: "Remove keys, tokens and secret IDs from a snapshot file",
 		Long: `The file is replaced by one that can be inspected and shared, but not restored. The key
 encryption keys, signed identities, and the secret IDs of nodes and ACL tokens are removed.
 Secrets in the text of jobs are not.`,

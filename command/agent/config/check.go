@@ -37,7 +37,8 @@ func (s *Settings) check() error {
 // checkKeys checks the keys that do not depend on the roles of the agent.
 func (s *Settings) checkKeys() error {
 	return errors.Join(s.refuseLater(), s.checkNames(), s.checkAddresses(), s.checkClient(), s.checkPlugins(), s.checkServer(),
-		s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit(), s.checkTelemetry(), s.checkUI())
+		s.checkCluster(), s.checkRPC(), s.checkScheduler(), s.checkKeyring(), s.checkTLS(), s.checkACL(), s.checkAudit(), s.checkTelemetry(),
+		s.checkUI())
 }
 
 // Fault returns an error that names a key and the place where it was set.
@@ -190,7 +191,8 @@ func (s *Settings) checkServer() error {
 	}
 	for path, n := range map[string]float64{"raft_snapshot_threshold": float64(sv.RaftSnapshotThreshold),
 		"raft_snapshot_interval": float64(sv.RaftSnapshotInterval),
-		"raft_trailing_logs":     float64(sv.RaftTrailingLogs), "start_timeout": float64(sv.StartTimeout), "heartbeat_grace": float64(sv.HeartbeatGrace),
+		"raft_trailing_logs":     float64(sv.RaftTrailingLogs), "start_timeout": float64(sv.StartTimeout),
+		"heartbeat_grace":   float64(sv.HeartbeatGrace),
 		"min_heartbeat_ttl": float64(sv.MinHeartbeatTTL), "failover_heartbeat_ttl": float64(sv.FailoverHeartbeatTTL),
 		"max_heartbeats_per_second": sv.MaxHeartbeatsPerSecond} {
 		if n <= 0 {

@@ -119,17 +119,21 @@ func TestPluginFaults(t *testing.T) {
 		"a path": {map[string]string{"a.hcl": withClient + "plugin \"../x\" { backend = \"exec2\" }\n"},
 			`a.hcl:5: plugin.../x: the label is not a name: use 1 to 64 letters, digits, - and _`},
 		"refused config": {map[string]string{"a.hcl": withClient +
-			"plugin \"open\" {\n  backend = \"exec2\"\n  config { unveil = true }\n}\n"}, `a.hcl:7: plugin.open.config: config of driver exec2: unknown argument "unveil" in config; expected one of: allow_root`},
+			"plugin \"open\" {\n  backend = \"exec2\"\n  config { unveil = true }\n}\n"},
+			`a.hcl:7: plugin.open.config: config of driver exec2: unknown argument "unveil" in config; expected one of: allow_root`},
 		"name of a driver": {map[string]string{"a.hcl": withClient + "plugin \"raw_exec\" {\n  backend = \"exec2\"\n}\n"},
 			`a.hcl:6: plugin.raw_exec.backend: "raw_exec" is the name of the driver raw_exec: choose another label`},
 		"one label twice": {map[string]string{"a.hcl": withClient +
-			"plugin \"x\" { backend = \"exec2\" }\nplugin \"x\" { backend = \"raw_exec\" }\n"}, `a.hcl:6,8: plugin.x: duplicate block, first at line 5: rename one, or merge them`},
+			"plugin \"x\" { backend = \"exec2\" }\nplugin \"x\" { backend = \"raw_exec\" }\n"},
+			`a.hcl:6,8: plugin.x: duplicate block, first at line 5: rename one, or merge them`},
 		"twice, in JSON": {map[string]string{"a.hcl": withClient,
-			"b.json": "{\"plugin\": [{\"x\": {\"backend\": \"exec2\"}},\n{\"x\": {\"backend\": \"exec2\"}}]}"}, `b.json:2,2: plugin.x: duplicate block, first at line 1`},
+			"b.json": "{\"plugin\": [{\"x\": {\"backend\": \"exec2\"}},\n{\"x\": {\"backend\": \"exec2\"}}]}"},
+			`b.json:2,2: plugin.x: duplicate block, first at line 1`},
 		"both names": {map[string]string{"a.hcl": withClient + "plugin \"exec2\" {}\nplugin \"nomad-driver-exec2\" {}\n"},
 			`a.hcl:6: plugin.nomad-driver-exec2: plugin "exec2" configures the same driver: keep one block`},
 		"two backends": {map[string]string{"a.hcl": withClient + "plugin \"x\" { backend = \"exec2\" }\n",
-			"b.hcl": "plugin \"x\" {\n  backend = \"raw_exec\"\n}\n"}, `b.hcl:2: plugin.x.backend: an earlier file sets the backend "exec2" for this label: rename one of the blocks`},
+			"b.hcl": "plugin \"x\" {\n  backend = \"raw_exec\"\n}\n"},
+			`b.hcl:2: plugin.x.backend: an earlier file sets the backend "exec2" for this label: rename one of the blocks`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, tc.files)

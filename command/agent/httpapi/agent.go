@@ -57,7 +57,8 @@ func clusterRoutes() []web.Route {
 func (s *Server) rpcRoutes() []web.Route {
 	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(),
 		s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), profileRoutes(), eventRoutes(), s.autopilotRoutes(),
-		rootKeyRoutes(), variableRoutes(), serviceRoutes(), s.aclRoutes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes(), spiffeRoutes())
+		rootKeyRoutes(), variableRoutes(), serviceRoutes(), s.aclRoutes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes(),
+		spiffeRoutes())
 }
 
 // noFields fills a request that has only query options.

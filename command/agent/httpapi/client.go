@@ -50,7 +50,8 @@ func (s *Server) clientRoutes() []web.Route {
 			Call: web.Write("ClientAllocations.Signal", allocSignal, web.Full[message.GenericResponse])},
 		{Methods: "GET PUT POST", Path: alloc + "/gc", Changes: true,
 			Handle: web.Read("ClientAllocations.GarbageCollect",
-				func(r *web.Request, q *message.AllocSpecificRequest) error { q.AllocID = r.Param; return nil }, web.EmptyObject[message.GenericResponse])},
+				func(r *web.Request, q *message.AllocSpecificRequest) error { q.AllocID = r.Param; return nil },
+				web.EmptyObject[message.GenericResponse])},
 	}
 }
 

@@ -41,7 +41,8 @@ func nodeRoutes() []web.Route {
 			Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[message.GenericResponse])},
 		{Methods: "DELETE", Path: "/v1/node/pool/:name",
 			Call: web.Write("NodePool.DeleteNodePools",
-				func(r *web.Request, q *message.NodePoolDeleteRequest) error { q.Names = []string{r.Param}; return nil }, web.Nothing[message.GenericResponse])},
+				func(r *web.Request, q *message.NodePoolDeleteRequest) error { q.Names = []string{r.Param}; return nil },
+				web.Nothing[message.GenericResponse])},
 		{Methods: "GET", Path: "/v1/node/pool/:name/nodes",
 			Handle: web.Read("NodePool.ListNodes", func(r *web.Request, q *message.NodePoolNodesRequest) error {
 				if err := r.NoPrefix(); err != nil {

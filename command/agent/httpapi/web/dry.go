@@ -150,8 +150,10 @@ func (r refuser) Stream(ctx context.Context, method string) (*rpc.Stream, error)
 
 // rightsOnAllocs maps methods to the right on an allocation that they require.
 var rightsOnAllocs = map[string]string{
-	"Alloc.GetAlloc": "read", "Alloc.Stop": "restart", "ClientAllocations.Stats": "read", "ClientAllocations.Checks": "read", "ClientAllocations.Restart": "restart", "ClientAllocations.Sandbox": "fs",
-	"ClientAllocations.Signal": "signal", "ClientAllocations.GarbageCollect": "gc", "FileSystem.List": "fs", "FileSystem.Stat": "fs", "FileSystem.Stream": "fs", "FileSystem.Logs": "logs", "Allocations.Exec": "exec", "Allocations.PortForward": "alloc-port-forward",
+	"Alloc.GetAlloc": "read", "Alloc.Stop": "restart", "ClientAllocations.Stats": "read", "ClientAllocations.Checks": "read",
+	"ClientAllocations.Restart": "restart", "ClientAllocations.Sandbox": "fs",
+	"ClientAllocations.Signal": "signal", "ClientAllocations.GarbageCollect": "gc", "FileSystem.List": "fs", "FileSystem.Stat": "fs",
+	"FileSystem.Stream": "fs", "FileSystem.Logs": "logs", "Allocations.Exec": "exec", "Allocations.PortForward": "alloc-port-forward",
 }
 
 // about sets the right and the object that a request needs, if the method alone does not determine

@@ -32,7 +32,8 @@ const (
 var (
 	// ErrSlowBody means that the body of a request did not arrive in time.
 	ErrSlowBody = nomad.Errorf(http.StatusRequestTimeout,
-		"the request body did not arrive in time: it must arrive within %v, and after that at %d KiB per second or more", bodyTimeout, bodyRate>>10)
+		"the request body did not arrive in time: it must arrive within %v, and after that at %d KiB per second or more", bodyTimeout,
+		bodyRate>>10)
 	errBodiesBusy = nomad.Errorf(http.StatusServiceUnavailable, "the agent is busy with other large request bodies: try again")
 )
 
