@@ -113,7 +113,8 @@ func (p *parser) decode(b block, dst ...any) {
 		t, f, ok := find(child.kind)
 		switch {
 		case !ok:
-			p.errorf(child.at, "Unsupported block type", "A %s block is not expected here; expected one of: %s.", child.kind, expected(targets, field.isBlock))
+			p.errorf(child.at, "Unsupported block type", "A %s block is not expected here; expected one of: %s.", child.kind,
+				expected(targets, field.isBlock))
 		case !f.block:
 			p.errorf(child.at, "Unsupported block type", "%q is an argument: write %s = <value>.", child.kind, child.kind)
 		default:

@@ -197,12 +197,14 @@ func (p *parser) split(body *hclsyntax.Body) topLevel {
 	var top topLevel
 	var jobs []*hclsyntax.Block
 	for _, a := range sortedAttributes(body) {
-		p.errorf(a.NameRange, "Unsupported argument", "%q is not expected here: a job file has only job, variable, variables and locals blocks.", a.Name)
+		p.errorf(a.NameRange, "Unsupported argument",
+			"%q is not expected here: a job file has only job, variable, variables and locals blocks.", a.Name)
 	}
 	for _, b := range body.Blocks {
 		want, known := topLabels[b.Type]
 		if !known {
-			p.errorf(b.TypeRange, "Unsupported block type", "%q is not expected here: a job file has only job, variable, variables and locals blocks.", b.Type)
+			p.errorf(b.TypeRange, "Unsupported block type",
+				"%q is not expected here: a job file has only job, variable, variables and locals blocks.", b.Type)
 			continue
 		}
 		if !p.checkLabels(b.Type, b.DefRange(), len(b.Labels), want) {

@@ -185,7 +185,8 @@ func TestJobForms(t *testing.T) {
 		}, []any{true, 1, time.Hour}},
 		{"meta as attribute", `job "a" { meta = { x = 1 } }`, func(j *api.Job) any { return j.Meta }, map[string]string{"x": "1"}},
 		{"meta as block", `job "a" { meta { x = true } }`, func(j *api.Job) any { return j.Meta }, map[string]string{"x": "true"}},
-		{"duration as number", `job "a" { group "g" { shutdown_delay = 1000000000 } }`, func(j *api.Job) any { return *j.TaskGroups[0].ShutdownDelay }, time.Second},
+		{"duration as number", `job "a" { group "g" { shutdown_delay = 1000000000 } }`,
+			func(j *api.Job) any { return *j.TaskGroups[0].ShutdownDelay }, time.Second},
 		{"null", `job "a" { region = null }`, func(j *api.Job) any { return j.Region == nil }, true},
 		{"runtime references", "job \"a\" { group \"g\" { task \"t\" { config {\n" +
 			"a = \"${NOMAD_PORT_http}\"\nb = node.class\nc = \"x ${env[\"HOME\"]} y\"\nd = upper(\"a\")\ne = \"$${HOME}\"\n} } } }",

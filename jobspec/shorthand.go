@@ -115,7 +115,8 @@ func (p *parser) decodeTask(b block, t *api.Task) {
 	}
 	for _, c := range t.Constraints {
 		if c.Operand == api.ConstraintDistinctHosts || c.Operand == api.ConstraintDistinctProperty {
-			p.errorf(p.at[c], "Invalid constraint", "The operator %s is not allowed in a task: move the constraint to the group or the job.", c.Operand)
+			p.errorf(p.at[c], "Invalid constraint", "The operator %s is not allowed in a task: move the constraint to the group or the job.",
+				c.Operand)
 		}
 	}
 	var named []*api.WorkloadIdentity

@@ -206,7 +206,8 @@ func (p *parser) finish(vars map[string]*variable) cty.Value {
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		v := vars[name]
 		if v.value == cty.NilVal {
-			p.errorf(v.at, "Missing value for variable", "The variable %q has no default: give it a value with -var %s=<value>, in a variable file, or as NOMAD_VAR_%s.", name, name, name)
+			p.errorf(v.at, "Missing value for variable",
+				"The variable %q has no default: give it a value with -var %s=<value>, in a variable file, or as NOMAD_VAR_%s.", name, name, name)
 			continue
 		}
 		values[name] = v.value
@@ -230,7 +231,8 @@ func (p *parser) validate(v *variable, body *hclsyntax.Body) {
 		return
 	}
 	sc := &scope{
-		ctx:   &hcl.EvalContext{Functions: p.functions, Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{v.name: v.value})}},
+		ctx: &hcl.EvalContext{Functions: p.functions,
+			Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{v.name: v.value})}},
 		known: map[string]bool{"var": true},
 	}
 	text, ok := p.eval(message.Expr, sc)
