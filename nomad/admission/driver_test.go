@@ -26,9 +26,10 @@ func TestValidateKnowsTheDriver(t *testing.T) {
 		"another driver": {func(t *nomad.Task) { t.Driver, t.Config["unveil"] = "raw_exec", 7 }, nil},
 		"two faults": {func(t *nomad.Task) { t.Config["unveil"], t.Config["pids_limit"] = []any{"q:/etc"}, 0 },
 			[]string{place + `config of exec2: pids_limit: 0`, place + `config of exec2: unveil: "q:/etc"`}},
-		"unknown key":   {func(t *nomad.Task) { t.Config["unveils"] = "x" }, []string{place + `unknown argument "unveils"`}},
-		"no command":    {func(t *nomad.Task) { t.Config = nil }, []string{place + "config: ", `"command"`}},
-		"limit":         {func(t *nomad.Task) { t.Config["ulimit"] = []any{map[string]any{"files": 1}} }, []string{place + `config of exec2: ulimit: "files"`}},
+		"unknown key": {func(t *nomad.Task) { t.Config["unveils"] = "x" }, []string{place + `unknown argument "unveils"`}},
+		"no command":  {func(t *nomad.Task) { t.Config = nil }, []string{place + "config: ", `"command"`}},
+		"limit": {func(t *nomad.Task) { t.Config["ulimit"] = []any{map[string]any{"files": 1}} },
+			[]string{place + `config of exec2: ulimit: "files"`}},
 		"lent user":     {func(t *nomad.Task) { t.User = "nomad-80000" }, []string{place + `user "nomad-80000" is assigned by clients`}},
 		"no change":     {func(t *nomad.Task) { t.User = "4294967295" }, []string{place + `user "4294967295" is not a uid`}},
 		"overflow":      {func(t *nomad.Task) { t.User = "18446744073709551616" }, []string{place + `user "18446744073709551616" is not a uid`}},
@@ -68,13 +69,16 @@ func TestInstances(t *testing.T) {
 		wrong  string // part of the error; "" for none
 		warned string // part of the warnings; "" for none
 	}{
-		"fine":            {func(t *nomad.Task) { t.Driver = "exec2-open" }, nodes, "", ""},
-		"config":          {func(t *nomad.Task) { t.Driver, t.Config["pids_limit"] = "exec2-open", 0 }, nodes, place + "config of exec2: pids_limit: 0", ""},
-		"user":            {func(t *nomad.Task) { t.Driver, t.User = "exec2-open", "nomad-80000" }, nodes, place + `user "nomad-80000"`, ""},
-		"root":            {func(t *nomad.Task) { t.Driver, t.User = "exec2-open", "root" }, nodes, "", "allow_root"},
-		"not built-in":    {func(t *nomad.Task) { t.Driver, t.Config["image"] = "podman", "x" }, nodes, "", ""},
-		"on no node":      {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-opne", 7 }, nodes, "", place + `no node has the driver "exec2-opne"`},
-		"undetected":      {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-open", 7 }, nodes[1:], "", `no node has the driver "exec2-open"`},
+		"fine": {func(t *nomad.Task) { t.Driver = "exec2-open" }, nodes, "", ""},
+		"config": {func(t *nomad.Task) { t.Driver, t.Config["pids_limit"] = "exec2-open", 0 }, nodes,
+			place + "config of exec2: pids_limit: 0", ""},
+		"user":         {func(t *nomad.Task) { t.Driver, t.User = "exec2-open", "nomad-80000" }, nodes, place + `user "nomad-80000"`, ""},
+		"root":         {func(t *nomad.Task) { t.Driver, t.User = "exec2-open", "root" }, nodes, "", "allow_root"},
+		"not built-in": {func(t *nomad.Task) { t.Driver, t.Config["image"] = "podman", "x" }, nodes, "", ""},
+		"on no node": {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-opne", 7 }, nodes, "",
+			place + `no node has the driver "exec2-opne"`},
+		"undetected": {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-open", 7 }, nodes[1:], "",
+			`no node has the driver "exec2-open"`},
 		"without nodes":   {func(t *nomad.Task) { t.Driver, t.Config["x"] = "exec2-open", 7 }, nil, "", `no node has the driver "exec2-open"`},
 		"built-in":        {func(t *nomad.Task) {}, nil, "", ""},
 		"built-in, wrong": {func(t *nomad.Task) { t.Config["x"] = 7 }, nil, `unknown argument "x"`, ""},
@@ -108,7 +112,8 @@ func TestMountAbilities(t *testing.T) {
 	job := testjobs.Exec2(func(t *nomad.Task) {
 		t.VolumeMounts = []*nomad.VolumeMount{{Volume: "v", PropagationMode: "private"}, {Volume: "v", PropagationMode: "${meta.p}"}}
 	})
-	if err := validate(job, table.Names(slices.Values([]*nomad.Node{testjobs.Node()}))); err != nil && strings.Contains(err.Error(), "cannot") {
+	if err := validate(job, table.Names(slices.Values([]*nomad.Node{testjobs.Node()}))); err != nil &&
+		strings.Contains(err.Error(), "cannot") {
 		t.Errorf("private and a reference: %v", err)
 	}
 }
@@ -124,7 +129,8 @@ func TestMissingAbilities(t *testing.T) {
 			job := testjobs.Exec2(func(t *nomad.Task) { t.Driver = driver })
 			edit(job.TaskGroups[0])
 			err := validate(job, table.Names(slices.Values([]*nomad.Node{testjobs.Node()})))
-			got := err != nil && strings.Contains(err.Error(), fmt.Sprintf(`task "t": driver %q cannot `, driver)) && strings.Contains(err.Error(), name+": use another driver, such as exec2")
+			got := err != nil && strings.Contains(err.Error(), fmt.Sprintf(`task "t": driver %q cannot `, driver)) &&
+				strings.Contains(err.Error(), name+": use another driver, such as exec2")
 			if got != wrong {
 				t.Errorf("%s: %s: %v", driver, name, err)
 			}

@@ -18,15 +18,19 @@ func TestDriverPorts(t *testing.T) {
 		config     map[string]any
 		want       string // part of the error, "" for none
 	}{
-		"listed":          {group, nil, map[string]any{"ports": []any{"http", "admin"}}, ""},
-		"unknown":         {group, nil, map[string]any{"ports": []any{"web"}}, `task "t": config of docker task: ports: port "web" not found, check network block: it has the ports admin, http`},
-		"in the group's":  {bridge, nil, map[string]any{"ports": []any{"http"}}, ""},
-		"published twice": {bridge, nil, map[string]any{"ports": []any{"http"}, "network_mode": "bridge"}, `the group's network publishes port "http"`},
-		"on the node":     {group, nil, map[string]any{"ports": []any{"admin"}, "network_mode": "host"}, ""},
-		"to on the node":  {group, nil, map[string]any{"ports": []any{"http"}, "network_mode": "host"}, "with network_mode host a task uses the host port"},
-		"map":             {nil, own, map[string]any{"port_map": []any{map[string]any{"db": 5432}}}, ""},
-		"map of another":  {group, own, map[string]any{"ports": []any{"http"}, "port_map": []any{map[string]any{"admin": 80}}}, "port_map cannot map group network ports"},
-		"once only":       {group, nil, map[string]any{"ports": []any{"web"}, "command": " "}, "command empty"},
+		"listed": {group, nil, map[string]any{"ports": []any{"http", "admin"}}, ""},
+		"unknown": {group, nil, map[string]any{"ports": []any{"web"}},
+			`task "t": config of docker task: ports: port "web" not found, check network block: it has the ports admin, http`},
+		"in the group's": {bridge, nil, map[string]any{"ports": []any{"http"}}, ""},
+		"published twice": {bridge, nil, map[string]any{"ports": []any{"http"}, "network_mode": "bridge"},
+			`the group's network publishes port "http"`},
+		"on the node": {group, nil, map[string]any{"ports": []any{"admin"}, "network_mode": "host"}, ""},
+		"to on the node": {group, nil, map[string]any{"ports": []any{"http"}, "network_mode": "host"},
+			"with network_mode host a task uses the host port"},
+		"map": {nil, own, map[string]any{"port_map": []any{map[string]any{"db": 5432}}}, ""},
+		"map of another": {group, own, map[string]any{"ports": []any{"http"}, "port_map": []any{map[string]any{"admin": 80}}},
+			"port_map cannot map group network ports"},
+		"once only": {group, nil, map[string]any{"ports": []any{"web"}, "command": " "}, "command empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := testjobs.Exec2(func(task *nomad.Task) {

@@ -28,7 +28,8 @@ func unprivileged(job *nomad.Job, names *kinds.Names) (out []error) {
 		if why == "" || p.Task.Privileged || names.Legacy(p.Task.Driver) {
 			continue
 		}
-		mend := fmt.Sprintf("add privileged = true to the task, which needs the ACL capability %s in namespace %q", acl.PrivilegedExecution, job.Namespace)
+		mend := fmt.Sprintf("add privileged = true to the task, which needs the ACL capability %s in namespace %q", acl.PrivilegedExecution,
+			job.Namespace)
 		if names.Kind(p.Task.Driver).HasLegacyOption() {
 			mend += fmt.Sprintf(", or set %s = true in the plugin config of %q on its nodes", drivers.LegacyOption, p.Task.Driver)
 		}

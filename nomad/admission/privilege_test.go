@@ -14,7 +14,8 @@ import (
 func TestPrivilegeOfTasks(t *testing.T) {
 	const place = `job "j", group "g", task "t": `
 	node := func(driver, backend string, legacy bool) *nomad.Node {
-		n := &nomad.Node{Drivers: map[string]*nomad.DriverInfo{driver: {Detected: true}}, Attributes: map[string]string{"driver." + driver + ".backend": backend}}
+		n := &nomad.Node{Drivers: map[string]*nomad.DriverInfo{driver: {Detected: true}},
+			Attributes: map[string]string{"driver." + driver + ".backend": backend}}
 		if legacy {
 			n.Attributes["driver."+driver+".privileged.legacy"] = "true"
 		}
@@ -36,26 +37,32 @@ func TestPrivilegeOfTasks(t *testing.T) {
 		change func(*nomad.Task)
 		want   []string // nothing: the job is fine
 	}{
-		"no node":                      {nil, raw, []string{needs("raw_exec") + "raw_exec runs programs with the rights of the agent", mend}},
-		"no node, given":               {nil, privileged(raw), nil},
-		"node":                         {[]*nomad.Node{node("raw_exec", "raw_exec", false)}, raw, []string{mend}},
-		"one node of two":              {[]*nomad.Node{node("raw_exec", "raw_exec", false), node("raw_exec", "raw_exec", true)}, raw, nil},
-		"node of another build":        {[]*nomad.Node{node("raw_exec", "", false)}, raw, nil},
-		"legacy of another driver":     {[]*nomad.Node{node("raw_exec", "raw_exec", false), node("raw-2", "raw_exec", true)}, raw, []string{mend}},
-		"instance":                     {[]*nomad.Node{node("raw-2", "raw_exec", false)}, func(t *nomad.Task) { t.Driver = "raw-2" }, []string{needs("raw-2")}},
-		"instance, legacy":             {[]*nomad.Node{node("raw-2", "raw_exec", true)}, func(t *nomad.Task) { t.Driver = "raw-2" }, nil},
-		"instance on no node":          {nil, func(t *nomad.Task) { t.Driver = "raw-2" }, nil}, // the scheduler decides
-		"instances of different kinds": {[]*nomad.Node{node("x", "raw_exec", false), node("x", "exec2", false)}, func(t *nomad.Task) { t.Driver = "x" }, nil},
-		"config":                       {nil, mock("mock_driver", "a reason"), []string{needs("mock_driver") + "a reason: add"}},
-		"config, given":                {nil, privileged(mock("mock_driver", "a reason")), nil},
-		"config with a reference":      {nil, mock("mock_driver", "${meta.reason}"), nil},
-		"config that needs nothing":    {nil, mock("mock_driver", ""), nil},
-		"given, though not needed":     {nil, privileged(mock("mock_driver", "")), nil},
-		"exec2":                        {nil, func(*nomad.Task) {}, nil},
-		"exec2, given":                 {nil, privileged(func(*nomad.Task) {}), []string{place + `driver "exec2" does not offer privilege: remove privileged = true`}},
-		"instance of exec2, given":     {[]*nomad.Node{testjobs.Node()}, privileged(func(t *nomad.Task) { t.Driver = "exec2-open" }), []string{`driver "exec2-open" does not offer`}},
-		"not built-in":                 {[]*nomad.Node{testjobs.Node()}, func(t *nomad.Task) { t.Driver = "docker" }, nil},
-		"not built-in, given":          {[]*nomad.Node{testjobs.Node()}, privileged(func(t *nomad.Task) { t.Driver = "docker" }), nil}, // no node offers it
+		"no node":               {nil, raw, []string{needs("raw_exec") + "raw_exec runs programs with the rights of the agent", mend}},
+		"no node, given":        {nil, privileged(raw), nil},
+		"node":                  {[]*nomad.Node{node("raw_exec", "raw_exec", false)}, raw, []string{mend}},
+		"one node of two":       {[]*nomad.Node{node("raw_exec", "raw_exec", false), node("raw_exec", "raw_exec", true)}, raw, nil},
+		"node of another build": {[]*nomad.Node{node("raw_exec", "", false)}, raw, nil},
+		"legacy of another driver": {[]*nomad.Node{node("raw_exec", "raw_exec", false), node("raw-2", "raw_exec", true)}, raw,
+			[]string{mend}},
+		"instance": {[]*nomad.Node{node("raw-2", "raw_exec", false)}, func(t *nomad.Task) { t.Driver = "raw-2" },
+			[]string{needs("raw-2")}},
+		"instance, legacy":    {[]*nomad.Node{node("raw-2", "raw_exec", true)}, func(t *nomad.Task) { t.Driver = "raw-2" }, nil},
+		"instance on no node": {nil, func(t *nomad.Task) { t.Driver = "raw-2" }, nil}, // the scheduler decides
+		"instances of different kinds": {[]*nomad.Node{node("x", "raw_exec", false), node("x", "exec2", false)},
+			func(t *nomad.Task) { t.Driver = "x" }, nil},
+		"config":                    {nil, mock("mock_driver", "a reason"), []string{needs("mock_driver") + "a reason: add"}},
+		"config, given":             {nil, privileged(mock("mock_driver", "a reason")), nil},
+		"config with a reference":   {nil, mock("mock_driver", "${meta.reason}"), nil},
+		"config that needs nothing": {nil, mock("mock_driver", ""), nil},
+		"given, though not needed":  {nil, privileged(mock("mock_driver", "")), nil},
+		"exec2":                     {nil, func(*nomad.Task) {}, nil},
+		"exec2, given": {nil, privileged(func(*nomad.Task) {}),
+			[]string{place + `driver "exec2" does not offer privilege: remove privileged = true`}},
+		"instance of exec2, given": {[]*nomad.Node{testjobs.Node()}, privileged(func(t *nomad.Task) { t.Driver = "exec2-open" }),
+			[]string{`driver "exec2-open" does not offer`}},
+		"not built-in": {[]*nomad.Node{testjobs.Node()}, func(t *nomad.Task) { t.Driver = "docker" }, nil},
+		"not built-in, given": {[]*nomad.Node{testjobs.Node()}, privileged(func(t *nomad.Task) { t.Driver = "docker" }),
+			nil}, // no node offers it
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := testjobs.Exec2(tc.change)

@@ -133,7 +133,8 @@ func (e *Invalid) Unwrap() []error {
 // withinLimits rejects a job that exceeds the priority or count limits of the servers.
 func (a *Admitter) withinLimits(job *nomad.Job) error {
 	if p := job.Priority; p > a.cfg.MaxPriority && p <= nomad.JobMaxPriority { // the rules of jobs reject a higher one
-		return nomad.Errorf(400, "job %q: priority is %d: it must be %d to %d, the job_max_priority of the servers", job.ID, job.Priority, nomad.JobMinPriority, a.cfg.MaxPriority)
+		return nomad.Errorf(400, "job %q: priority is %d: it must be %d to %d, the job_max_priority of the servers", job.ID, job.Priority,
+			nomad.JobMinPriority, a.cfg.MaxPriority)
 	}
 	count := 0
 	for _, tg := range job.TaskGroups {

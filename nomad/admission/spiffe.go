@@ -47,7 +47,9 @@ func (s Spiffe) check(job *nomad.Job, names *kinds.Names) error {
 			}
 		}
 		if k := names.Kind(p.Task.Driver); k == nil || !k.Grouped {
-			list = append(list, nomad.Errorf(400, "%s: spiffe blocks need a driver whose tasks have a control group of the client, which driver %q does not give: use exec2 or raw_exec", p, p.Task.Driver))
+			list = append(list, nomad.Errorf(400,
+				"%s: spiffe blocks need a driver whose tasks have a control group of the client, which driver %q does not give: use exec2 or raw_exec",
+				p, p.Task.Driver))
 		}
 	}
 	return errors.Join(list...)

@@ -41,7 +41,8 @@ func (g *guarded) must(_ *state.Changes, err error) {
 
 func (g *guarded) policy(name, rules string, job *nomad.JobACL) {
 	g.t.Helper()
-	g.must(g.store.UpsertACLPolicies(g.index, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: name, Rules: rules, JobACL: job}}}))
+	g.must(g.store.UpsertACLPolicies(g.index,
+		&message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: name, Rules: rules, JobACL: job}}}))
 }
 
 // token stores a token with the changes and returns its secret.
@@ -94,7 +95,8 @@ func TestRightsOfTokens(t *testing.T) {
 	g.policy("writer", `namespace "prod" { policy = "write" }`, nil)
 	g.policy("denier", `namespace "prod" { policy = "deny" }`, nil)
 	g.must(g.store.UpsertACLRoles(g.index,
-		&message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: "r1", Name: "ops", Policies: []*nomad.ACLRolePolicyLink{{Name: "writer"}}}}}))
+		&message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: "r1", Name: "ops",
+			Policies: []*nomad.ACLRolePolicyLink{{Name: "writer"}}}}}))
 	with := func(policies ...string) func(*nomad.ACLToken) {
 		return func(t *nomad.ACLToken) { t.Policies = policies }
 	}

@@ -208,13 +208,14 @@ func TestDamage(t *testing.T) {
 		"other log store":       {damage("raft/raft.db", ""), "there are two logs"},
 		"log index":             {damage("raft/wal/wal-meta.db", strings.Repeat("x", 1<<16)), "raft log is damaged"},
 		"log index, pages":      {zeroPages, "raft log is damaged"},
-		"log index missing":     {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "raft/wal/wal-meta.db")) }, "raft log is damaged"},
-		"log segment missing":   {func(t *testing.T, dir string) { remove(t, segmentOf(t, dir)) }, "raft log is damaged"},
-		"segment header":        {overwrite(0, "not a log segment, no"), "raft log is damaged"},
-		"first frame's type":    {overwrite(32, "\x09"), "raft log is damaged"},
-		"first frame zeroed":    {overwrite(32, strings.Repeat("\x00", 16)), "raft log is damaged"},
-		"first frame's length":  {overwrite(36, "\xff\xff\xff\x7f"), "raft log is damaged"},
-		"one byte in an entry":  {overwrite(80, "\xff"), "raft log is damaged"},
+		"log index missing": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "raft/wal/wal-meta.db")) },
+			"raft log is damaged"},
+		"log segment missing":  {func(t *testing.T, dir string) { remove(t, segmentOf(t, dir)) }, "raft log is damaged"},
+		"segment header":       {overwrite(0, "not a log segment, no"), "raft log is damaged"},
+		"first frame's type":   {overwrite(32, "\x09"), "raft log is damaged"},
+		"first frame zeroed":   {overwrite(32, strings.Repeat("\x00", 16)), "raft log is damaged"},
+		"first frame's length": {overwrite(36, "\xff\xff\xff\x7f"), "raft log is damaged"},
+		"one byte in an entry": {overwrite(80, "\xff"), "raft log is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -309,7 +310,8 @@ func TestTornWrite(t *testing.T) {
 // so this is not a torn write.
 func TestDamagedCommit(t *testing.T) {
 	for name, text := range map[string]string{"zeros": "\x00\x00\x00\x00\x00\x00\x00\x00", "type": "\x07",
-		"an entry's": "\x01\x00\x00\x00\x10\x00\x00\x00", "a long entry's": "\x01\x00\x00\x00\x00\x00\x10\x00", "beyond the end": "\x01\x00\x00\x00\xff\xff\xff\xff"} {
+		"an entry's": "\x01\x00\x00\x00\x10\x00\x00\x00", "a long entry's": "\x01\x00\x00\x00\x00\x00\x10\x00",
+		"beyond the end": "\x01\x00\x00\x00\xff\xff\xff\xff"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)

@@ -108,7 +108,8 @@ func (p place) open() (*stores, error) {
 			return nil, errors.Join(err, logs.Close())
 		}
 	}
-	return &stores{log: logs, stable: logs, snapshots: snaps, id: id, interrupt: logs.Interrupt, close: logs.Close, unwritable: logs.Unwritable}, nil
+	return &stores{log: logs, stable: logs, snapshots: snaps, id: id, interrupt: logs.Interrupt, close: logs.Close,
+		unwritable: logs.Unwritable}, nil
 }
 
 // keep syncs a directory. Bolt has no directory wal.

@@ -16,7 +16,8 @@ func TestOpen_DurableNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			parent := t.TempDir()
 			synced := map[string]bool{}
-			s, err := place{dir: filepath.Join(parent, "server"), backend: logstore.Backend{Name: name}, log: raftLogger(nil), synced: func(dir string) { synced[dir] = true }}.stores()
+			s, err := place{dir: filepath.Join(parent, "server"), backend: logstore.Backend{Name: name}, log: raftLogger(nil),
+				synced: func(dir string) { synced[dir] = true }}.stores()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -241,7 +241,8 @@ func TestMigrate(t *testing.T) {
 		older := map[string]string{logstore.WAL: "move wal away", logstore.Bolt: "move raft.db away"}[name]
 		for _, try := range []string{logstore.WAL, logstore.Bolt} {
 			_, err := tryOpen(t, dir, backend(try))
-			if !errors.Is(err, logstore.ErrTwoLogs) || !strings.Contains(err.Error(), older) || !strings.Contains(err.Error(), "migrate-backend was killed") {
+			if !errors.Is(err, logstore.ErrTwoLogs) || !strings.Contains(err.Error(), older) ||
+				!strings.Contains(err.Error(), "migrate-backend was killed") {
 				t.Errorf("Open() with %s and two logs = %v, want %q and the reason", try, err, older)
 			}
 		}

@@ -69,7 +69,8 @@ func start(c Config, s *stores) (*Raft, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{}), broken: brokenOf(c.FSM),
+	r := &Raft{stores: s, trans: c.Transport, id: s.id, log: c.Log, ended: make(chan struct{}), changed: make(chan struct{}),
+		broken:   brokenOf(c.FSM),
 		onlyOurs: c.CheckOwnCommands}
 	committed := &commits{}
 	switch {

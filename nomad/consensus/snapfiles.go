@@ -106,7 +106,8 @@ func checkMeta(path string) error {
 		return fmt.Errorf("%w: %s: %w", logstore.ErrDamaged, path, err)
 	}
 	if meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
-		return fmt.Errorf("%s has version %d, but this server supports %d to %d", path, meta.Version, raft.SnapshotVersionMin, raft.SnapshotVersionMax)
+		return fmt.Errorf("%s has version %d, but this server supports %d to %d", path, meta.Version, raft.SnapshotVersionMin,
+			raft.SnapshotVersionMax)
 	}
 	return nil
 }

@@ -53,7 +53,8 @@ func TestDamagedSnapshot(t *testing.T) {
 			}
 			before := sizes(t, filepath.Join(dir, "raft/snapshots"))
 			_, err = tryOpen(t, dir)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), newest) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), newest) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("Open() = %v, want one line with %q and %q", err, c.want, newest)
 			}
 			for path, size := range before {

@@ -16,7 +16,8 @@ import (
 func tuned(t *testing.T, dir string, tuning consensus.Tuning, noCache bool) server {
 	t.Helper()
 	f := fsm.New(state.New(nil), nil, nil)
-	r, err := consensus.Open(consensus.Config{FSM: f, Dir: dir, Bootstrap: true, Address: "127.0.0.1:4647", Tuning: tuning, NoLogCache: noCache})
+	r, err := consensus.Open(consensus.Config{FSM: f, Dir: dir, Bootstrap: true, Address: "127.0.0.1:4647", Tuning: tuning,
+		NoLogCache: noCache})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,8 @@ type change struct {
 }
 
 // move writes a new status of d. On success the state marks the job version as stable.
-func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, c change) (*message.DeploymentUpdateResponse, error) {
+func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment,
+	c change) (*message.DeploymentUpdateResponse, error) {
 	now := time.Now()
 	update, err := move(d, c.event, now.UnixNano())
 	if err != nil {
@@ -76,7 +77,8 @@ func (w *Watcher) move(ctx context.Context, snap *state.Snapshot, d *nomad.Deplo
 	if err != nil {
 		return nil, err
 	}
-	w.cfg.Log.Info("deployment status changed", "deployment", d.ID, "job", d.JobID, "status", update.Status, "reason", update.StatusDescription)
+	w.cfg.Log.Info("deployment status changed", "deployment", d.ID, "job", d.JobID, "status", update.Status, "reason",
+		update.StatusDescription)
 	out := response(eval, index)
 	out.RevertedJobVersion = reverted
 	return out, nil
@@ -142,7 +144,8 @@ func (w *Watcher) byUser(ctx context.Context, id string, event Event) (*message.
 }
 
 // SetAllocHealth sets the health of allocations on a user's request.
-func (w *Watcher) SetAllocHealth(ctx context.Context, req *message.DeploymentAllocHealthRequest) (*message.DeploymentUpdateResponse, error) {
+func (w *Watcher) SetAllocHealth(ctx context.Context,
+	req *message.DeploymentAllocHealthRequest) (*message.DeploymentUpdateResponse, error) {
 	snap := w.cfg.Store().Snapshot()
 	d := snap.Deployment(nil, req.DeploymentID)
 	if d == nil {

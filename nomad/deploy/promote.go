@@ -26,7 +26,8 @@ func (w *Watcher) Promote(ctx context.Context, req *message.DeploymentPromoteReq
 // promote writes a promotion. State checks the canaries again, because they can change until the entry is applied. As in
 // Nomad 2.0, a promotion without canaries succeeds, and only creates an evaluation. Its entry is that of the evaluation,
 // which servers of earlier builds apply too.
-func (w *Watcher) promote(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment, req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error) {
+func (w *Watcher) promote(ctx context.Context, snap *state.Snapshot, d *nomad.Deployment,
+	req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error) {
 	groups, err := snap.Promotable(d, req)
 	if err != nil {
 		return nil, err

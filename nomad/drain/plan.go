@@ -211,7 +211,8 @@ func kindOf(a *nomad.Allocation) kind {
 	if a.Job == nil {
 		return service
 	}
-	if tg := a.Job.TaskGroup(a.TaskGroup); tg != nil && slices.ContainsFunc(tg.Tasks, func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }) {
+	if tg := a.Job.TaskGroup(a.TaskGroup); tg != nil &&
+		slices.ContainsFunc(tg.Tasks, func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }) {
 		return plugin
 	}
 	switch a.Job.Type {

@@ -55,7 +55,9 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 		{Name: "broken", Rules: `namespace {`},
 		{Name: "anonymous", Rules: `namespace "default" { capabilities = ["list-jobs"] }`},
 	}}))
-	check(store.UpsertACLRoles(11, &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: viewers, Name: "viewers", Policies: []*nomad.ACLRolePolicyLink{{Name: "view"}}}}}))
+	check(store.UpsertACLRoles(11,
+		&message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: viewers, Name: "viewers",
+			Policies: []*nomad.ACLRolePolicyLink{{Name: "view"}}}}}))
 	check(store.UpsertACLTokens(12, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{
 		{AccessorID: deployer, SecretID: nomad.NewID(), Name: "deployer", Type: "client", Policies: []string{"deploy"}},
 		{AccessorID: auditor, SecretID: nomad.NewID(), Type: "client", Roles: []*nomad.ACLTokenRoleLink{{ID: viewers}}},
@@ -63,11 +65,14 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 		{AccessorID: ended, SecretID: nomad.NewID(), Type: "management", ExpirationTime: &past},
 		{AccessorID: broken, SecretID: nomad.NewID(), Type: "client", Policies: []string{"broken", "deploy"}},
 	}}))
-	job := &nomad.Job{ID: "web", Name: "web", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "api", Tasks: []*nomad.Task{
-		{Name: "server", Driver: "exec2", Identities: []*nomad.WorkloadIdentity{{Name: "vault", Audience: []string{"vault.example"}}}}}},
-		{Name: "side", Tasks: []*nomad.Task{{Name: "raw", Driver: "raw_exec"}}}}}
+	job := &nomad.Job{ID: "web", Name: "web", Namespace: "default", Type: "service",
+		TaskGroups: []*nomad.TaskGroup{{Name: "api", Tasks: []*nomad.Task{
+			{Name: "server", Driver: "exec2", Identities: []*nomad.WorkloadIdentity{{Name: "vault", Audience: []string{"vault.example"}}}}}},
+			{Name: "side", Tasks: []*nomad.Task{{Name: "raw", Driver: "raw_exec"}}}}}
 	check(store.RegisterJob(13, &message.JobRegisterRequest{Job: job}))
-	return New(Config{Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}}), store
+	return New(Config{Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()),
+		Store: func() *state.Store { return store }, Cluster: alone{}, Now: func() time.Time { return now },
+		Log: slog.New(slog.DiscardHandler)}}), store
 }
 
 func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
@@ -93,28 +98,41 @@ func TestExplainOne(t *testing.T) {
 		req  message.ACLExplainRequest
 		want string
 	}{
-		"granted":            {message.ACLExplainRequest{AccessorID: deployer, Kind: "job", Right: "run", QueryOptions: in("prod")}, "true granted deploy:2"},
-		"not granted":        {message.ACLExplainRequest{AccessorID: deployer, Kind: "job", Right: "run"}, "false not granted deploy:4"},
-		"by a role":          {message.ACLExplainRequest{AccessorID: auditor, Kind: "namespace", Right: "read-job", Name: "x"}, "true granted view:1"},
-		"management":         {message.ACLExplainRequest{AccessorID: manager, Kind: "variable", Right: "write", Name: "a"}, "true management token"},
-		"ended":              {message.ACLExplainRequest{AccessorID: ended, Kind: "node", Right: "read"}, "false ACL token expired"},
-		"unreadable":         {message.ACLExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")}, `false policy "broken" cannot be parsed`},
-		"anonymous":          {message.ACLExplainRequest{AccessorID: "anonymous", Kind: "job", Right: "list"}, "true granted anonymous:1"},
-		"no rule":            {message.ACLExplainRequest{AccessorID: deployer, Kind: "operator", Right: "snapshot-save"}, "false no rule"},
-		"role":               {message.ACLExplainRequest{Role: "viewers", Kind: "job", Right: "read"}, "true granted view:1"},
-		"role by ID":         {message.ACLExplainRequest{Role: viewers, Kind: "job", Right: "run"}, "false not granted view:1"},
-		"policy":             {message.ACLExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", QueryOptions: in("prod")}, "true granted deploy:2"},
-		"own path":           {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/web/api"}, "true workload's own path"},
-		"another's path":     {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/we"}, "false no rule"},
-		"policy of a group":  {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "shared/db"}, "true granted secrets:1"},
-		"another group":      {message.ACLExplainRequest{Workload: &nomad.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read", Name: "shared/db"}, "false no rule"},
-		"mints":              {message.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "vault.example"}, `true identity "vault" of web/api/server`},
-		"mints not":          {message.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"}, "false the workload has no identity"},
-		"mints not there":    {message.ACLExplainRequest{Workload: &nomad.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"}, Kind: "audience", Right: "mint", Name: "vault.example"}, "false the workload has no identity"},
-		"may run what mints": {message.ACLExplainRequest{Policy: "deploy", Kind: "audience", Right: "mint", Name: "vault.example", QueryOptions: in("prod")}, "true granted deploy:2"},
-		"exec sees the node": {message.ACLExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", Name: "web"}, "false not granted deploy:4"},
-		"method for all":     {message.ACLExplainRequest{Policy: "deploy", Method: "Status.Leader"}, "true "},
-		"for management":     {message.ACLExplainRequest{Policy: "deploy", Method: "System.GarbageCollect"}, "false not a management token"},
+		"granted": {message.ACLExplainRequest{AccessorID: deployer, Kind: "job", Right: "run", QueryOptions: in("prod")},
+			"true granted deploy:2"},
+		"not granted": {message.ACLExplainRequest{AccessorID: deployer, Kind: "job", Right: "run"}, "false not granted deploy:4"},
+		"by a role": {message.ACLExplainRequest{AccessorID: auditor, Kind: "namespace", Right: "read-job", Name: "x"},
+			"true granted view:1"},
+		"management": {message.ACLExplainRequest{AccessorID: manager, Kind: "variable", Right: "write", Name: "a"},
+			"true management token"},
+		"ended": {message.ACLExplainRequest{AccessorID: ended, Kind: "node", Right: "read"}, "false ACL token expired"},
+		"unreadable": {message.ACLExplainRequest{AccessorID: broken, Kind: "job", Right: "run", QueryOptions: in("prod")},
+			`false policy "broken" cannot be parsed`},
+		"anonymous":  {message.ACLExplainRequest{AccessorID: "anonymous", Kind: "job", Right: "list"}, "true granted anonymous:1"},
+		"no rule":    {message.ACLExplainRequest{AccessorID: deployer, Kind: "operator", Right: "snapshot-save"}, "false no rule"},
+		"role":       {message.ACLExplainRequest{Role: "viewers", Kind: "job", Right: "read"}, "true granted view:1"},
+		"role by ID": {message.ACLExplainRequest{Role: viewers, Kind: "job", Right: "run"}, "false not granted view:1"},
+		"policy": {message.ACLExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", QueryOptions: in("prod")},
+			"true granted deploy:2"},
+		"own path": {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/web/api"},
+			"true workload's own path"},
+		"another's path": {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/we"}, "false no rule"},
+		"policy of a group": {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "shared/db"},
+			"true granted secrets:1"},
+		"another group": {message.ACLExplainRequest{Workload: &nomad.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read",
+			Name: "shared/db"}, "false no rule"},
+		"mints": {message.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "vault.example"},
+			`true identity "vault" of web/api/server`},
+		"mints not": {message.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"},
+			"false the workload has no identity"},
+		"mints not there": {message.ACLExplainRequest{Workload: &nomad.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"},
+			Kind: "audience", Right: "mint", Name: "vault.example"}, "false the workload has no identity"},
+		"may run what mints": {message.ACLExplainRequest{Policy: "deploy", Kind: "audience", Right: "mint", Name: "vault.example",
+			QueryOptions: in("prod")}, "true granted deploy:2"},
+		"exec sees the node": {message.ACLExplainRequest{Policy: "deploy", Kind: "job", Right: "exec", Name: "web"},
+			"false not granted deploy:4"},
+		"method for all": {message.ACLExplainRequest{Policy: "deploy", Method: "Status.Leader"}, "true "},
+		"for management": {message.ACLExplainRequest{Policy: "deploy", Method: "System.GarbageCollect"}, "false not a management token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &c.req)
@@ -134,15 +152,18 @@ func in(namespace string) message.QueryOptions { return message.QueryOptions{Nam
 func TestExplainExecByKindOfInstance(t *testing.T) {
 	for kind, want := range map[string]int{"raw_exec": 2, "exec2": 1, "docker": 1} {
 		s, store := newExplainer(t)
-		node := &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Drivers: map[string]*nomad.DriverInfo{"open": {Detected: true}}, Attributes: map[string]string{"driver.open.backend": kind}}
+		node := &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Drivers: map[string]*nomad.DriverInfo{"open": {Detected: true}},
+			Attributes: map[string]string{"driver.open.backend": kind}}
 		if _, err := store.RegisterNode(14, &message.NodeRegisterRequest{Node: node}); err != nil {
 			t.Fatal(err)
 		}
-		job := &nomad.Job{ID: "x", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "open"}}}}}
+		job := &nomad.Job{ID: "x", Namespace: "default", Type: "service",
+			TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "open"}}}}}
 		if _, err := store.RegisterJob(15, &message.JobRegisterRequest{Job: job}); err != nil {
 			t.Fatal(err)
 		}
-		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "x"})
+		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil),
+			&message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "x"})
 		if err != nil || len(out.Needs) != want {
 			t.Errorf("%s: needs %v, %v, want %d rights", kind, out.Needs, err, want)
 		}
@@ -152,13 +173,16 @@ func TestExplainExecByKindOfInstance(t *testing.T) {
 // Actions that put a job with a privileged task into effect require an additional right.
 func TestExplainPrivilegedTask(t *testing.T) {
 	s, store := newExplainer(t)
-	job := &nomad.Job{ID: "x", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Privileged: true}}}}}
+	job := &nomad.Job{ID: "x", Namespace: "default", Type: "service",
+		TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Privileged: true}}}}}
 	if _, err := store.RegisterJob(15, &message.JobRegisterRequest{Job: job}); err != nil {
 		t.Fatal(err)
 	}
-	for right, want := range map[string]bool{"run": true, "plan": true, "dispatch": true, "force": true, "revert": true, "scale": true, "stable": true, "read": false, "stop": false, "restart": false, "evaluate": false} {
+	for right, want := range map[string]bool{"run": true, "plan": true, "dispatch": true, "force": true, "revert": true, "scale": true,
+		"stable": true, "read": false, "stop": false, "restart": false, "evaluate": false} {
 		for id, privileged := range map[string]bool{"x": true, "web": false} {
-			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: id})
+			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil),
+				&message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: id})
 			if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != (want && privileged) {
 				t.Errorf("%s of %s: needs %v, %v", right, id, out.Needs, err)
 			}
@@ -170,13 +194,15 @@ func TestExplainPrivilegedTask(t *testing.T) {
 func TestExplainPrivilegedVersion(t *testing.T) {
 	s, store := newExplainer(t)
 	for i, privileged := range []bool{true, false} {
-		job := &nomad.Job{ID: "x", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Privileged: privileged}}}}}
+		job := &nomad.Job{ID: "x", Namespace: "default", Type: "service",
+			TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Privileged: privileged}}}}}
 		if _, err := store.RegisterJob(uint64(15+i), &message.JobRegisterRequest{Job: job}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for right, want := range map[string]bool{"revert": true, "stable": true, "scale": false, "dispatch": false} {
-		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: "x"})
+		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil),
+			&message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: "x"})
 		if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != want {
 			t.Errorf("%s: needs %v, %v, want privileged-execution: %t", right, out.Needs, err, want)
 		}
@@ -186,7 +212,8 @@ func TestExplainPrivilegedVersion(t *testing.T) {
 // Exec into a job with a task that can access the node's files requires an additional right.
 func TestExplainExecOfARawTask(t *testing.T) {
 	s, _ := newExplainer(t)
-	out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "web"})
+	out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil),
+		&message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: "exec", Name: "web"})
 	if err != nil || !slices.Equal(out.Needs, []string{`alloc-exec in namespace "default"`, `alloc-node-exec in namespace "default"`}) {
 		t.Errorf("needs %v, %v", out.Needs, err)
 	}
@@ -267,12 +294,18 @@ func TestExplainEverybody(t *testing.T) {
 		req  message.ACLExplainRequest
 		want []string
 	}{
-		"read jobs":    {message.ACLExplainRequest{Kind: "job", Right: "read"}, []string{"role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
-		"list jobs":    {message.ACLExplainRequest{Kind: "job", Right: "list"}, []string{"token anonymous", "role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
-		"own variable": {message.ACLExplainRequest{Kind: "variable", Right: "read", Name: "nomad/jobs/web/side"}, []string{"token " + manager, "workload default/web/side"}},
-		"of all jobs":  {message.ACLExplainRequest{Kind: "variable", Right: "list", Name: "nomad/jobs"}, []string{"token " + manager, "workload default", "workload default/web/api"}},
-		"by a policy":  {message.ACLExplainRequest{Kind: "variable", Right: "read", Name: "shared/db"}, []string{"token " + manager, "workload default/web/api"}},
-		"mint":         {message.ACLExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"}, []string{"token " + manager, "workload default/web/api/server"}},
+		"read jobs": {message.ACLExplainRequest{Kind: "job", Right: "read"},
+			[]string{"role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
+		"list jobs": {message.ACLExplainRequest{Kind: "job", Right: "list"},
+			[]string{"token anonymous", "role " + viewers, "token " + deployer, "token " + auditor, "token " + manager}},
+		"own variable": {message.ACLExplainRequest{Kind: "variable", Right: "read", Name: "nomad/jobs/web/side"},
+			[]string{"token " + manager, "workload default/web/side"}},
+		"of all jobs": {message.ACLExplainRequest{Kind: "variable", Right: "list", Name: "nomad/jobs"},
+			[]string{"token " + manager, "workload default", "workload default/web/api"}},
+		"by a policy": {message.ACLExplainRequest{Kind: "variable", Right: "read", Name: "shared/db"},
+			[]string{"token " + manager, "workload default/web/api"}},
+		"mint": {message.ACLExplainRequest{Kind: "audience", Right: "mint", Name: "vault.example"},
+			[]string{"token " + manager, "workload default/web/api/server"}},
 	} {
 		for _, perPage := range []int32{0, 1, 2} {
 			if got := who(t, s, c.req, perPage); !slices.Equal(got, c.want) {
@@ -314,10 +347,14 @@ func BenchmarkExplainEverybody(b *testing.B) {
 	store := state.New(slog.New(slog.DiscardHandler))
 	policies, tokens := &message.ACLPolicyUpsertRequest{}, &message.ACLTokenUpsertRequest{}
 	for i := range 200 {
-		policies.Policies = append(policies.Policies, &nomad.ACLPolicy{Name: fmt.Sprint("p", i), Rules: fmt.Sprintf(`namespace "n%d-*" { variables { path "*" { capabilities = ["read"] } } }`, i)})
+		policies.Policies = append(policies.Policies,
+			&nomad.ACLPolicy{Name: fmt.Sprint("p", i),
+				Rules: fmt.Sprintf(`namespace "n%d-*" { variables { path "*" { capabilities = ["read"] } } }`, i)})
 	}
 	for i := range 9_000 {
-		tokens.Tokens = append(tokens.Tokens, &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", Policies: []string{fmt.Sprint("p", i%200), fmt.Sprint("p", i%7)}})
+		tokens.Tokens = append(tokens.Tokens,
+			&nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client",
+				Policies: []string{fmt.Sprint("p", i%200), fmt.Sprint("p", i%7)}})
 	}
 	if _, err := store.UpsertACLPolicies(10, policies); err != nil {
 		b.Fatal(err)
@@ -325,8 +362,10 @@ func BenchmarkExplainEverybody(b *testing.B) {
 	if _, err := store.UpsertACLTokens(11, tokens); err != nil {
 		b.Fatal(err)
 	}
-	s := New(Config{Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
-	req := &message.ACLExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a", QueryOptions: message.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
+	s := New(Config{Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()),
+		Store: func() *state.Store { return store }, Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
+	req := &message.ACLExplainRequest{Everybody: true, Kind: "variable", Right: "read", Name: "a",
+		QueryOptions: message.QueryOptions{Namespace: "n150-x", PerPage: 1000}}
 	for b.Loop() {
 		out, err := s.explain.Explain(b.Context(), callAs(acl.New(true), nil), req)
 		if err != nil || len(out.Answers) != 45 || out.NextToken != "" {

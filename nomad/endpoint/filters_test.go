@@ -38,7 +38,8 @@ const (
 )
 
 // words are the values of fields of requests and of objects, by name.
-var words = map[string]string{"Namespace": "default", "JobID": "canary-job", "NodeID": canaryNode, "AllocID": canaryAlloc, "EvalID": canaryEval,
+var words = map[string]string{"Namespace": "default", "JobID": "canary-job", "NodeID": canaryNode, "AllocID": canaryAlloc,
+	"EvalID":       canaryEval,
 	"DeploymentID": canaryDeployment, "ServiceName": "canary-service", "NodePool": "canary-pool", "Path": "canary-path"}
 
 // listing is a list that takes a filter.
@@ -88,19 +89,30 @@ var filtered = map[string]listing{
 	"Deployment.List":                {"", readJobs, deployRows, "Deployment.GetDeployment", ""},
 	"ServiceRegistration.GetService": {"", readJobs, serviceRow, "ServiceRegistration.GetService", ""},
 	"Node.List":                      {"", `node { policy = "read" }`, nodeRows, "Node.GetNode", ""},
-	"NodePool.ListNodes":             {"canary-pool", `node { policy = "read" } node_pool "canary-pool" { policy = "read" }`, nodeRows, "Node.GetNode", ""},
-	"NodePool.List":                  {"", `node_pool "canary-pool" { policy = "read" }`, func(s *state.Snapshot) []any { return rowsOf(s.NodePools(nil)) }, "NodePool.GetNodePool", "canary-pool"},
-	"Namespace.ListNamespaces":       {"", listJobs, func(s *state.Snapshot) []any { return rowsOf(s.Namespaces(nil)) }, "Namespace.GetNamespace", "default"},
-	"Quota.List":                     {"", `quota { policy = "read" }`, quotaRows, "Quota.Get", "canary-quota"},
-	"Quota.Usages":                   {"", `quota { policy = "read" }`, quotaRows, "Quota.Get", "canary-quota"},
-	"HostVolume.List":                {"", `namespace "default" { capabilities = ["host-volume-read"] }`, func(s *state.Snapshot) []any { return rowsOf(s.HostVolumes(nil)) }, "", ""},
-	"TaskGroupHostVolumeClaim.List":  {"", `namespace "default" { capabilities = ["host-volume-read"] }`, func(s *state.Snapshot) []any { return rowsOf(s.VolumeClaims(nil)) }, "", ""},
-	"Variables.List":                 {"", `namespace "default" { variables { path "*" { capabilities = ["list"] } } }`, func(s *state.Snapshot) []any { return rowsOf(s.Variables(nil)) }, "Variables.Read", ""},
-	"ACL.ListAuthMethods":            {"", ``, func(s *state.Snapshot) []any { return rowsOf(s.ACLAuthMethods(nil)) }, "ACL.GetAuthMethod", "canary-method"},
-	"ACL.ListBindingRules":           {"", "management", func(s *state.Snapshot) []any { return rowsOf(s.ACLBindingRules(nil)) }, "ACL.GetBindingRule", "canary-rule"},
-	"ACL.ListPolicies":               {"", "management", func(s *state.Snapshot) []any { return rowsOf(s.ACLPolicies(nil)) }, "ACL.GetPolicy", "canary-policy"},
-	"ACL.ListRoles":                  {"", "management", func(s *state.Snapshot) []any { return rowsOf(s.ACLRoles(nil)) }, "ACL.GetRoleByID", "canary-role"},
-	"ACL.ListTokens":                 {"", "management", func(s *state.Snapshot) []any { return rowsOf(s.ACLTokens(nil)) }, "ACL.GetToken", ""},
+	"NodePool.ListNodes": {"canary-pool", `node { policy = "read" } node_pool "canary-pool" { policy = "read" }`, nodeRows,
+		"Node.GetNode", ""},
+	"NodePool.List": {"", `node_pool "canary-pool" { policy = "read" }`,
+		func(s *state.Snapshot) []any { return rowsOf(s.NodePools(nil)) }, "NodePool.GetNodePool", "canary-pool"},
+	"Namespace.ListNamespaces": {"", listJobs, func(s *state.Snapshot) []any { return rowsOf(s.Namespaces(nil)) },
+		"Namespace.GetNamespace", "default"},
+	"Quota.List":   {"", `quota { policy = "read" }`, quotaRows, "Quota.Get", "canary-quota"},
+	"Quota.Usages": {"", `quota { policy = "read" }`, quotaRows, "Quota.Get", "canary-quota"},
+	"HostVolume.List": {"", `namespace "default" { capabilities = ["host-volume-read"] }`,
+		func(s *state.Snapshot) []any { return rowsOf(s.HostVolumes(nil)) }, "", ""},
+	"TaskGroupHostVolumeClaim.List": {"", `namespace "default" { capabilities = ["host-volume-read"] }`,
+		func(s *state.Snapshot) []any { return rowsOf(s.VolumeClaims(nil)) }, "", ""},
+	"Variables.List": {"", `namespace "default" { variables { path "*" { capabilities = ["list"] } } }`,
+		func(s *state.Snapshot) []any { return rowsOf(s.Variables(nil)) }, "Variables.Read", ""},
+	"ACL.ListAuthMethods": {"", ``, func(s *state.Snapshot) []any { return rowsOf(s.ACLAuthMethods(nil)) }, "ACL.GetAuthMethod",
+		"canary-method"},
+	"ACL.ListBindingRules": {"", "management", func(s *state.Snapshot) []any { return rowsOf(s.ACLBindingRules(nil)) },
+		"ACL.GetBindingRule", "canary-rule"},
+	"ACL.ListPolicies": {"", "management", func(s *state.Snapshot) []any { return rowsOf(s.ACLPolicies(nil)) }, "ACL.GetPolicy",
+		"canary-policy"},
+	"ACL.ListRoles": {"", "management", func(s *state.Snapshot) []any { return rowsOf(s.ACLRoles(nil)) }, "ACL.GetRoleByID",
+		"canary-role"},
+	"ACL.ListTokens": {"", "management", func(s *state.Snapshot) []any { return rowsOf(s.ACLTokens(nil)) },
+		"ACL.GetToken", ""},
 }
 
 // canaries sets all fields to values that occur nowhere else.
@@ -231,7 +243,8 @@ func canaryWorld(t *testing.T) *state.Store {
 	}
 	restore(t, to, "Index", &nomad.IndexEntry{Key: "volume_claim/" + string(claim), Value: 5})
 	store := to.Finish()
-	if _, err := store.UpsertQuotas(9_000_000, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{filled(c, func(q *nomad.QuotaSpec) { q.Name = "canary-quota" })}}); err != nil {
+	if _, err := store.UpsertQuotas(9_000_000,
+		&message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{filled(c, func(q *nomad.QuotaSpec) { q.Name = "canary-quota" })}}); err != nil {
 		t.Fatal(err)
 	}
 	return store
@@ -271,8 +284,9 @@ type filters struct {
 func newFilters(t *testing.T) *filters {
 	t.Helper()
 	store := canaryWorld(t)
-	s := New(Config{Access: aclendpoint.Config{Control: aclendpoint.Control{Enabled: true}}, Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store },
-		Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
+	s := New(Config{Access: aclendpoint.Config{Control: aclendpoint.Control{Enabled: true}},
+		Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store },
+			Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
 	f := &filters{t: t, methods: map[string]rpc.Method{}, snap: store.Snapshot()}
 	for _, m := range s.Methods() {
 		f.methods[m.Name] = m
@@ -438,7 +452,8 @@ func TestFilters_ReadersOfJobs(t *testing.T) {
 		if found, err := f.ask(method, only, "canary-pool", secret); err == nil || !strings.Contains(err.Error(), "filter expression") {
 			t.Errorf("%s without read-job = %s, %v, want an error about the filter", method, found, err)
 		}
-		if found, err := f.ask(method, only, "canary-pool", `ID == "canary-job" and ParameterizedJob == true`); err != nil || !strings.Contains(found, "canary-job") {
+		if found, err := f.ask(method, only, "canary-pool", `ID == "canary-job" and ParameterizedJob == true`); err != nil ||
+			!strings.Contains(found, "canary-job") {
 			t.Errorf("%s without read-job by fields of the stub = %s, %v, want the job", method, found, err)
 		}
 	}

@@ -31,13 +31,14 @@ func handle[T any](number nomad.MessageType, name string,
 // answer returns the row of a command with a body of type T and a result for the caller.
 func answer[T any](number nomad.MessageType, name string,
 	apply func(*state.Store, uint64, *T) (any, *state.Changes, error)) command {
-	return command{number: number, name: name, body: func() any { return new(T) }, apply: func(s *state.Store, index uint64, body []byte) (any, *state.Changes, error) {
-		v := new(T)
-		if err := codec.Decode(body, v); err != nil {
-			return nil, nil, &fatalError{fmt.Errorf("decode log entry %d of type %d (%s): %w", index, number, name, err)}
-		}
-		return apply(s, index, v)
-	}}
+	return command{number: number, name: name, body: func() any { return new(T) },
+		apply: func(s *state.Store, index uint64, body []byte) (any, *state.Changes, error) {
+			v := new(T)
+			if err := codec.Decode(body, v); err != nil {
+				return nil, nil, &fatalError{fmt.Errorf("decode log entry %d of type %d (%s): %w", index, number, name, err)}
+			}
+			return apply(s, index, v)
+		}}
 }
 
 // ignored returns the row of an obsolete command without any effect.

@@ -94,7 +94,8 @@ func (c *Collector) rekeyVariable(ctx context.Context, m *nomad.VariableMetadata
 	if is.Data == nil || is.Data.ModifyIndex != m.ModifyIndex {
 		return nil
 	}
-	write := &message.VariablesApplyRequest{Op: nomad.VarOpCAS, Var: is.Data, WriteRequest: message.WriteRequest{Region: c.cfg.Region, Namespace: m.Namespace}}
+	write := &message.VariablesApplyRequest{Op: nomad.VarOpCAS, Var: is.Data,
+		WriteRequest: message.WriteRequest{Region: c.cfg.Region, Namespace: m.Namespace}}
 	err := c.cfg.RPC.Call(ctx, "Variables.Apply", write, &message.VariablesApplyResponse{})
 	var coded *nomad.CodedError
 	if errors.As(err, &coded) && coded.Code == http.StatusNotFound {

@@ -76,7 +76,8 @@ func readKeys(path string) ([][]byte, error) {
 	}
 	var texts []string
 	bad := func(what string) error {
-		return fmt.Errorf("gossip keys in %s: %s: copy the file of another server, or remove it and set server.encrypt to the current key", path, what)
+		return fmt.Errorf("gossip keys in %s: %s: copy the file of another server, or remove it and set server.encrypt to the current key",
+			path, what)
 	}
 	if err := json.NewDecoder(f).Decode(&texts); err != nil { // the error is omitted: it may quote a key
 		return nil, bad("not a JSON array of keys")
@@ -169,7 +170,8 @@ func (p *Pool) RemoveKey(text string) (*message.KeyringResponse, error) {
 }
 
 // change runs one key operation on all members, after check accepted their current keys.
-func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*serf.KeyResponse, error), check func(*message.KeyringResponse) error) (*message.KeyringResponse, error) {
+func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*serf.KeyResponse, error),
+	check func(*message.KeyringResponse) error) (*message.KeyringResponse, error) {
 	if !p.serf.EncryptionEnabled() {
 		return nil, ErrNotEncrypted
 	}

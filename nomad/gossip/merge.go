@@ -60,7 +60,8 @@ func (p *Pool) admit(other *serf.Member, among []*serf.Member) error {
 		return fmt.Errorf("member '%s' speaks version %q of the server protocol (tag vsn), this server speaks %q", other.Name, theirs, ours)
 	}
 	if known := p.sameID(other); known != "" {
-		return fmt.Errorf("member '%s' has the ID %s of %s, which is alive: was data_dir copied? Give it a data_dir of its own", other.Name, other.Tags["id"], known)
+		return fmt.Errorf("member '%s' has the ID %s of %s, which is alive: was data_dir copied? Give it a data_dir of its own", other.Name,
+			other.Tags["id"], known)
 	}
 	if p.cfg.Admit == nil {
 		return nil
@@ -101,7 +102,8 @@ func (p *Pool) sameID(m *serf.Member) string {
 		return ""
 	}
 	for _, known := range s.Members() {
-		if known.Status == serf.StatusAlive && known.Name != m.Name && known.Name != p.cfg.Name && known.Tags["id"] == m.Tags["id"] && (!known.Addr.Equal(m.Addr) || known.Port != m.Port) {
+		if known.Status == serf.StatusAlive && known.Name != m.Name && known.Name != p.cfg.Name && known.Tags["id"] == m.Tags["id"] &&
+			(!known.Addr.Equal(m.Addr) || known.Port != m.Port) {
 			return known.Name
 		}
 	}

@@ -30,7 +30,8 @@ type Subject struct {
 func (i *Issuer) Workload(s Subject, now time.Time) *nomad.IdentityClaims {
 	alloc, job, handle, identity := s.Alloc, s.Job, s.Handle, s.Identity
 	id := job.IdentityID()
-	w := &nomad.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID, ExtraClaims: s.extraClaims(), Isolation: s.isolation()}
+	w := &nomad.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID, ExtraClaims: s.extraClaims(),
+		Isolation: s.isolation()}
 	switch handle.WorkloadType {
 	case nomad.WorkloadTypeService:
 		w.ServiceName = handle.WorkloadIdentifier

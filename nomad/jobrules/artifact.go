@@ -84,7 +84,8 @@ func validateDestination(destination string, f *faults, task string) {
 		return
 	}
 	if outside(destination, task) {
-		f.add("destination %q is outside the directory of the task and the shared directory: use a path such as local/, or ../alloc/data/", destination)
+		f.add("destination %q is outside the directory of the task and the shared directory: use a path such as local/, or ../alloc/data/",
+			destination)
 	}
 	if at := path.Join(task, destination); at == "alloc/logs" || strings.HasPrefix(at, "alloc/logs/") {
 		f.add("destination %q is in the directory of the logs, which belongs to the agent: use a path such as ../alloc/data/", destination)

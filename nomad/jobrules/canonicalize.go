@@ -115,7 +115,8 @@ func canonicalizeTaskGroup(tg *nomad.TaskGroup, j *nomad.Job) {
 	}
 	if tg.Scaling != nil {
 		orEmpty(&tg.Scaling.Type, nomad.ScalingPolicyTypeHorizontal)
-		tg.Scaling.Target = map[string]string{nomad.ScalingTargetNamespace: j.Namespace, nomad.ScalingTargetJob: j.ID, nomad.ScalingTargetGroup: tg.Name}
+		tg.Scaling.Target = map[string]string{nomad.ScalingTargetNamespace: j.Namespace, nomad.ScalingTargetJob: j.ID,
+			nomad.ScalingTargetGroup: tg.Name}
 	}
 	canonicalizeNetworks(tg.Networks)
 	canonicalizeServices(tg.Services, j, tg.Name, "")

@@ -42,7 +42,8 @@ func validateNetworks(tg *nomad.TaskGroup, f *faults) {
 func checkLeaving(f *faults, tg *nomad.TaskGroup, t *nomad.Task) {
 	separated := slices.ContainsFunc(tg.Networks, func(n *nomad.NetworkResource) bool { return n.Isolate || n.Egress != nil })
 	if separated && t.LeavesNetwork() {
-		f.add("network_mode is %q, but isolate and egress of the group would not apply to it: remove it, or use none", fmt.Sprint(t.Config["network_mode"]))
+		f.add("network_mode is %q, but isolate and egress of the group would not apply to it: remove it, or use none",
+			fmt.Sprint(t.Config["network_mode"]))
 	}
 }
 

@@ -19,9 +19,11 @@ func TestRestartAttempts(t *testing.T) {
 		group, task   *nomad.RestartPolicy
 		fault, warned string
 	}{
-		"fits":                  {policy(4, time.Minute, 15*time.Second), policy(4, time.Minute, 15*time.Second), "", ""},
-		"group":                 {policy(5, time.Minute, 15*time.Second), nil, "restart cannot make 5 attempts with a delay of 15s in an interval of 1m0s", "restarted without limit"},
-		"task":                  {nil, policy(2, 10*time.Second, 15*time.Second), "", "2 attempts with a delay of 15s take longer than the interval of 10s, so the task is restarted without limit"},
+		"fits": {policy(4, time.Minute, 15*time.Second), policy(4, time.Minute, 15*time.Second), "", ""},
+		"group": {policy(5, time.Minute, 15*time.Second), nil,
+			"restart cannot make 5 attempts with a delay of 15s in an interval of 1m0s", "restarted without limit"},
+		"task": {nil, policy(2, 10*time.Second, 15*time.Second), "",
+			"2 attempts with a delay of 15s take longer than the interval of 10s, so the task is restarted without limit"},
 		"no attempts":           {nil, policy(0, 10*time.Second, 15*time.Second), "", ""},
 		"no delay":              {nil, policy(9, 10*time.Second, 0), "", ""},
 		"short interval":        {nil, policy(1, time.Second, 0), "interval of restart is 1s: the minimum is 5s", ""},

@@ -125,7 +125,8 @@ func (r *serviceRules) address(f *faults, s *nomad.Service, t *nomad.Task) {
 		}
 	case addressAlloc, addressAllocIPv6:
 		if t != nil {
-			f.add("address_mode is %q, which only services of a group can have: move the service into the group, or use auto, host or driver", s.AddressMode)
+			f.add("address_mode is %q, which only services of a group can have: move the service into the group, or use auto, host or driver",
+				s.AddressMode)
 		}
 	default:
 		f.add("address_mode is %q: use auto, host, driver, alloc or alloc_ipv6", s.AddressMode)

@@ -109,7 +109,8 @@ func validateTaskLifecycleConfig(l *nomad.TaskLifecycleConfig, f *faults) {
 }
 
 func validateResources(r *nomad.Resources, f *faults) {
-	validateAmounts(f, amount{"cpu", r.CPU}, amount{"cores", r.Cores}, amount{"memory", r.MemoryMB}, amount{"memory_max", r.MemoryMaxMB}, amount{"secrets", r.SecretsMB})
+	validateAmounts(f, amount{"cpu", r.CPU}, amount{"cores", r.Cores}, amount{"memory", r.MemoryMB}, amount{"memory_max", r.MemoryMaxMB},
+		amount{"secrets", r.SecretsMB})
 	switch {
 	case r.Cores < 0:
 		f.add("cores is %d: it must be 0 or more", r.Cores)

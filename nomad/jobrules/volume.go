@@ -14,8 +14,10 @@ import (
 // The unsupported features of volumes. See feature.go.
 var absentForVolumes = []feature[*nomad.VolumeRequest]{
 	{"volume csi", "volumes of type \"csi\" are", func(v *nomad.VolumeRequest) bool { return v.Type == nomad.VolumeTypeCSI }},
-	{"volume mount_options", "mount_options in volume (only for CSI volumes) are", func(v *nomad.VolumeRequest) bool { return v.MountOptions != nil }},
-	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is", func(v *nomad.VolumeRequest) bool { return v.AttachmentMode == nomad.VolumeAttachBlockDevice }},
+	{"volume mount_options", "mount_options in volume (only for CSI volumes) are",
+		func(v *nomad.VolumeRequest) bool { return v.MountOptions != nil }},
+	{"volume attachment_mode", "attachment_mode = \"block-device\" in volume is",
+		func(v *nomad.VolumeRequest) bool { return v.AttachmentMode == nomad.VolumeAttachBlockDevice }},
 }
 
 func validateVolumes(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
@@ -68,7 +70,8 @@ func validateAccess(v *nomad.VolumeRequest, f *faults) {
 			f.add("access_mode is %q, but a host volume is on a single node: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer", v.AccessMode)
 		}
 	default:
-		f.add("access_mode is %q: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer", v.AccessMode)
+		f.add("access_mode is %q: use single-node-reader-only, single-node-writer, single-node-single-writer or single-node-multi-writer",
+			v.AccessMode)
 	}
 }
 

@@ -75,7 +75,8 @@ func canaryWarnings(u *nomad.UpdateStrategy, at, jobType string) (out []string) 
 		out = append(out, at+": canary has no effect while max_parallel is 0: updates have no deployment")
 	}
 	if jobType == nomad.JobTypeSystem && u.Canary > 100 {
-		out = append(out, fmt.Sprintf("%s: canary is %d: in a system job it is a percentage, and more than 100 has no further effect", at, u.Canary))
+		out = append(out, fmt.Sprintf("%s: canary is %d: in a system job it is a percentage, and more than 100 has no further effect", at,
+			u.Canary))
 	}
 	return out
 }

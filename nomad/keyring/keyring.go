@@ -111,7 +111,8 @@ func New(c Config) *Ring {
 	if len(c.Wrappers) == 0 {
 		c.Wrappers = []Wrapper{AEAD{}}
 	}
-	return &Ring{log: c.Log, wrappers: c.Wrappers, openers: slices.Concat(c.Wrappers, c.Openers), keys: map[string]*entry{}, changed: make(chan struct{})}
+	return &Ring{log: c.Log, wrappers: c.Wrappers, openers: slices.Concat(c.Wrappers, c.Openers), keys: map[string]*entry{},
+		changed: make(chan struct{})}
 }
 
 // Add stores a root key from state: its material once, its state each time. If the key cannot be

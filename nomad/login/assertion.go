@@ -215,7 +215,8 @@ func checkAssertion(a *nomad.OIDCClientAssertion, secret string) error {
 		}
 		return oneOf(a.KeyAlgorithm, "RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 	}
-	return fmt.Errorf("the key source must be %q, %q or %q, not %q", nomad.OIDCKeySourceNomad, nomad.OIDCKeySourcePrivateKey, nomad.OIDCKeySourceClientSecret, a.KeySource)
+	return fmt.Errorf("the key source must be %q, %q or %q, not %q", nomad.OIDCKeySourceNomad, nomad.OIDCKeySourcePrivateKey,
+		nomad.OIDCKeySourceClientSecret, a.KeySource)
 }
 
 // checkAssertionKey validates the operator's key, except for the contents of files, which may

@@ -46,7 +46,8 @@ func CheckMethod(m *nomad.ACLAuthMethod, shortest, longest time.Duration) error 
 	case !objectName.MatchString(m.Name):
 		return fmt.Errorf("the name of an auth method must match %s", objectName)
 	case m.Type != nomad.ACLAuthMethodTypeJWT && m.Type != nomad.ACLAuthMethodTypeOIDC:
-		return fmt.Errorf("the type of auth method %q must be %s or %s, not %q", m.Name, nomad.ACLAuthMethodTypeOIDC, nomad.ACLAuthMethodTypeJWT, m.Type)
+		return fmt.Errorf("the type of auth method %q must be %s or %s, not %q", m.Name, nomad.ACLAuthMethodTypeOIDC,
+			nomad.ACLAuthMethodTypeJWT, m.Type)
 	case m.TokenLocality != nomad.ACLAuthMethodTokenLocalityLocal && m.TokenLocality != nomad.ACLAuthMethodTokenLocalityGlobal:
 		return fmt.Errorf("the token locality of auth method %q must be local or global, not %q", m.Name, m.TokenLocality)
 	case m.MaxTokenTTL < shortest || m.MaxTokenTTL > longest || m.MaxTokenTTL <= 0:
@@ -96,7 +97,8 @@ func checkMappings(field string, m map[string]string) error {
 	for claim, name := range m {
 		switch {
 		case claim == "" || name == "" || len(name) > maxName || strings.ContainsAny(name, "${} \t\r\n"):
-			return fmt.Errorf("%s: claim %q is mapped to %q: a name must have 1 to %d characters, without spaces and ${}", field, claim, name, maxName)
+			return fmt.Errorf("%s: claim %q is mapped to %q: a name must have 1 to %d characters, without spaces and ${}", field, claim,
+				name, maxName)
 		case seen[name]:
 			return fmt.Errorf("%s: two claims are mapped to %q", field, name)
 		}
@@ -222,7 +224,8 @@ func Merge(m, old *nomad.ACLAuthMethod) error {
 	}
 	for _, s := range secrets(m.Config) {
 		if *s == Redacted {
-			return fmt.Errorf("auth method %q: a secret is %q, but no secret is stored for this identity provider: send the secret itself", m.Name, Redacted)
+			return fmt.Errorf("auth method %q: a secret is %q, but no secret is stored for this identity provider: send the secret itself",
+				m.Name, Redacted)
 		}
 	}
 	return nil
@@ -246,7 +249,8 @@ func mergeConfig(c, old *nomad.ACLAuthMethodConfig) {
 			*to = from
 		}
 	}
-	for to, from := range map[*map[string]string]map[string]string{&c.ClaimMappings: old.ClaimMappings, &c.ListClaimMappings: old.ListClaimMappings} {
+	for to, from := range map[*map[string]string]map[string]string{&c.ClaimMappings: old.ClaimMappings,
+		&c.ListClaimMappings: old.ListClaimMappings} {
 		if *to == nil {
 			*to = from
 		}

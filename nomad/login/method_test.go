@@ -26,8 +26,9 @@ func privatePEM(t testing.TB, bits int) string {
 }
 
 func goodOIDC() *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "global", MaxTokenTTL: time.Hour, Config: &nomad.ACLAuthMethodConfig{
-		OIDCDiscoveryURL: "https://id.example.com", OIDCClientID: "c", OIDCClientSecret: "s", AllowedRedirectURIs: []string{redirect}}}
+	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "global", MaxTokenTTL: time.Hour,
+		Config: &nomad.ACLAuthMethodConfig{
+			OIDCDiscoveryURL: "https://id.example.com", OIDCClientID: "c", OIDCClientSecret: "s", AllowedRedirectURIs: []string{redirect}}}
 }
 
 func TestCheckMethod(t *testing.T) {

@@ -112,10 +112,12 @@ func (d *Service) End(ctx context.Context, m *nomad.ACLAuthMethod, r Callback) (
 }
 
 // exchange exchanges the code for tokens.
-func (d *Service) exchange(ctx context.Context, m *nomad.ACLAuthMethod, p *provider, found *discovered, l *login, code string) (*oauth2.Token, error) {
+func (d *Service) exchange(ctx context.Context, m *nomad.ACLAuthMethod, p *provider, found *discovered, l *login,
+	code string) (*oauth2.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	conf := oauth2.Config{ClientID: m.Config.OIDCClientID, ClientSecret: m.Config.OIDCClientSecret, Endpoint: found.endpoint(), RedirectURL: l.redirect}
+	conf := oauth2.Config{ClientID: m.Config.OIDCClientID, ClientSecret: m.Config.OIDCClientSecret, Endpoint: found.endpoint(),
+		RedirectURL: l.redirect}
 	var opts []oauth2.AuthCodeOption
 	if l.verifier != "" {
 		opts = append(opts, oauth2.VerifierOption(l.verifier))
@@ -155,7 +157,8 @@ func withoutQuery(err error) error {
 }
 
 // readTokens verifies the ID token and adds the user info.
-func (d *Service) readTokens(ctx context.Context, m *nomad.ACLAuthMethod, p *provider, found *discovered, l *login, tokens *oauth2.Token) (map[string]any, error) {
+func (d *Service) readTokens(ctx context.Context, m *nomad.ACLAuthMethod, p *provider, found *discovered, l *login,
+	tokens *oauth2.Token) (map[string]any, error) {
 	raw, ok := tokens.Extra("id_token").(string)
 	if !ok || raw == "" {
 		return nil, fmt.Errorf("%w: it returned no ID token", ErrProvider)

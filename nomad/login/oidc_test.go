@@ -26,11 +26,12 @@ const (
 )
 
 func oidcMethod(p *testidp.Provider) *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &nomad.ACLAuthMethodConfig{
-		OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret,
-		AllowedRedirectURIs: []string{redirect}, OIDCScopes: []string{"groups", "openid"},
-		ClaimMappings:     map[string]string{"sub": "who", "mail": "mail"},
-		ListClaimMappings: map[string]string{"groups": "groups"}}}
+	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour,
+		Config: &nomad.ACLAuthMethodConfig{
+			OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret,
+			AllowedRedirectURIs: []string{redirect}, OIDCScopes: []string{"groups", "openid"},
+			ClaimMappings:     map[string]string{"sub": "who", "mail": "mail"},
+			ListClaimMappings: map[string]string{"groups": "groups"}}}
 }
 
 // browse opens a URL like a browser and returns the parameters of the redirect.

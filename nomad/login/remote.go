@@ -41,7 +41,8 @@ func (r *remote) keys(ctx context.Context, kid string) ([]key, error) {
 		return found, err
 	}
 	done := r.flight.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin) // other callers share the fetch, so it must survive this caller
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx),
+			answerWithin) // other callers share the fetch, so it must survive this caller
 		defer cancel()
 		r.refresh(ctx)
 		return nil, nil

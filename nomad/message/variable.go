@@ -32,7 +32,8 @@ func (r *VarApplyStateResponse) String() string {
 	case r.Conflict != nil:
 		return fmt.Sprintf("%s: %s with index %d, held by %q", r.Op, r.Result, r.Conflict.ModifyIndex, r.Conflict.LockID())
 	case r.Written != nil:
-		return fmt.Sprintf("%s: %s at index %d, created at %d, held by %q", r.Op, r.Result, r.Written.ModifyIndex, r.Written.CreateIndex, r.Written.LockID())
+		return fmt.Sprintf("%s: %s at index %d, created at %d, held by %q", r.Op, r.Result, r.Written.ModifyIndex, r.Written.CreateIndex,
+			r.Written.LockID())
 	}
 	return fmt.Sprintf("%s: %s", r.Op, r.Result)
 }

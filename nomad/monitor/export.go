@@ -71,7 +71,8 @@ func checkUnit(name string) error {
 	case !strings.Contains(name, "nomad"):
 		return nomad.Errorf(http.StatusUnprocessableEntity, "service_name %q must contain nomad", name)
 	case suffix != "" && !slices.Contains(unitSuffixes, suffix):
-		return nomad.Errorf(http.StatusUnprocessableEntity, "service_name %q has the suffix %q, which is not a type of a systemd unit such as service", name, suffix)
+		return nomad.Errorf(http.StatusUnprocessableEntity,
+			"service_name %q has the suffix %q, which is not a type of a systemd unit such as service", name, suffix)
 	case !unitName.MatchString(unit):
 		return nomad.Errorf(http.StatusUnprocessableEntity, "service_name %q contains characters that a systemd unit cannot have", name)
 	}

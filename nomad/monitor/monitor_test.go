@@ -252,11 +252,12 @@ func TestExportFile(t *testing.T) {
 	}
 	defer f.Close()
 	n := 0
-	err = s.Export(t.Context(), &message.MonitorExportRequest{OnDisk: true, PlainText: true}, func(b []byte) error { // the export itself makes the file grow
-		n += len(b)
-		_, err := f.Write(append(b, b...))
-		return err
-	})
+	err = s.Export(t.Context(), &message.MonitorExportRequest{OnDisk: true, PlainText: true},
+		func(b []byte) error { // the export itself makes the file grow
+			n += len(b)
+			_, err := f.Write(append(b, b...))
+			return err
+		})
 	if err != nil || n != len(text) {
 		t.Errorf("a file that grows: %d bytes, %v, want %d", n, err, len(text))
 	}

@@ -82,7 +82,8 @@ func TestFilter_ParsedOnce(t *testing.T) {
 	filter := `((((Name matches "x{400}"))))`                                                  // complex
 	job := &nomad.Job{ID: "web", Name: strings.Repeat("x", 100) + strings.Repeat("y", 30_000)} // more than half of the budget
 	list := func(opts *message.QueryOptions) error {
-		_, _, err := List[*nomad.Job]{Opts: opts, Order: ByID, At: func(j *nomad.Job) Cursor { return Cursor{ID: j.ID} }}.Page(slices.Values([]*nomad.Job{job}))
+		_, _, err := List[*nomad.Job]{Opts: opts, Order: ByID,
+			At: func(j *nomad.Job) Cursor { return Cursor{ID: j.ID} }}.Page(slices.Values([]*nomad.Job{job}))
 		return err
 	}
 	opts := &message.QueryOptions{Filter: filter, AuthToken: "t"}

@@ -84,7 +84,8 @@ func TestPagesCoverTheList(t *testing.T) {
 }
 
 func TestPagesOfStoredOrders(t *testing.T) {
-	inOrder := []*nomad.Evaluation{{ID: "e", CreateIndex: 1}, {ID: "b", CreateIndex: 3}, {ID: "c", CreateIndex: 3}, {ID: "a", CreateIndex: 9}, {ID: "d", CreateIndex: 12}}
+	inOrder := []*nomad.Evaluation{{ID: "e", CreateIndex: 1}, {ID: "b", CreateIndex: 3}, {ID: "c", CreateIndex: 3}, {ID: "a", CreateIndex: 9},
+		{ID: "d", CreateIndex: 12}}
 	inReverse := slices.Clone(inOrder)
 	slices.Reverse(inReverse)
 	for _, c := range []struct {
@@ -118,7 +119,8 @@ func TestPagesOfStoredOrders(t *testing.T) {
 			got += e.ID
 		}
 		if got != c.want || next != c.next || err != nil || read != c.read {
-			t.Errorf("page at %q, reverse %v: %q, token %q, %v, %d objects read, want %q, %q, %d", c.token, c.reverse, got, next, err, read, c.want, c.next, c.read)
+			t.Errorf("page at %q, reverse %v: %q, token %q, %v, %d objects read, want %q, %q, %d", c.token, c.reverse, got, next, err, read, c.want,
+				c.next, c.read)
 		}
 	}
 }

@@ -64,7 +64,8 @@ func childOf(job *nomad.Job, at time.Time, now int64) *nomad.Job {
 
 // Force launches a child of a job of the snapshot with the current second, whether or not another child runs. The asker needs the rights
 // of a dispatch. If the job was already launched in this second, it returns that launch.
-func (l *Launcher) Force(ctx context.Context, snap *state.Snapshot, who admission.Asker, job *nomad.Job) (*message.PeriodicForceResponse, error) {
+func (l *Launcher) Force(ctx context.Context, snap *state.Snapshot, who admission.Asker,
+	job *nomad.Job) (*message.PeriodicForceResponse, error) {
 	ns, id := job.Namespace, job.ID
 	switch {
 	case !job.IsPeriodic():

@@ -115,7 +115,8 @@ func (c *candidate) reject(t *tracker, log *slog.Logger) {
 			log.Warn("node becomes ineligible after repeated plan rejections", "node", id, "rejections", score, "reason", c.reasons[id])
 			c.result.IneligibleNodes = append(c.result.IneligibleNodes, id)
 		default:
-			log.Warn("node rejects plans repeatedly, and too many nodes became ineligible for it", "node", id, "rejections", score, "reason", c.reasons[id])
+			log.Warn("node rejects plans repeatedly, and too many nodes became ineligible for it", "node", id, "rejections", score, "reason",
+				c.reasons[id])
 		}
 	}
 }
@@ -129,5 +130,6 @@ func countRejected(nodes []string) {
 
 // measureScore sets the number of recent rejections of a node.
 func measureScore(node string, score int) {
-	metrics.SetGaugeWithLabels([]string{"nomad", "plan", "rejection_tracker", "node_score"}, float32(score), []metrics.Label{{Name: "node_id", Value: node}})
+	metrics.SetGaugeWithLabels([]string{"nomad", "plan", "rejection_tracker", "node_score"}, float32(score),
+		[]metrics.Label{{Name: "node_id", Value: node}})
 }

@@ -88,7 +88,8 @@ func (a *Applier) promise(c *candidate, alloc *nomad.Allocation, job *nomad.Job)
 	if job == nil || job.TaskGroup(alloc.TaskGroup) == nil {
 		return
 	}
-	alloc.Isolation = a.cfg.Kinds.Promise(c.view.snap.Namespace(nil, alloc.Namespace), c.view.snap.Node(nil, alloc.NodeID), job.TaskGroup(alloc.TaskGroup))
+	alloc.Isolation = a.cfg.Kinds.Promise(c.view.snap.Namespace(nil, alloc.Namespace), c.view.snap.Node(nil, alloc.NodeID),
+		job.TaskGroup(alloc.TaskGroup))
 }
 
 func tasksOf(job *nomad.Job, group string) []*nomad.Task {

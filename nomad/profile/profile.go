@@ -81,7 +81,8 @@ func (s *Source) Profile(ctx context.Context, req *message.AgentPprofRequest) (*
 }
 
 // timed runs a profile for some time, or until ctx ends.
-func (s *Source) timed(ctx context.Context, name string, long time.Duration, start func(*bounded) (func(), error)) (*message.AgentPprofResponse, error) {
+func (s *Source) timed(ctx context.Context, name string, long time.Duration,
+	start func(*bounded) (func(), error)) (*message.AgentPprofResponse, error) {
 	select {
 	case s.busy <- struct{}{}:
 		defer func() { <-s.busy }()
@@ -155,7 +156,8 @@ func (b *bounded) binary(name string) (*message.AgentPprofResponse, error) {
 		return nil, nomad.Errorf(http.StatusInternalServerError, "the %s is larger than %d MiB: use fewer seconds", name, maxPayload>>20)
 	}
 	return &message.AgentPprofResponse{Payload: b.Bytes(), HTTPHeaders: map[string]string{
-		"Content-Type": "application/octet-stream", "Content-Disposition": fmt.Sprintf("attachment; filename=%q", name), "X-Content-Type-Options": "nosniff"}}, nil
+		"Content-Type": "application/octet-stream", "Content-Disposition": fmt.Sprintf("attachment; filename=%q", name),
+		"X-Content-Type-Options": "nosniff"}}, nil
 }
 
 func text(b []byte) *message.AgentPprofResponse {

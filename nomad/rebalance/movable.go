@@ -104,7 +104,8 @@ func Refusal(snap *state.Snapshot, a *nomad.Allocation, nodeID string, opts ...s
 		return fmt.Errorf("allocation %s cannot run on node %s", a.ID, nodeID)
 	}
 	if drain.Room(snap, job, job.TaskGroup(a.TaskGroup)) < 1 {
-		return fmt.Errorf("too few other allocations of group %q of job %q are healthy: its migrate block allows no move now", a.TaskGroup, a.JobID)
+		return fmt.Errorf("too few other allocations of group %q of job %q are healthy: its migrate block allows no move now",
+			a.TaskGroup, a.JobID)
 	}
 	return nil
 }

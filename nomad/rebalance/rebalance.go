@@ -53,7 +53,8 @@ const notSelected = "not selected"
 func Plan(ctx context.Context, snap *state.Snapshot, o Options) (*nomad.Rebalance, error) {
 	// The ports of the plan are drawn from a constant seed.
 	o.Scheduler = append([]scheduler.Option{scheduler.WithSeed([32]byte{})}, o.Scheduler...)
-	p := &planner{view: newView(snap), opts: o, hinder: newHindrances(snap), out: &nomad.Rebalance{Moves: []*nomad.AllocMove{}, Skipped: map[string]int{}}}
+	p := &planner{view: newView(snap), opts: o, hinder: newHindrances(snap),
+		out: &nomad.Rebalance{Moves: []*nomad.AllocMove{}, Skipped: map[string]int{}}}
 	p.load()
 	p.out.Before = p.balance()
 	for len(p.out.Moves) < o.MaxMoves {

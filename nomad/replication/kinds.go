@@ -284,7 +284,8 @@ func authMethods() kind {
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLAuthMethodsGetResponse
 			err := rpc.Call(ctx, "ACL.GetAuthMethods", &message.ACLAuthMethodsGetRequest{Names: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLAuthMethodsUpsertRequestType, &message.ACLAuthMethodUpsertRequest{AuthMethods: found(batch, out.AuthMethods, every)}}, err
+			return entry{nomad.ACLAuthMethodsUpsertRequestType,
+				&message.ACLAuthMethodUpsertRequest{AuthMethods: found(batch, out.AuthMethods, every)}}, err
 		},
 		remove: func(ids []string) entry {
 			return entry{nomad.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: ids}}
@@ -308,8 +309,9 @@ func bindingRules() kind {
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLBindingRulesResponse
 			err := rpc.Call(ctx, "ACL.GetBindingRules", &message.ACLBindingRulesRequest{ACLBindingRuleIDs: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLBindingRulesUpsertRequestType, &message.ACLBindingRulesUpsertRequest{ACLBindingRules: found(batch, out.ACLBindingRules, every),
-				AllowMissingAuthMethods: true}}, err // their auth methods may arrive later
+			return entry{nomad.ACLBindingRulesUpsertRequestType,
+				&message.ACLBindingRulesUpsertRequest{ACLBindingRules: found(batch, out.ACLBindingRules, every),
+					AllowMissingAuthMethods: true}}, err // their auth methods may arrive later
 		},
 		remove: func(ids []string) entry {
 			return entry{nomad.ACLBindingRulesDeleteRequestType, &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: ids}}

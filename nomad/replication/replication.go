@@ -109,7 +109,8 @@ func (r *Replica) follow(ctx context.Context, k kind) {
 			again.Reset()
 		case sure && absent(err):
 			if reported != absentKind {
-				r.cfg.Log.Info("the authoritative region lacks this kind of object, so it is not replicated", "what", k.name, "region", r.cfg.From, "err", err)
+				r.cfg.Log.Info("the authoritative region lacks this kind of object, so it is not replicated", "what", k.name, "region", r.cfg.From,
+					"err", err)
 			}
 			index, reported, wait = 0, absentKind, absentRetry
 		default:

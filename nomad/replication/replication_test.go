@@ -138,7 +138,8 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 		}
 		out.AuthMethods, out.Index = list(all, out.AuthMethods), snap.Index()
 	case *message.ACLAuthMethodsGetResponse:
-		out.AuthMethods = chosen(req.(*message.ACLAuthMethodsGetRequest).Names, func(id string) *nomad.ACLAuthMethod { return snap.ACLAuthMethod(nil, id) })
+		out.AuthMethods = chosen(req.(*message.ACLAuthMethodsGetRequest).Names,
+			func(id string) *nomad.ACLAuthMethod { return snap.ACLAuthMethod(nil, id) })
 	case *message.ACLBindingRulesListResponse:
 		for v := range snap.ACLBindingRules(nil) {
 			out.ACLBindingRules = append(out.ACLBindingRules, v.Stub())
@@ -359,7 +360,8 @@ func TestOtherTokensRemoveNothing(t *testing.T) {
 			home.set(nomad.ACLManagementToken, errors.New("between"))
 			time.Sleep(5 * time.Minute)
 			change()
-			home.must(nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: what}}})
+			home.must(nomad.ACLPolicyUpsertRequestType,
+				&message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: what}}})
 			time.Sleep(5 * time.Minute)
 			if got := here.names(); got != had {
 				t.Errorf("%s: here is\n%s, want\n%s", what, got, had)

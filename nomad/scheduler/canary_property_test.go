@@ -20,7 +20,8 @@ func TestCanaryProperties(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			s := newScript(t)
 			s.step("nodes", []string{"4"})
-			s.step("job", []string{fmt.Sprintf("count=%d", 2+r.IntN(3)), fmt.Sprintf("canary=%d", 1+r.IntN(2)), fmt.Sprintf("max_parallel=%d", 1+r.IntN(3))})
+			s.step("job", []string{fmt.Sprintf("count=%d", 2+r.IntN(3)), fmt.Sprintf("canary=%d", 1+r.IntN(2)),
+				fmt.Sprintf("max_parallel=%d", 1+r.IntN(3))})
 			s.step("eval", nil)
 			s.step("healthy", nil)
 			s.step("eval", nil)
@@ -92,7 +93,8 @@ func (s *script) check(event string) {
 				ofVersion++
 			}
 		case a.DeploymentID != d.ID || d.Status == nomad.DeploymentStatusFailed || d.JobVersion != j.Version:
-			s.t.Fatalf("after %s: a canary of version %d is left in a deployment that is %s, of version %d", event, a.Job.Version, d.Status, d.JobVersion)
+			s.t.Fatalf("after %s: a canary of version %d is left in a deployment that is %s, of version %d", event, a.Job.Version, d.Status,
+				d.JobVersion)
 		default:
 			canaries++
 		}

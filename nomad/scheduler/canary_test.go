@@ -233,5 +233,6 @@ func (s *script) plan() []string {
 	slices.Sort(out)
 	d := s.latest()
 	g := d.TaskGroups["g"]
-	return append(out, fmt.Sprintf("deployment of version %d %s: %s: %d desired, %d canaries", d.JobVersion, d.Status, d.StatusDescription, g.DesiredTotal, g.DesiredCanaries))
+	return append(out, fmt.Sprintf("deployment of version %d %s: %s: %d desired, %d canaries", d.JobVersion, d.Status, d.StatusDescription,
+		g.DesiredTotal, g.DesiredCanaries))
 }

@@ -56,7 +56,8 @@ func TestDisconnect_Unknown(t *testing.T) {
 	for _, e := range w.created {
 		triggers[e.TriggeredBy] = e.WaitUntil.Sub(w.now)
 	}
-	if len(w.created) != 2 || triggers[nomad.EvalTriggerMaxDisconnectTimeout] != time.Hour || triggers[nomad.EvalTriggerAllocReschedule] != 30*time.Second {
+	if len(w.created) != 2 || triggers[nomad.EvalTriggerMaxDisconnectTimeout] != time.Hour ||
+		triggers[nomad.EvalTriggerAllocReschedule] != 30*time.Second {
 		t.Fatalf("follow-ups = %v", triggers)
 	}
 	w.process()
@@ -159,7 +160,8 @@ func TestStopOnClientAfter(t *testing.T) {
 	if lost.ClientStatus != nomad.AllocClientStatusLost || len(w.live()) != 0 {
 		t.Fatalf("allocation is %s, %d live", lost.ClientStatus, len(w.live()))
 	}
-	if len(w.created) != 1 || w.created[0].TriggeredBy != nomad.EvalTriggerRetryFailedAlloc || w.created[0].WaitUntil.Sub(w.now) != after+5*time.Second {
+	if len(w.created) != 1 || w.created[0].TriggeredBy != nomad.EvalTriggerRetryFailedAlloc ||
+		w.created[0].WaitUntil.Sub(w.now) != after+5*time.Second {
 		t.Fatalf("follow-ups = %+v", w.created)
 	}
 	lost.ModifyTime = w.now.UnixNano() // as the state sets it
@@ -178,7 +180,8 @@ func TestStopOnClientAfter(t *testing.T) {
 func TestDisconnect_System(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
-	w.register(job(nomad.JobTypeSystem, 1, func(j *nomad.Job) { j.TaskGroups[0].Disconnect = &nomad.DisconnectStrategy{LostAfter: time.Hour} }))
+	w.register(job(nomad.JobTypeSystem, 1,
+		func(j *nomad.Job) { j.TaskGroups[0].Disconnect = &nomad.DisconnectStrategy{LostAfter: time.Hour} }))
 	w.process()
 	old := w.live()[0]
 	w.report(nomad.AllocClientStatusRunning, nil, old)

@@ -209,7 +209,8 @@ func (d *draft) preempt(by *nomad.Allocation, victims []*nomad.Allocation) {
 // notPlaced records on a failed allocation that its replacement found no node. The blocked evaluation tries again.
 func (d *draft) notPlaced(p *reconcile.Placement) {
 	a := p.Previous
-	if p.Reschedule == nil || a == nil || d.cluster.lookup(a.NodeID) == nil || a.ClientStatus != nomad.AllocClientStatusFailed || a.ServerTerminalStatus() {
+	if p.Reschedule == nil || a == nil || d.cluster.lookup(a.NodeID) == nil || a.ClientStatus != nomad.AllocClientStatusFailed ||
+		a.ServerTerminalStatus() {
 		return
 	}
 	t := &nomad.RescheduleTracker{LastReschedule: nomad.LastRescheduleFailedToPlace}

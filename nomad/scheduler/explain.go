@@ -141,7 +141,8 @@ func (s *stack) explain(g *groupStack, n *nomad.Node) *NodeResult {
 func (c *cluster) explain(n *nomad.Node, f func(feasible.Check)) {
 	f(feasible.Check{Name: checkPool, Passed: n.IsInPool(c.pool()), Need: fmt.Sprintf("node pool %q", c.pool()), Found: n.NodePool})
 	if len(c.job.Datacenters) > 0 {
-		f(feasible.Check{Name: checkDatacenter, Passed: c.inDatacenter(n), Need: "datacenter " + strings.Join(c.job.Datacenters, ", "), Found: n.Datacenter})
+		f(feasible.Check{Name: checkDatacenter, Passed: c.inDatacenter(n), Need: "datacenter " + strings.Join(c.job.Datacenters, ", "),
+			Found: n.Datacenter})
 	}
 	found := n.Status + ", " + n.SchedulingEligibility
 	if n.DrainStrategy != nil {

@@ -48,20 +48,29 @@ func TestExplain(t *testing.T) {
 		want []string // lines; each must be there
 		fits bool
 	}{
-		"fits": {want: []string{`pool true node pool "default": default`, "datacenter true datacenter *: dc1", "node true ready and eligible: ready, eligible",
-			`driver true driver "raw_exec": healthy`, "resources true cpu 100 MHz: 4000 of 4000 MHz free", "resources true memory 100 MiB: 8192 of 8192 MiB free",
+		"fits": {want: []string{`pool true node pool "default": default`, "datacenter true datacenter *: dc1",
+			"node true ready and eligible: ready, eligible",
+			`driver true driver "raw_exec": healthy`, "resources true cpu 100 MHz: 4000 of 4000 MHz free",
+			"resources true memory 100 MiB: 8192 of 8192 MiB free",
 			"resources true disk 10 MiB: 100000 of 100000 MiB free"}, fits: true},
-		"pool":       {node: func(n *nomad.Node) { n.NodePool = "gpu" }, want: []string{`pool false node pool "default": gpu`}},
-		"datacenter": {job: func(j *nomad.Job) { j.Datacenters = []string{"eu*", "us"} }, want: []string{"datacenter false datacenter eu*, us: dc1"}},
-		"ineligible": {node: func(n *nomad.Node) { n.SchedulingEligibility = "ineligible" }, want: []string{"node false ready and eligible: ready, ineligible"}},
+		"pool": {node: func(n *nomad.Node) { n.NodePool = "gpu" }, want: []string{`pool false node pool "default": gpu`}},
+		"datacenter": {job: func(j *nomad.Job) { j.Datacenters = []string{"eu*", "us"} },
+			want: []string{"datacenter false datacenter eu*, us: dc1"}},
+		"ineligible": {node: func(n *nomad.Node) { n.SchedulingEligibility = "ineligible" },
+			want: []string{"node false ready and eligible: ready, ineligible"}},
 		"constraint": {job: func(j *nomad.Job) {
-			j.Constraints = []*nomad.Constraint{{LTarget: "${attr.cpu.arch}", Operand: "=", RTarget: "arm64"}, {LTarget: "${meta.x}", Operand: "is_set"}}
-		}, want: []string{`constraint false ${attr.cpu.arch} = arm64: attr.cpu.arch is "amd64"`, "constraint false ${meta.x} is_set: meta.x is not set"}},
+			j.Constraints = []*nomad.Constraint{{LTarget: "${attr.cpu.arch}", Operand: "=", RTarget: "arm64"},
+				{LTarget: "${meta.x}", Operand: "is_set"}}
+		}, want: []string{`constraint false ${attr.cpu.arch} = arm64: attr.cpu.arch is "amd64"`,
+			"constraint false ${meta.x} is_set: meta.x is not set"}},
 		"devices": {node: func(n *nomad.Node) {
-			n.NodeResources.Devices = []*nomad.NodeDeviceResource{{Vendor: "nvidia", Type: "gpu", Name: "t4", Instances: []*nomad.NodeDevice{{ID: "a", Healthy: true}, {ID: "b"}}}}
+			n.NodeResources.Devices = []*nomad.NodeDeviceResource{{Vendor: "nvidia", Type: "gpu", Name: "t4",
+				Instances: []*nomad.NodeDevice{{ID: "a", Healthy: true}, {ID: "b"}}}}
 		}, job: func(j *nomad.Job) {
-			group(j).Tasks[0].Resources.Devices = nomad.ResourceDevices{{Name: "gpu", Count: 2, Constraints: nomad.Constraints{{LTarget: "${device.model}", Operand: "is_set"}}}}
-		}, want: []string{"devices false 2 gpu with ${device.model} is_set: nvidia/gpu/t4: 1 healthy", "devices false 2 gpu with ${device.model} is_set: devices: no devices match request"}},
+			group(j).Tasks[0].Resources.Devices = nomad.ResourceDevices{{Name: "gpu", Count: 2,
+				Constraints: nomad.Constraints{{LTarget: "${device.model}", Operand: "is_set"}}}}
+		}, want: []string{"devices false 2 gpu with ${device.model} is_set: nvidia/gpu/t4: 1 healthy",
+			"devices false 2 gpu with ${device.model} is_set: devices: no devices match request"}},
 		"no driver": {job: func(j *nomad.Job) { group(j).Tasks[0].Driver = "docker" }, want: []string{`driver false driver "docker": `}},
 		"unhealthy": {node: func(n *nomad.Node) {
 			n.Drivers["raw_exec"] = &nomad.DriverInfo{Detected: true, HealthDescription: "daemon is gone"}
@@ -72,18 +81,24 @@ func TestExplain(t *testing.T) {
 		"volume of each": {job: func(j *nomad.Job) {
 			group(j).Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", PerAlloc: true}}
 		}, want: []string{`volumes false host volume "data[0]": `}},
-		"network": {job: func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} }, want: []string{`network false network mode "bridge": `}},
-		"memory":  {job: func(j *nomad.Job) { group(j).Tasks[0].Resources.MemoryMB = 9000 }, want: []string{"resources false memory 9000 MiB: 8192 of 8192 MiB free", "resources true disk"}},
-		"cores":   {job: func(j *nomad.Job) { group(j).Tasks[0].Resources = &nomad.Resources{Cores: 5} }, want: []string{"resources false cores 5: 4 of 4 free"}},
+		"network": {job: func(j *nomad.Job) { group(j).Networks = nomad.Networks{{Mode: "bridge"}} },
+			want: []string{`network false network mode "bridge": `}},
+		"memory": {job: func(j *nomad.Job) { group(j).Tasks[0].Resources.MemoryMB = 9000 },
+			want: []string{"resources false memory 9000 MiB: 8192 of 8192 MiB free", "resources true disk"}},
+		"cores": {job: func(j *nomad.Job) { group(j).Tasks[0].Resources = &nomad.Resources{Cores: 5} },
+			want: []string{"resources false cores 5: 4 of 4 free"}},
 		"ports": {job: func(j *nomad.Job) {
 			group(j).Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "http", Value: 80}}, DynamicPorts: []nomad.Port{{Label: "x"}}}}
 		}, node: func(n *nomad.Node) { n.NodeResources.NodeNetworks[0].Addresses[0].ReservedPorts = "80" },
 			want: []string{"ports false http=80, 1 dynamic: network: reserved port collision http=80"}},
-		"allocations": {node: func(n *nomad.Node) { n.NodeMaxAllocs = 1 }, more: func(w *world) { w.process() }, want: []string{"resources false 1 allocation: 1 of 1 used"}},
-		"distinct": {job: func(j *nomad.Job) { j.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}} }, more: func(w *world) { w.process() },
+		"allocations": {node: func(n *nomad.Node) { n.NodeMaxAllocs = 1 }, more: func(w *world) { w.process() },
+			want: []string{"resources false 1 allocation: 1 of 1 used"}},
+		"distinct": {job: func(j *nomad.Job) { j.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}} },
+			more: func(w *world) { w.process() },
 			want: []string{"constraint false distinct_hosts: distinct_hosts"}},
 		"quota": {more: func(w *world) {
-			w.quota = &nomad.QuotaSpec{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{MemoryMB: new(50)}}}}
+			w.quota = &nomad.QuotaSpec{Name: "q",
+				Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{MemoryMB: new(50)}}}}
 		}, job: func(j *nomad.Job) { j.Region = "global" }, want: []string{`quota false quota "q": memory`}},
 		"no resources": {node: func(n *nomad.Node) { n.NodeResources = nil }, want: []string{"resources false resources: node has no resources"}},
 		"config": {more: func(w *world) {
@@ -135,7 +150,8 @@ func TestExplainPreemption(t *testing.T) {
 	high := job(nomad.JobTypeService, 1, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMB = 8000 })
 	w.jobs["j"] = high
 	got, fits := w.explain("n1")
-	if !fits || !strings.Contains(got, "resources false memory 8000 MiB: 192 of 8192 MiB free") || !strings.Contains(got, "preemption true allocations of lower priority to preempt: 1") {
+	if !fits || !strings.Contains(got, "resources false memory 8000 MiB: 192 of 8192 MiB free") ||
+		!strings.Contains(got, "preemption true allocations of lower priority to preempt: 1") {
 		t.Errorf("fits = %t:\n%s", fits, got)
 	}
 	high.Priority = 15

@@ -30,7 +30,8 @@ func richNode(rng *rand.Rand) func(*nomad.Node) {
 		if rng.IntN(2) == 0 {
 			top := &nomad.Topology{}
 			for i := range 4 {
-				top.Cores = append(top.Cores, nomad.Core{ID: nomad.CoreID(i), NodeID: nomad.NUMANodeID(i / 2), BaseSpeed: nomad.MHz(50 + rng.IntN(400)), Disable: rng.IntN(4) == 0})
+				top.Cores = append(top.Cores, nomad.Core{ID: nomad.CoreID(i), NodeID: nomad.NUMANodeID(i / 2), BaseSpeed: nomad.MHz(50 + rng.IntN(400)),
+					Disable: rng.IntN(4) == 0})
 			}
 			r.Processors.Topology = top
 		}
@@ -48,7 +49,8 @@ func richJob(rng *rand.Rand) func(*nomad.Job) {
 		if rng.IntN(3) == 0 {
 			res.Devices = nomad.ResourceDevices{{Name: []string{"gpu", "nvidia/gpu", "nvidia/gpu/t4"}[rng.IntN(3)], Count: 1 + rng.Uint64N(2)}}
 			if rng.IntN(2) == 0 {
-				res.Devices[0].Affinities = nomad.Affinities{{LTarget: "${device.model}", Operand: "=", RTarget: "a100", Weight: int8(1 + rng.IntN(100))}}
+				res.Devices[0].Affinities = nomad.Affinities{{LTarget: "${device.model}", Operand: "=", RTarget: "a100",
+					Weight: int8(1 + rng.IntN(100))}}
 			}
 		}
 		if res.Cores > 0 {
@@ -56,7 +58,8 @@ func richJob(rng *rand.Rand) func(*nomad.Job) {
 			res.NUMA = &nomad.NUMA{Affinity: []string{"none", "prefer", "require"}[rng.IntN(3)]}
 		}
 		if rng.IntN(4) == 0 {
-			tg.Networks = nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "p", HostNetwork: "lan"}, {Label: "d", To: -1}}, ReservedPorts: []nomad.Port{{Label: "q", Value: 8081}}}}
+			tg.Networks = nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "p", HostNetwork: "lan"}, {Label: "d", To: -1}},
+				ReservedPorts: []nomad.Port{{Label: "q", Value: 8081}}}}
 		}
 		if rng.IntN(4) == 0 {
 			j.Constraints = []*nomad.Constraint{{Operand: nomad.ConstraintDistinctHosts}}
@@ -120,7 +123,8 @@ func (w *world) checkNode(n *nomad.Node) error {
 		}
 	}
 	if cpu > total || memory > r.Memory.MemoryMB-kept.Memory.MemoryMB || disk > r.Disk.DiskMB {
-		return fmt.Errorf("%d MHz of %d, %d MB of %d less %d, disk %d MB of %d", cpu, total, memory, r.Memory.MemoryMB, kept.Memory.MemoryMB, disk, r.Disk.DiskMB)
+		return fmt.Errorf("%d MHz of %d, %d MB of %d less %d, disk %d MB of %d", cpu, total, memory, r.Memory.MemoryMB, kept.Memory.MemoryMB,
+			disk, r.Disk.DiskMB)
 	}
 	perNode := w.jobs["j"].Type == nomad.JobTypeSystem || w.jobs["j"].Type == nomad.JobTypeSysBatch
 	for _, c := range w.jobs["j"].Constraints {
@@ -188,7 +192,8 @@ func TestRichFleets(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		w := newWorld(t)
-		w.config.PreemptionConfig = nomad.PreemptionConfig{ServiceSchedulerEnabled: true, BatchSchedulerEnabled: true, SystemSchedulerEnabled: true}
+		w.config.PreemptionConfig = nomad.PreemptionConfig{ServiceSchedulerEnabled: true, BatchSchedulerEnabled: true,
+			SystemSchedulerEnabled: true}
 		types := []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem}
 		for i := range 1 + rng.IntN(6) {
 			w.addNode(fmt.Sprint("n", i), randomNode(rng), richNode(rng))
@@ -237,7 +242,8 @@ func (w *world) crowd(node string, rng *rand.Rand) {
 	for i := range rng.IntN(4) {
 		a := &nomad.Allocation{
 			ID: fmt.Sprint(node, "-", i), Name: "other.g[0]", JobID: "other", NodeID: node, TaskGroup: "g", Namespace: "default",
-			Job:           &nomad.Job{ID: "other", Priority: 10 + 10*rng.IntN(4), TaskGroups: []*nomad.TaskGroup{{Name: "g", Migrate: &nomad.MigrateStrategy{MaxParallel: 1}}}},
+			Job: &nomad.Job{ID: "other", Priority: 10 + 10*rng.IntN(4),
+				TaskGroups: []*nomad.TaskGroup{{Name: "g", Migrate: &nomad.MigrateStrategy{MaxParallel: 1}}}},
 			DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning,
 			AllocatedResources: &nomad.AllocatedResources{Tasks: map[string]*nomad.AllocatedTaskResources{"t": {
 				Cpu: nomad.AllocatedCpuResources{CpuShares: 10}, Memory: nomad.AllocatedMemoryResources{MemoryMB: 20}}}},
@@ -246,7 +252,8 @@ func (w *world) crowd(node string, rng *rand.Rand) {
 			a.AllocatedResources.Shared.Ports = nomad.AllocatedPorts{{Label: "q", HostIP: "10.0.0.1", Value: 8081 - rng.IntN(2)}}
 		}
 		if d := n.NodeResources.Devices; i == 1 && len(d) > 0 {
-			a.AllocatedResources.Tasks["t"].Devices = []*nomad.AllocatedDeviceResource{{Vendor: d[0].Vendor, Type: d[0].Type, Name: d[0].Name, DeviceIDs: []string{d[0].Instances[0].ID}}}
+			a.AllocatedResources.Tasks["t"].Devices = []*nomad.AllocatedDeviceResource{{Vendor: d[0].Vendor, Type: d[0].Type, Name: d[0].Name,
+				DeviceIDs: []string{d[0].Instances[0].ID}}}
 		}
 		if w.fits(node, []*nomad.Allocation{a}) {
 			w.set(a)

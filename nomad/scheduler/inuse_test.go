@@ -36,7 +36,8 @@ func oneOfEach(w *world) {
 		n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data", ID: "vol"}}
 	})
 	w.volumes = []*nomad.HostVolume{{ID: "vol", Name: "data", Namespace: "default", NodeID: "n1", State: nomad.HostVolumeStateReady,
-		RequestedCapabilities: []*nomad.HostVolumeCapability{{AccessMode: nomad.VolumeSingleNodeSingleWriter, AttachmentMode: nomad.VolumeAttachFilesystem}}}}
+		RequestedCapabilities: []*nomad.HostVolumeCapability{{AccessMode: nomad.VolumeSingleNodeSingleWriter,
+			AttachmentMode: nomad.VolumeAttachFilesystem}}}}
 }
 
 // What a stopping allocation holds is free when its client has ended it: for another group of the plan, and for another

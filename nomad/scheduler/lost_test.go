@@ -230,7 +230,8 @@ func owedGroup(rng *rand.Rand, j *nomad.Job) {
 		tg.Update = &nomad.UpdateStrategy{MaxParallel: 1 + rng.IntN(2), Canary: rng.IntN(2), ProgressDeadline: time.Hour}
 	}
 	after := time.Minute
-	tg.Disconnect = []*nomad.DisconnectStrategy{nil, nil, {StopOnClientAfter: &after}, {LostAfter: 10 * time.Minute}, {LostAfter: time.Hour, Replace: &no}}[rng.IntN(5)]
+	tg.Disconnect = []*nomad.DisconnectStrategy{nil, nil, {StopOnClientAfter: &after}, {LostAfter: 10 * time.Minute},
+		{LostAfter: time.Hour, Replace: &no}}[rng.IntN(5)]
 }
 
 // canaries returns how many live canaries run beside the allocations of the count.

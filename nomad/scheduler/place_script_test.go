@@ -127,7 +127,8 @@ func (s *placeScript) addVolume(args []string) {
 func (s *placeScript) showClaims() []string {
 	out := []string{}
 	for _, c := range s.claims {
-		out = append(out, fmt.Sprintf("%s of %s by %s on %s", c.VolumeID, c.TaskGroupName, shown(s.allocs[c.AllocID]), s.allocs[c.AllocID].NodeID))
+		out = append(out, fmt.Sprintf("%s of %s by %s on %s", c.VolumeID, c.TaskGroupName, shown(s.allocs[c.AllocID]),
+			s.allocs[c.AllocID].NodeID))
 	}
 	slices.Sort(out)
 	return out
@@ -282,7 +283,8 @@ func describeMetric(m *nomad.AllocMetric) []string {
 	for _, c := range []struct {
 		what   string
 		counts map[string]int
-	}{{"filtered", m.ConstraintFiltered}, {"class filtered", m.ClassFiltered}, {"exhausted", m.DimensionExhausted}, {"class exhausted", m.ClassExhausted}} {
+	}{{"filtered", m.ConstraintFiltered}, {"class filtered", m.ClassFiltered}, {"exhausted", m.DimensionExhausted},
+		{"class exhausted", m.ClassExhausted}} {
 		for _, k := range slices.Sorted(maps.Keys(c.counts)) {
 			out = append(out, fmt.Sprintf("  %s %d: %s", c.what, c.counts[k], k))
 		}

@@ -73,7 +73,8 @@ func TestPreemption(t *testing.T) {
 			if (placed == 1) != c.placed {
 				t.Errorf("placed %d, want %v", placed, c.placed)
 			}
-			if d := w.plans[0].Annotations.DesiredTGUpdates["g"]; int(d.Preemptions) != len(c.want) || len(w.plans[0].Annotations.PreemptedAllocs) != len(c.want) {
+			if d := w.plans[0].Annotations.DesiredTGUpdates["g"]; int(d.Preemptions) != len(c.want) ||
+				len(w.plans[0].Annotations.PreemptedAllocs) != len(c.want) {
 				t.Errorf("annotations = %+v", d)
 			}
 		})

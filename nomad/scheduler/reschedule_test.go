@@ -14,7 +14,8 @@ func policy(p nomad.ReschedulePolicy) func(*nomad.Job) {
 func TestReschedule_Delayed(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
-	w.register(job(nomad.JobTypeService, 2, policy(nomad.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "constant"})))
+	w.register(job(nomad.JobTypeService, 2,
+		policy(nomad.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "constant"})))
 	w.process()
 	failed := w.live()[0]
 	w.report(nomad.AllocClientStatusFailed, nil, failed)
@@ -23,7 +24,8 @@ func TestReschedule_Delayed(t *testing.T) {
 		t.Fatalf("created %d evaluations, want a follow-up", len(w.created))
 	}
 	follow := w.created[0]
-	if got := follow.WaitUntil.Sub(w.now); got != 30*time.Second || follow.TriggeredBy != nomad.EvalTriggerAllocReschedule || follow.Status != nomad.EvalStatusPending {
+	if got := follow.WaitUntil.Sub(w.now); got != 30*time.Second || follow.TriggeredBy != nomad.EvalTriggerAllocReschedule ||
+		follow.Status != nomad.EvalStatusPending {
 		t.Errorf("follow-up = %+v, waits %v", follow, got)
 	}
 	if got := w.allocs[failed.ID]; got.FollowupEvalID != follow.ID || got.Job == nil || got.DesiredStatus != nomad.AllocDesiredStatusRun {

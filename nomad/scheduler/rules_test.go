@@ -217,14 +217,16 @@ func (r *ruleScript) allocChanges(before map[string]*nomad.Allocation) []string 
 		}
 	}
 	slices.SortFunc(placed, func(a, b *nomad.Allocation) int {
-		return cmp.Or(cmp.Compare(a.Index(), b.Index()), cmp.Compare(r.letterOf(a.PreviousAllocation), r.letterOf(b.PreviousAllocation)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Index(), b.Index()), cmp.Compare(r.letterOf(a.PreviousAllocation), r.letterOf(b.PreviousAllocation)),
+			cmp.Compare(a.ID, b.ID))
 	})
 	var out []string
 	for _, l := range r.order {
 		was, is := before[r.letters[l]], r.allocs[r.letters[l]]
 		switch {
 		case was.DesiredStatus != is.DesiredStatus:
-			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", l, is.DesiredStatus, is.DesiredDescription, changed(was.ClientStatus, is.ClientStatus))))
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s: %s %s", l, is.DesiredStatus, is.DesiredDescription,
+				changed(was.ClientStatus, is.ClientStatus))))
 		case was.ClientStatus != is.ClientStatus:
 			out = append(out, fmt.Sprintf("%s %s: %s", l, is.ClientStatus, is.DesiredDescription))
 		case was.Job.Version != is.Job.Version:

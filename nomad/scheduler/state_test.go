@@ -67,7 +67,8 @@ func (l *leader) process() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	e := &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", JobID: "j", Type: nomad.JobTypeService, Priority: 50, Status: nomad.EvalStatusPending}
+	e := &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", JobID: "j", Type: nomad.JobTypeService, Priority: 50,
+		Status: nomad.EvalStatusPending}
 	if err := s.Process(context.Background(), e); err != nil {
 		l.t.Fatal(err)
 	}
@@ -89,7 +90,8 @@ func TestOnRealState(t *testing.T) {
 	l := &leader{t: t, store: state.New(slog.New(slog.DiscardHandler)), index: 10}
 	w := newWorld(t)
 	l.must(l.store.RegisterNode(l.next(), &message.NodeRegisterRequest{Node: w.addNode("n1")}))
-	l.must(l.store.RegisterJob(l.next(), &message.JobRegisterRequest{Job: job(nomad.JobTypeService, 3, rolling(1), policy(nomad.ReschedulePolicy{Unlimited: true}))}))
+	l.must(l.store.RegisterJob(l.next(),
+		&message.JobRegisterRequest{Job: job(nomad.JobTypeService, 3, rolling(1), policy(nomad.ReschedulePolicy{Unlimited: true}))}))
 	l.process()
 	wantNames(t, l.live(), "j.g[0]", "j.g[1]", "j.g[2]")
 	snap := l.store.Snapshot()
@@ -107,7 +109,8 @@ func TestOnRealState(t *testing.T) {
 		healthy = append(healthy, a.ID)
 	}
 	l.must(l.store.SetAllocHealth(l.next(), &message.ApplyDeploymentAllocHealthRequest{
-		DeploymentAllocHealthRequest: message.DeploymentAllocHealthRequest{DeploymentID: first.ID, HealthyAllocationIDs: healthy}, Timestamp: time.Now()}))
+		DeploymentAllocHealthRequest: message.DeploymentAllocHealthRequest{DeploymentID: first.ID, HealthyAllocationIDs: healthy},
+		Timestamp:                    time.Now()}))
 	l.process()
 	if d := l.store.Snapshot().Deployment(nil, first.ID); d.Status != nomad.DeploymentStatusSuccessful {
 		t.Fatalf("deployment = %+v, want it successful", d)

@@ -31,7 +31,8 @@ func (s demand) apply(tg *nomad.TaskGroup) {
 		tg.Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "p", Value: s.port}}}}
 	}
 	if s.volume != "" {
-		tg.Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: s.volume, AccessMode: nomad.VolumeSingleNodeSingleWriter}}
+		tg.Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: s.volume,
+			AccessMode: nomad.VolumeSingleNodeSingleWriter}}
 	}
 	tg.Tasks[0].Resources = &nomad.Resources{CPU: max(s.cpu, 100), MemoryMB: max(s.mem, 100)}
 }
@@ -54,7 +55,8 @@ var swaps = []swapped{
 	{"two volumes", []demand{{volume: "a"}, {volume: "b"}}, []demand{{volume: "b"}, {volume: "a"}}, 0, 2},
 	{"two dimensions", []demand{{cpu: 150, mem: 250}, {cpu: 250, mem: 150}}, []demand{{cpu: 250, mem: 150}, {cpu: 150, mem: 250}}, 0, 2},
 	{"more than there is", []demand{{cpu: 200}, {cpu: 200}}, []demand{{cpu: 250}, {cpu: 250}}, 2, 0},
-	{"a swap with more than there is", []demand{{port: 80, cpu: 200}, {port: 81, cpu: 200}}, []demand{{port: 81, cpu: 200}, {port: 80, cpu: 300}}, 2, 0},
+	{"a swap with more than there is", []demand{{port: 80, cpu: 200}, {port: 81, cpu: 200}},
+		[]demand{{port: 81, cpu: 200}, {port: 80, cpu: 300}}, 2, 0},
 	{"one port for two groups", ports(80, 81), ports(82, 82), 1, 0},
 }
 
@@ -79,7 +81,8 @@ func (w *world) users(t *testing.T) {
 	t.Helper()
 	for _, a := range w.allocs {
 		for _, b := range w.allocs {
-			if a.ID >= b.ID || a.NodeID != b.NodeID || a.ClientTerminalStatus() || b.ClientTerminalStatus() || a.PreviousAllocation == b.ID || b.PreviousAllocation == a.ID {
+			if a.ID >= b.ID || a.NodeID != b.NodeID || a.ClientTerminalStatus() || b.ClientTerminalStatus() || a.PreviousAllocation == b.ID ||
+				b.PreviousAllocation == a.ID {
 				continue
 			}
 			x, y := a.Job.TaskGroup(a.TaskGroup), b.Job.TaskGroup(b.TaskGroup)

@@ -154,5 +154,6 @@ func (s *systemScript) plan() []string {
 		return append(out, "no deployment")
 	}
 	g := d.TaskGroups["g"]
-	return append(out, fmt.Sprintf("deployment of version %d %s: %s: %d desired, %d canaries", d.JobVersion, d.Status, d.StatusDescription, g.DesiredTotal, g.DesiredCanaries))
+	return append(out, fmt.Sprintf("deployment of version %d %s: %s: %d desired, %d canaries", d.JobVersion, d.Status, d.StatusDescription,
+		g.DesiredTotal, g.DesiredCanaries))
 }

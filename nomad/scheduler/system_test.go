@@ -86,7 +86,8 @@ func TestSystem_Stagger(t *testing.T) {
 	if got := versions(w.live()); got[0] != 1 || got[1] != 2 {
 		t.Fatalf("live by version = %v, want 2 new", got)
 	}
-	if len(w.created) != 1 || e.NextEval != w.created[0].ID || w.created[0].Wait != 30*time.Second || w.created[0].TriggeredBy != nomad.EvalTriggerRollingUpdate {
+	if len(w.created) != 1 || e.NextEval != w.created[0].ID || w.created[0].Wait != 30*time.Second ||
+		w.created[0].TriggeredBy != nomad.EvalTriggerRollingUpdate {
 		t.Fatalf("next = %+v", w.created)
 	}
 	w.process()

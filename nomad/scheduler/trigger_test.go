@@ -29,7 +29,8 @@ func TestTriggers(t *testing.T) {
 				}
 				continue
 			}
-			if want := "scheduler cannot handle 'next-decade' evaluation reason"; e.Status != nomad.EvalStatusFailed || e.StatusDescription != want || len(w.plans) != 0 {
+			if want := "scheduler cannot handle 'next-decade' evaluation reason"; e.Status != nomad.EvalStatusFailed ||
+				e.StatusDescription != want || len(w.plans) != 0 {
 				t.Errorf("%s: evaluation is %s (%s), %d plans", kind, e.Status, e.StatusDescription, len(w.plans))
 			}
 		}
@@ -75,7 +76,8 @@ func TestRejectedPlans_FollowUp(t *testing.T) {
 				t.Fatalf("created %+v, want one blocked evaluation", w.created)
 			}
 			b := w.created[0]
-			if b.Status != nomad.EvalStatusBlocked || b.TriggeredBy != nomad.EvalTriggerMaxPlans || b.StatusDescription != "created due to placement conflicts" || b.PreviousEval != e.ID || b.NodeID != "" || !b.EscapedComputedClass {
+			if b.Status != nomad.EvalStatusBlocked || b.TriggeredBy != nomad.EvalTriggerMaxPlans ||
+				b.StatusDescription != "created due to placement conflicts" || b.PreviousEval != e.ID || b.NodeID != "" || !b.EscapedComputedClass {
 				t.Errorf("blocked evaluation is %+v", b)
 			}
 			w.refuse = nil
@@ -90,7 +92,8 @@ func TestEvaluation_Unplaced(t *testing.T) {
 	w := newWorld(t)
 	w.register(job(nomad.JobTypeService, 1))
 	e := w.process()
-	if len(w.created) != 1 || w.created[0].StatusDescription != "created to place remaining allocations" || w.created[0].TriggeredBy != nomad.EvalTriggerQueuedAllocs || e.BlockedEval != w.created[0].ID {
+	if len(w.created) != 1 || w.created[0].StatusDescription != "created to place remaining allocations" ||
+		w.created[0].TriggeredBy != nomad.EvalTriggerQueuedAllocs || e.BlockedEval != w.created[0].ID {
 		t.Errorf("created %+v", w.created)
 	}
 }

@@ -194,7 +194,8 @@ func TestDeploymentStates(t *testing.T) {
 		w.change(func(j *nomad.Job) { j.Stop = true })
 		w.process()
 		got := w.LatestDeployment(nil, "", "j")
-		if got.Status != nomad.DeploymentStatusCancelled || got.StatusDescription != nomad.DeploymentStatusDescriptionStoppedJob || len(w.live()) != 0 {
+		if got.Status != nomad.DeploymentStatusCancelled || got.StatusDescription != nomad.DeploymentStatusDescriptionStoppedJob ||
+			len(w.live()) != 0 {
 			t.Errorf("deployment = %+v, %d live", got, len(w.live()))
 		}
 	})

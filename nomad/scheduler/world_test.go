@@ -90,7 +90,8 @@ func (w *world) HostVolumeOn(_ memdb.WatchSet, node, name string) *nomad.HostVol
 }
 
 func (w *world) VolumeClaimsOf(_, job, group string) iter.Seq[*nomad.TaskGroupHostVolumeClaim] {
-	return filterSeq(slices.Values(w.claims), func(c *nomad.TaskGroupHostVolumeClaim) bool { return c.JobID == job && c.TaskGroupName == group })
+	return filterSeq(slices.Values(w.claims),
+		func(c *nomad.TaskGroupHostVolumeClaim) bool { return c.JobID == job && c.TaskGroupName == group })
 }
 
 // claim records the claims of a placed allocation, like the state of the servers.
@@ -104,7 +105,8 @@ func (w *world) claim(a *nomad.Allocation) {
 			return c.JobID == a.JobID && c.TaskGroupName == a.TaskGroup && c.VolumeID == v.ID
 		})
 		if i < 0 {
-			w.claims = append(w.claims, &nomad.TaskGroupHostVolumeClaim{Namespace: a.Namespace, JobID: a.JobID, TaskGroupName: a.TaskGroup, VolumeID: v.ID, VolumeName: v.Name, AllocID: a.ID})
+			w.claims = append(w.claims, &nomad.TaskGroupHostVolumeClaim{Namespace: a.Namespace, JobID: a.JobID, TaskGroupName: a.TaskGroup,
+				VolumeID: v.ID, VolumeName: v.Name, AllocID: a.ID})
 		} else if holder := w.allocs[w.claims[i].AllocID]; holder == nil || holder.TerminalStatus() {
 			w.claims[i].AllocID = a.ID
 		}

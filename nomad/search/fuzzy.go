@@ -113,7 +113,8 @@ func (f *Finder) jobsInto(h *hits, wanted map[nomad.Context]bool) {
 		return
 	}
 	for j := range f.Snapshot.Jobs(f.Watch) {
-		if f.Namespace != nomad.AllNamespacesSentinel && j.Namespace != f.Namespace || !f.Access.Allows(acl.InNamespace(j.Namespace, acl.ReadJob)) {
+		if f.Namespace != nomad.AllNamespacesSentinel && j.Namespace != f.Namespace ||
+			!f.Access.Allows(acl.InNamespace(j.Namespace, acl.ReadJob)) {
 			continue
 		}
 		add(nomad.ContextJobs, j.Name, j.Namespace, j.ID)
@@ -135,7 +136,8 @@ func tasks(add func(nomad.Context, string, ...string), t *nomad.Task, scope ...s
 	for _, s := range t.Services {
 		add(nomad.ContextServices, s.Name, scope...)
 	}
-	for c, key := range map[nomad.Context]string{nomad.ContextImages: "image", nomad.ContextCommands: "command", nomad.ContextClasses: "class"} {
+	for c, key := range map[nomad.Context]string{nomad.ContextImages: "image", nomad.ContextCommands: "command",
+		nomad.ContextClasses: "class"} {
 		if text, ok := t.Config[key].(string); ok {
 			add(c, text, scope...)
 		}

@@ -78,7 +78,8 @@ var sources = map[nomad.Context]source{
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {
 			return each(snap.NodesByPrefix(ws, prefix), func(n *nomad.Node) thing { return thing{id: n.ID, name: n.Name} })
 		}},
-	nomad.ContextNodePools: {named: true, table: state.TableNodePools, needs: func(t thing) acl.Question { return acl.InAny(acl.NodePools, t.id) },
+	nomad.ContextNodePools: {named: true, table: state.TableNodePools,
+		needs: func(t thing) acl.Question { return acl.InAny(acl.NodePools, t.id) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.NodePools(ws), func(p *nomad.NodePool) thing { return thing{id: p.Name, name: p.Name} })
 		}},
@@ -86,7 +87,8 @@ var sources = map[nomad.Context]source{
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Quotas(ws), func(q *nomad.QuotaSpec) thing { return thing{id: q.Name, name: q.Name} })
 		}},
-	nomad.ContextNamespaces: {named: true, table: state.TableNamespaces, needs: func(t thing) acl.Question { return acl.InAny(acl.Namespaces, t.id) },
+	nomad.ContextNamespaces: {named: true, table: state.TableNamespaces,
+		needs: func(t thing) acl.Question { return acl.InAny(acl.Namespaces, t.id) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Namespaces(ws), func(n *nomad.Namespace) thing { return thing{id: n.Name, name: n.Name} })
 		}},
@@ -98,11 +100,13 @@ var absent = map[nomad.Context]source{
 	nomad.ContextVolumes: {namespaced: true, needs: func(t thing) acl.Question {
 		return acl.InNamespace(t.namespace, acl.CSIListVolume, acl.CSIReadVolume, acl.ListJobs)
 	}},
-	nomad.ContextHostVolumes: {namespaced: true, needs: func(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.HostVolumeRead) }},
+	nomad.ContextHostVolumes: {namespaced: true,
+		needs: func(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.HostVolumeRead) }},
 }
 
 // parts are the contexts of the parts of jobs.
-var parts = []nomad.Context{nomad.ContextGroups, nomad.ContextServices, nomad.ContextTasks, nomad.ContextImages, nomad.ContextCommands, nomad.ContextClasses}
+var parts = []nomad.Context{nomad.ContextGroups, nomad.ContextServices, nomad.ContextTasks, nomad.ContextImages, nomad.ContextCommands,
+	nomad.ContextClasses}
 
 func readJob(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.ReadJob) }
 

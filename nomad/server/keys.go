@@ -212,7 +212,8 @@ func (s *Server) makeKey(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create a root key: %w", err)
 	}
-	if err := s.write(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key}); err != nil {
+	if err := s.write(ctx, nomad.WrappedRootKeysUpsertRequestType,
+		&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key}); err != nil {
 		return fmt.Errorf("write the root key: %w", err)
 	}
 	s.log.Info("created a root key", "key", key.KeyID, "wrapped_by", key.WrappedBy())

@@ -100,11 +100,13 @@ func (s *Server) lead(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s.beats.Lead(slices.Collect(snap.Nodes(nil)))
-	reaper := broker.NewReaper(broker.ReaperConfig{Broker: s.broker, Blocked: s.blocked, Write: s.writeEvals, JobExists: s.jobExists, Log: s.log})
+	reaper := broker.NewReaper(broker.ReaperConfig{Broker: s.broker, Blocked: s.blocked, Write: s.writeEvals, JobExists: s.jobExists,
+		Log: s.log})
 	timer := gc.NewTimer(gc.Intervals{Job: s.cfg.JobGCInterval, RootKey: s.cfg.RootKeyGCInterval}, s.raft.AppliedIndex, s.broker.Enqueue)
 	for _, run := range []func(context.Context) error{
 		func(ctx context.Context) error { return s.locks.Run(ctx, snap.LockedVariables()) },
-		s.beats.Run, s.plans.Run, s.deploys.Run, s.periodic.Run, s.drains.Run, s.followPause, s.blocked.Run, reaper.Run, timer.Run, s.reconcile, s.pilot.Run, s.firstKey,
+		s.beats.Run, s.plans.Run, s.deploys.Run, s.periodic.Run, s.drains.Run, s.followPause, s.blocked.Run, reaper.Run, timer.Run, s.reconcile,
+		s.pilot.Run, s.firstKey,
 		s.replicate,
 	} {
 		wg.Go(func() {

@@ -34,7 +34,8 @@ func (s *Server) openGossip() (err error) {
 	s.applyOwnLog()
 	s.unserved.Report()
 	cfg := gossip.Config{Name: s.cfg.Name + "." + s.cfg.Region, Bind: s.cfg.SerfAddr, Advertise: s.cfg.SerfAdvertise, Tags: s.tags(),
-		Rejoin: s.cfg.RejoinAfterLeave, Key: s.cfg.GossipKey, Probe: s.cfg.GossipProbe, Admit: s.admitMember, Changed: s.membersChanged, Log: s.log}
+		Rejoin: s.cfg.RejoinAfterLeave, Key: s.cfg.GossipKey, Probe: s.cfg.GossipProbe, Admit: s.admitMember, Changed: s.membersChanged,
+		Log: s.log}
 	if dir := s.dir(); dir != "" {
 		cfg.Snapshot = filepath.Join(dir, "serf", "snapshot")
 		cfg.KeyFile = filepath.Join(dir, "serf.keyring")
@@ -139,7 +140,8 @@ func (s *Server) onlyOurs(feature string) error {
 		return nil
 	}
 	return nomad.Errorf(409, "%s requires that all servers run open-nomad; these may not: %s. "+
-		"Upgrade them, or remove them with 'nomad server force-leave -prune' and 'nomad operator raft remove-peer'", feature, strings.Join(others, ", "))
+		"Upgrade them, or remove them with 'nomad server force-leave -prune' and 'nomad operator raft remove-peer'", feature,
+		strings.Join(others, ", "))
 }
 
 // otherBuilds returns the names of a region's servers that may be of another build: members

@@ -162,11 +162,14 @@ func (s *Server) open() (err error) {
 	if err := s.openRing(); err != nil {
 		return err
 	}
-	s.issuer = identity.New(identity.Config{Ring: s.ring, Region: s.cfg.Region, URL: s.cfg.OIDCIssuer, AnyAudience: s.cfg.AcceptAnyAudience, Audit: s.cfg.Audit})
-	if s.svids, err = svid.New(svid.Config{Ring: s.ring, TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS, Overlap: s.cfg.Spiffe.Overlap}); err != nil {
+	s.issuer = identity.New(identity.Config{Ring: s.ring, Region: s.cfg.Region, URL: s.cfg.OIDCIssuer, AnyAudience: s.cfg.AcceptAnyAudience,
+		Audit: s.cfg.Audit})
+	if s.svids, err = svid.New(svid.Config{Ring: s.ring, TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS,
+		Overlap: s.cfg.Spiffe.Overlap}); err != nil {
 		return fmt.Errorf("server: spiffe: %w", err)
 	}
-	s.authority = authz.New(authz.Config{Enforce: s.cfg.Access.Enabled, Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS, Log: s.log})
+	s.authority = authz.New(authz.Config{Enforce: s.cfg.Access.Enabled, Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS,
+		Log: s.log})
 	s.calls = s.newMeter()
 	self := s.asLeader()
 	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,
@@ -175,7 +178,8 @@ func (s *Server) open() (err error) {
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Kinds: s.cfg.Kinds,
 		Rejections: s.cfg.PlanRejections, Log: s.log})
 	s.admission = admission.New(admission.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs,
-		MaxPriority: s.cfg.JobMaxPriority, MaxCount: s.cfg.JobMaxCount, Spiffe: admission.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}})
+		MaxPriority: s.cfg.JobMaxPriority, MaxCount: s.cfg.JobMaxCount,
+		Spiffe: admission.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.drains = drain.New(drain.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
@@ -185,7 +189,8 @@ func (s *Server) open() (err error) {
 	s.pool = s.newWorkers()
 	s.rpc, err = rpc.NewServer(rpc.Config{Methods: s.endpoints().Methods(), Auth: patient{s.authority, s.caughtUp}, Router: s, Peers: s.peers,
 		Home: s.cfg.AuthoritativeRegion, Self: s.token, Bound: nodes.BoundNode, Raft: s.raftConns(), TLS: s.cfg.TLS,
-		Mux: s.cfg.Mux, HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observer: s.calls, Audit: s.audited, Log: s.log})
+		Mux: s.cfg.Mux, HandshakeTimeout: s.cfg.RPCHandshakeTimeout, MaxConnsPerAddr: s.cfg.RPCMaxConnsPerClient, Observer: s.calls,
+		Audit: s.audited, Log: s.log})
 	if err != nil || s.alone() {
 		return err
 	}
@@ -196,7 +201,8 @@ func (s *Server) open() (err error) {
 func (s *Server) openRaft() (err error) {
 	cfg := consensus.Config{FSM: s.fsm, Dir: s.dir(), Address: s.advertise, Bootstrap: s.alone() || s.cfg.BootstrapExpect == 1,
 		Backend: s.cfg.LogStore, NoLogCache: s.cfg.NoLogCache, SegmentSize: s.cfg.SegmentSize, Tuning: s.cfg.Raft, Log: s.log,
-		CheckOwnCommands: func(t nomad.MessageType) error { return s.onlyOurs("command " + fsm.CommandName(t)) }, NewTempFSM: func() raft.FSM { return fsm.New(state.New(s.log), nil, s.log) }}
+		CheckOwnCommands: func(t nomad.MessageType) error { return s.onlyOurs("command " + fsm.CommandName(t)) },
+		NewTempFSM:       func() raft.FSM { return fsm.New(state.New(s.log), nil, s.log) }}
 	if s.peer = s.advertise; !s.alone() {
 		serf := s.cfg.SerfAdvertise
 		if serf == "" {
@@ -232,7 +238,8 @@ func (s *Server) raftConns() rpc.RaftConns {
 // endpoints creates the RPC handlers.
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
-		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs, SignWithin: s.cfg.SignWithin, Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
+		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs, SignWithin: s.cfg.SignWithin,
+			Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
 			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
 		RootKeys:    rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},
 		Access:      acl.Config{Control: s.cfg.Access, BootstrapReset: s.resetIndex},
@@ -241,7 +248,8 @@ func (s *Server) endpoints() *endpoint.Service {
 		Deployments: s.deploys,
 		Periodic:    s.periodic,
 		Jobs:        jobs.Config{Admission: s.admission, DefaultPriority: s.cfg.JobDefaultPriority, MaxSource: s.cfg.JobMaxSourceSize},
-		Nodes:       nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats, Plans: s.plans},
+		Nodes: nodes.Config{AuthoritativeRegion: s.cfg.AuthoritativeRegion, Introduction: s.cfg.Introduction, Heartbeats: s.beats,
+			Plans: s.plans},
 		HostVolumes: hostvolumes.Config{Plans: s.plans, Blocked: s.blocked},
 		Variables:   variables.Config{Locks: s.locks, Keyring: s.ring},
 		Servers: servers.Config{Name: s.cfg.Name, Datacenter: s.cfg.Datacenter, Warning: s.cfg.Introduction.Warning(),

@@ -62,7 +62,8 @@ func New(sets []NodeSet, table kinds.Table) (*Cluster, error) {
 	for _, s := range sets {
 		for i := range s.Count {
 			n++
-			if err := filled.apply(nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: s.node(n, i, table), CreateNodePool: true}); err != nil {
+			if err := filled.apply(nomad.NodeRegisterRequestType,
+				&message.NodeRegisterRequest{Node: s.node(n, i, table), CreateNodePool: true}); err != nil {
 				return nil, fmt.Errorf("register node %d: %w", n, err)
 			}
 		}
@@ -120,8 +121,10 @@ func (s *NodeSet) node(n, i int, table kinds.Table) *nomad.Node {
 		Name: fmt.Sprintf("%s-%d", name, n), Datacenter: dc, NodeClass: s.Class, NodePool: s.Pool,
 		Status: nomad.NodeStatusReady, SchedulingEligibility: nomad.NodeSchedulingEligible,
 		Meta: maps.Clone(s.Meta), Drivers: map[string]*nomad.DriverInfo{}, NodeResources: s.resources(),
-		Attributes: map[string]string{"kernel.name": "linux", "os.name": "debian", "cpu.arch": "amd64", "cpu.numcores": strconv.FormatInt(or(s.Cores, defaultCores), 10),
-			"nomad.version": version.Number, "nomad.service_discovery": "true", "os.signals": "SIGABRT,SIGALRM,SIGCONT,SIGHUP,SIGINT,SIGQUIT,SIGTERM,SIGUSR1,SIGUSR2,SIGWINCH"},
+		Attributes: map[string]string{"kernel.name": "linux", "os.name": "debian", "cpu.arch": "amd64",
+			"cpu.numcores":  strconv.FormatInt(or(s.Cores, defaultCores), 10),
+			"nomad.version": version.Number, "nomad.service_discovery": "true",
+			"os.signals": "SIGABRT,SIGALRM,SIGCONT,SIGHUP,SIGINT,SIGQUIT,SIGTERM,SIGUSR1,SIGUSR2,SIGWINCH"},
 	}
 	names := s.Drivers
 	if len(names) == 0 {

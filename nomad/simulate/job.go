@@ -70,8 +70,9 @@ type Displaced struct {
 
 func newJob(a *jobs.Admitted) *Job {
 	out := &Job{Namespace: a.Job().Namespace, ID: a.Job().ID, Type: a.Job().Type, Change: ChangeNew, Warnings: a.Warnings(),
-		Launched: !a.Job().IsPeriodic() && !a.Job().IsParameterized(), Placed: []Placed{}, Stopped: []Stopped{}, Preempted: []Stopped{}, Displaced: []Displaced{},
-		placed: map[Placed]int{}}
+		Launched: !a.Job().IsPeriodic() && !a.Job().IsParameterized(), Placed: []Placed{}, Stopped: []Stopped{}, Preempted: []Stopped{},
+		Displaced: []Displaced{},
+		placed:    map[Placed]int{}}
 	switch {
 	case a.Unchanged:
 		out.Change = ChangeUnchanged
@@ -144,7 +145,8 @@ func (j *Job) sort() {
 		j.Placed = append(j.Placed, key)
 	}
 	slices.SortFunc(j.Placed, func(a, b Placed) int {
-		return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.TaskGroup, b.TaskGroup), cmp.Compare(a.Datacenter, b.Datacenter), cmp.Compare(a.NodeClass, b.NodeClass))
+		return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.TaskGroup, b.TaskGroup), cmp.Compare(a.Datacenter, b.Datacenter),
+			cmp.Compare(a.NodeClass, b.NodeClass))
 	})
 	for _, list := range [][]Stopped{j.Stopped, j.Preempted} {
 		slices.SortFunc(list, func(a, b Stopped) int {

@@ -41,7 +41,8 @@ func NewFilter(topics map[nomad.Topic][]string, namespace string) (Filter, error
 		missing, ok := known[topic]
 		switch {
 		case !ok:
-			return Filter{}, nomad.Errorf(400, "unknown topic %q, want one of %q", untrusted.Shorten(string(topic), 64), slices.Sorted(maps.Keys(known)))
+			return Filter{}, nomad.Errorf(400, "unknown topic %q, want one of %q", untrusted.Shorten(string(topic), 64),
+				slices.Sorted(maps.Keys(known)))
 		case missing != "":
 			return Filter{}, nomad.Errorf(501, "topic %s: %s are not part of this version", topic, missing)
 		case len(keys) == 0:

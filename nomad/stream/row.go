@@ -82,7 +82,8 @@ func ofVolume(v *nomad.HostVolume, deleted bool) *Event {
 	if deleted {
 		key = ""
 	}
-	return about(nomad.TopicHostVolume, key, v.Namespace, func() map[string]any { return deletable("Volume", &shown, deleted) }, v.ID, v.Name, v.PluginID)
+	return about(nomad.TopicHostVolume, key, v.Namespace, func() map[string]any { return deletable("Volume", &shown, deleted) }, v.ID, v.Name,
+		v.PluginID)
 }
 
 // eventOfAccess is eventOf for ACL objects.

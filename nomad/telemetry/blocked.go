@@ -81,5 +81,6 @@ func (s series) labels() []metrics.Label {
 	if s.job.ID != "" {
 		return []metrics.Label{{Name: "namespace", Value: s.job.Namespace}, {Name: "job", Value: s.job.ID}}
 	}
-	return []metrics.Label{{Name: "datacenter", Value: s.datacenter}, {Name: "node_class", Value: s.class}, {Name: "node_pool", Value: s.nodePool}}
+	return []metrics.Label{{Name: "datacenter", Value: s.datacenter}, {Name: "node_class", Value: s.class},
+		{Name: "node_pool", Value: s.nodePool}}
 }

@@ -78,7 +78,8 @@ func (c *Collector) collect() {
 }
 
 // schedulers are the queues that have gauges even if they are empty.
-var schedulers = []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch, nomad.JobTypeCore, broker.FailedQueue}
+var schedulers = []string{nomad.JobTypeService, nomad.JobTypeBatch, nomad.JobTypeSystem, nomad.JobTypeSysBatch, nomad.JobTypeCore,
+	broker.FailedQueue}
 
 // evaluations sets the gauges of queued evaluations.
 func (c *Collector) evaluations() {

@@ -206,7 +206,8 @@ func (v *Verifier) refresh(ctx context.Context, fresh bool) (map[string]jwt.Publ
 }
 
 // flight makes concurrent callers share one fetch.
-func (v *Verifier) flight(ctx context.Context, name string, fetch func(context.Context) (map[string]jwt.PublicKey, error)) (map[string]jwt.PublicKey, error) {
+func (v *Verifier) flight(ctx context.Context, name string,
+	fetch func(context.Context) (map[string]jwt.PublicKey, error)) (map[string]jwt.PublicKey, error) {
 	got := v.flights.DoChan(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
 		defer cancel()

@@ -20,7 +20,8 @@ func Node() *nomad.Node {
 func Exec2(change func(*nomad.Task)) *nomad.Job {
 	t := &nomad.Task{Name: "t", Driver: "exec2", Config: map[string]any{"command": "true"}}
 	change(t)
-	job := &nomad.Job{ID: "j", Name: "j", Region: "global", Type: nomad.JobTypeBatch, Priority: 50, TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Tasks: []*nomad.Task{t}}}}
+	job := &nomad.Job{ID: "j", Name: "j", Region: "global", Type: nomad.JobTypeBatch, Priority: 50,
+		TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Tasks: []*nomad.Task{t}}}}
 	jobrules.Canonicalize(job)
 	return job
 }

@@ -26,21 +26,23 @@ func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Allocation]
 }
 
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.AllocListRequest) (*message.AllocListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocListResponse) error {
-		all, order := listed(snap, ws, &req.QueryOptions)
-		all, err := handler.Within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace }, handler.Grants(c, acl.ReadJob))
-		if err != nil {
-			return err
-		}
-		allocs, next, err := Listing(&req.QueryOptions, order).Page(all)
-		if err != nil {
-			return err
-		}
-		out.Allocations = page.Each(allocs, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(req.Fields) })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableAllocs)
-		return nil
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocListResponse) error {
+			all, order := listed(snap, ws, &req.QueryOptions)
+			all, err := handler.Within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace },
+				handler.Grants(c, acl.ReadJob))
+			if err != nil {
+				return err
+			}
+			allocs, next, err := Listing(&req.QueryOptions, order).Page(all)
+			if err != nil {
+				return err
+			}
+			out.Allocations = page.Each(allocs, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(req.Fields) })
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableAllocs)
+			return nil
+		})
 }
 
 // listed returns the allocations of a list request in the order of the list.
@@ -55,20 +57,21 @@ func listed(snap *state.Snapshot, ws memdb.WatchSet, q *message.QueryOptions) (i
 }
 
 func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.AllocSpecificRequest) (*message.SingleAllocResponse, error) {
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleAllocResponse) error {
-		if req.AllocID == "" {
-			return nomad.ErrMissingAllocID
-		}
-		alloc := snap.Alloc(nil, req.AllocID)
-		if !mayRead(snap, c, alloc) { // the same for a missing allocation
-			snap.Allocs(ws)
-			out.Index = snap.TableIndex(state.TableAllocs)
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleAllocResponse) error {
+			if req.AllocID == "" {
+				return nomad.ErrMissingAllocID
+			}
+			alloc := snap.Alloc(nil, req.AllocID)
+			if !mayRead(snap, c, alloc) { // the same for a missing allocation
+				snap.Allocs(ws)
+				out.Index = snap.TableIndex(state.TableAllocs)
+				return nil
+			}
+			snap.Alloc(ws, req.AllocID)
+			out.Alloc, out.Index = alloc.Public(), alloc.ModifyIndex
 			return nil
-		}
-		snap.Alloc(ws, req.AllocID)
-		out.Alloc, out.Index = alloc.Public(), alloc.ModifyIndex
-		return nil
-	})
+		})
 	if err != nil || out.Alloc != nil {
 		return out, err
 	}
@@ -124,7 +127,8 @@ func (s *Service) Stop(ctx context.Context, c *rpc.Call, req *message.AllocStopR
 }
 
 // transition requests a transition of an allocation, with an evaluation of its job.
-func (s *Service) transition(ctx context.Context, snap *state.Snapshot, alloc *nomad.Allocation, move *nomad.DesiredTransition) (*message.AllocStopResponse, error) {
+func (s *Service) transition(ctx context.Context, snap *state.Snapshot, alloc *nomad.Allocation,
+	move *nomad.DesiredTransition) (*message.AllocStopResponse, error) {
 	job := alloc.Job
 	if current := snap.Job(nil, alloc.Namespace, alloc.JobID); current != nil {
 		job = current
@@ -141,11 +145,13 @@ func (s *Service) transition(ctx context.Context, snap *state.Snapshot, alloc *n
 	return out, nil
 }
 
-func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call, req *message.AllocUpdateDesiredTransitionRequest) (*message.GenericResponse, error) {
+func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call,
+	req *message.AllocUpdateDesiredTransitionRequest) (*message.GenericResponse, error) {
 	if len(req.Allocs) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
 	}
-	return handler.Written(s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals}))
+	return handler.Written(s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType,
+		&message.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals}))
 }
 
 // Readable returns the stubs of the allocations that the caller may read.

@@ -27,38 +27,40 @@ type signed struct {
 // SignIdentities signs the named identities of a node's running allocations. It waits
 // until this server has the allocations in its state, and for a signing key. Any server can
 // handle it.
-func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call, req *message.AllocIdentitiesRequest) (*message.AllocIdentitiesResponse, error) {
+func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call,
+	req *message.AllocIdentitiesRequest) (*message.AllocIdentitiesResponse, error) {
 	if len(req.Identities) == 0 {
 		return nil, nomad.Errorf(400, "no identities requested")
 	}
 	var todo []signed
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocIdentitiesResponse) error {
-		todo = nil
-		for _, ask := range req.Identities {
-			if ask == nil {
-				return nomad.Errorf(400, "empty identity request")
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocIdentitiesResponse) error {
+			todo = nil
+			for _, ask := range req.Identities {
+				if ask == nil {
+					return nomad.Errorf(400, "empty identity request")
+				}
+				alloc := snap.Alloc(ws, ask.AllocID)
+				if alloc == nil || alloc.Job == nil || alloc.ClientTerminalStatus() {
+					out.Index = max(out.Index, snap.Index()) // allocations created up to this index are in the snapshot
+					reject(out, ask, nomad.WIRejectionReasonMissingAlloc)
+					continue
+				}
+				if err := own(snap, c.Identity, alloc); err != nil {
+					return err
+				}
+				out.Index = max(out.Index, alloc.CreateIndex)
+				named, reason := identityOf(alloc, ask.WIHandle)
+				if named == nil {
+					reject(out, ask, reason)
+					continue
+				}
+				about := subject(snap, alloc, ask.WIHandle, named)
+				about.Digests = digests(alloc, ask.WIHandle, req.ArtifactDigests)
+				todo = append(todo, signed{ask, s.Issuer.Workload(about, s.Now()), about.ClaimsDigests()})
 			}
-			alloc := snap.Alloc(ws, ask.AllocID)
-			if alloc == nil || alloc.Job == nil || alloc.ClientTerminalStatus() {
-				out.Index = max(out.Index, snap.Index()) // allocations created up to this index are in the snapshot
-				reject(out, ask, nomad.WIRejectionReasonMissingAlloc)
-				continue
-			}
-			if err := own(snap, c.Identity, alloc); err != nil {
-				return err
-			}
-			out.Index = max(out.Index, alloc.CreateIndex)
-			named, reason := identityOf(alloc, ask.WIHandle)
-			if named == nil {
-				reject(out, ask, reason)
-				continue
-			}
-			about := subject(snap, alloc, ask.WIHandle, named)
-			about.Digests = digests(alloc, ask.WIHandle, req.ArtifactDigests)
-			todo = append(todo, signed{ask, s.Issuer.Workload(about, s.Now()), about.ClaimsDigests()})
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil || len(todo) == 0 {
 		return out, err
 	}
@@ -130,7 +132,8 @@ func identityOf(alloc *nomad.Allocation, h nomad.WIHandle) (*nomad.WorkloadIdent
 			services = append(services, t.Services...)
 		}
 		for _, svc := range services {
-			if svc.Name == h.WorkloadIdentifier && svc.Identity != nil && svc.Identity.Name == h.IdentityName && interpolates(svc.Name, h.InterpolatedWorkloadIdentifier) {
+			if svc.Name == h.WorkloadIdentifier && svc.Identity != nil && svc.Identity.Name == h.IdentityName &&
+				interpolates(svc.Name, h.InterpolatedWorkloadIdentifier) {
 				return svc.Identity, ""
 			}
 		}

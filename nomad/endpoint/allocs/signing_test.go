@@ -83,7 +83,8 @@ func TestSigning_OwnAllocsOnly(t *testing.T) {
 
 // A new key signs only after every server can verify with it.
 func TestSigning_NewKeyIsAccepted(t *testing.T) {
-	all := servertest.Cluster(t, 3, func(c *server.Config) { c.GossipProbe = 2 * time.Second }) // servers that count as failed are not waited for
+	all := servertest.Cluster(t, 3,
+		func(c *server.Config) { c.GossipProbe = 2 * time.Second }) // servers that count as failed are not waited for
 	leader, _ := servertest.Split(t, all)
 	n := servertest.Join(t, leader.RPCAddr())
 	job := servertest.BatchJob("b", 1)

@@ -23,25 +23,28 @@ func New(core *handler.Core) *Service { return &Service{core} }
 
 // List lists the plugins.
 func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.CSIPluginListRequest) (*message.CSIPluginListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIPluginListResponse) error {
-		out.Plugins = []*message.CSIPluginListStub{}
-		return none(snap, "CSIPlugin", "CSI plugins")
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIPluginListResponse) error {
+			out.Plugins = []*message.CSIPluginListStub{}
+			return none(snap, "CSIPlugin", "CSI plugins")
+		})
 }
 
 // ListVolumes lists the volumes.
 func (s *Service) ListVolumes(ctx context.Context, _ *rpc.Call, req *message.CSIVolumeListRequest) (*message.CSIVolumeListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIVolumeListResponse) error {
-		out.Volumes = []*message.CSIVolListStub{}
-		return none(snap, "CSIVolume", "CSI volumes")
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIVolumeListResponse) error {
+			out.Volumes = []*message.CSIVolListStub{}
+			return none(snap, "CSIVolume", "CSI volumes")
+		})
 }
 
 // none returns an error if state contains records of another build. It does not tell how many: the caller may not be
 // allowed to read those of other namespaces.
 func none(snap *state.Snapshot, record, feature string) error {
 	if snap.Foreign()[record] > 0 {
-		return nomad.Errorf(http.StatusNotImplemented, "%s: not part of this version: the state has some that servers of another build stored", feature)
+		return nomad.Errorf(http.StatusNotImplemented,
+			"%s: not part of this version: the state has some that servers of another build stored", feature)
 	}
 	return nil
 }

@@ -23,38 +23,41 @@ func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Deployment]
 }
 
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.DeploymentListRequest) (*message.DeploymentListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.DeploymentListResponse) error {
-		all := snap.Deployments(ws)
-		if req.Prefix != "" {
-			all = snap.DeploymentsByPrefix(ws, req.Prefix)
-		}
-		all, err := handler.Within(snap, req.Namespace, all, func(d *nomad.Deployment) string { return d.Namespace }, handler.Grants(c, acl.ReadJob))
-		if err != nil {
-			return err
-		}
-		deployments, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
-		if err != nil {
-			return err
-		}
-		out.Deployments = page.Each(deployments, func(d *nomad.Deployment) *nomad.Deployment { return d })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableDeployment)
-		return nil
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.DeploymentListResponse) error {
+			all := snap.Deployments(ws)
+			if req.Prefix != "" {
+				all = snap.DeploymentsByPrefix(ws, req.Prefix)
+			}
+			all, err := handler.Within(snap, req.Namespace, all, func(d *nomad.Deployment) string { return d.Namespace },
+				handler.Grants(c, acl.ReadJob))
+			if err != nil {
+				return err
+			}
+			deployments, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(all)
+			if err != nil {
+				return err
+			}
+			out.Deployments = page.Each(deployments, func(d *nomad.Deployment) *nomad.Deployment { return d })
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableDeployment)
+			return nil
+		})
 }
 
 func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.DeploymentSpecificRequest) (*message.SingleDeploymentResponse, error) {
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleDeploymentResponse) error {
-		d := snap.Deployment(nil, req.DeploymentID)
-		if d == nil || !c.Access.Allows(acl.InNamespace(d.Namespace, acl.ReadJob)) { // the same for a missing deployment
-			snap.Deployments(ws)
-			out.Index = snap.TableIndex(state.TableDeployment)
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleDeploymentResponse) error {
+			d := snap.Deployment(nil, req.DeploymentID)
+			if d == nil || !c.Access.Allows(acl.InNamespace(d.Namespace, acl.ReadJob)) { // the same for a missing deployment
+				snap.Deployments(ws)
+				out.Index = snap.TableIndex(state.TableDeployment)
+				return nil
+			}
+			out.Deployment = snap.Deployment(ws, req.DeploymentID)
+			out.Index = out.Deployment.ModifyIndex
 			return nil
-		}
-		out.Deployment = snap.Deployment(ws, req.DeploymentID)
-		out.Index = out.Deployment.ModifyIndex
-		return nil
-	})
+		})
 	if err != nil || out.Deployment != nil {
 		return out, err
 	}
@@ -62,12 +65,14 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.DeploymentS
 	return out, handler.NotFoundOrHidden(c, nomad.UnknownDeployment(req.DeploymentID), acl.ReadJob)
 }
 
-func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *message.DeploymentSpecificRequest) (*message.AllocListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocListResponse) error {
-		out.Allocations = allocs.Readable(c, snap.AllocsByDeployment(ws, req.DeploymentID))
-		out.Index = snap.TableIndex(state.TableAllocs)
-		return nil
-	})
+func (s *Service) Allocations(ctx context.Context, c *rpc.Call,
+	req *message.DeploymentSpecificRequest) (*message.AllocListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocListResponse) error {
+			out.Allocations = allocs.Readable(c, snap.AllocsByDeployment(ws, req.DeploymentID))
+			out.Index = snap.TableIndex(state.TableAllocs)
+			return nil
+		})
 }
 
 // mayChange returns an error unless the deployment exists and is active, and the
@@ -111,7 +116,8 @@ func (s *Service) Pause(ctx context.Context, c *rpc.Call, req *message.Deploymen
 }
 
 // Unblock completes a deployment that waits for other regions.
-func (s *Service) Unblock(ctx context.Context, c *rpc.Call, req *message.DeploymentUnblockRequest) (*message.DeploymentUpdateResponse, error) {
+func (s *Service) Unblock(ctx context.Context, c *rpc.Call,
+	req *message.DeploymentUnblockRequest) (*message.DeploymentUpdateResponse, error) {
 	if err := s.mayChange(c, req.DeploymentID, "unblock", acl.SubmitJob, acl.UnblockDeployment); err != nil {
 		return nil, err
 	}
@@ -119,7 +125,8 @@ func (s *Service) Unblock(ctx context.Context, c *rpc.Call, req *message.Deploym
 }
 
 // Cancel cancels a deployment.
-func (s *Service) Cancel(ctx context.Context, c *rpc.Call, req *message.DeploymentCancelRequest) (*message.DeploymentUpdateResponse, error) {
+func (s *Service) Cancel(ctx context.Context, c *rpc.Call,
+	req *message.DeploymentCancelRequest) (*message.DeploymentUpdateResponse, error) {
 	if err := s.mayChange(c, req.DeploymentID, "cancel", acl.SubmitJob, acl.CancelDeployment); err != nil {
 		return nil, err
 	}
@@ -135,7 +142,8 @@ func (s *Service) Run(ctx context.Context, c *rpc.Call, req *message.DeploymentR
 }
 
 // Promote promotes the canaries of all groups or of the given ones.
-func (s *Service) Promote(ctx context.Context, c *rpc.Call, req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error) {
+func (s *Service) Promote(ctx context.Context, c *rpc.Call,
+	req *message.DeploymentPromoteRequest) (*message.DeploymentUpdateResponse, error) {
 	if err := s.mayChange(c, req.DeploymentID, "promote", acl.SubmitJob, acl.PromoteDeployment); err != nil {
 		return nil, err
 	}
@@ -146,7 +154,8 @@ func (s *Service) Promote(ctx context.Context, c *rpc.Call, req *message.Deploym
 }
 
 // SetAllocHealth sets the health of allocations of a deployment.
-func (s *Service) SetAllocHealth(ctx context.Context, c *rpc.Call, req *message.DeploymentAllocHealthRequest) (*message.DeploymentUpdateResponse, error) {
+func (s *Service) SetAllocHealth(ctx context.Context, c *rpc.Call,
+	req *message.DeploymentAllocHealthRequest) (*message.DeploymentUpdateResponse, error) {
 	if err := s.mayChange(c, req.DeploymentID, "set health of allocations for a", acl.SubmitJob, acl.SetAllocHealthDeployment); err != nil {
 		return nil, err
 	}

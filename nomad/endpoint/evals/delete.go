@@ -28,7 +28,8 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.EvalDele
 	}
 	snap := s.Snapshot()
 	if _, cfg := snap.SchedulerConfig(nil); cfg == nil || !cfg.PauseEvalBroker {
-		return nil, nomad.Errorf(http.StatusBadRequest, "eval broker is enabled; it must be paused to delete evals (pause_eval_broker of the scheduler configuration)")
+		return nil, nomad.Errorf(http.StatusBadRequest,
+			"eval broker is enabled; it must be paused to delete evals (pause_eval_broker of the scheduler configuration)")
 	}
 	list := deletableIDs
 	if req.Filter != "" {

@@ -237,66 +237,70 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.EvalListRe
 	if req.Filter != "" && (req.FilterJobID != "" || req.FilterEvalStatus != "") {
 		return nil, nomad.Errorf(400, "Filter expression cannot be used with other filter parameters")
 	}
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalListResponse) error {
-		all := snap.Evals(ws)
-		if req.Prefix != "" {
-			all = snap.EvalsByPrefix(ws, req.Prefix)
-		}
-		all, err := handler.Within(snap, req.Namespace, all, func(e *nomad.Evaluation) string { return e.Namespace }, handler.Grants(c, acl.ReadJob))
-		if err != nil {
-			return err
-		}
-		wanted := page.Only(all, func(e *nomad.Evaluation) bool {
-			return (req.FilterJobID == "" || e.JobID == req.FilterJobID) &&
-				(req.FilterEvalStatus == "" || e.Status == req.FilterEvalStatus)
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalListResponse) error {
+			all := snap.Evals(ws)
+			if req.Prefix != "" {
+				all = snap.EvalsByPrefix(ws, req.Prefix)
+			}
+			all, err := handler.Within(snap, req.Namespace, all, func(e *nomad.Evaluation) string { return e.Namespace },
+				handler.Grants(c, acl.ReadJob))
+			if err != nil {
+				return err
+			}
+			wanted := page.Only(all, func(e *nomad.Evaluation) bool {
+				return (req.FilterJobID == "" || e.JobID == req.FilterJobID) &&
+					(req.FilterEvalStatus == "" || e.Status == req.FilterEvalStatus)
+			})
+			evals, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(wanted)
+			if err != nil {
+				return err
+			}
+			out.Evaluations = page.Each(evals, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableEvals)
+			return nil
 		})
-		evals, next, err := Listing(&req.QueryOptions, page.CreationOrder(req.Prefix)).Page(wanted)
-		if err != nil {
-			return err
-		}
-		out.Evaluations = page.Each(evals, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableEvals)
-		return nil
-	})
 }
 
 func (s *Service) Count(ctx context.Context, c *rpc.Call, req *message.EvalCountRequest) (*message.EvalCountResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalCountResponse) error {
-		all := snap.Evals(ws)
-		if req.Prefix != "" {
-			all = snap.EvalsByPrefix(ws, req.Prefix)
-		}
-		may := handler.Grants(c, acl.ReadJob)
-		if ns := handler.NamespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
-			may = func(namespace string) bool { return namespace == ns }
-		}
-		all = page.Only(all, func(e *nomad.Evaluation) bool { return may(e.Namespace) })
-		opts := message.QueryOptions{Filter: req.Filter, AuthToken: req.AuthToken}
-		evals, _, err := Listing(&opts, page.ByID).Page(all)
-		out.Count = len(evals)
-		out.Index = snap.TableIndex(state.TableEvals)
-		return err
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalCountResponse) error {
+			all := snap.Evals(ws)
+			if req.Prefix != "" {
+				all = snap.EvalsByPrefix(ws, req.Prefix)
+			}
+			may := handler.Grants(c, acl.ReadJob)
+			if ns := handler.NamespaceOf(req.Namespace); ns != nomad.AllNamespacesSentinel {
+				may = func(namespace string) bool { return namespace == ns }
+			}
+			all = page.Only(all, func(e *nomad.Evaluation) bool { return may(e.Namespace) })
+			opts := message.QueryOptions{Filter: req.Filter, AuthToken: req.AuthToken}
+			evals, _, err := Listing(&opts, page.ByID).Page(all)
+			out.Count = len(evals)
+			out.Index = snap.TableIndex(state.TableEvals)
+			return err
+		})
 }
 
 func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.EvalSpecificRequest) (*message.SingleEvalResponse, error) {
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleEvalResponse) error {
-		eval, may := snap.Eval(nil, req.EvalID), handler.Grants(c, acl.ReadJob)
-		if eval == nil || !may(eval.Namespace) { // the same for a missing evaluation
-			snap.Evals(ws)
-			out.Index = snap.TableIndex(state.TableEvals)
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleEvalResponse) error {
+			eval, may := snap.Eval(nil, req.EvalID), handler.Grants(c, acl.ReadJob)
+			if eval == nil || !may(eval.Namespace) { // the same for a missing evaluation
+				snap.Evals(ws)
+				out.Index = snap.TableIndex(state.TableEvals)
+				return nil
+			}
+			out.Eval = snap.Eval(ws, req.EvalID)
+			out.Index = out.Eval.ModifyIndex
+			if req.IncludeRelated {
+				full := *out.Eval
+				full.RelatedEvals = related(snap, ws, out.Eval, may)
+				out.Eval = &full
+			}
 			return nil
-		}
-		out.Eval = snap.Eval(ws, req.EvalID)
-		out.Index = out.Eval.ModifyIndex
-		if req.IncludeRelated {
-			full := *out.Eval
-			full.RelatedEvals = related(snap, ws, out.Eval, may)
-			out.Eval = &full
-		}
-		return nil
-	})
+		})
 	if err != nil || out.Eval != nil {
 		return out, err
 	}
@@ -325,12 +329,14 @@ func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation, ma
 	return out
 }
 
-func (s *Service) Allocations(ctx context.Context, c *rpc.Call, req *message.EvalSpecificRequest) (*message.EvalAllocationsResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalAllocationsResponse) error {
-		out.Allocations = allocs.Readable(c, snap.AllocsByEval(ws, req.EvalID))
-		out.Index = snap.TableIndex(state.TableAllocs)
-		return nil
-	})
+func (s *Service) Allocations(ctx context.Context, c *rpc.Call,
+	req *message.EvalSpecificRequest) (*message.EvalAllocationsResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalAllocationsResponse) error {
+			out.Allocations = allocs.Readable(c, snap.AllocsByEval(ws, req.EvalID))
+			out.Index = snap.TableIndex(state.TableAllocs)
+			return nil
+		})
 }
 
 // SubmitPlan submits a plan to the leader's plan queue.

@@ -115,11 +115,13 @@ func (a *question) decide(who subject, rights *acl.ACL) *message.ACLExplanation 
 	}
 	if a.audience != "" && who.workload != nil {
 		which := a.mints(who.workload)
-		tell(&message.ACLDecision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "", Reason: cmp.Or(which, "the workload has no identity with this audience")})
+		tell(&message.ACLDecision{Question: fmt.Sprintf("an identity with audience %q", a.audience), Allowed: which != "",
+			Reason: cmp.Or(which, "the workload has no identity with this audience")})
 		return out
 	}
 	if a.management || a.depends != "" {
-		d := &message.ACLDecision{Question: cmp.Or(a.depends, "a management token"), Allowed: rights.IsManagement(), Reason: string(acl.ReasonManagement)}
+		d := &message.ACLDecision{Question: cmp.Or(a.depends, "a management token"), Allowed: rights.IsManagement(),
+			Reason: string(acl.ReasonManagement)}
 		switch {
 		case d.Allowed:
 		case a.management:
@@ -143,14 +145,16 @@ func (a *question) decide(who subject, rights *acl.ACL) *message.ACLExplanation 
 func decision(d acl.Decision) *message.ACLDecision {
 	out := &message.ACLDecision{Question: d.Question.String(), Allowed: d.Allowed, Reason: string(d.Reason)}
 	for _, r := range d.Rules {
-		out.Rules = append(out.Rules, &message.ACLDecisionRule{Policy: r.Policy, Block: r.Block, Text: r.Text, Line: r.Pos.Line, Column: r.Pos.Column})
+		out.Rules = append(out.Rules, &message.ACLDecisionRule{Policy: r.Policy, Block: r.Block, Text: r.Text, Line: r.Pos.Line,
+			Column: r.Pos.Column})
 	}
 	return out
 }
 
 // allowed returns one page of the subjects that are allowed, and the key of the next page.
 // Subjects are in the order of their keys.
-func (s *Service) allowed(ask *question, rights *authz.Rights, all iter.Seq2[string, subject], req *message.ACLExplainRequest) (out []*message.ACLExplanation, next string) {
+func (s *Service) allowed(ask *question, rights *authz.Rights, all iter.Seq2[string, subject],
+	req *message.ACLExplainRequest) (out []*message.ACLExplanation, next string) {
 	size := int(req.PerPage)
 	if size <= 0 || size > maxPage {
 		size = defaultPage

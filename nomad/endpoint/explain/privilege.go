@@ -10,7 +10,8 @@ import (
 // putsIntoEffect reports whether an action on a job needs the right to run its privileged tasks
 // (admission.Admitter.Rights).
 func putsIntoEffect(right string) bool {
-	return slices.Contains([]string{"dispatch", "dispatch-job", "force", "force-periodic-job", "plan", "plan-job", "register-job", "revert", "revert-job", "run", "scale", "scale-job", "stable", "stable-job", "submit-job"}, right)
+	return slices.Contains([]string{"dispatch", "dispatch-job", "force", "force-periodic-job", "plan", "plan-job", "register-job", "revert",
+		"revert-job", "run", "scale", "scale-job", "stable", "stable-job", "submit-job"}, right)
 }
 
 // inEffect returns the versions that an action on a job may put into effect. The question does not name the version.

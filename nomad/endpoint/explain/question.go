@@ -103,9 +103,12 @@ func objectQuestion(req *message.ACLExplainRequest) (*question, error) {
 	rights := acl.Rights(q.Kind)
 	switch named := q.Kind == acl.Variables || q.Kind == acl.NodePools || q.Kind == acl.HostVolumes; {
 	case rights == nil:
-		return nil, nomad.Errorf(http.StatusBadRequest, "unknown kind %q: use variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota or plugin", req.Kind)
+		return nil, nomad.Errorf(http.StatusBadRequest,
+			"unknown kind %q: use variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota or plugin",
+			req.Kind)
 	case !slices.Contains(rights, req.Right):
-		return nil, nomad.Errorf(http.StatusBadRequest, "unknown right %[2]q on %[1]s: use one of %[3]s", req.Kind, req.Right, strings.Join(rights, ", "))
+		return nil, nomad.Errorf(http.StatusBadRequest, "unknown right %[2]q on %[1]s: use one of %[3]s", req.Kind, req.Right,
+			strings.Join(rights, ", "))
 	case named && req.Name == "":
 		return nil, nomad.Errorf(http.StatusBadRequest, "missing name of the %s", req.Kind)
 	case q.Kind == acl.Variables:
@@ -121,7 +124,8 @@ func objectQuestion(req *message.ACLExplainRequest) (*question, error) {
 // jobQuestion returns the question about a job or one of its allocations. Job is nil if it does
 // not exist. The rights are those of the namespace. Exec into a task without isolation also
 // needs alloc-node-exec, and running a privileged task privileged-execution.
-func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplainRequest, ns string, job *nomad.Job) (*question, error) {
+func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplainRequest, ns string,
+	job *nomad.Job) (*question, error) {
 	ops, known := jobRights[req.Right]
 	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
 		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true
@@ -131,10 +135,12 @@ func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *message.AC
 			req.Kind, req.Right, strings.Join(slices.Sorted(maps.Keys(jobRights)), ", "))
 	}
 	ask := &question{questions: []acl.Question{acl.InNamespace(ns, ops...)}}
-	if slices.Contains(ops, acl.AllocExec) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && exposed(job, s.Kinds.Names(snap.Nodes(nil))) {
+	if slices.Contains(ops, acl.AllocExec) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil &&
+		exposed(job, s.Kinds.Names(snap.Nodes(nil))) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.AllocNodeExec))
 	}
-	if putsIntoEffect(req.Right) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil && slices.ContainsFunc(inEffect(snap, job, req.Right), privileged) {
+	if putsIntoEffect(req.Right) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil &&
+		slices.ContainsFunc(inEffect(snap, job, req.Right), privileged) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.PrivilegedExecution))
 	}
 	return ask, nil
@@ -223,7 +229,8 @@ func (s *Service) methodQuestion(req *message.ACLExplainRequest) (*question, err
 func (a *question) mints(w *acl.Workload) (which string) {
 	for _, id := range a.identities {
 		if w.Namespace == a.namespace && id.JobID == w.Job && (w.Group == "" || id.Group == w.Group) && (w.Task == "" || id.Task == w.Task) {
-			return fmt.Sprintf("identity %q of %s", id.Identity, strings.Trim(strings.Join([]string{id.JobID, id.Group, id.Task, id.Service}, "/"), "/"))
+			return fmt.Sprintf("identity %q of %s", id.Identity,
+				strings.Trim(strings.Join([]string{id.JobID, id.Group, id.Task, id.Service}, "/"), "/"))
 		}
 	}
 	return ""

@@ -61,7 +61,8 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *message.ACLExplainRequest
 }
 
 func anonymousSubject() subject {
-	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectToken, ID: nomad.ACLAnonymousAccessor, Name: "callers without a token"},
+	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectToken, ID: nomad.ACLAnonymousAccessor,
+		Name: "callers without a token"},
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(nomad.ACLPolicyAnonymous) }}
 }
 

@@ -27,7 +27,8 @@ func KnownNamespace(snap *state.Snapshot, name string) error {
 // Within returns the objects in the namespace of a list request. It fails if the namespace
 // does not exist. For the namespace "*" it keeps the objects in namespaces that may allows.
 // For one namespace the caller has already checked access.
-func Within[T any](snap *state.Snapshot, name string, all iter.Seq[T], of func(T) string, may func(namespace string) bool) (iter.Seq[T], error) {
+func Within[T any](snap *state.Snapshot, name string, all iter.Seq[T], of func(T) string,
+	may func(namespace string) bool) (iter.Seq[T], error) {
 	ns := NamespaceOf(name)
 	if ns == nomad.AllNamespacesSentinel {
 		return page.Only(all, func(o T) bool { return may(of(o)) }), nil

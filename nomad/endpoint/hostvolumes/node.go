@@ -45,19 +45,22 @@ func relayed[Resp any](ctx context.Context, s *Service, node, method string, req
 }
 
 // ClientCreate relays a creation to the node.
-func (s *Service) ClientCreate(ctx context.Context, _ *rpc.Call, req *message.ClientHostVolumeCreateRequest) (*message.ClientHostVolumeCreateResponse, error) {
+func (s *Service) ClientCreate(ctx context.Context, _ *rpc.Call,
+	req *message.ClientHostVolumeCreateRequest) (*message.ClientHostVolumeCreateResponse, error) {
 	sent := *req
 	return relayed[message.ClientHostVolumeCreateResponse](ctx, s, sent.NodeID, "Create", &sent)
 }
 
 // ClientRegister relays a registration to the node.
-func (s *Service) ClientRegister(ctx context.Context, _ *rpc.Call, req *message.ClientHostVolumeRegisterRequest) (*message.ClientHostVolumeRegisterResponse, error) {
+func (s *Service) ClientRegister(ctx context.Context, _ *rpc.Call,
+	req *message.ClientHostVolumeRegisterRequest) (*message.ClientHostVolumeRegisterResponse, error) {
 	sent := *req
 	return relayed[message.ClientHostVolumeRegisterResponse](ctx, s, sent.NodeID, "Register", &sent)
 }
 
 // ClientDelete relays a deletion to the node.
-func (s *Service) ClientDelete(ctx context.Context, _ *rpc.Call, req *message.ClientHostVolumeDeleteRequest) (*message.ClientHostVolumeDeleteResponse, error) {
+func (s *Service) ClientDelete(ctx context.Context, _ *rpc.Call,
+	req *message.ClientHostVolumeDeleteRequest) (*message.ClientHostVolumeDeleteResponse, error) {
 	sent := *req
 	return relayed[message.ClientHostVolumeDeleteResponse](ctx, s, sent.NodeID, "Delete", &sent)
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // Create creates a volume with a plugin of a node, or updates one that no allocation uses.
-func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.HostVolumeCreateRequest) (*message.HostVolumeCreateResponse, error) {
+func (s *Service) Create(ctx context.Context, c *rpc.Call,
+	req *message.HostVolumeCreateRequest) (*message.HostVolumeCreateResponse, error) {
 	v, err := s.admit(c, wish{volume: req.Volume, namespace: req.Namespace, override: req.PolicyOverride, right: acl.HostVolumeCreate})
 	if err != nil {
 		return nil, err
@@ -53,8 +54,10 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.HostVolu
 	}
 	ctx = context.WithoutCancel(ctx) // an operation on the node is completed or undone
 	var got message.ClientHostVolumeCreateResponse
-	if err := s.onNode(ctx, v.NodeID, "Create", &message.ClientHostVolumeCreateRequest{ID: v.ID, Name: v.Name, PluginID: v.PluginID, Namespace: v.Namespace, NodeID: v.NodeID,
-		RequestedCapacityMinBytes: v.RequestedCapacityMinBytes, RequestedCapacityMaxBytes: v.RequestedCapacityMaxBytes, Parameters: v.Parameters, Update: update}, &got); err != nil {
+	if err := s.onNode(ctx, v.NodeID, "Create",
+		&message.ClientHostVolumeCreateRequest{ID: v.ID, Name: v.Name, PluginID: v.PluginID, Namespace: v.Namespace, NodeID: v.NodeID,
+			RequestedCapacityMinBytes: v.RequestedCapacityMinBytes, RequestedCapacityMaxBytes: v.RequestedCapacityMaxBytes, Parameters: v.Parameters,
+			Update: update}, &got); err != nil {
 		return nil, onNodeFailed("create volume "+v.Name, v.NodeID, err)
 	}
 	v.HostPath, v.CapacityBytes = got.HostPath, got.CapacityBytes
@@ -64,7 +67,8 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.HostVolu
 }
 
 // Register makes a path of a node a volume.
-func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.HostVolumeRegisterRequest) (*message.HostVolumeRegisterResponse, error) {
+func (s *Service) Register(ctx context.Context, c *rpc.Call,
+	req *message.HostVolumeRegisterRequest) (*message.HostVolumeRegisterResponse, error) {
 	v, err := s.admit(c, wish{volume: req.Volume, namespace: req.Namespace, override: req.PolicyOverride, right: acl.HostVolumeRegister})
 	if err != nil {
 		return nil, err
@@ -83,8 +87,9 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.HostVo
 	}
 	defer free()
 	ctx = context.WithoutCancel(ctx)
-	if err := s.onNode(ctx, v.NodeID, "Register", &message.ClientHostVolumeRegisterRequest{ID: v.ID, Name: v.Name, NodeID: v.NodeID, HostPath: v.HostPath,
-		CapacityBytes: v.CapacityBytes, Parameters: v.Parameters}, &message.ClientHostVolumeRegisterResponse{}); err != nil {
+	if err := s.onNode(ctx, v.NodeID, "Register",
+		&message.ClientHostVolumeRegisterRequest{ID: v.ID, Name: v.Name, NodeID: v.NodeID, HostPath: v.HostPath,
+			CapacityBytes: v.CapacityBytes, Parameters: v.Parameters}, &message.ClientHostVolumeRegisterResponse{}); err != nil {
 		return nil, onNodeFailed("register volume "+v.Name, v.NodeID, err)
 	}
 	out := &message.HostVolumeRegisterResponse{}
@@ -149,8 +154,9 @@ func (s *Service) store(ctx context.Context, v *nomad.HostVolume, update bool) (
 
 // remove deletes a volume from its node.
 func (s *Service) remove(ctx context.Context, v *nomad.HostVolume) error {
-	err := s.onNode(ctx, v.NodeID, "Delete", &message.ClientHostVolumeDeleteRequest{ID: v.ID, Name: v.Name, PluginID: v.PluginID, Namespace: v.Namespace,
-		NodeID: v.NodeID, HostPath: v.HostPath, Parameters: v.Parameters}, &message.ClientHostVolumeDeleteResponse{})
+	err := s.onNode(ctx, v.NodeID, "Delete",
+		&message.ClientHostVolumeDeleteRequest{ID: v.ID, Name: v.Name, PluginID: v.PluginID, Namespace: v.Namespace,
+			NodeID: v.NodeID, HostPath: v.HostPath, Parameters: v.Parameters}, &message.ClientHostVolumeDeleteResponse{})
 	if err != nil {
 		return onNodeFailed("delete volume "+v.Name, v.NodeID, err)
 	}
@@ -158,7 +164,8 @@ func (s *Service) remove(ctx context.Context, v *nomad.HostVolume) error {
 }
 
 // Delete deletes a volume that no allocation uses. Without the node it needs force, and leaves the directory there.
-func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.HostVolumeDeleteRequest) (*message.HostVolumeDeleteResponse, error) {
+func (s *Service) Delete(ctx context.Context, _ *rpc.Call,
+	req *message.HostVolumeDeleteRequest) (*message.HostVolumeDeleteResponse, error) {
 	namespace := handler.NamespaceOf(req.Namespace)
 	end, err := s.begin(req.VolumeID)
 	if err != nil {
@@ -202,15 +209,18 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.HostVolu
 }
 
 // DeleteClaim deletes the claim of a group on a volume. The caller needs the right in the namespace of the claim.
-func (s *Service) DeleteClaim(ctx context.Context, c *rpc.Call, req *message.TaskGroupVolumeClaimDeleteRequest) (*message.TaskGroupVolumeClaimDeleteResponse, error) {
+func (s *Service) DeleteClaim(ctx context.Context, c *rpc.Call,
+	req *message.TaskGroupVolumeClaimDeleteRequest) (*message.TaskGroupVolumeClaimDeleteResponse, error) {
 	claim, namespace := s.Snapshot().VolumeClaim(nil, req.ClaimID), ""
 	if claim != nil {
 		namespace = claim.Namespace
 	}
-	if err := handler.NeedInNamespace(c, namespace, nomad.Errorf(404, "task group volume claim does not exist"), acl.HostVolumeDelete); err != nil {
+	if err := handler.NeedInNamespace(c, namespace, nomad.Errorf(404, "task group volume claim does not exist"),
+		acl.HostVolumeDelete); err != nil {
 		return nil, err
 	}
-	entry := &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: claim.ID, WriteRequest: message.WriteRequest{Region: s.Region, Namespace: namespace}}
+	entry := &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: claim.ID,
+		WriteRequest: message.WriteRequest{Region: s.Region, Namespace: namespace}}
 	index, err := s.Apply(ctx, nomad.TaskGroupHostVolumeClaimDeleteRequestType, entry)
 	if err != nil {
 		return nil, handler.BadRequest(err)

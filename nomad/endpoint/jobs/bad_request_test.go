@@ -118,10 +118,15 @@ func TestJobs_BadRequests(t *testing.T) {
 			&message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(4), WriteRequest: write}, 400,
 			"group count was greater than scaling policy maximum: 4 > 3"},
 		{"scaling below its bounds", "Job.Scale",
-			&message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(0), WriteRequest: write}, 400, "group count was less than scaling policy minimum: 0 < 1"},
-		{"scaling to a negative count", "Job.Scale", &message.JobScaleRequest{JobID: "fixed", Target: group, Count: count(-1), WriteRequest: write}, 400, "scaling action count can't be negative"},
-		{"scaling to the maximum", "Job.Scale", &message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(3), WriteRequest: write}, 0, ""},
-		{"evaluation of a parameterized job", "Job.Evaluate", &message.JobEvaluateRequest{JobID: "optional", WriteRequest: write}, 400, "can't evaluate parameterized job"},
+			&message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(0), WriteRequest: write}, 400,
+			"group count was less than scaling policy minimum: 0 < 1"},
+		{"scaling to a negative count", "Job.Scale",
+			&message.JobScaleRequest{JobID: "fixed", Target: group, Count: count(-1), WriteRequest: write}, 400,
+			"scaling action count can't be negative"},
+		{"scaling to the maximum", "Job.Scale",
+			&message.JobScaleRequest{JobID: "scaled", Target: group, Count: count(3), WriteRequest: write}, 0, ""},
+		{"evaluation of a parameterized job", "Job.Evaluate", &message.JobEvaluateRequest{JobID: "optional", WriteRequest: write}, 400,
+			"can't evaluate parameterized job"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := jobVersions(s.State().Snapshot())

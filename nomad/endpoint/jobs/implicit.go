@@ -83,7 +83,8 @@ func ofNetworks(tg *nomad.TaskGroup) (out []*nomad.Constraint) {
 		return nil
 	}
 	for _, name := range bridgePlugins {
-		out = append(out, &nomad.Constraint{LTarget: "${attr.plugins.cni.version." + name + "}", RTarget: pluginVersion, Operand: nomad.ConstraintSemver})
+		out = append(out, &nomad.Constraint{LTarget: "${attr.plugins.cni.version." + name + "}", RTarget: pluginVersion,
+			Operand: nomad.ConstraintSemver})
 	}
 	if slices.ContainsFunc(tg.Networks, func(n *nomad.NetworkResource) bool { return n.Isolate || n.Egress != nil }) {
 		out = append(out, &nomad.Constraint{LTarget: "${attr." + nomad.AttrBridgeIsolation + "}", RTarget: "true", Operand: "="})

@@ -18,5 +18,6 @@ func ofOurClients(tg *nomad.TaskGroup) (out []*nomad.Constraint) {
 
 // ourClient returns the constraint for clients of this project that have the driver of the task.
 func ourClient(t *nomad.Task) *nomad.Constraint {
-	return &nomad.Constraint{LTarget: "${attr." + drivers.Attribute(t.Driver, drivers.BackendKey) + "}", Operand: nomad.ConstraintAttributeIsSet}
+	return &nomad.Constraint{LTarget: "${attr." + drivers.Attribute(t.Driver, drivers.BackendKey) + "}",
+		Operand: nomad.ConstraintAttributeIsSet}
 }

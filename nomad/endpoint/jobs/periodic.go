@@ -13,7 +13,8 @@ import (
 )
 
 // ForcePeriodic launches a child of a periodic job now.
-func (s *Service) ForcePeriodic(ctx context.Context, c *rpc.Call, req *message.PeriodicForceRequest) (*message.PeriodicForceResponse, error) {
+func (s *Service) ForcePeriodic(ctx context.Context, c *rpc.Call,
+	req *message.PeriodicForceRequest) (*message.PeriodicForceResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for evaluation")
 	}

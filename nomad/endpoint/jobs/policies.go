@@ -49,38 +49,43 @@ func mayEither(c *rpc.Call, op acl.NamespaceCapability) func(namespace string) b
 
 // Policies lists scaling policies, by ID. For the namespace "*" it lists those in namespaces with
 // the right.
-func (s *Service) Policies(ctx context.Context, c *rpc.Call, req *message.ScalingPolicyListRequest) (*message.ScalingPolicyListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ScalingPolicyListResponse) error {
-		all, err := handler.Within(snap, req.Namespace, snap.ScalingPolicies(ws),
-			func(p *nomad.ScalingPolicy) string { return p.Target[nomad.ScalingTargetNamespace] }, mayList(c))
-		if err != nil {
-			return err
-		}
-		out.Policies = []*nomad.ScalingPolicyListStub{}
-		for p := range all {
-			if strings.HasPrefix(p.ID, req.Prefix) && strings.HasPrefix(p.Type, req.Type) && (req.Job == "" || p.Target[nomad.ScalingTargetJob] == req.Job) {
-				out.Policies = append(out.Policies, p.Stub())
+func (s *Service) Policies(ctx context.Context, c *rpc.Call,
+	req *message.ScalingPolicyListRequest) (*message.ScalingPolicyListResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ScalingPolicyListResponse) error {
+			all, err := handler.Within(snap, req.Namespace, snap.ScalingPolicies(ws),
+				func(p *nomad.ScalingPolicy) string { return p.Target[nomad.ScalingTargetNamespace] }, mayList(c))
+			if err != nil {
+				return err
 			}
-		}
-		out.Index = snap.TableIndex(state.TableScalingPolicy)
-		return nil
-	})
+			out.Policies = []*nomad.ScalingPolicyListStub{}
+			for p := range all {
+				if strings.HasPrefix(p.ID, req.Prefix) && strings.HasPrefix(p.Type, req.Type) &&
+					(req.Job == "" || p.Target[nomad.ScalingTargetJob] == req.Job) {
+					out.Policies = append(out.Policies, p.Stub())
+				}
+			}
+			out.Index = snap.TableIndex(state.TableScalingPolicy)
+			return nil
+		})
 }
 
 // Policy returns a scaling policy, or nil if it does not exist or is hidden from the caller.
-func (s *Service) Policy(ctx context.Context, c *rpc.Call, req *message.ScalingPolicySpecificRequest) (*message.SingleScalingPolicyResponse, error) {
+func (s *Service) Policy(ctx context.Context, c *rpc.Call,
+	req *message.ScalingPolicySpecificRequest) (*message.SingleScalingPolicyResponse, error) {
 	may := mayEither(c, acl.ReadScalingPolicy)
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleScalingPolicyResponse) error {
-		p := snap.ScalingPolicy(nil, req.ID)
-		if p == nil || !may(p.Target[nomad.ScalingTargetNamespace]) { // the same for a missing policy
-			snap.ScalingPolicies(ws)
-			out.Index = snap.TableIndex(state.TableScalingPolicy)
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleScalingPolicyResponse) error {
+			p := snap.ScalingPolicy(nil, req.ID)
+			if p == nil || !may(p.Target[nomad.ScalingTargetNamespace]) { // the same for a missing policy
+				snap.ScalingPolicies(ws)
+				out.Index = snap.TableIndex(state.TableScalingPolicy)
+				return nil
+			}
+			out.Policy = snap.ScalingPolicy(ws, req.ID)
+			out.Index = out.Policy.ModifyIndex
 			return nil
-		}
-		out.Policy = snap.ScalingPolicy(ws, req.ID)
-		out.Index = out.Policy.ModifyIndex
-		return nil
-	})
+		})
 	if err != nil || out.Policy != nil {
 		return out, err
 	}

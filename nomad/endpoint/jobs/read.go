@@ -26,7 +26,8 @@ func At(j *nomad.Job) page.Cursor { return page.Cursor{Namespace: j.Namespace, I
 // Select returns the jobs that a list request selects. For the namespace "*" it keeps the
 // jobs in namespaces that may allows. For one namespace the caller has already checked
 // access.
-func Select(snap *state.Snapshot, ws memdb.WatchSet, q *message.QueryOptions, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
+func Select(snap *state.Snapshot, ws memdb.WatchSet, q *message.QueryOptions,
+	may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
 	ns := handler.NamespaceOf(q.Namespace)
 	if ns == nomad.AllNamespacesSentinel {
 		return page.Only(snap.Jobs(ws), func(j *nomad.Job) bool { return strings.HasPrefix(j.ID, q.Prefix) && may(j.Namespace) }), nil
@@ -164,32 +165,34 @@ func diffVersions(snap *state.Snapshot, ns string, req *message.JobVersionsReque
 
 // Submission returns the source that a version of a job was registered from, or nil.
 func (s *Service) Submission(ctx context.Context, _ *rpc.Call, req *message.JobSubmissionRequest) (*message.JobSubmissionResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobSubmissionResponse) error {
-		out.Submission = snap.JobSubmission(ws, handler.NamespaceOf(req.Namespace), req.JobID, req.Version)
-		if out.Index = snap.TableIndex(state.TableJobSubmission); out.Submission != nil {
-			out.Index = out.Submission.JobModifyIndex
-		}
-		return nil
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobSubmissionResponse) error {
+			out.Submission = snap.JobSubmission(ws, handler.NamespaceOf(req.Namespace), req.JobID, req.Version)
+			if out.Index = snap.TableIndex(state.TableJobSubmission); out.Submission != nil {
+				out.Index = out.Submission.JobModifyIndex
+			}
+			return nil
+		})
 }
 
 // Allocations lists the allocations of a job. It omits those of an earlier job with the same ID,
 // unless the request asks for all.
 func (s *Service) Allocations(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.JobAllocationsResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobAllocationsResponse) error {
-		job := registered(snap, ws, req)
-		all := page.Only(snap.AllocsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
-			return job == nil || a.Job != nil && a.Job.CreateIndex == job.CreateIndex
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobAllocationsResponse) error {
+			job := registered(snap, ws, req)
+			all := page.Only(snap.AllocsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(a *nomad.Allocation) bool {
+				return job == nil || a.Job != nil && a.Job.CreateIndex == job.CreateIndex
+			})
+			found, next, err := allocs.Listing(&req.QueryOptions, page.ByID).Page(all)
+			if err != nil {
+				return err
+			}
+			out.Allocations = page.Each(found, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(nil) })
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableAllocs)
+			return nil
 		})
-		found, next, err := allocs.Listing(&req.QueryOptions, page.ByID).Page(all)
-		if err != nil {
-			return err
-		}
-		out.Allocations = page.Each(found, func(a *nomad.Allocation) *nomad.AllocListStub { return a.Stub(nil) })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableAllocs)
-		return nil
-	})
 }
 
 // registered returns the current job of a request, to exclude objects of an earlier job with
@@ -203,47 +206,51 @@ func registered(snap *state.Snapshot, ws memdb.WatchSet, req *message.JobSpecifi
 
 // Evaluations lists the evaluations of a job.
 func (s *Service) Evaluations(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.JobEvaluationsResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobEvaluationsResponse) error {
-		found, next, err := evals.Listing(&req.QueryOptions, page.ByID).Page(snap.EvalsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID))
-		if err != nil {
-			return err
-		}
-		out.Evaluations = page.Each(found, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableEvals)
-		return nil
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobEvaluationsResponse) error {
+			found, next, err := evals.Listing(&req.QueryOptions, page.ByID).Page(snap.EvalsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID))
+			if err != nil {
+				return err
+			}
+			out.Evaluations = page.Each(found, func(e *nomad.Evaluation) *nomad.Evaluation { return e })
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableEvals)
+			return nil
+		})
 }
 
 // Deployments lists the deployments of a job. It omits those of an earlier job with the same ID,
 // unless the request asks for all.
 func (s *Service) Deployments(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.DeploymentListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.DeploymentListResponse) error {
-		job := registered(snap, ws, req)
-		all := page.Only(snap.DeploymentsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(d *nomad.Deployment) bool {
-			return job == nil || d.JobCreateIndex == job.CreateIndex
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.DeploymentListResponse) error {
+			job := registered(snap, ws, req)
+			all := page.Only(snap.DeploymentsByJob(ws, handler.NamespaceOf(req.Namespace), req.JobID), func(d *nomad.Deployment) bool {
+				return job == nil || d.JobCreateIndex == job.CreateIndex
+			})
+			found, next, err := deployments.Listing(&req.QueryOptions, page.ByID).Page(all)
+			if err != nil {
+				return err
+			}
+			out.Deployments = page.Each(found, func(d *nomad.Deployment) *nomad.Deployment { return d })
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableDeployment)
+			return nil
 		})
-		found, next, err := deployments.Listing(&req.QueryOptions, page.ByID).Page(all)
-		if err != nil {
-			return err
-		}
-		out.Deployments = page.Each(found, func(d *nomad.Deployment) *nomad.Deployment { return d })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableDeployment)
-		return nil
-	})
 }
 
 // LatestDeployment returns the newest deployment of a job, or nil if there is none.
-func (s *Service) LatestDeployment(ctx context.Context, _ *rpc.Call, req *message.JobSpecificRequest) (*message.SingleDeploymentResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleDeploymentResponse) error {
-		d := snap.LatestDeployment(ws, handler.NamespaceOf(req.Namespace), req.JobID)
-		if job := registered(snap, ws, req); d != nil && (job == nil || d.JobCreateIndex == job.CreateIndex) {
-			out.Deployment = d
-		}
-		if out.Index = snap.TableIndex(state.TableDeployment); out.Deployment != nil {
-			out.Index = out.Deployment.ModifyIndex
-		}
-		return nil
-	})
+func (s *Service) LatestDeployment(ctx context.Context, _ *rpc.Call,
+	req *message.JobSpecificRequest) (*message.SingleDeploymentResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleDeploymentResponse) error {
+			d := snap.LatestDeployment(ws, handler.NamespaceOf(req.Namespace), req.JobID)
+			if job := registered(snap, ws, req); d != nil && (job == nil || d.JobCreateIndex == job.CreateIndex) {
+				out.Deployment = d
+			}
+			if out.Index = snap.TableIndex(state.TableDeployment); out.Deployment != nil {
+				out.Index = out.Deployment.ModifyIndex
+			}
+			return nil
+		})
 }

@@ -56,7 +56,8 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobReg
 			return nil, err
 		}
 	}
-	index, err := s.write(ctx, admitted, admission.Registration{Submission: source, Eval: eval, EnforceIndex: req.EnforceIndex, JobModifyIndex: req.JobModifyIndex})
+	index, err := s.write(ctx, admitted,
+		admission.Registration{Submission: source, Eval: eval, EnforceIndex: req.EnforceIndex, JobModifyIndex: req.JobModifyIndex})
 	if err != nil {
 		return nil, handler.BadRequest(err)
 	}
@@ -167,7 +168,8 @@ func (s *Service) keptSource(source *nomad.JobSubmission, warnings []string) (*n
 		size += len(k) + len(v)
 	}
 	if size > s.cfg.MaxSource {
-		return nil, append(warnings, fmt.Sprintf("job source size of %d bytes exceeds the maximum of %d and will be discarded", size, s.cfg.MaxSource))
+		return nil, append(warnings, fmt.Sprintf("job source size of %d bytes exceeds the maximum of %d and will be discarded", size,
+			s.cfg.MaxSource))
 	}
 	return source, warnings
 }

@@ -80,7 +80,8 @@ func isConflict(err error) bool {
 
 // scaleTo registers the job with the new count, if there is one. It sets the previous count of the
 // event.
-func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *message.JobScaleRequest, ns, group string, event *nomad.ScalingEvent) (*message.JobRegisterResponse, error) {
+func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *message.JobScaleRequest, ns, group string,
+	event *nomad.ScalingEvent) (*message.JobRegisterResponse, error) {
 	snap := s.Snapshot()
 	job := snap.Job(nil, ns, req.JobID)
 	if job == nil {
@@ -132,7 +133,8 @@ func (s *Service) scaled(snap *state.Snapshot, job *nomad.Job, group string, cou
 		return nil, nomad.Errorf(400, "job scaling blocked due to active deployment")
 	}
 	if count > int64(s.admission.MaxCount()) { // before the conversion to int
-		return nil, nomad.Errorf(500, "job %q: a count of %d exceeds the job_max_count of the servers, which is %d", job.ID, count, s.admission.MaxCount())
+		return nil, nomad.Errorf(500, "job %q: a count of %d exceeds the job_max_count of the servers, which is %d", job.ID, count,
+			s.admission.MaxCount())
 	}
 	out := codec.Copy(job)
 	out.TaskGroup(group).Count = int(count)
@@ -141,31 +143,33 @@ func (s *Service) scaled(snap *state.Snapshot, job *nomad.Job, group string, cou
 }
 
 // ScaleStatus returns the counts and the scaling events of a job, or nil if it does not exist.
-func (s *Service) ScaleStatus(ctx context.Context, _ *rpc.Call, req *message.JobScaleStatusRequest) (*message.JobScaleStatusResponse, error) {
+func (s *Service) ScaleStatus(ctx context.Context, _ *rpc.Call,
+	req *message.JobScaleStatusRequest) (*message.JobScaleStatusResponse, error) {
 	if req.JobID == "" {
 		return nil, nomad.Errorf(400, "missing job ID for scale status")
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobScaleStatusResponse) error {
-		ns := handler.NamespaceOf(req.Namespace)
-		job := snap.Job(ws, ns, req.JobID)
-		if job == nil {
-			out.Index = snap.TableIndex(state.TableJobs)
-			return nil
-		}
-		events := snap.JobScalingEvents(ws, ns, req.JobID)
-		out.JobScaleStatus = scaleStatus(job, events)
-		out.Index = job.ModifyIndex
-		if events != nil {
-			out.Index = max(out.Index, events.ModifyIndex)
-		}
-		for a := range snap.AllocsByJob(ws, ns, req.JobID) {
-			out.Index = max(out.Index, a.ModifyIndex)
-			if group := out.JobScaleStatus.TaskGroups[a.TaskGroup]; group != nil {
-				group.Add(a)
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobScaleStatusResponse) error {
+			ns := handler.NamespaceOf(req.Namespace)
+			job := snap.Job(ws, ns, req.JobID)
+			if job == nil {
+				out.Index = snap.TableIndex(state.TableJobs)
+				return nil
 			}
-		}
-		return nil
-	})
+			events := snap.JobScalingEvents(ws, ns, req.JobID)
+			out.JobScaleStatus = scaleStatus(job, events)
+			out.Index = job.ModifyIndex
+			if events != nil {
+				out.Index = max(out.Index, events.ModifyIndex)
+			}
+			for a := range snap.AllocsByJob(ws, ns, req.JobID) {
+				out.Index = max(out.Index, a.ModifyIndex)
+				if group := out.JobScaleStatus.TaskGroups[a.TaskGroup]; group != nil {
+					group.Add(a)
+				}
+			}
+			return nil
+		})
 }
 
 // scaleStatus returns the status of a job without its allocations.

@@ -26,27 +26,29 @@ func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *message.JobSta
 	}
 	opts := req.QueryOptions
 	opts.Reverse = !opts.Reverse
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobStatusesResponse) error {
-		all, err := statusJobs(snap, ws, req, handler.Grants(c, acl.ReadJob))
-		if err != nil {
-			return err
-		}
-		jobs, next, err := page.List[*nomad.Job]{Opts: &opts, Order: page.ByModification,
-			At: func(j *nomad.Job) page.Cursor {
-				return page.Cursor{Index: j.ModifyIndex, Namespace: j.Namespace, ID: j.ID}
-			}}.Page(all)
-		if err != nil {
-			return err
-		}
-		out.Jobs = page.Each(jobs, func(j *nomad.Job) nomad.JobStatusesJob { return statusOf(snap, ws, j) })
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableJobs, state.TableAllocs, state.TableDeployment)
-		return nil
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobStatusesResponse) error {
+			all, err := statusJobs(snap, ws, req, handler.Grants(c, acl.ReadJob))
+			if err != nil {
+				return err
+			}
+			jobs, next, err := page.List[*nomad.Job]{Opts: &opts, Order: page.ByModification,
+				At: func(j *nomad.Job) page.Cursor {
+					return page.Cursor{Index: j.ModifyIndex, Namespace: j.Namespace, ID: j.ID}
+				}}.Page(all)
+			if err != nil {
+				return err
+			}
+			out.Jobs = page.Each(jobs, func(j *nomad.Job) nomad.JobStatusesJob { return statusOf(snap, ws, j) })
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableJobs, state.TableAllocs, state.TableDeployment)
+			return nil
+		})
 }
 
 // statusJobs returns the jobs of a request that are in namespaces that may allows.
-func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *message.JobStatusesRequest, may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
+func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *message.JobStatusesRequest,
+	may func(namespace string) bool) (iter.Seq[*nomad.Job], error) {
 	if len(req.Jobs) == 0 {
 		all, err := Select(snap, ws, &req.QueryOptions, may)
 		if err != nil || req.IncludeChildren {
@@ -94,7 +96,8 @@ func statusOf(snap *state.Snapshot, ws memdb.WatchSet, j *nomad.Job) nomad.JobSt
 }
 
 func statusOfAlloc(a *nomad.Allocation) nomad.JobStatusesAlloc {
-	out := nomad.JobStatusesAlloc{HasPausedTask: a.HasPausedTask(), ID: a.ID, Group: a.TaskGroup, ClientStatus: a.ClientStatus, NodeID: a.NodeID, FollowupEvalID: a.FollowupEvalID}
+	out := nomad.JobStatusesAlloc{HasPausedTask: a.HasPausedTask(), ID: a.ID, Group: a.TaskGroup, ClientStatus: a.ClientStatus,
+		NodeID: a.NodeID, FollowupEvalID: a.FollowupEvalID}
 	if a.Job != nil {
 		out.JobVersion = a.Job.Version
 	}

@@ -50,11 +50,13 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.JobD
 }
 
 // BatchDeregister stops or purges several jobs with one log entry.
-func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call, req *message.JobBatchDeregisterRequest) (*message.JobBatchDeregisterResponse, error) {
+func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call,
+	req *message.JobBatchDeregisterRequest) (*message.JobBatchDeregisterResponse, error) {
 	if len(req.Jobs) == 0 {
 		return nil, nomad.Errorf(400, "given no jobs to deregister")
 	}
-	index, err := s.Apply(ctx, nomad.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: req.Jobs, SubmitTime: s.UnixNow()})
+	index, err := s.Apply(ctx, nomad.JobBatchDeregisterRequestType,
+		&message.JobBatchDeregisterRequest{Jobs: req.Jobs, SubmitTime: s.UnixNow()})
 	if err != nil {
 		return nil, err
 	}

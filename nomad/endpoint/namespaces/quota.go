@@ -74,7 +74,8 @@ func (s *Service) Usage(ctx context.Context, _ *rpc.Call, req *message.QuotaSpec
 // usageOf returns the usage of a quota in this region. The usage in other regions is not
 // available here.
 func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QuotaSpec) *nomad.QuotaUsage {
-	out := &nomad.QuotaUsage{Name: q.Name, Used: map[string]*nomad.QuotaLimit{}, CreateIndex: q.CreateIndex, ModifyIndex: snap.TableIndex(usageTables...)}
+	out := &nomad.QuotaUsage{Name: q.Name, Used: map[string]*nomad.QuotaLimit{}, CreateIndex: q.CreateIndex,
+		ModifyIndex: snap.TableIndex(usageTables...)}
 	limit := q.Limit(s.Region)
 	if limit == nil {
 		return out

@@ -25,7 +25,8 @@ const (
 // A node may only start its own drain, when its agent stops, and report it as complete. It then
 // stays ineligible. A node cannot change an active drain. Operators may change and end a drain at
 // any time, and make the node eligible again.
-func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
+func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call,
+	req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for drain update")
 	}
@@ -49,7 +50,8 @@ func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call, req *message.Nod
 	case !req.MarkEligible:
 		return unchanged(old), nil
 	}
-	update, err := s.UpdateEligibility(ctx, c, &message.NodeUpdateEligibilityRequest{NodeID: req.NodeID, Eligibility: nomad.NodeSchedulingEligible})
+	update, err := s.UpdateEligibility(ctx, c,
+		&message.NodeUpdateEligibilityRequest{NodeID: req.NodeID, Eligibility: nomad.NodeSchedulingEligible})
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +92,8 @@ func unchanged(n *nomad.Node) *message.NodeDrainUpdateResponse {
 }
 
 // startDrain starts a drain, or changes the active one. The deadline counts from now, the start does not change.
-func (s *Service) startDrain(ctx context.Context, c *rpc.Call, old *nomad.Node, req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
+func (s *Service) startDrain(ctx context.Context, c *rpc.Call, old *nomad.Node,
+	req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
 	now := s.Now().UTC()
 	strategy := &nomad.DrainStrategy{DrainSpec: req.DrainStrategy.DrainSpec, StartedAt: now}
 	text := "Node drain strategy set"
@@ -100,8 +103,9 @@ func (s *Service) startDrain(ctx context.Context, c *rpc.Call, old *nomad.Node, 
 	if strategy.Deadline > 0 {
 		strategy.ForceDeadline = now.Add(strategy.Deadline)
 	}
-	index, err := s.betweenPlans(ctx, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: req.NodeID, DrainStrategy: strategy,
-		NodeEvent: s.event(nomad.NodeEventSubsystemDrain, text), UpdatedAt: now.Unix(), Meta: req.Meta, UpdatedBy: updater(c.Identity)})
+	index, err := s.betweenPlans(ctx, nomad.NodeUpdateDrainRequestType,
+		&message.NodeUpdateDrainRequest{NodeID: req.NodeID, DrainStrategy: strategy,
+			NodeEvent: s.event(nomad.NodeEventSubsystemDrain, text), UpdatedAt: now.Unix(), Meta: req.Meta, UpdatedBy: updater(c.Identity)})
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +128,8 @@ func updater(id *nomad.AuthenticatedIdentity) string {
 }
 
 // endDrain ends the current drain of a node.
-func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapshot, req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
+func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapshot,
+	req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
 	entry := &message.NodeUpdateDrainRequest{NodeID: req.NodeID, MarkEligible: req.MarkEligible, UpdatedAt: s.Now().Unix()}
 	text := "Node drain complete"
 	if authz.NodeID(c.Identity) == "" {

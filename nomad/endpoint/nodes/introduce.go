@@ -54,7 +54,8 @@ var nodeName = regexp.MustCompile(`^[^\s:]{0,255}$`)
 
 // Introduce signs an introduction token for nodes. It is for operators: tasks and nodes
 // need a policy that allows it.
-func (s *Service) Introduce(ctx context.Context, c *rpc.Call, req *message.ACLCreateClientIntroductionTokenRequest) (*message.ACLCreateClientIntroductionTokenResponse, error) {
+func (s *Service) Introduce(ctx context.Context, c *rpc.Call,
+	req *message.ACLCreateClientIntroductionTokenRequest) (*message.ACLCreateClientIntroductionTokenResponse, error) {
 	if err := handler.ForOperators(c); err != nil {
 		return nil, err
 	}
@@ -124,7 +125,8 @@ func (s *Service) introduced(claims *nomad.IdentityClaims, entry *message.NodeRe
 	if at, purged := s.Snapshot().Purged(nil, node.ID); purged && entry.Strict && claims.IssuedAt < at {
 		return s.notIntroduced(node, "introduction token issued before the node was purged")
 	}
-	entry.Introduction = &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry, IssuedAt: claims.IssuedAt, Holder: node.Holder()}
+	entry.Introduction = &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry,
+		IssuedAt: claims.IssuedAt, Holder: node.Holder()}
 	return nil
 }
 
@@ -161,7 +163,8 @@ func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *message.NodeReg
 		return fmt.Errorf("%w: present a new introduction token", s.notIntroduced(node, "changed node pool, datacenter or name"))
 	}
 	metrics.IncrCounter(violations, 1)
-	s.Log.Warn("node changed its node pool, datacenter or name", "node", node.ID, "name", node.Name, "pool", node.NodePool, "datacenter", node.Datacenter)
+	s.Log.Warn("node changed its node pool, datacenter or name", "node", node.ID, "name", node.Name, "pool", node.NodePool, "datacenter",
+		node.Datacenter)
 	return nil
 }
 

@@ -26,26 +26,27 @@ func Listing(q *message.QueryOptions) page.List[*nomad.Node] {
 
 // List lists nodes.
 func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.NodeListRequest) (*message.NodeListResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeListResponse) error {
-		all := snap.Nodes(ws)
-		if req.Prefix != "" {
-			all = snap.NodesByPrefix(ws, req.Prefix)
-		}
-		nodes, next, err := Listing(&req.QueryOptions).Page(all)
-		if err != nil {
-			return err
-		}
-		out.Nodes = page.Each(nodes, func(n *nomad.Node) *nomad.NodeListStub {
-			stub := n.Stub(req.Fields)
-			if req.Fields != nil && req.Fields.Use {
-				stub.SetUse(useOf(snap, n.ID))
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeListResponse) error {
+			all := snap.Nodes(ws)
+			if req.Prefix != "" {
+				all = snap.NodesByPrefix(ws, req.Prefix)
 			}
-			return stub
+			nodes, next, err := Listing(&req.QueryOptions).Page(all)
+			if err != nil {
+				return err
+			}
+			out.Nodes = page.Each(nodes, func(n *nomad.Node) *nomad.NodeListStub {
+				stub := n.Stub(req.Fields)
+				if req.Fields != nil && req.Fields.Use {
+					stub.SetUse(useOf(snap, n.ID))
+				}
+				return stub
+			})
+			out.NextToken = next
+			out.Index = snap.TableIndex(state.TableNodes)
+			return nil
 		})
-		out.NextToken = next
-		out.Index = snap.TableIndex(state.TableNodes)
-		return nil
-	})
 }
 
 // useOf sums the resources of the live allocations of a node. Changes of allocations do not wake a
@@ -85,25 +86,27 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.NodeSpecifi
 
 // GetAllocs returns the allocations of a node in namespaces whose jobs the caller may read.
 func (s *Service) GetAllocs(ctx context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeAllocsResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeAllocsResponse) error {
-		if req.NodeID == "" {
-			return nomad.Errorf(400, "missing node ID")
-		}
-		out.Allocs = []*nomad.Allocation{}
-		may := handler.Grants(c, acl.ReadJob)
-		for a := range snap.AllocsByNode(ws, req.NodeID) {
-			if may(a.Namespace) {
-				out.Allocs = append(out.Allocs, a.Public())
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeAllocsResponse) error {
+			if req.NodeID == "" {
+				return nomad.Errorf(400, "missing node ID")
 			}
-		}
-		out.Index = snap.TableIndex(state.TableAllocs)
-		return nil
-	})
+			out.Allocs = []*nomad.Allocation{}
+			may := handler.Grants(c, acl.ReadJob)
+			for a := range snap.AllocsByNode(ws, req.NodeID) {
+				if may(a.Namespace) {
+					out.Allocs = append(out.Allocs, a.Public())
+				}
+			}
+			out.Index = snap.TableIndex(state.TableAllocs)
+			return nil
+		})
 }
 
 // GetClientAllocs returns the allocations of a node, each with the index at which the
 // servers last changed it. Updates from the node itself do not wake the blocking query.
-func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.NodeClientAllocsResponse, error) {
+func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call,
+	req *message.NodeSpecificRequest) (*message.NodeClientAllocsResponse, error) {
 	if err := authz.SameNode(c.Identity, req.NodeID); err != nil {
 		return nil, err
 	}
@@ -113,27 +116,28 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call, req *message
 	had := req.AllocCount        // a client of Nomad sends 0: then the first snapshot counts
 	var mine []*nomad.Allocation // of the last snapshot; converted to the response at the end
 	var last *state.Snapshot
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeClientAllocsResponse) error {
-		if snap.Node(ws, req.NodeID) == nil {
-			return nomad.ErrNodeNotFound
-		}
-		out.Index = snap.Restored() // a restore wakes blocking queries
-		out.RestoreIndex = snap.RestoreIndex()
-		last = snap
-		mine = slices.AppendSeq(mine[:0], snap.AllocsByNode(ws, req.NodeID))
-		for _, a := range mine {
-			out.Index = max(out.Index, a.AllocModifyIndex)
-		}
-		// Garbage-collected allocations do not raise AllocModifyIndex, so use the index of
-		// the table. Other nodes change it too, so only when the number shows a deletion.
-		if had <= 0 {
-			had = len(mine)
-		}
-		if len(mine) < had || len(mine) == 0 {
-			out.Index = snap.TableIndex(state.TableAllocs)
-		}
-		return nil
-	})
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeClientAllocsResponse) error {
+			if snap.Node(ws, req.NodeID) == nil {
+				return nomad.ErrNodeNotFound
+			}
+			out.Index = snap.Restored() // a restore wakes blocking queries
+			out.RestoreIndex = snap.RestoreIndex()
+			last = snap
+			mine = slices.AppendSeq(mine[:0], snap.AllocsByNode(ws, req.NodeID))
+			for _, a := range mine {
+				out.Index = max(out.Index, a.AllocModifyIndex)
+			}
+			// Garbage-collected allocations do not raise AllocModifyIndex, so use the index of
+			// the table. Other nodes change it too, so only when the number shows a deletion.
+			if had <= 0 {
+				had = len(mine)
+			}
+			if len(mine) < had || len(mine) == 0 {
+				out.Index = snap.TableIndex(state.TableAllocs)
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}

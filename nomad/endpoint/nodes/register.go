@@ -47,7 +47,8 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRe
 	serverFields(&node, old)
 	readmitted := s.readmits(snap, old, entry)
 	if snap.NodePool(nil, node.NodePool) == nil && !entry.CreateNodePool {
-		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the authoritative region %q first", node.NodePool, cmp.Or(s.cfg.AuthoritativeRegion, s.Region))
+		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the authoritative region %q first", node.NodePool,
+			cmp.Or(s.cfg.AuthoritativeRegion, s.Region))
 	}
 	node.StatusUpdatedAt = s.Now().Unix()
 	node.ComputedClass = node.ComputeClass()
@@ -166,7 +167,8 @@ func identityTTL(snap *state.Snapshot, pool string) time.Duration {
 
 // mint signs an identity for the node, adds it to the response and records its key. It
 // returns when the identity expires.
-func (s *Service) mint(ctx context.Context, node *nomad.Node, ttl time.Duration, out *message.NodeUpdateResponse) (ends time.Time, err error) {
+func (s *Service) mint(ctx context.Context, node *nomad.Node, ttl time.Duration,
+	out *message.NodeUpdateResponse) (ends time.Time, err error) {
 	ctx, cancel := s.Signing(ctx)
 	defer cancel()
 	claims := s.Issuer.Node(node, ttl, s.Now())
@@ -233,7 +235,8 @@ func (s *Service) servers() []*nomad.NodeServerInfo {
 
 // UpdateStatus handles the heartbeats of nodes, and the status changes that the leader requests.
 // It renews the node identity when it is due.
-func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *message.NodeUpdateStatusRequest) (*message.NodeUpdateResponse, error) {
+func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call,
+	req *message.NodeUpdateStatusRequest) (*message.NodeUpdateResponse, error) {
 	switch {
 	case req.NodeID == "":
 		return nil, nomad.Errorf(400, "missing node ID for client status update")
@@ -270,7 +273,8 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call, req *message.No
 		node.Status = nomad.NodeStatusDisconnected
 	}
 	out := &message.NodeUpdateResponse{}
-	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool), Now: s.Now()}
+	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool),
+		Now: s.Now()}
 	ends, err := s.renewIdentity(ctx, c, deciding, out)
 	if err != nil {
 		return nil, err
@@ -337,7 +341,8 @@ func heardFrom(snap *state.Snapshot, old *nomad.Node, asked string) string {
 // renewIdentity signs a new identity when a heartbeat requests one or the current one nears
 // its expiry. It returns when the node's identity expires. A failure fails the heartbeat only
 // when the identity is about to expire, so that an outage of the keyring does not stop nodes.
-func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding identity.Heartbeat, out *message.NodeUpdateResponse) (ends time.Time, err error) {
+func (s *Service) renewIdentity(ctx context.Context, c *rpc.Call, deciding identity.Heartbeat,
+	out *message.NodeUpdateResponse) (ends time.Time, err error) {
 	if !deciding.Generates() {
 		return identityEnds(c), nil
 	}

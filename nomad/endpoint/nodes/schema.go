@@ -13,7 +13,8 @@ import (
 )
 
 // UpsertDriverSchemas stores schemas of the caller's drivers, which the node names in its attributes.
-func (s *Service) UpsertDriverSchemas(ctx context.Context, c *rpc.Call, req *message.DriverSchemaUpsertRequest) (*message.GenericResponse, error) {
+func (s *Service) UpsertDriverSchemas(ctx context.Context, c *rpc.Call,
+	req *message.DriverSchemaUpsertRequest) (*message.GenericResponse, error) {
 	if err := authz.SameNode(c.Identity, req.NodeID); err != nil {
 		return nil, err
 	}

@@ -20,12 +20,14 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.Node
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
 	}
-	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType, &message.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
+	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType,
+		&message.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
 }
 
 // BatchDeregister removes nodes with one log entry and creates evaluations for their jobs. From
 // the leader it is a garbage collection, otherwise a purge.
-func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call, req *message.NodeBatchDeregisterRequest) (*message.NodeUpdateResponse, error) {
+func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call,
+	req *message.NodeBatchDeregisterRequest) (*message.NodeUpdateResponse, error) {
 	if len(req.NodeIDs) == 0 {
 		return nil, nomad.Errorf(400, "missing node IDs for client deregistration")
 	}
@@ -70,7 +72,8 @@ func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageT
 }
 
 // UpdateEligibility sets whether a node is eligible for new allocations. Nodes must not call it.
-func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call, req *message.NodeUpdateEligibilityRequest) (*message.NodeEligibilityUpdateResponse, error) {
+func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call,
+	req *message.NodeUpdateEligibilityRequest) (*message.NodeEligibilityUpdateResponse, error) {
 	if authz.NodeID(c.Identity) != "" {
 		return nil, nomad.ErrPermissionDenied // also when ACLs are disabled
 	}
@@ -136,7 +139,8 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.NodeEv
 }
 
 // EmitEvents stores events that the calling node reports about itself.
-func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call, req *message.EmitNodeEventsRequest) (*message.EmitNodeEventsResponse, error) {
+func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call,
+	req *message.EmitNodeEventsRequest) (*message.EmitNodeEventsResponse, error) {
 	if len(req.NodeEvents) == 0 {
 		return nil, nomad.Errorf(400, "no node events given")
 	}
@@ -247,7 +251,8 @@ type allocUpdate struct{ known, update *nomad.Allocation }
 
 // ownUpdates returns the updates of allocations that are placed on the calling node, and the IDs
 // of those on other nodes. It skips allocations that have been garbage-collected, and updates that arrive late.
-func ownUpdates(snap *state.Snapshot, caller *nomad.AuthenticatedIdentity, updates []*nomad.Allocation) (own []allocUpdate, refused []string, err error) {
+func ownUpdates(snap *state.Snapshot, caller *nomad.AuthenticatedIdentity,
+	updates []*nomad.Allocation) (own []allocUpdate, refused []string, err error) {
 	for _, update := range updates {
 		if update == nil || !nomad.IsUUID(update.ID) {
 			return nil, nil, nomad.Errorf(400, "an update has no allocation ID")

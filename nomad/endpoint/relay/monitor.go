@@ -37,7 +37,8 @@ type agentOf struct{ node, server string }
 func monitored[Req any, P interface {
 	*Req
 	rpc.Request
-}](ctx context.Context, s *Service, c *rpc.Call, at agentOf, req *Req, from *rpc.Stream, here func(context.Context, monitor.Sink) error) error {
+}](ctx context.Context, s *Service, c *rpc.Call, at agentOf, req *Req, from *rpc.Stream,
+	here func(context.Context, monitor.Sink) error) error {
 	switch {
 	case at.node != "" && at.server != "":
 		return errBothAgents

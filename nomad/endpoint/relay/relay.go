@@ -185,8 +185,9 @@ func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e err
 	case req.Envelope().AuthToken == "", s.cfg.TokensToNodes:
 		return nil
 	}
-	return nomad.Errorf(http.StatusConflict, "node %s does not accept tickets, so the call would send it your token: upgrade its agent to open-nomad, "+
-		"or set server { relay_tokens_to_nodes = true }", e.node.ID)
+	return nomad.Errorf(http.StatusConflict,
+		"node %s does not accept tickets, so the call would send it your token: upgrade its agent to open-nomad, "+
+			"or set server { relay_tokens_to_nodes = true }", e.node.ID)
 }
 
 // credential sets the auth token of a request.

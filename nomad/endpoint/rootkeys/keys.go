@@ -12,39 +12,42 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.KeyringListRootKeyMetaRequest) (*message.KeyringListRootKeyMetaResponse, error) {
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.KeyringListRootKeyMetaResponse) error {
-		out.Keys = []*nomad.RootKeyMeta{}
-		for k := range snap.RootKeys(ws) {
-			meta := k.Meta()
-			meta.Closed = s.cfg.Keyring.Closed(k.KeyID)
-			for range snap.VariablesByKey(nil, k.KeyID) {
-				meta.Variables++
+func (s *Service) List(ctx context.Context, _ *rpc.Call,
+	req *message.KeyringListRootKeyMetaRequest) (*message.KeyringListRootKeyMetaResponse, error) {
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.KeyringListRootKeyMetaResponse) error {
+			out.Keys = []*nomad.RootKeyMeta{}
+			for k := range snap.RootKeys(ws) {
+				meta := k.Meta()
+				meta.Closed = s.cfg.Keyring.Closed(k.KeyID)
+				for range snap.VariablesByKey(nil, k.KeyID) {
+					meta.Variables++
+				}
+				out.Keys = append(out.Keys, meta)
 			}
-			out.Keys = append(out.Keys, meta)
-		}
-		out.Index = snap.TableIndex(state.TableRootKeys)
-		return nil
-	})
+			out.Index = snap.TableIndex(state.TableRootKeys)
+			return nil
+		})
 }
 
 // ListPublic returns the public keys that verify tokens.
 func (s *Service) ListPublic(ctx context.Context, _ *rpc.Call, req *message.GenericRequest) (*message.KeyringListPublicResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.KeyringListPublicResponse) error {
-		published := map[string]bool{}
-		for k := range snap.RootKeys(ws) {
-			published[k.KeyID] = k.State != nomad.RootKeyStateDeprecated
-		}
-		out.PublicKeys = []*nomad.KeyringPublicKey{}
-		for _, k := range s.cfg.Keyring.PublicKeys() {
-			if published[k.KeyID] {
-				out.PublicKeys = append(out.PublicKeys, k)
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.KeyringListPublicResponse) error {
+			published := map[string]bool{}
+			for k := range snap.RootKeys(ws) {
+				published[k.KeyID] = k.State != nomad.RootKeyStateDeprecated
 			}
-		}
-		out.RotationThreshold = s.cfg.RotationThreshold
-		out.Index = snap.TableIndex(state.TableRootKeys)
-		return nil
-	})
+			out.PublicKeys = []*nomad.KeyringPublicKey{}
+			for _, k := range s.cfg.Keyring.PublicKeys() {
+				if published[k.KeyID] {
+					out.PublicKeys = append(out.PublicKeys, k)
+				}
+			}
+			out.RotationThreshold = s.cfg.RotationThreshold
+			out.Index = snap.TableIndex(state.TableRootKeys)
+			return nil
+		})
 }
 
 // GetConfig returns the OIDC discovery document. It is nil without an issuer.
@@ -54,7 +57,8 @@ func (s *Service) GetConfig(context.Context, *rpc.Call, *message.GenericRequest)
 
 // Delete deletes a root key that is not in use. With Force it deletes an inactive key
 // that is in use.
-func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.KeyringDeleteRootKeyRequest) (*message.KeyringDeleteRootKeyResponse, error) {
+func (s *Service) Delete(ctx context.Context, _ *rpc.Call,
+	req *message.KeyringDeleteRootKeyRequest) (*message.KeyringDeleteRootKeyResponse, error) {
 	if req.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")
 	}

@@ -17,7 +17,8 @@ import (
 
 // Rotate creates a new root key. The key is active immediately. With PublishTime it is
 // published first and becomes active later.
-func (s *Service) Rotate(ctx context.Context, _ *rpc.Call, req *message.KeyringRotateRootKeyRequest) (*message.KeyringRotateRootKeyResponse, error) {
+func (s *Service) Rotate(ctx context.Context, _ *rpc.Call,
+	req *message.KeyringRotateRootKeyRequest) (*message.KeyringRotateRootKeyResponse, error) {
 	switch {
 	case req.Full && req.PublishTime != 0:
 		return nil, nomad.Errorf(400, "keyring cannot be prepublished and fully rotated at the same time")
@@ -65,7 +66,8 @@ func (s *Service) introduce(ctx context.Context, key *nomad.RootKey, req *messag
 		return index, err
 	}
 	s.awaitKey(ctx, key.KeyID)
-	index, err = s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
+	index, err = s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType,
+		&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
 	if err != nil {
 		return 0, err
 	}
@@ -153,7 +155,8 @@ func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
 
 // Update changes the state of a root key. The core job uses it to activate published
 // keys and to end a rekey. It never accepts key material.
-func (s *Service) Update(ctx context.Context, _ *rpc.Call, req *message.KeyringUpdateRootKeyRequest) (*message.KeyringUpdateRootKeyResponse, error) {
+func (s *Service) Update(ctx context.Context, _ *rpc.Call,
+	req *message.KeyringUpdateRootKeyRequest) (*message.KeyringUpdateRootKeyResponse, error) {
 	if req.RootKey == nil || req.RootKey.Meta == nil || req.RootKey.Meta.KeyID == "" {
 		return nil, nomad.Errorf(400, "root key ID is required")
 	}
@@ -177,7 +180,8 @@ func (s *Service) Update(ctx context.Context, _ *rpc.Call, req *message.KeyringU
 			return nil, err
 		}
 	}
-	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &key, Rekey: req.Rekey})
+	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType,
+		&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &key, Rekey: req.Rekey})
 	if err != nil {
 		return nil, err
 	}

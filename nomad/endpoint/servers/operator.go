@@ -15,15 +15,18 @@ import (
 )
 
 // SchedulerConfig returns the scheduler configuration.
-func (s *Service) SchedulerConfig(ctx context.Context, _ *rpc.Call, req *message.GenericRequest) (*message.SchedulerConfigurationResponse, error) {
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SchedulerConfigurationResponse) error {
-		out.Index, out.SchedulerConfig = snap.SchedulerConfig(ws)
-		return nil
-	})
+func (s *Service) SchedulerConfig(ctx context.Context, _ *rpc.Call,
+	req *message.GenericRequest) (*message.SchedulerConfigurationResponse, error) {
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SchedulerConfigurationResponse) error {
+			out.Index, out.SchedulerConfig = snap.SchedulerConfig(ws)
+			return nil
+		})
 }
 
 // SetSchedulerConfig changes the scheduler configuration.
-func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call, req *message.SchedulerSetConfigRequest) (*message.SchedulerSetConfigurationResponse, error) {
+func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call,
+	req *message.SchedulerSetConfigRequest) (*message.SchedulerSetConfigurationResponse, error) {
 	cfg := req.Config
 	switch cfg.SchedulerAlgorithm {
 	case "":
@@ -107,7 +110,8 @@ func (s *Service) RemovePeerByAddress(context.Context, *rpc.Call, *message.RaftP
 }
 
 // TransferLeadership transfers leadership to another server.
-func (s *Service) TransferLeadership(ctx context.Context, _ *rpc.Call, req *message.RaftPeerRequest) (*message.LeadershipTransferResponse, error) {
+func (s *Service) TransferLeadership(ctx context.Context, _ *rpc.Call,
+	req *message.RaftPeerRequest) (*message.LeadershipTransferResponse, error) {
 	if (req.ID == "") == (req.Address == "") {
 		return nil, nomad.Errorf(400, "specify either the ID or the address of the server")
 	}

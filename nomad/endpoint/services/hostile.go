@@ -21,8 +21,10 @@ func plain(r *nomad.ServiceRegistration) error {
 	switch {
 	case !serviceName.MatchString(r.ServiceName):
 		return nomad.Errorf(400, "invalid service registration %q: the service name %q must have 1 to 63 letters, digits and dashes, and no dash at its ends", r.ID, r.ServiceName)
-	case len(r.Address) > maxAddress || strings.ContainsFunc(r.Address, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }):
-		return nomad.Errorf(400, "invalid service registration address %q of service %q: it must have at most %d bytes, without spaces", r.Address, r.ServiceName, maxAddress)
+	case len(r.Address) > maxAddress ||
+		strings.ContainsFunc(r.Address, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }):
+		return nomad.Errorf(400, "invalid service registration address %q of service %q: it must have at most %d bytes, without spaces",
+			r.Address, r.ServiceName, maxAddress)
 	}
 	return nil
 }

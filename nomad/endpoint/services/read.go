@@ -20,18 +20,20 @@ import (
 
 // List returns the names of the services of a namespace with their tags. For the namespace "*" it lists those in
 // namespaces with the read-job right.
-func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.ServiceRegistrationListRequest) (*message.ServiceRegistrationListResponse, error) {
+func (s *Service) List(ctx context.Context, c *rpc.Call,
+	req *message.ServiceRegistrationListRequest) (*message.ServiceRegistrationListResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ServiceRegistrationListResponse) error {
-		out.Index = snap.TableIndex(state.TableRegistrations)
-		all := snap.RegistrationsIn(ws, ns)
-		if ns == nomad.AllNamespacesSentinel {
-			may := handler.Grants(c, acl.ReadJob)
-			all = page.Only(snap.Registrations(ws), func(r *nomad.ServiceRegistration) bool { return may(r.Namespace) })
-		}
-		out.Services = stubs(all)
-		return nil
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ServiceRegistrationListResponse) error {
+			out.Index = snap.TableIndex(state.TableRegistrations)
+			all := snap.RegistrationsIn(ws, ns)
+			if ns == nomad.AllNamespacesSentinel {
+				may := handler.Grants(c, acl.ReadJob)
+				all = page.Only(snap.Registrations(ws), func(r *nomad.ServiceRegistration) bool { return may(r.Namespace) })
+			}
+			out.Services = stubs(all)
+			return nil
+		})
 }
 
 // stubs returns the services by namespace and name, with the tags of all their registrations: an empty list, not null,
@@ -57,7 +59,8 @@ func stubs(all iter.Seq[*nomad.ServiceRegistration]) []*nomad.ServiceRegistratio
 }
 
 // GetService returns a page of the registrations of one service, or those that the request chooses from the page.
-func (s *Service) GetService(ctx context.Context, _ *rpc.Call, req *message.ServiceRegistrationByNameRequest) (*message.ServiceRegistrationByNameResponse, error) {
+func (s *Service) GetService(ctx context.Context, _ *rpc.Call,
+	req *message.ServiceRegistrationByNameRequest) (*message.ServiceRegistrationByNameResponse, error) {
 	if req.ServiceName == "" {
 		return nil, nomad.Errorf(400, "missing service name")
 	}
@@ -66,47 +69,52 @@ func (s *Service) GetService(ctx context.Context, _ *rpc.Call, req *message.Serv
 		return nil, err
 	}
 	ns := handler.NamespaceOf(req.Namespace)
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ServiceRegistrationByNameResponse) error {
-		out.Index = snap.TableIndex(state.TableRegistrations)
-		found, next, err := listing(&req.QueryOptions).Page(snap.RegistrationsByName(ws, ns, req.ServiceName))
-		if err != nil {
-			return err
-		}
-		out.Services, out.NextToken = pick(copies(found)), next
-		return nil
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ServiceRegistrationByNameResponse) error {
+			out.Index = snap.TableIndex(state.TableRegistrations)
+			found, next, err := listing(&req.QueryOptions).Page(snap.RegistrationsByName(ws, ns, req.ServiceName))
+			if err != nil {
+				return err
+			}
+			out.Services, out.NextToken = pick(copies(found)), next
+			return nil
+		})
 }
 
 // OfJob returns the registrations of the allocations of a job. It returns nil if the job does not exist.
-func (s *Service) OfJob(ctx context.Context, _ *rpc.Call, req *message.JobServiceRegistrationsRequest) (*message.JobServiceRegistrationsResponse, error) {
+func (s *Service) OfJob(ctx context.Context, _ *rpc.Call,
+	req *message.JobServiceRegistrationsRequest) (*message.JobServiceRegistrationsResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobServiceRegistrationsResponse) error {
-		out.Index = snap.TableIndex(state.TableRegistrations)
-		if snap.Job(ws, ns, req.JobID) == nil {
-			return nil
-		}
-		found, next, err := listing(&req.QueryOptions).Page(snap.RegistrationsByJob(ws, ns, req.JobID))
-		out.Services, out.NextToken = copies(found), next
-		return err
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobServiceRegistrationsResponse) error {
+			out.Index = snap.TableIndex(state.TableRegistrations)
+			if snap.Job(ws, ns, req.JobID) == nil {
+				return nil
+			}
+			found, next, err := listing(&req.QueryOptions).Page(snap.RegistrationsByJob(ws, ns, req.JobID))
+			out.Services, out.NextToken = copies(found), next
+			return err
+		})
 }
 
 // OfAlloc returns the registrations of an allocation. It returns nil if the allocation does not exist or is hidden from
 // a caller with all rights.
-func (s *Service) OfAlloc(ctx context.Context, c *rpc.Call, req *message.AllocServiceRegistrationsRequest) (*message.AllocServiceRegistrationsResponse, error) {
-	out, err := handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocServiceRegistrationsResponse) error {
-		if req.AllocID == "" {
-			return nomad.ErrMissingAllocID
-		}
-		out.Index = snap.TableIndex(state.TableRegistrations)
-		a := snap.Alloc(ws, req.AllocID)
-		if a == nil || !c.Access.Allows(acl.InNamespace(a.Namespace, acl.ReadJob)) {
-			return nil
-		}
-		found, next, err := listing(&req.QueryOptions).Page(snap.RegistrationsByAlloc(ws, req.AllocID))
-		out.Services, out.NextToken = copies(found), next
-		return err
-	})
+func (s *Service) OfAlloc(ctx context.Context, c *rpc.Call,
+	req *message.AllocServiceRegistrationsRequest) (*message.AllocServiceRegistrationsResponse, error) {
+	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocServiceRegistrationsResponse) error {
+			if req.AllocID == "" {
+				return nomad.ErrMissingAllocID
+			}
+			out.Index = snap.TableIndex(state.TableRegistrations)
+			a := snap.Alloc(ws, req.AllocID)
+			if a == nil || !c.Access.Allows(acl.InNamespace(a.Namespace, acl.ReadJob)) {
+				return nil
+			}
+			found, next, err := listing(&req.QueryOptions).Page(snap.RegistrationsByAlloc(ws, req.AllocID))
+			out.Services, out.NextToken = copies(found), next
+			return err
+		})
 	if err != nil || out.Services != nil {
 		return out, err
 	}

@@ -17,7 +17,8 @@ import (
 const maxRegistrations = 10_000
 
 // Upsert registers services of allocations on the calling node: all of them, or none.
-func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.ServiceRegistrationUpsertRequest) (*message.ServiceRegistrationUpsertResponse, error) {
+func (s *Service) Upsert(ctx context.Context, c *rpc.Call,
+	req *message.ServiceRegistrationUpsertRequest) (*message.ServiceRegistrationUpsertResponse, error) {
 	if n := len(req.Services); n == 0 || n > maxRegistrations {
 		return nil, nomad.Errorf(400, "%d service registrations in one request, want 1 to %d", n, maxRegistrations)
 	}
@@ -128,7 +129,8 @@ func (s *Service) sweep(ctx context.Context, rows []*nomad.ServiceRegistration) 
 }
 
 // DeleteByID removes a service registration. A node may remove its own.
-func (s *Service) DeleteByID(ctx context.Context, c *rpc.Call, req *message.ServiceRegistrationDeleteByIDRequest) (*message.ServiceRegistrationDeleteByIDResponse, error) {
+func (s *Service) DeleteByID(ctx context.Context, c *rpc.Call,
+	req *message.ServiceRegistrationDeleteByIDRequest) (*message.ServiceRegistrationDeleteByIDResponse, error) {
 	if req.ID == "" {
 		return nil, nomad.Errorf(400, "missing service id")
 	}

@@ -52,10 +52,11 @@ func (s *Service) SignX509(ctx context.Context, c *rpc.Call, req *message.Spiffe
 		return nil, handler.BadRequest(err)
 	}
 	var w workload
-	out, err := handler.Read(ctx, s.Core, wait(&req.QueryOptions), func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SpiffeX509Response) (err error) {
-		w, out.Index, err = s.find(snap, ws, c.Identity, req.AllocID, req.Task)
-		return err
-	})
+	out, err := handler.Read(ctx, s.Core, wait(&req.QueryOptions),
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SpiffeX509Response) (err error) {
+			w, out.Index, err = s.find(snap, ws, c.Identity, req.AllocID, req.Task)
+			return err
+		})
 	switch {
 	case err != nil:
 		return nil, err
@@ -79,10 +80,11 @@ func (s *Service) SignJWT(ctx context.Context, c *rpc.Call, req *message.SpiffeJ
 		return nil, err
 	}
 	var w workload
-	out, err := handler.Read(ctx, s.Core, wait(&req.QueryOptions), func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SpiffeJWTResponse) (err error) {
-		w, out.Index, err = s.find(snap, ws, c.Identity, req.AllocID, req.Task)
-		return err
-	})
+	out, err := handler.Read(ctx, s.Core, wait(&req.QueryOptions),
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SpiffeJWTResponse) (err error) {
+			w, out.Index, err = s.find(snap, ws, c.Identity, req.AllocID, req.Task)
+			return err
+		})
 	switch {
 	case err != nil:
 		return nil, err
@@ -105,17 +107,18 @@ func (s *Service) Bundle(ctx context.Context, _ *rpc.Call, req *message.GenericR
 	if s.svids.TrustDomain() == "" {
 		return nil, errDisabled
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SpiffeBundleResponse) (err error) {
-		for range snap.RootKeys(ws) { // the bundle changes with them
-		}
-		out.TrustDomain, out.RefreshHint = s.svids.TrustDomain(), svid.RefreshHint
-		out.Index = snap.TableIndex(state.TableRootKeys)
-		out.Sequence = out.Index
-		if out.Authorities, err = s.svids.Authorities(); err != nil {
-			return signing(err)
-		}
-		return nil
-	})
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SpiffeBundleResponse) (err error) {
+			for range snap.RootKeys(ws) { // the bundle changes with them
+			}
+			out.TrustDomain, out.RefreshHint = s.svids.TrustDomain(), svid.RefreshHint
+			out.Index = snap.TableIndex(state.TableRootKeys)
+			out.Sequence = out.Index
+			if out.Authorities, err = s.svids.Authorities(); err != nil {
+				return signing(err)
+			}
+			return nil
+		})
 }
 
 // errDisabled is returned while the region has no trust domain.
@@ -123,7 +126,8 @@ var errDisabled = nomad.Errorf(404, "SPIFFE is disabled: set trust_domain in the
 
 // find returns the task of an allocation of the caller. Without a result, the index is that of the
 // snapshot, so that a request with an index waits for the allocation.
-func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *nomad.AuthenticatedIdentity, allocID, task string) (workload, uint64, error) {
+func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *nomad.AuthenticatedIdentity, allocID,
+	task string) (workload, uint64, error) {
 	if s.svids.TrustDomain() == "" {
 		return workload{}, 0, errDisabled
 	}
@@ -151,7 +155,8 @@ func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *nomad.Authen
 	}
 	for _, dns := range t.Spiffe.DNS {
 		if !nomad.Below(dns, s.svids.DNS()) { // the suffixes may have changed since the registration
-			return workload{}, 0, nomad.Errorf(403, "DNS name %q of task %q is not below a suffix in dns of the spiffe block of the servers", dns, task)
+			return workload{}, 0, nomad.Errorf(403, "DNS name %q of task %q is not below a suffix in dns of the spiffe block of the servers",
+				dns, task)
 		}
 	}
 	return workload{t, name}, alloc.CreateIndex, nil

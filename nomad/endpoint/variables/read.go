@@ -54,30 +54,31 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.VariablesL
 	// A caller without any right in the namespace gets an empty list, as tools expect, also
 	// when the namespace does not exist.
 	blind := ns != nomad.AllNamespacesSentinel && !c.Access.AllowsSearch(ns)
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.VariablesListResponse) error {
-		if out.Index = snap.TableIndex(state.TableVariables); blind {
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.VariablesListResponse) error {
+			if out.Index = snap.TableIndex(state.TableVariables); blind {
+				return nil
+			}
+			all := snap.VariablesIn(ws, ns, req.Prefix)
+			if ns == nomad.AllNamespacesSentinel {
+				all = page.Only(snap.Variables(ws), func(v *nomad.VariableEncrypted) bool { return strings.HasPrefix(v.Path, req.Prefix) })
+			} else if err := handler.KnownNamespace(snap, ns); err != nil {
+				return err
+			}
+			found, next, err := page.List[*nomad.VariableEncrypted]{Opts: &req.QueryOptions, Order: page.ByNamespace,
+				At:       func(v *nomad.VariableEncrypted) page.Cursor { return page.Cursor{Namespace: v.Namespace, ID: v.Path} },
+				Filtered: func(v *nomad.VariableEncrypted) any { return shown(c, &v.VariableMetadata) },
+				Keep: func(v *nomad.VariableEncrypted) bool {
+					return c.Access.Allows(acl.OfVariable(v.Namespace, v.Path, acl.VariableList))
+				},
+			}.Page(all)
+			if err != nil {
+				return err
+			}
+			out.Data = page.Each(found, func(v *nomad.VariableEncrypted) *nomad.VariableMetadata { return shown(c, &v.VariableMetadata) })
+			out.NextToken = next
 			return nil
-		}
-		all := snap.VariablesIn(ws, ns, req.Prefix)
-		if ns == nomad.AllNamespacesSentinel {
-			all = page.Only(snap.Variables(ws), func(v *nomad.VariableEncrypted) bool { return strings.HasPrefix(v.Path, req.Prefix) })
-		} else if err := handler.KnownNamespace(snap, ns); err != nil {
-			return err
-		}
-		found, next, err := page.List[*nomad.VariableEncrypted]{Opts: &req.QueryOptions, Order: page.ByNamespace,
-			At:       func(v *nomad.VariableEncrypted) page.Cursor { return page.Cursor{Namespace: v.Namespace, ID: v.Path} },
-			Filtered: func(v *nomad.VariableEncrypted) any { return shown(c, &v.VariableMetadata) },
-			Keep: func(v *nomad.VariableEncrypted) bool {
-				return c.Access.Allows(acl.OfVariable(v.Namespace, v.Path, acl.VariableList))
-			},
-		}.Page(all)
-		if err != nil {
-			return err
-		}
-		out.Data = page.Each(found, func(v *nomad.VariableEncrypted) *nomad.VariableMetadata { return shown(c, &v.VariableMetadata) })
-		out.NextToken = next
-		return nil
-	})
+		})
 }
 
 // Read returns a variable with its items, or nil if it does not exist.
@@ -89,23 +90,24 @@ func (s *Service) Read(ctx context.Context, c *rpc.Call, req *message.VariablesR
 	if req.Path == "" {
 		return nil, nomad.Errorf(400, "missing variable path")
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.VariablesReadResponse) error {
-		if err := handler.KnownNamespace(snap, ns); err != nil {
-			return err
-		}
-		v := snap.Variable(ws, ns, req.Path)
-		out.Index = snap.TableIndex(state.TableVariables)
-		if v == nil {
+	return handler.Read(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.VariablesReadResponse) error {
+			if err := handler.KnownNamespace(snap, ns); err != nil {
+				return err
+			}
+			v := snap.Variable(ws, ns, req.Path)
+			out.Index = snap.TableIndex(state.TableVariables)
+			if v == nil {
+				return nil
+			}
+			out.Index = v.ModifyIndex
+			items, err := s.decrypt(ctx, v)
+			if err != nil {
+				return err
+			}
+			out.Data = &nomad.VariableDecrypted{VariableMetadata: *shown(c, &v.VariableMetadata), Items: items}
 			return nil
-		}
-		out.Index = v.ModifyIndex
-		items, err := s.decrypt(ctx, v)
-		if err != nil {
-			return err
-		}
-		out.Data = &nomad.VariableDecrypted{VariableMetadata: *shown(c, &v.VariableMetadata), Items: items}
-		return nil
-	})
+		})
 }
 
 // decrypt returns the items of a variable.

@@ -33,7 +33,8 @@ func (s *Service) Write(ctx context.Context, c *rpc.Call, req *message.Variables
 	out := &message.VariablesApplyResponse{Op: req.Op, Result: done.Result}
 	out.Index = index
 	if done.Conflict != nil {
-		if out.Conflict, err = s.conflict(ctx, c, done.Conflict, entry.Var.LockID()); out.Conflict != nil && !reads(c, &done.Conflict.VariableMetadata) {
+		if out.Conflict, err = s.conflict(ctx, c, done.Conflict, entry.Var.LockID()); out.Conflict != nil &&
+			!reads(c, &done.Conflict.VariableMetadata) {
 			out.Result = nomad.VarOpResultRedacted
 		}
 		return out, err
@@ -63,7 +64,8 @@ func reads(c *rpc.Call, m *nomad.VariableMetadata) bool {
 
 // written returns the stored variable for the response. Items that the operation kept are
 // included only for callers with read access. The release of a lock returns no items.
-func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMetadata, entry *message.VarApplyStateRequest, items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
+func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMetadata, entry *message.VarApplyStateRequest,
+	items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
 	out := &nomad.VariableDecrypted{VariableMetadata: *m, Items: items}
 	if entry.Op == nomad.VarOpLockRelease {
 		out.Items = nil
@@ -107,7 +109,8 @@ func (s *Service) entry(ctx context.Context, c *rpc.Call, req *message.Variables
 		return nil, cmp.Or(need(c, handler.NamespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
 	}
 	now := s.UnixNow()
-	v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: req.Var.Path, ModifyIndex: req.Var.ModifyIndex, CreateTime: now, ModifyTime: now}}
+	v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: req.Var.Path, ModifyIndex: req.Var.ModifyIndex,
+		CreateTime: now, ModifyTime: now}}
 	v.Namespace = cmp.Or(req.Var.Namespace, handler.NamespaceOf(req.Namespace))
 	op := acl.VariableWrite
 	if req.Op.Deletes() {
@@ -209,7 +212,8 @@ func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
 }
 
 // RenewLock restarts the TTL of a lock. It writes nothing.
-func (s *Service) RenewLock(_ context.Context, c *rpc.Call, req *message.VariablesRenewLockRequest) (*message.VariablesRenewLockResponse, error) {
+func (s *Service) RenewLock(_ context.Context, c *rpc.Call,
+	req *message.VariablesRenewLockRequest) (*message.VariablesRenewLockResponse, error) {
 	snap, ns := s.Snapshot(), handler.NamespaceOf(req.Namespace)
 	if err := need(c, ns, req.Path, acl.VariableWrite); err != nil {
 		return nil, err

@@ -85,7 +85,8 @@ var settings = map[string][]setting{
 	string(nomad.KEKProviderAWSKMS): {
 		{name: "kms_key_id", env: []string{"AWSKMS_WRAPPER_KEY_ID", "VAULT_AWSKMS_SEAL_KEY_ID"}, required: true},
 		{name: "region"}, {name: "endpoint", env: []string{"AWS_KMS_ENDPOINT"}},
-		{name: "access_key", secret: true, refers: true}, {name: "secret_key", secret: true, refers: true}, {name: "session_token", secret: true, refers: true},
+		{name: "access_key", secret: true, refers: true}, {name: "secret_key", secret: true, refers: true},
+		{name: "session_token", secret: true, refers: true},
 		{name: "shared_creds_filename"}, {name: "shared_creds_profile"}, {name: "web_identity_token_file"},
 		{name: "role_session_name"}, {name: "role_arn"},
 	},

@@ -15,15 +15,19 @@ func TestAsk_HardMemory(t *testing.T) {
 		hard             any
 		want             int64
 	}{
-		"none": {false, 32, 0, nil, 0}, "alone": {false, 32, 0, 20000, 20000}, "text": {false, 32, 0, "20000", 20000}, "below memory": {false, 32, 0, 16, 0},
-		"above memory_max": {true, 32, 64, 128, 128}, "below memory_max": {true, 32, 64, 48, 64}, "no limit": {true, 32, nomad.MemoryNoLimit, 128, nomad.MemoryNoLimit},
+		"none": {false, 32, 0, nil, 0}, "alone": {false, 32, 0, 20000, 20000}, "text": {false, 32, 0, "20000", 20000},
+		"below memory":     {false, 32, 0, 16, 0},
+		"above memory_max": {true, 32, 64, 128, 128}, "below memory_max": {true, 32, 64, 48, 64},
+		"no limit": {true, 32, nomad.MemoryNoLimit, 128, nomad.MemoryNoLimit},
 	} {
-		task := &nomad.Task{Name: "t", Config: map[string]any{"memory_hard_limit": c.hard}, Resources: &nomad.Resources{CPU: 1, MemoryMB: c.memory, MemoryMaxMB: c.most}}
+		task := &nomad.Task{Name: "t", Config: map[string]any{"memory_hard_limit": c.hard},
+			Resources: &nomad.Resources{CPU: 1, MemoryMB: c.memory, MemoryMaxMB: c.most}}
 		usage, err := feasible.NewUsage(node())
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask := feasible.NewAsk(&nomad.TaskGroup{Name: "g", Tasks: []*nomad.Task{task}}, &nomad.SchedulerConfiguration{MemoryOversubscriptionEnabled: c.oversubscription})
+		ask := feasible.NewAsk(&nomad.TaskGroup{Name: "g", Tasks: []*nomad.Task{task}},
+			&nomad.SchedulerConfiguration{MemoryOversubscriptionEnabled: c.oversubscription})
 		got, why := usage.Fit(ask, nil)
 		if got == nil || got.Tasks["t"].Memory.MemoryMaxMB != c.want {
 			t.Errorf("%s: Fit() = %+v, %q, want memory_max %d", name, got, why, c.want)

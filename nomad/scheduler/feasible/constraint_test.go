@@ -123,7 +123,8 @@ func TestEligibility_Class(t *testing.T) {
 
 	job.TaskGroups[1].Constraints = []*nomad.Constraint{{LTarget: "${node.unique.id}", Operand: "=", RTarget: "2"}}
 	e = feasible.NewEligibility(job, feasible.Rules{})
-	if first, second := e.Check("b", plain), e.Check("b", &nomad.Node{ID: "2", ComputedClass: "plain"}); first == "" || second != "" || !e.Escaped() {
+	if first, second := e.Check("b", plain), e.Check("b", &nomad.Node{ID: "2", ComputedClass: "plain"}); first == "" || second != "" ||
+		!e.Escaped() {
 		t.Errorf("unique constraint: %q, %q, escaped %v", first, second, e.Escaped())
 	}
 }

@@ -162,13 +162,14 @@ func (g *Group) devices(tg *nomad.TaskGroup) {
 	if len(asks) == 0 {
 		return
 	}
-	g.add(single, demand{check: CheckDevices, text: "missing devices", need: deviceNames(asks), found: healthyDevices, met: func(n *nomad.Node) bool {
-		if n.NodeResources == nil {
-			return false
-		}
-		p := devicePicker{devices: n.NodeResources.Devices, used: func(instance) bool { return false }, taken: map[instance]bool{}}
-		return !slices.ContainsFunc(asks, func(ask *deviceAsk) bool { return p.pick(ask) == nil })
-	}})
+	g.add(single, demand{check: CheckDevices, text: "missing devices", need: deviceNames(asks), found: healthyDevices,
+		met: func(n *nomad.Node) bool {
+			if n.NodeResources == nil {
+				return false
+			}
+			p := devicePicker{devices: n.NodeResources.Devices, used: func(instance) bool { return false }, taken: map[instance]bool{}}
+			return !slices.ContainsFunc(asks, func(ask *deviceAsk) bool { return p.pick(ask) == nil })
+		}})
 }
 
 // healthyDevices describes the devices of a node, such as "nvidia/gpu/t4: 2 healthy".

@@ -79,7 +79,8 @@ func TestPrivilege(t *testing.T) {
 func TestPrivilege_EachTask(t *testing.T) {
 	tasks := []*nomad.Task{{Name: "a", Driver: "open", Privileged: true}, {Name: "b", Driver: "open"}}
 	job := &nomad.Job{ID: "j", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: tasks}}}
-	if got, want := feasible.NewEligibility(job, feasible.Rules{Kinds: privilegeTable}).Check("g", privilegeNode("open", "open")), `task "b" needs privileged = true for driver "open"`; got != want {
+	if got, want := feasible.NewEligibility(job, feasible.Rules{Kinds: privilegeTable}).Check("g",
+		privilegeNode("open", "open")), `task "b" needs privileged = true for driver "open"`; got != want {
 		t.Errorf("Check() = %q, want %q", got, want)
 	}
 	tasks[0].Privileged = false

@@ -48,7 +48,8 @@ func remainder(list []*nomad.AllocatedResources, by *nomad.AllocatedResources) *
 		}
 		for _, d := range devices {
 			if !slices.Contains(shared, d) {
-				task.Devices = append(task.Devices, &nomad.AllocatedDeviceResource{Vendor: d.vendor, Type: d.kind, Name: d.name, DeviceIDs: []string{d.id}})
+				task.Devices = append(task.Devices,
+					&nomad.AllocatedDeviceResource{Vendor: d.vendor, Type: d.kind, Name: d.name, DeviceIDs: []string{d.id}})
 			}
 		}
 	}

@@ -39,7 +39,8 @@ func withCores(a *nomad.Allocation, cores ...uint16) *nomad.Allocation {
 }
 
 func withPort(a *nomad.Allocation, ip string, port int) *nomad.Allocation {
-	a.AllocatedResources.Shared.Ports = append(a.AllocatedResources.Shared.Ports, nomad.AllocatedPortMapping{Label: "p", HostIP: ip, Value: port})
+	a.AllocatedResources.Shared.Ports = append(a.AllocatedResources.Shared.Ports,
+		nomad.AllocatedPortMapping{Label: "p", HostIP: ip, Value: port})
 	return a
 }
 
@@ -75,16 +76,21 @@ func TestAllocsFit(t *testing.T) {
 		{"unknown core", nil, []*nomad.Allocation{withCores(alloc("a", 1, 1, 1), 7)}, "cores"},
 		{"same port", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "127.0.0.1", 80), withPort(alloc("b", 1, 1, 1), "127.0.0.1", 80)},
 			"network: port collision"},
-		{"same port, other address", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "127.0.0.1", 80), withPort(alloc("b", 1, 1, 1), "::1", 80)}, ""},
+		{"same port, other address", nil,
+			[]*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "127.0.0.1", 80), withPort(alloc("b", 1, 1, 1), "::1", 80)}, ""},
 		{"same port, two networks of one address", func(n *nomad.Node) {
 			net := n.NodeResources.NodeNetworks[0]
 			net.Addresses = append(net.Addresses, nomad.NodeNetworkAddress{Alias: "lan", Address: "1.2.3.4"})
-		}, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "1.2.3.4", 90), withPort(alloc("b", 1, 1, 1), "1.2.3.4", 90)}, "network: port collision"},
-		{"same device", nil, []*nomad.Allocation{withDevice(alloc("a", 1, 1, 1), "x"), withDevice(alloc("b", 1, 1, 1), "y", "x")}, "device oversubscribed"},
-		{"other devices", nil, []*nomad.Allocation{withDevice(alloc("a", 1, 1, 1), "x"), withDevice(alloc("b", 1, 1, 1), "y")}, ""},
-		{"same port on a removed address", nil, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "9.9.9.9", 80), withPort(alloc("b", 1, 1, 1), "9.9.9.9", 80)},
+		}, []*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "1.2.3.4", 90), withPort(alloc("b", 1, 1, 1), "1.2.3.4", 90)},
 			"network: port collision"},
-		{"max allocations", func(n *nomad.Node) { n.NodeMaxAllocs = 1 }, []*nomad.Allocation{alloc("a", 1, 1, 1), alloc("b", 1, 1, 1)}, "max allocation exceeded"},
+		{"same device", nil, []*nomad.Allocation{withDevice(alloc("a", 1, 1, 1), "x"), withDevice(alloc("b", 1, 1, 1), "y", "x")},
+			"device oversubscribed"},
+		{"other devices", nil, []*nomad.Allocation{withDevice(alloc("a", 1, 1, 1), "x"), withDevice(alloc("b", 1, 1, 1), "y")}, ""},
+		{"same port on a removed address", nil,
+			[]*nomad.Allocation{withPort(alloc("a", 1, 1, 1), "9.9.9.9", 80), withPort(alloc("b", 1, 1, 1), "9.9.9.9", 80)},
+			"network: port collision"},
+		{"max allocations", func(n *nomad.Node) { n.NodeMaxAllocs = 1 }, []*nomad.Allocation{alloc("a", 1, 1, 1), alloc("b", 1, 1, 1)},
+			"max allocation exceeded"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -118,7 +124,8 @@ func TestAllocsFit_Lifecycle(t *testing.T) {
 		return &nomad.AllocatedTaskResources{Memory: nomad.AllocatedMemoryResources{MemoryMB: mem}}
 	}
 	r := &nomad.AllocatedResources{
-		Tasks: map[string]*nomad.AllocatedTaskResources{"init": task(500), "main": task(100), "side": task(10), "post": task(50), "after": task(300)},
+		Tasks: map[string]*nomad.AllocatedTaskResources{"init": task(500), "main": task(100), "side": task(10), "post": task(50),
+			"after": task(300)},
 		TaskLifecycles: map[string]*nomad.TaskLifecycleConfig{
 			"init": {Hook: "prestart"}, "side": {Hook: "prestart", Sidecar: true}, "post": {Hook: "poststart"}, "after": {Hook: "poststop"},
 		},
@@ -185,7 +192,8 @@ func TestPorts(t *testing.T) {
 		{static("http", "", 80), "network: reserved port collision http=80"},
 		{static("web", "public", 80), "network: reserved port collision web=80"},
 		{static("web", "private", 80), "network: no addresses available for private network"},
-		{nomad.NetworkResource{ReservedPorts: []nomad.Port{{Label: "a", HostNetwork: "public", Value: 81}, {Label: "b", HostNetwork: "public", Value: 81}}},
+		{nomad.NetworkResource{ReservedPorts: []nomad.Port{{Label: "a", HostNetwork: "public", Value: 81},
+			{Label: "b", HostNetwork: "public", Value: 81}}},
 			"network: reserved port collision b=81"},
 	} {
 		if _, why := u.Fit(ports(c.ask), rng); why != c.want {

@@ -12,10 +12,11 @@ import (
 func job() *nomad.Job {
 	return &nomad.Job{ID: "j", Namespace: "default", Type: nomad.JobTypeService, CreateIndex: 5, ModifyIndex: 5, JobModifyIndex: 5,
 		Meta: map[string]string{"k": "v"},
-		TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Networks: nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "a"}, {Label: "b"}}}}, Tasks: []*nomad.Task{{
-			Templates: []*nomad.Template{{EmbeddedTmpl: "text", DestPath: "local/x"}},
-			Name:      "t", Driver: "exec2", Config: map[string]any{"n": int64(1), "list": []any{"a"}, "deep": map[string]any{"x": uint64(2)}},
-		}, {Name: "side", Driver: "exec2"}}}}}
+		TaskGroups: []*nomad.TaskGroup{{Name: "g", Count: 1, Networks: nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "a"}, {Label: "b"}}}},
+			Tasks: []*nomad.Task{{
+				Templates: []*nomad.Template{{EmbeddedTmpl: "text", DestPath: "local/x"}},
+				Name:      "t", Driver: "exec2", Config: map[string]any{"n": int64(1), "list": []any{"a"}, "deep": map[string]any{"x": uint64(2)}},
+			}, {Name: "side", Driver: "exec2"}}}}}
 }
 
 func TestGroupChanged(t *testing.T) {

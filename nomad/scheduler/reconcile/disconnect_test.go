@@ -81,7 +81,8 @@ func TestKeepsOriginal(t *testing.T) {
 	}
 	alloc := func(id string, s side) *nomad.Allocation {
 		a := &nomad.Allocation{ID: id, NodeID: id, TaskGroup: "g", ClientStatus: s.status, Metrics: &nomad.AllocMetric{},
-			Job: &nomad.Job{Version: s.version, TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "side"}, {Name: "main", Leader: true}}}}}}
+			Job: &nomad.Job{Version: s.version,
+				TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "side"}, {Name: "main", Leader: true}}}}}}
 		if s.status == "" {
 			a.ClientStatus = nomad.AllocClientStatusRunning
 		}
@@ -114,7 +115,8 @@ func TestKeepsOriginal(t *testing.T) {
 		{"best score, none", best, side{}, side{}, true},
 		{"best score, only the replacement has one", best, side{}, side{score: 0.1}, false},
 		{"best score, the replacement does not run", best, side{score: 0.1}, side{score: 0.9, status: nomad.AllocClientStatusPending}, true},
-		{"best score, neither runs", best, side{score: 0.1, status: nomad.AllocClientStatusPending}, side{score: 0.9, status: nomad.AllocClientStatusPending}, false},
+		{"best score, neither runs", best, side{score: 0.1, status: nomad.AllocClientStatusPending},
+			side{score: 0.9, status: nomad.AllocClientStatusPending}, false},
 		{"without a strategy", "", side{score: 0.1}, side{score: 0.9}, false},
 		{"longest, original", longest, side{start: 5}, side{start: 9, score: 0.9}, true},
 		{"longest, replacement", longest, side{start: 9, score: 0.9}, side{start: 5}, false},

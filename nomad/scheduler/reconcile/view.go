@@ -55,7 +55,8 @@ type taskParts struct {
 
 func taskView(j *nomad.Job, tg *nomad.TaskGroup, t *nomad.Task) taskParts {
 	return taskParts{
-		Driver: t.Driver, User: t.User, Privileged: t.Privileged, Isolation: t.Isolation, Config: t.Config, Env: t.Env, Meta: mergedMeta(j, tg, t),
+		Driver: t.Driver, User: t.User, Privileged: t.Privileged, Isolation: t.Isolation, Config: t.Config, Env: t.Env,
+		Meta:      mergedMeta(j, tg, t),
 		Artifacts: t.Artifacts, Vault: t.Vault, Secrets: t.Secrets, Consul: t.Consul, Templates: t.Templates,
 		Plugin: t.CSIPluginConfig, Mounts: t.VolumeMounts, Affinities: t.Affinities, Resources: resourceView(t.Resources),
 		Identity: t.Identity, Identities: t.Identities, Silent: t.LogConfig != nil && t.LogConfig.Disabled,
@@ -129,7 +130,8 @@ func connectViews(list []*nomad.Service) map[string]connectParts {
 		if s.Connect == nil {
 			continue
 		}
-		v := connectParts{Port: s.PortLabel, Cluster: s.Cluster, Native: s.Connect.Native, Gateway: s.Connect.Gateway, Task: s.Connect.SidecarTask}
+		v := connectParts{Port: s.PortLabel, Cluster: s.Cluster, Native: s.Connect.Native, Gateway: s.Connect.Gateway,
+			Task: s.Connect.SidecarTask}
 		if sidecar := s.Connect.SidecarService; sidecar != nil {
 			v.Sidecar, v.SidecarPort = true, sidecar.Port
 		}
