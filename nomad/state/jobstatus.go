@@ -99,6 +99,3 @@ func (t *txn) runs(j *nomad.Job) bool {
 func compareNamespaced(a, b nomad.NamespacedID) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID))
 }
-
-// sortedKeys returns the keys of m in order, because map iteration order is random.
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
