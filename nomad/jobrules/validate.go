@@ -15,13 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
 // faults collects the validation errors of a job. Each error begins with place, such as: job "x", group "g".
@@ -98,9 +98,6 @@ func Validate(j *nomad.Job) error {
 	return errors.Join(list...)
 }
 
-// nodePoolName matches a valid name of a node pool.
-var nodePoolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
-
 // Limits of job IDs in bytes. The servers add a suffix to the ID of the parent to get that of a child.
 const (
 	maxJobID       = 1024
@@ -136,7 +133,7 @@ func validateNames(j *nomad.Job, f *faults) {
 	if slices.Contains(j.Datacenters, "") {
 		f.add("datacenters contains an empty name: remove it")
 	}
-	if !nodePoolName.MatchString(j.NodePool) {
+	if !rules.NodePoolName.MatchString(j.NodePool) {
 		f.add("node_pool %q is not a valid name: use 1 to 128 letters, digits, - and _", j.NodePool)
 	}
 }

@@ -2,14 +2,10 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
-
-// aclName matches a valid name of a policy, role or auth method.
-var aclName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
 // maxTokenName is the maximum length of the names of tokens.
 const maxTokenName = 256
@@ -17,7 +13,7 @@ const maxTokenName = 256
 // ACLPolicy rejects an invalid policy. Package acl parses the rules.
 func ACLPolicy(p *nomad.ACLPolicy) error {
 	switch {
-	case !aclName.MatchString(p.Name):
+	case !objectName.MatchString(p.Name):
 		return fmt.Errorf("invalid policy name %q: use 1 to 128 letters, digits and '-'", p.Name)
 	case len(p.Description) > MaxDescription:
 		return fmt.Errorf("the description of policy %q has %d bytes: the limit is %d", p.Name, len(p.Description), MaxDescription)
@@ -38,7 +34,7 @@ func ACLPolicy(p *nomad.ACLPolicy) error {
 // ACLRole rejects an invalid role.
 func ACLRole(r *nomad.ACLRole) error {
 	switch {
-	case !aclName.MatchString(r.Name):
+	case !objectName.MatchString(r.Name):
 		return fmt.Errorf("invalid role name %q: use 1 to 128 letters, digits and '-'", r.Name)
 	case len(r.Description) > MaxDescription:
 		return fmt.Errorf("the description of role %q has %d bytes: the limit is %d", r.Name, len(r.Description), MaxDescription)
@@ -46,7 +42,7 @@ func ACLRole(r *nomad.ACLRole) error {
 		return fmt.Errorf("role %q needs at least one policy", r.Name)
 	}
 	for _, l := range r.Policies {
-		if l == nil || !aclName.MatchString(l.Name) {
+		if l == nil || !objectName.MatchString(l.Name) {
 			return fmt.Errorf("role %q has a policy with an invalid name", r.Name)
 		}
 	}

@@ -1,15 +1,11 @@
 package rules
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
-
-// namespaceName matches a valid name of a namespace.
-var namespaceName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
 // MaxDescription is the maximum length of the descriptions of namespaces, node pools and quotas.
 const MaxDescription = 256
@@ -19,8 +15,8 @@ func Namespace(n *nomad.Namespace) error {
 	switch {
 	case n == nil:
 		return nomad.Errorf(400, "missing namespace")
-	case !namespaceName.MatchString(n.Name): // tools match the text up to the period
-		return nomad.Errorf(400, "invalid name %q. Must match regex %s", n.Name, namespaceName)
+	case !objectName.MatchString(n.Name): // tools match the text up to the period
+		return nomad.Errorf(400, "invalid name %q. Must match regex %s", n.Name, objectName)
 	case len(n.Description) > MaxDescription:
 		return nomad.Errorf(400, "description of namespace %q is longer than %d characters", n.Name, MaxDescription)
 	}

@@ -1,19 +1,14 @@
 package rules
 
 import (
-	"regexp"
-
 	"github.com/open-nomad/open-nomad/nomad"
 )
-
-// quotaName matches a valid name of a quota.
-var quotaName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
 // Quota rejects an invalid quota, and limits that are not enforced.
 func Quota(s *nomad.QuotaSpec) error {
 	switch {
-	case s == nil || !quotaName.MatchString(s.Name):
-		return nomad.Errorf(400, "invalid quota name: it must match %s", quotaName)
+	case s == nil || !objectName.MatchString(s.Name):
+		return nomad.Errorf(400, "invalid quota name: it must match %s", objectName)
 	case len(s.Description) > MaxDescription:
 		return nomad.Errorf(400, "description of quota %q is longer than %d characters", s.Name, MaxDescription)
 	case len(s.Limits) == 0:

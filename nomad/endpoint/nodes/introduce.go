@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -65,7 +66,7 @@ func (s *Service) Introduce(ctx context.Context, c *rpc.Call,
 		return nil, nomad.Errorf(400, "negative TTL of an introduction token")
 	case req.Uses < 0 || req.Uses > nomad.MaxIntroductionUses:
 		return nil, nomad.Errorf(400, "an introduction token can be used 1 to %d times, not %d", nomad.MaxIntroductionUses, req.Uses)
-	case pool == nomad.NodePoolAll || !PoolName.MatchString(pool):
+	case pool == nomad.NodePoolAll || !rules.NodePoolName.MatchString(pool):
 		return nil, nomad.Errorf(400, "nodes cannot register in node pool %q", pool)
 	case !nodeName.MatchString(req.NodeName):
 		return nil, nomad.Errorf(400, "invalid node name: it must not contain spaces or colons, or exceed 255 bytes")
@@ -187,6 +188,3 @@ func (s *Service) notIntroduced(node *nomad.Node, why string) error {
 	s.Log.Warn("rejected node", "node", node.ID, "name", node.Name, "why", why)
 	return nomad.ErrPermissionDenied
 }
-
-// PoolName matches the names of node pools.
-var PoolName = regexp.MustCompile(`^[a-zA-Z0-9-_]{1,128}$`)
