@@ -123,7 +123,7 @@ func lookup(req *message.AgentPprofRequest) (*message.AgentPprofResponse, error)
 	if req.Debug == 0 {
 		return out.binary(req.Profile)
 	}
-	return text(out.Bytes()), nil // a text that is too long is cut
+	return text(out.buf.Bytes()), nil // a text that is too long is cut
 }
 
 func names() string {
@@ -134,9 +134,9 @@ func names() string {
 	return "cmdline, profile, trace, " + strings.Join(all, ", ")
 }
 
-// bounded holds the start of a profile.
+// bounded holds the start of a profile. Its only way in is Write: an embedded buffer would also be written without the limit.
 type bounded struct {
-	bytes.Buffer
+	buf  bytes.Buffer
 	full bool
 }
 
@@ -144,10 +144,10 @@ var errLarge = errors.New("the profile is too large")
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.full = b.full || b.Len()+len(p) > maxPayload; b.full {
+	if b.full = b.full || b.buf.Len()+len(p) > maxPayload; b.full {
 		return 0, errLarge
 	}
-	return b.Buffer.Write(p)
+	return b.buf.Write(p)
 }
 
 // binary returns the profile as a file.
@@ -155,7 +155,7 @@ func (b *bounded) binary(name string) (*message.AgentPprofResponse, error) {
 	if b.full {
 		return nil, nomad.Errorf(http.StatusInternalServerError, "the %s is larger than %d MiB: use fewer seconds", name, maxPayload>>20)
 	}
-	return &message.AgentPprofResponse{Payload: b.Bytes(), HTTPHeaders: map[string]string{
+	return &message.AgentPprofResponse{Payload: b.buf.Bytes(), HTTPHeaders: map[string]string{
 		"Content-Type": "application/octet-stream", "Content-Disposition": fmt.Sprintf("attachment; filename=%q", name),
 		"X-Content-Type-Options": "nosniff"}}, nil
 }

@@ -110,6 +110,22 @@ func TestLargeProfile(t *testing.T) {
 	}
 }
 
+func TestBounded_Copy(t *testing.T) {
+	var b bounded
+	large := io.LimitReader(zeros{}, maxPayload+1)
+	if _, err := io.Copy(&b, large); !errors.Is(err, errLarge) {
+		t.Errorf("io.Copy() of one byte too many = %v, want %v", err, errLarge)
+	}
+	if _, err := io.WriteString(&b, "x"); !errors.Is(err, errLarge) {
+		t.Errorf("io.WriteString() after it = %v, want %v", err, errLarge)
+	}
+}
+
+// zeros is an endless reader.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
 func TestAdmit(t *testing.T) {
 	var none *Source
 	for _, c := range []struct {
