@@ -108,6 +108,56 @@ func TestJobsInLogEntries(t *testing.T) {
 	}
 }
 
+// testMethods are methods of nomad/server.Server that only tests and nomad/server/servertest use.
+var testMethods = []string{"Apply", "ServerToken"}
+
+func TestServerTestMethods(t *testing.T) {
+	for _, p := range parsePackages(t) {
+		if strings.HasSuffix(p.name, "_test.go") || p.dir == "nomad/server/servertest" {
+			continue
+		}
+		for _, name := range usedTestMethods(p.dir, p.file) {
+			t.Errorf("%s uses the method %s of the server, which is for tests", p.name, name)
+		}
+	}
+}
+
+func TestUsedTestMethods(t *testing.T) {
+	const source = `package x
+import "github.com/open-nomad/open-nomad/nomad/server"
+func f(s *server.Server) { s.Apply(); s.raft.Apply(); s.ServerToken(); s.State() }`
+	f, err := parser.ParseFile(token.NewFileSet(), "x.go", source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := usedTestMethods("command/agent", f), []string{"Apply", "Apply", "ServerToken"}; !slices.Equal(got, want) {
+		t.Errorf("usedTestMethods() = %q, want %q", got, want)
+	}
+	if got, want := usedTestMethods("nomad/server", f), []string{"Apply", "ServerToken"}; !slices.Equal(got, want) {
+		t.Errorf("usedTestMethods() in the package of the server = %q, want %q", got, want)
+	}
+}
+
+// usedTestMethods returns the names of testMethods that a file of the directory dir selects, if it can have a server. In
+// the package of the server, they are methods of a variable: its Raft, a field, has an Apply too.
+func usedTestMethods(dir string, f *ast.File) (out []string) {
+	within := dir == "nomad/server"
+	if !within && importName(f, module+"/nomad/server") == "" {
+		return nil
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok || !slices.Contains(testMethods, sel.Sel.Name) {
+			return true
+		}
+		if _, variable := sel.X.(*ast.Ident); variable || !within {
+			out = append(out, sel.Sel.Name)
+		}
+		return true
+	})
+	return out
+}
+
 func TestForeignCalls(t *testing.T) {
 	const source = `package x
 import sys "golang.org/x/sys/unix"
