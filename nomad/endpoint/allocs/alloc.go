@@ -25,6 +25,7 @@ func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Allocation]
 		Filtered: func(a *nomad.Allocation) any { return a.WithoutIdentities() }}
 }
 
+// List lists the stubs of the allocations that the caller may read.
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.AllocListRequest) (*message.AllocListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocListResponse) error {
@@ -56,6 +57,7 @@ func listed(snap *state.Snapshot, ws memdb.WatchSet, q *message.QueryOptions) (i
 	return snap.AllocsByCreation(ws), page.ByCreation.Stored()
 }
 
+// Get returns one allocation.
 func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.AllocSpecificRequest) (*message.SingleAllocResponse, error) {
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleAllocResponse) error {
@@ -145,6 +147,7 @@ func (s *Service) transition(ctx context.Context, snap *state.Snapshot, alloc *n
 	return out, nil
 }
 
+// UpdateTransition sets the desired transition of allocations and creates evaluations in the same write.
 func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call,
 	req *message.AllocUpdateDesiredTransitionRequest) (*message.GenericResponse, error) {
 	if len(req.Allocs) == 0 {

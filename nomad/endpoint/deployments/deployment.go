@@ -22,6 +22,7 @@ func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Deployment]
 	}}
 }
 
+// List lists the deployments that the caller may read.
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.DeploymentListRequest) (*message.DeploymentListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.DeploymentListResponse) error {
@@ -45,6 +46,7 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.Deployment
 		})
 }
 
+// Get returns one deployment.
 func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.DeploymentSpecificRequest) (*message.SingleDeploymentResponse, error) {
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleDeploymentResponse) error {
@@ -65,6 +67,7 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.DeploymentS
 	return out, handler.NotFoundOrHidden(c, nomad.UnknownDeployment(req.DeploymentID), acl.ReadJob)
 }
 
+// Allocations lists the allocations of a deployment.
 func (s *Service) Allocations(ctx context.Context, c *rpc.Call,
 	req *message.DeploymentSpecificRequest) (*message.AllocListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
@@ -94,6 +97,7 @@ func (s *Service) mayChange(c *rpc.Call, id, action string, ops ...acl.Namespace
 	return nil
 }
 
+// Fail fails a deployment.
 func (s *Service) Fail(ctx context.Context, c *rpc.Call, req *message.DeploymentFailRequest) (*message.DeploymentUpdateResponse, error) {
 	if err := s.mayChange(c, req.DeploymentID, "fail", acl.SubmitJob, acl.FailDeployment); err != nil {
 		return nil, err
@@ -101,6 +105,7 @@ func (s *Service) Fail(ctx context.Context, c *rpc.Call, req *message.Deployment
 	return s.changer.Fail(ctx, req.DeploymentID)
 }
 
+// Pause pauses or resumes a deployment.
 func (s *Service) Pause(ctx context.Context, c *rpc.Call, req *message.DeploymentPauseRequest) (*message.DeploymentUpdateResponse, error) {
 	action := "resume"
 	if req.Pause {
@@ -163,6 +168,7 @@ func (s *Service) SetAllocHealth(ctx context.Context, c *rpc.Call,
 		DeploymentID: req.DeploymentID, HealthyAllocationIDs: req.HealthyAllocationIDs, UnhealthyAllocationIDs: req.UnhealthyAllocationIDs})
 }
 
+// Reap deletes deployments for the garbage collection.
 func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.DeploymentDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Deployments) == 0 {
 		return nil, nomad.Errorf(400, "no deployments given")

@@ -95,10 +95,12 @@ func (s *Service) waitIndex(eval *nomad.Evaluation) uint64 {
 	return index
 }
 
+// Ack ends the delivery of an evaluation that a worker has processed.
 func (s *Service) Ack(_ context.Context, _ *rpc.Call, req *message.EvalAckRequest) (*message.GenericResponse, error) {
 	return &message.GenericResponse{}, lost(s.Broker.Ack(req.EvalID, req.Token))
 }
 
+// Nack returns an evaluation that a worker could not process to the broker.
 func (s *Service) Nack(_ context.Context, _ *rpc.Call, req *message.EvalAckRequest) (*message.GenericResponse, error) {
 	return &message.GenericResponse{}, lost(s.Broker.Nack(req.EvalID, req.Token))
 }
@@ -121,6 +123,7 @@ func (s *Service) held(id, token string) error {
 	return lost(s.Broker.OutstandingReset(id, token))
 }
 
+// Update writes the evaluation that a worker is processing.
 func (s *Service) Update(ctx context.Context, c *rpc.Call, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be updated")
@@ -196,6 +199,7 @@ func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *message.EvalFini
 	return s.dequeued(s.Broker.TryDequeue(req.Schedulers)), nil
 }
 
+// Reblock blocks an evaluation of a worker again.
 func (s *Service) Reblock(ctx context.Context, c *rpc.Call, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Evals) != 1 {
 		return nil, nomad.Errorf(400, "only a single eval can be reblocked")
@@ -222,6 +226,7 @@ func (s *Service) write(ctx context.Context, req *message.EvalUpdateRequest) (*m
 	return handler.Written(s.UpsertEvals(ctx, req.Evals...))
 }
 
+// Reap deletes evaluations and allocations for the garbage collection.
 func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.EvalReapRequest) (*message.GenericResponse, error) {
 	return handler.Written(s.Apply(ctx, nomad.EvalDeleteRequestType, &message.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs}))
 }
@@ -233,6 +238,7 @@ func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Evaluation]
 	}}
 }
 
+// List lists the evaluations that the caller may read.
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.EvalListRequest) (*message.EvalListResponse, error) {
 	if req.Filter != "" && (req.FilterJobID != "" || req.FilterEvalStatus != "") {
 		return nil, nomad.Errorf(400, "Filter expression cannot be used with other filter parameters")
@@ -263,6 +269,7 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.EvalListRe
 		})
 }
 
+// Count counts the evaluations that the caller may read.
 func (s *Service) Count(ctx context.Context, c *rpc.Call, req *message.EvalCountRequest) (*message.EvalCountResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalCountResponse) error {
@@ -283,6 +290,7 @@ func (s *Service) Count(ctx context.Context, c *rpc.Call, req *message.EvalCount
 		})
 }
 
+// Get returns one evaluation.
 func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.EvalSpecificRequest) (*message.SingleEvalResponse, error) {
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleEvalResponse) error {
@@ -329,6 +337,7 @@ func related(snap *state.Snapshot, ws memdb.WatchSet, eval *nomad.Evaluation, ma
 	return out
 }
 
+// Allocations lists the allocations of an evaluation.
 func (s *Service) Allocations(ctx context.Context, c *rpc.Call,
 	req *message.EvalSpecificRequest) (*message.EvalAllocationsResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
+// List lists the metadata of the root keys.
 func (s *Service) List(ctx context.Context, _ *rpc.Call,
 	req *message.KeyringListRootKeyMetaRequest) (*message.KeyringListRootKeyMetaResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
