@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -16,7 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // Client is the agent's side. It finds the supervisor of its directory, or starts one when it is
@@ -77,10 +78,7 @@ func (c *Client) outcome(ctx context.Context, id string) (*proc.Task, error) {
 			return nil, fmt.Errorf("start task %s: the outcome is unknown: %w", id, err)
 		}
 		c.log.Warn("retry the query for the outcome of a start", "task", id, "err", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(outcomePause):
-		}
+		backoff.Sleep(ctx, outcomePause) // the next query fails if ctx ended
 	}
 }
 
@@ -265,15 +263,14 @@ func (c *Client) call(ctx context.Context, req *request) (*response, error) {
 
 // retry repeats an idempotent request, with the next supervisor if necessary.
 func (c *Client) retry(ctx context.Context, req *request) (*response, error) {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	again := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
+	for {
 		resp, err := c.call(ctx, req)
 		if err == nil || !errors.Is(err, ErrLost) {
 			return resp, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(wait):
+		if err := again.Wait(ctx); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -328,10 +325,7 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 			return s, err
 		}
 		if living(dir) { // it is starting, ending, or being upgraded
-			select {
-			case <-ctx.Done():
-			case <-time.After(5 * time.Millisecond):
-			}
+			backoff.Sleep(ctx, 5*time.Millisecond) // the next attempt fails if ctx ended
 			continue
 		}
 		if err := c.spawn(); err != nil && !living(dir) { // else another client was first
@@ -408,10 +402,7 @@ func (c *Client) upgrade(ctx context.Context, s *session) error {
 		if first {
 			c.log.Info("the supervisor cannot be upgraded yet", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(upgradePause):
-		}
+		backoff.Sleep(ctx, upgradePause) // the next attempt fails if ctx ended
 	}
 }
 
