@@ -14,10 +14,10 @@ func TestSpecification(t *testing.T) {
 			CPU: new(2500), Cores: new(0), MemoryMB: new(1000), MemoryMaxMB: new(1000), Allocs: new(20),
 			Storage: &api.QuotaStorageResources{VariablesMB: 100}}}}}
 	for name, c := range map[string]struct {
-		text string
-		json bool
-		want *api.QuotaSpec
-		says string // of the error
+		text    string
+		json    bool
+		want    *api.QuotaSpec
+		wantErr string // of the error
 	}{
 		"example":         {text: exampleHCL, want: example},
 		"example in JSON": {text: exampleJSON, json: true, want: example},
@@ -27,24 +27,24 @@ func TestSpecification(t *testing.T) {
 			want: &api.QuotaSpec{Name: "a", Limits: []*api.QuotaLimit{{Region: "r", VariablesLimit: new(5)}}}},
 		"size": {text: storage(`"2 GiB"`), want: &api.QuotaSpec{Name: "a", Limits: []*api.QuotaLimit{{Region: "r",
 			RegionLimit: &api.QuotaResources{Storage: &api.QuotaStorageResources{VariablesMB: 2048}}}}}},
-		"no size":          {text: storage(`"much"`), says: "is not a size"},
-		"no name":          {text: ``, says: "no name"},
-		"invalid HCL":      {text: `name = [`, says: "Error parsing"},
-		"unknown":          {text: "name = \"a\"\ncolour = \"red\"", says: "unknown key colour"},
-		"unknown in limit": {text: "name = \"a\"\nlimit {\n cpu = 5\n}", says: "unknown key limit.cpu"},
-		"text for number":  {text: "name = \"a\"\nlimit {\n region_limit {\n cpu = \"x\"\n }\n}", says: "cpu: expected an integer"},
-		"fraction":         {text: "name = \"a\"\nlimit {\n region_limit {\n cpu = 1.5\n }\n}", says: "cpu: expected an integer"},
+		"no size":          {text: storage(`"much"`), wantErr: "is not a size"},
+		"no name":          {text: ``, wantErr: "no name"},
+		"invalid HCL":      {text: `name = [`, wantErr: "Error parsing"},
+		"unknown":          {text: "name = \"a\"\ncolour = \"red\"", wantErr: "unknown key colour"},
+		"unknown in limit": {text: "name = \"a\"\nlimit {\n cpu = 5\n}", wantErr: "unknown key limit.cpu"},
+		"text for number":  {text: "name = \"a\"\nlimit {\n region_limit {\n cpu = \"x\"\n }\n}", wantErr: "cpu: expected an integer"},
+		"fraction":         {text: "name = \"a\"\nlimit {\n region_limit {\n cpu = 1.5\n }\n}", wantErr: "cpu: expected an integer"},
 		"two of them": {text: "name = \"a\"\nlimit {\n region_limit {\n }\n region_limit {\n }\n}",
-			says: "region_limit: expected one block"},
+			wantErr: "region_limit: expected one block"},
 		"not built": {text: "name = \"a\"\nlimit {\n region_limit {\n node_pool \"x\" {\n }\n }\n}",
-			says: "limit.region_limit.node_pool: not part of this version"},
-		"unknown JSON": {text: `{"Name": "a", "Limit": []}`, json: true, says: "Limit"},
-		"more JSON":    {text: `{"Name": "a"} {}`, json: true, says: "more than one"},
+			wantErr: "limit.region_limit.node_pool: not part of this version"},
+		"unknown JSON": {text: `{"Name": "a", "Limit": []}`, json: true, wantErr: "Limit"},
+		"more JSON":    {text: `{"Name": "a"} {}`, json: true, wantErr: "more than one"},
 	} {
 		got, err := parse([]byte(c.text), c.json)
-		if c.says != "" {
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s: %v, want an error about %q", name, err, c.says)
+		if c.wantErr != "" {
+			if err == nil || !strings.Contains(err.Error(), c.wantErr) {
+				t.Errorf("%s: %v, want an error about %q", name, err, c.wantErr)
 			}
 			continue
 		}

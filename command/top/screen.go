@@ -178,8 +178,8 @@ func (s *screen) lines(columns, rows int) []string {
 		out = append(out, "")
 	}
 	for i, line := range out {
-		out[i] = cut(line, columns)
+		out[i] = shorten(line, columns)
 	}
-	out = append(out, keyed+cut(fmt.Sprintf("q quit  c CPU  m memory  Tab lists  j/k scroll  (by %s)", s.sort), columns)+plain)
+	out = append(out, keyed+shorten(fmt.Sprintf("q quit  c CPU  m memory  Tab lists  j/k scroll  (by %s)", s.sort), columns)+plain)
 	return out[max(len(out)-rows, 0):]
 }

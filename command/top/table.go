@@ -129,9 +129,9 @@ func layout(n, limit int, columns []column) []string {
 	for row := range out {
 		var parts []string
 		for _, i := range keep {
-			parts = append(parts, pad(cut(cells[i][row], widths[i]), widths[i], columns[i].right))
+			parts = append(parts, pad(shorten(cells[i][row], widths[i]), widths[i], columns[i].right))
 		}
-		out[row] = cut(strings.TrimRight(strings.Join(parts, gap), " "), limit)
+		out[row] = shorten(strings.TrimRight(strings.Join(parts, gap), " "), limit)
 	}
 	return out
 }
@@ -175,8 +175,8 @@ func pad(text string, to int, right bool) string {
 	return text + space
 }
 
-// cut shortens a text to a width.
-func cut(text string, to int) string {
+// shorten shortens a text to a width.
+func shorten(text string, to int) string {
 	if displayWidth(text) <= to {
 		return text
 	}
