@@ -80,23 +80,28 @@ func TestSet_UnlistedIsRemoved(t *testing.T) {
 	}
 }
 
-// An agent was killed after it had created the directories of two allocations, and before it stored them. The next one
-// removes that of the allocation that the servers no longer list. The other one starts, with the data that it has.
+// An agent was killed after it had created the directories of allocations, and before it stored them. The next one starts
+// the allocation that still must run, with the data that it has. It removes the directories of the others: the servers have
+// stopped one and no longer list the other.
 func TestSet_UncommittedIsRemoved(t *testing.T) {
 	f := clienttest.StartServer(t)
 	dir := clienttest.Dir(t)
-	listed, deleted := clienttest.Alloc(map[string]any{"run_for": "1h"}), clienttest.Alloc(map[string]any{"run_for": "1h"})
-	for _, a := range []*nomad.Allocation{listed, deleted} {
+	listed, stopped, deleted := clienttest.Alloc(map[string]any{"run_for": "1h"}), clienttest.Alloc(nil), clienttest.Alloc(nil)
+	stopped.DesiredStatus = nomad.AllocDesiredStatusStop
+	for _, a := range []*nomad.Allocation{listed, stopped, deleted} {
 		write(t, filepath.Join(dir, "client", "uncommitted", a.ID))
 		write(t, filepath.Join(dir, "alloc", a.ID, "alloc", "data", "moved"))
 	}
 	f.Place(listed)
+	f.Place(stopped)
 	clienttest.Start(t, clienttest.Config(dir, f.Addr()))
 	f.Until(t, "the listed allocation runs", func() bool { return f.Status(listed) == nomad.AllocClientStatusRunning })
-	f.Until(t, "the directory of the other is removed", func() bool {
-		_, err := os.Stat(filepath.Join(dir, "alloc", deleted.ID))
-		return os.IsNotExist(err)
-	})
+	for _, a := range []*nomad.Allocation{stopped, deleted} {
+		f.Until(t, "the directory of another is removed", func() bool {
+			_, err := os.Stat(filepath.Join(dir, "alloc", a.ID))
+			return os.IsNotExist(err)
+		})
+	}
 	if _, err := os.Stat(filepath.Join(dir, "alloc", listed.ID, "alloc", "data", "moved")); err != nil {
 		t.Errorf("data of the listed allocation: %v", err)
 	}

@@ -76,7 +76,7 @@ func (s *Set) pullOnce(ctx context.Context, last pulled) (next pulled, err error
 	}
 	s.apply(resp.Allocs, fetched)
 	if s.restoredAt == nil {
-		s.removeUncommitted(resp.Allocs)
+		s.removeUncommitted()
 	}
 	if replaced {
 		s.log.Info("the servers restored an older state: sending the allocation statuses again")

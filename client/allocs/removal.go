@@ -121,9 +121,10 @@ func (s *Set) removeStored(id string) error {
 	return errors.Join(s.db.DeleteAlloc(id), s.db.Forget(id))
 }
 
-// removeUncommitted removes what a killed agent has left of allocations that it began and did not store, unless the
-// servers list them: then they start. None of their tasks has run.
-func (s *Set) removeUncommitted(listed map[string]uint64) {
+// removeUncommitted removes what a killed agent has left of allocations that it began and did not store. The answer of the
+// servers has been applied: those that run are in entries. The others are stopped, lost, or no longer listed. None of their
+// tasks has run.
+func (s *Set) removeUncommitted() {
 	ids, err := s.db.Uncommitted()
 	if err != nil {
 		s.log.Error("remove what an earlier agent has begun", "err", err)
@@ -131,7 +132,7 @@ func (s *Set) removeUncommitted(listed map[string]uint64) {
 	}
 	s.mu.Lock()
 	for _, id := range ids {
-		if _, ok := listed[id]; !ok && s.entries[id] == nil {
+		if s.entries[id] == nil {
 			s.undeleted[id] = func(context.Context) error { return s.removeStored(id) }
 		}
 	}
