@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/armon/go-metrics"
+	"github.com/hashicorp/go-metrics"
 )
 
 // Status is the current state of a Worker, with the names of /v1/agent/schedulers.
