@@ -22,7 +22,8 @@ func TestEveryCommandHasGoldenFile(t *testing.T) {
 	}
 	for _, c := range commands() {
 		if c.Refused == "" && !shown[c.Name] {
-			t.Errorf("%s: no golden file in %s", c.Name, goldenDir)
+			t.Errorf("%s: no golden file in %s: add the command to e2e/testdata/script/golden_*.txtar, then\n"+
+				"UPDATE_SCRIPTS=1 go test -tags companion ./e2e -run TestScripts/golden", c.Name, goldenDir)
 		}
 	}
 }

@@ -16,7 +16,7 @@
 //     func(Config) hook.Hook.
 //  2. Add the constructor to Order, at the place where the hook must run.
 //
-// A new dependency on the node is a new field of Deps, which package client sets (client/hooks.go).
+// A new dependency on the node is a new field of Deps, which package client sets (client/allocations.go).
 // The runners only pass Deps on, so they need no change.
 //
 // Package client/hook calls and measures the hooks; client/allocrunner holds the loop.

@@ -87,7 +87,7 @@ func (m *matrix) compare(t *testing.T, name string) {
 	want := strings.Split(string(text), "\n")
 	for _, line := range strings.Split(got, "\n") {
 		if !slices.Contains(want, line) {
-			t.Errorf("not in %s:\n%s", file, line)
+			t.Errorf("not in %s (if it is right: go test -tags companion ./e2e/access -run TestMatrix -update):\n%s", file, line)
 		}
 	}
 	for _, line := range want {

@@ -20,7 +20,7 @@ type Reply[T any] interface {
 // the rows that it read to ws.
 type Query[T any] func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error
 
-// Read handles a request for objects. The index of the response is at least 1.
+// Read handles a request for one object or value. Lists use ReadList. The index of the response is at least 1.
 func Read[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryOptions, look Query[T]) (*T, error) {
 	return ReadList[T, P](ctx, c, q, func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error {
 		err := look(snap, ws, out)

@@ -37,8 +37,8 @@ var anybody = append([]string{badToken, peer, farServer}, everyone...)
 // serverOnly lists the callers of methods for servers.
 var serverOnly = []string{itself, peer}
 
-// admitted lists the callers of the methods that are not open to everyone. It is written by
-// hand, not taken from the table of methods.
+// admitted lists the callers of the methods that are not open to everyone if ACLs are off. It is written by
+// hand, not taken from the table of methods. A method whose right is in a policy needs no row.
 var admitted = map[string][]string{
 	"Eval.Dequeue": serverOnly, "Eval.Ack": serverOnly, "Eval.Nack": serverOnly, "Eval.Update": serverOnly, "Eval.Create": serverOnly,
 	"Eval.Finish":  serverOnly,
