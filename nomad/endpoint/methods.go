@@ -43,7 +43,8 @@ func (s *Service) jobMethods() []rpc.Method {
 			Needs(rpc.On("the job", inNamespace(acl.SubmitJob, acl.PlanJob)).Also(privileged).
 				Before(rpc.InOneNamespace(acl.SubmitJob, acl.PlanJob))),
 		rpc.Handle("Job.Explain", rpc.Token, rpc.Leader, s.jobs.Explain).
-			Needs(rpc.On("the registered job", inNamespace(acl.ReadJob)).Or(rpc.On("the sent one", inNamespace(acl.SubmitJob, acl.PlanJob))).Also("node:[read] for nodes").
+			Needs(rpc.On("the registered job", inNamespace(acl.ReadJob)).
+				Or(rpc.On("the sent one", inNamespace(acl.SubmitJob, acl.PlanJob))).Also("node:[read] for nodes").
 				Before(rpc.InOneNamespace(acl.ReadJob, acl.SubmitJob, acl.PlanJob))),
 		rpc.Handle("Job.Validate", rpc.Token, rpc.Leader, s.jobs.Validate).
 			Needs(rpc.On("the job", inNamespace(acl.ReadJob)).Also(privileged).Before(rpc.InOneNamespace(acl.ReadJob))),
@@ -59,7 +60,8 @@ func (s *Service) jobMethods() []rpc.Method {
 		rpc.Handle("Scaling.ListPolicies", rpc.Token, rpc.Leader, s.jobs.Policies).
 			Needs(rpc.InNamespace(acl.ListScalingPolicies).Or(rpc.InNamespace(acl.ListJobs).And(rpc.InNamespace(acl.ReadJob)))),
 		rpc.Handle("Scaling.GetPolicy", rpc.Token, rpc.Leader, s.jobs.Policy).
-			Needs(rpc.On("the policy", inNamespace(acl.ReadScalingPolicy)).Or(rpc.On("the policy", inNamespace(acl.ListJobs), inNamespace(acl.ReadJob))).
+			Needs(rpc.On("the policy", inNamespace(acl.ReadScalingPolicy)).
+				Or(rpc.On("the policy", inNamespace(acl.ListJobs), inNamespace(acl.ReadJob))).
 				Before(somewhere(acl.ReadScalingPolicy, acl.ReadJob))),
 		rpc.Handle("Job.Deregister", rpc.Token, rpc.Leader, s.jobs.Deregister).
 			Needs(rpc.On("the job", inNamespace(acl.SubmitJob, acl.PurgeJob, acl.DeregisterJob)).Also("deregister-job only allows stopping").
@@ -285,9 +287,10 @@ func (s *Service) snapshotMethods() []rpc.Method {
 			Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
 			return &message.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
 		}),
-		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.servers.RestoreSnapshot).FailingAs(func(e *nomad.RpcError) any {
-			return &message.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
-		}),
+		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.servers.RestoreSnapshot).
+			FailingAs(func(e *nomad.RpcError) any {
+				return &message.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
+			}),
 	}
 }
 

@@ -16,22 +16,32 @@ func (s *Service) relayMethods() []rpc.Method {
 		relay.Call[message.AllocChecksRequest, message.AllocChecksResponse](s.relay, "ClientAllocations.Checks", "Allocations.Checks",
 			relay.Alloc(func(r *message.AllocChecksRequest) string { return r.AllocID }, acl.ReadJob)),
 		relay.Call[message.AllocSandboxRequest, message.AllocSandboxResponse](s.relay, "ClientAllocations.Sandbox", "Allocations.Sandbox",
-			relay.Alloc(func(r *message.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS)), // the response contains paths of the allocation's files
-		relay.Call[message.AllocTemplatesRequest, message.AllocTemplatesResponse](s.relay, "ClientAllocations.RenderTemplates", "Allocations.RenderTemplates",
-			relay.Alloc(func(r *message.AllocTemplatesRequest) string { return r.AllocID }, acl.AllocLifecycle).Before(somewhere(acl.AllocLifecycle))), // it can restart the task
-		relay.Call[message.AllocTemplatesRequest, message.AllocTemplatesResponse](s.relay, "ClientAllocations.DiffTemplates", "Allocations.DiffTemplates",
-			relay.Alloc(func(r *message.AllocTemplatesRequest) string { return r.AllocID }, acl.ReadFS)), // the response contains parts of the rendered files
+			// the response contains paths of the allocation's files
+			relay.Alloc(func(r *message.AllocSandboxRequest) string { return r.AllocID }, acl.ReadFS)),
+		relay.Call[message.AllocTemplatesRequest, message.AllocTemplatesResponse](s.relay,
+			"ClientAllocations.RenderTemplates", "Allocations.RenderTemplates",
+			// it can restart the task
+			relay.Alloc(func(r *message.AllocTemplatesRequest) string { return r.AllocID }, acl.AllocLifecycle).
+				Before(somewhere(acl.AllocLifecycle))),
+		relay.Call[message.AllocTemplatesRequest, message.AllocTemplatesResponse](s.relay,
+			"ClientAllocations.DiffTemplates", "Allocations.DiffTemplates",
+			// the response contains parts of the rendered files
+			relay.Alloc(func(r *message.AllocTemplatesRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay.Call[message.AllocRestartRequest, message.GenericResponse](s.relay, "ClientAllocations.Restart", "Allocations.Restart",
 			relay.Alloc(func(r *message.AllocRestartRequest) string { return r.AllocID }, acl.AllocLifecycle).Before(somewhere(acl.AllocLifecycle))),
 		relay.Call[message.AllocSignalRequest, message.GenericResponse](s.relay, "ClientAllocations.Signal", "Allocations.Signal",
 			relay.Alloc(func(r *message.AllocSignalRequest) string { return r.AllocID }, acl.AllocLifecycle).Before(somewhere(acl.AllocLifecycle))),
 		relay.Call[message.AllocPauseRequest, message.GenericResponse](s.relay, "ClientAllocations.SetPauseState", "Allocations.SetPauseState",
-			relay.Alloc(func(r *message.AllocPauseRequest) string { return r.AllocID }, acl.SubmitJob, acl.PauseAllocation).Before(somewhere(acl.SubmitJob, acl.PauseAllocation))),
-		relay.Call[message.AllocGetPauseStateRequest, message.AllocGetPauseStateResponse](s.relay, "ClientAllocations.GetPauseState", "Allocations.GetPauseState",
+			relay.Alloc(func(r *message.AllocPauseRequest) string { return r.AllocID }, acl.SubmitJob, acl.PauseAllocation).
+				Before(somewhere(acl.SubmitJob, acl.PauseAllocation))),
+		relay.Call[message.AllocGetPauseStateRequest, message.AllocGetPauseStateResponse](s.relay,
+			"ClientAllocations.GetPauseState", "Allocations.GetPauseState",
 			relay.Alloc(func(r *message.AllocGetPauseStateRequest) string { return r.AllocID }, acl.ReadJob)),
-		relay.Call[message.AllocSpecificRequest, message.GenericResponse](s.relay, "ClientAllocations.GarbageCollect", "Allocations.GarbageCollect",
+		relay.Call[message.AllocSpecificRequest, message.GenericResponse](s.relay,
+			"ClientAllocations.GarbageCollect", "Allocations.GarbageCollect",
 			relay.Alloc(func(r *message.AllocSpecificRequest) string { return r.AllocID }, acl.SubmitJob, acl.GCAllocation)),
-		relay.Call[message.NodeSpecificRequest, message.GenericResponse](s.relay, "ClientAllocations.GarbageCollectAll", "Allocations.GarbageCollectAll",
+		relay.Call[message.NodeSpecificRequest, message.GenericResponse](s.relay,
+			"ClientAllocations.GarbageCollectAll", "Allocations.GarbageCollectAll",
 			relay.Node(func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToWrite(acl.Nodes))),
 		relay.Call[message.FsListRequest, message.FsListResponse](s.relay, "FileSystem.List", "FileSystem.List",
 			relay.Alloc(func(r *message.FsListRequest) string { return r.AllocID }, acl.ReadFS)),
@@ -44,8 +54,10 @@ func (s *Service) relayMethods() []rpc.Method {
 		rpc.HandleStream("Allocations.Exec", rpc.Token, rpc.Region, s.relay.Exec).
 			Needs(rpc.On("the allocation", inNamespace(acl.AllocExec)).
 				Also("ns:[alloc-node-exec] if its driver does not isolate tasks, or it is privileged")),
-		relay.Stream(s.relay, "Allocations.PortForward", relay.Alloc(func(r *message.AllocPortForwardRequest) string { return r.AllocID }, acl.AllocPortForward)),
-		relay.Stream(s.relay, "FileSystem.Logs", relay.Alloc(func(r *message.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs)),
+		relay.Stream(s.relay, "Allocations.PortForward",
+			relay.Alloc(func(r *message.AllocPortForwardRequest) string { return r.AllocID }, acl.AllocPortForward)),
+		relay.Stream(s.relay, "FileSystem.Logs",
+			relay.Alloc(func(r *message.FsLogsRequest) string { return r.AllocID }, acl.ReadFS, acl.ReadLogs)),
 		relay.Stream(s.relay, "FileSystem.Stream", relay.Alloc(func(r *message.FsStreamRequest) string { return r.AllocID }, acl.ReadFS)),
 		relay.Call[message.NodeSpecificRequest, message.ClientStatsResponse](s.relay, "ClientStats.Stats", "ClientStats.Stats",
 			relay.Node(func(r *message.NodeSpecificRequest) string { return r.NodeID }, acl.ToRead(acl.Nodes))),

@@ -19,7 +19,9 @@ import (
 //	admit → route → authorize → decode → handle → recheck
 //	           └──▶ decode → forward, if another server answers
 //
-// A small request is decoded before it is routed, because the audit log needs it.
+// A small request is decoded before it is routed, because the audit log needs it. attempt authorizes
+// the caller. Two other steps authorize a copy of it: decode, also on a server that only forwards,
+// chooses the memory budget of a large request, and recheck finds rights that have changed.
 type call struct {
 	s      *Server
 	m      Method
