@@ -37,6 +37,7 @@ func guard(t *testing.T) guarded {
 		"exec":      `namespace "default" { capabilities = ["alloc-exec"] }`,
 		"node exec": `namespace "default" { capabilities = ["alloc-node-exec"] }`,
 		"agents":    `agent { policy = "read" }`,
+		"forwards":  `namespace "default" { capabilities = ["alloc-port-forward"] }`,
 		"both":      `namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`,
 	}
 	dir := clienttest.Dir(t)
@@ -66,7 +67,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 		r.Caller().AuthToken = token
 	}
 	if strings.HasPrefix(method, "FileSystem.S") && method != "FileSystem.Stat" || method == "FileSystem.Logs" ||
-		method == "Allocations.Exec" || strings.HasPrefix(method, "Agent.Monitor") {
+		method == "Allocations.Exec" || method == "Allocations.PortForward" || strings.HasPrefix(method, "Agent.Monitor") {
 		open := g.Local(method).Stream
 		if relayed {
 			open = g.RPC().Stream
@@ -97,10 +98,23 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 	return g.Local(method).Call(t.Context(), method, req, nil)
 }
 
+// byHandler returns the names of the methods of a node whose handlers check the caller's rights.
+func (g guarded) byHandler() map[string]bool {
+	out := map[string]bool{}
+	for _, m := range g.RPC().Methods() {
+		if slices.ContainsFunc(m.Check.Any, func(all []rpc.Need) bool { return all[0].Scope == rpc.ByHandler }) {
+			out[m.Name] = true
+		}
+	}
+	return out
+}
+
 // Every method of a node checks the caller's rights, on both paths.
 func TestRule_ChecksRights(t *testing.T) {
 	g := guard(t)
-	people := []string{"", "reader", "logs", "files", "other", "writer", "nodes", "nodes write", "exec", "node exec", "both", "agents", "all"}
+	untested := g.byHandler()
+	people := []string{"", "reader", "logs", "files", "other", "writer", "nodes", "nodes write", "exec", "node exec", "both", "agents",
+		"forwards", "all"}
 	for _, c := range []struct {
 		method string
 		req    func() rpc.Request
@@ -116,6 +130,20 @@ func TestRule_ChecksRights(t *testing.T) {
 			[]string{"writer", "all"}},
 		{"ClientAllocations.GarbageCollect", func() rpc.Request { return &message.AllocSpecificRequest{AllocID: g.alloc} },
 			[]string{"writer", "all"}},
+		{"ClientAllocations.DiffTemplates", func() rpc.Request { return &message.AllocTemplatesRequest{AllocID: g.alloc, Task: "none"} },
+			[]string{"files", "writer", "all"}},
+		{"ClientAllocations.RenderTemplates", func() rpc.Request { return &message.AllocTemplatesRequest{AllocID: g.alloc, Task: "none"} },
+			[]string{"writer", "all"}},
+		{"ClientAllocations.GetPauseState", func() rpc.Request { return &message.AllocGetPauseStateRequest{AllocID: g.alloc, Task: "none"} },
+			[]string{"reader", "writer", "all"}},
+		{"ClientAllocations.SetPauseState", func() rpc.Request { return &message.AllocPauseRequest{AllocID: g.alloc, Task: "none"} },
+			[]string{"writer", "all"}},
+		{"Allocations.PortForward", func() rpc.Request { return &message.AllocPortForwardRequest{AllocID: g.alloc, Port: "none"} },
+			[]string{"forwards", "all"}},
+		{"ArtifactCache.Status", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} },
+			[]string{"nodes", "nodes write", "all"}},
+		{"ArtifactCache.Purge", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} },
+			[]string{"nodes write", "all"}},
 		{"FileSystem.List", func() rpc.Request { return &message.FsListRequest{AllocID: g.alloc, Path: "/"} },
 			[]string{"files", "writer", "all"}},
 		{"FileSystem.Stat", func() rpc.Request { return &message.FsStatRequest{AllocID: g.alloc, Path: "/"} },
@@ -148,6 +176,7 @@ func TestRule_ChecksRights(t *testing.T) {
 		{"ClientAllocations.GarbageCollectAll", func() rpc.Request { return &message.NodeSpecificRequest{NodeID: g.NodeID()} },
 			[]string{"nodes write", "all"}},
 	} {
+		delete(untested, strings.Replace(c.method, "ClientAllocations", "Allocations", 1))
 		for _, relayed := range []bool{false, true} {
 			for _, who := range people {
 				err := g.call(t, relayed, c.method, c.req(), who)
@@ -160,6 +189,9 @@ func TestRule_ChecksRights(t *testing.T) {
 				t.Errorf("a bad token calls %s (relayed: %v): %v", c.method, relayed, err)
 			}
 		}
+	}
+	for name := range untested {
+		t.Errorf("%s: no case for the rights that its handler checks", name)
 	}
 }
 
