@@ -23,7 +23,7 @@ type Access struct {
 	Disabled bool
 
 	rule  [][]Need    // what the handler must ask for
-	asked atomic.Bool // the handler has asked for one of them
+	asked atomic.Bool // the handler has asked for a right
 	mu    sync.Mutex
 	needs []acl.Question
 }
@@ -31,9 +31,9 @@ type Access struct {
 // expect sets the check that the handler must ask for from now on.
 func (a *Access) expect(c Check) { a.rule = c.Any }
 
-// record records a question of the handler.
-func (a *Access) record(q acl.Question) {
-	if !a.asked.Load() && has(a.rule, func(n Need) bool { return n.askedBy(q) }) {
+// record records that the handler has asked for a right.
+func (a *Access) record() {
+	if !a.asked.Load() && has(a.rule, Need.asked) {
 		a.asked.Store(true)
 	}
 }
@@ -61,7 +61,7 @@ func (a *Access) NeedManagement() error {
 // NeedAnywhere refuses a caller that has none of the rights in q on any object, whatever the
 // object's name.
 func (a *Access) NeedAnywhere(q acl.Question) error {
-	a.record(q)
+	a.record()
 	if !a.Rights.AskAnywhere(q) {
 		return Denied(q)
 	}
@@ -75,7 +75,7 @@ func Denied(q acl.Question) error {
 
 // Allows reports whether the caller has the right in q. Handlers use it to filter lists.
 func (a *Access) Allows(q acl.Question) bool {
-	a.record(q)
+	a.record()
 	if q.Kind == acl.Variables {
 		q.Workload = a.Workload
 		if a.Disabled && a.Workload != nil {
@@ -87,7 +87,7 @@ func (a *Access) Allows(q acl.Question) bool {
 
 // AllowsSearch reports whether the caller may list variables anywhere in the namespace.
 func (a *Access) AllowsSearch(namespace string) bool {
-	a.record(acl.OfVariable(namespace, "", acl.VariableList))
+	a.record()
 	if a.Disabled && a.Workload != nil {
 		return withoutControl.AllowVariableSearch(namespace, a.Workload)
 	}

@@ -57,7 +57,6 @@ func TestCheck_Callers(t *testing.T) {
 			rpc.Handle("Test.Named", rpc.Token, rpc.Here, asking).
 				Needs(rpc.On("prod", inProd).Before(rpc.InOneNamespace(acl.ReadJob))),
 			rpc.Handle("Test.Some", rpc.Token, rpc.Here, answer).Needs(rpc.InSomeNamespace(acl.ReadJob)),
-			rpc.Handle("Test.Other", rpc.Token, rpc.Here, asking).Needs(rpc.On("prod", acl.InNamespace("", acl.SubmitJob))),
 			rpc.Handle("Test.Caller", rpc.Token, rpc.Here, asking).Needs(rpc.CheckedByHandler("the caller itself")),
 			rpc.Handle("Test.Somewhere", rpc.Token, rpc.Here, answer).Needs(rpc.Somewhere(acl.ToWrite(acl.NodePools))),
 			rpc.Handle("Test.All", rpc.Management, rpc.Here, answer),
@@ -85,7 +84,6 @@ func TestCheck_Callers(t *testing.T) {
 		{"Test.Named", "", `namespace "prod" { policy = "read" }`, ""},
 		{"Test.Some", "*", `namespace "other" { policy = "read" }`, ""},
 		{"Test.Some", "*", `node { policy = "read" }`, `needs read-job in any namespace: Permission denied`},
-		{"Test.Other", "", `namespace "prod" { policy = "read" }`, "internal error in Test.Other: its access rule was not checked"},
 		{"Test.Caller", "", `namespace "prod" { policy = "read" }`, "internal error in Test.Caller: its access rule was not checked"},
 		{"Test.Named", "", `namespace "other" { policy = "deny" }`, `needs read-job in any namespace: Permission denied`},
 		{"Test.Somewhere", "", `node_pool "gpu*" { policy = "write" }`, ""},

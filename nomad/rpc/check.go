@@ -98,7 +98,7 @@ var (
 )
 
 // On is the check of a method whose handler asks for the rights, because it must find the object
-// first. The caller needs all of them. An answer is withheld if the handler asked for none of them.
+// first. The caller needs all of them. An answer is withheld if the handler asked for no right.
 func On(object string, rights ...acl.Question) Check {
 	var all []Need
 	for _, q := range rights {
@@ -313,11 +313,9 @@ func (n Need) ask(a *Access, env message.Envelope) error {
 // ofCaller reports whether the handler asks for the kind of the caller.
 func (n Need) ofCaller() bool { return n.Scope == ManagementCaller || n.Scope == ByHandler }
 
-// askedBy reports whether a question of the handler is about the right of the need.
-func (n Need) askedBy(q acl.Question) bool {
-	return n.Scope == OfObject && n.Right.Kind == q.Kind &&
-		slices.ContainsFunc(q.Rights, func(right string) bool { return slices.Contains(n.Right.Rights, right) })
-}
+// asked reports whether the handler asks for the right of the need. Some requests need other rights of the caller than
+// those of the row, such as a search for quotas: any question counts.
+func (n Need) asked() bool { return n.Scope == OfObject }
 
 // Early returns the check that runs before the request body is decoded, with AskEarly. It returns
 // false if the method has none.
