@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 var registered = nomad.RegisteredClaims{Issuer: "https://nomad.example", Subject: "s", Audience: nomad.Audience{"a"},
@@ -111,10 +112,10 @@ func TestClaimsRefused(t *testing.T) {
 // another value.
 func TestSecretsDoNotPrint(t *testing.T) {
 	const secret = "eyJsecretsecretsecret"
-	blob := &nomad.BlobInfo{Ciphertext: []byte(secret), Iv: []byte(secret), Plaintext: []byte(secret),
-		KeyInfo: &nomad.KeyInfo{WrappedKey: []byte(secret), Key: []byte(secret)}}
-	wrapped := &nomad.WrappedKey{Provider: "aead", WrappedDataEncryptionKey: blob, WrappedRSAKey: blob, KeyEncryptionKey: []byte(secret)}
-	root := &nomad.RootKey{KeyID: "key1", WrappedKeys: []*nomad.WrappedKey{wrapped}}
+	blob := &rootkey.BlobInfo{Ciphertext: []byte(secret), Iv: []byte(secret), Plaintext: []byte(secret),
+		KeyInfo: &rootkey.KeyInfo{WrappedKey: []byte(secret), Key: []byte(secret)}}
+	wrapped := &rootkey.Wrapped{Provider: "aead", WrappedDataEncryptionKey: blob, WrappedRSAKey: blob, KeyEncryptionKey: []byte(secret)}
+	root := &rootkey.Key{KeyID: "key1", WrappedKeys: []*rootkey.Wrapped{wrapped}}
 	token := nomad.NewToken(secret, "key1")
 	type holder struct { // unexported fields: fmt finds no methods there
 		token  nomad.Token
@@ -126,7 +127,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	var shown []string
 	wrap := strings.Replace("%v", "v", "w", 1)
 	for _, v := range []any{token, &token, held, &held, []nomad.Token{token}, map[string]any{"a": token}, struct{ T nomad.Token }{token},
-		blob, wrapped, root, []*nomad.RootKey{root}} {
+		blob, wrapped, root, []*rootkey.Key{root}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "% x", "%d", "%t", "%T", "%p", "%o", "%U", "%e", "%z"} {
 			shown = append(shown, fmt.Sprintf(verb, v))
 		}
@@ -136,7 +137,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		shown = append(shown, fmt.Sprint(v), fmt.Sprintln(v), fmt.Errorf("x: %v", v).Error())
 		var text bytes.Buffer
 		for _, h := range []slog.Handler{slog.NewTextHandler(&text, nil), slog.NewJSONHandler(&text, nil)} {
-			if _, wire := v.([]*nomad.RootKey); !wire { // a list is encoded as JSON, which is no way to log
+			if _, wire := v.([]*rootkey.Key); !wire { // a list is encoded as JSON, which is no way to log
 				slog.New(h).Info("m", "v", v, slog.Group("g", "v", v))
 			}
 		}

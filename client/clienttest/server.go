@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -55,7 +56,7 @@ type Server struct {
 	Forced        int      // heartbeats that requested one
 
 	Policies map[string]string // of users, by token
-	Keys     []*nomad.KeyringPublicKey
+	Keys     []*rootkey.PublicKey
 
 	Counts []int // AllocCount of each call of Node.GetClientAllocs
 }
@@ -326,7 +327,7 @@ func (f *Server) Signer(t *testing.T, id string) jwt.Key {
 	}
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	f.Keys = append(f.Keys, &nomad.KeyringPublicKey{KeyID: id, PublicKey: public, Algorithm: jwt.EdDSA})
+	f.Keys = append(f.Keys, &rootkey.PublicKey{KeyID: id, PublicKey: public, Algorithm: jwt.EdDSA})
 	return key
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/svid"
 )
 
@@ -55,7 +56,7 @@ func newServers(t testing.TB) *servers {
 }
 
 // root adds an active root key.
-func (s *servers) root(t testing.TB, created time.Time) *nomad.RootKey {
+func (s *servers) root(t testing.TB, created time.Time) *rootkey.Key {
 	t.Helper()
 	k, err := s.ring.NewRootKey(t.Context(), created)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // Secrets are not printed. Other fields are.
@@ -26,8 +27,8 @@ func TestEntriesAreRedacted(t *testing.T) {
 		"ApplyPlanResults": {nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{
 			{ID: "visible", SignedIdentities: map[string]string{"t": secret}}}}},
 		"WrappedRootKeysUpsert": {nomad.WrappedRootKeysUpsertRequestType,
-			&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &nomad.RootKey{
-				KeyID: "visible", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead", KeyEncryptionKey: []byte(secret)}}}}},
+			&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &rootkey.Key{
+				KeyID: "visible", WrappedKeys: []*rootkey.Wrapped{{Provider: "aead", KeyEncryptionKey: []byte(secret)}}}}},
 		"ACLTokenUpsert": {nomad.ACLTokenUpsertRequestType,
 			map[string]any{"Tokens": []any{map[string]any{"AccessorID": "visible", "SecretID": secret}}}},
 		"VarApplyState": {nomad.VarApplyStateRequestType,

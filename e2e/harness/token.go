@@ -17,9 +17,9 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/testtokens"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
@@ -65,7 +65,7 @@ func StolenKeys(t *testing.T, a *cluster.Agent) testtokens.Maker {
 			t.Fatal(err)
 		}
 		switch {
-		case k.State == nomad.RootKeyStateActive:
+		case k.State == rootkey.Active:
 			m.Kid, m.Key = k.KeyID, ed25519.NewKeyFromSeed(dek)
 		case len(der) > 0:
 			var key *rsa.PrivateKey

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -161,8 +162,8 @@ func (s stream) next() (nomad.MessageType, any) {
 			Evals:  []*nomad.Evaluation{s.eval()}}
 	case 21:
 		return nomad.WrappedRootKeysUpsertRequestType,
-			&message.KeyringUpsertWrappedRootKeyRequest{Rekey: s.IntN(3) == 0, WrappedRootKeys: &nomad.RootKey{
-				KeyID: s.pick("key"), State: []nomad.RootKeyState{"active", "inactive", "prepublished"}[s.IntN(3)], CreateTime: s.time()}}
+			&message.KeyringUpsertWrappedRootKeyRequest{Rekey: s.IntN(3) == 0, WrappedRootKeys: &rootkey.Key{
+				KeyID: s.pick("key"), State: []rootkey.State{"active", "inactive", "prepublished"}[s.IntN(3)], CreateTime: s.time()}}
 	case 22:
 		return nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{}
 	case 23:

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -365,7 +366,7 @@ func TestRestoreFillsIn(t *testing.T) {
 	put(4, &nomad.Allocation{ID: "a2", Namespace: "default", JobID: "j", Job: &nomad.Job{ID: "j", Namespace: "default", ModifyIndex: 7}})
 	put(10, &nomad.Deployment{ID: "d1", Namespace: "default", JobID: "gone", Status: "running"})
 	put(10, &nomad.Deployment{ID: "d2", Namespace: "default", JobID: "j", Status: "running"})
-	put(24, &nomad.RootKeyMeta{KeyID: "k1", State: "active"})
+	put(24, &rootkey.Meta{KeyID: "k1", State: "active"})
 	m := newMachine()
 	if err := m.Restore(io.NopCloser(&stream)); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // servers executes the RPCs of a Collector by writing their log entries.
@@ -29,7 +30,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	}
 	switch r := req.(type) { // like the endpoints
 	case *message.KeyringRotateRootKeyRequest:
-		return s.key(ctx, &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStatePrepublished,
+		return s.key(ctx, &rootkey.Key{KeyID: nomad.NewID(), State: rootkey.Prepublished,
 			CreateTime: time.Now().UnixNano(), PublishTime: r.PublishTime})
 	case *message.KeyringUpdateRootKeyRequest:
 		k := *s.Snapshot().RootKey(nil, r.RootKey.Meta.KeyID)
@@ -68,7 +69,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 }
 
 // key writes a root key.
-func (s *servers) key(ctx context.Context, k *nomad.RootKey) error {
+func (s *servers) key(ctx context.Context, k *rootkey.Key) error {
 	_, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
 	return err
 }
@@ -344,12 +345,12 @@ func TestDeploymentGC(t *testing.T) {
 
 func TestRootKeyGC(t *testing.T) {
 	test(t, func(w *world) {
-		key := func(state nomad.RootKeyState) string {
-			k := &nomad.RootKey{KeyID: nomad.NewID(), State: state, CreateTime: time.Now().UnixNano()}
+		key := func(state rootkey.State) string {
+			k := &rootkey.Key{KeyID: nomad.NewID(), State: state, CreateTime: time.Now().UnixNano()}
 			w.Must(t, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
 			return k.KeyID
 		}
-		unused, used, active := key(nomad.RootKeyStateInactive), key(nomad.RootKeyStateInactive), key(nomad.RootKeyStateActive)
+		unused, used, active := key(rootkey.Inactive), key(rootkey.Inactive), key(rootkey.Active)
 		w.Alloc(t, w.Job(t, nomad.JobTypeService, 1), w.Node(t), client("running"), func(a *nomad.Allocation) {
 			a.SignedIdentities, a.SigningKeyID = map[string]string{"t": "x"}, used
 		})
@@ -357,7 +358,7 @@ func TestRootKeyGC(t *testing.T) {
 		if w.Snapshot().RootKey(nil, unused) == nil {
 			t.Fatal("force-gc deleted a key too early")
 		}
-		ofNode := key(nomad.RootKeyStateInactive) // used only by the identity of a node, which is down
+		ofNode := key(rootkey.Inactive) // used only by the identity of a node, which is down
 		w.Must(t, nomad.NodeUpdateStatusRequestType,
 			&message.NodeUpdateStatusRequest{NodeID: w.Node(t).ID, Status: nomad.NodeStatusDown, IdentitySigningKeyID: ofNode})
 		time.Sleep(721 * time.Hour)
@@ -381,16 +382,16 @@ func TestRootKeyGC(t *testing.T) {
 // A key signs for the rotation period. The next one is published half a period before.
 func TestRootKeyRotation(t *testing.T) {
 	test(t, func(w *world) {
-		first := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateActive, CreateTime: time.Now().UnixNano()}
+		first := &rootkey.Key{KeyID: nomad.NewID(), State: rootkey.Active, CreateTime: time.Now().UnixNano()}
 		if err := w.key(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}
 		begun := time.Now()
 		var events []string
-		last := map[string]nomad.RootKeyState{}
+		last := map[string]rootkey.State{}
 		for time.Since(begun) < 1800*time.Hour {
 			w.run(nomad.CoreJobRootKeyRotateOrGC)
-			now := map[string]nomad.RootKeyState{}
+			now := map[string]rootkey.State{}
 			for k := range w.Snapshot().RootKeys(nil) {
 				if now[k.KeyID] = k.State; last[k.KeyID] != k.State {
 					events = append(events, fmt.Sprintf("%dh %s", int(time.Since(begun).Hours()), k.State))
@@ -417,12 +418,12 @@ func TestRootKeyRotation(t *testing.T) {
 // A full rotation ends if no variable has to be re-encrypted.
 func TestRekey(t *testing.T) {
 	test(t, func(w *world) {
-		k := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateRekeying, CreateTime: time.Now().UnixNano()}
+		k := &rootkey.Key{KeyID: nomad.NewID(), State: rootkey.Rekeying, CreateTime: time.Now().UnixNano()}
 		if err := w.key(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
 		w.run(nomad.CoreJobVariablesRekey)
-		if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != nomad.RootKeyStateInactive {
+		if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != rootkey.Inactive {
 			t.Errorf("the key is %s", got)
 		}
 	})
@@ -432,7 +433,7 @@ func TestRekey(t *testing.T) {
 // is the key unused.
 func TestRekey_Continues(t *testing.T) {
 	test(t, func(w *world) {
-		k := &nomad.RootKey{KeyID: nomad.NewID(), State: nomad.RootKeyStateRekeying}
+		k := &rootkey.Key{KeyID: nomad.NewID(), State: rootkey.Rekeying}
 		if err := w.key(w.t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
@@ -448,7 +449,7 @@ func TestRekey_Continues(t *testing.T) {
 		begun, rounds := time.Now(), 0
 		w.again = []*nomad.Evaluation{nomad.NewCoreEval(nomad.CoreJobVariablesRekey, 1, begun)}
 		for ; len(w.again) == 1; rounds++ {
-			if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != nomad.RootKeyStateRekeying {
+			if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != rootkey.Rekeying {
 				t.Errorf("the key is %s before all variables are done", got)
 			}
 			if w.Snapshot().RootKeyInUse(k.KeyID) == false {
@@ -464,7 +465,7 @@ func TestRekey_Continues(t *testing.T) {
 		if rounds != 2 || took < 32*time.Second || took > 33*time.Second {
 			t.Errorf("%d variables took %v in %d evaluations, want 32 s in 2", count, took, rounds)
 		}
-		if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != nomad.RootKeyStateInactive || w.Snapshot().RootKeyInUse(k.KeyID) {
+		if got := w.Snapshot().RootKey(nil, k.KeyID).State; got != rootkey.Inactive || w.Snapshot().RootKeyInUse(k.KeyID) {
 			t.Errorf("in the end the key is %s", got)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -30,7 +31,7 @@ func (c *Collector) rekey(ctx context.Context, s *sweep) error {
 	defer pace.Stop()
 	left := rekeyCount(s.snap)
 	for k := range s.snap.RootKeys(nil) {
-		if k.State != nomad.RootKeyStateRekeying {
+		if k.State != rootkey.Rekeying {
 			continue
 		}
 		if err := c.rekeyOne(within, s.snap, k.KeyID, pace.C, &left); err != nil {
@@ -44,7 +45,7 @@ func (c *Collector) rekey(ctx context.Context, s *sweep) error {
 			c.cfg.Log.Info("variable was written with a rekeying key, another evaluation will re-encrypt it", "key", k.KeyID, "path", v.Path)
 			return c.rekeyLater(ctx, s)
 		}
-		if err := c.setKey(ctx, k, nomad.RootKeyStateInactive); err != nil {
+		if err := c.setKey(ctx, k, rootkey.Inactive); err != nil {
 			return err
 		}
 	}
@@ -54,7 +55,7 @@ func (c *Collector) rekey(ctx context.Context, s *sweep) error {
 // rekeyCount returns the number of variables of rekeying keys.
 func rekeyCount(snap *state.Snapshot) (n int) {
 	for k := range snap.RootKeys(nil) {
-		if k.State != nomad.RootKeyStateRekeying {
+		if k.State != rootkey.Rekeying {
 			continue
 		}
 		for range snap.VariablesByKey(nil, k.KeyID) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // rootKeys takes one step of the rotation: it activates a prepublished key at its time, or
@@ -19,7 +19,7 @@ func (c *Collector) rootKeys(ctx context.Context, s *sweep) error {
 	}
 	s.force = false
 	for k := range s.snap.RootKeys(nil) {
-		inactive := k.State == nomad.RootKeyStateInactive || k.State == nomad.RootKeyStateDeprecated
+		inactive := k.State == rootkey.Inactive || k.State == rootkey.Deprecated
 		if !inactive || !s.old(k.CreateTime, c.cfg.RootKeyRotation+c.cfg.RootKeyAfter) || s.snap.RootKeyInUse(k.KeyID) {
 			continue
 		}
@@ -42,7 +42,7 @@ func (c *Collector) rotate(ctx context.Context, s *sweep) (moved bool, err error
 		if s.now.UnixNano() < next.PublishTime {
 			return false, nil
 		}
-		return true, c.setKey(ctx, next, nomad.RootKeyStateActive)
+		return true, c.setKey(ctx, next, rootkey.Active)
 	}
 	if !s.old(active.CreateTime, c.cfg.RootKeyRotation/2) {
 		return false, nil
@@ -55,10 +55,10 @@ func (c *Collector) rotate(ctx context.Context, s *sweep) (moved bool, err error
 }
 
 // nextKey returns the prepublished key that becomes active first.
-func nextKey(s *sweep) *nomad.RootKey {
-	var next *nomad.RootKey
+func nextKey(s *sweep) *rootkey.Key {
+	var next *rootkey.Key
 	for k := range s.snap.RootKeys(nil) {
-		if k.State == nomad.RootKeyStatePrepublished && (next == nil || k.PublishTime < next.PublishTime) {
+		if k.State == rootkey.Prepublished && (next == nil || k.PublishTime < next.PublishTime) {
 			next = k
 		}
 	}
@@ -66,10 +66,10 @@ func nextKey(s *sweep) *nomad.RootKey {
 }
 
 // setKey changes the state of a key.
-func (c *Collector) setKey(ctx context.Context, k *nomad.RootKey, to nomad.RootKeyState) error {
+func (c *Collector) setKey(ctx context.Context, k *rootkey.Key, to rootkey.State) error {
 	meta := k.Meta()
 	meta.State = to
-	req := &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: meta}, WriteRequest: c.write()}
+	req := &message.KeyringUpdateRootKeyRequest{RootKey: &rootkey.Unwrapped{Meta: meta}, WriteRequest: c.write()}
 	if err := c.cfg.RPC.Call(ctx, "Keyring.Update", req, &message.KeyringUpdateRootKeyResponse{}); err != nil {
 		return fmt.Errorf("set state of root key %s to %s: %w", k.KeyID, to, err)
 	}

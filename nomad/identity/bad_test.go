@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // Limits on the cost of rejecting a token.
@@ -35,18 +36,18 @@ func attacked(t testing.TB) (*identity.Issuer, *keyring.Ring, testtokens.Maker) 
 	ring := keyring.New(keyring.Config{})
 	// The key is constant, so that the processes of a fuzzer can share their findings.
 	seed := make([]byte, ed25519.SeedSize)
-	k := &nomad.RootKey{KeyID: "0d5e8c1e-7f0b-4c57-9a52-6f5f2c1f9f11", Algorithm: nomad.EncryptionAlgorithmAES256GCM,
-		State: nomad.RootKeyStateActive}
+	k := &rootkey.Key{KeyID: "0d5e8c1e-7f0b-4c57-9a52-6f5f2c1f9f11", Algorithm: rootkey.EncryptionAlgorithmAES256GCM,
+		State: rootkey.Active}
 	wrapped, err := keyring.AEAD{}.Wrap(t.Context(), k.KeyID, seed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.WrappedKeys = []*nomad.WrappedKey{wrapped}
+	k.WrappedKeys = []*rootkey.Wrapped{wrapped}
 	r, err := ring.NewRSAKey(t.Context(), late)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []*nomad.RootKey{k, r} {
+	for _, key := range []*rootkey.Key{k, r} {
 		if err := ring.Add(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}

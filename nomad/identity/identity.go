@@ -31,6 +31,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
@@ -291,13 +292,13 @@ func (i *Issuer) JWKS() jwt.JWKS {
 }
 
 // Discovery returns the OIDC discovery document, or nil if no issuer is configured.
-func (i *Issuer) Discovery() *nomad.OIDCDiscoveryConfig {
+func (i *Issuer) Discovery() *rootkey.OIDCDiscoveryConfig {
 	if i.url == "" {
 		return nil
 	}
-	return &nomad.OIDCDiscoveryConfig{
+	return &rootkey.OIDCDiscoveryConfig{
 		Issuer:        i.url,
-		JWKS:          i.url + nomad.JWKSPath,
+		JWKS:          i.url + rootkey.JWKSPath,
 		IDTokenAlgs:   []string{jwt.RS256, jwt.EdDSA},
 		ResponseTypes: []string{"code"},
 		Subjects:      []string{"public"},

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // AEAD is the built-in wrapper: AES-256-GCM under a random 32-byte key that is stored next to the
@@ -16,7 +16,7 @@ import (
 type AEAD struct{ Name string }
 
 // Provider implements Wrapper.
-func (AEAD) Provider() string { return string(nomad.KEKProviderAEAD) }
+func (AEAD) Provider() string { return string(rootkey.KEKProviderAEAD) }
 
 // ID implements Wrapper.
 func (a AEAD) ID() string {
@@ -27,10 +27,10 @@ func (a AEAD) ID() string {
 }
 
 // Wrap implements Wrapper.
-func (a AEAD) Wrap(_ context.Context, keyID string, dek, rsa []byte) (*nomad.WrappedKey, error) {
+func (a AEAD) Wrap(_ context.Context, keyID string, dek, rsa []byte) (*rootkey.Wrapped, error) {
 	kek := make([]byte, keySize)
 	rand.Read(kek)
-	w := &nomad.WrappedKey{Provider: a.Provider(), ProviderID: a.ID(), KeyEncryptionKey: kek, WrappedRSAKey: &nomad.BlobInfo{}}
+	w := &rootkey.Wrapped{Provider: a.Provider(), ProviderID: a.ID(), KeyEncryptionKey: kek, WrappedRSAKey: &rootkey.BlobInfo{}}
 	var err error
 	if w.WrappedDataEncryptionKey, err = sealed(kek, keyID, dek); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (a AEAD) Wrap(_ context.Context, keyID string, dek, rsa []byte) (*nomad.Wra
 }
 
 // Unwrap implements Wrapper.
-func (AEAD) Unwrap(_ context.Context, w *nomad.WrappedKey) (dek, rsa []byte, err error) {
+func (AEAD) Unwrap(_ context.Context, w *rootkey.Wrapped) (dek, rsa []byte, err error) {
 	if w.WrappedDataEncryptionKey == nil {
 		return nil, nil, errors.New("no data encryption key")
 	}
@@ -58,12 +58,12 @@ func (AEAD) Unwrap(_ context.Context, w *nomad.WrappedKey) (dek, rsa []byte, err
 }
 
 // sealed encrypts text under key: nonce ‖ ciphertext ‖ tag.
-func sealed(key []byte, keyID string, text []byte) (*nomad.BlobInfo, error) {
+func sealed(key []byte, keyID string, text []byte) (*rootkey.BlobInfo, error) {
 	gcm, err := newGCM(key)
 	if err != nil {
 		return nil, err
 	}
-	return &nomad.BlobInfo{Ciphertext: gcm.Seal(nil, nil, text, nil), KeyInfo: &nomad.KeyInfo{KeyId: keyID}}, nil
+	return &rootkey.BlobInfo{Ciphertext: gcm.Seal(nil, nil, text, nil), KeyInfo: &rootkey.KeyInfo{KeyId: keyID}}, nil
 }
 
 // unseal reverses sealed.

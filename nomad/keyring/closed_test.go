@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // service is a wrapper backed by an external service that may be unavailable or wrong.
@@ -30,7 +31,7 @@ func newService(id string) service {
 func (s service) Provider() string { return "transit" }
 func (s service) ID() string       { return s.id }
 
-func (s service) Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*nomad.WrappedKey, error) {
+func (s service) Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*rootkey.Wrapped, error) {
 	if s.away.Load() {
 		return nil, errors.New("service is unavailable")
 	}
@@ -41,7 +42,7 @@ func (s service) Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*noma
 	return w, err
 }
 
-func (s service) Unwrap(ctx context.Context, w *nomad.WrappedKey) (dek, rsa []byte, err error) {
+func (s service) Unwrap(ctx context.Context, w *rootkey.Wrapped) (dek, rsa []byte, err error) {
 	if s.away.Load() {
 		return nil, nil, errors.New("service is unavailable")
 	}
@@ -74,7 +75,7 @@ func TestClosedKey(t *testing.T) {
 			!strings.Contains(err.Error(), "transit.far") {
 			t.Errorf("ActiveSigner() = %v", err)
 		}
-		if err := r.Settle(t.Context(), []*nomad.RootKey{k}); err != nil {
+		if err := r.Settle(t.Context(), []*rootkey.Key{k}); err != nil {
 			t.Errorf("Settle() = %v", err)
 		}
 		got := make(chan error)
@@ -105,7 +106,7 @@ func TestStateOfClosedKey(t *testing.T) {
 	if r.Update(t.Context(), one) || r.Add(t.Context(), one) == nil {
 		t.Error("the key is open")
 	}
-	one.State = nomad.RootKeyStateInactive
+	one.State = rootkey.Inactive
 	if r.Update(t.Context(), one) {
 		t.Error("Update() opened it")
 	}
@@ -160,20 +161,20 @@ func TestSeveralWrappers(t *testing.T) {
 func TestHostileRecords(t *testing.T) {
 	r := keyring.New(keyring.Config{Openers: []keyring.Wrapper{newService("transit")}})
 	good := newKey(t, r)
-	for name, spoil := range map[string]func(*nomad.RootKey){
-		"public half empty DER": func(k *nomad.RootKey) { k.PublicKey = []byte{0x30, 0} },
-		"public half huge":      func(k *nomad.RootKey) { k.PublicKey = make([]byte, 1<<20) },
-		"tiny RSA public half":  func(k *nomad.RootKey) { k.PublicKey = []byte{0x30, 6, 2, 1, 15, 2, 1, 3} },
-		"many wrappings":        func(k *nomad.RootKey) { k.WrappedKeys = make([]*nomad.WrappedKey, 1<<16) },
-		"unknown wrappers":      func(k *nomad.RootKey) { k.WrappedKeys = []*nomad.WrappedKey{{}, nil, {Provider: "transit"}} },
-		"wrapping by transit":   func(k *nomad.RootKey) { k.WrappedKeys[0].Provider = "transit"; k.WrappedKeys[0].KeyEncryptionKey = nil },
-		"all nil":               func(k *nomad.RootKey) { *k = nomad.RootKey{KeyID: k.KeyID} },
+	for name, spoil := range map[string]func(*rootkey.Key){
+		"public half empty DER": func(k *rootkey.Key) { k.PublicKey = []byte{0x30, 0} },
+		"public half huge":      func(k *rootkey.Key) { k.PublicKey = make([]byte, 1<<20) },
+		"tiny RSA public half":  func(k *rootkey.Key) { k.PublicKey = []byte{0x30, 6, 2, 1, 15, 2, 1, 3} },
+		"many wrappings":        func(k *rootkey.Key) { k.WrappedKeys = make([]*rootkey.Wrapped, 1<<16) },
+		"unknown wrappers":      func(k *rootkey.Key) { k.WrappedKeys = []*rootkey.Wrapped{{}, nil, {Provider: "transit"}} },
+		"wrapping by transit":   func(k *rootkey.Key) { k.WrappedKeys[0].Provider = "transit"; k.WrappedKeys[0].KeyEncryptionKey = nil },
+		"all nil":               func(k *rootkey.Key) { *k = rootkey.Key{KeyID: k.KeyID} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := *good
 			k.KeyID = nomad.NewID()
 			wrapping := *good.WrappedKeys[0]
-			k.WrappedKeys = []*nomad.WrappedKey{&wrapping}
+			k.WrappedKeys = []*rootkey.Wrapped{&wrapping}
 			spoil(&k)
 			r.Update(t.Context(), &k)
 			if err := r.Add(t.Context(), &k); err == nil {

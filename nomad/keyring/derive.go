@@ -6,13 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // OpenKey is a root key whose material is available.
 type OpenKey struct {
 	ID      string
-	State   nomad.RootKeyState
+	State   rootkey.State
 	Created time.Time
 }
 
@@ -22,7 +22,7 @@ func (r *Ring) OpenKeys() []OpenKey {
 	defer r.mu.RUnlock()
 	var out []OpenKey
 	for id, e := range r.keys {
-		if e.closed == nil && e.state != nomad.RootKeyStateDeprecated {
+		if e.closed == nil && e.state != rootkey.Deprecated {
 			out = append(out, OpenKey{ID: id, State: e.state, Created: time.Unix(0, e.created)})
 		}
 	}

@@ -52,7 +52,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // ErrNoKey means that no signing key became active in time.
@@ -96,7 +96,7 @@ type Ring struct {
 type entry struct {
 	key     jwt.Key       // zero while closed
 	public  jwt.PublicKey // zero while unknown
-	state   nomad.RootKeyState
+	state   rootkey.State
 	created int64
 	index   uint64 // index of the record with this state
 	closed  error  // reason, nil if open
@@ -117,7 +117,7 @@ func New(c Config) *Ring {
 
 // Add stores a root key from state: its material once, its state each time. If the key cannot be
 // opened, Add returns the reason and the key remains closed until the next Add.
-func (r *Ring) Add(ctx context.Context, k *nomad.RootKey) error {
+func (r *Ring) Add(ctx context.Context, k *rootkey.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -140,15 +140,15 @@ func (r *Ring) Add(ctx context.Context, k *nomad.RootKey) error {
 		return nil // opened by another call in the meantime
 	}
 	r.keys[k.KeyID] = e
-	if known != nil || k.State == nomad.RootKeyStateActive && r.active != k.KeyID {
+	if known != nil || k.State == rootkey.Active && r.active != k.KeyID {
 		close(r.changed)
 		r.changed = make(chan struct{})
 	}
 	switch {
-	case k.State == nomad.RootKeyStateActive && r.active != k.KeyID:
+	case k.State == rootkey.Active && r.active != k.KeyID:
 		r.active = k.KeyID
 		r.log.Debug("root key is active", "key", k.KeyID)
-	case k.State != nomad.RootKeyStateActive && r.active == k.KeyID:
+	case k.State != rootkey.Active && r.active == k.KeyID:
 		r.active = ""
 	}
 	return e.closed
@@ -156,7 +156,7 @@ func (r *Ring) Add(ctx context.Context, k *nomad.RootKey) error {
 
 // announce stores a key that is about to be opened. In the meantime its signatures can be verified
 // if its record has the public key.
-func (r *Ring) announce(k *nomad.RootKey) {
+func (r *Ring) announce(k *rootkey.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keys[k.KeyID] == nil {
@@ -167,7 +167,7 @@ func (r *Ring) announce(k *nomad.RootKey) {
 
 // Update stores the state of a key and reports whether it is open. If not, the caller opens it with
 // Add.
-func (r *Ring) Update(ctx context.Context, k *nomad.RootKey) bool {
+func (r *Ring) Update(ctx context.Context, k *rootkey.Key) bool {
 	if _, err := r.Signer(k.KeyID); err == nil {
 		return r.Add(ctx, k) == nil
 	}
@@ -178,7 +178,7 @@ func (r *Ring) Update(ctx context.Context, k *nomad.RootKey) bool {
 		e.state, e.index = k.State, k.ModifyIndex
 		r.keys[k.KeyID] = &e
 		switch {
-		case k.State == nomad.RootKeyStateActive:
+		case k.State == rootkey.Active:
 			r.active = k.KeyID
 		case r.active == k.KeyID:
 			r.active = ""
@@ -188,11 +188,11 @@ func (r *Ring) Update(ctx context.Context, k *nomad.RootKey) bool {
 }
 
 // Settle waits until each of the keys is open or has been tried, or ctx ends.
-func (r *Ring) Settle(ctx context.Context, keys []*nomad.RootKey) error {
+func (r *Ring) Settle(ctx context.Context, keys []*rootkey.Key) error {
 	for {
 		r.mu.RLock()
 		changed := r.changed
-		settled := !slices.ContainsFunc(keys, func(k *nomad.RootKey) bool {
+		settled := !slices.ContainsFunc(keys, func(k *rootkey.Key) bool {
 			e := r.keys[k.KeyID]
 			return e == nil || e.closed == errOpening || e.closed == nil && e.index < k.ModifyIndex
 		})
@@ -325,7 +325,7 @@ func (r *Ring) RSASigner(ctx context.Context) (jwt.Key, error) {
 			if e.closed != nil && e.public.Alg == jwt.RS256 {
 				shut = fmt.Errorf("%w: %w", ErrNoKey, e.sealed(id))
 			}
-			usable := e.key.Alg == jwt.RS256 && e.state != nomad.RootKeyStateDeprecated && e.state != nomad.RootKeyStatePrepublished
+			usable := e.key.Alg == jwt.RS256 && e.state != rootkey.Deprecated && e.state != rootkey.Prepublished
 			if usable && (newest == nil || newer(e, newest)) {
 				newest = e
 			}
@@ -368,19 +368,19 @@ func (r *Ring) Has(kid string) bool {
 }
 
 // PublicKeys returns the keys for external verifiers, oldest first.
-func (r *Ring) PublicKeys() []*nomad.KeyringPublicKey {
+func (r *Ring) PublicKeys() []*rootkey.PublicKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	out := make([]*nomad.KeyringPublicKey, 0, len(r.keys))
+	out := make([]*rootkey.PublicKey, 0, len(r.keys))
 	for id, e := range r.keys {
-		if e.state == nomad.RootKeyStateDeprecated || e.public.Crypto() == nil {
+		if e.state == rootkey.Deprecated || e.public.Crypto() == nil {
 			continue
 		}
-		k := &nomad.KeyringPublicKey{KeyID: id, Algorithm: e.public.Alg, Use: nomad.PubKeyUseSig, CreateTime: e.created}
+		k := &rootkey.PublicKey{KeyID: id, Algorithm: e.public.Alg, Use: rootkey.PubKeyUseSig, CreateTime: e.created}
 		k.PublicKey = publicBytes(e.public.Crypto())
 		out = append(out, k)
 	}
-	slices.SortFunc(out, func(a, b *nomad.KeyringPublicKey) int {
+	slices.SortFunc(out, func(a, b *rootkey.PublicKey) int {
 		return cmp.Or(cmp.Compare(a.CreateTime, b.CreateTime), cmp.Compare(a.KeyID, b.KeyID))
 	})
 	return out

@@ -19,9 +19,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
-func newKey(t testing.TB, r *keyring.Ring) *nomad.RootKey {
+func newKey(t testing.TB, r *keyring.Ring) *rootkey.Key {
 	t.Helper()
 	k, err := r.NewRootKey(t.Context(), time.Unix(100, 0))
 	if err != nil {
@@ -30,7 +31,7 @@ func newKey(t testing.TB, r *keyring.Ring) *nomad.RootKey {
 	return k
 }
 
-func add(t testing.TB, r *keyring.Ring, k *nomad.RootKey) {
+func add(t testing.TB, r *keyring.Ring, k *rootkey.Key) {
 	t.Helper()
 	if err := r.Add(t.Context(), k); err != nil {
 		t.Fatalf("Add() = %v", err)
@@ -73,14 +74,14 @@ func sealByHand(t *testing.T, kek, text []byte) []byte {
 func TestWrappedForm(t *testing.T) {
 	r := keyring.New(keyring.Config{})
 	k := newKey(t, r)
-	if !nomad.IsUUID(k.KeyID) || k.State != nomad.RootKeyStateActive || k.Algorithm != "aes256-gcm" || k.CreateTime != 100e9 {
+	if !nomad.IsUUID(k.KeyID) || k.State != rootkey.Active || k.Algorithm != "aes256-gcm" || k.CreateTime != 100e9 {
 		t.Errorf("NewRootKey() = %+v", k)
 	}
 	raw, err := codec.Encode(k) // as it goes through Raft
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back nomad.RootKey
+	var back rootkey.Key
 	if err := codec.Decode(raw, &back); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestRSAPart(t *testing.T) {
 	}
 	w := k.WrappedKeys[0]
 	k.PublicKey = nil // as in keys of other servers
-	w.WrappedRSAKey = &nomad.BlobInfo{Ciphertext: sealByHand(t, w.KeyEncryptionKey, x509.MarshalPKCS1PrivateKey(private))}
+	w.WrappedRSAKey = &rootkey.BlobInfo{Ciphertext: sealByHand(t, w.KeyEncryptionKey, x509.MarshalPKCS1PrivateKey(private))}
 	add(t, r, k)
 	signer, err := r.ActiveSigner(t.Context())
 	if err != nil || signer.Alg != "RS256" {
@@ -126,7 +127,7 @@ func TestStates(t *testing.T) {
 	r := keyring.New(keyring.Config{})
 	one, two := newKey(t, r), newKey(t, r)
 	one.CreateTime, two.CreateTime = 1, 2
-	two.State = nomad.RootKeyStatePrepublished
+	two.State = rootkey.Prepublished
 	add(t, r, two)
 	add(t, r, one)
 	expect := func(active string, published ...string) {
@@ -147,12 +148,12 @@ func TestStates(t *testing.T) {
 	}
 	expect(one.KeyID, one.KeyID, two.KeyID)
 	retired, active := *one, *two
-	retired.State, active.State = nomad.RootKeyStateInactive, nomad.RootKeyStateActive
+	retired.State, active.State = rootkey.Inactive, rootkey.Active
 	add(t, r, &retired)
 	expect("", one.KeyID, two.KeyID)
 	add(t, r, &active)
 	expect(two.KeyID, one.KeyID, two.KeyID)
-	retired.State = nomad.RootKeyStateDeprecated
+	retired.State = rootkey.Deprecated
 	add(t, r, &retired)
 	expect(two.KeyID, two.KeyID)
 	if _, ok := r.PublicKey(one.KeyID); !ok {
@@ -181,16 +182,16 @@ func TestMaterialIsNotReplaced(t *testing.T) {
 
 func TestBadWrapping(t *testing.T) {
 	r := keyring.New(keyring.Config{})
-	for name, spoil := range map[string]func(*nomad.RootKey){
-		"no wrapping":       func(k *nomad.RootKey) { k.WrappedKeys = nil },
-		"nil wrapping":      func(k *nomad.RootKey) { k.WrappedKeys = []*nomad.WrappedKey{nil} },
-		"other provider":    func(k *nomad.RootKey) { k.WrappedKeys[0].Provider = "awskms" },
-		"no blob":           func(k *nomad.RootKey) { k.WrappedKeys[0].WrappedDataEncryptionKey = nil },
-		"empty blob":        func(k *nomad.RootKey) { k.WrappedKeys[0].WrappedDataEncryptionKey = &nomad.BlobInfo{} },
-		"blob altered":      func(k *nomad.RootKey) { k.WrappedKeys[0].WrappedDataEncryptionKey.Ciphertext[20] ^= 1 },
-		"short wrapping":    func(k *nomad.RootKey) { k.WrappedKeys[0].KeyEncryptionKey = []byte("x") },
-		"other algorithm":   func(k *nomad.RootKey) { k.Algorithm = "rot13" },
-		"RSA part is wrong": func(k *nomad.RootKey) { k.WrappedKeys[0].WrappedRSAKey.Ciphertext = []byte("x") },
+	for name, spoil := range map[string]func(*rootkey.Key){
+		"no wrapping":       func(k *rootkey.Key) { k.WrappedKeys = nil },
+		"nil wrapping":      func(k *rootkey.Key) { k.WrappedKeys = []*rootkey.Wrapped{nil} },
+		"other provider":    func(k *rootkey.Key) { k.WrappedKeys[0].Provider = "awskms" },
+		"no blob":           func(k *rootkey.Key) { k.WrappedKeys[0].WrappedDataEncryptionKey = nil },
+		"empty blob":        func(k *rootkey.Key) { k.WrappedKeys[0].WrappedDataEncryptionKey = &rootkey.BlobInfo{} },
+		"blob altered":      func(k *rootkey.Key) { k.WrappedKeys[0].WrappedDataEncryptionKey.Ciphertext[20] ^= 1 },
+		"short wrapping":    func(k *rootkey.Key) { k.WrappedKeys[0].KeyEncryptionKey = []byte("x") },
+		"other algorithm":   func(k *rootkey.Key) { k.Algorithm = "rot13" },
+		"RSA part is wrong": func(k *rootkey.Key) { k.WrappedKeys[0].WrappedRSAKey.Ciphertext = []byte("x") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKey(t, r)
@@ -204,7 +205,7 @@ func TestBadWrapping(t *testing.T) {
 		})
 	}
 	k := newKey(t, r)
-	k.WrappedKeys = append([]*nomad.WrappedKey{{Provider: "transit"}}, k.WrappedKeys...)
+	k.WrappedKeys = append([]*rootkey.Wrapped{{Provider: "transit"}}, k.WrappedKeys...)
 	add(t, r, k) // the second one opens
 }
 

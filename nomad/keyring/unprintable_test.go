@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // Neither the material of a key nor a ring prints a key.
@@ -20,8 +20,8 @@ func TestMaterialDoesNotPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := &nomad.RootKey{KeyID: "k", Algorithm: nomad.EncryptionAlgorithmAES256GCM, State: nomad.RootKeyStateActive,
-		CreateTime: time.Now().UnixNano(), WrappedKeys: []*nomad.WrappedKey{wrapped}}
+	root := &rootkey.Key{KeyID: "k", Algorithm: rootkey.EncryptionAlgorithmAES256GCM, State: rootkey.Active,
+		CreateTime: time.Now().UnixNano(), WrappedKeys: []*rootkey.Wrapped{wrapped}}
 	if err := r.Add(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}

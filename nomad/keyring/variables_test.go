@@ -12,12 +12,12 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // gcmOf returns the cipher for variables of a key, derived from its record.
-func gcmOf(t *testing.T, k *nomad.RootKey) (gcm cipher.AEAD, dek []byte) {
+func gcmOf(t *testing.T, k *rootkey.Key) (gcm cipher.AEAD, dek []byte) {
 	t.Helper()
 	w := k.WrappedKeys[0]
 	dek = openByHand(t, w.KeyEncryptionKey, w.WrappedDataEncryptionKey.Ciphertext)
@@ -71,7 +71,7 @@ func TestVariablesOfOtherKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	retired := *one
-	retired.State = nomad.RootKeyStateRekeying
+	retired.State = rootkey.Rekeying
 	add(t, r, &retired)
 	add(t, r, two)
 	if got, err := r.Decrypt(t.Context(), one.KeyID, data); err != nil || string(got) != "x" {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // keySize is the size of a data encryption key and of its wrapping key.
@@ -43,34 +44,34 @@ type Wrapper interface {
 	Provider() string
 	ID() string
 	// Wrap encrypts a data encryption key and, unless it is empty, an RSA key.
-	Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*nomad.WrappedKey, error)
+	Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*rootkey.Wrapped, error)
 	// Unwrap reverses Wrap.
-	Unwrap(ctx context.Context, w *nomad.WrappedKey) (dek, rsa []byte, err error)
+	Unwrap(ctx context.Context, w *rootkey.Wrapped) (dek, rsa []byte, err error)
 }
 
 // NewRootKey creates a wrapped root key that signs EdDSA and is active as of now. The caller writes
 // it to state; the ring uses it after Add.
-func (r *Ring) NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error) {
+func (r *Ring) NewRootKey(ctx context.Context, now time.Time) (*rootkey.Key, error) {
 	return r.newRootKey(ctx, now, nil)
 }
 
 // NewRSAKey creates a root key that signs RS256 on request. It is inactive: the active key signs
 // everything else.
-func (r *Ring) NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error) {
+func (r *Ring) NewRSAKey(ctx context.Context, now time.Time) (*rootkey.Key, error) {
 	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
 	if err != nil {
 		return nil, fmt.Errorf("make an RSA key: %w", err)
 	}
 	k, err := r.newRootKey(ctx, now, x509.MarshalPKCS1PrivateKey(key))
 	if err == nil {
-		k.State = nomad.RootKeyStateInactive
+		k.State = rootkey.Inactive
 	}
 	return k, err
 }
 
 // newRootKey wraps new material with every active wrapper and opens each wrapping again: a key that
 // cannot be opened would be lost when the process ends. If one wrapper fails, no key is made.
-func (r *Ring) newRootKey(ctx context.Context, now time.Time, rsaKey []byte) (k *nomad.RootKey, err error) {
+func (r *Ring) newRootKey(ctx context.Context, now time.Time, rsaKey []byte) (k *rootkey.Key, err error) {
 	defer func() {
 		var refused *wrapError
 		if errors.As(err, &refused) {
@@ -79,8 +80,8 @@ func (r *Ring) newRootKey(ctx context.Context, now time.Time, rsaKey []byte) (k 
 			r.note("")
 		}
 	}()
-	k = &nomad.RootKey{KeyID: nomad.NewID(), Algorithm: nomad.EncryptionAlgorithmAES256GCM,
-		CreateTime: now.UnixNano(), State: nomad.RootKeyStateActive}
+	k = &rootkey.Key{KeyID: nomad.NewID(), Algorithm: rootkey.EncryptionAlgorithmAES256GCM,
+		CreateTime: now.UnixNano(), State: rootkey.Active}
 	dek := make([]byte, keySize)
 	rand.Read(dek) // never fails: crypto/rand ends the process instead
 	signer, err := material{dek, rsaKey}.signer()
@@ -125,15 +126,15 @@ func (r *Ring) note(by string) {
 
 // open unwraps a root key. It uses the built-in wrapper if that made one of the wrappings,
 // otherwise all other wrappers in parallel; the first success counts.
-func (r *Ring) open(ctx context.Context, k *nomad.RootKey) (jwt.Key, error) {
-	if k.Algorithm != nomad.EncryptionAlgorithmAES256GCM {
+func (r *Ring) open(ctx context.Context, k *rootkey.Key) (jwt.Key, error) {
+	if k.Algorithm != rootkey.EncryptionAlgorithmAES256GCM {
 		return jwt.Key{}, fmt.Errorf("unknown algorithm %q", k.Algorithm)
 	}
 	if len(k.WrappedKeys) > maxWrappings {
 		return jwt.Key{}, fmt.Errorf("root key has %d wrappings, want at most %d", len(k.WrappedKeys), maxWrappings)
 	}
 	var failures []error
-	away := map[*nomad.WrappedKey]Wrapper{}
+	away := map[*rootkey.Wrapped]Wrapper{}
 	for _, wrapped := range k.WrappedKeys {
 		switch w := r.wrapper(wrapped); w.(type) {
 		case nil:
@@ -175,7 +176,7 @@ func (r *Ring) open(ctx context.Context, k *nomad.RootKey) (jwt.Key, error) {
 }
 
 // unopenable returns the error that names the wrappers needed to open a key.
-func (r *Ring) unopenable(k *nomad.RootKey) error {
+func (r *Ring) unopenable(k *rootkey.Key) error {
 	by := k.WrappedBy()
 	if len(by) == 0 {
 		return fmt.Errorf("%w: the key has no wrapping", ErrNoWrapper)
@@ -184,7 +185,7 @@ func (r *Ring) unopenable(k *nomad.RootKey) error {
 }
 
 // unwrapped opens one wrapping and compares it with the public key of the record.
-func unwrapped(ctx context.Context, w Wrapper, wrapped *nomad.WrappedKey, k *nomad.RootKey) (opened, error) {
+func unwrapped(ctx context.Context, w Wrapper, wrapped *rootkey.Wrapped, k *rootkey.Key) (opened, error) {
 	var m material
 	var signer crypto.Signer
 	var err error
@@ -219,7 +220,7 @@ func (r *Ring) take(o opened) (jwt.Key, error) {
 }
 
 // wrapper returns the wrapper that can open a wrapping. The built-in wrapper is always available.
-func (r *Ring) wrapper(wrapped *nomad.WrappedKey) Wrapper {
+func (r *Ring) wrapper(wrapped *rootkey.Wrapped) Wrapper {
 	if wrapped == nil {
 		return nil
 	}

@@ -3,7 +3,7 @@ package message
 import (
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // KeyringDeleteRootKeyRequest is the request of Keyring.Delete.
@@ -20,12 +20,12 @@ type KeyringDeleteRootKeyResponse struct {
 
 // KeyringGetConfigResponse is the reply of Keyring.GetConfig.
 type KeyringGetConfigResponse struct {
-	OIDCDiscovery *nomad.OIDCDiscoveryConfig
+	OIDCDiscovery *rootkey.OIDCDiscoveryConfig
 }
 
 // KeyringListPublicResponse is the reply of Keyring.ListPublic.
 type KeyringListPublicResponse struct {
-	PublicKeys        []*nomad.KeyringPublicKey
+	PublicKeys        []*rootkey.PublicKey
 	RotationThreshold time.Duration
 	QueryMeta
 }
@@ -37,7 +37,7 @@ type KeyringListRootKeyMetaRequest struct {
 
 // KeyringListRootKeyMetaResponse is the reply of Keyring.List.
 type KeyringListRootKeyMetaResponse struct {
-	Keys []*nomad.RootKeyMeta
+	Keys []*rootkey.Meta
 	QueryMeta
 }
 
@@ -45,7 +45,7 @@ type KeyringListRootKeyMetaResponse struct {
 // published immediately and becomes active at that time. Full re-encrypts all data of older keys. PublishTime and Full
 // are mutually exclusive.
 type KeyringRotateRootKeyRequest struct {
-	Algorithm   nomad.EncryptionAlgorithm
+	Algorithm   rootkey.EncryptionAlgorithm
 	Full        bool
 	PublishTime int64
 	WriteRequest
@@ -53,14 +53,14 @@ type KeyringRotateRootKeyRequest struct {
 
 // KeyringRotateRootKeyResponse is the reply of Keyring.Rotate.
 type KeyringRotateRootKeyResponse struct {
-	Key *nomad.RootKeyMeta
+	Key *rootkey.Meta
 	WriteMeta
 }
 
 // KeyringUpdateRootKeyRequest is the request of Keyring.Update. Servers of this project accept only the state of a key,
 // never its material.
 type KeyringUpdateRootKeyRequest struct {
-	RootKey *nomad.UnwrappedRootKey
+	RootKey *rootkey.Unwrapped
 	Rekey   bool
 	WriteRequest
 }
@@ -72,14 +72,14 @@ type KeyringUpdateRootKeyResponse struct {
 
 // KeyringUpsertWrappedRootKeyRequest is the Raft entry that stores a wrapped root key.
 type KeyringUpsertWrappedRootKeyRequest struct {
-	WrappedRootKeys *nomad.RootKey
+	WrappedRootKeys *rootkey.Key
 	Rekey           bool
 	WriteRequest
 }
 
 // KeyringUpdateRootKeyMetaRequest is the Raft entry of servers before 1.9 for a root key whose material is stored in files.
 type KeyringUpdateRootKeyMetaRequest struct {
-	RootKeyMeta *nomad.RootKeyMeta
+	RootKeyMeta *rootkey.Meta
 	Rekey       bool
 	WriteRequest
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -38,7 +39,7 @@ func (s *Server) openRing() error {
 	c := keyring.Config{Log: s.log}
 	for _, k := range s.cfg.Keyring {
 		var w keyring.Wrapper = keyring.AEAD{Name: k.Name}
-		if k.Provider != string(nomad.KEKProviderAEAD) {
+		if k.Provider != string(rootkey.KEKProviderAEAD) {
 			service, err := kms.New(k, os.Getenv)
 			if err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -71,8 +72,8 @@ func (a *Archive) Check() error {
 
 // redacted reports whether the servers themselves wrapped a key and its wrapping key was
 // removed.
-func redacted(w *nomad.WrappedKey) bool {
-	return w != nil && w.Provider == string(nomad.KEKProviderAEAD) && len(w.KeyEncryptionKey) == 0
+func redacted(w *rootkey.Wrapped) bool {
+	return w != nil && w.Provider == string(rootkey.KEKProviderAEAD) && len(w.KeyEncryptionKey) == 0
 }
 
 // StateAt returns the records of the state with the index of every table raised to index, and
@@ -191,7 +192,7 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 		row.SecretID = ""
 	case *nomad.ACLAuthMethod:
 		return row.WithoutSecrets(), nil
-	case *nomad.RootKey:
+	case *rootkey.Key:
 		for _, w := range row.WrappedKeys {
 			if w != nil {
 				w.KeyEncryptionKey = nil

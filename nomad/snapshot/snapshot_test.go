@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -44,8 +45,8 @@ func records(t testing.TB) []byte {
 	put(0, &nomad.Node{ID: "n1", SecretID: "hidden-node", NodePool: "default", SchedulingEligibility: "eligible"})
 	put(1, &nomad.Job{ID: "j", Namespace: "default", NodePool: "default", ModifyIndex: 7})
 	put(4, &nomad.Allocation{ID: "a1", Namespace: "default", JobID: "j", SignedIdentities: map[string]string{"t": "hidden-jwt"}})
-	put(30, &nomad.RootKey{KeyID: "k1", State: "active", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead", ProviderID: "aead",
-		WrappedDataEncryptionKey: &nomad.BlobInfo{Ciphertext: []byte("c")}, KeyEncryptionKey: []byte("hidden-kek")}}})
+	put(30, &rootkey.Key{KeyID: "k1", State: "active", WrappedKeys: []*rootkey.Wrapped{{Provider: "aead", ProviderID: "aead",
+		WrappedDataEncryptionKey: &rootkey.BlobInfo{Ciphertext: []byte("c")}, KeyEncryptionKey: []byte("hidden-kek")}}})
 	put(11, &nomad.ACLPolicy{Name: "p1", Rules: "agent { policy = \"read\" }", JobACL: &nomad.JobACL{Namespace: "default"}})
 	end := time.Date(2027, 1, 2, 3, 4, 5, 6, time.UTC)
 	put(12, &nomad.ACLToken{AccessorID: "t1", SecretID: "hidden-token", Roles: []*nomad.ACLTokenRoleLink{{ID: "r1"}}, CreateTime: end,
@@ -367,7 +368,7 @@ func TestCheckRefuses(t *testing.T) {
 		"other form":       {with(1, 0x93, 1, 2, 3), "type 1 (Job)"},
 		"a length of 4 GB": {with(1, 0xdf, 0xff, 0xff, 0xff, 0xff), "type 1 (Job)"},
 		"an absent group":  {row(1, &nomad.Job{ID: "x", Namespace: "default", TaskGroups: []*nomad.TaskGroup{nil}}), `job "x"`},
-		"redacted":         {row(30, &nomad.RootKey{KeyID: "k2", WrappedKeys: []*nomad.WrappedKey{{Provider: "aead"}}}), "root key k2"},
+		"redacted":         {row(30, &rootkey.Key{KeyID: "k2", WrappedKeys: []*rootkey.Wrapped{{Provider: "aead"}}}), "root key k2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, _, err := open(t, archive(t, c.stream))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -155,21 +156,21 @@ func TestNodePools(t *testing.T) {
 
 func TestRootKeys(t *testing.T) {
 	w := newWorld(t)
-	upsert := func(id string, s nomad.RootKeyState, rekey bool) error {
+	upsert := func(id string, s rootkey.State, rekey bool) error {
 		_, err := w.UpsertRootKey(w.next(), &message.KeyringUpsertWrappedRootKeyRequest{Rekey: rekey,
-			WrappedRootKeys: &nomad.RootKey{KeyID: id, State: s, CreateTime: int64(w.index)}})
+			WrappedRootKeys: &rootkey.Key{KeyID: id, State: s, CreateTime: int64(w.index)}})
 		return err
 	}
 	expect := func(when, want string) {
 		t.Helper()
-		got := ids(w.snap().RootKeys(nil), func(k *nomad.RootKey) string { return k.KeyID + ":" + string(k.State) })
+		got := ids(w.snap().RootKeys(nil), func(k *rootkey.Key) string { return k.KeyID + ":" + string(k.State) })
 		if got != want {
 			t.Errorf("%s: keys are %s, want %s", when, got, want)
 		}
 	}
 	for _, step := range []struct {
 		id    string
-		state nomad.RootKeyState
+		state rootkey.State
 		rekey bool
 		fails bool
 		want  string

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -185,7 +186,7 @@ func allocRecord() Record {
 // legacyKeyRecord reads root keys that servers before 1.9 wrote.
 func legacyKeyRecord() Record {
 	return Record{Type: 24, Name: "RootKeyMeta", read: func(r *Restore, decode func(any) error) error {
-		var m nomad.RootKeyMeta
+		var m rootkey.Meta
 		if err := decode(&m); err != nil {
 			return err
 		}

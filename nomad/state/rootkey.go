@@ -6,30 +6,30 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var rootKeys = &table.Table[nomad.RootKey]{
+var rootKeys = &table.Table[rootkey.Key]{
 	Name: TableRootKeys,
-	ID:   func(k *nomad.RootKey) table.Key { return table.KeyOf(k.KeyID) },
+	ID:   func(k *rootkey.Key) table.Key { return table.KeyOf(k.KeyID) },
 }
 
 // RootKeys returns every root key, wrapped.
-func (s *Snapshot) RootKeys(ws memdb.WatchSet) iter.Seq[*nomad.RootKey] {
+func (s *Snapshot) RootKeys(ws memdb.WatchSet) iter.Seq[*rootkey.Key] {
 	return rootKeys.All(s.tx, ws)
 }
 
 // RootKey returns the root key, or nil if there is none.
-func (s *Snapshot) RootKey(ws memdb.WatchSet, id string) *nomad.RootKey {
+func (s *Snapshot) RootKey(ws memdb.WatchSet, id string) *rootkey.Key {
 	return rootKeys.Get(s.tx, ws, table.KeyOf(id))
 }
 
 // ActiveRootKey returns the key that signs and encrypts, or nil if there is none yet.
-func (s *Snapshot) ActiveRootKey(ws memdb.WatchSet) *nomad.RootKey {
+func (s *Snapshot) ActiveRootKey(ws memdb.WatchSet) *rootkey.Key {
 	for k := range s.RootKeys(ws) {
-		if k.State == nomad.RootKeyStateActive {
+		if k.State == rootkey.Active {
 			return k
 		}
 	}
@@ -53,11 +53,11 @@ func (s *Snapshot) RootKeyInUse(id string) bool {
 }
 
 // NewestRSAKey returns the key that signs with RS256, or nil if there is none.
-func (s *Snapshot) NewestRSAKey() *nomad.RootKey { return s.rsaKeyAfter(-1) }
+func (s *Snapshot) NewestRSAKey() *rootkey.Key { return s.rsaKeyAfter(-1) }
 
 // rsaKeyAfter returns the newest key with an RSA part that was created after then.
-func (s *Snapshot) rsaKeyAfter(then int64) *nomad.RootKey {
-	var newest *nomad.RootKey
+func (s *Snapshot) rsaKeyAfter(then int64) *rootkey.Key {
+	var newest *rootkey.Key
 	for k := range s.RootKeys(nil) {
 		if k.HasRSA() && k.CreateTime > then && (newest == nil || k.CreateTime > newest.CreateTime) {
 			newest = k
@@ -84,7 +84,7 @@ func (s *Snapshot) WantsRSA() bool {
 
 // rsaKeyInUse reports whether k signs, or may have signed, a token of an allocation that is not
 // terminal. State does not record which key signed a named identity.
-func (s *Snapshot) rsaKeyInUse(k *nomad.RootKey) bool {
+func (s *Snapshot) rsaKeyInUse(k *rootkey.Key) bool {
 	newest := s.rsaKeyAfter(k.CreateTime)
 	if newest == nil && s.WantsRSA() {
 		return true
@@ -124,19 +124,19 @@ func (s *Store) UpsertRootKeyMeta(index uint64, req *message.KeyringUpdateRootKe
 }
 
 // keyOfMeta converts a legacy record to a root key without key material.
-func keyOfMeta(m *nomad.RootKeyMeta) *nomad.RootKey {
-	return &nomad.RootKey{KeyID: m.KeyID, Algorithm: m.Algorithm, CreateTime: m.CreateTime, CreateIndex: m.CreateIndex,
+func keyOfMeta(m *rootkey.Meta) *rootkey.Key {
+	return &rootkey.Key{KeyID: m.KeyID, Algorithm: m.Algorithm, CreateTime: m.CreateTime, CreateIndex: m.CreateIndex,
 		ModifyIndex: m.ModifyIndex, State: m.State, PublishTime: m.PublishTime}
 }
 
 // putRootKey stores a key that the caller owns. If the key becomes active, it retires the others.
-func (t *txn) putRootKey(k *nomad.RootKey, rekey bool) error {
+func (t *txn) putRootKey(k *rootkey.Key, rekey bool) error {
 	k.CreateIndex, k.ModifyIndex = t.Index, t.Index
 	old := rootKeys.Get(t, nil, table.KeyOf(k.KeyID))
 	if old != nil {
 		k.CreateIndex, k.CreateTime = old.CreateIndex, old.CreateTime
 	}
-	rotation := k.State == nomad.RootKeyStateActive && (old == nil || old.State != nomad.RootKeyStateActive)
+	rotation := k.State == rootkey.Active && (old == nil || old.State != rootkey.Active)
 	if rekey && !rotation {
 		return fmt.Errorf("cannot rekey without a new active key")
 	}
@@ -154,10 +154,10 @@ func (t *txn) retireRootKeys(except string, rekey bool) {
 		next := old.State
 		switch {
 		case old.KeyID == except:
-		case rekey && (old.State == nomad.RootKeyStateActive || old.State == nomad.RootKeyStateInactive):
-			next = nomad.RootKeyStateRekeying
-		case old.State == nomad.RootKeyStateActive:
-			next = nomad.RootKeyStateInactive
+		case rekey && (old.State == rootkey.Active || old.State == rootkey.Inactive):
+			next = rootkey.Rekeying
+		case old.State == rootkey.Active:
+			next = rootkey.Inactive
 		}
 		if next != old.State {
 			retired := *old

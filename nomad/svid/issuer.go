@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // DefaultOverlap is the default time for which an authority is in the bundle before it signs.
@@ -83,7 +84,7 @@ func (i *Issuer) Authorities() ([]*nomad.SpiffeAuthority, error) {
 func (i *Issuer) signer(now time.Time) (*authority, error) {
 	var chosen *keyring.OpenKey
 	for _, k := range i.cfg.Ring.OpenKeys() { // oldest first
-		if k.State == nomad.RootKeyStatePrepublished {
+		if k.State == rootkey.Prepublished {
 			continue
 		}
 		if chosen == nil || now.Sub(k.Created) >= i.cfg.Overlap {

@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/svid"
 	"github.com/open-nomad/open-nomad/nomad/trustbundle"
 )
@@ -51,7 +52,7 @@ func issuer(t testing.TB, ring *keyring.Ring) *svid.Issuer {
 }
 
 // root adds a root key with a state.
-func (w *world) root(t testing.TB, created time.Time, state nomad.RootKeyState) *nomad.RootKey {
+func (w *world) root(t testing.TB, created time.Time, state rootkey.State) *rootkey.Key {
 	t.Helper()
 	k, err := w.ring.NewRootKey(context.Background(), created)
 	if err != nil {
@@ -61,7 +62,7 @@ func (w *world) root(t testing.TB, created time.Time, state nomad.RootKeyState) 
 	return k
 }
 
-func (w *world) set(t testing.TB, k *nomad.RootKey, state nomad.RootKeyState) {
+func (w *world) set(t testing.TB, k *rootkey.Key, state rootkey.State) {
 	t.Helper()
 	k.State = state
 	if err := w.ring.Add(context.Background(), k); err != nil {
@@ -120,7 +121,7 @@ func sign(t testing.TB, i *svid.Issuer, now time.Time) *x509.Certificate {
 // TestX509 checks an X.509-SVID with the verifier of the SPIFFE project.
 func TestX509(t *testing.T) {
 	w, now := newWorld(t), time.Now()
-	w.root(t, now, nomad.RootKeyStateActive)
+	w.root(t, now, rootkey.Active)
 	leaf := sign(t, w.issuer, now)
 	id, chains, err := x509svid.Verify([]*x509.Certificate{leaf}, bundle(t, w.issuer))
 	if err != nil || len(chains) == 0 || id.String() != subject.ID {
@@ -133,7 +134,7 @@ func TestX509(t *testing.T) {
 		t.Errorf("lifetime %v, want 1h", got)
 	}
 	other := newWorld(t)
-	other.root(t, now, nomad.RootKeyStateActive)
+	other.root(t, now, rootkey.Active)
 	if _, _, err := x509svid.Verify([]*x509.Certificate{leaf}, bundle(t, other.issuer)); err == nil {
 		t.Error("the bundle of another region verifies the SVID")
 	}
@@ -143,7 +144,7 @@ func TestX509(t *testing.T) {
 // cluster.
 func TestJWT(t *testing.T) {
 	w, now := newWorld(t), time.Now()
-	w.root(t, now, nomad.RootKeyStateActive)
+	w.root(t, now, rootkey.Active)
 	raw, end, err := w.issuer.SignJWT(subject, []string{nomad.IdentityDefaultAud, "db"}, now)
 	if err != nil {
 		t.Fatal(err)
@@ -172,10 +173,10 @@ func TestJWT(t *testing.T) {
 // for byte.
 func TestAllServersAgree(t *testing.T) {
 	w, now := newWorld(t), time.Now()
-	k := w.root(t, now, nomad.RootKeyStateActive)
+	k := w.root(t, now, rootkey.Active)
 	second := &world{ring: keyring.New(keyring.Config{})}
 	second.issuer = issuer(t, second.ring)
-	second.set(t, k, nomad.RootKeyStateActive)
+	second.set(t, k, rootkey.Active)
 	a, errA := w.issuer.Authorities()
 	b, errB := second.issuer.Authorities()
 	if errA != nil || errB != nil || len(a) != 1 || len(b) != 1 {
@@ -193,9 +194,9 @@ func TestAllServersAgree(t *testing.T) {
 // key exists.
 func TestRotation(t *testing.T) {
 	w, start := newWorld(t), time.Now().Add(-2*time.Hour)
-	first := w.root(t, start, nomad.RootKeyStateActive)
+	first := w.root(t, start, rootkey.Active)
 	signedBy := func(at time.Time) string { return sign(t, w.issuer, at).Issuer.SerialNumber }
-	want := func(step string, at time.Time, k *nomad.RootKey, size int) {
+	want := func(step string, at time.Time, k *rootkey.Key, size int) {
 		t.Helper()
 		if got := signedBy(at); got != k.KeyID {
 			t.Errorf("%s: signed by %s, want %s", step, got, k.KeyID)
@@ -205,10 +206,10 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	want("first key", start, first, 1)
-	second := w.root(t, start.Add(time.Hour), nomad.RootKeyStatePrepublished)
+	second := w.root(t, start.Add(time.Hour), rootkey.Prepublished)
 	want("published", start.Add(time.Hour+svid.DefaultOverlap), first, 2)
-	w.set(t, first, nomad.RootKeyStateInactive)
-	w.set(t, second, nomad.RootKeyStateActive)
+	w.set(t, first, rootkey.Inactive)
+	w.set(t, second, rootkey.Active)
 	want("rotated at once", start.Add(time.Hour+svid.DefaultOverlap-time.Second), first, 2)
 	want("overlap over", start.Add(time.Hour+svid.DefaultOverlap), second, 2)
 	old := sign(t, w.issuer, start.Add(time.Hour))
@@ -283,7 +284,7 @@ func TestNames(t *testing.T) {
 // TestDerivedKeysAreNotPrinted checks that no verb prints what an issuer holds.
 func TestDerivedKeysAreNotPrinted(t *testing.T) {
 	w := newWorld(t)
-	k := w.root(t, time.Now(), nomad.RootKeyStateActive)
+	k := w.root(t, time.Now(), rootkey.Active)
 	secret, err := w.ring.Derive(k.KeyID, "a purpose")
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +301,7 @@ func TestDerivedKeysAreNotPrinted(t *testing.T) {
 
 func BenchmarkSignX509(b *testing.B) {
 	w := newWorld(b)
-	w.root(b, time.Now(), nomad.RootKeyStateActive)
+	w.root(b, time.Now(), rootkey.Active)
 	key := newKey(b)
 	for b.Loop() {
 		if _, err := w.issuer.SignX509(&key.PublicKey, subject, time.Now()); err != nil {

@@ -6,8 +6,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // keyrings returns the configured key providers, or nil for the built-in one alone. A single aead
@@ -17,7 +17,7 @@ func (s *Settings) keyrings() []kms.Config {
 	for _, id := range slices.Sorted(maps.Keys(s.Keyring)) {
 		out = append(out, s.Keyring[id].config())
 	}
-	if len(out) == 1 && out[0].Provider == string(nomad.KEKProviderAEAD) {
+	if len(out) == 1 && out[0].Provider == string(rootkey.KEKProviderAEAD) {
 		if _, said := s.set["keyring."+out[0].ID()+".active"]; !said {
 			out[0].Active = true
 		}

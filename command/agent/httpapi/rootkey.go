@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // rootKeyRoutes returns the routes of root keys and of the public keys for verifiers.
@@ -25,7 +26,7 @@ func rootKeyRoutes() []web.Route {
 }
 
 func rootKeyRotate(r *web.Request, q *message.KeyringRotateRootKeyRequest) (err error) {
-	q.Algorithm = nomad.EncryptionAlgorithm(r.Query.Get("algo"))
+	q.Algorithm = rootkey.EncryptionAlgorithm(r.Query.Get("algo"))
 	if q.Full, err = r.Flag("full"); err != nil {
 		return err
 	}

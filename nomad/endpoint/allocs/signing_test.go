@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -119,9 +120,9 @@ func TestSigning_NewKeyIsAccepted(t *testing.T) {
 		t.Error("every rotation waited for a server in vain")
 	}
 	got := servertest.RootKeys(t, leader.Server)
-	again := len(got[nomad.RootKeyStateInactive]) +
-		len(got[nomad.RootKeyStatePrepublished]) - 10 // created when a leader was lost in the middle
-	if len(got[nomad.RootKeyStateActive]) != 1 || len(got[nomad.RootKeyStatePrepublished]) > again {
+	again := len(got[rootkey.Inactive]) +
+		len(got[rootkey.Prepublished]) - 10 // created when a leader was lost in the middle
+	if len(got[rootkey.Active]) != 1 || len(got[rootkey.Prepublished]) > again {
 		t.Errorf("keys are %v", got)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -87,7 +88,7 @@ type Issuer interface {
 	// identity provider.
 	ClientAssertion(ctx context.Context, a login.Assertion) (string, error)
 	// Discovery returns the OIDC discovery document, nil without an issuer.
-	Discovery() *nomad.OIDCDiscoveryConfig
+	Discovery() *rootkey.OIDCDiscoveryConfig
 }
 
 // Nodes calls clients over the sessions that they opened.

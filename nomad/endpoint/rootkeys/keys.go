@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -17,7 +18,7 @@ func (s *Service) List(ctx context.Context, _ *rpc.Call,
 	req *message.KeyringListRootKeyMetaRequest) (*message.KeyringListRootKeyMetaResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.KeyringListRootKeyMetaResponse) error {
-			out.Keys = []*nomad.RootKeyMeta{}
+			out.Keys = []*rootkey.Meta{}
 			for k := range snap.RootKeys(ws) {
 				meta := k.Meta()
 				meta.Closed = s.cfg.Keyring.Closed(k.KeyID)
@@ -37,9 +38,9 @@ func (s *Service) ListPublic(ctx context.Context, _ *rpc.Call, req *message.Gene
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.KeyringListPublicResponse) error {
 			published := map[string]bool{}
 			for k := range snap.RootKeys(ws) {
-				published[k.KeyID] = k.State != nomad.RootKeyStateDeprecated
+				published[k.KeyID] = k.State != rootkey.Deprecated
 			}
-			out.PublicKeys = []*nomad.KeyringPublicKey{}
+			out.PublicKeys = []*rootkey.PublicKey{}
 			for _, k := range s.cfg.Keyring.PublicKeys() {
 				if published[k.KeyID] {
 					out.PublicKeys = append(out.PublicKeys, k)
@@ -69,7 +70,7 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call,
 	switch {
 	case key == nil:
 		return nil, nomad.Errorf(404, "root key %q does not exist", req.KeyID)
-	case key.State == nomad.RootKeyStateActive:
+	case key.State == rootkey.Active:
 		return nil, nomad.Errorf(400, "active root key cannot be deleted - call rotate first")
 	case !req.Force && snap.RootKeyInUse(req.KeyID):
 		return nil, nomad.Errorf(400, "root key in use, cannot delete")

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -54,17 +55,17 @@ func at(t *testing.T, dir string, keyrings ...kms.Config) (*server.Server, func(
 }
 
 // keyList returns the root keys from the leader.
-func keyList(t *testing.T, s *server.Server) []*nomad.RootKeyMeta {
+func keyList(t *testing.T, s *server.Server) []*rootkey.Meta {
 	t.Helper()
 	return servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List",
 		&message.KeyringListRootKeyMetaRequest{QueryOptions: servertest.Global}).Keys
 }
 
 // activeKey returns the active key, or nil.
-func activeKey(t *testing.T, s *server.Server) *nomad.RootKeyMeta {
+func activeKey(t *testing.T, s *server.Server) *rootkey.Meta {
 	t.Helper()
 	for _, k := range keyList(t, s) {
-		if k.State == nomad.RootKeyStateActive {
+		if k.State == rootkey.Active {
 			return k
 		}
 	}

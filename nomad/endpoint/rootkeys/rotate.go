@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -24,8 +25,8 @@ func (s *Service) Rotate(ctx context.Context, _ *rpc.Call,
 		return nil, nomad.Errorf(400, "keyring cannot be prepublished and fully rotated at the same time")
 	case req.PublishTime < 0:
 		return nil, nomad.Errorf(400, "negative publish time of a root key")
-	case req.Algorithm != "" && req.Algorithm != nomad.EncryptionAlgorithmAES256GCM:
-		return nil, nomad.Errorf(400, "unknown algorithm %q: use %s", req.Algorithm, nomad.EncryptionAlgorithmAES256GCM)
+	case req.Algorithm != "" && req.Algorithm != rootkey.EncryptionAlgorithmAES256GCM:
+		return nil, nomad.Errorf(400, "unknown algorithm %q: use %s", req.Algorithm, rootkey.EncryptionAlgorithmAES256GCM)
 	}
 	now := s.Now()
 	key, err := s.cfg.Keyring.NewRootKey(ctx, now)
@@ -57,9 +58,9 @@ func (s *Service) Rotate(ctx context.Context, _ *rpc.Call,
 
 // introduce writes a new key. It publishes the key to all reachable servers before
 // activating it, so that no server rejects a token of another.
-func (s *Service) introduce(ctx context.Context, key *nomad.RootKey, req *message.KeyringRotateRootKeyRequest) (uint64, error) {
+func (s *Service) introduce(ctx context.Context, key *rootkey.Key, req *message.KeyringRotateRootKeyRequest) (uint64, error) {
 	known := *key
-	known.State, known.PublishTime = nomad.RootKeyStatePrepublished, cmp.Or(req.PublishTime, key.CreateTime)
+	known.State, known.PublishTime = rootkey.Prepublished, cmp.Or(req.PublishTime, key.CreateTime)
 	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &known})
 	if err != nil || req.PublishTime != 0 {
 		key.State, key.PublishTime = known.State, known.PublishTime
@@ -115,12 +116,12 @@ func (s *Service) knowsKey(ctx context.Context, addr, kid string) bool {
 	var out message.KeyringListPublicResponse
 	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.Region, AllowStale: true}}
 	return s.Peers.Call(ctx, addr, "Keyring.ListPublic", req, &out) == nil &&
-		slices.ContainsFunc(out.PublicKeys, func(k *nomad.KeyringPublicKey) bool { return k.KeyID == kid })
+		slices.ContainsFunc(out.PublicKeys, func(k *rootkey.PublicKey) bool { return k.KeyID == kid })
 }
 
 // nextRSA returns a new RS256 key if jobs need one, otherwise nil. It ensures that the RSA
 // key rotates with the active key.
-func (s *Service) nextRSA(ctx context.Context) (*nomad.RootKey, error) {
+func (s *Service) nextRSA(ctx context.Context) (*rootkey.Key, error) {
 	if !s.Snapshot().WantsRSA() {
 		return nil, nil
 	}
@@ -140,7 +141,7 @@ func (s *Service) EnsureRSA(ctx context.Context) error {
 }
 
 // writeRSA writes an RS256 key. It does nothing if key is nil.
-func (s *Service) writeRSA(ctx context.Context, key *nomad.RootKey) error {
+func (s *Service) writeRSA(ctx context.Context, key *rootkey.Key) error {
 	if key == nil {
 		return nil
 	}
@@ -173,8 +174,8 @@ func (s *Service) Update(ctx context.Context, _ *rpc.Call,
 	}
 	key := *old
 	key.State, key.PublishTime = meta.State, 0
-	var second *nomad.RootKey
-	if key.State == nomad.RootKeyStateActive {
+	var second *rootkey.Key
+	if key.State == rootkey.Active {
 		var err error
 		if second, err = s.nextRSA(ctx); err != nil {
 			return nil, err
@@ -195,7 +196,7 @@ func (s *Service) Update(ctx context.Context, _ *rpc.Call,
 
 // mayBecome reports whether a request may change the state of a root key from one state to
 // another. Other changes follow from these.
-func mayBecome(from, to nomad.RootKeyState) bool {
-	return from == nomad.RootKeyStatePrepublished && to == nomad.RootKeyStateActive ||
-		from == nomad.RootKeyStateRekeying && to == nomad.RootKeyStateInactive
+func mayBecome(from, to rootkey.State) bool {
+	return from == rootkey.Prepublished && to == rootkey.Active ||
+		from == rootkey.Rekeying && to == rootkey.Inactive
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -17,10 +18,10 @@ import (
 func TestRotation_OldKeyVerifies(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	n := servertest.Join(t, s.RPCAddr())
-	first := servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0]
+	first := servertest.RootKeys(t, s)[rootkey.Active][0]
 	second := servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{})
-	if got := servertest.RootKeys(t, s); len(got[nomad.RootKeyStateActive]) != 1 || got[nomad.RootKeyStateActive][0] != second ||
-		got[nomad.RootKeyStateInactive][0] != first {
+	if got := servertest.RootKeys(t, s); len(got[rootkey.Active]) != 1 || got[rootkey.Active][0] != second ||
+		got[rootkey.Inactive][0] != first {
 		t.Errorf("after a rotation the keys are %v", got)
 	}
 	var renewed message.NodeUpdateResponse
@@ -61,17 +62,17 @@ func TestRotation_OldKeyVerifies(t *testing.T) {
 
 func TestRotation_Requests(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
-	active := servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0]
+	active := servertest.RootKeys(t, s)[rootkey.Active][0]
 	for name, req := range map[string]rpc.Request{
 		"full and published": &message.KeyringRotateRootKeyRequest{Full: true, PublishTime: 5},
 		"published before":   &message.KeyringRotateRootKeyRequest{PublishTime: -5},
 		"another algorithm":  &message.KeyringRotateRootKeyRequest{Algorithm: "rot13"},
 		"no key":             &message.KeyringUpdateRootKeyRequest{},
-		"a key with material": &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active,
+		"a key with material": &message.KeyringUpdateRootKeyRequest{RootKey: &rootkey.Unwrapped{Meta: &rootkey.Meta{KeyID: active,
 			State: "inactive"}, Key: make([]byte, 32)}},
-		"an invalid transition": &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: active,
+		"an invalid transition": &message.KeyringUpdateRootKeyRequest{RootKey: &rootkey.Unwrapped{Meta: &rootkey.Meta{KeyID: active,
 			State: "inactive"}}},
-		"an unknown key": &message.KeyringUpdateRootKeyRequest{RootKey: &nomad.UnwrappedRootKey{Meta: &nomad.RootKeyMeta{KeyID: nomad.NewID(),
+		"an unknown key": &message.KeyringUpdateRootKeyRequest{RootKey: &rootkey.Unwrapped{Meta: &rootkey.Meta{KeyID: nomad.NewID(),
 			State: "active"}}},
 	} {
 		method := "Keyring.Rotate"
@@ -93,7 +94,7 @@ func TestRotation_Requests(t *testing.T) {
 func TestRotation_PublishedKeySigns(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { c.RootKeyGCInterval = 20 * time.Millisecond })
 	next := servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{PublishTime: time.Now().Add(time.Hour).UnixNano()})
-	if got := servertest.RootKeys(t, s)[nomad.RootKeyStatePrepublished]; len(got) != 1 || got[0] != next {
+	if got := servertest.RootKeys(t, s)[rootkey.Prepublished]; len(got) != 1 || got[0] != next {
 		t.Errorf("published keys are %v", got)
 	}
 	servertest.Eventually(t, func() bool { // verifiers see it
@@ -101,11 +102,11 @@ func TestRotation_PublishedKeySigns(t *testing.T) {
 			&message.GenericRequest{QueryOptions: servertest.Global}).PublicKeys) == 2
 	})
 	due := servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{PublishTime: time.Now().UnixNano()})
-	servertest.Eventually(t, func() bool { return servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0] == due })
+	servertest.Eventually(t, func() bool { return servertest.RootKeys(t, s)[rootkey.Active][0] == due })
 	full := servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{Full: true})
 	servertest.Eventually(t, func() bool {
 		got := servertest.RootKeys(t, s)
-		return got[nomad.RootKeyStateActive][0] == full && len(got[nomad.RootKeyStateRekeying]) == 0 && len(got[nomad.RootKeyStateInactive]) == 2
+		return got[rootkey.Active][0] == full && len(got[rootkey.Rekeying]) == 0 && len(got[rootkey.Inactive]) == 2
 	})
 }
 
@@ -161,7 +162,7 @@ func TestRotation_RS256(t *testing.T) {
 		t.Errorf("the key that signs RS256 is removed: %v", err)
 	}
 	servertest.Register(t, s, servertest.BatchJob("other", 1)) // it requests no identity
-	if got := servertest.RootKeys(t, s); len(got[nomad.RootKeyStateInactive]) != 1 {
+	if got := servertest.RootKeys(t, s); len(got[rootkey.Inactive]) != 1 {
 		t.Errorf("keys are %v", got)
 	}
 	servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{})

@@ -10,16 +10,16 @@ import (
 	"context"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // Keyring manages signing keys. New keys are returned wrapped. Remove takes effect before the
 // deletion is seen in state.
 type Keyring interface {
-	PublicKeys() []*nomad.KeyringPublicKey
-	NewRootKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
-	NewRSAKey(ctx context.Context, now time.Time) (*nomad.RootKey, error)
+	PublicKeys() []*rootkey.PublicKey
+	NewRootKey(ctx context.Context, now time.Time) (*rootkey.Key, error)
+	NewRSAKey(ctx context.Context, now time.Time) (*rootkey.Key, error)
 	// AwaitActive waits until this server signs with the key.
 	AwaitActive(ctx context.Context, kid string) error
 	Remove(kid string)

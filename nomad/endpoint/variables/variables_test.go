@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -285,7 +286,7 @@ func TestVariables_Locks(t *testing.T) {
 // A full rotation encrypts all variables with the new key. Nothing needs the old key then.
 func TestVariables_FullRotation(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
-	first := servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0]
+	first := servertest.RootKeys(t, s)[rootkey.Active][0]
 	for i := range 20 {
 		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(fmt.Sprint("v", i), fmt.Sprint("x", i)))
 	}
@@ -294,7 +295,7 @@ func TestVariables_FullRotation(t *testing.T) {
 	lock := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, held).Output.LockID()
 	servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("nothing", ""))
 	servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{Full: true})
-	servertest.Eventually(t, func() bool { return slices.Contains(servertest.RootKeys(t, s)[nomad.RootKeyStateInactive], first) })
+	servertest.Eventually(t, func() bool { return slices.Contains(servertest.RootKeys(t, s)[rootkey.Inactive], first) })
 	for _, k := range servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List",
 		&message.KeyringListRootKeyMetaRequest{QueryOptions: servertest.Global}).Keys {
 		if want := map[bool]int{true: 0, false: 21}[k.KeyID == first]; k.Variables != want {
@@ -318,7 +319,7 @@ func TestVariables_FullRotation(t *testing.T) {
 
 func TestVariables_KeyInUse(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
-	first := servertest.RootKeys(t, s)[nomad.RootKeyStateActive][0]
+	first := servertest.RootKeys(t, s)[rootkey.Active][0]
 	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "x"))
 	servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{})
 	remove := &message.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: message.WriteRequest{Region: "global"}}

@@ -8,7 +8,7 @@ import (
 	wrapping "github.com/hashicorp/go-kms-wrapping/v2"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // Limits on the input of the library: a stored key may come from Raft, a snapshot or another
@@ -20,7 +20,7 @@ const (
 )
 
 // encrypt encrypts text and returns the result in the form that state stores.
-func encrypt(ctx context.Context, c crypter, text []byte) (*nomad.BlobInfo, error) {
+func encrypt(ctx context.Context, c crypter, text []byte) (*rootkey.BlobInfo, error) {
 	blob, err := c.Encrypt(ctx, text)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func encrypt(ctx context.Context, c crypter, text []byte) (*nomad.BlobInfo, erro
 
 // library converts a stored blob to the library's form, as a copy. It rejects what no service
 // produces.
-func (w *Wrapper) library(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
+func (w *Wrapper) library(b *rootkey.BlobInfo) (*wrapping.BlobInfo, error) {
 	if b == nil || len(b.Ciphertext) == 0 {
 		return nil, errors.New("no ciphertext is stored")
 	}
@@ -42,12 +42,12 @@ func (w *Wrapper) library(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
 		return nil, err
 	}
 	k := out.KeyInfo
-	if w.Provider() == string(nomad.KEKProviderVaultTransit) {
+	if w.Provider() == string(rootkey.KEKProviderVaultTransit) {
 		return out, nil
 	}
 	// The other providers encrypt with a data key that the service wraps. The oldest form of two of
 	// them has none.
-	direct := w.Provider() != string(nomad.KEKProviderAzureKeyVault) && (k == nil || k.Mechanism == 0)
+	direct := w.Provider() != string(rootkey.KEKProviderAzureKeyVault) && (k == nil || k.Mechanism == 0)
 	if !direct && (k == nil || len(k.WrappedKey) == 0) {
 		return nil, errors.New("the wrapped data key is missing")
 	}
@@ -58,26 +58,26 @@ func (w *Wrapper) library(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
 }
 
 // stored converts a blob to the form that state stores.
-func stored(b *wrapping.BlobInfo) *nomad.BlobInfo {
-	out := &nomad.BlobInfo{Ciphertext: b.Ciphertext, Iv: b.Iv, Hmac: b.Hmac, Plaintext: b.Plaintext}
+func stored(b *wrapping.BlobInfo) *rootkey.BlobInfo {
+	out := &rootkey.BlobInfo{Ciphertext: b.Ciphertext, Iv: b.Iv, Hmac: b.Hmac, Plaintext: b.Plaintext}
 	//lint:ignore SA1019 stored blobs may have them
 	out.Wrapped, out.ValuePath = b.Wrapped, b.ValuePath
 	if b.ClientData != nil {
 		out.ClientData = b.ClientData.AsMap()
 	}
 	if k := b.KeyInfo; k != nil {
-		out.KeyInfo = &nomad.KeyInfo{Mechanism: k.Mechanism, HmacMechanism: k.HmacMechanism, KeyId: k.KeyId, HmacKeyId: k.HmacKeyId,
-			WrappedKey: k.WrappedKey, Flags: k.Flags, KeyType: nomad.KeyType(k.KeyType), Key: k.Key,
-			KeyEncoding: nomad.KeyEncoding(k.KeyEncoding), WrappedKeyEncoding: nomad.KeyEncoding(k.WrappedKeyEncoding)}
+		out.KeyInfo = &rootkey.KeyInfo{Mechanism: k.Mechanism, HmacMechanism: k.HmacMechanism, KeyId: k.KeyId, HmacKeyId: k.HmacKeyId,
+			WrappedKey: k.WrappedKey, Flags: k.Flags, KeyType: rootkey.KeyType(k.KeyType), Key: k.Key,
+			KeyEncoding: rootkey.KeyEncoding(k.KeyEncoding), WrappedKeyEncoding: rootkey.KeyEncoding(k.WrappedKeyEncoding)}
 		for _, p := range k.KeyPurposes {
-			out.KeyInfo.KeyPurposes = append(out.KeyInfo.KeyPurposes, nomad.KeyPurpose(p))
+			out.KeyInfo.KeyPurposes = append(out.KeyInfo.KeyPurposes, rootkey.KeyPurpose(p))
 		}
 	}
 	return out
 }
 
 // fromStored reverses stored.
-func fromStored(b *nomad.BlobInfo) (*wrapping.BlobInfo, error) {
+func fromStored(b *rootkey.BlobInfo) (*wrapping.BlobInfo, error) {
 	out := &wrapping.BlobInfo{Ciphertext: b.Ciphertext, Iv: b.Iv, Hmac: b.Hmac, Plaintext: b.Plaintext}
 	//lint:ignore SA1019 stored blobs may have them
 	out.Wrapped, out.ValuePath = b.Wrapped, b.ValuePath

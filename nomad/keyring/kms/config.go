@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // Config is one key management service: a keyring block of the agent. Its printed form omits the
@@ -69,8 +69,8 @@ type setting struct {
 // settings are the keys of each provider, with the names of the wrapping library. The configuration
 // takes precedence over the environment, so that two blocks of one provider can differ.
 var settings = map[string][]setting{
-	string(nomad.KEKProviderAEAD): {},
-	string(nomad.KEKProviderVaultTransit): {
+	string(rootkey.KEKProviderAEAD): {},
+	string(rootkey.KEKProviderVaultTransit): {
 		{name: "address", env: []string{"VAULT_ADDR"}, deflt: "https://127.0.0.1:8200"},
 		{name: "token", env: []string{"VAULT_TOKEN"}, secret: true, refers: true},
 		{name: "key_name", required: true}, {name: "mount_path", deflt: "transit/"},
@@ -82,7 +82,7 @@ var settings = map[string][]setting{
 		{name: "tls_skip_verify", env: []string{"VAULT_SKIP_VERIFY"}, yes: true},
 		{name: "disable_renewal", yes: true}, {name: "key_id_prefix"},
 	},
-	string(nomad.KEKProviderAWSKMS): {
+	string(rootkey.KEKProviderAWSKMS): {
 		{name: "kms_key_id", env: []string{"AWSKMS_WRAPPER_KEY_ID", "VAULT_AWSKMS_SEAL_KEY_ID"}, required: true},
 		{name: "region"}, {name: "endpoint", env: []string{"AWS_KMS_ENDPOINT"}},
 		{name: "access_key", secret: true, refers: true}, {name: "secret_key", secret: true, refers: true},
@@ -90,13 +90,13 @@ var settings = map[string][]setting{
 		{name: "shared_creds_filename"}, {name: "shared_creds_profile"}, {name: "web_identity_token_file"},
 		{name: "role_session_name"}, {name: "role_arn"},
 	},
-	string(nomad.KEKProviderGCPCloudKMS): {
+	string(rootkey.KEKProviderGCPCloudKMS): {
 		{name: "project", env: []string{"GOOGLE_PROJECT"}, required: true}, {name: "region", env: []string{"GOOGLE_REGION"}, required: true},
 		{name: "key_ring", env: []string{"GCPCKMS_WRAPPER_KEY_RING", "VAULT_GCPCKMS_SEAL_KEY_RING"}, required: true},
 		{name: "crypto_key", env: []string{"GCPCKMS_WRAPPER_CRYPTO_KEY", "VAULT_GCPCKMS_SEAL_CRYPTO_KEY"}, required: true},
 		{name: "credentials", env: []string{"GOOGLE_CREDENTIALS"}, secret: true},
 	},
-	string(nomad.KEKProviderAzureKeyVault): {
+	string(rootkey.KEKProviderAzureKeyVault): {
 		{name: "vault_name", env: []string{"AZUREKEYVAULT_WRAPPER_VAULT_NAME", "VAULT_AZUREKEYVAULT_VAULT_NAME"}, required: true},
 		{name: "key_name", env: []string{"AZUREKEYVAULT_WRAPPER_KEY_NAME", "VAULT_AZUREKEYVAULT_KEY_NAME"}, required: true},
 		{name: "tenant_id", env: []string{"AZURE_TENANT_ID"}}, {name: "client_id", env: []string{"AZURE_CLIENT_ID"}},
@@ -107,8 +107,8 @@ var settings = map[string][]setting{
 
 // together lists pairs of keys that must both be set.
 var together = map[string][2]string{
-	string(nomad.KEKProviderAWSKMS):       {"access_key", "secret_key"},
-	string(nomad.KEKProviderVaultTransit): {"tls_client_cert", "tls_client_key"},
+	string(rootkey.KEKProviderAWSKMS):       {"access_key", "secret_key"},
+	string(rootkey.KEKProviderVaultTransit): {"tls_client_cert", "tls_client_key"},
 }
 
 func settingOf(provider, key string) (setting, bool) {

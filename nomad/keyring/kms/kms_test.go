@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/testvault"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 func noEnv(string) string { return "" }
@@ -60,7 +60,7 @@ func roundTrip(t *testing.T, a, b *kms.Wrapper) {
 		if bytes.Contains(raw, dek) || wrapped.KeyEncryptionKey != nil || wrapped.ProviderID != a.ID() {
 			t.Errorf("wrapped key is %+v", wrapped)
 		}
-		var back nomad.WrappedKey
+		var back rootkey.Wrapped
 		if err := codec.Decode(raw, &back); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestAWS(t *testing.T) {
 func TestHostileWrappings(t *testing.T) {
 	v := testvault.Start(t)
 	wrappers := []*kms.Wrapper{open(t, transit(v, "")), open(t, awsConfig(awsFake(t)))}
-	good := map[string]*nomad.WrappedKey{}
+	good := map[string]*rootkey.Wrapped{}
 	for _, w := range wrappers {
 		k, err := w.Wrap(t.Context(), "id", dek, rsa)
 		if err != nil {
@@ -238,19 +238,19 @@ func TestHostileWrappings(t *testing.T) {
 		}
 		good[w.ID()] = k
 	}
-	spoil := map[string]func(*nomad.BlobInfo){
-		"ciphertext nil": func(b *nomad.BlobInfo) { b.Ciphertext = nil }, "short": func(b *nomad.BlobInfo) { b.Ciphertext = []byte{1} },
-		"huge":        func(b *nomad.BlobInfo) { b.Ciphertext = make([]byte, 1<<20) },
-		"client data": func(b *nomad.BlobInfo) { b.ClientData = []int{1} },
-		"client map":  func(b *nomad.BlobInfo) { b.ClientData = map[string]any{"a": make(chan int)} },
+	spoil := map[string]func(*rootkey.BlobInfo){
+		"ciphertext nil": func(b *rootkey.BlobInfo) { b.Ciphertext = nil }, "short": func(b *rootkey.BlobInfo) { b.Ciphertext = []byte{1} },
+		"huge":        func(b *rootkey.BlobInfo) { b.Ciphertext = make([]byte, 1<<20) },
+		"client data": func(b *rootkey.BlobInfo) { b.ClientData = []int{1} },
+		"client map":  func(b *rootkey.BlobInfo) { b.ClientData = map[string]any{"a": make(chan int)} },
 	}
-	enveloped := map[string]func(*nomad.BlobInfo){ // transit needs none of these
-		"nonce nil": func(b *nomad.BlobInfo) { b.Iv = nil }, "long nonce": func(b *nomad.BlobInfo) { b.Iv = make([]byte, 99) },
-		"info nil": func(b *nomad.BlobInfo) { b.KeyInfo = nil }, "info empty": func(b *nomad.BlobInfo) { b.KeyInfo = &nomad.KeyInfo{} },
-		"mechanism":           func(b *nomad.BlobInfo) { b.KeyInfo.Mechanism = 1 << 60 },
-		"huge key":            func(b *nomad.BlobInfo) { b.KeyInfo.WrappedKey = make([]byte, 1<<20) },
-		"key of another size": func(b *nomad.BlobInfo) { b.KeyInfo.WrappedKey = b.KeyInfo.WrappedKey[:7] },
-		"purposes":            func(b *nomad.BlobInfo) { b.KeyInfo.KeyPurposes = make([]nomad.KeyPurpose, 1<<20) },
+	enveloped := map[string]func(*rootkey.BlobInfo){ // transit needs none of these
+		"nonce nil": func(b *rootkey.BlobInfo) { b.Iv = nil }, "long nonce": func(b *rootkey.BlobInfo) { b.Iv = make([]byte, 99) },
+		"info nil": func(b *rootkey.BlobInfo) { b.KeyInfo = nil }, "info empty": func(b *rootkey.BlobInfo) { b.KeyInfo = &rootkey.KeyInfo{} },
+		"mechanism":           func(b *rootkey.BlobInfo) { b.KeyInfo.Mechanism = 1 << 60 },
+		"huge key":            func(b *rootkey.BlobInfo) { b.KeyInfo.WrappedKey = make([]byte, 1<<20) },
+		"key of another size": func(b *rootkey.BlobInfo) { b.KeyInfo.WrappedKey = b.KeyInfo.WrappedKey[:7] },
+		"purposes":            func(b *rootkey.BlobInfo) { b.KeyInfo.KeyPurposes = make([]rootkey.KeyPurpose, 1<<20) },
 	}
 	for _, w := range wrappers {
 		all := maps.Clone(spoil)
@@ -270,7 +270,7 @@ func TestHostileWrappings(t *testing.T) {
 				}
 			}
 		}
-		if _, _, err := w.Unwrap(t.Context(), &nomad.WrappedKey{}); err == nil {
+		if _, _, err := w.Unwrap(t.Context(), &rootkey.Wrapped{}); err == nil {
 			t.Errorf("%s: valid keys are not unwrapped", w.ID())
 		}
 		random(t, w, good[w.ID()])
@@ -280,13 +280,13 @@ func TestHostileWrappings(t *testing.T) {
 	}
 }
 
-func clone(t *testing.T, k *nomad.WrappedKey) *nomad.WrappedKey {
+func clone(t *testing.T, k *rootkey.Wrapped) *rootkey.Wrapped {
 	t.Helper()
 	raw, err := codec.Encode(k)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out nomad.WrappedKey
+	var out rootkey.Wrapped
 	if err := codec.Decode(raw, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func clone(t *testing.T, k *nomad.WrappedKey) *nomad.WrappedKey {
 }
 
 // random flips bytes of records and unwraps those that still decode.
-func random(t *testing.T, w *kms.Wrapper, k *nomad.WrappedKey) {
+func random(t *testing.T, w *kms.Wrapper, k *rootkey.Wrapped) {
 	t.Helper()
 	raw, err := codec.Encode(k)
 	if err != nil {
@@ -306,7 +306,7 @@ func random(t *testing.T, w *kms.Wrapper, k *nomad.WrappedKey) {
 		for range 1 + rnd.IntN(4) {
 			spoilt[rnd.IntN(len(spoilt))] = byte(rnd.Uint32())
 		}
-		var out nomad.WrappedKey
+		var out rootkey.Wrapped
 		if codec.Decode(spoilt, &out) == nil {
 			_, _, _ = w.Unwrap(t.Context(), &out) // must return
 		}
@@ -314,9 +314,9 @@ func random(t *testing.T, w *kms.Wrapper, k *nomad.WrappedKey) {
 }
 
 func TestBlobsKeepEverything(t *testing.T) {
-	full := &nomad.BlobInfo{Ciphertext: []byte{1}, Iv: []byte{2}, Hmac: []byte{3}, Wrapped: true, Plaintext: []byte{4}, ValuePath: "p",
-		ClientData: map[string]any{"a": "b"}, KeyInfo: &nomad.KeyInfo{Mechanism: 1, HmacMechanism: 2, KeyId: "k", HmacKeyId: "h",
-			WrappedKey: []byte{5}, Flags: 6, KeyType: 7, KeyPurposes: []nomad.KeyPurpose{8, 9}, Key: []byte{10}, KeyEncoding: 11,
+	full := &rootkey.BlobInfo{Ciphertext: []byte{1}, Iv: []byte{2}, Hmac: []byte{3}, Wrapped: true, Plaintext: []byte{4}, ValuePath: "p",
+		ClientData: map[string]any{"a": "b"}, KeyInfo: &rootkey.KeyInfo{Mechanism: 1, HmacMechanism: 2, KeyId: "k", HmacKeyId: "h",
+			WrappedKey: []byte{5}, Flags: 6, KeyType: 7, KeyPurposes: []rootkey.KeyPurpose{8, 9}, Key: []byte{10}, KeyEncoding: 11,
 			WrappedKeyEncoding: 12}}
 	back, err := kms.ThereAndBack(full)
 	if err != nil || !reflect.DeepEqual(back, full) {

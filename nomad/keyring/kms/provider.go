@@ -15,15 +15,15 @@ import (
 	"github.com/hashicorp/go-kms-wrapping/wrappers/gcpckms/v2"
 	"github.com/hashicorp/go-kms-wrapping/wrappers/transit/v2"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 // connectors connect to the services, by provider.
 var connectors = map[string]func(context.Context, map[string]string) (*session, error){
-	string(nomad.KEKProviderVaultTransit):  connectTransit,
-	string(nomad.KEKProviderAWSKMS):        connectAWS,
-	string(nomad.KEKProviderGCPCloudKMS):   connectGCP,
-	string(nomad.KEKProviderAzureKeyVault): connectAzure,
+	string(rootkey.KEKProviderVaultTransit):  connectTransit,
+	string(rootkey.KEKProviderAWSKMS):        connectAWS,
+	string(rootkey.KEKProviderGCPCloudKMS):   connectGCP,
+	string(rootkey.KEKProviderAzureKeyVault): connectAzure,
 }
 
 // options converts settings to the library's form. The library does not read the environment again.

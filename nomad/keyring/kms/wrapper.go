@@ -26,7 +26,7 @@ import (
 
 	wrapping "github.com/hashicorp/go-kms-wrapping/v2"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
 const (
@@ -83,8 +83,8 @@ func (w *Wrapper) ID() string { return w.cfg.ID() }
 func (w *Wrapper) String() string { return w.cfg.String() }
 
 // Wrap encrypts a data encryption key and, unless it is empty, an RSA key.
-func (w *Wrapper) Wrap(ctx context.Context, _ string, dek, rsa []byte) (*nomad.WrappedKey, error) {
-	out := &nomad.WrappedKey{Provider: w.Provider(), ProviderID: w.ID(), WrappedRSAKey: &nomad.BlobInfo{}}
+func (w *Wrapper) Wrap(ctx context.Context, _ string, dek, rsa []byte) (*rootkey.Wrapped, error) {
+	out := &rootkey.Wrapped{Provider: w.Provider(), ProviderID: w.ID(), WrappedRSAKey: &rootkey.BlobInfo{}}
 	err := w.do(ctx, func(ctx context.Context, c crypter) (err error) {
 		if out.WrappedDataEncryptionKey, err = encrypt(ctx, c, dek); err != nil || len(rsa) == 0 {
 			return err
@@ -99,7 +99,7 @@ func (w *Wrapper) Wrap(ctx context.Context, _ string, dek, rsa []byte) (*nomad.W
 }
 
 // Unwrap reverses Wrap.
-func (w *Wrapper) Unwrap(ctx context.Context, k *nomad.WrappedKey) (dek, rsa []byte, err error) {
+func (w *Wrapper) Unwrap(ctx context.Context, k *rootkey.Wrapped) (dek, rsa []byte, err error) {
 	deks, err := w.library(k.WrappedDataEncryptionKey)
 	if err != nil {
 		return nil, nil, fmt.Errorf("data encryption key: %w", err)

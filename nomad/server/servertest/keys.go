@@ -3,15 +3,15 @@ package servertest
 import (
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
 // RootKeys returns the root keys of a server by state.
-func RootKeys(t *testing.T, s *server.Server) map[nomad.RootKeyState][]string {
+func RootKeys(t *testing.T, s *server.Server) map[rootkey.State][]string {
 	t.Helper()
-	out := map[nomad.RootKeyState][]string{}
+	out := map[rootkey.State][]string{}
 	for _, k := range Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List",
 		&message.KeyringListRootKeyMetaRequest{QueryOptions: Global}).Keys {
 		out[k.State] = append(out[k.State], k.KeyID)

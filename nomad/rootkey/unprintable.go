@@ -1,4 +1,4 @@
-package nomad
+package rootkey
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // that decrypts the material.
 
 // String returns the ID of the key only.
-func (k *RootKey) String() string {
+func (k *Key) String() string {
 	if k == nil {
 		return "root key(none)"
 	}
@@ -18,13 +18,13 @@ func (k *RootKey) String() string {
 }
 
 // Format implements fmt.Formatter. Every verb prints the result of String.
-func (k *RootKey) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
+func (k *Key) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
 
 // LogValue implements slog.LogValuer with the result of String.
-func (k *RootKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
+func (k *Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // String returns the provider that wrapped the key.
-func (w *WrappedKey) String() string {
+func (w *Wrapped) String() string {
 	if w == nil {
 		return "wrapped key(none)"
 	}
@@ -32,10 +32,10 @@ func (w *WrappedKey) String() string {
 }
 
 // Format implements fmt.Formatter. Every verb prints the result of String.
-func (w *WrappedKey) Format(f fmt.State, _ rune) { io.WriteString(f, w.String()) }
+func (w *Wrapped) Format(f fmt.State, _ rune) { io.WriteString(f, w.String()) }
 
 // LogValue implements slog.LogValuer with the result of String.
-func (w *WrappedKey) LogValue() slog.Value { return slog.StringValue(w.String()) }
+func (w *Wrapped) LogValue() slog.Value { return slog.StringValue(w.String()) }
 
 // String returns a constant text without key data.
 func (*BlobInfo) String() string { return "encrypted key" }

@@ -1,4 +1,18 @@
-package nomad
+// Package rootkey defines the root keys of a region: the keys that sign identity tokens and encrypt variables.
+//
+//	prepublished ──PublishTime──▶ active ──a newer key is active──▶ inactive ──unused──▶ deleted
+//	                                │  rotation with rekey            │  ▲
+//	                                └────────▶ rekeying ◀─────────────┘  │
+//	                                              └──no variable uses it─┘
+//
+// Keys of older servers may also be deprecated: they are treated as inactive, but are not published.
+//
+// A Key is a row of the state. Its material is wrapped: encrypted by a provider such as a KMS, see KEKProviderName. Package
+// keyring unwraps it, signs and decrypts. Package identity verifies tokens with the public half. Keys and their parts print
+// as their IDs. The structs for wrapped material have the field names of the wrapping library of Nomad 2.0.
+//
+// The package keeps no state and starts no goroutine.
+package rootkey
 
 import (
 	"cmp"
@@ -7,11 +21,11 @@ import (
 
 // The states of a root key.
 const (
-	RootKeyStateInactive     RootKeyState = "inactive"
-	RootKeyStateActive       RootKeyState = "active"
-	RootKeyStateRekeying     RootKeyState = "rekeying"
-	RootKeyStatePrepublished RootKeyState = "prepublished"
-	RootKeyStateDeprecated   RootKeyState = "deprecated"
+	Inactive     State = "inactive"
+	Active       State = "active"
+	Rekeying     State = "rekeying"
+	Prepublished State = "prepublished"
+	Deprecated   State = "deprecated"
 )
 
 // The wrapping providers, the encryption algorithm, the use of public keys in JWKS, and the path of the JWKS.
@@ -65,9 +79,9 @@ type KeyPurpose int32
 // KeyType is the type of a key, as numbered by the wrapping library.
 type KeyType int32
 
-// KeyringPublicKey is the public half of a root key, for JWKS and for the verifiers of other servers. CreateTime is in
+// PublicKey is the public half of a root key, for JWKS and for the verifiers of other servers. CreateTime is in
 // Unix nanoseconds.
-type KeyringPublicKey struct {
+type PublicKey struct {
 	KeyID      string
 	PublicKey  []byte
 	Algorithm  string
@@ -75,15 +89,15 @@ type KeyringPublicKey struct {
 	CreateTime int64
 }
 
-// UnwrappedRootKey is a root key with plaintext material. Servers before 1.9 sent it to each other. It prints as its ID.
-type UnwrappedRootKey struct {
-	Meta   *RootKeyMeta
+// Unwrapped is a root key with plaintext material. Servers before 1.9 sent it to each other. It prints as its ID.
+type Unwrapped struct {
+	Meta   *Meta
 	Key    []byte
 	RSAKey []byte
 }
 
 // String returns the key ID only.
-func (k *UnwrappedRootKey) String() string {
+func (k *Unwrapped) String() string {
 	if k == nil || k.Meta == nil {
 		return "key()"
 	}
@@ -91,7 +105,7 @@ func (k *UnwrappedRootKey) String() string {
 }
 
 // GoString returns the result of String, so that %#v does not print the key.
-func (k *UnwrappedRootKey) GoString() string { return k.String() }
+func (k *Unwrapped) GoString() string { return k.String() }
 
 // OIDCDiscoveryConfig is the response of /.well-known/openid-configuration.
 type OIDCDiscoveryConfig struct {
@@ -104,30 +118,30 @@ type OIDCDiscoveryConfig struct {
 	Claims []string
 }
 
-// RootKey is a root key in state: its metadata and its wrapped material. With the built-in wrapper, the record also
+// Key is a root key in state: its metadata and its wrapped material. With the built-in wrapper, the record also
 // contains the key that decrypts the material. It prints as its ID only.
-type RootKey struct {
+type Key struct {
 	KeyID       string
 	Algorithm   EncryptionAlgorithm
 	CreateTime  int64
 	CreateIndex uint64
 	ModifyIndex uint64
-	State       RootKeyState
+	State       State
 	PublishTime int64
-	WrappedKeys []*WrappedKey
-	// PublicKey is the public half, as in KeyringPublicKey. Verification needs no wrapper. Unwrapped
+	WrappedKeys []*Wrapped
+	// PublicKey is the public half, as in PublicKey. Verification needs no wrapper. Unwrapped
 	// material is checked against it. Keys created by other servers do not have it.
 	PublicKey []byte
 }
 
 // Meta returns the metadata of the key.
-func (k *RootKey) Meta() *RootKeyMeta {
-	return &RootKeyMeta{KeyID: k.KeyID, Algorithm: k.Algorithm, CreateTime: k.CreateTime, CreateIndex: k.CreateIndex,
+func (k *Key) Meta() *Meta {
+	return &Meta{KeyID: k.KeyID, Algorithm: k.Algorithm, CreateTime: k.CreateTime, CreateIndex: k.CreateIndex,
 		ModifyIndex: k.ModifyIndex, State: k.State, PublishTime: k.PublishTime, WrappedBy: k.WrappedBy()}
 }
 
 // WrappedBy returns the IDs of the providers that wrapped the key.
-func (k *RootKey) WrappedBy() []string {
+func (k *Key) WrappedBy() []string {
 	var out []string
 	for _, w := range k.WrappedKeys {
 		if w != nil {
@@ -138,20 +152,20 @@ func (k *RootKey) WrappedBy() []string {
 }
 
 // HasRSA reports whether the key has an RSA part and thus signs with RS256.
-func (k *RootKey) HasRSA() bool {
-	return slices.ContainsFunc(k.WrappedKeys, func(w *WrappedKey) bool {
+func (k *Key) HasRSA() bool {
+	return slices.ContainsFunc(k.WrappedKeys, func(w *Wrapped) bool {
 		return w != nil && w.WrappedRSAKey != nil && len(w.WrappedRSAKey.Ciphertext) > 0
 	})
 }
 
-// RootKeyMeta is the metadata of a root key. CreateTime and PublishTime are in Unix nanoseconds.
-type RootKeyMeta struct {
+// Meta is the metadata of a root key. CreateTime and PublishTime are in Unix nanoseconds.
+type Meta struct {
 	KeyID       string
 	Algorithm   EncryptionAlgorithm
 	CreateTime  int64
 	CreateIndex uint64
 	ModifyIndex uint64
-	State       RootKeyState
+	State       State
 	PublishTime int64
 	// WrappedBy are the IDs of the providers that wrapped the key; each can unwrap it. Closed is the
 	// reason why the responding server has not unwrapped it, or "". Neither is stored, and servers of
@@ -162,11 +176,11 @@ type RootKeyMeta struct {
 	Variables int `json:",omitempty" codec:",omitempty"`
 }
 
-// RootKeyState is inactive, active, rekeying, deprecated or prepublished.
-type RootKeyState string
+// State is inactive, active, rekeying, deprecated or prepublished.
+type State string
 
-// WrappedKey is the material of a root key, encrypted by one provider. It prints as the provider only.
-type WrappedKey struct {
+// Wrapped is the material of a root key, encrypted by one provider. It prints as the provider only.
+type Wrapped struct {
 	Provider                 string
 	ProviderID               string
 	WrappedDataEncryptionKey *BlobInfo
