@@ -60,7 +60,7 @@ func TestRestart_RestoredBeforeRegistered(t *testing.T) {
 	if err := s.Encode(&message.FsLogsRequest{AllocID: a.ID, Task: "main", LogType: "stdout", PlainText: true}); err != nil {
 		t.Fatal(err)
 	}
-	var w nomad.StreamErrWrapper
+	var w message.StreamErrWrapper
 	if err := s.Decode(&w); err != nil || w.Error != nil || string(w.Payload) != "hello" {
 		t.Errorf("logs of a restored task = %q, %+v, %v", w.Payload, w.Error, err)
 	}

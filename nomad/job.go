@@ -123,11 +123,6 @@ type JobChildrenSummary struct {
 	Dead    int64
 }
 
-// JobDeregisterOptions are the options for one job of Job.BatchDeregister.
-type JobDeregisterOptions struct {
-	Purge bool
-}
-
 // JobListStub is a job in a list.
 type JobListStub struct {
 	ID                string

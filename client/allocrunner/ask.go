@@ -5,24 +5,24 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/client/taskrunner"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Sandboxes compares the sandbox of one task with its declared policy or, if task is empty,
 // those of all running tasks that have a sandbox.
-func (r *Runner) Sandboxes(ctx context.Context, task string) (map[string]*nomad.TaskSandbox, error) {
-	return ask(r, task, func(t *taskrunner.Runner) (*nomad.TaskSandbox, error) { return t.Sandbox(ctx) })
+func (r *Runner) Sandboxes(ctx context.Context, task string) (map[string]*message.TaskSandbox, error) {
+	return ask(r, task, func(t *taskrunner.Runner) (*message.TaskSandbox, error) { return t.Sandbox(ctx) })
 }
 
 // RenderTemplates renders the templates of one task again or, if task is empty, those of all
 // running tasks with templates.
-func (r *Runner) RenderTemplates(ctx context.Context, task string) (map[string][]*nomad.TemplateRender, error) {
-	return ask(r, task, func(t *taskrunner.Runner) ([]*nomad.TemplateRender, error) { return t.RenderTemplates(ctx) })
+func (r *Runner) RenderTemplates(ctx context.Context, task string) (map[string][]*message.TemplateRender, error) {
+	return ask(r, task, func(t *taskrunner.Runner) ([]*message.TemplateRender, error) { return t.RenderTemplates(ctx) })
 }
 
 // DiffTemplates is RenderTemplates without writing the templates.
-func (r *Runner) DiffTemplates(ctx context.Context, task string) (map[string][]*nomad.TemplateRender, error) {
-	return ask(r, task, func(t *taskrunner.Runner) ([]*nomad.TemplateRender, error) { return t.DiffTemplates(ctx) })
+func (r *Runner) DiffTemplates(ctx context.Context, task string) (map[string][]*message.TemplateRender, error) {
+	return ask(r, task, func(t *taskrunner.Runner) ([]*message.TemplateRender, error) { return t.DiffTemplates(ctx) })
 }
 
 // Tasks returns the running tasks by name.

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -155,16 +156,16 @@ func (r *Runner) Exec(ctx context.Context, task string, o *drivers.ExecOptions) 
 }
 
 // Stats returns the resource usage of one task or, if task is empty, of all.
-func (r *Runner) Stats(task string) (*nomad.AllocResourceUsage, error) {
+func (r *Runner) Stats(task string) (*message.AllocResourceUsage, error) {
 	live := r.running()
 	if task != "" {
 		if _, err := r.task(task); err != nil {
 			return nil, err
 		}
 	}
-	sum := &nomad.AllocResourceUsage{
-		ResourceUsage: &nomad.ResourceUsage{MemoryStats: &nomad.MemoryStats{}, CpuStats: &nomad.CpuStats{}},
-		Tasks:         map[string]*nomad.TaskResourceUsage{},
+	sum := &message.AllocResourceUsage{
+		ResourceUsage: &message.ResourceUsage{MemoryStats: &message.MemoryStats{}, CpuStats: &message.CpuStats{}},
+		Tasks:         map[string]*message.TaskResourceUsage{},
 		Timestamp:     time.Now().UnixNano(),
 	}
 	for name, t := range live {
@@ -180,7 +181,7 @@ func (r *Runner) Stats(task string) (*nomad.AllocResourceUsage, error) {
 }
 
 // addUsage adds one task's usage to the allocation's.
-func addUsage(sum, u *nomad.ResourceUsage) {
+func addUsage(sum, u *message.ResourceUsage) {
 	m, c := u.MemoryStats, u.CpuStats
 	sum.MemoryStats.RSS += m.RSS
 	sum.MemoryStats.Cache += m.Cache

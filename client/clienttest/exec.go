@@ -49,15 +49,15 @@ func (d Echo) ExecTask(ctx context.Context, id string, o *drivers.ExecOptions) (
 }
 
 // Exec runs a session with an input and returns the output.
-func Exec(s *rpc.Stream, req *message.AllocExecRequest, input string) (stdout, stderr string, exit *nomad.ExecResult, err error) {
+func Exec(s *rpc.Stream, req *message.AllocExecRequest, input string) (stdout, stderr string, exit *message.ExecResult, err error) {
 	defer s.Close()
 	if err := s.Encode(req); err != nil {
 		return "", "", nil, err
 	}
 	// The server of a refused session may not read its input; the response has the reason.
-	unread := s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte(input), Close: true}})
+	unread := s.Encode(&message.ExecInput{Stdin: &message.ExecIO{Data: []byte(input), Close: true}})
 	for {
-		var w nomad.StreamErrWrapper
+		var w message.StreamErrWrapper
 		if err := s.Decode(&w); err != nil {
 			if exit == nil && unread != nil {
 				return stdout, stderr, nil, unread
@@ -71,7 +71,7 @@ func Exec(s *rpc.Stream, req *message.AllocExecRequest, input string) (stdout, s
 			}
 			return stdout, stderr, exit, nomad.Errorf(code, "%s", e.Message)
 		}
-		var out nomad.ExecOutput
+		var out message.ExecOutput
 		if err := json.Unmarshal(w.Payload, &out); err != nil {
 			return stdout, stderr, exit, err
 		}

@@ -288,11 +288,11 @@ func (f *Server) listPublic(context.Context, *rpc.Call, *message.GenericRequest)
 
 // statElsewhere and streamElsewhere answer for other nodes.
 func (f *Server) statElsewhere(context.Context, *rpc.Call, *message.FsStatRequest) (*message.FsStatResponse, error) {
-	return &message.FsStatResponse{Info: &nomad.AllocFileInfo{Name: "elsewhere"}}, nil
+	return &message.FsStatResponse{Info: &message.AllocFileInfo{Name: "elsewhere"}}, nil
 }
 
 func (f *Server) streamElsewhere(_ context.Context, _ *rpc.Call, _ *message.FsStreamRequest, s *rpc.Stream) error {
-	return s.Encode(&nomad.StreamErrWrapper{Payload: []byte("elsewhere")})
+	return s.Encode(&message.StreamErrWrapper{Payload: []byte("elsewhere")})
 }
 
 func (f *Server) emitEvents(_ context.Context, _ *rpc.Call, req *message.EmitNodeEventsRequest) (*message.EmitNodeEventsResponse, error) {

@@ -170,7 +170,7 @@ func (h allocations) diffTemplates(ctx context.Context, _ *rpc.Call, req *messag
 	return templatesOf(tasks, err)
 }
 
-func templatesOf(tasks map[string][]*nomad.TemplateRender, err error) (*message.AllocTemplatesResponse, error) {
+func templatesOf(tasks map[string][]*message.TemplateRender, err error) (*message.AllocTemplatesResponse, error) {
 	if err != nil {
 		return nil, idle(err)
 	}

@@ -64,10 +64,10 @@ func TestExec(t *testing.T) {
 		if err := s.Encode(&req); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("x")}}); err != nil {
+		if err := s.Encode(&message.ExecInput{Stdin: &message.ExecIO{Data: []byte("x")}}); err != nil {
 			t.Fatal(err)
 		}
-		var w nomad.StreamErrWrapper
+		var w message.StreamErrWrapper
 		if err := s.Decode(&w); err != nil || w.Error != nil {
 			t.Fatalf("session: %+v, %v", w, err)
 		}
@@ -131,10 +131,10 @@ func TestExec_EndsWithTheToken(t *testing.T) {
 	if err := s.Encode(req); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("x")}}); err != nil {
+	if err := s.Encode(&message.ExecInput{Stdin: &message.ExecIO{Data: []byte("x")}}); err != nil {
 		t.Fatal(err)
 	}
-	var w nomad.StreamErrWrapper
+	var w message.StreamErrWrapper
 	if err := s.Decode(&w); err != nil || w.Error != nil {
 		t.Fatalf("session: %+v, %v", w, err)
 	}
@@ -142,7 +142,7 @@ func TestExec_EndsWithTheToken(t *testing.T) {
 	g.f.Policies["both"] = `namespace "default" { capabilities = ["alloc-exec"] }`
 	g.f.Mu.Unlock()
 	for begun := time.Now(); ; {
-		w = nomad.StreamErrWrapper{}
+		w = message.StreamErrWrapper{}
 		if err := s.Decode(&w); err != nil {
 			break
 		}

@@ -93,7 +93,7 @@ func framer(plain bool) logs.Framer {
 
 // payloads wraps each payload in an envelope.
 func payloads(s *rpc.Stream) logs.Sink {
-	return func(b []byte) error { return s.Encode(&nomad.StreamErrWrapper{Payload: b}) }
+	return func(b []byte) error { return s.Encode(&message.StreamErrWrapper{Payload: b}) }
 }
 
 // ended drops the error of a stream whose reader is gone.

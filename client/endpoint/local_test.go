@@ -33,7 +33,7 @@ func TestLocal_AnswersItsAgent(t *testing.T) {
 		}
 		return false
 	})
-	stat := func(alloc, region, token string) (*nomad.AllocFileInfo, error) {
+	stat := func(alloc, region, token string) (*message.AllocFileInfo, error) {
 		req := &message.FsStatRequest{AllocID: alloc, Path: "/main/local/hello.txt",
 			QueryOptions: message.QueryOptions{Region: region, AuthToken: token}}
 		var out message.FsStatResponse

@@ -72,7 +72,7 @@ func readFile(s *rpc.Stream, err error, req *message.FsStreamRequest) (string, e
 	}
 	var text strings.Builder
 	for {
-		var w nomad.StreamErrWrapper
+		var w message.StreamErrWrapper
 		if err := s.Decode(&w); err != nil {
 			return text.String(), nil // the end
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/open-nomad/open-nomad/client/hostvolume"
 	"github.com/open-nomad/open-nomad/client/nodeid"
 	"github.com/open-nomad/open-nomad/client/nodemeta"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -97,8 +96,8 @@ func (h node) purgeCache(context.Context, *rpc.Call, *message.NodeSpecificReques
 }
 
 // cache returns the state of the cache. It is empty with a limit of 0 if there is no cache.
-func (h node) cache() *nomad.ArtifactCache {
-	out := &nomad.ArtifactCache{}
+func (h node) cache() *message.ArtifactCache {
+	out := &message.ArtifactCache{}
 	cache := h.artifacts.Cache()
 	if cache == nil {
 		return out
@@ -106,7 +105,7 @@ func (h node) cache() *nomad.ArtifactCache {
 	s := cache.Status()
 	out.Bytes, out.Limit, out.Hits, out.Misses = s.Size, s.Limit, int64(s.Hits), int64(s.Misses)
 	for _, f := range cache.Files() {
-		out.Entries = append(out.Entries, nomad.ArtifactCacheEntry{SHA256: f.SHA256, Bytes: f.Size, Used: f.Used})
+		out.Entries = append(out.Entries, message.ArtifactCacheEntry{SHA256: f.SHA256, Bytes: f.Size, Used: f.Used})
 	}
 	return out
 }

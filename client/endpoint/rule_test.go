@@ -81,9 +81,9 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 			return err
 		}
 		if method == "Allocations.Exec" {
-			s.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Close: true}}) //nolint:errcheck // a refused caller's stream is closed
+			s.Encode(&message.ExecInput{Stdin: &message.ExecIO{Close: true}}) //nolint:errcheck // a refused caller's stream is closed
 		}
-		var w nomad.StreamErrWrapper
+		var w message.StreamErrWrapper
 		if err := s.Decode(&w); err != nil && err != io.EOF {
 			return err
 		}
@@ -228,7 +228,7 @@ func TestRule_StreamEndsWithTheRight(t *testing.T) {
 		QueryOptions: message.QueryOptions{AuthToken: "files"}}); err != nil {
 		t.Fatal(err)
 	}
-	var w nomad.StreamErrWrapper
+	var w message.StreamErrWrapper
 	if err := s.Decode(&w); err != nil || string(w.Payload) != "hello" {
 		t.Fatalf("%q, %v", w.Payload, err)
 	}

@@ -18,7 +18,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -70,13 +70,13 @@ func (s Session) Serve(ctx context.Context, st *rpc.Stream) (*drivers.ExitResult
 		receive(st, in, sizes, begun)
 	}()
 	go in.probe(ctx, func() {
-		if send(st, &nomad.ExecOutput{}) != nil {
+		if send(st, &message.ExecOutput{}) != nil {
 			gone()
 		}
 	})
 	o := &drivers.ExecOptions{Command: s.Command, Tty: s.Tty, Stdin: in,
-		Stdout: &output{st, gone, func(io *nomad.ExecIO) *nomad.ExecOutput { return &nomad.ExecOutput{Stdout: io} }},
-		Stderr: &output{st, gone, func(io *nomad.ExecIO) *nomad.ExecOutput { return &nomad.ExecOutput{Stderr: io} }}}
+		Stdout: &output{st, gone, func(io *message.ExecIO) *message.ExecOutput { return &message.ExecOutput{Stdout: io} }},
+		Stderr: &output{st, gone, func(io *message.ExecIO) *message.ExecOutput { return &message.ExecOutput{Stderr: io} }}}
 	if s.Tty {
 		o.Resize = sizes
 		awaitSize(ctx, begun)
@@ -106,7 +106,7 @@ func awaitSize(ctx context.Context, begun <-chan struct{}) {
 // receive reads the caller's messages until it disconnects. The first message closes begun.
 func receive(st *rpc.Stream, in *input, sizes chan drivers.TerminalSize, begun chan struct{}) {
 	for first := true; ; first = false {
-		var msg nomad.ExecInput
+		var msg message.ExecInput
 		if st.DecodeWithin(&msg, maxInput) != nil {
 			return
 		}
@@ -132,9 +132,9 @@ func receive(st *rpc.Stream, in *input, sizes chan drivers.TerminalSize, begun c
 
 // sendExit sends the last messages. The caller may already be gone.
 func sendExit(st *rpc.Stream, exit *drivers.ExitResult) {
-	for _, msg := range []*nomad.ExecOutput{
-		{Stdout: &nomad.ExecIO{Close: true}}, {Stderr: &nomad.ExecIO{Close: true}},
-		{Exited: true, Result: &nomad.ExecResult{ExitCode: int32(exit.ExitCode), Signal: int32(exit.Signal), OomKilled: exit.OOMKilled}},
+	for _, msg := range []*message.ExecOutput{
+		{Stdout: &message.ExecIO{Close: true}}, {Stderr: &message.ExecIO{Close: true}},
+		{Exited: true, Result: &message.ExecResult{ExitCode: int32(exit.ExitCode), Signal: int32(exit.Signal), OomKilled: exit.OOMKilled}},
 	} {
 		if send(st, msg) != nil {
 			return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -36,7 +37,7 @@ func begin(tty bool, run exec.Run) caller {
 	return c
 }
 
-func (c caller) send(t *testing.T, msg nomad.ExecInput) {
+func (c caller) send(t *testing.T, msg message.ExecInput) {
 	t.Helper()
 	if err := c.Encode(&msg); err != nil {
 		t.Error(err)
@@ -44,13 +45,13 @@ func (c caller) send(t *testing.T, msg nomad.ExecInput) {
 }
 
 // next returns the next message, or nil at the end.
-func (c caller) next(t *testing.T) *nomad.ExecOutput {
+func (c caller) next(t *testing.T) *message.ExecOutput {
 	t.Helper()
-	var w nomad.StreamErrWrapper
+	var w message.StreamErrWrapper
 	if c.Decode(&w) != nil {
 		return nil
 	}
-	out := new(nomad.ExecOutput)
+	out := new(message.ExecOutput)
 	if err := json.Unmarshal(w.Payload, out); err != nil {
 		t.Errorf("payload %q: %v", w.Payload, err)
 	}
@@ -74,12 +75,12 @@ func TestSession(t *testing.T) {
 		go func() {
 			for rest := sent; len(rest) > 0; {
 				n := min(50_000, len(rest))
-				c.send(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: rest[:n]}})
-				c.send(t, nomad.ExecInput{})
+				c.send(t, message.ExecInput{Stdin: &message.ExecIO{Data: rest[:n]}})
+				c.send(t, message.ExecInput{})
 				rest = rest[n:]
 			}
-			c.send(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("end"), Close: true}})
-			c.send(t, nomad.ExecInput{Stdin: &nomad.ExecIO{Data: []byte("dropped")}})
+			c.send(t, message.ExecInput{Stdin: &message.ExecIO{Data: []byte("end"), Close: true}})
+			c.send(t, message.ExecInput{Stdin: &message.ExecIO{Data: []byte("dropped")}})
 		}()
 		var got, errs []byte
 		var last []string
@@ -136,9 +137,9 @@ func TestTerminalSizes(t *testing.T) {
 			}
 		}
 		c := begin(true, run)
-		for _, size := range []nomad.ExecTerminalSize{{Height: 24, Width: 80}, {Height: 0, Width: 80}, {Height: -1, Width: -1},
+		for _, size := range []message.ExecTerminalSize{{Height: 24, Width: 80}, {Height: 0, Width: 80}, {Height: -1, Width: -1},
 			{Height: 1 << 30, Width: 3}} {
-			c.send(t, nomad.ExecInput{TtySize: &size})
+			c.send(t, message.ExecInput{TtySize: &size})
 			synctest.Wait()
 		}
 		if a, b := <-seen, <-seen; a != (drivers.TerminalSize{Height: 24, Width: 80}) || b != (drivers.TerminalSize{Height: 65535, Width: 3}) ||
@@ -166,7 +167,7 @@ func TestTerminalSizeIsAwaited(t *testing.T) {
 			t.Errorf("without a size it starts after %v", took)
 		}
 		begun = time.Now()
-		begin(true, run).send(t, nomad.ExecInput{TtySize: &nomad.ExecTerminalSize{Height: 1, Width: 1}})
+		begin(true, run).send(t, message.ExecInput{TtySize: &message.ExecTerminalSize{Height: 1, Width: 1}})
 		if took := <-started; took != 0 {
 			t.Errorf("with a size it starts after %v", took)
 		}
@@ -212,12 +213,12 @@ func TestProgramThatDoesNotRead(t *testing.T) {
 		})
 		var sent atomic.Int64
 		go func() {
-			for c.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: make([]byte, 10_000)}}) == nil {
+			for c.Encode(&message.ExecInput{Stdin: &message.ExecIO{Data: make([]byte, 10_000)}}) == nil {
 				sent.Add(10_000)
 			}
 		}()
 		for range 3 { // probes of the caller
-			if msg := c.next(t); msg == nil || *msg != (nomad.ExecOutput{}) {
+			if msg := c.next(t); msg == nil || *msg != (message.ExecOutput{}) {
 				t.Fatalf("message = %+v", msg)
 			}
 		}
@@ -239,7 +240,7 @@ func TestProgramThatDoesNotRead(t *testing.T) {
 func TestHugeMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := begin(false, copier)
-		go c.Encode(&nomad.ExecInput{Stdin: &nomad.ExecIO{Data: make([]byte, 2<<20)}}) //nolint:errcheck // the session ends
+		go c.Encode(&message.ExecInput{Stdin: &message.ExecIO{Data: make([]byte, 2<<20)}}) //nolint:errcheck // the session ends
 		if err := <-c.ended; !errors.Is(err, exec.ErrGone) {
 			t.Errorf("Serve() = %v, want ErrGone", err)
 		}

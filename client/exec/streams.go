@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -107,7 +107,7 @@ func (in *input) probe(ctx context.Context, ask func()) {
 type output struct {
 	st   *rpc.Stream
 	gone context.CancelFunc // called when the caller is gone
-	wrap func(*nomad.ExecIO) *nomad.ExecOutput
+	wrap func(*message.ExecIO) *message.ExecOutput
 }
 
 // Write implements io.Writer.
@@ -115,7 +115,7 @@ func (o *output) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
 		n := min(maxChunk, len(p)-done)
-		if err := send(o.st, o.wrap(&nomad.ExecIO{Data: p[done : done+n]})); err != nil {
+		if err := send(o.st, o.wrap(&message.ExecIO{Data: p[done : done+n]})); err != nil {
 			o.gone()
 			return done, err
 		}
@@ -125,10 +125,10 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 // send sends one message.
-func send(st *rpc.Stream, msg *nomad.ExecOutput) error {
+func send(st *rpc.Stream, msg *message.ExecOutput) error {
 	text, err := json.Marshal(msg)
 	if err != nil {
 		return err
 	}
-	return st.Encode(&nomad.StreamErrWrapper{Payload: text})
+	return st.Encode(&message.StreamErrWrapper{Payload: text})
 }

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // minInterval is the minimum interval of a processor usage measurement.
@@ -30,7 +30,7 @@ type Host struct {
 	mhz  float64 // of all cores together; 0 before the node is fingerprinted
 	last map[string]cpuTime
 	at   time.Time
-	cpus []*nomad.HostCPUStats
+	cpus []*message.HostCPUStats
 }
 
 // cpuTime is a line of /proc/stat in ticks.
@@ -40,7 +40,7 @@ type cpuTime struct{ user, system, idle, total uint64 }
 func New(allocDir string) *Host { return &Host{allocDir: allocDir} }
 
 // Measure returns the current usage of the host.
-func (h *Host) Measure() (*nomad.HostStats, error) {
+func (h *Host) Measure() (*message.HostStats, error) {
 	mem, err := memoryStats()
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (h *Host) Measure() (*nomad.HostStats, error) {
 	for _, c := range cpus {
 		ticks += c.TotalTicks
 	}
-	return &nomad.HostStats{
+	return &message.HostStats{
 		Memory: mem, CPU: cpus,
 		DiskStats: diskStats(), AllocDirStats: diskOf("", h.allocDir),
 		Uptime: uptime(), Timestamp: time.Now().UnixNano(),
@@ -61,7 +61,7 @@ func (h *Host) Measure() (*nomad.HostStats, error) {
 	}, nil
 }
 
-func memoryStats() (*nomad.HostMemoryStats, error) {
+func memoryStats() (*message.HostMemoryStats, error) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return nil, fmt.Errorf("measure memory: %w", err)
@@ -72,7 +72,7 @@ func memoryStats() (*nomad.HostMemoryStats, error) {
 		kib, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
 		val[key] = kib << 10
 	}
-	m := &nomad.HostMemoryStats{Total: val["MemTotal"], Available: val["MemAvailable"], Free: val["MemFree"]}
+	m := &message.HostMemoryStats{Total: val["MemTotal"], Available: val["MemAvailable"], Free: val["MemFree"]}
 	m.Used = m.Total - min(m.Total, m.Free+val["Buffers"]+val["Cached"])
 	return m, nil
 }
@@ -85,7 +85,7 @@ func (h *Host) SetSpeed(mhz float64) {
 }
 
 // cpuStats compares /proc/stat with the previous sample.
-func (h *Host) cpuStats() ([]*nomad.HostCPUStats, error) {
+func (h *Host) cpuStats() ([]*message.HostCPUStats, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cpus != nil && time.Since(h.at) < minInterval {
@@ -102,7 +102,7 @@ func (h *Host) cpuStats() ([]*nomad.HostCPUStats, error) {
 		if total <= 0 {
 			total = 1
 		}
-		s := &nomad.HostCPUStats{
+		s := &message.HostCPUStats{
 			CPU:    name,
 			User:   100 * float64(t.user-before.user) / total,
 			System: 100 * float64(t.system-before.system) / total,
@@ -112,7 +112,7 @@ func (h *Host) cpuStats() ([]*nomad.HostCPUStats, error) {
 		s.TotalTicks = s.TotalPercent / 100 * h.mhz / float64(len(now))
 		h.cpus = append(h.cpus, s)
 	}
-	slices.SortFunc(h.cpus, func(a, b *nomad.HostCPUStats) int { return strings.Compare(a.CPU, b.CPU) })
+	slices.SortFunc(h.cpus, func(a, b *message.HostCPUStats) int { return strings.Compare(a.CPU, b.CPU) })
 	h.last, h.at = now, time.Now()
 	return h.cpus, nil
 }
@@ -146,13 +146,13 @@ func readCPUTimes() (map[string]cpuTime, error) {
 }
 
 // diskStats returns the usage of the file systems on devices.
-func diskStats() []*nomad.HostDiskStats {
+func diskStats() []*message.HostDiskStats {
 	file, err := os.Open("/proc/self/mounts")
 	if err != nil {
 		return nil
 	}
 	defer file.Close()
-	var disks []*nomad.HostDiskStats
+	var disks []*message.HostDiskStats
 	seen := map[string]bool{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		words := strings.Fields(lines.Text())
@@ -168,7 +168,7 @@ func diskStats() []*nomad.HostDiskStats {
 }
 
 // diskOf measures one file system. It returns nil on failure.
-func diskOf(device, dir string) *nomad.HostDiskStats {
+func diskOf(device, dir string) *message.HostDiskStats {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil || fs.Blocks == 0 {
 		return nil
@@ -177,9 +177,9 @@ func diskOf(device, dir string) *nomad.HostDiskStats {
 }
 
 // statsOf returns the usage of a file system. UsedPercent is the value that garbage collection compares.
-func statsOf(device, dir string, fs unix.Statfs_t) *nomad.HostDiskStats {
+func statsOf(device, dir string, fs unix.Statfs_t) *message.HostDiskStats {
 	size := uint64(fs.Bsize)
-	d := &nomad.HostDiskStats{
+	d := &message.HostDiskStats{
 		Device: device, Mountpoint: dir,
 		Size: fs.Blocks * size, Available: fs.Bavail * size, Used: (fs.Blocks - fs.Bfree) * size,
 		UsedPercent: usedBlocks(fs),

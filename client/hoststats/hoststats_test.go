@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Blocks reserved for root do not cause garbage collection.
@@ -29,7 +29,7 @@ func TestUsedBlocks(t *testing.T) {
 // Statistics have the percentage that garbage collection compares.
 func TestDiskStats(t *testing.T) {
 	got := statsOf("/dev/x", "/data", unix.Statfs_t{Bsize: 4096, Blocks: 100, Bfree: 80, Bavail: 20, Files: 10, Ffree: 4})
-	want := nomad.HostDiskStats{Device: "/dev/x", Mountpoint: "/data", Size: 409600, Used: 81920, Available: 81920, UsedPercent: 50,
+	want := message.HostDiskStats{Device: "/dev/x", Mountpoint: "/data", Size: 409600, Used: 81920, Available: 81920, UsedPercent: 50,
 		InodesUsedPercent: 60}
 	if *got != want {
 		t.Errorf("statsOf() = %+v, want %+v", *got, want)

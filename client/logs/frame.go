@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // maxFrame is the maximum data size of a frame.
@@ -21,14 +21,14 @@ const (
 type Sink func(payload []byte) error
 
 // Framer encodes frames as payloads.
-type Framer func(f nomad.StreamFrame) ([]byte, error)
+type Framer func(f message.StreamFrame) ([]byte, error)
 
 // Plain returns the data of a frame and drops everything else.
-func Plain(f nomad.StreamFrame) ([]byte, error) { return f.Data, nil }
+func Plain(f message.StreamFrame) ([]byte, error) { return f.Data, nil }
 
 // JSON encodes each frame as an object without its zero fields. The empty object, {}, is the
 // heartbeat.
-func JSON(f nomad.StreamFrame) ([]byte, error) {
+func JSON(f message.StreamFrame) ([]byte, error) {
 	b, err := json.Marshal(jsonFrame(f))
 	if err != nil {
 		return nil, fmt.Errorf("encode frame: %w", err)
@@ -36,7 +36,7 @@ func JSON(f nomad.StreamFrame) ([]byte, error) {
 	return b, nil
 }
 
-// jsonFrame is nomad.StreamFrame with the field names and omitted zero values of its JSON.
+// jsonFrame is message.StreamFrame with the field names and omitted zero values of its JSON.
 type jsonFrame struct {
 	Offset    int64  `json:",omitempty"`
 	Data      []byte `json:",omitempty"`
@@ -50,7 +50,7 @@ type output struct {
 	sink  Sink
 }
 
-func (o output) send(f nomad.StreamFrame) error {
+func (o output) send(f message.StreamFrame) error {
 	b, err := o.frame(f)
 	if err != nil || len(b) == 0 {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/logs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // tree creates an allocation with one task, and a file outside of it.
@@ -235,7 +236,7 @@ func TestFrames(t *testing.T) {
 	if string(data) != big {
 		t.Errorf("got %d bytes, want %d", len(data), len(big))
 	}
-	if b, err := logs.JSON(nomad.StreamFrame{}); string(b) != "{}" || err != nil {
+	if b, err := logs.JSON(message.StreamFrame{}); string(b) != "{}" || err != nil {
 		t.Errorf("heartbeat = %s, %v", b, err)
 	}
 }
@@ -382,10 +383,10 @@ func TestFollowEndedLog(t *testing.T) {
 func TestFollowFileTruncatedAndDeleted(t *testing.T) {
 	dir, tr := tree(t)
 	path := filepath.Join(dir, "web/local/a.txt")
-	frames := make(chan nomad.StreamFrame, 100)
+	frames := make(chan message.StreamFrame, 100)
 	ended := make(chan error, 1)
 	go func() {
-		frame := func(f nomad.StreamFrame) ([]byte, error) {
+		frame := func(f message.StreamFrame) ([]byte, error) {
 			if f.FileEvent != "" || len(f.Data) > 0 {
 				f.Data = bytes.Clone(f.Data)
 				frames <- f
@@ -394,14 +395,14 @@ func TestFollowFileTruncatedAndDeleted(t *testing.T) {
 		}
 		ended <- tr.StreamFile(context.Background(), "web/local/a.txt", logs.Range{Follow: true}, frame, nil)
 	}()
-	take := func() nomad.StreamFrame {
+	take := func() message.StreamFrame {
 		t.Helper()
 		select {
 		case f := <-frames:
 			return f
 		case <-time.After(2 * time.Minute):
 			t.Fatal("no output")
-			return nomad.StreamFrame{}
+			return message.StreamFrame{}
 		}
 	}
 	if f := take(); string(f.Data) != "hello" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // logDir holds the logs of all tasks, relative to the allocation's directory.
@@ -183,7 +184,7 @@ func (s *logStream) one(ctx context.Context) (more bool, err error) {
 func (s *logStream) idle(ctx context.Context) error {
 	beat, err := s.watch.wait(ctx)
 	if err == nil && beat {
-		err = s.out.send(nomad.StreamFrame{})
+		err = s.out.send(message.StreamFrame{})
 	}
 	return err
 }

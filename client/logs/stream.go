@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Origins of an offset.
@@ -113,7 +114,7 @@ func (s *fileStream) copy(ctx context.Context) (done bool, err error) {
 			s.offset += int64(n)
 			s.remaining -= int64(n)
 			// The offset of a frame is the position after its data.
-			frame := nomad.StreamFrame{Offset: s.offset, Data: want[:n], File: s.name}
+			frame := message.StreamFrame{Offset: s.offset, Data: want[:n], File: s.name}
 			if err := s.out.send(frame); err != nil {
 				return false, err
 			}
@@ -148,7 +149,7 @@ func (s *fileStream) follow(ctx context.Context, dir *os.File) error {
 			return err
 		}
 		if beat {
-			if err := s.out.send(nomad.StreamFrame{}); err != nil {
+			if err := s.out.send(message.StreamFrame{}); err != nil {
 				return err
 			}
 		}
@@ -163,11 +164,11 @@ func (s *fileStream) check() (gone bool, err error) {
 	}
 	if st.Size < s.offset {
 		s.offset = 0
-		err = s.out.send(nomad.StreamFrame{File: s.name, FileEvent: eventTruncated})
+		err = s.out.send(message.StreamFrame{File: s.name, FileEvent: eventTruncated})
 		return false, err
 	}
 	if st.Nlink > 0 || st.Size > s.offset {
 		return false, nil
 	}
-	return true, s.out.send(nomad.StreamFrame{Offset: s.offset, File: s.name, FileEvent: eventDeleted})
+	return true, s.out.send(message.StreamFrame{Offset: s.offset, File: s.name, FileEvent: eventDeleted})
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // sharedDir is the directory below the allocation that all tasks share. Each other directory is
@@ -64,7 +65,7 @@ func OpenTree(dir string) (*Tree, error) {
 func (t *Tree) Close() error { return t.dir.Close() }
 
 // List returns the entries of a directory, sorted by name.
-func (t *Tree) List(name string) ([]*nomad.AllocFileInfo, error) {
+func (t *Tree) List(name string) ([]*message.AllocFileInfo, error) {
 	rel, err := clean(name)
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (t *Tree) List(name string) ([]*nomad.AllocFileInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list %q: %w", name, err)
 	}
-	files := make([]*nomad.AllocFileInfo, 0, len(names))
+	files := make([]*message.AllocFileInfo, 0, len(names))
 	for _, entry := range names {
 		if at := path.Join(rel, entry); !forbidden(at) && !isIndex(at) {
 			if d, err := t.describeAt(at); err == nil { // otherwise removed since, or inaccessible
@@ -86,12 +87,12 @@ func (t *Tree) List(name string) ([]*nomad.AllocFileInfo, error) {
 			}
 		}
 	}
-	slices.SortFunc(files, func(a, b *nomad.AllocFileInfo) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(files, func(a, b *message.AllocFileInfo) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
 }
 
 // Stat describes a file, a directory or a symbolic link. It does not follow links.
-func (t *Tree) Stat(name string) (*nomad.AllocFileInfo, error) {
+func (t *Tree) Stat(name string) (*message.AllocFileInfo, error) {
 	rel, err := clean(name)
 	if err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func (t *Tree) Stat(name string) (*nomad.AllocFileInfo, error) {
 }
 
 // describeAt describes an entry of a directory.
-func (t *Tree) describeAt(rel string) (*nomad.AllocFileInfo, error) {
+func (t *Tree) describeAt(rel string) (*message.AllocFileInfo, error) {
 	handle, err := t.open(rel, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, err
@@ -257,8 +258,8 @@ func explain(name string, err error) error {
 	return fmt.Errorf("open %q: %w", name, err)
 }
 
-func describe(info os.FileInfo) *nomad.AllocFileInfo {
-	return &nomad.AllocFileInfo{
+func describe(info os.FileInfo) *message.AllocFileInfo {
+	return &message.AllocFileInfo{
 		Name:     info.Name(),
 		IsDir:    info.IsDir(),
 		Size:     info.Size(),

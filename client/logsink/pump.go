@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Delays of a pump.
@@ -141,7 +142,7 @@ func (p *pump) read(ctx context.Context, tree *logs.Tree, over bool) (batch, err
 	var spans []span
 	first := true
 	err := tree.StreamLog(ctx, logs.Log{Task: p.src.subject.Task, Type: p.kind},
-		logs.Range{From: &p.at, Limit: batchBytes}, func(f nomad.StreamFrame) ([]byte, error) {
+		logs.Range{From: &p.at, Limit: batchBytes}, func(f message.StreamFrame) ([]byte, error) {
 			n, ok := logs.FileNumber(f.File)
 			if !ok {
 				return nil, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -52,7 +53,7 @@ type TaskUpdateHook interface {
 // other hook. A dry run changes nothing and returns the differences.
 type TaskRenderHook interface {
 	hook.Hook
-	Render(ctx context.Context, dryRun bool) ([]*nomad.TemplateRender, error)
+	Render(ctx context.Context, dryRun bool) ([]*message.TemplateRender, error)
 }
 
 // TaskStopHook runs after the last exit, unless the agent itself is shutting down. It may run

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -56,8 +57,8 @@ type Config struct {
 	Capabilities drivers.Capabilities
 	Identities   Identities
 	Control      Control
-	Usage        func(*nomad.TaskResourceUsage) // receives each sample
-	Log          *slog.Logger                   // with the attributes alloc and task
+	Usage        func(*message.TaskResourceUsage) // receives each sample
+	Log          *slog.Logger                     // with the attributes alloc and task
 }
 
 // Order returns the hooks of a task in the order in which they run.

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -18,9 +18,9 @@ func TestSampler(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 		var hooks []*statsHook
-		calls, last := map[int]uint64{}, map[int]*nomad.TaskResourceUsage{}
+		calls, last := map[int]uint64{}, map[int]*message.TaskResourceUsage{}
 		for i := range 3 {
-			h := newStatsHook(Config{Deps: Deps{Sampler: s}, Usage: func(u *nomad.TaskResourceUsage) { last[i] = u }}).(*statsHook)
+			h := newStatsHook(Config{Deps: Deps{Sampler: s}, Usage: func(u *message.TaskResourceUsage) { last[i] = u }}).(*statsHook)
 			req := &TaskPoststartRequest{Meter: func() (func() *drivers.ResourceUsage, error) {
 				return func() *drivers.ResourceUsage {
 					calls[i]++

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/hook"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -18,7 +18,7 @@ type statsHook struct {
 	sampler *Sampler // nil: only drivers that send samples
 	remove  func()   // ends the samples of the sampler; nil if there are none
 	every   time.Duration
-	usage   func(*nomad.TaskResourceUsage)
+	usage   func(*message.TaskResourceUsage)
 	metrics *taskMetrics // nil disables them
 	log     *slog.Logger
 }
@@ -103,15 +103,15 @@ func (h *statsHook) Stop(context.Context, *TaskStopRequest, *TaskStopResponse) e
 }
 
 // Usage converts a driver's sample to the type of the API.
-func Usage(s *drivers.ResourceUsage) *nomad.TaskResourceUsage {
-	return &nomad.TaskResourceUsage{
+func Usage(s *drivers.ResourceUsage) *message.TaskResourceUsage {
+	return &message.TaskResourceUsage{
 		Timestamp: s.Timestamp.UnixNano(),
-		ResourceUsage: &nomad.ResourceUsage{
-			MemoryStats: &nomad.MemoryStats{
+		ResourceUsage: &message.ResourceUsage{
+			MemoryStats: &message.MemoryStats{
 				RSS: s.MemoryRSS, Cache: s.MemoryCache, Swap: s.MemorySwap, Usage: s.MemoryUsage,
 				MaxUsage: s.MemoryMaxUsage, Measured: s.MemoryMeasured,
 			},
-			CpuStats: &nomad.CpuStats{
+			CpuStats: &message.CpuStats{
 				SystemMode: s.CPUSystem, UserMode: s.CPUUser, Percent: s.CPUPercent, TotalTicks: s.CPUTicks,
 				ThrottledPeriods: s.ThrottledCount, ThrottledTime: s.ThrottledTime, Measured: s.CPUMeasured,
 			},

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -97,7 +98,7 @@ func (h *templateHook) Update(_ context.Context, req *TaskUpdateRequest, _ *Task
 }
 
 // Render implements TaskRenderHook.
-func (h *templateHook) Render(ctx context.Context, dryRun bool) ([]*nomad.TemplateRender, error) {
+func (h *templateHook) Render(ctx context.Context, dryRun bool) ([]*message.TemplateRender, error) {
 	render := h.all.RenderAgain
 	if dryRun {
 		render = h.all.CompareRender
@@ -106,9 +107,9 @@ func (h *templateHook) Render(ctx context.Context, dryRun bool) ([]*nomad.Templa
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*nomad.TemplateRender, len(diffs))
+	out := make([]*message.TemplateRender, len(diffs))
 	for i, d := range diffs {
-		out[i] = &nomad.TemplateRender{Destination: d.Destination, Changed: d.Changed}
+		out[i] = &message.TemplateRender{Destination: d.Destination, Changed: d.Changed}
 		if dryRun && d.Changed {
 			out[i].Diff = difference(d)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -90,7 +91,7 @@ type Runner struct {
 	task  *nomad.Task
 	phase Phase
 	id    string // of the running process, as given to the driver
-	usage *nomad.TaskResourceUsage
+	usage *message.TaskResourceUsage
 }
 
 // New returns a Runner for a new task.

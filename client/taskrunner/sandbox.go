@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -13,7 +13,7 @@ import (
 var ErrNoSandbox = errors.New("the driver does not support sandbox comparison")
 
 // Sandbox compares the running task's sandbox with its declared policy.
-func (r *Runner) Sandbox(ctx context.Context) (*nomad.TaskSandbox, error) {
+func (r *Runner) Sandbox(ctx context.Context) (*message.TaskSandbox, error) {
 	driver, ok := r.cfg.Driver.(drivers.Sandboxer)
 	if !ok {
 		return nil, fmt.Errorf("task %s: driver %s: %w", r.name, r.cfg.Driver.Name(), ErrNoSandbox)
@@ -29,12 +29,12 @@ func (r *Runner) Sandbox(ctx context.Context) (*nomad.TaskSandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox of task %s: %w", r.name, err)
 	}
-	out := &nomad.TaskSandbox{PID: report.PID, Level: report.Level, Explain: report.Explain}
+	out := &message.TaskSandbox{PID: report.PID, Level: report.Level, Explain: report.Explain}
 	if own := r.State().Isolation; own != "" { // that of the task, which its config may lower
 		out.Level = own
 	}
 	for _, l := range report.Layers {
-		out.Layers = append(out.Layers, nomad.SandboxLayer(l))
+		out.Layers = append(out.Layers, message.SandboxLayer(l))
 	}
 	return out, nil
 }

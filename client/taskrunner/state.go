@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -23,7 +24,7 @@ func (r *Runner) Phase() Phase {
 func (r *Runner) Done() <-chan struct{} { return r.done }
 
 // Usage returns the last sample of the task's resource usage, or nil if it does not run.
-func (r *Runner) Usage() *nomad.TaskResourceUsage {
+func (r *Runner) Usage() *message.TaskResourceUsage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.usage
@@ -95,7 +96,7 @@ func (r *Runner) setPhase(p Phase) {
 	r.phase = p
 }
 
-func (r *Runner) setUsage(u *nomad.TaskResourceUsage) {
+func (r *Runner) setUsage(u *message.TaskResourceUsage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.usage = u

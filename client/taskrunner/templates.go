@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/client/taskhook"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // ErrNoTemplates means that a task has no templates.
@@ -19,23 +19,23 @@ func NotApplicable(err error) bool {
 }
 
 // RenderTemplates renders the templates of the running task again and applies their change modes.
-func (r *Runner) RenderTemplates(ctx context.Context) ([]*nomad.TemplateRender, error) {
+func (r *Runner) RenderTemplates(ctx context.Context) ([]*message.TemplateRender, error) {
 	return r.render(ctx, false)
 }
 
 // DiffTemplates renders the templates of the running task without writing them.
-func (r *Runner) DiffTemplates(ctx context.Context) ([]*nomad.TemplateRender, error) {
+func (r *Runner) DiffTemplates(ctx context.Context) ([]*message.TemplateRender, error) {
 	return r.render(ctx, true)
 }
 
-func (r *Runner) render(ctx context.Context, dryRun bool) ([]*nomad.TemplateRender, error) {
+func (r *Runner) render(ctx context.Context, dryRun bool) ([]*message.TemplateRender, error) {
 	if _, task := r.current(); len(task.Templates) == 0 {
 		return nil, fmt.Errorf("render templates of task %s: %w", r.name, ErrNoTemplates)
 	}
 	if r.taskID() == "" {
 		return nil, fmt.Errorf("render templates of task %s: %w", r.name, ErrNotRunning)
 	}
-	var out []*nomad.TemplateRender
+	var out []*message.TemplateRender
 	for _, hook := range r.hooks.Hooks {
 		h, ok := hook.(taskhook.TaskRenderHook)
 		if !ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
@@ -34,7 +35,7 @@ type Config struct {
 	Node   func() *nomad.Node
 	Allocs func() []Alloc
 	// Host measures the host; nil disables the host's gauges.
-	Host func() (*nomad.HostStats, error)
+	Host func() (*message.HostStats, error)
 	Log  *slog.Logger
 }
 
@@ -151,7 +152,7 @@ func resources(labels []metrics.Label, node *nomad.Node, allocs []Alloc) {
 }
 
 // machine publishes the resource usage of the host.
-func (c *Collector) machine(labels []metrics.Label, h *nomad.HostStats) {
+func (c *Collector) machine(labels []metrics.Label, h *message.HostStats) {
 	gauge(labels, float64(h.Uptime), "uptime")
 	if m := h.Memory; m != nil {
 		gauge(labels, float64(m.Total), "host", "memory", "total")

@@ -57,7 +57,7 @@ func (a *Agent) leader() string {
 }
 
 // member returns the gossip member of this server, or nil for a client.
-func (a *Agent) member() *nomad.ServerMember {
+func (a *Agent) member() *message.ServerMember {
 	if a.server == nil {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // tested is the version prefix of the tested Nomad builds.
@@ -70,7 +70,7 @@ func Ask(ctx context.Context, c *api.Client) (out *Cluster, shown map[string]any
 		}
 		build := m.Tags["build"]
 		out.Servers = append(out.Servers, Server{Name: m.Name, Build: build, Status: m.Status,
-			Leader: leader != "" && leader == net.JoinHostPort(m.Addr, m.Tags["port"]), Ours: m.Tags["project"] == nomad.Project})
+			Leader: leader != "" && leader == net.JoinHostPort(m.Addr, m.Tags["port"]), Ours: m.Tags["project"] == message.Project})
 		out.Enterprise = out.Enterprise || strings.Contains(build, "+ent")
 	}
 	slices.SortFunc(out.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })

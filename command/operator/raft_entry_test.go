@@ -19,21 +19,21 @@ func TestEntriesAreRedacted(t *testing.T) {
 	const secret = "5ecre7"
 	inner := message.WriteRequest{Region: "visible", AuthToken: secret}
 	for name, c := range map[string]struct {
-		number nomad.MessageType
+		number message.CommandType
 		body   any
 	}{
-		"NodeRegister": {nomad.NodeRegisterRequestType,
+		"NodeRegister": {message.NodeRegisterRequestType,
 			&message.NodeRegisterRequest{Node: &nomad.Node{ID: "visible", SecretID: secret}, WriteRequest: inner}},
-		"ApplyPlanResults": {nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{
+		"ApplyPlanResults": {message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{
 			{ID: "visible", SignedIdentities: map[string]string{"t": secret}}}}},
-		"WrappedRootKeysUpsert": {nomad.WrappedRootKeysUpsertRequestType,
+		"WrappedRootKeysUpsert": {message.WrappedRootKeysUpsertRequestType,
 			&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &rootkey.Key{
 				KeyID: "visible", WrappedKeys: []*rootkey.Wrapped{{Provider: "aead", KeyEncryptionKey: []byte(secret)}}}}},
-		"ACLTokenUpsert": {nomad.ACLTokenUpsertRequestType,
+		"ACLTokenUpsert": {message.ACLTokenUpsertRequestType,
 			map[string]any{"Tokens": []any{map[string]any{"AccessorID": "visible", "SecretID": secret}}}},
-		"VarApplyState": {nomad.VarApplyStateRequestType,
+		"VarApplyState": {message.VarApplyStateRequestType,
 			map[string]any{"Var": map[string]any{"Path": "visible", "KeyID": "k", "Data": []byte(secret)}}},
-		"EvalUpdate": {nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{EvalToken: "eyJhbGciOiJFZERTQSJ9.e30." + secret,
+		"EvalUpdate": {message.EvalUpdateRequestType, &message.EvalUpdateRequest{EvalToken: "eyJhbGciOiJFZERTQSJ9.e30." + secret,
 			Evals: []*nomad.Evaluation{{ID: "visible"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {

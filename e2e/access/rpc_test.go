@@ -81,7 +81,7 @@ func (h *house) call(t *testing.T, c caller, m rpc.Method) (string, error) {
 		return "", err
 	}
 	if _, uploads := req.(*message.SnapshotRestoreRequest); uploads {
-		stream.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: "EOF"}}) // a rejection closes the stream first
+		stream.Encode(&message.StreamErrWrapper{Error: &message.RpcError{Message: "EOF"}}) // a rejection closes the stream first
 	}
 	return "", streamed(stream)
 }
@@ -89,7 +89,7 @@ func (h *house) call(t *testing.T, c caller, m rpc.Method) (string, error) {
 // streamed returns the error at the start of a stream.
 func streamed(s *rpc.Stream) error {
 	var first struct {
-		Error    *nomad.RpcError
+		Error    *message.RpcError
 		ErrorMsg string
 	}
 	switch err := s.Decode(&first); {
@@ -176,7 +176,7 @@ func (h *house) special(m rpc.Method, req rpc.Request) {
 	case *message.EvalDequeueRequest:
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
 	case *message.EventStreamRequest:
-		r.Topics = map[nomad.Topic][]string{nomad.TopicJob: nil}
+		r.Topics = map[message.Topic][]string{message.TopicJob: nil}
 	case *message.VariablesApplyRequest:
 		r.Op, r.Var = nomad.VarOpSet, &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Namespace: prod, Path: "a/new"}, Items: nomad.VariableItems{"k": "v"}}
 	case *message.NodePoolUpsertRequest:

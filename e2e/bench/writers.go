@@ -230,7 +230,7 @@ func entrySize() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	entry, err := codec.EncodeCommand(nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
+	entry, err := codec.EncodeCommand(message.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
 		Eval: &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Type: job.Type, TriggeredBy: nomad.EvalTriggerJobRegister,
 			JobID: job.ID, Status: nomad.EvalStatusPending}})
 	return len(entry), err

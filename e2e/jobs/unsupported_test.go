@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // anyFSM applies every entry, like a server with more features.
@@ -41,7 +41,7 @@ func TestUnsupportedEntryEndsAgent(t *testing.T) {
 	}
 	for leads := false; !leads; leads = <-log.Leadership() {
 	}
-	index, err := log.Apply(t.Context(), nomad.CSIVolumeRegisterRequestType, map[string]any{})
+	index, err := log.Apply(t.Context(), message.CSIVolumeRegisterRequestType, map[string]any{})
 	if err = errors.Join(err, log.Close()); err != nil {
 		t.Fatal(err)
 	}

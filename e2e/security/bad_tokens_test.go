@@ -148,7 +148,7 @@ func (v *visitor) overStream(token string) string {
 		QueryOptions: v.query(token)}); err != nil {
 		return err.Error()
 	}
-	var first nomad.StreamErrWrapper
+	var first message.StreamErrWrapper
 	if err := st.Decode(&first); err != nil {
 		return err.Error()
 	}

@@ -98,16 +98,16 @@ type Registration struct {
 
 // Command is a log entry that may contain a job.
 type Command struct {
-	kind nomad.MessageType
+	kind message.CommandType
 	body any
 }
 
 // Entry returns the type and the payload of the log entry.
-func (c Command) Entry() (nomad.MessageType, any) { return c.kind, c.body }
+func (c Command) Entry() (message.CommandType, any) { return c.kind, c.body }
 
 // Register returns the log entry that registers the job.
 func (j *Admitted) Register(r Registration) Command {
-	return Command{nomad.JobRegisterRequestType, &message.JobRegisterRequest{
+	return Command{message.JobRegisterRequestType, &message.JobRegisterRequest{
 		Job: j.job, Submission: r.Submission, Eval: r.Eval, EnforceIndex: r.EnforceIndex, JobModifyIndex: r.JobModifyIndex,
 		WriteRequest: message.WriteRequest{Region: j.job.Region, Namespace: j.job.Namespace},
 	}}
@@ -120,5 +120,5 @@ func EndDeployment(update *nomad.DeploymentStatusUpdate, eval *nomad.Evaluation,
 	if rollback != nil {
 		req.Job = rollback.job
 	}
-	return Command{nomad.DeploymentStatusUpdateRequestType, req}
+	return Command{message.DeploymentStatusUpdateRequestType, req}
 }

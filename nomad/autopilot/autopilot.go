@@ -30,6 +30,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // defaultInterval is the default of Config.Interval.
@@ -42,9 +43,9 @@ const maxRemovals = 16
 // Cluster is the view of the other servers.
 type Cluster interface {
 	// Servers returns the members of the region, including this server.
-	Servers() []*nomad.ServerMember
+	Servers() []*message.ServerMember
 	// RaftStats requests the log position of a member.
-	RaftStats(ctx context.Context, m *nomad.ServerMember) (*nomad.RaftStats, error)
+	RaftStats(ctx context.Context, m *message.ServerMember) (*message.RaftStats, error)
 	// ForceLeave changes a failed member to left.
 	ForceLeave(name string) error
 }

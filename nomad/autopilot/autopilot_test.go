@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/autopilot"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // world is a region in memory: the Raft configuration, the gossip members and the answers of the
@@ -25,7 +26,7 @@ type world struct {
 	library.Raft // other methods are not called
 	mu           sync.Mutex
 	servers      []raft.Server
-	members      map[string]*nomad.ServerMember
+	members      map[string]*message.ServerMember
 	silent       map[string]bool
 	behind       map[string]uint64
 	led          string // target of the leadership transfer
@@ -34,7 +35,7 @@ type world struct {
 
 // newWorld creates servers with one-letter names; upper case means non-voter.
 func newWorld(names string) *world {
-	w := &world{members: map[string]*nomad.ServerMember{}, silent: map[string]bool{}, behind: map[string]uint64{},
+	w := &world{members: map[string]*message.ServerMember{}, silent: map[string]bool{}, behind: map[string]uint64{},
 		settings: nomad.DefaultAutopilotConfig()}
 	for i, name := range strings.Split(names, "") {
 		suffrage := raft.Voter
@@ -42,14 +43,14 @@ func newWorld(names string) *world {
 			suffrage = raft.Nonvoter
 		}
 		w.servers = append(w.servers, raft.Server{Suffrage: suffrage, ID: raft.ServerID(name), Address: raft.ServerAddress(name)})
-		w.members[name] = &nomad.ServerMember{Name: name, Addr: net.IPv4(127, 0, 0, byte(i+1)), Status: "alive",
+		w.members[name] = &message.ServerMember{Name: name, Addr: net.IPv4(127, 0, 0, byte(i+1)), Status: "alive",
 			Tags: map[string]string{"id": name, "port": "4647", "build": "2.0.6"}}
 	}
 	return w
 }
 
 // set changes the gossip record of a member.
-func (w *world) set(name string, change func(m *nomad.ServerMember)) {
+func (w *world) set(name string, change func(m *message.ServerMember)) {
 	w.edit(func() {
 		m := *w.members[name]
 		m.Tags = maps.Clone(m.Tags)
@@ -65,17 +66,17 @@ func (w *world) edit(change func()) {
 	change()
 }
 
-func (w *world) fail(name string) { w.set(name, func(m *nomad.ServerMember) { m.Status = "failed" }) }
+func (w *world) fail(name string) { w.set(name, func(m *message.ServerMember) { m.Status = "failed" }) }
 
 func (w *world) neverVotes(name string) {
-	w.set(name, func(m *nomad.ServerMember) { m.Tags["nonvoter"] = "1" })
+	w.set(name, func(m *message.ServerMember) { m.Tags["nonvoter"] = "1" })
 }
 
 // Servers implements autopilot.Cluster.
-func (w *world) Servers() []*nomad.ServerMember {
+func (w *world) Servers() []*message.ServerMember {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var out []*nomad.ServerMember
+	var out []*message.ServerMember
 	for _, m := range w.members {
 		out = append(out, m)
 	}
@@ -83,13 +84,13 @@ func (w *world) Servers() []*nomad.ServerMember {
 }
 
 // RaftStats implements autopilot.Cluster.
-func (w *world) RaftStats(_ context.Context, m *nomad.ServerMember) (*nomad.RaftStats, error) {
+func (w *world) RaftStats(_ context.Context, m *message.ServerMember) (*message.RaftStats, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.silent[m.Name] || m.Status == "failed" {
 		return nil, errors.New("no answer")
 	}
-	return &nomad.RaftStats{LastContact: "20ms", LastTerm: 3, LastIndex: 1000 - w.behind[m.Name]}, nil
+	return &message.RaftStats{LastContact: "20ms", LastTerm: 3, LastIndex: 1000 - w.behind[m.Name]}, nil
 }
 
 // ForceLeave implements autopilot.Cluster: like the server, it removes the member from the Raft

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 	library "github.com/hashicorp/raft-autopilot"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // never is the last contact of a server without any; it is unhealthy.
@@ -33,7 +33,7 @@ func (d delegate) NotifyState(s *library.State) { d.p.observe(s) }
 func (d delegate) KnownServers() map[raft.ServerID]*library.Server {
 	out := map[raft.ServerID]*library.Server{}
 	for _, m := range d.p.cfg.Cluster.Servers() {
-		status := statusOf(nomad.MemberStatusOf(m.Status))
+		status := statusOf(message.MemberStatusOf(m.Status))
 		id := raft.ServerID(m.Tags["id"])
 		if known := out[id]; status == library.NodeLeft || known != nil && known.NodeStatus == library.NodeAlive {
 			continue
@@ -46,13 +46,13 @@ func (d delegate) KnownServers() map[raft.ServerID]*library.Server {
 }
 
 // statusOf converts a gossip status. A leaving server still counts as alive.
-func statusOf(s nomad.MemberStatus) library.NodeStatus {
+func statusOf(s message.MemberStatus) library.NodeStatus {
 	switch s {
-	case nomad.MemberAlive, nomad.MemberLeaving:
+	case message.MemberAlive, message.MemberLeaving:
 		return library.NodeAlive
-	case nomad.MemberFailed:
+	case message.MemberFailed:
 		return library.NodeFailed
-	case nomad.MemberLeft:
+	case message.MemberLeft:
 		return library.NodeLeft
 	}
 	return library.NodeUnknown
@@ -61,7 +61,7 @@ func statusOf(s nomad.MemberStatus) library.NodeStatus {
 // FetchServerStats requests the log position of each server. If a server does not answer, its last
 // answer is used, and its last contact is the time since then.
 func (d delegate) FetchServerStats(ctx context.Context, servers map[raft.ServerID]*library.Server) map[raft.ServerID]*library.ServerStats {
-	members := map[raft.ServerID]*nomad.ServerMember{}
+	members := map[raft.ServerID]*message.ServerMember{}
 	for _, m := range d.p.cfg.Cluster.Servers() {
 		if server := servers[raft.ServerID(m.Tags["id"])]; server != nil && server.Name == m.Name {
 			members[server.ID] = m
@@ -85,7 +85,7 @@ func (d delegate) FetchServerStats(ctx context.Context, servers map[raft.ServerI
 }
 
 // record stores an answer of a server, or its absence.
-func (p *Pilot) record(id raft.ServerID, answer *nomad.RaftStats, err error) *library.ServerStats {
+func (p *Pilot) record(id raft.ServerID, answer *message.RaftStats, err error) *library.ServerStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *Pilot) record(id raft.ServerID, answer *nomad.RaftStats, err error) *li
 }
 
 // forgetAllBut drops the answers of other servers.
-func (p *Pilot) forgetAllBut(asked map[raft.ServerID]*nomad.ServerMember) {
+func (p *Pilot) forgetAllBut(asked map[raft.ServerID]*message.ServerMember) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id := range p.answers {

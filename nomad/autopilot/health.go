@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/raft"
 	library "github.com/hashicorp/raft-autopilot"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -18,10 +17,10 @@ func (p *Pilot) Health() *message.OperatorHealthReply {
 	if s == nil || s.Leader == "" {
 		return nil
 	}
-	statuses := map[raft.ServerID]nomad.MemberStatus{}
+	statuses := map[raft.ServerID]message.MemberStatus{}
 	for _, m := range p.cfg.Cluster.Servers() {
-		id, status := raft.ServerID(m.Tags["id"]), nomad.MemberStatusOf(m.Status)
-		if statuses[id] != nomad.MemberAlive {
+		id, status := raft.ServerID(m.Tags["id"]), message.MemberStatusOf(m.Status)
+		if statuses[id] != message.MemberAlive {
 			statuses[id] = status
 		}
 	}
@@ -36,14 +35,14 @@ func (p *Pilot) Health() *message.OperatorHealthReply {
 		out.Servers = append(out.Servers, healthOf(server, statuses[id]))
 	}
 	slices.Sort(out.ReadReplicas)
-	slices.SortFunc(out.Servers, func(a, b nomad.ServerHealth) int {
+	slices.SortFunc(out.Servers, func(a, b message.ServerHealth) int {
 		return strings.Compare(a.Name+a.ID, b.Name+b.ID)
 	})
 	return out
 }
 
-func healthOf(s *library.ServerState, status nomad.MemberStatus) nomad.ServerHealth {
-	return nomad.ServerHealth{ID: string(s.Server.ID), Name: s.Server.Name, Address: string(s.Server.Address), SerfStatus: status,
+func healthOf(s *library.ServerState, status message.MemberStatus) message.ServerHealth {
+	return message.ServerHealth{ID: string(s.Server.ID), Name: s.Server.Name, Address: string(s.Server.Address), SerfStatus: status,
 		Version: s.Server.Version, Leader: s.State == library.RaftLeader, LastContact: s.Stats.LastContact, LastTerm: s.Stats.LastTerm,
 		LastIndex: s.Stats.LastIndex, Healthy: s.Health.Healthy, Voter: s.HasVotingRights(), StableSince: s.Health.StableSince.UTC()}
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // MsgpackHandle is the codec of RPC, Raft commands, snapshots and the client's state database, with the
@@ -58,9 +58,9 @@ func encoded(head []byte, v any) ([]byte, error) {
 }
 
 // EncodeCommand returns the Data of a Raft log entry: the message type, followed by v.
-func EncodeCommand(t nomad.MessageType, v any) ([]byte, error) {
+func EncodeCommand(t message.CommandType, v any) ([]byte, error) {
 	if t.Ours() {
-		t |= nomad.IgnoreUnknownTypeFlag
+		t |= message.IgnoreUnknownTypeFlag
 	}
 	return encoded([]byte{byte(t)}, v)
 }

@@ -47,7 +47,7 @@ func TestWireForm(t *testing.T) {
 			}
 		})
 	}
-	command, err := codec.EncodeCommand(nomad.EvalUpdateRequestType, nomad.SnapshotHeader{})
+	command, err := codec.EncodeCommand(message.EvalUpdateRequestType, nomad.SnapshotHeader{})
 	if err != nil || !bytes.Equal(command, []byte{6, 0x80}) {
 		t.Errorf("EncodeCommand() = %q, %v", command, err)
 	}
@@ -260,11 +260,11 @@ func TestEncodedAlone(t *testing.T) {
 	}
 	before := bytes.Clone(first)
 	for range 8 {
-		second, err := codec.EncodeCommand(nomad.JobRegisterRequestType, short)
+		second, err := codec.EncodeCommand(message.JobRegisterRequestType, short)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(second) == 0 || second[0] != byte(nomad.JobRegisterRequestType) {
+		if len(second) == 0 || second[0] != byte(message.JobRegisterRequestType) {
 			t.Errorf("the command begins with %v, want its type", second[:1])
 		}
 		if spare := cap(second) - len(second); spare > len(second)/4 {

@@ -9,23 +9,24 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Log writes commands. Raft implements it.
 type Log interface {
 	// Apply writes a command and returns the index of its entry, after the FSM has applied it. An error
 	// of the FSM comes with the index.
-	Apply(ctx context.Context, t nomad.MessageType, payload any) (index uint64, err error)
+	Apply(ctx context.Context, t message.CommandType, payload any) (index uint64, err error)
 }
 
 // ResultLog writes commands and returns the results of the FSM. Raft implements it.
 type ResultLog interface {
 	// ApplyResult is Apply with the result of the FSM. Callers use ApplyFor.
-	ApplyResult(ctx context.Context, t nomad.MessageType, payload any) (result any, index uint64, err error)
+	ApplyResult(ctx context.Context, t message.CommandType, payload any) (result any, index uint64, err error)
 }
 
 // ApplyFor writes a command whose result is an R.
-func ApplyFor[R any](ctx context.Context, log ResultLog, t nomad.MessageType, payload any) (R, uint64, error) {
+func ApplyFor[R any](ctx context.Context, log ResultLog, t message.CommandType, payload any) (R, uint64, error) {
 	result, index, err := log.ApplyResult(ctx, t, payload)
 	out, ok := result.(R)
 	if err == nil && !ok {
@@ -40,13 +41,13 @@ var ErrMaybeApplied = nomad.ErrMaybeApplied
 
 // Apply writes a command to the log and returns the index of its entry. If the FSM returns an error, so does
 // Apply, with the index. After an entry that the FSM could not apply, nothing is written.
-func (r *Raft) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
+func (r *Raft) Apply(ctx context.Context, t message.CommandType, payload any) (uint64, error) {
 	_, index, err := r.ApplyResult(ctx, t, payload)
 	return index, err
 }
 
 // ApplyResult is Apply with the result of the FSM. Callers use ApplyFor.
-func (r *Raft) ApplyResult(ctx context.Context, t nomad.MessageType, payload any) (result any, index uint64, err error) {
+func (r *Raft) ApplyResult(ctx context.Context, t message.CommandType, payload any) (result any, index uint64, err error) {
 	if err := r.broken(); err != nil {
 		return nil, 0, fmt.Errorf("apply command %d: %w", t, err)
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Config configures the log of a server.
@@ -37,7 +37,7 @@ type Config struct {
 	// Commands of a type that only this project implements then fail with that error. Nil allows all
 	// commands. A server of another implementation that joins later skips the entries of these
 	// commands, because they have the ignore flag.
-	CheckOwnCommands func(t nomad.MessageType) error
+	CheckOwnCommands func(t message.CommandType) error
 	// Backend configures the log store.
 	Backend logstore.Backend
 	// NoLogCache disables the cache of recent entries.

@@ -77,7 +77,7 @@ func (s server) addNamespace(t testing.TB, name string) uint64 {
 // addDescribed adds a namespace with a description of size bytes.
 func (s server) addDescribed(t testing.TB, name string, size int) uint64 {
 	t.Helper()
-	index, err := s.Apply(t.Context(), nomad.NamespaceUpsertRequestType,
+	index, err := s.Apply(t.Context(), message.NamespaceUpsertRequestType,
 		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: name, Description: strings.Repeat("d", size)}}})
 	if err != nil {
 		t.Fatalf("Apply(%s) = %v", name, err)
@@ -373,12 +373,12 @@ func dataEnd(t *testing.T, dir string) int64 {
 func TestApply_Errors(t *testing.T) {
 	s := open(t, "")
 	s.lead(t)
-	_, err := s.Apply(t.Context(), nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"none"}})
+	_, err := s.Apply(t.Context(), message.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"none"}})
 	if err == nil || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("Apply() = %v, want the FSM's error", err)
 	}
 	s.Close()
-	_, err = s.Apply(t.Context(), nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{})
+	_, err = s.Apply(t.Context(), message.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{})
 	if err == nil {
 		t.Error("Apply() after Close() succeeds")
 	}
@@ -391,7 +391,7 @@ func TestNotLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	_, err = r.Apply(t.Context(), nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{})
+	_, err = r.Apply(t.Context(), message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{})
 	if !errors.Is(err, nomad.ErrNoLeader) {
 		t.Errorf("Apply() = %v, want ErrNoLeader", err)
 	}
@@ -471,7 +471,7 @@ func TestApply_Closing(t *testing.T) {
 		go func() {
 			var err error
 			for err == nil {
-				_, err = s.Apply(context.Background(), nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
+				_, err = s.Apply(context.Background(), message.ReconcileJobSummariesRequestType, &message.GenericRequest{})
 			}
 			answered <- err
 		}()

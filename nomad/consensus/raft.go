@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Raft is the replicated log of a server.
@@ -29,7 +29,7 @@ type Raft struct {
 	commands gather       // on the way to the log
 	broken   func() error // of the FSM
 
-	onlyOurs func(nomad.MessageType) error // Config.CheckOwnCommands
+	onlyOurs func(message.CommandType) error // Config.CheckOwnCommands
 
 	end   sync.Once
 	ended chan struct{} // closed when raft has shut down

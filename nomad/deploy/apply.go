@@ -28,7 +28,7 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 		return nil // the job was purged; the deployment will be removed
 	}
 	if len(act.replace) == 0 {
-		_, err := w.cfg.Raft.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+		_, err := w.cfg.Raft.Apply(ctx, message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
 		return err
 	}
 	yes := true
@@ -39,7 +39,7 @@ func (w *Watcher) do(ctx context.Context, snap *state.Snapshot, d *nomad.Deploym
 	for _, id := range act.replace {
 		req.Allocs[id] = &nomad.DesiredTransition{Reschedule: &yes}
 	}
-	_, err := w.cfg.Raft.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, req)
+	_, err := w.cfg.Raft.Apply(ctx, message.AllocUpdateDesiredTransitionRequestType, req)
 	return err
 }
 
@@ -159,7 +159,7 @@ func (w *Watcher) SetAllocHealth(ctx context.Context,
 	}
 	now := time.Now()
 	eval := newEval(snap, d, now)
-	index, err := w.cfg.Raft.Apply(ctx, nomad.DeploymentAllocHealthRequestType, &message.ApplyDeploymentAllocHealthRequest{
+	index, err := w.cfg.Raft.Apply(ctx, message.DeploymentAllocHealthRequestType, &message.ApplyDeploymentAllocHealthRequest{
 		DeploymentAllocHealthRequest: *req,
 		Timestamp:                    now,
 		Eval:                         eval,

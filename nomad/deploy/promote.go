@@ -39,7 +39,7 @@ func (w *Watcher) promote(ctx context.Context, snap *state.Snapshot, d *nomad.De
 	case eval == nil: // the job was purged
 		return response(nil, snap.Index()), nil
 	default:
-		index, err := w.cfg.Raft.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+		index, err := w.cfg.Raft.Apply(ctx, message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
 		if err != nil {
 			return nil, fmt.Errorf("evaluate deployment %s: %w", d.ID, err)
 		}
@@ -47,7 +47,7 @@ func (w *Watcher) promote(ctx context.Context, snap *state.Snapshot, d *nomad.De
 	}
 	entry := &message.ApplyDeploymentPromoteRequest{DeploymentPromoteRequest: *req, Eval: eval}
 	entry.PromotedAt = now.UnixNano()
-	index, err := w.cfg.Raft.Apply(ctx, nomad.DeploymentPromoteRequestType, entry)
+	index, err := w.cfg.Raft.Apply(ctx, message.DeploymentPromoteRequestType, entry)
 	if err != nil {
 		return nil, fmt.Errorf("promote deployment %s: %w", d.ID, err)
 	}

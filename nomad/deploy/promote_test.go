@@ -22,7 +22,7 @@ func canary(t *testing.T, edit func(*nomad.DeploymentState), stable bool, fn fun
 	t.Helper()
 	rollout(t, 0, func(w *world, _ *nomad.Allocation) {
 		if stable {
-			w.Must(w.t, nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: w.job.ID, Stable: true,
+			w.Must(w.t, message.JobStabilityRequestType, &message.JobStabilityRequest{JobID: w.job.ID, Stable: true,
 				WriteRequest: message.WriteRequest{Namespace: w.job.Namespace}})
 		}
 		w.job = w.Job(w.t, nomad.JobTypeService, 3, func(j *nomad.Job) {
@@ -32,7 +32,7 @@ func canary(t *testing.T, edit func(*nomad.DeploymentState), stable bool, fn fun
 		w.id = nomad.NewID()
 		g := &nomad.DeploymentState{DesiredTotal: 3, DesiredCanaries: 2, ProgressDeadline: 10 * time.Minute}
 		edit(g)
-		w.Must(w.t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
+		w.Must(w.t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
 			ID: w.id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, JobCreateIndex: w.job.CreateIndex,
 			CreateTime: time.Now().UnixNano(), Status: nomad.DeploymentStatusRunning, EvalPriority: 60,
 			TaskGroups: map[string]*nomad.DeploymentState{"g": g},
@@ -167,7 +167,7 @@ func TestRevert_Fail(t *testing.T) {
 // A stable version with the same specification is not registered again.
 func TestRevert_SameSpec(t *testing.T) {
 	canary(t, func(g *nomad.DeploymentState) { g.AutoRevert = true }, false, func(w *world, _ []*nomad.Allocation) {
-		w.Must(t, nomad.JobStabilityRequestType, &message.JobStabilityRequest{JobID: w.job.ID, JobVersion: 1, Stable: true,
+		w.Must(t, message.JobStabilityRequestType, &message.JobStabilityRequest{JobID: w.job.ID, JobVersion: 1, Stable: true,
 			WriteRequest: message.WriteRequest{Namespace: w.job.Namespace}})
 		if _, err := w.w.Fail(w.t.Context(), w.id); err != nil {
 			t.Fatal(err)
@@ -241,9 +241,9 @@ func TestSetAllocHealth_Refused(t *testing.T) {
 }
 
 // failPromotions refuses promotions while on.
-func failPromotions(on *atomic.Bool) func(context.Context, nomad.MessageType) error {
-	return func(_ context.Context, typ nomad.MessageType) error {
-		if on.Load() && typ == nomad.DeploymentPromoteRequestType {
+func failPromotions(on *atomic.Bool) func(context.Context, message.CommandType) error {
+	return func(_ context.Context, typ message.CommandType) error {
+		if on.Load() && typ == message.DeploymentPromoteRequestType {
 			return errors.New("leadership lost")
 		}
 		return nil

@@ -27,7 +27,7 @@ func TestMultiregion(t *testing.T) {
 		{nomad.DeploymentStatusRunning, cancelled, nomad.DeploymentStatusCancelled, true},
 	} {
 		rollout(t, time.Hour, func(w *world, _ *nomad.Allocation) {
-			w.Must(w.t, nomad.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{
+			w.Must(w.t, message.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{
 				DeploymentUpdate: &nomad.DeploymentStatusUpdate{DeploymentID: w.id, Status: c.from, UpdatedAt: time.Now().UnixNano()}})
 			resp, err := c.do(w.w, w.t, w.id)
 			status := w.Snapshot().Deployment(nil, w.id).Status

@@ -28,7 +28,7 @@ func systemRollout(t *testing.T, g *nomad.DeploymentState, fn func(w *world, all
 func (w *world) resize(g *nomad.DeploymentState, total int) {
 	sized := *g
 	sized.DesiredTotal = total
-	w.Must(w.t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
+	w.Must(w.t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
 		ID: w.id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, JobCreateIndex: w.job.CreateIndex,
 		CreateTime: time.Now().UnixNano(), Status: nomad.DeploymentStatusRunning, EvalPriority: 60,
 		TaskGroups: map[string]*nomad.DeploymentState{"g": &sized},
@@ -38,7 +38,7 @@ func (w *world) resize(g *nomad.DeploymentState, total int) {
 
 // lose stops an allocation whose client is lost.
 func (w *world) lose(a *nomad.Allocation) {
-	w.Must(w.t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(),
+	w.Must(w.t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(),
 		AllocsStopped: []*nomad.AllocationDiff{{ID: a.ID, DesiredDescription: "lost", ClientStatus: nomad.AllocClientStatusLost,
 			ModifyTime: time.Now().UnixNano()}}})
 	synctest.Wait()
@@ -48,7 +48,7 @@ func (w *world) lose(a *nomad.Allocation) {
 func (w *world) unknown(a *nomad.Allocation) {
 	away := w.Snapshot().Alloc(nil, a.ID).WithState(nomad.AllocClientStatusUnknown, time.Now())
 	away.ClientStatus = nomad.AllocClientStatusUnknown
-	w.Must(w.t, nomad.ApplyPlanResultsRequestType,
+	w.Must(w.t, message.ApplyPlanResultsRequestType,
 		&message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(), AllocsUpdated: []*nomad.Allocation{away}})
 	synctest.Wait()
 }

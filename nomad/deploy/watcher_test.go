@@ -88,7 +88,7 @@ func rollout(t *testing.T, deadline time.Duration, fn func(w *world, first *noma
 		done := make(chan error)
 		go func() { done <- w.w.Run(ctx) }()
 		synctest.Wait() // the watcher must notice the deployment
-		l.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{
+		l.Must(t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{
 			UpdatedAt: time.Now().UnixNano(),
 			Deployment: &nomad.Deployment{
 				ID: w.id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, CreateTime: time.Now().UnixNano(),
@@ -120,7 +120,7 @@ func (w *world) report(a *nomad.Allocation, healthy bool) {
 	update := *a
 	update.ClientStatus = nomad.AllocClientStatusRunning
 	update.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: time.Now()}
-	w.Must(w.t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
+	w.Must(w.t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
 	synctest.Wait()
 }
 
@@ -258,7 +258,7 @@ func unhealthyForGood(t *testing.T, status string) {
 				update, healthy := *a, false
 				update.ClientStatus = status
 				update.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: time.Now()}
-				w.Must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
+				w.Must(t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
 				synctest.Wait()
 				w.wantStatus(tc.want, "")
 			})
@@ -327,7 +327,7 @@ func TestProgressDeadline_NoCapacity(t *testing.T) {
 	for _, resumed := range []bool{false, true} {
 		rollout(t, 10*time.Minute, func(w *world, _ *nomad.Allocation) {
 			w.id = nomad.NewID()
-			w.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
+			w.Must(t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
 				ID: w.id, Namespace: w.job.Namespace, JobID: w.job.ID, JobVersion: w.job.Version, CreateTime: time.Now().UnixNano(),
 				Status:     nomad.DeploymentStatusRunning,
 				TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 3, ProgressDeadline: 10 * time.Minute}},
@@ -394,8 +394,8 @@ func TestSetAllocHealth(t *testing.T) {
 func TestFailedWrite(t *testing.T) {
 	rollout(t, 0, func(w *world, first *nomad.Allocation) {
 		refused := 0
-		w.Before(func(_ context.Context, typ nomad.MessageType) error {
-			if typ == nomad.DeploymentStatusUpdateRequestType && refused == 0 {
+		w.Before(func(_ context.Context, typ message.CommandType) error {
+			if typ == message.DeploymentStatusUpdateRequestType && refused == 0 {
 				refused++
 				return errors.New("leadership lost")
 			}

@@ -20,7 +20,7 @@ func BenchmarkPlan(b *testing.B) {
 	for i := range all {
 		all[i] = l.Node(b)
 		if i < draining {
-			l.Must(b, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: all[i].ID,
+			l.Must(b, message.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: all[i].ID,
 				DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: 1})
 		}
 	}
@@ -34,7 +34,7 @@ func BenchmarkPlan(b *testing.B) {
 			a.ClientStatus, a.DeploymentStatus = nomad.AllocClientStatusRunning, &nomad.AllocDeploymentStatus{Healthy: &healthy}
 			allocs = append(allocs, a)
 		}
-		l.Must(b, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: allocs})
+		l.Must(b, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: allocs})
 	}
 	snap := l.Snapshot()
 	if s := plan(snap, memdb.NewWatchSet(), time.Now()); len(s.mark) == 0 {

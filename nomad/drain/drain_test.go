@@ -70,7 +70,7 @@ func (w *world) drain(deadline time.Duration) {
 	if deadline > 0 {
 		s.ForceDeadline = time.Now().Add(deadline)
 	}
-	w.Must(w.t, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: w.old.ID, DrainStrategy: s,
+	w.Must(w.t, message.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: w.old.ID, DrainStrategy: s,
 		UpdatedAt: time.Now().Unix(), UpdatedBy: "token:x"})
 }
 
@@ -83,7 +83,7 @@ func (w *world) report(a *nomad.Allocation, status string) {
 		healthy := true
 		update.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: time.Now()}
 	}
-	w.Must(w.t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
+	w.Must(w.t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
 }
 
 // service places a service job with a count of allocations on the old node, which are healthy.
@@ -118,7 +118,7 @@ func (w *world) move(id string) *nomad.Allocation {
 	w.t.Helper()
 	a := *w.Snapshot().Alloc(nil, id)
 	a.DesiredStatus = nomad.AllocDesiredStatusStop
-	w.Must(w.t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{&a}})
+	w.Must(w.t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{&a}})
 	w.report(&a, nomad.AllocClientStatusComplete)
 	return w.Alloc(w.t, a.Job, w.new, func(n *nomad.Allocation) { n.Name, n.PreviousAllocation = a.Name, a.ID })
 }
@@ -261,7 +261,7 @@ func TestDrain_Canceled(t *testing.T) {
 		w.drain(time.Hour)
 		w.wait(pause)
 		marked := w.marked()
-		w.Must(t, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: w.old.ID, MarkEligible: true,
+		w.Must(t, message.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: w.old.ID, MarkEligible: true,
 			UpdatedAt: time.Now().Unix(), UpdatedBy: "token:y"})
 		w.report(w.move(marked[0]), nomad.AllocClientStatusRunning)
 		w.wait(2 * time.Hour)
@@ -276,9 +276,9 @@ func TestDrain_Canceled(t *testing.T) {
 func TestDrain_FailedWrite(t *testing.T) {
 	drains(t, func(w *world) {
 		job, _ := w.service(1)
-		failures := map[nomad.MessageType]int{}
-		w.Before(func(_ context.Context, typ nomad.MessageType) error {
-			drains := typ == nomad.AllocUpdateDesiredTransitionRequestType || typ == nomad.BatchNodeUpdateDrainRequestType
+		failures := map[message.CommandType]int{}
+		w.Before(func(_ context.Context, typ message.CommandType) error {
+			drains := typ == message.AllocUpdateDesiredTransitionRequestType || typ == message.BatchNodeUpdateDrainRequestType
 			if drains && failures[typ] < 3 {
 				failures[typ]++
 				return errors.New("no leader")
@@ -308,8 +308,8 @@ func TestDrain_LargeEntries(t *testing.T) {
 			w.Alloc(t, job, w.old)
 		}
 		entries := 0
-		w.Before(func(_ context.Context, typ nomad.MessageType) error {
-			if typ == nomad.AllocUpdateDesiredTransitionRequestType {
+		w.Before(func(_ context.Context, typ message.CommandType) error {
+			if typ == message.AllocUpdateDesiredTransitionRequestType {
 				entries++
 			}
 			return nil

@@ -120,7 +120,7 @@ func (f *fleet) addNode(t *testing.T, id string, opts map[string]string) {
 	if s.Deadline > 0 {
 		s.ForceDeadline = f.start.Add(s.Deadline)
 	}
-	f.Must(t, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: id, DrainStrategy: s, UpdatedAt: f.start.Unix()})
+	f.Must(t, message.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: id, DrainStrategy: s, UpdatedAt: f.start.Unix()})
 }
 
 func (f *fleet) addJob(t *testing.T, id, typ string, opts map[string]string) {
@@ -169,15 +169,15 @@ func (f *fleet) addAlloc(t *testing.T, words []string, opts map[string]string) {
 	if healthy || unhealthy {
 		update.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: f.start}
 	}
-	f.Must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
+	f.Must(t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&update}})
 	if _, stop := opts["stop"]; stop {
 		stopped := *f.Snapshot().Alloc(nil, id)
 		stopped.DesiredStatus = nomad.AllocDesiredStatusStop
-		f.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{&stopped}})
+		f.Must(t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{&stopped}})
 	}
 	if _, migrate := opts["migrate"]; migrate {
 		yes := true
-		f.Must(t, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
+		f.Must(t, message.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 			Allocs: map[string]*nomad.DesiredTransition{id: {Migrate: &yes}}})
 	}
 }

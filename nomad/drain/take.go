@@ -18,13 +18,13 @@ const maxEntry = 512
 // step writes the rest.
 func (d *Drainer) take(ctx context.Context, snap *state.Snapshot, s *step, now time.Time) error {
 	for part := range slices.Chunk(s.mark, maxEntry) {
-		if _, err := d.cfg.Raft.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, marks(snap, part, now)); err != nil {
+		if _, err := d.cfg.Raft.Apply(ctx, message.AllocUpdateDesiredTransitionRequestType, marks(snap, part, now)); err != nil {
 			return fmt.Errorf("mark %d allocations for migration: %w", len(part), err)
 		}
 		d.cfg.Log.Debug("marked allocations of draining nodes for migration", "allocs", len(part))
 	}
 	for part := range slices.Chunk(s.done, maxEntry) {
-		if _, err := d.cfg.Raft.Apply(ctx, nomad.BatchNodeUpdateDrainRequestType, completions(part, now)); err != nil {
+		if _, err := d.cfg.Raft.Apply(ctx, message.BatchNodeUpdateDrainRequestType, completions(part, now)); err != nil {
 			return fmt.Errorf("complete %d drains: %w", len(part), err)
 		}
 		for _, c := range part {

@@ -275,7 +275,7 @@ func (s *Service) eventMethods() []rpc.Method {
 		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.events.Stream).
 			Needs(rpc.On("each job", inNamespace(acl.ReadJob)).Or(rpc.On("each node", acl.ToRead(acl.Nodes))).
 				Or(rpc.On("each path", variable(acl.VariableList))).Or(rpc.Managers).Also("by topic")).
-			FailingAs(func(e *nomad.RpcError) any { return &nomad.EventStreamWrapper{Error: e} }),
+			FailingAs(func(e *message.RpcError) any { return &message.EventStreamWrapper{Error: e} }),
 	}
 }
 
@@ -284,18 +284,18 @@ func (s *Service) eventMethods() []rpc.Method {
 func (s *Service) snapshotMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.HandleStream("Operator.SnapshotSave", rpc.Token, rpc.Leader, s.servers.SaveSnapshot).
-			Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *nomad.RpcError) any {
+			Needs(rpc.Needs(acl.OfOperator(acl.SnapshotSave))).FailingAs(func(e *message.RpcError) any {
 			return &message.SnapshotSaveResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
 		}),
 		rpc.HandleStream("Operator.SnapshotRestore", rpc.Management, rpc.Leader, s.servers.RestoreSnapshot).
-			FailingAs(func(e *nomad.RpcError) any {
+			FailingAs(func(e *message.RpcError) any {
 				return &message.SnapshotRestoreResponse{ErrorCode: errorCode(e), ErrorMsg: e.Message}
 			}),
 	}
 }
 
 // errorCode returns the HTTP status of an error.
-func errorCode(e *nomad.RpcError) int {
+func errorCode(e *message.RpcError) int {
 	if e.Code != nil {
 		return int(*e.Code)
 	}

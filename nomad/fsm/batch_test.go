@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -67,7 +66,7 @@ func TestBatches(t *testing.T) {
 // Membership entries of Raft are not commands.
 func TestBatchWithMembership(t *testing.T) {
 	m := newMachine()
-	data, err := codec.EncodeCommand(nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
+	data, err := codec.EncodeCommand(message.ReconcileJobSummariesRequestType, &message.GenericRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

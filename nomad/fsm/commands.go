@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -12,7 +11,7 @@ import (
 
 // command is a row of the table: a message number, its name and its function.
 type command struct {
-	number nomad.MessageType
+	number message.CommandType
 	name   string
 	// nil for a command of an unsupported feature
 	apply func(store *state.Store, index uint64, body []byte) (any, *state.Changes, error)
@@ -20,7 +19,7 @@ type command struct {
 }
 
 // handle returns the row of a command with a body of type T.
-func handle[T any](number nomad.MessageType, name string,
+func handle[T any](number message.CommandType, name string,
 	apply func(*state.Store, uint64, *T) (*state.Changes, error)) command {
 	return answer(number, name, func(s *state.Store, index uint64, body *T) (any, *state.Changes, error) {
 		changes, err := apply(s, index, body)
@@ -29,7 +28,7 @@ func handle[T any](number nomad.MessageType, name string,
 }
 
 // answer returns the row of a command with a body of type T and a result for the caller.
-func answer[T any](number nomad.MessageType, name string,
+func answer[T any](number message.CommandType, name string,
 	apply func(*state.Store, uint64, *T) (any, *state.Changes, error)) command {
 	return command{number: number, name: name, body: func() any { return new(T) },
 		apply: func(s *state.Store, index uint64, body []byte) (any, *state.Changes, error) {
@@ -42,7 +41,7 @@ func answer[T any](number nomad.MessageType, name string,
 }
 
 // ignored returns the row of an obsolete command without any effect.
-func ignored(number nomad.MessageType, name string) command {
+func ignored(number message.CommandType, name string) command {
 	return command{number: number, name: name, apply: func(*state.Store, uint64, []byte) (any, *state.Changes, error) {
 		return nil, nil, nil
 	}}
@@ -50,13 +49,13 @@ func ignored(number nomad.MessageType, name string) command {
 
 // later returns the row of a command of an unsupported feature. Its entries stop the server
 // unless they carry the ignore flag: see missing.
-func later(number nomad.MessageType, name string) command {
+func later(number message.CommandType, name string) command {
 	return command{number: number, name: name}
 }
 
 // commandTable returns all commands by number.
-func commandTable() map[nomad.MessageType]command {
-	table := map[nomad.MessageType]command{}
+func commandTable() map[message.CommandType]command {
+	table := map[message.CommandType]command{}
 	for _, c := range allCommands() {
 		table[c.number] = c
 	}
@@ -67,77 +66,77 @@ func commandTable() map[nomad.MessageType]command {
 // stay free, because other servers reserve them and the contents of their entries are unknown.
 func allCommands() []command {
 	return []command{
-		handle(nomad.NodeRegisterRequestType, "NodeRegister", (*state.Store).RegisterNode),
-		handle(nomad.NodeDeregisterRequestType, "NodeDeregister", deregisterNode),
-		handle(nomad.NodeUpdateStatusRequestType, "NodeUpdateStatus", (*state.Store).UpdateNodeStatus),
-		handle(nomad.NodeUpdateDrainRequestType, "NodeUpdateDrain", (*state.Store).UpdateNodeDrain),
-		handle(nomad.JobRegisterRequestType, "JobRegister", (*state.Store).RegisterJob),
-		handle(nomad.JobDeregisterRequestType, "JobDeregister", (*state.Store).DeregisterJob),
-		handle(nomad.EvalUpdateRequestType, "EvalUpdate", (*state.Store).UpsertEvals),
-		handle(nomad.EvalDeleteRequestType, "EvalDelete", (*state.Store).Reap),
-		ignored(nomad.AllocUpdateRequestType, "AllocUpdate"),
-		handle(nomad.AllocClientUpdateRequestType, "AllocClientUpdate", (*state.Store).UpdateAllocsFromClient),
-		handle(nomad.ReconcileJobSummariesRequestType, "ReconcileJobSummaries", reconcileSummaries),
-		ignored(nomad.VaultAccessorRegisterRequestType, "VaultAccessorRegister"),
-		ignored(nomad.VaultAccessorDeregisterRequestType, "VaultAccessorDeregister"),
-		handle(nomad.ApplyPlanResultsRequestType, "ApplyPlanResults", (*state.Store).ApplyPlanResults),
-		handle(nomad.DeploymentStatusUpdateRequestType, "DeploymentStatusUpdate", (*state.Store).UpdateDeploymentStatus),
-		handle(nomad.DeploymentPromoteRequestType, "DeploymentPromote", (*state.Store).PromoteDeployment),
-		handle(nomad.DeploymentAllocHealthRequestType, "DeploymentAllocHealth", (*state.Store).SetAllocHealth),
-		handle(nomad.DeploymentDeleteRequestType, "DeploymentDelete", (*state.Store).DeleteDeployments),
-		handle(nomad.JobStabilityRequestType, "JobStability", (*state.Store).SetJobStability),
-		handle(nomad.ACLPolicyUpsertRequestType, "ACLPolicyUpsert", (*state.Store).UpsertACLPolicies),
-		handle(nomad.ACLPolicyDeleteRequestType, "ACLPolicyDelete", (*state.Store).DeleteACLPolicies),
-		handle(nomad.ACLTokenUpsertRequestType, "ACLTokenUpsert", (*state.Store).UpsertACLTokens),
-		handle(nomad.ACLTokenDeleteRequestType, "ACLTokenDelete", (*state.Store).DeleteACLTokens),
-		handle(nomad.ACLTokenBootstrapRequestType, "ACLTokenBootstrap", (*state.Store).BootstrapACL),
-		answer(nomad.AutopilotRequestType, "Autopilot", setAutopilot),
-		handle(nomad.UpsertNodeEventsType, "UpsertNodeEvents", (*state.Store).AddNodeEvents),
-		handle(nomad.JobBatchDeregisterRequestType, "JobBatchDeregister", (*state.Store).DeregisterJobs),
-		handle(nomad.AllocUpdateDesiredTransitionRequestType, "AllocUpdateDesiredTransition", (*state.Store).UpdateDesiredTransitions),
-		handle(nomad.NodeUpdateEligibilityRequestType, "NodeUpdateEligibility", (*state.Store).UpdateNodeEligibility),
-		handle(nomad.BatchNodeUpdateDrainRequestType, "BatchNodeUpdateDrain", (*state.Store).UpdateNodeDrains),
-		answer(nomad.SchedulerConfigRequestType, "SchedulerConfig", setScheduler),
-		handle(nomad.NodeBatchDeregisterRequestType, "NodeBatchDeregister", deregisterNodes),
-		handle(nomad.ClusterMetadataRequestType, "ClusterMetadata", (*state.Store).SetClusterMetadata),
-		ignored(nomad.ServiceIdentityAccessorRegisterRequestType, "ServiceIdentityAccessorRegister"),
-		ignored(nomad.ServiceIdentityAccessorDeregisterRequestType, "ServiceIdentityAccessorDeregister"),
-		later(nomad.CSIVolumeRegisterRequestType, "CSIVolumeRegister"),
-		later(nomad.CSIVolumeDeregisterRequestType, "CSIVolumeDeregister"),
-		later(nomad.CSIVolumeClaimRequestType, "CSIVolumeClaim"),
-		handle(nomad.ScalingEventRegisterRequestType, "ScalingEventRegister", (*state.Store).AddScalingEvent),
-		later(nomad.CSIVolumeClaimBatchRequestType, "CSIVolumeClaimBatch"),
-		later(nomad.CSIPluginDeleteRequestType, "CSIPluginDelete"),
-		ignored(nomad.EventSinkUpsertRequestType, "EventSinkUpsert"),
-		ignored(nomad.EventSinkDeleteRequestType, "EventSinkDelete"),
-		ignored(nomad.BatchEventSinkUpdateProgressType, "BatchEventSinkUpdateProgress"),
-		handle(nomad.OneTimeTokenUpsertRequestType, "OneTimeTokenUpsert", (*state.Store).UpsertOneTimeToken),
-		handle(nomad.OneTimeTokenDeleteRequestType, "OneTimeTokenDelete", (*state.Store).DeleteOneTimeTokens),
-		handle(nomad.OneTimeTokenExpireRequestType, "OneTimeTokenExpire", (*state.Store).ExpireOneTimeTokens),
-		handle(nomad.ServiceRegistrationUpsertRequestType, "ServiceRegistrationUpsert", (*state.Store).UpsertRegistrations),
-		handle(nomad.ServiceRegistrationDeleteByIDRequestType, "ServiceRegistrationDeleteByID", (*state.Store).DeleteRegistration),
-		handle(nomad.ServiceRegistrationDeleteByNodeIDRequestType, "ServiceRegistrationDeleteByNodeID", (*state.Store).DeleteRegistrationsOfNode),
-		answer(nomad.VarApplyStateRequestType, "VarApplyState", applyVariable),
-		handle(nomad.RootKeyMetaUpsertRequestType, "RootKeyMetaUpsert", (*state.Store).UpsertRootKeyMeta),
-		handle(nomad.WrappedRootKeysDeleteRequestType, "WrappedRootKeysDelete", (*state.Store).DeleteRootKey),
-		handle(nomad.ACLRolesUpsertRequestType, "ACLRolesUpsert", (*state.Store).UpsertACLRoles),
-		handle(nomad.ACLRolesDeleteByIDRequestType, "ACLRolesDeleteByID", (*state.Store).DeleteACLRoles),
-		handle(nomad.ACLAuthMethodsUpsertRequestType, "ACLAuthMethodsUpsert", (*state.Store).UpsertACLAuthMethods),
-		handle(nomad.ACLAuthMethodsDeleteRequestType, "ACLAuthMethodsDelete", (*state.Store).DeleteACLAuthMethods),
-		handle(nomad.ACLBindingRulesUpsertRequestType, "ACLBindingRulesUpsert", (*state.Store).UpsertACLBindingRules),
-		handle(nomad.ACLBindingRulesDeleteRequestType, "ACLBindingRulesDelete", (*state.Store).DeleteACLBindingRules),
-		handle(nomad.NodePoolUpsertRequestType, "NodePoolUpsert", (*state.Store).UpsertNodePools),
-		handle(nomad.NodePoolDeleteRequestType, "NodePoolDelete", (*state.Store).DeleteNodePools),
-		handle(nomad.JobVersionTagRequestType, "JobVersionTag", (*state.Store).TagJobVersion),
-		handle(nomad.WrappedRootKeysUpsertRequestType, "WrappedRootKeysUpsert", (*state.Store).UpsertRootKey),
-		handle(nomad.NamespaceUpsertRequestType, "NamespaceUpsert", (*state.Store).UpsertNamespaces),
-		handle(nomad.NamespaceDeleteRequestType, "NamespaceDelete", (*state.Store).DeleteNamespaces),
-		handle(nomad.QuotaUpsertRequestType, "QuotaUpsert", (*state.Store).UpsertQuotas),
-		handle(nomad.QuotaDeleteRequestType, "QuotaDelete", (*state.Store).DeleteQuotas),
-		handle(nomad.DriverSchemaUpsertRequestType, "DriverSchemaUpsert", (*state.Store).UpsertDriverSchemas),
-		handle(nomad.HostVolumeRegisterRequestType, "HostVolumeRegister", (*state.Store).RegisterHostVolume),
-		handle(nomad.HostVolumeDeleteRequestType, "HostVolumeDelete", (*state.Store).DeleteHostVolume),
-		handle(nomad.TaskGroupHostVolumeClaimDeleteRequestType, "TaskGroupHostVolumeClaimDelete", (*state.Store).DeleteVolumeClaim),
+		handle(message.NodeRegisterRequestType, "NodeRegister", (*state.Store).RegisterNode),
+		handle(message.NodeDeregisterRequestType, "NodeDeregister", deregisterNode),
+		handle(message.NodeUpdateStatusRequestType, "NodeUpdateStatus", (*state.Store).UpdateNodeStatus),
+		handle(message.NodeUpdateDrainRequestType, "NodeUpdateDrain", (*state.Store).UpdateNodeDrain),
+		handle(message.JobRegisterRequestType, "JobRegister", (*state.Store).RegisterJob),
+		handle(message.JobDeregisterRequestType, "JobDeregister", (*state.Store).DeregisterJob),
+		handle(message.EvalUpdateRequestType, "EvalUpdate", (*state.Store).UpsertEvals),
+		handle(message.EvalDeleteRequestType, "EvalDelete", (*state.Store).Reap),
+		ignored(message.AllocUpdateRequestType, "AllocUpdate"),
+		handle(message.AllocClientUpdateRequestType, "AllocClientUpdate", (*state.Store).UpdateAllocsFromClient),
+		handle(message.ReconcileJobSummariesRequestType, "ReconcileJobSummaries", reconcileSummaries),
+		ignored(message.VaultAccessorRegisterRequestType, "VaultAccessorRegister"),
+		ignored(message.VaultAccessorDeregisterRequestType, "VaultAccessorDeregister"),
+		handle(message.ApplyPlanResultsRequestType, "ApplyPlanResults", (*state.Store).ApplyPlanResults),
+		handle(message.DeploymentStatusUpdateRequestType, "DeploymentStatusUpdate", (*state.Store).UpdateDeploymentStatus),
+		handle(message.DeploymentPromoteRequestType, "DeploymentPromote", (*state.Store).PromoteDeployment),
+		handle(message.DeploymentAllocHealthRequestType, "DeploymentAllocHealth", (*state.Store).SetAllocHealth),
+		handle(message.DeploymentDeleteRequestType, "DeploymentDelete", (*state.Store).DeleteDeployments),
+		handle(message.JobStabilityRequestType, "JobStability", (*state.Store).SetJobStability),
+		handle(message.ACLPolicyUpsertRequestType, "ACLPolicyUpsert", (*state.Store).UpsertACLPolicies),
+		handle(message.ACLPolicyDeleteRequestType, "ACLPolicyDelete", (*state.Store).DeleteACLPolicies),
+		handle(message.ACLTokenUpsertRequestType, "ACLTokenUpsert", (*state.Store).UpsertACLTokens),
+		handle(message.ACLTokenDeleteRequestType, "ACLTokenDelete", (*state.Store).DeleteACLTokens),
+		handle(message.ACLTokenBootstrapRequestType, "ACLTokenBootstrap", (*state.Store).BootstrapACL),
+		answer(message.AutopilotRequestType, "Autopilot", setAutopilot),
+		handle(message.UpsertNodeEventsType, "UpsertNodeEvents", (*state.Store).AddNodeEvents),
+		handle(message.JobBatchDeregisterRequestType, "JobBatchDeregister", (*state.Store).DeregisterJobs),
+		handle(message.AllocUpdateDesiredTransitionRequestType, "AllocUpdateDesiredTransition", (*state.Store).UpdateDesiredTransitions),
+		handle(message.NodeUpdateEligibilityRequestType, "NodeUpdateEligibility", (*state.Store).UpdateNodeEligibility),
+		handle(message.BatchNodeUpdateDrainRequestType, "BatchNodeUpdateDrain", (*state.Store).UpdateNodeDrains),
+		answer(message.SchedulerConfigRequestType, "SchedulerConfig", setScheduler),
+		handle(message.NodeBatchDeregisterRequestType, "NodeBatchDeregister", deregisterNodes),
+		handle(message.ClusterMetadataRequestType, "ClusterMetadata", (*state.Store).SetClusterMetadata),
+		ignored(message.ServiceIdentityAccessorRegisterRequestType, "ServiceIdentityAccessorRegister"),
+		ignored(message.ServiceIdentityAccessorDeregisterRequestType, "ServiceIdentityAccessorDeregister"),
+		later(message.CSIVolumeRegisterRequestType, "CSIVolumeRegister"),
+		later(message.CSIVolumeDeregisterRequestType, "CSIVolumeDeregister"),
+		later(message.CSIVolumeClaimRequestType, "CSIVolumeClaim"),
+		handle(message.ScalingEventRegisterRequestType, "ScalingEventRegister", (*state.Store).AddScalingEvent),
+		later(message.CSIVolumeClaimBatchRequestType, "CSIVolumeClaimBatch"),
+		later(message.CSIPluginDeleteRequestType, "CSIPluginDelete"),
+		ignored(message.EventSinkUpsertRequestType, "EventSinkUpsert"),
+		ignored(message.EventSinkDeleteRequestType, "EventSinkDelete"),
+		ignored(message.BatchEventSinkUpdateProgressType, "BatchEventSinkUpdateProgress"),
+		handle(message.OneTimeTokenUpsertRequestType, "OneTimeTokenUpsert", (*state.Store).UpsertOneTimeToken),
+		handle(message.OneTimeTokenDeleteRequestType, "OneTimeTokenDelete", (*state.Store).DeleteOneTimeTokens),
+		handle(message.OneTimeTokenExpireRequestType, "OneTimeTokenExpire", (*state.Store).ExpireOneTimeTokens),
+		handle(message.ServiceRegistrationUpsertRequestType, "ServiceRegistrationUpsert", (*state.Store).UpsertRegistrations),
+		handle(message.ServiceRegistrationDeleteByIDRequestType, "ServiceRegistrationDeleteByID", (*state.Store).DeleteRegistration),
+		handle(message.ServiceRegistrationDeleteByNodeIDRequestType, "ServiceRegistrationDeleteByNodeID", (*state.Store).DeleteRegistrationsOfNode),
+		answer(message.VarApplyStateRequestType, "VarApplyState", applyVariable),
+		handle(message.RootKeyMetaUpsertRequestType, "RootKeyMetaUpsert", (*state.Store).UpsertRootKeyMeta),
+		handle(message.WrappedRootKeysDeleteRequestType, "WrappedRootKeysDelete", (*state.Store).DeleteRootKey),
+		handle(message.ACLRolesUpsertRequestType, "ACLRolesUpsert", (*state.Store).UpsertACLRoles),
+		handle(message.ACLRolesDeleteByIDRequestType, "ACLRolesDeleteByID", (*state.Store).DeleteACLRoles),
+		handle(message.ACLAuthMethodsUpsertRequestType, "ACLAuthMethodsUpsert", (*state.Store).UpsertACLAuthMethods),
+		handle(message.ACLAuthMethodsDeleteRequestType, "ACLAuthMethodsDelete", (*state.Store).DeleteACLAuthMethods),
+		handle(message.ACLBindingRulesUpsertRequestType, "ACLBindingRulesUpsert", (*state.Store).UpsertACLBindingRules),
+		handle(message.ACLBindingRulesDeleteRequestType, "ACLBindingRulesDelete", (*state.Store).DeleteACLBindingRules),
+		handle(message.NodePoolUpsertRequestType, "NodePoolUpsert", (*state.Store).UpsertNodePools),
+		handle(message.NodePoolDeleteRequestType, "NodePoolDelete", (*state.Store).DeleteNodePools),
+		handle(message.JobVersionTagRequestType, "JobVersionTag", (*state.Store).TagJobVersion),
+		handle(message.WrappedRootKeysUpsertRequestType, "WrappedRootKeysUpsert", (*state.Store).UpsertRootKey),
+		handle(message.NamespaceUpsertRequestType, "NamespaceUpsert", (*state.Store).UpsertNamespaces),
+		handle(message.NamespaceDeleteRequestType, "NamespaceDelete", (*state.Store).DeleteNamespaces),
+		handle(message.QuotaUpsertRequestType, "QuotaUpsert", (*state.Store).UpsertQuotas),
+		handle(message.QuotaDeleteRequestType, "QuotaDelete", (*state.Store).DeleteQuotas),
+		handle(message.DriverSchemaUpsertRequestType, "DriverSchemaUpsert", (*state.Store).UpsertDriverSchemas),
+		handle(message.HostVolumeRegisterRequestType, "HostVolumeRegister", (*state.Store).RegisterHostVolume),
+		handle(message.HostVolumeDeleteRequestType, "HostVolumeDelete", (*state.Store).DeleteHostVolume),
+		handle(message.TaskGroupHostVolumeClaimDeleteRequestType, "TaskGroupHostVolumeClaimDelete", (*state.Store).DeleteVolumeClaim),
 	}
 }
 

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // CommandName returns the name of the commands of a type.
-func CommandName(number nomad.MessageType) string {
+func CommandName(number message.CommandType) string {
 	if cmd, known := commandTable()[number]; known {
 		return cmd.name
 	}
@@ -22,7 +22,7 @@ func DecodeCommand(data []byte) (name string, body any, err error) {
 	if len(data) == 0 {
 		return "", nil, errors.New("the entry is empty")
 	}
-	number := nomad.MessageType(data[0]) &^ nomad.IgnoreUnknownTypeFlag
+	number := message.CommandType(data[0]) &^ message.IgnoreUnknownTypeFlag
 	var v any = new(any)
 	cmd := commandTable()[number]
 	name = CommandName(number)

@@ -107,65 +107,65 @@ func (s stream) plan() *message.ApplyPlanResultsRequest {
 }
 
 // next returns a command.
-func (s stream) next() (nomad.MessageType, any) {
+func (s stream) next() (message.CommandType, any) {
 	yes := true
 	in := message.WriteRequest{Namespace: "default"}
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
 	switch s.IntN(46) {
 	case 38, 39, 40, 41:
 		count := int64(s.IntN(3))
-		return nomad.ScalingEventRegisterRequestType,
+		return message.ScalingEventRegisterRequestType,
 			&message.ScalingEventRequest{Namespace: "default", JobID: s.pick("job"), TaskGroup: fmt.Sprint("g", s.IntN(2)),
 				ScalingEvent: &nomad.ScalingEvent{Time: s.time(), Count: &count, Meta: map[string]any{"a": "1", "b": "2"}}}
 	case 42, 43, 44, 45:
 		return s.volume()
 	case 0, 1:
-		return nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
+		return message.NodeRegisterRequestType, &message.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
 			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
 			Node: &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9,
 				Attributes:        map[string]string{"a": "1", "b": "2", "driver.x.schema": s.pick("schema")},
 				Drivers:           map[string]*nomad.DriverInfo{"x": {Detected: true}},
 				GCVolumesOnNodeGC: s.IntN(2) == 0, HostVolumes: map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data", ID: s.pick("volume")}}}}
 	case 37:
-		return nomad.DriverSchemaUpsertRequestType, &message.DriverSchemaUpsertRequest{NodeID: s.pick("node"),
+		return message.DriverSchemaUpsertRequestType, &message.DriverSchemaUpsertRequest{NodeID: s.pick("node"),
 			Schemas: []*nomad.DriverSchema{{Digest: s.pick("schema"), Spec: []byte{1, 2}}, {Digest: s.pick("schema"), Spec: []byte{0xff}}}}
 	case 2:
-		return nomad.NodeDeregisterRequestType, &message.NodeDeregisterRequest{NodeID: s.pick("node")}
+		return message.NodeDeregisterRequestType, &message.NodeDeregisterRequest{NodeID: s.pick("node")}
 	case 3, 4:
-		return nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: s.pick("node"), NodeEvent: event,
+		return message.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: s.pick("node"), NodeEvent: event,
 			Status: []string{"ready", "down", "initializing", "disconnected"}[s.IntN(4)], UpdatedAt: s.time(), IdentitySigningKeyID: s.pick("key")}
 	case 5, 6, 7:
-		return nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: s.job(), Eval: s.eval(), EnforceIndex: s.IntN(4) == 0,
+		return message.JobRegisterRequestType, &message.JobRegisterRequest{Job: s.job(), Eval: s.eval(), EnforceIndex: s.IntN(4) == 0,
 			Submission: &nomad.JobSubmission{Source: "x", VariableFlags: map[string]string{"a": "1", "b": "2"}}}
 	case 8:
-		return nomad.JobDeregisterRequestType,
+		return message.JobDeregisterRequestType,
 			&message.JobDeregisterRequest{JobID: s.pick("job"), Purge: s.IntN(2) == 0, NoShutdownDelay: true, Eval: s.eval(), WriteRequest: in}
 	case 9, 10:
-		return nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{s.eval(), s.eval()}}
+		return message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{s.eval(), s.eval()}}
 	case 11:
-		return nomad.EvalDeleteRequestType, &message.EvalReapRequest{Evals: []string{s.pick("eval")}, Allocs: []string{s.pick("alloc")}}
+		return message.EvalDeleteRequestType, &message.EvalReapRequest{Evals: []string{s.pick("eval")}, Allocs: []string{s.pick("alloc")}}
 	case 12, 13, 14:
-		return nomad.AllocClientUpdateRequestType,
+		return message.AllocClientUpdateRequestType,
 			&message.AllocUpdateRequest{Alloc: []*nomad.Allocation{s.alloc(), s.alloc()}, Evals: []*nomad.Evaluation{s.eval()}}
 	case 15, 16, 17:
-		return nomad.ApplyPlanResultsRequestType, s.plan()
+		return message.ApplyPlanResultsRequestType, s.plan()
 	case 18:
-		return nomad.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{
+		return message.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{DeploymentUpdate: &nomad.DeploymentStatusUpdate{
 			DeploymentID: s.pick("dep"), Status: []string{"running", "successful", "failed", "paused"}[s.IntN(4)],
 			UpdatedAt: s.time()}, Eval: s.eval()}
 	case 19:
-		return nomad.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*nomad.JobDeregisterOptions{
+		return message.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*message.JobDeregisterOptions{
 			{ID: s.pick("job"), Namespace: "default"}: {Purge: true}, {ID: s.pick("job"), Namespace: "default"}: {Purge: true}}}
 	case 20:
-		return nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
+		return message.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 			Allocs: map[string]*nomad.DesiredTransition{s.pick("alloc"): {Migrate: &yes}, s.pick("alloc"): {ForceReschedule: &yes}},
 			Evals:  []*nomad.Evaluation{s.eval()}}
 	case 21:
-		return nomad.WrappedRootKeysUpsertRequestType,
+		return message.WrappedRootKeysUpsertRequestType,
 			&message.KeyringUpsertWrappedRootKeyRequest{Rekey: s.IntN(3) == 0, WrappedRootKeys: &rootkey.Key{
 				KeyID: s.pick("key"), State: []rootkey.State{"active", "inactive", "prepublished"}[s.IntN(3)], CreateTime: s.time()}}
 	case 22:
-		return nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{}
+		return message.ReconcileJobSummariesRequestType, &message.GenericRequest{}
 	case 23:
 		return s.configuration()
 	case 24:
@@ -177,94 +177,94 @@ func (s stream) next() (nomad.MessageType, any) {
 	case 30, 31, 32:
 		return s.quota()
 	case 27, 28:
-		return nomad.VarApplyStateRequestType, s.variable()
+		return message.VarApplyStateRequestType, s.variable()
 	case 33, 34, 35:
 		return s.access()
 	default:
-		return nomad.BatchNodeUpdateDrainRequestType,
+		return message.BatchNodeUpdateDrainRequestType,
 			&message.BatchNodeUpdateDrainRequest{UpdatedAt: s.time() / 1e9, Updates: map[string]*nomad.DrainUpdate{
 				s.pick("node"): {DrainStrategy: &nomad.DrainStrategy{}}, s.pick("node"): {MarkEligible: true}}}
 	}
 }
 
 // volume creates and deletes host volumes, and deletes claims.
-func (s stream) volume() (nomad.MessageType, any) {
+func (s stream) volume() (message.CommandType, any) {
 	in := message.WriteRequest{Namespace: "default"}
 	switch s.IntN(4) {
 	case 0:
-		return nomad.HostVolumeDeleteRequestType, &message.HostVolumeDeleteRequest{VolumeID: s.pick("volume"), WriteRequest: in}
+		return message.HostVolumeDeleteRequestType, &message.HostVolumeDeleteRequest{VolumeID: s.pick("volume"), WriteRequest: in}
 	case 1:
 		req := &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: s.pick("claim"), WriteRequest: in}
-		return nomad.TaskGroupHostVolumeClaimDeleteRequestType, req
+		return message.TaskGroupHostVolumeClaimDeleteRequestType, req
 	}
-	return nomad.HostVolumeRegisterRequestType,
+	return message.HostVolumeRegisterRequestType,
 		&message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: s.pick("volume"), Name: "data", Namespace: "default",
 			NodeID: s.pick("node"), Parameters: map[string]string{"a": "1", "b": "2"}, CreateTime: s.time()}}
 }
 
 // configuration returns a change of a configuration, often with an outdated index.
-func (s stream) configuration() (nomad.MessageType, any) {
+func (s stream) configuration() (message.CommandType, any) {
 	switch s.IntN(4) {
 	case 0:
-		return nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{CAS: s.IntN(2) == 0,
+		return message.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{CAS: s.IntN(2) == 0,
 			Config: nomad.SchedulerConfiguration{SchedulerAlgorithm: "spread", ModifyIndex: uint64(s.IntN(3))}}
 	case 1:
-		return nomad.AutopilotRequestType, &message.AutopilotSetConfigRequest{CAS: s.IntN(2) == 0,
+		return message.AutopilotRequestType, &message.AutopilotSetConfigRequest{CAS: s.IntN(2) == 0,
 			Config: nomad.AutopilotConfig{MinQuorum: uint(s.IntN(5)), ModifyIndex: uint64(s.IntN(3))}}
 	case 2:
-		return nomad.ClusterMetadataRequestType, &nomad.ClusterMetadata{ClusterID: s.pick("cluster"), CreateTime: s.time()}
+		return message.ClusterMetadataRequestType, &nomad.ClusterMetadata{ClusterID: s.pick("cluster"), CreateTime: s.time()}
 	}
-	return nomad.WrappedRootKeysDeleteRequestType, &message.KeyringDeleteRootKeyRequest{KeyID: s.pick("key")}
+	return message.WrappedRootKeysDeleteRequestType, &message.KeyringDeleteRootKeyRequest{KeyID: s.pick("key")}
 }
 
 // nodeChange returns a change of a node that does not come from the node itself.
-func (s stream) nodeChange() (nomad.MessageType, any) {
+func (s stream) nodeChange() (message.CommandType, any) {
 	event := &nomad.NodeEvent{Message: "m", Timestamp: time.Unix(0, s.time()).UTC()}
 	switch s.IntN(4) {
 	case 0:
-		return nomad.NodeUpdateEligibilityRequestType,
+		return message.NodeUpdateEligibilityRequestType,
 			&message.NodeUpdateEligibilityRequest{NodeID: s.pick("node"), Eligibility: "ineligible", UpdatedAt: s.time() / 1e9, NodeEvent: event}
 	case 1:
-		return nomad.UpsertNodeEventsType,
+		return message.UpsertNodeEventsType,
 			&message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{s.pick("node"): {event}, s.pick("node"): {event, event}}}
 	case 2:
-		return nomad.NodeUpdateDrainRequestType,
+		return message.NodeUpdateDrainRequestType,
 			&message.NodeUpdateDrainRequest{NodeID: s.pick("node"), DrainStrategy: &nomad.DrainStrategy{}, UpdatedAt: s.time() / 1e9,
 				NodeEvent: event}
 	}
-	return nomad.NodeBatchDeregisterRequestType, &message.NodeBatchDeregisterRequest{NodeIDs: []string{s.pick("node"), s.pick("node")}}
+	return message.NodeBatchDeregisterRequestType, &message.NodeBatchDeregisterRequest{NodeIDs: []string{s.pick("node"), s.pick("node")}}
 }
 
 // name creates and deletes namespaces and node pools.
-func (s stream) name() (nomad.MessageType, any) {
+func (s stream) name() (message.CommandType, any) {
 	switch s.IntN(4) {
 	case 0:
-		return nomad.NamespaceUpsertRequestType,
+		return message.NamespaceUpsertRequestType,
 			&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: s.pick("ns"), Meta: map[string]string{"a": "1", "b": "2"}}}}
 	case 1:
-		return nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{s.pick("ns")}}
+		return message.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{s.pick("ns")}}
 	case 2:
-		return nomad.NodePoolUpsertRequestType,
+		return message.NodePoolUpsertRequestType,
 			&message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: s.pick("pool"), NodeIdentityTTL: time.Hour,
 				Meta: map[string]string{"a": "1", "b": "2"}}}}
 	}
-	return nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{s.pick("pool")}}
+	return message.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{s.pick("pool")}}
 }
 
 // quota creates and deletes quotas, and assigns them to the namespace of the jobs.
-func (s stream) quota() (nomad.MessageType, any) {
+func (s stream) quota() (message.CommandType, any) {
 	name := fmt.Sprint("quota", s.IntN(2))
 	switch s.IntN(6) {
 	case 0, 1:
-		return nomad.QuotaUpsertRequestType,
+		return message.QuotaUpsertRequestType,
 			&message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global",
 				RegionLimit: &nomad.QuotaResources{CPU: new(s.IntN(9)), Storage: &nomad.QuotaStorageResources{VariablesMB: 5}}, Hash: []byte{1, 2}}}}}}
 	case 2:
-		return nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: []string{name}}
+		return message.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: []string{name}}
 	case 3:
 		name = ""
 	}
-	return nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "default", Quota: name}}}
+	return message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "default", Quota: name}}}
 }
 
 // variable returns an operation on one of few variables, often one that is locked or has
@@ -281,7 +281,7 @@ func (s stream) variable() *message.VarApplyStateRequest {
 }
 
 // access returns a change of an ACL object.
-func (s stream) access() (nomad.MessageType, any) {
+func (s stream) access() (message.CommandType, any) {
 	now := time.Unix(0, s.time()).UTC()
 	end := now.Add(time.Duration(s.IntN(3)) * time.Second)
 	token := &nomad.ACLToken{AccessorID: s.pick("token"), SecretID: s.pick("secret"), Type: "client", Policies: []string{s.pick("policy")},
@@ -289,61 +289,61 @@ func (s stream) access() (nomad.MessageType, any) {
 		Roles:  []*nomad.ACLTokenRoleLink{{ID: s.pick("role")}}, CreateTime: now, ExpirationTime: &end}
 	switch s.IntN(14) {
 	case 0:
-		return nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: s.pick("policy"), Rules: "r",
+		return message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: s.pick("policy"), Rules: "r",
 			JobACL: &nomad.JobACL{Namespace: "default", JobID: s.pick("job")}}, {Name: s.pick("policy")}}}
 	case 1:
-		return nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{s.pick("policy")}}
+		return message.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{s.pick("policy")}}
 	case 2, 3:
-		return nomad.ACLTokenUpsertRequestType, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{token}}
+		return message.ACLTokenUpsertRequestType, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{token}}
 	case 4:
-		return nomad.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: []string{s.pick("token")}}
+		return message.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: []string{s.pick("token")}}
 	case 5:
-		return nomad.ACLTokenBootstrapRequestType, &message.ACLTokenBootstrapRequest{Token: token, ResetIndex: uint64(s.IntN(400))}
+		return message.ACLTokenBootstrapRequestType, &message.ACLTokenBootstrapRequest{Token: token, ResetIndex: uint64(s.IntN(400))}
 	case 6, 7:
-		return nomad.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{AllowMissingPolicies: s.IntN(2) == 0, ACLRoles: []*nomad.ACLRole{
+		return message.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{AllowMissingPolicies: s.IntN(2) == 0, ACLRoles: []*nomad.ACLRole{
 			{ID: s.pick("role"), Name: s.pick("name"), Policies: []*nomad.ACLRolePolicyLink{{Name: s.pick("policy")}}}}}
 	case 8:
-		return nomad.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{s.pick("role")}}
+		return message.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{s.pick("role")}}
 	case 9:
-		return nomad.ACLAuthMethodsUpsertRequestType,
+		return message.ACLAuthMethodsUpsertRequestType,
 			&message.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{{Name: s.pick("method"), Type: "JWT", Default: s.IntN(2) == 0,
 				Config: &nomad.ACLAuthMethodConfig{ClaimMappings: map[string]string{"a": "1", "b": "2", "c": "3"}}}}}
 	case 10:
-		return nomad.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: []string{s.pick("method")}}
+		return message.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: []string{s.pick("method")}}
 	case 11:
-		return nomad.ACLBindingRulesUpsertRequestType, &message.ACLBindingRulesUpsertRequest{AllowMissingAuthMethods: s.IntN(2) == 0,
+		return message.ACLBindingRulesUpsertRequestType, &message.ACLBindingRulesUpsertRequest{AllowMissingAuthMethods: s.IntN(2) == 0,
 			ACLBindingRules: []*nomad.ACLBindingRule{{ID: s.pick("rule"), AuthMethod: s.pick("method")}}}
 	case 12:
-		return nomad.ACLBindingRulesDeleteRequestType, &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: []string{s.pick("rule")}}
+		return message.ACLBindingRulesDeleteRequestType, &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: []string{s.pick("rule")}}
 	}
-	return nomad.OneTimeTokenExpireRequestType, &message.OneTimeTokenExpireRequest{Timestamp: now}
+	return message.OneTimeTokenExpireRequestType, &message.OneTimeTokenExpireRequest{Timestamp: now}
 }
 
 // deployment returns a change of a deployment.
-func (s stream) deployment() (nomad.MessageType, any) {
+func (s stream) deployment() (message.CommandType, any) {
 	switch s.IntN(5) {
 	case 3:
 		req := &message.ApplyDeploymentPromoteRequest{Eval: s.eval()}
 		req.DeploymentID, req.All, req.PromotedAt = s.pick("dep"), true, s.time()
-		return nomad.DeploymentPromoteRequestType, req
+		return message.DeploymentPromoteRequestType, req
 	case 4:
 		req := &message.JobApplyTagRequest{JobID: s.pick("job"), Name: s.pick("tag"), Version: uint64(s.IntN(3)),
 			WriteRequest: message.WriteRequest{Namespace: "default"}}
 		if s.IntN(3) > 0 {
 			req.Tag = &nomad.JobVersionTag{Name: req.Name, TaggedTime: s.time()}
 		}
-		return nomad.JobVersionTagRequestType, req
+		return message.JobVersionTagRequestType, req
 	case 0:
-		return nomad.JobStabilityRequestType,
+		return message.JobStabilityRequestType,
 			&message.JobStabilityRequest{JobID: s.pick("job"), JobVersion: uint64(s.IntN(3)), Stable: s.IntN(2) == 0,
 				WriteRequest: message.WriteRequest{Namespace: "default"}}
 	case 1:
 		req := &message.ApplyDeploymentAllocHealthRequest{Timestamp: time.Unix(0, s.time()).UTC(), Eval: s.eval()}
 		req.DeploymentID, req.HealthyAllocationIDs, req.UnhealthyAllocationIDs = s.pick("dep"), []string{s.pick("alloc")},
 			[]string{s.pick("alloc")}
-		return nomad.DeploymentAllocHealthRequestType, req
+		return message.DeploymentAllocHealthRequestType, req
 	}
-	return nomad.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: []string{s.pick("dep")}}
+	return message.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: []string{s.pick("dep")}}
 }
 
 // TestDeterminism applies random commands to two FSMs, one of which is sometimes restored from
@@ -421,32 +421,32 @@ func orderLog(t *testing.T) *machine {
 	moved := map[string]*nomad.DesiredTransition{}
 	drains := map[string]*nomad.DrainUpdate{}
 	events := map[string][]*nomad.NodeEvent{}
-	stopped := map[nomad.NamespacedID]*nomad.JobDeregisterOptions{}
+	stopped := map[nomad.NamespacedID]*message.JobDeregisterOptions{}
 	yes := true
 	for i := range 8 {
 		node, job, ns := fmt.Sprint("node", i), fmt.Sprint("job", i), fmt.Sprint("ns", i)
-		m.must(t, nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q" + ns}}})
-		m.must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: ns, Quota: "q" + ns}}})
-		m.must(t, nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, Status: "ready"}})
+		m.must(t, message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q" + ns}}})
+		m.must(t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: ns, Quota: "q" + ns}}})
+		m.must(t, message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, Status: "ready"}})
 		j := &nomad.Job{ID: job, Namespace: ns, Type: "batch", TaskGroups: []*nomad.TaskGroup{{Name: "a", Count: 1}, {Name: "b", Count: 1}}}
-		m.must(t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: j})
+		m.must(t, message.JobRegisterRequestType, &message.JobRegisterRequest{Job: j})
 		a := &nomad.Allocation{ID: "alloc" + node, Namespace: ns, JobID: job, TaskGroup: "a", NodeID: node, ClientStatus: "running",
 			DesiredStatus: "run"}
-		m.must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}})
-		m.must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node, Status: "down"})
-		m.must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node, Status: "init"})
+		m.must(t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}})
+		m.must(t, message.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node, Status: "down"})
+		m.must(t, message.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node, Status: "init"})
 		plans.Alloc = append(plans.Alloc, &nomad.Allocation{ID: a.ID, ClientStatus: "complete"})
 		moved[a.ID] = &nomad.DesiredTransition{Migrate: &yes}
 		drains[node] = &nomad.DrainUpdate{MarkEligible: true}
 		events[node] = []*nomad.NodeEvent{{Message: "x"}}
-		stopped[nomad.NamespacedID{ID: job, Namespace: ns}] = &nomad.JobDeregisterOptions{Purge: i%2 == 0}
+		stopped[nomad.NamespacedID{ID: job, Namespace: ns}] = &message.JobDeregisterOptions{Purge: i%2 == 0}
 	}
-	m.must(t, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{Allocs: moved})
-	m.must(t, nomad.AllocClientUpdateRequestType, plans)
-	m.must(t, nomad.BatchNodeUpdateDrainRequestType, &message.BatchNodeUpdateDrainRequest{Updates: drains})
-	m.must(t, nomad.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: events})
-	m.must(t, nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{})
-	m.must(t, nomad.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: stopped})
+	m.must(t, message.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{Allocs: moved})
+	m.must(t, message.AllocClientUpdateRequestType, plans)
+	m.must(t, message.BatchNodeUpdateDrainRequestType, &message.BatchNodeUpdateDrainRequest{Updates: drains})
+	m.must(t, message.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: events})
+	m.must(t, message.ReconcileJobSummariesRequestType, &message.GenericRequest{})
+	m.must(t, message.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: stopped})
 	return m
 }
 

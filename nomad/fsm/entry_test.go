@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // TestEntryWithoutZeroFields applies an entry in the encoding of earlier versions, which omits
@@ -15,7 +16,7 @@ func TestEntryWithoutZeroFields(t *testing.T) {
 		"\xa4Eval\x86" + "\xa2ID\xa5eval1" + "\xa9Namespace\xa7default" + "\xa8Priority\x32" + "\xa4Type\xa5batch" + "\xa5JobID\xa3web" +
 		"\xa6Status\xa7pending"
 	m := newMachine()
-	if err, failed := m.raw(append([]byte{byte(nomad.JobRegisterRequestType)}, body...)).(error); failed {
+	if err, failed := m.raw(append([]byte{byte(message.JobRegisterRequestType)}, body...)).(error); failed {
 		t.Fatal(err)
 	}
 	j := m.State().Snapshot().Job(nil, "default", "web")

@@ -22,7 +22,7 @@ func BenchmarkEvaluated(b *testing.B) {
 	index := uint64(10)
 	write := func(evals ...*nomad.Evaluation) *raft.Log {
 		index++
-		data, err := codec.EncodeCommand(nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
+		data, err := codec.EncodeCommand(message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
 		if err != nil {
 			b.Fatal(err)
 		}

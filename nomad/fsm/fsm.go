@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -42,7 +43,7 @@ type Purger interface {
 // restores. After a restore, earlier rows belong to a replaced state.
 type Recorder interface {
 	// Applied reports the command at index and the rows that it wrote.
-	Applied(index uint64, command nomad.MessageType, rows []table.Write)
+	Applied(index uint64, command message.CommandType, rows []table.Write)
 	// Replaced reports that a restore has replaced the state.
 	Replaced()
 }
@@ -52,19 +53,19 @@ type FSM struct {
 	log      *slog.Logger
 	observer Observer
 	recorder Recorder // nil if the observer is not a Recorder
-	commands map[nomad.MessageType]command
+	commands map[message.CommandType]command
 	store    atomic.Pointer[state.Store]
 	applied  atomic.Uint64
 
-	broken  atomic.Pointer[error]      // why the FSM has failed; written by raft's goroutine
-	failed  chan error                 // buffered: receives one value
-	skipped map[nomad.MessageType]bool // unsupported types that were logged; used only by raft's goroutine
+	broken  atomic.Pointer[error]        // why the FSM has failed; written by raft's goroutine
+	failed  chan error                   // buffered: receives one value
+	skipped map[message.CommandType]bool // unsupported types that were logged; used only by raft's goroutine
 }
 
 // New returns an FSM that writes to store. observer may be nil.
 func New(store *state.Store, observer Observer, log *slog.Logger) *FSM {
 	f := &FSM{log: log, observer: observer, commands: commandTable(), failed: make(chan error, 1),
-		skipped: map[nomad.MessageType]bool{}}
+		skipped: map[message.CommandType]bool{}}
 	f.recorder, _ = observer.(Recorder)
 	f.store.Store(store)
 	return f
@@ -170,9 +171,9 @@ func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, e
 	if len(entry.Data) == 0 {
 		return nil, nil, &fatalError{fmt.Errorf("log entry %d is empty", entry.Index)}
 	}
-	number := nomad.MessageType(entry.Data[0])
-	ignorable := number&nomad.IgnoreUnknownTypeFlag != 0
-	number &^= nomad.IgnoreUnknownTypeFlag
+	number := message.CommandType(entry.Data[0])
+	ignorable := number&message.IgnoreUnknownTypeFlag != 0
+	number &^= message.IgnoreUnknownTypeFlag
 	cmd := f.commands[number]
 	switch {
 	case cmd.apply != nil:
@@ -186,7 +187,7 @@ func (f *FSM) apply(store *state.Store, entry *raft.Log) (any, *state.Changes, e
 }
 
 // skip skips an entry with the ignore flag. It logs each type once.
-func (f *FSM) skip(number nomad.MessageType, index uint64) {
+func (f *FSM) skip(number message.CommandType, index uint64) {
 	if f.skipped[number] {
 		return
 	}
@@ -195,7 +196,7 @@ func (f *FSM) skip(number nomad.MessageType, index uint64) {
 }
 
 // missing returns the error for an entry that this version cannot apply.
-func missing(number nomad.MessageType, name string, index uint64) error {
+func missing(number message.CommandType, name string, index uint64) error {
 	if name == "" {
 		name = "unknown"
 	}
@@ -211,7 +212,7 @@ func (f *FSM) tell(entry *raft.Log, c *state.Changes) {
 	}
 	index := entry.Index
 	if f.recorder != nil && len(c.Written) > 0 {
-		f.recorder.Applied(index, nomad.MessageType(entry.Data[0])&^nomad.IgnoreUnknownTypeFlag, c.Written)
+		f.recorder.Applied(index, message.CommandType(entry.Data[0])&^message.IgnoreUnknownTypeFlag, c.Written)
 	}
 	for _, n := range c.Nodes {
 		f.observer.NodeChanged(index, n)

@@ -58,7 +58,7 @@ func (m *machine) QuotasFreed(index uint64, quotas []string) {
 }
 
 // Applied implements fsm.Recorder.
-func (m *machine) Applied(index uint64, command nomad.MessageType, rows []table.Write) {
+func (m *machine) Applied(index uint64, command message.CommandType, rows []table.Write) {
 	for _, w := range rows {
 		text, err := json.Marshal(w.Row)
 		if err != nil {
@@ -72,7 +72,7 @@ func (m *machine) Applied(index uint64, command nomad.MessageType, rows []table.
 func (m *machine) Replaced() {}
 
 // apply applies a command and returns the FSM's result.
-func (m *machine) apply(t testing.TB, kind nomad.MessageType, payload any) any {
+func (m *machine) apply(t testing.TB, kind message.CommandType, payload any) any {
 	t.Helper()
 	data, err := codec.EncodeCommand(kind, payload)
 	if err != nil {
@@ -82,7 +82,7 @@ func (m *machine) apply(t testing.TB, kind nomad.MessageType, payload any) any {
 }
 
 // must is apply for commands that must succeed.
-func (m *machine) must(t testing.TB, kind nomad.MessageType, payload any) uint64 {
+func (m *machine) must(t testing.TB, kind message.CommandType, payload any) uint64 {
 	t.Helper()
 	if err, failed := m.apply(t, kind, payload).(error); failed {
 		t.Fatalf("command %d: %v", kind, err)
@@ -115,7 +115,7 @@ func TestEveryNumber(t *testing.T) {
 	for n := range 128 {
 		m := newMachine()
 		before := m.dump(t)
-		resp := m.apply(t, nomad.MessageType(n), map[string]any{})
+		resp := m.apply(t, message.CommandType(n), map[string]any{})
 		_, failed := resp.(error)
 		name := lacking[n]
 		known := name == "" && (n <= 77 && !unused[n] || n >= 120 && n <= 122) // the last three are our own
@@ -184,7 +184,7 @@ func TestIgnoreFlag(t *testing.T) {
 	if m.AppliedIndex() != 11 || m.State().LatestIndex() != 11 {
 		t.Errorf("applied %d, state %d, want 11", m.AppliedIndex(), m.State().LatestIndex())
 	}
-	data, err := codec.EncodeCommand(nomad.NamespaceUpsertRequestType|nomad.IgnoreUnknownTypeFlag,
+	data, err := codec.EncodeCommand(message.NamespaceUpsertRequestType|message.IgnoreUnknownTypeFlag,
 		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -212,15 +212,15 @@ func TestUndecodable(t *testing.T) {
 
 func TestObserver(t *testing.T) {
 	m := newMachine()
-	m.must(t, nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: "n1", Status: "ready"}})
+	m.must(t, message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: "n1", Status: "ready"}})
 	job := &nomad.Job{ID: "j", Namespace: "default", Type: "service", TaskGroups: []*nomad.TaskGroup{{Name: "g"}}}
-	m.must(t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
+	m.must(t, message.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
 		Eval: &nomad.Evaluation{ID: "e1", Namespace: "default", JobID: "j", Status: "pending"}})
-	m.must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Job: job, EvalID: "e1",
+	m.must(t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Job: job, EvalID: "e1",
 		AllocsUpdated: []*nomad.Allocation{{ID: "a1", Namespace: "default", JobID: "j", TaskGroup: "g", NodeID: "n1", ClientStatus: "pending"}}})
-	m.must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "running"}}})
-	m.must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "failed"}}})
-	m.must(t, nomad.JobDeregisterRequestType,
+	m.must(t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "running"}}})
+	m.must(t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "failed"}}})
+	m.must(t, message.JobDeregisterRequestType,
 		&message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
 	want := []string{"node n1 ready @11", "eval e1 pending @12", "changed a1 running @14",
 		"stopped a1 @15", "changed a1 failed @15", "removed default/j"}
@@ -241,13 +241,13 @@ func (s *sink) Close() error  { s.closed = true; return nil }
 
 func TestSnapshotIsAMoment(t *testing.T) {
 	m := newMachine()
-	m.must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "before"}}})
+	m.must(t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "before"}}})
 	want := m.dump(t)
 	snap, err := m.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "after"}}})
+	m.must(t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "after"}}})
 	var s sink
 	if err := snap.Persist(&s); err != nil || !s.closed || s.cancelled || !bytes.Equal(s.Bytes(), want) {
 		t.Errorf("Persist() = %v, closed %t, cancelled %t", err, s.closed, s.cancelled)
@@ -310,7 +310,7 @@ func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(1, len(p))
 
 func TestBadSnapshot(t *testing.T) {
 	good := newMachine()
-	good.must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
+	good.must(t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "x"}}})
 	stream := good.dump(t)
 	with := func(more ...byte) []byte { return append(bytes.Clone(stream), more...) }
 	for name, c := range map[string]struct {

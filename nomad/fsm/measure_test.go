@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // unmeasured lists the commands whose duration is measured elsewhere or not at all.
-var unmeasured = []nomad.MessageType{nomad.VarApplyStateRequestType, nomad.ReconcileJobSummariesRequestType}
+var unmeasured = []message.CommandType{message.VarApplyStateRequestType, message.ReconcileJobSummariesRequestType}
 
 // Every applied command has a metric, and the list of metrics has the same ones.
 func TestCommandsAreMeasured(t *testing.T) {

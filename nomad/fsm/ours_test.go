@@ -3,12 +3,12 @@ package fsm
 import (
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // upstreamUses reports whether servers of Nomad 2.0 use, reserve or leave free the number of a
 // message type: see the table of message types. 127 marks the start of its system.
-func upstreamUses(number nomad.MessageType) bool { return number <= 77 || number == 127 }
+func upstreamUses(number message.CommandType) bool { return number <= 77 || number == 127 }
 
 // The types of this project are the rows of the table of commands with numbers that upstream does
 // not use. Upstream's servers would run an entry of another number as a command of theirs, or stop
@@ -18,7 +18,7 @@ func TestOwnTypesAreTheRowsThatUpstreamLacks(t *testing.T) {
 	if len(table) != len(allCommands()) {
 		t.Errorf("the table has %d rows and %d numbers", len(allCommands()), len(table))
 	}
-	for number := range nomad.IgnoreUnknownTypeFlag {
+	for number := range message.IgnoreUnknownTypeFlag {
 		c, known := table[number]
 		want := known && !upstreamUses(number)
 		if number.Ours() != want {

@@ -25,7 +25,7 @@ type recorder struct {
 	calls []string
 }
 
-func (r *recorder) Applied(index uint64, command nomad.MessageType, rows []table.Write) {
+func (r *recorder) Applied(index uint64, command message.CommandType, rows []table.Write) {
 	call := fmt.Sprint(index, " ", command)
 	for _, w := range rows {
 		call += fmt.Sprintf(" %T", w.Row)
@@ -45,7 +45,7 @@ func TestRecorder(t *testing.T) {
 		func(nomad.NamespacedID) bool { return false })}
 	log := slog.New(slog.DiscardHandler)
 	f := fsm.New(state.New(log), r, log)
-	entry := func(index uint64, kind nomad.MessageType, body any) *raft.Log {
+	entry := func(index uint64, kind message.CommandType, body any) *raft.Log {
 		data, err := codec.EncodeCommand(kind, body)
 		if err != nil {
 			t.Fatal(err)
@@ -54,8 +54,8 @@ func TestRecorder(t *testing.T) {
 	}
 	f.Apply(registration(t, 10))
 	f.ApplyBatch([]*raft.Log{registration(t, 11), registration(t, 12)})
-	f.Apply(entry(13, nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{"none"}})) // fails
-	f.Apply(entry(14, nomad.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "job-10-0", Purge: true,
+	f.Apply(entry(13, message.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{"none"}})) // fails
+	f.Apply(entry(14, message.JobDeregisterRequestType, &message.JobDeregisterRequest{JobID: "job-10-0", Purge: true,
 		WriteRequest: message.WriteRequest{Namespace: "default"}}))
 	snapshot, err := f.Snapshot()
 	if err != nil {

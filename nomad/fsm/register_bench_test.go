@@ -27,7 +27,7 @@ func registration(b testing.TB, index uint64) *raft.Log {
 		TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: 1,
 			Tasks: []*nomad.Task{{Name: "task", Driver: "mock_driver", Config: map[string]any{"run_for": "1s"}}}}}}
 	jobrules.Canonicalize(job)
-	data, err := codec.EncodeCommand(nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
+	data, err := codec.EncodeCommand(message.JobRegisterRequestType, &message.JobRegisterRequest{Job: job,
 		Eval: &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type,
 			TriggeredBy: nomad.EvalTriggerJobRegister, JobID: job.ID, Status: nomad.EvalStatusPending},
 		WriteRequest: message.WriteRequest{Region: "global", Namespace: "default"}})

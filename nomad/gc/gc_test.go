@@ -44,18 +44,18 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	case *message.VariablesApplyRequest:
 		v := &nomad.VariableEncrypted{VariableMetadata: r.Var.VariableMetadata,
 			VariableData: nomad.VariableData{Data: []byte("new"), KeyID: "new"}}
-		_, err := s.Apply(ctx, nomad.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: r.Op, Var: v})
+		_, err := s.Apply(ctx, message.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: r.Op, Var: v})
 		return err
 	case *message.EvalUpdateRequest:
 		s.again = append(s.again, r.Evals...)
 		return nil
 	}
-	types := map[string]nomad.MessageType{
-		"Eval.Reap":            nomad.EvalDeleteRequestType,
-		"Job.BatchDeregister":  nomad.JobBatchDeregisterRequestType,
-		"Node.BatchDeregister": nomad.NodeBatchDeregisterRequestType,
-		"Deployment.Reap":      nomad.DeploymentDeleteRequestType,
-		"Keyring.Delete":       nomad.WrappedRootKeysDeleteRequestType,
+	types := map[string]message.CommandType{
+		"Eval.Reap":            message.EvalDeleteRequestType,
+		"Job.BatchDeregister":  message.JobBatchDeregisterRequestType,
+		"Node.BatchDeregister": message.NodeBatchDeregisterRequestType,
+		"Deployment.Reap":      message.DeploymentDeleteRequestType,
+		"Keyring.Delete":       message.WrappedRootKeysDeleteRequestType,
 	}
 	typ, ok := types[method]
 	if !ok {
@@ -70,7 +70,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 
 // key writes a root key.
 func (s *servers) key(ctx context.Context, k *rootkey.Key) error {
-	_, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
+	_, err := s.Apply(ctx, message.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
 	return err
 }
 
@@ -165,7 +165,7 @@ func TestEvalGC(t *testing.T) {
 				if tt.eval != nil {
 					done := *e
 					tt.eval(&done)
-					w.Must(t, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{&done}})
+					w.Must(t, message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{&done}})
 				}
 				w.Eval(t, job) // a later evaluation: the job is live
 				if tt.after == 0 {
@@ -326,7 +326,7 @@ func TestDeploymentGC(t *testing.T) {
 			test(t, func(w *world) {
 				job := w.Job(t, nomad.JobTypeService, 1)
 				d := &nomad.Deployment{ID: nomad.NewID(), Namespace: job.Namespace, JobID: job.ID, Status: tt.status, ModifyTime: time.Now().UnixNano()}
-				w.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: d})
+				w.Must(t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: d})
 				if tt.alloc != "" {
 					w.Alloc(t, job, w.Node(t), client(tt.alloc), func(a *nomad.Allocation) { a.DeploymentID = d.ID })
 				}
@@ -347,7 +347,7 @@ func TestRootKeyGC(t *testing.T) {
 	test(t, func(w *world) {
 		key := func(state rootkey.State) string {
 			k := &rootkey.Key{KeyID: nomad.NewID(), State: state, CreateTime: time.Now().UnixNano()}
-			w.Must(t, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
+			w.Must(t, message.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: k})
 			return k.KeyID
 		}
 		unused, used, active := key(rootkey.Inactive), key(rootkey.Inactive), key(rootkey.Active)
@@ -359,7 +359,7 @@ func TestRootKeyGC(t *testing.T) {
 			t.Fatal("force-gc deleted a key too early")
 		}
 		ofNode := key(rootkey.Inactive) // used only by the identity of a node, which is down
-		w.Must(t, nomad.NodeUpdateStatusRequestType,
+		w.Must(t, message.NodeUpdateStatusRequestType,
 			&message.NodeUpdateStatusRequest{NodeID: w.Node(t).ID, Status: nomad.NodeStatusDown, IdentitySigningKeyID: ofNode})
 		time.Sleep(721 * time.Hour)
 		for range 3 { // publish the next key, activate it, collect
@@ -441,7 +441,7 @@ func TestRekey_Continues(t *testing.T) {
 		for i := range count {
 			v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: fmt.Sprint(i)},
 				VariableData: nomad.VariableData{Data: []byte("old"), KeyID: k.KeyID}}
-			if _, err := w.Apply(w.t.Context(), nomad.VarApplyStateRequestType,
+			if _, err := w.Apply(w.t.Context(), message.VarApplyStateRequestType,
 				&message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v}); err != nil {
 				t.Fatal(err)
 			}
@@ -500,7 +500,7 @@ func TestBoundedRequests(t *testing.T) {
 			all.Evals = append(all.Evals, &nomad.Evaluation{
 				ID: nomad.NewID(), Namespace: job.Namespace, JobID: job.ID, Type: job.Type, Status: nomad.EvalStatusComplete})
 		}
-		w.Must(t, nomad.EvalUpdateRequestType, all)
+		w.Must(t, message.EvalUpdateRequestType, all)
 		w.run(nomad.CoreJobEvalGC)
 		if !slices.Equal(w.sizes, []int{nomad.MaxUUIDsPerWriteRequest, 10}) {
 			t.Errorf("requests of %v IDs, want %d and 10", w.sizes, nomad.MaxUUIDsPerWriteRequest)

@@ -64,12 +64,12 @@ func (c *Collector) purge(ctx context.Context, dead []*nomad.Job) error {
 		var batch []*nomad.Job
 		batch, dead = split(dead, nomad.MaxUUIDsPerWriteRequest)
 		req := &message.JobBatchDeregisterRequest{
-			Jobs:         make(map[nomad.NamespacedID]*nomad.JobDeregisterOptions, len(batch)),
+			Jobs:         make(map[nomad.NamespacedID]*message.JobDeregisterOptions, len(batch)),
 			WriteRequest: c.write(),
 		}
 		for _, j := range batch {
 			if cur := now.Job(nil, j.Namespace, j.ID); cur != nil && cur.JobModifyIndex == j.JobModifyIndex && finished(cur) {
-				req.Jobs[j.NamespacedID()] = &nomad.JobDeregisterOptions{Purge: true}
+				req.Jobs[j.NamespacedID()] = &message.JobDeregisterOptions{Purge: true}
 			}
 		}
 		if len(req.Jobs) == 0 {

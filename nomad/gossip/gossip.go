@@ -36,7 +36,7 @@ import (
 	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/serf/serf"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Role is the role tag of all servers.
@@ -80,10 +80,10 @@ type Config struct {
 	// Probe is the interval of health probes. Default 5 s.
 	Probe time.Duration
 	// Admit returns an error to reject a member; nil admits every server.
-	Admit func(m *nomad.ServerMember) error
+	Admit func(m *message.ServerMember) error
 	// Changed is called after members joined, failed or changed, with those that left or were
 	// removed. It must not block.
-	Changed func(gone []*nomad.ServerMember)
+	Changed func(gone []*message.ServerMember)
 	Log     *slog.Logger
 }
 
@@ -206,7 +206,7 @@ func (p *Pool) notify() {
 			if !ok || p.cfg.Changed == nil {
 				continue
 			}
-			var gone []*nomad.ServerMember
+			var gone []*message.ServerMember
 			if t := members.EventType(); t == serf.EventMemberLeave || t == serf.EventMemberReap {
 				for _, m := range members.Members {
 					gone = append(gone, member(m))
@@ -239,17 +239,17 @@ func explained(err error) error {
 }
 
 // Members lists all known servers, including this one, by name.
-func (p *Pool) Members() []*nomad.ServerMember {
-	var out []*nomad.ServerMember
+func (p *Pool) Members() []*message.ServerMember {
+	var out []*message.ServerMember
 	for _, m := range p.serf.Members() {
 		out = append(out, member(m))
 	}
-	slices.SortFunc(out, func(a, b *nomad.ServerMember) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b *message.ServerMember) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
 // Self returns this server as the others see it.
-func (p *Pool) Self() *nomad.ServerMember { return member(p.serf.LocalMember()) }
+func (p *Pool) Self() *message.ServerMember { return member(p.serf.LocalMember()) }
 
 // ForceLeave changes a failed member to left. An unknown name is not an error, since tools repeat
 // the call.
@@ -292,8 +292,8 @@ func (p *Pool) Close() error {
 }
 
 // member converts a member to its RPC form.
-func member(m serf.Member) *nomad.ServerMember {
-	return &nomad.ServerMember{Name: m.Name, Addr: m.Addr, Port: m.Port, Tags: m.Tags, Status: m.Status.String(),
+func member(m serf.Member) *message.ServerMember {
+	return &message.ServerMember{Name: m.Name, Addr: m.Addr, Port: m.Port, Tags: m.Tags, Status: m.Status.String(),
 		ProtocolMin: m.ProtocolMin, ProtocolMax: m.ProtocolMax, ProtocolCur: m.ProtocolCur,
 		DelegateMin: m.DelegateMin, DelegateMax: m.DelegateMax, DelegateCur: m.DelegateCur}
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 const probe = 50 * time.Millisecond
@@ -51,9 +51,9 @@ func eventually(t *testing.T, p *gossip.Pool, name, status string) {
 }
 
 func TestPool_JoinLeave(t *testing.T) {
-	gone := make(chan []*nomad.ServerMember, 100)
+	gone := make(chan []*message.ServerMember, 100)
 	a := open(t, "a", func(c *gossip.Config) {
-		c.Changed = func(g []*nomad.ServerMember) {
+		c.Changed = func(g []*message.ServerMember) {
 			if len(g) > 0 {
 				gone <- g
 			}
@@ -76,7 +76,7 @@ func TestPool_JoinLeave(t *testing.T) {
 	for end, reported := time.After(time.Minute), false; !reported; {
 		select {
 		case g := <-gone: // another member may have missed a probe before
-			reported = slices.ContainsFunc(g, func(m *nomad.ServerMember) bool { return m.Name == "b.global" })
+			reported = slices.ContainsFunc(g, func(m *message.ServerMember) bool { return m.Name == "b.global" })
 		case <-end:
 			t.Fatal("Changed was not called for b")
 		}
@@ -99,7 +99,7 @@ func TestPool_JoinLeave(t *testing.T) {
 func TestPool_RejectedKey(t *testing.T) {
 	key := func(k string) func(*gossip.Config) { return func(c *gossip.Config) { c.Key = []byte(k) } }
 	refuse := func(c *gossip.Config) {
-		c.Admit = func(m *nomad.ServerMember) error { return fmt.Errorf("%s is not admitted", m.Name) }
+		c.Admit = func(m *message.ServerMember) error { return fmt.Errorf("%s is not admitted", m.Name) }
 	}
 	for name, c := range map[string]struct {
 		a, b func(*gossip.Config)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // The annotations of a diff: the effects of a change.
@@ -31,7 +32,7 @@ var inPlaceChanges = fieldSet("KillTimeout", "KillSignal", "ShutdownDelay", "Con
 	"RestartPolicy", "ScalingPolicies", "Action")
 
 // Annotate adds the scheduler's actions to the diff.
-func Annotate(d *nomad.JobDiff, a *nomad.PlanAnnotations) {
+func Annotate(d *message.JobDiff, a *nomad.PlanAnnotations) {
 	for _, tg := range d.TaskGroups {
 		if a != nil {
 			annotateUpdates(tg, a.DesiredTGUpdates[tg.Name])
@@ -43,7 +44,7 @@ func Annotate(d *nomad.JobDiff, a *nomad.PlanAnnotations) {
 	}
 }
 
-func annotateUpdates(d *nomad.TaskGroupDiff, u *nomad.DesiredUpdates) {
+func annotateUpdates(d *message.TaskGroupDiff, u *nomad.DesiredUpdates) {
 	if u == nil {
 		return
 	}
@@ -66,8 +67,8 @@ func annotateUpdates(d *nomad.TaskGroupDiff, u *nomad.DesiredUpdates) {
 	}
 }
 
-func annotateCount(d *nomad.TaskGroupDiff) {
-	i := slices.IndexFunc(d.Fields, func(f *nomad.FieldDiff) bool { return f.Name == "Count" })
+func annotateCount(d *message.TaskGroupDiff) {
+	i := slices.IndexFunc(d.Fields, func(f *message.FieldDiff) bool { return f.Name == "Count" })
 	if i < 0 {
 		return
 	}
@@ -80,21 +81,21 @@ func annotateCount(d *nomad.TaskGroupDiff) {
 	}
 }
 
-func annotateTask(d *nomad.TaskDiff, group nomad.DiffType) {
+func annotateTask(d *message.TaskDiff, group message.DiffType) {
 	switch {
-	case d.Type == nomad.DiffTypeNone:
-	case group == nomad.DiffTypeAdded || group == nomad.DiffTypeNone && d.Type == nomad.DiffTypeAdded:
+	case d.Type == message.DiffTypeNone:
+	case group == message.DiffTypeAdded || group == message.DiffTypeNone && d.Type == message.DiffTypeAdded:
 		d.Annotations = append(d.Annotations, AnnotationForcesCreate)
-	case group == nomad.DiffTypeDeleted:
+	case group == message.DiffTypeDeleted:
 		d.Annotations = append(d.Annotations, AnnotationForcesDestroy)
-	case d.Type == nomad.DiffTypeEdited && isInPlace(d):
+	case d.Type == message.DiffTypeEdited && isInPlace(d):
 		d.Annotations = append(d.Annotations, AnnotationForcesInPlaceUpdate)
 	default:
 		d.Annotations = append(d.Annotations, AnnotationForcesDestructiveUpdate)
 	}
 }
 
-func isInPlace(d *nomad.TaskDiff) bool {
-	return !slices.ContainsFunc(d.Fields, func(f *nomad.FieldDiff) bool { return !inPlaceChanges[f.Name] }) &&
-		!slices.ContainsFunc(d.Objects, func(o *nomad.ObjectDiff) bool { return !inPlaceChanges[o.Name] })
+func isInPlace(d *message.TaskDiff) bool {
+	return !slices.ContainsFunc(d.Fields, func(f *message.FieldDiff) bool { return !inPlaceChanges[f.Name] }) &&
+		!slices.ContainsFunc(d.Objects, func(o *message.ObjectDiff) bool { return !inPlaceChanges[o.Name] })
 }

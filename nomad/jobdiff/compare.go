@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Fields that the servers write, or that a diff shows elsewhere.
@@ -31,8 +32,8 @@ func fieldSet(names ...string) map[string]bool {
 
 // Compare returns the differences between two versions of a job. If one of them is nil, everything was added or
 // deleted.
-func Compare(old, new *nomad.Job) *nomad.JobDiff {
-	d := &nomad.JobDiff{Type: diffType(old == nil, new == nil)}
+func Compare(old, new *nomad.Job) *message.JobDiff {
+	d := &message.JobDiff{Type: diffType(old == nil, new == nil)}
 	was, is := orNew(old), orNew(new)
 	d.ID = cmp.Or(is.ID, was.ID)
 	d.Fields, d.Objects = diffFields(reflect.ValueOf(*was), reflect.ValueOf(*is), d.Type, jobDiffSkips)
@@ -42,13 +43,13 @@ func Compare(old, new *nomad.Job) *nomad.JobDiff {
 		d.TaskGroups = append(d.TaskGroups, diffGroup(name, oldGroups[name], newGroups[name]))
 	}
 	changed := len(d.Fields)+len(d.Objects) > 0 ||
-		slices.ContainsFunc(d.TaskGroups, func(g *nomad.TaskGroupDiff) bool { return g.Type != nomad.DiffTypeNone })
+		slices.ContainsFunc(d.TaskGroups, func(g *message.TaskGroupDiff) bool { return g.Type != message.DiffTypeNone })
 	d.Type = settle(d.Type, changed)
 	return d
 }
 
-func diffGroup(name string, old, new *nomad.TaskGroup) *nomad.TaskGroupDiff {
-	d := &nomad.TaskGroupDiff{Name: name, Type: diffType(old == nil, new == nil)}
+func diffGroup(name string, old, new *nomad.TaskGroup) *message.TaskGroupDiff {
+	d := &message.TaskGroupDiff{Name: name, Type: diffType(old == nil, new == nil)}
 	was, is := orNew(old), orNew(new)
 	d.Fields, d.Objects = diffFields(reflect.ValueOf(*was), reflect.ValueOf(*is), d.Type, groupDiffSkips)
 	oldTasks := byName(was.Tasks, func(t *nomad.Task) string { return t.Name })
@@ -57,33 +58,33 @@ func diffGroup(name string, old, new *nomad.TaskGroup) *nomad.TaskGroupDiff {
 		d.Tasks = append(d.Tasks, diffTask(name, oldTasks[name], newTasks[name]))
 	}
 	changed := len(d.Fields)+len(d.Objects) > 0 ||
-		slices.ContainsFunc(d.Tasks, func(t *nomad.TaskDiff) bool { return t.Type != nomad.DiffTypeNone })
+		slices.ContainsFunc(d.Tasks, func(t *message.TaskDiff) bool { return t.Type != message.DiffTypeNone })
 	d.Type = settle(d.Type, changed)
 	return d
 }
 
-func diffTask(name string, old, new *nomad.Task) *nomad.TaskDiff {
-	d := &nomad.TaskDiff{Name: name, Type: diffType(old == nil, new == nil)}
+func diffTask(name string, old, new *nomad.Task) *message.TaskDiff {
+	d := &message.TaskDiff{Name: name, Type: diffType(old == nil, new == nil)}
 	d.Fields, d.Objects = diffFields(reflect.ValueOf(*orNew(old)), reflect.ValueOf(*orNew(new)), d.Type, taskDiffSkips)
 	d.Type = settle(d.Type, len(d.Fields)+len(d.Objects) > 0)
 	return d
 }
 
 // diffType returns Added or Deleted if one side is absent, and None otherwise.
-func diffType(noOld, noNew bool) nomad.DiffType {
+func diffType(noOld, noNew bool) message.DiffType {
 	switch {
 	case noOld && !noNew:
-		return nomad.DiffTypeAdded
+		return message.DiffTypeAdded
 	case noNew && !noOld:
-		return nomad.DiffTypeDeleted
+		return message.DiffTypeDeleted
 	}
-	return nomad.DiffTypeNone
+	return message.DiffTypeNone
 }
 
 // settle returns Edited instead of None if a nested value changed.
-func settle(t nomad.DiffType, changed bool) nomad.DiffType {
-	if t == nomad.DiffTypeNone && changed {
-		return nomad.DiffTypeEdited
+func settle(t message.DiffType, changed bool) message.DiffType {
+	if t == message.DiffTypeNone && changed {
+		return message.DiffTypeEdited
 	}
 	return t
 }

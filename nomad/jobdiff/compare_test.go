@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/jobdiff"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func diffJob() *nomad.Job {
@@ -30,16 +31,16 @@ func diffJob() *nomad.Job {
 }
 
 // show prints a diff without the unchanged fields of objects.
-func show(d *nomad.JobDiff) string {
+func show(d *message.JobDiff) string {
 	var b strings.Builder
-	field := func(indent string, f *nomad.FieldDiff) {
+	field := func(indent string, f *message.FieldDiff) {
 		fmt.Fprintf(&b, "%s%s %s: %q => %q %s\n", indent, f.Type, f.Name, f.Old, f.New, strings.Join(f.Annotations, ","))
 	}
-	var object func(indent string, o *nomad.ObjectDiff)
-	object = func(indent string, o *nomad.ObjectDiff) {
+	var object func(indent string, o *message.ObjectDiff)
+	object = func(indent string, o *message.ObjectDiff) {
 		fmt.Fprintf(&b, "%s%s {%s}\n", indent, o.Type, o.Name)
 		for _, f := range o.Fields {
-			if f.Type != nomad.DiffTypeNone {
+			if f.Type != message.DiffTypeNone {
 				field(indent+" ", f)
 			}
 		}
@@ -47,7 +48,7 @@ func show(d *nomad.JobDiff) string {
 			object(indent+" ", sub)
 		}
 	}
-	section := func(indent string, fields []*nomad.FieldDiff, objects []*nomad.ObjectDiff) {
+	section := func(indent string, fields []*message.FieldDiff, objects []*message.ObjectDiff) {
 		for _, f := range fields {
 			field(indent, f)
 		}
@@ -166,11 +167,11 @@ Edited job j
 func TestDiffOfNone(t *testing.T) {
 	for _, c := range []struct {
 		old, new *nomad.Job
-		want     nomad.DiffType
+		want     message.DiffType
 		notes    string
 	}{
-		{nil, diffJob(), nomad.DiffTypeAdded, jobdiff.AnnotationForcesCreate},
-		{diffJob(), nil, nomad.DiffTypeDeleted, jobdiff.AnnotationForcesDestroy},
+		{nil, diffJob(), message.DiffTypeAdded, jobdiff.AnnotationForcesCreate},
+		{diffJob(), nil, message.DiffTypeDeleted, jobdiff.AnnotationForcesDestroy},
 	} {
 		d := jobdiff.Compare(c.old, c.new)
 		jobdiff.Annotate(d, &nomad.PlanAnnotations{DesiredTGUpdates: map[string]*nomad.DesiredUpdates{"g": {Place: 3, Stop: 1}}})

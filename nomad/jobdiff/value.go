@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // objectNames maps field names to the object names of a diff where these differ.
@@ -42,9 +42,9 @@ var identifyingFields = []string{"Name", "Label", "PortLabel", "Volume", "DestPa
 
 // diffFields compares two structs of the same type and returns only changes. Scalars and maps of strings become
 // field diffs, everything else becomes object diffs. t is Added or Deleted if one side is absent.
-func diffFields(old, new reflect.Value, t nomad.DiffType, skip map[string]bool) ([]*nomad.FieldDiff, []*nomad.ObjectDiff) {
-	var fields []*nomad.FieldDiff
-	var objects []*nomad.ObjectDiff
+func diffFields(old, new reflect.Value, t message.DiffType, skip map[string]bool) ([]*message.FieldDiff, []*message.ObjectDiff) {
+	var fields []*message.FieldDiff
+	var objects []*message.ObjectDiff
 	for i := range old.NumField() {
 		f := old.Type().Field(i)
 		if !f.IsExported() || skip[f.Name] || isUnset(f, old.Field(i), new.Field(i)) {
@@ -64,31 +64,31 @@ func isUnset(f reflect.StructField, old, new reflect.Value) bool {
 
 // oneSided marks all fields of an added or deleted object as added or deleted and clears the value of the
 // absent side.
-func oneSided(t nomad.DiffType, fields []*nomad.FieldDiff) []*nomad.FieldDiff {
+func oneSided(t message.DiffType, fields []*message.FieldDiff) []*message.FieldDiff {
 	for _, f := range fields {
 		switch t {
-		case nomad.DiffTypeAdded:
+		case message.DiffTypeAdded:
 			f.Type, f.Old = t, ""
-		case nomad.DiffTypeDeleted:
+		case message.DiffTypeDeleted:
 			f.Type, f.New = t, ""
 		}
 	}
-	return slices.DeleteFunc(fields, func(f *nomad.FieldDiff) bool { return f.Old == "" && f.New == "" })
+	return slices.DeleteFunc(fields, func(f *message.FieldDiff) bool { return f.Old == "" && f.New == "" })
 }
 
-func changedFields(fields []*nomad.FieldDiff) []*nomad.FieldDiff {
-	fields = slices.DeleteFunc(fields, func(f *nomad.FieldDiff) bool { return f.Type == nomad.DiffTypeNone })
-	slices.SortStableFunc(fields, func(a, b *nomad.FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
+func changedFields(fields []*message.FieldDiff) []*message.FieldDiff {
+	fields = slices.DeleteFunc(fields, func(f *message.FieldDiff) bool { return f.Type == message.DiffTypeNone })
+	slices.SortStableFunc(fields, func(a, b *message.FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
 	return fields
 }
 
-func sortObjects(objects []*nomad.ObjectDiff) []*nomad.ObjectDiff {
-	slices.SortStableFunc(objects, func(a, b *nomad.ObjectDiff) int { return cmp.Compare(a.Name, b.Name) })
+func sortObjects(objects []*message.ObjectDiff) []*message.ObjectDiff {
+	slices.SortStableFunc(objects, func(a, b *message.ObjectDiff) int { return cmp.Compare(a.Name, b.Name) })
 	return objects
 }
 
 // diffValue compares one field. The field diffs that it returns include unchanged fields.
-func diffValue(name string, old, new reflect.Value) ([]*nomad.FieldDiff, []*nomad.ObjectDiff) {
+func diffValue(name string, old, new reflect.Value) ([]*message.FieldDiff, []*message.ObjectDiff) {
 	t := old.Type()
 	elem := t
 	for elem.Kind() == reflect.Pointer || elem.Kind() == reflect.Slice {
@@ -121,14 +121,14 @@ func hasElements(m reflect.Value) bool { return m.Len() > 0 }
 
 // diffStruct compares two structs, or pointers to structs, as one object. The unchanged fields are included
 // as context.
-func diffStruct(name string, old, new reflect.Value) []*nomad.ObjectDiff {
+func diffStruct(name string, old, new reflect.Value) []*message.ObjectDiff {
 	noOld, was := structOf(old)
 	noNew, is := structOf(new)
 	if noOld && noNew {
 		return nil
 	}
-	var fields []*nomad.FieldDiff
-	var objects []*nomad.ObjectDiff
+	var fields []*message.FieldDiff
+	var objects []*message.ObjectDiff
 	for i := range was.NumField() {
 		f := was.Type().Field(i)
 		if !f.IsExported() || isUnset(f, was.Field(i), is.Field(i)) {
@@ -152,22 +152,22 @@ func structOf(v reflect.Value) (absent bool, s reflect.Value) {
 }
 
 // oneObject returns a list with one object diff, or nil if nothing changed.
-func oneObject(name string, sides nomad.DiffType, fields []*nomad.FieldDiff, objects []*nomad.ObjectDiff) []*nomad.ObjectDiff {
+func oneObject(name string, sides message.DiffType, fields []*message.FieldDiff, objects []*message.ObjectDiff) []*message.ObjectDiff {
 	fields = oneSided(sides, fields)
-	changed := len(objects) > 0 || slices.ContainsFunc(fields, func(f *nomad.FieldDiff) bool { return f.Type != nomad.DiffTypeNone })
-	d := &nomad.ObjectDiff{Name: cmp.Or(objectNames[name], name), Type: settle(sides, changed)}
-	if d.Type == nomad.DiffTypeNone {
+	changed := len(objects) > 0 || slices.ContainsFunc(fields, func(f *message.FieldDiff) bool { return f.Type != message.DiffTypeNone })
+	d := &message.ObjectDiff{Name: cmp.Or(objectNames[name], name), Type: settle(sides, changed)}
+	if d.Type == message.DiffTypeNone {
 		return nil
 	}
-	slices.SortStableFunc(fields, func(a, b *nomad.FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(fields, func(a, b *message.FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
 	d.Fields, d.Objects = fields, sortObjects(objects)
-	return []*nomad.ObjectDiff{d}
+	return []*message.ObjectDiff{d}
 }
 
 // diffStructList pairs each old element with the first new one that has the same identity. Lists can have thousands of
 // elements, so that the elements are not compared with each other.
-func diffStructList(name string, old, new reflect.Value) []*nomad.ObjectDiff {
-	var out []*nomad.ObjectDiff
+func diffStructList(name string, old, new reflect.Value) []*message.ObjectDiff {
+	var out []*message.ObjectDiff
 	is := elements(new)
 	byIdentity := map[string][]int{}
 	for i, e := range is {
@@ -224,8 +224,8 @@ func identityOf(e reflect.Value) string {
 	return string(text)
 }
 
-func diffStructMap(name string, old, new reflect.Value) []*nomad.ObjectDiff {
-	var out []*nomad.ObjectDiff
+func diffStructMap(name string, old, new reflect.Value) []*message.ObjectDiff {
+	var out []*message.ObjectDiff
 	for _, key := range unionKeys(textKeys(old), textKeys(new)) {
 		out = append(out, diffStruct(name, mapPointer(old, key), mapPointer(new, key))...)
 	}
@@ -259,28 +259,28 @@ func mapPointer(m reflect.Value, key string) reflect.Value {
 }
 
 // diffTexts compares lists of scalars as sets.
-func diffTexts(name string, old, new reflect.Value) []*nomad.ObjectDiff {
+func diffTexts(name string, old, new reflect.Value) []*message.ObjectDiff {
 	was, is := texts(old), texts(new)
-	d := &nomad.ObjectDiff{Name: name, Type: settle(diffType(len(was) == 0, len(is) == 0), true)}
+	d := &message.ObjectDiff{Name: name, Type: settle(diffType(len(was) == 0, len(is) == 0), true)}
 	inOld, inNew := setOf(was), setOf(is)
 	changed := false
 	for _, v := range was {
-		f := &nomad.FieldDiff{Type: nomad.DiffTypeNone, Name: name, Old: v, New: v}
+		f := &message.FieldDiff{Type: message.DiffTypeNone, Name: name, Old: v, New: v}
 		if !inNew[v] {
-			f.Type, f.New, changed = nomad.DiffTypeDeleted, "", true
+			f.Type, f.New, changed = message.DiffTypeDeleted, "", true
 		}
 		d.Fields = append(d.Fields, f)
 	}
 	for _, v := range is {
 		if !inOld[v] {
-			d.Fields = append(d.Fields, &nomad.FieldDiff{Type: nomad.DiffTypeAdded, Name: name, New: v})
+			d.Fields = append(d.Fields, &message.FieldDiff{Type: message.DiffTypeAdded, Name: name, New: v})
 			changed = true
 		}
 	}
 	if !changed {
 		return nil
 	}
-	return []*nomad.ObjectDiff{d}
+	return []*message.ObjectDiff{d}
 }
 
 func setOf(list []string) map[string]bool {
@@ -300,20 +300,20 @@ func texts(list reflect.Value) []string {
 }
 
 // diffFlat compares flattened values. An empty string equals an absent value.
-func diffFlat(old, new map[string]string) []*nomad.FieldDiff {
-	var out []*nomad.FieldDiff
+func diffFlat(old, new map[string]string) []*message.FieldDiff {
+	var out []*message.FieldDiff
 	for _, key := range unionKeys(old, new) {
 		was, is := old[key], new[key]
-		f := &nomad.FieldDiff{Name: key, Old: was, New: is, Type: nomad.DiffTypeEdited}
+		f := &message.FieldDiff{Name: key, Old: was, New: is, Type: message.DiffTypeEdited}
 		switch {
 		case was == is && was == "":
 			continue
 		case was == is:
-			f.Type = nomad.DiffTypeNone
+			f.Type = message.DiffTypeNone
 		case was == "":
-			f.Type = nomad.DiffTypeAdded
+			f.Type = message.DiffTypeAdded
 		case is == "":
-			f.Type = nomad.DiffTypeDeleted
+			f.Type = message.DiffTypeDeleted
 		}
 		out = append(out, f)
 	}

@@ -15,6 +15,48 @@ type JobExplainRequest struct {
 
 // JobExplainResponse is the reply of Job.Explain.
 type JobExplainResponse struct {
-	Explanation *nomad.JobExplanation
+	Explanation *JobExplanation
 	QueryMeta
+}
+
+// JobExplanation describes where allocations of a job could be placed now. It is open-nomad only.
+type JobExplanation struct {
+	Namespace string
+	JobID     string
+	Groups    []*GroupExplanation
+}
+
+// GroupExplanation has the results of the checks of nodes for one more allocation of a task group. Nodes that fit come
+// first, then those that fail late. Nodes has one page of them. Callers that cannot read nodes get counts for the node pool
+// of the job.
+type GroupExplanation struct {
+	Name      string
+	NodeCount int // nodes that were checked
+	Fits      int // nodes that can take one more allocation
+	Nodes     []*NodeExplanation
+	Failed    []*CheckCount // instead of Nodes, for callers that cannot read nodes
+}
+
+// CheckCount is the number of nodes of which a check is the first that failed. Placement reports the same.
+type CheckCount struct {
+	Check string
+	Need  string
+	Nodes int
+}
+
+// NodeExplanation has the results of the checks of one node, in the order of the scheduler.
+type NodeExplanation struct {
+	ID     string
+	Name   string
+	Fits   bool
+	Score  float64 // if it fits
+	Checks []*NodeCheck
+}
+
+// NodeCheck is the result of one check. Need comes from the job, Found from the node.
+type NodeCheck struct {
+	Check  string
+	Passed bool
+	Need   string
+	Found  string
 }

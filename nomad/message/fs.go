@@ -1,6 +1,6 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "time"
 
 // FsListRequest is the request of FileSystem.List.
 type FsListRequest struct {
@@ -11,7 +11,7 @@ type FsListRequest struct {
 
 // FsListResponse is the reply of FileSystem.List.
 type FsListResponse struct {
-	Files []*nomad.AllocFileInfo
+	Files []*AllocFileInfo
 	QueryMeta
 }
 
@@ -36,7 +36,7 @@ type FsStatRequest struct {
 
 // FsStatResponse is the reply of FileSystem.Stat.
 type FsStatResponse struct {
-	Info *nomad.AllocFileInfo
+	Info *AllocFileInfo
 	QueryMeta
 }
 
@@ -50,4 +50,34 @@ type FsStreamRequest struct {
 	Limit     int64
 	Follow    bool
 	QueryOptions
+}
+
+// AllocFileInfo describes a file or directory of an allocation, as reported by the client.
+type AllocFileInfo struct {
+	Name        string
+	IsDir       bool
+	Size        int64
+	FileMode    string
+	ModTime     time.Time
+	ContentType string
+}
+
+// RpcError is an error in a stream, where the HTTP status line is already sent. Code is an HTTP status.
+type RpcError struct {
+	Message string
+	Code    *int64
+}
+
+// StreamErrWrapper is one message of a stream from a client: a payload, or the error that ends the stream.
+type StreamErrWrapper struct {
+	Error   *RpcError
+	Payload []byte
+}
+
+// StreamFrame is a chunk of a streamed file. A frame without data is a keepalive or carries an event.
+type StreamFrame struct {
+	Offset    int64
+	Data      []byte
+	File      string
+	FileEvent string
 }

@@ -25,7 +25,7 @@ type JobApplyTagRequest struct {
 
 // JobBatchDeregisterRequest is the request of Job.BatchDeregister.
 type JobBatchDeregisterRequest struct {
-	Jobs       map[nomad.NamespacedID]*nomad.JobDeregisterOptions
+	Jobs       map[nomad.NamespacedID]*JobDeregisterOptions
 	SubmitTime int64
 	WriteRequest
 }
@@ -115,7 +115,7 @@ type JobPlanResponse struct {
 	FailedTGAllocs     map[string]*nomad.AllocMetric
 	JobModifyIndex     uint64
 	CreatedEvals       []*nomad.Evaluation
-	Diff               *nomad.JobDiff
+	Diff               *JobDiff
 	NextPeriodicLaunch time.Time
 	Warnings           string
 	// Isolation holds the isolation levels of the tasks (open-nomad only).
@@ -243,7 +243,7 @@ type JobVersionsRequest struct {
 // JobVersionsResponse is the reply of Job.GetJobVersions.
 type JobVersionsResponse struct {
 	Versions []*nomad.Job
-	Diffs    []*nomad.JobDiff
+	Diffs    []*JobDiff
 	QueryMeta
 }
 
@@ -251,4 +251,9 @@ type JobVersionsResponse struct {
 type SingleJobResponse struct {
 	Job *nomad.Job
 	QueryMeta
+}
+
+// JobDeregisterOptions are the options for one job of Job.BatchDeregister.
+type JobDeregisterOptions struct {
+	Purge bool
 }

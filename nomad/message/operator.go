@@ -35,7 +35,7 @@ type ServerMembersResponse struct {
 	ServerName   string
 	ServerRegion string
 	ServerDC     string
-	Members      []*nomad.ServerMember
+	Members      []*ServerMember
 }
 
 // SnapshotSaveRequest requests an archive of the complete state.
@@ -61,4 +61,13 @@ type SnapshotRestoreResponse struct {
 	ErrorCode int    `codec:",omitempty"`
 	ErrorMsg  string `codec:",omitempty"`
 	QueryMeta
+}
+
+// RaftStats is the reply of Status.RaftStats.
+type RaftStats struct {
+	LastContact string
+	LastTerm    uint64
+	LastIndex   uint64
+	// StateIndex is the index of the last entry that changed state (open-nomad only).
+	StateIndex uint64
 }

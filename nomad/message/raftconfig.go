@@ -1,10 +1,8 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
-
 // RaftConfigurationResponse is the reply of Operator.RaftGetConfiguration.
 type RaftConfigurationResponse struct {
-	Servers []*nomad.RaftServer
+	Servers []*RaftServer
 	Index   uint64
 }
 
@@ -22,15 +20,31 @@ type RaftPeerByAddressRequest struct {
 
 // RaftPeerRequest is the request of Operator.TransferLeadershipToPeer. It contains an ID or an address.
 type RaftPeerRequest struct {
-	nomad.RaftIDAddress
+	RaftIDAddress
 	WriteRequest
 }
 
 // LeadershipTransferResponse is the reply of Operator.TransferLeadershipToPeer. Noop means that the server was already
 // the leader.
 type LeadershipTransferResponse struct {
-	From nomad.RaftIDAddress
-	To   nomad.RaftIDAddress
+	From RaftIDAddress
+	To   RaftIDAddress
 	Noop bool
 	WriteMeta
+}
+
+// RaftServer is one server in the Raft configuration.
+type RaftServer struct {
+	ID           string
+	Node         string
+	Address      string
+	Leader       bool
+	Voter        bool
+	RaftProtocol string
+}
+
+// RaftIDAddress identifies a server in the Raft configuration.
+type RaftIDAddress struct {
+	Address string
+	ID      string
 }

@@ -24,7 +24,7 @@ type JobScaleStatusRequest struct {
 
 // JobScaleStatusResponse is the reply of Job.ScaleStatus.
 type JobScaleStatusResponse struct {
-	JobScaleStatus *nomad.JobScaleStatus
+	JobScaleStatus *JobScaleStatus
 	QueryMeta
 }
 
@@ -59,4 +59,45 @@ type ScalingPolicySpecificRequest struct {
 type SingleScalingPolicyResponse struct {
 	Policy *nomad.ScalingPolicy
 	QueryMeta
+}
+
+// JobScaleStatus is the state of the groups of a job for an autoscaler.
+type JobScaleStatus struct {
+	JobID          string
+	Namespace      string
+	JobCreateIndex uint64
+	JobModifyIndex uint64
+	JobStopped     bool
+	TaskGroups     map[string]*TaskGroupScaleStatus
+}
+
+// TaskGroupScaleStatus counts the allocations of a group that are neither terminal nor canaries.
+// Desired is the count of the group. The newest event is the first.
+type TaskGroupScaleStatus struct {
+	Desired   int
+	Placed    int
+	Running   int
+	Healthy   int
+	Unhealthy int
+	Events    []*nomad.ScalingEvent
+}
+
+// Add counts an allocation.
+func (s *TaskGroupScaleStatus) Add(a *nomad.Allocation) {
+	health := a.DeploymentStatus
+	if a.TerminalStatus() || health != nil && health.Canary {
+		return
+	}
+	s.Placed++
+	if a.ClientStatus == nomad.AllocClientStatusRunning {
+		s.Running++
+	}
+	if health == nil || health.Healthy == nil {
+		return
+	}
+	if *health.Healthy {
+		s.Healthy++
+	} else {
+		s.Unhealthy++
+	}
 }

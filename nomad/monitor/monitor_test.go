@@ -136,7 +136,7 @@ func TestMonitorFrames(t *testing.T) {
 		}
 		beats, data := 0, ""
 		for dec := json.NewDecoder(strings.NewReader(to.text())); ; {
-			var frame nomad.StreamFrame
+			var frame message.StreamFrame
 			if err := dec.Decode(&frame); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {

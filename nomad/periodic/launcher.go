@@ -150,7 +150,7 @@ const maxReason = 1000
 func (l *Launcher) record(ctx context.Context, job *nomad.Job, reason error) error {
 	eval := nomad.NewEval(job, nomad.EvalTriggerPeriodicJob, time.Now())
 	eval.Status, eval.StatusDescription = nomad.EvalStatusFailed, untrusted.Shorten(reason.Error(), maxReason)
-	_, err := l.cfg.Raft.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+	_, err := l.cfg.Raft.Apply(ctx, message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
 	if err != nil {
 		return fmt.Errorf("record the refused launch of job %q: %w", job.ID, err)
 	}

@@ -118,7 +118,7 @@ func (w *world) finish() {
 		done.Status = nomad.EvalStatusComplete
 		evals = append(evals, &done)
 	}
-	w.Must(w.t, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
+	w.Must(w.t, message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
 	synctest.Wait()
 }
 
@@ -179,11 +179,11 @@ func TestUpdate(t *testing.T) {
 		w.cron("@hourly")
 		w.until(5 * hour)
 		w.expect(hour, 2*hour, 5*hour)
-		w.Must(t, nomad.JobDeregisterRequestType,
+		w.Must(t, message.JobDeregisterRequestType,
 			&message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
 		w.until(6 * hour)
 		w.expect(hour, 2*hour, 5*hour)
-		w.Must(t, nomad.JobDeregisterRequestType,
+		w.Must(t, message.JobDeregisterRequestType,
 			&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}})
 		w.until(7 * hour)
 		w.expect(hour, 2*hour, 5*hour)
@@ -269,7 +269,7 @@ type committer struct {
 	attempts int
 }
 
-func (c *committer) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
+func (c *committer) Apply(ctx context.Context, t message.CommandType, payload any) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempts++
@@ -324,7 +324,7 @@ func TestRejected(t *testing.T) {
 		job := w.cron("@hourly")
 		taken := codec.Copy(job)
 		taken.ID, taken.Periodic = nomad.PeriodicChildID("j", start.Add(hour)), nil
-		w.Must(t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: taken})
+		w.Must(t, message.JobRegisterRequestType, &message.JobRegisterRequest{Job: taken})
 		w.until(2*hour - 1)
 		if got := raft.tried(); got != 1 {
 			t.Errorf("%d attempts, want 1", got)
@@ -339,14 +339,14 @@ func TestNamespaceRules(t *testing.T) {
 	within(t, func(w *world) {
 		defer w.lead()()
 		w.cron("@hourly")
-		w.Must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{
+		w.Must(t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{
 			{Name: "default", Capabilities: &nomad.NamespaceCapabilities{DisabledTaskDrivers: []string{"mock_driver"}}}}})
 		w.until(2 * hour)
 		w.expect()
 		if _, err := w.force("j"); err == nil || !strings.Contains(err.Error(), "mock_driver") {
 			t.Errorf("Force() = %v", err)
 		}
-		w.Must(t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "default"}}})
+		w.Must(t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "default"}}})
 		w.until(3 * hour)
 		w.expect(3 * hour)
 	})
@@ -376,7 +376,7 @@ func TestRefusedLaunchIsVisible(t *testing.T) {
 		if j := snap.Job(nil, "default", "j"); j.Status != nomad.JobStatusRunning {
 			t.Errorf("status of the job is %q, want running", j.Status)
 		}
-		w.Must(t, nomad.JobDeregisterRequestType,
+		w.Must(t, message.JobDeregisterRequestType,
 			&message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
 		if j := w.Snapshot().Job(nil, "default", "j"); j.Status != nomad.JobStatusDead {
 			t.Errorf("status of the stopped job is %q, want dead", j.Status)

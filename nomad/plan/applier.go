@@ -38,6 +38,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -289,7 +290,7 @@ func (a *Applier) commit(ctx context.Context, s *submission, c *candidate) *comm
 		defer a.pending.RUnlock()
 		defer close(out.done)
 		defer measure("apply", time.Now())
-		index, err := a.cfg.Raft.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)
+		index, err := a.cfg.Raft.Apply(ctx, message.ApplyPlanResultsRequestType, req)
 		if err != nil {
 			out.err = fmt.Errorf("commit plan of evaluation %s: %w", s.plan.EvalID, err)
 			s.done <- outcome{err: out.err}

@@ -74,7 +74,7 @@ func TestApplier_JobByName(t *testing.T) {
 	late := named(place(w.plan(job), testlog.NewAlloc(job, node)), job.Namespace, job.ID)
 	again := codec.Copy(job)
 	again.Priority = 60
-	w.Must(t, nomad.JobRegisterRequestType,
+	w.Must(t, message.JobRegisterRequestType,
 		&message.JobRegisterRequest{Job: again, WriteRequest: message.WriteRequest{Namespace: job.Namespace}})
 	if r := w.submit(late); len(r.NodeAllocation) != 0 || r.RefreshIndex < w.Snapshot().Job(nil, job.Namespace, job.ID).JobModifyIndex {
 		t.Errorf("Submit() = %+v, want nothing committed and a refresh", r)
@@ -101,7 +101,7 @@ func TestApplier_WrongJob(t *testing.T) {
 	old := w.Alloc(t, job, node)
 	p := named(w.plan(job), job.Namespace, job.ID)
 	p.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: old.ID, DesiredDescription: "purged"}}
-	w.Must(t, nomad.JobDeregisterRequestType,
+	w.Must(t, message.JobDeregisterRequestType,
 		&message.JobDeregisterRequest{JobID: job.ID, Purge: true, WriteRequest: message.WriteRequest{Namespace: job.Namespace}})
 	p.SnapshotIndex = w.Snapshot().Index()
 	w.submit(p)
@@ -186,7 +186,7 @@ func TestApplier_IneligibleNode(t *testing.T) {
 	node := w.Node(t)
 	job := w.Job(t, nomad.JobTypeService, 1)
 	a := w.Alloc(t, job, node)
-	w.Must(t, nomad.NodeUpdateEligibilityRequestType,
+	w.Must(t, message.NodeUpdateEligibilityRequestType,
 		&message.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 	update := *a
 	update.DesiredDescription = "updated"
@@ -293,7 +293,7 @@ func TestApplier_EndedDeployment(t *testing.T) {
 	p.Deployment = &nomad.Deployment{ID: nomad.NewID(), Namespace: job.Namespace, JobID: job.ID, Status: nomad.DeploymentStatusRunning}
 	w.submit(p)
 	update := &nomad.DeploymentStatusUpdate{DeploymentID: p.Deployment.ID, Status: nomad.DeploymentStatusSuccessful}
-	w.Must(t, nomad.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{DeploymentUpdate: update})
+	w.Must(t, message.DeploymentStatusUpdateRequestType, &message.DeploymentStatusUpdateRequest{DeploymentUpdate: update})
 
 	again := place(w.plan(job), testlog.NewAlloc(job, node))
 	again.DeploymentUpdates = []*nomad.DeploymentStatusUpdate{{DeploymentID: p.Deployment.ID, Status: nomad.DeploymentStatusCancelled}}
@@ -311,8 +311,8 @@ func TestApplier_TerminalAllocation(t *testing.T) {
 	a := w.Alloc(t, job, node)
 	failed := *a
 	failed.ClientStatus = nomad.AllocClientStatusFailed
-	w.Must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&failed}})
-	w.Must(t, nomad.NodeUpdateEligibilityRequestType,
+	w.Must(t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&failed}})
+	w.Must(t, message.NodeUpdateEligibilityRequestType,
 		&message.NodeUpdateEligibilityRequest{NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 	mark := failed
 	mark.FollowupEvalID = nomad.NewID()

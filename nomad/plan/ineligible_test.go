@@ -39,7 +39,7 @@ func TestRepeatedRejections(t *testing.T) {
 	for range 3 {
 		w.submit(place(w.plan(job), testlog.NewAlloc(job, full)))
 	}
-	w.Must(t, nomad.NodeUpdateEligibilityRequestType,
+	w.Must(t, message.NodeUpdateEligibilityRequestType,
 		&message.NodeUpdateEligibilityRequest{NodeID: full.ID, Eligibility: nomad.NodeSchedulingEligible})
 	if r := w.submit(place(w.plan(job), testlog.NewAlloc(job, full))); len(r.IneligibleNodes) != 0 {
 		t.Errorf("Submit() = %+v after the node was marked eligible", r)
@@ -68,7 +68,7 @@ func TestApplier_LostNode(t *testing.T) {
 				w := start(t)
 				node, job := w.Node(t), w.Job(t, nomad.JobTypeService, 1)
 				a := w.Alloc(t, job, node)
-				w.Must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node.ID, Status: status})
+				w.Must(t, message.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{NodeID: node.ID, Status: status})
 				update := *a
 				update.ClientStatus = client
 				if r := w.submit(place(w.plan(job), &update)); (len(r.RejectedNodes) == 1) != rejected {

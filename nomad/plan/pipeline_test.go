@@ -19,8 +19,8 @@ type gate struct {
 
 func (w *world) gate() *gate {
 	g := &gate{arrived: make(chan struct{}, 100), open: make(chan error, 100)}
-	w.Before(func(ctx context.Context, typ nomad.MessageType) error {
-		if typ != nomad.ApplyPlanResultsRequestType {
+	w.Before(func(ctx context.Context, typ message.CommandType) error {
+		if typ != message.ApplyPlanResultsRequestType {
 			return nil
 		}
 		g.arrived <- struct{}{}
@@ -178,7 +178,7 @@ func TestBetween(t *testing.T) {
 		go func() {
 			close(begun)
 			w.applier.Between(func() error {
-				index, err := w.Apply(context.Background(), nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
+				index, err := w.Apply(context.Background(), message.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
 					NodeID: node.ID, Eligibility: nomad.NodeSchedulingIneligible})
 				changed <- index
 				return err

@@ -14,10 +14,10 @@ import (
 // limit creates a quota for namespaces.
 func (w *world) limit(limits nomad.QuotaResources, namespaces ...string) {
 	w.t.Helper()
-	w.Must(w.t, nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{
+	w.Must(w.t, message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{
 		{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &limits}}}}})
 	for _, name := range namespaces {
-		w.Must(w.t, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: name, Quota: "q"}}})
+		w.Must(w.t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: name, Quota: "q"}}})
 	}
 }
 
@@ -26,7 +26,7 @@ func (w *world) jobIn(namespace string, count int) *nomad.Job {
 	j := w.Job(w.t, nomad.JobTypeBatch, count)
 	own := *j
 	own.Namespace, own.Region = namespace, "global"
-	w.Must(w.t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: &own})
+	w.Must(w.t, message.JobRegisterRequestType, &message.JobRegisterRequest{Job: &own})
 	return w.Snapshot().Job(nil, namespace, own.ID)
 }
 

@@ -30,7 +30,7 @@ func TestApplier_StoppingAllocation(t *testing.T) {
 	}
 	ended := *w.Snapshot().Alloc(nil, old.ID)
 	ended.ClientStatus = nomad.AllocClientStatusComplete
-	w.Must(t, nomad.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&ended}})
+	w.Must(t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{&ended}})
 	if r := w.submit(place(w.plan(other), testlog.NewAlloc(other, node, cpu(1000)))); len(r.RejectedNodes) != 0 {
 		t.Errorf("placement after the end of the old one: %+v", r)
 	}

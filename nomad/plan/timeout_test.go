@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 )
 
@@ -19,8 +20,8 @@ func TestQueue_NackTimeout(t *testing.T) {
 		b := broker.New(broker.Config{})
 		b.Enable()
 		log := testlog.New(nil)
-		log.Before(func(_ context.Context, typ nomad.MessageType) error {
-			if typ == nomad.ApplyPlanResultsRequestType {
+		log.Before(func(_ context.Context, typ message.CommandType) error {
+			if typ == message.ApplyPlanResultsRequestType {
 				time.Sleep(10 * time.Minute) // the log is slow
 			}
 			return nil

@@ -147,7 +147,7 @@ func TestVolumeOfNode(t *testing.T) {
 // volume stores the volume "data" of a node, with the ID v1.
 func (w *world) volume(node *nomad.Node) {
 	w.t.Helper()
-	w.Must(w.t, nomad.HostVolumeRegisterRequestType,
+	w.Must(w.t, message.HostVolumeRegisterRequestType,
 		&message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: "v1", Name: "data", Namespace: "default", NodeID: node.ID}})
 }
 

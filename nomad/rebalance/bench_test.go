@@ -31,7 +31,7 @@ func BenchmarkPlan(b *testing.B) {
 				a.DeploymentStatus = &nomad.AllocDeploymentStatus{Healthy: &yes}
 			}))
 		}
-		l.Must(b, nomad.ApplyPlanResultsRequestType, req)
+		l.Must(b, message.ApplyPlanResultsRequestType, req)
 	}
 	snap := l.Snapshot()
 	for b.Loop() {

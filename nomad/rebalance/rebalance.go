@@ -22,6 +22,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -50,11 +51,11 @@ const unseen = "in a namespace that the caller cannot read"
 const notSelected = "not selected"
 
 // Plan returns the moves for a snapshot. The error is that of ctx.
-func Plan(ctx context.Context, snap *state.Snapshot, o Options) (*nomad.Rebalance, error) {
+func Plan(ctx context.Context, snap *state.Snapshot, o Options) (*message.Rebalance, error) {
 	// The ports of the plan are drawn from a constant seed.
 	o.Scheduler = append([]scheduler.Option{scheduler.WithSeed([32]byte{})}, o.Scheduler...)
 	p := &planner{view: newView(snap), opts: o, hinder: newHindrances(snap),
-		out: &nomad.Rebalance{Moves: []*nomad.AllocMove{}, Skipped: map[string]int{}}}
+		out: &message.Rebalance{Moves: []*message.AllocMove{}, Skipped: map[string]int{}}}
 	p.load()
 	p.out.Before = p.balance()
 	for len(p.out.Moves) < o.MaxMoves {
@@ -77,7 +78,7 @@ type planner struct {
 	hinder *hindrances
 	nodes  []*node // most loaded first
 	sum    float64 // of the loads
-	out    *nomad.Rebalance
+	out    *message.Rebalance
 }
 
 // node is a candidate with its load.
@@ -153,8 +154,8 @@ func (p *planner) sort() {
 }
 
 // balance returns the measure of the loads.
-func (p *planner) balance() nomad.NodeBalance {
-	out := nomad.NodeBalance{Nodes: len(p.nodes)}
+func (p *planner) balance() message.NodeBalance {
+	out := message.NodeBalance{Nodes: len(p.nodes)}
 	if len(p.nodes) == 0 {
 		return out
 	}
@@ -289,7 +290,7 @@ func (p *planner) apply(m *move) {
 	p.sum += m.from.load + m.to.load
 	m.from.movable = slices.DeleteFunc(m.from.movable, func(a *nomad.Allocation) bool { return a == m.alloc })
 	p.sort()
-	p.out.Moves = append(p.out.Moves, &nomad.AllocMove{
+	p.out.Moves = append(p.out.Moves, &message.AllocMove{
 		AllocID: m.alloc.ID, Name: m.alloc.Name, Namespace: m.alloc.Namespace, JobID: m.alloc.JobID, TaskGroup: m.alloc.TaskGroup,
 		FromID: m.from.ID, FromName: m.from.Name, ToID: m.to.ID, ToName: m.to.Name, Deviation: p.balance().Deviation,
 	})

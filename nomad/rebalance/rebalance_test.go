@@ -81,7 +81,7 @@ func (f *fleet) place(job, node string, count int, edit ...func(*nomad.Allocatio
 	}
 }
 
-func (f *fleet) plan(o rebalance.Options) *nomad.Rebalance {
+func (f *fleet) plan(o rebalance.Options) *message.Rebalance {
 	f.t.Helper()
 	r, err := rebalance.Plan(context.Background(), f.Snapshot(), o)
 	if err != nil {
@@ -91,7 +91,7 @@ func (f *fleet) plan(o rebalance.Options) *nomad.Rebalance {
 }
 
 // moves lists the moves as "job a>b".
-func moves(r *nomad.Rebalance) string {
+func moves(r *message.Rebalance) string {
 	var out []string
 	for _, m := range r.Moves {
 		out = append(out, fmt.Sprintf("%s %s>%s", m.JobID, m.FromName, m.ToName))
@@ -260,7 +260,7 @@ func TestActiveDeployment(t *testing.T) {
 	f := newFleet(t, "a", "b")
 	j := f.job("web", 4)
 	f.place("web", "a", 4)
-	f.Must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
+	f.Must(t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
 		ID: nomad.NewID(), Namespace: j.Namespace, JobID: j.ID, JobVersion: j.Version, JobCreateIndex: j.CreateIndex,
 		Status:     nomad.DeploymentStatusRunning,
 		TaskGroups: map[string]*nomad.DeploymentState{"g": {DesiredTotal: 4}}}})
@@ -289,7 +289,7 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 	yes := true // one allocation of the group moves: its max_parallel is reached
-	f.Must(t, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
+	f.Must(t, message.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 		Allocs: map[string]*nomad.DesiredTransition{alloc.ID: {Migrate: &yes, TargetNode: f.nodes["b"].ID}}})
 	snap = f.Snapshot()
 	if got := snap.Alloc(nil, alloc.ID).DesiredTransition.TargetNode; got != f.nodes["b"].ID {
@@ -363,10 +363,10 @@ func TestPlanProperties(t *testing.T) {
 }
 
 // made returns the state after a move.
-func (f *fleet) made(m *nomad.AllocMove) *state.Snapshot {
+func (f *fleet) made(m *message.AllocMove) *state.Snapshot {
 	a := *f.Snapshot().Alloc(nil, m.AllocID)
 	a.NodeID, a.NodeName = m.ToID, m.ToName
-	f.Must(f.t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{&a}, UpdatedAt: 1})
+	f.Must(f.t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{AllocsUpdated: []*nomad.Allocation{&a}, UpdatedAt: 1})
 	return f.Snapshot()
 }
 

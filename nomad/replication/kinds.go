@@ -22,7 +22,7 @@ type object struct {
 
 // entry is a log entry. An entry without a payload is not written.
 type entry struct {
-	number  nomad.MessageType
+	number  message.CommandType
 	payload any
 }
 
@@ -122,10 +122,10 @@ func quotas() kind {
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.Quotas(nil), of) },
 		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
-			return entry{nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: values[nomad.QuotaSpec](batch)}}, nil
+			return entry{message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: values[nomad.QuotaSpec](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: ids}}
+			return entry{message.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: ids}}
 		},
 	}
 }
@@ -145,10 +145,10 @@ func namespaces() kind {
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.Namespaces(nil), of) },
 		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
-			return entry{nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: values[nomad.Namespace](batch)}}, nil
+			return entry{message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: values[nomad.Namespace](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: ids}}
+			return entry{message.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: ids}}
 		},
 	}
 }
@@ -171,10 +171,10 @@ func nodePools() kind {
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.NodePools(nil), of) },
 		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
-			return entry{nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: values[nomad.NodePool](batch)}}, nil
+			return entry{message.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: values[nomad.NodePool](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: ids}}
+			return entry{message.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: ids}}
 		},
 	}
 }
@@ -195,10 +195,10 @@ func policies() kind {
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLPolicySetResponse
 			err := rpc.Call(ctx, "ACL.GetPolicies", &message.ACLPolicySetRequest{Names: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: found(batch, out.Policies, every)}}, err
+			return entry{message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: found(batch, out.Policies, every)}}, err
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: ids}}
+			return entry{message.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: ids}}
 		},
 	}
 }
@@ -228,11 +228,11 @@ func roles() kind {
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLRolesByIDResponse
 			err := rpc.Call(ctx, "ACL.GetRolesByID", &message.ACLRolesByIDRequest{ACLRoleIDs: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{ACLRoles: found(batch, out.ACLRoles, every),
+			return entry{message.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{ACLRoles: found(batch, out.ACLRoles, every),
 				AllowMissingPolicies: true}}, err // their policies may arrive later
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: ids}}
+			return entry{message.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: ids}}
 		},
 	}
 }
@@ -260,10 +260,10 @@ func tokens() kind {
 			var out message.ACLTokenSetResponse
 			err := rpc.Call(ctx, "ACL.GetTokens", &message.ACLTokenSetRequest{AccessorIDS: ids(batch), QueryOptions: q}, &out)
 			global := func(t *nomad.ACLToken) bool { return t.Global }
-			return entry{nomad.ACLTokenUpsertRequestType, &message.ACLTokenUpsertRequest{Tokens: found(batch, out.Tokens, global)}}, err
+			return entry{message.ACLTokenUpsertRequestType, &message.ACLTokenUpsertRequest{Tokens: found(batch, out.Tokens, global)}}, err
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: ids}}
+			return entry{message.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: ids}}
 		},
 	}
 }
@@ -284,11 +284,11 @@ func authMethods() kind {
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLAuthMethodsGetResponse
 			err := rpc.Call(ctx, "ACL.GetAuthMethods", &message.ACLAuthMethodsGetRequest{Names: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLAuthMethodsUpsertRequestType,
+			return entry{message.ACLAuthMethodsUpsertRequestType,
 				&message.ACLAuthMethodUpsertRequest{AuthMethods: found(batch, out.AuthMethods, every)}}, err
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: ids}}
+			return entry{message.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: ids}}
 		},
 	}
 }
@@ -309,12 +309,12 @@ func bindingRules() kind {
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLBindingRulesResponse
 			err := rpc.Call(ctx, "ACL.GetBindingRules", &message.ACLBindingRulesRequest{ACLBindingRuleIDs: ids(batch), QueryOptions: q}, &out)
-			return entry{nomad.ACLBindingRulesUpsertRequestType,
+			return entry{message.ACLBindingRulesUpsertRequestType,
 				&message.ACLBindingRulesUpsertRequest{ACLBindingRules: found(batch, out.ACLBindingRules, every),
 					AllowMissingAuthMethods: true}}, err // their auth methods may arrive later
 		},
 		remove: func(ids []string) entry {
-			return entry{nomad.ACLBindingRulesDeleteRequestType, &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: ids}}
+			return entry{message.ACLBindingRulesDeleteRequestType, &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: ids}}
 		},
 	}
 }

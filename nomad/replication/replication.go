@@ -62,7 +62,7 @@ type Config struct {
 	RPC    Caller
 	Store  func() *state.Store // the current store; a restore replaces it
 	// Apply writes a log entry and returns after it was applied.
-	Apply func(ctx context.Context, t nomad.MessageType, payload any) error
+	Apply func(ctx context.Context, t message.CommandType, payload any) error
 	Log   *slog.Logger
 }
 

@@ -42,7 +42,7 @@ func newRegion(t testing.TB) *region {
 func (r *region) snap() *state.Snapshot { return r.machine.State().Snapshot() }
 
 // apply writes a log entry.
-func (r *region) apply(_ context.Context, number nomad.MessageType, payload any) error {
+func (r *region) apply(_ context.Context, number message.CommandType, payload any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if req, ok := payload.(*message.NamespaceUpsertRequest); ok &&
@@ -60,7 +60,7 @@ func (r *region) apply(_ context.Context, number nomad.MessageType, payload any)
 	return nil
 }
 
-func (r *region) must(number nomad.MessageType, payload any) {
+func (r *region) must(number message.CommandType, payload any) {
 	r.Helper()
 	if err := r.apply(context.Background(), number, payload); err != nil {
 		r.Fatal(err)
@@ -246,51 +246,51 @@ func role(id, name string) *nomad.ACLRole {
 
 func (r *region) roles(roles ...*nomad.ACLRole) {
 	r.Helper()
-	r.must(nomad.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{ACLRoles: roles, AllowMissingPolicies: true})
+	r.must(message.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{ACLRoles: roles, AllowMissingPolicies: true})
 }
 
 func (r *region) token(accessor, secret string, born int64, global bool) {
 	r.Helper()
-	r.must(nomad.ACLTokenUpsertRequestType,
+	r.must(message.ACLTokenUpsertRequestType,
 		&message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{{AccessorID: accessor, SecretID: secret, Type: "management",
 			Global: global, CreateTime: time.Unix(born, 0).UTC()}}})
 }
 
 func (r *region) methods(methods ...*nomad.ACLAuthMethod) {
 	r.Helper()
-	r.must(nomad.ACLAuthMethodsUpsertRequestType, &message.ACLAuthMethodUpsertRequest{AuthMethods: methods})
+	r.must(message.ACLAuthMethodsUpsertRequestType, &message.ACLAuthMethodUpsertRequest{AuthMethods: methods})
 }
 
 // full adds one object of each kind to a region.
 func (r *region) full() {
 	r.Helper()
-	r.must(nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Rules: "r"}}})
+	r.must(message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Rules: "r"}}})
 	r.roles(role("1", "one"), role("2", "two"))
 	r.token("t", "s", 1, true)
 	r.token("own", "own", 1, false)
 	r.methods(&nomad.ACLAuthMethod{Name: "a", Type: "JWT", Default: true}, &nomad.ACLAuthMethod{Name: "b", Type: "JWT"})
-	r.must(nomad.ACLBindingRulesUpsertRequestType,
+	r.must(message.ACLBindingRulesUpsertRequestType,
 		&message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{{ID: "r", AuthMethod: "a"}}})
-	r.must(nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
-	r.must(nomad.NamespaceUpsertRequestType,
+	r.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
+	r.must(message.NamespaceUpsertRequestType,
 		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
-	r.must(nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
+	r.must(message.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
 }
 
 func TestWhatChangesThereChangesHere(t *testing.T) {
 	steps := map[string]func(home *region){
 		"nothing more": func(*region) {},
 		"policy": func(h *region) {
-			h.must(nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: "new"}}})
+			h.must(message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: "new"}}})
 		},
 		"policy deleted": func(h *region) {
-			h.must(nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{"p"}})
+			h.must(message.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{"p"}})
 		},
 		"policy deleted and created again": func(h *region) {
-			h.must(nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{"p"}})
+			h.must(message.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{"p"}})
 			h.roles(role("3", "three"))
 			time.Sleep(time.Minute)
-			h.must(nomad.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p"}}})
+			h.must(message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p"}}})
 		},
 		"roles exchange names": func(h *region) {
 			h.roles(role("1", "three"))
@@ -298,11 +298,11 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.roles(role("1", "two"))
 		},
 		"another role has the name": func(h *region) {
-			h.must(nomad.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{"1"}})
+			h.must(message.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{"1"}})
 			h.roles(role("3", "one"))
 		},
 		"a token is created again": func(h *region) {
-			h.must(nomad.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: []string{"t"}})
+			h.must(message.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: []string{"t"}})
 			h.token("t", "another", 2, true)
 		},
 		"another default": func(h *region) {
@@ -310,21 +310,21 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.methods(&nomad.ACLAuthMethod{Name: "b", Type: "JWT", Default: true})
 		},
 		"auth method deleted": func(h *region) {
-			h.must(nomad.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: []string{"a"}})
+			h.must(message.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: []string{"a"}})
 		},
 		"namespace": func(h *region) {
-			h.must(nomad.NamespaceUpsertRequestType,
+			h.must(message.NamespaceUpsertRequestType,
 				&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"},
 					{Name: "default", Description: "ours"}}})
 		},
 		"namespace and pool deleted": func(h *region) {
-			h.must(nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"n"}})
-			h.must(nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{"pool"}})
+			h.must(message.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"n"}})
+			h.must(message.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{"pool"}})
 		},
 		"another quota": func(h *region) {
-			h.must(nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q2", Description: "d"}}})
-			h.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q2"}}})
-			h.must(nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: []string{"q"}})
+			h.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q2", Description: "d"}}})
+			h.must(message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q2"}}})
+			h.must(message.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: []string{"q"}})
 		},
 		"many": func(h *region) {
 			for i := range 200 {
@@ -360,7 +360,7 @@ func TestOtherTokensRemoveNothing(t *testing.T) {
 			home.set(nomad.ACLManagementToken, errors.New("between"))
 			time.Sleep(5 * time.Minute)
 			change()
-			home.must(nomad.ACLPolicyUpsertRequestType,
+			home.must(message.ACLPolicyUpsertRequestType,
 				&message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: what}}})
 			time.Sleep(5 * time.Minute)
 			if got := here.names(); got != had {
@@ -376,14 +376,14 @@ func TestOtherTokensRemoveNothing(t *testing.T) {
 func TestNamespaceInUseStays(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
-		here.must(nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "n", Type: "batch"}})
-		home.must(nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"n"}})
-		home.must(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "m"}}})
+		here.must(message.JobRegisterRequestType, &message.JobRegisterRequest{Job: &nomad.Job{ID: "j", Namespace: "n", Type: "batch"}})
+		home.must(message.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"n"}})
+		home.must(message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "m"}}})
 		time.Sleep(5 * time.Minute)
 		if here.snap().Namespace(nil, "n") == nil || here.snap().Namespace(nil, "m") == nil {
 			t.Errorf("here is\n%s", here.names())
 		}
-		here.must(nomad.JobDeregisterRequestType,
+		here.must(message.JobDeregisterRequestType,
 			&message.JobDeregisterRequest{JobID: "j", Purge: true, WriteRequest: message.WriteRequest{Namespace: "n"}})
 		same(t, home, here)
 	})
@@ -394,7 +394,7 @@ func TestLocalChangesAreReverted(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		here.token("x", "x", 1, true)
-		here.must(nomad.ACLPolicyUpsertRequestType,
+		here.must(message.ACLPolicyUpsertRequestType,
 			&message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: "here"}, {Name: "q"}}})
 		here.token("local", "local", 1, false)
 		same(t, home, here)
@@ -409,7 +409,7 @@ func TestInvalidObjectDoesNotBlockOthers(t *testing.T) {
 	follow(t, func(home, here *region) {
 		same(t, home, here)
 		here.refusing("refused")
-		home.must(nomad.NamespaceUpsertRequestType,
+		home.must(message.NamespaceUpsertRequestType,
 			&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"}, {Name: "refused"}, {Name: "z"}}})
 		time.Sleep(5 * time.Minute)
 		snap := here.snap()
@@ -427,10 +427,10 @@ func TestInvalidObjectDoesNotBlockOthers(t *testing.T) {
 func TestRegionWithoutQuotas(t *testing.T) {
 	var log strings.Builder
 	followWithout(t, "Quota.List", slog.NewTextHandler(&log, nil), func(home, here *region) {
-		here.must(nomad.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "own"}}})
+		here.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "own"}}})
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		home.must(nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "later"}}})
+		home.must(message.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "later"}}})
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if here.snap().Quota(nil, "own") == nil || here.snap().Quota(nil, "q") != nil || here.snap().NodePool(nil, "later") == nil {

@@ -83,7 +83,7 @@ func TestAudit_Records(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stream.Close()
-	var out nomad.StreamErrWrapper
+	var out message.StreamErrWrapper
 	if err := errors.Join(stream.Encode(&message.FsStreamRequest{}), stream.Decode(&out)); err != nil || out.Error == nil {
 		t.Fatalf("%v %+v", err, out)
 	}

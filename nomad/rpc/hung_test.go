@@ -111,7 +111,7 @@ func TestPool_EndsCalls(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := s.Decode(new(nomad.StreamErrWrapper)); err == nil {
+			if err := s.Decode(new(message.StreamErrWrapper)); err == nil {
 				return errors.New("unexpected data")
 			}
 			return ctx.Err()
@@ -156,7 +156,7 @@ func TestPool_StreamKeepsSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got nomad.StreamErrWrapper
+	var got message.StreamErrWrapper
 	if err := errors.Join(st.Encode(&message.FsStreamRequest{Path: "x"}), st.Decode(&got)); err != nil {
 		t.Fatal(err)
 	}

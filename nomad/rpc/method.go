@@ -126,7 +126,7 @@ type Method struct {
 	call     func(ctx context.Context, c *Call, req Request) (any, error)
 	assign   func(dst, src any) error
 	serve    func(ctx context.Context, c *Call, req Request, s *Stream) error
-	failure  func(*nomad.RpcError) any
+	failure  func(*message.RpcError) any
 	size     wire.Footprint // of a request
 }
 
@@ -177,7 +177,7 @@ func row[Req any, P interface {
 
 // HandleStream returns the row of a streaming method. The request after the handshake is read,
 // authenticated and routed before fn runs. The caller receives an error of fn as a
-// nomad.StreamErrWrapper. The stream is closed when fn returns.
+// message.StreamErrWrapper. The stream is closed when fn returns.
 func HandleStream[Req any, P interface {
 	*Req
 	Request
@@ -189,8 +189,8 @@ func HandleStream[Req any, P interface {
 }
 
 // FailingAs returns the row with another format for errors: the caller receives the result of
-// reply instead of a nomad.StreamErrWrapper.
-func (m Method) FailingAs(reply func(*nomad.RpcError) any) Method {
+// reply instead of a message.StreamErrWrapper.
+func (m Method) FailingAs(reply func(*message.RpcError) any) Method {
 	m.failure = reply
 	return m
 }

@@ -82,10 +82,10 @@ func TestRecheck_TokenExpires(t *testing.T) {
 	}
 	with, without := echo("t"), echo("")
 	over.Store(true)
-	if err := with.Decode(&nomad.StreamErrWrapper{}); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
+	if err := with.Decode(&message.StreamErrWrapper{}); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("the stream does not end: %v", err)
 	}
-	if err := without.Encode(&nomad.StreamErrWrapper{Payload: []byte("b")}); err != nil || string(next(t, without).Payload) != "b" {
+	if err := without.Encode(&message.StreamErrWrapper{Payload: []byte("b")}); err != nil || string(next(t, without).Payload) != "b" {
 		t.Errorf("a stream without a token: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // relayed starts a server with a connected node that answers Test.Files with the result of
 // files. The server's method Test.Relay calls the node.
-func relayed(t *testing.T, files func() []*nomad.AllocFileInfo) (*rpc.Server, string) {
+func relayed(t *testing.T, files func() []*message.AllocFileInfo) (*rpc.Server, string) {
 	t.Helper()
 	onNode := rpc.Handle("Test.Files", rpc.Token, rpc.Here,
 		func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.FsListResponse, error) {
@@ -45,17 +45,17 @@ func relayed(t *testing.T, files func() []*nomad.AllocFileInfo) (*rpc.Server, st
 // If a node returns an excessive reply, encoded or decoded, the caller gets an error and the
 // server continues.
 func TestNodeReply_Limit(t *testing.T) {
-	small := []*nomad.AllocFileInfo{{Name: "small"}}
-	var reply atomic.Pointer[[]*nomad.AllocFileInfo]
-	s, _ := relayed(t, func() []*nomad.AllocFileInfo { return *reply.Load() })
+	small := []*message.AllocFileInfo{{Name: "small"}}
+	var reply atomic.Pointer[[]*message.AllocFileInfo]
+	s, _ := relayed(t, func() []*message.AllocFileInfo { return *reply.Load() })
 	for name, c := range map[string]struct {
-		reply []*nomad.AllocFileInfo
+		reply []*message.AllocFileInfo
 		want  string // in the error
 	}{
-		"many bytes":   {[]*nomad.AllocFileInfo{{Name: strings.Repeat("x", 17<<20)}}, "502"},
-		"many nils":    {make([]*nomad.AllocFileInfo, 2<<20), "502"},
-		"many structs": {slicesOf(300_000, &nomad.AllocFileInfo{}), "502"},
-		"many files":   {slicesOf(50_000, &nomad.AllocFileInfo{Name: strings.Repeat("f", 40), Size: 1 << 40, FileMode: "-rw-r--r--"}), ""},
+		"many bytes":   {[]*message.AllocFileInfo{{Name: strings.Repeat("x", 17<<20)}}, "502"},
+		"many nils":    {make([]*message.AllocFileInfo, 2<<20), "502"},
+		"many structs": {slicesOf(300_000, &message.AllocFileInfo{}), "502"},
+		"many files":   {slicesOf(50_000, &message.AllocFileInfo{Name: strings.Repeat("f", 40), Size: 1 << 40, FileMode: "-rw-r--r--"}), ""},
 	} {
 		reply.Store(&c.reply)
 		var out message.FsListResponse
@@ -73,8 +73,8 @@ func TestNodeReply_Limit(t *testing.T) {
 	}
 }
 
-func slicesOf(n int, f *nomad.AllocFileInfo) []*nomad.AllocFileInfo {
-	out := make([]*nomad.AllocFileInfo, n)
+func slicesOf(n int, f *message.AllocFileInfo) []*message.AllocFileInfo {
+	out := make([]*message.AllocFileInfo, n)
 	for i := range out {
 		out[i] = f
 	}
@@ -86,11 +86,11 @@ func slicesOf(n int, f *nomad.AllocFileInfo) []*nomad.AllocFileInfo {
 func TestNodeReply_Budget(t *testing.T) {
 	var large atomic.Bool
 	large.Store(true)
-	_, addr := relayed(t, func() []*nomad.AllocFileInfo {
+	_, addr := relayed(t, func() []*message.AllocFileInfo {
 		if large.Load() {
-			return []*nomad.AllocFileInfo{{Name: strings.Repeat("x", 15<<20)}}
+			return []*message.AllocFileInfo{{Name: strings.Repeat("x", 15<<20)}}
 		}
-		return []*nomad.AllocFileInfo{{Name: "small"}}
+		return []*message.AllocFileInfo{{Name: "small"}}
 	})
 	wire := append([]byte{0x01}, callBytes(t, "Test.Relay", ask("n1", "me"))...)
 	var first [16]byte

@@ -58,7 +58,7 @@ func TestRoute_StreamNotReady(t *testing.T) {
 				if err := stream.Encode(&message.GenericRequest{}); err != nil {
 					t.Fatal(err)
 				}
-				var got nomad.StreamErrWrapper
+				var got message.StreamErrWrapper
 				if err := stream.Decode(&got); err != nil || got.Error == nil || !strings.Contains(got.Error.Message, c.want) {
 					t.Errorf("the stream answers %+v, %v, want %q", got.Error, err, c.want)
 				}

@@ -69,10 +69,10 @@ func methods() []rpc.Method {
 				if req.Path == "" {
 					return nomad.Errorf(404, "no path")
 				}
-				if err := s.Encode(&nomad.StreamErrWrapper{Payload: []byte(req.Path)}); err != nil {
+				if err := s.Encode(&message.StreamErrWrapper{Payload: []byte(req.Path)}); err != nil {
 					return err
 				}
-				var in nomad.StreamErrWrapper
+				var in message.StreamErrWrapper
 				for s.Decode(&in) == nil {
 					if err := s.Encode(&in); err != nil {
 						return err
@@ -260,7 +260,7 @@ func TestStream(t *testing.T) {
 				t.Errorf("first message = %q", got.Payload)
 			}
 			big := []byte(strings.Repeat("x", 1<<20))
-			go st.Encode(&nomad.StreamErrWrapper{Payload: big})
+			go st.Encode(&message.StreamErrWrapper{Payload: big})
 			if got := next(t, st); len(got.Payload) != len(big) {
 				t.Errorf("echo of %d bytes = %d bytes", len(big), len(got.Payload))
 			}
@@ -268,7 +268,7 @@ func TestStream(t *testing.T) {
 			if got := next(t, st); got.Error == nil || got.Error.Message != "no path" || *got.Error.Code != 404 {
 				t.Errorf("failed handler sends %+v", got.Error)
 			}
-			if err := st.Decode(&nomad.StreamErrWrapper{}); err != io.EOF {
+			if err := st.Decode(&message.StreamErrWrapper{}); err != io.EOF {
 				t.Errorf("after the error: %v, want EOF", err)
 			}
 			st = begin(t, open, &message.FsStreamRequest{Path: "a", QueryOptions: message.QueryOptions{AuthToken: "bad"}})
@@ -295,9 +295,9 @@ func begin(t *testing.T, open func(context.Context, string) (*rpc.Stream, error)
 	return st
 }
 
-func next(t *testing.T, st *rpc.Stream) nomad.StreamErrWrapper {
+func next(t *testing.T, st *rpc.Stream) message.StreamErrWrapper {
 	t.Helper()
-	var out nomad.StreamErrWrapper
+	var out message.StreamErrWrapper
 	if err := st.Decode(&out); err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestNodeCall_Session(t *testing.T) {
 		t.Error("NodeConn() = false")
 	}
 	p.Close()
-	if err := st.Decode(new(nomad.StreamErrWrapper)); !errors.Is(err, nomad.ErrLost) {
+	if err := st.Decode(new(message.StreamErrWrapper)); !errors.Is(err, nomad.ErrLost) {
 		t.Errorf("the stream ends with %v when its connection does, want that it is lost", err)
 	}
 	for ctx := within(t); ; {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
@@ -150,7 +151,7 @@ func (s *Stream) CloseWhenDenied(ctx context.Context, every time.Duration, check
 
 // SendError sends the peer the error that ends the stream.
 func (s *Stream) SendError(err error) error {
-	return s.Encode(&nomad.StreamErrWrapper{Error: wireError(err)})
+	return s.Encode(&message.StreamErrWrapper{Error: wireError(err)})
 }
 
 // sendError sends the caller the error of a method, in the format of the method.
@@ -161,8 +162,8 @@ func (m Method) sendError(s *Stream, err error) error {
 	return s.Encode(m.failure(wireError(err)))
 }
 
-func wireError(err error) *nomad.RpcError {
-	wire := &nomad.RpcError{Message: err.Error()}
+func wireError(err error) *message.RpcError {
+	wire := &message.RpcError{Message: err.Error()}
 	var coded *nomad.CodedError
 	if errors.As(err, &coded) {
 		code := int64(coded.Code)

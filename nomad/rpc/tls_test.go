@@ -14,7 +14,6 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testpki"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -107,7 +106,7 @@ func TestTLS_Everything(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	var got nomad.StreamErrWrapper
+	var got message.StreamErrWrapper
 	if err := errors.Join(st.Encode(&message.FsStreamRequest{Path: "over"}), st.Decode(&got)); err != nil || string(got.Payload) != "over" {
 		t.Errorf("stream = %q, %v", got.Payload, err)
 	}

@@ -23,7 +23,7 @@ type Limits struct {
 
 // hit is a match, and the position of the text in its name.
 type hit struct {
-	nomad.FuzzyMatch
+	message.FuzzyMatch
 	at int
 }
 
@@ -31,12 +31,12 @@ type hit struct {
 type hits struct {
 	text      string
 	limit     int
-	found     map[nomad.Context][]hit
-	truncated map[nomad.Context]bool
+	found     map[message.Context][]hit
+	truncated map[message.Context]bool
 }
 
 // add records a name if it contains the text.
-func (h *hits) add(c nomad.Context, name string, scope ...string) {
+func (h *hits) add(c message.Context, name string, scope ...string) {
 	at := strings.Index(strings.ToLower(name), h.text)
 	if at < 0 {
 		return
@@ -45,7 +45,7 @@ func (h *hits) add(c nomad.Context, name string, scope ...string) {
 		h.truncated[c] = true
 		return
 	}
-	h.found[c] = append(h.found[c], hit{nomad.FuzzyMatch{ID: name, Scope: slices.Clone(scope)}, at})
+	h.found[c] = append(h.found[c], hit{message.FuzzyMatch{ID: name, Scope: slices.Clone(scope)}, at})
 }
 
 // Fuzzy finds the names that contain a text, ignoring case. Matches near the start of a name come
@@ -61,18 +61,18 @@ func (f *Finder) Fuzzy(req *message.FuzzySearchRequest, l Limits, out *message.F
 	if err != nil {
 		return err
 	}
-	h := &hits{text: strings.ToLower(req.Text), limit: l.Gathered, found: map[nomad.Context][]hit{}, truncated: map[nomad.Context]bool{}}
-	wanted := map[nomad.Context]bool{}
+	h := &hits{text: strings.ToLower(req.Text), limit: l.Gathered, found: map[message.Context][]hit{}, truncated: map[message.Context]bool{}}
+	wanted := map[message.Context]bool{}
 	for _, c := range contexts {
 		wanted[c] = true
 		if s := sources[c]; s.byID {
 			f.idsInto(h, c)
-		} else if c != nomad.ContextJobs {
+		} else if c != message.ContextJobs {
 			f.namesInto(h, c)
 		}
 	}
 	f.jobsInto(h, wanted)
-	out.Matches, out.Truncations = map[nomad.Context][]nomad.FuzzyMatch{}, map[nomad.Context]bool{}
+	out.Matches, out.Truncations = map[message.Context][]message.FuzzyMatch{}, map[message.Context]bool{}
 	for _, c := range contexts {
 		out.Matches[c], out.Truncations[c] = h.best(c, l.Results)
 	}
@@ -80,10 +80,10 @@ func (f *Finder) Fuzzy(req *message.FuzzySearchRequest, l Limits, out *message.F
 }
 
 // namesInto searches the names of a context.
-func (f *Finder) namesInto(h *hits, c nomad.Context) {
+func (f *Finder) namesInto(h *hits, c message.Context) {
 	for t := range f.seen(c, "") {
 		switch {
-		case c == nomad.ContextVariables:
+		case c == message.ContextVariables:
 			h.add(c, t.name, t.namespace, t.id)
 		case t.namespace != "":
 			h.add(c, t.name, t.namespace, t.id)
@@ -96,20 +96,20 @@ func (f *Finder) namesInto(h *hits, c nomad.Context) {
 }
 
 // idsInto searches for IDs that begin with the text, in contexts without names.
-func (f *Finder) idsInto(h *hits, c nomad.Context) {
+func (f *Finder) idsInto(h *hits, c message.Context) {
 	for t := range f.seen(c, h.text) {
 		h.add(c, t.id, t.namespace)
 	}
 }
 
 // jobsInto searches jobs and their parts.
-func (f *Finder) jobsInto(h *hits, wanted map[nomad.Context]bool) {
-	add := func(c nomad.Context, name string, scope ...string) {
+func (f *Finder) jobsInto(h *hits, wanted map[message.Context]bool) {
+	add := func(c message.Context, name string, scope ...string) {
 		if wanted[c] {
 			h.add(c, name, scope...)
 		}
 	}
-	if !wanted[nomad.ContextJobs] && !slices.ContainsFunc(parts, func(c nomad.Context) bool { return wanted[c] }) {
+	if !wanted[message.ContextJobs] && !slices.ContainsFunc(parts, func(c message.Context) bool { return wanted[c] }) {
 		return
 	}
 	for j := range f.Snapshot.Jobs(f.Watch) {
@@ -117,11 +117,11 @@ func (f *Finder) jobsInto(h *hits, wanted map[nomad.Context]bool) {
 			!f.Access.Allows(acl.InNamespace(j.Namespace, acl.ReadJob)) {
 			continue
 		}
-		add(nomad.ContextJobs, j.Name, j.Namespace, j.ID)
+		add(message.ContextJobs, j.Name, j.Namespace, j.ID)
 		for _, g := range j.TaskGroups {
-			add(nomad.ContextGroups, g.Name, j.Namespace, j.ID)
+			add(message.ContextGroups, g.Name, j.Namespace, j.ID)
 			for _, s := range g.Services {
-				add(nomad.ContextServices, s.Name, j.Namespace, j.ID, g.Name)
+				add(message.ContextServices, s.Name, j.Namespace, j.ID, g.Name)
 			}
 			for _, t := range g.Tasks {
 				tasks(add, t, j.Namespace, j.ID, g.Name)
@@ -130,14 +130,14 @@ func (f *Finder) jobsInto(h *hits, wanted map[nomad.Context]bool) {
 	}
 }
 
-func tasks(add func(nomad.Context, string, ...string), t *nomad.Task, scope ...string) {
-	add(nomad.ContextTasks, t.Name, scope...)
+func tasks(add func(message.Context, string, ...string), t *nomad.Task, scope ...string) {
+	add(message.ContextTasks, t.Name, scope...)
 	scope = append(scope, t.Name)
 	for _, s := range t.Services {
-		add(nomad.ContextServices, s.Name, scope...)
+		add(message.ContextServices, s.Name, scope...)
 	}
-	for c, key := range map[nomad.Context]string{nomad.ContextImages: "image", nomad.ContextCommands: "command",
-		nomad.ContextClasses: "class"} {
+	for c, key := range map[message.Context]string{message.ContextImages: "image", message.ContextCommands: "command",
+		message.ContextClasses: "class"} {
 		if text, ok := t.Config[key].(string); ok {
 			add(c, text, scope...)
 		}
@@ -145,13 +145,13 @@ func tasks(add func(nomad.Context, string, ...string), t *nomad.Task, scope ...s
 }
 
 // best returns the matches to return, and whether there are more.
-func (h *hits) best(c nomad.Context, most int) ([]nomad.FuzzyMatch, bool) {
+func (h *hits) best(c message.Context, most int) ([]message.FuzzyMatch, bool) {
 	found := h.found[c]
 	slices.SortStableFunc(found, func(a, b hit) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(len(a.ID), len(b.ID)), strings.Compare(a.ID, b.ID), slices.Compare(a.Scope, b.Scope))
 	})
 	truncated := h.truncated[c] || len(found) > most
-	out := make([]nomad.FuzzyMatch, 0, min(len(found), most))
+	out := make([]message.FuzzyMatch, 0, min(len(found), most))
 	for _, f := range found[:min(len(found), most)] {
 		out = append(out, f.FuzzyMatch)
 	}

@@ -45,49 +45,49 @@ type source struct {
 }
 
 // sources are the contexts with objects in this version. The others are valid but empty.
-var sources = map[nomad.Context]source{
-	nomad.ContextJobs: {namespaced: true, needs: readJob, table: state.TableJobs,
+var sources = map[message.Context]source{
+	message.ContextJobs: {namespaced: true, needs: readJob, table: state.TableJobs,
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Jobs(ws), func(j *nomad.Job) thing { return thing{j.ID, j.Name, j.Namespace} })
 		}},
-	nomad.ContextAllocs: {namespaced: true, needs: readJob, table: state.TableAllocs,
+	message.ContextAllocs: {namespaced: true, needs: readJob, table: state.TableAllocs,
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {
 			return each(snap.AllocsByPrefix(ws, prefix), func(a *nomad.Allocation) thing { return thing{a.ID, a.Name, a.Namespace} })
 		}},
-	nomad.ContextEvals: {namespaced: true, needs: readJob, table: state.TableEvals, byID: true,
+	message.ContextEvals: {namespaced: true, needs: readJob, table: state.TableEvals, byID: true,
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {
 			return each(snap.EvalsByPrefix(ws, prefix), func(e *nomad.Evaluation) thing { return thing{e.ID, e.ID, e.Namespace} })
 		}},
-	nomad.ContextDeployments: {namespaced: true, needs: readJob, table: state.TableDeployment, byID: true,
+	message.ContextDeployments: {namespaced: true, needs: readJob, table: state.TableDeployment, byID: true,
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {
 			return each(snap.DeploymentsByPrefix(ws, prefix), func(d *nomad.Deployment) thing { return thing{d.ID, d.ID, d.Namespace} })
 		}},
-	nomad.ContextScalingPolicies: {namespaced: true, table: state.TableScalingPolicy, byID: true,
+	message.ContextScalingPolicies: {namespaced: true, table: state.TableScalingPolicy, byID: true,
 		needs: func(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.ListScalingPolicies, acl.ReadJob) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {
 			return each(snap.ScalingPoliciesByPrefix(ws, prefix), func(p *nomad.ScalingPolicy) thing {
 				return thing{p.ID, p.ID, p.Target[nomad.ScalingTargetNamespace]}
 			})
 		}},
-	nomad.ContextVariables: {namespaced: true, table: state.TableVariables,
+	message.ContextVariables: {namespaced: true, table: state.TableVariables,
 		needs: func(t thing) acl.Question { return acl.OfVariable(t.namespace, t.id, acl.VariableList) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Variables(ws), func(v *nomad.VariableEncrypted) thing { return thing{v.Path, v.Path, v.Namespace} })
 		}},
-	nomad.ContextNodes: {table: state.TableNodes, needs: func(thing) acl.Question { return acl.ToRead(acl.Nodes) },
+	message.ContextNodes: {table: state.TableNodes, needs: func(thing) acl.Question { return acl.ToRead(acl.Nodes) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {
 			return each(snap.NodesByPrefix(ws, prefix), func(n *nomad.Node) thing { return thing{id: n.ID, name: n.Name} })
 		}},
-	nomad.ContextNodePools: {named: true, table: state.TableNodePools,
+	message.ContextNodePools: {named: true, table: state.TableNodePools,
 		needs: func(t thing) acl.Question { return acl.InAny(acl.NodePools, t.id) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.NodePools(ws), func(p *nomad.NodePool) thing { return thing{id: p.Name, name: p.Name} })
 		}},
-	nomad.ContextQuotas: {table: state.TableQuotas, needs: func(thing) acl.Question { return acl.ToRead(acl.Quotas) },
+	message.ContextQuotas: {table: state.TableQuotas, needs: func(thing) acl.Question { return acl.ToRead(acl.Quotas) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Quotas(ws), func(q *nomad.QuotaSpec) thing { return thing{id: q.Name, name: q.Name} })
 		}},
-	nomad.ContextNamespaces: {named: true, table: state.TableNamespaces,
+	message.ContextNamespaces: {named: true, table: state.TableNamespaces,
 		needs: func(t thing) acl.Question { return acl.InAny(acl.Namespaces, t.id) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
 			return each(snap.Namespaces(ws), func(n *nomad.Namespace) thing { return thing{id: n.Name, name: n.Name} })
@@ -95,18 +95,18 @@ var sources = map[nomad.Context]source{
 }
 
 // absent are contexts without objects in this version, and the rights they require.
-var absent = map[nomad.Context]source{
-	nomad.ContextPlugins: {needs: func(thing) acl.Question { return acl.Question{Kind: acl.Plugins, Rights: []string{"list"}} }},
-	nomad.ContextVolumes: {namespaced: true, needs: func(t thing) acl.Question {
+var absent = map[message.Context]source{
+	message.ContextPlugins: {needs: func(thing) acl.Question { return acl.Question{Kind: acl.Plugins, Rights: []string{"list"}} }},
+	message.ContextVolumes: {namespaced: true, needs: func(t thing) acl.Question {
 		return acl.InNamespace(t.namespace, acl.CSIListVolume, acl.CSIReadVolume, acl.ListJobs)
 	}},
-	nomad.ContextHostVolumes: {namespaced: true,
+	message.ContextHostVolumes: {namespaced: true,
 		needs: func(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.HostVolumeRead) }},
 }
 
 // parts are the contexts of the parts of jobs.
-var parts = []nomad.Context{nomad.ContextGroups, nomad.ContextServices, nomad.ContextTasks, nomad.ContextImages, nomad.ContextCommands,
-	nomad.ContextClasses}
+var parts = []message.Context{message.ContextGroups, message.ContextServices, message.ContextTasks, message.ContextImages, message.ContextCommands,
+	message.ContextClasses}
 
 func readJob(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.ReadJob) }
 
@@ -131,8 +131,8 @@ type Finder struct {
 
 // asked returns the contexts of a request. It rejects a single context in which the caller has no
 // right.
-func (f *Finder) asked(c nomad.Context, fuzzy bool) ([]nomad.Context, error) {
-	var all []nomad.Context
+func (f *Finder) asked(c message.Context, fuzzy bool) ([]message.Context, error) {
+	var all []message.Context
 	for name := range sources {
 		all = append(all, name)
 	}
@@ -143,26 +143,26 @@ func (f *Finder) asked(c nomad.Context, fuzzy bool) ([]nomad.Context, error) {
 		all = append(all, parts...)
 	}
 	switch c {
-	case "", nomad.ContextAll:
+	case "", message.ContextAll:
 		f.Access.MarkChecked() // each object is checked
 		return all, nil
-	case nomad.ContextJobs:
+	case message.ContextJobs:
 		if fuzzy {
-			return append([]nomad.Context{c}, parts...), f.open(c)
+			return append([]message.Context{c}, parts...), f.open(c)
 		}
 	}
 	for _, known := range all {
 		if known == c {
-			return []nomad.Context{c}, f.open(c)
+			return []message.Context{c}, f.open(c)
 		}
 	}
 	return nil, nomad.Errorf(400, "unknown search context %q", c)
 }
 
 // open rejects a caller that may not see any object of a context.
-func (f *Finder) open(c nomad.Context) error {
+func (f *Finder) open(c message.Context) error {
 	if slices.Contains(parts, c) {
-		c = nomad.ContextJobs
+		c = message.ContextJobs
 	}
 	s, ok := sources[c]
 	if !ok {
@@ -170,7 +170,7 @@ func (f *Finder) open(c nomad.Context) error {
 	}
 	everywhere := f.Namespace == nomad.AllNamespacesSentinel
 	switch {
-	case c == nomad.ContextVariables:
+	case c == message.ContextVariables:
 		return f.openVariables(everywhere)
 	case s.named || s.namespaced && everywhere:
 		return f.Access.NeedAnywhere(s.needs(thing{}))
@@ -192,7 +192,7 @@ func (f *Finder) openVariables(everywhere bool) error {
 }
 
 // seen returns the objects of a context that the caller may see.
-func (f *Finder) seen(c nomad.Context, prefix string) iter.Seq[thing] {
+func (f *Finder) seen(c message.Context, prefix string) iter.Seq[thing] {
 	s := sources[c]
 	return func(yield func(thing) bool) {
 		if s.things == nil {
@@ -227,7 +227,7 @@ func (f *Finder) Prefix(req *message.SearchRequest, out *message.SearchResponse)
 	if err != nil {
 		return err
 	}
-	out.Matches, out.Truncations = map[nomad.Context][]string{}, map[nomad.Context]bool{}
+	out.Matches, out.Truncations = map[message.Context][]string{}, map[message.Context]bool{}
 	for _, c := range contexts {
 		found, more := []string{}, false
 		for t := range f.seen(c, req.Prefix) {

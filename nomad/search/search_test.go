@@ -67,8 +67,8 @@ func finder(t *testing.T, snap *state.Snapshot, namespace, policy string) *searc
 }
 
 // found omits empty contexts.
-func found[T any](matches map[nomad.Context][]T) map[nomad.Context][]T {
-	out := map[nomad.Context][]T{}
+func found[T any](matches map[message.Context][]T) map[message.Context][]T {
+	out := map[message.Context][]T{}
 	for c, m := range matches {
 		if len(m) > 0 {
 			out[c] = m
@@ -79,33 +79,33 @@ func found[T any](matches map[nomad.Context][]T) map[nomad.Context][]T {
 
 func TestPrefix(t *testing.T) {
 	snap := filled(t)
-	type matches = map[nomad.Context][]string
+	type matches = map[message.Context][]string
 	for name, c := range map[string]struct {
 		namespace, policy, prefix string
-		context                   nomad.Context
+		context                   message.Context
 		want                      matches
 		denied                    bool
 	}{
 		"everything": {"*", "management", "a", "",
-			matches{nomad.ContextNodes: {nodeID}, nomad.ContextEvals: {evalID}, nomad.ContextNodePools: {"all"}}, false},
-		"a namespace": {"prod", "management", "prod", nomad.ContextAll,
-			matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}, nomad.ContextNamespaces: {"prod"}}, false},
-		"another namespace": {"default", "management", "prod", "", matches{nomad.ContextNamespaces: {"prod"}}, false},
+			matches{message.ContextNodes: {nodeID}, message.ContextEvals: {evalID}, message.ContextNodePools: {"all"}}, false},
+		"a namespace": {"prod", "management", "prod", message.ContextAll,
+			matches{message.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}, message.ContextNamespaces: {"prod"}}, false},
+		"another namespace": {"default", "management", "prod", "", matches{message.ContextNamespaces: {"prod"}}, false},
 		"no rights":         {"*", "", "", "", matches{}, false},
-		"one namespace": {"*", `namespace "prod" { policy = "read" }`, "", nomad.ContextJobs,
-			matches{nomad.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}}, false},
-		"nodes only": {"*", `node { policy = "read" }`, "", "", matches{nomad.ContextNodes: {nodeID}}, false},
+		"one namespace": {"*", `namespace "prod" { policy = "read" }`, "", message.ContextJobs,
+			matches{message.ContextJobs: {"prod-api", "prod-other", "prod-web-API"}}, false},
+		"nodes only": {"*", `node { policy = "read" }`, "", "", matches{message.ContextNodes: {nodeID}}, false},
 		"variables only": {"*", `namespace "prod" { variables { path "db/*" { capabilities = ["list"] } } }`, "", "",
-			matches{nomad.ContextVariables: {"db/api"}}, false},
-		"jobs, denied":      {"prod", `namespace "default" { policy = "read" }`, "", nomad.ContextJobs, nil, true},
-		"nodes, denied":     {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextNodes, nil, true},
-		"variables, denied": {"prod", `namespace "*" { policy = "read" }`, "", nomad.ContextVariables, nil, true},
-		"quotas": {"prod", `quota { policy = "read" }`, "sm", nomad.ContextQuotas, matches{nomad.ContextQuotas: {"small"}},
+			matches{message.ContextVariables: {"db/api"}}, false},
+		"jobs, denied":      {"prod", `namespace "default" { policy = "read" }`, "", message.ContextJobs, nil, true},
+		"nodes, denied":     {"prod", `namespace "*" { policy = "read" }`, "", message.ContextNodes, nil, true},
+		"variables, denied": {"prod", `namespace "*" { policy = "read" }`, "", message.ContextVariables, nil, true},
+		"quotas": {"prod", `quota { policy = "read" }`, "sm", message.ContextQuotas, matches{message.ContextQuotas: {"small"}},
 			false},
-		"quotas, denied": {"prod", `node_pool "default" { policy = "read" }`, "sm", nomad.ContextQuotas, nil, true},
-		"node pools, one": {"prod", `node_pool "default" { policy = "read" }`, "", nomad.ContextNodePools,
-			matches{nomad.ContextNodePools: {"default"}}, false},
-		"context without objects": {"prod", "management", "", nomad.ContextVolumes, matches{}, false},
+		"quotas, denied": {"prod", `node_pool "default" { policy = "read" }`, "sm", message.ContextQuotas, nil, true},
+		"node pools, one": {"prod", `node_pool "default" { policy = "read" }`, "", message.ContextNodePools,
+			matches{message.ContextNodePools: {"default"}}, false},
+		"context without objects": {"prod", "management", "", message.ContextVolumes, matches{}, false},
 	} {
 		f := finder(t, snap, c.namespace, c.policy)
 		var out message.SearchResponse
@@ -137,11 +137,11 @@ func TestPrefixIsBounded(t *testing.T) {
 	}
 	for policy, truncated := range map[string]bool{"management": true, `namespace "default" { policy = "read" }`: false} {
 		var out message.SearchResponse
-		if err := finder(t, store.Snapshot(), "*", policy).Prefix(&message.SearchRequest{Context: nomad.ContextJobs}, &out); err != nil {
+		if err := finder(t, store.Snapshot(), "*", policy).Prefix(&message.SearchRequest{Context: message.ContextJobs}, &out); err != nil {
 			t.Fatal(err)
 		}
-		if len(out.Matches[nomad.ContextJobs]) != 20 || out.Truncations[nomad.ContextJobs] != truncated {
-			t.Errorf("%s: %d jobs, truncated %v", policy, len(out.Matches[nomad.ContextJobs]), out.Truncations[nomad.ContextJobs])
+		if len(out.Matches[message.ContextJobs]) != 20 || out.Truncations[message.ContextJobs] != truncated {
+			t.Errorf("%s: %d jobs, truncated %v", policy, len(out.Matches[message.ContextJobs]), out.Truncations[message.ContextJobs])
 		}
 	}
 }
@@ -155,18 +155,18 @@ func TestFuzzy(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := found(out.Matches)
-	groups := func(scope ...string) (all []nomad.FuzzyMatch) {
+	groups := func(scope ...string) (all []message.FuzzyMatch) {
 		for _, id := range []string{"prod-api", "prod-other", "prod-web-API"} {
-			all = append(all, nomad.FuzzyMatch{ID: scope[0], Scope: append([]string{"prod", id}, scope[1:]...)})
+			all = append(all, message.FuzzyMatch{ID: scope[0], Scope: append([]string{"prod", id}, scope[1:]...)})
 		}
 		return all
 	}
-	want := map[nomad.Context][]nomad.FuzzyMatch{
-		nomad.ContextJobs:      {{ID: "api", Scope: []string{"prod", "prod-api"}}, {ID: "web-API", Scope: []string{"prod", "prod-web-API"}}},
-		nomad.ContextNodes:     {{ID: "api-host", Scope: []string{nodeID}}},
-		nomad.ContextVariables: {{ID: "db/api", Scope: []string{"prod", "db/api"}}},
-		nomad.ContextGroups:    groups("api-group"), nomad.ContextServices: groups("api-service", "api-group"),
-		nomad.ContextCommands: groups("/bin/api", "api-group", "t"), nomad.ContextImages: groups("x/api:1", "api-group", "t"),
+	want := map[message.Context][]message.FuzzyMatch{
+		message.ContextJobs:      {{ID: "api", Scope: []string{"prod", "prod-api"}}, {ID: "web-API", Scope: []string{"prod", "prod-web-API"}}},
+		message.ContextNodes:     {{ID: "api-host", Scope: []string{nodeID}}},
+		message.ContextVariables: {{ID: "db/api", Scope: []string{"prod", "db/api"}}},
+		message.ContextGroups:    groups("api-group"), message.ContextServices: groups("api-service", "api-group"),
+		message.ContextCommands: groups("/bin/api", "api-group", "t"), message.ContextImages: groups("x/api:1", "api-group", "t"),
 	}
 	for c, m := range want {
 		if !reflect.DeepEqual(got[c], m) {
@@ -180,8 +180,8 @@ func TestFuzzy(t *testing.T) {
 
 func TestFuzzyIsFilteredAndBounded(t *testing.T) {
 	snap := filled(t)
-	search := func(policy, text string, context nomad.Context, l search.Limits) (map[nomad.Context][]nomad.FuzzyMatch,
-		map[nomad.Context]bool, error) {
+	search := func(policy, text string, context message.Context, l search.Limits) (map[message.Context][]message.FuzzyMatch,
+		map[message.Context]bool, error) {
 		var out message.FuzzySearchResponse
 		err := finder(t, snap, "*", policy).Fuzzy(&message.FuzzySearchRequest{Text: text, Context: context}, l, &out)
 		return found(out.Matches), out.Truncations, err
@@ -189,18 +189,18 @@ func TestFuzzyIsFilteredAndBounded(t *testing.T) {
 	if got, _, err := search("", "api", "", limits); err != nil || len(got) != 0 {
 		t.Errorf("without rights: %v, %v", got, err)
 	}
-	if got, _, err := search(`namespace "prod" { policy = "read" }`, "api", nomad.ContextJobs, limits); err != nil ||
-		len(got[nomad.ContextJobs]) != 2 || len(got[nomad.ContextGroups]) != 3 {
+	if got, _, err := search(`namespace "prod" { policy = "read" }`, "api", message.ContextJobs, limits); err != nil ||
+		len(got[message.ContextJobs]) != 2 || len(got[message.ContextGroups]) != 3 {
 		t.Errorf("with a right in one namespace: %v, %v", got, err)
 	}
 	few := limits
 	few.Results = 1
-	if got, more, _ := search("management", "api", nomad.ContextJobs, few); len(got[nomad.ContextJobs]) != 1 || !more[nomad.ContextJobs] {
+	if got, more, _ := search("management", "api", message.ContextJobs, few); len(got[message.ContextJobs]) != 1 || !more[message.ContextJobs] {
 		t.Errorf("one result: %v, %v", got, more)
 	}
 	few = limits
 	few.Gathered = 1
-	if got, more, _ := search("management", "api", nomad.ContextJobs, few); len(got[nomad.ContextJobs]) != 1 || !more[nomad.ContextJobs] {
+	if got, more, _ := search("management", "api", message.ContextJobs, few); len(got[message.ContextJobs]) != 1 || !more[message.ContextJobs] {
 		t.Errorf("one gathered match: %v, %v", got, more)
 	}
 	if _, _, err := search("management", "a", "", limits); err == nil {

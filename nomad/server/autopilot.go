@@ -44,8 +44,8 @@ func (s *Server) Unserved() []string { return s.unserved.Sentences() }
 type pilotCluster struct{ s *Server }
 
 // Servers returns the members of the region.
-func (c pilotCluster) Servers() []*nomad.ServerMember {
-	var out []*nomad.ServerMember
+func (c pilotCluster) Servers() []*message.ServerMember {
+	var out []*message.ServerMember
 	for _, m := range c.s.Members() {
 		if m.Tags["region"] == c.s.cfg.Region {
 			out = append(out, m)
@@ -55,13 +55,13 @@ func (c pilotCluster) Servers() []*nomad.ServerMember {
 }
 
 // RaftStats requests the Raft statistics of a member.
-func (c pilotCluster) RaftStats(ctx context.Context, m *nomad.ServerMember) (*nomad.RaftStats, error) {
+func (c pilotCluster) RaftStats(ctx context.Context, m *message.ServerMember) (*message.RaftStats, error) {
 	if m.Tags["id"] == c.s.raft.ID() {
 		stats := c.s.raft.Stats()
 		term, err := strconv.ParseUint(stats["last_log_term"], 10, 64)
-		return &nomad.RaftStats{LastContact: "0", LastTerm: term, LastIndex: c.s.raft.LastIndex()}, err
+		return &message.RaftStats{LastContact: "0", LastTerm: term, LastIndex: c.s.raft.LastIndex()}, err
 	}
-	out := &nomad.RaftStats{}
+	out := &message.RaftStats{}
 	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: c.s.cfg.Region, AllowStale: true}}
 	return out, c.s.peers.Call(ctx, peerAddr(m), "Status.RaftStats", req, out)
 }

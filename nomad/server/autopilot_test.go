@@ -168,7 +168,7 @@ func TestNonVoter_NeverVotes(t *testing.T) {
 	id := reader.Self().Tags["id"]
 	err := servertest.Retry(t, func(ctx context.Context) error {
 		return reader.Call(ctx, "Operator.TransferLeadershipToPeer",
-			&message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
+			&message.RaftPeerRequest{RaftIDAddress: message.RaftIDAddress{ID: id}, WriteRequest: message.WriteRequest{Region: "global"}}, nil)
 	})
 	servertest.WantError(t, err, 400, "is not a voter")
 	// A non-voting server does not become leader and is not part of the quorum.

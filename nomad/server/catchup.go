@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -120,7 +119,7 @@ func (s *Server) follow(ctx context.Context, addr string, changed <-chan struct{
 func (s *Server) stateAt(ctx context.Context, addr string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLeaderWithin)
 	defer cancel()
-	var out nomad.RaftStats
+	var out message.RaftStats
 	req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.cfg.Region, AllowStale: true}}
 	if err := s.peers.Call(ctx, addr, "Status.RaftStats", req, &out); err != nil {
 		return 0, fmt.Errorf("ask %s for its state index: %w", addr, err)

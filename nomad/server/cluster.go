@@ -146,22 +146,22 @@ func (s *Server) Leader() (addr, id string) {
 }
 
 // RaftServers lists the servers in the Raft configuration.
-func (s *Server) RaftServers() ([]*nomad.RaftServer, error) {
+func (s *Server) RaftServers() ([]*message.RaftServer, error) {
 	servers, err := s.raft.Servers()
 	if err != nil {
 		return nil, err
 	}
 	_, leader := s.Leader()
-	members := map[string]*nomad.ServerMember{}
+	members := map[string]*message.ServerMember{}
 	for _, m := range s.Members() {
 		if m.Tags["region"] == s.cfg.Region && (members[m.Tags["id"]] == nil || m.Status == gossip.Alive) {
 			members[m.Tags["id"]] = m
 		}
 	}
-	out := make([]*nomad.RaftServer, 0, len(servers))
+	out := make([]*message.RaftServer, 0, len(servers))
 	for _, server := range servers {
 		id := string(server.ID)
-		shown := &nomad.RaftServer{ID: id, Node: "(unknown)", Address: string(server.Address), Leader: id == leader,
+		shown := &message.RaftServer{ID: id, Node: "(unknown)", Address: string(server.Address), Leader: id == leader,
 			Voter: server.Suffrage == raft.Voter, RaftProtocol: "unknown"}
 		if m := members[id]; m != nil {
 			shown.Node, shown.RaftProtocol = m.Name, m.Tags["raft_vsn"]

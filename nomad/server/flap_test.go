@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -46,7 +45,7 @@ func TestLeadership_Flaps(t *testing.T) {
 	}
 	for i := range flaps {
 		to := all[i%3].Self().Tags["id"]
-		req := &message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: to}, WriteRequest: message.WriteRequest{Region: "global"}}
+		req := &message.RaftPeerRequest{RaftIDAddress: message.RaftIDAddress{ID: to}, WriteRequest: message.WriteRequest{Region: "global"}}
 		short, cancel := context.WithTimeout(ctx, 30*time.Second)
 		err := all[(i+1)%3].Call(short, "Operator.TransferLeadershipToPeer", req, nil)
 		cancel()

@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -14,7 +14,7 @@ func (s *Server) State() *state.Store { return s.fsm.State() }
 func (s *Server) ServerToken(ctx context.Context) (string, error) { return s.token(ctx) }
 
 // Apply writes a log entry without any check, as a server of another version might. Only tests call it.
-func (s *Server) Apply(ctx context.Context, t nomad.MessageType, entry any) error {
+func (s *Server) Apply(ctx context.Context, t message.CommandType, entry any) error {
 	_, err := s.raft.Apply(ctx, t, entry)
 	return err
 }

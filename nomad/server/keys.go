@@ -16,7 +16,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/wake"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -213,7 +212,7 @@ func (s *Server) makeKey(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create a root key: %w", err)
 	}
-	if err := s.write(ctx, nomad.WrappedRootKeysUpsertRequestType,
+	if err := s.write(ctx, message.WrappedRootKeysUpsertRequestType,
 		&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key}); err != nil {
 		return fmt.Errorf("write the root key: %w", err)
 	}

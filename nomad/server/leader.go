@@ -159,11 +159,11 @@ func (s *Server) jobExists(namespace, id string) bool {
 }
 
 func (s *Server) writeEvals(ctx context.Context, evals []*nomad.Evaluation) error {
-	return s.write(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
+	return s.write(ctx, message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
 }
 
 // write appends one entry to the log.
-func (s *Server) write(ctx context.Context, t nomad.MessageType, payload any) error {
+func (s *Server) write(ctx context.Context, t message.CommandType, payload any) error {
 	_, err := s.raft.Apply(ctx, t, payload)
 	return err
 }
@@ -177,18 +177,18 @@ func (s *Server) bootstrap(ctx context.Context) error {
 		}
 	}
 	if index, _ := snap.SchedulerConfig(nil); index == 0 {
-		if err := s.write(ctx, nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: s.cfg.Scheduler}); err != nil {
+		if err := s.write(ctx, message.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: s.cfg.Scheduler}); err != nil {
 			return fmt.Errorf("write the scheduler configuration: %w", err)
 		}
 	}
 	if snap.AutopilotConfig(nil) == nil {
-		if err := s.write(ctx, nomad.AutopilotRequestType, &message.AutopilotSetConfigRequest{Config: *s.cfg.Autopilot}); err != nil {
+		if err := s.write(ctx, message.AutopilotRequestType, &message.AutopilotSetConfigRequest{Config: *s.cfg.Autopilot}); err != nil {
 			return fmt.Errorf("write the autopilot configuration: %w", err)
 		}
 	}
 	if snap.ClusterMetadata(nil) == nil {
 		meta := &nomad.ClusterMetadata{ClusterID: nomad.NewID(), CreateTime: time.Now().UnixNano()}
-		if err := s.write(ctx, nomad.ClusterMetadataRequestType, meta); err != nil {
+		if err := s.write(ctx, message.ClusterMetadataRequestType, meta); err != nil {
 			return fmt.Errorf("write the cluster's ID: %w", err)
 		}
 	}

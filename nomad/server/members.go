@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // rejoinWait is the pause between two attempts to join.
@@ -58,7 +59,7 @@ func (s *Server) tags() map[string]string {
 	host, port, _ := net.SplitHostPort(s.advertise) // validated when it was bound
 	tags := map[string]string{"role": gossip.Role, "region": s.cfg.Region, "dc": s.cfg.Datacenter, "build": s.cfg.Version,
 		"revision": s.cfg.Revision, "vsn": "1", "raft_vsn": raftVersion, "id": s.raft.ID(), "rpc_addr": host, "port": port,
-		nomad.ProjectTag: nomad.Project}
+		message.ProjectTag: message.Project}
 	if s.cfg.BootstrapExpect == 1 || s.alone() {
 		tags["bootstrap"] = "1"
 	}
@@ -74,7 +75,7 @@ func (s *Server) tags() map[string]string {
 // admitMember refuses a server of this region with another Raft version. It also refuses a
 // server that bootstrapped its own cluster if this one did so too, because two logs cannot be
 // merged. Both servers reach the same result.
-func (s *Server) admitMember(m *nomad.ServerMember) error {
+func (s *Server) admitMember(m *message.ServerMember) error {
 	if m.Tags["region"] == s.cfg.Region && m.Tags["raft_vsn"] != raftVersion {
 		return fmt.Errorf("member '%s' uses Raft protocol version %q (tag raft_vsn), this server %q: all servers of a region must use the same version",
 			m.Name, m.Tags["raft_vsn"], raftVersion)
@@ -87,7 +88,7 @@ func (s *Server) admitMember(m *nomad.ServerMember) error {
 }
 
 // membersChanged wakes the watchers of the members. It runs in the pool's goroutine.
-func (s *Server) membersChanged(gone []*nomad.ServerMember) {
+func (s *Server) membersChanged(gone []*message.ServerMember) {
 	s.goneMu.Lock()
 	for _, m := range gone {
 		if m.Tags["region"] == s.cfg.Region {
@@ -101,7 +102,7 @@ func (s *Server) membersChanged(gone []*nomad.ServerMember) {
 // departed returns the servers in the Raft configuration that left or were reaped. The current
 // gossip status takes precedence: a recorded event counts only while no member has the ID. An
 // event stays recorded until the server is removed.
-func (s *Server) departed(have []raft.Server, members []*nomad.ServerMember) map[string]bool {
+func (s *Server) departed(have []raft.Server, members []*message.ServerMember) map[string]bool {
 	out, present := map[string]bool{}, map[string]bool{}
 	for _, m := range members {
 		switch id := m.Tags["id"]; {
@@ -121,11 +122,11 @@ func (s *Server) departed(have []raft.Server, members []*nomad.ServerMember) map
 }
 
 // Members lists the known servers of all regions, including this one.
-func (s *Server) Members() []*nomad.ServerMember {
+func (s *Server) Members() []*message.ServerMember {
 	if p := s.gossip.Load(); p != nil {
 		return p.Members()
 	}
-	return []*nomad.ServerMember{s.Self()}
+	return []*message.ServerMember{s.Self()}
 }
 
 // onlyOurs returns an error (409) with the name of a feature and the names of the region's servers
@@ -147,7 +148,7 @@ func (s *Server) onlyOurs(feature string) error {
 // otherBuilds returns the names of a region's servers that may be of another build: members
 // without this project's tag that have not left, and servers in the Raft configuration without
 // a gossip member.
-func otherBuilds(region string, members []*nomad.ServerMember, listed []raft.Server) []string {
+func otherBuilds(region string, members []*message.ServerMember, listed []raft.Server) []string {
 	shown, others := map[string]bool{}, unmarked(region, members)
 	for _, m := range members {
 		if m.Tags["region"] == region && m.Status != gossip.Left {
@@ -165,7 +166,7 @@ func otherBuilds(region string, members []*nomad.ServerMember, listed []raft.Ser
 
 // unmarked returns the sorted names of a region's members that have not left and lack this
 // project's tag.
-func unmarked(region string, members []*nomad.ServerMember) []string {
+func unmarked(region string, members []*message.ServerMember) []string {
 	var names []string
 	for _, m := range members {
 		if m.Tags["region"] == region && m.Status != gossip.Left && !m.Ours() {
@@ -177,7 +178,7 @@ func unmarked(region string, members []*nomad.ServerMember) []string {
 }
 
 // Self returns this server as a member.
-func (s *Server) Self() *nomad.ServerMember {
+func (s *Server) Self() *message.ServerMember {
 	if p := s.gossip.Load(); p != nil {
 		return p.Self()
 	}
@@ -187,16 +188,18 @@ func (s *Server) Self() *nomad.ServerMember {
 		host, port, _ = net.SplitHostPort(s.cfg.SerfAdvertise) // validated by complete
 	}
 	serf, _ := strconv.ParseUint(port, 10, 16) // validated by complete
-	return &nomad.ServerMember{Name: s.cfg.Name + "." + s.cfg.Region, Addr: net.ParseIP(host), Port: uint16(serf), Status: gossip.Alive,
+	return &message.ServerMember{Name: s.cfg.Name + "." + s.cfg.Region, Addr: net.ParseIP(host), Port: uint16(serf), Status: gossip.Alive,
 		Tags: s.tags(), ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4}
 }
 
 // peerAddr returns the address for other servers to reach a member.
-func peerAddr(m *nomad.ServerMember) string { return net.JoinHostPort(m.Addr.String(), m.Tags["port"]) }
+func peerAddr(m *message.ServerMember) string {
+	return net.JoinHostPort(m.Addr.String(), m.Tags["port"])
+}
 
 // aliveIn lists the alive members of a region.
-func (s *Server) aliveIn(region string) []*nomad.ServerMember {
-	var out []*nomad.ServerMember
+func (s *Server) aliveIn(region string) []*message.ServerMember {
+	var out []*message.ServerMember
 	for _, m := range s.Members() {
 		if m.Tags["region"] == region && m.Status == gossip.Alive {
 			out = append(out, m)

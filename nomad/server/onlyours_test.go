@@ -84,13 +84,13 @@ func TestOtherBuilds_Quotas(t *testing.T) {
 		if l.Type != raft.LogCommand {
 			return nil
 		}
-		switch kind := nomad.MessageType(l.Data[0]); {
-		case (kind &^ nomad.IgnoreUnknownTypeFlag).Ours():
+		switch kind := message.CommandType(l.Data[0]); {
+		case (kind &^ message.IgnoreUnknownTypeFlag).Ours():
 			quotas++
-			if kind&nomad.IgnoreUnknownTypeFlag == 0 {
+			if kind&message.IgnoreUnknownTypeFlag == 0 {
 				t.Errorf("entry %d of type %d has no ignore flag", l.Index, kind)
 			}
-		case kind&nomad.IgnoreUnknownTypeFlag != 0:
+		case kind&message.IgnoreUnknownTypeFlag != 0:
 			t.Errorf("entry %d of type %d has the ignore flag, which upstream's servers do not write", l.Index, kind)
 		}
 		return nil
@@ -103,14 +103,14 @@ func TestOtherBuilds_Quotas(t *testing.T) {
 // Failed members count, and so do servers in the Raft configuration without a gossip member.
 // Members that left and other regions do not.
 func TestOtherBuilds_List(t *testing.T) {
-	member := func(name, status string, tags ...string) *nomad.ServerMember {
-		m := &nomad.ServerMember{Name: name, Status: status, Tags: map[string]string{"id": name, "region": "global"}}
+	member := func(name, status string, tags ...string) *message.ServerMember {
+		m := &message.ServerMember{Name: name, Status: status, Tags: map[string]string{"id": name, "region": "global"}}
 		for i := 0; i < len(tags); i += 2 {
 			m.Tags[tags[i]] = tags[i+1]
 		}
 		return m
 	}
-	members := []*nomad.ServerMember{
+	members := []*message.ServerMember{
 		member("a", gossip.Alive, "project", "open-nomad"),
 		member("b", gossip.Failed, "project", "open-nomad"),
 		member("c", gossip.Failed),

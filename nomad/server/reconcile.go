@@ -56,7 +56,7 @@ func (s *Server) reconcileOnce(ctx context.Context) error {
 		return err
 	}
 	members := s.Members()
-	alive := map[string]*nomad.ServerMember{}
+	alive := map[string]*message.ServerMember{}
 	for _, m := range members {
 		if m.Tags["region"] == s.cfg.Region && m.Status == gossip.Alive {
 			alive[m.Tags["id"]] = m
@@ -80,8 +80,8 @@ func (s *Server) reconcileOnce(ctx context.Context) error {
 
 // enroll adds a member to the Raft configuration, unless it is present with the same address. A
 // voter with a new address stays a voter.
-func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[string]*nomad.ServerMember, id string,
-	m *nomad.ServerMember) error {
+func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[string]*message.ServerMember, id string,
+	m *message.ServerMember) error {
 	addr := peerAddr(m)
 	known, votes := false, false
 	for _, server := range have {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -18,14 +19,14 @@ func inLog(t *testing.T, m servertest.Member, id string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.ContainsFunc(servers, func(s *nomad.RaftServer) bool { return s.ID == id })
+	return slices.ContainsFunc(servers, func(s *message.RaftServer) bool { return s.ID == id })
 }
 
 // waitStatus waits until m sees the server with the ID in the given gossip status.
 func waitStatus(t *testing.T, m servertest.Member, id, status string) {
 	t.Helper()
 	servertest.Eventually(t, func() bool {
-		return slices.ContainsFunc(m.Members(), func(s *nomad.ServerMember) bool { return s.Tags["id"] == id && s.Status == status })
+		return slices.ContainsFunc(m.Members(), func(s *message.ServerMember) bool { return s.Tags["id"] == id && s.Status == status })
 	})
 }
 
@@ -65,7 +66,7 @@ func TestMembers_LeftAndReturned(t *testing.T) {
 	servertest.StartMember(t, "s3", joining)
 	servertest.Eventually(t, func() bool { // the new leader has compared the members with its configuration
 		servers, err := next.RaftServers()
-		return err == nil && slices.ContainsFunc(servers, func(s *nomad.RaftServer) bool { return s.Node == "s3.global" })
+		return err == nil && slices.ContainsFunc(servers, func(s *message.RaftServer) bool { return s.Node == "s3.global" })
 	})
 	if !inLog(t, next, id) {
 		t.Errorf("the new leader removed server %s, which failed and did not leave", name)

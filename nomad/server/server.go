@@ -56,6 +56,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/locks"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/periodic"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -201,7 +202,7 @@ func (s *Server) open() (err error) {
 func (s *Server) openRaft() (err error) {
 	cfg := consensus.Config{FSM: s.fsm, Dir: s.dir(), Address: s.advertise, Bootstrap: s.alone() || s.cfg.BootstrapExpect == 1,
 		Backend: s.cfg.LogStore, NoLogCache: s.cfg.NoLogCache, SegmentSize: s.cfg.SegmentSize, Tuning: s.cfg.Raft, Log: s.log,
-		CheckOwnCommands: func(t nomad.MessageType) error { return s.onlyOurs("command " + fsm.CommandName(t)) },
+		CheckOwnCommands: func(t message.CommandType) error { return s.onlyOurs("command " + fsm.CommandName(t)) },
 		NewTempFSM:       func() raft.FSM { return fsm.New(state.New(s.log), nil, s.log) }}
 	if s.peer = s.advertise; !s.alone() {
 		serf := s.cfg.SerfAdvertise

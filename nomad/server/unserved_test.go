@@ -148,7 +148,7 @@ func TestUnserved_LoggedBeforeJoining(t *testing.T) {
 			// The command is only in the log: no snapshot has it.
 			job := &nomad.Job{ID: "backup", Namespace: "default", Type: "batch", Status: "running", Multiregion: &nomad.Multiregion{}}
 			if err := servertest.Retry(t, func(ctx context.Context) error {
-				return here.Apply(ctx, nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job})
+				return here.Apply(ctx, message.JobRegisterRequestType, &message.JobRegisterRequest{Job: job})
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +156,7 @@ func TestUnserved_LoggedBeforeJoining(t *testing.T) {
 			other, err := gossip.Open(gossip.Config{Name: "upstream.far", Bind: "127.0.0.1:0",
 				Tags: map[string]string{"role": "nomad", "region": "far",
 					"dc": "dc1", "build": "2.0.0", "vsn": "1", "raft_vsn": "3", "id": nomad.NewID(), "rpc_addr": "127.0.0.1", "port": "1"},
-				Admit: func(*nomad.ServerMember) error {
+				Admit: func(*message.ServerMember) error {
 					select {
 					case met <- log.Has("this version does not support stored features", "multiregion blocks of 1 job"):
 					default:

@@ -16,18 +16,18 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // unsupported maps the commands of unsupported features to their names.
-var unsupported = map[nomad.MessageType]string{
-	nomad.CSIVolumeRegisterRequestType:   "CSIVolumeRegister",
-	nomad.CSIVolumeDeregisterRequestType: "CSIVolumeDeregister", nomad.CSIVolumeClaimRequestType: "CSIVolumeClaim",
-	nomad.CSIVolumeClaimBatchRequestType: "CSIVolumeClaimBatch",
-	nomad.CSIPluginDeleteRequestType:     "CSIPluginDelete",
+var unsupported = map[message.CommandType]string{
+	message.CSIVolumeRegisterRequestType:   "CSIVolumeRegister",
+	message.CSIVolumeDeregisterRequestType: "CSIVolumeDeregister", message.CSIVolumeClaimRequestType: "CSIVolumeClaim",
+	message.CSIVolumeClaimBatchRequestType: "CSIVolumeClaimBatch",
+	message.CSIPluginDeleteRequestType:     "CSIPluginDelete",
 }
 
 // runner is a server that may end by itself.
@@ -56,7 +56,7 @@ func run(t *testing.T, change func(*server.Config), log *slog.Logger) runner {
 
 // commandsAfter counts the commands after an entry of a type in a stopped server's log. It
 // returns the index of that entry.
-func commandsAfter(t *testing.T, dir string, kind nomad.MessageType) (index uint64, after int) {
+func commandsAfter(t *testing.T, dir string, kind message.CommandType) (index uint64, after int) {
 	t.Helper()
 	o, err := consensus.OpenOffline(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func commandsAfter(t *testing.T, dir string, kind nomad.MessageType) (index uint
 	err = o.Entries(0, func(l *raft.Log) error {
 		switch {
 		case l.Type != raft.LogCommand:
-		case nomad.MessageType(l.Data[0]) == kind:
+		case message.CommandType(l.Data[0]) == kind:
 			index = l.Index
 		case index != 0:
 			after++
@@ -127,7 +127,7 @@ func TestUnsupported_NothingWrittenAfter(t *testing.T) {
 	}
 	for leads := false; !leads; leads = <-other.Leadership() {
 	}
-	_, err = other.Apply(servertest.Context(t), nomad.CSIVolumeRegisterRequestType, map[string]any{})
+	_, err = other.Apply(servertest.Context(t), message.CSIVolumeRegisterRequestType, map[string]any{})
 	if err = errors.Join(err, other.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestUnsupported_NothingWrittenAfter(t *testing.T) {
 			t.Errorf("Run() = %v", err)
 		}
 	}
-	if _, after := commandsAfter(t, dir, nomad.CSIVolumeRegisterRequestType); after > 0 {
+	if _, after := commandsAfter(t, dir, message.CSIVolumeRegisterRequestType); after > 0 {
 		t.Errorf("%d commands were written after the entry", after)
 	}
 }
@@ -158,7 +158,7 @@ func TestUnsupported_EntryStopsCluster(t *testing.T) {
 	}
 	servertest.WaitVoters(t, members, 3)
 	leader, _ := servertest.Split(t, members)
-	if err := leader.Apply(servertest.Context(t), nomad.CSIVolumeRegisterRequestType, map[string]any{}); err == nil {
+	if err := leader.Apply(servertest.Context(t), message.CSIVolumeRegisterRequestType, map[string]any{}); err == nil {
 		t.Error("the entry was applied")
 	}
 	outcomes := make(chan error, len(all))
@@ -180,7 +180,7 @@ func TestUnsupported_IgnoreFlag(t *testing.T) {
 	}
 	for kind := range unsupported {
 		for range 3 {
-			if err := s.Apply(servertest.Context(t), kind|nomad.IgnoreUnknownTypeFlag, map[string]any{}); err != nil {
+			if err := s.Apply(servertest.Context(t), kind|message.IgnoreUnknownTypeFlag, map[string]any{}); err != nil {
 				t.Errorf("command %d: %v", kind, err)
 			}
 		}

@@ -62,7 +62,7 @@ func New(sets []NodeSet, table kinds.Table) (*Cluster, error) {
 	for _, s := range sets {
 		for i := range s.Count {
 			n++
-			if err := filled.apply(nomad.NodeRegisterRequestType,
+			if err := filled.apply(message.NodeRegisterRequestType,
 				&message.NodeRegisterRequest{Node: s.node(n, i, table), CreateNodePool: true}); err != nil {
 				return nil, fmt.Errorf("register node %d: %w", n, err)
 			}

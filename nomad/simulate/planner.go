@@ -68,7 +68,7 @@ func (p *planner) SubmitPlan(_ context.Context, submitted *nomad.Plan) (*nomad.P
 		return nil, nil, err
 	}
 	p.job.record(snap, submitted, result)
-	if err := p.cluster.apply(nomad.ApplyPlanResultsRequestType, command); err != nil {
+	if err := p.cluster.apply(message.ApplyPlanResultsRequestType, command); err != nil {
 		return nil, nil, fmt.Errorf("apply plan: %w", err)
 	}
 	if err := p.end(result); err != nil {
@@ -98,7 +98,7 @@ func (p *planner) end(result *nomad.PlanResult) error {
 	if len(req.Alloc) == 0 {
 		return nil
 	}
-	return p.cluster.apply(nomad.AllocClientUpdateRequestType, req)
+	return p.cluster.apply(message.AllocClientUpdateRequestType, req)
 }
 
 // add queues the evaluations that can be processed now.
@@ -129,7 +129,7 @@ func (p *planner) ReblockEval(_ context.Context, e *nomad.Evaluation) error {
 
 // store writes evaluations and queues those of next that are ready.
 func (p *planner) store(evals, next []*nomad.Evaluation) error {
-	if err := p.cluster.apply(nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals}); err != nil {
+	if err := p.cluster.apply(message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals}); err != nil {
 		return fmt.Errorf("store evaluations: %w", err)
 	}
 	p.add(next...)

@@ -98,7 +98,7 @@ func newFSM(store *state.Store) *fsm.FSM { return fsm.New(store, nil, slog.New(s
 func (c *Cluster) Snapshot() *state.Snapshot { return c.fsm.State().Snapshot() }
 
 // apply writes one log entry to the state.
-func (c *Cluster) apply(t nomad.MessageType, payload any) error {
+func (c *Cluster) apply(t message.CommandType, payload any) error {
 	data, err := codec.EncodeCommand(t, payload)
 	if err != nil {
 		return fmt.Errorf("encode command %d: %w", t, err)
@@ -149,7 +149,7 @@ func (c *Cluster) register(a *jobs.Admitted, eval *nomad.Evaluation) error {
 		return nil
 	}
 	eval.JobModifyIndex = a.Old.JobModifyIndex
-	return c.apply(nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
+	return c.apply(message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{eval}})
 }
 
 // provide creates the namespace of a job in a synthetic cluster.
@@ -157,5 +157,5 @@ func (c *Cluster) provide(job *nomad.Job) error {
 	if job.Namespace == "" || !c.synthetic || c.Snapshot().Namespace(nil, job.Namespace) != nil {
 		return nil
 	}
-	return c.apply(nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: job.Namespace}}})
+	return c.apply(message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: job.Namespace}}})
 }

@@ -257,7 +257,7 @@ func TestPreemption(t *testing.T) {
 	fast := func(j *nomad.Job) {
 		j.Constraints = []*nomad.Constraint{{LTarget: "${attr.fast}", Operand: "=", RTarget: "yes"}}
 	}
-	if err := c.apply(nomad.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{
+	if err := c.apply(message.SchedulerConfigRequestType, &message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{
 		SchedulerAlgorithm: nomad.SchedulerAlgorithmBinpack,
 		PreemptionConfig:   nomad.PreemptionConfig{ServiceSchedulerEnabled: true}}}); err != nil {
 		t.Fatal(err)

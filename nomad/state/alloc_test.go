@@ -316,7 +316,7 @@ func BenchmarkApplyPlan(b *testing.B) {
 			req.AllocsUpdated = append(req.AllocsUpdated, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", JobID: "j", TaskGroup: "g",
 				NodeID: fmt.Sprint("node-", n%100), EvalID: "e", Name: nomad.AllocName("j", "g", uint(n)), ClientStatus: "pending", SigningKeyID: "k"})
 		}
-		entry, err := codec.EncodeCommand(nomad.ApplyPlanResultsRequestType, req)
+		entry, err := codec.EncodeCommand(message.ApplyPlanResultsRequestType, req)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func TestPeriodicLaunch(t *testing.T) {
 	w.job("p", periodic(600))
 	expect("registered after the purge", w.index, w.index, 600)
 	w.ok(w.DeregisterJobs(w.next(),
-		&message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*nomad.JobDeregisterOptions{{ID: "p",
+		&message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*message.JobDeregisterOptions{{ID: "p",
 			Namespace: "default"}: {Purge: true}}}))
 	for l := range w.snap().PeriodicLaunches(nil) {
 		t.Errorf("purged in a batch: launch is %+v", l)

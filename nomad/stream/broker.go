@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -46,7 +46,7 @@ func New(size int) *Broker {
 }
 
 // Applied stores the rows that a command wrote. It implements fsm.Recorder.
-func (b *Broker) Applied(index uint64, command nomad.MessageType, rows []table.Write) {
+func (b *Broker) Applied(index uint64, command message.CommandType, rows []table.Write) {
 	if _, published := types[command]; !published {
 		return
 	}

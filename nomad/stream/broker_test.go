@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -17,7 +18,7 @@ import (
 // applied applies one job registration for each index.
 func applied(b *stream.Broker, from, to uint64) {
 	for i := from; i <= to; i++ {
-		b.Applied(i, nomad.JobRegisterRequestType, []table.Write{{Row: &nomad.Job{ID: fmt.Sprint("job-", i), Namespace: "default"}}})
+		b.Applied(i, message.JobRegisterRequestType, []table.Write{{Row: &nomad.Job{ID: fmt.Sprint("job-", i), Namespace: "default"}}})
 	}
 }
 
@@ -180,7 +181,7 @@ func TestManyReaders(t *testing.T) {
 
 func TestCommandsWithoutEvents(t *testing.T) {
 	b := stream.New(10)
-	b.Applied(1, nomad.EvalDeleteRequestType, []table.Write{{Row: &nomad.Job{ID: "web"}}})
+	b.Applied(1, message.EvalDeleteRequestType, []table.Write{{Row: &nomad.Job{ID: "web"}}})
 	applied(b, 2, 2)
 	s := b.Subscribe(0)
 	defer s.Close()
@@ -192,20 +193,20 @@ func TestCommandsWithoutEvents(t *testing.T) {
 // No event contains a secret.
 func TestNoSecretInEvents(t *testing.T) {
 	const canary = "c4n4ry-5ecret"
-	rows := map[nomad.Topic]table.Write{
-		nomad.TopicNode:       {Row: &nomad.Node{ID: "n", SecretID: canary, Session: &nomad.NodeSession{}}},
-		nomad.TopicAllocation: {Row: &nomad.Allocation{ID: "a", SignedIdentities: map[string]string{"t": canary}, Job: &nomad.Job{ID: canary}}},
-		nomad.TopicEvaluation: {Row: &nomad.Evaluation{ID: "e", LeaderACL: canary}},
-		nomad.TopicACLToken:   {Row: &nomad.ACLToken{AccessorID: "t", SecretID: canary}},
-		nomad.TopicACLAuthMethod: {Row: &nomad.ACLAuthMethod{Name: "m", Config: &nomad.ACLAuthMethodConfig{OIDCClientSecret: canary,
+	rows := map[message.Topic]table.Write{
+		message.TopicNode:       {Row: &nomad.Node{ID: "n", SecretID: canary, Session: &nomad.NodeSession{}}},
+		message.TopicAllocation: {Row: &nomad.Allocation{ID: "a", SignedIdentities: map[string]string{"t": canary}, Job: &nomad.Job{ID: canary}}},
+		message.TopicEvaluation: {Row: &nomad.Evaluation{ID: "e", LeaderACL: canary}},
+		message.TopicACLToken:   {Row: &nomad.ACLToken{AccessorID: "t", SecretID: canary}},
+		message.TopicACLAuthMethod: {Row: &nomad.ACLAuthMethod{Name: "m", Config: &nomad.ACLAuthMethodConfig{OIDCClientSecret: canary,
 			OIDCClientAssertion: &nomad.OIDCClientAssertion{ClientSecret: canary, PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: canary}}}}},
-		nomad.TopicVariable: {Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: "p",
+		message.TopicVariable: {Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: "p",
 			Lock: &nomad.VariableLock{ID: canary}},
 			VariableData: nomad.VariableData{Data: []byte(canary), KeyID: canary}}},
 	}
 	for topic, row := range rows {
 		b := stream.New(1)
-		b.Applied(1, nomad.ApplyPlanResultsRequestType, []table.Write{row})
+		b.Applied(1, message.ApplyPlanResultsRequestType, []table.Write{row})
 		s := b.Subscribe(0)
 		batch, err := s.Next(t.Context())
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -17,7 +18,7 @@ type Batch struct {
 	// Index is the index of the entry.
 	Index uint64
 
-	command nomad.MessageType
+	command message.CommandType
 	rows    []table.Write
 	bytes   int // estimate of sizeOf
 	once    sync.Once
@@ -49,7 +50,7 @@ func (b *Batch) Events() []*Event {
 
 // Event is an event with a payload that is built on demand.
 type Event struct {
-	Topic      nomad.Topic
+	Topic      message.Topic
 	Type       string
 	Key        string
 	Namespace  string
@@ -65,7 +66,7 @@ type Event struct {
 // JSON returns the event in the form of the API. The caller must not modify it.
 func (e *Event) JSON() ([]byte, error) {
 	e.once.Do(func() {
-		e.text, e.err = codec.EncodeJSON(&nomad.Event{Topic: e.Topic, Type: e.Type, Key: e.Key, Namespace: e.Namespace,
+		e.text, e.err = codec.EncodeJSON(&message.Event{Topic: e.Topic, Type: e.Type, Key: e.Key, Namespace: e.Namespace,
 			FilterKeys: e.FilterKeys, Index: e.Index, Payload: e.payload()})
 		if e.err != nil {
 			e.err = fmt.Errorf("encode event of %s %q: %w", e.Topic, e.Key, e.err)
@@ -76,7 +77,7 @@ func (e *Event) JSON() ([]byte, error) {
 
 // Need returns the right that the reader must have, or whether a management token is required.
 func (e *Event) Need() (q acl.Question, management bool) {
-	if e.Topic == nomad.TopicVariable {
+	if e.Topic == message.TopicVariable {
 		return acl.OfVariable(e.Namespace, e.Key, acl.VariableList), false
 	}
 	return ToRead(e.Topic, e.Namespace)
@@ -84,19 +85,19 @@ func (e *Event) Need() (q acl.Question, management bool) {
 
 // ToRead returns the right for reading a topic, in a namespace if the topic has namespaces. For
 // variables it is the right for an empty path: each path has its own rights.
-func ToRead(topic nomad.Topic, namespace string) (q acl.Question, management bool) {
+func ToRead(topic message.Topic, namespace string) (q acl.Question, management bool) {
 	switch topic {
-	case nomad.TopicJob, nomad.TopicEvaluation, nomad.TopicAllocation, nomad.TopicDeployment, nomad.TopicService, nomad.TopicCSIPlugin:
+	case message.TopicJob, message.TopicEvaluation, message.TopicAllocation, message.TopicDeployment, message.TopicService, message.TopicCSIPlugin:
 		return acl.InNamespace(cmp.Or(namespace, nomad.DefaultNamespace), acl.ReadJob), false
-	case nomad.TopicHostVolume:
+	case message.TopicHostVolume:
 		return acl.InNamespace(cmp.Or(namespace, nomad.DefaultNamespace), acl.HostVolumeRead), false
-	case nomad.TopicCSIVolume:
+	case message.TopicCSIVolume:
 		return acl.InNamespace(cmp.Or(namespace, nomad.DefaultNamespace), acl.CSIReadVolume), false
-	case nomad.TopicNode:
+	case message.TopicNode:
 		return acl.ToRead(acl.Nodes), false
-	case nomad.TopicOperator:
+	case message.TopicOperator:
 		return acl.ToRead(acl.Operators), false
-	case nomad.TopicVariable:
+	case message.TopicVariable:
 		return acl.OfVariable(namespace, "", acl.VariableList), false
 	}
 	return acl.Question{}, true

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
 
 // eventsOf returns the events of one entry.
-func eventsOf(t *testing.T, command nomad.MessageType, rows ...table.Write) []*stream.Event {
+func eventsOf(t *testing.T, command message.CommandType, rows ...table.Write) []*stream.Event {
 	t.Helper()
 	b := stream.New(1)
 	b.Applied(7, command, rows)
@@ -29,43 +30,43 @@ func eventsOf(t *testing.T, command nomad.MessageType, rows ...table.Write) []*s
 // The fields of each topic are those of Nomad 2.0.
 func TestEventsOfRows(t *testing.T) {
 	for name, c := range map[string]struct {
-		command nomad.MessageType
+		command message.CommandType
 		row     table.Write
 		want    string
 	}{
-		"job": {nomad.JobRegisterRequestType, table.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}},
+		"job": {message.JobRegisterRequestType, table.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}},
 			`{"Topic":"Job","Type":"JobRegistered","Key":"web","Namespace":"prod","FilterKeys":null,"Payload":["Job"]}`},
-		"purged job": {nomad.JobDeregisterRequestType, table.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}, Deleted: true},
+		"purged job": {message.JobDeregisterRequestType, table.Write{Row: &nomad.Job{ID: "web", Namespace: "prod"}, Deleted: true},
 			`{"Topic":"Job","Type":"JobDeregistered","Key":"web","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Job"]}`},
-		"evaluation": {nomad.EvalUpdateRequestType,
+		"evaluation": {message.EvalUpdateRequestType,
 			table.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web", DeploymentID: "d"}},
 			`{"Topic":"Evaluation","Type":"EvaluationUpdated","Key":"e","Namespace":"prod","FilterKeys":["web","d"],"Payload":["Evaluation"]}`},
-		"allocation": {nomad.AllocClientUpdateRequestType, table.Write{Row: &nomad.Allocation{ID: "a", Namespace: "prod", JobID: "web"}},
+		"allocation": {message.AllocClientUpdateRequestType, table.Write{Row: &nomad.Allocation{ID: "a", Namespace: "prod", JobID: "web"}},
 			`{"Topic":"Allocation","Type":"AllocationUpdated","Key":"a","Namespace":"prod","FilterKeys":["web"],"Payload":["Allocation"]}`},
-		"deployment": {nomad.ApplyPlanResultsRequestType, table.Write{Row: &nomad.Deployment{ID: "d", Namespace: "prod", JobID: "web"}},
+		"deployment": {message.ApplyPlanResultsRequestType, table.Write{Row: &nomad.Deployment{ID: "d", Namespace: "prod", JobID: "web"}},
 			`{"Topic":"Deployment","Type":"PlanResult","Key":"d","Namespace":"prod","FilterKeys":["web"],"Payload":["Deployment"]}`},
-		"node": {nomad.NodeUpdateStatusRequestType, table.Write{Row: &nomad.Node{ID: "n"}},
+		"node": {message.NodeUpdateStatusRequestType, table.Write{Row: &nomad.Node{ID: "n"}},
 			`{"Topic":"Node","Type":"NodeStreamEvent","Key":"n","Namespace":"","FilterKeys":null,"Payload":["Node"]}`},
-		"node pool": {nomad.NodePoolDeleteRequestType, table.Write{Row: &nomad.NodePool{Name: "gpu"}, Deleted: true},
+		"node pool": {message.NodePoolDeleteRequestType, table.Write{Row: &nomad.NodePool{Name: "gpu"}, Deleted: true},
 			`{"Topic":"NodePool","Type":"NodePoolDeleted","Key":"gpu","Namespace":"","FilterKeys":null,"Payload":["NodePool"]}`},
-		"service": {nomad.ServiceRegistrationUpsertRequestType,
+		"service": {message.ServiceRegistrationUpsertRequestType,
 			table.Write{Row: &nomad.ServiceRegistration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}},
 			`{"Topic":"Service","Type":"ServiceRegistration","Key":"s","Namespace":"prod","FilterKeys":["web","db"],"Payload":["Service"]}`},
-		"removed service": {nomad.ServiceRegistrationDeleteByIDRequestType,
+		"removed service": {message.ServiceRegistrationDeleteByIDRequestType,
 			table.Write{Row: &nomad.ServiceRegistration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}, Deleted: true},
 			`{"Topic":"Service","Type":"ServiceDeregistration","Key":"s","Namespace":"prod","FilterKeys":["web","db"],"Payload":["Service"]}`},
-		"variable": {nomad.VarApplyStateRequestType,
+		"variable": {message.VarApplyStateRequestType,
 			table.Write{Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "prod", Path: "a/b"}}, Deleted: true},
 			`{"Topic":"Variable","Type":"VariableUpdated","Key":"a/b","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Metadata"]}`},
-		"token": {nomad.ACLTokenBootstrapRequestType, table.Write{Row: &nomad.ACLToken{AccessorID: "t"}},
+		"token": {message.ACLTokenBootstrapRequestType, table.Write{Row: &nomad.ACLToken{AccessorID: "t"}},
 			`{"Topic":"ACLToken","Type":"ACLTokenUpserted","Key":"t","Namespace":"","FilterKeys":null,"Payload":["ACLToken"]}`},
-		"policy": {nomad.ACLPolicyDeleteRequestType, table.Write{Row: &nomad.ACLPolicy{Name: "p"}},
+		"policy": {message.ACLPolicyDeleteRequestType, table.Write{Row: &nomad.ACLPolicy{Name: "p"}},
 			`{"Topic":"ACLPolicy","Type":"ACLPolicyDeleted","Key":"p","Namespace":"","FilterKeys":null,"Payload":["ACLPolicy"]}`},
-		"role": {nomad.ACLRolesUpsertRequestType, table.Write{Row: &nomad.ACLRole{ID: "r", Name: "ops"}},
+		"role": {message.ACLRolesUpsertRequestType, table.Write{Row: &nomad.ACLRole{ID: "r", Name: "ops"}},
 			`{"Topic":"ACLRole","Type":"ACLRoleUpserted","Key":"r","Namespace":"","FilterKeys":["ops"],"Payload":["ACLRole"]}`},
-		"auth method": {nomad.ACLAuthMethodsUpsertRequestType, table.Write{Row: &nomad.ACLAuthMethod{Name: "sso"}},
+		"auth method": {message.ACLAuthMethodsUpsertRequestType, table.Write{Row: &nomad.ACLAuthMethod{Name: "sso"}},
 			`{"Topic":"ACLAuthMethod","Type":"ACLAuthMethodUpserted","Key":"sso","Namespace":"","FilterKeys":null,"Payload":["AuthMethod"]}`},
-		"binding rule": {nomad.ACLBindingRulesDeleteRequestType, table.Write{Row: &nomad.ACLBindingRule{ID: "b", AuthMethod: "sso"}},
+		"binding rule": {message.ACLBindingRulesDeleteRequestType, table.Write{Row: &nomad.ACLBindingRule{ID: "b", AuthMethod: "sso"}},
 			`{"Topic":"ACLBindingRule","Type":"ACLBindingRuleDeleted","Key":"b","Namespace":"","FilterKeys":["sso"],"Payload":["ACLBindingRule"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +104,7 @@ func TestEventsOfRows(t *testing.T) {
 
 // An object that an entry writes twice has one event, with the last version.
 func TestLastWriteCounts(t *testing.T) {
-	events := eventsOf(t, nomad.JobRegisterRequestType,
+	events := eventsOf(t, message.JobRegisterRequestType,
 		table.Write{Row: &nomad.Job{ID: "web", Namespace: "default", Status: "pending"}},
 		table.Write{Row: &nomad.Job{ID: "web", Namespace: "other"}},
 		table.Write{Row: &nomad.Evaluation{ID: "e"}},
@@ -125,10 +126,10 @@ func TestLastWriteCounts(t *testing.T) {
 // TestFilter_Keys checks that a reader cannot request more keys than an event is cheaply compared with.
 func TestFilter_Keys(t *testing.T) {
 	keys := make([]string, 600)
-	if _, err := stream.NewFilter(map[nomad.Topic][]string{nomad.TopicJob: keys}, "default"); err != nil {
+	if _, err := stream.NewFilter(map[message.Topic][]string{message.TopicJob: keys}, "default"); err != nil {
 		t.Errorf("NewFilter() of 600 keys = %v, want no error", err)
 	}
-	_, err := stream.NewFilter(map[nomad.Topic][]string{nomad.TopicJob: keys, nomad.TopicNode: keys}, "default")
+	_, err := stream.NewFilter(map[message.Topic][]string{message.TopicJob: keys, message.TopicNode: keys}, "default")
 	var coded *nomad.CodedError
 	if !errors.As(err, &coded) || coded.Code != 400 {
 		t.Errorf("NewFilter() of 1200 keys = %v, want 400", err)
@@ -136,10 +137,10 @@ func TestFilter_Keys(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
-	event := eventsOf(t, nomad.EvalUpdateRequestType, table.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web"}})[0]
-	node := eventsOf(t, nomad.NodeRegisterRequestType, table.Write{Row: &nomad.Node{ID: "n"}})[0]
+	event := eventsOf(t, message.EvalUpdateRequestType, table.Write{Row: &nomad.Evaluation{ID: "e", Namespace: "prod", JobID: "web"}})[0]
+	node := eventsOf(t, message.NodeRegisterRequestType, table.Write{Row: &nomad.Node{ID: "n"}})[0]
 	for name, c := range map[string]struct {
-		topics    map[nomad.Topic][]string
+		topics    map[message.Topic][]string
 		namespace string
 		event     *stream.Event
 		want      bool
@@ -147,15 +148,15 @@ func TestFilter(t *testing.T) {
 		"everything":              {nil, "prod", event, true},
 		"other namespace":         {nil, "default", event, false},
 		"all namespaces":          {nil, "*", event, true},
-		"its topic":               {map[nomad.Topic][]string{"Evaluation": {"*"}}, "prod", event, true},
-		"its topic, no keys":      {map[nomad.Topic][]string{"Evaluation": nil}, "prod", event, true},
-		"another topic":           {map[nomad.Topic][]string{"Job": {"*"}}, "prod", event, false},
-		"its key":                 {map[nomad.Topic][]string{"Evaluation": {"x", "e"}}, "prod", event, true},
-		"its job":                 {map[nomad.Topic][]string{"Evaluation": {"web"}}, "prod", event, true},
-		"another job":             {map[nomad.Topic][]string{"Evaluation": {"we"}}, "prod", event, false},
-		"its job in all topics":   {map[nomad.Topic][]string{"*": {"web"}}, "prod", event, true},
-		"another in all topics":   {map[nomad.Topic][]string{"*": {"db"}}, "prod", event, false},
-		"nodes have no namespace": {map[nomad.Topic][]string{"Node": {"*"}}, "prod", node, true},
+		"its topic":               {map[message.Topic][]string{"Evaluation": {"*"}}, "prod", event, true},
+		"its topic, no keys":      {map[message.Topic][]string{"Evaluation": nil}, "prod", event, true},
+		"another topic":           {map[message.Topic][]string{"Job": {"*"}}, "prod", event, false},
+		"its key":                 {map[message.Topic][]string{"Evaluation": {"x", "e"}}, "prod", event, true},
+		"its job":                 {map[message.Topic][]string{"Evaluation": {"web"}}, "prod", event, true},
+		"another job":             {map[message.Topic][]string{"Evaluation": {"we"}}, "prod", event, false},
+		"its job in all topics":   {map[message.Topic][]string{"*": {"web"}}, "prod", event, true},
+		"another in all topics":   {map[message.Topic][]string{"*": {"db"}}, "prod", event, false},
+		"nodes have no namespace": {map[message.Topic][]string{"Node": {"*"}}, "prod", node, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := stream.NewFilter(c.topics, c.namespace)
@@ -170,8 +171,8 @@ func TestFilter(t *testing.T) {
 }
 
 func TestUnknownTopics(t *testing.T) {
-	for topic, want := range map[nomad.Topic]int{"job": 400, "": 400, "CSIPlugin": 501, "Operator": 501} {
-		_, err := stream.NewFilter(map[nomad.Topic][]string{topic: {"*"}}, "default")
+	for topic, want := range map[message.Topic]int{"job": 400, "": 400, "CSIPlugin": 501, "Operator": 501} {
+		_, err := stream.NewFilter(map[message.Topic][]string{topic: {"*"}}, "default")
 		var coded *nomad.CodedError
 		if !errors.As(err, &coded) || coded.Code != want {
 			t.Errorf("NewFilter(%q) = %v, want the code %d", topic, err, want)

@@ -6,18 +6,19 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // everyKey, among the keys of a topic, matches all of its events.
 const everyKey = "*"
 
 // known are the valid topics. The text, if any, is the feature that this version does not have.
-var known = map[nomad.Topic]string{
-	nomad.TopicDeployment: "", nomad.TopicEvaluation: "", nomad.TopicAllocation: "", nomad.TopicJob: "", nomad.TopicNode: "",
-	nomad.TopicNodePool: "", nomad.TopicVariable: "", nomad.TopicACLPolicy: "", nomad.TopicACLToken: "", nomad.TopicACLRole: "",
-	nomad.TopicACLAuthMethod: "", nomad.TopicACLBindingRule: "", nomad.TopicService: "", nomad.TopicHostVolume: "", nomad.TopicAll: "",
-	nomad.TopicCSIVolume: "CSI volumes",
-	nomad.TopicCSIPlugin: "CSI plugins", nomad.TopicOperator: "records of utilization",
+var known = map[message.Topic]string{
+	message.TopicDeployment: "", message.TopicEvaluation: "", message.TopicAllocation: "", message.TopicJob: "", message.TopicNode: "",
+	message.TopicNodePool: "", message.TopicVariable: "", message.TopicACLPolicy: "", message.TopicACLToken: "", message.TopicACLRole: "",
+	message.TopicACLAuthMethod: "", message.TopicACLBindingRule: "", message.TopicService: "", message.TopicHostVolume: "", message.TopicAll: "",
+	message.TopicCSIVolume: "CSI volumes",
+	message.TopicCSIPlugin: "CSI plugins", message.TopicOperator: "records of utilization",
 }
 
 // maxKeys is the maximum number of keys of a filter. Each event is compared with all of them.
@@ -25,14 +26,14 @@ const maxKeys = 1000
 
 // Filter selects the events that a reader requested.
 type Filter struct {
-	topics    map[nomad.Topic][]string
+	topics    map[message.Topic][]string
 	namespace string
 }
 
 // NewFilter returns a filter for topics and their keys, in one namespace or in all. Without topics
 // it selects all of them.
-func NewFilter(topics map[nomad.Topic][]string, namespace string) (Filter, error) {
-	f := Filter{topics: map[nomad.Topic][]string{}, namespace: namespace}
+func NewFilter(topics map[message.Topic][]string, namespace string) (Filter, error) {
+	f := Filter{topics: map[message.Topic][]string{}, namespace: namespace}
 	n := 0
 	for topic, keys := range topics {
 		if n += len(keys); n > maxKeys {
@@ -51,20 +52,20 @@ func NewFilter(topics map[nomad.Topic][]string, namespace string) (Filter, error
 		f.topics[topic] = keys
 	}
 	if len(f.topics) == 0 {
-		f.topics[nomad.TopicAll] = []string{everyKey}
+		f.topics[message.TopicAll] = []string{everyKey}
 	}
 	return f, nil
 }
 
 // Topics returns the requested topics, sorted.
-func (f Filter) Topics() []nomad.Topic { return slices.Sorted(maps.Keys(f.topics)) }
+func (f Filter) Topics() []message.Topic { return slices.Sorted(maps.Keys(f.topics)) }
 
 // Matches reports whether the filter selects the event.
 func (f Filter) Matches(e *Event) bool {
 	if e.Namespace != "" && f.namespace != nomad.AllNamespacesSentinel && f.namespace != e.Namespace {
 		return false
 	}
-	return e.hasOne(f.topics[e.Topic]) || e.hasOne(f.topics[nomad.TopicAll])
+	return e.hasOne(f.topics[e.Topic]) || e.hasOne(f.topics[message.TopicAll])
 }
 
 // hasOne reports whether one of the keys is a key of the event or of a related object.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -19,7 +20,7 @@ func reports(b *Broker, first, last uint64) {
 			rows = append(rows, table.Write{Row: &nomad.Allocation{ID: fmt.Sprint("a", n),
 				TaskStates: map[string]*nomad.TaskState{"t": {Events: events}}}})
 		}
-		b.Applied(i, nomad.AllocClientUpdateRequestType, rows)
+		b.Applied(i, message.AllocClientUpdateRequestType, rows)
 	}
 }
 

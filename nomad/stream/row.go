@@ -2,49 +2,50 @@ package stream
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // types maps commands to event types. All rows that a command writes get the type of the command.
-var types = map[nomad.MessageType]string{
-	nomad.NodeRegisterRequestType:                 nomad.TypeNodeRegistration,
-	nomad.NodeDeregisterRequestType:               nomad.TypeNodeDeregistration,
-	nomad.NodeBatchDeregisterRequestType:          nomad.TypeNodeDeregistration,
-	nomad.NodeUpdateStatusRequestType:             nomad.TypeNodeEvent,
-	nomad.UpsertNodeEventsType:                    nomad.TypeNodeEvent,
-	nomad.NodeUpdateDrainRequestType:              nomad.TypeNodeDrain,
-	nomad.BatchNodeUpdateDrainRequestType:         nomad.TypeNodeDrain,
-	nomad.NodeUpdateEligibilityRequestType:        nomad.TypeNodeEligibilityUpdate,
-	nomad.NodePoolUpsertRequestType:               nomad.TypeNodePoolUpserted,
-	nomad.NodePoolDeleteRequestType:               nomad.TypeNodePoolDeleted,
-	nomad.JobRegisterRequestType:                  nomad.TypeJobRegistered,
-	nomad.JobDeregisterRequestType:                nomad.TypeJobDeregistered,
-	nomad.JobBatchDeregisterRequestType:           nomad.TypeJobBatchDeregistered,
-	nomad.EvalUpdateRequestType:                   nomad.TypeEvalUpdated,
-	nomad.AllocClientUpdateRequestType:            nomad.TypeAllocationUpdated,
-	nomad.AllocUpdateDesiredTransitionRequestType: nomad.TypeAllocationUpdateDesiredStatus,
-	nomad.ApplyPlanResultsRequestType:             nomad.TypePlanResult,
-	nomad.DeploymentStatusUpdateRequestType:       nomad.TypeDeploymentUpdate,
-	nomad.DeploymentPromoteRequestType:            nomad.TypeDeploymentPromotion,
-	nomad.DeploymentAllocHealthRequestType:        nomad.TypeDeploymentAllocHealth,
-	nomad.ACLTokenUpsertRequestType:               nomad.TypeACLTokenUpserted,
-	nomad.ACLTokenBootstrapRequestType:            nomad.TypeACLTokenUpserted,
-	nomad.ACLTokenDeleteRequestType:               nomad.TypeACLTokenDeleted,
-	nomad.ACLPolicyUpsertRequestType:              nomad.TypeACLPolicyUpserted,
-	nomad.ACLPolicyDeleteRequestType:              nomad.TypeACLPolicyDeleted,
-	nomad.ACLRolesUpsertRequestType:               nomad.TypeACLRoleUpserted,
-	nomad.ACLRolesDeleteByIDRequestType:           nomad.TypeACLRoleDeleted,
-	nomad.ACLAuthMethodsUpsertRequestType:         nomad.TypeACLAuthMethodUpserted,
-	nomad.ACLAuthMethodsDeleteRequestType:         nomad.TypeACLAuthMethodDeleted,
-	nomad.ACLBindingRulesUpsertRequestType:        nomad.TypeACLBindingRuleUpserted,
-	nomad.ACLBindingRulesDeleteRequestType:        nomad.TypeACLBindingRuleDeleted,
-	nomad.VarApplyStateRequestType:                nomad.TypeVariableUpdated,
+var types = map[message.CommandType]string{
+	message.NodeRegisterRequestType:                 message.TypeNodeRegistration,
+	message.NodeDeregisterRequestType:               message.TypeNodeDeregistration,
+	message.NodeBatchDeregisterRequestType:          message.TypeNodeDeregistration,
+	message.NodeUpdateStatusRequestType:             message.TypeNodeEvent,
+	message.UpsertNodeEventsType:                    message.TypeNodeEvent,
+	message.NodeUpdateDrainRequestType:              message.TypeNodeDrain,
+	message.BatchNodeUpdateDrainRequestType:         message.TypeNodeDrain,
+	message.NodeUpdateEligibilityRequestType:        message.TypeNodeEligibilityUpdate,
+	message.NodePoolUpsertRequestType:               message.TypeNodePoolUpserted,
+	message.NodePoolDeleteRequestType:               message.TypeNodePoolDeleted,
+	message.JobRegisterRequestType:                  message.TypeJobRegistered,
+	message.JobDeregisterRequestType:                message.TypeJobDeregistered,
+	message.JobBatchDeregisterRequestType:           message.TypeJobBatchDeregistered,
+	message.EvalUpdateRequestType:                   message.TypeEvalUpdated,
+	message.AllocClientUpdateRequestType:            message.TypeAllocationUpdated,
+	message.AllocUpdateDesiredTransitionRequestType: message.TypeAllocationUpdateDesiredStatus,
+	message.ApplyPlanResultsRequestType:             message.TypePlanResult,
+	message.DeploymentStatusUpdateRequestType:       message.TypeDeploymentUpdate,
+	message.DeploymentPromoteRequestType:            message.TypeDeploymentPromotion,
+	message.DeploymentAllocHealthRequestType:        message.TypeDeploymentAllocHealth,
+	message.ACLTokenUpsertRequestType:               message.TypeACLTokenUpserted,
+	message.ACLTokenBootstrapRequestType:            message.TypeACLTokenUpserted,
+	message.ACLTokenDeleteRequestType:               message.TypeACLTokenDeleted,
+	message.ACLPolicyUpsertRequestType:              message.TypeACLPolicyUpserted,
+	message.ACLPolicyDeleteRequestType:              message.TypeACLPolicyDeleted,
+	message.ACLRolesUpsertRequestType:               message.TypeACLRoleUpserted,
+	message.ACLRolesDeleteByIDRequestType:           message.TypeACLRoleDeleted,
+	message.ACLAuthMethodsUpsertRequestType:         message.TypeACLAuthMethodUpserted,
+	message.ACLAuthMethodsDeleteRequestType:         message.TypeACLAuthMethodDeleted,
+	message.ACLBindingRulesUpsertRequestType:        message.TypeACLBindingRuleUpserted,
+	message.ACLBindingRulesDeleteRequestType:        message.TypeACLBindingRuleDeleted,
+	message.VarApplyStateRequestType:                message.TypeVariableUpdated,
 
-	nomad.ServiceRegistrationUpsertRequestType:         nomad.TypeServiceRegistration,
-	nomad.ServiceRegistrationDeleteByIDRequestType:     nomad.TypeServiceDeregistration,
-	nomad.ServiceRegistrationDeleteByNodeIDRequestType: nomad.TypeServiceDeregistration,
-	nomad.HostVolumeRegisterRequestType:                nomad.TypeHostVolumeRegistered,
-	nomad.HostVolumeDeleteRequestType:                  nomad.TypeHostVolumeDeleted,
+	message.ServiceRegistrationUpsertRequestType:         message.TypeServiceRegistration,
+	message.ServiceRegistrationDeleteByIDRequestType:     message.TypeServiceDeregistration,
+	message.ServiceRegistrationDeleteByNodeIDRequestType: message.TypeServiceDeregistration,
+	message.HostVolumeRegisterRequestType:                message.TypeHostVolumeRegistered,
+	message.HostVolumeDeleteRequestType:                  message.TypeHostVolumeDeleted,
 }
 
 // eventOf returns the event of a row, or nil if the row has no event. The payload function must not
@@ -52,23 +53,23 @@ var types = map[nomad.MessageType]string{
 func eventOf(w table.Write) *Event {
 	switch r := w.Row.(type) {
 	case *nomad.Job:
-		return about(nomad.TopicJob, r.ID, r.Namespace, func() map[string]any { return deletable("Job", r, w.Deleted) })
+		return about(message.TopicJob, r.ID, r.Namespace, func() map[string]any { return deletable("Job", r, w.Deleted) })
 	case *nomad.Evaluation:
-		return about(nomad.TopicEvaluation, r.ID, r.Namespace, one("Evaluation", func() any { return evaluation(r) }), r.JobID, r.DeploymentID)
+		return about(message.TopicEvaluation, r.ID, r.Namespace, one("Evaluation", func() any { return evaluation(r) }), r.JobID, r.DeploymentID)
 	case *nomad.Allocation:
-		return about(nomad.TopicAllocation, r.ID, r.Namespace, one("Allocation", func() any { return allocation(r) }), r.JobID, r.DeploymentID)
+		return about(message.TopicAllocation, r.ID, r.Namespace, one("Allocation", func() any { return allocation(r) }), r.JobID, r.DeploymentID)
 	case *nomad.Deployment:
-		return about(nomad.TopicDeployment, r.ID, r.Namespace, one("Deployment", func() any { return r }), r.JobID)
+		return about(message.TopicDeployment, r.ID, r.Namespace, one("Deployment", func() any { return r }), r.JobID)
 	case *nomad.Node:
-		return about(nomad.TopicNode, r.ID, "", one("Node", func() any { return r.WithoutSecret() }))
+		return about(message.TopicNode, r.ID, "", one("Node", func() any { return r.WithoutSecret() }))
 	case *nomad.NodePool:
-		return about(nomad.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
+		return about(message.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
 	case *nomad.ServiceRegistration:
-		return about(nomad.TopicService, r.ID, r.Namespace, one("Service", func() any { return r }), r.JobID, r.ServiceName)
+		return about(message.TopicService, r.ID, r.Namespace, one("Service", func() any { return r }), r.JobID, r.ServiceName)
 	case *nomad.HostVolume:
 		return ofVolume(r, w.Deleted)
 	case *nomad.VariableEncrypted:
-		return about(nomad.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Deleted) })
+		return about(message.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Deleted) })
 	}
 	return eventOfAccess(w.Row)
 }
@@ -82,7 +83,7 @@ func ofVolume(v *nomad.HostVolume, deleted bool) *Event {
 	if deleted {
 		key = ""
 	}
-	return about(nomad.TopicHostVolume, key, v.Namespace, func() map[string]any { return deletable("Volume", &shown, deleted) }, v.ID, v.Name,
+	return about(message.TopicHostVolume, key, v.Namespace, func() map[string]any { return deletable("Volume", &shown, deleted) }, v.ID, v.Name,
 		v.PluginID)
 }
 
@@ -90,21 +91,21 @@ func ofVolume(v *nomad.HostVolume, deleted bool) *Event {
 func eventOfAccess(row any) *Event {
 	switch r := row.(type) {
 	case *nomad.ACLToken:
-		return about(nomad.TopicACLToken, r.AccessorID, "", one("ACLToken", func() any { return r.WithoutSecret() }))
+		return about(message.TopicACLToken, r.AccessorID, "", one("ACLToken", func() any { return r.WithoutSecret() }))
 	case *nomad.ACLPolicy:
-		return about(nomad.TopicACLPolicy, r.Name, "", one("ACLPolicy", func() any { return r }))
+		return about(message.TopicACLPolicy, r.Name, "", one("ACLPolicy", func() any { return r }))
 	case *nomad.ACLRole:
-		return about(nomad.TopicACLRole, r.ID, "", one("ACLRole", func() any { return r }), r.Name)
+		return about(message.TopicACLRole, r.ID, "", one("ACLRole", func() any { return r }), r.Name)
 	case *nomad.ACLAuthMethod:
-		return about(nomad.TopicACLAuthMethod, r.Name, "", one("AuthMethod", func() any { return r.WithoutSecrets() }))
+		return about(message.TopicACLAuthMethod, r.Name, "", one("AuthMethod", func() any { return r.WithoutSecrets() }))
 	case *nomad.ACLBindingRule:
-		return about(nomad.TopicACLBindingRule, r.ID, "", one("ACLBindingRule", func() any { return r }), r.AuthMethod)
+		return about(message.TopicACLBindingRule, r.ID, "", one("ACLBindingRule", func() any { return r }), r.AuthMethod)
 	}
 	return nil
 }
 
 // about returns an event. Empty keys are omitted.
-func about(topic nomad.Topic, key, namespace string, payload func() map[string]any, keys ...string) *Event {
+func about(topic message.Topic, key, namespace string, payload func() map[string]any, keys ...string) *Event {
 	e := &Event{Topic: topic, Key: key, Namespace: namespace, payload: payload}
 	for _, k := range keys {
 		if k != "" {

@@ -75,11 +75,11 @@ func (l *leader) Call(ctx context.Context, method string, req, resp any) error {
 		}
 		return l.broker.Nack(r.EvalID, r.Token)
 	case "Eval.Update", "Eval.Create":
-		_, err := l.Apply(ctx, nomad.EvalUpdateRequestType, req)
+		_, err := l.Apply(ctx, message.EvalUpdateRequestType, req)
 		return err
 	case "Eval.Finish":
 		r := req.(*message.EvalFinishRequest)
-		if _, err := l.Apply(ctx, nomad.EvalUpdateRequestType,
+		if _, err := l.Apply(ctx, message.EvalUpdateRequestType,
 			&message.EvalUpdateRequest{Evals: r.Evals, WriteRequest: r.WriteRequest}); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (l *leader) submit(ctx context.Context, p *nomad.Plan) (*nomad.PlanResult, 
 	for _, allocs := range p.NodeAllocation {
 		req.AllocsUpdated = append(req.AllocsUpdated, allocs...)
 	}
-	index, err := l.Apply(ctx, nomad.ApplyPlanResultsRequestType, req)
+	index, err := l.Apply(ctx, message.ApplyPlanResultsRequestType, req)
 	return &nomad.PlanResult{NodeAllocation: p.NodeAllocation, AllocIndex: index, Deployment: p.Deployment}, err
 }
 
@@ -236,7 +236,7 @@ func TestWorker_Refresh(t *testing.T) {
 	first := l.Node(t)
 	var second *nomad.Node
 	l.partial = func(p *nomad.Plan) *nomad.PlanResult {
-		l.Must(t, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
+		l.Must(t, message.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
 			NodeID: first.ID, Eligibility: nomad.NodeSchedulingIneligible})
 		second = l.Node(t)
 		return &nomad.PlanResult{RejectedNodes: []string{first.ID}, RefreshIndex: l.Snapshot().Index()}
@@ -362,8 +362,8 @@ func TestWorker_Shutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a stopped worker has half a second for its nack
 		l := newLeader()
 		in, out := make(chan struct{}), make(chan struct{})
-		l.Before(func(ctx context.Context, typ nomad.MessageType) error {
-			if typ != nomad.ApplyPlanResultsRequestType {
+		l.Before(func(ctx context.Context, typ message.CommandType) error {
+			if typ != message.ApplyPlanResultsRequestType {
 				return nil
 			}
 			close(in)

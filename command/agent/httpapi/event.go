@@ -38,7 +38,7 @@ func eventStream(r *web.Request) (any, error) {
 	h := r.Reply.Header()
 	flusher := http.NewResponseController(r.Reply)
 	for first := true; ; first = false {
-		var line nomad.EventStreamWrapper
+		var line message.EventStreamWrapper
 		switch err := stream.Decode(&line); {
 		case err != nil && first:
 			return nil, err
@@ -73,17 +73,17 @@ func eventStream(r *web.Request) (any, error) {
 
 // lastLine returns the error of a stream as its last line. Clients that ignore the field treat the
 // line as a heartbeat.
-func lastLine(e *nomad.RpcError) (*nomad.EventJson, error) {
+func lastLine(e *message.RpcError) (*message.EventJson, error) {
 	if e.Message == io.EOF.Error() {
 		return nil, errors.New("idle session")
 	}
 	text, err := codec.EncodeJSON(map[string]string{"Error": e.Message})
-	return &nomad.EventJson{Data: text}, err
+	return &message.EventJson{Data: text}, err
 }
 
 // eventRequest reads the topics and the index. The topic parameter may be repeated.
 func eventRequest(r *web.Request) (*message.EventStreamRequest, error) {
-	q := &message.EventStreamRequest{Topics: map[nomad.Topic][]string{}}
+	q := &message.EventStreamRequest{Topics: map[message.Topic][]string{}}
 	if err := r.ReadOptions(&q.QueryOptions); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func eventRequest(r *web.Request) (*message.EventStreamRequest, error) {
 		if name == "" || strings.HasPrefix(key, "::") {
 			return nil, nomad.Errorf(http.StatusBadRequest, "Invalid key value pair %q: use Topic or Topic:key", text)
 		}
-		topic := nomad.Topic(name)
+		topic := message.Topic(name)
 		q.Topics[topic] = append(q.Topics[topic], cmp.Or(key, "*"))
 	}
 	return q, nil

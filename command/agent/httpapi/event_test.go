@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -14,7 +13,7 @@ import (
 // eventServers sends one message on each event stream.
 type eventServers struct {
 	web.RPC
-	first nomad.EventStreamWrapper
+	first message.EventStreamWrapper
 }
 
 func (s eventServers) Stream(context.Context, string) (*rpc.Stream, error) {
@@ -34,7 +33,7 @@ func (s eventServers) Stream(context.Context, string) (*rpc.Stream, error) {
 func TestEventStream_Restart(t *testing.T) {
 	for newest, want := range map[uint64]string{0: "", 41: "41"} {
 		s := changed(newTestServer(t, 0), func(c *Config) {
-			c.RPC = eventServers{c.RPC, nomad.EventStreamWrapper{Event: &nomad.EventJson{Data: []byte("{}")}, Newest: newest}}
+			c.RPC = eventServers{c.RPC, message.EventStreamWrapper{Event: &message.EventJson{Data: []byte("{}")}, Newest: newest}}
 		})
 		w := httptest.NewRecorder()
 		req := httptest.NewRequest("GET", "/v1/event/stream?index=1000", nil)

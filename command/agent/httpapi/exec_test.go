@@ -47,7 +47,7 @@ func (n execNode) Stream(_ context.Context, method string) (*rpc.Stream, error) 
 }
 
 func sendPayload(st *rpc.Stream, text string) error {
-	return st.Encode(&nomad.StreamErrWrapper{Payload: []byte(text)})
+	return st.Encode(&message.StreamErrWrapper{Payload: []byte(text)})
 }
 
 // execServer returns an agent in front of a node.
@@ -96,12 +96,12 @@ func sendText(t *testing.T, ws *websocket.Conn, text string) {
 }
 
 func TestExecSession(t *testing.T) {
-	got := make(chan nomad.ExecInput, 10)
+	got := make(chan message.ExecInput, 10)
 	asked := make(chan message.AllocExecRequest, 1)
 	_, web := execServer(t, func(req *message.AllocExecRequest, st *rpc.Stream) error {
 		asked <- *req
 		for range 5 {
-			var in nomad.ExecInput
+			var in message.ExecInput
 			if err := st.Decode(&in); err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func TestExecSession(t *testing.T) {
 		`{"unknown":1}`} {
 		sendText(t, ws, text)
 	}
-	in := []nomad.ExecInput{<-got, <-got, <-got, <-got, <-got}
+	in := []message.ExecInput{<-got, <-got, <-got, <-got, <-got}
 	text, err := json.Marshal(in)
 	if want := `[{"stdin":{"data":"aGVsbG8="}},{"tty_size":{"height":24,"width":80}},{},{"stdin":{"close":true}},{}]`; string(text) != want ||
 		err != nil {
@@ -158,8 +158,8 @@ func TestExecCloses(t *testing.T) {
 		"fault":      {func(*rpc.Stream) error { return errors.New("broken") }, "", 1011, "broken"},
 		"long":       {func(*rpc.Stream) error { return errors.New(long) }, "", 1011, strings.Repeat("é", 60) + "..."},
 		"cut off":    {func(*rpc.Stream) error { return nil }, "", 1011, "session ended before the command"},
-		"no JSON":    {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, "stdin", 1008, "invalid JSON"},
-		"wrong JSON": {func(st *rpc.Stream) error { return st.Decode(&nomad.ExecInput{}) }, `{"stdin":"x"}`, 1008, "invalid JSON"},
+		"no JSON":    {func(st *rpc.Stream) error { return st.Decode(&message.ExecInput{}) }, "stdin", 1008, "invalid JSON"},
+		"wrong JSON": {func(st *rpc.Stream) error { return st.Decode(&message.ExecInput{}) }, `{"stdin":"x"}`, 1008, "invalid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, web := execServer(t, func(_ *message.AllocExecRequest, st *rpc.Stream) error { return c.serve(st) })
@@ -182,7 +182,7 @@ func TestExecCloses(t *testing.T) {
 func TestExecHugeMessage(t *testing.T) {
 	ended := make(chan error, 1)
 	_, web := execServer(t, func(_ *message.AllocExecRequest, st *rpc.Stream) error {
-		ended <- st.Decode(&nomad.ExecInput{})
+		ended <- st.Decode(&message.ExecInput{})
 		return nil
 	})
 	ws, _, err := dial(t, web, "", nil)
@@ -300,7 +300,7 @@ func missed(err error) bool { return nomad.HTTPStatus(err) == http.StatusRequest
 func TestExecKeepsIdleSessions(t *testing.T) {
 	left := make(chan error, 1)
 	s, _ := execServer(t, func(_ *message.AllocExecRequest, st *rpc.Stream) error {
-		left <- st.Decode(&nomad.ExecInput{})
+		left <- st.Decode(&message.ExecInput{})
 		return nil
 	})
 	for name, answers := range map[string]bool{"answering": true, "silent": false} {
@@ -482,7 +482,7 @@ func TestExecIsAudited(t *testing.T) {
 // Sessions that end in different ways leave no goroutine.
 func TestExecLeavesNothing(t *testing.T) {
 	s, web := execServer(t, func(req *message.AllocExecRequest, st *rpc.Stream) error {
-		var in nomad.ExecInput
+		var in message.ExecInput
 		if err := st.Decode(&in); err != nil {
 			return nil
 		}

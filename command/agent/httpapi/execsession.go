@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -107,7 +108,7 @@ func (x *execSession) run(ctx context.Context, method string, q session) error {
 func (x *execSession) toCaller(ctx context.Context, stream *rpc.Stream) error {
 	exited := false
 	for {
-		var chunk nomad.StreamErrWrapper
+		var chunk message.StreamErrWrapper
 		switch err := stream.DecodeWithin(&chunk, maxFrame); {
 		case err != nil && exited:
 			return nil
@@ -145,7 +146,7 @@ func (x *execSession) fromCaller(ctx context.Context, stream *rpc.Stream) error 
 			return errLeft
 		}
 		x.received()
-		var msg nomad.ExecInput
+		var msg message.ExecInput
 		if err := json.Unmarshal(text, &msg); err != nil {
 			return nomad.Errorf(http.StatusBadRequest, "invalid JSON in a message of an exec session")
 		}

@@ -158,7 +158,7 @@ func (s *Server) relay(r *web.Request, method string, req interface{ Query() *me
 	}
 	flusher := http.NewResponseController(r.Reply)
 	for first := true; ; first = false {
-		var chunk nomad.StreamErrWrapper
+		var chunk message.StreamErrWrapper
 		switch err := stream.Decode(&chunk); {
 		case errors.Is(err, io.EOF):
 			return web.ErrDone
@@ -202,7 +202,7 @@ func (s *Server) cut(r *web.Request, first bool, err error) error {
 }
 
 // streamError returns the error of the last chunk of a stream, web.ErrDone at a normal end.
-func streamError(e *nomad.RpcError) error {
+func streamError(e *message.RpcError) error {
 	if e.Message == io.EOF.Error() {
 		return web.ErrDone
 	}

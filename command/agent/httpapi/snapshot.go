@@ -97,7 +97,7 @@ func upload(to *rpc.Stream, body io.Reader) error {
 	buf := make([]byte, chunk)
 	for {
 		n, err := body.Read(buf)
-		if n > 0 && to.Encode(&nomad.StreamErrWrapper{Payload: buf[:n]}) != nil {
+		if n > 0 && to.Encode(&message.StreamErrWrapper{Payload: buf[:n]}) != nil {
 			return nil // the reply contains the cause
 		}
 		if err == nil {
@@ -107,7 +107,7 @@ func upload(to *rpc.Stream, body io.Reader) error {
 		if err != io.EOF {
 			end = "upload incomplete: " + end
 		}
-		to.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: end}}) // the reply reports whether this arrived
+		to.Encode(&message.StreamErrWrapper{Error: &message.RpcError{Message: end}}) // the reply reports whether this arrived
 		return err
 	}
 }

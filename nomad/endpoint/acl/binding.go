@@ -33,7 +33,7 @@ func (s *Service) UpsertBindingRules(
 		seen[r.ID] = true
 		entry.ACLBindingRules = append(entry.ACLBindingRules, r)
 	}
-	index, err := s.write(ctx, nomad.ACLBindingRulesUpsertRequestType, entry)
+	index, err := s.write(ctx, message.ACLBindingRulesUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *Service) DeleteBindingRules(
 		return nil, nomad.Errorf(400, "must specify at least one binding rule")
 	}
 	entry := &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: req.ACLBindingRuleIDs}
-	return handler.Written(s.write(ctx, nomad.ACLBindingRulesDeleteRequestType, entry))
+	return handler.Written(s.write(ctx, message.ACLBindingRulesDeleteRequestType, entry))
 }
 
 // ListBindingRules lists binding rules.

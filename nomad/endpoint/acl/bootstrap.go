@@ -32,7 +32,7 @@ func (s *Service) Bootstrap(
 	}
 	entry.Token.Canonicalize(s.Now())
 	entry.Token.SetHash()
-	out, err := s.writeTokens(ctx, nomad.ACLTokenBootstrapRequestType, entry, []*nomad.ACLToken{entry.Token})
+	out, err := s.writeTokens(ctx, message.ACLTokenBootstrapRequestType, entry, []*nomad.ACLToken{entry.Token})
 	if err == nil {
 		s.Log.Info("created the first management token", "accessor", entry.Token.AccessorID, "again", entry.ResetIndex > 0)
 	}

@@ -140,7 +140,7 @@ func (s *Service) logIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *log
 	}
 	t.SetHash()
 	entry := &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{t}}
-	written, err := s.writeTokens(ctx, nomad.ACLTokenUpsertRequestType, entry, entry.Tokens)
+	written, err := s.writeTokens(ctx, message.ACLTokenUpsertRequestType, entry, entry.Tokens)
 	if err != nil {
 		return nil, err
 	}

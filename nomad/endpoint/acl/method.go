@@ -42,7 +42,7 @@ func (s *Service) UpsertAuthMethods(
 		}
 		entry.AuthMethods = append(entry.AuthMethods, m)
 	}
-	index, err := s.write(ctx, nomad.ACLAuthMethodsUpsertRequestType, entry)
+	index, err := s.write(ctx, message.ACLAuthMethodsUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *Service) DeleteAuthMethods(
 		return nil, nomad.Errorf(400, "must specify at least one auth method")
 	}
 	entry := &message.ACLAuthMethodDeleteRequest{Names: req.Names}
-	return handler.Written(s.write(ctx, nomad.ACLAuthMethodsDeleteRequestType, entry))
+	return handler.Written(s.write(ctx, message.ACLAuthMethodsDeleteRequestType, entry))
 }
 
 // ListAuthMethods lists auth methods. It needs no token, since a login starts without one.

@@ -23,7 +23,7 @@ func (s *Service) UpsertOneTimeToken(
 	}
 	entry := &nomad.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
 		ExpiresAt: s.Now().Add(nomad.OneTimeTokenTTL).UTC()}
-	index, err := s.write(ctx, nomad.OneTimeTokenUpsertRequestType, entry)
+	index, err := s.write(ctx, message.OneTimeTokenUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (s *Service) ExchangeOneTimeToken(
 	}
 	entry := &message.OneTimeTokenDeleteRequest{AccessorIDs: []string{once.AccessorID}, OneTimeSecretID: once.OneTimeSecretID,
 		Timestamp: now.UTC()}
-	index, err := s.write(ctx, nomad.OneTimeTokenDeleteRequestType, entry)
+	index, err := s.write(ctx, message.OneTimeTokenDeleteRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Service) ExpireOneTimeTokens(
 	out := &message.GenericResponse{}
 	now := s.Now().UTC()
 	for range s.Snapshot().OneTimeTokensExpired(now) {
-		index, err := s.write(ctx, nomad.OneTimeTokenExpireRequestType, &message.OneTimeTokenExpireRequest{Timestamp: now})
+		index, err := s.write(ctx, message.OneTimeTokenExpireRequestType, &message.OneTimeTokenExpireRequest{Timestamp: now})
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 
 // write applies a log entry that changes access control. It returns rejected entries as
 // client errors.
-func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (uint64, error) {
+func (s *Service) write(ctx context.Context, t message.CommandType, entry any) (uint64, error) {
 	index, err := s.Apply(ctx, t, entry)
 	switch {
 	case err == nil || index == 0 || errors.Is(err, nomad.ErrPermissionDenied):

@@ -40,7 +40,7 @@ func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *message.
 		stored.SetHash()
 		entry.Policies = append(entry.Policies, &stored)
 	}
-	return handler.Written(s.write(ctx, nomad.ACLPolicyUpsertRequestType, entry))
+	return handler.Written(s.write(ctx, message.ACLPolicyUpsertRequestType, entry))
 }
 
 // DeletePolicies deletes policies. Tokens and roles that name one lose its rights.
@@ -48,7 +48,7 @@ func (s *Service) DeletePolicies(ctx context.Context, _ *rpc.Call, req *message.
 	if len(req.Names) == 0 {
 		return nil, nomad.Errorf(400, "must specify at least one policy")
 	}
-	return handler.Written(s.write(ctx, nomad.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: req.Names}))
+	return handler.Written(s.write(ctx, message.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: req.Names}))
 }
 
 // ListPolicies lists policies. Callers without a management token get only their own policies.

@@ -42,7 +42,7 @@ func (s *Service) UpsertRoles(
 		stored.SetHash()
 		entry.ACLRoles = append(entry.ACLRoles, stored)
 	}
-	index, err := s.write(ctx, nomad.ACLRolesUpsertRequestType, entry)
+	index, err := s.write(ctx, message.ACLRolesUpsertRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Service) DeleteRoles(
 		return nil, nomad.Errorf(400, "must specify at least one role")
 	}
 	entry := &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs}
-	return handler.Written(s.write(ctx, nomad.ACLRolesDeleteByIDRequestType, entry))
+	return handler.Written(s.write(ctx, message.ACLRolesDeleteByIDRequestType, entry))
 }
 
 // roleReader returns the roles that the caller may read: all, or those of its token.

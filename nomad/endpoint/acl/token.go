@@ -70,12 +70,12 @@ func (s *Service) UpsertTokens(
 		seen[stored.AccessorID] = true
 		entry.Tokens = append(entry.Tokens, stored)
 	}
-	return s.writeTokens(ctx, nomad.ACLTokenUpsertRequestType, entry, entry.Tokens)
+	return s.writeTokens(ctx, message.ACLTokenUpsertRequestType, entry, entry.Tokens)
 }
 
 // writeTokens applies a log entry and returns the tokens as stored.
 func (s *Service) writeTokens(
-	ctx context.Context, t nomad.MessageType, entry any, written []*nomad.ACLToken,
+	ctx context.Context, t message.CommandType, entry any, written []*nomad.ACLToken,
 ) (*message.ACLTokenUpsertResponse, error) {
 	index, err := s.write(ctx, t, entry)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *message.AC
 	if global != 0 && global != len(req.AccessorIDs) {
 		return nil, nomad.Errorf(400, "cannot delete mixed global and non-global tokens")
 	}
-	return handler.Written(s.write(ctx, nomad.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: req.AccessorIDs}))
+	return handler.Written(s.write(ctx, message.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: req.AccessorIDs}))
 }
 
 // ListTokens lists tokens without their secrets.

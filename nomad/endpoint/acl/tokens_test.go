@@ -294,7 +294,7 @@ func TestTokens_CollectedByFollower(t *testing.T) {
 	servertest.Eventually(t, func() bool {
 		_, now := all[0].Leader()
 		if now != id {
-			g.Call(g.Root, "Operator.TransferLeadershipToPeer", &message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}},
+			g.Call(g.Root, "Operator.TransferLeadershipToPeer", &message.RaftPeerRequest{RaftIDAddress: message.RaftIDAddress{ID: id}},
 				nil) //nolint:errcheck // it is repeated
 		}
 		return now == id

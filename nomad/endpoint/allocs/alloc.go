@@ -137,7 +137,7 @@ func (s *Service) transition(ctx context.Context, snap *state.Snapshot, alloc *n
 	}
 	eval := nomad.NewEval(job, nomad.EvalTriggerAllocStop, s.Now())
 	eval.JobModifyIndex = job.ModifyIndex
-	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
+	index, err := s.Apply(ctx, message.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 		Allocs: map[string]*nomad.DesiredTransition{alloc.ID: move}, Evals: []*nomad.Evaluation{eval}})
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call,
 	if len(req.Allocs) == 0 {
 		return nil, nomad.Errorf(400, "must update at least one allocation")
 	}
-	return handler.Written(s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType,
+	return handler.Written(s.Apply(ctx, message.AllocUpdateDesiredTransitionRequestType,
 		&message.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals}))
 }
 

@@ -173,5 +173,5 @@ func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.Deployment
 	if len(req.Deployments) == 0 {
 		return nil, nomad.Errorf(400, "no deployments given")
 	}
-	return handler.Written(s.Apply(ctx, nomad.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: req.Deployments}))
+	return handler.Written(s.Apply(ctx, message.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: req.Deployments}))
 }

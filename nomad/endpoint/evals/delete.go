@@ -77,7 +77,7 @@ func (s *Service) deleteAll(ctx context.Context, ids []string) (*message.EvalDel
 	out.Index = s.Snapshot().Index()
 	for len(ids) > 0 {
 		n := min(len(ids), deleteBatch)
-		index, err := s.Apply(ctx, nomad.EvalDeleteRequestType, &message.EvalReapRequest{Evals: ids[:n], UserInitiated: true})
+		index, err := s.Apply(ctx, message.EvalDeleteRequestType, &message.EvalReapRequest{Evals: ids[:n], UserInitiated: true})
 		if err != nil {
 			return nil, err
 		}

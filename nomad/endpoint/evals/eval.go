@@ -228,7 +228,7 @@ func (s *Service) write(ctx context.Context, req *message.EvalUpdateRequest) (*m
 
 // Reap deletes evaluations and allocations for the garbage collection.
 func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.EvalReapRequest) (*message.GenericResponse, error) {
-	return handler.Written(s.Apply(ctx, nomad.EvalDeleteRequestType, &message.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs}))
+	return handler.Written(s.Apply(ctx, message.EvalDeleteRequestType, &message.EvalReapRequest{Evals: req.Evals, Allocs: req.Allocs}))
 }
 
 // Listing describes lists of evaluations.

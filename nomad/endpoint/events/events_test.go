@@ -34,8 +34,8 @@ func TestEventStream_Job(t *testing.T) {
 	seen := map[string]string{}
 	updated, processed := false, false
 	for _, e := range r.Until(func(e servertest.Event) bool {
-		updated = updated || e.Topic == "Allocation" && e.Type == nomad.TypeAllocationUpdated
-		processed = processed || e.Topic == "Evaluation" && e.Type == nomad.TypeEvalUpdated
+		updated = updated || e.Topic == "Allocation" && e.Type == message.TypeAllocationUpdated
+		processed = processed || e.Topic == "Evaluation" && e.Type == message.TypeEvalUpdated
 		return updated && processed
 	}) {
 		seen[e.Topic+" "+e.Type] = e.Key
@@ -56,7 +56,7 @@ func TestEventStream_Job(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range later.Until(func(e servertest.Event) bool { return e.Type == nomad.TypeAllocationUpdated }) {
+	for _, e := range later.Until(func(e servertest.Event) bool { return e.Type == message.TypeAllocationUpdated }) {
 		if e.Key != "web" && e.Key != alloc.ID {
 			t.Errorf("an event outside the subscription: %+v", e)
 		}
@@ -226,14 +226,14 @@ func TestEventStream_Follower(t *testing.T) {
 func TestEventStream_IndexAboveNewest(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	servertest.Register(t, s, servertest.BatchJob("first", 0))
-	open := func(index uint64) (*rpc.Stream, nomad.EventStreamWrapper) {
+	open := func(index uint64) (*rpc.Stream, message.EventStreamWrapper) {
 		st, err := s.Stream(t.Context(), "Event.Stream")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { st.Close() })
-		var first nomad.EventStreamWrapper
-		req := &message.EventStreamRequest{Topics: map[nomad.Topic][]string{nomad.TopicJob: nil}, Index: int(index)}
+		var first message.EventStreamWrapper
+		req := &message.EventStreamRequest{Topics: map[message.Topic][]string{message.TopicJob: nil}, Index: int(index)}
 		req.Region = "global"
 		if err := errors.Join(st.Encode(req), st.Decode(&first)); err != nil || first.Error != nil {
 			t.Fatalf("%v, %+v", err, first.Error)
@@ -251,7 +251,7 @@ func TestEventStream_IndexAboveNewest(t *testing.T) {
 	servertest.Register(t, s, servertest.BatchJob("second", 0))
 	for _, st := range []*rpc.Stream{above, next} {
 		for seen := false; !seen; { // the evaluation of the first job can end later
-			var w nomad.EventStreamWrapper
+			var w message.EventStreamWrapper
 			if err := st.Decode(&w); err != nil || w.Event == nil {
 				t.Fatalf("the stream ended before the event of the second job: %v, %+v", err, w.Error)
 			}

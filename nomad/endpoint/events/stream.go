@@ -78,7 +78,7 @@ func (s *Service) start(ctx context.Context, asked uint64) (index, newest uint64
 		}
 		next = s.Raft.AppliedIndex() + 1
 	default: // this server may be behind
-		var stats nomad.RaftStats
+		var stats message.RaftStats
 		req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: s.Region, AllowStale: true}}
 		if err := s.Peers.Call(ctx, addr, "Status.RaftStats", req, &stats); err != nil {
 			return 0, 0, fmt.Errorf("ask the leader for its newest log entry: %w", err)
@@ -169,9 +169,9 @@ func (r *reader) tell(ctx context.Context, batch *stream.Batch) error {
 var errReaderGone = errors.New("the event stream was closed")
 
 func (r *reader) send(line []byte) error {
-	message := nomad.EventStreamWrapper{Event: &nomad.EventJson{Data: line}, Newest: r.newest}
+	wrapped := message.EventStreamWrapper{Event: &message.EventJson{Data: line}, Newest: r.newest}
 	r.newest = 0
-	if err := r.to.Encode(&message); err != nil {
+	if err := r.to.Encode(&wrapped); err != nil {
 		return errors.Join(errReaderGone, err)
 	}
 	return nil
@@ -203,13 +203,13 @@ func (r *reader) admit(c *rpc.Call) error {
 }
 
 // needTopic rejects a reader without access to a topic.
-func (r *reader) needTopic(topic nomad.Topic) error {
+func (r *reader) needTopic(topic message.Topic) error {
 	access := r.c.Access
 	q, management := stream.ToRead(topic, r.namespace)
 	switch {
 	case management:
 		return access.NeedManagement()
-	case topic == nomad.TopicVariable:
+	case topic == message.TopicVariable:
 		if err := handler.NoNode(r.c); err != nil {
 			return err
 		}
@@ -247,5 +247,5 @@ func (r *reader) maySee(e *stream.Event) bool {
 	if management {
 		return r.c.Access.IsManagement()
 	}
-	return r.c.Access.Allows(q) && (e.Topic != nomad.TopicVariable || handler.NoNode(r.c) == nil)
+	return r.c.Access.Allows(q) && (e.Topic != message.TopicVariable || handler.NoNode(r.c) == nil)
 }

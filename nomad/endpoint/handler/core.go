@@ -51,9 +51,9 @@ type Cluster interface {
 	// leader acknowledged before the call.
 	Confirm(ctx context.Context) error
 	// Self returns this server as a gossip member.
-	Self() *nomad.ServerMember
+	Self() *message.ServerMember
 	// Members returns the servers of all regions in the gossip pool.
-	Members() []*nomad.ServerMember
+	Members() []*message.ServerMember
 }
 
 // ServerCall is a request between servers. Its token is that of the calling server.
@@ -131,7 +131,7 @@ type Core struct {
 func New(cfg Config) *Core {
 	c := &Core{Config: cfg}
 	c.evals = NewBatch(func(ctx context.Context, evals []*nomad.Evaluation) (uint64, error) {
-		return c.Apply(ctx, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
+		return c.Apply(ctx, message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: evals})
 	})
 	return c
 }
@@ -140,7 +140,7 @@ func New(cfg Config) *Core {
 func (c *Core) Snapshot() *state.Snapshot { return c.Store().Snapshot() }
 
 // Apply writes one log entry and returns the index at which it was applied here.
-func (c *Core) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
+func (c *Core) Apply(ctx context.Context, t message.CommandType, payload any) (uint64, error) {
 	index, err := c.Raft.Apply(ctx, t, payload)
 	if err == nil {
 		rpc.Wrote(ctx)

@@ -142,7 +142,7 @@ func (s *Service) store(ctx context.Context, v *nomad.HostVolume, update bool) (
 		v.CreateTime = now
 	}
 	entry := &message.HostVolumeRegisterRequest{Volume: v, WriteRequest: message.WriteRequest{Region: s.Region, Namespace: v.Namespace}}
-	index, err := s.Apply(ctx, nomad.HostVolumeRegisterRequestType, entry)
+	index, err := s.Apply(ctx, message.HostVolumeRegisterRequestType, entry)
 	if err != nil && index > 0 && !update {
 		err = errors.Join(err, s.remove(ctx, v))
 	}
@@ -199,7 +199,7 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call,
 		s.Log.Warn("deleting a host volume without its node", "volume", v.ID, "node", v.NodeID, "err", err)
 	}
 	entry := &message.HostVolumeDeleteRequest{VolumeID: v.ID, WriteRequest: message.WriteRequest{Region: s.Region, Namespace: v.Namespace}}
-	index, err := s.Apply(ctx, nomad.HostVolumeDeleteRequestType, entry)
+	index, err := s.Apply(ctx, message.HostVolumeDeleteRequestType, entry)
 	if err != nil {
 		return nil, handler.BadRequest(err)
 	}
@@ -221,7 +221,7 @@ func (s *Service) DeleteClaim(ctx context.Context, c *rpc.Call,
 	}
 	entry := &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: claim.ID,
 		WriteRequest: message.WriteRequest{Region: s.Region, Namespace: namespace}}
-	index, err := s.Apply(ctx, nomad.TaskGroupHostVolumeClaimDeleteRequestType, entry)
+	index, err := s.Apply(ctx, message.TaskGroupHostVolumeClaimDeleteRequestType, entry)
 	if err != nil {
 		return nil, handler.BadRequest(err)
 	}

@@ -63,7 +63,7 @@ func (a *jobWorld) store(j *nomad.Job) *nomad.Job {
 	j = codec.Copy(j)
 	jobrules.Canonicalize(j)
 	j.SubmitTime = time.Now().UnixNano()
-	if err := a.Server.Apply(a.Context(), nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: j}); err != nil {
+	if err := a.Server.Apply(a.Context(), message.JobRegisterRequestType, &message.JobRegisterRequest{Job: j}); err != nil {
 		a.Fatal(err)
 	}
 	return a.job(j.ID)
@@ -76,7 +76,7 @@ func (a *jobWorld) deploys() (id string) {
 	a.Helper()
 	j := a.job("j")
 	id = nomad.NewID()
-	if err := a.Server.Apply(a.Context(), nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
+	if err := a.Server.Apply(a.Context(), message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
 		ID: id, Namespace: "team", JobID: "j", JobVersion: j.Version, JobCreateIndex: j.CreateIndex, CreateTime: time.Now().UnixNano(),
 		Status:     nomad.DeploymentStatusRunning,
 		TaskGroups: map[string]*nomad.DeploymentState{"g": {AutoRevert: true, DesiredTotal: 1, ProgressDeadline: time.Hour}}}}); err != nil {
@@ -205,7 +205,7 @@ func jobWrites() map[string]func(a *jobWorld, edit func(*nomad.Job)) func() erro
 		},
 		"automatic rollback": func(a *jobWorld, edit func(*nomad.Job)) func() error {
 			a.store(edited(service(teamJob("j")), edit))
-			if err := a.Server.Apply(a.Context(), nomad.JobStabilityRequestType,
+			if err := a.Server.Apply(a.Context(), message.JobStabilityRequestType,
 				&message.JobStabilityRequest{JobID: "j", Stable: true, WriteRequest: in}); err != nil {
 				a.Fatal(err)
 			}

@@ -100,7 +100,7 @@ func (e *explainer) explain(out *message.JobExplainResponse) error {
 	}
 	size := cmp.Or(int(e.req.PerPage), defaultExplained)
 	size = min(max(size, 1), maxExplained)
-	out.Explanation = &nomad.JobExplanation{Namespace: e.job.Namespace, JobID: e.job.ID}
+	out.Explanation = &message.JobExplanation{Namespace: e.job.Namespace, JobID: e.job.ID}
 	for _, tg := range groups {
 		out.Explanation.Groups = append(out.Explanation.Groups, e.group(tg, nodes, from, size))
 	}
@@ -158,8 +158,8 @@ type ranked struct {
 
 // group explains one group. The nodes are checked twice, so that the results of only one page are in
 // memory.
-func (e *explainer) group(tg *nomad.TaskGroup, nodes []*nomad.Node, from, size int) *nomad.GroupExplanation {
-	out := &nomad.GroupExplanation{Name: tg.Name, NodeCount: len(nodes)}
+func (e *explainer) group(tg *nomad.TaskGroup, nodes []*nomad.Node, from, size int) *message.GroupExplanation {
+	out := &message.GroupExplanation{Name: tg.Name, NodeCount: len(nodes)}
 	admitted := e.admitted()
 	order := make([]ranked, 0, len(nodes))
 	for _, n := range nodes {
@@ -186,8 +186,8 @@ func (e *explainer) group(tg *nomad.TaskGroup, nodes []*nomad.Node, from, size i
 }
 
 // admitted is the check of the rules of the namespace.
-func (e *explainer) admitted() *nomad.NodeCheck {
-	out := &nomad.NodeCheck{Check: checkNamespace, Passed: true, Need: "namespace " + strconv.Quote(e.job.Namespace) + " admits the job"}
+func (e *explainer) admitted() *message.NodeCheck {
+	out := &message.NodeCheck{Check: checkNamespace, Passed: true, Need: "namespace " + strconv.Quote(e.job.Namespace) + " admits the job"}
 	ns := e.snap.Namespace(nil, e.job.Namespace)
 	if ns == nil {
 		out.Passed, out.Found = false, "the namespace does not exist"
@@ -197,14 +197,14 @@ func (e *explainer) admitted() *nomad.NodeCheck {
 	return out
 }
 
-func (e *explainer) node(tg *nomad.TaskGroup, n *nomad.Node, admitted *nomad.NodeCheck) *nomad.NodeExplanation {
+func (e *explainer) node(tg *nomad.TaskGroup, n *nomad.Node, admitted *message.NodeCheck) *message.NodeExplanation {
 	r := e.nodes.Node(tg, n)
-	out := &nomad.NodeExplanation{ID: n.ID, Name: n.Name, Fits: r.Fits && admitted.Passed, Checks: []*nomad.NodeCheck{admitted}}
+	out := &message.NodeExplanation{ID: n.ID, Name: n.Name, Fits: r.Fits && admitted.Passed, Checks: []*message.NodeCheck{admitted}}
 	if out.Fits {
 		out.Score = r.Score
 	}
 	for _, c := range r.Checks {
-		out.Checks = append(out.Checks, &nomad.NodeCheck{Check: c.Name, Passed: c.Passed, Need: c.Need, Found: c.Found})
+		out.Checks = append(out.Checks, &message.NodeCheck{Check: c.Name, Passed: c.Passed, Need: c.Need, Found: c.Found})
 	}
 	return out
 }

@@ -25,11 +25,11 @@ func (e *explainer) count(out *message.JobExplainResponse) error {
 	if err != nil {
 		return err
 	}
-	out.Explanation = &nomad.JobExplanation{Namespace: e.job.Namespace, JobID: e.job.ID}
+	out.Explanation = &message.JobExplanation{Namespace: e.job.Namespace, JobID: e.job.ID}
 	for _, tg := range groups {
 		g := e.counts(tg, nodes)
 		if !admitted.Passed {
-			g.Failed = []*nomad.CheckCount{{Check: admitted.Check, Need: admitted.Need}}
+			g.Failed = []*message.CheckCount{{Check: admitted.Check, Need: admitted.Need}}
 		}
 		out.Explanation.Groups = append(out.Explanation.Groups, g)
 	}
@@ -48,8 +48,8 @@ func (e *explainer) pool() (out []*nomad.Node) {
 }
 
 // counts counts the nodes by their first failed check.
-func (e *explainer) counts(tg *nomad.TaskGroup, nodes []*nomad.Node) *nomad.GroupExplanation {
-	out := &nomad.GroupExplanation{Name: tg.Name, NodeCount: len(nodes)}
+func (e *explainer) counts(tg *nomad.TaskGroup, nodes []*nomad.Node) *message.GroupExplanation {
+	out := &message.GroupExplanation{Name: tg.Name, NodeCount: len(nodes)}
 	type key struct{ check, need string }
 	failed := map[key]int{}
 	for _, n := range nodes {
@@ -61,9 +61,9 @@ func (e *explainer) counts(tg *nomad.TaskGroup, nodes []*nomad.Node) *nomad.Grou
 		}
 	}
 	for k, n := range failed {
-		out.Failed = append(out.Failed, &nomad.CheckCount{Check: k.check, Need: k.need, Nodes: n})
+		out.Failed = append(out.Failed, &message.CheckCount{Check: k.check, Need: k.need, Nodes: n})
 	}
-	slices.SortFunc(out.Failed, func(a, b *nomad.CheckCount) int {
+	slices.SortFunc(out.Failed, func(a, b *message.CheckCount) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Check, b.Check), cmp.Compare(a.Need, b.Need))
 	})
 	return out

@@ -16,7 +16,7 @@ import (
 const planner = `namespace "default" { capabilities = ["plan-job", "read-job"] }`
 
 // failures formats the counts of a group.
-func failures(g *nomad.GroupExplanation) string {
+func failures(g *message.GroupExplanation) string {
 	out := fmt.Sprintf("%d of %d fit", g.Fits, g.NodeCount)
 	for _, c := range g.Failed {
 		out += fmt.Sprintf(", %s %d", c.Check, c.Nodes)

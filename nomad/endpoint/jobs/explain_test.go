@@ -59,7 +59,7 @@ func explainJob() *nomad.Job {
 const reads = `namespace "default" { capabilities = ["read-job"] } node { policy = "read" }`
 
 // order returns the nodes of the first group, each with its first failed check.
-func order(x *nomad.JobExplanation) string {
+func order(x *message.JobExplanation) string {
 	var out []string
 	for _, n := range x.Groups[0].Nodes {
 		failed := "fits"

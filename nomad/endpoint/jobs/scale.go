@@ -45,7 +45,7 @@ func (s *Service) Scale(ctx context.Context, c *rpc.Call, req *message.JobScaleR
 	if out.EvalID != "" {
 		event.EvalID = &out.EvalID
 	}
-	out.Index, err = s.Apply(ctx, nomad.ScalingEventRegisterRequestType,
+	out.Index, err = s.Apply(ctx, message.ScalingEventRegisterRequestType,
 		&message.ScalingEventRequest{Namespace: ns, JobID: req.JobID, TaskGroup: group, ScalingEvent: event})
 	return out, err
 }
@@ -173,11 +173,11 @@ func (s *Service) ScaleStatus(ctx context.Context, _ *rpc.Call,
 }
 
 // scaleStatus returns the status of a job without its allocations.
-func scaleStatus(job *nomad.Job, events *nomad.JobScalingEvents) *nomad.JobScaleStatus {
-	out := &nomad.JobScaleStatus{JobID: job.ID, Namespace: job.Namespace, JobCreateIndex: job.CreateIndex,
-		JobModifyIndex: job.JobModifyIndex, JobStopped: job.Stopped(), TaskGroups: map[string]*nomad.TaskGroupScaleStatus{}}
+func scaleStatus(job *nomad.Job, events *nomad.JobScalingEvents) *message.JobScaleStatus {
+	out := &message.JobScaleStatus{JobID: job.ID, Namespace: job.Namespace, JobCreateIndex: job.CreateIndex,
+		JobModifyIndex: job.JobModifyIndex, JobStopped: job.Stopped(), TaskGroups: map[string]*message.TaskGroupScaleStatus{}}
 	for _, tg := range job.TaskGroups {
-		group := &nomad.TaskGroupScaleStatus{Desired: tg.Count}
+		group := &message.TaskGroupScaleStatus{Desired: tg.Count}
 		if events != nil {
 			group.Events = events.ScalingEvents[tg.Name]
 		}

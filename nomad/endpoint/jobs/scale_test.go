@@ -25,7 +25,7 @@ func scaleTo(count int64) *message.JobScaleRequest {
 		WriteRequest: message.WriteRequest{Namespace: "default"}}
 }
 
-func scaleStatusOf(t *testing.T, s *server.Server, job string) *nomad.JobScaleStatus {
+func scaleStatusOf(t *testing.T, s *server.Server, job string) *message.JobScaleStatus {
 	t.Helper()
 	return servertest.Read[message.JobScaleStatusResponse](t, s, "Job.ScaleStatus", &message.JobScaleStatusRequest{JobID: job,
 		QueryOptions: message.QueryOptions{Namespace: "default"}}).JobScaleStatus

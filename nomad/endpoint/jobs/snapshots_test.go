@@ -34,7 +34,7 @@ type logRaft struct {
 }
 
 // Apply writes one entry to the log of the test.
-func (l logRaft) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
+func (l logRaft) Apply(ctx context.Context, t message.CommandType, payload any) (uint64, error) {
 	return l.log.Apply(ctx, t, payload)
 }
 

@@ -39,7 +39,7 @@ func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *message.JobSta
 			if err != nil {
 				return err
 			}
-			out.Jobs = page.Each(jobs, func(j *nomad.Job) nomad.JobStatusesJob { return statusOf(snap, ws, j) })
+			out.Jobs = page.Each(jobs, func(j *nomad.Job) message.JobStatusesJob { return statusOf(snap, ws, j) })
 			out.NextToken = next
 			out.Index = snap.TableIndex(state.TableJobs, state.TableAllocs, state.TableDeployment)
 			return nil
@@ -69,11 +69,11 @@ func statusJobs(snap *state.Snapshot, ws memdb.WatchSet, req *message.JobStatuse
 	}, nil
 }
 
-func statusOf(snap *state.Snapshot, ws memdb.WatchSet, j *nomad.Job) nomad.JobStatusesJob {
-	out := nomad.JobStatusesJob{
+func statusOf(snap *state.Snapshot, ws memdb.WatchSet, j *nomad.Job) message.JobStatusesJob {
+	out := message.JobStatusesJob{
 		NamespacedID: j.NamespacedID(), Name: j.Name, Type: j.Type, NodePool: j.NodePool, Datacenters: j.Datacenters,
 		Priority: j.Priority, Version: j.Version, SubmitTime: j.SubmitTime, ModifyIndex: j.ModifyIndex,
-		ParentID: j.ParentID, Stop: j.Stop, Status: j.Status, Allocs: []nomad.JobStatusesAlloc{},
+		ParentID: j.ParentID, Stop: j.Stop, Status: j.Status, Allocs: []message.JobStatusesAlloc{},
 	}
 	_, out.IsPack = j.Meta["pack.name"]
 	if j.IsPeriodic() || j.IsParameterized() {
@@ -95,20 +95,20 @@ func statusOf(snap *state.Snapshot, ws memdb.WatchSet, j *nomad.Job) nomad.JobSt
 	return out
 }
 
-func statusOfAlloc(a *nomad.Allocation) nomad.JobStatusesAlloc {
-	out := nomad.JobStatusesAlloc{HasPausedTask: a.HasPausedTask(), ID: a.ID, Group: a.TaskGroup, ClientStatus: a.ClientStatus,
+func statusOfAlloc(a *nomad.Allocation) message.JobStatusesAlloc {
+	out := message.JobStatusesAlloc{HasPausedTask: a.HasPausedTask(), ID: a.ID, Group: a.TaskGroup, ClientStatus: a.ClientStatus,
 		NodeID: a.NodeID, FollowupEvalID: a.FollowupEvalID}
 	if a.Job != nil {
 		out.JobVersion = a.Job.Version
 	}
 	if d := a.DeploymentStatus; d != nil {
-		out.DeploymentStatus = nomad.JobStatusesDeployment{Canary: d.Canary, Healthy: d.Healthy}
+		out.DeploymentStatus = message.JobStatusesDeployment{Canary: d.Canary, Healthy: d.Healthy}
 	}
 	return out
 }
 
-func statusOfDeployment(d *nomad.Deployment) *nomad.JobStatusesLatestDeployment {
-	out := &nomad.JobStatusesLatestDeployment{ID: d.ID, IsActive: d.Active(), JobVersion: d.JobVersion, Status: d.Status,
+func statusOfDeployment(d *nomad.Deployment) *message.JobStatusesLatestDeployment {
+	out := &message.JobStatusesLatestDeployment{ID: d.ID, IsActive: d.Active(), JobVersion: d.JobVersion, Status: d.Status,
 		StatusDescription: d.StatusDescription, AllAutoPromote: true}
 	for _, g := range d.TaskGroups {
 		out.AllAutoPromote = out.AllAutoPromote && g.AutoPromote

@@ -37,7 +37,7 @@ func (s *Service) TagVersion(ctx context.Context, _ *rpc.Call, req *message.JobA
 		return nil, err
 	}
 	var err error
-	if out.Index, err = s.Apply(ctx, nomad.JobVersionTagRequestType, &entry); err != nil {
+	if out.Index, err = s.Apply(ctx, message.JobVersionTagRequestType, &entry); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -37,7 +37,7 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.JobD
 		JobID: req.JobID, Purge: req.Purge, NoShutdownDelay: req.NoShutdownDelay, Eval: eval, SubmitTime: s.UnixNow(),
 		WriteRequest: message.WriteRequest{Region: req.Region, Namespace: ns},
 	}
-	index, err := s.Apply(ctx, nomad.JobDeregisterRequestType, entry)
+	index, err := s.Apply(ctx, message.JobDeregisterRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call,
 	if len(req.Jobs) == 0 {
 		return nil, nomad.Errorf(400, "given no jobs to deregister")
 	}
-	index, err := s.Apply(ctx, nomad.JobBatchDeregisterRequestType,
+	index, err := s.Apply(ctx, message.JobBatchDeregisterRequestType,
 		&message.JobBatchDeregisterRequest{Jobs: req.Jobs, SubmitTime: s.UnixNow()})
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.JobEva
 			}
 		}
 	}
-	index, err := s.Apply(ctx, nomad.AllocUpdateDesiredTransitionRequestType, entry)
+	index, err := s.Apply(ctx, message.AllocUpdateDesiredTransitionRequestType, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (s *Service) Stable(ctx context.Context, c *rpc.Call, req *message.JobStabi
 			return nil, fmt.Errorf("version %d becomes the version that a failed deployment reverts to: %w", after.Version, err)
 		}
 	}
-	index, err := s.Apply(ctx, nomad.JobStabilityRequestType, &message.JobStabilityRequest{
+	index, err := s.Apply(ctx, message.JobStabilityRequestType, &message.JobStabilityRequest{
 		JobID: req.JobID, JobVersion: req.JobVersion, Stable: req.Stable, WriteRequest: message.WriteRequest{Namespace: ns}})
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (s *Service) Upsert(ctx context.Context, _ *rpc.Call, req *message.Namespac
 			return nil, nomad.Errorf(400, "namespace %q has the quota %q, which does not exist: create it first", n.Name, n.Quota)
 		}
 	}
-	return s.write(ctx, nomad.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: req.Namespaces})
+	return s.write(ctx, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: req.Namespaces})
 }
 
 // check rejects a namespace that is invalid or uses features that are not implemented
@@ -121,11 +121,11 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.Namespac
 			}
 		}
 	}
-	return s.write(ctx, nomad.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: req.Namespaces})
+	return s.write(ctx, message.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: req.Namespaces})
 }
 
 // write applies a log entry for namespaces or quotas.
-func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
+func (s *Service) write(ctx context.Context, t message.CommandType, entry any) (*message.GenericResponse, error) {
 	index, err := s.Apply(ctx, t, entry)
 	return handler.Written(index, handler.BadRequest(err))
 }

@@ -105,7 +105,7 @@ func (s *Service) UpsertQuotas(ctx context.Context, _ *rpc.Call, req *message.Qu
 		}
 		entry.Quotas = append(entry.Quotas, stored)
 	}
-	return s.write(ctx, nomad.QuotaUpsertRequestType, entry)
+	return s.write(ctx, message.QuotaUpsertRequestType, entry)
 }
 
 // DeleteQuotas deletes quotas that no namespace uses.
@@ -119,5 +119,5 @@ func (s *Service) DeleteQuotas(ctx context.Context, _ *rpc.Call, req *message.Qu
 			return nil, nomad.Errorf(404, "quota %q not found", name)
 		}
 	}
-	return s.write(ctx, nomad.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: req.Names})
+	return s.write(ctx, message.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: req.Names})
 }

@@ -131,7 +131,7 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.NodePool
 			return nil, err
 		}
 	}
-	return s.write(ctx, nomad.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: req.NodePools})
+	return s.write(ctx, message.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: req.NodePools})
 }
 
 // fitScheduler rejects an unknown scheduler algorithm.
@@ -173,10 +173,10 @@ func (s *Service) Delete(ctx context.Context, c *rpc.Call, req *message.NodePool
 			}
 		}
 	}
-	return s.write(ctx, nomad.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: req.Names})
+	return s.write(ctx, message.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: req.Names})
 }
 
-func (s *Service) write(ctx context.Context, t nomad.MessageType, entry any) (*message.GenericResponse, error) {
+func (s *Service) write(ctx context.Context, t message.CommandType, entry any) (*message.GenericResponse, error) {
 	return handler.Written(s.Apply(ctx, t, entry))
 }
 

@@ -82,7 +82,7 @@ func TestClientAllocs_Deleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	reap := &message.EvalReapRequest{Allocs: []string{allocs[0].ID, allocs[1].ID}}
-	if err := s.Apply(servertest.Context(t), nomad.EvalDeleteRequestType, reap); err != nil {
+	if err := s.Apply(servertest.Context(t), message.EvalDeleteRequestType, reap); err != nil {
 		t.Fatal(err)
 	}
 	other := servertest.Join(t, s.RPCAddr())

@@ -103,7 +103,7 @@ func (s *Service) startDrain(ctx context.Context, c *rpc.Call, old *nomad.Node,
 	if strategy.Deadline > 0 {
 		strategy.ForceDeadline = now.Add(strategy.Deadline)
 	}
-	index, err := s.betweenPlans(ctx, nomad.NodeUpdateDrainRequestType,
+	index, err := s.betweenPlans(ctx, message.NodeUpdateDrainRequestType,
 		&message.NodeUpdateDrainRequest{NodeID: req.NodeID, DrainStrategy: strategy,
 			NodeEvent: s.event(nomad.NodeEventSubsystemDrain, text), UpdatedAt: now.Unix(), Meta: req.Meta, UpdatedBy: updater(c.Identity)})
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapsho
 		return nil, nomad.Errorf(400, "the drain of node %s is not complete: it still has allocations", req.NodeID)
 	}
 	entry.NodeEvent = s.event(nomad.NodeEventSubsystemDrain, text)
-	index, err := s.Apply(ctx, nomad.NodeUpdateDrainRequestType, entry)
+	index, err := s.Apply(ctx, message.NodeUpdateDrainRequestType, entry)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type recordingRaft struct {
 	wrote *[]*nomad.NodeEvent
 }
 
-func (r recordingRaft) Apply(_ context.Context, _ nomad.MessageType, payload any) (uint64, error) {
+func (r recordingRaft) Apply(_ context.Context, _ message.CommandType, payload any) (uint64, error) {
 	*r.wrote = payload.(*message.EmitNodeEventsRequest).NodeEvents["n"]
 	return 7, nil
 }

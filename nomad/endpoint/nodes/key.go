@@ -63,7 +63,7 @@ func (s *Service) report(ctx context.Context, c *rpc.Call, n *nomad.Node, has st
 	}
 	e := &nomad.NodeEvent{Message: "Refused another agent with this node's ID and secret", Subsystem: nomad.NodeEventSubsystemCluster,
 		Timestamp: now.UTC(), Details: map[string]string{"agent_has": has, "name": n.Name, "address": remote(c)}}
-	_, err := s.Apply(ctx, nomad.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{n.ID: {e}}})
+	_, err := s.Apply(ctx, message.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{n.ID: {e}}})
 	if err != nil {
 		s.Log.Warn("write the event of a refused agent", "node", n.ID, "err", err)
 	}

@@ -238,7 +238,7 @@ func TestGarbageCollection_NodeReturns(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
 	collect := func(n *servertest.FakeNode) {
 		t.Helper()
-		if err := g.Server.Apply(servertest.Context(t), nomad.NodeBatchDeregisterRequestType,
+		if err := g.Server.Apply(servertest.Context(t), message.NodeBatchDeregisterRequestType,
 			&message.NodeBatchDeregisterRequest{NodeIDs: []string{n.Node.ID}}); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestPurge_DuringRegistration(t *testing.T) {
 	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
 	n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
 	purge(g, n)
-	err := g.Server.Apply(servertest.Context(t), nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n.Node, Strict: true})
+	err := g.Server.Apply(servertest.Context(t), message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n.Node, Strict: true})
 	if !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("the entry: %v", err)
 	}

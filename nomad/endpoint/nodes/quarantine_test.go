@@ -159,7 +159,7 @@ func TestQuarantine_DrainComplete(t *testing.T) {
 	alloc := n.Allocs(1)[0]
 	n.Report(nomad.AllocClientStatusRunning, alloc)
 	drain := func(n *servertest.FakeNode) {
-		err := g.Server.Apply(servertest.Context(t), nomad.NodeUpdateDrainRequestType,
+		err := g.Server.Apply(servertest.Context(t), message.NodeUpdateDrainRequestType,
 			&message.NodeUpdateDrainRequest{NodeID: n.Node.ID, DrainStrategy: &nomad.DrainStrategy{}})
 		if err != nil {
 			t.Fatal(err)

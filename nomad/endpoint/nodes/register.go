@@ -64,7 +64,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRe
 	} else if old != nil {
 		node.IdentitySigningKeyID = old.IdentitySigningKeyID
 	}
-	index, err := s.Apply(ctx, nomad.NodeRegisterRequestType, entry)
+	index, err := s.Apply(ctx, message.NodeRegisterRequestType, entry)
 	if err != nil {
 		return nil, disowned(c, err)
 	}
@@ -281,7 +281,7 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call,
 	}
 	out.NodeModifyIndex = old.ModifyIndex
 	if node.Status != old.Status || req.NodeEvent != nil || node.IdentitySigningKeyID != old.IdentitySigningKeyID {
-		index, err := s.Apply(ctx, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{
+		index, err := s.Apply(ctx, message.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{
 			NodeID: node.ID, Status: node.Status, IdentitySigningKeyID: node.IdentitySigningKeyID,
 			NodeEvent: req.NodeEvent, UpdatedAt: s.Now().Unix()})
 		if err != nil {

@@ -43,7 +43,7 @@ func (s *Service) UpsertDriverSchemas(ctx context.Context, c *rpc.Call,
 		return out, nil
 	}
 	var err error
-	out.Index, err = s.Apply(ctx, nomad.DriverSchemaUpsertRequestType, entry)
+	out.Index, err = s.Apply(ctx, message.DriverSchemaUpsertRequestType, entry)
 	return out, err
 }
 

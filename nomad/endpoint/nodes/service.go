@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Heartbeats manages the heartbeat timers of nodes.
@@ -59,7 +60,7 @@ type Service struct {
 
 // betweenPlans writes a log entry after which no plan places allocations on a node: each plan is checked after it or
 // committed before it.
-func (s *Service) betweenPlans(ctx context.Context, t nomad.MessageType, entry any) (index uint64, err error) {
+func (s *Service) betweenPlans(ctx context.Context, t message.CommandType, entry any) (index uint64, err error) {
 	err = s.cfg.Plans.Between(func() (err error) {
 		index, err = s.Apply(ctx, t, entry)
 		return err

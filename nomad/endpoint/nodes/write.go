@@ -20,7 +20,7 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.Node
 	if req.NodeID == "" {
 		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
 	}
-	return s.deregister(ctx, []string{req.NodeID}, nomad.NodeDeregisterRequestType,
+	return s.deregister(ctx, []string{req.NodeID}, message.NodeDeregisterRequestType,
 		&message.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
 }
 
@@ -35,11 +35,11 @@ func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call,
 	if !authz.IsLeader(c.Identity) { // the leader's garbage collection is not a purge
 		entry.PurgedAt = s.Now().Unix()
 	}
-	return s.deregister(ctx, req.NodeIDs, nomad.NodeBatchDeregisterRequestType, entry)
+	return s.deregister(ctx, req.NodeIDs, message.NodeBatchDeregisterRequestType, entry)
 }
 
 // deregister deletes nodes and creates evaluations for their jobs.
-func (s *Service) deregister(ctx context.Context, ids []string, t nomad.MessageType, entry any) (*message.NodeUpdateResponse, error) {
+func (s *Service) deregister(ctx context.Context, ids []string, t message.CommandType, entry any) (*message.NodeUpdateResponse, error) {
 	snap := s.Snapshot()
 	var evals []*nomad.Evaluation
 	for _, id := range ids {
@@ -95,7 +95,7 @@ func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call,
 		out.Index = old.ModifyIndex
 		return out, nil
 	}
-	index, err := s.betweenPlans(ctx, nomad.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
+	index, err := s.betweenPlans(ctx, message.NodeUpdateEligibilityRequestType, &message.NodeUpdateEligibilityRequest{
 		NodeID: req.NodeID, Eligibility: req.Eligibility, UpdatedAt: s.Now().Unix(),
 		NodeEvent: s.event(nomad.NodeEventSubsystemCluster, "Node marked as "+eligibilityWord(req.Eligibility)+" for scheduling")})
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call,
 		}
 		req.NodeEvents[id] = events[max(0, len(events)-nomad.MaxRetainedNodeEvents):] // older ones would not be kept
 	}
-	index, err := s.Apply(ctx, nomad.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
+	index, err := s.Apply(ctx, message.UpsertNodeEventsType, &message.EmitNodeEventsRequest{NodeEvents: req.NodeEvents})
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ func (s *Service) applyUpdates(ctx context.Context, snap *state.Snapshot, update
 		}
 	}
 	entry.Evals = sortedEvals(retry)
-	return s.Apply(ctx, nomad.AllocClientUpdateRequestType, entry)
+	return s.Apply(ctx, message.AllocClientUpdateRequestType, entry)
 }
 
 func sortedEvals(evals map[nomad.NamespacedID]*nomad.Evaluation) []*nomad.Evaluation {

@@ -79,7 +79,7 @@ func TestDrained(t *testing.T) {
 				l := testlog.New(nil)
 				node := l.Node(t)
 				l.Alloc(t, l.Job(t, typ, 1), node, func(a *nomad.Allocation) { a.ClientStatus = status })
-				l.Must(t, nomad.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: node.ID,
+				l.Must(t, message.NodeUpdateDrainRequestType, &message.NodeUpdateDrainRequest{NodeID: node.ID,
 					DrainStrategy: &nomad.DrainStrategy{DrainSpec: nomad.DrainSpec{Deadline: time.Hour, IgnoreSystemJobs: ignoreSystem}}})
 				want := status == nomad.AllocClientStatusComplete || ignoreSystem && typ == nomad.JobTypeSystem
 				if got := drained(l.Snapshot(), node.ID); got != want {

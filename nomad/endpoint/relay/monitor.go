@@ -62,7 +62,7 @@ func monitored[Req any, P interface {
 	}
 	ctx, cancel := from.UntilClosed(ctx)
 	defer cancel()
-	err = here(ctx, func(b []byte) error { return from.Encode(&nomad.StreamErrWrapper{Payload: b}) })
+	err = here(ctx, func(b []byte) error { return from.Encode(&message.StreamErrWrapper{Payload: b}) })
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -49,7 +49,7 @@ func TestRelay_ToTheNode(t *testing.T) {
 			}
 			defer st.Close()
 			st.Encode(&message.FsLogsRequest{AllocID: id, Task: "t"})
-			var first nomad.StreamErrWrapper
+			var first message.StreamErrWrapper
 			if err := st.Decode(&first); err != nil || string(first.Payload) != "log of t" {
 				t.Errorf("FileSystem.Logs sends %q, %v", first.Payload, err)
 			}
@@ -83,7 +83,7 @@ func TestRelay_ThroughAnotherServer(t *testing.T) {
 				return false
 			}
 			defer st.Close()
-			var frame nomad.StreamErrWrapper
+			var frame message.StreamErrWrapper
 			err = errors.Join(st.Encode(&message.FsLogsRequest{AllocID: id, Task: "t"}), st.Decode(&frame))
 			return err == nil && string(frame.Payload) == "log of t"
 		})

@@ -104,7 +104,7 @@ func notingStream[Req any, P interface {
 		r.note(c, P(req))
 		ctx, cancel := st.UntilClosed(ctx)
 		defer cancel()
-		if err := st.Encode(&nomad.StreamErrWrapper{Payload: []byte("first")}); err != nil {
+		if err := st.Encode(&message.StreamErrWrapper{Payload: []byte("first")}); err != nil {
 			return err
 		}
 		<-ctx.Done()
@@ -211,7 +211,7 @@ func relay(g *servertest.ACLServer, secret, method string, req rpc.Request) (*rp
 	if err := st.Encode(req); err != nil {
 		return nil, err
 	}
-	var first nomad.StreamErrWrapper
+	var first message.StreamErrWrapper
 	if err := st.Decode(&first); err != nil {
 		return nil, err
 	}

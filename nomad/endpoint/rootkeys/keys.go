@@ -75,7 +75,7 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call,
 	case !req.Force && snap.RootKeyInUse(req.KeyID):
 		return nil, nomad.Errorf(400, "root key in use, cannot delete")
 	}
-	index, err := s.Apply(ctx, nomad.WrappedRootKeysDeleteRequestType, &message.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
+	index, err := s.Apply(ctx, message.WrappedRootKeysDeleteRequestType, &message.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
 	if err != nil {
 		return nil, err
 	}

@@ -61,13 +61,13 @@ func (s *Service) Rotate(ctx context.Context, _ *rpc.Call,
 func (s *Service) introduce(ctx context.Context, key *rootkey.Key, req *message.KeyringRotateRootKeyRequest) (uint64, error) {
 	known := *key
 	known.State, known.PublishTime = rootkey.Prepublished, cmp.Or(req.PublishTime, key.CreateTime)
-	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &known})
+	index, err := s.Apply(ctx, message.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &known})
 	if err != nil || req.PublishTime != 0 {
 		key.State, key.PublishTime = known.State, known.PublishTime
 		return index, err
 	}
 	s.awaitKey(ctx, key.KeyID)
-	index, err = s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType,
+	index, err = s.Apply(ctx, message.WrappedRootKeysUpsertRequestType,
 		&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key, Rekey: req.Full})
 	if err != nil {
 		return 0, err
@@ -145,7 +145,7 @@ func (s *Service) writeRSA(ctx context.Context, key *rootkey.Key) error {
 	if key == nil {
 		return nil
 	}
-	_, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key})
+	_, err := s.Apply(ctx, message.WrappedRootKeysUpsertRequestType, &message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: key})
 	if err != nil {
 		return fmt.Errorf("write RS256 root key: %w", err)
 	}
@@ -181,7 +181,7 @@ func (s *Service) Update(ctx context.Context, _ *rpc.Call,
 			return nil, err
 		}
 	}
-	index, err := s.Apply(ctx, nomad.WrappedRootKeysUpsertRequestType,
+	index, err := s.Apply(ctx, message.WrappedRootKeysUpsertRequestType,
 		&message.KeyringUpsertWrappedRootKeyRequest{WrappedRootKeys: &key, Rekey: req.Rekey})
 	if err != nil {
 		return nil, err

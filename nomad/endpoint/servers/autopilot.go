@@ -26,7 +26,7 @@ func (s *Service) SetAutopilotConfig(ctx context.Context, _ *rpc.Call, req *mess
 	if err := rules.Autopilot(&req.Config); err != nil {
 		return nil, err
 	}
-	done, _, err := consensus.ApplyFor[bool](ctx, s.Raft, nomad.AutopilotRequestType,
+	done, _, err := consensus.ApplyFor[bool](ctx, s.Raft, message.AutopilotRequestType,
 		&message.AutopilotSetConfigRequest{Datacenter: req.Datacenter, Config: req.Config, CAS: req.CAS})
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call,
 	if cfg.NodeLimitForFeasibilityChecks == 0 {
 		cfg.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
 	}
-	updated, index, err := consensus.ApplyFor[bool](ctx, s.Raft, nomad.SchedulerConfigRequestType,
+	updated, index, err := consensus.ApplyFor[bool](ctx, s.Raft, message.SchedulerConfigRequestType,
 		&message.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (s *Service) RaftConfig(context.Context, *rpc.Call, *message.GenericRequest
 
 // raftServer returns a server of the Raft configuration by its ID, or by its address if id is
 // "".
-func (s *Service) raftServer(id, addr string) (*nomad.RaftServer, error) {
+func (s *Service) raftServer(id, addr string) (*message.RaftServer, error) {
 	servers, err := s.cfg.Voters.RaftServers()
 	if err != nil {
 		return nil, err
@@ -123,8 +123,8 @@ func (s *Service) TransferLeadership(ctx context.Context, _ *rpc.Call,
 		return nil, nomad.Errorf(400, "server %s is not a voter: it cannot become leader", to.ID)
 	}
 	addr, id := s.Cluster.Leader()
-	out := &message.LeadershipTransferResponse{From: nomad.RaftIDAddress{ID: id, Address: addr},
-		To: nomad.RaftIDAddress{ID: to.ID, Address: to.Address}}
+	out := &message.LeadershipTransferResponse{From: message.RaftIDAddress{ID: id, Address: addr},
+		To: message.RaftIDAddress{ID: to.ID, Address: to.Address}}
 	if out.Noop = id == to.ID; out.Noop {
 		return out, nil
 	}
@@ -143,12 +143,12 @@ func (s *Service) ForceGC(_ context.Context, _ *rpc.Call, _ *message.GenericRequ
 
 // ReconcileSummaries recomputes the summaries of all jobs.
 func (s *Service) ReconcileSummaries(ctx context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
-	return handler.Written(s.Apply(ctx, nomad.ReconcileJobSummariesRequestType, &message.GenericRequest{}))
+	return handler.Written(s.Apply(ctx, message.ReconcileJobSummariesRequestType, &message.GenericRequest{}))
 }
 
 // Voters manages the servers in the Raft configuration.
 type Voters interface {
-	RaftServers() ([]*nomad.RaftServer, error)
+	RaftServers() ([]*message.RaftServer, error)
 	RemoveServer(ctx context.Context, id string) error
 	// TransferLeadership transfers leadership to a server, or to the most up-to-date one when id is "".
 	TransferLeadership(ctx context.Context, id, addr string) error

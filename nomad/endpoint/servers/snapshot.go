@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -79,7 +78,7 @@ type chunks struct {
 // Read implements io.Reader.
 func (c *chunks) Read(p []byte) (int, error) {
 	for len(c.left) == 0 && c.err == nil {
-		var next nomad.StreamErrWrapper
+		var next message.StreamErrWrapper
 		err := c.from.Decode(&next)
 		switch {
 		case err == io.EOF:

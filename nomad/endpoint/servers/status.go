@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -41,9 +40,9 @@ func (s *Service) Members(context.Context, *rpc.Call, *message.GenericRequest) (
 }
 
 // RaftStats returns the progress of this server in the Raft log.
-func (s *Service) RaftStats(context.Context, *rpc.Call, *message.GenericRequest) (*nomad.RaftStats, error) {
+func (s *Service) RaftStats(context.Context, *rpc.Call, *message.GenericRequest) (*message.RaftStats, error) {
 	stats := s.Raft.Stats()
-	out := &nomad.RaftStats{LastContact: stats["last_contact"], LastIndex: s.Raft.AppliedIndex(), StateIndex: s.Store().LatestIndex()}
+	out := &message.RaftStats{LastContact: stats["last_contact"], LastIndex: s.Raft.AppliedIndex(), StateIndex: s.Store().LatestIndex()}
 	if term, err := strconv.ParseUint(stats["last_log_term"], 10, 64); err == nil {
 		out.LastTerm = term
 	}

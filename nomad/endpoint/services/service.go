@@ -24,6 +24,6 @@ type Service struct {
 // New returns a Service.
 func New(core *handler.Core) *Service {
 	return &Service{Core: core, upserts: handler.NewBatch(func(ctx context.Context, rows []*nomad.ServiceRegistration) (uint64, error) {
-		return core.Apply(ctx, nomad.ServiceRegistrationUpsertRequestType, &message.ServiceRegistrationUpsertRequest{Services: rows})
+		return core.Apply(ctx, message.ServiceRegistrationUpsertRequestType, &message.ServiceRegistrationUpsertRequest{Services: rows})
 	})}
 }

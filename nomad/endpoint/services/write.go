@@ -161,5 +161,5 @@ func (s *Service) DeleteByID(ctx context.Context, c *rpc.Call,
 func (s *Service) remove(ctx context.Context, ns, id string) (uint64, error) {
 	req := &message.ServiceRegistrationDeleteByIDRequest{ID: id}
 	req.Namespace = ns
-	return s.Apply(ctx, nomad.ServiceRegistrationDeleteByIDRequestType, req)
+	return s.Apply(ctx, message.ServiceRegistrationDeleteByIDRequestType, req)
 }

@@ -16,7 +16,7 @@ import (
 // aboutAlloc sets all fields of a request that can refer to an allocation.
 func aboutAlloc(req rpc.Request, a *nomad.Allocation, eval string) {
 	for name, value := range map[string]any{"AllocID": a.ID, "AllocIDs": []string{a.ID}, "JobID": a.JobID, "NodeID": a.NodeID, "EvalID": eval,
-		"Task": "t", "Text": a.ID[:4], "Prefix": a.ID[:4], "Context": nomad.ContextAllocs} {
+		"Task": "t", "Text": a.ID[:4], "Prefix": a.ID[:4], "Context": message.ContextAllocs} {
 		field := reflect.ValueOf(req).Elem().FieldByName(name)
 		if field.IsValid() && field.Type() == reflect.TypeOf(value) {
 			field.Set(reflect.ValueOf(value))
@@ -63,7 +63,7 @@ func TestNodeReads_OwnAllocsOnly(t *testing.T) {
 				}
 			}
 		}
-		for _, topic := range []nomad.Topic{nomad.TopicAllocation, nomad.TopicJob, nomad.TopicEvaluation, nomad.TopicDeployment, nomad.TopicAll} {
+		for _, topic := range []message.Topic{message.TopicAllocation, message.TopicJob, message.TopicEvaluation, message.TopicDeployment, message.TopicAll} {
 			req := servertest.EventRequest("*", servertest.Topics(string(topic)+":*"))
 			req.AuthToken = secret
 			if _, err := servertest.Follow(t, g.Server, req); !errors.Is(err, nomad.ErrPermissionDenied) {

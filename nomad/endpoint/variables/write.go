@@ -23,7 +23,7 @@ func (s *Service) Write(ctx context.Context, c *rpc.Call, req *message.Variables
 		return nil, err
 	}
 	defer metrics.MeasureSince([]string{"nomad", "variables", "apply", string(entry.Op)}, time.Now())
-	done, index, err := consensus.ApplyFor[*message.VarApplyStateResponse](ctx, s.Raft, nomad.VarApplyStateRequestType, entry)
+	done, index, err := consensus.ApplyFor[*message.VarApplyStateResponse](ctx, s.Raft, message.VarApplyStateRequestType, entry)
 	if err != nil && index > 0 {
 		return nil, handler.BadRequest(err)
 	}

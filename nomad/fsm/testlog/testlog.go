@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -23,7 +23,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	index  uint64
-	before func(ctx context.Context, t nomad.MessageType) error
+	before func(ctx context.Context, t message.CommandType) error
 }
 
 // New returns a log with an empty state. observer may be nil.
@@ -34,7 +34,7 @@ func New(observer fsm.Observer) *Log {
 
 // Before sets a function that is called before each entry. Its error becomes the result of
 // Apply.
-func (l *Log) Before(fn func(ctx context.Context, t nomad.MessageType) error) {
+func (l *Log) Before(fn func(ctx context.Context, t message.CommandType) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.before = fn
@@ -47,7 +47,7 @@ func (l *Log) Store() *state.Store { return l.fsm.State() }
 func (l *Log) Snapshot() *state.Snapshot { return l.Store().Snapshot() }
 
 // Apply writes one entry.
-func (l *Log) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint64, error) {
+func (l *Log) Apply(ctx context.Context, t message.CommandType, payload any) (uint64, error) {
 	snap, err := l.apply(ctx, t, payload)
 	if snap == nil {
 		return 0, err
@@ -57,7 +57,7 @@ func (l *Log) Apply(ctx context.Context, t nomad.MessageType, payload any) (uint
 
 // apply writes one entry and returns the state right after it. An observer may write the next
 // entry at once.
-func (l *Log) apply(ctx context.Context, t nomad.MessageType, payload any) (*state.Snapshot, error) {
+func (l *Log) apply(ctx context.Context, t message.CommandType, payload any) (*state.Snapshot, error) {
 	l.mu.Lock()
 	before := l.before
 	l.mu.Unlock()
@@ -78,12 +78,12 @@ func (l *Log) apply(ctx context.Context, t nomad.MessageType, payload any) (*sta
 }
 
 // Must writes one entry and returns its index. It fails the test on an error.
-func (l *Log) Must(t testing.TB, typ nomad.MessageType, payload any) uint64 {
+func (l *Log) Must(t testing.TB, typ message.CommandType, payload any) uint64 {
 	t.Helper()
 	return l.must(t, typ, payload).Index()
 }
 
-func (l *Log) must(t testing.TB, typ nomad.MessageType, payload any) *state.Snapshot {
+func (l *Log) must(t testing.TB, typ message.CommandType, payload any) *state.Snapshot {
 	t.Helper()
 	snap, err := l.apply(context.Background(), typ, payload)
 	if err != nil {

@@ -29,9 +29,9 @@ func (l *Log) Node(t testing.TB, edit ...func(*nomad.Node)) *nomad.Node {
 		f(n)
 	}
 	n.ComputedClass = n.ComputeClass()
-	snap := l.must(t, nomad.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n})
+	snap := l.must(t, message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n})
 	if n.Status != nomad.NodeStatusInit {
-		snap = l.must(t, nomad.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{
+		snap = l.must(t, message.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{
 			NodeID: n.ID, Status: n.Status, UpdatedAt: n.StatusUpdatedAt,
 		})
 	}
@@ -59,7 +59,7 @@ func (l *Log) Job(t testing.TB, typ string, count int, edit ...func(*nomad.Job))
 	for _, f := range edit {
 		f(j)
 	}
-	snap := l.must(t, nomad.JobRegisterRequestType, &message.JobRegisterRequest{
+	snap := l.must(t, message.JobRegisterRequestType, &message.JobRegisterRequest{
 		Job: j, WriteRequest: message.WriteRequest{Namespace: j.Namespace},
 	})
 	return snap.Job(nil, j.Namespace, j.ID)
@@ -72,7 +72,7 @@ func (l *Log) Eval(t testing.TB, j *nomad.Job, edit ...func(*nomad.Evaluation)) 
 	for _, f := range edit {
 		f(e)
 	}
-	snap := l.must(t, nomad.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}})
+	snap := l.must(t, message.EvalUpdateRequestType, &message.EvalUpdateRequest{Evals: []*nomad.Evaluation{e}})
 	return snap.Eval(nil, e.ID)
 }
 
@@ -104,7 +104,7 @@ func NewAlloc(j *nomad.Job, node *nomad.Node, edit ...func(*nomad.Allocation)) *
 func (l *Log) Alloc(t testing.TB, j *nomad.Job, node *nomad.Node, edit ...func(*nomad.Allocation)) *nomad.Allocation {
 	t.Helper()
 	a := NewAlloc(j, node, edit...)
-	snap := l.must(t, nomad.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{
+	snap := l.must(t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{
 		AllocsUpdated: []*nomad.Allocation{a}, UpdatedAt: time.Now().UnixNano(),
 	})
 	return snap.Alloc(nil, a.ID)

@@ -41,7 +41,7 @@ func StartMember(t *testing.T, name string, change func(*server.Config)) Member 
 func (m Member) GossipAddr() string { return JoinAddr(m.Self()) }
 
 // JoinAddr returns the gossip address of a member.
-func JoinAddr(m *nomad.ServerMember) string { return fmt.Sprintf("%s:%d", m.Addr, m.Port) }
+func JoinAddr(m *message.ServerMember) string { return fmt.Sprintf("%s:%d", m.Addr, m.Port) }
 
 // Cluster starts servers that bootstrap a cluster, and waits until all agree.
 func Cluster(t *testing.T, count int, change func(*server.Config)) []Member {
@@ -110,7 +110,7 @@ func TransferLeadership(t *testing.T, all []Member, to Member) {
 	Eventually(t, func() bool {
 		var out message.LeadershipTransferResponse
 		last = all[0].Call(Context(t), "Operator.TransferLeadershipToPeer",
-			&message.RaftPeerRequest{RaftIDAddress: nomad.RaftIDAddress{ID: id}, WriteRequest: message.WriteRequest{Region: "global"}}, &out)
+			&message.RaftPeerRequest{RaftIDAddress: message.RaftIDAddress{ID: id}, WriteRequest: message.WriteRequest{Region: "global"}}, &out)
 		if last == nil && out.To.ID != id {
 			t.Fatalf("TransferLeadershipToPeer = %+v", out)
 		}

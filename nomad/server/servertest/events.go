@@ -65,7 +65,7 @@ func Follow(t *testing.T, s *server.Server, req *message.EventStreamRequest) (*E
 
 // line reads one line.
 func (r *EventReader) line() line {
-	var w nomad.EventStreamWrapper
+	var w message.EventStreamWrapper
 	if err := r.st.Decode(&w); err != nil {
 		return line{err: err}
 	}
@@ -130,16 +130,16 @@ func (r *EventReader) End() (out []Event, err error) {
 }
 
 // Topics parses pairs "topic:key" of a subscription.
-func Topics(pairs ...string) map[nomad.Topic][]string {
-	out := map[nomad.Topic][]string{}
+func Topics(pairs ...string) map[message.Topic][]string {
+	out := map[message.Topic][]string{}
 	for _, p := range pairs {
 		topic, key, _ := strings.Cut(p, ":")
-		out[nomad.Topic(topic)] = append(out[nomad.Topic(topic)], key)
+		out[message.Topic(topic)] = append(out[message.Topic(topic)], key)
 	}
 	return out
 }
 
 // EventRequest returns a subscription of topics in a namespace.
-func EventRequest(ns string, topics map[nomad.Topic][]string) *message.EventStreamRequest {
+func EventRequest(ns string, topics map[message.Topic][]string) *message.EventStreamRequest {
 	return &message.EventStreamRequest{Topics: topics, QueryOptions: message.QueryOptions{Namespace: ns}}
 }

@@ -51,7 +51,7 @@ func ApplyJob(t *testing.T, s *server.Server, job *nomad.Job) {
 	jobrules.Canonicalize(job)
 	eval := &nomad.Evaluation{ID: nomad.NewID(), Namespace: "default", Priority: 50, Type: job.Type, JobID: job.ID,
 		TriggeredBy: nomad.EvalTriggerJobRegister, Status: nomad.EvalStatusPending}
-	if err := s.Apply(Context(t), nomad.JobRegisterRequestType, &message.JobRegisterRequest{Job: job, Eval: eval}); err != nil {
+	if err := s.Apply(Context(t), message.JobRegisterRequestType, &message.JobRegisterRequest{Job: job, Eval: eval}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -46,11 +46,11 @@ func ClientServer(t *testing.T) *rpc.Server {
 				if req.Task != "" {
 					return nil, nomad.Errorf(404, "unknown task %q", req.Task)
 				}
-				return &message.AllocStatsResponse{Stats: &nomad.AllocResourceUsage{Timestamp: 7}}, nil
+				return &message.AllocStatsResponse{Stats: &message.AllocResourceUsage{Timestamp: 7}}, nil
 			}).Needs(rpc.AnyToken),
 		rpc.HandleStream("FileSystem.Logs", rpc.Token, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, req *message.FsLogsRequest, st *rpc.Stream) error {
-				return st.Encode(&nomad.StreamErrWrapper{Payload: []byte("log of " + req.Task)})
+				return st.Encode(&message.StreamErrWrapper{Payload: []byte("log of " + req.Task)})
 			}).Needs(rpc.AnyToken),
 	}})
 	if err != nil {

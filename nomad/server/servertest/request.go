@@ -20,10 +20,10 @@ func StreamError(open func() (*rpc.Stream, error), req any) error {
 		return err
 	}
 	if _, uploads := req.(*message.SnapshotRestoreRequest); uploads {
-		st.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: "EOF"}}) // a refusal closes the stream first
+		st.Encode(&message.StreamErrWrapper{Error: &message.RpcError{Message: "EOF"}}) // a refusal closes the stream first
 	}
 	var first struct {
-		Error    *nomad.RpcError
+		Error    *message.RpcError
 		ErrorMsg string
 	}
 	if err := st.Decode(&first); err != nil {

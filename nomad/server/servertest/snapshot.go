@@ -48,12 +48,12 @@ func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end
 	go func() { // a refusal may arrive before all data is sent
 		for rest := raw; len(rest) > 0; {
 			n := min(len(rest), 64<<10)
-			if st.Encode(&nomad.StreamErrWrapper{Payload: rest[:n]}) != nil {
+			if st.Encode(&message.StreamErrWrapper{Payload: rest[:n]}) != nil {
 				return
 			}
 			rest = rest[n:]
 		}
-		st.Encode(&nomad.StreamErrWrapper{Error: &nomad.RpcError{Message: end}})
+		st.Encode(&message.StreamErrWrapper{Error: &message.RpcError{Message: end}})
 	}()
 	var reply message.SnapshotRestoreResponse
 	if err := st.Decode(&reply); err != nil {

@@ -1,4 +1,4 @@
-package nomad
+package message
 
 // The types of a diff.
 const (
