@@ -56,6 +56,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/profile"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/meter"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -289,7 +290,7 @@ func (c *Client) RPC() *rpc.Server { return c.endpoint.Relayed() }
 func (c *Client) Local(method string) servers.Caller { return c.endpoint.Local(method) }
 
 // Access returns the identity of a token's bearer and its rights on this node.
-func (c *Client) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (c *Client) Access(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	return c.access.Caller(ctx, token)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
@@ -59,7 +60,7 @@ func TestClaimsPayload(t *testing.T) {
 func TestClaimsOnTheWire(t *testing.T) {
 	for name, c := range kinds {
 		t.Run(name, func(t *testing.T) {
-			reply := message.ACLWhoAmIResponse{Identity: &nomad.AuthenticatedIdentity{Claims: &c.claims}}
+			reply := message.ACLWhoAmIResponse{Identity: &rbac.AuthenticatedIdentity{Claims: &c.claims}}
 			raw, err := codec.Encode(&reply)
 			if err != nil {
 				t.Fatal(err)

@@ -34,6 +34,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -57,7 +58,7 @@ type Resolver struct {
 	cfg      Config
 	flights  singleflight.Group
 	callers  cache[digest, *caller]
-	tokens   cache[digest, *nomad.AuthenticatedIdentity]
+	tokens   cache[digest, *rbac.AuthenticatedIdentity]
 	claims   cache[digest, []*acl.Policy]
 	roles    cache[string, []string]
 	policies cache[string, *acl.Policy] // nil for a policy that does not exist
@@ -68,7 +69,7 @@ type digest [sha256.Size]byte
 
 // caller is the bearer of a token.
 type caller struct {
-	identity *nomad.AuthenticatedIdentity
+	identity *rbac.AuthenticatedIdentity
 	rights   *acl.ACL
 	off      bool
 }
@@ -90,7 +91,7 @@ func New(cfg Config) *Resolver {
 // Caller returns the identity and the rights of a token's bearer; "" is the anonymous token.
 // The error is a nomad.ErrPermissionDenied for an invalid token. Any other error means that the
 // servers could not be asked.
-func (r *Resolver) Caller(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (r *Resolver) Caller(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	who, err := r.caller(ctx, token)
 	if err != nil {
 		return nil, nil, err
@@ -99,7 +100,7 @@ func (r *Resolver) Caller(ctx context.Context, token string) (*nomad.Authenticat
 }
 
 // workload returns the workload of an identity, or nil.
-func workload(id *nomad.AuthenticatedIdentity) *acl.Workload {
+func workload(id *rbac.AuthenticatedIdentity) *acl.Workload {
 	if id.Claims == nil || id.Claims.WorkloadIdentityClaims == nil {
 		return nil
 	}
@@ -109,7 +110,7 @@ func workload(id *nomad.AuthenticatedIdentity) *acl.Workload {
 
 // off returns the caller while access control is disabled.
 func (r *Resolver) off(ctx context.Context, token string) (*caller, error) {
-	who := &caller{identity: &nomad.AuthenticatedIdentity{}, rights: acl.Everything, off: true}
+	who := &caller{identity: &rbac.AuthenticatedIdentity{}, rights: acl.Everything, off: true}
 	if token == "" {
 		return who, nil
 	}
@@ -184,7 +185,7 @@ func (r *Resolver) ask(ctx context.Context, key digest, token string) (*caller, 
 
 // policiesOf returns the policies of the bearer of a token and the expiry of the result.
 func (r *Resolver) policiesOf(ctx context.Context, key digest, token string,
-	id *nomad.AuthenticatedIdentity) ([]*acl.Policy, time.Time, error) {
+	id *rbac.AuthenticatedIdentity) ([]*acl.Policy, time.Time, error) {
 	far := time.Now().Add(r.cfg.PolicyTTL)
 	switch {
 	case isNode(id), id.ACLToken.Management():
@@ -198,7 +199,7 @@ func (r *Resolver) policiesOf(ctx context.Context, key digest, token string,
 }
 
 // identity returns the identity of a token.
-func (r *Resolver) identity(ctx context.Context, key digest, token string) (*nomad.AuthenticatedIdentity, time.Time, error) {
+func (r *Resolver) identity(ctx context.Context, key digest, token string) (*rbac.AuthenticatedIdentity, time.Time, error) {
 	if id, until, ok := r.tokens.until(key); ok {
 		return id, until, nil
 	}
@@ -218,7 +219,7 @@ func (r *Resolver) identity(ctx context.Context, key digest, token string) (*nom
 }
 
 // whoAmI makes the servers authenticate a token.
-func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*nomad.AuthenticatedIdentity, error) {
+func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*rbac.AuthenticatedIdentity, error) {
 	req := message.GenericRequest{QueryOptions: r.query(token)}
 	req.AllowStale = stale
 	out, err := fetch(ctx, r, "ACL.WhoAmI", &req, always[message.ACLWhoAmIResponse])

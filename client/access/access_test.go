@@ -14,12 +14,13 @@ import (
 	"github.com/open-nomad/open-nomad/client/access"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // servers holds tokens, roles and policies, and counts the calls.
 type servers struct {
 	mu       sync.Mutex
-	tokens   map[string]*nomad.AuthenticatedIdentity
+	tokens   map[string]*rbac.AuthenticatedIdentity
 	roles    map[string][]string
 	policies map[string]string
 	claims   []string
@@ -63,14 +64,14 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	case *message.ACLWhoAmIResponse:
 		out.Identity = id
 	case *message.ACLRolesByIDResponse:
-		out.ACLRoles = map[string]*nomad.ACLRole{}
+		out.ACLRoles = map[string]*rbac.Role{}
 		for _, id := range req.(*message.ACLRolesByIDRequest).ACLRoleIDs {
 			if s.late[id] && stale {
 				continue
 			}
-			role := &nomad.ACLRole{ID: id}
+			role := &rbac.Role{ID: id}
 			for _, name := range s.roles[id] {
-				role.Policies = append(role.Policies, &nomad.ACLRolePolicyLink{Name: name})
+				role.Policies = append(role.Policies, &rbac.RolePolicyLink{Name: name})
 			}
 			out.ACLRoles[id] = role
 		}
@@ -81,10 +82,10 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 				return nomad.ErrPermissionDenied
 			}
 		}
-		out.Policies = map[string]*nomad.ACLPolicy{}
+		out.Policies = map[string]*rbac.Policy{}
 		for _, name := range names {
 			if text, ok := s.policies[name]; ok && !(s.late[name] && stale) {
-				out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: text}
+				out.Policies[name] = &rbac.Policy{Name: name, Rules: text}
 			}
 		}
 	}
@@ -92,7 +93,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 }
 
 // holds reports whether a token has the policies. Only such a token may read them.
-func (s *servers) holds(id *nomad.AuthenticatedIdentity, names []string) bool {
+func (s *servers) holds(id *rbac.AuthenticatedIdentity, names []string) bool {
 	own := map[string]bool{}
 	for _, name := range id.ACLToken.Policies {
 		own[name] = true
@@ -110,13 +111,13 @@ func (s *servers) holds(id *nomad.AuthenticatedIdentity, names []string) bool {
 	return true
 }
 
-func token(policies ...string) *nomad.AuthenticatedIdentity {
-	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: nomad.ACLClientToken, Policies: policies}}
+func token(policies ...string) *rbac.AuthenticatedIdentity {
+	return &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{Type: rbac.ClientToken, Policies: policies}}
 }
 
 func known() *servers {
 	role := token()
-	role.ACLToken.Roles = []*nomad.ACLTokenRoleLink{{ID: "r"}}
+	role.ACLToken.Roles = []*rbac.TokenRoleLink{{ID: "r"}}
 	expires := time.Now().Add(10 * time.Second)
 	ending := token("read")
 	ending.ACLToken.ExpirationTime = &expires
@@ -124,9 +125,9 @@ func known() *servers {
 		roles: map[string][]string{"r": {"read", "nodes"}}, claims: []string{"logs"},
 		policies: map[string]string{"read": `namespace "prod" { policy = "read" }`, "nodes": `node { policy = "write" }`,
 			"logs": `namespace "prod" { capabilities = ["read-logs"] }`, "broken": `namespace`, "anonymous": `namespace "open" { policy = "read" }`},
-		tokens: map[string]*nomad.AuthenticatedIdentity{
+		tokens: map[string]*rbac.AuthenticatedIdentity{
 			"": token("anonymous"), "reader": token("read"), "role": role, "broken": token("read", "broken"), "nothing": token("none"),
-			"new": token("read"), "ending": ending, "all": {ACLToken: &nomad.ACLToken{Type: nomad.ACLManagementToken}},
+			"new": token("read"), "ending": ending, "all": {ACLToken: &rbac.Token{Type: rbac.ManagementToken}},
 			"node": {ClientID: "n"}, "signed node": {Claims: &nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: "n"}}},
 			"task":  {Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: "prod", JobID: "j"}}},
 			"intro": {Claims: &nomad.IdentityClaims{NodeIntroductionIdentityClaims: &nomad.NodeIntroductionIdentityClaims{}}},
@@ -254,7 +255,7 @@ func TestLaggingServerLacksPolicies(t *testing.T) {
 				id := token("read", "denier")
 				if what == "role" {
 					id = token("read")
-					id.ACLToken.Roles = []*nomad.ACLTokenRoleLink{{ID: "denying"}}
+					id.ACLToken.Roles = []*rbac.TokenRoleLink{{ID: "denying"}}
 				}
 				s.tokens["t"], s.late = id, map[string]bool{late: true}
 				r := resolver(s)

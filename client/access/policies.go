@@ -12,16 +12,17 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // isNode reports whether the caller is a node.
-func isNode(id *nomad.AuthenticatedIdentity) bool {
+func isNode(id *rbac.AuthenticatedIdentity) bool {
 	return id.ClientID != "" || id.Claims != nil && id.Claims.NodeIdentityClaims != nil
 }
 
 // ends returns the expiry of a token, or zero. Expiries of signed tokens are read from the
 // token, which the servers have verified: their response lacks it.
-func ends(token string, id *nomad.AuthenticatedIdentity) time.Time {
+func ends(token string, id *rbac.AuthenticatedIdentity) time.Time {
 	if t := id.ACLToken; t != nil && t.ExpirationTime != nil {
 		return *t.ExpirationTime
 	}
@@ -63,7 +64,7 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 }
 
 // ofToken fetches the policies of a token and of its roles.
-func (r *Resolver) ofToken(ctx context.Context, token string, t *nomad.ACLToken) ([]*acl.Policy, time.Time, error) {
+func (r *Resolver) ofToken(ctx context.Context, token string, t *rbac.Token) ([]*acl.Policy, time.Time, error) {
 	names, until, err := r.namesOf(ctx, token, t)
 	if err != nil {
 		return nil, until, err
@@ -104,7 +105,7 @@ func (r *Resolver) ofToken(ctx context.Context, token string, t *nomad.ACLToken)
 }
 
 // namesOf returns the names of the policies of a token and of its roles, without duplicates.
-func (r *Resolver) namesOf(ctx context.Context, token string, t *nomad.ACLToken) ([]string, time.Time, error) {
+func (r *Resolver) namesOf(ctx context.Context, token string, t *rbac.Token) ([]string, time.Time, error) {
 	until := time.Now().Add(r.cfg.RoleTTL)
 	names := slices.Clone(t.Policies)
 	var missing []string
@@ -141,7 +142,7 @@ func has[V any](m map[string]*V, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return m[k] == nil })
 }
 
-func policyNames(role *nomad.ACLRole) (names []string) {
+func policyNames(role *rbac.Role) (names []string) {
 	if role == nil {
 		return nil
 	}
@@ -155,7 +156,7 @@ func policyNames(role *nomad.ACLRole) (names []string) {
 
 // parse parses a policy; nil gives nil. A policy that cannot be parsed denies the token
 // everything, because its denials are unknown.
-func parse(p *nomad.ACLPolicy) (*acl.Policy, error) {
+func parse(p *rbac.Policy) (*acl.Policy, error) {
 	if p == nil {
 		return nil, nil
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -122,7 +123,7 @@ func (f *Server) Place(a *nomad.Allocation) {
 // recorder accepts every credential and records it.
 type recorder struct{ f *Server }
 
-func (w recorder) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (w recorder) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	if rule != rpc.NodeRegister {
 		w.f.Mu.Lock()
 		w.f.Proofs = append(w.f.Proofs, token)
@@ -131,7 +132,7 @@ func (w recorder) Authenticate(ctx context.Context, token string, rule rpc.Rule,
 	return rpc.TrustPeer{}.Authenticate(ctx, token, rule, conn)
 }
 
-func (recorder) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+func (recorder) Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
@@ -256,12 +257,12 @@ func (f *Server) updateAlloc(_ context.Context, _ *rpc.Call, req *message.AllocU
 func (f *Server) whoAmI(_ context.Context, _ *rpc.Call, req *message.GenericRequest) (*message.ACLWhoAmIResponse, error) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	id := &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: nomad.ACLClientToken, Policies: []string{req.AuthToken}}}
+	id := &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{Type: rbac.ClientToken, Policies: []string{req.AuthToken}}}
 	switch _, user := f.Policies[req.AuthToken]; {
 	case f.Tokens[req.AuthToken]:
-		id = &nomad.AuthenticatedIdentity{ClientID: "n"}
+		id = &rbac.AuthenticatedIdentity{ClientID: "n"}
 	case req.AuthToken == "all":
-		id.ACLToken.Type = nomad.ACLManagementToken
+		id.ACLToken.Type = rbac.ManagementToken
 	case !user:
 		return nil, nomad.ErrPermissionDenied
 	}
@@ -272,9 +273,9 @@ func (f *Server) whoAmI(_ context.Context, _ *rpc.Call, req *message.GenericRequ
 func (f *Server) getPolicies(_ context.Context, _ *rpc.Call, req *message.ACLPolicySetRequest) (*message.ACLPolicySetResponse, error) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	out := &message.ACLPolicySetResponse{Policies: map[string]*nomad.ACLPolicy{}}
+	out := &message.ACLPolicySetResponse{Policies: map[string]*rbac.Policy{}}
 	for _, name := range req.Names {
-		out.Policies[name] = &nomad.ACLPolicy{Name: name, Rules: f.Policies[name]}
+		out.Policies[name] = &rbac.Policy{Name: name, Rules: f.Policies[name]}
 	}
 	return out, nil
 }

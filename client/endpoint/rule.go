@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
@@ -127,7 +128,7 @@ func (r rule[Req]) admitTicket(ctx context.Context, call *rpc.Call, env message.
 			return err
 		}
 	}
-	call.Identity = &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: t.Accessor, Type: t.Kind}}
+	call.Identity = &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: t.Accessor, Type: t.Kind}}
 	call.Access.MarkChecked()
 	return nil
 }

@@ -24,12 +24,12 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/supervise"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/profile"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	plugins "github.com/open-nomad/open-nomad/plugins/host"
@@ -268,7 +268,7 @@ func (a *Agent) Stream(ctx context.Context, method string) (*rpc.Stream, error) 
 
 // Access returns the identity and the rights of the bearer of a token. Without a server in this
 // agent, the client asks its servers.
-func (a *Agent) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (a *Agent) Access(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	if a.server != nil {
 		return a.server.Access(ctx, token)
 	}
@@ -276,7 +276,7 @@ func (a *Agent) Access(ctx context.Context, token string) (*nomad.AuthenticatedI
 }
 
 // AccessNow is Access with the state of the leader, without the cache of this agent.
-func (a *Agent) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (a *Agent) AccessNow(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	return access.New(access.Config{Servers: leader{a}, Region: a.set.Region, Enabled: a.set.ACL.Enabled}).Caller(ctx, token)
 }
 

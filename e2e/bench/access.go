@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -35,14 +36,14 @@ const (
 func authorizeCost(ctx context.Context, _ *bench) (string, bool, error) {
 	store := state.New(slog.New(slog.DiscardHandler))
 	var names []string
-	var policies []*nomad.ACLPolicy
+	var policies []*rbac.Policy
 	for i := range policiesHeld {
 		names = append(names, fmt.Sprintf("p%d", i))
-		policies = append(policies, &nomad.ACLPolicy{Name: names[i], Rules: fmt.Sprintf("namespace \"team-%d-*\" { policy = \"write\" }\nnamespace \"prod\" { policy = \"read\" }", i)})
+		policies = append(policies, &rbac.Policy{Name: names[i], Rules: fmt.Sprintf("namespace \"team-%d-*\" { policy = \"write\" }\nnamespace \"prod\" { policy = \"read\" }", i)})
 	}
-	var tokens []*nomad.ACLToken
+	var tokens []*rbac.Token
 	for range tokensStored {
-		tokens = append(tokens, &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: nomad.ACLClientToken, Policies: names})
+		tokens = append(tokens, &rbac.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: rbac.ClientToken, Policies: names})
 	}
 	_, err := store.UpsertACLPolicies(10, &message.ACLPolicyUpsertRequest{Policies: policies})
 	if err == nil {

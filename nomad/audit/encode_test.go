@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // decode decodes a line with encoding/json.
@@ -83,25 +84,25 @@ func TestCallerText(t *testing.T) {
 }
 
 func TestAuthOf(t *testing.T) {
-	claims := func(set func(*nomad.IdentityClaims)) *nomad.AuthenticatedIdentity {
+	claims := func(set func(*nomad.IdentityClaims)) *rbac.AuthenticatedIdentity {
 		c := &nomad.IdentityClaims{RegisteredClaims: nomad.RegisteredClaims{ID: "jti", Subject: "s"}}
 		set(c)
-		return &nomad.AuthenticatedIdentity{Claims: c}
+		return &rbac.AuthenticatedIdentity{Claims: c}
 	}
 	for name, tt := range map[string]struct {
-		id   *nomad.AuthenticatedIdentity
+		id   *rbac.AuthenticatedIdentity
 		want Auth
 	}{
 		"nobody":   {nil, Auth{Kind: "anonymous"}},
-		"no token": {&nomad.AuthenticatedIdentity{}, Auth{Kind: "anonymous"}},
-		"anonymous": {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "anonymous", Type: "client"}},
+		"no token": {&rbac.AuthenticatedIdentity{}, Auth{Kind: "anonymous"}},
+		"anonymous": {&rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: "anonymous", Type: "client"}},
 			Auth{AccessorID: "anonymous", Kind: "anonymous"}},
-		"client": {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "a", SecretID: "s", Name: "n", Type: "client",
-			Policies: []string{"p"}, Roles: []*nomad.ACLTokenRoleLink{{ID: "i", Name: "r"}, {ID: "j"}}}},
+		"client": {&rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: "a", SecretID: "s", Name: "n", Type: "client",
+			Policies: []string{"p"}, Roles: []*rbac.TokenRoleLink{{ID: "i", Name: "r"}, {ID: "j"}}}},
 			Auth{AccessorID: "a", Name: "n", Kind: "client", Policies: []string{"p"}, Roles: []string{"r", "j"}}},
-		"management": {&nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "a", Type: "management"}},
+		"management": {&rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: "a", Type: "management"}},
 			Auth{AccessorID: "a", Kind: "management"}},
-		"node secret": {&nomad.AuthenticatedIdentity{ClientID: "n"}, Auth{AccessorID: "n", Kind: "node"}},
+		"node secret": {&rbac.AuthenticatedIdentity{ClientID: "n"}, Auth{AccessorID: "n", Kind: "node"}},
 		"workload": {claims(func(c *nomad.IdentityClaims) {
 			c.WorkloadIdentityClaims = &nomad.WorkloadIdentityClaims{AllocationID: "x"}
 		}),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // Type is the kind of an event.
@@ -113,7 +114,7 @@ type Auth struct {
 }
 
 // AuthOf describes an authenticated caller.
-func AuthOf(id *nomad.AuthenticatedIdentity) Auth {
+func AuthOf(id *rbac.AuthenticatedIdentity) Auth {
 	switch {
 	case id == nil:
 		return Auth{Kind: KindAnonymous}

@@ -5,12 +5,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Access returns the rights of an authenticated caller. The error is nomad.ErrPermissionDenied if
 // one of its policies cannot be parsed.
-func (a *Authority) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (out *rpc.Access, err error) {
+func (a *Authority) Access(_ context.Context, id *rbac.AuthenticatedIdentity) (out *rpc.Access, err error) {
 	out = &rpc.Access{Rights: acl.Everything, Disabled: !a.enforce}
 	if out.Workload, err = a.workload(id); err != nil {
 		return &rpc.Access{}, err
@@ -22,7 +23,7 @@ func (a *Authority) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (
 }
 
 // rights returns the rights that a caller has by its kind or by policies.
-func (a *Authority) rights(id *nomad.AuthenticatedIdentity, w *acl.Workload) (*acl.ACL, error) {
+func (a *Authority) rights(id *rbac.AuthenticatedIdentity, w *acl.Workload) (*acl.ACL, error) {
 	switch {
 	case NodeID(id) != "":
 		return acl.OfNodes, nil
@@ -36,7 +37,7 @@ func (a *Authority) rights(id *nomad.AuthenticatedIdentity, w *acl.Workload) (*a
 
 // workload returns the job, group and task of a workload identity, or nil for other callers.
 // Namespace, job and group come from the allocation in state.
-func (a *Authority) workload(id *nomad.AuthenticatedIdentity) (*acl.Workload, error) {
+func (a *Authority) workload(id *rbac.AuthenticatedIdentity) (*acl.Workload, error) {
 	if id.Claims == nil || id.Claims.WorkloadIdentityClaims == nil {
 		return nil, nil
 	}

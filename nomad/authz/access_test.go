@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -39,18 +40,18 @@ func (g *guarded) must(_ *state.Changes, err error) {
 	}
 }
 
-func (g *guarded) policy(name, rules string, job *nomad.JobACL) {
+func (g *guarded) policy(name, rules string, job *rbac.JobACL) {
 	g.t.Helper()
 	g.must(g.store.UpsertACLPolicies(g.index,
-		&message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: name, Rules: rules, JobACL: job}}}))
+		&message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: name, Rules: rules, JobACL: job}}}))
 }
 
 // token stores a token with the changes and returns its secret.
-func (g *guarded) token(change func(*nomad.ACLToken)) string {
+func (g *guarded) token(change func(*rbac.Token)) string {
 	g.t.Helper()
-	t := &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: nomad.ACLClientToken}
+	t := &rbac.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: rbac.ClientToken}
 	change(t)
-	g.must(g.store.UpsertACLTokens(g.index, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{t}}))
+	g.must(g.store.UpsertACLTokens(g.index, &message.ACLTokenUpsertRequest{Tokens: []*rbac.Token{t}}))
 	return t.SecretID
 }
 
@@ -95,10 +96,10 @@ func TestRightsOfTokens(t *testing.T) {
 	g.policy("writer", `namespace "prod" { policy = "write" }`, nil)
 	g.policy("denier", `namespace "prod" { policy = "deny" }`, nil)
 	g.must(g.store.UpsertACLRoles(g.index,
-		&message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: "r1", Name: "ops",
-			Policies: []*nomad.ACLRolePolicyLink{{Name: "writer"}}}}}))
-	with := func(policies ...string) func(*nomad.ACLToken) {
-		return func(t *nomad.ACLToken) { t.Policies = policies }
+		&message.ACLRolesUpsertRequest{ACLRoles: []*rbac.Role{{ID: "r1", Name: "ops",
+			Policies: []*rbac.RolePolicyLink{{Name: "writer"}}}}}))
+	with := func(policies ...string) func(*rbac.Token) {
+		return func(t *rbac.Token) { t.Policies = policies }
 	}
 	soon := g.now.Add(time.Minute)
 	for name, c := range map[string]struct {
@@ -109,12 +110,12 @@ func TestRightsOfTokens(t *testing.T) {
 		"a policy":       {g.token(with("reader")), true, false},
 		"deny wins":      {g.token(with("reader", "denier")), false, false},
 		"missing policy": {g.token(with("gone")), false, false},
-		"a role":         {g.token(func(t *nomad.ACLToken) { t.Roles = []*nomad.ACLTokenRoleLink{{ID: "r1"}} }), true, true},
-		"a role that denies": {g.token(func(t *nomad.ACLToken) {
-			t.Policies, t.Roles = []string{"denier"}, []*nomad.ACLTokenRoleLink{{ID: "r1"}}
+		"a role":         {g.token(func(t *rbac.Token) { t.Roles = []*rbac.TokenRoleLink{{ID: "r1"}} }), true, true},
+		"a role that denies": {g.token(func(t *rbac.Token) {
+			t.Policies, t.Roles = []string{"denier"}, []*rbac.TokenRoleLink{{ID: "r1"}}
 		}), false, false},
-		"management":  {g.token(func(t *nomad.ACLToken) { t.Type = nomad.ACLManagementToken }), true, true},
-		"not expired": {g.token(func(t *nomad.ACLToken) { t.Policies, t.ExpirationTime = []string{"reader"}, &soon }), true, false},
+		"management":  {g.token(func(t *rbac.Token) { t.Type = rbac.ManagementToken }), true, true},
+		"not expired": {g.token(func(t *rbac.Token) { t.Policies, t.ExpirationTime = []string{"reader"}, &soon }), true, false},
 	} {
 		for range 2 { // the second result is cached
 			if g.allows(c.token, readProd) != c.read || g.allows(c.token, writeProd) != c.write {
@@ -131,9 +132,9 @@ func TestRightsOfTokens(t *testing.T) {
 func TestBadSecretsAreRejected(t *testing.T) {
 	g := guard(t)
 	past := g.now.Add(-time.Second)
-	over := g.token(func(t *nomad.ACLToken) { t.Type, t.ExpirationTime = nomad.ACLManagementToken, &past })
+	over := g.token(func(t *rbac.Token) { t.Type, t.ExpirationTime = rbac.ManagementToken, &past })
 	for name, token := range map[string]string{"unknown": nomad.NewID(), "expired": over, "not a token": "x",
-		"an accessor": nomad.ACLAnonymousAccessor} {
+		"an accessor": rbac.AnonymousAccessor} {
 		if _, err := g.access(token); !errors.Is(err, nomad.ErrPermissionDenied) || err.Error() != nomad.ErrPermissionDenied.Error() {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -145,9 +146,9 @@ func TestRightsFollowPolicies(t *testing.T) {
 	g := guard(t)
 	g.policy("p", `namespace "prod" { policy = "read" }`, nil)
 	g.must(g.store.UpsertACLRoles(g.index,
-		&message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: "r1", Name: "ops", Policies: []*nomad.ACLRolePolicyLink{{Name: "p"}}}}}))
-	direct := g.token(func(t *nomad.ACLToken) { t.Policies = []string{"p"} })
-	byRole := g.token(func(t *nomad.ACLToken) { t.Roles = []*nomad.ACLTokenRoleLink{{ID: "r1"}} })
+		&message.ACLRolesUpsertRequest{ACLRoles: []*rbac.Role{{ID: "r1", Name: "ops", Policies: []*rbac.RolePolicyLink{{Name: "p"}}}}}))
+	direct := g.token(func(t *rbac.Token) { t.Policies = []string{"p"} })
+	byRole := g.token(func(t *rbac.Token) { t.Roles = []*rbac.TokenRoleLink{{ID: "r1"}} })
 	want := func(when string, read bool, holders ...string) {
 		t.Helper()
 		for _, token := range holders {
@@ -158,13 +159,13 @@ func TestRightsFollowPolicies(t *testing.T) {
 	}
 	want("initially", true, direct, byRole)
 	want("nobody", false, "")
-	g.policy(nomad.ACLPolicyAnonymous, `namespace "prod" { policy = "read" }`, nil)
+	g.policy(rbac.PolicyAnonymous, `namespace "prod" { policy = "read" }`, nil)
 	want("with the anonymous policy", true, "")
 	g.policy("p", `namespace "prod" { policy = "deny" }`, nil)
 	want("the policy denies", false, direct, byRole)
 	g.policy("p", `namespace "prod" { policy = "write" }`, nil)
 	want("the policy grants again", true, direct, byRole)
-	g.must(g.store.UpsertACLRoles(g.index, &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: "r1", Name: "ops"}}}))
+	g.must(g.store.UpsertACLRoles(g.index, &message.ACLRolesUpsertRequest{ACLRoles: []*rbac.Role{{ID: "r1", Name: "ops"}}}))
 	want("role without the policy", false, byRole)
 	g.must(g.store.DeleteACLPolicies(g.index, &message.ACLPolicyDeleteRequest{Names: []string{"p"}}))
 	want("the policy is deleted", false, direct)
@@ -173,20 +174,20 @@ func TestRightsFollowPolicies(t *testing.T) {
 func TestRightsOfWorkloads(t *testing.T) {
 	const rules = `namespace "prod" { policy = "read" }`
 	for name, c := range map[string]struct {
-		policy *nomad.JobACL
+		policy *rbac.JobACL
 		want   map[string]bool
 	}{
 		"none":         {nil, map[string]bool{}},
-		"namespace":    {&nomad.JobACL{Namespace: "apps"}, map[string]bool{"api": true, "evil": true, "group": true, "task": true}},
-		"job":          {&nomad.JobACL{Namespace: "apps", JobID: "api"}, map[string]bool{"api": true, "group": true, "task": true}},
-		"group":        {&nomad.JobACL{Namespace: "apps", JobID: "api", Group: "g"}, map[string]bool{"api": true, "task": true}},
-		"task":         {&nomad.JobACL{Namespace: "apps", JobID: "api", Group: "g", Task: "t"}, map[string]bool{"api": true}},
-		"a prefix":     {&nomad.JobACL{Namespace: "apps", JobID: "ap"}, map[string]bool{}},
-		"another one":  {&nomad.JobACL{Namespace: "other", JobID: "api"}, map[string]bool{"other": true}},
-		"task, prefix": {&nomad.JobACL{Namespace: "apps", JobID: "api", Group: "g", Task: "t-"}, map[string]bool{}},
+		"namespace":    {&rbac.JobACL{Namespace: "apps"}, map[string]bool{"api": true, "evil": true, "group": true, "task": true}},
+		"job":          {&rbac.JobACL{Namespace: "apps", JobID: "api"}, map[string]bool{"api": true, "group": true, "task": true}},
+		"group":        {&rbac.JobACL{Namespace: "apps", JobID: "api", Group: "g"}, map[string]bool{"api": true, "task": true}},
+		"task":         {&rbac.JobACL{Namespace: "apps", JobID: "api", Group: "g", Task: "t"}, map[string]bool{"api": true}},
+		"a prefix":     {&rbac.JobACL{Namespace: "apps", JobID: "ap"}, map[string]bool{}},
+		"another one":  {&rbac.JobACL{Namespace: "other", JobID: "api"}, map[string]bool{"other": true}},
+		"task, prefix": {&rbac.JobACL{Namespace: "apps", JobID: "api", Group: "g", Task: "t-"}, map[string]bool{}},
 	} {
 		g := guard(t)
-		g.policy(nomad.ACLPolicyAnonymous, rules, nil) // not for workloads
+		g.policy(rbac.PolicyAnonymous, rules, nil) // not for workloads
 		g.policy("p", rules, c.policy)
 		for who, token := range map[string]string{
 			"api": g.workload("apps", "api", "g", "t"), "evil": g.workload("apps", "api-evil", "g", "t"),
@@ -215,7 +216,7 @@ func TestOwnVariablesOfWorkloads(t *testing.T) {
 		}
 	}
 	g.policy("p", `namespace "apps" { variables { path "nomad/jobs/api" { capabilities = ["deny"] } } }`,
-		&nomad.JobACL{Namespace: "apps", JobID: "api"})
+		&rbac.JobACL{Namespace: "apps", JobID: "api"})
 	if g.allows(token, acl.OfVariable("apps", "nomad/jobs/api", acl.VariableRead)) {
 		t.Error("reads its own variable, which a policy denies")
 	}
@@ -227,11 +228,11 @@ func TestUnparsablePolicy(t *testing.T) {
 	g := guard(t)
 	g.policy("good", `namespace "prod" { policy = "write" }`, nil)
 	g.policy("odd", "namespace \"prod\" { policy = \"read\" }\nnamespace \"prod\" { policy = \"deny\" }", nil)
-	token := g.token(func(t *nomad.ACLToken) { t.Policies = []string{"good", "odd"} })
+	token := g.token(func(t *rbac.Token) { t.Policies = []string{"good", "odd"} })
 	if a, err := g.access(token); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("Access() = %v, %v", a, err)
 	}
-	if a, err := g.access(g.token(func(t *nomad.ACLToken) { t.Policies = []string{"good"} })); err != nil || !a.Allows(writeProd) {
+	if a, err := g.access(g.token(func(t *rbac.Token) { t.Policies = []string{"good"} })); err != nil || !a.Allows(writeProd) {
 		t.Errorf("a token without the policy: %v, %v", a, err)
 	}
 }
@@ -266,12 +267,12 @@ func BenchmarkAuthorize(b *testing.B) {
 		names = append(names, fmt.Sprintf("p%d", i))
 		g.policy(names[i], fmt.Sprintf("namespace \"team-%d-*\" { policy = \"write\" }\nnamespace \"prod\" { policy = \"read\" }", i), nil)
 	}
-	workloads := map[string]string{"token": g.token(func(t *nomad.ACLToken) { t.Policies = names }),
+	workloads := map[string]string{"token": g.token(func(t *rbac.Token) { t.Policies = names }),
 		"workload": g.workload("apps", "api", "g", "t"), "nobody": ""}
 	for range 10_000 {
-		g.token(func(t *nomad.ACLToken) { t.Policies = names })
+		g.token(func(t *rbac.Token) { t.Policies = names })
 	}
-	g.policy("own", `namespace "prod" { policy = "read" }`, &nomad.JobACL{Namespace: "apps", JobID: "api"})
+	g.policy("own", `namespace "prod" { policy = "read" }`, &rbac.JobACL{Namespace: "apps", JobID: "api"})
 	for name, token := range workloads {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

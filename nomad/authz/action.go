@@ -2,15 +2,16 @@ package authz
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // IsLeader reports whether the caller is the leader itself.
-func IsLeader(id *nomad.AuthenticatedIdentity) bool {
+func IsLeader(id *rbac.AuthenticatedIdentity) bool {
 	return id.ACLToken != nil && id.ACLToken.AccessorID == LeaderAccessor
 }
 
 // NodeID returns the ID of the calling node, or "" for other callers.
-func NodeID(id *nomad.AuthenticatedIdentity) string {
+func NodeID(id *rbac.AuthenticatedIdentity) string {
 	if id.ClientID != "" {
 		return id.ClientID
 	}
@@ -21,7 +22,7 @@ func NodeID(id *nomad.AuthenticatedIdentity) string {
 }
 
 // SameNode rejects every caller except the node itself.
-func SameNode(id *nomad.AuthenticatedIdentity, node string) error {
+func SameNode(id *rbac.AuthenticatedIdentity, node string) error {
 	if node == "" || NodeID(id) != node {
 		return nomad.ErrPermissionDenied
 	}
@@ -29,6 +30,6 @@ func SameNode(id *nomad.AuthenticatedIdentity, node string) error {
 }
 
 // OwnAlloc rejects every caller except the node of the allocation.
-func OwnAlloc(id *nomad.AuthenticatedIdentity, alloc *nomad.Allocation) error {
+func OwnAlloc(id *rbac.AuthenticatedIdentity, alloc *nomad.Allocation) error {
 	return SameNode(id, alloc.NodeID)
 }

@@ -43,6 +43,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -51,7 +52,7 @@ import (
 const (
 	ACLsDisabledAccessor = "acls-disabled"
 	LeaderAccessor       = "leader"
-	anonymousAccessor    = nomad.ACLAnonymousAccessor
+	anonymousAccessor    = rbac.AnonymousAccessor
 )
 
 // Verifier verifies a signed token.
@@ -116,8 +117,8 @@ func (a *Authority) Token() string {
 // Authenticate returns the identity of the token's holder. Every error is
 // nomad.ErrPermissionDenied. It also wraps nomad.ErrIdentityExpired for an expired token, and certs.ErrPeer
 // with the reason if the rule does not accept the caller's certificate.
-func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
-	id := &nomad.AuthenticatedIdentity{}
+func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
+	id := &rbac.AuthenticatedIdentity{}
 	if conn != nil {
 		id.RemoteIP = conn.RemoteIP()
 		if p := conn.Peer(); p != nil {
@@ -160,13 +161,13 @@ func (a *Authority) certificate(rule rpc.Rule, peer *certs.Peer) error {
 
 // general admits callers with a valid token or none. Without ACLs it checks no secret ID except the
 // leader's.
-func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error {
+func (a *Authority) general(id *rbac.AuthenticatedIdentity, token string) error {
 	switch {
 	case a.isLeader(token):
 		id.ACLToken = leaderToken()
 		return nil
 	case !a.enforce && (token == "" || nomad.IsUUID(token)):
-		id.ACLToken = &nomad.ACLToken{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: nomad.ACLManagementToken}
+		id.ACLToken = &rbac.Token{AccessorID: ACLsDisabledAccessor, Name: "ACLs disabled", Type: rbac.ManagementToken}
 		return nil
 	case token == "":
 		id.ACLToken = anonymousToken()
@@ -194,7 +195,7 @@ func (a *Authority) general(id *nomad.AuthenticatedIdentity, token string) error
 }
 
 // server admits a server identity: only servers hold the keys that sign it.
-func (a *Authority) server(id *nomad.AuthenticatedIdentity, token string) error {
+func (a *Authority) server(id *rbac.AuthenticatedIdentity, token string) error {
 	if token == "" || nomad.IsUUID(token) {
 		return nomad.ErrPermissionDenied
 	}
@@ -211,7 +212,7 @@ func (a *Authority) server(id *nomad.AuthenticatedIdentity, token string) error 
 
 // serverOrCertificate admits the callers of rule rpc.ServerOnly and those with a server certificate
 // of this region. A caller admitted by its certificate has no claims, whatever its token.
-func (a *Authority) serverOrCertificate(id *nomad.AuthenticatedIdentity, token string, peer *certs.Peer) error {
+func (a *Authority) serverOrCertificate(id *rbac.AuthenticatedIdentity, token string, peer *certs.Peer) error {
 	err := a.certs.IsServer(peer)
 	if err == nil {
 		err = a.server(id, token)
@@ -229,7 +230,7 @@ func (a *Authority) serverOrCertificate(id *nomad.AuthenticatedIdentity, token s
 }
 
 // node admits the secret ID or the identity of a node.
-func (a *Authority) node(id *nomad.AuthenticatedIdentity, token string) error {
+func (a *Authority) node(id *rbac.AuthenticatedIdentity, token string) error {
 	if token == "" {
 		return nomad.ErrPermissionDenied
 	}
@@ -252,7 +253,7 @@ func (a *Authority) node(id *nomad.AuthenticatedIdentity, token string) error {
 }
 
 // registrar admits callers that may register a node or update its status.
-func (a *Authority) registrar(id *nomad.AuthenticatedIdentity, token string) error {
+func (a *Authority) registrar(id *rbac.AuthenticatedIdentity, token string) error {
 	switch {
 	case token == "":
 		id.ACLToken = anonymousToken()
@@ -303,7 +304,7 @@ func (a *Authority) superseded(claims *nomad.IdentityClaims) bool {
 }
 
 // holder finds the token or the node of a secret ID.
-func (a *Authority) holder(id *nomad.AuthenticatedIdentity, secret string) error {
+func (a *Authority) holder(id *rbac.AuthenticatedIdentity, secret string) error {
 	t := a.store().Snapshot().ACLTokenBySecret(nil, secret)
 	switch {
 	case t == nil:
@@ -317,7 +318,7 @@ func (a *Authority) holder(id *nomad.AuthenticatedIdentity, secret string) error
 }
 
 // secret finds the node of a secret ID.
-func (a *Authority) secret(id *nomad.AuthenticatedIdentity, secret string) error {
+func (a *Authority) secret(id *rbac.AuthenticatedIdentity, secret string) error {
 	n := a.store().Snapshot().NodeBySecret(nil, secret)
 	if n == nil {
 		return nomad.ErrPermissionDenied
@@ -363,12 +364,12 @@ func (a *Authority) isLeader(token string) bool {
 	return own != nil && subtle.ConstantTimeCompare([]byte(*own), []byte(token)) == 1
 }
 
-func leaderToken() *nomad.ACLToken {
-	return &nomad.ACLToken{AccessorID: LeaderAccessor, Name: "Leader Token", Type: nomad.ACLManagementToken}
+func leaderToken() *rbac.Token {
+	return &rbac.Token{AccessorID: LeaderAccessor, Name: "Leader Token", Type: rbac.ManagementToken}
 }
 
 // anonymousToken returns the token of callers without a token.
-func anonymousToken() *nomad.ACLToken {
-	return &nomad.ACLToken{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: nomad.ACLClientToken,
-		Policies: []string{nomad.ACLPolicyAnonymous}}
+func anonymousToken() *rbac.Token {
+	return &rbac.Token{AccessorID: anonymousAccessor, Name: "Anonymous Token", Type: rbac.ClientToken,
+		Policies: []string{rbac.PolicyAnonymous}}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -84,7 +85,7 @@ func TestAuthenticate(t *testing.T) {
 	a := authority(t)
 	leader, end := a.Lead()
 	defer end()
-	who := func(id *nomad.AuthenticatedIdentity) string {
+	who := func(id *rbac.AuthenticatedIdentity) string {
 		switch {
 		case id.ClientID != "":
 			return "node"
@@ -196,19 +197,19 @@ func TestLeaderTokenEndsWithTheTerm(t *testing.T) {
 }
 
 func TestSameNode(t *testing.T) {
-	byToken := &nomad.AuthenticatedIdentity{Claims: nodeClaims("default", 0)}
+	byToken := &rbac.AuthenticatedIdentity{Claims: nodeClaims("default", 0)}
 	for name, c := range map[string]struct {
-		id   *nomad.AuthenticatedIdentity
+		id   *rbac.AuthenticatedIdentity
 		node string
 		want error
 	}{
-		"by secret":    {&nomad.AuthenticatedIdentity{ClientID: node}, node, nil},
+		"by secret":    {&rbac.AuthenticatedIdentity{ClientID: node}, node, nil},
 		"by token":     {byToken, node, nil},
 		"another":      {byToken, unknown, nomad.ErrPermissionDenied},
 		"no node":      {byToken, "", nomad.ErrPermissionDenied},
-		"nobody":       {&nomad.AuthenticatedIdentity{}, node, nomad.ErrPermissionDenied},
-		"a workload":   {&nomad.AuthenticatedIdentity{Claims: workload("lives", "default")}, node, nomad.ErrPermissionDenied},
-		"nobody, none": {&nomad.AuthenticatedIdentity{}, "", nomad.ErrPermissionDenied},
+		"nobody":       {&rbac.AuthenticatedIdentity{}, node, nomad.ErrPermissionDenied},
+		"a workload":   {&rbac.AuthenticatedIdentity{Claims: workload("lives", "default")}, node, nomad.ErrPermissionDenied},
+		"nobody, none": {&rbac.AuthenticatedIdentity{}, "", nomad.ErrPermissionDenied},
 	} {
 		if err := authz.SameNode(c.id, c.node); !errors.Is(err, c.want) {
 			t.Errorf("%s: SameNode() = %v, want %v", name, err, c.want)

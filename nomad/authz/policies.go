@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -36,18 +37,18 @@ type workloadKey acl.Workload
 
 // ofToken returns the rights of a token. The error is nomad.ErrPermissionDenied if a policy of the
 // token cannot be parsed, since it may contain a denial.
-func (p *policies) ofToken(store *state.Store, t *nomad.ACLToken) (*acl.ACL, error) {
+func (p *policies) ofToken(store *state.Store, t *rbac.Token) (*acl.ACL, error) {
 	if t.Management() {
 		return acl.Everything, nil
 	}
-	return p.get(store, tokenKey{t.AccessorID, t.ModifyIndex}, func(snap *state.Snapshot) iter.Seq[*nomad.ACLPolicy] {
+	return p.get(store, tokenKey{t.AccessorID, t.ModifyIndex}, func(snap *state.Snapshot) iter.Seq[*rbac.Policy] {
 		return named(snap, namesOf(snap, t))
 	})
 }
 
 // named returns the existing policies with the names.
-func named(snap *state.Snapshot, names iter.Seq[string]) iter.Seq[*nomad.ACLPolicy] {
-	return func(yield func(*nomad.ACLPolicy) bool) {
+func named(snap *state.Snapshot, names iter.Seq[string]) iter.Seq[*rbac.Policy] {
+	return func(yield func(*rbac.Policy) bool) {
 		for name := range names {
 			if policy := snap.ACLPolicy(nil, name); policy != nil && !yield(policy) {
 				return
@@ -57,7 +58,7 @@ func named(snap *state.Snapshot, names iter.Seq[string]) iter.Seq[*nomad.ACLPoli
 }
 
 // namesOf returns the policy names of a token and of its roles, without duplicates.
-func namesOf(snap *state.Snapshot, t *nomad.ACLToken) iter.Seq[string] {
+func namesOf(snap *state.Snapshot, t *rbac.Token) iter.Seq[string] {
 	names := map[string]bool{}
 	for _, name := range t.Policies {
 		names[name] = true
@@ -77,12 +78,12 @@ func namesOf(snap *state.Snapshot, t *nomad.ACLToken) iter.Seq[string] {
 // ofWorkload returns the rights of a workload by policies, without the rights on its own variables.
 // Errors are those of ofToken.
 func (p *policies) ofWorkload(store *state.Store, w *acl.Workload) (*acl.ACL, error) {
-	return p.get(store, workloadKey(*w), func(snap *state.Snapshot) iter.Seq[*nomad.ACLPolicy] { return admitting(snap, w) })
+	return p.get(store, workloadKey(*w), func(snap *state.Snapshot) iter.Seq[*rbac.Policy] { return admitting(snap, w) })
 }
 
 // admitting returns the policies that apply to a workload.
-func admitting(snap *state.Snapshot, w *acl.Workload) iter.Seq[*nomad.ACLPolicy] {
-	return func(yield func(*nomad.ACLPolicy) bool) {
+func admitting(snap *state.Snapshot, w *acl.Workload) iter.Seq[*rbac.Policy] {
+	return func(yield func(*rbac.Policy) bool) {
 		for policy := range snap.ACLPoliciesByJob(nil, w.Namespace, w.Job) {
 			if policy.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) && !yield(policy) {
 				return
@@ -91,7 +92,7 @@ func admitting(snap *state.Snapshot, w *acl.Workload) iter.Seq[*nomad.ACLPolicy]
 	}
 }
 
-func (p *policies) get(store *state.Store, key any, find func(*state.Snapshot) iter.Seq[*nomad.ACLPolicy]) (*acl.ACL, error) {
+func (p *policies) get(store *state.Store, key any, find func(*state.Snapshot) iter.Seq[*rbac.Policy]) (*acl.ACL, error) {
 	snap := store.Snapshot()
 	index := snap.TableIndex(state.TableACLPolicy, state.TableACLRoles)
 	p.mu.RLock()
@@ -120,7 +121,7 @@ func (p *policies) keep(store *state.Store, index uint64, key any, rights *acl.A
 	}
 }
 
-func read(found iter.Seq[*nomad.ACLPolicy]) (*acl.ACL, error) {
+func read(found iter.Seq[*rbac.Policy]) (*acl.ACL, error) {
 	var parsed []*acl.Policy
 	for policy := range found {
 		p, err := parse(policy)
@@ -132,7 +133,7 @@ func read(found iter.Seq[*nomad.ACLPolicy]) (*acl.ACL, error) {
 	return acl.New(false, parsed...), nil
 }
 
-func parse(policy *nomad.ACLPolicy) (*acl.Policy, error) {
+func parse(policy *rbac.Policy) (*acl.Policy, error) {
 	p, err := acl.Parse(policy.Rules)
 	if err != nil {
 		return nil, nomad.Denied("policy %q cannot be parsed: write it again", policy.Name)

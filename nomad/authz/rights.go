@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -24,7 +24,7 @@ func RightsIn(snap *state.Snapshot) *Rights {
 
 // OfToken returns the rights of a token, expired or not. The error means that a policy cannot be
 // parsed: the token then has no rights.
-func (r *Rights) OfToken(t *nomad.ACLToken) (*acl.ACL, error) {
+func (r *Rights) OfToken(t *rbac.Token) (*acl.ACL, error) {
 	if t.Management() {
 		return acl.Everything, nil
 	}
@@ -32,7 +32,7 @@ func (r *Rights) OfToken(t *nomad.ACLToken) (*acl.ACL, error) {
 }
 
 // OfRole returns the rights that a role grants to its tokens.
-func (r *Rights) OfRole(role *nomad.ACLRole) (*acl.ACL, error) {
+func (r *Rights) OfRole(role *rbac.Role) (*acl.ACL, error) {
 	var names []string
 	for _, l := range role.Policies {
 		names = append(names, l.Name)

@@ -6,13 +6,13 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // Watch returns a function that waits until the rights of a caller may have changed. Changes of
 // its token, node or allocation, and of a policy, role or root key end the wait. So do the
 // expiration of its token and the end of ctx. Nil means that the rights cannot be watched and must be polled.
-func (a *Authority) Watch(id *nomad.AuthenticatedIdentity) (wait func(ctx context.Context)) {
+func (a *Authority) Watch(id *rbac.AuthenticatedIdentity) (wait func(ctx context.Context)) {
 	store, ends := a.store(), endOf(id)
 	left := ends.Sub(a.now())
 	if IsLeader(id) || !ends.IsZero() && left <= 0 {
@@ -47,7 +47,7 @@ func (a *Authority) Watch(id *nomad.AuthenticatedIdentity) (wait func(ctx contex
 }
 
 // endOf returns the expiration time of a credential, zero for none.
-func endOf(id *nomad.AuthenticatedIdentity) time.Time {
+func endOf(id *rbac.AuthenticatedIdentity) time.Time {
 	switch {
 	case id.ACLToken != nil && id.ACLToken.ExpirationTime != nil:
 		return *id.ACLToken.ExpirationTime

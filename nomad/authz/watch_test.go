@@ -10,14 +10,15 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Only changes that affect the caller end the wait.
 func TestWatch(t *testing.T) {
-	token := &nomad.ACLToken{AccessorID: unknown, SecretID: secret, Type: nomad.ACLClientToken, Policies: []string{"p"}}
+	token := &rbac.Token{AccessorID: unknown, SecretID: secret, Type: rbac.ClientToken, Policies: []string{"p"}}
 	task := workload("a", "default")
-	callers := map[string]*nomad.AuthenticatedIdentity{
+	callers := map[string]*rbac.AuthenticatedIdentity{
 		"token": {ACLToken: token}, "task": {Claims: task}, "node": {ClientID: node},
 	}
 	for name, c := range map[string]struct {
@@ -26,7 +27,7 @@ func TestWatch(t *testing.T) {
 	}{
 		"policy": {func(s *state.Store) error {
 			_, err := s.UpsertACLPolicies(20, &message.ACLPolicyUpsertRequest{
-				Policies: []*nomad.ACLPolicy{{Name: "p", Rules: `node { policy = "read" }`}}})
+				Policies: []*rbac.Policy{{Name: "p", Rules: `node { policy = "read" }`}}})
 			return err
 		}, []string{"token", "task", "node"}},
 		"token": {func(s *state.Store) error {
@@ -52,7 +53,7 @@ func TestWatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := state.New(slog.New(slog.DiscardHandler))
 				a := authz.New(authz.Config{Enforce: true, Store: func() *state.Store { return store }, Now: time.Now})
-				if _, err := store.UpsertACLTokens(10, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{token}}); err != nil {
+				if _, err := store.UpsertACLTokens(10, &message.ACLTokenUpsertRequest{Tokens: []*rbac.Token{token}}); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := store.RegisterNode(11, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret}}); err != nil {
@@ -109,14 +110,14 @@ func TestWatchEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := state.New(slog.New(slog.DiscardHandler))
 		a := authz.New(authz.Config{Enforce: true, Store: func() *state.Store { return store }, Now: time.Now})
-		for name, until := range map[string]func(time.Time) *nomad.AuthenticatedIdentity{
-			"token": func(end time.Time) *nomad.AuthenticatedIdentity {
-				return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: unknown, ExpirationTime: &end}}
+		for name, until := range map[string]func(time.Time) *rbac.AuthenticatedIdentity{
+			"token": func(end time.Time) *rbac.AuthenticatedIdentity {
+				return &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: unknown, ExpirationTime: &end}}
 			},
-			"task": func(end time.Time) *nomad.AuthenticatedIdentity {
+			"task": func(end time.Time) *rbac.AuthenticatedIdentity {
 				claims := workload("a", "default")
 				claims.Expiry = end.Unix()
-				return &nomad.AuthenticatedIdentity{Claims: claims}
+				return &rbac.AuthenticatedIdentity{Claims: claims}
 			},
 		} {
 			begun := time.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/plugins/schema"
@@ -47,20 +48,20 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 			t.Fatal(err)
 		}
 	}
-	check(store.UpsertACLPolicies(10, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{
+	check(store.UpsertACLPolicies(10, &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{
 		{Name: "deploy", Rules: "namespace \"prod\" {\n  policy = \"write\"\n}\nnamespace \"default\" { policy = \"read\" }"},
 		{Name: "view", Rules: `namespace "*" { policy = "read" }`},
 		{Name: "secrets", Rules: `namespace "default" { variables { path "shared/*" { capabilities = ["read"] } } }`,
-			JobACL: &nomad.JobACL{Namespace: "default", JobID: "web", Group: "api"}},
+			JobACL: &rbac.JobACL{Namespace: "default", JobID: "web", Group: "api"}},
 		{Name: "broken", Rules: `namespace {`},
 		{Name: "anonymous", Rules: `namespace "default" { capabilities = ["list-jobs"] }`},
 	}}))
 	check(store.UpsertACLRoles(11,
-		&message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{{ID: viewers, Name: "viewers",
-			Policies: []*nomad.ACLRolePolicyLink{{Name: "view"}}}}}))
-	check(store.UpsertACLTokens(12, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{
+		&message.ACLRolesUpsertRequest{ACLRoles: []*rbac.Role{{ID: viewers, Name: "viewers",
+			Policies: []*rbac.RolePolicyLink{{Name: "view"}}}}}))
+	check(store.UpsertACLTokens(12, &message.ACLTokenUpsertRequest{Tokens: []*rbac.Token{
 		{AccessorID: deployer, SecretID: nomad.NewID(), Name: "deployer", Type: "client", Policies: []string{"deploy"}},
-		{AccessorID: auditor, SecretID: nomad.NewID(), Type: "client", Roles: []*nomad.ACLTokenRoleLink{{ID: viewers}}},
+		{AccessorID: auditor, SecretID: nomad.NewID(), Type: "client", Roles: []*rbac.TokenRoleLink{{ID: viewers}}},
 		{AccessorID: manager, SecretID: nomad.NewID(), Type: "management"},
 		{AccessorID: ended, SecretID: nomad.NewID(), Type: "management", ExpirationTime: &past},
 		{AccessorID: broken, SecretID: nomad.NewID(), Type: "client", Policies: []string{"broken", "deploy"}},
@@ -76,7 +77,7 @@ func newExplainer(t *testing.T) (*Service, *state.Store) {
 }
 
 func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
-	return &rpc.Call{Identity: &nomad.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: rights, Workload: w}}
+	return &rpc.Call{Identity: &rbac.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: rights, Workload: w}}
 }
 
 // told formats an explanation as one line: the decision, the reasons and the policies.
@@ -93,7 +94,7 @@ func told(a *message.ACLExplanation) string {
 
 func TestExplainOne(t *testing.T) {
 	s, _ := newExplainer(t)
-	web := &nomad.JobACL{Namespace: "default", JobID: "web", Group: "api", Task: "server"}
+	web := &rbac.JobACL{Namespace: "default", JobID: "web", Group: "api", Task: "server"}
 	for name, c := range map[string]struct {
 		req  message.ACLExplainRequest
 		want string
@@ -119,13 +120,13 @@ func TestExplainOne(t *testing.T) {
 		"another's path": {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "nomad/jobs/we"}, "false no rule"},
 		"policy of a group": {message.ACLExplainRequest{Workload: web, Kind: "variable", Right: "read", Name: "shared/db"},
 			"true granted secrets:1"},
-		"another group": {message.ACLExplainRequest{Workload: &nomad.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read",
+		"another group": {message.ACLExplainRequest{Workload: &rbac.JobACL{JobID: "web", Group: "ap"}, Kind: "variable", Right: "read",
 			Name: "shared/db"}, "false no rule"},
 		"mints": {message.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "vault.example"},
 			`true identity "vault" of web/api/server`},
 		"mints not": {message.ACLExplainRequest{Workload: web, Kind: "audience", Right: "mint", Name: "other"},
 			"false the workload has no identity"},
-		"mints not there": {message.ACLExplainRequest{Workload: &nomad.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"},
+		"mints not there": {message.ACLExplainRequest{Workload: &rbac.JobACL{Namespace: "prod", JobID: "web", Group: "api", Task: "server"},
 			Kind: "audience", Right: "mint", Name: "vault.example"}, "false the workload has no identity"},
 		"may run what mints": {message.ACLExplainRequest{Policy: "deploy", Kind: "audience", Right: "mint", Name: "vault.example",
 			QueryOptions: in("prod")}, "true granted deploy:2"},
@@ -227,7 +228,7 @@ func TestExplainIsForOneself(t *testing.T) {
 		t.Fatal(err)
 	}
 	me := callAs(rights, nil)
-	me.Identity.ACLToken = &nomad.ACLToken{AccessorID: deployer}
+	me.Identity.ACLToken = &rbac.Token{AccessorID: deployer}
 	for name, c := range map[string]struct {
 		req   message.ACLExplainRequest
 		fault string
@@ -238,7 +239,7 @@ func TestExplainIsForOneself(t *testing.T) {
 		"nobody":      {message.ACLExplainRequest{Kind: "job", Right: "read", AccessorID: nomad.NewID()}, "needs a management token"},
 		"role":        {message.ACLExplainRequest{Kind: "job", Right: "read", Role: "viewers"}, "needs a management token"},
 		"policy":      {message.ACLExplainRequest{Kind: "job", Right: "read", Policy: "view"}, "needs a management token"},
-		"workload":    {message.ACLExplainRequest{Kind: "job", Right: "read", Workload: &nomad.JobACL{JobID: "web"}}, "needs a management token"},
+		"workload":    {message.ACLExplainRequest{Kind: "job", Right: "read", Workload: &rbac.JobACL{JobID: "web"}}, "needs a management token"},
 		"all":         {message.ACLExplainRequest{Kind: "job", Right: "read", Everybody: true}, "needs a management token"},
 	} {
 		me.Access = &rpc.Access{Rights: rights}
@@ -334,7 +335,7 @@ func TestExplainRefuses(t *testing.T) {
 		"ACL role not found":                  {Kind: "node", Right: "read", Role: "x"},
 		"ACL policy not found":                {Kind: "node", Right: "read", Policy: "x"},
 		"one token, role, policy or workload": {Kind: "node", Right: "read", Policy: "deploy", Everybody: true},
-		"a group requires a job":              {Kind: "node", Right: "read", Workload: &nomad.JobACL{Group: "x"}},
+		"a group requires a job":              {Kind: "node", Right: "read", Workload: &rbac.JobACL{Group: "x"}},
 	} {
 		if _, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil), &req); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", req, err, want)
@@ -348,12 +349,12 @@ func BenchmarkExplainEverybody(b *testing.B) {
 	policies, tokens := &message.ACLPolicyUpsertRequest{}, &message.ACLTokenUpsertRequest{}
 	for i := range 200 {
 		policies.Policies = append(policies.Policies,
-			&nomad.ACLPolicy{Name: fmt.Sprint("p", i),
+			&rbac.Policy{Name: fmt.Sprint("p", i),
 				Rules: fmt.Sprintf(`namespace "n%d-*" { variables { path "*" { capabilities = ["read"] } } }`, i)})
 	}
 	for i := range 9_000 {
 		tokens.Tokens = append(tokens.Tokens,
-			&nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client",
+			&rbac.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client",
 				Policies: []string{fmt.Sprint("p", i%200), fmt.Sprint("p", i%7)}})
 	}
 	if _, err := store.UpsertACLPolicies(10, policies); err != nil {

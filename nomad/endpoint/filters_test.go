@@ -24,6 +24,7 @@ import (
 	aclendpoint "github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/plugins/schema"
@@ -232,11 +233,11 @@ func canaryWorld(t *testing.T) *state.Store {
 	restore(t, to, "ServiceRegistration", filled(c, func(*nomad.ServiceRegistration) {}))
 	restore(t, to, "HostVolume", filled(c, func(*nomad.HostVolume) {}))
 	restore(t, to, "Variables", filled(c, func(*nomad.VariableEncrypted) {}))
-	restore(t, to, "ACLToken", filled(c, func(*nomad.ACLToken) {}))
-	restore(t, to, "ACLRole", filled(c, func(r *nomad.ACLRole) { r.ID = "canary-role" }))
-	restore(t, to, "ACLPolicy", filled(c, func(p *nomad.ACLPolicy) { p.Name = "canary-policy" }))
-	restore(t, to, "ACLAuthMethod", filled(c, func(m *nomad.ACLAuthMethod) { m.Name = "canary-method" }))
-	restore(t, to, "ACLBindingRule", filled(c, func(r *nomad.ACLBindingRule) { r.ID = "canary-rule" }))
+	restore(t, to, "ACLToken", filled(c, func(*rbac.Token) {}))
+	restore(t, to, "ACLRole", filled(c, func(r *rbac.Role) { r.ID = "canary-role" }))
+	restore(t, to, "ACLPolicy", filled(c, func(p *rbac.Policy) { p.Name = "canary-policy" }))
+	restore(t, to, "ACLAuthMethod", filled(c, func(m *rbac.AuthMethod) { m.Name = "canary-method" }))
+	restore(t, to, "ACLBindingRule", filled(c, func(r *rbac.BindingRule) { r.ID = "canary-rule" }))
 	claim, err := json.Marshal(filled(c, func(*nomad.TaskGroupHostVolumeClaim) {}))
 	if err != nil {
 		t.Fatal(err)
@@ -253,11 +254,11 @@ func canaryWorld(t *testing.T) *state.Store {
 // policies authenticates each caller with the policy that is its token.
 type policies struct{ t *testing.T }
 
-func (p policies) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
-	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: token, Type: "client"}}, nil
+func (p policies) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
+	return &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: token, Type: "client"}}, nil
 }
 
-func (p policies) Access(_ context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+func (p policies) Access(_ context.Context, id *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
 	switch token := id.ACLToken.AccessorID; token {
 	case "management":
 		return &rpc.Access{Rights: acl.New(true)}, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -284,35 +285,35 @@ func (s stream) variable() *message.VarApplyStateRequest {
 func (s stream) access() (message.CommandType, any) {
 	now := time.Unix(0, s.time()).UTC()
 	end := now.Add(time.Duration(s.IntN(3)) * time.Second)
-	token := &nomad.ACLToken{AccessorID: s.pick("token"), SecretID: s.pick("secret"), Type: "client", Policies: []string{s.pick("policy")},
+	token := &rbac.Token{AccessorID: s.pick("token"), SecretID: s.pick("secret"), Type: "client", Policies: []string{s.pick("policy")},
 		Global: s.IntN(2) == 0,
-		Roles:  []*nomad.ACLTokenRoleLink{{ID: s.pick("role")}}, CreateTime: now, ExpirationTime: &end}
+		Roles:  []*rbac.TokenRoleLink{{ID: s.pick("role")}}, CreateTime: now, ExpirationTime: &end}
 	switch s.IntN(14) {
 	case 0:
-		return message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: s.pick("policy"), Rules: "r",
-			JobACL: &nomad.JobACL{Namespace: "default", JobID: s.pick("job")}}, {Name: s.pick("policy")}}}
+		return message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: s.pick("policy"), Rules: "r",
+			JobACL: &rbac.JobACL{Namespace: "default", JobID: s.pick("job")}}, {Name: s.pick("policy")}}}
 	case 1:
 		return message.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{s.pick("policy")}}
 	case 2, 3:
-		return message.ACLTokenUpsertRequestType, &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{token}}
+		return message.ACLTokenUpsertRequestType, &message.ACLTokenUpsertRequest{Tokens: []*rbac.Token{token}}
 	case 4:
 		return message.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: []string{s.pick("token")}}
 	case 5:
 		return message.ACLTokenBootstrapRequestType, &message.ACLTokenBootstrapRequest{Token: token, ResetIndex: uint64(s.IntN(400))}
 	case 6, 7:
-		return message.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{AllowMissingPolicies: s.IntN(2) == 0, ACLRoles: []*nomad.ACLRole{
-			{ID: s.pick("role"), Name: s.pick("name"), Policies: []*nomad.ACLRolePolicyLink{{Name: s.pick("policy")}}}}}
+		return message.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{AllowMissingPolicies: s.IntN(2) == 0, ACLRoles: []*rbac.Role{
+			{ID: s.pick("role"), Name: s.pick("name"), Policies: []*rbac.RolePolicyLink{{Name: s.pick("policy")}}}}}
 	case 8:
 		return message.ACLRolesDeleteByIDRequestType, &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{s.pick("role")}}
 	case 9:
 		return message.ACLAuthMethodsUpsertRequestType,
-			&message.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{{Name: s.pick("method"), Type: "JWT", Default: s.IntN(2) == 0,
-				Config: &nomad.ACLAuthMethodConfig{ClaimMappings: map[string]string{"a": "1", "b": "2", "c": "3"}}}}}
+			&message.ACLAuthMethodUpsertRequest{AuthMethods: []*rbac.AuthMethod{{Name: s.pick("method"), Type: "JWT", Default: s.IntN(2) == 0,
+				Config: &rbac.AuthMethodConfig{ClaimMappings: map[string]string{"a": "1", "b": "2", "c": "3"}}}}}
 	case 10:
 		return message.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: []string{s.pick("method")}}
 	case 11:
 		return message.ACLBindingRulesUpsertRequestType, &message.ACLBindingRulesUpsertRequest{AllowMissingAuthMethods: s.IntN(2) == 0,
-			ACLBindingRules: []*nomad.ACLBindingRule{{ID: s.pick("rule"), AuthMethod: s.pick("method")}}}
+			ACLBindingRules: []*rbac.BindingRule{{ID: s.pick("rule"), AuthMethod: s.pick("method")}}}
 	case 12:
 		return message.ACLBindingRulesDeleteRequestType, &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: []string{s.pick("rule")}}
 	}

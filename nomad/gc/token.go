@@ -6,11 +6,12 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // localTokens deletes tokens of this region that expired at least TokenAfter ago.
 func (c *Collector) localTokens(ctx context.Context, s *sweep) error {
-	return c.expiredTokens(ctx, s, "expired tokens", func(t *nomad.ACLToken) bool { return !t.Global })
+	return c.expiredTokens(ctx, s, "expired tokens", func(t *rbac.Token) bool { return !t.Global })
 }
 
 // globalTokens is localTokens for global tokens. The authoritative region deletes them, and the
@@ -19,10 +20,10 @@ func (c *Collector) globalTokens(ctx context.Context, s *sweep) error {
 	if !c.cfg.Authoritative {
 		return nil
 	}
-	return c.expiredTokens(ctx, s, "expired global tokens", func(t *nomad.ACLToken) bool { return t.Global })
+	return c.expiredTokens(ctx, s, "expired global tokens", func(t *rbac.Token) bool { return t.Global })
 }
 
-func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pass func(*nomad.ACLToken) bool) error {
+func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pass func(*rbac.Token) bool) error {
 	if !c.cfg.Access {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pa
 	}
 	for len(ids) > 0 {
 		var batch []string
-		batch, ids = split(ids, nomad.ACLMaxExpiredBatchSize)
+		batch, ids = split(ids, rbac.MaxExpiredBatchSize)
 		err := c.inBatches(batch, what, func(batch []string) error {
 			req := &message.ACLTokenDeleteRequest{AccessorIDs: batch, WriteRequest: c.write()}
 			return c.cfg.RPC.Call(ctx, "ACL.DeleteTokens", req, &message.GenericResponse{})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // oldest is the first agent version that stores identities.
@@ -19,7 +20,7 @@ const grace = 10 * time.Minute
 type Registration struct {
 	Node *nomad.Node
 	// Caller is the registering caller.
-	Caller *nomad.AuthenticatedIdentity
+	Caller *rbac.AuthenticatedIdentity
 	// Expired is set if the caller's token was valid and has expired.
 	Expired bool
 	// TTL is the current TTL of the node's pool.
@@ -59,7 +60,7 @@ func (r Registration) Generates() bool {
 // Heartbeat is the input of the decision whether Node.UpdateStatus issues a new node identity.
 type Heartbeat struct {
 	Node   *nomad.Node
-	Caller *nomad.AuthenticatedIdentity
+	Caller *rbac.AuthenticatedIdentity
 	// Forced is set if the node requests a new identity.
 	Forced bool
 	// TTL is the current TTL of the node's pool.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // nodeClaims returns the claims of a node identity with the remaining lifetime.
@@ -29,24 +30,24 @@ func TestRegistration(t *testing.T) {
 	old.Attributes = map[string]string{"nomad.version": "1.10.5"}
 	unknown := *node
 	unknown.Attributes = nil
-	claims := func(c *nomad.IdentityClaims) nomad.AuthenticatedIdentity {
-		return nomad.AuthenticatedIdentity{Claims: c}
+	claims := func(c *nomad.IdentityClaims) rbac.AuthenticatedIdentity {
+		return rbac.AuthenticatedIdentity{Claims: c}
 	}
 	for name, c := range map[string]struct {
 		node    *nomad.Node
-		caller  nomad.AuthenticatedIdentity
+		caller  rbac.AuthenticatedIdentity
 		expired bool
 		want    bool
 	}{
 		"expired":                   {node: node, expired: true, want: true},
 		"expired, old version":      {node: &old, expired: true, want: true},
-		"old version":               {node: &old, caller: nomad.AuthenticatedIdentity{ClientID: "n1"}},
-		"unknown version":           {node: &unknown, caller: nomad.AuthenticatedIdentity{ClientID: "n1"}},
-		"anonymous":                 {node: node, caller: nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{}}, want: true},
-		"secret ID":                 {node: node, caller: nomad.AuthenticatedIdentity{ClientID: "n1"}, want: true},
+		"old version":               {node: &old, caller: rbac.AuthenticatedIdentity{ClientID: "n1"}},
+		"unknown version":           {node: &unknown, caller: rbac.AuthenticatedIdentity{ClientID: "n1"}},
+		"anonymous":                 {node: node, caller: rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{}}, want: true},
+		"secret ID":                 {node: node, caller: rbac.AuthenticatedIdentity{ClientID: "n1"}, want: true},
 		"introduction":              {node: node, caller: claims(intro), want: true},
 		"fresh":                     {node: node, caller: claims(nodeClaims(time.Hour, nil))},
-		"fresh, with client ID":     {node: node, caller: nomad.AuthenticatedIdentity{ClientID: "n1", Claims: nodeClaims(time.Hour, nil)}},
+		"fresh, with client ID":     {node: node, caller: rbac.AuthenticatedIdentity{ClientID: "n1", Claims: nodeClaims(time.Hour, nil)}},
 		"a third remains":           {node: node, caller: claims(nodeClaims(20*time.Minute, nil))},
 		"less than a third remains": {node: node, caller: claims(nodeClaims(20*time.Minute-time.Second, nil)), want: true},
 		"pool changed": {node: node,
@@ -57,7 +58,7 @@ func TestRegistration(t *testing.T) {
 			caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodeDatacenter = "x" })), want: true},
 		"workload":                      {node: node, caller: claims(workload)},
 		"nobody":                        {node: node},
-		"first version with identities": {node: withVersion("1.11.0-beta.1"), caller: nomad.AuthenticatedIdentity{ClientID: "n1"}, want: true},
+		"first version with identities": {node: withVersion("1.11.0-beta.1"), caller: rbac.AuthenticatedIdentity{ClientID: "n1"}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := identity.Registration{Node: c.node, Caller: &c.caller, Expired: c.expired, TTL: time.Hour, Now: now}
@@ -75,24 +76,24 @@ func withVersion(v string) *nomad.Node {
 }
 
 func TestHeartbeat(t *testing.T) {
-	claims := func(c *nomad.IdentityClaims) nomad.AuthenticatedIdentity {
-		return nomad.AuthenticatedIdentity{Claims: c}
+	claims := func(c *nomad.IdentityClaims) rbac.AuthenticatedIdentity {
+		return rbac.AuthenticatedIdentity{Claims: c}
 	}
 	for name, c := range map[string]struct {
 		node          *nomad.Node
-		caller        nomad.AuthenticatedIdentity
+		caller        rbac.AuthenticatedIdentity
 		forced        bool
 		want, failure bool
 	}{
-		"old version, secret ID": {node: withVersion("1.10.0"), caller: nomad.AuthenticatedIdentity{ClientID: "n1"}},
-		"secret ID":              {node: node, caller: nomad.AuthenticatedIdentity{ClientID: "n1"}, want: true},
+		"old version, secret ID": {node: withVersion("1.10.0"), caller: rbac.AuthenticatedIdentity{ClientID: "n1"}},
+		"secret ID":              {node: node, caller: rbac.AuthenticatedIdentity{ClientID: "n1"}, want: true},
 		"fresh":                  {node: node, caller: claims(nodeClaims(time.Hour, nil))},
 		"forced":                 {node: node, caller: claims(nodeClaims(time.Hour, nil)), forced: true, want: true},
 		"late":                   {node: node, caller: claims(nodeClaims(19*time.Minute, nil)), want: true},
 		"about to expire":        {node: node, caller: claims(nodeClaims(9*time.Minute, nil)), want: true, failure: true},
 		"pool changed":           {node: node, caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodePool = "x" }))},
-		"leader":                 {node: node, caller: nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{}}},
-		"leader, forced":         {node: node, caller: nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{}}, forced: true},
+		"leader":                 {node: node, caller: rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{}}},
+		"leader, forced":         {node: node, caller: rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{}}, forced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := identity.Heartbeat{Node: c.node, Caller: &c.caller, Forced: c.forced, TTL: time.Hour, Now: now}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // assertionTTL is the lifetime of a client assertion.
@@ -49,7 +49,7 @@ func (a Assertion) Claims() map[string]any {
 }
 
 // assert signs a client assertion for an auth method.
-func (d *Service) assert(ctx context.Context, c *nomad.ACLAuthMethodConfig, a *nomad.OIDCClientAssertion) (string, error) {
+func (d *Service) assert(ctx context.Context, c *rbac.AuthMethodConfig, a *rbac.OIDCClientAssertion) (string, error) {
 	out := Assertion{Client: c.OIDCClientID, Audience: a.Audience, Alg: a.KeyAlgorithm, Headers: a.ExtraHeaders, Now: d.now()}
 	if len(out.Audience) == 0 {
 		out.Audience = []string{c.OIDCDiscoveryURL}
@@ -57,13 +57,13 @@ func (d *Service) assert(ctx context.Context, c *nomad.ACLAuthMethodConfig, a *n
 	var signed string
 	var err error
 	switch a.KeySource {
-	case nomad.OIDCKeySourceNomad:
+	case rbac.OIDCKeySourceNomad:
 		out.Alg = cmp.Or(out.Alg, string(jose.RS256))
 		signed, err = d.signer.ClientAssertion(ctx, out)
-	case nomad.OIDCKeySourceClientSecret:
+	case rbac.OIDCKeySourceClientSecret:
 		out.Alg = cmp.Or(out.Alg, string(jose.HS256))
 		signed, err = out.sign([]byte(cmp.Or(a.ClientSecret, c.OIDCClientSecret)), nil)
-	case nomad.OIDCKeySourcePrivateKey:
+	case rbac.OIDCKeySourcePrivateKey:
 		out.Alg = cmp.Or(out.Alg, string(jose.RS256))
 		signed, err = out.byPrivateKey(a.PrivateKey)
 	default:
@@ -97,7 +97,7 @@ func (a Assertion) sign(key any, named map[jose.HeaderKey]any) (string, error) {
 }
 
 // byPrivateKey signs with the operator's key.
-func (a Assertion) byPrivateKey(k *nomad.OIDCClientAssertionKey) (string, error) {
+func (a Assertion) byPrivateKey(k *rbac.OIDCClientAssertionKey) (string, error) {
 	if k == nil {
 		return "", errors.New("the private key is missing")
 	}
@@ -113,7 +113,7 @@ func (a Assertion) byPrivateKey(k *nomad.OIDCClientAssertionKey) (string, error)
 }
 
 // privateKey reads an RSA key in PEM. Its errors contain no part of the key.
-func privateKey(k *nomad.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
+func privateKey(k *rbac.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
 	text, err := pemText(k.PemKey, k.PemKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("private key: %w", err)
@@ -137,7 +137,7 @@ func privateKey(k *nomad.OIDCClientAssertionKey) (*rsa.PrivateKey, error) {
 }
 
 // keyHeader returns the header that identifies the key, as configured.
-func keyHeader(k *nomad.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) {
+func keyHeader(k *rbac.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) {
 	if k.KeyID != "" {
 		return map[jose.HeaderKey]any{"kid": k.KeyID}, nil
 	}
@@ -155,10 +155,10 @@ func keyHeader(k *nomad.OIDCClientAssertionKey) (map[jose.HeaderKey]any, error) 
 	}
 	encode := base64.RawURLEncoding.EncodeToString
 	long, brief := sha256.Sum256(cert.Raw), sha1.Sum(cert.Raw)
-	switch header := cmp.Or(k.KeyIDHeader, nomad.OIDCClientAssertionHeaderX5tS256); header {
-	case nomad.OIDCClientAssertionHeaderX5t:
+	switch header := cmp.Or(k.KeyIDHeader, rbac.OIDCClientAssertionHeaderX5tS256); header {
+	case rbac.OIDCClientAssertionHeaderX5t:
 		return map[jose.HeaderKey]any{jose.HeaderKey(header): encode(brief[:])}, nil
-	case nomad.OIDCClientAssertionHeaderX5tS256, nomad.OIDCClientAssertionHeaderKid:
+	case rbac.OIDCClientAssertionHeaderX5tS256, rbac.OIDCClientAssertionHeaderKid:
 		return map[jose.HeaderKey]any{jose.HeaderKey(header): encode(long[:])}, nil
 	}
 	return nil, fmt.Errorf("unknown key ID header %q", k.KeyIDHeader)
@@ -185,7 +185,7 @@ func pemText(text, file string) (string, error) {
 }
 
 // checkAssertion validates the configuration of client assertions.
-func checkAssertion(a *nomad.OIDCClientAssertion, secret string) error {
+func checkAssertion(a *rbac.OIDCClientAssertion, secret string) error {
 	k := a.PrivateKey
 	for name := range a.ExtraHeaders {
 		if slices.Contains([]string{"", "alg", "kid", "typ", "crit", "b64", "jwk", "jku", "x5u"}, strings.ToLower(name)) {
@@ -193,20 +193,20 @@ func checkAssertion(a *nomad.OIDCClientAssertion, secret string) error {
 		}
 	}
 	switch {
-	case a.KeySource != nomad.OIDCKeySourcePrivateKey && k != nil:
-		return fmt.Errorf("a private key requires the key source %q", nomad.OIDCKeySourcePrivateKey)
-	case a.KeySource != nomad.OIDCKeySourceClientSecret && a.ClientSecret != "":
-		return fmt.Errorf("the client secret of an assertion requires the key source %q", nomad.OIDCKeySourceClientSecret)
+	case a.KeySource != rbac.OIDCKeySourcePrivateKey && k != nil:
+		return fmt.Errorf("a private key requires the key source %q", rbac.OIDCKeySourcePrivateKey)
+	case a.KeySource != rbac.OIDCKeySourceClientSecret && a.ClientSecret != "":
+		return fmt.Errorf("the client secret of an assertion requires the key source %q", rbac.OIDCKeySourceClientSecret)
 	}
 	switch a.KeySource {
-	case nomad.OIDCKeySourceNomad:
+	case rbac.OIDCKeySourceNomad:
 		return oneOf(a.KeyAlgorithm, "RS256", "EdDSA")
-	case nomad.OIDCKeySourceClientSecret:
+	case rbac.OIDCKeySourceClientSecret:
 		if len(cmp.Or(a.ClientSecret, secret)) < 32 {
 			return errors.New("a client secret that signs assertions must have at least 32 characters")
 		}
 		return oneOf(a.KeyAlgorithm, "HS256", "HS384", "HS512")
-	case nomad.OIDCKeySourcePrivateKey:
+	case rbac.OIDCKeySourcePrivateKey:
 		if k == nil {
 			return errors.New("the private key is missing")
 		}
@@ -215,19 +215,19 @@ func checkAssertion(a *nomad.OIDCClientAssertion, secret string) error {
 		}
 		return oneOf(a.KeyAlgorithm, "RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 	}
-	return fmt.Errorf("the key source must be %q, %q or %q, not %q", nomad.OIDCKeySourceNomad, nomad.OIDCKeySourcePrivateKey,
-		nomad.OIDCKeySourceClientSecret, a.KeySource)
+	return fmt.Errorf("the key source must be %q, %q or %q, not %q", rbac.OIDCKeySourceNomad, rbac.OIDCKeySourcePrivateKey,
+		rbac.OIDCKeySourceClientSecret, a.KeySource)
 }
 
 // checkAssertionKey validates the operator's key, except for the contents of files, which may
 // exist on other servers only.
-func checkAssertionKey(k *nomad.OIDCClientAssertionKey) error {
+func checkAssertionKey(k *rbac.OIDCClientAssertionKey) error {
 	switch {
 	case (k.PemKey == "") == (k.PemKeyFile == ""):
 		return errors.New("exactly one of PemKey and PemKeyFile is required")
 	case set(k.PemCert)+set(k.PemCertFile)+set(k.KeyID) != 1:
 		return errors.New("exactly one of PemCert, PemCertFile and KeyID is required")
-	case k.KeyID != "" && k.KeyIDHeader != "" && k.KeyIDHeader != nomad.OIDCClientAssertionHeaderKid:
+	case k.KeyID != "" && k.KeyIDHeader != "" && k.KeyIDHeader != rbac.OIDCClientAssertionHeaderKid:
 		return fmt.Errorf("a KeyID requires the header kid, not %q", k.KeyIDHeader)
 	}
 	for _, file := range []string{k.PemKeyFile, k.PemCertFile} {

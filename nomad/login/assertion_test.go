@@ -19,8 +19,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/testidp"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // signer signs with one key, like the keyring.
@@ -52,18 +52,18 @@ func TestClientAssertions(t *testing.T) {
 	}
 	secret := "a client secret of 32 characters!"
 	for name, tt := range map[string]struct {
-		a      nomad.OIDCClientAssertion
+		a      rbac.OIDCClientAssertion
 		verify any
 		header string // the header that identifies the key
 	}{
-		"nomad":  {nomad.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"x": "y"}}, key.Public(), "kid"},
-		"secret": {nomad.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: secret}, []byte(secret), ""},
-		"key and ID": {nomad.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: text, KeyID: "k"}},
+		"nomad":  {rbac.OIDCClientAssertion{KeySource: "nomad", ExtraHeaders: map[string]string{"x": "y"}}, key.Public(), "kid"},
+		"secret": {rbac.OIDCClientAssertion{KeySource: "client_secret", ClientSecret: secret}, []byte(secret), ""},
+		"key and ID": {rbac.OIDCClientAssertion{KeySource: "private_key", PrivateKey: &rbac.OIDCClientAssertionKey{PemKey: text, KeyID: "k"}},
 			key.Public(), "kid"},
-		"certificate": {nomad.OIDCClientAssertion{KeySource: "private_key", KeyAlgorithm: "PS256",
-			PrivateKey: &nomad.OIDCClientAssertionKey{PemKeyFile: file, PemCert: cert, KeyIDHeader: "x5t"}}, key.Public(), "x5t"},
-		"thumbprint": {nomad.OIDCClientAssertion{KeySource: "private_key", Audience: []string{"elsewhere"},
-			PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: text, PemCert: cert}}, key.Public(), "x5t#S256"},
+		"certificate": {rbac.OIDCClientAssertion{KeySource: "private_key", KeyAlgorithm: "PS256",
+			PrivateKey: &rbac.OIDCClientAssertionKey{PemKeyFile: file, PemCert: cert, KeyIDHeader: "x5t"}}, key.Public(), "x5t"},
+		"thumbprint": {rbac.OIDCClientAssertion{KeySource: "private_key", Audience: []string{"elsewhere"},
+			PrivateKey: &rbac.OIDCClientAssertionKey{PemKey: text, PemCert: cert}}, key.Public(), "x5t#S256"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testidp.New(t)
@@ -129,8 +129,8 @@ func TestErrorsHideKeyFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := oidcMethod(p)
-		m.Config.OIDCClientAssertion = &nomad.OIDCClientAssertion{KeySource: "private_key",
-			PrivateKey: &nomad.OIDCClientAssertionKey{PemKeyFile: file, KeyID: "k"}}
+		m.Config.OIDCClientAssertion = &rbac.OIDCClientAssertion{KeySource: "private_key",
+			PrivateKey: &rbac.OIDCClientAssertionKey{PemKeyFile: file, KeyID: "k"}}
 		desk := login.New(login.Config{Now: time.Now})
 		at, err := desk.Begin(t.Context(), m, redirect, nonce)
 		if err != nil {

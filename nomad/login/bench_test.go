@@ -4,18 +4,18 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/internal/testidp"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // BenchmarkLogin measures a login with a token whose key is cached, and a hundred rules.
 func BenchmarkLogin(b *testing.B) {
 	p, clk := testidp.New(b), newClock()
-	m := jwtMethod(nomad.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA,
+	m := jwtMethod(rbac.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA,
 		ClaimMappings: map[string]string{"team": "team"}, ListClaimMappings: map[string]string{"groups": "groups"}})
 	token := p.Token(map[string]any{"exp": clk.at.Unix() + 60, "team": "eng", "groups": []string{"ops", "dev"}})
 	desk := login.New(login.Config{Now: clk.now})
-	var rules []*nomad.ACLBindingRule
+	var rules []*rbac.BindingRule
 	for range 100 {
 		rules = append(rules, rule("policy", "${value.team}", `"ops" in list.groups and value.team != "x"`))
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // Limits for binding rules and token names.
@@ -17,13 +17,13 @@ const (
 )
 
 // CheckRule validates a binding rule.
-func CheckRule(r *nomad.ACLBindingRule) error {
+func CheckRule(r *rbac.BindingRule) error {
 	_, _, err := parseRule(r)
 	return err
 }
 
 // parseRule parses the selector and the bind name of a rule.
-func parseRule(r *nomad.ACLBindingRule) (*Selector, template, error) {
+func parseRule(r *rbac.BindingRule) (*Selector, template, error) {
 	switch {
 	case !objectName.MatchString(r.AuthMethod):
 		return nil, nil, errors.New("the auth method of the binding rule is missing")
@@ -39,14 +39,14 @@ func parseRule(r *nomad.ACLBindingRule) (*Selector, template, error) {
 }
 
 // parseBindName parses the bind name of a rule.
-func parseBindName(r *nomad.ACLBindingRule) (template, error) {
+func parseBindName(r *rbac.BindingRule) (template, error) {
 	switch r.BindType {
-	case nomad.ACLBindingRuleBindTypeManagement:
+	case rbac.BindTypeManagement:
 		if r.BindName != "" {
 			return nil, errors.New("a binding rule of type management must not have a bind name")
 		}
 		return nil, nil
-	case nomad.ACLBindingRuleBindTypeRole, nomad.ACLBindingRuleBindTypePolicy:
+	case rbac.BindTypeRole, rbac.BindTypePolicy:
 	default:
 		return nil, fmt.Errorf("the bind type must be role, policy or management, not %q", r.BindType)
 	}
@@ -77,7 +77,7 @@ type Lookup interface {
 type Grant struct {
 	Management bool
 	Policies   []string
-	Roles      []*nomad.ACLTokenRoleLink
+	Roles      []*rbac.TokenRoleLink
 	// Outcomes has the result of each rule, in the order of the rules.
 	Outcomes []Outcome
 }
@@ -93,7 +93,7 @@ type Outcome struct {
 func (g *Grant) Empty() bool { return !g.Management && len(g.Policies) == 0 && len(g.Roles) == 0 }
 
 // Bind returns the union of the roles and policies that all matching rules bind.
-func Bind(rules []*nomad.ACLBindingRule, c *Claims, there Lookup) *Grant {
+func Bind(rules []*rbac.BindingRule, c *Claims, there Lookup) *Grant {
 	g := &Grant{}
 	for _, r := range rules {
 		reason := g.bind(r, c, there)
@@ -107,7 +107,7 @@ func Bind(rules []*nomad.ACLBindingRule, c *Claims, there Lookup) *Grant {
 
 // bind adds the role or policy that one rule binds. If the rule binds nothing, bind returns the
 // reason.
-func (g *Grant) bind(r *nomad.ACLBindingRule, c *Claims, there Lookup) (reason string) {
+func (g *Grant) bind(r *rbac.BindingRule, c *Claims, there Lookup) (reason string) {
 	selector, parsed, err := parseRule(r)
 	if err != nil {
 		return "the rule is invalid: " + err.Error()
@@ -118,7 +118,7 @@ func (g *Grant) bind(r *nomad.ACLBindingRule, c *Claims, there Lookup) (reason s
 	case !ok:
 		return "its selector does not match"
 	}
-	if r.BindType == nomad.ACLBindingRuleBindTypeManagement {
+	if r.BindType == rbac.BindTypeManagement {
 		g.Management = true
 		return ""
 	}
@@ -128,7 +128,7 @@ func (g *Grant) bind(r *nomad.ACLBindingRule, c *Claims, there Lookup) (reason s
 		return "its bind name uses the claim " + missing + ", which is absent"
 	case !objectName.MatchString(name):
 		return "its bind name with the claims filled in is not a valid name"
-	case r.BindType == nomad.ACLBindingRuleBindTypeRole:
+	case r.BindType == rbac.BindTypeRole:
 		return g.addRole(name, there.Role(name))
 	}
 	if !there.Policy(name) {
@@ -144,14 +144,14 @@ func (g *Grant) addRole(name, id string) (reason string) {
 	if id == "" {
 		return "no role has its bind name"
 	}
-	if !slices.ContainsFunc(g.Roles, func(l *nomad.ACLTokenRoleLink) bool { return l.ID == id }) {
-		g.Roles = append(g.Roles, &nomad.ACLTokenRoleLink{ID: id, Name: name})
+	if !slices.ContainsFunc(g.Roles, func(l *rbac.TokenRoleLink) bool { return l.ID == id }) {
+		g.Roles = append(g.Roles, &rbac.TokenRoleLink{ID: id, Name: name})
 	}
 	return ""
 }
 
 // TokenName returns the name of a token that a login creates.
-func TokenName(m *nomad.ACLAuthMethod, c *Claims) (string, error) {
+func TokenName(m *rbac.AuthMethod, c *Claims) (string, error) {
 	format, err := parseTemplate(m.TokenNameFormat, methodType, methodName)
 	if err != nil {
 		return "", fmt.Errorf("the token name format of auth method %q: %w", m.Name, err)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 var alice = &login.Claims{
@@ -132,8 +132,8 @@ func (world) Policy(name string) bool {
 	return slices.Contains([]string{"eng", "read-7", "alice"}, name)
 }
 
-func rule(bindType, name, selector string) *nomad.ACLBindingRule {
-	return &nomad.ACLBindingRule{ID: "r", AuthMethod: "m", BindType: bindType, BindName: name, Selector: selector}
+func rule(bindType, name, selector string) *rbac.BindingRule {
+	return &rbac.BindingRule{ID: "r", AuthMethod: "m", BindType: bindType, BindName: name, Selector: selector}
 }
 
 func TestBind(t *testing.T) {
@@ -146,38 +146,38 @@ func TestBind(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		rules  []*nomad.ACLBindingRule
+		rules  []*rbac.BindingRule
 		claims *login.Claims
 		want   string // policies, roles, management
 	}{
 		{"nothing", nil, alice, "[] [] false"},
-		{"policy", []*nomad.ACLBindingRule{rule("policy", "eng", "")}, alice, "[eng] [] false"},
-		{"role", []*nomad.ACLBindingRule{rule("role", "eng", "")}, alice, "[] [id-of-eng] false"},
-		{"template", []*nomad.ACLBindingRule{rule("role", "role-${value.name}", ""), rule("policy", "read-${ value.n }", "")}, alice,
+		{"policy", []*rbac.BindingRule{rule("policy", "eng", "")}, alice, "[eng] [] false"},
+		{"role", []*rbac.BindingRule{rule("role", "eng", "")}, alice, "[] [id-of-eng] false"},
+		{"template", []*rbac.BindingRule{rule("role", "role-${value.name}", ""), rule("policy", "read-${ value.n }", "")}, alice,
 			"[read-7] [id-of-role-alice] false"},
-		{"twice", []*nomad.ACLBindingRule{rule("role", "eng", ""), rule("role", "${value.team}", ""), rule("policy", "eng", ""),
+		{"twice", []*rbac.BindingRule{rule("role", "eng", ""), rule("role", "${value.team}", ""), rule("policy", "eng", ""),
 			rule("policy", "eng", "")}, alice, "[eng] [id-of-eng] false"},
-		{"no such role or policy", []*nomad.ACLBindingRule{rule("role", "gone", ""), rule("policy", "gone", "")}, alice, "[] [] false"},
-		{"absent claim", []*nomad.ACLBindingRule{rule("policy", "${value.absent}", ""), rule("policy", "eng${value.absent}", "")}, alice,
+		{"no such role or policy", []*rbac.BindingRule{rule("role", "gone", ""), rule("policy", "gone", "")}, alice, "[] [] false"},
+		{"absent claim", []*rbac.BindingRule{rule("policy", "${value.absent}", ""), rule("policy", "eng${value.absent}", "")}, alice,
 			"[] [] false"},
-		{"empty claim", []*nomad.ACLBindingRule{rule("policy", "${value.empty}", "")}, alice, "[] [] false"},
-		{"selector", []*nomad.ACLBindingRule{rule("policy", "eng", `value.team == "x"`), rule("policy", "alice", `value.team == "eng"`)}, alice,
+		{"empty claim", []*rbac.BindingRule{rule("policy", "${value.empty}", "")}, alice, "[] [] false"},
+		{"selector", []*rbac.BindingRule{rule("policy", "eng", `value.team == "x"`), rule("policy", "alice", `value.team == "eng"`)}, alice,
 			"[alice] [] false"},
-		{"management", []*nomad.ACLBindingRule{rule("policy", "eng", ""), rule("management", "", `"ops" in list.groups`)}, alice, "[] [] true"},
-		{"management for others", []*nomad.ACLBindingRule{rule("management", "", `"root" in list.groups`)}, alice, "[] [] false"},
-		{"management without the claim", []*nomad.ACLBindingRule{rule("management", "", `"guest" not in list.roles`)}, alice, "[] [] false"},
-		{"broken rules", []*nomad.ACLBindingRule{rule("admin", "eng", ""), rule("policy", "eng", "value."), rule("policy", "${", ""),
+		{"management", []*rbac.BindingRule{rule("policy", "eng", ""), rule("management", "", `"ops" in list.groups`)}, alice, "[] [] true"},
+		{"management for others", []*rbac.BindingRule{rule("management", "", `"root" in list.groups`)}, alice, "[] [] false"},
+		{"management without the claim", []*rbac.BindingRule{rule("management", "", `"guest" not in list.roles`)}, alice, "[] [] false"},
+		{"broken rules", []*rbac.BindingRule{rule("admin", "eng", ""), rule("policy", "eng", "value."), rule("policy", "${", ""),
 			rule("", "", "")}, alice, "[] [] false"},
-		{"a claim is a template", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "${value.y}", "y", "eng"),
+		{"a claim is a template", []*rbac.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "${value.y}", "y", "eng"),
 			"[] [] false"},
-		{"a claim ends a template", []*nomad.ACLBindingRule{rule("policy", "${value.x}${value.y}", "")}, claims("x", "${value.", "y", "z}"),
+		{"a claim ends a template", []*rbac.BindingRule{rule("policy", "${value.x}${value.y}", "")}, claims("x", "${value.", "y", "z}"),
 			"[] [] false"},
-		{"slashes", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "../eng"), "[] [] false"},
-		{"line ends", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "eng\n"), "[] [] false"},
-		{"stars", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "*"), "[] [] false"},
-		{"NUL", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "eng\x00"), "[] [] false"},
-		{"look-alike", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", "еng"), "[] [] false"},
-		{"long", []*nomad.ACLBindingRule{rule("policy", "${value.x}", "")}, claims("x", strings.Repeat("e", 129)), "[] [] false"},
+		{"slashes", []*rbac.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "../eng"), "[] [] false"},
+		{"line ends", []*rbac.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "eng\n"), "[] [] false"},
+		{"stars", []*rbac.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "*"), "[] [] false"},
+		{"NUL", []*rbac.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "eng\x00"), "[] [] false"},
+		{"look-alike", []*rbac.BindingRule{rule("policy", "${value.x}", "")}, claims("x", "еng"), "[] [] false"},
+		{"long", []*rbac.BindingRule{rule("policy", "${value.x}", "")}, claims("x", strings.Repeat("e", 129)), "[] [] false"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestBind(t *testing.T) {
 }
 
 func TestCheckRule(t *testing.T) {
-	for name, r := range map[string]*nomad.ACLBindingRule{
+	for name, r := range map[string]*rbac.BindingRule{
 		"no method":              {BindType: "policy", BindName: "x"},
 		"unknown type":           rule("admin", "x", ""),
 		"no name":                rule("policy", "", ""),
@@ -223,7 +223,7 @@ func TestCheckRule(t *testing.T) {
 }
 
 func TestTokenName(t *testing.T) {
-	m := &nomad.ACLAuthMethod{Name: "ci", Type: "JWT", TokenNameFormat: nomad.DefaultACLAuthMethodTokenNameFormat}
+	m := &rbac.AuthMethod{Name: "ci", Type: "JWT", TokenNameFormat: rbac.DefaultTokenNameFormat}
 	if got, err := login.TokenName(m, alice); got != "JWT-ci" || err != nil {
 		t.Errorf("TokenName() = %q, %v", got, err)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/testidp"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // clock is an adjustable clock.
@@ -46,8 +46,8 @@ func pemOf(t testing.TB, public any) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
-func jwtMethod(c nomad.ACLAuthMethodConfig) *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "ci", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &c}
+func jwtMethod(c rbac.AuthMethodConfig) *rbac.AuthMethod {
+	return &rbac.AuthMethod{Name: "ci", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour, Config: &c}
 }
 
 // with returns a copy of the claims with other values. A nil value removes a claim.
@@ -76,7 +76,7 @@ func TestLoginRefuses(t *testing.T) {
 	}
 	public := pemOf(t, key.Public())
 	good := map[string]any{"iss": "https://ci", "aud": "nomad", "sub": "x", "iat": now, "nbf": now, "exp": now + 60}
-	conf := nomad.ACLAuthMethodConfig{JWTValidationPubKeys: []string{public}, BoundIssuer: []string{"https://ci"},
+	conf := rbac.AuthMethodConfig{JWTValidationPubKeys: []string{public}, BoundIssuer: []string{"https://ci"},
 		BoundAudiences: []string{"nomad", "also"},
 		ClaimMappings:  map[string]string{"sub": "who"}}
 	signed := func(claims map[string]any) string { return testidp.Sign(jose.RS256, key, nil, claims) }
@@ -87,7 +87,7 @@ func TestLoginRefuses(t *testing.T) {
 	parts := strings.Split(signed(good), ".")
 	tests := []struct {
 		name, token string
-		edit        func(*nomad.ACLAuthMethodConfig)
+		edit        func(*rbac.AuthMethodConfig)
 		good        bool
 	}{
 		{name: "good", token: signed(good), good: true},
@@ -99,19 +99,19 @@ func TestLoginRefuses(t *testing.T) {
 		{name: "audience with a prefix", token: signed(with(good, "aud", "nomad2"))},
 		{name: "no audience", token: signed(with(good, "aud", nil))},
 		{name: "audience is a number", token: signed(with(good, "aud", 5))},
-		{name: "audience nobody bound", token: signed(good), edit: func(c *nomad.ACLAuthMethodConfig) { c.BoundAudiences = nil }},
+		{name: "audience nobody bound", token: signed(good), edit: func(c *rbac.AuthMethodConfig) { c.BoundAudiences = nil }},
 		{name: "no audience and none bound", token: signed(with(good, "aud", nil)),
-			edit: func(c *nomad.ACLAuthMethodConfig) { c.BoundAudiences = nil }, good: true},
+			edit: func(c *rbac.AuthMethodConfig) { c.BoundAudiences = nil }, good: true},
 		{name: "expired", token: signed(with(good, "exp", now-61))},
 		{name: "expired within the skew", token: signed(with(good, "exp", now-50)), good: true},
-		{name: "expired, no skew", token: signed(with(good, "exp", now-1)), edit: func(c *nomad.ACLAuthMethodConfig) { c.ClockSkewLeeway = -1 }},
+		{name: "expired, no skew", token: signed(with(good, "exp", now-1)), edit: func(c *rbac.AuthMethodConfig) { c.ClockSkewLeeway = -1 }},
 		{name: "begins later", token: signed(with(good, "nbf", now+61))},
 		{name: "issued later", token: signed(with(good, "iat", now+61))},
 		{name: "no times", token: signed(with(good, "iat", nil, "nbf", nil, "exp", nil))},
 		{name: "no end, new", token: signed(with(good, "exp", nil, "iat", now-100, "nbf", nil)), good: true},
 		{name: "no end, old", token: signed(with(good, "exp", nil, "iat", now-211, "nbf", nil))},
 		{name: "no end, no leeway", token: signed(with(good, "exp", nil, "iat", now-61, "nbf", nil)),
-			edit: func(c *nomad.ACLAuthMethodConfig) { c.ExpirationLeeway = -1 }},
+			edit: func(c *rbac.AuthMethodConfig) { c.ExpirationLeeway = -1 }},
 		{name: "end only, far", token: signed(with(good, "exp", now+211, "iat", nil, "nbf", nil))},
 		{name: "end is text", token: signed(with(good, "exp", "tomorrow"))},
 		{name: "end in a number of text", token: signed(with(good, "exp", fmt.Sprint(now+60)))},
@@ -123,10 +123,10 @@ func TestLoginRefuses(t *testing.T) {
 		{name: "no signature", token: parts[0] + "." + parts[1] + "."},
 		{name: "HMAC with the public key", token: testidp.Sign(jose.HS256, []byte(public), nil, good)},
 		{name: "HMAC that a method asks for", token: testidp.Sign(jose.HS256, []byte(public), nil, good),
-			edit: func(c *nomad.ACLAuthMethodConfig) { c.SigningAlgs = []string{"HS256"} }},
+			edit: func(c *rbac.AuthMethodConfig) { c.SigningAlgs = []string{"HS256"} }},
 		{name: "algorithm not allowed", token: testidp.Sign(jose.RS512, key, nil, good)},
 		{name: "algorithm allowed", token: testidp.Sign(jose.PS256, key, nil, good),
-			edit: func(c *nomad.ACLAuthMethodConfig) { c.SigningAlgs = []string{"PS256"} }, good: true},
+			edit: func(c *rbac.AuthMethodConfig) { c.SigningAlgs = []string{"PS256"} }, good: true},
 		{name: "another key", token: testidp.Sign(jose.RS256, other, nil, good)},
 		{name: "key in the header", token: testidp.Sign(jose.RS256, other, map[string]any{"jwk": jose.JSONWebKey{Key: other.Public()}}, good)},
 		{name: "URL of keys in the header", token: testidp.Sign(jose.RS256, other, map[string]any{"jku": "https://127.0.0.1:1/keys"}, good)},
@@ -198,7 +198,7 @@ func TestKeyTypes(t *testing.T) {
 		jose.EdDSA: ed} {
 		desk := login.New(login.Config{Now: clk.now})
 		token := testidp.Sign(alg, key, map[string]any{"kid": "any"}, claims)
-		m := jwtMethod(nomad.ACLAuthMethodConfig{JWTValidationPubKeys: keys, SigningAlgs: []string{string(alg)}})
+		m := jwtMethod(rbac.AuthMethodConfig{JWTValidationPubKeys: keys, SigningAlgs: []string{string(alg)}})
 		if _, err := desk.Login(t.Context(), m, token); err != nil {
 			t.Errorf("%s: %v", alg, err)
 		}
@@ -214,7 +214,7 @@ func TestKeyTypes(t *testing.T) {
 
 func TestJWKSRotation(t *testing.T) {
 	p, clk := testidp.New(t), newClock()
-	m := jwtMethod(nomad.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA})
+	m := jwtMethod(rbac.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA})
 	desk := login.New(login.Config{Now: clk.now})
 	logIn := func(token string) error { _, err := desk.Login(t.Context(), m, token); return err }
 	fresh := func() map[string]any { return map[string]any{"exp": clk.now().Unix() + 60} }
@@ -252,7 +252,7 @@ func TestJWKSRotation(t *testing.T) {
 
 func TestUnknownKeyStorm(t *testing.T) {
 	p, clk := testidp.New(t), newClock()
-	m := jwtMethod(nomad.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA})
+	m := jwtMethod(rbac.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA})
 	desk := login.New(login.Config{Now: clk.now})
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -279,7 +279,7 @@ func TestUnknownKeyStorm(t *testing.T) {
 
 func TestProviderDown(t *testing.T) {
 	p, clk := testidp.New(t), newClock()
-	m := jwtMethod(nomad.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA})
+	m := jwtMethod(rbac.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA})
 	desk := login.New(login.Config{Now: clk.now})
 	token := p.Token(map[string]any{"iat": clk.at.Unix(), "exp": clk.at.Add(24 * time.Hour).Unix()})
 	if _, err := desk.Login(t.Context(), m, token); err != nil {
@@ -325,7 +325,7 @@ func TestBadProviders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := testidp.New(t)
 			p.Keys = tt.keys
-			m := jwtMethod(nomad.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys"})
+			m := jwtMethod(rbac.AuthMethodConfig{JWKSURL: p.URL + "/keys"})
 			if tt.ca {
 				m.Config.JWKSCACert = p.CA
 			}
@@ -346,7 +346,7 @@ func TestClaimMappings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := jwtMethod(nomad.ACLAuthMethodConfig{JWTValidationPubKeys: []string{pemOf(t, key.Public())},
+	m := jwtMethod(rbac.AuthMethodConfig{JWTValidationPubKeys: []string{pemOf(t, key.Public())},
 		ClaimMappings: map[string]string{"sub": "who", "n": "n", "big": "big", "yes": "yes", "/a/b~1c/1": "deep", "/a/none": "none",
 			"null": "null", "https://x/y": "url"},
 		ListClaimMappings: map[string]string{"groups": "groups", "one": "one", "empty": "empty", "/a/list": "mixed", "missing": "missing"}})

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // Signer signs client assertions with a key of this cluster.
@@ -39,7 +39,7 @@ func New(c Config) *Service {
 }
 
 // Login verifies a token for a JWT method and returns its claims.
-func (d *Service) Login(ctx context.Context, m *nomad.ACLAuthMethod, token string) (*Claims, error) {
+func (d *Service) Login(ctx context.Context, m *rbac.AuthMethod, token string) (*Claims, error) {
 	p, err := d.providers.of(m)
 	if err != nil {
 		return nil, err

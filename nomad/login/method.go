@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // Redacted replaces secrets in replies. In a write it means the existing secret.
@@ -30,9 +30,9 @@ const maxName = 128
 var objectName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 
 // Complete sets the defaults of an auth method.
-func Complete(m *nomad.ACLAuthMethod) {
-	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, nomad.DefaultACLAuthMethodTokenNameFormat)
-	for _, known := range []string{nomad.ACLAuthMethodTypeJWT, nomad.ACLAuthMethodTypeOIDC} {
+func Complete(m *rbac.AuthMethod) {
+	m.TokenNameFormat = cmp.Or(m.TokenNameFormat, rbac.DefaultTokenNameFormat)
+	for _, known := range []string{rbac.TypeJWT, rbac.TypeOIDC} {
 		if strings.EqualFold(m.Type, known) {
 			m.Type = known
 		}
@@ -41,14 +41,14 @@ func Complete(m *nomad.ACLAuthMethod) {
 
 // CheckMethod validates an auth method. The lifetime of its tokens must be between shortest and
 // longest.
-func CheckMethod(m *nomad.ACLAuthMethod, shortest, longest time.Duration) error {
+func CheckMethod(m *rbac.AuthMethod, shortest, longest time.Duration) error {
 	switch {
 	case !objectName.MatchString(m.Name):
 		return fmt.Errorf("the name of an auth method must match %s", objectName)
-	case m.Type != nomad.ACLAuthMethodTypeJWT && m.Type != nomad.ACLAuthMethodTypeOIDC:
-		return fmt.Errorf("the type of auth method %q must be %s or %s, not %q", m.Name, nomad.ACLAuthMethodTypeOIDC,
-			nomad.ACLAuthMethodTypeJWT, m.Type)
-	case m.TokenLocality != nomad.ACLAuthMethodTokenLocalityLocal && m.TokenLocality != nomad.ACLAuthMethodTokenLocalityGlobal:
+	case m.Type != rbac.TypeJWT && m.Type != rbac.TypeOIDC:
+		return fmt.Errorf("the type of auth method %q must be %s or %s, not %q", m.Name, rbac.TypeOIDC,
+			rbac.TypeJWT, m.Type)
+	case m.TokenLocality != rbac.LocalityLocal && m.TokenLocality != rbac.LocalityGlobal:
 		return fmt.Errorf("the token locality of auth method %q must be local or global, not %q", m.Name, m.TokenLocality)
 	case m.MaxTokenTTL < shortest || m.MaxTokenTTL > longest || m.MaxTokenTTL <= 0:
 		return fmt.Errorf("the max token TTL of auth method %q must be between %s and %s, not %s", m.Name, shortest, longest, m.MaxTokenTTL)
@@ -59,10 +59,10 @@ func CheckMethod(m *nomad.ACLAuthMethod, shortest, longest time.Duration) error 
 		return fmt.Errorf("the token name format of auth method %q: %w", m.Name, err)
 	}
 	check := checkJWT
-	if m.Type == nomad.ACLAuthMethodTypeOIDC {
+	if m.Type == rbac.TypeOIDC {
 		check = checkOIDC
 	}
-	for _, check := range []func(*nomad.ACLAuthMethodConfig) error{check, checkCommon} {
+	for _, check := range []func(*rbac.AuthMethodConfig) error{check, checkCommon} {
 		if err := check(m.Config); err != nil {
 			return fmt.Errorf("the configuration of auth method %q: %w", m.Name, err)
 		}
@@ -71,7 +71,7 @@ func CheckMethod(m *nomad.ACLAuthMethod, shortest, longest time.Duration) error 
 }
 
 // checkCommon validates the settings that both types have.
-func checkCommon(c *nomad.ACLAuthMethodConfig) error {
+func checkCommon(c *rbac.AuthMethodConfig) error {
 	if _, err := allowed(c.SigningAlgs); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func checkMappings(field string, m map[string]string) error {
 }
 
 // checkJWT validates the configuration of a JWT method.
-func checkJWT(c *nomad.ACLAuthMethodConfig) error {
+func checkJWT(c *rbac.AuthMethodConfig) error {
 	n := min(len(c.JWTValidationPubKeys), 1) + set(c.JWKSURL) + set(c.OIDCDiscoveryURL)
 	if n != 1 {
 		return errors.New("exactly one of JWTValidationPubKeys, JWKSURL and OIDCDiscoveryURL is required")
@@ -128,7 +128,7 @@ func checkJWT(c *nomad.ACLAuthMethodConfig) error {
 }
 
 // checkOIDC validates the configuration of an OIDC method.
-func checkOIDC(c *nomad.ACLAuthMethodConfig) error {
+func checkOIDC(c *rbac.AuthMethodConfig) error {
 	switch {
 	case len(c.JWTValidationPubKeys) > 0 || c.JWKSURL != "":
 		return errors.New("JWTValidationPubKeys and JWKSURL require the type JWT: use OIDCDiscoveryURL")
@@ -154,8 +154,8 @@ func checkOIDC(c *nomad.ACLAuthMethodConfig) error {
 }
 
 // Warnings lists the questionable settings of an auth method that CheckMethod accepts.
-func Warnings(m *nomad.ACLAuthMethod) []string {
-	if m.Type != nomad.ACLAuthMethodTypeOIDC {
+func Warnings(m *rbac.AuthMethod) []string {
+	if m.Type != rbac.TypeOIDC {
 		return nil
 	}
 	var out []string
@@ -169,12 +169,12 @@ func Warnings(m *nomad.ACLAuthMethod) []string {
 }
 
 // isPublic reports whether the client has no credential for the identity provider.
-func isPublic(c *nomad.ACLAuthMethodConfig) bool {
+func isPublic(c *rbac.AuthMethodConfig) bool {
 	return c.OIDCClientSecret == "" && c.OIDCClientAssertion == nil
 }
 
 // secrets returns pointers to the secrets in a configuration.
-func secrets(c *nomad.ACLAuthMethodConfig) []*string {
+func secrets(c *rbac.AuthMethodConfig) []*string {
 	out := []*string{&c.OIDCClientSecret}
 	if a := c.OIDCClientAssertion; a != nil {
 		out = append(out, &a.ClientSecret)
@@ -186,7 +186,7 @@ func secrets(c *nomad.ACLAuthMethodConfig) []*string {
 }
 
 // Redact returns a copy of the method with its secrets replaced by Redacted.
-func Redact(m *nomad.ACLAuthMethod) *nomad.ACLAuthMethod {
+func Redact(m *rbac.AuthMethod) *rbac.AuthMethod {
 	out := codec.Copy(m)
 	if out == nil || out.Config == nil {
 		return out
@@ -202,9 +202,9 @@ func Redact(m *nomad.ACLAuthMethod) *nomad.ACLAuthMethod {
 // Merge fills the unset fields of a method from old, which it replaces. An empty list or map
 // that is not nil clears the field. The secrets of old are kept only for the same identity
 // provider.
-func Merge(m, old *nomad.ACLAuthMethod) error {
+func Merge(m, old *rbac.AuthMethod) error {
 	if old == nil {
-		old = &nomad.ACLAuthMethod{}
+		old = &rbac.AuthMethod{}
 	}
 	same := m.Type == "" || strings.EqualFold(m.Type, old.Type)
 	m.Type = cmp.Or(m.Type, old.Type)
@@ -232,7 +232,7 @@ func Merge(m, old *nomad.ACLAuthMethod) error {
 }
 
 // mergeConfig fills the unset fields of c.
-func mergeConfig(c, old *nomad.ACLAuthMethodConfig) {
+func mergeConfig(c, old *rbac.AuthMethodConfig) {
 	if len(c.JWTValidationPubKeys) == 0 && c.JWKSURL == "" && c.OIDCDiscoveryURL == "" {
 		c.JWTValidationPubKeys, c.JWKSURL, c.OIDCDiscoveryURL = old.JWTValidationPubKeys, old.JWKSURL, old.OIDCDiscoveryURL
 	}
@@ -262,7 +262,7 @@ func mergeConfig(c, old *nomad.ACLAuthMethodConfig) {
 }
 
 // mergeSecrets keeps the secrets of old that c does not replace.
-func mergeSecrets(c, old *nomad.ACLAuthMethodConfig) {
+func mergeSecrets(c, old *rbac.AuthMethodConfig) {
 	if c.OIDCClientAssertion == nil {
 		c.OIDCClientAssertion = old.OIDCClientAssertion
 	}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // Limits for the parameters of an OIDC login.
@@ -24,7 +24,7 @@ const (
 
 // Begin returns the URL to open in a browser. The provider sends the browser to redirect, which
 // the method must allow, with the state of the login.
-func (d *Service) Begin(ctx context.Context, m *nomad.ACLAuthMethod, redirect, nonce string) (string, error) {
+func (d *Service) Begin(ctx context.Context, m *rbac.AuthMethod, redirect, nonce string) (string, error) {
 	if len(nonce) < minNonce || len(nonce) > maxNonce {
 		return "", fmt.Errorf("%w: the client nonce must have %d to %d characters", ErrDenied, minNonce, maxNonce)
 	}
@@ -56,7 +56,7 @@ func (d *Service) Begin(ctx context.Context, m *nomad.ACLAuthMethod, redirect, n
 }
 
 // scopes returns the requested scopes, which always include openid.
-func scopes(c *nomad.ACLAuthMethodConfig) string {
+func scopes(c *rbac.AuthMethodConfig) string {
 	out := "openid"
 	for _, s := range c.OIDCScopes {
 		if s != "openid" {
@@ -78,7 +78,7 @@ var errOther = fmt.Errorf("%w: unknown login: it took longer than %s, has alread
 
 // End exchanges the code of a login for tokens and returns the user's claims. A login can end
 // only once.
-func (d *Service) End(ctx context.Context, m *nomad.ACLAuthMethod, r Callback) (*Claims, error) {
+func (d *Service) End(ctx context.Context, m *rbac.AuthMethod, r Callback) (*Claims, error) {
 	switch {
 	case r.Code == "" || len(r.Code) > maxCode:
 		return nil, fmt.Errorf("%w: the code is missing or too long", ErrDenied)
@@ -112,7 +112,7 @@ func (d *Service) End(ctx context.Context, m *nomad.ACLAuthMethod, r Callback) (
 }
 
 // exchange exchanges the code for tokens.
-func (d *Service) exchange(ctx context.Context, m *nomad.ACLAuthMethod, p *provider, found *discovered, l *login,
+func (d *Service) exchange(ctx context.Context, m *rbac.AuthMethod, p *provider, found *discovered, l *login,
 	code string) (*oauth2.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -157,7 +157,7 @@ func withoutQuery(err error) error {
 }
 
 // readTokens verifies the ID token and adds the user info.
-func (d *Service) readTokens(ctx context.Context, m *nomad.ACLAuthMethod, p *provider, found *discovered, l *login,
+func (d *Service) readTokens(ctx context.Context, m *rbac.AuthMethod, p *provider, found *discovered, l *login,
 	tokens *oauth2.Token) (map[string]any, error) {
 	raw, ok := tokens.Extra("id_token").(string)
 	if !ok || raw == "" {

@@ -15,9 +15,9 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/testidp"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/login"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 const (
@@ -25,9 +25,9 @@ const (
 	nonce    = "a nonce that is long enough"
 )
 
-func oidcMethod(p *testidp.Provider) *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour,
-		Config: &nomad.ACLAuthMethodConfig{
+func oidcMethod(p *testidp.Provider) *rbac.AuthMethod {
+	return &rbac.AuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour,
+		Config: &rbac.AuthMethodConfig{
 			OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret,
 			AllowedRedirectURIs: []string{redirect}, OIDCScopes: []string{"groups", "openid"},
 			ClaimMappings:     map[string]string{"sub": "who", "mail": "mail"},
@@ -59,15 +59,15 @@ func returned(q url.Values) login.Callback {
 }
 
 func TestOIDC(t *testing.T) {
-	for name, edit := range map[string]func(*testidp.Provider, *nomad.ACLAuthMethod){
-		"secret": func(*testidp.Provider, *nomad.ACLAuthMethod) {},
-		"PKCE":   func(_ *testidp.Provider, m *nomad.ACLAuthMethod) { m.Config.OIDCEnablePKCE = true },
-		"public client": func(p *testidp.Provider, m *nomad.ACLAuthMethod) {
+	for name, edit := range map[string]func(*testidp.Provider, *rbac.AuthMethod){
+		"secret": func(*testidp.Provider, *rbac.AuthMethod) {},
+		"PKCE":   func(_ *testidp.Provider, m *rbac.AuthMethod) { m.Config.OIDCEnablePKCE = true },
+		"public client": func(p *testidp.Provider, m *rbac.AuthMethod) {
 			p.Secret, m.Config.OIDCClientSecret, m.Config.OIDCEnablePKCE = "", "", true
 		},
-		"public client without PKCE": func(p *testidp.Provider, m *nomad.ACLAuthMethod) { p.Secret, m.Config.OIDCClientSecret = "", "" },
-		"bound audience":             func(p *testidp.Provider, m *nomad.ACLAuthMethod) { m.Config.BoundAudiences = []string{p.ClientID} },
-		"secret in the form": func(p *testidp.Provider, _ *nomad.ACLAuthMethod) {
+		"public client without PKCE": func(p *testidp.Provider, m *rbac.AuthMethod) { p.Secret, m.Config.OIDCClientSecret = "", "" },
+		"bound audience":             func(p *testidp.Provider, m *rbac.AuthMethod) { m.Config.BoundAudiences = []string{p.ClientID} },
+		"secret in the form": func(p *testidp.Provider, _ *rbac.AuthMethod) {
 			p.Discovery = func(doc map[string]any) {
 				doc["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"}
 			}
@@ -111,7 +111,7 @@ func mustParse(t testing.TB, text string) *url.URL {
 func TestOIDCRefuses(t *testing.T) {
 	type world struct {
 		p    *testidp.Provider
-		m    *nomad.ACLAuthMethod
+		m    *rbac.AuthMethod
 		back *login.Callback
 		clk  *clock
 	}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // How long a provider's metadata is cached, and the pause after a failed request.
@@ -59,7 +59,7 @@ type discovered struct {
 }
 
 // of returns the provider of a method.
-func (p *providers) of(m *nomad.ACLAuthMethod) (*provider, error) {
+func (p *providers) of(m *rbac.AuthMethod) (*provider, error) {
 	if m.Config == nil {
 		return nil, fmt.Errorf("auth method %q has no configuration", m.Name)
 	}
@@ -86,9 +86,9 @@ func (p *providers) of(m *nomad.ACLAuthMethod) (*provider, error) {
 }
 
 // open creates the provider of a method.
-func (p *providers) open(m *nomad.ACLAuthMethod) (*provider, error) {
+func (p *providers) open(m *rbac.AuthMethod) (*provider, error) {
 	out, c := &provider{now: p.now}, m.Config
-	jwt := m.Type == nomad.ACLAuthMethodTypeJWT
+	jwt := m.Type == rbac.TypeJWT
 	cas := c.DiscoveryCaPem
 	if jwt && c.JWKSURL != "" {
 		cas = []string{c.JWKSCACert}

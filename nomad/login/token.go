@@ -14,7 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // ErrDenied means that the login was denied. The wrapping error has the reason, and nothing
@@ -45,7 +45,7 @@ type expected struct {
 	audiences []string // one of them
 	client    string   // audience and authorized party of an ID token
 	nonce     string   // nonce of an ID token
-	config    *nomad.ACLAuthMethodConfig
+	config    *rbac.AuthMethodConfig
 }
 
 // allowed returns the algorithms that a method allows.

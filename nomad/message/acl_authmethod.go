@@ -1,6 +1,6 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/rbac"
 
 // ACLAuthMethodDeleteRequest is the request of ACL.DeleteAuthMethods.
 type ACLAuthMethodDeleteRequest struct {
@@ -16,7 +16,7 @@ type ACLAuthMethodGetRequest struct {
 
 // ACLAuthMethodGetResponse is the reply of ACL.GetAuthMethod.
 type ACLAuthMethodGetResponse struct {
-	AuthMethod *nomad.ACLAuthMethod
+	AuthMethod *rbac.AuthMethod
 	QueryMeta
 }
 
@@ -27,19 +27,19 @@ type ACLAuthMethodListRequest struct {
 
 // ACLAuthMethodListResponse is the reply of ACL.ListAuthMethods.
 type ACLAuthMethodListResponse struct {
-	AuthMethods []*nomad.ACLAuthMethodStub
+	AuthMethods []*rbac.AuthMethodStub
 	QueryMeta
 }
 
 // ACLAuthMethodUpsertRequest is the request of ACL.UpsertAuthMethods.
 type ACLAuthMethodUpsertRequest struct {
-	AuthMethods []*nomad.ACLAuthMethod
+	AuthMethods []*rbac.AuthMethod
 	WriteRequest
 }
 
 // ACLAuthMethodUpsertResponse is the reply of ACL.UpsertAuthMethods.
 type ACLAuthMethodUpsertResponse struct {
-	AuthMethods []*nomad.ACLAuthMethod
+	AuthMethods []*rbac.AuthMethod
 	WriteMeta
 }
 
@@ -51,6 +51,6 @@ type ACLAuthMethodsGetRequest struct {
 
 // ACLAuthMethodsGetResponse is the reply of ACL.GetAuthMethods.
 type ACLAuthMethodsGetResponse struct {
-	AuthMethods map[string]*nomad.ACLAuthMethod
+	AuthMethods map[string]*rbac.AuthMethod
 	QueryMeta
 }

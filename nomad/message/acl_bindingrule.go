@@ -1,6 +1,6 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/rbac"
 
 // ACLBindingRuleRequest is the request of ACL.GetBindingRule.
 type ACLBindingRuleRequest struct {
@@ -10,7 +10,7 @@ type ACLBindingRuleRequest struct {
 
 // ACLBindingRuleResponse is the reply of ACL.GetBindingRule.
 type ACLBindingRuleResponse struct {
-	ACLBindingRule *nomad.ACLBindingRule
+	ACLBindingRule *rbac.BindingRule
 	QueryMeta
 }
 
@@ -27,7 +27,7 @@ type ACLBindingRulesListRequest struct {
 
 // ACLBindingRulesListResponse is the reply of ACL.ListBindingRules.
 type ACLBindingRulesListResponse struct {
-	ACLBindingRules []*nomad.ACLBindingRuleListStub
+	ACLBindingRules []*rbac.BindingRuleStub
 	QueryMeta
 }
 
@@ -39,20 +39,20 @@ type ACLBindingRulesRequest struct {
 
 // ACLBindingRulesResponse is the reply of ACL.GetBindingRules.
 type ACLBindingRulesResponse struct {
-	ACLBindingRules map[string]*nomad.ACLBindingRule
+	ACLBindingRules map[string]*rbac.BindingRule
 	QueryMeta
 }
 
 // ACLBindingRulesUpsertRequest is the request of ACL.UpsertBindingRules. AllowMissingAuthMethods is for replication, where a
 // rule may arrive before its method.
 type ACLBindingRulesUpsertRequest struct {
-	ACLBindingRules         []*nomad.ACLBindingRule
+	ACLBindingRules         []*rbac.BindingRule
 	AllowMissingAuthMethods bool
 	WriteRequest
 }
 
 // ACLBindingRulesUpsertResponse is the reply of ACL.UpsertBindingRules.
 type ACLBindingRulesUpsertResponse struct {
-	ACLBindingRules []*nomad.ACLBindingRule
+	ACLBindingRules []*rbac.BindingRule
 	WriteMeta
 }

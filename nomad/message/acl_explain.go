@@ -1,6 +1,6 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/rbac"
 
 // The kinds of questions of ACL.Explain, in addition to the policy blocks.
 const (
@@ -30,7 +30,7 @@ type ACLExplainRequest struct {
 	AccessorID string
 	Role       string // ID or name
 	Policy     string
-	Workload   *nomad.JobACL
+	Workload   *rbac.JobACL
 	Everybody  bool // return a page of subjects with access: tokens, roles, workloads
 	QueryOptions
 }
@@ -68,7 +68,7 @@ type ACLSubject struct {
 	Kind     string
 	ID       string // accessor or ID; empty if it has none
 	Name     string
-	Workload *nomad.JobACL
+	Workload *rbac.JobACL
 }
 
 // ACLDecision is the answer to one question, with the rules that led to it.

@@ -1,9 +1,9 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/rbac"
 
 // ACLWhoAmIResponse is the reply of ACL.WhoAmI.
 type ACLWhoAmIResponse struct {
-	Identity *nomad.AuthenticatedIdentity
+	Identity *rbac.AuthenticatedIdentity
 	QueryMeta
 }

@@ -1,6 +1,6 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/rbac"
 
 // ACLLoginRequest is the request of ACL.Login.
 type ACLLoginRequest struct {
@@ -11,7 +11,7 @@ type ACLLoginRequest struct {
 
 // ACLLoginResponse is the reply of ACL.Login and ACL.OIDCCompleteAuth.
 type ACLLoginResponse struct {
-	ACLToken *nomad.ACLToken
+	ACLToken *rbac.Token
 	WriteMeta
 }
 

@@ -3,7 +3,7 @@ package message
 import (
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // OneTimeTokenDeleteRequest is the log entry that removes the one-time tokens of ACL tokens. If OneTimeSecretID and
@@ -24,7 +24,7 @@ type OneTimeTokenExchangeRequest struct {
 
 // OneTimeTokenExchangeResponse is the reply of ACL.ExchangeOneTimeToken.
 type OneTimeTokenExchangeResponse struct {
-	Token *nomad.ACLToken
+	Token *rbac.Token
 	WriteMeta
 }
 
@@ -41,6 +41,6 @@ type OneTimeTokenUpsertRequest struct {
 
 // OneTimeTokenUpsertResponse is the reply of ACL.UpsertOneTimeToken.
 type OneTimeTokenUpsertResponse struct {
-	OneTimeToken *nomad.OneTimeToken
+	OneTimeToken *rbac.OneTimeToken
 	WriteMeta
 }

@@ -1,6 +1,6 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/rbac"
 
 // ACLPolicyDeleteRequest is the request of ACL.DeletePolicies.
 type ACLPolicyDeleteRequest struct {
@@ -15,7 +15,7 @@ type ACLPolicyListRequest struct {
 
 // ACLPolicyListResponse is the reply of ACL.ListPolicies.
 type ACLPolicyListResponse struct {
-	Policies []*nomad.ACLPolicyListStub
+	Policies []*rbac.PolicyStub
 	QueryMeta
 }
 
@@ -27,7 +27,7 @@ type ACLPolicySetRequest struct {
 
 // ACLPolicySetResponse is the reply of ACL.GetPolicies and ACL.GetClaimPolicies.
 type ACLPolicySetResponse struct {
-	Policies map[string]*nomad.ACLPolicy
+	Policies map[string]*rbac.Policy
 	QueryMeta
 }
 
@@ -39,12 +39,12 @@ type ACLPolicySpecificRequest struct {
 
 // ACLPolicyUpsertRequest is the request of ACL.UpsertPolicies.
 type ACLPolicyUpsertRequest struct {
-	Policies []*nomad.ACLPolicy
+	Policies []*rbac.Policy
 	WriteRequest
 }
 
 // SingleACLPolicyResponse is the reply of ACL.GetPolicy.
 type SingleACLPolicyResponse struct {
-	Policy *nomad.ACLPolicy
+	Policy *rbac.Policy
 	QueryMeta
 }

@@ -1,6 +1,6 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/rbac"
 
 // ACLRoleByIDRequest is the request of ACL.GetRoleByID.
 type ACLRoleByIDRequest struct {
@@ -10,7 +10,7 @@ type ACLRoleByIDRequest struct {
 
 // ACLRoleByIDResponse is the reply of ACL.GetRoleByID.
 type ACLRoleByIDResponse struct {
-	ACLRole *nomad.ACLRole
+	ACLRole *rbac.Role
 	QueryMeta
 }
 
@@ -22,7 +22,7 @@ type ACLRoleByNameRequest struct {
 
 // ACLRoleByNameResponse is the reply of ACL.GetRoleByName.
 type ACLRoleByNameResponse struct {
-	ACLRole *nomad.ACLRole
+	ACLRole *rbac.Role
 	QueryMeta
 }
 
@@ -34,7 +34,7 @@ type ACLRolesByIDRequest struct {
 
 // ACLRolesByIDResponse is the reply of ACL.GetRolesByID.
 type ACLRolesByIDResponse struct {
-	ACLRoles map[string]*nomad.ACLRole
+	ACLRoles map[string]*rbac.Role
 	QueryMeta
 }
 
@@ -51,20 +51,20 @@ type ACLRolesListRequest struct {
 
 // ACLRolesListResponse is the reply of ACL.ListRoles.
 type ACLRolesListResponse struct {
-	ACLRoles []*nomad.ACLRoleListStub
+	ACLRoles []*rbac.RoleStub
 	QueryMeta
 }
 
 // ACLRolesUpsertRequest is the request of ACL.UpsertRoles. AllowMissingPolicies is for replication, where a role may arrive
 // before its policies.
 type ACLRolesUpsertRequest struct {
-	ACLRoles             []*nomad.ACLRole
+	ACLRoles             []*rbac.Role
 	AllowMissingPolicies bool
 	WriteRequest
 }
 
 // ACLRolesUpsertResponse is the reply of ACL.UpsertRoles.
 type ACLRolesUpsertResponse struct {
-	ACLRoles []*nomad.ACLRole
+	ACLRoles []*rbac.Role
 	WriteMeta
 }

@@ -1,10 +1,10 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/rbac"
 
-// ACLTokenBootstrapRequest is the request of ACL.Bootstrap. With nomad.ACLToken, it is the log entry.
+// ACLTokenBootstrapRequest is the request of ACL.Bootstrap. With rbac.Token, it is the log entry.
 type ACLTokenBootstrapRequest struct {
-	Token           *nomad.ACLToken
+	Token           *rbac.Token
 	ResetIndex      uint64
 	BootstrapSecret string
 	WriteRequest
@@ -24,7 +24,7 @@ type ACLTokenListRequest struct {
 
 // ACLTokenListResponse is the reply of ACL.ListTokens.
 type ACLTokenListResponse struct {
-	Tokens []*nomad.ACLTokenListStub
+	Tokens []*rbac.TokenStub
 	QueryMeta
 }
 
@@ -36,7 +36,7 @@ type ACLTokenSetRequest struct {
 
 // ACLTokenSetResponse is the reply of ACL.GetTokens.
 type ACLTokenSetResponse struct {
-	Tokens map[string]*nomad.ACLToken
+	Tokens map[string]*rbac.Token
 	QueryMeta
 }
 
@@ -48,13 +48,13 @@ type ACLTokenSpecificRequest struct {
 
 // ACLTokenUpsertRequest is the request of ACL.UpsertTokens.
 type ACLTokenUpsertRequest struct {
-	Tokens []*nomad.ACLToken
+	Tokens []*rbac.Token
 	WriteRequest
 }
 
 // ACLTokenUpsertResponse is the reply of ACL.UpsertTokens and ACL.Bootstrap.
 type ACLTokenUpsertResponse struct {
-	Tokens []*nomad.ACLToken
+	Tokens []*rbac.Token
 	WriteMeta
 }
 
@@ -64,14 +64,14 @@ type ResolveACLTokenRequest struct {
 	QueryOptions
 }
 
-// ResolveACLTokenResponse is the reply of ACL.ResolveToken. nomad.ACLToken is nil if the secret is unknown.
+// ResolveACLTokenResponse is the reply of ACL.ResolveToken. rbac.Token is nil if the secret is unknown.
 type ResolveACLTokenResponse struct {
-	Token *nomad.ACLToken
+	Token *rbac.Token
 	QueryMeta
 }
 
 // SingleACLTokenResponse is the reply of ACL.GetToken.
 type SingleACLTokenResponse struct {
-	Token *nomad.ACLToken
+	Token *rbac.Token
 	QueryMeta
 }

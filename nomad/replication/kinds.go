@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -185,12 +186,12 @@ func policies() kind {
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLPolicyListResponse
 			err := rpc.Call(ctx, "ACL.ListPolicies", &message.ACLPolicyListRequest{QueryOptions: q}, &out)
-			return objects(out.Policies, func(p *nomad.ACLPolicyListStub) object {
+			return objects(out.Policies, func(p *rbac.PolicyStub) object {
 				return object{id: p.Name, version: string(p.Hash), modified: p.ModifyIndex}
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLPolicies(nil), func(p *nomad.ACLPolicy) object { return object{id: p.Name, version: string(p.Hash)} })
+			return collect(snap.ACLPolicies(nil), func(p *rbac.Policy) object { return object{id: p.Name, version: string(p.Hash)} })
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLPolicySetResponse
@@ -206,7 +207,7 @@ func policies() kind {
 // roles includes the policies in the version. A list omits deleted policies, which may be
 // created again.
 func roles() kind {
-	version := func(hash []byte, policies []*nomad.ACLRolePolicyLink) string {
+	version := func(hash []byte, policies []*rbac.RolePolicyLink) string {
 		v := string(hash)
 		for _, l := range policies {
 			v += " " + l.Name
@@ -218,12 +219,12 @@ func roles() kind {
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLRolesListResponse
 			err := rpc.Call(ctx, "ACL.ListRoles", &message.ACLRolesListRequest{QueryOptions: q}, &out)
-			return objects(out.ACLRoles, func(r *nomad.ACLRoleListStub) object {
+			return objects(out.ACLRoles, func(r *rbac.RoleStub) object {
 				return object{id: r.ID, version: version(r.Hash, r.Policies), modified: r.ModifyIndex}
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLRoles(nil), func(r *nomad.ACLRole) object { return object{id: r.ID, version: version(r.Hash, r.Policies)} })
+			return collect(snap.ACLRoles(nil), func(r *rbac.Role) object { return object{id: r.ID, version: version(r.Hash, r.Policies)} })
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLRolesByIDResponse
@@ -244,7 +245,7 @@ func tokens() kind {
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLTokenListResponse
 			err := rpc.Call(ctx, "ACL.ListTokens", &message.ACLTokenListRequest{GlobalOnly: true, QueryOptions: q}, &out)
-			return objects(out.Tokens, func(t *nomad.ACLTokenListStub) object {
+			return objects(out.Tokens, func(t *rbac.TokenStub) object {
 				if !t.Global {
 					return object{}
 				}
@@ -252,14 +253,14 @@ func tokens() kind {
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLTokensGlobal(nil, true), func(t *nomad.ACLToken) object {
+			return collect(snap.ACLTokensGlobal(nil, true), func(t *rbac.Token) object {
 				return object{id: t.AccessorID, version: string(t.Hash), born: strconv.FormatInt(t.CreateTime.UnixNano(), 10)}
 			})
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLTokenSetResponse
 			err := rpc.Call(ctx, "ACL.GetTokens", &message.ACLTokenSetRequest{AccessorIDS: ids(batch), QueryOptions: q}, &out)
-			global := func(t *nomad.ACLToken) bool { return t.Global }
+			global := func(t *rbac.Token) bool { return t.Global }
 			return entry{message.ACLTokenUpsertRequestType, &message.ACLTokenUpsertRequest{Tokens: found(batch, out.Tokens, global)}}, err
 		},
 		remove: func(ids []string) entry {
@@ -274,12 +275,12 @@ func authMethods() kind {
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLAuthMethodListResponse
 			err := rpc.Call(ctx, "ACL.ListAuthMethods", &message.ACLAuthMethodListRequest{QueryOptions: q}, &out)
-			return objects(out.AuthMethods, func(m *nomad.ACLAuthMethodStub) object {
+			return objects(out.AuthMethods, func(m *rbac.AuthMethodStub) object {
 				return object{id: m.Name, version: string(m.Hash), modified: m.ModifyIndex}
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLAuthMethods(nil), func(m *nomad.ACLAuthMethod) object { return object{id: m.Name, version: string(m.Hash)} })
+			return collect(snap.ACLAuthMethods(nil), func(m *rbac.AuthMethod) object { return object{id: m.Name, version: string(m.Hash)} })
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLAuthMethodsGetResponse
@@ -299,12 +300,12 @@ func bindingRules() kind {
 		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLBindingRulesListResponse
 			err := rpc.Call(ctx, "ACL.ListBindingRules", &message.ACLBindingRulesListRequest{QueryOptions: q}, &out)
-			return objects(out.ACLBindingRules, func(b *nomad.ACLBindingRuleListStub) object {
+			return objects(out.ACLBindingRules, func(b *rbac.BindingRuleStub) object {
 				return object{id: b.ID, version: string(b.Hash), modified: b.ModifyIndex}
 			}), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object {
-			return collect(snap.ACLBindingRules(nil), func(b *nomad.ACLBindingRule) object { return object{id: b.ID, version: string(b.Hash)} })
+			return collect(snap.ACLBindingRules(nil), func(b *rbac.BindingRule) object { return object{id: b.ID, version: string(b.Hash)} })
 		},
 		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLBindingRulesResponse

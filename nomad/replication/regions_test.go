@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -43,10 +44,10 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 		return x.there.Call(x.there.Root, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil) == nil
 	})
 
-	x.there.CreatePolicy("p", "default", &nomad.JobACL{Namespace: "default"})
-	role := x.there.CreateRole(&nomad.ACLRole{Name: "r", Policies: servertest.PolicyLinks("p")})
+	x.there.CreatePolicy("p", "default", &rbac.JobACL{Namespace: "default"})
+	role := x.there.CreateRole(&rbac.Role{Name: "r", Policies: servertest.PolicyLinks("p")})
 	wide := servertest.ClientToken("p")
-	wide.Global, wide.Roles = true, []*nomad.ACLTokenRoleLink{{ID: role.ID}}
+	wide.Global, wide.Roles = true, []*rbac.TokenRoleLink{{ID: role.ID}}
 	wide = x.there.CreateToken(wide)
 	x.there.Must("Namespace.UpsertNamespaces",
 		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d"}}}, nil)
@@ -104,8 +105,8 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	}
 
 	// Through the other region: updates and deletions.
-	p := &nomad.ACLPolicy{Name: "p", Description: "new", Rules: `agent { policy = "read" }`}
-	x.there.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	p := &rbac.Policy{Name: "p", Description: "new", Rules: `agent { policy = "read" }`}
+	x.there.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{p}}, nil)
 	x.there.Must("ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{wide.AccessorID}}, nil)
 	x.there.Must("ACL.DeleteRolesByID", &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
 	x.there.Must("Namespace.DeleteNamespaces", &message.NamespaceDeleteRequest{Namespaces: []string{"n"}}, nil)
@@ -118,15 +119,15 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 		t.Errorf("the deleted token: %v", err)
 	}
 	// A local token is not valid in the other region.
-	own := x.here.CreateToken(&nomad.ACLToken{Type: "management"})
+	own := x.here.CreateToken(&rbac.Token{Type: "management"})
 	for g, may := range map[*servertest.ACLServer]bool{x.here: true, x.there: false} {
 		if err := g.Call(own.SecretID, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil); may != (err == nil) {
 			t.Errorf("in region %s: %v", g.Region, err)
 		}
 	}
 	// It cannot write replicated objects either.
-	far := x.there.CreateToken(&nomad.ACLToken{Type: "management"})
-	if err := x.there.Call(far.SecretID, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}},
+	far := x.there.CreateToken(&rbac.Token{Type: "management"})
+	if err := x.there.Call(far.SecretID, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{p}},
 		nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("a token of the other region writes a policy: %v", err)
 	}

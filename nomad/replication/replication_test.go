@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/replication"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -36,7 +37,7 @@ type region struct {
 
 func newRegion(t testing.TB) *region {
 	log := slog.New(slog.DiscardHandler)
-	return &region{TB: t, machine: fsm.New(state.New(log), nil, log), index: 10, typ: nomad.ACLManagementToken}
+	return &region{TB: t, machine: fsm.New(state.New(log), nil, log), index: 10, typ: rbac.ManagementToken}
 }
 
 func (r *region) snap() *state.Snapshot { return r.machine.State().Snapshot() }
@@ -101,10 +102,10 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 	if method == r.lacks {
 		return fmt.Errorf("rpc error: %w", nomad.NoMethod(method, true))
 	}
-	all := r.typ == nomad.ACLManagementToken
+	all := r.typ == rbac.ManagementToken
 	switch out := resp.(type) {
 	case *message.ACLWhoAmIResponse:
-		out.Identity = &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{Type: r.typ}}
+		out.Identity = &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{Type: r.typ}}
 	case *message.NamespaceListResponse:
 		out.Namespaces, out.Index = list(all, slices.Collect(snap.Namespaces(nil))), snap.Index()
 	case *message.QuotaListResponse:
@@ -117,21 +118,21 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 		}
 		out.Policies, out.Index = list(all, out.Policies), snap.Index()
 	case *message.ACLPolicySetResponse:
-		out.Policies = chosen(req.(*message.ACLPolicySetRequest).Names, func(id string) *nomad.ACLPolicy { return snap.ACLPolicy(nil, id) })
+		out.Policies = chosen(req.(*message.ACLPolicySetRequest).Names, func(id string) *rbac.Policy { return snap.ACLPolicy(nil, id) })
 	case *message.ACLRolesListResponse:
 		for v := range snap.ACLRoles(nil) {
 			out.ACLRoles = append(out.ACLRoles, v.Stub())
 		}
 		out.ACLRoles, out.Index = list(all, out.ACLRoles), snap.Index()
 	case *message.ACLRolesByIDResponse:
-		out.ACLRoles = chosen(req.(*message.ACLRolesByIDRequest).ACLRoleIDs, func(id string) *nomad.ACLRole { return snap.ACLRole(nil, id) })
+		out.ACLRoles = chosen(req.(*message.ACLRolesByIDRequest).ACLRoleIDs, func(id string) *rbac.Role { return snap.ACLRole(nil, id) })
 	case *message.ACLTokenListResponse:
 		for v := range snap.ACLTokens(nil) { // includes local tokens, which must not be copied
 			out.Tokens = append(out.Tokens, v.Stub())
 		}
 		out.Tokens, out.Index = list(all, out.Tokens), snap.Index()
 	case *message.ACLTokenSetResponse:
-		out.Tokens = chosen(req.(*message.ACLTokenSetRequest).AccessorIDS, func(id string) *nomad.ACLToken { return snap.ACLToken(nil, id) })
+		out.Tokens = chosen(req.(*message.ACLTokenSetRequest).AccessorIDS, func(id string) *rbac.Token { return snap.ACLToken(nil, id) })
 	case *message.ACLAuthMethodListResponse:
 		for v := range snap.ACLAuthMethods(nil) {
 			out.AuthMethods = append(out.AuthMethods, v.Stub())
@@ -139,7 +140,7 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 		out.AuthMethods, out.Index = list(all, out.AuthMethods), snap.Index()
 	case *message.ACLAuthMethodsGetResponse:
 		out.AuthMethods = chosen(req.(*message.ACLAuthMethodsGetRequest).Names,
-			func(id string) *nomad.ACLAuthMethod { return snap.ACLAuthMethod(nil, id) })
+			func(id string) *rbac.AuthMethod { return snap.ACLAuthMethod(nil, id) })
 	case *message.ACLBindingRulesListResponse:
 		for v := range snap.ACLBindingRules(nil) {
 			out.ACLBindingRules = append(out.ACLBindingRules, v.Stub())
@@ -147,7 +148,7 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 		out.ACLBindingRules, out.Index = list(all, out.ACLBindingRules), snap.Index()
 	case *message.ACLBindingRulesResponse:
 		out.ACLBindingRules = chosen(req.(*message.ACLBindingRulesRequest).ACLBindingRuleIDs,
-			func(id string) *nomad.ACLBindingRule { return snap.ACLBindingRule(nil, id) })
+			func(id string) *rbac.BindingRule { return snap.ACLBindingRule(nil, id) })
 	default:
 		return fmt.Errorf("%w %s", nomad.ErrUnknownMethod, method)
 	}
@@ -240,11 +241,11 @@ func same(t testing.TB, home, here *region) {
 }
 
 // role returns a role with a policy.
-func role(id, name string) *nomad.ACLRole {
-	return &nomad.ACLRole{ID: id, Name: name, Policies: []*nomad.ACLRolePolicyLink{{Name: "p"}}}
+func role(id, name string) *rbac.Role {
+	return &rbac.Role{ID: id, Name: name, Policies: []*rbac.RolePolicyLink{{Name: "p"}}}
 }
 
-func (r *region) roles(roles ...*nomad.ACLRole) {
+func (r *region) roles(roles ...*rbac.Role) {
 	r.Helper()
 	r.must(message.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{ACLRoles: roles, AllowMissingPolicies: true})
 }
@@ -252,11 +253,11 @@ func (r *region) roles(roles ...*nomad.ACLRole) {
 func (r *region) token(accessor, secret string, born int64, global bool) {
 	r.Helper()
 	r.must(message.ACLTokenUpsertRequestType,
-		&message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{{AccessorID: accessor, SecretID: secret, Type: "management",
+		&message.ACLTokenUpsertRequest{Tokens: []*rbac.Token{{AccessorID: accessor, SecretID: secret, Type: "management",
 			Global: global, CreateTime: time.Unix(born, 0).UTC()}}})
 }
 
-func (r *region) methods(methods ...*nomad.ACLAuthMethod) {
+func (r *region) methods(methods ...*rbac.AuthMethod) {
 	r.Helper()
 	r.must(message.ACLAuthMethodsUpsertRequestType, &message.ACLAuthMethodUpsertRequest{AuthMethods: methods})
 }
@@ -264,13 +265,13 @@ func (r *region) methods(methods ...*nomad.ACLAuthMethod) {
 // full adds one object of each kind to a region.
 func (r *region) full() {
 	r.Helper()
-	r.must(message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Rules: "r"}}})
+	r.must(message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: "p", Rules: "r"}}})
 	r.roles(role("1", "one"), role("2", "two"))
 	r.token("t", "s", 1, true)
 	r.token("own", "own", 1, false)
-	r.methods(&nomad.ACLAuthMethod{Name: "a", Type: "JWT", Default: true}, &nomad.ACLAuthMethod{Name: "b", Type: "JWT"})
+	r.methods(&rbac.AuthMethod{Name: "a", Type: "JWT", Default: true}, &rbac.AuthMethod{Name: "b", Type: "JWT"})
 	r.must(message.ACLBindingRulesUpsertRequestType,
-		&message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{{ID: "r", AuthMethod: "a"}}})
+		&message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*rbac.BindingRule{{ID: "r", AuthMethod: "a"}}})
 	r.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
 	r.must(message.NamespaceUpsertRequestType,
 		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
@@ -281,7 +282,7 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 	steps := map[string]func(home *region){
 		"nothing more": func(*region) {},
 		"policy": func(h *region) {
-			h.must(message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: "new"}}})
+			h.must(message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: "p", Description: "new"}}})
 		},
 		"policy deleted": func(h *region) {
 			h.must(message.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{"p"}})
@@ -290,7 +291,7 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.must(message.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: []string{"p"}})
 			h.roles(role("3", "three"))
 			time.Sleep(time.Minute)
-			h.must(message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p"}}})
+			h.must(message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: "p"}}})
 		},
 		"roles exchange names": func(h *region) {
 			h.roles(role("1", "three"))
@@ -306,8 +307,8 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.token("t", "another", 2, true)
 		},
 		"another default": func(h *region) {
-			h.methods(&nomad.ACLAuthMethod{Name: "a", Type: "JWT"})
-			h.methods(&nomad.ACLAuthMethod{Name: "b", Type: "JWT", Default: true})
+			h.methods(&rbac.AuthMethod{Name: "a", Type: "JWT"})
+			h.methods(&rbac.AuthMethod{Name: "b", Type: "JWT", Default: true})
 		},
 		"auth method deleted": func(h *region) {
 			h.must(message.ACLAuthMethodsDeleteRequestType, &message.ACLAuthMethodDeleteRequest{Names: []string{"a"}})
@@ -352,22 +353,22 @@ func TestOtherTokensRemoveNothing(t *testing.T) {
 		same(t, home, here)
 		had := here.names()
 		for what, change := range map[string]func(){
-			"a client token":        func() { home.set(nomad.ACLClientToken, nil) },
-			"no answer":             func() { home.set(nomad.ACLManagementToken, nomad.ErrNoRegionPath) },
-			"the token was deleted": func() { home.set(nomad.ACLManagementToken, nomad.ErrPermissionDenied) },
-			"no access control":     func() { home.set(nomad.ACLManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
+			"a client token":        func() { home.set(rbac.ClientToken, nil) },
+			"no answer":             func() { home.set(rbac.ManagementToken, nomad.ErrNoRegionPath) },
+			"the token was deleted": func() { home.set(rbac.ManagementToken, nomad.ErrPermissionDenied) },
+			"no access control":     func() { home.set(rbac.ManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
 		} {
-			home.set(nomad.ACLManagementToken, errors.New("between"))
+			home.set(rbac.ManagementToken, errors.New("between"))
 			time.Sleep(5 * time.Minute)
 			change()
 			home.must(message.ACLPolicyUpsertRequestType,
-				&message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: what}}})
+				&message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: "p", Description: what}}})
 			time.Sleep(5 * time.Minute)
 			if got := here.names(); got != had {
 				t.Errorf("%s: here is\n%s, want\n%s", what, got, had)
 			}
 		}
-		home.set(nomad.ACLManagementToken, nil)
+		home.set(rbac.ManagementToken, nil)
 		same(t, home, here)
 	})
 }
@@ -395,7 +396,7 @@ func TestLocalChangesAreReverted(t *testing.T) {
 		same(t, home, here)
 		here.token("x", "x", 1, true)
 		here.must(message.ACLPolicyUpsertRequestType,
-			&message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "p", Description: "here"}, {Name: "q"}}})
+			&message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: "p", Description: "here"}, {Name: "q"}}})
 		here.token("local", "local", 1, false)
 		same(t, home, here)
 		if here.snap().ACLToken(nil, "local") == nil {

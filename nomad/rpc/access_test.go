@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -26,11 +27,11 @@ func granted(t *testing.T, text string) *acl.ACL {
 	return acl.New(false, p)
 }
 
-func (rights) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
-	return &nomad.AuthenticatedIdentity{}, nil
+func (rights) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
+	return &rbac.AuthenticatedIdentity{}, nil
 }
 
-func (r rights) Access(context.Context, *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+func (r rights) Access(context.Context, *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
 	return &rpc.Access{Rights: r.now.Load()}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
@@ -173,6 +174,6 @@ func (c *call) entitled(ctx context.Context) error {
 }
 
 // proven reports whether a credential identified the caller.
-func proven(id *nomad.AuthenticatedIdentity) bool {
-	return id.ClientID != "" || id.Claims != nil || id.ACLToken != nil && id.ACLToken.AccessorID != nomad.ACLAnonymousAccessor
+func proven(id *rbac.AuthenticatedIdentity) bool {
+	return id.ClientID != "" || id.Claims != nil || id.ACLToken != nil && id.ACLToken.AccessorID != rbac.AnonymousAccessor
 }

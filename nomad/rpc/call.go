@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // call is one call or stream on its way through this server. Its steps are methods, in this order:
@@ -81,7 +82,7 @@ func (s *Server) audit(m Method, c *Call, req Request, refused error) (done func
 // server that answers can report them.
 func (c *call) admit(ctx context.Context, conn *Conn) (*Call, error) {
 	env, rule := c.body.req.Envelope(), c.m.Rule
-	caller := &Call{Method: c.m.Name, rule: rule, Conn: conn, Forwarded: env.Forwarded, Identity: &nomad.AuthenticatedIdentity{}}
+	caller := &Call{Method: c.m.Name, rule: rule, Conn: conn, Forwarded: env.Forwarded, Identity: &rbac.AuthenticatedIdentity{}}
 	id, refused := c.s.cfg.Auth.Authenticate(ctx, env.AuthToken, rule, conn)
 	if id != nil {
 		caller.Identity = id

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
@@ -29,7 +30,7 @@ type Conn struct {
 func (c *Conn) accepted() bool { return c != nil && c.owner != nil }
 
 // authenticated records the caller of a call over the connection.
-func (c *Conn) authenticated(id *nomad.AuthenticatedIdentity) {
+func (c *Conn) authenticated(id *rbac.AuthenticatedIdentity) {
 	if c != nil && !c.known.Load() && proven(id) {
 		c.known.Store(true)
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
@@ -70,7 +70,7 @@ type Call struct {
 	// Method is the method's name.
 	Method string
 	// Identity is the caller; never nil.
-	Identity *nomad.AuthenticatedIdentity
+	Identity *rbac.AuthenticatedIdentity
 	// Access holds the caller's rights under the rules Token and Management; never nil.
 	Access *Access
 	// Conn is the connection of the call, nil for in-process calls.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -28,11 +29,11 @@ func (t *turning) Route(context.Context, rpc.Where, message.Envelope) (string, e
 	return "", nil
 }
 
-func (t *turning) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (t *turning) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	if t.led.Load() && !t.later || !t.led.Load() && !t.good {
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &nomad.AuthenticatedIdentity{}, nil
+	return &rbac.AuthenticatedIdentity{}, nil
 }
 
 // A server that waited until it is the leader authenticates the caller again, because its state

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // execute runs a call on this server. If it took long, the caller of a read is checked again before
@@ -81,7 +82,7 @@ func (s *Server) pause(ctx context.Context) {
 }
 
 // changes returns a function that waits for a change of the caller's rights.
-func (s *Server) changes(id *nomad.AuthenticatedIdentity) func(context.Context) {
+func (s *Server) changes(id *rbac.AuthenticatedIdentity) func(context.Context) {
 	if w, ok := s.cfg.Auth.(Watcher); ok {
 		if wait := w.Watch(id); wait != nil {
 			return wait

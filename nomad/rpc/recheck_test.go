@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -21,14 +22,14 @@ type fading struct {
 	err  error
 }
 
-func (f fading) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (f fading) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	if f.over.Load() && token != "" {
 		return nil, f.err
 	}
-	return &nomad.AuthenticatedIdentity{}, nil
+	return &rbac.AuthenticatedIdentity{}, nil
 }
 
-func (fading) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+func (fading) Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -19,12 +20,12 @@ type starting struct {
 	first                int32
 }
 
-func (s *starting) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (s *starting) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	s.authenticated.Add(1)
 	return s.everybody.Authenticate(ctx, token, rule, conn)
 }
 
-func (s *starting) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+func (s *starting) Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
 	if s.asked.Add(1) <= s.first {
 		return nil, nomad.ErrNotReady
 	}

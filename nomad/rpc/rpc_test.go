@@ -16,14 +16,15 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // everybody admits all callers, except those with the token "bad".
 type everybody struct{}
 
-func (everybody) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
-	id := &nomad.AuthenticatedIdentity{ClientID: token}
+func (everybody) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
+	id := &rbac.AuthenticatedIdentity{ClientID: token}
 	switch {
 	case token == "bad", rule == rpc.ServerOnly && conn != nil:
 		return id, nomad.ErrPermissionDenied
@@ -33,7 +34,7 @@ func (everybody) Authenticate(_ context.Context, token string, rule rpc.Rule, co
 	return id, nil
 }
 
-func (everybody) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+func (everybody) Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 

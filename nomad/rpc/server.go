@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
@@ -20,15 +21,15 @@ import (
 // claims of the token. conn is nil for in-process callers. Access returns the rights of a caller
 // under the rules Token or Management.
 type Authenticator interface {
-	Authenticate(ctx context.Context, token string, rule Rule, conn *Conn) (*nomad.AuthenticatedIdentity, error)
-	Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*Access, error)
+	Authenticate(ctx context.Context, token string, rule Rule, conn *Conn) (*rbac.AuthenticatedIdentity, error)
+	Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*Access, error)
 }
 
 // Watcher is an Authenticator that notices when a caller's rights may have changed. Watch
 // starts the watch and returns a function that waits for a change or the end of ctx. Nil means
 // that changes can only be found by polling.
 type Watcher interface {
-	Watch(id *nomad.AuthenticatedIdentity) (wait func(ctx context.Context))
+	Watch(id *rbac.AuthenticatedIdentity) (wait func(ctx context.Context))
 }
 
 // Router finds the server that answers: "" is this server, otherwise the result is an address.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // TrustPeer is the Authenticator of a client agent. It is called only over sessions that the
@@ -12,8 +12,8 @@ import (
 type TrustPeer struct{}
 
 // Authenticate admits every caller.
-func (TrustPeer) Authenticate(_ context.Context, _ string, _ Rule, conn *Conn) (*nomad.AuthenticatedIdentity, error) {
-	id := &nomad.AuthenticatedIdentity{}
+func (TrustPeer) Authenticate(_ context.Context, _ string, _ Rule, conn *Conn) (*rbac.AuthenticatedIdentity, error) {
+	id := &rbac.AuthenticatedIdentity{}
 	if conn != nil {
 		id.RemoteIP = conn.RemoteIP()
 	}
@@ -21,7 +21,7 @@ func (TrustPeer) Authenticate(_ context.Context, _ string, _ Rule, conn *Conn) (
 }
 
 // Access allows everything: the servers have checked the rights.
-func (TrustPeer) Access(context.Context, *nomad.AuthenticatedIdentity) (*Access, error) {
+func (TrustPeer) Access(context.Context, *rbac.AuthenticatedIdentity) (*Access, error) {
 	return &Access{Rights: everything, Disabled: true}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -21,12 +22,12 @@ type watching struct {
 	blind   bool // changes are found only by polling
 }
 
-func (w watching) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (w watching) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	w.asked.Add(1)
 	return w.fading.Authenticate(ctx, token, rule, conn)
 }
 
-func (w watching) Watch(*nomad.AuthenticatedIdentity) func(context.Context) {
+func (w watching) Watch(*rbac.AuthenticatedIdentity) func(context.Context) {
 	if w.blind {
 		return nil
 	}

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // maxTokenName is the maximum length of the names of tokens.
 const maxTokenName = 256
 
 // ACLPolicy rejects an invalid policy. Package acl parses the rules.
-func ACLPolicy(p *nomad.ACLPolicy) error {
+func ACLPolicy(p *rbac.Policy) error {
 	switch {
 	case !objectName.MatchString(p.Name):
 		return fmt.Errorf("invalid policy name %q: use 1 to 128 letters, digits and '-'", p.Name)
@@ -32,7 +32,7 @@ func ACLPolicy(p *nomad.ACLPolicy) error {
 }
 
 // ACLRole rejects an invalid role.
-func ACLRole(r *nomad.ACLRole) error {
+func ACLRole(r *rbac.Role) error {
 	switch {
 	case !objectName.MatchString(r.Name):
 		return fmt.Errorf("invalid role name %q: use 1 to 128 letters, digits and '-'", r.Name)
@@ -51,16 +51,16 @@ func ACLRole(r *nomad.ACLRole) error {
 
 // ACLToken rejects an invalid token. existing is the token that it replaces, or nil. The lifetime of a new token must be
 // between shortest and longest.
-func ACLToken(t, existing *nomad.ACLToken, shortest, longest time.Duration) error {
+func ACLToken(t, existing *rbac.Token, shortest, longest time.Duration) error {
 	switch {
 	case len(t.Name) > maxTokenName:
 		return fmt.Errorf("the name of the token has %d bytes: the limit is %d", len(t.Name), maxTokenName)
-	case t.Type == nomad.ACLManagementToken && (len(t.Policies) > 0 || len(t.Roles) > 0):
+	case t.Type == rbac.ManagementToken && (len(t.Policies) > 0 || len(t.Roles) > 0):
 		return fmt.Errorf("a management token cannot have policies or roles")
-	case t.Type == nomad.ACLClientToken && len(t.Policies) == 0 && len(t.Roles) == 0:
+	case t.Type == rbac.ClientToken && len(t.Policies) == 0 && len(t.Roles) == 0:
 		return fmt.Errorf("a client token needs at least one policy or role")
-	case t.Type != nomad.ACLClientToken && t.Type != nomad.ACLManagementToken:
-		return fmt.Errorf("token type must be %q or %q, not %q", nomad.ACLClientToken, nomad.ACLManagementToken, t.Type)
+	case t.Type != rbac.ClientToken && t.Type != rbac.ManagementToken:
+		return fmt.Errorf("token type must be %q or %q, not %q", rbac.ClientToken, rbac.ManagementToken, t.Type)
 	case existing != nil:
 		return tokenChange(t, existing)
 	}
@@ -68,10 +68,10 @@ func ACLToken(t, existing *nomad.ACLToken, shortest, longest time.Duration) erro
 }
 
 // tokenChange rejects changes of immutable fields.
-func tokenChange(t, existing *nomad.ACLToken) error {
+func tokenChange(t, existing *rbac.Token) error {
 	switch {
-	case t.AccessorID == nomad.ACLAnonymousAccessor:
-		return fmt.Errorf("the anonymous token cannot be changed: update the policy %q", nomad.ACLPolicyAnonymous)
+	case t.AccessorID == rbac.AnonymousAccessor:
+		return fmt.Errorf("the anonymous token cannot be changed: update the policy %q", rbac.PolicyAnonymous)
 	case t.Type != existing.Type:
 		return fmt.Errorf("token %s has type %s: the type of a token cannot be changed", t.AccessorID, existing.Type)
 	case t.Global != existing.Global:
@@ -92,7 +92,7 @@ func sameTime(a, b *time.Time) bool {
 }
 
 // tokenLife rejects an expiration that is too soon or too late.
-func tokenLife(t *nomad.ACLToken, shortest, longest time.Duration) error {
+func tokenLife(t *rbac.Token, shortest, longest time.Duration) error {
 	if t.ExpirationTTL < 0 {
 		return fmt.Errorf("the expiration TTL %s of the token is negative", t.ExpirationTTL)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -92,7 +93,7 @@ func (s *Server) Confirm(ctx context.Context) error {
 }
 
 // Access authenticates a token and returns the caller and its rights.
-func (s *Server) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (s *Server) Access(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	auth := patient{s.authority, s.caughtUp}
 	id, err := auth.Authenticate(ctx, token, rpc.Token, nil)
 	if err != nil {
@@ -111,7 +112,7 @@ type patient struct {
 }
 
 // Authenticate implements rpc.Authenticator.
-func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	if token != "" && !p.caughtUp.isOpen() {
 		hold, cancel := context.WithTimeout(ctx, holdTimeout)
 		defer cancel()

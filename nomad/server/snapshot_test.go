@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -44,7 +45,7 @@ func contents(t testing.TB, raw []byte) map[string][]string {
 }
 
 // whoAmI returns the identity of a token's holder.
-func whoAmI(t *testing.T, s *server.Server, token string) (*nomad.AuthenticatedIdentity, error) {
+func whoAmI(t *testing.T, s *server.Server, token string) (*rbac.AuthenticatedIdentity, error) {
 	t.Helper()
 	var out message.ACLWhoAmIResponse
 	err := s.Call(servertest.Context(t), "ACL.WhoAmI",

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -188,9 +189,9 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 		row.SignedIdentities = nil
 	case *nomad.VariableEncrypted:
 		row.Data = nil
-	case *nomad.ACLToken:
+	case *rbac.Token:
 		row.SecretID = ""
-	case *nomad.ACLAuthMethod:
+	case *rbac.AuthMethod:
 		return row.WithoutSecrets(), nil
 	case *rootkey.Key:
 		for _, w := range row.WrappedKeys {

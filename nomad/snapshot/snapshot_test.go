@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -47,15 +48,15 @@ func records(t testing.TB) []byte {
 	put(4, &nomad.Allocation{ID: "a1", Namespace: "default", JobID: "j", SignedIdentities: map[string]string{"t": "hidden-jwt"}})
 	put(30, &rootkey.Key{KeyID: "k1", State: "active", WrappedKeys: []*rootkey.Wrapped{{Provider: "aead", ProviderID: "aead",
 		WrappedDataEncryptionKey: &rootkey.BlobInfo{Ciphertext: []byte("c")}, KeyEncryptionKey: []byte("hidden-kek")}}})
-	put(11, &nomad.ACLPolicy{Name: "p1", Rules: "agent { policy = \"read\" }", JobACL: &nomad.JobACL{Namespace: "default"}})
+	put(11, &rbac.Policy{Name: "p1", Rules: "agent { policy = \"read\" }", JobACL: &rbac.JobACL{Namespace: "default"}})
 	end := time.Date(2027, 1, 2, 3, 4, 5, 6, time.UTC)
-	put(12, &nomad.ACLToken{AccessorID: "t1", SecretID: "hidden-token", Roles: []*nomad.ACLTokenRoleLink{{ID: "r1"}}, CreateTime: end,
+	put(12, &rbac.Token{AccessorID: "t1", SecretID: "hidden-token", Roles: []*rbac.TokenRoleLink{{ID: "r1"}}, CreateTime: end,
 		ExpirationTime: &end})
-	put(25, &nomad.ACLRole{ID: "r1", Name: "r", Policies: []*nomad.ACLRolePolicyLink{{Name: "p1"}}})
-	put(26, &nomad.ACLAuthMethod{Name: "m1",
-		Config: &nomad.ACLAuthMethodConfig{OIDCClientSecret: "hidden-oidc", OIDCClientAssertion: &nomad.OIDCClientAssertion{
-			ClientSecret: "hidden-assertion", PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: "hidden-pem"}}}})
-	put(27, &nomad.ACLBindingRule{ID: "b1", AuthMethod: "m1"})
+	put(25, &rbac.Role{ID: "r1", Name: "r", Policies: []*rbac.RolePolicyLink{{Name: "p1"}}})
+	put(26, &rbac.AuthMethod{Name: "m1",
+		Config: &rbac.AuthMethodConfig{OIDCClientSecret: "hidden-oidc", OIDCClientAssertion: &rbac.OIDCClientAssertion{
+			ClientSecret: "hidden-assertion", PrivateKey: &rbac.OIDCClientAssertionKey{PemKey: "hidden-pem"}}}})
+	put(27, &rbac.BindingRule{ID: "b1", AuthMethod: "m1"})
 	put(22, &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "a/b", ModifyIndex: 7,
 		Lock: &nomad.VariableLock{ID: "l", TTL: time.Minute}},
 		VariableData: nomad.VariableData{Data: []byte("hidden-data"), KeyID: "k1"}})

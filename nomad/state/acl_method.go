@@ -8,15 +8,16 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var aclAuthMethods = &table.Table[nomad.ACLAuthMethod]{
+var aclAuthMethods = &table.Table[rbac.AuthMethod]{
 	Name:   TableACLAuthMethods,
 	Events: true,
-	ID:     func(m *nomad.ACLAuthMethod) table.Key { return table.KeyOf(m.Name) },
-	Indexes: []table.Index[nomad.ACLAuthMethod]{
-		{Name: "default", Key: func(m *nomad.ACLAuthMethod) table.Key {
+	ID:     func(m *rbac.AuthMethod) table.Key { return table.KeyOf(m.Name) },
+	Indexes: []table.Index[rbac.AuthMethod]{
+		{Name: "default", Key: func(m *rbac.AuthMethod) table.Key {
 			if !m.Default {
 				return nil
 			}
@@ -25,27 +26,27 @@ var aclAuthMethods = &table.Table[nomad.ACLAuthMethod]{
 	},
 }
 
-var aclBindingRules = &table.Table[nomad.ACLBindingRule]{
+var aclBindingRules = &table.Table[rbac.BindingRule]{
 	Name:   TableACLBindingRules,
 	Events: true,
-	ID:     func(r *nomad.ACLBindingRule) table.Key { return table.KeyOf(r.ID) },
-	Indexes: []table.Index[nomad.ACLBindingRule]{
-		{Name: "method", Key: func(r *nomad.ACLBindingRule) table.Key { return table.KeyOf(r.AuthMethod) }},
+	ID:     func(r *rbac.BindingRule) table.Key { return table.KeyOf(r.ID) },
+	Indexes: []table.Index[rbac.BindingRule]{
+		{Name: "method", Key: func(r *rbac.BindingRule) table.Key { return table.KeyOf(r.AuthMethod) }},
 	},
 }
 
 // ACLAuthMethod returns the auth method, or nil if there is none.
-func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *nomad.ACLAuthMethod {
+func (s *Snapshot) ACLAuthMethod(ws memdb.WatchSet, name string) *rbac.AuthMethod {
 	return aclAuthMethods.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // ACLAuthMethods returns every auth method, by name.
-func (s *Snapshot) ACLAuthMethods(ws memdb.WatchSet) iter.Seq[*nomad.ACLAuthMethod] {
+func (s *Snapshot) ACLAuthMethods(ws memdb.WatchSet) iter.Seq[*rbac.AuthMethod] {
 	return aclAuthMethods.All(s.tx, ws)
 }
 
 // ACLDefaultAuthMethod returns the default auth method of a type, or nil if the type has none.
-func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *nomad.ACLAuthMethod {
+func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *rbac.AuthMethod {
 	for m := range aclAuthMethods.By(s.tx, ws, "default", table.KeyOf(kind)) {
 		return m
 	}
@@ -53,17 +54,17 @@ func (s *Snapshot) ACLDefaultAuthMethod(ws memdb.WatchSet, kind string) *nomad.A
 }
 
 // ACLBindingRule returns the binding rule, or nil if there is none.
-func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *nomad.ACLBindingRule {
+func (s *Snapshot) ACLBindingRule(ws memdb.WatchSet, id string) *rbac.BindingRule {
 	return aclBindingRules.Get(s.tx, ws, table.KeyOf(id))
 }
 
 // ACLBindingRules returns every binding rule, by ID.
-func (s *Snapshot) ACLBindingRules(ws memdb.WatchSet) iter.Seq[*nomad.ACLBindingRule] {
+func (s *Snapshot) ACLBindingRules(ws memdb.WatchSet) iter.Seq[*rbac.BindingRule] {
 	return aclBindingRules.All(s.tx, ws)
 }
 
 // ACLBindingRulesByMethod returns the binding rules of an auth method, by ID.
-func (s *Snapshot) ACLBindingRulesByMethod(ws memdb.WatchSet, method string) iter.Seq[*nomad.ACLBindingRule] {
+func (s *Snapshot) ACLBindingRulesByMethod(ws memdb.WatchSet, method string) iter.Seq[*rbac.BindingRule] {
 	return aclBindingRules.By(s.tx, ws, "method", table.KeyOf(method))
 }
 

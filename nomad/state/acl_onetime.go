@@ -9,31 +9,32 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
 // oneTimeTokens expire within minutes. As in Nomad 2.0, snapshots do not contain them.
-var oneTimeTokens = &table.Table[nomad.OneTimeToken]{
+var oneTimeTokens = &table.Table[rbac.OneTimeToken]{
 	Name: TableOneTimeToken,
-	ID:   func(t *nomad.OneTimeToken) table.Key { return table.KeyOf(t.OneTimeSecretID) },
-	Indexes: []table.Index[nomad.OneTimeToken]{
-		{Name: "accessor", Key: func(t *nomad.OneTimeToken) table.Key { return table.KeyOf(t.AccessorID) }},
-		{Name: "expires", Key: func(t *nomad.OneTimeToken) table.Key { return timeKey(t.ExpiresAt) }},
+	ID:   func(t *rbac.OneTimeToken) table.Key { return table.KeyOf(t.OneTimeSecretID) },
+	Indexes: []table.Index[rbac.OneTimeToken]{
+		{Name: "accessor", Key: func(t *rbac.OneTimeToken) table.Key { return table.KeyOf(t.AccessorID) }},
+		{Name: "expires", Key: func(t *rbac.OneTimeToken) table.Key { return timeKey(t.ExpiresAt) }},
 	},
 }
 
 // OneTimeToken returns the one-time token with the secret, or nil if there is none.
-func (s *Snapshot) OneTimeToken(ws memdb.WatchSet, secret string) *nomad.OneTimeToken {
+func (s *Snapshot) OneTimeToken(ws memdb.WatchSet, secret string) *rbac.OneTimeToken {
 	return oneTimeTokens.Get(s.tx, ws, table.KeyOf(secret))
 }
 
 // OneTimeTokensExpired returns the one-time tokens that had expired at then, oldest first.
-func (s *Snapshot) OneTimeTokensExpired(then time.Time) iter.Seq[*nomad.OneTimeToken] {
+func (s *Snapshot) OneTimeTokensExpired(then time.Time) iter.Seq[*rbac.OneTimeToken] {
 	return expiredOneTimeTokens(s.tx, then)
 }
 
-func expiredOneTimeTokens(tx table.Reader, then time.Time) iter.Seq[*nomad.OneTimeToken] {
-	return func(yield func(*nomad.OneTimeToken) bool) {
+func expiredOneTimeTokens(tx table.Reader, then time.Time) iter.Seq[*rbac.OneTimeToken] {
+	return func(yield func(*rbac.OneTimeToken) bool) {
 		for t := range oneTimeTokens.By(tx, nil, "expires", nil) {
 			if !t.HasExpired(then) || !yield(t) {
 				return
@@ -44,7 +45,7 @@ func expiredOneTimeTokens(tx table.Reader, then time.Time) iter.Seq[*nomad.OneTi
 
 // UpsertOneTimeToken stores a one-time token. It replaces any other one-time token of the same
 // ACL token.
-func (s *Store) UpsertOneTimeToken(index uint64, token *nomad.OneTimeToken) (*Changes, error) {
+func (s *Store) UpsertOneTimeToken(index uint64, token *rbac.OneTimeToken) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
 		if token.OneTimeSecretID == "" || token.AccessorID == "" {
 			return fmt.Errorf("upsert one-time token: missing secret or accessor")

@@ -6,17 +6,17 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var aclPolicies = &table.Table[nomad.ACLPolicy]{
+var aclPolicies = &table.Table[rbac.Policy]{
 	Name:   TableACLPolicy,
 	Events: true,
-	ID:     func(p *nomad.ACLPolicy) table.Key { return table.KeyOf(p.Name) },
-	Indexes: []table.Index[nomad.ACLPolicy]{
-		{Name: "job", Key: func(p *nomad.ACLPolicy) table.Key {
+	ID:     func(p *rbac.Policy) table.Key { return table.KeyOf(p.Name) },
+	Indexes: []table.Index[rbac.Policy]{
+		{Name: "job", Key: func(p *rbac.Policy) table.Key {
 			if p.JobACL == nil {
 				return nil
 			}
@@ -26,30 +26,30 @@ var aclPolicies = &table.Table[nomad.ACLPolicy]{
 }
 
 // ACLPolicy returns the policy, or nil if there is none.
-func (s *Snapshot) ACLPolicy(ws memdb.WatchSet, name string) *nomad.ACLPolicy {
+func (s *Snapshot) ACLPolicy(ws memdb.WatchSet, name string) *rbac.Policy {
 	return aclPolicies.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // ACLPolicies returns every policy, by name.
-func (s *Snapshot) ACLPolicies(ws memdb.WatchSet) iter.Seq[*nomad.ACLPolicy] {
+func (s *Snapshot) ACLPolicies(ws memdb.WatchSet) iter.Seq[*rbac.Policy] {
 	return aclPolicies.All(s.tx, ws)
 }
 
 // ACLPoliciesByPrefix returns the policies whose name begins with prefix, by name.
-func (s *Snapshot) ACLPoliciesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLPolicy] {
+func (s *Snapshot) ACLPoliciesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*rbac.Policy] {
 	return aclPolicies.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix))
 }
 
 // ACLPoliciesByJob returns the policies that are attached to the job, then those attached to all
 // jobs of the namespace. The caller checks the group and the task with JobACL.Admits.
-func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*nomad.ACLPolicy] {
+func (s *Snapshot) ACLPoliciesByJob(ws memdb.WatchSet, namespace, job string) iter.Seq[*rbac.Policy] {
 	all := aclPolicies.By(s.tx, ws, "job", table.KeyOf(namespace, ""))
 	if job == "" {
 		return all
 	}
 	own := aclPolicies.By(s.tx, ws, "job", table.KeyOf(namespace, job))
-	return func(yield func(*nomad.ACLPolicy) bool) {
-		for _, seq := range []iter.Seq[*nomad.ACLPolicy]{own, all} {
+	return func(yield func(*rbac.Policy) bool) {
+		for _, seq := range []iter.Seq[*rbac.Policy]{own, all} {
 			for p := range seq {
 				if !yield(p) {
 					return

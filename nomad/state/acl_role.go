@@ -8,26 +8,27 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var aclRoles = &table.Table[nomad.ACLRole]{
+var aclRoles = &table.Table[rbac.Role]{
 	Name:   TableACLRoles,
 	Events: true,
-	ID:     func(r *nomad.ACLRole) table.Key { return table.KeyOf(r.ID) },
-	Indexes: []table.Index[nomad.ACLRole]{
-		{Name: "name", Key: func(r *nomad.ACLRole) table.Key { return table.KeyOf(r.Name) }},
+	ID:     func(r *rbac.Role) table.Key { return table.KeyOf(r.ID) },
+	Indexes: []table.Index[rbac.Role]{
+		{Name: "name", Key: func(r *rbac.Role) table.Key { return table.KeyOf(r.Name) }},
 	},
 }
 
 // ACLRole returns the role with the ID, or nil if there is none. Links to policies that no longer
 // exist are left out.
-func (s *Snapshot) ACLRole(ws memdb.WatchSet, id string) *nomad.ACLRole {
+func (s *Snapshot) ACLRole(ws memdb.WatchSet, id string) *rbac.Role {
 	return s.linkedRole(ws, aclRoles.Get(s.tx, ws, table.KeyOf(id)))
 }
 
 // ACLRoleByName returns the role with the name, as ACLRole does.
-func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *nomad.ACLRole {
+func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *rbac.Role {
 	for r := range aclRoles.By(s.tx, ws, "name", table.KeyOf(name)) {
 		return s.linkedRole(ws, r)
 	}
@@ -35,22 +36,22 @@ func (s *Snapshot) ACLRoleByName(ws memdb.WatchSet, name string) *nomad.ACLRole 
 }
 
 // ACLRoles returns every role, by ID.
-func (s *Snapshot) ACLRoles(ws memdb.WatchSet) iter.Seq[*nomad.ACLRole] {
+func (s *Snapshot) ACLRoles(ws memdb.WatchSet) iter.Seq[*rbac.Role] {
 	return linked(ws, aclRoles.All(s.tx, ws), s.linkedRole)
 }
 
 // ACLRolesByPrefix returns the roles whose ID begins with prefix, by ID.
-func (s *Snapshot) ACLRolesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLRole] {
+func (s *Snapshot) ACLRolesByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*rbac.Role] {
 	return linked(ws, aclRoles.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)), s.linkedRole)
 }
 
 // linkedRole returns the role without links to policies that no longer exist. It copies the role
 // only if there are such links.
-func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *nomad.ACLRole) *nomad.ACLRole {
+func (s *Snapshot) linkedRole(ws memdb.WatchSet, r *rbac.Role) *rbac.Role {
 	if r == nil {
 		return nil
 	}
-	links := make([]*nomad.ACLRolePolicyLink, 0, len(r.Policies))
+	links := make([]*rbac.RolePolicyLink, 0, len(r.Policies))
 	for _, l := range r.Policies {
 		if l != nil && s.ACLPolicy(ws, l.Name) != nil {
 			links = append(links, l)
@@ -91,7 +92,7 @@ func (s *Store) UpsertACLRoles(index uint64, req *message.ACLRolesUpsertRequest)
 
 // roleFits returns an error if another role has the name, or if a policy of the role does not
 // exist. missing allows policies that do not exist.
-func (t *txn) roleFits(r *nomad.ACLRole, missing bool) error {
+func (t *txn) roleFits(r *rbac.Role, missing bool) error {
 	for other := range aclRoles.By(t, nil, "name", table.KeyOf(r.Name)) {
 		if other.ID != r.ID {
 			return fmt.Errorf("role %s already has this name", other.ID)

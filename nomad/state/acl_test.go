@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -41,20 +42,20 @@ func (h *house) must(fn func(index uint64) (*state.Changes, error)) {
 	}
 }
 
-func (h *house) policies(policies ...*nomad.ACLPolicy) {
+func (h *house) policies(policies ...*rbac.Policy) {
 	h.Helper()
 	h.must(func(i uint64) (*state.Changes, error) {
 		return h.UpsertACLPolicies(i, &message.ACLPolicyUpsertRequest{Policies: policies})
 	})
 }
 
-func (h *house) roles(roles ...*nomad.ACLRole) error {
+func (h *house) roles(roles ...*rbac.Role) error {
 	return h.try(func(i uint64) (*state.Changes, error) {
 		return h.UpsertACLRoles(i, &message.ACLRolesUpsertRequest{ACLRoles: roles})
 	})
 }
 
-func (h *house) tokens(tokens ...*nomad.ACLToken) error {
+func (h *house) tokens(tokens ...*rbac.Token) error {
 	return h.try(func(i uint64) (*state.Changes, error) {
 		return h.UpsertACLTokens(i, &message.ACLTokenUpsertRequest{Tokens: tokens})
 	})
@@ -66,10 +67,10 @@ func (h *house) dropRole(id string) error {
 	})
 }
 
-func roleOf(id, name string, policies ...string) *nomad.ACLRole {
-	r := &nomad.ACLRole{ID: id, Name: name}
+func roleOf(id, name string, policies ...string) *rbac.Role {
+	r := &rbac.Role{ID: id, Name: name}
 	for _, p := range policies {
-		r.Policies = append(r.Policies, &nomad.ACLRolePolicyLink{Name: p})
+		r.Policies = append(r.Policies, &rbac.RolePolicyLink{Name: p})
 	}
 	return r
 }
@@ -87,12 +88,12 @@ func named[T any](seq iter.Seq[*T], name func(*T) string) string {
 // fire.
 func TestLinksAreAsTheyAreNow(t *testing.T) {
 	h := newHouse(t)
-	h.policies(&nomad.ACLPolicy{Name: "p"}, &nomad.ACLPolicy{Name: "q"})
+	h.policies(&rbac.Policy{Name: "p"}, &rbac.Policy{Name: "q"})
 	if err := h.roles(roleOf("1", "one", "p", "q"), roleOf("2", "two", "q")); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.tokens(&nomad.ACLToken{AccessorID: "t", SecretID: "s",
-		Roles: []*nomad.ACLTokenRoleLink{{ID: "1", Name: "one"}, {ID: "2"}, nil, {ID: "none"}}}); err != nil {
+	if err := h.tokens(&rbac.Token{AccessorID: "t", SecretID: "s",
+		Roles: []*rbac.TokenRoleLink{{ID: "1", Name: "one"}, {ID: "2"}, nil, {ID: "none"}}}); err != nil {
 		t.Fatal(err)
 	}
 	shown := func() string {
@@ -118,7 +119,7 @@ func TestLinksAreAsTheyAreNow(t *testing.T) {
 				return h.DeleteACLPolicies(i, &message.ACLPolicyDeleteRequest{Names: []string{"q", "none"}})
 			})
 		}, "1=one[p] 2=two[] "},
-		{"and made again", func() error { h.policies(&nomad.ACLPolicy{Name: "q"}); return nil }, "1=one[pq] 2=two[q] "},
+		{"and made again", func() error { h.policies(&rbac.Policy{Name: "q"}); return nil }, "1=one[pq] 2=two[q] "},
 		{"a role has another name", func() error { return h.roles(roleOf("2", "three", "q")) }, "1=one[pq] 2=three[q] "},
 		{"a role is deleted", func() error { return h.dropRole("1") }, "2=three[q] "},
 	}
@@ -153,14 +154,14 @@ func TestLinksAreAsTheyAreNow(t *testing.T) {
 // A policy applies to the workloads of exactly its job, or of all jobs of its namespace.
 func TestPoliciesOfJobs(t *testing.T) {
 	h := newHouse(t)
-	h.policies(&nomad.ACLPolicy{Name: "all", JobACL: &nomad.JobACL{Namespace: "a"}},
-		&nomad.ACLPolicy{Name: "job", JobACL: &nomad.JobACL{Namespace: "a", JobID: "j"}},
-		&nomad.ACLPolicy{Name: "task", JobACL: &nomad.JobACL{Namespace: "a", JobID: "j", Group: "g", Task: "t"}}, &nomad.ACLPolicy{Name: "none"},
-		&nomad.ACLPolicy{Name: "longer", JobACL: &nomad.JobACL{Namespace: "a", JobID: "jj"}},
-		&nomad.ACLPolicy{Name: "other", JobACL: &nomad.JobACL{Namespace: "aa", JobID: "j"}})
+	h.policies(&rbac.Policy{Name: "all", JobACL: &rbac.JobACL{Namespace: "a"}},
+		&rbac.Policy{Name: "job", JobACL: &rbac.JobACL{Namespace: "a", JobID: "j"}},
+		&rbac.Policy{Name: "task", JobACL: &rbac.JobACL{Namespace: "a", JobID: "j", Group: "g", Task: "t"}}, &rbac.Policy{Name: "none"},
+		&rbac.Policy{Name: "longer", JobACL: &rbac.JobACL{Namespace: "a", JobID: "jj"}},
+		&rbac.Policy{Name: "other", JobACL: &rbac.JobACL{Namespace: "aa", JobID: "j"}})
 	for at, want := range map[[2]string]string{{"a", "j"}: "job task all", {"a", "jj"}: "longer all", {"a", "x"}: "all", {"a", ""}: "all",
 		{"aa", "j"}: "other", {"", ""}: "", {"aa", ""}: ""} {
-		name := func(p *nomad.ACLPolicy) string { return p.Name }
+		name := func(p *rbac.Policy) string { return p.Name }
 		if got := named(h.Snapshot().ACLPoliciesByJob(nil, at[0], at[1]), name); got != want {
 			t.Errorf("of %q: %q, want %q", at, got, want)
 		}
@@ -171,7 +172,7 @@ func TestPoliciesOfJobs(t *testing.T) {
 			t.Errorf("%q is admitted: %t", what, got)
 		}
 	}
-	if (*nomad.JobACL)(nil).Admits("a", "j", "g", "t") {
+	if (*rbac.JobACL)(nil).Admits("a", "j", "g", "t") {
 		t.Error("a policy for no workload admits one")
 	}
 }
@@ -179,14 +180,14 @@ func TestPoliciesOfJobs(t *testing.T) {
 func TestTokensByTheirEnd(t *testing.T) {
 	h := newHouse(t)
 	at := func(s int64) *time.Time { v := time.Unix(s, 5).UTC(); return &v }
-	if err := h.tokens(&nomad.ACLToken{AccessorID: "late", SecretID: "1", ExpirationTime: at(300)},
-		&nomad.ACLToken{AccessorID: "never", SecretID: "2"},
-		&nomad.ACLToken{AccessorID: "soon", SecretID: "3", ExpirationTime: at(70), Global: true},
-		&nomad.ACLToken{AccessorID: "old", SecretID: "4", ExpirationTime: at(-9)},
-		&nomad.ACLToken{AccessorID: "zero", SecretID: "5", ExpirationTime: &time.Time{}}); err != nil {
+	if err := h.tokens(&rbac.Token{AccessorID: "late", SecretID: "1", ExpirationTime: at(300)},
+		&rbac.Token{AccessorID: "never", SecretID: "2"},
+		&rbac.Token{AccessorID: "soon", SecretID: "3", ExpirationTime: at(70), Global: true},
+		&rbac.Token{AccessorID: "old", SecretID: "4", ExpirationTime: at(-9)},
+		&rbac.Token{AccessorID: "zero", SecretID: "5", ExpirationTime: &time.Time{}}); err != nil {
 		t.Fatal(err)
 	}
-	accessor := func(t *nomad.ACLToken) string { return t.AccessorID }
+	accessor := func(t *rbac.Token) string { return t.AccessorID }
 	for then, want := range map[int64]string{-10: "", 0: "old", 70: "old", 71: "old soon", 1000: "old soon late"} {
 		if got := named(h.Snapshot().ACLTokensExpired(time.Unix(then, 0)), accessor); got != want {
 			t.Errorf("at %d expired: %q, want %q", then, got, want)
@@ -198,7 +199,7 @@ func TestTokensByTheirEnd(t *testing.T) {
 		}
 	}
 	// A token keeps its secret and its expiration, and cannot have the secret of another token.
-	later := &nomad.ACLToken{AccessorID: "soon", SecretID: "new", ExpirationTime: at(9000), CreateTime: *at(1), Policies: []string{"p"}}
+	later := &rbac.Token{AccessorID: "soon", SecretID: "new", ExpirationTime: at(9000), CreateTime: *at(1), Policies: []string{"p"}}
 	if err := h.tokens(later); err != nil {
 		t.Fatal(err)
 	}
@@ -206,18 +207,18 @@ func TestTokensByTheirEnd(t *testing.T) {
 		got.CreateIndex == got.ModifyIndex {
 		t.Errorf("the token is %+v", got.Stub())
 	}
-	if err := h.tokens(&nomad.ACLToken{AccessorID: "thief", SecretID: "1"}); err == nil || strings.Contains(err.Error(), "secret of token 1") {
+	if err := h.tokens(&rbac.Token{AccessorID: "thief", SecretID: "1"}); err == nil || strings.Contains(err.Error(), "secret of token 1") {
 		t.Errorf("the secret of another: %v", err)
 	}
 }
 
 func TestRulesOfRoles(t *testing.T) {
 	h := newHouse(t)
-	h.policies(&nomad.ACLPolicy{Name: "p"})
+	h.policies(&rbac.Policy{Name: "p"})
 	if err := h.roles(roleOf("1", "one", "p")); err != nil {
 		t.Fatal(err)
 	}
-	for what, r := range map[string]*nomad.ACLRole{"name of another": roleOf("2", "one", "p"),
+	for what, r := range map[string]*rbac.Role{"name of another": roleOf("2", "one", "p"),
 		"no policy of that name": roleOf("3", "three", "none"), "no ID": roleOf("", "x", "p")} {
 		if err := h.roles(r); err == nil {
 			t.Errorf("%s: stored", what)
@@ -236,12 +237,12 @@ func TestMethodsAndTheirRules(t *testing.T) {
 	method := func(name string, first bool) error {
 		return h.try(func(i uint64) (*state.Changes, error) {
 			return h.UpsertACLAuthMethods(i,
-				&message.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{{Name: name, Type: "JWT", Default: first}}})
+				&message.ACLAuthMethodUpsertRequest{AuthMethods: []*rbac.AuthMethod{{Name: name, Type: "JWT", Default: first}}})
 		})
 	}
 	rule := func(id, of string) error {
 		return h.try(func(i uint64) (*state.Changes, error) {
-			return h.UpsertACLBindingRules(i, &message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{{ID: id, AuthMethod: of}}})
+			return h.UpsertACLBindingRules(i, &message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*rbac.BindingRule{{ID: id, AuthMethod: of}}})
 		})
 	}
 	if err := errors.Join(method("a", true), method("b", false), rule("1", "a"), rule("2", "b"), rule("3", "a")); err != nil {
@@ -250,7 +251,7 @@ func TestMethodsAndTheirRules(t *testing.T) {
 	if method("b", true) == nil || rule("4", "none") == nil {
 		t.Error("two defaults of a type, or a rule of no method")
 	}
-	id := func(r *nomad.ACLBindingRule) string { return r.ID }
+	id := func(r *rbac.BindingRule) string { return r.ID }
 	if got := named(h.Snapshot().ACLBindingRulesByMethod(nil, "a"), id); got != "1 3" {
 		t.Errorf("rules of a: %q", got)
 	}
@@ -277,7 +278,7 @@ func TestTheFirstTokenIsNoted(t *testing.T) {
 	h := newHouse(t)
 	first := func(accessor string, reset uint64) error {
 		return h.try(func(i uint64) (*state.Changes, error) {
-			return h.BootstrapACL(i, &message.ACLTokenBootstrapRequest{Token: &nomad.ACLToken{AccessorID: accessor, SecretID: accessor}, ResetIndex: reset})
+			return h.BootstrapACL(i, &message.ACLTokenBootstrapRequest{Token: &rbac.Token{AccessorID: accessor, SecretID: accessor}, ResetIndex: reset})
 		})
 	}
 	if _, done := h.Snapshot().ACLBootstrapped(); done {
@@ -318,7 +319,7 @@ func TestOneTimeTokens(t *testing.T) {
 	now := time.Unix(100, 0).UTC()
 	make := func(secret, accessor string, ends int64) error {
 		return h.try(func(i uint64) (*state.Changes, error) {
-			return h.UpsertOneTimeToken(i, &nomad.OneTimeToken{OneTimeSecretID: secret, AccessorID: accessor, ExpiresAt: time.Unix(ends, 0).UTC()})
+			return h.UpsertOneTimeToken(i, &rbac.OneTimeToken{OneTimeSecretID: secret, AccessorID: accessor, ExpiresAt: time.Unix(ends, 0).UTC()})
 		})
 	}
 	use := func(secret string, at time.Time) error {
@@ -348,7 +349,7 @@ func TestOneTimeTokens(t *testing.T) {
 	if err := use("2", now); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("second use: %v", err)
 	}
-	secret := func(o *nomad.OneTimeToken) string { return o.OneTimeSecretID }
+	secret := func(o *rbac.OneTimeToken) string { return o.OneTimeSecretID }
 	if got := named(h.Snapshot().OneTimeTokensExpired(now), secret); got != "4 3" {
 		t.Errorf("expired: %q", got)
 	}

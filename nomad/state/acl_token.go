@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -16,19 +17,19 @@ import (
 // its value is the index at which ACLs were bootstrapped.
 const IndexACLBootstrap = "acl_token_bootstrap"
 
-var aclTokens = &table.Table[nomad.ACLToken]{
+var aclTokens = &table.Table[rbac.Token]{
 	Name:   TableACLToken,
 	Events: true,
-	ID:     func(t *nomad.ACLToken) table.Key { return table.KeyOf(t.AccessorID) },
-	Indexes: []table.Index[nomad.ACLToken]{
-		{Name: "secret", Key: func(t *nomad.ACLToken) table.Key {
+	ID:     func(t *rbac.Token) table.Key { return table.KeyOf(t.AccessorID) },
+	Indexes: []table.Index[rbac.Token]{
+		{Name: "secret", Key: func(t *rbac.Token) table.Key {
 			if t.SecretID == "" {
 				return nil
 			}
 			return table.KeyOf(t.SecretID)
 		}},
-		{Name: "global", Key: func(t *nomad.ACLToken) table.Key { return globalKey(t.Global) }},
-		{Name: "expires", Key: func(t *nomad.ACLToken) table.Key {
+		{Name: "global", Key: func(t *rbac.Token) table.Key { return globalKey(t.Global) }},
+		{Name: "expires", Key: func(t *rbac.Token) table.Key {
 			if t.ExpirationTime == nil || t.ExpirationTime.IsZero() {
 				return nil
 			}
@@ -54,12 +55,12 @@ func timeKey(t time.Time) table.Key {
 
 // ACLToken returns the token with the accessor, or nil if there is none. Its role links have the
 // current names of the roles. Links to roles that no longer exist are left out.
-func (s *Snapshot) ACLToken(ws memdb.WatchSet, accessor string) *nomad.ACLToken {
+func (s *Snapshot) ACLToken(ws memdb.WatchSet, accessor string) *rbac.Token {
 	return s.linkedToken(ws, aclTokens.Get(s.tx, ws, table.KeyOf(accessor)))
 }
 
 // ACLTokenBySecret returns the token with the secret, as ACLToken does.
-func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *nomad.ACLToken {
+func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *rbac.Token {
 	if secret == "" {
 		return nil
 	}
@@ -70,23 +71,23 @@ func (s *Snapshot) ACLTokenBySecret(ws memdb.WatchSet, secret string) *nomad.ACL
 }
 
 // ACLTokens returns every token, by accessor.
-func (s *Snapshot) ACLTokens(ws memdb.WatchSet) iter.Seq[*nomad.ACLToken] {
+func (s *Snapshot) ACLTokens(ws memdb.WatchSet) iter.Seq[*rbac.Token] {
 	return linked(ws, aclTokens.All(s.tx, ws), s.linkedToken)
 }
 
 // ACLTokensByPrefix returns the tokens whose accessor begins with prefix, by accessor.
-func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*nomad.ACLToken] {
+func (s *Snapshot) ACLTokensByPrefix(ws memdb.WatchSet, prefix string) iter.Seq[*rbac.Token] {
 	return linked(ws, aclTokens.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(prefix)), s.linkedToken)
 }
 
 // ACLTokensGlobal returns the global tokens, or the tokens that are local to this region.
-func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*nomad.ACLToken] {
+func (s *Snapshot) ACLTokensGlobal(ws memdb.WatchSet, global bool) iter.Seq[*rbac.Token] {
 	return linked(ws, aclTokens.By(s.tx, ws, "global", globalKey(global)), s.linkedToken)
 }
 
 // ACLTokensExpired returns the tokens that had expired at then, oldest first.
-func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*nomad.ACLToken] {
-	return func(yield func(*nomad.ACLToken) bool) {
+func (s *Snapshot) ACLTokensExpired(then time.Time) iter.Seq[*rbac.Token] {
+	return func(yield func(*rbac.Token) bool) {
 		for t := range aclTokens.By(s.tx, nil, "expires", nil) {
 			if !t.HasExpired(then) || !yield(t) {
 				return
@@ -103,14 +104,14 @@ func (s *Snapshot) ACLBootstrapped() (index uint64, done bool) {
 
 // linkedToken returns the token with current role links. It copies the token only if a link has
 // changed.
-func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *nomad.ACLToken) *nomad.ACLToken {
+func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *rbac.Token) *rbac.Token {
 	if t == nil || len(t.Roles) == 0 {
 		return t
 	}
 	right := true
-	links := make([]*nomad.ACLTokenRoleLink, 0, len(t.Roles))
+	links := make([]*rbac.TokenRoleLink, 0, len(t.Roles))
 	for _, l := range t.Roles {
-		var role *nomad.ACLRole
+		var role *rbac.Role
 		if l != nil { // a restored snapshot may contain nil links
 			role = aclRoles.Get(s.tx, ws, table.KeyOf(l.ID))
 		}
@@ -120,7 +121,7 @@ func (s *Snapshot) linkedToken(ws memdb.WatchSet, t *nomad.ACLToken) *nomad.ACLT
 		}
 		if role.Name != l.Name {
 			right = false
-			l = &nomad.ACLTokenRoleLink{ID: l.ID, Name: role.Name}
+			l = &rbac.TokenRoleLink{ID: l.ID, Name: role.Name}
 		}
 		links = append(links, l)
 	}
@@ -145,7 +146,7 @@ func (s *Store) UpsertACLTokens(index uint64, req *message.ACLTokenUpsertRequest
 	})
 }
 
-func (t *txn) putACLToken(token *nomad.ACLToken) error {
+func (t *txn) putACLToken(token *rbac.Token) error {
 	if token == nil || token.AccessorID == "" || token.SecretID == "" {
 		return fmt.Errorf("missing token accessor or secret")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -197,9 +198,9 @@ func TestNoSecretInEvents(t *testing.T) {
 		message.TopicNode:       {Row: &nomad.Node{ID: "n", SecretID: canary, Session: &nomad.NodeSession{}}},
 		message.TopicAllocation: {Row: &nomad.Allocation{ID: "a", SignedIdentities: map[string]string{"t": canary}, Job: &nomad.Job{ID: canary}}},
 		message.TopicEvaluation: {Row: &nomad.Evaluation{ID: "e", LeaderACL: canary}},
-		message.TopicACLToken:   {Row: &nomad.ACLToken{AccessorID: "t", SecretID: canary}},
-		message.TopicACLAuthMethod: {Row: &nomad.ACLAuthMethod{Name: "m", Config: &nomad.ACLAuthMethodConfig{OIDCClientSecret: canary,
-			OIDCClientAssertion: &nomad.OIDCClientAssertion{ClientSecret: canary, PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: canary}}}}},
+		message.TopicACLToken:   {Row: &rbac.Token{AccessorID: "t", SecretID: canary}},
+		message.TopicACLAuthMethod: {Row: &rbac.AuthMethod{Name: "m", Config: &rbac.AuthMethodConfig{OIDCClientSecret: canary,
+			OIDCClientAssertion: &rbac.OIDCClientAssertion{ClientSecret: canary, PrivateKey: &rbac.OIDCClientAssertionKey{PemKey: canary}}}}},
 		message.TopicVariable: {Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: "p",
 			Lock: &nomad.VariableLock{ID: canary}},
 			VariableData: nomad.VariableData{Data: []byte(canary), KeyID: canary}}},

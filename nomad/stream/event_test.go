@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
 )
@@ -58,15 +59,15 @@ func TestEventsOfRows(t *testing.T) {
 		"variable": {message.VarApplyStateRequestType,
 			table.Write{Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "prod", Path: "a/b"}}, Deleted: true},
 			`{"Topic":"Variable","Type":"VariableUpdated","Key":"a/b","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Metadata"]}`},
-		"token": {message.ACLTokenBootstrapRequestType, table.Write{Row: &nomad.ACLToken{AccessorID: "t"}},
+		"token": {message.ACLTokenBootstrapRequestType, table.Write{Row: &rbac.Token{AccessorID: "t"}},
 			`{"Topic":"ACLToken","Type":"ACLTokenUpserted","Key":"t","Namespace":"","FilterKeys":null,"Payload":["ACLToken"]}`},
-		"policy": {message.ACLPolicyDeleteRequestType, table.Write{Row: &nomad.ACLPolicy{Name: "p"}},
+		"policy": {message.ACLPolicyDeleteRequestType, table.Write{Row: &rbac.Policy{Name: "p"}},
 			`{"Topic":"ACLPolicy","Type":"ACLPolicyDeleted","Key":"p","Namespace":"","FilterKeys":null,"Payload":["ACLPolicy"]}`},
-		"role": {message.ACLRolesUpsertRequestType, table.Write{Row: &nomad.ACLRole{ID: "r", Name: "ops"}},
+		"role": {message.ACLRolesUpsertRequestType, table.Write{Row: &rbac.Role{ID: "r", Name: "ops"}},
 			`{"Topic":"ACLRole","Type":"ACLRoleUpserted","Key":"r","Namespace":"","FilterKeys":["ops"],"Payload":["ACLRole"]}`},
-		"auth method": {message.ACLAuthMethodsUpsertRequestType, table.Write{Row: &nomad.ACLAuthMethod{Name: "sso"}},
+		"auth method": {message.ACLAuthMethodsUpsertRequestType, table.Write{Row: &rbac.AuthMethod{Name: "sso"}},
 			`{"Topic":"ACLAuthMethod","Type":"ACLAuthMethodUpserted","Key":"sso","Namespace":"","FilterKeys":null,"Payload":["AuthMethod"]}`},
-		"binding rule": {message.ACLBindingRulesDeleteRequestType, table.Write{Row: &nomad.ACLBindingRule{ID: "b", AuthMethod: "sso"}},
+		"binding rule": {message.ACLBindingRulesDeleteRequestType, table.Write{Row: &rbac.BindingRule{ID: "b", AuthMethod: "sso"}},
 			`{"Topic":"ACLBindingRule","Type":"ACLBindingRuleDeleted","Key":"b","Namespace":"","FilterKeys":["sso"],"Payload":["ACLBindingRule"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package stream
 import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -90,15 +91,15 @@ func ofVolume(v *nomad.HostVolume, deleted bool) *Event {
 // eventOfAccess is eventOf for ACL objects.
 func eventOfAccess(row any) *Event {
 	switch r := row.(type) {
-	case *nomad.ACLToken:
+	case *rbac.Token:
 		return about(message.TopicACLToken, r.AccessorID, "", one("ACLToken", func() any { return r.WithoutSecret() }))
-	case *nomad.ACLPolicy:
+	case *rbac.Policy:
 		return about(message.TopicACLPolicy, r.Name, "", one("ACLPolicy", func() any { return r }))
-	case *nomad.ACLRole:
+	case *rbac.Role:
 		return about(message.TopicACLRole, r.ID, "", one("ACLRole", func() any { return r }), r.Name)
-	case *nomad.ACLAuthMethod:
+	case *rbac.AuthMethod:
 		return about(message.TopicACLAuthMethod, r.Name, "", one("AuthMethod", func() any { return r.WithoutSecrets() }))
-	case *nomad.ACLBindingRule:
+	case *rbac.BindingRule:
 		return about(message.TopicACLBindingRule, r.ID, "", one("ACLBindingRule", func() any { return r }), r.AuthMethod)
 	}
 	return nil

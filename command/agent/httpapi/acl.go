@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // aclRoutes returns the routes of policies, tokens, roles and logins. None of them allows
@@ -55,7 +56,7 @@ func aclTokenRoutes(s *Server) []web.Route {
 		{Methods: "PUT POST", Path: "/v1/acl/token/onetime", Call: web.Write("ACL.UpsertOneTimeToken",
 			noFields[message.OneTimeTokenUpsertRequest],
 			func(o *message.OneTimeTokenUpsertResponse) (any, error) {
-				return struct{ OneTimeToken *nomad.OneTimeToken }{o.OneTimeToken}, nil
+				return struct{ OneTimeToken *rbac.OneTimeToken }{o.OneTimeToken}, nil
 			})},
 		{Methods: "PUT POST", Path: "/v1/acl/token/onetime/exchange", Call: web.Write("ACL.ExchangeOneTimeToken",
 			web.Body[message.OneTimeTokenExchangeRequest](),
@@ -119,11 +120,11 @@ func aclObject[T any](r *web.Request, kind string, id func(*T) *string) ([]*T, e
 }
 
 func aclPolicy(r *web.Request, q *message.ACLPolicyUpsertRequest) error {
-	var p nomad.ACLPolicy
+	var p rbac.Policy
 	if err := r.DecodeNamed(&p); err != nil {
 		return err
 	}
-	q.Policies = []*nomad.ACLPolicy{&p}
+	q.Policies = []*rbac.Policy{&p}
 	return sameID("ACL policy", &p.Name, r.Param)
 }
 
@@ -136,12 +137,12 @@ func aclBootstrap(r *web.Request, q *message.ACLTokenBootstrapRequest) error {
 }
 
 func aclToken(r *web.Request, q *message.ACLTokenUpsertRequest) (err error) {
-	q.Tokens, err = aclObject(r, "ACL token", func(o *nomad.ACLToken) *string { return &o.AccessorID })
+	q.Tokens, err = aclObject(r, "ACL token", func(o *rbac.Token) *string { return &o.AccessorID })
 	return err
 }
 
 func aclRole(r *web.Request, q *message.ACLRolesUpsertRequest) (err error) {
-	q.ACLRoles, err = aclObject(r, "ACL role", func(o *nomad.ACLRole) *string { return &o.ID })
+	q.ACLRoles, err = aclObject(r, "ACL role", func(o *rbac.Role) *string { return &o.ID })
 	return err
 }
 
@@ -166,7 +167,7 @@ type tokenView struct {
 	Name           string
 	Type           string
 	Policies       []string
-	Roles          []*nomad.ACLTokenRoleLink
+	Roles          []*rbac.TokenRoleLink
 	Global         bool
 	Hash           []byte
 	CreateTime     time.Time
@@ -176,7 +177,7 @@ type tokenView struct {
 	ModifyIndex    uint64
 }
 
-func showToken(t *nomad.ACLToken) *tokenView {
+func showToken(t *rbac.Token) *tokenView {
 	if t == nil {
 		return nil
 	}
@@ -223,7 +224,7 @@ func ownPolicies(r *web.Request) (any, error) {
 			})(r)
 	}
 	return web.Read("ACL.GetClaimPolicies", noFields[message.GenericRequest], func(o *message.ACLPolicySetResponse) (any, error) {
-		out := []*nomad.ACLPolicyListStub{}
+		out := []*rbac.PolicyStub{}
 		for _, name := range slices.Sorted(maps.Keys(o.Policies)) {
 			out = append(out, o.Policies[name].Stub())
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // aclAuthRoutes returns the routes of auth methods, binding rules and logins. A caller that logs in
@@ -61,12 +62,12 @@ func aclAuthRoutes() []web.Route {
 }
 
 func aclAuthMethod(r *web.Request, q *message.ACLAuthMethodUpsertRequest) (err error) {
-	q.AuthMethods, err = aclObject(r, "ACL auth-method", func(o *nomad.ACLAuthMethod) *string { return &o.Name })
+	q.AuthMethods, err = aclObject(r, "ACL auth-method", func(o *rbac.AuthMethod) *string { return &o.Name })
 	return err
 }
 
 func aclBindingRule(r *web.Request, q *message.ACLBindingRulesUpsertRequest) (err error) {
-	q.ACLBindingRules, err = aclObject(r, "ACL binding rule", func(o *nomad.ACLBindingRule) *string { return &o.ID })
+	q.ACLBindingRules, err = aclObject(r, "ACL binding rule", func(o *rbac.BindingRule) *string { return &o.ID })
 	return err
 }
 
@@ -93,7 +94,7 @@ type authConfigView struct {
 	OIDCDiscoveryURL     string
 	OIDCClientID         string
 	OIDCClientSecret     string
-	OIDCClientAssertion  *nomad.OIDCClientAssertion
+	OIDCClientAssertion  *rbac.OIDCClientAssertion
 	OIDCEnablePKCE       bool
 	OIDCDisableUserInfo  bool
 	OIDCScopes           []string
@@ -111,7 +112,7 @@ type authConfigView struct {
 	VerboseLogging       bool
 }
 
-func showAuthMethod(m *nomad.ACLAuthMethod) *authMethodView {
+func showAuthMethod(m *rbac.AuthMethod) *authMethodView {
 	if m == nil {
 		return nil
 	}
@@ -121,7 +122,7 @@ func showAuthMethod(m *nomad.ACLAuthMethod) *authMethodView {
 		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
 }
 
-func showAuthConfig(c *nomad.ACLAuthMethodConfig) *authConfigView {
+func showAuthConfig(c *rbac.AuthMethodConfig) *authConfigView {
 	if c == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -39,7 +40,7 @@ func newAuthServer(t *testing.T) *Server {
 			}),
 		rpc.Handle("ACL.Login", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLLoginRequest) (*message.ACLLoginResponse, error) {
-				return &message.ACLLoginResponse{ACLToken: &nomad.ACLToken{Name: q.AuthMethodName, ExpirationTTL: time.Hour}}, nil
+				return &message.ACLLoginResponse{ACLToken: &rbac.Token{Name: q.AuthMethodName, ExpirationTTL: time.Hour}}, nil
 			}),
 		rpc.Handle("ACL.OIDCAuthURL", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.OIDCAuthURLRequest) (*message.OIDCAuthURLResponse, error) {

@@ -10,13 +10,14 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // newACLServer serves the ACL routes with methods that return their request.
 func newACLServer(t *testing.T) *Server {
 	t.Helper()
-	policies := []*nomad.ACLPolicyListStub{{Name: "of-tokens"}}
+	policies := []*rbac.PolicyStub{{Name: "of-tokens"}}
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here,
 			func(context.Context, *rpc.Call, *message.ACLPolicyListRequest) (*message.ACLPolicyListResponse, error) {
@@ -24,7 +25,7 @@ func newACLServer(t *testing.T) *Server {
 			}),
 		rpc.Handle("ACL.GetClaimPolicies", rpc.Anonymous, rpc.Here,
 			func(context.Context, *rpc.Call, *message.GenericRequest) (*message.ACLPolicySetResponse, error) {
-				return &message.ACLPolicySetResponse{Policies: map[string]*nomad.ACLPolicy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
+				return &message.ACLPolicySetResponse{Policies: map[string]*rbac.Policy{"b": {Name: "b", Rules: "hidden"}, "a": {Name: "a"}}}, nil
 			}),
 		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLPolicyUpsertRequest) (*message.GenericResponse, error) {
@@ -39,7 +40,7 @@ func newACLServer(t *testing.T) *Server {
 				if q.AccessorID != "there" {
 					return &message.SingleACLTokenResponse{}, nil
 				}
-				return &message.SingleACLTokenResponse{Token: &nomad.ACLToken{AccessorID: "there", ExpirationTTL: 90 * time.Minute}}, nil
+				return &message.SingleACLTokenResponse{Token: &rbac.Token{AccessorID: "there", ExpirationTTL: 90 * time.Minute}}, nil
 			}),
 		rpc.Handle("ACL.ListTokens", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLTokenListRequest) (*message.ACLTokenListResponse, error) {

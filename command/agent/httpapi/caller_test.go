@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -19,7 +19,7 @@ type policies struct {
 	text map[string]string
 }
 
-func (p policies) Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (p policies) Access(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	id, err := everybody{}.Authenticate(ctx, token, rpc.Token, nil)
 	if err != nil {
 		return nil, nil, err
@@ -34,7 +34,7 @@ func (p policies) Access(ctx context.Context, token string) (*nomad.Authenticate
 	return id, &rpc.Access{Rights: acl.New(false, parsed)}, nil
 }
 
-func (p policies) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (p policies) AccessNow(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	return p.Access(ctx, token)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // explainRoutes returns the route that explains access decisions. Nomad 2.0 does not have it.
@@ -20,7 +21,7 @@ func explainRoutes() []web.Route {
 type explainBody struct {
 	Kind, Name, Right        string
 	AccessorID, Role, Policy string
-	Workload                 *nomad.JobACL
+	Workload                 *rbac.JobACL
 	Everybody                bool
 	Request                  *web.DryRun
 }
@@ -61,7 +62,7 @@ func explainQuery(r *web.Request, b *explainBody) (err error) {
 		if err != nil {
 			return nomad.Errorf(http.StatusBadRequest, "%v", err)
 		}
-		b.Workload = &nomad.JobACL{Namespace: w.Namespace, JobID: w.JobID, Group: w.Group, Task: w.Task}
+		b.Workload = &rbac.JobACL{Namespace: w.Namespace, JobID: w.JobID, Group: w.Group, Task: w.Task}
 	}
 	b.Everybody, err = r.Flag("everybody")
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -22,7 +23,7 @@ func newExplainServer(t *testing.T) *Server {
 	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLExplainRequest) (*message.ACLExplainResponse, error) {
-				w := nomad.JobACL{}
+				w := rbac.JobACL{}
 				if q.Workload != nil {
 					w = *q.Workload
 				}

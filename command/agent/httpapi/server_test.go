@@ -12,23 +12,24 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // everybody admits all callers and authenticates those with the token "mine".
 type everybody struct{}
 
-func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*nomad.AuthenticatedIdentity, error) {
+func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	switch token {
 	case "mine":
-		return &nomad.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: "j"}}}, nil
+		return &rbac.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: "j"}}}, nil
 	case "bad":
 		return nil, nomad.ErrPermissionDenied
 	}
-	return &nomad.AuthenticatedIdentity{ACLToken: &nomad.ACLToken{AccessorID: "acls-disabled"}}, nil
+	return &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: "acls-disabled"}}, nil
 }
 
-func (everybody) Access(ctx context.Context, id *nomad.AuthenticatedIdentity) (*rpc.Access, error) {
+func (everybody) Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -44,7 +45,7 @@ func (s *Service) UpsertBindingRules(
 
 // bindingRuleOf returns the rule to store for a request. The auth method of an existing rule
 // cannot change.
-func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *nomad.ACLBindingRule) (*nomad.ACLBindingRule, error) {
+func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *rbac.BindingRule) (*rbac.BindingRule, error) {
 	r := codec.Copy(asked)
 	r.ModifyTime = s.Now().UTC()
 	r.CreateTime = r.ModifyTime

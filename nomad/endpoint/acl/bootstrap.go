@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -16,8 +17,8 @@ func (s *Service) Bootstrap(
 	if req.BootstrapSecret != "" && !nomad.IsUUID(req.BootstrapSecret) {
 		return nil, nomad.Errorf(400, "invalid acl token") // tools match this text
 	}
-	entry := &message.ACLTokenBootstrapRequest{Token: &nomad.ACLToken{SecretID: req.BootstrapSecret, Name: "Bootstrap Token",
-		Type: nomad.ACLManagementToken, Global: true}}
+	entry := &message.ACLTokenBootstrapRequest{Token: &rbac.Token{SecretID: req.BootstrapSecret, Name: "Bootstrap Token",
+		Type: rbac.ManagementToken, Global: true}}
 	if index, done := s.Snapshot().ACLBootstrapped(); done {
 		reset, err := s.cfg.BootstrapReset()
 		switch {
@@ -32,7 +33,7 @@ func (s *Service) Bootstrap(
 	}
 	entry.Token.Canonicalize(s.Now())
 	entry.Token.SetHash()
-	out, err := s.writeTokens(ctx, message.ACLTokenBootstrapRequestType, entry, []*nomad.ACLToken{entry.Token})
+	out, err := s.writeTokens(ctx, message.ACLTokenBootstrapRequestType, entry, []*rbac.Token{entry.Token})
 	if err == nil {
 		s.Log.Info("created the first management token", "accessor", entry.Token.AccessorID, "again", entry.ResetIndex > 0)
 	}

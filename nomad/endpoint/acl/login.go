@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -28,12 +29,12 @@ func (s *Service) CreatesGlobalToken(r rpc.Request) bool {
 		return false
 	}
 	m := s.Snapshot().ACLAuthMethod(nil, name)
-	return m != nil && m.TokenLocality == nomad.ACLAuthMethodTokenLocalityGlobal
+	return m != nil && m.TokenLocality == rbac.LocalityGlobal
 }
 
 // Login exchanges a JWT of an identity provider for an ACL token.
 func (s *Service) Login(ctx context.Context, _ *rpc.Call, req *message.ACLLoginRequest) (*message.ACLLoginResponse, error) {
-	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeJWT)
+	m, err := s.loginMethod(req.AuthMethodName, rbac.TypeJWT)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (s *Service) Login(ctx context.Context, _ *rpc.Call, req *message.ACLLoginR
 
 // OIDCAuthURL starts an OIDC login and returns the URL to open in a browser.
 func (s *Service) OIDCAuthURL(ctx context.Context, _ *rpc.Call, req *message.OIDCAuthURLRequest) (*message.OIDCAuthURLResponse, error) {
-	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeOIDC)
+	m, err := s.loginMethod(req.AuthMethodName, rbac.TypeOIDC)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (s *Service) OIDCAuthURL(ctx context.Context, _ *rpc.Call, req *message.OID
 func (s *Service) OIDCCompleteAuth(
 	ctx context.Context, _ *rpc.Call, req *message.OIDCCompleteAuthRequest,
 ) (*message.ACLLoginResponse, error) {
-	m, err := s.loginMethod(req.AuthMethodName, nomad.ACLAuthMethodTypeOIDC)
+	m, err := s.loginMethod(req.AuthMethodName, rbac.TypeOIDC)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (s *Service) OIDCCompleteAuth(
 }
 
 // loginMethod returns the auth method with the name, which must have the type kind.
-func (s *Service) loginMethod(name, kind string) (*nomad.ACLAuthMethod, error) {
+func (s *Service) loginMethod(name, kind string) (*rbac.AuthMethod, error) {
 	if name == "" {
 		return nil, nomad.Errorf(400, "missing auth method name")
 	}
@@ -102,7 +103,7 @@ func (s *Service) loginMethod(name, kind string) (*nomad.ACLAuthMethod, error) {
 
 // loginFailed returns the error for a failed login. A denied login is logged only with
 // VerboseLogging, since anyone can cause one. A failing identity provider is always logged.
-func (s *Service) loginFailed(ctx context.Context, m *nomad.ACLAuthMethod, err error) error {
+func (s *Service) loginFailed(ctx context.Context, m *rbac.AuthMethod, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -118,7 +119,7 @@ func (s *Service) loginFailed(ctx context.Context, m *nomad.ACLAuthMethod, err e
 
 // logIn creates an ACL token for a login. Its rights are those that the binding rules of the
 // method give to the claims.
-func (s *Service) logIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *login.Claims) (*message.ACLLoginResponse, error) {
+func (s *Service) logIn(ctx context.Context, m *rbac.AuthMethod, claims *login.Claims) (*message.ACLLoginResponse, error) {
 	snap := s.Snapshot()
 	grant := login.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
 	s.logOutcomes(m, claims, grant)
@@ -129,17 +130,17 @@ func (s *Service) logIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *log
 	if err != nil {
 		return nil, s.loginFailed(ctx, m, err)
 	}
-	t := &nomad.ACLToken{Name: name, Type: nomad.ACLClientToken, Policies: grant.Policies, Roles: grant.Roles,
-		Global: m.TokenLocality == nomad.ACLAuthMethodTokenLocalityGlobal, ExpirationTTL: s.boundTTL(m)}
+	t := &rbac.Token{Name: name, Type: rbac.ClientToken, Policies: grant.Policies, Roles: grant.Roles,
+		Global: m.TokenLocality == rbac.LocalityGlobal, ExpirationTTL: s.boundTTL(m)}
 	if grant.Management {
-		t.Type = nomad.ACLManagementToken
+		t.Type = rbac.ManagementToken
 	}
 	t.Canonicalize(s.Now())
 	if err := rules.ACLToken(t, nil, s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL); err != nil {
 		return nil, nomad.Errorf(500, "auth method %q: %s", m.Name, err)
 	}
 	t.SetHash()
-	entry := &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{t}}
+	entry := &message.ACLTokenUpsertRequest{Tokens: []*rbac.Token{t}}
 	written, err := s.writeTokens(ctx, message.ACLTokenUpsertRequestType, entry, entry.Tokens)
 	if err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func (s *Service) logIn(ctx context.Context, m *nomad.ACLAuthMethod, claims *log
 
 // logOutcomes logs the claims of a login and the result of each binding rule, if the method has
 // VerboseLogging.
-func (s *Service) logOutcomes(m *nomad.ACLAuthMethod, claims *login.Claims, grant *login.Grant) {
+func (s *Service) logOutcomes(m *rbac.AuthMethod, claims *login.Claims, grant *login.Grant) {
 	if !m.Config.VerboseLogging {
 		return
 	}

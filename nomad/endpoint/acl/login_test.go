@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testidp"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -26,9 +27,9 @@ import (
 const callbackURI = "http://localhost:4649/oidc/callback"
 
 // method writes an auth method.
-func upsertMethod(g *servertest.ACLServer, m *nomad.ACLAuthMethod) (*nomad.ACLAuthMethod, error) {
+func upsertMethod(g *servertest.ACLServer, m *rbac.AuthMethod) (*rbac.AuthMethod, error) {
 	var out message.ACLAuthMethodUpsertResponse
-	if err := g.Call(g.Root, "ACL.UpsertAuthMethods", &message.ACLAuthMethodUpsertRequest{AuthMethods: []*nomad.ACLAuthMethod{m}},
+	if err := g.Call(g.Root, "ACL.UpsertAuthMethods", &message.ACLAuthMethodUpsertRequest{AuthMethods: []*rbac.AuthMethod{m}},
 		&out); err != nil {
 		return nil, err
 	}
@@ -36,31 +37,31 @@ func upsertMethod(g *servertest.ACLServer, m *nomad.ACLAuthMethod) (*nomad.ACLAu
 }
 
 // rule writes a binding rule.
-func upsertRule(g *servertest.ACLServer, r *nomad.ACLBindingRule) (*nomad.ACLBindingRule, error) {
+func upsertRule(g *servertest.ACLServer, r *rbac.BindingRule) (*rbac.BindingRule, error) {
 	var out message.ACLBindingRulesUpsertResponse
-	if err := g.Call(g.Root, "ACL.UpsertBindingRules", &message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*nomad.ACLBindingRule{r}},
+	if err := g.Call(g.Root, "ACL.UpsertBindingRules", &message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*rbac.BindingRule{r}},
 		&out); err != nil {
 		return nil, err
 	}
 	return out.ACLBindingRules[0], nil
 }
 
-func login(g *servertest.ACLServer, method, token string) (*nomad.ACLToken, error) {
+func login(g *servertest.ACLServer, method, token string) (*rbac.Token, error) {
 	var out message.ACLLoginResponse
 	err := g.Call("", "ACL.Login", &message.ACLLoginRequest{AuthMethodName: method, LoginToken: token}, &out)
 	return out.ACLToken, err
 }
 
-func machines(p *testidp.Provider) *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "machines", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour,
+func machines(p *testidp.Provider) *rbac.AuthMethod {
+	return &rbac.AuthMethod{Name: "machines", Type: "JWT", TokenLocality: "local", MaxTokenTTL: time.Hour,
 		TokenNameFormat: "${auth_method_name} ${value.who}",
-		Config: &nomad.ACLAuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA, BoundAudiences: []string{"nomad"},
+		Config: &rbac.AuthMethodConfig{JWKSURL: p.URL + "/keys", JWKSCACert: p.CA, BoundAudiences: []string{"nomad"},
 			ClaimMappings: map[string]string{"sub": "who", "team": "team"}, ListClaimMappings: map[string]string{"groups": "groups"}}}
 }
 
-func people(p *testidp.Provider) *nomad.ACLAuthMethod {
-	return &nomad.ACLAuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour,
-		Config: &nomad.ACLAuthMethodConfig{
+func people(p *testidp.Provider) *rbac.AuthMethod {
+	return &rbac.AuthMethod{Name: "people", Type: "OIDC", TokenLocality: "local", MaxTokenTTL: time.Hour,
+		Config: &rbac.AuthMethodConfig{
 			OIDCDiscoveryURL: p.URL, DiscoveryCaPem: []string{p.CA}, OIDCClientID: p.ClientID, OIDCClientSecret: p.Secret, OIDCEnablePKCE: true,
 			AllowedRedirectURIs: []string{callbackURI}, ClaimMappings: map[string]string{"sub": "who"}}}
 }
@@ -76,11 +77,11 @@ func tokenOf(p *testidp.Provider, more map[string]any) string {
 func TestLogin_JWT(t *testing.T) {
 	g, p := servertest.StartACL(t, nil), testidp.New(t)
 	g.CreatePolicy("eng", "default", nil)
-	ops := g.CreateRole(&nomad.ACLRole{Name: "ops", Policies: servertest.PolicyLinks("eng")})
+	ops := g.CreateRole(&rbac.Role{Name: "ops", Policies: servertest.PolicyLinks("eng")})
 	if _, err := upsertMethod(g, machines(p)); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []*nomad.ACLBindingRule{
+	for _, r := range []*rbac.BindingRule{
 		{BindType: "policy", BindName: "${value.team}"},
 		{BindType: "role", BindName: "ops", Selector: `"ops" in list.groups`},
 		{BindType: "role", BindName: "gone", Selector: `value.team == "eng"`},
@@ -135,7 +136,7 @@ func TestLogin_JWT(t *testing.T) {
 	}
 }
 
-func listTokens(g *servertest.ACLServer) []*nomad.ACLTokenListStub {
+func listTokens(g *servertest.ACLServer) []*rbac.TokenStub {
 	var out message.ACLTokenListResponse
 	g.Must("ACL.ListTokens", &message.ACLTokenListRequest{}, &out)
 	return out.Tokens
@@ -156,7 +157,7 @@ func TestLogin_BrowserThroughFollowers(t *testing.T) {
 	if _, err := upsertMethod(g, people(p)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := upsertRule(g, &nomad.ACLBindingRule{AuthMethod: "people", BindType: "policy", BindName: "eng",
+	if _, err := upsertRule(g, &rbac.BindingRule{AuthMethod: "people", BindType: "policy", BindName: "eng",
 		Selector: `value.who == "alice"`}); err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +218,12 @@ func TestLogin_SignedByTheKeyring(t *testing.T) {
 		g, p := servertest.StartACL(t, nil), testidp.New(t)
 		m := people(p)
 		m.Config.OIDCClientSecret = ""
-		m.Config.OIDCClientAssertion = &nomad.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: alg,
+		m.Config.OIDCClientAssertion = &rbac.OIDCClientAssertion{KeySource: "nomad", KeyAlgorithm: alg,
 			ExtraHeaders: map[string]string{"x-tenant": "t"}}
 		if _, err := upsertMethod(g, m); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := upsertRule(g, &nomad.ACLBindingRule{AuthMethod: "people", BindType: "management"}); err != nil {
+		if _, err := upsertRule(g, &rbac.BindingRule{AuthMethod: "people", BindType: "management"}); err != nil {
 			t.Fatal(err)
 		}
 		p.CheckAssertion = func(raw string) error { return checkAssertion(g, raw, p) }
@@ -300,11 +301,11 @@ func TestLogin_NoSecretInTheLog(t *testing.T) {
 	m.Config.VerboseLogging = true
 	jwt := machines(p)
 	jwt.Config.VerboseLogging = true
-	for _, m := range []*nomad.ACLAuthMethod{m, jwt} {
+	for _, m := range []*rbac.AuthMethod{m, jwt} {
 		if _, err := upsertMethod(g, m); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := upsertRule(g, &nomad.ACLBindingRule{AuthMethod: m.Name, BindType: "management",
+		if _, err := upsertRule(g, &rbac.BindingRule{AuthMethod: m.Name, BindType: "management",
 			Selector: `value.who == "alice"`}); err != nil {
 			t.Fatal(err)
 		}

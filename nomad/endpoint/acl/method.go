@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -58,7 +59,7 @@ func (s *Service) UpsertAuthMethods(
 }
 
 // authMethodOf returns the auth method to store for a request.
-func (s *Service) authMethodOf(snap *state.Snapshot, asked *nomad.ACLAuthMethod) (*nomad.ACLAuthMethod, error) {
+func (s *Service) authMethodOf(snap *state.Snapshot, asked *rbac.AuthMethod) (*rbac.AuthMethod, error) {
 	m := codec.Copy(asked)
 	old := snap.ACLAuthMethod(nil, m.Name)
 	if err := login.Merge(m, old); err != nil {
@@ -121,6 +122,6 @@ func (s *Service) GetAuthMethods(
 
 // boundTTL returns the TTL of the tokens of an auth method. It is at most the server's
 // TokenMaxTTL.
-func (s *Service) boundTTL(m *nomad.ACLAuthMethod) time.Duration {
+func (s *Service) boundTTL(m *rbac.AuthMethod) time.Duration {
 	return min(m.MaxTokenTTL, s.cfg.Control.TokenMaxTTL)
 }

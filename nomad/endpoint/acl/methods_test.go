@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testidp"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
@@ -23,7 +24,7 @@ func TestAuthMethods_Rules(t *testing.T) {
 	if made, err = upsertMethod(g, made); err != nil || made.Config.OIDCClientSecret != "redacted" { // with the redacted secret
 		t.Fatalf("written back: %v", err)
 	}
-	made, err = upsertMethod(g, &nomad.ACLAuthMethod{Name: "people", MaxTokenTTL: time.Minute, Default: true})
+	made, err = upsertMethod(g, &rbac.AuthMethod{Name: "people", MaxTokenTTL: time.Minute, Default: true})
 	if err != nil {
 		t.Fatalf("update: %v", err)
 	}
@@ -51,12 +52,12 @@ func TestAuthMethods_Rules(t *testing.T) {
 	if err := g.Call("", "ACL.ListAuthMethods", &message.ACLAuthMethodListRequest{}, &list); err != nil || len(list.AuthMethods) != 2 {
 		t.Errorf("without a token %d methods are listed, %v", len(list.AuthMethods), err)
 	}
-	for name, change := range map[string]func(*nomad.ACLAuthMethod){
-		"TTL": func(m *nomad.ACLAuthMethod) { m.MaxTokenTTL = 25 * time.Hour },
-		"secrets": func(m *nomad.ACLAuthMethod) {
-			m.Config = &nomad.ACLAuthMethodConfig{OIDCDiscoveryURL: "https://x", OIDCClientSecret: "redacted"}
+	for name, change := range map[string]func(*rbac.AuthMethod){
+		"TTL": func(m *rbac.AuthMethod) { m.MaxTokenTTL = 25 * time.Hour },
+		"secrets": func(m *rbac.AuthMethod) {
+			m.Config = &rbac.AuthMethodConfig{OIDCDiscoveryURL: "https://x", OIDCClientSecret: "redacted"}
 		},
-		"none": func(m *nomad.ACLAuthMethod) { m.Name = "a b" },
+		"none": func(m *rbac.AuthMethod) { m.Name = "a b" },
 	} {
 		m := people(p)
 		change(m)
@@ -77,7 +78,7 @@ func TestAuthMethods_Rules(t *testing.T) {
 
 func TestBindingRules_Rules(t *testing.T) {
 	g, p := servertest.StartACL(t, nil), testidp.New(t)
-	r := &nomad.ACLBindingRule{AuthMethod: "machines", BindType: "policy", BindName: "x", Selector: `value.who == "a"`}
+	r := &rbac.BindingRule{AuthMethod: "machines", BindType: "policy", BindName: "x", Selector: `value.who == "a"`}
 	if _, err := upsertRule(g, r); !servertest.IsCoded(err, 400, "does not exist") {
 		t.Errorf("a rule without its method: %v, want 400", err)
 	}
@@ -88,7 +89,7 @@ func TestBindingRules_Rules(t *testing.T) {
 	if err != nil || made.ID == "" || made.CreateIndex == 0 {
 		t.Fatalf("created %+v, %v", made, err)
 	}
-	changed, err := upsertRule(g, &nomad.ACLBindingRule{ID: made.ID, BindType: "management"})
+	changed, err := upsertRule(g, &rbac.BindingRule{ID: made.ID, BindType: "management"})
 	if err != nil {
 		t.Fatalf("update: %v", err)
 	}
@@ -98,7 +99,7 @@ func TestBindingRules_Rules(t *testing.T) {
 	if !changed.CreateTime.Equal(made.CreateTime) {
 		t.Errorf("CreateTime = %v, want %v", changed.CreateTime, made.CreateTime)
 	}
-	for name, r := range map[string]*nomad.ACLBindingRule{
+	for name, r := range map[string]*rbac.BindingRule{
 		"another method": {ID: made.ID, AuthMethod: "other", BindType: "management"},
 		"bad selector":   {AuthMethod: "machines", BindType: "management", Selector: "who == root"},
 		"bad template":   {AuthMethod: "machines", BindType: "role", BindName: "${list.groups}"},
@@ -107,7 +108,7 @@ func TestBindingRules_Rules(t *testing.T) {
 			t.Errorf("%s: %v, want 400", name, err)
 		}
 	}
-	if _, err := upsertRule(g, &nomad.ACLBindingRule{ID: nomad.NewID(), AuthMethod: "machines",
+	if _, err := upsertRule(g, &rbac.BindingRule{ID: nomad.NewID(), AuthMethod: "machines",
 		BindType: "management"}); !servertest.IsCoded(err, 404, "ACL binding rule not found") {
 		t.Errorf("a deleted rule: %v, want 404", err)
 	}

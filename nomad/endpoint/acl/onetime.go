@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -14,15 +15,15 @@ func (s *Service) UpsertOneTimeToken(
 	ctx context.Context, c *rpc.Call, _ *message.OneTimeTokenUpsertRequest,
 ) (*message.OneTimeTokenUpsertResponse, error) {
 	c.Access.MarkChecked()
-	var own *nomad.ACLToken
+	var own *rbac.Token
 	if t := c.Identity.ACLToken; t != nil {
 		own = s.Snapshot().ACLToken(nil, t.AccessorID) // excludes the anonymous token and the leader's token
 	}
 	if own == nil {
 		return nil, nomad.Denied("needs an ACL token")
 	}
-	entry := &nomad.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
-		ExpiresAt: s.Now().Add(nomad.OneTimeTokenTTL).UTC()}
+	entry := &rbac.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
+		ExpiresAt: s.Now().Add(rbac.OneTimeTokenTTL).UTC()}
 	index, err := s.write(ctx, message.OneTimeTokenUpsertRequestType, entry)
 	if err != nil {
 		return nil, err

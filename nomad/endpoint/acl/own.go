@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -47,7 +48,7 @@ func ownRoles(c *rpc.Call) map[string]bool {
 // ownPolicies returns the names of the caller's policies and the anonymous policy. Callers
 // without a management token may read only these.
 func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[string]bool {
-	names := map[string]bool{nomad.ACLPolicyAnonymous: true}
+	names := map[string]bool{rbac.PolicyAnonymous: true}
 	if w := c.Access.Workload; w != nil {
 		for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
 			if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
@@ -18,30 +19,30 @@ func TestPolicies_Invalid(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	good := `agent { policy = "read" }`
 	for name, c := range map[string]struct {
-		p    nomad.ACLPolicy
+		p    rbac.Policy
 		want string
 	}{
-		"name":                  {nomad.ACLPolicy{Name: "a b", Rules: good}, "invalid policy name"},
-		"no name":               {nomad.ACLPolicy{Rules: good}, "invalid policy name"},
-		"long name":             {nomad.ACLPolicy{Name: strings.Repeat("a", 129), Rules: good}, "invalid policy name"},
-		"long description":      {nomad.ACLPolicy{Name: "p", Description: strings.Repeat("a", 257), Rules: good}, "description"},
-		"no rules":              {nomad.ACLPolicy{Name: "p"}, "the policy is empty"},
-		"unknown key":           {nomad.ACLPolicy{Name: "p", Rules: "namespace \"x\" {\n  polic = \"read\"\n}"}, "line 2, column 3"},
-		"two blocks":            {nomad.ACLPolicy{Name: "p", Rules: good + "\n" + good}, "line 2, column 1"},
-		"job without namespace": {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{JobID: "j"}}, "has no namespace"},
-		"group without job":     {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{Namespace: "default", Group: "g"}}, "has no job"},
-		"task without group": {nomad.ACLPolicy{Name: "p", Rules: good, JobACL: &nomad.JobACL{Namespace: "default", JobID: "j", Task: "t"}},
+		"name":                  {rbac.Policy{Name: "a b", Rules: good}, "invalid policy name"},
+		"no name":               {rbac.Policy{Rules: good}, "invalid policy name"},
+		"long name":             {rbac.Policy{Name: strings.Repeat("a", 129), Rules: good}, "invalid policy name"},
+		"long description":      {rbac.Policy{Name: "p", Description: strings.Repeat("a", 257), Rules: good}, "description"},
+		"no rules":              {rbac.Policy{Name: "p"}, "the policy is empty"},
+		"unknown key":           {rbac.Policy{Name: "p", Rules: "namespace \"x\" {\n  polic = \"read\"\n}"}, "line 2, column 3"},
+		"two blocks":            {rbac.Policy{Name: "p", Rules: good + "\n" + good}, "line 2, column 1"},
+		"job without namespace": {rbac.Policy{Name: "p", Rules: good, JobACL: &rbac.JobACL{JobID: "j"}}, "has no namespace"},
+		"group without job":     {rbac.Policy{Name: "p", Rules: good, JobACL: &rbac.JobACL{Namespace: "default", Group: "g"}}, "has no job"},
+		"task without group": {rbac.Policy{Name: "p", Rules: good, JobACL: &rbac.JobACL{Namespace: "default", JobID: "j", Task: "t"}},
 			"has no group"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := g.Call(g.Root, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{&c.p}}, nil)
+			err := g.Call(g.Root, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{&c.p}}, nil)
 			if !servertest.IsCoded(err, 400, c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		})
 	}
-	twice := []*nomad.ACLPolicy{{Name: "p", Rules: good}, {Name: "p", Rules: good}}
-	for what, list := range map[string][]*nomad.ACLPolicy{"none": nil, "one twice": twice} {
+	twice := []*rbac.Policy{{Name: "p", Rules: good}, {Name: "p", Rules: good}}
+	for what, list := range map[string][]*rbac.Policy{"none": nil, "one twice": twice} {
 		if err := g.Call(g.Root, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: list}, nil); !servertest.IsCoded(err, 400,
 			"policy") {
 			t.Errorf("%s: %v", what, err)
@@ -62,9 +63,9 @@ func TestPolicy_Rules(t *testing.T) {
 node { policy = "write" }
 node_pool "p" { capabilities = ["read"] }
 operator { policy = "read" }`
-	p := &nomad.ACLPolicy{Name: "p", Description: "d", Rules: rules, RulesJSON: &nomad.ACLRules{Raw: "of the caller"},
-		JobACL: &nomad.JobACL{Namespace: "prod"}}
-	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	p := &rbac.Policy{Name: "p", Description: "d", Rules: rules, RulesJSON: &rbac.Rules{Raw: "of the caller"},
+		JobACL: &rbac.JobACL{Namespace: "prod"}}
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{p}}, nil)
 	var out message.SingleACLPolicyResponse
 	g.Must("ACL.GetPolicy", &message.ACLPolicySpecificRequest{Name: "p"}, &out)
 	got := out.Policy
@@ -97,10 +98,10 @@ func TestPolicies_OwnReadable(t *testing.T) {
 	for _, name := range []string{"direct", "by-role", "foreign", "anonymous"} {
 		g.CreatePolicy(name, "default", nil)
 	}
-	own := g.CreateRole(&nomad.ACLRole{Name: "own", Policies: servertest.PolicyLinks("by-role")})
-	other := g.CreateRole(&nomad.ACLRole{Name: "other", Policies: servertest.PolicyLinks("foreign")})
+	own := g.CreateRole(&rbac.Role{Name: "own", Policies: servertest.PolicyLinks("by-role")})
+	other := g.CreateRole(&rbac.Role{Name: "other", Policies: servertest.PolicyLinks("foreign")})
 	holder := servertest.ClientToken("direct")
-	holder.Roles = []*nomad.ACLTokenRoleLink{{Name: "own"}}
+	holder.Roles = []*rbac.TokenRoleLink{{Name: "own"}}
 	holder = g.CreateToken(holder)
 
 	names := func(secret string) (out []string) {
@@ -133,7 +134,7 @@ func TestPolicies_OwnReadable(t *testing.T) {
 		roles.ACLRoles[0].ID != own.ID {
 		t.Errorf("roles are %+v, %v", roles.ACLRoles, err)
 	}
-	for role, may := range map[*nomad.ACLRole]bool{own: true, other: false, {ID: nomad.NewID(), Name: "none"}: false} {
+	for role, may := range map[*rbac.Role]bool{own: true, other: false, {ID: nomad.NewID(), Name: "none"}: false} {
 		for method, req := range map[string]any{"ACL.GetRoleByID": &message.ACLRoleByIDRequest{RoleID: role.ID},
 			"ACL.GetRoleByName": &message.ACLRoleByNameRequest{RoleName: role.Name},
 			"ACL.GetRolesByID":  &message.ACLRolesByIDRequest{ACLRoleIDs: []string{role.ID}}} {
@@ -143,9 +144,9 @@ func TestPolicies_OwnReadable(t *testing.T) {
 		}
 	}
 	for method, req := range map[string]any{"ACL.ListTokens": &message.ACLTokenListRequest{}, "ACL.GetTokens": &message.ACLTokenSetRequest{},
-		"ACL.UpsertTokens":        &message.ACLTokenUpsertRequest{Tokens: []*nomad.ACLToken{servertest.ClientToken("direct")}},
+		"ACL.UpsertTokens":        &message.ACLTokenUpsertRequest{Tokens: []*rbac.Token{servertest.ClientToken("direct")}},
 		"ACL.DeleteTokens":        &message.ACLTokenDeleteRequest{AccessorIDs: []string{holder.AccessorID}},
-		"ACL.UpsertRoles":         &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{own}},
+		"ACL.UpsertRoles":         &message.ACLRolesUpsertRequest{ACLRoles: []*rbac.Role{own}},
 		"ACL.DeleteRolesByID":     &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{own.ID}},
 		"ACL.DeletePolicies":      &message.ACLPolicyDeleteRequest{Names: []string{"direct"}},
 		"ACL.ExpireOneTimeTokens": &message.OneTimeTokenExpireRequest{},
@@ -161,8 +162,8 @@ func TestPolicies_BlockingList(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	g.CreatePolicy("a", "default", nil)
 	g.CreatePolicy("b", "default", nil)
-	r := g.CreateRole(&nomad.ACLRole{Name: "r", Policies: servertest.PolicyLinks("a")})
-	holder := g.CreateToken(&nomad.ACLToken{Type: "client", Roles: []*nomad.ACLTokenRoleLink{{ID: r.ID}}})
+	r := g.CreateRole(&rbac.Role{Name: "r", Policies: servertest.PolicyLinks("a")})
+	holder := g.CreateToken(&rbac.Token{Type: "client", Roles: []*rbac.TokenRoleLink{{ID: r.ID}}})
 	var now message.ACLPolicyListResponse
 	if err := g.Call(holder.SecretID, "ACL.ListPolicies", &message.ACLPolicyListRequest{}, &now); err != nil || len(now.Policies) != 1 {
 		t.Fatalf("%d policies, %v", len(now.Policies), err)
@@ -191,7 +192,7 @@ func TestPolicies_BlockingList(t *testing.T) {
 
 func TestPolicies_OfWorkload(t *testing.T) {
 	g := servertest.StartACL(t, nil)
-	for name, job := range map[string]*nomad.JobACL{"ns": {Namespace: "default"}, "job": {Namespace: "default", JobID: "b"},
+	for name, job := range map[string]*rbac.JobACL{"ns": {Namespace: "default"}, "job": {Namespace: "default", JobID: "b"},
 		"group": {Namespace: "default", JobID: "b", Group: "g"},
 		"task":  {Namespace: "default", JobID: "b", Group: "g", Task: "t"}, "prefix": {Namespace: "default", JobID: "bb"},
 		"shorter":     {Namespace: "default", JobID: ""},

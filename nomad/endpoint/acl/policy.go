@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -61,13 +62,13 @@ func (s *Service) ListPolicies(
 		kind.Tables = []string{state.TableACLPolicy, state.TableACLRoles} // roles have policies
 	}
 	found, meta, err := kind.List(ctx, s.Core, &req.QueryOptions,
-		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*nomad.ACLPolicy] {
+		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*rbac.Policy] {
 			listed := snap.ACLPoliciesByPrefix(ws, req.Prefix)
 			if all {
 				return listed
 			}
 			own := ownPolicies(c, snap, ws)
-			return page.Only(listed, func(p *nomad.ACLPolicy) bool { return own[p.Name] })
+			return page.Only(listed, func(p *rbac.Policy) bool { return own[p.Name] })
 		})
 	return &message.ACLPolicyListResponse{Policies: found, QueryMeta: meta}, err
 }
@@ -120,7 +121,7 @@ func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *message.G
 	c.Access.MarkChecked()
 	return handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ACLPolicySetResponse) error {
-			out.Policies = map[string]*nomad.ACLPolicy{}
+			out.Policies = map[string]*rbac.Policy{}
 			for p := range snap.ACLPoliciesByJob(ws, w.Namespace, w.Job) {
 				if p.JobACL.Admits(w.Namespace, w.Job, w.Group, w.Task) {
 					out.Policies[p.Name] = p
@@ -133,22 +134,22 @@ func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *message.G
 
 // rulesOf returns the parsed rules of a policy. It returns nil if they do not parse, as for a
 // policy from an old snapshot.
-func rulesOf(text string) *nomad.ACLRules {
+func rulesOf(text string) *rbac.Rules {
 	parsed, err := acl.Parse(text)
 	if err != nil {
 		return nil
 	}
-	out := &nomad.ACLRules{Raw: text}
-	paths := map[string]*nomad.ACLVariablesRules{}
+	out := &rbac.Rules{Raw: text}
+	paths := map[string]*rbac.VariablesRules{}
 	for _, o := range parsed.Outline() {
 		switch o.Kind {
 		case acl.Variables:
 			if paths[o.Space] == nil {
-				paths[o.Space] = &nomad.ACLVariablesRules{}
+				paths[o.Space] = &rbac.VariablesRules{}
 			}
-			paths[o.Space].Paths = append(paths[o.Space].Paths, &nomad.ACLVariablePathRules{PathSpec: o.Name, Capabilities: o.Capabilities})
+			paths[o.Space].Paths = append(paths[o.Space].Paths, &rbac.VariablePathRules{PathSpec: o.Name, Capabilities: o.Capabilities})
 		case acl.Namespaces:
-			out.Namespaces = append(out.Namespaces, &nomad.ACLNamespaceRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities})
+			out.Namespaces = append(out.Namespaces, &rbac.NamespaceRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities})
 		default:
 			addRules(out, o)
 		}
@@ -160,9 +161,9 @@ func rulesOf(text string) *nomad.ACLRules {
 }
 
 // addRules adds a block that does not belong to a namespace.
-func addRules(to *nomad.ACLRules, o acl.Outline) {
-	named := &nomad.ACLNamedRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities}
-	plain := &nomad.ACLPlainRules{Policy: o.Policy, Capabilities: slices.Clip(o.Capabilities)}
+func addRules(to *rbac.Rules, o acl.Outline) {
+	named := &rbac.NamedRules{Name: o.Name, Policy: o.Policy, Capabilities: o.Capabilities}
+	plain := &rbac.PlainRules{Policy: o.Policy, Capabilities: slices.Clip(o.Capabilities)}
 	switch o.Kind {
 	case acl.NodePools:
 		to.NodePools = append(to.NodePools, named)

@@ -1,52 +1,52 @@
 package acl
 
 import (
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // The kinds of objects, and how they are read.
 var (
-	policies = handler.Records[nomad.ACLPolicy, nomad.ACLPolicyListStub]{
+	policies = handler.Records[rbac.Policy, rbac.PolicyStub]{
 		Tables: []string{state.TableACLPolicy},
 		Get:    (*state.Snapshot).ACLPolicy,
-		At:     func(p *nomad.ACLPolicy) page.Cursor { return page.Cursor{ID: p.Name} },
+		At:     func(p *rbac.Policy) page.Cursor { return page.Cursor{ID: p.Name} },
 		Order:  page.ByID,
-		Index:  func(p *nomad.ACLPolicy) uint64 { return p.ModifyIndex },
-		Stub:   (*nomad.ACLPolicy).Stub,
+		Index:  func(p *rbac.Policy) uint64 { return p.ModifyIndex },
+		Stub:   (*rbac.Policy).Stub,
 	}
-	roles = handler.Records[nomad.ACLRole, nomad.ACLRoleListStub]{
+	roles = handler.Records[rbac.Role, rbac.RoleStub]{
 		Tables: []string{state.TableACLRoles, state.TableACLPolicy}, // a role omits deleted policies
 		Get:    (*state.Snapshot).ACLRole,
-		At:     func(r *nomad.ACLRole) page.Cursor { return page.Cursor{ID: r.ID} },
+		At:     func(r *rbac.Role) page.Cursor { return page.Cursor{ID: r.ID} },
 		Order:  page.ByID,
-		Index:  func(r *nomad.ACLRole) uint64 { return r.ModifyIndex },
-		Stub:   (*nomad.ACLRole).Stub,
+		Index:  func(r *rbac.Role) uint64 { return r.ModifyIndex },
+		Stub:   (*rbac.Role).Stub,
 	}
-	tokens = handler.Records[nomad.ACLToken, nomad.ACLTokenListStub]{
+	tokens = handler.Records[rbac.Token, rbac.TokenStub]{
 		Tables: []string{state.TableACLToken, state.TableACLRoles}, // a token omits deleted roles
 		Get:    (*state.Snapshot).ACLToken,
-		At:     func(t *nomad.ACLToken) page.Cursor { return page.Cursor{Index: t.CreateIndex, ID: t.AccessorID} },
+		At:     func(t *rbac.Token) page.Cursor { return page.Cursor{Index: t.CreateIndex, ID: t.AccessorID} },
 		Order:  page.ByCreation,
-		Index:  func(t *nomad.ACLToken) uint64 { return t.ModifyIndex },
-		Stub:   (*nomad.ACLToken).Stub,
+		Index:  func(t *rbac.Token) uint64 { return t.ModifyIndex },
+		Stub:   (*rbac.Token).Stub,
 	}
-	authMethods = handler.Records[nomad.ACLAuthMethod, nomad.ACLAuthMethodStub]{
+	authMethods = handler.Records[rbac.AuthMethod, rbac.AuthMethodStub]{
 		Tables: []string{state.TableACLAuthMethods},
 		Get:    (*state.Snapshot).ACLAuthMethod,
-		At:     func(m *nomad.ACLAuthMethod) page.Cursor { return page.Cursor{ID: m.Name} },
+		At:     func(m *rbac.AuthMethod) page.Cursor { return page.Cursor{ID: m.Name} },
 		Order:  page.ByID,
-		Index:  func(m *nomad.ACLAuthMethod) uint64 { return m.ModifyIndex },
-		Stub:   (*nomad.ACLAuthMethod).Stub,
+		Index:  func(m *rbac.AuthMethod) uint64 { return m.ModifyIndex },
+		Stub:   (*rbac.AuthMethod).Stub,
 	}
-	bindingRules = handler.Records[nomad.ACLBindingRule, nomad.ACLBindingRuleListStub]{
+	bindingRules = handler.Records[rbac.BindingRule, rbac.BindingRuleStub]{
 		Tables: []string{state.TableACLBindingRules},
 		Get:    (*state.Snapshot).ACLBindingRule,
-		At:     func(r *nomad.ACLBindingRule) page.Cursor { return page.Cursor{ID: r.ID} },
+		At:     func(r *rbac.BindingRule) page.Cursor { return page.Cursor{ID: r.ID} },
 		Order:  page.ByID,
-		Index:  func(r *nomad.ACLBindingRule) uint64 { return r.ModifyIndex },
-		Stub:   (*nomad.ACLBindingRule).Stub,
+		Index:  func(r *rbac.BindingRule) uint64 { return r.ModifyIndex },
+		Stub:   (*rbac.BindingRule).Stub,
 	}
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
@@ -48,10 +49,10 @@ func TestPolicy_UnreadableDenies(t *testing.T) {
 	for _, name := range []string{"good", "bad"} {
 		g.CreatePolicy(name, "default", nil)
 	}
-	first := g.CreateRole(&nomad.ACLRole{Name: "r", Policies: servertest.PolicyLinks("bad")})
+	first := g.CreateRole(&rbac.Role{Name: "r", Policies: servertest.PolicyLinks("bad")})
 	direct, byRole, other := g.CreateToken(servertest.ClientToken("good",
 		"bad")), servertest.ClientToken("good"), g.CreateToken(servertest.ClientToken("good"))
-	byRole.Roles = []*nomad.ACLTokenRoleLink{{ID: first.ID}}
+	byRole.Roles = []*rbac.TokenRoleLink{{ID: first.ID}}
 	byRole = g.CreateToken(byRole)
 	jobs := func(secret string) error { return g.Call(secret, "Job.List", &message.JobListRequest{}, nil) }
 	for _, secret := range []string{direct.SecretID, byRole.SecretID, other.SecretID} {
@@ -59,7 +60,7 @@ func TestPolicy_UnreadableDenies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	twice, err := codec.Encode(&nomad.ACLPolicy{Name: "bad",
+	twice, err := codec.Encode(&rbac.Policy{Name: "bad",
 		Rules: "namespace \"default\" { policy = \"read\" }\nnamespace \"default\" { policy = \"deny\" }"})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -77,8 +78,8 @@ func (s *Service) ListRoles(ctx context.Context, c *rpc.Call, req *message.ACLRo
 		return nil, err
 	}
 	found, meta, err := roles.List(ctx, s.Core, &req.QueryOptions,
-		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*nomad.ACLRole] {
-			readable := func(r *nomad.ACLRole) bool { return all || own[r.ID] }
+		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*rbac.Role] {
+			readable := func(r *rbac.Role) bool { return all || own[r.ID] }
 			return page.Only(snap.ACLRolesByPrefix(ws, req.Prefix), readable)
 		})
 	return &message.ACLRolesListResponse{ACLRoles: found, QueryMeta: meta}, err
@@ -118,7 +119,7 @@ func (s *Service) RoleByName(ctx context.Context, c *rpc.Call, req *message.ACLR
 
 // shownRole returns a role and the index of the response. The index includes the policies,
 // because deleting or recreating a policy changes the role.
-func shownRole(snap *state.Snapshot, role *nomad.ACLRole) (*nomad.ACLRole, uint64) {
+func shownRole(snap *state.Snapshot, role *rbac.Role) (*rbac.Role, uint64) {
 	if role == nil {
 		return nil, snap.TableIndex(state.TableACLRoles)
 	}

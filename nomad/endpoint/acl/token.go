@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -75,7 +76,7 @@ func (s *Service) UpsertTokens(
 
 // writeTokens applies a log entry and returns the tokens as stored.
 func (s *Service) writeTokens(
-	ctx context.Context, t message.CommandType, entry any, written []*nomad.ACLToken,
+	ctx context.Context, t message.CommandType, entry any, written []*rbac.Token,
 ) (*message.ACLTokenUpsertResponse, error) {
 	index, err := s.write(ctx, t, entry)
 	if err != nil {
@@ -87,12 +88,12 @@ func (s *Service) writeTokens(
 }
 
 // tokenOf returns the token to store for a request.
-func (s *Service) tokenOf(snap *state.Snapshot, asked *nomad.ACLToken) (*nomad.ACLToken, error) {
+func (s *Service) tokenOf(snap *state.Snapshot, asked *rbac.Token) (*rbac.Token, error) {
 	t := codec.Copy(asked)
-	var existing *nomad.ACLToken
+	var existing *rbac.Token
 	if t.AccessorID != "" {
-		if t.AccessorID == nomad.ACLAnonymousAccessor {
-			return nil, fmt.Errorf("the anonymous token cannot be changed: update the policy %q", nomad.ACLPolicyAnonymous)
+		if t.AccessorID == rbac.AnonymousAccessor {
+			return nil, fmt.Errorf("the anonymous token cannot be changed: update the policy %q", rbac.PolicyAnonymous)
 		}
 		existing = snap.ACLToken(nil, t.AccessorID)
 	}
@@ -112,7 +113,7 @@ func (s *Service) tokenOf(snap *state.Snapshot, asked *nomad.ACLToken) (*nomad.A
 }
 
 // begin checks the IDs of a new token and sets its defaults.
-func (s *Service) begin(t *nomad.ACLToken) error {
+func (s *Service) begin(t *rbac.Token) error {
 	switch {
 	case t.AccessorID != "" && !nomad.IsUUID(t.AccessorID):
 		return fmt.Errorf("the accessor of a token must be a UUID")
@@ -124,7 +125,7 @@ func (s *Service) begin(t *nomad.ACLToken) error {
 }
 
 // keepOf copies the fields that the request omits from the existing token.
-func keepOf(t, existing *nomad.ACLToken) {
+func keepOf(t, existing *rbac.Token) {
 	t.CreateTime = existing.CreateTime
 	if t.SecretID == "" {
 		t.SecretID = existing.SecretID
@@ -145,11 +146,11 @@ func keepOf(t, existing *nomad.ACLToken) {
 
 // rolesOf resolves the roles of a token, which are given by ID or name, and removes
 // duplicates.
-func rolesOf(snap *state.Snapshot, t *nomad.ACLToken) error {
+func rolesOf(snap *state.Snapshot, t *rbac.Token) error {
 	seen := map[string]bool{}
-	var links []*nomad.ACLTokenRoleLink
+	var links []*rbac.TokenRoleLink
 	for _, l := range t.Roles {
-		var role *nomad.ACLRole
+		var role *rbac.Role
 		switch {
 		case l.ID != "":
 			role = snap.ACLRole(nil, l.ID)
@@ -161,7 +162,7 @@ func rolesOf(snap *state.Snapshot, t *nomad.ACLToken) error {
 		}
 		if !seen[role.ID] {
 			seen[role.ID] = true
-			links = append(links, &nomad.ACLTokenRoleLink{ID: role.ID, Name: role.Name})
+			links = append(links, &rbac.TokenRoleLink{ID: role.ID, Name: role.Name})
 		}
 	}
 	t.Roles = links
@@ -176,7 +177,7 @@ func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *message.AC
 	snap := s.Snapshot()
 	global := 0
 	for _, accessor := range req.AccessorIDs {
-		if accessor == nomad.ACLAnonymousAccessor {
+		if accessor == rbac.AnonymousAccessor {
 			return nil, nomad.Errorf(400, "the anonymous token cannot be deleted")
 		}
 		t := snap.ACLToken(nil, accessor)
@@ -196,7 +197,7 @@ func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *message.AC
 // ListTokens lists tokens without their secrets.
 func (s *Service) ListTokens(ctx context.Context, _ *rpc.Call, req *message.ACLTokenListRequest) (*message.ACLTokenListResponse, error) {
 	found, meta, err := tokens.List(ctx, s.Core, &req.QueryOptions,
-		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*nomad.ACLToken] {
+		func(snap *state.Snapshot, ws memdb.WatchSet) iter.Seq[*rbac.Token] {
 			if req.GlobalOnly {
 				return snap.ACLTokensGlobal(ws, true)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -20,38 +21,38 @@ func TestTokens_Invalid(t *testing.T) {
 	g.CreatePolicy("p", "default", nil)
 	is := g.CreateToken(servertest.ClientToken("p"))
 	soon, past, far := time.Now().Add(30*time.Second), time.Now().Add(-time.Hour), time.Now().Add(48*time.Hour)
-	change := func(edit func(*nomad.ACLToken)) *nomad.ACLToken {
+	change := func(edit func(*rbac.Token)) *rbac.Token {
 		t := codec.Copy(is)
 		edit(t)
 		return t
 	}
 	for name, c := range map[string]struct {
-		t    *nomad.ACLToken
+		t    *rbac.Token
 		want string
 	}{
-		"no type":                  {&nomad.ACLToken{Policies: []string{"p"}}, "token type"},
-		"management with a policy": {&nomad.ACLToken{Type: "management", Policies: []string{"p"}}, "cannot have policies or roles"},
+		"no type":                  {&rbac.Token{Policies: []string{"p"}}, "token type"},
+		"management with a policy": {&rbac.Token{Type: "management", Policies: []string{"p"}}, "cannot have policies or roles"},
 		"client without":           {servertest.ClientToken(), "at least one policy or role"},
-		"unknown role":             {&nomad.ACLToken{Type: "client", Roles: []*nomad.ACLTokenRoleLink{{Name: "none"}}}, "does not exist: none"},
-		"empty role":               {&nomad.ACLToken{Type: "client", Roles: []*nomad.ACLTokenRoleLink{{}}}, "does not exist"},
-		"long name":                {&nomad.ACLToken{Type: "management", Name: strings.Repeat("a", 257)}, "name"},
-		"accessor":                 {&nomad.ACLToken{Type: "management", AccessorID: "me"}, "must be a UUID"},
-		"secret":                   {&nomad.ACLToken{Type: "management", SecretID: "me"}, "must be a UUID"},
-		"anonymous":                {&nomad.ACLToken{Type: "management", AccessorID: "anonymous"}, "anonymous"},
-		"too short":                {&nomad.ACLToken{Type: "management", ExpirationTTL: time.Second}, "token_min_expiration_ttl"},
-		"too long":                 {&nomad.ACLToken{Type: "management", ExpirationTTL: 25 * time.Hour}, "token_max_expiration_ttl"},
-		"negative":                 {&nomad.ACLToken{Type: "management", ExpirationTTL: -time.Hour}, "negative"},
-		"ends too soon":            {&nomad.ACLToken{Type: "management", ExpirationTime: &soon}, "token_min_expiration_ttl"},
-		"ends too late":            {&nomad.ACLToken{Type: "management", ExpirationTime: &far}, "token_max_expiration_ttl"},
-		"has ended":                {&nomad.ACLToken{Type: "management", ExpirationTime: &past}, "past"},
-		"TTL and end": {&nomad.ACLToken{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far},
+		"unknown role":             {&rbac.Token{Type: "client", Roles: []*rbac.TokenRoleLink{{Name: "none"}}}, "does not exist: none"},
+		"empty role":               {&rbac.Token{Type: "client", Roles: []*rbac.TokenRoleLink{{}}}, "does not exist"},
+		"long name":                {&rbac.Token{Type: "management", Name: strings.Repeat("a", 257)}, "name"},
+		"accessor":                 {&rbac.Token{Type: "management", AccessorID: "me"}, "must be a UUID"},
+		"secret":                   {&rbac.Token{Type: "management", SecretID: "me"}, "must be a UUID"},
+		"anonymous":                {&rbac.Token{Type: "management", AccessorID: "anonymous"}, "anonymous"},
+		"too short":                {&rbac.Token{Type: "management", ExpirationTTL: time.Second}, "token_min_expiration_ttl"},
+		"too long":                 {&rbac.Token{Type: "management", ExpirationTTL: 25 * time.Hour}, "token_max_expiration_ttl"},
+		"negative":                 {&rbac.Token{Type: "management", ExpirationTTL: -time.Hour}, "negative"},
+		"ends too soon":            {&rbac.Token{Type: "management", ExpirationTime: &soon}, "token_min_expiration_ttl"},
+		"ends too late":            {&rbac.Token{Type: "management", ExpirationTime: &far}, "token_max_expiration_ttl"},
+		"has ended":                {&rbac.Token{Type: "management", ExpirationTime: &past}, "past"},
+		"TTL and end": {&rbac.Token{Type: "management", ExpirationTTL: time.Hour, ExpirationTime: &far},
 			"both an expiration TTL"},
-		"the secret of another": {&nomad.ACLToken{Type: "management", SecretID: is.SecretID}, "have the same secret"},
-		"another type": {change(func(t *nomad.ACLToken) { t.Type, t.Policies = "management", nil }),
+		"the secret of another": {&rbac.Token{Type: "management", SecretID: is.SecretID}, "have the same secret"},
+		"another type": {change(func(t *rbac.Token) { t.Type, t.Policies = "management", nil }),
 			"type of a token cannot be changed"},
-		"another secret": {change(func(t *nomad.ACLToken) { t.SecretID = nomad.NewID() }), "secret of a token cannot be changed"},
-		"another end":    {change(func(t *nomad.ACLToken) { t.ExpirationTTL = time.Hour }), "cannot be changed"},
-		"everywhere":     {change(func(t *nomad.ACLToken) { t.Global = true }), "global cannot be changed"},
+		"another secret": {change(func(t *rbac.Token) { t.SecretID = nomad.NewID() }), "secret of a token cannot be changed"},
+		"another end":    {change(func(t *rbac.Token) { t.ExpirationTTL = time.Hour }), "cannot be changed"},
+		"everywhere":     {change(func(t *rbac.Token) { t.Global = true }), "global cannot be changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := g.CreateTokens(c.t)
@@ -63,8 +64,8 @@ func TestTokens_Invalid(t *testing.T) {
 			}
 		})
 	}
-	if _, err := g.CreateTokens(&nomad.ACLToken{Type: "management"},
-		&nomad.ACLToken{Type: "management", Global: true}); !servertest.IsCoded(err, 400, "mixed global") {
+	if _, err := g.CreateTokens(&rbac.Token{Type: "management"},
+		&rbac.Token{Type: "management", Global: true}); !servertest.IsCoded(err, 400, "mixed global") {
 		t.Errorf("global and others: %v", err)
 	}
 	if _, err := g.CreateTokens(is, is); !servertest.IsCoded(err, 400, "duplicate token") {
@@ -75,16 +76,16 @@ func TestTokens_Invalid(t *testing.T) {
 func TestTokens_Update(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	g.CreatePolicy("p", "default", nil)
-	r := g.CreateRole(&nomad.ACLRole{Name: "r", Policies: servertest.PolicyLinks("p")})
-	chosen := &nomad.ACLToken{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", ExpirationTTL: time.Hour,
-		Roles: []*nomad.ACLTokenRoleLink{{Name: "r"}, {ID: r.ID}}}
+	r := g.CreateRole(&rbac.Role{Name: "r", Policies: servertest.PolicyLinks("p")})
+	chosen := &rbac.Token{AccessorID: nomad.NewID(), SecretID: nomad.NewID(), Type: "client", ExpirationTTL: time.Hour,
+		Roles: []*rbac.TokenRoleLink{{Name: "r"}, {ID: r.ID}}}
 	made := g.CreateToken(chosen)
 	if made.AccessorID != chosen.AccessorID || made.SecretID != chosen.SecretID ||
 		!made.ExpirationTime.Equal(made.CreateTime.Add(time.Hour)) ||
-		len(made.Roles) != 1 || *made.Roles[0] != (nomad.ACLTokenRoleLink{ID: r.ID, Name: "r"}) {
+		len(made.Roles) != 1 || *made.Roles[0] != (rbac.TokenRoleLink{ID: r.ID, Name: "r"}) {
 		t.Fatalf("created %+v", made.Stub())
 	}
-	next := g.CreateToken(&nomad.ACLToken{AccessorID: made.AccessorID, Name: "new", Policies: []string{"p", "later"}})
+	next := g.CreateToken(&rbac.Token{AccessorID: made.AccessorID, Name: "new", Policies: []string{"p", "later"}})
 	if next.SecretID != made.SecretID || next.Type != "client" || next.Name != "new" || next.CreateIndex != made.CreateIndex ||
 		next.ModifyIndex <= made.ModifyIndex ||
 		!next.ExpirationTime.Equal(*made.ExpirationTime) || !next.CreateTime.Equal(made.CreateTime) || slices.Equal(next.Hash, made.Hash) ||
@@ -175,20 +176,20 @@ func TestTokens_List(t *testing.T) {
 func TestRoles_Invalid(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	g.CreatePolicy("p", "default", nil)
-	g.CreateRole(&nomad.ACLRole{Name: "r", Policies: servertest.PolicyLinks("p", "p")})
+	g.CreateRole(&rbac.Role{Name: "r", Policies: servertest.PolicyLinks("p", "p")})
 	for name, c := range map[string]struct {
-		r    nomad.ACLRole
+		r    rbac.Role
 		code int
 		want string
 	}{
-		"name":           {nomad.ACLRole{Name: "a b", Policies: servertest.PolicyLinks("p")}, 400, "invalid role name"},
-		"no policy":      {nomad.ACLRole{Name: "q"}, 400, "at least one policy"},
-		"missing policy": {nomad.ACLRole{Name: "q", Policies: servertest.PolicyLinks("none")}, 400, `"none" does not exist`},
-		"name of other":  {nomad.ACLRole{Name: "r", Policies: servertest.PolicyLinks("p")}, 400, "has this name"},
-		"unknown ID":     {nomad.ACLRole{ID: nomad.NewID(), Name: "q", Policies: servertest.PolicyLinks("p")}, 404, "ACL role not found"},
+		"name":           {rbac.Role{Name: "a b", Policies: servertest.PolicyLinks("p")}, 400, "invalid role name"},
+		"no policy":      {rbac.Role{Name: "q"}, 400, "at least one policy"},
+		"missing policy": {rbac.Role{Name: "q", Policies: servertest.PolicyLinks("none")}, 400, `"none" does not exist`},
+		"name of other":  {rbac.Role{Name: "r", Policies: servertest.PolicyLinks("p")}, 400, "has this name"},
+		"unknown ID":     {rbac.Role{ID: nomad.NewID(), Name: "q", Policies: servertest.PolicyLinks("p")}, 404, "ACL role not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{&c.r}, AllowMissingPolicies: true}
+			req := &message.ACLRolesUpsertRequest{ACLRoles: []*rbac.Role{&c.r}, AllowMissingPolicies: true}
 			if err := g.Call(g.Root, "ACL.UpsertRoles", req, nil); !servertest.IsCoded(err, c.code, c.want) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -201,7 +202,7 @@ func TestOneTimeToken_Once(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	g.CreatePolicy("p", "default", nil)
 	own := g.CreateToken(servertest.ClientToken("p"))
-	upsert := func(secret string) (*nomad.OneTimeToken, error) {
+	upsert := func(secret string) (*rbac.OneTimeToken, error) {
 		var out message.OneTimeTokenUpsertResponse
 		err := g.Call(secret, "ACL.UpsertOneTimeToken", &message.OneTimeTokenUpsertRequest{}, &out)
 		return out.OneTimeToken, err
@@ -214,7 +215,7 @@ func TestOneTimeToken_Once(t *testing.T) {
 		t.Fatal(err)
 	}
 	once, err := upsert(own.SecretID)
-	if err != nil || once.AccessorID != own.AccessorID || time.Until(once.ExpiresAt) > nomad.OneTimeTokenTTL {
+	if err != nil || once.AccessorID != own.AccessorID || time.Until(once.ExpiresAt) > rbac.OneTimeTokenTTL {
 		t.Fatalf("%+v, %v", once, err)
 	}
 	exchange := func(secret string) error {
@@ -257,7 +258,7 @@ func TestTokens_Expired(t *testing.T) {
 		c.Access.TokenMinTTL, c.ACLTokenGCThreshold = time.Millisecond, time.Millisecond
 	})
 	for _, global := range []bool{true, false} {
-		short := g.CreateToken(&nomad.ACLToken{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
+		short := g.CreateToken(&rbac.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
 		servertest.Eventually(t, func() bool { return short.HasExpired(time.Now()) })
 		if err := g.Call(short.SecretID, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) &&
 			!errors.Is(err, nomad.ErrTokenExpired) {
@@ -299,7 +300,7 @@ func TestTokens_CollectedByFollower(t *testing.T) {
 		}
 		return now == id
 	})
-	short := g.CreateToken(&nomad.ACLToken{Type: "management", ExpirationTTL: 20 * time.Millisecond})
+	short := g.CreateToken(&rbac.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond})
 	servertest.Eventually(t, func() bool { return short.HasExpired(time.Now()) })
 	servertest.Eventually(t, func() bool {
 		g.Must("System.GarbageCollect", &message.GenericRequest{}, nil) // the work of the previous leader is lost

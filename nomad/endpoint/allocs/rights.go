@@ -4,6 +4,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -38,7 +39,7 @@ func fetchesDisk(snap *state.Snapshot, node, id string) bool {
 // own rejects all callers except the node that the allocation was placed on. It also
 // rejects that node after a purge. Its identity remains valid for registering again, but its
 // allocations may have been replaced on another node.
-func own(snap *state.Snapshot, id *nomad.AuthenticatedIdentity, a *nomad.Allocation) error {
+func own(snap *state.Snapshot, id *rbac.AuthenticatedIdentity, a *nomad.Allocation) error {
 	if err := authz.OwnAlloc(id, a); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -124,16 +125,16 @@ func TestEventStream_Filtered(t *testing.T) {
 // stream ends with the token.
 func TestEventStream_EndsWithTheRight(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(g *servertest.ACLServer, own *nomad.ACLToken)
+		change func(g *servertest.ACLServer, own *rbac.Token)
 		says   string // "" for a stream that is only closed
 	}{
-		"the token is deleted": {func(g *servertest.ACLServer, own *nomad.ACLToken) {
+		"the token is deleted": {func(g *servertest.ACLServer, own *rbac.Token) {
 			g.Must("ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
 		}, "Permission denied"},
-		"the policy is deleted": {func(g *servertest.ACLServer, _ *nomad.ACLToken) {
+		"the policy is deleted": {func(g *servertest.ACLServer, _ *rbac.Token) {
 			g.Must("ACL.DeletePolicies", &message.ACLPolicyDeleteRequest{Names: []string{"readers"}}, nil)
 		}, "read-job"},
-		"the policy changes": {func(g *servertest.ACLServer, _ *nomad.ACLToken) { g.CreatePolicy("readers", "other", nil) }, "read-job"},
+		"the policy changes": {func(g *servertest.ACLServer, _ *rbac.Token) { g.CreatePolicy("readers", "other", nil) }, "read-job"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := servertest.StartACL(t, nil)
@@ -165,10 +166,10 @@ func TestEventStream_EndsWithTheRight(t *testing.T) {
 // An expired token ends the stream, even without any event.
 func TestEventStream_EndsWithTheToken(t *testing.T) {
 	g := servertest.StartACL(t, func(c *server.Config) { c.Access.TokenMinTTL = time.Millisecond })
-	var short *nomad.ACLToken
+	var short *rbac.Token
 	var r *servertest.EventReader
 	servertest.Eventually(t, func() (begun bool) {
-		short = g.CreateToken(&nomad.ACLToken{Type: "management", ExpirationTTL: 2 * time.Second})
+		short = g.CreateToken(&rbac.Token{Type: "management", ExpirationTTL: 2 * time.Second})
 		req := servertest.EventRequest("default", nil)
 		req.AuthToken = short.SecretID
 		var err error

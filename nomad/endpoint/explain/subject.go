@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -23,7 +24,7 @@ func self(c *rpc.Call) subject {
 	case t != nil:
 		who.ID, who.Name = t.AccessorID, t.Name
 	case w != nil:
-		who.Workload = &nomad.JobACL{Namespace: w.Namespace, JobID: w.Job, Group: w.Group, Task: w.Task}
+		who.Workload = &rbac.JobACL{Namespace: w.Namespace, JobID: w.Job, Group: w.Group, Task: w.Task}
 	}
 	return who
 }
@@ -31,7 +32,7 @@ func self(c *rpc.Call) subject {
 // subjectOf returns the subject that a request names.
 func (s *Service) subjectOf(snap *state.Snapshot, req *message.ACLExplainRequest) (subject, error) {
 	switch {
-	case req.AccessorID == nomad.ACLAnonymousAccessor:
+	case req.AccessorID == rbac.AnonymousAccessor:
 		return anonymousSubject(), nil
 	case req.AccessorID != "":
 		t := snap.ACLToken(nil, req.AccessorID)
@@ -61,22 +62,22 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *message.ACLExplainRequest
 }
 
 func anonymousSubject() subject {
-	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectToken, ID: nomad.ACLAnonymousAccessor,
+	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectToken, ID: rbac.AnonymousAccessor,
 		Name: "callers without a token"},
-		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(nomad.ACLPolicyAnonymous) }}
+		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(rbac.PolicyAnonymous) }}
 }
 
-func (s *Service) tokenSubject(t *nomad.ACLToken) subject {
+func (s *Service) tokenSubject(t *rbac.Token) subject {
 	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectToken, ID: t.AccessorID, Name: t.Name}, over: t.HasExpired(s.Now()),
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfToken(t) }}
 }
 
-func roleSubject(role *nomad.ACLRole) subject {
+func roleSubject(role *rbac.Role) subject {
 	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectRole, ID: role.ID, Name: role.Name},
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfRole(role) }}
 }
 
-func workloadSubject(j nomad.JobACL) subject {
+func workloadSubject(j rbac.JobACL) subject {
 	w := &acl.Workload{Namespace: j.Namespace, Job: j.JobID, Group: j.Group, Task: j.Task}
 	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectWorkload, Workload: &j}, workload: w,
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfWorkload(w) }}
@@ -108,16 +109,16 @@ func (s *Service) everybody(snap *state.Snapshot, ask *question) iter.Seq2[strin
 }
 
 // workloadKey returns the sort key of a workload. The names in it contain no spaces.
-func workloadKey(w nomad.JobACL) string {
+func workloadKey(w rbac.JobACL) string {
 	return strings.Join([]string{"workload", w.Namespace, w.JobID, w.Group, w.Task}, " ")
 }
 
 // workloadsOf returns the workloads that have policies, own the variable of the question, or
 // have an identity with the audience.
-func workloadsOf(snap *state.Snapshot, ask *question) []nomad.JobACL {
-	found := map[nomad.JobACL]bool{}
+func workloadsOf(snap *state.Snapshot, ask *question) []rbac.JobACL {
+	found := map[rbac.JobACL]bool{}
 	for _, id := range ask.identities {
-		found[nomad.JobACL{Namespace: ask.namespace, JobID: id.JobID, Group: id.Group, Task: id.Task}] = true
+		found[rbac.JobACL{Namespace: ask.namespace, JobID: id.JobID, Group: id.Group, Task: id.Task}] = true
 	}
 	for p := range snap.ACLPolicies(nil) {
 		if p.JobACL != nil && ask.audience == "" {
@@ -126,22 +127,22 @@ func workloadsOf(snap *state.Snapshot, ask *question) []nomad.JobACL {
 	}
 	for _, q := range ask.questions {
 		if q.Kind == acl.Variables {
-			owners(snap, q.Namespace, q.Name, func(w nomad.JobACL) { found[w] = true })
+			owners(snap, q.Namespace, q.Name, func(w rbac.JobACL) { found[w] = true })
 		}
 	}
-	out := make([]nomad.JobACL, 0, len(found))
+	out := make([]rbac.JobACL, 0, len(found))
 	for w := range found {
 		out = append(out, w)
 	}
-	slices.SortFunc(out, func(a, b nomad.JobACL) int { return strings.Compare(workloadKey(a), workloadKey(b)) })
+	slices.SortFunc(out, func(a, b rbac.JobACL) int { return strings.Compare(workloadKey(a), workloadKey(b)) })
 	return out
 }
 
 // owners calls tell for each existing workload that owns the variable at path: a namespace,
 // or a job, group or task in it.
-func owners(snap *state.Snapshot, namespace, path string, tell func(nomad.JobACL)) {
+func owners(snap *state.Snapshot, namespace, path string, tell func(rbac.JobACL)) {
 	if path == nomad.VariablesJobs {
-		tell(nomad.JobACL{Namespace: namespace})
+		tell(rbac.JobACL{Namespace: namespace})
 		return
 	}
 	rest, ok := strings.CutPrefix(path, nomad.VariablesJobs+"/")
@@ -153,15 +154,15 @@ func owners(snap *state.Snapshot, namespace, path string, tell func(nomad.JobACL
 			continue
 		}
 		if rest == job.ID {
-			tell(nomad.JobACL{Namespace: namespace, JobID: job.ID})
+			tell(rbac.JobACL{Namespace: namespace, JobID: job.ID})
 		}
 		for _, g := range job.TaskGroups {
 			if rest == job.ID+"/"+g.Name {
-				tell(nomad.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name})
+				tell(rbac.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name})
 			}
 			for _, t := range g.Tasks {
 				if rest == job.ID+"/"+g.Name+"/"+t.Name {
-					tell(nomad.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name, Task: t.Name})
+					tell(rbac.JobACL{Namespace: namespace, JobID: job.ID, Group: g.Name, Task: t.Name})
 				}
 			}
 		}

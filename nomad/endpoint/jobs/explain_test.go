@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -19,7 +20,7 @@ func caller(t *testing.T, policy string) *rpc.Call {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rpc.Call{Identity: &nomad.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: acl.New(false, p)}}
+	return &rpc.Call{Identity: &rbac.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: acl.New(false, p)}}
 }
 
 // explained adds the namespace, nodes and a job to a Service: n1 lacks memory, n2 fits, n3 is in

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -65,8 +66,8 @@ func TestForged_ServerFields(t *testing.T) {
 func TestForged_ParentInState(t *testing.T) {
 	g := servertest.StartACL(t, nil)
 	n := servertest.Join(t, g.Server.RPCAddr())
-	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "of-victim",
-		Rules: `namespace "default" { policy = "read" }`, JobACL: &nomad.JobACL{Namespace: "default", JobID: "victim"}}}}, nil)
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: "of-victim",
+		Rules: `namespace "default" { policy = "read" }`, JobACL: &rbac.JobACL{Namespace: "default", JobID: "victim"}}}}, nil)
 	g.Must("Variables.Apply", &message.VariablesApplyRequest{Op: "set", Var: servertest.Variable("nomad/jobs/victim", "secret")}, nil)
 	parent := servertest.BatchJob("victim", 1)
 	parent.ParameterizedJob = &nomad.ParameterizedJobConfig{Payload: nomad.DispatchPayloadOptional}

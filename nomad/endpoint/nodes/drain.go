@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/drain"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -115,7 +116,7 @@ func (s *Service) startDrain(ctx context.Context, c *rpc.Call, old *nomad.Node,
 }
 
 // updater names the caller in the last drain of a node.
-func updater(id *nomad.AuthenticatedIdentity) string {
+func updater(id *rbac.AuthenticatedIdentity) string {
 	switch node := authz.NodeID(id); {
 	case node != "":
 		return "client:" + node

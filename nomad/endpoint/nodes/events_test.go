@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -30,7 +31,7 @@ func TestEmitEvents_Limits(t *testing.T) {
 	s := &Service{Core: &handler.Core{Config: handler.Config{Raft: recordingRaft{wrote: &wrote}}}}
 	emit := func(events ...*nomad.NodeEvent) error {
 		wrote = nil
-		_, err := s.EmitEvents(t.Context(), &rpc.Call{Identity: &nomad.AuthenticatedIdentity{ClientID: "n"}},
+		_, err := s.EmitEvents(t.Context(), &rpc.Call{Identity: &rbac.AuthenticatedIdentity{ClientID: "n"}},
 			&message.EmitNodeEventsRequest{NodeEvents: map[string][]*nomad.NodeEvent{"n": events}})
 		return err
 	}

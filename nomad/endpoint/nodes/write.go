@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -251,7 +252,7 @@ type allocUpdate struct{ known, update *nomad.Allocation }
 
 // ownUpdates returns the updates of allocations that are placed on the calling node, and the IDs
 // of those on other nodes. It skips allocations that have been garbage-collected, and updates that arrive late.
-func ownUpdates(snap *state.Snapshot, caller *nomad.AuthenticatedIdentity,
+func ownUpdates(snap *state.Snapshot, caller *rbac.AuthenticatedIdentity,
 	updates []*nomad.Allocation) (own []allocUpdate, refused []string, err error) {
 	for _, update := range updates {
 		if update == nil || !nomad.IsUUID(update.ID) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -233,8 +234,8 @@ func TestTicket_NoTokenOfTheCaller(t *testing.T) {
 	g, r, alloc := rogueHouse(t, ticketed, nil)
 	all := g.TokenWith("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }")
 	workload := r.Allocs(1)[0].SignedIdentities["t"]
-	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: "of-j",
-		JobACL: &nomad.JobACL{Namespace: "default", JobID: "j"},
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: "of-j",
+		JobACL: &rbac.JobACL{Namespace: "default", JobID: "j"},
 		Rules:  "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }"}}}, nil)
 	for who, secret := range map[string]string{"management": g.Root, "a token": all, "a workload": workload} {
 		for method, req := range everyRelay(alloc, r.Node.ID) {
@@ -293,8 +294,8 @@ func TestTicket_ACLsDisabled(t *testing.T) {
 func TestRelay_StreamsEndWithTheRight(t *testing.T) {
 	const rules = "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nagent { policy = \"read\" }"
 	g, r, alloc := rogueHouse(t, ticketed, nil)
-	policy := func(name, rules string, job *nomad.JobACL) {
-		g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{{Name: name, Rules: rules, JobACL: job}}}, nil)
+	policy := func(name, rules string, job *rbac.JobACL) {
+		g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: name, Rules: rules, JobACL: job}}}, nil)
 	}
 	for method := range streams {
 		for name, c := range map[string]func() (secret string, end func()){
@@ -312,15 +313,15 @@ func TestRelay_StreamsEndWithTheRight(t *testing.T) {
 			},
 			"role removed": func() (string, func()) {
 				policy("of-role", rules, nil)
-				role := g.CreateRole(&nomad.ACLRole{Name: "r-" + nomad.NewID(), Policies: servertest.PolicyLinks("of-role")})
-				k := g.CreateToken(&nomad.ACLToken{Name: "r", Type: nomad.ACLClientToken, Roles: []*nomad.ACLTokenRoleLink{{ID: role.ID}}})
+				role := g.CreateRole(&rbac.Role{Name: "r-" + nomad.NewID(), Policies: servertest.PolicyLinks("of-role")})
+				k := g.CreateToken(&rbac.Token{Name: "r", Type: rbac.ClientToken, Roles: []*rbac.TokenRoleLink{{ID: role.ID}}})
 				return k.SecretID, func() {
 					g.Must("ACL.DeleteRolesByID", &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: []string{role.ID}}, nil)
 				}
 			},
 			"workload ended": func() (string, func()) {
 				id := "w" + nomad.NewID()[:8]
-				policy("of-"+id, rules, &nomad.JobACL{Namespace: "default", JobID: id})
+				policy("of-"+id, rules, &rbac.JobACL{Namespace: "default", JobID: id})
 				var out message.JobRegisterResponse
 				g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob(id, 1)}, &out)
 				var own *nomad.Allocation

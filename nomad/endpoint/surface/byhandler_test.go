@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -28,10 +29,10 @@ func conditions(t *testing.T) (*servertest.ACLServer, map[string]conditional) {
 	g, other := in.ACLServer, servertest.Join(t, in.Server.RPCAddr())
 	g.CreatePolicy("policy-1", "a", nil)
 	g.CreatePolicy("policy-2", "a", nil)
-	g.CreatePolicy("policy-job", "a", &nomad.JobACL{Namespace: "a", JobID: "j"})
-	role := g.CreateRole(&nomad.ACLRole{Name: "role-1", Policies: servertest.PolicyLinks("policy-1")})
+	g.CreatePolicy("policy-job", "a", &rbac.JobACL{Namespace: "a", JobID: "j"})
+	role := g.CreateRole(&rbac.Role{Name: "role-1", Policies: servertest.PolicyLinks("policy-1")})
 	token := servertest.ClientToken("policy-1")
-	token.Roles = []*nomad.ACLTokenRoleLink{{ID: role.ID}}
+	token.Roles = []*rbac.TokenRoleLink{{ID: role.ID}}
 	holder, second := g.CreateToken(token), g.CreateToken(servertest.ClientToken("policy-2"))
 	a := in.alloc["a"]
 	workload := a.SignedIdentities["t"]

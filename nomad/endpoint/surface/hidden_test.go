@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -294,8 +295,8 @@ func TestHidden_NamespaceOfTheBody(t *testing.T) {
 // A blocking read ends when its token is deleted.
 func TestBlockingQuery_TokenDeleted(t *testing.T) {
 	g := twoNamespaces(t)
-	p := &nomad.ACLPolicy{Name: "reader", Rules: `namespace "a" { policy = "read" }`}
-	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	p := &rbac.Policy{Name: "reader", Rules: `namespace "a" { policy = "read" }`}
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{p}}, nil)
 	token := g.CreateToken(servertest.ClientToken("reader"))
 	begun, ended := time.Now(), make(chan error, 1)
 	go func() {

@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/svid"
@@ -126,7 +127,7 @@ var errDisabled = nomad.Errorf(404, "SPIFFE is disabled: set trust_domain in the
 
 // find returns the task of an allocation of the caller. Without a result, the index is that of the
 // snapshot, so that a request with an index waits for the allocation.
-func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *nomad.AuthenticatedIdentity, allocID,
+func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *rbac.AuthenticatedIdentity, allocID,
 	task string) (workload, uint64, error) {
 	if s.svids.TrustDomain() == "" {
 		return workload{}, 0, errDisabled

@@ -18,7 +18,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -163,7 +163,7 @@ func (m *Meter) rate(of *method, c *rpc.Call) {
 
 // identity returns the label of a caller: an accessor ID, a node, an allocation or the name of
 // a certificate.
-func (m *Meter) identity(id *nomad.AuthenticatedIdentity) string {
+func (m *Meter) identity(id *rbac.AuthenticatedIdentity) string {
 	switch claims := id.Claims; {
 	case id.ACLToken != nil:
 		return "token:" + id.ACLToken.AccessorID

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -76,7 +77,7 @@ func TestCounters(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- m.Run(ctx) }()
-				call := &rpc.Call{Identity: &nomad.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{
+				call := &rpc.Call{Identity: &rbac.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{
 					WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{AllocationID: "a1"}}}}
 				var calls sync.WaitGroup
 				for range 4 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
@@ -42,7 +43,7 @@ func StartACL(t *testing.T, change func(*server.Config)) *ACLServer {
 }
 
 // Bootstrap creates the first management token with a secret, or a new one for "".
-func (g *ACLServer) Bootstrap(secret string) (*nomad.ACLToken, error) {
+func (g *ACLServer) Bootstrap(secret string) (*rbac.Token, error) {
 	var out message.ACLTokenUpsertResponse
 	req := &message.ACLTokenBootstrapRequest{BootstrapSecret: secret, WriteRequest: message.WriteRequest{Region: g.Region}}
 	err := Retry(g.T, func(ctx context.Context) error { return g.Server.Call(ctx, "ACL.Bootstrap", req, &out) })
@@ -72,14 +73,14 @@ func (g *ACLServer) Must(method string, req, resp any) {
 }
 
 // CreatePolicy writes a policy with rights to read the jobs of a namespace.
-func (g *ACLServer) CreatePolicy(name, namespace string, job *nomad.JobACL) {
+func (g *ACLServer) CreatePolicy(name, namespace string, job *rbac.JobACL) {
 	g.Helper()
-	p := &nomad.ACLPolicy{Name: name, Rules: fmt.Sprintf("namespace %q { policy = \"read\" }", namespace), JobACL: job}
-	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	p := &rbac.Policy{Name: name, Rules: fmt.Sprintf("namespace %q { policy = \"read\" }", namespace), JobACL: job}
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{p}}, nil)
 }
 
 // CreateToken writes a token.
-func (g *ACLServer) CreateToken(t *nomad.ACLToken) *nomad.ACLToken {
+func (g *ACLServer) CreateToken(t *rbac.Token) *rbac.Token {
 	g.Helper()
 	out, err := g.CreateTokens(t)
 	if err != nil {
@@ -89,29 +90,29 @@ func (g *ACLServer) CreateToken(t *nomad.ACLToken) *nomad.ACLToken {
 }
 
 // CreateTokens writes tokens with the management token.
-func (g *ACLServer) CreateTokens(t ...*nomad.ACLToken) ([]*nomad.ACLToken, error) {
+func (g *ACLServer) CreateTokens(t ...*rbac.Token) ([]*rbac.Token, error) {
 	var out message.ACLTokenUpsertResponse
 	err := g.Call(g.Root, "ACL.UpsertTokens", &message.ACLTokenUpsertRequest{Tokens: t}, &out)
 	return out.Tokens, err
 }
 
 // CreateRole writes a role.
-func (g *ACLServer) CreateRole(r *nomad.ACLRole) *nomad.ACLRole {
+func (g *ACLServer) CreateRole(r *rbac.Role) *rbac.Role {
 	g.Helper()
 	var out message.ACLRolesUpsertResponse
-	g.Must("ACL.UpsertRoles", &message.ACLRolesUpsertRequest{ACLRoles: []*nomad.ACLRole{r}}, &out)
+	g.Must("ACL.UpsertRoles", &message.ACLRolesUpsertRequest{ACLRoles: []*rbac.Role{r}}, &out)
 	return out.ACLRoles[0]
 }
 
 // ClientToken returns a client token with policies, to be written.
-func ClientToken(policies ...string) *nomad.ACLToken {
-	return &nomad.ACLToken{Name: "c", Type: nomad.ACLClientToken, Policies: policies}
+func ClientToken(policies ...string) *rbac.Token {
+	return &rbac.Token{Name: "c", Type: rbac.ClientToken, Policies: policies}
 }
 
 // PolicyLinks returns the links of a role to policies.
-func PolicyLinks(names ...string) (out []*nomad.ACLRolePolicyLink) {
+func PolicyLinks(names ...string) (out []*rbac.RolePolicyLink) {
 	for _, name := range names {
-		out = append(out, &nomad.ACLRolePolicyLink{Name: name})
+		out = append(out, &rbac.RolePolicyLink{Name: name})
 	}
 	return out
 }
@@ -127,8 +128,8 @@ func ReadRoot[T any](g *ACLServer, method string, req any) *T {
 // TokenWith creates a token with one policy and returns its secret.
 func (g *ACLServer) TokenWith(rules string) string {
 	g.Helper()
-	p := &nomad.ACLPolicy{Name: "p-" + nomad.NewID()[:8], Rules: rules}
-	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*nomad.ACLPolicy{p}}, nil)
+	p := &rbac.Policy{Name: "p-" + nomad.NewID()[:8], Rules: rules}
+	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{p}}, nil)
 	return g.CreateToken(ClientToken(p.Name)).SecretID
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -15,9 +16,9 @@ import (
 // its rights. The error is nomad.ErrPermissionDenied for an invalid token. Any other error means
 // that the token could not be checked.
 type Callers interface {
-	Access(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)
+	Access(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error)
 	// AccessNow is Access with the state of the leader. None of its results is cached.
-	AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)
+	AccessNow(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error)
 }
 
 // errCallers means that this agent was created without Callers. All callers are refused.
@@ -67,7 +68,7 @@ func ForOperators(q acl.Question, handle Handler) Handler {
 }
 
 // caller resolves the token of the request.
-func (r *Request) caller() (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (r *Request) caller() (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	if r.server.cfg.Callers == nil {
 		return nil, nil, errCallers
 	}

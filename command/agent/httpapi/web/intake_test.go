@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -44,7 +45,7 @@ type servers struct{}
 
 func (servers) Call(_ context.Context, _ string, _, resp any) error {
 	if who, ok := resp.(*message.ACLWhoAmIResponse); ok {
-		who.Identity = &nomad.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{}}
+		who.Identity = &rbac.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{}}
 	}
 	return nil
 }
@@ -224,15 +225,15 @@ func TestStreamsOutliveTheirBodies(t *testing.T) {
 // strangers accepts only the token "mine".
 type strangers struct{}
 
-func (strangers) AccessNow(ctx context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (strangers) AccessNow(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	return strangers{}.Access(ctx, token)
 }
 
-func (strangers) Access(_ context.Context, token string) (*nomad.AuthenticatedIdentity, *rpc.Access, error) {
+func (strangers) Access(_ context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	if token != "mine" {
 		return nil, nil, nomad.ErrPermissionDenied
 	}
-	return &nomad.AuthenticatedIdentity{}, &rpc.Access{}, nil
+	return &rbac.AuthenticatedIdentity{}, &rpc.Access{}, nil
 }
 
 // The bodies of all requests share memory. Unauthenticated callers cannot use the share of the

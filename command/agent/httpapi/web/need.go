@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -110,7 +111,7 @@ func (r *Request) AskFor(token string, n Need) error {
 	return err
 }
 
-func (a *asking) caller(n Need, access func(context.Context, string) (*nomad.AuthenticatedIdentity, *rpc.Access, error)) (err error) {
+func (a *asking) caller(n Need, access func(context.Context, string) (*rbac.AuthenticatedIdentity, *rpc.Access, error)) (err error) {
 	if _, a.access, err = access(a.Context(), a.token); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // TaskSocket returns the handler for the socket of a task. It serves the complete API to callers
@@ -57,7 +58,7 @@ func (s *Server) hasIdentity(ctx context.Context, region, token string) (bool, e
 
 // isSomebody reports whether a token resolved to an identity or a real ACL token. The anonymous
 // token and the token of an agent without ACLs do not count.
-func isSomebody(id *nomad.AuthenticatedIdentity) bool {
+func isSomebody(id *rbac.AuthenticatedIdentity) bool {
 	switch {
 	case id == nil:
 		return false

@@ -1,4 +1,4 @@
-package nomad_test
+package rbac_test
 
 import (
 	"bytes"
@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // Durations are strings in JSON, and are read from strings or nanoseconds.
 func TestACL_Durations(t *testing.T) {
 	for in, want := range map[string]time.Duration{`"8h"`: 8 * time.Hour, `""`: 0, `3600000000000`: time.Hour, `null`: 0} {
-		var token nomad.ACLToken
-		var method nomad.ACLAuthMethod
+		var token rbac.Token
+		var method rbac.AuthMethod
 		if err := json.Unmarshal([]byte(`{"AccessorID":"a","ExpirationTTL":`+in+`}`), &token); err != nil || token.ExpirationTTL != want ||
 			token.AccessorID != "a" {
 			t.Errorf("%s: %v, %v", in, token.ExpirationTTL, err)
@@ -31,21 +31,21 @@ func TestACL_Durations(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`"soon"`, `true`, `{}`} {
-		if err := json.Unmarshal([]byte(`{"ExpirationTTL":`+bad+`}`), &nomad.ACLToken{}); err == nil ||
+		if err := json.Unmarshal([]byte(`{"ExpirationTTL":`+bad+`}`), &rbac.Token{}); err == nil ||
 			!strings.Contains(err.Error(), "ExpirationTTL") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	token := &nomad.ACLToken{AccessorID: "a", SecretID: "s", ExpirationTTL: 90 * time.Minute}
+	token := &rbac.Token{AccessorID: "a", SecretID: "s", ExpirationTTL: 90 * time.Minute}
 	text, err := json.Marshal(token)
 	if err != nil || !strings.Contains(string(text), `"ExpirationTTL":"1h30m0s"`) || !strings.Contains(string(text), `"SecretID":"s"`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	var again nomad.ACLToken
+	var again rbac.Token
 	if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(&again, token) {
 		t.Errorf("it is read again as %+v, %v", again.Stub(), err)
 	}
-	if text, _ = json.Marshal(&nomad.ACLAuthMethod{}); !strings.Contains(string(text), `"MaxTokenTTL":""`) {
+	if text, _ = json.Marshal(&rbac.AuthMethod{}); !strings.Contains(string(text), `"MaxTokenTTL":""`) {
 		t.Errorf("no TTL is written as %s", text)
 	}
 }
@@ -53,13 +53,13 @@ func TestACL_Durations(t *testing.T) {
 // Secrets are neither printed nor logged.
 func TestACL_SecretsHidden(t *testing.T) {
 	const canary = "canary-secret"
-	token := &nomad.ACLToken{AccessorID: "a", SecretID: canary}
-	once := &nomad.OneTimeToken{AccessorID: "a", OneTimeSecretID: canary}
-	conf := &nomad.ACLAuthMethodConfig{OIDCClientSecret: canary, OIDCClientAssertion: &nomad.OIDCClientAssertion{ClientSecret: canary,
-		PrivateKey: &nomad.OIDCClientAssertionKey{PemKey: canary}}}
-	method := &nomad.ACLAuthMethod{Name: "m", Config: conf}
+	token := &rbac.Token{AccessorID: "a", SecretID: canary}
+	once := &rbac.OneTimeToken{AccessorID: "a", OneTimeSecretID: canary}
+	conf := &rbac.AuthMethodConfig{OIDCClientSecret: canary, OIDCClientAssertion: &rbac.OIDCClientAssertion{ClientSecret: canary,
+		PrivateKey: &rbac.OIDCClientAssertionKey{PemKey: canary}}}
+	method := &rbac.AuthMethod{Name: "m", Config: conf}
 	for _, v := range []any{token, once, conf, method, []any{token, method}, map[string]any{"x": once},
-		struct{ Token *nomad.ACLToken }{token}, &message.ACLTokenUpsertResponse{Tokens: []*nomad.ACLToken{token}}} {
+		struct{ Token *rbac.Token }{token}, &message.ACLTokenUpsertResponse{Tokens: []*rbac.Token{token}}} {
 		var log bytes.Buffer
 		slog.New(slog.NewTextHandler(&log, nil)).Info("m", "v", v)
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "v", fmt.Sprint(v))
@@ -117,31 +117,31 @@ func TestACL_HashesDiffer(t *testing.T) {
 		}
 		seen[string(hash)] = what
 	}
-	p := &nomad.ACLPolicy{Name: "n", JobACL: &nomad.JobACL{}}
+	p := &rbac.Policy{Name: "n", JobACL: &rbac.JobACL{}}
 	note("policy", codec.Copy(p).SetHash())
 	for _, f := range []string{"Name", "Description", "Rules", "JobACL.Namespace", "JobACL.JobID", "JobACL.Group", "JobACL.Task"} {
 		note("policy "+f, changed(t, p, f).SetHash())
 	}
-	note("policy without JobACL", (&nomad.ACLPolicy{Name: "n"}).SetHash())
-	tok := &nomad.ACLToken{Name: "n"}
+	note("policy without JobACL", (&rbac.Policy{Name: "n"}).SetHash())
+	tok := &rbac.Token{Name: "n"}
 	note("token", codec.Copy(tok).SetHash())
 	for _, f := range []string{"Name", "Type", "Policies", "Global"} {
 		note("token "+f, changed(t, tok, f).SetHash())
 	}
-	note("token, ab", (&nomad.ACLToken{Policies: []string{"ab"}}).SetHash())
-	note("token, a b", (&nomad.ACLToken{Policies: []string{"a", "b"}}).SetHash())
-	note("token, role", (&nomad.ACLToken{Roles: []*nomad.ACLTokenRoleLink{{ID: "ab"}}}).SetHash())
-	if one, two := (&nomad.ACLToken{Policies: []string{"a", "c"}}).SetHash(),
-		(&nomad.ACLToken{Policies: []string{"c", "a"}}).SetHash(); !bytes.Equal(one, two) {
+	note("token, ab", (&rbac.Token{Policies: []string{"ab"}}).SetHash())
+	note("token, a b", (&rbac.Token{Policies: []string{"a", "b"}}).SetHash())
+	note("token, role", (&rbac.Token{Roles: []*rbac.TokenRoleLink{{ID: "ab"}}}).SetHash())
+	if one, two := (&rbac.Token{Policies: []string{"a", "c"}}).SetHash(),
+		(&rbac.Token{Policies: []string{"c", "a"}}).SetHash(); !bytes.Equal(one, two) {
 		t.Error("the order of policies matters")
 	}
-	m := &nomad.ACLAuthMethod{Name: "n",
-		Config: &nomad.ACLAuthMethodConfig{OIDCClientAssertion: &nomad.OIDCClientAssertion{PrivateKey: &nomad.OIDCClientAssertionKey{}}}}
+	m := &rbac.AuthMethod{Name: "n",
+		Config: &rbac.AuthMethodConfig{OIDCClientAssertion: &rbac.OIDCClientAssertion{PrivateKey: &rbac.OIDCClientAssertionKey{}}}}
 	note("method", codec.Copy(m).SetHash())
 	fields := []string{"Name", "Type", "TokenLocality", "TokenNameFormat", "MaxTokenTTL", "Default"}
-	for prefix, of := range map[string]reflect.Type{"Config.": reflect.TypeFor[nomad.ACLAuthMethodConfig](),
-		"Config.OIDCClientAssertion.":            reflect.TypeFor[nomad.OIDCClientAssertion](),
-		"Config.OIDCClientAssertion.PrivateKey.": reflect.TypeFor[nomad.OIDCClientAssertionKey]()} {
+	for prefix, of := range map[string]reflect.Type{"Config.": reflect.TypeFor[rbac.AuthMethodConfig](),
+		"Config.OIDCClientAssertion.":            reflect.TypeFor[rbac.OIDCClientAssertion](),
+		"Config.OIDCClientAssertion.PrivateKey.": reflect.TypeFor[rbac.OIDCClientAssertionKey]()} {
 		for i := range of.NumField() {
 			if of.Field(i).Type.Kind() != reflect.Pointer {
 				fields = append(fields, prefix+of.Field(i).Name)
@@ -151,7 +151,7 @@ func TestACL_HashesDiffer(t *testing.T) {
 	for _, f := range fields {
 		note("method "+f, changed(t, m, f).SetHash())
 	}
-	r := &nomad.ACLBindingRule{ID: "n"}
+	r := &rbac.BindingRule{ID: "n"}
 	note("rule", codec.Copy(r).SetHash())
 	for _, f := range []string{"ID", "Description", "AuthMethod", "Selector", "BindType", "BindName"} {
 		note("rule "+f, changed(t, r, f).SetHash())

@@ -1,4 +1,4 @@
-package nomad
+package rbac
 
 import (
 	"encoding/json"
@@ -7,27 +7,29 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // The types of ACL tokens, and the accessor of the anonymous token.
 const (
-	ACLClientToken       = "client"
-	ACLManagementToken   = "management"
-	ACLAnonymousAccessor = "anonymous"
+	ClientToken       = "client"
+	ManagementToken   = "management"
+	AnonymousAccessor = "anonymous"
 
-	// ACLMaxExpiredBatchSize is the maximum number of expired tokens removed by one log entry.
-	ACLMaxExpiredBatchSize = 4096
+	// MaxExpiredBatchSize is the maximum number of expired tokens removed by one log entry.
+	MaxExpiredBatchSize = 4096
 )
 
-// ACLToken is an ACL token. SecretID is its secret. It is never logged, and leaves the servers only in the reply to the
+// Token is an ACL token. SecretID is its secret. It is never logged, and leaves the servers only in the reply to the
 // creator of the token.
-type ACLToken struct {
+type Token struct {
 	AccessorID     string
 	SecretID       string
 	Name           string
 	Type           string
 	Policies       []string
-	Roles          []*ACLTokenRoleLink
+	Roles          []*TokenRoleLink
 	Global         bool
 	Hash           []byte
 	CreateTime     time.Time
@@ -37,27 +39,27 @@ type ACLToken struct {
 	ModifyIndex    uint64
 }
 
-// ACLTokenRoleLink refers to a role of a token. ID identifies the role on the wire. Name is set in replies.
-type ACLTokenRoleLink struct {
+// TokenRoleLink refers to a role of a token. ID identifies the role on the wire. Name is set in replies.
+type TokenRoleLink struct {
 	ID   string
 	Name string
 }
 
 // Management reports whether the token is a management token, which has all rights.
-func (t *ACLToken) Management() bool { return t != nil && t.Type == ACLManagementToken }
+func (t *Token) Management() bool { return t != nil && t.Type == ManagementToken }
 
 // HasExpired reports whether the token has expired.
-func (t *ACLToken) HasExpired(now time.Time) bool {
+func (t *Token) HasExpired(now time.Time) bool {
 	return t != nil && t.ExpirationTime != nil && !t.ExpirationTime.IsZero() && !t.ExpirationTime.After(now)
 }
 
 // Canonicalize sets the IDs, the creation time and the expiration time of a new token.
-func (t *ACLToken) Canonicalize(now time.Time) {
+func (t *Token) Canonicalize(now time.Time) {
 	if t.AccessorID == "" {
-		t.AccessorID = NewID()
+		t.AccessorID = nomad.NewID()
 	}
 	if t.SecretID == "" {
-		t.SecretID = NewID()
+		t.SecretID = nomad.NewID()
 	}
 	t.CreateTime = now.UTC()
 	if t.ExpirationTime == nil && t.ExpirationTTL != 0 {
@@ -67,8 +69,8 @@ func (t *ACLToken) Canonicalize(now time.Time) {
 }
 
 // SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
-func (t *ACLToken) SetHash() []byte {
-	d := newACLDigest("token").text(t.Name, t.Type).flag(t.Global)
+func (t *Token) SetHash() []byte {
+	d := newDigest("token").text(t.Name, t.Type).flag(t.Global)
 	d.list(slices.Sorted(slices.Values(t.Policies)))
 	var roles []string
 	for _, r := range t.Roles {
@@ -82,14 +84,14 @@ func (t *ACLToken) SetHash() []byte {
 }
 
 // Stub returns the short form of the token for lists, without its secret.
-func (t *ACLToken) Stub() *ACLTokenListStub {
-	return &ACLTokenListStub{AccessorID: t.AccessorID, Name: t.Name, Type: t.Type, Policies: t.Policies, Roles: t.Roles,
+func (t *Token) Stub() *TokenStub {
+	return &TokenStub{AccessorID: t.AccessorID, Name: t.Name, Type: t.Type, Policies: t.Policies, Roles: t.Roles,
 		Global: t.Global, Hash: t.Hash, CreateTime: t.CreateTime, ExpirationTime: t.ExpirationTime,
 		CreateIndex: t.CreateIndex, ModifyIndex: t.ModifyIndex}
 }
 
 // WithoutSecret returns the token without its secret.
-func (t *ACLToken) WithoutSecret() *ACLToken {
+func (t *Token) WithoutSecret() *Token {
 	if t == nil || t.SecretID == "" {
 		return t
 	}
@@ -99,7 +101,7 @@ func (t *ACLToken) WithoutSecret() *ACLToken {
 }
 
 // String returns the accessor only.
-func (t *ACLToken) String() string {
+func (t *Token) String() string {
 	if t == nil {
 		return "token(none)"
 	}
@@ -107,14 +109,14 @@ func (t *ACLToken) String() string {
 }
 
 // Format implements fmt.Formatter. Every verb prints the result of String.
-func (t *ACLToken) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
+func (t *Token) Format(f fmt.State, _ rune) { io.WriteString(f, t.String()) }
 
 // LogValue implements slog.LogValuer with the result of String.
-func (t *ACLToken) LogValue() slog.Value { return slog.StringValue(t.String()) }
+func (t *Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
 // MarshalJSON writes the TTL as a duration string such as "8h0m0s", or "" for zero.
-func (t *ACLToken) MarshalJSON() ([]byte, error) {
-	type plain ACLToken
+func (t *Token) MarshalJSON() ([]byte, error) {
+	type plain Token
 	return json.Marshal(&struct {
 		ExpirationTTL string
 		*plain
@@ -122,8 +124,8 @@ func (t *ACLToken) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON accepts the TTL as a duration string such as "8h" or as a number of nanoseconds.
-func (t *ACLToken) UnmarshalJSON(b []byte) error {
-	type plain ACLToken
+func (t *Token) UnmarshalJSON(b []byte) error {
+	type plain Token
 	in := &struct {
 		ExpirationTTL json.RawMessage
 		*plain
@@ -162,13 +164,13 @@ func readDuration(name string, raw json.RawMessage, to *time.Duration) error {
 	return nil
 }
 
-// ACLTokenListStub is a token without its secret.
-type ACLTokenListStub struct {
+// TokenStub is a token without its secret.
+type TokenStub struct {
 	AccessorID     string
 	Name           string
 	Type           string
 	Policies       []string
-	Roles          []*ACLTokenRoleLink
+	Roles          []*TokenRoleLink
 	Global         bool
 	Hash           []byte
 	CreateTime     time.Time

@@ -1,4 +1,4 @@
-package nomad
+package rbac
 
 import (
 	"encoding/json"
@@ -6,15 +6,17 @@ import (
 	"io"
 	"log/slog"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // The types of auth methods, the localities of the tokens that they create, and the default format of token names.
 const (
-	ACLAuthMethodTypeOIDC               = "OIDC"
-	ACLAuthMethodTypeJWT                = "JWT"
-	ACLAuthMethodTokenLocalityLocal     = "local"
-	ACLAuthMethodTokenLocalityGlobal    = "global"
-	DefaultACLAuthMethodTokenNameFormat = "${auth_method_type}-${auth_method_name}"
+	TypeOIDC               = "OIDC"
+	TypeJWT                = "JWT"
+	LocalityLocal          = "local"
+	LocalityGlobal         = "global"
+	DefaultTokenNameFormat = "${auth_method_type}-${auth_method_name}"
 )
 
 // The options for client assertions, which authenticate a server to an identity provider.
@@ -27,15 +29,15 @@ const (
 	OIDCClientAssertionHeaderX5tS256 OIDCClientAssertionKeyIDHeader = "x5t#S256"
 )
 
-// ACLAuthMethod configures a login with tokens of an identity provider.
-type ACLAuthMethod struct {
+// AuthMethod configures a login with tokens of an identity provider.
+type AuthMethod struct {
 	Name            string
 	Type            string
 	TokenLocality   string
 	TokenNameFormat string
 	MaxTokenTTL     time.Duration
 	Default         bool
-	Config          *ACLAuthMethodConfig
+	Config          *AuthMethodConfig
 	Hash            []byte
 	CreateTime      time.Time
 	ModifyTime      time.Time
@@ -43,8 +45,8 @@ type ACLAuthMethod struct {
 	ModifyIndex     uint64
 }
 
-// ACLAuthMethodConfig specifies which identity tokens an auth method accepts and which claims it uses.
-type ACLAuthMethodConfig struct {
+// AuthMethodConfig specifies which identity tokens an auth method accepts and which claims it uses.
+type AuthMethodConfig struct {
 	JWTValidationPubKeys []string
 	JWKSURL              string
 	OIDCDiscoveryURL     string
@@ -95,8 +97,8 @@ type OIDCClientAssertionKeyIDHeader string
 type OIDCClientAssertionKeySource string
 
 // SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
-func (m *ACLAuthMethod) SetHash() []byte {
-	d := newACLDigest("auth method").text(m.Name, m.Type, m.TokenLocality, m.TokenNameFormat).number(int64(m.MaxTokenTTL)).flag(m.Default)
+func (m *AuthMethod) SetHash() []byte {
+	d := newDigest("auth method").text(m.Name, m.Type, m.TokenLocality, m.TokenNameFormat).number(int64(m.MaxTokenTTL)).flag(m.Default)
 	if c := m.Config; c != nil {
 		c.digest(d)
 	}
@@ -104,7 +106,7 @@ func (m *ACLAuthMethod) SetHash() []byte {
 	return m.Hash
 }
 
-func (c *ACLAuthMethodConfig) digest(d aclDigest) {
+func (c *AuthMethodConfig) digest(d digest) {
 	d.text(c.JWKSURL, c.OIDCDiscoveryURL, c.OIDCClientID, c.OIDCClientSecret, c.JWKSCACert)
 	d.flag(c.OIDCEnablePKCE).flag(c.OIDCDisableUserInfo).flag(c.VerboseLogging)
 	for _, l := range [][]string{c.JWTValidationPubKeys, c.OIDCScopes, c.BoundAudiences, c.BoundIssuer, c.AllowedRedirectURIs,
@@ -124,22 +126,22 @@ func (c *ACLAuthMethodConfig) digest(d aclDigest) {
 }
 
 // WantsRSA reports whether the servers sign their client assertions with RS256.
-func (m *ACLAuthMethod) WantsRSA() bool {
+func (m *AuthMethod) WantsRSA() bool {
 	if m.Config == nil || m.Config.OIDCClientAssertion == nil {
 		return false
 	}
 	a := m.Config.OIDCClientAssertion
-	return a.KeySource == OIDCKeySourceNomad && (a.KeyAlgorithm == "" || a.KeyAlgorithm == IdentityAlgRS256)
+	return a.KeySource == OIDCKeySourceNomad && (a.KeyAlgorithm == "" || a.KeyAlgorithm == nomad.IdentityAlgRS256)
 }
 
 // Stub returns the short form of the method for lists.
-func (m *ACLAuthMethod) Stub() *ACLAuthMethodStub {
-	return &ACLAuthMethodStub{Name: m.Name, Type: m.Type, Default: m.Default, Hash: m.Hash,
+func (m *AuthMethod) Stub() *AuthMethodStub {
+	return &AuthMethodStub{Name: m.Name, Type: m.Type, Default: m.Default, Hash: m.Hash,
 		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex}
 }
 
 // WithoutSecrets returns a copy of the method without the secrets for the identity provider.
-func (m *ACLAuthMethod) WithoutSecrets() *ACLAuthMethod {
+func (m *AuthMethod) WithoutSecrets() *AuthMethod {
 	if m == nil || m.Config == nil {
 		return m
 	}
@@ -160,7 +162,7 @@ func (m *ACLAuthMethod) WithoutSecrets() *ACLAuthMethod {
 }
 
 // String returns the name only.
-func (m *ACLAuthMethod) String() string {
+func (m *AuthMethod) String() string {
 	if m == nil {
 		return "auth method(none)"
 	}
@@ -168,23 +170,23 @@ func (m *ACLAuthMethod) String() string {
 }
 
 // Format implements fmt.Formatter. Every verb prints the result of String.
-func (m *ACLAuthMethod) Format(f fmt.State, _ rune) { io.WriteString(f, m.String()) }
+func (m *AuthMethod) Format(f fmt.State, _ rune) { io.WriteString(f, m.String()) }
 
 // LogValue implements slog.LogValuer with the result of String.
-func (m *ACLAuthMethod) LogValue() slog.Value { return slog.StringValue(m.String()) }
+func (m *AuthMethod) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
 // String returns a constant text without the configuration.
-func (*ACLAuthMethodConfig) String() string { return "configuration of an auth method" }
+func (*AuthMethodConfig) String() string { return "configuration of an auth method" }
 
 // Format implements fmt.Formatter. Every verb prints the result of String.
-func (c *ACLAuthMethodConfig) Format(f fmt.State, _ rune) { io.WriteString(f, c.String()) }
+func (c *AuthMethodConfig) Format(f fmt.State, _ rune) { io.WriteString(f, c.String()) }
 
 // LogValue implements slog.LogValuer with the result of String.
-func (c *ACLAuthMethodConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
+func (c *AuthMethodConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // MarshalJSON writes the TTL as a duration string such as "1h0m0s", or "" for zero.
-func (m *ACLAuthMethod) MarshalJSON() ([]byte, error) {
-	type plain ACLAuthMethod
+func (m *AuthMethod) MarshalJSON() ([]byte, error) {
+	type plain AuthMethod
 	return json.Marshal(&struct {
 		MaxTokenTTL string
 		*plain
@@ -192,8 +194,8 @@ func (m *ACLAuthMethod) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON accepts the TTL as a duration string such as "1h" or as a number of nanoseconds.
-func (m *ACLAuthMethod) UnmarshalJSON(b []byte) error {
-	type plain ACLAuthMethod
+func (m *AuthMethod) UnmarshalJSON(b []byte) error {
+	type plain AuthMethod
 	in := &struct {
 		MaxTokenTTL json.RawMessage
 		*plain
@@ -205,8 +207,8 @@ func (m *ACLAuthMethod) UnmarshalJSON(b []byte) error {
 }
 
 // MarshalJSON writes the leeways as a duration string such as "1m0s", or "" for zero.
-func (c *ACLAuthMethodConfig) MarshalJSON() ([]byte, error) {
-	type plain ACLAuthMethodConfig
+func (c *AuthMethodConfig) MarshalJSON() ([]byte, error) {
+	type plain AuthMethodConfig
 	return json.Marshal(&struct {
 		ExpirationLeeway, NotBeforeLeeway, ClockSkewLeeway string
 		*plain
@@ -214,8 +216,8 @@ func (c *ACLAuthMethodConfig) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON accepts the leeways as a duration string such as "1m" or as a number of nanoseconds.
-func (c *ACLAuthMethodConfig) UnmarshalJSON(b []byte) error {
-	type plain ACLAuthMethodConfig
+func (c *AuthMethodConfig) UnmarshalJSON(b []byte) error {
+	type plain AuthMethodConfig
 	in := &struct {
 		ExpirationLeeway, NotBeforeLeeway, ClockSkewLeeway json.RawMessage
 		*plain
@@ -238,8 +240,8 @@ func (c *ACLAuthMethodConfig) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ACLAuthMethodStub is an auth method without its configuration.
-type ACLAuthMethodStub struct {
+// AuthMethodStub is an auth method without its configuration.
+type AuthMethodStub struct {
 	Name        string
 	Type        string
 	Default     bool

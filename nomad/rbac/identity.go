@@ -1,13 +1,17 @@
-package nomad
+package rbac
 
-import "net"
+import (
+	"net"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
 
 // AuthenticatedIdentity identifies the caller, as determined by the authenticator. It is an ACL token, a workload or node
 // (Claims), a node authenticated by its secret (ClientID), or a peer authenticated by its certificate (TLSName). Only
 // ACL.WhoAmI sends it.
 type AuthenticatedIdentity struct {
-	ACLToken *ACLToken
-	Claims   *IdentityClaims
+	ACLToken *Token
+	Claims   *nomad.IdentityClaims
 	ClientID string
 	TLSName  string
 	RemoteIP net.IP

@@ -1,4 +1,4 @@
-package nomad
+package rbac
 
 import (
 	"crypto/sha256"
@@ -9,12 +9,12 @@ import (
 )
 
 // digest is a hash over fields. The length precedes each field, so that field boundaries are unambiguous.
-type aclDigest struct{ h hash.Hash }
+type digest struct{ h hash.Hash }
 
-// newACLDigest starts the digest of an object of the given kind.
-func newACLDigest(kind string) aclDigest { return aclDigest{sha256.New()}.text(kind) }
+// newDigest starts the digest of an object of the given kind.
+func newDigest(kind string) digest { return digest{sha256.New()}.text(kind) }
 
-func (d aclDigest) text(fields ...string) aclDigest {
+func (d digest) text(fields ...string) digest {
 	for _, f := range fields {
 		d.h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(f)))) // a hash never returns an error
 		d.h.Write([]byte(f))
@@ -22,12 +22,12 @@ func (d aclDigest) text(fields ...string) aclDigest {
 	return d
 }
 
-func (d aclDigest) number(n int64) aclDigest {
+func (d digest) number(n int64) digest {
 	d.h.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
 	return d
 }
 
-func (d aclDigest) flag(b bool) aclDigest {
+func (d digest) flag(b bool) digest {
 	if b {
 		return d.number(1)
 	}
@@ -35,9 +35,9 @@ func (d aclDigest) flag(b bool) aclDigest {
 }
 
 // list adds the number of strings, then each string.
-func (d aclDigest) list(texts []string) aclDigest { return d.number(int64(len(texts))).text(texts...) }
+func (d digest) list(texts []string) digest { return d.number(int64(len(texts))).text(texts...) }
 
-func (d aclDigest) pairs(m map[string]string) aclDigest {
+func (d digest) pairs(m map[string]string) digest {
 	d.number(int64(len(m)))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		d.text(k, m[k])
@@ -45,4 +45,4 @@ func (d aclDigest) pairs(m map[string]string) aclDigest {
 	return d
 }
 
-func (d aclDigest) sum() []byte { return d.h.Sum(nil) }
+func (d digest) sum() []byte { return d.h.Sum(nil) }

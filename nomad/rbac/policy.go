@@ -1,4 +1,4 @@
-package nomad
+package rbac
 
 import (
 	"fmt"
@@ -6,16 +6,16 @@ import (
 	"log/slog"
 )
 
-// ACLPolicyAnonymous is the policy of callers without a token.
-const ACLPolicyAnonymous = "anonymous"
+// PolicyAnonymous is the policy of callers without a token.
+const PolicyAnonymous = "anonymous"
 
-// ACLPolicy is a named set of rules. RulesJSON contains the parsed rules. It is set in replies only, never in the log or in
+// Policy is a named set of rules. RulesJSON contains the parsed rules. It is set in replies only, never in the log or in
 // state.
-type ACLPolicy struct {
+type Policy struct {
 	Name        string
 	Description string
 	Rules       string
-	RulesJSON   *ACLRules
+	RulesJSON   *Rules
 	JobACL      *JobACL
 	Hash        []byte
 	CreateIndex uint64
@@ -39,8 +39,8 @@ func (j *JobACL) Admits(namespace, job, group, task string) bool {
 }
 
 // SetHash computes the digest of the fields that an operator can set. It stores the digest and returns it.
-func (p *ACLPolicy) SetHash() []byte {
-	d := newACLDigest("policy").text(p.Name, p.Description, p.Rules)
+func (p *Policy) SetHash() []byte {
+	d := newDigest("policy").text(p.Name, p.Description, p.Rules)
 	if j := p.JobACL; j != nil {
 		d.text(j.Namespace, j.JobID, j.Group, j.Task)
 	}
@@ -49,13 +49,13 @@ func (p *ACLPolicy) SetHash() []byte {
 }
 
 // Stub returns the short form of the policy for lists.
-func (p *ACLPolicy) Stub() *ACLPolicyListStub {
-	return &ACLPolicyListStub{Name: p.Name, Description: p.Description, JobACL: p.JobACL, Hash: p.Hash,
+func (p *Policy) Stub() *PolicyStub {
+	return &PolicyStub{Name: p.Name, Description: p.Description, JobACL: p.JobACL, Hash: p.Hash,
 		CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex}
 }
 
 // String returns the name only.
-func (p *ACLPolicy) String() string {
+func (p *Policy) String() string {
 	if p == nil {
 		return "policy(none)"
 	}
@@ -63,13 +63,13 @@ func (p *ACLPolicy) String() string {
 }
 
 // Format implements fmt.Formatter. Every verb prints the result of String.
-func (p *ACLPolicy) Format(f fmt.State, _ rune) { io.WriteString(f, p.String()) }
+func (p *Policy) Format(f fmt.State, _ rune) { io.WriteString(f, p.String()) }
 
 // LogValue implements slog.LogValuer with the result of String.
-func (p *ACLPolicy) LogValue() slog.Value { return slog.StringValue(p.String()) }
+func (p *Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// ACLPolicyListStub is a policy without its rules.
-type ACLPolicyListStub struct {
+// PolicyStub is a policy without its rules.
+type PolicyStub struct {
 	Name        string
 	Description string
 	JobACL      *JobACL
