@@ -11,41 +11,12 @@ const (
 	WorkloadIdentityDefaultName = "default"
 )
 
-// The reasons for the rejection of an identity request.
-const (
-	WIRejectionReasonMissingAlloc    = "allocation not found"
-	WIRejectionReasonMissingTask     = "task not found"
-	WIRejectionReasonMissingIdentity = "identity not found"
-)
-
 // The actions on a task when its identity is renewed.
 const (
 	WIChangeModeNoop    = "noop"
 	WIChangeModeSignal  = "signal"
 	WIChangeModeRestart = "restart"
 )
-
-// The kinds of workloads that have identities.
-const (
-	WorkloadTypeTask    WorkloadType = 0
-	WorkloadTypeService WorkloadType = 1
-)
-
-// SignedWorkloadIdentity is a requested named identity and its signed token. Expiration is zero if it does
-// not expire.
-type SignedWorkloadIdentity struct {
-	WorkloadIdentityRequest
-	JWT        string
-	Expiration time.Time
-}
-
-// WIHandle identifies one identity of one task or service in an allocation.
-type WIHandle struct {
-	IdentityName                   string
-	WorkloadIdentifier             string
-	WorkloadType                   WorkloadType
-	InterpolatedWorkloadIdentifier string
-}
 
 // WorkloadIdentity requests a signed JWT for a task or service and specifies how the workload receives it.
 // With a TTL of zero, the token is valid as long as the allocation.
@@ -94,19 +65,3 @@ func (j *Job) WantsRSA() bool {
 	}
 	return false
 }
-
-// WorkloadIdentityRejection is a requested named identity that was not signed. Reason is one of the
-// WIRejectionReason texts.
-type WorkloadIdentityRejection struct {
-	WorkloadIdentityRequest
-	Reason string
-}
-
-// WorkloadIdentityRequest requests one named identity of an allocation.
-type WorkloadIdentityRequest struct {
-	AllocID string
-	WIHandle
-}
-
-// WorkloadType is the kind of the workload that an identity belongs to: a task or a service.
-type WorkloadType int

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/client/access"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
@@ -128,9 +129,9 @@ func known() *servers {
 		tokens: map[string]*rbac.AuthenticatedIdentity{
 			"": token("anonymous"), "reader": token("read"), "role": role, "broken": token("read", "broken"), "nothing": token("none"),
 			"new": token("read"), "ending": ending, "all": {ACLToken: &rbac.Token{Type: rbac.ManagementToken}},
-			"node": {ClientID: "n"}, "signed node": {Claims: &nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: "n"}}},
-			"task":  {Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: "prod", JobID: "j"}}},
-			"intro": {Claims: &nomad.IdentityClaims{NodeIntroductionIdentityClaims: &nomad.NodeIntroductionIdentityClaims{}}},
+			"node": {ClientID: "n"}, "signed node": {Claims: &idtoken.Claims{NodeIdentityClaims: &idtoken.NodeIdentityClaims{NodeID: "n"}}},
+			"task":  {Claims: &idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{Namespace: "prod", JobID: "j"}}},
+			"intro": {Claims: &idtoken.Claims{NodeIntroductionIdentityClaims: &idtoken.NodeIntroductionIdentityClaims{}}},
 		}}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -26,8 +27,8 @@ type Users interface {
 
 // Store keeps the state that survives a restart of the agent (state.DB).
 type Store interface {
-	Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error)
-	PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity) error
+	Identities(allocID string) ([]*message.SignedWorkloadIdentity, error)
+	PutIdentities(allocID string, ids []*message.SignedWorkloadIdentity) error
 	PutTask(allocID, task string, t state.Task) error
 	PutTaskLater(allocID, task string, t state.Task) error
 	PutTaskWithNext(allocID, task string, t state.Task) error

@@ -27,7 +27,7 @@ func (s *signer) Call(_ context.Context, method string, req, resp any) error {
 	s.calls++
 	for _, id := range req.(*message.AllocIdentitiesRequest).Identities {
 		out := resp.(*message.AllocIdentitiesResponse)
-		out.SignedIdentities = append(out.SignedIdentities, &nomad.SignedWorkloadIdentity{
+		out.SignedIdentities = append(out.SignedIdentities, &message.SignedWorkloadIdentity{
 			WorkloadIdentityRequest: *id, JWT: fmt.Sprintf("%s.%d", id.IdentityName, s.calls),
 			Expiration: time.Now().Add(time.Minute),
 		})
@@ -195,8 +195,8 @@ type rejecting struct{}
 func (rejecting) Call(_ context.Context, _ string, req, resp any) error {
 	out := resp.(*message.AllocIdentitiesResponse)
 	for _, id := range req.(*message.AllocIdentitiesRequest).Identities {
-		out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{
-			WorkloadIdentityRequest: *id, Reason: nomad.WIRejectionReasonMissingIdentity})
+		out.Rejections = append(out.Rejections, &message.WorkloadIdentityRejection{
+			WorkloadIdentityRequest: *id, Reason: message.WIRejectionReasonMissingIdentity})
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -47,8 +48,8 @@ var errRejected = errors.New("the servers refused to sign the identities")
 
 // Store stores the tokens of an allocation.
 type Store interface {
-	Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error)
-	PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity) error
+	Identities(allocID string) ([]*message.SignedWorkloadIdentity, error)
+	PutIdentities(allocID string, ids []*message.SignedWorkloadIdentity) error
 }
 
 // Config configures a Manager.
@@ -63,16 +64,16 @@ type Config struct {
 // Manager manages the tokens of one allocation. Its methods may be called concurrently.
 type Manager struct {
 	cfg   Config
-	asked []*nomad.WorkloadIdentityRequest
+	asked []*message.WorkloadIdentityRequest
 	turn  chan struct{} // held while tokens are fetched, so that a later fetch stores the results of earlier ones
 
 	mu   sync.Mutex
-	held map[nomad.WIHandle]*nomad.SignedWorkloadIdentity
-	subs map[nomad.WIHandle]map[chan nomad.Token]struct{}
+	held map[message.WIHandle]*message.SignedWorkloadIdentity
+	subs map[message.WIHandle]map[chan idtoken.Token]struct{}
 	// digests holds the digests of artifacts by task and destination.
 	digests map[string]map[string]string
 	// claims reports whether the claims of an identity contain digests, as the servers answered to this agent.
-	claims map[nomad.WIHandle]bool
+	claims map[message.WIHandle]bool
 }
 
 // New returns a Manager for the named identities of the allocation's tasks.
@@ -80,10 +81,10 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg:     cfg,
 		turn:    make(chan struct{}, 1),
-		held:    map[nomad.WIHandle]*nomad.SignedWorkloadIdentity{},
-		subs:    map[nomad.WIHandle]map[chan nomad.Token]struct{}{},
+		held:    map[message.WIHandle]*message.SignedWorkloadIdentity{},
+		subs:    map[message.WIHandle]map[chan idtoken.Token]struct{}{},
 		digests: map[string]map[string]string{},
-		claims:  map[nomad.WIHandle]bool{},
+		claims:  map[message.WIHandle]bool{},
 	}
 	group := cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup)
 	if group == nil {
@@ -91,7 +92,7 @@ func New(cfg Config) *Manager {
 	}
 	for _, task := range group.Tasks {
 		for _, id := range task.Identities {
-			m.asked = append(m.asked, &nomad.WorkloadIdentityRequest{
+			m.asked = append(m.asked, &message.WorkloadIdentityRequest{
 				AllocID: cfg.Alloc.ID, WIHandle: TaskHandle(task.Name, id.Name),
 			})
 		}
@@ -100,15 +101,15 @@ func New(cfg Config) *Manager {
 }
 
 // TaskHandle returns the handle of an identity of a task.
-func TaskHandle(task, identity string) nomad.WIHandle {
-	return nomad.WIHandle{
-		IdentityName: identity, WorkloadIdentifier: task, WorkloadType: nomad.WorkloadTypeTask,
+func TaskHandle(task, identity string) message.WIHandle {
+	return message.WIHandle{
+		IdentityName: identity, WorkloadIdentifier: task, WorkloadType: message.WorkloadTypeTask,
 	}
 }
 
 // Default returns the default token of a task, which is part of the allocation.
-func (m *Manager) Default(task string) nomad.Token {
-	return nomad.NewToken(m.cfg.Alloc.SignedIdentities[task], m.cfg.Alloc.SigningKeyID)
+func (m *Manager) Default(task string) idtoken.Token {
+	return idtoken.New(m.cfg.Alloc.SignedIdentities[task], m.cfg.Alloc.SigningKeyID)
 }
 
 // Prepare provides a token of every named identity, from the store or from the servers. It
@@ -164,10 +165,10 @@ func (m *Manager) Downloaded(ctx context.Context, task string, digests map[strin
 }
 
 // claiming returns the identities of a task whose claims contain digests, or may contain them.
-func (m *Manager) claiming(task string) []*nomad.WorkloadIdentityRequest {
+func (m *Manager) claiming(task string) []*message.WorkloadIdentityRequest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []*nomad.WorkloadIdentityRequest
+	var out []*message.WorkloadIdentityRequest
 	for _, id := range m.asked {
 		if contains, known := m.claims[id.WIHandle]; id.WorkloadIdentifier == task && (contains || !known) {
 			out = append(out, id)
@@ -178,15 +179,15 @@ func (m *Manager) claiming(task string) []*nomad.WorkloadIdentityRequest {
 
 // Watch returns a channel that receives the current token of an identity, unless it has
 // expired, and then each newer one. The returned function ends the subscription.
-func (m *Manager) Watch(h nomad.WIHandle) (<-chan nomad.Token, func()) {
+func (m *Manager) Watch(h message.WIHandle) (<-chan idtoken.Token, func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ch := make(chan nomad.Token, 1)
+	ch := make(chan idtoken.Token, 1)
 	if id := m.held[h]; id != nil && alive(id, time.Now()) {
-		ch <- nomad.NewToken(id.JWT, "")
+		ch <- idtoken.New(id.JWT, "")
 	}
 	if m.subs[h] == nil {
-		m.subs[h] = map[chan nomad.Token]struct{}{}
+		m.subs[h] = map[chan idtoken.Token]struct{}{}
 	}
 	m.subs[h][ch] = struct{}{}
 	return ch, func() {
@@ -197,7 +198,7 @@ func (m *Manager) Watch(h nomad.WIHandle) (<-chan nomad.Token, func()) {
 }
 
 // fetch gets tokens from the servers, and stores and publishes them.
-func (m *Manager) fetch(ctx context.Context, asked []*nomad.WorkloadIdentityRequest) error {
+func (m *Manager) fetch(ctx context.Context, asked []*message.WorkloadIdentityRequest) error {
 	select {
 	case m.turn <- struct{}{}:
 		defer func() { <-m.turn }()
@@ -217,7 +218,7 @@ func (m *Manager) fetch(ctx context.Context, asked []*nomad.WorkloadIdentityRequ
 }
 
 // with returns ids and the held tokens of all other identities.
-func (m *Manager) with(ids []*nomad.SignedWorkloadIdentity) []*nomad.SignedWorkloadIdentity {
+func (m *Manager) with(ids []*message.SignedWorkloadIdentity) []*message.SignedWorkloadIdentity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := maps.Clone(m.held)
@@ -228,7 +229,7 @@ func (m *Manager) with(ids []*nomad.SignedWorkloadIdentity) []*nomad.SignedWorkl
 }
 
 // sign requests the tokens. It returns an error unless there is one token per identity.
-func (m *Manager) sign(ctx context.Context, asked []*nomad.WorkloadIdentityRequest) ([]*nomad.SignedWorkloadIdentity, error) {
+func (m *Manager) sign(ctx context.Context, asked []*message.WorkloadIdentityRequest) ([]*message.SignedWorkloadIdentity, error) {
 	m.mu.Lock()
 	digests := maps.Clone(m.digests)
 	m.mu.Unlock()
@@ -262,8 +263,8 @@ func (m *Manager) sign(ctx context.Context, asked []*nomad.WorkloadIdentityReque
 }
 
 // complete reports whether ids holds a token of every requested identity, and no others.
-func complete(ids []*nomad.SignedWorkloadIdentity, asked []*nomad.WorkloadIdentityRequest) bool {
-	have := map[nomad.WIHandle]bool{}
+func complete(ids []*message.SignedWorkloadIdentity, asked []*message.WorkloadIdentityRequest) bool {
+	have := map[message.WIHandle]bool{}
 	for _, id := range ids {
 		have[id.WIHandle] = id.JWT != ""
 	}
@@ -276,12 +277,12 @@ func complete(ids []*nomad.SignedWorkloadIdentity, asked []*nomad.WorkloadIdenti
 }
 
 // alive reports whether a token has not expired.
-func alive(id *nomad.SignedWorkloadIdentity, now time.Time) bool {
+func alive(id *message.SignedWorkloadIdentity, now time.Time) bool {
 	return id.Expiration.IsZero() || id.Expiration.After(now)
 }
 
 // publish sets the tokens and sends them to their subscribers.
-func (m *Manager) publish(ids []*nomad.SignedWorkloadIdentity) {
+func (m *Manager) publish(ids []*message.SignedWorkloadIdentity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range ids {
@@ -291,7 +292,7 @@ func (m *Manager) publish(ids []*nomad.SignedWorkloadIdentity) {
 			case <-ch: // an older token that was not received
 			default:
 			}
-			ch <- nomad.NewToken(id.JWT, "") // never blocks: only publish sends, under the mutex
+			ch <- idtoken.New(id.JWT, "") // never blocks: only publish sends, under the mutex
 		}
 	}
 }

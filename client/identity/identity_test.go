@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/identity"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -47,8 +48,8 @@ func (s *servers) Call(_ context.Context, method string, req, resp any) error {
 	out := resp.(*message.AllocIdentitiesResponse)
 	for i, id := range req.(*message.AllocIdentitiesRequest).Identities {
 		if id.IdentityName == s.reject {
-			out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{
-				WorkloadIdentityRequest: *id, Reason: nomad.WIRejectionReasonMissingIdentity})
+			out.Rejections = append(out.Rejections, &message.WorkloadIdentityRejection{
+				WorkloadIdentityRequest: *id, Reason: message.WIRejectionReasonMissingIdentity})
 			continue
 		}
 		if s.short && i == 0 {
@@ -57,7 +58,7 @@ func (s *servers) Call(_ context.Context, method string, req, resp any) error {
 		if id.IdentityName == s.claims {
 			out.DigestClaims = append(out.DigestClaims, id.WIHandle)
 		}
-		signed := &nomad.SignedWorkloadIdentity{WorkloadIdentityRequest: *id,
+		signed := &message.SignedWorkloadIdentity{WorkloadIdentityRequest: *id,
 			JWT: fmt.Sprintf("%s-%d", id.IdentityName, len(s.calls))}
 		if ttl := s.ttl[id.IdentityName]; ttl > 0 {
 			signed.Expiration = time.Now().Add(ttl)
@@ -102,8 +103,8 @@ func open(t *testing.T) *state.DB {
 // forgetful stores nothing.
 type forgetful struct{}
 
-func (forgetful) Identities(string) ([]*nomad.SignedWorkloadIdentity, error)  { return nil, nil }
-func (forgetful) PutIdentities(string, []*nomad.SignedWorkloadIdentity) error { return nil }
+func (forgetful) Identities(string) ([]*message.SignedWorkloadIdentity, error)  { return nil, nil }
+func (forgetful) PutIdentities(string, []*message.SignedWorkloadIdentity) error { return nil }
 
 func manager(s *servers, db *state.DB, names ...string) *identity.Manager {
 	task := &nomad.Task{Name: "web"}
@@ -123,7 +124,7 @@ func manager(s *servers, db *state.DB, names ...string) *identity.Manager {
 	})
 }
 
-func token(t *testing.T, ch <-chan nomad.Token) string {
+func token(t *testing.T, ch <-chan idtoken.Token) string {
 	t.Helper()
 	select {
 	case tok := <-ch:
@@ -388,7 +389,7 @@ func TestDownloaded(t *testing.T) {
 	if got := token(t, web); got != "aws-2" {
 		t.Errorf("token after the download = %s, want a new one", got)
 	}
-	for name, ch := range map[string]<-chan nomad.Token{"task": log, "identity": other} {
+	for name, ch := range map[string]<-chan idtoken.Token{"task": log, "identity": other} {
 		select {
 		case tok := <-ch:
 			t.Errorf("another %s got the token %s", name, tok.Reveal())

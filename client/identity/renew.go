@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 const (
@@ -78,7 +78,7 @@ func (m *Manager) renew(ctx context.Context, exp time.Time) error {
 func (m *Manager) earliest() (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var first *nomad.SignedWorkloadIdentity
+	var first *message.SignedWorkloadIdentity
 	for _, id := range m.held {
 		if !id.Expiration.IsZero() && (first == nil || id.Expiration.Before(first.Expiration)) {
 			first = id

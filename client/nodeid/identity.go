@@ -23,6 +23,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 )
 
 // Identity holds the node's ID, its secret, its key pair and its identity token. The token is written to disk
@@ -36,7 +37,7 @@ type Identity struct {
 	log    *slog.Logger
 
 	mu         sync.RWMutex
-	token      nomad.Token
+	token      idtoken.Token
 	registered bool // the servers have the node
 	omitToken  bool // the next registration sends no token
 	renew      bool // the next heartbeat requests a new token
@@ -77,7 +78,7 @@ func Load(dir, intro string, db *state.DB, log *slog.Logger) (*Identity, error) 
 	}
 	return &Identity{
 		ID: id, secret: secret, key: key, intro: intro, db: db, log: log, renew: renew,
-		token: nomad.NewToken(token.Reveal(), keyID(token.Reveal())), registered: registered,
+		token: idtoken.New(token.Reveal(), keyID(token.Reveal())), registered: registered,
 	}, nil
 }
 
@@ -119,7 +120,7 @@ func (i *Identity) RegisterAuth() string {
 }
 
 // JWT returns the token, or the zero Token if there is none.
-func (i *Identity) JWT() nomad.Token {
+func (i *Identity) JWT() idtoken.Token {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	return i.token
@@ -134,7 +135,7 @@ func (i *Identity) Accept(raw *string) {
 		}
 		return
 	}
-	t := nomad.NewToken(*raw, keyID(*raw))
+	t := idtoken.New(*raw, keyID(*raw))
 	if err := i.db.PutNodeIdentity(t); err != nil {
 		metrics.IncrCounter(renewalFailed, 1)
 		i.log.Error("store the node identity, the old one stays in use", "err", err)

@@ -96,6 +96,6 @@ func (i *Identity) Prove(ctx context.Context, servers rpc.Caller, req *message.N
 		return fmt.Errorf("request a challenge: %w", err)
 	}
 	req.Node.Key = ask.Key
-	req.Proof = &nomad.NodeProof{Nonce: resp.Nonce, Signature: ed25519.Sign(i.key.private, nomad.NodeProofMessage(req.Node, resp.Nonce))}
+	req.Proof = &message.NodeProof{Nonce: resp.Nonce, Signature: ed25519.Sign(i.key.private, message.NodeProofMessage(req.Node, resp.Nonce))}
 	return nil
 }

@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 )
 
 // A renewal is overdue when a quarter of the token's lifetime remains, or when one was
 // requested.
 func TestRenewal_Overdue(t *testing.T) {
 	given := time.Unix(1_800_000_000, 0)
-	token := func(claims string) nomad.Token {
-		return nomad.NewToken("e30."+base64.RawURLEncoding.EncodeToString([]byte(claims))+".c2ln", "k")
+	token := func(claims string) idtoken.Token {
+		return idtoken.New("e30."+base64.RawURLEncoding.EncodeToString([]byte(claims))+".c2ln", "k")
 	}
 	hour := token(fmt.Sprintf(`{"iat":%d,"exp":%d}`, given.Unix(), given.Add(time.Hour).Unix()))
 	for name, c := range map[string]struct {
-		token nomad.Token
+		token idtoken.Token
 		asked bool
 		after time.Duration
 		want  bool
@@ -28,7 +28,7 @@ func TestRenewal_Overdue(t *testing.T) {
 		"at three quarters": {hour, false, 45*time.Minute + time.Second, true},
 		"ended":             {hour, false, 2 * time.Hour, true},
 		"requested":         {hour, true, 0, true},
-		"no token":          {nomad.Token{}, false, time.Hour, false},
+		"no token":          {idtoken.Token{}, false, time.Hour, false},
 		"without expiry":    {token(`{"iat":1}`), false, time.Hour, false},
 		"invalid JSON":      {token(`{`), false, time.Hour, false},
 	} {

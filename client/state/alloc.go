@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Buckets and keys below allocations/.
@@ -98,13 +99,13 @@ func (db *DB) DeployStatus(allocID string) (*nomad.AllocDeploymentStatus, error)
 }
 
 // PutIdentities stores the signed identities of the allocation's workloads.
-func (db *DB) PutIdentities(allocID string, ids []*nomad.SignedWorkloadIdentity) error {
+func (db *DB) PutIdentities(allocID string, ids []*message.SignedWorkloadIdentity) error {
 	return db.putAllocValue(allocID, keyIdentities, ids)
 }
 
 // Identities returns the stored identities. The slice is empty if there are none.
-func (db *DB) Identities(allocID string) ([]*nomad.SignedWorkloadIdentity, error) {
-	ids, err := allocValue[[]*nomad.SignedWorkloadIdentity](db, allocID, keyIdentities)
+func (db *DB) Identities(allocID string) ([]*message.SignedWorkloadIdentity, error) {
+	ids, err := allocValue[[]*message.SignedWorkloadIdentity](db, allocID, keyIdentities)
 	if ids == nil {
 		return nil, err
 	}

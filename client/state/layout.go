@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // errUnknown is wrapped by errors about values that this version does not understand, as
@@ -52,7 +53,7 @@ var checkResults = &contents{anyKey: single, buckets: func(string) (*contents, b
 var allocContents = &contents{
 	keys: map[string]reader{"alloc": single, "deploy_status": wrapped(record[nomad.AllocDeploymentStatus]), "network_status": single,
 		"acknowledged_state": single,
-		"alloc_volume":       single, "alloc_identities": wrapped(records[nomad.SignedWorkloadIdentity]),
+		"alloc_volume":       single, "alloc_identities": wrapped(records[message.SignedWorkloadIdentity]),
 		"alloc_consul_acl_token_identities": single},
 	buckets: func(name string) (*contents, bool) { return taskContents, strings.HasPrefix(name, taskPrefix) },
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 )
 
 var (
@@ -32,7 +33,7 @@ type renewal struct{ Asked bool }
 
 // PutNodeIdentity stores the node's token and clears a renewal request. The token may be used
 // once it returns.
-func (db *DB) PutNodeIdentity(t nomad.Token) error {
+func (db *DB) PutNodeIdentity(t idtoken.Token) error {
 	token, err := codec.Encode(nodeIdentity{t.Reveal()})
 	if err != nil {
 		return fmt.Errorf("encode node identity: %w", err)
@@ -73,15 +74,15 @@ func (db *DB) Boot() (string, error) {
 }
 
 // NodeIdentity returns the stored token, or the zero Token.
-func (db *DB) NodeIdentity() (nomad.Token, error) {
+func (db *DB) NodeIdentity() (idtoken.Token, error) {
 	v, err := value[nodeIdentity](db, bucketNodeIdentity, keyNodeIdentity)
 	if err != nil {
-		return nomad.Token{}, fmt.Errorf("read node identity: %w", err)
+		return idtoken.Token{}, fmt.Errorf("read node identity: %w", err)
 	}
 	if v == nil {
-		return nomad.Token{}, nil
+		return idtoken.Token{}, nil
 	}
-	return nomad.NewToken(v.SignedIdentity, ""), nil
+	return idtoken.New(v.SignedIdentity, ""), nil
 }
 
 // PutNodeRegistration stores whether the servers have accepted this node.

@@ -10,12 +10,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Contents is everything that a state database has about a node and its allocations.
 type Contents struct {
 	Allocs map[string]AllocContents
-	Node   nomad.Token // the node's identity
+	Node   idtoken.Token // the node's identity
 }
 
 // AllocContents is the stored state of one allocation. Networks and Volumes have the form of the
@@ -23,7 +25,7 @@ type Contents struct {
 type AllocContents struct {
 	Alloc             *nomad.Allocation
 	Deploy            *nomad.AllocDeploymentStatus
-	Identities        []*nomad.SignedWorkloadIdentity
+	Identities        []*message.SignedWorkloadIdentity
 	Networks, Volumes any
 	Tasks             map[string]Task
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // The database of a stopped client is read completely, from either directory, and stays the same.
@@ -23,9 +25,9 @@ func TestRead(t *testing.T) {
 	err = errors.Join(
 		db.PutAlloc(&nomad.Allocation{ID: runningID, NodeID: "n", JobID: "j"}),
 		db.PutDeployStatus(runningID, &nomad.AllocDeploymentStatus{Healthy: &healthy}),
-		db.PutIdentities(runningID, []*nomad.SignedWorkloadIdentity{{JWT: "a.b.c"}}),
+		db.PutIdentities(runningID, []*message.SignedWorkloadIdentity{{JWT: "a.b.c"}}),
 		db.PutTask(runningID, "t", state.Task{State: &nomad.TaskState{State: nomad.TaskStateRunning}}),
-		db.PutNodeIdentity(nomad.NewToken("x.y.z", "")))
+		db.PutNodeIdentity(idtoken.New("x.y.z", "")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@
 //	meta/version, meta/open_nomad             format versions, as text; see form.go
 //	allocations/<id>/alloc                    {Alloc: the allocation as the servers sent it}
 //	allocations/<id>/deploy_status            nomad.AllocDeploymentStatus
-//	allocations/<id>/alloc_identities         []nomad.SignedWorkloadIdentity
+//	allocations/<id>/alloc_identities         []message.SignedWorkloadIdentity
 //	allocations/<id>/task-<name>/local_state  LocalState
 //	allocations/<id>/task-<name>/task_state   nomad.TaskState
 //	check_results/<alloc id>_<check id>       nomad.CheckQueryResult

@@ -16,6 +16,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -54,7 +56,7 @@ func TestAllocationSurvivesRestart(t *testing.T) {
 	if err := db.PutTask(alloc.ID, "main", want); err != nil {
 		t.Fatal(err)
 	}
-	ids := []*nomad.SignedWorkloadIdentity{{JWT: "a.b.c", Expiration: time.Unix(99, 0).UTC()}}
+	ids := []*message.SignedWorkloadIdentity{{JWT: "a.b.c", Expiration: time.Unix(99, 0).UTC()}}
 	if err := db.PutIdentities(alloc.ID, ids); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +107,7 @@ func TestNodeStateSurvivesRestart(t *testing.T) {
 	if reg, err := db.NodeRegistration(); err != nil || reg != nil {
 		t.Fatalf("NodeRegistration() of an empty database = %v, %v", reg, err)
 	}
-	if err := db.PutNodeIdentity(nomad.NewToken("h.p.s", "k")); err != nil {
+	if err := db.PutNodeIdentity(idtoken.New("h.p.s", "k")); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.PutNodeRegistration(&nomad.NodeRegistration{HasRegistered: true}); err != nil {

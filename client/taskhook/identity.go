@@ -14,6 +14,8 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // firstTokenWait limits how long a start waits for the tokens of named identities.
@@ -38,7 +40,7 @@ type identityHook struct {
 // watch is the subscription to the tokens of one identity.
 type watch struct {
 	id     *nomad.WorkloadIdentity
-	tokens <-chan nomad.Token
+	tokens <-chan idtoken.Token
 	missed bool // the recovered process has another token
 }
 
@@ -76,8 +78,8 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 		over = nil // later tokens are changes
 	}
 	for _, id := range req.Task.Identities {
-		tokens, stop := h.ids.Watch(nomad.WIHandle{
-			IdentityName: id.Name, WorkloadIdentifier: req.Task.Name, WorkloadType: nomad.WorkloadTypeTask,
+		tokens, stop := h.ids.Watch(message.WIHandle{
+			IdentityName: id.Name, WorkloadIdentifier: req.Task.Name, WorkloadType: message.WorkloadTypeTask,
 		})
 		stops = append(stops, stop)
 		missed, err := h.first(ctx, at, id, tokens, over)
@@ -99,7 +101,7 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 
 // first waits for the identity's token until over is closed, and writes it. If over is nil, it
 // does not wait. missed reports that the file had another token.
-func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan nomad.Token,
+func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan idtoken.Token,
 	over <-chan struct{}) (missed bool, err error) {
 	if over == nil {
 		select {
@@ -216,7 +218,7 @@ func (h *identityHook) changed(ctx context.Context, id *nomad.WorkloadIdentity) 
 }
 
 // put writes one token.
-func (h *identityHook) put(at place, id *nomad.WorkloadIdentity, token nomad.Token) error {
+func (h *identityHook) put(at place, id *nomad.WorkloadIdentity, token idtoken.Token) error {
 	if token.IsZero() {
 		return nil
 	}
@@ -240,7 +242,7 @@ func (h *identityHook) put(at place, id *nomad.WorkloadIdentity, token nomad.Tok
 }
 
 // writeToken replaces the file of a token. Only the task's user can read it.
-func writeToken(at place, id *nomad.WorkloadIdentity, token nomad.Token) error {
+func writeToken(at place, id *nomad.WorkloadIdentity, token idtoken.Token) error {
 	look := at.dir.Secret()
 	if id.Filepath == "" {
 		return at.dir.Secrets().Replace(tokenName(id), []byte(token.Reveal()), look)

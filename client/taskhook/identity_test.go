@@ -13,15 +13,17 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // stream has one named identity, whose tokens come through a channel.
 type stream struct {
 	tokens
-	ch chan nomad.Token
+	ch chan idtoken.Token
 }
 
-func (s stream) Watch(nomad.WIHandle) (<-chan nomad.Token, func()) { return s.ch, func() {} }
+func (s stream) Watch(message.WIHandle) (<-chan idtoken.Token, func()) { return s.ch, func() {} }
 
 // changes records the restarts of a task and the variables of a hook.
 type changes struct {
@@ -68,7 +70,7 @@ func TestTokenOfTheDownload(t *testing.T) {
 	})
 	task := &nomad.Task{Name: "web",
 		Identities: []*nomad.WorkloadIdentity{{Name: "aws", Env: true, File: true, ChangeMode: nomad.WIChangeModeRestart}}}
-	ids, control := stream{ch: make(chan nomad.Token, 1)}, &changes{restarts: make(chan struct{}, 9)}
+	ids, control := stream{ch: make(chan idtoken.Token, 1)}, &changes{restarts: make(chan struct{}, 9)}
 	cfg := taskhook.Config{Task: task, Dir: alloc, Control: control, Identities: ids, Log: slog.New(slog.DiscardHandler),
 		Alloc: &nomad.Allocation{ID: "a1", Job: &nomad.Job{}}}
 	hooks := map[string]hook.Hook{}
@@ -92,12 +94,12 @@ func TestTokenOfTheDownload(t *testing.T) {
 		}
 		return string(text)
 	}
-	ids.ch <- nomad.NewToken("first", "")
+	ids.ch <- idtoken.New("first", "")
 	prestart("identity")
 	if got := file(); got != "first" {
 		t.Fatalf("the file has %q, want the first token", got)
 	}
-	ids.ch <- nomad.NewToken("second", "")
+	ids.ch <- idtoken.New("second", "")
 	follow := prestart("identity_renewal")
 	if got, variable := file(), control.variable("NOMAD_TOKEN_aws"); got != "second" || variable != "second" {
 		t.Errorf("the file has %q and the variable %q, want the second token", got, variable)
@@ -105,7 +107,7 @@ func TestTokenOfTheDownload(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { follow(ctx) })
-	ids.ch <- nomad.NewToken("third", "")
+	ids.ch <- idtoken.New("third", "")
 	<-control.restarts
 	cancel()
 	done.Wait()

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -69,7 +70,7 @@ type TaskPrestartRequest struct {
 	Alloc         *nomad.Allocation
 	Task          *nomad.Task
 	Resources     *nomad.AllocatedTaskResources
-	NomadToken    nomad.Token    // the task's default identity
+	NomadToken    idtoken.Token  // the task's default identity
 	VaultToken    string         // empty, since there is no Vault hook
 	Owner         Owner          // as set by the previous hooks
 	Dir           *allocdir.Task // nil before the directory hook, or if that failed for a running task

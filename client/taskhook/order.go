@@ -11,14 +11,15 @@ import (
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Identities holds the tokens of the allocation (identity.Manager).
 type Identities interface {
-	Default(task string) nomad.Token
-	Watch(h nomad.WIHandle) (<-chan nomad.Token, func())
+	Default(task string) idtoken.Token
+	Watch(h message.WIHandle) (<-chan idtoken.Token, func())
 	Downloaded(ctx context.Context, task string, digests map[string]string) error
 }
 

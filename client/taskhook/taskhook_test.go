@@ -16,6 +16,8 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -37,9 +39,9 @@ func (*pool) Contains(uid int) bool { return uid >= 80000 && uid <= 89999 }
 // tokens has only a default token.
 type tokens struct{}
 
-func (tokens) Default(string) nomad.Token { return nomad.NewToken("default-token", "k") }
+func (tokens) Default(string) idtoken.Token { return idtoken.New("default-token", "k") }
 
-func (tokens) Watch(nomad.WIHandle) (<-chan nomad.Token, func()) { return nil, func() {} }
+func (tokens) Watch(message.WIHandle) (<-chan idtoken.Token, func()) { return nil, func() {} }
 
 func (tokens) Downloaded(context.Context, string, map[string]string) error { return nil }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -92,7 +93,7 @@ func (h *templateHook) Poststart(_ context.Context, req *TaskPoststartRequest, r
 // Update renders new texts of the templates.
 func (h *templateHook) Update(_ context.Context, req *TaskUpdateRequest, _ *TaskUpdateResponse) error {
 	if len(req.Task.Templates) > 0 {
-		h.all.Update(req.Task.Templates, nomad.NewToken(req.Alloc.SignedIdentities[h.task], req.Alloc.SigningKeyID))
+		h.all.Update(req.Task.Templates, idtoken.New(req.Alloc.SignedIdentities[h.task], req.Alloc.SigningKeyID))
 	}
 	return nil
 }

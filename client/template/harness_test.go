@@ -25,6 +25,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testvars"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -226,7 +227,7 @@ func (w *world) programsRun() (started, running int) {
 
 func (w *world) start(list ...*nomad.Template) template.Start {
 	return template.Start{
-		Templates: list, Env: w.env, Dir: w.dir, UID: -1, GID: -1, Token: nomad.NewToken(testvars.Token, ""), State: w.state,
+		Templates: list, Env: w.env, Dir: w.dir, UID: -1, GID: -1, Token: idtoken.New(testvars.Token, ""), State: w.state,
 		Confine: func() (*template.Confinement, error) { return &template.Confinement{Run: w.run, By: "the test"}, nil },
 	}
 }

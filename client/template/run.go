@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 )
 
 // Limits of restarting a program that has died.
@@ -37,7 +38,7 @@ type run struct {
 
 	mu      sync.Mutex
 	entries []*entry
-	token   nomad.Token
+	token   idtoken.Token
 	// begun is set when Begin no longer waits for the first render: later changes and errors concern a process.
 	begun bool
 }
@@ -192,7 +193,7 @@ func (r *run) program(ctx context.Context, todo []*entry) error {
 }
 
 // update replaces the templates, and the token unless it is zero.
-func (r *run) update(templates []*nomad.Template, token nomad.Token) {
+func (r *run) update(templates []*nomad.Template, token idtoken.Token) {
 	entries, err := r.t.resolve(templates, r.s.Env, r.s.Dir)
 	if err != nil {
 		r.report.message(fmt.Sprintf("the update of the templates is not used: %v", err))
@@ -235,7 +236,7 @@ func (r *run) list() []*entry {
 	return slices.Clone(r.entries)
 }
 
-func (r *run) currentToken() nomad.Token {
+func (r *run) currentToken() idtoken.Token {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.token

@@ -36,6 +36,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -80,7 +81,7 @@ type Start struct {
 	Env       *taskenv.Env
 	Dir       *allocdir.Task
 	UID, GID  int // owner of the files; -1 keeps the agent's user
-	Token     nomad.Token
+	Token     idtoken.Token
 	Confine   func() (*Confinement, error)
 	// Running is set if the process is already running. Then Begin does not wait, and changed files
 	// cause their change mode.
@@ -175,7 +176,7 @@ func (t *Templates) Started(exec Exec) func(ctx context.Context) {
 }
 
 // Update replaces the templates of the current start, and the token unless it is zero. It does not wait.
-func (t *Templates) Update(templates []*nomad.Template, token nomad.Token) {
+func (t *Templates) Update(templates []*nomad.Template, token idtoken.Token) {
 	if r := t.current(); r != nil { // else the next start has them
 		r.update(templates, token)
 	}

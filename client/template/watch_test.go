@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testvars"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -113,7 +114,7 @@ func TestOutageBeforeTheFirstRender(t *testing.T) {
 func TestWrongTokenIsSpent(t *testing.T) {
 	w := newWorld(t)
 	s := w.start(variable("local/a", "a", "x"))
-	s.Token = nomad.NewToken("another-token", "")
+	s.Token = idtoken.New("another-token", "")
 	if _, err := w.begin(s); err == nil || !strings.Contains(err.Error(), "status 403: Permission denied") ||
 		strings.Contains(err.Error(), "another-token") {
 		t.Errorf("Begin() = %v", err)
@@ -298,8 +299,8 @@ func TestUpdate(t *testing.T) {
 	static := with(text("local/s", "old"), restart)
 	w.runs(static, variable("local/a", "a", "x"))
 	begun := time.Now()
-	w.all.Update([]*nomad.Template{static, variable("local/a", "a", "x")}, nomad.Token{})
-	w.all.Update([]*nomad.Template{with(text("local/s", "new"), restart), variable("local/a", "a", "x")}, nomad.NewToken(testvars.Token, ""))
+	w.all.Update([]*nomad.Template{static, variable("local/a", "a", "x")}, idtoken.Token{})
+	w.all.Update([]*nomad.Template{with(text("local/s", "new"), restart), variable("local/a", "a", "x")}, idtoken.New(testvars.Token, ""))
 	w.until("the new text is rendered", func() bool { return w.file("local/s") == "new" })
 	w.until("the task restarts", func() bool { return w.task.read(func(k *task) bool { return k.restarts == 1 }) })
 	if started, _ := w.programsRun(); started != 2 {
@@ -309,9 +310,9 @@ func TestUpdate(t *testing.T) {
 	w = newWorld(t)
 	w.runs(static)
 	w.until("the program has ended", func() bool { _, running := w.programsRun(); return running == 0 })
-	w.all.Update([]*nomad.Template{with(text("local/s", "newer"), restart)}, nomad.Token{})
+	w.all.Update([]*nomad.Template{with(text("local/s", "newer"), restart)}, idtoken.Token{})
 	w.until("the new text is rendered", func() bool { return w.file("local/s") == "newer" })
-	w.all.Update([]*nomad.Template{text("../../x", "x")}, nomad.Token{})
+	w.all.Update([]*nomad.Template{text("../../x", "x")}, idtoken.Token{})
 	w.until("a bad update is reported", func() bool {
 		return count(w.task.messages(nomad.TaskTemplate), "update of the templates is not used") == 1
 	})
@@ -326,12 +327,12 @@ func TestNewToken(t *testing.T) {
 	w.vars.Set("a", map[string]string{"x": "1"})
 	w.runs(variable("local/a", "a", "x")).stop()
 	s := w.start(variable("local/a", "a", "x"))
-	s.Token = nomad.NewToken("expired", "")
+	s.Token = idtoken.New("expired", "")
 	w.mustBegin(s)
 	w.all.Started(nil)
 	w.vars.Set("a", map[string]string{"x": "2"})
 	w.until("the outage is reported", func() bool { return count(w.task.messages(nomad.TaskTemplate), "status 403") == 1 })
-	w.all.Update(s.Templates, nomad.NewToken(testvars.Token, ""))
+	w.all.Update(s.Templates, idtoken.New(testvars.Token, ""))
 	w.until("the change arrives", func() bool { return w.file("local/a") == "2" })
 	if count(w.task.messages(nomad.TaskTemplate), "expired") > 0 {
 		t.Error("an event contains the token")

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func clientStateCommand() term.Command {
@@ -54,7 +55,7 @@ type shownAlloc struct {
 
 // shownIdentity is a signed identity without its token.
 type shownIdentity struct {
-	nomad.WorkloadIdentityRequest
+	message.WorkloadIdentityRequest
 	Expiration time.Time
 	Claims     any
 }

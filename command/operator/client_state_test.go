@@ -6,6 +6,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -13,10 +15,10 @@ import (
 // state of drivers.
 func TestClientStateWithoutSecrets(t *testing.T) {
 	const jwt = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
-	text, err := shownState(&state.Contents{Node: nomad.NewToken(jwt, ""), Allocs: map[string]state.AllocContents{"a": {
+	text, err := shownState(&state.Contents{Node: idtoken.New(jwt, ""), Allocs: map[string]state.AllocContents{"a": {
 		Alloc: &nomad.Allocation{ID: "a", SignedIdentities: map[string]string{"t": "secret-1"}, ClientDescription: "failed with " + jwt +
 			"!"},
-		Identities: []*nomad.SignedWorkloadIdentity{{JWT: jwt}, {JWT: "secret-2"}},
+		Identities: []*message.SignedWorkloadIdentity{{JWT: jwt}, {JWT: "secret-2"}},
 		Tasks: map[string]state.Task{"t": {Local: &state.LocalState{
 			Hooks: map[string]*state.HookState{"identity": {Env: map[string]string{"TOKEN": "secret-3"},
 				Data: map[string]string{"d": "secret-4"}}, "none": nil},

@@ -172,7 +172,7 @@ func (h *house) special(m rpc.Method, req rpc.Request) {
 	case *message.EmitNodeEventsRequest:
 		r.NodeEvents = map[string][]*nomad.NodeEvent{h.near.id: {{Message: "m", Subsystem: "Driver"}}}
 	case *message.AllocIdentitiesRequest:
-		r.Identities = []*nomad.WorkloadIdentityRequest{{AllocID: h.alloc, WIHandle: nomad.WIHandle{IdentityName: "x", WorkloadIdentifier: "t"}}}
+		r.Identities = []*message.WorkloadIdentityRequest{{AllocID: h.alloc, WIHandle: message.WIHandle{IdentityName: "x", WorkloadIdentifier: "t"}}}
 	case *message.EvalDequeueRequest:
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
 	case *message.EventStreamRequest:

@@ -87,7 +87,7 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 // held is an allocation and the node that requests its identities.
 type held struct {
 	node *simNode
-	asks []*nomad.WorkloadIdentityRequest
+	asks []*message.WorkloadIdentityRequest
 	made uint64
 }
 
@@ -154,8 +154,8 @@ func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
 				for id, made := range list.Allocs {
 					h := held{node: n, made: made}
 					for i := range signNames {
-						h.asks = append(h.asks, &nomad.WorkloadIdentityRequest{AllocID: id,
-							WIHandle: nomad.WIHandle{IdentityName: fmt.Sprintf(signIdentity, i), WorkloadIdentifier: "task"}})
+						h.asks = append(h.asks, &message.WorkloadIdentityRequest{AllocID: id,
+							WIHandle: message.WIHandle{IdentityName: fmt.Sprintf(signIdentity, i), WorkloadIdentifier: "task"}})
 					}
 					out = append(out, h)
 				}

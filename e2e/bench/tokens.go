@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -39,8 +40,8 @@ func issuer(ctx context.Context) (*identity.Issuer, error) {
 }
 
 // taskClaims returns the claims of the task of an allocation.
-func taskClaims(i *identity.Issuer, alloc *nomad.Allocation) *nomad.IdentityClaims {
-	return i.Workload(identity.Subject{Alloc: alloc, Job: alloc.Job, Handle: nomad.WIHandle{IdentityName: "default", WorkloadIdentifier: "task"},
+func taskClaims(i *identity.Issuer, alloc *nomad.Allocation) *idtoken.Claims {
+	return i.Workload(identity.Subject{Alloc: alloc, Job: alloc.Job, Handle: message.WIHandle{IdentityName: "default", WorkloadIdentifier: "task"},
 		Identity: &nomad.WorkloadIdentity{Name: "default", Audience: []string{nomad.IdentityDefaultAud}}}, time.Now())
 }
 

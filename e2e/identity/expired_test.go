@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 )
 
 // A node that was offline until its identity expired returns by itself, even if introductions are
@@ -41,7 +42,7 @@ func TestExpiredNodeReturns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.PutNodeIdentity(nomad.NewToken(expired, m.Kid)); err != nil {
+	if err := db.PutNodeIdentity(idtoken.New(expired, m.Kid)); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

@@ -277,8 +277,8 @@ func (k *soak) hold(ctx context.Context, all *sync.WaitGroup, alloc *nomad.Alloc
 // forgetful stores nothing: no agent restarts here.
 type forgetful struct{}
 
-func (forgetful) Identities(string) ([]*nomad.SignedWorkloadIdentity, error)  { return nil, nil }
-func (forgetful) PutIdentities(string, []*nomad.SignedWorkloadIdentity) error { return nil }
+func (forgetful) Identities(string) ([]*message.SignedWorkloadIdentity, error)  { return nil, nil }
+func (forgetful) PutIdentities(string, []*message.SignedWorkloadIdentity) error { return nil }
 
 // take replaces the held token of an allocation.
 func (k *soak) take(alloc, raw string) {

@@ -190,8 +190,8 @@ func (v *visitor) doors() []door {
 		})},
 		{"RPC signing", "node", v.overRPC("Alloc.SignIdentities", func(token string) any {
 			return &message.AllocIdentitiesRequest{QueryOptions: v.query(token),
-				Identities: []*nomad.WorkloadIdentityRequest{{AllocID: v.holder.Alloc.ID,
-					WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+				Identities: []*message.WorkloadIdentityRequest{{AllocID: v.holder.Alloc.ID,
+					WIHandle: message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
 		})},
 		{"heartbeat", "node", v.overRPC("Node.UpdateStatus", func(token string) any {
 			return &message.NodeUpdateStatusRequest{NodeID: v.node, Status: nomad.NodeStatusReady, WriteRequest: v.write(token)}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
@@ -84,8 +85,8 @@ func TestCallerText(t *testing.T) {
 }
 
 func TestAuthOf(t *testing.T) {
-	claims := func(set func(*nomad.IdentityClaims)) *rbac.AuthenticatedIdentity {
-		c := &nomad.IdentityClaims{RegisteredClaims: nomad.RegisteredClaims{ID: "jti", Subject: "s"}}
+	claims := func(set func(*idtoken.Claims)) *rbac.AuthenticatedIdentity {
+		c := &idtoken.Claims{RegisteredClaims: idtoken.RegisteredClaims{ID: "jti", Subject: "s"}}
 		set(c)
 		return &rbac.AuthenticatedIdentity{Claims: c}
 	}
@@ -103,16 +104,16 @@ func TestAuthOf(t *testing.T) {
 		"management": {&rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: "a", Type: "management"}},
 			Auth{AccessorID: "a", Kind: "management"}},
 		"node secret": {&rbac.AuthenticatedIdentity{ClientID: "n"}, Auth{AccessorID: "n", Kind: "node"}},
-		"workload": {claims(func(c *nomad.IdentityClaims) {
-			c.WorkloadIdentityClaims = &nomad.WorkloadIdentityClaims{AllocationID: "x"}
+		"workload": {claims(func(c *idtoken.Claims) {
+			c.WorkloadIdentityClaims = &idtoken.WorkloadIdentityClaims{AllocationID: "x"}
 		}),
 			Auth{AccessorID: "jti", Name: "s", Kind: "workload", AllocID: "x"}},
-		"node": {claims(func(c *nomad.IdentityClaims) { c.NodeIdentityClaims = &nomad.NodeIdentityClaims{} }),
+		"node": {claims(func(c *idtoken.Claims) { c.NodeIdentityClaims = &idtoken.NodeIdentityClaims{} }),
 			Auth{AccessorID: "jti", Name: "s", Kind: "node"}},
-		"server": {claims(func(c *nomad.IdentityClaims) { c.ServerIdentityClaims = &nomad.ServerIdentityClaims{} }),
+		"server": {claims(func(c *idtoken.Claims) { c.ServerIdentityClaims = &idtoken.ServerIdentityClaims{} }),
 			Auth{AccessorID: "jti", Name: "s", Kind: "server"}},
-		"introduction": {claims(func(c *nomad.IdentityClaims) {
-			c.NodeIntroductionIdentityClaims = &nomad.NodeIntroductionIdentityClaims{}
+		"introduction": {claims(func(c *idtoken.Claims) {
+			c.NodeIntroductionIdentityClaims = &idtoken.NodeIntroductionIdentityClaims{}
 		}), Auth{AccessorID: "jti", Name: "s", Kind: "introduction"}},
 	} {
 		if got := AuthOf(tt.id); !reflect.DeepEqual(got, tt.want) {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
@@ -138,7 +138,7 @@ func AuthOf(id *rbac.AuthenticatedIdentity) Auth {
 }
 
 // KindOf returns the kind of subject of a signed token.
-func KindOf(c *nomad.IdentityClaims) string {
+func KindOf(c *idtoken.Claims) string {
 	switch {
 	case c.WorkloadIdentityClaims != nil:
 		return KindWorkload
@@ -152,7 +152,7 @@ func KindOf(c *nomad.IdentityClaims) string {
 	return KindUnknown
 }
 
-func allocOf(c *nomad.IdentityClaims) string {
+func allocOf(c *idtoken.Claims) string {
 	if c.WorkloadIdentityClaims == nil {
 		return ""
 	}
@@ -160,7 +160,7 @@ func allocOf(c *nomad.IdentityClaims) string {
 }
 
 // Signed returns the event for a token that was signed with the key kid.
-func Signed(c *nomad.IdentityClaims, kid string) *Event {
+func Signed(c *idtoken.Claims, kid string) *Event {
 	e := &Event{Type: Identity, Stage: Complete, Auth: Auth{Kind: KindServer},
 		Request:  Request{Operation: "sign", Endpoint: KindOf(c)},
 		Response: &Response{Status: 200},

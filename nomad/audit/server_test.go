@@ -200,8 +200,8 @@ func TestAudit_Identities(t *testing.T) {
 	}
 	var out message.AllocIdentitiesResponse
 	n.Must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT},
-		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: allocs[0].ID,
-			WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: job.TaskGroups[0].Tasks[0].Name}}}}, &out)
+		Identities: []*message.WorkloadIdentityRequest{{AllocID: allocs[0].ID,
+			WIHandle: message.WIHandle{IdentityName: "aws", WorkloadIdentifier: job.TaskGroups[0].Tasks[0].Name}}}}, &out)
 	if len(out.SignedIdentities) != 1 {
 		t.Fatalf("%+v", out)
 	}
@@ -281,7 +281,7 @@ func TestAudit_FullDisk(t *testing.T) {
 	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
 		WriteRequest: n.Write(n.JWT)}, new(message.NodeUpdateResponse))
 	ask := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT},
-		Identities: []*nomad.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+		Identities: []*message.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
 	if err := n.Call("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse)); err == nil ||
 		!strings.Contains(err.Error(), "audit log") {
 		t.Errorf("an unrecorded token: %v", err)

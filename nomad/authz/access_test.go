@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -62,7 +63,7 @@ func (g *guarded) workload(namespace, job, group, task string) string {
 	a := &nomad.Allocation{ID: nomad.NewID(), Namespace: namespace, JobID: job, Job: j, TaskGroup: group, NodeID: nomad.NewID(),
 		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning}
 	g.must(g.store.ApplyPlanResults(g.index, &message.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}}))
-	g.known["jwt of "+a.ID] = &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: namespace, JobID: job,
+	g.known["jwt of "+a.ID] = &idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{Namespace: namespace, JobID: job,
 		AllocationID: a.ID, TaskName: task}}
 	return "jwt of " + a.ID
 }

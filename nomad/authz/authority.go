@@ -42,6 +42,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -57,7 +58,7 @@ const (
 
 // Verifier verifies a signed token.
 type Verifier interface {
-	Verify(raw string, now time.Time) (*nomad.IdentityClaims, error)
+	Verify(raw string, now time.Time) (*idtoken.Claims, error)
 }
 
 // Authority authenticates callers and returns their rights. It implements rpc.Authenticator.
@@ -280,7 +281,7 @@ func (a *Authority) registrar(id *rbac.AuthenticatedIdentity, token string) erro
 
 // admitted rejects the identity of a purged node, and one issued before the node was admitted
 // again. A node that is not in state may have joined just now: this server may lag behind.
-func (a *Authority) admitted(claims *nomad.IdentityClaims) error {
+func (a *Authority) admitted(claims *idtoken.Claims) error {
 	n := claims.NodeIdentityClaims
 	if n == nil {
 		return nil
@@ -295,7 +296,7 @@ func (a *Authority) admitted(claims *nomad.IdentityClaims) error {
 
 // superseded reports whether claims belong to a node that was admitted again later. Registrations
 // and heartbeats of a purged node pass, so that it gets the error for an unknown node.
-func (a *Authority) superseded(claims *nomad.IdentityClaims) bool {
+func (a *Authority) superseded(claims *idtoken.Claims) bool {
 	if claims.NodeIdentityClaims == nil {
 		return false
 	}
@@ -328,7 +329,7 @@ func (a *Authority) secret(id *rbac.AuthenticatedIdentity, secret string) error 
 }
 
 // claims verifies a signed token.
-func (a *Authority) claims(token string) (*nomad.IdentityClaims, error) {
+func (a *Authority) claims(token string) (*idtoken.Claims, error) {
 	claims, err := a.verify.Verify(token, a.now())
 	if err == nil {
 		return claims, nil
@@ -344,7 +345,7 @@ func (a *Authority) claims(token string) (*nomad.IdentityClaims, error) {
 }
 
 // alive returns an error unless the allocation of a workload identity is live.
-func (a *Authority) alive(w *nomad.WorkloadIdentityClaims) error {
+func (a *Authority) alive(w *idtoken.WorkloadIdentityClaims) error {
 	alloc := a.store().Snapshot().Alloc(nil, w.AllocationID)
 	why := ""
 	switch {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -18,9 +19,9 @@ import (
 )
 
 // tokens is a verifier with a fixed set of tokens.
-type tokens map[string]*nomad.IdentityClaims
+type tokens map[string]*idtoken.Claims
 
-func (v tokens) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error) {
+func (v tokens) Verify(raw string, now time.Time) (*idtoken.Claims, error) {
 	claims, ok := v[raw]
 	if !ok {
 		return nil, errors.New("signature does not match")
@@ -37,13 +38,13 @@ const (
 	unknown = "33333333-3333-4333-8333-333333333333"
 )
 
-func nodeClaims(pool string, expiry int64) *nomad.IdentityClaims {
-	return &nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: node, NodePool: pool},
-		RegisteredClaims: nomad.RegisteredClaims{Expiry: expiry}}
+func nodeClaims(pool string, expiry int64) *idtoken.Claims {
+	return &idtoken.Claims{NodeIdentityClaims: &idtoken.NodeIdentityClaims{NodeID: node, NodePool: pool},
+		RegisteredClaims: idtoken.RegisteredClaims{Expiry: expiry}}
 }
 
-func workload(alloc, namespace string) *nomad.IdentityClaims {
-	return &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: namespace, AllocationID: alloc}}
+func workload(alloc, namespace string) *idtoken.Claims {
+	return &idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{Namespace: namespace, AllocationID: alloc}}
 }
 
 // authority returns an authority with one node and two allocations, of which the second is
@@ -72,12 +73,12 @@ func authority(t *testing.T) *authz.Authority {
 		"node":      nodeClaims("default", 200),
 		"old node":  nodeClaims("default", 50),
 		"poolless":  nodeClaims("", 200),
-		"intro":     {NodeIntroductionIdentityClaims: &nomad.NodeIntroductionIdentityClaims{NodePool: "default"}},
+		"intro":     {NodeIntroductionIdentityClaims: &idtoken.NodeIntroductionIdentityClaims{NodePool: "default"}},
 		"lives":     workload("lives", "default"),
 		"over":      workload("over", "default"),
 		"gone":      workload("gone", "default"),
 		"elsewhere": workload("lives", "other"),
-		"server":    {ServerIdentityClaims: &nomad.ServerIdentityClaims{ServerID: "s1"}},
+		"server":    {ServerIdentityClaims: &idtoken.ServerIdentityClaims{ServerID: "s1"}},
 	}, Now: func() time.Time { return time.Unix(100, 0) }, Log: slog.New(slog.DiscardHandler)})
 }
 

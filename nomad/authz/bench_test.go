@@ -53,7 +53,7 @@ func busy(tb testing.TB) (*authz.Authority, []string) {
 	}
 	var tokens []string
 	for _, alloc := range allocs[:1000] {
-		token, err := i.Mint(tb.Context(), i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "t"},
+		token, err := i.Mint(tb.Context(), i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: message.WIHandle{WorkloadIdentifier: "t"},
 			Identity: &nomad.WorkloadIdentity{Name: "default", Audience: []string{nomad.IdentityDefaultAud}}}, time.Now()))
 		if err != nil {
 			tb.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
@@ -122,7 +123,7 @@ func (s stream) next() (message.CommandType, any) {
 		return s.volume()
 	case 0, 1:
 		return message.NodeRegisterRequestType, &message.NodeRegisterRequest{CreateNodePool: true, NodeEvent: event,
-			Introduction: &nomad.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
+			Introduction: &idtoken.NodeIntroduction{TokenID: s.pick("token"), Uses: 3, Expiry: 1_700_000_000 + int64(s.IntN(3))},
 			Node: &nomad.Node{ID: s.pick("node"), NodePool: s.pick("pool"), Status: "ready", StatusUpdatedAt: s.time() / 1e9,
 				Attributes:        map[string]string{"a": "1", "b": "2", "driver.x.schema": s.pick("schema")},
 				Drivers:           map[string]*nomad.DriverInfo{"x": {Detected: true}},

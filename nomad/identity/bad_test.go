@@ -16,7 +16,9 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testtokens"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
@@ -68,11 +70,11 @@ func attacked(t testing.TB) (*identity.Issuer, *keyring.Ring, testtokens.Maker) 
 func holders(t testing.TB, i *identity.Issuer) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
-	for kind, c := range map[string]*nomad.IdentityClaims{
-		"workload": i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+	for kind, c := range map[string]*idtoken.Claims{
+		"workload": i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: message.WIHandle{WorkloadIdentifier: "main"},
 			Identity: &nomad.WorkloadIdentity{Name: "default", Audience: []string{nomad.IdentityDefaultAud}, TTL: time.Hour}}, late),
 		"node":         i.Node(node, time.Hour, late),
-		"introduction": i.Introduction(&nomad.NodeIntroductionIdentityClaims{NodePool: "gpu"}, time.Minute, late),
+		"introduction": i.Introduction(&idtoken.NodeIntroductionIdentityClaims{NodePool: "gpu"}, time.Minute, late),
 		"server":       i.Server("s1", late),
 	} {
 		text, err := json.Marshal(c)
@@ -254,7 +256,7 @@ func FuzzClaims(f *testing.F) {
 		if text, err := json.Marshal(c); err != nil {
 			t.Errorf("%q cannot be encoded again: %v", body, err)
 		} else {
-			var again nomad.IdentityClaims
+			var again idtoken.Claims
 			if err := json.Unmarshal(text, &again); err != nil {
 				t.Errorf("%q encoded again is %s: %v", body, text, err)
 			}

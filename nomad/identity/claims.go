@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // short is the lifetime below which the expiration time is rounded up to a second. Rounding down
@@ -16,7 +18,7 @@ type Subject struct {
 	Alloc *nomad.Allocation
 	// Job is the allocation's job: in a plan the allocation does not carry it.
 	Job      *nomad.Job
-	Handle   nomad.WIHandle
+	Handle   message.WIHandle
 	Identity *nomad.WorkloadIdentity
 	// Namespace may add claims, may be nil.
 	Namespace *nomad.Namespace
@@ -27,13 +29,13 @@ type Subject struct {
 }
 
 // Workload returns the claims of a task or service of an allocation.
-func (i *Issuer) Workload(s Subject, now time.Time) *nomad.IdentityClaims {
+func (i *Issuer) Workload(s Subject, now time.Time) *idtoken.Claims {
 	alloc, job, handle, identity := s.Alloc, s.Job, s.Handle, s.Identity
 	id := job.IdentityID()
-	w := &nomad.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID, ExtraClaims: s.extraClaims(),
+	w := &idtoken.WorkloadIdentityClaims{Namespace: alloc.Namespace, JobID: id, AllocationID: alloc.ID, ExtraClaims: s.extraClaims(),
 		Isolation: s.isolation()}
 	switch handle.WorkloadType {
-	case nomad.WorkloadTypeService:
+	case message.WorkloadTypeService:
 		w.ServiceName = handle.WorkloadIdentifier
 		if handle.InterpolatedWorkloadIdentifier != "" {
 			w.ServiceName = handle.InterpolatedWorkloadIdentifier
@@ -51,31 +53,31 @@ func (i *Issuer) Workload(s Subject, now time.Time) *nomad.IdentityClaims {
 }
 
 // Node returns the claims of a node. ttl comes from its node pool.
-func (i *Issuer) Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
+func (i *Issuer) Node(node *nomad.Node, ttl time.Duration, now time.Time) *idtoken.Claims {
 	c := i.claims(now, atLeast(ttl), "node", i.region, node.NodePool, node.ID, nomad.WorkloadIdentityDefaultName)
-	c.NodeIdentityClaims = &nomad.NodeIdentityClaims{NodeID: node.ID, NodePool: node.NodePool,
+	c.NodeIdentityClaims = &idtoken.NodeIdentityClaims{NodeID: node.ID, NodePool: node.NodePool,
 		NodeClass: node.NodeClass, NodeDatacenter: node.Datacenter, AdmittedName: node.Name}
 	if since := node.IdentitiesSince; since > c.IssuedAt { // the clock of this server is behind
 		c.IssuedAt, c.NotBefore = since, since
 	}
-	c.Audience = nomad.Audience{nomad.IdentityDefaultAud}
+	c.Audience = idtoken.Audience{nomad.IdentityDefaultAud}
 	return c
 }
 
 // Introduction returns the claims with which intro.Uses nodes may register in a pool. If intro has
 // no node name, any name is accepted.
-func (i *Issuer) Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims {
+func (i *Issuer) Introduction(intro *idtoken.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *idtoken.Claims {
 	c := i.claims(now, atLeast(ttl), "node-introduction", i.region, intro.NodePool, intro.NodeName, nomad.WorkloadIdentityDefaultName)
 	c.NodeIntroductionIdentityClaims = intro
-	c.Audience = nomad.Audience{nomad.IdentityDefaultAud}
+	c.Audience = idtoken.Audience{nomad.IdentityDefaultAud}
 	return c
 }
 
 // Server returns the claims that a server presents to another server.
-func (i *Issuer) Server(id string, now time.Time) *nomad.IdentityClaims {
+func (i *Issuer) Server(id string, now time.Time) *idtoken.Claims {
 	c := i.claims(now, ServerTTL, "server", i.region, id)
-	c.ServerIdentityClaims = &nomad.ServerIdentityClaims{ServerID: id}
-	c.Audience = nomad.Audience{nomad.IdentityDefaultAud}
+	c.ServerIdentityClaims = &idtoken.ServerIdentityClaims{ServerID: id}
+	c.Audience = idtoken.Audience{nomad.IdentityDefaultAud}
 	return c
 }
 
@@ -101,8 +103,8 @@ var separators = strings.NewReplacer("%", "%25", ":", "%3A")
 
 // claims returns the claims common to all kinds. Without a TTL the token does not expire: it is
 // valid as long as its workload runs.
-func (i *Issuer) claims(now time.Time, ttl time.Duration, subject ...string) *nomad.IdentityClaims {
-	c := &nomad.IdentityClaims{RegisteredClaims: nomad.RegisteredClaims{
+func (i *Issuer) claims(now time.Time, ttl time.Duration, subject ...string) *idtoken.Claims {
+	c := &idtoken.Claims{RegisteredClaims: idtoken.RegisteredClaims{
 		Issuer:    i.url,
 		Subject:   subjectOf(subject),
 		IssuedAt:  now.Unix(),

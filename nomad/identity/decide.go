@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
@@ -88,7 +89,7 @@ func (h Heartbeat) FailureCounts() bool {
 }
 
 // dueForRenewal reports whether less than a third of the TTL remains.
-func dueForRenewal(c *nomad.IdentityClaims, ttl time.Duration, now time.Time) bool {
+func dueForRenewal(c *idtoken.Claims, ttl time.Duration, now time.Time) bool {
 	return time.Unix(c.Expiry, 0).Before(now.Add(ttl / 3))
 }
 

@@ -6,12 +6,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
 // nodeClaims returns the claims of a node identity with the remaining lifetime.
-func nodeClaims(left time.Duration, edit func(*nomad.NodeIdentityClaims)) *nomad.IdentityClaims {
-	c := &nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: "n1", NodePool: "gpu", NodeClass: "big",
+func nodeClaims(left time.Duration, edit func(*idtoken.NodeIdentityClaims)) *idtoken.Claims {
+	c := &idtoken.Claims{NodeIdentityClaims: &idtoken.NodeIdentityClaims{NodeID: "n1", NodePool: "gpu", NodeClass: "big",
 		NodeDatacenter: "dc1"}}
 	c.Expiry = now.Add(left).Unix()
 	if edit != nil {
@@ -21,8 +22,8 @@ func nodeClaims(left time.Duration, edit func(*nomad.NodeIdentityClaims)) *nomad
 }
 
 var (
-	intro    = &nomad.IdentityClaims{NodeIntroductionIdentityClaims: &nomad.NodeIntroductionIdentityClaims{}}
-	workload = &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{}}
+	intro    = &idtoken.Claims{NodeIntroductionIdentityClaims: &idtoken.NodeIntroductionIdentityClaims{}}
+	workload = &idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{}}
 )
 
 func TestRegistration(t *testing.T) {
@@ -30,7 +31,7 @@ func TestRegistration(t *testing.T) {
 	old.Attributes = map[string]string{"nomad.version": "1.10.5"}
 	unknown := *node
 	unknown.Attributes = nil
-	claims := func(c *nomad.IdentityClaims) rbac.AuthenticatedIdentity {
+	claims := func(c *idtoken.Claims) rbac.AuthenticatedIdentity {
 		return rbac.AuthenticatedIdentity{Claims: c}
 	}
 	for name, c := range map[string]struct {
@@ -51,11 +52,11 @@ func TestRegistration(t *testing.T) {
 		"a third remains":           {node: node, caller: claims(nodeClaims(20*time.Minute, nil))},
 		"less than a third remains": {node: node, caller: claims(nodeClaims(20*time.Minute-time.Second, nil)), want: true},
 		"pool changed": {node: node,
-			caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodePool = "x" })), want: true},
+			caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.NodePool = "x" })), want: true},
 		"class changed": {node: node,
-			caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodeClass = "x" })), want: true},
+			caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.NodeClass = "x" })), want: true},
 		"datacenter changed": {node: node,
-			caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodeDatacenter = "x" })), want: true},
+			caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.NodeDatacenter = "x" })), want: true},
 		"workload":                      {node: node, caller: claims(workload)},
 		"nobody":                        {node: node},
 		"first version with identities": {node: withVersion("1.11.0-beta.1"), caller: rbac.AuthenticatedIdentity{ClientID: "n1"}, want: true},
@@ -76,7 +77,7 @@ func withVersion(v string) *nomad.Node {
 }
 
 func TestHeartbeat(t *testing.T) {
-	claims := func(c *nomad.IdentityClaims) rbac.AuthenticatedIdentity {
+	claims := func(c *idtoken.Claims) rbac.AuthenticatedIdentity {
 		return rbac.AuthenticatedIdentity{Claims: c}
 	}
 	for name, c := range map[string]struct {
@@ -91,7 +92,7 @@ func TestHeartbeat(t *testing.T) {
 		"forced":                 {node: node, caller: claims(nodeClaims(time.Hour, nil)), forced: true, want: true},
 		"late":                   {node: node, caller: claims(nodeClaims(19*time.Minute, nil)), want: true},
 		"about to expire":        {node: node, caller: claims(nodeClaims(9*time.Minute, nil)), want: true, failure: true},
-		"pool changed":           {node: node, caller: claims(nodeClaims(time.Hour, func(n *nomad.NodeIdentityClaims) { n.NodePool = "x" }))},
+		"pool changed":           {node: node, caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.NodePool = "x" }))},
 		"leader":                 {node: node, caller: rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{}}},
 		"leader, forced":         {node: node, caller: rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{}}, forced: true},
 	} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // token matches a variable in an extra claim, such as ${job.id}.
@@ -91,7 +92,7 @@ func (s Subject) values() map[string]string {
 		node = &nomad.Node{}
 	}
 	task := ""
-	if s.Handle.WorkloadType == nomad.WorkloadTypeTask {
+	if s.Handle.WorkloadType == message.WorkloadTypeTask {
 		task = s.Handle.WorkloadIdentifier
 	}
 	return map[string]string{

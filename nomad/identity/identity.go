@@ -29,6 +29,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/audit"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
@@ -78,17 +79,17 @@ func New(c Config) *Issuer {
 
 // Mint signs claims with the active key, or with a key for the requested algorithm. It waits for a
 // key until ctx ends.
-func (i *Issuer) Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error) {
+func (i *Issuer) Mint(ctx context.Context, claims *idtoken.Claims) (idtoken.Token, error) {
 	key, err := i.signer(ctx, claims.Alg)
 	if err != nil {
-		return nomad.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
+		return idtoken.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
 	}
 	token, err := i.mint(key, claims)
 	if err == nil {
-		err = i.record([]*nomad.IdentityClaims{claims}, []nomad.Token{token})
+		err = i.record([]*idtoken.Claims{claims}, []idtoken.Token{token})
 	}
 	if err != nil {
-		return nomad.Token{}, err
+		return idtoken.Token{}, err
 	}
 	return token, nil
 }
@@ -102,17 +103,17 @@ func (i *Issuer) signer(ctx context.Context, alg string) (jwt.Key, error) {
 }
 
 // mint signs claims with key.
-func (i *Issuer) mint(key jwt.Key, claims *nomad.IdentityClaims) (nomad.Token, error) {
+func (i *Issuer) mint(key jwt.Key, claims *idtoken.Claims) (idtoken.Token, error) {
 	issued := *claims
 	issued.Issuer = i.url
 	if mustEnd(&issued) && issued.Expiry == 0 {
-		return nomad.Token{}, fmt.Errorf("mint %q: a node token needs an expiration time", claims.Subject)
+		return idtoken.Token{}, fmt.Errorf("mint %q: a node token needs an expiration time", claims.Subject)
 	}
 	raw, err := key.Sign(&issued)
 	if err != nil {
-		return nomad.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
+		return idtoken.Token{}, fmt.Errorf("mint %q: %w", claims.Subject, err)
 	}
-	return nomad.NewToken(raw, key.ID), nil
+	return idtoken.New(raw, key.ID), nil
 }
 
 // ClientAssertion signs a client assertion for an identity provider. No content makes it a valid
@@ -140,7 +141,7 @@ func (i *Issuer) Ticket(ctx context.Context, t ticket.Ticket, now time.Time) (st
 
 // MintAll signs many claims in parallel, with one key for each algorithm. The tokens are in the
 // order of the claims; on an error there are none.
-func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error) {
+func (i *Issuer) MintAll(ctx context.Context, claims []*idtoken.Claims) ([]idtoken.Token, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
@@ -166,8 +167,8 @@ func (i *Issuer) MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([
 
 // mintWith signs claims with the keys of their algorithms. The caller's goroutine signs first: most
 // plans need one token, and no other goroutine starts for it.
-func (i *Issuer) mintWith(ctx context.Context, keys map[string]jwt.Key, claims []*nomad.IdentityClaims) ([]nomad.Token, error) {
-	tokens := make([]nomad.Token, len(claims))
+func (i *Issuer) mintWith(ctx context.Context, keys map[string]jwt.Key, claims []*idtoken.Claims) ([]idtoken.Token, error) {
+	tokens := make([]idtoken.Token, len(claims))
 	workers := min(runtime.GOMAXPROCS(0), len(claims))
 	group, ctx := errgroup.WithContext(ctx)
 	mint := func(first int) error {
@@ -190,7 +191,7 @@ func (i *Issuer) mintWith(ctx context.Context, keys map[string]jwt.Key, claims [
 }
 
 // record writes the signed claims to the audit log.
-func (i *Issuer) record(claims []*nomad.IdentityClaims, tokens []nomad.Token) error {
+func (i *Issuer) record(claims []*idtoken.Claims, tokens []idtoken.Token) error {
 	if !i.audit.Enabled() {
 		return nil
 	}
@@ -211,7 +212,7 @@ func (i *Issuer) record(claims []*nomad.IdentityClaims, tokens []nomad.Token) er
 // keyring.ErrClosed. With ErrExpired the claims are returned too.
 //
 // Callers may share the claims and must not modify them.
-func (i *Issuer) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error) {
+func (i *Issuer) Verify(raw string, now time.Time) (*idtoken.Claims, error) {
 	c, err := i.read(raw)
 	if err != nil {
 		return nil, err
@@ -226,7 +227,7 @@ func (i *Issuer) Verify(raw string, now time.Time) (*nomad.IdentityClaims, error
 }
 
 // read returns the claims of a token with a valid signature, whatever its validity period.
-func (i *Issuer) read(raw string) (*nomad.IdentityClaims, error) {
+func (i *Issuer) read(raw string) (*idtoken.Claims, error) {
 	removals := i.ring.Removals()
 	if c := i.seen.claims(raw, removals); c != nil {
 		return c, nil
@@ -243,7 +244,7 @@ func (i *Issuer) read(raw string) (*nomad.IdentityClaims, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := new(nomad.IdentityClaims)
+	c := new(idtoken.Claims)
 	if err := json.Unmarshal(payload, c); err != nil {
 		return nil, fmt.Errorf("%w: %w", jwt.ErrInvalid, err)
 	}
@@ -252,7 +253,7 @@ func (i *Issuer) read(raw string) (*nomad.IdentityClaims, error) {
 }
 
 // check rejects invalid claims, independent of the key.
-func (i *Issuer) check(c *nomad.IdentityClaims, now time.Time) error {
+func (i *Issuer) check(c *idtoken.Claims, now time.Time) error {
 	soon := now.Add(Leeway).Unix()
 	switch {
 	case c.Expiry < 0, mustEnd(c) && c.Expiry == 0:
@@ -272,13 +273,13 @@ func (i *Issuer) check(c *nomad.IdentityClaims, now time.Time) error {
 }
 
 // ours reports whether this cluster is the audience of a token.
-func (i *Issuer) ours(c *nomad.IdentityClaims) bool {
+func (i *Issuer) ours(c *idtoken.Claims) bool {
 	return len(c.Audience) == 0 || slices.Contains(c.Audience, nomad.IdentityDefaultAud) ||
 		i.anyAud && c.WorkloadIdentityClaims != nil
 }
 
 // mustEnd reports whether claims are of a kind that needs an expiration time.
-func mustEnd(c *nomad.IdentityClaims) bool { return c.WorkloadIdentityClaims == nil }
+func mustEnd(c *idtoken.Claims) bool { return c.WorkloadIdentityClaims == nil }
 
 // JWKS returns the public keys for external verifiers.
 func (i *Issuer) JWKS() jwt.JWKS {
@@ -292,16 +293,16 @@ func (i *Issuer) JWKS() jwt.JWKS {
 }
 
 // Discovery returns the OIDC discovery document, or nil if no issuer is configured.
-func (i *Issuer) Discovery() *rootkey.OIDCDiscoveryConfig {
+func (i *Issuer) Discovery() *idtoken.DiscoveryConfig {
 	if i.url == "" {
 		return nil
 	}
-	return &rootkey.OIDCDiscoveryConfig{
+	return &idtoken.DiscoveryConfig{
 		Issuer:        i.url,
 		JWKS:          i.url + rootkey.JWKSPath,
 		IDTokenAlgs:   []string{jwt.RS256, jwt.EdDSA},
 		ResponseTypes: []string{"code"},
 		Subjects:      []string{"public"},
-		Claims:        nomad.ClaimNames(),
+		Claims:        idtoken.ClaimNames(),
 	}
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 var now = time.Unix(1_000_000, 0)
@@ -54,7 +56,7 @@ var (
 )
 
 // payload returns the JSON payload of a token.
-func payload(t *testing.T, token nomad.Token) map[string]any {
+func payload(t *testing.T, token idtoken.Token) map[string]any {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token.Reveal(), ".")[1])
 	if err != nil {
@@ -78,24 +80,24 @@ func TestClaims(t *testing.T) {
 	isolated := &levels
 	base := map[string]any{"iss": "https://nomad.example", "iat": 1e6, "nbf": 1e6}
 	for name, c := range map[string]struct {
-		claims *nomad.IdentityClaims
+		claims *idtoken.Claims
 		want   map[string]any
 	}{
 		"task": {
-			i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+			i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: message.WIHandle{WorkloadIdentifier: "main"},
 				Identity: wid("default", 0, "nomadproject.io")}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"aud": "nomadproject.io", "sub": "eu:team:web:grp:main:default"},
 		},
 		"dispatched child": {
-			i.Workload(identity.Subject{Alloc: alloc, Job: child, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+			i.Workload(identity.Subject{Alloc: alloc, Job: child, Handle: message.WIHandle{WorkloadIdentifier: "main"},
 				Identity: wid("aws", time.Hour, "a", "nomadproject.io")}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"aud": []any{"a", "nomadproject.io"}, "sub": "eu:team:web:grp:main:aws", "exp": 1e6 + 3600},
 		},
 		"service": {
 			i.Workload(identity.Subject{Alloc: alloc, Job: job, Identity: wid("consul", 0),
-				Handle: nomad.WIHandle{WorkloadIdentifier: "s-${x}", WorkloadType: nomad.WorkloadTypeService,
+				Handle: message.WIHandle{WorkloadIdentifier: "s-${x}", WorkloadType: message.WorkloadTypeService,
 					InterpolatedWorkloadIdentifier: "s-1"}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_service": "s-1",
 				"sub": "eu:team:web:grp:s-${x}:consul"},
@@ -103,7 +105,7 @@ func TestClaims(t *testing.T) {
 		"with claims of the namespace": {
 			i.Workload(identity.Subject{Alloc: alloc,
 				Job:    &nomad.Job{ID: "web", Region: "eu", NodePool: "gpu", Meta: map[string]string{"team": "blue"}},
-				Handle: nomad.WIHandle{WorkloadIdentifier: "main"}, Node: node,
+				Handle: message.WIHandle{WorkloadIdentifier: "main"}, Node: node,
 				Identity: &nomad.WorkloadIdentity{Name: "x", ExtraClaims: []string{"where", "unknown"}},
 				Namespace: &nomad.Namespace{
 					RequiredExtraClaims: map[string]string{"who": "${job.namespace}/${job.id}/${group.name}/${task.name}", "plain": "$x {y}"},
@@ -114,26 +116,26 @@ func TestClaims(t *testing.T) {
 					"where": "n1@dc1 blue ${job.meta.none} |${else}"}},
 		},
 		"with the digests of artifacts": {
-			i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+			i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: message.WIHandle{WorkloadIdentifier: "main"},
 				Identity: &nomad.WorkloadIdentity{Name: "x"}, Digests: map[string]string{"local/b": "02", "local/a": "01"},
 				Namespace: &nomad.Namespace{RequiredExtraClaims: map[string]string{"from": "${artifact.digests}"}}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"sub": "eu:team:web:grp:main:x", "extra_claims": map[string]any{"from": `{"local/a":"01","local/b":"02"}`}},
 		},
 		"with the isolation level": {
-			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: message.WIHandle{WorkloadIdentifier: "main"},
 				Identity: &nomad.WorkloadIdentity{Name: "x", Isolation: true}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"sub": "eu:team:web:grp:main:x", "nomad_isolation": "restricted"},
 		},
 		"with the isolation level, by the namespace, without one": {
-			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "other"},
+			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: message.WIHandle{WorkloadIdentifier: "other"},
 				Identity: &nomad.WorkloadIdentity{Name: "x"}, Namespace: &nomad.Namespace{Isolation: &nomad.NamespaceIsolation{Claim: true}}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "other",
 				"sub": "eu:team:web:grp:other:x", "nomad_isolation": "none"},
 		},
 		"no isolation level without a request": {
-			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+			i.Workload(identity.Subject{Alloc: isolated, Job: job, Handle: message.WIHandle{WorkloadIdentifier: "main"},
 				Identity: &nomad.WorkloadIdentity{Name: "x"}, Namespace: &nomad.Namespace{}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_task": "main",
 				"sub": "eu:team:web:grp:main:x"},
@@ -143,7 +145,7 @@ func TestClaims(t *testing.T) {
 				Job: &nomad.Job{ID: "web", Region: "eu",
 					TaskGroups: []*nomad.TaskGroup{{Name: "grp", Tasks: []*nomad.Task{{Name: "main"}, {Name: "low"}}}}},
 				Identity: &nomad.WorkloadIdentity{Name: "x", Isolation: true},
-				Handle:   nomad.WIHandle{WorkloadIdentifier: "s", WorkloadType: nomad.WorkloadTypeService}}, now),
+				Handle:   message.WIHandle{WorkloadIdentifier: "s", WorkloadType: message.WorkloadTypeService}}, now),
 			map[string]any{"nomad_namespace": "team", "nomad_job_id": "web", "nomad_allocation_id": "a1", "nomad_service": "s",
 				"sub": "eu:team:web:grp:s:x", "nomad_isolation": "host"},
 		},
@@ -157,7 +159,7 @@ func TestClaims(t *testing.T) {
 			map[string]any{"nomad_node_id": "n1", "aud": "nomadproject.io", "sub": "node:global::n1:default", "exp": 1e6 + 86400},
 		},
 		"introduction": {
-			i.Introduction(&nomad.NodeIntroductionIdentityClaims{NodePool: "gpu"}, time.Minute, now),
+			i.Introduction(&idtoken.NodeIntroductionIdentityClaims{NodePool: "gpu"}, time.Minute, now),
 			map[string]any{"nomad_node_pool": "gpu", "nomad_node_name": "", "aud": "nomadproject.io",
 				"sub": "node-introduction:global:gpu::default", "exp": 1e6 + 60},
 		},
@@ -268,14 +270,14 @@ func TestAnyAudience(t *testing.T) {
 	i := newIssuer(t, "")
 	lenient := identity.New(identity.Config{Ring: i.ring, Region: "global", AnyAudience: true})
 	for name, c := range map[string]struct {
-		claims *nomad.IdentityClaims
+		claims *idtoken.Claims
 		ok     bool
 	}{
 		"workload": {i.Workload(identity.Subject{Alloc: alloc, Job: job,
 			Identity: &nomad.WorkloadIdentity{Name: "x", Audience: []string{"vault.example"}}}, now), true},
 		"node": {i.Node(node, time.Hour, now), false},
 	} {
-		c.claims.Audience = nomad.Audience{"vault.example"}
+		c.claims.Audience = idtoken.Audience{"vault.example"}
 		token, err := i.Mint(t.Context(), c.claims)
 		if err != nil {
 			t.Fatal(err)
@@ -374,14 +376,14 @@ func TestMintWaitsForKey(t *testing.T) {
 	if _, err := i.Mint(ctx, i.Node(node, time.Hour, now)); !errors.Is(err, keyring.ErrNoKey) {
 		t.Errorf("Mint() = %v, want ErrNoKey", err)
 	}
-	if _, err := i.MintAll(ctx, []*nomad.IdentityClaims{i.Node(node, time.Hour, now)}); !errors.Is(err, keyring.ErrNoKey) {
+	if _, err := i.MintAll(ctx, []*idtoken.Claims{i.Node(node, time.Hour, now)}); !errors.Is(err, keyring.ErrNoKey) {
 		t.Errorf("MintAll() = %v, want ErrNoKey", err)
 	}
 }
 
 func TestMintAll(t *testing.T) {
 	i := newIssuer(t, "")
-	var claims []*nomad.IdentityClaims
+	var claims []*idtoken.Claims
 	for n := range 100 {
 		claims = append(claims, i.Node(&nomad.Node{ID: fmt.Sprint("n", n)}, time.Hour, now))
 	}
@@ -397,7 +399,7 @@ func TestMintAll(t *testing.T) {
 	if none, err := i.MintAll(t.Context(), nil); err != nil || none != nil {
 		t.Errorf("MintAll() of no claims = %v, %v", none, err)
 	}
-	claims[50] = &nomad.IdentityClaims{}
+	claims[50] = &idtoken.Claims{}
 	if some, err := i.MintAll(t.Context(), claims); err == nil || some != nil {
 		t.Errorf("MintAll() with a bad one = %d tokens, %v", len(some), err)
 	}
@@ -443,9 +445,9 @@ func TestPublished(t *testing.T) {
 
 func BenchmarkMintAll(b *testing.B) {
 	i := newIssuer(b, "")
-	claims := make([]*nomad.IdentityClaims, 1000)
+	claims := make([]*idtoken.Claims, 1000)
 	for n := range claims {
-		claims[n] = i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: nomad.WIHandle{WorkloadIdentifier: "main"},
+		claims[n] = i.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: message.WIHandle{WorkloadIdentifier: "main"},
 			Identity: &nomad.WorkloadIdentity{Name: "default"}}, now)
 	}
 	for b.Loop() {

@@ -3,7 +3,7 @@ package identity
 import (
 	"slices"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -14,7 +14,7 @@ func (s Subject) isolation() string {
 	if !s.Namespace.ClaimsIsolation(s.Identity) {
 		return ""
 	}
-	if s.Handle.WorkloadType == nomad.WorkloadTypeTask {
+	if s.Handle.WorkloadType == message.WorkloadTypeTask {
 		return s.levelOf(s.Handle.WorkloadIdentifier).String()
 	}
 	tg := s.Job.TaskGroup(s.Alloc.TaskGroup)

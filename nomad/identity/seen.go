@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 )
 
 // Limits of the cache: two generations of seenTokens tokens, each at most seenSize bytes long.
@@ -28,11 +28,11 @@ func digestOf(raw string) digest {
 type seen struct {
 	mu         sync.RWMutex
 	removals   uint64 // number of removed keys when the tokens were checked
-	young, old map[digest]*nomad.IdentityClaims
+	young, old map[digest]*idtoken.Claims
 }
 
 // claims returns the claims of a token cached since the last removal of a key, or nil.
-func (s *seen) claims(raw string, removals uint64) *nomad.IdentityClaims {
+func (s *seen) claims(raw string, removals uint64) *idtoken.Claims {
 	if len(raw) > seenSize {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *seen) claims(raw string, removals uint64) *nomad.IdentityClaims {
 
 // put caches a token that was checked at this count of removed keys. The claims must not be
 // modified afterwards.
-func (s *seen) put(raw string, c *nomad.IdentityClaims, removals uint64) {
+func (s *seen) put(raw string, c *idtoken.Claims, removals uint64) {
 	if len(raw) > seenSize {
 		return
 	}
@@ -63,9 +63,9 @@ func (s *seen) put(raw string, c *nomad.IdentityClaims, removals uint64) {
 	case removals < s.removals:
 		return
 	case removals > s.removals || s.young == nil:
-		s.removals, s.young, s.old = removals, map[digest]*nomad.IdentityClaims{}, nil
+		s.removals, s.young, s.old = removals, map[digest]*idtoken.Claims{}, nil
 	case len(s.young) >= seenTokens:
-		s.young, s.old = map[digest]*nomad.IdentityClaims{}, s.young
+		s.young, s.old = map[digest]*idtoken.Claims{}, s.young
 	}
 	s.young[digestOf(raw)] = c
 }

@@ -85,7 +85,7 @@ type AllocsGetRequest struct {
 // AllocsGetResponse is the reply of Alloc.GetAllocs.
 type AllocsGetResponse struct {
 	Allocs           []*nomad.Allocation
-	SignedIdentities []nomad.SignedWorkloadIdentity
+	SignedIdentities []SignedWorkloadIdentity
 	QueryMeta
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 )
 
 // BatchNodeUpdateDrainRequest is the Raft entry that changes the drains of several nodes.
@@ -105,7 +106,7 @@ type NodeRegisterRequest struct {
 	NodeEvent      *nomad.NodeEvent
 	CreateNodePool bool
 	// Introduction is set by the server that admits the node, in the log only.
-	Introduction *nomad.NodeIntroduction
+	Introduction *idtoken.NodeIntroduction
 	// SessionBefore is the session that held the node when the server checked. The server sets it,
 	// in the log only. The entry fails if another session has replaced it since.
 	SessionBefore string `codec:",omitempty"`
@@ -116,7 +117,7 @@ type NodeRegisterRequest struct {
 	// datacenter and name. The server sets it, in the log only.
 	ByIdentity bool `codec:",omitempty"`
 	// Proof proves that the agent has the private key of Node.Key. It is not in the log.
-	Proof *nomad.NodeProof `codec:",omitempty"`
+	Proof *NodeProof `codec:",omitempty"`
 	WriteRequest
 }
 

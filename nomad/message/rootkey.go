@@ -3,6 +3,7 @@ package message
 import (
 	"time"
 
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
@@ -20,7 +21,7 @@ type KeyringDeleteRootKeyResponse struct {
 
 // KeyringGetConfigResponse is the reply of Keyring.GetConfig.
 type KeyringGetConfigResponse struct {
-	OIDCDiscovery *rootkey.OIDCDiscoveryConfig
+	OIDCDiscovery *idtoken.DiscoveryConfig
 }
 
 // KeyringListPublicResponse is the reply of Keyring.ListPublic.

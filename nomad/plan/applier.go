@@ -37,6 +37,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -51,8 +52,8 @@ const (
 
 // Minter builds and signs the claims of workload identities.
 type Minter interface {
-	Workload(s identity.Subject, now time.Time) *nomad.IdentityClaims
-	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
+	Workload(s identity.Subject, now time.Time) *idtoken.Claims
+	MintAll(ctx context.Context, claims []*idtoken.Claims) ([]idtoken.Token, error)
 }
 
 // Evals reports whether a worker still holds the evaluation of a plan. The timeout of the worker is

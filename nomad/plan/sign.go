@@ -7,6 +7,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // defaultIdentity is used for tasks without an identity block. Registration adds one to each task,
@@ -26,7 +28,7 @@ type slot struct {
 // keeps existing identities, for example after an in-place update.
 func (a *Applier) sign(ctx context.Context, c *candidate) error {
 	var slots []slot
-	var claims []*nomad.IdentityClaims
+	var claims []*idtoken.Claims
 	c.signed = make(map[string]*nomad.Allocation)
 	for _, allocs := range c.result.NodeAllocation {
 		for _, alloc := range allocs {
@@ -103,15 +105,15 @@ func tasksOf(job *nomad.Job, group string) []*nomad.Task {
 	return tg.Tasks
 }
 
-func (a *Applier) claims(c *candidate, alloc *nomad.Allocation, job *nomad.Job, task *nomad.Task) *nomad.IdentityClaims {
+func (a *Applier) claims(c *candidate, alloc *nomad.Allocation, job *nomad.Job, task *nomad.Task) *idtoken.Claims {
 	named := task.Identity
 	if named == nil {
 		named = defaultIdentity
 	}
-	handle := nomad.WIHandle{
+	handle := message.WIHandle{
 		IdentityName:       named.Name,
 		WorkloadIdentifier: task.Name,
-		WorkloadType:       nomad.WorkloadTypeTask,
+		WorkloadType:       message.WorkloadTypeTask,
 	}
 	return a.cfg.Minter.Workload(identity.Subject{Alloc: alloc, Job: job, Handle: handle, Identity: named,
 		Namespace: c.view.snap.Namespace(nil, alloc.Namespace)}, c.now)

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 )
 
@@ -20,21 +21,21 @@ type minter struct {
 	err    error
 }
 
-func (m *minter) Workload(s identity.Subject, _ time.Time) *nomad.IdentityClaims {
-	return &nomad.IdentityClaims{
-		WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: s.Job.ID, AllocationID: s.Alloc.ID, TaskName: s.Handle.WorkloadIdentifier},
-		RegisteredClaims:       nomad.RegisteredClaims{Audience: s.Identity.Audience, Subject: s.Handle.IdentityName},
+func (m *minter) Workload(s identity.Subject, _ time.Time) *idtoken.Claims {
+	return &idtoken.Claims{
+		WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{JobID: s.Job.ID, AllocationID: s.Alloc.ID, TaskName: s.Handle.WorkloadIdentifier},
+		RegisteredClaims:       idtoken.RegisteredClaims{Audience: s.Identity.Audience, Subject: s.Handle.IdentityName},
 	}
 }
 
-func (m *minter) MintAll(_ context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error) {
+func (m *minter) MintAll(_ context.Context, claims []*idtoken.Claims) ([]idtoken.Token, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	var tokens []nomad.Token
+	var tokens []idtoken.Token
 	for _, c := range claims {
 		raw := fmt.Sprintf("%s/%s/%s/%v", c.AllocationID, c.TaskName, c.RegisteredClaims.Subject, c.Audience)
-		tokens = append(tokens, nomad.NewToken(raw, "key-1"))
+		tokens = append(tokens, idtoken.New(raw, "key-1"))
 	}
 	if m.signed != nil {
 		m.signed <- len(claims)

@@ -3,7 +3,7 @@ package rbac
 import (
 	"net"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 )
 
 // AuthenticatedIdentity identifies the caller, as determined by the authenticator. It is an ACL token, a workload or node
@@ -11,7 +11,7 @@ import (
 // ACL.WhoAmI sends it.
 type AuthenticatedIdentity struct {
 	ACLToken *Token
-	Claims   *nomad.IdentityClaims
+	Claims   *idtoken.Claims
 	ClientID string
 	TLSName  string
 	RemoteIP net.IP

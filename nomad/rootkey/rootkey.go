@@ -107,17 +107,6 @@ func (k *Unwrapped) String() string {
 // GoString returns the result of String, so that %#v does not print the key.
 func (k *Unwrapped) GoString() string { return k.String() }
 
-// OIDCDiscoveryConfig is the response of /.well-known/openid-configuration.
-type OIDCDiscoveryConfig struct {
-	Issuer        string
-	JWKS          string
-	IDTokenAlgs   []string
-	ResponseTypes []string
-	Subjects      []string
-	// Claims are the names of all claims that a token may have (open-nomad only).
-	Claims []string
-}
-
 // Key is a root key in state: its metadata and its wrapped material. With the built-in wrapper, the record also
 // contains the key that decrypts the material. It prints as its ID only.
 type Key struct {

@@ -33,13 +33,13 @@ func TestServer_PlacesWithIdentity(t *testing.T) {
 	}
 	var signed message.AllocIdentitiesResponse
 	ask := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{AuthToken: n.JWT, MinQueryIndex: allocs[0].CreateIndex - 1},
-		Identities: []*nomad.WorkloadIdentityRequest{
-			{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}},
-			{AllocID: allocs[0].ID, WIHandle: nomad.WIHandle{IdentityName: "gcp", WorkloadIdentifier: "t"}},
+		Identities: []*message.WorkloadIdentityRequest{
+			{AllocID: allocs[0].ID, WIHandle: message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}},
+			{AllocID: allocs[0].ID, WIHandle: message.WIHandle{IdentityName: "gcp", WorkloadIdentifier: "t"}},
 		}}
 	n.Must("Alloc.SignIdentities", ask, &signed)
 	if len(signed.SignedIdentities) != 1 || signed.SignedIdentities[0].JWT == "" || signed.SignedIdentities[0].Expiration.IsZero() ||
-		len(signed.Rejections) != 1 || signed.Rejections[0].Reason != nomad.WIRejectionReasonMissingIdentity {
+		len(signed.Rejections) != 1 || signed.Rejections[0].Reason != message.WIRejectionReasonMissingIdentity {
 		t.Errorf("Alloc.SignIdentities: %d signed, %+v", len(signed.SignedIdentities), signed.Rejections)
 	}
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -30,7 +31,7 @@ func introductionKey(expiry int64, parts ...string) string {
 
 // useIntroduction counts one more use of an introduction token, and returns an error if no use
 // remains. A nil use is ignored. now is the time of the command.
-func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
+func (t *txn) useIntroduction(use *idtoken.NodeIntroduction, now int64) error {
 	if use == nil {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 		table.Indexes.Delete(t.Txn, row)
 	}
 	if used >= max(use.Uses, 1) {
-		return nomad.ErrIntroductionUsed // the transaction is aborted
+		return idtoken.ErrIntroductionUsed // the transaction is aborted
 	}
 	t.forgetIntroductions(now - forgetAfter)
 	key := introductionKey(use.Expiry, use.TokenID, strconv.Itoa(used+1))
@@ -63,11 +64,11 @@ func (t *txn) useIntroduction(use *nomad.NodeIntroduction, now int64) error {
 }
 
 // heldBy reports whether the same node and key have used the token before.
-func (t *txn) heldBy(use *nomad.NodeIntroduction) bool {
+func (t *txn) heldBy(use *idtoken.NodeIntroduction) bool {
 	return use.Holder != "" && table.Indexes.Get(t, nil, table.KeyOf(holderKey(use))) != nil
 }
 
-func holderKey(use *nomad.NodeIntroduction) string {
+func holderKey(use *idtoken.NodeIntroduction) string {
 	return holderPrefix + strings.TrimPrefix(introductionKey(use.Expiry, use.TokenID, use.Holder), introductionPrefix)
 }
 

@@ -10,12 +10,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // introduced registers a node with an introduction token.
-func (w *world) introduced(id string, at int64, use nomad.NodeIntroduction) error {
+func (w *world) introduced(id string, at int64, use idtoken.NodeIntroduction) error {
 	_, err := w.RegisterNode(w.next(), &message.NodeRegisterRequest{Introduction: &use,
 		Node: &nomad.Node{ID: id, Status: nomad.NodeStatusInit, StatusUpdatedAt: at}})
 	return err
@@ -25,11 +26,11 @@ func (w *world) introduced(id string, at int64, use nomad.NodeIntroduction) erro
 // needs no token.
 func TestIntroduction(t *testing.T) {
 	w := newWorld(t)
-	once := nomad.NodeIntroduction{TokenID: "a", Expiry: 1000}
-	twice := nomad.NodeIntroduction{TokenID: "b", Uses: 2, Expiry: 1000}
+	once := idtoken.NodeIntroduction{TokenID: "a", Expiry: 1000}
+	twice := idtoken.NodeIntroduction{TokenID: "b", Uses: 2, Expiry: 1000}
 	for i, c := range []struct {
 		node string
-		use  nomad.NodeIntroduction
+		use  idtoken.NodeIntroduction
 		ok   bool
 	}{
 		{"n1", once, true},
@@ -38,9 +39,9 @@ func TestIntroduction(t *testing.T) {
 		{"n2", twice, true},
 		{"n3", twice, true},
 		{"n4", twice, false},
-		{"n5", nomad.NodeIntroduction{Expiry: 1000}, false},
-		{"n5", nomad.NodeIntroduction{TokenID: "c/d", Expiry: 1000}, false},
-		{"n5", nomad.NodeIntroduction{TokenID: "c"}, false},
+		{"n5", idtoken.NodeIntroduction{Expiry: 1000}, false},
+		{"n5", idtoken.NodeIntroduction{TokenID: "c/d", Expiry: 1000}, false},
+		{"n5", idtoken.NodeIntroduction{TokenID: "c"}, false},
 	} {
 		err := w.introduced(c.node, 500, c.use)
 		if (err == nil) != c.ok {
@@ -54,7 +55,7 @@ func TestIntroduction(t *testing.T) {
 		}
 	}
 	w.ok(w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1"}}))
-	if err := w.introduced("n6", 500, once); !errors.Is(err, nomad.ErrIntroductionUsed) {
+	if err := w.introduced("n6", 500, once); !errors.Is(err, idtoken.ErrIntroductionUsed) {
 		t.Errorf("after its node was purged: %v", err)
 	}
 }
@@ -62,8 +63,8 @@ func TestIntroduction(t *testing.T) {
 // Uses are kept in snapshots, and until long after the token expired.
 func TestIntroductionIsRemembered(t *testing.T) {
 	w := newWorld(t)
-	use := func(id string, expiry int64) nomad.NodeIntroduction {
-		return nomad.NodeIntroduction{TokenID: id, Expiry: expiry}
+	use := func(id string, expiry int64) idtoken.NodeIntroduction {
+		return idtoken.NodeIntroduction{TokenID: id, Expiry: expiry}
 	}
 	for n := range 5 {
 		if err := w.introduced(fmt.Sprint("n", n), 0, use(fmt.Sprint("t", n), int64(1000*n+1))); err != nil {
@@ -103,7 +104,7 @@ func TestIntroductionIsRemembered(t *testing.T) {
 	if w.LatestIndex() > before {
 		t.Errorf("the restored store is at index %d, after %d", w.LatestIndex(), before)
 	}
-	if err := w.introduced("again", 0, use("t4", 4001)); !errors.Is(err, nomad.ErrIntroductionUsed) {
+	if err := w.introduced("again", 0, use("t4", 4001)); !errors.Is(err, idtoken.ErrIntroductionUsed) {
 		t.Errorf("after a restore: %v", err)
 	}
 	if err := w.introduced("late", 2001+600, use("t5", 5001)); err != nil {
@@ -118,13 +119,13 @@ func TestIntroductionIsRemembered(t *testing.T) {
 // the uses.
 func TestIntroductionOfHolder(t *testing.T) {
 	w := newWorld(t)
-	use := nomad.NodeIntroduction{TokenID: "a", Expiry: 1000, Holder: "h1"}
-	other := nomad.NodeIntroduction{TokenID: "a", Expiry: 1000, Holder: "h2"}
+	use := idtoken.NodeIntroduction{TokenID: "a", Expiry: 1000, Holder: "h1"}
+	other := idtoken.NodeIntroduction{TokenID: "a", Expiry: 1000, Holder: "h2"}
 	for i, c := range []struct {
 		node string
-		use  nomad.NodeIntroduction
+		use  idtoken.NodeIntroduction
 		ok   bool
-	}{{"n1", use, true}, {"n2", other, false}, {"n2", nomad.NodeIntroduction{TokenID: "a", Expiry: 1000}, false}, {"n3", use, true}} {
+	}{{"n1", use, true}, {"n2", other, false}, {"n2", idtoken.NodeIntroduction{TokenID: "a", Expiry: 1000}, false}, {"n3", use, true}} {
 		if err := w.introduced(c.node, 500, c.use); (err == nil) != c.ok {
 			t.Errorf("%d: node %s: %v", i, c.node, err)
 		}
@@ -145,7 +146,7 @@ func TestIntroductionOfHolder(t *testing.T) {
 	if got := held(); got != 1 {
 		t.Errorf("a snapshot has %d holders, want 1", got)
 	}
-	if err := w.introduced("n4", 100_000, nomad.NodeIntroduction{TokenID: "b", Expiry: 100_100, Holder: "h3"}); err != nil || held() != 1 {
+	if err := w.introduced("n4", 100_000, idtoken.NodeIntroduction{TokenID: "b", Expiry: 100_100, Holder: "h3"}); err != nil || held() != 1 {
 		t.Errorf("after the expiry: %v, %d holders, want 1", err, held())
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -22,7 +23,7 @@ type everybody struct{}
 func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	switch token {
 	case "mine":
-		return &rbac.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{JobID: "j"}}}, nil
+		return &rbac.AuthenticatedIdentity{Claims: &idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{JobID: "j"}}}, nil
 	case "bad":
 		return nil, nomad.ErrPermissionDenied
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -19,8 +20,8 @@ import (
 
 // signed is an identity to sign.
 type signed struct {
-	request *nomad.WorkloadIdentityRequest
-	claims  *nomad.IdentityClaims
+	request *message.WorkloadIdentityRequest
+	claims  *idtoken.Claims
 	digests bool // the claims contain the digests of artifacts
 }
 
@@ -43,7 +44,7 @@ func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call,
 				alloc := snap.Alloc(ws, ask.AllocID)
 				if alloc == nil || alloc.Job == nil || alloc.ClientTerminalStatus() {
 					out.Index = max(out.Index, snap.Index()) // allocations created up to this index are in the snapshot
-					reject(out, ask, nomad.WIRejectionReasonMissingAlloc)
+					reject(out, ask, message.WIRejectionReasonMissingAlloc)
 					continue
 				}
 				if err := own(snap, c.Identity, alloc); err != nil {
@@ -68,9 +69,9 @@ func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call,
 }
 
 // subject returns the subject of an identity. Only the identities of tasks include the node.
-func subject(snap *state.Snapshot, alloc *nomad.Allocation, h nomad.WIHandle, named *nomad.WorkloadIdentity) identity.Subject {
+func subject(snap *state.Snapshot, alloc *nomad.Allocation, h message.WIHandle, named *nomad.WorkloadIdentity) identity.Subject {
 	s := identity.Subject{Alloc: alloc, Job: alloc.Job, Handle: h, Identity: named, Namespace: snap.Namespace(nil, alloc.Namespace)}
-	if h.WorkloadType == nomad.WorkloadTypeTask {
+	if h.WorkloadType == message.WorkloadTypeTask {
 		s.Node = snap.Node(nil, alloc.NodeID)
 	}
 	return s
@@ -78,8 +79,8 @@ func subject(snap *state.Snapshot, alloc *nomad.Allocation, h nomad.WIHandle, na
 
 // digests returns the digests of a task's artifacts, as the node of the allocation reported them:
 // with this request, or with the status of the allocation.
-func digests(alloc *nomad.Allocation, h nomad.WIHandle, reported map[string]map[string]string) map[string]string {
-	if h.WorkloadType != nomad.WorkloadTypeTask {
+func digests(alloc *nomad.Allocation, h message.WIHandle, reported map[string]map[string]string) map[string]string {
+	if h.WorkloadType != message.WorkloadTypeTask {
 		return nil
 	}
 	if now := reported[h.WorkloadIdentifier]; len(now) > 0 {
@@ -95,7 +96,7 @@ func digests(alloc *nomad.Allocation, h nomad.WIHandle, reported map[string]map[
 func (s *Service) signAll(ctx context.Context, todo []signed, out *message.AllocIdentitiesResponse) error {
 	ctx, cancel := s.Signing(ctx)
 	defer cancel()
-	claims := make([]*nomad.IdentityClaims, len(todo))
+	claims := make([]*idtoken.Claims, len(todo))
 	for i, t := range todo {
 		claims[i] = t.claims
 	}
@@ -104,7 +105,7 @@ func (s *Service) signAll(ctx context.Context, todo []signed, out *message.Alloc
 		return err
 	}
 	for i, t := range todo {
-		one := &nomad.SignedWorkloadIdentity{WorkloadIdentityRequest: *t.request, JWT: tokens[i].Reveal()}
+		one := &message.SignedWorkloadIdentity{WorkloadIdentityRequest: *t.request, JWT: tokens[i].Reveal()}
 		if t.claims.Expiry > 0 {
 			one.Expiration = time.Unix(t.claims.Expiry, 0).UTC()
 		}
@@ -116,17 +117,17 @@ func (s *Service) signAll(ctx context.Context, todo []signed, out *message.Alloc
 	return nil
 }
 
-func reject(out *message.AllocIdentitiesResponse, ask *nomad.WorkloadIdentityRequest, reason string) {
-	out.Rejections = append(out.Rejections, &nomad.WorkloadIdentityRejection{WorkloadIdentityRequest: *ask, Reason: reason})
+func reject(out *message.AllocIdentitiesResponse, ask *message.WorkloadIdentityRequest, reason string) {
+	out.Rejections = append(out.Rejections, &message.WorkloadIdentityRejection{WorkloadIdentityRequest: *ask, Reason: reason})
 }
 
 // identityOf returns the identity that a handle names, or the reason why there is none.
-func identityOf(alloc *nomad.Allocation, h nomad.WIHandle) (*nomad.WorkloadIdentity, string) {
+func identityOf(alloc *nomad.Allocation, h message.WIHandle) (*nomad.WorkloadIdentity, string) {
 	tg := alloc.Job.TaskGroup(alloc.TaskGroup)
 	if tg == nil {
-		return nil, nomad.WIRejectionReasonMissingTask
+		return nil, message.WIRejectionReasonMissingTask
 	}
-	if h.WorkloadType == nomad.WorkloadTypeService {
+	if h.WorkloadType == message.WorkloadTypeService {
 		services := slices.Clone(tg.Services)
 		for _, t := range tg.Tasks {
 			services = append(services, t.Services...)
@@ -137,18 +138,18 @@ func identityOf(alloc *nomad.Allocation, h nomad.WIHandle) (*nomad.WorkloadIdent
 				return svc.Identity, ""
 			}
 		}
-		return nil, nomad.WIRejectionReasonMissingIdentity
+		return nil, message.WIRejectionReasonMissingIdentity
 	}
 	task := tg.Task(h.WorkloadIdentifier)
 	if task == nil {
-		return nil, nomad.WIRejectionReasonMissingTask
+		return nil, message.WIRejectionReasonMissingTask
 	}
 	for _, id := range task.Identities {
 		if id.Name == h.IdentityName {
 			return id, ""
 		}
 	}
-	return nil, nomad.WIRejectionReasonMissingIdentity
+	return nil, message.WIRejectionReasonMissingIdentity
 }
 
 // interpolates reports whether the node may interpolate a service name to the other name.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // An identity is found by its owner and its name, whatever service name the node has set.
@@ -15,20 +16,20 @@ func TestIdentityOf(t *testing.T) {
 		Name: "g", Services: []*nomad.Service{service("web-${NOMAD_ALLOC_INDEX}", "web"), {Name: "plain"}},
 		Tasks: []*nomad.Task{{Name: "t", Services: []*nomad.Service{service("db", "db")}, Identities: []*nomad.WorkloadIdentity{{Name: "aws"}}}},
 	}}}}
-	const task, svc = nomad.WorkloadTypeTask, nomad.WorkloadTypeService
+	const task, svc = message.WorkloadTypeTask, message.WorkloadTypeService
 	for _, c := range []struct {
-		handle nomad.WIHandle
+		handle message.WIHandle
 		reason string
 	}{
-		{nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t", WorkloadType: task}, ""},
-		{nomad.WIHandle{IdentityName: "web", WorkloadIdentifier: "web-${NOMAD_ALLOC_INDEX}", WorkloadType: svc,
+		{message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t", WorkloadType: task}, ""},
+		{message.WIHandle{IdentityName: "web", WorkloadIdentifier: "web-${NOMAD_ALLOC_INDEX}", WorkloadType: svc,
 			InterpolatedWorkloadIdentifier: "web-0"}, ""},
-		{nomad.WIHandle{IdentityName: "db", WorkloadIdentifier: "db", WorkloadType: svc}, ""},
-		{nomad.WIHandle{IdentityName: "web", WorkloadIdentifier: "web-0", WorkloadType: svc}, nomad.WIRejectionReasonMissingIdentity},
-		{nomad.WIHandle{IdentityName: "db", WorkloadIdentifier: "plain", WorkloadType: svc}, nomad.WIRejectionReasonMissingIdentity},
-		{nomad.WIHandle{IdentityName: "db", WorkloadIdentifier: "t", WorkloadType: task}, nomad.WIRejectionReasonMissingIdentity},
-		{nomad.WIHandle{IdentityName: "default", WorkloadIdentifier: "t", WorkloadType: task}, nomad.WIRejectionReasonMissingIdentity},
-		{nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "x", WorkloadType: task}, nomad.WIRejectionReasonMissingTask},
+		{message.WIHandle{IdentityName: "db", WorkloadIdentifier: "db", WorkloadType: svc}, ""},
+		{message.WIHandle{IdentityName: "web", WorkloadIdentifier: "web-0", WorkloadType: svc}, message.WIRejectionReasonMissingIdentity},
+		{message.WIHandle{IdentityName: "db", WorkloadIdentifier: "plain", WorkloadType: svc}, message.WIRejectionReasonMissingIdentity},
+		{message.WIHandle{IdentityName: "db", WorkloadIdentifier: "t", WorkloadType: task}, message.WIRejectionReasonMissingIdentity},
+		{message.WIHandle{IdentityName: "default", WorkloadIdentifier: "t", WorkloadType: task}, message.WIRejectionReasonMissingIdentity},
+		{message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "x", WorkloadType: task}, message.WIRejectionReasonMissingTask},
 	} {
 		id, reason := identityOf(alloc, c.handle)
 		if reason != c.reason || (id == nil) != (c.reason != "") || id != nil && id.Name != c.handle.IdentityName {

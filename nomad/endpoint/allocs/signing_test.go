@@ -17,7 +17,7 @@ func asks(n *servertest.FakeNode, allocs ...*nomad.Allocation) *message.AllocIde
 	for _, a := range allocs {
 		req.MinQueryIndex = max(req.MinQueryIndex, a.CreateIndex-1)
 		req.Identities = append(req.Identities,
-			&nomad.WorkloadIdentityRequest{AllocID: a.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}})
+			&message.WorkloadIdentityRequest{AllocID: a.ID, WIHandle: message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}})
 	}
 	return req
 }
@@ -43,7 +43,7 @@ func TestSigning_EveryServer(t *testing.T) {
 	var out message.AllocIdentitiesResponse
 	began := time.Now()
 	n.Must("Alloc.SignIdentities", asks(n, gone, allocs[0]), &out)
-	if len(out.SignedIdentities) != 1 || len(out.Rejections) != 1 || out.Rejections[0].Reason != nomad.WIRejectionReasonMissingAlloc ||
+	if len(out.SignedIdentities) != 1 || len(out.Rejections) != 1 || out.Rejections[0].Reason != message.WIRejectionReasonMissingAlloc ||
 		time.Since(began) > 45*time.Second {
 		t.Errorf("with an unknown one %d were signed, %v after %v", len(out.SignedIdentities), out.Rejections, time.Since(began))
 	}

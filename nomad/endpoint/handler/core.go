@@ -21,10 +21,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -77,18 +77,18 @@ type Peers interface {
 // Issuer creates the claims of identities and signs them. Signing waits for a key until ctx
 // ends.
 type Issuer interface {
-	Workload(s identity.Subject, now time.Time) *nomad.IdentityClaims
-	Node(node *nomad.Node, ttl time.Duration, now time.Time) *nomad.IdentityClaims
-	Introduction(intro *nomad.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *nomad.IdentityClaims
-	Mint(ctx context.Context, claims *nomad.IdentityClaims) (nomad.Token, error)
-	MintAll(ctx context.Context, claims []*nomad.IdentityClaims) ([]nomad.Token, error)
+	Workload(s identity.Subject, now time.Time) *idtoken.Claims
+	Node(node *nomad.Node, ttl time.Duration, now time.Time) *idtoken.Claims
+	Introduction(intro *idtoken.NodeIntroductionIdentityClaims, ttl time.Duration, now time.Time) *idtoken.Claims
+	Mint(ctx context.Context, claims *idtoken.Claims) (idtoken.Token, error)
+	MintAll(ctx context.Context, claims []*idtoken.Claims) ([]idtoken.Token, error)
 	// Ticket signs the ticket that replaces a caller's token in a call to a node.
 	Ticket(ctx context.Context, t ticket.Ticket, now time.Time) (string, error)
 	// ClientAssertion signs an assertion that authenticates this cluster as a client of an
 	// identity provider.
 	ClientAssertion(ctx context.Context, a login.Assertion) (string, error)
 	// Discovery returns the OIDC discovery document, nil without an issuer.
-	Discovery() *rootkey.OIDCDiscoveryConfig
+	Discovery() *idtoken.DiscoveryConfig
 }
 
 // Nodes calls clients over the sessions that they opened.

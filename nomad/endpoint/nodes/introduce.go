@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rules"
@@ -38,9 +39,9 @@ type Introduction struct {
 // the configuration of the leader has an effect, because the leader admits nodes.
 func (i Introduction) Warning() string {
 	switch i.Enforcement {
-	case nomad.NodeIntroductionEnforcementStrict:
+	case idtoken.EnforcementStrict:
 		return ""
-	case nomad.NodeIntroductionEnforcementNone:
+	case idtoken.EnforcementNone:
 		return `nodes can join without an introduction token: server.client_introduction.enforcement is "none", set it to "strict"`
 	}
 	return `nodes can join without an introduction token: server.client_introduction.enforcement is "warn", set it to "strict"`
@@ -64,15 +65,15 @@ func (s *Service) Introduce(ctx context.Context, c *rpc.Call,
 	switch {
 	case req.TTL < 0:
 		return nil, nomad.Errorf(400, "negative TTL of an introduction token")
-	case req.Uses < 0 || req.Uses > nomad.MaxIntroductionUses:
-		return nil, nomad.Errorf(400, "an introduction token can be used 1 to %d times, not %d", nomad.MaxIntroductionUses, req.Uses)
+	case req.Uses < 0 || req.Uses > idtoken.MaxIntroductionUses:
+		return nil, nomad.Errorf(400, "an introduction token can be used 1 to %d times, not %d", idtoken.MaxIntroductionUses, req.Uses)
 	case pool == nomad.NodePoolAll || !rules.NodePoolName.MatchString(pool):
 		return nil, nomad.Errorf(400, "nodes cannot register in node pool %q", pool)
 	case !nodeName.MatchString(req.NodeName):
 		return nil, nomad.Errorf(400, "invalid node name: it must not contain spaces or colons, or exceed 255 bytes")
 	}
 	ttl := min(cmp.Or(req.TTL, s.cfg.Introduction.DefaultTTL), s.cfg.Introduction.MaxTTL)
-	intro := &nomad.NodeIntroductionIdentityClaims{NodePool: pool, NodeName: req.NodeName}
+	intro := &idtoken.NodeIntroductionIdentityClaims{NodePool: pool, NodeName: req.NodeName}
 	if req.Uses > 1 {
 		intro.Uses = req.Uses
 	}
@@ -91,7 +92,7 @@ func (s *Service) Introduce(ctx context.Context, c *rpc.Call,
 // admission is part of the log entry, because the FSM counts the uses of a token.
 func (s *Service) mayJoin(c *rpc.Call, entry *message.NodeRegisterRequest) error {
 	node, claims, enforced := entry.Node, c.Identity.Claims, s.cfg.Introduction.Enforcement
-	if enforced == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {
+	if enforced == idtoken.EnforcementNone || c.Conn == nil {
 		return nil
 	}
 	if _, purged := s.Snapshot().Purged(nil, node.ID); purged && !entry.Strict {
@@ -115,7 +116,7 @@ func (s *Service) mayJoin(c *rpc.Call, entry *message.NodeRegisterRequest) error
 }
 
 // introduced checks the introduction token of a node.
-func (s *Service) introduced(claims *nomad.IdentityClaims, entry *message.NodeRegisterRequest) error {
+func (s *Service) introduced(claims *idtoken.Claims, entry *message.NodeRegisterRequest) error {
 	intro, node := claims.NodeIntroductionIdentityClaims, entry.Node
 	if claims.ID == "" {
 		return s.notIntroduced(node, "introduction token without ID")
@@ -126,7 +127,7 @@ func (s *Service) introduced(claims *nomad.IdentityClaims, entry *message.NodeRe
 	if at, purged := s.Snapshot().Purged(nil, node.ID); purged && entry.Strict && claims.IssuedAt < at {
 		return s.notIntroduced(node, "introduction token issued before the node was purged")
 	}
-	entry.Introduction = &nomad.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry,
+	entry.Introduction = &idtoken.NodeIntroduction{TokenID: claims.ID, Uses: max(intro.Uses, 1), Expiry: claims.Expiry,
 		IssuedAt: claims.IssuedAt, Holder: node.Holder()}
 	return nil
 }
@@ -134,7 +135,7 @@ func (s *Service) introduced(claims *nomad.IdentityClaims, entry *message.NodeRe
 // returns decides whether a node that is no longer in state may join with its own identity.
 // This happens after garbage collection or a restore of an older state. With strict
 // enforcement the node must be unchanged and must not have been purged.
-func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *message.NodeRegisterRequest) error {
+func (s *Service) returns(was *idtoken.NodeIdentityClaims, entry *message.NodeRegisterRequest) error {
 	node := entry.Node
 	same := node.SameAdmission(&nomad.Node{NodePool: was.NodePool, Datacenter: was.NodeDatacenter, Name: was.AdmittedName})
 	_, purged := s.Snapshot().Purged(nil, node.ID)
@@ -154,7 +155,7 @@ func (s *Service) returns(was *nomad.NodeIdentityClaims, entry *message.NodeRegi
 // With strict enforcement it needs a new introduction token.
 func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *message.NodeRegisterRequest) error {
 	node := entry.Node
-	if old.SameAdmission(node) || s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementNone || c.Conn == nil {
+	if old.SameAdmission(node) || s.cfg.Introduction.Enforcement == idtoken.EnforcementNone || c.Conn == nil {
 		return nil
 	}
 	if claims := c.Identity.Claims; !c.Expired && claims != nil && claims.NodeIntroductionIdentityClaims != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -17,11 +18,11 @@ import (
 
 func TestIntroduction_Enforced(t *testing.T) {
 	for enforcement, admitted := range map[string][]string{
-		nomad.NodeIntroductionEnforcementNone: {"nothing", "for any", "for its name", "for another name", "for another pool",
+		idtoken.EnforcementNone: {"nothing", "for any", "for its name", "for another name", "for another pool",
 			"of another node"},
-		nomad.NodeIntroductionEnforcementWarn:   {"nothing", "for any", "for its name"},
-		"":                                      {"nothing", "for any", "for its name"}, // warn
-		nomad.NodeIntroductionEnforcementStrict: {"for any", "for its name"},
+		idtoken.EnforcementWarn:   {"nothing", "for any", "for its name"},
+		"":                        {"nothing", "for any", "for its name"}, // warn
+		idtoken.EnforcementStrict: {"for any", "for its name"},
 	} {
 		t.Run(enforcement, func(t *testing.T) {
 			s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement })
@@ -57,7 +58,7 @@ func TestIntroduction_Enforced(t *testing.T) {
 
 // Of 200 nodes that use one token concurrently, as many are admitted as it allows.
 func TestIntroduction_Once(t *testing.T) {
-	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = idtoken.EnforcementStrict })
 	for _, uses := range []int{0, 1, 7} {
 		token := servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{Uses: uses})
 		pool := rpc.NewPool(rpc.PoolConfig{})
@@ -88,7 +89,7 @@ func TestIntroduction_Once(t *testing.T) {
 
 func TestIntroduction_Tokens(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) {
-		c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict
+		c.Introduction.Enforcement = idtoken.EnforcementStrict
 		c.Introduction.DefaultTTL, c.Introduction.MaxTTL = 10*time.Minute, 20*time.Minute
 	})
 	for ttl, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, time.Minute: time.Minute, time.Hour: 20 * time.Minute} {
@@ -104,7 +105,7 @@ func TestIntroduction_Tokens(t *testing.T) {
 	for name, req := range map[string]message.ACLCreateClientIntroductionTokenRequest{
 		"negative TTL":  {TTL: -1},
 		"negative uses": {Uses: -1},
-		"too many uses": {Uses: nomad.MaxIntroductionUses + 1},
+		"too many uses": {Uses: idtoken.MaxIntroductionUses + 1},
 		"pool all":      {NodePool: "all"},
 		"bad pool":      {NodePool: "a b"},
 		"bad name":      {NodeName: "a:b"},
@@ -120,8 +121,8 @@ func TestIntroduction_Tokens(t *testing.T) {
 // A server that admits nodes without an introduction reports this at its start and in its
 // health.
 func TestIntroduction_LaxIsReported(t *testing.T) {
-	for enforcement, want := range map[string]string{"": `"warn"`, nomad.NodeIntroductionEnforcementWarn: `"warn"`,
-		nomad.NodeIntroductionEnforcementNone: `"none"`, nomad.NodeIntroductionEnforcementStrict: ""} {
+	for enforcement, want := range map[string]string{"": `"warn"`, idtoken.EnforcementWarn: `"warn"`,
+		idtoken.EnforcementNone: `"none"`, idtoken.EnforcementStrict: ""} {
 		t.Run(enforcement, func(t *testing.T) {
 			log := &servertest.Log{}
 			s, _ := servertest.StartLogging(t, func(c *server.Config) { c.Introduction.Enforcement = enforcement },
@@ -142,7 +143,7 @@ func TestIntroduction_LaxIsReported(t *testing.T) {
 
 // The client in the leader's process joins without a token, because the process has the keys.
 func TestIntroduction_OwnClient(t *testing.T) {
-	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = idtoken.EnforcementStrict })
 	req := &message.NodeRegisterRequest{Node: servertest.MockNode(), WriteRequest: message.WriteRequest{Region: "global"}}
 	if out := servertest.Read[message.NodeUpdateResponse](t, s, "Node.Register", req); out.SignedIdentity == nil {
 		t.Error("the client of this agent gets no identity")

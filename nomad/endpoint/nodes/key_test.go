@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -37,7 +38,7 @@ func signedRegistration(n *servertest.FakeNode, token string, key ed25519.Privat
 		n.T.Fatal(err)
 	}
 	return &message.NodeRegisterRequest{Node: &node, CreateNodePool: true, WriteRequest: n.Write(token),
-		Proof: &nomad.NodeProof{Nonce: out.Nonce, Signature: ed25519.Sign(key, nomad.NodeProofMessage(&node, out.Nonce))}}
+		Proof: &message.NodeProof{Nonce: out.Nonce, Signature: ed25519.Sign(key, message.NodeProofMessage(&node, out.Nonce))}}
 }
 
 func sendRegistration(n *servertest.FakeNode, req *message.NodeRegisterRequest) error {
@@ -71,7 +72,7 @@ func TestNodeKey_Bound(t *testing.T) {
 	renamed.Node.Name = "other"
 	foreign := signedRegistration(n, "", own)
 	foreign.Proof.Nonce = bytes.Repeat([]byte{1}, len(foreign.Proof.Nonce))
-	foreign.Proof.Signature = ed25519.Sign(own, nomad.NodeProofMessage(foreign.Node, foreign.Proof.Nonce))
+	foreign.Proof.Signature = ed25519.Sign(own, message.NodeProofMessage(foreign.Node, foreign.Proof.Nonce))
 	bare := signedRegistration(n, "", own)
 	bare.Proof = nil
 	for name, req := range map[string]*message.NodeRegisterRequest{"replayed": first, "forged": forged, "of another name": renamed,
@@ -115,7 +116,7 @@ func TestNodeKey_Bound(t *testing.T) {
 // A registration that is refused does not spend its challenge, so that agents without an introduction cannot fill the
 // record of challenges. One that is admitted does.
 func TestNodeKey_RefusalKeepsChallenge(t *testing.T) {
-	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = idtoken.EnforcementStrict })
 	n := servertest.NewFakeNode(t, s)
 	req := signedRegistration(n, "", newNodeKey(t))
 	if err := sendRegistration(n, req); !errors.Is(err, nomad.ErrPermissionDenied) {
@@ -133,7 +134,7 @@ func TestNodeKey_RefusalKeepsChallenge(t *testing.T) {
 // Of 200 agents with keys that use one introduction token concurrently, one is admitted. Its key may use
 // the token again for the same node only.
 func TestNodeKey_IntroductionForOneKey(t *testing.T) {
-	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = nomad.NodeIntroductionEnforcementStrict })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = idtoken.EnforcementStrict })
 	token := servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{})
 	pool := rpc.NewPool(rpc.PoolConfig{})
 	t.Cleanup(func() { pool.Close() })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -63,7 +64,7 @@ func TestPurge_EndsTheIdentity(t *testing.T) {
 		"name":       func(n *nomad.Node) { n.Name = "other" },
 		"datacenter": func(n *nomad.Node) { n.Datacenter = "dc2" },
 	} {
-		for _, enforcement := range []string{nomad.NodeIntroductionEnforcementStrict, nomad.NodeIntroductionEnforcementWarn} {
+		for _, enforcement := range []string{idtoken.EnforcementStrict, idtoken.EnforcementWarn} {
 			t.Run(what+" "+enforcement, func(t *testing.T) {
 				g := strict(t, enforcement)
 				n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
@@ -71,11 +72,11 @@ func TestPurge_EndsTheIdentity(t *testing.T) {
 				change(n.Node)
 				for kind, token := range map[string]string{"its identity": first, "its secret": n.Node.SecretID, "nothing": ""} {
 					err := n.Register(token)
-					if refused := errors.Is(err, nomad.ErrPermissionDenied); refused != (enforcement == nomad.NodeIntroductionEnforcementStrict) {
+					if refused := errors.Is(err, nomad.ErrPermissionDenied); refused != (enforcement == idtoken.EnforcementStrict) {
 						t.Errorf("a node with %s: %v", kind, err)
 					}
 				}
-				if enforcement != nomad.NodeIntroductionEnforcementStrict {
+				if enforcement != idtoken.EnforcementStrict {
 					return
 				}
 				if stored := storedNode(g, n); !stored.SameAdmission(&before) {
@@ -110,7 +111,7 @@ func readAllocs(n *servertest.FakeNode, token string) error {
 // A purge invalidates the identities of a node and closes its connections. The node stays away
 // until it is introduced again.
 func TestPurge_StrictRefusesTheNode(t *testing.T) {
-	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
+	g := strict(t, idtoken.EnforcementStrict)
 	fleet := introduced(g, message.ACLCreateClientIntroductionTokenRequest{Uses: 10})
 	n := servertest.NewFakeNode(t, g.Server)
 	if err := n.Register(fleet); err != nil {
@@ -180,8 +181,8 @@ func nodeCalls(n *nomad.Node, alloc *nomad.Allocation) map[string]func(token str
 			return &message.AllocSpecificRequest{AllocID: alloc.ID, QueryOptions: read(t)}
 		},
 		"Alloc.SignIdentities": func(t string) rpc.Request {
-			return &message.AllocIdentitiesRequest{QueryOptions: read(t), Identities: []*nomad.WorkloadIdentityRequest{
-				{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+			return &message.AllocIdentitiesRequest{QueryOptions: read(t), Identities: []*message.WorkloadIdentityRequest{
+				{AllocID: alloc.ID, WIHandle: message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
 		},
 		"Node.UpdateAlloc": func(t string) rpc.Request {
 			return &message.AllocUpdateRequest{WriteRequest: write(t),
@@ -204,7 +205,7 @@ func nodeCalls(n *nomad.Node, alloc *nomad.Allocation) map[string]func(token str
 
 // Without strict enforcement, a purged node may join again, with a new identity.
 func TestPurge_WarnAllowsTheNode(t *testing.T) {
-	for _, enforcement := range []string{nomad.NodeIntroductionEnforcementWarn, nomad.NodeIntroductionEnforcementNone} {
+	for _, enforcement := range []string{idtoken.EnforcementWarn, idtoken.EnforcementNone} {
 		t.Run(enforcement, func(t *testing.T) {
 			g := strict(t, enforcement)
 			n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
@@ -235,7 +236,7 @@ func TestPurge_WarnAllowsTheNode(t *testing.T) {
 // A node that the leader garbage collected returns with its own identity and its admission. An
 // ineligible node does not, because it would become eligible.
 func TestGarbageCollection_NodeReturns(t *testing.T) {
-	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
+	g := strict(t, idtoken.EnforcementStrict)
 	collect := func(n *servertest.FakeNode) {
 		t.Helper()
 		if err := g.Server.Apply(servertest.Context(t), message.NodeBatchDeregisterRequestType,
@@ -279,7 +280,7 @@ func TestGarbageCollection_NodeReturns(t *testing.T) {
 // A registration that the leader admitted before a purge, and that is applied after it, does
 // not restore the node.
 func TestPurge_DuringRegistration(t *testing.T) {
-	g := strict(t, nomad.NodeIntroductionEnforcementStrict)
+	g := strict(t, idtoken.EnforcementStrict)
 	n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
 	purge(g, n)
 	err := g.Server.Apply(servertest.Context(t), message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n.Node, Strict: true})
@@ -292,7 +293,7 @@ func TestPurge_DuringRegistration(t *testing.T) {
 func TestPurge_AfterRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "server")
 	change := func(c *server.Config) {
-		c.DataDir, c.Introduction.Enforcement = dir, nomad.NodeIntroductionEnforcementStrict
+		c.DataDir, c.Introduction.Enforcement = dir, idtoken.EnforcementStrict
 	}
 	s, stop := servertest.Start(t, change)
 	n := servertest.NewFakeNode(t, s)

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/identity"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -86,7 +87,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRe
 // are set in the entry.
 func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry *message.NodeRegisterRequest) (err error) {
 	// The client of the same agent needs no introduction: its process already has the keys.
-	entry.Strict = s.cfg.Introduction.Enforcement == nomad.NodeIntroductionEnforcementStrict && c.Conn != nil
+	entry.Strict = s.cfg.Introduction.Enforcement == idtoken.EnforcementStrict && c.Conn != nil
 	if old == nil {
 		return s.mayJoin(c, entry)
 	}

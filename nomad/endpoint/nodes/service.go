@@ -15,8 +15,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -71,7 +71,7 @@ func (s *Service) betweenPlans(ctx context.Context, t message.CommandType, entry
 // New returns a Service. It sets the defaults of the config.
 func New(core *handler.Core, cfg Config) *Service {
 	i := &cfg.Introduction
-	i.Enforcement = cmp.Or(i.Enforcement, nomad.NodeIntroductionEnforcementWarn)
+	i.Enforcement = cmp.Or(i.Enforcement, idtoken.EnforcementWarn)
 	i.DefaultTTL = cmp.Or(i.DefaultTTL, defaultIntroductionTTL)
 	i.MaxTTL = cmp.Or(i.MaxTTL, maxIntroductionTTL)
 	return &Service{Core: core, cfg: cfg, challenges: newChallenges()}

@@ -128,7 +128,7 @@ func TestRotation_RS256(t *testing.T) {
 		req := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT}}
 		for _, name := range []string{"old", "new"} {
 			req.Identities = append(req.Identities,
-				&nomad.WorkloadIdentityRequest{AllocID: alloc.ID, WIHandle: nomad.WIHandle{IdentityName: name, WorkloadIdentifier: "t"}})
+				&message.WorkloadIdentityRequest{AllocID: alloc.ID, WIHandle: message.WIHandle{IdentityName: name, WorkloadIdentifier: "t"}})
 		}
 		n.Must("Alloc.SignIdentities", req, &out)
 		tokens := map[string]string{}

@@ -114,8 +114,8 @@ func (x access) request(m rpc.Method) rpc.Request {
 	case *message.AllocsGetRequest:
 		r.AllocIDs = []string{x.alloc.ID}
 	case *message.AllocIdentitiesRequest:
-		r.Identities = []*nomad.WorkloadIdentityRequest{{AllocID: x.alloc.ID,
-			WIHandle: nomad.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}
+		r.Identities = []*message.WorkloadIdentityRequest{{AllocID: x.alloc.ID,
+			WIHandle: message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}
 	case *message.EvalDequeueRequest:
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
 	case *message.NodeSpecificRequest:

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -77,8 +77,8 @@ func TestCounters(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- m.Run(ctx) }()
-				call := &rpc.Call{Identity: &rbac.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{
-					WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{AllocationID: "a1"}}}}
+				call := &rpc.Call{Identity: &rbac.AuthenticatedIdentity{Claims: &idtoken.Claims{
+					WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{AllocationID: "a1"}}}}
 				var calls sync.WaitGroup
 				for range 4 {
 					calls.Go(func() {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -45,7 +46,7 @@ type servers struct{}
 
 func (servers) Call(_ context.Context, _ string, _, resp any) error {
 	if who, ok := resp.(*message.ACLWhoAmIResponse); ok {
-		who.Identity = &rbac.AuthenticatedIdentity{Claims: &nomad.IdentityClaims{}}
+		who.Identity = &rbac.AuthenticatedIdentity{Claims: &idtoken.Claims{}}
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-package nomad
+package idtoken
 
 import "github.com/hashicorp/go-msgpack/v2/codec"
 
-// claimsWire is the msgpack form of IdentityClaims: one map of all names. Names of absent groups are left out.
+// claimsWire is the msgpack form of Claims: one map of all names. Names of absent groups are left out.
 // The codec would write them with empty values, and the reader would take the token for another kind.
 type claimsWire struct {
 	//lint:ignore U1000 read by the codec: zero fields stay off the wire
@@ -23,7 +23,7 @@ type claimsWire struct {
 }
 
 // CodecEncodeSelf implements codec.Selfer.
-func (c *IdentityClaims) CodecEncodeSelf(enc *codec.Encoder) {
+func (c *Claims) CodecEncodeSelf(enc *codec.Encoder) {
 	r := &c.RegisteredClaims
 	w := claimsWire{Issuer: r.Issuer, Subject: r.Subject, ID: r.ID, Audience: r.Audience,
 		Expiry: r.Expiry, NotBefore: r.NotBefore, IssuedAt: r.IssuedAt}
@@ -44,10 +44,10 @@ func (c *IdentityClaims) CodecEncodeSelf(enc *codec.Encoder) {
 }
 
 // CodecDecodeSelf implements codec.Selfer.
-func (c *IdentityClaims) CodecDecodeSelf(dec *codec.Decoder) {
+func (c *Claims) CodecDecodeSelf(dec *codec.Decoder) {
 	var w claimsWire
 	dec.MustDecode(&w)
-	*c = IdentityClaims{RegisteredClaims: RegisteredClaims{Issuer: w.Issuer, Subject: w.Subject, ID: w.ID, Audience: w.Audience,
+	*c = Claims{RegisteredClaims: RegisteredClaims{Issuer: w.Issuer, Subject: w.Subject, ID: w.ID, Audience: w.Audience,
 		Expiry: w.Expiry, NotBefore: w.NotBefore, IssuedAt: w.IssuedAt}}
 	text := func(s *string) string {
 		if s == nil {

@@ -1,4 +1,6 @@
-package nomad
+package idtoken
+
+import "github.com/open-nomad/open-nomad/nomad"
 
 // NodeIntroduction records the use of an introduction token to admit a new node (open-nomad only). It is part of
 // the node's log entry. The FSM decides whether the token may admit another node. Other servers ignore the field.
@@ -17,15 +19,15 @@ type NodeIntroduction struct {
 }
 
 // ErrIntroductionUsed means that an introduction token has already admitted its maximum number of nodes. It is
-// an ErrPermissionDenied.
-var ErrIntroductionUsed = Denied("introduction token already used: request a new one")
+// an nomad.ErrPermissionDenied.
+var ErrIntroductionUsed = nomad.Denied("introduction token already used: request a new one")
 
 // The enforcement levels for introductions of new nodes: no check, a warning in the log if the token is missing,
 // or a valid token required.
 const (
-	NodeIntroductionEnforcementNone   = "none"
-	NodeIntroductionEnforcementWarn   = "warn"
-	NodeIntroductionEnforcementStrict = "strict"
+	EnforcementNone   = "none"
+	EnforcementWarn   = "warn"
+	EnforcementStrict = "strict"
 )
 
 // MaxIntroductionUses is the maximum number of nodes that one introduction token may admit.

@@ -1,4 +1,4 @@
-package nomad
+package idtoken
 
 import (
 	"encoding/json"
@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// IdentityClaims are the claims of an identity token. Exactly one of Workload, Node, Introduction and Server
+// Claims are the claims of an identity token. Exactly one of Workload, Node, Introduction and Server
 // is set; it determines the kind of the identity. In JSON the claims are one flat object, the payload of the
-// token, and their names determine the kind. See claimswire.go for the msgpack form.
-type IdentityClaims struct {
+// token, and their names determine the kind. See wire.go for the msgpack form.
+type Claims struct {
 	*NodeIdentityClaims
 	*NodeIntroductionIdentityClaims
 	*WorkloadIdentityClaims
@@ -92,7 +92,7 @@ func ClaimNames() []string {
 }
 
 // MarshalJSON writes the payload of a token.
-func (c IdentityClaims) MarshalJSON() ([]byte, error) {
+func (c Claims) MarshalJSON() ([]byte, error) {
 	kinds := 0
 	var payload any
 	if c.WorkloadIdentityClaims != nil {
@@ -130,7 +130,7 @@ func (c IdentityClaims) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the payload of a token. It determines the kind from the claim names.
-func (c *IdentityClaims) UnmarshalJSON(b []byte) error {
+func (c *Claims) UnmarshalJSON(b []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(b, &fields); err != nil {
 		return errors.New("claims are not a JSON object")
@@ -148,7 +148,7 @@ func (c *IdentityClaims) UnmarshalJSON(b []byte) error {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { _, ok := fields[n]; return ok })
 	}
-	*c = IdentityClaims{}
+	*c = Claims{}
 	var group any
 	switch workload, intro, node, server := has(workloadNames...), has(introductionNames...), has(nodeNames...), has(serverNames...); {
 	case (workload || server) && has("nomad_node_pool"), !intro && has("nomad_node_uses"):
@@ -216,8 +216,8 @@ type Token struct {
 	kid string
 }
 
-// NewToken returns a Token for the compact JWS raw, signed with the key kid.
-func NewToken(raw, kid string) Token {
+// New returns a Token for the compact JWS raw, signed with the key kid.
+func New(raw, kid string) Token {
 	if raw == "" {
 		return Token{kid: kid}
 	}

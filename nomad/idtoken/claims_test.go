@@ -1,4 +1,4 @@
-package nomad_test
+package idtoken_test
 
 import (
 	"bytes"
@@ -10,34 +10,34 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
 
-var registered = nomad.RegisteredClaims{Issuer: "https://nomad.example", Subject: "s", Audience: nomad.Audience{"a"},
+var registered = idtoken.RegisteredClaims{Issuer: "https://nomad.example", Subject: "s", Audience: idtoken.Audience{"a"},
 	Expiry: 30, NotBefore: 20, IssuedAt: 10, ID: "j"}
 
 // kinds holds one claim set of each kind and its expected payload.
 var kinds = map[string]struct {
-	claims nomad.IdentityClaims
+	claims idtoken.Claims
 	json   string
 }{
 	"workload": {
-		nomad.IdentityClaims{WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{Namespace: "default", JobID: "web",
+		idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{Namespace: "default", JobID: "web",
 			AllocationID: "a1", TaskName: "t", ExtraClaims: map[string]string{"k": "v"}}, RegisteredClaims: registered},
 		`{"nomad_namespace":"default","nomad_job_id":"web","nomad_allocation_id":"a1","nomad_task":"t","extra_claims":{"k":"v"},` +
 			`"iss":"https://nomad.example","sub":"s","aud":"a","exp":30,"nbf":20,"iat":10,"jti":"j"}`,
 	},
 	"node": {
-		nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{NodeID: "n1", NodePool: "gpu"},
-			RegisteredClaims: nomad.RegisteredClaims{Audience: nomad.Audience{"a", "b"}}},
+		idtoken.Claims{NodeIdentityClaims: &idtoken.NodeIdentityClaims{NodeID: "n1", NodePool: "gpu"},
+			RegisteredClaims: idtoken.RegisteredClaims{Audience: idtoken.Audience{"a", "b"}}},
 		`{"nomad_node_id":"n1","nomad_node_pool":"gpu","aud":["a","b"]}`,
 	},
 	"introduction without a name": {
-		nomad.IdentityClaims{NodeIntroductionIdentityClaims: &nomad.NodeIntroductionIdentityClaims{NodePool: "gpu"}},
+		idtoken.Claims{NodeIntroductionIdentityClaims: &idtoken.NodeIntroductionIdentityClaims{NodePool: "gpu"}},
 		`{"nomad_node_pool":"gpu","nomad_node_name":""}`,
 	},
 }
@@ -49,7 +49,7 @@ func TestClaimsPayload(t *testing.T) {
 			if err != nil || string(text) != c.json {
 				t.Fatalf("Marshal() = %s, %v\nwant %s", text, err, c.json)
 			}
-			var back nomad.IdentityClaims
+			var back idtoken.Claims
 			if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, c.claims) {
 				t.Errorf("Unmarshal() = %+v, %v", back, err)
 			}
@@ -96,13 +96,13 @@ func TestClaimsRefused(t *testing.T) {
 		`{"nomad_node_id":5}`, `{"nomad_node_id":"n","exp":"5"}`, `{"nomad_node_id":"n","aud":5}`,
 		`{"nomad_node_id":"n","exp":1.5}`,
 	} {
-		var c nomad.IdentityClaims
+		var c idtoken.Claims
 		if err := json.Unmarshal([]byte(payload), &c); err == nil {
 			t.Errorf("Unmarshal(%s) succeeds: %+v", payload, c)
 		}
 	}
-	two := nomad.IdentityClaims{NodeIdentityClaims: &nomad.NodeIdentityClaims{}, WorkloadIdentityClaims: &nomad.WorkloadIdentityClaims{}}
-	for _, c := range []nomad.IdentityClaims{{}, two} {
+	two := idtoken.Claims{NodeIdentityClaims: &idtoken.NodeIdentityClaims{}, WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{}}
+	for _, c := range []idtoken.Claims{{}, two} {
 		if text, err := json.Marshal(c); err == nil {
 			t.Errorf("Marshal() of claims of no one kind = %s", text)
 		}
@@ -117,17 +117,17 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		KeyInfo: &rootkey.KeyInfo{WrappedKey: []byte(secret), Key: []byte(secret)}}
 	wrapped := &rootkey.Wrapped{Provider: "aead", WrappedDataEncryptionKey: blob, WrappedRSAKey: blob, KeyEncryptionKey: []byte(secret)}
 	root := &rootkey.Key{KeyID: "key1", WrappedKeys: []*rootkey.Wrapped{wrapped}}
-	token := nomad.NewToken(secret, "key1")
+	token := idtoken.New(secret, "key1")
 	type holder struct { // unexported fields: fmt finds no methods there
-		token  nomad.Token
-		tokens map[string]nomad.Token
-		list   []nomad.Token
+		token  idtoken.Token
+		tokens map[string]idtoken.Token
+		list   []idtoken.Token
 		any    any
 	}
-	held := holder{token, map[string]nomad.Token{"a": token}, []nomad.Token{token}, token}
+	held := holder{token, map[string]idtoken.Token{"a": token}, []idtoken.Token{token}, token}
 	var shown []string
 	wrap := strings.Replace("%v", "v", "w", 1)
-	for _, v := range []any{token, &token, held, &held, []nomad.Token{token}, map[string]any{"a": token}, struct{ T nomad.Token }{token},
+	for _, v := range []any{token, &token, held, &held, []idtoken.Token{token}, map[string]any{"a": token}, struct{ T idtoken.Token }{token},
 		blob, wrapped, root, []*rootkey.Key{root}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "% x", "%d", "%t", "%T", "%p", "%o", "%U", "%e", "%z"} {
 			shown = append(shown, fmt.Sprintf(verb, v))
@@ -148,7 +148,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 			panic(v)
 		}()
 	}
-	for _, v := range []any{token, &token, held, []nomad.Token{token}, map[string]nomad.Token{"a": token}} {
+	for _, v := range []any{token, &token, held, []idtoken.Token{token}, map[string]idtoken.Token{"a": token}} {
 		for _, encode := range []func(any) ([]byte, error){json.Marshal, codec.Encode} {
 			out, err := encode(v)
 			if err != nil {
@@ -166,8 +166,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 			}
 		}
 	}
-	if token.Reveal() != secret || token.KeyID() != "key1" || token.IsZero() || !(nomad.Token{}).IsZero() ||
-		nomad.NewToken("", "k").Reveal() != "" || fmt.Sprint(token) != "token(kid=key1)" || fmt.Sprint(root) != "root key(key1)" {
+	if token.Reveal() != secret || token.KeyID() != "key1" || token.IsZero() || !(idtoken.Token{}).IsZero() ||
+		idtoken.New("", "k").Reveal() != "" || fmt.Sprint(token) != "token(kid=key1)" || fmt.Sprint(root) != "root key(key1)" {
 		t.Errorf("token is %v, key is %v", token, root)
 	}
 }
