@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -60,13 +61,13 @@ func (h *spiffeHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 	if err != nil {
 		return setupFault(fmt.Errorf("find the control group of the task: %w", err))
 	}
-	file := path.Join(req.Env.Var("NOMAD_SECRETS_DIR"), nomad.SpiffeSocketName)
+	file := path.Join(req.Env.Var("NOMAD_SECRETS_DIR"), spiffe.SocketName)
 	if len(file) > maxSocketPath {
 		return &Fault{Type: nomad.TaskSetupFailure, Err: fmt.Errorf(
 			"the path of the SPIFFE socket, %s, has %d bytes: the kernel allows %d: use a shorter alloc_dir or task name", file, len(file),
 			maxSocketPath)}
 	}
-	l, err := listen(ctx, req.Dir.Secrets(), nomad.SpiffeSocketName, req.Owner)
+	l, err := listen(ctx, req.Dir.Secrets(), spiffe.SocketName, req.Owner)
 	if err != nil {
 		return setupFault(fmt.Errorf("create the SPIFFE socket: %w", err))
 	}
@@ -78,7 +79,7 @@ func (h *spiffeHook) Prestart(ctx context.Context, req *TaskPrestartRequest, res
 		if err := srv.Serve(ctx, l); err != nil {
 			h.log.Warn("SPIFFE socket ended", "err", err)
 		}
-		if err := secrets.Remove(nomad.SpiffeSocketName); err != nil {
+		if err := secrets.Remove(spiffe.SocketName); err != nil {
 			h.log.Warn("remove the SPIFFE socket", "err", err)
 		}
 	}

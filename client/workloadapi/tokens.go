@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 )
 
 // Limits of the JWT-SVIDs of one task.
@@ -92,11 +92,11 @@ func (t *tokens) fetch(ctx context.Context, audience []string) (token, error) {
 
 // checkAudience repeats the check of the servers, so that a faulty request costs them nothing.
 func checkAudience(audience []string) error {
-	if len(audience) == 0 || len(audience) > nomad.SpiffeMaxAudiences {
+	if len(audience) == 0 || len(audience) > spiffe.MaxAudiences {
 		return errAudience
 	}
 	for i, a := range audience {
-		if a == "" || len(a) > nomad.SpiffeMaxAudience || strings.ContainsRune(a, 0) || slices.Contains(audience[:i], a) {
+		if a == "" || len(a) > spiffe.MaxAudience || strings.ContainsRune(a, 0) || slices.Contains(audience[:i], a) {
 			return errAudience
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 )
 
 // Spiffe is the configuration of the servers for spiffe blocks.
@@ -38,11 +39,11 @@ func (s Spiffe) check(job *nomad.Job, names *kinds.Names) error {
 		if s.TrustDomain == "" {
 			return nomad.Errorf(400, "%s: spiffe blocks need a trust domain, and region %q has none: set trust_domain in the spiffe block of the servers", p, job.Region)
 		}
-		if _, err := nomad.SpiffeID(s.TrustDomain, job, p.Group.Name, p.Task.Name); err != nil {
+		if _, err := spiffe.ID(s.TrustDomain, job, p.Group.Name, p.Task.Name); err != nil {
 			list = append(list, nomad.Errorf(400, "%s: spiffe: %v: rename it", p, err))
 		}
 		for _, name := range p.Task.Spiffe.DNS {
-			if !nomad.Below(name, s.DNS) {
+			if !spiffe.Below(name, s.DNS) {
 				list = append(list, nomad.Errorf(400, "%s: dns of spiffe has %q, which the servers do not allow: %s", p, name, s.allowed()))
 			}
 		}

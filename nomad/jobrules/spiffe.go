@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/pki"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 )
 
 // validateSpiffe checks the spiffe block of a task. The servers also check it against their
@@ -23,8 +24,8 @@ func validateSpiffe(t *nomad.Task, f *faults) {
 	if len(s.DNS) > 0 && !s.X509 {
 		f.add("spiffe has dns, which only X.509 identities have: set x509 = true or remove dns")
 	}
-	if len(s.DNS) > nomad.SpiffeMaxDNS {
-		f.add("spiffe has %d names in dns: the limit is %d", len(s.DNS), nomad.SpiffeMaxDNS)
+	if len(s.DNS) > spiffe.MaxDNS {
+		f.add("spiffe has %d names in dns: the limit is %d", len(s.DNS), spiffe.MaxDNS)
 		return
 	}
 	for _, name := range s.DNS {

@@ -3,7 +3,7 @@ package message
 import (
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 )
 
 // SpiffeX509Request is the request of Spiffe.SignX509. The certificate contains the public key of
@@ -44,6 +44,6 @@ type SpiffeBundleResponse struct {
 	TrustDomain string
 	Sequence    uint64
 	RefreshHint time.Duration
-	Authorities []*nomad.SpiffeAuthority
+	Authorities []*spiffe.Authority
 	QueryMeta
 }

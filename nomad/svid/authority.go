@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 )
 
 // The purposes of the derived keys. A change of one changes the keys of every trust domain.
@@ -36,7 +36,7 @@ type authority struct {
 	caKey  *ecdsa.PrivateKey
 	jwtID  string
 	jwt    jose.Signer
-	public nomad.SpiffeAuthority
+	public spiffe.Authority
 }
 
 // newAuthority derives the authority of a root key.
@@ -63,7 +63,7 @@ func newAuthority(ring *keyring.Ring, k keyring.OpenKey, domain string) (*author
 	if a.jwt, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jwtKey}, opts); err != nil {
 		return nil, fmt.Errorf("open the key of JWT-SVIDs: %w", err)
 	}
-	a.public = nomad.SpiffeAuthority{Certificate: a.ca.Raw, JWTKeyID: a.jwtID, JWTKey: pkixKey}
+	a.public = spiffe.Authority{Certificate: a.ca.Raw, JWTKeyID: a.jwtID, JWTKey: pkixKey}
 	return a, nil
 }
 

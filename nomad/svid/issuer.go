@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 )
 
 // DefaultOverlap is the default time for which an authority is in the bundle before it signs.
@@ -46,7 +46,7 @@ func New(cfg Config) (*Issuer, error) {
 		cfg.Overlap = DefaultOverlap
 	}
 	if cfg.TrustDomain != "" {
-		if err := nomad.CheckTrustDomain(cfg.TrustDomain); err != nil {
+		if err := spiffe.CheckTrustDomain(cfg.TrustDomain); err != nil {
 			return nil, err
 		}
 	} else if len(cfg.DNS) > 0 {
@@ -63,12 +63,12 @@ func (i *Issuer) DNS() []string { return i.cfg.DNS }
 
 // Authorities returns the public keys of the trust domain, oldest first. Private keys never leave the
 // package.
-func (i *Issuer) Authorities() ([]*nomad.SpiffeAuthority, error) {
+func (i *Issuer) Authorities() ([]*spiffe.Authority, error) {
 	keys := i.cfg.Ring.OpenKeys()
 	if len(keys) == 0 {
 		return nil, ErrNoAuthority
 	}
-	out := make([]*nomad.SpiffeAuthority, 0, len(keys))
+	out := make([]*spiffe.Authority, 0, len(keys))
 	for _, k := range keys {
 		a, err := i.authority(k)
 		if err != nil {

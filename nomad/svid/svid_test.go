@@ -23,6 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 	"github.com/open-nomad/open-nomad/nomad/svid"
 	"github.com/open-nomad/open-nomad/nomad/trustbundle"
 )
@@ -262,17 +263,17 @@ func TestReadCSR(t *testing.T) {
 func TestNames(t *testing.T) {
 	for name, ok := range map[string]bool{"a": true, "prod.example.org": true, "a_b-c.9": true, "": false, "Prod": false, "a/b": false,
 		"a:1": false, "é": false, strings.Repeat("a", 256): false} {
-		if err := nomad.CheckTrustDomain(name); (err == nil) != ok {
+		if err := spiffe.CheckTrustDomain(name); (err == nil) != ok {
 			t.Errorf("CheckTrustDomain(%q) = %v", name, err)
 		}
 	}
 	for _, bad := range []string{"", ".", "..", "a b", "a/b", "a%2Fb", "é", "a:b"} {
-		if id, err := nomad.SpiffeID(domain, &nomad.Job{ID: bad, Namespace: "default"}, "g", "t"); err == nil {
+		if id, err := spiffe.ID(domain, &nomad.Job{ID: bad, Namespace: "default"}, "g", "t"); err == nil {
 			t.Errorf("SpiffeID of job %q = %q", bad, id)
 		}
 	}
 	child := &nomad.Job{ID: "web/dispatch-1", ParentID: "web", Namespace: "default", Dispatched: true}
-	id, err := nomad.SpiffeID(domain, child, "g", "t")
+	id, err := spiffe.ID(domain, child, "g", "t")
 	if err != nil || id != "spiffe://prod.example.org/ns/default/job/web/group/g/task/t" {
 		t.Errorf("SpiffeID of a dispatched job = %q, %v", id, err)
 	}

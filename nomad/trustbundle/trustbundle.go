@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 )
 
 // The values of the parameter use in the document of a bundle.
@@ -41,7 +41,7 @@ type Info struct {
 }
 
 // New reads the authorities of a trust domain.
-func New(info Info, authorities []*nomad.SpiffeAuthority) (*Bundle, error) {
+func New(info Info, authorities []*spiffe.Authority) (*Bundle, error) {
 	b := &Bundle{Domain: info.Domain, Sequence: info.Sequence, hint: info.Refresh}
 	for _, a := range authorities {
 		if a == nil {

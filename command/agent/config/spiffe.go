@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"github.com/open-nomad/open-nomad/internal/pki"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 )
 
 // Spiffe is the server.spiffe block. Nomad does not have it.
@@ -20,7 +20,7 @@ func (s *Settings) checkSpiffe() error {
 	const path = "server.spiffe."
 	var errs []error
 	if c.TrustDomain != "" {
-		if err := nomad.CheckTrustDomain(c.TrustDomain); err != nil {
+		if err := spiffe.CheckTrustDomain(c.TrustDomain); err != nil {
 			errs = append(errs, s.Fault(path+"trust_domain", "%v", err))
 		}
 	} else if len(c.DNS) > 0 {

@@ -4,14 +4,14 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 	"github.com/open-nomad/open-nomad/nomad/trustbundle"
 )
 
 // spiffeRoutes returns the routes of SPIFFE identities. The bundle is public, like the JWKS.
 func spiffeRoutes() []web.Route {
-	return []web.Route{{Methods: "GET", Path: nomad.SpiffeBundlePath, Handle: spiffeBundle}}
+	return []web.Route{{Methods: "GET", Path: spiffe.BundlePath, Handle: spiffeBundle}}
 }
 
 // spiffeBundle returns the trust bundle in the format of a SPIFFE bundle endpoint.

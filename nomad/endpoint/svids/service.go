@@ -22,6 +22,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/spiffe"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/svid"
 )
@@ -150,12 +151,12 @@ func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *rbac.Authent
 	if t.Spiffe == nil {
 		return workload{}, 0, nomad.Errorf(403, "task %q has no spiffe block", task)
 	}
-	name, err := nomad.SpiffeID(s.svids.TrustDomain(), alloc.Job, alloc.TaskGroup, task)
+	name, err := spiffe.ID(s.svids.TrustDomain(), alloc.Job, alloc.TaskGroup, task)
 	if err != nil {
 		return workload{}, 0, handler.BadRequest(err)
 	}
 	for _, dns := range t.Spiffe.DNS {
-		if !nomad.Below(dns, s.svids.DNS()) { // the suffixes may have changed since the registration
+		if !spiffe.Below(dns, s.svids.DNS()) { // the suffixes may have changed since the registration
 			return workload{}, 0, nomad.Errorf(403, "DNS name %q of task %q is not below a suffix in dns of the spiffe block of the servers",
 				dns, task)
 		}
@@ -165,13 +166,13 @@ func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *rbac.Authent
 
 // checkAudience rejects an audience that the server would not sign.
 func checkAudience(audience []string) error {
-	if len(audience) == 0 || len(audience) > nomad.SpiffeMaxAudiences {
-		return nomad.Errorf(400, "request has %d audiences: use 1 to %d", len(audience), nomad.SpiffeMaxAudiences)
+	if len(audience) == 0 || len(audience) > spiffe.MaxAudiences {
+		return nomad.Errorf(400, "request has %d audiences: use 1 to %d", len(audience), spiffe.MaxAudiences)
 	}
 	for i, a := range audience {
 		switch {
-		case a == "" || len(a) > nomad.SpiffeMaxAudience:
-			return nomad.Errorf(400, "audience %d has %d bytes: use 1 to %d", i+1, len(a), nomad.SpiffeMaxAudience)
+		case a == "" || len(a) > spiffe.MaxAudience:
+			return nomad.Errorf(400, "audience %d has %d bytes: use 1 to %d", i+1, len(a), spiffe.MaxAudience)
 		case slices.Contains(audience[:i], a):
 			return nomad.Errorf(400, "audience %q is a duplicate", a)
 		}
