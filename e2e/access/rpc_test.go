@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // publicRPCs answer all callers, even with bad tokens.
@@ -178,7 +179,7 @@ func (h *house) special(m rpc.Method, req rpc.Request) {
 	case *message.EventStreamRequest:
 		r.Topics = map[message.Topic][]string{message.TopicJob: nil}
 	case *message.VariablesApplyRequest:
-		r.Op, r.Var = nomad.VarOpSet, &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Namespace: prod, Path: "a/new"}, Items: nomad.VariableItems{"k": "v"}}
+		r.Op, r.Var = variable.OpSet, &variable.Decrypted{Metadata: variable.Metadata{Namespace: prod, Path: "a/new"}, Items: variable.Items{"k": "v"}}
 	case *message.NodePoolUpsertRequest:
 		r.NodePools = []*nomad.NodePool{{Name: "new"}}
 	case *message.NamespaceUpsertRequest:

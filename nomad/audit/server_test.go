@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // auditLine holds the fields of an event that these tests read.
@@ -96,7 +97,7 @@ func only(events []auditLine, kind, endpoint string) (out []auditLine) {
 func TestAudit_Calls(t *testing.T) {
 	s, events, text := audited(t, nil)
 	n := servertest.Join(t, s.RPCAddr())
-	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("app/db", "s3cret-value"))
+	servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable("app/db", "s3cret-value"))
 	if got := only(events(), "RPCEvent", "Variables.Apply"); len(got) != 0 {
 		t.Errorf("an in-process call is recorded: %+v", got)
 	}
@@ -117,8 +118,8 @@ func TestAudit_Calls(t *testing.T) {
 			"management", "read", "app/db", "default", 200, false},
 		{"list", "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "default",
 			Prefix: "app"}}, new(message.VariablesListResponse), "management", "read", "app", "default", 200, false},
-		{"write", "Variables.Apply", &message.VariablesApplyRequest{Op: nomad.VarOpSet, WriteRequest: write, Var: &nomad.VariableDecrypted{
-			VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "app/two"}, Items: nomad.VariableItems{"k": "s3cret-value"}}},
+		{"write", "Variables.Apply", &message.VariablesApplyRequest{Op: variable.OpSet, WriteRequest: write, Var: &variable.Decrypted{
+			Metadata: variable.Metadata{Namespace: "default", Path: "app/two"}, Items: variable.Items{"k": "s3cret-value"}}},
 			new(message.VariablesApplyResponse), "management", "write", "app/two", "default", 200, false},
 		{"bad token", "Job.List", &message.JobListRequest{QueryOptions: bad}, new(message.JobListResponse), "invalid", "read", "", "default",
 			403, false},

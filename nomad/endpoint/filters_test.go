@@ -27,6 +27,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
@@ -232,7 +233,7 @@ func canaryWorld(t *testing.T) *state.Store {
 	restore(t, to, "Namespace", filled(c, func(n *nomad.Namespace) { n.Name = "default" }))
 	restore(t, to, "ServiceRegistration", filled(c, func(*nomad.ServiceRegistration) {}))
 	restore(t, to, "HostVolume", filled(c, func(*nomad.HostVolume) {}))
-	restore(t, to, "Variables", filled(c, func(*nomad.VariableEncrypted) {}))
+	restore(t, to, "Variables", filled(c, func(*variable.Encrypted) {}))
 	restore(t, to, "ACLToken", filled(c, func(*rbac.Token) {}))
 	restore(t, to, "ACLRole", filled(c, func(r *rbac.Role) { r.ID = "canary-role" }))
 	restore(t, to, "ACLPolicy", filled(c, func(p *rbac.Policy) { p.Name = "canary-policy" }))

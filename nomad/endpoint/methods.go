@@ -215,12 +215,12 @@ func (s *Service) operatorMethods() []rpc.Method {
 func (s *Service) variableMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.Handle("Variables.Apply", rpc.Token, rpc.Leader, s.variables.Write).
-			Needs(rpc.On("the path", variable(acl.VariableWrite, acl.VariableDestroy)).
-				Before(rpc.Somewhere(variable(acl.VariableWrite, acl.VariableDestroy)))),
-		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variables.List).Needs(rpc.On("each path", variable(acl.VariableList))),
-		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variables.Read).Needs(rpc.On("the path", variable(acl.VariableRead))),
+			Needs(rpc.On("the path", onVariables(acl.VariableWrite, acl.VariableDestroy)).
+				Before(rpc.Somewhere(onVariables(acl.VariableWrite, acl.VariableDestroy)))),
+		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variables.List).Needs(rpc.On("each path", onVariables(acl.VariableList))),
+		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variables.Read).Needs(rpc.On("the path", onVariables(acl.VariableRead))),
 		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variables.RenewLock).
-			Needs(rpc.On("the path", variable(acl.VariableWrite)).Before(rpc.Somewhere(variable(acl.VariableWrite)))),
+			Needs(rpc.On("the path", onVariables(acl.VariableWrite)).Before(rpc.Somewhere(onVariables(acl.VariableWrite)))),
 	}
 }
 
@@ -233,8 +233,8 @@ func inNamespace(ops ...acl.NamespaceCapability) acl.Question { return acl.InNam
 // somewhere requires one of the rights in any namespace.
 func somewhere(ops ...acl.NamespaceCapability) rpc.Check { return rpc.Somewhere(inNamespace(ops...)) }
 
-// variable is a question for one of the rights on a variable.
-func variable(ops ...acl.VariableCapability) acl.Question {
+// onVariables is a question for one of the rights on a variable.
+func onVariables(ops ...acl.VariableCapability) acl.Question {
 	q := acl.Question{Kind: acl.Variables}
 	for _, op := range ops {
 		q.Rights = append(q.Rights, string(op))
@@ -262,7 +262,7 @@ func (s *Service) quotaMethods() []rpc.Method {
 // the rights of the caller. A caller without any right is rejected.
 func (s *Service) searchMethods() []rpc.Method {
 	check := rpc.On("each job", inNamespace(acl.ReadJob)).Or(rpc.On("each node", acl.ToRead(acl.Nodes))).
-		Or(rpc.On("each path", variable(acl.VariableList))).
+		Or(rpc.On("each path", onVariables(acl.VariableList))).
 		Or(rpc.On("each namespace", acl.InAny(acl.Namespaces, ""))).Or(rpc.On("each pool", acl.InAny(acl.NodePools, "")))
 	return []rpc.Method{
 		rpc.Handle("Search.PrefixSearch", rpc.Token, rpc.Leader, s.searches.Prefix).Needs(check),
@@ -274,7 +274,7 @@ func (s *Service) eventMethods() []rpc.Method {
 	return []rpc.Method{
 		rpc.HandleStream("Event.Stream", rpc.Token, rpc.Region, s.events.Stream).
 			Needs(rpc.On("each job", inNamespace(acl.ReadJob)).Or(rpc.On("each node", acl.ToRead(acl.Nodes))).
-				Or(rpc.On("each path", variable(acl.VariableList))).Or(rpc.Managers).Also("by topic")).
+				Or(rpc.On("each path", onVariables(acl.VariableList))).Or(rpc.Managers).Also("by topic")).
 			FailingAs(func(e *message.RpcError) any { return &message.EventStreamWrapper{Error: e} }),
 	}
 }

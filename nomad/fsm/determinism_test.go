@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // stream generates random commands about few objects, so that they affect each other.
@@ -272,13 +273,13 @@ func (s stream) quota() (message.CommandType, any) {
 // variable returns an operation on one of few variables, often one that is locked or has
 // changed.
 func (s stream) variable() *message.VarApplyStateRequest {
-	v := &nomad.VariableEncrypted{VariableData: nomad.VariableData{Data: []byte(s.pick("data")), KeyID: s.pick("key")}}
+	v := &variable.Encrypted{Ciphertext: variable.Ciphertext{Data: []byte(s.pick("data")), KeyID: s.pick("key")}}
 	v.Namespace, v.Path, v.CreateTime, v.ModifyTime, v.ModifyIndex = "default", s.pick("path"), s.time(), s.time(), uint64(s.IntN(3))
 	if s.IntN(3) == 0 {
-		v.Lock = &nomad.VariableLock{ID: s.pick("lock"), TTL: time.Minute, LockDelay: time.Second}
+		v.Lock = &variable.Lock{ID: s.pick("lock"), TTL: time.Minute, LockDelay: time.Second}
 	}
-	ops := []nomad.VarOp{nomad.VarOpSet, nomad.VarOpCAS, nomad.VarOpDelete, nomad.VarOpDeleteCAS, nomad.VarOpLockAcquire,
-		nomad.VarOpLockRelease}
+	ops := []variable.Op{variable.OpSet, variable.OpCAS, variable.OpDelete, variable.OpDeleteCAS, variable.OpLockAcquire,
+		variable.OpLockRelease}
 	return &message.VarApplyStateRequest{Op: ops[s.IntN(len(ops))], Var: v, KeepItems: s.IntN(2) == 0}
 }
 

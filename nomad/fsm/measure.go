@@ -5,8 +5,8 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // measured maps commands to their names in metrics. Commands without a name are not measured
@@ -80,7 +80,7 @@ func measure(number message.CommandType, begun time.Time) {
 }
 
 // measureVariable is measure for an operation on a variable.
-func measureVariable(op nomad.VarOp, begun time.Time) {
+func measureVariable(op variable.Op, begun time.Time) {
 	metrics.MeasureSinceWithLabels([]string{"nomad", "fsm", "apply_sv_operation"}, begun,
 		[]metrics.Label{{Name: "op", Value: string(op)}})
 }

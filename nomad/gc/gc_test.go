@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/gc"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // servers executes the RPCs of a Collector by writing their log entries.
@@ -38,12 +39,12 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 		return s.key(ctx, &k)
 	case *message.VariablesReadRequest:
 		if v := s.Snapshot().Variable(nil, r.Namespace, r.Path); v != nil {
-			resp.(*message.VariablesReadResponse).Data = &nomad.VariableDecrypted{VariableMetadata: v.VariableMetadata}
+			resp.(*message.VariablesReadResponse).Data = &variable.Decrypted{Metadata: v.Metadata}
 		}
 		return nil
 	case *message.VariablesApplyRequest:
-		v := &nomad.VariableEncrypted{VariableMetadata: r.Var.VariableMetadata,
-			VariableData: nomad.VariableData{Data: []byte("new"), KeyID: "new"}}
+		v := &variable.Encrypted{Metadata: r.Var.Metadata,
+			Ciphertext: variable.Ciphertext{Data: []byte("new"), KeyID: "new"}}
 		_, err := s.Apply(ctx, message.VarApplyStateRequestType, &message.VarApplyStateRequest{Op: r.Op, Var: v})
 		return err
 	case *message.EvalUpdateRequest:
@@ -439,10 +440,10 @@ func TestRekey_Continues(t *testing.T) {
 		}
 		const count = 3200
 		for i := range count {
-			v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: fmt.Sprint(i)},
-				VariableData: nomad.VariableData{Data: []byte("old"), KeyID: k.KeyID}}
+			v := &variable.Encrypted{Metadata: variable.Metadata{Namespace: "default", Path: fmt.Sprint(i)},
+				Ciphertext: variable.Ciphertext{Data: []byte("old"), KeyID: k.KeyID}}
 			if _, err := w.Apply(w.t.Context(), message.VarApplyStateRequestType,
-				&message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v}); err != nil {
+				&message.VarApplyStateRequest{Op: variable.OpSet, Var: v}); err != nil {
 				t.Fatal(err)
 			}
 		}

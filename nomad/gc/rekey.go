@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // rekeyLogged is the number of variables between two progress lines in the log.
@@ -73,7 +74,7 @@ func (c *Collector) rekeyOne(ctx context.Context, snap *state.Snapshot, kid stri
 			return ctx.Err()
 		case <-pace:
 		}
-		if err := c.rekeyVariable(ctx, &v.VariableMetadata); err != nil {
+		if err := c.rekeyVariable(ctx, &v.Metadata); err != nil {
 			return fmt.Errorf("re-encrypt variable %q of namespace %q: %w", v.Path, v.Namespace, err)
 		}
 		if *left--; *left%rekeyLogged == 0 {
@@ -86,7 +87,7 @@ func (c *Collector) rekeyOne(ctx context.Context, snap *state.Snapshot, kid stri
 
 // rekeyVariable writes a variable without changes, unless it was changed or deleted: then the
 // active key encrypted it, or it needs no key.
-func (c *Collector) rekeyVariable(ctx context.Context, m *nomad.VariableMetadata) error {
+func (c *Collector) rekeyVariable(ctx context.Context, m *variable.Metadata) error {
 	read := &message.VariablesReadRequest{Path: m.Path, QueryOptions: message.QueryOptions{Region: c.cfg.Region, Namespace: m.Namespace}}
 	var is message.VariablesReadResponse
 	if err := c.cfg.RPC.Call(ctx, "Variables.Read", read, &is); err != nil {
@@ -95,7 +96,7 @@ func (c *Collector) rekeyVariable(ctx context.Context, m *nomad.VariableMetadata
 	if is.Data == nil || is.Data.ModifyIndex != m.ModifyIndex {
 		return nil
 	}
-	write := &message.VariablesApplyRequest{Op: nomad.VarOpCAS, Var: is.Data,
+	write := &message.VariablesApplyRequest{Op: variable.OpCAS, Var: is.Data,
 		WriteRequest: message.WriteRequest{Region: c.cfg.Region, Namespace: m.Namespace}}
 	err := c.cfg.RPC.Call(ctx, "Variables.Apply", write, &message.VariablesApplyResponse{})
 	var coded *nomad.CodedError

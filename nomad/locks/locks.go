@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/wake"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 const (
@@ -50,7 +50,7 @@ type Timers struct {
 // timer is one lock.
 type timer struct {
 	namespace, path string
-	lock            nomad.VariableLock
+	lock            variable.Lock
 	due             time.Time
 	lost            bool
 }
@@ -61,9 +61,9 @@ func New(rpc message.Caller, log *slog.Logger) *Timers {
 }
 
 // Run tracks locks until ctx ends. It starts with the held ones.
-func (t *Timers) Run(ctx context.Context, held iter.Seq[*nomad.VariableEncrypted]) error {
+func (t *Timers) Run(ctx context.Context, held iter.Seq[*variable.Encrypted]) error {
 	for v := range held {
-		t.begin(&v.VariableMetadata)
+		t.begin(&v.Metadata)
 	}
 	defer t.resign()
 	var releases sync.WaitGroup
@@ -88,7 +88,7 @@ func (t *Timers) Run(ctx context.Context, held iter.Seq[*nomad.VariableEncrypted
 }
 
 // begin tracks a lock from state, unless it is tracked already.
-func (t *Timers) begin(v *nomad.VariableMetadata) {
+func (t *Timers) begin(v *variable.Metadata) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held[v.LockID()] == nil && v.Lock != nil {
@@ -103,7 +103,7 @@ func (t *Timers) resign() {
 }
 
 // Reset restarts the TTL of a variable's lock. It returns false if the lock has expired.
-func (t *Timers) Reset(v *nomad.VariableMetadata) bool {
+func (t *Timers) Reset(v *variable.Metadata) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if old := t.held[v.LockID()]; v.Lock == nil || old != nil && old.lost {
@@ -114,7 +114,7 @@ func (t *Timers) Reset(v *nomad.VariableMetadata) bool {
 }
 
 // set starts the TTL of a lock now. The caller holds t.mu.
-func (t *Timers) set(v *nomad.VariableMetadata) {
+func (t *Timers) set(v *variable.Metadata) {
 	t.add(&timer{namespace: v.Namespace, path: v.Path, lock: *v.Lock, due: time.Now().Add(v.Lock.TTL)})
 }
 
@@ -185,9 +185,9 @@ func (t *Timers) pause(ctx context.Context) error {
 
 // release releases the lock of a variable, and retries after a failure.
 func (t *Timers) release(ctx context.Context, over *timer) {
-	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Namespace: over.namespace, Path: over.path,
-		Lock: &nomad.VariableLock{ID: over.lock.ID}}}
-	req := &message.VariablesApplyRequest{Op: nomad.VarOpLockRelease, Var: v, WriteRequest: message.WriteRequest{Namespace: over.namespace}}
+	v := &variable.Decrypted{Metadata: variable.Metadata{Namespace: over.namespace, Path: over.path,
+		Lock: &variable.Lock{ID: over.lock.ID}}}
+	req := &message.VariablesApplyRequest{Op: variable.OpLockRelease, Var: v, WriteRequest: message.WriteRequest{Namespace: over.namespace}}
 	within, cancel := context.WithTimeout(ctx, releaseWithin)
 	defer cancel()
 	err := t.rpc.Call(within, "Variables.Apply", req, &message.VariablesApplyResponse{}) // a conflict means that another holder has it

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/locks"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // servers implements Variables.Apply.
@@ -26,7 +27,7 @@ func (s *servers) Call(_ context.Context, method string, req, _ any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := req.(*message.VariablesApplyRequest)
-	if !ok || method != "Variables.Apply" || r.Op != nomad.VarOpLockRelease || r.Var.Namespace != "default" || r.Namespace != "default" ||
+	if !ok || method != "Variables.Apply" || r.Op != variable.OpLockRelease || r.Var.Namespace != "default" || r.Namespace != "default" ||
 		r.Var.LockID() == "" {
 		return errors.New("unexpected request")
 	}
@@ -50,13 +51,13 @@ func (s *servers) are(t *testing.T, want ...string) {
 }
 
 // locked returns a variable with a lock, a TTL of 10 s and a delay of 5 s.
-func locked(path string) *nomad.VariableEncrypted {
-	return &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: path,
-		Lock: &nomad.VariableLock{ID: "lock of " + path, TTL: 10 * time.Second, LockDelay: 5 * time.Second}}}
+func locked(path string) *variable.Encrypted {
+	return &variable.Encrypted{Metadata: variable.Metadata{Namespace: "default", Path: path,
+		Lock: &variable.Lock{ID: "lock of " + path, TTL: 10 * time.Second, LockDelay: 5 * time.Second}}}
 }
 
 // lead runs fn with running timers that start with the variables.
-func lead(t *testing.T, held []*nomad.VariableEncrypted, fn func(t *testing.T, ts *locks.Timers, s *servers)) {
+func lead(t *testing.T, held []*variable.Encrypted, fn func(t *testing.T, ts *locks.Timers, s *servers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &servers{}
@@ -75,7 +76,7 @@ func lead(t *testing.T, held []*nomad.VariableEncrypted, fn func(t *testing.T, t
 
 func TestExpiredHolder(t *testing.T) {
 	lead(t, nil, func(t *testing.T, ts *locks.Timers, s *servers) {
-		a, b := &locked("a").VariableMetadata, &locked("b").VariableMetadata
+		a, b := &locked("a").Metadata, &locked("b").Metadata
 		if !ts.Reset(a) || !ts.Reset(b) {
 			t.Error("a new lock is expired")
 		}
@@ -102,9 +103,9 @@ func TestExpiredHolder(t *testing.T) {
 }
 
 func TestNewLeader(t *testing.T) {
-	lead(t, []*nomad.VariableEncrypted{locked("a"), locked("b"), {}}, func(t *testing.T, ts *locks.Timers, s *servers) {
+	lead(t, []*variable.Encrypted{locked("a"), locked("b"), {}}, func(t *testing.T, ts *locks.Timers, s *servers) {
 		time.Sleep(9 * time.Second)
-		ts.Reset(&locked("b").VariableMetadata)
+		ts.Reset(&locked("b").Metadata)
 		time.Sleep(6 * time.Second)
 		s.are(t, "a")
 		time.Sleep(9 * time.Second)
@@ -113,13 +114,13 @@ func TestNewLeader(t *testing.T) {
 }
 
 func TestRelease_Retry(t *testing.T) {
-	lead(t, []*nomad.VariableEncrypted{locked("a")}, func(t *testing.T, ts *locks.Timers, s *servers) {
+	lead(t, []*variable.Encrypted{locked("a")}, func(t *testing.T, ts *locks.Timers, s *servers) {
 		s.mu.Lock()
 		s.fail = nomad.ErrNoLeader
 		s.mu.Unlock()
 		time.Sleep(15 * time.Second)
 		s.are(t)
-		if ts.Reset(&locked("a").VariableMetadata) {
+		if ts.Reset(&locked("a").Metadata) {
 			t.Error("a lock whose release failed is renewed")
 		}
 		time.Sleep(5 * time.Second)
@@ -128,7 +129,7 @@ func TestRelease_Retry(t *testing.T) {
 }
 
 func TestManyLocks(t *testing.T) {
-	var many []*nomad.VariableEncrypted
+	var many []*variable.Encrypted
 	for range 500 {
 		many = append(many, locked(nomad.NewID()))
 	}

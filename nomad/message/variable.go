@@ -4,14 +4,15 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // VarApplyStateRequest is the log entry that changes a variable. KeepItems (open-nomad only) keeps the items of an existing
 // variable. Allowance (open-nomad only) is the limit from the quota of its namespace. It is nil if the quota does not
 // limit variables.
 type VarApplyStateRequest struct {
-	Op        nomad.VarOp
-	Var       *nomad.VariableEncrypted
+	Op        variable.Op
+	Var       *variable.Encrypted
 	KeepItems bool
 	Allowance *nomad.VariablesAllowance
 	WriteRequest
@@ -20,10 +21,10 @@ type VarApplyStateRequest struct {
 // VarApplyStateResponse is the result of the log entry: the written variable or the conflicting one. If the conflicting
 // variable does not exist, only its namespace and path are set.
 type VarApplyStateResponse struct {
-	Op       nomad.VarOp
-	Result   nomad.VarOpResult
-	Conflict *nomad.VariableEncrypted
-	Written  *nomad.VariableMetadata
+	Op       variable.Op
+	Result   variable.Result
+	Conflict *variable.Encrypted
+	Written  *variable.Metadata
 }
 
 // String returns the result of the operation and its index, without data.
@@ -40,19 +41,19 @@ func (r *VarApplyStateResponse) String() string {
 
 // VariablesApplyRequest is the request of Variables.Apply.
 type VariablesApplyRequest struct {
-	Op  nomad.VarOp
-	Var *nomad.VariableDecrypted
+	Op  variable.Op
+	Var *variable.Decrypted
 	WriteRequest
 }
 
 // VariablesApplyResponse is the reply of Variables.Apply. Error is always nil: errors are returned as RPC errors.
 type VariablesApplyResponse struct {
-	Op       nomad.VarOp
-	Input    *nomad.VariableDecrypted
-	Result   nomad.VarOpResult
+	Op       variable.Op
+	Input    *variable.Decrypted
+	Result   variable.Result
 	Error    any
-	Conflict *nomad.VariableDecrypted
-	Output   *nomad.VariableDecrypted
+	Conflict *variable.Decrypted
+	Output   *variable.Decrypted
 	WriteMeta
 }
 
@@ -63,7 +64,7 @@ type VariablesListRequest struct {
 
 // VariablesListResponse is the reply of Variables.List.
 type VariablesListResponse struct {
-	Data []*nomad.VariableMetadata
+	Data []*variable.Metadata
 	QueryMeta
 }
 
@@ -75,7 +76,7 @@ type VariablesReadRequest struct {
 
 // VariablesReadResponse is the reply of Variables.Read.
 type VariablesReadResponse struct {
-	Data *nomad.VariableDecrypted
+	Data *variable.Decrypted
 	QueryMeta
 }
 
@@ -88,6 +89,6 @@ type VariablesRenewLockRequest struct {
 
 // VariablesRenewLockResponse is the reply of Variables.RenewLock.
 type VariablesRenewLockResponse struct {
-	VarMeta *nomad.VariableMetadata
+	VarMeta *variable.Metadata
 	WriteMeta
 }

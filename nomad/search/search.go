@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // thing is an object that a search can find. The scope of an object in a namespace begins with the
@@ -72,7 +73,7 @@ var sources = map[message.Context]source{
 	message.ContextVariables: {namespaced: true, table: state.TableVariables,
 		needs: func(t thing) acl.Question { return acl.OfVariable(t.namespace, t.id, acl.VariableList) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
-			return each(snap.Variables(ws), func(v *nomad.VariableEncrypted) thing { return thing{v.Path, v.Path, v.Namespace} })
+			return each(snap.Variables(ws), func(v *variable.Encrypted) thing { return thing{v.Path, v.Path, v.Namespace} })
 		}},
 	message.ContextNodes: {table: state.TableNodes, needs: func(thing) acl.Question { return acl.ToRead(acl.Nodes) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, prefix string) iter.Seq[thing] {

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 const (
@@ -43,8 +44,8 @@ func filled(t *testing.T) *state.Snapshot {
 					Tasks:    []*nomad.Task{{Name: "t", Config: map[string]any{"command": "/bin/api", "image": "x/api:1", "args": []any{"api"}}}}}}}
 			must(store.RegisterJob(index, &message.JobRegisterRequest{Job: job}))
 		}
-		_, changes, err := store.ApplyVariable(index, &message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: &nomad.VariableEncrypted{
-			VariableMetadata: nomad.VariableMetadata{Namespace: ns, Path: "db/api"}}})
+		_, changes, err := store.ApplyVariable(index, &message.VarApplyStateRequest{Op: variable.OpSet, Var: &variable.Encrypted{
+			Metadata: variable.Metadata{Namespace: ns, Path: "db/api"}}})
 		must(changes, err)
 	}
 	must(store.UpsertEvals(index,

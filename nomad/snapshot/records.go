@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // The record types that this package inspects.
@@ -187,7 +188,7 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 		row.SecretID = ""
 	case *nomad.Allocation:
 		row.SignedIdentities = nil
-	case *nomad.VariableEncrypted:
+	case *variable.Encrypted:
 		row.Data = nil
 	case *rbac.Token:
 		row.SecretID = ""

@@ -25,6 +25,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // records returns a stream with some rows of this version and others of later ones.
@@ -57,10 +58,10 @@ func records(t testing.TB) []byte {
 		Config: &rbac.AuthMethodConfig{OIDCClientSecret: "hidden-oidc", OIDCClientAssertion: &rbac.OIDCClientAssertion{
 			ClientSecret: "hidden-assertion", PrivateKey: &rbac.OIDCClientAssertionKey{PemKey: "hidden-pem"}}}})
 	put(27, &rbac.BindingRule{ID: "b1", AuthMethod: "m1"})
-	put(22, &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "a/b", ModifyIndex: 7,
-		Lock: &nomad.VariableLock{ID: "l", TTL: time.Minute}},
-		VariableData: nomad.VariableData{Data: []byte("hidden-data"), KeyID: "k1"}})
-	put(23, &nomad.VariablesQuota{Namespace: "default", Size: 11, ModifyIndex: 7})
+	put(22, &variable.Encrypted{Metadata: variable.Metadata{Namespace: "default", Path: "a/b", ModifyIndex: 7,
+		Lock: &variable.Lock{ID: "l", TTL: time.Minute}},
+		Ciphertext: variable.Ciphertext{Data: []byte("hidden-data"), KeyID: "k1"}})
+	put(23, &variable.Quota{Namespace: "default", Size: 11, ModifyIndex: 7})
 	put(6, &nomad.PeriodicLaunch{Namespace: "default", ID: "j", Launch: end, CreateIndex: 7, ModifyIndex: 7})
 	put(16, &nomad.ScalingPolicy{ID: "s1", Type: "horizontal", Target: map[string]string{"Namespace": "default", "Job": "j", "Group": "g"},
 		Policy: map[string]any{"cooldown": "1m"}, Max: 3})

@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // limited returns a state in which two namespaces share a quota.
@@ -29,10 +30,10 @@ func limited(t *testing.T) (*state.Store, func() uint64) {
 func TestQuotaOfVariables(t *testing.T) {
 	s, next := limited(t)
 	put := func(namespace, path string, size int) error {
-		v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: namespace, Path: path},
-			VariableData: nomad.VariableData{Data: make([]byte, size)}}
+		v := &variable.Encrypted{Metadata: variable.Metadata{Namespace: namespace, Path: path},
+			Ciphertext: variable.Ciphertext{Data: make([]byte, size)}}
 		_, _, err := s.ApplyVariable(next(),
-			&message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: v, Allowance: &nomad.VariablesAllowance{Quota: "q", Bytes: 100}})
+			&message.VarApplyStateRequest{Op: variable.OpSet, Var: v, Allowance: &nomad.VariablesAllowance{Quota: "q", Bytes: 100}})
 		return err
 	}
 	for i, c := range []struct {

@@ -9,15 +9,16 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
-var variables = &table.Table[nomad.VariableEncrypted]{
+var variables = &table.Table[variable.Encrypted]{
 	Name:   TableVariables,
 	Events: true,
-	ID:     func(v *nomad.VariableEncrypted) table.Key { return table.KeyOf(v.Namespace, v.Path) },
-	Indexes: []table.Index[nomad.VariableEncrypted]{
-		{Name: "key_id", Key: func(v *nomad.VariableEncrypted) table.Key { return table.KeyOf(v.KeyID) }},
-		{Name: "locked", Key: func(v *nomad.VariableEncrypted) table.Key {
+	ID:     func(v *variable.Encrypted) table.Key { return table.KeyOf(v.Namespace, v.Path) },
+	Indexes: []table.Index[variable.Encrypted]{
+		{Name: "key_id", Key: func(v *variable.Encrypted) table.Key { return table.KeyOf(v.KeyID) }},
+		{Name: "locked", Key: func(v *variable.Encrypted) table.Key {
 			if v.Lock == nil {
 				return nil
 			}
@@ -26,39 +27,39 @@ var variables = &table.Table[nomad.VariableEncrypted]{
 	},
 }
 
-var variableQuotas = &table.Table[nomad.VariablesQuota]{
+var variableQuotas = &table.Table[variable.Quota]{
 	Name: TableVariablesQuota,
-	ID:   func(q *nomad.VariablesQuota) table.Key { return table.KeyOf(q.Namespace) },
+	ID:   func(q *variable.Quota) table.Key { return table.KeyOf(q.Namespace) },
 }
 
 // Variable returns the variable, or nil if there is none.
-func (s *Snapshot) Variable(ws memdb.WatchSet, namespace, path string) *nomad.VariableEncrypted {
+func (s *Snapshot) Variable(ws memdb.WatchSet, namespace, path string) *variable.Encrypted {
 	return variables.Get(s.tx, ws, table.KeyOf(namespace, path))
 }
 
 // Variables returns every variable, by namespace and path.
-func (s *Snapshot) Variables(ws memdb.WatchSet) iter.Seq[*nomad.VariableEncrypted] {
+func (s *Snapshot) Variables(ws memdb.WatchSet) iter.Seq[*variable.Encrypted] {
 	return variables.All(s.tx, ws)
 }
 
 // VariablesIn returns the variables of a namespace whose path begins with prefix, by path.
-func (s *Snapshot) VariablesIn(ws memdb.WatchSet, namespace, prefix string) iter.Seq[*nomad.VariableEncrypted] {
+func (s *Snapshot) VariablesIn(ws memdb.WatchSet, namespace, prefix string) iter.Seq[*variable.Encrypted] {
 	return variables.Prefixed(s.tx, ws, table.Primary, table.PrefixOf(namespace, prefix))
 }
 
 // VariablesByKey returns the variables that are encrypted with a root key.
-func (s *Snapshot) VariablesByKey(ws memdb.WatchSet, kid string) iter.Seq[*nomad.VariableEncrypted] {
+func (s *Snapshot) VariablesByKey(ws memdb.WatchSet, kid string) iter.Seq[*variable.Encrypted] {
 	return variables.By(s.tx, ws, "key_id", table.KeyOf(kid))
 }
 
 // LockedVariables returns the variables that are locked.
-func (s *Snapshot) LockedVariables() iter.Seq[*nomad.VariableEncrypted] {
+func (s *Snapshot) LockedVariables() iter.Seq[*variable.Encrypted] {
 	return variables.By(s.tx, nil, "locked", nil)
 }
 
 // VariablesQuota returns the total size of the variables of a namespace, or nil if it never had
 // one.
-func (s *Snapshot) VariablesQuota(ws memdb.WatchSet, namespace string) *nomad.VariablesQuota {
+func (s *Snapshot) VariablesQuota(ws memdb.WatchSet, namespace string) *variable.Quota {
 	return variableQuotas.Get(s.tx, ws, table.KeyOf(namespace))
 }
 
@@ -77,12 +78,12 @@ func (s *Store) ApplyVariable(index uint64, req *message.VarApplyStateRequest) (
 
 func (t *txn) applyVariable(req *message.VarApplyStateRequest) (*message.VarApplyStateResponse, error) {
 	op, v := req.Op, req.Var
-	out := &message.VarApplyStateResponse{Op: op, Result: nomad.VarOpResultOk}
+	out := &message.VarApplyStateResponse{Op: op, Result: variable.ResultOk}
 	old := variables.Get(t, nil, table.KeyOf(v.Namespace, v.Path))
 	if inTheWay(op, old, v) {
-		out.Result, out.Conflict = nomad.VarOpResultConflict, old
+		out.Result, out.Conflict = variable.ResultConflict, old
 		if old == nil {
-			out.Conflict = &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: v.Namespace, Path: v.Path}}
+			out.Conflict = &variable.Encrypted{Metadata: variable.Metadata{Namespace: v.Namespace, Path: v.Path}}
 		}
 		return out, nil
 	}
@@ -98,29 +99,29 @@ func (t *txn) applyVariable(req *message.VarApplyStateRequest) (*message.VarAppl
 	}
 	next := *v
 	if old != nil && req.KeepItems {
-		next.VariableData = old.VariableData
+		next.Ciphertext = old.Ciphertext
 	}
 	switch op {
-	case nomad.VarOpSet, nomad.VarOpCAS:
+	case variable.OpSet, variable.OpCAS:
 		if next.Lock = nil; old != nil {
 			next.Lock = old.Lock
 		}
-	case nomad.VarOpLockAcquire:
-	case nomad.VarOpLockRelease:
-		next.Lock, next.VariableData = nil, old.VariableData
+	case variable.OpLockAcquire:
+	case variable.OpLockRelease:
+		next.Lock, next.Ciphertext = nil, old.Ciphertext
 	default:
 		return nil, fmt.Errorf("unknown variable operation %q", op)
 	}
 	if err := t.roomForVariable(&next, old, req.Allowance); err != nil {
 		return nil, err
 	}
-	out.Written = &t.putVariable(&next, old).VariableMetadata
+	out.Written = &t.putVariable(&next, old).Metadata
 	return out, nil
 }
 
 // roomForVariable returns an error if the write would exceed the quota of the namespace. The
 // check is here because only the log orders writes.
-func (t *txn) roomForVariable(v, old *nomad.VariableEncrypted, allowed *nomad.VariablesAllowance) error {
+func (t *txn) roomForVariable(v, old *variable.Encrypted, allowed *nomad.VariablesAllowance) error {
 	grown := int64(len(v.Data))
 	if old != nil {
 		grown -= int64(len(old.Data))
@@ -136,25 +137,25 @@ func (t *txn) roomForVariable(v, old *nomad.VariableEncrypted, allowed *nomad.Va
 }
 
 // inTheWay reports whether the stored variable conflicts with an operation.
-func inTheWay(op nomad.VarOp, old, v *nomad.VariableEncrypted) bool {
+func inTheWay(op variable.Op, old, v *variable.Encrypted) bool {
 	var held string
 	var index uint64
 	if old != nil {
 		held, index = old.LockID(), old.ModifyIndex
 	}
 	switch op {
-	case nomad.VarOpCAS, nomad.VarOpDeleteCAS:
+	case variable.OpCAS, variable.OpDeleteCAS:
 		return held != v.LockID() || index != v.ModifyIndex
-	case nomad.VarOpLockAcquire:
+	case variable.OpLockAcquire:
 		return held != "" && held != v.LockID()
-	case nomad.VarOpLockRelease:
+	case variable.OpLockRelease:
 		return held == "" || held != v.LockID()
 	}
 	return held != v.LockID()
 }
 
 // putVariable stores a variable that the caller owns in place of old.
-func (t *txn) putVariable(v, old *nomad.VariableEncrypted) *nomad.VariableEncrypted {
+func (t *txn) putVariable(v, old *variable.Encrypted) *variable.Encrypted {
 	v.CreateIndex, v.ModifyIndex = t.Index, t.Index
 	grown := len(v.Data)
 	if old != nil {
@@ -168,7 +169,7 @@ func (t *txn) putVariable(v, old *nomad.VariableEncrypted) *nomad.VariableEncryp
 
 // countVariable adds grown to the size of the variables of a namespace.
 func (t *txn) countVariable(namespace string, grown int) {
-	q := nomad.VariablesQuota{Namespace: namespace, CreateIndex: t.Index}
+	q := variable.Quota{Namespace: namespace, CreateIndex: t.Index}
 	if old := variableQuotas.Get(t, nil, table.KeyOf(namespace)); old != nil {
 		q = *old
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // vault is a store with helpers for variable writes.
@@ -22,13 +23,13 @@ type vault struct {
 func newVault(t *testing.T) *vault { return &vault{t, state.New(slog.New(slog.DiscardHandler)), 10} }
 
 // do applies an operation to the variable "p" and returns the response.
-func (v *vault) do(op nomad.VarOp, data, lock string, cas uint64) *message.VarApplyStateResponse {
+func (v *vault) do(op variable.Op, data, lock string, cas uint64) *message.VarApplyStateResponse {
 	v.Helper()
 	v.index++
-	e := &nomad.VariableEncrypted{VariableData: nomad.VariableData{Data: []byte(data), KeyID: "k" + data}}
+	e := &variable.Encrypted{Ciphertext: variable.Ciphertext{Data: []byte(data), KeyID: "k" + data}}
 	e.Namespace, e.Path, e.ModifyIndex, e.CreateTime, e.ModifyTime = "default", "p", cas, int64(v.index), int64(v.index)
 	if lock != "" {
-		e.Lock = &nomad.VariableLock{ID: lock}
+		e.Lock = &variable.Lock{ID: lock}
 	}
 	out, _, err := v.s.ApplyVariable(v.index, &message.VarApplyStateRequest{Op: op, Var: e, KeepItems: data == ""})
 	if err != nil {
@@ -53,11 +54,11 @@ func (v *vault) is(want string) {
 }
 
 func TestVariableOperations(t *testing.T) {
-	ok, conflict := nomad.VarOpResultOk, nomad.VarOpResultConflict
+	ok, conflict := variable.ResultOk, variable.ResultConflict
 	for _, c := range []struct {
 		name  string
 		steps func(v *vault) *message.VarApplyStateResponse
-		want  nomad.VarOpResult
+		want  variable.Result
 		is    string
 	}{
 		{"set", func(v *vault) *message.VarApplyStateResponse { return v.do("set", "a", "", 0) }, ok, `a "" 11 11`},
@@ -165,20 +166,20 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := uint64(10)
-	put := func(op nomad.VarOp, namespace, path, data, key string) {
+	put := func(op variable.Op, namespace, path, data, key string) {
 		t.Helper()
 		index++
-		e := &nomad.VariableEncrypted{VariableData: nomad.VariableData{Data: []byte(data), KeyID: key}}
+		e := &variable.Encrypted{Ciphertext: variable.Ciphertext{Data: []byte(data), KeyID: key}}
 		e.Namespace, e.Path = namespace, path
 		if _, _, err := s.ApplyVariable(index, &message.VarApplyStateRequest{Op: op, Var: e}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, path := range []string{"a/b", "a", "a/c", "ab", "b"} {
-		put(nomad.VarOpSet, "default", path, "12345", "k1")
+		put(variable.OpSet, "default", path, "12345", "k1")
 	}
-	put(nomad.VarOpSet, "other", "a/b", "123", "k2")
-	put(nomad.VarOpSet, "default", "b", "1", "k2")
+	put(variable.OpSet, "other", "a/b", "123", "k2")
+	put(variable.OpSet, "default", "b", "1", "k2")
 	var found []string
 	for v := range s.Snapshot().VariablesIn(nil, "default", "a/") {
 		found = append(found, v.Path)
@@ -200,8 +201,8 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 		!strings.Contains(err.Error(), `"a/b"`) {
 		t.Errorf("a namespace with a variable is deleted: %v", err)
 	}
-	put(nomad.VarOpDelete, "other", "a/b", "", "")
-	put(nomad.VarOpDelete, "default", "b", "", "")
+	put(variable.OpDelete, "other", "a/b", "", "")
+	put(variable.OpDelete, "default", "b", "", "")
 	if s.Snapshot().RootKeyInUse("k2") {
 		t.Error("a key is in use by deleted variables")
 	}
@@ -211,16 +212,16 @@ func TestVariablesAreCountedAndFound(t *testing.T) {
 	if _, err := s.DeleteNamespaces(30, &message.NamespaceDeleteRequest{Namespaces: []string{"other"}}); err != nil {
 		t.Error(err)
 	}
-	gone := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "other", Path: "x"}}
-	if _, _, err := s.ApplyVariable(40, &message.VarApplyStateRequest{Op: nomad.VarOpSet, Var: gone}); err == nil {
+	gone := &variable.Encrypted{Metadata: variable.Metadata{Namespace: "other", Path: "x"}}
+	if _, _, err := s.ApplyVariable(40, &message.VarApplyStateRequest{Op: variable.OpSet, Var: gone}); err == nil {
 		t.Error("a variable is written into a deleted namespace")
 	}
-	if _, _, err := s.ApplyVariable(41, &message.VarApplyStateRequest{Op: nomad.VarOpSet}); err == nil {
+	if _, _, err := s.ApplyVariable(41, &message.VarApplyStateRequest{Op: variable.OpSet}); err == nil {
 		t.Error("no variable is written")
 	}
 	if _, _, err := s.ApplyVariable(42,
 		&message.VarApplyStateRequest{Op: "eat",
-			Var: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "default", Path: "x"}}}); err == nil {
+			Var: &variable.Encrypted{Metadata: variable.Metadata{Namespace: "default", Path: "x"}}}); err == nil {
 		t.Error("an unknown operation is done")
 	}
 }

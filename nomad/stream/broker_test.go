@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // applied applies one job registration for each index.
@@ -201,9 +202,9 @@ func TestNoSecretInEvents(t *testing.T) {
 		message.TopicACLToken:   {Row: &rbac.Token{AccessorID: "t", SecretID: canary}},
 		message.TopicACLAuthMethod: {Row: &rbac.AuthMethod{Name: "m", Config: &rbac.AuthMethodConfig{OIDCClientSecret: canary,
 			OIDCClientAssertion: &rbac.OIDCClientAssertion{ClientSecret: canary, PrivateKey: &rbac.OIDCClientAssertionKey{PemKey: canary}}}}},
-		message.TopicVariable: {Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: "p",
-			Lock: &nomad.VariableLock{ID: canary}},
-			VariableData: nomad.VariableData{Data: []byte(canary), KeyID: canary}}},
+		message.TopicVariable: {Row: &variable.Encrypted{Metadata: variable.Metadata{Path: "p",
+			Lock: &variable.Lock{ID: canary}},
+			Ciphertext: variable.Ciphertext{Data: []byte(canary), KeyID: canary}}},
 	}
 	for topic, row := range rows {
 		b := stream.New(1)

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/stream"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // eventsOf returns the events of one entry.
@@ -57,7 +58,7 @@ func TestEventsOfRows(t *testing.T) {
 			table.Write{Row: &nomad.ServiceRegistration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}, Deleted: true},
 			`{"Topic":"Service","Type":"ServiceDeregistration","Key":"s","Namespace":"prod","FilterKeys":["web","db"],"Payload":["Service"]}`},
 		"variable": {message.VarApplyStateRequestType,
-			table.Write{Row: &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Namespace: "prod", Path: "a/b"}}, Deleted: true},
+			table.Write{Row: &variable.Encrypted{Metadata: variable.Metadata{Namespace: "prod", Path: "a/b"}}, Deleted: true},
 			`{"Topic":"Variable","Type":"VariableUpdated","Key":"a/b","Namespace":"prod","FilterKeys":null,"Payload":["Deleted","Metadata"]}`},
 		"token": {message.ACLTokenBootstrapRequestType, table.Write{Row: &rbac.Token{AccessorID: "t"}},
 			`{"Topic":"ACLToken","Type":"ACLTokenUpserted","Key":"t","Namespace":"","FilterKeys":null,"Payload":["ACLToken"]}`},

@@ -5,6 +5,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // types maps commands to event types. All rows that a command writes get the type of the command.
@@ -69,7 +70,7 @@ func eventOf(w table.Write) *Event {
 		return about(message.TopicService, r.ID, r.Namespace, one("Service", func() any { return r }), r.JobID, r.ServiceName)
 	case *nomad.HostVolume:
 		return ofVolume(r, w.Deleted)
-	case *nomad.VariableEncrypted:
+	case *variable.Encrypted:
 		return about(message.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Deleted) })
 	}
 	return eventOfAccess(w.Row)
@@ -148,8 +149,8 @@ func allocation(a *nomad.Allocation) *nomad.Allocation {
 }
 
 // metadata returns the metadata of a variable without the lock, which only writers may see.
-func metadata(v *nomad.VariableEncrypted) *nomad.VariableMetadata {
-	out := v.VariableMetadata
+func metadata(v *variable.Encrypted) *variable.Metadata {
+	out := v.Metadata
 	if out.Lock != nil {
 		lock := *out.Lock
 		lock.ID = ""

@@ -3,6 +3,7 @@ package stream
 import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // Estimates of the bytes that a row takes in the ring: the row itself, since state may have a newer one, and its JSON.
@@ -45,7 +46,7 @@ func variableSize(row any) (n int) {
 		n += 2 * len(r.Payload)
 	case *nomad.Node:
 		n = len(r.Events)*eventBytes + (len(r.Drivers)+len(r.HostVolumes))*partBytes + len(r.Attributes)*eventBytes/8
-	case *nomad.VariableEncrypted:
+	case *variable.Encrypted:
 		n = len(r.Data)
 	}
 	return n

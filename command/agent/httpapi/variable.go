@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // variableRoutes returns the routes of variables. None of them allows cross-origin reads, because
@@ -42,7 +43,7 @@ type metadataView struct {
 // variableView is the JSON form of a variable.
 type variableView struct {
 	metadataView
-	Items nomad.VariableItems
+	Items variable.Items
 }
 
 // lockView is the JSON form of a lock. Durations are strings, "" for none.
@@ -50,7 +51,7 @@ type lockView struct {
 	ID, TTL, LockDelay string
 }
 
-func showMetadata(m *nomad.VariableMetadata) metadataView {
+func showMetadata(m *variable.Metadata) metadataView {
 	out := metadataView{Namespace: m.Namespace, Path: m.Path, CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex,
 		CreateTime: m.CreateTime, ModifyTime: m.ModifyTime}
 	if l := m.Lock; l != nil {
@@ -65,8 +66,8 @@ func showMetadata(m *nomad.VariableMetadata) metadataView {
 	return out
 }
 
-func showVariable(v *nomad.VariableDecrypted) variableView {
-	return variableView{metadataView: showMetadata(&v.VariableMetadata), Items: v.Items}
+func showVariable(v *variable.Decrypted) variableView {
+	return variableView{metadataView: showMetadata(&v.Metadata), Items: v.Items}
 }
 
 func variableList(o *message.VariablesListResponse) (any, error) {
@@ -106,7 +107,7 @@ func lockOperation(r *web.Request) (string, error) {
 
 // variablePut stores a variable, or changes its lock if the query has a lock operation.
 func variablePut(r *web.Request) (any, error) {
-	v := new(nomad.VariableDecrypted)
+	v := new(variable.Decrypted)
 	if err := r.Decode(v); err != nil {
 		return nil, err
 	}
@@ -130,11 +131,11 @@ func variablePut(r *web.Request) (any, error) {
 	case lock == "lock-renew":
 		return variableRenew(r, v)
 	case lock != "":
-		return variableApply(r, nomad.VarOp(lock), v)
+		return variableApply(r, variable.Op(lock), v)
 	case checked:
-		return variableApply(r, nomad.VarOpCAS, v)
+		return variableApply(r, variable.OpCAS, v)
 	}
-	return variableApply(r, nomad.VarOpSet, v)
+	return variableApply(r, variable.OpSet, v)
 }
 
 func variableDelete(r *web.Request) (any, error) {
@@ -142,10 +143,10 @@ func variableDelete(r *web.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Path: r.Param, ModifyIndex: index}}
-	op := nomad.VarOpDelete
+	v := &variable.Decrypted{Metadata: variable.Metadata{Path: r.Param, ModifyIndex: index}}
+	op := variable.OpDelete
 	if checked {
-		op = nomad.VarOpDeleteCAS
+		op = variable.OpDeleteCAS
 	}
 	if _, err := variableApply(r, op, v); err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func variableDelete(r *web.Request) (any, error) {
 }
 
 // namespaceFor returns the namespace of a write: that of the query, or else of the variable.
-func namespaceFor(r *web.Request, v *nomad.VariableDecrypted) string {
+func namespaceFor(r *web.Request, v *variable.Decrypted) string {
 	if r.Query.Get("namespace") == "" && v.Namespace != "" {
 		r.NoteNamespace(v.Namespace)
 		return v.Namespace
@@ -164,7 +165,7 @@ func namespaceFor(r *web.Request, v *nomad.VariableDecrypted) string {
 }
 
 // variableApply applies an operation. On a conflict it replies 409 with the current variable.
-func variableApply(r *web.Request, op nomad.VarOp, v *nomad.VariableDecrypted) (any, error) {
+func variableApply(r *web.Request, op variable.Op, v *variable.Decrypted) (any, error) {
 	req, out := &message.VariablesApplyRequest{Op: op}, new(message.VariablesApplyResponse)
 	r.WriteOptions(&req.WriteRequest)
 	req.Namespace = namespaceFor(r, v)
@@ -175,16 +176,16 @@ func variableApply(r *web.Request, op nomad.VarOp, v *nomad.VariableDecrypted) (
 	}
 	r.SetIndex(out)
 	switch {
-	case out.Result == nomad.VarOpResultOk && out.Output != nil:
+	case out.Result == variable.ResultOk && out.Output != nil:
 		return showVariable(out.Output), nil
-	case out.Result == nomad.VarOpResultOk:
+	case out.Result == variable.ResultOk:
 		return nil, nil
 	case out.Conflict == nil:
 		return nil, errors.New("variable not written: no reason in the response")
 	}
 	var shown any = showVariable(out.Conflict)
-	if out.Result == nomad.VarOpResultRedacted {
-		shown = showMetadata(&out.Conflict.VariableMetadata)
+	if out.Result == variable.ResultRedacted {
+		shown = showMetadata(&out.Conflict.Metadata)
 	}
 	text, err := web.EncodeJSON(shown, r.Pretty())
 	if err != nil {
@@ -196,7 +197,7 @@ func variableApply(r *web.Request, op nomad.VarOp, v *nomad.VariableDecrypted) (
 	return nil, web.ErrDone
 }
 
-func variableRenew(r *web.Request, v *nomad.VariableDecrypted) (any, error) {
+func variableRenew(r *web.Request, v *variable.Decrypted) (any, error) {
 	req, out := &message.VariablesRenewLockRequest{Path: v.Path, LockID: v.LockID()}, new(message.VariablesRenewLockResponse)
 	r.WriteOptions(&req.WriteRequest)
 	req.Namespace = namespaceFor(r, v)

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // on returns a condition: the event has the topic and the key.
@@ -76,7 +77,7 @@ func TestEventStream_Filtered(t *testing.T) {
 		for _, path := range []string{"hidden/" + ns, "open/" + ns} {
 			v := servertest.Variable(path, "c4n4ry")
 			v.Namespace = ns
-			g.Must("Variables.Apply", &message.VariablesApplyRequest{Op: nomad.VarOpSet, Var: v}, nil)
+			g.Must("Variables.Apply", &message.VariablesApplyRequest{Op: variable.OpSet, Var: v}, nil)
 		}
 	}
 	all := servertest.EventRequest("*", servertest.Topics("Job:*", "Evaluation:*", "Variable:*"))

@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // self returns the caller as a subject.
@@ -141,11 +142,11 @@ func workloadsOf(snap *state.Snapshot, ask *question) []rbac.JobACL {
 // owners calls tell for each existing workload that owns the variable at path: a namespace,
 // or a job, group or task in it.
 func owners(snap *state.Snapshot, namespace, path string, tell func(rbac.JobACL)) {
-	if path == nomad.VariablesJobs {
+	if path == variable.Jobs {
 		tell(rbac.JobACL{Namespace: namespace})
 		return
 	}
-	rest, ok := strings.CutPrefix(path, nomad.VariablesJobs+"/")
+	rest, ok := strings.CutPrefix(path, variable.Jobs+"/")
 	if !ok {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // The kinds of callers.
@@ -121,7 +122,7 @@ func (x access) request(m rpc.Method) rpc.Request {
 	case *message.NodeSpecificRequest:
 		r.NodeID = x.a.Node.ID
 	case *message.VariablesReadRequest:
-		r.Path = nomad.VariablesJobs
+		r.Path = variable.Jobs
 	}
 	return req
 }

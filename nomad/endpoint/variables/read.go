@@ -16,11 +16,12 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // shown returns the metadata of a variable for the caller. The lock ID is included only for
 // callers with write access.
-func shown(c *rpc.Call, m *nomad.VariableMetadata) *nomad.VariableMetadata {
+func shown(c *rpc.Call, m *variable.Metadata) *variable.Metadata {
 	if m.Lock == nil || c.Access.Allows(acl.OfVariable(m.Namespace, m.Path, acl.VariableWrite)) {
 		return m
 	}
@@ -37,7 +38,7 @@ func need(c *rpc.Call, namespace, path string, op acl.VariableCapability) error 
 }
 
 // withoutHolder returns a copy of the metadata without the lock ID.
-func withoutHolder(m *nomad.VariableMetadata) *nomad.VariableMetadata {
+func withoutHolder(m *variable.Metadata) *variable.Metadata {
 	hidden, lock := *m, *m.Lock
 	lock.ID = ""
 	hidden.Lock = &lock
@@ -61,21 +62,21 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.VariablesL
 			}
 			all := snap.VariablesIn(ws, ns, req.Prefix)
 			if ns == nomad.AllNamespacesSentinel {
-				all = page.Only(snap.Variables(ws), func(v *nomad.VariableEncrypted) bool { return strings.HasPrefix(v.Path, req.Prefix) })
+				all = page.Only(snap.Variables(ws), func(v *variable.Encrypted) bool { return strings.HasPrefix(v.Path, req.Prefix) })
 			} else if err := handler.KnownNamespace(snap, ns); err != nil {
 				return err
 			}
-			found, next, err := page.List[*nomad.VariableEncrypted]{Opts: &req.QueryOptions, Order: page.ByNamespace,
-				At:       func(v *nomad.VariableEncrypted) page.Cursor { return page.Cursor{Namespace: v.Namespace, ID: v.Path} },
-				Filtered: func(v *nomad.VariableEncrypted) any { return shown(c, &v.VariableMetadata) },
-				Keep: func(v *nomad.VariableEncrypted) bool {
+			found, next, err := page.List[*variable.Encrypted]{Opts: &req.QueryOptions, Order: page.ByNamespace,
+				At:       func(v *variable.Encrypted) page.Cursor { return page.Cursor{Namespace: v.Namespace, ID: v.Path} },
+				Filtered: func(v *variable.Encrypted) any { return shown(c, &v.Metadata) },
+				Keep: func(v *variable.Encrypted) bool {
 					return c.Access.Allows(acl.OfVariable(v.Namespace, v.Path, acl.VariableList))
 				},
 			}.Page(all)
 			if err != nil {
 				return err
 			}
-			out.Data = page.Each(found, func(v *nomad.VariableEncrypted) *nomad.VariableMetadata { return shown(c, &v.VariableMetadata) })
+			out.Data = page.Each(found, func(v *variable.Encrypted) *variable.Metadata { return shown(c, &v.Metadata) })
 			out.NextToken = next
 			return nil
 		})
@@ -105,13 +106,13 @@ func (s *Service) Read(ctx context.Context, c *rpc.Call, req *message.VariablesR
 			if err != nil {
 				return err
 			}
-			out.Data = &nomad.VariableDecrypted{VariableMetadata: *shown(c, &v.VariableMetadata), Items: items}
+			out.Data = &variable.Decrypted{Metadata: *shown(c, &v.Metadata), Items: items}
 			return nil
 		})
 }
 
 // decrypt returns the items of a variable.
-func (s *Service) decrypt(ctx context.Context, v *nomad.VariableEncrypted) (nomad.VariableItems, error) {
+func (s *Service) decrypt(ctx context.Context, v *variable.Encrypted) (variable.Items, error) {
 	if len(v.Data) == 0 {
 		return nil, nil
 	}
@@ -121,7 +122,7 @@ func (s *Service) decrypt(ctx context.Context, v *nomad.VariableEncrypted) (noma
 	if err != nil {
 		return nil, fmt.Errorf("variable %q: %w", v.Path, err)
 	}
-	var items nomad.VariableItems
+	var items variable.Items
 	if err := json.Unmarshal(text, &items); err != nil {
 		return nil, fmt.Errorf("variable %q has malformed items", v.Path) // err is omitted, since it may contain the secret
 	}
@@ -129,22 +130,22 @@ func (s *Service) decrypt(ctx context.Context, v *nomad.VariableEncrypted) (noma
 }
 
 // encrypt returns the encrypted items, as stored in state.
-func (s *Service) encrypt(ctx context.Context, items nomad.VariableItems) (nomad.VariableData, error) {
+func (s *Service) encrypt(ctx context.Context, items variable.Items) (variable.Ciphertext, error) {
 	if items == nil {
-		items = nomad.VariableItems{}
+		items = variable.Items{}
 	}
 	text, err := json.Marshal(items)
 	if err != nil {
-		return nomad.VariableData{}, fmt.Errorf("encode the items of a variable: %w", err)
+		return variable.Ciphertext{}, fmt.Errorf("encode the items of a variable: %w", err)
 	}
 	ctx, cancel := s.Signing(ctx)
 	defer cancel()
 	key := s.Snapshot().ActiveRootKey(nil)
 	if key == nil {
-		return nomad.VariableData{}, errors.New("encrypt a variable: keyring has not been initialized yet")
+		return variable.Ciphertext{}, errors.New("encrypt a variable: keyring has not been initialized yet")
 	}
 	data, err := s.cfg.Keyring.Encrypt(ctx, key.KeyID, text)
-	return nomad.VariableData{Data: data, KeyID: key.KeyID}, err
+	return variable.Ciphertext{Data: data, KeyID: key.KeyID}, err
 }
 
 // Keyring encrypts the items of variables. It waits for the key until ctx ends.

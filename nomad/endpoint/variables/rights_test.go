@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // A caller that may write but not read a variable gets no information about its contents.
@@ -17,26 +18,26 @@ func TestVariables_WriteOnly(t *testing.T) {
 		return fmt.Sprintf(`namespace "default" { variables { path "a/*" { capabilities = [%s] } } }`, capabilities)
 	}
 	writes, lists, reads, destroys := g.TokenWith(rules(`"write"`)), g.TokenWith(rules(`"list"`)), g.TokenWith(rules(`"read"`)), g.TokenWith(rules(`"destroy"`))
-	apply := func(secret string, op nomad.VarOp, v *nomad.VariableDecrypted) (*message.VariablesApplyResponse, error) {
+	apply := func(secret string, op variable.Op, v *variable.Decrypted) (*message.VariablesApplyResponse, error) {
 		var out message.VariablesApplyResponse
 		err := g.Call(secret, "Variables.Apply", &message.VariablesApplyRequest{Op: op, Var: v}, &out)
 		return &out, err
 	}
-	if _, err := apply(g.Root, nomad.VarOpSet, servertest.Variable("a/b", "canary")); err != nil {
+	if _, err := apply(g.Root, variable.OpSet, servertest.Variable("a/b", "canary")); err != nil {
 		t.Fatal(err)
 	}
-	late, err := apply(writes, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "x"), 1))
+	late, err := apply(writes, variable.OpCAS, indexed(servertest.Variable("a/b", "x"), 1))
 	if err != nil || late.Conflict == nil {
 		t.Fatalf("a conflict without the right to read: %+v, %v", late.Conflict, err)
 	}
-	servertest.Equal(t, "result", late.Result, nomad.VarOpResultRedacted)
+	servertest.Equal(t, "result", late.Result, variable.ResultRedacted)
 	servertest.Equal(t, "items of the conflict", len(late.Conflict.Items), 0)
 	servertest.Equal(t, "path of the conflict", late.Conflict.Path, "a/b")
-	if shown, err := apply(g.Root, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "x"), 1)); err != nil ||
-		shown.Result != nomad.VarOpResultConflict || shown.Conflict.Items["k"] != "canary" {
+	if shown, err := apply(g.Root, variable.OpCAS, indexed(servertest.Variable("a/b", "x"), 1)); err != nil ||
+		shown.Result != variable.ResultConflict || shown.Conflict.Items["k"] != "canary" {
 		t.Errorf("a conflict with the right to read: %v, %v", shown.Result, err)
 	}
-	held, err := apply(writes, nomad.VarOpLockAcquire, servertest.Variable("a/b", ""))
+	held, err := apply(writes, variable.OpLockAcquire, servertest.Variable("a/b", ""))
 	if err != nil || held.Output == nil || held.Output.Items != nil || held.Output.LockID() == "" {
 		t.Fatalf("a lock without the right to read: %+v, %v", held.Output, err)
 	}
@@ -53,10 +54,10 @@ func TestVariables_WriteOnly(t *testing.T) {
 	}
 	for _, c := range []struct {
 		secret string
-		op     nomad.VarOp
+		op     variable.Op
 		may    bool
-	}{{reads, nomad.VarOpSet, false}, {writes, nomad.VarOpDelete, false}, {lists, nomad.VarOpDelete, false}, {destroys, nomad.VarOpSet, false},
-		{destroys, nomad.VarOpDelete, true}} {
+	}{{reads, variable.OpSet, false}, {writes, variable.OpDelete, false}, {lists, variable.OpDelete, false}, {destroys, variable.OpSet, false},
+		{destroys, variable.OpDelete, true}} {
 		if _, err := apply(c.secret, c.op, heldBy(servertest.Variable("a/b", "x"), held.Output.LockID())); errors.Is(err,
 			nomad.ErrPermissionDenied) == c.may {
 			t.Errorf("%s: %v", c.op, err)

@@ -15,20 +15,21 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
-func indexed(v *nomad.VariableDecrypted, index uint64) *nomad.VariableDecrypted {
+func indexed(v *variable.Decrypted, index uint64) *variable.Decrypted {
 	v.ModifyIndex = index
 	return v
 }
 
-func heldBy(v *nomad.VariableDecrypted, lock string) *nomad.VariableDecrypted {
-	v.Lock = &nomad.VariableLock{ID: lock}
+func heldBy(v *variable.Decrypted, lock string) *variable.Decrypted {
+	v.Lock = &variable.Lock{ID: lock}
 	return v
 }
 
 // readVariable reads a variable with a token.
-func readVariable(t *testing.T, s *server.Server, path, token string) (*nomad.VariableDecrypted, error) {
+func readVariable(t *testing.T, s *server.Server, path, token string) (*variable.Decrypted, error) {
 	t.Helper()
 	q := message.QueryOptions{Region: "global", AuthToken: token}
 	var out message.VariablesReadResponse
@@ -49,7 +50,7 @@ func paths(t *testing.T, s *server.Server, q message.QueryOptions) (out []string
 
 func TestVariables_CRUD(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
-	first := servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a/b", "canary one"))
+	first := servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable("a/b", "canary one"))
 	m := first.Output
 	servertest.Equal(t, "namespace", m.Namespace, "default")
 	servertest.Equal(t, "CreateIndex", m.CreateIndex, first.Index)
@@ -64,29 +65,29 @@ func TestVariables_CRUD(t *testing.T) {
 	if v, err := readVariable(t, s, "a/none", ""); err != nil || v != nil {
 		t.Errorf("a missing variable: %+v, %v", v, err)
 	}
-	late := servertest.WriteVariable(t, s, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "x"), first.Index-1))
-	servertest.Equal(t, "result of cas with an old index", late.Result, nomad.VarOpResultConflict)
+	late := servertest.WriteVariable(t, s, variable.OpCAS, indexed(servertest.Variable("a/b", "x"), first.Index-1))
+	servertest.Equal(t, "result of cas with an old index", late.Result, variable.ResultConflict)
 	servertest.Equal(t, "index of the conflict", late.Conflict.ModifyIndex, first.Index)
 	servertest.Equal(t, "item of the conflict", late.Conflict.Items["k"], "canary one")
 	servertest.Equal(t, "output of the conflict", late.Output, nil)
-	none := servertest.WriteVariable(t, s, nomad.VarOpCAS, indexed(servertest.Variable("a/none", "x"), 5))
-	if none.Result != nomad.VarOpResultConflict || none.Conflict.Path != "a/none" || none.Conflict.ModifyIndex != 0 {
+	none := servertest.WriteVariable(t, s, variable.OpCAS, indexed(servertest.Variable("a/none", "x"), 5))
+	if none.Result != variable.ResultConflict || none.Conflict.Path != "a/none" || none.Conflict.ModifyIndex != 0 {
 		t.Errorf("cas of a missing variable: %s, conflict %+v", none.Result, none.Conflict)
 	}
-	next := servertest.WriteVariable(t, s, nomad.VarOpCAS, indexed(servertest.Variable("a/b", "canary two"), first.Index))
-	if next.Result != nomad.VarOpResultOk || next.Output.CreateIndex != first.Index || next.Output.ModifyIndex != next.Index {
-		t.Errorf("cas: %s, %+v", next.Result, next.Output.VariableMetadata)
+	next := servertest.WriteVariable(t, s, variable.OpCAS, indexed(servertest.Variable("a/b", "canary two"), first.Index))
+	if next.Result != variable.ResultOk || next.Output.CreateIndex != first.Index || next.Output.ModifyIndex != next.Index {
+		t.Errorf("cas: %s, %+v", next.Result, next.Output.Metadata)
 	}
 	held := servertest.State(t, s)
 	if bytes.Contains(held, []byte("canary")) || !bytes.Contains(held, []byte("a/b")) {
 		t.Error("the state contains the plaintext, or not the variable")
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpDeleteCAS, indexed(servertest.Variable("a/b", ""),
-		first.Index)); out.Result != nomad.VarOpResultConflict {
+	if out := servertest.WriteVariable(t, s, variable.OpDeleteCAS, indexed(servertest.Variable("a/b", ""),
+		first.Index)); out.Result != variable.ResultConflict {
 		t.Errorf("delete against an old index: %s", out.Result)
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpDeleteCAS, indexed(servertest.Variable("a/b", ""),
-		next.Index)); out.Result != nomad.VarOpResultOk || out.Conflict != nil {
+	if out := servertest.WriteVariable(t, s, variable.OpDeleteCAS, indexed(servertest.Variable("a/b", ""),
+		next.Index)); out.Result != variable.ResultOk || out.Conflict != nil {
 		t.Errorf("delete: %s", out.Result)
 	}
 	if bytes.Contains(servertest.State(t, s), []byte("a/b")) {
@@ -96,13 +97,13 @@ func TestVariables_CRUD(t *testing.T) {
 
 func TestVariables_Invalid(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
-	long, elsewhere := servertest.Variable("a", strings.Repeat("x", nomad.MaxVariableSize)), servertest.Variable("a", "x")
+	long, elsewhere := servertest.Variable("a", strings.Repeat("x", variable.MaxSize)), servertest.Variable("a", "x")
 	elsewhere.Namespace = "nowhere"
 	slow, hasty := servertest.Variable("a", "x"), servertest.Variable("a", "x")
-	slow.Lock, hasty.Lock = &nomad.VariableLock{TTL: 25 * time.Hour}, &nomad.VariableLock{TTL: time.Second}
+	slow.Lock, hasty.Lock = &variable.Lock{TTL: 25 * time.Hour}, &variable.Lock{TTL: time.Second}
 	for _, c := range []struct {
-		op   nomad.VarOp
-		v    *nomad.VariableDecrypted
+		op   variable.Op
+		v    *variable.Decrypted
 		want string
 	}{
 		{"set", nil, "must be specified"},
@@ -130,7 +131,7 @@ func TestVariables_Invalid(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"nomad/jobs", "nomad/jobs/a/b/c", "nomad/job-templates/x", "nomadic", "~a_b-c/D", strings.Repeat("a", 128)} {
-		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(path, "x"))
+		servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable(path, "x"))
 	}
 }
 
@@ -140,11 +141,11 @@ func TestVariables_List(t *testing.T) {
 		WriteRequest: message.WriteRequest{Region: "global"}}
 	servertest.Read[message.GenericResponse](t, s, "Namespace.UpsertNamespaces", ns)
 	for _, path := range []string{"b", "a/2", "a/1", "a/3"} {
-		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(path, "x"))
+		servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable(path, "x"))
 	}
 	far := servertest.Variable("a/1", "x")
 	far.Namespace = "other"
-	servertest.WriteVariable(t, s, nomad.VarOpSet, far)
+	servertest.WriteVariable(t, s, variable.OpSet, far)
 	for name, c := range map[string]struct {
 		q    message.QueryOptions
 		want []string
@@ -169,7 +170,7 @@ func TestVariables_List(t *testing.T) {
 
 func TestVariables_BlockingQueries(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
-	index := servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "x")).Index
+	index := servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable("a", "x")).Index
 	got := make(chan string, 1)
 	go func() {
 		var out message.VariablesReadResponse
@@ -180,8 +181,8 @@ func TestVariables_BlockingQueries(t *testing.T) {
 		}
 		got <- fmt.Sprint(err)
 	}()
-	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("b", "x")) // another variable does not wake it
-	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "y"))
+	servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable("b", "x")) // another variable does not wake it
+	servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable("a", "y"))
 	if text := <-got; text != "y" {
 		t.Errorf("the reader got %s", text)
 	}
@@ -197,9 +198,9 @@ func TestVariables_WorkloadWithoutACLs(t *testing.T) {
 	all := []string{"nomad/jobs", "nomad/jobs/a", "nomad/jobs/b", "nomad/jobs/b/g", "nomad/jobs/b/g/t", "nomad/jobs/b/h", "nomad/jobs/bb",
 		"other"}
 	for _, path := range all {
-		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(path, "x"))
+		servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable(path, "x"))
 	}
-	servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("nomad/jobs/b", ""))
+	servertest.WriteVariable(t, s, variable.OpLockAcquire, servertest.Variable("nomad/jobs/b", ""))
 	for _, path := range all {
 		v, err := readVariable(t, s, path, token)
 		if err != nil || v.Items["k"] != "x" || v.LockID() != "" {
@@ -216,7 +217,7 @@ func TestVariables_WorkloadWithoutACLs(t *testing.T) {
 	if got, _ := paths(t, s, message.QueryOptions{AuthToken: token, Filter: `Path == "nomad/jobs/b" and Lock.ID is not empty`}); len(got) > 0 {
 		t.Errorf("a filter sees the lock holder of %v", got)
 	}
-	write := &message.VariablesApplyRequest{Op: nomad.VarOpSet, Var: servertest.Variable("nomad/jobs/b", "x"),
+	write := &message.VariablesApplyRequest{Op: variable.OpSet, Var: servertest.Variable("nomad/jobs/b", "x"),
 		WriteRequest: message.WriteRequest{Region: "global", AuthToken: token}}
 	if err := s.Call(servertest.Context(t), "Variables.Apply", write, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
 		t.Errorf("it writes: %v", err)
@@ -229,14 +230,14 @@ func TestVariables_WorkloadWithoutACLs(t *testing.T) {
 
 func TestVariables_Locks(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
-	renew := func(lock string) (*nomad.VariableMetadata, error) {
+	renew := func(lock string) (*variable.Metadata, error) {
 		var out message.VariablesRenewLockResponse
 		req := &message.VariablesRenewLockRequest{Path: "a", LockID: lock, WriteRequest: message.WriteRequest{Region: "global"}}
 		err := s.Call(servertest.Context(t), "Variables.RenewLock", req, &out)
 		return out.VarMeta, err
 	}
-	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "x"))
-	got := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("a", "")).Output
+	servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable("a", "x"))
+	got := servertest.WriteVariable(t, s, variable.OpLockAcquire, servertest.Variable("a", "")).Output
 	lock := got.LockID()
 	if lock == "" {
 		t.Fatalf("acquire returns %+v, want a lock", got)
@@ -244,11 +245,11 @@ func TestVariables_Locks(t *testing.T) {
 	servertest.Equal(t, "TTL", got.Lock.TTL, 15*time.Second)
 	servertest.Equal(t, "LockDelay", got.Lock.LockDelay, 15*time.Second)
 	servertest.Equal(t, "item", got.Items["k"], "x")
-	for name, v := range map[nomad.VarOp]*nomad.VariableDecrypted{"lock-acquire": servertest.Variable("a", "y"),
+	for name, v := range map[variable.Op]*variable.Decrypted{"lock-acquire": servertest.Variable("a", "y"),
 		"set": servertest.Variable("a", "y"), "delete": servertest.Variable("a", ""),
 		"cas": indexed(servertest.Variable("a", "y"), got.ModifyIndex), "lock-release": heldBy(servertest.Variable("a", ""), "another")} {
 		out := servertest.WriteVariable(t, s, name, v)
-		if out.Result != nomad.VarOpResultConflict || out.Conflict.Lock == nil || out.Conflict.LockID() != "" || out.Conflict.Items["k"] != "x" {
+		if out.Result != variable.ResultConflict || out.Conflict.Lock == nil || out.Conflict.LockID() != "" || out.Conflict.Items["k"] != "x" {
 			t.Errorf("%s of a variable locked by another: %s, %+v", name, out.Result, out.Conflict)
 		}
 	}
@@ -258,26 +259,26 @@ func TestVariables_Locks(t *testing.T) {
 	if _, err := renew("another"); err == nil || !strings.Contains(err.Error(), "not held") {
 		t.Errorf("renew by another: %v", err)
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", "z"), lock)); out.Output.LockID() != lock ||
+	if out := servertest.WriteVariable(t, s, variable.OpSet, heldBy(servertest.Variable("a", "z"), lock)); out.Output.LockID() != lock ||
 		out.Output.Items["k"] != "z" {
 		t.Errorf("set by the holder: %+v", out.Output)
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", ""), lock)); out.Output.Items["k"] != "z" ||
+	if out := servertest.WriteVariable(t, s, variable.OpSet, heldBy(servertest.Variable("a", ""), lock)); out.Output.Items["k"] != "z" ||
 		out.Output.Lock.TTL != 15*time.Second {
 		t.Errorf("set of nothing by the holder: %+v", out.Output)
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpLockRelease, heldBy(servertest.Variable("a", ""), lock)); out.Output.Lock != nil ||
+	if out := servertest.WriteVariable(t, s, variable.OpLockRelease, heldBy(servertest.Variable("a", ""), lock)); out.Output.Lock != nil ||
 		len(out.Output.Items) > 0 {
 		t.Errorf("release: %+v", out.Output)
 	}
 	if _, err := renew(lock); err == nil {
 		t.Error("a released lock was renewed")
 	}
-	if out := servertest.WriteVariable(t, s, nomad.VarOpSet, heldBy(servertest.Variable("a", "y"),
-		lock)); out.Result != nomad.VarOpResultConflict {
+	if out := servertest.WriteVariable(t, s, variable.OpSet, heldBy(servertest.Variable("a", "y"),
+		lock)); out.Result != variable.ResultConflict {
 		t.Errorf("set by the former holder: %s", out.Result)
 	}
-	if other := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("a", "")).Output.LockID(); other == lock ||
+	if other := servertest.WriteVariable(t, s, variable.OpLockAcquire, servertest.Variable("a", "")).Output.LockID(); other == lock ||
 		other == "" {
 		t.Errorf("acquired again by %q", other)
 	}
@@ -288,12 +289,12 @@ func TestVariables_FullRotation(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	first := servertest.RootKeys(t, s)[rootkey.Active][0]
 	for i := range 20 {
-		servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable(fmt.Sprint("v", i), fmt.Sprint("x", i)))
+		servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable(fmt.Sprint("v", i), fmt.Sprint("x", i)))
 	}
 	held := servertest.Variable("v3", "")
-	held.Lock = &nomad.VariableLock{TTL: time.Hour}
-	lock := servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, held).Output.LockID()
-	servertest.WriteVariable(t, s, nomad.VarOpLockAcquire, servertest.Variable("nothing", ""))
+	held.Lock = &variable.Lock{TTL: time.Hour}
+	lock := servertest.WriteVariable(t, s, variable.OpLockAcquire, held).Output.LockID()
+	servertest.WriteVariable(t, s, variable.OpLockAcquire, servertest.Variable("nothing", ""))
 	servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{Full: true})
 	servertest.Eventually(t, func() bool { return slices.Contains(servertest.RootKeys(t, s)[rootkey.Inactive], first) })
 	for _, k := range servertest.Read[message.KeyringListRootKeyMetaResponse](t, s, "Keyring.List",
@@ -320,13 +321,13 @@ func TestVariables_FullRotation(t *testing.T) {
 func TestVariables_KeyInUse(t *testing.T) {
 	s, _ := servertest.Start(t, nil)
 	first := servertest.RootKeys(t, s)[rootkey.Active][0]
-	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "x"))
+	servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable("a", "x"))
 	servertest.Rotate(t, s, message.KeyringRotateRootKeyRequest{})
 	remove := &message.KeyringDeleteRootKeyRequest{KeyID: first, WriteRequest: message.WriteRequest{Region: "global"}}
 	if err := s.Call(servertest.Context(t), "Keyring.Delete", remove, nil); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a key that a variable needs is removed: %v", err)
 	}
-	servertest.WriteVariable(t, s, nomad.VarOpSet, servertest.Variable("a", "y"))
+	servertest.WriteVariable(t, s, variable.OpSet, servertest.Variable("a", "y"))
 	if err := s.Call(servertest.Context(t), "Keyring.Delete", remove, nil); err != nil {
 		t.Errorf("unused key: %v", err)
 	}
@@ -337,9 +338,9 @@ func BenchmarkListVariables(b *testing.B) {
 	s, _ := servertest.Start(b, nil)
 	const count = 10_000
 	for i := range count {
-		servertest.WriteVariable(b, s, nomad.VarOpSet, servertest.Variable(fmt.Sprintf("bench/%05d", i), "x"))
+		servertest.WriteVariable(b, s, variable.OpSet, servertest.Variable(fmt.Sprintf("bench/%05d", i), "x"))
 		if i%20 == 0 {
-			servertest.WriteVariable(b, s, nomad.VarOpSet, servertest.Variable(fmt.Sprintf("other/%05d", i), "x"))
+			servertest.WriteVariable(b, s, variable.OpSet, servertest.Variable(fmt.Sprintf("other/%05d", i), "x"))
 		}
 	}
 	pool := rpc.NewPool(rpc.PoolConfig{})

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // Write applies an operation to a variable.
@@ -34,8 +35,8 @@ func (s *Service) Write(ctx context.Context, c *rpc.Call, req *message.Variables
 	out.Index = index
 	if done.Conflict != nil {
 		if out.Conflict, err = s.conflict(ctx, c, done.Conflict, entry.Var.LockID()); out.Conflict != nil &&
-			!reads(c, &done.Conflict.VariableMetadata) {
-			out.Result = nomad.VarOpResultRedacted
+			!reads(c, &done.Conflict.Metadata) {
+			out.Result = variable.ResultRedacted
 		}
 		return out, err
 	}
@@ -47,10 +48,10 @@ func (s *Service) Write(ctx context.Context, c *rpc.Call, req *message.Variables
 }
 
 // countLock updates the timer of a lock after an operation.
-func (s *Service) countLock(op nomad.VarOp, v *nomad.VariableEncrypted, written *nomad.VariableMetadata) {
+func (s *Service) countLock(op variable.Op, v *variable.Encrypted, written *variable.Metadata) {
 	switch {
 	case v.LockID() == "":
-	case op == nomad.VarOpLockRelease || op.Deletes():
+	case op == variable.OpLockRelease || op.Deletes():
 		s.cfg.Locks.Clear(v.LockID())
 	default:
 		s.cfg.Locks.Reset(written) // a write renews the lock, unless it has expired
@@ -58,16 +59,16 @@ func (s *Service) countLock(op nomad.VarOp, v *nomad.VariableEncrypted, written 
 }
 
 // reads reports whether the caller may read a variable.
-func reads(c *rpc.Call, m *nomad.VariableMetadata) bool {
+func reads(c *rpc.Call, m *variable.Metadata) bool {
 	return c.Access.Allows(acl.OfVariable(m.Namespace, m.Path, acl.VariableRead))
 }
 
 // written returns the stored variable for the response. Items that the operation kept are
 // included only for callers with read access. The release of a lock returns no items.
-func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMetadata, entry *message.VarApplyStateRequest,
-	items nomad.VariableItems) (*nomad.VariableDecrypted, error) {
-	out := &nomad.VariableDecrypted{VariableMetadata: *m, Items: items}
-	if entry.Op == nomad.VarOpLockRelease {
+func (s *Service) written(ctx context.Context, c *rpc.Call, m *variable.Metadata, entry *message.VarApplyStateRequest,
+	items variable.Items) (*variable.Decrypted, error) {
+	out := &variable.Decrypted{Metadata: *m, Items: items}
+	if entry.Op == variable.OpLockRelease {
 		out.Items = nil
 		return out, nil
 	}
@@ -89,16 +90,16 @@ func (s *Service) written(ctx context.Context, c *rpc.Call, m *nomad.VariableMet
 
 // conflict returns the variable that caused a conflict. It omits the items for callers
 // without read access, and the lock ID for callers who do not hold the lock.
-func (s *Service) conflict(ctx context.Context, c *rpc.Call, v *nomad.VariableEncrypted, holder string) (*nomad.VariableDecrypted, error) {
-	out := &nomad.VariableDecrypted{VariableMetadata: v.VariableMetadata}
-	if reads(c, &v.VariableMetadata) {
+func (s *Service) conflict(ctx context.Context, c *rpc.Call, v *variable.Encrypted, holder string) (*variable.Decrypted, error) {
+	out := &variable.Decrypted{Metadata: v.Metadata}
+	if reads(c, &v.Metadata) {
 		var err error
 		if out.Items, err = s.decrypt(ctx, v); err != nil {
 			return nil, err
 		}
 	}
 	if v.Lock != nil && v.Lock.ID != holder {
-		out.VariableMetadata = *withoutHolder(&v.VariableMetadata)
+		out.Metadata = *withoutHolder(&v.Metadata)
 	}
 	return out, nil
 }
@@ -109,7 +110,7 @@ func (s *Service) entry(ctx context.Context, c *rpc.Call, req *message.Variables
 		return nil, cmp.Or(need(c, handler.NamespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
 	}
 	now := s.UnixNow()
-	v := &nomad.VariableEncrypted{VariableMetadata: nomad.VariableMetadata{Path: req.Var.Path, ModifyIndex: req.Var.ModifyIndex,
+	v := &variable.Encrypted{Metadata: variable.Metadata{Path: req.Var.Path, ModifyIndex: req.Var.ModifyIndex,
 		CreateTime: now, ModifyTime: now}}
 	v.Namespace = cmp.Or(req.Var.Namespace, handler.NamespaceOf(req.Namespace))
 	op := acl.VariableWrite
@@ -133,45 +134,45 @@ func (s *Service) entry(ctx context.Context, c *rpc.Call, req *message.Variables
 	if err := s.fitOperation(ctx, entry, req.Var.Items); err != nil {
 		return nil, err
 	}
-	if !req.Op.Stores() && req.Op != nomad.VarOpLockAcquire {
+	if !req.Op.Stores() && req.Op != variable.OpLockAcquire {
 		return entry, nil
 	}
 	entry.Allowance = s.Snapshot().QuotaOf(nil, v.Namespace).Variables(s.Region)
 	data, err := s.encrypt(ctx, req.Var.Items)
-	v.VariableData = data
+	v.Ciphertext = data
 	return entry, err
 }
 
 // fitOperation validates an operation.
-func (s *Service) fitOperation(ctx context.Context, entry *message.VarApplyStateRequest, items nomad.VariableItems) error {
+func (s *Service) fitOperation(ctx context.Context, entry *message.VarApplyStateRequest, items variable.Items) error {
 	v := entry.Var
 	switch entry.Op {
-	case nomad.VarOpSet, nomad.VarOpCAS:
+	case variable.OpSet, variable.OpCAS:
 		switch {
 		case len(items) == 0 && s.hasNoItems(ctx, v): // stays without items
 		case len(items) == 0 && v.LockID() != "":
 			entry.KeepItems = true // the holder only renews the lock
 		default:
-			if err := items.CheckItems(); err != nil {
+			if err := items.Check(); err != nil {
 				return err
 			}
 		}
-		return nomad.CheckVariablePath(v.Path)
-	case nomad.VarOpLockAcquire:
+		return variable.CheckPath(v.Path)
+	case variable.OpLockAcquire:
 		if entry.KeepItems = len(items) == 0; !entry.KeepItems {
-			if err := items.CheckItems(); err != nil {
+			if err := items.Check(); err != nil {
 				return err
 			}
 		}
-		if err := nomad.CheckVariablePath(v.Path); err != nil {
+		if err := variable.CheckPath(v.Path); err != nil {
 			return err
 		}
 		return s.fitLock(v)
-	case nomad.VarOpLockRelease:
+	case variable.OpLockRelease:
 		if v.LockID() == "" {
 			return nomad.Errorf(400, "missing lock ID: only the lock holder can release the variable")
 		}
-	case nomad.VarOpDelete, nomad.VarOpDeleteCAS:
+	case variable.OpDelete, variable.OpDeleteCAS:
 	default:
 		return nomad.Errorf(400, "unknown variable operation %q", entry.Op)
 	}
@@ -183,7 +184,7 @@ func (s *Service) fitOperation(ctx context.Context, entry *message.VarApplyState
 
 // hasNoItems reports whether the variable exists without items, because it was created only
 // as a lock.
-func (s *Service) hasNoItems(ctx context.Context, v *nomad.VariableEncrypted) bool {
+func (s *Service) hasNoItems(ctx context.Context, v *variable.Encrypted) bool {
 	old := s.Snapshot().Variable(nil, v.Namespace, v.Path)
 	if old == nil {
 		return false
@@ -194,9 +195,9 @@ func (s *Service) hasNoItems(ctx context.Context, v *nomad.VariableEncrypted) bo
 
 // fitLock completes a lock that is to be acquired. The server generates its ID, because an ID
 // chosen by a client could be guessed.
-func (s *Service) fitLock(v *nomad.VariableEncrypted) error {
+func (s *Service) fitLock(v *variable.Encrypted) error {
 	if v.Lock == nil {
-		v.Lock = &nomad.VariableLock{}
+		v.Lock = &variable.Lock{}
 	}
 	if err := v.Lock.Fill(); err != nil {
 		return err
@@ -233,10 +234,10 @@ func (s *Service) RenewLock(_ context.Context, c *rpc.Call,
 		return nil, nomad.Errorf(404, "variable not found")
 	case v.LockID() != req.LockID:
 		return nil, nomad.Errorf(409, "variable %q: lock not held by this ID: acquire it again", req.Path)
-	case !s.cfg.Locks.Reset(&v.VariableMetadata):
+	case !s.cfg.Locks.Reset(&v.Metadata):
 		return nil, nomad.Errorf(409, "variable %q: lock expired because it was not renewed in time: acquire it again", req.Path)
 	}
-	out := &message.VariablesRenewLockResponse{VarMeta: &v.VariableMetadata}
+	out := &message.VariablesRenewLockResponse{VarMeta: &v.Metadata}
 	out.Index = v.ModifyIndex
 	return out, nil
 }
@@ -244,7 +245,7 @@ func (s *Service) RenewLock(_ context.Context, c *rpc.Call,
 // Locks manages the TTL timers of variable locks.
 type Locks interface {
 	// Reset restarts the TTL of a lock. It reports false if the lock has expired.
-	Reset(v *nomad.VariableMetadata) bool
+	Reset(v *variable.Metadata) bool
 	// Clear stops the timer of a lock.
 	Clear(lockID string)
 }

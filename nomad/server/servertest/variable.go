@@ -3,13 +3,13 @@ package servertest
 import (
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
 // ApplyVariable executes an operation on a variable in the default namespace.
-func ApplyVariable(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) (*message.VariablesApplyResponse, error) {
+func ApplyVariable(t testing.TB, s *server.Server, op variable.Op, v *variable.Decrypted) (*message.VariablesApplyResponse, error) {
 	t.Helper()
 	var out message.VariablesApplyResponse
 	err := s.Call(Context(t), "Variables.Apply",
@@ -18,7 +18,7 @@ func ApplyVariable(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.Vari
 }
 
 // WriteVariable is ApplyVariable, and fails the test on an error.
-func WriteVariable(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.VariableDecrypted) *message.VariablesApplyResponse {
+func WriteVariable(t testing.TB, s *server.Server, op variable.Op, v *variable.Decrypted) *message.VariablesApplyResponse {
 	t.Helper()
 	out, err := ApplyVariable(t, s, op, v)
 	if err != nil {
@@ -28,16 +28,16 @@ func WriteVariable(t testing.TB, s *server.Server, op nomad.VarOp, v *nomad.Vari
 }
 
 // Variable returns a variable with one item.
-func Variable(path, value string) *nomad.VariableDecrypted {
-	v := &nomad.VariableDecrypted{VariableMetadata: nomad.VariableMetadata{Path: path}}
+func Variable(path, value string) *variable.Decrypted {
+	v := &variable.Decrypted{Metadata: variable.Metadata{Path: path}}
 	if value != "" {
-		v.Items = nomad.VariableItems{"k": value}
+		v.Items = variable.Items{"k": value}
 	}
 	return v
 }
 
 // VariableIn returns a variable of a namespace with one item.
-func VariableIn(ns, path string) *nomad.VariableDecrypted {
+func VariableIn(ns, path string) *variable.Decrypted {
 	v := Variable(path, "canary")
 	v.Namespace = ns
 	return v
