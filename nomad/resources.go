@@ -9,6 +9,9 @@ const (
 	MemoryNoLimit   = -1
 )
 
+// MemoryUnbounded is the amount, in MiB, that is counted for the memory limit of a task without one. It exceeds any quota.
+const MemoryUnbounded = 1 << 40
+
 // Core is one CPU core of a node. Speeds are in MHz. If Disable is set, the core is not available to allocations.
 type Core struct {
 	SocketID   SocketID

@@ -49,5 +49,5 @@ func (t *Task) HardMemoryMB() int64 {
 	if err != nil || !(n > 0) { // the driver refuses it
 		return 0
 	}
-	return int64(min(n, unboundedMemory))
+	return int64(min(n, MemoryUnbounded))
 }

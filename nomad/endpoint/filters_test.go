@@ -24,6 +24,7 @@ import (
 	aclendpoint "github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -246,7 +247,7 @@ func canaryWorld(t *testing.T) *state.Store {
 	restore(t, to, "Index", &nomad.IndexEntry{Key: "volume_claim/" + string(claim), Value: 5})
 	store := to.Finish()
 	if _, err := store.UpsertQuotas(9_000_000,
-		&message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{filled(c, func(q *nomad.QuotaSpec) { q.Name = "canary-quota" })}}); err != nil {
+		&message.QuotaUpsertRequest{Quotas: []*quota.Spec{filled(c, func(q *quota.Spec) { q.Name = "canary-quota" })}}); err != nil {
 		t.Fatal(err)
 	}
 	return store

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -260,8 +261,8 @@ func (s stream) quota() (message.CommandType, any) {
 	switch s.IntN(6) {
 	case 0, 1:
 		return message.QuotaUpsertRequestType,
-			&message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: name, Limits: []*nomad.QuotaLimit{{Region: "global",
-				RegionLimit: &nomad.QuotaResources{CPU: new(s.IntN(9)), Storage: &nomad.QuotaStorageResources{VariablesMB: 5}}, Hash: []byte{1, 2}}}}}}
+			&message.QuotaUpsertRequest{Quotas: []*quota.Spec{{Name: name, Limits: []*quota.Limit{{Region: "global",
+				RegionLimit: &quota.Resources{CPU: new(s.IntN(9)), Storage: &quota.StorageResources{VariablesMB: 5}}, Hash: []byte{1, 2}}}}}}
 	case 2:
 		return message.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: []string{name}}
 	case 3:
@@ -428,7 +429,7 @@ func orderLog(t *testing.T) *machine {
 	yes := true
 	for i := range 8 {
 		node, job, ns := fmt.Sprint("node", i), fmt.Sprint("job", i), fmt.Sprint("ns", i)
-		m.must(t, message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q" + ns}}})
+		m.must(t, message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*quota.Spec{{Name: "q" + ns}}})
 		m.must(t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: ns, Quota: "q" + ns}}})
 		m.must(t, message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, Status: "ready"}})
 		j := &nomad.Job{ID: job, Namespace: ns, Type: "batch", TaskGroups: []*nomad.TaskGroup{{Name: "a", Count: 1}, {Name: "b", Count: 1}}}
@@ -458,10 +459,10 @@ func checkUsage(t *testing.T, m *machine) {
 	t.Helper()
 	s := m.State().Snapshot()
 	for q := range s.Quotas(nil) {
-		var want nomad.QuotaAmount
+		var want quota.Amount
 		for n := range s.NamespacesByQuota(nil, q.Name) {
 			for a := range s.AllocsByNamespace(nil, n.Name) {
-				want.Add(a.QuotaAmount(), 1)
+				want.Add(quota.Of(a), 1)
 			}
 		}
 		if got := s.QuotaHeld(nil, q.Name); got != want {

@@ -1,6 +1,6 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/quota"
 
 // QuotaListRequest is the request of Quota.List and Quota.Usages.
 type QuotaListRequest struct {
@@ -9,13 +9,13 @@ type QuotaListRequest struct {
 
 // QuotaListResponse is the reply of Quota.List.
 type QuotaListResponse struct {
-	Quotas []*nomad.QuotaSpec
+	Quotas []*quota.Spec
 	QueryMeta
 }
 
 // QuotaUsageListResponse is the reply of Quota.Usages.
 type QuotaUsageListResponse struct {
-	Usages []*nomad.QuotaUsage
+	Usages []*quota.Usage
 	QueryMeta
 }
 
@@ -27,19 +27,19 @@ type QuotaSpecificRequest struct {
 
 // SingleQuotaResponse is the reply of Quota.Get.
 type SingleQuotaResponse struct {
-	Quota *nomad.QuotaSpec
+	Quota *quota.Spec
 	QueryMeta
 }
 
 // SingleQuotaUsageResponse is the reply of Quota.Usage.
 type SingleQuotaUsageResponse struct {
-	Usage *nomad.QuotaUsage
+	Usage *quota.Usage
 	QueryMeta
 }
 
 // QuotaUpsertRequest is the request of Quota.Upsert and its log entry.
 type QuotaUpsertRequest struct {
-	Quotas []*nomad.QuotaSpec
+	Quotas []*quota.Spec
 	WriteRequest
 }
 

@@ -3,7 +3,7 @@ package message
 import (
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/variable"
 )
 
@@ -14,7 +14,7 @@ type VarApplyStateRequest struct {
 	Op        variable.Op
 	Var       *variable.Encrypted
 	KeepItems bool
-	Allowance *nomad.VariablesAllowance
+	Allowance *quota.VariablesAllowance
 	WriteRequest
 }
 

@@ -5,14 +5,15 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 )
 
 // allowance is the limit and the usage of a quota.
 type allowance struct {
 	view   view
 	quota  string
-	limits *nomad.QuotaResources
-	held   nomad.QuotaAmount
+	limits *quota.Resources
+	held   quota.Amount
 }
 
 // keepQuota removes nodes from the result whose placements exceed the quota of the job's namespace.
@@ -80,12 +81,12 @@ func (a *allowance) take(r *nomad.PlanResult, node string) bool {
 }
 
 // grown returns how much the plan adds to the quota's usage on a node.
-func (a *allowance) grown(r *nomad.PlanResult, node string) nomad.QuotaAmount {
-	var out nomad.QuotaAmount
+func (a *allowance) grown(r *nomad.PlanResult, node string) quota.Amount {
+	var out quota.Amount
 	for _, list := range [][]*nomad.Allocation{r.NodeUpdate[node], r.NodePreemptions[node]} {
 		for _, gone := range list {
 			if now := a.view.alloc(node, gone.ID); a.view.shares(now, a.quota) {
-				out.Add(now.QuotaAmount(), -1)
+				out.Add(quota.Of(now), -1)
 			}
 		}
 	}
@@ -94,8 +95,8 @@ func (a *allowance) grown(r *nomad.PlanResult, node string) nomad.QuotaAmount {
 		if now == nil && a.view.snap.Alloc(nil, placed.ID) != nil {
 			continue // terminal: the plan only marks it
 		}
-		out.Add(placed.QuotaAmount(), 1)
-		out.Add(now.QuotaAmount(), -1)
+		out.Add(quota.Of(placed), 1)
+		out.Add(quota.Of(now), -1)
 	}
 	return out
 }
@@ -110,28 +111,28 @@ func (v view) shares(a *nomad.Allocation, quota string) bool {
 }
 
 // held is the usage of a quota after the commit ahead.
-func (v view) held(quota string) nomad.QuotaAmount {
-	out := v.snap.QuotaHeld(nil, quota)
+func (v view) held(name string) quota.Amount {
+	out := v.snap.QuotaHeld(nil, name)
 	if v.ahead == nil {
 		return out
 	}
 	for node, change := range v.ahead.nodes {
 		for id := range change.gone {
-			v.moved(&out, quota, node, id)
+			v.moved(&out, name, node, id)
 		}
 		for id := range change.placed {
-			v.moved(&out, quota, node, id)
+			v.moved(&out, name, node, id)
 		}
 	}
 	return out
 }
 
 // moved replaces the current usage of an allocation with its usage after the commit ahead.
-func (v view) moved(sum *nomad.QuotaAmount, quota, node, id string) {
-	if now := v.snap.Alloc(nil, id); v.shares(now, quota) {
-		sum.Add(now.QuotaAmount(), -1)
+func (v view) moved(sum *quota.Amount, name, node, id string) {
+	if now := v.snap.Alloc(nil, id); v.shares(now, name) {
+		sum.Add(quota.Of(now), -1)
 	}
-	if next := v.alloc(node, id); v.shares(next, quota) {
-		sum.Add(next.QuotaAmount(), 1)
+	if next := v.alloc(node, id); v.shares(next, name) {
+		sum.Add(quota.Of(next), 1)
 	}
 }

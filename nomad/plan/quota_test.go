@@ -9,13 +9,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 )
 
 // limit creates a quota for namespaces.
-func (w *world) limit(limits nomad.QuotaResources, namespaces ...string) {
+func (w *world) limit(limits quota.Resources, namespaces ...string) {
 	w.t.Helper()
-	w.Must(w.t, message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{
-		{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &limits}}}}})
+	w.Must(w.t, message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*quota.Spec{
+		{Name: "q", Limits: []*quota.Limit{{Region: "global", RegionLimit: &limits}}}}})
 	for _, name := range namespaces {
 		w.Must(w.t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: name, Quota: "q"}}})
 	}
@@ -32,7 +33,7 @@ func (w *world) jobIn(namespace string, count int) *nomad.Job {
 
 func TestQuota(t *testing.T) {
 	w := start(t)
-	w.limit(nomad.QuotaResources{Allocs: new(2)}, "a", "b")
+	w.limit(quota.Resources{Allocs: new(2)}, "a", "b")
 	a, b := w.jobIn("a", 3), w.jobIn("b", 3)
 	one, two := w.Node(t), w.Node(t)
 	first := testlog.NewAlloc(a, one)
@@ -58,7 +59,7 @@ func TestQuota(t *testing.T) {
 	if r := w.submit(p); len(r.NodeAllocation) != 0 || r.RefreshIndex == 0 {
 		t.Errorf("all at once: placed on %d nodes, refresh at %d", len(r.NodeAllocation), r.RefreshIndex)
 	}
-	w.limit(nomad.QuotaResources{Allocs: new(3)})
+	w.limit(quota.Resources{Allocs: new(3)})
 	if r := w.submit(place(w.plan(b), testlog.NewAlloc(b, two))); len(r.NodeAllocation) != 1 {
 		t.Error("a larger quota has no room")
 	}
@@ -88,7 +89,7 @@ func stopping(a *nomad.Allocation) *nomad.Allocation {
 func TestQuota_RandomHistory(t *testing.T) {
 	const workers, rounds, most, cpuLimit = 8, 30, 10, 1500
 	w := start(t)
-	w.limit(nomad.QuotaResources{Allocs: new(most), CPU: new(cpuLimit)}, "a", "b")
+	w.limit(quota.Resources{Allocs: new(most), CPU: new(cpuLimit)}, "a", "b")
 	var nodes []*nomad.Node
 	for range 3 {
 		nodes = append(nodes, w.Node(t, func(n *nomad.Node) { n.NodeResources.Cpu.CpuShares = 1_000_000 }))
@@ -141,9 +142,9 @@ func TestQuota_RandomHistory(t *testing.T) {
 // overQuota compares the usage of the live allocations with the stored usage and the limits.
 func (w *world) overQuota(most, cpuLimit int64) string {
 	snap := w.Snapshot()
-	var sum nomad.QuotaAmount
+	var sum quota.Amount
 	for a := range snap.Allocs(nil) {
-		sum.Add(a.QuotaAmount(), 1)
+		sum.Add(quota.Of(a), 1)
 	}
 	held := snap.QuotaHeld(nil, "q")
 	if sum != held || sum.Allocs > most || sum.CPU > cpuLimit {

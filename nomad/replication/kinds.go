@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -109,7 +110,7 @@ func text(v any) string {
 }
 
 func quotas() kind {
-	of := func(q *nomad.QuotaSpec) object {
+	of := func(q *quota.Spec) object {
 		plain := *q
 		plain.CreateIndex, plain.ModifyIndex = 0, 0
 		return object{id: q.Name, version: text(&plain), modified: q.ModifyIndex, value: q}
@@ -123,7 +124,7 @@ func quotas() kind {
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.Quotas(nil), of) },
 		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
-			return entry{message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: values[nomad.QuotaSpec](batch)}}, nil
+			return entry{message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: values[quota.Spec](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
 			return entry{message.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: ids}}

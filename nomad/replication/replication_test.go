@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/replication"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -272,7 +273,7 @@ func (r *region) full() {
 	r.methods(&rbac.AuthMethod{Name: "a", Type: "JWT", Default: true}, &rbac.AuthMethod{Name: "b", Type: "JWT"})
 	r.must(message.ACLBindingRulesUpsertRequestType,
 		&message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*rbac.BindingRule{{ID: "r", AuthMethod: "a"}}})
-	r.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}}})
+	r.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*quota.Spec{{Name: "q"}}})
 	r.must(message.NamespaceUpsertRequestType,
 		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
 	r.must(message.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
@@ -323,7 +324,7 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.must(message.NodePoolDeleteRequestType, &message.NodePoolDeleteRequest{Names: []string{"pool"}})
 		},
 		"another quota": func(h *region) {
-			h.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q2", Description: "d"}}})
+			h.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*quota.Spec{{Name: "q2", Description: "d"}}})
 			h.must(message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q2"}}})
 			h.must(message.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: []string{"q"}})
 		},
@@ -428,7 +429,7 @@ func TestInvalidObjectDoesNotBlockOthers(t *testing.T) {
 func TestRegionWithoutQuotas(t *testing.T) {
 	var log strings.Builder
 	followWithout(t, "Quota.List", slog.NewTextHandler(&log, nil), func(home, here *region) {
-		here.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "own"}}})
+		here.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*quota.Spec{{Name: "own"}}})
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		home.must(message.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "later"}}})

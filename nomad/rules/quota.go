@@ -2,10 +2,11 @@ package rules
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 )
 
 // Quota rejects an invalid quota, and limits that are not enforced.
-func Quota(s *nomad.QuotaSpec) error {
+func Quota(s *quota.Spec) error {
 	switch {
 	case s == nil || !objectName.MatchString(s.Name):
 		return nomad.Errorf(400, "invalid quota name: it must match %s", objectName)
@@ -30,7 +31,7 @@ func Quota(s *nomad.QuotaSpec) error {
 	return nil
 }
 
-func quotaLimit(s *nomad.QuotaSpec, l *nomad.QuotaLimit) error {
+func quotaLimit(s *quota.Spec, l *quota.Limit) error {
 	r := l.RegionLimit
 	if r == nil {
 		return nil

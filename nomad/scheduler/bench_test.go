@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
@@ -27,7 +28,7 @@ func BenchmarkPlace2000(b *testing.B) {
 		}
 	}
 	b.Run("nodes=100/quota", func(b *testing.B) {
-		placeMany(b, 100, false, func(w *world) { w.limited(nomad.QuotaResources{CPU: new(1 << 30), Allocs: new(5000)}) })
+		placeMany(b, 100, false, func(w *world) { w.limited(quota.Resources{CPU: new(1 << 30), Allocs: new(5000)}) })
 	})
 }
 

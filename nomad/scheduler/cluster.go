@@ -29,7 +29,7 @@ type cluster struct {
 	sites  sites
 	nodes  map[string]*nomad.Node
 	tally  *tally
-	quota  *quota
+	quota  *quotaUse
 	// changed lists the nodes whose usage or whose allocations of the job changed, in that order.
 	changed *[]string
 }
@@ -53,7 +53,7 @@ func newCluster(snap State, job *nomad.Job, eval *nomad.Evaluation, rng *rand.Ra
 	if job.Stopped() {
 		return c
 	}
-	c.quota = newQuota(snap, job)
+	c.quota = newQuotaUse(snap, job)
 	c.poolOverrides()
 	c.candidates()
 	c.order = visitSeed(eval, snap.Index(), rng)

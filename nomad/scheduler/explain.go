@@ -160,7 +160,7 @@ func (d *distinct) need() string {
 }
 
 // explain reports whether the quota allows the option.
-func (q *quota) explain(o *option, f func(feasible.Check)) bool {
+func (q *quotaUse) explain(o *option, f func(feasible.Check)) bool {
 	if q == nil {
 		return true
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 	"github.com/open-nomad/open-nomad/plugins/schema"
@@ -97,8 +98,8 @@ func TestExplain(t *testing.T) {
 			more: func(w *world) { w.process() },
 			want: []string{"constraint false distinct_hosts: distinct_hosts"}},
 		"quota": {more: func(w *world) {
-			w.quota = &nomad.QuotaSpec{Name: "q",
-				Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{MemoryMB: new(50)}}}}
+			w.quota = &quota.Spec{Name: "q",
+				Limits: []*quota.Limit{{Region: "global", RegionLimit: &quota.Resources{MemoryMB: new(50)}}}}
 		}, job: func(j *nomad.Job) { j.Region = "global" }, want: []string{`quota false quota "q": memory`}},
 		"no resources": {node: func(n *nomad.Node) { n.NodeResources = nil }, want: []string{"resources false resources: node has no resources"}},
 		"config": {more: func(w *world) {

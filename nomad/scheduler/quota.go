@@ -4,64 +4,65 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 )
 
-// quota is the usage of the namespaces that share the job's quota, as if the plan were committed
-// now. A nil quota has no limits.
-type quota struct {
+// quotaUse is the usage of the namespaces that share the job's quota, as if the plan were committed
+// now. A nil quotaUse has no limits.
+type quotaUse struct {
 	name   string
-	limits *nomad.QuotaResources
-	held   nomad.QuotaAmount
+	limits *quota.Resources
+	held   quota.Amount
 	snap   State
 
 	// The last resources counted and their amount: allocations of a group often share one value.
 	last       *nomad.AllocatedResources
-	lastAmount nomad.QuotaAmount
+	lastAmount quota.Amount
 }
 
-// newQuota returns the quota of the job's namespace, or nil if the region has no limit.
-func newQuota(snap State, job *nomad.Job) *quota {
+// newQuotaUse returns the quota of the job's namespace, or nil if the region has no limit.
+func newQuotaUse(snap State, job *nomad.Job) *quotaUse {
 	spec := snap.QuotaOf(nil, job.Namespace)
 	limits := spec.Resources(job.Region)
 	if limits == nil {
 		return nil
 	}
-	return &quota{name: spec.Name, limits: limits, held: snap.QuotaHeld(nil, spec.Name), snap: snap}
+	return &quotaUse{name: spec.Name, limits: limits, held: snap.QuotaHeld(nil, spec.Name), snap: snap}
 }
 
-func (q *quota) amount(r *nomad.AllocatedResources) nomad.QuotaAmount {
+func (q *quotaUse) amount(r *nomad.AllocatedResources) quota.Amount {
 	if q.last != r || r == nil {
-		q.last, q.lastAmount = r, r.QuotaAmount()
+		q.last, q.lastAmount = r, quota.OfResources(r)
 	}
 	return q.lastAmount
 }
 
 // count adds sign times the resources of an allocation of the job.
-func (q *quota) count(a *nomad.Allocation, sign int64) {
+func (q *quotaUse) count(a *nomad.Allocation, sign int64) {
 	if q != nil {
 		q.held.Add(q.amount(a.AllocatedResources), sign)
 	}
 }
 
 // displaced subtracts the resources of preempted allocations that belong to the same quota.
-func (q *quota) displaced(victims []*nomad.Allocation) {
+func (q *quotaUse) displaced(victims []*nomad.Allocation) {
 	if q != nil {
 		q.held.Add(q.freed(victims), -1)
 	}
 }
 
-func (q *quota) freed(victims []*nomad.Allocation) nomad.QuotaAmount {
-	var out nomad.QuotaAmount
+func (q *quotaUse) freed(victims []*nomad.Allocation) quota.Amount {
+	var out quota.Amount
 	for _, v := range victims {
 		if other := q.snap.QuotaOf(nil, v.Namespace); other != nil && other.Name == q.name {
-			out.Add(v.QuotaAmount(), 1)
+			out.Add(quota.Of(v), 1)
 		}
 	}
 	return out
 }
 
 // exceeded returns whether the option exceeds a limit, and records the limits in its metric.
-func (q *quota) exceeded(o *option, m *nomad.AllocMetric) bool {
+func (q *quotaUse) exceeded(o *option, m *nomad.AllocMetric) bool {
 	if q == nil {
 		return false
 	}

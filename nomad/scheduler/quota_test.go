@@ -5,19 +5,20 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 )
 
 // limited sets the quota of the world.
-func (w *world) limited(limits nomad.QuotaResources) {
-	w.quota = &nomad.QuotaSpec{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "far", RegionLimit: &nomad.QuotaResources{Allocs: new(-1)}},
+func (w *world) limited(limits quota.Resources) {
+	w.quota = &quota.Spec{Name: "q", Limits: []*quota.Limit{{Region: "far", RegionLimit: &quota.Resources{Allocs: new(-1)}},
 		{Region: "near", RegionLimit: &limits}}}
 }
 
 func near(j *nomad.Job) { j.Region = "near" }
 
 func TestQuota(t *testing.T) {
-	type res = nomad.QuotaResources
-	type amount = nomad.QuotaAmount
+	type res = quota.Resources
+	type amount = quota.Amount
 	for name, c := range map[string]struct {
 		limits    res
 		elsewhere amount
@@ -84,7 +85,7 @@ func TestQuota(t *testing.T) {
 func TestQuota_Update(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
-	w.limited(nomad.QuotaResources{Allocs: new(2)})
+	w.limited(quota.Resources{Allocs: new(2)})
 	w.register(job("batch", 2, near))
 	w.process()
 	w.change(func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "false"} })
@@ -120,7 +121,7 @@ func TestQuota_Preemption(t *testing.T) {
 		w.config.PreemptionConfig = nomad.PreemptionConfig{ServiceSchedulerEnabled: true}
 		w.addNode("n1")
 		w.fill("n1", 2000, 10, 20)
-		w.limited(nomad.QuotaResources{Allocs: new(limit)})
+		w.limited(quota.Resources{Allocs: new(limit)})
 		w.register(job("service", 1, near, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 2000 }))
 		w.process()
 		if got := len(w.evicted()); got != want {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
 
@@ -32,8 +33,8 @@ type State interface {
 	LatestDeployment(ws memdb.WatchSet, namespace, job string) *nomad.Deployment
 	// QuotaOf returns the quota of a namespace, or nil if it has none. QuotaHeld returns the usage
 	// of all namespaces with that quota.
-	QuotaOf(ws memdb.WatchSet, namespace string) *nomad.QuotaSpec
-	QuotaHeld(ws memdb.WatchSet, quota string) nomad.QuotaAmount
+	QuotaOf(ws memdb.WatchSet, namespace string) *quota.Spec
+	QuotaHeld(ws memdb.WatchSet, name string) quota.Amount
 	SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration)
 	// DriverSchema returns the schema with the digest, or nil if it is not known.
 	DriverSchema(ws memdb.WatchSet, digest string) *nomad.DriverSchema

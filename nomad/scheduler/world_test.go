@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/plugins/schema"
@@ -34,14 +35,14 @@ type world struct {
 	deps      []*nomad.Deployment
 	config    nomad.SchedulerConfiguration
 	pool      *nomad.NodePoolSchedulerConfiguration
-	quota     *nomad.QuotaSpec
+	quota     *quota.Spec
 	// schemas are those of drivers, by digest. They are checked if parsed is set.
 	schemas map[string]*nomad.DriverSchema
 	volumes []*nomad.HostVolume // dynamic
 	claims  []*nomad.TaskGroupHostVolumeClaim
 	parsed  *schema.Set
 	// elsewhere is the usage of other namespaces of the quota.
-	elsewhere nomad.QuotaAmount
+	elsewhere quota.Amount
 
 	evals     int // so far
 	plans     []*nomad.Plan
@@ -113,12 +114,12 @@ func (w *world) claim(a *nomad.Allocation) {
 	}
 }
 
-func (w *world) QuotaOf(memdb.WatchSet, string) *nomad.QuotaSpec { return w.quota }
+func (w *world) QuotaOf(memdb.WatchSet, string) *quota.Spec { return w.quota }
 
-func (w *world) QuotaHeld(memdb.WatchSet, string) nomad.QuotaAmount {
+func (w *world) QuotaHeld(memdb.WatchSet, string) quota.Amount {
 	out := w.elsewhere
 	for _, a := range w.allocs {
-		out.Add(a.QuotaAmount(), 1)
+		out.Add(quota.Of(a), 1)
 	}
 	return out
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/variable"
@@ -86,7 +87,7 @@ var sources = map[message.Context]source{
 		}},
 	message.ContextQuotas: {table: state.TableQuotas, needs: func(thing) acl.Question { return acl.ToRead(acl.Quotas) },
 		things: func(snap *state.Snapshot, ws memdb.WatchSet, _ string) iter.Seq[thing] {
-			return each(snap.Quotas(ws), func(q *nomad.QuotaSpec) thing { return thing{id: q.Name, name: q.Name} })
+			return each(snap.Quotas(ws), func(q *quota.Spec) thing { return thing{id: q.Name, name: q.Name} })
 		}},
 	message.ContextNamespaces: {named: true, table: state.TableNamespaces,
 		needs: func(t thing) acl.Question { return acl.InAny(acl.Namespaces, t.id) },

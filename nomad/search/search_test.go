@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/search"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -33,7 +34,7 @@ func filled(t *testing.T) *state.Snapshot {
 		}
 	}
 	must(store.UpsertNamespaces(index, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "prod"}}}))
-	must(store.UpsertQuotas(index, &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "small"}}}))
+	must(store.UpsertQuotas(index, &message.QuotaUpsertRequest{Quotas: []*quota.Spec{{Name: "small"}}}))
 	must(store.RegisterNode(index,
 		&message.NodeRegisterRequest{Node: &nomad.Node{ID: nodeID, SecretID: nomad.NewID(), Name: "api-host", Status: nomad.NodeStatusReady}}))
 	for _, ns := range []string{"default", "prod"} {

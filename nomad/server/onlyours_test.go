@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -23,8 +24,8 @@ func TestOtherBuilds_Quotas(t *testing.T) {
 	here := servertest.StartMember(t, "here", func(c *server.Config) { c.BootstrapExpect, c.DataDir = 1, dir })
 	upsert := func(name string) error {
 		return here.Call(servertest.Context(t), "Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
-			Quotas: []*nomad.QuotaSpec{{Name: name,
-				Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(1)}}}}}}, nil)
+			Quotas: []*quota.Spec{{Name: name,
+				Limits: []*quota.Limit{{Region: "global", RegionLimit: &quota.Resources{Allocs: new(1)}}}}}}, nil)
 	}
 	remove := func(name string) error {
 		return here.Call(servertest.Context(t), "Quota.Delete",

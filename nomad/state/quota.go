@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -19,29 +20,29 @@ import (
 // last change. A restore recomputes the usage.
 const quotaPrefix = "quota/"
 
-var quotas = &table.Table[nomad.QuotaSpec]{
+var quotas = &table.Table[quota.Spec]{
 	Name: TableQuotas,
-	ID:   func(q *nomad.QuotaSpec) table.Key { return table.KeyOf(q.Name) },
+	ID:   func(q *quota.Spec) table.Key { return table.KeyOf(q.Name) },
 }
 
 // quotaUsages has one row for each namespace with a quota.
-var quotaUsages = &table.Table[nomad.NamespaceUsage]{
+var quotaUsages = &table.Table[quota.NamespaceUsage]{
 	Name: TableQuotaUsage,
-	ID:   func(u *nomad.NamespaceUsage) table.Key { return table.KeyOf(u.Namespace) },
+	ID:   func(u *quota.NamespaceUsage) table.Key { return table.KeyOf(u.Namespace) },
 }
 
 // Quota returns the quota, or nil if there is none.
-func (s *Snapshot) Quota(ws memdb.WatchSet, name string) *nomad.QuotaSpec {
+func (s *Snapshot) Quota(ws memdb.WatchSet, name string) *quota.Spec {
 	return quotas.Get(s.tx, ws, table.KeyOf(name))
 }
 
 // Quotas returns every quota, by name.
-func (s *Snapshot) Quotas(ws memdb.WatchSet) iter.Seq[*nomad.QuotaSpec] {
+func (s *Snapshot) Quotas(ws memdb.WatchSet) iter.Seq[*quota.Spec] {
 	return quotas.All(s.tx, ws)
 }
 
 // QuotaOf returns the quota of a namespace, or nil if it has none.
-func (s *Snapshot) QuotaOf(ws memdb.WatchSet, namespace string) *nomad.QuotaSpec {
+func (s *Snapshot) QuotaOf(ws memdb.WatchSet, namespace string) *quota.Spec {
 	n := namespaces.Get(s.tx, ws, table.KeyOf(namespace))
 	if n == nil || n.Quota == "" {
 		return nil
@@ -55,9 +56,9 @@ func (s *Snapshot) NamespacesByQuota(ws memdb.WatchSet, quota string) iter.Seq[*
 }
 
 // QuotaHeld returns the total usage of the allocations in all namespaces of a quota.
-func (s *Snapshot) QuotaHeld(ws memdb.WatchSet, quota string) nomad.QuotaAmount {
-	var out nomad.QuotaAmount
-	for n := range s.NamespacesByQuota(ws, quota) {
+func (s *Snapshot) QuotaHeld(ws memdb.WatchSet, name string) quota.Amount {
+	var out quota.Amount
+	for n := range s.NamespacesByQuota(ws, name) {
 		if u := quotaUsages.Get(s.tx, ws, table.KeyOf(n.Name)); u != nil {
 			out.Add(u.Held, 1)
 		}
@@ -137,23 +138,23 @@ func (t *txn) account(a, old *nomad.Allocation) {
 	if usage == nil {
 		return
 	}
-	usage.Held.Add(a.QuotaAmount(), 1)
-	usage.Held.Add(old.QuotaAmount(), -1)
+	usage.Held.Add(quota.Of(a), 1)
+	usage.Held.Add(quota.Of(old), -1)
 }
 
 // usage returns the usage of a namespace, which the caller may modify. It returns nil if the
 // namespace has no quota.
-func (t *txn) usage(namespace string) *nomad.NamespaceUsage {
+func (t *txn) usage(namespace string) *quota.NamespaceUsage {
 	if u, known := t.usages[namespace]; known {
 		return u
 	}
-	var own *nomad.NamespaceUsage
+	var own *quota.NamespaceUsage
 	if u := quotaUsages.Get(t, nil, table.KeyOf(namespace)); u != nil {
 		clone := *u
 		own = &clone
 	}
 	if t.usages == nil {
-		t.usages = map[string]*nomad.NamespaceUsage{}
+		t.usages = map[string]*quota.NamespaceUsage{}
 	}
 	t.usages[namespace] = own
 	return own
@@ -203,16 +204,16 @@ func (t *txn) requota(namespace string, n, old *nomad.Namespace) {
 }
 
 // count computes the usage of the allocations of a namespace.
-func (t *txn) count(namespace string) *nomad.NamespaceUsage {
-	u := &nomad.NamespaceUsage{Namespace: namespace}
+func (t *txn) count(namespace string) *quota.NamespaceUsage {
+	u := &quota.NamespaceUsage{Namespace: namespace}
 	for a := range allocs.By(t, nil, "job", table.KeyOf(namespace)) {
-		u.Held.Add(a.QuotaAmount(), 1)
+		u.Held.Add(quota.Of(a), 1)
 	}
 	return u
 }
 
 // quotaRow returns the snapshot row of a quota.
-func quotaRow(q *nomad.QuotaSpec) *nomad.IndexEntry {
+func quotaRow(q *quota.Spec) *nomad.IndexEntry {
 	text, err := json.Marshal(q)
 	if err != nil {
 		panic(fmt.Sprintf("state: bug: quota %q: %v", q.Name, err))
@@ -222,7 +223,7 @@ func quotaRow(q *nomad.QuotaSpec) *nomad.IndexEntry {
 
 // readQuota restores a quota from its JSON.
 func (r *Restore) readQuota(text string) error {
-	q := new(nomad.QuotaSpec)
+	q := new(quota.Spec)
 	if err := json.Unmarshal([]byte(text), q); err != nil {
 		return fmt.Errorf("quota: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/variable"
 )
@@ -17,7 +18,7 @@ func limited(t *testing.T) (*state.Store, func() uint64) {
 	t.Helper()
 	s, index := state.New(slog.New(slog.DiscardHandler)), uint64(10)
 	next := func() uint64 { index++; return index }
-	if _, err := s.UpsertQuotas(next(), &message.QuotaUpsertRequest{Quotas: []*nomad.QuotaSpec{{Name: "q"}, {Name: "other"}}}); err != nil {
+	if _, err := s.UpsertQuotas(next(), &message.QuotaUpsertRequest{Quotas: []*quota.Spec{{Name: "q"}, {Name: "other"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.UpsertNamespaces(next(),
@@ -33,7 +34,7 @@ func TestQuotaOfVariables(t *testing.T) {
 		v := &variable.Encrypted{Metadata: variable.Metadata{Namespace: namespace, Path: path},
 			Ciphertext: variable.Ciphertext{Data: make([]byte, size)}}
 		_, _, err := s.ApplyVariable(next(),
-			&message.VarApplyStateRequest{Op: variable.OpSet, Var: v, Allowance: &nomad.VariablesAllowance{Quota: "q", Bytes: 100}})
+			&message.VarApplyStateRequest{Op: variable.OpSet, Var: v, Allowance: &quota.VariablesAllowance{Quota: "q", Bytes: 100}})
 		return err
 	}
 	for i, c := range []struct {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
@@ -98,7 +99,7 @@ type txn struct {
 	*table.Txn
 	log     *slog.Logger
 	changes Changes
-	usages  map[string]*nomad.NamespaceUsage // modified usages by namespace; nil means no quota
+	usages  map[string]*quota.NamespaceUsage // modified usages by namespace; nil means no quota
 }
 
 // write runs fn as the log entry index. If fn fails, nothing changes.

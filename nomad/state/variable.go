@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 	"github.com/open-nomad/open-nomad/nomad/variable"
 )
@@ -121,7 +122,7 @@ func (t *txn) applyVariable(req *message.VarApplyStateRequest) (*message.VarAppl
 
 // roomForVariable returns an error if the write would exceed the quota of the namespace. The
 // check is here because only the log orders writes.
-func (t *txn) roomForVariable(v, old *variable.Encrypted, allowed *nomad.VariablesAllowance) error {
+func (t *txn) roomForVariable(v, old *variable.Encrypted, allowed *quota.VariablesAllowance) error {
 	grown := int64(len(v.Data))
 	if old != nil {
 		grown -= int64(len(old.Data))

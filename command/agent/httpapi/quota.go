@@ -2,8 +2,8 @@ package httpapi
 
 import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 )
 
 // quotaRoutes returns the routes of quotas.
@@ -31,11 +31,11 @@ func quotaRoutes() []web.Route {
 }
 
 func quotaSpec(r *web.Request, q *message.QuotaUpsertRequest) error {
-	var spec nomad.QuotaSpec
+	var spec quota.Spec
 	if err := r.DecodeNamed(&spec); err != nil {
 		return err
 	}
-	q.Quotas = []*nomad.QuotaSpec{&spec}
+	q.Quotas = []*quota.Spec{&spec}
 	if r.Param == "" {
 		return nil
 	}

@@ -11,16 +11,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // quotaPage returns the page of quotas for a request.
-func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *message.QuotaListRequest) ([]*nomad.QuotaSpec, string, error) {
-	all := page.Only(snap.Quotas(ws), func(q *nomad.QuotaSpec) bool { return strings.HasPrefix(q.Name, req.Prefix) })
-	return page.List[*nomad.QuotaSpec]{Opts: &req.QueryOptions, Order: page.ByID,
-		At: func(q *nomad.QuotaSpec) page.Cursor { return page.Cursor{ID: q.Name} }}.Page(all)
+func quotaPage(snap *state.Snapshot, ws memdb.WatchSet, req *message.QuotaListRequest) ([]*quota.Spec, string, error) {
+	all := page.Only(snap.Quotas(ws), func(q *quota.Spec) bool { return strings.HasPrefix(q.Name, req.Prefix) })
+	return page.List[*quota.Spec]{Opts: &req.QueryOptions, Order: page.ByID,
+		At: func(q *quota.Spec) page.Cursor { return page.Cursor{ID: q.Name} }}.Page(all)
 }
 
 // Quotas returns a page of quotas.
@@ -29,7 +30,7 @@ func (s *Service) Quotas(ctx context.Context, _ *rpc.Call, req *message.QuotaLis
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaListResponse) (err error) {
 			out.Index = snap.TableIndex(state.TableQuotas)
 			found, next, err := quotaPage(snap, ws, req)
-			out.Quotas, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaSpec { return q }), next
+			out.Quotas, out.NextToken = page.Each(found, func(q *quota.Spec) *quota.Spec { return q }), next
 			return err
 		})
 }
@@ -54,7 +55,7 @@ func (s *Service) Usages(ctx context.Context, _ *rpc.Call, req *message.QuotaLis
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.QuotaUsageListResponse) (err error) {
 			out.Index = snap.TableIndex(usageTables...)
 			found, next, err := quotaPage(snap, ws, req)
-			out.Usages, out.NextToken = page.Each(found, func(q *nomad.QuotaSpec) *nomad.QuotaUsage { return s.usageOf(snap, ws, q) }), next
+			out.Usages, out.NextToken = page.Each(found, func(q *quota.Spec) *quota.Usage { return s.usageOf(snap, ws, q) }), next
 			return err
 		})
 }
@@ -73,8 +74,8 @@ func (s *Service) Usage(ctx context.Context, _ *rpc.Call, req *message.QuotaSpec
 
 // usageOf returns the usage of a quota in this region. The usage in other regions is not
 // available here.
-func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.QuotaSpec) *nomad.QuotaUsage {
-	out := &nomad.QuotaUsage{Name: q.Name, Used: map[string]*nomad.QuotaLimit{}, CreateIndex: q.CreateIndex,
+func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *quota.Spec) *quota.Usage {
+	out := &quota.Usage{Name: q.Name, Used: map[string]*quota.Limit{}, CreateIndex: q.CreateIndex,
 		ModifyIndex: snap.TableIndex(usageTables...)}
 	limit := q.Limit(s.Region)
 	if limit == nil {
@@ -83,9 +84,9 @@ func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *nomad.Quot
 	held := snap.QuotaHeld(ws, q.Name)
 	variables := int((snap.QuotaVariables(ws, q.Name) + nomad.BytesInMegabyte - 1) / nomad.BytesInMegabyte)
 	n := func(v int64) *int { i := int(v); return &i }
-	out.Used[limit.Key()] = &nomad.QuotaLimit{Region: limit.Region, Hash: limit.Hash, VariablesLimit: &variables,
-		RegionLimit: &nomad.QuotaResources{CPU: n(held.CPU), Cores: n(held.Cores), MemoryMB: n(held.MemoryMB), MemoryMaxMB: n(held.MemoryMaxMB),
-			Allocs: n(held.Allocs), Storage: &nomad.QuotaStorageResources{VariablesMB: variables}}}
+	out.Used[limit.Key()] = &quota.Limit{Region: limit.Region, Hash: limit.Hash, VariablesLimit: &variables,
+		RegionLimit: &quota.Resources{CPU: n(held.CPU), Cores: n(held.Cores), MemoryMB: n(held.MemoryMB), MemoryMaxMB: n(held.MemoryMaxMB),
+			Allocs: n(held.Allocs), Storage: &quota.StorageResources{VariablesMB: variables}}}
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -62,8 +63,8 @@ func TestQuota_ManyJobs(t *testing.T) {
 	leader, followers := servertest.Split(t, all)
 	w := quotaWorld{t: t, s: followers[0].Server, node: servertest.Join(t, followers[0].RPCAddr())}
 	in := message.WriteRequest{Region: "global"}
-	w.call("Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: in, Quotas: []*nomad.QuotaSpec{
-		{Name: "q", Limits: []*nomad.QuotaLimit{{Region: "global", RegionLimit: &nomad.QuotaResources{Allocs: new(most)}}}}}}, nil)
+	w.call("Quota.Upsert", &message.QuotaUpsertRequest{WriteRequest: in, Quotas: []*quota.Spec{
+		{Name: "q", Limits: []*quota.Limit{{Region: "global", RegionLimit: &quota.Resources{Allocs: new(most)}}}}}}, nil)
 	for _, name := range []string{"a", "b"} {
 		w.call("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{WriteRequest: in,
 			Namespaces: []*nomad.Namespace{{Name: name, Quota: "q"}}}, nil)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
@@ -33,8 +34,8 @@ func TestAsk_HardMemory(t *testing.T) {
 			t.Errorf("%s: Fit() = %+v, %q, want memory_max %d", name, got, why, c.want)
 			continue
 		}
-		if quota := got.QuotaAmount().MemoryMaxMB; c.want > 0 && quota != c.want {
-			t.Errorf("%s: the quota counts %d MiB, want %d", name, quota, c.want)
+		if counted := quota.OfResources(got).MemoryMaxMB; c.want > 0 && counted != c.want {
+			t.Errorf("%s: the quota counts %d MiB, want %d", name, counted, c.want)
 		}
 	}
 }

@@ -1,18 +1,17 @@
-package nomad
+package quota
 
 import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// unboundedMemory is the memory limit that is counted for a task without one. It exceeds any quota.
-const unboundedMemory = 1 << 40
-
-// QuotaAmount is an amount of each allocation resource that quotas limit.
-type QuotaAmount struct {
-	CPU         int64 // MHz, including reserved cores
+// Amount is an amount of each allocation resource that quotas limit.
+type Amount struct {
+	CPU         int64 // nomad.MHz, including reserved cores
 	Cores       int64
 	MemoryMB    int64
 	MemoryMaxMB int64
@@ -20,7 +19,7 @@ type QuotaAmount struct {
 }
 
 // Add adds o multiplied by sign.
-func (q *QuotaAmount) Add(o QuotaAmount, sign int64) {
+func (q *Amount) Add(o Amount, sign int64) {
 	q.CPU += sign * o.CPU
 	q.Cores += sign * o.Cores
 	q.MemoryMB += sign * o.MemoryMB
@@ -29,32 +28,32 @@ func (q *QuotaAmount) Add(o QuotaAmount, sign int64) {
 }
 
 // Below reports whether any amount is smaller than in o.
-func (q QuotaAmount) Below(o QuotaAmount) bool {
+func (q Amount) Below(o Amount) bool {
 	return q.CPU < o.CPU || q.Cores < o.Cores || q.MemoryMB < o.MemoryMB || q.MemoryMaxMB < o.MemoryMaxMB || q.Allocs < o.Allocs
 }
 
-// QuotaAmount returns the amount that an allocation with these resources uses. It equals the scheduler's count on the node.
-func (r *AllocatedResources) QuotaAmount() QuotaAmount {
+// OfResources returns the amount that an allocation with the resources uses. It equals the scheduler's count on the node.
+func OfResources(r *nomad.AllocatedResources) Amount {
 	used := r.Flatten()
-	out := QuotaAmount{CPU: used.CPU, Cores: int64(len(used.Cores)), MemoryMB: used.MemoryMB, MemoryMaxMB: used.MemoryMaxMB, Allocs: 1}
+	out := Amount{CPU: used.CPU, Cores: int64(len(used.Cores)), MemoryMB: used.MemoryMB, MemoryMaxMB: used.MemoryMaxMB, Allocs: 1}
 	if r == nil {
 		return out
 	}
 	for _, t := range r.Tasks {
-		if t.Memory.MemoryMaxMB == MemoryNoLimit {
-			out.MemoryMaxMB = unboundedMemory
+		if t.Memory.MemoryMaxMB == nomad.MemoryNoLimit {
+			out.MemoryMaxMB = nomad.MemoryUnbounded
 		}
 	}
 	return out
 }
 
-// QuotaAmount returns the amount that the allocation currently uses. It is zero for a nil allocation, and if the
+// Of returns the amount that the allocation currently uses. It is zero for a nil allocation, and if the
 // allocation is terminal for the servers or the client.
-func (a *Allocation) QuotaAmount() QuotaAmount {
+func Of(a *nomad.Allocation) Amount {
 	if a == nil || a.TerminalStatus() {
-		return QuotaAmount{}
+		return Amount{}
 	}
-	return a.AllocatedResources.QuotaAmount()
+	return OfResources(a.AllocatedResources)
 }
 
 // bound is one limit of a quota, with the current usage.
@@ -66,7 +65,7 @@ type bound struct {
 
 // Exceeded names the limits that would be exceeded if more were added to held. A resource that more does not request
 // is ignored, even if its limit is already exceeded.
-func (r *QuotaResources) Exceeded(held, more QuotaAmount) []string {
+func (r *Resources) Exceeded(held, more Amount) []string {
 	if r == nil {
 		return nil
 	}
@@ -93,14 +92,14 @@ func (b bound) exceeded() string {
 	switch {
 	case needed <= limit:
 		return ""
-	case needed >= unboundedMemory:
+	case needed >= nomad.MemoryUnbounded:
 		return fmt.Sprintf("%s exhausted (unlimited requested > %d limit)", b.name, limit)
 	}
 	return fmt.Sprintf("%s exhausted (%d needed > %d limit)", b.name, needed, limit)
 }
 
 // Limit returns the limit of the quota in a region, or nil if there is none.
-func (s *QuotaSpec) Limit(region string) *QuotaLimit {
+func (s *Spec) Limit(region string) *Limit {
 	if s == nil {
 		return nil
 	}
@@ -113,7 +112,7 @@ func (s *QuotaSpec) Limit(region string) *QuotaLimit {
 }
 
 // Resources returns the limits for allocations in a region, or nil if there are none.
-func (s *QuotaSpec) Resources(region string) *QuotaResources {
+func (s *Spec) Resources(region string) *Resources {
 	if l := s.Limit(region); l != nil {
 		return l.RegionLimit
 	}
@@ -121,7 +120,7 @@ func (s *QuotaSpec) Resources(region string) *QuotaResources {
 }
 
 // VariablesMB returns the limit for variables. Zero means no limit. A negative value means that none are allowed.
-func (l *QuotaLimit) VariablesMB() int {
+func (l *Limit) VariablesMB() int {
 	if r := l.RegionLimit; r != nil && r.Storage != nil && r.Storage.VariablesMB != 0 {
 		return r.Storage.VariablesMB
 	}
@@ -132,19 +131,19 @@ func (l *QuotaLimit) VariablesMB() int {
 }
 
 // Variables returns the allowance for variables in a region, or nil if they are not limited.
-func (s *QuotaSpec) Variables(region string) *VariablesAllowance {
+func (s *Spec) Variables(region string) *VariablesAllowance {
 	l := s.Limit(region)
 	if l == nil || l.VariablesMB() == 0 {
 		return nil
 	}
-	return &VariablesAllowance{Quota: s.Name, Bytes: min(max(int64(l.VariablesMB()), 0), 1<<40) * BytesInMegabyte}
+	return &VariablesAllowance{Quota: s.Name, Bytes: min(max(int64(l.VariablesMB()), 0), 1<<40) * nomad.BytesInMegabyte}
 }
 
-// Key returns the key of the limit in QuotaUsage.Used.
-func (l *QuotaLimit) Key() string { return base64.StdEncoding.EncodeToString(l.Hash) }
+// Key returns the key of the limit in Usage.Used.
+func (l *Limit) Key() string { return base64.StdEncoding.EncodeToString(l.Hash) }
 
 // SetHashes computes and stores the hash of each limit.
-func (s *QuotaSpec) SetHashes() error {
+func (s *Spec) SetHashes() error {
 	for _, l := range s.Limits {
 		l.Hash = nil
 		b, err := json.Marshal(l)
