@@ -2,66 +2,9 @@ package nomad
 
 import "slices"
 
-// Canonicalize sets the fields that have defaults: the plugin ID and the capabilities. A registered volume may have no
-// plugin.
-func (v *HostVolume) Canonicalize() {
-	if len(v.RequestedCapabilities) == 0 {
-		v.RequestedCapabilities = []*HostVolumeCapability{{}}
-	}
-	for _, c := range v.RequestedCapabilities {
-		if c == nil {
-			continue
-		}
-		if c.AccessMode == "" {
-			c.AccessMode = VolumeSingleNodeWriter
-		}
-		if c.AttachmentMode == "" {
-			c.AttachmentMode = VolumeAttachFilesystem
-		}
-	}
-}
-
-// Followed returns the state of the volume after a change of its node:
-//
-//	pending ──the ready node has it──▶ ready ──the node is down or lacks it──▶ unavailable
-//	                                     ▲                                         │
-//	                                     └────────the ready node has it────────────┘
-func (v *HostVolume) Followed(n *Node) HostVolumeState {
-	have := n.HostVolumes[v.Name]
-	present := have != nil && have.ID == v.ID
-	switch {
-	case present && n.Status == NodeStatusReady:
-		return HostVolumeStateReady
-	case v.State != HostVolumeStateReady:
-		return v.State
-	case n.Status == NodeStatusDown, len(n.HostVolumes) > 0 && !present:
-		return HostVolumeStateUnavailable
-	}
-	return v.State
-}
-
-// Serves reports whether the volume serves the request of a group in the namespace. It does not check the
-// writers of other allocations and the claims.
-func (v *HostVolume) Serves(r *VolumeRequest, namespace string) bool {
-	if v.Namespace != namespace || v.State != HostVolumeStateReady {
-		return false
-	}
-	want := r.capability()
-	has := slices.ContainsFunc(v.RequestedCapabilities, func(c *HostVolumeCapability) bool { return c != nil && *c == want })
-	switch {
-	case !has:
-		return false
-	case want.AccessMode == VolumeSingleNodeReader:
-		return r.ReadOnly
-	case want.AccessMode == VolumeSingleNodeWriter:
-		return !r.ReadOnly
-	}
-	return true
-}
-
-// capability returns the modes that the request asks for, with their defaults.
-func (v *VolumeRequest) capability() HostVolumeCapability {
-	c := HostVolumeCapability{AttachmentMode: v.AttachmentMode, AccessMode: v.AccessMode}
+// Capability returns the modes that the request asks for, with their defaults.
+func (v *VolumeRequest) Capability() VolumeCapability {
+	c := VolumeCapability{AttachmentMode: v.AttachmentMode, AccessMode: v.AccessMode}
 	if c.AttachmentMode == "" {
 		c.AttachmentMode = VolumeAttachFilesystem
 	}

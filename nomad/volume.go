@@ -29,6 +29,12 @@ type VolumeAccessMode string
 // VolumeAttachmentMode is file-system or block-device.
 type VolumeAttachmentMode string
 
+// VolumeCapability is a combination of modes in which a volume may be used.
+type VolumeCapability struct {
+	AttachmentMode VolumeAttachmentMode
+	AccessMode     VolumeAccessMode
+}
+
 // VolumeMount mounts a volume of the group into a task.
 type VolumeMount struct {
 	Volume          string

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
@@ -25,7 +25,7 @@ func validVersion(s string) bool { return version.MatchString(s) }
 
 // Fingerprint returns the node attributes of the plugins. Files that are not usable plugins are logged and left out.
 func (m *Manager) Fingerprint(ctx context.Context) map[string]string {
-	attributes := map[string]string{nomad.HostVolumePluginAttribute(MkdirID): mkdirVersion}
+	attributes := map[string]string{hostvolume.PluginAttribute(MkdirID): mkdirVersion}
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(parallel)
@@ -39,7 +39,7 @@ func (m *Manager) Fingerprint(ctx context.Context) map[string]string {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			attributes[nomad.HostVolumePluginAttribute(id)] = v
+			attributes[hostvolume.PluginAttribute(id)] = v
 			return nil
 		})
 	}

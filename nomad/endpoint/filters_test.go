@@ -23,6 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	aclendpoint "github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -233,14 +234,14 @@ func canaryWorld(t *testing.T) *state.Store {
 	restore(t, to, "Deployment", filled(c, func(d *nomad.Deployment) { d.ID, d.JobCreateIndex = canaryDeployment, job.CreateIndex }))
 	restore(t, to, "Namespace", filled(c, func(n *nomad.Namespace) { n.Name = "default" }))
 	restore(t, to, "ServiceRegistration", filled(c, func(*nomad.ServiceRegistration) {}))
-	restore(t, to, "HostVolume", filled(c, func(*nomad.HostVolume) {}))
+	restore(t, to, "HostVolume", filled(c, func(*hostvolume.Volume) {}))
 	restore(t, to, "Variables", filled(c, func(*variable.Encrypted) {}))
 	restore(t, to, "ACLToken", filled(c, func(*rbac.Token) {}))
 	restore(t, to, "ACLRole", filled(c, func(r *rbac.Role) { r.ID = "canary-role" }))
 	restore(t, to, "ACLPolicy", filled(c, func(p *rbac.Policy) { p.Name = "canary-policy" }))
 	restore(t, to, "ACLAuthMethod", filled(c, func(m *rbac.AuthMethod) { m.Name = "canary-method" }))
 	restore(t, to, "ACLBindingRule", filled(c, func(r *rbac.BindingRule) { r.ID = "canary-rule" }))
-	claim, err := json.Marshal(filled(c, func(*nomad.TaskGroupHostVolumeClaim) {}))
+	claim, err := json.Marshal(filled(c, func(*hostvolume.Claim) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/quota"
@@ -202,7 +203,7 @@ func (s stream) volume() (message.CommandType, any) {
 		return message.TaskGroupHostVolumeClaimDeleteRequestType, req
 	}
 	return message.HostVolumeRegisterRequestType,
-		&message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: s.pick("volume"), Name: "data", Namespace: "default",
+		&message.HostVolumeRegisterRequest{Volume: &hostvolume.Volume{ID: s.pick("volume"), Name: "data", Namespace: "default",
 			NodeID: s.pick("node"), Parameters: map[string]string{"a": "1", "b": "2"}, CreateTime: s.time()}}
 }
 

@@ -1,31 +1,31 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/hostvolume"
 
 // HostVolumeCreateRequest is the request of HostVolume.Create.
 type HostVolumeCreateRequest struct {
-	Volume         *nomad.HostVolume
+	Volume         *hostvolume.Volume
 	PolicyOverride bool
 	WriteRequest
 }
 
 // HostVolumeCreateResponse is the reply of HostVolume.Create.
 type HostVolumeCreateResponse struct {
-	Volume   *nomad.HostVolume
+	Volume   *hostvolume.Volume
 	Warnings string
 	WriteMeta
 }
 
 // HostVolumeRegisterRequest is the request of HostVolume.Register, and the log entry of both Create and Register.
 type HostVolumeRegisterRequest struct {
-	Volume         *nomad.HostVolume
+	Volume         *hostvolume.Volume
 	PolicyOverride bool
 	WriteRequest
 }
 
 // HostVolumeRegisterResponse is the reply of HostVolume.Register.
 type HostVolumeRegisterResponse struct {
-	Volume   *nomad.HostVolume
+	Volume   *hostvolume.Volume
 	Warnings string
 	WriteMeta
 }
@@ -50,7 +50,7 @@ type HostVolumeGetRequest struct {
 
 // HostVolumeGetResponse is the reply of HostVolume.Get.
 type HostVolumeGetResponse struct {
-	Volume *nomad.HostVolume
+	Volume *hostvolume.Volume
 	QueryMeta
 }
 
@@ -63,7 +63,7 @@ type HostVolumeListRequest struct {
 
 // HostVolumeListResponse is the reply of HostVolume.List.
 type HostVolumeListResponse struct {
-	Volumes []*nomad.HostVolumeStub
+	Volumes []*hostvolume.Stub
 	QueryMeta
 }
 
@@ -77,7 +77,7 @@ type TaskGroupVolumeClaimListRequest struct {
 
 // TaskGroupVolumeClaimListResponse is the reply of TaskGroupHostVolumeClaim.List.
 type TaskGroupVolumeClaimListResponse struct {
-	Claims []*nomad.TaskGroupHostVolumeClaim
+	Claims []*hostvolume.Claim
 	QueryMeta
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/plan"
 )
@@ -148,7 +149,7 @@ func TestVolumeOfNode(t *testing.T) {
 func (w *world) volume(node *nomad.Node) {
 	w.t.Helper()
 	w.Must(w.t, message.HostVolumeRegisterRequestType,
-		&message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: "v1", Name: "data", Namespace: "default", NodeID: node.ID}})
+		&message.HostVolumeRegisterRequest{Volume: &hostvolume.Volume{ID: "v1", Name: "data", Namespace: "default", NodeID: node.ID}})
 }
 
 // A plan that is being committed when its volume is withheld is committed first: the state after it shows the user.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 )
 
 // hostVolumePlugin matches a valid ID of a host volume plugin. The ID is also the name of a file in the plugin
@@ -30,7 +31,7 @@ func HostVolumePlugin(id string) error {
 }
 
 // HostVolume returns an error with the first field of a volume that is not valid, and the remedy.
-func HostVolume(v *nomad.HostVolume) error {
+func HostVolume(v *hostvolume.Volume) error {
 	switch {
 	case v.Name == "":
 		return nomad.Errorf(400, "volume: missing name: set name")
@@ -47,7 +48,7 @@ func HostVolume(v *nomad.HostVolume) error {
 			return nomad.Errorf(400, "volume %q: %v", v.Name, err)
 		}
 	}
-	for _, check := range []func(*nomad.HostVolume) error{volumeCapacity, volumeCapabilities, volumeConstraints, volumeParameters} {
+	for _, check := range []func(*hostvolume.Volume) error{volumeCapacity, volumeCapabilities, volumeConstraints, volumeParameters} {
 		if err := check(v); err != nil {
 			return nomad.Errorf(400, "volume %q: %v", v.Name, err)
 		}
@@ -55,7 +56,7 @@ func HostVolume(v *nomad.HostVolume) error {
 	return nil
 }
 
-func volumeCapacity(v *nomad.HostVolume) error {
+func volumeCapacity(v *hostvolume.Volume) error {
 	low, high := v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes
 	switch {
 	case low < 0 || high < 0 || v.CapacityBytes < 0:
@@ -66,7 +67,7 @@ func volumeCapacity(v *nomad.HostVolume) error {
 	return nil
 }
 
-func volumeCapabilities(v *nomad.HostVolume) error {
+func volumeCapabilities(v *hostvolume.Volume) error {
 	if len(v.RequestedCapabilities) > maxVolumeRules {
 		return fmt.Errorf("%d capability blocks: use at most %d", len(v.RequestedCapabilities), maxVolumeRules)
 	}
@@ -89,7 +90,7 @@ func volumeCapabilities(v *nomad.HostVolume) error {
 	return nil
 }
 
-func volumeConstraints(v *nomad.HostVolume) error {
+func volumeConstraints(v *hostvolume.Volume) error {
 	if len(v.Constraints) > maxVolumeRules {
 		return fmt.Errorf("%d constraint blocks: use at most %d", len(v.Constraints), maxVolumeRules)
 	}
@@ -104,7 +105,7 @@ func volumeConstraints(v *nomad.HostVolume) error {
 	return nil
 }
 
-func volumeParameters(v *nomad.HostVolume) error {
+func volumeParameters(v *hostvolume.Volume) error {
 	if len(v.Parameters) > maxVolumeParameters {
 		return fmt.Errorf("%d parameters: use at most %d", len(v.Parameters), maxVolumeParameters)
 	}
@@ -129,7 +130,7 @@ func HostPath(p string) error {
 }
 
 // HostVolumeUpdate checks a new version of a volume against the stored one, and copies the fields that an update cannot change.
-func HostVolumeUpdate(v, old *nomad.HostVolume) error {
+func HostVolumeUpdate(v, old *hostvolume.Volume) error {
 	switch {
 	case v.Name != old.Name:
 		return nomad.Errorf(400, "cannot update volume %s: its name %q cannot change", old.ID, old.Name)

@@ -9,16 +9,17 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
 // volumeWorld is a world with one dynamic volume on each node.
 type volumeWorld struct {
 	*world
-	byNode map[string]*nomad.HostVolume
+	byNode map[string]*hostvolume.Volume
 }
 
-func (w volumeWorld) HostVolumeOn(_ memdb.WatchSet, node, _ string) *nomad.HostVolume {
+func (w volumeWorld) HostVolumeOn(_ memdb.WatchSet, node, _ string) *hostvolume.Volume {
 	return w.byNode[node]
 }
 
@@ -33,17 +34,17 @@ func BenchmarkVolumes(b *testing.B) {
 }
 
 func placeWriters(b *testing.B, nodes int, sticky bool) {
-	w := volumeWorld{newWorld(b), map[string]*nomad.HostVolume{}}
+	w := volumeWorld{newWorld(b), map[string]*hostvolume.Volume{}}
 	for i := range nodes {
 		id := fmt.Sprintf("node-%04d", i)
 		w.addNode(id, func(n *nomad.Node) {
 			n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data", ID: "vol-" + id}}
 		})
-		w.byNode[id] = &nomad.HostVolume{ID: "vol-" + id, Name: "data", Namespace: "default", NodeID: id, State: nomad.HostVolumeStateReady,
-			RequestedCapabilities: []*nomad.HostVolumeCapability{
+		w.byNode[id] = &hostvolume.Volume{ID: "vol-" + id, Name: "data", Namespace: "default", NodeID: id, State: hostvolume.Ready,
+			RequestedCapabilities: []*nomad.VolumeCapability{
 				{AccessMode: nomad.VolumeSingleNodeSingleWriter, AttachmentMode: nomad.VolumeAttachFilesystem},
 			}}
-		w.claims = append(w.claims, &nomad.TaskGroupHostVolumeClaim{Namespace: "default", JobID: "j", TaskGroupName: "g",
+		w.claims = append(w.claims, &hostvolume.Claim{Namespace: "default", JobID: "j", TaskGroupName: "g",
 			VolumeID: "vol-" + id, VolumeName: "data", AllocID: "old-" + id})
 	}
 	w.register(job(nomad.JobTypeService, nodes, func(j *nomad.Job) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
@@ -202,7 +203,7 @@ type configs struct {
 // rules returns what decides about nodes beside the job.
 func (b *base) rules() feasible.Rules {
 	out := feasible.Rules{Namespace: b.snap.Namespace(nil, b.job.Namespace), Kinds: b.kinds,
-		Volumes: func(node, name string) *nomad.HostVolume { return b.snap.HostVolumeOn(nil, node, name) }}
+		Volumes: func(node, name string) *hostvolume.Volume { return b.snap.HostVolumeOn(nil, node, name) }}
 	if b.schemas != nil {
 		out.Configs = configs{b.schemas, b.snap}
 	}

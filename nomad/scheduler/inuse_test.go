@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 )
 
 // heldBy are the kinds of resources that a client frees when it has ended an allocation. Each makes a group ask for all
@@ -35,8 +36,8 @@ func oneOfEach(w *world) {
 			Instances: []*nomad.NodeDevice{{ID: "d1", Healthy: true}}}}
 		n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{"data": {Name: "data", ID: "vol"}}
 	})
-	w.volumes = []*nomad.HostVolume{{ID: "vol", Name: "data", Namespace: "default", NodeID: "n1", State: nomad.HostVolumeStateReady,
-		RequestedCapabilities: []*nomad.HostVolumeCapability{{AccessMode: nomad.VolumeSingleNodeSingleWriter,
+	w.volumes = []*hostvolume.Volume{{ID: "vol", Name: "data", Namespace: "default", NodeID: "n1", State: hostvolume.Ready,
+		RequestedCapabilities: []*nomad.VolumeCapability{{AccessMode: nomad.VolumeSingleNodeSingleWriter,
 			AttachmentMode: nomad.VolumeAttachFilesystem}}}}
 }
 

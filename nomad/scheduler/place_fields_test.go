@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 )
 
@@ -33,13 +34,13 @@ func whole(text string) int {
 	return n
 }
 
-var volumeFields = map[string]func(*nomad.HostVolume, string){
-	"namespace": func(v *nomad.HostVolume, s string) { v.Namespace = s },
-	"state":     func(v *nomad.HostVolume, s string) { v.State = nomad.HostVolumeState(s) },
+var volumeFields = map[string]func(*hostvolume.Volume, string){
+	"namespace": func(v *hostvolume.Volume, s string) { v.Namespace = s },
+	"state":     func(v *hostvolume.Volume, s string) { v.State = hostvolume.State(s) },
 	// mode=single-node-writer/block-device adds a capability.
-	"mode": func(v *nomad.HostVolume, s string) {
+	"mode": func(v *hostvolume.Volume, s string) {
 		access, attachment, _ := strings.Cut(s, "/")
-		v.RequestedCapabilities = append(v.RequestedCapabilities, &nomad.HostVolumeCapability{
+		v.RequestedCapabilities = append(v.RequestedCapabilities, &nomad.VolumeCapability{
 			AccessMode: nomad.VolumeAccessMode(access), AttachmentMode: nomad.VolumeAttachmentMode(attachment)})
 	},
 }

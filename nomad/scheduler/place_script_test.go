@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 )
 
 // TestPlaceScripts runs testdata/place/*.txt. A script is a list of steps. The lines after "eval" that begin with ">"
@@ -91,7 +92,7 @@ func (s *placeScript) step(verb string, args []string) []string {
 	case "volume":
 		s.addVolume(args)
 	case "unclaim":
-		s.claims = slices.DeleteFunc(s.claims, func(c *nomad.TaskGroupHostVolumeClaim) bool { return c.VolumeID == args[0] })
+		s.claims = slices.DeleteFunc(s.claims, func(c *hostvolume.Claim) bool { return c.VolumeID == args[0] })
 	case "claims":
 		return s.showClaims()
 	case "eval":
@@ -108,7 +109,7 @@ func (s *placeScript) step(verb string, args []string) []string {
 
 // addVolume adds a dynamic volume to a node.
 func (s *placeScript) addVolume(args []string) {
-	v := &nomad.HostVolume{ID: args[0], NodeID: args[1], Name: args[2], Namespace: "default", State: nomad.HostVolumeStateReady}
+	v := &hostvolume.Volume{ID: args[0], NodeID: args[1], Name: args[2], Namespace: "default", State: hostvolume.Ready}
 	fields(s.t, volumeFields, v, args[3:])
 	v.Canonicalize()
 	s.volumes = append(s.volumes, v)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
@@ -109,9 +110,9 @@ func (w *world) dynamic(node string) {
 	n := w.nodes[node]
 	n.HostVolumes["data"] = &nomad.ClientHostVolumeConfig{Name: "data", ID: "vol-" + node}
 	n.ComputedClass = n.ComputeClass()
-	w.volumes = append(w.volumes, &nomad.HostVolume{ID: "vol-" + node, Name: "data", Namespace: "default", NodeID: node,
-		State: nomad.HostVolumeStateReady,
-		RequestedCapabilities: []*nomad.HostVolumeCapability{
+	w.volumes = append(w.volumes, &hostvolume.Volume{ID: "vol-" + node, Name: "data", Namespace: "default", NodeID: node,
+		State: hostvolume.Ready,
+		RequestedCapabilities: []*nomad.VolumeCapability{
 			{AccessMode: nomad.VolumeSingleNodeSingleWriter, AttachmentMode: nomad.VolumeAttachFilesystem},
 			{AccessMode: nomad.VolumeSingleNodeMultiWriter, AttachmentMode: nomad.VolumeAttachFilesystem},
 		}})

@@ -12,6 +12,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/plugins/schema"
@@ -39,9 +40,9 @@ type State interface {
 	// DriverSchema returns the schema with the digest, or nil if it is not known.
 	DriverSchema(ws memdb.WatchSet, digest string) *nomad.DriverSchema
 	// HostVolumeOn returns the dynamic host volume of a node with the name, or nil.
-	HostVolumeOn(ws memdb.WatchSet, node, name string) *nomad.HostVolume
+	HostVolumeOn(ws memdb.WatchSet, node, name string) *hostvolume.Volume
 	// VolumeClaimsOf returns the claims of a group of a job on host volumes.
-	VolumeClaimsOf(namespace, job, group string) iter.Seq[*nomad.TaskGroupHostVolumeClaim]
+	VolumeClaimsOf(namespace, job, group string) iter.Seq[*hostvolume.Claim]
 }
 
 // Planner receives the decisions of a scheduler.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 )
 
 // has returns an edit that adds host volumes to a node; a name that begins with ! is read-only.
@@ -147,7 +148,7 @@ func TestVolume_Escapes(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", has("data"))
 	w.nodes["n1"].HostVolumes["data"].ID = "v1"
-	w.volumes = []*nomad.HostVolume{{ID: "v1", NodeID: "n1", Name: "data", Namespace: "default", State: "pending"}}
+	w.volumes = []*hostvolume.Volume{{ID: "v1", NodeID: "n1", Name: "data", Namespace: "default", State: "pending"}}
 	w.volumes[0].Canonicalize()
 	w.register(job(nomad.JobTypeService, 1, wants(nomad.VolumeRequest{Source: "data"})))
 	w.process()

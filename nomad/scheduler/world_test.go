@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
@@ -38,8 +39,8 @@ type world struct {
 	quota     *quota.Spec
 	// schemas are those of drivers, by digest. They are checked if parsed is set.
 	schemas map[string]*nomad.DriverSchema
-	volumes []*nomad.HostVolume // dynamic
-	claims  []*nomad.TaskGroupHostVolumeClaim
+	volumes []*hostvolume.Volume // dynamic
+	claims  []*hostvolume.Claim
 	parsed  *schema.Set
 	// elsewhere is the usage of other namespaces of the quota.
 	elsewhere quota.Amount
@@ -81,7 +82,7 @@ func (w *world) DriverSchema(_ memdb.WatchSet, digest string) *nomad.DriverSchem
 	return w.schemas[digest]
 }
 
-func (w *world) HostVolumeOn(_ memdb.WatchSet, node, name string) *nomad.HostVolume {
+func (w *world) HostVolumeOn(_ memdb.WatchSet, node, name string) *hostvolume.Volume {
 	for _, v := range w.volumes {
 		if v.NodeID == node && v.Name == name {
 			return v
@@ -90,9 +91,9 @@ func (w *world) HostVolumeOn(_ memdb.WatchSet, node, name string) *nomad.HostVol
 	return nil
 }
 
-func (w *world) VolumeClaimsOf(_, job, group string) iter.Seq[*nomad.TaskGroupHostVolumeClaim] {
+func (w *world) VolumeClaimsOf(_, job, group string) iter.Seq[*hostvolume.Claim] {
 	return filterSeq(slices.Values(w.claims),
-		func(c *nomad.TaskGroupHostVolumeClaim) bool { return c.JobID == job && c.TaskGroupName == group })
+		func(c *hostvolume.Claim) bool { return c.JobID == job && c.TaskGroupName == group })
 }
 
 // claim records the claims of a placed allocation, like the state of the servers.
@@ -102,11 +103,11 @@ func (w *world) claim(a *nomad.Allocation) {
 		if !r.Sticky || v == nil {
 			continue
 		}
-		i := slices.IndexFunc(w.claims, func(c *nomad.TaskGroupHostVolumeClaim) bool {
+		i := slices.IndexFunc(w.claims, func(c *hostvolume.Claim) bool {
 			return c.JobID == a.JobID && c.TaskGroupName == a.TaskGroup && c.VolumeID == v.ID
 		})
 		if i < 0 {
-			w.claims = append(w.claims, &nomad.TaskGroupHostVolumeClaim{Namespace: a.Namespace, JobID: a.JobID, TaskGroupName: a.TaskGroup,
+			w.claims = append(w.claims, &hostvolume.Claim{Namespace: a.Namespace, JobID: a.JobID, TaskGroupName: a.TaskGroup,
 				VolumeID: v.ID, VolumeName: v.Name, AllocID: a.ID})
 		} else if holder := w.allocs[w.claims[i].AllocID]; holder == nil || holder.TerminalStatus() {
 			w.claims[i].AllocID = a.ID

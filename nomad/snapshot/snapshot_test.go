@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
@@ -69,7 +70,7 @@ func records(t testing.TB) []byte {
 		ScalingEvents: map[string][]*nomad.ScalingEvent{"g": {{Time: 5, Message: "m"}}}})
 	put(21, &nomad.ServiceRegistration{ID: "s1", ServiceName: "db", Namespace: "default", NodeID: "n1", AllocID: "a1", Tags: []string{"x"},
 		Port: 80, ModifyIndex: 7})
-	put(31, &nomad.HostVolume{ID: "v1", Namespace: "default", Name: "data", NodeID: "n1", Parameters: map[string]string{"mode": "0700"},
+	put(31, &hostvolume.Volume{ID: "v1", Namespace: "default", Name: "data", NodeID: "n1", Parameters: map[string]string{"mode": "0700"},
 		State: "ready", ModifyIndex: 7})
 	for _, kind := range []byte{17, 18} {
 		put(kind, map[string]any{"ID": fmt.Sprint("later", kind), "Data": []byte{0, 1, 255}})

@@ -8,31 +8,32 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-var hostVolumes = &table.Table[nomad.HostVolume]{
+var hostVolumes = &table.Table[hostvolume.Volume]{
 	Name:   TableHostVolumes,
 	Events: true,
-	ID:     func(v *nomad.HostVolume) table.Key { return table.KeyOf(v.Namespace, v.ID) },
-	Indexes: []table.Index[nomad.HostVolume]{
-		{Name: "node", Key: func(v *nomad.HostVolume) table.Key { return table.KeyOf(v.NodeID, v.Name) }},
-		{Name: "volume", Key: func(v *nomad.HostVolume) table.Key { return table.KeyOf(v.ID) }},
+	ID:     func(v *hostvolume.Volume) table.Key { return table.KeyOf(v.Namespace, v.ID) },
+	Indexes: []table.Index[hostvolume.Volume]{
+		{Name: "node", Key: func(v *hostvolume.Volume) table.Key { return table.KeyOf(v.NodeID, v.Name) }},
+		{Name: "volume", Key: func(v *hostvolume.Volume) table.Key { return table.KeyOf(v.ID) }},
 	},
 }
 
 // HostVolume returns the volume, or nil if the namespace has none with the ID.
-func (s *Snapshot) HostVolume(ws memdb.WatchSet, namespace, id string) *nomad.HostVolume {
+func (s *Snapshot) HostVolume(ws memdb.WatchSet, namespace, id string) *hostvolume.Volume {
 	return hostVolumes.Get(s.tx, ws, table.KeyOf(namespace, id))
 }
 
 // HostVolumeByID returns the volume with the ID in any namespace, or nil if there is none.
-func (s *Snapshot) HostVolumeByID(id string) *nomad.HostVolume {
+func (s *Snapshot) HostVolumeByID(id string) *hostvolume.Volume {
 	return hostVolumeByID(s.tx, id)
 }
 
-func hostVolumeByID(tx table.Reader, id string) *nomad.HostVolume {
+func hostVolumeByID(tx table.Reader, id string) *hostvolume.Volume {
 	for v := range hostVolumes.By(tx, nil, "volume", table.KeyOf(id)) {
 		return v
 	}
@@ -40,21 +41,21 @@ func hostVolumeByID(tx table.Reader, id string) *nomad.HostVolume {
 }
 
 // HostVolumes returns every volume, by namespace and ID.
-func (s *Snapshot) HostVolumes(ws memdb.WatchSet) iter.Seq[*nomad.HostVolume] {
+func (s *Snapshot) HostVolumes(ws memdb.WatchSet) iter.Seq[*hostvolume.Volume] {
 	return hostVolumes.All(s.tx, ws)
 }
 
 // HostVolumesByNode returns the volumes of a node, by name.
-func (s *Snapshot) HostVolumesByNode(ws memdb.WatchSet, node string) iter.Seq[*nomad.HostVolume] {
+func (s *Snapshot) HostVolumesByNode(ws memdb.WatchSet, node string) iter.Seq[*hostvolume.Volume] {
 	return hostVolumes.By(s.tx, ws, "node", table.KeyOf(node))
 }
 
 // HostVolumeOn returns the volume of a node with the name, or nil if there is none.
-func (s *Snapshot) HostVolumeOn(ws memdb.WatchSet, node, name string) *nomad.HostVolume {
+func (s *Snapshot) HostVolumeOn(ws memdb.WatchSet, node, name string) *hostvolume.Volume {
 	return hostVolumeOn(s.tx, ws, node, name)
 }
 
-func hostVolumeOn(tx table.Reader, ws memdb.WatchSet, node, name string) *nomad.HostVolume {
+func hostVolumeOn(tx table.Reader, ws memdb.WatchSet, node, name string) *hostvolume.Volume {
 	for v := range hostVolumes.By(tx, ws, "node", table.KeyOf(node, name)) {
 		return v
 	}
@@ -62,11 +63,11 @@ func hostVolumeOn(tx table.Reader, ws memdb.WatchSet, node, name string) *nomad.
 }
 
 // HostVolumeUsers returns the allocations of a node that use the volume and that their client has not ended.
-func (s *Snapshot) HostVolumeUsers(v *nomad.HostVolume) []*nomad.Allocation {
+func (s *Snapshot) HostVolumeUsers(v *hostvolume.Volume) []*nomad.Allocation {
 	return volumeUsers(s.tx, v)
 }
 
-func volumeUsers(tx table.Reader, v *nomad.HostVolume) []*nomad.Allocation {
+func volumeUsers(tx table.Reader, v *hostvolume.Volume) []*nomad.Allocation {
 	var out []*nomad.Allocation
 	for a := range allocs.By(tx, nil, "node", nodeKey(v.NodeID, false)) {
 		if a.Namespace == v.Namespace && a.UsesHostVolume(v.Name) {
@@ -100,7 +101,7 @@ func (s *Store) RegisterHostVolume(index uint64, req *message.HostVolumeRegister
 			}
 			v.CreateIndex, v.State = old.CreateIndex, old.State
 		} else {
-			v.State = nomad.HostVolumeStatePending
+			v.State = hostvolume.Pending
 		}
 		n := nodes.Get(t, nil, table.KeyOf(v.NodeID))
 		if n != nil {
@@ -113,8 +114,8 @@ func (s *Store) RegisterHostVolume(index uint64, req *message.HostVolumeRegister
 }
 
 // volumeUsable adds the node of a ready volume to the changes: evaluations that wait for the volume may be retried.
-func (t *txn) volumeUsable(n *nomad.Node, v *nomad.HostVolume) {
-	if n != nil && v.State == nomad.HostVolumeStateReady {
+func (t *txn) volumeUsable(n *nomad.Node, v *hostvolume.Volume) {
+	if n != nil && v.State == hostvolume.Ready {
 		t.changes.Nodes = append(t.changes.Nodes, n)
 	}
 }
@@ -139,7 +140,7 @@ func (s *Store) DeleteHostVolume(index uint64, req *message.HostVolumeDeleteRequ
 }
 
 // dropVolume removes a volume and its claims.
-func (t *txn) dropVolume(v *nomad.HostVolume) {
+func (t *txn) dropVolume(v *hostvolume.Volume) {
 	hostVolumes.Delete(t.Txn, v)
 	for _, c := range slices.Collect(volumeClaims.By(t, nil, "volume", table.KeyOf(v.ID))) {
 		volumeClaims.Delete(t.Txn, c)

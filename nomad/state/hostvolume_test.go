@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -24,7 +25,7 @@ func (w *world) reportVolumes(status string, volumes ...string) *state.Changes {
 	return w.ok(w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: n}))
 }
 
-func (w *world) volume(v nomad.HostVolume) error {
+func (w *world) volume(v hostvolume.Volume) error {
 	_, err := w.RegisterHostVolume(w.next(), &message.HostVolumeRegisterRequest{Volume: &v})
 	return err
 }
@@ -37,7 +38,7 @@ func (w *world) deleteVolume(ns, id string) error {
 func TestHostVolumeFollowsItsNode(t *testing.T) {
 	w := newWorld(t)
 	w.reportVolumes(nomad.NodeStatusInit, "static=")
-	if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1", State: "ready"}); err != nil {
+	if err := w.volume(hostvolume.Volume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1", State: "ready"}); err != nil {
 		t.Fatal(err)
 	}
 	status := func(s string) func() {
@@ -48,7 +49,7 @@ func TestHostVolumeFollowsItsNode(t *testing.T) {
 	report := func(s string, volumes ...string) func() { return func() { w.reportVolumes(s, volumes...) } }
 	for i, c := range []struct {
 		change func()
-		want   nomad.HostVolumeState
+		want   hostvolume.State
 	}{
 		{func() {}, "pending"},
 		{report("initializing", "data=v"), "pending"},
@@ -77,12 +78,12 @@ func TestHostVolumeRegister(t *testing.T) {
 	w.reportVolumes(nomad.NodeStatusReady, "data=v")
 	w.ok(w.UpsertNamespaces(w.next(), &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "b"}}}))
 	c := w.ok(w.RegisterHostVolume(w.next(),
-		&message.HostVolumeRegisterRequest{Volume: &nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}}))
+		&message.HostVolumeRegisterRequest{Volume: &hostvolume.Volume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}}))
 	created := w.index
-	if v := w.snap().HostVolume(nil, "default", "v"); v.State != nomad.HostVolumeStateReady || len(c.Nodes) != 1 || v.CreateIndex != created {
+	if v := w.snap().HostVolume(nil, "default", "v"); v.State != hostvolume.Ready || len(c.Nodes) != 1 || v.CreateIndex != created {
 		t.Errorf("a volume that the node has is %+v, and %d nodes changed", v, len(c.Nodes))
 	}
-	for want, v := range map[string]nomad.HostVolume{
+	for want, v := range map[string]hostvolume.Volume{
 		`namespace "none" does not exist`:             {ID: "v2", Name: "x", Namespace: "none", NodeID: "n1"},
 		"volume v exists in another namespace":        {ID: "v", Name: "data", Namespace: "b", NodeID: "n1"},
 		"volume name already exists on this node":     {ID: "v2", Name: "data", Namespace: "b", NodeID: "n1"},
@@ -93,7 +94,7 @@ func TestHostVolumeRegister(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", v, err, want)
 		}
 	}
-	if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1", CapacityBytes: 5,
+	if err := w.volume(hostvolume.Volume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1", CapacityBytes: 5,
 		State: "pending"}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestHostVolumeDelete(t *testing.T) {
 	w := newWorld(t)
 	w.reportVolumes(nomad.NodeStatusReady, "data=v")
 	w.ok(w.UpsertNamespaces(w.next(), &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "b"}}}))
-	if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}); err != nil {
+	if err := w.volume(hostvolume.Volume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}); err != nil {
 		t.Fatal(err)
 	}
 	w.place(w.sticky("j", "data"), nil, "a1")
@@ -129,7 +130,7 @@ func TestHostVolumeDelete(t *testing.T) {
 	if s := w.snap(); s.HostVolumeByID("v") != nil || len(slices.Collect(s.VolumeClaims(nil))) != 0 {
 		t.Error("the volume or its claim remains")
 	}
-	if err := w.volume(nomad.HostVolume{ID: "v2", Name: "data", Namespace: "b", NodeID: "n1"}); err != nil {
+	if err := w.volume(hostvolume.Volume{ID: "v2", Name: "data", Namespace: "b", NodeID: "n1"}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := w.DeleteNamespaces(w.next(), &message.NamespaceDeleteRequest{Namespaces: []string{"b"}})
@@ -155,7 +156,7 @@ func (w *world) claims() []string {
 func TestVolumeClaims(t *testing.T) {
 	w := newWorld(t)
 	w.reportVolumes(nomad.NodeStatusReady, "data=v", "static=")
-	if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}); err != nil {
+	if err := w.volume(hostvolume.Volume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}); err != nil {
 		t.Fatal(err)
 	}
 	w.place(w.sticky("s", "static"), nil, "s1")
@@ -205,7 +206,7 @@ func TestVolumesOfRemovedNode(t *testing.T) {
 	for _, deletes := range []bool{false, true} {
 		w := newWorld(t)
 		w.ok(w.RegisterNode(w.next(), &message.NodeRegisterRequest{Node: &nomad.Node{ID: "n1", Status: "ready", GCVolumesOnNodeGC: deletes}}))
-		if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}); err != nil {
+		if err := w.volume(hostvolume.Volume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1"}); err != nil {
 			t.Fatal(err)
 		}
 		w.ok(w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1"}}))
@@ -219,7 +220,7 @@ func TestVolumesOfRemovedNode(t *testing.T) {
 func TestVolumesInSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.reportVolumes(nomad.NodeStatusReady, "data=v")
-	if err := w.volume(nomad.HostVolume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1",
+	if err := w.volume(hostvolume.Volume{ID: "v", Name: "data", Namespace: "default", NodeID: "n1",
 		Parameters: map[string]string{"mode": "0700"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -19,23 +20,23 @@ import (
 // them. The JSON of the claim follows the prefix. The value is the index of its last change.
 const claimPrefix = "volume_claim/"
 
-var volumeClaims = &table.Table[nomad.TaskGroupHostVolumeClaim]{
+var volumeClaims = &table.Table[hostvolume.Claim]{
 	Name: TableVolumeClaims,
-	ID: func(c *nomad.TaskGroupHostVolumeClaim) table.Key {
+	ID: func(c *hostvolume.Claim) table.Key {
 		return table.KeyOf(c.Namespace, c.JobID, c.TaskGroupName, c.VolumeID)
 	},
-	Indexes: []table.Index[nomad.TaskGroupHostVolumeClaim]{
-		{Name: "claim", Key: func(c *nomad.TaskGroupHostVolumeClaim) table.Key { return table.KeyOf(c.ID) }},
-		{Name: "volume", Key: func(c *nomad.TaskGroupHostVolumeClaim) table.Key { return table.KeyOf(c.VolumeID) }},
+	Indexes: []table.Index[hostvolume.Claim]{
+		{Name: "claim", Key: func(c *hostvolume.Claim) table.Key { return table.KeyOf(c.ID) }},
+		{Name: "volume", Key: func(c *hostvolume.Claim) table.Key { return table.KeyOf(c.VolumeID) }},
 	},
 }
 
 // VolumeClaim returns the claim with the ID in any namespace, or nil if there is none.
-func (s *Snapshot) VolumeClaim(ws memdb.WatchSet, id string) *nomad.TaskGroupHostVolumeClaim {
+func (s *Snapshot) VolumeClaim(ws memdb.WatchSet, id string) *hostvolume.Claim {
 	return volumeClaim(s.tx, ws, id)
 }
 
-func volumeClaim(tx table.Reader, ws memdb.WatchSet, id string) *nomad.TaskGroupHostVolumeClaim {
+func volumeClaim(tx table.Reader, ws memdb.WatchSet, id string) *hostvolume.Claim {
 	for c := range volumeClaims.By(tx, ws, "claim", table.KeyOf(id)) {
 		return c
 	}
@@ -43,12 +44,12 @@ func volumeClaim(tx table.Reader, ws memdb.WatchSet, id string) *nomad.TaskGroup
 }
 
 // VolumeClaims returns every claim, by namespace, job, group and volume.
-func (s *Snapshot) VolumeClaims(ws memdb.WatchSet) iter.Seq[*nomad.TaskGroupHostVolumeClaim] {
+func (s *Snapshot) VolumeClaims(ws memdb.WatchSet) iter.Seq[*hostvolume.Claim] {
 	return volumeClaims.All(s.tx, ws)
 }
 
 // VolumeClaimsOf returns the claims of a group of a job.
-func (s *Snapshot) VolumeClaimsOf(namespace, job, group string) iter.Seq[*nomad.TaskGroupHostVolumeClaim] {
+func (s *Snapshot) VolumeClaimsOf(namespace, job, group string) iter.Seq[*hostvolume.Claim] {
 	return volumeClaims.By(s.tx, nil, table.Primary, table.KeyOf(namespace, job, group))
 }
 
@@ -74,8 +75,8 @@ func (t *txn) claimVolumes(a *nomad.Allocation) {
 	}
 }
 
-func (t *txn) claimVolume(a *nomad.Allocation, v *nomad.HostVolume) {
-	c := nomad.TaskGroupHostVolumeClaim{Namespace: a.Namespace, JobID: a.JobID, TaskGroupName: a.TaskGroup, AllocID: a.ID,
+func (t *txn) claimVolume(a *nomad.Allocation, v *hostvolume.Volume) {
+	c := hostvolume.Claim{Namespace: a.Namespace, JobID: a.JobID, TaskGroupName: a.TaskGroup, AllocID: a.ID,
 		VolumeID: v.ID, VolumeName: v.Name, ID: claimID(a.ID, v.ID), CreateIndex: t.Index, ModifyIndex: t.Index}
 	if old := volumeClaims.Get(t, nil, volumeClaims.ID(&c)); old != nil {
 		holder := allocs.Get(t, nil, table.KeyOf(old.AllocID))
@@ -116,7 +117,7 @@ func (s *Store) DeleteVolumeClaim(index uint64, req *message.TaskGroupVolumeClai
 
 // retryPlacements adds a node to the changes, so that an evaluation which waits for the claimed volume is retried: it
 // waits for any node.
-func (t *txn) retryPlacements(c *nomad.TaskGroupHostVolumeClaim) {
+func (t *txn) retryPlacements(c *hostvolume.Claim) {
 	if v := hostVolumeByID(t, c.VolumeID); v != nil {
 		if n := nodes.Get(t, nil, table.KeyOf(v.NodeID)); n != nil {
 			t.changes.Nodes = append(t.changes.Nodes, n)
@@ -130,7 +131,7 @@ func (t *txn) retryPlacements(c *nomad.TaskGroupHostVolumeClaim) {
 }
 
 // claimRow returns the snapshot row of a claim.
-func claimRow(c *nomad.TaskGroupHostVolumeClaim) *nomad.IndexEntry {
+func claimRow(c *hostvolume.Claim) *nomad.IndexEntry {
 	text, err := json.Marshal(c)
 	if err != nil {
 		panic(fmt.Sprintf("state: bug: volume claim %q: %v", c.ID, err))
@@ -140,7 +141,7 @@ func claimRow(c *nomad.TaskGroupHostVolumeClaim) *nomad.IndexEntry {
 
 // readClaim restores a claim from its JSON.
 func (r *Restore) readClaim(text string) error {
-	c := new(nomad.TaskGroupHostVolumeClaim)
+	c := new(hostvolume.Claim)
 	if err := json.Unmarshal([]byte(text), c); err != nil {
 		return fmt.Errorf("volume claim: %w", err)
 	}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -68,7 +69,7 @@ func eventOf(w table.Write) *Event {
 		return about(message.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
 	case *nomad.ServiceRegistration:
 		return about(message.TopicService, r.ID, r.Namespace, one("Service", func() any { return r }), r.JobID, r.ServiceName)
-	case *nomad.HostVolume:
+	case *hostvolume.Volume:
 		return ofVolume(r, w.Deleted)
 	case *variable.Encrypted:
 		return about(message.TopicVariable, r.Path, r.Namespace, func() map[string]any { return deletable("Metadata", metadata(r), w.Deleted) })
@@ -78,7 +79,7 @@ func eventOf(w table.Write) *Event {
 
 // ofVolume returns the event of a host volume. The parameters may contain secrets of the plugin. As in Nomad 2.0, the
 // event of a deleted volume has no key.
-func ofVolume(v *nomad.HostVolume, deleted bool) *Event {
+func ofVolume(v *hostvolume.Volume, deleted bool) *Event {
 	shown := *v
 	shown.Parameters = nil
 	key := v.ID

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
@@ -16,7 +17,7 @@ import (
 
 // wish is a request for a volume. override skips Sentinel policies.
 type wish struct {
-	volume    *nomad.HostVolume
+	volume    *hostvolume.Volume
 	namespace string // of the request
 	override  bool
 	right     acl.NamespaceCapability
@@ -24,7 +25,7 @@ type wish struct {
 
 // admit returns a checked copy of the requested volume. The caller needs the right in the namespace of the volume, which
 // must be that of the request, if the request has one.
-func (s *Service) admit(c *rpc.Call, w wish) (*nomad.HostVolume, error) {
+func (s *Service) admit(c *rpc.Call, w wish) (*hostvolume.Volume, error) {
 	if w.volume == nil {
 		return nil, nomad.Errorf(400, "missing volume definition")
 	}
@@ -58,7 +59,7 @@ func (s *Service) admit(c *rpc.Call, w wish) (*nomad.HostVolume, error) {
 }
 
 // succeed checks an update of a stored volume and copies what cannot change. A volume in use is not updated.
-func succeed(snap *state.Snapshot, v, old *nomad.HostVolume) error {
+func succeed(snap *state.Snapshot, v, old *hostvolume.Volume) error {
 	if err := rules.HostVolumeUpdate(v, old); err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func succeed(snap *state.Snapshot, v, old *nomad.HostVolume) error {
 }
 
 // users returns the IDs of the allocations that use a volume, sorted.
-func users(snap *state.Snapshot, v *nomad.HostVolume) []string {
+func users(snap *state.Snapshot, v *hostvolume.Volume) []string {
 	var ids []string
 	for _, a := range snap.HostVolumeUsers(v) {
 		ids = append(ids, a.ID)
@@ -79,7 +80,7 @@ func users(snap *state.Snapshot, v *nomad.HostVolume) []string {
 }
 
 // place chooses the node of a new volume, and reserves the name there.
-func (s *Service) place(snap *state.Snapshot, v *nomad.HostVolume) (free func(), err error) {
+func (s *Service) place(snap *state.Snapshot, v *hostvolume.Volume) (free func(), err error) {
 	rules := rulesOf(v)
 	if v.NodeID != "" {
 		return s.placeOn(snap, v, rules)
@@ -111,7 +112,7 @@ func (s *Service) place(snap *state.Snapshot, v *nomad.HostVolume) (free func(),
 }
 
 // placeOn checks the node that the volume names.
-func (s *Service) placeOn(snap *state.Snapshot, v *nomad.HostVolume, rules []*feasible.Constraint) (free func(), err error) {
+func (s *Service) placeOn(snap *state.Snapshot, v *hostvolume.Volume, rules []*feasible.Constraint) (free func(), err error) {
 	n := snap.Node(nil, v.NodeID)
 	if n == nil {
 		return nil, nomad.UnknownNode(v.NodeID)
@@ -156,8 +157,8 @@ func taken(snap *state.Snapshot, n *nomad.Node, name string) string {
 }
 
 // rulesOf returns what a volume requires of its node: its plugin, and its constraints.
-func rulesOf(v *nomad.HostVolume) []*feasible.Constraint {
-	plugin, _ := feasible.Compile("${attr."+nomad.HostVolumePluginAttribute(v.PluginID)+"}", nomad.ConstraintAttributeIsSet, "")
+func rulesOf(v *hostvolume.Volume) []*feasible.Constraint {
+	plugin, _ := feasible.Compile("${attr."+hostvolume.PluginAttribute(v.PluginID)+"}", nomad.ConstraintAttributeIsSet, "")
 	rules := []*feasible.Constraint{plugin}
 	for _, k := range v.Constraints {
 		rule, _ := feasible.Compile(k.LTarget, k.Operand, k.RTarget) // checked by admit

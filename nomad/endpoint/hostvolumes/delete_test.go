@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
 // volumeOf creates a volume "data" on a node that then reports it.
-func volumeOf(t *testing.T, s *server.Server, n *volumeNode) *nomad.HostVolume {
+func volumeOf(t *testing.T, s *server.Server, n *volumeNode) *hostvolume.Volume {
 	t.Helper()
-	req := created(nomad.HostVolume{Name: "data", PluginID: "mkdir"})
+	req := created(hostvolume.Volume{Name: "data", PluginID: "mkdir"})
 	req.Region = "global"
 	var out message.HostVolumeCreateResponse
 	servertest.Eventually(t, func() bool { // the connection of the node is new

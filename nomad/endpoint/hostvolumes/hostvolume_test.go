@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -63,7 +64,7 @@ func joinWithVolumes(t *testing.T, addr string) *volumeNode {
 	pool := rpc.NewPool(rpc.PoolConfig{Serve: s})
 	t.Cleanup(func() { pool.Close() })
 	n.FakeNode = servertest.JoinWith(t, pool, addr)
-	n.Node.Attributes[nomad.HostVolumePluginAttribute("mkdir")] = "0.0.1"
+	n.Node.Attributes[hostvolume.PluginAttribute("mkdir")] = "0.0.1"
 	if err := n.Register(n.JWT); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func says(t *testing.T, what string, err error, text string) {
 	}
 }
 
-func created(v nomad.HostVolume) *message.HostVolumeCreateRequest {
+func created(v hostvolume.Volume) *message.HostVolumeCreateRequest {
 	return &message.HostVolumeCreateRequest{Volume: &v}
 }
 
@@ -106,40 +107,40 @@ func TestHostVolumes_Checked(t *testing.T) {
 	g.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
 	n.has("static=")
 	ofA := g.TokenWith(`namespace "a" { capabilities = ["host-volume-create", "host-volume-delete"] }`)
-	mkdir := func(name, ns string) nomad.HostVolume {
-		return nomad.HostVolume{Name: name, Namespace: ns, PluginID: "mkdir"}
+	mkdir := func(name, ns string) hostvolume.Volume {
+		return hostvolume.Volume{Name: name, Namespace: ns, PluginID: "mkdir"}
 	}
-	with := func(v nomad.HostVolume, edit func(*nomad.HostVolume)) nomad.HostVolume { edit(&v); return v }
+	with := func(v hostvolume.Volume, edit func(*hostvolume.Volume)) hostvolume.Volume { edit(&v); return v }
 	for what, c := range map[string]struct {
 		secret, namespace string
-		v                 nomad.HostVolume
+		v                 hostvolume.Volume
 		want              string
 	}{
 		"namespace of the body":     {ofA, "a", mkdir("x", "b"), `has the namespace "b", but the request has "a"`},
 		"no right in the namespace": {ofA, "", mkdir("x", "b"), "Permission denied"},
 		"request of another":        {ofA, "b", mkdir("x", ""), "Permission denied"},
-		"plugin that climbs":        {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID = "../mkdir" }), "plugin_id is"},
-		"plugin with a slash":       {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.PluginID = "mkdir/" }), "plugin_id is"},
+		"plugin that climbs":        {g.Root, "", with(mkdir("x", "a"), func(v *hostvolume.Volume) { v.PluginID = "../mkdir" }), "plugin_id is"},
+		"plugin with a slash":       {g.Root, "", with(mkdir("x", "a"), func(v *hostvolume.Volume) { v.PluginID = "mkdir/" }), "plugin_id is"},
 		"plugin on its node": {g.Root, "", with(mkdir("x", "a"),
-			func(v *nomad.HostVolume) { v.PluginID, v.NodeID = "other", n.Node.ID }),
+			func(v *hostvolume.Volume) { v.PluginID, v.NodeID = "other", n.Node.ID }),
 			"is not feasible for volume: ${attr.plugins.host_volume.other.version} is_set"},
-		"constraint of its node": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) {
+		"constraint of its node": {g.Root, "", with(mkdir("x", "a"), func(v *hostvolume.Volume) {
 			v.NodeID, v.Constraints = n.Node.ID, []*nomad.Constraint{{LTarget: "${attr.kernel.name}", Operand: "=", RTarget: "plan9"}}
 		}), "is not feasible for volume: ${attr.kernel.name} = plan9"},
 		"distinct hosts": {g.Root, "", with(mkdir("x", "a"),
-			func(v *nomad.HostVolume) { v.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}} }), "distinct_hosts compares allocations"},
-		"unknown node": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID = nomad.NewID() }), "Unknown node"},
-		"unknown pool": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodePool = "none" }),
+			func(v *hostvolume.Volume) { v.Constraints = []*nomad.Constraint{{Operand: "distinct_hosts"}} }), "distinct_hosts compares allocations"},
+		"unknown node": {g.Root, "", with(mkdir("x", "a"), func(v *hostvolume.Volume) { v.NodeID = nomad.NewID() }), "Unknown node"},
+		"unknown pool": {g.Root, "", with(mkdir("x", "a"), func(v *hostvolume.Volume) { v.NodePool = "none" }),
 			`node pool "none" does not exist`},
-		"another pool": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.NodeID, v.NodePool = n.Node.ID, "gpu" }),
+		"another pool": {g.Root, "", with(mkdir("x", "a"), func(v *hostvolume.Volume) { v.NodeID, v.NodePool = n.Node.ID, "gpu" }),
 			`it is in node pool "default"`},
-		"a static volume": {g.Root, "", with(mkdir("static", "a"), func(v *nomad.HostVolume) { v.NodeID = n.Node.ID }),
+		"a static volume": {g.Root, "", with(mkdir("static", "a"), func(v *hostvolume.Volume) { v.NodeID = n.Node.ID }),
 			`already exists on this node: the configuration of node`},
-		"unknown ID": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) { v.ID = nomad.NewID() }), "no such volume"},
+		"unknown ID": {g.Root, "", with(mkdir("x", "a"), func(v *hostvolume.Volume) { v.ID = nomad.NewID() }), "no such volume"},
 		"capacities": {g.Root, "", with(mkdir("x", "a"),
-			func(v *nomad.HostVolume) { v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = 2, 1 }), "is less than capacity_min"},
-		"access mode": {g.Root, "", with(mkdir("x", "a"), func(v *nomad.HostVolume) {
-			v.RequestedCapabilities = []*nomad.HostVolumeCapability{{AccessMode: "multi-node-reader-only"}}
+			func(v *hostvolume.Volume) { v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes = 2, 1 }), "is less than capacity_min"},
+		"access mode": {g.Root, "", with(mkdir("x", "a"), func(v *hostvolume.Volume) {
+			v.RequestedCapabilities = []*nomad.VolumeCapability{{AccessMode: "multi-node-reader-only"}}
 		}), "access_mode in capability"},
 		"unknown namespace": {g.Root, "", mkdir("x", "none"), `Namespace "none" does not exist`},
 	} {
@@ -202,14 +203,14 @@ func TestHostVolumes_ClaimsOfOtherNamespaces(t *testing.T) {
 	n := joinWithVolumes(t, g.Server.RPCAddr())
 	g.Must("Namespace.UpsertNamespaces", &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "a"}, {Name: "b"}}}, nil)
 	var out message.HostVolumeCreateResponse
-	g.Must("HostVolume.Create", created(nomad.HostVolume{Name: "data", Namespace: "b", PluginID: "mkdir"}), &out)
+	g.Must("HostVolume.Create", created(hostvolume.Volume{Name: "data", Namespace: "b", PluginID: "mkdir"}), &out)
 	n.has("data=" + out.Volume.ID)
 	job := servertest.BatchJob("j", 1)
 	job.Namespace = "b"
 	job.TaskGroups[0].Volumes = map[string]*nomad.VolumeRequest{"v": {Name: "v", Type: "host", Source: "data", Sticky: true}}
 	g.Must("Job.Register", &message.JobRegisterRequest{Job: job}, &message.JobRegisterResponse{})
 	n.Allocs(1)
-	list := func(secret, ns string) []*nomad.TaskGroupHostVolumeClaim {
+	list := func(secret, ns string) []*hostvolume.Claim {
 		return servertest.ReadWith[message.TaskGroupVolumeClaimListResponse](g, secret, "TaskGroupHostVolumeClaim.List",
 			&message.TaskGroupVolumeClaimListRequest{QueryOptions: message.QueryOptions{Namespace: ns}}).Claims
 	}
@@ -242,7 +243,7 @@ func TestHostVolumes_NodeOfAnotherServer(t *testing.T) {
 	leader, followers := servertest.Split(t, servertest.Cluster(t, 3, nil))
 	n := joinWithVolumes(t, followers[0].RPCAddr())
 	var out message.HostVolumeCreateResponse
-	req := created(nomad.HostVolume{Name: "data", PluginID: "mkdir"})
+	req := created(hostvolume.Volume{Name: "data", PluginID: "mkdir"})
 	req.Region = "global"
 	servertest.Eventually(t, func() bool { // the connection of the node is new
 		err := leader.Call(servertest.Context(t), "HostVolume.Create", req, &out)

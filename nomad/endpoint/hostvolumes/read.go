@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -46,19 +47,19 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.HostVolume
 	may := handler.Grants(c, acl.HostVolumeRead)
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.HostVolumeListResponse) error {
-			all, err := handler.Within(snap, req.Namespace, snap.HostVolumes(ws), func(v *nomad.HostVolume) string { return v.Namespace }, may)
+			all, err := handler.Within(snap, req.Namespace, snap.HostVolumes(ws), func(v *hostvolume.Volume) string { return v.Namespace }, may)
 			if err != nil {
 				return err
 			}
-			found, next, err := page.List[*nomad.HostVolume]{Opts: &req.QueryOptions, Order: page.ByNamespace,
-				At:       func(v *nomad.HostVolume) page.Cursor { return page.Cursor{Namespace: v.Namespace, ID: v.ID} },
-				Filtered: func(v *nomad.HostVolume) any { return v.Stub() },
-				Keep: func(v *nomad.HostVolume) bool {
+			found, next, err := page.List[*hostvolume.Volume]{Opts: &req.QueryOptions, Order: page.ByNamespace,
+				At:       func(v *hostvolume.Volume) page.Cursor { return page.Cursor{Namespace: v.Namespace, ID: v.ID} },
+				Filtered: func(v *hostvolume.Volume) any { return v.Stub() },
+				Keep: func(v *hostvolume.Volume) bool {
 					return (req.NodeID == "" || v.NodeID == req.NodeID) && (req.NodePool == "" || v.NodePool == req.NodePool) &&
 						(strings.HasPrefix(v.ID, req.Prefix) || strings.HasPrefix(v.Name, req.Prefix))
 				}}.Page(all)
 			out.Index = snap.TableIndex(state.TableHostVolumes)
-			out.Volumes, out.NextToken = page.Each(found, (*nomad.HostVolume).Stub), next
+			out.Volumes, out.NextToken = page.Each(found, (*hostvolume.Volume).Stub), next
 			return err
 		})
 }
@@ -67,7 +68,7 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.HostVolume
 func (s *Service) ListClaims(ctx context.Context, c *rpc.Call,
 	req *message.TaskGroupVolumeClaimListRequest) (*message.TaskGroupVolumeClaimListResponse, error) {
 	may := handler.Grants(c, acl.HostVolumeRead)
-	type claim = nomad.TaskGroupHostVolumeClaim
+	type claim = hostvolume.Claim
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.TaskGroupVolumeClaimListResponse) error {
 			all, err := handler.Within(snap, req.Namespace, snap.VolumeClaims(ws), func(c *claim) string { return c.Namespace }, may)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -57,7 +58,7 @@ func New(core *handler.Core, cfg Config) *Service {
 
 // withheld returns a stored volume, nil if the namespace has none with the ID, and withholds it from plans until release
 // is called. The snapshot has every allocation that an earlier plan placed on it.
-func (s *Service) withheld(namespace, id string) (snap *state.Snapshot, v *nomad.HostVolume, release func()) {
+func (s *Service) withheld(namespace, id string) (snap *state.Snapshot, v *hostvolume.Volume, release func()) {
 	snap = s.Snapshot()
 	if snap.HostVolume(nil, namespace, id) == nil {
 		return snap, nil, func() {}

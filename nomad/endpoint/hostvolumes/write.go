@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rules"
@@ -44,7 +45,7 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call,
 		}
 	} else {
 		if v.PluginID == "" {
-			v.PluginID = nomad.DefaultHostVolumePlugin
+			v.PluginID = hostvolume.DefaultPlugin
 		}
 		free, err := s.place(s.Snapshot(), v)
 		if err != nil {
@@ -99,7 +100,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call,
 
 // locate checks the node and the path of a registered volume. named reports whether the request has an ID: that of a
 // stored volume, or that of a volume which only the node has.
-func (s *Service) locate(v *nomad.HostVolume, named bool) (update bool, free func(), err error) {
+func (s *Service) locate(v *hostvolume.Volume, named bool) (update bool, free func(), err error) {
 	snap, old, release := s.withheld(v.Namespace, v.ID)
 	if named && old != nil {
 		err := cmp.Or(succeed(snap, v, old), checkPlace(v))
@@ -128,7 +129,7 @@ func (s *Service) locate(v *nomad.HostVolume, named bool) (update bool, free fun
 }
 
 // checkPlace returns an error if a registered volume has no node or no valid path.
-func checkPlace(v *nomad.HostVolume) error {
+func checkPlace(v *hostvolume.Volume) error {
 	if v.NodeID == "" {
 		return nomad.Errorf(400, "cannot register volume: node ID is required: set node_id")
 	}
@@ -136,7 +137,7 @@ func checkPlace(v *nomad.HostVolume) error {
 }
 
 // store writes the volume to the log. If the log rejects a new volume, the node removes it.
-func (s *Service) store(ctx context.Context, v *nomad.HostVolume, update bool) (*nomad.HostVolume, uint64, error) {
+func (s *Service) store(ctx context.Context, v *hostvolume.Volume, update bool) (*hostvolume.Volume, uint64, error) {
 	now := s.UnixNow()
 	if v.ModifyTime = now; !update {
 		v.CreateTime = now
@@ -153,7 +154,7 @@ func (s *Service) store(ctx context.Context, v *nomad.HostVolume, update bool) (
 }
 
 // remove deletes a volume from its node.
-func (s *Service) remove(ctx context.Context, v *nomad.HostVolume) error {
+func (s *Service) remove(ctx context.Context, v *hostvolume.Volume) error {
 	err := s.onNode(ctx, v.NodeID, "Delete",
 		&message.ClientHostVolumeDeleteRequest{ID: v.ID, Name: v.Name, PluginID: v.PluginID, Namespace: v.Namespace,
 			NodeID: v.NodeID, HostPath: v.HostPath, Parameters: v.Parameters}, &message.ClientHostVolumeDeleteResponse{})

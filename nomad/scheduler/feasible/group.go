@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 )
 
@@ -52,7 +53,7 @@ type Rules struct {
 	Kinds     kinds.Table      // the built-in kinds of drivers, for privilege
 	Configs   Configs          // the schemas of config blocks
 	// Volumes returns the dynamic host volume of a node with the name, or nil.
-	Volumes func(node, name string) *nomad.HostVolume
+	Volumes func(node, name string) *hostvolume.Volume
 }
 
 // NewGroup collects the demands of a group.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 )
 
 // Volumes shared by all allocations are the same on all nodes of a class, if they are static. Whether a dynamic volume
@@ -45,7 +46,7 @@ func (g *Group) serves(r *nomad.VolumeRequest, alloc string, n *nomad.Node) stri
 	switch {
 	case v == nil || v.ID != have.ID || v.Namespace != g.namespace:
 		return "not in the namespace of the job"
-	case v.State != nomad.HostVolumeStateReady:
+	case v.State != hostvolume.Ready:
 		return "state is " + string(v.State)
 	case !v.Serves(r, g.namespace):
 		return "the volume lacks the capability"
