@@ -8,7 +8,7 @@ import (
 )
 
 // maxTold is the maximum number of rules in the text of a decision.
-const maxTold = 5
+const maxReported = 5
 
 // Decision is the answer to a Question.
 type Decision struct {
@@ -47,7 +47,7 @@ func (d Decision) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s: %s", d.Question, verdict, d.Reason)
 	for i, r := range d.Rules {
-		if i == maxTold {
+		if i == maxReported {
 			fmt.Fprintf(&b, "; and %d more", len(d.Rules)-i)
 			break
 		}

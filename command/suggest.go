@@ -29,8 +29,8 @@ func unknown(args []string, factories map[string]cli.CommandFactory, hidden []st
 			}
 		}
 		line := fmt.Sprintf("Unknown command: nomad %s", term.Cell(name))
-		if near := term.Nearest(word, below(group, factories, hidden)); near != "" {
-			line += fmt.Sprintf("\nDid you mean: nomad %s", strings.TrimSpace(group+" "+near))
+		if similar := term.Nearest(word, below(group, factories, hidden)); similar != "" {
+			line += fmt.Sprintf("\nDid you mean: nomad %s", strings.TrimSpace(group+" "+similar))
 		}
 		return line
 	}

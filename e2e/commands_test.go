@@ -38,8 +38,8 @@ import (
 //	                         what differs between runs, and what a REGEXP matches, is replaced
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"agent":      startAgent,
-	"kill-agent": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(known(ts, args).Kill()) },
-	"stop-agent": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(known(ts, args).Stop()) },
+	"kill-agent": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(running(ts, args).Kill()) },
+	"stop-agent": func(ts *testscript.TestScript, _ bool, args []string) { ts.Check(running(ts, args).Stop()) },
 	"until":      until,
 	"pick":       pick,
 	"golden":     golden,
@@ -108,7 +108,7 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0]+"_serf", "127.0.0.1:"+strconv.Itoa(a.Serf))
 }
 
-func known(ts *testscript.TestScript, args []string) *cluster.Agent {
+func running(ts *testscript.TestScript, args []string) *cluster.Agent {
 	if len(args) != 1 {
 		ts.Fatalf("give the name of one agent")
 	}

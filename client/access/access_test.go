@@ -116,7 +116,7 @@ func token(policies ...string) *rbac.AuthenticatedIdentity {
 	return &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{Type: rbac.ClientToken, Policies: policies}}
 }
 
-func known() *servers {
+func newServers() *servers {
 	role := token()
 	role.ACLToken.Roles = []*rbac.TokenRoleLink{{ID: "r"}}
 	expires := time.Now().Add(10 * time.Second)
@@ -164,7 +164,7 @@ func may(t *testing.T, r *access.Resolver, token string) string {
 }
 
 func TestRights(t *testing.T) {
-	r := resolver(known())
+	r := resolver(newServers())
 	everything := "read, logs, open, node read, node write, agent read, "
 	for token, want := range map[string]string{
 		"": "open, ", "reader": "read, ", "role": "read, node read, node write, ", "nothing": "", "new": "read, ", "all": everything,
@@ -181,7 +181,7 @@ func TestRights(t *testing.T) {
 
 // Without access control everybody has all rights, except the bearer of an invalid token.
 func TestOff(t *testing.T) {
-	s := known()
+	s := newServers()
 	r := access.New(access.Config{Servers: s, Region: "global"})
 	for token, want := range map[string]bool{"": true, "reader": true, "task": true, "unknown": false} {
 		id, a, err := r.Caller(t.Context(), token)
@@ -201,7 +201,7 @@ func TestOff(t *testing.T) {
 // Results are cached for their TTL and no longer.
 func TestCacheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := known()
+		s := newServers()
 		r := resolver(s)
 		for range 100 {
 			may(t, r, "role")
@@ -231,7 +231,7 @@ func TestCacheTTL(t *testing.T) {
 // A change of a token's policies is visible after the TTL.
 func TestChangedPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := known()
+		s := newServers()
 		r := access.New(access.Config{Servers: s, Region: "global", Enabled: true, TokenTTL: time.Hour, PolicyTTL: time.Minute})
 		if got := may(t, r, "reader"); got != "read, " {
 			t.Fatalf("first: %q", got)
@@ -250,7 +250,7 @@ func TestLaggingServerLacksPolicies(t *testing.T) {
 	for what, late := range map[string]string{"policy": "denier", "role": "denying"} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := known()
+				s := newServers()
 				s.policies["denier"] = `namespace "prod" { policy = "deny" }`
 				s.roles["denying"] = []string{"denier"}
 				id := token("read", "denier")
@@ -282,7 +282,7 @@ func TestLaggingServerLacksPolicies(t *testing.T) {
 // one.
 func TestServerWithoutContact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := known()
+		s := newServers()
 		s.deleted = map[string]bool{"reader": true}
 		s.contact = time.Second
 		r := resolver(s)
@@ -304,7 +304,7 @@ func TestServerWithoutContact(t *testing.T) {
 // A token is not cached beyond its expiry.
 func TestTokenExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := known()
+		s := newServers()
 		body := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, time.Now().Add(10*time.Second).Unix()))
 		signed := "e30." + body + ".AAAA"
 		s.tokens[signed] = s.tokens["task"]
@@ -327,7 +327,7 @@ func TestTokenExpiry(t *testing.T) {
 // Concurrent callers wait for one call. A cancelled caller stops waiting.
 func TestConcurrentCallsShareOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := known()
+		s := newServers()
 		s.slow = time.Second
 		r := resolver(s)
 		hasty, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -352,7 +352,7 @@ func TestConcurrentCallsShareOne(t *testing.T) {
 
 // The number of cached callers is limited.
 func TestCacheIsBounded(t *testing.T) {
-	s := known()
+	s := newServers()
 	r := resolver(s)
 	for i := range 10000 {
 		name := fmt.Sprint("t", i)
@@ -365,7 +365,7 @@ func TestCacheIsBounded(t *testing.T) {
 }
 
 func BenchmarkCaller(b *testing.B) {
-	r := resolver(known())
+	r := resolver(newServers())
 	q := questions["read"]
 	b.ReportAllocs()
 	for b.Loop() {

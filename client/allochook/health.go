@@ -116,7 +116,7 @@ func (h *healthHook) watch(ctx context.Context, alloc *nomad.Allocation) *nomad.
 	for {
 		wait := limits.deadline
 		states := h.tasks.States()
-		checked, fine := checks.look(states)
+		checked, fine := checks.failingSince(states)
 		since, verdict := judge(group, states)
 		switch verdict {
 		case down:

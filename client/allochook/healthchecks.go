@@ -26,9 +26,9 @@ func (h *healthHook) checksOf(alloc string, limits healthLimits) *healthChecks {
 	return c
 }
 
-// look reads the results. fine reports whether no check of a task that must run fails or waits for its first result, and
+// failingSince reads the results. fine reports whether no check of a task that must run fails or waits for its first result, and
 // since when.
-func (c *healthChecks) look(states map[string]*nomad.TaskState) (since time.Time, fine bool) {
+func (c *healthChecks) failingSince(states map[string]*nomad.TaskState) (since time.Time, fine bool) {
 	if c.set == nil {
 		return time.Time{}, true
 	}

@@ -204,7 +204,7 @@ func TestAgentRestart(t *testing.T) {
 }
 
 // The stored allocation is enough to stop it.
-func TestStoppedWhileTheAgentWasAway(t *testing.T) {
+func TestRestore_StoppedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		alloc := allocation(nomad.JobTypeBatch, mockTask("main", lasts("60s")))

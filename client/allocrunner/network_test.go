@@ -176,7 +176,7 @@ func (c *creator) Capabilities() drivers.Capabilities {
 
 func (c *creator) CreateNetwork(_ context.Context, alloc, _ string) (*drivers.GroupNetwork, error) {
 	if c.failures.Add(-1) >= 0 {
-		return nil, errAway
+		return nil, errOffline
 	}
 	n := c.network
 	n.Labels = map[string]string{"alloc": alloc}

@@ -24,22 +24,22 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// away is a mock driver whose RecoverTask fails until back is set.
-type away struct {
+// offline is a mock driver whose RecoverTask fails until back is set.
+type offline struct {
 	*mock.Driver
 	back   atomic.Bool
 	starts atomic.Int32
 	hangs  bool // RecoverTask waits for its context
 }
 
-var errAway = errors.New("connect to the supervisor: connection refused")
+var errOffline = errors.New("connect to the supervisor: connection refused")
 
-func (d *away) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
+func (d *offline) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drivers.TaskHandle, error) {
 	d.starts.Add(1)
 	return d.Driver.StartTask(ctx, cfg)
 }
 
-func (d *away) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
+func (d *offline) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 	switch {
 	case d.back.Load():
 		return d.Driver.RecoverTask(ctx, h)
@@ -47,26 +47,26 @@ func (d *away) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return errAway
+	return errOffline
 }
 
-func (d *away) StopTask(ctx context.Context, id string, timeout time.Duration, signal string) error {
+func (d *offline) StopTask(ctx context.Context, id string, timeout time.Duration, signal string) error {
 	if !d.back.Load() {
-		return errAway
+		return errOffline
 	}
 	return d.Driver.StopTask(ctx, id, timeout, signal)
 }
 
-func (d *away) DestroyTask(id string, force bool) error {
+func (d *offline) DestroyTask(id string, force bool) error {
 	if !d.back.Load() {
-		return errAway
+		return errOffline
 	}
 	return d.Driver.DestroyTask(id, force)
 }
 
-// away returns a new agent whose driver is away.
-func (w *world) away() (*world, *away) {
-	driver := &away{}
+// offline returns a new agent whose driver fails to recover tasks.
+func (w *world) offline() (*world, *offline) {
+	driver := &offline{}
 	w.driver = func(d *mock.Driver) drivers.Driver { driver.Driver = d; return driver }
 	return w.agent(), driver
 }
@@ -93,7 +93,7 @@ func TestRecoveryIsRetried(t *testing.T) {
 		shutdown()
 		<-ended
 
-		next, driver := w.away()
+		next, driver := w.offline()
 		r, _, ended := next.restored(alloc)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -126,7 +126,7 @@ func TestSilentRecoveryIsReported(t *testing.T) {
 		_, shutdown, ended := w.started(alloc)
 		shutdown()
 		<-ended
-		next, driver := w.away()
+		next, driver := w.offline()
 		driver.hangs = true
 		r, shutdown, ended := next.restored(alloc)
 		failures := func() int { return count(r.States()["main"], nomad.TaskRestoreFailed) }
@@ -164,7 +164,7 @@ func TestShutdownDuringRecovery(t *testing.T) {
 			<-ended
 			before := w.stored(alloc)
 
-			next, driver := w.away()
+			next, driver := w.offline()
 			driver.hangs = hangs
 			_, shutdown, ended = next.restored(alloc)
 			time.Sleep(10 * time.Second)
@@ -200,7 +200,7 @@ func TestStopDuringRecovery(t *testing.T) {
 		shutdown()
 		<-ended
 
-		next, driver := w.away()
+		next, driver := w.offline()
 		r, _, ended := next.restored(alloc)
 		time.Sleep(10 * time.Second)
 		stopped := codec.Copy(alloc)
@@ -238,7 +238,7 @@ func TestRecoveryOfAStoredStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next, driver := w.away()
+		next, driver := w.offline()
 		_, shutdown, ended := next.restored(alloc)
 		time.Sleep(time.Minute)
 		if n := driver.starts.Load(); n != 0 {
@@ -260,7 +260,7 @@ func TestFailedAllocationEndsItsProcess(t *testing.T) {
 		<-ended
 
 		alloc.Job.TaskGroups[0].Networks = []*nomad.NetworkResource{{Mode: "bridge"}} // fails the network hook
-		next, _ := w.away()
+		next, _ := w.offline()
 		r, shutdown, ended := next.restored(alloc)
 		time.Sleep(time.Minute)
 		if got := r.State().ClientStatus; got != nomad.AllocClientStatusRunning {
@@ -272,7 +272,7 @@ func TestFailedAllocationEndsItsProcess(t *testing.T) {
 			t.Errorf("stored: %+v, want the handle", kept.Local)
 		}
 
-		next, driver := w.away()
+		next, driver := w.offline()
 		r, _, ended = next.restored(alloc)
 		time.Sleep(time.Minute)
 		driver.back.Store(true)

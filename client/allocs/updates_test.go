@@ -19,10 +19,10 @@ type sent struct {
 	allocs []*nomad.Allocation
 }
 
-// carry is carryTo servers that fail the first calls.
-func carry(t *testing.T, fail int) (u *updates, stop func() []sent) {
+// failing is sending to servers that fail the first calls.
+func failing(t *testing.T, fail int) (u *updates, stop func() []sent) {
 	t.Helper()
-	return carryTo(t, func(call int) error {
+	return sending(t, func(call int) error {
 		if call <= fail {
 			return errors.New("not now")
 		}
@@ -30,9 +30,9 @@ func carry(t *testing.T, fail int) (u *updates, stop func() []sent) {
 	})
 }
 
-// carryTo runs updates in a synctest bubble until stop, which returns the calls. answer returns
+// sending runs updates in a synctest bubble until stop, which returns the calls. answer returns
 // the result of a call, by its number.
-func carryTo(t *testing.T, answer func(call int) error) (u *updates, stop func() []sent) {
+func sending(t *testing.T, answer func(call int) error) (u *updates, stop func() []sent) {
 	t.Helper()
 	begun := time.Now()
 	var calls []sent // written by Run's goroutine, read after its end
@@ -61,7 +61,7 @@ func statusOf(id string, description string) *nomad.Allocation {
 
 func TestUpdates_DetailsGoWithTheNextChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, stop := carry(t, 0)
+		u, stop := failing(t, 0)
 		u.putDetail(statusOf("a", "received"))
 		time.Sleep(detailWait / 2)
 		u.putDetail(statusOf("a", "task setup"))
@@ -83,7 +83,7 @@ func TestUpdates_DetailsGoWithTheNextChange(t *testing.T) {
 
 func TestUpdates_DetailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, stop := carry(t, 1)
+		u, stop := failing(t, 1)
 		for range 3 {
 			u.putDetail(statusOf("a", "received"))
 			time.Sleep(detailWait / 4)
@@ -105,7 +105,7 @@ func TestUpdates_DetailsAlone(t *testing.T) {
 // status is sent.
 func TestUpdates_Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, stop := carryTo(t, func(call int) error {
+		u, stop := sending(t, func(call int) error {
 			if call == 1 {
 				return &nomad.RefusedAllocs{IDs: []string{"a"}}
 			}

@@ -132,13 +132,13 @@ func (j *job) obtain(ctx context.Context) (*obtained, error) {
 }
 
 // lead downloads the artifact, for others that wait for it too.
-func (j *job) lead(ctx context.Context, key string, mine *flight) (*obtained, error) {
-	defer j.leave(key, mine)
+func (j *job) lead(ctx context.Context, key string, flight *flight) (*obtained, error) {
+	defer j.leave(key, flight)
 	have, err := j.fromCache(ctx, key) // of a download that has just ended
 	if have == nil && err == nil {
 		have, err = j.downloadFor(ctx, key)
 	}
-	mine.ok = err == nil
+	flight.ok = err == nil
 	return have, err
 }
 
@@ -155,17 +155,17 @@ func (f *Fetcher) join(key string) (running *flight, first bool) {
 	if have, ok := f.flights[key]; ok {
 		return have, false
 	}
-	mine := &flight{ended: make(chan struct{})}
-	f.flights[key] = mine
-	return mine, true
+	flight := &flight{ended: make(chan struct{})}
+	f.flights[key] = flight
+	return flight, true
 }
 
 // leave ends the caller's registration.
-func (f *Fetcher) leave(key string, mine *flight) {
+func (f *Fetcher) leave(key string, flight *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.flights, key)
-	close(mine.ended)
+	close(flight.ended)
 }
 
 // download downloads the artifact in the program, and checks it if it is one file.

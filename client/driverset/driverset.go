@@ -125,8 +125,8 @@ func (s *Set) Infos() map[string]*nomad.DriverInfo {
 func (s *Set) Changed() <-chan struct{} { return s.changed }
 
 // watch receives a driver's fingerprints until ctx ends.
-func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
-	defer answered()
+func (s *Set) watch(ctx context.Context, d drivers.Driver, done func()) {
+	defer done()
 	late := time.NewTimer(firstAnswer)
 	defer late.Stop()
 	prints := d.Fingerprint(ctx)
@@ -146,7 +146,7 @@ func (s *Set) watch(ctx context.Context, d drivers.Driver, answered func()) {
 			late.Stop()
 			s.set(d.Name(), fp)
 		}
-		answered()
+		done()
 	}
 }
 

@@ -271,13 +271,13 @@ func TestUsersAlive(t *testing.T) {
 
 // TestUsersOfTheMachine uses a pool that starts with a uid of the machine's users.
 func TestUsersOfTheMachine(t *testing.T) {
-	nobody, err := user.Lookup("nobody")
+	user, err := user.Lookup("nobody")
 	if err != nil {
 		t.Skip("needs a user that is not root")
 	}
-	uid, err := strconv.Atoi(nobody.Uid)
+	uid, err := strconv.Atoi(user.Uid)
 	if err != nil || uid < 1 {
-		t.Fatalf("nobody is %s", nobody.Uid)
+		t.Fatalf("nobody is %s", user.Uid)
 	}
 	u, err := driverset.NewUsers(uid, uid)
 	if err != nil {

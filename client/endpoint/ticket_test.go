@@ -121,7 +121,7 @@ func TestTicket_Registered(t *testing.T) {
 	f.Until(t, "the node registers", func() bool { return f.Node != nil })
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	if !ticket.Known(f.Node) {
+	if !ticket.Accepted(f.Node) {
 		t.Errorf("the node registered with %v", f.Node.Attributes)
 	}
 }

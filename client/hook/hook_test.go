@@ -20,18 +20,18 @@ type opener interface {
 	Open() error
 }
 
-type door struct {
+type listener struct {
 	plain
 	err error
 }
 
-func (d door) Open() error { return d.err }
+func (d listener) Open() error { return d.err }
 
 var errStuck = errors.New("stuck")
 
 func list(log *strings.Builder) hook.List {
 	return hook.List{Kind: "task_hook", Log: slog.New(slog.NewTextHandler(log, nil)), Hooks: []hook.Hook{
-		door{plain: "first"}, plain("wall"), door{"second", errStuck}, door{plain: "third"},
+		listener{plain: "first"}, plain("wall"), listener{"second", errStuck}, listener{plain: "third"},
 	}}
 }
 

@@ -33,7 +33,7 @@ func TestOtherUsersCannotReachVolumes(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs another uid")
 	}
-	const nobody, backup = 65534, 34
+	const nobodyUID, backup = 65534, 34
 	w := newWorld(t)
 	for _, dir := range []string{filepath.Dir(w.dir), filepath.Dir(filepath.Dir(w.dir))} { // of the test
 		if err := os.Chmod(dir, 0o711); err != nil {
@@ -50,7 +50,7 @@ func TestOtherUsersCannotReachVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, when := range []string{"created", "restored"} {
-		if reaches(t, nobody, program) {
+		if reaches(t, nobodyUID, program) {
 			t.Errorf("%s: another user reaches the volume", when)
 		}
 		info, err := os.Stat(volume)
@@ -60,7 +60,7 @@ func TestOtherUsersCannotReachVolumes(t *testing.T) {
 		if err := os.Chmod(w.dir, 0o711); err != nil { // an earlier version
 			t.Fatal(err)
 		}
-		if !reaches(t, nobody, program) {
+		if !reaches(t, nobodyUID, program) {
 			t.Error("the test proves nothing: the modes above do not let the user pass")
 		}
 		admit(t, w.dir, backup)

@@ -67,9 +67,9 @@ type Manager struct {
 	asked []*message.WorkloadIdentityRequest
 	turn  chan struct{} // held while tokens are fetched, so that a later fetch stores the results of earlier ones
 
-	mu   sync.Mutex
-	held map[message.WIHandle]*message.SignedWorkloadIdentity
-	subs map[message.WIHandle]map[chan idtoken.Token]struct{}
+	mu     sync.Mutex
+	tokens map[message.WIHandle]*message.SignedWorkloadIdentity
+	subs   map[message.WIHandle]map[chan idtoken.Token]struct{}
 	// digests holds the digests of artifacts by task and destination.
 	digests map[string]map[string]string
 	// claims reports whether the claims of an identity contain digests, as the servers answered to this agent.
@@ -81,7 +81,7 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg:     cfg,
 		turn:    make(chan struct{}, 1),
-		held:    map[message.WIHandle]*message.SignedWorkloadIdentity{},
+		tokens:  map[message.WIHandle]*message.SignedWorkloadIdentity{},
 		subs:    map[message.WIHandle]map[chan idtoken.Token]struct{}{},
 		digests: map[string]map[string]string{},
 		claims:  map[message.WIHandle]bool{},
@@ -183,7 +183,7 @@ func (m *Manager) Watch(h message.WIHandle) (<-chan idtoken.Token, func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ch := make(chan idtoken.Token, 1)
-	if id := m.held[h]; id != nil && alive(id, time.Now()) {
+	if id := m.tokens[h]; id != nil && alive(id, time.Now()) {
 		ch <- idtoken.New(id.JWT, "")
 	}
 	if m.subs[h] == nil {
@@ -221,7 +221,7 @@ func (m *Manager) fetch(ctx context.Context, asked []*message.WorkloadIdentityRe
 func (m *Manager) with(ids []*message.SignedWorkloadIdentity) []*message.SignedWorkloadIdentity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := maps.Clone(m.held)
+	all := maps.Clone(m.tokens)
 	for _, id := range ids {
 		all[id.WIHandle] = id
 	}
@@ -286,7 +286,7 @@ func (m *Manager) publish(ids []*message.SignedWorkloadIdentity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range ids {
-		m.held[id.WIHandle] = id
+		m.tokens[id.WIHandle] = id
 		for ch := range m.subs[id.WIHandle] {
 			select {
 			case <-ch: // an older token that was not received

@@ -296,8 +296,8 @@ func TestNothingToRenew(t *testing.T) {
 	}
 }
 
-// TestServersAway checks that renewal is retried before and after the token expires.
-func TestServersAway(t *testing.T) {
+// TestServersUnreachable checks that renewal is retried before and after the token expires.
+func TestServersUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &servers{ttl: map[string]time.Duration{"aws": 8 * time.Second}}
 		m := manager(s, open(t), "aws")

@@ -79,7 +79,7 @@ func (m *Manager) earliest() (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var first *message.SignedWorkloadIdentity
-	for _, id := range m.held {
+	for _, id := range m.tokens {
 		if !id.Expiration.IsZero() && (first == nil || id.Expiration.Before(first.Expiration)) {
 			first = id
 		}

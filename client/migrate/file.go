@@ -16,16 +16,16 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// look is the mode, the owner and the time of an entry.
-type look struct {
+// attributes is the mode, the owner and the time of an entry.
+type attributes struct {
 	mode     fs.FileMode
 	uid, gid int // -1 keeps the owner
 	time     time.Time
 }
 
-// lookOf returns the look of an entry. It has no setuid or setgid bit.
-func (x *extraction) lookOf(name string, h *tar.Header) (look, error) {
-	as := look{mode: fs.FileMode(h.Mode & 0o777), uid: -1, gid: -1, time: h.ModTime}
+// attributesOf returns the attributes of an entry. It has no setuid or setgid bit.
+func (x *extraction) attributesOf(name string, h *tar.Header) (attributes, error) {
+	as := attributes{mode: fs.FileMode(h.Mode & 0o777), uid: -1, gid: -1, time: h.ModTime}
 	if h.Mode&0o1000 != 0 {
 		as.mode |= fs.ModeSticky
 	}
@@ -51,12 +51,12 @@ func (x *extraction) lookOf(name string, h *tar.Header) (look, error) {
 }
 
 // apply sets the owner and the mode of a directory.
-func (l look) apply(dir *safefs.Dir) error {
+func (l attributes) apply(dir *safefs.Dir) error {
 	return errors.Join(dir.Chown(l.uid, l.gid), dir.Chmod(l.mode), l.touch(dir.FD()))
 }
 
 // touch sets the time of an open file.
-func (l look) touch(fd int) error {
+func (l attributes) touch(fd int) error {
 	at := unix.NsecToTimeval(l.time.UnixNano())
 	if err := unix.Futimes(fd, []unix.Timeval{at, at}); err != nil {
 		return fmt.Errorf("set the time: %w", err)
@@ -65,7 +65,7 @@ func (l look) touch(fd int) error {
 }
 
 // link creates a symbolic link.
-func link(dir *safefs.Dir, name, target string, as look) error {
+func link(dir *safefs.Dir, name, target string, as attributes) error {
 	if err := dir.Symlink(target, name); err != nil {
 		return refuseTwice(err)
 	}
@@ -81,7 +81,7 @@ func refuseTwice(err error) error {
 }
 
 // file creates a regular file. Runs of zero bytes become holes.
-func (x *extraction) file(dir *safefs.Dir, name string, size int64, as look, r io.Reader) error {
+func (x *extraction) file(dir *safefs.Dir, name string, size int64, as attributes, r io.Reader) error {
 	f, err := dir.Create(name, 0o600)
 	if err != nil {
 		return refuseTwice(err)

@@ -80,8 +80,8 @@ type extraction struct {
 
 // directory gets its owner and mode after its entries.
 type directory struct {
-	path string
-	look look
+	path       string
+	attributes attributes
 }
 
 func (x *extraction) close() {
@@ -116,7 +116,7 @@ func (x *extraction) run(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(d.look.apply(dir), dir.Close())
+		err = errors.Join(d.attributes.apply(dir), dir.Close())
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (x *extraction) entry(h *tar.Header, r io.Reader) error {
 	if err != nil || !wanted {
 		return err
 	}
-	as, err := x.lookOf(name, h)
+	as, err := x.attributesOf(name, h)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type Source struct {
 }
 
 // errCut means that an entry of the tar is incomplete, so that no further entry can follow.
-var errCut = errors.New("the entry is incomplete")
+var errTruncated = errors.New("the entry is incomplete")
 
 // Write writes the tar. The same data always gives the same bytes. After most errors, the tar is
 // valid and ends with an entry that has the error. After an error that wraps errCut it is not.
@@ -48,7 +48,7 @@ func (s Source) Write(ctx context.Context, w io.Writer) error {
 	if err == nil {
 		err = s.unchanged(found)
 	}
-	if err != nil && !errors.Is(err, errCut) {
+	if err != nil && !errors.Is(err, errTruncated) {
 		err = errors.Join(err, t.fail(err))
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ type snapshot struct {
 
 // finish ends a tar whose last entry is an error.
 func (t *snapshot) finish(err error) error {
-	if errors.Is(err, errCut) {
+	if errors.Is(err, errTruncated) {
 		return nil
 	}
 	return t.w.Close()
@@ -80,10 +80,10 @@ func (t *snapshot) fail(err error) error {
 	text := "Error snapshotting: " + err.Error()
 	head := &tar.Header{Typeflag: tar.TypeReg, Name: errorName(t.source.AllocID), Size: int64(len(text)), Mode: 0o666}
 	if err := t.w.WriteHeader(head); err != nil {
-		return fmt.Errorf("%w: %w", errCut, err)
+		return fmt.Errorf("%w: %w", errTruncated, err)
 	}
 	if _, err := io.WriteString(t.w, text); err != nil {
-		return fmt.Errorf("%w: %w", errCut, err)
+		return fmt.Errorf("%w: %w", errTruncated, err)
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (t *snapshot) directory(ctx context.Context, p place) error {
 	slices.Sort(names)
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("%w: %w", errCut, err)
+			return fmt.Errorf("%w: %w", errTruncated, err)
 		}
 		if err := t.entry(ctx, place{dir, name, p.path + "/" + name, p.depth - 1}); err != nil {
 			return err
@@ -239,7 +239,7 @@ func (t *snapshot) file(dir *safefs.Dir, name, path string) error {
 		err = fmt.Errorf("%d bytes of %d", n, st.Size)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: read %s: %w", errCut, path, err)
+		return fmt.Errorf("%w: read %s: %w", errTruncated, path, err)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (t *snapshot) header(st *unix.Stat_t, h *tar.Header) error {
 		}
 	}
 	if err := t.w.WriteHeader(h); err != nil {
-		return fmt.Errorf("%w: write the header of %s: %w", errCut, h.Name, err)
+		return fmt.Errorf("%w: write the header of %s: %w", errTruncated, h.Name, err)
 	}
 	return nil
 }

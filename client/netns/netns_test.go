@@ -40,7 +40,7 @@ func inode(t *testing.T, path string) uint64 {
 }
 
 // enter calls look on a thread in the namespace, and restores the thread's own.
-func enter(t *testing.T, path string, look func() error) error {
+func enter(t *testing.T, path string, inspect func() error) error {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -57,7 +57,7 @@ func enter(t *testing.T, path string, look func() error) error {
 	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
 		return err
 	}
-	err = look()
+	err = inspect()
 	return errors.Join(err, unix.Setns(own, unix.CLONE_NEWNET))
 }
 

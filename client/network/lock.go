@@ -51,8 +51,8 @@ func (s *Set) enter(ctx context.Context, alloc string) (leave func(), err error)
 // operation is the work on the network of one allocation.
 type operation struct {
 	*Set
-	dir  *safefs.Dir
-	held *os.File // the lock file, which the plugins inherit
+	dir      *safefs.Dir
+	lockFile *os.File // the lock file, which the plugins inherit
 }
 
 // operate calls do while no other operation of the allocation runs, also of plugins that a killed agent has started.
@@ -74,7 +74,7 @@ func (s *Set) operate(ctx context.Context, alloc string, do func(*operation) err
 		return err
 	}
 	o := &operation{Set: s, dir: d}
-	if o.held, err = s.lock(ctx, d, alloc); err != nil {
+	if o.lockFile, err = s.lock(ctx, d, alloc); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.unlock(alloc)) }()
@@ -160,7 +160,7 @@ func (o *operation) unlock(alloc string) error {
 	if r, err := load(o.dir, alloc); err == nil && r == nil { // while it is locked
 		errs = append(errs, o.dir.Remove(alloc+lockSuffix))
 	}
-	errs = append(errs, unix.Flock(int(o.held.Fd()), unix.LOCK_UN), o.held.Close())
+	errs = append(errs, unix.Flock(int(o.lockFile.Fd()), unix.LOCK_UN), o.lockFile.Close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("unlock the network of allocation %s: %w", alloc, err)
 	}

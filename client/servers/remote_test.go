@@ -161,17 +161,17 @@ func TestLearn(t *testing.T) {
 		return out
 	}
 	set := func(r *Remote) []string { return slices.Sorted(slices.Values(r.Addrs())) }
-	heads := map[string]bool{}
+	leaders := map[string]bool{}
 	for range 200 { // a different order for each client
 		r := remote(&fleet{}, "seed")
 		r.Learn(infos("a", "b", "c", "b", ""), 3)
-		heads[r.Addrs()[0]] = true
+		leaders[r.Addrs()[0]] = true
 		if got := set(r); !slices.Equal(got, []string{"a", "b", "c", "seed"}) {
 			t.Fatalf("servers = %v", got)
 		}
 	}
-	if len(heads) != 4 {
-		t.Errorf("all of 200 clients start with one of %v", heads)
+	if len(leaders) != 4 {
+		t.Errorf("all of 200 clients start with one of %v", leaders)
 	}
 	r := remote(&fleet{}, "seed")
 	r.Learn(infos("a", "b"), 3)
@@ -207,17 +207,17 @@ func TestRun_Rebalances(t *testing.T) {
 		if f.pings != 0 {
 			t.Error("moved before the minimum interval")
 		}
-		heads := map[string]bool{}
+		leaders := map[string]bool{}
 		f.set("b", errRefused)
 		for range 100 {
 			after(2 * rebalanceMin)
-			heads[r.Addrs()[0]] = true
+			leaders[r.Addrs()[0]] = true
 			if len(r.Addrs()) != 3 {
 				t.Fatalf("servers are lost: %v", r.Addrs())
 			}
 		}
-		if !heads["a"] || !heads["c"] || heads["b"] {
-			t.Errorf("moved to %v", heads)
+		if !leaders["a"] || !leaders["c"] || leaders["b"] {
+			t.Errorf("moved to %v", leaders)
 		}
 		order := r.Addrs()
 		f.set("a", errRefused)

@@ -27,25 +27,25 @@ func localState(raw []byte) error {
 	return err
 }
 
-// heldTask is the part of a task's local state that identifies the build of its process.
-type heldTask struct {
+// otherTask is the part of a task's local state that identifies the build of its process.
+type otherTask struct {
 	complete  bool // the task has ended
 	upstreams bool // another build stored the handle
 }
 
 // readLocal reads a task's local state. Every key outside the two known forms is an error that
 // wraps errUnknown, because it may belong to a process.
-func readLocal(raw []byte) (heldTask, error) {
+func readLocal(raw []byte) (otherTask, error) {
 	local, err := mapOf(raw, localKeys)
 	if err != nil {
-		return heldTask{}, fmt.Errorf("local state: %w", err)
+		return otherTask{}, fmt.Errorf("local state: %w", err)
 	}
 	complete, ok := local["RunComplete"].(bool)
 	if !ok && local["RunComplete"] != nil {
-		return heldTask{}, fmt.Errorf("%w of the stored local state: RunComplete is %v", errUnknown, local["RunComplete"])
+		return otherTask{}, fmt.Errorf("%w of the stored local state: RunComplete is %v", errUnknown, local["RunComplete"])
 	}
 	if local["TaskHandle"] == nil {
-		return heldTask{complete: complete}, nil
+		return otherTask{complete: complete}, nil
 	}
 	handle, _ := local["TaskHandle"].(map[string]any)
 	own, upstreams := handle["Driver"] != nil, handle["Driver"] == nil
@@ -54,14 +54,14 @@ func readLocal(raw []byte) (heldTask, error) {
 		upstreams = upstreams && slices.Contains(upstreamHandleKeys, key)
 	}
 	if len(handle) == 0 || !own && !upstreams {
-		return heldTask{}, fmt.Errorf("%w of the stored task handle", errUnknown)
+		return otherTask{}, fmt.Errorf("%w of the stored task handle", errUnknown)
 	}
-	return heldTask{complete: complete, upstreams: upstreams}, nil
+	return otherTask{complete: complete, upstreams: upstreams}, nil
 }
 
-// heldElsewhere reports whether the task in a bucket may have a process that another build
+// usedElsewhere reports whether the task in a bucket may have a process that another build
 // started.
-func heldElsewhere(b *bolt.Bucket) (bool, error) {
+func usedElsewhere(b *bolt.Bucket) (bool, error) {
 	raw := b.Get(keyLocalState)
 	if raw == nil {
 		return false, nil
@@ -112,7 +112,7 @@ func allocElsewhere(b *bolt.Bucket, id string) (held bool, err error) {
 		if !ok {
 			return nil
 		}
-		one, err := heldElsewhere(b.Bucket(name))
+		one, err := usedElsewhere(b.Bucket(name))
 		if err != nil {
 			return fmt.Errorf("task %s: %w", task, err)
 		}

@@ -243,17 +243,17 @@ func (h *identityHook) put(at place, id *nomad.WorkloadIdentity, token idtoken.T
 
 // writeToken replaces the file of a token. Only the task's user can read it.
 func writeToken(at place, id *nomad.WorkloadIdentity, token idtoken.Token) error {
-	look := at.dir.Secret()
+	attributes := at.dir.Secret()
 	if id.Filepath == "" {
-		return at.dir.Secrets().Replace(tokenName(id), []byte(token.Reveal()), look)
+		return at.dir.Secrets().Replace(tokenName(id), []byte(token.Reveal()), attributes)
 	}
 	name := relative(at, id.Filepath)
-	into, err := at.dir.Root().MakeAll(path.Dir(name), 0o755, look.UID, look.GID)
+	into, err := at.dir.Root().MakeAll(path.Dir(name), 0o755, attributes.UID, attributes.GID)
 	if err != nil {
 		return err
 	}
 	defer into.Close()
-	return into.Replace(path.Base(name), []byte(token.Reveal()), look)
+	return into.Replace(path.Base(name), []byte(token.Reveal()), attributes)
 }
 
 // readToken returns the content of a token file, or "" if it cannot be read.

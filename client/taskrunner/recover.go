@@ -13,7 +13,7 @@ import (
 // Limits for the recovery of a process.
 const (
 	recoverPatience = 30 * time.Second // per call of the driver
-	recoverSilence  = 2 * time.Second  // after which a call without an answer is reported
+	recoverQuiet    = 2 * time.Second  // after which a call without an answer is reported
 	recoverAgain    = 250 * time.Millisecond
 	recoverAgainMax = 30 * time.Second
 )
@@ -64,7 +64,7 @@ func (r *Runner) recover(ctx context.Context) (Move, error) {
 }
 
 // errSilent is reported for a driver that has not answered yet.
-var errSilent = fmt.Errorf("the driver has not answered for %v", recoverSilence)
+var errSilent = fmt.Errorf("the driver has not answered for %v", recoverQuiet)
 
 // recoverOnce calls the driver once, and reports errSilent if the answer is late. A driver that does not answer in time
 // may still have the task.
@@ -73,7 +73,7 @@ func (r *Runner) recoverOnce(ctx context.Context, h *drivers.TaskHandle, report 
 	defer cancel()
 	answer := make(chan error, 1)
 	go func() { answer <- r.cfg.Driver.RecoverTask(ctx, h) }()
-	late := time.NewTimer(recoverSilence)
+	late := time.NewTimer(recoverQuiet)
 	defer late.Stop()
 	select {
 	case err := <-answer:

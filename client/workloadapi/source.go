@@ -59,7 +59,7 @@ type Source struct {
 	bundles *Bundles
 
 	mu      sync.Mutex
-	held    *X509
+	current *X509
 	changed chan struct{} // closed when held changes
 }
 
@@ -72,7 +72,7 @@ func NewSource(t Task, bundles *Bundles) *Source {
 func (s *Source) Current() (*X509, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held, s.changed
+	return s.current, s.changed
 }
 
 // Run keeps the SVID fresh until ctx ends.
@@ -98,12 +98,12 @@ func (s *Source) Run(ctx context.Context) {
 
 // hold waits until the SVID must be renewed. It reports whether ctx still runs.
 func (s *Source) hold(ctx context.Context) bool {
-	held, _ := s.Current()
-	half := time.NewTimer(renewal(held.leaf, time.Now()))
+	current, _ := s.Current()
+	half := time.NewTimer(renewal(current.leaf, time.Now()))
 	defer half.Stop()
 	for {
 		bundle, changed := s.bundles.Current()
-		if bundle != nil && !bundle.Issued(held.leaf) {
+		if bundle != nil && !bundle.Issued(current.leaf) {
 			return pause(ctx, 2*time.Second) == nil // its root key was removed, or the bundle is old
 		}
 		select {
@@ -146,7 +146,7 @@ func (s *Source) fetch(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = next
+	s.current = next
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.task.Log.Debug("X.509-SVID", "id", next, "expires", next.leaf.NotAfter)

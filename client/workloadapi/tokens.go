@@ -39,12 +39,12 @@ type tokens struct {
 	task  Task
 	limit *rate.Limiter
 
-	mu   sync.Mutex
-	held map[string]token // by audiences
+	mu      sync.Mutex
+	current map[string]token // by audiences
 }
 
 func newTokens(t Task) *tokens {
-	return &tokens{task: t, limit: rate.NewLimiter(tokenRate, tokenBursts), held: map[string]token{}}
+	return &tokens{task: t, limit: rate.NewLimiter(tokenRate, tokenBursts), current: map[string]token{}}
 }
 
 // get returns a JWT-SVID for the audiences. While the servers cannot be reached, it is one that has not
@@ -55,7 +55,7 @@ func (t *tokens) get(ctx context.Context, audience []string) (token, error) {
 	}
 	key, now := strings.Join(audience, "\x00"), time.Now()
 	t.mu.Lock()
-	old, ok := t.held[key]
+	old, ok := t.current[key]
 	t.mu.Unlock()
 	if ok && now.Before(old.half) {
 		return old, nil
@@ -73,10 +73,10 @@ func (t *tokens) get(ctx context.Context, audience []string) (token, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.held) >= maxTokens {
-		clear(t.held)
+	if len(t.current) >= maxTokens {
+		clear(t.current)
 	}
-	t.held[key] = next
+	t.current[key] = next
 	return next, nil
 }
 

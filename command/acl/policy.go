@@ -44,7 +44,7 @@ func policyApplyCommand() term.Command {
 			}
 			line := fmt.Sprintf("Successfully wrote %q ACL policy!", p.Name)
 			if p.JobACL != nil {
-				line += " It is attached to " + spoken(p.JobACL) + "."
+				line += " It is attached to " + jobACLText(p.JobACL) + "."
 			}
 			return line, nil
 		}
@@ -65,8 +65,8 @@ func workloads(e *term.Env, j *api.JobACL) (*api.JobACL, error) {
 	return j, nil
 }
 
-// spoken describes the workloads of j.
-func spoken(j *api.JobACL) string {
+// jobACLText describes the workloads of j.
+func jobACLText(j *api.JobACL) string {
 	switch {
 	case j.JobID == "":
 		return fmt.Sprintf("all workloads of namespace %q", j.Namespace)

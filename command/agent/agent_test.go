@@ -222,7 +222,7 @@ func TestDevAgentRunsAJob(t *testing.T) {
 }
 
 // A server and a client run in separate agents and communicate over TCP.
-func TestServerAndClientApart(t *testing.T) {
+func TestServerAndClient_Separate(t *testing.T) {
 	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
 	testpace.Until(t, "there is a leader", func() bool { var l string; return get(srv, "/v1/status/leader", &l) == nil && l != "" })
 	var leader string

@@ -31,12 +31,12 @@ func (a *Agent) serveHTTP(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	conns := newWebListener(ln, a.certs, a.set.Limits.HTTPSHandshakeTimeout, a.log)
-	greeted := make(chan struct{})
+	accepted := make(chan struct{})
 	go func() {
-		defer close(greeted)
+		defer close(accepted)
 		conns.run(ctx)
 	}()
-	defer func() { <-greeted }()
+	defer func() { <-accepted }()
 	stopped := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {
 		defer close(stopped)

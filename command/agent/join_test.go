@@ -60,9 +60,9 @@ func TestClientWaitsForServers(t *testing.T) {
 // A client with a limited number of attempts exits if it cannot register with a server.
 func TestClientGivesUp(t *testing.T) {
 	ln := testnet.Listen(t)
-	nobody := ln.Addr().String()
+	unused := ln.Addr().String()
 	ln.Close()
-	text := free + "client { server_join { retry_join = [\"" + nobody + "\"] retry_max = 2 retry_interval = \"50ms\" } }\n"
+	text := free + "client { server_join { retry_join = [\"" + unused + "\"] retry_max = 2 retry_interval = \"50ms\" } }\n"
 	a, err := build(t, &bytes.Buffer{}, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, text))
 	if err != nil {
 		t.Fatal(err)

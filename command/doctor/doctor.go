@@ -89,7 +89,7 @@ Exit codes: 0 when nothing failed (warnings are allowed), 2 when a check failed,
 			only := f.Strings("check", "Run only the check with this `name`; may be repeated.")
 			asJSON := f.Bool("json", false, "Print the findings as JSON.")
 			return func(ctx context.Context, e *term.Env) error {
-				if err := known(*only); err != nil {
+				if err := checkEach(*only); err != nil {
 					return err
 				}
 				all := examine(ctx, inspect(ctx, *paths), *only)
@@ -109,8 +109,8 @@ Exit codes: 0 when nothing failed (warnings are allowed), 2 when a check failed,
 	}
 }
 
-// known rejects names that are not those of checks.
-func known(names []string) error {
+// checkEach rejects names that are not those of checks.
+func checkEach(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(checkNames(), name) {
 			return fmt.Errorf("unknown check %q for -check: use one of %s", name, strings.Join(checkNames(), ", "))

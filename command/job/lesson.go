@@ -77,7 +77,7 @@ func (l *lesson) again(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	news := false
+	updates := false
 	for _, stub := range allocs {
 		a, _, err := l.client.Allocations().Info(stub.ID, l.query(ctx))
 		if err != nil {
@@ -91,13 +91,13 @@ func (l *lesson) again(ctx context.Context) error {
 				l.ended[n] = ending(s)
 				next := grants.From(refusals(s), l.granted[n])
 				next.Other = merged(l.granted[n].Other, next.Other)
-				news = news || !next.Equal(l.granted[n])
+				updates = updates || !next.Equal(l.granted[n])
 				l.granted[n] = next
 			}
 		}
 	}
-	l.Complete = !news
-	if news && len(l.byNode) > 0 {
+	l.Complete = !updates
+	if updates && len(l.byNode) > 0 {
 		off := strings.Join(slices.Sorted(maps.Keys(l.byNode)), ", ")
 		l.env.Warnf("The job cannot run again with the new grants: unveil_by_task is off in the node's plugin block of %s.", off)
 		l.Complete = true

@@ -68,7 +68,7 @@ func (w *writer) text(text string) {
 		case indented && !literal:
 			w.WriteString(".Bd -literal -offset indent\n")
 			literal = true
-		case !literal && separated && w.Len() > 0 && !strings.HasSuffix(w.String(), ".Pp\n") && !w.heads():
+		case !literal && separated && w.Len() > 0 && !strings.HasSuffix(w.String(), ".Pp\n") && !w.isHeading():
 			w.WriteString(".Pp\n")
 		}
 		separated = false
@@ -84,8 +84,8 @@ func (w *writer) text(text string) {
 	}
 }
 
-// heads reports whether the last line begins a section or an item, after which no paragraph begins.
-func (w *writer) heads() bool {
+// isHeading reports whether the last line begins a section or an item, after which no paragraph begins.
+func (w *writer) isHeading() bool {
 	lines := strings.Split(strings.TrimSuffix(w.String(), "\n"), "\n")
 	last := lines[len(lines)-1]
 	return strings.HasPrefix(last, ".Sh ") || strings.HasPrefix(last, ".It ")

@@ -59,11 +59,11 @@ func (o *drainOptions) run(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return err
 	}
-	look := find
+	find := find
 	if o.self {
-		look = findOwn
+		find = findOwn
 	}
-	c, n, err := look(ctx, e, e.Arg(0))
+	c, n, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}

@@ -105,11 +105,11 @@ func eligibilityCommand() term.Command {
 				if *enable == *disable {
 					return fmt.Errorf("Either the '-enable' or '-disable' flag must be set")
 				}
-				look := find
+				find := find
 				if *self {
-					look = findOwn
+					find = findOwn
 				}
-				c, n, err := look(ctx, e, e.Arg(0))
+				c, n, err := find(ctx, e, e.Arg(0))
 				if err != nil {
 					return err
 				}

@@ -100,11 +100,11 @@ func (o *statusOptions) counted(ctx context.Context, e *term.Env, c *api.Client,
 }
 
 func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
-	look := find
+	find := find
 	if o.self {
-		look = findOwn
+		find = findOwn
 	}
-	c, n, err := look(ctx, e, e.Arg(0))
+	c, n, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}

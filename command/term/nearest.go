@@ -41,8 +41,8 @@ func flagError(err error, f *flag.FlagSet) error {
 	}
 	var names []string
 	f.VisitAll(func(fl *flag.Flag) { names = append(names, fl.Name) })
-	if near := Nearest(name, names); near != "" {
-		return fmt.Errorf("%w\nDid you mean: -%s", err, near)
+	if similar := Nearest(name, names); similar != "" {
+		return fmt.Errorf("%w\nDid you mean: -%s", err, similar)
 	}
 	return err
 }

@@ -89,8 +89,8 @@ func (l *locker) run(ctx context.Context, child []string) error {
 	if err != nil {
 		return err
 	}
-	mine := &api.Variable{Namespace: held.Namespace, Path: held.Path, Lock: held.Lock}
-	defer l.release(mine)
+	locked := &api.Variable{Namespace: held.Namespace, Path: held.Path, Lock: held.Lock}
+	defer l.release(locked)
 	if err := l.show(held); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (l *locker) run(ctx context.Context, child []string) error {
 	renewing := make(chan struct{})
 	go func() {
 		defer close(renewing)
-		if err := l.keep(running, mine, ttl); err != nil {
+		if err := l.keep(running, locked, ttl); err != nil {
 			stop(err)
 		}
 	}()
@@ -112,7 +112,7 @@ func (l *locker) run(ctx context.Context, child []string) error {
 	stop(nil)
 	<-renewing
 	if errors.Is(lost, api.ErrLockConflict) {
-		return fmt.Errorf("The lock of %q was lost while the command ran: %w", mine.Path, lost)
+		return fmt.Errorf("The lock of %q was lost while the command ran: %w", locked.Path, lost)
 	}
 	return err
 }
@@ -148,13 +148,13 @@ func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
 
 // keep renews the lock three times within each TTL, until ctx ends. It returns an error
 // when the lock is lost: a server reported it, or all renewals within the TTL failed.
-func (l *locker) keep(ctx context.Context, mine *api.Variable, ttl time.Duration) error {
+func (l *locker) keep(ctx context.Context, locked *api.Variable, ttl time.Duration) error {
 	renewed := time.Now()
 	wait := ttl / 3
 	for backoff.Sleep(ctx, wait) == nil {
 		asked := time.Now()
 		within, cancel := context.WithTimeout(ctx, ttl/3)
-		_, _, err := l.vars.RenewLock(mine, (&api.WriteOptions{}).WithContext(within))
+		_, _, err := l.vars.RenewLock(locked, (&api.WriteOptions{}).WithContext(within))
 		cancel()
 		switch {
 		case err == nil:
@@ -200,10 +200,10 @@ func (l *locker) child(ctx context.Context, args []string) error {
 }
 
 // release releases the lock, even after ctx ended.
-func (l *locker) release(mine *api.Variable) {
+func (l *locker) release(locked *api.Variable) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWithin)
 	defer cancel()
-	if _, _, err := l.vars.ReleaseLock(mine, (&api.WriteOptions{}).WithContext(ctx)); err != nil && !errors.Is(err, api.ErrLockConflict) {
+	if _, _, err := l.vars.ReleaseLock(locked, (&api.WriteOptions{}).WithContext(ctx)); err != nil && !errors.Is(err, api.ErrLockConflict) {
 		l.env.Warnf("Error releasing the lock: %v. It expires after its TTL and delay", err)
 	}
 }

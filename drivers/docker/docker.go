@@ -151,18 +151,18 @@ func (d *Driver) SetConfig(cfg cty.Value) error {
 
 // Limits of calls.
 const (
-	callPatience = 5 * time.Minute // the creation of a container may copy an image
-	lookPatience = 10 * time.Second
+	callTimeout    = 5 * time.Minute // the creation of a container may copy an image
+	inspectTimeout = 10 * time.Second
 )
 
 // call limits a call to the daemon.
 func call(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, callPatience)
+	return context.WithTimeout(ctx, callTimeout)
 }
 
-// look limits a call that only reads.
-func look(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, lookPatience)
+// withTimeout limits a call that only reads.
+func withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, inspectTimeout)
 }
 
 // task returns a task that was started or recovered.

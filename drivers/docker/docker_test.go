@@ -144,7 +144,7 @@ func TestLost(t *testing.T) {
 }
 
 // A daemon that goes away makes the driver unhealthy; its tasks are found again when it is back.
-func TestDaemonAway(t *testing.T) {
+func TestDaemonUnreachable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, block{"allow_privileged": true, "volumes": block{"enabled": true}, "pids_limit": 100})
 	prints := f.Fingerprint(t.Context())

@@ -170,7 +170,7 @@ func (m *images) present(ctx context.Context, cfg *drivers.TaskConfig, o *option
 
 // loadedImage returns the ID of the image that was loaded. A daemon that keeps images in containerd gives it an ID of its own.
 func (m *images) loadedImage(ctx context.Context, cfg *drivers.TaskConfig, o *options, image *imagearchive.Image) (string, error) {
-	limited, cancel := look(ctx)
+	limited, cancel := withTimeout(ctx)
 	defer cancel()
 	found, err := m.d.api.ImageInspect(limited, o.image)
 	if err != nil {

@@ -19,7 +19,7 @@ func (d *Driver) setHealth(ctx context.Context, c *container.Config) error {
 	if c.Healthcheck != nil { // turned off
 		return nil
 	}
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	found, err := d.api.ImageInspect(ctx, c.Image)
 	if err != nil {

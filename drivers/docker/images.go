@@ -66,7 +66,7 @@ func (m *images) ensure(ctx context.Context, cfg *drivers.TaskConfig, o *options
 
 // id returns the ID of an image, "" if the daemon does not have it.
 func (m *images) id(ctx context.Context, ref string) (string, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	found, err := m.d.api.ImageInspect(ctx, ref)
 	switch {

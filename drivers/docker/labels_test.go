@@ -22,11 +22,11 @@ func TestLabelsOfImage(t *testing.T) {
 	f.ShortenDangling(100*time.Millisecond, 0)
 	lost := f.task(shell("sleep 1000"))
 	f.start(lost)
-	mine, err := f.InspectTask(lost.ID)
+	status, err := f.InspectTask(lost.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels := f.inspect(mine.Attributes["container_id"]).Config.Labels
+	labels := f.inspect(status.Attributes["container_id"]).Config.Labels
 	var foreign []string
 	for name, task := range map[string]string{"operator-1": "other/web/1", "operator": ""} {
 		changes := []string{`CMD ["sleep", "1000"]`}
@@ -53,7 +53,7 @@ func TestLabelsOfImage(t *testing.T) {
 		}
 	}()
 	testpace.Until(t, "the removal of the lost container", func() bool {
-		_, err := f.daemon.API.ContainerInspect(t.Context(), mine.Attributes["container_id"], client.ContainerInspectOptions{})
+		_, err := f.daemon.API.ContainerInspect(t.Context(), status.Attributes["container_id"], client.ContainerInspectOptions{})
 		return err != nil && strings.Contains(err.Error(), "No such container")
 	})
 	for _, id := range foreign {

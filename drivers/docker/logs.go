@@ -142,7 +142,7 @@ func (d *Driver) copyLogs(ctx context.Context, t *task, have *copied) {
 
 // runs reports whether a container runs. It is true while the daemon does not answer.
 func (d *Driver) runs(ctx context.Context, container string) bool {
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	found, err := d.api.ContainerInspect(ctx, container, client.ContainerInspectOptions{})
 	if err != nil {

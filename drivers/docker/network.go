@@ -78,7 +78,7 @@ var errEnded = errors.New("the container has ended")
 
 // pauseNetwork returns the network of a container, which must run and belong to the allocation.
 func (d *Driver) pauseNetwork(ctx context.Context, id, allocID, hostname string) (*drivers.GroupNetwork, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	found, err := d.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {

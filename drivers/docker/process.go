@@ -15,7 +15,7 @@ func (d *Driver) TaskProcess(ctx context.Context, id string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	found, err := d.api.ContainerInspect(ctx, t.container, client.ContainerInspectOptions{})
 	if err != nil {

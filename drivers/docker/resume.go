@@ -67,7 +67,7 @@ func (d *Driver) resume(ctx context.Context, t *task) (*copied, error) {
 		fresh := s.had[overlap(s.had, before):]
 		s.tail.Write(before[max(0, len(before)-maxTail):])
 		s.tail.Write(fresh)
-		if err := s.to.SetWriteDeadline(time.Now().Add(lookPatience)); err != nil {
+		if err := s.to.SetWriteDeadline(time.Now().Add(inspectTimeout)); err != nil {
 			return nil, err
 		}
 		if _, err := s.to.Write(fresh); err != nil {
@@ -86,7 +86,7 @@ func (d *Driver) resume(ctx context.Context, t *task) (*copied, error) {
 
 // window returns the output in the daemon's log between two times.
 func (d *Driver) window(ctx context.Context, t *task, since, until time.Time) (stdout, stderr []byte, err error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	from, err := d.api.ContainerLogs(ctx, t.container,
 		client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Since: logTime(since), Until: logTime(until)})

@@ -63,7 +63,7 @@ func (d *Driver) sample(ctx context.Context, t *task, interval time.Duration, ch
 
 // statsOnce takes one sample. The first one has a previous sample of the daemon.
 func (d *Driver) statsOnce(ctx context.Context, id string, first bool) (*container.StatsResponse, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	resp, err := d.api.ContainerStats(ctx, id, client.ContainerStatsOptions{IncludePreviousSample: first})
 	if err != nil {

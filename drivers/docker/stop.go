@@ -24,7 +24,7 @@ func (d *Driver) StopTask(ctx context.Context, id string, timeout time.Duration,
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout+callPatience)
+	ctx, cancel := context.WithTimeout(ctx, timeout+callTimeout)
 	defer cancel()
 	if signal != "" {
 		if err := d.kill(ctx, container, signal); err != nil {
@@ -162,7 +162,7 @@ func (d *Driver) InspectTask(id string) (*drivers.TaskStatus, error) {
 		out.State, out.Exit, out.CompletedAt = drivers.TaskExited, t.exit, t.ended
 		return out, nil
 	}
-	ctx, cancel := look(context.Background())
+	ctx, cancel := withTimeout(context.Background())
 	defer cancel()
 	found, err := d.api.ContainerInspect(ctx, t.container, client.ContainerInspectOptions{})
 	if err != nil {

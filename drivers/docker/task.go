@@ -149,7 +149,7 @@ func (d *Driver) waitOnce(ctx context.Context, id string) (*container.State, err
 		return nil, err
 	case <-result.Result:
 	}
-	limited, stop := look(ctx)
+	limited, stop := withTimeout(ctx)
 	defer stop()
 	found, err := d.api.ContainerInspect(limited, id, client.ContainerInspectOptions{})
 	if err != nil {
@@ -208,7 +208,7 @@ func (d *Driver) RecoverTask(ctx context.Context, h *drivers.TaskHandle) error {
 }
 
 func (d *Driver) recover(ctx context.Context, id string, state *handleState) error {
-	limited, cancel := look(ctx)
+	limited, cancel := withTimeout(ctx)
 	defer cancel()
 	found, err := d.api.ContainerInspect(limited, state.Container, client.ContainerInspectOptions{})
 	if cerrdefs.IsNotFound(err) {
@@ -262,7 +262,7 @@ func (d *Driver) find(ctx context.Context, id string) (string, error) {
 	if t, err := d.task(id); err == nil {
 		return t.container, nil
 	}
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	list, err := d.list(ctx, map[string]string{taskLabel: id})
 	if err != nil {
@@ -304,7 +304,7 @@ func (d *Driver) list(ctx context.Context, labels map[string]string) ([]containe
 
 // ListTasks implements drivers.Lister.
 func (d *Driver) ListTasks(ctx context.Context) ([]drivers.TaskStatus, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	list, err := d.list(ctx, nil)
 	if err != nil && d.never(err) {

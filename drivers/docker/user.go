@@ -151,7 +151,7 @@ func (d *Driver) imageFile(ctx context.Context, id, name string) (string, error)
 
 // copyOut returns a file of a container, or the destination of a symbolic link.
 func (d *Driver) copyOut(ctx context.Context, id, name string) (text, link string, err error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	got, err := d.api.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: name})
 	if cerrdefs.IsNotFound(err) {

@@ -205,7 +205,7 @@ func (d *Driver) firstProcess(ctx context.Context, id string) (*observe.Process,
 
 // running returns a container that runs, nil if it does not.
 func (d *Driver) running(ctx context.Context, id string) (*container.InspectResponse, error) {
-	ctx, cancel := look(ctx)
+	ctx, cancel := withTimeout(ctx)
 	defer cancel()
 	got, err := d.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {

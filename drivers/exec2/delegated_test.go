@@ -27,7 +27,7 @@ func TestUnprivilegedLimits(t *testing.T) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		testkernel.Kernel{}.Again(t, nobody, delegate(t))
+		testkernel.Kernel{}.Again(t, nobodyUID, delegate(t))
 		return
 	}
 	f := fixtureAt(t, settings{"allow_unprivileged": cty.True})
@@ -108,7 +108,7 @@ func delegate(t *testing.T) string {
 		}
 	})
 	for _, f := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
-		if err := os.Chown(filepath.Join(dir, f), nobody, nobody); err != nil {
+		if err := os.Chown(filepath.Join(dir, f), nobodyUID, nobodyUID); err != nil {
 			t.Fatal(err)
 		}
 	}

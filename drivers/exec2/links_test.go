@@ -61,7 +61,7 @@ func unprivilegedLinks(t *testing.T, k testkernel.Kernel) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		for _, uid := range []int{nobody, 88124} {
+		for _, uid := range []int{nobodyUID, 88124} {
 			dir := linkGround(t, uid)
 			k.Env = []string{groundVariable + "=" + dir}
 			end := testrename.Exchange(filepath.Join(dir, "other/swapped"), filepath.Join(dir, "other/spare"))

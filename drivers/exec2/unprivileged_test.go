@@ -13,7 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-const nobody = 65534
+const nobodyUID = 65534
 
 // TestUnprivileged checks an agent without root. As root it runs itself again as nobody.
 func TestUnprivileged(t *testing.T) {
@@ -32,7 +32,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		k.Again(t, nobody, "")
+		k.Again(t, nobodyUID, "")
 		return
 	}
 	f := fixtureAt(t, nil)

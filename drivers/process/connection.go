@@ -99,9 +99,9 @@ func (c *connection) close() {
 // endOfInput ends the input of a terminal, at the beginning of a line.
 const endOfInput = 4
 
-// carry starts to copy input and output. Reading from the caller may continue until the caller ends
+// copyStreams starts to copy input and output. Reading from the caller may continue until the caller ends
 // it.
-func (c *connection) carry(o *drivers.ExecOptions) {
+func (c *connection) copyStreams(o *drivers.ExecOptions) {
 	go func() {
 		if _, err := io.Copy(onlyWriter{c.in}, o.Stdin); err == nil && c.terminal {
 			c.in.Write([]byte{endOfInput}) //nolint:errcheck // the program may have ended

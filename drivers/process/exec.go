@@ -113,7 +113,7 @@ func sessionOf(t *proc.Task, s state, o *drivers.ExecOptions) (*sandbox.Command,
 func runSession(life context.Context, s *sandbox.Command, c *connection, o *drivers.ExecOptions) (*drivers.ExitResult, error) {
 	ws, err := s.Run(life, func() {
 		c.closeChild()
-		c.carry(o)
+		c.copyStreams(o)
 	})
 	if err != nil {
 		return nil, startError(err)

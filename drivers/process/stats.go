@@ -109,10 +109,10 @@ func (m *meter) sample(now time.Time) *drivers.ResourceUsage {
 	u.ThrottledTime, u.ThrottledCount = s.ThrottledTime, s.ThrottledPeriods
 	u.CPUMeasured = []string{"System Mode", "User Mode", "Percent", "Total Ticks", "Throttled Periods", "Throttled Time"}
 	if !m.lastAt.IsZero() {
-		wall := float64(now.Sub(m.lastAt).Nanoseconds())
-		u.CPUUser = percent(s.CPUUser, m.last.CPUUser, wall)
-		u.CPUSystem = percent(s.CPUSystem, m.last.CPUSystem, wall)
-		u.CPUPercent = percent(s.CPUTotal, m.last.CPUTotal, wall)
+		elapsed := float64(now.Sub(m.lastAt).Nanoseconds())
+		u.CPUUser = percent(s.CPUUser, m.last.CPUUser, elapsed)
+		u.CPUSystem = percent(s.CPUSystem, m.last.CPUSystem, elapsed)
+		u.CPUPercent = percent(s.CPUTotal, m.last.CPUTotal, elapsed)
 		u.CPUTicks = u.CPUPercent / 100 * m.mhz
 	}
 	m.last, m.lastAt = s, now
@@ -123,9 +123,9 @@ func (m *meter) sample(now time.Time) *drivers.ResourceUsage {
 	return u
 }
 
-func percent(now, before uint64, wall float64) float64 {
-	if now <= before || wall <= 0 {
+func percent(now, before uint64, elapsed float64) float64 {
+	if now <= before || elapsed <= 0 {
 		return 0
 	}
-	return float64(now-before) / wall * 100
+	return float64(now-before) / elapsed * 100
 }

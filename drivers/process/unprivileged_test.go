@@ -21,7 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-const nobody = 65534
+const nobodyUID = 65534
 
 // TestUnprivileged checks sidecars of an agent without root, which has user namespaces. As root it
 // runs itself again as nobody.
@@ -38,7 +38,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, processes string) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABITCP, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		k.Again(t, nobody, "")
+		k.Again(t, nobodyUID, "")
 		return
 	}
 	f := fixtureAt(t)

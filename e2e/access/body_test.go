@@ -84,11 +84,11 @@ namespace "prod" { policy = "deny" }`, "")
 			policy, path, body string
 			code               int
 		}{
-			"namespace in the body":           {"submits", "/v1/jobs", fmt.Sprintf(job, mine), 200},
+			"namespace in the body":           {"submits", "/v1/jobs", fmt.Sprintf(job, local), 200},
 			"namespace in the query":          {"submits", "/v1/jobs?namespace=mine", fmt.Sprintf(job, prod), 200},
 			"other namespace in the body":     {"submits", "/v1/jobs", fmt.Sprintf(job, prod), 403},
-			"other namespace in the query":    {"submits", "/v1/jobs?namespace=prod", fmt.Sprintf(job, mine), 403},
-			"all namespaces in the query":     {"submits", "/v1/jobs?namespace=*", fmt.Sprintf(job, mine), 403},
+			"other namespace in the query":    {"submits", "/v1/jobs?namespace=prod", fmt.Sprintf(job, local), 403},
+			"all namespaces in the query":     {"submits", "/v1/jobs?namespace=*", fmt.Sprintf(job, local), 403},
 			"variable, namespace in the body": {"writes-vars", "/v1/var/a/b", `{"Namespace": "mine", "Path": "a/b", "Items": {"k": "v"}}`, 200},
 			"other variable":                  {"writes-vars", "/v1/var/b", `{"Namespace": "mine", "Path": "b", "Items": {"k": "v"}}`, 403},
 			"own node pool":                   {"pools", "/v1/node/pools", `{"Name": "gpu-1"}`, 200},

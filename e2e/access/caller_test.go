@@ -31,7 +31,7 @@ func (h *house) callers() []caller {
 		{name: "none"},
 		{name: "expired", token: h.expire},
 		{name: "other namespace", token: h.token(&api.ACLToken{Policies: []string{"of-mine"}})},
-		{name: "other namespace, lying", token: h.token(&api.ACLToken{Policies: []string{"of-mine"}}), query: mine},
+		{name: "other namespace, lying", token: h.token(&api.ACLToken{Policies: []string{"of-mine"}}), query: local},
 		{name: "denied", token: h.token(&api.ACLToken{Policies: []string{"of-prod", "denier"}})},
 		{name: "workload without policy", token: h.workloads["plain"]},
 		{name: "workload, prefix of another", token: h.workloads["mi"]},

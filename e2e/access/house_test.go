@@ -54,8 +54,8 @@ type house struct {
 type nodeID struct{ id, secret, jwt string }
 
 const (
-	prod = "prod" // namespace of the objects
-	mine = "mine" // namespace in which one caller has all rights
+	prod  = "prod" // namespace of the objects
+	local = "mine" // namespace in which one caller has all rights
 )
 
 // open starts the agents and creates the objects.
@@ -254,7 +254,7 @@ func (h *house) run(kind, id, then string) (alloc, token string) {
 // furnish creates the objects and the callers.
 func (h *house) furnish() {
 	h.t.Helper()
-	for _, name := range []string{prod, mine} {
+	for _, name := range []string{prod, local} {
 		_, err := h.api.Namespaces().Register(&api.Namespace{Name: name}, nil)
 		h.must(err)
 	}

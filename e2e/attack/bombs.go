@@ -80,15 +80,15 @@ func forkBomb(n int) int {
 }
 
 func memoryBomb(mb int) int {
-	var held [][]byte
+	var reserved [][]byte
 	for i := range mb {
 		b := make([]byte, 1<<20)
 		for at := 0; at < len(b); at += 4096 {
 			b[at] = byte(i)
 		}
-		held = append(held, b)
+		reserved = append(reserved, b)
 	}
-	fmt.Printf("memory %d MiB\n", len(held))
+	fmt.Printf("memory %d MiB\n", len(reserved))
 	return 0
 }
 

@@ -22,7 +22,7 @@ type holdings struct {
 	agent       int // descriptors of the agent
 	supervisor  int
 	namespaces  int // distinct namespaces of all processes
-	held        int // descriptors of namespaces in the agent and the supervisor
+	reserved    int // descriptors of namespaces in the agent and the supervisor
 	groups      int
 	allocations int // allocation directories
 }
@@ -60,7 +60,7 @@ func TestLeaks(t *testing.T) {
 func (h holdings) more(than holdings) bool {
 	const slack = 3 // connections that the agent keeps, such as those of this test
 	return h.mounts > than.mounts || h.agent > than.agent+slack || h.supervisor > than.supervisor || h.namespaces > than.namespaces ||
-		h.held > than.held || h.groups > than.groups || h.allocations > than.allocations
+		h.reserved > than.reserved || h.groups > than.groups || h.allocations > than.allocations
 }
 
 // round runs n tasks until they end.
@@ -120,7 +120,7 @@ func (h *host) holds() holdings {
 	out.agent = len(agent)
 	for _, target := range append(agent, descriptors(supervisor)...) {
 		if strings.Contains(target, "ns:[") || strings.HasPrefix(target, "anon_inode:[pidfd") {
-			out.held++
+			out.reserved++
 		}
 	}
 	seen := map[string]bool{}

@@ -142,7 +142,7 @@ var procOperations = join(
 	proc("exe", followed), proc("fd", listing), proc("ns", func(name string) error { return open(name+"/mnt", unix.O_RDONLY) }),
 	against("proc/stat", "", func(pid int) error { return unix.Stat(fmt.Sprintf("/proc/%d", pid), new(unix.Stat_t)) }),
 	[]Operation{
-		{Name: "proc/list", try: strangers},
+		{Name: "proc/list", try: signalOthers},
 		{Name: "proc/overwrite-init", try: func(t *Targets) error {
 			return reached(open(fmt.Sprintf("/proc/%d/exe", cmp.Or(t.Init, 1)), unix.O_WRONLY), unix.ETXTBSY)
 		}},
@@ -161,8 +161,8 @@ func listing(name string) error {
 	return err
 }
 
-// strangers lists processes of other users.
-func strangers(*Targets) error {
+// signalOthers lists processes of other users.
+func signalOthers(*Targets) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return err

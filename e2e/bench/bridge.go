@@ -102,7 +102,7 @@ func firstOnNetwork(ctx context.Context, a *cluster.Agent, id string, networks [
 	for {
 		records, err := filepath.Glob(filepath.Join(a.Dir, "data", "client", "network", "*.json"))
 		if err == nil && len(records) == 0 {
-			_, err = paced(ctx, 1, betweenSubmits, func(int) (time.Duration, error) { return 0, nil })
+			_, err = repeat(ctx, 1, betweenSubmits, func(int) (time.Duration, error) { return 0, nil })
 			return took, err
 		}
 		select {

@@ -46,7 +46,7 @@ func drains(ctx context.Context, b *bench) (string, bool, error) {
 	if err := migrating(ctx, a); err != nil {
 		return "", false, err
 	}
-	held, err := heldByFirst(a, drainDrained)
+	identities, err := onFirst(a, drainDrained)
 	if err != nil {
 		return "", false, err
 	}
@@ -63,7 +63,7 @@ func drains(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	ok := took <= drainTarget && least >= drainCount-drainParallel
 	return fmt.Sprintf("%.1f s for %d allocations on %d nodes; services of %d with max_parallel %d always had %d running",
-		took.Seconds(), held, drainDrained, drainCount, drainParallel, least), ok, nil
+		took.Seconds(), identities, drainDrained, drainCount, drainParallel, least), ok, nil
 }
 
 // migrating registers the services and waits until all their allocations run.

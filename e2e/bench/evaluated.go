@@ -25,7 +25,7 @@ func evaluated(ctx context.Context, b *bench) (string, bool, error) {
 		return "", false, err
 	}
 	defer s.stop()
-	took, err := paced(ctx, evaluatedJobs, evaluatedPause, func(n int) (time.Duration, error) { return s.evaluated(ctx, n) })
+	took, err := repeat(ctx, evaluatedJobs, evaluatedPause, func(n int) (time.Duration, error) { return s.evaluated(ctx, n) })
 	if err != nil {
 		return "", false, err
 	}

@@ -20,7 +20,7 @@ const (
 	// within the test.
 	minTTL, grace, failoverTTL = 8 * time.Second, 5 * time.Second, 20 * time.Second
 	fleetWithin                = 3 * time.Minute
-	fleetLook                  = 3 * time.Second
+	fleetPoll                  = 3 * time.Second
 )
 
 // fleetConfig sets the heartbeat times. The rate is high enough not to extend the TTL of so many
@@ -109,23 +109,23 @@ func (w *nodeWatch) begin() error {
 // index.
 func (w *nodeWatch) watch(ctx context.Context, long time.Duration) error {
 	end := time.After(long)
-	tick := time.NewTicker(fleetLook)
+	tick := time.NewTicker(fleetPoll)
 	defer tick.Stop()
 	for {
-		if err := w.look(); err != nil {
+		if err := w.poll(); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-end:
-			return w.look()
+			return w.poll()
 		case <-tick.C:
 		}
 	}
 }
 
-func (w *nodeWatch) look() error {
+func (w *nodeWatch) poll() error {
 	nodes, err := list(w.servers.all[0])
 	if err != nil {
 		return err

@@ -84,8 +84,8 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	return got, rates["allocations"].perSecond >= signEnough && rates["single"].perSecond >= signEnough, nil
 }
 
-// held is an allocation and the node that requests its identities.
-type held struct {
+// identities is an allocation and the node that requests its identities.
+type identities struct {
 	node *simNode
 	asks []*message.WorkloadIdentityRequest
 	made uint64
@@ -113,7 +113,7 @@ func signers(args []string) error {
 		all.Go(func() { l.live(ctx, n) })
 	}
 	fmt.Println("registered")
-	var allocs []held
+	var allocs []identities
 	for {
 		var what string
 		if _, err := fmt.Fscanln(in, &what); err != nil {
@@ -136,9 +136,9 @@ func signers(args []string) error {
 }
 
 // placed waits until the nodes have received all allocations.
-func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
+func (l *load) placed(ctx context.Context, nodes []*simNode) ([]identities, error) {
 	var mu sync.Mutex
-	var out []held
+	var out []identities
 	err := eventually(ctx, "all allocations are placed", func() error {
 		out = nil
 		all, ctx := errgroup.WithContext(ctx)
@@ -152,7 +152,7 @@ func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				for id, made := range list.Allocs {
-					h := held{node: n, made: made}
+					h := identities{node: n, made: made}
 					for i := range signNames {
 						h.asks = append(h.asks, &message.WorkloadIdentityRequest{AllocID: id,
 							WIHandle: message.WIHandle{IdentityName: fmt.Sprintf(signIdentity, i), WorkloadIdentifier: "task"}})
@@ -175,7 +175,7 @@ func (l *load) placed(ctx context.Context, nodes []*simNode) ([]held, error) {
 
 // sign requests identities with many concurrent callers. It counts the identities that were signed
 // after the warm-up.
-func (l *load) sign(ctx context.Context, allocs []held, single bool) (int64, time.Duration, error) {
+func (l *load) sign(ctx context.Context, allocs []identities, single bool) (int64, time.Duration, error) {
 	var signed atomic.Int64
 	end := time.Now().Add(signWarm + signCounted)
 	all, ctx := errgroup.WithContext(ctx)

@@ -38,7 +38,7 @@ func losses(ctx context.Context, b *bench) (string, bool, error) {
 	if err := services(ctx, a, lossJobs, lossCount); err != nil {
 		return "", false, err
 	}
-	held, err := heldByFirst(a, lossLost)
+	identities, err := onFirst(a, lossLost)
 	if err != nil {
 		return "", false, err
 	}
@@ -50,14 +50,14 @@ func losses(ctx context.Context, b *bench) (string, bool, error) {
 		}
 		within, cancel := context.WithTimeout(ctx, lossWithin)
 		defer cancel()
-		at, err := replaced(within, a, held)
+		at, err := replaced(within, a, identities)
 		took = at.Sub(began)
 		return err
 	})
 	if err != nil {
 		return "", false, err
 	}
-	return fmt.Sprintf("%.1f s for %d of %d allocations", took.Seconds(), held, lossJobs*lossCount), took <= lossTarget, nil
+	return fmt.Sprintf("%.1f s for %d of %d allocations", took.Seconds(), identities, lossJobs*lossCount), took <= lossTarget, nil
 }
 
 // spreadOut selects the spread algorithm, so that all nodes have allocations.
@@ -89,8 +89,8 @@ func services(ctx context.Context, a *cluster.Agent, jobs, count int) error {
 
 func serviceID(i int) string { return fmt.Sprintf("service-%d", i) }
 
-// heldByFirst returns the number of allocations on the first n simulated nodes that are not terminal.
-func heldByFirst(a *cluster.Agent, n int) (int, error) {
+// onFirst returns the number of allocations on the first n simulated nodes that are not terminal.
+func onFirst(a *cluster.Agent, n int) (int, error) {
 	nodes, err := list(a)
 	if err != nil {
 		return 0, err
@@ -108,13 +108,13 @@ func heldByFirst(a *cluster.Agent, n int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	held := 0
+	identities := 0
 	for _, alloc := range allocs {
 		if first[alloc.NodeID] && alloc.DesiredStatus == api.AllocDesiredStatusRun && alloc.ClientStatus != api.AllocClientStatusLost {
-			held++
+			identities++
 		}
 	}
-	return held, nil
+	return identities, nil
 }
 
 // replaced waits until a number of allocations is lost and none runs on a lost node, and all jobs have their count
@@ -129,7 +129,7 @@ func replaced(ctx context.Context, a *cluster.Agent, lost int) (time.Time, error
 		if err != nil {
 			return at, err
 		}
-		if held, err := heldByFirst(a, lossLost); err != nil || held == 0 {
+		if identities, err := onFirst(a, lossLost); err != nil || identities == 0 {
 			return at, err
 		}
 	}

@@ -84,7 +84,7 @@ const betweenSubmits = 100 * time.Millisecond
 
 // firstInstructions submits tasks one after the other.
 func firstInstructions(ctx context.Context, a *cluster.Agent, pause time.Duration) ([]time.Duration, error) {
-	took, err := paced(ctx, 33, pause, func(i int) (time.Duration, error) {
+	took, err := repeat(ctx, 33, pause, func(i int) (time.Duration, error) {
 		return firstInstruction(ctx, a, fmt.Sprintf("start-%d-%d", pause.Milliseconds(), i))
 	})
 	if err != nil {
@@ -93,8 +93,8 @@ func firstInstructions(ctx context.Context, a *cluster.Agent, pause time.Duratio
 	return took[3:], nil // the first ones are a warm-up
 }
 
-// paced runs measure n times, each time after a pause.
-func paced(ctx context.Context, n int, pause time.Duration, measure func(i int) (time.Duration, error)) ([]time.Duration, error) {
+// repeat runs measure n times, each time after a pause.
+func repeat(ctx context.Context, n int, pause time.Duration, measure func(i int) (time.Duration, error)) ([]time.Duration, error) {
 	var took []time.Duration
 	for i := range n {
 		select {

@@ -40,20 +40,20 @@ func restoreSnapshot(ctx context.Context, b *bench) (string, bool, error) {
 	for _, a := range s.all {
 		pids = append(pids, a.Pid())
 	}
-	var answered, everywhere time.Duration
+	var elapsed, everywhere time.Duration
 	used := -cpuTime(pids...)
 	err = b.profiled(ctx, s.addresses(), "restore", restoreTarget, func() error {
 		began := time.Now()
 		if err := upload(ctx, s.all[0].Address()+"/v1/operator/snapshot", archive); err != nil {
 			return err
 		}
-		answered = time.Since(began)
+		elapsed = time.Since(began)
 		err := restoredEverywhere(ctx, s, last)
 		everywhere = time.Since(began)
 		return err
 	})
 	used += cpuTime(pids...)
-	return fmt.Sprintf("%.1f s, on all servers in %.1f s (%.1f s of CPU)", answered.Seconds(), everywhere.Seconds(), used.Seconds()),
+	return fmt.Sprintf("%.1f s, on all servers in %.1f s (%.1f s of CPU)", elapsed.Seconds(), everywhere.Seconds(), used.Seconds()),
 		everywhere <= restoreTarget, err
 }
 

@@ -62,7 +62,7 @@ func simulate(args []string) error {
 	defer s.pool.Close()
 	defer s.all.Wait()
 	defer cancel()
-	do := map[string]func(n int) error{"nodes": s.grow, "run": s.run, "lose": s.lose}
+	do := map[string]func(n int) error{"nodes": s.grow, "run": s.run, "lose": s.fail}
 	for {
 		var what string
 		var n int
@@ -97,8 +97,8 @@ func (s *simulator) grow(n int) error {
 	return nil
 }
 
-// lose reports the first n nodes as down, as the leader does after missed heartbeats.
-func (s *simulator) lose(n int) error {
+// fail reports the first n nodes as down, as the leader does after missed heartbeats.
+func (s *simulator) fail(n int) error {
 	all, ctx := errgroup.WithContext(s.ctx)
 	all.SetLimit(callsAtOnce)
 	for _, r := range s.nodes[:n] {

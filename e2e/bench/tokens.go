@@ -90,7 +90,7 @@ func verifyCost(ctx context.Context, _ *bench) (string, bool, error) {
 		tokens = append(tokens, token.Reveal())
 	}
 	n := 0
-	look := func() error {
+	poll := func() error {
 		n++
 		who, err := a.Authenticate(ctx, tokens[n%len(tokens)], rpc.Token, nil)
 		if err == nil && who.Claims == nil {
@@ -99,11 +99,11 @@ func verifyCost(ctx context.Context, _ *bench) (string, bool, error) {
 		return err
 	}
 	for range tokens { // fills the cache
-		if err := look(); err != nil {
+		if err := poll(); err != nil {
 			return "", false, err
 		}
 	}
-	took, _, err := compared(look, func() error { return nil })
+	took, _, err := compared(poll, func() error { return nil })
 	return fmt.Sprintf("%.2f µs, of %d tokens in turn, %d allocations in state", micros(took), tokensShown, stateAllocs), took <= verifyWithin, err
 }
 

@@ -123,20 +123,20 @@ func (b *bench) tokensOf(ctx context.Context, c *cluster.Agent) (map[string]stri
 	return tokens, socket, nil
 }
 
-// door is an endpoint that accepts tokens; open reports whether it accepts the token.
-type door struct {
+// entry is an endpoint that accepts tokens; open reports whether it accepts the token.
+type entry struct {
 	name string
 	open func(ctx context.Context, token string) (bool, error)
 }
 
 // doors returns all endpoints. Every server answers from its own state.
-func (s *servers) doors(pool *rpc.Pool, socket string) []door {
-	var out []door
+func (s *servers) doors(pool *rpc.Pool, socket string) []entry {
+	var out []entry
 	for i, a := range s.all {
 		url, addr := a.Address()+"/v1/jobs?stale&per_page=1", fmt.Sprintf("127.0.0.1:%d", a.RPC)
-		out = append(out, door{fmt.Sprintf("HTTP of s%d", i), func(ctx context.Context, token string) (bool, error) {
+		out = append(out, entry{fmt.Sprintf("HTTP of s%d", i), func(ctx context.Context, token string) (bool, error) {
 			return letIn(ctx, http.DefaultClient, url, token)
-		}}, door{fmt.Sprintf("RPC of s%d", i), func(ctx context.Context, token string) (bool, error) {
+		}}, entry{fmt.Sprintf("RPC of s%d", i), func(ctx context.Context, token string) (bool, error) {
 			req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
 			err := pool.Call(ctx, addr, "ACL.WhoAmI", req, &message.ACLWhoAmIResponse{})
 			if errors.Is(err, nomad.ErrPermissionDenied) {
@@ -154,7 +154,7 @@ func (s *servers) doors(pool *rpc.Pool, socket string) []door {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(socket)))
 	}}}
-	return append(out, door{"task API", func(ctx context.Context, token string) (bool, error) {
+	return append(out, entry{"task API", func(ctx context.Context, token string) (bool, error) {
 		return letIn(ctx, through, "http://task/v1/jobs?stale&per_page=1", token)
 	}})
 }
@@ -185,7 +185,7 @@ func letIn(ctx context.Context, c *http.Client, url, token string) (bool, error)
 
 // untilRefused stops a job. It returns how long its token was accepted, and which endpoint accepted
 // it last.
-func (s *servers) untilRefused(ctx context.Context, job, token string, doors []door) (time.Duration, string, error) {
+func (s *servers) untilRefused(ctx context.Context, job, token string, doors []entry) (time.Duration, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenWaits)
 	defer cancel()
 	for _, d := range doors {

@@ -22,11 +22,11 @@ const (
 func takePort() (int, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		mine, err := claim(fmt.Sprintf("@open-nomad-test-port-%d", port))
+		claimed, err := claim(fmt.Sprintf("@open-nomad-test-port-%d", port))
 		if err != nil {
 			return 0, fmt.Errorf("find a free port: %w", err)
 		}
-		if mine && unused(port) {
+		if claimed && unused(port) {
 			return port, nil
 		}
 	}
@@ -34,7 +34,7 @@ func takePort() (int, error) {
 }
 
 // claim binds a name that only one process can have, until it ends in any way.
-func claim(name string) (mine bool, err error) {
+func claim(name string) (claimed bool, err error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return false, err

@@ -16,10 +16,10 @@ func TestPortsAreUnique(t *testing.T) {
 			seen[p] = true
 		}
 	}
-	if mine, err := claim("@open-nomad-test-port-of-TestPortsAreUnique"); !mine || err != nil {
-		t.Errorf("claim() = %t, %v", mine, err)
+	if claimed, err := claim("@open-nomad-test-port-of-TestPortsAreUnique"); !claimed || err != nil {
+		t.Errorf("claim() = %t, %v", claimed, err)
 	}
-	if mine, err := claim("@open-nomad-test-port-of-TestPortsAreUnique"); mine || err != nil {
-		t.Errorf("claim() of what is taken = %t, %v", mine, err)
+	if claimed, err := claim("@open-nomad-test-port-of-TestPortsAreUnique"); claimed || err != nil {
+		t.Errorf("claim() of what is taken = %t, %v", claimed, err)
 	}
 }

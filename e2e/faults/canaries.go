@@ -150,13 +150,13 @@ func versionOf(j *api.Job) version { return version{number: *j.Version, round: j
 func countReverts(versions []version) (reverts int, err error) {
 	rounds := map[string]bool{}
 	for i, v := range versions {
-		old, owed := rounds[v.round], i > 0 && versions[i-1].reverted
+		old, pending := rounds[v.round], i > 0 && versions[i-1].reverted
 		switch {
 		case i > 0 && v.number != versions[i-1].number+1:
 			return 0, fmt.Errorf("version %d follows version %d", v.number, versions[i-1].number)
-		case old && !owed:
+		case old && !pending:
 			return 0, fmt.Errorf("version %d is a copy of an older one, and no deployment of version %d reverted it", v.number, v.number-1)
-		case !old && owed:
+		case !old && pending:
 			return 0, fmt.Errorf("version %d is new, the deployment of version %d should have reverted it", v.number, v.number-1)
 		case old:
 			reverts++

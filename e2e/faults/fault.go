@@ -147,8 +147,8 @@ func wear(ctx context.Context, v *victims) (func(context.Context) error, error) 
 }
 
 // deposed waits until the others follow another leader, and the old one has stepped down.
-func (v *victims) deposed(ctx context.Context, apart ...*Server) error {
-	if _, err := v.Elected(ctx, apart...); err != nil {
+func (v *victims) deposed(ctx context.Context, separated ...*Server) error {
+	if _, err := v.Elected(ctx, separated...); err != nil {
 		return err
 	}
 	return within(ctx, readyWithin, v.leader.Name+" leads no more", func(context.Context) error {

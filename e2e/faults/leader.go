@@ -78,25 +78,25 @@ func among(all []*Server, s *Server) bool {
 }
 
 // Cut drops all packets between two sides, in both directions.
-func (c *Cluster) Cut(side, other []*Server) error { return c.lose(side, other, 100, true) }
+func (c *Cluster) Cut(side, other []*Server) error { return c.drop(side, other, 100, true) }
 
 // CutOneWay drops all packets from one side to the other.
-func (c *Cluster) CutOneWay(from, to []*Server) error { return c.lose(from, to, 100, false) }
+func (c *Cluster) CutOneWay(from, to []*Server) error { return c.drop(from, to, 100, false) }
 
 // Wear drops a percentage of the packets between two sides.
 func (c *Cluster) Wear(side, other []*Server, percent int) error {
-	return c.lose(side, other, percent, true)
+	return c.drop(side, other, percent, true)
 }
 
-func (c *Cluster) lose(from, to []*Server, percent int, both bool) error {
-	if err := loseFrom(from, to, percent); err != nil || !both {
+func (c *Cluster) drop(from, to []*Server, percent int, both bool) error {
+	if err := dropFrom(from, to, percent); err != nil || !both {
 		return err
 	}
-	return loseFrom(to, from, percent)
+	return dropFrom(to, from, percent)
 }
 
-// loseFrom makes each of to drop packets from each of from.
-func loseFrom(from, to []*Server, percent int) error {
+// dropFrom makes each of to drop packets from each of from.
+func dropFrom(from, to []*Server, percent int) error {
 	for _, s := range to {
 		var losses []Loss
 		for _, f := range from {

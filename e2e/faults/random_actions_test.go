@@ -59,7 +59,7 @@ var onJobs = []action{
 var onMachines = []action{
 	{"drain", 5, another, drain},
 	{"end drain", 12, func(w *world, i int) bool { return w.places[i].drained }, endDrain},
-	{"lose node", 3, another, loseNode},
+	{"lose node", 3, another, failNode},
 	{"node is back", 15, func(w *world, i int) bool { return w.places[i].frozen }, nodeIsBack},
 	{"power failure", 2, another, powerFailure},
 	{"kill agent", 4, awake, killAgent},
@@ -438,7 +438,7 @@ func restartAllocation(ctx context.Context, w *world, i int) error {
 func killTask(ctx context.Context, w *world, i int) error {
 	return w.pick(ctx, i, func(_ *api.Client, _ *api.WriteOptions, a *api.Allocation) error {
 		m := w.cluster.Machines[slices.Index(w.ids, a.NodeID)]
-		v, err := lookAt(m)
+		v, err := observeMachine(m)
 		if err != nil {
 			return err
 		}

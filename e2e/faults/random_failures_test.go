@@ -41,13 +41,13 @@ func (w *world) is(ctx context.Context, i int, statuses ...string) error {
 	})
 }
 
-func loseNode(ctx context.Context, w *world, i int) error {
+func failNode(ctx context.Context, w *world, i int) error {
 	w.places[i].frozen, w.places[i].lost = true, true
-	lose := w.cluster.Machines[i].Freeze
+	drop := w.cluster.Machines[i].Freeze
 	if w.rng.IntN(2) == 0 {
-		lose = w.cluster.Machines[i].Cut
+		drop = w.cluster.Machines[i].Cut
 	}
-	if err := lose(); err != nil {
+	if err := drop(); err != nil {
 		return err
 	}
 	return w.is(ctx, i, "down", "disconnected")
@@ -77,14 +77,14 @@ func powerFailure(ctx context.Context, w *world, i int) error {
 
 func killAgent(ctx context.Context, w *world, i int) error {
 	m := w.cluster.Machines[i]
-	before, err := lookAt(m)
+	before, err := observeMachine(m)
 	if err != nil {
 		return err
 	}
 	if err := w.restart(ctx, i); err != nil {
 		return err
 	}
-	after, err := lookAt(m)
+	after, err := observeMachine(m)
 	for key, pids := range before.processes {
 		if w.rested && !slices.Equal(after.processes[key], pids) {
 			err = errors.Join(err, fmt.Errorf("task %s of %s has the processes %v, and had %v before the agent was killed",

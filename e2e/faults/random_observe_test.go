@@ -44,8 +44,8 @@ type machineView struct {
 	doubled   []string                  // tasks that found their own lock taken
 }
 
-// look returns what the servers and the running machines have.
-func look(ctx context.Context, c *faults.Cluster) (*view, error) {
+// observe returns what the servers and the running machines have.
+func observe(ctx context.Context, c *faults.Cluster) (*view, error) {
 	v := &view{jobs: map[string]*api.Job{}, deployments: map[string]*api.Deployment{}, nodes: map[string]*api.NodeListStub{},
 		volumes: map[string]*api.HostVolumeStub{}, machines: map[string]*machineView{}}
 	leader, err := c.Agree(ctx)
@@ -59,7 +59,7 @@ func look(ctx context.Context, c *faults.Cluster) (*view, error) {
 		if m.Lost || m.Pid() == 0 || !m.Runs() {
 			continue
 		}
-		if v.machines[m.ID], err = lookAt(m); err != nil {
+		if v.machines[m.ID], err = observeMachine(m); err != nil {
 			return nil, fmt.Errorf("look at machine %s: %w", m.Name, err)
 		}
 	}
@@ -118,8 +118,8 @@ func count(texts []string) map[string]int {
 	return out
 }
 
-// lookAt returns what a machine has.
-func lookAt(m *faults.Machine) (*machineView, error) {
+// observeMachine returns what a machine has.
+func observeMachine(m *faults.Machine) (*machineView, error) {
 	v := &machineView{processes: map[string][]int{}, revision: map[string]int{}, lineage: map[string]string{}, starts: map[string]string{}}
 	if err := v.findProcesses(m); err != nil {
 		return nil, err

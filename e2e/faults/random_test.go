@@ -239,7 +239,7 @@ func (w *world) settle(ctx context.Context) []string {
 	late := time.Now().Add(restWithin)
 	var since time.Time // as it must be
 	for {
-		v, err := look(ctx, w.cluster)
+		v, err := observe(ctx, w.cluster)
 		var d []string
 		if err != nil {
 			d = []string{err.Error()}
@@ -272,7 +272,7 @@ func (w *world) nothing(ctx context.Context) error {
 		if err := collect(ctx, w, 0); err != nil {
 			return err
 		}
-		v, err := look(ctx, w.cluster)
+		v, err := observe(ctx, w.cluster)
 		if err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func (w *world) explain(t *testing.T, log []string) {
 	for i, p := range w.places {
 		t.Logf("machine %s, node %s: %+v", w.cluster.Machines[i].Name, w.ids[i], *p)
 	}
-	v, err := look(t.Context(), w.cluster)
+	v, err := observe(t.Context(), w.cluster)
 	if err != nil {
 		t.Log(err)
 	} else {

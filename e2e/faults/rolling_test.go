@@ -100,8 +100,8 @@ func (s *trio) running() (out []string) {
 	return out
 }
 
-// paced writes continuously and records the longest time between two acknowledged writes.
-type paced struct {
+// rateLimited writes continuously and records the longest time between two acknowledged writes.
+type rateLimited struct {
 	mu      sync.Mutex
 	last    time.Time
 	longest time.Duration
@@ -109,9 +109,9 @@ type paced struct {
 }
 
 // steady starts to write through all answering servers.
-func (s *trio) steady() *paced {
+func (s *trio) steady() *rateLimited {
 	ctx, cancel := context.WithCancel(s.t.Context())
-	p := &paced{last: time.Now()}
+	p := &rateLimited{last: time.Now()}
 	var all sync.WaitGroup
 	for w := range 3 {
 		all.Go(func() {

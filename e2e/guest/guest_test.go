@@ -81,10 +81,10 @@ func TestGuest(t *testing.T) {
 	for name, kernel := range kernels {
 		t.Run(name, func(t *testing.T) {
 			image := filepath.Join(t.TempDir(), "initramfs")
-			mine := chosen(name)
-			writeImage(t, m, image, bin, mine)
+			selected := chosen(name)
+			writeImage(t, m, image, bin, selected)
 			lines := boot(t, m, kernel, image)
-			report(t, name, mine, lines)
+			report(t, name, selected, lines)
 		})
 	}
 }

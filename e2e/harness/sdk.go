@@ -57,8 +57,8 @@ func (g *ACLClient) CreatePolicy(t *testing.T, name, rules string, to *sdk.JobAC
 	}
 }
 
-// Answered returns an error unless err has the server's status and text.
-func Answered(t *testing.T, what string, err error, status, text string) {
+// WantError returns an error unless err has the server's status and text.
+func WantError(t *testing.T, what string, err error, status, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), status) || !strings.Contains(err.Error(), text) {
 		t.Errorf("%s = %v, want %s and %q", what, err, status, text)

@@ -55,14 +55,14 @@ type soak struct {
 	allocs []*nomad.Allocation
 
 	mu      sync.Mutex
-	held    map[string]heldToken // by allocation
-	renewed []time.Time          // request times of the renewals
+	tokens  map[string]observedToken // by allocation
+	renewed []time.Time              // request times of the renewals
 	wrong   map[string]int
 	shown   int
 	paused  []time.Time // when this process continued after a stall
 }
 
-type heldToken struct {
+type observedToken struct {
 	raw string
 	exp time.Time
 }
@@ -106,7 +106,7 @@ func TestIdentitySoak(t *testing.T) {
 
 func startSoak(t *testing.T) *soak {
 	t.Helper()
-	k := &soak{size: soakSize(t), t: t, s: harness.StartServers(t), held: map[string]heldToken{}, wrong: map[string]int{}}
+	k := &soak{size: soakSize(t), t: t, s: harness.StartServers(t), tokens: map[string]observedToken{}, wrong: map[string]int{}}
 	k.pool = rpc.NewPool(rpc.PoolConfig{MaxIdleStreams: 64})
 	t.Cleanup(func() { k.pool.Close() })
 	var addrs []string
@@ -289,7 +289,7 @@ func (k *soak) take(alloc, raw string) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held[alloc] = heldToken{raw, now.Add(left)}
+	k.tokens[alloc] = observedToken{raw, now.Add(left)}
 }
 
 func (k *soak) note(what string) {
@@ -299,11 +299,11 @@ func (k *soak) note(what string) {
 }
 
 // now returns the current tokens.
-func (k *soak) now() []heldToken {
+func (k *soak) now() []observedToken {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	out := make([]heldToken, 0, len(k.held))
-	for _, h := range k.held {
+	out := make([]observedToken, 0, len(k.tokens))
+	for _, h := range k.tokens {
 		out = append(out, h)
 	}
 	return out
@@ -339,8 +339,8 @@ func (k *soak) watch(ctx context.Context) {
 // show presents one token after the other to a server, which answers from its own state.
 func (k *soak) show(ctx context.Context, addr string) {
 	for ctx.Err() == nil {
-		held := k.now()
-		h := held[rand.N(len(held))]
+		tokens := k.now()
+		h := tokens[rand.N(len(tokens))]
 		req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: h.raw, AllowStale: true}}
 		err := k.pool.Call(ctx, addr, "ACL.WhoAmI", req, &message.ACLWhoAmIResponse{})
 		k.mu.Lock()

@@ -114,7 +114,7 @@ func newRelay(t *testing.T, to string) *relay {
 	})
 	t.Cleanup(func() {
 		l.Close()
-		r.cut()
+		r.disconnect()
 		work.Wait()
 	})
 	return r
@@ -141,8 +141,8 @@ func (r *relay) serve(c net.Conn) {
 	r.mu.Unlock()
 }
 
-// cut closes all connections.
-func (r *relay) cut() {
+// disconnect closes all connections.
+func (r *relay) disconnect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c := range r.conns {
@@ -181,7 +181,7 @@ func TestJobLogs(t *testing.T) {
 	harness.WriteFile(t, filepath.Join(dir, "go"), "")
 	for _, n := range []int{500, 1200, 2500} {
 		f.await(t, fmt.Sprintf(" %d:%s", n, line), 1)
-		proxy.cut()
+		proxy.disconnect()
 	}
 	f.await(t, " t last", 3)
 	for n := range 3000 {

@@ -17,8 +17,8 @@ func unveiled(script string, extra ...string) string {
 	return strings.Replace(harness.Shell(script, extra...), `"raw_exec"`, `"exec2"`, 1)
 }
 
-// says waits for a text in the output of a task and returns the output.
-func says(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, task, want string) string {
+// waitOutput waits for a text in the output of a task and returns the output.
+func waitOutput(t *testing.T, a *cluster.Agent, al *api.AllocationListStub, task, want string) string {
 	t.Helper()
 	var text string
 	harness.Within(t, harness.Patience, fmt.Sprintf("task %s writes %q", task, want), func() bool {
@@ -58,7 +58,7 @@ func TestNetworkNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := says(t, a, al, "a", "localhost")
+	text := waitOutput(t, a, al, "a", "localhost")
 	net, rest, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(net, "net:[") || net == host {
 		t.Errorf("the task is in %q, the node in %q", net, host)
@@ -66,7 +66,7 @@ func TestNetworkNone(t *testing.T) {
 	if !strings.HasPrefix(rest, "nameserver 192.0.2.7\nsearch corp.example\n") || !strings.Contains(rest, "\n127.0.0.1 localhost") {
 		t.Errorf("the task sees %q", rest)
 	}
-	if other := says(t, a, al, "b", "there"); !strings.HasPrefix(other, net+"\n") {
+	if other := waitOutput(t, a, al, "b", "there"); !strings.HasPrefix(other, net+"\n") {
 		t.Errorf("the other task is in %q, want %q", other, net)
 	}
 	if err := a.Kill(); err != nil {

@@ -98,7 +98,7 @@ func TestSDKServices(t *testing.T) {
 		t.Errorf("one chosen = %+v, %v", chosen, err)
 	}
 	_, _, err = c.sdk.Services().Get("web", &sdk.QueryOptions{Params: map[string]string{"choose": "-1|me"}})
-	harness.Answered(t, "a negative choice", err, "400", "failed to choose services")
+	harness.WantError(t, "a negative choice", err, "400", "failed to choose services")
 	if none, _, err := c.sdk.Services().Get("nope", nil); err != nil || none == nil || len(none) != 0 {
 		t.Errorf("an unknown service = %#v, %v, want an empty list", none, err)
 	}
@@ -106,12 +106,12 @@ func TestSDKServices(t *testing.T) {
 		t.Errorf("services of the job = %+v, %v", of, err)
 	}
 	_, _, err = c.sdk.Jobs().Services("nope", nil)
-	harness.Answered(t, "services of an unknown job", err, "404", "job not found")
+	harness.WantError(t, "services of an unknown job", err, "404", "job not found")
 	if of, _, err := c.sdk.Allocations().Services(c.allocs[0].ID, nil); err != nil || len(of) != 2 {
 		t.Errorf("services of the allocation = %+v, %v", of, err)
 	}
 	_, _, err = c.sdk.Allocations().Services(nomad.NewID(), nil)
-	harness.Answered(t, "services of an unknown allocation", err, "404", "allocation not found")
+	harness.WantError(t, "services of an unknown allocation", err, "404", "allocation not found")
 
 	woken := make(chan int, 1)
 	go func() {
@@ -128,7 +128,7 @@ func TestSDKServices(t *testing.T) {
 		t.Errorf("the blocking query returns %d registrations, want 1", left)
 	}
 	_, err = c.sdk.Services().Delete("web", found[0].ID, nil)
-	harness.Answered(t, "a second deletion", err, "404", "service registration not found")
+	harness.WantError(t, "a second deletion", err, "404", "service registration not found")
 	if err := c.node.Report(t.Context(), nomad.AllocClientStatusFailed, c.allocs[0]); err != nil {
 		t.Fatal(err)
 	}

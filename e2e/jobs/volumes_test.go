@@ -189,7 +189,7 @@ func TestVolumeRights(t *testing.T) {
 				t.Errorf("Register() = %v", err)
 			}
 			if !c.allowed {
-				harness.Answered(t, "Register()", err, "403", "Permission denied")
+				harness.WantError(t, "Register()", err, "403", "Permission denied")
 			}
 		})
 	}

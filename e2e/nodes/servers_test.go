@@ -20,7 +20,7 @@ const (
 
 // Leaders are killed one after the other, and return with their data: writes continue, no
 // acknowledged one is lost, and the tasks of a client continue.
-func TestKilledLeadersLoseNothing(t *testing.T) {
+func TestKilledLeaders_NoLoss(t *testing.T) {
 	s := harness.StartServers(t)
 	dir := filepath.Join(harness.TempDir(t), "client")
 	cfg := filepath.Join(harness.TempDir(t), "raw.hcl")

@@ -240,14 +240,14 @@ func (c *safe) users(t *testing.T) {
 	other := newAuthority(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(harness.FileText(t, filepath.Join(c.keys.use, "ca.pem"))))
-	stranger, err := tls.LoadX509KeyPair(filepath.Join(other.use, "cli.pem"), filepath.Join(other.use, "cli-key.pem"))
+	untrusted, err := tls.LoadX509KeyPair(filepath.Join(other.use, "cli.pem"), filepath.Join(other.use, "cli-key.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, conf := range map[string]*tls.Config{
 		"no certificate": {RootCAs: pool},
 		"a certificate of another CA": {RootCAs: pool, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &stranger, nil
+			return &untrusted, nil
 		}},
 	} {
 		for _, a := range append(c.All, c.client) {
@@ -333,11 +333,11 @@ func (c *safe) commandLine(t *testing.T) {
 // no log, and no leader.
 func (c *safe) intruders(t *testing.T) {
 	alien := newAuthority(t)
-	says := harness.Refusal(t, cluster.Options{Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1",
+	message := harness.Refusal(t, cluster.Options{Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1",
 		"-data-dir=" + filepath.Join(harness.TempDir(t), "data"),
 		c.keys.config("cli", verifyNames)}})
-	if !strings.Contains(says, "server authentication") {
-		t.Errorf("a server with the certificate of a user prints %q", says)
+	if !strings.Contains(message, "server authentication") {
+		t.Errorf("a server with the certificate of a user prints %q", message)
 	}
 	for name, flag := range map[string]string{
 		"with a certificate of another CA":    alien.config("server", verifyNames),

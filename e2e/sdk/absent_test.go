@@ -44,7 +44,7 @@ func removesAbsent(t *testing.T, c *sdk.Client) {
 	}
 	for _, id := range []string{"aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "nope"} {
 		_, err := c.Keyring().Delete(&sdk.KeyringDeleteOptions{KeyID: id, Force: true}, nil)
-		harness.Answered(t, "removal of root key "+id, err, "404", `root key "`+id+`" does not exist`)
+		harness.WantError(t, "removal of root key "+id, err, "404", `root key "`+id+`" does not exist`)
 	}
 	if keys, _, err := c.Keyring().List(nil); err != nil || len(keys) != 1 {
 		t.Errorf("root keys after these = %d, %v", len(keys), err)

@@ -28,10 +28,10 @@ func TestSDKPolicies(t *testing.T) {
 	}
 	_, err = g.ACLPolicies().Upsert(&sdk.ACLPolicy{Name: "bad",
 		Rules: "namespace \"default\" {\n  polcy = \"read\"\n}\nnode {\n  policy = \"reed\"\n}"}, nil)
-	harness.Answered(t, "Upsert() of bad rules", err, "400", "line 2, column 3")
-	harness.Answered(t, "Upsert() of bad rules", err, "400", "line 5, column")
+	harness.WantError(t, "Upsert() of bad rules", err, "400", "line 2, column 3")
+	harness.WantError(t, "Upsert() of bad rules", err, "400", "line 5, column")
 	_, _, err = g.ACLPolicies().Info("none", nil)
-	harness.Answered(t, "Info() of none", err, "404", "ACL policy not found")
+	harness.WantError(t, "Info() of none", err, "404", "ACL policy not found")
 
 	all, meta, err := g.ACLPolicies().List(&sdk.QueryOptions{Prefix: "re"})
 	if err != nil || len(all) != 1 || all[0].Name != "readers" || meta.LastIndex == 0 {
@@ -45,11 +45,11 @@ func TestSDKPolicies(t *testing.T) {
 		t.Errorf("Self() = %+v, %v", all, err)
 	}
 	_, _, err = own.ACLPolicies().Info("web-secrets", nil)
-	harness.Answered(t, "Info() of another's", err, "403", "Permission denied")
+	harness.WantError(t, "Info() of another's", err, "403", "Permission denied")
 	_, err = own.ACLPolicies().Upsert(&sdk.ACLPolicy{Name: "mine", Rules: `node { policy = "write" }`}, nil)
-	harness.Answered(t, "Upsert() without management", err, "403", "management")
+	harness.WantError(t, "Upsert() without management", err, "403", "management")
 	_, err = own.ACLPolicies().Delete("readers", nil)
-	harness.Answered(t, "Delete() without management", err, "403", "management")
+	harness.WantError(t, "Delete() without management", err, "403", "management")
 
 	// Deleted objects are removed everywhere, and a blocking query returns.
 	woken := make(chan error, 1)
@@ -67,14 +67,14 @@ func TestSDKPolicies(t *testing.T) {
 		t.Errorf("a query that waits: %v", err)
 	}
 	_, _, err = own.Jobs().List(nil)
-	harness.Answered(t, "jobs of token "+token.AccessorID, err, "403", "list-jobs")
+	harness.WantError(t, "jobs of token "+token.AccessorID, err, "403", "list-jobs")
 }
 
 // Every SDK method for tokens works.
 func TestSDKTokens(t *testing.T) {
 	g := harness.NewACLClient(t)
 	_, _, err := harness.SDKClient(t, g.Agent, "").ACLTokens().BootstrapOpts("", nil)
-	harness.Answered(t, "a second bootstrap", err, "400", "reset index")
+	harness.WantError(t, "a second bootstrap", err, "400", "reset index")
 	g.CreatePolicy(t, "readers", `namespace "default" { policy = "read" }`, nil)
 	role, _, err := g.ACLRoles().Create(&sdk.ACLRole{Name: "auditors", Policies: []*sdk.ACLRolePolicyLink{{Name: "readers"}}}, nil)
 	if err != nil {
@@ -97,13 +97,13 @@ func TestSDKTokens(t *testing.T) {
 		t.Errorf("jobs by a role: %v", err)
 	}
 	_, _, err = own.ACLTokens().List(nil)
-	harness.Answered(t, "List() without management", err, "403", "management")
-	_, _, err = own.ACLTokens().Info(nobody, nil)
-	harness.Answered(t, "Info() of another's", err, "403", "Permission denied")
-	_, _, err = g.ACLTokens().Info(nobody, nil)
-	harness.Answered(t, "Info() of none", err, "404", "ACL token not found")
+	harness.WantError(t, "List() without management", err, "403", "management")
+	_, _, err = own.ACLTokens().Info(anonymous, nil)
+	harness.WantError(t, "Info() of another's", err, "403", "Permission denied")
+	_, _, err = g.ACLTokens().Info(anonymous, nil)
+	harness.WantError(t, "Info() of none", err, "404", "ACL token not found")
 	_, _, err = g.ACLTokens().Create(&sdk.ACLToken{Type: "client"}, nil)
-	harness.Answered(t, "Create() without a policy", err, "400", "policy or role")
+	harness.WantError(t, "Create() without a policy", err, "400", "policy or role")
 
 	made.Name, made.Policies, made.Roles = "b", []string{"readers"}, nil
 	if changed, _, err := g.ACLTokens().Update(made, nil); err != nil || changed.Name != "b" || len(changed.Roles) != 0 ||
@@ -115,13 +115,13 @@ func TestSDKTokens(t *testing.T) {
 		t.Errorf("Delete() = %v", err)
 	}
 	_, _, err = own.ACLTokens().Self(nil)
-	harness.Answered(t, "Self() of a token that is gone", err, "403", "")
+	harness.WantError(t, "Self() of a token that is gone", err, "403", "")
 	_, err = g.ACLTokens().Delete(made.AccessorID, nil)
-	harness.Answered(t, "Delete() again", err, "404", "ACL token not found")
+	harness.WantError(t, "Delete() again", err, "404", "ACL token not found")
 }
 
 // nobody is an accessor ID without a token.
-const nobody = "00000000-0000-4000-8000-000000000000"
+const anonymous = "00000000-0000-4000-8000-000000000000"
 
 // tokenLists checks lists of tokens with pages, prefix, filter and all regions.
 func checkTokenLists(g *harness.ACLClient, t *testing.T) {
@@ -177,15 +177,15 @@ func TestSDKOneTimeToken(t *testing.T) {
 	if err != nil || once.AccessorID != token.AccessorID || once.OneTimeSecretID == "" || !once.ExpiresAt.After(time.Now()) {
 		t.Fatalf("UpsertOneTimeToken() = %+v, %v", once, err)
 	}
-	stranger := harness.SDKClient(t, g.Agent, "")
-	got, _, err := stranger.ACLTokens().ExchangeOneTimeToken(once.OneTimeSecretID, nil)
+	other := harness.SDKClient(t, g.Agent, "")
+	got, _, err := other.ACLTokens().ExchangeOneTimeToken(once.OneTimeSecretID, nil)
 	if err != nil || got.SecretID != token.SecretID {
 		t.Errorf("ExchangeOneTimeToken() = %+v, %v", got, err)
 	}
-	_, _, err = stranger.ACLTokens().ExchangeOneTimeToken(once.OneTimeSecretID, nil)
-	harness.Answered(t, "a second exchange", err, "403", "")
-	_, _, err = stranger.ACLTokens().UpsertOneTimeToken(nil)
-	harness.Answered(t, "UpsertOneTimeToken() without a token", err, "403", "")
+	_, _, err = other.ACLTokens().ExchangeOneTimeToken(once.OneTimeSecretID, nil)
+	harness.WantError(t, "a second exchange", err, "403", "")
+	_, _, err = other.ACLTokens().UpsertOneTimeToken(nil)
+	harness.WantError(t, "UpsertOneTimeToken() without a token", err, "403", "")
 }
 
 // Every SDK method for roles works.
@@ -202,9 +202,9 @@ func TestSDKRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = g.ACLRoles().Create(&sdk.ACLRole{Name: "auditors", Policies: links}, nil)
-	harness.Answered(t, "Create() of the same name", err, "400", "auditors")
+	harness.WantError(t, "Create() of the same name", err, "400", "auditors")
 	_, _, err = g.ACLRoles().Create(&sdk.ACLRole{Name: "x", Policies: []*sdk.ACLRolePolicyLink{{Name: "none"}}}, nil)
-	harness.Answered(t, "Create() with a policy that there is not", err, "400", "none")
+	harness.WantError(t, "Create() with a policy that there is not", err, "400", "none")
 	role.Description = "they look closely"
 	if role, _, err = g.ACLRoles().Update(role, nil); err != nil || role.Description != "they look closely" {
 		t.Fatalf("Update() = %+v, %v", role, err)
@@ -224,7 +224,7 @@ func TestSDKRoles(t *testing.T) {
 		t.Errorf("List() of its own = %+v, %v", all, err)
 	}
 	_, _, err = own.ACLRoles().Get(other.ID, nil)
-	harness.Answered(t, "Get() of another's", err, "403", "Permission denied")
+	harness.WantError(t, "Get() of another's", err, "403", "Permission denied")
 	if all, _, err := g.ACLRoles().List(&sdk.QueryOptions{Prefix: other.ID[:8]}); err != nil || len(all) != 1 || all[0].Name != "others" {
 		t.Errorf("List() by prefix = %+v, %v", all, err)
 	}
@@ -232,18 +232,18 @@ func TestSDKRoles(t *testing.T) {
 		t.Errorf("Delete() = %v", err)
 	}
 	_, _, err = g.ACLRoles().Get(role.ID, nil)
-	harness.Answered(t, "Get() of one that is gone", err, "404", "ACL role not found")
+	harness.WantError(t, "Get() of one that is gone", err, "404", "ACL role not found")
 	_, _, err = own.Jobs().List(nil)
-	harness.Answered(t, "jobs without the role", err, "403", "list-jobs")
+	harness.WantError(t, "jobs without the role", err, "403", "list-jobs")
 }
 
 // Without ACLs the ACL routes return an error, except for the caller's own token.
 func TestACLRoutesWithoutAccessControl(t *testing.T) {
 	a := harness.DevAgent(t)
 	for _, route := range []string{"GET policies", "GET policy/self", "GET policy/x", "PUT policy/x", "DELETE policy/x", "GET tokens",
-		"PUT bootstrap", "PUT token", "GET token/" + nobody, "PUT token/" + nobody,
-		"DELETE token/" + nobody, "PUT token/onetime", "PUT token/onetime/exchange", "GET roles", "PUT role", "GET role/" + nobody,
-		"PUT role/" + nobody, "DELETE role/" + nobody, "GET role/name/x",
+		"PUT bootstrap", "PUT token", "GET token/" + anonymous, "PUT token/" + anonymous,
+		"DELETE token/" + anonymous, "PUT token/onetime", "PUT token/onetime/exchange", "GET roles", "PUT role", "GET role/" + anonymous,
+		"PUT role/" + anonymous, "DELETE role/" + anonymous, "GET role/name/x",
 		"GET explain?kind=node&right=read"} {
 		method, path, _ := strings.Cut(route, " ")
 		if code, text := withoutToken(t, a, method, "/v1/acl/"+path, "{}"); code != 400 || text != "ACL support disabled" {

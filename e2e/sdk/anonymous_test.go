@@ -16,7 +16,7 @@ func TestSDKAnonymousReads(t *testing.T) {
 	if _, _, err := g.Jobs().Register(jobCalled("web"), nil); err != nil {
 		t.Fatal(err)
 	}
-	nobody := harness.SDKClient(t, g.Agent, "")
+	anonymous := harness.SDKClient(t, g.Agent, "")
 	empty, _ := g.As(t, "none-such")
 	g.CreatePolicy(t, "everything", `namespace "default" { policy = "read" }
 		namespace "other" { variables { path "*" { capabilities = ["list"] } } }
@@ -25,10 +25,10 @@ func TestSDKAnonymousReads(t *testing.T) {
 		plugin { policy = "list" }
 		node_pool "*" { policy = "read" }`, nil)
 	reader, _ := g.As(t, "everything")
-	for _, c := range []*sdk.Client{nobody, empty} {
+	for _, c := range []*sdk.Client{anonymous, empty} {
 		for _, path := range []string{"/v1/jobs/statuses", "/v1/jobs/statuses?namespace=*", "/v1/jobs/statuses?namespace=default"} {
 			_, err := c.Raw().Query(path, new([]any), nil)
-			harness.Answered(t, path, err, "403", "Permission denied")
+			harness.WantError(t, path, err, "403", "Permission denied")
 		}
 	}
 	var jobs []struct{ ID string }
@@ -39,11 +39,11 @@ func TestSDKAnonymousReads(t *testing.T) {
 		"volumes", "host_volumes", "plugins", "scaling_policy"} {
 		for _, namespace := range []string{"default", "*"} {
 			q := &sdk.QueryOptions{Namespace: namespace}
-			for _, c := range []*sdk.Client{nobody, empty} {
+			for _, c := range []*sdk.Client{anonymous, empty} {
 				err := inContext(c.Search().PrefixSearch, context, q)
-				harness.Answered(t, "search for "+context+" in "+namespace, err, "403", "Permission denied")
+				harness.WantError(t, "search for "+context+" in "+namespace, err, "403", "Permission denied")
 				err = inContext(c.Search().FuzzySearch, context, q)
-				harness.Answered(t, "fuzzy search for "+context+" in "+namespace, err, "403", "Permission denied")
+				harness.WantError(t, "fuzzy search for "+context+" in "+namespace, err, "403", "Permission denied")
 			}
 			if context == "vars" && namespace == "default" {
 				continue // the reader's variables are in the namespace other
@@ -58,7 +58,7 @@ func TestSDKAnonymousReads(t *testing.T) {
 	}
 	for _, namespace := range []string{"default", "*"} {
 		q := &sdk.QueryOptions{Namespace: namespace}
-		for name, c := range map[string]*sdk.Client{"nobody": nobody, "reader": reader} {
+		for name, c := range map[string]*sdk.Client{"nobody": anonymous, "reader": reader} {
 			if _, _, err := c.Search().PrefixSearch("none-such", "all", q); err != nil {
 				t.Errorf("search for what does not exist in %s by %s: %v", namespace, name, err)
 			}
@@ -66,7 +66,7 @@ func TestSDKAnonymousReads(t *testing.T) {
 				t.Errorf("fuzzy search for what does not exist in %s by %s: %v", namespace, name, err)
 			}
 		}
-		found, _, err := nobody.Search().PrefixSearch("", "all", q)
+		found, _, err := anonymous.Search().PrefixSearch("", "all", q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestSDKAnonymousReads(t *testing.T) {
 				t.Errorf("the anonymous caller finds %s %v", context, ids)
 			}
 		}
-		fuzzy, _, err := nobody.Search().FuzzySearch("web", "all", q)
+		fuzzy, _, err := anonymous.Search().FuzzySearch("web", "all", q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,16 +97,16 @@ func inContext[C ~string, R any](search func(string, C, *sdk.QueryOptions) (R, *
 // Without a token a caller has no own policy, even if the anonymous policy exists.
 func TestSDKOwnPoliciesWithoutToken(t *testing.T) {
 	g := harness.NewACLClient(t)
-	nobody := harness.SDKClient(t, g.Agent, "")
+	anonymous := harness.SDKClient(t, g.Agent, "")
 	for _, exists := range []bool{false, true} {
 		if exists {
 			g.CreatePolicy(t, "anonymous", `namespace "default" { policy = "read" }`, nil)
-			if _, _, err := nobody.Jobs().List(nil); err != nil {
+			if _, _, err := anonymous.Jobs().List(nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		_, _, err := nobody.ACLPolicies().Self(nil)
-		harness.Answered(t, "Self() without a token", err, "403", "Permission denied")
+		_, _, err := anonymous.ACLPolicies().Self(nil)
+		harness.WantError(t, "Self() without a token", err, "403", "Permission denied")
 	}
 	own, _ := g.As(t, "anonymous")
 	if list, _, err := own.ACLPolicies().Self(nil); err != nil || len(list) != 1 {

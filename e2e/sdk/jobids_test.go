@@ -31,7 +31,7 @@ func TestSDKJobIDs(t *testing.T) {
 	}
 	for id, want := range map[string]string{"a b": "space", "a\x00b": "NUL character", "": "Job must have an ID"} {
 		_, _, err := c.Jobs().Register(jobCalled(id), nil)
-		harness.Answered(t, fmt.Sprintf("Register(%q)", id), err, "400", want)
+		harness.WantError(t, fmt.Sprintf("Register(%q)", id), err, "400", want)
 	}
 }
 

@@ -28,10 +28,10 @@ func TestSDKValidates(t *testing.T) {
 			t.Errorf("Validate() of a job with %s = %+v, %v", name, resp, err)
 		}
 		_, _, err = c.Jobs().Register(j, nil)
-		harness.Answered(t, "Register() of a job with "+name, err, "400", "Job must have an ID")
+		harness.WantError(t, "Register() of a job with "+name, err, "400", "Job must have an ID")
 	}
 	_, _, err = c.Jobs().Validate(nil, nil)
-	harness.Answered(t, "Validate() of no job", err, "400", "Job must be specified")
+	harness.WantError(t, "Validate() of no job", err, "400", "Job must be specified")
 }
 
 // Constraints that count allocations are rejected in tasks, also over the API.
@@ -46,9 +46,9 @@ func TestSDKRejectsDistinctInTasks(t *testing.T) {
 			t.Errorf("Validate() = %+v, %v, want %q", resp, err, want)
 		}
 		_, _, err = c.Jobs().Plan(job, false, nil)
-		harness.Answered(t, "Plan()", err, "400", want)
+		harness.WantError(t, "Plan()", err, "400", want)
 		_, _, err = c.Jobs().Register(job, nil)
-		harness.Answered(t, "Register()", err, "400", want)
+		harness.WantError(t, "Register()", err, "400", want)
 		job.TaskGroups[0].Constraints, job.TaskGroups[0].Tasks[0].Constraints = job.TaskGroups[0].Tasks[0].Constraints, nil
 		if resp, _, err := c.Jobs().Validate(job, nil); err != nil || resp.Error != "" {
 			t.Errorf("Validate() with the constraint in the group = %+v, %v", resp, err)

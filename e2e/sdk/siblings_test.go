@@ -69,7 +69,7 @@ func TestSDKEnterpriseRoutes(t *testing.T) {
 		"Recommendations.Apply":   func() error { _, _, err := c.Recommendations().Apply([]string{"x"}, false); return err },
 		"Recommendations.Delete":  func() error { _, err := c.Recommendations().Delete([]string{"x"}, nil); return err },
 	} {
-		harness.Answered(t, name, call(), "501", "Nomad Enterprise only endpoint")
+		harness.WantError(t, name, call(), "501", "Nomad Enterprise only endpoint")
 	}
 	if resp, body := harness.Request(t, http.MethodPut, a.Address()+"/v1/operator/license", "",
 		nil); resp.StatusCode != http.StatusNotImplemented || body != "Nomad Enterprise only endpoint" {

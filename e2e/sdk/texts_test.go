@@ -15,13 +15,13 @@ import (
 func TestSDKErrorTexts(t *testing.T) {
 	c := sdkServer(t)
 	_, err := c.Namespaces().Register(&sdk.Namespace{Name: "*"}, nil)
-	harness.Answered(t, "Register() of the namespace *", err, "400", `invalid name "*".`)
+	harness.WantError(t, "Register() of the namespace *", err, "400", `invalid name "*".`)
 	err = c.Operator().RaftRemovePeerByID("nope", nil)
-	harness.Answered(t, "RaftRemovePeerByID()", err, "404", `id "nope" was not found in the Raft configuration`)
+	harness.WantError(t, "RaftRemovePeerByID()", err, "404", `id "nope" was not found in the Raft configuration`)
 	_, _, err = c.Variables().Create(&sdk.Variable{Path: "a"}, nil)
 	equals(t, "Create() of a variable without items", err, "Unexpected response code: 400 (variable missing required Items object)")
 	_, err = c.EventStream().Stream(t.Context(), map[sdk.Topic][]string{sdk.TopicEvaluation: {"::*"}}, 0, nil)
-	harness.Answered(t, "Stream() of a topic with two colons", err, "400", "Invalid key value pair")
+	harness.WantError(t, "Stream() of a topic with two colons", err, "400", "Invalid key value pair")
 	for _, pools := range []func() error{
 		func() error { _, _, err := c.NodePools().Info("", nil); return err },
 		func() error { _, err := c.NodePools().Delete("", nil); return err },
@@ -102,5 +102,5 @@ func TestSDKIncompleteAuthMethod(t *testing.T) {
 	}
 	_, _, err := g.ACLAuth().GetAuthURL(&sdk.ACLOIDCAuthURLRequest{AuthMethodName: "auth0",
 		RedirectURI: "http://localhost:4649/oidc/callback", ClientNonce: "0123456789abcdef"}, nil)
-	harness.Answered(t, "GetAuthURL()", err, "403", "does not allow this redirect URI")
+	harness.WantError(t, "GetAuthURL()", err, "403", "does not allow this redirect URI")
 }

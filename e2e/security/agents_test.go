@@ -54,7 +54,7 @@ func TestSecretsOfAgentsStayInside(t *testing.T) {
 		"a task's token": signature(token),
 		"a root key":     string(seed), "a root key in base64": base64.StdEncoding.EncodeToString(seed),
 		"a root key in hex": fmt.Sprintf("%x", seed), "a token": "eyJhbGciOi"}
-	look := func(where, text string) {
+	search := func(where, text string) {
 		t.Helper()
 		for what, secret := range hidden {
 			if strings.Contains(text, secret) {
@@ -62,23 +62,23 @@ func TestSecretsOfAgentsStayInside(t *testing.T) {
 			}
 		}
 	}
-	shown(t, srv, node, alloc, look)
-	processes(t, node, alloc, data, look)
-	outputs(t, srv, dir, look)
+	shown(t, srv, node, alloc, search)
+	processes(t, node, alloc, data, search)
+	outputs(t, srv, dir, search)
 	for _, args := range [][]string{{"operator", "root", "keyring", "rotate", "-now"},
 		{"node", "identity", "renew", harness.NodeID(t, node)}} {
 		out, err := onServer(srv, args...)
 		if err != nil {
 			t.Errorf("nomad %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
-		look("nomad "+strings.Join(args, " "), out)
+		search("nomad "+strings.Join(args, " "), out)
 	}
 	if err := node.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	node = harness.Restart(t, node)
 	for _, a := range []*cluster.Agent{srv, node} {
-		look("the log in "+a.Dir, harness.Content(t, filepath.Join(a.Dir, "agent.log")))
+		search("the log in "+a.Dir, harness.Content(t, filepath.Join(a.Dir, "agent.log")))
 	}
 	if !strings.Contains(harness.Content(t, filepath.Join(node.Dir, "agent.log")), "token(kid=") {
 		t.Error("the node's log does not mention its identity: the test checks nothing")
@@ -108,7 +108,7 @@ func onServer(a *cluster.Agent, args ...string) (string, error) {
 }
 
 // shown checks the output of the agents.
-func shown(t *testing.T, srv, node *cluster.Agent, alloc *api.AllocationListStub, look func(where, text string)) {
+func shown(t *testing.T, srv, node *cluster.Agent, alloc *api.AllocationListStub, search func(where, text string)) {
 	t.Helper()
 	id := harness.NodeID(t, node)
 	for _, a := range []*cluster.Agent{srv, node} {
@@ -128,11 +128,11 @@ func shown(t *testing.T, srv, node *cluster.Agent, alloc *api.AllocationListStub
 			"/v1/client/fs/stat/" + alloc.ID + "?path=t/secrets/nomad_x.jwt", "/v1/client/fs/logs/" + alloc.ID + "?task=t&type=stderr",
 			"/v1/status/peers", "/.well-known/jwks.json", "/v1/search"} {
 			_, body := harness.Get(t, a, path)
-			look(path, body)
+			search(path, body)
 		}
 		harness.Within(t, harness.Patience, "an event of the allocation", func() bool { // unless it was quiet before
 			_, events, _ := harness.Fetch(t, http.DefaultClient, "GET", a.Address()+"/v1/event/stream", "")
-			look("/v1/event/stream", events)
+			search("/v1/event/stream", events)
 			return strings.Contains(events, alloc.ID)
 		})
 	}
@@ -142,7 +142,7 @@ func shown(t *testing.T, srv, node *cluster.Agent, alloc *api.AllocationListStub
 }
 
 // processes checks what the kernel shows of the processes on the node.
-func processes(t *testing.T, node *cluster.Agent, alloc *api.AllocationListStub, data string, look func(where, text string)) {
+func processes(t *testing.T, node *cluster.Agent, alloc *api.AllocationListStub, data string, search func(where, text string)) {
 	t.Helper()
 	task := pidIn(t, filepath.Join(data, "alloc", alloc.ID))
 	for what, pid := range map[string]int{"the supervisor": parentOf(t, task), "the task": task} {
@@ -151,18 +151,18 @@ func processes(t *testing.T, node *cluster.Agent, alloc *api.AllocationListStub,
 			if err != nil {
 				t.Fatal(err)
 			}
-			look(what+": "+file, string(b))
+			search(what+": "+file, string(b))
 		}
 	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", node.Pid()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	look("the agent: cmdline", string(b))
+	search("the agent: cmdline", string(b))
 }
 
 // outputs checks the output of commands that read archives.
-func outputs(t *testing.T, srv *cluster.Agent, dir string, look func(where, text string)) {
+func outputs(t *testing.T, srv *cluster.Agent, dir string, search func(where, text string)) {
 	t.Helper()
 	archive := filepath.Join(dir, "a.snap")
 	for _, args := range [][]string{{"operator", "snapshot", "save", archive}, {"operator", "snapshot", "inspect", archive},
@@ -173,13 +173,13 @@ func outputs(t *testing.T, srv *cluster.Agent, dir string, look func(where, text
 		if err != nil {
 			t.Errorf("nomad %s: %v\n%.300s", strings.Join(args, " "), err, out)
 		}
-		look("nomad "+strings.Join(args, " "), out)
+		search("nomad "+strings.Join(args, " "), out)
 	}
 	b, err := os.ReadFile(archive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	look("the redacted archive", string(b))
+	search("the redacted archive", string(b))
 	if info, err := os.Stat(archive); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the archive: %v, %v", info.Mode(), err)
 	}

@@ -22,9 +22,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// door is an endpoint that accepts tokens. enter returns the error for the bearer, or "" if the
+// listener is an endpoint that accepts tokens. enter returns the error for the bearer, or "" if the
 // token is accepted.
-type door struct {
+type listener struct {
 	name   string
 	holder string // kind of tokens that it accepts
 	enter  func(token string) string
@@ -39,11 +39,11 @@ const (
 )
 
 // workerDoor also accepts the certificate of a server, and its errors mention it.
-const workerDoor = "RPC of scheduler workers"
+const workerListener = "RPC of scheduler workers"
 
-// isCut reports whether an answer rejects headers or a streaming request for their length: the
+// isDisconnected reports whether an answer rejects headers or a streaming request for their length: the
 // server does not read them to the end.
-func isCut(answer string) bool {
+func isDisconnected(answer string) bool {
 	return strings.HasPrefix(answer, "431 ") || strings.HasPrefix(answer, "413 ") || strings.Contains(answer, "connection reset") ||
 		strings.Contains(answer, "broken pipe")
 }
@@ -163,7 +163,7 @@ func (v *visitor) overStream(token string) string {
 }
 
 // doors returns all endpoints.
-func (v *visitor) doors() []door {
+func (v *visitor) doors() []listener {
 	base, tcp := v.a.Address(), &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	v.t.Cleanup(tcp.CloseIdleConnections)
 	token := "X-Nomad-Token"
@@ -172,7 +172,7 @@ func (v *visitor) doors() []door {
 			Node: &nomad.Node{ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "burglar", NodePool: "default",
 				Attributes: map[string]string{"nomad.version": "2.0.6"}, Status: nomad.NodeStatusInit}}
 	}
-	return []door{
+	return []listener{
 		{"HTTP", "workload", v.overHTTP(tcp, "GET", base+"/v1/jobs", token, "")},
 		{"HTTP bearer", "workload", v.overHTTP(tcp, "GET", base+"/v1/jobs", "Authorization", "Bearer ")},
 		{"HTTP blocking", "workload", v.overHTTP(tcp, "GET", base+"/v1/nodes?index=1&wait=100ms", token, "")},
@@ -200,7 +200,7 @@ func (v *visitor) doors() []door {
 		{"RPC of servers", "server", v.overRPC("Status.Regroup", func(token string) any {
 			return &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token}}
 		})},
-		{workerDoor, "server", v.overRPC("Eval.Dequeue", func(token string) any {
+		{workerListener, "server", v.overRPC("Eval.Dequeue", func(token string) any {
 			return &message.EvalDequeueRequest{Schedulers: []string{"none"}, Timeout: time.Millisecond, WriteRequest: v.write(token)}
 		})},
 	}
@@ -226,26 +226,26 @@ func (v *visitor) holders() map[string]map[string]any {
 }
 
 // overRPC reports whether the endpoint accepts tokens in RPC requests, not in headers.
-func (d door) overRPC() bool {
+func (d listener) overRPC() bool {
 	return d.refusal() == rpcRefusal || d.refusal() == workerRefusal
 }
 
 // refusal returns the endpoint's error for rejected callers.
-func (d door) refusal() string {
+func (d listener) refusal() string {
 	switch {
 	case strings.HasPrefix(d.name, "HTTP"):
 		return httpRefusal
 	case strings.HasPrefix(d.name, "Task API"):
 		return socketRefusal
-	case d.name == workerDoor:
+	case d.name == workerListener:
 		return workerRefusal
 	}
 	return rpcRefusal
 }
 
-// mayCut returns the length from which the endpoint may reject a token without reading it to the
+// disconnects returns the length from which the endpoint may reject a token without reading it to the
 // end.
-func (d door) mayCut() int {
+func (d listener) disconnects() int {
 	switch {
 	case !d.overRPC():
 		return 64 << 10
@@ -262,7 +262,7 @@ func isHeader(token string) bool {
 
 // Every bad token is rejected at every endpoint with the same error, whatever is wrong with it; the
 // valid one is accepted. None of them appears in the log.
-func TestBadTokensAtEveryDoor(t *testing.T) {
+func TestBadTokens_AllListeners(t *testing.T) {
 	a, data := harness.SandboxAgent(t)
 	job := harness.OneTask("rsa", "/bin/sleep", "600")
 	job.TaskGroups[0].Tasks[0].Identities = []*api.WorkloadIdentity{{Name: "rs", Audience: []string{"x"}, TTL: time.Hour, Alg: "RS256"}}
@@ -281,13 +281,13 @@ func TestBadTokensAtEveryDoor(t *testing.T) {
 	for _, d := range v.doors() {
 		holders := v.holders() // valid for a minute or two, and an endpoint may take long
 		m.Claims = holders[d.holder]
-		bad := append(m.Bad(), v.strangers(m, holders, d, gone)...)
+		bad := append(m.Bad(), v.foreignTokens(m, holders, d, gone)...)
 		for _, b := range bad {
 			if !d.overRPC() && !isHeader(b.Raw) {
 				continue
 			}
 			got := d.enter(b.Raw)
-			if got != d.refusal() && (len(b.Raw) < d.mayCut() || !isCut(got)) {
+			if got != d.refusal() && (len(b.Raw) < d.disconnects() || !isDisconnected(got)) {
 				t.Errorf("%s, %s: answered %.200q, want %q", d.name, b.Name, got, d.refusal())
 			}
 			refused++
@@ -317,8 +317,8 @@ func TestBadTokensAtEveryDoor(t *testing.T) {
 	v.removedKey(m, v.holders())
 }
 
-// strangers returns valid tokens of other holders.
-func (v *visitor) strangers(m testtokens.Maker, holders map[string]map[string]any, d door, gone harness.Holder) []testtokens.Token {
+// foreignTokens returns valid tokens of other holders.
+func (v *visitor) foreignTokens(m testtokens.Maker, holders map[string]map[string]any, d listener, gone harness.Holder) []testtokens.Token {
 	var out []testtokens.Token
 	add := func(name string, claims map[string]any) {
 		out = append(out, testtokens.Token{Name: name, Raw: m.Sign(claims)})

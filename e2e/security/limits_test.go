@@ -39,11 +39,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		greedy = allocs[0]
 		return greedy.ClientStatus == api.AllocClientStatusFailed
 	})
-	told := false
+	reported := false
 	for _, ev := range greedy.TaskStates["t"].Events {
-		told = told || ev.Type == api.TaskTerminated && ev.Details["oom_killed"] == "true"
+		reported = reported || ev.Type == api.TaskTerminated && ev.Details["oom_killed"] == "true"
 	}
-	if !told {
+	if !reported {
 		t.Errorf("no event of an OOM kill: %+v", greedy.TaskStates["t"].Events)
 	}
 	if got := harness.OnlyAlloc(t, a, "quiet"); got.ID != quiet.ID || got.ClientStatus != api.AllocClientStatusRunning {

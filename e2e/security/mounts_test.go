@@ -152,7 +152,7 @@ func TestDockerVolumesUnderAttack(t *testing.T) {
 			t.Errorf("%s of the read-only volume: %v", name, err)
 		}
 	}
-	n.nobodyEnters(harness.OnlyAlloc(t, n.agent, "leaver").ID)
+	n.othersRefused(harness.OnlyAlloc(t, n.agent, "leaver").ID)
 	if err := n.agent.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -171,11 +171,11 @@ func TestDockerVolumesUnderAttack(t *testing.T) {
 	}
 }
 
-// nobodyEnters checks that another user of the node runs and writes no file of an allocation.
-func (n *mountsNode) nobodyEnters(alloc string) {
+// othersRefused checks that another user of the node runs and writes no file of an allocation.
+func (n *mountsNode) othersRefused(alloc string) {
 	n.Helper()
 	dir := filepath.Join(n.at("data"), "alloc", alloc)
-	nobody := func(name string, args ...string) error {
+	asNobody := func(name string, args ...string) error {
 		cmd := exec.Command(name, args...)
 		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		return cmd.Run()
@@ -184,7 +184,7 @@ func (n *mountsNode) nobodyEnters(alloc string) {
 		for _, sub := range []string{"alloc/data", "t/local"} {
 			at := filepath.Join(dir, sub)
 			for _, args := range [][]string{{filepath.Join(at, "su"), "true"}, {"/bin/sh", "-c", "echo x >" + filepath.Join(at, "f")}} {
-				if one := nobody(args[0], args[1:]...); one == nil {
+				if one := asNobody(args[0], args[1:]...); one == nil {
 					err = errors.Join(err, fmt.Errorf("another user of the node does %q", args))
 				}
 			}

@@ -89,15 +89,15 @@ func TestWhoMayConnect(t *testing.T) {
 		"it checks no name": {caller: ca.Agent("client.global.nomad"), region: "far"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mine, its := c.caller.Config(), server.Config()
-			mine.VerifyServerHostname, its.Server = false, true
+			config, its := c.caller.Config(), server.Config()
+			config.VerifyServerHostname, its.Server = false, true
 			if c.edit != nil {
-				c.edit(&mine, &its)
+				c.edit(&config, &its)
 			}
 			if c.region == "" {
 				c.region = "global"
 			}
-			near, far, called, accepted := meet(t, testpki.Open(t, mine), testpki.Open(t, its), c.region)
+			near, far, called, accepted := meet(t, testpki.Open(t, config), testpki.Open(t, its), c.region)
 			switch said := errors.Join(called, accepted); {
 			case c.want == "" && said != nil:
 				t.Errorf("refused: %v", said)

@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 )
 
-const nobody = 65534
+const nobodyUID = 65534
 
 // TestDelegated checks an unprivileged user in a delegated group. As root it creates one and runs
 // itself there as nobody. If the tree has no controllers, as on hybrid hosts, Usable must name the
@@ -79,7 +79,7 @@ func inDelegated(t *testing.T, v2 string) {
 		}
 	}
 	for _, f := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
-		if err := os.Chown(filepath.Join(dir, f), nobody, nobody); err != nil {
+		if err := os.Chown(filepath.Join(dir, f), nobodyUID, nobodyUID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,7 +104,7 @@ func inDelegated(t *testing.T, v2 string) {
 	}
 	cmd := exec.CommandContext(t.Context(), bin, "-test.run=^TestDelegated$", "-test.v")
 	cmd.Dir, cmd.Env = "/", []string{"DELEGATED=" + rel, "PATH=/usr/bin:/bin"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, UseCgroupFD: true,
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyUID, Gid: nobodyUID}, UseCgroupFD: true,
 		CgroupFD: int(fd.Fd())}
 	limits := "limits: false"
 	if have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")); err == nil && strings.Contains(string(have), "cpu") &&

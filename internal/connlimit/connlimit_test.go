@@ -11,16 +11,16 @@ import (
 	"github.com/open-nomad/open-nomad/internal/connlimit"
 )
 
-// door is a listener of one key whose accepted connections can be received.
-type door struct {
+// listener is a listener of one key whose accepted connections can be received.
+type listener struct {
 	path     string
 	accepted chan net.Conn
 	refused  atomic.Int64
 }
 
-func open(t *testing.T, limit *connlimit.Limit, key string) *door {
+func open(t *testing.T, limit *connlimit.Limit, key string) *listener {
 	t.Helper()
-	d := &door{path: filepath.Join(t.TempDir(), "sock"), accepted: make(chan net.Conn)}
+	d := &listener{path: filepath.Join(t.TempDir(), "sock"), accepted: make(chan net.Conn)}
 	ln, err := net.Listen("unix", d.path)
 	if err != nil {
 		t.Fatal(err)
@@ -43,13 +43,13 @@ func open(t *testing.T, limit *connlimit.Limit, key string) *door {
 }
 
 // admitted connects and returns the accepted end.
-func (d *door) admitted(t *testing.T) (ours, theirs net.Conn) {
+func (d *listener) admitted(t *testing.T) (ours, theirs net.Conn) {
 	t.Helper()
 	ours = d.dial(t)
 	return ours, <-d.accepted
 }
 
-func (d *door) dial(t *testing.T) net.Conn {
+func (d *listener) dial(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := net.Dial("unix", d.path)
 	if err != nil {

@@ -32,7 +32,7 @@ func TestFloodIsOneReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, got := told(t)
+				w, got := reported(t)
 				w.Add(Task{ID: "a", UID: 80001})
 				w.owners.learn("d", "a")
 				flood := func() {
@@ -66,7 +66,7 @@ func TestFloodIsOneReport(t *testing.T) {
 // Reports about a task with an endless series of different denials are limited.
 func TestReportsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, got := told(t)
+		w, got := reported(t)
 		w.Add(Task{ID: "a", UID: 80001})
 		w.owners.learn("d", "a")
 		for i := range 200 {

@@ -38,8 +38,8 @@ func ParseMode(s string) (Mode, error) {
 const (
 	// maxDistinct limits the different denials that are kept and reported per task.
 	maxDistinct = 64
-	// maxTold limits the text of one report.
-	maxTold = 8 << 10
+	// maxReported limits the text of one report.
+	maxReported = 8 << 10
 	// settleTime is the delay after a first denial for related ones, and after the end of a task
 	// for records in transit.
 	settleTime = 100 * time.Millisecond
@@ -97,17 +97,17 @@ type Watcher struct {
 // watched is a task and its denials.
 type watched struct {
 	Task
-	denials []Denial
-	counts  []int // repetitions of each
-	size    int   // length of denials as text
-	told    int   // number of reported denials
-	more    bool
-	count   int       // denials since the last report
-	since   time.Time // time of the first of these
-	reports int
-	at      time.Time // time of the newest denial
-	due     time.Time // time of the next report; zero: nothing new
-	last    time.Time // time of the last report
+	denials  []Denial
+	counts   []int // repetitions of each
+	size     int   // length of denials as text
+	reported int   // number of reported denials
+	more     bool
+	count    int       // denials since the last report
+	since    time.Time // time of the first of these
+	reports  int
+	at       time.Time // time of the newest denial
+	due      time.Time // time of the next report; zero: nothing new
+	last     time.Time // time of the last report
 }
 
 // New returns a watcher that passes reports to tell, which must return quickly.
@@ -350,7 +350,7 @@ func (w *Watcher) add(id string, d Denial, now time.Time) *tally {
 	}
 	i := slices.Index(t.denials, d)
 	if i < 0 && !t.more {
-		if size := len(d.String()) + len(d.Unveil) + len(d.Path); len(t.denials) == maxDistinct || t.size+size > maxTold {
+		if size := len(d.String()) + len(d.Unveil) + len(d.Path); len(t.denials) == maxDistinct || t.size+size > maxReported {
 			t.more = true
 		} else {
 			i, t.size = len(t.denials), t.size+size
@@ -426,7 +426,7 @@ func (w *Watcher) report(now time.Time) {
 func (t *watched) report(now time.Time) *Report {
 	t.reports++
 	r := &Report{TaskID: t.ID, At: t.at, Denials: slices.Clone(t.denials), Counts: slices.Clone(t.counts),
-		New: len(t.denials) - t.told, More: t.more, Count: t.count, Last: t.reports == maxReports}
-	t.told, t.due, t.last, t.count = len(t.denials), time.Time{}, now, 0
+		New: len(t.denials) - t.reported, More: t.more, Count: t.count, Last: t.reports == maxReports}
+	t.reported, t.due, t.last, t.count = len(t.denials), time.Time{}, now, 0
 	return r
 }

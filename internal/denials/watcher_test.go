@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// told returns a watcher without a kernel, and its delivered reports.
-func told(t *testing.T) (*Watcher, *[]Report) {
+// reported returns a watcher without a kernel, and its delivered reports.
+func reported(t *testing.T) (*Watcher, *[]Report) {
 	var got []Report
 	w := New(slog.New(slog.DiscardHandler), func(r Report) { got = append(got, r) })
 	w.owners.group = func(pid int) []string { return map[int][]string{70: {"nomad.slice", "b.scope"}}[pid] }
@@ -73,7 +73,7 @@ func TestOwners(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w, got := told(t)
+			w, got := reported(t)
 			w.Add(Task{ID: "a", UID: 80001})
 			w.Add(Task{ID: "b", UID: -1, Group: "b.scope", PID: 71})
 			tt.say(w)
@@ -92,7 +92,7 @@ func TestOwners(t *testing.T) {
 // reports wait for the pause.
 func TestTelling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, got := told(t)
+		w, got := reported(t)
 		w.Add(Task{ID: "a", UID: 80001})
 		w.owners.learn("d", "a")
 		refusal(w, 1, "d", "/a")
@@ -151,7 +151,7 @@ func TestSettleWaitsForTheTelling(t *testing.T) {
 
 // TestFlood checks that the memory for a task with endless denials is bounded.
 func TestFlood(t *testing.T) {
-	w, got := told(t)
+	w, got := reported(t)
 	w.Add(Task{ID: "a", UID: 80001})
 	w.owners.learn("d", "a")
 	for i := range 5000 {
@@ -175,7 +175,7 @@ func TestFlood(t *testing.T) {
 
 // TestLentAgain checks that removing a task keeps a uid that a later task has.
 func TestLentAgain(t *testing.T) {
-	w, _ := told(t)
+	w, _ := reported(t)
 	w.Add(Task{ID: "a", UID: 80001})
 	w.Add(Task{ID: "b", UID: 80001})
 	w.Remove("a")

@@ -114,18 +114,18 @@ func TestIndependentCheck(t *testing.T) {
 		if _, err := signed.Verify(set.Key(key.ID)[0].Key); err != nil {
 			t.Errorf("go-jose: %v", err)
 		}
-		cut := strings.LastIndexByte(raw, '.')
-		sig, err := base64.RawURLEncoding.DecodeString(raw[cut+1:])
+		end := strings.LastIndexByte(raw, '.')
+		sig, err := base64.RawURLEncoding.DecodeString(raw[end+1:])
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch public := key.Public().Crypto().(type) {
 		case ed25519.PublicKey:
-			if !ed25519.Verify(public, []byte(raw[:cut]), sig) {
+			if !ed25519.Verify(public, []byte(raw[:end]), sig) {
 				t.Error("crypto/ed25519 refuses the signature")
 			}
 		case *rsa.PublicKey:
-			sum := sha256.Sum256([]byte(raw[:cut]))
+			sum := sha256.Sum256([]byte(raw[:end]))
 			if err := rsa.VerifyPKCS1v15(public, crypto.SHA256, sum[:], sig); err != nil {
 				t.Error(err)
 			}
@@ -281,10 +281,10 @@ func FuzzParse(f *testing.F) {
 		}
 		// An accepted token was signed by the key that it names. Header, payload and signature
 		// have only one encoding.
-		cut := strings.LastIndexByte(raw, '.')
-		sig, _ := base64.RawURLEncoding.Strict().DecodeString(raw[cut+1:])
-		sum := sha256.Sum256([]byte(raw[:cut]))
-		if kid == "ed" && !ed25519.Verify(p.ed.Public().(ed25519.PublicKey), []byte(raw[:cut]), sig) ||
+		end := strings.LastIndexByte(raw, '.')
+		sig, _ := base64.RawURLEncoding.Strict().DecodeString(raw[end+1:])
+		sum := sha256.Sum256([]byte(raw[:end]))
+		if kid == "ed" && !ed25519.Verify(p.ed.Public().(ed25519.PublicKey), []byte(raw[:end]), sig) ||
 			kid == "rs" && rsa.VerifyPKCS1v15(&p.rsa.PublicKey, crypto.SHA256, sum[:], sig) != nil || kid != "ed" && kid != "rs" {
 			t.Errorf("Parse(%q) succeeds", raw)
 		}

@@ -84,7 +84,7 @@ func TestExecutable(t *testing.T) {
 // TestExecutableOfUsers does the same as an ordinary user, in a user namespace.
 func TestExecutableOfUsers(t *testing.T) {
 	if os.Geteuid() == 0 {
-		testkernel.Kernel{}.Again(t, nobody, "")
+		testkernel.Kernel{}.Again(t, nobodyUID, "")
 		return
 	}
 	for kind, f := range executables(t) {

@@ -170,7 +170,7 @@ func TestIgnoredSignals(t *testing.T) {
 	}
 }
 
-func TestExitAndSignalAreToldApart(t *testing.T) {
+func TestStatus_ExitOrSignal(t *testing.T) {
 	for _, tt := range []struct {
 		name, script string
 		want         unix.WaitStatus

@@ -133,8 +133,8 @@ func (p *Process) Reap() (ws unix.WaitStatus, err error) {
 	if p.status == nil {
 		return ws, nil
 	}
-	if told, ok := tinyinit.ReadStatus(p.status); ok {
-		ws = told
+	if status, ok := tinyinit.ReadStatus(p.status); ok {
+		ws = status
 	}
 	return ws, nil
 }

@@ -84,7 +84,7 @@ func TestCertificatesMakeConnections(t *testing.T) {
 		Client: true, Server: true})
 	client := pair(t, ca, pki.CertOptions{CommonName: "cli.global.nomad", DNSNames: []string{"cli.global.nomad"}, Client: true})
 	onlyServer := pair(t, ca, pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Server: true})
-	stranger := pair(t, newCA(t, pki.CAOptions{}), pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true})
+	untrusted := pair(t, newCA(t, pki.CAOptions{}), pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true})
 	old := newCA(t, pki.CAOptions{At: time.Now().AddDate(0, 0, -30)})
 	past := pair(t, old, pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Client: true, Server: true, Days: 10,
 		At: time.Now().AddDate(0, 0, -20)})
@@ -101,8 +101,8 @@ func TestCertificatesMakeConnections(t *testing.T) {
 		{"another name", ca, server, client, "server.far.nomad", "not server.far.nomad"},
 		{"client as server", ca, client, client, "cli.global.nomad", "incompatible key usage"},
 		{"server as client", ca, server, onlyServer, "server.global.nomad", "incompatible key usage"},
-		{"another CA", ca, stranger, client, "server.global.nomad", "unknown authority"},
-		{"client of another CA", ca, server, stranger, "server.global.nomad", "unknown authority"},
+		{"another CA", ca, untrusted, client, "server.global.nomad", "unknown authority"},
+		{"client of another CA", ca, server, untrusted, "server.global.nomad", "unknown authority"},
 		{"after its days", old, past, past, "server.global.nomad", "has expired"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func (w *Draft) Write(p []byte) (int, error) { return w.f.Write(p) }
 
 // Same reports whether the file name, one level down, is a regular file with the same content,
 // mode and owner as the Draft would have. A link, or a name that does not exist, is different.
-func (w *Draft) Same(name string, look File) (bool, error) {
+func (w *Draft) Same(name string, attributes File) (bool, error) {
 	if err := single(name); err != nil {
 		return false, err
 	}
@@ -44,20 +44,20 @@ func (w *Draft) Same(name string, look File) (bool, error) {
 		return false, nil // Commit replaces it, or reports the error
 	}
 	defer other.Close()
-	if same, err := looksLike(other, look); err != nil || !same {
+	if same, err := hasAttributes(other, attributes); err != nil || !same {
 		return false, err
 	}
 	return w.sameContent(other)
 }
 
-// looksLike reports whether a file is regular, and has the mode and owner.
-func looksLike(f *os.File, look File) (bool, error) {
+// hasAttributes reports whether a file is regular, and has the mode and owner.
+func hasAttributes(f *os.File, attributes File) (bool, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return false, err
 	}
-	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o7777 == unixMode(look.Mode) &&
-		(look.UID == -1 || look.UID == int(st.Uid)) && (look.GID == -1 || look.GID == int(st.Gid)), nil
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o7777 == unixMode(attributes.Mode) &&
+		(attributes.UID == -1 || attributes.UID == int(st.Uid)) && (attributes.GID == -1 || attributes.GID == int(st.Gid)), nil
 }
 
 // sameContent compares the content, of which it holds a small part at a time.
@@ -66,10 +66,10 @@ func (w *Draft) sameContent(other *os.File) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	mine := io.NewSectionReader(w.f, 0, own.Size())
+	section := io.NewSectionReader(w.f, 0, own.Size())
 	a, b := make([]byte, 32<<10), make([]byte, 32<<10)
 	for {
-		n, err := io.ReadFull(mine, a)
+		n, err := io.ReadFull(section, a)
 		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 			return false, err
 		}
@@ -89,16 +89,16 @@ func (w *Draft) sameContent(other *os.File) (bool, error) {
 
 // Commit sets the owner and the mode, and renames the Draft to name, one level down. A link at that
 // name is replaced.
-func (w *Draft) Commit(name string, look File) error {
+func (w *Draft) Commit(name string, attributes File) error {
 	if err := single(name); err != nil {
 		return err
 	}
 	var err error
-	if look.UID != -1 || look.GID != -1 {
-		err = w.f.Chown(look.UID, look.GID)
+	if attributes.UID != -1 || attributes.GID != -1 {
+		err = w.f.Chown(attributes.UID, attributes.GID)
 	}
 	if err == nil {
-		err = w.f.Chmod(look.Mode)
+		err = w.f.Chmod(attributes.Mode)
 	}
 	if err == nil {
 		err = w.f.Close()

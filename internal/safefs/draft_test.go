@@ -17,7 +17,7 @@ func TestDraft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	look := safefs.File{Mode: 0o640, UID: -1, GID: -1}
+	attributes := safefs.File{Mode: 0o640, UID: -1, GID: -1}
 	large := bytes.Repeat([]byte("0123456789abcdef"), 4096) // two buffers of the comparison
 	draft := func(content []byte) *safefs.Draft {
 		t.Helper()
@@ -69,16 +69,16 @@ func TestDraft(t *testing.T) {
 			}
 			w := draft(c.content)
 			defer w.Discard()
-			if same, err := w.Same("f", look); same != c.same || err != nil {
+			if same, err := w.Same("f", attributes); same != c.same || err != nil {
 				t.Errorf("Same() = %t, %v, want %t", same, err, c.same)
 			}
 			if name == "a directory" {
-				if err := w.Commit("f", look); err == nil {
+				if err := w.Commit("f", attributes); err == nil {
 					t.Error("Commit() over a directory = nil")
 				}
 				return
 			}
-			if err := w.Commit("f", look); err != nil {
+			if err := w.Commit("f", attributes); err != nil {
 				t.Fatal(err)
 			}
 			info, err := os.Lstat(filepath.Join(path, "f"))
@@ -97,7 +97,7 @@ func TestDraft(t *testing.T) {
 	}
 	for _, bad := range []string{"", ".", "..", "a/b", "../x"} {
 		w := draft(nil)
-		if err := w.Commit(bad, look); err == nil {
+		if err := w.Commit(bad, attributes); err == nil {
 			t.Errorf("Commit(%q) = nil", bad)
 		}
 		w.Discard()

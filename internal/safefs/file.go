@@ -17,20 +17,20 @@ type File struct {
 }
 
 // Replace writes data to name, below the directory, atomically. The parent directory must exist.
-func (d *Dir) Replace(name string, data []byte, look File) error {
+func (d *Dir) Replace(name string, data []byte, attributes File) error {
 	parent, base := path.Split(path.Clean(name))
 	if parent == "" {
-		return d.replace(base, data, look)
+		return d.replace(base, data, attributes)
 	}
 	sub, err := d.Sub(path.Clean(parent))
 	if err != nil {
 		return err
 	}
 	defer sub.Close()
-	return sub.replace(base, data, look)
+	return sub.replace(base, data, attributes)
 }
 
-func (d *Dir) replace(name string, data []byte, look File) error {
+func (d *Dir) replace(name string, data []byte, attributes File) error {
 	if err := single(name); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (d *Dir) replace(name string, data []byte, look File) error {
 	if _, err := w.Write(data); err != nil {
 		return d.fail("replace", name, err)
 	}
-	return w.Commit(name, look)
+	return w.Commit(name, attributes)
 }
 
 // unique returns prefix and a random suffix that nobody can guess. It calls getrandom(2), because

@@ -14,15 +14,15 @@ type Link struct{ Name, Target string }
 // from those of other ordinary users. It reports no error: the stage does, for a path that it
 // cannot open with these links.
 func (p *Policy) KeepLinks() {
-	look := &lookup{followed: map[string]string{}}
+	lookup := &lookup{followed: map[string]string{}}
 	for _, name := range p.lookedUp() {
-		if f, err := look.open(name); err == nil {
+		if f, err := lookup.open(name); err == nil {
 			f.Close()
 		}
 	}
 	p.Links = nil
-	for _, name := range slices.Sorted(maps.Keys(look.followed)) {
-		p.Links = append(p.Links, Link{name, look.followed[name]})
+	for _, name := range slices.Sorted(maps.Keys(lookup.followed)) {
+		p.Links = append(p.Links, Link{name, lookup.followed[name]})
 	}
 }
 

@@ -44,8 +44,8 @@ func TestKeepLinks(t *testing.T) {
 	if err := errors.Join(os.Remove(at("relative")), os.Symlink("c", at("relative")), os.Lchown(at("relative"), 88123, 88123)); err != nil {
 		t.Fatal(err)
 	}
-	look := &lookup{links: p.links()}
-	f, err := look.open(p.Dir)
+	lookup := &lookup{links: p.links()}
+	f, err := lookup.open(p.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestKeepLinks(t *testing.T) {
 		t.Errorf("%s leads to %s, %v, want %s", p.Dir, real, err, at("a/b"))
 	}
 	for name, want := range map[string]error{"relative/b": nil, "other": unix.ELOOP} {
-		f, err := look.open(at(name))
+		f, err := lookup.open(at(name))
 		if err == nil {
 			f.Close()
 		}

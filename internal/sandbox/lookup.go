@@ -71,7 +71,7 @@ func (l *lookup) open(name string) (opened, error) {
 	if err == nil || err == unix.ENOENT && l.onRoot(name) {
 		return opened(fd), err
 	}
-	w := &walk{look: l, at: -1}
+	w := &walk{lookup: l, at: -1}
 	defer w.close()
 	if err := w.restart(name); err != nil {
 		return -1, err
@@ -133,7 +133,7 @@ func fixed(dir, child *unix.Statx_t) bool {
 
 // walk is one lookup, one component at a time.
 type walk struct {
-	look   *lookup
+	lookup *lookup
 	at     int          // descriptor of the current directory
 	stat   unix.Statx_t // of at
 	path   string       // of at, for errors
@@ -161,7 +161,7 @@ func (w *walk) restart(name string) error {
 	if w.stat, err = statOf(fd); err != nil {
 		return err
 	}
-	w.inside, w.safe = w.look.foreign[w.stat.Mnt_id], rootOwned(&w.stat)
+	w.inside, w.safe = w.lookup.foreign[w.stat.Mnt_id], rootOwned(&w.stat)
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (w *walk) step() error {
 		return w.follow(part, next, &st)
 	}
 	w.safe = w.safe && fixed(&w.stat, &st)
-	w.inside = w.inside || w.look.foreign[st.Mnt_id]
+	w.inside = w.inside || w.lookup.foreign[st.Mnt_id]
 	w.close()
 	w.at, w.stat, w.path = next, st, filepath.Join(w.path, part)
 	return nil
@@ -229,22 +229,22 @@ func (w *walk) follow(part string, link int, st *unix.Statx_t) error {
 
 // target returns the target of the link name, open as fd.
 func (w *walk) target(name string, fd int, st *unix.Statx_t) (string, error) {
-	if to, ok := w.look.links[name]; ok {
+	if to, ok := w.lookup.links[name]; ok {
 		return to, nil
 	}
 	if !w.safe || !fixed(&w.stat, st) {
 		return "", linkError(name)
 	}
-	if w.look.text == nil {
-		w.look.text = make([]byte, unix.PathMax)
+	if w.lookup.text == nil {
+		w.lookup.text = make([]byte, unix.PathMax)
 	}
-	n, err := unix.Readlinkat(fd, "", w.look.text)
+	n, err := unix.Readlinkat(fd, "", w.lookup.text)
 	if err != nil {
 		return "", err
 	}
-	to := string(w.look.text[:n])
-	if w.look.followed != nil {
-		w.look.followed[name] = to
+	to := string(w.lookup.text[:n])
+	if w.lookup.followed != nil {
+		w.lookup.followed[name] = to
 	}
 	return to, nil
 }
@@ -263,7 +263,7 @@ func (w *walk) jump(part string) error {
 	}
 	w.close()
 	w.at, w.stat, w.path = fd, st, filepath.Join(w.path, part)
-	w.inside, w.safe = w.look.foreign[st.Mnt_id], false
+	w.inside, w.safe = w.lookup.foreign[st.Mnt_id], false
 	return nil
 }
 

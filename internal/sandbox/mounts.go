@@ -15,34 +15,34 @@ import (
 // mount applies p.Mounts in the private mount namespace of the calling thread. It works with
 // descriptors throughout: a name that a task could have prepared is resolved once, without
 // following links.
-func (p *Policy) mount(look *lookup) error {
+func (p *Policy) mount(lookup *lookup) error {
 	// From here on, mounts do not propagate to the host or from it.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: mount: %w", err)
 	}
 	// Sources are paths of the host: open all of them before any is covered.
-	sources, err := p.openSources(look)
+	sources, err := p.openSources(lookup)
 	defer func() { closeFiles(sources) }()
 	if err != nil {
 		return err
 	}
-	if err := p.hide(look); err != nil {
+	if err := p.hide(lookup); err != nil {
 		return err
 	}
 	view := mounted{tree: safefs.NoTree}
 	if p.Mounts.View != (View{}) {
-		if view, err = p.mountView(look); err != nil {
+		if view, err = p.mountView(lookup); err != nil {
 			return fmt.Errorf("hide the other entries of %s: %w", p.Mounts.View.Dir, err)
 		}
 		defer view.tree.Close()
 	}
-	if err := p.makeBinds(look, sources); err != nil {
+	if err := p.makeBinds(lookup, sources); err != nil {
 		return err
 	}
 	if p.Mounts.Tmp != (Path{}) {
-		err := p.mountTmp(look, view)
+		err := p.mountTmp(lookup, view)
 		if err == nil {
-			err = look.add(tmpDir)
+			err = lookup.add(tmpDir)
 		}
 		if err != nil {
 			return fmt.Errorf("mount private %s: %w", tmpDir, err)
@@ -57,10 +57,10 @@ func (p *Policy) mount(look *lookup) error {
 }
 
 // openSources opens the sources of the binds.
-func (p *Policy) openSources(look *lookup) ([]int, error) {
+func (p *Policy) openSources(lookup *lookup) ([]int, error) {
 	sources := make([]int, 0, len(p.Mounts.Binds))
 	for _, b := range p.Mounts.Binds {
-		fd, err := b.openSource(look)
+		fd, err := b.openSource(lookup)
 		if err != nil {
 			return sources, fmt.Errorf("mount %s: open the source: %w", b, err)
 		}
@@ -76,11 +76,11 @@ func closeFiles(all []int) {
 }
 
 // makeBinds mounts the binds of sources.
-func (p *Policy) makeBinds(look *lookup, sources []int) error {
+func (p *Policy) makeBinds(lookup *lookup, sources []int) error {
 	for i, b := range p.Mounts.Binds {
-		err := b.mount(look, sources[i])
+		err := b.mount(lookup, sources[i])
 		if err == nil {
-			err = look.add(b.point())
+			err = lookup.add(b.point())
 		}
 		if err != nil {
 			return fmt.Errorf("mount %s: %w", b, err)
@@ -102,8 +102,8 @@ func (b Bind) String() string {
 	return fmt.Sprintf("%s at %s (%s)", filepath.Join(b.Source.Beneath, b.Source.Name), filepath.Join(b.Beneath, b.Target), mode)
 }
 
-func (b Bind) mount(look *lookup, source int) error {
-	target, err := b.openTarget(look, source)
+func (b Bind) mount(lookup *lookup, source int) error {
+	target, err := b.openTarget(lookup, source)
 	if err != nil {
 		return fmt.Errorf("open the destination: %w", err)
 	}
@@ -123,24 +123,24 @@ func (b Bind) mount(look *lookup, source int) error {
 }
 
 // openSource follows no link at all.
-func (b Bind) openSource(look *lookup) (int, error) {
+func (b Bind) openSource(lookup *lookup) (int, error) {
 	if b.Source.Beneath != "" {
-		fd, err := b.Source.open(look)
+		fd, err := b.Source.open(lookup)
 		return int(fd), err
 	}
 	return safefs.OpenNoLinks(b.Source.Name, unix.O_PATH)
 }
 
-func (b Bind) openTarget(look *lookup, source int) (int, error) {
+func (b Bind) openTarget(lookup *lookup, source int) (int, error) {
 	if b.Beneath != "" {
-		root, err := look.open(b.Beneath)
+		root, err := lookup.open(b.Beneath)
 		if err != nil {
 			return -1, err
 		}
 		defer root.Close()
 		return makeMountPoint(int(root.Fd()), mountPoint{b.Target, isDir(source), 0o755})
 	}
-	above, err := look.open(filepath.Dir(b.Target))
+	above, err := lookup.open(filepath.Dir(b.Target))
 	if err != nil {
 		return -1, err
 	}

@@ -19,15 +19,15 @@ type hidden struct {
 
 // hide mounts an empty directory on each of Mounts.Hide, and binds the granted paths into it. A
 // directory that was granted itself is not hidden.
-func (p *Policy) hide(look *lookup) error {
+func (p *Policy) hide(lookup *lookup) error {
 	if len(p.Mounts.Hide) == 0 {
 		return nil
 	}
-	dirs, err := p.hiddenDirs(look)
+	dirs, err := p.hiddenDirs(lookup)
 	if err != nil {
 		return err
 	}
-	linked := p.linked(look)
+	linked := p.linked(lookup)
 	for _, d := range dirs {
 		stay := within(d.real, linked)
 		for _, name := range append(d.names, d.real) {
@@ -39,29 +39,29 @@ func (p *Policy) hide(look *lookup) error {
 		if slices.ContainsFunc(stay, isWhole) {
 			continue
 		}
-		if err := hideOne(look, d.real, stay); err != nil {
+		if err := hideOne(lookup, d.real, stay); err != nil {
 			return fmt.Errorf("hide %s: %w", d.real, err)
 		}
 	}
 	return nil
 }
 
-func hideOne(look *lookup, dir string, stay []place) error {
-	at, err := look.open(dir)
+func hideOne(lookup *lookup, dir string, stay []place) error {
+	at, err := lookup.open(dir)
 	if err != nil {
 		return err
 	}
 	defer at.Close()
-	s, err := mountOver(look, View{Dir: dir}, at, stay)
+	s, err := mountOver(lookup, View{Dir: dir}, at, stay)
 	s.tree.Close()
 	return err
 }
 
 // hiddenDirs resolves Mounts.Hide. It skips directories that do not exist.
-func (p *Policy) hiddenDirs(look *lookup) ([]hidden, error) {
+func (p *Policy) hiddenDirs(lookup *lookup) ([]hidden, error) {
 	var out []hidden
 	for _, dir := range p.Mounts.Hide {
-		at, err := look.open(dir)
+		at, err := lookup.open(dir)
 		if err == unix.ENOENT {
 			continue
 		}
@@ -85,7 +85,7 @@ func (p *Policy) hiddenDirs(look *lookup) ([]hidden, error) {
 
 // linked lists the link-free paths of grants whose path contains a link, such as /etc/resolv.conf
 // on a host whose resolver keeps it in /run.
-func (p *Policy) linked(look *lookup) []string {
+func (p *Policy) linked(lookup *lookup) []string {
 	if p.Files == nil {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (p *Policy) linked(look *lookup) []string {
 		if err != unix.ELOOP {
 			continue
 		}
-		f, err := q.open(look)
+		f, err := q.open(lookup)
 		if err != nil {
 			continue // openPaths reports it
 		}

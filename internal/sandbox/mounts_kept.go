@@ -52,10 +52,10 @@ func closeAll(all []kept) {
 }
 
 // copyKept copies places of a directory. It omits those that do not exist; their users report that.
-func copyKept(look *lookup, places []place) ([]kept, error) {
+func copyKept(lookup *lookup, places []place) ([]kept, error) {
 	var out []kept
 	for _, p := range places {
-		f, err := p.open(look)
+		f, err := p.open(lookup)
 		if errors.Is(err, unix.ENOENT) || p.Optional && (isGone(err) || errors.Is(err, unix.EACCES)) {
 			continue
 		}

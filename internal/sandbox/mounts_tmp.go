@@ -15,13 +15,13 @@ const tmpDir = "/tmp"
 
 // mountTmp mounts the program's own directory on /tmp. On top of it, it mounts the grants below the
 // host's /tmp, and the view if it is there.
-func (p *Policy) mountTmp(look *lookup, view mounted) error {
-	own, err := p.Mounts.Tmp.open(look)
+func (p *Policy) mountTmp(lookup *lookup, view mounted) error {
+	own, err := p.Mounts.Tmp.open(lookup)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", p.Mounts.Tmp, err)
 	}
 	defer own.Close()
-	keep, err := p.keptOfTmp(look, view)
+	keep, err := p.keptOfTmp(lookup, view)
 	defer func() { closeAll(keep) }()
 	if err != nil {
 		return err
@@ -47,18 +47,18 @@ func (p *Policy) mountTmp(look *lookup, view mounted) error {
 
 // keptOfTmp returns the parts that must stay visible below /tmp. The view is moved with its mounts;
 // anything that is not a mount yet is copied.
-func (p *Policy) keptOfTmp(look *lookup, view mounted) ([]kept, error) {
+func (p *Policy) keptOfTmp(lookup *lookup, view mounted) ([]kept, error) {
 	places := slices.DeleteFunc(p.granted(tmpDir), isWhole)
 	name, err := filepath.Rel(tmpDir, view.Dir)
 	if view.tree == safefs.NoTree || err != nil || !filepath.IsLocal(name) || name == "." {
-		return copyKept(look, uppermost(places))
+		return copyKept(lookup, uppermost(places))
 	}
 	places = uppermost(append(places, place{Path{Name: view.Dir}, name}))
 	i := slices.IndexFunc(places, func(q place) bool { return q.name == name })
 	if i < 0 { // a directory around it was granted
-		return copyKept(look, places)
+		return copyKept(lookup, places)
 	}
-	keep, err := copyKept(look, slices.Delete(places, i, i+1))
+	keep, err := copyKept(lookup, slices.Delete(places, i, i+1))
 	if err != nil {
 		return keep, err
 	}

@@ -21,9 +21,9 @@ type mounted struct {
 // mountView mounts an empty directory on View.Dir, or on a directory around it in /tmp, with the
 // program's own directory and the other grants in it. It mounts nothing if View.Dir itself is
 // granted.
-func (p *Policy) mountView(look *lookup) (mounted, error) {
+func (p *Policy) mountView(lookup *lookup) (mounted, error) {
 	v := p.Mounts.View
-	at, err := look.open(v.Dir)
+	at, err := lookup.open(v.Dir)
 	if err != nil {
 		return mounted{tree: safefs.NoTree}, fmt.Errorf("open: %w", err)
 	}
@@ -38,14 +38,14 @@ func (p *Policy) mountView(look *lookup) (mounted, error) {
 	}
 	wide, ok := p.wider()
 	if !ok || real != v.Dir { // a link may lead out of /tmp
-		return mountOver(look, v, at, stay)
+		return mountOver(lookup, v, at, stay)
 	}
-	around, err := look.open(wide.Dir)
+	around, err := lookup.open(wide.Dir)
 	if err != nil {
 		return mounted{tree: safefs.NoTree}, fmt.Errorf("open: %w", err)
 	}
 	defer around.Close()
-	return mountOver(look, wide, around, p.staying(wide, wide.Dir))
+	return mountOver(lookup, wide, around, p.staying(wide, wide.Dir))
 }
 
 // wider returns the view from the uppermost directory in /tmp that contains View.Dir, or false if
@@ -65,8 +65,8 @@ func (p *Policy) wider() (View, bool) {
 }
 
 // mountOver mounts a view on its directory, open as at, with the parts that stay.
-func mountOver(look *lookup, v View, at opened, stay []place) (mounted, error) {
-	keep, err := copyKept(look, uppermost(stay))
+func mountOver(lookup *lookup, v View, at opened, stay []place) (mounted, error) {
+	keep, err := copyKept(lookup, uppermost(stay))
 	defer func() { closeAll(keep) }()
 	if err != nil {
 		return mounted{tree: safefs.NoTree}, err

@@ -9,7 +9,7 @@ import (
 
 // isolate moves the calling thread, and so the program, to the namespaces of p. The process that
 // forks the stage creates the PID namespace, since a process cannot change its own.
-func (p *Policy) isolate(look *lookup) error {
+func (p *Policy) isolate(lookup *lookup) error {
 	// Init is process 1 there, and the stage is its child (internal/tinyinit).
 	if p.PrivatePID && (unix.Getpid() != 2 || unix.Getppid() != 1) {
 		return errors.New("the stage was not started in a PID namespace of its own")
@@ -30,7 +30,7 @@ func (p *Policy) isolate(look *lookup) error {
 		flags |= unix.CLONE_NEWNS // for this thread only, which executes the program
 	}
 	if flags == 0 {
-		return p.known(look)
+		return p.resolve(lookup)
 	}
 	if err := unix.Unshare(flags); err != nil {
 		return fmt.Errorf("create mount (%t), IPC (%t) and UTS (%t) namespaces: unshare: %w", p.Mounts != nil, p.PrivateIPC,
@@ -41,16 +41,16 @@ func (p *Policy) isolate(look *lookup) error {
 			return fmt.Errorf("set the host name %q: %w", p.Hostname, err)
 		}
 	}
-	if err := p.known(look); err != nil || p.Mounts == nil {
+	if err := p.resolve(lookup); err != nil || p.Mounts == nil {
 		return err
 	}
-	return p.mount(look)
+	return p.mount(lookup)
 }
 
-// known registers the existing foreign mounts.
-func (p *Policy) known(look *lookup) error {
+// resolve registers the existing foreign mounts.
+func (p *Policy) resolve(lookup *lookup) error {
 	for _, point := range p.Foreign {
-		if err := look.add(point); err != nil {
+		if err := lookup.add(point); err != nil {
 			return err
 		}
 	}

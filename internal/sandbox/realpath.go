@@ -14,12 +14,12 @@ func RealPath(name string) (path string, links []string, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	look := &lookup{followed: map[string]string{}}
-	f, err := look.open(name)
+	lookup := &lookup{followed: map[string]string{}}
+	f, err := lookup.open(name)
 	if err != nil {
 		return "", nil, err
 	}
 	defer f.Close()
 	path, err = f.path()
-	return path, slices.Sorted(maps.Keys(look.followed)), err
+	return path, slices.Sorted(maps.Keys(lookup.followed)), err
 }

@@ -164,11 +164,11 @@ func (p *Policy) apply() error {
 	if err := p.scoreOOM(); err != nil {
 		return fmt.Errorf("set oom score: %w", err)
 	}
-	look := &lookup{links: p.links()}
-	if err := p.isolate(look); err != nil {
+	lookup := &lookup{links: p.links()}
+	if err := p.isolate(lookup); err != nil {
 		return err
 	}
-	rules, err := p.openPaths(look)
+	rules, err := p.openPaths(lookup)
 	if err != nil {
 		return err
 	}
@@ -242,13 +242,13 @@ func (p *Policy) scoreOOM() error {
 // missing optional path is omitted, too. A session omits paths that no longer exist, but not those
 // hidden by a link that must not be followed. The program's executable, if it is a descriptor, may
 // be read and executed.
-func (p *Policy) openPaths(look *lookup) (landlock.Ruleset, error) {
+func (p *Policy) openPaths(lookup *lookup) (landlock.Ruleset, error) {
 	if p.Files == nil {
 		return landlock.Ruleset{}, nil
 	}
 	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI, Log: p.LogDenials}
 	for _, path := range p.Files.Paths {
-		f, err := path.open(look)
+		f, err := path.open(lookup)
 		var refused linkError
 		switch hidden := errors.Is(err, errHidden); {
 		case hidden && path.Beneath == "":
@@ -290,11 +290,11 @@ func isGone(err error) bool {
 	return false
 }
 
-func (p Path) open(look *lookup) (opened, error) {
+func (p Path) open(lookup *lookup) (opened, error) {
 	if p.Beneath == "" {
-		return look.open(p.Name)
+		return lookup.open(p.Name)
 	}
-	root, err := look.open(p.Beneath)
+	root, err := lookup.open(p.Beneath)
 	if err != nil {
 		return -1, err
 	}

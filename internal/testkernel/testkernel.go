@@ -163,7 +163,7 @@ func (k Kernel) judge(n *notification) (int64, error) {
 	case n.nr == unix.SYS_LANDLOCK_CREATE_RULESET && n.args[2] != 0:
 		return 0, unix.EINVAL
 	case n.nr == unix.SYS_LANDLOCK_CREATE_RULESET:
-		return 0, k.known(int(n.pid), n.args[0], n.args[1])
+		return 0, k.mapped(int(n.pid), n.args[0], n.args[1])
 	case n.nr == unix.SYS_LANDLOCK_ADD_RULE && n.args[1] != unix.LANDLOCK_RULE_PATH_BENEATH && k.LandlockABI < 4:
 		return 0, unix.EINVAL
 	case n.nr == unix.SYS_LANDLOCK_RESTRICT_SELF && n.args[1] != 0 && k.LandlockABI < 7:
@@ -177,8 +177,8 @@ var masks = [][3]uint64{
 	1: {0x1fff, 0, 0}, 2: {0x3fff, 0, 0}, 3: {0x7fff, 0, 0}, 4: {0x7fff, 3, 0}, 5: {0xffff, 3, 0}, 6: {0xffff, 3, 3},
 }
 
-// known refuses rights that the older kernel does not have.
-func (k Kernel) known(pid int, addr, size uint64) error {
+// mapped refuses rights that the older kernel does not have.
+func (k Kernel) mapped(pid int, addr, size uint64) error {
 	if size > 64 {
 		return unix.E2BIG
 	}

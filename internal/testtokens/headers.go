@@ -134,15 +134,15 @@ func (m Maker) headers() []Token {
 // signatures returns tokens with invalid signatures.
 func (m Maker) signatures() []Token {
 	good := m.Good()
-	cut := strings.LastIndexByte(good, '.')
-	in := good[:cut]
+	end := strings.LastIndexByte(good, '.')
+	in := good[:end]
 	sum := sha512.Sum512([]byte(in))
 	_, own, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		panic(err) // crypto/rand ends the process instead
 	}
 	other := m.Sign(m.With(map[string]any{"sub": "other"}))
-	sig := decodePart(good[cut+1:])
+	sig := decodePart(good[end+1:])
 	with := func(s []byte) string { return in + "." + encode(s) }
 	out := []Token{
 		{Name: "signature of another key", Raw: m.signed(in, own)},

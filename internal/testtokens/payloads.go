@@ -230,8 +230,8 @@ func other62(b []byte) []byte { return append([]byte{0xfb, 0xff, 0xbe}, b[3:]...
 
 // longer adds bytes before and after the signature of a token.
 func longer(raw string, before, behind []byte) string {
-	cut := strings.LastIndexByte(raw, '.') + 1
-	return raw[:cut] + encode(slices.Concat(before, decodePart(raw[cut:]), behind))
+	end := strings.LastIndexByte(raw, '.') + 1
+	return raw[:end] + encode(slices.Concat(before, decodePart(raw[end:]), behind))
 }
 
 // plusOrder adds the order of the group to S, which must be below it (RFC 8032 section 5.1.7).

@@ -16,7 +16,7 @@ type Shared struct {
 
 // turn is held by one request of a caller.
 type turn struct {
-	held  chan struct{}
+	slots chan struct{}
 	users int // requests that hold or await it
 }
 
@@ -40,7 +40,7 @@ func (s *Shared) enter(caller string, timer *time.Timer) (leave func(), err erro
 	s.mu.Lock()
 	t := s.turns[caller]
 	if t == nil {
-		t = &turn{held: make(chan struct{}, 1)}
+		t = &turn{slots: make(chan struct{}, 1)}
 		s.turns[caller] = t
 	}
 	t.users++
@@ -53,8 +53,8 @@ func (s *Shared) enter(caller string, timer *time.Timer) (leave func(), err erro
 		}
 	}
 	select {
-	case t.held <- struct{}{}:
-		return func() { <-t.held; done() }, nil
+	case t.slots <- struct{}{}:
+		return func() { <-t.slots; done() }, nil
 	case <-timer.C:
 		done()
 		return nil, ErrBusy

@@ -20,16 +20,16 @@ import (
 // guarded is an authority with ACLs enabled, over a state that the test fills.
 type guarded struct {
 	*authz.Authority
-	t     testing.TB
-	store *state.Store
-	index uint64
-	now   time.Time
-	known tokens
+	t      testing.TB
+	store  *state.Store
+	index  uint64
+	now    time.Time
+	issued tokens
 }
 
 func guard(t testing.TB) *guarded {
-	g := &guarded{t: t, store: state.New(slog.New(slog.DiscardHandler)), index: 10, now: time.Unix(1000, 0), known: tokens{}}
-	g.Authority = authz.New(authz.Config{Enforce: true, Store: func() *state.Store { return g.store }, Tokens: g.known,
+	g := &guarded{t: t, store: state.New(slog.New(slog.DiscardHandler)), index: 10, now: time.Unix(1000, 0), issued: tokens{}}
+	g.Authority = authz.New(authz.Config{Enforce: true, Store: func() *state.Store { return g.store }, Tokens: g.issued,
 		Now: func() time.Time { return g.now }, Log: slog.New(slog.DiscardHandler)})
 	return g
 }
@@ -63,7 +63,7 @@ func (g *guarded) workload(namespace, job, group, task string) string {
 	a := &nomad.Allocation{ID: nomad.NewID(), Namespace: namespace, JobID: job, Job: j, TaskGroup: group, NodeID: nomad.NewID(),
 		DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning}
 	g.must(g.store.ApplyPlanResults(g.index, &message.ApplyPlanResultsRequest{Job: j, AllocsUpdated: []*nomad.Allocation{a}}))
-	g.known["jwt of "+a.ID] = &idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{Namespace: namespace, JobID: job,
+	g.issued["jwt of "+a.ID] = &idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{Namespace: namespace, JobID: job,
 		AllocationID: a.ID, TaskName: task}}
 	return "jwt of " + a.ID
 }
@@ -240,7 +240,7 @@ func TestUnparsablePolicy(t *testing.T) {
 
 func TestRightsOfNodes(t *testing.T) {
 	g := guard(t)
-	g.known["node"] = nodeClaims("default", 0)
+	g.issued["node"] = nodeClaims("default", 0)
 	g.must(g.store.RegisterNode(g.index,
 		&message.NodeRegisterRequest{Node: &nomad.Node{ID: node, SecretID: secret, Status: nomad.NodeStatusReady}}))
 	for _, token := range []string{"node", secret} {

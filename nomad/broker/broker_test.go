@@ -408,9 +408,9 @@ func TestDequeueWaits(t *testing.T) {
 func TestDisable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := enabled()
-		held, delayed := newEval("a"), newEval("b")
+		dequeued, delayed := newEval("a"), newEval("b")
 		delayed.Wait = time.Minute
-		b.Enqueue(held)
+		b.Enqueue(dequeued)
 		b.Enqueue(delayed)
 		_, token := dequeue(t, b, service)
 		waits := make(chan error)
@@ -431,13 +431,13 @@ func TestDisable(t *testing.T) {
 			t.Errorf("TryDequeue of a disabled broker = %v", e)
 		}
 		b.Enable()
-		if err := b.Ack(held.ID, token); !errors.Is(err, broker.ErrNotOutstanding) {
+		if err := b.Ack(dequeued.ID, token); !errors.Is(err, broker.ErrNotOutstanding) {
 			t.Errorf("Ack of a dropped evaluation = %v", err)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		wantNone(t, b, service)
-		b.Enqueue(held)
+		b.Enqueue(dequeued)
 		dequeue(t, b, service)
 	})
 }

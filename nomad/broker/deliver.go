@@ -113,8 +113,8 @@ func (b *Broker) startNackTimer(e *entry) {
 func (b *Broker) expire(e *entry, token string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	held, err := b.outstanding(e.eval.ID, token)
-	if err != nil || held != e || e.paused || time.Now().Before(e.due) {
+	dequeued, err := b.outstanding(e.eval.ID, token)
+	if err != nil || dequeued != e || e.paused || time.Now().Before(e.due) {
 		return
 	}
 	b.nack(e)
@@ -230,7 +230,7 @@ func (b *Broker) PauseNack(id, token string) error {
 }
 
 // ResumeNack starts the timeout of an evaluation again. It does nothing if the evaluation is no longer
-// held under token.
+// dequeued under token.
 func (b *Broker) ResumeNack(id, token string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // first.
 func TestExpire_WorkerWasFirst(t *testing.T) {
 	for name, c := range map[string]struct {
-		first func(b *Broker, id, token string) error
-		held  bool
+		first    func(b *Broker, id, token string) error
+		dequeued bool
 	}{
 		"nothing": {func(*Broker, string, string) error { return nil }, false},
 		"pause":   {(*Broker).PauseNack, true},
@@ -43,8 +43,8 @@ func TestExpire_WorkerWasFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.expire(e, token)
-			if _, held := b.Outstanding("e"); held != c.held {
-				t.Errorf("outstanding = %v, want %v", held, c.held)
+			if _, dequeued := b.Outstanding("e"); dequeued != c.dequeued {
+				t.Errorf("outstanding = %v, want %v", dequeued, c.dequeued)
 			}
 		})
 	}

@@ -23,7 +23,7 @@ func TestBroker_RandomHistory(t *testing.T) {
 	}
 }
 
-type held struct {
+type dequeued struct {
 	eval  *nomad.Evaluation
 	token string
 }
@@ -38,7 +38,7 @@ func interleave(t *testing.T, seed uint64) {
 		}
 		ended[e.ID] = how
 	}
-	out := map[string]held{} // by job
+	out := map[string]dequeued{} // by job
 	all := 0
 	take := func(types []string) {
 		e, token := b.TryDequeue(types)
@@ -53,14 +53,14 @@ func interleave(t *testing.T, seed uint64) {
 		if other, ok := out[e.JobID]; ok {
 			t.Fatalf("evaluations %s and %s of job %s are both outstanding", other.eval.ID, e.ID, e.JobID)
 		}
-		out[e.JobID] = held{e, token}
+		out[e.JobID] = dequeued{e, token}
 	}
-	anyHeld := func() (held, bool) {
+	anyHeld := func() (dequeued, bool) {
 		for job, h := range out {
 			delete(out, job)
 			return h, true
 		}
-		return held{}, false
+		return dequeued{}, false
 	}
 	for range 600 {
 		switch rng.IntN(8) {

@@ -165,7 +165,7 @@ func (r *Raft) heartbeat(to raft.Server, term uint64) error {
 		Term: term}
 	var resp raft.AppendEntriesResponse
 	err := r.trans.AppendEntries(to.ID, to.Address, req, &resp)
-	r.asked.answered(to.ID)
+	r.asked.contacted(to.ID)
 	switch {
 	case err != nil:
 		return err
@@ -210,8 +210,8 @@ func (a *asked) mayAsk(id raft.ServerID, now time.Time) bool {
 	return true
 }
 
-// answered records that a server answered or is unreachable.
-func (a *asked) answered(id raft.ServerID) {
+// contacted records that a server answered or is unreachable.
+func (a *asked) contacted(id raft.ServerID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if u := a.open[id]; u.count > 1 {

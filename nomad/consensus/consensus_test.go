@@ -465,7 +465,7 @@ func TestApply_Closing(t *testing.T) {
 	s.lead(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	answered := make(chan error)
+	contacted := make(chan error)
 	const writers = 300 // more than raft accepts at once
 	for range writers {
 		go func() {
@@ -473,7 +473,7 @@ func TestApply_Closing(t *testing.T) {
 			for err == nil {
 				_, err = s.Apply(context.Background(), message.ReconcileJobSummariesRequestType, &message.GenericRequest{})
 			}
-			answered <- err
+			contacted <- err
 		}()
 	}
 	if err := s.Close(); err != nil {
@@ -481,7 +481,7 @@ func TestApply_Closing(t *testing.T) {
 	}
 	for range writers {
 		select {
-		case err := <-answered:
+		case err := <-contacted:
 			if !errors.Is(err, consensus.ErrMaybeApplied) && !errors.Is(err, nomad.ErrNoLeader) {
 				t.Errorf("Apply() = %v", err)
 			}

@@ -19,7 +19,7 @@ func TestOpen_LostID(t *testing.T) {
 			Backend: logstore.Backend{Name: backend}})
 	}
 	for _, backend := range []string{logstore.WAL, logstore.Bolt} {
-		for name, lose := range map[string]func(string) error{
+		for name, remove := range map[string]func(string) error{
 			"removed": os.Remove,
 			"emptied": func(path string) error { return os.Truncate(path, 0) },
 		} {
@@ -31,7 +31,7 @@ func TestOpen_LostID(t *testing.T) {
 					t.Fatal(err)
 				}
 				id := r.ID()
-				if err := errors.Join(r.Close(), lose(path)); err != nil {
+				if err := errors.Join(r.Close(), remove(path)); err != nil {
 					t.Fatal(err)
 				}
 				for range 2 {

@@ -102,17 +102,17 @@ func (s *Streams) hold(conn net.Conn) (net.Conn, bool) {
 		return nil, false
 	}
 	s.conns[conn] = true
-	return &heldConn{Conn: conn, streams: s}, true
+	return &reservedConn{Conn: conn, streams: s}, true
 }
 
-// heldConn is no longer tracked after it is closed.
-type heldConn struct {
+// reservedConn is no longer tracked after it is closed.
+type reservedConn struct {
 	net.Conn
 	streams *Streams
 }
 
 // Close implements net.Conn.
-func (c *heldConn) Close() error {
+func (c *reservedConn) Close() error {
 	c.streams.mu.Lock()
 	delete(c.streams.conns, c.Conn)
 	c.streams.mu.Unlock()

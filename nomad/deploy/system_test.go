@@ -36,8 +36,8 @@ func (w *world) resize(g *nomad.DeploymentState, total int) {
 	synctest.Wait()
 }
 
-// lose stops an allocation whose client is lost.
-func (w *world) lose(a *nomad.Allocation) {
+// disconnect stops an allocation whose client is lost.
+func (w *world) disconnect(a *nomad.Allocation) {
 	w.Must(w.t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(),
 		AllocsStopped: []*nomad.AllocationDiff{{ID: a.ID, DesiredDescription: "lost", ClientStatus: nomad.AllocClientStatusLost,
 			ModifyTime: time.Now().UnixNano()}}})
@@ -46,16 +46,16 @@ func (w *world) lose(a *nomad.Allocation) {
 
 // unknown marks an allocation as unknown.
 func (w *world) unknown(a *nomad.Allocation) {
-	away := w.Snapshot().Alloc(nil, a.ID).WithState(nomad.AllocClientStatusUnknown, time.Now())
-	away.ClientStatus = nomad.AllocClientStatusUnknown
+	disconnected := w.Snapshot().Alloc(nil, a.ID).WithState(nomad.AllocClientStatusUnknown, time.Now())
+	disconnected.ClientStatus = nomad.AllocClientStatusUnknown
 	w.Must(w.t, message.ApplyPlanResultsRequestType,
-		&message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(), AllocsUpdated: []*nomad.Allocation{away}})
+		&message.ApplyPlanResultsRequest{UpdatedAt: time.Now().UnixNano(), AllocsUpdated: []*nomad.Allocation{disconnected}})
 	synctest.Wait()
 }
 
 // A healthy allocation on a node that is lost or disconnected does not count for another node.
 func TestSystem_Complete(t *testing.T) {
-	for name, leave := range map[string]func(*world, *nomad.Allocation){"lost": (*world).lose, "disconnected": (*world).unknown} {
+	for name, leave := range map[string]func(*world, *nomad.Allocation){"lost": (*world).disconnect, "disconnected": (*world).unknown} {
 		t.Run(name, func(t *testing.T) {
 			g := &nomad.DeploymentState{ProgressDeadline: 10 * time.Minute}
 			systemRollout(t, g, func(w *world, all []*nomad.Allocation) {
@@ -88,7 +88,7 @@ func TestSystem_Deadline(t *testing.T) {
 	systemRollout(t, &nomad.DeploymentState{ProgressDeadline: 10 * time.Minute}, func(w *world, all []*nomad.Allocation) {
 		w.report(all[0], true)
 		time.Sleep(6 * time.Minute)
-		w.lose(all[0])
+		w.disconnect(all[0])
 		time.Sleep(6 * time.Minute)
 		synctest.Wait()
 		w.wantStatus(nomad.DeploymentStatusRunning, "")
@@ -107,7 +107,7 @@ func TestSystem_EndedCanary(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		w.wantStatus(nomad.DeploymentStatusRunning, "")
-		w.lose(canaries[0])
+		w.disconnect(canaries[0])
 		w.Alloc(w.t, w.job, w.node, func(a *nomad.Allocation) {
 			a.DeploymentID, a.CreateTime, a.ModifyTime = w.id, time.Now().UnixNano(), time.Now().UnixNano()
 			a.DeploymentStatus = &nomad.AllocDeploymentStatus{Canary: true}

@@ -80,8 +80,8 @@ func callAs(rights *acl.ACL, w *acl.Workload) *rpc.Call {
 	return &rpc.Call{Identity: &rbac.AuthenticatedIdentity{}, Access: &rpc.Access{Rights: rights, Workload: w}}
 }
 
-// told formats an explanation as one line: the decision, the reasons and the policies.
-func told(a *message.ACLExplanation) string {
+// reasonOf formats an explanation as one line: the decision, the reasons and the policies.
+func reasonOf(a *message.ACLExplanation) string {
 	var out []string
 	for _, d := range a.Decisions {
 		out = append(out, d.Reason)
@@ -140,8 +140,8 @@ func TestExplainOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(out.Answers) != 1 || !strings.HasPrefix(told(out.Answers[0]), c.want) {
-				t.Errorf("answers %v, want %q", told(out.Answers[0]), c.want)
+			if len(out.Answers) != 1 || !strings.HasPrefix(reasonOf(out.Answers[0]), c.want) {
+				t.Errorf("answers %v, want %q", reasonOf(out.Answers[0]), c.want)
 			}
 		})
 	}
@@ -251,8 +251,8 @@ func TestExplainIsForOneself(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", name, err)
-		case out.Answers[0].Subject.Kind != "self" || out.Answers[0].Subject.ID != deployer || told(out.Answers[0]) != "true granted deploy:4":
-			t.Errorf("%s: %+v %s", name, out.Answers[0].Subject, told(out.Answers[0]))
+		case out.Answers[0].Subject.Kind != "self" || out.Answers[0].Subject.ID != deployer || reasonOf(out.Answers[0]) != "true granted deploy:4":
+			t.Errorf("%s: %+v %s", name, out.Answers[0].Subject, reasonOf(out.Answers[0]))
 		}
 	}
 	// A workload can list only its own identities.

@@ -121,8 +121,8 @@ var filtered = map[string]listing{
 
 // canaries sets all fields to values that occur nowhere else.
 type canaries struct {
-	next int
-	held []reflect.Type // types of the structs around
+	next  int
+	types []reflect.Type // types of the structs around
 }
 
 func (c *canaries) fill(v reflect.Value) {
@@ -157,16 +157,16 @@ func (c *canaries) fill(v reflect.Value) {
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), elem)
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() || slices.Contains(c.held, v.Type()) {
+		if v.Type() == reflect.TypeFor[time.Time]() || slices.Contains(c.types, v.Type()) {
 			return
 		}
-		c.held = append(c.held, v.Type())
+		c.types = append(c.types, v.Type())
 		for i := range v.NumField() {
 			if v.Field(i).CanSet() {
 				c.fill(v.Field(i))
 			}
 		}
-		c.held = c.held[:len(c.held)-1]
+		c.types = c.types[:len(c.types)-1]
 	}
 }
 

@@ -466,7 +466,7 @@ func checkUsage(t *testing.T, m *machine) {
 				want.Add(quota.Of(a), 1)
 			}
 		}
-		if got := s.QuotaHeld(nil, q.Name); got != want {
+		if got := s.QuotaUsed(nil, q.Name); got != want {
 			t.Fatalf("usage of quota %s is %+v, want %+v", q.Name, got, want)
 		}
 	}

@@ -115,9 +115,9 @@ func (c *Collector) Process(ctx context.Context, eval *nomad.Evaluation) error {
 	if name == nomad.CoreJobForceGC {
 		var errs []error
 		for _, job := range coreJobs {
-			look := c.sweep()
-			look.force = true
-			if err := job.run(c, ctx, look); err != nil {
+			sweep := c.sweep()
+			sweep.force = true
+			if err := job.run(c, ctx, sweep); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", job.name, err))
 			}
 		}

@@ -50,7 +50,7 @@ func (p *Pool) admit(other *serf.Member, among []*serf.Member) error {
 	if other.Tags["role"] != Role {
 		return fmt.Errorf("member '%s' is not a server: its role tag is not %q", other.Name, Role)
 	}
-	if p.isTwin(other) {
+	if p.isDuplicate(other) {
 		return p.checkDuplicate(other, among)
 	}
 	if other.Name == p.cfg.Name {
@@ -79,9 +79,9 @@ func (p *Pool) isSelf(m *serf.Member) bool {
 	return m.Name == self.Name && m.Tags["id"] == self.Tags["id"] && m.Addr.Equal(self.Addr) && m.Port == self.Port
 }
 
-// isTwin reports whether a member at another address has the name or the ID of this one and may be
+// isDuplicate reports whether a member at another address has the name or the ID of this one and may be
 // alive.
-func (p *Pool) isTwin(m *serf.Member) bool {
+func (p *Pool) isDuplicate(m *serf.Member) bool {
 	if m.Name != p.cfg.Name && (m.Tags["id"] == "" || m.Tags["id"] != p.cfg.Tags["id"]) {
 		return false
 	}

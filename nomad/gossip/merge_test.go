@@ -103,12 +103,12 @@ func TestMerge_NotAServer(t *testing.T) {
 	conf.Init()
 	conf.NodeName, conf.LogOutput, conf.MemberlistConfig.LogOutput = "stranger", io.Discard, io.Discard
 	conf.MemberlistConfig.BindAddr, conf.MemberlistConfig.BindPort = strings.TrimSuffix(testnet.Any, ":0"), 0
-	stranger, err := serf.Create(conf)
+	other, err := serf.Create(conf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Shutdown()
-	stranger.Join([]string{addr(a)}, true) // it has no admission rules
+	defer other.Shutdown()
+	other.Join([]string{addr(a)}, true) // it has no admission rules
 	testpace.Until(t, "the stranger is refused", func() bool { return strings.Contains(log.String(), "member 'stranger' is not a server") })
 	if len(a.Members()) != 1 {
 		t.Errorf("the pool has %d members", len(a.Members()))

@@ -200,11 +200,11 @@ func FuzzVerify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		c, err := i.Verify(raw, late)
-		if cut := strings.LastIndexByte(raw, '.'); err == nil {
+		if end := strings.LastIndexByte(raw, '.'); err == nil {
 			// Seeds with a bad payload are signed correctly: the fuzzer may derive a valid token
 			// from them.
-			sig := testtokens.Text(raw[cut+1:])
-			if !ed25519.Verify(m.Key.Public().(ed25519.PublicKey), []byte(raw[:cut]), []byte(sig)) {
+			sig := testtokens.Text(raw[end+1:])
+			if !ed25519.Verify(m.Key.Public().(ed25519.PublicKey), []byte(raw[:end]), []byte(sig)) {
 				t.Errorf("Verify(%q) = %+v", raw, c)
 			}
 		}

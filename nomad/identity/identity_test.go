@@ -292,8 +292,8 @@ func TestAnyAudience(t *testing.T) {
 }
 
 func TestVerifyUnknownKey(t *testing.T) {
-	i, stranger := newIssuer(t, ""), newIssuer(t, "")
-	token, err := stranger.Mint(t.Context(), stranger.Node(node, time.Hour, now))
+	i, other := newIssuer(t, ""), newIssuer(t, "")
+	token, err := other.Mint(t.Context(), other.Node(node, time.Hour, now))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,12 +427,12 @@ func TestPublished(t *testing.T) {
 		t.Fatalf("JWKS() = %s, %v", text, err)
 	}
 	raw := token.Reveal()
-	cut := strings.LastIndexByte(raw, '.')
-	sig, err := base64.RawURLEncoding.DecodeString(raw[cut+1:])
+	end := strings.LastIndexByte(raw, '.')
+	sig, err := base64.RawURLEncoding.DecodeString(raw[end+1:])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !ed25519.Verify(set.Key(token.KeyID())[0].Key.(ed25519.PublicKey), []byte(raw[:cut]), sig) {
+	if !ed25519.Verify(set.Key(token.KeyID())[0].Key.(ed25519.PublicKey), []byte(raw[:end]), sig) {
 		t.Error("the published key rejects the token")
 	}
 	if d := i.Discovery(); d.JWKS != "https://nomad.example/.well-known/jwks.json" {

@@ -20,19 +20,19 @@ import (
 // service is a wrapper backed by an external service that may be unavailable or wrong.
 type service struct {
 	keyring.AEAD
-	id          string
-	away, wrong *atomic.Bool
+	id                 string
+	unreachable, wrong *atomic.Bool
 }
 
 func newService(id string) service {
-	return service{id: id, away: &atomic.Bool{}, wrong: &atomic.Bool{}}
+	return service{id: id, unreachable: &atomic.Bool{}, wrong: &atomic.Bool{}}
 }
 
 func (s service) Provider() string { return "transit" }
 func (s service) ID() string       { return s.id }
 
 func (s service) Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*rootkey.Wrapped, error) {
-	if s.away.Load() {
+	if s.unreachable.Load() {
 		return nil, errors.New("service is unavailable")
 	}
 	w, err := s.AEAD.Wrap(ctx, keyID, dek, rsa)
@@ -43,7 +43,7 @@ func (s service) Wrap(ctx context.Context, keyID string, dek, rsa []byte) (*root
 }
 
 func (s service) Unwrap(ctx context.Context, w *rootkey.Wrapped) (dek, rsa []byte, err error) {
-	if s.away.Load() {
+	if s.unreachable.Load() {
 		return nil, nil, errors.New("service is unavailable")
 	}
 	dek, rsa, err = s.AEAD.Unwrap(ctx, w)
@@ -59,7 +59,7 @@ func TestClosedKey(t *testing.T) {
 		far := newService("transit.far")
 		r := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{far}})
 		k := newKey(t, r)
-		far.away.Store(true)
+		far.unreachable.Store(true)
 		if err := r.Add(t.Context(), k); err == nil || !strings.Contains(err.Error(), "transit.far: service is unavailable") {
 			t.Errorf("Add() = %v", err)
 		}
@@ -85,7 +85,7 @@ func TestClosedKey(t *testing.T) {
 		}()
 		synctest.Wait()
 		far.wrong.Store(true)
-		far.away.Store(false)
+		far.unreachable.Store(false)
 		if err := r.Add(t.Context(), k); err == nil || !strings.Contains(err.Error(), "does not match the public key") {
 			t.Errorf("Add() with a wrong answer = %v", err)
 		}
@@ -102,7 +102,7 @@ func TestStateOfClosedKey(t *testing.T) {
 	far := newService("transit")
 	r := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{far}, Openers: []keyring.Wrapper{keyring.AEAD{}}})
 	one, two := newKey(t, r), newKey(t, keyring.New(keyring.Config{}))
-	far.away.Store(true)
+	far.unreachable.Store(true)
 	if r.Update(t.Context(), one) || r.Add(t.Context(), one) == nil {
 		t.Error("the key is open")
 	}
@@ -131,13 +131,13 @@ func TestSeveralWrappers(t *testing.T) {
 	}
 	services := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{a, b}, Openers: []keyring.Wrapper{old}})
 	k = newKey(t, services)
-	a.away.Store(true)
+	a.unreachable.Store(true)
 	if _, err := services.NewRootKey(t.Context(), time.Now()); err == nil ||
 		!strings.Contains(err.Error(), "by transit.a: service is unavailable") {
 		t.Errorf("NewRootKey() = %v", err)
 	}
 	add(t, services, k) // b opens it
-	a.away.Store(false)
+	a.unreachable.Store(false)
 	b.wrong.Store(true)
 	if _, err := services.NewRSAKey(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "transit.b: unwrap again") {
 		t.Errorf("NewRSAKey() = %v", err)
@@ -147,7 +147,7 @@ func TestSeveralWrappers(t *testing.T) {
 		t.Errorf("Add() without its wrappers = %v", err)
 	}
 	first := keyring.New(keyring.Config{Wrappers: []keyring.Wrapper{a}})
-	a.away.Store(true)
+	a.unreachable.Store(true)
 	_, failed := first.NewRootKey(t.Context(), time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

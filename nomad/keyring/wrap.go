@@ -134,7 +134,7 @@ func (r *Ring) open(ctx context.Context, k *rootkey.Key) (jwt.Key, error) {
 		return jwt.Key{}, fmt.Errorf("root key has %d wrappings, want at most %d", len(k.WrappedKeys), maxWrappings)
 	}
 	var failures []error
-	away := map[*rootkey.Wrapped]Wrapper{}
+	unreachable := map[*rootkey.Wrapped]Wrapper{}
 	for _, wrapped := range k.WrappedKeys {
 		switch w := r.wrapper(wrapped); w.(type) {
 		case nil:
@@ -145,10 +145,10 @@ func (r *Ring) open(ctx context.Context, k *rootkey.Key) (jwt.Key, error) {
 			}
 			failures = append(failures, err)
 		default:
-			away[wrapped] = w
+			unreachable[wrapped] = w
 		}
 	}
-	if len(failures)+len(away) == 0 {
+	if len(failures)+len(unreachable) == 0 {
 		return jwt.Key{}, r.unopenable(k)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -157,14 +157,14 @@ func (r *Ring) open(ctx context.Context, k *rootkey.Key) (jwt.Key, error) {
 		opened
 		err error
 	}
-	results := make(chan result, len(away))
-	for wrapped, w := range away {
+	results := make(chan result, len(unreachable))
+	for wrapped, w := range unreachable {
 		go func() {
 			found, err := unwrapped(ctx, w, wrapped, k)
 			results <- result{found, err}
 		}()
 	}
-	for range away {
+	for range unreachable {
 		got := <-results
 		if got.err == nil {
 			return r.take(got.opened) // ctx ends the others

@@ -32,8 +32,8 @@ const (
 	releaseAgain = 5 * time.Second
 	// releaseWithin bounds one release.
 	releaseWithin = 30 * time.Second
-	// apart is the minimum time between two scans of all locks.
-	apart = 20 * time.Millisecond
+	// interval is the minimum time between two scans of all locks.
+	interval = 20 * time.Millisecond
 )
 
 // Timers track the TTLs of locks.
@@ -41,10 +41,10 @@ type Timers struct {
 	rpc message.Caller
 	log *slog.Logger
 
-	mu   sync.Mutex
-	held map[string]*timer // by lock ID
-	next time.Time         // time of the next scan; zero for never
-	wake wake.Signal       // holds a value if next moved closer
+	mu     sync.Mutex
+	timers map[string]*timer // by lock ID
+	next   time.Time         // time of the next scan; zero for never
+	wake   wake.Signal       // holds a value if next moved closer
 }
 
 // timer is one lock.
@@ -57,12 +57,12 @@ type timer struct {
 
 // New returns Timers that release locks by RPC.
 func New(rpc message.Caller, log *slog.Logger) *Timers {
-	return &Timers{rpc: rpc, log: log, held: map[string]*timer{}, wake: wake.New()}
+	return &Timers{rpc: rpc, log: log, timers: map[string]*timer{}, wake: wake.New()}
 }
 
 // Run tracks locks until ctx ends. It starts with the held ones.
-func (t *Timers) Run(ctx context.Context, held iter.Seq[*variable.Encrypted]) error {
-	for v := range held {
+func (t *Timers) Run(ctx context.Context, timers iter.Seq[*variable.Encrypted]) error {
+	for v := range timers {
 		t.begin(&v.Metadata)
 	}
 	defer t.resign()
@@ -91,7 +91,7 @@ func (t *Timers) Run(ctx context.Context, held iter.Seq[*variable.Encrypted]) er
 func (t *Timers) begin(v *variable.Metadata) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held[v.LockID()] == nil && v.Lock != nil {
+	if t.timers[v.LockID()] == nil && v.Lock != nil {
 		t.set(v)
 	}
 }
@@ -99,14 +99,14 @@ func (t *Timers) begin(v *variable.Metadata) {
 func (t *Timers) resign() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held = map[string]*timer{}
+	t.timers = map[string]*timer{}
 }
 
 // Reset restarts the TTL of a variable's lock. It returns false if the lock has expired.
 func (t *Timers) Reset(v *variable.Metadata) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if old := t.held[v.LockID()]; v.Lock == nil || old != nil && old.lost {
+	if old := t.timers[v.LockID()]; v.Lock == nil || old != nil && old.lost {
 		return false
 	}
 	t.set(v)
@@ -120,7 +120,7 @@ func (t *Timers) set(v *variable.Metadata) {
 
 // add adds a timer. The caller holds t.mu.
 func (t *Timers) add(one *timer) {
-	t.held[one.lock.ID] = one
+	t.timers[one.lock.ID] = one
 	if t.next.IsZero() || one.due.Before(t.next) {
 		t.next = one.due
 		t.wake.Send()
@@ -131,14 +131,14 @@ func (t *Timers) add(one *timer) {
 func (t *Timers) Clear(lockID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.held, lockID)
+	delete(t.timers, lockID)
 }
 
 // Active returns the number of tracked locks.
 func (t *Timers) Active() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.held)
+	return len(t.timers)
 }
 
 // expire returns the locks whose delay is over, and starts the delay of those whose TTL has
@@ -147,7 +147,7 @@ func (t *Timers) expire(now time.Time) (over []*timer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next = time.Time{}
-	for _, one := range t.held {
+	for _, one := range t.timers {
 		if !one.lost && !one.due.After(now) {
 			one.lost, one.due = true, one.due.Add(one.lock.LockDelay)
 			t.log.Info("variable lock expired", "namespace", one.namespace, "path", one.path)
@@ -170,7 +170,7 @@ func (t *Timers) pause(ctx context.Context) error {
 	t.mu.Unlock()
 	var due <-chan time.Time
 	if !next.IsZero() {
-		timer := time.NewTimer(max(time.Until(next), apart))
+		timer := time.NewTimer(max(time.Until(next), interval))
 		defer timer.Stop()
 		due = timer.C
 	}
@@ -200,7 +200,7 @@ func (t *Timers) release(ctx context.Context, over *timer) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held[over.lock.ID] == over {
+	if t.timers[over.lock.ID] == over {
 		over.due = time.Now().Add(releaseAgain)
 		t.add(over)
 	}

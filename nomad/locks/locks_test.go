@@ -57,14 +57,14 @@ func locked(path string) *variable.Encrypted {
 }
 
 // lead runs fn with running timers that start with the variables.
-func lead(t *testing.T, held []*variable.Encrypted, fn func(t *testing.T, ts *locks.Timers, s *servers)) {
+func lead(t *testing.T, timers []*variable.Encrypted, fn func(t *testing.T, ts *locks.Timers, s *servers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &servers{}
 		ts := locks.New(s, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- ts.Run(ctx, slices.Values(held)) }()
+		go func() { done <- ts.Run(ctx, slices.Values(timers)) }()
 		synctest.Wait()
 		fn(t, ts, s)
 		cancel()

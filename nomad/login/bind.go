@@ -172,11 +172,11 @@ func printable(text string) string {
 		return r
 	}, strings.ToValidUTF8(text, "_"))
 	for len(text) > maxTokenName {
-		cut := maxTokenName
-		for cut > 0 && text[cut]&0xc0 == 0x80 {
-			cut-- // not inside a character
+		end := maxTokenName
+		for end > 0 && text[end]&0xc0 == 0x80 {
+			end-- // not inside a character
 		}
-		text = text[:cut]
+		text = text[:end]
 	}
 	return text
 }

@@ -36,7 +36,7 @@ type remote struct {
 
 // keys returns the keys with the ID, or all keys if the ID is empty.
 func (r *remote) keys(ctx context.Context, kid string) ([]key, error) {
-	found, wait, err := r.look(kid)
+	found, wait, err := r.find(kid)
 	if !wait {
 		return found, err
 	}
@@ -52,12 +52,12 @@ func (r *remote) keys(ctx context.Context, kid string) ([]key, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	found, _, err = r.look(kid)
+	found, _, err = r.find(kid)
 	return found, err
 }
 
-// look returns the cached keys, and whether the keys must be fetched first.
-func (r *remote) look(kid string) (found []key, fetch bool, err error) {
+// find returns the cached keys, and whether the keys must be fetched first.
+func (r *remote) find(kid string) (found []key, fetch bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()

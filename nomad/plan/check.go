@@ -49,9 +49,9 @@ func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, map[string]string, 
 			result.RejectedNodes = append(result.RejectedNodes, got.node)
 			continue
 		}
-		carry(result.NodeUpdate, plan.NodeUpdate, got.node)
-		carry(result.NodeAllocation, plan.NodeAllocation, got.node)
-		carry(result.NodePreemptions, plan.NodePreemptions, got.node)
+		appendMissing(result.NodeUpdate, plan.NodeUpdate, got.node)
+		appendMissing(result.NodeAllocation, plan.NodeAllocation, got.node)
+		appendMissing(result.NodePreemptions, plan.NodePreemptions, got.node)
 	}
 	if plan.AllAtOnce && len(result.RejectedNodes) > 0 {
 		return &nomad.PlanResult{RejectedNodes: result.RejectedNodes}, reasons, nil
@@ -59,7 +59,7 @@ func (v view) evaluate(plan *nomad.Plan) (*nomad.PlanResult, map[string]string, 
 	return result, reasons, nil
 }
 
-func carry(to, from map[string][]*nomad.Allocation, node string) {
+func appendMissing(to, from map[string][]*nomad.Allocation, node string) {
 	if allocs := from[node]; len(allocs) > 0 {
 		to[node] = allocs
 	}

@@ -20,8 +20,8 @@ func TestApplier_Device(t *testing.T) {
 	node := w.Node(t)
 	first, second := w.Job(t, nomad.JobTypeBatch, 1), w.Job(t, nomad.JobTypeBatch, 1)
 	a, b := w.plan(first), w.plan(second)
-	held := testlog.NewAlloc(first, node, gpu("a"))
-	place(a, held)
+	reserved := testlog.NewAlloc(first, node, gpu("a"))
+	place(a, reserved)
 	place(b, testlog.NewAlloc(second, node, gpu("a")))
 	if r := w.submit(a); len(r.RejectedNodes) != 0 || len(r.NodeAllocation[node.ID]) != 1 {
 		t.Fatalf("first plan: %+v", r)
@@ -37,7 +37,7 @@ func TestApplier_Device(t *testing.T) {
 	}
 	instead, by := w.plan(second), testlog.NewAlloc(second, node, gpu("a"))
 	place(instead, by)
-	gone := *held
+	gone := *reserved
 	gone.PreemptedByAllocation = by.ID
 	instead.NodePreemptions[node.ID] = []*nomad.Allocation{&gone}
 	if r := w.submit(instead); len(r.RejectedNodes) != 0 || len(r.NodePreemptions[node.ID]) != 1 {

@@ -10,10 +10,10 @@ import (
 
 // allowance is the limit and the usage of a quota.
 type allowance struct {
-	view   view
-	quota  string
-	limits *quota.Resources
-	held   quota.Amount
+	view     view
+	quota    string
+	limits   *quota.Resources
+	reserved quota.Amount
 }
 
 // keepQuota removes nodes from the result whose placements exceed the quota of the job's namespace.
@@ -28,10 +28,10 @@ func (c *candidate) keepQuota() {
 	if limits == nil {
 		return
 	}
-	a := &allowance{view: c.view, quota: spec.Name, limits: limits, held: c.view.held(spec.Name)}
+	a := &allowance{view: c.view, quota: spec.Name, limits: limits, reserved: c.view.reserved(spec.Name)}
 	for node := range union(c.result.NodeUpdate, c.result.NodePreemptions) {
 		if len(c.result.NodeAllocation[node]) == 0 {
-			a.held.Add(a.grown(c.result, node), 1)
+			a.reserved.Add(a.grown(c.result, node), 1)
 		}
 	}
 	// A node that did not fit at first may fit after other nodes have freed quota.
@@ -73,10 +73,10 @@ func union(a, b map[string][]*nomad.Allocation) map[string]bool {
 // take adds the growth of a node's usage if it fits.
 func (a *allowance) take(r *nomad.PlanResult, node string) bool {
 	grown := a.grown(r, node)
-	if len(a.limits.Exceeded(a.held, grown)) > 0 {
+	if len(a.limits.Exceeded(a.reserved, grown)) > 0 {
 		return false
 	}
-	a.held.Add(grown, 1)
+	a.reserved.Add(grown, 1)
 	return true
 }
 
@@ -110,9 +110,9 @@ func (v view) shares(a *nomad.Allocation, quota string) bool {
 	return spec != nil && spec.Name == quota
 }
 
-// held is the usage of a quota after the commit ahead.
-func (v view) held(name string) quota.Amount {
-	out := v.snap.QuotaHeld(nil, name)
+// reserved is the usage of a quota after the commit ahead.
+func (v view) reserved(name string) quota.Amount {
+	out := v.snap.QuotaUsed(nil, name)
 	if v.ahead == nil {
 		return out
 	}

@@ -63,7 +63,7 @@ func TestQuota(t *testing.T) {
 	if r := w.submit(place(w.plan(b), testlog.NewAlloc(b, two))); len(r.NodeAllocation) != 1 {
 		t.Error("a larger quota has no room")
 	}
-	if got := w.Snapshot().QuotaHeld(nil, "q"); got.Allocs != 3 {
+	if got := w.Snapshot().QuotaUsed(nil, "q"); got.Allocs != 3 {
 		t.Errorf("%d allocations are counted, want 3", got.Allocs)
 	}
 }
@@ -146,9 +146,9 @@ func (w *world) overQuota(most, cpuLimit int64) string {
 	for a := range snap.Allocs(nil) {
 		sum.Add(quota.Of(a), 1)
 	}
-	held := snap.QuotaHeld(nil, "q")
-	if sum != held || sum.Allocs > most || sum.CPU > cpuLimit {
-		return fmt.Sprintf("%+v are held, %+v are counted", sum, held)
+	reserved := snap.QuotaUsed(nil, "q")
+	if sum != reserved || sum.Allocs > most || sum.CPU > cpuLimit {
+		return fmt.Sprintf("%+v are held, %+v are counted", sum, reserved)
 	}
 	return ""
 }

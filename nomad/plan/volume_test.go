@@ -42,8 +42,8 @@ func TestVolume_SingleWriter(t *testing.T) {
 		node := w.Node(t, withData)
 		first, second := w.mounts(c.first, false), w.mounts(c.second, c.readOnly)
 		a, b := w.plan(first), w.plan(second)
-		held := testlog.NewAlloc(first, node)
-		place(a, held)
+		reserved := testlog.NewAlloc(first, node)
+		place(a, reserved)
 		place(b, testlog.NewAlloc(second, node))
 		if r := w.submit(a); len(r.RejectedNodes) != 0 {
 			t.Fatalf("first plan: %+v", r)
@@ -55,7 +55,7 @@ func TestVolume_SingleWriter(t *testing.T) {
 		if c.rejected > 0 {
 			next := w.plan(second)
 			place(next, testlog.NewAlloc(second, node))
-			next.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: held.ID, NodeID: node.ID, JobID: first.ID, Namespace: first.Namespace,
+			next.NodeUpdate[node.ID] = []*nomad.Allocation{{ID: reserved.ID, NodeID: node.ID, JobID: first.ID, Namespace: first.Namespace,
 				DesiredStatus: nomad.AllocDesiredStatusStop}}
 			if r := w.submit(next); len(r.RejectedNodes) != 0 {
 				t.Errorf("%+v: the replacement was rejected", c)

@@ -43,18 +43,18 @@ func (m *minter) MintAll(_ context.Context, claims []*idtoken.Claims) ([]idtoken
 	return tokens, nil
 }
 
-// held rejects the evaluations with one token.
-type held struct{}
+// reserved rejects the evaluations with one token.
+type reserved struct{}
 
-func (held) OutstandingReset(_, token string) error {
+func (reserved) OutstandingReset(_, token string) error {
 	if token == "lost" {
 		return errors.New("token does not match")
 	}
 	return nil
 }
 
-func (held) PauseNack(_, token string) error { return held{}.OutstandingReset("", token) }
-func (held) ResumeNack(string, string)       {}
+func (reserved) PauseNack(_, token string) error { return reserved{}.OutstandingReset("", token) }
+func (reserved) ResumeNack(string, string)       {}
 
 type world struct {
 	*testlog.Log
@@ -74,7 +74,7 @@ func startWith(t testing.TB, rejections plan.Rejections) *world {
 	t.Helper()
 	w := &world{Log: testlog.New(nil), t: t, minter: &minter{}}
 	w.applier = plan.New(plan.Config{
-		Store: w.Store, Raft: w.Log, Minter: w.minter, Evals: held{}, Rejections: rejections, Log: slog.New(slog.DiscardHandler),
+		Store: w.Store, Raft: w.Log, Minter: w.minter, Evals: reserved{}, Rejections: rejections, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

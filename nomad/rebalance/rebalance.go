@@ -198,7 +198,7 @@ func (p *planner) best(ctx context.Context) (*move, error) {
 		if from.settled {
 			continue
 		}
-		if m := p.away(from); m != nil {
+		if m := p.target(from); m != nil {
 			return m, nil
 		}
 		from.settled = true
@@ -206,9 +206,9 @@ func (p *planner) best(ctx context.Context) (*move, error) {
 	return nil, nil
 }
 
-// away returns the best move away from a node, or nil. Only one allocation of a group is tried, since the others
+// target returns the best move away from a node, or nil. Only one allocation of a group is tried, since the others
 // would have the same effect.
-func (p *planner) away(from *node) *move {
+func (p *planner) target(from *node) *move {
 	var list []attempt
 	seen := map[string]bool{}
 	for _, a := range from.movable {

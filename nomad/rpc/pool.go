@@ -147,7 +147,7 @@ func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error)
 	if err != nil {
 		return nil, err
 	}
-	conn := &heldStream{ReadWriteCloser: sessionStream{c.Conn, peer.conn.session}, ended: func() { p.release(peer, nil, false, nil) }}
+	conn := &idleStream{ReadWriteCloser: sessionStream{c.Conn, peer.conn.session}, ended: func() { p.release(peer, nil, false, nil) }}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	unwatch := p.watch(peer, p.cfg.Patience)
 	defer unwatch()
@@ -161,15 +161,15 @@ func (p *Pool) Stream(ctx context.Context, addr, method string) (*Stream, error)
 	return s, err
 }
 
-// heldStream keeps its session from being idle until the stream is closed.
-type heldStream struct {
+// idleStream keeps its session from being idle until the stream is closed.
+type idleStream struct {
 	io.ReadWriteCloser
 	once  sync.Once
 	ended func()
 }
 
 // Close implements io.Closer.
-func (h *heldStream) Close() error {
+func (h *idleStream) Close() error {
 	err := h.ReadWriteCloser.Close()
 	h.once.Do(h.ended)
 	return err

@@ -20,7 +20,7 @@ func BenchmarkCompare(b *testing.B) {
 		for _, nodes := range []int{1000, 10_000} {
 			b.Run(fmt.Sprintf("compared=%v/nodes=%d", compared, nodes), func(b *testing.B) {
 				w := racks(b, nodes)
-				w.register(job(nomad.JobTypeService, count, near, func(j *nomad.Job) {
+				w.register(job(nomad.JobTypeService, count, nearQuota, func(j *nomad.Job) {
 					if compared {
 						j.Spreads = []*nomad.Spread{{Attribute: "${meta.rack}", Weight: 50}}
 						j.Affinities = []*nomad.Affinity{{LTarget: "${meta.rack}", Operand: "set_contains_any", RTarget: "r0,r1,r2,r3", Weight: 50}}

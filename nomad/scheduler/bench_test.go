@@ -41,7 +41,7 @@ func placeMany(b *testing.B, nodes int, withPorts bool, edit ...func(*world)) {
 			n.NodeResources.Memory.MemoryMB = 1_000_000
 		})
 	}
-	w.register(job(nomad.JobTypeBatch, count, near, func(j *nomad.Job) {
+	w.register(job(nomad.JobTypeBatch, count, nearQuota, func(j *nomad.Job) {
 		if withPorts {
 			j.TaskGroups[0].Networks = nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "p"}}}}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// away returns a world with one running allocation on n1, which is disconnected, and a free node n2.
-func away(t *testing.T, d nomad.DisconnectStrategy, edit ...func(*nomad.Job)) (*world, *nomad.Allocation) {
+// disconnected returns a world with one running allocation on n1, which is disconnected, and a free node n2.
+func disconnected(t *testing.T, d nomad.DisconnectStrategy, edit ...func(*nomad.Job)) (*world, *nomad.Allocation) {
 	t.Helper()
 	w := newWorld(t)
 	w.addNode("n1")
@@ -47,7 +47,7 @@ func back(w *world, a *nomad.Allocation, status string) {
 }
 
 func TestDisconnect_Unknown(t *testing.T) {
-	w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour})
+	w, old := disconnected(t, nomad.DisconnectStrategy{LostAfter: time.Hour})
 	if old.ClientStatus != nomad.AllocClientStatusUnknown || old.ClientDescription != nomad.AllocUnknownDescription ||
 		old.DesiredStatus != nomad.AllocDesiredStatusRun || !old.LastUnknown().Equal(w.now) {
 		t.Fatalf("allocation = %+v", old)
@@ -86,7 +86,7 @@ func TestDisconnect_Unknown(t *testing.T) {
 func TestReconnect_AfterReplacement(t *testing.T) {
 	for strategy, want := range map[string]string{nomad.ReconcileKeepOriginal: "n1", nomad.ReconcileKeepReplacement: "n2"} {
 		t.Run(strategy, func(t *testing.T) {
-			w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour, Reconcile: strategy})
+			w, old := disconnected(t, nomad.DisconnectStrategy{LostAfter: time.Hour, Reconcile: strategy})
 			followUp(t, w, nomad.EvalTriggerAllocReschedule)
 			for _, a := range w.live() {
 				if a.ID != old.ID {
@@ -110,7 +110,7 @@ func TestReconnect_AfterReplacement(t *testing.T) {
 }
 
 func TestReconnect_BeforeReplacement(t *testing.T) {
-	w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour})
+	w, old := disconnected(t, nomad.DisconnectStrategy{LostAfter: time.Hour})
 	back(w, old, nomad.AllocClientStatusRunning)
 	live := w.live()
 	if len(live) != 1 || live[0].ID != old.ID || live[0].WasUnknown() || live[0].FollowupEvalID != "" {
@@ -125,7 +125,7 @@ func TestReconnect_BeforeReplacement(t *testing.T) {
 
 func TestDisconnect_NoReplacement(t *testing.T) {
 	no := false
-	w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour, Replace: &no})
+	w, old := disconnected(t, nomad.DisconnectStrategy{LostAfter: time.Hour, Replace: &no})
 	if len(w.created) != 1 || w.created[0].TriggeredBy != nomad.EvalTriggerMaxDisconnectTimeout || old.FollowupEvalID != w.created[0].ID {
 		t.Fatalf("follow-ups = %+v", w.created)
 	}
@@ -142,7 +142,7 @@ func TestDisconnect_NoReplacement(t *testing.T) {
 }
 
 func TestReconnect_Failed(t *testing.T) {
-	w, old := away(t, nomad.DisconnectStrategy{LostAfter: time.Hour})
+	w, old := disconnected(t, nomad.DisconnectStrategy{LostAfter: time.Hour})
 	back(w, old, nomad.AllocClientStatusFailed)
 	if got := w.allocs[old.ID]; got.DesiredStatus != nomad.AllocDesiredStatusStop {
 		t.Errorf("the failed allocation is %s", got.DesiredStatus)
@@ -155,7 +155,7 @@ func TestReconnect_Failed(t *testing.T) {
 // With stop_on_client_after nothing is placed until the client has certainly stopped the allocation.
 func TestStopOnClientAfter(t *testing.T) {
 	after := time.Minute
-	w, old := away(t, nomad.DisconnectStrategy{StopOnClientAfter: &after})
+	w, old := disconnected(t, nomad.DisconnectStrategy{StopOnClientAfter: &after})
 	lost := *w.allocs[old.ID]
 	if lost.ClientStatus != nomad.AllocClientStatusLost || len(w.live()) != 0 {
 		t.Fatalf("allocation is %s, %d live", lost.ClientStatus, len(w.live()))

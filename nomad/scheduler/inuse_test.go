@@ -14,7 +14,7 @@ import (
 
 // heldBy are the kinds of resources that a client frees when it has ended an allocation. Each makes a group ask for all
 // that the node of the test has.
-var heldBy = map[string]func(*nomad.TaskGroup){
+var usedBy = map[string]func(*nomad.TaskGroup){
 	"port": func(tg *nomad.TaskGroup) {
 		tg.Networks = nomad.Networks{{ReservedPorts: []nomad.Port{{Label: "q", Value: 8080}}}}
 	},
@@ -44,7 +44,7 @@ func oneOfEach(w *world) {
 // What a stopping allocation holds is free when its client has ended it: for another group of the plan, and for another
 // plan. Its successor gets it at once, because it starts after the end.
 func TestStopping_NotReused(t *testing.T) {
-	for kind, ask := range heldBy {
+	for kind, ask := range usedBy {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
 			w.slow = true
@@ -96,25 +96,25 @@ func TestStopping_RandomHistory(t *testing.T) {
 		w.register(j)
 		for step := range 12 {
 			w.process()
-			w.checkHeld(t, fmt.Sprintf("seed %d, step %d", seed, step))
+			w.checkInUse(t, fmt.Sprintf("seed %d, step %d", seed, step))
 			for _, id := range slices.Sorted(maps.Keys(w.allocs)) {
 				if a := w.allocs[id]; a.ServerTerminalStatus() && !a.ClientTerminalStatus() && rng.IntN(2) == 0 {
 					w.report(nomad.AllocClientStatusComplete, nil, a)
 				}
 			}
-			kinds := slices.Sorted(maps.Keys(heldBy))
+			kinds := slices.Sorted(maps.Keys(usedBy))
 			w.change(func(j *nomad.Job) {
 				tg := j.TaskGroups[rng.IntN(3)]
 				tg.Networks, tg.Volumes, tg.Tasks[0].Resources = nil, nil, &nomad.Resources{CPU: 100, MemoryMB: 100 + rng.IntN(4000)}
-				heldBy[kinds[rng.IntN(len(kinds))]](tg)
+				usedBy[kinds[rng.IntN(len(kinds))]](tg)
 				tg.Count = rng.IntN(3)
 			})
 		}
 	}
 }
 
-// checkHeld compares the ports, cores, devices and single writers of all allocations that have not ended.
-func (w *world) checkHeld(t *testing.T, when string) {
+// checkInUse compares the ports, cores, devices and single writers of all allocations that have not ended.
+func (w *world) checkInUse(t *testing.T, when string) {
 	t.Helper()
 	holders := map[string]*nomad.Allocation{}
 	for _, id := range slices.Sorted(maps.Keys(w.allocs)) {
@@ -122,7 +122,7 @@ func (w *world) checkHeld(t *testing.T, when string) {
 		if a.ClientTerminalStatus() {
 			continue
 		}
-		for _, what := range held(a) {
+		for _, what := range inUse(a) {
 			if b := holders[what]; b != nil && !waits(a, b) && !waits(b, a) {
 				t.Fatalf("%s: %s and %s both hold %s", when, a.Name, b.Name, what)
 			}
@@ -137,7 +137,7 @@ func waits(a, b *nomad.Allocation) bool {
 	return a.PreviousAllocation == b.ID || slices.Contains(a.PreemptedAllocations, b.ID)
 }
 
-func held(a *nomad.Allocation) (out []string) {
+func inUse(a *nomad.Allocation) (out []string) {
 	for _, p := range a.AllocatedResources.Shared.Ports {
 		out = append(out, fmt.Sprint(a.NodeID, " port ", p.HostIP, p.Value))
 	}

@@ -76,8 +76,8 @@ func (c *cell) due() {
 	}
 }
 
-// lose marks a node as down. It stays so until back.
-func (c *cell) lose(id string) {
+// markLost marks a node as down. It stays so until back.
+func (c *cell) markLost(id string) {
 	c.copyNode(id, func(n *nomad.Node) { n.Status = nomad.NodeStatusDown })
 	c.event(nomad.EvalTriggerNodeUpdate)
 }
@@ -147,8 +147,8 @@ func TestLost_DuringUpdate(t *testing.T) {
 				c.change(newCommand)
 				c.event(nomad.EvalTriggerJobRegister)
 				c.deploymentStatus(&nomad.DeploymentStatusUpdate{DeploymentID: c.deps[1].ID, Status: status})
-				c.lose("n1")
-				c.lose("n2")
+				c.markLost("n1")
+				c.markLost("n2")
 				c.rest()
 				if n := len(c.live()); n < 3 {
 					t.Errorf("%d live after the return of the nodes, want 3; blocked %v, %d wait", n, c.blocked, len(c.waiting))
@@ -202,7 +202,7 @@ func lostHistory(t *testing.T, seed uint64) {
 		c.addNode(fmt.Sprint("n", i))
 	}
 	typ := []string{nomad.JobTypeService, nomad.JobTypeService, nomad.JobTypeBatch}[rng.IntN(3)]
-	c.register(job(typ, 1+rng.IntN(4), func(j *nomad.Job) { owedGroup(rng, j) }))
+	c.register(job(typ, 1+rng.IntN(4), func(j *nomad.Job) { pendingGroup(rng, j) }))
 	c.event(nomad.EvalTriggerJobRegister)
 	var history []string
 	for range 6 {
@@ -222,8 +222,8 @@ func lostHistory(t *testing.T, seed uint64) {
 	}
 }
 
-// owedGroup gives the group a random rollout and random rules for lost clients. Its failures are always replaced.
-func owedGroup(rng *rand.Rand, j *nomad.Job) {
+// pendingGroup gives the group a random rollout and random rules for lost clients. Its failures are always replaced.
+func pendingGroup(rng *rand.Rand, j *nomad.Job) {
 	tg := j.TaskGroups[0]
 	tg.ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "exponential", MaxDelay: time.Hour}
 	if rng.IntN(3) > 0 {
@@ -278,7 +278,7 @@ func (c *cell) nodesHappen(rng *rand.Rand) string {
 	case 6:
 		return c.ends(rng)
 	case 0, 1:
-		c.lose(id)
+		c.markLost(id)
 		return "lose " + id
 	case 2:
 		c.back(id)
@@ -340,7 +340,7 @@ func TestStopOnClientAfter_Back(t *testing.T) {
 			if status != "" {
 				c.deploymentStatus(&nomad.DeploymentStatusUpdate{DeploymentID: c.deps[0].ID, Status: status})
 			}
-			c.lose("n1")
+			c.markLost("n1")
 			c.now = c.now.Add(10 * time.Second)
 			c.copyNode("n1", func(n *nomad.Node) { n.Status = nomad.NodeStatusReady })
 			c.event(nomad.EvalTriggerNodeUpdate)

@@ -12,7 +12,7 @@ import (
 type quotaUse struct {
 	name   string
 	limits *quota.Resources
-	held   quota.Amount
+	inUse  quota.Amount
 	snap   State
 
 	// The last resources counted and their amount: allocations of a group often share one value.
@@ -27,7 +27,7 @@ func newQuotaUse(snap State, job *nomad.Job) *quotaUse {
 	if limits == nil {
 		return nil
 	}
-	return &quotaUse{name: spec.Name, limits: limits, held: snap.QuotaHeld(nil, spec.Name), snap: snap}
+	return &quotaUse{name: spec.Name, limits: limits, inUse: snap.QuotaUsed(nil, spec.Name), snap: snap}
 }
 
 func (q *quotaUse) amount(r *nomad.AllocatedResources) quota.Amount {
@@ -40,14 +40,14 @@ func (q *quotaUse) amount(r *nomad.AllocatedResources) quota.Amount {
 // count adds sign times the resources of an allocation of the job.
 func (q *quotaUse) count(a *nomad.Allocation, sign int64) {
 	if q != nil {
-		q.held.Add(q.amount(a.AllocatedResources), sign)
+		q.inUse.Add(q.amount(a.AllocatedResources), sign)
 	}
 }
 
 // displaced subtracts the resources of preempted allocations that belong to the same quota.
 func (q *quotaUse) displaced(victims []*nomad.Allocation) {
 	if q != nil {
-		q.held.Add(q.freed(victims), -1)
+		q.inUse.Add(q.freed(victims), -1)
 	}
 }
 
@@ -66,9 +66,9 @@ func (q *quotaUse) exceeded(o *option, m *nomad.AllocMetric) bool {
 	if q == nil {
 		return false
 	}
-	held := q.held
-	held.Add(q.freed(o.victims), -1)
-	m.QuotaExhausted = q.limits.Exceeded(held, q.amount(o.resources))
+	inUse := q.inUse
+	inUse.Add(q.freed(o.victims), -1)
+	m.QuotaExhausted = q.limits.Exceeded(inUse, q.amount(o.resources))
 	if len(m.QuotaExhausted) == 0 {
 		return false
 	}

@@ -14,7 +14,7 @@ func (w *world) limited(limits quota.Resources) {
 		{Region: "near", RegionLimit: &limits}}}
 }
 
-func near(j *nomad.Job) { j.Region = "near" }
+func nearQuota(j *nomad.Job) { j.Region = "near" }
 
 func TestQuota(t *testing.T) {
 	type res = quota.Resources
@@ -55,7 +55,7 @@ func TestQuota(t *testing.T) {
 			}
 			w.limited(c.limits)
 			w.elsewhere = c.elsewhere
-			w.register(job(c.typ, 5, near, func(j *nomad.Job) {
+			w.register(job(c.typ, 5, nearQuota, func(j *nomad.Job) {
 				if c.edit != nil {
 					c.edit(j)
 				}
@@ -86,7 +86,7 @@ func TestQuota_Update(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")
 	w.limited(quota.Resources{Allocs: new(2)})
-	w.register(job("batch", 2, near))
+	w.register(job("batch", 2, nearQuota))
 	w.process()
 	w.change(func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "false"} })
 	if e := w.process(); e.QuotaLimitReached != "" {
@@ -122,7 +122,7 @@ func TestQuota_Preemption(t *testing.T) {
 		w.addNode("n1")
 		w.fill("n1", 2000, 10, 20)
 		w.limited(quota.Resources{Allocs: new(limit)})
-		w.register(job("service", 1, near, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 2000 }))
+		w.register(job("service", 1, nearQuota, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = 2000 }))
 		w.process()
 		if got := len(w.evicted()); got != want {
 			t.Errorf("limit %d: %d allocations were preempted, want %d", limit, got, want)

@@ -35,7 +35,7 @@ type State interface {
 	// QuotaOf returns the quota of a namespace, or nil if it has none. QuotaHeld returns the usage
 	// of all namespaces with that quota.
 	QuotaOf(ws memdb.WatchSet, namespace string) *quota.Spec
-	QuotaHeld(ws memdb.WatchSet, name string) quota.Amount
+	QuotaUsed(ws memdb.WatchSet, name string) quota.Amount
 	SchedulerConfig(ws memdb.WatchSet) (uint64, *nomad.SchedulerConfiguration)
 	// DriverSchema returns the schema with the digest, or nil if it is not known.
 	DriverSchema(ws memdb.WatchSet, digest string) *nomad.DriverSchema

@@ -93,11 +93,11 @@ type claims struct {
 // claim is the right of a group to a volume. It is met while an allocation of the group uses the volume.
 type claim struct {
 	volume volumeID
-	held   bool // its holder lives and does not stop
+	inUse  bool // its holder lives and does not stop
 	placed bool // the plan places an allocation that uses the volume
 }
 
-func (c *claim) met() bool { return c.held || c.placed }
+func (c *claim) met() bool { return c.inUse || c.placed }
 
 // set changes a claim and the number of those that are not met.
 func (l *claims) set(c *claim, change func()) {
@@ -130,7 +130,7 @@ func (s *sites) claimsOf(c *cluster, group string) *claims {
 	}
 	for a := range c.snap.AllocsByJob(nil, c.job.Namespace, c.job.ID) {
 		for _, one := range l.byHolder[a.ID] {
-			l.set(one, func() { one.held = !a.TerminalStatus() && !c.ends(a) })
+			l.set(one, func() { one.inUse = !a.TerminalStatus() && !c.ends(a) })
 		}
 		if a.TerminalStatus() {
 			delete(l.byHolder, a.ID)
@@ -207,7 +207,7 @@ func jobOf(c *cluster, a *nomad.Allocation) *nomad.Job {
 func (s *sites) stops(a *nomad.Allocation, stops bool) {
 	if l := s.claims[a.TaskGroup]; l != nil {
 		for _, one := range l.byHolder[a.ID] {
-			l.set(one, func() { one.held = !stops })
+			l.set(one, func() { one.inUse = !stops })
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (w *world) claim(a *nomad.Allocation) {
 
 func (w *world) QuotaOf(memdb.WatchSet, string) *quota.Spec { return w.quota }
 
-func (w *world) QuotaHeld(memdb.WatchSet, string) quota.Amount {
+func (w *world) QuotaUsed(memdb.WatchSet, string) quota.Amount {
 	out := w.elsewhere
 	for _, a := range w.allocs {
 		out.Add(quota.Of(a), 1)

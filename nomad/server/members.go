@@ -327,8 +327,8 @@ const leavePoll = 20 * time.Millisecond
 // forgotten reports whether no leader contacts this server any more. The entry that removes it
 // is the last that it receives, and may be lost with the connection.
 func (s *Server) forgotten() bool {
-	silence := 2 * time.Duration(s.raft.Tuned().Multiplier) * time.Second // two heartbeat timeouts
-	return !s.raft.IsLeader() && time.Since(s.raft.LastContact()) > silence
+	quietFor := 2 * time.Duration(s.raft.Tuned().Multiplier) * time.Second // two heartbeat timeouts
+	return !s.raft.IsLeader() && time.Since(s.raft.LastContact()) > quietFor
 }
 
 // isMember reports whether the Raft configuration has this server and at least one other.

@@ -12,8 +12,8 @@ import (
 const (
 	// succeedStagger separates the elections of two servers.
 	succeedStagger = 250 * time.Millisecond
-	// lookAgain is the pause before the leader is looked up again.
-	lookAgain = 10 * time.Millisecond
+	// pollInterval is the pause before the leader is looked up again.
+	pollInterval = 10 * time.Millisecond
 )
 
 // succeed starts an election as soon as the leader's process has ended, without waiting for the
@@ -66,7 +66,7 @@ func (s *Server) lost(ctx context.Context, changed <-chan struct{}, addr string)
 			return false
 		case <-changed:
 			return false
-		case <-time.After(lookAgain):
+		case <-time.After(pollInterval):
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (s *Server) candidate(ctx context.Context, leader string) {
 			turn++
 		}
 	}
-	for mine := time.After(turn * succeedStagger); ; {
+	for after := time.After(turn * succeedStagger); ; {
 		changed := s.raft.LeaderChange()
 		if _, id := s.raft.Leader(); id != "" && id != leader {
 			return
@@ -110,7 +110,7 @@ func (s *Server) candidate(ctx context.Context, leader string) {
 		case <-ctx.Done():
 			return
 		case <-changed: // another server's election ends the old leader's term
-		case <-mine:
+		case <-after:
 			if s.isVoter() {
 				s.log.Info("the leader has stopped: starting an election", "leader", leader)
 				s.raft.Campaign()

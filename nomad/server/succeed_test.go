@@ -30,8 +30,8 @@ func newStub(t *testing.T) *stub {
 	return s
 }
 
-// held returns the connection that is held.
-func (s *stub) held(t *testing.T) net.Conn {
+// openConn returns the connection that is held.
+func (s *stub) openConn(t *testing.T) net.Conn {
 	t.Helper()
 	select {
 	case conn := <-s.conns:
@@ -48,9 +48,9 @@ func TestLost_AcceptedConnection(t *testing.T) {
 	leader := newStub(t)
 	lost := make(chan bool, 1)
 	go func() { lost <- server.Lost(t.Context(), nil, leader.ln.Addr().String()) }()
-	leader.held(t).Close()
-	leader.held(t).Close()
-	last := leader.held(t)
+	leader.openConn(t).Close()
+	leader.openConn(t).Close()
+	last := leader.openConn(t)
 	if len(lost) > 0 {
 		t.Fatalf("the leader is reported lost (%v) while it accepts connections", <-lost)
 	}
@@ -73,7 +73,7 @@ func TestLost_BrokenConnections(t *testing.T) {
 	lost := make(chan bool, 1)
 	go func() { lost <- server.Lost(context.Background(), changed, leader.ln.Addr().String()) }()
 	for range 3 {
-		leader.held(t).Close()
+		leader.openConn(t).Close()
 	}
 	close(changed)
 	if <-lost {

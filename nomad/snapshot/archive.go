@@ -82,7 +82,7 @@ type reading struct {
 func (in *reading) all(r io.Reader) error {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
-		return fmt.Errorf("it is not a gzip file: %w", cut(err))
+		return fmt.Errorf("it is not a gzip file: %w", truncated(err))
 	}
 	zip.Multistream(false)
 	files := tar.NewReader(zip)
@@ -95,7 +95,7 @@ func (in *reading) all(r io.Reader) error {
 			err = in.entry(head, files)
 		}
 		if err != nil {
-			return cut(err)
+			return truncated(err)
 		}
 	}
 	if err := atEnd(zip, "after the last entry"); err != nil {
@@ -107,8 +107,8 @@ func (in *reading) all(r io.Reader) error {
 	return atEnd(r, "after its end")
 }
 
-// cut converts an end of the archive inside an entry into a clear error.
-func cut(err error) error {
+// truncated converts an end of the archive inside an entry into a clear error.
+func truncated(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("it is truncated: %w", io.ErrUnexpectedEOF)
 	}
@@ -122,7 +122,7 @@ func atEnd(r io.Reader, where string) error {
 	case err == io.EOF:
 		return nil
 	case err != nil:
-		return cut(err)
+		return truncated(err)
 	}
 	return fmt.Errorf("there is data %s", where)
 }

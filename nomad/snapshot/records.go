@@ -35,15 +35,15 @@ var secretFields = map[byte][][]string{
 	csiVolumeRecord: {{"Secrets"}},
 }
 
-// cutOut removes a field of a record.
-func cutOut(v any, path []string) {
+// removeFields removes a field of a record.
+func removeFields(v any, path []string) {
 	m, ok := v.(map[string]any)
 	switch {
 	case !ok:
 	case len(path) == 1:
 		delete(m, path[0])
 	default:
-		cutOut(m[path[0]], path[1:])
+		removeFields(m[path[0]], path[1:])
 	}
 }
 
@@ -176,7 +176,7 @@ func withoutSecrets(rec state.Record, in *fsm.RecordReader) (any, error) {
 			return nil, err
 		}
 		for _, path := range secretFields[rec.Type] {
-			cutOut(generic, path)
+			removeFields(generic, path)
 		}
 		return generic, nil
 	}

@@ -229,7 +229,7 @@ func TestEveryByte(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestTruncated(t *testing.T) {
 	raw := archive(t, records(t))
 	dir := t.TempDir()
 	for n := range raw {

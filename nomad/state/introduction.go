@@ -38,7 +38,7 @@ func (t *txn) useIntroduction(use *idtoken.NodeIntroduction, now int64) error {
 	if use.TokenID == "" || strings.Contains(use.TokenID, "/") || use.Expiry <= 0 {
 		return nomad.Denied("introduction token without ID or expiry")
 	}
-	if t.heldBy(use) {
+	if t.usedBy(use) {
 		return nil
 	}
 	used := 0
@@ -63,8 +63,8 @@ func (t *txn) useIntroduction(use *idtoken.NodeIntroduction, now int64) error {
 	return nil
 }
 
-// heldBy reports whether the same node and key have used the token before.
-func (t *txn) heldBy(use *idtoken.NodeIntroduction) bool {
+// usedBy reports whether the same node and key have used the token before.
+func (t *txn) usedBy(use *idtoken.NodeIntroduction) bool {
 	return use.Holder != "" && table.Indexes.Get(t, nil, table.KeyOf(holderKey(use))) != nil
 }
 

@@ -55,8 +55,8 @@ func (s *Snapshot) NamespacesByQuota(ws memdb.WatchSet, quota string) iter.Seq[*
 	return namespaces.By(s.tx, ws, "quota", table.KeyOf(quota))
 }
 
-// QuotaHeld returns the total usage of the allocations in all namespaces of a quota.
-func (s *Snapshot) QuotaHeld(ws memdb.WatchSet, name string) quota.Amount {
+// QuotaUsed returns the total usage of the allocations in all namespaces of a quota.
+func (s *Snapshot) QuotaUsed(ws memdb.WatchSet, name string) quota.Amount {
 	var out quota.Amount
 	for n := range s.NamespacesByQuota(ws, name) {
 		if u := quotaUsages.Get(s.tx, ws, table.KeyOf(n.Name)); u != nil {
@@ -68,10 +68,10 @@ func (s *Snapshot) QuotaHeld(ws memdb.WatchSet, name string) quota.Amount {
 
 // QuotaVariables returns the total size in bytes of the variables in all namespaces of a quota.
 func (s *Snapshot) QuotaVariables(ws memdb.WatchSet, quota string) int64 {
-	return variablesHeld(s.tx, ws, quota)
+	return variablesUsed(s.tx, ws, quota)
 }
 
-func variablesHeld(tx table.Reader, ws memdb.WatchSet, quota string) int64 {
+func variablesUsed(tx table.Reader, ws memdb.WatchSet, quota string) int64 {
 	var out int64
 	for n := range namespaces.By(tx, ws, "quota", table.KeyOf(quota)) {
 		if q := variableQuotas.Get(tx, ws, table.KeyOf(n.Name)); q != nil {

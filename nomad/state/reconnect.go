@@ -30,12 +30,12 @@ func (t *txn) cancelFollowups(back []*nomad.Allocation, at int64) {
 
 // cancelOfJob cancels the follow-up evaluations of allocations of one job.
 func (t *txn) cancelOfJob(job nomad.NamespacedID, back []*nomad.Allocation, at int64) {
-	needed, away := map[string]bool{}, false
+	needed, disconnected := map[string]bool{}, false
 	for a := range allocs.By(t, nil, "job", table.KeyOf(job.Namespace, job.ID)) {
 		if waitsForFollowup(a) {
 			needed[a.FollowupEvalID] = true
 		}
-		away = away || a.ClientStatus == nomad.AllocClientStatusUnknown && !a.ServerTerminalStatus()
+		disconnected = disconnected || a.ClientStatus == nomad.AllocClientStatusUnknown && !a.ServerTerminalStatus()
 	}
 	var canceled []*nomad.Evaluation
 	for e := range evals.By(t, nil, "job", table.KeyOf(job.Namespace, job.ID)) {
@@ -43,7 +43,7 @@ func (t *txn) cancelOfJob(job nomad.NamespacedID, back []*nomad.Allocation, at i
 			continue
 		}
 		ofOne := slices.ContainsFunc(back, func(a *nomad.Allocation) bool { return a.FollowupEvalID == e.ID })
-		if ofOne || !away && e.TriggeredBy == nomad.EvalTriggerMaxDisconnectTimeout {
+		if ofOne || !disconnected && e.TriggeredBy == nomad.EvalTriggerMaxDisconnectTimeout {
 			canceled = append(canceled, e)
 		}
 	}

@@ -21,11 +21,11 @@ func (w *world) unknown(j *nomad.Job, followups map[string]string) {
 // markUnknown commits a plan that makes an allocation unknown.
 func (w *world) markUnknown(id, eval string, at int64) {
 	w.t.Helper()
-	w.commit(w.away(id, eval, at))
+	w.commit(w.disconnected(id, eval, at))
 }
 
-// away returns an allocation as a scheduler makes it unknown.
-func (w *world) away(id, eval string, at int64) *nomad.Allocation {
+// disconnected returns an allocation as a scheduler makes it unknown.
+func (w *world) disconnected(id, eval string, at int64) *nomad.Allocation {
 	a := w.snap().Alloc(nil, id).WithState(nomad.AllocClientStatusUnknown, time.Unix(at, 0))
 	a.ClientStatus, a.ClientDescription, a.FollowupEvalID = nomad.AllocClientStatusUnknown, nomad.AllocUnknownDescription, eval
 	return a
@@ -98,7 +98,7 @@ func TestUnknownIsRecordedOnce(t *testing.T) {
 	j := w.job("j")
 	w.place(j, nil, "a")
 	w.report("a", nomad.AllocClientStatusRunning)
-	first, second, third := w.away("a", "e1", 100), w.away("a", "e2", 200), w.away("a", "e3", 300)
+	first, second, third := w.disconnected("a", "e1", 100), w.disconnected("a", "e2", 200), w.disconnected("a", "e3", 300)
 	w.commit(first)
 	w.commit(second)
 	got := w.snap().Alloc(nil, "a")
@@ -121,7 +121,7 @@ func TestUnknownIsRecordedOnce(t *testing.T) {
 	}
 
 	w.place(j, nil, "done")
-	late := w.away("done", "e5", 600)
+	late := w.disconnected("done", "e5", 600)
 	w.report("done", nomad.AllocClientStatusComplete)
 	w.commit(late)
 	if got := w.snap().Alloc(nil, "done"); got.ClientStatus != nomad.AllocClientStatusComplete || len(got.AllocStates) != 0 {

@@ -130,7 +130,7 @@ func (t *txn) roomForVariable(v, old *variable.Encrypted, allowed *quota.Variabl
 	if allowed == nil || grown <= 0 {
 		return nil
 	}
-	if needed := variablesHeld(t, nil, allowed.Quota) + grown; needed > allowed.Bytes {
+	if needed := variablesUsed(t, nil, allowed.Quota) + grown; needed > allowed.Bytes {
 		return nomad.Errorf(400, "variable %q of namespace %q: quota %q allows %d bytes of variables, but %d are needed",
 			v.Path, v.Namespace, allowed.Quota, allowed.Bytes, needed)
 	}

@@ -75,8 +75,8 @@ type claims struct {
 // Is reports whether a credential has the form of a ticket.
 func Is(credential string) bool { return strings.HasPrefix(credential, prefix) }
 
-// Known reports whether the client agent of a node accepts tickets.
-func Known(n *nomad.Node) bool { return n.Attributes[nomad.NodeTicketAttribute] != "" }
+// Accepted reports whether the client agent of a node accepts tickets.
+func Accepted(n *nomad.Node) bool { return n.Attributes[nomad.NodeTicketAttribute] != "" }
 
 // Key signs tickets.
 type Key interface {

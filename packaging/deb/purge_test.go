@@ -33,7 +33,7 @@ func TestPurgeAndMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ name, before, after, says string }{
+	for _, c := range []struct{ name, before, after, want string }{
 		{"directory", "mv /var/real /var/lib", "[ ! -e /var/lib/nomad ]", "removes /var/lib/nomad"},
 		{"mount", "mv /var/real /var/lib; mkdir /var/lib/nomad/m; mount --bind /var/kept /var/lib/nomad/m", "[ -e /var/kept/file ]",
 			"keeps /var/lib/nomad: tasks"},
@@ -45,8 +45,8 @@ func TestPurgeAndMounts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", stage+c.before+"\nsh "+postrm+" purge\n"+
 				c.after).CombinedOutput()
-			if err != nil || !strings.Contains(string(out), c.says) {
-				t.Errorf("%v, want %q:\n%s", err, c.says, out)
+			if err != nil || !strings.Contains(string(out), c.want) {
+				t.Errorf("%v, want %q:\n%s", err, c.want, out)
 			}
 		})
 	}

@@ -127,10 +127,10 @@ func TestFull(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
-	var told []*drivers.TaskEvent
+	var events []*drivers.TaskEvent
 	reported := make(chan error, 1)
 	go func() {
-		reported <- d.Report(ctx, func(e *drivers.TaskEvent) { mu.Lock(); defer mu.Unlock(); told = append(told, e) })
+		reported <- d.Report(ctx, func(e *drivers.TaskEvent) { mu.Lock(); defer mu.Unlock(); events = append(events, e) })
 	}()
 	cfg := r.task(d, map[string]any{"run_for": "1h"})
 	cfg.Mounts, cfg.Devices = []drivers.Mount{{TaskPath: "/d", HostPath: "/srv", ReadOnly: true}},
@@ -153,8 +153,8 @@ func TestFull(t *testing.T) {
 	testpace.Until(t, "the event of the task", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return len(told) == 1 && told[0].TaskID == cfg.ID && told[0].Message == "pulled" && told[0].Details["k"] == "v" &&
-			told[0].At.Unix() == 1700000000
+		return len(events) == 1 && events[0].TaskID == cfg.ID && events[0].Message == "pulled" && events[0].Details["k"] == "v" &&
+			events[0].At.Unix() == 1700000000
 	})
 	sessions(t, d, cfg.ID)
 	fifo := filepath.Dir(stdoutOf(t, r, cfg.ID))

@@ -28,7 +28,7 @@ func keysOf(block reflect.Value, path string, out map[string]bool) {
 }
 
 // The struct has every key of the table of Nomad's keys, and no other keys except those of the table of our own.
-func TestEveryKeyIsKnown(t *testing.T) {
+func TestKeys_AllParsed(t *testing.T) {
 	want := map[string]bool{}
 	for _, r := range readAlone(t) {
 		if r.block != "client.options" && !strings.HasPrefix(r.block, "plugin.") {

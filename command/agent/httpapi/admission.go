@@ -94,7 +94,7 @@ type handshake struct {
 // admit waits for the token of a session, and counts the session as authenticated until end is called. The session of
 // an anonymous caller in another region stays pending.
 func (k sessionKind) admit(ctx context.Context, h handshake) (end func(), err error) {
-	remove := k.waiting.add(h.session.cut)
+	remove := k.waiting.add(h.session.disconnect)
 	if h.withToken {
 		if err := h.session.handshake(ctx, h.request, h.query); err != nil {
 			return remove, err

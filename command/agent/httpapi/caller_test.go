@@ -54,7 +54,7 @@ func (idle) SetSchedulers(int, []string)                             {}
 
 // Routes that an agent answers locally check the token. Workload identities cannot use those that
 // change the agent or show its memory.
-func TestAgentRoutesLookAtTokens(t *testing.T) {
+func TestAgentRoutes_NeedTokens(t *testing.T) {
 	s := newTestServer(t, 0)
 	s = changed(s, func(c *Config) { c.Debug, c.Agent = true, idle{} })
 	for _, path := range []string{"GET /v1/agent/self", "GET /v1/agent/servers", "GET /v1/agent/schedulers",

@@ -65,7 +65,7 @@ func (x *execSession) received() { x.lastMessage.Store(time.Now().UnixNano()) }
 var errLeft = errors.New("the caller disconnected")
 
 // errCut means that the stream ended before the command.
-var errCut = nomad.Errorf(http.StatusInternalServerError,
+var errDisconnected = nomad.Errorf(http.StatusInternalServerError,
 	"session ended before the command: the node is unreachable, or the token is no longer valid")
 
 // run copies messages in both directions until either side ends. It returns the error to report to
@@ -97,7 +97,7 @@ func (x *execSession) run(ctx context.Context, method string, q session) error {
 	}()
 	err = x.toCaller(ctx, stream)
 	x.once.Do(func() {}) // a later error is not the cause
-	if x.cause != nil && (err == nil || errors.Is(err, errCut)) {
+	if x.cause != nil && (err == nil || errors.Is(err, errDisconnected)) {
 		return x.cause
 	}
 	return err
@@ -113,14 +113,14 @@ func (x *execSession) toCaller(ctx context.Context, stream *rpc.Stream) error {
 		case err != nil && exited:
 			return nil
 		case errors.Is(err, io.EOF):
-			return errCut
+			return errDisconnected
 		case err != nil:
-			return errors.Join(errCut, err)
+			return errors.Join(errDisconnected, err)
 		case chunk.Error != nil:
 			if err := streamError(chunk.Error); !errors.Is(err, web.ErrDone) {
 				return err
 			}
-			return errCut
+			return errDisconnected
 		}
 		if len(chunk.Payload) == 0 {
 			continue
@@ -185,8 +185,8 @@ func (x *execSession) keepAlive(over <-chan struct{}) error {
 	}
 }
 
-// cut ends a session without waiting for the caller.
-func (x *execSession) cut() {
+// disconnect ends a session without waiting for the caller.
+func (x *execSession) disconnect() {
 	x.ws.CloseNow() //nolint:errcheck // the caller may be gone
 }
 

@@ -163,10 +163,10 @@ func (s *Server) relay(r *web.Request, method string, req interface{ Query() *me
 		case errors.Is(err, io.EOF):
 			return web.ErrDone
 		case err != nil:
-			return s.cut(r, first, err)
+			return s.disconnect(r, first, err)
 		}
 		if chunk.Error != nil {
-			return s.cut(r, first, streamError(chunk.Error))
+			return s.disconnect(r, first, streamError(chunk.Error))
 		}
 		if _, err := r.Reply.Write(chunk.Payload); err != nil {
 			return web.ErrDone
@@ -189,8 +189,8 @@ func closeWhenGone(r *web.Request, c io.Closer) func() {
 	return func() { close(done) }
 }
 
-// cut ends a reply after an error. If bytes were sent, it aborts the connection.
-func (s *Server) cut(r *web.Request, first bool, err error) error {
+// disconnect ends a reply after an error. If bytes were sent, it aborts the connection.
+func (s *Server) disconnect(r *web.Request, first bool, err error) error {
 	if first || errors.Is(err, web.ErrDone) {
 		return err
 	}

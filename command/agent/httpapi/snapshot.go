@@ -80,8 +80,8 @@ func snapshotRestore(r *web.Request) (any, error) {
 		r.Reply.Header().Set("Connection", "close") // the rest of the body is not read
 		r.DropBody()                                // without read deadlines, the end of the body is awaited
 	}
-	switch cut := <-sent; {
-	case errors.Is(cut, web.ErrSlowBody):
+	switch truncated := <-sent; {
+	case errors.Is(truncated, web.ErrSlowBody):
 		return nil, web.ErrSlowBody
 	case err != nil:
 		return nil, err

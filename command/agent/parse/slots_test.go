@@ -52,7 +52,7 @@ func TestTwoAtATime(t *testing.T) {
 }
 
 // A process holds its slot until it ends: the end of the context after that changes nothing.
-func TestSlotIsHeld(t *testing.T) {
+func TestSlot_Reserved(t *testing.T) {
 	p := &Parser{slots: make(chan struct{})} // the test sees each take, and each release
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()

@@ -8,20 +8,20 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// heldFile is a file in memory that records its calls.
-type heldFile struct {
+// openFile is a file in memory that records its calls.
+type openFile struct {
 	types.WritableFile
 	data   []byte
 	writes []int64 // lengths
 }
 
-func (f *heldFile) WriteAt(p []byte, at int64) (int, error) {
+func (f *openFile) WriteAt(p []byte, at int64) (int, error) {
 	f.writes = append(f.writes, int64(len(p)))
 	return copy(f.data[at:], p), nil
 }
 
 // took returns the lengths of the writes since the last call.
-func (f *heldFile) took() []int64 {
+func (f *openFile) took() []int64 {
 	out := f.writes
 	f.writes = nil
 	return out
@@ -30,7 +30,7 @@ func (f *heldFile) took() []int64 {
 // A segment is zeroed ahead in steps, not beyond its end. Each entry is at its offset.
 func TestSegmentIsWrittenAhead(t *testing.T) {
 	const end = 2*zeroStep + 100
-	f := &heldFile{data: bytes.Repeat([]byte{0xff}, end)}
+	f := &openFile{data: bytes.Repeat([]byte{0xff}, end)}
 	s := &segmentFile{WritableFile: f, size: end}
 	entry := bytes.Repeat([]byte{7}, 40)
 	for _, x := range []struct {
@@ -62,7 +62,7 @@ func TestSegmentIsWrittenAhead(t *testing.T) {
 // A server that continues a segment writes zeros ahead from its first write on, and changes
 // nothing before.
 func TestContinuedSegment(t *testing.T) {
-	f := &heldFile{data: bytes.Repeat([]byte{7}, 2*zeroStep)}
+	f := &openFile{data: bytes.Repeat([]byte{7}, 2*zeroStep)}
 	s := &segmentFile{WritableFile: f, size: int64(len(f.data)), written: unknown}
 	if _, err := s.WriteAt([]byte{8}, 1000); err != nil {
 		t.Fatal(err)

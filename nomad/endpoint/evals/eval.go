@@ -115,8 +115,8 @@ func lost(err error) error {
 	return err
 }
 
-// held rejects a write for an evaluation that the worker no longer holds.
-func (s *Service) held(id, token string) error {
+// checkToken rejects a write for an evaluation that the worker no longer holds.
+func (s *Service) checkToken(id, token string) error {
 	if id == "" || token == "" {
 		return nomad.Errorf(400, "missing evaluation ID or token")
 	}
@@ -131,7 +131,7 @@ func (s *Service) Update(ctx context.Context, c *rpc.Call, req *message.EvalUpda
 	if err := written(c, req.Evals[0]); err != nil {
 		return nil, err
 	}
-	if err := s.held(req.Evals[0].ID, req.EvalToken); err != nil {
+	if err := s.checkToken(req.Evals[0].ID, req.EvalToken); err != nil {
 		return nil, err
 	}
 	return s.write(ctx, req)
@@ -150,7 +150,7 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.EvalUpda
 		s.Broker.Enqueue(eval)
 		return &message.GenericResponse{}, nil
 	}
-	if err := s.held(eval.PreviousEval, req.EvalToken); err != nil {
+	if err := s.checkToken(eval.PreviousEval, req.EvalToken); err != nil {
 		return nil, err
 	}
 	if err := s.unknown(eval); err != nil {
@@ -176,7 +176,7 @@ func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *message.EvalFini
 		return nil, nomad.Errorf(400, "no evaluation to acknowledge")
 	}
 	done := req.Evals[0]
-	if err := s.held(done.ID, req.EvalToken); err != nil {
+	if err := s.checkToken(done.ID, req.EvalToken); err != nil {
 		return nil, err
 	}
 	for _, e := range req.Evals[1:] {
@@ -208,7 +208,7 @@ func (s *Service) Reblock(ctx context.Context, c *rpc.Call, req *message.EvalUpd
 		return nil, err
 	}
 	eval := req.Evals[0]
-	if err := s.held(eval.ID, req.EvalToken); err != nil {
+	if err := s.checkToken(eval.ID, req.EvalToken); err != nil {
 		return nil, err
 	}
 	known := s.Snapshot().Eval(nil, eval.ID)

@@ -30,19 +30,19 @@ func TestEvalFinish_Rules(t *testing.T) {
 			&message.EvalSpecificRequest{EvalID: id, QueryOptions: servertest.Global}).Eval
 	}
 	servertest.Register(t, s, servertest.BatchJob("b", 1))
-	held := dequeue(time.Minute)
+	checkToken := dequeue(time.Minute)
 	servertest.Register(t, s, servertest.BatchJob("b", 2)) // its evaluation waits for the first
 
-	done, blocked := *held.Eval, *held.Eval
+	done, blocked := *checkToken.Eval, *checkToken.Eval
 	done.Status, done.FailedTGAllocs = nomad.EvalStatusComplete, map[string]*nomad.AllocMetric{"g": {}}
 	blocked.ID, blocked.PreviousEval, blocked.Status = nomad.NewID(), done.ID, nomad.EvalStatusBlocked
 	done.BlockedEval = blocked.ID
-	stranger, known, core := blocked, blocked, blocked
-	stranger.PreviousEval, known.ID, core.Type = nomad.NewID(), done.ID, nomad.JobTypeCore
-	servertest.WantError(t, finish(held.Token), 400, "no evaluation")
-	servertest.WantError(t, finish(held.Token, &done, &stranger), 400, "does not follow")
-	servertest.WantError(t, finish(held.Token, &done, &core), 400, "does not follow")
-	servertest.WantError(t, finish(held.Token, &done, &known), 409, "already exists")
+	other, known, core := blocked, blocked, blocked
+	other.PreviousEval, known.ID, core.Type = nomad.NewID(), done.ID, nomad.JobTypeCore
+	servertest.WantError(t, finish(checkToken.Token), 400, "no evaluation")
+	servertest.WantError(t, finish(checkToken.Token, &done, &other), 400, "does not follow")
+	servertest.WantError(t, finish(checkToken.Token, &done, &core), 400, "does not follow")
+	servertest.WantError(t, finish(checkToken.Token, &done, &known), 409, "already exists")
 	if err := finish(nomad.NewID(), &done, &blocked); err == nil {
 		t.Error("an evaluation that another worker holds was finished")
 	}
@@ -53,7 +53,7 @@ func TestEvalFinish_Rules(t *testing.T) {
 		t.Fatal("two evaluations of a job were dequeued")
 	}
 
-	if err := finish(held.Token, &done, &blocked); err != nil {
+	if err := finish(checkToken.Token, &done, &blocked); err != nil {
 		t.Fatal(err)
 	}
 	a, b := stored(done.ID), stored(blocked.ID)
@@ -63,7 +63,7 @@ func TestEvalFinish_Rules(t *testing.T) {
 	if next.Eval == nil || next.Eval.ID == done.ID || next.WaitIndex < a.ModifyIndex {
 		t.Errorf("the next evaluation is %+v, want the job's next evaluation, at index %d", next, a.ModifyIndex)
 	}
-	if err := finish(held.Token, &done); err == nil {
+	if err := finish(checkToken.Token, &done); err == nil {
 		t.Error("an evaluation was finished twice")
 	}
 	last := *next.Eval

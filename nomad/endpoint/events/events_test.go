@@ -97,7 +97,7 @@ func TestEventStream_Filtered(t *testing.T) {
 	for name, c := range map[string]struct {
 		req    *message.EventStreamRequest
 		secret string
-		says   string
+		want   string
 	}{
 		"another namespace": {servertest.EventRequest("b", servertest.Topics("Job:*")), ofA, `read-job in namespace "b"`},
 		"one of two topics": {servertest.EventRequest("a", servertest.Topics("Job:*", "Node:*")), ofA, "read of node"},
@@ -109,8 +109,8 @@ func TestEventStream_Filtered(t *testing.T) {
 		"a bad token":       {servertest.EventRequest("default", servertest.Topics("Job:*")), nomad.NewID(), "Permission denied"},
 	} {
 		c.req.AuthToken = c.secret
-		if _, err := servertest.Follow(t, g.Server, c.req); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want it refused for %q", name, err, c.says)
+		if _, err := servertest.Follow(t, g.Server, c.req); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want it refused for %q", name, err, c.want)
 		}
 	}
 	for name, req := range map[string]*message.EventStreamRequest{"a wrong topic": servertest.EventRequest("a",
@@ -127,7 +127,7 @@ func TestEventStream_Filtered(t *testing.T) {
 func TestEventStream_EndsWithTheRight(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(g *servertest.ACLServer, own *rbac.Token)
-		says   string // "" for a stream that is only closed
+		want   string // "" for a stream that is only closed
 	}{
 		"the token is deleted": {func(g *servertest.ACLServer, own *rbac.Token) {
 			g.Must("ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{own.AccessorID}}, nil)
@@ -157,8 +157,8 @@ func TestEventStream_EndsWithTheRight(t *testing.T) {
 					t.Errorf("an event arrived after the right was revoked: %+v", e)
 				}
 			}
-			if !errors.Is(err, io.EOF) && (!errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("the stream ended with %v, want %q", err, c.says)
+			if !errors.Is(err, io.EOF) && (!errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("the stream ended with %v, want %q", err, c.want)
 			}
 		})
 	}

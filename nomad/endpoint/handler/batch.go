@@ -38,20 +38,20 @@ type batched[T any] struct {
 // Write writes rows and returns the index of their log entry. The end of ctx does not cancel a write, since it may be
 // batched with others. The limits of the log apply.
 func (b *Batch[T]) Write(ctx context.Context, rows ...T) (uint64, error) {
-	mine := &batched[T]{rows: rows, turn: make(chan []*batched[T], 1)}
+	batch := &batched[T]{rows: rows, turn: make(chan []*batched[T], 1)}
 	b.mu.Lock()
 	if b.busy {
-		b.waiting = append(b.waiting, mine)
+		b.waiting = append(b.waiting, batch)
 		b.mu.Unlock()
-		if batch := <-mine.turn; batch != nil {
+		if batch := <-batch.turn; batch != nil {
 			b.writeAll(ctx, batch)
 		}
-		return mine.index, mine.err
+		return batch.index, batch.err
 	}
 	b.busy = true
 	b.mu.Unlock()
-	b.writeAll(ctx, []*batched[T]{mine})
-	return mine.index, mine.err
+	b.writeAll(ctx, []*batched[T]{batch})
+	return batch.index, batch.err
 }
 
 // errUnwritten is returned to batched callers when the writing goroutine panicked.

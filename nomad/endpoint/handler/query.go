@@ -21,9 +21,9 @@ type Reply[T any] interface {
 type Query[T any] func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error
 
 // Read handles a request for one object or value. Lists use ReadList. The index of the response is at least 1.
-func Read[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryOptions, look Query[T]) (*T, error) {
+func Read[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryOptions, query Query[T]) (*T, error) {
 	return ReadList[T, P](ctx, c, q, func(snap *state.Snapshot, ws memdb.WatchSet, out *T) error {
-		err := look(snap, ws, out)
+		err := query(snap, ws, out)
 		meta := P(out).ReadMeta()
 		meta.Index = max(meta.Index, 1)
 		return err
@@ -33,9 +33,9 @@ func Read[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryOptio
 // ReadList handles a request for a list, as Nomad 2.0 does. The index of the response is 0 if
 // the table was never written. A request with an index blocks until the response has a higher
 // one or the wait time has passed. The query runs again whenever the watched data changes.
-func ReadList[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryOptions, look Query[T]) (*T, error) {
+func ReadList[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryOptions, query Query[T]) (*T, error) {
 	if q.MinQueryIndex == 0 {
-		return once[T, P](c, nil, c.Store().Snapshot(), look)
+		return once[T, P](c, nil, c.Store().Snapshot(), query)
 	}
 	wait := q.BlockingTimeout()
 	wait += rand.N(wait/message.JitterFraction + 1)
@@ -45,7 +45,7 @@ func ReadList[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryO
 		store := c.Store()
 		ws := memdb.NewWatchSet()
 		ws.Add(store.Abandoned())
-		out, err := once[T, P](c, ws, store.Snapshot(), look)
+		out, err := once[T, P](c, ws, store.Snapshot(), query)
 		switch {
 		case err != nil:
 			return nil, err
@@ -59,9 +59,9 @@ func ReadList[T any, P Reply[T]](ctx context.Context, c *Core, q *message.QueryO
 }
 
 // once runs a query on one snapshot.
-func once[T any, P Reply[T]](c *Core, ws memdb.WatchSet, snap *state.Snapshot, look Query[T]) (*T, error) {
+func once[T any, P Reply[T]](c *Core, ws memdb.WatchSet, snap *state.Snapshot, query Query[T]) (*T, error) {
 	out := new(T)
-	if err := look(snap, ws, out); err != nil {
+	if err := query(snap, ws, out); err != nil {
 		return nil, err
 	}
 	meta := P(out).ReadMeta()

@@ -84,8 +84,8 @@ func (n *volumeNode) has(volumes ...string) {
 	}
 }
 
-// says fails the test unless err contains the text; "" means no error.
-func says(t *testing.T, what string, err error, text string) {
+// wantError fails the test unless err contains the text; "" means no error.
+func wantError(t *testing.T, what string, err error, text string) {
 	t.Helper()
 	if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
 		t.Errorf("%s: %v, want %q", what, err, text)
@@ -144,14 +144,14 @@ func TestHostVolumes_Checked(t *testing.T) {
 		}), "access_mode in capability"},
 		"unknown namespace": {g.Root, "", mkdir("x", "none"), `Namespace "none" does not exist`},
 	} {
-		says(t, what, g.Call(c.secret, "HostVolume.Create", of(c.namespace, created(c.v)), &message.HostVolumeCreateResponse{}), c.want)
+		wantError(t, what, g.Call(c.secret, "HostVolume.Create", of(c.namespace, created(c.v)), &message.HostVolumeCreateResponse{}), c.want)
 	}
 	if len(n.calls) != 0 {
 		t.Fatalf("refused requests reached the node: %q", n.calls)
 	}
 
 	var out message.HostVolumeCreateResponse
-	says(t, "create", g.Call(ofA, "HostVolume.Create", of("a", created(mkdir("data", ""))), &out), "")
+	wantError(t, "create", g.Call(ofA, "HostVolume.Create", of("a", created(mkdir("data", ""))), &out), "")
 	v := out.Volume
 	if v == nil {
 		t.Fatal("no volume was created")
@@ -174,24 +174,24 @@ func TestHostVolumes_Checked(t *testing.T) {
 	del := func(secret, ns string) error {
 		return g.Call(secret, "HostVolume.Delete", of(ns, &message.HostVolumeDeleteRequest{VolumeID: v.ID}), &message.HostVolumeDeleteResponse{})
 	}
-	says(t, "delete in another namespace", del(ofB, "b"), "no such volume: "+v.ID)
-	says(t, "delete without the right", del(ofB, "a"), "Permission denied")
+	wantError(t, "delete in another namespace", del(ofB, "b"), "no such volume: "+v.ID)
+	wantError(t, "delete without the right", del(ofB, "a"), "Permission denied")
 	if got := servertest.ReadWith[message.HostVolumeListResponse](g, ofB, "HostVolume.List",
 		&message.HostVolumeListRequest{QueryOptions: message.QueryOptions{Namespace: "*"}}); len(got.Volumes) != 0 {
 		t.Errorf("a list shows volumes of other namespaces: %+v", got)
 	}
 
 	// The name is used on the only node, and an update cannot move the volume.
-	says(t, "same name", g.Call(g.Root, "HostVolume.Create", created(mkdir("data", "b")), &out),
+	wantError(t, "same name", g.Call(g.Root, "HostVolume.Create", created(mkdir("data", "b")), &out),
 		"1 nodes had existing volume, 0 nodes filtered by node pool governance, 0 nodes were infeasible")
 	moved := *v
 	moved.NodeID = nomad.NewID()
-	says(t, "moved", g.Call(g.Root, "HostVolume.Create", created(moved), &out), "its node ID "+n.Node.ID+" cannot change")
+	wantError(t, "moved", g.Call(g.Root, "HostVolume.Create", created(moved), &out), "its node ID "+n.Node.ID+" cannot change")
 
 	n.fails = fmt.Errorf("the plugin failed")
-	says(t, "a failing plugin", del(g.Root, "a"), "delete volume data on node "+n.Node.ID)
+	wantError(t, "a failing plugin", del(g.Root, "a"), "delete volume data on node "+n.Node.ID)
 	n.fails = nil
-	says(t, "delete", del(ofA, "a"), "")
+	wantError(t, "delete", del(ofA, "a"), "")
 	if got := strings.Join(n.calls, ", "); got != "create data, delete data, delete data" {
 		t.Errorf("the node was called for %s", got)
 	}
@@ -226,12 +226,12 @@ func TestHostVolumes_ClaimsOfOtherNamespaces(t *testing.T) {
 		return g.Call(secret, "TaskGroupHostVolumeClaim.Delete", of(ns, &message.TaskGroupVolumeClaimDeleteRequest{ClaimID: all[0].ID}),
 			&message.TaskGroupVolumeClaimDeleteResponse{})
 	}
-	says(t, "delete", del(ofA, "a"), "task group volume claim does not exist")
-	says(t, "delete in its namespace", del(ofA, "b"), "task group volume claim does not exist")
+	wantError(t, "delete", del(ofA, "a"), "task group volume claim does not exist")
+	wantError(t, "delete in its namespace", del(ofA, "b"), "task group volume claim does not exist")
 	if len(list(g.Root, "b")) != 1 {
 		t.Error("the claim was deleted")
 	}
-	says(t, "delete by its owner", del(g.TokenWith(`namespace "b" { capabilities = ["host-volume-delete"] }`), "b"), "")
+	wantError(t, "delete by its owner", del(g.TokenWith(`namespace "b" { capabilities = ["host-volume-delete"] }`), "b"), "")
 	if len(list(g.Root, "*")) != 0 {
 		t.Error("the claim remains")
 	}
@@ -261,5 +261,5 @@ func TestHostVolumes_NodeOfAnotherServer(t *testing.T) {
 	servertest.Eventually(t, func() bool {
 		return strings.Contains(fmt.Sprint(del(false)), "which is not connected, without force=true")
 	})
-	says(t, "delete with force", del(true), "")
+	wantError(t, "delete with force", del(true), "")
 }

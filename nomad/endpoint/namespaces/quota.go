@@ -81,12 +81,12 @@ func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *quota.Spec
 	if limit == nil {
 		return out
 	}
-	held := snap.QuotaHeld(ws, q.Name)
+	usage := snap.QuotaUsed(ws, q.Name)
 	variables := int((snap.QuotaVariables(ws, q.Name) + nomad.BytesInMegabyte - 1) / nomad.BytesInMegabyte)
 	n := func(v int64) *int { i := int(v); return &i }
 	out.Used[limit.Key()] = &quota.Limit{Region: limit.Region, Hash: limit.Hash, VariablesLimit: &variables,
-		RegionLimit: &quota.Resources{CPU: n(held.CPU), Cores: n(held.Cores), MemoryMB: n(held.MemoryMB), MemoryMaxMB: n(held.MemoryMaxMB),
-			Allocs: n(held.Allocs), Storage: &quota.StorageResources{VariablesMB: variables}}}
+		RegionLimit: &quota.Resources{CPU: n(usage.CPU), Cores: n(usage.Cores), MemoryMB: n(usage.MemoryMB), MemoryMaxMB: n(usage.MemoryMaxMB),
+			Allocs: n(usage.Allocs), Storage: &quota.StorageResources{VariablesMB: variables}}}
 	return out
 }
 

@@ -24,8 +24,8 @@ func (w quotaWorld) call(method string, req, resp any) {
 	servertest.Eventually(w.t, func() bool { return w.s.Call(servertest.Context(w.t), method, req, resp) == nil }) // there may be no leader
 }
 
-// held returns the quota's usage and the running allocations, read together.
-func (w quotaWorld) held() (used, live int) {
+// usage returns the quota's usage and the running allocations, read together.
+func (w quotaWorld) usage() (used, live int) {
 	w.t.Helper()
 	var allocs message.AllocListResponse
 	w.call("Alloc.List", &message.AllocListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: "*"}}, &allocs)
@@ -46,7 +46,7 @@ func (w quotaWorld) held() (used, live int) {
 func (w quotaWorld) waitFor(want, most int) {
 	w.t.Helper()
 	servertest.Eventually(w.t, func() bool {
-		used, live := w.held()
+		used, live := w.usage()
 		if used > most || live > most {
 			w.t.Fatalf("%d allocations are counted and %d are live, %d are allowed", used, live, most)
 		}

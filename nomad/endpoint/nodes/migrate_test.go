@@ -37,13 +37,13 @@ func TestMigrateTokens(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	mine := []*nomad.Allocation{
+	assigned := []*nomad.Allocation{
 		place("wanted", "here", "migrates", "there1", pending), place("ended", "here", "migrates", "there1", complete),
 		place("sticky", "here", "sticks", "there1", pending), place("plain", "here", "none", "there1", pending),
 		place("local", "here", "migrates", "here1", pending), place("first", "here", "migrates", "", pending),
 		place("unknown", "here", "migrates", "nope", pending), place("nodeless", "here", "migrates", "gone1", pending),
 	}
-	got, err := migrateTokens(store.Snapshot(), mine)
+	got, err := migrateTokens(store.Snapshot(), assigned)
 	token, _ := nomad.NewMigrateToken("there1", "s2")
 	if err != nil || len(got) != 1 || got["wanted"] != token.Reveal() {
 		t.Errorf("migrateTokens() = %v, %v", got, err)

@@ -113,8 +113,8 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call,
 	if c.Conn != nil && !c.Forwarded {
 		c.Conn.BindNode(req.NodeID)
 	}
-	had := req.AllocCount        // a client of Nomad sends 0: then the first snapshot counts
-	var mine []*nomad.Allocation // of the last snapshot; converted to the response at the end
+	had := req.AllocCount            // a client of Nomad sends 0: then the first snapshot counts
+	var assigned []*nomad.Allocation // of the last snapshot; converted to the response at the end
 	var last *state.Snapshot
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeClientAllocsResponse) error {
@@ -124,16 +124,16 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call,
 			out.Index = snap.Restored() // a restore wakes blocking queries
 			out.RestoreIndex = snap.RestoreIndex()
 			last = snap
-			mine = slices.AppendSeq(mine[:0], snap.AllocsByNode(ws, req.NodeID))
-			for _, a := range mine {
+			assigned = slices.AppendSeq(assigned[:0], snap.AllocsByNode(ws, req.NodeID))
+			for _, a := range assigned {
 				out.Index = max(out.Index, a.AllocModifyIndex)
 			}
 			// Garbage-collected allocations do not raise AllocModifyIndex, so use the index of
 			// the table. Other nodes change it too, so only when the number shows a deletion.
 			if had <= 0 {
-				had = len(mine)
+				had = len(assigned)
 			}
-			if len(mine) < had || len(mine) == 0 {
+			if len(assigned) < had || len(assigned) == 0 {
 				out.Index = snap.TableIndex(state.TableAllocs)
 			}
 			return nil
@@ -141,10 +141,10 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call,
 	if err != nil {
 		return nil, err
 	}
-	out.Allocs = make(map[string]uint64, len(mine))
-	for _, a := range mine {
+	out.Allocs = make(map[string]uint64, len(assigned))
+	for _, a := range assigned {
 		out.Allocs[a.ID] = a.AllocModifyIndex
 	}
-	out.MigrateTokens, err = migrateTokens(last, mine)
+	out.MigrateTokens, err = migrateTokens(last, assigned)
 	return out, err
 }

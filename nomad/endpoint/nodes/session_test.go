@@ -60,13 +60,13 @@ func settled(t *testing.T, addr string) *servertest.FakeNode {
 	return a
 }
 
-func refused(t *testing.T, err error, says string) {
+func refused(t *testing.T, err error, message string) {
 	t.Helper()
 	var coded *nomad.CodedError
 	if !errors.As(err, &coded) || coded.Code != 403 || !errors.Is(err, nomad.ErrNodeHeld) {
 		t.Fatalf("%v, want a 403 because another agent uses the node", err)
 	}
-	for _, text := range []string{says, "client-id", "secret-id"} {
+	for _, text := range []string{message, "client-id", "secret-id"} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("the refusal %q does not contain %q", err, text)
 		}
@@ -95,7 +95,7 @@ func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 	t.Helper()
 	a := settled(t, addrs[0])
 	before := a.Stored(s)
-	for bootID, says := range map[string]string{boot("b"): "is admitted in", boot("a"): "another running agent", "": "another running agent"} {
+	for bootID, message := range map[string]string{boot("b"): "is admitted in", boot("a"): "another running agent", "": "another running agent"} {
 		b := agentOf(t, a, addrs[1], bootID, true)
 		b.Node.Attributes, b.Node.NodeClass = map[string]string{"nomad.version": "2.0.6", "os.name": "other"}, "other"
 		for _, token := range []string{a.JWT, b.Node.SecretID} {
@@ -104,7 +104,7 @@ func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 			if err == nil && time.Since(begun) >= time.Second {
 				return false
 			}
-			refused(t, err, says)
+			refused(t, err, message)
 		}
 		if err := heartbeat(b); !errors.Is(err, nomad.ErrNodeSession) {
 			t.Errorf("a heartbeat of the copy ends with %v", err)

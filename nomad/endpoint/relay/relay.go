@@ -172,7 +172,7 @@ func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e err
 	switch {
 	case c.Access.Disabled:
 		return credential(req, "")
-	case ticket.Known(e.node):
+	case ticket.Accepted(e.node):
 		ctx, cancel := s.Signing(ctx)
 		defer cancel()
 		who := audit.AuthOf(c.Identity)

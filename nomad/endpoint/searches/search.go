@@ -19,7 +19,7 @@ func (s *Service) Prefix(ctx context.Context, c *rpc.Call, req *message.SearchRe
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SearchResponse) error {
 		f := finder(snap, ws, c, &req.QueryOptions)
 		out.Index = f.Index()
-		if err := known(snap, c, f.Namespace); err != nil {
+		if err := visible(snap, c, f.Namespace); err != nil {
 			return err
 		}
 		return f.Prefix(req, out)
@@ -31,7 +31,7 @@ func (s *Service) Fuzzy(ctx context.Context, c *rpc.Call, req *message.FuzzySear
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.FuzzySearchResponse) error {
 		f := finder(snap, ws, c, &req.QueryOptions)
 		out.Index = f.Index()
-		if err := known(snap, c, f.Namespace); err != nil {
+		if err := visible(snap, c, f.Namespace); err != nil {
 			return err
 		}
 		return f.Fuzzy(req, s.limits, out)
@@ -42,8 +42,8 @@ func finder(snap *state.Snapshot, ws memdb.WatchSet, c *rpc.Call, q *message.Que
 	return &search.Finder{Snapshot: snap, Watch: ws, Access: c.Access, Namespace: handler.NamespaceOf(q.Namespace)}
 }
 
-// known returns an error if the namespace does not exist and the caller has a right in it.
-func known(snap *state.Snapshot, c *rpc.Call, namespace string) error {
+// visible returns an error if the namespace does not exist and the caller has a right in it.
+func visible(snap *state.Snapshot, c *rpc.Call, namespace string) error {
 	if namespace == nomad.AllNamespacesSentinel || !c.Access.Allows(acl.InAny(acl.Namespaces, namespace)) {
 		return nil
 	}

@@ -81,7 +81,7 @@ func TestByHandler_Denies(t *testing.T) {
 			t.Errorf("%s: no case for the condition %q", m.Name, m.Check)
 			continue
 		}
-		answered := func(secret string) (bool, error) {
+		done := func(secret string) (bool, error) {
 			out := m.NewResponse()
 			if err := g.Call(secret, m.Name, c.req, out); err != nil {
 				return false, err
@@ -89,10 +89,10 @@ func TestByHandler_Denies(t *testing.T) {
 			text, err := codec.Encode(out)
 			return strings.Contains(string(text), c.object), err
 		}
-		if ok, err := answered(c.denied); ok || err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+		if ok, err := done(c.denied); ok || err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
 			t.Errorf("%s: the caller that does not meet %q is answered: %t, %v", m.Name, m.Check, ok, err)
 		}
-		if ok, err := answered(c.admitted); !ok || err != nil {
+		if ok, err := done(c.admitted); !ok || err != nil {
 			t.Errorf("%s: the caller that meets %q is answered: %t, %v", m.Name, m.Check, ok, err)
 		}
 	}

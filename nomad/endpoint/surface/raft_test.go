@@ -52,7 +52,7 @@ func (u usurper) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1
 
 // raftCalls are Raft requests between servers, with a given term.
 var raftCalls = map[string]func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader,
-	term uint64) (answered uint64, err error){
+	term uint64) (done uint64, err error){
 	"AppendEntries": func(t *raft.NetworkTransport, to raft.ServerAddress, h raft.RPCHeader, term uint64) (uint64, error) {
 		var out raft.AppendEntriesResponse
 		err := t.AppendEntries("x", to, &raft.AppendEntriesRequest{RPCHeader: h, Term: term, LeaderCommitIndex: 1 << 40,
@@ -119,17 +119,17 @@ func (x *certified) keepsItsLeader(t *testing.T, own *raft.NetworkTransport, oth
 	// certificates. Their term is outdated, which changes nothing.
 	same, term := true, uint64(0)
 	for _, name := range []string{"AppendEntries", "RequestVote", "InstallSnapshot"} {
-		answered, err := raftCalls[name](own, raft.ServerAddress(leader.RPCAddr()), header, 0)
-		if err != nil || answered == 0 {
-			t.Errorf("%s with a server's certificate is answered with term %d, %v", name, answered, err)
+		done, err := raftCalls[name](own, raft.ServerAddress(leader.RPCAddr()), header, 0)
+		if err != nil || done == 0 {
+			t.Errorf("%s with a server's certificate is answered with term %d, %v", name, done, err)
 		}
-		same, term = same && (term == 0 || answered == term), answered
+		same, term = same && (term == 0 || done == term), done
 	}
 	for cert, tr := range others {
 		for name, call := range raftCalls {
 			for _, m := range x.all {
-				if answered, err := call(tr, raft.ServerAddress(m.RPCAddr()), header, term+100); err == nil {
-					t.Errorf("with %s, %s is answered with term %d", cert, name, answered)
+				if done, err := call(tr, raft.ServerAddress(m.RPCAddr()), header, term+100); err == nil {
+					t.Errorf("with %s, %s is answered with term %d", cert, name, done)
 				}
 			}
 		}

@@ -132,7 +132,7 @@ func TestSecrets_InNoAnswer(t *testing.T) {
 	if len(hidden) != 6 {
 		t.Fatal("there is no root key")
 	}
-	answered := map[string]bool{}
+	done := map[string]bool{}
 	methods := s.Methods()
 	slices.SortStableFunc(methods, func(a, b rpc.Method) int { // writing methods come last
 		return cmp.Or(order(a)-order(b), strings.Compare(a.Name, b.Name))
@@ -148,7 +148,7 @@ func TestSecrets_InNoAnswer(t *testing.T) {
 		for who, token := range map[string]string{"nobody": "", "a task": x.alloc.SignedIdentities["t"], "another node": x.b.JWT,
 			"another node's secret": x.b.Node.SecretID} {
 			said := x.answer(t, m, token, words)
-			answered[m.Name] = answered[m.Name] || strings.Contains(said, x.alloc.ID) || strings.Contains(said, x.a.Node.ID) ||
+			done[m.Name] = done[m.Name] || strings.Contains(said, x.alloc.ID) || strings.Contains(said, x.a.Node.ID) ||
 				strings.Contains(said, x.alloc.EvalID)
 			for what, text := range hidden {
 				if strings.Contains(said, text) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(text))) {
@@ -162,7 +162,7 @@ func TestSecrets_InNoAnswer(t *testing.T) {
 	}
 	for _, name := range []string{"Alloc.List", "Alloc.GetAlloc", "Node.List", "Node.GetNode", "Node.GetAllocs", "Job.Allocations",
 		"Job.Statuses", "Job.Evaluations", "Eval.List", "Eval.GetEval", "Eval.Allocations", "NodePool.ListNodes"} {
-		if !answered[name] {
+		if !done[name] {
 			t.Errorf("%s answered nobody", name)
 		}
 	}

@@ -56,11 +56,11 @@ type address struct {
 type host struct {
 	ip       string
 	reserved *portSet
-	held     map[int]int
+	uses     map[int]int
 }
 
 func (h *host) free(port int) bool {
-	return port > 0 && port < nomad.MaxValidPort && h.held[port] == 0 && !h.reserved.has(port)
+	return port > 0 && port < nomad.MaxValidPort && h.uses[port] == 0 && !h.reserved.has(port)
 }
 
 // ports is the port index of one node.
@@ -137,7 +137,7 @@ func (p *ports) byIP(ip string) *host {
 			return h
 		}
 	}
-	h := &host{ip: ip, held: map[int]int{}}
+	h := &host{ip: ip, uses: map[int]int{}}
 	p.hosts = append(p.hosts, h)
 	return h
 }
@@ -175,7 +175,7 @@ func (p *ports) countPort(ip string, port, delta int) {
 		return
 	}
 	a := p.byIP(ip)
-	before := a.held[port]
+	before := a.uses[port]
 	after := before + delta
 	switch {
 	case before <= 1 && after > 1:
@@ -184,8 +184,8 @@ func (p *ports) countPort(ip string, port, delta int) {
 		p.clashes--
 	}
 	if after <= 0 {
-		delete(a.held, port)
+		delete(a.uses, port)
 		return
 	}
-	a.held[port] = after
+	a.uses[port] = after
 }

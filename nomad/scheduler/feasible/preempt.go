@@ -151,11 +151,11 @@ func (s *displacement) portHolders(port string) []*nomad.Allocation {
 				if at.reserved.has(p.Value) {
 					continue
 				}
-				held := slices.DeleteFunc(slices.Clone(s.candidates), func(a *nomad.Allocation) bool {
+				holders := slices.DeleteFunc(slices.Clone(s.candidates), func(a *nomad.Allocation) bool {
 					return !holdsPort(a.AllocatedResources, at.ip, p.Value)
 				})
-				if len(held) > 0 && len(held) == at.held[p.Value] {
-					return held
+				if len(holders) > 0 && len(holders) == at.uses[p.Value] {
+					return holders
 				}
 			}
 		}

@@ -62,7 +62,7 @@ func (s *displacement) holdersOf(ask *deviceAsk, d *nomad.NodeDeviceResource) []
 		if free >= ask.count && len(out) > 0 {
 			break
 		}
-		if n := held(a, d, holds); n > 0 {
+		if n := instancesOf(a, d, holds); n > 0 {
 			out = append(out, a)
 			free += n
 		}
@@ -73,8 +73,8 @@ func (s *displacement) holdersOf(ask *deviceAsk, d *nomad.NodeDeviceResource) []
 	return out
 }
 
-// held returns how many of the wanted instances of the device an allocation has.
-func held(a *nomad.Allocation, d *nomad.NodeDeviceResource, wanted map[string]bool) (n int) {
+// instancesOf returns how many of the wanted instances of the device an allocation has.
+func instancesOf(a *nomad.Allocation, d *nomad.NodeDeviceResource, wanted map[string]bool) (n int) {
 	for _, t := range a.AllocatedResources.Tasks {
 		for _, have := range t.Devices {
 			if have == nil || have.Vendor != d.Vendor || have.Type != d.Type || have.Name != d.Name {

@@ -13,12 +13,12 @@ func TestClassOf(t *testing.T) {
 		ready, down, gone, init = nomad.NodeStatusReady, nomad.NodeStatusDown, nomad.NodeStatusDisconnected, nomad.NodeStatusInit
 		run, stop               = nomad.AllocDesiredStatusRun, nomad.AllocDesiredStatusStop
 		pending, running        = nomad.AllocClientStatusPending, nomad.AllocClientStatusRunning
-		failed, away            = nomad.AllocClientStatusFailed, nomad.AllocClientStatusUnknown
+		failed, disconnected    = nomad.AllocClientStatusFailed, nomad.AllocClientStatusUnknown
 		complete                = nomad.AllocClientStatusComplete
 	)
 	now, no := time.Unix(10_000, 0), false
 	ago := func(d time.Duration) []*nomad.AllocState {
-		return []*nomad.AllocState{{Value: away, Time: now.Add(-d)}}
+		return []*nomad.AllocState{{Value: disconnected, Time: now.Add(-d)}}
 	}
 	returned := append(ago(time.Minute), &nomad.AllocState{Value: running, Time: now})
 	keeps := func(lost time.Duration) *nomad.DisconnectStrategy { return &nomad.DisconnectStrategy{LostAfter: lost} }
@@ -37,20 +37,20 @@ func TestClassOf(t *testing.T) {
 		{"3 stopped on a node that is down", down, stop, running, nil, nil, connected},
 		{"5 complete", down, run, complete, nil, nil, connected},
 		{"5 failed", down, run, failed, nil, nil, connected},
-		{"6 expired", gone, run, away, ago(time.Hour), keeps(time.Hour), lost},
-		{"6 expired on a ready node", ready, run, away, ago(2 * time.Hour), keeps(time.Hour), lost},
+		{"6 expired", gone, run, disconnected, ago(time.Hour), keeps(time.Hour), lost},
+		{"6 expired on a ready node", ready, run, disconnected, ago(2 * time.Hour), keeps(time.Hour), lost},
 		{"7 failed and stopped", ready, stop, failed, ago(time.Minute), keeps(time.Hour), ignored},
-		{"8 unknown", gone, run, away, ago(time.Minute), keeps(time.Hour), unknown},
+		{"8 unknown", gone, run, disconnected, ago(time.Minute), keeps(time.Hour), unknown},
 		{"9 pending", gone, run, pending, nil, keeps(time.Hour), lost},
 		{"10 no lost_after", gone, run, running, nil, keeps(0), lost},
 		{"10 no block", gone, run, running, nil, nil, lost},
 		{"11 running", gone, run, running, nil, keeps(time.Hour), disconnecting},
 		{"13 returned", ready, run, running, ago(time.Minute), keeps(time.Hour), reconnecting},
 		{"13 returned before", ready, run, running, returned, keeps(time.Hour), connected},
-		{"13 not reported yet", init, run, away, ago(time.Minute), keeps(time.Hour), unknown},
+		{"13 not reported yet", init, run, disconnected, ago(time.Minute), keeps(time.Hour), unknown},
 		{"14 never away", ready, run, running, nil, keeps(time.Hour), connected},
 		{"15 deleted", "", run, running, nil, keeps(time.Hour), lost},
-		{"16 down, unknown, not replaced", down, run, away, ago(time.Minute), stays, unknown},
+		{"16 down, unknown, not replaced", down, run, disconnected, ago(time.Minute), stays, unknown},
 		{"17 down, running, not replaced", down, run, running, nil, stays, disconnecting},
 		{"18 down", down, run, running, nil, keeps(time.Hour), lost},
 		{"18 down, pending, not replaced", down, run, pending, nil, stays, lost},

@@ -22,11 +22,11 @@ const (
 // Bounds of the memory of bodies while their requests are answered. The buffer of a decoder doubles
 // when it grows, so each byte of a body counts twice.
 const (
-	bodiesAll     = 512 << 20 // callers with a valid token; all callers if ACLs are disabled
-	bodiesStrange = 64 << 20  // other callers
-	bodyFree      = 4 << 10   // bytes of each body that are not charged
-	bodyStep      = 64 << 10  // minimum charge
-	maxIgnored    = 64 << 10  // maximum size of a body that the method ignores
+	bodiesAll             = 512 << 20 // callers with a valid token; all callers if ACLs are disabled
+	bodiesUnauthenticated = 64 << 20  // other callers
+	bodyFree              = 4 << 10   // bytes of each body that are not charged
+	bodyStep              = 64 << 10  // minimum charge
+	maxIgnored            = 64 << 10  // maximum size of a body that the method ignores
 )
 
 var (
@@ -38,10 +38,10 @@ var (
 )
 
 // bodyBudgets limits the memory that the bodies of all requests share.
-type bodyBudgets struct{ proven, strange *semaphore.Weighted }
+type bodyBudgets struct{ proven, unauthenticated *semaphore.Weighted }
 
 func newBodyBudgets() bodyBudgets {
-	return bodyBudgets{semaphore.NewWeighted(bodiesAll), semaphore.NewWeighted(bodiesStrange)}
+	return bodyBudgets{semaphore.NewWeighted(bodiesAll), semaphore.NewWeighted(bodiesUnauthenticated)}
 }
 
 // intake is the body of a request with a deadline. The bytes that were read are charged to a budget
@@ -126,10 +126,10 @@ func (s *Server) budgetOf(req *http.Request) *semaphore.Weighted {
 	}
 	token := Token(req)
 	if token == "" || s.cfg.Callers == nil {
-		return s.bodies.strange
+		return s.bodies.unauthenticated
 	}
 	if _, _, err := s.cfg.Callers.Access(req.Context(), token); err != nil {
-		return s.bodies.strange
+		return s.bodies.unauthenticated
 	}
 	return s.bodies.proven
 }

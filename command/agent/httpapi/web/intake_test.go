@@ -223,14 +223,14 @@ func TestStreamsOutliveTheirBodies(t *testing.T) {
 	})
 }
 
-// strangers accepts only the token "mine".
-type strangers struct{}
+// unauthenticatedCallers accepts only the token "mine".
+type unauthenticatedCallers struct{}
 
-func (strangers) AccessNow(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
-	return strangers{}.Access(ctx, token)
+func (unauthenticatedCallers) AccessNow(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
+	return unauthenticatedCallers{}.Access(ctx, token)
 }
 
-func (strangers) Access(_ context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
+func (unauthenticatedCallers) Access(_ context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	if token != "mine" {
 		return nil, nil, nomad.ErrPermissionDenied
 	}
@@ -241,7 +241,7 @@ func (strangers) Access(_ context.Context, token string) (*rbac.AuthenticatedIde
 // others, and a request releases its share.
 func TestBodiesShareMemory(t *testing.T) {
 	s := newTestServer(64 << 20)
-	s.cfg.Callers, s.cfg.ACL = strangers{}, true
+	s.cfg.Callers, s.cfg.ACL = unauthenticatedCallers{}, true
 	open := func(token string) *intake {
 		body := strings.NewReader(strings.Repeat("x", 32<<20))
 		req, err := http.NewRequest("PUT", "/v1/jobs", body) //nolint:noctx // is not sent
@@ -270,7 +270,7 @@ func TestBodiesShareMemory(t *testing.T) {
 	for _, in := range []*intake{first, second, known} {
 		in.release()
 	}
-	if !s.bodies.strange.TryAcquire(bodiesStrange) || !s.bodies.proven.TryAcquire(bodiesAll) {
+	if !s.bodies.unauthenticated.TryAcquire(bodiesUnauthenticated) || !s.bodies.proven.TryAcquire(bodiesAll) {
 		t.Error("the requests did not release their memory")
 	}
 }

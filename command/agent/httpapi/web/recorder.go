@@ -20,11 +20,11 @@ type recorder struct {
 	onToken   func(token string) error          // records the caller of a token that arrived after the request
 	refuse    func(error)                       // writes an error in place of the reply
 
-	code  int    // 0 until the handler sets a status
-	text  string // error text
-	held  []byte
-	ended bool
-	lost  error // recording failed, and the reply was not sent
+	code     int    // 0 until the handler sets a status
+	text     string // error text
+	buffered []byte
+	ended    bool
+	lost     error // recording failed, and the reply was not sent
 }
 
 // NoteNamespace sets the namespace of the request in its audit record.
@@ -87,8 +87,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 	if !r.holds {
 		return r.ResponseWriter.Write(p)
 	}
-	if len(r.held)+len(p) <= maxHeld {
-		r.held = append(r.held, p...)
+	if len(r.buffered)+len(p) <= maxHeld {
+		r.buffered = append(r.buffered, p...)
 		return len(p), nil
 	}
 	if r.record(); r.lost != nil {
@@ -120,17 +120,17 @@ func (r *recorder) send() {
 	if r.code != 0 {
 		r.ResponseWriter.WriteHeader(r.code)
 	}
-	if len(r.held) > 0 {
-		r.ResponseWriter.Write(r.held) //nolint:errcheck // the reader is gone when this fails
+	if len(r.buffered) > 0 {
+		r.ResponseWriter.Write(r.buffered) //nolint:errcheck // the reader is gone when this fails
 	}
-	r.held = nil
+	r.buffered = nil
 }
 
 // end completes the record and the reply. If completed is false, the handler has panicked.
 func (r *recorder) end(completed bool) {
 	if !completed {
 		if r.holds || r.code == 0 {
-			r.code, r.text, r.held = http.StatusInternalServerError, "internal error", nil
+			r.code, r.text, r.buffered = http.StatusInternalServerError, "internal error", nil
 		}
 		r.record()
 		return // net/http closes the connection

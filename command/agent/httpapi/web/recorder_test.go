@@ -100,7 +100,7 @@ func TestRecorder(t *testing.T) {
 }
 
 // The data of a stream arrives while it is written, before the end is recorded.
-func TestStreamIsNotHeld(t *testing.T) {
+func TestStream_Unbuffered(t *testing.T) {
 	r, w, ends := newRecorder(nil)
 	io.WriteString(r, "a")
 	if w.Body.Len() > 0 {
