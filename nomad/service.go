@@ -1,8 +1,11 @@
 package nomad
 
 import (
+	"cmp"
 	"slices"
 	"time"
+
+	"github.com/open-nomad/open-nomad/nomad/connect"
 )
 
 // ChangeScript is the program that runs in the task when a rendered template changes.
@@ -14,26 +17,6 @@ type ChangeScript struct {
 	RunOnFirstRender bool
 }
 
-// CheckID identifies a check of an allocation by a hash of its definition.
-type CheckID string
-
-// CheckMode is healthiness or readiness. Only healthiness checks affect deployments.
-type CheckMode string
-
-// CheckQueryResult is the latest result of a check. The client writes it.
-type CheckQueryResult struct {
-	ID         CheckID
-	Mode       CheckMode
-	Status     CheckStatus
-	StatusCode int
-	Output     string
-	Timestamp  int64
-	Group      string
-	Task       string
-	Service    string
-	Check      string
-}
-
 // CheckRestart restarts a task after Limit consecutive failures of a check. Failures within Grace after the start of
 // the task are ignored.
 type CheckRestart struct {
@@ -41,9 +24,6 @@ type CheckRestart struct {
 	Grace          time.Duration
 	IgnoreWarnings bool
 }
-
-// CheckStatus is success, failure or pending.
-type CheckStatus string
 
 // Consul selects the Consul cluster, namespace and partition of a group or task.
 type Consul struct {
@@ -55,162 +35,9 @@ type Consul struct {
 // ConsulConnect makes a service part of a Consul service mesh.
 type ConsulConnect struct {
 	Native         bool
-	SidecarService *ConsulSidecarService
+	SidecarService *connect.SidecarService
 	SidecarTask    *SidecarTask
-	Gateway        *ConsulGateway
-}
-
-// ConsulExposeConfig lists paths that a sidecar proxy exposes without mutual TLS.
-type ConsulExposeConfig struct {
-	Paths []ConsulExposePath
-}
-
-// ConsulExposePath is one HTTP path that a sidecar proxy exposes.
-type ConsulExposePath struct {
-	Path          string
-	Protocol      string
-	LocalPathPort int
-	ListenerPort  string
-}
-
-// ConsulGateway makes a group a gateway of a Consul service mesh.
-type ConsulGateway struct {
-	Proxy       *ConsulGatewayProxy
-	Ingress     *ConsulIngressConfigEntry
-	Terminating *ConsulTerminatingConfigEntry
-	Mesh        *ConsulMeshConfigEntry
-}
-
-// ConsulGatewayBindAddress is an address that a gateway proxy listens on.
-type ConsulGatewayBindAddress struct {
-	Address string
-	Port    int
-}
-
-// ConsulGatewayProxy configures the proxy of a gateway.
-type ConsulGatewayProxy struct {
-	ConnectTimeout                  *time.Duration
-	EnvoyGatewayBindTaggedAddresses bool
-	EnvoyGatewayBindAddresses       map[string]*ConsulGatewayBindAddress
-	EnvoyGatewayNoDefaultBind       bool
-	EnvoyDNSDiscoveryType           string
-	Config                          map[string]any
-}
-
-// ConsulGatewayTLSConfig configures TLS of an ingress gateway.
-type ConsulGatewayTLSConfig struct {
-	Enabled       bool
-	TLSMinVersion string
-	TLSMaxVersion string
-	CipherSuites  []string
-	SDS           *ConsulGatewayTLSSDSConfig
-}
-
-// ConsulGatewayTLSSDSConfig specifies the source of a gateway's certificate.
-type ConsulGatewayTLSSDSConfig struct {
-	ClusterName  string
-	CertResource string
-}
-
-// ConsulHTTPHeaderModifiers adds, sets and removes HTTP headers.
-type ConsulHTTPHeaderModifiers struct {
-	Add    map[string]string
-	Set    map[string]string
-	Remove []string
-}
-
-// ConsulIngressConfigEntry configures an ingress gateway.
-type ConsulIngressConfigEntry struct {
-	TLS       *ConsulGatewayTLSConfig
-	Listeners []*ConsulIngressListener
-}
-
-// ConsulIngressListener is a port of an ingress gateway.
-type ConsulIngressListener struct {
-	Port     int
-	Protocol string
-	Services []*ConsulIngressService
-}
-
-// ConsulIngressService is a service behind a listener of an ingress gateway.
-type ConsulIngressService struct {
-	Name                  string
-	Hosts                 []string
-	TLS                   *ConsulGatewayTLSConfig
-	RequestHeaders        *ConsulHTTPHeaderModifiers
-	ResponseHeaders       *ConsulHTTPHeaderModifiers
-	MaxConnections        *uint32
-	MaxPendingRequests    *uint32
-	MaxConcurrentRequests *uint32
-}
-
-// ConsulLinkedService is a service outside of the mesh that a terminating gateway forwards to.
-type ConsulLinkedService struct {
-	Name     string
-	CAFile   string
-	CertFile string
-	KeyFile  string
-	SNI      string
-}
-
-// ConsulMeshConfigEntry makes a gateway a mesh gateway; it has no options.
-type ConsulMeshConfigEntry struct {
-}
-
-// ConsulMeshGateway specifies the mesh gateway for traffic to an upstream.
-type ConsulMeshGateway struct {
-	Mode string
-}
-
-// ConsulProxy configures a sidecar proxy.
-type ConsulProxy struct {
-	LocalServiceAddress string
-	LocalServicePort    int
-	Upstreams           []ConsulUpstream
-	Expose              *ConsulExposeConfig
-	TransparentProxy    *ConsulTransparentProxy
-	Config              map[string]any
-}
-
-// ConsulSidecarService requests a sidecar proxy for a service.
-type ConsulSidecarService struct {
-	Tags                   []string
-	Port                   string
-	Proxy                  *ConsulProxy
-	DisableDefaultTCPCheck bool
-	Meta                   map[string]string
-}
-
-// ConsulTerminatingConfigEntry configures a terminating gateway.
-type ConsulTerminatingConfigEntry struct {
-	Services []*ConsulLinkedService
-}
-
-// ConsulTransparentProxy redirects the traffic of a network namespace through the sidecar proxy.
-type ConsulTransparentProxy struct {
-	UID                  string
-	OutboundPort         uint16
-	ExcludeInboundPorts  []string
-	ExcludeOutboundPorts []uint16
-	ExcludeOutboundCIDRs []string
-	ExcludeUIDs          []string
-	NoDNS                bool
-}
-
-// ConsulUpstream is a mesh service that a sidecar proxy provides on a local port.
-type ConsulUpstream struct {
-	DestinationName      string
-	DestinationNamespace string
-	DestinationPartition string
-	DestinationPeer      string
-	DestinationType      string
-	LocalBindPort        int
-	Datacenter           string
-	LocalBindAddress     string
-	LocalBindSocketPath  string
-	LocalBindSocketMode  string
-	MeshGateway          ConsulMeshGateway
-	Config               map[string]any
+	Gateway        *connect.Gateway
 }
 
 // Secret is a value that a secrets provider supplies to a task.
@@ -221,6 +48,16 @@ type Secret struct {
 	Config   map[string]any
 	Env      map[string]string
 }
+
+// The catalogs of services, and the types of checks.
+const (
+	ServiceProviderConsul = "consul"
+	ServiceProviderNomad  = "nomad"
+	ServiceCheckHTTP      = "http"
+	ServiceCheckTCP       = "tcp"
+	ServiceCheckScript    = "script"
+	ServiceCheckGRPC      = "grpc"
+)
 
 // Service is a service that a group or task registers in a service catalog.
 type Service struct {
@@ -356,4 +193,21 @@ func (tg *TaskGroup) RunsScripts(t *Task) bool {
 		}
 	}
 	return slices.ContainsFunc(tg.Services, runs("")) || slices.ContainsFunc(t.Services, runs(t.Name))
+}
+
+// AllServices returns the services of the group and of its tasks.
+func (tg *TaskGroup) AllServices() []*Service {
+	out := slices.Clone(tg.Services)
+	for _, t := range tg.Tasks {
+		if t != nil {
+			out = append(out, t.Services...)
+		}
+	}
+	return slices.DeleteFunc(out, func(s *Service) bool { return s == nil })
+}
+
+// CheckTask returns the name of the task in which a script check runs: that of the check, that of the service, or
+// owner, the task of the service. owner is "" for services of a group. It returns "" if there is none.
+func CheckTask(s *Service, c *ServiceCheck, owner string) string {
+	return cmp.Or(c.TaskName, s.TaskName, owner)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // checkPoll is how often the results of the checks are read while the health of an allocation depends on them.
@@ -50,11 +51,11 @@ func (c *healthChecks) failingSince(states map[string]*nomad.TaskState) (since t
 
 // blocks reports whether an allocation with the result is not healthy. A paused task answers no check, as intended. A
 // check of the group does not name the task that answers it, so that it counts only while no task is paused.
-func blocks(r *nomad.CheckQueryResult, states map[string]*nomad.TaskState) bool {
+func blocks(r *message.CheckQueryResult, states map[string]*nomad.TaskState) bool {
 	if r.Task == "" && anyPaused(states) || paused(states[r.Task]) {
 		return false
 	}
-	return r.Status == nomad.CheckPending || r.Status == nomad.CheckFailure && r.Mode != nomad.Readiness
+	return r.Status == message.CheckPending || r.Status == message.CheckFailure && r.Mode != message.Readiness
 }
 
 // paused reports whether a task does not run because of its schedule or of a user.

@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
 // groupServiceHook registers the services of the group while its tasks run. They are removed before the first task is
@@ -26,7 +27,7 @@ type groupServiceHook struct {
 
 func newGroupServiceHook(c Config) hook.Hook {
 	return &groupServiceHook{services: c.Services, node: c.Node, region: c.Region,
-		owner: service.Owner(c.Alloc.ID, nomad.GroupWorkload(c.Alloc.TaskGroup))}
+		owner: service.Owner(c.Alloc.ID, catalog.GroupWorkload(c.Alloc.TaskGroup))}
 }
 
 func (*groupServiceHook) Name() string { return "group_services" }

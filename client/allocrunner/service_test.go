@@ -16,22 +16,23 @@ import (
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// catalog keeps service registrations as the servers do.
-type catalog struct {
+// servers keeps service registrations as the servers do.
+type servers struct {
 	mu   sync.Mutex
-	regs map[string]*nomad.ServiceRegistration
+	regs map[string]*catalog.Registration
 	down bool
 }
 
 // latency is the duration of a call.
 const latency = 100 * time.Millisecond
 
-func (c *catalog) Call(_ context.Context, _ string, req, _ any) error {
+func (c *servers) Call(_ context.Context, _ string, req, _ any) error {
 	time.Sleep(latency)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +51,7 @@ func (c *catalog) Call(_ context.Context, _ string, req, _ any) error {
 }
 
 // names returns the names of the services with their tags.
-func (c *catalog) names() string {
+func (c *servers) names() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
@@ -61,7 +62,7 @@ func (c *catalog) names() string {
 	return strings.Join(out, " ")
 }
 
-func (c *catalog) setDown(down bool) {
+func (c *servers) setDown(down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down = down
@@ -71,7 +72,7 @@ func (c *catalog) setDown(down bool) {
 // registered at each stop.
 type probed struct {
 	*mock.Driver
-	catalog *catalog
+	catalog *servers
 	code    *atomic.Int32
 	mu      *sync.Mutex
 	stops   *[]string
@@ -97,7 +98,7 @@ func (d *probed) StopTask(ctx context.Context, id string, timeout time.Duration,
 // served is a world with servers that keep services.
 type served struct {
 	*world
-	catalog *catalog
+	catalog *servers
 	code    atomic.Int32
 	mu      sync.Mutex
 	stops   []string
@@ -114,7 +115,7 @@ func (s *served) signals() []string {
 // newServed starts a registrar, which ends with the test's context ctx.
 func newServed(ctx context.Context, t *testing.T) *served {
 	t.Helper()
-	s := &served{ended: make(chan struct{}), catalog: &catalog{regs: map[string]*nomad.ServiceRegistration{}}}
+	s := &served{ended: make(chan struct{}), catalog: &servers{regs: map[string]*catalog.Registration{}}}
 	w := newWorld(t)
 	log := slog.New(slog.DiscardHandler)
 	w.reg = service.New(s.catalog, log)
@@ -534,7 +535,7 @@ func TestChecksOfAnUpdate(t *testing.T) {
 		time.Sleep(5 * latency)
 		results := s.checks.Results(alloc.ID)
 		for _, result := range results {
-			if result.Status != nomad.CheckSuccess {
+			if result.Status != message.CheckSuccess {
 				t.Errorf("the check is %s: %s", result.Status, result.Output)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // targetEnv makes this program the target of the benchmark.
@@ -72,7 +73,7 @@ func cpu() time.Duration {
 // It reports the CPU time in percent of one core.
 func Benchmark2000Checks(b *testing.B) {
 	addr := startTarget(b)
-	s := check.New(check.Config{Store: &store{kept: map[string]nomad.CheckStatus{}}, Version: "2.0.6", Log: slog.New(slog.DiscardHandler)},
+	s := check.New(check.Config{Store: &store{kept: map[string]message.CheckStatus{}}, Version: "2.0.6", Log: slog.New(slog.DiscardHandler)},
 		nil)
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -81,7 +82,7 @@ func Benchmark2000Checks(b *testing.B) {
 			id := fmt.Sprint(i)
 			var targets []*check.Target
 			for j := range 10 {
-				targets = append(targets, &check.Target{ID: nomad.CheckID(fmt.Sprint(j)), Type: nomad.ServiceCheckHTTP, Address: addr,
+				targets = append(targets, &check.Target{ID: message.CheckID(fmt.Sprint(j)), Type: nomad.ServiceCheckHTTP, Address: addr,
 					Interval: 10 * time.Second, Timeout: 5 * time.Second, HTTP: check.HTTP{Protocol: "http", Method: "GET", Path: "/"}})
 			}
 			s.Observe(id, targets)
@@ -93,7 +94,7 @@ func Benchmark2000Checks(b *testing.B) {
 		b.ReportMetric(100*float64(cpu()-before)/float64(time.Since(start)), "%core")
 		for i := range 200 {
 			for _, r := range s.Results(fmt.Sprint(i)) {
-				if r.Status != nomad.CheckSuccess || !strings.HasPrefix(r.Output, "nomad: http ok") {
+				if r.Status != message.CheckSuccess || !strings.HasPrefix(r.Output, "nomad: http ok") {
 					b.Fatalf("result = %+v", r)
 				}
 			}

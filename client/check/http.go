@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Limits of an HTTP check.
@@ -23,7 +23,7 @@ const (
 )
 
 // http sends one request. Any status from 200 to 399 is a success.
-func (p *probe) http(ctx context.Context, t *Target) *nomad.CheckQueryResult {
+func (p *probe) http(ctx context.Context, t *Target) *message.CheckQueryResult {
 	req, err := p.request(ctx, t)
 	if err != nil {
 		return t.failure(err)
@@ -43,11 +43,11 @@ func (p *probe) http(ctx context.Context, t *Target) *nomad.CheckQueryResult {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK {
-		return t.result(nomad.CheckSuccess, resp.StatusCode, "nomad: http ok")
+		return t.result(message.CheckSuccess, resp.StatusCode, "nomad: http ok")
 	}
-	status := nomad.CheckFailure
+	status := message.CheckFailure
 	if resp.StatusCode > 200 && resp.StatusCode < 400 {
-		status = nomad.CheckSuccess
+		status = message.CheckSuccess
 	}
 	// An error of the body does not change the status. The output then has the part that was read.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxOutput))

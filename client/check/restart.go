@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // DefaultGrace is the grace of a check_restart block that sets none.
@@ -18,7 +18,7 @@ const DefaultGrace = time.Second
 //
 // The zero value watches nothing. It must not be used concurrently.
 type Restarts struct {
-	watched map[string]map[nomad.CheckID]*restart // by task, "" for the group
+	watched map[string]map[message.CheckID]*restart // by task, "" for the group
 }
 
 // restart is the state of one check.
@@ -37,9 +37,9 @@ type Due struct {
 // Watch begins to watch the checks of a task, or of the group if task is empty. Their grace begins now.
 func (r *Restarts) Watch(task string, targets []*Target, now time.Time) {
 	if r.watched == nil {
-		r.watched = map[string]map[nomad.CheckID]*restart{}
+		r.watched = map[string]map[message.CheckID]*restart{}
 	}
-	r.watched[task] = map[nomad.CheckID]*restart{}
+	r.watched[task] = map[message.CheckID]*restart{}
 	for _, t := range targets {
 		if t.Task == task && t.Restart != nil {
 			grace := t.Restart.Grace
@@ -55,7 +55,7 @@ func (r *Restarts) Watch(task string, targets []*Target, now time.Time) {
 func (r *Restarts) Unwatch(task string) { delete(r.watched, task) }
 
 // Poll returns the restarts that are due, one for each task or group at most. Their checks are not watched any longer.
-func (r *Restarts) Poll(results map[nomad.CheckID]*nomad.CheckQueryResult, now time.Time) []Due {
+func (r *Restarts) Poll(results map[message.CheckID]*message.CheckQueryResult, now time.Time) []Due {
 	var out []Due
 	for task, checks := range r.watched {
 		for id, c := range checks {
@@ -70,11 +70,11 @@ func (r *Restarts) Poll(results map[nomad.CheckID]*nomad.CheckQueryResult, now t
 }
 
 // due applies one result. A missing result changes nothing.
-func (c *restart) due(result *nomad.CheckQueryResult, now time.Time) bool {
+func (c *restart) due(result *message.CheckQueryResult, now time.Time) bool {
 	if result == nil || now.Before(c.from) {
 		return false
 	}
-	if result.Status == nomad.CheckSuccess {
+	if result.Status == message.CheckSuccess {
 		c.bad = time.Time{}
 		return false
 	}

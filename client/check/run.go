@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/internal/dialguard"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -38,7 +39,7 @@ type probe struct {
 }
 
 // run runs a check once. It returns nil for a script whose task does not run.
-func (p *probe) run(ctx context.Context, t *Target) *nomad.CheckQueryResult {
+func (p *probe) run(ctx context.Context, t *Target) *message.CheckQueryResult {
 	if t.Fault != nil {
 		return t.failure(t.Fault)
 	}
@@ -55,20 +56,20 @@ func (p *probe) run(ctx context.Context, t *Target) *nomad.CheckQueryResult {
 	return t.failure(fmt.Errorf("unknown type %q", t.Type))
 }
 
-func (t *Target) failure(err error) *nomad.CheckQueryResult {
-	return t.result(nomad.CheckFailure, 0, "nomad: "+clip([]byte(err.Error())))
+func (t *Target) failure(err error) *message.CheckQueryResult {
+	return t.result(message.CheckFailure, 0, "nomad: "+clip([]byte(err.Error())))
 }
 
-func (p *probe) tcp(ctx context.Context, t *Target) *nomad.CheckQueryResult {
+func (p *probe) tcp(ctx context.Context, t *Target) *message.CheckQueryResult {
 	conn, err := p.dial(ctx, t)
 	if err != nil {
 		return t.failure(err)
 	}
 	conn.Close()
-	return t.result(nomad.CheckSuccess, 0, "nomad: tcp ok")
+	return t.result(message.CheckSuccess, 0, "nomad: tcp ok")
 }
 
-func (p *probe) script(ctx context.Context, t *Target) *nomad.CheckQueryResult {
+func (p *probe) script(ctx context.Context, t *Target) *message.CheckQueryResult {
 	exec := p.execIn(t.In)
 	if exec == nil {
 		return nil
@@ -84,12 +85,12 @@ func (p *probe) script(ctx context.Context, t *Target) *nomad.CheckQueryResult {
 	case err != nil:
 		return t.failure(err)
 	case exit.Successful():
-		return t.result(nomad.CheckSuccess, 0, clip(out))
+		return t.result(message.CheckSuccess, 0, clip(out))
 	}
 	if len(out) == 0 {
 		return t.failure(fmt.Errorf("the script ended with exit code %d and signal %d", exit.ExitCode, exit.Signal))
 	}
-	return t.result(nomad.CheckFailure, 0, clip(out))
+	return t.result(message.CheckFailure, 0, clip(out))
 }
 
 // dial connects to the address of the check.

@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -67,7 +68,7 @@ func TestHTTPRequest(t *testing.T) {
 	})
 	target := at(t, s.Listener.Addr())
 	p := &probe{version: "2.0.4"}
-	if r := p.run(t.Context(), target); r.Status != nomad.CheckSuccess {
+	if r := p.run(t.Context(), target); r.Status != message.CheckSuccess {
 		t.Fatal(r.Output)
 	}
 	if want := "Nomad/2.0.4 (+https://developer.hashicorp.com/nomad/; " + runtime.Version() + ")"; got.UserAgent() != want {
@@ -80,7 +81,7 @@ func TestHTTPRequest(t *testing.T) {
 	target.HTTP = HTTP{Protocol: "http", Method: "post", Path: "a%2Fb/c", Body: "hello",
 		Header: map[string][]string{"host": {"web.example.com"}, "X-A": {"1", "2"}, "user-agent": {"mine"}}}
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	if r := p.run(t.Context(), target); r.Status != nomad.CheckSuccess {
+	if r := p.run(t.Context(), target); r.Status != message.CheckSuccess {
 		t.Fatal(r.Output)
 	}
 	if got.Method != "POST" || got.RequestURI != "/a%2Fb/c" || got.Host != "web.example.com" || string(body) != "hello" ||
@@ -101,7 +102,7 @@ func TestInvalidRequests(t *testing.T) {
 	} {
 		target := at(t, s.Listener.Addr())
 		target.HTTP = h
-		if r := (&probe{}).run(t.Context(), target); r.Status != nomad.CheckFailure || r.StatusCode != 0 ||
+		if r := (&probe{}).run(t.Context(), target); r.Status != message.CheckFailure || r.StatusCode != 0 ||
 			!strings.HasPrefix(r.Output, "nomad: ") {
 			t.Errorf("%+v: %s %q", h, r.Status, r.Output)
 		}
@@ -138,7 +139,7 @@ func TestRedirects(t *testing.T) {
 		target := at(t, s.Listener.Addr())
 		target.HTTP.Path = path
 		r := (&probe{}).run(t.Context(), target)
-		if r.StatusCode != want || (r.Status == nomad.CheckSuccess) != (want == 302) {
+		if r.StatusCode != want || (r.Status == message.CheckSuccess) != (want == 302) {
 			t.Errorf("%s: status %d, %s, %q, want %d", path, r.StatusCode, r.Status, r.Output, want)
 		}
 	}
@@ -209,7 +210,7 @@ func TestHostileTargets(t *testing.T) {
 			if took := time.Since(start); took > 10*time.Second {
 				t.Errorf("the run took %v", took)
 			}
-			if r.Status != nomad.CheckFailure || r.StatusCode != tc.code || len(r.Output) > tc.output {
+			if r.Status != message.CheckFailure || r.StatusCode != tc.code || len(r.Output) > tc.output {
 				t.Errorf("result = %s, %d, %d bytes: %.200q", r.Status, r.StatusCode, len(r.Output), r.Output)
 			}
 		})
@@ -224,8 +225,8 @@ func TestTLS(t *testing.T) {
 	p := &probe{}
 	for _, tc := range []struct {
 		target *Target
-		want   nomad.CheckStatus
-	}{{lax, nomad.CheckSuccess}, {strict, nomad.CheckFailure}} { // lax first: it must not change the others
+		want   message.CheckStatus
+	}{{lax, message.CheckSuccess}, {strict, message.CheckFailure}} { // lax first: it must not change the others
 		if r := p.run(t.Context(), tc.target); r.Status != tc.want {
 			t.Errorf("skip_verify %t: %s %q", tc.target.HTTP.SkipVerify, r.Status, r.Output)
 		}
@@ -239,11 +240,11 @@ func TestTCP(t *testing.T) {
 	}
 	target := at(t, l.Addr())
 	target.Type = nomad.ServiceCheckTCP
-	if r := (&probe{}).run(t.Context(), target); r.Status != nomad.CheckSuccess || r.Output != "nomad: tcp ok" {
+	if r := (&probe{}).run(t.Context(), target); r.Status != message.CheckSuccess || r.Output != "nomad: tcp ok" {
 		t.Errorf("open port: %s %q", r.Status, r.Output)
 	}
 	l.Close()
-	if r := (&probe{}).run(t.Context(), target); r.Status != nomad.CheckFailure || !strings.Contains(r.Output, "refused") {
+	if r := (&probe{}).run(t.Context(), target); r.Status != message.CheckFailure || !strings.Contains(r.Output, "refused") {
 		t.Errorf("closed port: %s %q", r.Status, r.Output)
 	}
 }
@@ -359,7 +360,7 @@ func TestID(t *testing.T) {
 	if want := hex.EncodeToString(sum[:]); string(got.ID) != want {
 		t.Errorf("ID = %s, want %s", got.ID, want)
 	}
-	if got.Mode != nomad.Readiness || got.Fault == nil || !strings.Contains(got.Fault.Error(), `invalid port: "http"`) {
+	if got.Mode != message.Readiness || got.Fault == nil || !strings.Contains(got.Fault.Error(), `invalid port: "http"`) {
 		t.Errorf("mode %s, fault %v", got.Mode, got.Fault)
 	}
 }

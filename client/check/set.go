@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/wake"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -25,8 +25,8 @@ const Waiting = "nomad: waiting to run"
 
 // Store keeps results over a restart of the agent (state.DB).
 type Store interface {
-	PutCheckResult(alloc string, r *nomad.CheckQueryResult)
-	DeleteCheckResults(alloc string, ids []nomad.CheckID)
+	PutCheckResult(alloc string, r *message.CheckQueryResult)
+	DeleteCheckResults(alloc string, ids []message.CheckID)
 }
 
 // Config configures a Set.
@@ -47,7 +47,7 @@ type Set struct {
 
 // alloc holds the checks of one allocation.
 type alloc struct {
-	results map[nomad.CheckID]*nomad.CheckQueryResult // never modified
+	results map[message.CheckID]*message.CheckQueryResult // never modified
 	targets []*Target
 	changed wake.Signal // targets differ from those that are watched
 	execs   map[string]Exec
@@ -55,7 +55,7 @@ type alloc struct {
 }
 
 // New returns a Set with the results that an earlier agent stored, by allocation.
-func New(cfg Config, stored map[string][]*nomad.CheckQueryResult) *Set {
+func New(cfg Config, stored map[string][]*message.CheckQueryResult) *Set {
 	s := &Set{cfg: cfg, slots: make(chan struct{}, maxRuns), allocs: map[string]*alloc{}}
 	for id, results := range stored {
 		a := s.alloc(id)
@@ -70,7 +70,7 @@ func New(cfg Config, stored map[string][]*nomad.CheckQueryResult) *Set {
 func (s *Set) alloc(id string) *alloc {
 	a := s.allocs[id]
 	if a == nil {
-		a = &alloc{results: map[nomad.CheckID]*nomad.CheckQueryResult{}, changed: wake.New(), execs: map[string]Exec{}}
+		a = &alloc{results: map[message.CheckID]*message.CheckQueryResult{}, changed: wake.New(), execs: map[string]Exec{}}
 		s.allocs[id] = a
 	}
 	return a
@@ -83,14 +83,14 @@ func (s *Set) Observe(allocID string, targets []*Target) {
 	defer s.mu.Unlock()
 	a := s.alloc(allocID)
 	a.targets = targets
-	wanted := map[nomad.CheckID]bool{}
+	wanted := map[message.CheckID]bool{}
 	for _, t := range targets {
 		wanted[t.ID] = true
 		if a.results[t.ID] == nil {
-			a.results[t.ID] = t.result(nomad.CheckPending, 0, Waiting)
+			a.results[t.ID] = t.result(message.CheckPending, 0, Waiting)
 		}
 	}
-	var vanished []nomad.CheckID
+	var vanished []message.CheckID
 	for id := range a.results {
 		if !wanted[id] {
 			delete(a.results, id)
@@ -125,13 +125,13 @@ func (s *Set) drop(allocID string) {
 }
 
 // Results returns the latest results of an allocation's checks. They must not be modified.
-func (s *Set) Results(allocID string) map[nomad.CheckID]*nomad.CheckQueryResult {
+func (s *Set) Results(allocID string) map[message.CheckID]*message.CheckQueryResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.allocs[allocID]; a != nil {
 		return maps.Clone(a.results)
 	}
-	return map[nomad.CheckID]*nomad.CheckQueryResult{}
+	return map[message.CheckID]*message.CheckQueryResult{}
 }
 
 // Attach makes scripts of an allocation run in a task with exec. Detach must follow.
@@ -174,7 +174,7 @@ func (s *Set) Watch(ctx context.Context, allocID, netNS string) {
 		s.drop(allocID)
 	}()
 	p := &probe{netNS: netNS, version: s.cfg.Version, execIn: func(task string) Exec { return s.exec(allocID, task) }}
-	w := &watch{set: s, id: allocID, probe: p, slots: make(chan struct{}, maxAllocRuns), running: map[nomad.CheckID]*running{}}
+	w := &watch{set: s, id: allocID, probe: p, slots: make(chan struct{}, maxAllocRuns), running: map[message.CheckID]*running{}}
 	defer w.wait.Wait()
 	for {
 		s.mu.Lock()
@@ -195,7 +195,7 @@ type watch struct {
 	id      string
 	probe   *probe
 	slots   chan struct{} // one element for each run of this allocation
-	running map[nomad.CheckID]*running
+	running map[message.CheckID]*running
 	wait    sync.WaitGroup
 }
 
@@ -207,7 +207,7 @@ type running struct {
 
 // sync starts new checks and stops those that have vanished. A check whose ID is the same goes on.
 func (w *watch) sync(ctx context.Context, targets []*Target) {
-	wanted := map[nomad.CheckID]bool{}
+	wanted := map[message.CheckID]bool{}
 	for _, t := range targets {
 		wanted[t.ID] = true
 		if r := w.running[t.ID]; r != nil {
@@ -270,7 +270,7 @@ func take(ctx context.Context, slots chan struct{}) bool {
 
 // record keeps a result. The state database gets it if its status is new. A nil result is that of a script whose task
 // does not run: it stays pending before the first run, and is a failure afterwards.
-func (s *Set) record(allocID string, t *Target, r *nomad.CheckQueryResult) {
+func (s *Set) record(allocID string, t *Target, r *message.CheckQueryResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.allocs[allocID]
@@ -279,10 +279,10 @@ func (s *Set) record(allocID string, t *Target, r *nomad.CheckQueryResult) {
 	}
 	before := a.results[t.ID]
 	if r == nil {
-		if before.Status == nomad.CheckPending {
+		if before.Status == message.CheckPending {
 			return
 		}
-		r = t.result(nomad.CheckFailure, 0, "nomad: the task does not run")
+		r = t.result(message.CheckFailure, 0, "nomad: the task does not run")
 	}
 	a.results[t.ID] = r
 	if before.Status != r.Status {

@@ -12,17 +12,18 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // store keeps results and counts the writes.
 type store struct {
 	mu     sync.Mutex
-	kept   map[string]nomad.CheckStatus // by allocation and check
+	kept   map[string]message.CheckStatus // by allocation and check
 	writes int
 }
 
-func (s *store) PutCheckResult(alloc string, r *nomad.CheckQueryResult) {
+func (s *store) PutCheckResult(alloc string, r *message.CheckQueryResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept[alloc+"_"+string(r.ID)] = r.Status
@@ -36,7 +37,7 @@ func (s *store) count() int {
 	return s.writes
 }
 
-func (s *store) DeleteCheckResults(alloc string, ids []nomad.CheckID) {
+func (s *store) DeleteCheckResults(alloc string, ids []message.CheckID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
@@ -44,13 +45,13 @@ func (s *store) DeleteCheckResults(alloc string, ids []nomad.CheckID) {
 	}
 }
 
-func newSet(stored map[string][]*nomad.CheckQueryResult) (*check.Set, *store) {
-	s := &store{kept: map[string]nomad.CheckStatus{}}
+func newSet(stored map[string][]*message.CheckQueryResult) (*check.Set, *store) {
+	s := &store{kept: map[string]message.CheckStatus{}}
 	return check.New(check.Config{Store: s, Log: slog.New(slog.DiscardHandler)}, stored), s
 }
 
 func script(id string) *check.Target {
-	return &check.Target{ID: nomad.CheckID(id), Name: id, Type: nomad.ServiceCheckScript, In: "t", Command: []string{id},
+	return &check.Target{ID: message.CheckID(id), Name: id, Type: nomad.ServiceCheckScript, In: "t", Command: []string{id},
 		Interval: 10 * time.Second, Timeout: 2 * time.Second}
 }
 
@@ -62,15 +63,15 @@ func exit(code *atomic.Int32, runs *atomic.Int32) check.Exec {
 	}
 }
 
-func status(s *check.Set, alloc, id string) nomad.CheckStatus {
-	if r := s.Results(alloc)[nomad.CheckID(id)]; r != nil {
+func status(s *check.Set, alloc, id string) message.CheckStatus {
+	if r := s.Results(alloc)[message.CheckID(id)]; r != nil {
 		return r.Status
 	}
 	return "none"
 }
 
 // watched runs test while the checks of an allocation are watched, in a synctest bubble.
-func watched(t *testing.T, stored map[string][]*nomad.CheckQueryResult, test func(s *check.Set, kept *store)) {
+func watched(t *testing.T, stored map[string][]*message.CheckQueryResult, test func(s *check.Set, kept *store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, kept := newSet(stored)
@@ -89,7 +90,7 @@ func TestWatch(t *testing.T) {
 		var code, runs atomic.Int32
 		s.Attach("a1", "t", exit(&code, &runs))
 		s.Observe("a1", []*check.Target{script("c1"), script("c2")})
-		if r := s.Results("a1")["c1"]; r == nil || r.Status != nomad.CheckPending || r.Output != "nomad: waiting to run" {
+		if r := s.Results("a1")["c1"]; r == nil || r.Status != message.CheckPending || r.Output != "nomad: waiting to run" {
 			t.Errorf("before the first run: %+v", r)
 		}
 		time.Sleep(5*time.Second - 1)
@@ -99,7 +100,7 @@ func TestWatch(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if runs.Load() != 2 || status(s, "a1", "c1") != nomad.CheckSuccess {
+		if runs.Load() != 2 || status(s, "a1", "c1") != message.CheckSuccess {
 			t.Errorf("%d runs and %s after one interval", runs.Load(), status(s, "a1", "c1"))
 		}
 		time.Sleep(time.Hour)
@@ -110,12 +111,12 @@ func TestWatch(t *testing.T) {
 		code.Store(1)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if status(s, "a1", "c1") != nomad.CheckFailure || kept.count() != 4 {
+		if status(s, "a1", "c1") != message.CheckFailure || kept.count() != 4 {
 			t.Errorf("%s with %d writes after a failure", status(s, "a1", "c1"), kept.count())
 		}
 		s.Observe("a1", []*check.Target{script("c2"), script("c3")})
 		synctest.Wait()
-		if status(s, "a1", "c1") != "none" || status(s, "a1", "c2") != nomad.CheckFailure || status(s, "a1", "c3") != nomad.CheckPending {
+		if status(s, "a1", "c1") != "none" || status(s, "a1", "c2") != message.CheckFailure || status(s, "a1", "c3") != message.CheckPending {
 			t.Errorf("after the update: %v", s.Results("a1"))
 		}
 		s.Forget("a1")
@@ -176,7 +177,7 @@ func TestSlowChecksAreBounded(t *testing.T) {
 		if most.Load() != 8 {
 			t.Errorf("%d concurrent runs of one allocation, want 8", most.Load())
 		}
-		if r := s.Results("a1")["7"]; r.Status != nomad.CheckFailure || r.Output != "nomad: the script did not end within 2s" {
+		if r := s.Results("a1")["7"]; r.Status != message.CheckFailure || r.Output != "nomad: the script did not end within 2s" {
 			t.Errorf("result = %+v", r)
 		}
 	})
@@ -188,19 +189,19 @@ func TestScriptOfATaskThatDoesNotRun(t *testing.T) {
 		var code, runs atomic.Int32
 		s.Observe("a1", []*check.Target{script("c1")})
 		time.Sleep(time.Minute)
-		if got := status(s, "a1", "c1"); got != nomad.CheckPending {
+		if got := status(s, "a1", "c1"); got != message.CheckPending {
 			t.Errorf("before the task has started: %s", got)
 		}
 		s.Attach("a1", "t", exit(&code, &runs))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got := status(s, "a1", "c1"); got != nomad.CheckSuccess {
+		if got := status(s, "a1", "c1"); got != message.CheckSuccess {
 			t.Errorf("while it runs: %s", got)
 		}
 		s.Detach("a1", "t")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got := s.Results("a1")["c1"]; got.Status != nomad.CheckFailure || got.Output != "nomad: the task does not run" {
+		if got := s.Results("a1")["c1"]; got.Status != message.CheckFailure || got.Output != "nomad: the task does not run" {
 			t.Errorf("after its end: %+v", got)
 		}
 		s.Forget("a1")
@@ -209,8 +210,8 @@ func TestScriptOfATaskThatDoesNotRun(t *testing.T) {
 
 // TestRestored checks that a restarted agent has the results of the previous one, and does not replace them by stubs.
 func TestRestored(t *testing.T) {
-	old := &nomad.CheckQueryResult{ID: "c1", Status: nomad.CheckFailure, Output: "bad"}
-	watched(t, map[string][]*nomad.CheckQueryResult{"a1": {old, {ID: "vanished"}}}, func(s *check.Set, kept *store) {
+	old := &message.CheckQueryResult{ID: "c1", Status: message.CheckFailure, Output: "bad"}
+	watched(t, map[string][]*message.CheckQueryResult{"a1": {old, {ID: "vanished"}}}, func(s *check.Set, kept *store) {
 		s.Observe("a1", []*check.Target{script("c1")})
 		if got := s.Results("a1"); got["c1"] != old || len(got) != 1 {
 			t.Errorf("results = %v", got)
@@ -242,23 +243,23 @@ func TestUpdateInPlace(t *testing.T) {
 }
 
 func TestRestarts(t *testing.T) {
-	const s, f, p, none = nomad.CheckSuccess, nomad.CheckFailure, nomad.CheckPending, nomad.CheckStatus("")
+	const s, f, p, none = message.CheckSuccess, message.CheckFailure, message.CheckPending, message.CheckStatus("")
 	// Results of successive seconds from the start of the watch. The interval of the check is 3 s.
 	for _, tc := range []struct {
 		name    string
 		limit   int
 		grace   time.Duration
-		results []nomad.CheckStatus
+		results []message.CheckStatus
 		due     int // second, 0 for never
 	}{
-		{"limit 1 restarts at once", 1, 2 * time.Second, []nomad.CheckStatus{s, s, f}, 2},
-		{"limit 2 waits for one interval", 2, time.Second, []nomad.CheckStatus{s, f, f, f, f, f}, 4},
-		{"success in between", 2, time.Second, []nomad.CheckStatus{s, f, f, s, f, f, f, f}, 7},
-		{"grace", 1, 4 * time.Second, []nomad.CheckStatus{f, f, f, f, f}, 4},
-		{"default grace", 1, 0, []nomad.CheckStatus{f, f}, 1},
-		{"pending is unhealthy", 1, 2 * time.Second, []nomad.CheckStatus{p, p, p}, 2},
-		{"healthy", 1, time.Second, []nomad.CheckStatus{s, s, s, s}, 0},
-		{"no result", 1, time.Second, []nomad.CheckStatus{none, none, none}, 0},
+		{"limit 1 restarts at once", 1, 2 * time.Second, []message.CheckStatus{s, s, f}, 2},
+		{"limit 2 waits for one interval", 2, time.Second, []message.CheckStatus{s, f, f, f, f, f}, 4},
+		{"success in between", 2, time.Second, []message.CheckStatus{s, f, f, s, f, f, f, f}, 7},
+		{"grace", 1, 4 * time.Second, []message.CheckStatus{f, f, f, f, f}, 4},
+		{"default grace", 1, 0, []message.CheckStatus{f, f}, 1},
+		{"pending is unhealthy", 1, 2 * time.Second, []message.CheckStatus{p, p, p}, 2},
+		{"healthy", 1, time.Second, []message.CheckStatus{s, s, s, s}, 0},
+		{"no result", 1, time.Second, []message.CheckStatus{none, none, none}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			start := time.Now()
@@ -269,9 +270,9 @@ func TestRestarts(t *testing.T) {
 			r.Watch("web", []*check.Target{target, other}, start)
 			due := 0
 			for i, status := range tc.results {
-				results := map[nomad.CheckID]*nomad.CheckQueryResult{"c2": {Status: f}}
+				results := map[message.CheckID]*message.CheckQueryResult{"c2": {Status: f}}
 				if status != none {
-					results["c1"] = &nomad.CheckQueryResult{Status: status}
+					results["c1"] = &message.CheckQueryResult{Status: status}
 				}
 				for _, d := range r.Poll(results, start.Add(time.Duration(i)*time.Second)) {
 					if due != 0 {
@@ -293,7 +294,7 @@ func TestRestarts(t *testing.T) {
 func TestRestartsOfOneWorkload(t *testing.T) {
 	start := time.Now()
 	of := func(id, task string) *check.Target {
-		return &check.Target{ID: nomad.CheckID(id), Name: id, Task: task, Interval: time.Second, Restart: &nomad.CheckRestart{Limit: 1}}
+		return &check.Target{ID: message.CheckID(id), Name: id, Task: task, Interval: time.Second, Restart: &nomad.CheckRestart{Limit: 1}}
 	}
 	all := []*check.Target{of("a", ""), of("b", ""), of("c", "t"), of("d", "u")}
 	var r check.Restarts
@@ -301,8 +302,8 @@ func TestRestartsOfOneWorkload(t *testing.T) {
 		r.Watch(task, all, start)
 	}
 	r.Unwatch("u")
-	bad := &nomad.CheckQueryResult{Status: nomad.CheckFailure}
-	results := map[nomad.CheckID]*nomad.CheckQueryResult{"a": bad, "b": bad, "c": bad, "d": bad}
+	bad := &message.CheckQueryResult{Status: message.CheckFailure}
+	results := map[message.CheckID]*message.CheckQueryResult{"a": bad, "b": bad, "c": bad, "d": bad}
 	got := map[string]int{}
 	for i := range 5 {
 		for _, d := range r.Poll(results, start.Add(time.Duration(i)*time.Second)) {

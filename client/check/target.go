@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // Values of on_update.
@@ -21,8 +22,8 @@ const shortest = time.Second
 
 // Target is one check with everything that a run of it needs.
 type Target struct {
-	ID      nomad.CheckID
-	Mode    nomad.CheckMode
+	ID      message.CheckID
+	Mode    message.CheckMode
 	Name    string
 	Service string
 	Group   string // the name of the allocation
@@ -66,7 +67,7 @@ func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Targe
 	onUpdate := cmp.Or(c.OnUpdate, s.OnUpdate)
 	name := expand(s.Name)
 	t := &Target{
-		Mode: nomad.Healthiness, Name: expand(cmp.Or(c.Name, fmt.Sprintf("service: %q check", name))), Service: name,
+		Mode: message.Healthiness, Name: expand(cmp.Or(c.Name, fmt.Sprintf("service: %q check", name))), Service: name,
 		Group: w.Alloc.Name, Task: w.Task, Type: expand(c.Type), Command: append([]string{c.Command}, c.Args...),
 		In:       nomad.CheckTask(s, c, w.Task),
 		Interval: max(c.Interval, shortest), Timeout: max(c.Timeout, shortest),
@@ -75,7 +76,7 @@ func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Targe
 		Restart: restartOf(c),
 	}
 	if onUpdate == onUpdateIgnore {
-		t.Mode = nomad.Readiness
+		t.Mode = message.Readiness
 	}
 	t.ID = idOf(w, c, t)
 	if t.Type != nomad.ServiceCheckScript {
@@ -125,7 +126,7 @@ func restartOf(c *nomad.ServiceCheck) *nomad.CheckRestart {
 }
 
 // idOf returns the hash of the definition, as in Nomad 2.0. A script adds its command, which Nomad does not have.
-func idOf(w *service.Workload, c *nomad.ServiceCheck, t *Target) nomad.CheckID {
+func idOf(w *service.Workload, c *nomad.ServiceCheck, t *Target) message.CheckID {
 	h := sha256.New()
 	put := func(parts ...string) {
 		for _, p := range parts {
@@ -143,12 +144,12 @@ func idOf(w *service.Workload, c *nomad.ServiceCheck, t *Target) nomad.CheckID {
 	if t.Type == nomad.ServiceCheckScript {
 		put(t.Command...)
 	}
-	return nomad.CheckID(hex.EncodeToString(h.Sum(nil)))
+	return message.CheckID(hex.EncodeToString(h.Sum(nil)))
 }
 
 // result returns a result of the check.
-func (t *Target) result(status nomad.CheckStatus, code int, output string) *nomad.CheckQueryResult {
-	return &nomad.CheckQueryResult{
+func (t *Target) result(status message.CheckStatus, code int, output string) *message.CheckQueryResult {
+	return &message.CheckQueryResult{
 		ID: t.ID, Mode: t.Mode, Status: status, StatusCode: code, Output: output, Timestamp: time.Now().Unix(),
 		Group: t.Group, Task: t.Task, Service: t.Service, Check: t.Name,
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/wake"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
 // removeBudget is how long Remove waits for the servers. A task is stopped after that in any case.
@@ -46,11 +46,11 @@ const (
 
 // entry is the state of one registration.
 type entry struct {
-	reg     *nomad.ServiceRegistration // never modified
-	sent    bool                       // the servers have acknowledged reg
-	leaving bool                       // reg is to be removed
-	urgent  bool                       // a task waits for the removal
-	gone    chan struct{}              // closed when the servers have acknowledged the removal
+	reg     *catalog.Registration // never modified
+	sent    bool                  // the servers have acknowledged reg
+	leaving bool                  // reg is to be removed
+	urgent  bool                  // a task waits for the removal
+	gone    chan struct{}         // closed when the servers have acknowledged the removal
 
 	denied bool          // the servers deny it, which is logged
 	wait   time.Duration // after the next denial
@@ -73,7 +73,7 @@ func New(rpc Servers, log *slog.Logger) *Registrar {
 
 // Set replaces the registrations of an owner. It does not wait: Run sends new and changed ones, then removes the
 // others. Registrations that the servers already have are not sent again.
-func (r *Registrar) Set(owner string, regs []*nomad.ServiceRegistration) {
+func (r *Registrar) Set(owner string, regs []*catalog.Registration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := map[string]bool{}
@@ -94,7 +94,7 @@ func (r *Registrar) Set(owner string, regs []*nomad.ServiceRegistration) {
 	r.nudge()
 }
 
-func (r *Registrar) want(reg *nomad.ServiceRegistration) {
+func (r *Registrar) want(reg *catalog.Registration) {
 	e := r.entries[reg.ID]
 	if e == nil {
 		r.entries[reg.ID] = &entry{reg: reg, gone: make(chan struct{})}
@@ -187,17 +187,17 @@ func (r *Registrar) Pending() int {
 }
 
 // take returns what can be sent now and is selected, sorted by ID, and marks it as under way until done.
-func (r *Registrar) take(limit int, selected func(*entry) bool) []*nomad.ServiceRegistration {
+func (r *Registrar) take(limit int, selected func(*entry) bool) []*catalog.Registration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []*nomad.ServiceRegistration
+	var out []*catalog.Registration
 	now := time.Now()
 	for _, e := range r.entries {
 		if _, busy := r.busy[e.reg.ID]; !busy && !e.sent && !now.Before(e.retry) && selected(e) {
 			out = append(out, e.reg)
 		}
 	}
-	slices.SortFunc(out, func(a, b *nomad.ServiceRegistration) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b *catalog.Registration) int { return strings.Compare(a.ID, b.ID) })
 	out = out[:min(len(out), limit)]
 	for _, reg := range out {
 		r.busy[reg.ID] = false
@@ -206,7 +206,7 @@ func (r *Registrar) take(limit int, selected func(*entry) bool) []*nomad.Service
 }
 
 // done ends a call about registrations. A lane may wait for one that was changed meanwhile.
-func (r *Registrar) done(regs []*nomad.ServiceRegistration) {
+func (r *Registrar) done(regs []*catalog.Registration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	changed := false
@@ -232,7 +232,7 @@ func (r *Registrar) registering() bool {
 }
 
 // denial records that the servers deny a registration or its removal, and when it is tried again.
-func (r *Registrar) denial(reg *nomad.ServiceRegistration, err error) {
+func (r *Registrar) denial(reg *catalog.Registration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.entries[reg.ID]
@@ -270,7 +270,7 @@ func (r *Registrar) retryIn(l lane) (time.Duration, bool) {
 }
 
 // registered records that the servers have the registration, unless it has changed meanwhile.
-func (r *Registrar) registered(reg *nomad.ServiceRegistration) {
+func (r *Registrar) registered(reg *catalog.Registration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.entries[reg.ID]; e != nil && e.reg == reg && !e.leaving {
@@ -280,7 +280,7 @@ func (r *Registrar) registered(reg *nomad.ServiceRegistration) {
 }
 
 // removed records that the servers no longer have the registration, unless it was set again meanwhile.
-func (r *Registrar) removed(reg *nomad.ServiceRegistration) {
+func (r *Registrar) removed(reg *catalog.Registration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.entries[reg.ID]; e != nil && e.reg == reg && e.leaving {
@@ -291,7 +291,7 @@ func (r *Registrar) removed(reg *nomad.ServiceRegistration) {
 }
 
 // refused drops a registration that the servers will never accept.
-func (r *Registrar) refused(reg *nomad.ServiceRegistration) {
+func (r *Registrar) refused(reg *catalog.Registration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.entries[reg.ID]; e != nil && e.reg == reg && !e.leaving {

@@ -14,13 +14,14 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // servers keep registrations as the servers do. A call blocks or fails as the fields say.
 type servers struct {
 	mu      sync.Mutex
-	regs    map[string]*nomad.ServiceRegistration
+	regs    map[string]*catalog.Registration
 	writes  int // of registrations that were not there
 	calls   int
 	biggest int
@@ -96,10 +97,10 @@ func (s *servers) set(edit func()) {
 	edit()
 }
 
-func regs(names ...string) []*nomad.ServiceRegistration {
-	var out []*nomad.ServiceRegistration
+func regs(names ...string) []*catalog.Registration {
+	var out []*catalog.Registration
 	for _, n := range names {
-		out = append(out, &nomad.ServiceRegistration{ID: n, ServiceName: n, Namespace: "prod"})
+		out = append(out, &catalog.Registration{ID: n, ServiceName: n, Namespace: "prod"})
 	}
 	return out
 }
@@ -108,7 +109,7 @@ func regs(names ...string) []*nomad.ServiceRegistration {
 func world(t *testing.T, test func(ctx context.Context, s *servers, r *service.Registrar)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &servers{regs: map[string]*nomad.ServiceRegistration{}}
+		s := &servers{regs: map[string]*catalog.Registration{}}
 		r := service.New(s, slog.New(slog.NewTextHandler(&s.log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -90,7 +91,7 @@ func (r *Registrar) sendRegular(ctx context.Context) error {
 
 // upsert sends one batch. If the servers refuse it, each registration is sent alone, so that one of them does not affect
 // the others. A node may lack the right to some of them.
-func (r *Registrar) upsert(ctx context.Context, regs []*nomad.ServiceRegistration) error {
+func (r *Registrar) upsert(ctx context.Context, regs []*catalog.Registration) error {
 	err := r.call(ctx, "ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: regs},
 		&message.ServiceRegistrationUpsertResponse{})
 	denied := errors.Is(err, nomad.ErrPermissionDenied)
@@ -102,7 +103,7 @@ func (r *Registrar) upsert(ctx context.Context, regs []*nomad.ServiceRegistratio
 		return nil
 	case len(regs) > 1 && (invalid(err) || denied):
 		for _, reg := range regs {
-			if err := r.upsert(ctx, []*nomad.ServiceRegistration{reg}); err != nil {
+			if err := r.upsert(ctx, []*catalog.Registration{reg}); err != nil {
 				return err
 			}
 		}
@@ -151,7 +152,7 @@ func (r *Registrar) remove(ctx context.Context, selected func(*entry) bool) erro
 	return nil
 }
 
-func (r *Registrar) removeOne(ctx context.Context, reg *nomad.ServiceRegistration) error {
+func (r *Registrar) removeOne(ctx context.Context, reg *catalog.Registration) error {
 	req := &message.ServiceRegistrationDeleteByIDRequest{ID: reg.ID}
 	req.Namespace = reg.Namespace
 	err := r.call(ctx, "ServiceRegistration.DeleteByID", req, &message.ServiceRegistrationDeleteByIDResponse{})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
 // ErrDisabled is returned for the services of a client on which native services are disabled.
@@ -59,14 +60,14 @@ func Owner(alloc, workload string) string { return alloc + "/" + workload }
 
 func (w *Workload) name() string {
 	if w.Task == "" {
-		return nomad.GroupWorkload(w.Alloc.TaskGroup)
+		return catalog.GroupWorkload(w.Alloc.TaskGroup)
 	}
 	return w.Task
 }
 
 // Registrations returns the registrations of the workload's services. One service that cannot be resolved fails all.
-func (w *Workload) Registrations() ([]*nomad.ServiceRegistration, error) {
-	var out []*nomad.ServiceRegistration
+func (w *Workload) Registrations() ([]*catalog.Registration, error) {
+	var out []*catalog.Registration
 	for _, s := range w.Services {
 		r, err := w.registration(s)
 		if err != nil {
@@ -77,7 +78,7 @@ func (w *Workload) Registrations() ([]*nomad.ServiceRegistration, error) {
 	return out, nil
 }
 
-func (w *Workload) registration(s *nomad.Service) (*nomad.ServiceRegistration, error) {
+func (w *Workload) registration(s *nomad.Service) (*catalog.Registration, error) {
 	name := w.Env.Expand(s.Name)
 	if provider := cmp.Or(s.Provider, nomad.ServiceProviderConsul); provider != nomad.ServiceProviderNomad {
 		return nil, fmt.Errorf("service %q: service registration provider %q not enabled: use provider = %q", name, provider,
@@ -97,8 +98,8 @@ func (w *Workload) registration(s *nomad.Service) (*nomad.ServiceRegistration, e
 	if w.Alloc.IsCanary() && len(s.CanaryTags) > 0 {
 		tags = s.CanaryTags
 	}
-	return &nomad.ServiceRegistration{
-		ID:          nomad.RegistrationID(w.Alloc.ID, w.name(), name, w.Env.Expand(s.PortLabel)),
+	return &catalog.Registration{
+		ID:          catalog.ID(w.Alloc.ID, w.name(), name, w.Env.Expand(s.PortLabel)),
 		ServiceName: name, Namespace: w.Alloc.Namespace, NodeID: w.Node.ID, Datacenter: w.Node.Datacenter,
 		JobID: w.Alloc.JobID, AllocID: w.Alloc.ID, Tags: w.expanded(tags), Address: addr.Host, Port: addr.Port,
 	}, nil

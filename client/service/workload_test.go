@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
 var node = &nomad.Node{ID: "n1", Name: "box", Datacenter: "dc1", Attributes: map[string]string{"kernel.name": "linux"}}
@@ -36,7 +37,7 @@ func TestGroupRegistration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*nomad.ServiceRegistration{{
+	want := []*catalog.Registration{{
 		ID: "_nomad-task-a1-group-g-web-front-http", ServiceName: "web-front", Namespace: "prod", NodeID: "n1", Datacenter: "dc1",
 		JobID: "web", AllocID: "a1", Tags: []string{"i2", "linux", "${NOMAD_TASK_NAME}"}, Address: "10.0.0.1", Port: 23000,
 	}}

@@ -7,17 +7,17 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // bucketChecks has one key for each check of an allocation: <alloc id>_<check id>.
 var bucketChecks = []byte("check_results")
 
-func checkKey(alloc string, id nomad.CheckID) []byte { return []byte(alloc + "_" + string(id)) }
+func checkKey(alloc string, id message.CheckID) []byte { return []byte(alloc + "_" + string(id)) }
 
 // PutCheckResult stores the latest result of a check. It does not wait for the commit.
-func (db *DB) PutCheckResult(alloc string, r *nomad.CheckQueryResult) {
+func (db *DB) PutCheckResult(alloc string, r *message.CheckQueryResult) {
 	b, err := codec.Encode(r)
 	if err != nil {
 		db.w.log.Error("encode the result of a check", "alloc", alloc, "err", err)
@@ -27,7 +27,7 @@ func (db *DB) PutCheckResult(alloc string, r *nomad.CheckQueryResult) {
 }
 
 // DeleteCheckResults deletes results of checks. It does not wait for the commit.
-func (db *DB) DeleteCheckResults(alloc string, ids []nomad.CheckID) {
+func (db *DB) DeleteCheckResults(alloc string, ids []message.CheckID) {
 	db.w.later(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketChecks)
 		if b == nil {
@@ -63,8 +63,8 @@ func deleteCheckResults(tx *bolt.Tx, alloc string) error {
 }
 
 // CheckResults returns the stored results by allocation.
-func (db *DB) CheckResults() (map[string][]*nomad.CheckQueryResult, error) {
-	out := map[string][]*nomad.CheckQueryResult{}
+func (db *DB) CheckResults() (map[string][]*message.CheckQueryResult, error) {
+	out := map[string][]*message.CheckQueryResult{}
 	err := db.bolt.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketChecks)
 		if b == nil {
@@ -75,11 +75,11 @@ func (db *DB) CheckResults() (map[string][]*nomad.CheckQueryResult, error) {
 			if raw == nil || !ok {
 				return nil // not of this version
 			}
-			r := &nomad.CheckQueryResult{}
+			r := &message.CheckQueryResult{}
 			if err := codec.Decode(raw, r); err != nil {
 				return fmt.Errorf("result of check %s of allocation %s: %w", id, alloc, err)
 			}
-			r.ID = nomad.CheckID(id)
+			r.ID = message.CheckID(id)
 			out[alloc] = append(out[alloc], r)
 			return nil
 		})

@@ -15,7 +15,7 @@
 //	allocations/<id>/alloc_identities         []message.SignedWorkloadIdentity
 //	allocations/<id>/task-<name>/local_state  LocalState
 //	allocations/<id>/task-<name>/task_state   nomad.TaskState
-//	check_results/<alloc id>_<check id>       nomad.CheckQueryResult
+//	check_results/<alloc id>_<check id>       message.CheckQueryResult
 //	host_volumes_to_create/<id>               message.ClientHostVolumeState
 //
 // One goroutine writes. Each commit contains everything that is queued when it begins. Methods

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -63,9 +64,9 @@ func (r *Registrar) Allocs(ctx context.Context, count int) ([]*nomad.Allocation,
 
 // Register registers a service of an allocation.
 func (r *Registrar) Register(ctx context.Context, a *nomad.Allocation, service, address string, port int, tags ...string) error {
-	row := &nomad.ServiceRegistration{ID: nomad.RegistrationID(a.ID, nomad.GroupWorkload(a.TaskGroup), service, fmt.Sprint(port)), ServiceName: service,
+	row := &catalog.Registration{ID: catalog.ID(a.ID, catalog.GroupWorkload(a.TaskGroup), service, fmt.Sprint(port)), ServiceName: service,
 		Namespace: a.Namespace, NodeID: r.node.ID, Datacenter: r.node.Datacenter, JobID: a.JobID, AllocID: a.ID, Tags: tags, Address: address, Port: port}
-	req := &message.ServiceRegistrationUpsertRequest{Services: []*nomad.ServiceRegistration{row}, WriteRequest: r.write()}
+	req := &message.ServiceRegistrationUpsertRequest{Services: []*catalog.Registration{row}, WriteRequest: r.write()}
 	return r.call(ctx, "ServiceRegistration.Upsert", req, &message.ServiceRegistrationUpsertResponse{})
 }
 

@@ -16,23 +16,24 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
-// catalog is a server with two namespaces and a node whose allocations have registered services.
-type catalog struct {
+// registrations is a server with two namespaces and a node whose allocations have registered services.
+type registrations struct {
 	*cluster.Agent
 	sdk    *sdk.Client
 	node   *cluster.Registrar
 	allocs []*nomad.Allocation // by namespace and ID
 }
 
-// newCatalog starts the server and registers the service web of two allocations in default and of one in prod.
-func newCatalog(t *testing.T) *catalog {
+// newRegistrations starts the server and registers the service web of two allocations in default and of one in prod.
+func newRegistrations(t *testing.T) *registrations {
 	t.Helper()
 	dir := harness.TempDir(t)
 	cfg := filepath.Join(dir, "server.hcl")
 	harness.WriteFile(t, cfg, "server {\n  heartbeat_grace = \"1h\"\n}\n")
-	c := &catalog{Agent: harness.Start(t, cluster.Options{Dir: dir,
+	c := &registrations{Agent: harness.Start(t, cluster.Options{Dir: dir,
 		Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})}
 	c.sdk = harness.SDKClient(t, c.Agent, "")
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
@@ -78,7 +79,7 @@ func servedJob(id string, count int) *sdk.Job {
 
 // The SDK of Nomad finds, watches and removes services.
 func TestSDKServices(t *testing.T) {
-	c := newCatalog(t)
+	c := newRegistrations(t)
 	list, meta, err := c.sdk.Services().List(&sdk.QueryOptions{Namespace: "*"})
 	if err != nil || len(list) != 2 || list[0].Namespace != "default" || len(list[0].Services) != 2 || meta.LastIndex == 0 ||
 		!slices.Equal(list[0].Services[0].Tags, []string{"i0", "i1", "v1"}) {
@@ -139,7 +140,7 @@ func TestSDKServices(t *testing.T) {
 
 // Requests that are not valid name the error.
 func TestServiceRequests(t *testing.T) {
-	a := newCatalog(t)
+	a := newRegistrations(t)
 	for request, want := range map[string]string{
 		"GET /v1/service/web/x":    "405",
 		"PUT /v1/service/web":      "405",
@@ -167,7 +168,7 @@ func TestServiceRequests(t *testing.T) {
 }
 
 func TestServiceCommands(t *testing.T) {
-	c := newCatalog(t)
+	c := newRegistrations(t)
 	id := func(i int) string { return c.allocs[i].ID[:8] }
 	node := c.allocs[0].NodeID
 	run := func(args ...string) string {
@@ -189,7 +190,7 @@ func TestServiceCommands(t *testing.T) {
 		{"service info -filter=Port==8081 web",
 			fmt.Sprintf("Job ID  Address         Tags     Node ID   Alloc ID\nweb     192.0.2.1:8081  [i1,v1]  %s  %s\n", node[:8], id(1))},
 		{"service info -verbose web-admin", fmt.Sprintf("ID           = %s\nService Name = web-admin\nNamespace    = default\nJob ID       = web\nAlloc ID     = %s\nNode ID      = %s\nDatacenter   = registrar\nAddress      = 2001:db8::1\nTags         = []\n",
-			nomad.RegistrationID(c.allocs[0].ID, "group-g", "web-admin", "0"), c.allocs[0].ID, node)},
+			catalog.ID(c.allocs[0].ID, "group-g", "web-admin", "0"), c.allocs[0].ID, node)},
 		{"service info we", "Prefix matched multiple services\n\nService Name  Namespace  Tags\nweb           default    [i0,i1,v1]\nweb-admin     default    []\n"},
 		{"service info nope", "No service registrations with the name or prefix \"nope\" found\n"},
 	} {

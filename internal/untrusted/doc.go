@@ -8,6 +8,7 @@
 //	regexp      CompileRegexp           bytes, instructions
 //	version     Version, Semver         bytes
 //	range       VersionRange            bytes, parts
+//	pattern     GlobMatch               none: its time is linear
 //
 // Cron expressions have the same limits in package internal/cron. Jobspecs are parsed in a process of their
 // own. internal/arch refuses a direct use of these parsers elsewhere.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
@@ -122,7 +123,7 @@ func classesFor(snap *state.Snapshot, job *nomad.Job) map[string]*class {
 }
 
 func inDatacenters(n *nomad.Node, job *nomad.Job) bool {
-	return len(job.Datacenters) == 0 || slices.ContainsFunc(job.Datacenters, func(p string) bool { return nomad.GlobMatch(p, n.Datacenter) })
+	return len(job.Datacenters) == 0 || slices.ContainsFunc(job.Datacenters, func(p string) bool { return untrusted.GlobMatch(p, n.Datacenter) })
 }
 
 // suitable returns the classes that meet the constraints of a group.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -183,7 +184,7 @@ func hidden(t reflect.Type, seen map[reflect.Type]bool, found func(in reflect.Ty
 func TestJSON_Hidden(t *testing.T) {
 	n := 0
 	for _, v := range []any{nomad.Job{}, nomad.Node{}, nomad.Allocation{}, nomad.Deployment{}, nomad.Evaluation{},
-		nomad.ServiceRegistration{}} {
+		catalog.Registration{}} {
 		hidden(reflect.TypeOf(v), map[reflect.Type]bool{}, func(in reflect.Type, f reflect.StructField) {
 			n++
 			if f.Tag.Get("http") != "-" {

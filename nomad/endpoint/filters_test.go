@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	aclendpoint "github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
@@ -233,7 +234,7 @@ func canaryWorld(t *testing.T) *state.Store {
 	restore(t, to, "Eval", filled(c, func(e *nomad.Evaluation) { e.ID = canaryEval }))
 	restore(t, to, "Deployment", filled(c, func(d *nomad.Deployment) { d.ID, d.JobCreateIndex = canaryDeployment, job.CreateIndex }))
 	restore(t, to, "Namespace", filled(c, func(n *nomad.Namespace) { n.Name = "default" }))
-	restore(t, to, "ServiceRegistration", filled(c, func(*nomad.ServiceRegistration) {}))
+	restore(t, to, "ServiceRegistration", filled(c, func(*catalog.Registration) {}))
 	restore(t, to, "HostVolume", filled(c, func(*hostvolume.Volume) {}))
 	restore(t, to, "Variables", filled(c, func(*variable.Encrypted) {}))
 	restore(t, to, "ACLToken", filled(c, func(*rbac.Token) {}))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/parsed"
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -68,7 +69,7 @@ func validateAffinities(f *faults, list []*nomad.Affinity) {
 }
 
 // versionRanges caches parsed version constraints.
-var versionRanges = nomad.NewParsed(untrusted.VersionRange)
+var versionRanges = parsed.New(untrusted.VersionRange)
 
 // maxRegexps is the maximum size of all regular expressions of a job, in instructions. Validation and each
 // evaluation compile them.

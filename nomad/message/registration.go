@@ -1,11 +1,11 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/catalog"
 
 // ServiceRegistrationUpsertRequest is the request of ServiceRegistration.Upsert and its log entry. All registrations
 // are written, or none.
 type ServiceRegistrationUpsertRequest struct {
-	Services []*nomad.ServiceRegistration
+	Services []*catalog.Registration
 	WriteRequest
 }
 
@@ -33,7 +33,7 @@ type ServiceRegistrationListRequest struct{ QueryOptions }
 
 // ServiceRegistrationListResponse is the reply of ServiceRegistration.List.
 type ServiceRegistrationListResponse struct {
-	Services []*nomad.ServiceRegistrationListStub
+	Services []*catalog.NamespaceServices
 	QueryMeta
 }
 
@@ -47,7 +47,7 @@ type ServiceRegistrationByNameRequest struct {
 
 // ServiceRegistrationByNameResponse is the reply of ServiceRegistration.GetService.
 type ServiceRegistrationByNameResponse struct {
-	Services []*nomad.ServiceRegistration
+	Services []*catalog.Registration
 	QueryMeta
 }
 
@@ -60,7 +60,7 @@ type AllocServiceRegistrationsRequest struct {
 // AllocServiceRegistrationsResponse is the reply of Alloc.GetServiceRegistrations. Services is nil if the allocation
 // does not exist.
 type AllocServiceRegistrationsResponse struct {
-	Services []*nomad.ServiceRegistration
+	Services []*catalog.Registration
 	QueryMeta
 }
 
@@ -73,6 +73,6 @@ type JobServiceRegistrationsRequest struct {
 // JobServiceRegistrationsResponse is the reply of Job.GetServiceRegistrations. Services is nil if the job does not
 // exist.
 type JobServiceRegistrationsResponse struct {
-	Services []*nomad.ServiceRegistration
+	Services []*catalog.Registration
 	QueryMeta
 }

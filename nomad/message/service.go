@@ -1,7 +1,5 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad"
-
 // AllocChecksRequest is the request of ClientAllocations.Checks and Allocations.Checks.
 type AllocChecksRequest struct {
 	QueryOptions
@@ -11,5 +9,5 @@ type AllocChecksRequest struct {
 // AllocChecksResponse is the reply of ClientAllocations.Checks and Allocations.Checks.
 type AllocChecksResponse struct {
 	QueryMeta
-	Results map[nomad.CheckID]*nomad.CheckQueryResult
+	Results map[CheckID]*CheckQueryResult
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -62,7 +63,7 @@ func namespaceClaims(n *nomad.Namespace) error {
 // pool "all" is denied too, because it contains the nodes of the denied pools.
 func denied(c *nomad.NamespaceNodePoolConfiguration, pool string) string {
 	for _, pattern := range c.Denied {
-		if nomad.GlobMatch(pattern, pool) {
+		if untrusted.GlobMatch(pattern, pool) {
 			return "it denies " + pattern
 		}
 	}
@@ -95,7 +96,7 @@ func jobPool(n *nomad.Namespace, job *nomad.Job) error {
 		return nil
 	}
 	why := denied(c, job.NodePool)
-	if c.Allowed != nil && !slices.ContainsFunc(c.Allowed, func(p string) bool { return nomad.GlobMatch(p, job.NodePool) }) {
+	if c.Allowed != nil && !slices.ContainsFunc(c.Allowed, func(p string) bool { return untrusted.GlobMatch(p, job.NodePool) }) {
 		why = "it allows " + strings.Join(append(slices.Clone(c.Allowed), n.DefaultPool()), ", ")
 	}
 	if why == "" {

@@ -4,13 +4,14 @@ import (
 	"net/netip"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
 // maxRegistrationText is the maximum number of bytes of the ID and of the address of a registration.
 const maxRegistrationText = 1024
 
 // ServiceRegistration returns an error if the registration has no ID or no owner, or an address that no other task can reach.
-func ServiceRegistration(r *nomad.ServiceRegistration) error {
+func ServiceRegistration(r *catalog.Registration) error {
 	for _, field := range []struct{ name, value string }{
 		{"ID", r.ID}, {"service name", r.ServiceName}, {"namespace", r.Namespace}, {"node ID", r.NodeID},
 		{"job ID", r.JobID}, {"allocation ID", r.AllocID},

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/reconcile"
@@ -124,7 +125,7 @@ func (c *cluster) candidates() {
 // without patterns runs in any datacenter.
 func (c *cluster) inDatacenter(n *nomad.Node) bool {
 	return len(c.job.Datacenters) == 0 ||
-		slices.ContainsFunc(c.job.Datacenters, func(p string) bool { return nomad.GlobMatch(p, n.Datacenter) })
+		slices.ContainsFunc(c.job.Datacenters, func(p string) bool { return untrusted.GlobMatch(p, n.Datacenter) })
 }
 
 // lookup returns a node of the state, or nil if it does not exist.

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
@@ -68,7 +69,7 @@ func records(t testing.TB) []byte {
 		Policy: map[string]any{"cooldown": "1m"}, Max: 3})
 	put(19, &nomad.JobScalingEvents{Namespace: "default", JobID: "j",
 		ScalingEvents: map[string][]*nomad.ScalingEvent{"g": {{Time: 5, Message: "m"}}}})
-	put(21, &nomad.ServiceRegistration{ID: "s1", ServiceName: "db", Namespace: "default", NodeID: "n1", AllocID: "a1", Tags: []string{"x"},
+	put(21, &catalog.Registration{ID: "s1", ServiceName: "db", Namespace: "default", NodeID: "n1", AllocID: "a1", Tags: []string{"x"},
 		Port: 80, ModifyIndex: 7})
 	put(31, &hostvolume.Volume{ID: "v1", Namespace: "default", Name: "data", NodeID: "n1", Parameters: map[string]string{"mode": "0700"},
 		State: "ready", ModifyIndex: 7})

@@ -9,15 +9,16 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-func registrationID(r *nomad.ServiceRegistration) string { return r.ID }
+func registrationID(r *catalog.Registration) string { return r.ID }
 
 // service returns a registration of an allocation.
-func service(alloc, name string, edit ...func(*nomad.ServiceRegistration)) *nomad.ServiceRegistration {
-	r := &nomad.ServiceRegistration{ID: nomad.RegistrationID(alloc, "t", name, "http"), ServiceName: name, Namespace: "default",
+func service(alloc, name string, edit ...func(*catalog.Registration)) *catalog.Registration {
+	r := &catalog.Registration{ID: catalog.ID(alloc, "t", name, "http"), ServiceName: name, Namespace: "default",
 		NodeID: "n1", Datacenter: "dc1", JobID: "j", AllocID: alloc, Tags: []string{"x", "y"}, Address: "10.0.0.1", Port: 8080}
 	for _, e := range edit {
 		e(r)
@@ -25,7 +26,7 @@ func service(alloc, name string, edit ...func(*nomad.ServiceRegistration)) *noma
 	return r
 }
 
-func (w *world) register(all ...*nomad.ServiceRegistration) *state.Changes {
+func (w *world) register(all ...*catalog.Registration) *state.Changes {
 	w.t.Helper()
 	return w.ok(w.UpsertRegistrations(w.next(), &message.ServiceRegistrationUpsertRequest{Services: all}))
 }
@@ -43,7 +44,7 @@ func TestRegistrationsAreIdempotent(t *testing.T) {
 		t.Errorf("%d rows are reported, want 1", len(c.Written))
 	}
 	id := service("a1", "db").ID
-	same := service("a1", "db", func(r *nomad.ServiceRegistration) { r.Tags = []string{"y", "x", "y"} })
+	same := service("a1", "db", func(r *catalog.Registration) { r.Tags = []string{"y", "x", "y"} })
 	ws := memdb.NewWatchSet()
 	w.snap().RegistrationsByName(ws, "default", "db")
 	c := w.register(same)
@@ -53,11 +54,11 @@ func TestRegistrationsAreIdempotent(t *testing.T) {
 	if w.snap().TableIndex(state.TableRegistrations) != created || len(c.Written) != 0 {
 		t.Error("an equal registration changed the table index or has an event")
 	}
-	for name, edit := range map[string]func(*nomad.ServiceRegistration){
-		"tags":       func(r *nomad.ServiceRegistration) { r.Tags = []string{"x"} },
-		"port":       func(r *nomad.ServiceRegistration) { r.Port++ },
-		"address":    func(r *nomad.ServiceRegistration) { r.Address = "10.0.0.2" },
-		"datacenter": func(r *nomad.ServiceRegistration) { r.Datacenter = "dc2" },
+	for name, edit := range map[string]func(*catalog.Registration){
+		"tags":       func(r *catalog.Registration) { r.Tags = []string{"x"} },
+		"port":       func(r *catalog.Registration) { r.Port++ },
+		"address":    func(r *catalog.Registration) { r.Address = "10.0.0.2" },
+		"datacenter": func(r *catalog.Registration) { r.Datacenter = "dc2" },
 	} {
 		w.register(service("a1", "db"))
 		w.register(service("a1", "db", edit))
@@ -76,8 +77,8 @@ func TestRegistrationsAreIdempotent(t *testing.T) {
 func TestRegistrationIndexes(t *testing.T) {
 	w := newWorld(t)
 	w.register(service("a1", "db"), service("a1", "db-replica"),
-		service("a2", "web", func(r *nomad.ServiceRegistration) { r.JobID, r.NodeID = "k", "n2" }),
-		service("a3", "db", func(r *nomad.ServiceRegistration) { r.Namespace = "prod" }))
+		service("a2", "web", func(r *catalog.Registration) { r.JobID, r.NodeID = "k", "n2" }),
+		service("a3", "db", func(r *catalog.Registration) { r.Namespace = "prod" }))
 	s := w.snap()
 	one, two, web, prod := service("a1", "db").ID, service("a1", "db-replica").ID, service("a2", "web").ID, service("a3", "db").ID
 	for name, c := range map[string]struct{ got, want string }{
@@ -96,7 +97,7 @@ func TestRegistrationIndexes(t *testing.T) {
 
 func TestDeleteRegistrations(t *testing.T) {
 	w := newWorld(t)
-	w.register(service("a1", "db"), service("a1", "web"), service("a2", "web", func(r *nomad.ServiceRegistration) { r.NodeID = "n2" }))
+	w.register(service("a1", "db"), service("a1", "web"), service("a2", "web", func(r *catalog.Registration) { r.NodeID = "n2" }))
 	del := func(ns, id string) error {
 		req := &message.ServiceRegistrationDeleteByIDRequest{ID: id}
 		req.Namespace = ns

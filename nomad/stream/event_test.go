@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -52,10 +53,10 @@ func TestEventsOfRows(t *testing.T) {
 		"node pool": {message.NodePoolDeleteRequestType, table.Write{Row: &nomad.NodePool{Name: "gpu"}, Deleted: true},
 			`{"Topic":"NodePool","Type":"NodePoolDeleted","Key":"gpu","Namespace":"","FilterKeys":null,"Payload":["NodePool"]}`},
 		"service": {message.ServiceRegistrationUpsertRequestType,
-			table.Write{Row: &nomad.ServiceRegistration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}},
+			table.Write{Row: &catalog.Registration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}},
 			`{"Topic":"Service","Type":"ServiceRegistration","Key":"s","Namespace":"prod","FilterKeys":["web","db"],"Payload":["Service"]}`},
 		"removed service": {message.ServiceRegistrationDeleteByIDRequestType,
-			table.Write{Row: &nomad.ServiceRegistration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}, Deleted: true},
+			table.Write{Row: &catalog.Registration{ID: "s", ServiceName: "db", Namespace: "prod", JobID: "web"}, Deleted: true},
 			`{"Topic":"Service","Type":"ServiceDeregistration","Key":"s","Namespace":"prod","FilterKeys":["web","db"],"Payload":["Service"]}`},
 		"variable": {message.VarApplyStateRequestType,
 			table.Write{Row: &variable.Encrypted{Metadata: variable.Metadata{Namespace: "prod", Path: "a/b"}}, Deleted: true},

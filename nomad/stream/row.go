@@ -2,6 +2,7 @@ package stream
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -67,7 +68,7 @@ func eventOf(w table.Write) *Event {
 		return about(message.TopicNode, r.ID, "", one("Node", func() any { return r.WithoutSecret() }))
 	case *nomad.NodePool:
 		return about(message.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
-	case *nomad.ServiceRegistration:
+	case *catalog.Registration:
 		return about(message.TopicService, r.ID, r.Namespace, one("Service", func() any { return r }), r.JobID, r.ServiceName)
 	case *hostvolume.Volume:
 		return ofVolume(r, w.Deleted)

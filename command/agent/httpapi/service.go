@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -37,7 +38,7 @@ func serviceRoutes() []web.Route {
 }
 
 // orMissing returns the registrations, or a 404 error with text if they are nil.
-func orMissing(found []*nomad.ServiceRegistration, text string) (any, error) {
+func orMissing(found []*catalog.Registration, text string) (any, error) {
 	if found == nil {
 		return nil, nomad.Errorf(http.StatusNotFound, "%s", text)
 	}

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
-func three() []*nomad.ServiceRegistration {
-	var out []*nomad.ServiceRegistration
+func three() []*catalog.Registration {
+	var out []*catalog.Registration
 	for i := range 3 {
-		out = append(out, &nomad.ServiceRegistration{ID: fmt.Sprint("r", i), ServiceName: "db", Namespace: "default", AllocID: fmt.Sprint("a", i),
+		out = append(out, &catalog.Registration{ID: fmt.Sprint("r", i), ServiceName: "db", Namespace: "default", AllocID: fmt.Sprint("a", i),
 			Tags: []string{"x", "y"}, Address: "10.0.0.1", Port: 8080 + i})
 	}
 	return out

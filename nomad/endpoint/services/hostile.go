@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -17,7 +18,7 @@ var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9]
 
 // plain returns an error for a name or an address that is more than one word. Templates of other tasks write both to
 // their files, so a node must not add lines to these.
-func plain(r *nomad.ServiceRegistration) error {
+func plain(r *catalog.Registration) error {
 	switch {
 	case !serviceName.MatchString(r.ServiceName):
 		return nomad.Errorf(400, "invalid service registration %q: the service name %q must have 1 to 63 letters, digits and dashes, and no dash at its ends", r.ID, r.ServiceName)
@@ -49,7 +50,7 @@ func mayBe(name, service string) bool {
 }
 
 // fits returns an error if an allocation would have more than maxRegistrations.
-func fits(snap *state.Snapshot, rows []*nomad.ServiceRegistration) error {
+func fits(snap *state.Snapshot, rows []*catalog.Registration) error {
 	count := map[string]int{}
 	for _, r := range rows {
 		if _, counted := count[r.AllocID]; !counted {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
@@ -29,7 +30,7 @@ func (s *Service) List(ctx context.Context, c *rpc.Call,
 			all := snap.RegistrationsIn(ws, ns)
 			if ns == nomad.AllNamespacesSentinel {
 				may := handler.Grants(c, acl.ReadJob)
-				all = page.Only(snap.Registrations(ws), func(r *nomad.ServiceRegistration) bool { return may(r.Namespace) })
+				all = page.Only(snap.Registrations(ws), func(r *catalog.Registration) bool { return may(r.Namespace) })
 			}
 			out.Services = stubs(all)
 			return nil
@@ -38,7 +39,7 @@ func (s *Service) List(ctx context.Context, c *rpc.Call,
 
 // stubs returns the services by namespace and name, with the tags of all their registrations: an empty list, not null,
 // without tags.
-func stubs(all iter.Seq[*nomad.ServiceRegistration]) []*nomad.ServiceRegistrationListStub {
+func stubs(all iter.Seq[*catalog.Registration]) []*catalog.NamespaceServices {
 	tags := map[string]map[string][]string{}
 	for r := range all {
 		if tags[r.Namespace] == nil {
@@ -46,12 +47,12 @@ func stubs(all iter.Seq[*nomad.ServiceRegistration]) []*nomad.ServiceRegistratio
 		}
 		tags[r.Namespace][r.ServiceName] = append(tags[r.Namespace][r.ServiceName], r.Tags...)
 	}
-	out := []*nomad.ServiceRegistrationListStub{}
+	out := []*catalog.NamespaceServices{}
 	for _, ns := range slices.Sorted(maps.Keys(tags)) {
-		stub := &nomad.ServiceRegistrationListStub{Namespace: ns}
+		stub := &catalog.NamespaceServices{Namespace: ns}
 		for _, name := range slices.Sorted(maps.Keys(tags[ns])) {
 			union := append([]string{}, slices.Compact(slices.Sorted(slices.Values(tags[ns][name])))...)
-			stub.Services = append(stub.Services, &nomad.ServiceRegistrationStub{ServiceName: name, Tags: union})
+			stub.Services = append(stub.Services, &catalog.ServiceStub{ServiceName: name, Tags: union})
 		}
 		out = append(out, stub)
 	}
@@ -123,16 +124,16 @@ func (s *Service) OfAlloc(ctx context.Context, c *rpc.Call,
 }
 
 // listing describes a page of registrations of one namespace, ordered by ID.
-func listing(q *message.QueryOptions) page.List[*nomad.ServiceRegistration] {
-	return page.List[*nomad.ServiceRegistration]{Opts: q, Order: page.ByNamespace,
-		At: func(r *nomad.ServiceRegistration) page.Cursor {
+func listing(q *message.QueryOptions) page.List[*catalog.Registration] {
+	return page.List[*catalog.Registration]{Opts: q, Order: page.ByNamespace,
+		At: func(r *catalog.Registration) page.Cursor {
 			return page.Cursor{Namespace: cmp.Or(r.Namespace, nomad.DefaultNamespace), ID: r.ID}
 		}}
 }
 
 // copies returns copies of registrations, because a client in the same process may modify them.
-func copies(found []*nomad.ServiceRegistration) []*nomad.ServiceRegistration {
-	return page.Each(found, func(r *nomad.ServiceRegistration) *nomad.ServiceRegistration {
+func copies(found []*catalog.Registration) []*catalog.Registration {
+	return page.Each(found, func(r *catalog.Registration) *catalog.Registration {
 		clone := *r
 		clone.Tags = slices.Clone(r.Tags)
 		return &clone

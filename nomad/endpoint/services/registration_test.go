@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -27,8 +28,8 @@ func servingJob(id string, count int) *nomad.Job {
 }
 
 // registration returns the registration of a service of an allocation, as its client writes it.
-func registration(a *nomad.Allocation, name string, edit ...func(*nomad.ServiceRegistration)) *nomad.ServiceRegistration {
-	r := &nomad.ServiceRegistration{ID: nomad.RegistrationID(a.ID, "t", name, "x"), ServiceName: name, Namespace: a.Namespace,
+func registration(a *nomad.Allocation, name string, edit ...func(*catalog.Registration)) *catalog.Registration {
+	r := &catalog.Registration{ID: catalog.ID(a.ID, "t", name, "x"), ServiceName: name, Namespace: a.Namespace,
 		NodeID:     a.NodeID,
 		Datacenter: "lies", JobID: a.JobID, AllocID: a.ID, Tags: []string{"v1"}, Address: "10.0.0.1", Port: 8080}
 	for _, e := range edit {
@@ -37,7 +38,7 @@ func registration(a *nomad.Allocation, name string, edit ...func(*nomad.ServiceR
 	return r
 }
 
-func upsertServices(n *servertest.FakeNode, all ...*nomad.ServiceRegistration) error {
+func upsertServices(n *servertest.FakeNode, all ...*catalog.Registration) error {
 	return n.Call("ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: all, WriteRequest: n.Write(n.JWT)},
 		&message.ServiceRegistrationUpsertResponse{})
 }
@@ -64,7 +65,7 @@ func TestServices_RegisterAndRemove(t *testing.T) {
 		t.Errorf("an unknown service has %+v", got)
 	}
 	if err := upsertServices(n, registration(allocs[0], "web"), registration(allocs[1], "web",
-		func(r *nomad.ServiceRegistration) { r.Tags = []string{"v2", "v1"} }), registration(allocs[0], "node-fake")); err != nil {
+		func(r *catalog.Registration) { r.Tags = []string{"v2", "v1"} }), registration(allocs[0], "node-fake")); err != nil {
 		t.Fatal(err)
 	}
 	got := find("web")
@@ -164,29 +165,29 @@ func TestServices_HostileRegistrations(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		by   *servertest.FakeNode
-		edit func(*nomad.ServiceRegistration)
+		edit func(*catalog.Registration)
 		want string
 	}{
-		"another node":         {evil, func(*nomad.ServiceRegistration) {}, "Permission denied"},
-		"another node's alloc": {evil, func(r *nomad.ServiceRegistration) { r.NodeID = evil.Node.ID }, "Permission denied"},
-		"for another node":     {n, func(r *nomad.ServiceRegistration) { r.NodeID = evil.Node.ID }, "Permission denied"},
-		"unknown alloc":        {n, func(r *nomad.ServiceRegistration) { r.AllocID = nomad.NewID() }, "alloc"},
-		"another job":          {n, func(r *nomad.ServiceRegistration) { r.JobID = "k" }, "is of another job"},
-		"another namespace":    {n, func(r *nomad.ServiceRegistration) { r.Namespace = "prod" }, "is of another job"},
-		"ID of another alloc": {n, func(r *nomad.ServiceRegistration) { r.ID = nomad.RegistrationID(nomad.NewID(), "t", "web", "x") },
+		"another node":         {evil, func(*catalog.Registration) {}, "Permission denied"},
+		"another node's alloc": {evil, func(r *catalog.Registration) { r.NodeID = evil.Node.ID }, "Permission denied"},
+		"for another node":     {n, func(r *catalog.Registration) { r.NodeID = evil.Node.ID }, "Permission denied"},
+		"unknown alloc":        {n, func(r *catalog.Registration) { r.AllocID = nomad.NewID() }, "alloc"},
+		"another job":          {n, func(r *catalog.Registration) { r.JobID = "k" }, "is of another job"},
+		"another namespace":    {n, func(r *catalog.Registration) { r.Namespace = "prod" }, "is of another job"},
+		"ID of another alloc": {n, func(r *catalog.Registration) { r.ID = catalog.ID(nomad.NewID(), "t", "web", "x") },
 			"the ID does not begin with"},
-		"undeclared service":  {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "vault" }, `has no service "vault"`},
-		"unspecified address": {n, func(r *nomad.ServiceRegistration) { r.Address = "0.0.0.0" }, "invalid service registration address"},
-		"unspecified IPv6":    {n, func(r *nomad.ServiceRegistration) { r.Address = "::" }, "invalid service registration address"},
-		"unspecified mapped": {n, func(r *nomad.ServiceRegistration) { r.Address = "::ffff:0.0.0.0" },
+		"undeclared service":  {n, func(r *catalog.Registration) { r.ServiceName = "vault" }, `has no service "vault"`},
+		"unspecified address": {n, func(r *catalog.Registration) { r.Address = "0.0.0.0" }, "invalid service registration address"},
+		"unspecified IPv6":    {n, func(r *catalog.Registration) { r.Address = "::" }, "invalid service registration address"},
+		"unspecified mapped": {n, func(r *catalog.Registration) { r.Address = "::ffff:0.0.0.0" },
 			"invalid service registration address"},
-		"port":                   {n, func(r *nomad.ServiceRegistration) { r.Port = 65536 }, "invalid service registration port"},
-		"no name":                {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "" }, "missing service name"},
-		"name with a line":       {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "node-a\nserver evil" }, "must have 1 to 63 letters"},
-		"address with a line":    {n, func(r *nomad.ServiceRegistration) { r.Address = "10.0.0.1;\n}\nserver evil" }, "without spaces"},
-		"address at length":      {n, func(r *nomad.ServiceRegistration) { r.Address = strings.Repeat("a", 256) }, "at most 255 bytes"},
-		"without the fixed end":  {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "vault" }, `has no service "vault"`},
-		"shorter than the fixed": {n, func(r *nomad.ServiceRegistration) { r.ServiceName = "node" }, `has no service "node"`},
+		"port":                   {n, func(r *catalog.Registration) { r.Port = 65536 }, "invalid service registration port"},
+		"no name":                {n, func(r *catalog.Registration) { r.ServiceName = "" }, "missing service name"},
+		"name with a line":       {n, func(r *catalog.Registration) { r.ServiceName = "node-a\nserver evil" }, "must have 1 to 63 letters"},
+		"address with a line":    {n, func(r *catalog.Registration) { r.Address = "10.0.0.1;\n}\nserver evil" }, "without spaces"},
+		"address at length":      {n, func(r *catalog.Registration) { r.Address = strings.Repeat("a", 256) }, "at most 255 bytes"},
+		"without the fixed end":  {n, func(r *catalog.Registration) { r.ServiceName = "vault" }, `has no service "vault"`},
+		"shorter than the fixed": {n, func(r *catalog.Registration) { r.ServiceName = "node" }, `has no service "node"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.by == n && upsertServices(n, registration(a, "db"), registration(a, "web", c.edit)) == nil {
@@ -207,9 +208,9 @@ func TestServices_HostileRegistrations(t *testing.T) {
 		t.Errorf("the allocation has %+v, want its own registration only", got.Services)
 	}
 	// The state of the servers does not grow without end.
-	var many []*nomad.ServiceRegistration
+	var many []*catalog.Registration
 	for i := range 9_999 {
-		many = append(many, registration(a, "web", func(r *nomad.ServiceRegistration) { r.ID += strconv.Itoa(i) }))
+		many = append(many, registration(a, "web", func(r *catalog.Registration) { r.ID += strconv.Itoa(i) }))
 	}
 	if err := upsertServices(n, many...); err != nil {
 		t.Fatal(err)
@@ -336,12 +337,12 @@ func BenchmarkServiceBurst(b *testing.B) {
 		for i := range count {
 			a := placed.Allocations[i/perAlloc]
 			r := registration(&nomad.Allocation{ID: a.ID, Namespace: "default", NodeID: node.ID, JobID: "j"}, "web",
-				func(r *nomad.ServiceRegistration) {
-					r.ID = nomad.RegistrationID(a.ID, "group-g", "web", fmt.Sprint(8000+i%perAlloc))
+				func(r *catalog.Registration) {
+					r.ID = catalog.ID(a.ID, "group-g", "web", fmt.Sprint(8000+i%perAlloc))
 					r.Port += run // a change
 				})
 			wg.Go(func() {
-				req := &message.ServiceRegistrationUpsertRequest{Services: []*nomad.ServiceRegistration{r},
+				req := &message.ServiceRegistrationUpsertRequest{Services: []*catalog.Registration{r},
 					WriteRequest: message.WriteRequest{Region: "global", AuthToken: *joined.SignedIdentity}}
 				if err := s.Call(ctx, "ServiceRegistration.Upsert", req, nil); err != nil {
 					b.Error(err)

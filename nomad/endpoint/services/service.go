@@ -10,7 +10,7 @@ package services
 import (
 	"context"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -18,12 +18,12 @@ import (
 // Service handles the RPC methods of service registrations.
 type Service struct {
 	*handler.Core
-	upserts *handler.Batch[*nomad.ServiceRegistration]
+	upserts *handler.Batch[*catalog.Registration]
 }
 
 // New returns a Service.
 func New(core *handler.Core) *Service {
-	return &Service{Core: core, upserts: handler.NewBatch(func(ctx context.Context, rows []*nomad.ServiceRegistration) (uint64, error) {
+	return &Service{Core: core, upserts: handler.NewBatch(func(ctx context.Context, rows []*catalog.Registration) (uint64, error) {
 		return core.Apply(ctx, message.ServiceRegistrationUpsertRequestType, &message.ServiceRegistrationUpsertRequest{Services: rows})
 	})}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -27,7 +28,7 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call,
 	if node == nil {
 		return nil, nomad.ErrNodeNotFound
 	}
-	rows := make([]*nomad.ServiceRegistration, 0, len(req.Services))
+	rows := make([]*catalog.Registration, 0, len(req.Services))
 	for _, r := range req.Services {
 		if err := admit(snap, c, r); err != nil {
 			return nil, err
@@ -50,7 +51,7 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call,
 }
 
 // admit returns an error unless the registration is of a service of an allocation on the calling node.
-func admit(snap *state.Snapshot, c *rpc.Call, r *nomad.ServiceRegistration) error {
+func admit(snap *state.Snapshot, c *rpc.Call, r *catalog.Registration) error {
 	if r == nil {
 		return nomad.Errorf(400, "invalid service registration: it is empty")
 	}
@@ -71,8 +72,8 @@ func admit(snap *state.Snapshot, c *rpc.Call, r *nomad.ServiceRegistration) erro
 		return nomad.ErrPermissionDenied
 	case a.JobID != r.JobID || a.Namespace != r.Namespace:
 		return nomad.Errorf(400, "service registration %q: allocation %s is of another job", r.ID, a.ID)
-	case !strings.HasPrefix(r.ID, nomad.RegistrationPrefix(a.ID)):
-		return nomad.Errorf(400, "service registration %q: the ID does not begin with %q", r.ID, nomad.RegistrationPrefix(a.ID))
+	case !strings.HasPrefix(r.ID, catalog.Prefix(a.ID)):
+		return nomad.Errorf(400, "service registration %q: the ID does not begin with %q", r.ID, catalog.Prefix(a.ID))
 	case a.ClientTerminalStatus():
 		return nomad.Errorf(400, "service registration %q: allocation %s has ended", r.ID, a.ID)
 	case !declares(snap, a, r.ServiceName):
@@ -115,7 +116,7 @@ func groupDeclares(j *nomad.Job, group, service string) bool {
 }
 
 // sweep removes registrations whose allocation ended while they were written. The write that ended it did not see them.
-func (s *Service) sweep(ctx context.Context, rows []*nomad.ServiceRegistration) {
+func (s *Service) sweep(ctx context.Context, rows []*catalog.Registration) {
 	snap := s.Snapshot()
 	for _, r := range rows {
 		a := snap.Alloc(nil, r.AllocID)
@@ -144,7 +145,7 @@ func (s *Service) DeleteByID(ctx context.Context, c *rpc.Call,
 	r := s.Snapshot().Registration(nil, ns, req.ID)
 	switch {
 	case r == nil:
-		return nil, nomad.ErrNoRegistration
+		return nil, catalog.ErrNoRegistration
 	case node != "" && r.NodeID != node:
 		return nil, nomad.ErrPermissionDenied
 	}

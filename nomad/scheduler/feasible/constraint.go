@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-version"
 
+	"github.com/open-nomad/open-nomad/internal/parsed"
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -210,7 +211,7 @@ func memo[T any](parse func(string) (T, error)) func(string) (T, error) {
 type inRange func(*version.Version) bool
 
 func versions(one func(string) (*version.Version, error), many func(string) (inRange, error)) func(string) (relation, error) {
-	ones, ranges := nomad.NewParsed(one), nomad.NewParsed(many) // shared by all evaluations
+	ones, ranges := parsed.New(one), parsed.New(many) // shared by all evaluations
 	return func(literal string) (relation, error) {
 		parse, span := memo(ones.Of), memo(ranges.Of)
 		if literal != "" {

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/connect"
 )
 
 // groupParts are the fields of a group, and of its job, that affect its running tasks. Another value replaces the
@@ -119,7 +120,7 @@ func portViews(list []nomad.Port) []portParts {
 type connectParts struct {
 	Port, Cluster, SidecarPort string
 	Native, Sidecar            bool
-	Gateway                    *nomad.ConsulGateway
+	Gateway                    *connect.Gateway
 	Task                       *nomad.SidecarTask
 }
 

@@ -1,8 +1,8 @@
-package nomad
+package untrusted
 
 import "strings"
 
-// GlobMatch reports whether s matches the pattern. "*" matches any string.
+// GlobMatch reports whether s matches the pattern. "*" matches any string. The time is linear in both.
 func GlobMatch(pattern, s string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

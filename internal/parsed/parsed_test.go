@@ -1,18 +1,18 @@
-package nomad_test
+package parsed_test
 
 import (
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/internal/parsed"
 )
 
 // TestParsed checks that a text is parsed once while it is cached, errors included, and that the
 // cache is limited.
 func TestParsed(t *testing.T) {
 	asked := 0
-	p := nomad.NewParsed(func(text string) (int, error) {
+	p := parsed.New(func(text string) (int, error) {
 		asked++
 		return strconv.Atoi(text)
 	})

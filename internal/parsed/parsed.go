@@ -1,4 +1,5 @@
-package nomad
+// Package parsed caches the results of parsing strings, such as version ranges, which occur in many jobs.
+package parsed
 
 import "sync"
 
@@ -9,9 +10,9 @@ const (
 	longestParsed = 128
 )
 
-// Parsed caches the results of parsing strings that occur in many jobs, such as version ranges. When the cache is full,
+// Cache caches the results of parsing strings that occur in many jobs, such as version ranges. When the cache is full,
 // it is cleared. The results are shared and must not be modified.
-type Parsed[T any] struct {
+type Cache[T any] struct {
 	parse func(text string) (T, error)
 
 	mu   sync.Mutex
@@ -23,13 +24,13 @@ type parsed[T any] struct {
 	err   error
 }
 
-// NewParsed returns a Parsed that calls parse for strings not in the cache.
-func NewParsed[T any](parse func(text string) (T, error)) *Parsed[T] {
-	return &Parsed[T]{parse: parse, seen: map[string]parsed[T]{}}
+// New returns a Cache that calls parse for strings not in the cache.
+func New[T any](parse func(text string) (T, error)) *Cache[T] {
+	return &Cache[T]{parse: parse, seen: map[string]parsed[T]{}}
 }
 
 // Of returns the parsed value of the text, or the error from parsing it.
-func (p *Parsed[T]) Of(text string) (T, error) {
+func (p *Cache[T]) Of(text string) (T, error) {
 	if len(text) > longestParsed {
 		return p.parse(text)
 	}

@@ -1,0 +1,75 @@
+// Package catalog defines the service catalog of a region: the addresses that the clients register for the services of
+// their allocations, and short forms of them for lists.
+//
+// A client writes the registrations of an allocation and deletes them when it stops: client/service. What a job requests is
+// Service of package nomad. The package keeps no state and starts no goroutine.
+package catalog
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad"
+)
+
+// Registration is one address of a service. The client of the allocation writes it. It has no health: failing
+// checks do not hide a service.
+type Registration struct {
+	ID          string // see ID
+	ServiceName string
+	Namespace   string // of the job
+	NodeID      string
+	Datacenter  string // of the node
+	JobID       string
+	AllocID     string
+	Tags        []string
+	Address     string
+	Port        int // 0 if the service has no port
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// ID returns the ID of a registration. workload is the name of the task, or GroupWorkload. port is the
+// label of the port as the job has it, perhaps empty. Source: compat/services-network.md, section 2.
+func ID(alloc, workload, service, port string) string {
+	return Prefix(alloc) + workload + "-" + service + "-" + port
+}
+
+// ErrNoRegistration is the error of a deletion of a service registration that does not exist. Clients of Nomad 2.0
+// recognise the text.
+var ErrNoRegistration error = &nomad.CodedError{Code: 404, Message: "service registration not found"}
+
+// Prefix returns the text with which the IDs of all registrations of an allocation begin.
+func Prefix(alloc string) string { return "_nomad-task-" + alloc + "-" }
+
+// GroupWorkload returns the workload name of the services of a group.
+func GroupWorkload(group string) string { return "group-" + group }
+
+// NamespaceServices lists the services of one namespace.
+type NamespaceServices struct {
+	Namespace string
+	Services  []*ServiceStub
+}
+
+// ServiceStub is the name of a service with the tags of all its registrations.
+type ServiceStub struct {
+	ServiceName string
+	Tags        []string
+}
+
+// Equal reports whether two registrations describe the same address. Tags are compared as sets; the indexes are not
+// compared.
+func (r *Registration) Equal(other *Registration) bool {
+	a, b := *r, *other
+	a.CreateIndex, a.ModifyIndex = b.CreateIndex, b.ModifyIndex
+	a.Tags, b.Tags = tagSet(a.Tags), tagSet(b.Tags)
+	return reflect.DeepEqual(a, b)
+}
+
+// tagSet returns the tags sorted and without duplicates, nil if there are none.
+func tagSet(tags []string) []string {
+	if len(tags) == 0 {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(tags)))
+}
