@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
@@ -139,7 +140,7 @@ func TestCopy(t *testing.T) {
 			other := clienttest.Start(t, cfg)
 			testpace.Until(t, "the copy is refused", func() bool {
 				err := other.Healthy()
-				return err != nil && strings.Contains(err.Error(), nomad.ErrNodeHeld.Error())
+				return err != nil && strings.Contains(err.Error(), apierror.ErrNodeHeld.Error())
 			})
 			for _, text := range []string{c.refusal, "client-id", "secret-id"} {
 				if err := other.Healthy(); !strings.Contains(err.Error(), text) {

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // A node has a key pair from its first start on, in a file for its agent only, and the servers bind it to
@@ -68,7 +69,7 @@ func TestCopy_WithoutKey(t *testing.T) {
 	other := clienttest.Start(t, cfg)
 	testpace.Until(t, "the copy is refused", func() bool {
 		err := other.Healthy()
-		return err != nil && strings.Contains(err.Error(), nomad.ErrNodeHeld.Error()) && strings.Contains(err.Error(), "another key")
+		return err != nil && strings.Contains(err.Error(), apierror.ErrNodeHeld.Error()) && strings.Contains(err.Error(), "another key")
 	})
 	if err := other.Healthy(); !strings.Contains(err.Error(), "node-key") || !strings.Contains(err.Error(), "client-id") {
 		t.Errorf("the refusal %q has no remedy", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -89,10 +90,10 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 func (c *Client) denied(err error) (wait time.Duration) {
 	why := err.Error()
 	switch {
-	case errors.Is(err, nomad.ErrNodeHeld):
+	case errors.Is(err, apierror.ErrNodeHeld):
 		c.refusal.Store(&why)
 		return heldBackoffMax
-	case errors.Is(err, nomad.ErrPermissionDenied):
+	case errors.Is(err, apierror.ErrPermissionDenied):
 		c.refusal.Store(&why)
 		if err := c.id.MarkRefused(); err != nil {
 			c.log.Error("store the refused registration", "err", err)
@@ -213,6 +214,6 @@ func (c *Client) learn(resp *message.NodeUpdateResponse) {
 // restored may lack the key that signed the node's token; a registration proves the identity by
 // the secret.
 func isNodeUnknown(err error) bool {
-	return errors.Is(err, nomad.ErrNodeNotFound) || errors.Is(err, nomad.ErrPermissionDenied) ||
-		errors.Is(err, nomad.ErrNodeSecret) || errors.Is(err, nomad.ErrNodeSession) || errors.Is(err, nomad.ErrNodeHeld)
+	return errors.Is(err, apierror.ErrNodeNotFound) || errors.Is(err, apierror.ErrPermissionDenied) ||
+		errors.Is(err, apierror.ErrNodeSecret) || errors.Is(err, apierror.ErrNodeSession) || errors.Is(err, apierror.ErrNodeHeld)
 }

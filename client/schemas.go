@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
@@ -31,7 +32,7 @@ func (c *Client) sendSchemas(ctx context.Context, digests []string) {
 // a schema is sent: the servers of this project ask for it in each answer.
 func (c *Client) schemaFailed(digest string, err error) {
 	switch {
-	case !errors.Is(err, nomad.ErrNoMethod) && !errors.Is(err, nomad.ErrUnknownMethod):
+	case !errors.Is(err, apierror.ErrNoMethod) && !errors.Is(err, apierror.ErrUnknownMethod):
 		c.log.Warn("send the schema of a driver", "digest", digest, "err", err)
 	case !c.schemasAbsent.Swap(true):
 		c.log.Info("a server does not take schemas of drivers: the servers check the config blocks of tasks less strictly",

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // A server of Nomad, which does not take schemas, is reported once. Other failures are reported each time.
@@ -15,7 +15,7 @@ func TestSchemaFailed(t *testing.T) {
 	var log strings.Builder
 	c := &Client{log: slog.New(slog.NewTextHandler(&log, nil))}
 	lines := func() int { return strings.Count(log.String(), "\n") }
-	absent := fmt.Errorf("call: %w", nomad.ErrNoMethod)
+	absent := fmt.Errorf("call: %w", apierror.ErrNoMethod)
 	for i, step := range []struct {
 		err  error
 		want int

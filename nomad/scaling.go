@@ -1,6 +1,10 @@
 package nomad
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/open-nomad/open-nomad/nomad/apierror"
+)
 
 // ScalingPolicyTypeHorizontal is the type of the policies of task groups, which limit the count.
 const ScalingPolicyTypeHorizontal = "horizontal"
@@ -88,9 +92,9 @@ func (p *ScalingPolicy) Admits(count int64) error {
 	case p == nil:
 		return nil
 	case count < p.Min:
-		return Errorf(400, "group count was less than scaling policy minimum: %d < %d", count, p.Min)
+		return apierror.Errorf(400, "group count was less than scaling policy minimum: %d < %d", count, p.Min)
 	case count > p.Max:
-		return Errorf(400, "group count was greater than scaling policy maximum: %d > %d", count, p.Max)
+		return apierror.Errorf(400, "group count was greater than scaling policy maximum: %d > %d", count, p.Max)
 	}
 	return nil
 }

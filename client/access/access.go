@@ -32,7 +32,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -89,7 +89,7 @@ func New(cfg Config) *Resolver {
 }
 
 // Caller returns the identity and the rights of a token's bearer; "" is the anonymous token.
-// The error is a nomad.ErrPermissionDenied for an invalid token. Any other error means that the
+// The error is an apierror.ErrPermissionDenied for an invalid token. Any other error means that the
 // servers could not be asked.
 func (r *Resolver) Caller(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	who, err := r.caller(ctx, token)
@@ -148,7 +148,7 @@ func (r *Resolver) caller(ctx context.Context, token string) (*caller, error) {
 func (r *Resolver) resolve(ctx context.Context, key digest, token string) (*caller, error) {
 	_, known := r.tokens.get(key)
 	who, until, err := r.ask(ctx, key, token)
-	if known && errors.Is(err, nomad.ErrPermissionDenied) {
+	if known && errors.Is(err, apierror.ErrPermissionDenied) {
 		r.tokens.drop(key)
 		who, until, err = r.ask(ctx, key, token)
 	}
@@ -195,7 +195,7 @@ func (r *Resolver) policiesOf(ctx context.Context, key digest, token string,
 	case id.ACLToken != nil:
 		return r.ofToken(ctx, token, id.ACLToken)
 	}
-	return nil, far, nomad.ErrPermissionDenied
+	return nil, far, apierror.ErrPermissionDenied
 }
 
 // identity returns the identity of a token.
@@ -204,7 +204,7 @@ func (r *Resolver) identity(ctx context.Context, key digest, token string) (*rba
 		return id, until, nil
 	}
 	id, err := r.whoAmI(ctx, token, true)
-	if errors.Is(err, nomad.ErrPermissionDenied) { // a server that lags behind may not have a new token
+	if errors.Is(err, apierror.ErrPermissionDenied) { // a server that lags behind may not have a new token
 		id, err = r.whoAmI(ctx, token, false)
 	}
 	if err != nil {
@@ -227,7 +227,7 @@ func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*rbac.
 		return nil, err
 	}
 	if out.Identity == nil {
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	return out.Identity, nil
 }
@@ -239,17 +239,17 @@ func (r *Resolver) query(token string) message.QueryOptions {
 
 func (r *Resolver) call(ctx context.Context, method string, req, resp any) error {
 	err := r.cfg.Servers.Call(ctx, method, req, resp)
-	if err == nil || errors.Is(err, nomad.ErrPermissionDenied) || errors.Is(err, nomad.ErrTokenNotFound) ||
-		errors.Is(err, nomad.ErrTokenExpired) {
+	if err == nil || errors.Is(err, apierror.ErrPermissionDenied) || errors.Is(err, apierror.ErrTokenNotFound) ||
+		errors.Is(err, apierror.ErrTokenExpired) {
 		return denied(err)
 	}
 	return fmt.Errorf("resolve token: %w", err)
 }
 
-// denied maps all errors of invalid tokens to nomad.ErrPermissionDenied.
+// denied maps all errors of invalid tokens to apierror.ErrPermissionDenied.
 func denied(err error) error {
-	if err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+	if err == nil || errors.Is(err, apierror.ErrPermissionDenied) {
 		return err
 	}
-	return nomad.Denied("%w", err)
+	return apierror.Denied("%w", err)
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/client/access"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -47,7 +47,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	switch r := req.(type) {
 	case interface{ Query() *message.QueryOptions }:
 		if token = r.Query().AuthToken; r.Query().Region != "global" || s.fresh[token] && r.Query().AllowStale && method == "ACL.WhoAmI" {
-			return nomad.ErrPermissionDenied
+			return apierror.ErrPermissionDenied
 		}
 	}
 	stale := req.(interface{ Query() *message.QueryOptions }).Query().AllowStale
@@ -59,7 +59,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	}
 	id := s.tokens[token]
 	if id == nil || s.deleted[token] && !stale {
-		return nomad.ErrorFromText(nomad.ErrPermissionDenied.Error())
+		return apierror.FromText(apierror.ErrPermissionDenied.Error())
 	}
 	switch out := resp.(type) {
 	case *message.ACLWhoAmIResponse:
@@ -80,7 +80,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 		names := s.claims
 		if r, ok := req.(*message.ACLPolicySetRequest); ok {
 			if names = r.Names; !s.holds(id, names) {
-				return nomad.ErrPermissionDenied
+				return apierror.ErrPermissionDenied
 			}
 		}
 		out.Policies = map[string]*rbac.Policy{}
@@ -148,7 +148,7 @@ var questions = map[string]acl.Question{
 func may(t *testing.T, r *access.Resolver, token string) string {
 	t.Helper()
 	_, a, err := r.Caller(t.Context(), token)
-	if errors.Is(err, nomad.ErrPermissionDenied) {
+	if errors.Is(err, apierror.ErrPermissionDenied) {
 		return "denied"
 	}
 	if err != nil {
@@ -193,7 +193,7 @@ func TestOff(t *testing.T) {
 	if _, _, err := r.Caller(t.Context(), ""); err != nil {
 		t.Errorf("the anonymous token needs no server: %v", err)
 	}
-	if _, _, err := r.Caller(t.Context(), "reader"); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+	if _, _, err := r.Caller(t.Context(), "reader"); err == nil || errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a token without a server to verify it: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -38,7 +38,7 @@ func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, method string, 
 	switch {
 	case err == nil:
 		return confirmed, nil
-	case complete(out) && !errors.Is(err, nomad.ErrPermissionDenied):
+	case complete(out) && !errors.Is(err, apierror.ErrPermissionDenied):
 		return out, nil
 	}
 	return nil, err

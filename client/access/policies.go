@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
@@ -162,7 +162,7 @@ func parse(p *rbac.Policy) (*acl.Policy, error) {
 	}
 	parsed, err := acl.Parse(p.Rules)
 	if err != nil {
-		return nil, nomad.Denied("policy %q cannot be parsed: write it again", p.Name)
+		return nil, apierror.Denied("policy %q cannot be parsed: write it again", p.Name)
 	}
 	parsed.Name = p.Name
 	return parsed, nil

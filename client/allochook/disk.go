@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/migrate"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -136,7 +137,7 @@ func (h *diskHook) find(ctx context.Context, a *nomad.Allocation) (migrate.Remot
 	wait := askAgainMin
 	for try := 1; ; try++ {
 		remote, err := h.findOnce(ctx, a)
-		if err == nil || try == findTries || nomad.HTTPStatus(err) < http.StatusInternalServerError {
+		if err == nil || try == findTries || apierror.HTTPStatus(err) < http.StatusInternalServerError {
 			return remote, err
 		}
 		h.log.Warn("find the data of the previous allocation", "alloc", a.ID, "previous", a.PreviousAllocation, "err", err)
@@ -155,11 +156,11 @@ func (h *diskHook) findOnce(ctx context.Context, a *nomad.Allocation) (migrate.R
 		return migrate.Remote{}, fmt.Errorf("find node %s: %w", from.NodeID, err)
 	}
 	if resp.Node == nil {
-		return migrate.Remote{}, nomad.Errorf(http.StatusNotFound, "node %s, which has the data, does not exist any more", from.NodeID)
+		return migrate.Remote{}, apierror.Errorf(http.StatusNotFound, "node %s, which has the data, does not exist any more", from.NodeID)
 	}
 	if s := resp.Node.Status; s == nomad.NodeStatusDown || s == nomad.NodeStatusDisconnected {
 		// Its agent may accept connections and never answer: the tasks would wait for that.
-		return migrate.Remote{}, nomad.Errorf(http.StatusNotFound, "node %s, which has the data, is %s", from.NodeID, s)
+		return migrate.Remote{}, apierror.Errorf(http.StatusNotFound, "node %s, which has the data, is %s", from.NodeID, s)
 	}
 	return h.peers.Snapshot(ctx, resp.Node, from.ID, a.ID)
 }

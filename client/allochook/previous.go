@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/migrate"
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -183,8 +184,8 @@ func missing(err error) bool {
 	if err == nil {
 		return false
 	}
-	status := nomad.HTTPStatus(err)
-	return errors.Is(err, nomad.ErrPermissionDenied) || status == http.StatusNotFound || status == http.StatusForbidden
+	status := apierror.HTTPStatus(err)
+	return errors.Is(err, apierror.ErrPermissionDenied) || status == http.StatusNotFound || status == http.StatusForbidden
 }
 
 // diskOf returns the ephemeral disk of the allocation's group, or nil.

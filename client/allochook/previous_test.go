@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/migrate"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -167,17 +168,17 @@ func TestAwaitRemote(t *testing.T) {
 	}{
 		"ends":    {migrating, func(i int) (*nomad.Allocation, error) { return remoteAt(i, 2), nil }, 3, true, 2 * time.Minute},
 		"unknown": {migrating, func(int) (*nomad.Allocation, error) { return &nomad.Allocation{ClientStatus: "unknown"}, nil }, 1, true, 0},
-		"gone":    {migrating, func(int) (*nomad.Allocation, error) { return nil, nomad.UnknownAlloc("old") }, 1, false, 0},
-		"denied":  {migrating, func(int) (*nomad.Allocation, error) { return nil, nomad.ErrPermissionDenied }, 1, false, 0},
+		"gone":    {migrating, func(int) (*nomad.Allocation, error) { return nil, apierror.UnknownAlloc("old") }, 1, false, 0},
+		"denied":  {migrating, func(int) (*nomad.Allocation, error) { return nil, apierror.ErrPermissionDenied }, 1, false, 0},
 		"errors": {migrating, func(i int) (*nomad.Allocation, error) {
 			if i == 0 {
-				return nil, nomad.ErrNoLeader
+				return nil, apierror.ErrNoLeader
 			}
 			return remoteAt(1, 1), nil
 		}, 2, true, time.Second},
 		"many errors": {migrating, func(i int) (*nomad.Allocation, error) {
 			if i < 10 {
-				return nil, nomad.ErrNoLeader
+				return nil, apierror.ErrNoLeader
 			}
 			return remoteAt(1, 1), nil
 		}, 11, true, 3 * time.Minute},
@@ -259,10 +260,10 @@ func TestFindAgain(t *testing.T) {
 		want   string // in the error
 		most   time.Duration
 	}{
-		"no leader for a time": {func(i int) error { return []error{nomad.ErrNoLeader, context.DeadlineExceeded, nil}[i] }, 3, "",
+		"no leader for a time": {func(i int) error { return []error{apierror.ErrNoLeader, context.DeadlineExceeded, nil}[i] }, 3, "",
 			10 * time.Second},
-		"never":   {func(int) error { return nomad.ErrNoLeader }, 7, "No cluster leader", 3 * time.Minute},
-		"no node": {func(int) error { return nomad.UnknownNode("there") }, 1, "there", 0},
+		"never":   {func(int) error { return apierror.ErrNoLeader }, 7, "No cluster leader", 3 * time.Minute},
+		"no node": {func(int) error { return apierror.UnknownNode("there") }, 1, "there", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

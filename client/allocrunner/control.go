@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -124,7 +125,7 @@ func (r *Runner) Destroy(ctx context.Context) error {
 // unknown signal is refused before anything is sent.
 func (r *Runner) Signal(task, signal string) error {
 	if _, err := drivers.ParseSignal(signal); err != nil {
-		return nomad.Errorf(400, "%v", err)
+		return apierror.Errorf(400, "%v", err)
 	}
 	live := r.running()
 	if task != "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocrunner"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
@@ -43,7 +44,7 @@ func TestRestartAndSignal(t *testing.T) {
 		if !hasEvent(r.States()["a"], nomad.TaskSignaling) || hasEvent(r.States()["b"], nomad.TaskSignaling) {
 			t.Error("want the event of the signal for task a only")
 		}
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if err := r.Signal("b", "SIGNOPE"); !errors.As(err, &coded) || coded.Code != 400 {
 			t.Errorf("Signal(SIGNOPE) = %v, want a 400", err)
 		}

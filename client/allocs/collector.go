@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Delays between the end of an allocation and the check. Creating directories is slow just
@@ -128,7 +129,7 @@ func (s *Set) Collect(ctx context.Context, id string) error {
 	}
 	status := nomad.Allocation{ClientStatus: e.Runner.State().ClientStatus}
 	if !status.ClientTerminalStatus() {
-		return nomad.Errorf(http.StatusBadRequest, "allocation %s is not terminal", id)
+		return apierror.Errorf(http.StatusBadRequest, "allocation %s is not terminal", id)
 	}
 	select {
 	case <-e.ended:
@@ -142,7 +143,7 @@ func (s *Set) Collect(ctx context.Context, id string) error {
 	case errRemoving:
 		return nil
 	default:
-		return nomad.Errorf(http.StatusConflict, "allocation %s: %v: try again later", id, err)
+		return apierror.Errorf(http.StatusConflict, "allocation %s: %v: try again later", id, err)
 	}
 }
 

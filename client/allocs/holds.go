@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Reasons why a removal cannot be claimed.
@@ -22,7 +22,7 @@ func (s *Set) hold(id string) (e *Entry, release func(), err error) {
 	defer s.mu.Unlock()
 	e = s.entries[id]
 	if e == nil || e.removing {
-		return nil, nil, nomad.UnknownAlloc(id)
+		return nil, nil, apierror.UnknownAlloc(id)
 	}
 	e.holds++
 	return e, sync.OnceFunc(func() { s.release(e) }), nil

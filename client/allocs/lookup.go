@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/logs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Has reports whether an allocation of this node has the ID.
@@ -21,14 +22,14 @@ func (s *Set) Has(id string) bool {
 // Find returns an allocation of this node.
 func (s *Set) Find(id string) (*Entry, error) {
 	if id == "" {
-		return nil, nomad.ErrMissingAllocID
+		return nil, apierror.ErrMissingAllocID
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[id]; e != nil {
 		return e, nil
 	}
-	return nil, nomad.UnknownAlloc(id)
+	return nil, apierror.UnknownAlloc(id)
 }
 
 // Namespace returns the namespace of an allocation of this node.
@@ -53,7 +54,7 @@ func (s *Set) Task(id, task string) (started bool, err error) {
 	defer s.mu.Unlock()
 	tg := e.alloc.Job.TaskGroup(e.alloc.TaskGroup)
 	if tg == nil || tg.Task(task) == nil {
-		return false, nomad.Errorf(http.StatusBadRequest, "unknown task name %q", task)
+		return false, apierror.Errorf(http.StatusBadRequest, "unknown task name %q", task)
 	}
 	state := e.Runner.States()[task]
 	return state != nil && !state.StartedAt.IsZero(), nil
@@ -89,7 +90,7 @@ func (s *Set) JobTask(id, name string) (namespace string, task *nomad.Task, err 
 	defer s.mu.Unlock()
 	group := e.alloc.Job.TaskGroup(e.alloc.TaskGroup)
 	if group == nil {
-		return "", nil, nomad.UnknownAlloc(id)
+		return "", nil, apierror.UnknownAlloc(id)
 	}
 	if t := group.Task(name); t != nil {
 		return e.alloc.Namespace, t, nil
@@ -99,9 +100,9 @@ func (s *Set) JobTask(id, name string) (namespace string, task *nomad.Task, err 
 		names = append(names, t.Name)
 	}
 	if name == "" {
-		return "", nil, nomad.Errorf(http.StatusBadRequest, "must provide task name: the allocation has %s", strings.Join(names, ", "))
+		return "", nil, apierror.Errorf(http.StatusBadRequest, "must provide task name: the allocation has %s", strings.Join(names, ", "))
 	}
-	return "", nil, nomad.Errorf(http.StatusNotFound, "unknown task name %q: the allocation has %s", name, strings.Join(names, ", "))
+	return "", nil, apierror.Errorf(http.StatusNotFound, "unknown task name %q: the allocation has %s", name, strings.Join(names, ", "))
 }
 
 // JobID returns the ID of an allocation's job.

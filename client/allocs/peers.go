@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/migrate"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -71,10 +72,10 @@ func (p Peers) Snapshot(ctx context.Context, node *nomad.Node, previous, alloc s
 		target.Scheme = "https"
 	}
 	if node.HTTPAddr == "" {
-		return migrate.Remote{}, nomad.Errorf(http.StatusBadRequest, "node %s has no HTTP address", node.ID)
+		return migrate.Remote{}, apierror.Errorf(http.StatusBadRequest, "node %s has no HTTP address", node.ID)
 	}
 	if !node.TLSEnabled && p.TLS.HTTPS() {
-		return migrate.Remote{}, nomad.Errorf(http.StatusBadRequest,
+		return migrate.Remote{}, apierror.Errorf(http.StatusBadRequest,
 			"node %s serves HTTP without TLS, but this node requires it: set tls { http = true } there", node.ID)
 	}
 	return migrate.Remote{URL: target.String(), Token: token, HTTP: nodeHTTP(p.TLS, p.Set.cfg.Calls.Region)}, nil
@@ -89,7 +90,7 @@ func (s *Set) migrateToken(ctx context.Context, alloc string) (string, error) {
 	}
 	token := resp.MigrateTokens[alloc]
 	if token == "" {
-		return "", nomad.Errorf(http.StatusNotFound, "the servers give no migrate token: the previous node is gone")
+		return "", apierror.Errorf(http.StatusNotFound, "the servers give no migrate token: the previous node is gone")
 	}
 	return token, nil
 }

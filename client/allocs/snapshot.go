@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/migrate"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // drainWait bounds the wait for the tasks of an allocation whose snapshot is requested.
@@ -17,7 +18,7 @@ const drainWait = 30 * time.Second
 func (s *Set) ServeSnapshot(w http.ResponseWriter, r *http.Request, alloc string) error {
 	token, err := nomad.NewMigrateToken(alloc, s.cfg.Calls.Identity.Secret())
 	if err != nil || !token.Matches(r.Header.Get(migrate.TokenHeader)) {
-		return nomad.Denied("the migrate token is missing or wrong")
+		return apierror.Denied("the migrate token is missing or wrong")
 	}
 	e, release, err := s.hold(alloc)
 	if err != nil {
@@ -31,7 +32,7 @@ func (s *Set) ServeSnapshot(w http.ResponseWriter, r *http.Request, alloc string
 	case <-r.Context().Done():
 		return r.Context().Err()
 	case <-late.C:
-		return nomad.Errorf(http.StatusConflict, "allocation %s still runs: its data is sent after its end", alloc)
+		return apierror.Errorf(http.StatusConflict, "allocation %s still runs: its data is sent after its end", alloc)
 	}
 	root, err := safefs.Open(s.cfg.Dir)
 	if err != nil {

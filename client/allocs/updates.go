@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/servers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -75,7 +76,7 @@ func (u *updates) Run(ctx context.Context) error {
 			continue
 		}
 		err := u.send(ctx, batch)
-		if refused, ok := errors.AsType[*nomad.RefusedAllocs](err); ok {
+		if refused, ok := errors.AsType[*apierror.RefusedAllocs](err); ok {
 			// The others are applied. To repeat these would change nothing: their next status is
 			// sent again.
 			u.log.Error("the servers refuse the status of allocations of another node", "allocs", refused.IDs)

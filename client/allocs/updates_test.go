@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // sent is one call of Node.UpdateAlloc.
@@ -107,7 +108,7 @@ func TestUpdates_Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, stop := sending(t, func(call int) error {
 			if call == 1 {
-				return &nomad.RefusedAllocs{IDs: []string{"a"}}
+				return &apierror.RefusedAllocs{IDs: []string{"a"}}
 			}
 			return nil
 		})

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/drivers/mock"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -69,7 +69,7 @@ func Exec(s *rpc.Stream, req *message.AllocExecRequest, input string) (stdout, s
 			if e.Code != nil {
 				code = int(*e.Code)
 			}
-			return stdout, stderr, exit, nomad.Errorf(code, "%s", e.Message)
+			return stdout, stderr, exit, apierror.Errorf(code, "%s", e.Message)
 		}
 		var out message.ExecOutput
 		if err := json.Unmarshal(w.Payload, &out); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -137,7 +138,7 @@ func (n *Node) Claims(t *testing.T) map[string]any {
 
 // Code returns the status code of an error, or 0.
 func Code(err error) int {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if errors.As(err, &coded) {
 		return coded.Code
 	}

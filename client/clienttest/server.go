@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
@@ -154,7 +155,7 @@ func (f *Server) register(_ context.Context, c *rpc.Call, req *message.NodeRegis
 	if slices.Contains(f.Refuse, req.AuthToken) {
 		defer f.Mu.Unlock()
 		f.Refused = append(f.Refused, req.AuthToken)
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	f.Mu.Unlock()
 	var resp *message.NodeUpdateResponse
@@ -176,10 +177,10 @@ func (f *Server) updateStatus(_ context.Context, _ *rpc.Call, req *message.NodeU
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	if f.Node == nil || f.Node.ID != req.NodeID {
-		return nil, nomad.ErrNodeNotFound
+		return nil, apierror.ErrNodeNotFound
 	}
 	if !f.Tokens[req.AuthToken] {
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	f.NodeStatus = req.Status
 	resp := &message.NodeUpdateResponse{HeartbeatTTL: 50 * time.Millisecond}
@@ -202,7 +203,7 @@ func (f *Server) clientAllocs(ctx context.Context, _ *rpc.Call,
 		f.Mu.Lock()
 		if f.Node == nil || f.Node.SecretID != req.SecretID {
 			f.Mu.Unlock()
-			return nil, nomad.ErrPermissionDenied
+			return nil, apierror.ErrPermissionDenied
 		}
 		resp := &message.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
 		resp.Index, resp.RestoreIndex = f.Index, f.RestoredAt
@@ -244,7 +245,7 @@ func (f *Server) updateAlloc(_ context.Context, _ *rpc.Call, req *message.AllocU
 		return nil, errors.New("not now")
 	}
 	if !f.Tokens[req.AuthToken] {
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	for _, a := range req.Alloc {
 		f.Updated[a.ID] = a
@@ -264,7 +265,7 @@ func (f *Server) whoAmI(_ context.Context, _ *rpc.Call, req *message.GenericRequ
 	case req.AuthToken == "all":
 		id.ACLToken.Type = rbac.ManagementToken
 	case !user:
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	return &message.ACLWhoAmIResponse{Identity: id}, nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/profile"
@@ -31,7 +31,7 @@ func (h agent) exportLog(ctx context.Context, _ *rpc.Call, req *message.MonitorE
 
 func (h agent) streamLog(ctx context.Context, s *rpc.Stream, send func(context.Context, monitor.Sink) error) error {
 	if h.monitor == nil {
-		return nomad.Errorf(http.StatusNotImplemented, "this node has no log to stream")
+		return apierror.Errorf(http.StatusNotImplemented, "this node has no log to stream")
 	}
 	ctx, cancel := s.UntilClosed(ctx)
 	defer cancel()

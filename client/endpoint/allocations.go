@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -27,7 +28,7 @@ func (h allocations) restart(ctx context.Context, _ *rpc.Call, req *message.Allo
 	}
 	if req.TaskName != "" {
 		if req.AllTasks {
-			return nil, nomad.Errorf(http.StatusBadRequest, "a task name and all tasks are mutually exclusive")
+			return nil, apierror.Errorf(http.StatusBadRequest, "a task name and all tasks are mutually exclusive")
 		}
 		if _, err := h.allocs.Task(req.AllocID, req.TaskName); err != nil {
 			return nil, err
@@ -47,7 +48,7 @@ func (h allocations) restart(ctx context.Context, _ *rpc.Call, req *message.Allo
 // idle turns the error of an operation that does not apply to the task into a 400.
 func idle(err error) error {
 	if taskrunner.NotApplicable(err) {
-		return nomad.Errorf(http.StatusBadRequest, "%v", err)
+		return apierror.Errorf(http.StatusBadRequest, "%v", err)
 	}
 	return err
 }
@@ -60,7 +61,7 @@ func (h allocations) signal(_ context.Context, _ *rpc.Call, req *message.AllocSi
 		return nil, err
 	}
 	if _, err := drivers.ParseSignal(req.Signal); err != nil {
-		return nil, nomad.Errorf(http.StatusBadRequest, "unknown signal %q", req.Signal)
+		return nil, apierror.Errorf(http.StatusBadRequest, "unknown signal %q", req.Signal)
 	}
 	if err := e.Runner.Signal(req.Task, req.Signal); err != nil {
 		return nil, idle(err)
@@ -112,7 +113,7 @@ func (h allocations) setPause(_ context.Context, _ *rpc.Call, req *message.Alloc
 	switch req.ScheduleState {
 	case nomad.TaskScheduleStateForcePause, nomad.TaskScheduleStateForceRun, nomad.TaskScheduleStateSchedResume:
 	default:
-		return nil, nomad.Errorf(http.StatusBadRequest, "schedule state %q: use %s, %s or %s", req.ScheduleState,
+		return nil, apierror.Errorf(http.StatusBadRequest, "schedule state %q: use %s, %s or %s", req.ScheduleState,
 			nomad.TaskScheduleStateForcePause, nomad.TaskScheduleStateForceRun, nomad.TaskScheduleStateSchedResume)
 	}
 	if err := e.Runner.Pause(req.Task, req.ScheduleState); err != nil {
@@ -142,7 +143,7 @@ func (h allocations) pausable(alloc, task string) (*allocs.Entry, error) {
 		return nil, err
 	}
 	if task == "" {
-		return nil, nomad.Errorf(http.StatusBadRequest, "must provide task name")
+		return nil, apierror.Errorf(http.StatusBadRequest, "must provide task name")
 	}
 	_, err = h.allocs.Task(alloc, task)
 	return e, err

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/exec"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -75,7 +75,7 @@ func (h sessions) exec(ctx context.Context, call *rpc.Call, req *message.AllocEx
 	case err != nil:
 		log.Info("exec session failed", "took", took, "err", err)
 		if errors.Is(err, drivers.ErrNoExec) {
-			return nomad.Errorf(http.StatusBadRequest, "%v", err)
+			return apierror.Errorf(http.StatusBadRequest, "%v", err)
 		}
 		return idle(err)
 	}
@@ -86,24 +86,24 @@ func (h sessions) exec(ctx context.Context, call *rpc.Call, req *message.AllocEx
 // check rejects requests that cannot be run.
 func (h sessions) check(req *message.AllocExecRequest) error {
 	if h.disabled {
-		return nomad.Errorf(http.StatusForbidden, "exec is disabled on this node by disable_remote_exec in its client block: %v",
-			nomad.ErrPermissionDenied)
+		return apierror.Errorf(http.StatusForbidden, "exec is disabled on this node by disable_remote_exec in its client block: %v",
+			apierror.ErrPermissionDenied)
 	}
 	if err := h.resolveAction(req); err != nil {
 		return err
 	}
 	if len(req.Cmd) == 0 || req.Cmd[0] == "" {
-		return nomad.Errorf(http.StatusBadRequest, "must provide a command to run")
+		return apierror.Errorf(http.StatusBadRequest, "must provide a command to run")
 	}
 	size := 0
 	for _, arg := range req.Cmd {
 		size += len(arg) + 1
 		if strings.ContainsRune(arg, 0) {
-			return nomad.Errorf(http.StatusBadRequest, "an argument of the command contains a NUL byte")
+			return apierror.Errorf(http.StatusBadRequest, "an argument of the command contains a NUL byte")
 		}
 	}
 	if size > maxCommand {
-		return nomad.Errorf(http.StatusBadRequest, "the command has %d bytes, at most %d are allowed", size, maxCommand)
+		return apierror.Errorf(http.StatusBadRequest, "the command has %d bytes, at most %d are allowed", size, maxCommand)
 	}
 	_, _, err := h.allocs.JobTask(req.AllocID, req.Task)
 	return err
@@ -119,7 +119,7 @@ func (h sessions) resolveAction(req *message.AllocExecRequest) error {
 			return err
 		}
 		if job != req.JobID {
-			return nomad.Errorf(http.StatusBadRequest, "allocation %s is of another job than %q", req.AllocID, req.JobID)
+			return apierror.Errorf(http.StatusBadRequest, "allocation %s is of another job than %q", req.AllocID, req.JobID)
 		}
 	}
 	if req.Action == "" {
@@ -138,5 +138,5 @@ func (h sessions) resolveAction(req *message.AllocExecRequest) error {
 }
 
 func unknownAction(req *message.AllocExecRequest) error {
-	return nomad.Errorf(http.StatusBadRequest, "action %s not found in task %s", req.Action, req.Task)
+	return apierror.Errorf(http.StatusBadRequest, "action %s not found in task %s", req.Action, req.Task)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -51,7 +52,7 @@ func TestExec(t *testing.T) {
 	} {
 		bad := req
 		c.edit(&bad)
-		if _, _, exit, err := clienttest.Exec(open(), &bad, ""); exit != nil || nomad.HTTPStatus(err) != c.code ||
+		if _, _, exit, err := clienttest.Exec(open(), &bad, ""); exit != nil || apierror.HTTPStatus(err) != c.code ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want %d %q", name, exit, err, c.code, c.want)
 		}
@@ -72,7 +73,7 @@ func TestExec(t *testing.T) {
 			t.Fatalf("session: %+v, %v", w, err)
 		}
 	}
-	if _, _, _, err := clienttest.Exec(open(), &req, ""); nomad.HTTPStatus(err) != 429 ||
+	if _, _, _, err := clienttest.Exec(open(), &req, ""); apierror.HTTPStatus(err) != 429 ||
 		!strings.Contains(err.Error(), "has 32 exec sessions") {
 		t.Errorf("session over the limit: %v", err)
 	}
@@ -96,7 +97,7 @@ func TestExec_FinishedTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, _, err := clienttest.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}},
-		""); nomad.HTTPStatus(err) != 400 || !strings.Contains(err.Error(), "not running") {
+		""); apierror.HTTPStatus(err) != 400 || !strings.Contains(err.Error(), "not running") {
 		t.Errorf("exec in a finished task: %v", err)
 	}
 }
@@ -114,7 +115,7 @@ func TestExec_Disabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, _, err := clienttest.Exec(s, &message.AllocExecRequest{AllocID: a.ID, Task: "main", Cmd: []string{"x"}},
-		""); nomad.HTTPStatus(err) != 403 || !strings.Contains(err.Error(), "disable_remote_exec") {
+		""); apierror.HTTPStatus(err) != 403 || !strings.Contains(err.Error(), "disable_remote_exec") {
 		t.Errorf("exec where it is disabled: %v", err)
 	}
 }

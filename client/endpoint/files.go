@@ -6,7 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/logs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -50,7 +50,7 @@ func (h files) stream(ctx context.Context, _ *rpc.Call, req *message.FsStreamReq
 	}
 	defer t.Close()
 	if req.Path == "" {
-		return nomad.Errorf(http.StatusBadRequest, "must provide a file name")
+		return apierror.Errorf(http.StatusBadRequest, "must provide a file name")
 	}
 	ctx, cancel := s.UntilClosed(ctx)
 	defer cancel()
@@ -66,14 +66,14 @@ func (h files) logs(ctx context.Context, _ *rpc.Call, req *message.FsLogsRequest
 	}
 	defer t.Close()
 	if req.Task == "" {
-		return nomad.Errorf(http.StatusBadRequest, "must provide task name")
+		return apierror.Errorf(http.StatusBadRequest, "must provide task name")
 	}
 	started, err := h.allocs.Task(req.AllocID, req.Task)
 	if err != nil {
 		return err
 	}
 	if !started {
-		return nomad.Errorf(http.StatusNotFound, "task %q not started yet: no logs available", req.Task)
+		return apierror.Errorf(http.StatusNotFound, "task %q not started yet: no logs available", req.Task)
 	}
 	ctx, cancel := s.UntilClosed(ctx)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -56,10 +57,10 @@ func TestLocal_AnswersItsAgent(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %s", what, info, err, c.name)
 		}
 	}
-	if _, err := stat(a.ID, "", "bad"); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if _, err := stat(a.ID, "", "bad"); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a bad token: %v", err)
 	}
-	if text, err := cat(a.ID, "bad"); text != "" || err == nil || err.Error() != nomad.ErrPermissionDenied.Error() {
+	if text, err := cat(a.ID, "bad"); text != "" || err == nil || err.Error() != apierror.ErrPermissionDenied.Error() {
 		t.Errorf("a bad token reads %q, %v", text, err)
 	}
 	if text, err := cat(nomad.NewID(), ""); text != "elsewhere" {

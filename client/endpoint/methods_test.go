@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -81,7 +82,7 @@ func readFile(s *rpc.Stream, err error, req *message.FsStreamRequest) (string, e
 			if w.Error.Code != nil {
 				c = int(*w.Error.Code)
 			}
-			return text.String(), nomad.Errorf(c, "%s", w.Error.Message)
+			return text.String(), apierror.Errorf(c, "%s", w.Error.Message)
 		}
 		text.Write(w.Payload)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/exec"
 	"github.com/open-nomad/open-nomad/client/portforward"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -31,15 +32,15 @@ type forwards struct {
 // forward connects the stream to a port of an allocation. Each connection is a session.
 func (h *forwards) forward(ctx context.Context, call *rpc.Call, req *message.AllocPortForwardRequest, st *rpc.Stream) error {
 	if h.disabled {
-		return nomad.Errorf(http.StatusForbidden,
-			"port forwarding is disabled on this node by disable_remote_exec in its client block: %v", nomad.ErrPermissionDenied)
+		return apierror.Errorf(http.StatusForbidden,
+			"port forwarding is disabled on this node by disable_remote_exec in its client block: %v", apierror.ErrPermissionDenied)
 	}
 	e, err := h.allocs.Find(req.AllocID)
 	if err != nil {
 		return err
 	}
 	if e.Runner.State().ClientStatus != nomad.AllocClientStatusRunning {
-		return nomad.Errorf(http.StatusBadRequest, "allocation %s is not running", req.AllocID)
+		return apierror.Errorf(http.StatusBadRequest, "allocation %s is not running", req.AllocID)
 	}
 	target, err := portforward.Resolve(e.Runner.Alloc(), placeOf(e.Runner), req.Port)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -54,7 +54,7 @@ func ofAlloc[Req any](s *Service, id func(*Req) string, ops ...acl.NamespaceCapa
 			case id(r) == "" || a.IsManagement():
 				return err
 			}
-			return nomad.Errorf(404, "%v%s", nomad.UnknownAlloc(id(r)), nomad.Hidden(rights...))
+			return apierror.Errorf(404, "%v%s", apierror.UnknownAlloc(id(r)), apierror.Hidden(rights...))
 		}}
 }
 
@@ -226,7 +226,7 @@ func (s *Service) forward(ctx context.Context, name string, req any, st *rpc.Str
 	return rpc.Bridge(st, next)
 }
 
-// readmit returns nomad.ErrPermissionDenied if the caller has lost the right to a stream.
+// readmit returns apierror.ErrPermissionDenied if the caller has lost the right to a stream.
 // Streams of a removed allocation end by themselves.
 func (r rule[Req]) readmit(ctx context.Context, env message.Envelope, req *Req) error {
 	_, access, err := r.s.cfg.Access.Caller(ctx, env.AuthToken)
@@ -234,7 +234,7 @@ func (r rule[Req]) readmit(ctx context.Context, env message.Envelope, req *Req) 
 		return err
 	}
 	if r.need(access, req) != nil {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	return nil
 }

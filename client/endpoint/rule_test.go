@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -88,7 +89,7 @@ func (g guarded) call(t *testing.T, relayed bool, method string, req rpc.Request
 			return err
 		}
 		if w.Error != nil {
-			return nomad.ErrorFromText(w.Error.Message)
+			return apierror.FromText(w.Error.Message)
 		}
 		return nil
 	}
@@ -180,12 +181,12 @@ func TestRule_ChecksRights(t *testing.T) {
 		for _, relayed := range []bool{false, true} {
 			for _, who := range people {
 				err := g.call(t, relayed, c.method, c.req(), who)
-				hidden := err != nil && strings.Contains(err.Error(), nomad.UnknownAlloc(g.alloc).Error()+" (or your token lacks ")
-				if refused := hidden || errors.Is(err, nomad.ErrPermissionDenied); refused == slices.Contains(c.may, who) {
+				hidden := err != nil && strings.Contains(err.Error(), apierror.UnknownAlloc(g.alloc).Error()+" (or your token lacks ")
+				if refused := hidden || errors.Is(err, apierror.ErrPermissionDenied); refused == slices.Contains(c.may, who) {
 					t.Errorf("%q calls %s (relayed: %v): %v", who, c.method, relayed, err)
 				}
 			}
-			if err := g.call(t, relayed, c.method, c.req(), "bad"); !errors.Is(err, nomad.ErrPermissionDenied) {
+			if err := g.call(t, relayed, c.method, c.req(), "bad"); !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("a bad token calls %s (relayed: %v): %v", c.method, relayed, err)
 			}
 		}

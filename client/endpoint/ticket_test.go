@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
@@ -76,10 +77,10 @@ func TestTicket(t *testing.T) {
 			return g.call(t, true, method, req, credential)
 		}
 		raw := signed(t, key, good)
-		if err := call(raw); errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := call(raw); errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s rejects its ticket: %v", method, err)
 		}
-		if err := call(raw); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := call(raw); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s serves a ticket twice: %v", method, err)
 		}
 		for name, edit := range map[string]func(*ticket.Ticket){
@@ -89,11 +90,11 @@ func TestTicket(t *testing.T) {
 		} {
 			bad := good
 			edit(&bad)
-			if err := call(signed(t, key, bad)); !errors.Is(err, nomad.ErrPermissionDenied) {
+			if err := call(signed(t, key, bad)); !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("%s serves a ticket for %s: %v", method, name, err)
 			}
 		}
-		if err := call(signed(t, unknown, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := call(signed(t, unknown, good)); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s serves a ticket not signed by a server: %v", method, err)
 		}
 		// The agent's own API accepts only tokens.
@@ -102,13 +103,13 @@ func TestTicket(t *testing.T) {
 		if method == "Allocations.Exec" {
 			local = method
 		}
-		if err := g.call(t, false, local, req, signed(t, key, good)); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := g.call(t, false, local, req, signed(t, key, good)); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s of the agent accepts a ticket: %v", method, err)
 		}
 	}
 	unprivileged := ticket.Ticket{Node: g.NodeID(), Method: "Allocations.Exec", Object: g.alloc}
 	req, _ := g.relays()["Allocations.Exec"]()
-	if err := g.call(t, true, "Allocations.Exec", req, signed(t, key, unprivileged)); !errors.Is(err, nomad.ErrPermissionDenied) ||
+	if err := g.call(t, true, "Allocations.Exec", req, signed(t, key, unprivileged)); !errors.Is(err, apierror.ErrPermissionDenied) ||
 		!strings.Contains(err.Error(), "alloc-node-exec") {
 		t.Errorf("exec in a task without isolation, without the right: %v", err)
 	}
@@ -139,7 +140,7 @@ func TestTicket_WithoutAccessControl(t *testing.T) {
 		t.Error(err)
 	}
 	if err := call(ticket.Ticket{Node: n.NodeID(), Method: "NodeIdentity.Get", Object: n.NodeID()}); !errors.Is(err,
-		nomad.ErrPermissionDenied) {
+		apierror.ErrPermissionDenied) {
 		t.Error(err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Maximum numbers of concurrent sessions.
@@ -31,10 +31,10 @@ func (l *Limits) TakeAs(what, alloc string) (release func(), err error) {
 	defer l.mu.Unlock()
 	switch {
 	case l.of[alloc] >= MaxPerAlloc:
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "allocation %s has %d %s, which is the maximum: end one of them", alloc,
+		return nil, apierror.Errorf(http.StatusTooManyRequests, "allocation %s has %d %s, which is the maximum: end one of them", alloc,
 			MaxPerAlloc, what)
 	case l.total >= MaxPerNode:
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "the node has %d %s, which is the maximum: end one of them", MaxPerNode, what)
+		return nil, apierror.Errorf(http.StatusTooManyRequests, "the node has %d %s, which is the maximum: end one of them", MaxPerNode, what)
 	}
 	if l.of == nil {
 		l.of = map[string]int{}

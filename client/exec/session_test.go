@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/exec"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -257,7 +257,7 @@ func TestLimits(t *testing.T) {
 		}
 		releases = append(releases, release)
 	}
-	if _, err := l.Take("a"); nomad.HTTPStatus(err) != 429 || !strings.Contains(err.Error(), "allocation a has 32 exec sessions") {
+	if _, err := l.Take("a"); apierror.HTTPStatus(err) != 429 || !strings.Contains(err.Error(), "allocation a has 32 exec sessions") {
 		t.Errorf("Take() = %v", err)
 	}
 	for i := exec.MaxPerAlloc; i < exec.MaxPerNode; i++ {
@@ -265,7 +265,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.Take("other"); nomad.HTTPStatus(err) != 429 || !strings.Contains(err.Error(), "the node has 256 exec sessions") {
+	if _, err := l.Take("other"); apierror.HTTPStatus(err) != 429 || !strings.Contains(err.Error(), "the node has 256 exec sessions") {
 		t.Errorf("Take() = %v", err)
 	}
 	releases[0]()

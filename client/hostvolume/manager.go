@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 )
@@ -119,19 +120,19 @@ func (m *Manager) plugin(id string) (plugin, error) {
 // belongs to another one.
 func (m *Manager) enter(id, name string) (leave func(), err error) {
 	if !nomad.IsUUID(id) {
-		return nil, nomad.Errorf(400, "volume ID %q is not a UUID", id)
+		return nil, apierror.Errorf(400, "volume ID %q is not a UUID", id)
 	}
 	if name == "" {
-		return nil, nomad.Errorf(400, "volume %s has no name", id)
+		return nil, apierror.Errorf(400, "volume %s has no name", id)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if v := m.volumes[name]; v != nil && v.ID != id {
-		return nil, nomad.Errorf(409, "volume name already exists on this node: volume %q has the ID %s and the host_path %s; if no server lists it, "+
+		return nil, apierror.Errorf(409, "volume name already exists on this node: volume %q has the ID %s and the host_path %s; if no server lists it, "+
 			"register it with this id and host_path and with its plugin_id, and then delete it", name, v.ID, v.Path)
 	}
 	if other, running := m.busy[name]; running {
-		return nil, nomad.Errorf(409, "another operation on volume %q (%s) of this node is running: try again when it has ended", name, other)
+		return nil, apierror.Errorf(409, "another operation on volume %q (%s) of this node is running: try again when it has ended", name, other)
 	}
 	m.busy[name] = id
 	return func() {
@@ -203,10 +204,10 @@ func (m *Manager) call(ctx context.Context, p plugin, req *message.ClientHostVol
 	if err == nil {
 		got.path, err = resolved(got.path)
 	}
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	switch {
 	case errors.As(err, &coded):
-		return made{}, nomad.Errorf(coded.Code, "create volume %q (%s) with plugin %q: %s", req.Name, req.ID, req.PluginID, coded.Message)
+		return made{}, apierror.Errorf(coded.Code, "create volume %q (%s) with plugin %q: %s", req.Name, req.ID, req.PluginID, coded.Message)
 	case err != nil:
 		return made{}, fmt.Errorf("create volume %q (%s) with plugin %q: %w", req.Name, req.ID, req.PluginID, err)
 	}
@@ -251,7 +252,7 @@ func (m *Manager) Register(req *message.ClientHostVolumeRegisterRequest) error {
 	defer leave()
 	path, err := m.registrable(req.HostPath, req.ID)
 	if err != nil {
-		return nomad.Errorf(400, "cannot register volume %q: host_path of node %s: %v", req.Name, m.cfg.NodeID, err)
+		return apierror.Errorf(400, "cannot register volume %q: host_path of node %s: %v", req.Name, m.cfg.NodeID, err)
 	}
 	rec := &message.ClientHostVolumeState{ID: req.ID, HostPath: req.HostPath, RealPath: path,
 		CreateReq: &message.ClientHostVolumeCreateRequest{
@@ -277,7 +278,7 @@ func (m *Manager) vacate(ctx context.Context, id, name string) (open func(), err
 	}
 	users, err := m.cfg.Users(ctx, name)
 	if err == nil && len(users) > 0 {
-		err = nomad.Errorf(409, "volume %q (%s) of this node is in use by allocations: %v: try again when they have ended", name, id, users)
+		err = apierror.Errorf(409, "volume %q (%s) of this node is in use by allocations: %v: try again when they have ended", name, id, users)
 	}
 	if err != nil {
 		open()

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -61,7 +61,7 @@ func ownerOf(params map[string]string) (owner, error) {
 func (p mkdir) create(_ context.Context, req *message.ClientHostVolumeCreateRequest) (made, error) {
 	o, err := ownerOf(req.Parameters)
 	if err != nil {
-		return made{}, nomad.Errorf(400, "%v", err)
+		return made{}, apierror.Errorf(400, "%v", err)
 	}
 	if err := os.MkdirAll(p.dir, volumesMode); err != nil {
 		return made{}, err

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/logs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -48,7 +48,7 @@ func tree(t *testing.T) (dir string, tr *logs.Tree) {
 
 // code returns the HTTP status of an error, 0 for nil, 500 for any other.
 func code(err error) int {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	switch {
 	case err == nil:
 		return 0

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -27,10 +27,10 @@ type Log struct{ Task, Type string }
 // check validates the log.
 func (l Log) check() error {
 	if l.Type != "stdout" && l.Type != "stderr" {
-		return nomad.Errorf(http.StatusBadRequest, "log type must be stdout or stderr")
+		return apierror.Errorf(http.StatusBadRequest, "log type must be stdout or stderr")
 	}
 	if l.Task == "" || strings.ContainsAny(l.Task, "/\x00") {
-		return nomad.Errorf(http.StatusBadRequest, "must provide task name")
+		return apierror.Errorf(http.StatusBadRequest, "must provide task name")
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -37,10 +37,10 @@ type Range struct {
 // check validates the range.
 func (r Range) check() error {
 	if r.Origin != "" && r.Origin != OriginStart && r.Origin != OriginEnd {
-		return nomad.Errorf(http.StatusBadRequest, "origin must be start or end")
+		return apierror.Errorf(http.StatusBadRequest, "origin must be start or end")
 	}
 	if r.Offset < 0 {
-		return nomad.Errorf(http.StatusBadRequest, "offset must not be negative")
+		return apierror.Errorf(http.StatusBadRequest, "offset must not be negative")
 	}
 	return nil
 }

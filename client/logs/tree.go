@@ -37,7 +37,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -53,7 +53,7 @@ type Tree struct{ dir *os.File }
 func OpenTree(dir string) (*Tree, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
-		return nil, nomad.Errorf(http.StatusNotFound, "allocation directory is gone")
+		return nil, apierror.Errorf(http.StatusNotFound, "allocation directory is gone")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open allocation directory: %w", err)
@@ -192,17 +192,17 @@ func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.
 // allocation or lead to secrets.
 func clean(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
-		return "", nomad.Errorf(http.StatusBadRequest, "path contains a NUL byte")
+		return "", apierror.Errorf(http.StatusBadRequest, "path contains a NUL byte")
 	}
 	rel := path.Clean(strings.TrimLeft(name, "/"))
 	if rel == "." {
 		return "", nil
 	}
 	if rel == ".." || strings.HasPrefix(rel, "../") {
-		return "", nomad.Errorf(http.StatusForbidden, "path escapes the alloc directory")
+		return "", apierror.Errorf(http.StatusForbidden, "path escapes the alloc directory")
 	}
 	if forbidden(rel) {
-		return "", nomad.Errorf(http.StatusForbidden, "reading secret file prohibited: %s", rel)
+		return "", apierror.Errorf(http.StatusForbidden, "reading secret file prohibited: %s", rel)
 	}
 	return rel, nil
 }
@@ -247,13 +247,13 @@ func fold(name string) string {
 func explain(name string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENAMETOOLONG):
-		return nomad.Errorf(http.StatusNotFound, "file %q not found", name)
+		return apierror.Errorf(http.StatusNotFound, "file %q not found", name)
 	case errors.Is(err, unix.ELOOP):
-		return nomad.Errorf(http.StatusForbidden, "path %q goes through a symbolic link", name)
+		return apierror.Errorf(http.StatusForbidden, "path %q goes through a symbolic link", name)
 	case errors.Is(err, unix.EXDEV):
-		return nomad.Errorf(http.StatusForbidden, "path %q leaves the alloc directory", name)
+		return apierror.Errorf(http.StatusForbidden, "path %q leaves the alloc directory", name)
 	case errors.Is(err, errNotRegular), errors.Is(err, unix.EISDIR):
-		return nomad.Errorf(http.StatusBadRequest, "%q is not a regular file", name)
+		return apierror.Errorf(http.StatusBadRequest, "%q is not a regular file", name)
 	}
 	return fmt.Errorf("open %q: %w", name, err)
 }

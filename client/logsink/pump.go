@@ -16,7 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/logs"
 	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/internal/safefs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -155,7 +155,7 @@ func (p *pump) read(ctx context.Context, tree *logs.Tree, over bool) (batch, err
 			spans = append(spans, span{n, f.Offset, len(f.Data)})
 			return nil, nil
 		}, func([]byte) error { return nil })
-	if coded, ok := errors.AsType[*nomad.CodedError](err); ok && coded.Code == http.StatusNotFound {
+	if coded, ok := errors.AsType[*apierror.Coded](err); ok && coded.Code == http.StatusNotFound {
 		return b, nil // no log yet
 	}
 	if err != nil || len(data) == 0 {

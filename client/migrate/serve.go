@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Serve answers a request for the snapshot. The caller has checked the token. A connection with
@@ -18,7 +18,7 @@ func (s Source) Serve(w http.ResponseWriter, r *http.Request) error {
 	if text := r.Header.Get(OffsetHeader); text != "" {
 		var err error
 		if offset, err = strconv.ParseInt(text, 10, 64); err != nil || offset < 0 {
-			return nomad.Errorf(http.StatusBadRequest, "header %s is %q: use the number of bytes that were received", OffsetHeader, text)
+			return apierror.Errorf(http.StatusBadRequest, "header %s is %q: use the number of bytes that were received", OffsetHeader, text)
 		}
 		w.Header().Set(OffsetHeader, strconv.FormatInt(offset, 10))
 	}
@@ -29,7 +29,7 @@ func (s Source) Serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if out.skip > 0 {
-		return nomad.Errorf(http.StatusRequestedRangeNotSatisfiable, "the snapshot has less than %d bytes", offset)
+		return apierror.Errorf(http.StatusRequestedRangeNotSatisfiable, "the snapshot has less than %d bytes", offset)
 	}
 	w.Header().Set(DigestTrailer, hex.EncodeToString(out.sum.Sum(nil)))
 	return nil

@@ -14,7 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -88,7 +88,7 @@ func (i *Identity) Prove(ctx context.Context, servers rpc.Caller, req *message.N
 	ask := message.NodeChallengeRequest{NodeID: i.ID, Key: i.key.public(), WriteRequest: req.WriteRequest}
 	var resp message.NodeChallengeResponse
 	err := servers.Call(ctx, "Node.Challenge", &ask, &resp)
-	if errors.Is(err, nomad.ErrUnknownMethod) || errors.Is(err, nomad.ErrNoMethod) {
+	if errors.Is(err, apierror.ErrUnknownMethod) || errors.Is(err, apierror.ErrNoMethod) {
 		i.log.Debug("registering without the node's key, which the servers do not support")
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/open-nomad/open-nomad/client/state"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Limits of the dynamic metadata, which is part of every registration.
@@ -118,12 +118,12 @@ func (m *Meta) Apply(changes map[string]*string, publish func(meta map[string]st
 // contain.
 func checkMeta(changes map[string]*string) error {
 	if len(changes) == 0 {
-		return nomad.Errorf(http.StatusBadRequest, "missing required Meta object: set at least one key")
+		return apierror.Errorf(http.StatusBadRequest, "missing required Meta object: set at least one key")
 	}
 	for k := range changes {
 		for part := range strings.SplitSeq(k, ".") {
 			if !hclsyntax.ValidIdentifier(part) {
-				return nomad.Errorf(http.StatusBadRequest, "%q is invalid: metadata keys must be valid dotted hcl identifiers", k)
+				return apierror.Errorf(http.StatusBadRequest, "%q is invalid: metadata keys must be valid dotted hcl identifiers", k)
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func checkMetaSize(dynamic map[string]*string) error {
 		}
 	}
 	if len(dynamic) > maxMetaKeys || size > maxMetaBytes {
-		return nomad.Errorf(http.StatusBadRequest, "the node would have %d keys with %d bytes of dynamic metadata: "+
+		return apierror.Errorf(http.StatusBadRequest, "the node would have %d keys with %d bytes of dynamic metadata: "+
 			"at most %d keys and %d bytes are allowed, so unset some", len(dynamic), size, maxMetaKeys, maxMetaBytes)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/internal/sockets"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Limits of one connection.
@@ -56,7 +56,7 @@ func (t Target) Dial(ctx context.Context) (*net.TCPConn, error) {
 	spaces, closeAll, err := t.spaces(ctx)
 	defer closeAll()
 	if err != nil {
-		return nil, nomad.Errorf(http.StatusBadGateway, "port %d of the allocation: %v", t.port, err)
+		return nil, apierror.Errorf(http.StatusBadGateway, "port %d of the allocation: %v", t.port, err)
 	}
 	first := error(errNoListener)
 	for _, s := range spaces {
@@ -68,7 +68,7 @@ func (t Target) Dial(ctx context.Context) (*net.TCPConn, error) {
 			first = err
 		}
 	}
-	return nil, nomad.Errorf(http.StatusBadGateway,
+	return nil, apierror.Errorf(http.StatusBadGateway,
 		"connect to port %d of the allocation: %v: start a program of its tasks that listens on the port", t.port, first)
 }
 

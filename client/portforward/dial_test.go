@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 func TestMain(m *testing.M) { os.Exit(testnet.Private(m)) }
@@ -84,7 +84,7 @@ func TestOwner(t *testing.T) {
 			if err == nil {
 				conn.Close()
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || nomad.HTTPStatus(err) != 502 {
+			if err == nil || !strings.Contains(err.Error(), c.want) || apierror.HTTPStatus(err) != 502 {
 				t.Errorf("Dial() = %v, want %q", err, c.want)
 			}
 			wantNoConnection(t, l)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -104,7 +105,7 @@ func TestDialInside(t *testing.T) {
 	if conn, err := target.Dial(t.Context()); err == nil {
 		conn.Close()
 		t.Fatal("a port of the node was reached through the namespace")
-	} else if nomad.HTTPStatus(err) != 502 {
+	} else if apierror.HTTPStatus(err) != 502 {
 		t.Errorf("Dial() = %v, want status 502", err)
 	}
 	var inside net.Listener

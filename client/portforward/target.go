@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Place is the network of an allocation on this node.
@@ -69,7 +70,7 @@ func Resolve(alloc *nomad.Allocation, at Place, port string) (Target, error) {
 		}
 		ip, err := netip.ParseAddr(p.HostIP)
 		if err != nil || p.Value < 1 || p.Value > 65535 {
-			return Target{}, nomad.Errorf(http.StatusBadRequest, "port %q of allocation %s has no address on this node", port, alloc.ID)
+			return Target{}, apierror.Errorf(http.StatusBadRequest, "port %q of allocation %s has no address on this node", port, alloc.ID)
 		}
 		return Target{label: p.Label, inner: uint16(inner(p)), port: uint16(p.Value), at: ip, tasks: at.Tasks}, nil
 	}
@@ -117,5 +118,5 @@ func unknown(alloc *nomad.Allocation, ports []nomad.AllocatedPortMapping, port, 
 	} else if strings.HasPrefix(more, ",") {
 		have += ": use" + strings.TrimPrefix(more, ", or")
 	}
-	return nomad.Errorf(http.StatusBadRequest, "unknown port %q of allocation %s: %s", port, alloc.ID, have)
+	return apierror.Errorf(http.StatusBadRequest, "unknown port %q of allocation %s: %s", port, alloc.ID, have)
 }

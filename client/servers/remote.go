@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -227,10 +228,10 @@ func (r *Remote) unreached(err error) error {
 func retryable(err error, req any) bool {
 	r, ok := req.(rpc.Request)
 	read := ok && !r.Envelope().Write
-	if !read && errors.Is(err, nomad.ErrMaybeApplied) {
+	if !read && errors.Is(err, apierror.ErrMaybeApplied) {
 		return false
 	}
-	if errors.Is(err, nomad.ErrNoLeader) || errors.Is(err, nomad.ErrNotReady) || unsent(err) {
+	if errors.Is(err, apierror.ErrNoLeader) || errors.Is(err, apierror.ErrNotReady) || unsent(err) {
 		return true
 	}
 	return read && rpc.Lost(err)
@@ -239,7 +240,7 @@ func retryable(err error, req any) bool {
 // unsent reports whether no server accepted the call: it was unreachable, or it could not reach
 // the leader.
 func unsent(err error) bool {
-	return errors.Is(err, nomad.ErrUnsent) || errors.Is(err, nomad.ErrNoStream)
+	return errors.Is(err, apierror.ErrUnsent) || errors.Is(err, apierror.ErrNoStream)
 }
 
 // blockTime returns how long a blocking query may take.

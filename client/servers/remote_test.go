@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -59,9 +60,9 @@ var (
 	readReq    = &message.GenericRequest{}
 	writeReq   = &message.NodeUpdateStatusRequest{}
 	errLost    = fmt.Errorf("rpc error: %w", io.EOF)
-	errGone    = fmt.Errorf("%w: %w", nomad.ErrLost, io.EOF)
-	errMaybe   = fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, io.EOF)
-	errRefused = fmt.Errorf("%w: connection refused", nomad.ErrUnsent)
+	errGone    = fmt.Errorf("%w: %w", apierror.ErrLost, io.EOF)
+	errMaybe   = fmt.Errorf("%w: %w", apierror.ErrMaybeApplied, io.EOF)
+	errRefused = fmt.Errorf("%w: connection refused", apierror.ErrUnsent)
 )
 
 func TestCall_Failover(t *testing.T) {
@@ -73,21 +74,21 @@ func TestCall_Failover(t *testing.T) {
 		want   error
 	}{
 		"unreachable server":          {writeReq, errRefused, []string{"a", "b"}, "b", nil},
-		"unreachable leader":          {writeReq, nomad.ErrorFromText(errRefused.Error()), []string{"a", "b"}, "b", nil},
-		"no leader":                   {writeReq, nomad.ErrNoLeader, []string{"a", "b"}, "b", nil},
+		"unreachable leader":          {writeReq, apierror.FromText(errRefused.Error()), []string{"a", "b"}, "b", nil},
+		"no leader":                   {writeReq, apierror.ErrNoLeader, []string{"a", "b"}, "b", nil},
 		"lost response to a read":     {readReq, errLost, []string{"a", "b"}, "b", nil},
-		"read lost by another server": {readReq, nomad.ErrorFromText(errGone.Error()), []string{"a", "b"}, "b", nil},
-		"write lost by another server": {writeReq, nomad.ErrorFromText(fmt.Sprint(nomad.ErrMaybeApplied, ": ", errGone)), []string{"a"},
-			"a", nomad.ErrMaybeApplied},
-		"lost response to a restart": {&message.AllocRestartRequest{}, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
-		"lost response to a write":   {writeReq, errMaybe, []string{"a"}, "b", nomad.ErrMaybeApplied},
-		"write lost by the leader": {writeReq, nomad.ErrorFromText(nomad.ErrMaybeApplied.Error()), []string{"a"}, "a",
-			nomad.ErrMaybeApplied},
-		"refused": {writeReq, nomad.ErrPermissionDenied, []string{"a"}, "a", nomad.ErrPermissionDenied},
-		"user text that looks like an error": {writeReq, nomad.ErrorFromText(`RPC Error:: 400,job "rpc error: failed to get conn" is bad`),
+		"read lost by another server": {readReq, apierror.FromText(errGone.Error()), []string{"a", "b"}, "b", nil},
+		"write lost by another server": {writeReq, apierror.FromText(fmt.Sprint(apierror.ErrMaybeApplied, ": ", errGone)), []string{"a"},
+			"a", apierror.ErrMaybeApplied},
+		"lost response to a restart": {&message.AllocRestartRequest{}, errMaybe, []string{"a"}, "b", apierror.ErrMaybeApplied},
+		"lost response to a write":   {writeReq, errMaybe, []string{"a"}, "b", apierror.ErrMaybeApplied},
+		"write lost by the leader": {writeReq, apierror.FromText(apierror.ErrMaybeApplied.Error()), []string{"a"}, "a",
+			apierror.ErrMaybeApplied},
+		"refused": {writeReq, apierror.ErrPermissionDenied, []string{"a"}, "a", apierror.ErrPermissionDenied},
+		"user text that looks like an error": {writeReq, apierror.FromText(`RPC Error:: 400,job "rpc error: failed to get conn" is bad`),
 			[]string{"a"}, "a", nil},
 		"wrong node secret": {writeReq,
-			nomad.ErrorFromText("RPC Error:: 403,node secret ID does not match. Not registering node."), []string{"a"}, "a", nomad.ErrNodeSecret},
+			apierror.FromText("RPC Error:: 403,node secret ID does not match. Not registering node."), []string{"a"}, "a", apierror.ErrNodeSecret},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestCall_NoServerAnswers(t *testing.T) {
 // The error names a failed TLS handshake as the reason.
 func TestCall_TLSFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		why := fmt.Errorf("%w: %w", nomad.ErrUnsent, &rpc.HandshakeError{Addr: "a", Region: "global", Err: errors.New("unknown authority")})
+		why := fmt.Errorf("%w: %w", apierror.ErrUnsent, &rpc.HandshakeError{Addr: "a", Region: "global", Err: errors.New("unknown authority")})
 		r := remote(&fleet{fails: map[string]error{"a": why}}, "a")
 		err := r.Call(t.Context(), "Test.Call", writeReq, nil)
 		if want := `at a (TLS with the server of region "global" at a: unknown authority)`; err == nil || !strings.Contains(err.Error(), want) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/service"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // TestRemovalDuringABatch checks that a removal does not wait for a batch of other registrations.
@@ -93,7 +93,7 @@ func TestDenied(t *testing.T) {
 	world(t, func(ctx context.Context, s *servers, r *service.Registrar) {
 		r.Set("replaced", regs("r1"))
 		synctest.Wait()
-		s.set(func() { s.refuse, s.refusal = "bad", nomad.ErrPermissionDenied })
+		s.set(func() { s.refuse, s.refusal = "bad", apierror.ErrPermissionDenied })
 		r.Set("w", regs("bad"))
 		r.Set("replaced", regs("r2"))
 		time.Sleep(24 * time.Hour)
@@ -122,7 +122,7 @@ func TestDenied(t *testing.T) {
 // TestDeniedAfterAChange checks that a change, an urgent removal and Resync do not wait for the next try.
 func TestDeniedAfterAChange(t *testing.T) {
 	world(t, func(ctx context.Context, s *servers, r *service.Registrar) {
-		s.set(func() { s.refuse, s.refusal = "bad", nomad.ErrPermissionDenied })
+		s.set(func() { s.refuse, s.refusal = "bad", apierror.ErrPermissionDenied })
 		r.Set("w", regs("bad"))
 		time.Sleep(time.Hour)
 		s.set(func() { s.refuse = "" })

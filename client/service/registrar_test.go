@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/service"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -277,9 +277,9 @@ func TestOneRefusedRegistration(t *testing.T) {
 			pending int
 		}{
 			{errors.New("invalid service registration address"), 0},
-			{nomad.UnknownAlloc("a1"), 0},
-			{nomad.Errorf(400, "it has ended"), 0},
-			{nomad.ErrPermissionDenied, 1}, // perhaps the allocation is not known to the server yet
+			{apierror.UnknownAlloc("a1"), 0},
+			{apierror.Errorf(400, "it has ended"), 0},
+			{apierror.ErrPermissionDenied, 1}, // perhaps the allocation is not known to the server yet
 		} {
 			s.set(func() { s.refuse, s.refusal = "bad", tc.refusal; clear(s.regs) })
 			r.Set(fmt.Sprint(i), regs("a", "bad", "z"))

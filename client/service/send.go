@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -94,7 +94,7 @@ func (r *Registrar) sendRegular(ctx context.Context) error {
 func (r *Registrar) upsert(ctx context.Context, regs []*catalog.Registration) error {
 	err := r.call(ctx, "ServiceRegistration.Upsert", &message.ServiceRegistrationUpsertRequest{Services: regs},
 		&message.ServiceRegistrationUpsertResponse{})
-	denied := errors.Is(err, nomad.ErrPermissionDenied)
+	denied := errors.Is(err, apierror.ErrPermissionDenied)
 	switch {
 	case err == nil:
 		for _, reg := range regs {
@@ -122,7 +122,7 @@ func (r *Registrar) upsert(ctx context.Context, regs []*catalog.Registration) er
 
 // invalid reports whether the error is about the registrations, and not about the node or the connection.
 func invalid(err error) bool {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if errors.As(err, &coded) && (coded.Code == http.StatusBadRequest || coded.Code == http.StatusNotFound) {
 		return true
 	}
@@ -157,7 +157,7 @@ func (r *Registrar) removeOne(ctx context.Context, reg *catalog.Registration) er
 	req.Namespace = reg.Namespace
 	err := r.call(ctx, "ServiceRegistration.DeleteByID", req, &message.ServiceRegistrationDeleteByIDResponse{})
 	switch {
-	case errors.Is(err, nomad.ErrPermissionDenied):
+	case errors.Is(err, apierror.ErrPermissionDenied):
 		r.denial(reg, err)
 	case err != nil && !strings.Contains(err.Error(), notFound):
 		return err

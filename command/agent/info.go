@@ -12,7 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/internal/version"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -75,7 +75,7 @@ func (a *Agent) Health() (client, server *httpapi.Health) {
 	if a.server != nil {
 		server = &httpapi.Health{OK: true, Message: "ok"}
 		if a.leader() == "" {
-			server = &httpapi.Health{Message: nomad.ErrNoLeader.Error()}
+			server = &httpapi.Health{Message: apierror.ErrNoLeader.Error()}
 		}
 	}
 	return client, server
@@ -95,7 +95,7 @@ func (a *Agent) Servers() []string {
 // SetServers replaces the servers that the client uses.
 func (a *Agent) SetServers(addrs []string) error {
 	if a.client == nil || a.server != nil {
-		return nomad.Errorf(http.StatusBadRequest, "the client of this agent always uses the server of this agent")
+		return apierror.Errorf(http.StatusBadRequest, "the client of this agent always uses the server of this agent")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
@@ -110,7 +110,7 @@ func (a *Agent) SetServers(addrs []string) error {
 			_, err = net.DefaultResolver.LookupHost(ctx, host)
 		}
 		if err != nil {
-			return nomad.Errorf(http.StatusBadRequest, "server address %q: %v", addr, err)
+			return apierror.Errorf(http.StatusBadRequest, "server address %q: %v", addr, err)
 		}
 	}
 	a.client.Remote().Replace(full)

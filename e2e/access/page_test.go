@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/command/term"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 )
 
@@ -145,7 +145,7 @@ func needsOf(t *testing.T, s *httpapi.Server, rights map[string]string, method, 
 	}
 	n, err := s.Needed(web.DryRun{Method: method, Path: parameter.ReplaceAllString(path, anID) + "?" + query, Body: []byte("{}")})
 	switch {
-	case err != nil && nomad.HTTPStatus(err) == http.StatusNotImplemented:
+	case err != nil && apierror.HTTPStatus(err) == http.StatusNotImplemented:
 		return "501, refused"
 	case err != nil:
 		t.Errorf("%v: add its parameters to queries", err)

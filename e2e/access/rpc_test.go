@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -99,26 +100,26 @@ func streamed(s *rpc.Stream) error {
 	case err != nil:
 		return err
 	case first.Error != nil && first.Error.Code != nil:
-		return nomad.Errorf(int(*first.Error.Code), "%s", first.Error.Message)
+		return apierror.Errorf(int(*first.Error.Code), "%s", first.Error.Message)
 	case first.Error != nil:
-		return nomad.ErrorFromText(first.Error.Message)
+		return apierror.FromText(first.Error.Message)
 	case first.ErrorMsg != "":
-		return nomad.ErrorFromText(first.ErrorMsg)
+		return apierror.FromText(first.ErrorMsg)
 	}
 	return nil
 }
 
 // status is the HTTP status of an error.
 func status(err error) string {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	switch {
 	case err == nil:
 		return "200"
 	case errors.As(err, &coded):
 		return fmt.Sprint(coded.Code)
-	case errors.Is(err, nomad.ErrPermissionDenied):
+	case errors.Is(err, apierror.ErrPermissionDenied):
 		return "403"
-	case errors.Is(err, nomad.ErrNodeNotFound), errors.Is(err, nomad.ErrNoNodeConn):
+	case errors.Is(err, apierror.ErrNodeNotFound), errors.Is(err, apierror.ErrNoNodeConn):
 		return "404"
 	case strings.Contains(err.Error(), "bad certificate"):
 		return "tls"

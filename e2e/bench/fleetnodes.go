@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -168,7 +169,7 @@ func (l *load) live(ctx context.Context, n *simNode) {
 		}
 		l.failed.Add(1)
 		wait, again = again/2+rand.N(again), min(2*again, beatAgainMost)
-		if errors.Is(err, nomad.ErrNodeNotFound) {
+		if errors.Is(err, apierror.ErrNodeNotFound) {
 			fmt.Fprintf(os.Stderr, "node %s is not known: %v\n", n.name, err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -139,7 +139,7 @@ func (s *servers) doors(pool *rpc.Pool, socket string) []entry {
 		}}, entry{fmt.Sprintf("RPC of s%d", i), func(ctx context.Context, token string) (bool, error) {
 			req := &message.GenericRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: token, AllowStale: true}}
 			err := pool.Call(ctx, addr, "ACL.WhoAmI", req, &message.ACLWhoAmIResponse{})
-			if errors.Is(err, nomad.ErrPermissionDenied) {
+			if errors.Is(err, apierror.ErrPermissionDenied) {
 				return false, nil
 			}
 			return true, err

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -347,7 +348,7 @@ func (k *soak) show(ctx context.Context, addr string) {
 		if err == nil {
 			k.shown++
 		}
-		if errors.Is(err, nomad.ErrPermissionDenied) && time.Now().Before(h.exp) {
+		if errors.Is(err, apierror.ErrPermissionDenied) && time.Now().Before(h.exp) {
 			k.wrong["a good token is refused by "+addr]++
 		}
 		k.mu.Unlock()

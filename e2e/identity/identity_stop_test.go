@@ -15,7 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -49,7 +49,7 @@ func doorsOf(t *testing.T, s *harness.Servers, stays harness.Holder) *doors {
 			switch err := pool.Call(t.Context(), fmt.Sprintf("127.0.0.1:%d", a.RPC), "ACL.WhoAmI", req, &message.ACLWhoAmIResponse{}); {
 			case err == nil:
 				return http.StatusOK
-			case errors.Is(err, nomad.ErrPermissionDenied):
+			case errors.Is(err, apierror.ErrPermissionDenied):
 				return http.StatusForbidden
 			default:
 				t.Errorf("ACL.WhoAmI of s%d = %v", i, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -32,7 +33,7 @@ func isolated(ns *nomad.Namespace, job *nomad.Job, names *kinds.Names) error {
 			who = fmt.Sprintf("namespace %q", ns.Name)
 		}
 		if why := below(p, need, names); why != "" {
-			list = append(list, nomad.Errorf(400, "%s: %s requires isolation %q, %s", p, who, need, why))
+			list = append(list, apierror.Errorf(400, "%s: %s requires isolation %q, %s", p, who, need, why))
 		}
 	}
 	return errors.Join(list...)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 )
 
@@ -55,7 +56,7 @@ func (w *write) open() error {
 	if cfg == nil || !cfg.RejectJobRegistration || w.who.dry || w.who.isManagement() {
 		return nil
 	}
-	return nomad.ErrRegistrationClosed
+	return apierror.ErrRegistrationClosed
 }
 
 // ofServers rejects a submitted job with fields that only servers set. A job with the ParentID of another job would get
@@ -66,14 +67,14 @@ func (w *write) ofServers() error {
 	}
 	switch {
 	case w.job.Dispatched || len(w.job.Payload) > 0:
-		return nomad.Errorf(400, "job cannot be submitted with a payload or as dispatched: dispatch its parent")
+		return apierror.Errorf(400, "job cannot be submitted with a payload or as dispatched: dispatch its parent")
 	case w.job.ParentID == "":
 		return nil
 	}
 	if old := w.snap.Job(nil, w.job.Namespace, w.job.ID); old != nil && old.ParentID == w.job.ParentID {
 		return nil
 	}
-	return nomad.Errorf(400, "job %q cannot be submitted with a ParentID: only servers set it", w.job.ID)
+	return apierror.Errorf(400, "job %q cannot be submitted with a ParentID: only servers set it", w.job.ID)
 }
 
 // valid rejects an invalid job with all its errors, and one that exceeds a limit of the servers. It adds the warnings.
@@ -127,13 +128,13 @@ func (e *Invalid) Error() string { return errors.Join(e.Faults...).Error() }
 
 // Unwrap returns the status, and the faults.
 func (e *Invalid) Unwrap() []error {
-	return append([]error{&nomad.CodedError{Code: 400, Message: e.Error()}}, e.Faults...)
+	return append([]error{&apierror.Coded{Code: 400, Message: e.Error()}}, e.Faults...)
 }
 
 // withinLimits rejects a job that exceeds the priority or count limits of the servers.
 func (a *Admitter) withinLimits(job *nomad.Job) error {
 	if p := job.Priority; p > a.cfg.MaxPriority && p <= nomad.JobMaxPriority { // the rules of jobs reject a higher one
-		return nomad.Errorf(400, "job %q: priority is %d: it must be %d to %d, the job_max_priority of the servers", job.ID, job.Priority,
+		return apierror.Errorf(400, "job %q: priority is %d: it must be %d to %d, the job_max_priority of the servers", job.ID, job.Priority,
 			nomad.JobMinPriority, a.cfg.MaxPriority)
 	}
 	count := 0
@@ -141,7 +142,7 @@ func (a *Admitter) withinLimits(job *nomad.Job) error {
 		count += tg.Count
 	}
 	if count > a.cfg.MaxCount {
-		return nomad.Errorf(400, "job %q requests %d allocations: the limit is %d", job.ID, count, a.cfg.MaxCount)
+		return apierror.Errorf(400, "job %q requests %d allocations: the limit is %d", job.ID, count, a.cfg.MaxCount)
 	}
 	return nil
 }
@@ -150,13 +151,13 @@ func (a *Admitter) withinLimits(job *nomad.Job) error {
 func (w *write) belongs() error {
 	job := w.job
 	if job.Region != w.cfg.Region {
-		return nomad.Errorf(400, "job %q is for region %q, but this is region %q", job.ID, job.Region, w.cfg.Region)
+		return apierror.Errorf(400, "job %q is for region %q, but this is region %q", job.ID, job.Region, w.cfg.Region)
 	}
 	if w.ns = w.snap.Namespace(nil, job.Namespace); w.ns == nil {
-		return nomad.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
+		return apierror.Errorf(400, "job %q is in nonexistent namespace %q", job.ID, job.Namespace)
 	}
 	if w.snap.NodePool(nil, job.NodePool) == nil {
-		return nomad.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
+		return apierror.Errorf(400, "job %q is in nonexistent node pool %q", job.ID, job.NodePool)
 	}
 	return nil
 }
@@ -167,11 +168,11 @@ func Replaces(old, job *nomad.Job) error {
 	case old == nil:
 		return nil
 	case old.Type != job.Type && !old.Stopped():
-		return nomad.Errorf(400, "cannot update job from type %q to %q", old.Type, job.Type)
+		return apierror.Errorf(400, "cannot update job from type %q to %q", old.Type, job.Type)
 	case old.IsParameterized() != job.IsParameterized():
-		return nomad.Errorf(400, "cannot update non-parameterized job to being parameterized or back")
+		return apierror.Errorf(400, "cannot update non-parameterized job to being parameterized or back")
 	case old.IsPeriodic() != job.IsPeriodic():
-		return nomad.Errorf(400, "cannot update non-periodic job to being periodic or back")
+		return apierror.Errorf(400, "cannot update non-periodic job to being periodic or back")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/spiffe"
 )
@@ -37,18 +38,18 @@ func (s Spiffe) check(job *nomad.Job, names *kinds.Names) error {
 			continue
 		}
 		if s.TrustDomain == "" {
-			return nomad.Errorf(400, "%s: spiffe blocks need a trust domain, and region %q has none: set trust_domain in the spiffe block of the servers", p, job.Region)
+			return apierror.Errorf(400, "%s: spiffe blocks need a trust domain, and region %q has none: set trust_domain in the spiffe block of the servers", p, job.Region)
 		}
 		if _, err := spiffe.ID(s.TrustDomain, job, p.Group.Name, p.Task.Name); err != nil {
-			list = append(list, nomad.Errorf(400, "%s: spiffe: %v: rename it", p, err))
+			list = append(list, apierror.Errorf(400, "%s: spiffe: %v: rename it", p, err))
 		}
 		for _, name := range p.Task.Spiffe.DNS {
 			if !spiffe.Below(name, s.DNS) {
-				list = append(list, nomad.Errorf(400, "%s: dns of spiffe has %q, which the servers do not allow: %s", p, name, s.allowed()))
+				list = append(list, apierror.Errorf(400, "%s: dns of spiffe has %q, which the servers do not allow: %s", p, name, s.allowed()))
 			}
 		}
 		if k := names.Kind(p.Task.Driver); k == nil || !k.Grouped {
-			list = append(list, nomad.Errorf(400,
+			list = append(list, apierror.Errorf(400,
 				"%s: spiffe blocks need a driver whose tasks have a control group of the client, which driver %q does not give: use exec2 or raw_exec",
 				p, p.Task.Driver))
 		}

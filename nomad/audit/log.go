@@ -12,15 +12,16 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // The errors for callers whose event could not be written while the guarantee is enforced.
 var (
 	// ErrRefused means that the request was not run.
-	ErrRefused = &nomad.CodedError{Code: http.StatusInternalServerError,
+	ErrRefused = &apierror.Coded{Code: http.StatusInternalServerError,
 		Message: "audit log: the request could not be recorded, and was not run: see the agent's log for the reason"}
 	// ErrUnrecorded means that the request was run.
-	ErrUnrecorded = &nomad.CodedError{Code: http.StatusInternalServerError,
+	ErrUnrecorded = &apierror.Coded{Code: http.StatusInternalServerError,
 		Message: "audit log: the request was run, but its result could not be recorded: see the agent's log for the reason"}
 )
 

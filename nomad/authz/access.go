@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
-// Access returns the rights of an authenticated caller. The error is nomad.ErrPermissionDenied if
+// Access returns the rights of an authenticated caller. The error is apierror.ErrPermissionDenied if
 // one of its policies cannot be parsed.
 func (a *Authority) Access(_ context.Context, id *rbac.AuthenticatedIdentity) (out *rpc.Access, err error) {
 	out = &rpc.Access{Rights: acl.Everything, Disabled: !a.enforce}
@@ -32,7 +32,7 @@ func (a *Authority) rights(id *rbac.AuthenticatedIdentity, w *acl.Workload) (*ac
 	case id.ACLToken != nil:
 		return a.policies.ofToken(a.store(), id.ACLToken)
 	}
-	return nil, nomad.ErrPermissionDenied
+	return nil, apierror.ErrPermissionDenied
 }
 
 // workload returns the job, group and task of a workload identity, or nil for other callers.
@@ -44,7 +44,7 @@ func (a *Authority) workload(id *rbac.AuthenticatedIdentity) (*acl.Workload, err
 	w := id.Claims.WorkloadIdentityClaims
 	alloc := a.store().Snapshot().Alloc(nil, w.AllocationID)
 	if alloc == nil || alloc.Job == nil {
-		return nil, nomad.ErrPermissionDenied // the allocation ended after the authentication
+		return nil, apierror.ErrPermissionDenied // the allocation ended after the authentication
 	}
 	return &acl.Workload{Namespace: alloc.Namespace, Job: alloc.Job.IdentityID(), Group: alloc.TaskGroup, Task: w.TaskName}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -136,7 +137,7 @@ func TestBadSecretsAreRejected(t *testing.T) {
 	over := g.token(func(t *rbac.Token) { t.Type, t.ExpirationTime = rbac.ManagementToken, &past })
 	for name, token := range map[string]string{"unknown": nomad.NewID(), "expired": over, "not a token": "x",
 		"an accessor": rbac.AnonymousAccessor} {
-		if _, err := g.access(token); !errors.Is(err, nomad.ErrPermissionDenied) || err.Error() != nomad.ErrPermissionDenied.Error() {
+		if _, err := g.access(token); !errors.Is(err, apierror.ErrPermissionDenied) || err.Error() != apierror.ErrPermissionDenied.Error() {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -230,7 +231,7 @@ func TestUnparsablePolicy(t *testing.T) {
 	g.policy("good", `namespace "prod" { policy = "write" }`, nil)
 	g.policy("odd", "namespace \"prod\" { policy = \"read\" }\nnamespace \"prod\" { policy = \"deny\" }", nil)
 	token := g.token(func(t *rbac.Token) { t.Policies = []string{"good", "odd"} })
-	if a, err := g.access(token); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if a, err := g.access(token); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("Access() = %v, %v", a, err)
 	}
 	if a, err := g.access(g.token(func(t *rbac.Token) { t.Policies = []string{"good"} })); err != nil || !a.Allows(writeProd) {

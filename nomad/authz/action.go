@@ -2,6 +2,7 @@ package authz
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
@@ -24,7 +25,7 @@ func NodeID(id *rbac.AuthenticatedIdentity) string {
 // SameNode rejects every caller except the node itself.
 func SameNode(id *rbac.AuthenticatedIdentity, node string) error {
 	if node == "" || NodeID(id) != node {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	return nil
 }

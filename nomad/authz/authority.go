@@ -42,6 +42,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -97,8 +98,10 @@ var errPast = past{}
 
 type past struct{}
 
-func (past) Error() string   { return nomad.ErrPermissionDenied.Error() }
-func (past) Unwrap() []error { return []error{nomad.ErrPermissionDenied, nomad.ErrIdentityExpired} }
+func (past) Error() string { return apierror.ErrPermissionDenied.Error() }
+func (past) Unwrap() []error {
+	return []error{apierror.ErrPermissionDenied, apierror.ErrIdentityExpired}
+}
 
 // Lead creates the token for the leader's own calls; end invalidates it.
 func (a *Authority) Lead() (token string, end func()) {
@@ -116,7 +119,7 @@ func (a *Authority) Token() string {
 }
 
 // Authenticate returns the identity of the token's holder. Every error is
-// nomad.ErrPermissionDenied. It also wraps nomad.ErrIdentityExpired for an expired token, and certs.ErrPeer
+// apierror.ErrPermissionDenied. It also wraps apierror.ErrIdentityExpired for an expired token, and certs.ErrPeer
 // with the reason if the rule does not accept the caller's certificate.
 func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule, conn *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	id := &rbac.AuthenticatedIdentity{}
@@ -126,7 +129,7 @@ func (a *Authority) Authenticate(_ context.Context, token string, rule rpc.Rule,
 			id.TLSName = p.Name()
 		}
 		if err := a.certificate(rule, conn.Peer()); err != nil {
-			return id, nomad.Denied("%w", err)
+			return id, apierror.Denied("%w", err)
 		}
 	}
 	switch rule {
@@ -181,7 +184,7 @@ func (a *Authority) general(id *rbac.AuthenticatedIdentity, token string) error 
 		return err
 	}
 	if claims.ServerIdentityClaims != nil || claims.NodeIntroductionIdentityClaims != nil {
-		return nomad.ErrPermissionDenied // valid only for calls of servers or new nodes
+		return apierror.ErrPermissionDenied // valid only for calls of servers or new nodes
 	}
 	if w := claims.WorkloadIdentityClaims; w != nil {
 		if err := a.alive(w); err != nil {
@@ -198,14 +201,14 @@ func (a *Authority) general(id *rbac.AuthenticatedIdentity, token string) error 
 // server admits a server identity: only servers hold the keys that sign it.
 func (a *Authority) server(id *rbac.AuthenticatedIdentity, token string) error {
 	if token == "" || nomad.IsUUID(token) {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	claims, err := a.claims(token)
 	if err != nil {
 		return err
 	}
 	if s := claims.ServerIdentityClaims; s == nil || s.ServerID == "" {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	id.Claims = claims
 	return nil
@@ -222,8 +225,8 @@ func (a *Authority) serverOrCertificate(id *rbac.AuthenticatedIdentity, token st
 		return nil
 	}
 	if missing := a.certs.ProvesServer(peer, a.now()); missing != nil {
-		if errors.Is(err, nomad.ErrPermissionDenied) || errors.Is(err, certs.ErrPeer) {
-			err = nomad.Denied("needs the identity of a server, or TLS: %w", missing)
+		if errors.Is(err, apierror.ErrPermissionDenied) || errors.Is(err, certs.ErrPeer) {
+			err = apierror.Denied("needs the identity of a server, or TLS: %w", missing)
 		}
 		return err
 	}
@@ -233,7 +236,7 @@ func (a *Authority) serverOrCertificate(id *rbac.AuthenticatedIdentity, token st
 // node admits the secret ID or the identity of a node.
 func (a *Authority) node(id *rbac.AuthenticatedIdentity, token string) error {
 	if token == "" {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	if nomad.IsUUID(token) {
 		return a.secret(id, token)
@@ -244,7 +247,7 @@ func (a *Authority) node(id *rbac.AuthenticatedIdentity, token string) error {
 	}
 	n := claims.NodeIdentityClaims
 	if n == nil || n.NodePool == "" || n.NodeID == "" {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	if err := a.admitted(claims); err != nil {
 		return err
@@ -267,13 +270,13 @@ func (a *Authority) registrar(id *rbac.AuthenticatedIdentity, token string) erro
 	}
 	claims, err := a.claims(token)
 	if claims != nil && (claims.WorkloadIdentityClaims != nil || claims.ServerIdentityClaims != nil) {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	if err != nil {
 		return err
 	}
 	if a.superseded(claims) {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	id.Claims = claims
 	return nil
@@ -289,7 +292,7 @@ func (a *Authority) admitted(claims *idtoken.Claims) error {
 	_, purged := a.store().Snapshot().Purged(nil, n.NodeID)
 	if purged || a.superseded(claims) {
 		a.log.Debug("rejected token", "node", n.NodeID, "err", "the node was purged")
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	return nil
 }
@@ -322,7 +325,7 @@ func (a *Authority) holder(id *rbac.AuthenticatedIdentity, secret string) error 
 func (a *Authority) secret(id *rbac.AuthenticatedIdentity, secret string) error {
 	n := a.store().Snapshot().NodeBySecret(nil, secret)
 	if n == nil {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	id.ClientID = n.ID
 	return nil
@@ -336,12 +339,12 @@ func (a *Authority) claims(token string) (*idtoken.Claims, error) {
 	}
 	a.log.Debug("rejected token", "err", err)
 	switch {
-	case errors.Is(err, nomad.ErrIdentityExpired):
+	case errors.Is(err, apierror.ErrIdentityExpired):
 		return claims, errPast
 	case errors.Is(err, keyring.ErrClosed): // its validity is unknown
-		return nil, nomad.Errorf(http.StatusServiceUnavailable, "token cannot be verified: its root key is closed on this server")
+		return nil, apierror.Errorf(http.StatusServiceUnavailable, "token cannot be verified: its root key is closed on this server")
 	}
-	return nil, nomad.ErrPermissionDenied
+	return nil, apierror.ErrPermissionDenied
 }
 
 // alive returns an error unless the allocation of a workload identity is live.
@@ -357,7 +360,7 @@ func (a *Authority) alive(w *idtoken.WorkloadIdentityClaims) error {
 		return nil
 	}
 	a.log.Debug("rejected token", "alloc", w.AllocationID, "err", why)
-	return nomad.ErrPermissionDenied
+	return apierror.ErrPermissionDenied
 }
 
 func (a *Authority) isLeader(token string) bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -27,7 +28,7 @@ func (v tokens) Verify(raw string, now time.Time) (*idtoken.Claims, error) {
 		return nil, errors.New("signature does not match")
 	}
 	if claims.Expiry != 0 && claims.Expiry < now.Unix() {
-		return claims, fmt.Errorf("too late: %w", nomad.ErrIdentityExpired)
+		return claims, fmt.Errorf("too late: %w", apierror.ErrIdentityExpired)
 	}
 	return claims, nil
 }
@@ -138,9 +139,9 @@ func TestAuthenticate(t *testing.T) {
 		id, err := a.Authenticate(context.Background(), c.token, c.rule, nil)
 		got := ""
 		switch {
-		case errors.Is(err, nomad.ErrIdentityExpired) && errors.Is(err, nomad.ErrPermissionDenied):
+		case errors.Is(err, apierror.ErrIdentityExpired) && errors.Is(err, apierror.ErrPermissionDenied):
 			got = expired
-		case errors.Is(err, nomad.ErrPermissionDenied):
+		case errors.Is(err, apierror.ErrPermissionDenied):
 			got = denied
 		case err == nil:
 			got = who(id)
@@ -159,7 +160,7 @@ func TestServerOnlyIsForThisProcess(t *testing.T) {
 	if _, err := a.Authenticate(context.Background(), "", rpc.ServerOnly, nil); err != nil {
 		t.Errorf("in process: %v", err)
 	}
-	if _, err := a.Authenticate(context.Background(), secret, rpc.ServerOnly, &rpc.Conn{}); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if _, err := a.Authenticate(context.Background(), secret, rpc.ServerOnly, &rpc.Conn{}); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("over a connection: %v", err)
 	}
 }
@@ -174,7 +175,7 @@ func TestServerOrCertificateWithoutTLS(t *testing.T) {
 	}
 	for _, token := range []string{"", secret, unknown, leader, "node", "lives", "intro", "made up"} {
 		id, err := a.Authenticate(context.Background(), token, rpc.ServerOrCertificate, &rpc.Conn{})
-		if !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), "Permission denied") || id.Claims != nil {
+		if !errors.Is(err, apierror.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), "Permission denied") || id.Claims != nil {
 			t.Errorf("with %q: %+v, %v, want permission denied", token, id, err)
 		}
 	}
@@ -192,7 +193,7 @@ func TestLeaderTokenEndsWithTheTerm(t *testing.T) {
 	}
 	end()
 	id, err := a.Authenticate(context.Background(), token, rpc.NodeStatus, nil)
-	if !errors.Is(err, nomad.ErrPermissionDenied) || a.Token() != "" {
+	if !errors.Is(err, apierror.ErrPermissionDenied) || a.Token() != "" {
 		t.Errorf("after the term: %+v, %v", id, err)
 	}
 }
@@ -206,11 +207,11 @@ func TestSameNode(t *testing.T) {
 	}{
 		"by secret":    {&rbac.AuthenticatedIdentity{ClientID: node}, node, nil},
 		"by token":     {byToken, node, nil},
-		"another":      {byToken, unknown, nomad.ErrPermissionDenied},
-		"no node":      {byToken, "", nomad.ErrPermissionDenied},
-		"nobody":       {&rbac.AuthenticatedIdentity{}, node, nomad.ErrPermissionDenied},
-		"a workload":   {&rbac.AuthenticatedIdentity{Claims: workload("lives", "default")}, node, nomad.ErrPermissionDenied},
-		"nobody, none": {&rbac.AuthenticatedIdentity{}, "", nomad.ErrPermissionDenied},
+		"another":      {byToken, unknown, apierror.ErrPermissionDenied},
+		"no node":      {byToken, "", apierror.ErrPermissionDenied},
+		"nobody":       {&rbac.AuthenticatedIdentity{}, node, apierror.ErrPermissionDenied},
+		"a workload":   {&rbac.AuthenticatedIdentity{Claims: workload("lives", "default")}, node, apierror.ErrPermissionDenied},
+		"nobody, none": {&rbac.AuthenticatedIdentity{}, "", apierror.ErrPermissionDenied},
 	} {
 		if err := authz.SameNode(c.id, c.node); !errors.Is(err, c.want) {
 			t.Errorf("%s: SameNode() = %v, want %v", name, err, c.want)

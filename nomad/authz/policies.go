@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -35,7 +35,7 @@ type tokenKey struct {
 
 type workloadKey acl.Workload
 
-// ofToken returns the rights of a token. The error is nomad.ErrPermissionDenied if a policy of the
+// ofToken returns the rights of a token. The error is apierror.ErrPermissionDenied if a policy of the
 // token cannot be parsed, since it may contain a denial.
 func (p *policies) ofToken(store *state.Store, t *rbac.Token) (*acl.ACL, error) {
 	if t.Management() {
@@ -136,7 +136,7 @@ func read(found iter.Seq[*rbac.Policy]) (*acl.ACL, error) {
 func parse(policy *rbac.Policy) (*acl.Policy, error) {
 	p, err := acl.Parse(policy.Rules)
 	if err != nil {
-		return nil, nomad.Denied("policy %q cannot be parsed: write it again", policy.Name)
+		return nil, apierror.Denied("policy %q cannot be parsed: write it again", policy.Name)
 	}
 	p.Name = policy.Name
 	return p, nil

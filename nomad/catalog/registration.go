@@ -9,7 +9,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Registration is one address of a service. The client of the allocation writes it. It has no health: failing
@@ -37,7 +37,7 @@ func ID(alloc, workload, service, port string) string {
 
 // ErrNoRegistration is the error of a deletion of a service registration that does not exist. Clients of Nomad 2.0
 // recognise the text.
-var ErrNoRegistration error = &nomad.CodedError{Code: 404, Message: "service registration not found"}
+var ErrNoRegistration error = &apierror.Coded{Code: 404, Message: "service registration not found"}
 
 // Prefix returns the text with which the IDs of all registrations of an allocation begin.
 func Prefix(alloc string) string { return "_nomad-task-" + alloc + "-" }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // CheckNulls returns an error if an element of a list or a value of a map in the request is nil, as in "TaskGroups": [null].
@@ -18,7 +19,7 @@ func CheckNulls(request any) error {
 		return nil
 	}
 	if at := lacking(v); at != nil {
-		return nomad.Errorf(400, "invalid request: %s is null", *at)
+		return apierror.Errorf(400, "invalid request: %s is null", *at)
 	}
 	return nil
 }

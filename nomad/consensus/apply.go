@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -37,7 +37,7 @@ func ApplyFor[R any](ctx context.Context, log ResultLog, t message.CommandType, 
 
 // ErrMaybeApplied means that leadership was lost, or that ctx ended, after raft received the
 // command. The command may or may not be in the log. Callers must not repeat it blindly.
-var ErrMaybeApplied = nomad.ErrMaybeApplied
+var ErrMaybeApplied = apierror.ErrMaybeApplied
 
 // Apply writes a command to the log and returns the index of its entry. If the FSM returns an error, so does
 // Apply, with the index. After an entry that the FSM could not apply, nothing is written.
@@ -90,7 +90,7 @@ func awaited[T any](ctx context.Context, r *Raft, answer <-chan T) (out T, err e
 // log. The entry may be on disk all the same and take effect after the next start.
 func outcome(err error) error {
 	ours := ourError(err)
-	if ours == nil || errors.Is(ours, nomad.ErrNoLeader) || errors.Is(ours, ErrMaybeApplied) {
+	if ours == nil || errors.Is(ours, apierror.ErrNoLeader) || errors.Is(ours, ErrMaybeApplied) {
 		return ours
 	}
 	return fmt.Errorf("%w: %w", ErrMaybeApplied, err)
@@ -102,7 +102,7 @@ func ourError(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress),
 		errors.Is(err, raft.ErrEnqueueTimeout):
-		return fmt.Errorf("%w: %w", nomad.ErrNoLeader, err)
+		return fmt.Errorf("%w: %w", apierror.ErrNoLeader, err)
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore), errors.Is(err, raft.ErrRaftShutdown):
 		return fmt.Errorf("%w: %w", ErrMaybeApplied, err)
 	}

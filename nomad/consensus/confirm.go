@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 const (
@@ -106,7 +106,7 @@ func (s *rounds) run(ask func() (uint64, error)) {
 func (r *Raft) confirm() (uint64, error) {
 	term, leads := r.Term()
 	if !leads {
-		return 0, nomad.ErrNoLeader
+		return 0, apierror.ErrNoLeader
 	}
 	servers, err := r.Servers()
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *Raft) poll(term uint64, toAsk []raft.Server, voters, agreed int) error 
 			case a.err == nil:
 				agreed++
 				continue
-			case errors.Is(a.err, nomad.ErrNoLeader):
+			case errors.Is(a.err, apierror.ErrNoLeader):
 				return a.err
 			}
 			toAsk = append(toAsk, a.from)
@@ -170,7 +170,7 @@ func (r *Raft) heartbeat(to raft.Server, term uint64) error {
 	case err != nil:
 		return err
 	case resp.Term > term:
-		return nomad.ErrNoLeader
+		return apierror.ErrNoLeader
 	case !resp.Success:
 		return ErrUnconfirmed
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
@@ -392,7 +393,7 @@ func TestNotLeader(t *testing.T) {
 	}
 	defer r.Close()
 	_, err = r.Apply(t.Context(), message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{})
-	if !errors.Is(err, nomad.ErrNoLeader) {
+	if !errors.Is(err, apierror.ErrNoLeader) {
 		t.Errorf("Apply() = %v, want ErrNoLeader", err)
 	}
 	if errors.Is(err, consensus.ErrMaybeApplied) {
@@ -482,7 +483,7 @@ func TestApply_Closing(t *testing.T) {
 	for range writers {
 		select {
 		case err := <-contacted:
-			if !errors.Is(err, consensus.ErrMaybeApplied) && !errors.Is(err, nomad.ErrNoLeader) {
+			if !errors.Is(err, consensus.ErrMaybeApplied) && !errors.Is(err, apierror.ErrNoLeader) {
 				t.Errorf("Apply() = %v", err)
 			}
 		case <-ctx.Done():

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // holdFor limits how long a command waits for the group before it. A slow answer from a distant
@@ -67,7 +67,7 @@ func (g *gather) add(data []byte) <-chan applied {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.stopped {
-		c.done <- applied{err: fmt.Errorf("%w: a snapshot is being restored", nomad.ErrNoLeader)}
+		c.done <- applied{err: fmt.Errorf("%w: a snapshot is being restored", apierror.ErrNoLeader)}
 		return c.done
 	}
 	g.waiting = append(g.waiting, c)

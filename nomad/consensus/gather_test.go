@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // slowLog is a log that applies commands on request.
@@ -226,7 +226,7 @@ func TestGather_Stop(t *testing.T) {
 			close(stopped)
 		}()
 		l.has(t, "a", "b")
-		if got := <-g.add([]byte("late")); !errors.Is(got.err, nomad.ErrNoLeader) {
+		if got := <-g.add([]byte("late")); !errors.Is(got.err, apierror.ErrNoLeader) {
 			t.Errorf("a command during stop: %v", got)
 		}
 		select {

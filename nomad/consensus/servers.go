@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // changeTimeout limits how long a configuration change waits in the queue.
@@ -103,7 +103,7 @@ func (r *Raft) TransferLeadership(ctx context.Context, id, addr string) error {
 	}
 	err := r.wait(ctx, f)
 	if errors.Is(err, raft.ErrNotLeader) {
-		return nomad.ErrNoLeader
+		return apierror.ErrNoLeader
 	}
 	if err != nil {
 		return fmt.Errorf("hand over leadership: %w", err)

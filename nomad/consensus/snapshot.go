@@ -40,7 +40,7 @@ func (r *Raft) Save() (*raft.SnapshotMeta, io.ReadCloser, error) {
 // Restore replaces the state of the cluster with the snapshot. The caller must have checked the
 // snapshot, because a server whose FSM cannot read it stops. Restore returns when a majority
 // has the new state. Commands that were passed to Apply before are applied before; Apply refuses
-// others with nomad.ErrNoLeader until Restore returns.
+// others with apierror.ErrNoLeader until Restore returns.
 func (r *Raft) Restore(meta *raft.SnapshotMeta, state io.Reader) error {
 	done := make(chan error, 1)
 	go func() {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -161,7 +161,7 @@ func TestConfirm(t *testing.T) {
 	}
 	wg.Wait()
 	testpace.Until(t, "b follows", func() bool { _, id := b.Leader(); return id == a.ID() })
-	if _, err := b.Confirm(t.Context()); !errors.Is(err, nomad.ErrNoLeader) {
+	if _, err := b.Confirm(t.Context()); !errors.Is(err, apierror.ErrNoLeader) {
 		t.Errorf("Confirm() of a follower = %v", err)
 	}
 	c.Close()
@@ -169,7 +169,7 @@ func TestConfirm(t *testing.T) {
 		t.Errorf("Confirm() with two of three = %d, %v", term, err)
 	}
 	b.Close()
-	if _, err := a.Confirm(t.Context()); !errors.Is(err, consensus.ErrUnconfirmed) && !errors.Is(err, nomad.ErrNoLeader) {
+	if _, err := a.Confirm(t.Context()); !errors.Is(err, consensus.ErrUnconfirmed) && !errors.Is(err, apierror.ErrNoLeader) {
 		t.Errorf("Confirm() alone = %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -138,7 +139,7 @@ func (w *Watcher) byUser(ctx context.Context, id string, event Event) (*message.
 	snap := w.cfg.Store().Snapshot()
 	d := snap.Deployment(nil, id)
 	if d == nil {
-		return nil, nomad.UnknownDeployment(id)
+		return nil, apierror.UnknownDeployment(id)
 	}
 	return w.move(ctx, snap, d, change{event, event == Fail && revertsOnFail(d)})
 }
@@ -149,10 +150,10 @@ func (w *Watcher) SetAllocHealth(ctx context.Context,
 	snap := w.cfg.Store().Snapshot()
 	d := snap.Deployment(nil, req.DeploymentID)
 	if d == nil {
-		return nil, nomad.UnknownDeployment(req.DeploymentID)
+		return nil, apierror.UnknownDeployment(req.DeploymentID)
 	}
 	if !d.Active() {
-		return nil, nomad.Errorf(400, "deployment %s is %s: cannot set the health of its allocations", d.ID, d.Status)
+		return nil, apierror.Errorf(400, "deployment %s is %s: cannot set the health of its allocations", d.ID, d.Status)
 	}
 	if err := checkHealthRequest(snap, req); err != nil {
 		return nil, err
@@ -175,15 +176,15 @@ func (w *Watcher) SetAllocHealth(ctx context.Context,
 func checkHealthRequest(snap *state.Snapshot, req *message.DeploymentAllocHealthRequest) error {
 	ids := slices.Concat(req.HealthyAllocationIDs, req.UnhealthyAllocationIDs)
 	if len(ids) == 0 {
-		return nomad.Errorf(400, "must specify at least one allocation as healthy/unhealthy")
+		return apierror.Errorf(400, "must specify at least one allocation as healthy/unhealthy")
 	}
 	for _, id := range ids {
 		a := snap.Alloc(nil, id)
 		switch {
 		case a == nil || a.DeploymentID != req.DeploymentID:
-			return nomad.Errorf(400, "allocation %q is not part of deployment %q", id, req.DeploymentID)
+			return apierror.Errorf(400, "allocation %q is not part of deployment %q", id, req.DeploymentID)
 		case slices.Contains(req.HealthyAllocationIDs, id) && slices.Contains(req.UnhealthyAllocationIDs, id):
-			return nomad.Errorf(400, "allocation %q is set as both healthy and unhealthy", id)
+			return apierror.Errorf(400, "allocation %q is set as both healthy and unhealthy", id)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -15,10 +16,10 @@ func (w *Watcher) Promote(ctx context.Context, req *message.DeploymentPromoteReq
 	snap := w.cfg.Store().Snapshot()
 	d := snap.Deployment(nil, req.DeploymentID)
 	if d == nil {
-		return nil, nomad.UnknownDeployment(req.DeploymentID)
+		return nil, apierror.UnknownDeployment(req.DeploymentID)
 	}
 	if !d.Active() {
-		return nil, nomad.Errorf(400, "can't promote terminal deployment")
+		return nil, apierror.Errorf(400, "can't promote terminal deployment")
 	}
 	return w.promote(ctx, snap, d, req)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -58,7 +59,7 @@ func (w *world) promote(req *message.DeploymentPromoteRequest, want string) {
 	w.t.Helper()
 	req.DeploymentID = w.id
 	_, err := w.w.Promote(w.t.Context(), req)
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	switch {
 	case want == "" && err != nil:
 		w.t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Event moves a deployment from one status to the next.
@@ -51,7 +52,7 @@ var moves = map[edge]outcome{
 func Next(status string, event Event) (next, description string, err error) {
 	to, ok := moves[edge{status, event}]
 	if !ok {
-		return status, "", nomad.Errorf(400, "deployment is %s: no move on %q", status, event)
+		return status, "", apierror.Errorf(400, "deployment is %s: no move on %q", status, event)
 	}
 	return to.status, to.description, nil
 }

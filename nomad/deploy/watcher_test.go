@@ -15,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
@@ -291,7 +292,7 @@ func TestUserRequests(t *testing.T) {
 			r.Index != e.CreateIndex {
 			t.Errorf("Fail() = %+v, for %+v", r, e)
 		}
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if _, err := w.w.Fail(ctx, w.id); !errors.As(err, &coded) || coded.Code != 400 {
 			t.Errorf("Fail() of a failed deployment = %v, want a 400", err)
 		}

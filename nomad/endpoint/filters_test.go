@@ -20,6 +20,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	aclendpoint "github.com/open-nomad/open-nomad/nomad/endpoint/acl"
@@ -485,7 +486,7 @@ func TestFilters_AreCheap(t *testing.T) {
 			if n := after.TotalAlloc - before.TotalAlloc; n > most {
 				t.Errorf("%s with %s allocates %d bytes, want at most %d", method, name, n, most)
 			}
-			var coded *nomad.CodedError
+			var coded *apierror.Coded
 			if err != nil && (!errors.As(err, &coded) || coded.Code != 400) {
 				t.Errorf("%s with %s = %.200v, want 400", method, name, err)
 			}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -299,7 +299,7 @@ func errorCode(e *message.RpcError) int {
 	if e.Code != nil {
 		return int(*e.Code)
 	}
-	if errors.Is(nomad.ErrorFromText(e.Message), nomad.ErrPermissionDenied) {
+	if errors.Is(apierror.FromText(e.Message), apierror.ErrPermissionDenied) {
 		return http.StatusForbidden
 	}
 	return http.StatusInternalServerError

@@ -3,7 +3,7 @@ package endpoint
 import (
 	"slices"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
@@ -99,7 +99,7 @@ func (s *Service) explainMethods() []rpc.Method {
 // aclOn returns an error when access control is disabled.
 func (s *Service) aclOn() error {
 	if !s.cfg.Access.Control.Enabled {
-		return nomad.Errorf(400, "%s", nomad.ErrACLDisabled)
+		return apierror.Errorf(400, "%s", apierror.ErrACLDisabled)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -99,7 +100,7 @@ func (c *Collector) rekeyVariable(ctx context.Context, m *variable.Metadata) err
 	write := &message.VariablesApplyRequest{Op: variable.OpCAS, Var: is.Data,
 		WriteRequest: message.WriteRequest{Region: c.cfg.Region, Namespace: m.Namespace}}
 	err := c.cfg.RPC.Call(ctx, "Variables.Apply", write, &message.VariablesApplyResponse{})
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if errors.As(err, &coded) && coded.Code == http.StatusNotFound {
 		return nil // its namespace was deleted
 	}

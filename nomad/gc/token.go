@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
@@ -44,7 +44,7 @@ func (c *Collector) expiredTokens(ctx context.Context, s *sweep, what string, pa
 			req := &message.ACLTokenDeleteRequest{AccessorIDs: batch, WriteRequest: c.write()}
 			return c.cfg.RPC.Call(ctx, "ACL.DeleteTokens", req, &message.GenericResponse{})
 		})
-		if err != nil && !errors.Is(err, nomad.ErrTokenNotFound) { // deleted concurrently; the next run deletes the rest
+		if err != nil && !errors.Is(err, apierror.ErrTokenNotFound) { // deleted concurrently; the next run deletes the rest
 			return err
 		}
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // ErrNotEncrypted is returned by key operations when gossip is not encrypted.
-var ErrNotEncrypted = nomad.Errorf(400, "gossip is not encrypted: no key is configured; set server.encrypt on all servers and restart them")
+var ErrNotEncrypted = apierror.Errorf(400, "gossip is not encrypted: no key is configured; set server.encrypt on all servers and restart them")
 
 // ParseKey decodes a key. Its error never contains the input.
 func ParseKey(text string) ([]byte, error) {
@@ -150,7 +150,7 @@ func (p *Pool) InstallKey(text string) (*message.KeyringResponse, error) {
 func (p *Pool) UseKey(text string) (*message.KeyringResponse, error) {
 	return p.change("use a gossip key", text, (*serf.KeyManager).UseKey, func(now *message.KeyringResponse) error {
 		if n := now.Keys[text]; n < now.NumNodes {
-			return nomad.Errorf(400, "%d of %d servers have this gossip key: install it first", n, now.NumNodes)
+			return apierror.Errorf(400, "%d of %d servers have this gossip key: install it first", n, now.NumNodes)
 		}
 		return nil
 	})
@@ -161,9 +161,9 @@ func (p *Pool) RemoveKey(text string) (*message.KeyringResponse, error) {
 	return p.change("remove a gossip key", text, (*serf.KeyManager).RemoveKey, func(now *message.KeyringResponse) error {
 		switch n := now.PrimaryKeys[text]; {
 		case n > 0:
-			return nomad.Errorf(400, "%d of %d servers encrypt with this gossip key, it is the primary one: use another key first", n, now.NumNodes)
+			return apierror.Errorf(400, "%d of %d servers encrypt with this gossip key, it is the primary one: use another key first", n, now.NumNodes)
 		case now.Keys[text] == 0:
-			return nomad.Errorf(400, "no server has this gossip key")
+			return apierror.Errorf(400, "no server has this gossip key")
 		}
 		return nil
 	})
@@ -176,7 +176,7 @@ func (p *Pool) change(what, text string, do func(*serf.KeyManager, string) (*ser
 		return nil, ErrNotEncrypted
 	}
 	if _, err := ParseKey(text); err != nil {
-		return nil, nomad.Errorf(400, "%s: %v", what, err)
+		return nil, apierror.Errorf(400, "%s: %v", what, err)
 	}
 	if check != nil {
 		now, err := p.Keys()

@@ -28,6 +28,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -303,7 +304,7 @@ func (t *Timers) report(ctx context.Context, nodeID string) {
 	within, cancel := context.WithTimeout(ctx, reportWithin)
 	defer cancel()
 	err := t.cfg.RPC.Call(within, "Node.UpdateStatus", req, &message.NodeUpdateResponse{})
-	if err == nil || ctx.Err() != nil || errors.Is(err, nomad.ErrNodeNotFound) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, apierror.ErrNodeNotFound) {
 		return
 	}
 	t.cfg.Log.Warn("report node down", "node", nodeID, "err", err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/heartbeat"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -200,9 +201,9 @@ func TestReport_Retry(t *testing.T) {
 		beat bool
 		want []string
 	}{
-		"no leader":      {nomad.ErrNoLeader, false, []string{"n1"}},
-		"beat meanwhile": {nomad.ErrNoLeader, true, nil},
-		"node is gone":   {nomad.ErrNodeNotFound, false, nil},
+		"no leader":      {apierror.ErrNoLeader, false, []string{"n1"}},
+		"beat meanwhile": {apierror.ErrNoLeader, true, nil},
+		"node is gone":   {apierror.ErrNodeNotFound, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lead(t, heartbeat.Config{}, nil, func(ts *heartbeat.Timers, s *servers) {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
@@ -47,7 +48,7 @@ const ServerTTL = time.Minute
 
 // ErrExpired means that the token was valid and has expired. Verify returns the claims with it, so
 // that a node can register again with an expired token.
-var ErrExpired = fmt.Errorf("%w: %w", jwt.ErrInvalid, nomad.ErrIdentityExpired)
+var ErrExpired = fmt.Errorf("%w: %w", jwt.ErrInvalid, apierror.ErrIdentityExpired)
 
 // Config configures an Issuer.
 type Config struct {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/keyring"
@@ -257,7 +258,7 @@ func TestVerifyRejects(t *testing.T) {
 			if expired := errors.Is(err, identity.ErrExpired); expired != (name == "expired") || expired &&
 				(claims == nil || claims.NodeID != "n1") {
 				t.Errorf("Verify() = %v, %v", claims, err)
-			} else if expired && !errors.Is(err, nomad.ErrIdentityExpired) {
+			} else if expired && !errors.Is(err, apierror.ErrIdentityExpired) {
 				t.Error("ErrExpired is not nomad.ErrIdentityExpired")
 			}
 		})

@@ -1,6 +1,6 @@
 package idtoken
 
-import "github.com/open-nomad/open-nomad/nomad"
+import "github.com/open-nomad/open-nomad/nomad/apierror"
 
 // NodeIntroduction records the use of an introduction token to admit a new node (open-nomad only). It is part of
 // the node's log entry. The FSM decides whether the token may admit another node. Other servers ignore the field.
@@ -19,8 +19,8 @@ type NodeIntroduction struct {
 }
 
 // ErrIntroductionUsed means that an introduction token has already admitted its maximum number of nodes. It is
-// an nomad.ErrPermissionDenied.
-var ErrIntroductionUsed = nomad.Denied("introduction token already used: request a new one")
+// an apierror.ErrPermissionDenied.
+var ErrIntroductionUsed = apierror.Denied("introduction token already used: request a new one")
 
 // The enforcement levels for introductions of new nodes: no check, a warning in the log if the token is missing,
 // or a valid token required.

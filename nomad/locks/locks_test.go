@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/locks"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/variable"
@@ -116,7 +117,7 @@ func TestNewLeader(t *testing.T) {
 func TestRelease_Retry(t *testing.T) {
 	lead(t, []*variable.Encrypted{locked("a")}, func(t *testing.T, ts *locks.Timers, s *servers) {
 		s.mu.Lock()
-		s.fail = nomad.ErrNoLeader
+		s.fail = apierror.ErrNoLeader
 		s.mu.Unlock()
 		time.Sleep(15 * time.Second)
 		s.are(t)

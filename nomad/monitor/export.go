@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/firstbytes"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -36,11 +36,11 @@ var unitSuffixes = []string{"service", "socket", "device", "mount", "automount",
 func CheckExport(req *message.MonitorExportRequest) error {
 	switch {
 	case req.OnDisk && req.ServiceName != "":
-		return nomad.Errorf(http.StatusBadRequest, "Cannot target journald and nomad log file simultaneously")
+		return apierror.Errorf(http.StatusBadRequest, "Cannot target journald and nomad log file simultaneously")
 	case !req.OnDisk && req.ServiceName == "":
-		return nomad.Errorf(http.StatusBadRequest, "Either -service-name or -on-disk must be set")
+		return apierror.Errorf(http.StatusBadRequest, "Either -service-name or -on-disk must be set")
 	case req.OnDisk && req.Follow:
-		return nomad.Errorf(http.StatusBadRequest, "Cannot follow log file")
+		return apierror.Errorf(http.StatusBadRequest, "Cannot follow log file")
 	case req.ServiceName != "":
 		if err := checkUnit(req.ServiceName); err != nil {
 			return err
@@ -54,7 +54,7 @@ func CheckExport(req *message.MonitorExportRequest) error {
 func since(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(cmp.Or(text, defaultSince))
 	if err != nil || d < time.Second {
-		return 0, nomad.Errorf(http.StatusBadRequest, "logs_since %q is not a duration of at least 1s, such as 72h", text)
+		return 0, apierror.Errorf(http.StatusBadRequest, "logs_since %q is not a duration of at least 1s, such as 72h", text)
 	}
 	return d, nil
 }
@@ -67,14 +67,14 @@ func checkUnit(name string) error {
 	}
 	switch {
 	case len(name) > maxUnitName:
-		return nomad.Errorf(http.StatusUnprocessableEntity, "service_name has %d bytes: at most %d are allowed", len(name), maxUnitName)
+		return apierror.Errorf(http.StatusUnprocessableEntity, "service_name has %d bytes: at most %d are allowed", len(name), maxUnitName)
 	case !strings.Contains(name, "nomad"):
-		return nomad.Errorf(http.StatusUnprocessableEntity, "service_name %q must contain nomad", name)
+		return apierror.Errorf(http.StatusUnprocessableEntity, "service_name %q must contain nomad", name)
 	case suffix != "" && !slices.Contains(unitSuffixes, suffix):
-		return nomad.Errorf(http.StatusUnprocessableEntity,
+		return apierror.Errorf(http.StatusUnprocessableEntity,
 			"service_name %q has the suffix %q, which is not a type of a systemd unit such as service", name, suffix)
 	case !unitName.MatchString(unit):
-		return nomad.Errorf(http.StatusUnprocessableEntity, "service_name %q contains characters that a systemd unit cannot have", name)
+		return apierror.Errorf(http.StatusUnprocessableEntity, "service_name %q contains characters that a systemd unit cannot have", name)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (s *Source) Export(ctx context.Context, req *message.MonitorExportRequest, 
 	case s.exports <- struct{}{}:
 		defer func() { <-s.exports }()
 	default:
-		return nomad.Errorf(http.StatusTooManyRequests, "export the log: at most %d at the same time on one agent", maxExports)
+		return apierror.Errorf(http.StatusTooManyRequests, "export the log: at most %d at the same time on one agent", maxExports)
 	}
 	out := output{req.PlainText, to}
 	if req.OnDisk {
@@ -101,7 +101,7 @@ func (s *Source) Export(ctx context.Context, req *message.MonitorExportRequest, 
 // exportFile sends the current log file, up to the size that it has now.
 func (s *Source) exportFile(ctx context.Context, out output) error {
 	if s.cfg.OpenLog == nil {
-		return nomad.Errorf(http.StatusBadRequest, "No nomad log file defined: set log_file in the configuration of the agent")
+		return apierror.Errorf(http.StatusBadRequest, "No nomad log file defined: set log_file in the configuration of the agent")
 	}
 	f, err := s.cfg.OpenLog()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Limits of the readers of a Hub.
@@ -65,7 +65,7 @@ func (h *Hub) add(level slog.Level, format Format) (*reader, func(), error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.readers) >= maxReaders {
-		return nil, nil, nomad.Errorf(http.StatusTooManyRequests, "monitor the log: at most %d at the same time on one agent", maxReaders)
+		return nil, nil, apierror.Errorf(http.StatusTooManyRequests, "monitor the log: at most %d at the same time on one agent", maxReaders)
 	}
 	h.set(append(slices.Clone(h.readers), r))
 	return r, func() {

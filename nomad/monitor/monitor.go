@@ -23,7 +23,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -61,7 +61,7 @@ type Sink func(payload []byte) error
 func (s *Source) Monitor(ctx context.Context, req *message.MonitorRequest, to Sink) error {
 	level, err := Level(cmp.Or(req.LogLevel, "INFO"))
 	if err != nil {
-		return nomad.Errorf(http.StatusBadRequest, "Unknown log level: log_level %v", err)
+		return apierror.Errorf(http.StatusBadRequest, "Unknown log level: log_level %v", err)
 	}
 	r, remove, err := s.add(level, Format{JSON: req.LogJSON, Location: req.LogIncludeLocation})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 )
@@ -156,7 +156,7 @@ func TestMonitorFrames(t *testing.T) {
 }
 
 func code(err error) int {
-	if coded, ok := errors.AsType[*nomad.CodedError](err); ok {
+	if coded, ok := errors.AsType[*apierror.Coded](err); ok {
 		return coded.Code
 	}
 	return 0

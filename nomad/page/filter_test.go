@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -30,7 +31,7 @@ func TestFilter_Limits(t *testing.T) {
 			_, _, err := List[*nomad.Job]{Opts: &message.QueryOptions{Filter: filter}, Order: ByID,
 				At: func(j *nomad.Job) Cursor { return Cursor{ID: j.ID} }}.Page(slices.Values(all))
 			runtime.ReadMemStats(&after)
-			var coded *nomad.CodedError
+			var coded *apierror.Coded
 			if !errors.As(err, &coded) || coded.Code != 400 || !strings.HasPrefix(coded.Message, "failed to read filter expression: ") {
 				t.Errorf("Page() = %.200v, want 400 failed to read filter expression", err)
 			}
@@ -62,7 +63,7 @@ func TestFilter_Slots(t *testing.T) {
 	}
 	check := func(name string, err error, want int) {
 		t.Helper()
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if got := errors.As(err, &coded); got != (want != 0) || got && coded.Code != want {
 			t.Errorf("%s: %v, want status %d (0: no error)", name, err, want)
 		}

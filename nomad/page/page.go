@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -167,7 +167,7 @@ func (l List[T]) Page(all iter.Seq[T]) ([]T, string, error) {
 
 // unreadable is the error for a filter that cannot be parsed or evaluated.
 func unreadable(err error) error {
-	return nomad.Errorf(400, "failed to read filter expression: %v", err)
+	return apierror.Errorf(400, "failed to read filter expression: %v", err)
 }
 
 // ordered returns the objects in the order of the list.
@@ -193,7 +193,7 @@ func (l List[T]) from(objects iter.Seq[T]) (iter.Seq[T], error) {
 	}
 	start, err := l.Order.read(l.Opts.NextToken)
 	if err != nil {
-		return nil, nomad.Errorf(400, "failed to create result paginator: invalid next token %q", l.Opts.NextToken)
+		return nil, apierror.Errorf(400, "failed to create result paginator: invalid next token %q", l.Opts.NextToken)
 	}
 	reached := func(o T) bool {
 		at := l.At(o)
@@ -221,7 +221,7 @@ func (l List[T]) matcher() (func(T) (bool, error), error) {
 	filter, err := l.parse()
 	switch {
 	case errors.Is(err, untrusted.ErrBusy):
-		return nil, nomad.Errorf(http.StatusTooManyRequests, "%v", err)
+		return nil, apierror.Errorf(http.StatusTooManyRequests, "%v", err)
 	case err != nil:
 		return nil, unreadable(err)
 	}

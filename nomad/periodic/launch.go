@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -69,9 +70,9 @@ func (l *Launcher) Force(ctx context.Context, snap *state.Snapshot, who admissio
 	ns, id := job.Namespace, job.ID
 	switch {
 	case !job.IsPeriodic():
-		return nil, nomad.Errorf(400, "can't force launch non-periodic job")
+		return nil, apierror.Errorf(400, "can't force launch non-periodic job")
 	case !job.PeriodicActive():
-		return nil, nomad.Errorf(400, "can't force run non-tracked job %q (%s)", id, ns)
+		return nil, apierror.Errorf(400, "can't force run non-tracked job %q (%s)", id, ns)
 	}
 	at := time.Now().Truncate(time.Second)
 	child := nomad.PeriodicChildID(id, at)

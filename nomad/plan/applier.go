@@ -35,6 +35,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
@@ -96,7 +97,7 @@ func New(cfg Config) *Applier {
 func (a *Applier) Submit(ctx context.Context, plan *nomad.Plan) (*nomad.PlanResult, error) {
 	s := &submission{ctx: ctx, plan: plan, done: make(chan outcome, 1)}
 	if !a.queue.accepts() {
-		return nil, nomad.ErrNoLeader
+		return nil, apierror.ErrNoLeader
 	}
 	if err := a.cfg.Evals.PauseNack(plan.EvalID, plan.EvalToken); err != nil {
 		return nil, fmt.Errorf("plan rejected: %w", err)
@@ -144,7 +145,7 @@ func (a *Applier) withhold(volume string, n int) {
 	}
 }
 
-// Run applies plans until ctx ends. Waiting plans then fail with nomad.ErrNoLeader.
+// Run applies plans until ctx ends. Waiting plans then fail with apierror.ErrNoLeader.
 func (a *Applier) Run(ctx context.Context) error {
 	a.queue.open()
 	defer a.queue.close()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -32,10 +33,10 @@ func (c *candidate) checkJob() error {
 			switch {
 			case a.Job != nil || c.view.snap.Alloc(nil, a.ID) != nil:
 			case c.job == nil:
-				return nomad.Errorf(http.StatusBadRequest, "plan of evaluation %s places allocation %s, but its job does not exist",
+				return apierror.Errorf(http.StatusBadRequest, "plan of evaluation %s places allocation %s, but its job does not exist",
 					c.plan.EvalID, a.ID)
 			case a.JobID != c.job.ID || a.Namespace != c.job.Namespace:
-				return nomad.Errorf(http.StatusBadRequest, "plan of evaluation %s is for job %q, but its allocation %s is of job %q", c.plan.EvalID,
+				return apierror.Errorf(http.StatusBadRequest, "plan of evaluation %s is for job %q, but its allocation %s is of job %q", c.plan.EvalID,
 					c.job.ID, a.ID, a.JobID)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -157,8 +158,8 @@ func TestNotLeading(t *testing.T) {
 	g.open <- nil
 	<-first
 	w.stop()
-	if _, err := w.applier.Submit(context.Background(), w.plan(job)); !errors.Is(err, nomad.ErrNoLeader) {
-		t.Errorf("Submit() after Run ended = %v, want %v", err, nomad.ErrNoLeader)
+	if _, err := w.applier.Submit(context.Background(), w.plan(job)); !errors.Is(err, apierror.ErrNoLeader) {
+		t.Errorf("Submit() after Run ended = %v, want %v", err, apierror.ErrNoLeader)
 	}
 }
 

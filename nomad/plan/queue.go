@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // submission is a plan and its waiting submitter.
@@ -45,7 +46,7 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.running = false
 	for _, s := range q.items {
-		s.done <- outcome{err: nomad.ErrNoLeader}
+		s.done <- outcome{err: apierror.ErrNoLeader}
 	}
 	q.items = nil
 }
@@ -61,7 +62,7 @@ func (q *queue) push(s *submission) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.running {
-		return nomad.ErrNoLeader
+		return apierror.ErrNoLeader
 	}
 	q.seq++
 	s.seq = q.seq

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
@@ -86,7 +87,7 @@ func startWith(t testing.TB, rejections plan.Rejections) *world {
 	t.Cleanup(w.stop)
 	for { // until it runs
 		_, err := w.applier.Submit(ctx, &nomad.Plan{})
-		if !errors.Is(err, nomad.ErrNoLeader) {
+		if !errors.Is(err, apierror.ErrNoLeader) {
 			return w
 		}
 	}

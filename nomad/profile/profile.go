@@ -26,7 +26,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -50,9 +50,9 @@ func New(debug bool) *Source { return &Source{debug: debug, busy: make(chan stru
 func (s *Source) Admit(identity bool) error {
 	switch {
 	case identity:
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	case s == nil || !s.debug:
-		return nomad.Denied("access control is disabled, so this needs enable_debug = true in the agent's configuration")
+		return apierror.Denied("access control is disabled, so this needs enable_debug = true in the agent's configuration")
 	}
 	return nil
 }
@@ -60,11 +60,11 @@ func (s *Source) Admit(identity bool) error {
 // Profile returns a profile. AgentID is left to the caller.
 func (s *Source) Profile(ctx context.Context, req *message.AgentPprofRequest) (*message.AgentPprofResponse, error) {
 	if s == nil {
-		return nil, nomad.Errorf(http.StatusNotImplemented, "this agent has no profiles")
+		return nil, apierror.Errorf(http.StatusNotImplemented, "this agent has no profiles")
 	}
 	seconds := cmp.Or(req.Seconds, 1)
 	if seconds < 0 || seconds > MaxSeconds {
-		return nil, nomad.Errorf(http.StatusBadRequest, "invalid seconds %d: use 1 to %d", req.Seconds, MaxSeconds)
+		return nil, apierror.Errorf(http.StatusBadRequest, "invalid seconds %d: use 1 to %d", req.Seconds, MaxSeconds)
 	}
 	long := time.Duration(seconds) * time.Second
 	switch req.ReqType {
@@ -77,7 +77,7 @@ func (s *Source) Profile(ctx context.Context, req *message.AgentPprofRequest) (*
 	case message.ProfileLookup:
 		return lookup(req)
 	}
-	return nil, nomad.Errorf(http.StatusNotFound, "unknown type of profile %q", req.ReqType)
+	return nil, apierror.Errorf(http.StatusNotFound, "unknown type of profile %q", req.ReqType)
 }
 
 // timed runs a profile for some time, or until ctx ends.
@@ -87,7 +87,7 @@ func (s *Source) timed(ctx context.Context, name string, long time.Duration,
 	case s.busy <- struct{}{}:
 		defer func() { <-s.busy }()
 	default:
-		return nil, nomad.Errorf(http.StatusConflict, "a CPU profile or a trace of this agent is already running: try again later")
+		return nil, apierror.Errorf(http.StatusConflict, "a CPU profile or a trace of this agent is already running: try again later")
 	}
 	var out bounded
 	stop, err := start(&out)
@@ -111,7 +111,7 @@ func (s *Source) timed(ctx context.Context, name string, long time.Duration,
 func lookup(req *message.AgentPprofRequest) (*message.AgentPprofResponse, error) {
 	p := pprof.Lookup(req.Profile)
 	if p == nil {
-		return nil, nomad.Errorf(http.StatusNotFound, "Unknown profile %q: use one of %s", req.Profile, names())
+		return nil, apierror.Errorf(http.StatusNotFound, "Unknown profile %q: use one of %s", req.Profile, names())
 	}
 	if req.Profile == "heap" && req.GC > 0 {
 		runtime.GC()
@@ -153,7 +153,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 // binary returns the profile as a file.
 func (b *bounded) binary(name string) (*message.AgentPprofResponse, error) {
 	if b.full {
-		return nil, nomad.Errorf(http.StatusInternalServerError, "the %s is larger than %d MiB: use fewer seconds", name, maxPayload>>20)
+		return nil, apierror.Errorf(http.StatusInternalServerError, "the %s is larger than %d MiB: use fewer seconds", name, maxPayload>>20)
 	}
 	return &message.AgentPprofResponse{Payload: b.buf.Bytes(), HTTPHeaders: map[string]string{
 		"Content-Type": "application/octet-stream", "Content-Disposition": fmt.Sprintf("attachment; filename=%q", name),

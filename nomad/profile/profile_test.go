@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/testpace"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -133,7 +133,7 @@ func TestAdmit(t *testing.T) {
 		identity bool
 		admitted bool
 	}{{New(true), false, true}, {New(false), false, false}, {none, false, false}, {New(true), true, false}} {
-		if err := c.s.Admit(c.identity); (err == nil) != c.admitted || err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := c.s.Admit(c.identity); (err == nil) != c.admitted || err != nil && !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("Admit(%t) with %+v = %v", c.identity, c.s, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -115,7 +116,7 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	becomes(x.here, fmt.Sprintf(less, "here"))
 	becomes(x.there, fmt.Sprintf(less, "there"))
 	if err := x.there.Call(wide.SecretID, "ACL.ListPolicies", &message.ACLPolicyListRequest{}, nil); !errors.Is(err,
-		nomad.ErrPermissionDenied) {
+		apierror.ErrPermissionDenied) {
 		t.Errorf("the deleted token: %v", err)
 	}
 	// A local token is not valid in the other region.
@@ -128,7 +129,7 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	// It cannot write replicated objects either.
 	far := x.there.CreateToken(&rbac.Token{Type: "management"})
 	if err := x.there.Call(far.SecretID, "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{p}},
-		nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a token of the other region writes a policy: %v", err)
 	}
 }

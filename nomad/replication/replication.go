@@ -30,7 +30,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -131,7 +131,7 @@ const absentKind = "absent"
 
 // absent reports whether the authoritative region does not have the methods of a kind.
 func absent(err error) bool {
-	return errors.Is(err, nomad.ErrNoMethod) || errors.Is(err, nomad.ErrUnknownMethod)
+	return errors.Is(err, apierror.ErrNoMethod) || errors.Is(err, apierror.ErrUnknownMethod)
 }
 
 // query returns the options of all reads. They go to the leader of the authoritative region,

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -101,7 +102,7 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 		return r.broken
 	}
 	if method == r.lacks {
-		return fmt.Errorf("rpc error: %w", nomad.NoMethod(method, true))
+		return fmt.Errorf("rpc error: %w", apierror.NoMethod(method, true))
 	}
 	all := r.typ == rbac.ManagementToken
 	switch out := resp.(type) {
@@ -151,7 +152,7 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 		out.ACLBindingRules = chosen(req.(*message.ACLBindingRulesRequest).ACLBindingRuleIDs,
 			func(id string) *rbac.BindingRule { return snap.ACLBindingRule(nil, id) })
 	default:
-		return fmt.Errorf("%w %s", nomad.ErrUnknownMethod, method)
+		return fmt.Errorf("%w %s", apierror.ErrUnknownMethod, method)
 	}
 	return nil
 }
@@ -355,9 +356,9 @@ func TestOtherTokensRemoveNothing(t *testing.T) {
 		had := here.names()
 		for what, change := range map[string]func(){
 			"a client token":        func() { home.set(rbac.ClientToken, nil) },
-			"no answer":             func() { home.set(rbac.ManagementToken, nomad.ErrNoRegionPath) },
-			"the token was deleted": func() { home.set(rbac.ManagementToken, nomad.ErrPermissionDenied) },
-			"no access control":     func() { home.set(rbac.ManagementToken, nomad.Errorf(400, "%s", nomad.ErrACLDisabled)) },
+			"no answer":             func() { home.set(rbac.ManagementToken, apierror.ErrNoRegionPath) },
+			"the token was deleted": func() { home.set(rbac.ManagementToken, apierror.ErrPermissionDenied) },
+			"no access control":     func() { home.set(rbac.ManagementToken, apierror.Errorf(400, "%s", apierror.ErrACLDisabled)) },
 		} {
 			home.set(rbac.ManagementToken, errors.New("between"))
 			time.Sleep(5 * time.Minute)

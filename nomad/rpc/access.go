@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Access is the rights of the caller of one call. It records which rights were checked: a call
@@ -38,7 +38,7 @@ func (a *Access) record() {
 	}
 }
 
-// Need returns nomad.ErrPermissionDenied, with the missing right, if the caller lacks the right
+// Need returns apierror.ErrPermissionDenied, with the missing right, if the caller lacks the right
 // in q.
 func (a *Access) Need(q acl.Question) error {
 	if !a.Allows(q) {
@@ -53,7 +53,7 @@ func (a *Access) Need(q acl.Question) error {
 // NeedManagement refuses callers without all rights.
 func (a *Access) NeedManagement() error {
 	if !a.IsManagement() {
-		return nomad.Denied("needs a management token")
+		return apierror.Denied("needs a management token")
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (a *Access) NeedAnywhere(q acl.Question) error {
 
 // Denied is the error for a caller without the right in q.
 func Denied(q acl.Question) error {
-	return nomad.Denied("needs %s", q)
+	return apierror.Denied("needs %s", q)
 }
 
 // Allows reports whether the caller has the right in q. Handlers use it to filter lists.

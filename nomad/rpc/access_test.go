@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -111,12 +112,12 @@ func TestCheck_Callers(t *testing.T) {
 		if got := errText(err); got != c.want || (out.Node == nil) != (c.want != "") {
 			t.Errorf("%s in %q with %q: %v, %q, want %q", c.method, c.namespace, c.policy, out.Node, got, c.want)
 		}
-		if strings.HasSuffix(c.want, "Permission denied") && !errors.Is(err, nomad.ErrPermissionDenied) {
+		if strings.HasSuffix(c.want, "Permission denied") && !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s: %v is not ErrPermissionDenied", c.method, err)
 		}
 	}
 	cfg.now.Store(nil)
-	if err := s.Call(within(t), "Test.Ns", ask("n", ""), nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := s.Call(within(t), "Test.Ns", ask("n", ""), nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("without rights: %v", err)
 	}
 	cfg.now.Store(acl.New(true))
@@ -154,7 +155,7 @@ func TestCheck_Early(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no early check", c.name)
 		}
-		if err := early.AskEarly(access, message.Envelope{Namespace: c.namespace}); errors.Is(err, nomad.ErrPermissionDenied) != c.refused {
+		if err := early.AskEarly(access, message.Envelope{Namespace: c.namespace}); errors.Is(err, apierror.ErrPermissionDenied) != c.refused {
 			t.Errorf("%s: %v, want refused %t", c.name, err, c.refused)
 		}
 	}
@@ -213,7 +214,7 @@ func TestRecheck_RightsChange(t *testing.T) {
 	if got, err := call("Test.List", prod, acl.New(false)); got != "of nothing" || err != nil {
 		t.Errorf("revoked rights: %q, %v", got, err)
 	}
-	if got, err := call("Test.Get", prod, acl.New(false)); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if got, err := call("Test.Get", prod, acl.New(false)); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a required right was revoked: %q, %v", got, err)
 	}
 }
@@ -230,7 +231,7 @@ func TestCheck_FailsClosed(t *testing.T) {
 		"by handler":      rpc.CheckedByHandler("x"),
 		"handler's first": rpc.CheckedByHandler("x").Before(rpc.CheckedByHandler("y")),
 	} {
-		if err := c.Ask(everything, message.Envelope{}); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := c.Ask(everything, message.Envelope{}); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s: Ask() = %v, want permission denied", name, err)
 		}
 		row := rpc.Handle("A.B", rpc.Token, rpc.Here,

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -60,7 +60,7 @@ func received(m Method, raw *[]byte, in *wire.Intake) (*body, error) {
 }
 
 func undecodable(m Method, err error) error {
-	return nomad.Errorf(http.StatusBadRequest, "decode the request of %s: %v", m.Name, err)
+	return apierror.Errorf(http.StatusBadRequest, "decode the request of %s: %v", m.Name, err)
 }
 
 // free reports whether the decoded request is too small to be charged for.
@@ -78,7 +78,7 @@ func (b *body) decode(m Method) error {
 		return undecodable(m, err)
 	}
 	if req.Envelope() != b.req.Envelope() {
-		return nomad.Errorf(http.StatusBadRequest, "decode the request of %s: duplicate options", m.Name)
+		return apierror.Errorf(http.StatusBadRequest, "decode the request of %s: duplicate options", m.Name)
 	}
 	b.req = req
 	b.drop()

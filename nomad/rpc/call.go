@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -93,7 +93,7 @@ func (c *call) admit(ctx context.Context, conn *Conn) (*Call, error) {
 	case errors.Is(refused, certs.ErrPeer):
 		return caller, refused // the next server would see this server's certificate
 	case rule == Anonymous:
-	case rule == NodeRegister && errors.Is(refused, nomad.ErrIdentityExpired):
+	case rule == NodeRegister && errors.Is(refused, apierror.ErrIdentityExpired):
 		caller.Expired = true
 	case rule.ofServers():
 		return caller, refused // before forwarding

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -255,7 +256,7 @@ func (c Check) AskEarly(a *Access, env message.Envelope) error {
 
 // ask returns nil if an alternative has no need that ask refuses, and otherwise the first error.
 func (c Check) ask(ask func(Need) error) error {
-	denied := error(nomad.ErrPermissionDenied)
+	denied := error(apierror.ErrPermissionDenied)
 	for i, all := range c.Any {
 		err := firstError(all, ask)
 		if err == nil {
@@ -271,7 +272,7 @@ func (c Check) ask(ask func(Need) error) error {
 // firstError returns the first error of ask, which refuses an alternative without needs.
 func firstError(all []Need, ask func(Need) error) error {
 	if len(all) == 0 {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	for _, n := range all {
 		if err := ask(n); err != nil {
@@ -305,7 +306,7 @@ func (n Need) ask(a *Access, env message.Envelope) error {
 		met = a.Rights == acl.OfNodes
 	}
 	if !met {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
@@ -89,13 +89,13 @@ func (c *Conn) counted(stream *wire.MuxStream) net.Conn {
 func (c *Conn) open(kind wire.Kind) (net.Conn, error) {
 	opened, err := c.session.OpenStream()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, err)
+		return nil, fmt.Errorf("%w: %w", apierror.ErrNoStream, err)
 	}
 	stream := c.counted(opened)
 	if c.perStream {
 		if _, err := stream.Write([]byte{kind}); err != nil {
 			stream.Close()
-			return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, err)
+			return nil, fmt.Errorf("%w: %w", apierror.ErrNoStream, err)
 		}
 	}
 	return stream, nil
@@ -165,7 +165,7 @@ func (n *nodeConns) find(id string) (*Conn, *Server, error) {
 	}
 	all := n.conns[id]
 	if len(all) == 0 {
-		return nil, nil, nomad.ErrNoNodeConn
+		return nil, nil, apierror.ErrNoNodeConn
 	}
 	return all[len(all)-1], nil, nil
 }
@@ -204,7 +204,7 @@ func (s *Server) NodeConn(id string) (since time.Time, ok bool) {
 }
 
 // NodeCall calls a method of a node over the connection that the node opened. Without such a
-// connection it returns nomad.ErrNoNodeConn. The size of a reply is limited. It is charged to a
+// connection it returns apierror.ErrNoNodeConn. The size of a reply is limited. It is charged to a
 // budget until the call that ctx belongs to has been answered.
 func (s *Server) NodeCall(ctx context.Context, node, method string, req Request, resp any) error {
 	c, local, err := s.nodes.find(node)

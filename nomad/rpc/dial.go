@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
@@ -41,11 +41,11 @@ func (p *Pool) dial(ctx context.Context, addr, region string, kind wire.Kind) (*
 	defer cancel()
 	conn, err := p.secure(ctx, addr, region)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", nomad.ErrUnsent, err)
+		return nil, fmt.Errorf("%w: %w", apierror.ErrUnsent, err)
 	}
 	if _, err := conn.Write([]byte{kind}); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("%w: %w", nomad.ErrUnsent, err)
+		return nil, fmt.Errorf("%w: %w", apierror.ErrUnsent, err)
 	}
 	return &dialed{Conn: conn, addr: addr, region: region}, nil
 }
@@ -142,12 +142,12 @@ func ofHandshake(alert error) bool { return strings.Contains(alert.Error(), "cer
 // refused replaces err with the alert if the server rejected the handshake. The server has then
 // executed nothing.
 func (d *dialed) refused(err error) error {
-	if err == nil || errors.Is(err, nomad.ErrUnsent) {
+	if err == nil || errors.Is(err, apierror.ErrUnsent) {
 		return err
 	}
 	if alert := d.alert.Load(); alert != nil {
 		why := fmt.Errorf("the server rejected this agent: %w", *alert)
-		return fmt.Errorf("%w: %w", nomad.ErrUnsent, &HandshakeError{Addr: d.addr, Region: d.region, Err: why})
+		return fmt.Errorf("%w: %w", apierror.ErrUnsent, &HandshakeError{Addr: d.addr, Region: d.region, Err: why})
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -35,7 +35,7 @@ func (c *call) bindNode(err error) {
 	conn := c.caller.Conn
 	switch {
 	case conn == nil || c.caller.Forwarded:
-	case errors.Is(err, nomad.ErrNodeHeld), errors.Is(err, nomad.ErrNodeSession):
+	case errors.Is(err, apierror.ErrNodeHeld), errors.Is(err, apierror.ErrNodeSession):
 		conn.UnbindNode()
 	case err == nil && c.s.cfg.Bound != nil:
 		if node := c.s.cfg.Bound(c.m.Name, c.body.req); node != "" {
@@ -59,7 +59,7 @@ func (c *call) bridge(ctx context.Context) error {
 
 // absent adds to the error about an unknown method which agent does not have the method.
 func absent(err error, agent string) error {
-	if !errors.Is(err, nomad.ErrNoMethod) && !errors.Is(err, nomad.ErrUnknownMethod) {
+	if !errors.Is(err, apierror.ErrNoMethod) && !errors.Is(err, apierror.ErrUnknownMethod) {
 		return err
 	}
 	return fmt.Errorf("%w: the %s runs Nomad or an earlier version of open-nomad, which does not have this method", err, agent)
@@ -71,7 +71,7 @@ func absent(err error, agent string) error {
 // certificate of this server.
 func (c *call) forwarded(ctx context.Context) (Request, error) {
 	if c.caller.ByCertificate() {
-		return nil, nomad.Denied("forward %s: this server is not the leader, and a TLS certificate authenticates a call only at the leader; "+
+		return nil, apierror.Denied("forward %s: this server is not the leader, and a TLS certificate authenticates a call only at the leader; "+
 			"call the leader or send a server's identity token", c.m.Name)
 	}
 	req := c.m.clone(c.body.req)

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -58,9 +58,9 @@ func TestRoute_Repeats(t *testing.T) {
 		again  bool
 	}{
 		"no server":              {"Test.Write", write, errGone, true},
-		"not the leader":         {"Test.Write", write, nomad.ErrNoLeader, true},
-		"leader not ready":       {"Test.Write", write, nomad.ErrNotReady, true},
-		"write refused":          {"Test.Write", write, nomad.Errorf(400, "no"), false},
+		"not the leader":         {"Test.Write", write, apierror.ErrNoLeader, true},
+		"leader not ready":       {"Test.Write", write, apierror.ErrNotReady, true},
+		"write refused":          {"Test.Write", write, apierror.Errorf(400, "no"), false},
 		"write possibly applied": {"Test.Write", write, errors.New("leadership lost while committing log"), false},
 		"reply of a write lost":  {"Test.Write", write, nil, false},
 		"reply of a read lost":   {"Test.Read", readAll, nil, true},
@@ -149,7 +149,7 @@ func TestForward_ReportsLoss(t *testing.T) {
 		made   int32
 	}{
 		"read":  {"Test.Read", readAll(), nil, 1},
-		"write": {"Test.Write", write(), nomad.ErrMaybeApplied, 0},
+		"write": {"Test.Write", write(), apierror.ErrMaybeApplied, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var made atomic.Int32

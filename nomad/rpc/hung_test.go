@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
@@ -41,12 +41,12 @@ func TestPool_HungServer(t *testing.T) {
 		call func(*rpc.Pool) error
 		want error
 	}{
-		"read":  {func(p *rpc.Pool) error { return p.Call(within(t), addr, "Test.Get", ask("n", ""), nil) }, nomad.ErrLost},
-		"write": {func(p *rpc.Pool) error { return p.Call(within(t), addr, "Job.Register", write(), nil) }, nomad.ErrMaybeApplied},
+		"read":  {func(p *rpc.Pool) error { return p.Call(within(t), addr, "Test.Get", ask("n", ""), nil) }, apierror.ErrLost},
+		"write": {func(p *rpc.Pool) error { return p.Call(within(t), addr, "Job.Register", write(), nil) }, apierror.ErrMaybeApplied},
 		"stream": {func(p *rpc.Pool) error {
 			_, err := p.Stream(within(t), addr, "Test.Echo")
 			return err
-		}, nomad.ErrLost},
+		}, apierror.ErrLost},
 		"checked": {func(p *rpc.Pool) error {
 			ended := make(chan error)
 			blocking := &message.GenericRequest{QueryOptions: message.QueryOptions{MinQueryIndex: 1}}
@@ -60,7 +60,7 @@ func TestPool_HungServer(t *testing.T) {
 				default:
 				}
 			}
-		}, nomad.ErrLost},
+		}, apierror.ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.call(pool(t, hasty))

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
 
@@ -267,7 +267,7 @@ func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*wire.Respons
 		out, err = s.run(ctx, m, c, b, nil)
 	}
 	if err != nil {
-		reply.Error = nomad.ErrorText(err)
+		reply.Error = apierror.Text(err)
 		return reply, struct{}{}
 	}
 	return reply, out
@@ -290,7 +290,7 @@ func (s *Server) serveStream(ctx context.Context, c *Conn, conn net.Conn, starte
 	m, ok := s.methods[head.Method]
 	var ack wire.StreamAck
 	if !ok || !m.Stream {
-		ack.Error = nomad.ErrUnknownMethod.Error() + `: "` + head.Method + `"`
+		ack.Error = apierror.ErrUnknownMethod.Error() + `: "` + head.Method + `"`
 	}
 	if err := stream.Encode(&ack); err != nil || ack.Error != "" {
 		return

@@ -92,7 +92,7 @@ func (c *Call) ByCertificate() bool {
 }
 
 // Renewed authenticates the caller of a stream again and returns a new Call. It returns
-// nomad.ErrPermissionDenied if the caller may no longer make the call.
+// apierror.ErrPermissionDenied if the caller may no longer make the call.
 func (c *Call) Renewed(ctx context.Context) (*Call, error) {
 	now, err := c.renew(ctx)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
@@ -96,7 +96,7 @@ type peer struct {
 
 // Call makes one call to the server at addr. The end of ctx ends the call. A server that no
 // longer answers pings ends it within seconds, even if its TCP connection persists. A write
-// whose reply was lost fails with nomad.ErrMaybeApplied.
+// whose reply was lost fails with apierror.ErrMaybeApplied.
 func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) error {
 	peer, c, err := p.acquire(ctx, addr, wire.KindCalls)
 	if err != nil {
@@ -124,8 +124,8 @@ func (p *Pool) Call(ctx context.Context, addr, method string, req, resp any) err
 // maybeApplied marks the error of a write whose reply was lost or is invalid: the write may
 // have been applied.
 func maybeApplied(req any, err error) error {
-	if r, ok := req.(Request); ok && r.Envelope().Write && !errors.Is(err, nomad.ErrUnsent) {
-		return fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, err)
+	if r, ok := req.(Request); ok && r.Envelope().Write && !errors.Is(err, apierror.ErrUnsent) {
+		return fmt.Errorf("%w: %w", apierror.ErrMaybeApplied, err)
 	}
 	return err
 }
@@ -275,7 +275,7 @@ func (p *Pool) session(ctx context.Context, addr string) (*peer, error) {
 	p.mu.Lock()
 	if p.peers == nil {
 		p.mu.Unlock()
-		return nil, fmt.Errorf("%w: the pool is closed", nomad.ErrUnsent)
+		return nil, fmt.Errorf("%w: the pool is closed", apierror.ErrUnsent)
 	}
 	pe := p.peers[addr]
 	if pe == nil {
@@ -390,6 +390,6 @@ func (pe *peer) close() {
 // Lost reports whether err means that the connection ended during a call. The server may or may
 // not have executed the call.
 func Lost(err error) bool {
-	return errors.Is(err, nomad.ErrLost) || isEOF(err) || errors.Is(err, io.ErrClosedPipe) ||
+	return errors.Is(err, apierror.ErrLost) || isEOF(err) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -31,7 +31,7 @@ func (t *turning) Route(context.Context, rpc.Where, message.Envelope) (string, e
 
 func (t *turning) Authenticate(context.Context, string, rpc.Rule, *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
 	if t.led.Load() && !t.later || !t.led.Load() && !t.good {
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	return &rbac.AuthenticatedIdentity{}, nil
 }
@@ -56,7 +56,7 @@ func TestReadmit_NewLeader(t *testing.T) {
 					t.Fatal(err)
 				}
 				err = s.Call(t.Context(), "Test.Write", write(), &message.GenericResponse{})
-				if c.later != (err == nil) || !c.later && !errors.Is(err, nomad.ErrPermissionDenied) || (done.Load() == 1) != c.later {
+				if c.later != (err == nil) || !c.later && !errors.Is(err, apierror.ErrPermissionDenied) || (done.Load() == 1) != c.later {
 					t.Errorf("%v, done %d times", err, done.Load())
 				}
 			})

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
@@ -47,7 +47,7 @@ func (c *call) whilePermitted(ctx context.Context, req Request) (any, error) {
 	out, err := c.handle(ctx, c.caller, req)
 	end(nil)
 	<-ended
-	if cause := context.Cause(ctx); errors.Is(cause, nomad.ErrPermissionDenied) {
+	if cause := context.Cause(ctx); errors.Is(cause, apierror.ErrPermissionDenied) {
 		return nil, cause
 	}
 	return out, err
@@ -65,7 +65,7 @@ func (c *call) untilDenied(ctx context.Context) error {
 		wait = c.s.changes(c.caller.Identity) // before the check, so that no change is missed
 		now, err := c.recheck(ctx)
 		switch {
-		case errors.Is(err, nomad.ErrPermissionDenied):
+		case errors.Is(err, apierror.ErrPermissionDenied):
 			return err
 		case err != nil || now == nil: // undecided
 			wait = c.s.pause
@@ -108,7 +108,7 @@ func (c *call) recheck(ctx context.Context) (*Call, error) {
 	if env.AuthToken != "" {
 		id, err := c.s.cfg.Auth.Authenticate(ctx, env.AuthToken, c.m.Rule, now.Conn)
 		switch {
-		case errors.Is(err, nomad.ErrPermissionDenied) && !(c.m.Rule == NodeOnly && errors.Is(err, nomad.ErrIdentityExpired)):
+		case errors.Is(err, apierror.ErrPermissionDenied) && !(c.m.Rule == NodeOnly && errors.Is(err, apierror.ErrIdentityExpired)):
 			return nil, err
 		case err != nil:
 			return nil, nil // undecided at the moment

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -36,7 +37,7 @@ func (fading) Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*rpc.
 // A blocking read and a stream end without an answer when their token becomes invalid.
 func TestRecheck_TokenExpires(t *testing.T) {
 	over := &atomic.Bool{}
-	expired := fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, nomad.ErrIdentityExpired)
+	expired := fmt.Errorf("%w: %w", apierror.ErrPermissionDenied, apierror.ErrIdentityExpired)
 	wait := func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 		over.Store(true)
 		return &message.SingleNodeResponse{Node: &nomad.Node{ID: "n"}}, nil
@@ -48,13 +49,13 @@ func TestRecheck_TokenExpires(t *testing.T) {
 		err     error
 		refused bool
 	}{
-		{"revoked", rpc.Token, "t", nomad.ErrPermissionDenied, true},
+		{"revoked", rpc.Token, "t", apierror.ErrPermissionDenied, true},
 		{"expired", rpc.Token, "t", expired, true},
-		{"anonymous", rpc.Anonymous, "t", nomad.ErrPermissionDenied, false},
-		{"no token", rpc.Token, "", nomad.ErrPermissionDenied, false},
-		{"node token", rpc.NodeOnly, "t", nomad.ErrPermissionDenied, true},
+		{"anonymous", rpc.Anonymous, "t", apierror.ErrPermissionDenied, false},
+		{"no token", rpc.Token, "", apierror.ErrPermissionDenied, false},
+		{"node token", rpc.NodeOnly, "t", apierror.ErrPermissionDenied, true},
 		{"expired node token", rpc.NodeOnly, "t", expired, false},
-		{"not verifiable", rpc.Token, "t", nomad.ErrNotReady, false},
+		{"not verifiable", rpc.Token, "t", apierror.ErrNotReady, false},
 	} {
 		for way, caller := range callers(t, func(cfg *rpc.Config) {
 			cfg.Auth, cfg.Recheck = fading{over, c.err}, time.Nanosecond
@@ -67,14 +68,14 @@ func TestRecheck_TokenExpires(t *testing.T) {
 			over.Store(false)
 			var out message.SingleNodeResponse
 			err := caller.Call(within(t), "Test.Long", ask("n", c.token), &out)
-			if errors.Is(err, nomad.ErrPermissionDenied) != c.refused || (out.Node != nil) == c.refused {
+			if errors.Is(err, apierror.ErrPermissionDenied) != c.refused || (out.Node != nil) == c.refused {
 				t.Errorf("%s, %s: %v, %v", c.name, way, out.Node, err)
 			}
 		}
 	}
 	over.Store(false)
 	s, _ := serve(t, func(cfg *rpc.Config) {
-		cfg.Auth, cfg.Recheck = fading{over, nomad.ErrPermissionDenied}, time.Millisecond
+		cfg.Auth, cfg.Recheck = fading{over, apierror.ErrPermissionDenied}, time.Millisecond
 	})
 	echo := func(token string) *rpc.Stream {
 		st := begin(t, s.Stream, &message.FsStreamRequest{Path: "a", QueryOptions: message.QueryOptions{AuthToken: token}})
@@ -96,7 +97,7 @@ func TestRecheck_BlockingRead(t *testing.T) {
 	over := &atomic.Bool{}
 	for _, rule := range []rpc.Rule{rpc.Token, rpc.Management} {
 		for way, caller := range callers(t, func(cfg *rpc.Config) {
-			cfg.Auth, cfg.Recheck = fading{over, nomad.ErrPermissionDenied}, time.Millisecond
+			cfg.Auth, cfg.Recheck = fading{over, apierror.ErrPermissionDenied}, time.Millisecond
 			row := rpc.Handle("Test.Wait", rule, rpc.Here,
 				func(ctx context.Context, _ *rpc.Call, q *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 					over.Store(true)
@@ -112,7 +113,7 @@ func TestRecheck_BlockingRead(t *testing.T) {
 			req := ask("n", "t")
 			req.MinQueryIndex = 7
 			var out message.SingleNodeResponse
-			if err := caller.Call(within(t), "Test.Wait", req, &out); !errors.Is(err, nomad.ErrPermissionDenied) || out.Node != nil {
+			if err := caller.Call(within(t), "Test.Wait", req, &out); !errors.Is(err, apierror.ErrPermissionDenied) || out.Node != nil {
 				t.Errorf("%v, %s: %v, %v", rule, way, out.Node, err)
 			}
 		}

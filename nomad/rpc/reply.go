@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
@@ -94,13 +94,13 @@ func (s *Server) askNode(ctx context.Context, c *wire.Caller, method string, req
 	body, broken, err := c.Ask(method, req, in)
 	switch {
 	case errors.Is(err, wire.ErrTooLarge):
-		return broken, nomad.Errorf(http.StatusBadGateway, replyTooLarge, maxNodeReply)
+		return broken, apierror.Errorf(http.StatusBadGateway, replyTooLarge, maxNodeReply)
 	case err != nil || resp == nil:
 		return broken, err
 	}
 	cost := replySize(resp).Cost(in, len(body))
 	if cost > s.nodeReplies.Each() {
-		return false, nomad.Errorf(http.StatusBadGateway, replyTooComplex, cost, s.nodeReplies.Each())
+		return false, apierror.Errorf(http.StatusBadGateway, replyTooComplex, cost, s.nodeReplies.Each())
 	}
 	if cost > freeCost {
 		if err := s.nodeReplies.Take(ctx, cost, s.cfg.Hold); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/testpace"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -63,7 +63,7 @@ func TestNodeReply_Limit(t *testing.T) {
 		switch {
 		case c.want == "" && (err != nil || len(out.Files) != len(c.reply)):
 			t.Errorf("%s: %d files, %v, want %d", name, len(out.Files), err, len(c.reply))
-		case c.want != "" && (err == nil || !strings.Contains(nomad.ErrorText(err), c.want)):
+		case c.want != "" && (err == nil || !strings.Contains(apierror.Text(err), c.want)):
 			t.Errorf("%s: NodeCall() = %v, want %q", name, err, c.want)
 		}
 		reply.Store(&small)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -27,7 +27,7 @@ func (s *starting) Authenticate(ctx context.Context, token string, rule rpc.Rule
 
 func (s *starting) Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
 	if s.asked.Add(1) <= s.first {
-		return nil, nomad.ErrNotReady
+		return nil, apierror.ErrNotReady
 	}
 	return s.everybody.Access(ctx, id)
 }
@@ -39,13 +39,13 @@ func TestRoute_StreamNotReady(t *testing.T) {
 		want  string
 	}{
 		"ready soon":  {first: 3, want: "served"},
-		"never ready": {first: 1 << 20, want: nomad.ErrNotReady.Error()},
+		"never ready": {first: 1 << 20, want: apierror.ErrNotReady.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				row := rpc.HandleStream("Test.Stream", rpc.Token, rpc.Leader,
 					func(_ context.Context, _ *rpc.Call, _ *message.GenericRequest, s *rpc.Stream) error {
-						return s.SendError(nomad.Errorf(400, "served"))
+						return s.SendError(apierror.Errorf(400, "served"))
 					}).Needs(rpc.AnyToken)
 				s, err := rpc.NewServer(rpc.Config{Auth: &starting{first: c.first}, Router: to(""), Methods: []rpc.Method{row}})
 				if err != nil {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -78,14 +78,14 @@ func (s *Server) envelope(m Method, req Request) message.Envelope {
 // this server may have lost the connection to a node. It is repeated once, because the node
 // reconnects or is gone.
 func repeatable(err error, addr string, env message.Envelope) bool {
-	if env.Write && errors.Is(err, nomad.ErrMaybeApplied) {
+	if env.Write && errors.Is(err, apierror.ErrMaybeApplied) {
 		return false
 	}
-	if errors.Is(err, nomad.ErrNoLeader) || errors.Is(err, nomad.ErrNotReady) {
+	if errors.Is(err, apierror.ErrNoLeader) || errors.Is(err, apierror.ErrNotReady) {
 		return true
 	}
 	if addr == "" {
-		return !env.Write && errors.Is(err, nomad.ErrLost)
+		return !env.Write && errors.Is(err, apierror.ErrLost)
 	}
-	return errors.Is(err, nomad.ErrUnsent) || errors.Is(err, nomad.ErrNoStream) || !env.Write && Lost(err)
+	return errors.Is(err, apierror.ErrUnsent) || errors.Is(err, apierror.ErrNoStream) || !env.Write && Lost(err)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
@@ -31,7 +31,7 @@ func (l *leaders) Route(ctx context.Context, _ Where, _ message.Envelope) (strin
 	}
 	select {
 	case <-ctx.Done():
-		return "", nomad.ErrNoLeader
+		return "", apierror.ErrNoLeader
 	case <-time.After(time.Until(l.last.Add(l.none))):
 		return l.addr, nil
 	}
@@ -45,8 +45,8 @@ type try struct {
 
 func TestRoute_LostRead(t *testing.T) {
 	late := holdTimeout - holdPause/2 // the hold time ends in the pause after it
-	lost := fmt.Errorf("%w: %w", nomad.ErrLost, io.EOF)
-	remote := nomad.ErrorFromText(lost.Error())
+	lost := fmt.Errorf("%w: %w", apierror.ErrLost, io.EOF)
+	remote := apierror.FromText(lost.Error())
 	read, write := &message.GenericRequest{}, &message.JobRegisterRequest{}
 	forwarded := &message.GenericRequest{QueryOptions: message.QueryOptions{InternalRpcInfo: message.InternalRpcInfo{Forwarded: true}}}
 	for name, c := range map[string]struct {
@@ -63,23 +63,23 @@ func TestRoute_LostRead(t *testing.T) {
 		"long after":                        {read, "a", 0, []try{{10 * holdTimeout, lost}, {}}, 2, nil},
 		"late, and a leader is missing":     {read, "a", 3 * time.Second, []try{{late, lost}, {}}, 2, nil},
 		"late, a leader is missing for two": {read, "a", 3 * time.Second, []try{{late, lost}, {late, lost}, {late, lost}, {}}, 4, nil},
-		"next leader not ready":             {read, "a", 0, []try{{late, lost}, {0, nomad.ErrNotReady}, {}}, 3, nil},
+		"next leader not ready":             {read, "a", 0, []try{{late, lost}, {0, apierror.ErrNotReady}, {}}, 3, nil},
 		"lost by another server":            {read, "a", 0, []try{{late, remote}, {}}, 2, nil},
 		"a node's connection":               {read, "", 0, []try{{late, remote}, {}}, 2, nil},
 		"a node's connection, twice":        {read, "", 0, []try{{0, lost}, {0, lost}}, 2, io.EOF},
-		"no leader for long":                {read, "a", 2 * holdTimeout, []try{{late, lost}}, 1, nomad.ErrNoLeader},
+		"no leader for long":                {read, "a", 2 * holdTimeout, []try{{late, lost}}, 1, apierror.ErrNoLeader},
 		"again and again":                   {read, "a", 0, []try{{late, lost}, {late, lost}, {late, lost}, {holdTimeout, lost}}, 4, io.EOF},
 		"forwarded request":                 {forwarded, "a", 0, []try{{late, lost}}, 1, io.EOF},
-		"a write": {write, "a", 0, []try{{late, fmt.Errorf("%w: %w", nomad.ErrMaybeApplied, lost)}}, 1,
-			nomad.ErrMaybeApplied},
-		"a write during a leader change": {write, "a", 0, []try{{0, fmt.Errorf("%w: %w", nomad.ErrNoLeader, nomad.ErrMaybeApplied)}}, 1,
-			nomad.ErrMaybeApplied},
-		"an unsent write":           {write, "a", 0, []try{{time.Second, nomad.ErrUnsent}, {}}, 2, nil},
+		"a write": {write, "a", 0, []try{{late, fmt.Errorf("%w: %w", apierror.ErrMaybeApplied, lost)}}, 1,
+			apierror.ErrMaybeApplied},
+		"a write during a leader change": {write, "a", 0, []try{{0, fmt.Errorf("%w: %w", apierror.ErrNoLeader, apierror.ErrMaybeApplied)}}, 1,
+			apierror.ErrMaybeApplied},
+		"an unsent write":           {write, "a", 0, []try{{time.Second, apierror.ErrUnsent}, {}}, 2, nil},
 		"a write lost in a handler": {write, "", 0, []try{{0, lost}}, 1, io.EOF},
 		"a restart": {&message.AllocRestartRequest{}, "a", 0, []try{{late, maybeApplied(&message.AllocRestartRequest{}, lost)}},
-			1, nomad.ErrMaybeApplied},
+			1, apierror.ErrMaybeApplied},
 		"a signal": {&message.AllocSignalRequest{}, "a", 0, []try{{late, maybeApplied(&message.AllocSignalRequest{}, lost)}}, 1,
-			nomad.ErrMaybeApplied},
+			apierror.ErrMaybeApplied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -120,14 +120,14 @@ func TestLost_ConnectionErrors(t *testing.T) {
 		for name, conn := range map[string]failing{"read": {read: end}, "write": {write: end}} {
 			t.Run(name+" "+end.Error(), func(t *testing.T) {
 				broken, err := wire.NewCaller(conn).Call("Test.Read", &message.GenericRequest{}, nil)
-				if !broken || !Lost(err) || !errors.Is(err, end) || !Lost(nomad.ErrorFromText(err.Error())) {
+				if !broken || !Lost(err) || !errors.Is(err, end) || !Lost(apierror.FromText(err.Error())) {
 					t.Errorf("call() = %v, %v", broken, err)
 				}
 				err = maybeApplied(&message.JobRegisterRequest{}, err)
-				if remote := nomad.ErrorFromText(err.Error()); !errors.Is(remote, nomad.ErrMaybeApplied) || Lost(remote) {
+				if remote := apierror.FromText(err.Error()); !errors.Is(remote, apierror.ErrMaybeApplied) || Lost(remote) {
 					t.Errorf("a write: %v", remote)
 				}
-				if _, err := openStream(conn, "Test.Echo"); !errors.Is(err, nomad.ErrNoStream) || !Lost(err) {
+				if _, err := openStream(conn, "Test.Echo"); !errors.Is(err, apierror.ErrNoStream) || !Lost(err) {
 					t.Errorf("openStream() = %v", err)
 				}
 			})

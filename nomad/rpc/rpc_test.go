@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -27,9 +28,9 @@ func (everybody) Authenticate(_ context.Context, token string, rule rpc.Rule, co
 	id := &rbac.AuthenticatedIdentity{ClientID: token}
 	switch {
 	case token == "bad", rule == rpc.ServerOnly && conn != nil:
-		return id, nomad.ErrPermissionDenied
+		return id, apierror.ErrPermissionDenied
 	case token == "old":
-		return id, fmt.Errorf("%w: %w", nomad.ErrPermissionDenied, nomad.ErrIdentityExpired)
+		return id, fmt.Errorf("%w: %w", apierror.ErrPermissionDenied, apierror.ErrIdentityExpired)
 	}
 	return id, nil
 }
@@ -53,7 +54,7 @@ func methods() []rpc.Method {
 				return &message.GenericResponse{}, nil
 			}).Needs(rpc.AnyToken),
 		rpc.Handle("Test.Fail", rpc.Token, rpc.Here, func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
-			return nil, nomad.Errorf(409, "no, thanks")
+			return nil, apierror.Errorf(409, "no, thanks")
 		}).Needs(rpc.AnyToken),
 		rpc.Handle("Test.Panic", rpc.Token, rpc.Here,
 			func(context.Context, *rpc.Call, *message.GenericRequest) (*message.GenericResponse, error) {
@@ -68,7 +69,7 @@ func methods() []rpc.Method {
 		rpc.HandleStream("Test.Echo", rpc.Token, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, req *message.FsStreamRequest, s *rpc.Stream) error {
 				if req.Path == "" {
-					return nomad.Errorf(404, "no path")
+					return apierror.Errorf(404, "no path")
 				}
 				if err := s.Encode(&message.StreamErrWrapper{Payload: []byte(req.Path)}); err != nil {
 					return err
@@ -157,16 +158,16 @@ func TestCall(t *testing.T) {
 				req           any
 				want          func(error) bool
 			}{
-				"bad token":     {"Test.Get", "bad", nil, is(nomad.ErrPermissionDenied)},
+				"bad token":     {"Test.Get", "bad", nil, is(apierror.ErrPermissionDenied)},
 				"open to all":   {"Test.Open", "bad", nil, is(nil)},
-				"expired":       {"Test.Get", "old", nil, is(nomad.ErrPermissionDenied)},
+				"expired":       {"Test.Get", "old", nil, is(apierror.ErrPermissionDenied)},
 				"may register":  {"Test.Register", "old", nil, is(nil)},
 				"handler fails": {"Test.Fail", "", &message.GenericRequest{}, coded(409)},
 				"handler bug":   {"Test.Panic", "", &message.GenericRequest{}, text("internal error in Test.Panic")},
 				"no method":     {"Test.No", "", nil, text("rpc: can't find method Test.No")},
 				"no service":    {"No.No", "", nil, text("rpc: can't find service No.No")},
 				"a stream":      {"Test.Echo", "", nil, text("rpc: can't find method Test.Echo")},
-				"error value":   {"Test.No", "", nil, is(nomad.ErrNoMethod)},
+				"error value":   {"Test.No", "", nil, is(apierror.ErrNoMethod)},
 			} {
 				req := c2.req
 				if req == nil {
@@ -187,14 +188,14 @@ func text(want string) func(error) bool {
 
 func coded(want int) func(error) bool {
 	return func(err error) bool {
-		var c *nomad.CodedError
+		var c *apierror.Coded
 		return errors.As(err, &c) && c.Code == want && c.Message == "no, thanks"
 	}
 }
 
 func TestServerOnly_OverTCP(t *testing.T) {
 	ways := callers(t, nil)
-	if err := ways["tcp"].Call(within(t), "Test.Server", ask("", ""), nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := ways["tcp"].Call(within(t), "Test.Server", ask("", ""), nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("Call() over TCP = %v, want permission denied", err)
 	}
 	if err := ways["in process"].Call(within(t), "Test.Server", ask("", ""), nil); err != nil {
@@ -276,7 +277,7 @@ func TestStream(t *testing.T) {
 			if got := next(t, st); got.Error == nil || got.Error.Message != "Permission denied" {
 				t.Errorf("reply to a bad token: %+v", got)
 			}
-			if _, err := open(within(t), "Test.Get"); !errors.Is(err, nomad.ErrUnknownMethod) {
+			if _, err := open(within(t), "Test.Get"); !errors.Is(err, apierror.ErrUnknownMethod) {
 				t.Errorf("open of a method that is not a stream = %v", err)
 			}
 		})
@@ -312,7 +313,7 @@ func TestNodeCall_Session(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := pool(t, rpc.PoolConfig{Serve: node})
-	if err := s.NodeCall(within(t), "n1", "Test.Get", ask("x", ""), nil); !errors.Is(err, nomad.ErrNoNodeConn) {
+	if err := s.NodeCall(within(t), "n1", "Test.Get", ask("x", ""), nil); !errors.Is(err, apierror.ErrNoNodeConn) {
 		t.Fatalf("NodeCall() before the node connected = %v", err)
 	}
 	if err := p.Call(within(t), addr, "Test.Bind", ask("n1", ""), nil); err != nil {
@@ -331,11 +332,11 @@ func TestNodeCall_Session(t *testing.T) {
 		t.Error("NodeConn() = false")
 	}
 	p.Close()
-	if err := st.Decode(new(message.StreamErrWrapper)); !errors.Is(err, nomad.ErrLost) {
+	if err := st.Decode(new(message.StreamErrWrapper)); !errors.Is(err, apierror.ErrLost) {
 		t.Errorf("the stream ends with %v when its connection does, want that it is lost", err)
 	}
 	for ctx := within(t); ; {
-		if err := s.NodeCall(ctx, "n1", "Test.Get", ask("x", ""), nil); errors.Is(err, nomad.ErrNoNodeConn) {
+		if err := s.NodeCall(ctx, "n1", "Test.Get", ask("x", ""), nil); errors.Is(err, apierror.ErrNoNodeConn) {
 			break
 		}
 		if ctx.Err() != nil {
@@ -353,7 +354,7 @@ func TestNodeCall_InProcess(t *testing.T) {
 		t.Errorf("NodeCall() = %+v, %v", out.Node, err)
 	}
 	detach()
-	if err := s.NodeCall(within(t), "n1", "Test.Get", ask("x", ""), nil); !errors.Is(err, nomad.ErrNoNodeConn) {
+	if err := s.NodeCall(within(t), "n1", "Test.Get", ask("x", ""), nil); !errors.Is(err, apierror.ErrNoNodeConn) {
 		t.Errorf("NodeCall() after detaching = %v", err)
 	}
 }
@@ -376,7 +377,7 @@ func TestForward_Leader(t *testing.T) {
 		t.Errorf("Call() = %+v, %v", out.Node, err)
 	}
 	// The leader authenticates the token again.
-	if err := follower.Call(within(t), "Test.Leader", ask("n1", "bad"), &out); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := follower.Call(within(t), "Test.Leader", ask("n1", "bad"), &out); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("Call() with a bad token = %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/certs"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
@@ -178,7 +178,7 @@ func (s *Server) Methods() []Method {
 // unknownMethod returns the error about a method without a row.
 func (s *Server) unknownMethod(name string) error {
 	service, _, _ := strings.Cut(name, ".")
-	return nomad.NoMethod(name, s.services[service])
+	return apierror.NoMethod(name, s.services[service])
 }
 
 // Call runs a method for a caller in this process. It applies the same checks but encodes
@@ -209,7 +209,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 func (s *Server) Stream(ctx context.Context, method string) (*Stream, error) {
 	m, ok := s.methods[method]
 	if !ok || !m.Stream {
-		return nil, fmt.Errorf("%w: %q", nomad.ErrUnknownMethod, method)
+		return nil, fmt.Errorf("%w: %q", apierror.ErrUnknownMethod, method)
 	}
 	near, far := Pipe()
 	stop := context.AfterFunc(ctx, func() { near.Close() })

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
@@ -80,7 +80,7 @@ func (s *Stream) request(m Method, in *wire.Intake, within time.Duration) (*body
 // refuseLarge refuses a request that is too large. It discards the rest of the request, because
 // a caller that blocks on sending would not read the answer.
 func (s *Stream) refuseLarge(m Method, within time.Duration) {
-	err := nomad.Errorf(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", streamedRequest)
+	err := apierror.Errorf(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", streamedRequest)
 	if m.sendError(s, err) != nil {
 		return
 	}
@@ -119,7 +119,7 @@ func (s *Stream) UntilClosed(ctx context.Context) (context.Context, context.Canc
 	return ctx, cancel
 }
 
-// CloseWhenDenied calls check at every interval. Once check returns nomad.ErrPermissionDenied, it ends
+// CloseWhenDenied calls check at every interval. Once check returns apierror.ErrPermissionDenied, it ends
 // the returned context and the stream, because a token can expire before its stream ends. The
 // caller must call stop, which waits for the last check.
 func (s *Stream) CloseWhenDenied(ctx context.Context, every time.Duration, check func(context.Context) error) (
@@ -136,7 +136,7 @@ func (s *Stream) CloseWhenDenied(ctx context.Context, every time.Duration, check
 				return
 			case <-tick.C:
 			}
-			if errors.Is(check(ctx), nomad.ErrPermissionDenied) {
+			if errors.Is(check(ctx), apierror.ErrPermissionDenied) {
 				cancel()
 				s.Close()
 				return
@@ -164,7 +164,7 @@ func (m Method) sendError(s *Stream, err error) error {
 
 func wireError(err error) *message.RpcError {
 	wire := &message.RpcError{Message: err.Error()}
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if errors.As(err, &coded) {
 		code := int64(coded.Code)
 		wire.Code = &code
@@ -184,7 +184,7 @@ func Bridge(a, b *Stream) error {
 	}()
 	_, err := io.Copy(a, b)
 	b.Close()
-	if errors.Is(err, nomad.ErrLost) {
+	if errors.Is(err, apierror.ErrLost) {
 		return err // the copy in the other direction ends with a
 	}
 	a.Close()
@@ -203,7 +203,7 @@ type sessionStream struct {
 func (s sessionStream) Read(p []byte) (int, error) {
 	n, err := s.ReadWriteCloser.Read(p)
 	if err == io.EOF && s.session.IsClosed() {
-		err = nomad.ErrLost
+		err = apierror.ErrLost
 	}
 	return n, err
 }
@@ -214,16 +214,16 @@ func openStream(conn io.ReadWriteCloser, method string) (*Stream, error) {
 	s := NewStream(conn)
 	if err := s.Encode(&wire.StreamHeader{Method: method}); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, wire.AsLost(err))
+		return nil, fmt.Errorf("%w: %w", apierror.ErrNoStream, wire.AsLost(err))
 	}
 	var ack wire.StreamAck
 	if err := s.DecodeWithin(&ack, wire.MaxHeader); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("%w: %w", nomad.ErrNoStream, wire.AsLost(err))
+		return nil, fmt.Errorf("%w: %w", apierror.ErrNoStream, wire.AsLost(err))
 	}
 	if ack.Error != "" {
 		s.Close()
-		return nil, nomad.ErrorFromText(ack.Error)
+		return nil, apierror.FromText(ack.Error)
 	}
 	return s, nil
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rpc/testpeer"
@@ -17,7 +17,7 @@ func strictMethods(where rpc.Where) (out []rpc.Method) {
 		out = append(out, rpc.Handle(name, rpc.Token, where,
 			func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 				if name == "Test.Fail" {
-					return nil, nomad.Errorf(409, "no, thanks")
+					return nil, apierror.Errorf(409, "no, thanks")
 				}
 				return &message.SingleNodeResponse{}, nil
 			}).Needs(rpc.AnyToken))
@@ -28,13 +28,13 @@ func strictMethods(where rpc.Where) (out []rpc.Method) {
 // A server of Nomad closes a stream after a call that it does not have or cannot read. The next calls
 // succeed, whatever the error was, also through a server that forwards them.
 func TestPool_CallAfterError(t *testing.T) {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	for name, c := range map[string]struct {
 		method string
 		want   func(error) bool
 	}{
-		"unknown method":        {"Test.Open", is(nomad.ErrNoMethod)},
-		"unknown service":       {"Other.Get", is(nomad.ErrNoMethod)},
+		"unknown method":        {"Test.Open", is(apierror.ErrNoMethod)},
+		"unknown service":       {"Other.Get", is(apierror.ErrNoMethod)},
 		"undecodable arguments": {"Test.Register", func(err error) bool { return err != nil && !rpc.Lost(err) && !errors.As(err, &coded) }},
 		"application's error":   {"Test.Fail", func(err error) bool { return errors.As(err, &coded) }},
 		"no error":              {"Test.Get", func(err error) bool { return err == nil }},

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -44,7 +44,7 @@ func (w watching) Watch(*rbac.AuthenticatedIdentity) func(context.Context) {
 func TestRecheck_Watcher(t *testing.T) {
 	for _, blind := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			auth := watching{fading: fading{&atomic.Bool{}, nomad.ErrPermissionDenied}, changed: make(chan struct{}), asked: &atomic.Int32{},
+			auth := watching{fading: fading{&atomic.Bool{}, apierror.ErrPermissionDenied}, changed: make(chan struct{}), asked: &atomic.Int32{},
 				blind: blind}
 			row := rpc.Handle("Test.Wait", rpc.Token, rpc.Here,
 				func(ctx context.Context, _ *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
@@ -66,7 +66,7 @@ func TestRecheck_Watcher(t *testing.T) {
 			auth.over.Store(true)
 			close(auth.changed)
 			begun := time.Now()
-			if err := <-ended; !errors.Is(err, nomad.ErrPermissionDenied) || time.Since(begun) > time.Second {
+			if err := <-ended; !errors.Is(err, apierror.ErrPermissionDenied) || time.Since(begun) > time.Second {
 				t.Errorf("blind %t: %v after %v", blind, err, time.Since(begun))
 			}
 		})

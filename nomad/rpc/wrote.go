@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // wroteFlag records whether the handler of a call has written to the log.
@@ -31,8 +31,8 @@ func Wrote(ctx context.Context) {
 // asFinal turns a retryable error after the first of several writes into one that is not
 // retryable.
 func (w *wroteFlag) asFinal(err error) error {
-	if err == nil || !w.Load() || !errors.Is(err, nomad.ErrNoLeader) && !errors.Is(err, nomad.ErrNotReady) {
+	if err == nil || !w.Load() || !errors.Is(err, apierror.ErrNoLeader) && !errors.Is(err, apierror.ErrNotReady) {
 		return err
 	}
-	return fmt.Errorf("%w: leadership was lost between two writes", nomad.ErrMaybeApplied)
+	return fmt.Errorf("%w: leadership was lost between two writes", apierror.ErrMaybeApplied)
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -21,7 +21,7 @@ func TestRoute_Wrote(t *testing.T) {
 					if wrote {
 						rpc.Wrote(ctx)
 					}
-					return nil, fmt.Errorf("the second entry: %w", nomad.ErrNoLeader)
+					return nil, fmt.Errorf("the second entry: %w", apierror.ErrNoLeader)
 				}
 				return &message.GenericResponse{}, nil
 			})
@@ -30,7 +30,7 @@ func TestRoute_Wrote(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = s.Call(within(t), "Test.Write", &message.NodeDeregisterRequest{}, nil)
-		if wrote && (calls != 1 || !errors.Is(err, nomad.ErrMaybeApplied) || errors.Is(err, nomad.ErrNoLeader)) {
+		if wrote && (calls != 1 || !errors.Is(err, apierror.ErrMaybeApplied) || errors.Is(err, apierror.ErrNoLeader)) {
 			t.Errorf("after a write: %d calls, %v", calls, err)
 		}
 		if !wrote && (calls != 2 || err != nil) {

@@ -1,6 +1,9 @@
 package rules
 
-import "github.com/open-nomad/open-nomad/nomad"
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
+)
 
 // Autopilot rejects invalid values and the options that only Nomad Enterprise supports.
 func Autopilot(c *nomad.AutopilotConfig) error {
@@ -13,14 +16,14 @@ func Autopilot(c *nomad.AutopilotConfig) error {
 		{c.EnableCustomUpgrades, "enable_custom_upgrades"},
 	} {
 		if paid.set {
-			return nomad.Errorf(501, "autopilot %s is not available: it requires Nomad Enterprise", paid.name)
+			return apierror.Errorf(501, "autopilot %s is not available: it requires Nomad Enterprise", paid.name)
 		}
 	}
 	switch {
 	case c.LastContactThreshold <= 0:
-		return nomad.Errorf(400, "autopilot last_contact_threshold must be above 0, or no server would be healthy")
+		return apierror.Errorf(400, "autopilot last_contact_threshold must be above 0, or no server would be healthy")
 	case c.ServerStabilizationTime < 0:
-		return nomad.Errorf(400, "autopilot server_stabilization_time must not be negative")
+		return apierror.Errorf(400, "autopilot server_stabilization_time must not be negative")
 	}
 	return nil
 }

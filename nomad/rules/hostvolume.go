@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 )
 
@@ -34,23 +35,23 @@ func HostVolumePlugin(id string) error {
 func HostVolume(v *hostvolume.Volume) error {
 	switch {
 	case v.Name == "":
-		return nomad.Errorf(400, "volume: missing name: set name")
+		return apierror.Errorf(400, "volume: missing name: set name")
 	case len(v.Name) > maxVolumeName || strings.ContainsFunc(v.Name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '/' }):
-		return nomad.Errorf(400, "volume %q: the name is not valid: use up to %d characters without spaces, slashes and control characters",
+		return apierror.Errorf(400, "volume %q: the name is not valid: use up to %d characters without spaces, slashes and control characters",
 			v.Name, maxVolumeName)
 	case v.ID != "" && !nomad.IsUUID(v.ID):
-		return nomad.Errorf(400, "volume %q: id is %q: use the ID of an existing volume, or remove it", v.Name, v.ID)
+		return apierror.Errorf(400, "volume %q: id is %q: use the ID of an existing volume, or remove it", v.Name, v.ID)
 	case v.NodePool == nomad.NodePoolAll && v.NodeID == "":
-		return nomad.Errorf(400, "volume %q: node_pool %q contains every node: remove it", v.Name, v.NodePool)
+		return apierror.Errorf(400, "volume %q: node_pool %q contains every node: remove it", v.Name, v.NodePool)
 	}
 	if v.PluginID != "" {
 		if err := HostVolumePlugin(v.PluginID); err != nil {
-			return nomad.Errorf(400, "volume %q: %v", v.Name, err)
+			return apierror.Errorf(400, "volume %q: %v", v.Name, err)
 		}
 	}
 	for _, check := range []func(*hostvolume.Volume) error{volumeCapacity, volumeCapabilities, volumeConstraints, volumeParameters} {
 		if err := check(v); err != nil {
-			return nomad.Errorf(400, "volume %q: %v", v.Name, err)
+			return apierror.Errorf(400, "volume %q: %v", v.Name, err)
 		}
 	}
 	return nil
@@ -121,9 +122,9 @@ func volumeParameters(v *hostvolume.Volume) error {
 func HostPath(p string) error {
 	switch {
 	case p == "":
-		return nomad.Errorf(400, "cannot register volume: host path is required: set host_path")
+		return apierror.Errorf(400, "cannot register volume: host path is required: set host_path")
 	case !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.ContainsRune(p, 0):
-		return nomad.Errorf(400, "cannot register volume: host_path is %q: "+
+		return apierror.Errorf(400, "cannot register volume: host_path is %q: "+
 			"use an absolute path without \"..\", double slashes and a slash at the end", p)
 	}
 	return nil
@@ -133,15 +134,15 @@ func HostPath(p string) error {
 func HostVolumeUpdate(v, old *hostvolume.Volume) error {
 	switch {
 	case v.Name != old.Name:
-		return nomad.Errorf(400, "cannot update volume %s: its name %q cannot change", old.ID, old.Name)
+		return apierror.Errorf(400, "cannot update volume %s: its name %q cannot change", old.ID, old.Name)
 	case v.NodeID != "" && v.NodeID != old.NodeID:
-		return nomad.Errorf(400, "cannot update volume %s: its node ID %s cannot change", old.ID, old.NodeID)
+		return apierror.Errorf(400, "cannot update volume %s: its node ID %s cannot change", old.ID, old.NodeID)
 	case v.NodePool != "" && v.NodePool != old.NodePool:
-		return nomad.Errorf(400, "cannot update volume %s: its node pool %q cannot change", old.ID, old.NodePool)
+		return apierror.Errorf(400, "cannot update volume %s: its node pool %q cannot change", old.ID, old.NodePool)
 	case v.PluginID != "" && v.PluginID != old.PluginID:
-		return nomad.Errorf(400, "cannot update volume %s: its plugin ID %q cannot change", old.ID, old.PluginID)
+		return apierror.Errorf(400, "cannot update volume %s: its plugin ID %q cannot change", old.ID, old.PluginID)
 	case v.RequestedCapacityMaxBytes > 0 && v.RequestedCapacityMaxBytes < old.CapacityBytes:
-		return nomad.Errorf(400, "cannot update volume %s: capacity_max (%d) is less than the capacity that it has (%d)",
+		return apierror.Errorf(400, "cannot update volume %s: capacity_max (%d) is less than the capacity that it has (%d)",
 			old.ID, v.RequestedCapacityMaxBytes, old.CapacityBytes)
 	}
 	v.NodeID, v.NodePool, v.PluginID, v.Constraints = old.NodeID, old.NodePool, old.PluginID, old.Constraints

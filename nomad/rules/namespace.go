@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // MaxDescription is the maximum length of the descriptions of namespaces, node pools and quotas.
@@ -15,11 +16,11 @@ const MaxDescription = 256
 func Namespace(n *nomad.Namespace) error {
 	switch {
 	case n == nil:
-		return nomad.Errorf(400, "missing namespace")
+		return apierror.Errorf(400, "missing namespace")
 	case !objectName.MatchString(n.Name): // tools match the text up to the period
-		return nomad.Errorf(400, "invalid name %q. Must match regex %s", n.Name, objectName)
+		return apierror.Errorf(400, "invalid name %q. Must match regex %s", n.Name, objectName)
 	case len(n.Description) > MaxDescription:
-		return nomad.Errorf(400, "description of namespace %q is longer than %d characters", n.Name, MaxDescription)
+		return apierror.Errorf(400, "description of namespace %q is longer than %d characters", n.Name, MaxDescription)
 	}
 	if err := namespacePools(n); err != nil {
 		return err
@@ -34,13 +35,13 @@ func namespacePools(n *nomad.Namespace) error {
 	case c == nil:
 		return nil
 	case c.Allowed != nil && c.Denied != nil:
-		return nomad.Errorf(400, "node pool configuration of namespace %q has allowed and denied pools: use one of them", n.Name)
+		return apierror.Errorf(400, "node pool configuration of namespace %q has allowed and denied pools: use one of them", n.Name)
 	case slices.Contains(c.Allowed, "") || slices.Contains(c.Denied, ""):
-		return nomad.Errorf(400, "node pool configuration of namespace %q contains an empty pool name", n.Name)
+		return apierror.Errorf(400, "node pool configuration of namespace %q contains an empty pool name", n.Name)
 	}
 	pool := n.DefaultPool()
 	if denied(c, pool) != "" {
-		return nomad.Errorf(400, "node pool configuration of namespace %q denies its default pool %q: set another default", n.Name, pool)
+		return apierror.Errorf(400, "node pool configuration of namespace %q denies its default pool %q: set another default", n.Name, pool)
 	}
 	return nil
 }
@@ -48,12 +49,12 @@ func namespacePools(n *nomad.Namespace) error {
 func namespaceClaims(n *nomad.Namespace) error {
 	for name := range n.RequiredExtraClaims {
 		if _, twice := n.OptionalExtraClaims[name]; twice {
-			return nomad.Errorf(400, "the extra claim %q of namespace %q is both required and optional: keep one", name, n.Name)
+			return apierror.Errorf(400, "the extra claim %q of namespace %q is both required and optional: keep one", name, n.Name)
 		}
 	}
 	for name := range n.Claims() {
 		if name == "" || strings.TrimSpace(name) != name {
-			return nomad.Errorf(400, "an extra claim of namespace %q has the invalid name %q", n.Name, name)
+			return apierror.Errorf(400, "an extra claim of namespace %q has the invalid name %q", n.Name, name)
 		}
 	}
 	return nil
@@ -102,32 +103,32 @@ func jobPool(n *nomad.Namespace, job *nomad.Job) error {
 	if why == "" {
 		return nil
 	}
-	return nomad.Errorf(400, "job %q uses node pool %q, which namespace %q does not allow: %s", job.ID, job.NodePool, n.Name, why)
+	return apierror.Errorf(400, "job %q uses node pool %q, which namespace %q does not allow: %s", job.ID, job.NodePool, n.Name, why)
 }
 
 func jobGroup(n *nomad.Namespace, tg *nomad.TaskGroup) error {
 	c := n.Capabilities
 	for _, t := range tg.Tasks {
 		if !allows(c.EnabledTaskDrivers, c.DisabledTaskDrivers, t.Driver) {
-			return nomad.Errorf(400, "task %q of group %q uses the task driver %q, which is not allowed in namespace %q",
+			return apierror.Errorf(400, "task %q of group %q uses the task driver %q, which is not allowed in namespace %q",
 				t.Name, tg.Name, t.Driver, n.Name)
 		}
 	}
 	for _, t := range tg.Tasks {
 		mode, given := t.NetworkMode()
 		if mode == "" && given && len(c.EnabledNetworkModes)+len(c.DisabledNetworkModes) > 0 {
-			return nomad.Errorf(400, "task %q of group %q has a network_mode with a reference, "+
+			return apierror.Errorf(400, "task %q of group %q has a network_mode with a reference, "+
 				"but namespace %q restricts the network modes: write the mode itself",
 				t.Name, tg.Name, n.Name)
 		}
 		if given && !allows(c.EnabledNetworkModes, c.DisabledNetworkModes, mode) {
-			return nomad.Errorf(400, "task %q of group %q uses the network_mode %q, which is not allowed in namespace %q",
+			return apierror.Errorf(400, "task %q of group %q uses the network_mode %q, which is not allowed in namespace %q",
 				t.Name, tg.Name, mode, n.Name)
 		}
 	}
 	for _, mode := range networkModes(tg) {
 		if !allows(c.EnabledNetworkModes, c.DisabledNetworkModes, mode) {
-			return nomad.Errorf(400, "group %q uses the network mode %q, which is not allowed in namespace %q", tg.Name, mode, n.Name)
+			return apierror.Errorf(400, "group %q uses the network mode %q, which is not allowed in namespace %q", tg.Name, mode, n.Name)
 		}
 	}
 	return nil

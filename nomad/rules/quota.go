@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 )
 
@@ -9,19 +9,19 @@ import (
 func Quota(s *quota.Spec) error {
 	switch {
 	case s == nil || !objectName.MatchString(s.Name):
-		return nomad.Errorf(400, "invalid quota name: it must match %s", objectName)
+		return apierror.Errorf(400, "invalid quota name: it must match %s", objectName)
 	case len(s.Description) > MaxDescription:
-		return nomad.Errorf(400, "description of quota %q is longer than %d characters", s.Name, MaxDescription)
+		return apierror.Errorf(400, "description of quota %q is longer than %d characters", s.Name, MaxDescription)
 	case len(s.Limits) == 0:
-		return nomad.Errorf(400, "quota %q has no limit", s.Name)
+		return apierror.Errorf(400, "quota %q has no limit", s.Name)
 	}
 	regions := map[string]bool{}
 	for _, l := range s.Limits {
 		switch {
 		case l == nil || l.Region == "":
-			return nomad.Errorf(400, "a limit of quota %q has no region", s.Name)
+			return apierror.Errorf(400, "a limit of quota %q has no region", s.Name)
 		case regions[l.Region]:
-			return nomad.Errorf(400, "quota %q has two limits of region %q", s.Name, l.Region)
+			return apierror.Errorf(400, "quota %q has two limits of region %q", s.Name, l.Region)
 		}
 		regions[l.Region] = true
 		if err := quotaLimit(s, l); err != nil {
@@ -47,14 +47,14 @@ func quotaLimit(s *quota.Spec, l *quota.Limit) error {
 		{"single node pools", len(r.NodePools) > 0},
 	} {
 		if absent.asked {
-			return nomad.Errorf(501, "quota %q: limits of %s: not available yet", s.Name, absent.what)
+			return apierror.Errorf(501, "quota %q: limits of %s: not available yet", s.Name, absent.what)
 		}
 	}
 	if r.Storage == nil || l.VariablesLimit == nil {
 		return nil
 	}
 	if stored, older := r.Storage.VariablesMB, *l.VariablesLimit; stored != 0 && older != 0 && stored != older {
-		return nomad.Errorf(400, "quota %q limits variables twice in region %q: keep the limit in storage", s.Name, l.Region)
+		return apierror.Errorf(400, "quota %q limits variables twice in region %q: keep the limit in storage", s.Name, l.Region)
 	}
 	return nil
 }

@@ -3,7 +3,7 @@ package rules
 import (
 	"net/netip"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
@@ -17,20 +17,20 @@ func ServiceRegistration(r *catalog.Registration) error {
 		{"job ID", r.JobID}, {"allocation ID", r.AllocID},
 	} {
 		if field.value == "" {
-			return nomad.Errorf(400, "invalid service registration %q: missing %s", r.ID, field.name)
+			return apierror.Errorf(400, "invalid service registration %q: missing %s", r.ID, field.name)
 		}
 	}
 	for _, text := range []string{r.ID, r.Address} {
 		if len(text) > maxRegistrationText {
-			return nomad.Errorf(400, "invalid service registration of service %q: the ID and the address can have %d bytes each",
+			return apierror.Errorf(400, "invalid service registration of service %q: the ID and the address can have %d bytes each",
 				r.ServiceName, maxRegistrationText)
 		}
 	}
 	if ip, err := netip.ParseAddr(r.Address); err == nil && ip.Unmap().IsUnspecified() {
-		return nomad.Errorf(400, "invalid service registration address %q of service %q: no other task can reach it", r.Address, r.ServiceName)
+		return apierror.Errorf(400, "invalid service registration address %q of service %q: no other task can reach it", r.Address, r.ServiceName)
 	}
 	if r.Port < 0 || r.Port > 65535 {
-		return nomad.Errorf(400, "invalid service registration port %d of service %q: want 0 to 65535", r.Port, r.ServiceName)
+		return apierror.Errorf(400, "invalid service registration port %d of service %q: want 0 to 65535", r.Port, r.ServiceName)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -53,9 +54,9 @@ func (h *hits) add(c message.Context, name string, scope ...string) {
 func (f *Finder) Fuzzy(req *message.FuzzySearchRequest, l Limits, out *message.FuzzySearchResponse) error {
 	switch {
 	case l.Off:
-		return nomad.Errorf(400, "fuzzy search is not enabled: server.search.fuzzy_enabled is false on this server")
+		return apierror.Errorf(400, "fuzzy search is not enabled: server.search.fuzzy_enabled is false on this server")
 	case len(req.Text) < l.MinText:
-		return nomad.Errorf(400, "fuzzy search query must be at least %d characters, got %d", l.MinText, len(req.Text))
+		return apierror.Errorf(400, "fuzzy search query must be at least %d characters, got %d", l.MinText, len(req.Text))
 	}
 	contexts, err := f.asked(req.Context, true)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -158,7 +159,7 @@ func (f *Finder) asked(c message.Context, fuzzy bool) ([]message.Context, error)
 			return []message.Context{c}, f.open(c)
 		}
 	}
-	return nil, nomad.Errorf(400, "unknown search context %q", c)
+	return nil, apierror.Errorf(400, "unknown search context %q", c)
 }
 
 // open rejects a caller that may not see any object of a context.
@@ -185,9 +186,9 @@ func (f *Finder) openVariables(everywhere bool) error {
 	list := acl.OfVariable("", "", acl.VariableList)
 	switch {
 	case !everywhere && !f.Access.AllowsSearch(f.Namespace):
-		return nomad.Denied("needs list of a variable in namespace %q", f.Namespace)
+		return apierror.Denied("needs list of a variable in namespace %q", f.Namespace)
 	case everywhere && f.Access.Workload == nil && f.Access.NeedAnywhere(list) != nil:
-		return nomad.Denied("needs list of a variable")
+		return apierror.Denied("needs list of a variable")
 	}
 	f.Access.MarkChecked() // each variable is checked
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -112,7 +113,7 @@ func TestPrefix(t *testing.T) {
 		f := finder(t, snap, c.namespace, c.policy)
 		var out message.SearchResponse
 		err := f.Prefix(&message.SearchRequest{Prefix: c.prefix, Context: c.context}, &out)
-		if errors.Is(err, nomad.ErrPermissionDenied) != c.denied || !c.denied && (err != nil || !reflect.DeepEqual(found(out.Matches), c.want)) {
+		if errors.Is(err, apierror.ErrPermissionDenied) != c.denied || !c.denied && (err != nil || !reflect.DeepEqual(found(out.Matches), c.want)) {
 			t.Errorf("%s: %v, %v, want %v", name, found(out.Matches), err, c.want)
 		}
 	}

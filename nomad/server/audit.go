@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -31,7 +31,7 @@ func (s *Server) audited(m rpc.Method, c *rpc.Call, req rpc.Request, refused err
 		after := audit.Event{Type: audit.RPC, Stage: audit.Complete, Auth: who, Request: before.Request,
 			Response: &audit.Response{Status: http.StatusOK}}
 		if err != nil {
-			after.Response = &audit.Response{Status: nomad.HTTPStatus(err), Error: err.Error()}
+			after.Response = &audit.Response{Status: apierror.HTTPStatus(err), Error: err.Error()}
 		}
 		if lost := log.Record(&after); lost != nil && must {
 			return lost

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -40,7 +41,7 @@ func health(t *testing.T, m servertest.Member) message.OperatorHealthReply {
 	err := servertest.Retry(t, func(ctx context.Context) error {
 		return m.Call(ctx, "Operator.ServerHealth", &message.GenericRequest{QueryOptions: servertest.Global}, &out)
 	})
-	if coded, ok := errors.AsType[*nomad.CodedError](err); err != nil && (!ok || coded.Code != 503) {
+	if coded, ok := errors.AsType[*apierror.Coded](err); err != nil && (!ok || coded.Code != 503) {
 		t.Fatalf("Operator.ServerHealth: %v", err)
 	}
 	return out

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
@@ -33,7 +33,7 @@ const confirmPause = 25 * time.Millisecond
 func (s *Server) Route(ctx context.Context, where rpc.Where, env message.Envelope) (string, error) {
 	if env.Region != "" && env.Region != s.cfg.Region {
 		if env.Forwarded {
-			return "", nomad.ErrNoRegionPath
+			return "", apierror.ErrNoRegionPath
 		}
 		addr, err := s.regionServer(env.Region)
 		if err == nil {
@@ -62,7 +62,7 @@ func (s *Server) Route(ctx context.Context, where rpc.Where, env message.Envelop
 		case <-again:
 		case <-ctx.Done():
 			if s.raft.IsLeader() {
-				return "", nomad.ErrNotReady
+				return "", apierror.ErrNotReady
 			}
 			return "", s.noLeader()
 		}
@@ -73,9 +73,9 @@ func (s *Server) Route(ctx context.Context, where rpc.Where, env message.Envelop
 // this server's own disk.
 func (s *Server) noLeader() error {
 	if cause := s.raft.Unwritable(); cause != nil {
-		return fmt.Errorf("%w: %w", nomad.ErrNoLeader, cause)
+		return fmt.Errorf("%w: %w", apierror.ErrNoLeader, cause)
 	}
-	return nomad.ErrNoLeader
+	return apierror.ErrNoLeader
 }
 
 // Confirm returns nil if this server is the leader and everything acknowledged before the call,
@@ -85,9 +85,9 @@ func (s *Server) Confirm(ctx context.Context) error {
 	term, err := s.raft.Confirm(ctx)
 	switch {
 	case errors.Is(err, consensus.ErrUnconfirmed):
-		return fmt.Errorf("%w: %w", nomad.ErrNoLeader, err)
+		return fmt.Errorf("%w: %w", apierror.ErrNoLeader, err)
 	case err == nil && term != established:
-		return nomad.ErrNotReady // it lost and regained leadership: state may be incomplete
+		return apierror.ErrNotReady // it lost and regained leadership: state may be incomplete
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func (p patient) Authenticate(ctx context.Context, token string, rule rpc.Rule, 
 		hold, cancel := context.WithTimeout(ctx, holdTimeout)
 		defer cancel()
 		if err := p.caughtUp.wait(hold); err != nil {
-			return nil, nomad.ErrNotReady
+			return nil, apierror.ErrNotReady
 		}
 	}
 	return p.Authority.Authenticate(ctx, token, rule, conn)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -177,7 +178,7 @@ func TestRegions_Federation(t *testing.T) {
 	}
 	err := there.Call(servertest.Context(t), "Job.GetJob",
 		&message.JobSpecificRequest{JobID: "b", QueryOptions: message.QueryOptions{Region: "none"}}, nil)
-	if !errors.Is(err, nomad.ErrNoRegionPath) {
+	if !errors.Is(err, apierror.ErrNoRegionPath) {
 		t.Errorf("an unknown region: %v", err)
 	}
 	for _, m := range []servertest.Member{here, there} {

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -29,7 +29,7 @@ func (s *Server) RemoveGossipKey(key string) (*message.KeyringResponse, error) {
 func (s *Server) gossipKeys(do func(*gossip.Pool) (*message.KeyringResponse, error)) (*message.KeyringResponse, error) {
 	p := s.gossip.Load()
 	if p == nil {
-		return nil, nomad.Errorf(501, "this server does not use gossip: it was started with -dev")
+		return nil, apierror.Errorf(501, "this server does not use gossip: it was started with -dev")
 	}
 	return do(p)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -140,7 +140,7 @@ func (s *Server) onlyOurs(feature string) error {
 	if len(others) == 0 {
 		return nil
 	}
-	return nomad.Errorf(409, "%s requires that all servers run open-nomad; these may not: %s. "+
+	return apierror.Errorf(409, "%s requires that all servers run open-nomad; these may not: %s. "+
 		"Upgrade them, or remove them with 'nomad server force-leave -prune' and 'nomad operator raft remove-peer'", feature,
 		strings.Join(others, ", "))
 }
@@ -242,7 +242,7 @@ func (s *Server) regionAt(addr string) string {
 func (s *Server) regionServer(region string) (string, error) {
 	there := s.aliveIn(region)
 	if len(there) == 0 {
-		return "", nomad.ErrNoRegionPath
+		return "", apierror.ErrNoRegionPath
 	}
 	return peerAddr(there[rand.N(len(there))]), nil
 }
@@ -251,7 +251,7 @@ func (s *Server) regionServer(region string) (string, error) {
 func (s *Server) Join(addrs []string) (int, error) {
 	p := s.gossip.Load()
 	if p == nil {
-		return 0, nomad.Errorf(501, "this server does not use gossip: it was started with -dev")
+		return 0, apierror.Errorf(501, "this server does not use gossip: it was started with -dev")
 	}
 	return p.Join(addrs)
 }

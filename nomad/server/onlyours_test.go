@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -32,7 +33,7 @@ func TestOtherBuilds_Quotas(t *testing.T) {
 			&message.QuotaDeleteRequest{WriteRequest: message.WriteRequest{Region: "global"}, Names: []string{name}}, nil)
 	}
 	refused := func(err error, command string) bool {
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		return errors.As(err, &coded) && coded.Code == 409 && strings.Contains(err.Error(), "upstream.global") && strings.Contains(err.Error(),
 			"command "+command+" requires")
 	}
@@ -61,7 +62,7 @@ func TestOtherBuilds_Quotas(t *testing.T) {
 			&message.NamespaceUpsertRequest{WriteRequest: message.WriteRequest{Region: "global"},
 				Namespaces: []*nomad.Namespace{{Name: "team", Isolation: isolation}}}, nil)
 	}
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if err := levels(&nomad.NamespaceIsolation{Minimum: "host", Enforce: true}); !errors.As(err, &coded) || coded.Code != 409 ||
 		!strings.Contains(err.Error(), `isolation of namespace "team" requires`) || !strings.Contains(err.Error(), "upstream.global") {
 		t.Errorf("isolation levels with another build = %v, want 409 and its name", err)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -74,7 +74,7 @@ func (p peers) NodeServer(ctx context.Context, node string) (string, error) {
 	}
 	wg.Wait()
 	if best == "" {
-		return "", nomad.ErrNoNodeConn
+		return "", apierror.ErrNoNodeConn
 	}
 	return best, nil
 }

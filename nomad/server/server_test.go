@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -52,7 +53,7 @@ func TestServer_PlacesWithIdentity(t *testing.T) {
 	// A token is invalid as soon as its allocation has ended.
 	err := s.Call(servertest.Context(t), "ACL.WhoAmI",
 		&message.GenericRequest{QueryOptions: message.QueryOptions{AuthToken: allocs[0].SignedIdentities["t"]}}, nil)
-	if !errors.Is(err, nomad.ErrPermissionDenied) {
+	if !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("the token of an ended allocation: %v, want permission denied", err)
 	}
 }

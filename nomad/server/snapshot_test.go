@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -158,7 +159,7 @@ func TestSnapshot_AnotherServer(t *testing.T) {
 	raw := servertest.Save(t, one)
 
 	two, _ := servertest.Start(t, func(c *server.Config) { c.DataDir = t.TempDir() })
-	if _, err := whoAmI(t, two, token); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if _, err := whoAmI(t, two, token); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("another cluster's token: %v", err)
 	}
 	n.Addr = two.RPCAddr()

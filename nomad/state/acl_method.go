@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -99,7 +99,7 @@ func (s *Store) UpsertACLAuthMethods(index uint64, req *message.ACLAuthMethodUps
 // error and removes nothing.
 func (s *Store) DeleteACLAuthMethods(index uint64, req *message.ACLAuthMethodDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		if err := deleteAll(t, aclAuthMethods, req.Names, nomad.ErrACLAuthMethodNotFound); err != nil {
+		if err := deleteAll(t, aclAuthMethods, req.Names, apierror.ErrACLAuthMethodNotFound); err != nil {
 			return err
 		}
 		for _, name := range req.Names {
@@ -140,6 +140,6 @@ func (s *Store) UpsertACLBindingRules(index uint64, req *message.ACLBindingRules
 // and removes nothing.
 func (s *Store) DeleteACLBindingRules(index uint64, req *message.ACLBindingRulesDeleteRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		return deleteAll(t, aclBindingRules, req.ACLBindingRuleIDs, nomad.ErrACLBindingRuleNotFound)
+		return deleteAll(t, aclBindingRules, req.ACLBindingRuleIDs, apierror.ErrACLBindingRuleNotFound)
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -69,7 +69,7 @@ func (s *Store) DeleteOneTimeTokens(index uint64, req *message.OneTimeTokenDelet
 		if req.OneTimeSecretID != "" {
 			token := oneTimeTokens.Get(t, nil, table.KeyOf(req.OneTimeSecretID))
 			if token == nil || token.HasExpired(req.Timestamp) {
-				return nomad.ErrPermissionDenied
+				return apierror.ErrPermissionDenied
 			}
 			oneTimeTokens.Delete(t.Txn, token)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -113,6 +113,6 @@ func (t *txn) roleFits(r *rbac.Role, missing bool) error {
 // does not exist, it returns an error and removes nothing.
 func (s *Store) DeleteACLRoles(index uint64, req *message.ACLRolesDeleteByIDRequest) (*Changes, error) {
 	return s.write(index, func(t *txn) error {
-		return deleteAll(t, aclRoles, req.ACLRoleIDs, nomad.ErrACLRoleNotFound)
+		return deleteAll(t, aclRoles, req.ACLRoleIDs, apierror.ErrACLRoleNotFound)
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -224,7 +224,7 @@ func TestRulesOfRoles(t *testing.T) {
 			t.Errorf("%s: stored", what)
 		}
 	}
-	if err := h.dropRole("none"); !errors.Is(err, nomad.ErrACLRoleNotFound) {
+	if err := h.dropRole("none"); !errors.Is(err, apierror.ErrACLRoleNotFound) {
 		t.Errorf("a role that there is none of: %v", err)
 	}
 	if h.Snapshot().ACLRoleByName(nil, "one").ID != "1" || h.Snapshot().ACLRoleByName(nil, "on") != nil {
@@ -269,7 +269,7 @@ func TestMethodsAndTheirRules(t *testing.T) {
 	if got := named(h.Snapshot().ACLBindingRules(nil), id); got != "2" {
 		t.Errorf("rules without their method: %q", got)
 	}
-	if err := drop(); !errors.Is(err, nomad.ErrACLAuthMethodNotFound) {
+	if err := drop(); !errors.Is(err, apierror.ErrACLAuthMethodNotFound) {
 		t.Errorf("a deleted method: %v", err)
 	}
 }
@@ -291,11 +291,11 @@ func TestTheFirstTokenIsNoted(t *testing.T) {
 	if !done || at != h.index {
 		t.Errorf("noted at %d, %t", at, done)
 	}
-	if err := first("b", 0); !errors.Is(err, nomad.ErrACLBootstrapped) ||
+	if err := first("b", 0); !errors.Is(err, apierror.ErrACLBootstrapped) ||
 		!strings.Contains(err.Error(), fmt.Sprintf("(reset index: %d)", at)) {
 		t.Errorf("again: %v", err)
 	}
-	if err := first("b", at+1); !errors.Is(err, nomad.ErrACLBootstrapReset) {
+	if err := first("b", at+1); !errors.Is(err, apierror.ErrACLBootstrapReset) {
 		t.Errorf("with another index: %v", err)
 	}
 	if err := first("b", at); err != nil {
@@ -309,7 +309,7 @@ func TestTheFirstTokenIsNoted(t *testing.T) {
 			errs[i] = first(accessor, 0)
 		}
 		return true
-	}); errs[0] != nil || !errors.Is(errs[1], nomad.ErrACLBootstrapped) {
+	}); errs[0] != nil || !errors.Is(errs[1], apierror.ErrACLBootstrapped) {
 		t.Errorf("two at once: %v", errs)
 	}
 }
@@ -339,14 +339,14 @@ func TestOneTimeTokens(t *testing.T) {
 		t.Error("a secret that is in use, or none, is stored")
 	}
 	for _, secret := range []string{"1", "3", "none"} { // replaced, over at this moment, unknown
-		if err := use(secret, now); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := use(secret, now); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("use of %s: %v", secret, err)
 		}
 	}
 	if err := errors.Join(use("2", now)); err != nil {
 		t.Errorf("use of 2: %v", err)
 	}
-	if err := use("2", now); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := use("2", now); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("second use: %v", err)
 	}
 	secret := func(o *rbac.OneTimeToken) string { return o.OneTimeSecretID }

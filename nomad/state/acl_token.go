@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -191,9 +191,9 @@ func (s *Store) BootstrapACL(index uint64, req *message.ACLTokenBootstrapRequest
 			switch req.ResetIndex {
 			case row.Value:
 			case 0:
-				return fmt.Errorf("%w (reset index: %d)", nomad.ErrACLBootstrapped, row.Value)
+				return fmt.Errorf("%w (reset index: %d)", apierror.ErrACLBootstrapped, row.Value)
 			default:
-				return fmt.Errorf("%w (specified %d, reset index: %d)", nomad.ErrACLBootstrapReset, req.ResetIndex, row.Value)
+				return fmt.Errorf("%w (specified %d, reset index: %d)", apierror.ErrACLBootstrapReset, req.ResetIndex, row.Value)
 			}
 		}
 		if err := t.putACLToken(req.Token); err != nil {

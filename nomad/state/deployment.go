@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -110,7 +111,7 @@ func (t *txn) finishDeployment(u *nomad.DeploymentStatusUpdate, revert *nomad.Jo
 		return err
 	}
 	if d == nil {
-		return nomad.UnknownDeployment(u.DeploymentID)
+		return apierror.UnknownDeployment(u.DeploymentID)
 	}
 	if revert != nil {
 		j := *revert
@@ -183,7 +184,7 @@ func (s *Store) SetAllocHealth(index uint64, req *message.ApplyDeploymentAllocHe
 	return s.write(index, func(t *txn) error {
 		d := deployments.Get(t, nil, table.KeyOf(req.DeploymentID))
 		if d == nil {
-			return nomad.UnknownDeployment(req.DeploymentID)
+			return apierror.UnknownDeployment(req.DeploymentID)
 		}
 		if !d.Active() {
 			return fmt.Errorf("deployment %q has terminal status %q", d.ID, d.Status)
@@ -212,7 +213,7 @@ func (s *Store) SetAllocHealth(index uint64, req *message.ApplyDeploymentAllocHe
 func (t *txn) judgeAlloc(deployment, id string, said *nomad.AllocDeploymentStatus) error {
 	old := allocs.Get(t, nil, table.KeyOf(id))
 	if old == nil {
-		return nomad.UnknownAlloc(id)
+		return apierror.UnknownAlloc(id)
 	}
 	if old.DeploymentID != deployment {
 		return fmt.Errorf("allocation %q is not part of deployment %q", id, deployment)

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -37,7 +38,7 @@ func (s *Store) UpsertDriverSchemas(index uint64, req *message.DriverSchemaUpser
 	return s.write(index, func(t *txn) error {
 		n := nodes.Get(t, nil, table.KeyOf(req.NodeID))
 		if n == nil {
-			return nomad.ErrNodeNotFound
+			return apierror.ErrNodeNotFound
 		}
 		for _, d := range req.Schemas {
 			if d == nil || !n.NamesSchema(d.Digest) || driverSchemas.Get(t, nil, table.KeyOf(d.Digest)) != nil {

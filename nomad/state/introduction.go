@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -36,7 +37,7 @@ func (t *txn) useIntroduction(use *idtoken.NodeIntroduction, now int64) error {
 		return nil
 	}
 	if use.TokenID == "" || strings.Contains(use.TokenID, "/") || use.Expiry <= 0 {
-		return nomad.Denied("introduction token without ID or expiry")
+		return apierror.Denied("introduction token without ID or expiry")
 	}
 	if t.usedBy(use) {
 		return nil

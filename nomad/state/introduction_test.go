@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -47,7 +48,7 @@ func TestIntroduction(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%d: node %s with token %q: %v", i, c.node, c.use.TokenID, err)
 		}
-		if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err != nil && !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%d: %v is not a refusal", i, err)
 		}
 		if known := w.snap().Node(nil, c.node) != nil; known != c.ok {
@@ -163,7 +164,7 @@ func TestNodeKeepsItsKey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := put([]byte{2}); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := put([]byte{2}); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("another key: %v", err)
 	}
 	if got := w.snap().Node(nil, "n1").Key; !bytes.Equal(got, []byte{1}) {

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -122,11 +123,11 @@ func (t *txn) checkEnforcedIndex(req *message.JobRegisterRequest) error {
 	want := req.JobModifyIndex
 	switch {
 	case old == nil && want != 0:
-		return nomad.Errorf(500, "%s %d: job does not exist", nomad.RegisterEnforceIndexErrPrefix, want)
+		return apierror.Errorf(500, "%s %d: job does not exist", nomad.RegisterEnforceIndexErrPrefix, want)
 	case old != nil && want == 0:
-		return nomad.Errorf(500, "%s 0: job already exists", nomad.RegisterEnforceIndexErrPrefix)
+		return apierror.Errorf(500, "%s 0: job already exists", nomad.RegisterEnforceIndexErrPrefix)
 	case old != nil && want != old.JobModifyIndex:
-		return nomad.Errorf(500, "%s %d: job exists with conflicting job modify index: %d",
+		return apierror.Errorf(500, "%s %d: job exists with conflicting job modify index: %d",
 			nomad.RegisterEnforceIndexErrPrefix, want, old.JobModifyIndex)
 	}
 	return nil
@@ -220,7 +221,7 @@ func (t *txn) forgetJob(id nomad.NamespacedID) *nomad.Job {
 func (t *txn) stopJob(id nomad.NamespacedID, submitTime int64) (*nomad.Job, error) {
 	old := jobs.Get(t, nil, table.KeyOf(id.Namespace, id.ID))
 	if old == nil {
-		return nil, nomad.UnknownJob(id.ID)
+		return nil, apierror.UnknownJob(id.ID)
 	}
 	t.changes.Removed = append(t.changes.Removed, id)
 	stopped := *old

@@ -2,6 +2,7 @@ package state
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -29,7 +30,7 @@ func (s *Snapshot) Taggable(req *message.JobApplyTagRequest) error {
 func tagTarget(tx table.Reader, req *message.JobApplyTagRequest) (*nomad.Job, error) {
 	j := jobs.Get(tx, nil, table.KeyOf(req.Namespace, req.JobID))
 	if j == nil {
-		return nil, nomad.Errorf(404, "job %q not found", req.JobID)
+		return nil, apierror.Errorf(404, "job %q not found", req.JobID)
 	}
 	number := req.Version
 	if req.Latest {
@@ -46,13 +47,13 @@ func tagTarget(tx table.Reader, req *message.JobApplyTagRequest) (*nomad.Job, er
 	}
 	switch {
 	case req.Tag == nil && holder == nil:
-		return nil, nomad.Errorf(404, "tag %q not found on job %q", req.Name, req.JobID)
+		return nil, apierror.Errorf(404, "tag %q not found on job %q", req.Name, req.JobID)
 	case req.Tag == nil:
 		return holder, nil
 	case target == nil:
-		return nil, nomad.Errorf(404, "job %q version %d not found", req.JobID, number)
+		return nil, apierror.Errorf(404, "job %q version %d not found", req.JobID, number)
 	case holder != nil && holder.Version != number:
-		return nil, nomad.Errorf(400, "tag %q already exists on a different version of job %q", req.Name, req.JobID)
+		return nil, apierror.Errorf(400, "tag %q already exists on a different version of job %q", req.Name, req.JobID)
 	}
 	return target, nil
 }
@@ -76,5 +77,5 @@ func (s *Snapshot) VersionWithTag(ns, id, tag string) (*nomad.Job, error) {
 			return v, nil
 		}
 	}
-	return nil, nomad.Errorf(404, "tag %q not found on job %q", tag, id)
+	return nil, apierror.Errorf(404, "tag %q not found on job %q", tag, id)
 }

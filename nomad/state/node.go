@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -67,7 +68,7 @@ func (s *Store) RegisterNode(index uint64, req *message.NodeRegisterRequest) (*C
 		n.CreateIndex, n.ModifyIndex = index, index
 		old := nodes.Get(t, nil, table.KeyOf(n.ID))
 		if old != nil && len(old.Key) > 0 && len(n.Key) > 0 && !bytes.Equal(old.Key, n.Key) {
-			return nomad.Denied("node %s is bound to another key", n.ID)
+			return apierror.Denied("node %s is bound to another key", n.ID)
 		}
 		if err := t.admitNode(req, &n, old); err != nil {
 			return err
@@ -160,7 +161,7 @@ func appendEvent(n *nomad.Node, index uint64, e *nomad.NodeEvent) {
 func (t *txn) editNode(id string, edit func(*nomad.Node)) error {
 	old := nodes.Get(t, nil, table.KeyOf(id))
 	if old == nil {
-		return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
+		return fmt.Errorf("%w: %s", apierror.ErrNodeNotFound, id)
 	}
 	n := *old
 	n.ModifyIndex = t.Index

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -18,7 +19,7 @@ func (s *Store) PromoteDeployment(index uint64, req *message.ApplyDeploymentProm
 	return s.write(index, func(t *txn) error {
 		d := deployments.Get(t, nil, table.KeyOf(req.DeploymentID))
 		if d == nil {
-			return nomad.UnknownDeployment(req.DeploymentID)
+			return apierror.UnknownDeployment(req.DeploymentID)
 		}
 		if !d.Active() {
 			return fmt.Errorf("deployment %q has terminal status %q", d.ID, d.Status)
@@ -42,7 +43,7 @@ func (s *Store) PromoteDeployment(index uint64, req *message.ApplyDeploymentProm
 func (s *Snapshot) Promotable(d *nomad.Deployment, req *message.DeploymentPromoteRequest) (groups int, err error) {
 	for _, name := range req.Groups {
 		if d.TaskGroups[name] == nil {
-			return 0, nomad.Errorf(400, "Task group %q is not part of deployment %s", name, d.ID)
+			return 0, apierror.Errorf(400, "Task group %q is not part of deployment %s", name, d.ID)
 		}
 	}
 	return promotable(d, slices.Collect(s.AllocsByDeployment(nil, d.ID)), req)
@@ -63,7 +64,7 @@ func promotable(d *nomad.Deployment, all []*nomad.Allocation, req *message.Deplo
 		}
 		groups++
 		if healthy[name] < g.DesiredCanaries {
-			return 0, nomad.Errorf(400, "Task group %q has %d/%d healthy allocations", name, healthy[name], g.DesiredCanaries)
+			return 0, apierror.Errorf(400, "Task group %q has %d/%d healthy allocations", name, healthy[name], g.DesiredCanaries)
 		}
 	}
 	return groups, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -77,14 +78,14 @@ func (t *txn) admitNode(req *message.NodeRegisterRequest, n, old *nomad.Node) er
 	case same:
 		return nil
 	case req.Introduction != nil && req.Strict && listed && req.Introduction.IssuedAt < purged:
-		return nomad.Denied("introduction token of node %s was issued before the node was purged", n.ID)
+		return apierror.Denied("introduction token of node %s was issued before the node was purged", n.ID)
 	case req.Introduction != nil:
 		if err := t.useIntroduction(req.Introduction, n.StatusUpdatedAt); err != nil {
 			return err
 		}
 	case !req.Strict, old == nil && req.ByIdentity && !listed:
 	default:
-		return nomad.Denied("node %s has no introduction token", n.ID)
+		return apierror.Denied("node %s has no introduction token", n.ID)
 	}
 	if listed {
 		t.unpurge(n.ID)
@@ -113,7 +114,7 @@ func (s *Store) DeregisterNodes(index uint64, d Deregistration) (*Changes, error
 		for _, id := range d.IDs {
 			n := nodes.Get(t, nil, table.KeyOf(id))
 			if n == nil {
-				return fmt.Errorf("%w: %s", nomad.ErrNodeNotFound, id)
+				return fmt.Errorf("%w: %s", apierror.ErrNodeNotFound, id)
 			}
 			nodes.Delete(t.Txn, n)
 			t.dropVolumesOf(n)

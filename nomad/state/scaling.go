@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
@@ -177,7 +178,7 @@ func (s *Store) AddScalingEvent(index uint64, req *message.ScalingEventRequest) 
 		}
 		k := table.KeyOf(req.Namespace, req.JobID)
 		if jobs.Get(t, nil, k) == nil {
-			return nomad.UnknownJob(req.JobID) // purged after the request
+			return apierror.UnknownJob(req.JobID) // purged after the request
 		}
 		event := *req.ScalingEvent
 		event.CreateIndex = t.Index

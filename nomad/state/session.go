@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // firstSession returns the session of a node that has no earlier session.
@@ -30,13 +31,13 @@ func succeed(n, old *nomad.Node, before string) (*nomad.NodeSession, error) {
 	case next.ID == had.ID:
 		next.PreviousID, next.Since, next.RefusedID = had.PreviousID, had.Since, had.RefusedID
 	case next.ID == had.RefusedID && !silent:
-		return nil, fmt.Errorf("%w: %s", nomad.ErrNodeHeld, n.ID)
+		return nil, fmt.Errorf("%w: %s", apierror.ErrNodeHeld, n.ID)
 	case next.ID == had.PreviousID && !silent && since < seconds(nomad.SessionSettle):
-		return nil, fmt.Errorf("%w: another agent of node %s has just registered", nomad.ErrNodeSession, n.ID)
+		return nil, fmt.Errorf("%w: another agent of node %s has just registered", apierror.ErrNodeSession, n.ID)
 	case next.ID == had.PreviousID && !silent && since <= seconds(nomad.SessionContest):
 		next.RefusedID = had.ID // two agents are alive: the later one is refused
 	case before != had.ID:
-		return nil, fmt.Errorf("%w: another agent of node %s registered meanwhile", nomad.ErrNodeSession, n.ID)
+		return nil, fmt.Errorf("%w: another agent of node %s registered meanwhile", apierror.ErrNodeSession, n.ID)
 	default:
 		next.PreviousID, next.RefusedID = had.ID, had.RefusedID
 	}

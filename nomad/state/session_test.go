@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -63,11 +64,11 @@ func TestTwoSessionsOfOneNode(t *testing.T) {
 	w.takes(t, 2000, "a")
 	w.takes(t, 3000, "b") // as after a restart
 	w.is(t, "b", "a", "")
-	w.refuses(t, 3014, "a", nomad.ErrNodeSession) // it may be a late word of a dead agent
-	w.takes(t, 3015, "a")                         // now two live
+	w.refuses(t, 3014, "a", apierror.ErrNodeSession) // it may be a late word of a dead agent
+	w.takes(t, 3015, "a")                            // now two live
 	w.is(t, "a", "", "b")
-	w.refuses(t, 3016, "b", nomad.ErrNodeHeld)
-	w.refuses(t, 99999, "b", nomad.ErrNodeHeld)
+	w.refuses(t, 3016, "b", apierror.ErrNodeHeld)
+	w.refuses(t, 99999, "b", apierror.ErrNodeHeld)
 	w.takes(t, 99999, "c") // a restart of either: who that was is seen again
 	w.is(t, "c", "a", "b")
 	w.takes(t, 99999+15, "a")
@@ -101,7 +102,7 @@ func TestASessionThatCameBetween(t *testing.T) {
 	w.takes(t, 1000, "a")
 	w.takes(t, 2000, "b")
 	w.before = "a"
-	w.refuses(t, 2001, "c", nomad.ErrNodeSession)
+	w.refuses(t, 2001, "c", apierror.ErrNodeSession)
 }
 
 // Agents without a session cannot be distinguished.

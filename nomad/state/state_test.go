@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -303,7 +304,7 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
 	before := w.snap().TableIndex(state.TableNodes)
-	if _, err := w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1", "n2"}}); !errors.Is(err, nomad.ErrNodeNotFound) {
+	if _, err := w.DeregisterNodes(w.next(), state.Deregistration{IDs: []string{"n1", "n2"}}); !errors.Is(err, apierror.ErrNodeNotFound) {
 		t.Errorf("DeregisterNodes() = %v", err)
 	}
 	if w.snap().Node(nil, "n1") == nil || w.snap().TableIndex(state.TableNodes) != before {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/state/table"
@@ -131,7 +131,7 @@ func (t *txn) roomForVariable(v, old *variable.Encrypted, allowed *quota.Variabl
 		return nil
 	}
 	if needed := variablesUsed(t, nil, allowed.Quota) + grown; needed > allowed.Bytes {
-		return nomad.Errorf(400, "variable %q of namespace %q: quota %q allows %d bytes of variables, but %d are needed",
+		return apierror.Errorf(400, "variable %q of namespace %q: quota %q allows %d bytes of variables, but %d are needed",
 			v.Path, v.Namespace, allowed.Quota, allowed.Bytes, needed)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -133,7 +134,7 @@ func TestFilter_Keys(t *testing.T) {
 		t.Errorf("NewFilter() of 600 keys = %v, want no error", err)
 	}
 	_, err := stream.NewFilter(map[message.Topic][]string{message.TopicJob: keys, message.TopicNode: keys}, "default")
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if !errors.As(err, &coded) || coded.Code != 400 {
 		t.Errorf("NewFilter() of 1200 keys = %v, want 400", err)
 	}
@@ -176,7 +177,7 @@ func TestFilter(t *testing.T) {
 func TestUnknownTopics(t *testing.T) {
 	for topic, want := range map[message.Topic]int{"job": 400, "": 400, "CSIPlugin": 501, "Operator": 501} {
 		_, err := stream.NewFilter(map[message.Topic][]string{topic: {"*"}}, "default")
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if !errors.As(err, &coded) || coded.Code != want {
 			t.Errorf("NewFilter(%q) = %v, want the code %d", topic, err, want)
 		}

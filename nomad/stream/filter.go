@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -37,15 +38,15 @@ func NewFilter(topics map[message.Topic][]string, namespace string) (Filter, err
 	n := 0
 	for topic, keys := range topics {
 		if n += len(keys); n > maxKeys {
-			return Filter{}, nomad.Errorf(400, "more than %d keys of topics: use * for all events of a topic", maxKeys)
+			return Filter{}, apierror.Errorf(400, "more than %d keys of topics: use * for all events of a topic", maxKeys)
 		}
 		missing, ok := known[topic]
 		switch {
 		case !ok:
-			return Filter{}, nomad.Errorf(400, "unknown topic %q, want one of %q", untrusted.Shorten(string(topic), 64),
+			return Filter{}, apierror.Errorf(400, "unknown topic %q, want one of %q", untrusted.Shorten(string(topic), 64),
 				slices.Sorted(maps.Keys(known)))
 		case missing != "":
-			return Filter{}, nomad.Errorf(501, "topic %s: %s are not part of this version", topic, missing)
+			return Filter{}, apierror.Errorf(501, "topic %s: %s are not part of this version", topic, missing)
 		case len(keys) == 0:
 			keys = []string{everyKey}
 		}

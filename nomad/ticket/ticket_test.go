@@ -15,6 +15,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/ticket"
 )
 
@@ -93,13 +94,13 @@ func TestTicketIsGoodOnce(t *testing.T) {
 		t.Errorf("the ticket grants %q", got.Rights)
 	}
 	for range 2 {
-		if _, err := d.Verify(t.Context(), raw, method, alloc); !errors.Is(err, nomad.ErrPermissionDenied) ||
+		if _, err := d.Verify(t.Context(), raw, method, alloc); !errors.Is(err, apierror.ErrPermissionDenied) ||
 			!strings.Contains(err.Error(), "used before") {
 			t.Errorf("a replayed ticket: %v", err)
 		}
 	}
 	d.now = d.now.Add(ticket.TTL + ticket.Leeway + 2*time.Second) // the record of its ID may have expired
-	if _, err := d.Verify(t.Context(), raw, method, alloc); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if _, err := d.Verify(t.Context(), raw, method, alloc); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a replayed ticket after its time: %v", err)
 	}
 }
@@ -150,14 +151,14 @@ func TestTicketForAnythingElseIsRefused(t *testing.T) {
 		"nothing":              {"", method, alloc},
 		"nothing after prefix": {"nomad-ticket:", method, alloc},
 	} {
-		if got, err := d.Verify(t.Context(), c.raw, c.method, c.object); !errors.Is(err, nomad.ErrPermissionDenied) || got != nil {
+		if got, err := d.Verify(t.Context(), c.raw, c.method, c.object); !errors.Is(err, apierror.ErrPermissionDenied) || got != nil {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		} else if c.raw != "" && len(c.raw) > 20 && strings.Contains(err.Error(), c.raw) {
 			t.Errorf("%s: the error holds the ticket", name)
 		}
 	}
 	elsewhere := ticket.NewVerifier(alloc, d.servers.keys, func() time.Time { return d.now })
-	if _, err := elsewhere.Verify(t.Context(), good, method, alloc); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if _, err := elsewhere.Verify(t.Context(), good, method, alloc); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("at another node: %v", err)
 	}
 	if _, err := d.Verify(t.Context(), good, method, alloc); err != nil { // no refusal marks it as used
@@ -189,7 +190,7 @@ func TestTicketsAreShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Verify(t.Context(), "nomad-ticket:"+raw, method, alloc); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if _, err := d.Verify(t.Context(), "nomad-ticket:"+raw, method, alloc); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -221,12 +222,12 @@ func TestKeysAreFetched(t *testing.T) {
 	}
 	d.servers.any, d.servers.leader = []jwt.PublicKey{next.Public()}, []jwt.PublicKey{next.Public()}
 	d.now = d.now.Add(10 * time.Minute)
-	if err := verify(d.key); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := verify(d.key); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a key that was removed: %v", err)
 	}
 	d.servers.err = errors.New("no servers")
 	d.now = d.now.Add(10 * time.Minute)
-	if err := verify(next); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := verify(next); err == nil || errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("while no server answers: %v", err)
 	}
 }
@@ -263,7 +264,7 @@ func TestKeysRotatedTwice(t *testing.T) {
 			go func() { errs <- verify(raw) }()
 		}
 		for range 100 {
-			if err := <-errs; !errors.Is(err, nomad.ErrPermissionDenied) {
+			if err := <-errs; !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("an unknown key: %v", err)
 			}
 		}
@@ -284,7 +285,7 @@ func TestKeysRotatedTwice(t *testing.T) {
 func TestUsedTicketsAreBounded(t *testing.T) {
 	d := open(t)
 	ticket.Fill(d.Verifier, d.now.Add(ticket.TTL+ticket.Leeway).Unix())
-	if _, err := d.Verify(t.Context(), d.sign(t), method, alloc); nomad.HTTPStatus(err) != 429 {
+	if _, err := d.Verify(t.Context(), d.sign(t), method, alloc); apierror.HTTPStatus(err) != 429 {
 		t.Errorf("one more: %v", err)
 	}
 	d.now = d.now.Add(ticket.TTL + ticket.Leeway + 2*time.Second)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/jwt"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Limits of a Verifier.
@@ -28,7 +29,7 @@ const (
 )
 
 // errBusy refuses a call because the node cannot record its ticket as used.
-var errBusy = nomad.Errorf(429, "too many calls of this node within %v: try again", TTL+Leeway)
+var errBusy = apierror.Errorf(429, "too many calls of this node within %v: try again", TTL+Leeway)
 
 // Verifier verifies the tickets that a node receives. It accepts each only once.
 type Verifier struct {
@@ -51,7 +52,7 @@ func NewVerifier(node string, fetch Keys, now func() time.Time) *Verifier {
 }
 
 // Verify accepts a ticket for a call of a method on an object. It returns
-// nomad.ErrPermissionDenied, except if the keys could not be fetched or the node is busy.
+// apierror.ErrPermissionDenied, except if the keys could not be fetched or the node is busy.
 func (v *Verifier) Verify(ctx context.Context, credential, method, object string) (*Ticket, error) {
 	raw, ok := strings.CutPrefix(credential, prefix)
 	if !ok {
@@ -226,5 +227,5 @@ func (v *Verifier) flight(ctx context.Context, name string,
 
 // refuse returns the error for a refused ticket.
 func refuse(why string) error {
-	return nomad.Denied("the ticket of the server is %s", why)
+	return apierror.Denied("the ticket of the server is %s", why)
 }

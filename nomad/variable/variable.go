@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // The operations on a variable.
@@ -143,27 +143,27 @@ var validPath = regexp.MustCompile(`^[a-zA-Z0-9-_~/]{1,128}$`)
 func CheckPath(path string) error {
 	switch {
 	case path == "":
-		return nomad.Errorf(400, "missing variable path")
+		return apierror.Errorf(400, "missing variable path")
 	case !validPath.MatchString(path):
-		return nomad.Errorf(400, "invalid path %q: use at most 128 letters, digits, '-', '_', '~' and '/'", path)
+		return apierror.Errorf(400, "invalid path %q: use at most 128 letters, digits, '-', '_', '~' and '/'", path)
 	case path == "nomad", path == Reserved:
-		return nomad.Errorf(400, "path %q is reserved: job variables are below %q", path, Jobs)
+		return apierror.Errorf(400, "path %q is reserved: job variables are below %q", path, Jobs)
 	case !strings.HasPrefix(path, Reserved), path == Jobs, strings.HasPrefix(path, Jobs+"/"), path == "nomad/sentinel":
 		return nil
 	}
 	if name, ok := strings.CutPrefix(path, jobTemplates); ok && name != "" && !strings.Contains(name, "/") {
 		return nil
 	}
-	return nomad.Errorf(400, `path %q is reserved: below "nomad/" only "nomad/jobs", paths below it and "nomad/job-templates/<name>" are allowed`, path)
+	return apierror.Errorf(400, `path %q is reserved: below "nomad/" only "nomad/jobs", paths below it and "nomad/job-templates/<name>" are allowed`, path)
 }
 
 // Check returns an error for invalid items.
 func (i Items) Check() error {
 	switch size := i.Size(); {
 	case len(i) == 0:
-		return nomad.Errorf(400, "variable missing required Items object") // tools compare the text
+		return apierror.Errorf(400, "variable missing required Items object") // tools compare the text
 	case size > MaxSize:
-		return nomad.Errorf(400, "the items of the variable have %d bytes: the limit is %d, so split the variable", size, MaxSize)
+		return apierror.Errorf(400, "the items of the variable have %d bytes: the limit is %d, so split the variable", size, MaxSize)
 	}
 	return nil
 }
@@ -178,9 +178,9 @@ func (l *Lock) Fill() error {
 	}
 	switch {
 	case l.TTL < MinLockTTL || l.TTL > MaxLockTTL:
-		return nomad.Errorf(400, "lock TTL is %v: it must be between %v and %v", l.TTL, MinLockTTL, MaxLockTTL)
+		return apierror.Errorf(400, "lock TTL is %v: it must be between %v and %v", l.TTL, MinLockTTL, MaxLockTTL)
 	case l.LockDelay < 0 || l.LockDelay > MaxLockTTL:
-		return nomad.Errorf(400, "lock delay is %v: it must be between 0 and %v", l.LockDelay, MaxLockTTL)
+		return apierror.Errorf(400, "lock delay is %v: it must be between 0 and %v", l.LockDelay, MaxLockTTL)
 	}
 	return nil
 }

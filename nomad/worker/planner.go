@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
@@ -67,7 +68,7 @@ func (p *planner) FinishEval(ctx context.Context, eval *nomad.Evaluation, follow
 		measure("update_eval", begun)
 		return nil
 	}
-	if !errors.Is(err, nomad.ErrNoMethod) {
+	if !errors.Is(err, apierror.ErrNoMethod) {
 		return fmt.Errorf("Eval.Finish: %w", err)
 	}
 	for _, e := range follow {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -223,7 +224,7 @@ func TestWorker_Nack(t *testing.T) {
 
 func TestWorker_FailedDequeue(t *testing.T) {
 	l := newLeader()
-	l.fail["Eval.Dequeue"] = nomad.ErrNoLeader
+	l.fail["Eval.Dequeue"] = apierror.ErrNoLeader
 	run(t, l, nil)
 	l.Node(t)
 	l.Eval(t, l.Job(t, nomad.JobTypeBatch, 1))
@@ -319,7 +320,7 @@ func TestWorker_NackNext(t *testing.T) {
 // TestWorker_OlderLeader uses a leader without Eval.Finish.
 func TestWorker_OlderLeader(t *testing.T) {
 	l := newLeader()
-	l.fail["Eval.Finish"] = nomad.ErrorFromText("rpc: can't find method Eval.Finish")
+	l.fail["Eval.Finish"] = apierror.FromText("rpc: can't find method Eval.Finish")
 	run(t, l, nil)
 	job := l.Job(t, nomad.JobTypeBatch, 1)
 	l.Eval(t, job)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
@@ -155,7 +156,7 @@ func theToken(o *message.ACLTokenUpsertResponse) (any, error) {
 // first returns the only element of the reply to a write of one object.
 func first[T any](list []*T) (*T, error) {
 	if len(list) != 1 || list[0] == nil {
-		return nil, nomad.Errorf(http.StatusInternalServerError, "expected one written object in the response, got %d", len(list))
+		return nil, apierror.Errorf(http.StatusInternalServerError, "expected one written object in the response, got %d", len(list))
 	}
 	return list[0], nil
 }
@@ -202,7 +203,7 @@ func ownToken(r *web.Request) (any, error) {
 	}
 	r.SetIndex(&resp)
 	if resp.Identity == nil || resp.Identity.ACLToken == nil {
-		return nil, nomad.Errorf(http.StatusNotFound, "ACL token not found")
+		return nil, apierror.Errorf(http.StatusNotFound, "ACL token not found")
 	}
 	shown := showToken(resp.Identity.ACLToken)
 	if nomad.IsUUID(shown.AccessorID) { // pseudo-tokens have other IDs and no secret
@@ -218,7 +219,7 @@ func ownPolicies(r *web.Request) (any, error) {
 		return web.Read("ACL.ListPolicies", noFields[message.ACLPolicyListRequest],
 			func(o *message.ACLPolicyListResponse) (any, error) {
 				if r.Token() == "" {
-					return nil, nomad.ErrPermissionDenied
+					return nil, apierror.ErrPermissionDenied
 				}
 				return o.Policies, nil
 			})(r)

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
@@ -28,7 +28,7 @@ func aclAuthRoutes() []web.Route {
 				return nil
 			},
 			func(o *message.ACLAuthMethodGetResponse) (any, error) {
-				return web.Found(showAuthMethod(o.AuthMethod), nomad.ErrACLAuthMethodNotFound.Error())
+				return web.Found(showAuthMethod(o.AuthMethod), apierror.ErrACLAuthMethodNotFound.Error())
 			})},
 		{Methods: "PUT POST", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
 		{Methods: "DELETE", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.DeleteAuthMethods",
@@ -45,7 +45,7 @@ func aclAuthRoutes() []web.Route {
 				return nil
 			},
 			func(o *message.ACLBindingRuleResponse) (any, error) {
-				return web.Found(o.ACLBindingRule, nomad.ErrACLBindingRuleNotFound.Error())
+				return web.Found(o.ACLBindingRule, apierror.ErrACLBindingRuleNotFound.Error())
 			})},
 		{Methods: "PUT POST", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
 		{Methods: "DELETE", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.DeleteBindingRules",

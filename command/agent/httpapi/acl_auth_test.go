@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -48,7 +48,7 @@ func newAuthServer(t *testing.T) *Server {
 			}),
 		rpc.Handle("ACL.OIDCCompleteAuth", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.OIDCCompleteAuthRequest) (*message.ACLLoginResponse, error) {
-				return nil, nomad.Errorf(403, "%s %s %s %s", q.State, q.Code, q.Iss, q.ClientNonce)
+				return nil, apierror.Errorf(403, "%s %s %s %s", q.State, q.Code, q.Iss, q.ClientNonce)
 			}),
 	}})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -29,7 +29,7 @@ func newACLServer(t *testing.T) *Server {
 			}),
 		rpc.Handle("ACL.UpsertPolicies", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLPolicyUpsertRequest) (*message.GenericResponse, error) {
-				return nil, nomad.Errorf(418, "policy %s", q.Policies[0].Name)
+				return nil, apierror.Errorf(418, "policy %s", q.Policies[0].Name)
 			}),
 		rpc.Handle("ACL.UpsertTokens", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLTokenUpsertRequest) (*message.ACLTokenUpsertResponse, error) {
@@ -44,11 +44,11 @@ func newACLServer(t *testing.T) *Server {
 			}),
 		rpc.Handle("ACL.ListTokens", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLTokenListRequest) (*message.ACLTokenListResponse, error) {
-				return nil, nomad.Errorf(418, "global %v", q.GlobalOnly)
+				return nil, apierror.Errorf(418, "global %v", q.GlobalOnly)
 			}),
 		rpc.Handle("ACL.Bootstrap", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLTokenBootstrapRequest) (*message.ACLTokenUpsertResponse, error) {
-				return nil, nomad.Errorf(418, "secret %q, reset %d, token %v", q.BootstrapSecret, q.ResetIndex, q.Token)
+				return nil, apierror.Errorf(418, "secret %q, reset %d, token %v", q.BootstrapSecret, q.ResetIndex, q.Token)
 			}),
 		rpc.Handle("ACL.WhoAmI", rpc.Token, rpc.Here,
 			func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*message.ACLWhoAmIResponse, error) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -28,11 +28,11 @@ func actionRequest(r *web.Request) (*message.AllocExecRequest, error) {
 	}
 	switch {
 	case q.AllocID == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide an allocation: use ?allocID= with its full ID")
+		return nil, apierror.Errorf(http.StatusBadRequest, "Must provide an allocation: use ?allocID= with its full ID")
 	case q.Task == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a task: use ?task= with its name")
+		return nil, apierror.Errorf(http.StatusBadRequest, "Must provide a task: use ?task= with its name")
 	case q.Action == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide an action: use ?action= with its name")
+		return nil, apierror.Errorf(http.StatusBadRequest, "Must provide an action: use ?action= with its name")
 	}
 	return q, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // maxUnauthenticated bounds the sessions whose caller is not authenticated yet.
@@ -39,7 +39,7 @@ func (k sessionKind) begin() (end func(), err error) {
 	if k.method == forwardMethod {
 		kind = "forwarded connections"
 	}
-	return nil, nomad.Errorf(http.StatusTooManyRequests, "too many %s on this agent: the limit is %d", kind, maxSessions)
+	return nil, apierror.Errorf(http.StatusTooManyRequests, "too many %s on this agent: the limit is %d", kind, maxSessions)
 }
 
 // pendingSessions holds the sessions whose caller is not authenticated. If there are too many, the oldest is ended: a caller

@@ -8,7 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/profile"
 )
@@ -86,7 +86,7 @@ func (s *Server) agentHealth(r *web.Request) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			return nil, nomad.Errorf(http.StatusInternalServerError, "%s", text)
+			return nil, apierror.Errorf(http.StatusInternalServerError, "%s", text)
 		}
 	}
 	return out, nil
@@ -101,7 +101,7 @@ func (s *Server) agentServers(*web.Request) (any, error) {
 	return servers, nil
 }
 
-var errNoClient = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is not a client")
+var errNoClient = apierror.Errorf(http.StatusNotImplemented, "Invalid method: this agent is not a client")
 
 func (s *Server) agentSetServers(r *web.Request) (any, error) {
 	addrs := r.Query["address"]
@@ -109,7 +109,7 @@ func (s *Server) agentSetServers(r *web.Request) (any, error) {
 	case s.cfg.Agent.Servers() == nil:
 		return nil, errNoClient
 	case len(addrs) == 0:
-		return nil, nomad.Errorf(http.StatusBadRequest, "missing server address: use ?address=")
+		return nil, apierror.Errorf(http.StatusBadRequest, "missing server address: use ?address=")
 	}
 	return nil, s.cfg.Agent.SetServers(addrs)
 }
@@ -131,7 +131,7 @@ func (s *Server) metrics(r *web.Request) (any, error) {
 	}
 	h := s.cfg.Agent.Prometheus()
 	if h == nil {
-		return nil, nomad.Errorf(http.StatusUnsupportedMediaType, "Prometheus is not enabled: set telemetry { prometheus_metrics = true }")
+		return nil, apierror.Errorf(http.StatusUnsupportedMediaType, "Prometheus is not enabled: set telemetry { prometheus_metrics = true }")
 	}
 	h.ServeHTTP(r.Reply, r.Request)
 	return nil, web.ErrDone
@@ -151,7 +151,7 @@ func schedulerConfig(r *web.Request, q *message.SchedulerSetConfigRequest) error
 	}
 	index, err := r.Number("cas")
 	if err != nil || index < 0 {
-		return nomad.Errorf(http.StatusBadRequest, "Error parsing cas value %q: use the ModifyIndex of the configuration", r.Query.Get("cas"))
+		return apierror.Errorf(http.StatusBadRequest, "Error parsing cas value %q: use the ModifyIndex of the configuration", r.Query.Get("cas"))
 	}
 	q.Config.ModifyIndex, q.CAS = uint64(index), true
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -83,7 +84,7 @@ func allocStop(r *web.Request, q *message.AllocStopRequest) error {
 
 func showAlloc(o *message.SingleAllocResponse) (any, error) {
 	if o.Alloc == nil {
-		return nil, nomad.Errorf(http.StatusNotFound, "alloc not found")
+		return nil, apierror.Errorf(http.StatusNotFound, "alloc not found")
 	}
 	public := publicAllocs([]*nomad.Allocation{o.Alloc})[0]
 	if public.Job == nil {
@@ -125,9 +126,9 @@ func deploymentID(r *web.Request, q *message.DeploymentSpecificRequest) error {
 func missing(text string, handle web.Handler) web.Handler {
 	return func(r *web.Request) (any, error) {
 		out, err := handle(r)
-		if err != nil && nomad.HTTPStatus(err) == http.StatusNotFound {
-			_, hidden := nomad.CutHidden(err.Error())
-			return nil, nomad.Errorf(http.StatusNotFound, "%s%s", text, hidden)
+		if err != nil && apierror.HTTPStatus(err) == http.StatusNotFound {
+			_, hidden := apierror.CutHidden(err.Error())
+			return nil, apierror.Errorf(http.StatusNotFound, "%s%s", text, hidden)
 		}
 		return out, err
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -80,7 +80,7 @@ func (s *Server) nodeOrOwn(id string) (string, error) {
 		id = s.cfg.Agent.NodeID()
 	}
 	if id == "" {
-		return "", nomad.Errorf(http.StatusBadRequest, "No local Node and node_id not provided")
+		return "", apierror.Errorf(http.StatusBadRequest, "No local Node and node_id not provided")
 	}
 	return id, nil
 }
@@ -129,10 +129,10 @@ func introduction(r *web.Request, q *message.ACLCreateClientIntroductionTokenReq
 	case string:
 		var err error
 		if q.TTL, err = time.ParseDuration(ttl); err != nil && ttl != "" {
-			return nomad.Errorf(http.StatusBadRequest, "TTL %q is not a duration such as 5m", ttl)
+			return apierror.Errorf(http.StatusBadRequest, "TTL %q is not a duration such as 5m", ttl)
 		}
 	default:
-		return nomad.Errorf(http.StatusBadRequest, "TTL is neither a duration such as \"5m\" nor a number of nanoseconds")
+		return apierror.Errorf(http.StatusBadRequest, "TTL is neither a duration such as \"5m\" nor a number of nanoseconds")
 	}
 	q.NodeName, q.NodePool, q.Uses = b.NodeName, b.NodePool, b.Uses
 	return nil
@@ -147,7 +147,7 @@ func allocRestart(r *web.Request, q *message.AllocRestartRequest) error {
 		return err
 	}
 	if b.AllTasks && b.TaskName != "" {
-		return nomad.Errorf(http.StatusBadRequest, "Can't set AllTasks to true and also set TaskName to %q: choose one", b.TaskName)
+		return apierror.Errorf(http.StatusBadRequest, "Can't set AllTasks to true and also set TaskName to %q: choose one", b.TaskName)
 	}
 	q.AllocID, q.TaskName, q.AllTasks = r.Param, b.TaskName, b.AllTasks
 	return nil

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Disks serves the data of finished allocations of this node. The token of the request is the
@@ -37,7 +37,7 @@ func (s *Server) allocSnapshot(r *web.Request) (any, error) {
 }
 
 // errNoDisks is the reply of an agent without a client.
-var errNoDisks = nomad.Errorf(http.StatusBadRequest, "this agent is not a client: ask the agent of the allocation's node")
+var errNoDisks = apierror.Errorf(http.StatusBadRequest, "this agent is not a client: ask the agent of the allocation's node")
 
 // began records whether a part of the body was sent.
 type began struct {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // enterpriseRoutes returns the routes that only Nomad Enterprise has. Tools depend on the exact
@@ -34,7 +34,7 @@ func enterprise(n web.Need) web.Handler {
 		if err := r.Ask(n); err != nil {
 			return nil, err
 		}
-		return nil, nomad.Errorf(http.StatusNotImplemented, "Nomad Enterprise only endpoint")
+		return nil, apierror.Errorf(http.StatusNotImplemented, "Nomad Enterprise only endpoint")
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -93,12 +93,12 @@ func eventRequest(r *web.Request) (*message.EventStreamRequest, error) {
 		return nil, err
 	}
 	if q.Index = int(index); q.Index < 0 {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Invalid index %d", index)
+		return nil, apierror.Errorf(http.StatusBadRequest, "Invalid index %d", index)
 	}
 	for _, text := range r.Query["topic"] {
 		name, key, _ := strings.Cut(text, ":")
 		if name == "" || strings.HasPrefix(key, "::") {
-			return nil, nomad.Errorf(http.StatusBadRequest, "Invalid key value pair %q: use Topic or Topic:key", text)
+			return nil, apierror.Errorf(http.StatusBadRequest, "Invalid key value pair %q: use Topic or Topic:key", text)
 		}
 		topic := message.Topic(name)
 		q.Topics[topic] = append(q.Topics[topic], cmp.Or(key, "*"))

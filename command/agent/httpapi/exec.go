@@ -13,7 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -62,7 +62,7 @@ func forwardRequest(r *web.Request) (*message.AllocPortForwardRequest, error) {
 	}
 	q.MinQueryIndex = 0 // not a blocking query
 	if q.Port == "" {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a port: use ?port= with its label or number")
+		return nil, apierror.Errorf(http.StatusBadRequest, "Must provide a port: use ?port= with its label or number")
 	}
 	return q, nil
 }
@@ -85,7 +85,7 @@ func connect[Q session](r *web.Request, kind sessionKind, read func(*web.Request
 		return nil, err
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		return nil, nomad.Errorf(http.StatusInternalServerError, "a session requires a websocket: the request has no upgrade header")
+		return nil, apierror.Errorf(http.StatusInternalServerError, "a session requires a websocket: the request has no upgrade header")
 	}
 	end := func() {}
 	early := false // the token is in a header and valid: the session never counts as unauthenticated
@@ -129,14 +129,14 @@ func execRequest(r *web.Request) (*message.AllocExecRequest, error) {
 	}
 	text := r.Query.Get("command")
 	if text == "" {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: use ?command= with a JSON list of strings")
+		return nil, apierror.Errorf(http.StatusBadRequest, "Must provide a command: use ?command= with a JSON list of strings")
 	}
 	if err := json.Unmarshal([]byte(text), &q.Cmd); err != nil {
 		// The error is left out because the command can contain secrets.
-		return nil, nomad.Errorf(http.StatusBadRequest, "The command is not a JSON list of strings")
+		return nil, apierror.Errorf(http.StatusBadRequest, "The command is not a JSON list of strings")
 	}
 	if len(q.Cmd) == 0 {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide a command: the list is empty")
+		return nil, apierror.Errorf(http.StatusBadRequest, "Must provide a command: the list is empty")
 	}
 	return q, nil
 }
@@ -166,14 +166,14 @@ func (x *execSession) handshake(ctx context.Context, r *web.Request, q session) 
 		AuthToken string `json:"auth_token"`
 	}
 	if err := json.Unmarshal(text, &hello); err != nil || hello.Version != 1 {
-		return nomad.Errorf(http.StatusBadRequest, `the first message must be {"version":1,"auth_token":"..."}`)
+		return apierror.Errorf(http.StatusBadRequest, `the first message must be {"version":1,"auth_token":"..."}`)
 	}
 	token := &q.Query().AuthToken
 	if *token != "" && subtle.ConstantTimeCompare([]byte(*token), []byte(hello.AuthToken)) != 1 {
-		return nomad.Errorf(http.StatusBadRequest, "the token of the handshake differs from the token in the request header")
+		return apierror.Errorf(http.StatusBadRequest, "the token of the handshake differs from the token in the request header")
 	}
 	*token = hello.AuthToken
 	return r.NoteCaller(hello.AuthToken)
 }
 
-var errNoHandshake = nomad.Errorf(http.StatusBadRequest, `missing handshake message {"version":1,"auth_token":"..."}`)
+var errNoHandshake = apierror.Errorf(http.StatusBadRequest, `missing handshake message {"version":1,"auth_token":"..."}`)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/internal/testpace"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -30,7 +30,7 @@ type execNode struct {
 
 func (n execNode) Stream(_ context.Context, method string) (*rpc.Stream, error) {
 	if method != "Allocations.Exec" && !n.any {
-		return nil, nomad.ErrUnknownMethod
+		return nil, apierror.ErrUnknownMethod
 	}
 	near, far := rpc.Pipe()
 	go func() {
@@ -153,8 +153,8 @@ func TestExecCloses(t *testing.T) {
 		code  websocket.StatusCode
 		want  string
 	}{
-		"denied":     {func(*rpc.Stream) error { return nomad.ErrPermissionDenied }, "", 1008, "Permission denied"},
-		"not found":  {func(*rpc.Stream) error { return nomad.UnknownAlloc("8ba") }, "", 1008, `Unknown allocation "8ba"`},
+		"denied":     {func(*rpc.Stream) error { return apierror.ErrPermissionDenied }, "", 1008, "Permission denied"},
+		"not found":  {func(*rpc.Stream) error { return apierror.UnknownAlloc("8ba") }, "", 1008, `Unknown allocation "8ba"`},
 		"fault":      {func(*rpc.Stream) error { return errors.New("broken") }, "", 1011, "broken"},
 		"long":       {func(*rpc.Stream) error { return errors.New(long) }, "", 1011, strings.Repeat("é", 60) + "..."},
 		"cut off":    {func(*rpc.Stream) error { return nil }, "", 1011, "session ended before the command"},
@@ -294,7 +294,7 @@ func TestExecHandshake(t *testing.T) {
 }
 
 // missed reports whether a session ended because its caller was silent.
-func missed(err error) bool { return nomad.HTTPStatus(err) == http.StatusRequestTimeout }
+func missed(err error) bool { return apierror.HTTPStatus(err) == http.StatusRequestTimeout }
 
 // An idle session is kept open with pings. A caller that does not respond is disconnected.
 func TestExecKeepsIdleSessions(t *testing.T) {
@@ -421,7 +421,7 @@ func TestExecIsAudited(t *testing.T) {
 	s, events := audited(t, true)
 	serve := func(req *message.AllocExecRequest, st *rpc.Stream) error {
 		if req.AuthToken != "mine" {
-			return nomad.ErrPermissionDenied
+			return apierror.ErrPermissionDenied
 		}
 		return errors.Join(sendPayload(st, `{"stdout":{"data":"Y2FuYXJ5"}}`), sendPayload(st, `{"exited":true,"result":{}}`))
 	}
@@ -487,7 +487,7 @@ func TestExecLeavesNothing(t *testing.T) {
 			return nil
 		}
 		if in.TtySize != nil {
-			return nomad.ErrPermissionDenied
+			return apierror.ErrPermissionDenied
 		}
 		return sendPayload(st, `{"exited":true,"result":{}}`)
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -65,7 +65,7 @@ func (x *execSession) received() { x.lastMessage.Store(time.Now().UnixNano()) }
 var errLeft = errors.New("the caller disconnected")
 
 // errCut means that the stream ended before the command.
-var errDisconnected = nomad.Errorf(http.StatusInternalServerError,
+var errDisconnected = apierror.Errorf(http.StatusInternalServerError,
 	"session ended before the command: the node is unreachable, or the token is no longer valid")
 
 // run copies messages in both directions until either side ends. It returns the error to report to
@@ -148,7 +148,7 @@ func (x *execSession) fromCaller(ctx context.Context, stream *rpc.Stream) error 
 		x.received()
 		var msg message.ExecInput
 		if err := json.Unmarshal(text, &msg); err != nil {
-			return nomad.Errorf(http.StatusBadRequest, "invalid JSON in a message of an exec session")
+			return apierror.Errorf(http.StatusBadRequest, "invalid JSON in a message of an exec session")
 		}
 		x.busy.Store(true)
 		err = stream.Encode(&msg)
@@ -171,7 +171,7 @@ func (x *execSession) keepAlive(over <-chan struct{}) error {
 		case <-tick.C:
 		}
 		if !x.busy.Load() && time.Since(time.Unix(0, x.lastMessage.Load())) > x.most {
-			return nomad.Errorf(http.StatusRequestTimeout, "no message from the caller for %v", x.most)
+			return apierror.Errorf(http.StatusRequestTimeout, "no message from the caller for %v", x.most)
 		}
 		// The context of the session is not used: its cancellation would close the socket during a
 		// write.
@@ -199,7 +199,7 @@ func (x *execSession) close(err error) {
 		case errors.Is(err, errLeft):
 			x.ws.CloseNow() //nolint:errcheck // the caller is gone
 			return
-		case nomad.HTTPStatus(err) >= http.StatusInternalServerError:
+		case apierror.HTTPStatus(err) >= http.StatusInternalServerError:
 			code, reason = websocket.StatusInternalError, err.Error()
 		default:
 			code, reason = websocket.StatusPolicyViolation, err.Error()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
@@ -43,7 +43,7 @@ func explainQuestion(r *web.Request, q *message.ACLExplainRequest) error {
 		return nil
 	}
 	if b.Kind+b.Name+b.Right != "" {
-		return nomad.Errorf(http.StatusBadRequest, "specify a request or a right on an object, not both")
+		return apierror.Errorf(http.StatusBadRequest, "specify a request or a right on an object, not both")
 	}
 	return r.QuestionOf(b.Request, q)
 }
@@ -60,7 +60,7 @@ func explainQuery(r *web.Request, b *explainBody) (err error) {
 	if r.Query.Has("workload") {
 		w, err := api.ParseJobACL(r.Query.Get("workload"))
 		if err != nil {
-			return nomad.Errorf(http.StatusBadRequest, "%v", err)
+			return apierror.Errorf(http.StatusBadRequest, "%v", err)
 		}
 		b.Workload = &rbac.JobACL{Namespace: w.Namespace, JobID: w.JobID, Group: w.Group, Task: w.Task}
 	}

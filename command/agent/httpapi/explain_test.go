@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -142,7 +142,7 @@ func TestReasonHeader(t *testing.T) {
 		rpc.Handle("ACL.Explain", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLExplainRequest) (*message.ACLExplainResponse, error) {
 				if q.AuthToken != "me" {
-					return nil, nomad.ErrACLDisabled
+					return nil, apierror.ErrACLDisabled
 				}
 				return &message.ACLExplainResponse{Answers: []*message.ACLExplanation{{Decisions: []*message.ACLDecision{{Question: q.Right + " of " +
 					q.Kind + " " +
@@ -152,7 +152,7 @@ func TestReasonHeader(t *testing.T) {
 			}),
 		rpc.Handle("Job.Register", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
-				return nil, nomad.Errorf(403, "Permission denied: %s", q.Job.ID)
+				return nil, apierror.Errorf(403, "Permission denied: %s", q.Job.ID)
 			}),
 	}})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"path"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -35,7 +35,7 @@ func (s *Server) fsRoutes() []web.Route {
 
 func needPath(p string) error {
 	if p == "" {
-		return nomad.Errorf(http.StatusBadRequest, "Must provide a file path: use ?path=")
+		return apierror.Errorf(http.StatusBadRequest, "Must provide a file path: use ?path=")
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (s *Server) fsReadAt(r *web.Request) (any, error) {
 	q := message.FsStreamRequest{AllocID: r.Param, Path: r.Query.Get("path"), Origin: "start", PlainText: true}
 	var err error
 	if !r.Query.Has("offset") {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide an offset: use ?offset=")
+		return nil, apierror.Errorf(http.StatusBadRequest, "Must provide an offset: use ?offset=")
 	}
 	if q.Offset, err = r.Number("offset"); err != nil {
 		return nil, err
@@ -104,10 +104,10 @@ func (s *Server) fsStream(r *web.Request) (any, error) {
 func (s *Server) fsLogs(r *web.Request) (any, error) {
 	q := message.FsLogsRequest{AllocID: r.Param, Task: r.Query.Get("task"), LogType: r.Query.Get("type")}
 	if q.Task == "" {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide task name: use ?task=")
+		return nil, apierror.Errorf(http.StatusBadRequest, "Must provide task name: use ?task=")
 	}
 	if q.LogType != "stdout" && q.LogType != "stderr" {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Must provide log type (stdout/stderr), not %q", q.LogType)
+		return nil, apierror.Errorf(http.StatusBadRequest, "Must provide log type (stdout/stderr), not %q", q.LogType)
 	}
 	var err error
 	if q.Follow, err = r.Flag("follow"); err != nil {
@@ -131,11 +131,11 @@ func (s *Server) fsLogs(r *web.Request) (any, error) {
 func offset(r *web.Request) (int64, string, error) {
 	origin := cmp.Or(r.Query.Get("origin"), "start")
 	if origin != "start" && origin != "end" {
-		return 0, "", nomad.Errorf(http.StatusBadRequest, "Invalid origin %q: use start or end", origin)
+		return 0, "", apierror.Errorf(http.StatusBadRequest, "Invalid origin %q: use start or end", origin)
 	}
 	n, err := r.Number("offset")
 	if err == nil && n < 0 {
-		err = nomad.Errorf(http.StatusBadRequest, "Invalid offset %d: it must not be negative", n)
+		err = apierror.Errorf(http.StatusBadRequest, "Invalid offset %d: it must not be negative", n)
 	}
 	return n, origin, err
 }
@@ -207,9 +207,9 @@ func streamError(e *message.RpcError) error {
 		return web.ErrDone
 	}
 	if e.Code != nil {
-		return nomad.Errorf(int(*e.Code), "%s", e.Message)
+		return apierror.Errorf(int(*e.Code), "%s", e.Message)
 	}
-	return nomad.ErrorFromText(e.Message)
+	return apierror.FromText(e.Message)
 }
 
 // rawJSON returns a reply that is already JSON.

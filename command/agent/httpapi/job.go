@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -57,7 +58,7 @@ func (s *Server) jobRoutes() []web.Route {
 		{Methods: "GET", Path: job + "/versions",
 			Handle: web.Read("Job.GetJobVersions", jobVersions, func(o *message.JobVersionsResponse) (any, error) {
 				if len(o.Versions) == 0 {
-					return nil, nomad.Errorf(http.StatusNotFound, "job versions not found")
+					return nil, apierror.Errorf(http.StatusNotFound, "job versions not found")
 				}
 				return o, nil
 			})},
@@ -123,7 +124,7 @@ func readJob(r *web.Request, w *message.WriteRequest) (*jobBody, *nomad.Job, err
 		return nil, nil, err
 	}
 	if b.Job == nil {
-		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job must be specified")
+		return nil, nil, apierror.Errorf(http.StatusBadRequest, "Job must be specified")
 	}
 	if err := boundParts(b.Job); err != nil {
 		return nil, nil, err
@@ -150,9 +151,9 @@ func readNamedJob(r *web.Request, w *message.WriteRequest) (*jobBody, *nomad.Job
 	case err != nil:
 		return nil, nil, err
 	case job.ID == "":
-		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job must have an ID")
+		return nil, nil, apierror.Errorf(http.StatusBadRequest, "Job must have an ID")
 	case r.Param != "" && job.ID != r.Param:
-		return nil, nil, nomad.Errorf(http.StatusBadRequest, "Job ID does not match name %q", r.Param)
+		return nil, nil, apierror.Errorf(http.StatusBadRequest, "Job ID does not match name %q", r.Param)
 	}
 	return b, job, nil
 }
@@ -178,7 +179,7 @@ func boundParts(j *api.Job) error {
 		n += len(tg.Tasks)
 	}
 	if n > maxParts {
-		return nomad.Errorf(http.StatusBadRequest, "the job has %d groups and tasks: the limit is %d", n, maxParts)
+		return apierror.Errorf(http.StatusBadRequest, "the job has %d groups and tasks: the limit is %d", n, maxParts)
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func boundParts(j *api.Job) error {
 func toJob(in *api.Job) (*nomad.Job, error) {
 	job, err := convert[*nomad.Job](in)
 	if err != nil {
-		return nil, nomad.Errorf(http.StatusBadRequest, "invalid job: %v", err)
+		return nil, apierror.Errorf(http.StatusBadRequest, "invalid job: %v", err)
 	}
 	return job, nil
 }
@@ -263,7 +264,7 @@ func jobStop(_ *web.Request, q *message.JobDeregisterRequest) error {
 // checkEvalPriority checks the priority of an evaluation. 0 means that of the job.
 func checkEvalPriority(p int64) error {
 	if p != 0 && (p < nomad.JobMinPriority || p > nomad.JobDefaultMaxPriority) {
-		return nomad.Errorf(http.StatusBadRequest, "Eval priority must be between %d and %d, not %d", nomad.JobMinPriority,
+		return apierror.Errorf(http.StatusBadRequest, "Eval priority must be between %d and %d, not %d", nomad.JobMinPriority,
 			nomad.JobDefaultMaxPriority, p)
 	}
 	return nil
@@ -316,7 +317,7 @@ func jobUntag(r *web.Request, q *message.JobApplyTagRequest) error {
 	path := strings.TrimSuffix(r.URL.EscapedPath(), "/tag")
 	name, err := url.PathUnescape(path[strings.LastIndexByte(path, '/')+1:])
 	if err != nil {
-		return nomad.Errorf(http.StatusBadRequest, "invalid tag in the path: %v", err)
+		return apierror.Errorf(http.StatusBadRequest, "invalid tag in the path: %v", err)
 	}
 	q.JobID, q.Name = r.Param, name
 	return nil
@@ -325,7 +326,7 @@ func jobUntag(r *web.Request, q *message.JobApplyTagRequest) error {
 // sameID sets an ID from the path. An ID in the body must be equal.
 func sameID(what string, id *string, param string) error {
 	if *id != "" && *id != param {
-		return nomad.Errorf(http.StatusBadRequest, "%s ID does not match", what)
+		return apierror.Errorf(http.StatusBadRequest, "%s ID does not match", what)
 	}
 	*id = param
 	return nil
@@ -336,7 +337,7 @@ func jobVersions(r *web.Request, q *message.JobVersionsRequest) error {
 	if v := r.Query.Get("diff_version"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
-			return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint", "diff_version", v)
+			return apierror.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint", "diff_version", v)
 		}
 		q.DiffVersion = &n
 	}
@@ -348,7 +349,7 @@ func jobVersions(r *web.Request, q *message.JobVersionsRequest) error {
 func jobSubmission(r *web.Request, q *message.JobSubmissionRequest) error {
 	v, err := strconv.ParseUint(r.Query.Get("version"), 10, 64)
 	if err != nil {
-		return nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: use ?version=N", "version",
+		return apierror.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an uint64: use ?version=N", "version",
 			r.Query.Get("version"))
 	}
 	q.JobID, q.Version = r.Param, v
@@ -371,7 +372,7 @@ func jobStatuses(r *web.Request, q *message.JobStatusesRequest) error {
 		return err
 	}
 	if len(b.Jobs) == 0 {
-		return nomad.Errorf(http.StatusBadRequest, "no jobs in request")
+		return apierror.Errorf(http.StatusBadRequest, "no jobs in request")
 	}
 	q.Jobs, q.IncludeChildren = b.Jobs, q.IncludeChildren || b.IncludeChildren
 	return nil
@@ -389,7 +390,7 @@ func (s *Server) parseJob(r *web.Request) (any, error) {
 		return nil, err
 	}
 	if b.JobHCL == "" {
-		return nil, nomad.Errorf(http.StatusBadRequest, "Job spec is empty")
+		return nil, apierror.Errorf(http.StatusBadRequest, "Job spec is empty")
 	}
 	out, err := s.cfg.Parse(r.Context(), &b)
 	return rawJSON(out), err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/internal/jwt"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -50,7 +50,7 @@ func discovery(r *web.Request) (any, error) {
 	return web.Read("Keyring.GetConfig", noFields[message.GenericRequest], func(o *message.KeyringGetConfigResponse) (any, error) {
 		d := o.OIDCDiscovery
 		if d == nil || d.Issuer == "" {
-			return nil, nomad.Errorf(http.StatusNotFound, "OIDC Discovery endpoint disabled")
+			return nil, apierror.Errorf(http.StatusNotFound, "OIDC Discovery endpoint disabled")
 		}
 		out, err := json.Marshal(map[string]any{
 			"issuer":                                d.Issuer,

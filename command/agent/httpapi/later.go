@@ -6,7 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // laterRoutes returns the routes of features that this version does not have. Each requires the
@@ -24,7 +24,7 @@ func later(feature string, n web.Need) web.Handler {
 				return nil, err
 			}
 		}
-		return nil, nomad.Errorf(http.StatusNotImplemented, "%s: not part of this version", feature)
+		return nil, apierror.Errorf(http.StatusNotImplemented, "%s: not part of this version", feature)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -35,7 +35,7 @@ type joinReply struct {
 	Error     string `codec:"error"`
 }
 
-var errNoServer = nomad.Errorf(http.StatusNotImplemented, "Invalid method: this agent is not a server")
+var errNoServer = apierror.Errorf(http.StatusNotImplemented, "Invalid method: this agent is not a server")
 
 func (s *Server) agentJoin(r *web.Request) (any, error) {
 	if s.cfg.Members == nil {
@@ -43,7 +43,7 @@ func (s *Server) agentJoin(r *web.Request) (any, error) {
 	}
 	addrs := r.Query["address"]
 	if len(addrs) == 0 {
-		return nil, nomad.Errorf(http.StatusBadRequest, "missing address to join")
+		return nil, apierror.Errorf(http.StatusBadRequest, "missing address to join")
 	}
 	n, err := s.cfg.Members.Join(addrs)
 	out := &joinReply{NumJoined: n}
@@ -60,7 +60,7 @@ func (s *Server) agentForceLeave(r *web.Request) (any, error) {
 	name := r.Query.Get("node")
 	switch prune := r.Query.Get("prune"); {
 	case name == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "missing node to force leave")
+		return nil, apierror.Errorf(http.StatusBadRequest, "missing node to force leave")
 	case prune == "true" || prune == "1":
 		return nil, s.cfg.Members.Prune(name)
 	}
@@ -91,10 +91,10 @@ func (s *Server) gossipKey(do func(GossipKeys, string) (*message.KeyringResponse
 // raftPeer reads the server ID from the query.
 func raftPeer(r *web.Request, q *message.RaftPeerByIDRequest) error {
 	if r.Query.Has("address") {
-		return nomad.Errorf(http.StatusBadRequest, "servers are removed by ID, not by address")
+		return apierror.Errorf(http.StatusBadRequest, "servers are removed by ID, not by address")
 	}
 	if q.ID = r.Query.Get("id"); q.ID == "" {
-		return nomad.Errorf(http.StatusBadRequest, "missing server id")
+		return apierror.Errorf(http.StatusBadRequest, "missing server id")
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func raftPeer(r *web.Request, q *message.RaftPeerByIDRequest) error {
 func raftTarget(r *web.Request, q *message.RaftPeerRequest) error {
 	q.ID, q.Address = r.Query.Get("id"), r.Query.Get("address")
 	if (q.ID == "") == (q.Address == "") {
-		return nomad.Errorf(http.StatusBadRequest, "specify either id or address")
+		return apierror.Errorf(http.StatusBadRequest, "specify either id or address")
 	}
 	return nil
 }

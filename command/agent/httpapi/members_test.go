@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -23,7 +23,7 @@ func (r ring) InstallGossipKey(key string) (*message.KeyringResponse, error) {
 }
 func (r ring) UseGossipKey(key string) (*message.KeyringResponse, error) {
 	if r[key] == 0 {
-		return nil, nomad.Errorf(http.StatusBadRequest, "install it first")
+		return nil, apierror.Errorf(http.StatusBadRequest, "install it first")
 	}
 	return r.reply()
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -109,7 +110,7 @@ type nodeView struct {
 
 func showNode(n *nomad.Node) (any, error) {
 	if n == nil {
-		return nil, nomad.Errorf(http.StatusNotFound, "node not found")
+		return nil, apierror.Errorf(http.StatusNotFound, "node not found")
 	}
 	shown := *n
 	shown.SecretID = ""

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -36,7 +37,7 @@ func allocPause(r *web.Request, q *message.AllocPauseRequest) error {
 	}
 	state, ok := pauseStates[b.ScheduleState]
 	if !ok {
-		return nomad.Errorf(http.StatusBadRequest, "ScheduleState %q: use pause, run or scheduled", b.ScheduleState)
+		return apierror.Errorf(http.StatusBadRequest, "ScheduleState %q: use pause, run or scheduled", b.ScheduleState)
 	}
 	q.AllocID, q.Task, q.ScheduleState = b.AllocID, b.Task, state
 	return nil

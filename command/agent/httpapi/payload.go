@@ -7,12 +7,13 @@ import (
 	"github.com/golang/snappy"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 func showJob(o *message.SingleJobResponse) (any, error) {
 	if o.Job == nil {
-		return nil, nomad.Errorf(http.StatusNotFound, "job not found")
+		return nil, apierror.Errorf(http.StatusNotFound, "job not found")
 	}
 	return withPayload(o.Job)
 }

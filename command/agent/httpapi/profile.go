@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -31,7 +31,7 @@ func agentProfile(r *web.Request) (any, error) {
 		q.ReqType, q.Profile = message.ProfileLookup, r.Param
 	}
 	if strings.Contains(r.Param, "/") {
-		return nil, nomad.Errorf(http.StatusNotFound, "Unknown profile %q", r.Param)
+		return nil, apierror.Errorf(http.StatusNotFound, "Unknown profile %q", r.Param)
 	}
 	if err := r.ReadOptions(&q.QueryOptions); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func agentProfile(r *web.Request) (any, error) {
 			return nil, err
 		}
 		if n < 0 || n > 1<<16 {
-			return nil, nomad.Errorf(http.StatusBadRequest, "%s = %d is out of range", name, n)
+			return nil, apierror.Errorf(http.StatusBadRequest, "%s = %d is out of range", name, n)
 		}
 		*to = int(n)
 	}

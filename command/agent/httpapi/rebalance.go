@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -26,7 +26,7 @@ func rebalanceQuery(r *web.Request, q *message.RebalanceRequest) (err error) {
 	q.Datacenter, q.NodePool, q.JobID = r.Query.Get("datacenter"), r.Query.Get("node_pool"), r.Query.Get("job")
 	if text := r.Query.Get("max_moves"); text != "" {
 		if q.MaxMoves, err = strconv.Atoi(text); err != nil {
-			return nomad.Errorf(http.StatusBadRequest, "max_moves is %q: it must be a number", text)
+			return apierror.Errorf(http.StatusBadRequest, "max_moves is %q: it must be a number", text)
 		}
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 )
@@ -39,7 +39,7 @@ func rootKeyDelete(r *web.Request, q *message.KeyringDeleteRootKeyRequest) error
 	if text := r.Query.Get("force"); text != "" {
 		force, err := strconv.ParseBool(text)
 		if err != nil {
-			return nomad.Errorf(http.StatusUnprocessableEntity, "force must be true or false, not %q", text)
+			return apierror.Errorf(http.StatusUnprocessableEntity, "force must be true or false, not %q", text)
 		}
 		q.Force = force
 	}

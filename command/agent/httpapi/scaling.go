@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -46,7 +47,7 @@ func jobScale(r *web.Request, q *message.JobScaleRequest) error {
 		return err
 	}
 	if job := b.Target[nomad.ScalingTargetJob]; job != "" && job != r.Param {
-		return nomad.Errorf(http.StatusBadRequest, "job ID in payload did not match URL")
+		return apierror.Errorf(http.StatusBadRequest, "job ID in payload did not match URL")
 	}
 	q.JobID, q.Target, q.Count, q.Message, q.Error, q.Meta = r.Param, b.Target, b.Count, b.Message, b.Error, b.Meta
 	q.PolicyOverride, q.EnforceIndex, q.JobModifyIndex = b.PolicyOverride, b.JobModifyIndex != 0, b.JobModifyIndex

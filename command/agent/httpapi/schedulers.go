@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Schedulers is the body of /v1/agent/schedulers.
@@ -43,7 +44,7 @@ func (s *Server) schedulerRoutes() []web.Route {
 	}
 }
 
-var errServerOnly = nomad.Errorf(http.StatusBadRequest, "Server only endpoint")
+var errServerOnly = apierror.Errorf(http.StatusBadRequest, "Server only endpoint")
 
 func (s *Server) schedulers(*web.Request) (any, error) {
 	all := s.cfg.Agent.Schedulers()
@@ -83,7 +84,7 @@ func (s *Server) setSchedulerPool(r *web.Request) (any, error) {
 		number = *in.Number
 	}
 	if number < 0 || number > mostWorkers {
-		return nil, nomad.Errorf(http.StatusBadRequest, "num_schedulers: %d is not 0 to %d", number, mostWorkers)
+		return nil, apierror.Errorf(http.StatusBadRequest, "num_schedulers: %d is not 0 to %d", number, mostWorkers)
 	}
 	if len(in.Enabled) > 0 {
 		enabled = in.Enabled
@@ -91,10 +92,10 @@ func (s *Server) setSchedulerPool(r *web.Request) (any, error) {
 	enabled = slices.DeleteFunc(slices.Clone(enabled), func(t string) bool { return t == nomad.JobTypeCore }) // always enabled
 	for i, t := range enabled {
 		if !slices.Contains(jobTypes, t) {
-			return nil, nomad.Errorf(http.StatusBadRequest, "enabled_schedulers: unknown scheduler %q: use %s", t, strings.Join(jobTypes, ", "))
+			return nil, apierror.Errorf(http.StatusBadRequest, "enabled_schedulers: unknown scheduler %q: use %s", t, strings.Join(jobTypes, ", "))
 		}
 		if slices.Contains(enabled[:i], t) {
-			return nil, nomad.Errorf(http.StatusBadRequest, "enabled_schedulers: %q is given twice", t)
+			return nil, apierror.Errorf(http.StatusBadRequest, "enabled_schedulers: %q is given twice", t)
 		}
 	}
 	s.cfg.Agent.SetSchedulers(number, enabled)

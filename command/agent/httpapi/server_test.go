@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -25,7 +26,7 @@ func (everybody) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rp
 	case "mine":
 		return &rbac.AuthenticatedIdentity{Claims: &idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{JobID: "j"}}}, nil
 	case "bad":
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	return &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: "acls-disabled"}}, nil
 }
@@ -49,7 +50,7 @@ func newTestServer(t *testing.T, maxBody int64) *Server {
 		rpc.Handle("Job.List", rpc.Token, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.JobListRequest) (*message.JobListResponse, error) {
 				if q.Prefix == "fail" {
-					return nil, nomad.Errorf(http.StatusTeapot, "no <b>coffee</b>")
+					return nil, apierror.Errorf(http.StatusTeapot, "no <b>coffee</b>")
 				}
 				return &message.JobListResponse{}, nil
 			}).Needs(rpc.AnyToken),

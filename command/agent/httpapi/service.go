@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -40,7 +40,7 @@ func serviceRoutes() []web.Route {
 // orMissing returns the registrations, or a 404 error with text if they are nil.
 func orMissing(found []*catalog.Registration, text string) (any, error) {
 	if found == nil {
-		return nil, nomad.Errorf(http.StatusNotFound, "%s", text)
+		return nil, apierror.Errorf(http.StatusNotFound, "%s", text)
 	}
 	return found, nil
 }
@@ -56,22 +56,22 @@ func servicePath(method, path string) error {
 	name, id, two := strings.Cut(rest, "/")
 	switch {
 	case strings.Contains(id, "/"):
-		return nomad.Errorf(http.StatusBadRequest, "invalid URI")
+		return apierror.Errorf(http.StatusBadRequest, "invalid URI")
 	case two && id == "" && method == http.MethodDelete:
-		return nomad.Errorf(http.StatusBadRequest, "missing service id")
+		return apierror.Errorf(http.StatusBadRequest, "missing service id")
 	case two && id == "":
-		return nomad.Errorf(http.StatusMethodNotAllowed, "Invalid method")
+		return apierror.Errorf(http.StatusMethodNotAllowed, "Invalid method")
 	case !two && name == "" && method == http.MethodGet:
-		return nomad.Errorf(http.StatusBadRequest, "missing service name")
+		return apierror.Errorf(http.StatusBadRequest, "missing service name")
 	case !two && name == "":
-		return nomad.Errorf(http.StatusMethodNotAllowed, "Invalid method")
+		return apierror.Errorf(http.StatusMethodNotAllowed, "Invalid method")
 	}
 	return nil
 }
 
 func serviceByName(r *web.Request, q *message.ServiceRegistrationByNameRequest) error {
 	if strings.Contains(r.Param, "/") {
-		return nomad.Errorf(http.StatusBadRequest, "invalid URI")
+		return apierror.Errorf(http.StatusBadRequest, "invalid URI")
 	}
 	q.ServiceName, q.Choose = r.Param, r.Query.Get("choose")
 	return nil
@@ -82,7 +82,7 @@ func serviceDelete(r *web.Request, q *message.ServiceRegistrationDeleteByIDReque
 	path := r.URL.EscapedPath()
 	id, err := url.PathUnescape(path[strings.LastIndexByte(path, '/')+1:])
 	if err != nil || strings.Contains(r.Param, "/") {
-		return nomad.Errorf(http.StatusBadRequest, "invalid URI")
+		return apierror.Errorf(http.StatusBadRequest, "invalid URI")
 	}
 	q.ID = id
 	return nil

@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -116,5 +116,5 @@ func replyError(code int, text string) error {
 	if code < 400 || code > 599 {
 		code = http.StatusInternalServerError
 	}
-	return nomad.Errorf(code, "%s", text)
+	return apierror.Errorf(code, "%s", text)
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/variable"
 )
@@ -20,7 +20,7 @@ func variableRoutes() []web.Route {
 			Handle: web.Read("Variables.Read", func(r *web.Request, q *message.VariablesReadRequest) error { q.Path = r.Param; return nil },
 				func(o *message.VariablesReadResponse) (any, error) {
 					if o.Data == nil {
-						return nil, nomad.Errorf(http.StatusNotFound, "variable not found")
+						return nil, apierror.Errorf(http.StatusNotFound, "variable not found")
 					}
 					return showVariable(o.Data), nil
 				})},
@@ -84,7 +84,7 @@ func expectedIndex(r *web.Request) (index uint64, checked bool, err error) {
 		return 0, false, nil
 	}
 	if index, err = strconv.ParseUint(r.Query.Get("cas"), 10, 64); err != nil {
-		return 0, false, nomad.Errorf(http.StatusBadRequest, "invalid cas %q: use the ModifyIndex of the variable, or 0 if it must not exist",
+		return 0, false, apierror.Errorf(http.StatusBadRequest, "invalid cas %q: use the ModifyIndex of the variable, or 0 if it must not exist",
 			r.Query.Get("cas"))
 	}
 	return index, true, nil
@@ -98,7 +98,7 @@ func lockOperation(r *web.Request) (string, error) {
 			continue
 		}
 		if found != "" || r.Query.Has("cas") {
-			return "", nomad.Errorf(http.StatusBadRequest, "use only one of cas, lock-acquire, lock-release and lock-renew")
+			return "", apierror.Errorf(http.StatusBadRequest, "use only one of cas, lock-acquire, lock-release and lock-renew")
 		}
 		found = name
 	}
@@ -115,7 +115,7 @@ func variablePut(r *web.Request) (any, error) {
 		return nil, err
 	}
 	if ns := r.Query.Get("namespace"); ns != "" && v.Namespace != "" && ns != v.Namespace {
-		return nil, nomad.Errorf(http.StatusBadRequest, "namespace %q of the variable does not match namespace %q of the request", v.Namespace,
+		return nil, apierror.Errorf(http.StatusBadRequest, "namespace %q of the variable does not match namespace %q of the request", v.Namespace,
 			ns)
 	}
 	lock, err := lockOperation(r)

@@ -2,7 +2,7 @@ package httpapi
 
 import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -50,7 +50,7 @@ func listVolumes(r *web.Request) (any, error) {
 			return o.Volumes, nil
 		})(r)
 	default:
-		return nil, nomad.Errorf(404, "unknown volume type %q: use host or csi", kind)
+		return nil, apierror.Errorf(404, "unknown volume type %q: use host or csi", kind)
 	}
 }
 

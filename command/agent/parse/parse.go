@@ -27,7 +27,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/firstbytes"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Bounds of one process, and of all processes.
@@ -66,7 +66,7 @@ func (p *Parser) Parse(ctx context.Context, r *api.JobsParseRequest) ([]byte, er
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), out, report
 	err = cmd.Run()
 	if err == nil && out.Cut() {
-		return nil, nomad.Errorf(http.StatusBadRequest, "the job is larger than %d MiB as JSON", maxOutput>>20)
+		return nil, apierror.Errorf(http.StatusBadRequest, "the job is larger than %d MiB as JSON", maxOutput>>20)
 	}
 	if err != nil {
 		return nil, failure(ctx, err, out.String(), report.String())
@@ -84,7 +84,7 @@ func (p *Parser) take(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		return nomad.Errorf(http.StatusTooManyRequests, "the agent parses %d jobs already: try again later", maxAtOnce)
+		return apierror.Errorf(http.StatusTooManyRequests, "the agent parses %d jobs already: try again later", maxAtOnce)
 	}
 }
 
@@ -97,14 +97,14 @@ func failure(ctx context.Context, err error, out, report string) error {
 	status, _ := exit.Sys().(syscall.WaitStatus)
 	switch {
 	case status.Exited() && status.ExitStatus() == exitInvalid:
-		return nomad.Errorf(http.StatusBadRequest, "%s", out)
+		return apierror.Errorf(http.StatusBadRequest, "%s", out)
 	case ctx.Err() == context.DeadlineExceeded, status.Signaled() &&
 		(status.Signal() == syscall.SIGXCPU || status.Signal() == syscall.SIGKILL):
-		return nomad.Errorf(http.StatusBadRequest, "parsing the job takes more than %v", maxTime)
+		return apierror.Errorf(http.StatusBadRequest, "parsing the job takes more than %v", maxTime)
 	case ctx.Err() != nil:
 		return ctx.Err() // the caller has canceled the request
 	case strings.Contains(report, "out of memory"), strings.Contains(report, "cannot allocate memory"):
-		return nomad.Errorf(http.StatusBadRequest, "parsing the job takes more than %d MiB of memory", maxMemory>>20)
+		return apierror.Errorf(http.StatusBadRequest, "parsing the job takes more than %d MiB of memory", maxMemory>>20)
 	}
 	first, _, _ := strings.Cut(report, "\n")
 	return fmt.Errorf("the process that parses the job: %w: %s", err, first)

@@ -11,7 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/parse"
 	"github.com/open-nomad/open-nomad/internal/companion"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func TestFaults(t *testing.T) {
 }
 
 func status(err error) int {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if errors.As(err, &coded) {
 		return coded.Code
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Two texts are parsed at a time. The third caller waits maxWait for one of them.
@@ -23,7 +23,7 @@ func TestTwoAtATime(t *testing.T) {
 			}
 		}
 		begin := time.Now()
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if _, err := p.Parse(t.Context(), &api.JobsParseRequest{JobHCL: "job"}); !errors.As(err, &coded) ||
 			coded.Code != http.StatusTooManyRequests {
 			t.Errorf("Parse() while %d run = %v, want 429", maxAtOnce, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/login"
@@ -18,7 +19,7 @@ func (s *Service) UpsertBindingRules(
 	ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesUpsertRequest,
 ) (*message.ACLBindingRulesUpsertResponse, error) {
 	if len(req.ACLBindingRules) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one binding rule")
+		return nil, apierror.Errorf(400, "must specify at least one binding rule")
 	}
 	snap := s.Snapshot()
 	entry := &message.ACLBindingRulesUpsertRequest{AllowMissingAuthMethods: req.AllowMissingAuthMethods}
@@ -29,7 +30,7 @@ func (s *Service) UpsertBindingRules(
 			return nil, handler.BadRequest(err)
 		}
 		if seen[r.ID] {
-			return nil, nomad.Errorf(400, "duplicate binding rule %s in the request", r.ID)
+			return nil, apierror.Errorf(400, "duplicate binding rule %s in the request", r.ID)
 		}
 		seen[r.ID] = true
 		entry.ACLBindingRules = append(entry.ACLBindingRules, r)
@@ -53,13 +54,13 @@ func (s *Service) bindingRuleOf(snap *state.Snapshot, asked *rbac.BindingRule) (
 	case r.ID == "":
 		r.ID = nomad.NewID()
 	case old == nil:
-		return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLBindingRuleNotFound, r.ID)
+		return nil, apierror.Errorf(404, "%s: %s", apierror.ErrACLBindingRuleNotFound, r.ID)
 	default:
 		if r.AuthMethod == "" {
 			r.AuthMethod = old.AuthMethod
 		}
 		if r.AuthMethod != old.AuthMethod {
-			return nil, nomad.Errorf(400, "binding rule %s belongs to the auth method %q, which cannot be changed", r.ID, old.AuthMethod)
+			return nil, apierror.Errorf(400, "binding rule %s belongs to the auth method %q, which cannot be changed", r.ID, old.AuthMethod)
 		}
 		r.CreateTime = old.CreateTime
 	}
@@ -73,7 +74,7 @@ func (s *Service) DeleteBindingRules(
 	ctx context.Context, _ *rpc.Call, req *message.ACLBindingRulesDeleteRequest,
 ) (*message.GenericResponse, error) {
 	if len(req.ACLBindingRuleIDs) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one binding rule")
+		return nil, apierror.Errorf(400, "must specify at least one binding rule")
 	}
 	entry := &message.ACLBindingRulesDeleteRequest{ACLBindingRuleIDs: req.ACLBindingRuleIDs}
 	return handler.Written(s.write(ctx, message.ACLBindingRulesDeleteRequestType, entry))

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -15,7 +16,7 @@ func (s *Service) Bootstrap(
 	ctx context.Context, _ *rpc.Call, req *message.ACLTokenBootstrapRequest,
 ) (*message.ACLTokenUpsertResponse, error) {
 	if req.BootstrapSecret != "" && !nomad.IsUUID(req.BootstrapSecret) {
-		return nil, nomad.Errorf(400, "invalid acl token") // tools match this text
+		return nil, apierror.Errorf(400, "invalid acl token") // tools match this text
 	}
 	entry := &message.ACLTokenBootstrapRequest{Token: &rbac.Token{SecretID: req.BootstrapSecret, Name: "Bootstrap Token",
 		Type: rbac.ManagementToken, Global: true}}
@@ -23,11 +24,11 @@ func (s *Service) Bootstrap(
 		reset, err := s.cfg.BootstrapReset()
 		switch {
 		case err != nil:
-			return nil, nomad.Errorf(400, "%s (reset index: %d): %s", nomad.ErrACLBootstrapped, index, err)
+			return nil, apierror.Errorf(400, "%s (reset index: %d): %s", apierror.ErrACLBootstrapped, index, err)
 		case reset == 0:
-			return nil, nomad.Errorf(400, "%s (reset index: %d)", nomad.ErrACLBootstrapped, index)
+			return nil, apierror.Errorf(400, "%s (reset index: %d)", apierror.ErrACLBootstrapped, index)
 		case reset != index:
-			return nil, nomad.Errorf(400, "%s (specified %d, reset index: %d)", nomad.ErrACLBootstrapReset, reset, index)
+			return nil, apierror.Errorf(400, "%s (specified %d, reset index: %d)", apierror.ErrACLBootstrapReset, reset, index)
 		}
 		entry.ResetIndex = reset
 	}

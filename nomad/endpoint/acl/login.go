@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/login"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -39,7 +40,7 @@ func (s *Service) Login(ctx context.Context, _ *rpc.Call, req *message.ACLLoginR
 		return nil, err
 	}
 	if req.LoginToken == "" {
-		return nil, nomad.Errorf(400, "missing login token")
+		return nil, apierror.Errorf(400, "missing login token")
 	}
 	claims, err := s.desk.Login(ctx, m, req.LoginToken)
 	if err != nil {
@@ -55,7 +56,7 @@ func (s *Service) OIDCAuthURL(ctx context.Context, _ *rpc.Call, req *message.OID
 		return nil, err
 	}
 	if req.RedirectURI == "" || req.ClientNonce == "" {
-		return nil, nomad.Errorf(400, "missing redirect URI or client nonce")
+		return nil, apierror.Errorf(400, "missing redirect URI or client nonce")
 	}
 	at, err := s.desk.Begin(ctx, m, req.RedirectURI, req.ClientNonce)
 	if err != nil {
@@ -73,7 +74,7 @@ func (s *Service) OIDCCompleteAuth(
 		return nil, err
 	}
 	if req.State == "" || req.Code == "" || req.ClientNonce == "" || req.RedirectURI == "" {
-		return nil, nomad.Errorf(400, "missing state, code, client nonce or redirect URI")
+		return nil, apierror.Errorf(400, "missing state, code, client nonce or redirect URI")
 	}
 	claims, err := s.desk.End(ctx, m, login.Callback{
 		State: req.State, Code: req.Code, Nonce: req.ClientNonce, Redirect: req.RedirectURI, Issuer: req.Iss,
@@ -87,16 +88,16 @@ func (s *Service) OIDCCompleteAuth(
 // loginMethod returns the auth method with the name, which must have the type kind.
 func (s *Service) loginMethod(name, kind string) (*rbac.AuthMethod, error) {
 	if name == "" {
-		return nil, nomad.Errorf(400, "missing auth method name")
+		return nil, apierror.Errorf(400, "missing auth method name")
 	}
 	m := s.Snapshot().ACLAuthMethod(nil, name)
 	switch {
 	case m == nil:
-		return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLAuthMethodNotFound, name)
+		return nil, apierror.Errorf(404, "%s: %s", apierror.ErrACLAuthMethodNotFound, name)
 	case m.Type != kind:
-		return nil, nomad.Errorf(400, "auth method %q has type %s, not %s", name, m.Type, kind)
+		return nil, apierror.Errorf(400, "auth method %q has type %s, not %s", name, m.Type, kind)
 	case m.Config == nil:
-		return nil, nomad.Errorf(500, "auth method %q has no configuration", name)
+		return nil, apierror.Errorf(500, "auth method %q has no configuration", name)
 	}
 	return m, nil
 }
@@ -111,10 +112,10 @@ func (s *Service) loginFailed(ctx context.Context, m *rbac.AuthMethod, err error
 		if m.Config.VerboseLogging {
 			s.Log.Info("login denied", "method", m.Name, "err", err)
 		}
-		return nomad.Errorf(403, "auth method %q: %s: %v", m.Name, err, nomad.ErrPermissionDenied)
+		return apierror.Errorf(403, "auth method %q: %s: %v", m.Name, err, apierror.ErrPermissionDenied)
 	}
 	s.Log.Warn("login failed", "method", m.Name, "err", err)
-	return nomad.Errorf(500, "auth method %q: the identity provider cannot be reached: see the log of the leader", m.Name)
+	return apierror.Errorf(500, "auth method %q: the identity provider cannot be reached: see the log of the leader", m.Name)
 }
 
 // logIn creates an ACL token for a login. Its rights are those that the binding rules of the
@@ -124,7 +125,7 @@ func (s *Service) logIn(ctx context.Context, m *rbac.AuthMethod, claims *login.C
 	grant := login.Bind(slices.Collect(snap.ACLBindingRulesByMethod(nil, m.Name)), claims, existing{snap})
 	s.logOutcomes(m, claims, grant)
 	if grant.Empty() {
-		return nil, nomad.Errorf(403, "auth method %q: no binding rule matches these claims: %v", m.Name, nomad.ErrPermissionDenied)
+		return nil, apierror.Errorf(403, "auth method %q: no binding rule matches these claims: %v", m.Name, apierror.ErrPermissionDenied)
 	}
 	name, err := login.TokenName(m, claims)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *Service) logIn(ctx context.Context, m *rbac.AuthMethod, claims *login.C
 	}
 	t.Canonicalize(s.Now())
 	if err := rules.ACLToken(t, nil, s.cfg.Control.TokenMinTTL, s.cfg.Control.TokenMaxTTL); err != nil {
-		return nil, nomad.Errorf(500, "auth method %q: %s", m.Name, err)
+		return nil, apierror.Errorf(500, "auth method %q: %s", m.Name, err)
 	}
 	t.SetHash()
 	entry := &message.ACLTokenUpsertRequest{Tokens: []*rbac.Token{t}}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/login"
@@ -21,7 +21,7 @@ func (s *Service) UpsertAuthMethods(
 	ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodUpsertRequest,
 ) (*message.ACLAuthMethodUpsertResponse, error) {
 	if len(req.AuthMethods) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one auth method")
+		return nil, apierror.Errorf(400, "must specify at least one auth method")
 	}
 	snap := s.Snapshot()
 	entry := &message.ACLAuthMethodUpsertRequest{}
@@ -32,11 +32,11 @@ func (s *Service) UpsertAuthMethods(
 			return nil, handler.BadRequest(err)
 		}
 		if names[m.Name] {
-			return nil, nomad.Errorf(400, "duplicate auth method %q in the request", m.Name)
+			return nil, apierror.Errorf(400, "duplicate auth method %q in the request", m.Name)
 		}
 		names[m.Name] = true
 		if other := defaults[m.Type]; m.Default && other != "" {
-			return nil, nomad.Errorf(400, "auth methods %q and %q cannot both be the default of type %s", other, m.Name, m.Type)
+			return nil, apierror.Errorf(400, "auth methods %q and %q cannot both be the default of type %s", other, m.Name, m.Type)
 		}
 		if m.Default {
 			defaults[m.Type] = m.Name
@@ -70,7 +70,7 @@ func (s *Service) authMethodOf(snap *state.Snapshot, asked *rbac.AuthMethod) (*r
 		return nil, err
 	}
 	if other := snap.ACLDefaultAuthMethod(nil, m.Type); m.Default && other != nil && other.Name != m.Name {
-		return nil, nomad.Errorf(400, "%q is already the default auth method of type %s", other.Name, m.Type)
+		return nil, apierror.Errorf(400, "%q is already the default auth method of type %s", other.Name, m.Type)
 	}
 	m.ModifyTime = s.Now().UTC()
 	if m.CreateTime = m.ModifyTime; old != nil {
@@ -87,7 +87,7 @@ func (s *Service) DeleteAuthMethods(
 	ctx context.Context, _ *rpc.Call, req *message.ACLAuthMethodDeleteRequest,
 ) (*message.GenericResponse, error) {
 	if len(req.Names) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one auth method")
+		return nil, apierror.Errorf(400, "must specify at least one auth method")
 	}
 	entry := &message.ACLAuthMethodDeleteRequest{Names: req.Names}
 	return handler.Written(s.write(ctx, message.ACLAuthMethodsDeleteRequestType, entry))

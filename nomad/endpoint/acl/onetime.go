@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -20,7 +21,7 @@ func (s *Service) UpsertOneTimeToken(
 		own = s.Snapshot().ACLToken(nil, t.AccessorID) // excludes the anonymous token and the leader's token
 	}
 	if own == nil {
-		return nil, nomad.Denied("needs an ACL token")
+		return nil, apierror.Denied("needs an ACL token")
 	}
 	entry := &rbac.OneTimeToken{OneTimeSecretID: nomad.NewID(), AccessorID: own.AccessorID,
 		ExpiresAt: s.Now().Add(rbac.OneTimeTokenTTL).UTC()}
@@ -43,7 +44,7 @@ func (s *Service) ExchangeOneTimeToken(
 	snap, now := s.Snapshot(), s.Now()
 	once := snap.OneTimeToken(nil, req.OneTimeSecretID)
 	if once == nil || once.HasExpired(now) {
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	entry := &message.OneTimeTokenDeleteRequest{AccessorIDs: []string{once.AccessorID}, OneTimeSecretID: once.OneTimeSecretID,
 		Timestamp: now.UTC()}
@@ -53,7 +54,7 @@ func (s *Service) ExchangeOneTimeToken(
 	}
 	token := s.Snapshot().ACLToken(nil, once.AccessorID)
 	if token == nil || token.HasExpired(now) {
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	out := &message.OneTimeTokenExchangeResponse{Token: token}
 	out.Index = index

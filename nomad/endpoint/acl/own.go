@@ -6,7 +6,7 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -19,11 +19,11 @@ import (
 func (s *Service) write(ctx context.Context, t message.CommandType, entry any) (uint64, error) {
 	index, err := s.Apply(ctx, t, entry)
 	switch {
-	case err == nil || index == 0 || errors.Is(err, nomad.ErrPermissionDenied):
+	case err == nil || index == 0 || errors.Is(err, apierror.ErrPermissionDenied):
 		return index, err
-	case errors.Is(err, nomad.ErrACLRoleNotFound), errors.Is(err, nomad.ErrACLAuthMethodNotFound),
-		errors.Is(err, nomad.ErrACLBindingRuleNotFound):
-		return index, nomad.Errorf(404, "%s", err)
+	case errors.Is(err, apierror.ErrACLRoleNotFound), errors.Is(err, apierror.ErrACLAuthMethodNotFound),
+		errors.Is(err, apierror.ErrACLBindingRuleNotFound):
+		return index, apierror.Errorf(404, "%s", err)
 	}
 	return index, handler.BadRequest(err)
 }
@@ -74,7 +74,7 @@ func ownPolicies(c *rpc.Call, snap *state.Snapshot, ws memdb.WatchSet) map[strin
 // notOwn returns the error for an object of another caller. It is the same whether or not the
 // object exists.
 func notOwn(what, name string) error {
-	return nomad.Denied("needs a management token, or a token with the %s %q", what, name)
+	return apierror.Denied("needs a management token, or a token with the %s %q", what, name)
 }
 
 // WhoAmI returns the caller's identity. It omits the times of the caller's token.

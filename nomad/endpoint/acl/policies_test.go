@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -49,7 +50,7 @@ func TestPolicies_Invalid(t *testing.T) {
 		}
 	}
 	if err := g.Call("", "ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: twice[:1]}, nil); !errors.Is(err,
-		nomad.ErrPermissionDenied) {
+		apierror.ErrPermissionDenied) {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -124,7 +125,7 @@ func TestPolicies_OwnReadable(t *testing.T) {
 		one := g.Call(holder.SecretID, "ACL.GetPolicy", &message.ACLPolicySpecificRequest{Name: name}, nil)
 		set := g.Call(holder.SecretID, "ACL.GetPolicies", &message.ACLPolicySetRequest{Names: []string{"direct", name}}, nil)
 		for _, err := range []error{one, set} {
-			if may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
+			if may != (err == nil) || !may && !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("policy %s: %v", name, err)
 			}
 		}
@@ -138,7 +139,7 @@ func TestPolicies_OwnReadable(t *testing.T) {
 		for method, req := range map[string]any{"ACL.GetRoleByID": &message.ACLRoleByIDRequest{RoleID: role.ID},
 			"ACL.GetRoleByName": &message.ACLRoleByNameRequest{RoleName: role.Name},
 			"ACL.GetRolesByID":  &message.ACLRolesByIDRequest{ACLRoleIDs: []string{role.ID}}} {
-			if err := g.Call(holder.SecretID, method, req, nil); may != (err == nil) || !may && !errors.Is(err, nomad.ErrPermissionDenied) {
+			if err := g.Call(holder.SecretID, method, req, nil); may != (err == nil) || !may && !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("%s of role %s: %v", method, role.Name, err)
 			}
 		}
@@ -151,7 +152,7 @@ func TestPolicies_OwnReadable(t *testing.T) {
 		"ACL.DeletePolicies":      &message.ACLPolicyDeleteRequest{Names: []string{"direct"}},
 		"ACL.ExpireOneTimeTokens": &message.OneTimeTokenExpireRequest{},
 		"ACL.GetClaimPolicies":    &message.GenericRequest{}} {
-		if err := g.Call(holder.SecretID, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := g.Call(holder.SecretID, method, req, nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("a client token calls %s: %v", method, err)
 		}
 	}
@@ -222,12 +223,12 @@ func TestPolicies_OfWorkload(t *testing.T) {
 		"ACL.GetRolesByID":       &message.ACLRolesByIDRequest{},
 		"ACL.UpsertOneTimeToken": &message.OneTimeTokenUpsertRequest{}, "ACL.GetToken": &message.ACLTokenSpecificRequest{}} {
 		for _, token := range []string{jwt, n.JWT} {
-			if err := g.Call(token, method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+			if err := g.Call(token, method, req, nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("%s: %v", method, err)
 			}
 		}
 	}
-	if err := g.Call(n.JWT, "ACL.GetClaimPolicies", &message.GenericRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := g.Call(n.JWT, "ACL.GetClaimPolicies", &message.GenericRequest{}, nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a node has no policies of a workload: %v", err)
 	}
 }

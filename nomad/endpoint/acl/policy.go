@@ -8,7 +8,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
@@ -21,7 +21,7 @@ import (
 // UpsertPolicies stores policies. It rejects those that cannot be parsed.
 func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *message.ACLPolicyUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.Policies) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one policy")
+		return nil, apierror.Errorf(400, "must specify at least one policy")
 	}
 	entry := &message.ACLPolicyUpsertRequest{}
 	seen := map[string]bool{}
@@ -30,10 +30,10 @@ func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *message.
 			return nil, handler.BadRequest(err)
 		}
 		if _, err := acl.Parse(p.Rules); err != nil {
-			return nil, nomad.Errorf(400, "policy %q: %s", p.Name, err)
+			return nil, apierror.Errorf(400, "policy %q: %s", p.Name, err)
 		}
 		if seen[p.Name] {
-			return nil, nomad.Errorf(400, "duplicate policy %q in the request", p.Name)
+			return nil, apierror.Errorf(400, "duplicate policy %q in the request", p.Name)
 		}
 		seen[p.Name] = true
 		stored := *p
@@ -47,7 +47,7 @@ func (s *Service) UpsertPolicies(ctx context.Context, _ *rpc.Call, req *message.
 // DeletePolicies deletes policies. Tokens and roles that name one lose its rights.
 func (s *Service) DeletePolicies(ctx context.Context, _ *rpc.Call, req *message.ACLPolicyDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Names) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one policy")
+		return nil, apierror.Errorf(400, "must specify at least one policy")
 	}
 	return handler.Written(s.write(ctx, message.ACLPolicyDeleteRequestType, &message.ACLPolicyDeleteRequest{Names: req.Names}))
 }
@@ -116,7 +116,7 @@ func (s *Service) GetPolicies(ctx context.Context, c *rpc.Call, req *message.ACL
 func (s *Service) ClaimPolicies(ctx context.Context, c *rpc.Call, req *message.GenericRequest) (*message.ACLPolicySetResponse, error) {
 	w := c.Access.Workload
 	if w == nil {
-		return nil, nomad.Denied("needs a workload identity")
+		return nil, apierror.Denied("needs a workload identity")
 	}
 	c.Access.MarkChecked()
 	return handler.Read(ctx, s.Core, &req.QueryOptions,

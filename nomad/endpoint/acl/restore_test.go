@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -67,7 +67,7 @@ func TestPolicy_UnreadableDenies(t *testing.T) {
 	}
 	restoreWith(g, append([]byte{11}, twice...))
 	for who, secret := range map[string]string{"direct": direct.SecretID, "by a role": byRole.SecretID} {
-		if err := jobs(secret); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), `"bad" cannot be parsed`) {
+		if err := jobs(secret); !errors.Is(err, apierror.ErrPermissionDenied) || !strings.Contains(err.Error(), `"bad" cannot be parsed`) {
 			t.Errorf("%s: %v", who, err)
 		}
 	}

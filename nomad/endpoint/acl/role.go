@@ -6,7 +6,7 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -22,7 +22,7 @@ func (s *Service) UpsertRoles(
 	ctx context.Context, _ *rpc.Call, req *message.ACLRolesUpsertRequest,
 ) (*message.ACLRolesUpsertResponse, error) {
 	if len(req.ACLRoles) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one role")
+		return nil, apierror.Errorf(400, "must specify at least one role")
 	}
 	snap := s.Snapshot()
 	entry := &message.ACLRolesUpsertRequest{}
@@ -30,14 +30,14 @@ func (s *Service) UpsertRoles(
 	for _, r := range req.ACLRoles {
 		stored := codec.Copy(r)
 		if r.ID != "" && snap.ACLRole(nil, r.ID) == nil {
-			return nil, nomad.Errorf(404, "%s: %s", nomad.ErrACLRoleNotFound, r.ID)
+			return nil, apierror.Errorf(404, "%s: %s", apierror.ErrACLRoleNotFound, r.ID)
 		}
 		stored.Canonicalize()
 		if err := rules.ACLRole(stored); err != nil {
 			return nil, handler.BadRequest(err)
 		}
 		if seen[stored.ID] || seen[stored.Name] {
-			return nil, nomad.Errorf(400, "duplicate role %q in the request", stored.Name)
+			return nil, apierror.Errorf(400, "duplicate role %q in the request", stored.Name)
 		}
 		seen[stored.ID], seen[stored.Name] = true, true
 		stored.SetHash()
@@ -57,7 +57,7 @@ func (s *Service) DeleteRoles(
 	ctx context.Context, _ *rpc.Call, req *message.ACLRolesDeleteByIDRequest,
 ) (*message.GenericResponse, error) {
 	if len(req.ACLRoleIDs) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one role")
+		return nil, apierror.Errorf(400, "must specify at least one role")
 	}
 	entry := &message.ACLRolesDeleteByIDRequest{ACLRoleIDs: req.ACLRoleIDs}
 	return handler.Written(s.write(ctx, message.ACLRolesDeleteByIDRequestType, entry))
@@ -66,7 +66,7 @@ func (s *Service) DeleteRoles(
 // roleReader returns the roles that the caller may read: all, or those of its token.
 func (s *Service) roleReader(c *rpc.Call) (all bool, own map[string]bool, err error) {
 	if c.Identity.ACLToken == nil { // a workload or a node
-		return false, nil, nomad.Denied("%w: only ACL tokens have roles", nomad.ErrTokenNotFound)
+		return false, nil, apierror.Denied("%w: only ACL tokens have roles", apierror.ErrTokenNotFound)
 	}
 	return c.Access.IsManagement(), ownRoles(c), nil
 }

@@ -9,6 +9,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -52,21 +53,21 @@ func (s *Service) UpsertTokens(
 	ctx context.Context, _ *rpc.Call, req *message.ACLTokenUpsertRequest,
 ) (*message.ACLTokenUpsertResponse, error) {
 	if len(req.Tokens) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one token")
+		return nil, apierror.Errorf(400, "must specify at least one token")
 	}
 	snap := s.Snapshot()
 	entry := &message.ACLTokenUpsertRequest{}
 	seen := map[string]bool{}
 	for _, t := range req.Tokens {
 		if t.Global != req.Tokens[0].Global {
-			return nil, nomad.Errorf(400, "cannot upsert mixed global and non-global tokens")
+			return nil, apierror.Errorf(400, "cannot upsert mixed global and non-global tokens")
 		}
 		stored, err := s.tokenOf(snap, t)
 		if err != nil {
 			return nil, handler.BadRequest(err)
 		}
 		if seen[stored.AccessorID] {
-			return nil, nomad.Errorf(400, "duplicate token %s in the request", stored.AccessorID)
+			return nil, apierror.Errorf(400, "duplicate token %s in the request", stored.AccessorID)
 		}
 		seen[stored.AccessorID] = true
 		entry.Tokens = append(entry.Tokens, stored)
@@ -172,24 +173,24 @@ func rolesOf(snap *state.Snapshot, t *rbac.Token) error {
 // DeleteTokens deletes tokens. It deletes none of them if one does not exist.
 func (s *Service) DeleteTokens(ctx context.Context, _ *rpc.Call, req *message.ACLTokenDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.AccessorIDs) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one token")
+		return nil, apierror.Errorf(400, "must specify at least one token")
 	}
 	snap := s.Snapshot()
 	global := 0
 	for _, accessor := range req.AccessorIDs {
 		if accessor == rbac.AnonymousAccessor {
-			return nil, nomad.Errorf(400, "the anonymous token cannot be deleted")
+			return nil, apierror.Errorf(400, "the anonymous token cannot be deleted")
 		}
 		t := snap.ACLToken(nil, accessor)
 		if t == nil {
-			return nil, nomad.Errorf(404, "%s: %s", nomad.ErrTokenNotFound, accessor)
+			return nil, apierror.Errorf(404, "%s: %s", apierror.ErrTokenNotFound, accessor)
 		}
 		if t.Global {
 			global++
 		}
 	}
 	if global != 0 && global != len(req.AccessorIDs) {
-		return nil, nomad.Errorf(400, "cannot delete mixed global and non-global tokens")
+		return nil, apierror.Errorf(400, "cannot delete mixed global and non-global tokens")
 	}
 	return handler.Written(s.write(ctx, message.ACLTokenDeleteRequestType, &message.ACLTokenDeleteRequest{AccessorIDs: req.AccessorIDs}))
 }
@@ -212,7 +213,7 @@ func (s *Service) GetToken(
 	ctx context.Context, c *rpc.Call, req *message.ACLTokenSpecificRequest,
 ) (*message.SingleACLTokenResponse, error) {
 	if !c.Access.IsManagement() && !isOwn(c, req.AccessorID) {
-		return nil, nomad.Denied("needs a management token, or the token itself")
+		return nil, apierror.Denied("needs a management token, or the token itself")
 	}
 	return handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleACLTokenResponse) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -103,7 +104,7 @@ func TestTokens_Update(t *testing.T) {
 	}
 	for _, secret := range []string{"", next.SecretID} {
 		if err := g.Call(secret, "ACL.GetToken", &message.ACLTokenSpecificRequest{AccessorID: nomad.NewID()}, nil); !errors.Is(err,
-			nomad.ErrPermissionDenied) {
+			apierror.ErrPermissionDenied) {
 			t.Errorf("another caller's token: %v", err)
 		}
 	}
@@ -120,7 +121,7 @@ func TestTokens_Update(t *testing.T) {
 		t.Errorf("a deleted role: %v", err)
 	}
 	g.Must("ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{next.AccessorID}}, nil)
-	if err := g.Call(next.SecretID, "ACL.ListPolicies", &message.ACLPolicyListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := g.Call(next.SecretID, "ACL.ListPolicies", &message.ACLPolicyListRequest{}, nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a deleted token: %v", err)
 	}
 	for accessor, code := range map[string]int{next.AccessorID: 404, "anonymous": 400} {
@@ -207,7 +208,7 @@ func TestOneTimeToken_Once(t *testing.T) {
 		err := g.Call(secret, "ACL.UpsertOneTimeToken", &message.OneTimeTokenUpsertRequest{}, &out)
 		return out.OneTimeToken, err
 	}
-	if _, err := upsert(""); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if _, err := upsert(""); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("without a token: %v", err)
 	}
 	before, err := upsert(own.SecretID)
@@ -226,7 +227,7 @@ func TestOneTimeToken_Once(t *testing.T) {
 		}
 		return err
 	}
-	denied := func(err error) bool { return errors.Is(err, nomad.ErrPermissionDenied) }
+	denied := func(err error) bool { return errors.Is(err, apierror.ErrPermissionDenied) }
 	for what, secret := range map[string]string{"an earlier one": before.OneTimeSecretID, "none": "", "an unknown one": nomad.NewID(),
 		"the accessor": own.AccessorID} {
 		if err := exchange(secret); !denied(err) {
@@ -260,8 +261,8 @@ func TestTokens_Expired(t *testing.T) {
 	for _, global := range []bool{true, false} {
 		short := g.CreateToken(&rbac.Token{Type: "management", ExpirationTTL: 20 * time.Millisecond, Global: global})
 		servertest.Eventually(t, func() bool { return short.HasExpired(time.Now()) })
-		if err := g.Call(short.SecretID, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil); !errors.Is(err, nomad.ErrPermissionDenied) &&
-			!errors.Is(err, nomad.ErrTokenExpired) {
+		if err := g.Call(short.SecretID, "ACL.ListTokens", &message.ACLTokenListRequest{}, nil); !errors.Is(err, apierror.ErrPermissionDenied) &&
+			!errors.Is(err, apierror.ErrTokenExpired) {
 			t.Errorf("an expired token: %v", err)
 		}
 	}

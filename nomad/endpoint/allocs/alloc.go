@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -62,7 +63,7 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.AllocSpecif
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleAllocResponse) error {
 			if req.AllocID == "" {
-				return nomad.ErrMissingAllocID
+				return apierror.ErrMissingAllocID
 			}
 			alloc := snap.Alloc(nil, req.AllocID)
 			if !mayRead(snap, c, alloc) { // the same for a missing allocation
@@ -81,7 +82,7 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.AllocSpecif
 	if authz.NodeID(c.Identity) != "" {
 		return out, nil // a node expects an empty response
 	}
-	return out, handler.NotFoundOrHidden(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
+	return out, handler.NotFoundOrHidden(c, apierror.UnknownAlloc(req.AllocID), acl.ReadJob)
 }
 
 // GetAll returns allocations, including their signed identities, to the node that runs
@@ -92,7 +93,7 @@ func (s *Service) GetAll(ctx context.Context, c *rpc.Call, req *message.AllocsGe
 		for _, id := range req.AllocIDs {
 			a := snap.Alloc(ws, id)
 			if a == nil {
-				return nomad.UnknownAlloc(id)
+				return apierror.UnknownAlloc(id)
 			}
 			if err := own(snap, c.Identity, a); err != nil {
 				return err
@@ -111,7 +112,7 @@ func (s *Service) GetAll(ctx context.Context, c *rpc.Call, req *message.AllocsGe
 // Stop stops an allocation, so that the scheduler replaces it.
 func (s *Service) Stop(ctx context.Context, c *rpc.Call, req *message.AllocStopRequest) (*message.AllocStopResponse, error) {
 	if req.AllocID == "" {
-		return nil, nomad.ErrMissingAllocID
+		return nil, apierror.ErrMissingAllocID
 	}
 	snap := s.Snapshot()
 	alloc := snap.Alloc(nil, req.AllocID)
@@ -151,7 +152,7 @@ func (s *Service) transition(ctx context.Context, snap *state.Snapshot, alloc *n
 func (s *Service) UpdateTransition(ctx context.Context, _ *rpc.Call,
 	req *message.AllocUpdateDesiredTransitionRequest) (*message.GenericResponse, error) {
 	if len(req.Allocs) == 0 {
-		return nil, nomad.Errorf(400, "must update at least one allocation")
+		return nil, apierror.Errorf(400, "must update at least one allocation")
 	}
 	return handler.Written(s.Apply(ctx, message.AllocUpdateDesiredTransitionRequestType,
 		&message.AllocUpdateDesiredTransitionRequest{Allocs: req.Allocs, Evals: req.Evals}))

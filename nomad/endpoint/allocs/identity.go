@@ -10,6 +10,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
@@ -31,7 +32,7 @@ type signed struct {
 func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call,
 	req *message.AllocIdentitiesRequest) (*message.AllocIdentitiesResponse, error) {
 	if len(req.Identities) == 0 {
-		return nil, nomad.Errorf(400, "no identities requested")
+		return nil, apierror.Errorf(400, "no identities requested")
 	}
 	var todo []signed
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
@@ -39,7 +40,7 @@ func (s *Service) SignIdentities(ctx context.Context, c *rpc.Call,
 			todo = nil
 			for _, ask := range req.Identities {
 				if ask == nil {
-					return nomad.Errorf(400, "empty identity request")
+					return apierror.Errorf(400, "empty identity request")
 				}
 				alloc := snap.Alloc(ws, ask.AllocID)
 				if alloc == nil || alloc.Job == nil || alloc.ClientTerminalStatus() {

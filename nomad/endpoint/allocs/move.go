@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rebalance"
@@ -17,7 +18,7 @@ import (
 // not possible now is refused with 409: the caller may try again. Moves are checked one after another.
 func (s *Service) Move(ctx context.Context, c *rpc.Call, req *message.AllocMoveRequest) (*message.AllocStopResponse, error) {
 	if req.AllocID == "" {
-		return nil, nomad.ErrMissingAllocID
+		return nil, apierror.ErrMissingAllocID
 	}
 	s.moves.Lock()
 	defer s.moves.Unlock()
@@ -27,13 +28,13 @@ func (s *Service) Move(ctx context.Context, c *rpc.Call, req *message.AllocMoveR
 		return nil, err
 	}
 	if req.NodeID == "" {
-		return nil, nomad.Errorf(http.StatusBadRequest, "missing ID of the node to move to")
+		return nil, apierror.Errorf(http.StatusBadRequest, "missing ID of the node to move to")
 	}
 	if err := s.OnlyOurs("move of an allocation"); err != nil {
 		return nil, err
 	}
 	if err := rebalance.Refusal(snap, alloc, req.NodeID, scheduler.WithKinds(s.Kinds), scheduler.WithSchemas(s.Schemas)); err != nil {
-		return nil, nomad.Errorf(http.StatusConflict, "%v", err)
+		return nil, apierror.Errorf(http.StatusConflict, "%v", err)
 	}
 	yes := true
 	return s.transition(ctx, snap, alloc, &nomad.DesiredTransition{Migrate: &yes, TargetNode: req.NodeID})

@@ -3,6 +3,7 @@ package allocs
 import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -44,7 +45,7 @@ func own(snap *state.Snapshot, id *rbac.AuthenticatedIdentity, a *nomad.Allocati
 		return err
 	}
 	if snap.Node(nil, a.NodeID) == nil {
-		return nomad.ErrNodeNotFound
+		return apierror.ErrNodeNotFound
 	}
 	return nil
 }

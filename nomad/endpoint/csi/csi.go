@@ -8,7 +8,7 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -43,7 +43,7 @@ func (s *Service) ListVolumes(ctx context.Context, _ *rpc.Call, req *message.CSI
 // allowed to read those of other namespaces.
 func none(snap *state.Snapshot, record, feature string) error {
 	if snap.Foreign()[record] > 0 {
-		return nomad.Errorf(http.StatusNotImplemented,
+		return apierror.Errorf(http.StatusNotImplemented,
 			"%s: not part of this version: the state has some that servers of another build stored", feature)
 	}
 	return nil

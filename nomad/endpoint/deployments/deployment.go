@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -64,7 +65,7 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.DeploymentS
 		return out, err
 	}
 	c.Access.MarkChecked()
-	return out, handler.NotFoundOrHidden(c, nomad.UnknownDeployment(req.DeploymentID), acl.ReadJob)
+	return out, handler.NotFoundOrHidden(c, apierror.UnknownDeployment(req.DeploymentID), acl.ReadJob)
 }
 
 // Allocations lists the allocations of a deployment.
@@ -82,17 +83,17 @@ func (s *Service) Allocations(ctx context.Context, c *rpc.Call,
 // caller has one of the rights. The action is what the caller wants to do, such as "fail".
 func (s *Service) mayChange(c *rpc.Call, id, action string, ops ...acl.NamespaceCapability) error {
 	if id == "" {
-		return nomad.Errorf(400, "missing deployment ID")
+		return apierror.Errorf(400, "missing deployment ID")
 	}
 	d, namespace := s.Snapshot().Deployment(nil, id), ""
 	if d != nil {
 		namespace = d.Namespace
 	}
-	if err := handler.NeedInNamespace(c, namespace, nomad.UnknownDeployment(id), ops...); err != nil {
+	if err := handler.NeedInNamespace(c, namespace, apierror.UnknownDeployment(id), ops...); err != nil {
 		return err
 	}
 	if d == nil || !d.Active() {
-		return nomad.Errorf(400, "can't %s terminal deployment", action)
+		return apierror.Errorf(400, "can't %s terminal deployment", action)
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (s *Service) Promote(ctx context.Context, c *rpc.Call,
 		return nil, err
 	}
 	if !req.All && len(req.Groups) == 0 {
-		return nil, nomad.Errorf(400, "must specify the groups to promote, or all")
+		return nil, apierror.Errorf(400, "must specify the groups to promote, or all")
 	}
 	return s.changer.Promote(ctx, &message.DeploymentPromoteRequest{DeploymentID: req.DeploymentID, All: req.All, Groups: req.Groups})
 }
@@ -171,7 +172,7 @@ func (s *Service) SetAllocHealth(ctx context.Context, c *rpc.Call,
 // Reap deletes deployments for the garbage collection.
 func (s *Service) Reap(ctx context.Context, _ *rpc.Call, req *message.DeploymentDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Deployments) == 0 {
-		return nil, nomad.Errorf(400, "no deployments given")
+		return nil, apierror.Errorf(400, "no deployments given")
 	}
 	return handler.Written(s.Apply(ctx, message.DeploymentDeleteRequestType, &message.DeploymentDeleteRequest{Deployments: req.Deployments}))
 }

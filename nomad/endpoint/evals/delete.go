@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -20,15 +21,15 @@ const deleteBatch = 728
 func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.EvalDeleteRequest) (*message.EvalDeleteResponse, error) {
 	switch n := len(req.EvalIDs); {
 	case n > 0 && req.Filter != "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "evals cannot be deleted by both ID and filter")
+		return nil, apierror.Errorf(http.StatusBadRequest, "evals cannot be deleted by both ID and filter")
 	case n == 0 && req.Filter == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "evals must be deleted by either ID or filter")
+		return nil, apierror.Errorf(http.StatusBadRequest, "evals must be deleted by either ID or filter")
 	case n > nomad.MaxUUIDsPerWriteRequest:
-		return nil, nomad.Errorf(http.StatusBadRequest, "request includes %d evaluation IDs: the limit is %d", n, nomad.MaxUUIDsPerWriteRequest)
+		return nil, apierror.Errorf(http.StatusBadRequest, "request includes %d evaluation IDs: the limit is %d", n, nomad.MaxUUIDsPerWriteRequest)
 	}
 	snap := s.Snapshot()
 	if _, cfg := snap.SchedulerConfig(nil); cfg == nil || !cfg.PauseEvalBroker {
-		return nil, nomad.Errorf(http.StatusBadRequest,
+		return nil, apierror.Errorf(http.StatusBadRequest,
 			"eval broker is enabled; it must be paused to delete evals (pause_eval_broker of the scheduler configuration)")
 	}
 	list := deletableIDs
@@ -47,10 +48,10 @@ func deletableIDs(snap *state.Snapshot, req *message.EvalDeleteRequest) ([]strin
 	for _, id := range req.EvalIDs {
 		e := snap.Eval(nil, id)
 		if e == nil {
-			return nil, nomad.Errorf(http.StatusNotFound, "eval not found")
+			return nil, apierror.Errorf(http.StatusNotFound, "eval not found")
 		}
 		if !snap.EvalRemovable(e) {
-			return nil, nomad.Errorf(http.StatusBadRequest, "eval %s is not safe to delete", id)
+			return nil, apierror.Errorf(http.StatusBadRequest, "eval %s is not safe to delete", id)
 		}
 	}
 	return req.EvalIDs, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
@@ -26,7 +27,7 @@ const defaultDequeueWait = time.Second
 // timeout.
 func (s *Service) Dequeue(ctx context.Context, c *rpc.Call, req *message.EvalDequeueRequest) (*message.EvalDequeueResponse, error) {
 	if len(req.Schedulers) == 0 {
-		return nil, nomad.Errorf(400, "dequeue requires at least one scheduler type")
+		return nil, apierror.Errorf(400, "dequeue requires at least one scheduler type")
 	}
 	wait := req.Timeout
 	if wait <= 0 {
@@ -59,7 +60,7 @@ func schedules(evalType string) bool {
 // written rejects an evaluation that the caller may not write; see schedules.
 func written(c *rpc.Call, eval *nomad.Evaluation) error {
 	if c.ByCertificate() && !schedules(eval.Type) {
-		return nomad.Denied("write an evaluation of type %q: the identity of a server is required, a certificate is not sufficient", eval.Type)
+		return apierror.Denied("write an evaluation of type %q: the identity of a server is required, a certificate is not sufficient", eval.Type)
 	}
 	return nil
 }
@@ -110,7 +111,7 @@ func (s *Service) Nack(_ context.Context, _ *rpc.Call, req *message.EvalAckReque
 // error.
 func lost(err error) error {
 	if errors.Is(err, broker.ErrNotOutstanding) || errors.Is(err, broker.ErrTokenMismatch) {
-		return nomad.Errorf(409, "%v", err)
+		return apierror.Errorf(409, "%v", err)
 	}
 	return err
 }
@@ -118,7 +119,7 @@ func lost(err error) error {
 // checkToken rejects a write for an evaluation that the worker no longer holds.
 func (s *Service) checkToken(id, token string) error {
 	if id == "" || token == "" {
-		return nomad.Errorf(400, "missing evaluation ID or token")
+		return apierror.Errorf(400, "missing evaluation ID or token")
 	}
 	return lost(s.Broker.OutstandingReset(id, token))
 }
@@ -126,7 +127,7 @@ func (s *Service) checkToken(id, token string) error {
 // Update writes the evaluation that a worker is processing.
 func (s *Service) Update(ctx context.Context, c *rpc.Call, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Evals) != 1 {
-		return nil, nomad.Errorf(400, "only a single eval can be updated")
+		return nil, apierror.Errorf(400, "only a single eval can be updated")
 	}
 	if err := written(c, req.Evals[0]); err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func (s *Service) Update(ctx context.Context, c *rpc.Call, req *message.EvalUpda
 // Create writes a follow-up of an evaluation that a worker holds.
 func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Evals) != 1 {
-		return nil, nomad.Errorf(400, "only a single eval can be created")
+		return nil, apierror.Errorf(400, "only a single eval can be created")
 	}
 	if err := written(c, req.Evals[0]); err != nil {
 		return nil, err
@@ -162,7 +163,7 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call, req *message.EvalUpda
 // unknown rejects an evaluation that already exists.
 func (s *Service) unknown(eval *nomad.Evaluation) error {
 	if s.Snapshot().Eval(nil, eval.ID) != nil {
-		return nomad.Errorf(409, "evaluation %q already exists", eval.ID)
+		return apierror.Errorf(409, "evaluation %q already exists", eval.ID)
 	}
 	return nil
 }
@@ -173,7 +174,7 @@ func (s *Service) unknown(eval *nomad.Evaluation) error {
 // 2.0 does not have this method.
 func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *message.EvalFinishRequest) (*message.EvalDequeueResponse, error) {
 	if len(req.Evals) == 0 {
-		return nil, nomad.Errorf(400, "no evaluation to acknowledge")
+		return nil, apierror.Errorf(400, "no evaluation to acknowledge")
 	}
 	done := req.Evals[0]
 	if err := s.checkToken(done.ID, req.EvalToken); err != nil {
@@ -181,7 +182,7 @@ func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *message.EvalFini
 	}
 	for _, e := range req.Evals[1:] {
 		if e.PreviousEval != done.ID || e.Type == nomad.JobTypeCore {
-			return nil, nomad.Errorf(400, "evaluation %q does not follow from %q", e.ID, done.ID)
+			return nil, apierror.Errorf(400, "evaluation %q does not follow from %q", e.ID, done.ID)
 		}
 		if err := s.unknown(e); err != nil {
 			return nil, err
@@ -202,7 +203,7 @@ func (s *Service) Finish(ctx context.Context, _ *rpc.Call, req *message.EvalFini
 // Reblock blocks an evaluation of a worker again.
 func (s *Service) Reblock(ctx context.Context, c *rpc.Call, req *message.EvalUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Evals) != 1 {
-		return nil, nomad.Errorf(400, "only a single eval can be reblocked")
+		return nil, apierror.Errorf(400, "only a single eval can be reblocked")
 	}
 	if err := written(c, req.Evals[0]); err != nil {
 		return nil, err
@@ -214,9 +215,9 @@ func (s *Service) Reblock(ctx context.Context, c *rpc.Call, req *message.EvalUpd
 	known := s.Snapshot().Eval(nil, eval.ID)
 	switch {
 	case known == nil:
-		return nil, nomad.UnknownEval(eval.ID)
+		return nil, apierror.UnknownEval(eval.ID)
 	case known.Status != nomad.EvalStatusBlocked:
-		return nil, nomad.Errorf(400, "evaluation %q is not blocked", eval.ID)
+		return nil, apierror.Errorf(400, "evaluation %q is not blocked", eval.ID)
 	}
 	s.cfg.Blocked.Reblock(eval, req.EvalToken)
 	return &message.GenericResponse{}, nil
@@ -241,7 +242,7 @@ func Listing(q *message.QueryOptions, o page.Order) page.List[*nomad.Evaluation]
 // List lists the evaluations that the caller may read.
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.EvalListRequest) (*message.EvalListResponse, error) {
 	if req.Filter != "" && (req.FilterJobID != "" || req.FilterEvalStatus != "") {
-		return nil, nomad.Errorf(400, "Filter expression cannot be used with other filter parameters")
+		return nil, apierror.Errorf(400, "Filter expression cannot be used with other filter parameters")
 	}
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.EvalListResponse) error {
@@ -313,7 +314,7 @@ func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.EvalSpecifi
 		return out, err
 	}
 	c.Access.MarkChecked()
-	return out, handler.NotFoundOrHidden(c, nomad.UnknownEval(req.EvalID), acl.ReadJob)
+	return out, handler.NotFoundOrHidden(c, apierror.UnknownEval(req.EvalID), acl.ReadJob)
 }
 
 // related returns the evaluations linked to an evaluation: previous, next and blocked ones,
@@ -351,7 +352,7 @@ func (s *Service) Allocations(ctx context.Context, c *rpc.Call,
 // SubmitPlan submits a plan to the leader's plan queue.
 func (s *Service) SubmitPlan(ctx context.Context, _ *rpc.Call, req *message.PlanRequest) (*message.PlanResponse, error) {
 	if req.Plan == nil {
-		return nil, nomad.Errorf(400, "cannot submit nil plan")
+		return nil, apierror.Errorf(400, "cannot submit nil plan")
 	}
 	result, err := s.cfg.Plans.Submit(ctx, req.Plan)
 	if err != nil {

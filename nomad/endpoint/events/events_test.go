@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -109,7 +110,7 @@ func TestEventStream_Filtered(t *testing.T) {
 		"a bad token":       {servertest.EventRequest("default", servertest.Topics("Job:*")), nomad.NewID(), "Permission denied"},
 	} {
 		c.req.AuthToken = c.secret
-		if _, err := servertest.Follow(t, g.Server, c.req); !errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), c.want) {
+		if _, err := servertest.Follow(t, g.Server, c.req); !errors.Is(err, apierror.ErrPermissionDenied) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it refused for %q", name, err, c.want)
 		}
 	}
@@ -157,7 +158,7 @@ func TestEventStream_EndsWithTheRight(t *testing.T) {
 					t.Errorf("an event arrived after the right was revoked: %+v", e)
 				}
 			}
-			if !errors.Is(err, io.EOF) && (!errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), c.want)) {
+			if !errors.Is(err, io.EOF) && (!errors.Is(err, apierror.ErrPermissionDenied) || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("the stream ended with %v, want %q", err, c.want)
 			}
 		})

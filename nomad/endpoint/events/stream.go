@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -41,9 +42,9 @@ func (s *Service) Stream(ctx context.Context, c *rpc.Call, req *message.EventStr
 	}
 	switch {
 	case req.Index < 0:
-		return nomad.Errorf(400, "invalid index %d of an event stream", req.Index)
+		return apierror.Errorf(400, "invalid index %d of an event stream", req.Index)
 	case s.broker == nil:
-		return nomad.Errorf(501, "the event broker of this server is disabled: set server.enable_event_broker = true")
+		return apierror.Errorf(501, "the event broker of this server is disabled: set server.enable_event_broker = true")
 	}
 	ctx, cancel := to.UntilClosed(ctx)
 	defer cancel()
@@ -71,7 +72,7 @@ func (s *Service) start(ctx context.Context, asked uint64) (index, newest uint64
 	}
 	switch addr, id := s.Cluster.Leader(); {
 	case id == "":
-		return 0, 0, nomad.ErrNoLeader
+		return 0, 0, apierror.ErrNoLeader
 	case id == s.Raft.ID():
 		if err := s.Cluster.Confirm(ctx); err != nil {
 			return 0, 0, err

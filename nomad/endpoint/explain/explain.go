@@ -10,7 +10,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -83,7 +83,7 @@ func ofOthers(c *rpc.Call, req *message.ACLExplainRequest) (bool, error) {
 		}
 	}
 	if named > 1 {
-		return false, nomad.Errorf(http.StatusBadRequest, "specify one token, role, policy or workload, or everybody")
+		return false, apierror.Errorf(http.StatusBadRequest, "specify one token, role, policy or workload, or everybody")
 	}
 	own := req.AccessorID != "" && c.Identity.ACLToken != nil && c.Identity.ACLToken.AccessorID == req.AccessorID
 	return named == 1 && !own, nil
@@ -94,7 +94,7 @@ func (a *question) explain(who subject, rights *authz.Rights) *message.ACLExplan
 	has, err := who.rights(rights)
 	switch {
 	case who.over:
-		return refused(who, "token", nomad.ErrTokenExpired.Error())
+		return refused(who, "token", apierror.ErrTokenExpired.Error())
 	case err != nil:
 		return refused(who, "policies", err.Error())
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -71,12 +72,12 @@ func (a *question) needs() []string {
 func (s *Service) parse(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplainRequest) (*question, error) {
 	if req.Method != "" {
 		if req.Kind+req.Name+req.Right != "" {
-			return nil, nomad.Errorf(http.StatusBadRequest, "specify a method or a right on an object, not both")
+			return nil, apierror.Errorf(http.StatusBadRequest, "specify a method or a right on an object, not both")
 		}
 		return s.methodQuestion(req)
 	}
 	if req.Namespace == nomad.AllNamespacesSentinel {
-		return nil, nomad.Errorf(http.StatusBadRequest, "specify one namespace, not *")
+		return nil, apierror.Errorf(http.StatusBadRequest, "specify one namespace, not *")
 	}
 	switch req.Kind {
 	case message.ACLExplainJob:
@@ -85,7 +86,7 @@ func (s *Service) parse(snap *state.Snapshot, c *rpc.Call, req *message.ACLExpla
 	case message.ACLExplainAllocation:
 		alloc := snap.Alloc(nil, req.Name)
 		if alloc == nil || !c.Access.Allows(acl.InNamespace(alloc.Namespace, acl.ReadJob)) {
-			return nil, nomad.UnknownAlloc(req.Name)
+			return nil, apierror.UnknownAlloc(req.Name)
 		}
 		return s.jobQuestion(snap, c, req, alloc.Namespace, alloc.Job)
 	case message.ACLExplainAudience:
@@ -103,20 +104,20 @@ func objectQuestion(req *message.ACLExplainRequest) (*question, error) {
 	rights := acl.Rights(q.Kind)
 	switch named := q.Kind == acl.Variables || q.Kind == acl.NodePools || q.Kind == acl.HostVolumes; {
 	case rights == nil:
-		return nil, nomad.Errorf(http.StatusBadRequest,
+		return nil, apierror.Errorf(http.StatusBadRequest,
 			"unknown kind %q: use variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota or plugin",
 			req.Kind)
 	case !slices.Contains(rights, req.Right):
-		return nil, nomad.Errorf(http.StatusBadRequest, "unknown right %[2]q on %[1]s: use one of %[3]s", req.Kind, req.Right,
+		return nil, apierror.Errorf(http.StatusBadRequest, "unknown right %[2]q on %[1]s: use one of %[3]s", req.Kind, req.Right,
 			strings.Join(rights, ", "))
 	case named && req.Name == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "missing name of the %s", req.Kind)
+		return nil, apierror.Errorf(http.StatusBadRequest, "missing name of the %s", req.Kind)
 	case q.Kind == acl.Variables:
 		q.Namespace = handler.NamespaceOf(req.Namespace)
 	case q.Kind == acl.Namespaces && req.Name == "":
 		q.Name = handler.NamespaceOf(req.Namespace)
 	case !named && q.Kind != acl.Namespaces && req.Name != "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "rights on %s cover all of them: remove the name %q", req.Kind, req.Name)
+		return nil, apierror.Errorf(http.StatusBadRequest, "rights on %s cover all of them: remove the name %q", req.Kind, req.Name)
 	}
 	return &question{questions: []acl.Question{q}}, nil
 }
@@ -131,7 +132,7 @@ func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *message.AC
 		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true
 	}
 	if !known {
-		return nil, nomad.Errorf(http.StatusBadRequest, "unknown right %[2]q on %[1]s: use one of %[3]s, or a namespace capability",
+		return nil, apierror.Errorf(http.StatusBadRequest, "unknown right %[2]q on %[1]s: use one of %[3]s, or a namespace capability",
 			req.Kind, req.Right, strings.Join(slices.Sorted(maps.Keys(jobRights)), ", "))
 	}
 	ask := &question{questions: []acl.Question{acl.InNamespace(ns, ops...)}}
@@ -160,9 +161,9 @@ func audienceQuestion(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplain
 	ns := handler.NamespaceOf(req.Namespace)
 	switch {
 	case req.Name == "":
-		return nil, nomad.Errorf(http.StatusBadRequest, "missing name of the audience")
+		return nil, apierror.Errorf(http.StatusBadRequest, "missing name of the audience")
 	case req.Right != "mint":
-		return nil, nomad.Errorf(http.StatusBadRequest, "unknown right %q on audience: use mint", req.Right)
+		return nil, apierror.Errorf(http.StatusBadRequest, "unknown right %q on audience: use mint", req.Right)
 	}
 	ask := &question{audience: req.Name, namespace: ns, questions: []acl.Question{acl.InNamespace(ns, jobRights["run"]...)}}
 	reads, own := c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)), c.Access.Workload
@@ -172,7 +173,7 @@ func audienceQuestion(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplain
 			continue
 		}
 		if ask.identities = append(ask.identities, identitiesFor(job, req.Name)...); len(ask.identities) > maxIdentities {
-			return nil, nomad.Errorf(http.StatusBadRequest, "more than %d identities have the audience %q", maxIdentities, req.Name)
+			return nil, apierror.Errorf(http.StatusBadRequest, "more than %d identities have the audience %q", maxIdentities, req.Name)
 		}
 	}
 	return ask, nil
@@ -207,7 +208,7 @@ func (s *Service) methodQuestion(req *message.ACLExplainRequest) (*question, err
 	all := s.methods()
 	i := slices.IndexFunc(all, func(m rpc.Method) bool { return m.Name == req.Method })
 	if i < 0 {
-		return nil, nomad.Errorf(http.StatusBadRequest, "unknown method %q", req.Method)
+		return nil, apierror.Errorf(http.StatusBadRequest, "unknown method %q", req.Method)
 	}
 	ask := &question{}
 	switch m := all[i]; m.Rule {
@@ -219,7 +220,7 @@ func (s *Service) methodQuestion(req *message.ACLExplainRequest) (*question, err
 			ask.depends = m.Check.String()
 		}
 	default:
-		return nil, nomad.Errorf(http.StatusBadRequest, "%s is only for nodes and servers (%s): no policy can allow it", m.Name, m.Rule)
+		return nil, apierror.Errorf(http.StatusBadRequest, "%s is only for nodes and servers (%s): no policy can allow it", m.Name, m.Rule)
 	}
 	return ask, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -38,18 +38,18 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *message.ACLExplainRequest
 	case req.AccessorID != "":
 		t := snap.ACLToken(nil, req.AccessorID)
 		if t == nil {
-			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL token not found")
+			return subject{}, apierror.Errorf(http.StatusNotFound, "ACL token not found")
 		}
 		return s.tokenSubject(t), nil
 	case req.Role != "":
 		r := cmp.Or(snap.ACLRoleByName(nil, req.Role), snap.ACLRole(nil, req.Role))
 		if r == nil {
-			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL role not found")
+			return subject{}, apierror.Errorf(http.StatusNotFound, "ACL role not found")
 		}
 		return roleSubject(r), nil
 	case req.Policy != "":
 		if snap.ACLPolicy(nil, req.Policy) == nil {
-			return subject{}, nomad.Errorf(http.StatusNotFound, "ACL policy not found")
+			return subject{}, apierror.Errorf(http.StatusNotFound, "ACL policy not found")
 		}
 		return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectPolicy, Name: req.Policy},
 			rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfPolicies(req.Policy) }}, nil
@@ -57,7 +57,7 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *message.ACLExplainRequest
 	w := *req.Workload
 	w.Namespace = handler.NamespaceOf(w.Namespace)
 	if w.JobID == "" && w.Group != "" || w.Group == "" && w.Task != "" {
-		return subject{}, nomad.Errorf(http.StatusBadRequest, "invalid workload: a group requires a job, and a task requires a group")
+		return subject{}, apierror.Errorf(http.StatusBadRequest, "invalid workload: a group requires a job, and a task requires a group")
 	}
 	return workloadSubject(w), nil
 }

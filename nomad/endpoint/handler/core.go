@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/identity"
@@ -171,11 +172,11 @@ func (c *Core) Signing(ctx context.Context) (context.Context, context.CancelFunc
 
 // BadRequest returns err with the status 400, unless err already has a status.
 func BadRequest(err error) error {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if err == nil || errors.As(err, &coded) {
 		return err
 	}
-	return nomad.Errorf(400, "%s", err.Error())
+	return apierror.Errorf(400, "%s", err.Error())
 }
 
 // UnixNow returns the time for log entries.
@@ -183,5 +184,5 @@ func (c *Core) UnixNow() int64 { return c.Now().UnixNano() }
 
 // NotImplemented returns the error (501) of methods whose feature is not implemented yet.
 func NotImplemented(feature string) error {
-	return &nomad.CodedError{Code: 501, Message: fmt.Sprintf("%s: not available yet", feature)}
+	return &apierror.Coded{Code: 501, Message: fmt.Sprintf("%s: not available yet", feature)}
 }

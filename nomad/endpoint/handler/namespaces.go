@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -19,7 +20,7 @@ func NamespaceOf(name string) string {
 // KnownNamespace returns an error if the namespace does not exist.
 func KnownNamespace(snap *state.Snapshot, name string) error {
 	if snap.Namespace(nil, name) == nil {
-		return nomad.Errorf(404, "Namespace %q does not exist", name)
+		return apierror.Errorf(404, "Namespace %q does not exist", name)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/page"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -22,11 +23,11 @@ func NeedInNamespace(c *rpc.Call, namespace string, missing error, ops ...acl.Na
 // lacking appends to a not-found error that the object may be hidden. Management callers, and
 // all callers when access control is disabled, get the plain error.
 func lacking(c *rpc.Call, missing error, ops ...acl.NamespaceCapability) error {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if c.Access.Disabled || c.Access.IsManagement() || !errors.As(missing, &coded) {
 		return missing
 	}
-	return nomad.Errorf(coded.Code, "%s%s", coded.Message, nomad.Hidden(texts(ops)...))
+	return apierror.Errorf(coded.Code, "%s%s", coded.Message, apierror.Hidden(texts(ops)...))
 }
 
 // NotFoundOrHidden returns the error for a read whose object does not exist or is hidden from the caller.
@@ -61,7 +62,7 @@ func Grants(c *rpc.Call, ops ...acl.NamespaceCapability) func(namespace string) 
 // policies apply.
 func ForOperators(c *rpc.Call) error {
 	if c.Access.Disabled && c.Identity.Claims != nil {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	return nil
 }
@@ -72,7 +73,7 @@ func NeedAlloc(c *rpc.Call, alloc *nomad.Allocation, id string, ops ...acl.Names
 	if alloc != nil {
 		namespace = alloc.Namespace
 	}
-	return NeedInNamespace(c, namespace, nomad.UnknownAlloc(id), ops...)
+	return NeedInNamespace(c, namespace, apierror.UnknownAlloc(id), ops...)
 }
 
 // NoNode rejects nodes when access control is disabled. Otherwise their policies apply. Workloads

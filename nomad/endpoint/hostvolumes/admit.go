@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
@@ -27,11 +28,11 @@ type wish struct {
 // must be that of the request, if the request has one.
 func (s *Service) admit(c *rpc.Call, w wish) (*hostvolume.Volume, error) {
 	if w.volume == nil {
-		return nil, nomad.Errorf(400, "missing volume definition")
+		return nil, apierror.Errorf(400, "missing volume definition")
 	}
 	v := codec.Copy(w.volume)
 	if v.Namespace != "" && w.namespace != "" && v.Namespace != w.namespace {
-		return nil, nomad.Errorf(400, "volume %q has the namespace %q, but the request has %q: use one of them", v.Name, v.Namespace, w.namespace)
+		return nil, apierror.Errorf(400, "volume %q has the namespace %q, but the request has %q: use one of them", v.Name, v.Namespace, w.namespace)
 	}
 	if v.Namespace == "" {
 		v.Namespace = handler.NamespaceOf(w.namespace)
@@ -52,7 +53,7 @@ func (s *Service) admit(c *rpc.Call, w wish) (*hostvolume.Volume, error) {
 	}
 	for _, k := range v.Constraints {
 		if _, err := feasible.Compile(k.LTarget, k.Operand, k.RTarget); err != nil {
-			return nil, nomad.Errorf(400, "volume %q: %v", v.Name, err)
+			return nil, apierror.Errorf(400, "volume %q: %v", v.Name, err)
 		}
 	}
 	return v, handler.KnownNamespace(s.Snapshot(), v.Namespace)
@@ -64,7 +65,7 @@ func succeed(snap *state.Snapshot, v, old *hostvolume.Volume) error {
 		return err
 	}
 	if ids := users(snap, old); len(ids) > 0 {
-		return nomad.Errorf(400, "cannot update a volume in use: volume %s is used by allocations: %v", v.ID, ids)
+		return apierror.Errorf(400, "cannot update a volume in use: volume %s is used by allocations: %v", v.ID, ids)
 	}
 	return nil
 }
@@ -88,7 +89,7 @@ func (s *Service) place(snap *state.Snapshot, v *hostvolume.Volume) (free func()
 	nodes := snap.Nodes(nil)
 	if v.NodePool != "" {
 		if snap.NodePool(nil, v.NodePool) == nil {
-			return nil, nomad.Errorf(404, "node pool %q does not exist", v.NodePool)
+			return nil, apierror.Errorf(404, "node pool %q does not exist", v.NodePool)
 		}
 		nodes = snap.NodesByPool(nil, v.NodePool)
 	}
@@ -108,23 +109,23 @@ func (s *Service) place(snap *state.Snapshot, v *hostvolume.Volume) (free func()
 		}
 	}
 	// Governance of node pools is a feature of Nomad Enterprise, so that it filters no node.
-	return nil, nomad.Errorf(409, "no node meets constraints: %d nodes had existing volume, %d nodes filtered by node pool governance, %d nodes were infeasible", existing, 0, infeasible)
+	return nil, apierror.Errorf(409, "no node meets constraints: %d nodes had existing volume, %d nodes filtered by node pool governance, %d nodes were infeasible", existing, 0, infeasible)
 }
 
 // placeOn checks the node that the volume names.
 func (s *Service) placeOn(snap *state.Snapshot, v *hostvolume.Volume, rules []*feasible.Constraint) (free func(), err error) {
 	n := snap.Node(nil, v.NodeID)
 	if n == nil {
-		return nil, nomad.UnknownNode(v.NodeID)
+		return nil, apierror.UnknownNode(v.NodeID)
 	}
 	if v.NodePool != "" && v.NodePool != n.NodePool {
-		return nil, nomad.Errorf(400, "node %s is not feasible for volume: it is in node pool %q, not in %q", n.ID, n.NodePool, v.NodePool)
+		return nil, apierror.Errorf(400, "node %s is not feasible for volume: it is in node pool %q, not in %q", n.ID, n.NodePool, v.NodePool)
 	}
 	if n.Status != nomad.NodeStatusReady {
-		return nil, nomad.Errorf(409, "node %s is not feasible for volume: its status is %s", n.ID, n.Status)
+		return nil, apierror.Errorf(409, "node %s is not feasible for volume: its status is %s", n.ID, n.Status)
 	}
 	if why := unmet(rules, n); why != "" {
-		return nil, nomad.Errorf(400, "node %s is not feasible for volume: %s", n.ID, why)
+		return nil, apierror.Errorf(400, "node %s is not feasible for volume: %s", n.ID, why)
 	}
 	v.NodePool = n.NodePool
 	return s.reserve(snap, n, v.Name)
@@ -133,11 +134,11 @@ func (s *Service) placeOn(snap *state.Snapshot, v *hostvolume.Volume, rules []*f
 // reserve reserves a name on a node.
 func (s *Service) reserve(snap *state.Snapshot, n *nomad.Node, name string) (free func(), err error) {
 	if why := taken(snap, n, name); why != "" {
-		return nil, nomad.Errorf(409, "volume name already exists on this node: %s", why)
+		return nil, apierror.Errorf(409, "volume name already exists on this node: %s", why)
 	}
 	free, ok := s.take(nameOn(n.ID, name))
 	if !ok {
-		return nil, nomad.Errorf(409, "volume name already exists on this node: another request creates %q on node %s", name, n.ID)
+		return nil, apierror.Errorf(409, "volume name already exists on this node: another request creates %q on node %s", name, n.ID)
 	}
 	return free, nil
 }

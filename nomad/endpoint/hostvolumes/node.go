@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -21,7 +21,7 @@ func (s *Service) onNode(ctx context.Context, node, method string, req handler.S
 	defer cancel()
 	req.Caller().Region = s.Region
 	err := s.Nodes().NodeCall(ctx, node, "HostVolume."+method, req, resp)
-	if !errors.Is(err, nomad.ErrNoNodeConn) {
+	if !errors.Is(err, apierror.ErrNoNodeConn) {
 		return err
 	}
 	return s.Peers.AsServer(ctx, node, "ClientHostVolume."+method, req, resp)
@@ -29,9 +29,9 @@ func (s *Service) onNode(ctx context.Context, node, method string, req handler.S
 
 // onNodeFailed adds to an error what was attempted on which node. It keeps the status.
 func onNodeFailed(what, node string, err error) error {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	if errors.As(err, &coded) {
-		return nomad.Errorf(coded.Code, "%s on node %s: %s", what, node, coded.Message)
+		return apierror.Errorf(coded.Code, "%s on node %s: %s", what, node, coded.Message)
 	}
 	return fmt.Errorf("%s on node %s: %w", what, node, err)
 }

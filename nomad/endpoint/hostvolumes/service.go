@@ -18,7 +18,7 @@ package hostvolumes
 import (
 	"sync"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -75,7 +75,7 @@ func (s *Service) withheld(namespace, id string) (snap *state.Snapshot, v *hostv
 func (s *Service) begin(id string) (end func(), err error) {
 	end, ok := s.take("volume " + id)
 	if !ok {
-		return nil, nomad.Errorf(409, "another operation on volume %s is running: try again when it has ended", id)
+		return nil, apierror.Errorf(409, "another operation on volume %s is running: try again when it has ended", id)
 	}
 	return end, nil
 }

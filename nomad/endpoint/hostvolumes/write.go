@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -35,13 +36,13 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call,
 		snap, old, release := s.withheld(v.Namespace, v.ID)
 		defer release()
 		if old == nil {
-			return nil, nomad.Errorf(404, "cannot update volume: no such volume: %s", v.ID)
+			return nil, apierror.Errorf(404, "cannot update volume: no such volume: %s", v.ID)
 		}
 		if err := succeed(snap, v, old); err != nil {
 			return nil, err
 		}
 		if v.PluginID == "" {
-			return nil, nomad.Errorf(400, "cannot update volume %s: it was registered, not created: use volume register", v.ID)
+			return nil, apierror.Errorf(400, "cannot update volume %s: it was registered, not created: use volume register", v.ID)
 		}
 	} else {
 		if v.PluginID == "" {
@@ -115,14 +116,14 @@ func (s *Service) locate(v *hostvolume.Volume, named bool) (update bool, free fu
 	}
 	n := snap.Node(nil, v.NodeID)
 	if n == nil {
-		return false, nil, nomad.UnknownNode(v.NodeID)
+		return false, nil, apierror.UnknownNode(v.NodeID)
 	}
 	if v.NodePool != "" && v.NodePool != n.NodePool {
-		return false, nil, nomad.Errorf(400, "cannot register volume: node %s is in node pool %q, not in %q", n.ID, n.NodePool, v.NodePool)
+		return false, nil, apierror.Errorf(400, "cannot register volume: node %s is in node pool %q, not in %q", n.ID, n.NodePool, v.NodePool)
 	}
 	v.NodePool = n.NodePool
 	if have := n.HostVolumes[v.Name]; named && (have == nil || have.ID != v.ID || snap.HostVolumeByID(v.ID) != nil) {
-		return false, nil, nomad.Errorf(404, "cannot register volume: no such volume: %s", v.ID)
+		return false, nil, apierror.Errorf(404, "cannot register volume: no such volume: %s", v.ID)
 	}
 	free, err = s.reserve(snap, n, v.Name)
 	return false, free, err
@@ -131,7 +132,7 @@ func (s *Service) locate(v *hostvolume.Volume, named bool) (update bool, free fu
 // checkPlace returns an error if a registered volume has no node or no valid path.
 func checkPlace(v *hostvolume.Volume) error {
 	if v.NodeID == "" {
-		return nomad.Errorf(400, "cannot register volume: node ID is required: set node_id")
+		return apierror.Errorf(400, "cannot register volume: node ID is required: set node_id")
 	}
 	return rules.HostPath(v.HostPath)
 }
@@ -176,13 +177,13 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call,
 	snap, v, release := s.withheld(namespace, req.VolumeID)
 	defer release()
 	if v == nil {
-		return nil, nomad.Errorf(404, "no such volume: %s", req.VolumeID)
+		return nil, apierror.Errorf(404, "no such volume: %s", req.VolumeID)
 	}
 	if ids := users(snap, v); len(ids) > 0 {
-		return nil, nomad.Errorf(400, "volume %s in use by allocations: %v", v.ID, ids)
+		return nil, apierror.Errorf(400, "volume %s in use by allocations: %v", v.ID, ids)
 	}
 	ctx = context.WithoutCancel(ctx)
-	err = nomad.UnknownNode(v.NodeID)
+	err = apierror.UnknownNode(v.NodeID)
 	known := snap.Node(nil, v.NodeID) != nil
 	if known {
 		err = s.remove(ctx, v)
@@ -190,9 +191,9 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call,
 	switch {
 	case err == nil, req.Force:
 	case !known:
-		return nil, nomad.Errorf(400, "volume cannot be removed from unknown node without force=true")
-	case errors.Is(err, nomad.ErrNoNodeConn):
-		return nil, nomad.Errorf(400, "volume cannot be removed from node %s, which is not connected, without force=true", v.NodeID)
+		return nil, apierror.Errorf(400, "volume cannot be removed from unknown node without force=true")
+	case errors.Is(err, apierror.ErrNoNodeConn):
+		return nil, apierror.Errorf(400, "volume cannot be removed from node %s, which is not connected, without force=true", v.NodeID)
 	default:
 		return nil, err
 	}
@@ -216,7 +217,7 @@ func (s *Service) DeleteClaim(ctx context.Context, c *rpc.Call,
 	if claim != nil {
 		namespace = claim.Namespace
 	}
-	if err := handler.NeedInNamespace(c, namespace, nomad.Errorf(404, "task group volume claim does not exist"),
+	if err := handler.NeedInNamespace(c, namespace, apierror.Errorf(404, "task group volume claim does not exist"),
 		acl.HostVolumeDelete); err != nil {
 		return nil, err
 	}

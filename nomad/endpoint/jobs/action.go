@@ -6,7 +6,7 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -19,7 +19,7 @@ func (s *Service) Actions(ctx context.Context, _ *rpc.Call, req *message.JobActi
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobActionListResponse) error {
 			job := snap.Job(ws, handler.NamespaceOf(req.Namespace), req.JobID)
 			if job == nil {
-				return nomad.Errorf(http.StatusNotFound, "job not found")
+				return apierror.Errorf(http.StatusNotFound, "job not found")
 			}
 			out.Index = job.ModifyIndex
 			out.Actions = []*message.JobAction{}

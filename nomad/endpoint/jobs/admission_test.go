@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -367,7 +368,7 @@ func TestAdmission_StableRights(t *testing.T) {
 	} {
 		err := a.stable(c.by, c.version, c.stable)
 		if (err == nil) != c.allowed || err != nil &&
-			(!errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), "privileged-execution")) {
+			(!errors.Is(err, apierror.ErrPermissionDenied) || !strings.Contains(err.Error(), "privileged-execution")) {
 			t.Errorf("version %d, stable %v: %v, want allowed %v", c.version, c.stable, err, c.allowed)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -33,18 +34,18 @@ const (
 // idempotency token returns the existing child.
 func (s *Service) Dispatch(ctx context.Context, c *rpc.Call, req *message.JobDispatchRequest) (*message.JobDispatchResponse, error) {
 	if req.JobID == "" {
-		return nil, nomad.Errorf(400, "missing parameterized job ID")
+		return nil, apierror.Errorf(400, "missing parameterized job ID")
 	}
 	ns := handler.NamespaceOf(req.Namespace)
 	snap := s.Snapshot()
 	parent := snap.Job(nil, ns, req.JobID)
 	switch {
 	case parent == nil:
-		return nil, nomad.Errorf(404, "parameterized job not found")
+		return nil, apierror.Errorf(404, "parameterized job not found")
 	case !parent.IsParameterized():
-		return nil, nomad.Errorf(400, "Specified job %q is not a parameterized job", req.JobID)
+		return nil, apierror.Errorf(400, "Specified job %q is not a parameterized job", req.JobID)
 	case parent.Stop:
-		return nil, nomad.Errorf(400, "Specified job %q is stopped", req.JobID)
+		return nil, apierror.Errorf(400, "Specified job %q is stopped", req.JobID)
 	}
 	who := admission.For(c.Access, parent)
 	if err := s.admission.Rights(who, parent); err != nil {
@@ -112,20 +113,20 @@ func (s *Service) child(parent *nomad.Job, req *message.JobDispatchRequest) *nom
 func (s *Service) fitsParameters(req *message.JobDispatchRequest, p *nomad.ParameterizedJobConfig) error {
 	switch {
 	case p.Payload == nomad.DispatchPayloadRequired && len(req.Payload) == 0:
-		return nomad.Errorf(400, "Payload is not provided but required by parameterized job")
+		return apierror.Errorf(400, "Payload is not provided but required by parameterized job")
 	case p.Payload == nomad.DispatchPayloadForbidden && len(req.Payload) > 0:
-		return nomad.Errorf(400, "Payload provided but forbidden by parameterized job")
+		return apierror.Errorf(400, "Payload provided but forbidden by parameterized job")
 	case len(req.Payload) > maxPayload:
-		return nomad.Errorf(400, "Payload exceeds maximum size; %d > %d", len(req.Payload), maxPayload)
+		return apierror.Errorf(400, "Payload exceeds maximum size; %d > %d", len(req.Payload), maxPayload)
 	}
 	if err := fitsMeta(req.Meta, p); err != nil {
 		return err
 	}
 	switch {
 	case req.Priority < 0 || req.Priority > s.admission.MaxPriority():
-		return nomad.Errorf(400, "dispatch job priority must be between [%d, %d]", nomad.JobMinPriority, s.admission.MaxPriority())
+		return apierror.Errorf(400, "dispatch job priority must be between [%d, %d]", nomad.JobMinPriority, s.admission.MaxPriority())
 	case len(req.IdempotencyToken) > maxToken:
-		return nomad.Errorf(400, "the idempotency token has %d bytes: the limit is %d", len(req.IdempotencyToken), maxToken)
+		return apierror.Errorf(400, "the idempotency token has %d bytes: the limit is %d", len(req.IdempotencyToken), maxToken)
 	}
 	return fitsID(req.IdPrefixTemplate)
 }
@@ -135,10 +136,10 @@ func (s *Service) fitsParameters(req *message.JobDispatchRequest, p *nomad.Param
 func fitsID(prefix string) error {
 	switch {
 	case len(prefix) > maxIDTemplate:
-		return nomad.Errorf(400, "the ID prefix of the dispatched job has %d bytes: the limit is %d", len(prefix), maxIDTemplate)
+		return apierror.Errorf(400, "the ID prefix of the dispatched job has %d bytes: the limit is %d", len(prefix), maxIDTemplate)
 	case !utf8.ValidString(prefix) || strings.ContainsAny(prefix, `/\`) ||
 		strings.ContainsFunc(prefix, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
-		return nomad.Errorf(400, "the ID prefix %q of the dispatched job contains a slash, a space or a character that cannot be printed: remove it", prefix)
+		return apierror.Errorf(400, "the ID prefix %q of the dispatched job contains a slash, a space or a character that cannot be printed: remove it", prefix)
 	}
 	return nil
 }
@@ -151,7 +152,7 @@ func fitsMeta(meta map[string]string, p *nomad.ParameterizedJobConfig) error {
 		size += len(key) + len(value)
 	}
 	if size > maxMeta {
-		return nomad.Errorf(400, "the metadata of the dispatch has %d bytes: the limit is %d", size, maxMeta)
+		return apierror.Errorf(400, "the metadata of the dispatch has %d bytes: the limit is %d", size, maxMeta)
 	}
 	for key := range meta {
 		if !slices.Contains(p.MetaRequired, key) && !slices.Contains(p.MetaOptional, key) {
@@ -165,10 +166,10 @@ func fitsMeta(meta map[string]string, p *nomad.ParameterizedJobConfig) error {
 	}
 	slices.Sort(unpermitted)
 	if len(unpermitted) > 0 {
-		return nomad.Errorf(400, "Dispatch request included unpermitted metadata keys: %v", unpermitted)
+		return apierror.Errorf(400, "Dispatch request included unpermitted metadata keys: %v", unpermitted)
 	}
 	if len(missing) > 0 {
-		return nomad.Errorf(400, "Dispatch did not provide required meta keys: %v", missing)
+		return apierror.Errorf(400, "Dispatch did not provide required meta keys: %v", missing)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -63,7 +64,7 @@ func (s *Service) toExplain(c *rpc.Call, snap *state.Snapshot, req *message.JobE
 	}
 	job := snap.Job(nil, namespace, req.JobID)
 	if job == nil {
-		return nil, nomad.Errorf(404, "job %q not found in namespace %q", req.JobID, namespace)
+		return nil, apierror.Errorf(404, "job %q not found in namespace %q", req.JobID, namespace)
 	}
 	return job, nil
 }
@@ -117,7 +118,7 @@ func pageStart(token string) (int, error) {
 	}
 	n, err := strconv.Atoi(token)
 	if err != nil || n < 0 {
-		return 0, nomad.Errorf(400, "invalid page token %q", token)
+		return 0, apierror.Errorf(400, "invalid page token %q", token)
 	}
 	return n, nil
 }
@@ -128,12 +129,12 @@ func (e *explainer) groups(nodes int) ([]*nomad.TaskGroup, error) {
 	if e.req.Group != "" {
 		tg := e.job.TaskGroup(e.req.Group)
 		if tg == nil {
-			return nil, nomad.Errorf(404, "job %q has no group %q", e.job.ID, e.req.Group)
+			return nil, apierror.Errorf(404, "job %q has no group %q", e.job.ID, e.req.Group)
 		}
 		groups = []*nomad.TaskGroup{tg}
 	}
 	if len(groups)*nodes > maxPairs {
-		return nil, nomad.Errorf(400, "%d groups and %d nodes are too many to explain at once: select a group or a node", len(groups), nodes)
+		return nil, apierror.Errorf(400, "%d groups and %d nodes are too many to explain at once: select a group or a node", len(groups), nodes)
 	}
 	return groups, nil
 }

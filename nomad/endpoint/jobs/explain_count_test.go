@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -51,7 +52,7 @@ func TestExplain_CountsOnly(t *testing.T) {
 			}
 		}
 		req.Node = "n2"
-		if _, err := s.Explain(t.Context(), caller(t, planner), req); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if _, err := s.Explain(t.Context(), caller(t, planner), req); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s for one node: %v, want permission denied", name, err)
 		}
 	}

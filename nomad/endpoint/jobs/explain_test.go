@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -135,7 +136,7 @@ func TestExplainRights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for req, allowed := range map[*message.JobExplainRequest]bool{stored: tc.stored, sent: tc.sent} {
 				got, err := s.Explain(t.Context(), caller(t, tc.policy), req)
-				if allowed != (err == nil) || err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+				if allowed != (err == nil) || err != nil && !errors.Is(err, apierror.ErrPermissionDenied) {
 					t.Errorf("Explain(%v) = %v, allowed is %t", req.JobID, err, allowed)
 				}
 				if err != nil {

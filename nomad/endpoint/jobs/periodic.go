@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cron"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -16,12 +17,12 @@ import (
 func (s *Service) ForcePeriodic(ctx context.Context, c *rpc.Call,
 	req *message.PeriodicForceRequest) (*message.PeriodicForceResponse, error) {
 	if req.JobID == "" {
-		return nil, nomad.Errorf(400, "missing job ID for evaluation")
+		return nil, apierror.Errorf(400, "missing job ID for evaluation")
 	}
 	snap := s.Snapshot()
 	job := snap.Job(nil, handler.NamespaceOf(req.Namespace), req.JobID)
 	if job == nil {
-		return nil, nomad.Errorf(404, "job not found")
+		return nil, apierror.Errorf(404, "job not found")
 	}
 	out, err := s.periodic.Force(ctx, snap, admission.For(c.Access, job), job)
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/jobdiff"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -21,7 +22,7 @@ import (
 // Plan runs the scheduler on a snapshot that includes the job. It writes nothing.
 func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanRequest) (*message.JobPlanResponse, error) {
 	if req.Job == nil {
-		return nil, nomad.Errorf(400, "job required for plan")
+		return nil, apierror.Errorf(400, "job required for plan")
 	}
 	snap := s.Snapshot()
 	view := s.admission.At(snap)

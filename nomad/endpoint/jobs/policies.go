@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -90,5 +91,5 @@ func (s *Service) Policy(ctx context.Context, c *rpc.Call,
 		return out, err
 	}
 	c.Access.MarkChecked()
-	return out, handler.NotFoundOrHidden(c, nomad.Errorf(404, "policy not found"), acl.ReadScalingPolicy)
+	return out, handler.NotFoundOrHidden(c, apierror.Errorf(404, "policy not found"), acl.ReadScalingPolicy)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -53,7 +54,7 @@ func TestPrivileged_Right(t *testing.T) {
 			if c.may && err != nil {
 				t.Errorf("%s: %s: %v", name, method, err)
 			}
-			if !c.may && (!errors.Is(err, nomad.ErrPermissionDenied) || !strings.Contains(err.Error(), `task "t" of group "g"`) ||
+			if !c.may && (!errors.Is(err, apierror.ErrPermissionDenied) || !strings.Contains(err.Error(), `task "t" of group "g"`) ||
 				!strings.Contains(err.Error(), `privileged-execution in namespace "default"`)) {
 				t.Errorf("%s: %s: %v, want a refusal that names the task and the capability", name, method, err)
 			}
@@ -62,7 +63,7 @@ func TestPrivileged_Right(t *testing.T) {
 	// The right alone runs nothing.
 	for method, req := range calls {
 		if err := g.Call(g.TokenWith(`namespace "default" { capabilities = ["privileged-execution"] }`), method, req(), nil); !errors.Is(err,
-			nomad.ErrPermissionDenied) {
+			apierror.ErrPermissionDenied) {
 			t.Errorf("%s with privileged-execution only: %v", method, err)
 		}
 	}
@@ -89,7 +90,7 @@ func TestPrivileged_OnlyOnce(t *testing.T) {
 	}
 	// The job is stopped: running it again is a registration.
 	if err := g.Call(writer, "Job.Register", &message.JobRegisterRequest{Job: privilegedJob("j")}, nil); !errors.Is(err,
-		nomad.ErrPermissionDenied) {
+		apierror.ErrPermissionDenied) {
 		t.Errorf("registering the stopped job: %v", err)
 	}
 }

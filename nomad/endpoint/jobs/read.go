@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/allocs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/deployments"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/evals"
@@ -100,7 +101,7 @@ func (s *Service) Summary(ctx context.Context, _ *rpc.Call, req *message.JobSumm
 // Versions returns the versions of a job and, if requested, the diffs between them.
 func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *message.JobVersionsRequest) (*message.JobVersionsResponse, error) {
 	if req.DiffTagName != "" && req.DiffVersion != nil {
-		return nil, nomad.Errorf(400, "diff_tag and diff_version cannot be used together")
+		return nil, apierror.Errorf(400, "diff_tag and diff_version cannot be used together")
 	}
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobVersionsResponse) error {
 		ns := handler.NamespaceOf(req.Namespace)
@@ -145,7 +146,7 @@ func diffVersions(snap *state.Snapshot, ns string, req *message.JobVersionsReque
 	}
 	if req.DiffVersion != nil {
 		if base = snap.JobVersion(nil, ns, req.JobID, *req.DiffVersion); base == nil {
-			return nomad.Errorf(404, "job %q has no version %d", req.JobID, *req.DiffVersion)
+			return apierror.Errorf(404, "job %q has no version %d", req.JobID, *req.DiffVersion)
 		}
 	}
 	for i, v := range out.Versions {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -27,7 +28,7 @@ func refusesAll(t *testing.T, s *server.Server, rows []refusal) {
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			err := s.Call(servertest.Context(t), r.method, r.req, nil)
-			var coded *nomad.CodedError
+			var coded *apierror.Coded
 			if !errors.As(err, &coded) || coded.Code != r.code || coded.Message != r.want {
 				t.Errorf("%s = %v, want %d %s", r.method, err, r.code, r.want)
 			}

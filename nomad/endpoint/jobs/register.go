@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
@@ -24,7 +25,7 @@ const defaultMaxSource = 1_000_000
 // creates an evaluation.
 func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.JobRegisterRequest) (*message.JobRegisterResponse, error) {
 	if req.Job == nil {
-		return nil, nomad.Errorf(400, "missing job for registration")
+		return nil, apierror.Errorf(400, "missing job for registration")
 	}
 	snap := s.Snapshot()
 	view := s.admission.At(snap)
@@ -97,13 +98,13 @@ func (s *Service) complete(c *rpc.Call, view *admission.View, in submission) (*n
 	given, w := in.job, in.request
 	namespace := cmp.Or(given.Namespace, handler.NamespaceOf(w.Namespace))
 	if w.Namespace != "" && w.Namespace != namespace {
-		return nil, nomad.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, namespace)
+		return nil, apierror.Errorf(400, "mismatched request namespace %q and job namespace %q", w.Namespace, namespace)
 	}
 	if err := c.Access.Need(acl.InNamespace(namespace, in.rights...)); err != nil {
 		return nil, err
 	}
 	if err := jobrules.Bound(given); err != nil {
-		return nil, nomad.Errorf(400, "%v", err)
+		return nil, apierror.Errorf(400, "%v", err)
 	}
 	job := given
 	if c.Conn == nil { // a local caller still owns the job

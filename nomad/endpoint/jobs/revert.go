@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -60,19 +61,19 @@ func (s *Service) Revert(ctx context.Context, c *rpc.Call, req *message.JobRever
 // reverts returns the current version of the job and the version to register again.
 func reverts(snap *state.Snapshot, ns string, req *message.JobRevertRequest) (current, target *nomad.Job, err error) {
 	if req.JobID == "" {
-		return nil, nil, nomad.Errorf(400, "missing job ID for revert")
+		return nil, nil, apierror.Errorf(400, "missing job ID for revert")
 	}
 	current = snap.Job(nil, ns, req.JobID)
 	switch {
 	case current == nil:
-		return nil, nil, nomad.Errorf(404, "job %q not found", req.JobID)
+		return nil, nil, apierror.Errorf(404, "job %q not found", req.JobID)
 	case req.EnforcePriorVersion != nil && *req.EnforcePriorVersion != current.Version:
-		return nil, nil, nomad.Errorf(400, "Current job has version %d; enforcing version %d", current.Version, *req.EnforcePriorVersion)
+		return nil, nil, apierror.Errorf(400, "Current job has version %d; enforcing version %d", current.Version, *req.EnforcePriorVersion)
 	case req.JobVersion == current.Version:
-		return nil, nil, nomad.Errorf(400, "can't revert to current version")
+		return nil, nil, apierror.Errorf(400, "can't revert to current version")
 	}
 	if target = snap.JobVersion(nil, ns, req.JobID, req.JobVersion); target == nil {
-		return nil, nil, nomad.Errorf(404, "job %q in namespace %q at version %d not found", req.JobID, ns, req.JobVersion)
+		return nil, nil, apierror.Errorf(404, "job %q in namespace %q at version %d not found", req.JobID, ns, req.JobVersion)
 	}
 	return current, target, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -34,14 +35,14 @@ func TestRegister_RightsOfMounts(t *testing.T) {
 		{without, nomad.VolumeRequest{Type: "csi", Source: "c"}, "csi-mount-volume"},
 	} {
 		err := g.Call(c.secret, "Job.Register", mounting(&c.v), nil)
-		denied := errors.Is(err, nomad.ErrPermissionDenied)
+		denied := errors.Is(err, apierror.ErrPermissionDenied)
 		if denied != (c.want != "") || denied && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.v, err, c.want)
 		}
 	}
 	override := &message.JobRegisterRequest{Job: servertest.BatchJob("m", 1)}
 	override.PolicyOverride = true
-	if err := g.Call(writes, "Job.Register", override, nil); !errors.Is(err, nomad.ErrPermissionDenied) ||
+	if err := g.Call(writes, "Job.Register", override, nil); !errors.Is(err, apierror.ErrPermissionDenied) ||
 		!strings.Contains(err.Error(), "sentinel-override") {
 		t.Errorf("an override: %v", err)
 	}
@@ -54,7 +55,7 @@ func TestRegister_ClosedExceptManagement(t *testing.T) {
 		&message.SchedulerSetConfigRequest{Config: nomad.SchedulerConfiguration{RejectJobRegistration: true}}, nil)
 	writer := g.TokenWith(`namespace "default" { policy = "write" }`)
 	if err := g.Call(writer, "Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("j", 1)}, nil); !errors.Is(err,
-		nomad.ErrRegistrationClosed) {
+		apierror.ErrRegistrationClosed) {
 		t.Errorf("a writer: %v", err)
 	}
 	g.Must("Job.Register", &message.JobRegisterRequest{Job: servertest.BatchJob("j", 1)}, nil)

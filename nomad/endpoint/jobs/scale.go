@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -31,9 +32,9 @@ func (s *Service) Scale(ctx context.Context, c *rpc.Call, req *message.JobScaleR
 	}
 	event := &nomad.ScalingEvent{Time: s.UnixNow(), Count: req.Count, Message: req.Message, Error: req.Error, Meta: req.Meta}
 	if b, err := codec.Encode(event); err != nil {
-		return nil, nomad.Errorf(400, "invalid meta of the scaling event: %v", err)
+		return nil, apierror.Errorf(400, "invalid meta of the scaling event: %v", err)
 	} else if len(b) > maxScalingEvent {
-		return nil, nomad.Errorf(400, "the scaling event has %d bytes: the limit is %d", len(b), maxScalingEvent)
+		return nil, apierror.Errorf(400, "the scaling event has %d bytes: the limit is %d", len(b), maxScalingEvent)
 	}
 	out, err := s.scaleTo(ctx, c, req, ns, group, event)
 	for n := 1; err != nil && n < scaleAttempts && !req.EnforceIndex && isConflict(err); n++ {
@@ -60,15 +61,15 @@ func (s *Service) scalable(c *rpc.Call, req *message.JobScaleRequest, group, ns 
 	target := req.Target[nomad.ScalingTargetNamespace]
 	switch {
 	case req.JobID == "":
-		return nomad.Errorf(400, "missing job ID for scaling")
+		return apierror.Errorf(400, "missing job ID for scaling")
 	case group == "":
-		return nomad.Errorf(400, "missing task group name for scaling action")
+		return apierror.Errorf(400, "missing task group name for scaling action")
 	case target != "" && target != ns:
-		return nomad.Errorf(400, "namespace in payload did not match header")
+		return apierror.Errorf(400, "namespace in payload did not match header")
 	case req.Count != nil && *req.Count < 0:
-		return nomad.Errorf(400, "scaling action count can't be negative")
+		return apierror.Errorf(400, "scaling action count can't be negative")
 	case req.Count != nil && req.Error:
-		return nomad.Errorf(400, "scaling action should not contain count if error is true")
+		return apierror.Errorf(400, "scaling action should not contain count if error is true")
 	}
 	return nil
 }
@@ -85,14 +86,14 @@ func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *message.JobScal
 	snap := s.Snapshot()
 	job := snap.Job(nil, ns, req.JobID)
 	if job == nil {
-		return nil, nomad.Errorf(404, "job %q not found", req.JobID)
+		return nil, apierror.Errorf(404, "job %q not found", req.JobID)
 	}
 	tg := job.TaskGroup(group)
 	if tg == nil {
-		return nil, nomad.Errorf(400, "task group %q specified for scaling does not exist in job", group)
+		return nil, apierror.Errorf(400, "task group %q specified for scaling does not exist in job", group)
 	}
 	if req.EnforceIndex && req.JobModifyIndex != job.JobModifyIndex {
-		return nil, nomad.Errorf(500, "%s %d: job exists with conflicting job modify index: %d",
+		return nil, apierror.Errorf(500, "%s %d: job exists with conflicting job modify index: %d",
 			nomad.RegisterEnforceIndexErrPrefix, req.JobModifyIndex, job.JobModifyIndex)
 	}
 	event.PreviousCount = int64(tg.Count)
@@ -124,16 +125,16 @@ func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *message.JobScal
 // scaled returns the job with the new count of a group.
 func (s *Service) scaled(snap *state.Snapshot, job *nomad.Job, group string, count int64) (*nomad.Job, error) {
 	if job.Type == nomad.JobTypeSystem && count > 1 {
-		return nil, nomad.Errorf(400, "jobs of type %q can only be scaled between 0 and 1", job.Type)
+		return nil, apierror.Errorf(400, "jobs of type %q can only be scaled between 0 and 1", job.Type)
 	}
 	if err := job.TaskGroup(group).Scaling.Admits(count); err != nil {
 		return nil, err
 	}
 	if d := snap.LatestDeployment(nil, job.Namespace, job.ID); d != nil && d.Active() {
-		return nil, nomad.Errorf(400, "job scaling blocked due to active deployment")
+		return nil, apierror.Errorf(400, "job scaling blocked due to active deployment")
 	}
 	if count > int64(s.admission.MaxCount()) { // before the conversion to int
-		return nil, nomad.Errorf(500, "job %q: a count of %d exceeds the job_max_count of the servers, which is %d", job.ID, count,
+		return nil, apierror.Errorf(500, "job %q: a count of %d exceeds the job_max_count of the servers, which is %d", job.ID, count,
 			s.admission.MaxCount())
 	}
 	out := codec.Copy(job)
@@ -146,7 +147,7 @@ func (s *Service) scaled(snap *state.Snapshot, job *nomad.Job, group string, cou
 func (s *Service) ScaleStatus(ctx context.Context, _ *rpc.Call,
 	req *message.JobScaleStatusRequest) (*message.JobScaleStatusResponse, error) {
 	if req.JobID == "" {
-		return nil, nomad.Errorf(400, "missing job ID for scale status")
+		return nil, apierror.Errorf(400, "missing job ID for scale status")
 	}
 	return handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobScaleStatusResponse) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
@@ -22,7 +23,7 @@ const maxStatuses = 1000
 // recently modified job comes first, or last with Reverse.
 func (s *Service) Statuses(ctx context.Context, c *rpc.Call, req *message.JobStatusesRequest) (*message.JobStatusesResponse, error) {
 	if len(req.Jobs) > maxStatuses {
-		return nil, nomad.Errorf(400, "request for more than %d jobs", maxStatuses)
+		return nil, apierror.Errorf(400, "request for more than %d jobs", maxStatuses)
 	}
 	opts := req.QueryOptions
 	opts.Reverse = !opts.Reverse

@@ -3,7 +3,7 @@ package jobs
 import (
 	"context"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -25,13 +25,13 @@ func (s *Service) TagVersion(ctx context.Context, _ *rpc.Call, req *message.JobA
 	}
 	switch {
 	case req.JobID == "":
-		return nil, nomad.Errorf(400, "missing job ID for tagging")
+		return nil, apierror.Errorf(400, "missing job ID for tagging")
 	case req.Name == "":
-		return nil, nomad.Errorf(400, "missing name of the version tag")
+		return nil, apierror.Errorf(400, "missing name of the version tag")
 	case len(req.Name) > maxTagText || len(out.Description) > maxTagText:
-		return nil, nomad.Errorf(400, "the name and the description of a version tag can have %d bytes each", maxTagText)
+		return nil, apierror.Errorf(400, "the name and the description of a version tag can have %d bytes each", maxTagText)
 	case req.Latest && req.Version != 0:
-		return nil, nomad.Errorf(400, "version must be zero when tagging latest, got: %d", req.Version)
+		return nil, apierror.Errorf(400, "version must be zero when tagging latest, got: %d", req.Version)
 	}
 	if err := s.Snapshot().Taggable(&entry); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -16,7 +17,7 @@ import (
 // Deregister stops a job, or removes it if Purge is set. A missing job is not an error.
 func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.JobDeregisterRequest) (*message.JobDeregisterResponse, error) {
 	if req.JobID == "" {
-		return nil, nomad.Errorf(400, "missing job ID for deregistering")
+		return nil, apierror.Errorf(400, "missing job ID for deregistering")
 	}
 	ns, rights := handler.NamespaceOf(req.Namespace), []acl.NamespaceCapability{acl.SubmitJob, acl.PurgeJob}
 	if !req.Purge {
@@ -53,7 +54,7 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.JobD
 func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call,
 	req *message.JobBatchDeregisterRequest) (*message.JobBatchDeregisterResponse, error) {
 	if len(req.Jobs) == 0 {
-		return nil, nomad.Errorf(400, "given no jobs to deregister")
+		return nil, apierror.Errorf(400, "given no jobs to deregister")
 	}
 	index, err := s.Apply(ctx, message.JobBatchDeregisterRequestType,
 		&message.JobBatchDeregisterRequest{Jobs: req.Jobs, SubmitTime: s.UnixNow()})
@@ -68,18 +69,18 @@ func (s *Service) BatchDeregister(ctx context.Context, _ *rpc.Call,
 // Evaluate creates an evaluation for a job.
 func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.JobEvaluateRequest) (*message.JobRegisterResponse, error) {
 	if req.JobID == "" {
-		return nil, nomad.Errorf(400, "missing job ID for evaluation")
+		return nil, apierror.Errorf(400, "missing job ID for evaluation")
 	}
 	ns := handler.NamespaceOf(req.Namespace)
 	snap := s.Snapshot()
 	job := snap.Job(nil, ns, req.JobID)
 	switch {
 	case job == nil:
-		return nil, nomad.Errorf(404, "job not found")
+		return nil, apierror.Errorf(404, "job not found")
 	case job.IsPeriodic():
-		return nil, nomad.Errorf(400, "can't evaluate periodic job")
+		return nil, apierror.Errorf(400, "can't evaluate periodic job")
 	case job.IsParameterized():
-		return nil, nomad.Errorf(400, "can't evaluate parameterized job")
+		return nil, apierror.Errorf(400, "can't evaluate parameterized job")
 	}
 	eval := s.JobEval(job, 0, nomad.EvalTriggerJobRegister)
 	entry := &message.AllocUpdateDesiredTransitionRequest{Allocs: map[string]*nomad.DesiredTransition{}, Evals: []*nomad.Evaluation{eval}}
@@ -105,12 +106,12 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.JobEva
 func (s *Service) Stable(ctx context.Context, c *rpc.Call, req *message.JobStabilityRequest) (*message.JobStabilityResponse, error) {
 	ns := handler.NamespaceOf(req.Namespace)
 	if req.JobID == "" {
-		return nil, nomad.Errorf(400, "missing job ID for marking job as stable")
+		return nil, apierror.Errorf(400, "missing job ID for marking job as stable")
 	}
 	versions := s.Snapshot().JobVersions(nil, ns, req.JobID)
 	i := slices.IndexFunc(versions, func(v *nomad.Job) bool { return v.Version == req.JobVersion })
 	if i < 0 {
-		return nil, nomad.Errorf(404, "job %q has no version %d", req.JobID, req.JobVersion)
+		return nil, apierror.Errorf(404, "job %q has no version %d", req.JobID, req.JobVersion)
 	}
 	before, marked := nomad.NewestStable(versions), *versions[i]
 	marked.Stable, versions[i] = req.Stable, &marked
@@ -132,7 +133,7 @@ func (s *Service) Stable(ctx context.Context, c *rpc.Call, req *message.JobStabi
 // Validate returns the errors and warnings of a job. It stores nothing.
 func (s *Service) Validate(_ context.Context, c *rpc.Call, req *message.JobValidateRequest) (*message.JobValidateResponse, error) {
 	if req.Job == nil {
-		return nil, nomad.Errorf(400, "missing job for validation")
+		return nil, apierror.Errorf(400, "missing job for validation")
 	}
 	view := s.admission.At(s.Snapshot())
 	job, err := s.complete(c, view, submission{req.Job, req.WriteRequest, rights{acl.ReadJob}})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
@@ -55,7 +56,7 @@ func (s *Service) GetSet(ctx context.Context, _ *rpc.Call, req *message.Namespac
 // Upsert stores namespaces.
 func (s *Service) Upsert(ctx context.Context, _ *rpc.Call, req *message.NamespaceUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.Namespaces) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one namespace")
+		return nil, apierror.Errorf(400, "must specify at least one namespace")
 	}
 	for _, n := range req.Namespaces {
 		if err := check(n); err != nil {
@@ -67,7 +68,7 @@ func (s *Service) Upsert(ctx context.Context, _ *rpc.Call, req *message.Namespac
 			}
 		}
 		if n.Quota != "" && s.Snapshot().Quota(nil, n.Quota) == nil {
-			return nil, nomad.Errorf(400, "namespace %q has the quota %q, which does not exist: create it first", n.Name, n.Quota)
+			return nil, apierror.Errorf(400, "namespace %q has the quota %q, which does not exist: create it first", n.Name, n.Quota)
 		}
 	}
 	return s.write(ctx, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: req.Namespaces})
@@ -96,11 +97,11 @@ func checkIsolation(n *nomad.Namespace) error {
 			continue
 		}
 		if _, err := drivers.ParseLevel(o.level); err != nil {
-			return nomad.Errorf(400, "isolation of namespace %q: %s: %v", n.Name, o.option, err)
+			return apierror.Errorf(400, "isolation of namespace %q: %s: %v", n.Name, o.option, err)
 		}
 	}
 	if i.Enforce && i.Minimum == "" {
-		return nomad.Errorf(400, "isolation of namespace %q: enforce has no effect without a minimum: set minimum", n.Name)
+		return apierror.Errorf(400, "isolation of namespace %q: enforce has no effect without a minimum: set minimum", n.Name)
 	}
 	return nil
 }
@@ -108,16 +109,16 @@ func checkIsolation(n *nomad.Namespace) error {
 // Delete deletes namespaces that have no jobs and no running allocations.
 func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.NamespaceDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Namespaces) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one namespace to delete")
+		return nil, apierror.Errorf(400, "must specify at least one namespace to delete")
 	}
 	snap := s.Snapshot()
 	for _, name := range req.Namespaces {
 		if snap.Namespace(nil, name) == nil {
-			return nil, nomad.Errorf(404, "namespace %q not found", name)
+			return nil, apierror.Errorf(404, "namespace %q not found", name)
 		}
 		for a := range snap.AllocsByNamespace(nil, name) {
 			if !a.TerminalStatus() {
-				return nil, nomad.Errorf(400, "namespace %q has the non-terminal allocation %s of the job %q", name, a.ID, a.JobID)
+				return nil, apierror.Errorf(400, "namespace %q has the non-terminal allocation %s of the job %q", name, a.ID, a.JobID)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -93,7 +94,7 @@ func (s *Service) usageOf(snap *state.Snapshot, ws memdb.WatchSet, q *quota.Spec
 // UpsertQuotas stores quotas.
 func (s *Service) UpsertQuotas(ctx context.Context, _ *rpc.Call, req *message.QuotaUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.Quotas) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one quota")
+		return nil, apierror.Errorf(400, "must specify at least one quota")
 	}
 	entry := &message.QuotaUpsertRequest{}
 	for _, q := range req.Quotas {
@@ -112,12 +113,12 @@ func (s *Service) UpsertQuotas(ctx context.Context, _ *rpc.Call, req *message.Qu
 // DeleteQuotas deletes quotas that no namespace uses.
 func (s *Service) DeleteQuotas(ctx context.Context, _ *rpc.Call, req *message.QuotaDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Names) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one quota to delete")
+		return nil, apierror.Errorf(400, "must specify at least one quota to delete")
 	}
 	snap := s.Snapshot()
 	for _, name := range req.Names {
 		if snap.Quota(nil, name) == nil {
-			return nil, nomad.Errorf(404, "quota %q not found", name)
+			return nil, apierror.Errorf(404, "quota %q not found", name)
 		}
 	}
 	return s.write(ctx, message.QuotaDeleteRequestType, &message.QuotaDeleteRequest{Names: req.Names})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/jobs"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
@@ -60,7 +61,7 @@ func (s *Service) Jobs(ctx context.Context, c *rpc.Call, req *message.NodePoolJo
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolJobsResponse) error {
 			if snap.NodePool(ws, req.Name) == nil {
-				return nomad.Errorf(404, "node pool %q not found", req.Name)
+				return apierror.Errorf(404, "node pool %q not found", req.Name)
 			}
 			all, err := jobs.Select(snap, ws, &req.QueryOptions, handler.Grants(c, acl.ListJobs))
 			if err != nil {
@@ -91,7 +92,7 @@ func (s *Service) Nodes(ctx context.Context, c *rpc.Call, req *message.NodePoolN
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodePoolNodesResponse) error {
 			if snap.NodePool(ws, req.Name) == nil {
-				return nomad.Errorf(404, "node pool %q not found", req.Name)
+				return apierror.Errorf(404, "node pool %q not found", req.Name)
 			}
 			l := nodes.Listing(&req.QueryOptions)
 			l.Order = l.Order.Sorted() // the index by pool is not sorted by ID
@@ -109,7 +110,7 @@ func (s *Service) Nodes(ctx context.Context, c *rpc.Call, req *message.NodePoolN
 // Upsert stores node pools.
 func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.NodePoolUpsertRequest) (*message.GenericResponse, error) {
 	if len(req.NodePools) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one node pool")
+		return nil, apierror.Errorf(400, "must specify at least one node pool")
 	}
 	if err := needAll(c, req.NodePools, func(p *nomad.NodePool) acl.Question {
 		return acl.OfNodePool(cmp.Or(p, &nomad.NodePool{}).Name, acl.NodePoolWrite)
@@ -119,13 +120,13 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.NodePool
 	for _, p := range req.NodePools {
 		switch {
 		case p == nil || !rules.NodePoolName.MatchString(p.Name):
-			return nil, nomad.Errorf(400, "invalid node pool name: it must match %s", rules.NodePoolName)
+			return nil, apierror.Errorf(400, "invalid node pool name: it must match %s", rules.NodePoolName)
 		case p.Name == nomad.NodePoolAll || p.Name == nomad.NodePoolDefault:
-			return nil, nomad.Errorf(400, "modifying node pool %q is not allowed", p.Name)
+			return nil, apierror.Errorf(400, "modifying node pool %q is not allowed", p.Name)
 		case len(p.Description) > rules.MaxDescription:
-			return nil, nomad.Errorf(400, "description of node pool %q is longer than %d characters", p.Name, rules.MaxDescription)
+			return nil, apierror.Errorf(400, "description of node pool %q is longer than %d characters", p.Name, rules.MaxDescription)
 		case p.NodeIdentityTTL < 0:
-			return nil, nomad.Errorf(400, "negative node identity TTL of node pool %q", p.Name)
+			return nil, apierror.Errorf(400, "negative node identity TTL of node pool %q", p.Name)
 		}
 		if err := fitScheduler(p); err != nil {
 			return nil, err
@@ -143,7 +144,7 @@ func fitScheduler(p *nomad.NodePool) error {
 	case "", nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread:
 		return nil
 	default:
-		return nomad.Errorf(400, "invalid scheduler algorithm %q of node pool %q: use %s or %s", algorithm, p.Name,
+		return apierror.Errorf(400, "invalid scheduler algorithm %q of node pool %q: use %s or %s", algorithm, p.Name,
 			nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread)
 	}
 }
@@ -151,7 +152,7 @@ func fitScheduler(p *nomad.NodePool) error {
 // Delete deletes node pools that have no nodes and no jobs, running or not.
 func (s *Service) Delete(ctx context.Context, c *rpc.Call, req *message.NodePoolDeleteRequest) (*message.GenericResponse, error) {
 	if len(req.Names) == 0 {
-		return nil, nomad.Errorf(400, "must specify at least one node pool to delete")
+		return nil, apierror.Errorf(400, "must specify at least one node pool to delete")
 	}
 	if err := needAll(c, req.Names, func(name string) acl.Question { return acl.OfNodePool(name, acl.NodePoolDelete) }); err != nil {
 		return nil, err
@@ -160,16 +161,16 @@ func (s *Service) Delete(ctx context.Context, c *rpc.Call, req *message.NodePool
 	for _, name := range req.Names {
 		switch {
 		case name == nomad.NodePoolAll || name == nomad.NodePoolDefault:
-			return nil, nomad.Errorf(400, "node pool %q is not allowed to be deleted", name)
+			return nil, apierror.Errorf(400, "node pool %q is not allowed to be deleted", name)
 		case snap.NodePool(nil, name) == nil:
-			return nil, nomad.Errorf(404, "node pool %q not found", name)
+			return nil, apierror.Errorf(404, "node pool %q not found", name)
 		}
 		for range snap.NodesByPool(nil, name) {
-			return nil, nomad.Errorf(400, "node pool %q has nodes", name)
+			return nil, apierror.Errorf(400, "node pool %q has nodes", name)
 		}
 		for j := range snap.Jobs(nil) {
 			if j.NodePool == name {
-				return nil, nomad.Errorf(400, "node pool %q has the job %q of namespace %q: purge its jobs first", name, j.ID, j.Namespace)
+				return nil, apierror.Errorf(400, "node pool %q has the job %q of namespace %q: purge its jobs first", name, j.ID, j.Namespace)
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -93,20 +93,20 @@ func (c *challenges) spend(nonce []byte, node string, public []byte, now time.Ti
 		}
 	}
 	if len(c.spent) >= maxSpent {
-		return nomad.Errorf(429, "too many nodes register at a time: try again")
+		return apierror.Errorf(429, "too many nodes register at a time: try again")
 	}
 	c.spent[string(nonce)] = issued(nonce).Add(challengeLife)
 	return nil
 }
 
 // errChallenge is returned for a nonce that is not valid, for example because the leader has changed.
-var errChallenge = nomad.Errorf(409, "the challenge of the registration is not valid any more: request a new one")
+var errChallenge = apierror.Errorf(409, "the challenge of the registration is not valid any more: request a new one")
 
 // Challenge returns a nonce, with which an agent proves in Register that it has the private key of its
 // node.
 func (s *Service) Challenge(_ context.Context, _ *rpc.Call, req *message.NodeChallengeRequest) (*message.NodeChallengeResponse, error) {
 	if req.NodeID == "" || len(req.NodeID) > maxNodeID || len(req.Key) != ed25519.PublicKeySize {
-		return nil, nomad.Errorf(400, "a challenge needs a node ID and an Ed25519 public key")
+		return nil, apierror.Errorf(400, "a challenge needs a node ID and an Ed25519 public key")
 	}
 	return &message.NodeChallengeResponse{Nonce: s.challenges.issue(req.NodeID, req.Key, s.Now())}, nil
 }

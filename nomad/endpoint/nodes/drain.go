@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/drain"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -29,7 +30,7 @@ const (
 func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call,
 	req *message.NodeUpdateDrainRequest) (*message.NodeDrainUpdateResponse, error) {
 	if req.NodeID == "" {
-		return nil, nomad.Errorf(400, "missing node ID for drain update")
+		return nil, apierror.Errorf(400, "missing node ID for drain update")
 	}
 	if err := mayUpdateDrain(c, req); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (s *Service) UpdateDrain(ctx context.Context, c *rpc.Call,
 	old := snap.Node(nil, req.NodeID)
 	switch {
 	case old == nil:
-		return nil, nomad.ErrNodeNotFound
+		return nil, apierror.ErrNodeNotFound
 	case req.DrainStrategy != nil && old.DrainStrategy != nil && authz.NodeID(c.Identity) != "":
 		return unchanged(old), nil // the node leaves, as the active drain requires
 	case req.DrainStrategy != nil:
@@ -68,7 +69,7 @@ func mayUpdateDrain(c *rpc.Call, req *message.NodeUpdateDrainRequest) error {
 	}
 	c.Access.MarkChecked()
 	if req.MarkEligible {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	return authz.SameNode(c.Identity, req.NodeID)
 }
@@ -80,7 +81,7 @@ func smallMeta(meta map[string]string) error {
 		size += len(k) + len(v)
 	}
 	if len(meta) > maxDrainMeta || size > maxDrainBytes {
-		return nomad.Errorf(400, "metadata of the drain is too large: %d keys with %d bytes, at most %d keys with %d bytes",
+		return apierror.Errorf(400, "metadata of the drain is too large: %d keys with %d bytes, at most %d keys with %d bytes",
 			len(meta), size, maxDrainMeta, maxDrainBytes)
 	}
 	return nil
@@ -137,7 +138,7 @@ func (s *Service) endDrain(ctx context.Context, c *rpc.Call, snap *state.Snapsho
 		text = "Node drain disabled"
 		entry.Meta, entry.UpdatedBy = req.Meta, updater(c.Identity)
 	} else if !drained(snap, req.NodeID) {
-		return nil, nomad.Errorf(400, "the drain of node %s is not complete: it still has allocations", req.NodeID)
+		return nil, apierror.Errorf(400, "the drain of node %s is not complete: it still has allocations", req.NodeID)
 	}
 	entry.NodeEvent = s.event(nomad.NodeEventSubsystemDrain, text)
 	index, err := s.Apply(ctx, message.NodeUpdateDrainRequestType, entry)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
@@ -88,7 +89,7 @@ func TestDrain_ByNode(t *testing.T) {
 		return g.Call(secret, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, Meta: meta,
 			DrainStrategy: &nomad.DrainStrategy{DrainSpec: nomad.DrainSpec{Deadline: deadline}}}, nil)
 	}
-	if err := start(other.JWT, time.Hour, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := start(other.JWT, time.Hour, nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a node drains another: %v", err)
 	}
 	many := map[string]string{"message": strings.Repeat("x", 17<<10)}

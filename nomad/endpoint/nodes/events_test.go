@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -51,7 +52,7 @@ func TestEmitEvents_Limits(t *testing.T) {
 		"key":       {Details: map[string]string{strings.Repeat("x", maxEventDetails+1): ""}},
 		"subsystem": {Subsystem: strings.Repeat("x", maxEventDetails+1)},
 	} {
-		if err := emit(event); err == nil || nomad.HTTPStatus(err) != 400 || wrote != nil {
+		if err := emit(event); err == nil || apierror.HTTPStatus(err) != 400 || wrote != nil {
 			t.Errorf("large %s: %v, %d events were written, want 400", name, err, len(wrote))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -64,13 +65,13 @@ func (s *Service) Introduce(ctx context.Context, c *rpc.Call,
 	pool := cmp.Or(req.NodePool, nomad.NodePoolDefault)
 	switch {
 	case req.TTL < 0:
-		return nil, nomad.Errorf(400, "negative TTL of an introduction token")
+		return nil, apierror.Errorf(400, "negative TTL of an introduction token")
 	case req.Uses < 0 || req.Uses > idtoken.MaxIntroductionUses:
-		return nil, nomad.Errorf(400, "an introduction token can be used 1 to %d times, not %d", idtoken.MaxIntroductionUses, req.Uses)
+		return nil, apierror.Errorf(400, "an introduction token can be used 1 to %d times, not %d", idtoken.MaxIntroductionUses, req.Uses)
 	case pool == nomad.NodePoolAll || !rules.NodePoolName.MatchString(pool):
-		return nil, nomad.Errorf(400, "nodes cannot register in node pool %q", pool)
+		return nil, apierror.Errorf(400, "nodes cannot register in node pool %q", pool)
 	case !nodeName.MatchString(req.NodeName):
-		return nil, nomad.Errorf(400, "invalid node name: it must not contain spaces or colons, or exceed 255 bytes")
+		return nil, apierror.Errorf(400, "invalid node name: it must not contain spaces or colons, or exceed 255 bytes")
 	}
 	ttl := min(cmp.Or(req.TTL, s.cfg.Introduction.DefaultTTL), s.cfg.Introduction.MaxTTL)
 	intro := &idtoken.NodeIntroductionIdentityClaims{NodePool: pool, NodeName: req.NodeName}
@@ -187,5 +188,5 @@ func (s *Service) readmits(snap *state.Snapshot, old *nomad.Node, entry *message
 func (s *Service) notIntroduced(node *nomad.Node, why string) error {
 	metrics.IncrCounter(violations, 1)
 	s.Log.Warn("rejected node", "node", node.ID, "name", node.Name, "why", why)
-	return nomad.ErrPermissionDenied
+	return apierror.ErrPermissionDenied
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -45,7 +46,7 @@ func TestIntroduction_Enforced(t *testing.T) {
 				if want := strings.Contains(strings.Join(admitted, ","), name); (err == nil) != want {
 					t.Errorf("a token %s: %v, want admitted %t", name, err, want)
 				}
-				if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+				if err != nil && !errors.Is(err, apierror.ErrPermissionDenied) {
 					t.Errorf("a token %s: %v is not a refusal", name, err)
 				}
 				if err == nil && n.Register("") != nil {
@@ -75,7 +76,7 @@ func TestIntroduction_Once(t *testing.T) {
 				switch {
 				case err == nil && n.JWT != "":
 					in++
-				case !errors.Is(err, nomad.ErrPermissionDenied) || n.JWT != "":
+				case !errors.Is(err, apierror.ErrPermissionDenied) || n.JWT != "":
 					t.Errorf("refused by %v, with an identity %t", err, n.JWT != "")
 				}
 			})
@@ -111,7 +112,7 @@ func TestIntroduction_Tokens(t *testing.T) {
 		"bad name":      {NodeName: "a:b"},
 	} {
 		req.Region = "global"
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if err := s.Call(servertest.Context(t), "ACL.CreateClientIntroductionToken", &req, nil); !errors.As(err, &coded) || coded.Code != 400 {
 			t.Errorf("%s: %v, want a 400", name, err)
 		}

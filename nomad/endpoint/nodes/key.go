@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -25,7 +26,7 @@ func (s *Service) proven(req *message.NodeRegisterRequest) error {
 		return nil
 	}
 	if !req.Proof.Proves(n) {
-		return nomad.Errorf(403, "the registration of node %s is not signed with its key", n.ID)
+		return apierror.Errorf(403, "the registration of node %s is not signed with its key", n.ID)
 	}
 	return s.challenges.check(req.Proof.Nonce, n.ID, n.Key, s.Now())
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -77,7 +78,7 @@ func TestNodeKey_Bound(t *testing.T) {
 	bare.Proof = nil
 	for name, req := range map[string]*message.NodeRegisterRequest{"replayed": first, "forged": forged, "of another name": renamed,
 		"of another challenge": foreign, "without a proof": bare} {
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if err := sendRegistration(n, req); !errors.As(err, &coded) || coded.Code != 403 && coded.Code != 409 {
 			t.Errorf("a registration %s: %v, want a refusal", name, err)
 		}
@@ -88,7 +89,7 @@ func TestNodeKey_Bound(t *testing.T) {
 	for range 3 {
 		for name, err := range map[string]error{"another key": sendRegistration(n, signedRegistration(n, "", newNodeKey(t))),
 			"no key": n.Register("")} {
-			if !errors.Is(err, nomad.ErrNodeHeld) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "node-key") {
+			if !errors.Is(err, apierror.ErrNodeHeld) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "node-key") {
 				t.Errorf("%s: %v, want a refusal with a remedy", name, err)
 			}
 		}
@@ -108,7 +109,7 @@ func TestNodeKey_Bound(t *testing.T) {
 	}
 	stolen := servertest.NewFakeNode(t, s)
 	stolen.Node.ID = n.Node.ID // without its secret
-	if err := sendRegistration(stolen, signedRegistration(stolen, "", newNodeKey(t))); errors.Is(err, nomad.ErrNodeHeld) || err == nil {
+	if err := sendRegistration(stolen, signedRegistration(stolen, "", newNodeKey(t))); errors.Is(err, apierror.ErrNodeHeld) || err == nil {
 		t.Errorf("an agent without the secret: %v", err)
 	}
 }
@@ -119,7 +120,7 @@ func TestNodeKey_RefusalKeepsChallenge(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { c.Introduction.Enforcement = idtoken.EnforcementStrict })
 	n := servertest.NewFakeNode(t, s)
 	req := signedRegistration(n, "", newNodeKey(t))
-	if err := sendRegistration(n, req); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := sendRegistration(n, req); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Fatalf("without an introduction: %v", err)
 	}
 	req.WriteRequest = n.Write(servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{}))
@@ -154,7 +155,7 @@ func TestNodeKey_IntroductionForOneKey(t *testing.T) {
 			defer mu.Unlock()
 			if err == nil {
 				in = append(in, p)
-			} else if !errors.Is(err, nomad.ErrPermissionDenied) {
+			} else if !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("refused by %v", err)
 			}
 		})
@@ -168,11 +169,11 @@ func TestNodeKey_IntroductionForOneKey(t *testing.T) {
 		t.Errorf("the same node and key again: %v", err)
 	}
 	second := &servertest.FakeNode{T: t, Pool: pool, Addr: s.RPCAddr(), Node: servertest.MockNode()}
-	if err := sendRegistration(second, signedRegistration(second, token, winner.key)); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := sendRegistration(second, signedRegistration(second, token, winner.key)); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("another node with the same key: %v", err)
 	}
 	upstream := servertest.NewFakeNode(t, s)
-	if err := upstream.Register(token); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := upstream.Register(token); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a node without a key, with the used token: %v", err)
 	}
 	if err := upstream.Register(servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{})); err != nil {

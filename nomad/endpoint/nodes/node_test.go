@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
@@ -133,9 +134,9 @@ func TestUpdateAlloc_OneRefused(t *testing.T) {
 		"of its node": status(foreign, other.Node.ID), "of this node": status(foreign, n.Node.ID)} {
 		for _, updates := range [][]*nomad.Allocation{{bad, status(alloc, n.Node.ID)}, {bad}} {
 			err := update(n, updates...)
-			refused, ok := errors.AsType[*nomad.RefusedAllocs](err)
-			if !ok || !slices.Equal(refused.IDs, []string{foreign.ID}) || !errors.Is(err, nomad.ErrPermissionDenied) ||
-				!strings.HasSuffix(err.Error(), nomad.ErrPermissionDenied.Error()) {
+			refused, ok := errors.AsType[*apierror.RefusedAllocs](err)
+			if !ok || !slices.Equal(refused.IDs, []string{foreign.ID}) || !errors.Is(err, apierror.ErrPermissionDenied) ||
+				!strings.HasSuffix(err.Error(), apierror.ErrPermissionDenied.Error()) {
 				t.Errorf("an update %s: %v, want the ID and permission denied", name, err)
 			}
 		}
@@ -150,7 +151,7 @@ func TestUpdateAlloc_OneRefused(t *testing.T) {
 	if got := clientStatus(foreign); got != nomad.AllocClientStatusPending {
 		t.Errorf("the allocation of the other node is %s, want pending", got)
 	}
-	if err := update(n, status(alloc, n.Node.ID), nil); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := update(n, status(alloc, n.Node.ID), nil); err == nil || errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("an update without allocation: %v", err)
 	}
 }

@@ -3,7 +3,7 @@ package nodes
 import (
 	"sync"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // callNumbers holds, for each node, the highest number of a call of Node.UpdateAlloc and the session of the agent that
@@ -31,7 +31,7 @@ func (c *callNumbers) next(node, session string, number uint64) error {
 		c.last = map[string]numbered{}
 	}
 	if had := c.last[node]; had.session == session && number < had.number {
-		return nomad.Errorf(409, "update %d of the node's allocations arrived after update %d", number, had.number)
+		return apierror.Errorf(409, "update %d of the node's allocations arrived after update %d", number, had.number)
 	}
 	c.last[node] = numbered{session, number}
 	return nil

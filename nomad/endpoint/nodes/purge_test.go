@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -72,7 +73,7 @@ func TestPurge_EndsTheIdentity(t *testing.T) {
 				change(n.Node)
 				for kind, token := range map[string]string{"its identity": first, "its secret": n.Node.SecretID, "nothing": ""} {
 					err := n.Register(token)
-					if refused := errors.Is(err, nomad.ErrPermissionDenied); refused != (enforcement == idtoken.EnforcementStrict) {
+					if refused := errors.Is(err, apierror.ErrPermissionDenied); refused != (enforcement == idtoken.EnforcementStrict) {
 						t.Errorf("a node with %s: %v", kind, err)
 					}
 				}
@@ -94,7 +95,7 @@ func TestPurge_EndsTheIdentity(t *testing.T) {
 					servertest.Claims(t, *out.SignedIdentity)["nomad_node_pool"] != n.Node.NodePool {
 					t.Error("the renewed identity is not for the pool of the node")
 				}
-				if err := readAllocs(n, first); !errors.Is(err, nomad.ErrPermissionDenied) {
+				if err := readAllocs(n, first); !errors.Is(err, apierror.ErrPermissionDenied) {
 					t.Errorf("the previous identity: %v", err)
 				}
 			})
@@ -140,21 +141,21 @@ func TestPurge_StrictRefusesTheNode(t *testing.T) {
 	for method, req := range nodeCalls(n.Node, alloc) {
 		for kind, token := range map[string]string{"identity": old, "secret": n.Node.SecretID} {
 			err := n.Call(method, req(token), nil)
-			gone := errors.Is(err, nomad.ErrNodeNotFound) && method == "Node.UpdateStatus"
-			if !errors.Is(err, nomad.ErrPermissionDenied) && !gone {
+			gone := errors.Is(err, apierror.ErrNodeNotFound) && method == "Node.UpdateStatus"
+			if !errors.Is(err, apierror.ErrPermissionDenied) && !gone {
 				t.Errorf("%s with the %s of a purged node: %v", method, kind, err)
 			}
 		}
 	}
 	for kind, token := range map[string]string{"its identity": old, "its secret": n.Node.SecretID, "nothing": "", "its introduction": fleet} {
-		if err := n.Register(token); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := n.Register(token); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("the purged node registers with %s: %v", kind, err)
 		}
 	}
 	if err := n.Register(introduced(g, message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
 		t.Fatalf("the node that is introduced again: %v", err)
 	}
-	if err := readAllocs(n, old); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := readAllocs(n, old); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("its old identity: %v", err)
 	}
 	if err := readAllocs(n, n.JWT); err != nil {
@@ -215,7 +216,7 @@ func TestPurge_WarnAllowsTheNode(t *testing.T) {
 			// A call on the connection that the purge closes is still refused.
 			servertest.Eventually(t, func() bool {
 				err := n.Register(old)
-				if err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+				if err != nil && !errors.Is(err, apierror.ErrPermissionDenied) {
 					t.Fatal(err)
 				}
 				return err == nil
@@ -223,7 +224,7 @@ func TestPurge_WarnAllowsTheNode(t *testing.T) {
 			if n.JWT == old {
 				t.Error("the node keeps its revoked identity")
 			}
-			if err := readAllocs(n, old); !errors.Is(err, nomad.ErrPermissionDenied) {
+			if err := readAllocs(n, old); !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("the revoked identity: %v", err)
 			}
 			if err := readAllocs(n, n.JWT); err != nil {
@@ -253,7 +254,7 @@ func TestGarbageCollection_NodeReturns(t *testing.T) {
 		collect(n)
 		was := *n.Node
 		change(n.Node)
-		if err := n.Register(n.JWT); errors.Is(err, nomad.ErrPermissionDenied) != (what != "") {
+		if err := n.Register(n.JWT); errors.Is(err, apierror.ErrPermissionDenied) != (what != "") {
 			t.Errorf("the collected node with another %q: %v", what, err)
 		}
 		*n.Node = was
@@ -269,7 +270,7 @@ func TestGarbageCollection_NodeReturns(t *testing.T) {
 	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID, Eligibility: nomad.NodeSchedulingIneligible},
 		nil)
 	collect(n)
-	if err := n.Register(n.JWT); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := n.Register(n.JWT); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a node that was ineligible comes back: %v", err)
 	}
 	if err := n.Register(introduced(g, message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
@@ -284,7 +285,7 @@ func TestPurge_DuringRegistration(t *testing.T) {
 	n := joinIntroduced(g, message.ACLCreateClientIntroductionTokenRequest{})
 	purge(g, n)
 	err := g.Server.Apply(servertest.Context(t), message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n.Node, Strict: true})
-	if !errors.Is(err, nomad.ErrPermissionDenied) {
+	if !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("the entry: %v", err)
 	}
 }
@@ -307,7 +308,7 @@ func TestPurge_AfterRestart(t *testing.T) {
 	s, _ = servertest.Start(t, change)
 	n.Addr = s.RPCAddr()
 	for _, token := range []string{fleet, n.JWT, n.Node.SecretID, ""} {
-		if err := n.Register(token); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := n.Register(token); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("the purged node registers: %v", err)
 		}
 	}

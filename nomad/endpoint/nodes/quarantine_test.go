@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -52,7 +53,7 @@ func TestQuarantine_NodeCannotEnd(t *testing.T) {
 			}
 			for _, credential := range credentials {
 				err := g.Call(credential, "Node.UpdateDrain", &message.NodeUpdateDrainRequest{NodeID: n.Node.ID, MarkEligible: true}, nil)
-				if !errors.Is(err, nomad.ErrPermissionDenied) {
+				if !errors.Is(err, apierror.ErrPermissionDenied) {
 					t.Errorf("a node that marks itself eligible gets %v", err)
 				}
 			}
@@ -172,10 +173,10 @@ func TestQuarantine_DrainComplete(t *testing.T) {
 	if err := end(n.JWT, n, false); !servertest.IsCoded(err, 400, "still has allocations") {
 		t.Errorf("the end of a drain that is not complete: %v", err)
 	}
-	if err := end(other.JWT, n, false); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := end(other.JWT, n, false); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("another node ends the drain: %v", err)
 	}
-	if err := end(n.JWT, n, true); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := end(n.JWT, n, true); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("the node ends its drain and marks itself eligible: %v", err)
 	}
 	if got := storedNode(g, n); got.DrainStrategy == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -67,7 +68,7 @@ func useOf(snap *state.Snapshot, node string) *nomad.NodeUse {
 func (s *Service) Get(ctx context.Context, c *rpc.Call, req *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
 	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleNodeResponse) error {
 		if req.NodeID == "" {
-			return nomad.Errorf(400, "missing node ID")
+			return apierror.Errorf(400, "missing node ID")
 		}
 		node := snap.Node(nil, req.NodeID)
 		if node == nil {
@@ -89,7 +90,7 @@ func (s *Service) GetAllocs(ctx context.Context, c *rpc.Call, req *message.NodeS
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeAllocsResponse) error {
 			if req.NodeID == "" {
-				return nomad.Errorf(400, "missing node ID")
+				return apierror.Errorf(400, "missing node ID")
 			}
 			out.Allocs = []*nomad.Allocation{}
 			may := handler.Grants(c, acl.ReadJob)
@@ -119,7 +120,7 @@ func (s *Service) GetClientAllocs(ctx context.Context, c *rpc.Call,
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.NodeClientAllocsResponse) error {
 			if snap.Node(ws, req.NodeID) == nil {
-				return nomad.ErrNodeNotFound
+				return apierror.ErrNodeNotFound
 			}
 			out.Index = snap.Restored() // a restore wakes blocking queries
 			out.RestoreIndex = snap.RestoreIndex()

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
@@ -48,7 +49,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRe
 	serverFields(&node, old)
 	readmitted := s.readmits(snap, old, entry)
 	if snap.NodePool(nil, node.NodePool) == nil && !entry.CreateNodePool {
-		return nil, nomad.Errorf(400, "node pool %q does not exist: create it in the authoritative region %q first", node.NodePool,
+		return nil, apierror.Errorf(400, "node pool %q does not exist: create it in the authoritative region %q first", node.NodePool,
 			cmp.Or(s.cfg.AuthoritativeRegion, s.Region))
 	}
 	node.StatusUpdatedAt = s.Now().Unix()
@@ -92,7 +93,7 @@ func (s *Service) admit(ctx context.Context, c *rpc.Call, old *nomad.Node, entry
 		return s.mayJoin(c, entry)
 	}
 	if subtle.ConstantTimeCompare([]byte(old.SecretID), []byte(entry.Node.SecretID)) != 1 {
-		return nomad.Errorf(403, "node secret ID does not match. Not registering node.")
+		return apierror.Errorf(403, "node secret ID does not match. Not registering node.")
 	}
 	if err := s.sameKey(ctx, c, old, entry.Node); err != nil {
 		return err
@@ -127,25 +128,25 @@ func serverFields(node, old *nomad.Node) {
 func complete(n *nomad.Node) error {
 	switch {
 	case n == nil:
-		return nomad.Errorf(400, "missing node for client registration")
+		return apierror.Errorf(400, "missing node for client registration")
 	case n.ID == "":
-		return nomad.Errorf(400, "missing node ID for client registration")
+		return apierror.Errorf(400, "missing node ID for client registration")
 	case strings.Contains(n.ID, "/"):
-		return nomad.Errorf(400, "a node ID must not contain a slash")
+		return apierror.Errorf(400, "a node ID must not contain a slash")
 	case n.Datacenter == "":
-		return nomad.Errorf(400, "missing datacenter for client registration")
+		return apierror.Errorf(400, "missing datacenter for client registration")
 	case n.Name == "":
-		return nomad.Errorf(400, "missing node name for client registration")
+		return apierror.Errorf(400, "missing node name for client registration")
 	case len(n.Attributes) == 0:
-		return nomad.Errorf(400, "missing attributes for client registration")
+		return apierror.Errorf(400, "missing attributes for client registration")
 	case n.SecretID == "":
-		return nomad.Errorf(400, "missing node secret ID for client registration")
+		return apierror.Errorf(400, "missing node secret ID for client registration")
 	case n.NodePool == nomad.NodePoolAll:
-		return nomad.Errorf(400, "node is not allowed to register in node pool %q", nomad.NodePoolAll)
+		return apierror.Errorf(400, "node is not allowed to register in node pool %q", nomad.NodePoolAll)
 	case n.Status != "" && !validStatus(n.Status):
-		return nomad.Errorf(400, "invalid node status %q", n.Status)
+		return apierror.Errorf(400, "invalid node status %q", n.Status)
 	case n.Session != nil && !(nomad.IsUUID(n.Session.ID) && bootID.MatchString(n.Session.BootID)):
-		return nomad.Errorf(400, "invalid node session: its ID must be a UUID, and its boot ID a digest or empty")
+		return apierror.Errorf(400, "invalid node session: its ID must be a UUID, and its boot ID a digest or empty")
 	}
 	return nil
 }
@@ -240,9 +241,9 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call,
 	req *message.NodeUpdateStatusRequest) (*message.NodeUpdateResponse, error) {
 	switch {
 	case req.NodeID == "":
-		return nil, nomad.Errorf(400, "missing node ID for client status update")
+		return nil, apierror.Errorf(400, "missing node ID for client status update")
 	case !validStatus(req.Status):
-		return nil, nomad.Errorf(400, "invalid status for node")
+		return nil, apierror.Errorf(400, "invalid status for node")
 	}
 	leader := authz.IsLeader(c.Identity)
 	if !leader {
@@ -256,7 +257,7 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call,
 	snap := s.Snapshot()
 	old := snap.Node(nil, req.NodeID)
 	if old == nil {
-		return nil, nomad.ErrNodeNotFound
+		return nil, apierror.ErrNodeNotFound
 	}
 	if err := current(old, req.SessionID); err != nil && !leader {
 		return nil, disowned(c, err)

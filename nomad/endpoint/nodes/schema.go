@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -21,10 +22,10 @@ func (s *Service) UpsertDriverSchemas(ctx context.Context, c *rpc.Call,
 	snap := s.Snapshot()
 	node := snap.Node(nil, req.NodeID)
 	if node == nil {
-		return nil, nomad.ErrNodeNotFound
+		return nil, apierror.ErrNodeNotFound
 	}
 	if n := len(req.Schemas); n > schema.MaxPerNode {
-		return nil, nomad.Errorf(400, "the request has %d driver schemas: the limit is %d", n, schema.MaxPerNode)
+		return nil, apierror.Errorf(400, "the request has %d driver schemas: the limit is %d", n, schema.MaxPerNode)
 	}
 	for _, d := range req.Schemas {
 		if err := acceptable(node, d); err != nil {
@@ -51,16 +52,16 @@ func (s *Service) UpsertDriverSchemas(ctx context.Context, c *rpc.Call,
 func acceptable(node *nomad.Node, d *nomad.DriverSchema) error {
 	switch {
 	case d == nil:
-		return nomad.Errorf(400, "missing driver schema")
+		return apierror.Errorf(400, "missing driver schema")
 	case len(d.Spec) > schema.MaxSize:
-		return nomad.Errorf(400, "driver schema has %d bytes: the limit is %d", len(d.Spec), schema.MaxSize)
+		return apierror.Errorf(400, "driver schema has %d bytes: the limit is %d", len(d.Spec), schema.MaxSize)
 	case d.Digest != schema.Digest(d.Spec):
-		return nomad.Errorf(400, "driver schema does not have the digest %q", d.Digest)
+		return apierror.Errorf(400, "driver schema does not have the digest %q", d.Digest)
 	case !node.NamesSchema(d.Digest):
-		return nomad.Errorf(403, "no driver of the node has the schema %q", d.Digest)
+		return apierror.Errorf(403, "no driver of the node has the schema %q", d.Digest)
 	}
 	if _, err := schema.Parse(d.Spec); err != nil {
-		return nomad.Errorf(400, "driver schema %s: %v", d.Digest, err)
+		return apierror.Errorf(400, "driver schema %s: %v", d.Digest, err)
 	}
 	return nil
 }

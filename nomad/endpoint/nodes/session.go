@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -58,7 +59,7 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 
 // another rejects an agent because another agent holds the node ID.
 func (s *Service) another(n *nomad.Node, why string, args ...any) error {
-	err := nomad.Errorf(403, nomad.ErrNodeHeld.Error()+": "+why, args...)
+	err := apierror.Errorf(403, apierror.ErrNodeHeld.Error()+": "+why, args...)
 	s.Log.Warn("rejected agent", "node", n.ID, "name", n.Name, "err", err)
 	countClone()
 	return err
@@ -70,13 +71,13 @@ func current(n *nomad.Node, session string) error {
 	if n.Session == nil || session == "" || session == n.Session.ID {
 		return nil
 	}
-	return nomad.ErrNodeSession
+	return apierror.ErrNodeSession
 }
 
 // disowned unbinds the connection of an agent that was rejected because another agent holds
 // the node. Calls to the node must not reach it.
 func disowned(c *rpc.Call, err error) error {
-	other := errors.Is(err, nomad.ErrNodeHeld) || errors.Is(err, nomad.ErrNodeSession)
+	other := errors.Is(err, apierror.ErrNodeHeld) || errors.Is(err, apierror.ErrNodeSession)
 	if other && c.Conn != nil && !c.Forwarded {
 		c.Conn.UnbindNode()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -62,8 +63,8 @@ func settled(t *testing.T, addr string) *servertest.FakeNode {
 
 func refused(t *testing.T, err error, message string) {
 	t.Helper()
-	var coded *nomad.CodedError
-	if !errors.As(err, &coded) || coded.Code != 403 || !errors.Is(err, nomad.ErrNodeHeld) {
+	var coded *apierror.Coded
+	if !errors.As(err, &coded) || coded.Code != 403 || !errors.Is(err, apierror.ErrNodeHeld) {
 		t.Fatalf("%v, want a 403 because another agent uses the node", err)
 	}
 	for _, text := range []string{message, "client-id", "secret-id"} {
@@ -106,7 +107,7 @@ func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 			}
 			refused(t, err, message)
 		}
-		if err := heartbeat(b); !errors.Is(err, nomad.ErrNodeSession) {
+		if err := heartbeat(b); !errors.Is(err, apierror.ErrNodeSession) {
 			t.Errorf("a heartbeat of the copy ends with %v", err)
 		}
 	}
@@ -140,7 +141,7 @@ func TestSession_RestartedAgent(t *testing.T) {
 	late := *a
 	late.Pool = agentOf(t, a, "", "", false).Pool
 	for _, err := range []error{heartbeat(&late), late.Register(a.JWT)} {
-		if !errors.Is(err, nomad.ErrNodeSession) {
+		if !errors.Is(err, apierror.ErrNodeSession) {
 			t.Errorf("the late heartbeat of the old agent ends with %v", err)
 		}
 	}
@@ -178,7 +179,7 @@ func TestSession_CopyIsRefusedByNextLeader(t *testing.T) {
 	var err error
 	servertest.Eventually(t, func() bool {
 		err = b.Register(a.JWT)
-		return !errors.Is(err, nomad.ErrNoLeader) && !errors.Is(err, nomad.ErrNotReady)
+		return !errors.Is(err, apierror.ErrNoLeader) && !errors.Is(err, apierror.ErrNotReady)
 	})
 	refused(t, err, "is admitted")
 	if err := heartbeat(a); err != nil {
@@ -196,7 +197,7 @@ func TestSession_Invalid(t *testing.T) {
 	} {
 		n := servertest.NewFakeNode(t, s)
 		n.Node.Session = bad
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if err := n.Register(""); !errors.As(err, &coded) || coded.Code != 400 {
 			t.Errorf("%s: %v, want a 400", name, err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
@@ -19,7 +20,7 @@ import (
 // Deregister purges a node and creates evaluations for its jobs.
 func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.NodeDeregisterRequest) (*message.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
-		return nil, nomad.Errorf(400, "missing node ID for client deregistration")
+		return nil, apierror.Errorf(400, "missing node ID for client deregistration")
 	}
 	return s.deregister(ctx, []string{req.NodeID}, message.NodeDeregisterRequestType,
 		&message.NodeDeregisterRequest{NodeID: req.NodeID, PurgedAt: s.Now().Unix()})
@@ -30,7 +31,7 @@ func (s *Service) Deregister(ctx context.Context, c *rpc.Call, req *message.Node
 func (s *Service) BatchDeregister(ctx context.Context, c *rpc.Call,
 	req *message.NodeBatchDeregisterRequest) (*message.NodeUpdateResponse, error) {
 	if len(req.NodeIDs) == 0 {
-		return nil, nomad.Errorf(400, "missing node IDs for client deregistration")
+		return nil, apierror.Errorf(400, "missing node IDs for client deregistration")
 	}
 	entry := &message.NodeBatchDeregisterRequest{NodeIDs: req.NodeIDs}
 	if !authz.IsLeader(c.Identity) { // the leader's garbage collection is not a purge
@@ -45,7 +46,7 @@ func (s *Service) deregister(ctx context.Context, ids []string, t message.Comman
 	var evals []*nomad.Evaluation
 	for _, id := range ids {
 		if snap.Node(nil, id) == nil {
-			return nil, nomad.ErrNodeNotFound
+			return nil, apierror.ErrNodeNotFound
 		}
 		evals = append(evals, s.evalsFor(snap, id, 0)...)
 	}
@@ -76,20 +77,20 @@ func (s *Service) deregister(ctx context.Context, ids []string, t message.Comman
 func (s *Service) UpdateEligibility(ctx context.Context, c *rpc.Call,
 	req *message.NodeUpdateEligibilityRequest) (*message.NodeEligibilityUpdateResponse, error) {
 	if authz.NodeID(c.Identity) != "" {
-		return nil, nomad.ErrPermissionDenied // also when ACLs are disabled
+		return nil, apierror.ErrPermissionDenied // also when ACLs are disabled
 	}
 	switch {
 	case req.NodeID == "":
-		return nil, nomad.Errorf(400, "missing node ID for setting scheduling eligibility")
+		return nil, apierror.Errorf(400, "missing node ID for setting scheduling eligibility")
 	case req.Eligibility != nomad.NodeSchedulingEligible && req.Eligibility != nomad.NodeSchedulingIneligible:
-		return nil, nomad.Errorf(400, "invalid scheduling eligibility %q", req.Eligibility)
+		return nil, apierror.Errorf(400, "invalid scheduling eligibility %q", req.Eligibility)
 	}
 	old := s.Snapshot().Node(nil, req.NodeID)
 	if old == nil {
-		return nil, nomad.ErrNodeNotFound
+		return nil, apierror.ErrNodeNotFound
 	}
 	if old.DrainStrategy != nil && req.Eligibility == nomad.NodeSchedulingEligible {
-		return nil, nomad.Errorf(400, "can not set node's scheduling eligibility to eligible while it is draining")
+		return nil, apierror.Errorf(400, "can not set node's scheduling eligibility to eligible while it is draining")
 	}
 	out := &message.NodeEligibilityUpdateResponse{NodeModifyIndex: old.ModifyIndex}
 	if old.SchedulingEligibility == req.Eligibility {
@@ -128,11 +129,11 @@ func (s *Service) event(subsystem, message string) *nomad.NodeEvent {
 // job that could be placed on it.
 func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.NodeEvaluateRequest) (*message.NodeUpdateResponse, error) {
 	if req.NodeID == "" {
-		return nil, nomad.Errorf(400, "missing node ID for evaluation")
+		return nil, apierror.Errorf(400, "missing node ID for evaluation")
 	}
 	node := s.Snapshot().Node(nil, req.NodeID)
 	if node == nil {
-		return nil, nomad.ErrNodeNotFound
+		return nil, apierror.ErrNodeNotFound
 	}
 	out := &message.NodeUpdateResponse{NodeModifyIndex: node.ModifyIndex}
 	out.Index = node.ModifyIndex
@@ -143,14 +144,14 @@ func (s *Service) Evaluate(ctx context.Context, _ *rpc.Call, req *message.NodeEv
 func (s *Service) EmitEvents(ctx context.Context, c *rpc.Call,
 	req *message.EmitNodeEventsRequest) (*message.EmitNodeEventsResponse, error) {
 	if len(req.NodeEvents) == 0 {
-		return nil, nomad.Errorf(400, "no node events given")
+		return nil, apierror.Errorf(400, "no node events given")
 	}
 	for id, events := range req.NodeEvents {
 		if err := authz.SameNode(c.Identity, id); err != nil {
 			return nil, err
 		}
 		if len(events) == 0 {
-			return nil, nomad.Errorf(400, "no node events given for node %q", id)
+			return nil, apierror.Errorf(400, "no node events given for node %q", id)
 		}
 		if err := ownEvents(events...); err != nil {
 			return nil, err
@@ -180,14 +181,14 @@ func ownEvents(events ...*nomad.NodeEvent) error {
 			continue
 		}
 		if slices.Contains(serverSubsystems, e.Subsystem) {
-			return nomad.Errorf(400, "a node cannot emit events with the subsystem %q", e.Subsystem)
+			return apierror.Errorf(400, "a node cannot emit events with the subsystem %q", e.Subsystem)
 		}
 		size := len(e.Subsystem)
 		for key, value := range e.Details {
 			size += len(key) + len(value)
 		}
 		if size > maxEventDetails {
-			return nomad.Errorf(400, "the subsystem and the details of a node event have %d bytes: the limit is %d", size, maxEventDetails)
+			return apierror.Errorf(400, "the subsystem and the details of a node event have %d bytes: the limit is %d", size, maxEventDetails)
 		}
 		e.Message = untrusted.Shorten(e.Message, maxEventMessage)
 	}
@@ -198,13 +199,13 @@ var serverSubsystems = []string{nomad.NodeEventSubsystemCluster, nomad.NodeEvent
 	nomad.NodeEventSubsystemHeartbeat, nomad.NodeEventSubsystemScheduler}
 
 // UpdateAlloc updates the client status of allocations. Those that are not placed on the calling
-// node are not updated: the others are, and the error is a *nomad.RefusedAllocs.
+// node are not updated: the others are, and the error is a *apierror.RefusedAllocs.
 func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *message.AllocUpdateRequest) (*message.GenericResponse, error) {
 	if len(req.Alloc) == 0 {
-		return nil, nomad.Errorf(400, "must update at least one allocation")
+		return nil, apierror.Errorf(400, "must update at least one allocation")
 	}
 	if len(req.Evals) > 0 {
-		return nil, nomad.Errorf(400, "allocation updates must not contain evaluations")
+		return nil, apierror.Errorf(400, "allocation updates must not contain evaluations")
 	}
 	if err := s.calls.next(authz.NodeID(c.Identity), req.Session, req.Number); err != nil {
 		return nil, err
@@ -227,7 +228,7 @@ func (s *Service) UpdateAlloc(ctx context.Context, c *rpc.Call, req *message.All
 		}
 	}
 	if len(refused) > 0 {
-		return nil, &nomad.RefusedAllocs{IDs: refused}
+		return nil, &apierror.RefusedAllocs{IDs: refused}
 	}
 	return out, nil
 }
@@ -256,7 +257,7 @@ func ownUpdates(snap *state.Snapshot, caller *rbac.AuthenticatedIdentity,
 	updates []*nomad.Allocation) (own []allocUpdate, refused []string, err error) {
 	for _, update := range updates {
 		if update == nil || !nomad.IsUUID(update.ID) {
-			return nil, nil, nomad.Errorf(400, "an update has no allocation ID")
+			return nil, nil, apierror.Errorf(400, "an update has no allocation ID")
 		}
 		known := snap.Alloc(nil, update.ID)
 		switch {
@@ -308,7 +309,7 @@ func reporting(snap *state.Snapshot, id string) error {
 	node := snap.Node(nil, id)
 	switch {
 	case node == nil:
-		return nomad.ErrNodeNotFound
+		return apierror.ErrNodeNotFound
 	case node.Status == nomad.NodeStatusDown, node.Status == nomad.NodeStatusDisconnected:
 		return fmt.Errorf("node %s is not allowed to update allocs while in status %s", id, node.Status)
 	}

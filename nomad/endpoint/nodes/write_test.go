@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -40,9 +41,9 @@ func TestUpdatesOfUnknownAllocs(t *testing.T) {
 	if _, err := s.snapshotWith(t.Context(), []*nomad.Allocation{known}); err != nil || asked != 0 {
 		t.Errorf("a known allocation: %v, leadership was confirmed %d times, want 0", err, asked)
 	}
-	answer = nomad.ErrNoLeader
-	if _, err := s.snapshotWith(t.Context(), []*nomad.Allocation{known, {ID: late}}); !errors.Is(err, nomad.ErrNoLeader) || asked != 1 {
-		t.Errorf("an unknown one at a replaced leader: %v, want %v", err, nomad.ErrNoLeader)
+	answer = apierror.ErrNoLeader
+	if _, err := s.snapshotWith(t.Context(), []*nomad.Allocation{known, {ID: late}}); !errors.Is(err, apierror.ErrNoLeader) || asked != 1 {
+		t.Errorf("an unknown one at a replaced leader: %v, want %v", err, apierror.ErrNoLeader)
 	}
 	answer = nil
 	snap, err := s.snapshotWith(t.Context(), []*nomad.Allocation{known, {ID: late}})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -57,7 +57,7 @@ func debugged[Req, Resp any, P interface {
 	case addr == "":
 		return here()
 	case c.Forwarded:
-		return nil, nomad.Errorf(http.StatusConflict, "server %q: it is not the server that the call was forwarded to", at.server)
+		return nil, apierror.Errorf(http.StatusConflict, "server %q: it is not the server that the call was forwarded to", at.server)
 	}
 	sent, out := *req, new(Resp)
 	P(&sent).MarkForwarded()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -17,7 +18,7 @@ import (
 // it. A caller who loses that right then loses the session.
 func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *message.AllocExecRequest, from *rpc.Stream) error {
 	if req.AllocID == "" {
-		return nomad.ErrMissingAllocID
+		return apierror.ErrMissingAllocID
 	}
 	alloc := s.Snapshot().Alloc(nil, req.AllocID)
 	if err := handler.NeedAlloc(c, alloc, req.AllocID, acl.AllocExec); err != nil {

@@ -5,14 +5,14 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // errBothAgents is the error for a request that names a node and a server.
-var errBothAgents = nomad.Errorf(http.StatusBadRequest, "Cannot target node and server simultaneously")
+var errBothAgents = apierror.Errorf(http.StatusBadRequest, "Cannot target node and server simultaneously")
 
 // Monitor streams the log of this server, of another server or of a node.
 func (s *Service) Monitor(ctx context.Context, c *rpc.Call, req *message.MonitorRequest, from *rpc.Stream) error {
@@ -54,11 +54,11 @@ func monitored[Req any, P interface {
 	case err != nil:
 		return err
 	case addr != "" && c.Forwarded:
-		return nomad.Errorf(http.StatusConflict, "monitor server %q: it is not the server that it was forwarded to", at.server)
+		return apierror.Errorf(http.StatusConflict, "monitor server %q: it is not the server that it was forwarded to", at.server)
 	case addr != "":
 		return forward[Req, P](ctx, s, addr, c.Method, req, from)
 	case s.cfg.Monitor == nil:
-		return nomad.Errorf(http.StatusNotImplemented, "this server has no log to stream")
+		return apierror.Errorf(http.StatusNotImplemented, "this server has no log to stream")
 	}
 	ctx, cancel := from.UntilClosed(ctx)
 	defer cancel()
@@ -79,7 +79,7 @@ func (s *Service) serverAddr(name string) (string, error) {
 	case name == "leader" && leaderID == s.Raft.ID():
 		return "", nil
 	case name == "leader" && leader == "":
-		return "", nomad.ErrNoLeader
+		return "", apierror.ErrNoLeader
 	case name == "leader":
 		return leader, nil
 	}
@@ -88,7 +88,7 @@ func (s *Service) serverAddr(name string) (string, error) {
 			return net.JoinHostPort(m.Addr.String(), m.Tags["port"]), nil
 		}
 	}
-	return "", nomad.Errorf(http.StatusBadRequest, "unknown Nomad server %s", name)
+	return "", apierror.Errorf(http.StatusBadRequest, "unknown Nomad server %s", name)
 }
 
 // forward connects the caller's stream to another server of the region.

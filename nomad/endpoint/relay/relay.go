@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -26,7 +27,7 @@ type Target[Req any] struct {
 func Alloc[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) Target[Req] {
 	return Target[Req]{rpc.On("the allocation", acl.InNamespace("", ops...)), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
-			return errand{}, nomad.ErrMissingAllocID
+			return errand{}, apierror.ErrMissingAllocID
 		}
 		alloc := s.Snapshot().Alloc(nil, id(req))
 		if err := handler.NeedAlloc(c, alloc, id(req), ops...); err != nil {
@@ -46,7 +47,7 @@ func (t Target[Req]) Before(first rpc.Check) Target[Req] {
 func Node[Req any](id func(*Req) string, q acl.Question) Target[Req] {
 	return Target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
-			return errand{}, nomad.Errorf(400, "missing node ID")
+			return errand{}, apierror.Errorf(400, "missing node ID")
 		}
 		return s.reach(id(req), id(req))
 	}}
@@ -63,7 +64,7 @@ type errand struct {
 func (s *Service) reach(id, object string) (errand, error) {
 	node := s.Snapshot().Node(nil, id)
 	if node == nil {
-		return errand{}, nomad.UnknownNode(id)
+		return errand{}, apierror.UnknownNode(id)
 	}
 	return errand{node: node, object: object}, nil
 }
@@ -87,7 +88,7 @@ func callNode[Req, Resp any, P interface {
 	*Req
 	rpc.Request
 }](ctx context.Context, s *Service, c *rpc.Call, e errand, onNode string, req *Req) (*Resp, error) {
-	out, err := new(Resp), nomad.ErrNoNodeConn
+	out, err := new(Resp), apierror.ErrNoNodeConn
 	if s.connected(e) {
 		sent := *req
 		if err := s.present(ctx, c, onNode, e, P(&sent)); err != nil {
@@ -95,7 +96,7 @@ func callNode[Req, Resp any, P interface {
 		}
 		err = s.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
 	}
-	if !errors.Is(err, nomad.ErrNoNodeConn) {
+	if !errors.Is(err, apierror.ErrNoNodeConn) {
 		return out, err
 	}
 	addr, err := s.Peers.NodeServer(ctx, e.node.ID)
@@ -129,14 +130,14 @@ func bridge[Req any, P interface {
 	rpc.Request
 }](ctx context.Context, s *Service, c *rpc.Call, e errand, req *Req, from *rpc.Stream) error {
 	var next *rpc.Stream
-	sent, err := *req, nomad.ErrNoNodeConn
+	sent, err := *req, apierror.ErrNoNodeConn
 	if s.connected(e) {
 		if err := s.present(ctx, c, c.Method, e, P(&sent)); err != nil {
 			return err
 		}
 		next, err = s.Nodes().NodeStream(ctx, e.node.ID, c.Method)
 	}
-	if errors.Is(err, nomad.ErrNoNodeConn) {
+	if errors.Is(err, apierror.ErrNoNodeConn) {
 		sent = *req
 		next, err = s.peerStream(ctx, e.node.ID, c.Method)
 	}
@@ -185,7 +186,7 @@ func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e err
 	case req.Envelope().AuthToken == "", s.cfg.TokensToNodes:
 		return nil
 	}
-	return nomad.Errorf(http.StatusConflict,
+	return apierror.Errorf(http.StatusConflict,
 		"node %s does not accept tickets, so the call would send it your token: upgrade its agent to open-nomad, "+
 			"or set server { relay_tokens_to_nodes = true }", e.node.ID)
 }

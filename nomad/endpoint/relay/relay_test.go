@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -32,7 +33,7 @@ func TestRelay_ToTheNode(t *testing.T) {
 			n.Pool.Close()
 			servertest.Eventually(t, func() bool {
 				err := s.Call(servertest.Context(t), "ClientAllocations.Stats", &message.AllocStatsRequest{AllocID: id}, nil)
-				return errors.Is(err, nomad.ErrNoNodeConn)
+				return errors.Is(err, apierror.ErrNoNodeConn)
 			})
 			attach(t, s, n)
 			if got := servertest.Read[message.AllocStatsResponse](t, s, "ClientAllocations.Stats",

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -217,9 +218,9 @@ func relay(g *servertest.ACLServer, secret, method string, req rpc.Request) (*rp
 		return nil, err
 	}
 	if e := first.Error; e != nil && e.Code != nil {
-		return nil, nomad.Errorf(int(*e.Code), "%s", e.Message)
+		return nil, apierror.Errorf(int(*e.Code), "%s", e.Message)
 	} else if e != nil {
-		return nil, nomad.ErrorFromText(e.Message)
+		return nil, apierror.FromText(e.Message)
 	}
 	return st, nil
 }
@@ -370,12 +371,12 @@ func TestTicket_IsNotAToken(t *testing.T) {
 			req := m.NewRequest()
 			servertest.SetToken(req, credential)
 			err := r.Call(m.Name, req, nil)
-			if err == nil || !errors.Is(err, nomad.ErrPermissionDenied) && !strings.Contains(err.Error(), "not available yet") {
+			if err == nil || !errors.Is(err, apierror.ErrPermissionDenied) && !strings.Contains(err.Error(), "not available yet") {
 				t.Errorf("%s answers the bearer of a ticket: %v", m.Name, err)
 			}
 		}
 		for method := range streams {
-			if _, err := relay(g, credential, method, everyRelay(alloc, r.Node.ID)[method]); !errors.Is(err, nomad.ErrPermissionDenied) {
+			if _, err := relay(g, credential, method, everyRelay(alloc, r.Node.ID)[method]); !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("%s answers the bearer of a ticket: %v", method, err)
 			}
 		}

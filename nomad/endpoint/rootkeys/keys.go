@@ -5,7 +5,7 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
@@ -62,18 +62,18 @@ func (s *Service) GetConfig(context.Context, *rpc.Call, *message.GenericRequest)
 func (s *Service) Delete(ctx context.Context, _ *rpc.Call,
 	req *message.KeyringDeleteRootKeyRequest) (*message.KeyringDeleteRootKeyResponse, error) {
 	if req.KeyID == "" {
-		return nil, nomad.Errorf(400, "root key ID is required")
+		return nil, apierror.Errorf(400, "root key ID is required")
 	}
 	snap := s.Snapshot()
 	key := snap.RootKey(nil, req.KeyID)
 	out := &message.KeyringDeleteRootKeyResponse{}
 	switch {
 	case key == nil:
-		return nil, nomad.Errorf(404, "root key %q does not exist", req.KeyID)
+		return nil, apierror.Errorf(404, "root key %q does not exist", req.KeyID)
 	case key.State == rootkey.Active:
-		return nil, nomad.Errorf(400, "active root key cannot be deleted - call rotate first")
+		return nil, apierror.Errorf(400, "active root key cannot be deleted - call rotate first")
 	case !req.Force && snap.RootKeyInUse(req.KeyID):
-		return nil, nomad.Errorf(400, "root key in use, cannot delete")
+		return nil, apierror.Errorf(400, "root key in use, cannot delete")
 	}
 	index, err := s.Apply(ctx, message.WrappedRootKeysDeleteRequestType, &message.KeyringDeleteRootKeyRequest{KeyID: req.KeyID})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testvault"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
@@ -296,7 +297,7 @@ func TestKMS_NodesWithoutSigningKey(t *testing.T) {
 		t.Errorf("a heartbeat that asks for an identity brings %+v", out)
 	}
 	late := servertest.NewFakeNode(t, s)
-	if err := late.Register(""); err == nil || errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := late.Register(""); err == nil || errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a registration without a signing key ends with %v", err)
 	}
 	if got := late.Stored(s); got != nil {

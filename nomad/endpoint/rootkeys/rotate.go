@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
@@ -22,11 +23,11 @@ func (s *Service) Rotate(ctx context.Context, _ *rpc.Call,
 	req *message.KeyringRotateRootKeyRequest) (*message.KeyringRotateRootKeyResponse, error) {
 	switch {
 	case req.Full && req.PublishTime != 0:
-		return nil, nomad.Errorf(400, "keyring cannot be prepublished and fully rotated at the same time")
+		return nil, apierror.Errorf(400, "keyring cannot be prepublished and fully rotated at the same time")
 	case req.PublishTime < 0:
-		return nil, nomad.Errorf(400, "negative publish time of a root key")
+		return nil, apierror.Errorf(400, "negative publish time of a root key")
 	case req.Algorithm != "" && req.Algorithm != rootkey.EncryptionAlgorithmAES256GCM:
-		return nil, nomad.Errorf(400, "unknown algorithm %q: use %s", req.Algorithm, rootkey.EncryptionAlgorithmAES256GCM)
+		return nil, apierror.Errorf(400, "unknown algorithm %q: use %s", req.Algorithm, rootkey.EncryptionAlgorithmAES256GCM)
 	}
 	now := s.Now()
 	key, err := s.cfg.Keyring.NewRootKey(ctx, now)
@@ -159,18 +160,18 @@ func (s *Service) writeRSA(ctx context.Context, key *rootkey.Key) error {
 func (s *Service) Update(ctx context.Context, _ *rpc.Call,
 	req *message.KeyringUpdateRootKeyRequest) (*message.KeyringUpdateRootKeyResponse, error) {
 	if req.RootKey == nil || req.RootKey.Meta == nil || req.RootKey.Meta.KeyID == "" {
-		return nil, nomad.Errorf(400, "root key ID is required")
+		return nil, apierror.Errorf(400, "root key ID is required")
 	}
 	if len(req.RootKey.Key) > 0 || len(req.RootKey.RSAKey) > 0 {
-		return nil, nomad.Errorf(400, "key material is not accepted over RPC: it is stored in Raft, wrapped")
+		return nil, apierror.Errorf(400, "key material is not accepted over RPC: it is stored in Raft, wrapped")
 	}
 	snap, meta := s.Snapshot(), req.RootKey.Meta
 	old := snap.RootKey(nil, meta.KeyID)
 	if old == nil {
-		return nil, nomad.Errorf(404, "root key %s does not exist", meta.KeyID)
+		return nil, apierror.Errorf(404, "root key %s does not exist", meta.KeyID)
 	}
 	if !mayBecome(old.State, meta.State) {
-		return nil, nomad.Errorf(400, "root key %s is %s and cannot become %s", meta.KeyID, old.State, meta.State)
+		return nil, apierror.Errorf(400, "root key %s is %s and cannot become %s", meta.KeyID, old.State, meta.State)
 	}
 	key := *old
 	key.State, key.PublishTime = meta.State, 0

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -53,7 +54,7 @@ func TestRotation_OldKeyVerifies(t *testing.T) {
 	servertest.Eventually(t, func() bool {
 		err := other.Call("Node.UpdateStatus",
 			&message.NodeUpdateStatusRequest{NodeID: other.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: other.Write(other.JWT)}, nil)
-		return errors.Is(err, nomad.ErrPermissionDenied)
+		return errors.Is(err, apierror.ErrPermissionDenied)
 	})
 	if kid, _ := servertest.KeyOf(t, *other.Heartbeat(other.Node.SecretID, false).SignedIdentity); kid != third {
 		t.Errorf("the new identity is of key %s, want %s", kid, third)
@@ -80,7 +81,7 @@ func TestRotation_Requests(t *testing.T) {
 			method = "Keyring.Update"
 		}
 		req.(interface{ Write() *message.WriteRequest }).Write().Region = "global"
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if err := s.Call(servertest.Context(t), method, req, nil); !errors.As(err, &coded) || coded.Code/100 != 4 {
 			t.Errorf("%s: %v", name, err)
 		}

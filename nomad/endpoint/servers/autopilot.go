@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -15,7 +16,7 @@ import (
 func (s *Service) AutopilotConfig(context.Context, *rpc.Call, *message.GenericRequest) (*nomad.AutopilotConfig, error) {
 	conf := s.Snapshot().AutopilotConfig(nil)
 	if conf == nil {
-		return nil, nomad.Errorf(404, "autopilot has no configuration: the leader writes one after its election")
+		return nil, apierror.Errorf(404, "autopilot has no configuration: the leader writes one after its election")
 	}
 	return conf, nil
 }
@@ -43,7 +44,7 @@ func (s *Service) Health(context.Context, *rpc.Call, *message.GenericRequest) (*
 		}
 		return &out, nil
 	}
-	return nil, nomad.Errorf(503, "this server has not checked the other servers yet: try again in a few seconds")
+	return nil, apierror.Errorf(503, "this server has not checked the other servers yet: try again in a few seconds")
 }
 
 // Autopilot reports the health of the servers in the region.

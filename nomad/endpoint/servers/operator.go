@@ -7,6 +7,7 @@ import (
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -33,7 +34,7 @@ func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call,
 		cfg.SchedulerAlgorithm = nomad.SchedulerAlgorithmBinpack
 	case nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread:
 	default:
-		return nil, nomad.Errorf(400, "invalid scheduler algorithm: %q", cfg.SchedulerAlgorithm)
+		return nil, apierror.Errorf(400, "invalid scheduler algorithm: %q", cfg.SchedulerAlgorithm)
 	}
 	if cfg.NodeLimitForFeasibilityChecks == 0 {
 		cfg.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
@@ -92,7 +93,7 @@ func (s *Service) raftServer(id, addr string) (*message.RaftServer, error) {
 	if id == "" {
 		kind = "address"
 	}
-	return nil, nomad.Errorf(404, "%s %q was not found in the Raft configuration", kind, id+addr) // tools match this text
+	return nil, apierror.Errorf(404, "%s %q was not found in the Raft configuration", kind, id+addr) // tools match this text
 }
 
 // RemovePeer removes a server from the Raft configuration.
@@ -106,21 +107,21 @@ func (s *Service) RemovePeer(ctx context.Context, _ *rpc.Call, req *message.Raft
 // RemovePeerByAddress always fails. It belongs to a Raft protocol version that is no longer
 // supported.
 func (s *Service) RemovePeerByAddress(context.Context, *rpc.Call, *message.RaftPeerByAddressRequest) (*struct{}, error) {
-	return nil, nomad.Errorf(400, "servers are removed by ID, not by address")
+	return nil, apierror.Errorf(400, "servers are removed by ID, not by address")
 }
 
 // TransferLeadership transfers leadership to another server.
 func (s *Service) TransferLeadership(ctx context.Context, _ *rpc.Call,
 	req *message.RaftPeerRequest) (*message.LeadershipTransferResponse, error) {
 	if (req.ID == "") == (req.Address == "") {
-		return nil, nomad.Errorf(400, "specify either the ID or the address of the server")
+		return nil, apierror.Errorf(400, "specify either the ID or the address of the server")
 	}
 	to, err := s.raftServer(req.ID, req.Address)
 	if err != nil {
 		return nil, err
 	}
 	if !to.Voter {
-		return nil, nomad.Errorf(400, "server %s is not a voter: it cannot become leader", to.ID)
+		return nil, apierror.Errorf(400, "server %s is not a voter: it cannot become leader", to.ID)
 	}
 	addr, id := s.Cluster.Leader()
 	out := &message.LeadershipTransferResponse{From: message.RaftIDAddress{ID: id, Address: addr},
@@ -135,7 +136,7 @@ func (s *Service) TransferLeadership(ctx context.Context, _ *rpc.Call,
 func (s *Service) ForceGC(_ context.Context, _ *rpc.Call, _ *message.GenericRequest) (*message.GenericResponse, error) {
 	index := s.Snapshot().Index()
 	if !s.Broker.Enabled() {
-		return nil, nomad.Errorf(409, "garbage collection is an evaluation, and the evaluation broker is paused")
+		return nil, apierror.Errorf(409, "garbage collection is an evaluation, and the evaluation broker is paused")
 	}
 	s.Broker.Enqueue(nomad.NewCoreEval(nomad.CoreJobForceGC, index, s.Now()))
 	return handler.Written(index, nil)

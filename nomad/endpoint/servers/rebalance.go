@@ -8,6 +8,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rebalance"
@@ -26,7 +27,7 @@ const (
 // the caller can read move. The names of nodes are shown to callers that can read nodes.
 func (s *Service) Rebalance(ctx context.Context, c *rpc.Call, req *message.RebalanceRequest) (*message.RebalanceResponse, error) {
 	if req.MaxMoves < 0 || req.MaxMoves > maxMoves {
-		return nil, nomad.Errorf(http.StatusBadRequest, "number of moves is %d: it must be 1 to %d", req.MaxMoves, maxMoves)
+		return nil, apierror.Errorf(http.StatusBadRequest, "number of moves is %d: it must be 1 to %d", req.MaxMoves, maxMoves)
 	}
 	o := rebalance.Options{MaxMoves: req.MaxMoves, Datacenter: req.Datacenter, NodePool: req.NodePool,
 		Namespace: handler.NamespaceOf(req.Namespace), JobID: req.JobID, MayMove: handler.Grants(c, acl.ReadJob),

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
@@ -23,7 +23,7 @@ func parseChoice(text string) (func([]*catalog.Registration) []*catalog.Registra
 	count, key, ok := strings.Cut(text, "|")
 	n, err := strconv.Atoi(count)
 	if !ok || strings.Contains(key, "|") || err != nil || n < 0 {
-		return nil, nomad.Errorf(400, "failed to choose services: invalid value %q: want <count>|<key>", text)
+		return nil, apierror.Errorf(400, "failed to choose services: invalid value %q: want <count>|<key>", text)
 	}
 	return func(all []*catalog.Registration) []*catalog.Registration { return choose(all, n, key) }, nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
@@ -58,7 +58,7 @@ func TestChoose(t *testing.T) {
 
 func TestBadChoices(t *testing.T) {
 	for _, text := range []string{"1", "|", "|key", "x|key", "-1|key", "1.5|key", "1|a|b", "99999999999999999999|key"} {
-		var coded *nomad.CodedError
+		var coded *apierror.Coded
 		if _, err := parseChoice(text); !errors.As(err, &coded) || coded.Code != 400 {
 			t.Errorf("parseChoice(%q) = %v, want an error with the code 400", text, err)
 		}

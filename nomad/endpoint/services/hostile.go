@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -21,10 +21,10 @@ var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9]
 func plain(r *catalog.Registration) error {
 	switch {
 	case !serviceName.MatchString(r.ServiceName):
-		return nomad.Errorf(400, "invalid service registration %q: the service name %q must have 1 to 63 letters, digits and dashes, and no dash at its ends", r.ID, r.ServiceName)
+		return apierror.Errorf(400, "invalid service registration %q: the service name %q must have 1 to 63 letters, digits and dashes, and no dash at its ends", r.ID, r.ServiceName)
 	case len(r.Address) > maxAddress ||
 		strings.ContainsFunc(r.Address, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }):
-		return nomad.Errorf(400, "invalid service registration address %q of service %q: it must have at most %d bytes, without spaces",
+		return apierror.Errorf(400, "invalid service registration address %q of service %q: it must have at most %d bytes, without spaces",
 			r.Address, r.ServiceName, maxAddress)
 	}
 	return nil
@@ -62,7 +62,7 @@ func fits(snap *state.Snapshot, rows []*catalog.Registration) error {
 			count[r.AllocID]++
 		}
 		if count[r.AllocID] > maxRegistrations {
-			return nomad.Errorf(400, "service registration %q: allocation %s has more than %d", r.ID, r.AllocID, maxRegistrations)
+			return apierror.Errorf(400, "service registration %q: allocation %s has more than %d", r.ID, r.AllocID, maxRegistrations)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -63,7 +64,7 @@ func stubs(all iter.Seq[*catalog.Registration]) []*catalog.NamespaceServices {
 func (s *Service) GetService(ctx context.Context, _ *rpc.Call,
 	req *message.ServiceRegistrationByNameRequest) (*message.ServiceRegistrationByNameResponse, error) {
 	if req.ServiceName == "" {
-		return nil, nomad.Errorf(400, "missing service name")
+		return nil, apierror.Errorf(400, "missing service name")
 	}
 	pick, err := parseChoice(req.Choose)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *Service) OfAlloc(ctx context.Context, c *rpc.Call,
 	out, err := handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocServiceRegistrationsResponse) error {
 			if req.AllocID == "" {
-				return nomad.ErrMissingAllocID
+				return apierror.ErrMissingAllocID
 			}
 			out.Index = snap.TableIndex(state.TableRegistrations)
 			a := snap.Alloc(ws, req.AllocID)
@@ -120,7 +121,7 @@ func (s *Service) OfAlloc(ctx context.Context, c *rpc.Call,
 		return out, err
 	}
 	c.Access.MarkChecked()
-	return out, handler.NotFoundOrHidden(c, nomad.UnknownAlloc(req.AllocID), acl.ReadJob)
+	return out, handler.NotFoundOrHidden(c, apierror.UnknownAlloc(req.AllocID), acl.ReadJob)
 }
 
 // listing describes a page of registrations of one namespace, ordered by ID.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -160,7 +161,7 @@ func TestServices_HostileRegistrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := registration(a, "web").ID
-	if err := deleteService(evil, "default", own); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := deleteService(evil, "default", own); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("another node removes the registration: %v", err)
 	}
 	for name, c := range map[string]struct {
@@ -288,11 +289,11 @@ func TestServices_Rights(t *testing.T) {
 		return g.Call(secret, "ServiceRegistration.DeleteByID", req, &message.ServiceRegistrationDeleteByIDResponse{})
 	}
 	for who, secret := range map[string]string{"reader": reader, "workload": workload, "nobody": ""} {
-		if err := remove(secret, "a"); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := remove(secret, "a"); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s removes a registration: %v", who, err)
 		}
 	}
-	if err := remove(remover, "b"); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := remove(remover, "b"); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("removal in another namespace: %v", err)
 	}
 	if err := remove(remover, "a"); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
@@ -21,12 +22,12 @@ const maxRegistrations = 10_000
 func (s *Service) Upsert(ctx context.Context, c *rpc.Call,
 	req *message.ServiceRegistrationUpsertRequest) (*message.ServiceRegistrationUpsertResponse, error) {
 	if n := len(req.Services); n == 0 || n > maxRegistrations {
-		return nil, nomad.Errorf(400, "%d service registrations in one request, want 1 to %d", n, maxRegistrations)
+		return nil, apierror.Errorf(400, "%d service registrations in one request, want 1 to %d", n, maxRegistrations)
 	}
 	snap := s.Snapshot()
 	node := snap.Node(nil, authz.NodeID(c.Identity))
 	if node == nil {
-		return nil, nomad.ErrNodeNotFound
+		return nil, apierror.ErrNodeNotFound
 	}
 	rows := make([]*catalog.Registration, 0, len(req.Services))
 	for _, r := range req.Services {
@@ -53,7 +54,7 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call,
 // admit returns an error unless the registration is of a service of an allocation on the calling node.
 func admit(snap *state.Snapshot, c *rpc.Call, r *catalog.Registration) error {
 	if r == nil {
-		return nomad.Errorf(400, "invalid service registration: it is empty")
+		return apierror.Errorf(400, "invalid service registration: it is empty")
 	}
 	if err := rules.ServiceRegistration(r); err != nil {
 		return err
@@ -67,17 +68,17 @@ func admit(snap *state.Snapshot, c *rpc.Call, r *catalog.Registration) error {
 	a := snap.Alloc(nil, r.AllocID)
 	switch {
 	case a == nil:
-		return nomad.UnknownAlloc(r.AllocID)
+		return apierror.UnknownAlloc(r.AllocID)
 	case authz.OwnAlloc(c.Identity, a) != nil:
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	case a.JobID != r.JobID || a.Namespace != r.Namespace:
-		return nomad.Errorf(400, "service registration %q: allocation %s is of another job", r.ID, a.ID)
+		return apierror.Errorf(400, "service registration %q: allocation %s is of another job", r.ID, a.ID)
 	case !strings.HasPrefix(r.ID, catalog.Prefix(a.ID)):
-		return nomad.Errorf(400, "service registration %q: the ID does not begin with %q", r.ID, catalog.Prefix(a.ID))
+		return apierror.Errorf(400, "service registration %q: the ID does not begin with %q", r.ID, catalog.Prefix(a.ID))
 	case a.ClientTerminalStatus():
-		return nomad.Errorf(400, "service registration %q: allocation %s has ended", r.ID, a.ID)
+		return apierror.Errorf(400, "service registration %q: allocation %s has ended", r.ID, a.ID)
 	case !declares(snap, a, r.ServiceName):
-		return nomad.Errorf(400, "service registration %q: group %q of job %q has no service %q", r.ID, a.TaskGroup, a.JobID, r.ServiceName)
+		return apierror.Errorf(400, "service registration %q: group %q of job %q has no service %q", r.ID, a.TaskGroup, a.JobID, r.ServiceName)
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (s *Service) sweep(ctx context.Context, rows []*catalog.Registration) {
 func (s *Service) DeleteByID(ctx context.Context, c *rpc.Call,
 	req *message.ServiceRegistrationDeleteByIDRequest) (*message.ServiceRegistrationDeleteByIDResponse, error) {
 	if req.ID == "" {
-		return nil, nomad.Errorf(400, "missing service id")
+		return nil, apierror.Errorf(400, "missing service id")
 	}
 	ns := handler.NamespaceOf(req.Namespace)
 	node := authz.NodeID(c.Identity)
@@ -147,7 +148,7 @@ func (s *Service) DeleteByID(ctx context.Context, c *rpc.Call,
 	case r == nil:
 		return nil, catalog.ErrNoRegistration
 	case node != "" && r.NodeID != node:
-		return nil, nomad.ErrPermissionDenied
+		return nil, apierror.ErrPermissionDenied
 	}
 	index, err := s.remove(ctx, ns, req.ID)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -89,7 +90,7 @@ func TestByHandler_Denies(t *testing.T) {
 			text, err := codec.Encode(out)
 			return strings.Contains(string(text), c.object), err
 		}
-		if ok, err := done(c.denied); ok || err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+		if ok, err := done(c.denied); ok || err != nil && !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s: the caller that does not meet %q is answered: %t, %v", m.Name, m.Check, ok, err)
 		}
 		if ok, err := done(c.admitted); !ok || err != nil {

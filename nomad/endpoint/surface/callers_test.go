@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/profile"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -203,7 +204,7 @@ func everyMethod(t *testing.T, s *server.Server) {
 			}
 			for _, who := range anybody {
 				err := x.call(t, m, who)
-				denied := errors.Is(err, nomad.ErrPermissionDenied)
+				denied := errors.Is(err, apierror.ErrPermissionDenied)
 				if denied == slices.Contains(may, who) {
 					t.Errorf("%s calls %s: %v", who, m.Name, err)
 				}

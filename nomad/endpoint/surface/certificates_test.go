@@ -14,7 +14,7 @@ import (
 	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
 	"github.com/open-nomad/open-nomad/internal/testpki"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/profile"
@@ -181,7 +181,7 @@ func rawCall(ctx context.Context, own []tls.Certificate, addr, method string, re
 		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	if answer.Error != "" {
-		return nomad.ErrorFromText(answer.Error)
+		return apierror.FromText(answer.Error)
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 	if unanswered(err) {
 		t.Fatalf("%s: %v, want an answer", line, err)
 	}
-	denied := errors.Is(err, nomad.ErrPermissionDenied)
+	denied := errors.Is(err, apierror.ErrPermissionDenied)
 	if may := !special || way != crossing && slices.Contains(holders, cert); may == denied {
 		t.Errorf("%s: %v", line, err)
 	}
@@ -256,15 +256,15 @@ func (x *certified) check(t *testing.T, m rpc.Method, way, cert string) {
 		// A server's certificate alone is sufficient for a few methods, at the leader only.
 		opens := way == direct && slices.Contains(byCertificate, m.Name)
 		for _, relayed := range []bool{false, true} {
-			if err := x.attempt(t, m, way, cert, "", relayed); errors.Is(err, nomad.ErrPermissionDenied) == opens {
+			if err := x.attempt(t, m, way, cert, "", relayed); errors.Is(err, apierror.ErrPermissionDenied) == opens {
 				t.Errorf("%s without a token: %v", line, err)
 			}
 		}
 	}
 	if denied {
 		err := x.attempt(t, m, way, cert, token, true)
-		again := way == crossing && errors.Is(err, nomad.ErrNoRegionPath) // a request is forwarded between regions only once
-		if !again && !errors.Is(err, nomad.ErrPermissionDenied) {
+		again := way == crossing && errors.Is(err, apierror.ErrNoRegionPath) // a request is forwarded between regions only once
+		if !again && !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s as a forwarded request: %v", line, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -86,7 +87,7 @@ func TestHidden_Lists(t *testing.T) {
 		for _, jobs := range [][]nomad.NamespacedID{nil, {{ID: "j", Namespace: "a"}, {ID: "j", Namespace: "b"}}} {
 			req := &message.JobStatusesRequest{QueryOptions: all, Jobs: jobs}
 			if want == "" { // unlike other lists, as in Nomad
-				if err := g.Call(secret, "Job.Statuses", req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+				if err := g.Call(secret, "Job.Statuses", req, nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 					t.Errorf("Job.Statuses of %v = %v, want permission denied", jobs, err)
 				}
 			} else if got := names(servertest.ReadWith[message.JobStatusesResponse](g.ACLServer, secret, "Job.Statuses", req).Jobs); got != want {
@@ -142,11 +143,11 @@ func TestHidden_NamespacesAndPools(t *testing.T) {
 	}
 	for name, want := range map[string]bool{"a": true, "b": false, "c": false} {
 		err := g.Call(one, "Namespace.GetNamespace", &message.NamespaceSpecificRequest{Name: name}, nil)
-		if errors.Is(err, nomad.ErrPermissionDenied) == want {
+		if errors.Is(err, apierror.ErrPermissionDenied) == want {
 			t.Errorf("namespace %s: %v", name, err)
 		}
 		err = g.Call(one, "NodePool.GetNodePool", &message.NodePoolSpecificRequest{Name: strings.Replace(name, "a", "gpu", 1)}, nil)
-		if errors.Is(err, nomad.ErrPermissionDenied) == want {
+		if errors.Is(err, apierror.ErrPermissionDenied) == want {
 			t.Errorf("pool for %s: %v", name, err)
 		}
 	}
@@ -274,7 +275,7 @@ func TestHidden_NamespaceOfTheBody(t *testing.T) {
 		"Variables.Apply, body b, query a": &message.VariablesApplyRequest{Op: "set", Var: servertest.VariableIn("b", "p"), WriteRequest: in},
 	} {
 		name, _, _ := strings.Cut(method, ",")
-		if err := g.Call(only, name, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) && !servertest.IsCoded(err, 400, "namespace") {
+		if err := g.Call(only, name, req, nil); !errors.Is(err, apierror.ErrPermissionDenied) && !servertest.IsCoded(err, 400, "namespace") {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
@@ -304,7 +305,7 @@ func TestBlockingQuery_TokenDeleted(t *testing.T) {
 			QueryOptions: message.QueryOptions{Namespace: "a", MinQueryIndex: 1 << 40, MaxQueryTime: 4 * time.Minute}}, nil)
 	}()
 	g.Must("ACL.DeleteTokens", &message.ACLTokenDeleteRequest{AccessorIDs: []string{token.AccessorID}}, nil)
-	if err := <-ended; !errors.Is(err, nomad.ErrPermissionDenied) || time.Since(begun) > time.Minute {
+	if err := <-ended; !errors.Is(err, apierror.ErrPermissionDenied) || time.Since(begun) > time.Minute {
 		t.Errorf("after %v: %v", time.Since(begun), err)
 	}
 }
@@ -336,7 +337,7 @@ func TestNode_Rights(t *testing.T) {
 	} {
 		for _, secret := range []string{g.node.JWT, g.node.Node.SecretID, other.JWT} {
 			err := g.Call(secret, c.method, c.req(), nil)
-			if refused := errors.Is(err, nomad.ErrPermissionDenied) || servertest.IsCoded(err, 404, "lacks"); refused == c.may {
+			if refused := errors.Is(err, apierror.ErrPermissionDenied) || servertest.IsCoded(err, 404, "lacks"); refused == c.may {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -359,7 +360,7 @@ func TestNode_Rights(t *testing.T) {
 	if err := drain(g.node.JWT); err != nil {
 		t.Errorf("a node ends its own drain: %v", err)
 	}
-	if err := drain(other.JWT); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := drain(other.JWT); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a node ends another's drain: %v", err)
 	}
 	if shown := servertest.ReadWith[message.SingleAllocResponse](g.ACLServer, g.node.JWT, "Alloc.GetAlloc",

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -66,7 +67,7 @@ func TestNodeReads_OwnAllocsOnly(t *testing.T) {
 		for _, topic := range []message.Topic{message.TopicAllocation, message.TopicJob, message.TopicEvaluation, message.TopicDeployment, message.TopicAll} {
 			req := servertest.EventRequest("*", servertest.Topics(string(topic)+":*"))
 			req.AuthToken = secret
-			if _, err := servertest.Follow(t, g.Server, req); !errors.Is(err, nomad.ErrPermissionDenied) {
+			if _, err := servertest.Follow(t, g.Server, req); !errors.Is(err, apierror.ErrPermissionDenied) {
 				t.Errorf("a node with its %s reads events of the topic %s: %v", what, topic, err)
 			}
 		}
@@ -75,7 +76,7 @@ func TestNodeReads_OwnAllocsOnly(t *testing.T) {
 	g.Must("Node.BatchDeregister", &message.NodeBatchDeregisterRequest{NodeIDs: []string{g.node.Node.ID}}, nil)
 	var out message.SingleAllocResponse
 	err := g.Call(g.node.JWT, "Alloc.GetAlloc", &message.AllocSpecificRequest{AllocID: a.ID}, &out)
-	if err == nil && out.Alloc != nil || err != nil && !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err == nil && out.Alloc != nil || err != nil && !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("a purged node reads %+v, %v", out.Alloc, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -209,11 +210,11 @@ func TestSecrets_PurgedNode(t *testing.T) {
 		// The node has not noticed yet that its session was closed.
 	}
 	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Node.GetClientAllocs": list, "Alloc.SignIdentities": sign} {
-		if err := n.Call(method, req, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+		if err := n.Call(method, req, nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 			t.Errorf("%s after: %v", method, err)
 		}
 	}
-	if err := n.Call("Node.UpdateStatus", beat, nil); !errors.Is(err, nomad.ErrNodeNotFound) {
+	if err := n.Call("Node.UpdateStatus", beat, nil); !errors.Is(err, apierror.ErrNodeNotFound) {
 		t.Errorf("Node.UpdateStatus after: %v", err)
 	}
 	if err := n.Call("Node.Register", &message.NodeRegisterRequest{Node: n.Node, WriteRequest: n.Write(n.JWT)}, nil); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/pki"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -54,7 +55,7 @@ type foreign struct {
 func (f *foreign) Call(ctx context.Context, method string, req, resp any) error {
 	switch r := req.(type) {
 	case *message.EvalFinishRequest:
-		return nomad.ErrNoMethod
+		return apierror.ErrNoMethod
 	case *message.EvalDequeueRequest:
 		r.SchedulerVersion, r.Timeout = 1, time.Second
 	case *message.PlanRequest:
@@ -207,7 +208,7 @@ func TestWorker_NoCoreEvaluations(t *testing.T) {
 // refusedWith checks that a call was refused and that the error names the missing right.
 func refusedWith(t *testing.T, what string, err error, missing string) {
 	t.Helper()
-	if !errors.Is(err, nomad.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), "Permission denied") ||
+	if !errors.Is(err, apierror.ErrPermissionDenied) || !strings.HasSuffix(err.Error(), "Permission denied") ||
 		!strings.Contains(err.Error(), missing) {
 		t.Errorf("%s: %v, want permission denied for %q", what, err, missing)
 	}
@@ -272,7 +273,7 @@ func TestWorker_WrongCertificates(t *testing.T) {
 					what := method + " with " + cert + " and " + who
 					switch {
 					case cert == serverHere:
-						if unanswered(err) || errors.Is(err, nomad.ErrPermissionDenied) {
+						if unanswered(err) || errors.Is(err, apierror.ErrPermissionDenied) {
 							t.Errorf("verify %t: %s: %v", verify, what, err)
 						}
 					case c.missing == "" || cert == noRole && verify:
@@ -340,7 +341,7 @@ func TestWorker_CertificateIsNotForwarded(t *testing.T) {
 			refusedWith(t, method+" of a client by another region", call(client, far), "certificate for server.far.nomad is needed")
 			refusedWith(t, method+" of a server by another region", call(upstream, far), "certificate for server.far.nomad is needed")
 			refusedWith(t, method+" of a server by a follower", call(upstream, followers[0]), "not the leader")
-			if err := call(upstream, leader); errors.Is(err, nomad.ErrPermissionDenied) || unanswered(err) {
+			if err := call(upstream, leader); errors.Is(err, apierror.ErrPermissionDenied) || unanswered(err) {
 				t.Errorf("%s of a server at the leader: %v", method, err)
 			}
 		})
@@ -363,7 +364,7 @@ func TestWorker_CertificateAfterReload(t *testing.T) {
 	call := func() error {
 		return servertest.Retry(t, func(ctx context.Context) error { return p.Call(ctx, s.RPCAddr(), "Eval.Ack", ack, nil) })
 	}
-	if err := call(); err == nil || unanswered(err) || errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := call(); err == nil || unanswered(err) || errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Fatalf("before: %v", err)
 	}
 	cfg := next.Agent(servertest.ServerCert).Config()

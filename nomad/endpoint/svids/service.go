@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -65,7 +66,7 @@ func (s *Service) SignX509(ctx context.Context, c *rpc.Call, req *message.Spiffe
 	case w.task == nil:
 		return nil, missing(req.AllocID)
 	case !w.task.Spiffe.X509:
-		return nil, nomad.Errorf(403, "the spiffe block of task %q has no x509 = true", req.Task)
+		return nil, apierror.Errorf(403, "the spiffe block of task %q has no x509 = true", req.Task)
 	}
 	der, err := s.svids.SignX509(key, svid.Subject{ID: w.id, DNS: w.task.Spiffe.DNS, TTL: w.task.Spiffe.Lifetime()}, s.Now())
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Service) SignJWT(ctx context.Context, c *rpc.Call, req *message.SpiffeJ
 	case w.task == nil:
 		return nil, missing(req.AllocID)
 	case !w.task.Spiffe.JWT:
-		return nil, nomad.Errorf(403, "the spiffe block of task %q has no jwt = true", req.Task)
+		return nil, apierror.Errorf(403, "the spiffe block of task %q has no jwt = true", req.Task)
 	}
 	out.ID = w.id
 	out.JWT, out.Expires, err = s.svids.SignJWT(svid.Subject{ID: w.id, TTL: w.task.Spiffe.Lifetime()}, req.Audience, s.Now())
@@ -124,7 +125,7 @@ func (s *Service) Bundle(ctx context.Context, _ *rpc.Call, req *message.GenericR
 }
 
 // errDisabled is returned while the region has no trust domain.
-var errDisabled = nomad.Errorf(404, "SPIFFE is disabled: set trust_domain in the spiffe block of the servers")
+var errDisabled = apierror.Errorf(404, "SPIFFE is disabled: set trust_domain in the spiffe block of the servers")
 
 // find returns the task of an allocation of the caller. Without a result, the index is that of the
 // snapshot, so that a request with an index waits for the allocation.
@@ -141,15 +142,15 @@ func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *rbac.Authent
 		return workload{}, 0, err
 	}
 	if snap.Node(nil, alloc.NodeID) == nil {
-		return workload{}, 0, nomad.ErrNodeNotFound
+		return workload{}, 0, apierror.ErrNodeNotFound
 	}
 	tg := alloc.Job.TaskGroup(alloc.TaskGroup)
 	if tg == nil || tg.Task(task) == nil {
-		return workload{}, 0, nomad.Errorf(404, "allocation %s has no task %q", allocID, task)
+		return workload{}, 0, apierror.Errorf(404, "allocation %s has no task %q", allocID, task)
 	}
 	t := tg.Task(task)
 	if t.Spiffe == nil {
-		return workload{}, 0, nomad.Errorf(403, "task %q has no spiffe block", task)
+		return workload{}, 0, apierror.Errorf(403, "task %q has no spiffe block", task)
 	}
 	name, err := spiffe.ID(s.svids.TrustDomain(), alloc.Job, alloc.TaskGroup, task)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *rbac.Authent
 	}
 	for _, dns := range t.Spiffe.DNS {
 		if !spiffe.Below(dns, s.svids.DNS()) { // the suffixes may have changed since the registration
-			return workload{}, 0, nomad.Errorf(403, "DNS name %q of task %q is not below a suffix in dns of the spiffe block of the servers",
+			return workload{}, 0, apierror.Errorf(403, "DNS name %q of task %q is not below a suffix in dns of the spiffe block of the servers",
 				dns, task)
 		}
 	}
@@ -167,14 +168,14 @@ func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *rbac.Authent
 // checkAudience rejects an audience that the server would not sign.
 func checkAudience(audience []string) error {
 	if len(audience) == 0 || len(audience) > spiffe.MaxAudiences {
-		return nomad.Errorf(400, "request has %d audiences: use 1 to %d", len(audience), spiffe.MaxAudiences)
+		return apierror.Errorf(400, "request has %d audiences: use 1 to %d", len(audience), spiffe.MaxAudiences)
 	}
 	for i, a := range audience {
 		switch {
 		case a == "" || len(a) > spiffe.MaxAudience:
-			return nomad.Errorf(400, "audience %d has %d bytes: use 1 to %d", i+1, len(a), spiffe.MaxAudience)
+			return apierror.Errorf(400, "audience %d has %d bytes: use 1 to %d", i+1, len(a), spiffe.MaxAudience)
 		case slices.Contains(audience[:i], a):
-			return nomad.Errorf(400, "audience %q is a duplicate", a)
+			return apierror.Errorf(400, "audience %q is a duplicate", a)
 		}
 	}
 	return nil
@@ -189,13 +190,13 @@ func wait(q *message.QueryOptions) *message.QueryOptions {
 }
 
 func missing(alloc string) error {
-	return nomad.Errorf(404, "allocation %s does not exist or has ended", alloc)
+	return apierror.Errorf(404, "allocation %s does not exist or has ended", alloc)
 }
 
 // signing returns the error of a failed signature. Without an open root key, the caller may retry.
 func signing(err error) error {
 	if errors.Is(err, svid.ErrNoAuthority) {
-		return nomad.Errorf(503, "%v", err)
+		return apierror.Errorf(503, "%v", err)
 	}
 	return err
 }

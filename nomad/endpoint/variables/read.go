@@ -11,6 +11,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/page"
@@ -89,7 +90,7 @@ func (s *Service) Read(ctx context.Context, c *rpc.Call, req *message.VariablesR
 		return nil, err
 	}
 	if req.Path == "" {
-		return nil, nomad.Errorf(400, "missing variable path")
+		return nil, apierror.Errorf(400, "missing variable path")
 	}
 	return handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.VariablesReadResponse) error {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 	"github.com/open-nomad/open-nomad/nomad/variable"
@@ -45,7 +45,7 @@ func TestVariables_WriteOnly(t *testing.T) {
 		var out message.VariablesListResponse
 		if err := g.Call(secret, "Variables.List", &message.VariablesListRequest{QueryOptions: message.QueryOptions{Prefix: "a"}},
 			&out); secret == writes {
-			if !errors.Is(err, nomad.ErrPermissionDenied) && len(out.Data) != 0 {
+			if !errors.Is(err, apierror.ErrPermissionDenied) && len(out.Data) != 0 {
 				t.Errorf("a writer lists %d variables, %v", len(out.Data), err)
 			}
 		} else if err != nil || len(out.Data) != 1 || (out.Data[0].LockID() != "") != want {
@@ -59,13 +59,13 @@ func TestVariables_WriteOnly(t *testing.T) {
 	}{{reads, variable.OpSet, false}, {writes, variable.OpDelete, false}, {lists, variable.OpDelete, false}, {destroys, variable.OpSet, false},
 		{destroys, variable.OpDelete, true}} {
 		if _, err := apply(c.secret, c.op, heldBy(servertest.Variable("a/b", "x"), held.Output.LockID())); errors.Is(err,
-			nomad.ErrPermissionDenied) == c.may {
+			apierror.ErrPermissionDenied) == c.may {
 			t.Errorf("%s: %v", c.op, err)
 		}
 	}
 	for path, may := range map[string]bool{"a/none": true, "b/none": false, "a": false, "": false, "a/*": false} {
 		err := g.Call(reads, "Variables.Read", &message.VariablesReadRequest{Path: path}, nil)
-		if errors.Is(err, nomad.ErrPermissionDenied) == may {
+		if errors.Is(err, apierror.ErrPermissionDenied) == may {
 			t.Errorf("read %q: %v", path, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rootkey"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -219,11 +220,11 @@ func TestVariables_WorkloadWithoutACLs(t *testing.T) {
 	}
 	write := &message.VariablesApplyRequest{Op: variable.OpSet, Var: servertest.Variable("nomad/jobs/b", "x"),
 		WriteRequest: message.WriteRequest{Region: "global", AuthToken: token}}
-	if err := s.Call(servertest.Context(t), "Variables.Apply", write, nil); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if err := s.Call(servertest.Context(t), "Variables.Apply", write, nil); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("it writes: %v", err)
 	}
 	n.Report(nomad.AllocClientStatusComplete, n.Allocs(1)...)
-	if _, err := readVariable(t, s, "nomad/jobs/b", token); !errors.Is(err, nomad.ErrPermissionDenied) {
+	if _, err := readVariable(t, s, "nomad/jobs/b", token); !errors.Is(err, apierror.ErrPermissionDenied) {
 		t.Errorf("after the allocation has ended: %v", err)
 	}
 }

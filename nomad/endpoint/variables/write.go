@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -107,7 +108,7 @@ func (s *Service) conflict(ctx context.Context, c *rpc.Call, v *variable.Encrypt
 // entry validates a request, checks the caller's rights and returns the log entry.
 func (s *Service) entry(ctx context.Context, c *rpc.Call, req *message.VariablesApplyRequest) (*message.VarApplyStateRequest, error) {
 	if req.Var == nil {
-		return nil, cmp.Or(need(c, handler.NamespaceOf(req.Namespace), "", acl.VariableWrite), nomad.Errorf(400, "variable must be specified"))
+		return nil, cmp.Or(need(c, handler.NamespaceOf(req.Namespace), "", acl.VariableWrite), apierror.Errorf(400, "variable must be specified"))
 	}
 	now := s.UnixNow()
 	v := &variable.Encrypted{Metadata: variable.Metadata{Path: req.Var.Path, ModifyIndex: req.Var.ModifyIndex,
@@ -121,7 +122,7 @@ func (s *Service) entry(ctx context.Context, c *rpc.Call, req *message.Variables
 		return nil, err
 	}
 	if req.Namespace != "" && req.Namespace != v.Namespace {
-		return nil, nomad.Errorf(400, "namespace %q of the variable does not match namespace %q of the request", v.Namespace, req.Namespace)
+		return nil, apierror.Errorf(400, "namespace %q of the variable does not match namespace %q of the request", v.Namespace, req.Namespace)
 	}
 	if err := handler.KnownNamespace(s.Snapshot(), v.Namespace); err != nil {
 		return nil, err
@@ -170,14 +171,14 @@ func (s *Service) fitOperation(ctx context.Context, entry *message.VarApplyState
 		return s.fitLock(v)
 	case variable.OpLockRelease:
 		if v.LockID() == "" {
-			return nomad.Errorf(400, "missing lock ID: only the lock holder can release the variable")
+			return apierror.Errorf(400, "missing lock ID: only the lock holder can release the variable")
 		}
 	case variable.OpDelete, variable.OpDeleteCAS:
 	default:
-		return nomad.Errorf(400, "unknown variable operation %q", entry.Op)
+		return apierror.Errorf(400, "unknown variable operation %q", entry.Op)
 	}
 	if v.Path == "" { // other invalid paths are allowed, so that restored variables can be deleted
-		return nomad.Errorf(400, "missing variable path")
+		return apierror.Errorf(400, "missing variable path")
 	}
 	return nil
 }
@@ -207,7 +208,7 @@ func (s *Service) fitLock(v *variable.Encrypted) error {
 		return nil
 	}
 	if old := s.Snapshot().Variable(nil, v.Namespace, v.Path); old == nil || old.LockID() != v.Lock.ID {
-		return nomad.Errorf(409, "lock not held: acquire it without an ID")
+		return apierror.Errorf(409, "lock not held: acquire it without an ID")
 	}
 	return nil
 }
@@ -221,9 +222,9 @@ func (s *Service) RenewLock(_ context.Context, c *rpc.Call,
 	}
 	switch {
 	case req.Path == "":
-		return nil, nomad.Errorf(400, "missing variable path")
+		return nil, apierror.Errorf(400, "missing variable path")
 	case req.LockID == "":
-		return nil, nomad.Errorf(400, "missing lock ID: only the lock holder can renew the lock")
+		return nil, apierror.Errorf(400, "missing lock ID: only the lock holder can renew the lock")
 	}
 	if err := handler.KnownNamespace(snap, ns); err != nil {
 		return nil, err
@@ -231,11 +232,11 @@ func (s *Service) RenewLock(_ context.Context, c *rpc.Call,
 	v := snap.Variable(nil, ns, req.Path)
 	switch {
 	case v == nil:
-		return nil, nomad.Errorf(404, "variable not found")
+		return nil, apierror.Errorf(404, "variable not found")
 	case v.LockID() != req.LockID:
-		return nil, nomad.Errorf(409, "variable %q: lock not held by this ID: acquire it again", req.Path)
+		return nil, apierror.Errorf(409, "variable %q: lock not held by this ID: acquire it again", req.Path)
 	case !s.cfg.Locks.Reset(&v.Metadata):
-		return nil, nomad.Errorf(409, "variable %q: lock expired because it was not renewed in time: acquire it again", req.Path)
+		return nil, apierror.Errorf(409, "variable %q: lock expired because it was not renewed in time: acquire it again", req.Path)
 	}
 	out := &message.VariablesRenewLockResponse{VarMeta: &v.Metadata}
 	out.Index = v.ModifyIndex

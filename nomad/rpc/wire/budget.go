@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Memory that the codec allocates for one value in addition to its bytes. A scalar is at most
@@ -21,7 +21,7 @@ const (
 )
 
 // ErrBusy ends the reading of a request that exceeds the free part of the budget.
-var ErrBusy = nomad.Errorf(http.StatusServiceUnavailable, "the server is busy with other large requests: try again")
+var ErrBusy = apierror.Errorf(http.StatusServiceUnavailable, "the server is busy with other large requests: try again")
 
 // Budget is an amount of memory that calls share.
 type Budget struct {
@@ -61,7 +61,7 @@ func (b *Budget) Take(ctx context.Context, n int64, hold time.Duration) error {
 
 // TooCostly is the error for a request that may need n bytes of memory when most are allowed.
 func TooCostly(n, most int64) error {
-	return nomad.Errorf(http.StatusRequestEntityTooLarge,
+	return apierror.Errorf(http.StatusRequestEntityTooLarge,
 		"the request is too large: it may need %d bytes of memory, at most %d are allowed", n, most)
 }
 

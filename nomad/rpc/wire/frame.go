@@ -7,7 +7,7 @@ import (
 	"io"
 	"net"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 )
 
@@ -135,7 +135,7 @@ func (c *Caller) Ask(method string, req any, in *Intake) (reply []byte, broken b
 	case head.Seq != c.seq:
 		return nil, true, fmt.Errorf("rpc error: reply %d to request %d", head.Seq, c.seq)
 	case head.Error != "":
-		return nil, false, nomad.ErrorFromText(head.Error)
+		return nil, false, apierror.FromText(head.Error)
 	}
 	return body, false, nil
 }
@@ -149,5 +149,5 @@ func AsLost(err error) error {
 	if errors.Is(err, ErrBadValue) {
 		return fmt.Errorf("rpc error: %w", err)
 	}
-	return fmt.Errorf("%w: %w", nomad.ErrLost, err)
+	return fmt.Errorf("%w: %w", apierror.ErrLost, err)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -70,10 +70,10 @@ func (r *EventReader) line() line {
 		return line{err: err}
 	}
 	if w.Error != nil && w.Error.Code != nil {
-		return line{err: nomad.Errorf(int(*w.Error.Code), "%s", w.Error.Message)}
+		return line{err: apierror.Errorf(int(*w.Error.Code), "%s", w.Error.Message)}
 	}
 	if w.Error != nil {
-		return line{err: nomad.ErrorFromText(w.Error.Message)}
+		return line{err: apierror.FromText(w.Error.Message)}
 	}
 	var body struct {
 		Index  uint64

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -44,7 +45,7 @@ func ClientServer(t *testing.T) *rpc.Server {
 		rpc.Handle("Allocations.Stats", rpc.Token, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, req *message.AllocStatsRequest) (*message.AllocStatsResponse, error) {
 				if req.Task != "" {
-					return nil, nomad.Errorf(404, "unknown task %q", req.Task)
+					return nil, apierror.Errorf(404, "unknown task %q", req.Task)
 				}
 				return &message.AllocStatsResponse{Stats: &message.AllocResourceUsage{Timestamp: 7}}, nil
 			}).Needs(rpc.AnyToken),

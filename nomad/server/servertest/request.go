@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -34,9 +34,9 @@ func StreamError(open func() (*rpc.Stream, error), req any) error {
 	}
 	switch {
 	case first.Error != nil:
-		return nomad.ErrorFromText(first.Error.Message)
+		return apierror.FromText(first.Error.Message)
 	case first.ErrorMsg != "":
-		return nomad.ErrorFromText(first.ErrorMsg)
+		return apierror.FromText(first.ErrorMsg)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/server"
@@ -60,7 +60,7 @@ func restoreOnce(t testing.TB, open func() (*rpc.Stream, error), raw []byte, end
 		t.Fatalf("Operator.SnapshotRestore: %v", err)
 	}
 	if reply.ErrorMsg != "" {
-		return fmt.Errorf("%d %w", reply.ErrorCode, nomad.ErrorFromText(reply.ErrorMsg))
+		return fmt.Errorf("%d %w", reply.ErrorCode, apierror.FromText(reply.ErrorMsg))
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func SaveWith(t testing.TB, s *server.Server, q message.QueryOptions) ([]byte, e
 		return nil, err
 	}
 	if reply.ErrorMsg != "" {
-		return nil, fmt.Errorf("%d %w", reply.ErrorCode, nomad.ErrorFromText(reply.ErrorMsg))
+		return nil, fmt.Errorf("%d %w", reply.ErrorCode, apierror.FromText(reply.ErrorMsg))
 	}
 	raw, err := io.ReadAll(st)
 	if err != nil {

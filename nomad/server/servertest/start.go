@@ -11,14 +11,14 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/server"
 )
 
 // IsCoded reports whether an error has the status and contains the text.
 func IsCoded(err error, code int, text string) bool {
-	var coded *nomad.CodedError
+	var coded *apierror.Coded
 	return errors.As(err, &coded) && coded.Code == code && strings.Contains(coded.Message, text)
 }
 
@@ -28,7 +28,7 @@ var Global = message.QueryOptions{Region: "global"}
 // WantError fails the test unless err has the status and contains the parts.
 func WantError(t *testing.T, err error, code int, parts ...string) {
 	t.Helper()
-	var c *nomad.CodedError
+	var c *apierror.Coded
 	if !errors.As(err, &c) || c.Code != code {
 		t.Fatalf("error = %v, want status %d", err, code)
 	}
@@ -119,11 +119,11 @@ func Retry(t testing.TB, call func(context.Context) error) error {
 		switch {
 		case ctx.Err() != nil:
 			return err
-		case errors.Is(err, nomad.ErrMaybeApplied):
+		case errors.Is(err, apierror.ErrMaybeApplied):
 			if lost++; lost > leadersLost {
 				return err
 			}
-		case !errors.Is(err, nomad.ErrNoLeader) && !errors.Is(err, nomad.ErrNotReady):
+		case !errors.Is(err, apierror.ErrNoLeader) && !errors.Is(err, apierror.ErrNotReady):
 			return err
 		}
 	}

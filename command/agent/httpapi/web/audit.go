@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -168,7 +169,7 @@ func (s *Server) whose(ctx context.Context, token string) audit.Auth {
 	switch {
 	case err == nil:
 		return s.known.keep(digest, audit.AuthOf(resp.Identity), now)
-	case errors.Is(err, nomad.ErrPermissionDenied), status(err) == http.StatusForbidden:
+	case errors.Is(err, apierror.ErrPermissionDenied), status(err) == http.StatusForbidden:
 		return audit.Auth{Kind: audit.KindInvalid}
 	case ctx.Err() != nil:
 		return audit.Auth{Kind: audit.KindUnknown}

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -13,7 +13,7 @@ import (
 // Requests that the agent answers itself make no RPC that would check the token.
 
 // Callers resolves the token of a caller, "" for the anonymous caller, and returns the identity and
-// its rights. The error is nomad.ErrPermissionDenied for an invalid token. Any other error means
+// its rights. The error is apierror.ErrPermissionDenied for an invalid token. Any other error means
 // that the token could not be checked.
 type Callers interface {
 	Access(ctx context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error)
@@ -30,10 +30,10 @@ var errCallers = errors.New("this agent cannot authenticate callers")
 func ForCallers(q acl.Question, handle Handler) Handler {
 	return func(r *Request) (any, error) {
 		if r.notes(q) {
-			return nil, nomad.ErrPermissionDenied
+			return nil, apierror.ErrPermissionDenied
 		}
 		_, access, err := r.caller()
-		if err != nil && (r.server.cfg.ACL || errors.Is(err, nomad.ErrPermissionDenied)) {
+		if err != nil && (r.server.cfg.ACL || errors.Is(err, apierror.ErrPermissionDenied)) {
 			return nil, err
 		}
 		if access != nil && q.Kind != "" {
@@ -51,14 +51,14 @@ func ForCallers(q acl.Question, handle Handler) Handler {
 func ForOperators(q acl.Question, handle Handler) Handler {
 	return func(r *Request) (any, error) {
 		if r.notes(q) {
-			return nil, nomad.ErrPermissionDenied
+			return nil, apierror.ErrPermissionDenied
 		}
 		id, access, err := r.caller()
 		switch {
 		case err != nil:
 			return nil, err
 		case access.Disabled && id.Claims != nil:
-			return nil, nomad.ErrPermissionDenied
+			return nil, apierror.ErrPermissionDenied
 		}
 		if err := access.Need(q); err != nil {
 			return nil, err

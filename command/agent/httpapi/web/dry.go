@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/acl"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -32,16 +32,16 @@ func (r *Request) QuestionOf(asked *DryRun, q *message.ACLExplainRequest) error 
 	req, err := http.NewRequestWithContext(context.WithValue(r.Context(), notebookKey{}, noted), asked.Method, "http://agent"+asked.Path,
 		bytes.NewReader(asked.Body))
 	if err != nil || !strings.HasPrefix(asked.Path, "/") {
-		return nomad.Errorf(http.StatusBadRequest, "invalid request %q %q: use a method and a path, such as GET /v1/jobs", asked.Method,
+		return apierror.Errorf(http.StatusBadRequest, "invalid request %q %q: use a method and a path, such as GET /v1/jobs", asked.Method,
 			asked.Path)
 	}
 	rt, param, allowed := s.dry.routes.match(req.Method, req.URL.EscapedPath())
 	switch {
 	case rt != nil:
 	case len(allowed) > 0:
-		return nomad.Errorf(http.StatusBadRequest, "%s accepts %s, not %s", req.URL.Path, strings.Join(allowed, " "), req.Method)
+		return apierror.Errorf(http.StatusBadRequest, "%s accepts %s, not %s", req.URL.Path, strings.Join(allowed, " "), req.Method)
 	default:
-		return nomad.Errorf(http.StatusBadRequest, "unknown route %s", req.URL.Path)
+		return apierror.Errorf(http.StatusBadRequest, "unknown route %s", req.URL.Path)
 	}
 	dry := &Request{Request: req, server: s.dry, Reply: nowhere{}, Param: param, Query: req.URL.Query()}
 	if s.askFor(r, rt, dry.Query.Get("namespace")) != nil {
@@ -54,7 +54,7 @@ func (r *Request) QuestionOf(asked *DryRun, q *message.ACLExplainRequest) error 
 		return nil
 	}
 	if noted.method == "" {
-		return nomad.Errorf(http.StatusBadRequest, "the request requires no right, or fails before a right is checked: %v",
+		return apierror.Errorf(http.StatusBadRequest, "the request requires no right, or fails before a right is checked: %v",
 			cmp.Or(err, errors.New("the agent answers it locally")))
 	}
 	q.Method, q.Namespace = noted.method, dry.Namespace()
@@ -140,7 +140,7 @@ func (refuser) Call(ctx context.Context, method string, req, _ any) error {
 		n.method = method
 		n.request, _ = req.(rpc.Request) // all requests implement it
 	}
-	return nomad.ErrPermissionDenied
+	return apierror.ErrPermissionDenied
 }
 
 // Stream implements RPC.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // anyHost in Config.Hosts disables the check of the Host header.
@@ -41,7 +41,7 @@ func (s *Server) checkHost(req *http.Request) error {
 	if s.cfg.ACL && req.URL.Path != bootstrapPath {
 		advice = "use an IP address, or give a token"
 	}
-	return nomad.Errorf(http.StatusForbidden,
+	return apierror.Errorf(http.StatusForbidden,
 		"%q is not a name of this agent: add it to http_api_allowed_hosts in the agent configuration, %s", host, advice)
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Bounds of the time in which the body of a request must arrive. RPC has the same bounds.
@@ -31,10 +31,10 @@ const (
 
 var (
 	// ErrSlowBody means that the body of a request did not arrive in time.
-	ErrSlowBody = nomad.Errorf(http.StatusRequestTimeout,
+	ErrSlowBody = apierror.Errorf(http.StatusRequestTimeout,
 		"the request body did not arrive in time: it must arrive within %v, and after that at %d KiB per second or more", bodyTimeout,
 		bodyRate>>10)
-	errBodiesBusy = nomad.Errorf(http.StatusServiceUnavailable, "the agent is busy with other large request bodies: try again")
+	errBodiesBusy = apierror.Errorf(http.StatusServiceUnavailable, "the agent is busy with other large request bodies: try again")
 )
 
 // bodyBudgets limits the memory that the bodies of all requests share.

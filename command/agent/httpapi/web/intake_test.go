@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -52,7 +52,7 @@ func (servers) Call(_ context.Context, _ string, _, resp any) error {
 }
 
 func (servers) Stream(context.Context, string) (*rpc.Stream, error) {
-	return nil, nomad.ErrUnknownMethod
+	return nil, apierror.ErrUnknownMethod
 }
 
 // newTestServer serves a route with a JSON body, one with a raw body and one without.
@@ -232,7 +232,7 @@ func (unauthenticatedCallers) AccessNow(ctx context.Context, token string) (*rba
 
 func (unauthenticatedCallers) Access(_ context.Context, token string) (*rbac.AuthenticatedIdentity, *rpc.Access, error) {
 	if token != "mine" {
-		return nil, nil, nomad.ErrPermissionDenied
+		return nil, nil, apierror.ErrPermissionDenied
 	}
 	return &rbac.AuthenticatedIdentity{}, &rpc.Access{}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // DecodeNamed is Decode for an object that limits or grants something. It refuses an unknown key that resembles a known
@@ -79,7 +79,7 @@ func checkName(key string, value []byte, t reflect.Type, at string) error {
 	if at != "" {
 		in = " in " + at
 	}
-	return nomad.Errorf(http.StatusBadRequest, "unknown key %q%s: the name in the JSON API is %q", key, in, similar)
+	return apierror.Errorf(http.StatusBadRequest, "unknown key %q%s: the name in the JSON API is %q", key, in, similar)
 }
 
 // jsonName returns the key of a field, or "" if it has none.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -77,7 +78,7 @@ func Either(first Need, others ...Need) Need {
 // Workloads requires the identity of a task.
 func Workloads(a *asking) error {
 	if a.access.Workload == nil {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	return nil
 }
@@ -85,7 +86,7 @@ func Workloads(a *asking) error {
 // Nodes requires the identity of a node.
 func Nodes(a *asking) error {
 	if a.access.Rights != acl.OfNodes {
-		return nomad.ErrPermissionDenied
+		return apierror.ErrPermissionDenied
 	}
 	return nil
 }

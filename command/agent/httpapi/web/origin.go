@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // A page in an operator's browser can send requests to every agent that the browser reaches. Without
@@ -32,12 +32,12 @@ func CheckOrigin(text string) error {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || text != u.Scheme+"://"+u.Host || strings.Contains(text,
 		"*"):
-		return nomad.Errorf(http.StatusBadRequest, `%q is not an origin: use "https://host" or "https://host:port", without a path and without *`,
+		return apierror.Errorf(http.StatusBadRequest, `%q is not an origin: use "https://host" or "https://host:port", without a path and without *`,
 			text)
 	case text != strings.ToLower(text):
-		return nomad.Errorf(http.StatusBadRequest, "%q has upper-case letters, which browsers do not send: use %q", text, strings.ToLower(text))
+		return apierror.Errorf(http.StatusBadRequest, "%q has upper-case letters, which browsers do not send: use %q", text, strings.ToLower(text))
 	case u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443":
-		return nomad.Errorf(http.StatusBadRequest, "%q has the default port, which browsers do not send: remove it", text)
+		return apierror.Errorf(http.StatusBadRequest, "%q has the default port, which browsers do not send: remove it", text)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (s *Server) checkOrigin(h http.Header, req *http.Request, rt *Route) error 
 		return nil
 	case s.isForeign(req):
 	case changes && read && unlabelled(req):
-		return nomad.Errorf(http.StatusForbidden, "browsers must not send GET %s, because any page can make them do it: use PUT", req.URL.Path)
+		return apierror.Errorf(http.StatusForbidden, "browsers must not send GET %s, because any page can make them do it: use PUT", req.URL.Path)
 	default:
 		return nil
 	}
@@ -76,10 +76,10 @@ func (s *Server) checkOrigin(h http.Header, req *http.Request, rt *Route) error 
 // errForeign is the refusal of a page of another origin. The origin is "" if the browser did not send it.
 func errForeign(origin string) error {
 	if origin == "" || origin == "null" {
-		return nomad.Errorf(http.StatusForbidden,
+		return apierror.Errorf(http.StatusForbidden,
 			"cross-origin request of a web page refused: enter the URL in the address bar of the browser, or use a command")
 	}
-	return nomad.Errorf(http.StatusForbidden,
+	return apierror.Errorf(http.StatusForbidden,
 		"cross-origin request refused: to allow the pages of %q, add it to http_api_allowed_origins in the agent configuration", origin)
 }
 

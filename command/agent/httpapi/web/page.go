@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // escapedPage is the prefix of an escaped page token. No other token has this prefix.
@@ -29,7 +29,7 @@ func tokenOfPage(text string) (string, error) {
 	}
 	token, err := url.QueryUnescape(escaped)
 	if err != nil {
-		return "", nomad.Errorf(http.StatusBadRequest, "invalid next token %q", text)
+		return "", apierror.Errorf(http.StatusBadRequest, "invalid next token %q", text)
 	}
 	return token, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -84,4 +84,4 @@ func writeError(w http.ResponseWriter, err error) {
 }
 
 // status returns the HTTP status of an error.
-func status(err error) int { return nomad.HTTPStatus(err) }
+func status(err error) int { return apierror.HTTPStatus(err) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -63,7 +64,7 @@ func (r *Request) ReadOptions(q *message.QueryOptions) error {
 	if v := r.Query.Get("per_page"); v != "" {
 		n, err := strconv.ParseInt(v, 10, 32)
 		if err != nil || n < 0 {
-			return nomad.Errorf(http.StatusBadRequest, "Invalid per_page %q: use a number of items", v)
+			return apierror.Errorf(http.StatusBadRequest, "Invalid per_page %q: use a number of items", v)
 		}
 		q.PerPage = int32(n)
 	}
@@ -73,7 +74,7 @@ func (r *Request) ReadOptions(q *message.QueryOptions) error {
 // NoPrefix refuses the prefix parameter, for lists that do not support it.
 func (r *Request) NoPrefix() error {
 	if r.Query.Get("prefix") != "" {
-		return nomad.Errorf(http.StatusBadRequest, "prefix is not supported for this list")
+		return apierror.Errorf(http.StatusBadRequest, "prefix is not supported for this list")
 	}
 	return nil
 }
@@ -83,14 +84,14 @@ func (r *Request) blocking(q *message.QueryOptions) error {
 	if v := r.Query.Get("index"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
-			return nomad.Errorf(http.StatusBadRequest, "Invalid index")
+			return apierror.Errorf(http.StatusBadRequest, "Invalid index")
 		}
 		q.MinQueryIndex = n
 	}
 	if v := r.Query.Get("wait"); v != "" {
 		d, err := time.ParseDuration(v)
 		if err != nil {
-			return nomad.Errorf(http.StatusBadRequest, "Invalid wait time")
+			return apierror.Errorf(http.StatusBadRequest, "Invalid wait time")
 		}
 		q.MaxQueryTime = d
 	}
@@ -133,7 +134,7 @@ func (r *Request) Flag(name string) (bool, error) {
 	}
 	b, err := strconv.ParseBool(v[0])
 	if err != nil {
-		return false, nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as a bool", name, v[0])
+		return false, apierror.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as a bool", name, v[0])
 	}
 	return b, nil
 }
@@ -154,7 +155,7 @@ func (r *Request) Number(name string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil {
-		return 0, nomad.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an int", name, v)
+		return 0, apierror.Errorf(http.StatusBadRequest, "Failed to parse value of %q (%v) as an int", name, v)
 	}
 	return n, nil
 }
@@ -163,7 +164,7 @@ func (r *Request) Number(name string) (int64, error) {
 func (r *Request) Decode(v any) error {
 	switch err := r.DecodeOptional(v); {
 	case errors.Is(err, io.EOF):
-		return nomad.Errorf(http.StatusBadRequest, "Request body is empty")
+		return apierror.Errorf(http.StatusBadRequest, "Request body is empty")
 	default:
 		return err
 	}
@@ -188,8 +189,8 @@ func (r *Request) DecodeOptional(v any) error {
 	case fault != nil:
 		return fault
 	case errors.Is(err, errTooManyObjects):
-		return nomad.Errorf(http.StatusBadRequest, "request body contains more than %d objects and lists", maxObjects)
+		return apierror.Errorf(http.StatusBadRequest, "request body contains more than %d objects and lists", maxObjects)
 	default:
-		return nomad.Errorf(http.StatusBadRequest, "request body is not valid JSON for this route: %v", err)
+		return apierror.Errorf(http.StatusBadRequest, "request body is not valid JSON for this route: %v", err)
 	}
 }

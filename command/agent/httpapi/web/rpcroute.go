@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -104,7 +104,7 @@ func sameScope[Req any](r *Request, req *Req) error {
 	w := in.Write()
 	for _, s := range []struct{ name, body string }{{"region", w.Region}, {"namespace", w.Namespace}} {
 		if query := r.Query.Get(s.name); query != "" && s.body != "" && query != s.body {
-			return nomad.Errorf(http.StatusBadRequest, "%s %q of the body does not match %s %q of the query: use one of them", s.name, s.body,
+			return apierror.Errorf(http.StatusBadRequest, "%s %q of the body does not match %s %q of the query: use one of them", s.name, s.body,
 				s.name, query)
 		}
 	}
@@ -132,7 +132,7 @@ func EmptyObject[Resp any](*Resp) (any, error) { return struct{}{}, nil }
 // Found returns v, or a 404 error with text if v is nil.
 func Found[T any](v *T, text string) (any, error) {
 	if v == nil {
-		return nil, nomad.Errorf(http.StatusNotFound, "%s", text)
+		return nil, apierror.Errorf(http.StatusNotFound, "%s", text)
 	}
 	return v, nil
 }

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
@@ -92,7 +92,7 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 	case rt != nil:
 	case len(allowed) > 0:
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		writeError(w, nomad.Errorf(http.StatusMethodNotAllowed, "Invalid method"))
+		writeError(w, apierror.Errorf(http.StatusMethodNotAllowed, "Invalid method"))
 		return
 	default:
 		w.WriteHeader(http.StatusNotFound)
@@ -172,6 +172,6 @@ func (s *Server) limitBody(w http.ResponseWriter, req *http.Request) error {
 }
 
 func tooLarge(limit int64) error {
-	return nomad.Errorf(http.StatusRequestEntityTooLarge,
+	return apierror.Errorf(http.StatusRequestEntityTooLarge,
 		"request body exceeds %d bytes: raise limits { http_max_request_body } of the agent, or send a smaller body", limit)
 }

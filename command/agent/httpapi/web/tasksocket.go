@@ -5,7 +5,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
@@ -30,15 +30,15 @@ func (t taskSocket) RefusedConn(c net.Conn) { t.server.RefusedConn(c) }
 func (s *Server) answerTask(w http.ResponseWriter, req *http.Request) {
 	token := Token(req)
 	if token == "" {
-		writeError(w, nomad.Errorf(http.StatusUnauthorized, "Unauthorized"))
+		writeError(w, apierror.Errorf(http.StatusUnauthorized, "Unauthorized"))
 		return
 	}
 	somebody, err := s.hasIdentity(req.Context(), s.cfg.Region, token)
 	switch {
 	case err != nil && status(err) == http.StatusInternalServerError:
-		writeError(w, nomad.Errorf(http.StatusInternalServerError, "the token could not be checked: no response from the servers"))
+		writeError(w, apierror.Errorf(http.StatusInternalServerError, "the token could not be checked: no response from the servers"))
 	case err != nil || !somebody:
-		writeError(w, nomad.Errorf(http.StatusForbidden, "Forbidden"))
+		writeError(w, apierror.Errorf(http.StatusForbidden, "Forbidden"))
 	default:
 		s.answer(w, req)
 	}

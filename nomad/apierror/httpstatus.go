@@ -1,4 +1,4 @@
-package nomad
+package apierror
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 
 // HTTPStatus returns the HTTP status for an error, as Nomad 2.0 does.
 func HTTPStatus(err error) int {
-	var coded *CodedError
+	var coded *Coded
 	switch {
 	case errors.As(err, &coded):
 		return coded.Code

@@ -1,4 +1,11 @@
-package nomad
+// Package apierror defines the errors of RPCs and of the HTTP API.
+//
+// An error crosses agents as text: Text and FromText convert it, and errors.Is and errors.As work on both sides. Sentinels
+// are recognised by their texts, which clients of Nomad 2.0 match. A Coded error carries its HTTP status; HTTPStatus returns
+// the status of any error. Hidden is what an error about a missing object adds if the caller may just not see it.
+//
+// The package imports no other package of the project.
+package apierror
 
 //lint:file-ignore ST1005 clients match the texts of these errors as they are
 
@@ -63,30 +70,30 @@ var (
 // codedPrefix is the prefix of an error that carries an HTTP status over RPC.
 const codedPrefix = "RPC Error:: "
 
-// CodedError is an error with an HTTP status. Its text is the message without the status.
-type CodedError struct {
+// Coded is an error with an HTTP status. Its text is the message without the status.
+type Coded struct {
 	Code    int
 	Message string
 }
 
-func (e *CodedError) Error() string { return e.Message }
+func (e *Coded) Error() string { return e.Message }
 
-// withStatus are the sentinels that errors.Is also matches in a CodedError. They concern node identity and
+// withStatus are the sentinels that errors.Is also matches in a Coded. They concern node identity and
 // missing or disabled ACL objects.
 var withStatus = []error{ErrNodeSecret, ErrNodeHeld, ErrTokenNotFound, ErrACLDisabled, ErrACLBootstrapped, ErrACLPolicyNotFound, ErrACLRoleNotFound,
 	ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
 
 // Is reports whether the message of e contains the text of the sentinel target.
-func (e *CodedError) Is(target error) bool {
+func (e *Coded) Is(target error) bool {
 	return slices.Contains(withStatus, target) && strings.Contains(e.Message, target.Error())
 }
 
 // Wire returns the form used in RPC replies: "RPC Error:: <code>,<message>".
-func (e *CodedError) Wire() string { return fmt.Sprintf("%s%d,%s", codedPrefix, e.Code, e.Message) }
+func (e *Coded) Wire() string { return fmt.Sprintf("%s%d,%s", codedPrefix, e.Code, e.Message) }
 
-// Errorf returns a CodedError.
+// Errorf returns a Coded.
 func Errorf(code int, format string, args ...any) error {
-	return &CodedError{Code: code, Message: fmt.Sprintf(format, args...)}
+	return &Coded{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 // Denied returns an ErrPermissionDenied with a reason. Its text has the suffix that Nomad agents expect with
@@ -114,21 +121,21 @@ func NoMethod(name string, service bool) error {
 	return &remoteError{text: noServicePrefix + name, is: ErrNoMethod}
 }
 
-// ErrorText returns the text that an RPC reply carries for err.
-func ErrorText(err error) string {
-	var coded *CodedError
+// Text returns the text that an RPC reply carries for err.
+func Text(err error) string {
+	var coded *Coded
 	if errors.As(err, &coded) {
 		return coded.Wire()
 	}
 	return err.Error()
 }
 
-// ErrorFromText is the inverse of ErrorText. errors.Is and errors.As work on the result as on the original error.
-func ErrorFromText(text string) error {
+// FromText is the inverse of Text. errors.Is and errors.As work on the result as on the original error.
+func FromText(text string) error {
 	if rest, ok := strings.CutPrefix(text, codedPrefix); ok {
 		if code, msg, ok := strings.Cut(rest, ","); ok {
 			if n, err := strconv.Atoi(code); err == nil {
-				return &CodedError{Code: n, Message: msg}
+				return &Coded{Code: n, Message: msg}
 			}
 		}
 	}
