@@ -12,22 +12,21 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Confinement is how the sidecars of a task are confined.
 type Confinement struct {
-	Policy *sandbox.Policy  // of SidecarPolicy, with a seccomp filter
-	Group  *supervise.Group // the task's control group, with the limits before the task's start; nil: none
+	Policy *sandbox.Policy // of SidecarPolicy, with a seccomp filter
+	Group  *proc.GroupSpec // the task's control group, with the limits before the task's start; nil: none
 }
 
 // SidecarGroup returns the control group for sidecars: that of the task. Before the task's start its
 // memory limit is at least drivers.SidecarMemory, or none if the task has none, and there is no CPU limit.
-func SidecarGroup(cfg *drivers.TaskConfig, processes int64) *supervise.Group {
+func SidecarGroup(cfg *drivers.TaskConfig, processes int64) *proc.GroupSpec {
 	l := cgroup.Limits{Cores: cfg.Limits.Cores, Processes: processes, MemoryMax: cfg.Limits.SidecarLimit()}
-	return &supervise.Group{Group: GroupName(cfg), Limits: l}
+	return &proc.GroupSpec{Group: GroupName(cfg), Limits: l}
 }
 
 // joinTries limits the attempts to start a sidecar in the group of a task that is ending, whose
@@ -93,7 +92,7 @@ func (g *Groups) Confine(ctx context.Context, c Confinement, s *drivers.Sidecar)
 
 // confineIn runs a sidecar in a group. It reports whether the sidecar did not start because the group
 // no longer exists.
-func (g *Groups) confineIn(ctx context.Context, group *supervise.Group,
+func (g *Groups) confineIn(ctx context.Context, group *proc.GroupSpec,
 	cmd sandbox.Command) (exit *drivers.ExitResult, gone bool, err error) {
 	in, leave, err := g.join(ctx, group)
 	if err != nil {

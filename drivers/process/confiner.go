@@ -14,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/internal/sandbox/seccomp"
-	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -139,7 +139,7 @@ func outermost(dirs []string) []string {
 
 // fallbackGroup returns the control group of sidecars whose driver does not choose one, nil if this
 // agent cannot use groups. The memory limit is that of the task.
-func fallbackGroup(cfg *drivers.TaskConfig) (*supervise.Group, error) {
+func fallbackGroup(cfg *drivers.TaskConfig) (*proc.GroupSpec, error) {
 	h, err := cgroup.Detect()
 	if err == nil {
 		err = h.Usable()

@@ -101,7 +101,7 @@ func (g *Groups) leave(name proc.Group, u *groupUse) error {
 
 // start calls run, which has the supervisor start a task in the group, or without one if group is nil.
 // Meanwhile no sidecar creates or removes the group.
-func (g *Groups) start(ctx context.Context, group *supervise.Group, run func() error) error {
+func (g *Groups) start(ctx context.Context, group *proc.GroupSpec, run func() error) error {
 	if group == nil {
 		return run()
 	}
@@ -118,7 +118,7 @@ func (g *Groups) start(ctx context.Context, group *supervise.Group, run func() e
 
 // join returns the group for a sidecar: that of the running task or of other sidecars as it is, else
 // a new one with the limits. The caller calls leave when the sidecar has ended.
-func (g *Groups) join(ctx context.Context, group *supervise.Group) (c *cgroup.Group, leave func() error, err error) {
+func (g *Groups) join(ctx context.Context, group *proc.GroupSpec) (c *cgroup.Group, leave func() error, err error) {
 	u, err := g.enter(ctx, group.Group)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +132,7 @@ func (g *Groups) join(ctx context.Context, group *supervise.Group) (c *cgroup.Gr
 	return c, leave, nil
 }
 
-func openOrCreate(group *supervise.Group) (c *cgroup.Group, created bool, err error) {
+func openOrCreate(group *proc.GroupSpec) (c *cgroup.Group, created bool, err error) {
 	h, err := cgroup.Detect()
 	if err != nil {
 		return nil, false, err

@@ -14,7 +14,7 @@ import (
 )
 
 // ownGroup returns a group that does not exist, and whether it does.
-func ownGroup(t *testing.T) (*supervise.Group, func() bool) {
+func ownGroup(t *testing.T) (*proc.GroupSpec, func() bool) {
 	t.Helper()
 	h, err := cgroup.Detect()
 	if err == nil {
@@ -23,7 +23,7 @@ func ownGroup(t *testing.T) (*supervise.Group, func() bool) {
 	if err != nil {
 		t.Skipf("needs control groups: %v", err)
 	}
-	group := &supervise.Group{Group: proc.Group{Parent: "nomad-test.slice",
+	group := &proc.GroupSpec{Group: proc.Group{Parent: "nomad-test.slice",
 		Name: fmt.Sprintf("%s-%d", strings.ReplaceAll(t.Name(), "/", "_"), os.Getpid())}}
 	c, err := h.Open(group.Parent, group.Name)
 	if err != nil {

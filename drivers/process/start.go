@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -74,7 +73,7 @@ func (ts *Tasks) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 }
 
 // run has the supervisor start a program. An error is recoverable, unless the program itself was refused.
-func (ts *Tasks) run(ctx context.Context, spec *supervise.Spec) (t *proc.Task, err error) {
+func (ts *Tasks) run(ctx context.Context, spec *proc.Spec) (t *proc.Task, err error) {
 	err = ts.groups.start(ctx, spec.Group, func() error {
 		t, err = ts.cfg.Supervisor.Start(ctx, spec)
 		return err
@@ -86,7 +85,7 @@ func (ts *Tasks) run(ctx context.Context, spec *supervise.Spec) (t *proc.Task, e
 }
 
 // spec returns the supervisor's spec of a program.
-func (p *Program) spec(cfg *drivers.TaskConfig) (*supervise.Spec, error) {
+func (p *Program) spec(cfg *drivers.TaskConfig) (*proc.Spec, error) {
 	raw, err := sandbox.Encode(p.Policy)
 	if err != nil {
 		return nil, err
@@ -95,13 +94,13 @@ func (p *Program) spec(cfg *drivers.TaskConfig) (*supervise.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := &supervise.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs, Init: p.Policy.PrivatePID, Users: p.Policy.OwnUsers,
+	spec := &proc.Spec{ID: cfg.ID, Entry: sandbox.Entry, Policy: raw, Logs: logs, Init: p.Policy.PrivatePID, Users: p.Policy.OwnUsers,
 		Join: p.Join, Declared: p.Declared}
 	if u := p.Policy.User; u != nil {
-		spec.Owner = &supervise.Owner{UID: int(u.UID), GID: int(u.GID)}
+		spec.Owner = &proc.Owner{UID: int(u.UID), GID: int(u.GID)}
 	}
 	if p.Limits != nil {
-		spec.Group = &supervise.Group{Group: GroupName(cfg), Limits: *p.Limits}
+		spec.Group = &proc.GroupSpec{Group: GroupName(cfg), Limits: *p.Limits}
 	}
 	return spec, nil
 }

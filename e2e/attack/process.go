@@ -123,8 +123,8 @@ func traceChild(*Targets) error {
 	return unix.PtraceDetach(cmd.Process.Pid)
 }
 
-// proc returns operations on files of /proc/PID of each victim.
-func proc(file string, try func(name string) error) []Operation {
+// ofProc returns operations on files of /proc/PID of each victim.
+func ofProc(file string, try func(name string) error) []Operation {
 	return against("proc/"+file, "", func(pid int) error { return try(filepath.Join("/proc", strconv.Itoa(pid), file)) })
 }
 
@@ -138,8 +138,8 @@ func followed(name string) error { _, err := os.Readlink(name); return err }
 
 // procOperations use /proc of other processes.
 var procOperations = join(
-	proc("environ", reading), proc("mem", writing), proc("maps", reading), proc("root", entering), proc("cwd", entering),
-	proc("exe", followed), proc("fd", listing), proc("ns", func(name string) error { return open(name+"/mnt", unix.O_RDONLY) }),
+	ofProc("environ", reading), ofProc("mem", writing), ofProc("maps", reading), ofProc("root", entering), ofProc("cwd", entering),
+	ofProc("exe", followed), ofProc("fd", listing), ofProc("ns", func(name string) error { return open(name+"/mnt", unix.O_RDONLY) }),
 	against("proc/stat", "", func(pid int) error { return unix.Stat(fmt.Sprintf("/proc/%d", pid), new(unix.Stat_t)) }),
 	[]Operation{
 		{Name: "proc/list", try: signalOthers},

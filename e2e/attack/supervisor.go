@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/sandbox"
-	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 )
 
 // answerPatience bounds the wait for the supervisor's answers.
@@ -24,8 +24,8 @@ const answerPatience = 5 * time.Second
 type supervisorRequest struct {
 	Seq    uint64
 	Op     string
-	Secret string          `json:",omitempty"`
-	Spec   *supervise.Spec `json:",omitempty"`
+	Secret string     `json:",omitempty"`
+	Spec   *proc.Spec `json:",omitempty"`
 }
 
 // startBySupervisor asks the supervisor to start a program without a sandbox. It uses the secret of
@@ -56,7 +56,7 @@ func startBySupervisor(t *Targets) error {
 	if err != nil {
 		return err
 	}
-	spec := &supervise.Spec{ID: "attack", Entry: sandbox.Entry, Policy: policy}
+	spec := &proc.Spec{ID: "attack", Entry: sandbox.Entry, Policy: policy}
 	spec.Logs.Disabled = true
 	return askSupervisor(conn, supervisorRequest{Seq: 2, Op: "start", Spec: spec})
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/supervise/server"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -105,7 +105,7 @@ func (d *drive) supervisor() (int, error) {
 	}
 	for _, name := range found {
 		line, err := os.ReadFile(name)
-		if err == nil && strings.HasPrefix(string(line), supervise.Entry+"\x00"+d.dir) {
+		if err == nil && strings.HasPrefix(string(line), server.Entry+"\x00"+d.dir) {
 			return strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/supervise/server"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -220,7 +221,7 @@ func (d *drive) censusOfProcesses(c *census) error {
 		if err != nil {
 			continue // it has ended
 		}
-		if strings.HasPrefix(string(line), supervise.Entry+"\x00"+d.dir) {
+		if strings.HasPrefix(string(line), server.Entry+"\x00"+d.dir) {
 			fds, err := os.ReadDir(filepath.Join(proc, "fd"))
 			if err != nil {
 				return err

@@ -1,5 +1,5 @@
 // Package companion runs the small program between the client and a task: the supervisor
-// (internal/supervise) and the sandbox stage (internal/sandbox). Starting the large agent binary
+// (internal/supervise/server) and the sandbox stage (internal/sandbox). Starting the large agent binary
 // takes tens of milliseconds for its package initialisers alone; the companion needs about one.
 //
 // `make build` first builds internal/companion/cmd and embeds it (build tag "companion"). It then

@@ -1,3 +1,27 @@
+// Package supervise is the agent's side of the supervisor: one process per client that keeps the tasks, and the
+// collection of their logs, running independently of the agent. Client starts, signals and ends tasks by requests to
+// it. The supervisor itself is in package server, and both sides meet in package wire only.
+//
+//	supervise (Client) ──wire, unix socket──▶ server ──fork──▶ stage ──execve──▶ task
+//	                                            ▲ logs: splice                    │
+//	                         <task>.stdout.N ◀──┘◀────── fifo, open O_RDWR ───────┘
+//
+//	          ┌────────── Start fails ──────────▶ (gone)
+//	(none) ── Start ──▶ running ──exit, Kill──▶ exited ──Forget──▶ (gone)
+//
+// A Client starts the supervisor of its directory when it first needs one, connects again when the connection is
+// lost, and upgrades a supervisor of another build in place. When the agent dies, the supervisor and its tasks
+// continue, and the next agent finds the socket. An agent that stops without tasks ends the supervisor at once
+// (CloseAndStopIdle).
+//
+// The supervisor also collects the logs of tasks that another program runs, such as an external driver. Collect makes
+// the FIFOs, Kill ends the collection, and Forget removes it. Such a task has no process here.
+//
+// An exit is reported when all output of the task is in its log files. An unknown exit status is reported as an error,
+// never guessed. A start whose answer was lost is not repeated: the Client asks the next supervisor for its outcome.
+//
+// Packages: proc has the parameters and results, wire the protocol, turns the number of starts at a time, server the
+// supervisor, and logs the log files that it writes. The Client has one goroutine per connection, which reads answers.
 package supervise
 
 import (
@@ -6,19 +30,18 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/open-nomad/open-nomad/internal/backoff"
-	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/internal/supervise/turns"
+	"github.com/open-nomad/open-nomad/internal/supervise/wire"
 )
+
+// ErrLost means that the connection to the supervisor broke during a request.
+var ErrLost = errors.New("connection to the supervisor was lost")
 
 // Client is the agent's side. It finds the supervisor of its directory, or starts one when it is
 // first needed. If the connection is lost, it does so again.
@@ -26,8 +49,8 @@ type Client struct {
 	log     *slog.Logger
 	dir     string
 	uid     int           // uid of the agent
-	patient time.Duration // how long a refused upgrade is retried
-	turns   turns
+	timeout time.Duration // how long a refused upgrade is retried
+	turns   turns.Turns
 	gate    chan struct{} // holds one token, whose holder may change current
 	current *session
 	closed  bool
@@ -36,7 +59,7 @@ type Client struct {
 // NewClient returns a client for the supervisor in dir, such as <data_dir>/client/supervise. It
 // does not connect yet.
 func NewClient(dir string, log *slog.Logger) *Client {
-	c := &Client{log: log, dir: dir, uid: os.Geteuid(), patient: upgradePatience, turns: newTurns(preparedPerCore, preparedLimit),
+	c := &Client{log: log, dir: dir, uid: os.Geteuid(), timeout: upgradeTimeout, turns: turns.ForPreparing(),
 		gate: make(chan struct{}, 1)}
 	c.gate <- struct{}{}
 	return c
@@ -45,14 +68,17 @@ func NewClient(dir string, log *slog.Logger) *Client {
 // Dir returns the supervisor's directory, which tasks must not see.
 func (c *Client) Dir() string { return c.dir }
 
+// Turn waits until the caller may prepare a start. The caller calls done after Start.
+func (c *Client) Turn() (done func()) { return c.turns.Take() }
+
 // Start starts a task and returns when its program has been executed. A failure
 // of the task itself is a *proc.StartError.
-func (c *Client) Start(ctx context.Context, spec *Spec) (*proc.Task, error) {
+func (c *Client) Start(ctx context.Context, spec *proc.Spec) (*proc.Task, error) {
 	s, err := c.ready(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("start task %s: %w", spec.ID, err)
 	}
-	resp, err := s.call(ctx, &request{Op: opStart, Spec: spec})
+	resp, err := s.call(ctx, &wire.Request{Op: wire.OpStart, Spec: spec})
 	if errors.Is(err, ErrLost) {
 		return c.outcome(ctx, spec.ID)
 	}
@@ -102,16 +128,29 @@ func (c *Client) ready(ctx context.Context) (*session, error) {
 
 // Tasks lists the tasks of the supervisor.
 func (c *Client) Tasks(ctx context.Context) ([]proc.Task, error) {
-	return c.list(ctx, &request{Op: opList})
+	return c.list(ctx, &wire.Request{Op: wire.OpList})
 }
 
 // FaultyTasks lists the tasks with logs that cannot be written. A supervisor of an earlier version lists
 // all tasks.
 func (c *Client) FaultyTasks(ctx context.Context) ([]proc.Task, error) {
-	return c.list(ctx, &request{Op: opList, Faulty: true})
+	return c.list(ctx, &wire.Request{Op: wire.OpList, Faulty: true})
 }
 
-func (c *Client) list(ctx context.Context, req *request) ([]proc.Task, error) {
+// RecordedTasks is Tasks, but starts no supervisor if no task is recorded. A record exists before its task
+// is started.
+func (c *Client) RecordedTasks(ctx context.Context) ([]proc.Task, error) {
+	records, err := os.ReadDir(filepath.Join(c.dir, "tasks"))
+	if os.IsNotExist(err) || err == nil && len(records) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read task records: %w", err)
+	}
+	return c.Tasks(ctx)
+}
+
+func (c *Client) list(ctx context.Context, req *wire.Request) ([]proc.Task, error) {
 	resp, err := c.retry(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
@@ -121,33 +160,50 @@ func (c *Client) list(ctx context.Context, req *request) ([]proc.Task, error) {
 
 // Task returns one task.
 func (c *Client) Task(ctx context.Context, id string) (*proc.Task, error) {
-	return c.one(ctx, &request{Op: opTask, ID: id})
+	return c.one(ctx, &wire.Request{Op: wire.OpTask, ID: id})
 }
 
 // Brief returns one task without Declared, which is many times larger than the rest.
 func (c *Client) Brief(ctx context.Context, id string) (*proc.Task, error) {
-	return c.one(ctx, &request{Op: opTask, ID: id, Brief: true})
+	return c.one(ctx, &wire.Request{Op: wire.OpTask, ID: id, Brief: true})
 }
 
 // Wait blocks until the task has ended and its logs are complete. It continues with the next
 // supervisor: only ctx and an unknown task end it early.
 func (c *Client) Wait(ctx context.Context, id string) (*proc.Exit, error) {
-	t, err := c.one(ctx, &request{Op: opWait, ID: id})
+	t, err := c.one(ctx, &wire.Request{Op: wire.OpWait, ID: id})
 	if err != nil {
 		return nil, err
 	}
 	return t.Exit, nil
 }
 
+// Collect makes FIFOs for stdout and stderr of a task that another program runs, and moves what is
+// written to them to rotated log files. It returns their paths. It is idempotent. Kill ends the
+// collection, when everything written before is in the log files; Forget removes the FIFOs.
+func (c *Client) Collect(ctx context.Context, id string, logs proc.Logs) (stdout, stderr string, err error) {
+	if _, err := c.ready(ctx); err != nil {
+		return "", "", fmt.Errorf("collect logs of task %s: %w", id, err)
+	}
+	t, err := c.one(ctx, &wire.Request{Op: wire.OpCollect, ID: id, Spec: &proc.Spec{ID: id, Logs: logs}})
+	if err != nil {
+		return "", "", err
+	}
+	if len(t.Pipes) != len(proc.Streams) {
+		return "", "", fmt.Errorf("collect logs of task %s: the supervisor runs a task with this ID", id)
+	}
+	return t.Pipes[0], t.Pipes[1], nil
+}
+
 // Signal sends a signal to the task's process group.
 func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal) error {
-	_, err := c.call(ctx, &request{Op: opSignal, ID: id, Signal: int(sig)})
+	_, err := c.call(ctx, &wire.Request{Op: wire.OpSignal, ID: id, Signal: int(sig)})
 	return wrap("signal", id, err)
 }
 
 // Kill ends every process of the task and returns its exit.
 func (c *Client) Kill(ctx context.Context, id string) (*proc.Exit, error) {
-	t, err := c.one(ctx, &request{Op: opKill, ID: id})
+	t, err := c.one(ctx, &wire.Request{Op: wire.OpKill, ID: id})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +212,7 @@ func (c *Client) Kill(ctx context.Context, id string) (*proc.Exit, error) {
 
 // Forget removes an exited task. An unknown task is not an error.
 func (c *Client) Forget(ctx context.Context, id string) error {
-	_, err := c.retry(ctx, &request{Op: opForget, ID: id})
+	_, err := c.retry(ctx, &wire.Request{Op: wire.OpForget, ID: id})
 	if errors.Is(err, proc.ErrUnknownTask) {
 		return nil
 	}
@@ -191,7 +247,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 			return fmt.Errorf("shut the supervisor down: %w", err)
 		}
 		defer dir.Close()
-		key, err := ensureSecret(dir)
+		key, err := wire.EnsureSecret(dir)
 		if err != nil {
 			return fmt.Errorf("shut the supervisor down: %w", err)
 		}
@@ -203,7 +259,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		}
 		defer s.close()
 	}
-	if _, err := s.call(ctx, &request{Op: opShutdown}); err != nil && !errors.Is(err, ErrLost) {
+	if _, err := s.call(ctx, &wire.Request{Op: wire.OpShutdown}); err != nil && !errors.Is(err, ErrLost) {
 		return fmt.Errorf("shut the supervisor down: %w", err)
 	}
 	return s.ended(ctx)
@@ -219,7 +275,7 @@ func (c *Client) CloseAndStopIdle(ctx context.Context) error {
 	if s == nil || s.lost() {
 		return nil
 	}
-	if _, err := s.call(ctx, &request{Op: opRest}); err != nil && !errors.Is(err, ErrLost) {
+	if _, err := s.call(ctx, &wire.Request{Op: wire.OpStopIdle}); err != nil && !errors.Is(err, ErrLost) {
 		return ctx.Err() // tasks continue, or an earlier build ends a little later
 	}
 	return s.ended(ctx)
@@ -244,7 +300,7 @@ func wrap(what, id string, err error) error {
 	return fmt.Errorf("%s task %s: %w", what, id, err)
 }
 
-func (c *Client) one(ctx context.Context, req *request) (*proc.Task, error) {
+func (c *Client) one(ctx context.Context, req *wire.Request) (*proc.Task, error) {
 	resp, err := c.retry(ctx, req)
 	if err != nil {
 		return nil, wrap(req.Op, req.ID, err)
@@ -253,7 +309,7 @@ func (c *Client) one(ctx context.Context, req *request) (*proc.Task, error) {
 }
 
 // call sends a request once. ErrLost means that the request may have been executed.
-func (c *Client) call(ctx context.Context, req *request) (*response, error) {
+func (c *Client) call(ctx context.Context, req *wire.Request) (*wire.Response, error) {
 	s, err := c.session(ctx)
 	if err != nil {
 		return nil, err
@@ -262,7 +318,7 @@ func (c *Client) call(ctx context.Context, req *request) (*response, error) {
 }
 
 // retry repeats an idempotent request, with the next supervisor if necessary.
-func (c *Client) retry(ctx context.Context, req *request) (*response, error) {
+func (c *Client) retry(ctx context.Context, req *wire.Request) (*wire.Response, error) {
 	again := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
 	for {
 		resp, err := c.call(ctx, req)
@@ -273,191 +329,4 @@ func (c *Client) retry(ctx context.Context, req *request) (*response, error) {
 			return nil, err
 		}
 	}
-}
-
-// errClosed means that the client was closed.
-var errClosed = errors.New("the supervisor client is closed")
-
-// session returns the current connection, or makes one.
-func (c *Client) session(ctx context.Context) (*session, error) {
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-c.gate:
-	}
-	defer func() { c.gate <- struct{}{} }()
-	if c.closed {
-		return nil, errClosed
-	}
-	if c.current != nil && !c.current.lost() {
-		return c.current, nil
-	}
-	s, err := c.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.current = s
-	return s, nil
-}
-
-// connectPatience is the time limit for finding a supervisor while one ends and another starts.
-const connectPatience = 15 * time.Second
-
-func (c *Client) connect(ctx context.Context) (*session, error) {
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make supervisor directory: %w", err)
-	}
-	if err := os.Chmod(c.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("protect supervisor directory: %w", err)
-	}
-	dir, err := os.Open(c.dir)
-	if err != nil {
-		return nil, fmt.Errorf("open supervisor directory: %w", err)
-	}
-	defer dir.Close()
-	key, err := ensureSecret(dir)
-	if err != nil {
-		return nil, err
-	}
-	for deadline := time.Now().Add(connectPatience); ; {
-		s, err := c.meet(ctx, dir, key)
-		if err == nil || errors.Is(err, errRefused) || ctx.Err() != nil || time.Now().After(deadline) {
-			return s, err
-		}
-		if living(dir) { // it is starting, ending, or being upgraded
-			backoff.Sleep(ctx, 5*time.Millisecond) // the next attempt fails if ctx ended
-			continue
-		}
-		if err := c.spawn(); err != nil && !living(dir) { // else another client was first
-			return nil, err
-		}
-	}
-}
-
-// living reports whether a supervisor holds the lock.
-func living(dir *os.File) bool {
-	fd, err := unix.Openat(int(dir.Fd()), lockName, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd) // also releases the lock, if we got it
-	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK
-}
-
-// meet connects to a running supervisor and upgrades it to our build if necessary.
-func (c *Client) meet(ctx context.Context, dir *os.File, key secret) (*session, error) {
-	s, hello, err := open(ctx, dir, key)
-	if err != nil {
-		return nil, err
-	}
-	if hello.Program == program() {
-		return s, nil
-	}
-	c.log.Info("upgrade the supervisor in place", "from", hello.Program, "to", program())
-	if err := c.upgrade(ctx, s); err != nil {
-		c.log.Error("the supervisor still runs another build: running tasks, their logs and signals are served, "+
-			"new tasks may be refused; the upgrade is retried before each start; "+
-			"if that does not help, drain the node and restart the agent", "err", err)
-		s.outdated, s.unguarded = true, !hello.Guarded
-		return s, nil
-	}
-	s.close()
-	return nil, ErrLost // connect again
-}
-
-// errNotLiving means that no supervisor listens.
-var errNotLiving = errors.New("no supervisor listens")
-
-// open connects to a running supervisor and presents the secret.
-func open(ctx context.Context, dir *os.File, key secret) (*session, *response, error) {
-	conn, err := dial(dir)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errNotLiving, err)
-	}
-	s := newSession(conn)
-	hello, err := s.call(ctx, &request{Op: opHello, Secret: key.text})
-	if err != nil {
-		s.close()
-		return nil, nil, err
-	}
-	s.apart = hello.Apart
-	return s, hello, nil
-}
-
-// upgradePatience is how long a refused upgrade is retried, at intervals of upgradePause. A
-// supervisor refuses upgrades during a start.
-const (
-	upgradePatience = 5 * time.Second
-	upgradePause    = 20 * time.Millisecond
-)
-
-// upgrade returns nil when the supervisor runs the new program.
-func (c *Client) upgrade(ctx context.Context, s *session) error {
-	deadline := time.Now().Add(c.patient)
-	for first := true; ; first = false {
-		err := c.tryUpgrade(ctx, s)
-		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
-			return err
-		}
-		if first {
-			c.log.Info("the supervisor cannot be upgraded yet", "err", err)
-		}
-		backoff.Sleep(ctx, upgradePause) // the next attempt fails if ctx ended
-	}
-}
-
-func (c *Client) tryUpgrade(ctx context.Context, s *session) error {
-	// The path belongs to this process: the supervisor cannot use its descriptors.
-	path := strings.Replace(companion.Path(), "/proc/self/", "/proc/"+strconv.Itoa(os.Getpid())+"/", 1)
-	_, err := s.call(ctx, &request{Op: opUpgrade, Path: path, Program: program()})
-	if errors.Is(err, ErrLost) {
-		return nil
-	}
-	return fmt.Errorf("upgrade the supervisor: %w", err)
-}
-
-// program identifies the build of the companion.
-func program() string {
-	var st unix.Stat_t
-	if err := unix.Stat(companion.Path(), &st); err != nil {
-		return "unknown"
-	}
-	if companion.Embedded() {
-		return "embedded-" + companion.Sum()
-	}
-	return fmt.Sprintf("file-%x-%x-%d", st.Dev, st.Ino, st.Mtim.Nano())
-}
-
-// readyPatience is the time limit for the start of a supervisor.
-const readyPatience = 10 * time.Second
-
-// spawn starts a supervisor in its own session, with an empty environment, and returns when it
-// listens.
-func (c *Client) spawn() error {
-	out, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("open supervisor log: %w", err)
-	}
-	defer out.Close()
-	if st, err := out.Stat(); err == nil && st.Size() > 1<<20 {
-		out.Truncate(0) //nolint:errcheck // a long log is harmless
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("start the supervisor: %w", err)
-	}
-	defer r.Close()
-	cmd := &exec.Cmd{Path: companion.Path(), Args: []string{Entry, c.dir, program()}, Env: []string{}, Dir: "/",
-		Stderr: out, ExtraFiles: []*os.File{w}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	err = cmd.Start()
-	w.Close()
-	if err != nil {
-		return fmt.Errorf("start the supervisor: %w", err)
-	}
-	go cmd.Wait()                                    //nolint:errcheck // it usually outlives the agent; its log has the reason of its end
-	r.SetReadDeadline(time.Now().Add(readyPatience)) //nolint:errcheck // a pipe supports deadlines
-	if n, err := r.Read(make([]byte, 2)); n == 0 {
-		return fmt.Errorf("the supervisor did not start, see %s: %w", out.Name(), err)
-	}
-	return nil
 }

@@ -15,18 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/internal/supervise/wire"
 )
 
 // answerAs starts a fake supervisor with the given answers, since such builds no longer exist. A
 // nil answer closes the connection.
-func answerAs(t *testing.T, answer func(*request) *response) (*Client, *bytes.Buffer) {
+func answerAs(t *testing.T, answer func(*wire.Request) *wire.Response) (*Client, *bytes.Buffer) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "supervise") // short, for the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	lock, err := os.Create(filepath.Join(dir, lockName))
+	lock, err := os.Create(filepath.Join(dir, wire.LockName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,15 +51,15 @@ func answerAs(t *testing.T, answer func(*request) *response) (*Client, *bytes.Bu
 	}()
 	log := new(bytes.Buffer)
 	c := NewClient(dir, slog.New(slog.NewTextHandler(log, nil)))
-	c.patient = 0
+	c.timeout = 0
 	t.Cleanup(func() { c.Close() })
 	return c, log
 }
 
-func serveAs(conn net.Conn, answer func(*request) *response) {
+func serveAs(conn net.Conn, answer func(*wire.Request) *wire.Response) {
 	defer conn.Close()
 	for {
-		req, err := readRequest(conn)
+		req, err := wire.ReadRequest(conn)
 		if err != nil {
 			return
 		}
@@ -67,13 +68,19 @@ func serveAs(conn net.Conn, answer func(*request) *response) {
 			return
 		}
 		resp.Seq = req.Seq
-		if err := writeFrame(conn, resp); err != nil {
+		if err := wire.WriteResponse(conn, resp); err != nil {
 			return
 		}
 	}
 }
 
-var oneTask = &response{Task: &proc.Task{ID: "a", PID: 7}}
+var unknown = func() *wire.Response {
+	r := &wire.Response{}
+	r.SetError(proc.ErrUnknownTask)
+	return r
+}()
+
+var oneTask = &wire.Response{Task: &proc.Task{ID: "a", PID: 7}}
 
 // A supervisor of another build that cannot be upgraded serves running tasks. Whether it may start
 // others depends on its secret and on the uid of tasks.
@@ -90,17 +97,17 @@ func TestSupervisorThatCannotBeUpgraded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var starts, upgrades atomic.Int32
-			c, log := answerAs(t, func(req *request) *response {
+			c, log := answerAs(t, func(req *wire.Request) *wire.Response {
 				switch req.Op {
-				case opHello:
-					return &response{Program: "earlier", Guarded: tc.guarded}
-				case opUpgrade:
+				case wire.OpHello:
+					return &wire.Response{Program: "earlier", Guarded: tc.guarded}
+				case wire.OpUpgrade:
 					upgrades.Add(1)
-					return &response{Err: "the program cannot be executed"}
-				case opStart:
+					return &wire.Response{Err: "the program cannot be executed"}
+				case wire.OpStart:
 					starts.Add(1)
 				}
-				return &response{Task: oneTask.Task}
+				return &wire.Response{Task: oneTask.Task}
 			})
 			c.uid = tc.uid
 			if _, err := c.Task(t.Context(), "a"); err != nil {
@@ -109,7 +116,7 @@ func TestSupervisorThatCannotBeUpgraded(t *testing.T) {
 			if !strings.Contains(log.String(), "new tasks may be refused") || !strings.Contains(log.String(), "the program cannot be executed") {
 				t.Errorf("the log has no details:\n%s", log)
 			}
-			_, err := c.Start(t.Context(), &Spec{ID: "a"})
+			_, err := c.Start(t.Context(), &proc.Spec{ID: "a"})
 			if refused := err != nil && strings.Contains(err.Error(), "does not protect its socket"); refused != tc.refused ||
 				(err != nil) != tc.refused {
 				t.Errorf("Start() = %v, want refused %t", err, tc.refused)
@@ -127,22 +134,22 @@ func TestSupervisorThatCannotBeUpgraded(t *testing.T) {
 // A start without an answer has failed only if the next supervisor does not know the task.
 func TestStartWithoutAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answers []*response // to the query for the task; the last one is repeated
+		answers []*wire.Response // to the query for the task; the last one is repeated
 		started bool
 	}{
-		"started":                  {[]*response{oneTask}, true},
-		"unreadable at first":      {[]*response{{Err: "read the record: input/output error"}, oneTask}, true},
-		"lost again":               {[]*response{nil, oneTask}, true},
-		"not started":              {[]*response{{Err: "unknown", Kind: kindUnknown}}, false},
-		"unreadable, then unknown": {[]*response{{Err: "read the record: input/output error"}, {Err: "unknown", Kind: kindUnknown}}, false},
+		"started":                  {[]*wire.Response{oneTask}, true},
+		"unreadable at first":      {[]*wire.Response{{Err: "read the record: input/output error"}, oneTask}, true},
+		"lost again":               {[]*wire.Response{nil, oneTask}, true},
+		"not started":              {[]*wire.Response{unknown}, false},
+		"unreadable, then unknown": {[]*wire.Response{{Err: "read the record: input/output error"}, unknown}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int32
-			c, _ := answerAs(t, func(req *request) *response {
+			c, _ := answerAs(t, func(req *wire.Request) *wire.Response {
 				switch req.Op {
-				case opHello:
-					return &response{Program: program(), Guarded: true}
-				case opTask:
+				case wire.OpHello:
+					return &wire.Response{Program: program(), Guarded: true}
+				case wire.OpTask:
 					answer := tc.answers[min(int(asked.Add(1)), len(tc.answers))-1]
 					if answer == nil {
 						return nil
@@ -152,7 +159,7 @@ func TestStartWithoutAnswer(t *testing.T) {
 				}
 				return nil
 			})
-			task, err := c.Start(t.Context(), &Spec{ID: "a"})
+			task, err := c.Start(t.Context(), &proc.Spec{ID: "a"})
 			if tc.started && (err != nil || task.PID != 7) || !tc.started && !errors.Is(err, ErrLost) {
 				t.Errorf("Start() = %+v, %v, want started %t", task, err, tc.started)
 			}
@@ -161,15 +168,15 @@ func TestStartWithoutAnswer(t *testing.T) {
 			}
 		})
 	}
-	c, _ := answerAs(t, func(req *request) *response {
-		if req.Op == opStart {
+	c, _ := answerAs(t, func(req *wire.Request) *wire.Response {
+		if req.Op == wire.OpStart {
 			return nil
 		}
-		return &response{Program: program(), Err: map[bool]string{true: "no"}[req.Op == opTask]}
+		return &wire.Response{Program: program(), Err: map[bool]string{true: "no"}[req.Op == wire.OpTask]}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	c.log = slog.New(slog.NewTextHandler(writerFunc(cancel), nil)) // a warning ends the start
-	if _, err := c.Start(ctx, &Spec{ID: "a"}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrLost) {
+	if _, err := c.Start(ctx, &proc.Spec{ID: "a"}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrLost) {
 		t.Errorf("Start() whose context ends = %v, want an unknown outcome", err)
 	}
 }

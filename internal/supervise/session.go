@@ -1,14 +1,12 @@
 package supervise
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/internal/supervise/proc"
+	"github.com/open-nomad/open-nomad/internal/supervise/wire"
 )
 
 // session is one connection to the supervisor. Its goroutine reads answers until the connection
@@ -25,11 +23,11 @@ type session struct {
 
 	mu      sync.Mutex
 	seq     uint64
-	pending map[uint64]chan *response
+	pending map[uint64]chan *wire.Response
 }
 
 func newSession(conn *os.File) *session {
-	s := &session{conn: conn, done: make(chan struct{}), pending: map[uint64]chan *response{}}
+	s := &session{conn: conn, done: make(chan struct{}), pending: map[uint64]chan *wire.Response{}}
 	go s.read()
 	return s
 }
@@ -37,9 +35,9 @@ func newSession(conn *os.File) *session {
 func (s *session) read() {
 	defer close(s.done)
 	defer s.conn.Close()
-	for in := bufio.NewReaderSize(s.conn, readAhead); ; {
-		resp := new(response)
-		if err := readFrame(in, resp); err != nil {
+	for in := wire.NewReader(s.conn); ; {
+		resp, err := wire.ReadResponse(in)
+		if err != nil {
 			return
 		}
 		s.mu.Lock()
@@ -77,8 +75,8 @@ func (s *session) ended(ctx context.Context) error {
 }
 
 // call sends a request and waits for its answer.
-func (s *session) call(ctx context.Context, req *request) (*response, error) {
-	ch := make(chan *response, 1)
+func (s *session) call(ctx context.Context, req *wire.Request) (*wire.Response, error) {
+	ch := make(chan *wire.Response, 1)
 	s.mu.Lock()
 	s.seq++
 	own := *req // the caller may repeat the request
@@ -86,7 +84,7 @@ func (s *session) call(ctx context.Context, req *request) (*response, error) {
 	s.pending[own.Seq] = ch
 	s.mu.Unlock()
 	s.send.Lock()
-	err := writeRequest(s.conn, &own, s.apart)
+	err := wire.WriteRequest(s.conn, &own, s.apart)
 	s.send.Unlock()
 	if err != nil {
 		s.conn.Close()
@@ -94,7 +92,7 @@ func (s *session) call(ctx context.Context, req *request) (*response, error) {
 	}
 	select {
 	case resp := <-ch:
-		return resp, resp.failure()
+		return resp, resp.Failure()
 	case <-s.done:
 	case <-ctx.Done():
 		s.mu.Lock()
@@ -104,24 +102,8 @@ func (s *session) call(ctx context.Context, req *request) (*response, error) {
 	}
 	select { // the answer may have been the last frame
 	case resp := <-ch:
-		return resp, resp.failure()
+		return resp, resp.Failure()
 	default:
 		return nil, ErrLost
 	}
-}
-
-func (r *response) failure() error {
-	switch {
-	case r.Err == "":
-		return nil
-	case r.Kind == kindStart:
-		return &proc.StartError{Reason: r.Err}
-	case r.Kind == kindUnknown:
-		return proc.ErrUnknownTask
-	case r.Kind == kindRunning:
-		return proc.ErrRunning
-	case r.Kind == kindRefused:
-		return errRefused
-	}
-	return errors.New(r.Err)
 }

@@ -8,8 +8,8 @@ import (
 	"os"
 
 	"github.com/open-nomad/open-nomad/internal/companion"
-	_ "github.com/open-nomad/open-nomad/internal/sandbox"   // entry "nomad-sandbox"
-	_ "github.com/open-nomad/open-nomad/internal/supervise" // entry "nomad-supervise"
+	_ "github.com/open-nomad/open-nomad/internal/sandbox"          // entry "nomad-sandbox"
+	_ "github.com/open-nomad/open-nomad/internal/supervise/server" // entry "nomad-supervise"
 )
 
 func init() { companion.Init() }

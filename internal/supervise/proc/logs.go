@@ -3,6 +3,7 @@ package proc
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
+
+// Streams are the names of log pipes and, after a dot, of log files.
+var Streams = [...]string{"stdout", "stderr"}
 
 // LogIndex lists the log files of a task that the supervisor made, by stream, oldest first.
 // Tasks can write to the directory of the log files, so what lies there proves nothing.
@@ -68,7 +72,7 @@ const maxLogNumber = 1 << 30
 // FindLogs finds the files of one stream, <prefix>.<N>, among the names in an open directory,
 // oldest first. It goes by what lies there: regular files of this process's user with one link.
 func FindLogs(dir int, names []string, prefix string) []LogFile {
-	var out []LogFile
+	inodes := map[int]uint64{} // by number
 	for _, name := range names {
 		suffix, ok := strings.CutPrefix(name, prefix+".")
 		n, err := strconv.Atoi(suffix)
@@ -78,9 +82,12 @@ func FindLogs(dir int, names []string, prefix string) []LogFile {
 		var st unix.Stat_t
 		err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 		if err == nil && OwnFile(&st) && st.Nlink == 1 {
-			out = append(out, LogFile{N: n, Ino: st.Ino})
+			inodes[n] = st.Ino
 		}
 	}
-	slices.SortFunc(out, func(a, b LogFile) int { return a.N - b.N })
+	var out []LogFile
+	for _, n := range slices.Sorted(maps.Keys(inodes)) {
+		out = append(out, LogFile{N: n, Ino: inodes[n]})
+	}
 	return out
 }

@@ -1,6 +1,6 @@
-// Package proc holds the values that describe a supervised task. They are the answers of a
-// supervisor, the input of drivers and the records in the supervisor's directory. It also has the
-// readers of the log index and of /proc/<pid>/stat, and no other code.
+// Package proc holds the values that describe a supervised task: the parameters of its start, the answers of a
+// supervisor, and the records in the supervisor's directory. It also has the readers of the log index and of
+// /proc/<pid>/stat, and no other code.
 package proc
 
 import (
