@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/servers"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -59,7 +60,7 @@ func (c *Client) runWith(ctx context.Context, attached, fn func(context.Context)
 // enter registers the node and sends the first heartbeat, with retries. It fails only when ctx
 // ends.
 func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
-	back := servers.Backoff{Min: registerBackoffMin, Max: registerBackoffMax}
+	back := backoff.Backoff{Min: registerBackoffMin, Max: registerBackoffMax}
 	waits := false
 	for {
 		lower(c.node.changed) // this registration has the change
@@ -80,7 +81,7 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 		}
 		waits = errors.Is(err, servers.ErrNone) // log it once, not with every attempt
 		back.Max = c.denied(err)
-		if err := back.Wait(ctx); err != nil {
+		if err := back.WaitJitter(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -161,7 +162,7 @@ func (c *Client) beat(ctx context.Context) (ttl time.Duration, err error) {
 // When the node changes, it registers again. It returns when the servers do not have the node
 // or ctx ends.
 func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
-	back := servers.Backoff{Min: beatBackoffMin, Max: beatBackoffMax}
+	back := backoff.Backoff{Min: beatBackoffMin, Max: beatBackoffMax}
 	timer := time.NewTimer(ttl)
 	defer timer.Stop()
 	for {
@@ -192,7 +193,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 		}
 		c.missed.Store(true)
 		c.log.Warn("node heartbeat", "err", err)
-		if err := back.Wait(ctx); err != nil {
+		if err := back.WaitJitter(ctx); err != nil {
 			return err
 		}
 		timer.Reset(0)

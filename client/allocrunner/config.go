@@ -1,7 +1,6 @@
 package allocrunner
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -38,11 +37,6 @@ type Store interface {
 	DeleteAlloc(id string) error
 }
 
-// Caller reaches the servers; it adds the node's own token to each request.
-type Caller interface {
-	Call(ctx context.Context, method string, req, resp any) error
-}
-
 // Config configures a Runner. The client itself stores Alloc (state.DB.PutAlloc or a variant).
 type Config struct {
 	Alloc      *nomad.Allocation
@@ -51,7 +45,7 @@ type Config struct {
 	Store      Store
 	Drivers    Drivers
 	Users      Users
-	RPC        Caller
+	RPC        message.Caller
 	AllocHooks allochook.Deps
 	TaskHooks  taskhook.Deps
 	// Update is called with the fields that Node.UpdateAlloc sends, after each change of the

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -27,7 +28,7 @@ type world struct {
 	set     *driverset.Set
 	users   *driverset.Users
 	updates *updates
-	rpc     allocrunner.Caller
+	rpc     message.Caller
 	api     *taskhook.API
 	nets    allochook.Networks
 	driver  func(*mock.Driver) drivers.Driver // wraps the mock driver, may be nil

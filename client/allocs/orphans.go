@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/open-nomad/open-nomad/client/servers"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -31,7 +31,7 @@ func (s *Set) EndOrphans(ctx context.Context, later []*nomad.Allocation) error {
 }
 
 func (s *Set) endOrphans(ctx context.Context, later []*nomad.Allocation) error {
-	back := servers.Backoff{Min: orphanBackoffMin, Max: orphanBackoffMax}
+	back := backoff.Backoff{Min: orphanBackoffMin, Max: orphanBackoffMax}
 	for {
 		err := s.endOrphansOnce(ctx, later)
 		if err == nil {
@@ -41,7 +41,7 @@ func (s *Set) endOrphans(ctx context.Context, later []*nomad.Allocation) error {
 			return ctx.Err()
 		}
 		s.log.Warn("end tasks without an allocation", "err", err)
-		if err := back.Wait(ctx); err != nil {
+		if err := back.WaitJitter(ctx); err != nil {
 			return err
 		}
 	}

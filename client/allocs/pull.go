@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/open-nomad/open-nomad/client/servers"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -18,7 +18,7 @@ const (
 
 // pull runs blocking queries for the allocations of this node, and applies the results.
 func (s *Set) pull(ctx context.Context) error {
-	back := servers.Backoff{Min: pullBackoffMin, Max: pullBackoffMax}
+	back := backoff.Backoff{Min: pullBackoffMin, Max: pullBackoffMax}
 	var last pulled
 	for {
 		next, err := s.pullOnce(ctx, last)
@@ -32,7 +32,7 @@ func (s *Set) pull(ctx context.Context) error {
 		}
 		s.cfg.Node.PullFailed(err)
 		s.log.Warn("pull allocations", "err", err)
-		if err := back.Wait(ctx); err != nil {
+		if err := back.WaitJitter(ctx); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/open-nomad/open-nomad/client/servers"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -64,7 +64,7 @@ func (u *updates) putOlder(a *nomad.Allocation) { u.putBack([]*nomad.Allocation{
 
 // Run sends the queued statuses until ctx ends.
 func (u *updates) Run(ctx context.Context) error {
-	back := servers.Backoff{Min: updateBackoffMin, Max: updateBackoffMax}
+	back := backoff.Backoff{Min: updateBackoffMin, Max: updateBackoffMax}
 	for {
 		select {
 		case <-ctx.Done():
@@ -90,7 +90,7 @@ func (u *updates) Run(ctx context.Context) error {
 		if ctx.Err() == nil {
 			u.log.Warn("update allocations", "count", len(batch), "err", err)
 		}
-		if err := back.Wait(ctx); err != nil {
+		if err := back.WaitJitter(ctx); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/firstbytes"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 )
 
 // Bounds of one call of a plugin.
@@ -79,7 +80,7 @@ func (c call) wait(ctx context.Context, cancel func()) ([]byte, error) {
 		return out.Bytes(), nil
 	}
 	if text := strings.TrimSpace(errs.String()); text != "" {
-		err = fmt.Errorf("%w: %s", err, printable(text))
+		err = fmt.Errorf("%w: %s", err, untrusted.Shorten(text, maxShown))
 	}
 	return out.Bytes(), err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rules"
 )
@@ -103,24 +104,18 @@ func (p *external) run(ctx context.Context, op string, limit time.Duration, env 
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(out, &reason) == nil && reason.Error != "" {
-		err = fmt.Errorf("%w: %s", err, printable(reason.Error))
+		err = fmt.Errorf("%w: %s", err, untrusted.Shorten(reason.Error, maxShown))
 	}
 	return nil, fmt.Errorf("call %q of host volume plugin %q failed: %w", op, p.id, err)
 }
 
+// maxShown bounds the text of a plugin in an error.
+const maxShown = 256
+
 // unexpected returns the error for output that has another form than want.
 func (p *external) unexpected(op string, out []byte, want string) error {
 	return fmt.Errorf("host volume plugin %q printed %q for the call %q: change %s so that it prints %s, or remove it",
-		p.id, printable(string(out)), op, p.cfg.PluginDir+"/"+p.id, want)
-}
-
-// printable returns the first part of a text from a plugin, which may have any length.
-func printable(s string) string {
-	const most = 256
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
+		p.id, untrusted.Shorten(string(out), maxShown), op, p.cfg.PluginDir+"/"+p.id, want)
 }
 
 // executable opens a plugin. A name that is a link, and a file that every user can write, are refused.

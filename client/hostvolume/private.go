@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -48,7 +49,7 @@ func (m *Manager) closeVolumes() error {
 	}
 	for _, name := range names {
 		if len(name) < uuidLength || !nomad.IsUUID(name[:uuidLength]) {
-			return errors.New("it contains " + printable(name) + ", which is not a volume")
+			return errors.New("it contains " + untrusted.Shorten(name, maxShown) + ", which is not a volume")
 		}
 	}
 	return root.Chmod(info.Mode() &^ 0o007)

@@ -13,10 +13,14 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 )
 
 // maxErrorText bounds the text of the sender's error.
 const maxErrorText = 1024
+
+// maxShown bounds a name in an error.
+const maxShown = 256
 
 // maxPadding bounds the bytes after the end of the tar.
 const maxPadding = 1 << 20
@@ -101,7 +105,7 @@ func (x *extraction) run(r io.Reader) error {
 			return err
 		}
 		if err := x.entry(h, entries); err != nil {
-			return fmt.Errorf("entry %q: %w", abbreviated(h.Name), err)
+			return fmt.Errorf("entry %q: %w", untrusted.Shorten(h.Name, maxShown), err)
 		}
 	}
 	// The end of the stream is after that of the tar. The digest is checked there.
@@ -122,13 +126,6 @@ func (x *extraction) run(r io.Reader) error {
 		}
 	}
 	return nil
-}
-
-func abbreviated(name string) string {
-	if len(name) > 256 {
-		return name[:256] + "..."
-	}
-	return name
 }
 
 // entry extracts one entry, or leaves it out if the new group has no place for it.
@@ -229,7 +226,7 @@ func (x *extraction) wants(name string, kind byte) (bool, error) {
 func inside(name, target string) error {
 	at := path.Join(path.Dir(name), target)
 	if target == "" || path.IsAbs(target) || !filepath.IsLocal(at) || strings.ContainsRune(target, 0) {
-		return fmt.Errorf("%w: the link leads out of the allocation's directory, to %q", ErrRefused, abbreviated(target))
+		return fmt.Errorf("%w: the link leads out of the allocation's directory, to %q", ErrRefused, untrusted.Shorten(target, maxShown))
 	}
 	return nil
 }

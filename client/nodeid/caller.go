@@ -4,13 +4,12 @@ import (
 	"context"
 
 	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // Caller makes calls to the servers with the node's own token.
 type Caller struct {
 	Identity *Identity
-	Servers  rpc.Caller
+	Servers  message.Caller
 	Region   string
 }
 

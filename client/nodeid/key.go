@@ -16,7 +16,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
-	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
 // keyFile is the file of the node's key pair in the state directory: PKCS #8 in PEM, with the ID of the
@@ -84,7 +83,7 @@ func newKey(path, id string) (key, error) {
 
 // Prove adds the node's key and a proof of its possession to a registration. Servers of other projects
 // have no challenges; the node then registers without a key.
-func (i *Identity) Prove(ctx context.Context, servers rpc.Caller, req *message.NodeRegisterRequest) error {
+func (i *Identity) Prove(ctx context.Context, servers message.Caller, req *message.NodeRegisterRequest) error {
 	ask := message.NodeChallengeRequest{NodeID: i.ID, Key: i.key.public(), WriteRequest: req.WriteRequest}
 	var resp message.NodeChallengeResponse
 	err := servers.Call(ctx, "Node.Challenge", &ask, &resp)

@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -34,7 +35,7 @@ var ErrNone = errors.New("no servers")
 
 // Caller makes calls to the servers, over the network or in this process.
 type Caller interface {
-	rpc.Caller
+	message.Caller
 	Stream(ctx context.Context, method string) (*rpc.Stream, error)
 }
 
@@ -148,7 +149,7 @@ func (r *Remote) failed(addr string) {
 // it only reads. A server that failed moves to the end of the list in any case.
 func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 	deadline := time.Now().Add(holdTimeout + blockTime(req))
-	back := Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}
+	back := backoff.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for tries := 1; ; tries++ {
 		addr, count := r.head()
 		if count == 0 {
@@ -170,7 +171,7 @@ func (r *Remote) Call(ctx context.Context, method string, req, resp any) error {
 		if tries%count != 0 {
 			continue
 		}
-		if time.Now().After(deadline) || back.Wait(ctx) != nil {
+		if time.Now().After(deadline) || back.WaitJitter(ctx) != nil {
 			return r.unreached(err)
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -67,7 +67,7 @@ func Resolve(cfg Config) (map[string]*nomad.ClientHostVolumeConfig, error) {
 		}
 		paths[name] = state.HostVolumePath{Configured: v.Path, Real: path}
 		for _, private := range cfg.Private {
-			if contains(path, private) || contains(private, path) {
+			if safefs.Within(private, path) || safefs.Within(path, private) {
 				cfg.Log.Warn("a host volume overlaps a directory of the agent: tasks may read files of the agent and of other tasks",
 					"volume", name, "path", path, "agent", private)
 			}
@@ -114,15 +114,10 @@ func (cfg Config) planted(found map[string]volumePath, name string) (link, in st
 	slices.Sort(dirs)
 	for _, dir := range dirs {
 		for _, link := range found[name].links {
-			if dir != "" && contains(dir, link) {
+			if dir != "" && safefs.Within(link, dir) {
 				return link, dir
 			}
 		}
 	}
 	return "", ""
-}
-
-// contains reports whether path is dir or below it.
-func contains(dir, path string) bool {
-	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }

@@ -1,8 +1,9 @@
-// Package backoff waits between attempts. It has no jitter: callers for whom it matters add their own.
+// Package backoff waits between attempts. Wait has no jitter. WaitJitter is for what many clients do at the same time.
 package backoff
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -36,6 +37,13 @@ func (b *Backoff) Next() time.Duration {
 
 // Wait waits for the next delay. If ctx ends first, it returns the error of ctx.
 func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
+
+// WaitJitter waits between half and all of the next delay, so that callers that failed together do not return together.
+// If ctx ends first, it returns the error of ctx.
+func (b *Backoff) WaitJitter(ctx context.Context) error {
+	d := b.Next()
+	return Sleep(ctx, d/2+rand.N(d/2+1))
+}
 
 // Reset makes Min the next delay.
 func (b *Backoff) Reset() { b.last = 0 }

@@ -58,3 +58,25 @@ func TestSleep_Canceled(t *testing.T) {
 		}
 	})
 }
+
+func TestBackoff_WaitJitter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := backoff.Backoff{Min: time.Minute, Max: time.Hour}
+		waits := map[time.Duration]bool{}
+		for range 20 {
+			b.Reset()
+			begun := time.Now()
+			if err := b.WaitJitter(t.Context()); err != nil {
+				t.Fatalf("WaitJitter() = %v", err)
+			}
+			took := time.Since(begun)
+			if took < 30*time.Second || took > time.Minute {
+				t.Errorf("a wait took %v, want 30s to 1m", took)
+			}
+			waits[took] = true
+		}
+		if len(waits) < 2 {
+			t.Errorf("all waits took the same time: %v", waits)
+		}
+	})
+}

@@ -35,10 +35,10 @@ type kind struct {
 	// clashes means that an object can have a unique attribute, such as a name, that another
 	// object of the kind still has here.
 	clashes bool
-	list    func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error)
+	list    func(ctx context.Context, rpc message.Caller, q message.QueryOptions) ([]object, uint64, error)
 	local   func(snap *state.Snapshot) []object
 	// fetch gets objects and returns the entry that stores them.
-	fetch  func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error)
+	fetch  func(ctx context.Context, rpc message.Caller, q message.QueryOptions, batch []object) (entry, error)
 	remove func(ids []string) entry
 }
 
@@ -117,13 +117,13 @@ func quotas() kind {
 	}
 	return kind{
 		name: "quotas",
-		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc message.Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.QuotaListResponse
 			err := rpc.Call(ctx, "Quota.List", &message.QuotaListRequest{QueryOptions: q}, &out)
 			return objects(out.Quotas, of), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.Quotas(nil), of) },
-		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
+		fetch: func(_ context.Context, _ message.Caller, _ message.QueryOptions, batch []object) (entry, error) {
 			return entry{message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: values[quota.Spec](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
@@ -140,13 +140,13 @@ func namespaces() kind {
 	}
 	return kind{
 		name: "namespaces",
-		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc message.Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.NamespaceListResponse
 			err := rpc.Call(ctx, "Namespace.ListNamespaces", &message.NamespaceListRequest{QueryOptions: q}, &out)
 			return objects(out.Namespaces, of), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.Namespaces(nil), of) },
-		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
+		fetch: func(_ context.Context, _ message.Caller, _ message.QueryOptions, batch []object) (entry, error) {
 			return entry{message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: values[nomad.Namespace](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
@@ -166,13 +166,13 @@ func nodePools() kind {
 	}
 	return kind{
 		name: "node pools",
-		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc message.Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.NodePoolListResponse
 			err := rpc.Call(ctx, "NodePool.List", &message.NodePoolListRequest{QueryOptions: q}, &out)
 			return objects(out.NodePools, of), out.Index, err
 		},
 		local: func(snap *state.Snapshot) []object { return collect(snap.NodePools(nil), of) },
-		fetch: func(_ context.Context, _ Caller, _ message.QueryOptions, batch []object) (entry, error) {
+		fetch: func(_ context.Context, _ message.Caller, _ message.QueryOptions, batch []object) (entry, error) {
 			return entry{message.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: values[nomad.NodePool](batch)}}, nil
 		},
 		remove: func(ids []string) entry {
@@ -184,7 +184,7 @@ func nodePools() kind {
 func policies() kind {
 	return kind{
 		name: "ACL policies", access: true,
-		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc message.Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLPolicyListResponse
 			err := rpc.Call(ctx, "ACL.ListPolicies", &message.ACLPolicyListRequest{QueryOptions: q}, &out)
 			return objects(out.Policies, func(p *rbac.PolicyStub) object {
@@ -194,7 +194,7 @@ func policies() kind {
 		local: func(snap *state.Snapshot) []object {
 			return collect(snap.ACLPolicies(nil), func(p *rbac.Policy) object { return object{id: p.Name, version: string(p.Hash)} })
 		},
-		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc message.Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLPolicySetResponse
 			err := rpc.Call(ctx, "ACL.GetPolicies", &message.ACLPolicySetRequest{Names: ids(batch), QueryOptions: q}, &out)
 			return entry{message.ACLPolicyUpsertRequestType, &message.ACLPolicyUpsertRequest{Policies: found(batch, out.Policies, every)}}, err
@@ -217,7 +217,7 @@ func roles() kind {
 	}
 	return kind{
 		name: "ACL roles", access: true, clashes: true,
-		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc message.Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLRolesListResponse
 			err := rpc.Call(ctx, "ACL.ListRoles", &message.ACLRolesListRequest{QueryOptions: q}, &out)
 			return objects(out.ACLRoles, func(r *rbac.RoleStub) object {
@@ -227,7 +227,7 @@ func roles() kind {
 		local: func(snap *state.Snapshot) []object {
 			return collect(snap.ACLRoles(nil), func(r *rbac.Role) object { return object{id: r.ID, version: version(r.Hash, r.Policies)} })
 		},
-		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc message.Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLRolesByIDResponse
 			err := rpc.Call(ctx, "ACL.GetRolesByID", &message.ACLRolesByIDRequest{ACLRoleIDs: ids(batch), QueryOptions: q}, &out)
 			return entry{message.ACLRolesUpsertRequestType, &message.ACLRolesUpsertRequest{ACLRoles: found(batch, out.ACLRoles, every),
@@ -243,7 +243,7 @@ func roles() kind {
 func tokens() kind {
 	return kind{
 		name: "ACL tokens", access: true, clashes: true,
-		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc message.Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLTokenListResponse
 			err := rpc.Call(ctx, "ACL.ListTokens", &message.ACLTokenListRequest{GlobalOnly: true, QueryOptions: q}, &out)
 			return objects(out.Tokens, func(t *rbac.TokenStub) object {
@@ -258,7 +258,7 @@ func tokens() kind {
 				return object{id: t.AccessorID, version: string(t.Hash), born: strconv.FormatInt(t.CreateTime.UnixNano(), 10)}
 			})
 		},
-		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc message.Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLTokenSetResponse
 			err := rpc.Call(ctx, "ACL.GetTokens", &message.ACLTokenSetRequest{AccessorIDS: ids(batch), QueryOptions: q}, &out)
 			global := func(t *rbac.Token) bool { return t.Global }
@@ -273,7 +273,7 @@ func tokens() kind {
 func authMethods() kind {
 	return kind{
 		name: "ACL auth methods", access: true, clashes: true,
-		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc message.Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLAuthMethodListResponse
 			err := rpc.Call(ctx, "ACL.ListAuthMethods", &message.ACLAuthMethodListRequest{QueryOptions: q}, &out)
 			return objects(out.AuthMethods, func(m *rbac.AuthMethodStub) object {
@@ -283,7 +283,7 @@ func authMethods() kind {
 		local: func(snap *state.Snapshot) []object {
 			return collect(snap.ACLAuthMethods(nil), func(m *rbac.AuthMethod) object { return object{id: m.Name, version: string(m.Hash)} })
 		},
-		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc message.Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLAuthMethodsGetResponse
 			err := rpc.Call(ctx, "ACL.GetAuthMethods", &message.ACLAuthMethodsGetRequest{Names: ids(batch), QueryOptions: q}, &out)
 			return entry{message.ACLAuthMethodsUpsertRequestType,
@@ -298,7 +298,7 @@ func authMethods() kind {
 func bindingRules() kind {
 	return kind{
 		name: "ACL binding rules", access: true,
-		list: func(ctx context.Context, rpc Caller, q message.QueryOptions) ([]object, uint64, error) {
+		list: func(ctx context.Context, rpc message.Caller, q message.QueryOptions) ([]object, uint64, error) {
 			var out message.ACLBindingRulesListResponse
 			err := rpc.Call(ctx, "ACL.ListBindingRules", &message.ACLBindingRulesListRequest{QueryOptions: q}, &out)
 			return objects(out.ACLBindingRules, func(b *rbac.BindingRuleStub) object {
@@ -308,7 +308,7 @@ func bindingRules() kind {
 		local: func(snap *state.Snapshot) []object {
 			return collect(snap.ACLBindingRules(nil), func(b *rbac.BindingRule) object { return object{id: b.ID, version: string(b.Hash)} })
 		},
-		fetch: func(ctx context.Context, rpc Caller, q message.QueryOptions, batch []object) (entry, error) {
+		fetch: func(ctx context.Context, rpc message.Caller, q message.QueryOptions, batch []object) (entry, error) {
 			var out message.ACLBindingRulesResponse
 			err := rpc.Call(ctx, "ACL.GetBindingRules", &message.ACLBindingRulesRequest{ACLBindingRuleIDs: ids(batch), QueryOptions: q}, &out)
 			return entry{message.ACLBindingRulesUpsertRequestType,

@@ -45,11 +45,6 @@ const (
 	inOne       = 64               // objects per log entry
 )
 
-// Caller calls RPC methods of another region.
-type Caller interface {
-	Call(ctx context.Context, method string, req, resp any) error
-}
-
 // Config configures a Replica.
 type Config struct {
 	// From is the authoritative region.
@@ -59,7 +54,7 @@ type Config struct {
 	// Access means that ACLs are enabled. Without ACLs only quotas, namespaces and node pools
 	// are copied.
 	Access bool
-	RPC    Caller
+	RPC    message.Caller
 	Store  func() *state.Store // the current store; a restore replaces it
 	// Apply writes a log entry and returns after it was applied.
 	Apply func(ctx context.Context, t message.CommandType, payload any) error

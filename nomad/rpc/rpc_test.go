@@ -129,9 +129,9 @@ func ask(node, token string) *message.NodeSpecificRequest {
 }
 
 // callers returns the two ways to call: over TCP and in process.
-func callers(t *testing.T, change func(*rpc.Config)) map[string]rpc.Caller {
+func callers(t *testing.T, change func(*rpc.Config)) map[string]message.Caller {
 	s, addr := serve(t, change)
-	return map[string]rpc.Caller{"tcp": over{pool(t, rpc.PoolConfig{}), addr}, "in process": s}
+	return map[string]message.Caller{"tcp": over{pool(t, rpc.PoolConfig{}), addr}, "in process": s}
 }
 
 type over struct {

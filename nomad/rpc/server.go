@@ -41,11 +41,6 @@ type Router interface {
 // RaftConns receives the connections whose first byte selects Raft.
 type RaftConns interface{ HandOff(net.Conn) }
 
-// Caller makes calls. Server and the client's server list implement it.
-type Caller interface {
-	Call(ctx context.Context, method string, req, resp any) error
-}
-
 // Observer is notified of calls and connections. Its methods must not block or modify their
 // arguments.
 type Observer interface {

@@ -50,7 +50,7 @@ func TestPool_CallAfterError(t *testing.T) {
 				answer(rpc.Leader)(cfg)
 				cfg.Router, cfg.Peers = always(p.Addr()), pool(t, rpc.PoolConfig{})
 			})
-			for way, caller := range map[string]rpc.Caller{"direct": over{pool(t, rpc.PoolConfig{}), p.Addr()}, "forwarded": follower} {
+			for way, caller := range map[string]message.Caller{"direct": over{pool(t, rpc.PoolConfig{}), p.Addr()}, "forwarded": follower} {
 				for range 20 {
 					if err := caller.Call(within(t), c.method, ask("n", "token"), &message.SingleNodeResponse{}); !c.want(err) {
 						t.Fatalf("%s: Call(%s) = %v", way, c.method, err)

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/coder/websocket"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -204,19 +204,6 @@ func (x *execSession) close(err error) {
 		default:
 			code, reason = websocket.StatusPolicyViolation, err.Error()
 		}
-		x.ws.Close(code, short(reason)) //nolint:errcheck // the caller is gone when this fails
+		x.ws.Close(code, untrusted.Shorten(strings.ToValidUTF8(reason, "?"), maxCloseReason-3)) //nolint:errcheck // the caller is gone when this fails
 	})
-}
-
-// short cuts a reason to maxCloseReason bytes.
-func short(text string) string {
-	text = strings.ToValidUTF8(text, "?")
-	if len(text) <= maxCloseReason {
-		return text
-	}
-	text = text[:maxCloseReason-3]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "..."
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -83,14 +84,10 @@ func reasonText(out *message.ACLExplainResponse) string {
 
 // headerText replaces the characters that a header cannot contain, and truncates long texts.
 func headerText(text string) string {
-	text = strings.Map(func(c rune) rune {
+	return untrusted.Shorten(strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {
 			return '?'
 		}
 		return c
-	}, text)
-	if len(text) > maxReason {
-		text = text[:maxReason] + "..."
-	}
-	return text
+	}, text), maxReason)
 }
