@@ -396,7 +396,7 @@ func (e *entry) sealed(id string) error {
 	return fmt.Errorf("%w: %s waits for %s", ErrClosed, id, by)
 }
 
-// publicBytes returns a public key in the form of KeyringPublicKey and RootKey.
+// publicBytes returns a public key in the form of rootkey.PublicKey and rootkey.Key.
 func publicBytes(key crypto.PublicKey) []byte {
 	switch public := key.(type) {
 	case ed25519.PublicKey:
