@@ -8,6 +8,8 @@
 //	idtoken     identity tokens             rootkey    keys of the region
 //	spiffe      SPIFFE identities           variable   variables and their locks
 //
+// What is computed from the objects is in packages egress, migratetoken and nodeclass, among others.
+//
 // The requests and replies of RPCs, and what they alone carry, are in package message, errors in package apierror, the rules
 // of objects in packages rules and jobrules, and what an ACL policy allows in package acl.
 //

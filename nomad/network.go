@@ -50,6 +50,12 @@ type DNSConfig struct {
 	Options  []string
 }
 
+// NetworkEgress limits the destinations that a group on the bridge can reach. It is an extension of this project.
+type NetworkEgress struct {
+	// Allow lists the destinations. Each is a prefix, an address, proto:port, or prefix:proto:port.
+	Allow []string
+}
+
 // NetworkResource is a network that a group requests. In an allocation it is the assigned network, with the ports
 // filled in by the scheduler. MBits is in Mbit/s and has no effect.
 type NetworkResource struct {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/migrate"
 	"github.com/open-nomad/open-nomad/internal/safefs"
-	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/migratetoken"
 )
 
 // drainWait bounds the wait for the tasks of an allocation whose snapshot is requested.
@@ -16,7 +16,7 @@ const drainWait = 30 * time.Second
 // ServeSnapshot answers a request for the data of a finished allocation of this node. The token
 // is always required.
 func (s *Set) ServeSnapshot(w http.ResponseWriter, r *http.Request, alloc string) error {
-	token, err := nomad.NewMigrateToken(alloc, s.cfg.Calls.Identity.Secret())
+	token, err := migratetoken.New(alloc, s.cfg.Calls.Identity.Secret())
 	if err != nil || !token.Matches(r.Header.Get(migrate.TokenHeader)) {
 		return apierror.Denied("the migrate token is missing or wrong")
 	}

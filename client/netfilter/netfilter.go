@@ -32,7 +32,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
 
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/egress"
 )
 
 // DefaultBridge is the name of the bridge whose tables have no name appended.
@@ -50,7 +50,7 @@ type Allocation struct {
 	Addresses []netip.Addr
 	// Egress lists the destinations that the allocation can connect to, if Limited is set.
 	Limited bool
-	Egress  []nomad.Destination
+	Egress  []egress.Destination
 }
 
 // Wall holds the rules of one bridge. Its methods must not be called concurrently.

@@ -21,7 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testthread"
-	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/egress"
 )
 
 func TestMain(m *testing.M) { os.Exit(testnet.Private(m)) }
@@ -105,7 +105,7 @@ func (s *site) protect(name string, limited bool, allow ...string) {
 	a := s.allocation(name)
 	a.Limited = limited
 	for _, text := range allow {
-		d, err := nomad.ParseDestination(text)
+		d, err := egress.Parse(text)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -430,7 +430,7 @@ func TestRestore(t *testing.T) {
 	s.serve("b", 7000)
 	s.protect("a", true, "tcp:1")
 	limited, isolated := s.allocation("a"), s.allocation("b")
-	limited.Limited, limited.Egress = true, []nomad.Destination{{Protocol: "tcp", Port: 1}}
+	limited.Limited, limited.Egress = true, []egress.Destination{{Protocol: "tcp", Port: 1}}
 	if err := s.wall.Protect(isolated); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/netfilter"
 	"github.com/open-nomad/open-nomad/client/netns"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/egress"
 )
 
 // Values of CNI operations, as in Nomad 2.0.
@@ -252,7 +253,7 @@ func (s *Set) isolate(r *record) error {
 		}
 	}
 	for _, text := range r.Egress {
-		d, err := nomad.ParseDestination(text)
+		d, err := egress.Parse(text)
 		if err != nil {
 			return fmt.Errorf("egress of allocation %s: %w", r.Alloc, err)
 		}

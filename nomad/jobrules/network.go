@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/egress"
 )
 
 // validateNetworks checks the ports of all networks of the group and its tasks together. They share one set of
@@ -97,7 +98,7 @@ func checkEgress(f *faults, e *nomad.NetworkEgress) {
 		return
 	}
 	for _, text := range e.Allow {
-		if _, err := nomad.ParseDestination(text); err != nil {
+		if _, err := egress.Parse(text); err != nil {
 			f.add("allow of egress: %v", err)
 		}
 	}

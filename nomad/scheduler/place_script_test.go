@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/jobspec"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 )
 
 // TestPlaceScripts runs testdata/place/*.txt. A script is a list of steps. The lines after "eval" that begin with ">"
@@ -119,7 +120,7 @@ func (s *placeScript) addVolume(args []string) {
 		n.HostVolumes = map[string]*nomad.ClientHostVolumeConfig{}
 	}
 	n.HostVolumes[v.Name] = &nomad.ClientHostVolumeConfig{Name: v.Name, ID: v.ID}
-	n.ComputedClass = n.ComputeClass()
+	n.ComputedClass = nodeclass.Of(&n)
 	s.nodes[n.ID] = &n
 }
 

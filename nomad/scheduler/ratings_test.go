@@ -9,6 +9,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 )
 
@@ -109,7 +110,7 @@ func exchange(j *nomad.Job) {
 func (w *world) dynamic(node string) {
 	n := w.nodes[node]
 	n.HostVolumes["data"] = &nomad.ClientHostVolumeConfig{Name: "data", ID: "vol-" + node}
-	n.ComputedClass = n.ComputeClass()
+	n.ComputedClass = nodeclass.Of(n)
 	w.volumes = append(w.volumes, &hostvolume.Volume{ID: "vol-" + node, Name: "data", Namespace: "default", NodeID: node,
 		State: hostvolume.Ready,
 		RequestedCapabilities: []*nomad.VolumeCapability{

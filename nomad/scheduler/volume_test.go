@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 )
 
 // has returns an edit that adds host volumes to a node; a name that begins with ! is read-only.
@@ -18,7 +19,7 @@ func has(names ...string) func(*nomad.Node) {
 			}
 			n.HostVolumes[v.Name] = v
 		}
-		n.ComputedClass = n.ComputeClass()
+		n.ComputedClass = nodeclass.Of(n)
 	}
 }
 
@@ -129,7 +130,7 @@ func TestNetworkNone_Missing(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", func(n *nomad.Node) {
 		n.Attributes[nomad.AttrNetworkNone] = "false"
-		n.ComputedClass = n.ComputeClass()
+		n.ComputedClass = nodeclass.Of(n)
 	})
 	w.register(job(nomad.JobTypeService, 1, func(j *nomad.Job) { j.TaskGroups[0].Networks = nomad.Networks{{Mode: "none"}} }))
 	if m := w.process().FailedTGAllocs["g"]; m == nil || m.ConstraintFiltered[`missing network "none"`] != 1 {

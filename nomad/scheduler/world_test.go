@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 	"github.com/open-nomad/open-nomad/nomad/quota"
 	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
@@ -334,7 +335,7 @@ func (w *world) addNode(id string, edit ...func(*nomad.Node)) *nomad.Node {
 	for _, f := range edit {
 		f(n)
 	}
-	n.ComputedClass = n.ComputeClass()
+	n.ComputedClass = nodeclass.Of(n)
 	w.nodes[id] = n
 	return n
 }

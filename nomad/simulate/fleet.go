@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -136,7 +137,7 @@ func (s *NodeSet) node(n, i int, table kinds.Table) *nomad.Node {
 	}
 	maps.Copy(out.Attributes, bridgeAttributes())
 	maps.Copy(out.Attributes, s.Attributes)
-	out.ComputedClass = out.ComputeClass()
+	out.ComputedClass = nodeclass.Of(out)
 	return out
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 	"github.com/open-nomad/open-nomad/nomad/state"
 	"github.com/open-nomad/open-nomad/plugins/schema"
 )
@@ -68,7 +69,7 @@ func (s *servers) node(version string, edit ...func(*nomad.Node)) {
 	for _, f := range edit {
 		f(n)
 	}
-	n.ComputedClass = n.ComputeClass()
+	n.ComputedClass = nodeclass.Of(n)
 	s.index += 2
 	_, err := s.store.RegisterNode(s.index, &message.NodeRegisterRequest{Node: n, CreateNodePool: true})
 	if version != "" && version != "unknown" && err == nil {

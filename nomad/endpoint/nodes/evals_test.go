@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 )
 
 // TestEvaluates changes a node and checks whether its jobs are evaluated.
@@ -61,10 +62,10 @@ func TestEvaluates(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			old := ready()
-			old.Status, old.ComputedClass = tt.from, old.ComputeClass()
+			old.Status, old.ComputedClass = tt.from, nodeclass.Of(old)
 			node := codec.Copy(old)
 			tt.edit(node)
-			node.ComputedClass = node.ComputeClass()
+			node.ComputedClass = nodeclass.Of(node)
 			if got := evaluates(old, node); got != tt.evaluated {
 				t.Errorf("evaluates() = %t, want %t", got, tt.evaluated)
 			}

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/migratetoken"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -21,7 +22,7 @@ func migrateTokens(snap *state.Snapshot, allocs []*nomad.Allocation) (map[string
 		if node == nil || node.SecretID == "" {
 			continue
 		}
-		token, err := nomad.NewMigrateToken(previous.ID, node.SecretID)
+		token, err := migratetoken.New(previous.ID, node.SecretID)
 		if err != nil {
 			return nil, err
 		}

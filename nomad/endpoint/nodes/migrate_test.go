@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/migratetoken"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
@@ -44,7 +45,7 @@ func TestMigrateTokens(t *testing.T) {
 		place("unknown", "here", "migrates", "nope", pending), place("nodeless", "here", "migrates", "gone1", pending),
 	}
 	got, err := migrateTokens(store.Snapshot(), assigned)
-	token, _ := nomad.NewMigrateToken("there1", "s2")
+	token, _ := migratetoken.New("there1", "s2")
 	if err != nil || len(got) != 1 || got["wanted"] != token.Reveal() {
 		t.Errorf("migrateTokens() = %v, %v", got, err)
 	}

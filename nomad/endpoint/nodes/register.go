@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -53,7 +54,7 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRe
 			cmp.Or(s.cfg.AuthoritativeRegion, s.Region))
 	}
 	node.StatusUpdatedAt = s.Now().Unix()
-	node.ComputedClass = node.ComputeClass()
+	node.ComputedClass = nodeclass.Of(&node)
 
 	out := &message.NodeUpdateResponse{}
 	ends := identityEnds(c)

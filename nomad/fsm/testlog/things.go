@@ -6,6 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 )
 
 // Node registers a ready node with 4000 MHz, 8192 MiB and one address.
@@ -28,7 +29,7 @@ func (l *Log) Node(t testing.TB, edit ...func(*nomad.Node)) *nomad.Node {
 	for _, f := range edit {
 		f(n)
 	}
-	n.ComputedClass = n.ComputeClass()
+	n.ComputedClass = nodeclass.Of(n)
 	snap := l.must(t, message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n})
 	if n.Status != nomad.NodeStatusInit {
 		snap = l.must(t, message.NodeUpdateStatusRequestType, &message.NodeUpdateStatusRequest{

@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/parsed"
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 )
 
 // Constraint is a compiled constraint or affinity: two targets and an operator. It caches parsed
@@ -33,7 +34,7 @@ func Compile(left, operand, right string) (*Constraint, error) {
 		text:   strings.TrimSpace(left + " " + operand + " " + right),
 		left:   ParseTarget(left),
 		right:  ParseTarget(right),
-		unique: nomad.IsUniqueTarget(left) || nomad.IsUniqueTarget(right),
+		unique: nodeclass.IsUniqueTarget(left) || nodeclass.IsUniqueTarget(right),
 		holds:  never,
 	}
 	build, ok := relations[operand]

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 )
 
 // network demands the mode of a network and the host networks of its ports.
@@ -100,7 +101,7 @@ func hasUniqueTarget(text string) bool {
 		if !found {
 			return false
 		}
-		if nomad.IsUniqueTarget("${" + rest) {
+		if nodeclass.IsUniqueTarget("${" + rest) {
 			return true
 		}
 		text = rest

@@ -1,4 +1,5 @@
-package nomad
+// Package nodeclass computes the class of a node: all nodes of a class are equivalent to the checks of the scheduler.
+package nodeclass
 
 import (
 	"hash/fnv"
@@ -7,13 +8,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// ComputeClass returns the name of the node's computed class. All nodes of a class are equivalent to the feasibility
+// Of returns the name of the computed class of a node. All nodes of a class are equivalent to the feasibility
 // checks of the scheduler. The name is a hash over datacenter, class, pool, attributes, metadata, driver health, host
 // volumes, networks and devices. Keys with the prefix "unique." and values that identify a single machine are
 // excluded. It depends on the node only. The caller stores the result in ComputedClass.
-func (n *Node) ComputeClass() string {
+func Of(n *nomad.Node) string {
 	h := fnv.New64a()
 	w := classWriter{h}
 	w.fields("node", n.Datacenter, n.NodeClass, n.NodePool)
@@ -57,7 +60,7 @@ func (w classWriter) table(kind string, m map[string]string) {
 }
 
 // networks hashes the properties used by feasibility checks: modes and host network names, but not addresses.
-func (w classWriter) networks(r *NodeResources) {
+func (w classWriter) networks(r *nomad.NodeResources) {
 	seen := map[string]bool{}
 	for _, n := range r.Networks {
 		if n == nil { // clients may send nil elements
@@ -78,9 +81,9 @@ func (w classWriter) networks(r *NodeResources) {
 }
 
 // devices hashes what constraints of device blocks compare: names, the number of healthy instances, and attributes.
-func (w classWriter) devices(devices []*NodeDeviceResource) {
+func (w classWriter) devices(devices []*nomad.NodeDeviceResource) {
 	names := make([]string, 0, len(devices))
-	byName := map[string]*NodeDeviceResource{}
+	byName := map[string]*nomad.NodeDeviceResource{}
 	for _, d := range devices {
 		if d != nil {
 			name := d.Vendor + "/" + d.Type + "/" + d.Name
@@ -99,14 +102,29 @@ func (w classWriter) devices(devices []*NodeDeviceResource) {
 		w.fields("device", name, strconv.Itoa(healthy))
 		for _, key := range slices.Sorted(maps.Keys(d.Attributes)) {
 			if a := d.Attributes[key]; a != nil && !IsUniqueKey(key) {
-				w.fields("device attr", key, a.text(), a.Unit)
+				w.fields("device attr", key, attributeText(a), a.Unit)
 			}
 		}
 	}
 }
 
+// attributeText returns the type and the value of an attribute without its unit.
+func attributeText(a *nomad.Attribute) string {
+	switch {
+	case a.Float != nil:
+		return "float " + strconv.FormatFloat(*a.Float, 'g', -1, 64)
+	case a.Int != nil:
+		return "int " + strconv.FormatInt(*a.Int, 10)
+	case a.String != nil:
+		return "string " + *a.String
+	case a.Bool != nil:
+		return "bool " + strconv.FormatBool(*a.Bool)
+	}
+	return ""
+}
+
 // IsUniqueKey reports whether an attribute or metadata key is specific to a single node.
-func IsUniqueKey(key string) bool { return strings.HasPrefix(key, NodeUniqueNamespace) }
+func IsUniqueKey(key string) bool { return strings.HasPrefix(key, nomad.NodeUniqueNamespace) }
 
 // IsUniqueTarget reports whether the value of a constraint target can differ between nodes of one computed class.
 // An example is "${attr.unique.hostname}".

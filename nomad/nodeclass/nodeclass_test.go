@@ -1,9 +1,10 @@
-package nomad_test
+package nodeclass_test
 
 import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/nodeclass"
 )
 
 func TestComputeClass(t *testing.T) {
@@ -17,7 +18,7 @@ func TestComputeClass(t *testing.T) {
 				Attributes: map[string]*nomad.Attribute{"memory": {Int: new(int64(11)), Unit: "GiB"}, "unique.bus": {Int: new(int64(1))}}}}},
 		}
 		edit(n)
-		return n.ComputeClass()
+		return nodeclass.Of(n)
 	}
 	base := node(func(*nomad.Node) {})
 	same := map[string]func(*nomad.Node){

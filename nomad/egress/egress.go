@@ -1,4 +1,6 @@
-package nomad
+// Package egress reads the destinations that a group on the bridge may reach, NetworkEgress of package nomad. Servers check
+// them, and clients make packet filters of them.
+package egress
 
 import (
 	"fmt"
@@ -7,13 +9,7 @@ import (
 	"strings"
 )
 
-// NetworkEgress limits the destinations that a group on the bridge can reach. It is an extension of this project.
-type NetworkEgress struct {
-	// Allow lists the destinations. Each is a prefix, an address, proto:port, or prefix:proto:port.
-	Allow []string
-}
-
-// Destination is an entry of NetworkEgress.Allow. An invalid Prefix stands for all addresses, and an empty Protocol
+// Destination is an entry of nomad.NetworkEgress.Allow. An invalid Prefix stands for all addresses, and an empty Protocol
 // for all protocols and ports.
 type Destination struct {
 	Prefix   netip.Prefix
@@ -21,8 +17,8 @@ type Destination struct {
 	Port     uint16
 }
 
-// ParseDestination reads "10.0.0.0/8", "10.1.2.3", "tcp:443" or "10.0.0.0/8:tcp:443". IPv6 has the same forms.
-func ParseDestination(s string) (Destination, error) {
+// Parse reads "10.0.0.0/8", "10.1.2.3", "tcp:443" or "10.0.0.0/8:tcp:443". IPv6 has the same forms.
+func Parse(s string) (Destination, error) {
 	var d Destination
 	address := s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 {
