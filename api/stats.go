@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // AllocResourceUsage is the current resource usage of an allocation.
 type AllocResourceUsage struct {
@@ -78,6 +81,36 @@ type StatValue struct {
 	BoolVal             *bool    `json:",omitempty"`
 	Unit                string   `json:",omitempty"`
 	Desc                string   `json:",omitempty"`
+}
+
+// String formats the value, such as "3 / 16 GiB".
+func (v *StatValue) String() string {
+	if v == nil {
+		return "<none>"
+	}
+	var text string
+	switch {
+	case v.IntNumeratorVal != nil:
+		text = strconv.FormatInt(*v.IntNumeratorVal, 10)
+		if v.IntDenominatorVal != nil {
+			text += " / " + strconv.FormatInt(*v.IntDenominatorVal, 10)
+		}
+	case v.FloatNumeratorVal != nil:
+		text = strconv.FormatFloat(*v.FloatNumeratorVal, 'g', -1, 64)
+		if v.FloatDenominatorVal != nil {
+			text += " / " + strconv.FormatFloat(*v.FloatDenominatorVal, 'g', -1, 64)
+		}
+	case v.StringVal != nil:
+		text = *v.StringVal
+	case v.BoolVal != nil:
+		text = strconv.FormatBool(*v.BoolVal)
+	default:
+		return "<none>"
+	}
+	if v.Unit != "" {
+		text += " " + v.Unit
+	}
+	return text
 }
 
 // HostStats is the current resource usage of a node's host. Uptime is in seconds.

@@ -73,6 +73,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Confiner:   &process.Confiner{Sidecars: &c.groups, Own: c.cfg.OwnDirs},
 		Artifacts:  c.artifacts,
 		Volumes:    c.volumes.usable,
+		Devices:    c.devices,
 		Template:   c.cfg.Template,
 		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Scripts: c.checks,

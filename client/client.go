@@ -35,6 +35,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/check"
+	"github.com/open-nomad/open-nomad/client/devices"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/endpoint"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
@@ -89,6 +90,7 @@ type Parts struct {
 	// Server runs in this process. If nil, Config.Servers are reached over the network.
 	Server  Local
 	Drivers []drivers.Driver
+	Devices []devices.Plugin
 	// API serves the HTTP API on the socket of each task; nil disables the socket.
 	API http.Handler
 	// TLS secures the connections to the servers; nil means plain TCP.
@@ -123,6 +125,7 @@ type Client struct {
 	facts     fingerprint.Facts // about host; used by one goroutine at a time
 	clouds    *cloud.Detector
 	drivers   *driverset.Set
+	devices   *devices.Set
 	users     *driverset.Users
 	spaces    *netns.Set
 	networks  *allocnet.Networks // nil until the node is fingerprinted
@@ -229,7 +232,8 @@ func (c *Client) openParts(parts Parts) (err error) {
 		}
 	})
 	c.sampler = taskhook.NewSampler(c.cfg.Metrics.Every)
-	c.stats = hoststats.New(c.cfg.AllocDir)
+	c.devices = devices.New(devices.Config{Plugins: parts.Devices, Every: c.cfg.Metrics.Every, Log: c.log})
+	c.stats = hoststats.New(c.cfg.AllocDir, c.devices.Stats)
 	c.clouds = cloud.New(c.cfg.Clouds, c.addCloud, c.log)
 	c.openServices()
 	return nil
@@ -366,6 +370,7 @@ func (c *Client) Stats() map[string]string {
 func (c *Client) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.drivers.Run(ctx) })
+	group.Go(func() error { return c.devices.Run(ctx) })
 	group.Go(func() error { return c.bundles.Run(ctx) })
 	group.Go(func() error { return c.clouds.Run(ctx) })
 	later, err := c.prepare(ctx)
@@ -380,6 +385,7 @@ func (c *Client) Run(ctx context.Context) error {
 		defer c.local.AttachNode(c.id.ID, c.endpoint.Relayed())()
 	}
 	group.Go(func() error { return c.watchDrivers(ctx) })
+	group.Go(func() error { return c.watchDevices(ctx) })
 	group.Go(func() error { return c.reload(ctx) })
 	group.Go(func() error { return c.keepRegistered(ctx, c.follow) })
 	group.Go(func() error { return c.allocs.Run(ctx) })

@@ -92,6 +92,20 @@ func (c *Client) watchDrivers(ctx context.Context) error {
 	}
 }
 
+// watchDevices reports changes of the devices to the servers.
+func (c *Client) watchDevices(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.devices.Changed():
+		}
+		if c.node.setDevices(c.devices.Groups()) {
+			raise(c.node.changed)
+		}
+	}
+}
+
 // emit records health changes of drivers as node events. It does nothing while the agent is not
 // attached.
 func (c *Client) emit(ctx context.Context, turned []string, infos map[string]*nomad.DriverInfo) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -72,6 +73,17 @@ func (h *nodeHolder) setDrivers(infos map[string]*nomad.DriverInfo) (changed boo
 	h.node = &n
 	slices.Sort(turned)
 	return true, turned
+}
+
+// setDevices records the devices of the node, and reports whether they differ.
+func (h *nodeHolder) setDevices(groups []*nomad.NodeDeviceResource) (changed bool) {
+	h.update(func(n *nomad.Node) {
+		r := *n.NodeResources
+		changed = !reflect.DeepEqual(r.Devices, groups)
+		r.Devices = groups
+		n.NodeResources = &r
+	})
+	return changed
 }
 
 // newNodeHolder returns the node before it is fingerprinted.

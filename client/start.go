@@ -27,7 +27,11 @@ func (c *Client) prepare(ctx context.Context) (later []*nomad.Allocation, err er
 	if err := c.drivers.Ready(patience); err != nil && ctx.Err() == nil {
 		c.log.Warn("registering before every driver has been fingerprinted")
 	}
+	if err := c.devices.Ready(patience); err != nil && ctx.Err() == nil {
+		c.log.Warn("registering before every device plugin has reported its devices")
+	}
 	c.node.setDrivers(c.drivers.Infos())
+	c.node.setDevices(c.devices.Groups())
 	c.awaitClouds(ctx)
 	c.restoreVolumes(ctx)
 	stored := c.allocs.Stored()

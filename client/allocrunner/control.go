@@ -197,4 +197,5 @@ func addUsage(sum, u *message.ResourceUsage) {
 	sum.CpuStats.ThrottledPeriods += c.ThrottledPeriods
 	sum.CpuStats.ThrottledTime += c.ThrottledTime
 	sum.CpuStats.Measured = c.Measured
+	sum.DeviceStats = append(sum.DeviceStats, u.DeviceStats...)
 }

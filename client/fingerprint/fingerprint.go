@@ -219,8 +219,8 @@ func (c Config) Allows(name string) bool {
 // path returns the path of a file on this host.
 func (h *Host) path(name string) string { return filepath.Join(h.root, name) }
 
-// Apply sets the facts in the node: it adds attributes and replaces the resources and the
-// reserved resources.
+// Apply sets the facts in the node: it adds attributes and replaces the resources, except devices, and
+// the reserved resources.
 func (f Facts) Apply(cfg Config, n *nomad.Node) {
 	if n.Attributes == nil {
 		n.Attributes = map[string]string{}
@@ -230,7 +230,12 @@ func (f Facts) Apply(cfg Config, n *nomad.Node) {
 	if topo == nil {
 		topo = &nomad.Topology{OverrideTotalCompute: nomad.MHz(cfg.TotalCompute)}
 	}
+	var devices []*nomad.NodeDeviceResource
+	if n.NodeResources != nil {
+		devices = n.NodeResources.Devices
+	}
 	n.NodeResources = &nomad.NodeResources{
+		Devices: devices,
 		Cpu: nomad.LegacyNodeCpuResources{
 			CpuShares:          int64(totalCompute(topo)),
 			TotalCpuCores:      uint16(len(topo.Cores)),

@@ -25,6 +25,7 @@ const minInterval = 100 * time.Millisecond
 // request, or since boot.
 type Host struct {
 	allocDir string
+	devices  func() []*message.DeviceGroupStats
 
 	mu   sync.Mutex
 	mhz  float64 // of all cores together; 0 before the node is fingerprinted
@@ -36,8 +37,11 @@ type Host struct {
 // cpuTime is a line of /proc/stat in ticks.
 type cpuTime struct{ user, system, idle, total uint64 }
 
-// New returns a Host. The file system of allocDir is measured apart from those on devices.
-func New(allocDir string) *Host { return &Host{allocDir: allocDir} }
+// New returns a Host. The file system of allocDir is measured apart from those on block devices. devices
+// returns the statistics of the node's devices.
+func New(allocDir string, devices func() []*message.DeviceGroupStats) *Host {
+	return &Host{allocDir: allocDir, devices: devices}
+}
 
 // Measure returns the current usage of the host.
 func (h *Host) Measure() (*message.HostStats, error) {
@@ -55,7 +59,7 @@ func (h *Host) Measure() (*message.HostStats, error) {
 	}
 	return &message.HostStats{
 		Memory: mem, CPU: cpus,
-		DiskStats: diskStats(), AllocDirStats: diskOf("", h.allocDir),
+		DiskStats: diskStats(), AllocDirStats: diskOf("", h.allocDir), DeviceStats: h.devices(),
 		Uptime: uptime(), Timestamp: time.Now().UnixNano(),
 		CPUTicksConsumed: ticks,
 	}, nil

@@ -37,6 +37,7 @@ type Deps struct {
 	Confiner   drivers.Confiner // confines sidecars of drivers that cannot
 	Artifacts  *artifact.Fetcher
 	Volumes    func() map[string]*nomad.ClientHostVolumeConfig // those of the node now; nil means those of Config.Node
+	Devices    Devices                                         // nil: the node has none
 	Template   template.Config
 	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
 	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
@@ -75,6 +76,7 @@ func Order(c Config) []hook.Hook {
 		newSpiffeHook(c),
 		newDNSHook(c),
 		newVolumeHook(c),
+		newDevicesHook(c),
 		newArtifactHook(c),
 		&renewalHook{identities},
 		newLogsHook(c),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -19,12 +20,30 @@ type statsHook struct {
 	remove  func()   // ends the samples of the sampler; nil if there are none
 	every   time.Duration
 	usage   func(*message.TaskResourceUsage)
+	devices func() []*message.DeviceGroupStats
 	metrics *taskMetrics // nil disables them
 	log     *slog.Logger
 }
 
 func newStatsHook(c Config) hook.Hook {
-	return &statsHook{sampler: c.Sampler, every: c.StatsEvery, usage: c.Usage, metrics: newTaskMetrics(c), log: c.Log}
+	return &statsHook{sampler: c.Sampler, every: c.StatsEvery, usage: c.Usage, devices: deviceStats(c), metrics: newTaskMetrics(c), log: c.Log}
+}
+
+// deviceStats returns the function that samples the devices of a task.
+func deviceStats(c Config) func() []*message.DeviceGroupStats {
+	assigned := assignedDevices(c.Alloc, c.Task)
+	if c.Devices == nil || len(assigned) == 0 {
+		return func() []*message.DeviceGroupStats { return nil }
+	}
+	return func() []*message.DeviceGroupStats { return c.Devices.StatsOf(assigned) }
+}
+
+// assignedDevices returns the devices that the scheduler has assigned to a task.
+func assignedDevices(a *nomad.Allocation, t *nomad.Task) []*nomad.AllocatedDeviceResource {
+	if a == nil || t == nil || a.AllocatedResources == nil || a.AllocatedResources.Tasks[t.Name] == nil {
+		return nil
+	}
+	return a.AllocatedResources.Tasks[t.Name].Devices
 }
 
 func (*statsHook) Name() string { return "stats" }
@@ -67,7 +86,9 @@ func (h *statsHook) follow(ctx context.Context, stats StatsSource) {
 
 // take passes a sample on.
 func (h *statsHook) take(sample *drivers.ResourceUsage) {
-	h.usage(Usage(sample))
+	u := Usage(sample)
+	u.ResourceUsage.DeviceStats = h.devices()
+	h.usage(u)
 	if h.metrics != nil {
 		h.metrics.publish(sample)
 	}

@@ -246,8 +246,6 @@ func TestRefused(t *testing.T) {
 		{"change signal", nomad.Task{Identities: []*nomad.WorkloadIdentity{{Name: "a", ChangeMode: "signal"}}}, "change_signal"},
 		{"logs", nomad.Task{LogConfig: &nomad.LogConfig{MaxFiles: 0, MaxFileSizeMB: 1}}, "max_files"},
 		{"user", nomad.Task{User: "no-such-user"}, "no-such-user"},
-		{"device", nomad.Task{Resources: &nomad.Resources{Devices: nomad.ResourceDevices{{Name: "nvidia/gpu", Count: 1}}}},
-			`device "nvidia/gpu": this client has no devices`},
 		{"lent user", nomad.Task{User: "nomad-80007"}, "nomad-80007"},
 		{"lent uid", nomad.Task{User: "80007"}, "80007"},
 	} {

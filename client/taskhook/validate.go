@@ -73,10 +73,5 @@ func validate(t *nomad.Task) error {
 			errs = append(errs, fmt.Errorf("this client does not support %q yet", feature))
 		}
 	}
-	if t.Resources != nil {
-		for _, d := range t.Resources.Devices {
-			errs = append(errs, fmt.Errorf("device %q: this client has no devices and cannot assign them to tasks", d.Name))
-		}
-	}
 	return errors.Join(errs...)
 }

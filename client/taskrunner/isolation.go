@@ -26,6 +26,7 @@ func (a *attempt) isolate(cfg *drivers.TaskConfig, env *taskenv.Env) error {
 	if unknown != nil {
 		i = drivers.Isolation{}
 	}
+	i.Devices = i.Devices && len(a.devices) == 0
 	for _, name := range []string{task.Isolation, alloc.Isolation[task.Name]} {
 		if name == "" {
 			continue

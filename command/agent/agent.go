@@ -227,7 +227,8 @@ func (a *Agent) openClient() error {
 	if err != nil {
 		return err
 	}
-	parts := client.Parts{Drivers: append(list, external...), API: a.api.TaskSocket(), TLS: a.certs, Monitor: a.monitor, Profiles: a.profiles,
+	parts := client.Parts{Drivers: append(list, external...), Devices: a.devices(),
+		API: a.api.TaskSocket(), TLS: a.certs, Monitor: a.monitor, Profiles: a.profiles,
 		Log: a.log}
 	if a.server != nil {
 		parts.Server = a.server

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/open-nomad/open-nomad/client"
+	"github.com/open-nomad/open-nomad/client/devices"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -32,7 +33,7 @@ func (a *Agent) drivers(own []string) ([]plugin.Driver, error) {
 	return out, errors.Join(errs...)
 }
 
-// external starts the programs of external drivers. It adds the kinds of their instances to cfg.
+// external starts the programs of external drivers and of device plugins. It adds the kinds of their instances to cfg.
 func (a *Agent) external(cfg *client.Config) ([]plugin.Driver, error) {
 	blocks := map[string]plugins.Block{}
 	for label, p := range a.set.Externals() {
@@ -59,6 +60,14 @@ func (a *Agent) external(cfg *client.Config) ([]plugin.Driver, error) {
 	}
 	maps.Copy(cfg.Backends, a.plugins.Backends())
 	return a.plugins.Drivers(), nil
+}
+
+// devices returns the device plugins, whose programs external has started.
+func (a *Agent) devices() (out []devices.Plugin) {
+	for _, d := range a.plugins.Devices() {
+		out = append(out, d)
+	}
+	return out
 }
 
 // wireTopology returns the node's processors for the programs of drivers.

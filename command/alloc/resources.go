@@ -47,9 +47,37 @@ func (o *statusOptions) resources(e *term.Env, a *api.Allocation, name string, u
 		}
 	}
 	e.Println("Task Resources:\n" + term.BlankTable(rows))
+	o.devices(e, r.Devices, used)
 	if o.stats && used != nil {
 		measured(e, used)
 	}
+}
+
+// devices prints the devices of a task with their statistics.
+func (o *statusOptions) devices(e *term.Env, assigned []*api.AllocatedDeviceResource, used *api.ResourceUsage) {
+	if len(assigned) == 0 {
+		return
+	}
+	summaries := map[string]*api.DeviceStats{}
+	if used != nil {
+		term.EachDevice(used.DeviceStats, func(name string, s *api.DeviceStats) { summaries[name] = s })
+	}
+	rows := []string{}
+	for _, d := range assigned {
+		for _, id := range d.DeviceIDs {
+			name := term.DeviceName(&api.DeviceGroupStats{Vendor: d.Vendor, Type: d.Type, Name: d.Name}, id)
+			s := summaries[name]
+			if s == nil {
+				rows = append(rows, term.Row(name, ""))
+				continue
+			}
+			rows = append(rows, term.Row(name, s.Summary))
+			if o.stats {
+				rows = append(rows, term.DeviceDetails(s)...)
+			}
+		}
+	}
+	e.Printf("\nDevice Stats:\n%s\n", term.Pairs(rows))
 }
 
 func usageOf(usage *api.AllocResourceUsage, task string) *api.ResourceUsage {

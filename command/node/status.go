@@ -130,16 +130,20 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 		hostVolumes(e, n)
 		hostNetworks(e, n)
 		o.drivers(e, n)
+		devices(e, n)
 	}
 	o.events(e, n)
 	allocated(e, n, allocs)
+	assigned(e, n, allocs)
 	if statsErr != nil {
 		e.Println("\n" + e.Bold(fmt.Sprintf("error fetching node stats: actual resource usage not present: %v", statsErr)))
 	} else {
 		utilization(ctx, e, c, n, allocs)
 		used(e, n, stats)
+		deviceUsage(e, stats)
 		if o.stats {
 			usedEach(e, stats)
+			deviceUsageEach(e, stats)
 		}
 	}
 	o.allocations(e, allocs)

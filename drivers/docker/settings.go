@@ -203,7 +203,7 @@ func (s *settings) check(f *drivers.Fields) error {
 	case f.Has("windows_allow_insecure_container_admin"):
 		return fmt.Errorf("not served: windows_allow_insecure_container_admin: this driver runs on Linux only")
 	case f.Has("nvidia_runtime") && f.String("nvidia_runtime") != "nvidia":
-		return fmt.Errorf("not served: nvidia_runtime: this agent has no device plugins; tasks name a runtime of allow_runtimes in runtime")
+		return fmt.Errorf("not served: nvidia_runtime: device plugins reserve GPUs; tasks name a runtime of allow_runtimes in runtime")
 	}
 	for _, glob := range s.extraLabels {
 		if _, err := path.Match(glob, ""); err != nil {

@@ -92,7 +92,7 @@ var (
 // Capabilities implements drivers.Driver.
 func (d *Driver) Capabilities() drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationUnveil, DynamicWorkloadUsers: true,
-		Mounts: process.OwnNamespaces() == nil, Networks: networks(), Hostname: networks() != nil}
+		Mounts: process.OwnNamespaces() == nil, Devices: true, Networks: networks(), Hostname: networks() != nil}
 }
 
 // Fingerprint implements drivers.Driver.

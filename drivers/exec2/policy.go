@@ -29,6 +29,9 @@ func (s *setup) policy(own []string) (*sandbox.Policy, error) {
 	if err := mount(p, s.cfg); err != nil {
 		return nil, err
 	}
+	if err := process.AddDevices(p, s.cfg); err != nil {
+		return nil, err
+	}
 	if err := hide(p, own, s.cfg.AllocDir); err != nil {
 		return nil, err
 	}

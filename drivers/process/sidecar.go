@@ -75,7 +75,7 @@ func sidecarFiles(task *sandbox.Files, s *drivers.Sidecar) *sandbox.Files {
 		f.TCP = &landlock.Ports{}
 	}
 	for _, p := range s.Paths {
-		f.Paths = append(f.Paths, sandbox.Path(p))
+		f.Paths = append(f.Paths, sandbox.Path{Modes: p.Modes, Name: p.Name, Beneath: p.Beneath, Optional: p.Optional})
 	}
 	return f
 }

@@ -15,7 +15,7 @@
 // The kernel logs a denial as the youngest denying layer requested. The library requests no logging.
 // If denials are to be logged, the second layer therefore handles files too, with the same rules.
 //
-// A path's modes define what is granted. No mode grants ioctl on devices. A socket created outside
+// A path's modes define what is granted. No mode grants ioctl on devices: Path.Device does. A socket created outside
 // can be connected to if the modes allow reading and writing below its directory, or writing the
 // socket itself.
 //
@@ -52,6 +52,8 @@ type Path struct {
 	Modes string // any of r, w, x, c (create and remove)
 	FD    int    // opened with O_PATH: the rule is for this inode
 	Name  string // for errors
+	// Device means that the file is a device node on which ioctl is allowed.
+	Device bool
 }
 
 // Ports are the TCP ports that stay usable.

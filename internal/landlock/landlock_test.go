@@ -45,13 +45,15 @@ func trial(tcp string, args []string) int {
 		if a == "log" {
 			rs.Log = true
 		}
-		if modes, path, ok := strings.Cut(a, ":"); ok && landlock.ValidModes(modes) {
+		modes, path, ok := strings.Cut(a, ":")
+		modes, device := strings.CutPrefix(modes, "device-")
+		if ok && landlock.ValidModes(modes) {
 			fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 			if err != nil {
 				fmt.Println(err)
 				return 1
 			}
-			rs.Paths = append(rs.Paths, landlock.Path{Modes: modes, FD: fd, Name: path})
+			rs.Paths = append(rs.Paths, landlock.Path{Modes: modes, FD: fd, Name: path, Device: device})
 		}
 	}
 	if err := rs.Restrict(); err != nil {
@@ -272,6 +274,8 @@ func TestPorts(t *testing.T) {
 func TestDeviceIoctl(t *testing.T) {
 	need(t, landlock.ABIIoctl)
 	check(t, run(t, "", "r:/dev/urandom", "read=/dev/null", "ioctl=/dev/urandom"), "read denied", "ioctl denied")
+	check(t, run(t, "", "device-r:/dev/urandom", "read=/dev/null", "ioctl=/dev/urandom", "ioctl=/dev/null"), "read denied", "ioctl allowed",
+		"ioctl denied")
 }
 
 func TestOldKernel(t *testing.T) {

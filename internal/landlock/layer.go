@@ -53,6 +53,11 @@ func (r Ruleset) restrictRest(abi int, files []file) error {
 			return err
 		}
 	}
+	if a.fs&unix.LANDLOCK_ACCESS_FS_IOCTL_DEV != 0 {
+		if err := allowDevices(int(fd), files); err != nil {
+			return err
+		}
+	}
 	if r.TCP != nil {
 		if err := addPorts(int(fd), r.TCP); err != nil {
 			return err
@@ -122,6 +127,22 @@ func allowSockets(ruleset int, files []file) error {
 		}
 		if err := allowBeneath(ruleset, f.FD, unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX); err != nil {
 			return fmt.Errorf("allow sockets of %s: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// allowDevices allows ioctl on device nodes.
+func allowDevices(ruleset int, files []file) error {
+	for _, f := range files {
+		if !f.Device {
+			continue
+		}
+		if kind := f.kind(); kind != unix.S_IFCHR && kind != unix.S_IFBLK {
+			return fmt.Errorf("allow ioctl on %s: not a device node", f.Name)
+		}
+		if err := allowBeneath(ruleset, f.FD, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV); err != nil {
+			return fmt.Errorf("allow ioctl on %s: %w", f.Name, err)
 		}
 	}
 	return nil

@@ -43,16 +43,16 @@ func covered(all []file, i int) bool {
 	p := &all[i]
 	for j := range all {
 		q := &all[j]
-		if i != j && sameFile(&p.stat, &q.stat) && within(p.Modes, q.Modes) && (j < i || !within(q.Modes, p.Modes)) {
+		if i != j && sameFile(&p.stat, &q.stat) && p.within(q) && (j < i || !q.within(p)) {
 			return true
 		}
 	}
 	return false
 }
 
-// within reports whether b has all modes of a.
-func within(a, b string) bool {
-	return strings.Trim(a, b) == ""
+// within reports whether q has all rights of f.
+func (f *file) within(q *file) bool {
+	return strings.Trim(f.Modes, q.Modes) == "" && (q.Device || !f.Device)
 }
 
 // sameFile compares more than device and inode, since some virtual file systems use an inode number

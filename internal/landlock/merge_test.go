@@ -26,18 +26,21 @@ func TestMerge(t *testing.T) {
 		{"rx:link rx:a", "rx:link"},
 		{"r:a rw:link", "rw:link"},
 		{"rw:a r:link r:a", "rw:a"},
+		{"device-r:a r:a", "device-r:a"},
+		{"rw:a device-r:link", "rw:a device-r:link"},
 		{"r:a w:link", "r:a w:link"}, // together they would allow connecting to sockets
 		{"rx:. r:a wr:link rw:a x:.", "rx:. wr:link"},
 	} {
 		var paths []Path
 		for _, p := range strings.Fields(tt.paths) {
 			modes, name, _ := strings.Cut(p, ":")
+			modes, device := strings.CutPrefix(modes, "device-")
 			fd, err := unix.Open(filepath.Join(dir, name), unix.O_PATH|unix.O_CLOEXEC, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { unix.Close(fd) })
-			paths = append(paths, Path{Modes: modes, FD: fd, Name: p})
+			paths = append(paths, Path{Modes: modes, FD: fd, Name: p, Device: device})
 		}
 		got, err := merge(paths)
 		if err != nil {

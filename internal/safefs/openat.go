@@ -39,6 +39,11 @@ func OpenNoLinks(name string, flags int) (int, error) {
 	return openat2(unix.AT_FDCWD, name, unix.OpenHow{Flags: uint64(flags), Resolve: noLinks})
 }
 
+// OpenFollow opens the absolute path name. It follows symbolic links, but not the magic links of /proc.
+func OpenFollow(name string, flags int) (int, error) {
+	return openat2(unix.AT_FDCWD, name, unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_NO_MAGICLINKS})
+}
+
 // OpenNoLinksNoXDev is OpenNoLinks for files on the mount of / only.
 func OpenNoLinksNoXDev(name string, flags int) (int, error) {
 	return openat2(unix.AT_FDCWD, name, unix.OpenHow{Flags: uint64(flags), Resolve: noLinks | unix.RESOLVE_NO_XDEV})

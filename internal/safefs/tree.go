@@ -18,6 +18,7 @@ type TreeAttrs struct {
 	ReadOnly    bool
 	WritableTop bool // ReadOnly applies only to the mounts below the top
 	Trusted     bool // setuid programs and device files work
+	Devices     bool // device files work
 	// Propagation is unix.MS_PRIVATE or unix.MS_SLAVE. 0 keeps that of the original mounts.
 	Propagation uint64
 }
@@ -43,8 +44,12 @@ func (t Tree) Restrict(a TreeAttrs) error {
 	attr := unix.MountAttr{Propagation: a.Propagation}
 	var want int64
 	if !a.Trusted {
-		attr.Attr_set |= unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
-		want |= unix.ST_NOSUID | unix.ST_NODEV
+		attr.Attr_set |= unix.MOUNT_ATTR_NOSUID
+		want |= unix.ST_NOSUID
+	}
+	if !a.Trusted && !a.Devices {
+		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
+		want |= unix.ST_NODEV
 	}
 	if a.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY

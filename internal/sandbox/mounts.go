@@ -99,6 +99,9 @@ func (b Bind) String() string {
 	if b.ReadOnly {
 		mode = "ro"
 	}
+	if b.Device {
+		mode += ", device"
+	}
 	return fmt.Sprintf("%s at %s (%s)", filepath.Join(b.Source.Beneath, b.Source.Name), filepath.Join(b.Beneath, b.Target), mode)
 }
 
@@ -108,6 +111,9 @@ func (b Bind) mount(lookup *lookup, source int) error {
 		return fmt.Errorf("open the destination: %w", err)
 	}
 	defer unix.Close(target)
+	if b.Device && !isDevice(source) {
+		return errNoDevice
+	}
 	if isDir(source) != isDir(target) {
 		return errors.New("one of source and destination is a directory, the other is not")
 	}
@@ -116,7 +122,7 @@ func (b Bind) mount(lookup *lookup, source int) error {
 		return err
 	}
 	defer t.Close()
-	if err := restrict(t, b.ReadOnly); err != nil {
+	if err := t.Restrict(safefs.TreeAttrs{ReadOnly: b.ReadOnly, Devices: b.Device, Propagation: unix.MS_PRIVATE}); err != nil {
 		return err
 	}
 	return t.Attach(target)
@@ -205,6 +211,14 @@ func makeFile(at int, name string) (int, error) {
 
 func isDir(fd int) bool  { return fileType(fd) == unix.S_IFDIR }
 func isLink(fd int) bool { return fileType(fd) == unix.S_IFLNK }
+
+// errNoDevice refuses another file in place of a device node.
+var errNoDevice = errors.New("not a device node")
+
+func isDevice(fd int) bool {
+	kind := fileType(fd)
+	return kind == unix.S_IFCHR || kind == unix.S_IFBLK
+}
 
 func fileType(fd int) uint32 {
 	var st unix.Stat_t

@@ -128,12 +128,13 @@ type View struct {
 }
 
 // Bind mounts Source at Target, with all mounts below it. No link on the path of Source is
-// followed. Binds have no devices and no setuid files.
+// followed. Binds have no setuid files, and no devices except with Device.
 type Bind struct {
 	Source   Path   // Modes are ignored
 	Target   string // must exist, and must not be a link
 	Beneath  string // if set: Target is relative to it, resolved without links, and created if missing
 	ReadOnly bool   // including all mounts below
+	Device   bool   // Source is a device node; another file is an error
 }
 
 // Files are the rights that Landlock grants.
@@ -163,15 +164,19 @@ func (b Bind) point() string { return filepath.Join(b.Beneath, b.Target) }
 // Path grants Modes (r read, w write, x execute, c create and remove) on a file or on everything
 // below a directory. With Beneath set, Name is relative to that directory and resolved without
 // following links, for places that another task could have prepared. An Optional path is granted if
-// it exists.
+// it exists. A Device is a device node, on which ioctl is granted too; another file is an error.
 type Path struct {
 	Modes    string
 	Name     string
 	Beneath  string
 	Optional bool
+	Device   bool
 }
 
 func (p Path) String() string {
+	if p.Device {
+		return p.Modes + ":" + filepath.Join(p.Beneath, p.Name) + ", with ioctl"
+	}
 	if p.Optional {
 		return p.Modes + ":" + filepath.Join(p.Beneath, p.Name) + " if it exists"
 	}

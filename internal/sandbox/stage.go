@@ -261,11 +261,14 @@ func (p *Policy) openPaths(lookup *lookup) (landlock.Ruleset, error) {
 		if err != nil {
 			return rs, fmt.Errorf("open granted path %s: %w", path, err)
 		}
+		if path.Device && !isDevice(int(f)) {
+			return rs, fmt.Errorf("open granted path %s: %w", path, errNoDevice)
+		}
 		if unreachable(int(f)) {
 			f.Close()
 			continue
 		}
-		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, FD: int(f), Name: path.String()})
+		rs.Paths = append(rs.Paths, landlock.Path{Modes: path.Modes, FD: int(f), Name: path.String(), Device: path.Device})
 	}
 	if !p.ByDescriptor {
 		return rs, nil

@@ -13,7 +13,7 @@ import (
 // length and its bytes, a list its length and its elements, a pointer a boolean and the value.
 // Agent and stage must be of one build: any change of the fields changes the header, and the stage
 // refuses another header.
-const wireHeader = "nomad sandbox policy 7\n"
+const wireHeader = "nomad sandbox policy 8\n"
 
 // errWire means that the input is not a complete encoded policy.
 var errWire = errors.New("truncated or malformed input")
@@ -200,6 +200,7 @@ func (w *wire) bind(b *Bind) {
 	w.string(&b.Target)
 	w.string(&b.Beneath)
 	w.bool(&b.ReadOnly)
+	w.bool(&b.Device)
 }
 
 func (f *Files) code(w *wire) {
@@ -216,6 +217,7 @@ func (w *wire) path(p *Path) {
 	w.string(&p.Name)
 	w.string(&p.Beneath)
 	w.bool(&p.Optional)
+	w.bool(&p.Device)
 }
 
 func (w *wire) link(l *Link) {

@@ -17,7 +17,11 @@ func Isolation(k *drivers.Kind, t *nomad.Task) drivers.Isolation {
 	if config == nil {
 		config = map[string]any{}
 	}
-	return k.Isolates(t.User, config)
+	i := k.Isolates(t.User, config)
+	if t.Resources != nil && len(t.Resources.Devices) > 0 {
+		i.Devices = false
+	}
+	return i
 }
 
 // LevelOn returns the isolation level that a node reports for a driver.

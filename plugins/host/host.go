@@ -1,5 +1,5 @@
-// Package host runs the programs of external task drivers. It finds them in plugin_dir, starts them,
-// and provides each as a drivers.Driver.
+// Package host runs the programs of external task drivers and of device plugins. It finds them in
+// plugin_dir, starts them, and provides each as a drivers.Driver or a DevicePlugin.
 //
 //	            ┌──────────────────────── back-off ◀───────────────────────┐
 //	(program) ──┴─start─▶ handshake ─▶ SetConfig ─▶ recover tasks ─▶ serving ──ends──┘
@@ -21,7 +21,7 @@
 // The output of a task goes to FIFOs of the supervisor, which collects it (supervise.Client.Collect).
 //
 // Goroutines: two per process for its output, one that waits for its end, those of go-plugin, and one per
-// call of Fingerprint, Report and TaskStats. Close ends the processes.
+// call of Fingerprint, Report and TaskStats. Close ends the processes. Those of a DevicePlugin are its callers'.
 package host
 
 import (
@@ -94,15 +94,16 @@ type Config struct {
 	Backoff time.Duration
 }
 
-// Host holds the external drivers of a client.
+// Host holds the external drivers and the device plugins of a client.
 type Host struct {
 	cfg     Config
 	dir     *safefs.Dir // nil without a plugin_dir
 	drivers []*Driver
+	devices []*DevicePlugin
 	broken  []*broken
 }
 
-// Open checks plugin_dir and asks each program that has a plugin block for its name and schema. It
+// Open checks plugin_dir and asks each program that has a plugin block for its kind, name and schema. It
 // returns errors of the configuration only. The caller closes the Host.
 func Open(ctx context.Context, cfg Config) (*Host, error) {
 	if cfg.Patience <= 0 {
@@ -147,6 +148,10 @@ func (h *Host) load(ctx context.Context) error {
 	}
 	asking.Wait()
 	for _, p := range h.usable(programs) {
+		if p.device {
+			h.devices = append(h.devices, newDevicePlugin(p))
+			continue
+		}
 		h.drivers = append(h.drivers, newDriver(p, p.name, p.file, p.args))
 	}
 	if err := h.instances(); err != nil {
@@ -158,21 +163,33 @@ func (h *Host) load(ctx context.Context) error {
 
 // configure starts the programs with their plugin blocks.
 func (h *Host) configure() error {
-	errs := make([]error, len(h.drivers))
+	all := h.instancesOfPrograms()
+	errs := make([]error, len(all))
 	var starting sync.WaitGroup
-	for i, d := range h.drivers {
+	for n, i := range all {
 		starting.Go(func() {
-			block, err := drivers.Decode(h.cfg.Blocks[d.label].Config, d.ConfigSpec())
+			block, err := drivers.Decode(h.cfg.Blocks[i.label].Config, i.ConfigSpec())
 			if err == nil {
-				err = d.SetConfig(block)
+				err = i.SetConfig(block)
 			}
 			if err != nil {
-				errs[i] = &BlockError{Label: d.label, Err: fmt.Errorf("config of driver %s: %w", d.name, err)}
+				errs[n] = &BlockError{Label: i.label, Err: fmt.Errorf("config of %s %s: %w", i.program.noun(), i.name, err)}
 			}
 		})
 	}
 	starting.Wait()
 	return errors.Join(errs...)
+}
+
+// instancesOfPrograms returns the instances of drivers and device plugins.
+func (h *Host) instancesOfPrograms() (out []*instance) {
+	for _, d := range h.drivers {
+		out = append(out, &d.instance)
+	}
+	for _, d := range h.devices {
+		out = append(out, &d.instance)
+	}
+	return out
 }
 
 // candidates returns the files of plugin_dir with a plugin block, or named by a backend.
@@ -204,30 +221,32 @@ func (h *Host) candidates() ([]string, error) {
 	}), nil
 }
 
-// usable returns one program for each driver: the highest version. The others become broken drivers.
+// usable returns one program for each driver and device plugin: the highest version. The others become
+// broken drivers.
 func (h *Host) usable(programs []*program) []*program {
 	best := map[string]*program{}
 	for _, p := range programs {
-		switch other := best[p.name]; {
+		key := p.noun() + " " + p.name
+		switch other := best[key]; {
 		case p.err != nil:
-			p.log.Error("the program of a driver cannot be used", "err", p.err)
+			p.log.Error("the program of a plugin cannot be used", "err", p.err)
 			h.broken = append(h.broken, &broken{name: p.file, err: p.err})
-		case slices.Contains(h.cfg.Builtin, p.name):
+		case !p.device && slices.Contains(h.cfg.Builtin, p.name):
 			h.refuse(p, fmt.Errorf("driver %q is built in", p.name))
 		case other != nil && !p.version.GreaterThan(other.version):
-			h.refuse(p, fmt.Errorf("driver %q is provided by %s in version %s", p.name, other.file, other.version))
+			h.refuse(p, fmt.Errorf("%s %q is provided by %s in version %s", p.noun(), p.name, other.file, other.version))
 		default:
 			if other != nil {
-				h.refuse(other, fmt.Errorf("driver %q is provided by %s in version %s", p.name, p.file, p.version))
+				h.refuse(other, fmt.Errorf("%s %q is provided by %s in version %s", p.noun(), p.name, p.file, p.version))
 			}
-			best[p.name] = p
+			best[key] = p
 		}
 	}
 	return slices.SortedFunc(maps.Values(best), func(a, b *program) int { return a.version.Compare(b.version) })
 }
 
 func (h *Host) refuse(p *program, err error) {
-	p.log.Warn("the program of a driver is ignored", "err", err)
+	p.log.Warn("the program of a plugin is ignored", "err", err)
 	h.broken = append(h.broken, &broken{name: p.file, err: err})
 }
 
@@ -265,6 +284,9 @@ func (h *Host) Drivers() []drivers.Driver {
 	return out
 }
 
+// Devices returns the device plugins.
+func (h *Host) Devices() []*DevicePlugin { return h.devices }
+
 // Backends returns the names of the drivers that the programs provide, by the name of the instance.
 func (h *Host) Backends() map[string]string {
 	out := map[string]string{}
@@ -277,8 +299,8 @@ func (h *Host) Backends() map[string]string {
 // Close ends the programs and waits for their end. Their tasks continue.
 func (h *Host) Close() error {
 	var ending sync.WaitGroup
-	for _, d := range h.drivers {
-		ending.Go(d.close)
+	for _, i := range h.instancesOfPrograms() {
+		ending.Go(i.close)
 	}
 	ending.Wait()
 	if h.dir == nil {

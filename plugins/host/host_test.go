@@ -534,7 +534,6 @@ func TestBadPrograms(t *testing.T) {
 		"cert":       "sent a certificate",
 		"gone":       "is not running",
 		"garbage":    `sent no handshake, but "?[31mgarbage`,
-		"device":     `"gpu" is a device plugin`,
 		"untyped":    `"x" is a plugin of type 0`,
 		"api":        `API versions ["v0.9.0"], and this version supports only v0.1.0`,
 		"noversion":  "has no version",

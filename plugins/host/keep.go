@@ -27,35 +27,42 @@ func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 	ch := make(chan drivers.Fingerprint, 1)
 	go func() {
 		defer close(ch)
-		d.keep(ctx, ch)
+		d.keep(ctx, use{
+			attach: d.recoverAll,
+			watch:  func(ctx context.Context, p *process) error { return d.watch(ctx, p, ch) },
+		}, func(err error) {
+			send(ctx, ch, drivers.Fingerprint{Health: drivers.HealthUnhealthy, Description: err.Error()})
+		})
 	}()
 	return ch
 }
 
-func (d *Driver) keep(ctx context.Context, ch chan<- drivers.Fingerprint) {
-	again := backoff.Backoff{Min: d.cfg.Backoff, Max: maxBackoff}
+// keep keeps a process running until ctx ends. It calls faulty for each process that ended or did not
+// start.
+func (i *instance) keep(ctx context.Context, u use, faulty func(error)) {
+	again := backoff.Backoff{Min: i.cfg.Backoff, Max: maxBackoff}
 	for {
 		begun := time.Now()
-		err := d.run(ctx, ch)
-		if ctx.Err() != nil || d.isClosed() {
+		err := i.run(ctx, u)
+		if ctx.Err() != nil || i.isClosed() {
 			return // the process stays until close: tasks may still be stopped
 		}
 		if time.Since(begun) >= stable {
 			again.Reset()
 		}
 		wait := again.Next()
-		d.log.Warn("the program of a driver is started again", "err", err, "in", wait)
-		send(ctx, ch, drivers.Fingerprint{Health: drivers.HealthUnhealthy, Description: wire.Clip(err.Error())})
+		i.log.Warn("the program of a plugin is started again", "err", err, "in", wait)
+		faulty(errors.New(wire.Clip(err.Error())))
 		if backoff.Sleep(ctx, wait) != nil {
 			return
 		}
 	}
 }
 
-func (d *Driver) isClosed() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.closed
+func (i *instance) isClosed() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.closed
 }
 
 func send(ctx context.Context, ch chan<- drivers.Fingerprint, f drivers.Fingerprint) {
@@ -65,24 +72,30 @@ func send(ctx context.Context, ch chan<- drivers.Fingerprint, f drivers.Fingerpr
 	}
 }
 
+// use is what a kind of plugin does with a process.
+type use struct {
+	attach func(ctx context.Context, p *process) error // before it serves calls
+	watch  func(ctx context.Context, p *process) error // until it is faulty
+}
+
 // run serves with one process until that ends, or until ctx ends, when the process stays.
-func (d *Driver) run(ctx context.Context, ch chan<- drivers.Fingerprint) error {
-	p, err := d.next(ctx)
+func (i *instance) run(ctx context.Context, u use) error {
+	p, err := i.next(ctx)
 	if err != nil {
-		return errors.Join(err, d.serve(nil, err))
+		return errors.Join(err, i.serve(nil, err))
 	}
 	serving := false
-	if err = d.recoverAll(ctx, p); err == nil {
-		err = d.serve(p, nil)
+	if err = u.attach(ctx, p); err == nil {
+		err = i.serve(p, nil)
 		serving = err == nil
 	}
 	if serving {
-		if err = d.watch(ctx, p, ch); ctx.Err() != nil || d.isClosed() {
+		if err = u.watch(ctx, p); ctx.Err() != nil || i.isClosed() {
 			return err // close stops the process
 		}
 	}
 	err = p.explain(err)
-	if d.serve(nil, err) != nil && serving {
+	if i.serve(nil, err) != nil && serving {
 		return err // as above
 	}
 	p.stop()
@@ -90,17 +103,17 @@ func (d *Driver) run(ctx context.Context, ch chan<- drivers.Fingerprint) error {
 }
 
 // next returns the process that SetConfig has started, or a new one.
-func (d *Driver) next(ctx context.Context) (*process, error) {
-	d.mu.Lock()
-	p := d.spare
-	d.spare = nil
-	why, started := d.why, d.config != nil
-	d.mu.Unlock()
+func (i *instance) next(ctx context.Context) (*process, error) {
+	i.mu.Lock()
+	p := i.spare
+	i.spare = nil
+	why, started := i.why, i.config != nil
+	i.mu.Unlock()
 	switch {
 	case !started:
-		return nil, fmt.Errorf("the driver is not configured: %w", why)
+		return nil, fmt.Errorf("the %s is not configured: %w", i.program.noun(), why)
 	case p == nil:
-		return d.start(ctx)
+		return i.start(ctx)
 	case p.over():
 		err := p.explain(errors.New("the program has ended"))
 		p.stop()

@@ -63,7 +63,6 @@ var behaviours = map[string]func(){
 		}()
 		serveMock("noise")
 	},
-	"device":     func() { serveFake(&fake{info: &proto.PluginInfoResponse{Type: proto.PluginType_DEVICE, Name: "gpu"}}) },
 	"untyped":    func() { serveFake(&fake{info: &proto.PluginInfoResponse{Name: "x"}}) },
 	"api":        func() { serveFake(&fake{info: info("api", "0.1.0", "v0.9.0")}) },
 	"noversion":  func() { serveFake(&fake{info: info("noversion", "first", wire.APIVersion)}) },

@@ -23,10 +23,12 @@ import (
 
 // process is a running process of a program.
 type process struct {
-	client *plugin.Client
-	runner *runner
-	base   proto.BasePluginClient
-	driver proto.DriverClient
+	program *program
+	client  *plugin.Client
+	runner  *runner
+	base    proto.BasePluginClient
+	driver  proto.DriverClient
+	device  proto.DevicePluginClient
 }
 
 // Limits of a connection.
@@ -36,7 +38,7 @@ const (
 	shutPatience = 2 * time.Second // for the driver to shut down, and then for the process to end
 )
 
-// connection is the client half of both services. go-plugin passes it the connection.
+// connection is the client half of the services. go-plugin passes it the connection.
 type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
 // GRPCServer implements plugin.GRPCPlugin.
@@ -60,7 +62,7 @@ func (p *program) launch(ctx context.Context, args []string) (*process, error) {
 		return nil, err
 	}
 	r := &runner{file: file, name: p.file, args: args, log: p.log}
-	proc := &process{runner: r, client: plugin.NewClient(&plugin.ClientConfig{
+	proc := &process{program: p, runner: r, client: plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig: plugin.HandshakeConfig{ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieKey,
 			MagicCookieValue: wire.CookieValue},
 		Plugins:          plugin.PluginSet{service: connection{}},
@@ -85,7 +87,7 @@ func (p *program) launch(ctx context.Context, args []string) (*process, error) {
 	if err := proc.connect(); err != nil {
 		proc.stop()
 		file.Close()
-		return nil, fmt.Errorf("start the program of the driver: %w", err)
+		return nil, fmt.Errorf("start the program of the %s: %w", p.noun(), err)
 	}
 	return proc, nil
 }
@@ -103,7 +105,7 @@ func (p *process) connect() error {
 	if !ok {
 		return fmt.Errorf("go-plugin returned a %T, want a connection", raw)
 	}
-	p.base, p.driver = proto.NewBasePluginClient(conn), proto.NewDriverClient(conn)
+	p.base, p.driver, p.device = proto.NewBasePluginClient(conn), proto.NewDriverClient(conn), proto.NewDevicePluginClient(conn)
 	return nil
 }
 
@@ -160,7 +162,7 @@ func (p *process) explain(err error) error {
 	if !p.over() {
 		return err
 	}
-	return fmt.Errorf("the program of the driver %s%s", strings.TrimPrefix(p.runner.exit, " "), p.runner.tail.quote())
+	return fmt.Errorf("the program of the %s %s%s", p.program.noun(), strings.TrimPrefix(p.runner.exit, " "), p.runner.tail.quote())
 }
 
 // stop ends the process: by a request, and after a while by SIGKILL.
@@ -182,7 +184,7 @@ func (p *process) stop() {
 
 // shutdown is stop after the driver was asked to shut down.
 func (p *process) shutdown() {
-	if !p.over() {
+	if !p.over() && !p.program.device {
 		ctx, cancel := context.WithTimeout(context.Background(), shutPatience)
 		defer cancel()
 		// Many drivers do not have the method, and the process ends in any case.

@@ -28,7 +28,8 @@ type program struct {
 	log  *slog.Logger
 	err  error // why it cannot be used
 
-	name    string // of its driver
+	device  bool   // it is a device plugin, not a driver
+	name    string // of its driver or device plugin
 	version *version.Version
 	schema  *proto.Spec // of the plugin block; nil if it takes none
 }
@@ -54,16 +55,16 @@ func (p *program) learn(ctx context.Context, proc *process) error {
 	if err != nil {
 		return fmt.Errorf("read the information of the plugin: %w", wire.DecodeError(err))
 	}
+	p.device = info.GetType() == proto.PluginType_DEVICE
 	switch {
-	case info.GetType() == proto.PluginType_DEVICE:
-		return fmt.Errorf("%q is a device plugin, and this version supports task drivers only", wire.Clip(info.GetName()))
-	case info.GetType() != proto.PluginType_DRIVER:
-		return fmt.Errorf("%q is a plugin of type %d, and this version supports task drivers only", wire.Clip(info.GetName()), info.GetType())
+	case info.GetType() != proto.PluginType_DRIVER && info.GetType() != proto.PluginType_DEVICE:
+		return fmt.Errorf("%q is a plugin of type %d, and this version supports task drivers and device plugins only",
+			wire.Clip(info.GetName()), info.GetType())
 	case !slices.Contains(info.GetPluginApiVersions(), wire.APIVersion):
-		return fmt.Errorf("driver %q has the API versions %q, and this version supports only %s", wire.Clip(info.GetName()),
+		return fmt.Errorf("%s %q has the API versions %q, and this version supports only %s", p.noun(), wire.Clip(info.GetName()),
 			clipAll(info.GetPluginApiVersions()), wire.APIVersion)
 	case !isDriverName(info.GetName()):
-		return fmt.Errorf("%q is not a name of a driver", wire.Clip(info.GetName()))
+		return fmt.Errorf("%q is not a name of a %s", wire.Clip(info.GetName()), p.noun())
 	}
 	p.name = info.GetName()
 	if p.version, err = parseVersion(wire.Clip(info.GetPluginVersion())); err != nil {
@@ -80,6 +81,22 @@ func (p *program) learn(ctx context.Context, proc *process) error {
 	return nil
 }
 
+// noun returns what kind of plugin the program is. It is a driver until it has reported otherwise.
+func (p *program) noun() string {
+	if p.device {
+		return "device plugin"
+	}
+	return "driver"
+}
+
+// logKey returns the key of the plugin's name in the log.
+func (p *program) logKey() string {
+	if p.device {
+		return "device_plugin"
+	}
+	return "driver"
+}
+
 // maxVersions limits the versions in an error.
 const maxVersions = 10
 
@@ -90,7 +107,7 @@ func clipAll(list []string) (out []string) {
 	return out
 }
 
-// maxDriverName limits the name of a driver, which is part of the names of attributes.
+// maxDriverName limits the name of a plugin. That of a driver is part of the names of attributes.
 const maxDriverName = 64
 
 func isDriverName(name string) bool {

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite testdata/protocol.txt")
 func TestProtocol(t *testing.T) {
 	var lines []string
 	for _, f := range []protoreflect.FileDescriptor{proto.File_plugins_proto_base_proto, proto.File_plugins_proto_driver_proto,
-		proto.File_plugins_proto_hclspec_proto, proto.File_plugins_proto_structs_proto} {
+		proto.File_plugins_proto_device_proto, proto.File_plugins_proto_hclspec_proto, proto.File_plugins_proto_structs_proto} {
 		lines = append(lines, services(f.Services())...)
 		lines = append(lines, messages(f.Messages())...)
 		lines = append(lines, enums(f.Enums())...)

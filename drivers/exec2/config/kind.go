@@ -15,7 +15,7 @@ func Kind() *drivers.Kind {
 	return &drivers.Kind{
 		Name: Driver, Aliases: []string{Alias}, ConfigSpec: PluginSpec, TaskSpec: TaskSpec,
 		Capabilities: drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationUnveil,
-			DynamicWorkloadUsers: true, Mounts: true, Networks: []string{"host", "group"}, Hostname: true},
+			DynamicWorkloadUsers: true, Mounts: true, Devices: true, Networks: []string{"host", "group"}, Hostname: true},
 		KillSignal: syscall.SIGINT, Unveils: true, Grouped: true,
 		CheckConfig: drivers.CheckWith(PluginSpec, DecodePlugin),
 		CheckTask: func(user string, config map[string]any) error {

@@ -11,6 +11,7 @@ package proto
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	wrapperspb "google.golang.org/protobuf/types/known/wrapperspb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -191,11 +192,165 @@ func (x *RecoverableError) GetRecoverable() bool {
 	return false
 }
 
+// StatObject is a tree of statistics.
+type StatObject struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nested        map[string]*StatObject `protobuf:"bytes,1,rep,name=nested,proto3" json:"nested,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Attributes    map[string]*StatValue  `protobuf:"bytes,2,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatObject) Reset() {
+	*x = StatObject{}
+	mi := &file_plugins_proto_structs_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatObject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatObject) ProtoMessage() {}
+
+func (x *StatObject) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_structs_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatObject.ProtoReflect.Descriptor instead.
+func (*StatObject) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_structs_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *StatObject) GetNested() map[string]*StatObject {
+	if x != nil {
+		return x.Nested
+	}
+	return nil
+}
+
+func (x *StatObject) GetAttributes() map[string]*StatValue {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
+}
+
+// StatValue is one statistic: a number, which may be a part of another one, a text or a boolean.
+type StatValue struct {
+	state               protoimpl.MessageState  `protogen:"open.v1"`
+	FloatNumeratorVal   *wrapperspb.DoubleValue `protobuf:"bytes,1,opt,name=float_numerator_val,json=floatNumeratorVal,proto3" json:"float_numerator_val,omitempty"`
+	FloatDenominatorVal *wrapperspb.DoubleValue `protobuf:"bytes,2,opt,name=float_denominator_val,json=floatDenominatorVal,proto3" json:"float_denominator_val,omitempty"`
+	IntNumeratorVal     *wrapperspb.Int64Value  `protobuf:"bytes,3,opt,name=int_numerator_val,json=intNumeratorVal,proto3" json:"int_numerator_val,omitempty"`
+	IntDenominatorVal   *wrapperspb.Int64Value  `protobuf:"bytes,4,opt,name=int_denominator_val,json=intDenominatorVal,proto3" json:"int_denominator_val,omitempty"`
+	StringVal           *wrapperspb.StringValue `protobuf:"bytes,5,opt,name=string_val,json=stringVal,proto3" json:"string_val,omitempty"`
+	BoolVal             *wrapperspb.BoolValue   `protobuf:"bytes,6,opt,name=bool_val,json=boolVal,proto3" json:"bool_val,omitempty"`
+	Unit                string                  `protobuf:"bytes,7,opt,name=unit,proto3" json:"unit,omitempty"`
+	Desc                string                  `protobuf:"bytes,8,opt,name=desc,proto3" json:"desc,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *StatValue) Reset() {
+	*x = StatValue{}
+	mi := &file_plugins_proto_structs_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatValue) ProtoMessage() {}
+
+func (x *StatValue) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_structs_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatValue.ProtoReflect.Descriptor instead.
+func (*StatValue) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_structs_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *StatValue) GetFloatNumeratorVal() *wrapperspb.DoubleValue {
+	if x != nil {
+		return x.FloatNumeratorVal
+	}
+	return nil
+}
+
+func (x *StatValue) GetFloatDenominatorVal() *wrapperspb.DoubleValue {
+	if x != nil {
+		return x.FloatDenominatorVal
+	}
+	return nil
+}
+
+func (x *StatValue) GetIntNumeratorVal() *wrapperspb.Int64Value {
+	if x != nil {
+		return x.IntNumeratorVal
+	}
+	return nil
+}
+
+func (x *StatValue) GetIntDenominatorVal() *wrapperspb.Int64Value {
+	if x != nil {
+		return x.IntDenominatorVal
+	}
+	return nil
+}
+
+func (x *StatValue) GetStringVal() *wrapperspb.StringValue {
+	if x != nil {
+		return x.StringVal
+	}
+	return nil
+}
+
+func (x *StatValue) GetBoolVal() *wrapperspb.BoolValue {
+	if x != nil {
+		return x.BoolVal
+	}
+	return nil
+}
+
+func (x *StatValue) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *StatValue) GetDesc() string {
+	if x != nil {
+		return x.Desc
+	}
+	return ""
+}
+
 var File_plugins_proto_structs_proto protoreflect.FileDescriptor
 
 const file_plugins_proto_structs_proto_rawDesc = "" +
 	"\n" +
-	"\x1bplugins/proto/structs.proto\x12&hashicorp.nomad.plugins.shared.structs\"\xa0\x01\n" +
+	"\x1bplugins/proto/structs.proto\x12&hashicorp.nomad.plugins.shared.structs\x1a\x1egoogle/protobuf/wrappers.proto\"\xa0\x01\n" +
 	"\tAttribute\x12\x1d\n" +
 	"\tfloat_val\x18\x01 \x01(\x01H\x00R\bfloatVal\x12\x19\n" +
 	"\aint_val\x18\x02 \x01(\x03H\x00R\x06intVal\x12\x1f\n" +
@@ -205,7 +360,29 @@ const file_plugins_proto_structs_proto_rawDesc = "" +
 	"\x04unit\x18\x05 \x01(\tR\x04unitB\a\n" +
 	"\x05value\"4\n" +
 	"\x10RecoverableError\x12 \n" +
-	"\vrecoverable\x18\x01 \x01(\bR\vrecoverableB0Z.github.com/open-nomad/open-nomad/plugins/protob\x06proto3"
+	"\vrecoverable\x18\x01 \x01(\bR\vrecoverable\"\xa9\x03\n" +
+	"\n" +
+	"StatObject\x12V\n" +
+	"\x06nested\x18\x01 \x03(\v2>.hashicorp.nomad.plugins.shared.structs.StatObject.NestedEntryR\x06nested\x12b\n" +
+	"\n" +
+	"attributes\x18\x02 \x03(\v2B.hashicorp.nomad.plugins.shared.structs.StatObject.AttributesEntryR\n" +
+	"attributes\x1am\n" +
+	"\vNestedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12H\n" +
+	"\x05value\x18\x02 \x01(\v22.hashicorp.nomad.plugins.shared.structs.StatObjectR\x05value:\x028\x01\x1ap\n" +
+	"\x0fAttributesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12G\n" +
+	"\x05value\x18\x02 \x01(\v21.hashicorp.nomad.plugins.shared.structs.StatValueR\x05value:\x028\x01\"\xdd\x03\n" +
+	"\tStatValue\x12L\n" +
+	"\x13float_numerator_val\x18\x01 \x01(\v2\x1c.google.protobuf.DoubleValueR\x11floatNumeratorVal\x12P\n" +
+	"\x15float_denominator_val\x18\x02 \x01(\v2\x1c.google.protobuf.DoubleValueR\x13floatDenominatorVal\x12G\n" +
+	"\x11int_numerator_val\x18\x03 \x01(\v2\x1b.google.protobuf.Int64ValueR\x0fintNumeratorVal\x12K\n" +
+	"\x13int_denominator_val\x18\x04 \x01(\v2\x1b.google.protobuf.Int64ValueR\x11intDenominatorVal\x12;\n" +
+	"\n" +
+	"string_val\x18\x05 \x01(\v2\x1c.google.protobuf.StringValueR\tstringVal\x125\n" +
+	"\bbool_val\x18\x06 \x01(\v2\x1a.google.protobuf.BoolValueR\aboolVal\x12\x12\n" +
+	"\x04unit\x18\a \x01(\tR\x04unit\x12\x12\n" +
+	"\x04desc\x18\b \x01(\tR\x04descB0Z.github.com/open-nomad/open-nomad/plugins/protob\x06proto3"
 
 var (
 	file_plugins_proto_structs_proto_rawDescOnce sync.Once
@@ -219,17 +396,35 @@ func file_plugins_proto_structs_proto_rawDescGZIP() []byte {
 	return file_plugins_proto_structs_proto_rawDescData
 }
 
-var file_plugins_proto_structs_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_plugins_proto_structs_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_plugins_proto_structs_proto_goTypes = []any{
-	(*Attribute)(nil),        // 0: hashicorp.nomad.plugins.shared.structs.Attribute
-	(*RecoverableError)(nil), // 1: hashicorp.nomad.plugins.shared.structs.RecoverableError
+	(*Attribute)(nil),              // 0: hashicorp.nomad.plugins.shared.structs.Attribute
+	(*RecoverableError)(nil),       // 1: hashicorp.nomad.plugins.shared.structs.RecoverableError
+	(*StatObject)(nil),             // 2: hashicorp.nomad.plugins.shared.structs.StatObject
+	(*StatValue)(nil),              // 3: hashicorp.nomad.plugins.shared.structs.StatValue
+	nil,                            // 4: hashicorp.nomad.plugins.shared.structs.StatObject.NestedEntry
+	nil,                            // 5: hashicorp.nomad.plugins.shared.structs.StatObject.AttributesEntry
+	(*wrapperspb.DoubleValue)(nil), // 6: google.protobuf.DoubleValue
+	(*wrapperspb.Int64Value)(nil),  // 7: google.protobuf.Int64Value
+	(*wrapperspb.StringValue)(nil), // 8: google.protobuf.StringValue
+	(*wrapperspb.BoolValue)(nil),   // 9: google.protobuf.BoolValue
 }
 var file_plugins_proto_structs_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	4,  // 0: hashicorp.nomad.plugins.shared.structs.StatObject.nested:type_name -> hashicorp.nomad.plugins.shared.structs.StatObject.NestedEntry
+	5,  // 1: hashicorp.nomad.plugins.shared.structs.StatObject.attributes:type_name -> hashicorp.nomad.plugins.shared.structs.StatObject.AttributesEntry
+	6,  // 2: hashicorp.nomad.plugins.shared.structs.StatValue.float_numerator_val:type_name -> google.protobuf.DoubleValue
+	6,  // 3: hashicorp.nomad.plugins.shared.structs.StatValue.float_denominator_val:type_name -> google.protobuf.DoubleValue
+	7,  // 4: hashicorp.nomad.plugins.shared.structs.StatValue.int_numerator_val:type_name -> google.protobuf.Int64Value
+	7,  // 5: hashicorp.nomad.plugins.shared.structs.StatValue.int_denominator_val:type_name -> google.protobuf.Int64Value
+	8,  // 6: hashicorp.nomad.plugins.shared.structs.StatValue.string_val:type_name -> google.protobuf.StringValue
+	9,  // 7: hashicorp.nomad.plugins.shared.structs.StatValue.bool_val:type_name -> google.protobuf.BoolValue
+	2,  // 8: hashicorp.nomad.plugins.shared.structs.StatObject.NestedEntry.value:type_name -> hashicorp.nomad.plugins.shared.structs.StatObject
+	3,  // 9: hashicorp.nomad.plugins.shared.structs.StatObject.AttributesEntry.value:type_name -> hashicorp.nomad.plugins.shared.structs.StatValue
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_plugins_proto_structs_proto_init() }
@@ -249,7 +444,7 @@ func file_plugins_proto_structs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_proto_structs_proto_rawDesc), len(file_plugins_proto_structs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

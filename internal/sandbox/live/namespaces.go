@@ -185,7 +185,10 @@ func (p *process) hiddenDirs(policy *sandbox.Policy) []Layer {
 
 // bind compares the mount of a bind. Read-only must hold for each mount below, too.
 func (p *process) bind(b sandbox.Bind) Layer {
-	want := []string{"nosuid", "nodev"}
+	want := []string{"nosuid"}
+	if !b.Device {
+		want = append(want, "nodev")
+	}
 	if b.ReadOnly {
 		want = append(want, "ro")
 	}

@@ -1,0 +1,94 @@
+package devices
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/safefs"
+)
+
+// check replaces the host paths of a reservation by their paths without links, and refuses those that a
+// driver must not use.
+func check(r *Reservation) error {
+	for i := range r.Devices {
+		d := &r.Devices[i]
+		path, kind, err := settle(d.HostPath)
+		if err == nil && kind != unix.S_IFCHR && kind != unix.S_IFBLK {
+			err = errors.New("is not a device node")
+		}
+		if err != nil {
+			return fmt.Errorf("device node %s: %w", d.HostPath, err)
+		}
+		d.HostPath = path
+	}
+	for i := range r.Mounts {
+		m := &r.Mounts[i]
+		path, kind, err := settle(m.HostPath)
+		if err == nil && kind != unix.S_IFDIR && kind != unix.S_IFREG {
+			err = errors.New("is neither a directory nor a regular file: device nodes are reserved as devices")
+		}
+		if err != nil {
+			return fmt.Errorf("mount %s: %w", m.HostPath, err)
+		}
+		m.HostPath = path
+	}
+	return nil
+}
+
+// settle returns the path of a file without links, and the type of the file. Drivers, and the daemons
+// behind them, open the path again. So no task may be able to change a part of it: it must belong to root or the
+// agent, and only they may add or replace entries on the way.
+func settle(name string) (real string, kind uint32, err error) {
+	fd, err := safefs.OpenFollow(name, unix.O_PATH)
+	if err != nil {
+		return "", 0, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", 0, err
+	}
+	if real, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err != nil {
+		return "", 0, err
+	}
+	again, err := safefs.OpenNoLinks(real, unix.O_PATH)
+	if err != nil {
+		return "", 0, err
+	}
+	defer unix.Close(again)
+	var same unix.Stat_t
+	if err := unix.Fstat(again, &same); err != nil {
+		return "", 0, err
+	}
+	if same.Ino != st.Ino || same.Dev != st.Dev || same.Rdev != st.Rdev {
+		return "", 0, errors.New("was replaced while it was opened")
+	}
+	return real, st.Mode & unix.S_IFMT, protected(filepath.Dir(real))
+}
+
+// protected returns an error if another user than root and the agent's can change an entry of a directory
+// or of one above it.
+func protected(dir string) error {
+	at := ""
+	for _, part := range strings.Split(strings.TrimSuffix(dir, "/"), "/") {
+		at = filepath.Join("/", at, part)
+		var st unix.Stat_t
+		if err := unix.Lstat(at, &st); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+		if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			return fmt.Errorf("the directory %s belongs to uid %d, which could replace it", at, st.Uid)
+		}
+		// In a directory with the sticky bit, others can add entries, but not replace those of root.
+		if st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 {
+			return fmt.Errorf("the directory %s has mode %04o: others could replace its entries", at, st.Mode&0o7777)
+		}
+	}
+	return nil
+}
