@@ -18,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/drivers/mock"
+	"github.com/open-nomad/open-nomad/drivers/qemu"
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -40,6 +41,7 @@ func Kinds() []Kind {
 			return exec2.New(exec2.Config{Name: name, Log: h.log, Supervisor: h.super, Denials: h.denials, Own: h.own})
 		}},
 		{mock.Kind(), func(h *Host, name string) drivers.Driver { return mock.New(name, h.log) }},
+		{qemu.Kind(), func(h *Host, name string) drivers.Driver { return qemu.New(name, h.super, h.own...) }},
 		{rawexec.Kind(), func(h *Host, name string) drivers.Driver { return rawexec.New(name, h.super, h.own...) }},
 	}
 }

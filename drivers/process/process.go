@@ -49,6 +49,7 @@ type state struct {
 
 	Environment Environment // of sessions, in addition to the policy and the control group of the task
 	Join        []string    // files of further groups that the task joined
+	Kept        map[string]string
 
 	group    proc.Group // control group, which may not exist
 	measured proc.Group // control group of the task's processes; empty for none
@@ -106,6 +107,15 @@ func (ts *Tasks) state(id string) (state, error) {
 		return s, drivers.ErrTaskNotFound
 	}
 	return s, nil
+}
+
+// Kept returns the Kept of the program of a task, nil if it is unknown.
+func (ts *Tasks) Kept(id string) map[string]string {
+	s, err := ts.state(id)
+	if err != nil {
+		return nil
+	}
+	return s.Kept
 }
 
 // RecoverTask implements drivers.Driver. A handle without State was stored before the start: the

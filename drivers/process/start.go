@@ -19,6 +19,8 @@ type Program struct {
 	Limits      *cgroup.Limits  // of the task's own control group; nil: no such group
 	Join        []string        // files of further groups to join
 	Environment Environment     // of later sessions; the policy has that of the task
+	// Kept is data of the driver that a later agent needs, without secrets: see Tasks.Kept.
+	Kept map[string]string
 }
 
 // Observer observes the tasks of a driver. Only Exited may block.
@@ -52,7 +54,8 @@ func (ts *Tasks) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (*drive
 	if err != nil {
 		return nil, err
 	}
-	s := state{Name: cfg.Name, Backend: ts.cfg.Kind.Name, MHzPerCore: cfg.Limits.MHzPerCore, Environment: p.Environment, Join: p.Join,
+	s := state{Name: cfg.Name, Backend: ts.cfg.Kind.Name, MHzPerCore: cfg.Limits.MHzPerCore, Environment: p.Environment,
+		Join: p.Join, Kept: p.Kept,
 		group: GroupName(cfg)}
 	if spec.Group != nil {
 		s.measured = spec.Group.Group

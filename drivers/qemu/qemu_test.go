@@ -1,0 +1,328 @@
+package qemu_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/drivers/process"
+	"github.com/open-nomad/open-nomad/drivers/qemu"
+	"github.com/open-nomad/open-nomad/drivers/testtask"
+	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/supervise"
+	"github.com/open-nomad/open-nomad/internal/testpace"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
+)
+
+func TestMain(m *testing.M) {
+	companion.Main()
+	os.Exit(m.Run())
+}
+
+// kernel is a boot sector. It prints a line to the serial port, waits for the power button of the machine
+// type pc, and powers off.
+var kernel = append([]byte{
+	0xfa,       // cli
+	0x31, 0xc0, // xor ax, ax
+	0x8e, 0xd8, // mov ds, ax
+	0xba, 0x02, 0x06, // mov dx, 0x602: enable register of the power management
+	0xb8, 0x00, 0x01, // mov ax, 0x100: power button
+	0xef,             // out dx, ax
+	0xbe, 0x2d, 0x7c, // mov si, text
+	0xac,       // next: lodsb
+	0x84, 0xc0, // test al, al
+	0x74, 0x06, // jz wait
+	0xba, 0xf8, 0x03, // mov dx, 0x3f8: serial port
+	0xee,       // out dx, al
+	0xeb, 0xf5, // jmp next
+	0xba, 0x00, 0x06, // wait: mov dx, 0x600: status register
+	0xed,             // again: in ax, dx
+	0xf6, 0xc4, 0x01, // test ah, 1
+	0x74, 0xfa, // jz again
+	0xba, 0x04, 0x06, // mov dx, 0x604: control register
+	0xb8, 0x00, 0x20, // mov ax, 0x2000: soft off
+	0xef,       // out dx, ax
+	0xf4,       // halt: hlt
+	0xeb, 0xfd, // jmp halt
+}, []byte("hello from the guest\r\n\x00")...)
+
+// writeImage writes a disk that boots the kernel.
+func writeImage(t *testing.T, file string) {
+	t.Helper()
+	disk := make([]byte, 1<<20)
+	copy(disk, kernel)
+	disk[510], disk[511] = 0x55, 0xaa
+	if err := os.WriteFile(file, disk, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fixture is a driver with its own supervisor, both ended with the test.
+type fixture struct {
+	*qemu.Driver
+	t     *testing.T
+	super *supervise.Client
+	dir   string
+	n     int
+}
+
+func newFixture(t *testing.T, settings map[string]any) *fixture {
+	t.Helper()
+	if os.Geteuid() != 0 || process.OwnNamespaces() != nil {
+		t.Skip("needs root: a user for the emulator, and namespaces")
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	dir := testtask.OpenDir(t)
+	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := super.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown() = %v", err)
+		}
+		super.Close()
+	})
+	f := &fixture{Driver: qemu.New(qemu.Name, super), t: t, super: super, dir: dir}
+	block, err := drivers.Decode(settings, f.ConfigSpec())
+	if err == nil {
+		err = f.SetConfig(block)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func needsEmulator(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		t.Skip("needs qemu-system-x86_64: apt-get install qemu-system-x86")
+	}
+}
+
+// task returns a task whose image is local/disk.
+func (f *fixture) task(options map[string]any) *drivers.TaskConfig {
+	f.t.Helper()
+	f.n++
+	cfg := testtask.Config(f.t, f.dir, f.n)
+	cfg.User = fmt.Sprintf("nomad-%d", 88000+f.n)
+	cfg.Limits = drivers.LinuxResources{MemoryBytes: 128 << 20, CPUShares: 1000, MHzPerCore: 2000}
+	all := map[string]any{"image_path": "local/disk"}
+	for k, v := range options {
+		all[k] = v
+	}
+	v, err := drivers.Decode(all, f.TaskSpec())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cfg.Config = v
+	writeImage(f.t, filepath.Join(cfg.LocalDir, "disk"))
+	return cfg
+}
+
+// start starts a guest, and waits for its output.
+func (f *fixture) start(cfg *drivers.TaskConfig) *drivers.TaskHandle {
+	f.t.Helper()
+	h, err := f.StartTask(f.t.Context(), cfg)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { f.DestroyTask(cfg.ID, true) }) //nolint:errcheck // most have ended
+	testpace.Until(f.t, "the output of the guest", func() bool { return strings.Contains(f.log(cfg), "hello from the guest") })
+	return h
+}
+
+func (f *fixture) log(cfg *drivers.TaskConfig) string {
+	var out strings.Builder
+	for _, stream := range []string{"stdout", "stderr"} {
+		text, _ := os.ReadFile(filepath.Join(cfg.LogDir, cfg.Name+"."+stream+".0"))
+		out.Write(text)
+	}
+	return out.String()
+}
+
+// TestBoot boots a guest and stops it by its power button. Its emulator is confined.
+func TestBoot(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, nil)
+	cfg := f.task(map[string]any{"graceful_shutdown": true, "guest_agent": true})
+	f.start(cfg)
+	s, err := f.InspectTask(cfg.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile("/proc/" + s.Attributes["pid"] + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Uid:\t88001\t88001\t88001\t88001", "CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+		if !strings.Contains(string(status), want) {
+			t.Errorf("the status of the emulator has no %q", want)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(process.TmpDir(cfg), "qa.sock")); err != nil {
+		t.Errorf("socket of the guest agent: %v", err)
+	}
+	if err := f.SignalTask(cfg.ID, "SIGHUP"); err == nil || err.Error() != "QEMU driver can't signal commands" {
+		t.Errorf("SignalTask() = %v", err)
+	}
+	if _, err := f.ExecTask(t.Context(), cfg.ID, nil); err == nil || err.Error() != "QEMU driver can't execute commands" {
+		t.Errorf("ExecTask() = %v", err)
+	}
+	if err := f.StopTask(t.Context(), cfg.ID, time.Minute, ""); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := f.WaitTask(t.Context(), cfg.ID); err != nil || !exit.Successful() {
+		t.Errorf("WaitTask() = %+v, %v, want the success of a guest that has powered off", exit, err)
+	}
+}
+
+// TestRecover stops a guest that a driver of an earlier agent has started.
+func TestRecover(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, nil)
+	cfg := f.task(map[string]any{"graceful_shutdown": true})
+	h := f.start(cfg)
+	later := &fixture{Driver: qemu.New(qemu.Name, f.super), t: t}
+	if err := later.RecoverTask(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if err := later.StopTask(t.Context(), cfg.ID, time.Minute, ""); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := later.WaitTask(t.Context(), cfg.ID); err != nil || !exit.Successful() {
+		t.Errorf("WaitTask() = %+v, %v, want a guest that has powered off", exit, err)
+	}
+}
+
+// TestStop stops a guest without its help: SIGINT ends the emulator.
+func TestStop(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, nil)
+	cfg := f.task(nil)
+	f.start(cfg)
+	begun := time.Now()
+	if err := f.StopTask(t.Context(), cfg.ID, time.Minute, ""); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("the stop took %v, want less than the timeout", took)
+	}
+}
+
+// TestMonitorReplaced checks that the agent follows no link that an emulator has put in place of its socket.
+func TestMonitorReplaced(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, nil)
+	cfg := f.task(map[string]any{"graceful_shutdown": true})
+	f.start(cfg)
+	victim := filepath.Join(f.dir, "victim")
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: victim})
+	}
+	if err == nil {
+		err = unix.Listen(fd, 1)
+	}
+	socket := filepath.Join(process.TmpDir(cfg), "qm.sock")
+	if err == nil {
+		err = os.Remove(socket)
+	}
+	if err == nil {
+		err = os.Symlink(victim, socket)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := f.StopTask(t.Context(), cfg.ID, 10*time.Second, ""); err != nil {
+		t.Fatal(err)
+	}
+	if conn, _, err := unix.Accept(fd); err != unix.EAGAIN {
+		unix.Close(conn)
+		t.Errorf("accept = %v, want no connection to the target of the link", err)
+	}
+}
+
+// TestConfined tries to give the guest files of the node.
+func TestConfined(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, nil)
+	secret := filepath.Join("/var/tmp", "qemu-secret-"+t.Name())
+	writeImage(t, secret)
+	t.Cleanup(func() { os.Remove(secret) })
+	for name, args := range map[string][]any{
+		"drive":   {"-drive", "file=" + secret + ",if=virtio,format=raw"},
+		"kernel":  {"-kernel", secret},
+		"chardev": {"-serial", "file:/var/tmp/qemu-made"},
+		"shadow":  {"-fw_cfg", "name=opt/x,file=/etc/passwd"},
+		"host fs": {"-virtfs", "local,path=/etc,mount_tag=x,security_model=none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := f.task(map[string]any{"args": args})
+			if _, err := f.StartTask(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			defer f.DestroyTask(cfg.ID, true) //nolint:errcheck // it has ended
+			exit, err := f.WaitTask(t.Context(), cfg.ID)
+			if err != nil || exit.ExitCode == 0 || strings.Contains(f.log(cfg), "hello") {
+				t.Errorf("WaitTask() = %+v, %v, want a failed start; output: %s", exit, err, f.log(cfg))
+			}
+		})
+	}
+}
+
+// TestChecks checks the errors and their order: each task also has all faults that come later.
+func TestChecks(t *testing.T) {
+	f := newFixture(t, map[string]any{"image_paths": []any{"/srv/images"}, "args_allowlist": []any{"-nodefaults"},
+		"emulators_allowlist": []any{"x86_64", "nowhere"}})
+	faulty := map[string]any{"emulator": "sparc", "args": []any{" -snapshot"}, "image_path": "../../x", "drive_interface": "usb"}
+	for _, tt := range []struct {
+		repair map[string]any
+		memory int64
+		want   string
+	}{
+		{nil, 1, "'sparc' is not an allowed emulator"},
+		{map[string]any{"emulator": "nowhere"}, 1, `"-snapshot" is not in args_allowlist`},
+		{map[string]any{"args": []any{"-nodefaults", "x"}}, 1, "image_path is not in the allowed paths"},
+		{map[string]any{"image_path": "/srv/images/../x"}, 1, "image_path is not in the allowed paths"},
+		{map[string]any{"image_path": "/srv/images/x"}, 127, "QEMU memory assignment out of bounds"},
+		{nil, 128, `failed to resolve path to "qemu-system-nowhere" executable: `},
+	} {
+		for k, v := range tt.repair {
+			faulty[k] = v
+		}
+		cfg := f.task(faulty)
+		cfg.Limits.MemoryBytes = tt.memory << 20
+		if _, err := f.StartTask(t.Context(), cfg); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("StartTask() = %v, want %q", err, tt.want)
+		}
+	}
+}
+
+// TestFingerprint checks the attributes of a node with an emulator.
+func TestFingerprint(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, map[string]any{"emulators_allowlist": []any{"x86_64"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	prints := f.Fingerprint(ctx)
+	got := <-prints
+	cancel()
+	for range prints {
+	}
+	if got.Health != drivers.HealthHealthy || got.Attributes["driver.qemu"] != "1" || got.Attributes["driver.qemu.emulators"] != "x86_64" ||
+		!strings.Contains(got.Attributes["driver.qemu.version"], ".") {
+		t.Errorf("fingerprint = %+v", got)
+	}
+}
