@@ -36,7 +36,7 @@ func TestPrivilege(t *testing.T) {
 		"given, not needed":     {offers, true, "", ""},
 		"given, not offered": {off, true, "a reason",
 			`task "main": privileged = true: driver "mock_driver" does not offer privilege on this node`},
-		"given, legacy only":          {legacy, true, "a reason", "does not offer privilege"},
+		"given, legacy only":          {legacy, true, "a reason", ""},
 		"driver without rules":        {nil, false, "a reason", ""},
 		"driver without rules, given": {nil, true, "", "does not offer privilege"},
 	} {

@@ -232,7 +232,7 @@ func (s *settings) needsPrivilege(config map[string]any) string {
 
 // Privilege implements drivers.Privileger.
 func (d *Driver) Privilege() drivers.Privilege {
-	return drivers.Privilege{Offered: d.set.privileged, Needs: d.set.needsPrivilege}
+	return drivers.Privilege{Offered: d.set.privileged, Legacy: d.set.legacy, Needs: d.set.needsPrivilege}
 }
 
 // textOf returns a string of a job, "" for anything else.

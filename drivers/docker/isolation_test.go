@@ -153,6 +153,7 @@ func TestInstanceNeedsPrivilege(t *testing.T) {
 			`pid_mode = "host"`},
 		"mode of its own":    {block{"allow_privileged": true}, block{"image": "web:1", "ipc_mode": "private"}, ""},
 		"privileged":         {block{"allow_privileged": true}, block{"image": "web:1", "privileged": true}, "privileged"},
+		"legacy":             {block{"legacy_privileged_behavior": true}, block{"image": "web:1", "privileged": true}, "privileged"},
 		"allowed capability": {block{"allow_caps": []any{"net_admin"}}, block{"image": "web:1", "cap_add": []any{"net_admin"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,8 +161,9 @@ func TestInstanceNeedsPrivilege(t *testing.T) {
 			if got := p.Needs(c.config); got != c.want {
 				t.Errorf("Needs() = %q, want %q", got, c.want)
 			}
-			if _, on := c.plugin["allow_privileged"]; p.Offered != on || p.Legacy {
-				t.Errorf("Privilege() = %+v, want an offer: %t", p, on)
+			_, on := c.plugin["allow_privileged"]
+			if _, legacy := c.plugin["legacy_privileged_behavior"]; p.Offered != on || p.Legacy != legacy {
+				t.Errorf("Privilege() = %+v, want an offer: %t, legacy: %t", p, on, legacy)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ const Name = "docker"
 func Kind() *drivers.Kind {
 	return &drivers.Kind{
 		Name: Name, Daemon: true, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGTERM, Capabilities: capabilities(false),
+		DevConfig:   map[string]any{drivers.LegacyOption: true},
 		CheckConfig: CheckConfig, Isolates: Isolates, NeedsPrivilege: NeedsPrivilege,
 		CheckTask:  func(user string, config map[string]any) error { return errors.Join(CheckTask(config), checkUser(user)) },
 		CheckPorts: CheckPorts,

@@ -61,7 +61,8 @@ var configSpec = blocks{
 	"allowed_modes": block("allowed_modes",
 		object(map[string]cty.Type{"pid": stringList, "ipc": stringList, "userns": stringList, "uts": stringList})),
 }.with(object(map[string]cty.Type{
-	"endpoint": cty.String, "extra_labels": stringList, "allow_privileged": cty.Bool, "allow_caps": stringList, "nvidia_runtime": cty.String,
+	"endpoint": cty.String, "extra_labels": stringList, "allow_privileged": cty.Bool, drivers.LegacyOption: cty.Bool,
+	"allow_caps": stringList, "nvidia_runtime": cty.String,
 	"allow_runtimes": stringList, "allow_logging_types": stringList, "infra_image": cty.String, "infra_image_pull_timeout": cty.String,
 	"image_pull_timeout":    cty.String,
 	"pull_activity_timeout": cty.String, "container_exists_attempts": cty.Number, "oom_score_adj": cty.Number, "pids_limit": cty.Number,
@@ -83,6 +84,7 @@ type settings struct {
 	volumes          bool
 	selinux          string
 	privileged       bool
+	legacy           bool     // tasks need no privileged = true
 	caps             []string // allowed capabilities, as canonical names; "ALL" allows all
 	runtimes         []string
 	loggers          []string            // that tasks can name
@@ -146,7 +148,7 @@ func decodeSettings(v cty.Value) (settings, error) {
 		gcImage: enabled(gc, "image"), gcImageDelay: period(gc, "image_delay", defaultImageDelay), gcContainer: enabled(gc, "container"),
 		dangling: dangling{enabled: enabled(gone, "enabled"), period: period(gone, "period", 5*time.Minute),
 			grace: period(gone, "creation_grace", 5*time.Minute), dryRun: gone.Bool("dry_run")},
-		volumes: volumes.Bool("enabled"), selinux: volumes.String("selinuxlabel"), privileged: f.Bool("allow_privileged"),
+		volumes: volumes.Bool("enabled"), selinux: volumes.String("selinuxlabel"), privileged: f.Bool("allow_privileged"), legacy: f.Bool(drivers.LegacyOption),
 		runtimes:         []string{"runc", "nvidia"},
 		infraImage:       strings.TrimPrefix(cmp.Or(f.String("infra_image"), "registry.k8s.io/pause-"+runtime.GOARCH+":3.3"), "https://"),
 		infraPullTimeout: period(f, "infra_image_pull_timeout", 5*time.Minute), pullTimeout: period(f, "image_pull_timeout", 5*time.Minute),

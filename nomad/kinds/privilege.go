@@ -24,9 +24,10 @@ func needs(k *drivers.Kind, task *nomad.Task) string {
 	return k.NeedsPrivilege(task.Config)
 }
 
-// Offers reports whether a driver of a node runs tasks with privileged = true.
+// Offers reports whether a driver of a node runs tasks with privileged = true. If tasks of its kind can need privilege, an
+// instance with the legacy behaviour does, because it runs them without it too.
 func (t Table) Offers(node *nomad.Node, driver string) bool {
-	if k := t.On(node, driver); k != nil && k.Unconfined() {
+	if k := t.On(node, driver); k != nil && k.Privileged() && (k.Unconfined() || t.Legacy(node, driver)) {
 		return true
 	}
 	return is(node, driver, drivers.PrivilegedKey)

@@ -8,7 +8,7 @@ import (
 )
 
 // LegacyOption is the option of a plugin block with which an instance runs tasks that need privilege
-// without privileged = true.
+// without privileged = true. Servers may add it to such tasks, so the instance also runs them with it.
 const LegacyOption = "legacy_privileged_behavior"
 
 // LegacyKey is the key of the attribute that reports whether the instance has LegacyOption.
@@ -19,7 +19,7 @@ const LegacyKey = "privileged.legacy"
 type Privilege struct {
 	// Offered means that the instance runs tasks with privileged = true.
 	Offered bool
-	// Legacy means that tasks that need privilege run without privileged = true.
+	// Legacy means that tasks that need privilege run with and without privileged = true.
 	Legacy bool
 	// Needs is Kind.NeedsPrivilege with the configuration of the instance, for interpolated config
 	// blocks. It may be nil.
@@ -45,7 +45,7 @@ func PrivilegeOf(d Driver) Privilege {
 // interpolated.
 func (p Privilege) Check(instance string, privileged bool, config map[string]any) error {
 	if privileged {
-		if !p.Offered {
+		if !p.Offered && !p.Legacy {
 			return fmt.Errorf("privileged = true: driver %q does not offer privilege on this node", instance)
 		}
 		return nil

@@ -73,7 +73,7 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// TestDevPrivilege checks that tasks of raw_exec need no privileged = true with -dev, whatever the name
+// TestDevPrivilege checks that tasks of raw_exec and docker need no privileged = true with -dev, whatever the name
 // of the instance, unless the configuration says otherwise.
 func TestDevPrivilege(t *testing.T) {
 	block := func(label, config string) string {
@@ -84,11 +84,13 @@ func TestDevPrivilege(t *testing.T) {
 		args []string
 		want map[string]any // the option, by instance
 	}{
-		"dev":             {"", []string{"-dev"}, map[string]any{"raw_exec": true}},
-		"dev, enabled":    {block("raw_exec", "enabled = true"), []string{"-dev"}, map[string]any{"raw_exec": true}},
-		"dev, off":        {block("raw_exec", "legacy_privileged_behavior = false"), []string{"-dev"}, map[string]any{"raw_exec": false}},
-		"dev, instance":   {block("raw-2", "enabled = true"), []string{"-dev"}, map[string]any{"raw_exec": true, "raw-2": true}},
-		"not dev":         {withClient + block("raw_exec", "enabled = true"), nil, map[string]any{"raw_exec": nil}},
+		"dev":           {"", []string{"-dev"}, map[string]any{"raw_exec": true, "docker": true}},
+		"dev, enabled":  {block("raw_exec", "enabled = true"), []string{"-dev"}, map[string]any{"raw_exec": true}},
+		"dev, off":      {block("raw_exec", "legacy_privileged_behavior = false"), []string{"-dev"}, map[string]any{"raw_exec": false}},
+		"dev, instance": {block("raw-2", "enabled = true"), []string{"-dev"}, map[string]any{"raw_exec": true, "raw-2": true}},
+		"dev, docker off": {"plugin \"docker\" {\n config {\n legacy_privileged_behavior = false\n }\n}\n", []string{"-dev"},
+			map[string]any{"raw_exec": true, "docker": false}},
+		"not dev":         {withClient + block("raw_exec", "enabled = true"), nil, map[string]any{"raw_exec": nil, "docker": nil}},
 		"not dev, option": {withClient + block("raw_exec", "legacy_privileged_behavior = true"), nil, map[string]any{"raw_exec": true}},
 	} {
 		s, err := load(t, map[string]string{"a.hcl": tc.text}, tc.args...)
