@@ -23,6 +23,8 @@ type Namespace struct {
 	RequiredExtraClaims   map[string]string
 	OptionalExtraClaims   map[string]string
 	Isolation             *NamespaceIsolation `json:",omitempty"` // only in open-nomad
+	// Privileged is "explicit" if the servers do not add privileged = true to tasks that need it. Only in open-nomad.
+	Privileged string `json:",omitempty"`
 }
 
 // NamespaceCapabilities lists the drivers and network modes allowed in a namespace.

@@ -25,7 +25,13 @@ type Namespace struct {
 	RequiredExtraClaims   map[string]string
 	OptionalExtraClaims   map[string]string
 	Isolation             *NamespaceIsolation `json:",omitempty" codec:",omitempty"` // open-nomad only
+	// Privileged is PrivilegedExplicit, or empty: the servers add privileged = true to tasks that need it (open-nomad
+	// only).
+	Privileged string `json:",omitempty" codec:",omitempty"`
 }
+
+// PrivilegedExplicit demands privileged = true in the tasks that need it.
+const PrivilegedExplicit = "explicit"
 
 // DefaultPool returns the node pool of jobs that do not specify one.
 func (n *Namespace) DefaultPool() string {

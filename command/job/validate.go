@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/agent/httpapi"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/drivers"
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
 )
 
@@ -48,7 +49,7 @@ func validate(ctx context.Context, e *term.Env, s *source) error {
 	switch {
 	case err == nil:
 		v.ofServers(resp)
-	case api.StatusCode(err) == http.StatusForbidden && privileged(job):
+	case api.StatusCode(err) == http.StatusForbidden && privileged(e, job):
 		return fmt.Errorf("Error validating job: %w", err)
 	default:
 		e.Println(e.Bold(fmt.Sprintf("Driver configuration not validated by servers: %v\n", err)))
@@ -81,20 +82,25 @@ func (v *verdict) ofServers(resp *api.JobValidateResponse) {
 	}
 }
 
-// privileged reports whether a task of the job is privileged.
-func privileged(job *api.Job) bool {
-	return slices.ContainsFunc(job.TaskGroups, func(g *api.TaskGroup) bool {
-		return slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return t.Privileged })
-	})
+// privileged reports whether a task of the job is privileged, or needs privilege as far as is known here.
+func privileged(e *term.Env, job *api.Job) bool {
+	canonical, err := canonicalJob(e, job)
+	return err == nil && (len(admission.Unprivileged(canonical, drivers.Table())) > 0 ||
+		slices.ContainsFunc(admission.Places(canonical), func(p admission.Place) bool { return p.Task.Privileged }))
+}
+
+// canonicalJob returns the job as servers read it.
+func canonicalJob(e *term.Env, job *api.Job) (*nomad.Job, error) {
+	if ns := e.Namespace(); job.Namespace == nil {
+		job.Namespace = &ns
+	}
+	return httpapi.CanonicalJob(job)
 }
 
 // here validates the job locally and adds the errors and warnings. If the servers have not validated it,
 // a task that lacks privilege is a warning: nodes can run it nevertheless.
 func (v *verdict) here(e *term.Env, job *api.Job, validated bool) error {
-	if ns := e.Namespace(); job.Namespace == nil {
-		job.Namespace = &ns
-	}
-	canonical, err := httpapi.CanonicalJob(job)
+	canonical, err := canonicalJob(e, job)
 	if err != nil {
 		return err
 	}

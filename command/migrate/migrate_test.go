@@ -345,8 +345,8 @@ func TestUnprivilegedJobs(t *testing.T) {
 	container := job("web", "docker", m{"Tasks": []any{m{"Name": "t", "Driver": "docker", "Config": m{"image": "x", "privileged": true}}}},
 		nil)
 	both := checked(t, archive(t, container, job("raw", "raw_exec", nil, nil)), nil, nil).Text(term.Short)
-	for _, want := range []string{"legacy_privileged_behavior = true in the plugin config of raw_exec on",
-		"Add privileged = true to the tasks of docker that"} {
+	for _, want := range []string{"legacy_privileged_behavior = true in the plugin config of docker, raw_exec on",
+		"register these jobs again as a caller with privileged-execution"} {
 		if !strings.Contains(strings.Join(strings.Fields(both), " "), want) {
 			t.Errorf("the steps for docker and raw_exec lack %q:\n%s", want, both)
 		}

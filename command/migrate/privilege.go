@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
@@ -63,12 +64,12 @@ func (r *Report) privilegeSteps() []Step {
 	jobs := plural(len(u.Jobs), "job")
 	legacy := u.legacy()
 	if len(legacy) > 0 {
-		steps = append(steps, Step{Text: fmt.Sprintf("Set %s = true in the plugin config of %s on the new clients: their tasks have no privileged = true (%s). When all servers run open-nomad, add that line to the tasks, then remove the option.",
-			plugin.LegacyOption, strings.Join(legacy, ", "), jobs)})
+		steps = append(steps, Step{Text: fmt.Sprintf("Set %s = true in the plugin config of %s on the new clients: their tasks have no privileged = true (%s). When all servers run open-nomad, register these jobs again as a caller with %s in their namespace: the servers add the line. Then remove the option.",
+			plugin.LegacyOption, strings.Join(legacy, ", "), jobs, acl.PrivilegedExecution)})
 	}
 	others := slices.DeleteFunc(slices.Clone(u.Drivers), func(name string) bool { return slices.Contains(legacy, name) })
 	if len(others) == 0 {
 		return steps
 	}
-	return append(steps, Step{Text: fmt.Sprintf("Add privileged = true to the tasks of %s that need it (%s), when all servers run open-nomad. Until then new clients refuse these tasks.", strings.Join(others, ", "), jobs)})
+	return append(steps, Step{Text: fmt.Sprintf("When all servers run open-nomad, register the jobs with tasks of %s that need privileged = true (%s) as a caller with %s in their namespace: the servers add the line. Until then new clients refuse these tasks.", strings.Join(others, ", "), jobs, acl.PrivilegedExecution)})
 }

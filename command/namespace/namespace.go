@@ -154,6 +154,9 @@ func facts(n *api.Namespace) []string {
 		rows = append(rows, term.Row("MinimumIsolation", i.Minimum), term.Row("EnforceIsolation", i.Enforce), term.Row("WarnIsolation", i.Warn),
 			term.Row("ClaimIsolation", i.Claim))
 	}
+	if n.Privileged != "" {
+		rows = append(rows, term.Row("Privileged", n.Privileged))
+	}
 	return rows
 }
 

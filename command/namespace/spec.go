@@ -47,7 +47,7 @@ func parse(text []byte) (*api.Namespace, error) {
 		return nil, err
 	}
 	n := &api.Namespace{Name: s.Text(root, "name"), Description: s.Text(root, "description"), Quota: s.Text(root, "quota"),
-		Meta: s.Texts(root, "meta"), RequiredExtraClaims: s.Texts(root, "required_extra_claims"), OptionalExtraClaims: s.Texts(root,
+		Privileged: s.Text(root, "privileged"), Meta: s.Texts(root, "meta"), RequiredExtraClaims: s.Texts(root, "required_extra_claims"), OptionalExtraClaims: s.Texts(root,
 			"optional_extra_claims")}
 	if c := s.Block(root, "capabilities"); c != nil {
 		n.Capabilities = &api.NamespaceCapabilities{EnabledTaskDrivers: s.List(c, "enabled_task_drivers"),

@@ -30,6 +30,7 @@ func TestSpecification(t *testing.T) {
 			optional_extra_claims {
 				rack = "${node.id}"
 			}
+			privileged = "explicit"
 			isolation {
 				minimum = "baseline"
 				enforce = true
@@ -39,14 +40,14 @@ func TestSpecification(t *testing.T) {
 		"JSON": `{"name": "team", "description": "of a team", "capabilities": {"enabled_task_drivers": ["exec2"]}, "quota": "small",
 			"node_pool_config": {"default": "gpu", "allowed": []}, "meta": {"owner": "blue"},
 			"required_extra_claims": {"unit": "${job.namespace}-${group.name}"}, "optional_extra_claims": {"rack": "${node.id}"},
-			"isolation": {"minimum": "baseline", "enforce": true, "warn": "restricted", "claim": true}}`,
+			"privileged": "explicit", "isolation": {"minimum": "baseline", "enforce": true, "warn": "restricted", "claim": true}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse([]byte(text))
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := &api.Namespace{Name: "team", Description: "of a team", Quota: "small",
+			want := &api.Namespace{Name: "team", Description: "of a team", Quota: "small", Privileged: "explicit",
 				NodePoolConfiguration: &api.NamespaceNodePoolConfiguration{Default: "gpu", Allowed: []string{}},
 				Capabilities:          &api.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec2"}},
 				Meta:                  map[string]string{"owner": "blue"},

@@ -18,7 +18,7 @@ func TestDockerOptionsUnderAttack(t *testing.T) {
 	daemon := testdocker.Start(t)
 	dir := harness.TempDir(t)
 	cfg := filepath.Join(dir, "docker.hcl")
-	harness.WriteFile(t, cfg, fmt.Sprintf("plugin \"docker\" {\n config {\n endpoint = %q\n infra_image = %q\n }\n}\n", daemon.Endpoint(),
+	harness.WriteFile(t, cfg, fmt.Sprintf("plugin \"docker\" {\n config {\n endpoint = %q\n infra_image = %q\n }\n}\nserver {\n privileged = \"explicit\"\n}\n", daemon.Endpoint(),
 		testdocker.Pause))
 	a := harness.Start(t, cluster.Options{Dir: dir,
 		Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"),

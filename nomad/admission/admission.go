@@ -11,6 +11,9 @@
 // version stores the rights of its author (nomad.Registrant), as far as a version of its job needs them. The servers
 // write with these rights, and with the rules of the time of the write.
 //
+// A task that needs privilege gets it here if the asker may have it (grant.go). So every way to write a job has the same
+// rule, and a plan compares the job as it would be stored.
+//
 // A Command that contains a job can only be made from an Admitted, and only Admit makes one. internal/arch checks that
 // no other package writes such log entries.
 //
@@ -34,10 +37,14 @@ type Config struct {
 	Kinds   kinds.Table // built-in kinds of drivers
 	Schemas *schema.Set // of the drivers of the nodes
 	// OnlyOurs returns an error (409) with the name of a feature if servers of the region may be of another build.
-	OnlyOurs    func(feature string) error
-	MaxPriority int // 100
-	MaxCount    int // 50,000 allocations
-	Spiffe      Spiffe
+	OnlyOurs func(feature string) error
+	// Open means that access control is off: everyone may run privileged tasks.
+	Open bool
+	// ExplicitPrivilege demands privileged = true of the tasks that need it. Otherwise the servers add it.
+	ExplicitPrivilege bool
+	MaxPriority       int // 100
+	MaxCount          int // 50,000 allocations
+	Spiffe            Spiffe
 }
 
 // Admitter admits jobs in one region.
@@ -69,19 +76,21 @@ func (j *Admitted) Job() *nomad.Job { return j.job }
 func (j *Admitted) Warnings() []string { return j.warnings }
 
 // Admit returns the job as an Admitted, or the error of the first rule that rejects it. The caller must own the job: Admit
-// stores the rights of its author in it, and sets the defaults that an earlier server did not know.
+// stores the rights of its author in it, adds the privilege that its tasks need, and sets the defaults that an earlier
+// server did not know.
 func (v *View) Admit(who Asker, job *nomad.Job) (*Admitted, error) {
 	jobrules.Canonicalize(job)
 	w := &write{View: v, who: who, job: job, old: v.snap.Job(nil, job.Namespace, job.ID)}
 	if err := w.pass(); err != nil {
 		return nil, err
 	}
-	job.Registrant = registrant(who, v.snap, job)
+	job.Registrant = v.registrant(who, job)
 	return &Admitted{job, w.warnings}, nil
 }
 
 // Check returns the warnings about a job and the error of the first rule that rejects it, for a caller that writes
-// nothing. It does not compare the job with the registered one.
+// nothing. It does not compare the job with the registered one. The caller must own the job: Check adds the privilege that
+// its tasks need.
 func (v *View) Check(who Asker, job *nomad.Job) (warnings []string, err error) {
 	w := &write{View: v, who: who, job: job}
 	err = w.pass()

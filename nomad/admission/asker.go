@@ -6,7 +6,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
-	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
 // Asker is who asks for a write of a job. The zero Asker has no rights.
@@ -75,14 +74,18 @@ func granted(version *nomad.Job) map[string]bool {
 }
 
 // registrant returns the rights to store with a job: those that it or an earlier version of it needs, and the asker has.
-// The earlier versions are those that a deployment of the job may be reverted to. It is nil if there are none.
-func registrant(who Asker, snap *state.Snapshot, job *nomad.Job) *nomad.Registrant {
+// The earlier versions are those that a deployment of the job may be reverted to, also after adding privilege to their
+// tasks. It is nil if there are none.
+func (v *View) registrant(who Asker, job *nomad.Job) *nomad.Registrant {
 	if who.isManagement() {
 		return &nomad.Registrant{Management: true}
 	}
 	needs := needsOf(job)
-	for _, v := range snap.JobVersions(nil, job.Namespace, job.ID) {
-		needs = append(needs, needsOf(v)...)
+	for _, old := range v.snap.JobVersions(nil, job.Namespace, job.ID) {
+		needs = append(needs, needsOf(old)...)
+		if slices.ContainsFunc(Places(old), func(p Place) bool { return v.names.Needs(p.Task) != "" }) {
+			needs = append(needs, need{right: privilegeIn(job.Namespace)})
+		}
 	}
 	var out nomad.Registrant
 	seen := map[string]bool{}

@@ -21,8 +21,8 @@ func unoffered(job *nomad.Job, names *kinds.Names) (out []error) {
 
 // unprivileged returns an error for each task that needs privilege and does not have it, unless a
 // node runs such tasks. The scheduler then places it on these nodes only. Without nodes, tasks that need
-// privilege must have it.
-func unprivileged(job *nomad.Job, names *kinds.Names) (out []error) {
+// privilege must have it. By names what demands the line, as explicit returns it.
+func unprivileged(job *nomad.Job, names *kinds.Names, by string) (out []error) {
 	for _, p := range Places(job) {
 		why := names.Needs(p.Task)
 		if why == "" || p.Task.Privileged || names.Legacy(p.Task.Driver) {
@@ -30,18 +30,34 @@ func unprivileged(job *nomad.Job, names *kinds.Names) (out []error) {
 		}
 		mend := fmt.Sprintf("add privileged = true to the task, which needs the ACL capability %s in namespace %q", acl.PrivilegedExecution,
 			job.Namespace)
-		if names.Kind(p.Task.Driver).HasLegacyOption() {
-			mend += fmt.Sprintf(", or set %s = true in the plugin config of %q on its nodes", drivers.LegacyOption, p.Task.Driver)
+		if by != "" {
+			mend += fmt.Sprintf(", or remove %s", by)
 		}
-		out = append(out, fmt.Errorf("%s: driver %q needs privilege: %s: %s", p, p.Task.Driver, why, mend))
+		out = append(out, fmt.Errorf("%s: driver %q needs privilege: %s: %s%s", p, p.Task.Driver, why, mend, orLegacy(p, names)))
 	}
 	return out
 }
 
+// orLegacy names the option of the driver with which its tasks need no privilege, for errors.
+func orLegacy(p Place, names *kinds.Names) string {
+	if !names.Kind(p.Task.Driver).HasLegacyOption() {
+		return ""
+	}
+	return fmt.Sprintf(", or set %s = true in the plugin config of %q on its nodes", drivers.LegacyOption, p.Task.Driver)
+}
+
+// withoutRight is orLegacy for a caller that lacks the right.
+func withoutRight(p Place, names *kinds.Names) string {
+	if !names.Kind(p.Task.Driver).HasLegacyOption() {
+		return ""
+	}
+	return fmt.Sprintf(" (no right is needed with %s = true in the plugin config of %q on its nodes)", drivers.LegacyOption, p.Task.Driver)
+}
+
 // Unprivileged returns what servers answer about the tasks of a canonical job that need privilege and
-// do not have it, if no node has the legacy behaviour.
+// do not have it, if no node has the legacy behaviour and the servers do not add it.
 func Unprivileged(job *nomad.Job, table kinds.Table) (out []string) {
-	for _, err := range unprivileged(job, table.Names(nil)) {
+	for _, err := range unprivileged(job, table.Names(nil), "") {
 		out = append(out, err.Error())
 	}
 	return out

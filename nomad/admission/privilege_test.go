@@ -69,7 +69,7 @@ func TestPrivilegeOfTasks(t *testing.T) {
 			job.Namespace = "team"
 			names := table.Names(slices.Values(tc.nodes))
 			var got []string
-			for _, err := range append(unoffered(job, names), unprivileged(job, names)...) {
+			for _, err := range append(unoffered(job, names), unprivileged(job, names, "")...) {
 				got = append(got, err.Error())
 			}
 			if len(got) > 1 || (len(got) == 0) != (tc.want == nil) {

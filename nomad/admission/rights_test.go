@@ -55,7 +55,7 @@ func TestRights_ManyVolumes(t *testing.T) {
 		t.Errorf("the job needs %d rights, want %d", got, 2*n)
 	}
 	store := state.New(slog.New(slog.DiscardHandler))
-	if got := registrant(Author(job), store.Snapshot(), job); got == nil || len(got.Rights) != n {
+	if got := New(Config{}).At(store.Snapshot()).registrant(Author(job), job); got == nil || len(got.Rights) != n {
 		t.Errorf("registrant() = %.100v, want %d rights", got, n)
 	}
 }

@@ -17,6 +17,7 @@ type write struct {
 	old      *nomad.Job // the registered version, or nil
 	ns       *nomad.Namespace
 	warnings []string
+	granted  string // the warning about added privilege, or ""
 }
 
 // rule is one rule of admission.
@@ -26,8 +27,10 @@ type rule struct {
 }
 
 // checks are the rules of admission, in the order in which they are checked. The rights are first, so that a caller
-// without them gets only the permission error.
+// without them gets only the permission error. The first rule is the only one that changes the job, so that the others
+// check it as it will be stored.
 var checks = []rule{
+	{"privilege of tasks that need it", (*write).grant},
 	{"rights of the asker", func(w *write) error { return w.Rights(w.who, w.job) }},
 	{"registration is open", (*write).open},
 	{"fields of the servers", (*write).ofServers},
@@ -82,13 +85,16 @@ func (w *write) valid() error {
 	w.warnings = w.Warnings(w.job)
 	more, err := w.Validate(w.job)
 	w.warnings = append(w.warnings, more...)
+	if w.granted != "" {
+		w.warnings = append(w.warnings, w.granted)
+	}
 	return err
 }
 
 // Validate returns all errors of a canonical job as an Invalid, also an excess over a limit of the servers. The
 // config blocks of an otherwise valid job are checked against the schemas of the nodes, which gives warnings too.
 func (v *View) Validate(job *nomad.Job) (warns []string, err error) {
-	all := slices.Concat(parts(validate(job, v.names)), unprivileged(job, v.names), parts(v.withinLimits(job)))
+	all := slices.Concat(parts(validate(job, v.names)), unprivileged(job, v.names, v.explicit(job.Namespace)), parts(v.withinLimits(job)))
 	if len(all) > 0 {
 		return nil, invalid(all)
 	}
@@ -97,7 +103,7 @@ func (v *View) Validate(job *nomad.Job) (warns []string, err error) {
 }
 
 // Explainable is Validate for an explanation: nodes need not accept the configs of the job or its lack of privilege, and
-// its namespace need not admit it.
+// its namespace need not admit it. It adds the privilege that Admit would add.
 func (v *View) Explainable(who Asker, job *nomad.Job) error {
 	w := &write{View: v, who: who, job: job}
 	if err := w.ofServers(); err != nil {
@@ -109,6 +115,7 @@ func (v *View) Explainable(who Asker, job *nomad.Job) error {
 	if err := v.Rights(who, job); err != nil {
 		return err
 	}
+	_ = w.grant() // without the right, the explanation shows that nodes do not run the task
 	return w.belongs()
 }
 

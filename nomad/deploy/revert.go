@@ -32,11 +32,12 @@ func (w *Watcher) reverting(snap *state.Snapshot, d *nomad.Deployment, now time.
 		return nil, ""
 	}
 	v := nomad.NewestStable(snap.JobVersions(nil, d.Namespace, d.JobID))
-	switch {
-	case v == nil:
+	if v == nil {
 		return nil, " - no stable job version to auto revert to"
-	case reconcile.SameSpec(v, current):
-		return nil, fmt.Sprintf(" - not rolling back to stable job version %d as current job has same specification", v.Version)
+	}
+	same := fmt.Sprintf(" - not rolling back to stable job version %d as current job has same specification", v.Version)
+	if reconcile.SameSpec(v, current) {
+		return nil, same
 	}
 	out := codec.Copy(v)
 	out.Stable, out.VersionTag, out.SubmitTime = false, nil, now.UnixNano()
@@ -44,6 +45,9 @@ func (w *Watcher) reverting(snap *state.Snapshot, d *nomad.Deployment, now time.
 	if err != nil {
 		w.cfg.Log.Warn("job not rolled back", "deployment", d.ID, "job", d.JobID, "namespace", d.Namespace, "version", v.Version, "err", err)
 		return nil, fmt.Sprintf(" - not rolling back to stable job version %d: %s", v.Version, untrusted.Shorten(err.Error(), maxReason))
+	}
+	if reconcile.SameSpec(job.Job(), current) { // admission added privilege to it
+		return nil, same
 	}
 	return job, fmt.Sprintf(" - rolling back to job version %d", v.Version)
 }

@@ -158,6 +158,9 @@ type Config struct {
 	JobMaxPriority     int // default 100
 	JobMaxCount        int // default 50,000
 	JobMaxSourceSize   int // default 1,000,000 bytes
+	// ExplicitPrivilege demands privileged = true of the tasks that need it. Otherwise the servers add it if the caller
+	// may run them.
+	ExplicitPrivilege bool
 
 	// RPCHandshakeTimeout limits the time until a connection has identified its protocol,
 	// including TLS. Default 5 s; negative means no limit.

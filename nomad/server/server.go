@@ -179,7 +179,7 @@ func (s *Server) open() (err error) {
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Kinds: s.cfg.Kinds,
 		Rejections: s.cfg.PlanRejections, Log: s.log})
 	s.admission = admission.New(admission.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs,
-		MaxPriority: s.cfg.JobMaxPriority, MaxCount: s.cfg.JobMaxCount,
+		Open: !s.cfg.Access.Enabled, ExplicitPrivilege: s.cfg.ExplicitPrivilege, MaxPriority: s.cfg.JobMaxPriority, MaxCount: s.cfg.JobMaxCount,
 		Spiffe: admission.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})

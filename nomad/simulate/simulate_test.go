@@ -139,12 +139,17 @@ func TestRefusals(t *testing.T) {
 		"malformed": service("j", 1, 10, 10, func(j *nomad.Job) {
 			j.Constraints = []*nomad.Constraint{{LTarget: "${attr.x}", Operand: "regexp", RTarget: "("}}
 		}),
-		"needs privilege": service("j", 1, 10, 10, func(j *nomad.Job) { j.TaskGroups[0].Tasks[0].Driver = "raw_exec" }),
-		"region \"eu\"":   service("j", 1, 10, 10, func(j *nomad.Job) { j.Region = "eu" }),
+		"region \"eu\"": service("j", 1, 10, 10, func(j *nomad.Job) { j.Region = "eu" }),
 	} {
 		if _, err := c.Run(context.Background(), j); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Run() = %v, want %q", err, want)
 		}
+	}
+	// The caller of a simulation has every right: servers add the privilege.
+	if _, err := c.Run(context.Background(), service("raw", 1, 10, 10, func(j *nomad.Job) {
+		j.TaskGroups[0].Tasks[0].Driver, j.TaskGroups[0].Tasks[0].Config = "raw_exec", map[string]any{"command": "/bin/true"}
+	})); err != nil {
+		t.Errorf("a job that needs privilege: %v", err)
 	}
 	if j := c.mustRun(t, service("j", 1, 10, 10, func(j *nomad.Job) { j.Namespace = "team" })); len(j.Placed) != 1 || j.Namespace != "team" {
 		t.Errorf("a namespace of a synthetic fleet: %+v", j)

@@ -204,7 +204,7 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 		Search: search.Limits{Off: !sv.Search.FuzzyEnabled, Gathered: sv.Search.LimitQuery, Results: sv.Search.LimitResults,
 			MinText: sv.Search.MinTermLength},
 		JobDefaultPriority: sv.JobDefaultPriority, JobMaxPriority: sv.JobMaxPriority, JobMaxCount: sv.JobMaxCount,
-		JobMaxSourceSize: int(source), EventBuffer: sv.eventBuffer(),
+		ExplicitPrivilege: sv.Privileged == nomad.PrivilegedExplicit, JobMaxSourceSize: int(source), EventBuffer: sv.eventBuffer(),
 		Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		Metrics:             s.serverMetrics(),
 		RPCHandshakeTimeout: unbounded(s.Limits.RPCHandshakeTimeout), RPCMaxConnsPerClient: unbounded(s.Limits.RPCMaxConnsPerClient),

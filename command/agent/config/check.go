@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
+	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // presetDev applies -dev: a server and a client in one process, on the loopback address, in
@@ -223,6 +224,9 @@ func (s *Settings) checkServer() error {
 	if sv.JobMaxPriority < 100 || sv.JobMaxPriority > 32766 || sv.JobDefaultPriority < 50 || sv.JobDefaultPriority >= sv.JobMaxPriority {
 		errs = append(errs, s.Fault("server.job_max_priority",
 			"must be 100 to 32766; job_default_priority must be at least 50 and less than job_max_priority"))
+	}
+	if sv.Privileged != "" && sv.Privileged != nomad.PrivilegedExplicit {
+		errs = append(errs, s.Fault("server.privileged", "must be %q or empty, not %q", nomad.PrivilegedExplicit, sv.Privileged))
 	}
 	if _, err := parseSize(sv.JobMaxSourceSize); err != nil {
 		errs = append(errs, s.Fault("server.job_max_source_size", "%v", err))

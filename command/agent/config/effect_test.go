@@ -47,7 +47,7 @@ var another = map[string]string{
 	"client.meta":               "a=b",
 	"server.enabled_schedulers": "batch", "server.encrypt": "MDEyMzQ1Njc4OWFiY2RlZg==", "server.job_max_source_size": "2M",
 	"server.default_scheduler_config.scheduler_algorithm": "spread",
-	"client.max_dynamic_port":                             "31000", "server.job_max_priority": "200",
+	"client.max_dynamic_port":                             "31000", "server.job_max_priority": "200", "server.privileged": "explicit",
 	"server.default_scheduler_config.preemption_config.system_scheduler_enabled": "false",
 	"server.data_dir": "/var/server", "client.state_dir": "/var/client", "client.alloc_dir": "/var/alloc",
 }

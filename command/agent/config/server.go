@@ -57,6 +57,7 @@ type Server struct {
 	JobDefaultPriority        int                    `hcl:"job_default_priority" default:"50"`
 	JobMaxPriority            int                    `hcl:"job_max_priority" default:"100"`
 	JobMaxCount               int                    `hcl:"job_max_count" default:"50000"`
+	Privileged                string                 `hcl:"privileged"`
 	JobMaxSourceSize          string                 `hcl:"job_max_source_size" default:"1M"`
 	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6" later:"setting the number of tracked job versions"`
 	OIDCIssuer                string                 `hcl:"oidc_issuer"`

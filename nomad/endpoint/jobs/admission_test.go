@@ -72,13 +72,13 @@ func (a *jobWorld) store(j *nomad.Job) *nomad.Job {
 
 func (a *jobWorld) job(id string) *nomad.Job { return a.Server.State().Snapshot().Job(nil, "team", id) }
 
-// deploys creates a running deployment of the current version of the job "j", whose failure reverts the job.
-func (a *jobWorld) deploys() (id string) {
+// deploys creates a running deployment of the current version of a job, whose failure reverts the job.
+func (a *jobWorld) deploys(job string) (id string) {
 	a.Helper()
-	j := a.job("j")
+	j := a.job(job)
 	id = nomad.NewID()
 	if err := a.Server.Apply(a.Context(), message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
-		ID: id, Namespace: "team", JobID: "j", JobVersion: j.Version, JobCreateIndex: j.CreateIndex, CreateTime: time.Now().UnixNano(),
+		ID: id, Namespace: "team", JobID: j.ID, JobVersion: j.Version, JobCreateIndex: j.CreateIndex, CreateTime: time.Now().UnixNano(),
 		Status:     nomad.DeploymentStatusRunning,
 		TaskGroups: map[string]*nomad.DeploymentState{"g": {AutoRevert: true, DesiredTotal: 1, ProgressDeadline: time.Hour}}}}); err != nil {
 		a.Fatal(err)
@@ -89,10 +89,10 @@ func (a *jobWorld) deploys() (id string) {
 // fails fails a deployment, and returns why the job was not reverted, nil if it was.
 func (a *jobWorld) fails(id string) error {
 	a.Helper()
-	before := a.job("j")
+	before := a.job(a.Server.State().Snapshot().Deployment(nil, id).JobID)
 	a.Must("Deployment.Fail", &message.DeploymentFailRequest{DeploymentID: id}, nil)
 	d := a.Server.State().Snapshot().Deployment(nil, id)
-	if a.job("j").Version != before.Version {
+	if a.job(before.ID).Version != before.Version {
 		return nil
 	}
 	if d.Status != nomad.DeploymentStatusFailed {
@@ -201,7 +201,7 @@ func jobWrites() map[string]func(a *jobWorld, edit func(*nomad.Job)) func() erro
 		"launch": func(a *jobWorld, edit func(*nomad.Job)) func() error {
 			return func() error {
 				a.store(edited(periodic(teamJob("j"), "* * * * * * *"), edit))
-				return a.launched()
+				return a.launched("j")
 			}
 		},
 		"automatic rollback": func(a *jobWorld, edit func(*nomad.Job)) func() error {
@@ -215,27 +215,27 @@ func jobWrites() map[string]func(a *jobWorld, edit func(*nomad.Job)) func() erro
 			if err := a.Call(a.writer, "Job.Register", &message.JobRegisterRequest{Job: next, WriteRequest: in}, nil); err != nil {
 				a.Fatal(err)
 			}
-			id := a.deploys()
+			id := a.deploys("j")
 			return func() error { return a.fails(id) }
 		},
 	}
 }
 
-// launched waits until the leader has decided on a launch of the job "j". It returns an error if it did not launch it.
-func (a *jobWorld) launched() error {
+// launched waits until the leader has decided on a launch of a job. It returns an error if it did not launch it.
+func (a *jobWorld) launched(job string) error {
 	a.Helper()
 	children := func() (n int) {
-		for range a.Server.State().Snapshot().JobChildren(nil, "team", "j") {
+		for range a.Server.State().Snapshot().JobChildren(nil, "team", job) {
 			n++
 		}
 		return n
 	}
 	const refused = "launch a periodic job"
-	servertest.Eventually(a.T, func() bool { return children() > 0 || a.log.Line(refused) != "" })
+	servertest.Eventually(a.T, func() bool { return children() > 0 || a.log.Line(refused, "job="+job) != "" })
 	if children() > 0 {
 		return nil
 	}
-	return errors.New(a.log.Line(refused))
+	return errors.New(a.log.Line(refused, "job="+job))
 }
 
 // Every write of a job passes every rule of admission, whoever makes it.
@@ -318,14 +318,14 @@ func TestAdmission_RollbackRights(t *testing.T) {
 			}
 			author := c.author(a)
 			a.register(author, service(teamJob("j")))
-			err := a.fails(a.deploys())
+			err := a.fails(a.deploys("j"))
 			if c.allowed {
 				if now := a.job("j"); err != nil || !now.TaskGroups[0].Tasks[0].Privileged {
 					t.Fatalf("the job is not rolled back: %v", err)
 				}
 				// The version that runs again has the rights of the same author.
 				a.register(author, service(teamJob("j")))
-				if err := a.fails(a.deploys()); err != nil {
+				if err := a.fails(a.deploys("j")); err != nil {
 					t.Errorf("the second rollback: %v", err)
 				}
 				return
@@ -387,7 +387,7 @@ func TestForged_Rights(t *testing.T) {
 	if got := a.job("j").Registrant; got != nil {
 		t.Errorf("the job has the rights %+v", got)
 	}
-	if err := a.fails(a.deploys()); err == nil {
+	if err := a.fails(a.deploys("j")); err == nil {
 		t.Error("the job was rolled back")
 	}
 }
@@ -404,7 +404,7 @@ func TestAdmission_ClosedForManagement(t *testing.T) {
 	j.TaskGroups[0].Tasks[0].Config["run_for"] = "2s"
 	a.register(a.Root, j)
 	jobRules()["registration closed"].change(a)
-	if err := a.fails(a.deploys()); err != nil {
+	if err := a.fails(a.deploys("j")); err != nil {
 		t.Error(err)
 	}
 }

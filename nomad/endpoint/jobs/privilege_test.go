@@ -95,10 +95,10 @@ func TestPrivileged_OnlyOnce(t *testing.T) {
 	}
 }
 
-// TestUnprivileged_Refused checks that a server refuses a task that needs privilege until a node
+// TestUnprivileged_Refused checks that a server that demands the line refuses a task that needs privilege until a node
 // has the legacy behaviour.
 func TestUnprivileged_Refused(t *testing.T) {
-	s, _ := servertest.Start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Kinds, c.ExplicitPrivilege = drivers.Table(), true })
 	job := privilegedJob("j")
 	job.TaskGroups[0].Tasks[0].Privileged = false
 	call := func() error {
@@ -135,7 +135,7 @@ func TestUnprivileged_Refused(t *testing.T) {
 // privilege and does not have it on nodes with the legacy behaviour only, and a privileged task where
 // it is offered.
 func TestUnprivileged_LegacyNodes(t *testing.T) {
-	s, _ := servertest.Start(t, func(c *server.Config) { c.Kinds = drivers.Table() })
+	s, _ := servertest.Start(t, func(c *server.Config) { c.Kinds, c.ExplicitPrivilege = drivers.Table(), true })
 	nodes := map[string]*servertest.FakeNode{}
 	for _, key := range []string{"legacy", "enabled", ""} {
 		n := servertest.Join(t, s.RPCAddr())
@@ -159,6 +159,9 @@ func TestUnprivileged_LegacyNodes(t *testing.T) {
 	for key, privileged := range map[string]bool{"legacy": false, "enabled": true} {
 		job := servertest.BatchJob("on-"+key, 3)
 		job.TaskGroups[0].Tasks[0].Config["needs_privilege"], job.TaskGroups[0].Tasks[0].Privileged = "a reason", privileged
+		if key == "enabled" { // the legacy node runs such a task too
+			job.Constraints = []*nomad.Constraint{{LTarget: "${node.unique.id}", RTarget: nodes[key].Node.ID, Operand: "="}}
+		}
 		if m := planned(job); m != nil {
 			t.Errorf("%s: the plan fails: %+v", job.ID, m)
 		}

@@ -24,3 +24,11 @@ func TestCheckIsolation(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckPrivileged(t *testing.T) {
+	for value, valid := range map[string]bool{"": true, "explicit": true, "Explicit": false, "true": false, "never": false} {
+		if err := check(&nomad.Namespace{Name: "team", Privileged: value}); (err == nil) != valid {
+			t.Errorf("privileged %q: %v, want valid: %t", value, err, valid)
+		}
+	}
+}

@@ -67,6 +67,11 @@ func (s *Service) Upsert(ctx context.Context, _ *rpc.Call, req *message.Namespac
 				return nil, err
 			}
 		}
+		if n.Privileged != "" {
+			if err := s.OnlyOurs(fmt.Sprintf("privileged of namespace %q", n.Name)); err != nil {
+				return nil, err
+			}
+		}
 		if n.Quota != "" && s.Snapshot().Quota(nil, n.Quota) == nil {
 			return nil, apierror.Errorf(400, "namespace %q has the quota %q, which does not exist: create it first", n.Name, n.Quota)
 		}
@@ -82,6 +87,9 @@ func check(n *nomad.Namespace) error {
 	}
 	if n.VaultConfiguration != nil || n.ConsulConfiguration != nil {
 		return handler.NotImplemented("Vault and Consul configuration of namespaces")
+	}
+	if n.Privileged != "" && n.Privileged != nomad.PrivilegedExplicit {
+		return apierror.Errorf(400, "namespace %q: privileged is %q: it must be %q or empty", n.Name, n.Privileged, nomad.PrivilegedExplicit)
 	}
 	return checkIsolation(n)
 }
