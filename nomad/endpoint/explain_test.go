@@ -181,22 +181,49 @@ func TestExplainPrivilegedTask(t *testing.T) {
 	}
 	for right, want := range map[string]bool{"run": true, "plan": true, "dispatch": true, "force": true, "revert": true, "scale": true,
 		"stable": true, "read": false, "stop": false, "restart": false, "evaluate": false} {
-		for id, privileged := range map[string]bool{"x": true, "web": false} {
+		for _, id := range []string{"x", "web"} { // a task of "web" needs privilege without having it
 			out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil),
 				&message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: right, Name: id})
-			if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != (want && privileged) {
+			if got := slices.Contains(out.Needs, `privileged-execution in namespace "default"`); err != nil || got != want {
 				t.Errorf("%s of %s: needs %v, %v", right, id, out.Needs, err)
 			}
 		}
 	}
 }
 
+// A request that submits a job is explained with that job, not with the registered one.
+func TestExplainSubmittedJob(t *testing.T) {
+	s, store := newExplainer(t)
+	job := func(driver string) *nomad.Job {
+		return &nomad.Job{ID: "web", TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: driver}}}}}
+	}
+	needs := func(driver string) bool {
+		out, err := s.explain.Explain(t.Context(), callAs(acl.New(true), nil),
+			&message.ACLExplainRequest{AccessorID: manager, Kind: "job", Right: "run", Name: "web", Job: job(driver)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Contains(out.Needs, `privileged-execution in namespace "default"`)
+	}
+	if needs("exec2") || !needs("raw_exec") {
+		t.Errorf("exec2 needs the right: %t, raw_exec: %t, want only raw_exec", needs("exec2"), needs("raw_exec"))
+	}
+	legacy := &nomad.Node{ID: nomad.NewID(), Drivers: map[string]*nomad.DriverInfo{"raw_exec": {Detected: true}},
+		Attributes: map[string]string{"driver.raw_exec.backend": "raw_exec", "driver.raw_exec.privileged.legacy": "true"}}
+	if _, err := store.RegisterNode(15, &message.NodeRegisterRequest{Node: legacy}); err != nil {
+		t.Fatal(err)
+	}
+	if needs("raw_exec") {
+		t.Error("raw_exec needs the right, though a node has the legacy behaviour")
+	}
+}
+
 // An action that can put an older version into effect requires the right if a version has a privileged task.
 func TestExplainPrivilegedVersion(t *testing.T) {
 	s, store := newExplainer(t)
-	for i, privileged := range []bool{true, false} {
+	for i, driver := range []string{"raw_exec", "exec2"} {
 		job := &nomad.Job{ID: "x", Namespace: "default", Type: "service",
-			TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: "raw_exec", Privileged: privileged}}}}}
+			TaskGroups: []*nomad.TaskGroup{{Name: "g", Tasks: []*nomad.Task{{Name: "t", Driver: driver, Privileged: driver == "raw_exec"}}}}}
 		if _, err := store.RegisterJob(uint64(15+i), &message.JobRegisterRequest{Job: job}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,9 @@
 package message
 
-import "github.com/open-nomad/open-nomad/nomad/rbac"
+import (
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/rbac"
+)
 
 // The kinds of questions of ACL.Explain, in addition to the policy blocks.
 const (
@@ -26,6 +29,8 @@ type ACLExplainRequest struct {
 	Name   string
 	Right  string
 	Method string
+	// Job is the job that the caller would submit, for a right on the job with this name. Nil means the registered job.
+	Job *nomad.Job
 
 	AccessorID string
 	Role       string // ID or name

@@ -124,7 +124,7 @@ func objectQuestion(req *message.ACLExplainRequest) (*question, error) {
 
 // jobQuestion returns the question about a job or one of its allocations. Job is nil if it does
 // not exist. The rights are those of the namespace. Exec into a task without isolation also
-// needs alloc-node-exec, and running a privileged task privileged-execution.
+// needs alloc-node-exec. Running a privileged task, or one that needs privilege, also needs privileged-execution.
 func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplainRequest, ns string,
 	job *nomad.Job) (*question, error) {
 	ops, known := jobRights[req.Right]
@@ -140,8 +140,22 @@ func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *message.AC
 		exposed(job, s.Kinds.Names(snap.Nodes(nil))) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.AllocNodeExec))
 	}
-	if putsIntoEffect(req.Right) && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)) && job != nil &&
-		slices.ContainsFunc(inEffect(snap, job, req.Right), privileged) {
+	if !putsIntoEffect(req.Right) {
+		return ask, nil
+	}
+	var effective []*nomad.Job
+	switch {
+	case req.Job != nil:
+		given, err := submitted(req)
+		if err != nil {
+			return nil, err
+		}
+		effective = []*nomad.Job{given}
+	case job != nil && c.Access.Allows(acl.InNamespace(ns, acl.ReadJob)):
+		effective = inEffect(snap, job, req.Right)
+	}
+	names := s.Kinds.Names(snap.Nodes(nil))
+	if slices.ContainsFunc(effective, func(j *nomad.Job) bool { return privileged(j, names) }) {
 		ask.questions = append(ask.questions, acl.InNamespace(ns, acl.PrivilegedExecution))
 	}
 	return ask, nil

@@ -175,8 +175,10 @@ func (n *notebook) about(param string, q *message.ACLExplainRequest) {
 		}
 	case *message.JobRegisterRequest:
 		set(message.ACLExplainJob, "run", req.Job.ID)
+		q.Job = req.Job
 	case *message.JobPlanRequest:
 		set(message.ACLExplainJob, "plan", req.Job.ID)
+		q.Job = req.Job
 	case *message.JobDeregisterRequest:
 		if set(message.ACLExplainJob, "stop", req.JobID); req.Purge {
 			q.Right = "purge"
