@@ -15,6 +15,7 @@ package drivers
 
 import (
 	"github.com/open-nomad/open-nomad/drivers/docker"
+	dockerconfig "github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
 	"github.com/open-nomad/open-nomad/drivers/mock"
@@ -33,7 +34,7 @@ type Kind struct {
 // Kinds returns the built-in kinds, sorted by name.
 func Kinds() []Kind {
 	return []Kind{
-		{docker.Kind(), func(h *Host, name string) drivers.Driver {
+		{dockerconfig.Kind(), func(h *Host, name string) drivers.Driver {
 			return docker.New(docker.Config{Name: name, Agent: h.agent, Dir: h.dir(docker.Name, name), Images: h.dir(docker.Name+"-images", ""),
 				Log: h.log, Logs: h.super})
 		}},

@@ -16,11 +16,11 @@
 // the option. Tasks can create links in the directory of their allocation. So paths there are opened
 // once, and the open file is mounted (points).
 //
-// An image that the daemon has may have been brought by a task of another namespace. The driver remembers for whom
-// (origins), runs a container by the ID of its image, and never lets the daemon read an archive that a task can change
-// (package imagearchive).
+// Package config has the options and their checks, which servers run too. Package images pulls, loads and removes images; a
+// container runs by the ID of its image. Package observe reads what a container has from the kernel, and verify compares
+// that with what the daemon was asked for. Package files opens paths that tasks can change.
 //
-// Goroutines: two per task, which wait for its end and copy its output; two per pull; and those of
+// Goroutines: two per task, which wait for its end and copy its output; those of images; and those of
 // Fingerprint, TaskStats and exec sessions. Instances share only the daemon.
 package docker
 
@@ -36,9 +36,14 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
+	"github.com/open-nomad/open-nomad/drivers/docker/images"
 	"github.com/open-nomad/open-nomad/internal/supervise/proc"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
+
+// Name is the name of the driver's kind.
+const Name = config.Name
 
 // Logs collects the output of tasks that the supervisor does not run (supervise.Client).
 type Logs interface {
@@ -77,9 +82,9 @@ type Pace struct {
 type Driver struct {
 	cfg      Config
 	log      *slog.Logger
-	set      settings       // never changes after SetConfig
+	set      config.Plugin  // never changes after SetConfig
 	api      *client.Client // likewise
-	images   *images
+	images   *images.Store
 	points   points
 	accounts accounts
 
@@ -116,25 +121,35 @@ func New(cfg Config) *Driver {
 func (d *Driver) Name() string { return d.cfg.Name }
 
 // ConfigSpec implements drivers.Driver.
-func (d *Driver) ConfigSpec() hcldec.Spec { return configSpec }
+func (d *Driver) ConfigSpec() hcldec.Spec { return config.PluginSpec }
 
 // TaskSpec implements drivers.Driver.
-func (d *Driver) TaskSpec() hcldec.Spec { return taskSpec }
+func (d *Driver) TaskSpec() hcldec.Spec { return config.TaskSpec }
 
 // Capabilities implements drivers.Driver.
-func (d *Driver) Capabilities() drivers.Capabilities { return capabilities(d.set.noLogs) }
+func (d *Driver) Capabilities() drivers.Capabilities { return config.Capabilities(d.set.NoLogs) }
+
+// Isolates implements drivers.Isolator.
+func (d *Driver) Isolates(user string, config map[string]any) (drivers.Isolation, error) {
+	return d.set.Isolates(user, config), nil
+}
+
+// Privilege implements drivers.Privileger.
+func (d *Driver) Privilege() drivers.Privilege {
+	return drivers.Privilege{Offered: d.set.Privileged, Legacy: d.set.Legacy, Needs: d.set.NeedsPrivilege}
+}
 
 // SetConfig implements drivers.Driver. It is not an error if the daemon does not answer.
 func (d *Driver) SetConfig(cfg cty.Value) error {
-	set, err := decodeSettings(cfg)
+	set, err := config.DecodePlugin(cfg)
 	if err != nil {
 		return err
 	}
 	opts := []client.Opt{client.FromEnv}
-	if set.endpoint != "" {
-		opts = []client.Opt{client.WithHost(set.endpoint)}
-		if set.cert != "" || set.key != "" || set.ca != "" {
-			opts = append(opts, client.WithTLSClientConfig(set.ca, set.cert, set.key))
+	if set.Endpoint != "" {
+		opts = []client.Opt{client.WithHost(set.Endpoint)}
+		if set.Cert != "" || set.Key != "" || set.CA != "" {
+			opts = append(opts, client.WithTLSClientConfig(set.CA, set.Cert, set.Key))
 		}
 	}
 	api, err := client.New(append(opts, client.WithUserAgent("open-nomad"))...)
@@ -145,7 +160,8 @@ func (d *Driver) SetConfig(cfg cty.Value) error {
 		d.log.Warn("remove the mount points of an earlier agent", "err", err)
 	}
 	d.set, d.api = set, api
-	d.images = newImages(d)
+	d.images = images.New(images.Config{API: api, Plugin: &d.set, Dir: d.cfg.Images, Progress: d.cfg.Pace.Progress, Activity: d.cfg.Pace.Activity,
+		Log: d.log, Event: func(task, message string, details map[string]string) { d.event(task, driverEvent, message, details) }})
 	return nil
 }
 

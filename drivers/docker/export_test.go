@@ -2,12 +2,11 @@ package docker
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"github.com/moby/moby/client"
 
-	"github.com/open-nomad/open-nomad/drivers/docker/imagearchive"
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -27,13 +26,13 @@ func (d *Driver) Abandon() {
 
 // ShortenDangling sets times for the removal of containers that are below the minimum of the configuration.
 func (d *Driver) ShortenDangling(period, grace time.Duration) {
-	d.set.dangling.period, d.set.dangling.grace = period, grace
+	d.set.Dangling.Period, d.set.Dangling.Grace = period, grace
 }
 
 // MountSources mounts what a task mounts, and returns the sources by target, and a function that unmounts
 // them.
 func (d *Driver) MountSources(cfg *drivers.TaskConfig) (map[string]string, func() error, error) {
-	o, err := decodeOptions(cfg.Config)
+	o, err := config.DecodeTask(cfg.Config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,6 +57,3 @@ func (d *Driver) Verify(ctx context.Context, cfg *drivers.TaskConfig, asked *cli
 func (d *Driver) Stored(ctx context.Context, id string, asked *client.ContainerCreateOptions) error {
 	return d.stored(ctx, id, asked)
 }
-
-// Reserving returns the file to which an archive of an image is copied.
-func Reserving(f *os.File) imagearchive.File { return &reserving{File: f} }

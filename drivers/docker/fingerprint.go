@@ -24,7 +24,7 @@ func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 		defer close(ch)
 		every := time.NewTicker(d.cfg.Pace.Fingerprint)
 		defer every.Stop()
-		next := time.Now().Add(max(d.set.dangling.period, d.set.dangling.grace))
+		next := time.Now().Add(max(d.set.Dangling.Period, d.set.Dangling.Grace))
 		for {
 			f := d.fingerprint(ctx)
 			select {
@@ -32,9 +32,9 @@ func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
 				return
 			case ch <- f:
 			}
-			if d.set.dangling.enabled && f.Health == drivers.HealthHealthy && time.Now().After(next) {
+			if d.set.Dangling.Enabled && f.Health == drivers.HealthHealthy && time.Now().After(next) {
 				d.removeDangling(ctx)
-				next = time.Now().Add(d.set.dangling.period)
+				next = time.Now().Add(d.set.Dangling.Period)
 			}
 			select {
 			case <-ctx.Done():
@@ -62,11 +62,11 @@ func (d *Driver) fingerprint(ctx context.Context) drivers.Fingerprint {
 	d.detected = true
 	d.mu.Unlock()
 	attrs := map[string]string{"": "true", "version": version.Version, "os_type": version.Os}
-	if d.set.volumes {
+	if d.set.Volumes {
 		attrs["volumes.enabled"] = "true"
 	}
-	if d.set.pidsLimit > 0 {
-		attrs["pids.limit"] = strconv.FormatInt(d.set.pidsLimit, 10)
+	if d.set.PidsLimit > 0 {
+		attrs["pids.limit"] = strconv.FormatInt(d.set.PidsLimit, 10)
 	}
 	d.describe(ctx, attrs)
 	out := map[string]string{}
@@ -118,7 +118,7 @@ func (d *Driver) never(err error) bool {
 
 // removeDangling removes the running containers of this instance that have no task.
 func (d *Driver) removeDangling(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, max(30*time.Second, d.set.dangling.period))
+	ctx, cancel := context.WithTimeout(ctx, max(30*time.Second, d.set.Dangling.Period))
 	defer cancel()
 	list, err := d.list(ctx, nil)
 	if err != nil {
@@ -126,10 +126,10 @@ func (d *Driver) removeDangling(ctx context.Context) {
 		return
 	}
 	for _, c := range list {
-		if c.State != "running" || time.Since(time.Unix(c.Created, 0)) < d.set.dangling.grace || d.tracked(c.ID, c.Labels) {
+		if c.State != "running" || time.Since(time.Unix(c.Created, 0)) < d.set.Dangling.Grace || d.tracked(c.ID, c.Labels) {
 			continue
 		}
-		if d.set.dangling.dryRun {
+		if d.set.Dangling.DryRun {
 			d.log.Info("a container without a task would be removed", "container", c.ID, "alloc", c.Labels[allocLabel])
 			continue
 		}

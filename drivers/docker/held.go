@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/files"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
@@ -120,7 +121,7 @@ func (h *held) enforces(b *bind) bool { return asRoot() && b.label == "" }
 func (h *held) source(f *os.File, b *bind) (string, error) {
 	defer f.Close() //nolint:errcheck // opened with O_PATH
 	if !asRoot() {  // no mounts; the daemon looks the name up again
-		return os.Readlink(procPath(f))
+		return os.Readlink(files.ProcPath(f))
 	}
 	dir, err := h.points.open()
 	if err != nil {

@@ -13,72 +13,14 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
+	"github.com/open-nomad/open-nomad/drivers/docker/files"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// mountBlock is a mount block of a task.
-type mountBlock struct {
-	kind, target, source string
-	readOnly             bool
-	propagation          string
-	tmpfsSize            int64
-	tmpfsMode            int64
-	noCopy               bool
-	labels               map[string]string
-	driver               string
-	driverOptions        map[string]string
-	err                  error // of its types
-}
-
-func readMounts(f *drivers.Fields, name string) (out []mountBlock) {
-	for _, e := range elements(f, name) {
-		bind, tmpfs, volume := nested(e, "bind_options"), nested(e, "tmpfs_options"), nested(e, "volume_options")
-		driver := nested(volume, "driver_config")
-		m := mountBlock{kind: e.String("type"), target: e.String("target"), source: e.String("source"), readOnly: e.Bool("readonly"),
-			propagation: bind.String("propagation"), tmpfsSize: tmpfs.Int("size"), tmpfsMode: tmpfs.Int("mode"), noCopy: volume.Bool("no_copy"),
-			labels: texts(volume, "labels"), driver: driver.String("name"), driverOptions: texts(driver, "options")}
-		if m.kind == "" {
-			m.kind = "volume"
-		}
-		for _, r := range []*drivers.Fields{e, bind, tmpfs, volume, driver} {
-			if m.err == nil {
-				m.err = r.Err()
-			}
-		}
-		out = append(out, m)
-	}
-	return out
-}
-
-// checkMounts checks what needs no node.
-func (o *options) checkMounts() error {
-	for _, v := range o.volumes {
-		if _, err := splitVolume(v); err != nil {
-			return err
-		}
-	}
-	for _, m := range o.mounts {
-		switch {
-		case !slices.Contains([]string{"bind", "volume", "tmpfs"}, m.kind):
-			return fmt.Errorf("invalid mount type, must be \"bind\", \"volume\", \"tmpfs\": %q", m.kind)
-		case m.kind == "tmpfs" && m.source != "":
-			return fmt.Errorf("invalid source, must be \"\" for tmpfs")
-		case m.target == "":
-			return fmt.Errorf("a mount of type %q has no target", m.kind)
-		case m.kind == "bind" && m.source == "":
-			return fmt.Errorf("the mount of %s has no source", m.target)
-		case m.propagation != "" && !slices.Contains(mount.Propagations, mount.Propagation(m.propagation)):
-			return fmt.Errorf("the mount of %s has an unknown propagation %q", m.target, m.propagation)
-		case m.tmpfsSize < 0 || m.tmpfsMode < 0 || m.tmpfsMode > 0o7777:
-			return fmt.Errorf("the mount of %s has a size or a mode out of range", m.target)
-		}
-	}
-	return nil
-}
-
 // mounting collects the mounts of a task. They are held until the container has started.
 type mounting struct {
-	s          *settings
+	s          *config.Plugin
 	cfg        *drivers.TaskConfig
 	privileged bool // the container
 	binds      []string
@@ -89,8 +31,8 @@ type mounting struct {
 
 // mountsOf returns the mounts of a task. The caller closes what is held, after the container has
 // started.
-func (d *Driver) mountsOf(cfg *drivers.TaskConfig, o *options) (*mounting, error) {
-	m := &mounting{s: &d.set, cfg: cfg, privileged: o.privileged, held: &held{points: &d.points}}
+func (d *Driver) mountsOf(cfg *drivers.TaskConfig, o *config.Task) (*mounting, error) {
+	m := &mounting{s: &d.set, cfg: cfg, privileged: o.Privileged, held: &held{points: &d.points}}
 	for _, add := range []func() error{m.own, func() error { return m.given(o) }, m.client} {
 		if err := add(); err != nil {
 			return nil, errors.Join(err, m.held.Close())
@@ -159,7 +101,7 @@ func (m *mounting) own() error {
 		{m.cfg.SecretsDir, bind{target: "/secrets"}},
 		{logs, bind{target: "/alloc/logs", readOnly: true}},
 	} {
-		d.bind.label = m.s.selinux
+		d.bind.label = m.s.SELinux
 		name, err := filepath.Rel(m.cfg.AllocDir, d.path)
 		if err != nil {
 			return fmt.Errorf("mount %s: %w", d.bind.target, err)
@@ -173,7 +115,7 @@ func (m *mounting) own() error {
 
 // file adds a file of the agent in the allocation's directory. No link is followed.
 func (m *mounting) file(name string, b bind) error {
-	f, err := openOwn(m.cfg.AllocDir, name)
+	f, err := files.Own(m.cfg.AllocDir, name)
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", b.target, err)
 	}
@@ -181,20 +123,20 @@ func (m *mounting) file(name string, b bind) error {
 }
 
 // given adds the volumes and mounts of the job.
-func (m *mounting) given(o *options) error {
-	for _, entry := range o.volumes {
-		v, err := splitVolume(entry)
+func (m *mounting) given(o *config.Task) error {
+	for _, entry := range o.Volumes {
+		v, err := config.SplitVolume(entry)
 		if err != nil {
 			return err
 		}
-		if o.volumeDriver != "" && !m.s.volumes {
-			return fmt.Errorf("volumes are not enabled; cannot use volume driver %q", o.volumeDriver)
+		if o.VolumeDriver != "" && !m.s.Volumes {
+			return fmt.Errorf("volumes are not enabled; cannot use volume driver %q", o.VolumeDriver)
 		}
-		if err := m.entry(entry, v, o.volumeDriver != ""); err != nil {
+		if err := m.entry(entry, v, o.VolumeDriver != ""); err != nil {
 			return err
 		}
 	}
-	for _, b := range o.mounts {
+	for _, b := range o.Mounts {
 		if err := m.block(b); err != nil {
 			return err
 		}
@@ -206,41 +148,41 @@ func (m *mounting) given(o *options) error {
 var volumeName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // entry adds an entry of volumes. With a volume driver, the source can be a volume of the daemon.
-func (m *mounting) entry(entry string, v volume, named bool) error {
-	b := bind{target: m.target(v.target), create: true, readOnly: v.readOnly, propagation: v.propagation, label: v.label}
+func (m *mounting) entry(entry string, v config.Volume, named bool) error {
+	b := bind{target: m.target(v.Target), create: true, readOnly: v.ReadOnly, propagation: v.Propagation, label: v.Label}
 	if b.label == "" {
-		b.label = m.s.selinux
+		b.label = m.s.SELinux
 	}
-	if named && volumeName.MatchString(v.source) {
-		modes := slices.DeleteFunc([]string{v.text, m.s.selinux}, func(mode string) bool { return mode == "" })
-		m.binds = append(m.binds, strings.TrimSuffix(v.source+":"+b.target+":"+strings.Join(modes, ","), ":"))
+	if named && volumeName.MatchString(v.Source) {
+		modes := slices.DeleteFunc([]string{v.Modes, m.s.SELinux}, func(mode string) bool { return mode == "" })
+		m.binds = append(m.binds, strings.TrimSuffix(v.Source+":"+b.target+":"+strings.Join(modes, ","), ":"))
 		return nil
 	}
-	if v.noCopy {
+	if v.NoCopy {
 		return fmt.Errorf("the volume %q has the mode nocopy, which is for volumes of the daemon", entry)
 	}
-	return m.hostPath(v.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", entry), b)
+	return m.hostPath(v.Source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", entry), b)
 }
 
 // target returns the absolute path of a mount in the container.
 func (m *mounting) target(path string) string { return filepath.Join("/", path) }
 
 // block adds the mount of a block.
-func (m *mounting) block(b mountBlock) error {
-	if b.kind == "bind" {
-		return m.hostPath(b.source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", m.expand(b.source)),
-			bind{target: m.target(b.target), readOnly: b.readOnly, propagation: mount.Propagation(b.propagation)})
+func (m *mounting) block(b config.Mount) error {
+	if b.Kind == "bind" {
+		return m.hostPath(b.Source, fmt.Sprintf("volumes are not enabled; cannot mount host path: %q", m.expand(b.Source)),
+			bind{target: m.target(b.Target), readOnly: b.ReadOnly, propagation: mount.Propagation(b.Propagation)})
 	}
-	out := mount.Mount{Type: mount.Type(b.kind), Source: b.source, Target: m.target(b.target), ReadOnly: b.readOnly}
-	if b.kind == "tmpfs" {
-		out.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: b.tmpfsSize, Mode: fileMode(b.tmpfsMode)}
+	out := mount.Mount{Type: mount.Type(b.Kind), Source: b.Source, Target: m.target(b.Target), ReadOnly: b.ReadOnly}
+	if b.Kind == "tmpfs" {
+		out.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: b.TmpfsSize, Mode: files.Mode(b.TmpfsMode)}
 	} else {
-		if !m.s.volumes {
-			return fmt.Errorf("volumes are not enabled; cannot mount volume: %q", b.source)
+		if !m.s.Volumes {
+			return fmt.Errorf("volumes are not enabled; cannot mount volume: %q", b.Source)
 		}
-		out.VolumeOptions = &mount.VolumeOptions{NoCopy: b.noCopy, Labels: b.labels}
-		if b.driver != "" {
-			out.VolumeOptions.DriverConfig = &mount.Driver{Name: b.driver, Options: b.driverOptions}
+		out.VolumeOptions = &mount.VolumeOptions{NoCopy: b.NoCopy, Labels: b.Labels}
+		if b.Driver != "" {
+			out.VolumeOptions.DriverConfig = &mount.Driver{Name: b.Driver, Options: b.DriverOptions}
 		}
 	}
 	m.mounts = append(m.mounts, out)
@@ -264,14 +206,14 @@ func (m *mounting) hostPath(source, refusal string, b bind) error {
 	switch {
 	case err == nil:
 		return m.bind(f, b)
-	case leaves(err) && m.s.volumes:
+	case files.Leaves(err) && m.s.Volumes:
 		if err := m.nodePath(path, b); err != nil {
 			return fmt.Errorf("mount %q: %w", source, err)
 		}
 		return nil
 	case errors.Is(err, errNotMountable):
 		return fmt.Errorf("%s: %s", refusal, m.remedy(path))
-	case leaves(err):
+	case files.Leaves(err):
 		return fmt.Errorf("%s: a link leads out of the allocation's directory, or out of the directory below which it is", refusal)
 	}
 	return fmt.Errorf("mount %q: %w", source, err)
@@ -290,7 +232,7 @@ func (m *mounting) nodePath(path string, b bind) error {
 			}
 		}
 	}
-	f, err := os.OpenFile(path, openFlags, 0)
+	f, err := os.OpenFile(path, files.PathOnly, 0)
 	if err != nil {
 		return err
 	}
@@ -319,7 +261,7 @@ func (m *mounting) openMountable(path string) (*os.File, error) {
 	for _, top := range []string{m.cfg.LocalDir, m.cfg.SecretsDir, filepath.Join(m.cfg.TaskDir, "tmp"),
 		filepath.Join(m.cfg.SharedDir, "data"), filepath.Join(m.cfg.SharedDir, "tmp")} {
 		if name, err := filepath.Rel(top, path); err == nil && filepath.IsLocal(name) {
-			return openBelow(m.cfg.AllocDir, top, name)
+			return files.Below(m.cfg.AllocDir, top, name)
 		}
 	}
 	return nil, errNotMountable
@@ -337,7 +279,7 @@ func (m *mounting) client() error {
 		if !ok {
 			return fmt.Errorf("mount volume %s: unknown propagation %q", v.HostPath, v.Propagation)
 		}
-		f, err := openNoLinks(v.HostPath)
+		f, err := files.NoLinks(v.HostPath)
 		if err == nil {
 			err = m.bind(f, bind{target: v.TaskPath, readOnly: v.ReadOnly, propagation: propagation, label: v.SELinuxLabel})
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -43,11 +44,11 @@ func (d *Driver) createNetwork(ctx context.Context, allocID, hostname string) (*
 	if err == nil || !cerrdefs.IsNotFound(err) && !errors.Is(err, errEnded) {
 		return n, err // it exists, or may exist: tasks may be running in it
 	}
-	ref, err := parseImage(d.set.infraImage)
+	ref, err := config.ParseImage(d.set.InfraImage)
 	if err != nil {
 		return nil, fmt.Errorf("infra_image: %w", err)
 	}
-	image, err := d.images.ensure(ctx, &drivers.TaskConfig{ID: allocID}, &options{image: ref, pullTimeout: d.set.infraPullTimeout})
+	image, err := d.images.Ensure(ctx, &drivers.TaskConfig{ID: allocID}, &config.Task{Image: ref, PullTimeout: d.set.InfraPullTimeout})
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +58,14 @@ func (d *Driver) createNetwork(ctx context.Context, allocID, hostname string) (*
 		HostConfig: &container.HostConfig{NetworkMode: "none", RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyUnlessStopped},
 			CapDrop: []string{"all"}, SecurityOpt: []string{"no-new-privileges"}},
 	}
-	id, err := d.create(ctx, spec, d.set.attempts)
+	id, err := d.create(ctx, spec, d.set.Attempts)
 	if err == nil {
 		limited, cancel := call(ctx)
 		defer cancel()
 		_, err = d.api.ContainerStart(limited, id, client.ContainerStartOptions{})
 	}
 	if err != nil {
-		d.images.release(image, allocID)
+		d.images.Release(image, allocID)
 		if id != "" {
 			err = errors.Join(err, d.remove(context.WithoutCancel(ctx), id))
 		}
@@ -100,7 +101,7 @@ func (d *Driver) pauseNetwork(ctx context.Context, id, allocID, hostname string)
 	if hostname != "" {
 		n.Labels[hostnameLabel] = hostname
 	}
-	d.images.acquire(c.Image, allocID)
+	d.images.Acquire(c.Image, allocID)
 	return n, nil
 }
 
@@ -129,7 +130,7 @@ func (d *Driver) DestroyNetwork(ctx context.Context, allocID string, n *drivers.
 	if err := d.remove(limited, found.Container.ID); err != nil {
 		return err
 	}
-	d.images.release(found.Container.Image, allocID)
+	d.images.Release(found.Container.Image, allocID)
 	d.forgetNetwork(allocID)
 	return nil
 }

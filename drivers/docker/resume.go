@@ -16,7 +16,7 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/drivers/docker/files"
 	"github.com/open-nomad/open-nomad/plugins/logfaults"
 )
 
@@ -127,20 +127,12 @@ func openLogDir(s *handleState) (*os.File, error) {
 	if err != nil || !filepath.IsLocal(inside) {
 		return nil, fmt.Errorf("log directory %s is not inside the allocation's directory", s.LogDir)
 	}
-	at, err := openExisting(s.AllocDir, inside)
+	at, err := files.Existing(s.AllocDir, inside)
 	if err != nil {
 		return nil, fmt.Errorf("open the log directory: %w", err)
 	}
 	defer at.Close() //nolint:errcheck // opened with O_PATH
-	return openFileAt(int(at.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY)
-}
-
-func openFileAt(dir int, name string, flags int) (*os.File, error) {
-	fd, err := safefs.OpenBeneath(dir, name, flags)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
+	return files.At(int(at.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
 // maxLogNames limits how many log files are looked at.
@@ -201,7 +193,7 @@ func tail(dir *os.File, prefix string, n int) []byte {
 
 // fileEnd returns up to n bytes from the end of a file.
 func fileEnd(dir *os.File, name string, n int) ([]byte, error) {
-	f, err := openFileAt(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NONBLOCK)
+	f, err := files.At(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}

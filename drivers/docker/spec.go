@@ -18,6 +18,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
+	"github.com/open-nomad/open-nomad/drivers/docker/files"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -44,7 +46,7 @@ func (d *Driver) labels(cfg *drivers.TaskConfig, given map[string]string) map[st
 	for name, value := range map[string]string{"job_name": cfg.JobName, "job_id": cfg.JobID, "parent_job_id": parentJob(cfg.JobID),
 		"task_group_name": cfg.TaskGroup,
 		"task_name":       cfg.Name, "namespace": cfg.Namespace, "node_name": cfg.NodeName, "node_id": cfg.NodeID} {
-		wanted := slices.ContainsFunc(d.set.extraLabels, func(glob string) bool {
+		wanted := slices.ContainsFunc(d.set.ExtraLabels, func(glob string) bool {
 			ok, _ := path.Match(glob, name) // SetConfig has checked the pattern
 			return ok
 		})
@@ -68,8 +70,8 @@ func parentJob(id string) string {
 
 // spec returns the container of a task, without its user and its mounts. It decides on everything that the
 // configuration of the plugin allows.
-func (d *Driver) spec(cfg *drivers.TaskConfig, o *options, imageID string) (*client.ContainerCreateOptions, error) {
-	if err := checkUser(cfg.User); err != nil {
+func (d *Driver) spec(cfg *drivers.TaskConfig, o *config.Task, imageID string) (*client.ContainerCreateOptions, error) {
+	if err := config.CheckUser(cfg.User); err != nil {
 		return nil, err
 	}
 	host, err := d.hostConfig(cfg, o)
@@ -77,18 +79,18 @@ func (d *Driver) spec(cfg *drivers.TaskConfig, o *options, imageID string) (*cli
 		return nil, err
 	}
 	c := &container.Config{
-		Image: imageID, Hostname: o.hostname, Env: environ(o.environment(cfg.Env)), WorkingDir: o.workDir, Labels: d.labels(cfg, o.labels),
-		OpenStdin: o.interactive, Tty: o.tty, Entrypoint: o.entrypoint,
+		Image: imageID, Hostname: o.Hostname, Env: environ(environment(o, cfg.Env)), WorkingDir: o.WorkDir, Labels: d.labels(cfg, o.Labels),
+		OpenStdin: o.Interactive, Tty: o.TTY, Entrypoint: o.Entrypoint,
 	}
-	if o.command != "" {
-		c.Cmd = append([]string{o.command}, o.args...)
-	} else if len(o.args) > 0 {
-		c.Cmd = o.args
+	if o.Command != "" {
+		c.Cmd = append([]string{o.Command}, o.Args...)
+	} else if len(o.Args) > 0 {
+		c.Cmd = o.Args
 	}
-	if o.noHealthchecks {
+	if o.NoHealthchecks {
 		c.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
 	}
-	if err := o.publish(cfg, c, host); err != nil {
+	if err := publish(o, cfg, c, host); err != nil {
 		return nil, err
 	}
 	return &client.ContainerCreateOptions{Name: containerName(cfg), Config: c, HostConfig: host}, nil
@@ -103,92 +105,92 @@ func environ(env map[string]string) []string {
 	return out
 }
 
-func (d *Driver) hostConfig(cfg *drivers.TaskConfig, o *options) (*container.HostConfig, error) {
-	if o.privileged && !d.set.privileged {
+func (d *Driver) hostConfig(cfg *drivers.TaskConfig, o *config.Task) (*container.HostConfig, error) {
+	if o.Privileged && !d.set.Privileged {
 		//lint:ignore ST1005 the text is that of Nomad
 		return nil, errors.New("Docker privileged mode is disabled on this Nomad agent")
 	}
-	added, dropped, err := d.set.capsOf(o.capAdd, o.capDrop)
+	added, dropped, err := d.set.Capabilities(o.CapAdd, o.CapDrop)
 	if err != nil {
 		return nil, err
 	}
 	for _, kind := range []string{"ipc", "pid", "uts", "userns"} {
-		if err := d.set.allowMode(kind, o.modes[kind]); err != nil {
+		if err := d.set.AllowMode(kind, o.Modes[kind]); err != nil {
 			return nil, err
 		}
 	}
-	if o.runtime != "" && !slices.Contains(d.set.runtimes, o.runtime) {
-		return nil, fmt.Errorf("requested runtime %q is not allowed", o.runtime)
+	if o.Runtime != "" && !slices.Contains(d.set.Runtimes, o.Runtime) {
+		return nil, fmt.Errorf("requested runtime %q is not allowed", o.Runtime)
 	}
-	resources, err := d.set.resources(cfg, o)
+	resources, err := resourcesOf(&d.set, cfg, o)
 	if err != nil {
 		return nil, err
 	}
-	if resources.Memory > 0 && o.shmSize > resources.Memory {
-		return nil, fmt.Errorf("shm_size is %d bytes, more than the memory limit of the task, %d bytes: raise memory or memory_max", o.shmSize,
+	if resources.Memory > 0 && o.ShmSize > resources.Memory {
+		return nil, fmt.Errorf("shm_size is %d bytes, more than the memory limit of the task, %d bytes: raise memory or memory_max", o.ShmSize,
 			resources.Memory)
 	}
-	security, err := securityOpts(cfg, o.security)
+	security, err := securityOpts(cfg, o.Security)
 	if err != nil {
 		return nil, err
 	}
-	logs, err := d.set.logger(o)
+	logs, err := d.set.Logger(o)
 	if err != nil {
 		return nil, err
 	}
 	host := &container.HostConfig{
-		LogConfig:     container.LogConfig{Type: logs.driver, Config: logs.options},
+		LogConfig:     container.LogConfig{Type: logs.Driver, Config: logs.Options},
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
-		VolumeDriver:  o.volumeDriver, CapAdd: added, CapDrop: dropped, CgroupnsMode: container.CgroupnsMode(o.cgroupns),
-		IpcMode: container.IpcMode(o.modes["ipc"]), PidMode: container.PidMode(o.modes["pid"]), UTSMode: container.UTSMode(o.modes["uts"]),
-		UsernsMode: container.UsernsMode(o.modes["userns"]), Privileged: o.privileged, ReadonlyRootfs: o.readonlyRootfs,
-		SecurityOpt: security, StorageOpt: o.storageOpt, ShmSize: o.shmSize, Sysctls: o.sysctl, Runtime: o.runtime, Resources: resources,
-		OomScoreAdj: d.set.oomScoreAdj,
+		VolumeDriver:  o.VolumeDriver, CapAdd: added, CapDrop: dropped, CgroupnsMode: container.CgroupnsMode(o.Cgroupns),
+		IpcMode: container.IpcMode(o.Modes["ipc"]), PidMode: container.PidMode(o.Modes["pid"]), UTSMode: container.UTSMode(o.Modes["uts"]),
+		UsernsMode: container.UsernsMode(o.Modes["userns"]), Privileged: o.Privileged, ReadonlyRootfs: o.ReadonlyRootfs,
+		SecurityOpt: security, StorageOpt: o.StorageOptions, ShmSize: o.ShmSize, Sysctls: o.Sysctl, Runtime: o.Runtime, Resources: resources,
+		OomScoreAdj: d.set.OOMScoreAdj,
 	}
-	if o.oomScoreAdj != nil {
-		host.OomScoreAdj = *o.oomScoreAdj
+	if o.OOMScoreAdj != nil {
+		host.OomScoreAdj = *o.OOMScoreAdj
 	}
-	if o.init {
-		host.Init = &o.init
+	if o.Init {
+		host.Init = &o.Init
 	}
 	return host, d.network(cfg, o, host)
 }
 
 // network sets the network of a container: what the task asks for, the group's, or the daemon's
 // default.
-func (d *Driver) network(cfg *drivers.TaskConfig, o *options, host *container.HostConfig) error {
-	group := cfg.NetNS != "" && o.networkMode == ""
-	if group && (o.hostname != "" || len(o.dnsServers)+len(o.dnsSearches)+len(o.dnsOptions)+len(o.extraHosts) > 0) {
+func (d *Driver) network(cfg *drivers.TaskConfig, o *config.Task, host *container.HostConfig) error {
+	group := cfg.NetNS != "" && o.NetworkMode == ""
+	if group && (o.Hostname != "" || len(o.DNSServers)+len(o.DNSSearches)+len(o.DNSOptions)+len(o.ExtraHosts) > 0) {
 		return errors.New("hostname, dns_servers, dns_search_domains, dns_options and extra_hosts need a network of the task's own: the group has a network, so use its dns block, or set network_mode")
 	}
 	switch {
 	case group && cfg.NetLabels[sandboxLabel] == "":
 		return fmt.Errorf("the network of the group was not created by the driver %s", d.cfg.Name)
 	case group:
-		host.NetworkMode = container.NetworkMode(containerMode + cfg.NetLabels[sandboxLabel])
-	case o.networkMode != "":
-		host.NetworkMode = container.NetworkMode(o.networkMode)
+		host.NetworkMode = container.NetworkMode(config.ContainerMode + cfg.NetLabels[sandboxLabel])
+	case o.NetworkMode != "":
+		host.NetworkMode = container.NetworkMode(o.NetworkMode)
 	default:
 		host.NetworkMode = "default"
 	}
-	for _, server := range o.dnsServers {
+	for _, server := range o.DNSServers {
 		addr, err := netip.ParseAddr(server)
 		if err != nil {
 			return fmt.Errorf("dns_servers: %q is not an IP address", server)
 		}
 		host.DNS = append(host.DNS, addr)
 	}
-	host.DNSSearch, host.DNSOptions, host.ExtraHosts = o.dnsSearches, o.dnsOptions, o.extraHosts
+	host.DNSSearch, host.DNSOptions, host.ExtraHosts = o.DNSSearches, o.DNSOptions, o.ExtraHosts
 	return nil
 }
 
 // maxShares is the largest number of CPU shares of the kernel.
 const maxShares = 262144
 
-// resources returns the limits of a container.
-func (s *settings) resources(cfg *drivers.TaskConfig, o *options) (container.Resources, error) {
+// resourcesOf returns the limits of a container.
+func resourcesOf(s *config.Plugin, cfg *drivers.TaskConfig, o *config.Task) (container.Resources, error) {
 	var r container.Resources
-	soft, limit, hard := cfg.Limits.MemoryBytes, cfg.Limits.MemoryMaxBytes, o.memoryHardMB<<20
+	soft, limit, hard := cfg.Limits.MemoryBytes, cfg.Limits.MemoryMaxBytes, o.MemoryHardMB<<20
 	switch top := max(limit, hard); {
 	case limit < 0:
 		r.MemoryReservation, r.MemorySwap = soft, -1
@@ -200,27 +202,27 @@ func (s *settings) resources(cfg *drivers.TaskConfig, o *options) (container.Res
 		r.Memory, r.MemorySwap, r.MemoryReservation = top, top, soft
 	}
 	r.CPUShares = min(max(cfg.Limits.CPUShares, 2), maxShares)
-	if o.cpuHardLimit {
+	if o.CPUHardLimit {
 		if cfg.Limits.MHzPerCore == 0 {
 			return r, errors.New("cpu_hard_limit: the speed of the node's processors is not known")
 		}
-		r.CPUPeriod = o.cpuPeriod
-		r.CPUQuota = int64(float64(cfg.Limits.CPUShares) / float64(cfg.Limits.MHzPerCore) * float64(o.cpuPeriod))
+		r.CPUPeriod = o.CPUPeriod
+		r.CPUQuota = int64(float64(cfg.Limits.CPUShares) / float64(cfg.Limits.MHzPerCore) * float64(o.CPUPeriod))
 	}
 	var cores []string
 	for _, c := range cfg.Limits.Cores {
 		cores = append(cores, strconv.Itoa(int(c)))
 	}
 	r.CpusetCpus = strings.Join(cores, ",")
-	pids, err := s.pids(o)
+	pids, err := pids(s, o)
 	if err != nil {
 		return r, err
 	}
 	r.PidsLimit = &pids
-	for _, u := range o.ulimits {
-		r.Ulimits = append(r.Ulimits, &container.Ulimit{Name: u.name, Soft: u.soft, Hard: u.hard})
+	for _, u := range o.Ulimits {
+		r.Ulimits = append(r.Ulimits, &container.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
 	}
-	for _, dev := range append(o.devices, cfg.Devices...) {
+	for _, dev := range append(o.Devices, cfg.Devices...) {
 		r.Devices = append(r.Devices, container.DeviceMapping{PathOnHost: dev.HostPath, PathInContainer: dev.TaskPath,
 			CgroupPermissions: dev.Permissions})
 	}
@@ -228,14 +230,14 @@ func (s *settings) resources(cfg *drivers.TaskConfig, o *options) (container.Res
 }
 
 // pids returns the limit of processes, -1 for none.
-func (s *settings) pids(o *options) (int64, error) {
+func pids(s *config.Plugin, o *config.Task) (int64, error) {
 	switch {
-	case s.pidsLimit > 0 && o.pidsLimit > s.pidsLimit:
-		return 0, fmt.Errorf("pids_limit cannot be greater than nomad plugin config pids_limit: %d", s.pidsLimit)
-	case o.pidsLimit > 0:
-		return o.pidsLimit, nil
-	case s.pidsLimit > 0:
-		return s.pidsLimit, nil
+	case s.PidsLimit > 0 && o.PidsLimit > s.PidsLimit:
+		return 0, fmt.Errorf("pids_limit cannot be greater than nomad plugin config pids_limit: %d", s.PidsLimit)
+	case o.PidsLimit > 0:
+		return o.PidsLimit, nil
+	case s.PidsLimit > 0:
+		return s.PidsLimit, nil
 	}
 	return -1, nil
 }
@@ -252,15 +254,15 @@ func readProfile(cfg *drivers.TaskConfig, name string) (string, error) {
 	var at *os.File
 	var err error
 	if inside, rerr := filepath.Rel(cfg.AllocDir, file); rerr == nil && filepath.IsLocal(inside) {
-		at, err = openExisting(cfg.AllocDir, inside)
+		at, err = files.Existing(cfg.AllocDir, inside)
 	} else {
-		at, err = openNoLinks(file)
+		at, err = files.NoLinks(file)
 	}
 	if err != nil {
 		return "", err
 	}
 	defer at.Close() //nolint:errcheck // opened with O_PATH
-	f, err := readable(at)
+	f, err := files.Readable(at)
 	if err != nil {
 		return "", err
 	}
@@ -274,4 +276,21 @@ func readProfile(cfg *drivers.TaskConfig, name string) (string, error) {
 		return "", errors.New("is not JSON")
 	}
 	return compact.String(), nil
+}
+
+// securityOpts returns the options as the daemon gets them, with the contents of seccomp profiles, which the
+// daemon does not read itself.
+func securityOpts(cfg *drivers.TaskConfig, opts []config.SecurityOption) ([]string, error) {
+	var out []string
+	for _, o := range opts {
+		if o.Key == config.OptSeccomp && o.Value != config.SeccompBuiltin && o.Value != config.SeccompUnconfined {
+			profile, err := readProfile(cfg, o.Value)
+			if err != nil {
+				return nil, fmt.Errorf("security_opt: seccomp profile %q: %w", o.Value, err)
+			}
+			o.Value = profile
+		}
+		out = append(out, o.String())
+	}
+	return out, nil
 }

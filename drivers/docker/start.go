@@ -14,26 +14,27 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // StartTask implements drivers.Driver.
 func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (_ *drivers.TaskHandle, err error) {
-	o, err := decodeOptions(cfg.Config)
+	o, err := config.DecodeTask(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := d.spec(cfg, &o, ""); err != nil { // before a pull
 		return nil, err
 	}
-	imageID, err := d.images.ensure(ctx, cfg, &o)
+	imageID, err := d.images.Ensure(ctx, cfg, &o)
 	if err != nil {
 		return nil, err
 	}
-	t := d.newTask(cfg.ID, &handleState{Backend: Name, Image: imageID, Tty: o.tty, AllocID: cfg.AllocID, Name: cfg.Name,
+	t := d.newTask(cfg.ID, &handleState{Backend: Name, Image: imageID, Tty: o.TTY, AllocID: cfg.AllocID, Name: cfg.Name,
 		AllocDir: cfg.AllocDir, LogDir: cfg.LogDir,
-		MaxFiles: cfg.Log.MaxFiles, MaxFileMB: cfg.Log.MaxFileSizeMB, NoLogs: d.set.noLogs || cfg.Log.Disabled || cfg.LogDir == "",
-		Stdout: cfg.Stdout, Stderr: cfg.Stderr, MHzPerCore: cfg.Limits.MHzPerCore, PortMap: o.ownPorts(cfg)})
+		MaxFiles: cfg.Log.MaxFiles, MaxFileMB: cfg.Log.MaxFileSizeMB, NoLogs: d.set.NoLogs || cfg.Log.Disabled || cfg.LogDir == "",
+		Stdout: cfg.Stdout, Stderr: cfg.Stderr, MHzPerCore: cfg.Limits.MHzPerCore, PortMap: ownPorts(&o, cfg)})
 	defer func() {
 		if err != nil {
 			d.abandon(t)
@@ -73,12 +74,12 @@ func (d *Driver) abandon(t *task) {
 	}
 	t.pipes.Close()
 	d.forgetLogs(t)
-	d.images.release(t.state.Image, t.id)
+	d.images.Release(t.state.Image, t.id)
 }
 
 // run creates, starts and verifies the container of a task. It returns the level of the task if that is lower than
 // its options give.
-func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t *task) (lowered string, err error) {
+func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task, t *task) (lowered string, err error) {
 	spec, err := d.spec(cfg, o, t.state.Image)
 	if err != nil {
 		return "", err
@@ -99,9 +100,9 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t
 		}
 	}()
 	spec.HostConfig.Binds, spec.HostConfig.Mounts = mounts.binds, mounts.mounts
-	attempts := d.set.attempts
-	if o.attempts > 0 {
-		attempts = o.attempts
+	attempts := d.set.Attempts
+	if o.Attempts > 0 {
+		attempts = o.Attempts
 	}
 	if t.container, err = d.create(ctx, spec, attempts); err != nil {
 		return "", err
@@ -110,7 +111,7 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *options, t
 	if err := d.stored(ctx, t.container, spec); err != nil {
 		return "", err
 	}
-	if err := o.free(ctx, cfg); err != nil { // an older container has released its ports
+	if err := checkFree(ctx, o, cfg); err != nil { // an older container has released its ports
 		return "", err
 	}
 	err = d.retry(ctx, attempts, func(ctx context.Context) error {

@@ -102,7 +102,7 @@ func (d *Driver) DestroyTask(id string, force bool) error {
 			return err
 		}
 	}
-	if d.set.gcContainer {
+	if d.set.GCContainer {
 		if err := d.remove(ctx, t.container); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (d *Driver) DestroyTask(id string, force bool) error {
 	t.cancel()
 	t.gone.Wait()
 	d.forgetLogs(t)
-	d.images.release(t.state.Image, id)
+	d.images.Release(t.state.Image, id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.tasks, id)
@@ -144,7 +144,7 @@ func (d *Driver) destroyLost(id string) error {
 
 // discard ends a container, and removes it unless containers are kept.
 func (d *Driver) discard(ctx context.Context, container string) error {
-	if d.set.gcContainer {
+	if d.set.GCContainer {
 		return d.remove(ctx, container)
 	}
 	return d.stop(ctx, container, 0)

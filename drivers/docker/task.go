@@ -235,7 +235,7 @@ func (d *Driver) recover(ctx context.Context, id string, state *handleState) err
 		t.pipes.Close()
 		return fmt.Errorf("continue the logs of task %s: %w", id, err)
 	}
-	d.images.acquire(state.Image, id)
+	d.images.Acquire(state.Image, id)
 	if err := d.add(t, have); err != nil {
 		t.pipes.Close()
 		return err

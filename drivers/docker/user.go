@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strings"
 	"sync"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -15,48 +14,14 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/open-nomad/open-nomad/drivers/docker/account"
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// checkUser checks the user of a job. The value of a reference is checked on the node.
-func checkUser(text string) error {
-	if text == "" || strings.Contains(text, drivers.Reference) {
-		return nil
-	}
-	_, err := account.Parse(text)
-	return err
-}
-
-// mayBeRoot reports whether the user of a job, or its group, is root before a lookup in the image: the user of
-// the image, and what cannot be read, count as root. A name does not. StartTask looks it up and refuses a task
-// whose level does not allow what it finds.
-func mayBeRoot(text string) bool {
-	a, err := account.Parse(text)
-	return text == "" || err != nil || a.IsRoot()
-}
-
-// groupsOf parses group_add.
-func groupsOf(texts []string) (out []account.Principal, err error) {
-	for _, text := range texts {
-		p, err := account.ParsePrincipal(text)
-		if err != nil {
-			return nil, fmt.Errorf("group_add: %w", err)
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// checkGroups checks group_add.
-func (o *options) checkGroups() error {
-	_, err := groupsOf(o.groupAdd)
-	return err
-}
-
 // setUser sets the user and the groups of a container, as numbers. A task whose options give it a level for ordinary
 // users is refused if the image makes it root, or a member of root's group.
-func (d *Driver) setUser(ctx context.Context, cfg *drivers.TaskConfig, o *options, spec *client.ContainerCreateOptions) error {
-	add, err := groupsOf(o.groupAdd)
+func (d *Driver) setUser(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task, spec *client.ContainerCreateOptions) error {
+	add, err := config.Groups(o.GroupAdd)
 	if err != nil {
 		return err
 	}
@@ -112,7 +77,7 @@ func (d *Driver) accountsOf(ctx context.Context, spec *client.ContainerCreateOpt
 	probe := &client.ContainerCreateOptions{Name: spec.Name,
 		Config:     &container.Config{Image: spec.Config.Image, Labels: spec.Config.Labels, Entrypoint: []string{"-"}},
 		HostConfig: &container.HostConfig{NetworkMode: "none"}}
-	id, err := d.create(ctx, probe, d.set.attempts)
+	id, err := d.create(ctx, probe, d.set.Attempts)
 	if err != nil {
 		return files, err
 	}

@@ -12,16 +12,14 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/drivers/docker/observe"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // processRuntimes are the runtimes whose containers are processes of the node with exactly the options that were
 // asked for. Another one, which the operator has listed in allow_runtimes, may run a virtual machine.
-var processRuntimes = []string{"", "runc", "crun", "io.containerd.runc.v2", nvidiaRuntime}
-
-// nvidiaRuntime is runc with a hook that mounts more than was asked for.
-const nvidiaRuntime = "nvidia"
+var processRuntimes = []string{"", "runc", "crun", "io.containerd.runc.v2", config.NvidiaRuntime}
 
 // stored returns an error if the daemon has stored other options than those that it got. It is called before
 // the start.
@@ -39,8 +37,8 @@ func (d *Driver) stored(ctx context.Context, id string, asked *client.ContainerC
 	for name, same := range map[string]bool{
 		"user":         asked.Config.User == "" || got.Container.Config.User == asked.Config.User,
 		"privileged":   have.Privileged == want.Privileged,
-		"cap_add":      slices.Equal(capNames(have.CapAdd), capNames(want.CapAdd)),
-		"cap_drop":     slices.Equal(capNames(have.CapDrop), capNames(want.CapDrop)),
+		"cap_add":      slices.Equal(config.CapabilityNames(have.CapAdd), config.CapabilityNames(want.CapAdd)),
+		"cap_drop":     slices.Equal(config.CapabilityNames(have.CapDrop), config.CapabilityNames(want.CapDrop)),
 		"security_opt": !slices.ContainsFunc(want.SecurityOpt, func(o string) bool { return !slices.Contains(have.SecurityOpt, o) }),
 		"group_add":    slices.Equal(have.GroupAdd, want.GroupAdd),
 		"devices":      len(have.Devices) == len(want.Devices),
@@ -52,7 +50,7 @@ func (d *Driver) stored(ctx context.Context, id string, asked *client.ContainerC
 			return fmt.Errorf("the daemon has stored another %s of container %s than it got: the container is not started", name, id)
 		}
 	}
-	if d.set.volumes || want.Privileged {
+	if d.set.Volumes || want.Privileged {
 		return nil // as the operator allows
 	}
 	return checkTargets(got.Container.Mounts, d.readLinks(ctx, id, len(got.Container.Mounts)))
@@ -221,8 +219,8 @@ func (d *Driver) running(ctx context.Context, id string) (*container.InspectResp
 // expectedOf returns what a container with these options must have.
 func (d *Driver) expectedOf(c *container.InspectResponse, asked *client.ContainerCreateOptions) *observe.Expected {
 	host := asked.HostConfig
-	e := &observe.Expected{Capabilities: capabilitySet(host), NoPrivileges: slices.Contains(host.SecurityOpt, optNoNewPrivileges)}
-	fixed := e.NoPrivileges && e.Capabilities&(capBit("SETUID")|capBit("SETGID")|capBit("SYS_ADMIN")) == 0
+	e := &observe.Expected{Capabilities: config.CapabilitySet(host), NoPrivileges: slices.Contains(host.SecurityOpt, config.OptNoNewPrivileges)}
+	fixed := e.NoPrivileges && e.Capabilities&(config.CapabilityBit("SETUID")|config.CapabilityBit("SETGID")|config.CapabilityBit("SYS_ADMIN")) == 0
 	if fixed { // otherwise, the program may have changed its user by now
 		e.User, e.Groups = asked.Config.User, host.GroupAdd
 	}
@@ -232,13 +230,13 @@ func (d *Driver) expectedOf(c *container.InspectResponse, asked *client.Containe
 	e.Namespaces = []string{"mnt"}
 	for kind, mode := range map[string]string{"pid": string(host.PidMode), "ipc": string(host.IpcMode), "net": string(host.NetworkMode),
 		"uts": string(host.UTSMode)} {
-		if mode != "host" && (kind == "net" || !strings.HasPrefix(mode, containerMode)) {
+		if mode != "host" && (kind == "net" || !strings.HasPrefix(mode, config.ContainerMode)) {
 			e.Namespaces = append(e.Namespaces, kind)
 		}
 	}
-	if e.Capabilities&capBit("SYS_ADMIN") == 0 && c.HostConfig.Runtime != nvidiaRuntime {
+	if e.Capabilities&config.CapabilityBit("SYS_ADMIN") == 0 && c.HostConfig.Runtime != config.NvidiaRuntime {
 		e.Mounts, e.ReadOnly = mountPoints(c, asked)
-		e.Masked, e.OwnTrees = c.HostConfig.MaskedPaths, !d.set.volumes
+		e.Masked, e.OwnTrees = c.HostConfig.MaskedPaths, !d.set.Volumes
 	}
 	return e
 }

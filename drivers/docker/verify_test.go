@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"io"
+	"maps"
 	"os/exec"
 	"strings"
 	"testing"
@@ -71,7 +72,8 @@ func (f *fixture) importHostile() {
 // restricted returns a task whose options give it the level restricted, as the client passes it on.
 func (f *fixture) restricted(user string, config block) *drivers.TaskConfig {
 	f.t.Helper()
-	all := hardened(config)
+	all := block{"image": "web:1", "cap_drop": []any{"all"}, "security_opt": []any{"no-new-privileges"}}
+	maps.Copy(all, config)
 	all["command"], all["args"] = "sleep", []any{"1000"}
 	if all["image"] == "web:1" {
 		all["image"] = testdocker.Image

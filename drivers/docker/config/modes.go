@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 // modeKinds are the kinds of namespaces whose mode a task can choose.
 var modeKinds = []string{"pid", "ipc", "userns", "uts"}
 
-// containerMode begins the mode of a namespace of another container.
-const containerMode = "container:"
+// ContainerMode begins the mode of a namespace of another container.
+const ContainerMode = "container:"
 
 // validMode reports whether the daemon has a mode for a kind of namespace.
 func validMode(kind, mode string) bool {
-	other := strings.HasPrefix(mode, containerMode) && len(mode) > len(containerMode)
+	other := strings.HasPrefix(mode, ContainerMode) && len(mode) > len(ContainerMode)
 	switch kind {
 	case "pid":
 		return mode == "host" || other
@@ -26,7 +26,7 @@ func validMode(kind, mode string) bool {
 }
 
 // checkModes checks allowed_modes.
-func (s *settings) checkModes() error {
+func (s *Plugin) checkModes() error {
 	for _, kind := range modeKinds {
 		for _, glob := range s.modes[kind] {
 			if _, err := path.Match(glob, ""); err != nil || !validMode(kind, glob) {
@@ -37,15 +37,15 @@ func (s *settings) checkModes() error {
 	return nil
 }
 
-// allowMode refuses a mode that neither allow_privileged nor allowed_modes allows.
-func (s *settings) allowMode(kind, mode string) error {
+// AllowMode refuses a mode that neither allow_privileged nor allowed_modes allows.
+func (s *Plugin) AllowMode(kind, mode string) error {
 	if mode == "" {
 		return nil
 	}
 	if !validMode(kind, mode) {
 		return fmt.Errorf("%q is not a valid %s_mode", mode, kind)
 	}
-	if s.privileged || s.modeAllowed(kind, mode) {
+	if s.Privileged || s.modeAllowed(kind, mode) {
 		return nil
 	}
 	return fmt.Errorf("cannot apply %q configuration: %q needs allow_privileged or allowed_modes in the plugin config of the driver",
@@ -53,7 +53,7 @@ func (s *settings) allowMode(kind, mode string) error {
 }
 
 // modeAllowed reports whether allowed_modes has a mode.
-func (s *settings) modeAllowed(kind, mode string) bool {
+func (s *Plugin) modeAllowed(kind, mode string) bool {
 	return slices.ContainsFunc(s.modes[kind], func(glob string) bool {
 		ok, _ := path.Match(glob, mode) // the pattern is valid
 		return ok

@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"cmp"
@@ -50,7 +50,7 @@ var (
 	stringMap  = cty.DynamicPseudoType
 )
 
-var configSpec = blocks{
+var PluginSpec = blocks{
 	"auth":    block("auth", object(map[string]cty.Type{"config": cty.String, "helper": cty.String})),
 	"tls":     block("tls", object(map[string]cty.Type{"cert": cty.String, "key": cty.String, "ca": cty.String})),
 	"logging": block("logging", object(map[string]cty.Type{"type": cty.String, "config": stringMap})),
@@ -69,47 +69,50 @@ var configSpec = blocks{
 	"disable_log_collection": cty.Bool, "windows_allow_insecure_container_admin": cty.Bool,
 }))
 
-// settings is the decoded plugin block.
-type settings struct {
-	endpoint         string
-	authFile         string
-	authHelper       string
-	cert, key, ca    string
-	extraLabels      []string
-	logging          logging
-	gcImage          bool
-	gcImageDelay     time.Duration
-	gcContainer      bool
-	dangling         dangling
-	volumes          bool
-	selinux          string
-	privileged       bool
-	legacy           bool     // tasks need no privileged = true
+// Plugin is the decoded plugin block.
+type Plugin struct {
+	Endpoint         string
+	AuthFile         string
+	AuthHelper       string
+	Cert, Key, CA    string
+	ExtraLabels      []string
+	logging          Logging
+	GCImage          bool
+	GCImageDelay     time.Duration
+	GCContainer      bool
+	Dangling         Dangling
+	Volumes          bool
+	SELinux          string
+	Privileged       bool
+	Legacy           bool     // tasks need no privileged = true
 	caps             []string // allowed capabilities, as canonical names; "ALL" allows all
-	runtimes         []string
+	Runtimes         []string
 	loggers          []string            // that tasks can name
 	modes            map[string][]string // allowed patterns, by kind of namespace
-	infraImage       string
-	infraPullTimeout time.Duration
-	pullTimeout      time.Duration
-	pullActivity     time.Duration
-	attempts         int // to create a container whose name exists
-	oomScoreAdj      int
-	pidsLimit        int64
-	noLogs           bool
+	InfraImage       string
+	InfraPullTimeout time.Duration
+	PullTimeout      time.Duration
+	PullActivity     time.Duration
+	Attempts         int // to create a container whose name exists
+	OOMScoreAdj      int
+	PidsLimit        int64
+	NoLogs           bool
 }
 
-// logging is the daemon's own logger of a container.
-type logging struct {
-	driver  string
-	options map[string]string
+// NvidiaRuntime is runc with a hook that mounts more than was asked for.
+const NvidiaRuntime = "nvidia"
+
+// Logging is the daemon's own logger of a container.
+type Logging struct {
+	Driver  string
+	Options map[string]string
 }
 
-// dangling configures the removal of containers without a task.
-type dangling struct {
-	enabled       bool
-	period, grace time.Duration
-	dryRun        bool
+// Dangling configures the removal of containers without a task.
+type Dangling struct {
+	Enabled       bool
+	Period, Grace time.Duration
+	DryRun        bool
 }
 
 // nested returns the reader of a block, which may be missing.
@@ -137,44 +140,45 @@ const minPeriod = time.Minute
 // defaultImageDelay is the delay before an unused image is removed.
 const defaultImageDelay = 3 * time.Minute
 
-func decodeSettings(v cty.Value) (settings, error) {
+func DecodePlugin(v cty.Value) (Plugin, error) {
 	f := &drivers.Fields{Value: v}
 	auth, tls, logs, gc, volumes, modes := nested(f, "auth"), nested(f, "tls"), nested(f, "logging"), nested(f, "gc"), nested(f,
 		"volumes"), nested(f, "allowed_modes")
 	gone := nested(gc, "dangling_containers")
-	s := settings{
-		endpoint: f.String("endpoint"), authFile: auth.String("config"), authHelper: auth.String("helper"),
-		cert: tls.String("cert"), key: tls.String("key"), ca: tls.String("ca"), extraLabels: f.Strings("extra_labels"),
-		gcImage: enabled(gc, "image"), gcImageDelay: period(gc, "image_delay", defaultImageDelay), gcContainer: enabled(gc, "container"),
-		dangling: dangling{enabled: enabled(gone, "enabled"), period: period(gone, "period", 5*time.Minute),
-			grace: period(gone, "creation_grace", 5*time.Minute), dryRun: gone.Bool("dry_run")},
-		volumes: volumes.Bool("enabled"), selinux: volumes.String("selinuxlabel"), privileged: f.Bool("allow_privileged"), legacy: f.Bool(drivers.LegacyOption),
-		runtimes:         []string{"runc", "nvidia"},
-		infraImage:       strings.TrimPrefix(cmp.Or(f.String("infra_image"), "registry.k8s.io/pause-"+runtime.GOARCH+":3.3"), "https://"),
-		infraPullTimeout: period(f, "infra_image_pull_timeout", 5*time.Minute), pullTimeout: period(f, "image_pull_timeout", 5*time.Minute),
-		pullActivity: period(f, "pull_activity_timeout", 2*time.Minute), attempts: 5, oomScoreAdj: int(f.Int("oom_score_adj")),
-		pidsLimit: f.Int("pids_limit"), noLogs: f.Bool("disable_log_collection"),
+	s := Plugin{
+		Endpoint: f.String("endpoint"), AuthFile: auth.String("config"), AuthHelper: auth.String("helper"),
+		Cert: tls.String("cert"), Key: tls.String("key"), CA: tls.String("ca"), ExtraLabels: f.Strings("extra_labels"),
+		GCImage: enabled(gc, "image"), GCImageDelay: period(gc, "image_delay", defaultImageDelay), GCContainer: enabled(gc, "container"),
+		Dangling: Dangling{Enabled: enabled(gone, "enabled"), Period: period(gone, "period", 5*time.Minute),
+			Grace: period(gone, "creation_grace", 5*time.Minute), DryRun: gone.Bool("dry_run")},
+		Volumes: volumes.Bool("enabled"), SELinux: volumes.String("selinuxlabel"), Privileged: f.Bool("allow_privileged"),
+		Legacy:           f.Bool(drivers.LegacyOption),
+		Runtimes:         []string{"runc", "nvidia"},
+		InfraImage:       strings.TrimPrefix(cmp.Or(f.String("infra_image"), "registry.k8s.io/pause-"+runtime.GOARCH+":3.3"), "https://"),
+		InfraPullTimeout: period(f, "infra_image_pull_timeout", 5*time.Minute), PullTimeout: period(f, "image_pull_timeout", 5*time.Minute),
+		PullActivity: period(f, "pull_activity_timeout", 2*time.Minute), Attempts: 5, OOMScoreAdj: int(f.Int("oom_score_adj")),
+		PidsLimit: f.Int("pids_limit"), NoLogs: f.Bool("disable_log_collection"),
 	}
 	if f.Has("allow_runtimes") {
-		s.runtimes = f.Strings("allow_runtimes")
+		s.Runtimes = f.Strings("allow_runtimes")
 	}
 	if f.Has("container_exists_attempts") {
-		s.attempts = int(f.Int("container_exists_attempts"))
+		s.Attempts = int(f.Int("container_exists_attempts"))
 	}
 	if s.loggers = slices.Sorted(maps.Keys(loggerOptions)); f.Has("allow_logging_types") {
 		s.loggers = f.Strings("allow_logging_types")
 	}
 	s.caps = defaultCaps
 	if f.Has("allow_caps") {
-		s.caps = capNames(f.Strings("allow_caps"))
+		s.caps = CapabilityNames(f.Strings("allow_caps"))
 	}
 	s.modes = map[string][]string{}
 	for _, kind := range modeKinds {
 		s.modes[kind] = modes.Strings(kind)
 	}
 	s.logging = decodeLogging(logs, "type")
-	if s.logging.driver == "" && s.logging.options == nil {
-		s.logging = logging{defaultLogger, map[string]string{"max-file": "2", "max-size": "2m"}}
+	if s.logging.Driver == "" && s.logging.Options == nil {
+		s.logging = Logging{defaultLogger, map[string]string{"max-file": "2", "max-size": "2m"}}
 	}
 	for name, r := range map[string]*drivers.Fields{"": f, "auth.": auth, "tls.": tls, "logging.": logs, "gc.": gc,
 		"gc.dangling_containers.": gone, "volumes.": volumes, "allowed_modes.": modes} {
@@ -186,28 +190,28 @@ func decodeSettings(v cty.Value) (settings, error) {
 }
 
 // check checks the values of the settings.
-func (s *settings) check(f *drivers.Fields) error {
+func (s *Plugin) check(f *drivers.Fields) error {
 	switch {
-	case s.dangling.grace < minPeriod:
+	case s.Dangling.Grace < minPeriod:
 		return fmt.Errorf("gc.dangling_containers: creation_grace is less than minimum, %v", minPeriod)
-	case s.dangling.period <= 0:
-		return fmt.Errorf("gc.dangling_containers: period %v is not positive", s.dangling.period)
-	case s.pullActivity < minPeriod:
+	case s.Dangling.Period <= 0:
+		return fmt.Errorf("gc.dangling_containers: period %v is not positive", s.Dangling.Period)
+	case s.PullActivity < minPeriod:
 		return fmt.Errorf("pull_activity_timeout is less than minimum, %v", minPeriod)
-	case s.pullTimeout <= 0 || s.infraPullTimeout <= 0:
+	case s.PullTimeout <= 0 || s.InfraPullTimeout <= 0:
 		return fmt.Errorf("image_pull_timeout and infra_image_pull_timeout must be positive")
-	case s.attempts < 1 || s.attempts > maxAttempts:
-		return fmt.Errorf("container_exists_attempts %d is not between 1 and %d", s.attempts, maxAttempts)
-	case s.oomScoreAdj < -1000 || s.oomScoreAdj > 1000:
-		return fmt.Errorf("oom_score_adj %d is not between -1000 and 1000", s.oomScoreAdj)
-	case s.pidsLimit < 0:
-		return fmt.Errorf("pids_limit %d is negative", s.pidsLimit)
+	case s.Attempts < 1 || s.Attempts > maxAttempts:
+		return fmt.Errorf("container_exists_attempts %d is not between 1 and %d", s.Attempts, maxAttempts)
+	case s.OOMScoreAdj < -1000 || s.OOMScoreAdj > 1000:
+		return fmt.Errorf("oom_score_adj %d is not between -1000 and 1000", s.OOMScoreAdj)
+	case s.PidsLimit < 0:
+		return fmt.Errorf("pids_limit %d is negative", s.PidsLimit)
 	case f.Has("windows_allow_insecure_container_admin"):
 		return fmt.Errorf("not served: windows_allow_insecure_container_admin: this driver runs on Linux only")
 	case f.Has("nvidia_runtime") && f.String("nvidia_runtime") != "nvidia":
 		return fmt.Errorf("not served: nvidia_runtime: device plugins reserve GPUs; tasks name a runtime of allow_runtimes in runtime")
 	}
-	for _, glob := range s.extraLabels {
+	for _, glob := range s.ExtraLabels {
 		if _, err := path.Match(glob, ""); err != nil {
 			return fmt.Errorf("extra_labels: %q is not a pattern", glob)
 		}
@@ -225,17 +229,17 @@ const maxAttempts = 100
 
 // CheckConfig checks a plugin block.
 func CheckConfig(config map[string]any) error {
-	return drivers.CheckWith(configSpec, decodeSettings)(config)
+	return drivers.CheckWith(PluginSpec, DecodePlugin)(config)
 }
 
 // decodeLogging reads a logging block, whose logger has one of two names.
-func decodeLogging(f *drivers.Fields, names ...string) logging {
-	var l logging
+func decodeLogging(f *drivers.Fields, names ...string) Logging {
+	var l Logging
 	for _, name := range names {
-		l.driver = cmp.Or(l.driver, f.String(name))
+		l.Driver = cmp.Or(l.Driver, f.String(name))
 	}
 	if f.Has("config") {
-		l.options = texts(f, "config")
+		l.Options = texts(f, "config")
 	}
 	return l
 }

@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"fmt"
@@ -47,7 +47,7 @@ func TestAnswers(t *testing.T) {
 		}
 		have[a.option] = a
 	}
-	for _, name := range optionsOf(t, "", taskSpec) {
+	for _, name := range optionsOf(t, "", TaskSpec) {
 		name = strings.Replace(name, "mounts.", "mount.", 1) // two names of one block
 		if name == "devices" || name == "mounts" {
 			continue
@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 
 // The page has the table of answers.
 func TestAnswersPage(t *testing.T) {
-	page, err := os.ReadFile("../../website/content/docs/drivers/docker.md")
+	page, err := os.ReadFile("../../../website/content/docs/drivers/docker.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package docker
+package images
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
+	"github.com/open-nomad/open-nomad/drivers/docker/files"
 	"github.com/open-nomad/open-nomad/drivers/docker/imagearchive"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -26,7 +28,7 @@ func repositoryOf(ref string) string {
 }
 
 // locked waits until no other pull or load of the agent changes the reference.
-func (m *images) locked(ctx context.Context, ref string) (unlock func(), err error) {
+func (m *Store) locked(ctx context.Context, ref string) (unlock func(), err error) {
 	for {
 		m.mu.Lock()
 		busy := m.busy[ref]
@@ -52,12 +54,12 @@ func (m *images) locked(ctx context.Context, ref string) (unlock func(), err err
 
 // local returns the ID of an image that the daemon has and that the task can use, "" if there is none. An image that
 // another job has loaded is not the image of the registry.
-func (m *images) local(ctx context.Context, cfg *drivers.TaskConfig, o *options) (string, error) {
-	id, err := m.id(ctx, o.image)
+func (m *Store) local(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task) (string, error) {
+	id, err := m.id(ctx, o.Image)
 	if id == "" || err != nil {
 		return "", err
 	}
-	who, err := m.origins.use(o.image, id, cfg)
+	who, err := m.origins.use(o.Image, id, cfg)
 	if err != nil {
 		return "", &drivers.RecoverableError{Err: err}
 	}
@@ -75,27 +77,27 @@ func (m *images) local(ctx context.Context, cfg *drivers.TaskConfig, o *options)
 
 // prove asks the registry whether the task's credentials are accepted for an image that the daemon has, once for each
 // image and credentials.
-func (m *images) prove(ctx context.Context, o *options, id string) error {
+func (m *Store) prove(ctx context.Context, o *config.Task, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, m.timeout(o))
 	defer cancel()
 	auth, err := m.auth(ctx, o)
 	if err != nil {
-		return pullError(o.image, err)
+		return pullError(o.Image, err)
 	}
-	repo := repositoryOf(o.image)
+	repo := repositoryOf(o.Image)
 	if m.origins.isAccepted(repo, id, auth) {
 		return nil
 	}
-	found, err := m.d.api.ImageInspect(ctx, id)
+	found, err := m.cfg.API.ImageInspect(ctx, id)
 	if err != nil {
-		return pullError(o.image, err)
+		return pullError(o.Image, err)
 	}
 	for _, digest := range found.RepoDigests {
 		named, perr := reference.ParseNormalizedNamed(digest)
 		if perr != nil || named.Name() != repo {
 			continue
 		}
-		if _, err = m.d.api.DistributionInspect(ctx, digest, client.DistributionInspectOptions{EncodedRegistryAuth: auth}); err == nil {
+		if _, err = m.cfg.API.DistributionInspect(ctx, digest, client.DistributionInspectOptions{EncodedRegistryAuth: auth}); err == nil {
 			m.origins.accept(repo, id, auth)
 			return nil
 		}
@@ -103,19 +105,19 @@ func (m *images) prove(ctx context.Context, o *options, id string) error {
 	if err == nil {
 		err = errors.New("the image has no digest of the registry: set force_pull")
 	}
-	return pullError(o.image, fmt.Errorf("the node has the image, which was pulled with credentials; the registry does not confirm those of this task: %w", err))
+	return pullError(o.Image, fmt.Errorf("the node has the image, which was pulled with credentials; the registry does not confirm those of this task: %w", err))
 }
 
 // load loads an archive in the task's local directory, and returns the ID of its image.
-func (m *images) load(ctx context.Context, cfg *drivers.TaskConfig, o *options) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.d.set.pullTimeout)
+func (m *Store) load(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Plugin.PullTimeout)
 	defer cancel()
 	copied, image, err := m.check(ctx, cfg, o)
 	if err != nil {
 		return "", err
 	}
 	defer copied.Close() //nolint:errcheck // it has no name
-	unlock, err := m.locked(ctx, o.image)
+	unlock, err := m.locked(ctx, o.Image)
 	if err != nil {
 		return "", &drivers.RecoverableError{Err: err}
 	}
@@ -123,12 +125,12 @@ func (m *images) load(ctx context.Context, cfg *drivers.TaskConfig, o *options) 
 	if id, err := m.present(ctx, cfg, o, image.ID); id != "" || err != nil {
 		return id, err
 	}
-	if err := m.origins.loaded(o.image, "", cfg); err != nil {
+	if err := m.origins.loaded(o.Image, "", cfg); err != nil {
 		return "", &drivers.RecoverableError{Err: err}
 	}
 	if err := m.send(ctx, o, copied); err != nil {
-		if id, gone := m.id(context.WithoutCancel(ctx), o.image); id == "" && gone == nil {
-			err = errors.Join(err, m.origins.notLoaded(o.image))
+		if id, gone := m.id(context.WithoutCancel(ctx), o.Image); id == "" && gone == nil {
+			err = errors.Join(err, m.origins.notLoaded(o.Image))
 		}
 		return "", err
 	}
@@ -136,26 +138,26 @@ func (m *images) load(ctx context.Context, cfg *drivers.TaskConfig, o *options) 
 }
 
 // send lets the daemon load an archive.
-func (m *images) send(ctx context.Context, o *options, archive *os.File) error {
-	result, err := m.d.api.ImageLoad(ctx, archive)
+func (m *Store) send(ctx context.Context, o *config.Task, archive *os.File) error {
+	result, err := m.cfg.API.ImageLoad(ctx, archive)
 	if err != nil {
-		return &drivers.RecoverableError{Err: fmt.Errorf("load image archive %s: %w", o.load, err)}
+		return &drivers.RecoverableError{Err: fmt.Errorf("load image archive %s: %w", o.Load, err)}
 	}
 	defer result.Close() //nolint:errcheck // a stream that was read
 	if err := eachMessage(result, func(message) {}); err != nil {
-		return fmt.Errorf("load image archive %s: %w", o.load, err)
+		return fmt.Errorf("load image archive %s: %w", o.Load, err)
 	}
 	return nil
 }
 
 // present returns the ID of the image of an archive if the daemon has it under the task's name. It returns an error if
 // the name belongs to another image.
-func (m *images) present(ctx context.Context, cfg *drivers.TaskConfig, o *options, want string) (string, error) {
-	old, err := m.id(ctx, o.image)
+func (m *Store) present(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task, want string) (string, error) {
+	old, err := m.id(ctx, o.Image)
 	if old == "" || err != nil {
 		return "", err
 	}
-	who, err := m.origins.use(o.image, old, cfg)
+	who, err := m.origins.use(o.Image, old, cfg)
 	switch {
 	case err != nil:
 		return "", &drivers.RecoverableError{Err: err}
@@ -165,21 +167,21 @@ func (m *images) present(ctx context.Context, cfg *drivers.TaskConfig, o *option
 		return "", nil // an earlier version of the same job
 	}
 	return "", fmt.Errorf("load image archive %s: the node has another image called %s: give the image of the archive another name",
-		o.load, o.image)
+		o.Load, o.Image)
 }
 
 // loadedImage returns the ID of the image that was loaded. A daemon that keeps images in containerd gives it an ID of its own.
-func (m *images) loadedImage(ctx context.Context, cfg *drivers.TaskConfig, o *options, image *imagearchive.Image) (string, error) {
-	limited, cancel := withTimeout(ctx)
+func (m *Store) loadedImage(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task, image *imagearchive.Image) (string, error) {
+	limited, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	found, err := m.d.api.ImageInspect(limited, o.image)
+	found, err := m.cfg.API.ImageInspect(limited, o.Image)
 	if err != nil {
-		return "", &drivers.RecoverableError{Err: fmt.Errorf("find image %q: %w", o.image, err)}
+		return "", &drivers.RecoverableError{Err: fmt.Errorf("find image %q: %w", o.Image, err)}
 	}
 	if found.ID != image.ID && !slices.Equal(found.RootFS.Layers, image.Layers) {
-		return "", fmt.Errorf("load image archive %s: the daemon reports another image called %s", o.load, o.image)
+		return "", fmt.Errorf("load image archive %s: the daemon reports another image called %s", o.Load, o.Image)
 	}
-	if err := m.origins.loaded(o.image, found.ID, cfg); err != nil {
+	if err := m.origins.loaded(o.Image, found.ID, cfg); err != nil {
 		return "", &drivers.RecoverableError{Err: err}
 	}
 	return found.ID, nil
@@ -187,36 +189,36 @@ func (m *images) loadedImage(ctx context.Context, cfg *drivers.TaskConfig, o *op
 
 // check copies the archive of a task to a file without a name, and returns it with the image. The archive has no other
 // image, and no other name for it.
-func (m *images) check(ctx context.Context, cfg *drivers.TaskConfig, o *options) (copied *os.File, image *imagearchive.Image, err error) {
-	if !filepath.IsLocal(o.load) {
-		return nil, nil, fmt.Errorf("unable to open image archive: %q is not inside the task's local directory", o.load)
+func (m *Store) check(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task) (copied *os.File, image *imagearchive.Image, err error) {
+	if !filepath.IsLocal(o.Load) {
+		return nil, nil, fmt.Errorf("unable to open image archive: %q is not inside the task's local directory", o.Load)
 	}
-	at, err := openExisting(cfg.LocalDir, o.load)
+	at, err := files.Existing(cfg.LocalDir, o.Load)
 	if err != nil {
 		return nil, nil, fmt.Errorf("unable to open image archive: %w", err)
 	}
 	defer at.Close() //nolint:errcheck // opened with O_PATH
-	f, err := readable(at)
+	f, err := files.Readable(at)
 	if err != nil {
 		return nil, nil, fmt.Errorf("unable to open image archive: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // read only
 	if copied, err = m.nameless(); err != nil {
-		return nil, nil, &drivers.RecoverableError{Err: fmt.Errorf("copy image archive %s: %w", o.load, err)}
+		return nil, nil, &drivers.RecoverableError{Err: fmt.Errorf("copy image archive %s: %w", o.Load, err)}
 	}
-	if image, err = imagearchive.Copy(ctx, f, &reserving{File: copied}, o.image); err == nil {
+	if image, err = imagearchive.Copy(ctx, f, &reserving{File: copied}, o.Image); err == nil {
 		_, err = copied.Seek(0, 0)
 	}
 	if err != nil {
 		copied.Close() //nolint:errcheck // the error of the copy is returned
-		return nil, nil, fmt.Errorf("load image archive %s: %w", o.load, err)
+		return nil, nil, fmt.Errorf("load image archive %s: %w", o.Load, err)
 	}
 	return copied, image, nil
 }
 
 // nameless returns a new file that only the agent can access.
-func (m *images) nameless() (*os.File, error) {
-	dir := m.d.cfg.Images
+func (m *Store) nameless() (*os.File, error) {
+	dir := m.cfg.Dir
 	if dir == "" {
 		dir = os.TempDir()
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -1,9 +1,23 @@
-package docker
+// Package images brings images to the daemon of a node, and removes those that no task uses any more.
+//
+//	Ensure: local image ─┬─ of everyone, or of the job ─▶ its ID
+//	                     ├─ pulled with credentials ──▶ the registry confirms those of the task ─▶ its ID
+//	                     └─ missing, or of another job ─▶ pull, or load of an archive ─▶ its ID
+//
+// An image that the daemon has may have been brought by a task of another namespace. Records of origins, a file for each
+// repository, have for whom (origins.go). An archive is checked and copied by package imagearchive: the daemon never
+// reads one that a task can change. Credentials come from the task, a file or a helper program (auth.go), and are in no
+// error and no record.
+//
+// One pull of a reference serves all tasks with the same credentials that wait for it. Its progress is reported as events
+// of these tasks. Goroutines: two for each pull, and a timer for each unused image.
+package images
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"regexp"
 	"slices"
@@ -14,19 +28,37 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// images finds, loads, pulls and removes images.
+// Config configures a Store.
+type Config struct {
+	API    *client.Client
+	Plugin *config.Plugin
+	// Dir is for the records of origins and for copies of archives. It is created with mode 0700. The instances of an agent
+	// share it.
+	Dir                string
+	Progress, Activity time.Duration // between two events about a pull, and between two checks of it
+	Log                *slog.Logger
+	Event              func(task, message string, details map[string]string)
+}
+
+// Limits of calls to the daemon.
+const (
+	queryTimeout  = 10 * time.Second
+	removeTimeout = 5 * time.Minute
+)
+
+// Store finds, loads, pulls and removes images.
 //
-//	ensure ─▶ referenced ──release of the last──▶ unused ──image_delay──▶ removed
-//	              ▲────────────────ensure─────────────┘
+//	Ensure ─▶ referenced ──Release of the last──▶ unused ──image_delay──▶ removed
+//	              ▲────────────────Ensure─────────────┘
 //
 // Only images that a task of this driver has used are removed, and only those that no container of the
 // daemon uses. One pull of a reference serves all tasks with the same credentials that wait for it.
-type images struct {
-	d *Driver
-
+type Store struct {
+	cfg     Config
 	origins *origins
 
 	mu     sync.Mutex
@@ -36,23 +68,24 @@ type images struct {
 	busy   map[string]chan struct{}   // by reference that a pull or a load changes; closed at its end
 }
 
-func newImages(d *Driver) *images {
-	return &images{d: d, origins: newOrigins(d.cfg.Images), pulls: map[string]*pull{}, users: map[string]map[string]bool{},
+// New returns the images of a daemon.
+func New(cfg Config) *Store {
+	return &Store{cfg: cfg, origins: newOrigins(cfg.Dir), pulls: map[string]*pull{}, users: map[string]map[string]bool{},
 		unused: map[string]*time.Timer{}, busy: map[string]chan struct{}{}}
 }
 
-// ensure returns the ID of a task's image, which the daemon then has. The task is a user of it until
-// release.
-func (m *images) ensure(ctx context.Context, cfg *drivers.TaskConfig, o *options) (string, error) {
-	if !o.forcePull && !strings.HasSuffix(o.image, ":latest") {
+// Ensure returns the ID of a task's image, which the daemon then has. The task is a user of it until
+// Release.
+func (m *Store) Ensure(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task) (string, error) {
+	if !o.ForcePull && !strings.HasSuffix(o.Image, ":latest") {
 		if id, err := m.local(ctx, cfg, o); id != "" || err != nil {
-			m.acquire(id, cfg.ID)
+			m.Acquire(id, cfg.ID)
 			return id, err
 		}
 	}
 	var id string
 	var err error
-	if o.load != "" {
+	if o.Load != "" {
 		id, err = m.load(ctx, cfg, o)
 	} else {
 		id, err = m.pull(ctx, cfg, o)
@@ -60,15 +93,15 @@ func (m *images) ensure(ctx context.Context, cfg *drivers.TaskConfig, o *options
 	if err != nil {
 		return "", err
 	}
-	m.acquire(id, cfg.ID)
+	m.Acquire(id, cfg.ID)
 	return id, nil
 }
 
 // id returns the ID of an image, "" if the daemon does not have it.
-func (m *images) id(ctx context.Context, ref string) (string, error) {
-	ctx, cancel := withTimeout(ctx)
+func (m *Store) id(ctx context.Context, ref string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	found, err := m.d.api.ImageInspect(ctx, ref)
+	found, err := m.cfg.API.ImageInspect(ctx, ref)
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return "", nil
@@ -78,9 +111,9 @@ func (m *images) id(ctx context.Context, ref string) (string, error) {
 	return found.ID, nil
 }
 
-// acquire makes a task a user of an image.
-func (m *images) acquire(id, caller string) {
-	if !m.d.set.gcImage || id == "" {
+// Acquire makes a task a user of an image.
+func (m *Store) Acquire(id, caller string) {
+	if !m.cfg.Plugin.GCImage || id == "" {
 		return
 	}
 	m.mu.Lock()
@@ -95,8 +128,8 @@ func (m *images) acquire(id, caller string) {
 	}
 }
 
-// release ends a task's use of an image. The image is removed after a delay, if nobody uses it.
-func (m *images) release(id, caller string) {
+// Release ends a task's use of an image. The image is removed after a delay, if nobody uses it.
+func (m *Store) Release(id, caller string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.users[id][caller] {
@@ -107,7 +140,7 @@ func (m *images) release(id, caller string) {
 		return
 	}
 	delete(m.users, id)
-	m.unused[id] = time.AfterFunc(m.d.set.gcImageDelay, func() { m.removeUnused(id) })
+	m.unused[id] = time.AfterFunc(m.cfg.Plugin.GCImageDelay, func() { m.removeUnused(id) })
 }
 
 // Attempts to remove an image.
@@ -117,7 +150,7 @@ const (
 )
 
 // removeUnused removes an image that has no user.
-func (m *images) removeUnused(id string) {
+func (m *Store) removeUnused(id string) {
 	for try := 1; ; try++ {
 		m.mu.Lock()
 		timer := m.unused[id]
@@ -125,8 +158,8 @@ func (m *images) removeUnused(id string) {
 		if timer == nil {
 			return // it is used again
 		}
-		ctx, cancel := call(context.Background())
-		_, err := m.d.api.ImageRemove(ctx, id, client.ImageRemoveOptions{PruneChildren: true})
+		ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+		_, err := m.cfg.API.ImageRemove(ctx, id, client.ImageRemoveOptions{PruneChildren: true})
 		cancel()
 		used := cerrdefs.IsConflict(err) // by a container, or under another name
 		if err == nil || used || cerrdefs.IsNotFound(err) || try >= removeTries {
@@ -135,7 +168,7 @@ func (m *images) removeUnused(id string) {
 				delete(m.unused, id)
 			}
 			m.mu.Unlock()
-			m.d.log.Debug("removed an unused image", "image", id, "err", err)
+			m.cfg.Log.Debug("removed an unused image", "image", id, "err", err)
 			return
 		}
 		time.Sleep(removePause)
@@ -153,39 +186,39 @@ type pull struct {
 
 // pull pulls an image, or waits for the pull that runs with the same credentials. Its first caller's time limits apply. It
 // returns the ID of the image.
-func (m *images) pull(ctx context.Context, cfg *drivers.TaskConfig, o *options) (string, error) {
+func (m *Store) pull(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task) (string, error) {
 	timeout := m.timeout(o)
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	auth, err := m.auth(limited, o)
 	if err != nil {
-		return "", pullError(o.image, err)
+		return "", pullError(o.Image, err)
 	}
 	m.mu.Lock()
-	key := o.image + " " + auth
+	key := o.Image + " " + auth
 	p := m.pulls[key]
 	if p == nil {
-		p = &pull{ref: o.image, auth: auth, done: make(chan struct{}), waiters: map[string]bool{}}
+		p = &pull{ref: o.Image, auth: auth, done: make(chan struct{}), waiters: map[string]bool{}}
 		m.pulls[key] = p
 		go m.run(key, p, timeout)
 	}
 	p.waiters[cfg.ID] = true
 	m.mu.Unlock()
-	m.d.event(cfg.ID, driverEvent, "Downloading image", map[string]string{"image": o.image})
+	m.cfg.Event(cfg.ID, "Downloading image", map[string]string{"image": o.Image})
 	select {
 	case <-p.done:
 		return p.id, p.err
 	case <-ctx.Done():
-		return "", pullError(o.image, ctx.Err())
+		return "", pullError(o.Image, ctx.Err())
 	}
 }
 
 // timeout returns the time limit of a pull, and of questions to a registry.
-func (m *images) timeout(o *options) time.Duration {
-	if o.pullTimeout > 0 {
-		return o.pullTimeout
+func (m *Store) timeout(o *config.Task) time.Duration {
+	if o.PullTimeout > 0 {
+		return o.PullTimeout
 	}
-	return m.d.set.pullTimeout
+	return m.cfg.Plugin.PullTimeout
 }
 
 // notFound matches the error about an image that the registry does not have.
@@ -202,7 +235,7 @@ func pullError(ref string, err error) error {
 }
 
 // run pulls an image for its waiters.
-func (m *images) run(key string, p *pull, timeout time.Duration) {
+func (m *Store) run(key string, p *pull, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	id, err := m.fetch(ctx, p)
@@ -218,7 +251,7 @@ func (m *images) run(key string, p *pull, timeout time.Duration) {
 
 // fetch pulls an image, and returns its ID. Before, it records that the image is not for everyone, if it is pulled with
 // credentials.
-func (m *images) fetch(ctx context.Context, p *pull) (id string, err error) {
+func (m *Store) fetch(ctx context.Context, p *pull) (id string, err error) {
 	unlock, err := m.locked(ctx, p.ref)
 	if err != nil {
 		return "", err
@@ -255,20 +288,20 @@ func (m *images) fetch(ctx context.Context, p *pull) (id string, err error) {
 var errIdle = errors.New("the pull made no progress within pull_activity_timeout")
 
 // auth returns the encoded credentials for an image, "" for none.
-func (m *images) auth(ctx context.Context, o *options) (string, error) {
-	found, err := m.d.set.credentials(ctx, o)
+func (m *Store) auth(ctx context.Context, o *config.Task) (string, error) {
+	found, err := credentialsOf(ctx, m.cfg.Plugin, o)
 	if err == nil {
-		return found.encode()
+		return encode(found)
 	}
-	if o.authSoftFail {
-		m.d.log.Warn("pull an image without authentication", "image", o.image, "err", err)
+	if o.AuthSoftFail {
+		m.cfg.Log.Warn("pull an image without authentication", "image", o.Image, "err", err)
 		return "", nil
 	}
 	return "", err
 }
 
 // stream pulls an image and reports its progress to the waiters.
-func (m *images) stream(ctx context.Context, p *pull, ref, auth string) error {
+func (m *Store) stream(ctx context.Context, p *pull, ref, auth string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	progress := newProgress()
@@ -278,7 +311,7 @@ func (m *images) stream(ctx context.Context, p *pull, ref, auth string) error {
 		m.watch(ctx, p, ref, progress, cancel)
 	}()
 	defer func() { cancel(nil); <-watching }()
-	resp, err := m.d.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
+	resp, err := m.cfg.API.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
 	if err == nil {
 		defer resp.Close() //nolint:errcheck // a stream that was read
 		err = eachMessage(resp, progress.add)
@@ -290,8 +323,8 @@ func (m *images) stream(ctx context.Context, p *pull, ref, auth string) error {
 }
 
 // watch reports the progress of a pull, and ends one without any.
-func (m *images) watch(ctx context.Context, p *pull, ref string, progress *progress, cancel context.CancelCauseFunc) {
-	check, report := time.NewTicker(min(m.d.cfg.Pace.Activity, m.d.cfg.Pace.Progress)), time.Now()
+func (m *Store) watch(ctx context.Context, p *pull, ref string, progress *progress, cancel context.CancelCauseFunc) {
+	check, report := time.NewTicker(min(m.cfg.Activity, m.cfg.Progress)), time.Now()
 	defer check.Stop()
 	for {
 		select {
@@ -299,11 +332,11 @@ func (m *images) watch(ctx context.Context, p *pull, ref string, progress *progr
 			return
 		case <-check.C:
 		}
-		if progress.idle() > m.d.set.pullActivity {
+		if progress.idle() > m.cfg.Plugin.PullActivity {
 			cancel(errIdle)
 			return
 		}
-		if time.Since(report) < m.d.cfg.Pace.Progress {
+		if time.Since(report) < m.cfg.Progress {
 			continue
 		}
 		report = time.Now()
@@ -311,7 +344,7 @@ func (m *images) watch(ctx context.Context, p *pull, ref string, progress *progr
 		waiters := slices.Sorted(maps.Keys(p.waiters))
 		m.mu.Unlock()
 		for _, id := range waiters {
-			m.d.event(id, driverEvent, "Docker image pull progress: "+progress.String(), map[string]string{"image": ref})
+			m.cfg.Event(id, "Docker image pull progress: "+progress.String(), map[string]string{"image": ref})
 		}
 	}
 }

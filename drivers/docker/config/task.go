@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ func mountSpec(name string) hcldec.Spec {
 	}.with(object(map[string]cty.Type{"type": cty.String, "target": cty.String, "source": cty.String, "readonly": cty.Bool}))}
 }
 
-var taskSpec = blocks{
+var TaskSpec = blocks{
 	"image": &hcldec.AttrSpec{Name: "image", Type: cty.String, Required: true},
 	"auth": block("auth", object(map[string]cty.Type{"username": cty.String, "password": cty.String, "email": cty.String,
 		"server_address": cty.String})),
@@ -50,48 +50,48 @@ var taskSpec = blocks{
 	"container_exists_attempts": cty.Number, "isolation": cty.String,
 }))
 
-// options is the decoded config block of a task.
-type options struct {
-	image        string // normalized: with a tag or a digest
-	pullTimeout  time.Duration
-	forcePull    bool
-	load         string
-	auth         *credentials
-	authSoftFail bool
+// Task is the decoded config block of a task.
+type Task struct {
+	Image        string // normalized: with a tag or a digest
+	PullTimeout  time.Duration
+	ForcePull    bool
+	Load         string
+	Auth         *Credentials
+	AuthSoftFail bool
 
-	command, workDir, hostname string
-	args, entrypoint           []string
-	interactive, tty, init     bool
-	labels                     map[string]string
-	logging                    logging
-	noHealthchecks             bool
+	Command, WorkDir, Hostname string
+	Args, Entrypoint           []string
+	Interactive, TTY, Init     bool
+	Labels                     map[string]string
+	logging                    Logging
+	NoHealthchecks             bool
 
-	networkMode                         string
+	NetworkMode                         string
 	ports                               []string       // labels that the daemon publishes
-	portMap                             map[string]int // ports in the container, of the task's own network block
-	dnsServers, dnsSearches, dnsOptions []string
-	extraHosts                          []string
-	privileged                          bool
-	capAdd, capDrop                     []string
-	modes                               map[string]string // by kind of namespace
-	cgroupns                            string
-	security                            []securityOpt
-	sysctl, storageOpt                  map[string]string
-	ulimits                             []ulimit
-	devices                             []drivers.Device
-	runtime                             string
-	readonlyRootfs                      bool
-	groupAdd                            []string
-	shmSize                             int64
-	volumes                             []string
-	volumeDriver                        string
-	mounts                              []mountBlock
-	memoryHardMB                        int64
-	cpuHardLimit                        bool
-	cpuPeriod                           int64
-	pidsLimit                           int64
-	oomScoreAdj                         *int
-	attempts                            int // 0 for that of the plugin
+	PortMap                             map[string]int // ports in the container, of the task's own network block
+	DNSServers, DNSSearches, DNSOptions []string
+	ExtraHosts                          []string
+	Privileged                          bool
+	CapAdd, CapDrop                     []string
+	Modes                               map[string]string // by kind of namespace
+	Cgroupns                            string
+	Security                            []SecurityOption
+	Sysctl, StorageOptions              map[string]string
+	Ulimits                             []Ulimit
+	Devices                             []drivers.Device
+	Runtime                             string
+	ReadonlyRootfs                      bool
+	GroupAdd                            []string
+	ShmSize                             int64
+	Volumes                             []string
+	VolumeDriver                        string
+	Mounts                              []Mount
+	MemoryHardMB                        int64
+	CPUHardLimit                        bool
+	CPUPeriod                           int64
+	PidsLimit                           int64
+	OOMScoreAdj                         *int
+	Attempts                            int // 0 for that of the plugin
 }
 
 // unserved lists the options that this driver does not have, with the reasons.
@@ -116,7 +116,7 @@ func CheckTask(config map[string]any) error {
 }
 
 // maskedOptions decodes a config block without the values that have references.
-func maskedOptions(config map[string]any) (options, error) {
+func maskedOptions(config map[string]any) (Task, error) {
 	masked := map[string]any{}
 	for name, value := range config {
 		if v, ok := drivers.Mask(value, true); ok {
@@ -125,14 +125,14 @@ func maskedOptions(config map[string]any) (options, error) {
 			masked[name] = "known-later"
 		}
 	}
-	v, err := drivers.Decode(masked, taskSpec)
+	v, err := drivers.Decode(masked, TaskSpec)
 	if err != nil {
-		return options{}, err
+		return Task{}, err
 	}
-	return decodeOptions(v)
+	return DecodeTask(v)
 }
 
-func decodeOptions(v cty.Value) (options, error) {
+func DecodeTask(v cty.Value) (Task, error) {
 	o, err := readOptions(&drivers.Fields{Value: v})
 	if err == nil {
 		err = o.check()
@@ -143,93 +143,93 @@ func decodeOptions(v cty.Value) (options, error) {
 	return o, nil
 }
 
-func readOptions(f *drivers.Fields) (options, error) {
+func readOptions(f *drivers.Fields) (Task, error) {
 	for _, name := range slices.Sorted(maps.Keys(unserved)) {
 		if f.Has(name) {
-			return options{}, fmt.Errorf("not served: %s: %s", name, unserved[name])
+			return Task{}, fmt.Errorf("not served: %s: %s", name, unserved[name])
 		}
 	}
 	auth, health := nested(f, "auth"), nested(f, "healthchecks")
 	logs := nested(f, "logging")
-	o := options{
-		image: f.String("image"), pullTimeout: f.Duration("image_pull_timeout"), forcePull: f.Bool("force_pull"), load: f.String("load"),
-		authSoftFail: f.Bool("auth_soft_fail"), command: f.String("command"), workDir: f.String("work_dir"), hostname: f.String("hostname"),
-		args: f.Strings("args"), entrypoint: f.Strings("entrypoint"), interactive: f.Bool("interactive"), tty: f.Bool("tty"),
-		init:   f.Bool("init"),
-		labels: texts(f, "labels"), logging: decodeLogging(logs, "type", "driver"), noHealthchecks: health.Bool("disable"),
-		networkMode: f.String("network_mode"), ports: f.Strings("ports"), portMap: readPortMap(f), dnsServers: f.Strings("dns_servers"),
-		dnsSearches: f.Strings("dns_search_domains"),
-		dnsOptions:  f.Strings("dns_options"), extraHosts: f.Strings("extra_hosts"), privileged: f.Bool("privileged"),
-		capAdd: f.Strings("cap_add"), capDrop: f.Strings("cap_drop"), cgroupns: f.String("cgroupns"),
-		sysctl: texts(f, "sysctl"), storageOpt: texts(f, "storage_opt"), runtime: f.String("runtime"), readonlyRootfs: f.Bool("readonly_rootfs"),
-		groupAdd: f.Strings("group_add"), shmSize: f.Int("shm_size"), volumes: f.Strings("volumes"), volumeDriver: f.String("volume_driver"),
-		memoryHardMB: f.Int("memory_hard_limit"), cpuHardLimit: f.Bool("cpu_hard_limit"), cpuPeriod: 100_000, pidsLimit: f.Int("pids_limit"),
-		attempts: int(f.Int("container_exists_attempts")), modes: map[string]string{},
+	o := Task{
+		Image: f.String("image"), PullTimeout: f.Duration("image_pull_timeout"), ForcePull: f.Bool("force_pull"), Load: f.String("load"),
+		AuthSoftFail: f.Bool("auth_soft_fail"), Command: f.String("command"), WorkDir: f.String("work_dir"), Hostname: f.String("hostname"),
+		Args: f.Strings("args"), Entrypoint: f.Strings("entrypoint"), Interactive: f.Bool("interactive"), TTY: f.Bool("tty"),
+		Init:   f.Bool("init"),
+		Labels: texts(f, "labels"), logging: decodeLogging(logs, "type", "driver"), NoHealthchecks: health.Bool("disable"),
+		NetworkMode: f.String("network_mode"), ports: f.Strings("ports"), PortMap: readPortMap(f), DNSServers: f.Strings("dns_servers"),
+		DNSSearches: f.Strings("dns_search_domains"),
+		DNSOptions:  f.Strings("dns_options"), ExtraHosts: f.Strings("extra_hosts"), Privileged: f.Bool("privileged"),
+		CapAdd: f.Strings("cap_add"), CapDrop: f.Strings("cap_drop"), Cgroupns: f.String("cgroupns"),
+		Sysctl: texts(f, "sysctl"), StorageOptions: texts(f, "storage_opt"), Runtime: f.String("runtime"), ReadonlyRootfs: f.Bool("readonly_rootfs"),
+		GroupAdd: f.Strings("group_add"), ShmSize: f.Int("shm_size"), Volumes: f.Strings("volumes"), VolumeDriver: f.String("volume_driver"),
+		MemoryHardMB: f.Int("memory_hard_limit"), CPUHardLimit: f.Bool("cpu_hard_limit"), CPUPeriod: 100_000, PidsLimit: f.Int("pids_limit"),
+		Attempts: int(f.Int("container_exists_attempts")), Modes: map[string]string{},
 	}
 	if f.Has("auth") {
-		o.auth = &credentials{Username: auth.String("username"), Secret: auth.String("password"), server: auth.String("server_address")}
+		o.Auth = &Credentials{Username: auth.String("username"), Secret: auth.String("password"), Server: auth.String("server_address")}
 	}
 	if f.Has("cpu_cfs_period") {
-		o.cpuPeriod = f.Int("cpu_cfs_period")
+		o.CPUPeriod = f.Int("cpu_cfs_period")
 	}
 	if f.Has("oom_score_adj") {
 		adj := int(f.Int("oom_score_adj"))
-		o.oomScoreAdj = &adj
+		o.OOMScoreAdj = &adj
 	}
 	for _, kind := range modeKinds {
-		o.modes[kind] = f.String(kind + "_mode")
+		o.Modes[kind] = f.String(kind + "_mode")
 	}
 	limits, security := texts(f, "ulimit"), f.Strings("security_opt")
-	o.devices = readDevices(f)
-	o.mounts = append(readMounts(f, "mount"), readMounts(f, "mounts")...)
+	o.Devices = readDevices(f)
+	o.Mounts = append(readMounts(f, "mount"), readMounts(f, "mounts")...)
 	for name, r := range map[string]*drivers.Fields{"": f, "auth.": auth, "healthchecks.": health, "logging.": logs} {
 		if err := r.Err(); err != nil {
 			return o, fmt.Errorf("%s%w", name, err)
 		}
 	}
-	for _, m := range o.mounts {
+	for _, m := range o.Mounts {
 		if m.err != nil {
 			return o, fmt.Errorf("mount: %w", m.err)
 		}
 	}
 	var err, invalid error
-	o.ulimits, err = parseUlimits(limits)
-	o.security, invalid = parseSecurity(security)
+	o.Ulimits, err = parseUlimits(limits)
+	o.Security, invalid = parseSecurity(security)
 	return o, errors.Join(err, invalid)
 }
 
 // check checks the values that need no node.
-func (o *options) check() error {
-	ref, err := parseImage(o.image)
+func (o *Task) check() error {
+	ref, err := ParseImage(o.Image)
 	if err != nil {
 		return err
 	}
-	o.image = ref
-	if o.command != "" && strings.TrimSpace(o.command) == "" {
-		return fmt.Errorf("command empty: %q", o.command)
+	o.Image = ref
+	if o.Command != "" && strings.TrimSpace(o.Command) == "" {
+		return fmt.Errorf("command empty: %q", o.Command)
 	}
-	if o.command != strings.TrimSpace(o.command) {
-		return fmt.Errorf("command contains extra white space: %q", o.command)
+	if o.Command != strings.TrimSpace(o.Command) {
+		return fmt.Errorf("command contains extra white space: %q", o.Command)
 	}
-	if o.cpuPeriod < 0 || o.cpuPeriod > 1_000_000 {
-		return fmt.Errorf("invalid value for cpu_cfs_period: %d is not between 0 and 1000000", o.cpuPeriod)
+	if o.CPUPeriod < 0 || o.CPUPeriod > 1_000_000 {
+		return fmt.Errorf("invalid value for cpu_cfs_period: %d is not between 0 and 1000000", o.CPUPeriod)
 	}
-	if o.pidsLimit < 0 || o.shmSize < 0 || o.memoryHardMB < 0 {
+	if o.PidsLimit < 0 || o.ShmSize < 0 || o.MemoryHardMB < 0 {
 		return fmt.Errorf("pids_limit, shm_size and memory_hard_limit must not be negative")
 	}
-	if o.memoryHardMB > maxMemoryMB {
-		return fmt.Errorf("memory_hard_limit %d is above %d", o.memoryHardMB, maxMemoryMB)
+	if o.MemoryHardMB > maxMemoryMB {
+		return fmt.Errorf("memory_hard_limit %d is above %d", o.MemoryHardMB, maxMemoryMB)
 	}
-	if o.attempts < 0 || o.attempts > maxAttempts {
-		return fmt.Errorf("container_exists_attempts %d is not between 0 and %d", o.attempts, maxAttempts)
+	if o.Attempts < 0 || o.Attempts > maxAttempts {
+		return fmt.Errorf("container_exists_attempts %d is not between 0 and %d", o.Attempts, maxAttempts)
 	}
 	for _, kind := range modeKinds {
-		if mode := o.modes[kind]; mode != "" && !validMode(kind, mode) {
+		if mode := o.Modes[kind]; mode != "" && !validMode(kind, mode) {
 			return fmt.Errorf("%q is not a valid %s_mode", mode, kind)
 		}
 	}
-	if o.cgroupns != "" && o.cgroupns != "private" && o.cgroupns != "host" {
-		return fmt.Errorf("cgroupns %q is neither private nor host", o.cgroupns)
+	if o.Cgroupns != "" && o.Cgroupns != "private" && o.Cgroupns != "host" {
+		return fmt.Errorf("cgroupns %q is neither private nor host", o.Cgroupns)
 	}
 	return firstOf(o.checkNetwork, o.checkPorts, o.checkDevices, o.checkGroups, o.checkLimits, o.checkLogging, o.checkMounts)
 }
@@ -238,16 +238,16 @@ func (o *options) check() error {
 const maxMemoryMB = 1 << 30
 
 // checkNetwork refuses the networks that this driver does not serve.
-func (o *options) checkNetwork() error {
-	switch o.networkMode {
+func (o *Task) checkNetwork() error {
+	switch o.NetworkMode {
 	case "", "host", "none", "default", "bridge":
 		return nil
 	}
-	return fmt.Errorf("not served: network_mode %q: use host, none or bridge, or leave it out for the network of the group", o.networkMode)
+	return fmt.Errorf("not served: network_mode %q: use host, none or bridge, or leave it out for the network of the group", o.NetworkMode)
 }
 
-func (o *options) checkDevices() error {
-	for _, d := range o.devices {
+func (o *Task) checkDevices() error {
+	for _, d := range o.Devices {
 		if d.HostPath == "" {
 			return fmt.Errorf("host path must be set in configuration for devices")
 		}
@@ -324,8 +324,8 @@ func texts(f *drivers.Fields, name string) map[string]string {
 	return out
 }
 
-// parseImage returns the normalized reference of an image.
-func parseImage(image string) (string, error) {
+// ParseImage returns the normalized reference of an image.
+func ParseImage(image string) (string, error) {
 	image = strings.TrimPrefix(image, "https://")
 	if image == "" {
 		return "", fmt.Errorf("image name required for docker driver")

@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"fmt"
@@ -10,25 +10,25 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Isolates implements drivers.Isolator. Two options of the instance can lower the isolation of a task:
-// allow_caps can leave it NET_RAW, and volumes.enabled lets relative paths follow links to files of
-// the node.
-func (d *Driver) Isolates(user string, config map[string]any) (drivers.Isolation, error) {
+// Isolates returns what isolates a container with a config on this node. Two options of the plugin block can lower the
+// isolation of a task: allow_caps can leave it NET_RAW, and volumes.enabled lets relative paths follow links to files
+// of the node.
+func (s *Plugin) Isolates(user string, config map[string]any) drivers.Isolation {
 	if config == nil {
-		return most(), nil
+		return most()
 	}
 	p := readPowers(config)
 	i := p.isolation(user)
-	if d.set.volumes && p.relative {
+	if s.Volumes && p.relative {
 		i.Files = drivers.FilesGranted
 	}
 	for _, name := range daemonCaps {
-		given := slices.Contains(d.set.caps, name) || slices.Contains(d.set.caps, capAll)
+		given := slices.Contains(s.caps, name) || slices.Contains(s.caps, capAll)
 		if given && !slices.Contains(defaultCaps, name) && !slices.Contains(p.capDrop, name) && !slices.Contains(p.capDrop, capAll) {
 			i.Capabilities = drivers.CapabilitiesAny
 		}
 	}
-	return i, nil
+	return i
 }
 
 // most returns the most that a container can have: an ordinary user, no capabilities, no new
@@ -65,7 +65,7 @@ func (p *powers) isolation(user string) drivers.Isolation {
 	}
 	i.Seccomp = !p.seccomp
 	i.Sockets = !p.hostNetwork
-	i.NoPrivileges = valueOf(p.security, optNoNewPrivileges) == "true"
+	i.NoPrivileges = valueOf(p.security, OptNoNewPrivileges) == "true"
 	i.Capabilities = p.capabilities()
 	i.Devices = !p.devices && !p.gpus
 	return i
@@ -78,9 +78,9 @@ type powers struct {
 	hostNetwork, rootGroup bool
 	reaches                bool // directories through which a container reaches the node
 	modes                  map[string]string
-	security               []securityOpt // nil if not readable
-	unsafeSecurity         string        // of security_opt, what needs privilege
-	seccomp                bool          // the filter may be another than that of the daemon
+	security               []SecurityOption // nil if not readable
+	unsafeSecurity         string           // of security_opt, what needs privilege
+	seccomp                bool             // the filter may be another than that of the daemon
 	capAdd, capDrop        []string
 	writable, volumes      bool // paths of the node, and volumes of the daemon
 	relative               bool // paths in the allocation's directory
@@ -89,14 +89,14 @@ type powers struct {
 // readPowers reads the options as the job has them.
 func readPowers(config map[string]any) powers {
 	p := powers{privileged: on(config["privileged"]), devices: len(blocksOf(config["devices"])) > 0, modes: map[string]string{},
-		capAdd: capNames(textsOf(config["cap_add"])), capDrop: capNames(textsOf(config["cap_drop"]))}
+		capAdd: CapabilityNames(textsOf(config["cap_add"])), capDrop: CapabilityNames(textsOf(config["cap_drop"]))}
 	for _, kind := range modeKinds {
 		p.modes[kind] = textOf(config[kind+"_mode"])
 	}
 	p.readSecurity(textsOf(config["security_opt"]))
 	p.rootGroup = slices.ContainsFunc(textsOf(config["group_add"]), mayBeRoot)
 	runtime := textOf(config["runtime"])
-	p.gpus = runtime == nvidiaRuntime || strings.Contains(runtime, drivers.Reference)
+	p.gpus = runtime == NvidiaRuntime || strings.Contains(runtime, drivers.Reference)
 	network := textOf(config["network_mode"])
 	p.hostNetwork = network == "host" || strings.Contains(network, "${")
 	if config["volume_driver"] != nil {
@@ -104,8 +104,8 @@ func readPowers(config map[string]any) powers {
 	}
 	for _, entry := range textsOf(config["volumes"]) {
 		source, readOnly := entry, false
-		if v, err := splitVolume(entry); err == nil {
-			source, readOnly = v.source, v.readOnly
+		if v, err := SplitVolume(entry); err == nil {
+			source, readOnly = v.Source, v.ReadOnly
 		}
 		p.mount(source, readOnly)
 	}
@@ -154,8 +154,8 @@ func (p *powers) readSecurity(texts []string) {
 		return
 	}
 	p.security = opts
-	filter := valueOf(opts, optSeccomp)
-	p.seccomp = filter != "" && filter != seccompBuiltin
+	filter := valueOf(opts, OptSeccomp)
+	p.seccomp = filter != "" && filter != SeccompBuiltin
 }
 
 // capabilities returns which capabilities the task can have.
@@ -219,20 +219,15 @@ func NeedsPrivilege(config map[string]any) string {
 	return ""
 }
 
-// needsPrivilege is NeedsPrivilege for this instance. Namespace modes that are not in allowed_modes also
+// NeedsPrivilege is NeedsPrivilege for this instance. Namespace modes that are not in allowed_modes also
 // need privilege.
-func (s *settings) needsPrivilege(config map[string]any) string {
+func (s *Plugin) NeedsPrivilege(config map[string]any) string {
 	for _, kind := range modeKinds {
 		if mode := textOf(config[kind+"_mode"]); !ownMode(mode) && validMode(kind, mode) && !s.modeAllowed(kind, mode) {
 			return fmt.Sprintf("%s_mode = %q", kind, mode)
 		}
 	}
 	return NeedsPrivilege(config)
-}
-
-// Privilege implements drivers.Privileger.
-func (d *Driver) Privilege() drivers.Privilege {
-	return drivers.Privilege{Offered: d.set.privileged, Legacy: d.set.legacy, Needs: d.set.needsPrivilege}
 }
 
 // textOf returns a string of a job, "" for anything else.

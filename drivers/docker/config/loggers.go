@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"fmt"
@@ -14,21 +14,21 @@ var loggerOptions = map[string][]string{
 	"none":      {},
 }
 
-// logger returns the daemon's logger of a task: that of the task if it is allowed, else that of the instance.
-func (s *settings) logger(o *options) (logging, error) {
+// Logger returns the daemon's logger of a task: that of the task if it is allowed, else that of the instance.
+func (s *Plugin) Logger(o *Task) (Logging, error) {
 	l := o.logging
-	if l.driver == "" && l.options == nil {
+	if l.Driver == "" && l.Options == nil {
 		return s.logging, nil
 	}
-	if l.driver == "" { // not that of the daemon, which the agent does not know
-		l.driver = s.logging.driver
+	if l.Driver == "" { // not that of the daemon, which the agent does not know
+		l.Driver = s.logging.Driver
 	}
-	if l.driver == "" {
-		l.driver = defaultLogger
+	if l.Driver == "" {
+		l.Driver = defaultLogger
 	}
-	if !slices.Contains(s.loggers, l.driver) {
+	if !slices.Contains(s.loggers, l.Driver) {
 		return l, fmt.Errorf("logging type %q is not allowed on this node: use one of %s, or add it to allow_logging_types in the plugin config of the driver",
-			l.driver, strings.Join(s.loggers, ", "))
+			l.Driver, strings.Join(s.loggers, ", "))
 	}
 	with := *o
 	with.logging = l

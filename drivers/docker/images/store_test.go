@@ -1,30 +1,30 @@
-package docker
+package images
 
 import (
 	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 )
 
 // An image is unused when its last task has released it, and used again with the next.
 func TestImageUsers(t *testing.T) {
-	d := New(Config{Name: Name, Log: slog.New(slog.DiscardHandler)})
-	d.set = settings{gcImage: true, gcImageDelay: time.Hour}
-	m := newImages(d)
+	m := New(Config{Plugin: &config.Plugin{GCImage: true, GCImageDelay: time.Hour}, Log: slog.New(slog.DiscardHandler)})
 	unused := func() bool { return m.unused["image"] != nil }
-	m.acquire("image", "a")
-	m.acquire("image", "b")
-	m.acquire("image", "b")
-	m.release("image", "b")
-	m.release("image", "b")
+	m.Acquire("image", "a")
+	m.Acquire("image", "b")
+	m.Acquire("image", "b")
+	m.Release("image", "b")
+	m.Release("image", "b")
 	if unused() {
 		t.Error("the image is unused while a task uses it")
 	}
-	m.release("image", "a")
+	m.Release("image", "a")
 	if !unused() {
 		t.Error("the image is used without a task")
 	}
-	m.acquire("image", "c")
+	m.Acquire("image", "c")
 	if unused() {
 		t.Error("the image is unused after the next start")
 	}

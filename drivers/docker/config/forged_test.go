@@ -1,22 +1,22 @@
-package docker_test
+package config_test
 
 import (
 	"testing"
 
-	"github.com/open-nomad/open-nomad/drivers/docker"
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // A user that the daemon could read in another way than the agent is refused, and never counts as an ordinary one.
 func TestForgedUsers(t *testing.T) {
-	kind := docker.Kind()
+	kind := config.Kind()
 	for _, user := range []string{"+0", "-0", "+1000", "00", "01000", "0x0", "1e0", " 0", "0 ", "root ", "1000:+0", "1000:-0", "1000:00",
 		"1000:", ":1000", "1000:1000:0",
 		"4294967296", "-1", "1000:4294967296", "app:+0", "a b", "app\n", "app:x:0", "²"} {
 		if err := kind.CheckTask(user, hardened(nil)); err == nil {
 			t.Errorf("CheckTask(%q) = nil, want an error", user)
 		}
-		if got := docker.Isolates(user, hardened(nil)); got.User != drivers.UserRoot {
+		if got := config.Isolates(user, hardened(nil)); got.User != drivers.UserRoot {
 			t.Errorf("Isolates(%q) = %+v, want root", user, got)
 		}
 		if err := kind.CheckTask("", hardened(block{"group_add": []any{user}})); err == nil {
@@ -33,7 +33,7 @@ func TestForgedUsers(t *testing.T) {
 
 // Only the exact forms of security_opt are accepted, each once.
 func TestForgedSecurityOpts(t *testing.T) {
-	kind := docker.Kind()
+	kind := config.Kind()
 	for name, opts := range map[string][]any{
 		"zero": {"no-new-privileges=0"}, "f": {"no-new-privileges:f"}, "False": {"no-new-privileges=False"}, "one": {"no-new-privileges=1"},
 		"twice, the second false": {"no-new-privileges", "no-new-privileges=false"}, "twice": {"no-new-privileges", "no-new-privileges:true"},
@@ -43,7 +43,7 @@ func TestForgedSecurityOpts(t *testing.T) {
 		if err := kind.CheckTask("app", block{"image": "web:1", "cap_drop": []any{"all"}, "security_opt": opts}); err == nil {
 			t.Errorf("%s: CheckTask(%q) = nil, want an error", name, opts)
 		}
-		if got := docker.Isolates("app", block{"image": "web:1", "cap_drop": []any{"all"}, "security_opt": opts}); got.NoPrivileges &&
+		if got := config.Isolates("app", block{"image": "web:1", "cap_drop": []any{"all"}, "security_opt": opts}); got.NoPrivileges &&
 			got.Seccomp {
 			t.Errorf("%s: Isolates(%q) = %+v, want no such facts", name, opts, got)
 		}
@@ -52,14 +52,14 @@ func TestForgedSecurityOpts(t *testing.T) {
 		"label=disable", "label:disable", "apparmor=podman",
 		"apparmor:unconfined", "writable-cgroups=true", "systempaths=unconfined", "seccomp=unconfined", "seccomp=local/x.json", "${meta.opt}",
 		"label=${meta.l}"} {
-		if docker.NeedsPrivilege(hardened(block{"security_opt": []any{opt}})) == "" {
+		if config.NeedsPrivilege(hardened(block{"security_opt": []any{opt}})) == "" {
 			t.Errorf("NeedsPrivilege(%q) = \"\"", opt)
 		}
 	}
 	for _, opt := range []string{"no-new-privileges", "no-new-privileges=true", "no-new-privileges:true", "no-new-privileges=false",
 		"seccomp=builtin", "label=level:s0:c100,c200", "apparmor=docker-default"} {
-		config := block{"image": "web:1", "security_opt": []any{opt}}
-		if why, err := docker.NeedsPrivilege(config), kind.CheckTask("", config); why != "" || err != nil {
+		task := block{"image": "web:1", "security_opt": []any{opt}}
+		if why, err := config.NeedsPrivilege(task), kind.CheckTask("", task); why != "" || err != nil {
 			t.Errorf("NeedsPrivilege(%q) = %q, CheckTask() = %v", opt, why, err)
 		}
 	}
@@ -76,25 +76,24 @@ func TestPowers(t *testing.T) {
 		"rtprio": {block{"ulimit": block{"rtprio": "99"}}, true}, "nice": {block{"ulimit": []any{block{"nice": "40:40"}}}, true},
 		"no rtprio": {block{"ulimit": block{"rtprio": "0"}}, false}, "nofile": {block{"ulimit": block{"nofile": "1024:2048"}}, false},
 	} {
-		config := hardened(c.config)
-		if got := docker.NeedsPrivilege(config); (got != "") != c.want {
+		if got := config.NeedsPrivilege(hardened(c.config)); (got != "") != c.want {
 			t.Errorf("%s: NeedsPrivilege() = %q, want one: %t", name, got, c.want)
 		}
 	}
-	for name, config := range map[string]block{
+	for name, more := range map[string]block{
 		"sysctl of the node": {"sysctl": block{"kernel.core_pattern": "|/x"}}, "sysctl with a slash": {"sysctl": block{"net/../kernel/x": "1"}},
 		"sysctl of the node's network": {"sysctl": block{"net.core.somaxconn": "1"}, "network_mode": "host"},
 		"storage_opt":                  {"storage_opt": block{"dm.basesize": "1G"}}, "ulimit": {"ulimit": block{"fly": "1"}},
 		"memory that wraps around": {"memory_hard_limit": 1<<44 + 20000},
 		"memory by reference":      {"memory_hard_limit": "${meta.x}"},
 	} {
-		if err := docker.Kind().CheckTask("", hardened(config)); err == nil {
+		if err := config.Kind().CheckTask("", hardened(more)); err == nil {
 			t.Errorf("%s: CheckTask() = nil", name)
 		}
 	}
 	ok := hardened(block{"sysctl": block{"net.core.somaxconn": "1", "kernel.shmmax": "1", "fs.mqueue.msg_max": "9"},
 		"storage_opt": block{"size": "1G"}})
-	if err := docker.Kind().CheckTask("", ok); err != nil {
+	if err := config.Kind().CheckTask("", ok); err != nil {
 		t.Errorf("CheckTask() = %v", err)
 	}
 }

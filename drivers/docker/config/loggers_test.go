@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"slices"
@@ -8,31 +8,31 @@ import (
 
 // A task names only loggers that the plugin block lists. The logger of the plugin block itself needs no entry.
 func TestLogger(t *testing.T) {
-	files := logging{"json-file", map[string]string{"max-size": "1m"}}
+	files := Logging{"json-file", map[string]string{"max-size": "1m"}}
 	for name, c := range map[string]struct {
-		set  settings
-		task logging
+		set  Plugin
+		task Logging
 		want string // "" if it is refused
 	}{
-		"none given": {settings{loggers: []string{"local"}, logging: logging{driver: "syslog"}}, logging{}, "syslog"},
-		"listed": {settings{loggers: []string{"journald"}, logging: files},
-			logging{driver: "journald", options: map[string]string{"tag": "x"}}, "journald"},
-		"not listed": {settings{loggers: []string{"journald"}, logging: files}, logging{driver: "json-file"}, ""},
-		"config only": {settings{loggers: []string{"json-file"}, logging: files}, logging{options: map[string]string{"max-file": "3"}},
+		"none given": {Plugin{loggers: []string{"local"}, logging: Logging{Driver: "syslog"}}, Logging{}, "syslog"},
+		"listed": {Plugin{loggers: []string{"journald"}, logging: files},
+			Logging{Driver: "journald", Options: map[string]string{"tag": "x"}}, "journald"},
+		"not listed": {Plugin{loggers: []string{"journald"}, logging: files}, Logging{Driver: "json-file"}, ""},
+		"config only": {Plugin{loggers: []string{"json-file"}, logging: files}, Logging{Options: map[string]string{"max-file": "3"}},
 			"json-file"},
-		"config of others": {settings{loggers: []string{"json-file"}, logging: files},
-			logging{options: map[string]string{"gelf-address": "udp://x:1"}}, ""},
-		"node's, with config of the task": {settings{loggers: []string{"json-file"}, logging: logging{driver: "syslog"}},
-			logging{options: map[string]string{"syslog-address": "unix:///x"}}, ""},
-		"no type at all": {settings{loggers: []string{"json-file"}, logging: logging{options: map[string]string{"max-size": "1m"}}},
-			logging{options: map[string]string{"max-size": "2m"}}, "json-file"},
-		"option of another": {settings{loggers: []string{"local"}, logging: files},
-			logging{driver: "local", options: map[string]string{"tag": "x"}}, ""},
-		"none with options": {settings{loggers: []string{"none"}, logging: files},
-			logging{driver: "none", options: map[string]string{"tag": "x"}}, ""},
+		"config of others": {Plugin{loggers: []string{"json-file"}, logging: files},
+			Logging{Options: map[string]string{"gelf-address": "udp://x:1"}}, ""},
+		"node's, with config of the task": {Plugin{loggers: []string{"json-file"}, logging: Logging{Driver: "syslog"}},
+			Logging{Options: map[string]string{"syslog-address": "unix:///x"}}, ""},
+		"no type at all": {Plugin{loggers: []string{"json-file"}, logging: Logging{Options: map[string]string{"max-size": "1m"}}},
+			Logging{Options: map[string]string{"max-size": "2m"}}, "json-file"},
+		"option of another": {Plugin{loggers: []string{"local"}, logging: files},
+			Logging{Driver: "local", Options: map[string]string{"tag": "x"}}, ""},
+		"none with options": {Plugin{loggers: []string{"none"}, logging: files},
+			Logging{Driver: "none", Options: map[string]string{"tag": "x"}}, ""},
 	} {
-		got, err := c.set.logger(&options{logging: c.task})
-		if (err == nil) != (c.want != "") || err == nil && got.driver != c.want {
+		got, err := c.set.Logger(&Task{logging: c.task})
+		if (err == nil) != (c.want != "") || err == nil && got.Driver != c.want {
 			t.Errorf("%s: logger() = %+v, %v, want %q", name, got, err, c.want)
 		}
 	}
@@ -60,7 +60,7 @@ func TestLoggerValues(t *testing.T) {
 			}
 			for want, values := range map[bool][]string{false: refused[name], true: accepted[name]} {
 				for _, value := range values {
-					o := options{logging: logging{driver, map[string]string{name: value}}}
+					o := Task{logging: Logging{driver, map[string]string{name: value}}}
 					if err := o.checkLogging(); (err == nil) != want {
 						t.Errorf("%s, %s = %q: %v, want accepted %v", driver, name, value, err, want)
 					}
@@ -68,7 +68,7 @@ func TestLoggerValues(t *testing.T) {
 			}
 		}
 	}
-	o := options{logging: logging{"journald", map[string]string{"tag": refused["tag"][0], "any": "thing"}}}
+	o := Task{logging: Logging{"journald", map[string]string{"tag": refused["tag"][0], "any": "thing"}}}
 	if err := o.checkLogging(); err == nil {
 		t.Error("a tag with a function is accepted for a logger of the operator's list")
 	}

@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"fmt"
@@ -57,15 +57,15 @@ var loggerValues = map[string]func(value string) error{
 
 // checkLogging refuses options that a logger does not have, and values with which a task can harm the daemon. The node
 // decides on the loggers.
-func (o *options) checkLogging() error {
-	known, ok := loggerOptions[o.logging.driver]
-	for _, name := range slices.Sorted(maps.Keys(o.logging.options)) {
+func (o *Task) checkLogging() error {
+	known, ok := loggerOptions[o.logging.Driver]
+	for _, name := range slices.Sorted(maps.Keys(o.logging.Options)) {
 		if ok && !slices.Contains(known, name) {
-			return fmt.Errorf("logging: %q has no option %q", o.logging.driver, name)
+			return fmt.Errorf("logging: %q has no option %q", o.logging.Driver, name)
 		}
 		if check := loggerValues[name]; check != nil {
-			if err := check(o.logging.options[name]); err != nil {
-				return fmt.Errorf("logging: %s %.100q %w", name, o.logging.options[name], err)
+			if err := check(o.logging.Options[name]); err != nil {
+				return fmt.Errorf("logging: %s %.100q %w", name, o.logging.Options[name], err)
 			}
 		}
 	}

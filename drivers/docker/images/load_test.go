@@ -1,4 +1,4 @@
-package docker_test
+package images
 
 import (
 	"archive/tar"
@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/open-nomad/open-nomad/drivers/docker"
 	"github.com/open-nomad/open-nomad/drivers/docker/imagearchive"
 	"github.com/open-nomad/open-nomad/internal/testdisk"
 )
@@ -40,7 +39,7 @@ func TestLoad_FullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := imagearchive.Copy(t.Context(), io.Reader(&archive), docker.Reserving(f), "docker.io/library/web:1"); !errors.Is(err,
+	if _, err := imagearchive.Copy(t.Context(), io.Reader(&archive), &reserving{File: f}, "docker.io/library/web:1"); !errors.Is(err,
 		unix.ENOSPC) {
 		t.Errorf("Copy() = %v, want ENOSPC", err)
 	}

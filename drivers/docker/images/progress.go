@@ -1,17 +1,15 @@
-package docker
+package images
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/docker/go-units"
 	"github.com/moby/moby/api/types/jsonstream"
-	"golang.org/x/sys/unix"
 )
 
 // message is a message of the daemon about a pull or a load.
@@ -118,18 +116,3 @@ func (p *progress) String() string {
 	}
 	return text
 }
-
-// readable opens a regular file again, for reading, that was opened with O_PATH.
-func readable(at *os.File) (*os.File, error) {
-	info, err := at.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file")
-	}
-	return os.OpenFile(procPath(at), unix.O_RDONLY, 0)
-}
-
-// procPath returns the path of an open file in /proc.
-func procPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }

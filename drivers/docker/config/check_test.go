@@ -1,26 +1,27 @@
-package docker_test
+package config_test
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/drivers/docker"
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// open returns an instance with a plugin config, and no daemon.
-func open(t *testing.T, config block) *docker.Driver {
+type block = map[string]any
+
+// decoded returns a decoded plugin block.
+func decoded(t *testing.T, plugin block) *config.Plugin {
 	t.Helper()
-	d := docker.New(docker.Config{Name: docker.Name, Log: slog.New(slog.DiscardHandler)})
-	v, err := drivers.Decode(config, d.ConfigSpec())
-	if err == nil {
-		err = d.SetConfig(v)
-	}
+	v, err := drivers.Decode(plugin, config.PluginSpec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	p, err := config.DecodePlugin(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &p
 }
 
 // A plugin block is checked by the agent, and what the driver does not have is refused by name.
@@ -61,7 +62,7 @@ func TestCheckConfig(t *testing.T) {
 		"logging, no text": {block{"logging": block{"config": []any{1}}}, "logging.config: is not a map of strings"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := docker.CheckConfig(c.config)
+			err := config.CheckConfig(c.config)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("CheckConfig() = %v, want %q", err, c.want)
 			}
@@ -122,7 +123,7 @@ func TestCheckTask(t *testing.T) {
 		"password":         {block{"image": "Web", "auth": block{"username": "u", "password": "hidden"}}, "does not match"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := docker.CheckTask(c.config)
+			err := config.CheckTask(c.config)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("CheckTask() = %v, want %q", err, c.want)
 			}

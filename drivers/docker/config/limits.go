@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"fmt"
@@ -21,39 +21,39 @@ var sysctlNames = []string{"kernel.msgmax", "kernel.msgmnb", "kernel.msgmni", "k
 	"kernel.shmmni", "kernel.shm_rmid_forced"}
 
 // checkLimits checks the options that set limits and parameters of the kernel.
-func (o *options) checkLimits() error {
-	for _, u := range o.ulimits {
-		if !slices.Contains(ulimitNames, u.name) {
-			return fmt.Errorf("unknown ulimit %q: use one of %s", u.name, strings.Join(ulimitNames, ", "))
+func (o *Task) checkLimits() error {
+	for _, u := range o.Ulimits {
+		if !slices.Contains(ulimitNames, u.Name) {
+			return fmt.Errorf("unknown ulimit %q: use one of %s", u.Name, strings.Join(ulimitNames, ", "))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.sysctl)) {
+	for _, name := range slices.Sorted(maps.Keys(o.Sysctl)) {
 		if err := o.checkSysctl(name); err != nil {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.storageOpt)) {
+	for _, name := range slices.Sorted(maps.Keys(o.StorageOptions)) {
 		if name != "size" {
 			return fmt.Errorf("not served: storage_opt %q: only size is an option of a container", name)
 		}
 	}
-	if o.oomScoreAdj != nil && (*o.oomScoreAdj < -1000 || *o.oomScoreAdj > 1000) {
-		return fmt.Errorf("oom_score_adj %d is not between -1000 and 1000", *o.oomScoreAdj)
+	if o.OOMScoreAdj != nil && (*o.OOMScoreAdj < -1000 || *o.OOMScoreAdj > 1000) {
+		return fmt.Errorf("oom_score_adj %d is not between -1000 and 1000", *o.OOMScoreAdj)
 	}
 	return nil
 }
 
 // checkSysctl refuses a kernel parameter that is not one of the container's own namespaces.
-func (o *options) checkSysctl(name string) error {
+func (o *Task) checkSysctl(name string) error {
 	plain := !strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r <= ' ' }) && !strings.Contains(name, "..")
 	switch {
 	case plain && (slices.Contains(sysctlNames, name) || strings.HasPrefix(name, "fs.mqueue.")):
-		if ipc := o.modes["ipc"]; !ownMode(ipc) {
+		if ipc := o.Modes["ipc"]; !ownMode(ipc) {
 			return fmt.Errorf("sysctl %q is one of the IPC namespace, which is not the container's own with ipc_mode = %q", name, ipc)
 		}
 		return nil
 	case plain && strings.HasPrefix(name, "net."):
-		if o.networkMode == "host" {
+		if o.NetworkMode == "host" {
 			return fmt.Errorf("sysctl %q is one of the network of the node with network_mode = \"host\": remove one of them", name)
 		}
 		return nil
@@ -86,7 +86,7 @@ func urgentLimit(v any) string {
 				continue
 			}
 			given, err := parseUlimits(map[string]string{name: fmt.Sprint(m[name])})
-			if err != nil || min(given[0].soft, given[0].hard) < 0 || max(given[0].soft, given[0].hard) > limit {
+			if err != nil || min(given[0].Soft, given[0].Hard) < 0 || max(given[0].Soft, given[0].Hard) > limit {
 				return "ulimit " + name
 			}
 		}

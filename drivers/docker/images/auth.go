@@ -1,4 +1,4 @@
-package docker
+package images
 
 import (
 	"context"
@@ -17,28 +17,16 @@ import (
 	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/types/registry"
 
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/internal/firstbytes"
 )
 
-// credentials are those of a registry. They print nothing.
-type credentials struct {
-	Username string
-	Secret   string
-	server   string
-}
-
-// String returns no part of the credentials.
-func (c *credentials) String() string { return "credentials" }
-
-// GoString returns no part of the credentials.
-func (c *credentials) GoString() string { return "credentials" }
-
 // encode returns the credentials as the daemon wants them, "" for none.
-func (c *credentials) encode() (string, error) {
+func encode(c *config.Credentials) (string, error) {
 	if c == nil || c.Username == "" && c.Secret == "" {
 		return "", nil
 	}
-	return authconfig.Encode(registry.AuthConfig{Username: c.Username, Password: c.Secret, ServerAddress: c.server})
+	return authconfig.Encode(registry.AuthConfig{Username: c.Username, Password: c.Secret, ServerAddress: c.Server})
 }
 
 // Names of the registry that images without one come from.
@@ -47,20 +35,20 @@ const (
 	hubEntry = "https://index.docker.io/v1/"
 )
 
-// credentials returns those for a task's image: of the task, of the configuration's file, or of its
+// credentialsOf returns those for a task's image: of the task, of the configuration's file, or of its
 // helper. It returns nil for none.
-func (s *settings) credentials(ctx context.Context, o *options) (*credentials, error) {
-	if o.auth != nil && (o.auth.Username != "" || o.auth.Secret != "") {
-		return o.auth, nil
+func credentialsOf(ctx context.Context, s *config.Plugin, o *config.Task) (*config.Credentials, error) {
+	if o.Auth != nil && (o.Auth.Username != "" || o.Auth.Secret != "") {
+		return o.Auth, nil
 	}
-	ref, err := reference.ParseNormalizedNamed(o.image)
+	ref, err := reference.ParseNormalizedNamed(o.Image)
 	if err != nil {
 		return nil, err
 	}
 	host := reference.Domain(ref)
-	found, err := s.fromFile(ctx, host)
-	if err == nil && found == nil && s.authHelper != "" {
-		found, err = fromHelper(ctx, s.authHelper, host)
+	found, err := fromFile(ctx, s.AuthFile, host)
+	if err == nil && found == nil && s.AuthHelper != "" {
+		found, err = fromHelper(ctx, s.AuthHelper, host)
 	}
 	if err != nil {
 		//lint:ignore ST1005 the text is that of Nomad
@@ -84,29 +72,29 @@ type dockerConfig struct {
 const maxAuthFile = 1 << 20
 
 // fromFile looks a registry up in auth.config: its entry, its helper, and the store.
-func (s *settings) fromFile(ctx context.Context, host string) (*credentials, error) {
-	if s.authFile == "" {
+func fromFile(ctx context.Context, name, host string) (*config.Credentials, error) {
+	if name == "" {
 		return nil, nil
 	}
-	f, err := os.Open(s.authFile)
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read auth.config: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // read only
 	var c dockerConfig
 	if json.NewDecoder(io.LimitReader(f, maxAuthFile)).Decode(&c) != nil { // the error may quote the file
-		return nil, fmt.Errorf("auth.config %s is not JSON", s.authFile)
+		return nil, fmt.Errorf("auth.config %s is not JSON", name)
 	}
 	key := host
 	if host == hub {
 		key = hubEntry
 	}
-	for name, entry := range c.Auths {
-		if name != key && bareHost(name) != bareHost(key) {
+	for registry, entry := range c.Auths {
+		if registry != key && bareHost(registry) != bareHost(key) {
 			continue
 		}
 		if entry.Username != "" || entry.Password != "" {
-			return &credentials{Username: entry.Username, Secret: entry.Password}, nil
+			return &config.Credentials{Username: entry.Username, Secret: entry.Password}, nil
 		}
 		if entry.Auth != "" {
 			return decodeAuth(entry.Auth)
@@ -129,13 +117,13 @@ func bareHost(key string) string {
 }
 
 // decodeAuth decodes the base64 form of user:password.
-func decodeAuth(text string) (*credentials, error) {
+func decodeAuth(text string) (*config.Credentials, error) {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	user, secret, ok := strings.Cut(string(raw), ":")
 	if err != nil || !ok {
 		return nil, errors.New("an auth value of auth.config is not base64 of user:password")
 	}
-	return &credentials{Username: user, Secret: strings.TrimRight(secret, "\x00")}, nil
+	return &config.Credentials{Username: user, Secret: strings.TrimRight(secret, "\x00")}, nil
 }
 
 // Limits of a helper.
@@ -148,7 +136,7 @@ const (
 const notHere = "credentials not found"
 
 // fromHelper asks a credential helper. Its output is not part of an error.
-func fromHelper(ctx context.Context, name, host string) (*credentials, error) {
+func fromHelper(ctx context.Context, name, host string) (*config.Credentials, error) {
 	if name != filepath.Base(name) {
 		return nil, fmt.Errorf("%q is not the name of a credential helper", name)
 	}
@@ -166,7 +154,7 @@ func fromHelper(ctx context.Context, name, host string) (*credentials, error) {
 		}
 		return nil, fmt.Errorf("run %s: %w", program, err)
 	}
-	var found credentials
+	var found config.Credentials
 	if json.Unmarshal(out.Bytes(), &found) != nil {
 		return nil, fmt.Errorf("the answer of %s is not JSON", program)
 	}

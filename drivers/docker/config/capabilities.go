@@ -1,4 +1,4 @@
-package docker
+package config
 
 import (
 	"fmt"
@@ -42,8 +42,8 @@ var capNumbers = map[string]uint{
 // allCaps are their names.
 var allCaps = slices.Sorted(maps.Keys(capNumbers))
 
-// capNames returns the canonical names of capabilities: upper case, without CAP_.
-func capNames(given []string) []string {
+// CapabilityNames returns the canonical names of capabilities: upper case, without CAP_.
+func CapabilityNames(given []string) []string {
 	out := []string{}
 	for _, name := range given {
 		out = append(out, strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "CAP_"))
@@ -52,9 +52,9 @@ func capNames(given []string) []string {
 	return slices.Compact(out)
 }
 
-// capsOf returns what to add to and drop from the daemon's capabilities.
-func (s *settings) capsOf(add, drop []string) (added, dropped []string, err error) {
-	add, drop = capNames(add), capNames(drop)
+// Capabilities returns what to add to and drop from the daemon's capabilities.
+func (s *Plugin) Capabilities(add, drop []string) (added, dropped []string, err error) {
+	add, drop = CapabilityNames(add), CapabilityNames(drop)
 	for _, name := range slices.Concat(add, drop) {
 		if name != capAll && !slices.Contains(allCaps, name) {
 			return nil, nil, fmt.Errorf("unknown capability %q", strings.ToLower(name))
@@ -97,15 +97,15 @@ func lower(names []string) []string {
 	return out
 }
 
-// capBit returns the bit of a capability in a set of the kernel.
-func capBit(name string) uint64 { return 1 << capNumbers[name] }
+// CapabilityBit returns the bit of a capability in a set of the kernel.
+func CapabilityBit(name string) uint64 { return 1 << capNumbers[name] }
 
-// capabilitySet returns the capabilities that a container with these options has at most.
-func capabilitySet(host *container.HostConfig) (set uint64) {
+// CapabilitySet returns the capabilities that a container with these options has at most.
+func CapabilitySet(host *container.HostConfig) (set uint64) {
 	if host.Privileged {
 		return ^uint64(0)
 	}
-	add, drop := capNames(host.CapAdd), capNames(host.CapDrop)
+	add, drop := CapabilityNames(host.CapAdd), CapabilityNames(host.CapDrop)
 	have := daemonCaps
 	switch {
 	case slices.Contains(drop, capAll):
@@ -117,10 +117,10 @@ func capabilitySet(host *container.HostConfig) (set uint64) {
 		have, add = allCaps, nil
 	}
 	for _, name := range slices.Concat(have, add) {
-		set |= capBit(name)
+		set |= CapabilityBit(name)
 	}
 	for _, name := range drop {
-		set &^= capBit(name)
+		set &^= CapabilityBit(name)
 	}
 	return set
 }

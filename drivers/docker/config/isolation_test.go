@@ -1,10 +1,10 @@
-package docker_test
+package config_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/open-nomad/open-nomad/drivers/docker"
+	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -98,16 +98,16 @@ func TestIsolates(t *testing.T) {
 		"tmpfs":                 {"app", hardened(block{"mount": []any{block{"type": "tmpfs", "target": "/x"}}}), drivers.LevelRestricted, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := docker.Isolates(c.user, c.config); got.Level() != c.level {
+			if got := config.Isolates(c.user, c.config); got.Level() != c.level {
 				t.Errorf("Isolates() = %+v, level %s, want %s", got, got.Level(), c.level)
 			}
-			if got := docker.NeedsPrivilege(c.config); got != c.power && (c.power == "" || !strings.Contains(got, c.power)) {
+			if got := config.NeedsPrivilege(c.config); got != c.power && (c.power == "" || !strings.Contains(got, c.power)) {
 				t.Errorf("NeedsPrivilege() = %q, want %q", got, c.power)
 			}
 		})
 	}
-	writable := docker.Isolates("app", hardened(block{"volumes": []any{"/srv:/x"}}))
-	readable := docker.Isolates("app", hardened(block{"volumes": []any{"/srv:/x:ro"}}))
+	writable := config.Isolates("app", hardened(block{"volumes": []any{"/srv:/x"}}))
+	readable := config.Isolates("app", hardened(block{"volumes": []any{"/srv:/x:ro"}}))
 	if writable.Files != drivers.FilesGranted || readable.Files != drivers.FilesOwn {
 		t.Errorf("files of a writable path %v, of a readable one %v", writable.Files, readable.Files)
 	}
@@ -130,10 +130,9 @@ func TestInstanceIsolates(t *testing.T) {
 		"the most": {block{"allow_privileged": true}, nil, drivers.LevelRestricted, drivers.FilesOwn},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := open(t, c.plugin)
-			got, err := d.Isolates("", c.config)
-			if err != nil || got.Level() != c.level || got.Files != c.files {
-				t.Errorf("Isolates() = %+v, level %s, %v, want %s and %v", got, got.Level(), err, c.level, c.files)
+			got := decoded(t, c.plugin).Isolates("", c.config)
+			if got.Level() != c.level || got.Files != c.files {
+				t.Errorf("Isolates() = %+v, level %s, want %s and %v", got, got.Level(), c.level, c.files)
 			}
 		})
 	}
@@ -157,13 +156,13 @@ func TestInstanceNeedsPrivilege(t *testing.T) {
 		"allowed capability": {block{"allow_caps": []any{"net_admin"}}, block{"image": "web:1", "cap_add": []any{"net_admin"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := open(t, c.plugin).Privilege()
-			if got := p.Needs(c.config); got != c.want {
-				t.Errorf("Needs() = %q, want %q", got, c.want)
+			p := decoded(t, c.plugin)
+			if got := p.NeedsPrivilege(c.config); got != c.want {
+				t.Errorf("NeedsPrivilege() = %q, want %q", got, c.want)
 			}
 			_, on := c.plugin["allow_privileged"]
-			if _, legacy := c.plugin["legacy_privileged_behavior"]; p.Offered != on || p.Legacy != legacy {
-				t.Errorf("Privilege() = %+v, want an offer: %t, legacy: %t", p, on, legacy)
+			if _, legacy := c.plugin["legacy_privileged_behavior"]; p.Privileged != on || p.Legacy != legacy {
+				t.Errorf("Privileged = %t, Legacy = %t, want %t and %t", p.Privileged, p.Legacy, on, legacy)
 			}
 		})
 	}
