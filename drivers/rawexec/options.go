@@ -3,12 +3,11 @@ package rawexec
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -35,8 +34,8 @@ var taskSpec = hcldec.ObjectSpec{
 type settings struct {
 	enabled    bool
 	legacy     bool // tasks need no privileged = true
-	deniedUIDs ranges
-	deniedGIDs ranges
+	deniedUIDs hostuser.Ranges
+	deniedGIDs hostuser.Ranges
 	deniedEnv  []string
 }
 
@@ -48,10 +47,10 @@ func decodeSettings(v cty.Value) (settings, error) {
 		return s, err
 	}
 	var err error
-	if s.deniedUIDs, err = parseRanges(uids); err != nil {
+	if s.deniedUIDs, err = hostuser.ParseRanges(uids); err != nil {
 		return s, fmt.Errorf("denied_host_uids: %w", err)
 	}
-	if s.deniedGIDs, err = parseRanges(gids); err != nil {
+	if s.deniedGIDs, err = hostuser.ParseRanges(gids); err != nil {
 		return s, fmt.Errorf("denied_host_gids: %w", err)
 	}
 	return s, nil
@@ -59,11 +58,11 @@ func decodeSettings(v cty.Value) (settings, error) {
 
 // allow refuses a user or a group, also a supplementary one, that the operator denied.
 func (s settings) allow(uid uint32, gids []uint32) error {
-	if s.deniedUIDs.has(uid) {
+	if s.deniedUIDs.Has(uid) {
 		return fmt.Errorf("running as uid %d is denied on this node (denied_host_uids)", uid)
 	}
 	for _, gid := range gids {
-		if s.deniedGIDs.has(gid) {
+		if s.deniedGIDs.Has(gid) {
 			return fmt.Errorf("running with gid %d is denied on this node (denied_host_gids)", gid)
 		}
 	}
@@ -109,40 +108,4 @@ func decodeOptions(v cty.Value) (options, error) {
 		return o, fmt.Errorf("config of %s task: oom_score_adj %d is not between 0 and 1000", Name, o.oomScoreAdj)
 	}
 	return o, nil
-}
-
-// ranges are inclusive ID ranges.
-type ranges [][2]uint32
-
-func (r ranges) has(id uint32) bool {
-	for _, b := range r {
-		if b[0] <= id && id <= b[1] {
-			return true
-		}
-	}
-	return false
-}
-
-// parseRanges parses "0,10-20".
-func parseRanges(s string) (ranges, error) {
-	if strings.TrimSpace(s) == "" {
-		return nil, nil
-	}
-	var out ranges
-	for _, part := range strings.Split(s, ",") {
-		lo, hi, isRange := strings.Cut(strings.TrimSpace(part), "-")
-		if !isRange {
-			hi = lo
-		}
-		a, err := strconv.ParseUint(lo, 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("%q is not an ID or a range of IDs", part)
-		}
-		b, err := strconv.ParseUint(hi, 10, 32)
-		if err != nil || b < a {
-			return nil, fmt.Errorf("%q is not an ID or a range of IDs", part)
-		}
-		out = append(out, [2]uint32{uint32(a), uint32(b)})
-	}
-	return out, nil
 }

@@ -15,7 +15,8 @@
 // The kernel logs a denial as the youngest denying layer requested. The library requests no logging.
 // If denials are to be logged, the second layer therefore handles files too, with the same rules.
 //
-// A path's modes define what is granted. No mode grants ioctl on devices: Path.Device does. A socket created outside
+// A path's modes define what is granted. No mode grants ioctl on devices: Path.Device does. Ioctl and Signal leave it
+// and signals alone. A socket created outside
 // can be connected to if the modes allow reading and writing below its directory, or writing the
 // socket itself.
 //
@@ -65,6 +66,8 @@ type Ports struct {
 type Ruleset struct {
 	Paths  []Path
 	TCP    *Ports // nil does not restrict TCP
+	Ioctl  bool   // ioctl on devices is not restricted
+	Signal bool   // signals to other processes are not restricted
 	MinABI int    // an older kernel is an error
 	Log    bool   // audit denials, also in programs executed later
 }

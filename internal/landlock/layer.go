@@ -23,6 +23,12 @@ type (
 // restrictRest applies the second layer to the thread.
 func (r Ruleset) restrictRest(abi int, files []file) error {
 	a := secondLayer(abi, r.TCP != nil)
+	if r.Ioctl {
+		a.fs &^= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	if r.Signal {
+		a.scoped &^= unix.LANDLOCK_SCOPE_SIGNAL
+	}
 	if r.Log {
 		a.fs |= inFirstLayer // ABIAudit has them all
 	}

@@ -23,8 +23,8 @@
 // socket then. If the starter dies before Go, the stage ends.
 //
 // The stage has the descriptors 0 to 2 of the program, the policy (3) and the report pipe (4). Descriptor
-// 8 is the executable of the program if the starter passes it. Package internal/tinyinit has constants for
-// those of init. The stage reports its errors as text.
+// 8 is the executable of the program if the starter passes it. With Enter, the files of control groups follow.
+// Package internal/tinyinit has constants for those of init. The stage reports its errors as text.
 //
 // One goroutine, which never ends, forks the programs that must end with this process (Bound). The
 // kernel needs pidfds (5.4), clone3 into a group (5.7), and what init needs.

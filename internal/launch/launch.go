@@ -21,7 +21,7 @@ type Start struct {
 	Stdio    [3]*os.File // descriptors 0 to 2 of the program
 	Terminal bool        // descriptor 0 becomes the controlling terminal
 	GroupDir string      // cgroup v2 directory to clone into; "" is the caller's group
-	Join     []string    // files of control groups to join by writing "0"
+	Join     []string    // files of control groups to join by writing "0"; with Enter, the child inherits them open
 
 	// Executable is the program's executable, for a policy that has the entry execute it by
 	// descriptor (ExecutableFD). The program does not inherit the descriptor.
@@ -82,7 +82,10 @@ type forking struct {
 // Fork starts the stage. The caller then calls Go and Ready, and reaps the process. Launch does all
 // of this.
 func (s *Start) Fork() (p *Process, err error) {
-	f := &forking{Start: s, files: s.Stdio[:], path: s.Program, argv: append([]string{s.Entry}, s.Join...)}
+	f := &forking{Start: s, files: s.Stdio[:], path: s.Program, argv: []string{s.Entry}}
+	if s.Enter == nil {
+		f.argv = append(f.argv, s.Join...)
+	}
 	defer f.close()
 	if s.Bound {
 		OnThread(func() { p, err = f.fork() })
@@ -196,6 +199,27 @@ func (f *forking) addExecutable() {
 	f.files = append(f.files, f.Executable)
 }
 
+// addJoined passes the files of Join as open descriptors, by number: the task whose namespaces the child
+// enters may have a root directory without them.
+func (f *forking) addJoined() error {
+	if f.Enter == nil {
+		return nil
+	}
+	for len(f.files) < ExecutableFD+1 {
+		f.files = append(f.files, nil)
+	}
+	for _, name := range f.Join {
+		file, err := os.OpenFile(name, os.O_WRONLY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return fmt.Errorf("join control group: %w", err)
+		}
+		f.ours = append(f.ours, file)
+		f.argv = append(f.argv, strconv.Itoa(len(f.files)))
+		f.files = append(f.files, file)
+	}
+	return nil
+}
+
 // underInit makes the child init, which starts the stage.
 func (f *forking) underInit(p *Process) error {
 	if f.Init && f.Enter != nil {
@@ -226,6 +250,9 @@ func (f *forking) underInit(p *Process) error {
 		f.ownUsers()
 	}
 	f.addExecutable()
+	if err := f.addJoined(); err != nil {
+		return err
+	}
 	// The path uses the child's descriptor number. In its own user namespace, the child may not
 	// access its parent's descriptors, and Go moves other files only to numbers that it considers
 	// free. The descriptor closes with the execve of the stage, and init closes it.

@@ -18,7 +18,11 @@ type TreeAttrs struct {
 	ReadOnly    bool
 	WritableTop bool // ReadOnly applies only to the mounts below the top
 	Trusted     bool // setuid programs and device files work
+	Setuid      bool // setuid programs work
 	Devices     bool // device files work
+	// Users is the descriptor of a user namespace, 0 for none. Files whose owner or group is not mapped there
+	// have no owner: neither owner, group nor a capability gives access to them, only the bits for others.
+	Users int
 	// Propagation is unix.MS_PRIVATE or unix.MS_SLAVE. 0 keeps that of the original mounts.
 	Propagation uint64
 }
@@ -32,6 +36,37 @@ func CopyTree(fd int) (Tree, error) {
 	return Tree(t), nil
 }
 
+// CopyMount copies the part of one mount below fd, without the mounts on it.
+func CopyMount(fd int) (Tree, error) {
+	t, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return NoTree, SyscallError("open_tree", "5.2", err)
+	}
+	return Tree(t), nil
+}
+
+// NewTree returns a detached file system of a kind, with mount options and MOUNT_ATTR_ flags.
+func NewTree(kind string, flags int, options ...[2]string) (Tree, error) {
+	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return NoTree, SyscallError("fsopen "+kind, "5.2", err)
+	}
+	defer unix.Close(fs)
+	for _, o := range options {
+		if err := unix.FsconfigSetString(fs, o[0], o[1]); err != nil {
+			return NoTree, fmt.Errorf("fsconfig %s=%s: %w", o[0], o[1], err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return NoTree, fmt.Errorf("fsconfig create: %w", err)
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, flags)
+	if err != nil {
+		return NoTree, fmt.Errorf("fsmount: %w", err)
+	}
+	return Tree(fd), nil
+}
+
 // Close closes the descriptor. A mounted tree stays mounted.
 func (t Tree) Close() {
 	if t != NoTree {
@@ -43,13 +78,17 @@ func (t Tree) Close() {
 func (t Tree) Restrict(a TreeAttrs) error {
 	attr := unix.MountAttr{Propagation: a.Propagation}
 	var want int64
-	if !a.Trusted {
+	if !a.Trusted && !a.Setuid {
 		attr.Attr_set |= unix.MOUNT_ATTR_NOSUID
 		want |= unix.ST_NOSUID
 	}
 	if !a.Trusted && !a.Devices {
 		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
 		want |= unix.ST_NODEV
+	}
+	if a.Users > 0 {
+		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
+		attr.Userns_fd = uint64(a.Users)
 	}
 	if a.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY

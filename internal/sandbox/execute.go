@@ -35,11 +35,35 @@ func (p *Policy) exec() error {
 			continue
 		case syscall.EACCES: // a later directory may have an executable one
 			last = err
+			if p.Executable && makeExecutable(c) == nil {
+				last = syscall.Exec(c, p.Argv, p.Env)
+			}
 			continue
 		}
 		return &os.PathError{Op: "execute", Path: name, Err: err}
 	}
+	if last == syscall.ENOENT && p.NotFound != "" {
+		return errors.New(p.NotFound)
+	}
 	return &os.PathError{Op: "execute", Path: name, Err: last}
+}
+
+// makeExecutable lets everybody read and execute a regular file. The thread already has the rights of the
+// program's user only.
+func makeExecutable(name string) error {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o555 == 0o555 {
+		return unix.EACCES
+	}
+	return unix.Fchmod(fd, st.Mode&0o777|0o555)
 }
 
 // ownFiles is the directory of links to a process's open files.

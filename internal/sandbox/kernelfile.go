@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -17,8 +18,12 @@ import (
 // errNotKernel means that a path of the kernel's leads to another file system.
 var errNotKernel = errors.New("not a file of the kernel: something else is mounted there")
 
-// joinFile makes the calling thread a member of a control group.
+// joinFile makes the calling thread a member of a control group. The name is a path, or the number of a
+// descriptor that the starter passed (launch.Start.Join).
 func joinFile(name string) error {
+	if fd, err := strconv.Atoi(name); err == nil {
+		return writeTo(fd, name, "0", unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC)
+	}
 	fd, err := safefs.OpenNoLinks(name, unix.O_WRONLY)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: name, Err: err}

@@ -16,6 +16,9 @@ import (
 // descriptors throughout: a name that a task could have prepared is resolved once, without
 // following links.
 func (p *Policy) mount(lookup *lookup) error {
+	if p.Mounts.Root != nil {
+		return p.mountRoot(lookup)
+	}
 	// From here on, mounts do not propagate to the host or from it.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: mount: %w", err)
@@ -102,7 +105,24 @@ func (b Bind) String() string {
 	if b.Device {
 		mode += ", device"
 	}
+	if b.HostFiles {
+		mode += ", of the host"
+	}
+	if b.Propagation != PropagateNone {
+		mode += ", propagated " + string(b.Propagation)
+	}
 	return fmt.Sprintf("%s at %s (%s)", filepath.Join(b.Source.Beneath, b.Source.Name), filepath.Join(b.Beneath, b.Target), mode)
+}
+
+// validateRoot checks what is allowed in a Root only.
+func (b Bind) validateRoot(r *Root) error {
+	switch {
+	case b.Propagation != PropagateNone && b.Propagation != PropagateIn && b.Propagation != PropagateBoth:
+		return fmt.Errorf("propagation %q is unknown", b.Propagation)
+	case r == nil && (b.HostFiles || b.Propagation != PropagateNone):
+		return fmt.Errorf("mount %s: propagation and owners are for a root only", b)
+	}
+	return nil
 }
 
 func (b Bind) mount(lookup *lookup, source int) error {

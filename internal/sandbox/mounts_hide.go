@@ -18,7 +18,8 @@ type hidden struct {
 }
 
 // hide mounts an empty directory on each of Mounts.Hide, and binds the granted paths into it. A
-// directory that was granted itself is not hidden.
+// directory that was granted itself is not hidden. With a Root, nothing stays visible: the sources of binds
+// are open already.
 func (p *Policy) hide(lookup *lookup) error {
 	if len(p.Mounts.Hide) == 0 {
 		return nil
@@ -26,6 +27,14 @@ func (p *Policy) hide(lookup *lookup) error {
 	dirs, err := p.hiddenDirs(lookup)
 	if err != nil {
 		return err
+	}
+	if p.Mounts.Root != nil { // grants are in the root
+		for _, d := range dirs {
+			if err := hideOne(lookup, d.real, nil); err != nil {
+				return fmt.Errorf("hide %s: %w", d.real, err)
+			}
+		}
+		return nil
 	}
 	linked := p.linked(lookup)
 	for _, d := range dirs {

@@ -13,26 +13,13 @@ import (
 // of.
 const nobodysGroup = "4294967294"
 
-// mountProc mounts a /proc for the stage's PID namespace.
+// mountProc mounts a /proc for the stage's PID namespace, which shows to each user only processes that this user may
+// trace.
 func mountProc() error {
-	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
+	t, err := safefs.NewTree("proc", hardened, [2]string{"hidepid", "invisible"}, [2]string{"gid", nobodysGroup})
 	if err != nil {
-		return safefs.SyscallError("fsopen", "5.2", err)
+		return err
 	}
-	defer unix.Close(fs)
-	for _, option := range [][2]string{{"hidepid", "invisible"}, {"gid", nobodysGroup}} {
-		if err := unix.FsconfigSetString(fs, option[0], option[1]); err != nil {
-			return fmt.Errorf("fsconfig %s=%s: %w", option[0], option[1], err)
-		}
-	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return fmt.Errorf("fsconfig create: %w", err)
-	}
-	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
-	if err != nil {
-		return fmt.Errorf("fsmount: %w", err)
-	}
-	t := safefs.Tree(fd)
 	defer t.Close()
 	at, err := unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -42,7 +29,7 @@ func mountProc() error {
 	if err := t.Attach(at); err != nil {
 		return err
 	}
-	return checkProc(fd)
+	return checkProc(int(t))
 }
 
 // checkProc verifies that /proc is the created mount.

@@ -27,7 +27,13 @@ type ran struct {
 // runPolicy executes a shell script under p.
 func runPolicy(t *testing.T, p *sandbox.Policy, script string) ran {
 	t.Helper()
-	p.Argv, p.Seccomp = []string{"/bin/sh", "-c", script}, sandbox.SeccompNone
+	return runProgram(t, p, "/bin/sh", "-c", script)
+}
+
+// runProgram executes a program under p.
+func runProgram(t *testing.T, p *sandbox.Policy, argv ...string) ran {
+	t.Helper()
+	p.Argv, p.Seccomp = argv, sandbox.SeccompNone
 	if p.Env = (sandbox.Environment{"PATH=/usr/bin:/bin"}); p.Dir == "" {
 		p.Dir = "/"
 	}

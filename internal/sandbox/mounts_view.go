@@ -98,25 +98,12 @@ func (p *Policy) staying(v View, real string) []place {
 	return stay
 }
 
+// hardened are the flags of file systems that programs only read or write.
+const hardened = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+
 // emptyTree returns an empty detached tmpfs.
 func emptyTree() (safefs.Tree, error) {
-	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return safefs.NoTree, safefs.SyscallError("fsopen", "5.2", err)
-	}
-	defer unix.Close(fs)
-	mode := strconv.FormatUint(passMode, 8)
-	if err := unix.FsconfigSetString(fs, "mode", mode); err != nil {
-		return safefs.NoTree, fmt.Errorf("fsconfig mode=%s: %w", mode, err)
-	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return safefs.NoTree, fmt.Errorf("fsconfig create: %w", err)
-	}
-	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
-	if err != nil {
-		return safefs.NoTree, fmt.Errorf("fsmount: %w", err)
-	}
-	return safefs.Tree(fd), nil
+	return safefs.NewTree("tmpfs", hardened, [2]string{"mode", strconv.FormatUint(passMode, 8)})
 }
 
 // seal makes the mount itself read-only, but not the mounts below it.

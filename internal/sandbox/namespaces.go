@@ -59,20 +59,31 @@ func (p *Policy) resolve(lookup *lookup) error {
 
 // joinNetwork joins the network namespace at path. Any other file is an error.
 func joinNetwork(path string) error {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	fd, err := openNamespace(path)
 	if err != nil {
-		return fmt.Errorf("open: %w", err)
+		return err
 	}
 	defer unix.Close(fd)
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil {
-		return fmt.Errorf("fstatfs: %w", err)
-	}
-	if fs.Type != unix.NSFS_MAGIC {
-		return errors.New("not a namespace: the file is not on nsfs")
-	}
 	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil { // refuses other types
 		return fmt.Errorf("setns: %w", err)
 	}
 	return nil
+}
+
+// openNamespace opens the file of a namespace.
+func openNamespace(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open: %w", err)
+	}
+	var fs unix.Statfs_t
+	err = unix.Fstatfs(fd, &fs)
+	if err == nil && fs.Type != unix.NSFS_MAGIC {
+		err = errors.New("not a namespace: the file is not on nsfs")
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }

@@ -9,7 +9,8 @@
 // that of internal/tinyinit:
 //
 //	join the control group → oom score → network, IPC and mount namespaces
-//	→ hidden directories → view → binds → private /tmp → fresh /proc → open the granted paths
+//	→ hidden directories → view → binds → private /tmp → fresh /proc, or binds → root directory
+//	→ open the granted paths
 //	→ working directory → close every descriptor but 0–2 (at execve)
 //	→ groups, uid, all five capability sets → no_new_privs
 //	→ Landlock (all rights and scopes of the kernel) → rlimits → seccomp → execve
@@ -52,6 +53,10 @@ type Policy struct {
 	// MissingExit is the exit status of a program that cannot be executed, with the reason on
 	// stderr. 0 makes it an error of the start.
 	MissingExit int
+	// NotFound is the error for a program that does not exist, "" for that of the kernel.
+	NotFound string
+	// Executable makes a file of the program's user executable if it is not.
+	Executable bool
 
 	OOMScoreAdj int
 	PrivateIPC  bool    // own System V IPC and POSIX message queues
@@ -74,7 +79,8 @@ type Policy struct {
 
 	Bound            bool   // ends with the process that started it
 	SkipGone         bool   // omit granted paths that no longer exist or are hidden
-	KeepCapabilities bool   // false clears all five sets
+	KeepCapabilities bool   // false clears all five sets, except Capabilities
+	Capabilities     uint64 // a bit for each capability that stays: see dropPrivileges
 	KeepPrivileges   bool   // false sets no_new_privs
 	Seccomp          string // profile, by its name
 	Filter           []byte // seccomp filter, empty for SeccompNone only: an array of struct sock_filter (package seccomp)
@@ -109,6 +115,9 @@ type User struct {
 // Mounts are the differences between the program's own mount namespace and the host's. They are
 // applied in the order of the fields. Grants of Files below Tmp's /tmp stay visible.
 type Mounts struct {
+	// Root replaces the root directory. Targets of Binds are paths in it, and Hide applies to the sources of
+	// Binds. View, Tmp and Proc are not used.
+	Root *Root
 	// Hide are directories that appear empty except for the grants of Files below them, also through
 	// links, and the places of Binds. A directory that is granted itself, by this name or its path
 	// without links, is not hidden. A directory that does not exist is skipped.
@@ -128,25 +137,31 @@ type View struct {
 }
 
 // Bind mounts Source at Target, with all mounts below it. No link on the path of Source is
-// followed. Binds have no setuid files, and no devices except with Device.
+// followed. Binds have no setuid files, and no devices except with Device or as the Root allows.
 type Bind struct {
 	Source   Path   // Modes are ignored
 	Target   string // must exist, and must not be a link
 	Beneath  string // if set: Target is relative to it, resolved without links, and created if missing
 	ReadOnly bool   // including all mounts below
 	Device   bool   // Source is a device node; another file is an error
+
+	// Only in a Root, where a missing target is created:
+	HostFiles   bool // the files belong to the host: Root.Users applies
+	Propagation Propagation
 }
 
 // Files are the rights that Landlock grants.
 type Files struct {
 	Paths  []Path
 	TCP    *landlock.Ports // nil does not restrict TCP
+	Ioctl  bool            // do not restrict ioctl on devices
+	Signal bool            // do not restrict signals, for programs with a PID namespace and sessions next to them
 	MinABI int             // an older kernel is an error
 }
 
 // points are the places of mounts whose files others may have written.
 func (m *Mounts) points() []string {
-	if m == nil {
+	if m == nil || m.Root != nil { // no grant is below a place in a root
 		return nil
 	}
 	var out []string
@@ -194,6 +209,9 @@ func (p *Policy) Validate() error {
 	errs := []error{p.validateProgram(), p.validateFilter()}
 	if p.OwnUsers && (!p.PrivatePID || p.User != nil || p.NetNS != "" || p.Hostname != "" || p.KeepCapabilities) {
 		errs = append(errs, errors.New("a user namespace needs a PID namespace, and excludes another user, a network namespace and capabilities"))
+	}
+	if p.Capabilities != 0 && (p.KeepCapabilities || p.OwnUsers || p.User == nil) {
+		errs = append(errs, errors.New("a set of capabilities needs a user, and excludes a user namespace and the starter's capabilities"))
 	}
 	if p.KeepPrivileges && (p.Files != nil || p.Seccomp != SeccompNone) {
 		errs = append(errs, errors.New("landlock and seccomp need no_new_privs"))
@@ -295,7 +313,10 @@ func (p *Policy) validateNamespaces() error {
 		}
 	}
 	for _, b := range m.Binds {
-		errs = append(errs, b.Source.validateName(), Path{Name: b.Target, Beneath: b.Beneath}.validateName())
+		errs = append(errs, b.Source.validateName(), Path{Name: b.Target, Beneath: b.Beneath}.validateName(), b.validateRoot(m.Root))
+	}
+	if m.Root != nil {
+		errs = append(errs, m.Root.validate(p))
 	}
 	return errors.Join(errs...)
 }
@@ -319,12 +340,13 @@ func (p *Policy) String() string {
 	} else {
 		line("user     unchanged%s", map[bool]string{true: ", alone in a user namespace"}[p.OwnUsers])
 	}
-	line("caps     keep=%t, no_new_privs=%t", p.KeepCapabilities, !p.KeepPrivileges)
+	line("caps     keep=%t%s, no_new_privs=%t", p.KeepCapabilities, setText(p.Capabilities), !p.KeepPrivileges)
 	for _, r := range p.Rlimits {
 		line("rlimit   %d soft=%d hard=%d", r.Resource, r.Soft, r.Hard)
 	}
 	if p.Files != nil {
-		line("landlock ABI >= %d, tcp restricted=%t", p.Files.MinABI, p.Files.TCP != nil)
+		line("landlock ABI >= %d, tcp restricted=%t, ioctl restricted=%t, signals restricted=%t", p.Files.MinABI, p.Files.TCP != nil,
+			!p.Files.Ioctl, !p.Files.Signal)
 		for _, path := range p.Files.Paths {
 			line("  %s", path)
 		}
@@ -341,6 +363,7 @@ func (m *Mounts) print(line func(string, ...any)) {
 		return
 	}
 	line("mounts   own, proc=%t", m.Proc)
+	m.Root.print(line)
 	for _, dir := range m.Hide {
 		line("  of %s only what is granted there", dir)
 	}

@@ -36,7 +36,7 @@ mounts   own, proc=true
 user     uid=80001 gid=80001 groups=[]
 caps     keep=false, no_new_privs=true
 rlimit   4 soft=0 hard=0
-landlock ABI >= 6, tcp restricted=false
+landlock ABI >= 6, tcp restricted=false, ioctl restricted=true, signals restricted=true
   rwxc:/alloc/web/local
   rx:/usr/bin
 seccomp  default

@@ -12,19 +12,22 @@ import (
 // dropPrivileges permanently drops groups, uid and capabilities of the calling thread. It uses raw
 // system calls: the wrappers of the Go runtime change every thread, and the other threads end at
 // the execve.
+//
+// Capabilities that stay are in the bounding, permitted and effective sets. For a user other than root they are
+// also in the inheritable and ambient sets, so that they survive the execve.
 func (p *Policy) dropPrivileges() error {
 	if !p.KeepCapabilities {
-		if err := dropBounding(); err != nil {
+		if err := dropBounding(p.Capabilities); err != nil {
 			return err
 		}
 	}
 	if p.User != nil {
-		if err := p.User.become(); err != nil {
+		if err := p.become(); err != nil {
 			return err
 		}
 	}
 	if !p.KeepCapabilities {
-		if err := clearCapabilities(); err != nil {
+		if err := p.setCapabilities(); err != nil {
 			return err
 		}
 	}
@@ -34,6 +37,16 @@ func (p *Policy) dropPrivileges() error {
 		}
 	}
 	return nil
+}
+
+// become changes the user. The permitted capabilities survive it if some of them stay.
+func (p *Policy) become() error {
+	if p.Capabilities != 0 {
+		if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("keep capabilities: %w", err)
+		}
+	}
+	return p.User.become()
 }
 
 func (u *User) become() error {
@@ -55,12 +68,15 @@ func (u *User) become() error {
 }
 
 // dropBounding empties the bounding and ambient sets, so that no execve gains a capability, not
-// even as root. Without CAP_SETPCAP the bounding set stays; no_new_privs makes it ineffective.
-func dropBounding() error {
+// even as root. The bounding set keeps those of keep. Without CAP_SETPCAP the bounding set stays; no_new_privs makes it ineffective.
+func dropBounding(keep uint64) error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("clear ambient capabilities: %w", err)
 	}
 	for c := uintptr(0); ; c++ {
+		if has(keep, c) {
+			continue
+		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if err == unix.EINVAL { // past the last one
 			return nil
@@ -83,12 +99,39 @@ func dropBounding() error {
 	}
 }
 
-// clearCapabilities empties the effective, permitted and inheritable sets.
-func clearCapabilities() error {
+// has reports whether a set has a capability.
+func has(set uint64, c uintptr) bool { return c < 64 && set&(1<<c) != 0 }
+
+// setText prints a set.
+func setText(set uint64) string {
+	if set == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" set=%#x", set)
+}
+
+// setCapabilities sets the effective, permitted, inheritable and ambient sets.
+func (p *Policy) setCapabilities() error {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&hdr, &none[0]); err != nil {
-		return fmt.Errorf("clear capabilities: %w", err)
+	ordinary := p.User != nil && p.User.UID != 0
+	var sets [2]unix.CapUserData
+	for i := range sets {
+		half := uint32(p.Capabilities >> (32 * i))
+		sets[i] = unix.CapUserData{Effective: half, Permitted: half}
+		if ordinary {
+			sets[i].Inheritable = half
+		}
+	}
+	if err := unix.Capset(&hdr, &sets[0]); err != nil {
+		return fmt.Errorf("set capabilities: %w", err)
+	}
+	for c := uintptr(0); ordinary && p.Capabilities>>c != 0; c++ {
+		if !has(p.Capabilities, c) {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0); err != nil {
+			return fmt.Errorf("keep capability %d: %w", c, err)
+		}
 	}
 	return nil
 }

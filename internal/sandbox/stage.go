@@ -145,7 +145,7 @@ func (p *Policy) Session(argv []string, env Environment) *Policy {
 	b.Argv, b.Env = argv, env
 	b.Foreign = append(b.Foreign[:len(b.Foreign):len(b.Foreign)], p.Mounts.points()...)
 	b.PrivatePID, b.OwnUsers, b.PrivateIPC, b.NetNS, b.Hostname, b.Mounts = false, false, false, "", "", nil
-	b.Bound, b.SkipGone = true, true
+	b.Bound, b.SkipGone, b.NotFound = true, true, ""
 	return &b
 }
 
@@ -212,7 +212,13 @@ func (p *Policy) enter(as DirAs) error {
 	if p.DirAs != as {
 		return nil
 	}
-	if err := unix.Chdir(p.Dir); err != nil {
+	err := unix.Chdir(p.Dir)
+	if err == unix.ENOENT && as == DirAsUser && p.User != nil && p.Mounts != nil && p.Mounts.Root != nil {
+		if err = os.MkdirAll(p.Dir, 0o755); err == nil { // with the rights of the user, in its own root
+			err = unix.Chdir(p.Dir)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("change to working directory %s: %w", p.Dir, err)
 	}
 	return nil
@@ -246,7 +252,7 @@ func (p *Policy) openPaths(lookup *lookup) (landlock.Ruleset, error) {
 	if p.Files == nil {
 		return landlock.Ruleset{}, nil
 	}
-	rs := landlock.Ruleset{TCP: p.Files.TCP, MinABI: p.Files.MinABI, Log: p.LogDenials}
+	rs := landlock.Ruleset{TCP: p.Files.TCP, Ioctl: p.Files.Ioctl, Signal: p.Files.Signal, MinABI: p.Files.MinABI, Log: p.LogDenials}
 	for _, path := range p.Files.Paths {
 		f, err := path.open(lookup)
 		var refused linkError

@@ -158,6 +158,8 @@ func (p *Policy) code(w *wire) {
 	list(w, &p.Search, (*wire).string)
 	w.bool(&p.ByDescriptor)
 	number(w, &p.MissingExit)
+	w.string(&p.NotFound)
+	w.bool(&p.Executable)
 	number(w, &p.OOMScoreAdj)
 	w.bool(&p.PrivateIPC)
 	w.bool(&p.PrivatePID)
@@ -175,6 +177,7 @@ func (p *Policy) code(w *wire) {
 	w.bool(&p.Bound)
 	w.bool(&p.SkipGone)
 	w.bool(&p.KeepCapabilities)
+	number(w, &p.Capabilities)
 	w.bool(&p.KeepPrivileges)
 	w.string(&p.Seccomp)
 	w.bytes(&p.Filter)
@@ -186,7 +189,16 @@ func (u *User) code(w *wire) {
 	list(w, &u.Groups, number[uint32])
 }
 
+func (r *Root) code(w *wire) {
+	w.path(&r.Dir)
+	list(w, &r.Links, (*wire).link)
+	w.string(&r.Users)
+	w.bool(&r.Setuid)
+	w.bool(&r.Devices)
+}
+
 func (m *Mounts) code(w *wire) {
+	optional(w, &m.Root, (*Root).code)
 	list(w, &m.Hide, (*wire).string)
 	w.string(&m.View.Dir)
 	w.string(&m.View.Own)
@@ -201,6 +213,8 @@ func (w *wire) bind(b *Bind) {
 	w.string(&b.Beneath)
 	w.bool(&b.ReadOnly)
 	w.bool(&b.Device)
+	w.bool(&b.HostFiles)
+	w.string((*string)(&b.Propagation))
 }
 
 func (f *Files) code(w *wire) {
@@ -209,6 +223,8 @@ func (f *Files) code(w *wire) {
 		list(w, &p.Bind, number[uint16])
 		list(w, &p.Connect, number[uint16])
 	})
+	w.bool(&f.Ioctl)
+	w.bool(&f.Signal)
 	number(w, &f.MinABI)
 }
 

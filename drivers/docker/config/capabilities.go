@@ -2,18 +2,17 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
-	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/capability"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // capAll stands for all capabilities.
-const capAll = "ALL"
+const capAll = capability.All
 
 // defaultCaps are those that tasks may have by default.
 var defaultCaps = drivers.DefaultCapabilities()
@@ -21,36 +20,11 @@ var defaultCaps = drivers.DefaultCapabilities()
 // daemonCaps are those that the daemon gives a container by default.
 var daemonCaps = append(drivers.DefaultCapabilities(), "NET_RAW")
 
-// capNumbers are the capabilities of Linux, without CAP_.
-var capNumbers = map[string]uint{
-	"AUDIT_CONTROL": unix.CAP_AUDIT_CONTROL, "AUDIT_READ": unix.CAP_AUDIT_READ, "AUDIT_WRITE": unix.CAP_AUDIT_WRITE,
-	"BLOCK_SUSPEND": unix.CAP_BLOCK_SUSPEND, "BPF": unix.CAP_BPF, "CHECKPOINT_RESTORE": unix.CAP_CHECKPOINT_RESTORE,
-	"CHOWN": unix.CAP_CHOWN, "DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE, "DAC_READ_SEARCH": unix.CAP_DAC_READ_SEARCH,
-	"FOWNER": unix.CAP_FOWNER, "FSETID": unix.CAP_FSETID, "IPC_LOCK": unix.CAP_IPC_LOCK,
-	"IPC_OWNER": unix.CAP_IPC_OWNER, "KILL": unix.CAP_KILL, "LEASE": unix.CAP_LEASE,
-	"LINUX_IMMUTABLE": unix.CAP_LINUX_IMMUTABLE, "MAC_ADMIN": unix.CAP_MAC_ADMIN, "MAC_OVERRIDE": unix.CAP_MAC_OVERRIDE,
-	"MKNOD": unix.CAP_MKNOD, "NET_ADMIN": unix.CAP_NET_ADMIN, "NET_BIND_SERVICE": unix.CAP_NET_BIND_SERVICE,
-	"NET_BROADCAST": unix.CAP_NET_BROADCAST, "NET_RAW": unix.CAP_NET_RAW, "PERFMON": unix.CAP_PERFMON,
-	"SETFCAP": unix.CAP_SETFCAP, "SETGID": unix.CAP_SETGID, "SETPCAP": unix.CAP_SETPCAP,
-	"SETUID": unix.CAP_SETUID, "SYSLOG": unix.CAP_SYSLOG, "SYS_ADMIN": unix.CAP_SYS_ADMIN,
-	"SYS_BOOT": unix.CAP_SYS_BOOT, "SYS_CHROOT": unix.CAP_SYS_CHROOT, "SYS_MODULE": unix.CAP_SYS_MODULE,
-	"SYS_NICE": unix.CAP_SYS_NICE, "SYS_PACCT": unix.CAP_SYS_PACCT, "SYS_PTRACE": unix.CAP_SYS_PTRACE,
-	"SYS_RAWIO": unix.CAP_SYS_RAWIO, "SYS_RESOURCE": unix.CAP_SYS_RESOURCE, "SYS_TIME": unix.CAP_SYS_TIME,
-	"SYS_TTY_CONFIG": unix.CAP_SYS_TTY_CONFIG, "WAKE_ALARM": unix.CAP_WAKE_ALARM,
-}
-
-// allCaps are their names.
-var allCaps = slices.Sorted(maps.Keys(capNumbers))
+// allCaps are the names of all capabilities.
+var allCaps = capability.Names()
 
 // CapabilityNames returns the canonical names of capabilities: upper case, without CAP_.
-func CapabilityNames(given []string) []string {
-	out := []string{}
-	for _, name := range given {
-		out = append(out, strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "CAP_"))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
+func CapabilityNames(given []string) []string { return capability.Canonical(given) }
 
 // Capabilities returns what to add to and drop from the daemon's capabilities.
 func (s *Plugin) Capabilities(add, drop []string) (added, dropped []string, err error) {
@@ -98,7 +72,7 @@ func lower(names []string) []string {
 }
 
 // CapabilityBit returns the bit of a capability in a set of the kernel.
-func CapabilityBit(name string) uint64 { return 1 << capNumbers[name] }
+func CapabilityBit(name string) uint64 { return capability.Bit(name) }
 
 // CapabilitySet returns the capabilities that a container with these options has at most.
 func CapabilitySet(host *container.HostConfig) (set uint64) {
