@@ -69,7 +69,7 @@ func (c *Client) allocHooks() allochook.Deps {
 // taskHooks returns the dependencies of the hooks of tasks.
 func (c *Client) taskHooks() taskhook.Deps {
 	return taskhook.Deps{
-		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv,
+		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv, Denied: c.cfg.DeniedUsers,
 		Confiner:   &process.Confiner{Sidecars: &c.groups, Own: c.cfg.OwnDirs},
 		Artifacts:  c.artifacts,
 		Volumes:    c.volumes.usable,

@@ -60,7 +60,8 @@ type Config struct {
 	NoServices bool
 	// DisableRemoteExec rejects exec requests.
 	DisableRemoteExec bool
-	HostEnv           map[string]string // environment for drivers without isolation
+	HostEnv           map[string]string // environment for drivers without isolation, and those with a chroot
+	DeniedUsers       taskhook.DeniedUsers
 	// Backends are the kinds of the drivers by name. A driver that is missing is its own kind.
 	Backends       map[string]string
 	DynamicUserMin int

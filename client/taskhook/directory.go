@@ -43,7 +43,7 @@ func (h *directoryHook) Prestart(_ context.Context, req *TaskPrestartRequest, re
 	}
 	resp.Dir = dir
 	resp.Paths = &taskenv.Paths{Alloc: dir.SharedPath(), Task: dir.LocalPath(), Secrets: dir.SecretsPath()}
-	if h.isolation == drivers.FSIsolationChroot || h.isolation == drivers.FSIsolationImage {
+	if h.isolation.OwnRoot() {
 		resp.Paths = &taskenv.Paths{Alloc: "/alloc", Task: "/local", Secrets: "/secrets"}
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// environmentHook passes the host's environment to tasks without isolation. Other tasks get
-// only the job's environment.
+// environmentHook passes the host's environment to tasks without isolation, and to those that see the host's programs
+// in a root of their own. Other tasks get only the job's environment.
 type environmentHook struct {
 	host      map[string]string // without the names on the denylist
 	isolation drivers.FSIsolation
@@ -21,7 +21,7 @@ func newEnvironmentHook(c Config) hook.Hook {
 func (*environmentHook) Name() string { return "environment" }
 
 func (h *environmentHook) Prestart(_ context.Context, _ *TaskPrestartRequest, resp *TaskPrestartResponse) error {
-	if h.isolation == drivers.FSIsolationNone {
+	if h.isolation == drivers.FSIsolationNone || h.isolation == drivers.FSIsolationChroot {
 		resp.HostEnv = h.host
 	}
 	return nil

@@ -39,9 +39,10 @@ type Deps struct {
 	Volumes    func() map[string]*nomad.ClientHostVolumeConfig // those of the node now; nil means those of Config.Node
 	Devices    Devices                                         // nil: the node has none
 	Template   template.Config
-	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation
-	StatsEvery time.Duration     // sampling interval of resource usage; 0 means 1 s
-	Sampler    *Sampler          // samples the usage of drivers that can measure at once; nil for none
+	HostEnv    map[string]string // the agent's, without the denylist, for drivers without isolation or with a chroot
+	Denied     DeniedUsers
+	StatsEvery time.Duration // sampling interval of resource usage; 0 means 1 s
+	Sampler    *Sampler      // samples the usage of drivers that can measure at once; nil for none
 	Metrics    Metrics
 	Services   *service.Registrar // nil: native services are not enabled
 	Scripts    Scripts            // nil: no checks

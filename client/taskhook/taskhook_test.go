@@ -167,7 +167,8 @@ func TestDefaultToken(t *testing.T) {
 	}{
 		{"host paths", drivers.FSIsolationNone, "", true},
 		{"unveil", drivers.FSIsolationUnveil, "", false},
-		{"chroot", drivers.FSIsolationChroot, "/secrets", false},
+		{"chroot", drivers.FSIsolationChroot, "/secrets", true},
+		{"image", drivers.FSIsolationImage, "/secrets", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := config(&nomad.Task{Identity: &nomad.WorkloadIdentity{Name: "default", Env: true, File: true}})

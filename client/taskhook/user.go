@@ -1,6 +1,7 @@
 package taskhook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -25,12 +26,13 @@ const stateUID = "dynamic_uid"
 type userHook struct {
 	users   Users
 	dynamic bool
-	image   bool // the task has the users of its image
+	image   bool   // the task has the users of its image
+	user    string // of a task without one, "" for none
 }
 
 func newUserHook(c Config) hook.Hook {
 	return &userHook{users: c.Users, dynamic: c.Capabilities.DynamicWorkloadUsers,
-		image: c.Capabilities.FSIsolation == drivers.FSIsolationImage}
+		image: c.Capabilities.FSIsolation == drivers.FSIsolationImage, user: c.Capabilities.DefaultUser}
 }
 
 func (*userHook) Name() string { return userHookName }
@@ -39,8 +41,8 @@ func (h *userHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *T
 	switch {
 	case h.image:
 		resp.Owner = ofImage(req.Task.User)
-	case req.Task.User != "":
-		owner, err := h.named(req.Task.User)
+	case req.Task.User != "" || h.user != "":
+		owner, err := h.named(cmp.Or(req.Task.User, h.user))
 		if err != nil {
 			return &Fault{Type: nomad.TaskFailedValidation, Err: err}
 		}

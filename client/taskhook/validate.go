@@ -4,26 +4,52 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // validateHook rejects tasks that this client cannot run. The servers reject them at
 // registration; the hook covers jobs that an older server accepted.
-type validateHook struct{}
+type validateHook struct{ denied DeniedUsers }
 
-func newValidateHook(_ Config) hook.Hook {
-	return &validateHook{}
+func newValidateHook(c Config) hook.Hook {
+	return &validateHook{c.Denied}
+}
+
+// DeniedUsers are users that tasks of some drivers must not have.
+type DeniedUsers struct {
+	Users   []string
+	Drivers []string // instances
+}
+
+// check returns an error if a task must not have its user, by whatever name the job has it.
+func (d DeniedUsers) check(t *nomad.Task) error {
+	if t.User == "" || !slices.Contains(d.Drivers, t.Driver) {
+		return nil
+	}
+	name := t.User
+	if u, err := hostuser.Lookup(name); err == nil {
+		name = u.Name
+	}
+	if slices.Contains(d.Users, t.User) || slices.Contains(d.Users, name) {
+		return fmt.Errorf("running as user %q is disallowed", t.User)
+	}
+	return nil
 }
 
 func (*validateHook) Name() string { return "validate" }
 
-func (*validateHook) Prestart(_ context.Context, req *TaskPrestartRequest, _ *TaskPrestartResponse) error {
+func (h *validateHook) Prestart(_ context.Context, req *TaskPrestartRequest, _ *TaskPrestartResponse) error {
+	if err := h.denied.check(req.Task); err != nil {
+		return &Fault{Type: nomad.TaskHookFailed, Err: fmt.Errorf("%s: %w", h.Name(), err)}
+	}
 	if err := errors.Join(validate(req.Task), validServices(req)); err != nil {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: err}
 	}

@@ -147,8 +147,7 @@ func statNoLinks(name string) (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// target returns the destination of a volume in the task. With a driver that has images, it is a path of
-// the image, where the driver creates it. Else a missing destination below the task's writable
+// target returns the destination of a volume in the task. In a root of the task's own, the driver creates it. Else a missing destination below the task's writable
 // directories is created.
 func (h *volumeHook) target(destination string, req *TaskPrestartRequest, directory bool) (string, error) {
 	target := req.Env.Expand(destination)
@@ -158,8 +157,8 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 	if err := jobrules.CheckMountTarget(target); err != nil {
 		return "", err
 	}
-	if h.caps.FSIsolation == drivers.FSIsolationImage {
-		return imageTarget(target)
+	if h.caps.FSIsolation.OwnRoot() {
+		return rootTarget(target)
 	}
 	if !filepath.IsAbs(target) {
 		target = filepath.Join(req.Dir.Path(), target)
@@ -179,8 +178,8 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 	return target, h.create(inAlloc, req, directory)
 }
 
-// imageTarget returns the destination of a volume in an image. A relative one is below the root.
-func imageTarget(target string) (string, error) {
+// rootTarget returns the destination of a volume in the task's own root. A relative one is below the root.
+func rootTarget(target string) (string, error) {
 	target = filepath.Join("/", target)
 	for _, own := range imageDirs {
 		if safefs.Within(own, target) {
@@ -193,7 +192,7 @@ func imageTarget(target string) (string, error) {
 	return target, nil
 }
 
-// The directories of a task in an image.
+// The directories of a task in its own root.
 const imageLogs = "/" + allocdir.SharedName + "/" + allocdir.LogsName
 
 var imageDirs = []string{"/" + allocdir.SharedName, "/" + allocdir.LocalName, "/" + allocdir.SecretsName, imageLogs}

@@ -90,6 +90,10 @@ const (
 	FSIsolationUnveil FSIsolation = "unveil"
 )
 
+// OwnRoot reports whether a task has a root directory of its own, with the task's directories at /alloc, /local and
+// /secrets.
+func (f FSIsolation) OwnRoot() bool { return f == FSIsolationChroot || f == FSIsolationImage }
+
 // PrivateTmp is the directory that drivers with mount namespaces replace by one of the task, with the
 // mount points in it.
 const PrivateTmp = "/tmp"
@@ -100,6 +104,7 @@ type Capabilities struct {
 	Exec                 bool
 	FSIsolation          FSIsolation
 	DynamicWorkloadUsers bool     // the client assigns a dynamic uid to a task without user
+	DefaultUser          string   // user of a task without one, "" for that of the agent or of the driver
 	Networks             []string // supported modes: NetworkHost, NetworkGroup; empty means NetworkHost
 	MustCreateNetwork    bool     // the driver is a NetworkCreator, and its tasks only join such networks
 	NoLogs               bool     // the driver collects no logs
