@@ -32,11 +32,11 @@ func TestSidecarsDoNotSeeTheAgent(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	super := supervise.NewClient(filepath.Join(t.TempDir(), "supervise"), log)
 	t.Cleanup(func() { super.Close() })
-	all := open(t, drivers.NewHost(log, super, []string{own}), blocks{
+	all := open(t, drivers.NewHost(drivers.HostConfig{Log: log, Supervisor: super, Own: []string{own}}), blocks{
 		"raw-open":   {Backend: "raw_exec", Config: options{"enabled": true}},
-		"exec2-open": {Backend: "exec2", Config: options{"allow_unprivileged": true}},
+		"exec2-open": {Backend: "exec2", Config: options{"allow_unprivileged": true}}, "exec": {},
 	})
-	for _, name := range []string{"raw-open", "exec2-open"} {
+	for _, name := range []string{"raw-open", "exec2-open", "exec"} {
 		t.Run(name, func(t *testing.T) {
 			cfg := taskOf(t, all[name])
 			exit, err := all[name].(plugin.Confiner).Confine(t.Context(), cfg, lister(t, cfg, own))

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/open-nomad/open-nomad/drivers/chroot"
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -15,17 +16,34 @@ type Host struct {
 	super   *supervise.Client
 	own     []string // directories of the agent
 	agent   string   // identifies the agent on this machine
+	env     map[string]string
 	denials *exec2.Denials
 }
 
-// NewHost returns the Host of an agent. Tasks must not see the directories in own. The first is the
-// client's state directory; it identifies the agent on its machine.
-func NewHost(log *slog.Logger, super *supervise.Client, own []string) *Host {
-	h := &Host{log: log, super: super, own: own, denials: exec2.NewDenials(log)}
-	if len(own) > 0 {
-		h.agent = own[0]
+// HostConfig configures a Host.
+type HostConfig struct {
+	Log        *slog.Logger
+	Supervisor *supervise.Client
+	// Own are directories that tasks must not see. The first is the client's state directory; it identifies the
+	// agent on its machine.
+	Own []string
+	// ChrootEnv are the files of the host in the root directories of tasks, by source: chroot.CheckEnv has accepted
+	// them. Empty for chroot.DefaultEnv.
+	ChrootEnv map[string]string
+}
+
+// NewHost returns the Host of an agent.
+func NewHost(cfg HostConfig) *Host {
+	h := &Host{log: cfg.Log, super: cfg.Supervisor, own: cfg.Own, env: cfg.ChrootEnv, denials: exec2.NewDenials(cfg.Log)}
+	if len(h.own) > 0 {
+		h.agent = h.own[0]
 	}
 	return h
+}
+
+// chroot returns the configuration of an instance whose tasks have a root directory of their own.
+func (h *Host) chroot(name string) chroot.Config {
+	return chroot.Config{Name: name, Supervisor: h.super, Own: h.own, Env: h.env}
 }
 
 // dir returns the directory of an instance in the agent's state directory, "" if there is none.

@@ -33,7 +33,7 @@ func host(t *testing.T) *drivers.Host {
 		}
 		super.Close()
 	})
-	return drivers.NewHost(log, super, nil)
+	return drivers.NewHost(drivers.HostConfig{Log: log, Supervisor: super})
 }
 
 // open opens the instances of plugin blocks by name.

@@ -29,21 +29,24 @@ func TestInstances(t *testing.T) {
 		give blocks
 		want []string
 	}{
-		"no block": {nil, []string{"docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+		"no block": {nil, []string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"own block": {blocks{"exec2": {Config: options{"unveil_by_task": true}}},
-			[]string{"docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
-		"opt in":         {blocks{"mock_driver": {}}, []string{"docker=docker", "exec2=exec2", "mock_driver=mock_driver", "qemu=qemu", "raw_exec=raw_exec"}},
-		"alias":          {blocks{"nomad-driver-exec2": {}}, []string{"docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
-		"alias, backend": {blocks{"nomad-driver-exec2": {Backend: "exec2"}}, []string{"docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
-		"same backend":   {blocks{"exec2": {Backend: "exec2"}}, []string{"docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
+		"opt in": {blocks{"mock_driver": {}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "mock_driver=mock_driver", "qemu=qemu", "raw_exec=raw_exec"}},
+		"alias": {blocks{"nomad-driver-exec2": {}}, []string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
+		"alias, backend": {blocks{"nomad-driver-exec2": {Backend: "exec2"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
+		"same backend": {blocks{"exec2": {Backend: "exec2"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"another name": {blocks{"exec2-open": {Backend: "exec2"}},
-			[]string{"docker=docker", "exec2=exec2", "exec2-open=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "exec2-open=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"two more": {blocks{"A_1": {Backend: "raw_exec"}, "b": {Backend: "mock_driver"}},
-			[]string{"A_1=raw_exec", "b=mock_driver", "docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+			[]string{"A_1=raw_exec", "b=mock_driver", "docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"docker twice": {blocks{"docker": {}, "docker-privileged": {Backend: "docker", Config: options{"allow_privileged": true}}},
-			[]string{"docker=docker", "docker-privileged=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+			[]string{"docker=docker", "docker-privileged=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"longest of name": {blocks{strings.Repeat("x", 64): {Backend: "exec2"}},
-			[]string{"docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec", strings.Repeat("x", 64) + "=exec2"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec", strings.Repeat("x", 64) + "=exec2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, wrong := list(t, tc.give)
@@ -61,9 +64,11 @@ func TestBlockErrors(t *testing.T) {
 		want    string
 		unknown bool
 	}{
-		"unknown driver": {blocks{"exec9": {}}, "", `unknown driver "exec9": set backend to one of docker, exec2, mock_driver, qemu, raw_exec`,
+		"unknown driver": {blocks{"exec9": {}}, "",
+			`unknown driver "exec9": set backend to one of docker, exec, exec2, java, mock_driver, qemu, raw_exec`,
 			true},
-		"unknown backend":   {blocks{"open": {Backend: "exec9"}}, "backend", `unknown driver "exec9": set backend to one of docker, exec2`, true},
+		"unknown backend": {blocks{"open": {Backend: "exec9"}}, "backend",
+			`unknown driver "exec9": set backend to one of docker, exec, exec2`, true},
 		"backend is a file": {blocks{"open": {Backend: "nomad-driver-exec2"}}, "backend", `unknown driver "nomad-driver-exec2"`, true},
 		"backend is a name": {blocks{"open": {Backend: "exec2"}, "more": {Backend: "open"}}, "backend", `unknown driver "open"`, true},
 		"name of a kind": {blocks{"raw_exec": {Backend: "exec2"}}, "backend",

@@ -16,8 +16,10 @@ package drivers
 import (
 	"github.com/open-nomad/open-nomad/drivers/docker"
 	dockerconfig "github.com/open-nomad/open-nomad/drivers/docker/config"
+	"github.com/open-nomad/open-nomad/drivers/exec"
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/exec2/config"
+	"github.com/open-nomad/open-nomad/drivers/java"
 	"github.com/open-nomad/open-nomad/drivers/mock"
 	"github.com/open-nomad/open-nomad/drivers/qemu"
 	"github.com/open-nomad/open-nomad/drivers/rawexec"
@@ -38,9 +40,11 @@ func Kinds() []Kind {
 			return docker.New(docker.Config{Name: name, Agent: h.agent, Dir: h.dir(docker.Name, name), Images: h.dir(docker.Name+"-images", ""),
 				Log: h.log, Logs: h.super})
 		}},
+		{exec.Kind(), func(h *Host, name string) drivers.Driver { return exec.New(h.chroot(name)) }},
 		{config.Kind(), func(h *Host, name string) drivers.Driver {
 			return exec2.New(exec2.Config{Name: name, Log: h.log, Supervisor: h.super, Denials: h.denials, Own: h.own})
 		}},
+		{java.Kind(), func(h *Host, name string) drivers.Driver { return java.New(h.chroot(name)) }},
 		{mock.Kind(), func(h *Host, name string) drivers.Driver { return mock.New(name, h.log) }},
 		{qemu.Kind(), func(h *Host, name string) drivers.Driver { return qemu.New(name, h.super, h.own...) }},
 		{rawexec.Kind(), func(h *Host, name string) drivers.Driver { return rawexec.New(name, h.super, h.own...) }},

@@ -19,7 +19,7 @@ import (
 // drivers opens the instances of drivers of the configuration. Tasks do not see the directories in
 // own.
 func (a *Agent) drivers(own []string) ([]plugin.Driver, error) {
-	host := drivers.NewHost(a.log, a.super, own)
+	host := drivers.NewHost(drivers.HostConfig{Log: a.log, Supervisor: a.super, Own: own, ChrootEnv: a.set.Client.ChrootEnv})
 	var out []plugin.Driver
 	var errs []error
 	for _, i := range a.set.Drivers() {

@@ -77,13 +77,13 @@ func upstream() []record {
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000001", "Name": "n1", "Status": "ready", "Datacenter": "dc1",
 			"Attributes": m{"driver.podman": "1", "driver.podman.version": "27.0.0", "consul.version": "1.19.0"},
 			"Drivers": m{"podman": m{"Detected": true, "Healthy": true}, "raw_exec": m{"Detected": true, "Healthy": true},
-				"java": m{"Detected": false}},
+				"nspawn": m{"Detected": false}},
 			"CSINodePlugins": m{"ebs": m{"PluginID": "ebs", "Healthy": true}},
 			"HostVolumes": m{"made": m{"Name": "made", "Path": "/v", "ID": "22222222-0000-0000-0000-000000000001"},
 				"static": m{"Name": "static", "Path": "/s"}},
 			"NodeResources": m{"Devices": []any{m{"Vendor": "nvidia", "Type": "gpu", "Name": "T4"}}}}},
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000002", "Name": "n2", "Status": "ready",
-			"Drivers": m{"podman": m{"Detected": true, "Healthy": true}, "exec": m{"Detected": true, "Healthy": true}}}},
+			"Drivers": m{"podman": m{"Detected": true, "Healthy": true}, "lxc": m{"Detected": true, "Healthy": true}}}},
 		{nodeType, m{"ID": "11111111-0000-0000-0000-000000000003", "Name": "n3", "Status": "down",
 			"Drivers": m{"podman": m{"Detected": true, "Healthy": true}}}},
 		job("backup", "raw_exec", nil, m{"Type": "batch", "Multiregion": m{"Regions": []any{m{"Name": "global"}}}}),
@@ -126,7 +126,7 @@ func TestUpstreamState(t *testing.T) {
 		"CSI plugin ebs|1||true",
 		"attribute attr.consul.*|1|default/web|true",
 		"device nvidia/gpu/T4|1||false",
-		"driver exec|1||false",
+		"driver lxc|1||false",
 		"driver podman|2|default/web|true",
 	}
 	if !slices.Equal(got, want) {
@@ -138,7 +138,7 @@ func TestUpstreamState(t *testing.T) {
 	text := unwrapped(r)
 	for _, want := range []string{"multiregion blocks of 1 job have no effect: each region runs its part independently\n      default/backup",
 		"driver podman is on 2 nodes; 1 job needs it\n      default/web",
-		"driver exec is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
+		"driver lxc is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -175,7 +175,7 @@ func TestDocumentedOutput(t *testing.T) {
 // additional drivers.
 func TestNothingIsLost(t *testing.T) {
 	data := archive(t, job("web", "exec2", nil, nil),
-		record{nodeType, m{"ID": "n", "Status": "ready", "Drivers": m{"java": m{"Detected": true, "Healthy": true}}}})
+		record{nodeType, m{"ID": "n", "Status": "ready", "Drivers": m{"nspawn": m{"Detected": true, "Healthy": true}}}})
 	ignored := []migrate.Key{{Key: "disable_update_check", Effect: "accepted without effect"}}
 	if r := checked(t, data, nil, ignored); r.Lost || !strings.Contains(r.Text(term.Short), "serves everything in use") {
 		t.Error(r.Text(term.Short))

@@ -166,8 +166,10 @@ func (s jobSnippet) inJob(level string, names []string) string {
 func (s jobSnippet) driver() (driver, config string) {
 	name, config := "exec2", "config {\ncommand = \"/bin/true\"\n}\n"
 	switch filepath.Base(s.page) {
-	case "raw_exec.md":
-		name = "raw_exec"
+	case "raw_exec.md", "exec.md":
+		name = strings.TrimSuffix(filepath.Base(s.page), ".md")
+	case "java.md":
+		name, config = "java", "config {\njar_path = \"x.jar\"\n}\n"
 	case "mock_driver.md":
 		name, config = "mock_driver", "config {}\n"
 	}

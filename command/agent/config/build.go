@@ -83,7 +83,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,
 		Fingerprint: s.fingerprintConfig(allocDir, httpAddr), Clouds: s.clouds(), CgroupParent: c.CgroupParent,
 		MaxKillTimeout: c.MaxKillTimeout, NoServices: !c.NomadServiceDiscovery, DisableRemoteExec: c.DisableRemoteExec, HostEnv: s.hostEnv(),
-		Backends:       s.backends(),
+		Backends: s.backends(), DeniedUsers: s.deniedUsers(),
 		DynamicUserMin: c.Users.DynamicUserMin, DynamicUserMax: c.Users.DynamicUserMax,
 		Access:      client.AccessControl{Enabled: s.ACL.Enabled, TokenTTL: s.ACL.TokenTTL, PolicyTTL: s.ACL.PolicyTTL, RoleTTL: s.ACL.RoleTTL},
 		Artifact:    artifacts,

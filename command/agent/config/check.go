@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
+	"github.com/open-nomad/open-nomad/drivers/chroot"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -142,6 +143,9 @@ func (s *Settings) checkClient() error {
 		if n < 0 {
 			errs = append(errs, s.Fault("client."+path, "must not be negative"))
 		}
+	}
+	if err := chroot.CheckEnv(c.ChrootEnv); err != nil {
+		errs = append(errs, s.Fault("client.chroot_env", "%v", err))
 	}
 	return errors.Join(append(errs, s.checkHostVolumes(), s.checkHostNetworks(), s.checkBridge(), s.checkArtifact(), s.checkTemplate(),
 		s.checkJoin(), s.checkOptions(), s.checkClouds(), s.checkLogSinks())...)

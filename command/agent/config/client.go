@@ -16,7 +16,7 @@ type Client struct {
 	NodePool                       string                    `hcl:"node_pool" default:"default"`
 	Options                        map[string]string         `hcl:"options"`
 	Meta                           map[string]string         `hcl:"meta"`
-	ChrootEnv                      map[string]string         `hcl:"chroot_env" later:"the exec driver"`
+	ChrootEnv                      map[string]string         `hcl:"chroot_env"`
 	NetworkInterface               string                    `hcl:"network_interface"`
 	PreferredAddressFamily         string                    `hcl:"preferred_address_family"`
 	NetworkSpeed                   int                       `hcl:"network_speed"`

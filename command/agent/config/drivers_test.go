@@ -31,24 +31,26 @@ func TestDrivers(t *testing.T) {
 		args  []string
 		want  []string
 	}{
-		"no block": {map[string]string{"a.hcl": withClient}, nil, []string{"docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
-		"dev":      {nil, []string{"-dev"}, []string{"docker=docker", "exec2=exec2", "mock_driver=mock_driver", "qemu=qemu", "raw_exec=raw_exec"}},
+		"no block": {map[string]string{"a.hcl": withClient}, nil,
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
+		"dev": {nil, []string{"-dev"},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "mock_driver=mock_driver", "qemu=qemu", "raw_exec=raw_exec"}},
 		"instance": {map[string]string{"a.hcl": withClient + open}, nil,
-			[]string{"docker=docker", "exec2=exec2", "exec2-open=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "exec2-open=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"JSON": {map[string]string{"a.hcl": withClient, "b.json": `{"plugin": {"x": {"backend": "raw_exec"}}}`}, nil,
-			[]string{"docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec", "x=raw_exec"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec", "x=raw_exec"}},
 		"two files": {map[string]string{"a.hcl": withClient + open, "b.hcl": "plugin \"exec2-open\" {\n config { pids_limit = 7 }\n}"}, nil,
-			[]string{"docker=docker", "exec2=exec2", "exec2-open=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "exec2-open=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"denied": {map[string]string{"a.hcl": withClient + open + `client { options = { "driver.denylist" = "exec2" } }`}, nil,
-			[]string{"docker=docker", "exec2-open=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+			[]string{"docker=docker", "exec=exec", "exec2-open=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"allowed": {map[string]string{"a.hcl": withClient + open + `client { options = { "driver.allowlist" = "exec2-open" } }`}, nil,
 			[]string{"exec2-open=exec2"}},
 		"of a server": {map[string]string{"a.hcl": minimal + "plugin \"podman\" {}\n"}, nil,
-			[]string{"docker=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"docker, twice": {map[string]string{"a.hcl": withClient +
-			"plugin \"docker\" {\n config {\n allow_privileged = false\n volumes { enabled = false }\n }\n}\nplugin \"docker-privileged\" {\n backend = \"docker\"\n config {\n allow_privileged = true\n volumes { enabled = true }\n }\n}\n"}, nil, []string{"docker=docker", "docker-privileged=docker", "exec2=exec2", "qemu=qemu", "raw_exec=raw_exec"}},
+			"plugin \"docker\" {\n config {\n allow_privileged = false\n volumes { enabled = false }\n }\n}\nplugin \"docker-privileged\" {\n backend = \"docker\"\n config {\n allow_privileged = true\n volumes { enabled = true }\n }\n}\n"}, nil, []string{"docker=docker", "docker-privileged=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"mock, by name": {map[string]string{"a.hcl": withClient + "plugin \"m\" { backend = \"mock_driver\" }\n"}, nil,
-			[]string{"docker=docker", "exec2=exec2", "m=mock_driver", "qemu=qemu", "raw_exec=raw_exec"}},
+			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "m=mock_driver", "qemu=qemu", "raw_exec=raw_exec"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := load(t, tc.files, tc.args...)
@@ -115,7 +117,7 @@ func TestPluginFaults(t *testing.T) {
 		want  string
 	}{
 		"unknown backend": {map[string]string{"a.hcl": withClient + "plugin \"open\" {\n  backend = \"exec9\"\n}\n"},
-			`a.hcl:6: plugin.open.backend: unknown driver "exec9": set backend to one of docker, exec2, mock_driver, qemu, raw_exec`},
+			`a.hcl:6: plugin.open.backend: unknown driver "exec9": set backend to one of docker, exec, exec2, java, mock_driver, qemu, raw_exec`},
 		"unknown driver": {map[string]string{"a.hcl": withClient + "plugin \"podman\" {}\n"},
 			`a.hcl:5: plugin.podman: unknown driver "podman": set backend to one of`},
 		"a path": {map[string]string{"a.hcl": withClient + "plugin \"../x\" { backend = \"exec2\" }\n"},

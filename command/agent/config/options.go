@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/drivers"
+	"github.com/open-nomad/open-nomad/client/taskhook"
 )
 
 // knownOptions are the keys of client.options that Nomad reads. Other keys are accepted, because
@@ -38,13 +38,32 @@ func (s *Settings) checkOptions() error {
 			}
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// Defaults of user.denylist and user.checked_drivers.
+var (
+	deniedUsers    = []string{"root", "Administrator"}
+	checkedDrivers = []string{"exec", "qemu", "java"}
+)
+
+// deniedUsers returns the users that tasks of some drivers must not have. An instance is checked if it or its kind
+// is named.
+func (s *Settings) deniedUsers() taskhook.DeniedUsers {
+	out := taskhook.DeniedUsers{Users: deniedUsers, Drivers: checkedDrivers}
+	if _, set := s.Client.Options["user.denylist"]; set || s.option("user.blacklist") != "" {
+		out.Users = list(s.option("user.denylist", "user.blacklist"))
+	}
+	if _, set := s.Client.Options["user.checked_drivers"]; set {
+		out.Drivers = list(s.option("user.checked_drivers"))
+	}
 	instances, _ := s.instances()
-	for _, driver := range list(s.option("user.checked_drivers")) {
-		if slices.ContainsFunc(instances, func(i drivers.Instance) bool { return i.Name == driver }) {
-			errs = append(errs, s.notYet(path, "user.checked_drivers for "+driver))
+	for _, i := range instances {
+		if slices.Contains(out.Drivers, i.Kind.Name) {
+			out.Drivers = append(slices.Clip(out.Drivers), i.Name)
 		}
 	}
-	return errors.Join(errs...)
+	return out
 }
 
 // option returns the first of the named options of client.options that is set.
