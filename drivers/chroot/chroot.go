@@ -96,7 +96,13 @@ const (
 
 // Fingerprint implements drivers.Driver.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
-	return process.Steady(ctx, d.fingerprint(ctx))
+	ch := make(chan drivers.Fingerprint, 1)
+	go func() { // Attributes may run a program
+		defer close(ch)
+		ch <- d.fingerprint(ctx)
+		<-ctx.Done()
+	}()
+	return ch
 }
 
 func (d *Driver) fingerprint(ctx context.Context) drivers.Fingerprint {

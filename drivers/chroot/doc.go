@@ -9,5 +9,7 @@
 //
 // A task runs as an ordinary user with the capabilities of upstream's rules (capabilities.go). The host's files keep
 // the owners that the task's user is, and no others: a capability, or a change of the user, opens no file of the host
-// that its mode does not open for everybody. The package starts no goroutine.
+// that its mode does not open for everybody.
+//
+// Goroutines: one per call of Fingerprint, which ends with its context.
 package chroot
