@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -325,4 +327,108 @@ func TestFingerprint(t *testing.T) {
 		!strings.Contains(got.Attributes["driver.qemu.version"], ".") {
 		t.Errorf("fingerprint = %+v", got)
 	}
+}
+
+// TestStats measures the emulator. After the end of the task nothing of it remains.
+func TestStats(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, nil)
+	cfg := f.task(nil)
+	f.start(cfg)
+	s, err := f.InspectTask(cfg.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := f.TaskStats(t.Context(), cfg.ID, 10*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := <-samples; u == nil || u.MemoryUsage == 0 && u.MemoryRSS == 0 {
+		t.Errorf("TaskStats() sends %+v, want the memory of the emulator", u)
+	}
+	if err := f.DestroyTask(cfg.ID, false); err == nil {
+		t.Error("DestroyTask() of a running task = nil, want an error")
+	}
+	if err := f.DestroyTask(cfg.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/" + s.Attributes["pid"]); !os.IsNotExist(err) {
+		t.Errorf("process %s of the emulator remains: %v", s.Attributes["pid"], err)
+	}
+	groups, err := filepath.Glob("/sys/fs/cgroup/*/*/" + cfg.AllocID + "*")
+	if err != nil || len(groups) > 0 {
+		t.Errorf("control groups %q remain, %v", groups, err)
+	}
+	if _, err := f.InspectTask(cfg.ID); err != drivers.ErrTaskNotFound {
+		t.Errorf("InspectTask() = %v, want %v", err, drivers.ErrTaskNotFound)
+	}
+}
+
+// TestEmulatorKilled checks the result of a task whose emulator is killed, and that a new agent reads it.
+func TestEmulatorKilled(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, nil)
+	cfg := f.task(nil)
+	h := f.start(cfg)
+	s, err := f.InspectTask(cfg.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(s.Attributes["pid"])
+	if err == nil {
+		err = unix.Kill(pid, unix.SIGKILL)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := f.WaitTask(t.Context(), cfg.ID); err != nil || exit.Signal != 9 {
+		t.Errorf("WaitTask() = %+v, %v, want signal 9", exit, err)
+	}
+	later := qemu.New(qemu.Name, f.super)
+	if err := later.RecoverTask(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := later.WaitTask(t.Context(), cfg.ID); err != nil || exit.Signal != 9 {
+		t.Errorf("WaitTask() of a later agent = %+v, %v, want signal 9", exit, err)
+	}
+}
+
+// TestUser checks that no emulator runs as root.
+func TestUser(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, nil)
+	for user, want := range map[string]string{"": "the client assigned none", "root": "does not run as root", "no-such-user": "no-such-user"} {
+		cfg := f.task(nil)
+		cfg.User = user
+		if _, err := f.StartTask(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("StartTask() with user %q = %v, want %q", user, err, want)
+		}
+	}
+}
+
+// TestPorts checks the network of the guest: only the task's own ports can be mapped.
+func TestPorts(t *testing.T) {
+	needsEmulator(t)
+	f := newFixture(t, nil)
+	cfg := f.task(map[string]any{"port_map": []any{map[string]any{"http": 80}}})
+	cfg.Ports = []drivers.Port{{Label: "other", Value: 20001, Own: true}}
+	if _, err := f.StartTask(t.Context(), cfg); err == nil || err.Error() != `Unknown port label "http"` {
+		t.Errorf("StartTask() = %v, want an unknown label", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	cfg = f.task(map[string]any{"port_map": []any{map[string]any{"http": 80}}})
+	cfg.Ports = []drivers.Port{{Label: "http", Value: port, Own: true}}
+	if h := f.start(cfg); h.Network == nil || h.Network.PortMap["http"] != 80 {
+		t.Errorf("network = %+v, want the port of the guest", h.Network)
+	}
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatalf("the emulator does not listen on the host port: %v", err)
+	}
+	conn.Close()
 }
