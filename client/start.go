@@ -27,8 +27,10 @@ func (c *Client) prepare(ctx context.Context) (later []*nomad.Allocation, err er
 	if err := c.drivers.Ready(patience); err != nil && ctx.Err() == nil {
 		c.log.Warn("registering before every driver has been fingerprinted")
 	}
-	if err := c.devices.Ready(patience); err != nil && ctx.Err() == nil {
-		c.log.Warn("registering before every device plugin has reported its devices")
+	// A node that registers without its devices would lose them for a moment. A plugin that does not answer
+	// reports that within its own time limit.
+	if c.devices.Ready(ctx) != nil {
+		return nil, context.Cause(ctx)
 	}
 	c.node.setDrivers(c.drivers.Infos())
 	c.node.setDevices(c.devices.Groups())
