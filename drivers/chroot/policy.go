@@ -119,6 +119,9 @@ func (s *setup) mounts() (*sandbox.Mounts, error) {
 	if err := l.task(); err != nil {
 		return nil, err
 	}
+	if err := l.devices(); err != nil {
+		return nil, err
+	}
 	if err := l.checkHidden(); err != nil {
 		return nil, err
 	}

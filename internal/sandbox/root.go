@@ -55,11 +55,16 @@ func (r *Root) validate(p *Policy) error {
 		}
 	}
 	for _, b := range m.Binds {
-		if b.Beneath != "" || !isInRoot(b.Target) {
+		if b.Beneath != "" || !isInRoot(b.Target) && !b.inDev() {
 			errs = append(errs, fmt.Errorf("target %q of a bind is not a path below the root", b.Target))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// inDev reports whether the bind is a device node in the root's /dev.
+func (b Bind) inDev() bool {
+	return b.Device && filepath.Clean(b.Target) == b.Target && strings.HasPrefix(b.Target, "/dev/")
 }
 
 // isInRoot reports whether a path of the program is below the root, but not in a directory of the kernel.
@@ -113,6 +118,10 @@ func (p *Policy) mountRoot(lookup *lookup) error {
 		return err
 	}
 	for i, b := range p.Mounts.Binds {
+		if b.inDev() {
+			a.devices = append(a.devices, openBind{b, sources[i]}) // when /dev is there
+			continue
+		}
 		if err := a.bind(b, sources[i]); err != nil {
 			return fmt.Errorf("mount %s: %w", b, err)
 		}
@@ -135,6 +144,14 @@ type assembly struct {
 	users  int         // descriptor of Users, 0 for none
 	shared map[string]safefs.Tree
 	proc   safefs.Tree
+	// devices are mounted in /dev before it is sealed.
+	devices []openBind
+}
+
+// openBind is a bind with the descriptor of its source.
+type openBind struct {
+	Bind
+	source int
 }
 
 func (a *assembly) close() {
@@ -203,7 +220,7 @@ func (a *assembly) attach(lookup *lookup) error {
 
 // attrs returns the attributes of the mounts of a bind.
 func (a *assembly) attrs(b Bind) safefs.TreeAttrs {
-	out := safefs.TreeAttrs{ReadOnly: b.ReadOnly, Setuid: a.Setuid, Devices: a.Devices}
+	out := safefs.TreeAttrs{ReadOnly: b.ReadOnly, Setuid: a.Setuid, Devices: a.Devices || b.Device}
 	switch b.Propagation {
 	case PropagateNone:
 		out.Propagation = unix.MS_PRIVATE
@@ -223,6 +240,9 @@ func (a *assembly) bind(b Bind, source int) (err error) {
 		return fmt.Errorf("open the destination: %w", err)
 	}
 	defer unix.Close(target)
+	if b.Device && !isDevice(source) {
+		return errNoDevice
+	}
 	if isDir(source) != isDir(target) {
 		return errors.New("one of source and destination is a directory, the other is not")
 	}

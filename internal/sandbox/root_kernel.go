@@ -98,6 +98,11 @@ func (a *assembly) mountDev(dev safefs.Tree) error {
 			return fmt.Errorf("mount %s: %w", fs.dir, err)
 		}
 	}
+	for _, d := range a.devices {
+		if err := a.bind(d.Bind, d.source); err != nil {
+			return fmt.Errorf("mount %s: %w", d.Bind, err)
+		}
+	}
 	return seal(dev)
 }
 
