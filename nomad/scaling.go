@@ -6,8 +6,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
-// ScalingPolicyTypeHorizontal is the type of the policies of task groups, which limit the count.
-const ScalingPolicyTypeHorizontal = "horizontal"
+// The types of scaling policies. Those of groups are horizontal and limit the count. Those of tasks limit the resources,
+// and are stored without effect.
+const (
+	ScalingPolicyTypeHorizontal  = "horizontal"
+	ScalingPolicyTypeVerticalCPU = "vertical_cpu"
+	ScalingPolicyTypeVerticalMem = "vertical_mem"
+)
 
 // The keys of the target of a scaling policy.
 const (
@@ -52,19 +57,75 @@ type ScalingEvent struct {
 	CreateIndex   uint64
 }
 
-// WithoutScaling returns a copy of the job whose groups have no scaling policies. It
-// shares everything else with the job.
-func (j *Job) WithoutScaling() *Job {
+// ScalingTarget returns the target of a policy of a group, or of a task in it unless t is nil.
+func (j *Job) ScalingTarget(tg *TaskGroup, t *Task) map[string]string {
+	out := map[string]string{ScalingTargetNamespace: j.Namespace, ScalingTargetJob: j.ID, ScalingTargetGroup: tg.Name}
+	if t != nil {
+		out[ScalingTargetTask] = t.Name
+	}
+	return out
+}
+
+// EachScaling calls f for the scaling policies of all groups and tasks. t is nil for that of a group.
+func (j *Job) EachScaling(f func(tg *TaskGroup, t *Task, p *ScalingPolicy)) {
+	for _, tg := range j.TaskGroups {
+		if tg == nil {
+			continue // possible only in a job that was stored without validation
+		}
+		if tg.Scaling != nil {
+			f(tg, nil, tg.Scaling)
+		}
+		for _, t := range tg.Tasks {
+			if t == nil {
+				continue
+			}
+			for _, p := range t.ScalingPolicies {
+				if p != nil {
+					f(tg, t, p)
+				}
+			}
+		}
+	}
+}
+
+// MapScaling returns a copy of the job with f(p) in place of each scaling policy p, and without those for which f returns
+// nil. It shares everything else with the job.
+func (j *Job) MapScaling(f func(p *ScalingPolicy) *ScalingPolicy) *Job {
 	out := *j
 	out.TaskGroups = slices.Clone(j.TaskGroups)
-	for i, g := range out.TaskGroups {
-		if g == nil || g.Scaling == nil {
+	for i, tg := range out.TaskGroups {
+		if tg == nil {
 			continue
 		}
-		group := *g
-		group.Scaling, out.TaskGroups[i] = nil, &group
+		group := *tg
+		if tg.Scaling != nil {
+			group.Scaling = f(tg.Scaling)
+		}
+		group.Tasks = slices.Clone(tg.Tasks)
+		for k, t := range group.Tasks {
+			if t == nil || len(t.ScalingPolicies) == 0 {
+				continue
+			}
+			task := *t
+			task.ScalingPolicies = nil
+			for _, p := range t.ScalingPolicies {
+				if p == nil {
+					continue
+				}
+				if p = f(p); p != nil {
+					task.ScalingPolicies = append(task.ScalingPolicies, p)
+				}
+			}
+			group.Tasks[k] = &task
+		}
+		out.TaskGroups[i] = &group
 	}
 	return &out
+}
+
+// WithoutScaling returns a copy of the job without scaling policies.
+func (j *Job) WithoutScaling() *Job {
+	return j.MapScaling(func(*ScalingPolicy) *ScalingPolicy { return nil })
 }
 
 // JobTrackedScalingEvents is the number of scaling events that are stored of each group.

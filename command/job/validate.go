@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
 func validateCommand() term.Command {
@@ -27,12 +28,13 @@ with a JSON jobspec, or invalid connection settings.`,
 			s := &source{}
 			s.declare(f)
 			s.declareVault(f)
-			return func(ctx context.Context, e *term.Env) error { return validate(ctx, e, s) }
+			detail := f.Detail("List the parts of the job that are accepted without effect.")
+			return func(ctx context.Context, e *term.Env) error { return validate(ctx, e, s, *detail) }
 		},
 	}
 }
 
-func validate(ctx context.Context, e *term.Env, s *source) error {
+func validate(ctx context.Context, e *term.Env, s *source, detail term.Detail) error {
 	job, _, err := s.read(ctx, e, e.Arg(0))
 	if errors.Is(err, errJSONVars) {
 		return &term.ExitError{Code: 255, Err: err}
@@ -57,6 +59,10 @@ func validate(ctx context.Context, e *term.Env, s *source) error {
 	if err := v.here(e, job, err == nil); err != nil {
 		return fmt.Errorf("Error validating job: %w", err)
 	}
+	if detail {
+		e.Println(e.Bold("Accepted without effect:"))
+		e.Println(term.Table(v.inert) + "\n")
+	}
 	if len(v.warnings) > 0 {
 		e.Println(e.Bold("Job Warnings:\n" + strings.Join(v.warnings, "\n") + "\n"))
 	}
@@ -68,7 +74,10 @@ func validate(ctx context.Context, e *term.Env, s *source) error {
 }
 
 // verdict holds the errors and warnings of a job, without duplicates.
-type verdict struct{ faults, warnings []string }
+type verdict struct {
+	faults, warnings []string
+	inert            []string // rows of the parts that are accepted without effect
+}
 
 // ofServers adds the errors and warnings of the servers.
 func (v *verdict) ofServers(resp *api.JobValidateResponse) {
@@ -105,6 +114,10 @@ func (v *verdict) here(e *term.Env, job *api.Job, validated bool) error {
 		return err
 	}
 	v.add(admission.Check(canonical, drivers.Table()))
+	v.inert = []string{"Place|Part|Reason"}
+	for _, part := range jobrules.WithoutEffect(canonical) {
+		v.inert = append(v.inert, term.Row(part.Place, part.Name, part.Reason))
+	}
 	if !validated {
 		v.add(nil, admission.Unprivileged(canonical, drivers.Table()))
 	}

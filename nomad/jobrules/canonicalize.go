@@ -115,17 +115,20 @@ func canonicalizeTaskGroup(tg *nomad.TaskGroup, j *nomad.Job) {
 	}
 	if tg.Scaling != nil {
 		orEmpty(&tg.Scaling.Type, nomad.ScalingPolicyTypeHorizontal)
-		tg.Scaling.Target = map[string]string{nomad.ScalingTargetNamespace: j.Namespace, nomad.ScalingTargetJob: j.ID,
-			nomad.ScalingTargetGroup: tg.Name}
+		tg.Scaling.Target = j.ScalingTarget(tg, nil)
 	}
 	canonicalizeNetworks(tg.Networks)
 	canonicalizeServices(tg.Services, j, tg.Name, "")
 	for name, v := range tg.Volumes {
 		orEmpty(&v.Name, name)
+		orEmpty(&v.Type, nomad.VolumeTypeHost)
 	}
 	for _, t := range tg.Tasks {
 		canonicalizeTask(t, tg)
 		canonicalizeServices(t.Services, j, tg.Name, t.Name)
+		for _, p := range t.ScalingPolicies {
+			p.Target = j.ScalingTarget(tg, t)
+		}
 	}
 }
 

@@ -33,7 +33,6 @@ var (
 		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
 		{"consul", "consul blocks are", func(t *nomad.Task) bool { return t.Consul != nil }},
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
-		{"scaling", "scaling blocks of tasks are", func(t *nomad.Task) bool { return len(t.ScalingPolicies) > 0 }},
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
 		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
 		{"numa devices", "devices in numa are", func(t *nomad.Task) bool {

@@ -1,9 +1,11 @@
 package jobrules
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -25,28 +27,34 @@ type requirement struct {
 	ranges [2]string // of the operators version and semver
 }
 
-// validatePossible rejects constraints that no node can meet. The constraints of a group and its tasks
-// apply to the node together with those of the job.
-func validatePossible(j *nomad.Job, f *faults) {
+// impossible returns a warning for each group whose constraints no node can meet. The constraints of a group and its
+// tasks apply to the node together with those of the job. Such a job is registered, and waits.
+func impossible(j *nomad.Job) []string {
+	var list []error
+	f := &faults{place: fmt.Sprintf("job %q", untrusted.Shorten(j.ID, maxShown)), list: &list}
 	all := requirements{of: map[string]*requirement{}}
-	if !all.addAll(j.Constraints, f) {
-		return
-	}
-	for _, tg := range j.TaskGroups {
-		group := requirements{of: map[string]*requirement{}, job: all.of}
-		in := f.in("group", tg.Name)
-		ok := group.addAll(tg.Constraints, in)
-		for _, t := range tg.Tasks {
-			ok = ok && group.addAll(t.Constraints, in.in("task", t.Name))
+	if all.addAll(j.Constraints, f) {
+		for _, tg := range j.TaskGroups {
+			group := requirements{of: map[string]*requirement{}, job: all.of}
+			in := f.in("group", tg.Name)
+			ok := group.addAll(tg.Constraints, in)
+			for _, t := range tg.Tasks {
+				ok = ok && group.addAll(t.Constraints, in.in("task", t.Name))
+			}
 		}
 	}
+	out := make([]string, len(list))
+	for i, err := range list {
+		out[i] = err.Error()
+	}
+	return out
 }
 
 // addAll adds constraints until one is impossible. It reports whether all are possible.
 func (r requirements) addAll(list []*nomad.Constraint, f *faults) bool {
 	for _, c := range list {
 		if why := r.add(c); why != "" {
-			f.add("the constraint %q is impossible: %s", strings.TrimSpace(c.LTarget+" "+c.Operand+" "+c.RTarget), why)
+			f.add("the constraint %q is impossible, so the group is never placed: %s", strings.TrimSpace(c.LTarget+" "+c.Operand+" "+c.RTarget), why)
 			return false
 		}
 	}

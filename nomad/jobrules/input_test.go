@@ -28,7 +28,7 @@ func TestInput(t *testing.T) {
 
 func checkInput(t *testing.T, body string) {
 	var j *nomad.Job
-	want, accepted := "", false
+	want, warned, accepted := "", "", false
 	for line := range strings.Lines(body) {
 		line = strings.TrimSpace(line)
 		key, rest, _ := strings.Cut(line, " ")
@@ -44,6 +44,8 @@ func checkInput(t *testing.T, body string) {
 			}
 		case key == "refused:":
 			want = rest
+		case key == "warned:":
+			warned, accepted = rest, true
 		case line == "accepted":
 			accepted = true
 		default:
@@ -55,6 +57,11 @@ func checkInput(t *testing.T, body string) {
 	switch {
 	case accepted && err != nil:
 		t.Errorf("Validate() = %v, want no error", err)
+	case accepted:
+		got := strings.Join(jobrules.Warnings(j), "\n")
+		if !strings.HasPrefix(got, warned) || warned == "" && strings.Contains(got, "impossible") || strings.Contains(got, "\n") {
+			t.Errorf("Warnings() = %q, want %q", got, warned)
+		}
 	case !accepted && (want == "" || err == nil || !strings.HasPrefix(err.Error(), want)):
 		t.Errorf("Validate() = %v, want %q", err, want)
 	case !accepted && strings.Contains(err.Error(), "\n"):

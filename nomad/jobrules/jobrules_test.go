@@ -251,7 +251,6 @@ func TestAbsentFeatures(t *testing.T) {
 	for name, edit := range map[string]func(j *nomad.Job){
 		"multiregion": func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
 		"consul":      func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Name: "web"}} },
-		"scaling":     func(j *nomad.Job) { task(j).ScalingPolicies = []*nomad.ScalingPolicy{{}} },
 		"vault":       func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":      func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
 		"numa": func(j *nomad.Job) {
@@ -290,7 +289,7 @@ func TestWarnings(t *testing.T) {
 	j.TaskGroups[0].Tasks[0].Identities = []*nomad.WorkloadIdentity{{Name: "aws", Env: true}}
 	jobrules.Canonicalize(j)
 	got := strings.Join(jobrules.Warnings(j), "\n")
-	for _, want := range []string{"update has no effect on batch jobs", `"aws" has no aud`, `"aws" has no ttl`, "keep an old token",
+	for _, want := range []string{"update has no effect on batch and sysbatch jobs", `"aws" has no aud`, `"aws" has no ttl`, "keep an old token",
 		"attempts of reschedule"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("Warnings() lack %q:\n%s", want, got)

@@ -21,7 +21,7 @@ func validateNetworks(tg *nomad.TaskGroup, f *faults) {
 	for _, n := range tg.Networks {
 		p.network(n)
 		checkMode(f, n)
-		checkReachable(f, tg, n)
+		checkReachable(f, n)
 		if n.Mode != mode && (n.Mode != "" || mode != nomad.NetworkModeHost) {
 			f.add("its networks have different modes: a group can have only one network")
 		}
@@ -104,17 +104,9 @@ func checkEgress(f *faults, e *nomad.NetworkEgress) {
 	}
 }
 
-// onTheHost are the drivers whose tasks use the host's ports as they are if their group has no network of its own.
-// Others may map ports themselves, as docker does with ports in the config of a task: then to is the port inside.
-var onTheHost = []string{"exec2", "raw_exec"}
-
 // checkReachable checks the fields of ports that depend on the mode.
-func checkReachable(f *faults, tg *nomad.TaskGroup, n *nomad.NetworkResource) {
-	mapped := slices.ContainsFunc(tg.Tasks, func(t *nomad.Task) bool { return !slices.Contains(onTheHost, t.Driver) })
+func checkReachable(f *faults, n *nomad.NetworkResource) {
 	for _, port := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
-		if onHost(n) && port.To > 0 && port.To != port.Value && !mapped {
-			f.add("port %q has to = %d, but tasks of exec2 and raw_exec on the host's network use the host port: remove to, set mode = \"bridge\" in the network block, or publish the port with ports of a docker task", port.Label, port.To)
-		}
 		if !onHost(n) && port.IgnoreCollision {
 			f.add("port %q has ignore_collision, which needs the host's network: remove it", port.Label)
 		}

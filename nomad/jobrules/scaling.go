@@ -28,3 +28,24 @@ func validateScaling(tg *nomad.TaskGroup, f *faults, j *nomad.Job) {
 		f.add("count is %d, more than the max of scaling, which is %d", count, p.Max)
 	}
 }
+
+// validateTaskScaling checks the scaling blocks of a task: at most one of each type. The servers store them without effect.
+func validateTaskScaling(t *nomad.Task, f *faults) {
+	seen := map[string]bool{}
+	for _, p := range t.ScalingPolicies {
+		if p.Type != nomad.ScalingPolicyTypeVerticalCPU && p.Type != nomad.ScalingPolicyTypeVerticalMem {
+			f.add("the type of a scaling block of a task is %q: it must be %s or %s", p.Type, nomad.ScalingPolicyTypeVerticalCPU,
+				nomad.ScalingPolicyTypeVerticalMem)
+		}
+		if seen[p.Type] {
+			f.add("more than one scaling block has the type %s: keep one", p.Type)
+		}
+		seen[p.Type] = true
+		switch {
+		case p.Min < 0:
+			f.add("min of scaling is %d: it must be 0 or more", p.Min)
+		case p.Max < p.Min:
+			f.add("max of scaling is %d, less than its min of %d", p.Max, p.Min)
+		}
+	}
+}

@@ -230,7 +230,17 @@ func TestServiceWarnings(t *testing.T) {
 			t.Errorf("Warnings() = %q, want %q", got, want)
 		}
 	}
-	if got := jobrules.Warnings(plainly()); len(got) > 0 {
+	if got := jobrules.WithoutEffect(plainly()); len(got) > 0 {
+		t.Errorf("WithoutEffect() = %q, want none", got)
+	}
+	// Without a delay, clients can connect to tasks that are already stopped.
+	j = plainly()
+	if got := strings.Join(jobrules.Warnings(j), "\n"); strings.Count(got, "has services but no shutdown_delay") != 2 {
+		t.Errorf("Warnings() = %q, want one for the group and one for the task", got)
+	}
+	delay := time.Second
+	j.TaskGroups[0].ShutdownDelay, j.TaskGroups[0].Tasks[0].ShutdownDelay = &delay, delay
+	if got := jobrules.Warnings(j); len(got) > 0 {
 		t.Errorf("Warnings() = %q, want none", got)
 	}
 }

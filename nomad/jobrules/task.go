@@ -80,6 +80,7 @@ func validateTask(t *nomad.Task, f *faults, tg *nomad.TaskGroup) {
 	validateAffinities(f, t.Affinities)
 	validateRestartPolicy(t.RestartPolicy, f)
 	validateResources(t.Resources, f)
+	validateTaskScaling(t, f)
 	validateLogConfig(t.LogConfig, f, tg.EphemeralDisk)
 	validateSchedule(t.Schedule, f)
 	validateIdentities(t, f)

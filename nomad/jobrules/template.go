@@ -26,9 +26,6 @@ func validateTemplates(t *nomad.Task, f *faults) {
 func validateTemplate(tmpl *nomad.Template, f *faults, t *nomad.Task) {
 	validateTemplateText(tmpl, f, t)
 	validateTemplateDestination(tmpl.DestPath, f, t.Name)
-	if tmpl.VaultGrace != 0 {
-		f.add("vault_grace is not supported: remove it")
-	}
 	if tmpl.Splay < 0 {
 		f.add("splay is negative")
 	}

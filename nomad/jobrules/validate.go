@@ -94,7 +94,6 @@ func Validate(j *nomad.Job) error {
 		f.add("the description of the ui block has %d characters: the limit is 1000", len(j.UI.Description))
 	}
 	validateGroups(j, f)
-	validatePossible(j, f)
 	return errors.Join(list...)
 }
 

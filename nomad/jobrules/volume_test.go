@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 )
 
@@ -37,7 +36,8 @@ func TestValidateVolumes(t *testing.T) {
 			m.Volume, m.Destination, m.PropagationMode = "${meta.v}", "${NOMAD_TASK_DIR}/../x", "${meta.p}"
 		}, ""},
 		{"relative destination", func(_ *nomad.VolumeRequest, m *nomad.VolumeMount, _ *nomad.Job) { m.Destination = "local/data" }, ""},
-		{"no type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "" }, `type is "": use host`},
+		{"no type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "" }, ""},
+		{"unknown type", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "nfs" }, `type is "nfs": use host`},
 		{"csi", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Type = "csi" }, `volumes of type "csi" are ` + absent},
 		{"sticky", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky = true }, ""},
 		{"sticky per_alloc", func(v *nomad.VolumeRequest, _ *nomad.VolumeMount, _ *nomad.Job) { v.Sticky, v.PerAlloc = true, true },
@@ -120,7 +120,7 @@ func TestValidateNetworks(t *testing.T) {
 			"args of cni has MAC"},
 		{"cni args with an address",
 			nomad.Networks{{Mode: "cni/x", CNI: &nomad.CNIConfig{Args: map[string]string{"MAC": "02:00:00:00:00:01"}}}}, nil, ""},
-		{"to on the host", nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "http", To: 80}}}}, nil, `port "http" has to = 80`},
+		{"to on the host", nomad.Networks{{DynamicPorts: []nomad.Port{{Label: "http", To: 80}}}}, nil, ""},
 		{"to out of range", nomad.Networks{{Mode: "bridge", DynamicPorts: []nomad.Port{{Label: "http", To: 65536}}}}, nil,
 			"it must be 1 to 65535"},
 		{"ignore_collision", nomad.Networks{{Mode: "bridge", ReservedPorts: []nomad.Port{{Label: "http", Value: 80, IgnoreCollision: true}}}},
@@ -192,34 +192,37 @@ func TestSourceForAllocation(t *testing.T) {
 	}
 }
 
-// A port that differs inside is accepted if the driver of a task may map it.
+// A port that differs inside the task is accepted in every mode. Where nothing forwards it, there is a warning.
 func TestPortsInsideTheTask(t *testing.T) {
+	docker := func(config map[string]any) *nomad.Task {
+		return &nomad.Task{Name: "d", Driver: "docker", Config: config}
+	}
 	for _, c := range []struct {
-		mode     string
-		drivers  []string
-		accepted bool
+		mode   string
+		driver string
+		other  *nomad.Task
+		warned bool
 	}{
-		{"host", []string{"exec2"}, false}, {"", []string{"raw_exec"}, false}, {"host", []string{"exec2", "raw_exec"}, false},
-		{"host", []string{"docker"}, true}, {"", []string{"exec2", "docker"}, true}, {"host", []string{"podman"}, true},
-		{"bridge", []string{"exec2"}, true}, {"cni/x", []string{"raw_exec"}, true},
+		{"host", "exec2", nil, true}, {"", "raw_exec", nil, true}, {"host", "docker", nil, true},
+		{"", "exec2", docker(map[string]any{"ports": []any{"http"}}), false}, {"", "exec2", docker(map[string]any{"ports": []any{"ssh"}}), true},
+		{"bridge", "exec2", nil, false}, {"cni/x", "raw_exec", nil, false},
 	} {
 		j := sample("service")
 		tg := j.TaskGroups[0]
 		tg.Networks = nomad.Networks{{Mode: c.mode, DynamicPorts: []nomad.Port{{Label: "http", To: 80}, {Label: "same", To: -1}},
-			ReservedPorts: []nomad.Port{{Label: "ssh", Value: 22, To: 22}}}}
-		tg.Tasks = tg.Tasks[:1]
-		for i, driver := range c.drivers {
-			if i > 0 {
-				tg.Tasks = append(tg.Tasks, codec.Copy(tg.Tasks[0]))
-				tg.Tasks[i].Name += "x"
-			}
-			tg.Tasks[i].Driver = driver
+			ReservedPorts: []nomad.Port{{Label: "x", Value: 22, To: 22}}}}
+		tg.Tasks[0].Driver = c.driver
+		if c.other != nil {
+			tg.Tasks = append(tg.Tasks, c.other)
 		}
 		jobrules.Canonicalize(j)
-		err := jobrules.Validate(j)
-		want := `job "j", group "g": port "http" has to = 80, but tasks of exec2 and raw_exec on the host's network use the host port: remove to, set mode = "bridge" in the network block, or publish the port with ports of a docker task`
-		if c.accepted != (err == nil) || err != nil && err.Error() != want {
-			t.Errorf("%q with %v: Validate() = %v", c.mode, c.drivers, err)
+		if err := jobrules.Validate(j); err != nil {
+			t.Errorf("%q with %s: Validate() = %v", c.mode, c.driver, err)
+		}
+		got := strings.Join(jobrules.Warnings(j), "\n")
+		want := `job "j", group "g": to of port "http" has no effect on connections: nothing is forwarded on the host's network. NOMAD_PORT_http is this number`
+		if c.warned != strings.HasPrefix(got, want) || !c.warned && got != "" {
+			t.Errorf("%q with %s: Warnings() = %q", c.mode, c.driver, got)
 		}
 	}
 }

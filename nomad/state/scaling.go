@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"reflect"
-	"slices"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -15,7 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state/table"
 )
 
-// scalingPolicies holds the policies of all task groups.
+// scalingPolicies holds the policies of all groups and tasks.
 var scalingPolicies = &table.Table[nomad.ScalingPolicy]{
 	Name: TableScalingPolicy,
 	ID:   func(p *nomad.ScalingPolicy) table.Key { return table.KeyOf(p.ID) },
@@ -77,33 +76,35 @@ func (t *txn) putScalingPolicies(j *nomad.Job) {
 	for p := range scalingPolicies.By(t, nil, "job", table.KeyOf(j.Namespace, j.ID)) {
 		stored[scaledBy(p)] = p
 	}
-	for _, g := range j.TaskGroups {
-		if g == nil || g.Scaling == nil {
-			continue
-		}
-		p := policyOf(j, g)
-		old := stored[scaledBy(p)]
+	j.EachScaling(func(tg *nomad.TaskGroup, task *nomad.Task, p *nomad.ScalingPolicy) {
+		p = policyOf(p, j.ScalingTarget(tg, task))
+		t.putScalingPolicy(p, stored[scaledBy(p)])
 		delete(stored, scaledBy(p))
-		switch {
-		case old != nil:
-			p.ID, p.CreateIndex, p.ModifyIndex = old.ID, old.CreateIndex, old.ModifyIndex
-			if reflect.DeepEqual(p, old) {
-				continue
-			}
-		case t.belongsToOther(p):
-			continue
-		case p.ID == "":
-			t.log.Warn("scaling policy without ID is not stored", "namespace", j.Namespace, "job", j.ID, "group", g.Name)
-			continue
-		default:
-			p.CreateIndex = t.Index
-		}
-		p.ModifyIndex = t.Index
-		scalingPolicies.Put(t.Txn, p)
-	}
+	})
 	for _, old := range stored {
 		scalingPolicies.Delete(t.Txn, old)
 	}
+}
+
+// putScalingPolicy stores a policy. old is the stored one for the same target, or nil.
+func (t *txn) putScalingPolicy(p, old *nomad.ScalingPolicy) {
+	switch {
+	case old != nil:
+		p.ID, p.CreateIndex, p.ModifyIndex = old.ID, old.CreateIndex, old.ModifyIndex
+		if reflect.DeepEqual(p, old) {
+			return
+		}
+	case t.belongsToOther(p):
+		return
+	case p.ID == "":
+		t.log.Warn("scaling policy without ID is not stored", "namespace", p.Target[nomad.ScalingTargetNamespace],
+			"job", p.Target[nomad.ScalingTargetJob], "group", p.Target[nomad.ScalingTargetGroup])
+		return
+	default:
+		p.CreateIndex = t.Index
+	}
+	p.ModifyIndex = t.Index
+	scalingPolicies.Put(t.Txn, p)
 }
 
 // belongsToOther reports whether the ID of a policy is that of a policy of another job. Leaders of
@@ -117,24 +118,21 @@ func (t *txn) belongsToOther(p *nomad.ScalingPolicy) bool {
 // restoreScaling adds the policies of a job if the snapshot has none of them, as snapshots of
 // earlier versions of this project.
 func (t *txn) restoreScaling(j *nomad.Job) {
-	if !slices.ContainsFunc(j.TaskGroups, func(g *nomad.TaskGroup) bool { return g != nil && g.Scaling != nil }) {
-		return
-	}
 	for range scalingPolicies.By(t, nil, "job", table.KeyOf(j.Namespace, j.ID)) {
 		return
 	}
 	t.putScalingPolicies(j)
 }
 
-// policyOf returns the row of the policy of a group.
-func policyOf(j *nomad.Job, g *nomad.TaskGroup) *nomad.ScalingPolicy {
-	p := *g.Scaling
+// policyOf returns the row of the policy of a job with this target.
+func policyOf(policy *nomad.ScalingPolicy, target map[string]string) *nomad.ScalingPolicy {
+	p := *policy
 	canonicalPolicy(&p)
 	p.Target = maps.Clone(p.Target)
 	if p.Target == nil {
 		p.Target = map[string]string{}
 	}
-	p.Target[nomad.ScalingTargetNamespace], p.Target[nomad.ScalingTargetJob], p.Target[nomad.ScalingTargetGroup] = j.Namespace, j.ID, g.Name
+	maps.Copy(p.Target, target)
 	return &p
 }
 
@@ -147,15 +145,11 @@ func canonicalPolicy(p *nomad.ScalingPolicy) {
 
 // disableScaling disables the policies of a job that is stopped. It copies what it changes.
 func disableScaling(j *nomad.Job) {
-	j.TaskGroups = slices.Clone(j.TaskGroups)
-	for i, g := range j.TaskGroups {
-		if g == nil || g.Scaling == nil {
-			continue
-		}
-		group, policy := *g, *g.Scaling
+	*j = *j.MapScaling(func(p *nomad.ScalingPolicy) *nomad.ScalingPolicy {
+		policy := *p
 		policy.Enabled = false
-		group.Scaling, j.TaskGroups[i] = &policy, &group
-	}
+		return &policy
+	})
 }
 
 // deleteScaling deletes the policies and events of a purged job.

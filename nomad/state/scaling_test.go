@@ -126,3 +126,36 @@ func TestScalingEventsAreDeletedWithTheJob(t *testing.T) {
 		t.Errorf("events of %v remain, the table is at %d", jobs, s.Snapshot().TableIndex(state.TableScalingEvent))
 	}
 }
+
+// Tasks have policies of their own. A stopped job disables them too, and a job without them deletes them.
+func TestScalingPoliciesOfTasks(t *testing.T) {
+	w := newWorld(t)
+	job := func(list ...*nomad.ScalingPolicy) func(*nomad.Job) {
+		return func(j *nomad.Job) {
+			j.TaskGroups = []*nomad.TaskGroup{{Name: "g", Scaling: &nomad.ScalingPolicy{ID: "h", Max: 2, Enabled: true},
+				Tasks: []*nomad.Task{{Name: "t", ScalingPolicies: list}, {Name: "u"}}}}
+		}
+	}
+	policy := func(id, kind string, limit int64) *nomad.ScalingPolicy {
+		return &nomad.ScalingPolicy{ID: id, Type: kind, Max: limit, Enabled: true}
+	}
+	expect := func(when string, want ...string) {
+		t.Helper()
+		var got []string
+		for p := range w.snap().ScalingPoliciesByJob(nil, "default", "j") {
+			got = append(got, fmt.Sprintf("%s %s %s %d %v %d-%d", p.ID, p.Type, p.Target["Task"], p.Max, p.Enabled, p.CreateIndex, p.ModifyIndex))
+			if p.Target["Group"] != "g" || p.Target["Job"] != "j" || p.Target["Namespace"] != "default" {
+				t.Errorf("%s: target of %s is %v", when, p.ID, p.Target)
+			}
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("%s: policies are %q, want %q", when, got, want)
+		}
+	}
+	w.job("j", job(policy("c", "vertical_cpu", 500), policy("m", "vertical_mem", 600)))
+	expect("registered", "c vertical_cpu t 500 true 101-101", "h horizontal  2 true 101-101", "m vertical_mem t 600 true 101-101")
+	w.job("j", job(policy("other", "vertical_cpu", 501)))
+	expect("one is changed and one is removed", "c vertical_cpu t 501 true 101-102", "h horizontal  2 true 101-101")
+	w.ok(w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}}))
+	expect("stopped", "c vertical_cpu t 501 false 101-103", "h horizontal  2 false 101-103")
+}

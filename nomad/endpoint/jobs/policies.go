@@ -15,25 +15,23 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// identifyPolicies sets the IDs of the scaling policies of a job. A group keeps the ID of its stored
-// policy. The IDs in the request are ignored.
+// identifyPolicies sets the IDs of the scaling policies of a job. Groups and tasks keep the IDs of their stored
+// policies. The IDs in the request are ignored.
 func identifyPolicies(snap *state.Snapshot, job *nomad.Job) {
-	stored := map[string]*nomad.ScalingPolicy{}
+	type scaled struct{ group, task, kind string }
+	stored := map[scaled]*nomad.ScalingPolicy{}
 	for p := range snap.ScalingPoliciesByJob(nil, job.Namespace, job.ID) {
-		stored[p.Target[nomad.ScalingTargetGroup]] = p
+		stored[scaled{p.Target[nomad.ScalingTargetGroup], p.Target[nomad.ScalingTargetTask], p.Type}] = p
 	}
-	for _, tg := range job.TaskGroups {
-		p := tg.Scaling
-		if p == nil {
-			continue
-		}
+	job.EachScaling(func(tg *nomad.TaskGroup, t *nomad.Task, p *nomad.ScalingPolicy) {
+		target := job.ScalingTarget(tg, t)
 		p.CreateIndex, p.ModifyIndex = 0, 0
-		if old := stored[tg.Name]; old != nil {
+		if old := stored[scaled{target[nomad.ScalingTargetGroup], target[nomad.ScalingTargetTask], p.Type}]; old != nil {
 			p.ID = old.ID
 		} else {
 			p.ID = nomad.NewID()
 		}
-	}
+	})
 }
 
 // mayList reports whether the caller may list the scaling policies of a namespace.
@@ -66,7 +64,7 @@ func (s *Service) Policies(ctx context.Context, c *rpc.Call,
 					out.Policies = append(out.Policies, p.Stub())
 				}
 			}
-			out.Index = snap.TableIndex(state.TableScalingPolicy)
+			out.Index = max(snap.TableIndex(state.TableScalingPolicy), 1)
 			return nil
 		})
 }

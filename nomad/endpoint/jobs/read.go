@@ -103,7 +103,8 @@ func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *message.JobVer
 	if req.DiffTagName != "" && req.DiffVersion != nil {
 		return nil, apierror.Errorf(400, "diff_tag and diff_version cannot be used together")
 	}
-	return handler.Read(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobVersionsResponse) error {
+	// As in Nomad, the index is 0 if no job was ever registered.
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobVersionsResponse) error {
 		ns := handler.NamespaceOf(req.Namespace)
 		out.Versions = withStatus(snap.JobVersions(ws, ns, req.JobID), snap.Job(ws, ns, req.JobID))
 		if len(out.Versions) == 0 {

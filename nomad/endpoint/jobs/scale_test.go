@@ -92,6 +92,46 @@ func TestScale_Job(t *testing.T) {
 	}
 }
 
+// Tasks have policies too. Their IDs are those of the servers, and stay. Without policies, the index of the list is 1.
+func TestScale_PoliciesOfTasks(t *testing.T) {
+	s, _ := servertest.Start(t, nil)
+	list := func() message.ScalingPolicyListResponse {
+		return servertest.Read[message.ScalingPolicyListResponse](t, s, "Scaling.ListPolicies", &message.ScalingPolicyListRequest{})
+	}
+	if out := list(); out.Index != 1 || len(out.Policies) != 0 {
+		t.Errorf("without jobs: %+v", out)
+	}
+	versions := servertest.Read[message.JobVersionsResponse](t, s, "Job.GetJobVersions", &message.JobVersionsRequest{JobID: "none"})
+	if versions.Index != 0 || len(versions.Versions) != 0 {
+		t.Errorf("versions of a job before any exists: %+v", versions)
+	}
+	ids := map[string]string{}
+	for range 2 {
+		job := scalable("web", 2)
+		job.TaskGroups[0].Tasks[0].ScalingPolicies = []*nomad.ScalingPolicy{{ID: "mine", Type: "vertical_cpu", Max: 500},
+			{ID: "mine", Type: "vertical_mem", Max: 600}}
+		servertest.Register(t, s, job)
+		out := list()
+		if len(out.Policies) != 3 {
+			t.Fatalf("policies: %+v", out.Policies)
+		}
+		for _, p := range out.Policies {
+			if before := ids[p.Type]; p.ID == "mine" || before != "" && before != p.ID {
+				t.Errorf("policy %s has the ID %s, before %s", p.Type, p.ID, before)
+			}
+			if task := p.Target["Task"]; (task != "") != strings.HasPrefix(p.Type, "vertical_") {
+				t.Errorf("policy %s has the target %v", p.Type, p.Target)
+			}
+			ids[p.Type] = p.ID
+		}
+	}
+	one := servertest.Read[message.SingleScalingPolicyResponse](t, s, "Scaling.GetPolicy",
+		&message.ScalingPolicySpecificRequest{ID: ids["vertical_mem"]}).Policy
+	if one == nil || one.Max != 600 {
+		t.Errorf("policy = %+v", one)
+	}
+}
+
 func TestScale_Errors(t *testing.T) {
 	s, _ := servertest.Start(t, func(c *server.Config) { c.JobMaxCount = 8 })
 	servertest.Register(t, s, scalable("web", 2))
