@@ -31,11 +31,12 @@ const (
 // it also writes a hosts file with the task's host name, except in mode none without a dns block. The
 // files are in the task's private directory, which only root can write. The driver mounts them over
 // the node's files. Without a dns block the task sees the node's resolv.conf. A driver that applies
-// the block itself gets it as it is.
-type dnsHook struct{ mounts, itself bool }
+// the block itself gets it as it is. It has no effect on tasks that have the files of the node, as those of raw_exec.
+type dnsHook struct{ mounts, itself, host bool }
 
 func newDNSHook(c Config) hook.Hook {
-	return &dnsHook{mounts: c.Capabilities.Mounts, itself: c.Capabilities.DNS}
+	return &dnsHook{mounts: c.Capabilities.Mounts, itself: c.Capabilities.DNS,
+		host: c.Capabilities.FSIsolation == drivers.FSIsolationNone}
 }
 
 func (*dnsHook) Name() string { return "dns" }
@@ -49,6 +50,9 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 	connected := req.Network != nil && group.NetworkMode() != nomad.NetworkModeNone
 	if block == nil && (!connected || h.itself || !h.mounts) {
 		return nil
+	}
+	if !h.mounts && !h.itself && h.host {
+		return nil // its tasks have the files of the node: a warning at registration says so
 	}
 	if !h.mounts && !h.itself {
 		return &Fault{Type: nomad.TaskFailedValidation, Err: fmt.Errorf(

@@ -10,7 +10,8 @@ import (
 func Kind() *drivers.Kind {
 	return &drivers.Kind{
 		Name: Name, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT,
-		Capabilities:   drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone, Devices: true},
+		Capabilities: drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationNone, Devices: true,
+			Networks: []string{drivers.NetworkHost, drivers.NetworkGroup}},
 		CheckConfig:    drivers.CheckWith(configSpec, decodeSettings),
 		DevConfig:      map[string]any{drivers.LegacyOption: true},
 		NeedsPrivilege: needsPrivilege,

@@ -1,6 +1,6 @@
 // Package rawexec is the driver "raw_exec": it runs a program on the host with the agent's rights and
-// without a sandbox. The operator must enable it. The program keeps all rights of the agent. It has
-// its own session and control group, the descriptors 0–2 only, and the environment of the job and the
+// without a sandbox. The operator must enable it. The program keeps all rights of the agent. It is in the
+// network namespace of its group, if that has one, but has the files of the host. It has its own session and control group, the descriptors 0–2 only, and the environment of the job and the
 // client. Programs of the client that work for a task are confined (process.Confiner). Package
 // drivers/process implements states, recovery and exits.
 package rawexec
@@ -52,7 +52,13 @@ var (
 )
 
 // Capabilities implements drivers.Driver.
-func (d *Driver) Capabilities() drivers.Capabilities { return Kind().Capabilities }
+func (d *Driver) Capabilities() drivers.Capabilities {
+	c := Kind().Capabilities
+	if os.Geteuid() != 0 {
+		c.Networks = nil // only root joins a network namespace
+	}
+	return c
+}
 
 // Privilege implements drivers.Privileger. Every task needs privilege.
 func (d *Driver) Privilege() drivers.Privilege {
@@ -76,13 +82,13 @@ func (d *Driver) Report(ctx context.Context, report func(*drivers.TaskEvent)) er
 	return ctx.Err()
 }
 
-// usable returns an error if the settings of the instance or the network exclude every task like cfg.
+// usable returns an error if the settings of the instance or the rights of the agent exclude every task like cfg.
 func (s settings) usable(name string, cfg *drivers.TaskConfig) error {
 	if !s.enabled {
 		return fmt.Errorf("driver %s is disabled on this node", name)
 	}
-	if cfg.NetNS != "" {
-		return fmt.Errorf("driver %s cannot join a network namespace", name)
+	if cfg.NetNS != "" && os.Geteuid() != 0 {
+		return fmt.Errorf("driver %s can join the network of a group only if the agent runs as root", name)
 	}
 	return nil
 }
@@ -166,6 +172,7 @@ func (s settings) policy(cfg *drivers.TaskConfig, o options) (*sandbox.Policy, e
 	p := &sandbox.Policy{
 		Argv: append([]string{o.command}, o.args...), Dir: o.workDir,
 		Search:      []string{cfg.LocalDir, cfg.TaskDir},
+		NetNS:       cfg.NetNS,
 		OOMScoreAdj: o.oomScoreAdj, KeepCapabilities: true, KeepPrivileges: true, Seccomp: sandbox.SeccompNone,
 	}
 	if p.Dir == "" {

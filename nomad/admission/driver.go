@@ -49,6 +49,11 @@ func Check(job *nomad.Job, table kinds.Table) (errs, warns []string) {
 func warnings(job *nomad.Job, names *kinds.Names) []string {
 	out := jobrules.Warnings(job)
 	eachKind(job, names, func(k *drivers.Kind, p Place) {
+		hasDNS := slices.ContainsFunc(p.Group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil })
+		if hasDNS && hostFiles(k.Capabilities) {
+			out = append(out, fmt.Sprintf("%s: the dns block of the group has no effect: tasks of driver %q use the resolv.conf of the node",
+				p, p.Task.Driver))
+		}
 		if k.WarnTask == nil {
 			return
 		}
@@ -160,7 +165,7 @@ func missing(k *drivers.Kind, names *kinds.Names, p Place) (out []error) {
 		{slices.ContainsFunc(p.Group.Networks, func(n *nomad.NetworkResource) bool { return n.Hostname != "" }),
 			"have the hostname of the group's network", func(c drivers.Capabilities) bool { return c.Hostname || c.MustCreateNetwork }},
 		{slices.ContainsFunc(p.Group.Networks, func(n *nomad.NetworkResource) bool { return n.DNS != nil }),
-			"use the dns block of the group's network", mounts},
+			"use the dns block of the group's network", func(c drivers.Capabilities) bool { return c.Mounts || hostFiles(c) }},
 	}, mountAbilities(p.Task))
 	for _, a := range asks {
 		if !a.asked || a.has(k.Capabilities) {
@@ -173,6 +178,11 @@ func missing(k *drivers.Kind, names *kinds.Names, p Place) (out []error) {
 		out = append(out, fmt.Errorf("driver %q cannot %s: %s", p.Task.Driver, a.what, mend))
 	}
 	return out
+}
+
+// hostFiles reports whether the tasks of a driver have the files of the node, so that a dns block has no effect.
+func hostFiles(c drivers.Capabilities) bool {
+	return !c.Mounts && c.FSIsolation == drivers.FSIsolationNone
 }
 
 // mountAbilities returns what the volume_mount blocks of a task ask for. A mode with a reference is checked

@@ -121,11 +121,12 @@ func TestMountAbilities(t *testing.T) {
 // TestMissingAbilities checks jobs that ask for what no instance of a kind can do.
 func TestMissingAbilities(t *testing.T) {
 	for name, edit := range map[string]func(*nomad.TaskGroup){
-		"mount volumes":                            func(g *nomad.TaskGroup) { g.Tasks[0].VolumeMounts = []*nomad.VolumeMount{{Volume: "v"}} },
-		`network of mode "none"`:                   func(g *nomad.TaskGroup) { g.Networks = nomad.Networks{{Mode: "none"}} },
-		"use the dns block of the group's network": func(g *nomad.TaskGroup) { g.Networks = nomad.Networks{{DNS: &nomad.DNSConfig{}}} },
+		"mount volumes":          func(g *nomad.TaskGroup) { g.Tasks[0].VolumeMounts = []*nomad.VolumeMount{{Volume: "v"}} },
+		`network of mode "none"`: func(g *nomad.TaskGroup) { g.Networks = nomad.Networks{{Mode: "none"}} },
 	} {
-		for driver, wrong := range map[string]bool{"raw_exec": true, "mock_driver": true, "exec2": false, "podman": false} {
+		// Tasks of raw_exec can join the network of their group.
+		joins := strings.Contains(name, "network")
+		for driver, wrong := range map[string]bool{"raw_exec": !joins, "mock_driver": true, "exec2": false, "podman": false} {
 			job := testjobs.Exec2(func(t *nomad.Task) { t.Driver = driver })
 			edit(job.TaskGroups[0])
 			err := validate(job, table.Names(slices.Values([]*nomad.Node{testjobs.Node()})))
@@ -134,6 +135,21 @@ func TestMissingAbilities(t *testing.T) {
 			if got != wrong {
 				t.Errorf("%s: %s: %v", driver, name, err)
 			}
+		}
+	}
+}
+
+// TestDNSWithoutEffect checks that a dns block is accepted, with a warning, for tasks that have the files of the node.
+func TestDNSWithoutEffect(t *testing.T) {
+	for driver, want := range map[string]bool{"raw_exec": true, "exec2": false} {
+		job := testjobs.Exec2(func(t *nomad.Task) { t.Driver = driver })
+		job.TaskGroups[0].Networks = nomad.Networks{{DNS: &nomad.DNSConfig{Servers: []string{"192.0.2.1"}}}}
+		names := table.Names(slices.Values([]*nomad.Node{testjobs.Node()}))
+		if err := validate(job, names); err != nil && strings.Contains(err.Error(), "dns") {
+			t.Errorf("%s: %v", driver, err)
+		}
+		if got := strings.Contains(strings.Join(warnings(job, names), "\n"), "the dns block of the group has no effect"); got != want {
+			t.Errorf("%s: warned %v, want %v", driver, got, want)
 		}
 	}
 }
