@@ -8,7 +8,7 @@ import (
 
 // Reasons for refusing a function.
 const (
-	unsafe      = "templates must not run programs, write files or execute text"
+	unsafe      = "templates must not run programs or write files"
 	ofHost      = "templates do not read the host's environment, interfaces or name resolution"
 	needsConsul = "this version has no Consul integration"
 	needsVault  = "this version has no Vault integration"
@@ -16,7 +16,7 @@ const (
 
 // refused holds the functions that no configuration can allow.
 var refused = map[string]string{
-	"plugin": unsafe, "writeToFile": unsafe, "executeTemplate": unsafe,
+	"plugin": unsafe, "writeToFile": unsafe,
 
 	"sockaddr": ofHost, "expandenv": ofHost, "getHostByName": ofHost,
 	"sprig_env": ofHost, "sprig_expandenv": ofHost, "sprig_getHostByName": ofHost,

@@ -105,12 +105,15 @@ func TestHostileFrames(t *testing.T) {
 
 func TestCheckText(t *testing.T) {
 	for text, want := range map[string]string{
-		`{{ env "X" }} {{ with nomadVar "a" }}{{ .b }}{{ end }} {{ nosuch 1 }}`: "",
+		`{{ env "X" }} {{ with nomadVar "a" }}{{ .b }}{{ end }} {{ nosuch 1 }}`:       "",
+		`{{ define "a" }}{{ . }}{{ end }}{{ executeTemplate "a" (printf "%s" "x") }}`: "",
+		`{{ define "a" }}{{ plugin "x" }}{{ end }}{{ executeTemplate "a" }}`:          "the function plugin is refused",
+		`{{ define "a" }}x{{ end }}{{ executeTemplate "a" (secret "y") }}`:            "no Vault",
 		"{{ if":                  "1: unclosed action",
 		"a\n{{ $x }}":            "undefined variable",
 		"\n\n{{ plugin \"x\" }}": "line 3: the function plugin is refused",
-		`{{ if true }}{{ else }}{{ range loop 3 }}{{ with 1 }}{{ "x" | printf "%s" (executeTemplate "y") }}{{ end }}{{ end }}{{ end }}`: "executeTemplate",
-		"{{ define \"a\" }}\n{{ writeToFile }}{{ end }}{{ template \"a\" }}":                                                            "line 2: the function writeToFile",
+		`{{ if true }}{{ else }}{{ range loop 3 }}{{ with 1 }}{{ "x" | printf "%s" (plugin "y") }}{{ end }}{{ end }}{{ end }}`: "plugin",
+		"{{ define \"a\" }}\n{{ writeToFile }}{{ end }}{{ template \"a\" }}":                                                   "line 2: the function writeToFile",
 		`{{ template "a" (secret "x") }}`:                      "no Vault",
 		`{{ (key "x").y.z }}`:                                  "no Consul",
 		`{{ range nomadService "x" }}{{ end }}`:                "",

@@ -75,7 +75,7 @@ type Reserved struct {
 
 // Template is the client.template block.
 type Template struct {
-	FunctionDenylist          []string           `hcl:"function_denylist" default:"executeTemplate,plugin,writeToFile"`
+	FunctionDenylist          []string           `hcl:"function_denylist" default:"plugin,writeToFile"`
 	FunctionBlacklist         []string           `hcl:"function_blacklist"`
 	DisableFileSandbox        bool               `hcl:"disable_file_sandbox"`
 	MaxStale                  time.Duration      `hcl:"max_stale" default:"87600h"`

@@ -50,7 +50,7 @@ func TestTemplateConfig(t *testing.T) {
 	}
 	defaults := configs(t, whole()).Client.Template
 	if defaults.Wait != (render.Wait{Min: 5 * time.Second, Max: 4 * time.Minute}) || defaults.NomadRetry.Attempts != 12 ||
-		len(defaults.FunctionDenylist) != 3 {
+		len(defaults.FunctionDenylist) != 2 {
 		t.Errorf("defaults = %+v", defaults)
 	}
 }

@@ -27,6 +27,10 @@ func (f *fault) frame() render.Fatal {
 // syntax, and the message.
 var libraryError = regexp.MustCompile(`(?s)template: [^:]*:(\d+)(?::\d+)?: (?:executing ".*?" at <(.*?)>: )?(.*)$`)
 
+// nestedError matches the error of a template that executeTemplate has executed: the line and the message. The name of the
+// main template is empty.
+var nestedError = regexp.MustCompile(`(?s)^template: :(\d+)(?::\d+)?: executing "[^"]*" at <[^>]*>: (.*)$`)
+
 // failedCall matches the message of a function that returned an error.
 var failedCall = regexp.MustCompile(`(?s)^error calling (\w+): (.*)$`)
 
@@ -58,6 +62,9 @@ func explain(index int, text string) *fault {
 func harmlessMessage(message string) string {
 	if call := failedCall.FindStringSubmatch(message); call != nil {
 		name, text := call[1], call[2]
+		if inner := nestedError.FindStringSubmatch(text); inner != nil && name == "executeTemplate" {
+			return fmt.Sprintf("executeTemplate: line %s: %s", inner[1], harmlessMessage(inner[2]))
+		}
 		_, refused := render.RefusedFunctions()[name]
 		if refused || ownErrors[name] || text == "function is disabled" {
 			return fmt.Sprintf("%s: %s", name, text)

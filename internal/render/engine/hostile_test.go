@@ -45,6 +45,37 @@ func TestRefusedFunctions(t *testing.T) {
 	}
 }
 
+// executeTemplate renders the templates that the text defines. They cannot call more than the text itself, and the limits
+// of an evaluation hold for all of them together.
+func TestExecuteTemplate(t *testing.T) {
+	w := newWorld(t)
+	p := start(t, w.request(`{{ define "row" }}<{{ . }}>{{ end }}{{ define "all" }}{{ range . }}{{ executeTemplate "row" . }}{{ end }}{{ end }}`+
+		`{{ executeTemplate "all" (split "," "a,b") | toUpper }}`))
+	p.until("the content", func() bool { return p.last(0) == "<A><B>" })
+	p.stop()
+	for text, want := range map[string]string{
+		`{{ define "a" }}{{ executeTemplate "a" }}{{ end }}{{ executeTemplate "a" }}`:                                               "MiB of memory",
+		`{{ define "a" }}{{ template "b" }}{{ end }}{{ define "b" }}{{ executeTemplate "a" }}{{ end }}{{ template "a" }}`:           "MiB of memory",
+		`{{ define "a" }}{{ executeTemplate . . }}{{ end }}{{ executeTemplate "a" "a" }}`:                                           "MiB of memory",
+		`{{ define "a" }}{{ executeTemplate "" }}{{ end }}{{ executeTemplate "a" }}`:                                                "MiB of memory",
+		`{{ define "a" }}{{ plugin "/bin/true" }}{{ end }}{{ executeTemplate "a" }}`:                                                "plugin: the function is refused",
+		`{{ define "a" }}{{ executeTemplate "b" }}{{ end }}{{ define "b" }}{{ writeToFile "x" }}{{ end }}{{ executeTemplate "a" }}`: "writeToFile: the function is refused",
+		`{{ executeTemplate "missing" }}`:                                                "executeTemplate failed",
+		`{{ executeTemplate (printf "%s" "{{ plugin }}") }}`:                             "executeTemplate failed",
+		`{{ define "a" }}{{ file "/etc/passwd" }}{{ end }}{{ executeTemplate "a" }}`:     "executeTemplate: line 1: file",
+		`{{ define "a" }}{{ index . 1 }}{{ end }}{{ executeTemplate "a" (env "HOME") }}`: "executeTemplate",
+	} {
+		if f := failing(t, w.request(text)); !strings.Contains(f.Text, want) {
+			t.Errorf("%s: error = %+v, want %q", text, f, want)
+		}
+	}
+	req := w.request(`{{ define "a" }}x{{ end }}{{ executeTemplate "a" }}`)
+	req.Denied = []string{"executeTemplate"}
+	if f := failing(t, req); !strings.Contains(f.Text, "executeTemplate: function is disabled") {
+		t.Errorf("denied by the operator: %+v", f)
+	}
+}
+
 // The operator's list is applied on top, and an empty one allows nothing that is always refused.
 func TestDenylist(t *testing.T) {
 	w := newWorld(t)
