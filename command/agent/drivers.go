@@ -11,6 +11,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/drivers"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/monitor"
 	plugin "github.com/open-nomad/open-nomad/plugins/drivers"
 	plugins "github.com/open-nomad/open-nomad/plugins/host"
 	"github.com/open-nomad/open-nomad/plugins/proto"
@@ -19,7 +20,7 @@ import (
 // drivers opens the instances of drivers of the configuration. Tasks do not see the directories in
 // own.
 func (a *Agent) drivers(own []string) ([]plugin.Driver, error) {
-	host := drivers.NewHost(drivers.HostConfig{Log: a.log, Supervisor: a.super, Own: own, ChrootEnv: a.set.Client.ChrootEnv})
+	host := drivers.NewHost(drivers.HostConfig{Log: a.log.With(monitor.ModuleKey, "client"), Supervisor: a.super, Own: own, ChrootEnv: a.set.Client.ChrootEnv})
 	var out []plugin.Driver
 	var errs []error
 	for _, i := range a.set.Drivers() {
@@ -50,7 +51,7 @@ func (a *Agent) external(cfg *client.Config) ([]plugin.Driver, error) {
 	a.plugins, err = plugins.Open(context.Background(), plugins.Config{
 		Dir: a.set.PluginDir(a.data.path), Blocks: blocks, Builtin: builtin, Allows: a.set.AllowsDriver,
 		Runtime: filepath.Join(cfg.StateDir, "plugins"), MinPort: a.set.Client.ClientMinPort, MaxPort: a.set.Client.ClientMaxPort,
-		Topology: wireTopology(topology), Logs: a.super, Log: a.log,
+		Topology: wireTopology(topology), Logs: a.super, Log: a.log.With(monitor.ModuleKey, "client"),
 	})
 	if wrong, ok := errors.AsType[*plugins.BlockError](err); ok {
 		err = a.set.PluginFault(wrong.Label, wrong.Err)

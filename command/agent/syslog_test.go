@@ -44,8 +44,8 @@ func TestSyslog(t *testing.T) {
 		level    string
 		want     []string // priority and a part
 	}{
-		{"local0", false, "DEBUG", []string{"<135>", "msg=fine", "<134>", "msg=hello part=a", "<132>", "msg=odd", "<131>", "msg=bad"}},
-		{"DAEMON", true, "WARN", []string{"<28>", `"msg":"odd","part":"a"`, "<27>", `"msg":"bad"`}},
+		{"local0", false, "DEBUG", []string{"<135>", ": fine", "<134>", ": hello: part=a", "<132>", ": odd", "<131>", ": bad"}},
+		{"DAEMON", true, "WARN", []string{"<28>", `"@message":"odd"`, "<27>", `"@message":"bad"`}},
 	} {
 		path, next := daemon(t)
 		s := config.Default()

@@ -20,7 +20,7 @@ import (
 )
 
 // reloaded is a line that an agent logs.
-const reloaded = `msg="configuration reloaded"`
+const reloaded = `: configuration reloaded: `
 
 // reload makes an agent log a line.
 func reload(t *testing.T, a *cluster.Agent) {

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"strings"
@@ -33,23 +32,6 @@ func Level(name string) (slog.Level, error) {
 // Format is the format of log lines.
 type Format struct {
 	Level    slog.Leveler
-	JSON     bool // an object per line
+	JSON     bool // an object in each line
 	Location bool // with the position in the source code
-}
-
-// Handler returns a handler that writes each record as one line with one call of w.Write.
-func (f Format) Handler(w io.Writer) slog.Handler {
-	opts := &slog.HandlerOptions{Level: f.Level, AddSource: f.Location, ReplaceAttr: nameTrace}
-	if f.JSON {
-		return slog.NewJSONHandler(w, opts)
-	}
-	return slog.NewTextHandler(w, opts)
-}
-
-// nameTrace sets the name of LevelTrace, which slog does not have.
-func nameTrace(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.LevelKey && a.Value.Any() == LevelTrace {
-		return slog.String(slog.LevelKey, "TRACE")
-	}
-	return a
 }

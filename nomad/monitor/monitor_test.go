@@ -78,16 +78,20 @@ func TestMonitorLevelsAndFormats(t *testing.T) {
 			}
 		}
 		log.Error("after the readers")
-		if got := info.text(); !strings.Contains(got, "level=INFO msg=hello node=n1 g.a=1\n") || strings.Contains(got, "tiny") ||
+		if got := info.text(); !strings.Contains(got, " [INFO]  agent: hello: node=n1 g.a=1\n") || strings.Contains(got, "tiny") ||
 			strings.Count(got, "\n") != 2 {
 			t.Errorf("info reader got %q", got)
 		}
-		if got := trace.text(); !strings.Contains(got, "level=TRACE") || !strings.Contains(got, "monitor_test.go:") ||
+		if got := trace.text(); !strings.Contains(got, " [TRACE] monitor/monitor_test.go:") || !strings.Contains(got, "monitor_test.go:") ||
 			strings.Count(got, "\n") != 3 {
 			t.Errorf("trace reader got %q", got)
 		}
-		var line struct{ Level, Msg, Node string }
-		if err := json.Unmarshal([]byte(asJSON.text()), &line); err != nil || line.Level != "ERROR" || line.Msg != "bad" || line.Node != "n1" {
+		var line struct {
+			Level   string `json:"@level"`
+			Message string `json:"@message"`
+			Node    string
+		}
+		if err := json.Unmarshal([]byte(asJSON.text()), &line); err != nil || line.Level != "error" || line.Message != "bad" || line.Node != "n1" {
 			t.Errorf("JSON reader got %q, %v", asJSON.text(), err)
 		}
 		if got := own.String(); strings.Contains(got, "hello") || strings.Count(got, "\n") != 2 {
@@ -114,7 +118,7 @@ func TestMonitorDropsLines(t *testing.T) {
 			t.Error(err)
 		}
 		got := slow.text()
-		if n := strings.Count(got, "msg=line"); n != 513 {
+		if n := strings.Count(got, " agent: line"); n != 513 {
 			t.Errorf("got %d lines, want 513", n)
 		}
 		if want := "[WARN] Monitor dropped 1488 logs during monitor request\n"; strings.Count(got, want) != 1 {
