@@ -95,6 +95,9 @@ func (a *Agent) open(w io.Writer) (err error) {
 	if a.log, a.level, err = newLog(w, a.set, a.monitor, a.syslog); err != nil {
 		return err
 	}
+	if keys := a.set.RPC.Ignored(); len(keys) > 0 {
+		a.log.Warn("the rpc block contains unknown keys, which are ignored", "keys", keys)
+	}
 	if a.tel, err = newTelemetry(a.set, a.log); err != nil {
 		return err
 	}
@@ -129,7 +132,7 @@ func (a *Agent) open(w io.Writer) (err error) {
 		Config: web.Config{
 			RPC: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.HostNames(),
 			Origins: a.set.HTTPAPIAllowedOrigins,
-			Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, Audit: a.audit, Log: a.log,
+			Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, Audit: a.audit, Log: a.log.With(monitor.ModuleKey, "http"),
 		},
 		Agent: a, UI: site, Disks: a.disks(), Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(), Unserved: a.unserved(),
 		OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
@@ -199,7 +202,7 @@ func (a *Agent) openServer() error {
 	}
 	cfg.LogStore.Name = a.set.Server.RaftLogstore.Backend
 	cfg.TLS, cfg.Audit, cfg.Monitor, cfg.Profiles = a.certs, a.audit, a.monitor, a.profiles
-	if a.server, err = server.New(cfg, a.log); err != nil {
+	if a.server, err = server.New(cfg, a.log.With(monitor.ModuleKey, "nomad")); err != nil {
 		return err
 	}
 	a.tel.atRead = a.server.JobGauges
@@ -216,7 +219,10 @@ func (a *Agent) openClient() error {
 	if keys := a.set.UnknownOptions(); len(keys) > 0 {
 		a.log.Warn("client.options contains unknown keys", "keys", keys)
 	}
-	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log)
+	if labels := a.set.AbsentPlugins(); len(labels) > 0 {
+		a.log.Warn("plugin blocks without a program in plugin_dir: the node does not have these drivers", "drivers", labels)
+	}
+	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log.With(monitor.ModuleKey, "client"))
 	cfg.OwnDirs = a.ownDirs(cfg.StateDir, cfg.AllocDir)
 	cfg.Fingerprint.Reserved.Agent = a.ownPorts()
 	list, err := a.drivers(cfg.OwnDirs)
@@ -229,7 +235,7 @@ func (a *Agent) openClient() error {
 	}
 	parts := client.Parts{Drivers: append(list, external...), Devices: a.devices(),
 		API: a.api.TaskSocket(), TLS: a.certs, Monitor: a.monitor, Profiles: a.profiles,
-		Log: a.log}
+		Log: a.log.With(monitor.ModuleKey, "client")}
 	if a.server != nil {
 		parts.Server = a.server
 	}

@@ -76,6 +76,12 @@ func configuration(_ context.Context, m *machine) []Finding {
 	for _, key := range m.settings.UnknownOptions() {
 		out = append(out, warn("remove the option", "client.options: %q is not read", key))
 	}
+	for _, key := range m.settings.RPC.Ignored() {
+		out = append(out, warn("remove the key", "rpc: %q is not read", key))
+	}
+	for _, label := range m.settings.AbsentPlugins() {
+		out = append(out, warn("put its program in plugin_dir, or remove the block", "plugin %q: the node does not have the driver", label))
+	}
 	return out
 }
 

@@ -25,6 +25,7 @@ func (s *Settings) presetDev() {
 	c.Server.Enabled, c.Client.Enabled = true, true
 	c.Server.BootstrapExpect = 1
 	c.Telemetry.PrometheusMetrics = true
+	c.Telemetry.PublishNodeMetrics, c.Telemetry.PublishAllocationMetrics = true, true
 	c.Client.GCInterval = 10 * time.Minute
 	c.Client.GCDiskUsageThreshold, c.Client.GCInodeUsageThreshold = 99, 99
 	c.Client.Options = map[string]string{"driver.raw_exec.enable": "true"}

@@ -86,6 +86,9 @@ func (s *Settings) ignoredKeys() []Difference {
 			ignored(key, key, withoutEffect[key])
 		}
 	}
+	for _, key := range s.RPC.Ignored() {
+		ignored("rpc."+key, "rpc."+key, "unknown key")
+	}
 	for _, key := range s.UnknownOptions() {
 		ignored("client.options", fmt.Sprintf("client.options %q", key), "unknown option")
 	}
@@ -98,8 +101,12 @@ func (s *Settings) unknownDrivers() []Difference {
 	_, wrong := s.instances()
 	for _, w := range wrong {
 		if w.Unknown && !s.external(w.Label) {
-			out = append(out, Difference{Place: trimPlace(s.place("plugin." + w.Label)), Key: fmt.Sprintf("plugin %q", w.Label),
-				Effect: "this version does not have the driver: a client does not start", Refused: true})
+			d := Difference{Place: trimPlace(s.place("plugin." + w.Label)), Key: fmt.Sprintf("plugin %q", w.Label),
+				Effect: "neither this version nor plugin_dir has the driver: the node does not have it"}
+			if s.Plugin[w.Label].Backend != "" {
+				d.Effect, d.Refused = "this version does not have the driver: a client does not start", true
+			}
+			out = append(out, d)
 		}
 	}
 	return out

@@ -36,7 +36,7 @@ func TestDifferences(t *testing.T) {
 	want := []Difference{
 		{file + ":2", "consul.address", "Consul: the agent does not start", true},
 		{file + ":8", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
-		{file + ":10", `plugin "podman"`, "this version does not have the driver: a client does not start", true},
+		{file + ":10", `plugin "podman"`, "neither this version nor plugin_dir has the driver: the node does not have it", false},
 		{file + ":6", "client.cpu_disable_dmidecode", "the agent never runs dmidecode: accepted without effect", false},
 		{file + ":12", "ui.show_cli_hints", "commands print no hints about the web UI: accepted without effect", false},
 		{file + ":7", `client.options "docker.cleanup.image"`, "unknown option: accepted without effect", false},

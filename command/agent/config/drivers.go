@@ -114,11 +114,24 @@ func (s *Settings) external(label string) bool {
 // AllowsDriver reports whether client.options allow a driver.
 func (s *Settings) AllowsDriver(name string) bool { return s.allowsDriver(name) }
 
+// AbsentPlugins returns the sorted labels of the plugin blocks of drivers that neither this version nor plugin_dir has. A
+// client starts without these drivers.
+func (s *Settings) AbsentPlugins() []string {
+	var out []string
+	_, wrong := s.instances()
+	for _, w := range wrong {
+		if w.Unknown && s.Plugin[w.Label].Backend == "" && !s.external(w.Label) {
+			out = append(out, w.Label)
+		}
+	}
+	return out
+}
+
 // unknownDriver is the error for a plugin block of a driver that this version does not have.
 type unknownDriver struct{ error }
 
-// checkPlugins checks the plugin blocks. An agent without a client accepts blocks of unknown drivers,
-// because it runs no driver.
+// checkPlugins checks the plugin blocks. An agent without a client accepts unknown backends, because it
+// runs no driver. A block of an unknown driver without a backend is accepted: see AbsentPlugins.
 func (s *Settings) checkPlugins() error {
 	_, wrong := s.instances()
 	var errs []error
@@ -128,7 +141,7 @@ func (s *Settings) checkPlugins() error {
 			path += "." + w.Key
 		}
 		switch err := s.Fault(path, "%v", w.Err); {
-		case w.Unknown && s.external(w.Label):
+		case w.Unknown && (s.external(w.Label) || s.Plugin[w.Label].Backend == ""):
 		case !w.Unknown:
 			errs = append(errs, err)
 		case s.Client.Enabled:

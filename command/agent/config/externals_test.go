@@ -24,12 +24,13 @@ func TestExternals(t *testing.T) {
 		want []string
 		err  string
 	}{
-		"none":             {in, nil, ""},
+		"nothing":          {in, nil, ""},
 		"a program":        {in + "plugin \"podman\" {\n args = [\"-x\"]\n config { anything = 1 }\n}\n", []string{"podman"}, ""},
 		"another instance": {in + "plugin \"podman\" { }\nplugin \"second\" { backend = \"podman\" }\n", []string{"podman", "second"}, ""},
 		"built in":         {in + "plugin \"exec2\" { }\n", nil, ""},
-		"no such file":     {in + "plugin \"other\" { }\n", nil, `plugin.other: unknown driver "other"`},
-		"no plugin_dir":    {withClient + "plugin \"podman\" { }\n", nil, `plugin.podman: unknown driver "podman"`},
+		"no such file":     {in + "plugin \"other\" { }\n", nil, ""},
+		"no plugin_dir":    {withClient + "plugin \"podman\" { }\n", nil, ""},
+		"unknown backend":  {withClient + "plugin \"podman\" { backend = \"pod\" }\n", nil, `plugin.podman.backend: unknown driver "pod"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := load(t, map[string]string{"a.hcl": tc.text})
@@ -43,6 +44,9 @@ func TestExternals(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := s.Externals()
+			if absent := s.AbsentPlugins(); (len(absent) == 1) != strings.HasPrefix(name, "no ") {
+				t.Errorf("AbsentPlugins() = %q", absent)
+			}
 			if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, tc.want) {
 				t.Errorf("Externals() = %q, want %q", names, tc.want)
 			}

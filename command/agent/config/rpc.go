@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
@@ -15,7 +16,15 @@ type RPC struct {
 	StreamOpenTimeout      time.Duration `hcl:"stream_open_timeout" default:"75s"`
 	StreamCloseTimeout     time.Duration `hcl:"stream_close_timeout" default:"5m"`
 	DialTimeout            time.Duration `hcl:"dial_timeout" default:"10s"`
+
+	ignored []string
 }
+
+// Ignore implements decode.LenientBlock: Nomad ignores unknown keys in this block, and some of its examples have one.
+func (r *RPC) Ignore(key string) { r.ignored = append(r.ignored, key) }
+
+// Ignored returns the sorted keys of the block that the agent ignores.
+func (r *RPC) Ignored() []string { return slices.Compact(slices.Sorted(slices.Values(r.ignored))) }
 
 // checkRPC checks the rpc block.
 func (s *Settings) checkRPC() error {

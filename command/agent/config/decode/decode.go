@@ -62,6 +62,9 @@ type OpenBlock interface {
 	SetKey(key, text string)
 }
 
+// LenientBlock is a block that ignores keys that are not fields of its struct.
+type LenientBlock interface{ Ignore(key string) }
+
 // File decodes one file into a block, which keeps its other values. It records in set where
 // each key was set. A file that begins with a brace is JSON, whatever its name. The error contains
 // every error of the file with its place.
@@ -105,6 +108,11 @@ func (d *decoder) block(v value, block reflect.Value, path string) {
 				continue
 			}
 			b.SetKey(e.key, e.value.text)
+			continue
+		}
+		if b, ok := block.Addr().Interface().(LenientBlock); ok {
+			d.set[path+e.key] = e.at
+			b.Ignore(e.key)
 			continue
 		}
 		d.report(e.at, "unknown key %q in %s%s", e.key, blockName(path), meant(e.key, all))
