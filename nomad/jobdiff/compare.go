@@ -17,10 +17,21 @@ import (
 // Fields that the servers write, or that a diff shows elsewhere.
 var (
 	jobDiffSkips = fieldSet("ID", "Status", "StatusDescription", "Version", "Stable", "SubmitTime", "CreateIndex",
-		"ModifyIndex", "JobModifyIndex", "NomadTokenID", "VersionTag", "Registrant", "Dispatched", "TaskGroups", "Update")
+		"ModifyIndex", "JobModifyIndex", "NomadTokenID", "VersionTag", "Registrant", "TaskGroups", "Update")
 	groupDiffSkips = fieldSet("Name", "Tasks")
-	taskDiffSkips  = fieldSet("Name")
+	taskDiffSkips  = fieldSet("Name", "RestartPolicy")
 )
+
+// objectSkips are the fields that objects of a diff do not have, as in Nomad. The objects are named by their field.
+var objectSkips = map[string]map[string]bool{"Update": fieldSet("Stagger"), "Networks": fieldSet("MBits")}
+
+// emptyFields are the fields of objects that a diff contains as context even if they are empty, as in Nomad.
+var emptyFields = map[string][]string{
+	"Identity":   {"ChangeMode", "Filepath", "ServiceName"},
+	"Identities": {"ChangeMode", "Filepath", "ServiceName"},
+	"Services":   {"Address", "Kind", "TaskName"},
+	"Templates":  {"ChangeSignal", "SourcePath"},
+}
 
 func fieldSet(names ...string) map[string]bool {
 	out := map[string]bool{}

@@ -114,7 +114,6 @@ Edited job j
    Added Operand: "" => "=" 
    Added RTarget: "" => "linux" 
   Deleted {Network}
-   Deleted MBits: "0" => "" 
    Deleted Mode: "host" => "" 
    Deleted {Static Port}
     Deleted IgnoreCollision: "false" => "" 
@@ -122,7 +121,6 @@ Edited job j
     Deleted To: "0" => "" 
     Deleted Value: "80" => "" 
   Added {Network}
-   Added MBits: "" => "0" 
    Added Mode: "" => "host" 
    Added {Static Port}
     Added IgnoreCollision: "" => "false" 
@@ -209,6 +207,52 @@ func TestUnsetExtensions(t *testing.T) {
 		if ours := strings.Contains(got, "Privileged") || strings.Contains(got, "Isolation"); ours != (tc.want != "") ||
 			!strings.Contains(got, tc.want) {
 			t.Errorf("%s: diff %s, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestFieldNames checks that a diff has the fields of objects that Nomad shows, and no other.
+func TestFieldNames(t *testing.T) {
+	with := func(delay, stagger time.Duration) *nomad.Job {
+		j := diffJob()
+		tg, task := j.TaskGroups[0], j.TaskGroups[0].Tasks[0]
+		tg.Update = &nomad.UpdateStrategy{Stagger: stagger, MaxParallel: 1}
+		task.RestartPolicy = &nomad.RestartPolicy{Attempts: 2, Delay: delay}
+		task.Identity = &nomad.WorkloadIdentity{Name: "default"}
+		task.Templates = []*nomad.Template{{DestPath: "local/x", EmbeddedTmpl: "x"}}
+		return j
+	}
+	if d := jobdiff.Compare(with(1, 1), with(2, 2)); d.Type != message.DiffTypeNone {
+		t.Errorf("diff of stagger and the restart block of a task = %s", show(d))
+	}
+	d := jobdiff.Compare(nil, with(1, 1))
+	names := map[string]bool{}
+	var collect func(path string, fields []*message.FieldDiff, objects []*message.ObjectDiff)
+	collect = func(path string, fields []*message.FieldDiff, objects []*message.ObjectDiff) {
+		for _, f := range fields {
+			names[path+f.Name] = true
+			if f.Old == "" && f.New == "" && f.Type != message.DiffTypeNone {
+				t.Errorf("empty field %s%s has the type %s", path, f.Name, f.Type)
+			}
+		}
+		for _, o := range objects {
+			names[path+o.Name] = true
+			collect(path+o.Name+".", o.Fields, o.Objects)
+		}
+	}
+	collect("job ", d.Fields, d.Objects)
+	collect("group ", d.TaskGroups[0].Fields, d.TaskGroups[0].Objects)
+	collect("task ", d.TaskGroups[0].Tasks[0].Fields, d.TaskGroups[0].Tasks[0].Objects)
+	for _, want := range []string{"job Dispatched", "group RestartPolicy", "group Update.MaxParallel", "group Network.Mode",
+		"task Identity.ChangeMode", "task Identity.Filepath", "task Identity.ServiceName", "task Service.Address", "task Service.Kind",
+		"task Service.TaskName", "task Template.ChangeSignal", "task Template.SourcePath"} {
+		if !names[want] {
+			t.Errorf("the diff lacks %s", want)
+		}
+	}
+	for _, never := range []string{"task RestartPolicy", "group Update.Stagger", "group Network.MBits"} {
+		if names[never] {
+			t.Errorf("the diff has %s", never)
 		}
 	}
 }

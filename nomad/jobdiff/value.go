@@ -131,7 +131,7 @@ func diffStruct(name string, old, new reflect.Value) []*message.ObjectDiff {
 	var objects []*message.ObjectDiff
 	for i := range was.NumField() {
 		f := was.Type().Field(i)
-		if !f.IsExported() || isUnset(f, was.Field(i), is.Field(i)) {
+		if !f.IsExported() || objectSkips[name][f.Name] || isUnset(f, was.Field(i), is.Field(i)) {
 			continue
 		}
 		fs, os := diffValue(f.Name, was.Field(i), is.Field(i))
@@ -158,6 +158,11 @@ func oneObject(name string, sides message.DiffType, fields []*message.FieldDiff,
 	d := &message.ObjectDiff{Name: cmp.Or(objectNames[name], name), Type: settle(sides, changed)}
 	if d.Type == message.DiffTypeNone {
 		return nil
+	}
+	for _, empty := range emptyFields[name] {
+		if !slices.ContainsFunc(fields, func(f *message.FieldDiff) bool { return f.Name == empty }) {
+			fields = append(fields, &message.FieldDiff{Type: message.DiffTypeNone, Name: empty})
+		}
 	}
 	slices.SortStableFunc(fields, func(a, b *message.FieldDiff) int { return cmp.Compare(a.Name, b.Name) })
 	d.Fields, d.Objects = fields, sortObjects(objects)
