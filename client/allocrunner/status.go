@@ -140,6 +140,9 @@ func (r *Runner) report() *nomad.Allocation {
 	r.mu.Lock()
 	alloc, network, deploy := r.alloc, r.network, codec.Copy(r.deploy) // of the same version of the allocation
 	r.mu.Unlock()
+	if network == nil && s.ClientStatus == nomad.AllocClientStatusRunning {
+		network = &nomad.AllocNetworkStatus{} // tools read its fields; it has none on the host's network
+	}
 	return &nomad.Allocation{
 		ID: alloc.ID, Namespace: alloc.Namespace, JobID: alloc.JobID, TaskGroup: alloc.TaskGroup,
 		EvalID: alloc.EvalID, NodeID: alloc.NodeID, DeploymentID: alloc.DeploymentID,

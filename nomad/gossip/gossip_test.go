@@ -69,6 +69,10 @@ func TestPool_JoinLeave(t *testing.T) {
 	if m := a.Self(); m.Tags["role"] != "nomad" || m.Tags["region"] != "global" || m.DelegateCur != 4 || m.ProtocolCur != 2 {
 		t.Errorf("Self() = %+v", m)
 	}
+	if err := a.ForceLeave("c.global"); err != nil { // alive: it is leaving until it objects
+		t.Fatal(err)
+	}
+	eventually(t, a, "c.global", gossip.Alive)
 	if err := b.Leave(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -103,6 +104,33 @@ func TestEventsOfRows(t *testing.T) {
 				t.Errorf("event %+v of entry %d, want %+v of entry 7", got.fields, got.Index, want)
 			}
 		})
+	}
+}
+
+// A node has the field Drain, which is true exactly while it has a drain strategy.
+func TestDrainOfNodes(t *testing.T) {
+	for want, strategy := range map[bool]*nomad.DrainStrategy{true: {}, false: nil} {
+		events := eventsOf(t, message.NodeUpdateDrainRequestType, table.Write{Row: &nomad.Node{ID: "n", SecretID: "s3cret", DrainStrategy: strategy}})
+		text, err := events[0].JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Payload struct {
+				Node struct {
+					ID            string
+					Drain         bool
+					DrainStrategy *struct{}
+				}
+			}
+		}
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		n := got.Payload.Node
+		if n.ID != "n" || n.Drain != want || (n.DrainStrategy != nil) != want || strings.Contains(string(text), "s3cret") {
+			t.Errorf("strategy %v: event %s", strategy, text)
+		}
 	}
 }
 

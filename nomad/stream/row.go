@@ -65,7 +65,7 @@ func eventOf(w table.Write) *Event {
 	case *nomad.Deployment:
 		return about(message.TopicDeployment, r.ID, r.Namespace, one("Deployment", func() any { return r }), r.JobID)
 	case *nomad.Node:
-		return about(message.TopicNode, r.ID, "", one("Node", func() any { return r.WithoutSecret() }))
+		return about(message.TopicNode, r.ID, "", one("Node", func() any { return nodeView{r.WithoutSecret(), r.DrainStrategy != nil} }))
 	case *nomad.NodePool:
 		return about(message.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
 	case *catalog.Registration:
@@ -89,6 +89,12 @@ func ofVolume(v *hostvolume.Volume, deleted bool) *Event {
 	}
 	return about(message.TopicHostVolume, key, v.Namespace, func() map[string]any { return deletable("Volume", &shown, deleted) }, v.ID, v.Name,
 		v.PluginID)
+}
+
+// nodeView is the form of a node in events. Drain is for old tools.
+type nodeView struct {
+	*nomad.Node
+	Drain bool
 }
 
 // eventOfAccess is eventOf for ACL objects.

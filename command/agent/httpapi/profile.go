@@ -16,9 +16,29 @@ func profileRoutes() []web.Route {
 		{Methods: "GET", Path: "/v1/agent/host", Handle: web.Read("Agent.Host", func(r *web.Request, q *message.HostDataRequest) error {
 			q.NodeID, q.ServerID = r.Query.Get("node_id"), r.Query.Get("server_id")
 			return nil
-		}, web.Full[message.HostDataResponse])},
+		}, hostFacts)},
 		{Methods: "GET PUT POST", Path: "/v1/agent/pprof/:profile", Changes: true, Handle: agentProfile},
 	}
+}
+
+// hostFacts returns the facts about a host in both forms of Nomad: the agent's own at the root, and those of another agent in
+// HostData.
+func hostFacts(o *message.HostDataResponse) (any, error) {
+	h := o.HostData
+	if h == nil {
+		h = &message.HostData{}
+	}
+	return struct {
+		AgentID  string
+		HostData *message.HostData
+
+		OS          string
+		Network     []map[string]string
+		ResolvConf  string
+		Hosts       string
+		Environment map[string]string
+		Disk        map[string]message.DiskUsage
+	}{o.AgentID, h, h.OS, h.Network, h.ResolvConf, h.Hosts, h.Environment, h.Disk}, nil
 }
 
 // profileKinds maps the profiles that are not looked up by name to their types.

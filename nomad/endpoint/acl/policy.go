@@ -74,12 +74,12 @@ func (s *Service) ListPolicies(
 }
 
 // GetPolicy returns a policy with its parsed rules. Callers without a management token may read
-// only their own policies.
+// only their own policies. As in Nomad, the index is 0 if no policy was ever written.
 func (s *Service) GetPolicy(
 	ctx context.Context, c *rpc.Call, req *message.ACLPolicySpecificRequest,
 ) (*message.SingleACLPolicyResponse, error) {
 	all := c.Access.IsManagement()
-	return handler.Read(ctx, s.Core, &req.QueryOptions,
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SingleACLPolicyResponse) error {
 			if !all && !ownPolicies(c, snap, ws)[req.Name] {
 				return notOwn("policy", req.Name)

@@ -25,7 +25,7 @@ func New(core *handler.Core) *Service { return &Service{core} }
 func (s *Service) List(ctx context.Context, _ *rpc.Call, req *message.CSIPluginListRequest) (*message.CSIPluginListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, _ memdb.WatchSet, out *message.CSIPluginListResponse) error {
-			out.Plugins = []*message.CSIPluginListStub{}
+			out.Plugins, out.Index = []*message.CSIPluginListStub{}, snap.TableIndex(state.TableNodes)
 			return none(snap, "CSIPlugin", "CSI plugins")
 		})
 }

@@ -69,7 +69,7 @@ func (r Records[T, S]) List(ctx context.Context, c *Core, q *message.QueryOption
 	out, err := ReadList(ctx, c, q, func(snap *state.Snapshot, ws memdb.WatchSet, out *answer[[]*S]) error {
 		found, next, err := list.Page(all(snap, ws))
 		out.value, out.NextToken = page.Each(found, r.Stub), next
-		out.Index = snap.TableIndex(r.Tables...)
+		out.Index = max(snap.TableIndex(r.Tables...), 1)
 		return err
 	})
 	if err != nil {

@@ -58,7 +58,7 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.HostVolume
 					return (req.NodeID == "" || v.NodeID == req.NodeID) && (req.NodePool == "" || v.NodePool == req.NodePool) &&
 						(strings.HasPrefix(v.ID, req.Prefix) || strings.HasPrefix(v.Name, req.Prefix))
 				}}.Page(all)
-			out.Index = snap.TableIndex(state.TableHostVolumes)
+			out.Index = max(snap.TableIndex(state.TableHostVolumes), 1)
 			out.Volumes, out.NextToken = page.Each(found, (*hostvolume.Volume).Stub), next
 			return err
 		})

@@ -52,6 +52,8 @@ func debugged[Req, Resp any, P interface {
 	}
 	addr, err := s.serverAddr(at.server)
 	switch {
+	case err != nil && c.Method == "Agent.Profile":
+		return nil, apierror.Errorf(http.StatusInternalServerError, "%v", err) // the status of Nomad
 	case err != nil:
 		return nil, err
 	case addr == "":

@@ -34,7 +34,7 @@ func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call,
 		cfg.SchedulerAlgorithm = nomad.SchedulerAlgorithmBinpack
 	case nomad.SchedulerAlgorithmBinpack, nomad.SchedulerAlgorithmSpread:
 	default:
-		return nil, apierror.Errorf(400, "invalid scheduler algorithm: %q", cfg.SchedulerAlgorithm)
+		return nil, apierror.Errorf(400, "Invalid request: invalid scheduler algorithm: %q", cfg.SchedulerAlgorithm)
 	}
 	if cfg.NodeLimitForFeasibilityChecks == 0 {
 		cfg.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
