@@ -181,7 +181,7 @@ func tokenSelfCommand() term.Command {
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("Error fetching self token: %w", err)
-			case t == nil:
+			case t == nil, t.AccessorID == "anonymous":
 				return nil, errors.New("Error fetching self token: no token is set")
 			}
 			return t, nil

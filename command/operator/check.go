@@ -16,7 +16,6 @@ func checkCommand() term.Command {
 		Name: "check", Short: "Report the health of an agent by the exit code", Hidden: true,
 		Long: "Exits with 0 if the agent is healthy, and with 1 if a server has too few peers. Exits with 2 if a client has too few " +
 			"servers, or if the agent reports a failure or does not answer.\n\n    nomad check -min-peers=2",
-		UsageCode: 2,
 		Setup: func(f *term.Flags) term.Run {
 			peers := f.Int("min-peers", 0, "The minimum number of Raft peers of a server.")
 			servers := f.Int("min-servers", 1, "The minimum number of servers that a client uses.")

@@ -195,10 +195,10 @@ func initCommand() term.Command {
 	return term.Command{
 		Name: "volume init", Args: "[filename]", MaxArgs: 1,
 		Short: "Write an example volume specification",
-		Long:  "Writes an example to volume.host.hcl, volume.host.json or the named file. Needs -type host.",
+		Long:  "Writes an example of a host volume to volume.host.hcl, volume.host.json or the named file.",
 		Setup: func(f *term.Flags) term.Run {
 			asJSON := f.Bool("json", false, "Write JSON.")
-			kind := f.String("type", "csi", "The `type` of the volume: host. The default is refused.")
+			kind := f.String("type", "host", "The `type` of the volume: host.")
 			return func(_ context.Context, e *term.Env) error {
 				if err := hostOnly(*kind); err != nil {
 					return err
