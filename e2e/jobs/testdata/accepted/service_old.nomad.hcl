@@ -1,0 +1,30 @@
+# Fields of Consul have no effect.
+# warns: meta has no effect with provider
+job "service_old" {
+  type = "service"
+  group "g" {
+    network {
+      port "http" {}
+    }
+    service {
+      name     = "old"
+      provider = "nomad"
+      port     = "http"
+      meta {
+        a = "b"
+      }
+      enable_tag_override = true
+    }
+    task "t" {
+      driver = "raw_exec"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "exec sleep 300"]
+      }
+      resources {
+        cpu    = 10
+        memory = 16
+      }
+    }
+  }
+}
