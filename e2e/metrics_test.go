@@ -300,7 +300,9 @@ func promName(name string) string { return strings.NewReplacer(".", "_", "-", "_
 // TestMetricsFollowTheirSettings: without publish_allocation_metrics no metric names an allocation,
 // without publish_node_metrics none describes the machine, and no label can be forged.
 func TestMetricsFollowTheirSettings(t *testing.T) {
-	a := harness.DevAgent(t)
+	config := filepath.Join(t.TempDir(), "quiet.hcl") // -dev publishes them
+	harness.WriteFile(t, config, "telemetry {\n publish_node_metrics = false\n publish_allocation_metrics = false\n}\n")
+	a := harness.DevAgent(t, "-config="+config)
 	client, err := sdk.NewClient(&sdk.Config{Address: a.Address()})
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ plugin "raw-off" {
 		if get(a, "/v1/nodes", &nodes) != nil || len(nodes) != 1 || get(a, "/v1/node/"+nodes[0].ID, &n) != nil {
 			return false
 		}
-		return len(n.Drivers) == 6 // with docker
+		return len(n.Drivers) == 9 // with docker, exec, java and qemu
 	})
 	for name, want := range map[string]string{"exec2": "exec2", "mock_driver": "mock_driver", "mock-2": "mock_driver",
 		"raw_exec": "raw_exec", "raw-off": ""} {

@@ -11,12 +11,12 @@ func TestDeniedUsers(t *testing.T) {
 		text           string
 		users, drivers []string
 	}{
-		"defaults": {"", []string{"root", "Administrator"}, []string{"exec", "qemu", "java", "exec", "java"}},
+		"defaults": {"", []string{"root", "Administrator"}, []string{"exec", "qemu", "java"}},
 		"options": {`client { options = { "user.denylist" = "postgres, root", "user.checked_drivers" = "raw_exec" } }`,
-			[]string{"postgres", "root"}, []string{"raw_exec", "raw_exec"}},
-		"emptied": {`client { options = { "user.denylist" = "" } }`, nil, []string{"exec", "qemu", "java", "exec", "java"}},
+			[]string{"postgres", "root"}, []string{"raw_exec"}},
+		"emptied": {`client { options = { "user.denylist" = "" } }`, nil, []string{"exec", "qemu", "java"}},
 		"instance": {`plugin "exec-net" { backend = "exec" }`, []string{"root", "Administrator"},
-			[]string{"exec", "qemu", "java", "exec", "exec-net", "java"}},
+			[]string{"exec", "qemu", "java", "exec-net"}},
 	} {
 		s, err := load(t, map[string]string{"a.hcl": minimal + tc.text})
 		if err != nil {

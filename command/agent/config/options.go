@@ -59,7 +59,7 @@ func (s *Settings) deniedUsers() taskhook.DeniedUsers {
 	}
 	instances, _ := s.instances()
 	for _, i := range instances {
-		if slices.Contains(out.Drivers, i.Kind.Name) {
+		if slices.Contains(out.Drivers, i.Kind.Name) && !slices.Contains(out.Drivers, i.Name) {
 			out.Drivers = append(slices.Clip(out.Drivers), i.Name)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // TestUnknownKeysOfRPC checks that unknown keys in the rpc block are ignored, as in Nomad, and that known ones are not.
 func TestUnknownKeysOfRPC(t *testing.T) {
-	files := map[string]string{"a.hcl": "rpc {\n  max_stream_window_size = 1024\n  more { x = 1 }\n  accept_backlog = 7\n}\n",
+	files := map[string]string{"a.hcl": minimal + "rpc {\n  max_stream_window_size = 1024\n  more { x = 1 }\n  accept_backlog = 7\n}\n",
 		"b.json": `{"rpc": {"max_stream_window_size": 2048, "list": ["a"]}}`}
 	s, err := load(t, files)
 	if err != nil {
