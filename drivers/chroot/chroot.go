@@ -81,7 +81,7 @@ var (
 // Capabilities returns those of all drivers of the package.
 func Capabilities() drivers.Capabilities {
 	return drivers.Capabilities{SendSignals: true, Exec: true, FSIsolation: drivers.FSIsolationChroot, DefaultUser: DefaultUser, Mounts: true,
-		Networks: []string{drivers.NetworkHost, drivers.NetworkGroup}, Hostname: true,
+		Devices: true, Networks: []string{drivers.NetworkHost, drivers.NetworkGroup}, Hostname: true,
 		Propagations: []string{drivers.PropagateToTask, drivers.PropagateBoth}}
 }
 

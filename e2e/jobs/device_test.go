@@ -96,7 +96,8 @@ func TestExampleDevice(t *testing.T) {
 	harness.Run(t, a, harness.Job("second", "", raw))
 	second := harness.Await(t, a, "second", "running", 1)[0]
 	harness.Within(t, harness.Patience, "the output of the second", func() bool { return harness.Log(a, second) == "nodes "+dir+"/two\n" })
-	harness.Run(t, a, harness.Job("third", "", harness.Sandboxed(harness.InShell("sleep 1000"), resources)))
+	harness.Run(t, a, harness.Job("third", "", fmt.Sprintf("task \"t\" {\n driver = \"exec\"\n config {\n %s\n }\n %s\n}\n",
+		harness.InShell("head -c 2 $EXAMPLE_NODES | od -An -tx1; cat "+dir+"/share/firmware; sleep 1000"), resources)))
 
 	// The program is killed: another takes over, and tasks go on.
 	pids := pluginProcesses(t, r.plugins, "exampledevice")
@@ -131,6 +132,7 @@ func TestExampleDevice(t *testing.T) {
 	if err != nil || al.AllocatedResources.Tasks["t"].Devices[0].DeviceIDs[0] != "one" {
 		t.Errorf("devices of the third = %+v, %v, want one", al.AllocatedResources.Tasks["t"].Devices, err)
 	}
+	harness.Within(t, harness.Patience, "the output of the third", func() bool { return harness.Log(b, third) == " 00 00\nfirmware\n" })
 }
 
 // deviceShown checks what commands and the API report about devices.
