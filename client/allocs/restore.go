@@ -26,14 +26,15 @@ func (s *Set) Stored() []*nomad.Allocation {
 	return allocs
 }
 
-// Restore resumes the allocations of the previous agent. It returns when every runner has read
-// its stored state.
+// Restore resumes the allocations of the previous agent. It returns when every runner has read its stored state. None
+// runs earlier: the users of its tasks are assigned to others only when all have reserved theirs.
 func (s *Set) Restore(allocs []*nomad.Allocation) {
 	defer s.setLoaded()
+	var resume []func()
 	for _, a := range allocs {
 		if state.Abandoned(a) {
 			s.setUnrestored(a.ID)
-			s.take(a)
+			resume = append(resume, func() { s.take(a) })
 			continue
 		}
 		r, err := s.cfg.Node.NewRunner(a)
@@ -42,10 +43,13 @@ func (s *Set) Restore(allocs []*nomad.Allocation) {
 		}
 		if err != nil {
 			s.setUnrestored(a.ID)
-			s.refuse(a, err)
+			resume = append(resume, func() { s.refuse(a, err) })
 			continue
 		}
-		s.run(a, r)
+		resume = append(resume, func() { s.run(a, r) })
+	}
+	for _, f := range resume {
+		f()
 	}
 }
 

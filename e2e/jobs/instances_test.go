@@ -192,7 +192,7 @@ func instanceFile(t *testing.T, dir, id, driver, unveil string) string {
 func TestBadPluginBlocks(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"unknown backend": {"plugin \"open\" {\n  backend = \"exec9\"\n}\n",
-			`:2: plugin.open.backend: unknown driver "exec9": set backend to one of docker, exec2, mock_driver, qemu, raw_exec`},
+			`:2: plugin.open.backend: unknown driver "exec9": set backend to one of docker, exec, exec2, java, mock_driver, qemu, raw_exec`},
 		"one label twice": {"plugin \"open\" {\n  backend = \"exec2\"\n}\nplugin \"open\" {\n  backend = \"raw_exec\"\n}\n",
 			`:4,8: plugin.open: duplicate block, first at line 1: rename one, or merge them`},
 		"a path": {"plugin \"../open\" {\n  backend = \"exec2\"\n}\n",
