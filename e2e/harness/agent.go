@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -66,6 +67,9 @@ func Start(t *testing.T, o cluster.Options) *cluster.Agent {
 	return a
 }
 
+// logLine matches a line of an agent's log.
+var logLine = regexp.MustCompile(`^\S+Z \[[A-Z]+\]`)
+
 // Refusal runs an agent that must not start and returns its error.
 func Refusal(t *testing.T, o cluster.Options) string {
 	t.Helper()
@@ -83,7 +87,7 @@ func Refusal(t *testing.T, o cluster.Options) string {
 	}
 	last := ""
 	for line := range strings.Lines(stderr.String()) {
-		if !strings.HasPrefix(line, "time=") { // logged before
+		if !logLine.MatchString(line) { // logged before
 			last += line
 		}
 	}

@@ -79,7 +79,8 @@ func TestDescriptorsRunOut(t *testing.T) {
 				t.Errorf("%s with %d descriptors free: %v, want an error of the system", what, free, err)
 			}
 		}
-		if failed == 0 && what != "start" { // which fails later, in the task's events
+		// A start fails later, in the task's events. Logs need so few that those between open ones can be enough.
+		if failed == 0 && what != "start" && what != "logs" {
 			t.Errorf("%s: no attempt failed", what)
 		}
 		if err := try(); err != nil {

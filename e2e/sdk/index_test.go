@@ -26,7 +26,7 @@ func TestSDKIndexes(t *testing.T) {
 	for path, want := range map[string]uint64{
 		"/v1/jobs": 0, "/v1/job/none/allocations": 0, "/v1/job/none/evaluations": 0, "/v1/job/none/deployments": 0,
 		"/v1/allocations": 0, "/v1/evaluations": 0, "/v1/deployments": 0, "/v1/jobs/statuses": 0,
-		"/v1/acl/policies": 0, "/v1/acl/roles": 0, "/v1/acl/auth-methods": 0, "/v1/acl/binding-rules": 0,
+		"/v1/acl/policies": 1, "/v1/acl/roles": 1, "/v1/acl/auth-methods": 1, "/v1/acl/binding-rules": 1,
 		"/v1/vars": 1,
 	} {
 		if got := list(path); got != want {

@@ -131,7 +131,7 @@ func TestMissingAbilities(t *testing.T) {
 			edit(job.TaskGroups[0])
 			err := validate(job, table.Names(slices.Values([]*nomad.Node{testjobs.Node()})))
 			got := err != nil && strings.Contains(err.Error(), fmt.Sprintf(`task "t": driver %q cannot `, driver)) &&
-				strings.Contains(err.Error(), name+": use another driver, such as exec2")
+				strings.Contains(err.Error(), name+": use another driver, such as exec")
 			if got != wrong {
 				t.Errorf("%s: %s: %v", driver, name, err)
 			}

@@ -29,7 +29,6 @@ var effects = map[string]sentence{
 	"vault namespace":  ofJobs("Vault namespaces of {jobs} have no effect here"),
 
 	"consul service": ofJobs("services of {jobs} with provider \"consul\" will not be registered or checked by clients of this version"),
-	"scaling":        ofJobs("scaling policies of tasks of {jobs} will not be offered to autoscalers"),
 	"consul":         ofJobs("consul blocks of {jobs} have no effect here"),
 
 	"volume csi":             ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
