@@ -178,6 +178,7 @@ func TestReserve(t *testing.T) {
 	f := newFake("f")
 	s := run(t, f)
 	f.reports <- groups(group("T4", "one", "two"))
+	testpace.Until(t, "the devices of the plugin", func() bool { return len(s.Groups()) == 1 })
 	device := func(task, host, permissions string) *proto.ContainerReservation {
 		return &proto.ContainerReservation{Devices: []*proto.ReservedDevice{{TaskPath: task, HostPath: host, Permissions: permissions}}}
 	}
