@@ -46,21 +46,19 @@ func TestProtocol(t *testing.T) {
 // TestCopy checks that the code of the example driver, a module of its own, is generated from the same
 // files.
 func TestCopy(t *testing.T) {
-	files, err := filepath.Glob("*.pb.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("files = %v, %v", files, err)
-	}
-	for _, name := range files {
-		own, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other, err := os.ReadFile(filepath.Join("../../e2e/exampledriver/proto", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(own) != string(other) {
-			t.Errorf("%s differs from the example driver's: run make proto", name)
+	for example, service := range map[string]string{"exampledriver": "driver", "exampledevice": "device"} {
+		for _, protocol := range []string{"base.pb.go", "base_grpc.pb.go", service + ".pb.go", service + "_grpc.pb.go", "hclspec.pb.go", "structs.pb.go"} {
+			own, err := os.ReadFile(protocol)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := os.ReadFile(filepath.Join("../../e2e", example, "proto", protocol))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(own) != string(other) {
+				t.Errorf("%s differs from that of %s: run make proto", protocol, example)
+			}
 		}
 	}
 }
