@@ -38,13 +38,6 @@ func (a *assembly) mountKernel() error {
 		return fmt.Errorf("mount /dev: %w", err)
 	}
 	mask := masks{dev: dev}
-	if mask.dir, err = emptyTree(); err != nil {
-		return err
-	}
-	defer mask.dir.Close()
-	if err := seal(mask.dir); err != nil {
-		return err
-	}
 	if err := a.mountProc(mask); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
@@ -114,11 +107,8 @@ func makeDevice(dir int, name string, number uint64) error {
 	return unix.Fchmodat(dir, name, 0o666, 0) // whatever the umask is
 }
 
-// masks are what hides a file or a directory of the kernel.
-type masks struct {
-	dev safefs.Tree // with null
-	dir safefs.Tree // empty and read-only
-}
+// masks hide files and directories of the kernel: a file by null of dev, a directory by an empty one.
+type masks struct{ dev safefs.Tree }
 
 // hide hides a file or a directory of a kernel file system, if it exists.
 func (m masks) hide(fs safefs.Tree, name string) error {
@@ -130,14 +120,7 @@ func (m masks) hide(fs safefs.Tree, name string) error {
 		return fmt.Errorf("hide %s: %w", name, err)
 	}
 	defer unix.Close(at)
-	with := int(m.dir)
-	if !isDir(at) {
-		if with, err = safefs.OpenBeneath(int(m.dev), "null", unix.O_PATH); err != nil {
-			return fmt.Errorf("hide %s: %w", name, err)
-		}
-		defer unix.Close(with)
-	}
-	t, err := safefs.CopyMount(with)
+	t, err := m.cover(isDir(at))
 	if err == nil {
 		err = t.Attach(at)
 		t.Close()
@@ -146,6 +129,24 @@ func (m masks) hide(fs safefs.Tree, name string) error {
 		return fmt.Errorf("hide %s: %w", name, err)
 	}
 	return nil
+}
+
+// cover returns a mount of an empty read-only directory, or of null. A mount that is not attached cannot be copied
+// before Linux 6.15, so that each directory has its own.
+func (m masks) cover(dir bool) (safefs.Tree, error) {
+	if dir {
+		t, err := emptyTree()
+		if err == nil {
+			err = seal(t)
+		}
+		return t, err
+	}
+	null, err := safefs.OpenBeneath(int(m.dev), "null", unix.O_PATH)
+	if err != nil {
+		return safefs.NoTree, err
+	}
+	defer unix.Close(null)
+	return safefs.CopyMount(null)
 }
 
 // mountProc mounts a /proc of the program's PID namespace. It shows all processes of the namespace, so that those of
