@@ -11,7 +11,7 @@ import (
 func (l *layout) devices() error {
 	for _, d := range l.cfg.Devices {
 		b, modes, err := process.DeviceBind(d)
-		if err == nil && strings.Trim("rw", modes) != "" {
+		if err == nil && (!strings.Contains(modes, "r") || !strings.Contains(modes, "w")) {
 			// No rule of the root restricts what the mode of the node allows.
 			err = fmt.Errorf("permissions %q: the driver grants only reading and writing together: use rw", d.Permissions)
 		}

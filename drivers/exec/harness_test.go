@@ -3,7 +3,6 @@ package exec_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -141,19 +140,7 @@ func (f *fixture) wait(cfg *drivers.TaskConfig) outcome {
 	if err := f.DestroyTask(cfg.ID, false); err != nil {
 		f.t.Errorf("DestroyTask() = %v", err)
 	}
-	return outcome{res, readLogs(f.t, cfg, "stdout"), readLogs(f.t, cfg, "stderr")}
-}
-
-func readLogs(t testing.TB, cfg *drivers.TaskConfig, stream string) string {
-	t.Helper()
-	var b bytes.Buffer
-	for n := range 10 {
-		part, err := os.ReadFile(filepath.Join(cfg.LogDir, fmt.Sprintf("%s.%s.%d", cfg.Name, stream, n)))
-		if err == nil {
-			b.Write(part)
-		}
-	}
-	return b.String()
+	return outcome{res, testtask.Output(f.t, cfg, "stdout"), testtask.Output(f.t, cfg, "stderr")}
 }
 
 // start starts a task and waits for a line of its output.
@@ -169,9 +156,9 @@ func (f *fixture) start(cfg *drivers.TaskConfig, line string) *drivers.TaskHandl
 
 func (f *fixture) await(cfg *drivers.TaskConfig, line string) {
 	f.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(readLogs(f.t, cfg, "stdout"), line); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(testtask.Output(f.t, cfg, "stdout"), line); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			f.t.Fatalf("the task did not write %q; stdout: %s stderr: %s", line, readLogs(f.t, cfg, "stdout"), readLogs(f.t, cfg, "stderr"))
+			f.t.Fatalf("the task did not write %q; stdout: %s stderr: %s", line, testtask.Output(f.t, cfg, "stdout"), testtask.Output(f.t, cfg, "stderr"))
 		}
 	}
 }

@@ -1,19 +1,17 @@
 package exec_test
 
 import (
-	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/drivers/chroot"
 	"github.com/open-nomad/open-nomad/drivers/testtask"
+	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -195,7 +193,7 @@ func TestEscapes(t *testing.T) {
 func TestNetwork(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.sh("echo $(ls /sys/class/net); hostname; cat /etc/hosts")
-	cfg.NetNS, cfg.Hostname = netns(t), "web-1"
+	cfg.NetNS, cfg.Hostname = testnet.Namespace(t), "web-1"
 	if err := os.WriteFile(filepath.Join(cfg.AllocDir, "hosts"), []byte("127.0.0.1 web-1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -220,19 +218,4 @@ func TestConfine(t *testing.T) {
 		t.Errorf("the sidecar wrote %q, %v", text, err)
 	}
 	leftovers(t, cfg)
-}
-
-// netns returns the path of a new network namespace.
-func netns(t *testing.T) string {
-	t.Helper()
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill() //nolint:errcheck // waited for
-		cmd.Wait()         //nolint:errcheck // killed
-	})
-	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
 }

@@ -276,7 +276,7 @@ func TestStop(t *testing.T) {
 			if _, err := f.StartTask(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
-			testpace.Until(t, "the task is up", func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
+			testpace.Until(t, "the task is up", func() bool { return testtask.Output(t, cfg, "stdout") == "up\n" })
 			timeout := 2 * time.Minute
 			if tt.sig == 9 {
 				timeout = 50 * time.Millisecond
@@ -298,7 +298,7 @@ func TestSignal(t *testing.T) {
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	testpace.Until(t, "the task is up", func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
+	testpace.Until(t, "the task is up", func() bool { return testtask.Output(t, cfg, "stdout") == "up\n" })
 	if err := f.SignalTask(cfg.ID, "SIGNONE"); err == nil {
 		t.Error("SignalTask(SIGNONE) = nil, want an error")
 	}

@@ -1,7 +1,6 @@
 package exec2_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -191,19 +190,7 @@ func (f *fixture) wait(cfg *drivers.TaskConfig) outcome {
 	if err := f.DestroyTask(cfg.ID, false); err != nil {
 		f.t.Errorf("DestroyTask() = %v", err)
 	}
-	return outcome{res, readLogs(f.t, cfg, "stdout"), readLogs(f.t, cfg, "stderr")}
-}
-
-func readLogs(t testing.TB, cfg *drivers.TaskConfig, stream string) string {
-	t.Helper()
-	var b bytes.Buffer
-	for n := range 10 {
-		part, err := os.ReadFile(filepath.Join(cfg.LogDir, fmt.Sprintf("%s.%s.%d", cfg.Name, stream, n)))
-		if err == nil {
-			b.Write(part)
-		}
-	}
-	return b.String()
+	return outcome{res, testtask.Output(f.t, cfg, "stdout"), testtask.Output(f.t, cfg, "stderr")}
 }
 
 // want checks the status and a part of stdout.

@@ -3,16 +3,15 @@ package exec2_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/drivers/testtask"
+	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -37,7 +36,7 @@ func TestGroupSignal(t *testing.T) {
 	if _, err := f.StartTask(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	testpace.Until(t, "the task is up", func() bool { return readLogs(t, cfg, "stdout") == "up\n" })
+	testpace.Until(t, "the task is up", func() bool { return testtask.Output(t, cfg, "stdout") == "up\n" })
 	if err := f.SignalTask(cfg.ID, "SIGTERM"); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +143,7 @@ func TestHostFiles(t *testing.T) {
 // TestOwnNetwork joins the group's namespace, and refuses files that are not a namespace.
 func TestOwnNetwork(t *testing.T) {
 	f := newFixture(t, nil)
-	ns := networkNamespace(t)
+	ns := testnet.Namespace(t)
 	want, err := os.Readlink(ns)
 	if err != nil {
 		t.Fatal(err)
@@ -153,20 +152,4 @@ func TestOwnNetwork(t *testing.T) {
 	f.config(cfg, "readlink", []string{"/proc/self/ns/net"}, "r:/proc")
 	cfg.NetNS = ns
 	f.run(cfg).want(t, 0, want)
-}
-
-// networkNamespace returns the path of a network namespace that lives as long as the test. It
-// belongs to a process, since a thread of this process could be its main thread.
-func networkNamespace(t *testing.T) string {
-	t.Helper()
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill() //nolint:errcheck // waited for
-		cmd.Wait()         //nolint:errcheck // it was killed
-	})
-	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
 }

@@ -2,10 +2,8 @@ package process_test
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/memfd"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -143,14 +142,7 @@ func TestConfineTCP(t *testing.T) {
 func TestConfineNetwork(t *testing.T) {
 	f := newFixture(t)
 	cfg := f.task()
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()         //nolint:errcheck // killed
-	defer cmd.Process.Kill() //nolint:errcheck // waited for
-	cfg.NetNS = fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
+	cfg.NetNS = testnet.Namespace(t)
 	want, err := os.Readlink(cfg.NetNS)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@
 package testtask
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -91,4 +92,17 @@ func GroupDirs(t testing.TB, parent, name string) (out []string) {
 		}
 	}
 	return out
+}
+
+// Output returns what a task has written to a stream, stdout or stderr.
+func Output(t testing.TB, cfg *drivers.TaskConfig, stream string) string {
+	t.Helper()
+	var b bytes.Buffer
+	for n := range 10 {
+		part, err := os.ReadFile(filepath.Join(cfg.LogDir, fmt.Sprintf("%s.%s.%d", cfg.Name, stream, n)))
+		if err == nil {
+			b.Write(part)
+		}
+	}
+	return b.String()
 }

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/companion"
 	"github.com/open-nomad/open-nomad/internal/launch"
 	"github.com/open-nomad/open-nomad/internal/sandbox"
+	"github.com/open-nomad/open-nomad/internal/testnet"
 )
 
 // ran is the result of a program.
@@ -315,7 +315,7 @@ func TestNoNamespaceIsNotForgotten(t *testing.T) {
 
 func TestNetwork(t *testing.T) {
 	p := newPlaces(t)
-	ns := networkNamespace(t)
+	ns := testnet.Namespace(t)
 	want, err := os.Readlink(ns)
 	if err != nil {
 		t.Fatal(err)
@@ -336,22 +336,6 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("program in %s = %+v, want an error with %q", path, r, want)
 		}
 	}
-}
-
-// networkNamespace returns the path of a network namespace that lives as long as the test. It
-// belongs to a process, since a thread of this process could be its main thread.
-func networkNamespace(t *testing.T) string {
-	t.Helper()
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill() //nolint:errcheck // waited for
-		cmd.Wait()         //nolint:errcheck // it was killed
-	})
-	return fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)
 }
 
 func TestMain(m *testing.M) {
