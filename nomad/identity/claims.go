@@ -56,7 +56,7 @@ func (i *Issuer) Workload(s Subject, now time.Time) *idtoken.Claims {
 func (i *Issuer) Node(node *nomad.Node, ttl time.Duration, now time.Time) *idtoken.Claims {
 	c := i.claims(now, atLeast(ttl), "node", i.region, node.NodePool, node.ID, nomad.WorkloadIdentityDefaultName)
 	c.NodeIdentityClaims = &idtoken.NodeIdentityClaims{NodeID: node.ID, NodePool: node.NodePool,
-		NodeClass: node.NodeClass, NodeDatacenter: node.Datacenter, AdmittedName: node.Name}
+		NodeClass: node.NodeClass, NodeDatacenter: node.Datacenter}
 	if since := node.IdentitiesSince; since > c.IssuedAt { // the clock of this server is behind
 		c.IssuedAt, c.NotBefore = since, since
 	}

@@ -26,7 +26,9 @@ type Registration struct {
 	Expired bool
 	// TTL is the current TTL of the node's pool.
 	TTL time.Duration
-	Now time.Time
+	// Named is set if identities bind the name of the node. One without a name is replaced.
+	Named bool
+	Now   time.Time
 }
 
 // Generates applies the first matching rule, as Nomad 2.0. A caller with a token that is invalid
@@ -52,7 +54,7 @@ func (r Registration) Generates() bool {
 	if had == nil {
 		return false
 	}
-	if had.NodePool != r.Node.NodePool || had.NodeClass != r.Node.NodeClass || had.NodeDatacenter != r.Node.Datacenter {
+	if r.Named && had.AdmittedName == "" || had.NodePool != r.Node.NodePool || had.NodeClass != r.Node.NodeClass || had.NodeDatacenter != r.Node.Datacenter {
 		return true
 	}
 	return dueForRenewal(c, r.TTL, r.Now)
@@ -66,7 +68,9 @@ type Heartbeat struct {
 	Forced bool
 	// TTL is the current TTL of the node's pool.
 	TTL time.Duration
-	Now time.Time
+	// Named is set if identities bind the name of the node. One without a name is replaced.
+	Named bool
+	Now   time.Time
 }
 
 // Generates applies the first matching rule, as Nomad 2.0.
@@ -78,7 +82,7 @@ func (h Heartbeat) Generates() bool {
 	if c == nil || c.NodeIdentityClaims == nil {
 		return h.Caller.ClientID != "" // authenticated by secret ID: no identity is stored yet
 	}
-	return h.Forced || dueForRenewal(c, h.TTL, h.Now)
+	return h.Forced || h.Named && c.AdmittedName == "" || dueForRenewal(c, h.TTL, h.Now)
 }
 
 // FailureCounts reports whether a signing failure fails the heartbeat: only if the caller's

@@ -38,6 +38,7 @@ func TestRegistration(t *testing.T) {
 		node    *nomad.Node
 		caller  rbac.AuthenticatedIdentity
 		expired bool
+		named   bool
 		want    bool
 	}{
 		"expired":                   {node: node, expired: true, want: true},
@@ -57,12 +58,15 @@ func TestRegistration(t *testing.T) {
 			caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.NodeClass = "x" })), want: true},
 		"datacenter changed": {node: node,
 			caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.NodeDatacenter = "x" })), want: true},
+		"names are bound, without a name": {node: node, caller: claims(nodeClaims(time.Hour, nil)), named: true, want: true},
+		"names are bound, with a name": {node: node,
+			caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.AdmittedName = "a" })), named: true},
 		"workload":                      {node: node, caller: claims(workload)},
 		"nobody":                        {node: node},
 		"first version with identities": {node: withVersion("1.11.0-beta.1"), caller: rbac.AuthenticatedIdentity{ClientID: "n1"}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := identity.Registration{Node: c.node, Caller: &c.caller, Expired: c.expired, TTL: time.Hour, Now: now}
+			r := identity.Registration{Node: c.node, Caller: &c.caller, Expired: c.expired, TTL: time.Hour, Named: c.named, Now: now}
 			if got := r.Generates(); got != c.want {
 				t.Errorf("Generates() = %t, want %t", got, c.want)
 			}
@@ -83,21 +87,24 @@ func TestHeartbeat(t *testing.T) {
 	for name, c := range map[string]struct {
 		node          *nomad.Node
 		caller        rbac.AuthenticatedIdentity
-		forced        bool
+		forced, named bool
 		want, failure bool
 	}{
-		"old version, secret ID": {node: withVersion("1.10.0"), caller: rbac.AuthenticatedIdentity{ClientID: "n1"}},
-		"secret ID":              {node: node, caller: rbac.AuthenticatedIdentity{ClientID: "n1"}, want: true},
-		"fresh":                  {node: node, caller: claims(nodeClaims(time.Hour, nil))},
-		"forced":                 {node: node, caller: claims(nodeClaims(time.Hour, nil)), forced: true, want: true},
-		"late":                   {node: node, caller: claims(nodeClaims(19*time.Minute, nil)), want: true},
-		"about to expire":        {node: node, caller: claims(nodeClaims(9*time.Minute, nil)), want: true, failure: true},
-		"pool changed":           {node: node, caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.NodePool = "x" }))},
-		"leader":                 {node: node, caller: rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{}}},
-		"leader, forced":         {node: node, caller: rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{}}, forced: true},
+		"old version, secret ID":          {node: withVersion("1.10.0"), caller: rbac.AuthenticatedIdentity{ClientID: "n1"}},
+		"secret ID":                       {node: node, caller: rbac.AuthenticatedIdentity{ClientID: "n1"}, want: true},
+		"fresh":                           {node: node, caller: claims(nodeClaims(time.Hour, nil))},
+		"forced":                          {node: node, caller: claims(nodeClaims(time.Hour, nil)), forced: true, want: true},
+		"late":                            {node: node, caller: claims(nodeClaims(19*time.Minute, nil)), want: true},
+		"about to expire":                 {node: node, caller: claims(nodeClaims(9*time.Minute, nil)), want: true, failure: true},
+		"pool changed":                    {node: node, caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.NodePool = "x" }))},
+		"names are bound, without a name": {node: node, caller: claims(nodeClaims(time.Hour, nil)), named: true, want: true},
+		"names are bound, with a name": {node: node,
+			caller: claims(nodeClaims(time.Hour, func(n *idtoken.NodeIdentityClaims) { n.AdmittedName = "a" })), named: true},
+		"leader":         {node: node, caller: rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{}}},
+		"leader, forced": {node: node, caller: rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{}}, forced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := identity.Heartbeat{Node: c.node, Caller: &c.caller, Forced: c.forced, TTL: time.Hour, Now: now}
+			h := identity.Heartbeat{Node: c.node, Caller: &c.caller, Forced: c.forced, TTL: time.Hour, Named: c.named, Now: now}
 			if got := h.Generates(); got != c.want {
 				t.Errorf("Generates() = %t, want %t", got, c.want)
 			}

@@ -56,7 +56,8 @@ type NodeIdentityClaims struct {
 	NodePool       string `json:"nomad_node_pool,omitempty"`
 	NodeClass      string `json:"nomad_node_class,omitempty"`
 	NodeDatacenter string `json:"nomad_node_datacenter,omitempty"`
-	// AdmittedName is the name of the node (open-nomad only). It is not sent by RPC.
+	// AdmittedName is the name to which an introduction binds the node, or empty (open-nomad only). It is not sent by
+	// RPC.
 	AdmittedName string `json:"nomad_node_admitted_name,omitempty"`
 }
 

@@ -152,6 +152,12 @@ func (s *Service) returns(was *idtoken.NodeIdentityClaims, entry *message.NodeRe
 	return nil
 }
 
+// bindsNames reports whether an introduction binds a node to its name. Only strict enforcement does. Then the identity of
+// the node has the name, in a claim that Nomad does not have, for the case that the node is no longer in state.
+func (s *Service) bindsNames() bool {
+	return s.cfg.Introduction.Enforcement == idtoken.EnforcementStrict
+}
+
 // mayChange decides whether a known node may register with another pool, datacenter or name.
 // With strict enforcement it needs a new introduction token.
 func (s *Service) mayChange(c *rpc.Call, old *nomad.Node, entry *message.NodeRegisterRequest) error {

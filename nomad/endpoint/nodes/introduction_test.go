@@ -3,6 +3,9 @@ package nodes_test
 import (
 	"errors"
 	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,4 +155,52 @@ func TestIntroduction_OwnClient(t *testing.T) {
 	if err := servertest.NewFakeNode(t, s).Register(""); err == nil {
 		t.Error("an unknown node joins")
 	}
+}
+
+// The identity of a node has the claims of Nomad's, and one with the name of the node only where introductions bind it. A
+// cluster that begins to bind names replaces the identities without one, and one that ends it accepts those with one.
+func TestIntroduction_NameInIdentity(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "server")
+	start := func(enforcement string) (*server.Server, func()) {
+		return servertest.Start(t, func(c *server.Config) { c.DataDir, c.Introduction.Enforcement = dir, enforcement })
+	}
+	plain := "aud exp iat jti nbf nomad_node_datacenter nomad_node_id nomad_node_pool sub"
+	named := "aud exp iat jti nbf nomad_node_admitted_name nomad_node_datacenter nomad_node_id nomad_node_pool sub"
+	check := func(what, token, want string) {
+		t.Helper()
+		if got := strings.Join(slices.Sorted(maps.Keys(servertest.Claims(t, token))), " "); got != want {
+			t.Errorf("%s: the claims are %s, want %s", what, got, want)
+		}
+	}
+	s, stop := start(idtoken.EnforcementWarn)
+	n := servertest.NewFakeNode(t, s)
+	if err := n.Register(servertest.Introduce(t, s, message.ACLCreateClientIntroductionTokenRequest{})); err != nil {
+		t.Fatal(err)
+	}
+	check("registered", n.JWT, plain)
+	check("renewed", *n.Heartbeat(n.JWT, true).SignedIdentity, plain)
+	stop()
+
+	s, stop = start(idtoken.EnforcementStrict)
+	n.Addr = s.RPCAddr()
+	out := n.Heartbeat(n.JWT, false)
+	if out.SignedIdentity == nil {
+		t.Fatal("a heartbeat with an identity without a name does not replace it")
+	}
+	check("after strict", *out.SignedIdentity, named)
+	if err := n.Register(n.JWT); err != nil {
+		t.Fatal(err)
+	}
+	check("registered after strict", n.JWT, named)
+	if again := n.Heartbeat(n.JWT, false); again.SignedIdentity != nil {
+		t.Error("a heartbeat replaces an identity with a name")
+	}
+	stop()
+
+	s, _ = start(idtoken.EnforcementWarn)
+	n.Addr = s.RPCAddr()
+	if again := n.Heartbeat(n.JWT, false); again.SignedIdentity != nil {
+		t.Error("without strict, a heartbeat replaces an identity with a name")
+	}
+	check("renewed without strict", *n.Heartbeat(n.JWT, true).SignedIdentity, plain)
 }

@@ -58,7 +58,8 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call, req *message.NodeRe
 
 	out := &message.NodeUpdateResponse{}
 	ends := identityEnds(c)
-	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool), Now: s.Now()}
+	deciding := identity.Registration{Node: &node, Caller: c.Identity, Expired: c.Expired, TTL: identityTTL(snap, node.NodePool),
+		Named: s.bindsNames(), Now: s.Now()}
 	if deciding.Generates() || readmitted {
 		var err error
 		if ends, err = s.mint(ctx, &node, deciding.TTL, out); err != nil {
@@ -175,6 +176,9 @@ func (s *Service) mint(ctx context.Context, node *nomad.Node, ttl time.Duration,
 	ctx, cancel := s.Signing(ctx)
 	defer cancel()
 	claims := s.Issuer.Node(node, ttl, s.Now())
+	if s.bindsNames() {
+		claims.AdmittedName = node.Name
+	}
 	token, err := s.Issuer.Mint(ctx, claims)
 	if err != nil {
 		metrics.IncrCounter(unsigned, 1)
@@ -277,7 +281,7 @@ func (s *Service) UpdateStatus(ctx context.Context, c *rpc.Call,
 	}
 	out := &message.NodeUpdateResponse{}
 	deciding := identity.Heartbeat{Node: &node, Caller: c.Identity, Forced: req.ForceIdentityRenewal, TTL: identityTTL(snap, node.NodePool),
-		Now: s.Now()}
+		Named: s.bindsNames(), Now: s.Now()}
 	ends, err := s.renewIdentity(ctx, c, deciding, out)
 	if err != nil {
 		return nil, err
