@@ -2,6 +2,7 @@ package attack_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -63,10 +64,15 @@ func (g *ground) startHost(block string, env ...string) *host {
 	return h
 }
 
-// end stops all jobs and the agent, and checks that no control group remains.
+// end stops all jobs and the agent, and checks that no network namespace and no control group remains.
 func (h *host) end() {
 	t := h.t
 	h.purge()
+	namespaces := filepath.Join(h.targets.DataDir, "client/netns")
+	h.within("no mounted network namespace", func() bool { // removed after the end of the last task
+		left, err := os.ReadDir(namespaces)
+		return len(left) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist))
+	})
 	if err := h.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -124,8 +130,7 @@ func (h *host) task(name string, s situation, args ...string) *api.Task {
 		Env: map[string]string{"LD_EVIL": "1", "GLIBC_TUNABLES": "evil"}, Config: config}
 }
 
-// share is a quarter of the node's MHz: an emulated machine is slow.
-// enough.
+// share returns a quarter of the node's MHz, because an emulated machine is slow.
 func (h *host) share() int {
 	id, err := h.NodeID()
 	if err != nil {

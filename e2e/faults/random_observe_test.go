@@ -135,7 +135,8 @@ func observeMachine(m *faults.Machine) (*machineView, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespaces := slices.DeleteFunc(slices.Clone(mounts), func(at string) bool { return !strings.Contains(at, "/netns/") })
+	// A machine begins with the mounts of the host, which may have namespaces of the agents of other tests.
+	namespaces := slices.DeleteFunc(slices.Clone(mounts), func(at string) bool { return !strings.HasPrefix(at, m.Data()+"/client/netns/") })
 	rules, err := m.Output("iptables-save")
 	if err != nil {
 		return nil, fmt.Errorf("iptables-save: %w", err)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
@@ -57,7 +56,7 @@ func Log(a *cluster.Agent, alloc *api.AllocationListStub) string {
 func PID(t *testing.T, a *cluster.Agent, alloc *api.AllocationListStub) string {
 	t.Helper()
 	pid := ""
-	Within(t, 10*time.Second, "pid of "+alloc.Name, func() bool {
+	Within(t, Patience, "pid of "+alloc.Name, func() bool {
 		first, _, ok := strings.Cut(Log(a, alloc), "\n")
 		pid = strings.TrimPrefix(first, "pid ")
 		return ok && pid != ""

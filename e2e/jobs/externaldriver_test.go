@@ -146,7 +146,7 @@ func TestExampleDriver(t *testing.T) {
 	checkedByServers(t, a)
 
 	harness.Run(t, a, harness.Job("long", "",
-		example(`echo pid $$; trap 'echo got USR1' USR1; trap 'echo bye; exit 0' TERM; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.2; done`, `kill_signal = "SIGTERM"`)))
+		example(`trap 'echo got USR1' USR1; trap 'echo bye; exit 0' TERM; echo pid $$; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.2; done`, `kill_signal = "SIGTERM"`)))
 	al := harness.Await(t, a, "long", "running", 1)[0]
 	pid := harness.PID(t, a, al)
 	exampleWorks(t, a, al, pid)
@@ -320,7 +320,7 @@ func TestExec2AsPlugin(t *testing.T) {
 		return strings.Replace(harness.Sandboxed(harness.InShell(script), `kill_signal = "SIGTERM"`), `"exec2"`, `"exec2-ext"`, 1)
 	}
 	harness.Run(t, a, harness.Job("long", "",
-		task(`echo pid $$; echo user $(id -un); cat /etc/shadow 2>&1; trap 'echo got USR1' USR1; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.2; done`)))
+		task(`trap 'echo got USR1' USR1; echo pid $$; echo user $(id -un); cat /etc/shadow 2>&1; n=0; while true; do echo line $n; n=$((n+1)); sleep 0.2; done`)))
 	al := harness.Await(t, a, "long", "running", 1)[0]
 	harness.Within(t, harness.Patience, "the output of the task", func() bool { return strings.Contains(harness.Log(a, al), "line 3") })
 	text := harness.Log(a, al)
@@ -345,9 +345,11 @@ func TestExec2AsPlugin(t *testing.T) {
 	}
 }
 
-// pluginTaskWorks checks signals, logs and sessions of a task that prints "got USR1".
+// pluginTaskWorks checks signals, logs and sessions of a task that prints its process ID when it can get SIGUSR1, and then
+// "got USR1" for each.
 func pluginTaskWorks(t *testing.T, a *cluster.Agent, al *api.AllocationListStub) {
 	t.Helper()
+	harness.PID(t, a, al)
 	alloc := &api.Allocation{ID: al.ID, NodeID: al.NodeID}
 	before := strings.Count(harness.Log(a, al), "got USR1")
 	harness.Succeeds(t, "signal the task", func() error { return a.Client.Allocations().Signal(alloc, nil, "t", "SIGUSR1") })
@@ -372,7 +374,7 @@ func TestExec2AsPlugin_Shared(t *testing.T) {
 	builtPlugin(t, rigs[0].plugins, "../../cmd/nomad-driver-exec2", "exec2-ext")
 	builtPlugin(t, rigs[1].plugins, "../../cmd/nomad-driver-exec2", "exec2-ext")
 	long := func(driver string) string {
-		return strings.Replace(harness.Sandboxed(harness.InShell(`echo pid $$; trap 'echo got USR1' USR1; while true; do sleep 0.1; done`)),
+		return strings.Replace(harness.Sandboxed(harness.InShell(`trap 'echo got USR1' USR1; echo pid $$; while true; do sleep 0.1; done`)),
 			`"exec2"`, strconv.Quote(driver), 1)
 	}
 	both := func() (a, b *cluster.Agent) { return rigs[0].agent(), rigs[1].agent() }
