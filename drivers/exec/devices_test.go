@@ -24,8 +24,8 @@ func TestDevices(t *testing.T) {
 	for _, at := range []string{"/dev/mine", "/dev/dir/mine", "/opt/mine"} {
 		cfg.Devices = append(cfg.Devices, drivers.Device{HostPath: node, TaskPath: at, Permissions: "rwm"})
 	}
-	if got, want := f.run(cfg), " 00 00\n 00 00\n 00 00\n1\n"; got.stdout != want {
-		t.Errorf("stdout = %q, want %q; stderr: %s", got.stdout, want, got.stderr)
+	if got, want := f.run(cfg), " 00 00\n 00 00\n 00 00\n1\n"; got.Stdout != want {
+		t.Errorf("stdout = %q, want %q; stderr: %s", got.Stdout, want, got.Stderr)
 	}
 
 	file := filepath.Join(t.TempDir(), "file")

@@ -30,8 +30,8 @@ func TestTask(t *testing.T) {
 		{"terminal", "script -qc 'stty size' /dev/null </dev/null 2>&1 | tr -d '\\r'", "0 0\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := f.run(f.sh(tc.script)); got.stdout != tc.want {
-				t.Errorf("stdout = %q, want %q; stderr: %s; %+v", got.stdout, tc.want, got.stderr, got.ExitResult)
+			if got := f.run(f.sh(tc.script)); got.Stdout != tc.want {
+				t.Errorf("stdout = %q, want %q; stderr: %s; %+v", got.Stdout, tc.want, got.Stderr, got.ExitResult)
 			}
 		})
 	}
@@ -55,8 +55,8 @@ func TestOptions(t *testing.T) {
 		"host's IPC":       {block{"ipc_mode": "host"}, "readlink /proc/self/ns/ipc", ipcNamespace(t) + "\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := f.run(f.task(tc.options, "sh", "-c", tc.script)); got.stdout != tc.want {
-				t.Errorf("stdout = %q, want %q; stderr: %s", got.stdout, tc.want, got.stderr)
+			if got := f.run(f.task(tc.options, "sh", "-c", tc.script)); got.Stdout != tc.want {
+				t.Errorf("stdout = %q, want %q; stderr: %s", got.Stdout, tc.want, got.Stderr)
 			}
 		})
 	}
@@ -136,8 +136,8 @@ func TestPlugin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, tc.plugin)
-			if got := f.run(f.sh(tc.script)); got.stdout != tc.want {
-				t.Errorf("stdout = %q, want %q; stderr: %s", got.stdout, tc.want, got.stderr)
+			if got := f.run(f.sh(tc.script)); got.Stdout != tc.want {
+				t.Errorf("stdout = %q, want %q; stderr: %s", got.Stdout, tc.want, got.Stderr)
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestProcessLimit(t *testing.T) {
 	f := newFixture(t, block{"pids_limit": 16})
 	got := f.run(f.sh("for i in $(seq 40); do sleep 5 & done; wait"))
 	if got.ForksDenied == 0 {
-		t.Errorf("exit = %+v, want forks to be denied; stderr: %s", got.ExitResult, got.stderr)
+		t.Errorf("exit = %+v, want forks to be denied; stderr: %s", got.ExitResult, got.Stderr)
 	}
 }
 
@@ -177,8 +177,8 @@ func TestLookup(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := f.run(cfg); got.stdout != tc.want {
-				t.Errorf("stdout = %q, want %q; %+v stderr: %s", got.stdout, tc.want, got.ExitResult, got.stderr)
+			if got := f.run(cfg); got.Stdout != tc.want {
+				t.Errorf("stdout = %q, want %q; %+v stderr: %s", got.Stdout, tc.want, got.ExitResult, got.Stderr)
 			}
 		})
 	}
@@ -227,8 +227,8 @@ func TestVolumes(t *testing.T) {
 			cfg := f.sh(tc.script)
 			tc.mount.HostPath = host
 			cfg.Mounts = []drivers.Mount{tc.mount}
-			if got := f.run(cfg); got.stdout != tc.want {
-				t.Errorf("stdout = %q, want %q; stderr: %s", got.stdout, tc.want, got.stderr)
+			if got := f.run(cfg); got.Stdout != tc.want {
+				t.Errorf("stdout = %q, want %q; stderr: %s", got.Stdout, tc.want, got.Stderr)
 			}
 		})
 	}

@@ -2,14 +2,13 @@ package exec_test
 
 import (
 	"bytes"
-	"context"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/drivers/chroot"
 	"github.com/open-nomad/open-nomad/drivers/exec"
@@ -39,28 +38,18 @@ type fixture struct {
 // newFixture returns a driver with a plugin block.
 func newFixture(t testing.TB, plugin block) *fixture {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: namespaces and control groups")
-	}
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	needsRoot(t)
 	f := &fixture{t: t, dir: testtask.OpenDir(t)}
-	f.super = supervise.NewClient(filepath.Join(f.dir, "supervise"), log)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		if err := f.super.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown() = %v", err)
-		}
-		f.super.Close()
-	})
-	f.Driver = f.driver(f.super, plugin)
+	f.super = testtask.Supervisor(t, f.dir)
+	f.Driver = f.configured(chroot.Config{}, plugin)
 	return f
 }
 
-// driver returns another driver, as of a second agent.
-func (f *fixture) driver(super *supervise.Client, plugin block) *chroot.Driver {
-	f.t.Helper()
-	return f.configured(chroot.Config{Supervisor: super}, plugin)
+func needsRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: namespaces and control groups")
+	}
 }
 
 // configured returns a driver with a configuration.
@@ -69,13 +58,18 @@ func (f *fixture) configured(cfg chroot.Config, plugin block) *chroot.Driver {
 	if cfg.Name = exec.Name; cfg.Supervisor == nil {
 		cfg.Supervisor = f.super
 	}
+	return configured(f.t, cfg, plugin)
+}
+
+func configured(t testing.TB, cfg chroot.Config, plugin block) *chroot.Driver {
+	t.Helper()
 	d := exec.New(cfg)
 	v, err := drivers.Decode(plugin, d.ConfigSpec())
 	if err == nil {
 		err = d.SetConfig(v)
 	}
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return d
 }
@@ -85,82 +79,67 @@ func (f *fixture) task(options block, command string, args ...string) *drivers.T
 	f.t.Helper()
 	f.n++
 	cfg := testtask.Config(f.t, f.dir, f.n)
-	cfg.User = chroot.DefaultUser
 	cfg.Limits = drivers.LinuxResources{MemoryBytes: 256 << 20, CPUShares: 500, MHzPerCore: 2000}
 	cfg.Env = map[string]string{"NOMAD_TASK_DIR": "/local"}
+	prepare(f.t, cfg)
+	all := block{"command": command, "args": args}
+	maps.Copy(all, options)
+	cfg.Config = decoded(f.t, all)
+	return cfg
+}
+
+// decoded returns the config block of a task.
+func decoded(t testing.TB, options block) cty.Value {
+	t.Helper()
+	v, err := drivers.Decode(options, exec.Kind().TaskSpec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// prepare makes the directories of a task as the client does, for the default user.
+func prepare(t testing.TB, cfg *drivers.TaskConfig) {
+	t.Helper()
+	cfg.User = chroot.DefaultUser
 	nobody, err := hostuser.Lookup(chroot.DefaultUser)
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
-	testtask.MakeDir(f.t, filepath.Join(cfg.TaskDir, "tmp"))
+	testtask.MakeDir(t, filepath.Join(cfg.TaskDir, "tmp"))
 	for dir, mode := range map[string]os.FileMode{cfg.TaskDir: 0o777 | os.ModeSticky, cfg.SecretsDir: 0o700} {
 		if err := os.Chmod(dir, mode); err != nil {
-			f.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
 	for _, dir := range []string{cfg.SecretsDir, cfg.LocalDir} {
 		if err := os.Chown(dir, int(nobody.UID), int(nobody.GID)); err != nil {
-			f.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
-	all := block{"command": command, "args": args}
-	maps.Copy(all, options)
-	if cfg.Config, err = drivers.Decode(all, f.TaskSpec()); err != nil {
-		f.t.Fatal(err)
-	}
-	return cfg
 }
 
 func (f *fixture) sh(script string) *drivers.TaskConfig { return f.task(nil, "/bin/sh", "-c", script) }
 
-// outcome is a task's exit and output.
-type outcome struct {
-	*drivers.ExitResult
-	stdout, stderr string
+func (f *fixture) run(cfg *drivers.TaskConfig) testtask.Outcome {
+	f.t.Helper()
+	return testtask.Run(f.t, f, cfg)
 }
 
-func (f *fixture) run(cfg *drivers.TaskConfig) outcome {
+func (f *fixture) wait(cfg *drivers.TaskConfig) testtask.Outcome {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
-	defer cancel()
-	if _, err := f.StartTask(ctx, cfg); err != nil {
-		f.t.Fatalf("StartTask() = %v", err)
-	}
-	return f.wait(cfg)
-}
-
-func (f *fixture) wait(cfg *drivers.TaskConfig) outcome {
-	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
-	defer cancel()
-	res, err := f.WaitTask(ctx, cfg.ID)
-	if err != nil {
-		f.t.Fatalf("WaitTask() = %v", err)
-	}
-	if err := f.DestroyTask(cfg.ID, false); err != nil {
-		f.t.Errorf("DestroyTask() = %v", err)
-	}
-	return outcome{res, testtask.Output(f.t, cfg, "stdout"), testtask.Output(f.t, cfg, "stderr")}
+	return testtask.Wait(f.t, f, cfg)
 }
 
 // start starts a task and waits for a line of its output.
 func (f *fixture) start(cfg *drivers.TaskConfig, line string) *drivers.TaskHandle {
 	f.t.Helper()
-	h, err := f.StartTask(f.t.Context(), cfg)
-	if err != nil {
-		f.t.Fatalf("StartTask() = %v", err)
-	}
-	f.await(cfg, line)
-	return h
+	return testtask.Start(f.t, f, cfg, line)
 }
 
 func (f *fixture) await(cfg *drivers.TaskConfig, line string) {
 	f.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(testtask.Output(f.t, cfg, "stdout"), line); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			f.t.Fatalf("the task did not write %q; stdout: %s stderr: %s", line, testtask.Output(f.t, cfg, "stdout"), testtask.Output(f.t, cfg, "stderr"))
-		}
-	}
+	testtask.Await(f.t, cfg, line)
 }
 
 // session runs a program next to a task.

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"testing"
 
+	"github.com/open-nomad/open-nomad/drivers/chroot"
 	"github.com/open-nomad/open-nomad/drivers/exec"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -55,7 +56,7 @@ func TestLevels(t *testing.T) {
 		"nodev":        {block{"nodev": false}, drivers.LevelNone},
 		"mode":         {block{"default_pid_mode": "host"}, drivers.LevelHost},
 	} {
-		d := f.driver(f.super, tc.plugin)
+		d := f.configured(chroot.Config{}, tc.plugin)
 		if got, err := d.Isolates("", block{"cap_drop": all}); err != nil || got.Level() != tc.want {
 			t.Errorf("%s: Isolates() = %s, %v, want %s", name, got.Level(), err, tc.want)
 		}

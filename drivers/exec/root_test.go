@@ -55,8 +55,8 @@ func TestChrootEnv(t *testing.T) {
 		"ls -A /opt/dir/agent 2>/dev/null; " +
 		"cat /opt/dir/agent/state 2>/dev/null || echo hidden"))
 	want := "dir inside one outside\ndir/f\nfile\nother/g\n/opt/dir/sub\nhidden\n"
-	if got.stdout != want {
-		t.Errorf("stdout = %q, want %q; stderr: %s", got.stdout, want, got.stderr)
+	if got.Stdout != want {
+		t.Errorf("stdout = %q, want %q; stderr: %s", got.Stdout, want, got.Stderr)
 	}
 }
 
@@ -76,8 +76,8 @@ func TestOtherAllocations(t *testing.T) {
 	got := f.run(f.sh("ls /opt; " +
 		"find / -name token-of-another -not -path '/proc/*' 2>/dev/null; " +
 		"cat /opt/around/*/*/web/secrets/token* 2>/dev/null; echo end"))
-	if got.stdout != "around\nend\n" {
-		t.Errorf("stdout = %q, want nothing of the other allocation; stderr: %s", got.stdout, got.stderr)
+	if got.Stdout != "around\nend\n" {
+		t.Errorf("stdout = %q, want nothing of the other allocation; stderr: %s", got.Stdout, got.Stderr)
 	}
 }
 
@@ -165,8 +165,8 @@ func TestEscapes(t *testing.T) {
 		"cgroup":        "ls /sys/fs/cgroup/* && echo out",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := f.run(f.sh("{ " + script + "; } 2>/dev/null; echo end")); got.stdout != "end\n" {
-				t.Errorf("stdout = %q, want nothing; stderr: %s", got.stdout, got.stderr)
+			if got := f.run(f.sh("{ " + script + "; } 2>/dev/null; echo end")); got.Stdout != "end\n" {
+				t.Errorf("stdout = %q, want nothing; stderr: %s", got.Stdout, got.Stderr)
 			}
 		})
 	}
@@ -182,8 +182,8 @@ func TestEscapes(t *testing.T) {
 				t.Skip("needs python3")
 			}
 			got := f.run(f.task(nil, "/usr/bin/python3", "-c", script))
-			if got.ExitCode == 0 || strings.TrimSpace(got.stdout) != "" {
-				t.Errorf("exit %d, stdout = %q, want a failure without output; stderr: %s", got.ExitCode, got.stdout, got.stderr)
+			if got.ExitCode == 0 || strings.TrimSpace(got.Stdout) != "" {
+				t.Errorf("exit %d, stdout = %q, want a failure without output; stderr: %s", got.ExitCode, got.Stdout, got.Stderr)
 			}
 		})
 	}
@@ -198,8 +198,8 @@ func TestNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Files = []drivers.HostFile{{Name: "hosts", Target: "/etc/hosts"}}
-	if got := f.run(cfg); got.stdout != "lo\nweb-1\n127.0.0.1 web-1\n" {
-		t.Errorf("stdout = %q; stderr: %s", got.stdout, got.stderr)
+	if got := f.run(cfg); got.Stdout != "lo\nweb-1\n127.0.0.1 web-1\n" {
+		t.Errorf("stdout = %q; stderr: %s", got.Stdout, got.Stderr)
 	}
 }
 

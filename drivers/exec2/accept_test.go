@@ -28,18 +28,18 @@ func TestUsers(t *testing.T) {
 		t.Run(u.user, func(t *testing.T) {
 			f.t = t
 			as := func(cfg *drivers.TaskConfig) *drivers.TaskConfig { cfg.User = u.user; return cfg }
-			f.run(as(sh(f, "id -u; id -g; id -G; echo $USER $HOME"))).want(t, 0, u.id+u.user+" "+u.home+"\n")
+			f.run(as(sh(f, "id -u; id -g; id -G; echo $USER $HOME"))).Want(t, 0, u.id+u.user+" "+u.home+"\n")
 			out := f.run(as(f.task("/bin/cat", "/etc/passwd")))
-			if out.ExitCode != 1 || out.stdout != "" || !strings.Contains(out.stderr, "Permission denied") {
-				t.Errorf("cat /etc/passwd: exit %d, stdout %q, stderr %q, want a refusal", out.ExitCode, out.stdout, out.stderr)
+			if out.ExitCode != 1 || out.Stdout != "" || !strings.Contains(out.Stderr, "Permission denied") {
+				t.Errorf("cat /etc/passwd: exit %d, stdout %q, stderr %q, want a refusal", out.ExitCode, out.Stdout, out.Stderr)
 			}
-			f.run(as(f.set(f.task("/bin/cat", "/etc/passwd"), map[string]any{"unveil": []any{"r:/etc/passwd"}}))).want(t, 0, "root:")
+			f.run(as(f.set(f.task("/bin/cat", "/etc/passwd"), map[string]any{"unveil": []any{"r:/etc/passwd"}}))).Want(t, 0, "root:")
 			f.run(as(sh(f, `chmod 666 /dev/stdout 2>/dev/null
 				(: < /dev/stdout) 2>/dev/null && echo read; (: <> /dev/stderr) 2>/dev/null && echo read
-				echo appended >> /dev/stdout`))).want(t, 0, "appended\n")
-			f.run(as(f.task("no-such-program"))).want(t, 127, "")
-			f.run(as(f.task("/etc/hosts"))).want(t, 127, "")
-			f.run(as(sh(f, "for d in $NOMAD_TASK_DIR $NOMAD_ALLOC_DIR $NOMAD_SECRETS_DIR; do echo x > $d/file || exit 1; done; mktemp"))).want(t,
+				echo appended >> /dev/stdout`))).Want(t, 0, "appended\n")
+			f.run(as(f.task("no-such-program"))).Want(t, 127, "")
+			f.run(as(f.task("/etc/hosts"))).Want(t, 127, "")
+			f.run(as(sh(f, "for d in $NOMAD_TASK_DIR $NOMAD_ALLOC_DIR $NOMAD_SECRETS_DIR; do echo x > $d/file || exit 1; done; mktemp"))).Want(t,
 				0, "/web/tmp/tmp.")
 		})
 	}
@@ -47,7 +47,7 @@ func TestUsers(t *testing.T) {
 
 func TestPluginUnveils(t *testing.T) {
 	f := newFixture(t, settings{"unveil_paths": cty.ListVal([]cty.Value{cty.StringVal("r:/etc/passwd")}), "unveil_by_task": cty.False})
-	f.run(f.task("/bin/cat", "/etc/passwd")).want(t, 0, "root:")
+	f.run(f.task("/bin/cat", "/etc/passwd")).Want(t, 0, "root:")
 }
 
 // TestNoDefaults grants only what a shell needs, and none of the task's own directories.
@@ -56,9 +56,9 @@ func TestNoDefaults(t *testing.T) {
 	cfg := f.set(sh(f, `echo begun; for d in $NOMAD_TASK_DIR $NOMAD_ALLOC_DIR $NOMAD_SECRETS_DIR $TMPDIR; do echo x > $d/file && echo "wrote $d"; done; exit 2`),
 		map[string]any{"unveil": []any{"rx:/bin", "rx:/usr/bin", "rx:/lib", "rx:/lib64", "rx:/usr/lib"}})
 	out := f.run(cfg)
-	out.want(t, 2, "begun\n")
-	if strings.Contains(out.stdout, "wrote") {
-		t.Errorf("stdout = %q, want no write", out.stdout)
+	out.Want(t, 2, "begun\n")
+	if strings.Contains(out.Stdout, "wrote") {
+		t.Errorf("stdout = %q, want no write", out.Stdout)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestRootsGroup(t *testing.T) {
 	}
 	cfg := sh(f, "id -G")
 	cfg.User = "exec2-none"
-	f.run(cfg).want(t, 0, "88313\n")
+	f.run(cfg).Want(t, 0, "88313\n")
 }
 
 // layAccounts mounts files with additional lines over those of /etc, in this mount namespace.
@@ -121,7 +121,7 @@ func TestEnvironment(t *testing.T) {
 		cfg.Env[name] = "gone"
 	}
 	cfg.Env["EMPTY"], cfg.Env["OWN"], cfg.Env["TMPDIR"], cfg.Env["USER"] = "", "a=b", "/elsewhere", "other"
-	got := f.run(cfg).stdout
+	got := f.run(cfg).Stdout
 	var names []string
 	for line := range strings.Lines(got) {
 		name, _, _ := strings.Cut(line, "=")
@@ -141,7 +141,7 @@ func TestEnvironment(t *testing.T) {
 func TestOOMScore(t *testing.T) {
 	f := newFixture(t, nil)
 	for adj, want := range map[int]string{500: "500\n", 1000: "1000\n"} {
-		f.run(f.set(f.task("/bin/cat", "/proc/self/oom_score_adj"), map[string]any{"oom_score_adj": adj, "unveil": []any{"r:/proc"}})).want(t,
+		f.run(f.set(f.task("/bin/cat", "/proc/self/oom_score_adj"), map[string]any{"oom_score_adj": adj, "unveil": []any{"r:/proc"}})).Want(t,
 			0, want)
 	}
 }

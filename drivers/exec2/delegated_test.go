@@ -39,11 +39,11 @@ func TestUnprivilegedLimits(t *testing.T) {
 	block["unveil"], block["pids_limit"] = list([]string{"r:/proc"}), cty.NumberIntVal(20)
 	cfg.Config = cty.ObjectVal(block)
 	out := f.run(cfg)
-	if !strings.Contains(out.stdout, "0::/nomad-test-delegated-") || !strings.Contains(out.stdout, ".scope") {
-		t.Errorf("the task's group is %q, want one in the delegated group", out.stdout)
+	if !strings.Contains(out.Stdout, "0::/nomad-test-delegated-") || !strings.Contains(out.Stdout, ".scope") {
+		t.Errorf("the task's group is %q, want one in the delegated group", out.Stdout)
 	}
-	if strings.Contains(out.stdout, "all") || !strings.Contains(out.stderr, "fork") {
-		t.Errorf("stdout %q, stderr %q: 40 processes were started, 20 are allowed", out.stdout, out.stderr)
+	if strings.Contains(out.Stdout, "all") || !strings.Contains(out.Stderr, "fork") {
+		t.Errorf("stdout %q, stderr %q: 40 processes were started, 20 are allowed", out.Stdout, out.Stderr)
 	}
 	bomb := sh(f, "x=x; while :; do x=$x$x; done")
 	bomb.Limits.MemoryBytes = 32 << 20

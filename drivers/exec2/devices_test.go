@@ -55,7 +55,7 @@ func TestDevices(t *testing.T) {
 	cfg := f.task("sh", "-c", script)
 	cfg.Devices = []drivers.Device{{TaskPath: "/dev/random", HostPath: dir + "/mine", Permissions: "rm"},
 		{TaskPath: "/dev/urandom", HostPath: dir + "/second", Permissions: "rwm"}}
-	f.run(cfg).want(t, 0, "00 00\n00 00\nno write\nwrite\nInappropriate\nno other\nno mknod\n")
+	f.run(cfg).Want(t, 0, "00 00\n00 00\nno write\nwrite\nInappropriate\nno other\nno mknod\n")
 }
 
 // TestDevices_Session checks that a session has the devices of its task, also one of a later agent.

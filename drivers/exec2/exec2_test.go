@@ -2,7 +2,6 @@ package exec2_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/exec2"
 	"github.com/open-nomad/open-nomad/drivers/testtask"
-	"github.com/open-nomad/open-nomad/internal/cgroup"
-	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -46,7 +43,7 @@ func TestRun(t *testing.T) {
 			cfg := sh(f, tt.script)
 			cfg.Env["LD_PRELOAD"] = "/evil.so"
 			out := f.run(cfg)
-			out.want(t, tt.code, tt.stdout)
+			out.Want(t, tt.code, tt.stdout)
 			if tt.name == "killed" && out.Signal != 9 {
 				t.Errorf("signal = %d, want 9", out.Signal)
 			}
@@ -71,8 +68,8 @@ func TestFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f.t = t
 			out := f.run(f.task("/bin/cat", path))
-			if out.ExitCode == 0 || out.stdout != "" {
-				t.Errorf("cat %s: exit %d, stdout %q, want a refusal", path, out.ExitCode, out.stdout)
+			if out.ExitCode == 0 || out.Stdout != "" {
+				t.Errorf("cat %s: exit %d, stdout %q, want a refusal", path, out.ExitCode, out.Stdout)
 			}
 		})
 	}
@@ -80,7 +77,7 @@ func TestFiles(t *testing.T) {
 		f.t = t
 		cfg := f.task("")
 		f.config(cfg, "cat", []string{outside}, "r:"+outside)
-		f.run(cfg).want(t, 0, "outside")
+		f.run(cfg).Want(t, 0, "outside")
 	})
 }
 
@@ -88,8 +85,8 @@ func TestMissingProgram(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, command := range []string{"no-such-program", "/no/such/program", "/etc/hosts"} {
 		out := f.run(f.task(command))
-		if out.ExitCode != 127 || !strings.Contains(out.stderr, "failed to execute command") {
-			t.Errorf("%s: exit %d, stderr %q, want 127 and the reason", command, out.ExitCode, out.stderr)
+		if out.ExitCode != 127 || !strings.Contains(out.Stderr, "failed to execute command") {
+			t.Errorf("%s: exit %d, stderr %q, want 127 and the reason", command, out.ExitCode, out.Stderr)
 		}
 	}
 }
@@ -158,7 +155,7 @@ func TestSandbox(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.probe[0], func(t *testing.T) {
 			f.t = t
-			f.run(f.probeTask(tt.probe...)).want(t, 0, tt.want)
+			f.run(f.probeTask(tt.probe...)).Want(t, 0, tt.want)
 		})
 	}
 }
@@ -167,7 +164,7 @@ func TestCredentials(t *testing.T) {
 	f := newFixture(t, nil)
 	out := f.run(f.probeTask("status"))
 	fields := map[string]string{}
-	for line := range strings.Lines(out.stdout) {
+	for line := range strings.Lines(out.Stdout) {
 		k, v, _ := strings.Cut(line, ":")
 		fields[k] = strings.Join(strings.Fields(v), " ")
 	}
@@ -185,8 +182,8 @@ func TestCredentials(t *testing.T) {
 func TestDescriptors(t *testing.T) {
 	f := newFixture(t, nil)
 	out := f.run(f.probeTask("fds"))
-	if want := "fd 0\nfd 1\nfd 2\n"; out.stdout != want {
-		t.Errorf("open descriptors = %q, want %q", out.stdout, want)
+	if want := "fd 0\nfd 1\nfd 2\n"; out.Stdout != want {
+		t.Errorf("open descriptors = %q, want %q", out.Stdout, want)
 	}
 }
 
@@ -259,176 +256,16 @@ func TestPlantedLink(t *testing.T) {
 	}
 }
 
-func TestStop(t *testing.T) {
-	f := newFixture(t, nil)
-	tests := []struct {
-		name, script, signal string
-		code, sig            int
-	}{
-		{"default signal", "trap 'exit 3' INT; echo up; while :; do sleep 0.01; done", "", 3, 0},
-		{"named signal", "trap 'exit 4' USR1; echo up; while :; do sleep 0.01; done", "SIGUSR1", 4, 0},
-		{"ignored", "trap '' INT TERM; echo up; sleep 100 & wait; sleep 100", "", 137, 9},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			f.t = t
-			cfg := sh(f, tt.script)
-			if _, err := f.StartTask(t.Context(), cfg); err != nil {
-				t.Fatal(err)
-			}
-			testpace.Until(t, "the task is up", func() bool { return testtask.Output(t, cfg, "stdout") == "up\n" })
-			timeout := 2 * time.Minute
-			if tt.sig == 9 {
-				timeout = 50 * time.Millisecond
-			}
-			if err := f.StopTask(t.Context(), cfg.ID, timeout, tt.signal); err != nil {
-				t.Fatalf("StopTask() = %v", err)
-			}
-			out := f.wait(cfg)
-			if out.ExitCode != tt.code || out.Signal != tt.sig {
-				t.Errorf("exit = %+v, want code %d signal %d", *out.ExitResult, tt.code, tt.sig)
-			}
-		})
-	}
-}
-
-func TestSignal(t *testing.T) {
-	f := newFixture(t, nil)
-	cfg := sh(f, "trap 'echo got; exit 0' HUP; echo up; while :; do sleep 0.01; done")
-	if _, err := f.StartTask(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	testpace.Until(t, "the task is up", func() bool { return testtask.Output(t, cfg, "stdout") == "up\n" })
-	if err := f.SignalTask(cfg.ID, "SIGNONE"); err == nil {
-		t.Error("SignalTask(SIGNONE) = nil, want an error")
-	}
-	if err := f.SignalTask(cfg.ID, "sighup"); err != nil {
-		t.Errorf("SignalTask(sighup) = %v", err)
-	}
-	f.wait(cfg).want(t, 0, "up\ngot\n")
-	if err := f.SignalTask(cfg.ID, "SIGHUP"); !errors.Is(err, drivers.ErrTaskNotFound) {
-		t.Errorf("SignalTask() of a destroyed task = %v, want %v", err, drivers.ErrTaskNotFound)
-	}
-}
-
-func TestMemoryLimit(t *testing.T) {
-	f := newFixture(t, nil)
-	cfg := sh(f, `x=$(head -c 100000000 /dev/zero | tr '\0' x); echo ${#x}`)
-	cfg.Limits.MemoryBytes = 20 << 20
-	out := f.run(cfg)
-	if !out.OOMKilled || out.Successful() || strings.Contains(out.stdout, "100000000") {
-		t.Errorf("exit = %+v, stdout %q, want killed for want of memory", *out.ExitResult, out.stdout)
-	}
-}
-
-func TestStats(t *testing.T) {
-	f := newFixture(t, nil)
-	cfg := sh(f, "while :; do :; done")
-	if _, err := f.StartTask(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	ch, err := f.TaskStats(ctx, cfg.ID, 50*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := cgroup.Detect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, unknown := os.Stat(filepath.Join(h.V2, "cpu.pressure"))
-	busy := false
-	for u := range ch {
-		if _, present := u.Pressure["cpu"]; present == (unknown != nil) {
-			t.Errorf("pressure = %v, supported by this kernel: %t", u.Pressure, unknown == nil)
-		}
-		if u.CPUPercent > 5 && u.CPUTicks > 0 && u.MemoryUsage > 0 {
-			busy = true
-			break
-		}
-	}
-	if !busy {
-		t.Error("no sample shows a busy task")
-	}
-	if err := f.StopTask(t.Context(), cfg.ID, 0, ""); err != nil {
-		t.Error(err)
-	}
-	f.wait(cfg)
-	for range ch { // until the channel is closed, after the end of the task
-	}
-	if ctx.Err() != nil {
-		t.Error("the samples go on after the end of the task")
-	}
-}
-
 // TestGroup checks that the task's group has the limits, and that no group remains.
 func TestGroup(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.task("")
 	f.config(cfg, "cat", []string{"/proc/self/cgroup"}, "r:/proc")
 	out := f.run(cfg)
-	out.want(t, 0, "/nomad-test.slice/share.slice/"+cfg.AllocID+".web.scope")
+	out.Want(t, 0, "/nomad-test.slice/share.slice/"+cfg.AllocID+".web.scope")
 	left, err := filepath.Glob("/sys/fs/cgroup/*/nomad-test.slice/share.slice/" + cfg.AllocID + "*")
 	if err != nil || len(left) > 0 {
 		t.Errorf("groups left behind: %v %v", left, err)
-	}
-}
-
-// TestRecover closes the driver and its client while tasks run and end.
-func TestRecover(t *testing.T) {
-	f := newFixture(t, nil)
-	var cfgs []*drivers.TaskConfig
-	var handles []*drivers.TaskHandle
-	for _, script := range []string{"echo early; exit 5",
-		"echo up; while [ ! -e $NOMAD_ALLOC_DIR/gate ]; do sleep 0.01; done; echo late; exit 6"} {
-		cfg := sh(f, script)
-		h, err := f.StartTask(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfgs, handles = append(cfgs, cfg), append(handles, h)
-	}
-	f.super.Close()
-	if err := os.WriteFile(filepath.Join(cfgs[1].SharedDir, "gate"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	again := &fixture{t: t, dir: f.dir}
-	again.Driver, again.super = newAgent(t, f.dir)
-	// The second handle is that of an agent that died before the start returned.
-	handles[1] = &drivers.TaskHandle{Driver: handles[1].Driver, TaskID: handles[1].TaskID}
-	for i, want := range []struct {
-		code   int
-		stdout string
-	}{{5, "early\n"}, {6, "up\nlate\n"}} {
-		if err := again.RecoverTask(t.Context(), handles[i]); err != nil {
-			t.Fatalf("RecoverTask() = %v", err)
-		}
-		again.wait(cfgs[i]).want(t, want.code, want.stdout)
-	}
-	if err := again.RecoverTask(t.Context(), handles[0]); !errors.Is(err, drivers.ErrTaskNotFound) {
-		t.Errorf("RecoverTask() of a destroyed task = %v, want %v", err, drivers.ErrTaskNotFound)
-	}
-}
-
-func TestInspect(t *testing.T) {
-	f := newFixture(t, nil)
-	cfg := sh(f, "echo up; exec sleep 100")
-	if _, err := f.StartTask(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	st, err := f.InspectTask(cfg.ID)
-	if err != nil || st.State != drivers.TaskRunning || st.Attributes["pid"] == "" {
-		t.Errorf("InspectTask() = %+v, %v, want running with a pid", st, err)
-	}
-	if err := f.DestroyTask(cfg.ID, false); err == nil {
-		t.Error("DestroyTask(running) = nil, want an error")
-	}
-	if err := f.DestroyTask(cfg.ID, true); err != nil {
-		t.Errorf("DestroyTask(force) = %v", err)
-	}
-	if _, err := f.InspectTask(cfg.ID); !errors.Is(err, drivers.ErrTaskNotFound) {
-		t.Errorf("InspectTask(destroyed) = %v, want %v", err, drivers.ErrTaskNotFound)
 	}
 }
 
@@ -459,12 +296,12 @@ func fingerprint(t *testing.T, d *exec2.Driver) drivers.Fingerprint {
 func TestProcessLimit(t *testing.T) {
 	f := newFixture(t, settings{"pids_limit": cty.NumberIntVal(20)})
 	out := f.run(sh(f, `n=0; while [ $n -lt 60 ]; do sleep 1000 & n=$((n+1)); done; echo all`))
-	if strings.Contains(out.stdout, "all") || !strings.Contains(out.stderr, "fork") {
-		t.Errorf("stdout %q, stderr %q: 60 processes were started, 20 are allowed", out.stdout, out.stderr)
+	if strings.Contains(out.Stdout, "all") || !strings.Contains(out.Stderr, "fork") {
+		t.Errorf("stdout %q, stderr %q: 60 processes were started, 20 are allowed", out.Stdout, out.Stderr)
 	}
 	if out.ForksDenied == 0 {
 		t.Error("the exit has no denied forks")
 	}
 	f = newFixture(t, nil)
-	f.run(sh(f, "for i in $(seq 30); do sleep 0.2 & done; wait; echo all")).want(t, 0, "all")
+	f.run(sh(f, "for i in $(seq 30); do sleep 0.2 & done; wait; echo all")).Want(t, 0, "all")
 }

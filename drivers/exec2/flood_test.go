@@ -65,8 +65,8 @@ func TestHarmlessDenials(t *testing.T) {
 		t.Errorf("refusals = %+v, want /etc/passwd alone", list)
 	}
 	cfg := f.task("/bin/sh", "-c", harmless)
-	if out := f.run(cfg); !strings.Contains(out.stderr, "/proc/filesystems: Permission denied") {
-		t.Errorf("the probe was not refused: %s", out.stderr)
+	if out := f.run(cfg); !strings.Contains(out.Stderr, "/proc/filesystems: Permission denied") {
+		t.Errorf("the probe was not refused: %s", out.Stderr)
 	}
 	if e := h.of(cfg.ID, "Sandbox Denial"); e != nil {
 		t.Errorf("event %q, want none", e.Message)

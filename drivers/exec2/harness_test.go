@@ -1,17 +1,14 @@
 package exec2_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -45,29 +42,25 @@ type settings map[string]cty.Value
 // newFixture skips the test if the sandbox is incomplete; TestUnprivileged tests that case.
 func newFixture(t testing.TB, s settings) *fixture {
 	t.Helper()
+	needsSandbox(t)
+	return fixtureAt(t, s)
+}
+
+func needsSandbox(t testing.TB) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: uids and control groups")
 	}
 	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
-	return fixtureAt(t, s)
 }
 
 func fixtureAt(t testing.TB, s settings) *fixture {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	dir := testtask.OpenDir(t)
-	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		if err := super.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown() = %v", err)
-		}
-		super.Close()
-	})
-	f := &fixture{Driver: exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}), t: t, super: super, dir: dir}
+	f := &fixture{t: t, dir: testtask.OpenDir(t)}
+	f.super = testtask.Supervisor(t, f.dir)
+	f.Driver = exec2.New(exec2.Config{Name: exec2.Name, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Supervisor: f.super})
 	all := map[string]cty.Value{"unveil_by_task": cty.True}
 	for k, v := range s {
 		all[k] = v
@@ -163,54 +156,22 @@ func copyFile(t testing.TB, from, to string) {
 	}
 }
 
-// outcome is a task's exit and output.
-type outcome struct {
-	*drivers.ExitResult
-	stdout, stderr string
-}
-
-func (f *fixture) run(cfg *drivers.TaskConfig) outcome {
+func (f *fixture) run(cfg *drivers.TaskConfig) testtask.Outcome {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
-	defer cancel()
-	if _, err := f.StartTask(ctx, cfg); err != nil {
-		f.t.Fatalf("StartTask() = %v", err)
-	}
-	return f.wait(cfg)
+	return testtask.Run(f.t, f, cfg)
 }
 
-func (f *fixture) wait(cfg *drivers.TaskConfig) outcome {
+func (f *fixture) wait(cfg *drivers.TaskConfig) testtask.Outcome {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
-	defer cancel()
-	res, err := f.WaitTask(ctx, cfg.ID)
-	if err != nil {
-		f.t.Fatalf("WaitTask() = %v", err)
-	}
-	if err := f.DestroyTask(cfg.ID, false); err != nil {
-		f.t.Errorf("DestroyTask() = %v", err)
-	}
-	return outcome{res, testtask.Output(f.t, cfg, "stdout"), testtask.Output(f.t, cfg, "stderr")}
+	return testtask.Wait(f.t, f, cfg)
 }
 
-// want checks the status and a part of stdout.
-func (o outcome) want(t *testing.T, code int, stdout string) {
-	t.Helper()
-	if o.ExitCode != code || o.Err != nil {
-		t.Errorf("exit = %+v, want code %d; stderr: %s", *o.ExitResult, code, o.stderr)
-	}
-	if !strings.Contains(o.stdout, stdout) {
-		t.Errorf("stdout = %q, want it to hold %q; stderr: %s", o.stdout, stdout, o.stderr)
-	}
-}
-
-// newAgent returns the driver of a second agent for the supervisor of dir.
-func newAgent(t *testing.T, dir string) (*exec2.Driver, *supervise.Client) {
-	t.Helper()
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
-	t.Cleanup(func() { super.Close() })
-	return exec2.New(exec2.Config{Name: exec2.Name, Log: log, Supervisor: super}), super
+// nextAgent returns the fixture of the next agent, with the same supervisor.
+func (f *fixture) nextAgent() *fixture {
+	f.t.Helper()
+	next := &fixture{t: f.t, dir: f.dir, super: testtask.SecondClient(f.t, f.super)}
+	next.Driver = exec2.New(exec2.Config{Name: exec2.Name, Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)), Supervisor: next.super})
+	return next
 }
 
 type unixStat = syscall.Stat_t

@@ -23,7 +23,7 @@ func TestAgentDirectoryIsHidden(t *testing.T) {
 func agentHidden(t *testing.T, f *fixture) {
 	t.Helper()
 	dir := f.super.Dir()
-	f.run(sh(f, "true")).want(t, 0, "") // starts a supervisor, which makes its files
+	f.run(sh(f, "true")).Want(t, 0, "") // starts a supervisor, which makes its files
 	link := filepath.Join(f.dir, "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
@@ -37,8 +37,8 @@ func agentHidden(t *testing.T, f *fixture) {
 	}
 	cfg := sh(f, "cat "+dir+"/secret; ls "+dir+"; echo end")
 	unveil(cfg.Config.AsValueMap(), "rwxc:/", func(v cty.Value) { cfg.Config = v })
-	if out := f.run(cfg); out.stdout != "end\n" {
-		t.Errorf("with everything unveiled the task reads %q", out.stdout)
+	if out := f.run(cfg); out.Stdout != "end\n" {
+		t.Errorf("with everything unveiled the task reads %q", out.Stdout)
 	}
 }
 
@@ -63,8 +63,8 @@ func ownHidden(t *testing.T, f *fixture) {
 		unveil(cfg.Config.AsValueMap(), "rwxc:/", func(v cty.Value) { cfg.Config = v })
 		return cfg
 	}
-	if out := f.run(task()); out.stdout != "state\nstate\nend\n" {
-		t.Fatalf("a directory that is not the agent's: the task reads %q", out.stdout)
+	if out := f.run(task()); out.Stdout != "state\nstate\nend\n" {
+		t.Fatalf("a directory that is not the agent's: the task reads %q", out.Stdout)
 	}
 	with := *f
 	with.Driver = exec2.New(exec2.Config{Name: exec2.Name, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Supervisor: f.super,
@@ -72,8 +72,8 @@ func ownHidden(t *testing.T, f *fixture) {
 	if err := with.SetConfig(cty.ObjectVal(settings{"unveil_by_task": cty.True, "allow_unprivileged": cty.True})); err != nil {
 		t.Fatal(err)
 	}
-	if out := with.run(task()); out.stdout != "end\n" {
-		t.Errorf("the agent's directory: the task reads %q", out.stdout)
+	if out := with.run(task()); out.Stdout != "end\n" {
+		t.Errorf("the agent's directory: the task reads %q", out.Stdout)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestInstances(t *testing.T) {
 	if _, err := a.StartTask(t.Context(), unveiled(a)); err == nil || !strings.Contains(err.Error(), "unveil_by_task") {
 		t.Errorf("StartTask() of exec2 = %v, want an error that names unveil_by_task", err)
 	}
-	b.run(unveiled(b)).want(t, 0, "root:")
+	b.run(unveiled(b)).Want(t, 0, "root:")
 
 	// A running task belongs to one instance.
 	cfg := b.task("/bin/sleep", "1000")

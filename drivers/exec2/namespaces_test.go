@@ -21,7 +21,7 @@ func TestProcesses(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.task("")
 	f.config(cfg, "sh", []string{"-c", "sleep 1000 & set -- /proc/[0-9]*; echo $# $$; (setsid sh -c 'sleep 1000' &) ; exit 3"}, "r:/proc")
-	f.run(cfg).want(t, 3, "2 2\n") // the shell, which is process 2, and sleep
+	f.run(cfg).Want(t, 3, "2 2\n") // the shell, which is process 2, and sleep
 	groups, err := filepath.Glob("/sys/fs/cgroup/*/nomad-test.slice/share.slice/" + cfg.AllocID + "*")
 	if err != nil || len(groups) > 0 {
 		t.Errorf("groups left behind: %v %v", groups, err)
@@ -54,7 +54,7 @@ func TestPrivateTmp(t *testing.T) {
 	}
 	defer os.Remove(host)
 	cfg := sh(f, "[ -e "+host+" ] && echo host; echo x >/tmp/mine && cat $TMPDIR/mine && pwd")
-	f.run(cfg).want(t, 0, "x\n"+cfg.TaskDir+"\n")
+	f.run(cfg).Want(t, 0, "x\n"+cfg.TaskDir+"\n")
 	if _, err := os.Stat(filepath.Join(os.TempDir(), "mine")); err == nil {
 		t.Error("the task wrote into the host's /tmp")
 	}
@@ -80,9 +80,9 @@ func TestVolumes(t *testing.T) {
 	cfg.Mounts = []drivers.Mount{{TaskPath: at, HostPath: data, ReadOnly: true},
 		{TaskPath: filepath.Join(cfg.TaskDir, "made/here"), HostPath: data}, {TaskPath: "/tmp/cache", HostPath: data}}
 	out := f.run(cfg)
-	out.want(t, 0, "data\ndata\ndata\n")
-	if !strings.Contains(out.stdout, " ro,nosuid,nodev") || !strings.Contains(out.stderr, "cannot create "+at+"/f") {
-		t.Errorf("stdout %q, stderr %q: want the volume to be read only, nosuid and nodev", out.stdout, out.stderr)
+	out.Want(t, 0, "data\ndata\ndata\n")
+	if !strings.Contains(out.Stdout, " ro,nosuid,nodev") || !strings.Contains(out.Stderr, "cannot create "+at+"/f") {
+		t.Errorf("stdout %q, stderr %q: want the volume to be read only, nosuid and nodev", out.Stdout, out.Stderr)
 	}
 	for name, want := range map[string]string{"new": "x\n", "tmp": "y\n", "f": "data\n"} {
 		if got, err := os.ReadFile(filepath.Join(data, name)); err != nil || string(got) != want {
@@ -132,7 +132,7 @@ func TestHostFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Files = []drivers.HostFile{{Name: name, Target: "/etc/resolv.conf"}}
-	f.run(cfg).want(t, 0, "nameserver 192.0.2.1\n")
+	f.run(cfg).Want(t, 0, "nameserver 192.0.2.1\n")
 	cfg = f.task("/bin/true")
 	cfg.Files = []drivers.HostFile{{Name: name, Target: "/etc/no-such-file"}}
 	if _, err := f.StartTask(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "/etc/no-such-file") {
@@ -151,5 +151,5 @@ func TestOwnNetwork(t *testing.T) {
 	cfg := f.task("")
 	f.config(cfg, "readlink", []string{"/proc/self/ns/net"}, "r:/proc")
 	cfg.NetNS = ns
-	f.run(cfg).want(t, 0, want)
+	f.run(cfg).Want(t, 0, want)
 }

@@ -34,15 +34,15 @@ func (f *fixture) refused(t *testing.T, cfg *drivers.TaskConfig, want ...string)
 
 func TestWorkDir(t *testing.T) {
 	f := newFixture(t, nil)
-	pwd := func(cfg *drivers.TaskConfig) outcome { return f.run(cfg) }
+	pwd := func(cfg *drivers.TaskConfig) testtask.Outcome { return f.run(cfg) }
 	cfg := sh(f, "pwd")
-	pwd(cfg).want(t, 0, cfg.TaskDir+"\n")
+	pwd(cfg).Want(t, 0, cfg.TaskDir+"\n")
 	cfg = sh(f, "pwd")
-	pwd(f.set(cfg, map[string]any{"work_dir": cfg.LocalDir + "/"})).want(t, 0, cfg.LocalDir+"\n")
+	pwd(f.set(cfg, map[string]any{"work_dir": cfg.LocalDir + "/"})).Want(t, 0, cfg.LocalDir+"\n")
 	granted := filepath.Join(f.dir, "granted")
 	testtask.MakeDir(t, granted)
 	testtask.MakeDir(t, filepath.Join(granted, "sub"))
-	pwd(f.set(sh(f, "pwd; ls"), map[string]any{"work_dir": granted + "/sub", "unveil": []any{"r:" + granted}})).want(t, 0, granted+"/sub\n")
+	pwd(f.set(sh(f, "pwd; ls"), map[string]any{"work_dir": granted + "/sub", "unveil": []any{"r:" + granted}})).Want(t, 0, granted+"/sub\n")
 	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "/sub"}), "work_dir", "not in a path granted")
 	f.refused(t, f.set(sh(f, "pwd"), map[string]any{"work_dir": granted + "x", "unveil": []any{"r:" + granted}}), "work_dir",
 		"not in a path granted")
@@ -73,14 +73,14 @@ func TestWorkDirLink(t *testing.T) {
 func TestUlimit(t *testing.T) {
 	f := newFixture(t, nil)
 	f.run(f.set(sh(f, "ulimit -Sn; ulimit -Hn; ulimit -c; ulimit -Hf"),
-		map[string]any{"ulimit": map[string]any{"nofile": "10:200", "fsize": 2048}})).want(t, 0, "10\n200\n0\n4\n")
-	f.run(f.set(sh(f, "ulimit -Sn; ulimit -Sc"), map[string]any{"ulimit": map[string]any{"nofile": "64", "core": "512:1024"}})).want(t, 0,
+		map[string]any{"ulimit": map[string]any{"nofile": "10:200", "fsize": 2048}})).Want(t, 0, "10\n200\n0\n4\n")
+	f.run(f.set(sh(f, "ulimit -Sn; ulimit -Sc"), map[string]any{"ulimit": map[string]any{"nofile": "64", "core": "512:1024"}})).Want(t, 0,
 		"64\n1\n")
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil {
 		t.Fatal(err)
 	}
-	f.run(f.set(sh(f, "ulimit -Hn"), map[string]any{"ulimit": map[string]any{"nofile": fmt.Sprintf("64:%d", own.Max)}})).want(t, 0,
+	f.run(f.set(sh(f, "ulimit -Hn"), map[string]any{"ulimit": map[string]any{"nofile": fmt.Sprintf("64:%d", own.Max)}})).Want(t, 0,
 		strconv.FormatUint(own.Max, 10)+"\n")
 	f.refused(t, f.set(sh(f, "true"), map[string]any{"ulimit": map[string]any{"nofile": fmt.Sprintf("64:%d", own.Max+1)}}),
 		"ulimit: nofile", "above the agent's own hard limit")
@@ -90,10 +90,10 @@ func TestPIDsLimit(t *testing.T) {
 	const fork = "n=0; while [ $n -lt %d ]; do sleep 30 & n=$((n+1)); done; echo all"
 	f := newFixture(t, settings{"pids_limit": cty.NumberIntVal(60), "pids_limit_max": cty.NumberIntVal(70)})
 	few := f.run(f.set(sh(f, fmt.Sprintf(fork, 40)), map[string]any{"pids_limit": 20}))
-	if strings.Contains(few.stdout, "all") || !strings.Contains(few.stderr, "fork") {
-		t.Errorf("stdout %q, stderr %q: 40 processes were started, the task asked for 20 at most", few.stdout, few.stderr)
+	if strings.Contains(few.Stdout, "all") || !strings.Contains(few.Stderr, "fork") {
+		t.Errorf("stdout %q, stderr %q: 40 processes were started, the task asked for 20 at most", few.Stdout, few.Stderr)
 	}
-	f.run(f.set(sh(f, fmt.Sprintf(fork, 64)), map[string]any{"pids_limit": 70})).want(t, 0, "all")
+	f.run(f.set(sh(f, fmt.Sprintf(fork, 64)), map[string]any{"pids_limit": 70})).Want(t, 0, "all")
 	f.refused(t, f.set(sh(f, "true"), map[string]any{"pids_limit": 71}), "pids_limit: 71", "pids_limit_max")
 	f = newFixture(t, nil)
 	f.refused(t, f.set(sh(f, "true"), map[string]any{"pids_limit": 1025}), "pids_limit: 1025 is above the 1024")
@@ -128,11 +128,11 @@ func TestNetwork(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f.t = t
-			f.run(f.set(f.probeTask(tc.probe...), map[string]any{"network": tc.network})).want(t, 0, tc.want)
+			f.run(f.set(f.probeTask(tc.probe...), map[string]any{"network": tc.network})).Want(t, 0, tc.want)
 		})
 	}
 	f.t = t
-	f.run(f.probeTask("connect", port)).want(t, 0, "allowed") // without the block
+	f.run(f.probeTask("connect", port)).Want(t, 0, "allowed") // without the block
 }
 
 func TestRequireABI(t *testing.T) {
@@ -141,7 +141,7 @@ func TestRequireABI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.run(f.set(sh(f, "echo ok"), map[string]any{"require_abi": abi})).want(t, 0, "ok")
+	f.run(f.set(sh(f, "echo ok"), map[string]any{"require_abi": abi})).Want(t, 0, "ok")
 	f.refused(t, f.set(sh(f, "true"), map[string]any{"require_abi": abi + 1}), "require_abi", fmt.Sprintf("has %d", abi))
 }
 
@@ -174,9 +174,9 @@ func TestUnveil(t *testing.T) {
 		f.refused(t, unveil(sh(f, "true"), "r:"+link+"/link"), "symbolic link")
 	}
 	// Links are followed where root alone can make them.
-	f.run(unveil(f.task("/bin/cat", roots), "r:"+roots)).want(t, 0, "secret")
+	f.run(unveil(f.task("/bin/cat", roots), "r:"+roots)).Want(t, 0, "secret")
 	testtask.MakeDir(t, filepath.Join(shared, "sub"))
-	f.run(unveil(sh(f, "echo x > "+shared+"/sub/f; cat "+shared+"/sub/f"), "rwc:"+shared, "rw:"+shared+"/sub")).want(t, 0, "x\n")
+	f.run(unveil(sh(f, "echo x > "+shared+"/sub/f; cat "+shared+"/sub/f"), "rwc:"+shared, "rw:"+shared+"/sub")).Want(t, 0, "x\n")
 
 	node := newFixture(t, settings{"unveil_paths": cty.ListVal([]cty.Value{cty.StringVal("r:/none/at/all")})})
 	node.refused(t, sh(node, "true"), "unveil_paths of this node's driver config", `"r:/none/at/all"`)
@@ -211,7 +211,7 @@ func TestUnveilInVolume(t *testing.T) {
 			cfg.Mounts = []drivers.Mount{{TaskPath: work, HostPath: data}}
 			return f.set(cfg, map[string]any{"unveil": []any{path}, "work_dir": work})
 		}
-		f.run(with("rx:"+at+"/tool", at)).want(t, 0, "ran\n")
+		f.run(with("rx:"+at+"/tool", at)).Want(t, 0, "ran\n")
 		f.refused(t, with("r:"+at+"/none", at), "unveil", "/none", "no such file")
 		f.refused(t, with("r:"+at+"/link", at), "unveil", "symbolic link")
 	}

@@ -43,7 +43,7 @@ func (f *fixture) start(cfg *drivers.TaskConfig) (string, error) {
 	if _, err := f.StartTask(ctx, cfg); err != nil {
 		return "", err
 	}
-	return f.wait(cfg).stdout, nil
+	return f.wait(cfg).Stdout, nil
 }
 
 func (f *fixture) reader(r redirection, script string, unveil ...string) *drivers.TaskConfig {

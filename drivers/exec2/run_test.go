@@ -56,15 +56,15 @@ func TestOwnRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := f.task("")
 			f.config(cfg, "sh", []string{"-c", script}, tt.unveil...)
-			if got := f.run(cfg); got.stdout != tt.want {
-				t.Errorf("stdout = %q, want %q; stderr: %s", got.stdout, tt.want, got.stderr)
+			if got := f.run(cfg); got.Stdout != tt.want {
+				t.Errorf("stdout = %q, want %q; stderr: %s", got.Stdout, tt.want, got.Stderr)
 			}
 		})
 	}
 	cfg := f.task("")
 	f.config(cfg, "sh", []string{"-c", "cat " + dir + "/data/f; echo new >" + dir + "/data/new"})
 	cfg.Mounts = []drivers.Mount{{TaskPath: dir + "/data", HostPath: filepath.Join(dir, "data")}}
-	f.run(cfg).want(t, 0, "data\n")
+	f.run(cfg).Want(t, 0, "data\n")
 	if text, err := os.ReadFile(filepath.Join(dir, "data/new")); err != nil || string(text) != "new\n" {
 		t.Errorf("what the task wrote to the volume = %q, %v", text, err)
 	}

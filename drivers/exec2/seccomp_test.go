@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/open-nomad/open-nomad/drivers/testtask"
 )
 
 // Profiles of an operator. The first permits everything that the built-in one refuses.
@@ -37,7 +39,7 @@ func profiles(t *testing.T, texts map[string]string) cty.Value {
 }
 
 // naming runs a task with this profile.
-func naming(f *fixture, profile, script string) outcome {
+func naming(f *fixture, profile, script string) testtask.Outcome {
 	cfg := sh(f, script)
 	block := cfg.Config.AsValueMap()
 	block["seccomp_profile"] = cty.StringVal(profile)
@@ -49,11 +51,11 @@ func TestSeccompProfiles(t *testing.T) {
 	files := profiles(t, map[string]string{"readonly": noDirectories, "few": fewCalls})
 	f := newFixture(t, settings{"seccomp_profiles": files, "allow_task_seccomp": list([]string{"few", "readonly"})})
 	const script = "mkdir $NOMAD_TASK_DIR/d && echo made; cat /dev/null"
-	f.run(sh(f, script)).want(t, 0, "made")
-	if out := naming(f, "readonly", script); strings.Contains(out.stdout, "made") || !strings.Contains(out.stderr, "Read-only file system") {
-		t.Errorf("profile readonly: stdout %q, stderr %q, want mkdir refused with the profile's error", out.stdout, out.stderr)
+	f.run(sh(f, script)).Want(t, 0, "made")
+	if out := naming(f, "readonly", script); strings.Contains(out.Stdout, "made") || !strings.Contains(out.Stderr, "Read-only file system") {
+		t.Errorf("profile readonly: stdout %q, stderr %q, want mkdir refused with the profile's error", out.Stdout, out.Stderr)
 	}
-	naming(f, "few", "echo inside").want(t, 0, "inside")
+	naming(f, "few", "echo inside").Want(t, 0, "inside")
 	if out := naming(f, "few", "mkdir $NOMAD_TASK_DIR/e; kill -0 $$; echo after"); out.Signal != 31 {
 		t.Errorf("profile few: %+v, want the end by SIGSYS", out.ExitResult)
 	}
@@ -68,8 +70,8 @@ func TestSeccompProfiles(t *testing.T) {
 func TestSeccompOfNode(t *testing.T) {
 	files := profiles(t, map[string]string{"readonly": noDirectories})
 	f := newFixture(t, settings{"seccomp_profiles": files, "seccomp_profile": cty.StringVal("readonly")})
-	if out := f.run(sh(f, "mkdir $NOMAD_TASK_DIR/d")); !strings.Contains(out.stderr, "Read-only file system") {
-		t.Errorf("stderr = %q, want mkdir refused with the profile's error", out.stderr)
+	if out := f.run(sh(f, "mkdir $NOMAD_TASK_DIR/d")); !strings.Contains(out.Stderr, "Read-only file system") {
+		t.Errorf("stderr = %q, want mkdir refused with the profile's error", out.Stderr)
 	}
 	if got, lacks := level(t, f.Driver); got != "host" || !strings.Contains(lacks, "seccomp") {
 		t.Errorf("level = %s, lacks %q, want host for want of what the default profile refuses", got, lacks)
@@ -105,5 +107,5 @@ func TestSeccompFaults(t *testing.T) {
 			t.Errorf("%s: SetConfig() = %v, want an error with %q", tt.name, err, tt.want)
 		}
 	}
-	f.run(sh(f, "echo whole")).want(t, 0, "whole") // the previous settings still apply
+	f.run(sh(f, "echo whole")).Want(t, 0, "whole") // the previous settings still apply
 }

@@ -57,8 +57,8 @@ func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 	if f.Capabilities().Mounts != own || f.Capabilities().Networks != nil {
 		t.Errorf("capabilities = %+v, want mounts %t and no networks", f.Capabilities(), own)
 	}
-	if out := f.run(sh(f, "echo number $$")); strings.Contains(out.stdout, "number 2\n") != own {
-		t.Errorf("the task prints %q, own PID namespace: %t", out.stdout, own)
+	if out := f.run(sh(f, "echo number $$")); strings.Contains(out.Stdout, "number 2\n") != own {
+		t.Errorf("the task prints %q, own PID namespace: %t", out.Stdout, own)
 	}
 	sessionsOfUnprivileged(t, f)
 	if own {
@@ -66,7 +66,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 		agentHidden(t, f)
 		ownHidden(t, f)
 		othersHidden(t, f)
-		f.run(sh(f, "echo kept; echo forged > $NOMAD_ALLOC_DIR/logs/web.stdout.0")).want(t, 2, "kept\n")
+		f.run(sh(f, "echo kept; echo forged > $NOMAD_ALLOC_DIR/logs/web.stdout.0")).Want(t, 2, "kept\n")
 	} else {
 		all := sh(f, "true")
 		unveil(all.Config.AsValueMap(), "r:/", func(v cty.Value) { all.Config = v })
@@ -74,7 +74,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 			t.Errorf("StartTask() with / unveiled = %v, want a refusal: nothing would hide the agent's files", err)
 		}
 		ipc := f.run(f.probeTask("shm", "0"))
-		ipc.want(t, 0, "operation not permitted")
+		ipc.Want(t, 0, "operation not permitted")
 	}
 	other := sh(f, "true")
 	secret := filepath.Join(other.SecretsDir, "token")
@@ -82,19 +82,19 @@ func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{secret, "/etc/passwd"} {
-		if out := f.run(f.task("/bin/cat", path)); out.ExitCode == 0 || out.stdout != "" {
-			t.Errorf("cat %s: exit %d, stdout %q, want a refusal", path, out.ExitCode, out.stdout)
+		if out := f.run(f.task("/bin/cat", path)); out.ExitCode == 0 || out.Stdout != "" {
+			t.Errorf("cat %s: exit %d, stdout %q, want a refusal", path, out.ExitCode, out.Stdout)
 		}
 	}
-	f.run(sh(f, "echo hello > $NOMAD_SECRETS_DIR/f && cat $NOMAD_SECRETS_DIR/f > /dev/stdout; exit 5")).want(t, 5, "hello\n")
-	f.run(f.probeTask("userns")).want(t, 0, "operation not permitted")
+	f.run(sh(f, "echo hello > $NOMAD_SECRETS_DIR/f && cat $NOMAD_SECRETS_DIR/f > /dev/stdout; exit 5")).Want(t, 5, "hello\n")
+	f.run(f.probeTask("userns")).Want(t, 0, "operation not permitted")
 	asDeclared(t, f, sh(f, "exec sleep 60"))
 	sessionsAsDeclared(t, f, own)
 	deaf := fixtureAt(t, settings{"allow_unprivileged": cty.True, "explain_denials": cty.StringVal("audit")})
 	if got := fingerprint(t, deaf.Driver).Attributes["driver.exec2.explain_denials"]; got != "off" {
 		t.Errorf("explain_denials is %q for an agent that may not read the kernel's records", got)
 	}
-	deaf.run(sh(deaf, "true")).want(t, 0, "")
+	deaf.run(sh(deaf, "true")).Want(t, 0, "")
 	named := sh(f, "true")
 	named.User = "root"
 	if _, err := f.StartTask(t.Context(), named); err == nil {
@@ -119,8 +119,8 @@ func othersHidden(t *testing.T, f *fixture) {
 			t.Fatal(err)
 		}
 	}
-	if out := f.run(cfg); out.ExitCode == 0 || out.stdout != "of all" {
-		t.Errorf("next to another task: exit %d, stdout %q, want the shared file only", out.ExitCode, out.stdout)
+	if out := f.run(cfg); out.ExitCode == 0 || out.Stdout != "of all" {
+		t.Errorf("next to another task: exit %d, stdout %q, want the shared file only", out.ExitCode, out.Stdout)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.AllocDir, "neighbour/secrets/planted")); err == nil {
 		t.Error("the task wrote into the directory of another task")
@@ -164,9 +164,9 @@ func ownFiles(t *testing.T, f *fixture) {
 	block["unveil"] = list([]string{"r:/proc"})
 	cfg.Config = cty.ObjectVal(block)
 	out := f.run(cfg)
-	out.want(t, 3, "mine\n     65534      65534          1\n")
-	if strings.Contains(out.stdout, "seen\n") || !strings.Contains(out.stdout, "refused\n") {
-		t.Errorf("stdout %q, stderr %q: init is seen or a mount went through", out.stdout, out.stderr)
+	out.Want(t, 3, "mine\n     65534      65534          1\n")
+	if strings.Contains(out.Stdout, "seen\n") || !strings.Contains(out.Stdout, "refused\n") {
+		t.Errorf("stdout %q, stderr %q: init is seen or a mount went through", out.Stdout, out.Stderr)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.TaskDir, "tmp", "mine")); err != nil {
 		t.Errorf("what the task wrote to /tmp is not in its own directory: %v", err)

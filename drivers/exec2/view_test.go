@@ -42,15 +42,15 @@ func TestOwnAllocation(t *testing.T) {
 			f.config(cfg, "sh", []string{"-c", script}, tt.unveil...)
 			lay(cfg)
 			got := f.run(cfg)
-			if want := tt.want + "local\nshared\ntmp\nmine\n"; got.stdout != want {
-				t.Errorf("stdout = %q, want %q; stderr: %s", got.stdout, want, got.stderr)
+			if want := tt.want + "local\nshared\ntmp\nmine\n"; got.Stdout != want {
+				t.Errorf("stdout = %q, want %q; stderr: %s", got.Stdout, want, got.Stderr)
 			}
 		})
 	}
 	// The whole directory, as for a log collector.
 	cfg := f.task("")
 	f.config(cfg, "sh", []string{"-c", "cat " + other.SharedDir + "/file"}, "r:"+f.dir)
-	f.run(cfg).want(t, 0, "other's\n")
+	f.run(cfg).Want(t, 0, "other's\n")
 }
 
 // TestOwnAllocationBeside checks that a session sees the same as its task, including later files.
@@ -64,8 +64,7 @@ func TestOwnAllocationBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := &fixture{t: t, dir: f.dir}
-	again.Driver, again.super = newAgent(t, f.dir)
+	again := f.nextAgent()
 	if err := again.RecoverTask(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}

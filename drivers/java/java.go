@@ -36,7 +36,7 @@ var taskSpec = chroot.TaskSpec(hcldec.ObjectSpec{
 // Kind returns the description of the driver.
 func Kind() *drivers.Kind {
 	return &drivers.Kind{
-		Name: Name, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT, Grouped: true, Daemon: true,
+		Name: Name, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT, SignalsMain: true, Grouped: true, Daemon: true,
 		Capabilities: chroot.Capabilities(), CheckConfig: drivers.CheckWith(configSpec, chroot.DecodePlugin), Isolates: chroot.Isolates,
 		CheckTask: func(_ string, config map[string]any) error {
 			return chroot.Check(taskSpec, "jar_path", config, func(v cty.Value) error {

@@ -1,24 +1,19 @@
 package java_test
 
 import (
-	"archive/zip"
-	"bytes"
-	"context"
-	"encoding/binary"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/open-nomad/open-nomad/drivers/chroot"
 	"github.com/open-nomad/open-nomad/drivers/java"
 	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/internal/companion"
-	"github.com/open-nomad/open-nomad/internal/supervise"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -88,15 +83,7 @@ func open(t *testing.T) (*chroot.Driver, string) {
 		t.Skip("needs root: namespaces and control groups")
 	}
 	dir := testtask.OpenDir(t)
-	super := supervise.NewClient(filepath.Join(dir, "supervise"), slog.New(slog.NewTextHandler(t.Output(), nil)))
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := super.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		super.Close()
-	})
+	super := testtask.Supervisor(t, dir)
 	return java.New(chroot.Config{Name: java.Name, Supervisor: super}), dir
 }
 
@@ -135,100 +122,56 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestRun runs a class and a jar with the host's Java.
-func TestRun(t *testing.T) {
+func needsJava(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: namespaces and control groups")
+	}
 	if _, err := exec.LookPath("java"); err != nil {
 		if os.Getenv("NEEDS_JAVA") != "" {
 			t.Fatal(err)
 		}
 		t.Skip("needs a Java runtime: apt-get install default-jre-headless")
 	}
-	d, dir := open(t)
-	for i, options := range []block{
-		{"class": "Hello", "class_path": "/local", "args": []string{"hello"}, "jvm_options": []string{"-Xmx64m"}},
-		{"jar_path": "local/hello.jar", "args": []string{"hello"}, "jvm_options": []string{"-Xmx64m"}},
-		{"jar_path": "hello.jar", "work_dir": "/local", "args": []string{"hello"}, "cap_drop": []string{"all"}},
-	} {
-		cfg := testtask.Config(t, dir, i+1)
-		cfg.User, cfg.Limits = chroot.DefaultUser, drivers.LinuxResources{MemoryBytes: 512 << 20, CPUShares: 500, MHzPerCore: 2000}
-		testtask.MakeDir(t, filepath.Join(cfg.TaskDir, "tmp"))
-		for name, content := range map[string][]byte{"Hello.class": class(), "hello.jar": jar(t)} {
-			if err := os.WriteFile(filepath.Join(cfg.LocalDir, name), content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		v, err := drivers.Decode(options, d.TaskSpec())
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg.Config = v
-		if _, err := d.StartTask(t.Context(), cfg); err != nil {
-			t.Fatalf("StartTask() = %v", err)
-		}
-		exit, err := d.WaitTask(t.Context(), cfg.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.DestroyTask(cfg.ID, false); err != nil {
-			t.Error(err)
-		}
-		out, _ := os.ReadFile(filepath.Join(cfg.LogDir, "web.stdout.0"))
-		errs, _ := os.ReadFile(filepath.Join(cfg.LogDir, "web.stderr.0"))
-		if exit.ExitCode != 0 || string(out) != "hello\n" {
-			t.Errorf("%v: exit %+v, stdout %q, stderr %s", options, exit, out, errs)
-		}
-	}
 }
 
-// class returns the class Hello, whose main method prints its first argument.
-func class() []byte {
-	var b bytes.Buffer
-	put := func(values ...any) {
-		for _, v := range values {
-			if text, ok := v.(string); ok { // a constant of type Utf8
-				b.WriteByte(1)
-				binary.Write(&b, binary.BigEndian, uint16(len(text))) //nolint:errcheck // to memory
-				b.WriteString(text)
-				continue
-			}
-			binary.Write(&b, binary.BigEndian, v) //nolint:errcheck // to memory
-		}
-	}
-	const isClass, isField, isMethod, isName = uint8(7), uint8(9), uint8(10), uint8(12)
-	put(uint32(0xcafebabe), uint16(0), uint16(49), uint16(20))
-	put(isClass, uint16(2), "Hello", isClass, uint16(4), "java/lang/Object", "main", "([Ljava/lang/String;)V", "Code")
-	put(isField, uint16(9), uint16(11), isClass, uint16(10), "java/lang/System", isName, uint16(12), uint16(13),
-		"out", "Ljava/io/PrintStream;")
-	put(isMethod, uint16(15), uint16(17), isClass, uint16(16), "java/io/PrintStream", isName, uint16(18), uint16(19),
-		"println", "(Ljava/lang/String;)V")
-	// public class Hello extends Object, without interfaces and fields, with one method
-	put(uint16(0x21), uint16(1), uint16(3), uint16(0), uint16(0), uint16(1))
-	// public static void main(String[]): System.out.println(args[0])
-	code := []byte{0xb2, 0, 8, 0x2a, 3, 0x32, 0xb6, 0, 14, 0xb1}
-	put(uint16(9), uint16(5), uint16(6), uint16(1), uint16(7), uint32(12+len(code)), uint16(3), uint16(1), uint32(len(code)))
-	b.Write(code)
-	put(uint16(0), uint16(0), uint16(0))
-	return b.Bytes()
-}
-
-func jar(t *testing.T) []byte {
+// prepare makes the directories of a task, with the class and the jar in the local one.
+func prepare(t testing.TB, cfg *drivers.TaskConfig) {
 	t.Helper()
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	for _, f := range []struct {
-		name    string
-		content []byte
-	}{{"META-INF/MANIFEST.MF", []byte("Manifest-Version: 1.0\nMain-Class: Hello\n\n")}, {"Hello.class", class()}} {
-		w, err := z.Create(f.name)
-		if err == nil {
-			_, err = w.Write(f.content)
-		}
-		if err != nil {
+	cfg.User, cfg.Limits = chroot.DefaultUser, drivers.LinuxResources{MemoryBytes: 512 << 20, CPUShares: 500, MHzPerCore: 2000}
+	testtask.MakeDir(t, filepath.Join(cfg.TaskDir, "tmp"))
+	for name, content := range map[string][]byte{testtask.JavaClass + ".class": testtask.JavaProgram(), "run.jar": testtask.JavaArchive(t)} {
+		if err := os.WriteFile(filepath.Join(cfg.LocalDir, name), content, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := z.Close(); err != nil {
+}
+
+// decoded returns the config block of a task.
+func decoded(t testing.TB, options block) cty.Value {
+	t.Helper()
+	v, err := drivers.Decode(options, java.Kind().TaskSpec)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.Bytes()
+	return v
+}
+
+// TestRun runs a class and a jar with the host's Java.
+func TestRun(t *testing.T) {
+	needsJava(t)
+	d, dir := open(t)
+	args := []string{"echo", "hello"}
+	for i, options := range []block{
+		{"class": testtask.JavaClass, "class_path": "/local", "args": args, "jvm_options": []string{"-Xmx64m"}},
+		{"jar_path": "local/run.jar", "args": args, "jvm_options": []string{"-Xmx64m"}},
+		{"jar_path": "run.jar", "work_dir": "/local", "args": args, "cap_drop": []string{"all"}},
+	} {
+		cfg := testtask.Config(t, dir, i+1)
+		prepare(t, cfg)
+		cfg.Config = decoded(t, options)
+		if out := testtask.Run(t, d, cfg); out.ExitCode != 0 || out.Stdout != "hello\n" {
+			t.Errorf("%v: exit %+v, stdout %q, stderr %s", options, out.ExitResult, out.Stdout, out.Stderr)
+		}
+	}
 }

@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
@@ -202,7 +203,7 @@ func (ts *Tasks) StopTask(ctx context.Context, id string, timeout time.Duration,
 	wctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	// A task that cannot be signaled has ended, or is killed below.
-	if timeout > 0 && ts.cfg.Supervisor.Signal(wctx, id, sig) == nil {
+	if timeout > 0 && ts.send(wctx, id, sig) == nil {
 		if _, err := ts.cfg.Supervisor.Wait(wctx, id); err == nil {
 			return nil
 		}
@@ -227,7 +228,15 @@ func (ts *Tasks) SignalTask(id, signal string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
 	defer cancel()
-	return notFound(ts.cfg.Supervisor.Signal(ctx, id, sig))
+	return notFound(ts.send(ctx, id, sig))
+}
+
+// send sends a signal to a task, to the processes that the kind of the driver selects.
+func (ts *Tasks) send(ctx context.Context, id string, sig syscall.Signal) error {
+	if ts.cfg.Kind.SignalsMain {
+		return ts.cfg.Supervisor.SignalMain(ctx, id, sig)
+	}
+	return ts.cfg.Supervisor.Signal(ctx, id, sig)
 }
 
 // DestroyTask implements drivers.Driver. The ID suffices, as for StopTask.

@@ -12,7 +12,7 @@ import (
 // Kind returns the description of the driver.
 func Kind() *drivers.Kind {
 	return &drivers.Kind{
-		Name: Name, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT, Daemon: true, Grouped: true,
+		Name: Name, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT, SignalsMain: true, Daemon: true, Grouped: true,
 		Capabilities: drivers.Capabilities{FSIsolation: drivers.FSIsolationNone, DynamicWorkloadUsers: true, Devices: true,
 			Networks: []string{drivers.NetworkHost, drivers.NetworkGroup}},
 		CheckConfig: drivers.CheckWith(configSpec, decodeSettings),

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/safefs"
+	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Keys of what a handle keeps of a task with graceful_shutdown.
@@ -29,6 +30,11 @@ const exitPatience = 5 * time.Second
 
 // StopTask implements drivers.Driver. With graceful_shutdown the guest gets the timeout to power off.
 func (d *Driver) StopTask(ctx context.Context, id string, timeout time.Duration, signal string) error {
+	if signal != "" {
+		if _, err := drivers.ParseSignal(signal); err != nil {
+			return err
+		}
+	}
 	kept := d.Kept(id)
 	if kept[monitorKey] == "" || timeout <= 0 {
 		return d.Tasks.StopTask(ctx, id, timeout, signal)

@@ -3,7 +3,7 @@ package qemu_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -29,40 +29,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// kernel is a boot sector. It prints a line to the serial port, waits for the power button of the machine
-// type pc, and powers off.
-var kernel = append([]byte{
-	0xfa,       // cli
-	0x31, 0xc0, // xor ax, ax
-	0x8e, 0xd8, // mov ds, ax
-	0xba, 0x02, 0x06, // mov dx, 0x602: enable register of the power management
-	0xb8, 0x00, 0x01, // mov ax, 0x100: power button
-	0xef,             // out dx, ax
-	0xbe, 0x2d, 0x7c, // mov si, text
-	0xac,       // next: lodsb
-	0x84, 0xc0, // test al, al
-	0x74, 0x06, // jz wait
-	0xba, 0xf8, 0x03, // mov dx, 0x3f8: serial port
-	0xee,       // out dx, al
-	0xeb, 0xf5, // jmp next
-	0xba, 0x00, 0x06, // wait: mov dx, 0x600: status register
-	0xed,             // again: in ax, dx
-	0xf6, 0xc4, 0x01, // test ah, 1
-	0x74, 0xfa, // jz again
-	0xba, 0x04, 0x06, // mov dx, 0x604: control register
-	0xb8, 0x00, 0x20, // mov ax, 0x2000: soft off
-	0xef,       // out dx, ax
-	0xf4,       // halt: hlt
-	0xeb, 0xfd, // jmp halt
-}, []byte("hello from the guest\r\n\x00")...)
-
-// writeImage writes a disk that boots the kernel.
-func writeImage(t *testing.T, file string) {
+// writeImage writes the disk of the guest.
+func writeImage(t testing.TB, file string) {
 	t.Helper()
-	disk := make([]byte, 1<<20)
-	copy(disk, kernel)
-	disk[510], disk[511] = 0x55, 0xaa
-	if err := os.WriteFile(file, disk, 0o666); err != nil {
+	if err := os.WriteFile(file, testtask.GuestDisk(), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(file, 0o666); err != nil {
@@ -81,20 +51,9 @@ type fixture struct {
 
 func newFixture(t *testing.T, settings map[string]any) *fixture {
 	t.Helper()
-	if os.Geteuid() != 0 || process.OwnNamespaces() != nil {
-		t.Skip("needs root: a user for the emulator, and namespaces")
-	}
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	needsRoot(t)
 	dir := testtask.OpenDir(t)
-	super := supervise.NewClient(filepath.Join(dir, "supervise"), log)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := super.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown() = %v", err)
-		}
-		super.Close()
-	})
+	super := testtask.Supervisor(t, dir)
 	f := &fixture{Driver: qemu.New(qemu.Name, super), t: t, super: super, dir: dir}
 	block, err := drivers.Decode(settings, f.ConfigSpec())
 	if err == nil {
@@ -104,6 +63,13 @@ func newFixture(t *testing.T, settings map[string]any) *fixture {
 		t.Fatal(err)
 	}
 	return f
+}
+
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 || process.OwnNamespaces() != nil {
+		t.Skip("needs root: a user for the emulator, and namespaces")
+	}
 }
 
 func needsEmulator(t *testing.T) {
@@ -120,17 +86,21 @@ func (f *fixture) task(options map[string]any) *drivers.TaskConfig {
 	cfg := testtask.Config(f.t, f.dir, f.n)
 	cfg.User = fmt.Sprintf("nomad-%d", 88000+f.n)
 	cfg.Limits = drivers.LinuxResources{MemoryBytes: 128 << 20, CPUShares: 1000, MHzPerCore: 2000}
+	prepare(f.t, cfg, options)
+	return cfg
+}
+
+// prepare makes a config that of a guest whose image is local/disk.
+func prepare(t testing.TB, cfg *drivers.TaskConfig, options map[string]any) {
+	t.Helper()
 	all := map[string]any{"image_path": "local/disk"}
-	for k, v := range options {
-		all[k] = v
-	}
-	v, err := drivers.Decode(all, f.TaskSpec())
+	maps.Copy(all, options)
+	v, err := drivers.Decode(all, qemu.Kind().TaskSpec)
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
 	cfg.Config = v
-	writeImage(f.t, filepath.Join(cfg.LocalDir, "disk"))
-	return cfg
+	writeImage(t, filepath.Join(cfg.LocalDir, "disk"))
 }
 
 // start starts a guest, and waits for its output.
@@ -141,7 +111,7 @@ func (f *fixture) start(cfg *drivers.TaskConfig) *drivers.TaskHandle {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { f.DestroyTask(cfg.ID, true) }) //nolint:errcheck // most have ended
-	testpace.Until(f.t, "the output of the guest", func() bool { return strings.Contains(f.log(cfg), "hello from the guest") })
+	testpace.Until(f.t, "the output of the guest", func() bool { return strings.Contains(f.log(cfg), testtask.GuestGreeting) })
 	return h
 }
 
@@ -187,24 +157,6 @@ func TestBoot(t *testing.T) {
 	}
 	if exit, err := f.WaitTask(t.Context(), cfg.ID); err != nil || !exit.Successful() {
 		t.Errorf("WaitTask() = %+v, %v, want the success of a guest that has powered off", exit, err)
-	}
-}
-
-// TestRecover stops a guest that a driver of an earlier agent has started.
-func TestRecover(t *testing.T) {
-	needsEmulator(t)
-	f := newFixture(t, nil)
-	cfg := f.task(map[string]any{"graceful_shutdown": true})
-	h := f.start(cfg)
-	later := &fixture{Driver: qemu.New(qemu.Name, f.super), t: t}
-	if err := later.RecoverTask(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	if err := later.StopTask(t.Context(), cfg.ID, time.Minute, ""); err != nil {
-		t.Fatal(err)
-	}
-	if exit, err := later.WaitTask(t.Context(), cfg.ID); err != nil || !exit.Successful() {
-		t.Errorf("WaitTask() = %+v, %v, want a guest that has powered off", exit, err)
 	}
 }
 
@@ -326,41 +278,6 @@ func TestFingerprint(t *testing.T) {
 	if got.Health != drivers.HealthHealthy || got.Attributes["driver.qemu"] != "1" || got.Attributes["driver.qemu.emulators"] != "x86_64" ||
 		!strings.Contains(got.Attributes["driver.qemu.version"], ".") {
 		t.Errorf("fingerprint = %+v", got)
-	}
-}
-
-// TestStats measures the emulator. After the end of the task nothing of it remains.
-func TestStats(t *testing.T) {
-	needsEmulator(t)
-	f := newFixture(t, nil)
-	cfg := f.task(nil)
-	f.start(cfg)
-	s, err := f.InspectTask(cfg.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	samples, err := f.TaskStats(t.Context(), cfg.ID, 10*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u := <-samples; u == nil || u.MemoryUsage == 0 && u.MemoryRSS == 0 {
-		t.Errorf("TaskStats() sends %+v, want the memory of the emulator", u)
-	}
-	if err := f.DestroyTask(cfg.ID, false); err == nil {
-		t.Error("DestroyTask() of a running task = nil, want an error")
-	}
-	if err := f.DestroyTask(cfg.ID, true); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat("/proc/" + s.Attributes["pid"]); !os.IsNotExist(err) {
-		t.Errorf("process %s of the emulator remains: %v", s.Attributes["pid"], err)
-	}
-	groups, err := filepath.Glob("/sys/fs/cgroup/*/*/" + cfg.AllocID + "*")
-	if err != nil || len(groups) > 0 {
-		t.Errorf("control groups %q remain, %v", groups, err)
-	}
-	if _, err := f.InspectTask(cfg.ID); err != drivers.ErrTaskNotFound {
-		t.Errorf("InspectTask() = %v, want %v", err, drivers.ErrTaskNotFound)
 	}
 }
 

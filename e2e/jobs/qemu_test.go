@@ -7,19 +7,9 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 )
-
-// guestDisk is a disk with the boot sector of drivers/qemu's tests: it prints a line to the serial port, waits for
-// the power button, and powers off.
-func guestDisk() []byte {
-	code := "\xfa\x31\xc0\x8e\xd8\xba\x02\x06\xb8\x00\x01\xef\xbe\x2d\x7c\xac\x84\xc0\x74\x06\xba\xf8\x03\xee\xeb\xf5" +
-		"\xba\x00\x06\xed\xf6\xc4\x01\x74\xfa\xba\x04\x06\xb8\x00\x20\xef\xf4\xeb\xfd" + "hello from the guest\r\n\x00"
-	disk := make([]byte, 1<<20)
-	copy(disk, code)
-	disk[510], disk[511] = 0x55, 0xaa
-	return disk
-}
 
 // TestQemu runs a guest whose disk is an artifact. It continues while the agent restarts, and powers off when its job is
 // stopped.
@@ -28,7 +18,7 @@ func TestQemu(t *testing.T) {
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
 		t.Skip("needs qemu-system-x86_64: apt-get install qemu-system-x86")
 	}
-	s := newArtifactServer(t, map[string][]byte{"/disk": guestDisk()})
+	s := newArtifactServer(t, map[string][]byte{"/disk": testtask.GuestDisk()})
 	r := newPluginRig(t, "plugin \"qemu\" {}\n")
 	a := r.agent()
 	harness.Within(t, harness.Patience, "a healthy driver", func() bool { d, _ := driverOf(a, "qemu"); return d.Healthy })
@@ -41,7 +31,7 @@ func TestQemu(t *testing.T) {
 	hello := func(want int) {
 		t.Helper()
 		harness.Within(t, harness.Patience, "the output of the guest", func() bool {
-			return strings.Count(harness.Log(a, al), "hello from the guest") == want
+			return strings.Count(harness.Log(a, al), testtask.GuestGreeting) == want
 		})
 	}
 	hello(1)

@@ -201,6 +201,12 @@ func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal) erro
 	return wrap("signal", id, err)
 }
 
+// SignalMain sends a signal to the task's main process only.
+func (c *Client) SignalMain(ctx context.Context, id string, sig syscall.Signal) error {
+	_, err := c.call(ctx, &wire.Request{Op: wire.OpSignal, ID: id, Signal: int(sig), Main: true})
+	return wrap("signal", id, err)
+}
+
 // Kill ends every process of the task and returns its exit.
 func (c *Client) Kill(ctx context.Context, id string) (*proc.Exit, error) {
 	t, err := c.one(ctx, &wire.Request{Op: wire.OpKill, ID: id})

@@ -27,6 +27,9 @@ type Kind struct {
 	// Capabilities are those on a node that lacks nothing.
 	Capabilities Capabilities
 	KillSignal   syscall.Signal // default of StopTask
+	// SignalsMain means that the signals of StopTask and SignalTask go to the main process of a task, not to its process
+	// group.
+	SignalsMain bool
 	// Grouped means that the processes of a task are in a control group of their own, whose name
 	// TaskGroup returns.
 	Grouped bool

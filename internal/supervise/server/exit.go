@@ -250,6 +250,27 @@ func (t *task) removeGroup() {
 // signal sends sig to the task's process group. It uses the pidfd if the kernel can (6.9), so that
 // no other process is reached.
 func (t *task) signal(sig unix.Signal) error {
+	const toGroup = 4 // PIDFD_SIGNAL_PROCESS_GROUP
+	return t.onMain(func(fd int) error {
+		err := unix.PidfdSendSignal(fd, sig, nil, toGroup)
+		if err != unix.EINVAL {
+			return err
+		}
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+		if err == nil && t.child && sig != unix.SIGKILL { // not reaped: the group is still the task's
+			err = t.signalOthers(sig)
+		}
+		return err
+	})
+}
+
+// signalMain sends sig to the task's main process.
+func (t *task) signalMain(sig unix.Signal) error {
+	return t.onMain(func(fd int) error { return unix.PidfdSendSignal(fd, sig, nil, 0) })
+}
+
+// onMain calls send with the pidfd of the task's main process.
+func (t *task) onMain(send func(fd int) error) error {
 	if t.snapshot().Exit != nil || t.main == nil {
 		return errors.New("the task has ended")
 	}
@@ -257,18 +278,8 @@ func (t *task) signal(sig unix.Signal) error {
 	if err != nil {
 		return fmt.Errorf("signal task: %w", err)
 	}
-	const toGroup = 4 // PIDFD_SIGNAL_PROCESS_GROUP
 	var opErr error
-	if err := conn.Control(func(fd uintptr) {
-		opErr = unix.PidfdSendSignal(int(fd), sig, nil, toGroup)
-		if opErr != unix.EINVAL {
-			return
-		}
-		opErr = unix.PidfdSendSignal(int(fd), sig, nil, 0)
-		if opErr == nil && t.child && sig != unix.SIGKILL { // not reaped: the group is still the task's
-			opErr = t.signalOthers(sig)
-		}
-	}); err != nil {
+	if err := conn.Control(func(fd uintptr) { opErr = send(int(fd)) }); err != nil {
 		return fmt.Errorf("signal task: %w", err)
 	}
 	if opErr == unix.ESRCH {

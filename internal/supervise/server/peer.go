@@ -101,6 +101,9 @@ func (s *server) dispatch(ctx context.Context, req *wire.Request, resp *wire.Res
 		}
 		return t.answerFull(resp)
 	case wire.OpSignal:
+		if req.Main {
+			return t.signalMain(unix.Signal(req.Signal))
+		}
 		return t.signal(unix.Signal(req.Signal))
 	case wire.OpForget:
 		return s.forget(t)

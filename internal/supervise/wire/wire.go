@@ -29,7 +29,7 @@ const (
 	OpList     = "list"     // Faulty → Tasks
 	OpTask     = "task"     // ID, Brief → Task
 	OpWait     = "wait"     // ID → Task with Exit, when it ended
-	OpSignal   = "signal"   // ID, Signal
+	OpSignal   = "signal"   // ID, Signal, Main
 	OpKill     = "kill"     // ID; answered when the task ended
 	OpForget   = "forget"   // ID of an exited task
 	OpUpgrade  = "upgrade"  // Path, Program; no answer: the connection closes
@@ -50,6 +50,7 @@ type Request struct {
 	Secret  string     `json:",omitempty"`
 	Faulty  bool       `json:",omitempty"` // list only tasks with LogFaults
 	Brief   bool       `json:",omitempty"` // task without Declared; earlier builds send it
+	Main    bool       `json:",omitempty"` // signal only the main process; earlier builds signal its process group
 }
 
 // Response is the answer of the supervisor to one request.
