@@ -70,7 +70,7 @@ func (c *Client) allocHooks() allochook.Deps {
 func (c *Client) taskHooks() taskhook.Deps {
 	return taskhook.Deps{
 		Users: c.users, API: c.api, HostEnv: c.cfg.HostEnv, Denied: c.cfg.DeniedUsers,
-		Confiner:   &process.Confiner{Sidecars: &c.groups, Own: c.cfg.OwnDirs},
+		Confiner:   &process.Confiner{Sidecars: &c.groups, AgentDirs: c.cfg.OwnDirs},
 		Artifacts:  c.artifacts,
 		Volumes:    c.volumes.usable,
 		Devices:    c.devices,

@@ -36,7 +36,7 @@ func (c *Client) reload(ctx context.Context) error {
 // fingerprintAgain replaces the facts about the machine and registers the node if they changed.
 func (c *Client) fingerprintAgain(ctx context.Context) {
 	before := c.facts
-	c.facts = c.host.Again(ctx, c.log)
+	c.facts = c.host.Refresh(ctx, c.log)
 	if reflect.DeepEqual(before, c.facts) {
 		return
 	}

@@ -32,7 +32,7 @@ func TestSidecarsDoNotSeeTheAgent(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	super := supervise.NewClient(filepath.Join(t.TempDir(), "supervise"), log)
 	t.Cleanup(func() { super.Close() })
-	all := open(t, drivers.NewHost(drivers.HostConfig{Log: log, Supervisor: super, Own: []string{own}}), blocks{
+	all := open(t, drivers.NewHost(drivers.HostConfig{Log: log, Supervisor: super, AgentDirs: []string{own}}), blocks{
 		"raw-open":   {Backend: "raw_exec", Config: options{"enabled": true}},
 		"exec2-open": {Backend: "exec2", Config: options{"allow_unprivileged": true}}, "exec": {},
 	})

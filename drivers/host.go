@@ -12,21 +12,21 @@ import (
 
 // Host holds what the instances of an agent share.
 type Host struct {
-	log     *slog.Logger
-	super   *supervise.Client
-	own     []string // directories of the agent
-	agent   string   // identifies the agent on this machine
-	env     map[string]string
-	denials *exec2.Denials
+	log       *slog.Logger
+	super     *supervise.Client
+	agentDirs []string // directories of the agent
+	agent     string   // identifies the agent on this machine
+	env       map[string]string
+	denials   *exec2.Denials
 }
 
 // HostConfig configures a Host.
 type HostConfig struct {
 	Log        *slog.Logger
 	Supervisor *supervise.Client
-	// Own are directories that tasks must not see. The first is the client's state directory; it identifies the
+	// AgentDirs are directories that tasks must not see. The first is the client's state directory; it identifies the
 	// agent on its machine.
-	Own []string
+	AgentDirs []string
 	// ChrootEnv are the files of the host in the root directories of tasks, by source: chroot.CheckEnv has accepted
 	// them. Empty for chroot.DefaultEnv.
 	ChrootEnv map[string]string
@@ -34,16 +34,16 @@ type HostConfig struct {
 
 // NewHost returns the Host of an agent.
 func NewHost(cfg HostConfig) *Host {
-	h := &Host{log: cfg.Log, super: cfg.Supervisor, own: cfg.Own, env: cfg.ChrootEnv, denials: exec2.NewDenials(cfg.Log)}
-	if len(h.own) > 0 {
-		h.agent = h.own[0]
+	h := &Host{log: cfg.Log, super: cfg.Supervisor, agentDirs: cfg.AgentDirs, env: cfg.ChrootEnv, denials: exec2.NewDenials(cfg.Log)}
+	if len(h.agentDirs) > 0 {
+		h.agent = h.agentDirs[0]
 	}
 	return h
 }
 
 // chroot returns the configuration of an instance whose tasks have a root directory of their own.
 func (h *Host) chroot(name string) chroot.Config {
-	return chroot.Config{Name: name, Supervisor: h.super, Own: h.own, Env: h.env}
+	return chroot.Config{Name: name, Supervisor: h.super, AgentDirs: h.agentDirs, Env: h.env}
 }
 
 // dir returns the directory of an instance in the agent's state directory, "" if there is none.

@@ -42,12 +42,12 @@ func Kinds() []Kind {
 		}},
 		{exec.Kind(), func(h *Host, name string) drivers.Driver { return exec.New(h.chroot(name)) }},
 		{config.Kind(), func(h *Host, name string) drivers.Driver {
-			return exec2.New(exec2.Config{Name: name, Log: h.log, Supervisor: h.super, Denials: h.denials, Own: h.own})
+			return exec2.New(exec2.Config{Name: name, Log: h.log, Supervisor: h.super, Denials: h.denials, AgentDirs: h.agentDirs})
 		}},
 		{java.Kind(), func(h *Host, name string) drivers.Driver { return java.New(h.chroot(name)) }},
 		{mock.Kind(), func(h *Host, name string) drivers.Driver { return mock.New(name, h.log) }},
-		{qemu.Kind(), func(h *Host, name string) drivers.Driver { return qemu.New(name, h.super, h.own...) }},
-		{rawexec.Kind(), func(h *Host, name string) drivers.Driver { return rawexec.New(name, h.super, h.own...) }},
+		{qemu.Kind(), func(h *Host, name string) drivers.Driver { return qemu.New(name, h.super, h.agentDirs...) }},
+		{rawexec.Kind(), func(h *Host, name string) drivers.Driver { return rawexec.New(name, h.super, h.agentDirs...) }},
 	}
 }
 

@@ -95,17 +95,17 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 
 // holds reports whether a token has the policies. Only such a token may read them.
 func (s *servers) holds(id *rbac.AuthenticatedIdentity, names []string) bool {
-	own := map[string]bool{}
+	held := map[string]bool{}
 	for _, name := range id.ACLToken.Policies {
-		own[name] = true
+		held[name] = true
 	}
 	for _, link := range id.ACLToken.Roles {
 		for _, name := range s.roles[link.ID] {
-			own[name] = true
+			held[name] = true
 		}
 	}
 	for _, name := range names {
-		if !own[name] {
+		if !held[name] {
 			return false
 		}
 	}

@@ -61,11 +61,11 @@ func (t *Task) build(alloc *safefs.Dir, cfg TaskConfig) (err error) {
 	if t.dir, err = alloc.Make(cfg.Name, stickyMode); err != nil {
 		return err
 	}
-	own, tmp := fs.FileMode(openMode), stickyMode
+	mode, tmp := fs.FileMode(openMode), stickyMode
 	if cfg.Private {
-		own, tmp = 0o700, 0o700
+		mode, tmp = 0o700, 0o700
 	}
-	if err := t.give(LocalName, own, t.uid, t.gid); err != nil {
+	if err := t.give(LocalName, mode, t.uid, t.gid); err != nil {
 		return err
 	}
 	uid, gid := -1, -1

@@ -138,7 +138,7 @@ func (r *Runner) rerun(ctx context.Context, work *sync.WaitGroup) error {
 		}
 		gate := make(chan struct{})
 		r.gates[task.Name] = gate
-		next[task.Name] = t.Again(gate, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: restartReason})
+		next[task.Name] = t.Rerun(gate, &nomad.TaskEvent{Type: nomad.TaskRestartSignal, RestartReason: restartReason})
 	}
 	r.mu.Lock()
 	r.tasks = next

@@ -139,7 +139,7 @@ func (m *merger) copy(from *safefs.Dir, name string, to *safefs.Dir, as, at stri
 			return err
 		}
 		defer sub.Close()
-		if err := own(to, as, info); err != nil {
+		if err := chown(to, as, info); err != nil {
 			return err
 		}
 		return m.directory(from, name, sub, at)
@@ -170,7 +170,7 @@ func copyFile(from *safefs.Dir, name string, to *safefs.Dir, as string, info saf
 		err = closeErr
 	}
 	if err == nil {
-		err = own(temp, as, info)
+		err = chown(temp, as, info)
 	}
 	if err == nil {
 		err = temp.Move(as, to, as)
@@ -178,8 +178,8 @@ func copyFile(from *safefs.Dir, name string, to *safefs.Dir, as string, info saf
 	return errors.Join(err, to.RemoveAll(tempName))
 }
 
-// own gives an entry the owner of info.
-func own(dir *safefs.Dir, name string, info safefs.Info) error {
+// chown gives an entry the owner of info.
+func chown(dir *safefs.Dir, name string, info safefs.Info) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}

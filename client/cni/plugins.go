@@ -62,9 +62,9 @@ func PluginDirs(configured, env string) []string {
 // Exec runs plugins. It implements invoke.Exec.
 type Exec struct {
 	cniversion.PluginDecoder
-	// Held stays open in each plugin, so that a lock on it lasts until the plugin has ended, also
+	// LockFile stays open in each plugin, so that a lock on it lasts until the plugin has ended, also
 	// after the agent. It may be nil.
-	Held *os.File
+	LockFile *os.File
 }
 
 var _ invoke.Exec = (*Exec)(nil)
@@ -97,8 +97,8 @@ func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, enviro
 	cmd.Env = environment(environ)
 	cmd.WaitDelay = exitPatience
 	killGroup(cmd)
-	if e.Held != nil {
-		cmd.ExtraFiles = []*os.File{e.Held}
+	if e.LockFile != nil {
+		cmd.ExtraFiles = []*os.File{e.LockFile}
 	}
 	err := cmd.Run()
 	name := filepath.Base(path)
@@ -106,7 +106,7 @@ func (e *Exec) ExecPlugin(ctx context.Context, path string, input []byte, enviro
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("CNI plugin %q did not end in time and was killed: correct its configuration, or replace %s: %w", name, path,
 			ctx.Err())
-	case stdout.Cut():
+	case stdout.Truncated():
 		return nil, fmt.Errorf("CNI plugin %q printed more than %d bytes: replace %s", name, maxOutput, path)
 	case err != nil:
 		return nil, fmt.Errorf("CNI plugin %q: %w", name, pluginError(err, stdout.Bytes(), stderr.Bytes()))

@@ -107,13 +107,13 @@ func (s *Set) watch(ctx context.Context, i int, p Plugin) {
 		s.set(i, groups, err)
 		if first {
 			first = false
-			s.answered()
+			s.firstAnswer()
 		}
 		return nil
 	})
 }
 
-func (s *Set) answered() {
+func (s *Set) firstAnswer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.silent--; s.silent == 0 {

@@ -109,8 +109,8 @@ func TestInstances(t *testing.T) {
 				len(info.Attributes) != 5 {
 				t.Errorf("attributes of %s = %v, want its own, with the backend %s, level and schema", name, info.Attributes, mock.Name)
 			}
-			own, ok := s.Schema(info.Attributes["driver."+name+".schema"])
-			if spec, err := schema.Parse(own.Raw); !ok || err != nil || !hcldec.ImpliedType(spec).Equals(hcldec.ImpliedType(other.TaskSpec())) {
+			sc, ok := s.Schema(info.Attributes["driver."+name+".schema"])
+			if spec, err := schema.Parse(sc.Raw); !ok || err != nil || !hcldec.ImpliedType(spec).Equals(hcldec.ImpliedType(other.TaskSpec())) {
 				t.Errorf("Schema() of %s = %v, want that of the driver", name, err)
 			}
 		}

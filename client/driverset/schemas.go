@@ -11,9 +11,9 @@ import (
 func (s *Set) Schema(digest string) (schema.Schema, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, own := range s.schemas {
-		if own.Digest == digest {
-			return own, true
+	for _, sc := range s.schemas {
+		if sc.Digest == digest {
+			return sc, true
 		}
 	}
 	return schema.Schema{}, false
@@ -26,13 +26,13 @@ func (s *Set) describe(name string, d drivers.Driver) string {
 	if object, ok := spec.(hcldec.ObjectSpec); spec == nil || ok && len(object) == 0 {
 		return ""
 	}
-	own, err := schema.Of(spec)
+	sc, err := schema.Of(spec)
 	if err != nil {
 		s.log.Warn("encode the schema of a driver: the servers do not check configs of its tasks", "driver", name, "err", err)
 		return ""
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.schemas[name] = own
-	return own.Digest
+	s.schemas[name] = sc
+	return sc.Digest
 }

@@ -27,8 +27,8 @@ type caller struct {
 
 // begin serves a session, as the node does, until the end of the test's bubble.
 func begin(tty bool, run exec.Run) caller {
-	near, far := rpc.Pipe()
-	c := caller{near, make(chan error, 1)}
+	local, far := rpc.Pipe()
+	c := caller{local, make(chan error, 1)}
 	go func() {
 		defer far.Close()
 		_, err := exec.Session{Command: []string{"x"}, Tty: tty, Run: run}.Serve(context.Background(), far)

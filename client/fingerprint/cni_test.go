@@ -65,7 +65,7 @@ func TestNetworksOfGroups(t *testing.T) {
 	}
 }
 
-// Again finds new CNI networks and the loss of old ones. It keeps the results of the other fingerprinters.
+// Refresh finds new CNI networks and the loss of old ones. It keeps the results of the other fingerprinters.
 func TestAgain(t *testing.T) {
 	configs := t.TempDir()
 	write := func(name, text string) {
@@ -86,7 +86,7 @@ func TestAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("20-b.conf", `{"name": "new", "type": "macvlan"}`)
-	again := h.Again(t.Context(), quiet)
+	again := h.Refresh(t.Context(), quiet)
 	var modes []string
 	for _, n := range again.Networks {
 		modes = append(modes, n.Mode)

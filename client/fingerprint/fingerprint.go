@@ -121,7 +121,7 @@ func (f *Facts) merge(g Facts) {
 	f.NodeNetworks = append(f.NodeNetworks, g.NodeNetworks...)
 }
 
-// Host is a machine, read through its /proc, /sys and /etc. Run and Again are not called concurrently.
+// Host is a machine, read through its /proc, /sys and /etc. Run and Refresh are not called concurrently.
 type Host struct {
 	root  string
 	cfg   Config
@@ -173,9 +173,9 @@ func (h *Host) Run(ctx context.Context, log *slog.Logger) Facts {
 	return h.run(ctx, log, func(row) bool { return true })
 }
 
-// Again runs the fingerprinters of what can change while an agent runs, such as the CNI networks. It returns all facts.
+// Refresh runs the fingerprinters of what can change while an agent runs, such as the CNI networks. It returns all facts.
 // A fingerprinter that fails without any result keeps its earlier one.
-func (h *Host) Again(ctx context.Context, log *slog.Logger) Facts {
+func (h *Host) Refresh(ctx context.Context, log *slog.Logger) Facts {
 	return h.run(ctx, log, func(r row) bool { return r.again })
 }
 

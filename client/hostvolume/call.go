@@ -72,7 +72,7 @@ func (c call) wait(ctx context.Context, cancel func()) ([]byte, error) {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // descendants; usually there are none
 	}
 	switch {
-	case out.Cut():
+	case out.Truncated():
 		return nil, fmt.Errorf("it printed more than %d bytes and was killed: make it print one JSON object", maxOutput)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("it did not end within %s and was killed with its process group: run it by hand to see what it waits for", c.limit)

@@ -170,7 +170,7 @@ func (m *Manager) claiming(task string) []*message.WorkloadIdentityRequest {
 	defer m.mu.Unlock()
 	var out []*message.WorkloadIdentityRequest
 	for _, id := range m.asked {
-		if contains, known := m.claims[id.WIHandle]; id.WorkloadIdentifier == task && (contains || !known) {
+		if contains, listed := m.claims[id.WIHandle]; id.WorkloadIdentifier == task && (contains || !listed) {
 			out = append(out, id)
 		}
 	}

@@ -224,8 +224,8 @@ func forbidden(rel string) bool {
 // isIndex reports whether a clean path may be an index of log files or a position of a log sink, which are
 // not listed.
 func isIndex(rel string) bool {
-	own := strings.HasPrefix(rel, proc.LogIndexName("")) || strings.HasPrefix(rel, sinkPrefix)
-	return own && !strings.Contains(rel, "/")
+	internal := strings.HasPrefix(rel, proc.LogIndexName("")) || strings.HasPrefix(rel, sinkPrefix)
+	return internal && !strings.Contains(rel, "/")
 }
 
 // fold maps names to the same string if a file system may treat them as equal.

@@ -28,7 +28,7 @@ func (t Target) Move(old *safefs.Dir, taskOf func(uid int) string) error {
 		return nil
 	}
 	return t.each(func(parent, name string) error {
-		err := t.own(parent, name, taskOf)
+		err := t.chown(parent, name, taskOf)
 		if err != nil {
 			return fmt.Errorf("set owners of moved data: %w", err)
 		}
@@ -107,9 +107,9 @@ func (t Target) Clear() error {
 	})
 }
 
-// own maps the owners of everything below a data directory. The directory itself gets its owner
+// chown maps the owners of everything below a data directory. The directory itself gets its owner
 // when the tasks start.
-func (t Target) own(parent, name string, taskOf func(int) string) error {
+func (t Target) chown(parent, name string, taskOf func(int) string) error {
 	above, err := t.Dir.Sub(parent)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

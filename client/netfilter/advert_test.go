@@ -63,7 +63,7 @@ func TestRouterAdvertisement(t *testing.T) {
 		return routes() != ""
 	})
 	_, after, _ := strings.Cut(linkLocal(), "inet6 ")
-	if own, _, found := strings.Cut(after, "/"); !found || strings.Contains(routes(), own) {
+	if addr, _, found := strings.Cut(after, "/"); !found || strings.Contains(routes(), addr) {
 		t.Errorf("an isolated allocation is the router of the node: %s", routes())
 	}
 }

@@ -45,7 +45,7 @@ var (
 )
 
 // newLayout returns the layout, with what exists of it.
-func newLayout(c *nftables.Conn, w *Wall) (*layout, error) {
+func newLayout(c *nftables.Conn, w *Firewall) (*layout, error) {
 	l := &layout{bridgeName: w.bridge, byName: map[string]*nftables.Set{}, found: map[string][]nftables.SetElement{},
 		bridge: &nftables.Table{Name: w.table, Family: nftables.TableFamilyBridge},
 		inet:   &nftables.Table{Name: w.table, Family: nftables.TableFamilyINet}}

@@ -14,7 +14,7 @@
 // rules refer to sets, and an element's comment is the ID of its allocation. So the kernel holds all
 // state, and an agent can remove the elements of an allocation that it does not have (Sweep).
 //
-// A Wall is the rules of one bridge. Protect adds an allocation, and Remove removes it. Every change
+// A Firewall is the rules of one bridge. Protect adds an allocation, and Remove removes it. Every change
 // writes the rules again, in one transaction. Other programs may flush them: Missing reports rules
 // that no longer exist, and Restore writes them again.
 //
@@ -53,12 +53,12 @@ type Allocation struct {
 	Egress  []egress.Destination
 }
 
-// Wall holds the rules of one bridge. Its methods must not be called concurrently.
-type Wall struct{ bridge, table string }
+// Firewall is the rules of one bridge. Its methods must not be called concurrently.
+type Firewall struct{ bridge, table string }
 
 // New returns the Wall of a bridge.
-func New(bridge string) *Wall {
-	w := &Wall{bridge: bridge, table: tableName}
+func New(bridge string) *Firewall {
+	w := &Firewall{bridge: bridge, table: tableName}
 	if bridge != DefaultBridge {
 		w.table += "_" + bridge
 	}
@@ -66,7 +66,7 @@ func New(bridge string) *Wall {
 }
 
 // Protect isolates an allocation. It replaces the allocation's earlier rules.
-func (w *Wall) Protect(a *Allocation) error {
+func (w *Firewall) Protect(a *Allocation) error {
 	if len(a.Port) == 0 || len(a.Port) >= nameSize || len(a.MAC) != macSize || len(a.Addresses) == 0 {
 		return fmt.Errorf("isolate allocation %s: its interface %q has no hardware address, or no address", a.ID, a.Port)
 	}
@@ -77,7 +77,7 @@ func (w *Wall) Protect(a *Allocation) error {
 }
 
 // write replaces the rules of allocations in one transaction.
-func (w *Wall) write(all []*Allocation) error {
+func (w *Firewall) write(all []*Allocation) error {
 	return w.change(func(c *nftables.Conn, l *layout) error {
 		keys, ids := map[string][]nftables.SetElement{}, map[string]bool{}
 		for _, a := range all {
@@ -110,12 +110,12 @@ func (w *Wall) write(all []*Allocation) error {
 }
 
 // Remove removes the rules of an allocation, if there are any.
-func (w *Wall) Remove(alloc string) error {
+func (w *Firewall) Remove(alloc string) error {
 	return w.Sweep(func(id string) bool { return id != alloc })
 }
 
 // Sweep removes the rules of all allocations that keep does not select.
-func (w *Wall) Sweep(keep func(alloc string) bool) error {
+func (w *Firewall) Sweep(keep func(alloc string) bool) error {
 	if found, err := w.exists(); err != nil || !found {
 		return err
 	}
@@ -129,7 +129,7 @@ func (w *Wall) Sweep(keep func(alloc string) bool) error {
 }
 
 // exists reports whether the tables exist.
-func (w *Wall) exists() (bool, error) {
+func (w *Firewall) exists() (bool, error) {
 	c, err := open()
 	if err != nil {
 		return false, err
@@ -160,7 +160,7 @@ func open() (*nftables.Conn, error) {
 }
 
 // change writes the rules and what edit adds, in one transaction.
-func (w *Wall) change(edit func(*nftables.Conn, *layout) error) error {
+func (w *Firewall) change(edit func(*nftables.Conn, *layout) error) error {
 	c, err := open()
 	if err != nil {
 		return err

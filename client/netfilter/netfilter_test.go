@@ -38,7 +38,7 @@ func run(t *testing.T, commands ...string) {
 // site is a bridge with the allocations a, b, c, and a machine outside of it.
 type site struct {
 	t    *testing.T
-	wall *netfilter.Wall
+	wall *netfilter.Firewall
 }
 
 const bridgeName = "nomad"

@@ -45,7 +45,7 @@ func Generation() (uint32, error) {
 // Missing returns a text about the first part of the rules that does not exist, "" if all of them exist. It finds what
 // a flush or a deletion of tables, chains, sets, rules or elements by others has removed. A rule that others replaced is
 // not found.
-func (w *Wall) Missing(all []*Allocation) (string, error) {
+func (w *Firewall) Missing(all []*Allocation) (string, error) {
 	c, err := open()
 	if err != nil {
 		return "", err
@@ -111,7 +111,7 @@ func (l *layout) missingElements(all []*Allocation) string {
 }
 
 // Restore writes the rules of all allocations again.
-func (w *Wall) Restore(all []*Allocation) error {
+func (w *Firewall) Restore(all []*Allocation) error {
 	for some := range slices.Chunk(all, atOnce) {
 		if err := w.write(some); err != nil {
 			return fmt.Errorf("restore the isolation of allocations: %w", err)
@@ -126,7 +126,7 @@ const probeTable = tableName + "_probe"
 // Probe returns an error unless the kernel accepts the rules of this package, such as one without nftables. It adds and
 // removes them in one transaction, and so changes nothing.
 func Probe() error {
-	w := &Wall{bridge: DefaultBridge, table: probeTable}
+	w := &Firewall{bridge: DefaultBridge, table: probeTable}
 	err := w.change(func(c *nftables.Conn, l *layout) error {
 		c.DelTable(l.bridge)
 		c.DelTable(l.inet)

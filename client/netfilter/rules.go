@@ -18,14 +18,14 @@ var (
 // bridgeRules check the source of each frame, and block frames between ports.
 func (l *layout) bridgeRules() {
 	t := l.bridge
-	own := l.chain(t, "own", nil, nil)
+	chain := l.chain(t, "own", nil, nil)
 	pre := l.chain(t, "prerouting", nftables.ChainHookPrerouting, priorityBridge)
 	forward := l.chain(t, "forward", nftables.ChainHookForward, priorityBridge)
 	for _, key := range []expr.MetaKey{expr.MetaKeyIIFNAME, expr.MetaKeyOIFNAME} {
 		l.rule(forward, portName(key), in(l.set(t, setPorts)), drop())
 	}
 
-	l.rule(pre, portName(expr.MetaKeyIIFNAME), in(l.set(t, setPorts)), jump(own.Name))
+	l.rule(pre, portName(expr.MetaKeyIIFNAME), in(l.set(t, setPorts)), jump(chain.Name))
 	// Other ports, of any bridge, must not use an address of an isolated allocation.
 	l.rule(pre, load(expr.PayloadBaseLLHeader, etherSource, macSize, regFirst), in(l.set(t, setMACs)), drop())
 	l.rule(pre, ether(unix.ETH_P_IP), header(ip4Source, sizeOf4), in(l.set(t, setAddr+"4")), drop())
@@ -35,30 +35,30 @@ func (l *layout) bridgeRules() {
 	advert := icmp6(icmp6NeighborAdvert, icmp6NeighborAdvert)
 	l.rule(pre, ether(unix.ETH_P_IPV6), advert, target, in(l.set(t, setAddr+"6")), drop())
 
-	l.ownRules(own)
+	l.ownRules(chain)
 }
 
 // ownRules accept frames of an isolated allocation from its own addresses only.
-func (l *layout) ownRules(own *nftables.Chain) {
+func (l *layout) ownRules(chain *nftables.Chain) {
 	t := l.bridge
 	v4, v6 := l.set(t, setOwn+"4"), l.set(t, setOwn+"6")
-	l.rule(own, withPort(expr.PayloadBaseLLHeader, etherSource, macSize), notIn(l.set(t, setOwnMAC)), drop())
-	l.rule(own, ether(unix.ETH_P_ARP), withPort(expr.PayloadBaseNetworkHeader, arpSource, sizeOf4), in(v4), accept())
-	l.rule(own, ether(unix.ETH_P_IP), withPort(expr.PayloadBaseNetworkHeader, ip4Source, sizeOf4), in(v4), accept())
+	l.rule(chain, withPort(expr.PayloadBaseLLHeader, etherSource, macSize), notIn(l.set(t, setOwnMAC)), drop())
+	l.rule(chain, ether(unix.ETH_P_ARP), withPort(expr.PayloadBaseNetworkHeader, arpSource, sizeOf4), in(v4), accept())
+	l.rule(chain, ether(unix.ETH_P_IP), withPort(expr.PayloadBaseNetworkHeader, ip4Source, sizeOf4), in(v4), accept())
 	// An advertisement is for an address of its own, or for the link-local one.
 	is6, advert := ether(unix.ETH_P_IPV6), icmp6(icmp6NeighborAdvert, icmp6NeighborAdvert)
 	target := load(expr.PayloadBaseTransportHeader, icmp6Target, sizeOf6, regFirst)
-	l.rule(own, is6, advert, withPort(expr.PayloadBaseTransportHeader, icmp6Target, sizeOf6), in(v6), accept())
-	l.rule(own, is6, advert, append(target, within(0, linkLocal6)[1:]...), accept())
-	l.rule(own, is6, advert, drop())
-	l.rule(own, is6, withPort(expr.PayloadBaseNetworkHeader, ip6Source, sizeOf6), in(v6), accept())
+	l.rule(chain, is6, advert, withPort(expr.PayloadBaseTransportHeader, icmp6Target, sizeOf6), in(v6), accept())
+	l.rule(chain, is6, advert, append(target, within(0, linkLocal6)[1:]...), accept())
+	l.rule(chain, is6, advert, drop())
+	l.rule(chain, is6, withPort(expr.PayloadBaseNetworkHeader, ip6Source, sizeOf6), in(v6), accept())
 	for _, p := range []netip.Prefix{linkLocal6, unset6} {
 		// Not the type between these two: an allocation is not a router.
-		l.rule(own, is6, within(ip6Source, p), icmp6(icmp6RouterSolicit, icmp6RouterSolicit), accept())
-		l.rule(own, is6, within(ip6Source, p), icmp6(icmp6NeighborSolicit, icmp6NeighborSolicit), accept())
-		l.rule(own, is6, within(ip6Source, p), icmp6(icmp6ListenerReportV2, icmp6ListenerReportV2), accept())
+		l.rule(chain, is6, within(ip6Source, p), icmp6(icmp6RouterSolicit, icmp6RouterSolicit), accept())
+		l.rule(chain, is6, within(ip6Source, p), icmp6(icmp6NeighborSolicit, icmp6NeighborSolicit), accept())
+		l.rule(chain, is6, within(ip6Source, p), icmp6(icmp6ListenerReportV2, icmp6ListenerReportV2), accept())
 	}
-	l.rule(own, drop())
+	l.rule(chain, drop())
 }
 
 // inetRules check packets that the node routes or receives.

@@ -39,16 +39,16 @@ func inode(t *testing.T, path string) uint64 {
 	return st.Ino
 }
 
-// enter calls look on a thread in the namespace, and restores the thread's own.
+// enter calls inspect on a thread in the namespace, and restores the thread's own.
 func enter(t *testing.T, path string, inspect func() error) error {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	before, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(own)
+	defer unix.Close(before)
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func enter(t *testing.T, path string, inspect func() error) error {
 		return err
 	}
 	err = inspect()
-	return errors.Join(err, unix.Setns(own, unix.CLONE_NEWNET))
+	return errors.Join(err, unix.Setns(before, unix.CLONE_NEWNET))
 }
 
 func TestNamespaceHasLoopbackOnly(t *testing.T) {
@@ -107,7 +107,7 @@ func TestMakeKeepsExisting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, own := inode(t, path), inode(t, "/proc/self/ns/net")
+	before, host := inode(t, path), inode(t, "/proc/self/ns/net")
 	if again, err := netns.New(dir).Make("a1"); err != nil || again != path || inode(t, path) != before {
 		t.Errorf("Make() of another agent = %s, %v; another namespace: %v", again, err, inode(t, path) != before)
 	}
@@ -115,7 +115,7 @@ func TestMakeKeepsExisting(t *testing.T) {
 	if err != nil || inode(t, other) == before {
 		t.Errorf("two allocations share a namespace, or %v", err)
 	}
-	if inode(t, "/proc/self/ns/net") != own {
+	if inode(t, "/proc/self/ns/net") != host {
 		t.Error("the process has changed its namespace")
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
@@ -180,7 +180,7 @@ func TestMakeFollowsNoLink(t *testing.T) {
 // Concurrent calls leave every thread in its own namespace.
 func TestConcurrentCalls(t *testing.T) {
 	s, dir := newSet(t)
-	own := inode(t, "/proc/self/ns/net")
+	host := inode(t, "/proc/self/ns/net")
 	made := make(chan error)
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for _, name := range names {
@@ -198,7 +198,7 @@ func TestConcurrentCalls(t *testing.T) {
 	if err != nil || len(tasks) == 0 {
 		t.Fatalf("threads: %v, %v", tasks, err)
 	}
-	if slices.ContainsFunc(tasks, func(p string) bool { return inode(t, p) != own }) {
+	if slices.ContainsFunc(tasks, func(p string) bool { return inode(t, p) != host }) {
 		t.Error("a thread is still in another namespace")
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != len(names) {

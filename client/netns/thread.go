@@ -35,16 +35,16 @@ func onThread(leave, use func() error) error {
 
 // there reports whether the thread is back in its own namespace.
 func there(leave, use func() error) (back bool, err error) {
-	own, err := current()
+	fd, err := current()
 	if err != nil {
 		return true, err
 	}
-	defer unix.Close(own)
+	defer unix.Close(fd)
 	if err := leave(); err != nil {
 		return true, err
 	}
 	err = use()
-	return unix.Setns(own, unix.CLONE_NEWNET) == nil, err
+	return unix.Setns(fd, unix.CLONE_NEWNET) == nil, err
 }
 
 func within(use func(ns int) error) error {

@@ -15,7 +15,7 @@ import (
 func TestNoThreadStays(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s, _ := newSet(t)
-	own := inode(t, "/proc/self/ns/net")
+	host := inode(t, "/proc/self/ns/net")
 	for range 100 {
 		path, err := s.Make("a1")
 		if err != nil {
@@ -33,7 +33,7 @@ func TestNoThreadStays(t *testing.T) {
 		}
 		for _, ns := range threads {
 			var st unix.Stat_t
-			if err := unix.Stat(ns, &st); err == nil && st.Ino != own { // threads may end
+			if err := unix.Stat(ns, &st); err == nil && st.Ino != host { // threads may end
 				t.Fatalf("%s is in the namespace of the allocation", ns)
 			}
 		}

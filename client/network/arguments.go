@@ -32,17 +32,17 @@ func control(c rune) bool { return c < ' ' || c == 0x7f }
 // arguments returns the CNI_ARGS. Those of the allocation replace those of the job.
 func arguments(r *Request) [][2]string {
 	args := [][2]string{{ignoreUnknown, "true"}}
-	own := map[string]string{"NOMAD_REGION": r.Region, "NOMAD_NAMESPACE": r.Alloc.Namespace, "NOMAD_JOB_ID": r.Alloc.JobID,
+	vars := map[string]string{"NOMAD_REGION": r.Region, "NOMAD_NAMESPACE": r.Alloc.Namespace, "NOMAD_JOB_ID": r.Alloc.JobID,
 		"NOMAD_GROUP_NAME": r.Alloc.TaskGroup, "NOMAD_ALLOC_ID": r.Alloc.ID}
 	if r.Network.CNI != nil {
 		for _, key := range slices.Sorted(maps.Keys(r.Network.CNI.Args)) {
-			if _, taken := own[key]; !taken && key != ignoreUnknown {
+			if _, taken := vars[key]; !taken && key != ignoreUnknown {
 				args = append(args, [2]string{key, r.Network.CNI.Args[key]})
 			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(own)) {
-		args = append(args, [2]string{key, escape(own[key])})
+	for _, key := range slices.Sorted(maps.Keys(vars)) {
+		args = append(args, [2]string{key, escape(vars[key])})
 	}
 	return args
 }

@@ -110,10 +110,10 @@ func (g *guard) complete(bridge string, isolated map[string]*netfilter.Allocatio
 }
 
 // restore returns the first part that was missing, "" for none.
-func restore(wall *netfilter.Wall, all []*netfilter.Allocation) (missing string, err error) {
-	missing, err = wall.Missing(all)
+func restore(firewall *netfilter.Firewall, all []*netfilter.Allocation) (missing string, err error) {
+	missing, err = firewall.Missing(all)
 	if err == nil && missing != "" {
-		err = wall.Restore(all)
+		err = firewall.Restore(all)
 	}
 	return missing, err
 }

@@ -181,5 +181,5 @@ func (s *Set) Allocations() ([]string, error) {
 
 // library returns the CNI library.
 func (o *operation) library() *libcni.CNIConfig {
-	return libcni.NewCNIConfigWithCacheDir(o.cfg.Plugins, o.cfg.Dir, &cni.Exec{Held: o.lockFile})
+	return libcni.NewCNIConfigWithCacheDir(o.cfg.Plugins, o.cfg.Dir, &cni.Exec{LockFile: o.lockFile})
 }

@@ -93,8 +93,8 @@ func (t Target) spaces(ctx context.Context) (list []space, closeAll func(), err 
 			return nil, closeAll, fmt.Errorf("find the processes of task %q: %w", task.Name, err)
 		}
 		port := t.inner
-		if own := task.Ports[t.label]; own > 0 && own <= 65535 {
-			port = uint16(own)
+		if inTask := task.Ports[t.label]; inTask > 0 && inTask <= 65535 {
+			port = uint16(inTask)
 		}
 		for _, fd := range fds {
 			list = append(list, space{path: "/proc/self/fd/" + strconv.Itoa(fd), port: port, owned: t.owned})
@@ -105,15 +105,15 @@ func (t Target) spaces(ctx context.Context) (list []space, closeAll func(), err 
 
 // namespaces opens the network namespaces of the task's processes that are not the node's.
 func (t Task) namespaces(ctx context.Context) (fds []int, err error) {
-	var own unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/net", &own); err != nil {
+	var ns unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
 		return nil, fmt.Errorf("read the network namespace of the agent: %w", err)
 	}
 	pids, err := t.Processes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	seen := []uint64{own.Ino}
+	seen := []uint64{ns.Ino}
 	opened := map[int]int{} // descriptors by process
 	for _, pid := range pids {
 		fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -43,22 +43,22 @@ func wantNoConnection(t *testing.T, l net.Listener) {
 
 // With the node's network, a caller reaches only listeners of the allocation's processes.
 func TestOwner(t *testing.T) {
-	own, parent := []int{os.Getpid()}, []int{os.Getppid()}
+	self, parent := []int{os.Getpid()}, []int{os.Getppid()}
 	for _, c := range []struct {
 		name, listen, at string
 		processes        func(context.Context) ([]int, error)
 		want             string // the error, "" for none
 	}{
-		{"of a task", "127.0.0.1:0", "127.0.0.1", processes(own), ""},
-		{"of a task, everywhere", "0.0.0.0:0", "127.0.0.1", processes(own), ""},
-		{"of a task, everywhere over IPv6", "[::]:0", "127.0.0.1", processes(own), ""},
-		{"of a task, IPv6", "[::1]:0", "::1", processes(own), ""},
+		{"of a task", "127.0.0.1:0", "127.0.0.1", processes(self), ""},
+		{"of a task, everywhere", "0.0.0.0:0", "127.0.0.1", processes(self), ""},
+		{"of a task, everywhere over IPv6", "[::]:0", "127.0.0.1", processes(self), ""},
+		{"of a task, IPv6", "[::1]:0", "::1", processes(self), ""},
 		{"of the node", "127.0.0.1:0", "127.0.0.1", processes(parent), "not a process of the allocation"},
 		{"of the node, everywhere", "0.0.0.0:0", "127.0.0.1", processes(parent), "not a process of the allocation"},
 		{"of the node, everywhere over IPv6", "[::]:0", "127.0.0.1", processes(parent), "not a process of the allocation"},
 		{"of the node, no processes", "127.0.0.1:0", "127.0.0.1", processes(nil), "not a process of the allocation"},
-		{"of a process with a reused ID", "127.0.0.1:0", "127.0.0.1", processes(own, own, parent), "not a process of the allocation"},
-		{"at another address", "127.0.0.2:0", "127.0.0.1", processes(own), "nothing listens on it"},
+		{"of a process with a reused ID", "127.0.0.1:0", "127.0.0.1", processes(self, self, parent), "not a process of the allocation"},
+		{"at another address", "127.0.0.2:0", "127.0.0.1", processes(self), "nothing listens on it"},
 		{"unknown processes", "127.0.0.1:0", "127.0.0.1", func(context.Context) ([]int, error) { return nil, errors.New("no groups") },
 			`processes of task "web": no groups`},
 	} {
@@ -160,9 +160,9 @@ func TestTaskNamespace(t *testing.T) {
 	defer child.Wait() //nolint:errcheck // killed
 	defer child.Process.Kill()
 	testpace.Until(t, "the process is in the namespace", func() bool {
-		own, _ := os.Readlink("/proc/self/ns/net")
+		ns, _ := os.Readlink("/proc/self/ns/net")
 		now, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", child.Process.Pid))
-		return err == nil && now != own
+		return err == nil && now != ns
 	})
 	published := testnet.Listen(t)
 	var inside net.Listener
@@ -195,8 +195,8 @@ func TestRedirected(t *testing.T) {
 	if !testnet.IsPrivate() {
 		t.Skip("needs root")
 	}
-	own, other := testnet.Listen(t), testnet.Listen(t)
-	port := own.Addr().(*net.TCPAddr).Port
+	local, other := testnet.Listen(t), testnet.Listen(t)
+	port := local.Addr().(*net.TCPAddr).Port
 	rule := []string{"-w", "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", fmt.Sprint(port), "-j", "REDIRECT", "--to-ports",
 		fmt.Sprint(other.Addr().(*net.TCPAddr).Port)}
 	if out, err := exec.Command("iptables", rule...).CombinedOutput(); err != nil {

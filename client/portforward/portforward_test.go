@@ -27,24 +27,24 @@ var allocation = &nomad.Allocation{ID: "a", AllocatedResources: &nomad.Allocated
 }}
 
 func TestResolve(t *testing.T) {
-	own := Place{NetNS: "/netns"}
+	place := Place{NetNS: "/netns"}
 	for _, c := range []struct {
 		name, port string
 		at         Place
 		want       string // or the error
 	}{
-		{"label inside", "web", own, "/netns 80"},
-		{"label without a mapping inside", "db", own, "/netns 25000"},
-		{"any number inside", "80", own, "/netns 80"},
-		{"no such label inside", "x", own, `unknown port "x" of allocation a: use web, db, old, or a number from 1 to 65535`},
+		{"label inside", "web", place, "/netns 80"},
+		{"label without a mapping inside", "db", place, "/netns 25000"},
+		{"any number inside", "80", place, "/netns 80"},
+		{"no such label inside", "x", place, `unknown port "x" of allocation a: use web, db, old, or a number from 1 to 65535`},
 		{"label on the host", "web", Place{}, "10.0.0.1:24000, inside 80"},
 		{"number on the host", "25000", Place{}, "192.0.2.1:25000, inside 25000"},
 		{"port of a task", "old", Place{}, "10.0.0.1:23000, inside 23000"},
 		{"inner number on the host", "80", Place{}, `unknown port "80" of allocation a: use web, db, old or their numbers, since its tasks share the network of the node`},
 		{"agent's port on the host", "4646", Place{}, `unknown port "4646"`},
-		{"an address", "10.0.0.9:22", own, `unknown port "10.0.0.9:22"`},
-		{"zero", "0", own, `unknown port "0"`},
-		{"too large", "65536", own, `unknown port "65536"`},
+		{"an address", "10.0.0.9:22", place, `unknown port "10.0.0.9:22"`},
+		{"zero", "0", place, `unknown port "0"`},
+		{"too large", "65536", place, `unknown port "65536"`},
 		{"negative", "-1", Place{}, `unknown port "-1"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -45,8 +45,8 @@ func OfTask(a *nomad.Allocation, node *nomad.Node, task *nomad.Task, env *tasken
 	w := Workload{Alloc: a, Node: node, Task: task.Name, Services: task.Services, Env: env}
 	if r := a.AllocatedResources; r != nil {
 		w.Network.Ports, w.Network.Networks = r.Shared.Ports, r.Shared.Networks
-		if own := r.Tasks[task.Name]; own != nil && len(own.Networks) > 0 {
-			w.Network.Networks = own.Networks
+		if res := r.Tasks[task.Name]; res != nil && len(res.Networks) > 0 {
+			w.Network.Networks = res.Networks
 		}
 	}
 	return w

@@ -48,12 +48,12 @@ func readLocal(raw []byte) (otherTask, error) {
 		return otherTask{complete: complete}, nil
 	}
 	handle, _ := local["TaskHandle"].(map[string]any)
-	own, upstreams := handle["Driver"] != nil, handle["Driver"] == nil
+	ours, upstreams := handle["Driver"] != nil, handle["Driver"] == nil
 	for key := range handle {
-		own = own && slices.Contains(handleKeys, key)
+		ours = ours && slices.Contains(handleKeys, key)
 		upstreams = upstreams && slices.Contains(upstreamHandleKeys, key)
 	}
-	if len(handle) == 0 || !own && !upstreams {
+	if len(handle) == 0 || !ours && !upstreams {
 		return otherTask{}, fmt.Errorf("%w of the stored task handle", errUnknown)
 	}
 	return otherTask{complete: complete, upstreams: upstreams}, nil
@@ -66,15 +66,15 @@ func usedElsewhere(b *bolt.Bucket) (bool, error) {
 	if raw == nil {
 		return false, nil
 	}
-	held, err := readLocal(raw)
-	if err != nil || !held.upstreams {
+	used, err := readLocal(raw)
+	if err != nil || !used.upstreams {
 		return false, err
 	}
 	var task nomad.TaskState
 	if _, err := get(b, keyTaskState, &task); err != nil {
 		return false, err
 	}
-	return !held.complete && task.State != nomad.TaskStateDead, nil
+	return !used.complete && task.State != nomad.TaskStateDead, nil
 }
 
 // elsewhere returns the IDs of the allocations with processes that another build started. A
@@ -92,11 +92,11 @@ func elsewhere(tx *bolt.Tx) ([]string, error) {
 	}
 	var ids []string
 	err = all.ForEachBucket(func(id []byte) error {
-		held, err := allocElsewhere(all.Bucket(id), string(id))
+		found, err := allocElsewhere(all.Bucket(id), string(id))
 		if err != nil && (!ours || errors.Is(err, errUnknown)) {
 			return fmt.Errorf("allocation %s: %w", id, err)
 		}
-		if held {
+		if found {
 			ids = append(ids, string(id))
 		}
 		return nil
@@ -106,7 +106,7 @@ func elsewhere(tx *bolt.Tx) ([]string, error) {
 
 // allocElsewhere reports whether a task of an allocation may have a process that another build
 // started.
-func allocElsewhere(b *bolt.Bucket, id string) (held bool, err error) {
+func allocElsewhere(b *bolt.Bucket, id string) (found bool, err error) {
 	err = b.ForEachBucket(func(name []byte) error {
 		task, ok := strings.CutPrefix(string(name), taskPrefix)
 		if !ok {
@@ -116,7 +116,7 @@ func allocElsewhere(b *bolt.Bucket, id string) (held bool, err error) {
 		if err != nil {
 			return fmt.Errorf("task %s: %w", task, err)
 		}
-		held = held || one
+		found = found || one
 		return nil
 	})
 	if err != nil {
@@ -126,8 +126,8 @@ func allocElsewhere(b *bolt.Bucket, id string) (held bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
-	case a == nil && held:
+	case a == nil && found:
 		return false, fmt.Errorf("%w: a process was started and the allocation is not stored", errUnknown)
 	}
-	return held && !a.ClientTerminalStatus(), nil
+	return found && !a.ClientTerminalStatus(), nil
 }

@@ -61,14 +61,14 @@ func marked(tx *bolt.Tx) (ours bool, err error) {
 	if meta == nil {
 		return false, nil
 	}
-	own, theirs := meta.Get(keyOwn), meta.Get(keyVersion)
+	project, theirs := meta.Get(keyOwn), meta.Get(keyVersion)
 	switch {
-	case own != nil && string(own) != string(ownVersion):
-		return false, fmt.Errorf("its values have open-nomad format version %q, and only %q is supported", own, ownVersion)
-	case theirs != nil && string(theirs) != string(version) && (own == nil || string(theirs) != string(notForNomad)):
+	case project != nil && string(project) != string(ownVersion):
+		return false, fmt.Errorf("its values have open-nomad format version %q, and only %q is supported", project, ownVersion)
+	case theirs != nil && string(theirs) != string(version) && (project == nil || string(theirs) != string(notForNomad)):
 		return false, fmt.Errorf("its values have format version %q, and only %q is supported", theirs, version)
 	}
-	return own != nil, nil
+	return project != nil, nil
 }
 
 // checkForm returns an error for a file with values of an unknown format. The same applies to
@@ -123,11 +123,11 @@ func convert(tx *bolt.Tx) error {
 			return err
 		}
 		for _, id := range stored {
-			held := slices.Contains(ids, id)
-			if ours && !held {
+			found := slices.Contains(ids, id)
+			if ours && !found {
 				continue
 			}
-			if err := convertAlloc(all.Bucket([]byte(id)), id, held); err != nil {
+			if err := convertAlloc(all.Bucket([]byte(id)), id, found); err != nil {
 				return fmt.Errorf("allocation %s: %w", id, err)
 			}
 		}

@@ -119,7 +119,7 @@ func everyKey(vs values, alloc string) values {
 
 // A file of another build is refused and unchanged, unless a process in it may still run.
 func TestFilesOfOtherBuilds(t *testing.T) {
-	own := func(v string) values {
+	project := func(v string) values {
 		return values{"meta/open_nomad": []byte(v),
 			"allocations/" + runningID + "/alloc": map[string]any{"Alloc": &nomad.Allocation{ID: runningID, NodeID: "n"}}}
 	}
@@ -140,13 +140,13 @@ func TestFilesOfOtherBuilds(t *testing.T) {
 		"upstream, task dead":            {with(upstreams(), "allocations/"+runningID+"/task-t/task_state", map[string]any{"State": "dead"}), ""},
 		"upstream, other version":        {with(upstreams(), "meta/version", []byte("3")), `version "3"`},
 		"earlier version of ours":        {values{alloc: &nomad.Allocation{ID: runningID, NodeID: "n"}, local: ours}, ""},
-		"ours":                           {own("1"), ""},
-		"ours, marked":                   {with(own("1"), "meta/version", []byte("open-nomad 1")), ""},
-		"ours, marked later":             {with(own("1"), "meta/version", []byte("open-nomad 2")), `version "open-nomad 2"`},
+		"ours":                           {project("1"), ""},
+		"ours, marked":                   {with(project("1"), "meta/version", []byte("open-nomad 1")), ""},
+		"ours, marked later":             {with(project("1"), "meta/version", []byte("open-nomad 2")), `version "open-nomad 2"`},
 		"marked, not ours":               {with(upstreams(), "meta/version", []byte("open-nomad 1")), `version "open-nomad 1"`},
-		"ours, later":                    {own("2"), `format version "2"`},
+		"ours, later":                    {project("2"), `format version "2"`},
 		"ours, used by upstream":         {with(upstreams(), "meta/open_nomad", []byte("1")), "processes of 1 allocations (" + runningID + ")"},
-		"ours, used by a later upstream": {with(own("1"), "meta/version", []byte("3")), `version "3"`},
+		"ours, used by a later upstream": {with(project("1"), "meta/version", []byte("3")), `version "3"`},
 		"unknown allocation": {values{alloc: map[string]any{"Allocation": map[string]any{"ID": runningID}}},
 			"unknown format of the stored allocation"},
 		"other allocation": {values{alloc: &nomad.Allocation{ID: endedID, NodeID: "n"}}, "unknown format of the stored allocation"},

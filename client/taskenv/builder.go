@@ -110,9 +110,9 @@ func (b *Builder) build() *Env {
 			}
 		}
 	}
-	if own := b.subject.Task.Env; len(own) > 0 {
+	if vars := b.subject.Task.Env; len(vars) > 0 {
 		below := &Env{vars: maps.Clone(e.vars), node: e.node}
-		for name, value := range own {
+		for name, value := range vars {
 			e.vars[below.Expand(name)] = below.Expand(value)
 		}
 	}

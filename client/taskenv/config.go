@@ -45,10 +45,10 @@ func (e *Env) Block(config map[string]any) (map[string]any, error) {
 // Isolated returns a task's config block for drivers.Isolator: interpolated, except for references to
 // the task's own directories. A variable that the job has given another value is interpolated.
 func (e *Env) Isolated(config map[string]any) map[string]any {
-	own := map[string]string{"NOMAD_ALLOC_DIR": e.paths.Alloc, "NOMAD_TASK_DIR": e.paths.Task, "NOMAD_SECRETS_DIR": e.paths.Secrets}
+	vars := map[string]string{"NOMAD_ALLOC_DIR": e.paths.Alloc, "NOMAD_TASK_DIR": e.paths.Task, "NOMAD_SECRETS_DIR": e.paths.Secrets}
 	kept := &Env{vars: maps.Clone(e.vars), node: e.node, calls: e.calling().calls}
 	for _, name := range drivers.OwnDirectories() {
-		if own[name] != "" && own[name] == e.vars[name] {
+		if vars[name] != "" && vars[name] == e.vars[name] {
 			delete(kept.vars, name)
 		}
 	}

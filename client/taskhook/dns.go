@@ -121,9 +121,9 @@ func complete(d *nomad.DNSConfig) error {
 // resolvConf returns the text of a resolv.conf. Settings missing from the block are those of
 // the node.
 func resolvConf(d *nomad.DNSConfig, node *nomad.DNSConfig) string {
-	pick := func(own, other []string) []string {
-		if len(own) > 0 {
-			return own
+	pick := func(first, other []string) []string {
+		if len(first) > 0 {
+			return first
 		}
 		return other
 	}

@@ -181,8 +181,8 @@ func (h *volumeHook) target(destination string, req *TaskPrestartRequest, direct
 // rootTarget returns the destination of a volume in the task's own root. A relative one is below the root.
 func rootTarget(target string) (string, error) {
 	target = filepath.Join("/", target)
-	for _, own := range imageDirs {
-		if safefs.Within(own, target) {
+	for _, dir := range imageDirs {
+		if safefs.Within(dir, target) {
 			return "", fmt.Errorf("destination %s would hide the task's own directories: choose another", target)
 		}
 	}
@@ -213,8 +213,8 @@ func (h *volumeHook) exists(target string) error {
 // symbolic links.
 func (h *volumeHook) create(rel string, req *TaskPrestartRequest, directory bool) error {
 	first, rest, _ := strings.Cut(rel, "/")
-	own := first == req.Dir.Name() && rest != allocdir.PrivateName && !strings.HasPrefix(rest, allocdir.PrivateName+"/")
-	if !own && first != allocdir.SharedName {
+	inTask := first == req.Dir.Name() && rest != allocdir.PrivateName && !strings.HasPrefix(rest, allocdir.PrivateName+"/")
+	if !inTask && first != allocdir.SharedName {
 		return fmt.Errorf("destination %s is within the allocation, but neither in the task's directory nor in the shared one",
 			filepath.Join(h.alloc.Path(), rel))
 	}

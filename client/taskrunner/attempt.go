@@ -151,9 +151,9 @@ func (a *attempt) confinement() (*taskhook.Confinement, error) {
 	}
 	name := a.cfg.Driver.Name()
 	confiner, by := a.cfg.Hooks.Confiner, "driver "+name
-	own, ok := a.cfg.Driver.(drivers.Confiner)
+	driver, ok := a.cfg.Driver.(drivers.Confiner)
 	if ok {
-		confiner = own
+		confiner = driver
 	}
 	if confiner == nil {
 		return nil, fmt.Errorf("nothing can confine programs that work for a task of driver %s", name)

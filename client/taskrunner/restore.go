@@ -32,9 +32,9 @@ func (r *Runner) Abandon(ctx context.Context) {
 	}
 }
 
-// Again returns a Runner that runs a finished task again. It keeps the hooks' state, such as
+// Rerun returns a Runner that runs a finished task again. It keeps the hooks' state, such as
 // the task's uid, and the events.
-func (r *Runner) Again(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {
+func (r *Runner) Rerun(gate <-chan struct{}, why *nomad.TaskEvent) *Runner {
 	cfg := r.cfg
 	cfg.Gate = gate
 	cfg.Alloc, cfg.Task = r.current()

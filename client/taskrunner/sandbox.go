@@ -30,8 +30,8 @@ func (r *Runner) Sandbox(ctx context.Context) (*message.TaskSandbox, error) {
 		return nil, fmt.Errorf("sandbox of task %s: %w", r.name, err)
 	}
 	out := &message.TaskSandbox{PID: report.PID, Level: report.Level, Explain: report.Explain}
-	if own := r.State().Isolation; own != "" { // that of the task, which its config may lower
-		out.Level = own
+	if level := r.State().Isolation; level != "" { // that of the task, which its config may lower
+		out.Level = level
 	}
 	for _, l := range report.Layers {
 		out.Layers = append(out.Layers, message.SandboxLayer(l))

@@ -137,7 +137,7 @@ func (r *run) compare(e *entry, body io.Reader) (Diff, error) {
 func (d *Diff) fill(old, body io.Reader) (bool, error) {
 	a, b := &firstbytes.Buffer{Limit: MaxDiff}, &firstbytes.Buffer{Limit: MaxDiff}
 	same, err := equal(io.TeeReader(old, a), io.TeeReader(body, b))
-	d.Old, d.New, d.Cut = a.Bytes(), b.Bytes(), a.Cut() || b.Cut()
+	d.Old, d.New, d.Cut = a.Bytes(), b.Bytes(), a.Truncated() || b.Truncated()
 	return same, err
 }
 

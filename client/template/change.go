@@ -186,9 +186,9 @@ func (r *run) runScript(ctx context.Context, s *nomad.ChangeScript) bool {
 			s.Command, s.Args))
 		return false
 	}
-	own, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, defaultScriptTimeout))
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, defaultScriptTimeout))
 	defer cancel()
-	_, exit, err := r.exec(own, append([]string{s.Command}, s.Args...))
+	_, exit, err := r.exec(limited, append([]string{s.Command}, s.Args...))
 	switch {
 	case ctx.Err() != nil:
 		return true // the task has ended

@@ -167,7 +167,7 @@ func (r *run) program(ctx context.Context, todo []*entry) error {
 		return &startError{r.noStart}
 	}
 	r.reportConfinement()
-	own, cancel := context.WithCancelCause(ctx)
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})
 	go func() {
@@ -175,16 +175,16 @@ func (r *run) program(ctx context.Context, todo []*entry) error {
 		select {
 		case <-r.updated:
 			cancel(errUpdated)
-		case <-own.Done():
+		case <-running.Done():
 		}
 	}()
-	err := r.session(own, todo).run(own)
+	err := r.session(running, todo).run(running)
 	r.pending.release() // also of a pass that did not end
 	var bad *failure
 	if errors.As(err, &bad) {
 		err = &templateError{describeFailure(bad, todo)}
 	}
-	if cause := context.Cause(own); errors.Is(cause, errUpdated) {
+	if cause := context.Cause(running); errors.Is(cause, errUpdated) {
 		err = errUpdated
 	}
 	cancel(nil)

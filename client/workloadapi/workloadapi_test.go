@@ -144,7 +144,7 @@ func inGroup(t testing.TB) *cgroup.Group {
 	if err != nil || os.Geteuid() != 0 || tree.V2 == "" {
 		t.Skipf("needs root and a version 2 tree of control groups: %v", err)
 	}
-	own, err := os.ReadFile("/proc/self/cgroup")
+	group, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func inGroup(t testing.TB) *cgroup.Group {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		home := strings.TrimSpace(strings.TrimPrefix(string(own)[strings.LastIndex(string(own), "0::"):], "0::"))
+		home := strings.TrimSpace(strings.TrimPrefix(string(group)[strings.LastIndex(string(group), "0::"):], "0::"))
 		if err := os.WriteFile(filepath.Join(tree.V2, home, "cgroup.procs"), []byte(fmt.Sprint(os.Getpid())), 0); err != nil {
 			t.Error(err)
 		}

@@ -27,7 +27,7 @@ func (o *ruleFlags) over(r *api.ACLBindingRule) {
 }
 
 func ruleCreateCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "acl binding-rule create", Short: "Create a binding rule: the policies and roles of tokens from an auth method",
 		Long: "    nomad acl binding-rule create -auth-method people -bind-type role \\\n" +
 			"        -bind-name operations -selector '\"ops\" in list.groups'",
@@ -48,7 +48,7 @@ func ruleCreateCommand() term.Command {
 }
 
 func ruleUpdateCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "acl binding-rule update", Args: "<acl_binding_rule_id>", MinArgs: 1, MaxArgs: 1,
 		Short: "Update a binding rule",
 		Long:  "Fields without a flag are unchanged. With -no-merge they are cleared. Existing tokens keep what the rule granted until they expire.",
@@ -86,7 +86,7 @@ func ruleDeleteCommand() term.Command {
 }
 
 func ruleInfoCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl binding-rule info", Args: "<acl_binding_rule_id>", MinArgs: 1, MaxArgs: 1,
+	return term.Query(term.Command{Name: "acl binding-rule info", Args: "<acl_binding_rule_id>", MinArgs: 1, MaxArgs: 1,
 		Short: "Show a binding rule"},
 		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLBindingRule, error) {
 			r, _, err := c.ACLBindingRules().Get(e.Arg(0), reading(ctx))

@@ -14,7 +14,7 @@ import (
 const maxSecret = 4 << 10
 
 func bootstrapCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "acl bootstrap", Args: "[path]", MaxArgs: 1,
 		Short: "Create the first token, a management token",
 		Long: "A cluster can be bootstrapped once. The servers choose the secret ID, unless a file (- for standard input) has one: a UUID. " +

@@ -36,7 +36,7 @@ func (o *loginFlags) declare(f *term.Flags) {
 }
 
 func loginCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "login", Short: "Log in with an identity provider and get a token",
 		Long: "The token is printed and not stored. Set NOMAD_TOKEN to its secret ID.\n\n" +
 			"    nomad login\n    nomad login -method ci -login-token - < token.jwt\n    export NOMAD_TOKEN=$(nomad login -t '{{ .SecretID }}')",

@@ -122,7 +122,7 @@ func configField(name string) (string, error) {
 }
 
 func methodCreateCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "acl auth-method create", Short: "Create an auth method: a way to log in with an identity provider",
 		Long: "    nomad acl auth-method create -name ci -type JWT -token-locality local -max-token-ttl 1h -config @ci.json\n\n" +
 			"The configuration has the keys (JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL), the accepted issuers and audiences (BoundIssuer, BoundAudiences) and the claims for binding rules (ClaimMappings, ListClaimMappings).",
@@ -148,7 +148,7 @@ func methodCreateCommand() term.Command {
 }
 
 func methodUpdateCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "acl auth-method update", Args: "<acl_auth_method_name>", MinArgs: 1, MaxArgs: 1,
 		Short: "Update an auth method",
 		Long:  "Fields without a flag are unchanged, and so are keys that -config leaves out. The value \"redacted\" keeps a secret, unless OIDCDiscoveryURL changes.",
@@ -181,7 +181,7 @@ func methodDeleteCommand() term.Command {
 }
 
 func methodInfoCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl auth-method info", Args: "<acl_method_name>", MinArgs: 1, MaxArgs: 1,
+	return term.Query(term.Command{Name: "acl auth-method info", Args: "<acl_method_name>", MinArgs: 1, MaxArgs: 1,
 		Short: "Show an auth method, without its secrets"},
 		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLAuthMethod, error) {
 			m, _, err := c.ACLAuthMethods().Get(e.Arg(0), reading(ctx))

@@ -86,7 +86,7 @@ func policyDeleteCommand() term.Command {
 }
 
 func policyInfoCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl policy info", Args: "<name>", MinArgs: 1, MaxArgs: 1, Short: "Show a policy"},
+	return term.Query(term.Command{Name: "acl policy info", Args: "<name>", MinArgs: 1, MaxArgs: 1, Short: "Show a policy"},
 		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLPolicy, error) {
 			p, _, err := c.ACLPolicies().Info(e.Arg(0), reading(ctx))
 			if err != nil {

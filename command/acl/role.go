@@ -35,7 +35,7 @@ func (o *roleFlags) over(r *api.ACLRole) {
 }
 
 func roleCreateCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "acl role create", Short: "Create a role: a named set of policies",
 		Long: "    nomad acl role create -name operations -policy read-jobs -policy drain-nodes",
 	}, func(f *term.Flags) term.Ask[*api.ACLRole] {
@@ -54,7 +54,7 @@ func roleCreateCommand() term.Command {
 }
 
 func roleUpdateCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "acl role update", Args: "<acl_role_id>", MinArgs: 1, MaxArgs: 1,
 		Short: "Update a role",
 		Long:  "Fields without a flag are unchanged, and policies are added. With -no-merge the flags replace the complete role.",
@@ -91,7 +91,7 @@ func roleDeleteCommand() term.Command {
 }
 
 func roleInfoCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl role info", Args: "<role_id or name>", MinArgs: 1, MaxArgs: 1, Short: "Show a role"},
+	return term.Query(term.Command{Name: "acl role info", Args: "<role_id or name>", MinArgs: 1, MaxArgs: 1, Short: "Show a role"},
 		func(f *term.Flags) term.Ask[*api.ACLRole] {
 			byName := f.Bool("by-name", false, "The argument is the name of the role.")
 			return func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLRole, error) {

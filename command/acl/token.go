@@ -86,7 +86,7 @@ func (o *tokenFlags) over(t *api.ACLToken) error {
 }
 
 func tokenCreateCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "acl token create", Args: "[path]", MaxArgs: 1,
 		Short: "Create a token",
 		Long: "A file (- for standard input) may have the token as JSON, with the names that -json prints. Flags override it.\n\n" +
@@ -128,7 +128,7 @@ func tokenFile(e *term.Env) (*api.ACLToken, error) {
 }
 
 func tokenUpdateCommand() term.Command {
-	return term.Answered(term.Command{
+	return term.Query(term.Command{
 		Name: "acl token update", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1,
 		Short: "Update the name, the policies or the roles of a token",
 		Long:  "Fields without a flag are unchanged. The policies of the flags replace the old ones, and so do the roles. The change takes effect at once, also for blocking queries.",
@@ -163,7 +163,7 @@ func tokenDeleteCommand() term.Command {
 }
 
 func tokenInfoCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl token info", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1,
+	return term.Query(term.Command{Name: "acl token info", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1,
 		Short: "Show a token with its secret ID"},
 		plain(func(ctx context.Context, e *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, _, err := c.ACLTokens().Info(e.Arg(0), reading(ctx))
@@ -175,7 +175,7 @@ func tokenInfoCommand() term.Command {
 }
 
 func tokenSelfCommand() term.Command {
-	return term.Answered(term.Command{Name: "acl token self", Short: "Show your own token"},
+	return term.Query(term.Command{Name: "acl token self", Short: "Show your own token"},
 		plain(func(ctx context.Context, _ *term.Env, c *api.Client) (*api.ACLToken, error) {
 			t, _, err := c.ACLTokens().Self(reading(ctx))
 			switch {

@@ -35,14 +35,14 @@ var patterns = []struct {
 }
 
 // scrubber removes secrets from captured text.
-type scrubber struct{ own []string }
+type scrubber struct{ secrets []string }
 
 // newScrubber returns a scrubber that also removes the secrets of the caller.
 func newScrubber(cfg *api.Config) *scrubber {
 	s := &scrubber{}
 	add := func(secret string) {
 		if len(secret) >= 4 {
-			s.own = append(s.own, secret)
+			s.secrets = append(s.secrets, secret)
 		}
 	}
 	add(cfg.SecretID)
@@ -54,7 +54,7 @@ func newScrubber(cfg *api.Config) *scrubber {
 
 // text removes secrets from a line or a text.
 func (s *scrubber) text(in string) string {
-	for _, secret := range s.own {
+	for _, secret := range s.secrets {
 		in = strings.ReplaceAll(in, secret, redacted)
 	}
 	for _, p := range patterns {

@@ -43,7 +43,7 @@ func (r *renewing) run(ctx context.Context, e *term.Env) error {
 	switch {
 	case ways != 1:
 		return errors.New("Either a node, -node-pool or -all is required")
-	case e.Arg(0) != "" && r.over.Given():
+	case e.Arg(0) != "" && r.over.IsSet():
 		return errors.New("-over requires -node-pool or -all")
 	case e.Arg(0) != "":
 		return renewOne(ctx, e, e.Arg(0))

@@ -125,7 +125,7 @@ func renewable(now, nodes bool, over *renewal.Flags) error {
 	switch {
 	case nodes && !now:
 		return errors.New("-renew-nodes requires -now: a prepublished key does not sign yet")
-	case over.Given() && !nodes:
+	case over.IsSet() && !nodes:
 		return errors.New("-over requires -renew-nodes")
 	}
 	_, err := over.Over(0)

@@ -35,8 +35,8 @@ func (r *Flags) Declare(f *term.Flags) {
 	f.StringVar(&r.over, "over", "", "Spread the renewals over this `duration`. Default: 20ms per node. With 0s all nodes renew at once.")
 }
 
-// Given reports whether -over is set.
-func (r *Flags) Given() bool { return r.over != "" }
+// IsSet reports whether -over is set.
+func (r *Flags) IsSet() bool { return r.over != "" }
 
 // Over returns the duration for a number of nodes.
 func (r *Flags) Over(nodes int) (time.Duration, error) {

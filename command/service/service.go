@@ -26,7 +26,7 @@ func query(ctx context.Context, e *term.Env) *api.QueryOptions {
 }
 
 func listCommand() term.Command {
-	return term.Answered(term.Command{Name: "service list", Short: "List the services",
+	return term.Query(term.Command{Name: "service list", Short: "List the services",
 		Long: "Shows each service with the tags of all its registrations."},
 		func(f *term.Flags) term.Ask[[]*api.ServiceRegistrationListStub] {
 			name := f.String("name", "", "Only the service with this `name`.")

@@ -10,9 +10,9 @@ import (
 // Ask calls an agent and returns the value to print.
 type Ask[T any] func(ctx context.Context, e *Env, c *api.Client) (T, error)
 
-// Answered completes a command that calls an agent and prints the answer: as JSON or with a
+// Query completes a command that calls an agent and prints the answer: as JSON or with a
 // template if the flags are set, else with show. declare declares additional flags.
-func Answered[T any](c Command, declare func(*Flags) Ask[T], show func(e *Env, v T)) Command {
+func Query[T any](c Command, declare func(*Flags) Ask[T], show func(e *Env, v T)) Command {
 	c.Setup = func(f *Flags) Run {
 		var formats Formats
 		formats.Declare(f)
@@ -38,7 +38,7 @@ func Answered[T any](c Command, declare func(*Flags) Ask[T], show func(e *Env, v
 
 // Shown is Answered for a command without arguments and additional flags.
 func Shown[T any](c Command, get func(ctx context.Context, c *api.Client) (T, error), show func(e *Env, v T)) Command {
-	return Answered(c, func(*Flags) Ask[T] {
+	return Query(c, func(*Flags) Ask[T] {
 		return func(ctx context.Context, _ *Env, c *api.Client) (T, error) { return get(ctx, c) }
 	}, show)
 }

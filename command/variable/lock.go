@@ -85,18 +85,18 @@ func lockCommand() term.Command {
 
 // run holds the lock while the command runs.
 func (l *locker) run(ctx context.Context, child []string) error {
-	held, err := l.acquire(ctx)
+	lock, err := l.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	locked := &api.Variable{Namespace: held.Namespace, Path: held.Path, Lock: held.Lock}
+	locked := &api.Variable{Namespace: lock.Namespace, Path: lock.Path, Lock: lock.Lock}
 	defer l.release(locked)
-	if err := l.show(held); err != nil {
+	if err := l.show(lock); err != nil {
 		return err
 	}
-	ttl, err := time.ParseDuration(held.Lock.TTL)
+	ttl, err := time.ParseDuration(lock.Lock.TTL)
 	if err != nil {
-		return fmt.Errorf("Error acquiring the lock: its TTL is %q", held.Lock.TTL)
+		return fmt.Errorf("Error acquiring the lock: its TTL is %q", lock.Lock.TTL)
 	}
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -120,12 +120,12 @@ func (l *locker) run(ctx context.Context, child []string) error {
 // acquire waits until the lock is held.
 func (l *locker) acquire(ctx context.Context) (*api.Variable, error) {
 	for failures := int64(0); ; {
-		held, _, err := l.vars.AcquireLock(l.v, (&api.WriteOptions{}).WithContext(ctx))
+		lock, _, err := l.vars.AcquireLock(l.v, (&api.WriteOptions{}).WithContext(ctx))
 		conflict := errors.Is(err, api.ErrLockConflict)
 		switch {
-		case err == nil && held.Lock != nil:
-			l.logf("holding %q", held.Path)
-			return held, nil
+		case err == nil && lock.Lock != nil:
+			l.logf("holding %q", lock.Path)
+			return lock, nil
 		case conflict && l.early:
 			return nil, fmt.Errorf("Error acquiring the lock: %q is already locked: %w", l.v.Path, err)
 		case conflict:

@@ -12,7 +12,7 @@ func claimListCommand() term.Command {
 	c := term.Command{Name: "volume claim list", Args: "[claim]", MaxArgs: 1, Short: "List the claims of groups with sticky volumes",
 		Long: "The argument is a prefix of the ID of a claim."}
 	var detail *term.Detail
-	return term.Answered(c, func(f *term.Flags) term.Ask[[]*api.TaskGroupHostVolumeClaim] {
+	return term.Query(c, func(f *term.Flags) term.Ask[[]*api.TaskGroupHostVolumeClaim] {
 		req := &api.TaskGroupHostVolumeClaimsListRequest{}
 		f.StringVar(&req.JobID, "job", "", "List only claims of the job with this `ID`.")
 		f.StringVar(&req.TaskGroup, "group", "", "List only claims of this `group`.")

@@ -42,30 +42,30 @@ type Variant struct {
 type Driver struct {
 	*process.Tasks
 	*process.Settings[Plugin]
-	variant  Variant
-	confiner process.Confiner
-	own      []string // directories of the agent, which tasks must not see
-	env      map[string]string
-	owners   owners
+	variant   Variant
+	confiner  process.Confiner
+	agentDirs []string // directories of the agent, which tasks must not see
+	env       map[string]string
+	owners    owners
 }
 
 // Config configures an instance of a driver.
 type Config struct {
 	Name       string // of the instance
 	Supervisor *supervise.Client
-	Own        []string          // directories of the agent, besides the supervisor's, which tasks must not see
+	AgentDirs  []string          // directories of the agent, besides the supervisor's, which tasks must not see
 	Env        map[string]string // the client's chroot_env: source and target; empty for DefaultEnv
 }
 
 // New returns an instance of a driver with the default settings.
 func New(v Variant, cfg Config) *Driver {
-	d := &Driver{variant: v, env: cfg.Env, own: append(slices.Clone(cfg.Own), cfg.Supervisor.Dir()),
+	d := &Driver{variant: v, env: cfg.Env, agentDirs: append(slices.Clone(cfg.AgentDirs), cfg.Supervisor.Dir()),
 		Settings: process.NewSettings(cfg.Name, DefaultPlugin(), v.Decode)}
 	if len(d.env) == 0 {
 		d.env = DefaultEnv()
 	}
 	d.Tasks = process.NewTasks(process.Config{Name: cfg.Name, Kind: v.Kind, Supervisor: cfg.Supervisor, Prepare: d.program})
-	d.confiner = process.Confiner{Sidecars: d.Tasks, Own: d.own}
+	d.confiner = process.Confiner{Sidecars: d.Tasks, AgentDirs: d.agentDirs}
 	return d
 }
 

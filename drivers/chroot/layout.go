@@ -57,11 +57,11 @@ func inKernel(path string) bool {
 
 // layout is what a root consists of.
 type layout struct {
-	cfg   *drivers.TaskConfig
-	own   []string // directories of the agent, without links
-	binds []sandbox.Bind
-	links []sandbox.Link
-	hide  []string // directories of the agent in those of binds
+	cfg       *drivers.TaskConfig
+	agentDirs []string // directories of the agent, without links
+	binds     []sandbox.Bind
+	links     []sandbox.Link
+	hide      []string // directories of the agent in those of binds
 }
 
 // source is an entry of chroot_env that exists.
@@ -90,7 +90,7 @@ func (l *layout) host(env map[string]string) error {
 			continue
 		}
 		l.binds = append(l.binds, sandbox.Bind{Source: sandbox.Path{Name: s.path}, Target: s.target, ReadOnly: true, HostFiles: true})
-		for _, dir := range l.own {
+		for _, dir := range l.agentDirs {
 			if safefs.Within(dir, s.path) {
 				l.hide = append(l.hide, dir)
 			}
@@ -116,7 +116,7 @@ func (l *layout) source(name, target string) (*source, error) {
 			}
 		}
 	}
-	if slices.ContainsFunc(l.own, func(dir string) bool { return safefs.Within(path, dir) }) {
+	if slices.ContainsFunc(l.agentDirs, func(dir string) bool { return safefs.Within(path, dir) }) {
 		return nil, nil
 	}
 	var st unix.Stat_t
@@ -146,12 +146,12 @@ func (s *source) linkTo(list []source) string {
 
 // task adds the task's own directories, its volumes and the client's files.
 func (l *layout) task() error {
-	for _, own := range []struct{ dir, target string }{{l.cfg.SharedDir, sharedDir}, {l.cfg.SecretsDir, secretsDir}} {
-		at, err := process.InAlloc(l.cfg, own.dir)
+	for _, bind := range []struct{ dir, target string }{{l.cfg.SharedDir, sharedDir}, {l.cfg.SecretsDir, secretsDir}} {
+		at, err := process.InAlloc(l.cfg, bind.dir)
 		if err != nil {
 			return err
 		}
-		l.binds = append(l.binds, sandbox.Bind{Source: at, Target: own.target})
+		l.binds = append(l.binds, sandbox.Bind{Source: at, Target: bind.target})
 	}
 	mounts := slices.Clone(l.cfg.Mounts)
 	slices.SortStableFunc(mounts, func(a, b drivers.Mount) int { return strings.Compare(a.TaskPath, b.TaskPath) })
@@ -190,7 +190,7 @@ func (l *layout) volume(m drivers.Mount) (sandbox.Bind, error) {
 	case !filepath.IsAbs(b.Target) || slices.Contains(ownDirs, b.Target) || inKernel(b.Target):
 		return b, fmt.Errorf("a task has its own %s", b.Target)
 	}
-	for _, dir := range l.own {
+	for _, dir := range l.agentDirs {
 		if !safefs.Within(dir, b.Source.Name) {
 			continue
 		}

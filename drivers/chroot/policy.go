@@ -108,11 +108,11 @@ func (s *setup) mode(task, plugin string) bool {
 
 // mounts returns the root of the task.
 func (s *setup) mounts() (*sandbox.Mounts, error) {
-	own, err := process.Existing(append(slices.Clone(s.own), filepath.Dir(s.cfg.AllocDir)))
+	hidden, err := process.Existing(append(slices.Clone(s.agentDirs), filepath.Dir(s.cfg.AllocDir)))
 	if err != nil {
 		return nil, err
 	}
-	l := &layout{cfg: s.cfg, own: own}
+	l := &layout{cfg: s.cfg, agentDirs: hidden}
 	if err := l.host(s.env); err != nil {
 		return nil, err
 	}

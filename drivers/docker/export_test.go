@@ -44,7 +44,7 @@ func (d *Driver) MountSources(cfg *drivers.TaskConfig) (map[string]string, func(
 	for _, b := range m.mounts {
 		sources[b.Target] = b.Source
 	}
-	return sources, m.held.Close, nil
+	return sources, m.reserved.Close, nil
 }
 
 // Verify is the check of a started container.

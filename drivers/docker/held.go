@@ -104,8 +104,8 @@ func release(dir *safefs.Dir, name string) error {
 	return dir.RemoveAll(name) // of an empty directory or a file
 }
 
-// held are the mounts of a container that is being started.
-type held struct {
+// reservation is the mounts of a container that is being started.
+type reservation struct {
 	points *points
 	names  []string
 }
@@ -115,10 +115,10 @@ func asRoot() bool { return os.Geteuid() == 0 }
 
 // enforces reports whether the mount point itself is read-only if b is. The daemon cannot set an SELinux
 // label on a read-only mount.
-func (h *held) enforces(b *bind) bool { return asRoot() && b.label == "" }
+func (h *reservation) enforces(b *bind) bool { return asRoot() && b.label == "" }
 
 // source returns the path by which the daemon mounts an open file, and closes the file.
-func (h *held) source(f *os.File, b *bind) (string, error) {
+func (h *reservation) source(f *os.File, b *bind) (string, error) {
 	defer f.Close() //nolint:errcheck // opened with O_PATH
 	if !asRoot() {  // no mounts; the daemon looks the name up again
 		return os.Readlink(files.ProcPath(f))
@@ -160,7 +160,7 @@ func makePoint(dir *safefs.Dir, name string, f *os.File) error {
 }
 
 // Close removes the mounts. Those of the container stay.
-func (h *held) Close() error {
+func (h *reservation) Close() error {
 	if len(h.names) == 0 {
 		return nil
 	}

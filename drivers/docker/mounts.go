@@ -26,16 +26,16 @@ type mounting struct {
 	binds      []string
 	mounts     []mount.Mount
 	readOnly   []string // targets that must be read-only, for the check after the start
-	held       *held
+	reserved   *reservation
 }
 
 // mountsOf returns the mounts of a task. The caller closes what is held, after the container has
 // started.
 func (d *Driver) mountsOf(cfg *drivers.TaskConfig, o *config.Task) (*mounting, error) {
-	m := &mounting{s: &d.set, cfg: cfg, privileged: o.Privileged, held: &held{points: &d.points}}
-	for _, add := range []func() error{m.own, func() error { return m.given(o) }, m.client} {
+	m := &mounting{s: &d.set, cfg: cfg, privileged: o.Privileged, reserved: &reservation{points: &d.points}}
+	for _, add := range []func() error{m.taskDirs, func() error { return m.given(o) }, m.client} {
 		if err := add(); err != nil {
-			return nil, errors.Join(err, m.held.Close())
+			return nil, errors.Join(err, m.reserved.Close())
 		}
 	}
 	return m, nil
@@ -53,7 +53,7 @@ type bind struct {
 
 // bind adds a bind mount of a file, and closes the file.
 func (m *mounting) bind(f *os.File, b bind) error {
-	source, err := m.held.source(f, &b)
+	source, err := m.reserved.source(f, &b)
 	if err != nil {
 		return fmt.Errorf("mount %s: %w", b.target, err)
 	}
@@ -66,7 +66,7 @@ func (m *mounting) add(source string, b bind) error {
 	if b.readOnly {
 		m.readOnly = append(m.readOnly, b.target)
 	}
-	readOnly := b.readOnly && !m.held.enforces(&b)
+	readOnly := b.readOnly && !m.reserved.enforces(&b)
 	if b.label == "" {
 		m.mounts = append(m.mounts, mount.Mount{Type: mount.TypeBind, Source: source, Target: b.target, ReadOnly: readOnly,
 			BindOptions: &mount.BindOptions{Propagation: b.propagation}})
@@ -86,8 +86,8 @@ func (m *mounting) add(source string, b bind) error {
 	return nil
 }
 
-// own adds the directories of the task. The log directory is read-only: the supervisor writes there.
-func (m *mounting) own() error {
+// taskDirs adds the directories of the task. The log directory is read-only: the supervisor writes there.
+func (m *mounting) taskDirs() error {
 	logs := m.cfg.LogDir
 	if logs == "" {
 		logs = filepath.Join(m.cfg.SharedDir, "logs") // with the logs of other tasks

@@ -95,7 +95,7 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *config.Tas
 		return "", err
 	}
 	defer func() { // the daemon mounts when it starts the container
-		if err := mounts.held.Close(); err != nil {
+		if err := mounts.reserved.Close(); err != nil {
 			d.log.Warn("remove the mount points of a container", "task", cfg.ID, "err", err)
 		}
 	}()

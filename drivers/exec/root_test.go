@@ -50,7 +50,7 @@ func TestChrootEnv(t *testing.T) {
 		"fifo":   "/opt/fifo", "dir/agent": "/opt/agent"} {
 		env[filepath.Join(src, name)] = target
 	}
-	f.Driver = chrootDriver(t, f, chroot.Config{Env: env, Own: []string{filepath.Join(src, "dir/agent")}})
+	f.Driver = chrootDriver(t, f, chroot.Config{Env: env, AgentDirs: []string{filepath.Join(src, "dir/agent")}})
 	got := f.run(f.sh("echo $(ls /opt); cat /opt/dir/f /opt/one/file /opt/outside/g; readlink /opt/inside; " +
 		"ls -A /opt/dir/agent 2>/dev/null; " +
 		"cat /opt/dir/agent/state 2>/dev/null || echo hidden"))

@@ -27,7 +27,7 @@ func TestUnprivilegedLimits(t *testing.T) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		testkernel.Kernel{}.Again(t, nobodyUID, delegate(t))
+		testkernel.Kernel{}.Rerun(t, nobodyUID, delegate(t))
 		return
 	}
 	f := fixtureAt(t, settings{"allow_unprivileged": cty.True})

@@ -28,14 +28,14 @@ func prepareDirectories(cfg *drivers.TaskConfig, acc hostuser.User) error {
 		return err
 	}
 	for _, dir := range []string{cfg.LocalDir, cfg.SecretsDir, process.TmpDir(cfg)} {
-		if err := own(root, dir, acc); err != nil {
+		if err := chown(root, dir, acc); err != nil {
 			return fmt.Errorf("give %s to uid %d: %w", dir, acc.UID, err)
 		}
 	}
 	return nil
 }
 
-func own(root *safefs.Dir, name string, acc hostuser.User) error {
+func chown(root *safefs.Dir, name string, acc hostuser.User) error {
 	dir, err := sub(root, name)
 	if err != nil {
 		return err

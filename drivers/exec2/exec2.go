@@ -53,10 +53,10 @@ const Name = config.Driver
 type Driver struct {
 	*process.Tasks
 	*process.Settings[settings]
-	log   *slog.Logger
-	super *supervise.Client
-	watch *watch
-	own   []string // directories of the agent, which tasks must not see
+	log       *slog.Logger
+	super     *supervise.Client
+	watch     *watch
+	agentDirs []string // directories of the agent, which tasks must not see
 }
 
 // Config configures an instance of the driver.
@@ -65,7 +65,7 @@ type Config struct {
 	Log        *slog.Logger
 	Supervisor *supervise.Client
 	Denials    *Denials // shared by the instances of an agent; nil for one of its own
-	Own        []string // directories of the agent, besides the supervisor's, which tasks must not see
+	AgentDirs  []string // directories of the agent, besides the supervisor's, which tasks must not see
 }
 
 // New returns an instance of the driver with the default settings.
@@ -74,7 +74,7 @@ func New(cfg Config) *Driver {
 	if cfg.Denials == nil {
 		cfg.Denials = NewDenials(log)
 	}
-	d := &Driver{log: log, super: cfg.Supervisor, own: append(slices.Clone(cfg.Own), cfg.Supervisor.Dir()),
+	d := &Driver{log: log, super: cfg.Supervisor, agentDirs: append(slices.Clone(cfg.AgentDirs), cfg.Supervisor.Dir()),
 		Settings: process.NewSettings(cfg.Name, settings{Plugin: config.DefaultPlugin()}, decodeSettings)}
 	d.watch = newWatch(cfg.Name, log, cfg.Denials, func() string { return d.Current().ExplainDenials })
 	d.Tasks = process.NewTasks(process.Config{Name: cfg.Name, Kind: config.Kind(), Supervisor: cfg.Supervisor, Prepare: d.program,

@@ -13,8 +13,8 @@ import (
 // hide hides the agent's directories from the task. A path into one cannot be granted. With a
 // mount namespace the directories look empty. Without one, a path around one of them cannot be
 // granted either, since nothing would hide it.
-func hide(p *sandbox.Policy, own []string, allocDir string) error {
-	dirs, err := process.Existing(own)
+func hide(p *sandbox.Policy, hidden []string, allocDir string) error {
+	dirs, err := process.Existing(hidden)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func ownHidden(t *testing.T, f *fixture) {
 	}
 	with := *f
 	with.Driver = exec2.New(exec2.Config{Name: exec2.Name, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Supervisor: f.super,
-		Own: []string{dir}})
+		AgentDirs: []string{dir}})
 	if err := with.SetConfig(cty.ObjectVal(settings{"unveil_by_task": cty.True, "allow_unprivileged": cty.True})); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func unprivilegedLinks(t *testing.T, k testkernel.Kernel) {
 			dir := linkGround(t, uid)
 			k.Env = []string{groundVariable + "=" + dir}
 			end := testrename.Exchange(filepath.Join(dir, "other/swapped"), filepath.Join(dir, "other/spare"))
-			k.Again(t, uid, "")
+			k.Rerun(t, uid, "")
 			end()
 		}
 		return

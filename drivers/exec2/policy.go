@@ -12,7 +12,7 @@ import (
 const notFound = 127
 
 // policy returns the policy of the task. The directories in own are hidden from it.
-func (s *setup) policy(own []string) (*sandbox.Policy, error) {
+func (s *setup) policy(agentDirs []string) (*sandbox.Policy, error) {
 	paths, err := s.grants()
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (s *setup) policy(own []string) (*sandbox.Policy, error) {
 	if err := process.AddDevices(p, s.cfg); err != nil {
 		return nil, err
 	}
-	if err := hide(p, own, s.cfg.AllocDir); err != nil {
+	if err := hide(p, agentDirs, s.cfg.AllocDir); err != nil {
 		return nil, err
 	}
 	if p.OwnUsers {
@@ -42,13 +42,13 @@ func (s *setup) policy(own []string) (*sandbox.Policy, error) {
 }
 
 // sidecarPolicy returns the policy of a sidecar of the task. The directories in own are hidden from it.
-func (s *setup) sidecarPolicy(own []string, sidecar *drivers.Sidecar) (*sandbox.Policy, error) {
+func (s *setup) sidecarPolicy(agentDirs []string, sidecar *drivers.Sidecar) (*sandbox.Policy, error) {
 	base, err := s.confinement()
 	if err != nil {
 		return nil, err
 	}
 	if base.Mounts != nil {
-		existing, err := process.Existing(own)
+		existing, err := process.Existing(agentDirs)
 		if err != nil {
 			return nil, err
 		}

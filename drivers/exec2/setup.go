@@ -63,7 +63,7 @@ func (d *Driver) program(cfg *drivers.TaskConfig) (*process.Program, error) {
 		return nil, err
 	}
 	p := &process.Program{Environment: s.environment()}
-	if p.Policy, err = s.policy(d.own); err != nil {
+	if p.Policy, err = s.policy(d.agentDirs); err != nil {
 		return nil, err
 	}
 	explain := d.watch.mode()
@@ -89,7 +89,7 @@ func (d *Driver) Confine(ctx context.Context, cfg *drivers.TaskConfig, sidecar *
 		return nil, err
 	}
 	var c process.Confinement
-	if c.Policy, err = s.sidecarPolicy(d.own, sidecar); err != nil {
+	if c.Policy, err = s.sidecarPolicy(d.agentDirs, sidecar); err != nil {
 		return nil, err
 	}
 	if s.groups == nil {

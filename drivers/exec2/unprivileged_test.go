@@ -32,7 +32,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, want, lacks string) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		k.Again(t, nobodyUID, "")
+		k.Rerun(t, nobodyUID, "")
 		return
 	}
 	f := fixtureAt(t, nil)

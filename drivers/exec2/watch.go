@@ -129,7 +129,7 @@ func (w *watch) add(t denials.Task) {
 }
 
 // Exited implements process.Observer. It returns when the denials of the task are reported.
-func (w *watch) Exited(ctx context.Context, id string) { w.refused.watcher.Settle(ctx, id) }
+func (w *watch) Exited(ctx context.Context, id string) { w.refused.watcher.Flush(ctx, id) }
 
 // Removed implements process.Observer.
 func (w *watch) Removed(id string) {

@@ -23,8 +23,8 @@ import (
 // task's. Landlock restricts it to its paths. It cannot make the system calls that the default
 // profile refuses. It is in the task's control group.
 type Confiner struct {
-	Sidecars Sidecars
-	Own      []string // directories of the agent, which sidecars do not see
+	Sidecars  Sidecars
+	AgentDirs []string // directories of the agent, which sidecars do not see
 }
 
 // Sidecars runs sidecars with a given confinement: the Groups of the client, or the Tasks of a driver.
@@ -51,7 +51,7 @@ func (c *Confiner) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driv
 		if err := Isolate(base, cfg); err != nil {
 			return nil, err
 		}
-		hide, err := Existing(c.Own)
+		hide, err := Existing(c.AgentDirs)
 		if err != nil {
 			return nil, err
 		}

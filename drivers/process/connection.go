@@ -33,7 +33,7 @@ func connect(o *drivers.ExecOptions, u *sandbox.User) (*connection, error) {
 	c := &connection{terminal: o.Tty, over: make(chan struct{})}
 	err := c.open()
 	if err == nil && u != nil {
-		err = c.own(u)
+		err = c.chown(u)
 	}
 	if err != nil {
 		c.close() // what was opened before the failure
@@ -62,8 +62,8 @@ func (c *connection) open() error {
 	return nil
 }
 
-// own makes the user the owner of the program's descriptors.
-func (c *connection) own(u *sandbox.User) error {
+// chown makes the user the owner of the program's descriptors.
+func (c *connection) chown(u *sandbox.User) error {
 	for _, f := range c.child {
 		if err := f.Chown(int(u.UID), int(u.GID)); err != nil {
 			return fmt.Errorf("give a stream to uid %d: %w", u.UID, err)

@@ -38,7 +38,7 @@ func unprivileged(t *testing.T, k testkernel.Kernel, processes string) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABITCP, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		k.Again(t, nobodyUID, "")
+		k.Rerun(t, nobodyUID, "")
 		return
 	}
 	f := fixtureAt(t)

@@ -30,7 +30,7 @@ var needed = map[string][]string{
 }
 
 // policy returns the policy of the emulator. The directories in own are hidden from it.
-func (m *machine) policy(e process.Environment, own []string) (*sandbox.Policy, error) {
+func (m *machine) policy(e process.Environment, agentDirs []string) (*sandbox.Policy, error) {
 	user, err := m.account()
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (m *machine) policy(e process.Environment, own []string) (*sandbox.Policy, 
 	if err := process.Isolate(p, m.cfg); err != nil {
 		return nil, err
 	}
-	hide, err := process.Existing(own)
+	hide, err := process.Existing(agentDirs)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (d *Driver) program(cfg *drivers.TaskConfig) (*process.Program, error) {
 	if o.graceful {
 		p.Kept[monitorKey], p.Kept[dirKey] = m.socket(monitorName), cfg.AllocDir
 	}
-	if p.Policy, err = m.policy(p.Environment, d.own); err != nil {
+	if p.Policy, err = m.policy(p.Environment, d.agentDirs); err != nil {
 		return nil, err
 	}
 	p.Declared, err = sandbox.Declare(p.Policy)
@@ -164,17 +164,17 @@ func (m *machine) network() error {
 // forwarded returns the ports of the task's own network block that port_map maps, with the port of the
 // guest in To. Without such a block, port_map has no effect.
 func (m *machine) forwarded() (out []drivers.Port, err error) {
-	own := slices.DeleteFunc(slices.Clone(m.cfg.Ports), func(p drivers.Port) bool { return !p.Own })
-	if len(own) == 0 {
+	ports := slices.DeleteFunc(slices.Clone(m.cfg.Ports), func(p drivers.Port) bool { return !p.Own })
+	if len(ports) == 0 {
 		return nil, nil
 	}
 	for _, label := range slices.Sorted(maps.Keys(m.portMap)) {
-		i := slices.IndexFunc(own, func(p drivers.Port) bool { return p.Label == label })
+		i := slices.IndexFunc(ports, func(p drivers.Port) bool { return p.Label == label })
 		if i < 0 {
 			//lint:ignore ST1005 the text is that of Nomad
 			return nil, fmt.Errorf("Unknown port label %q", label)
 		}
-		p := own[i]
+		p := ports[i]
 		p.To = m.portMap[label]
 		out = append(out, p)
 	}

@@ -40,16 +40,16 @@ const Name = "qemu"
 type Driver struct {
 	*process.Tasks
 	*process.Settings[settings]
-	confiner process.Confiner
-	own      []string // directories of the agent, which the emulator must not see
+	confiner  process.Confiner
+	agentDirs []string // directories of the agent, which the emulator must not see
 }
 
 // New returns an instance of the driver. The emulator does not see the supervisor's directory and own, the
 // agent's other directories.
-func New(name string, super *supervise.Client, own ...string) *Driver {
-	d := &Driver{Settings: process.NewSettings(name, settings{}, decodeSettings), own: append(slices.Clone(own), super.Dir())}
+func New(name string, super *supervise.Client, agentDirs ...string) *Driver {
+	d := &Driver{Settings: process.NewSettings(name, settings{}, decodeSettings), agentDirs: append(slices.Clone(agentDirs), super.Dir())}
 	d.Tasks = process.NewTasks(process.Config{Name: name, Kind: Kind(), Supervisor: super, Prepare: d.program})
-	d.confiner = process.Confiner{Sidecars: d.Tasks, Own: d.own}
+	d.confiner = process.Confiner{Sidecars: d.Tasks, AgentDirs: d.agentDirs}
 	return d
 }
 

@@ -34,10 +34,10 @@ type Driver struct {
 // New returns an instance of the driver, disabled until SetConfig enables it. Its tasks see every file,
 // but programs of the client that work for them do not see the supervisor's directory and own, the
 // agent's other directories.
-func New(name string, super *supervise.Client, own ...string) *Driver {
+func New(name string, super *supervise.Client, agentDirs ...string) *Driver {
 	d := &Driver{Settings: process.NewSettings(name, settings{}, decodeSettings)}
 	d.Tasks = process.NewTasks(process.Config{Name: name, Kind: Kind(), Supervisor: super, Prepare: d.program})
-	d.confiner = process.Confiner{Sidecars: d.Tasks, Own: append(slices.Clone(own), super.Dir())}
+	d.confiner = process.Confiner{Sidecars: d.Tasks, AgentDirs: append(slices.Clone(agentDirs), super.Dir())}
 	return d
 }
 

@@ -32,7 +32,7 @@ func rootless(t *testing.T, k testkernel.Kernel, namespaces bool) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		k.Again(t, ordinary, "")
+		k.Rerun(t, ordinary, "")
 		return
 	}
 	a := harness.DevAgent(t)

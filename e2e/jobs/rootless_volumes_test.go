@@ -18,7 +18,7 @@ func TestRootlessVolumes(t *testing.T) {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}
 	if os.Geteuid() == 0 {
-		testkernel.Kernel{}.Again(t, ordinary, "")
+		testkernel.Kernel{}.Rerun(t, ordinary, "")
 		return
 	}
 	dir := store(t, map[string]string{"in": "from the node\n"})

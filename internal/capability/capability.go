@@ -37,7 +37,7 @@ var numbers = map[string]uint{
 func Names() []string { return slices.Sorted(maps.Keys(numbers)) }
 
 // Known reports whether a canonical name is that of a capability.
-func Known(name string) bool {
+func Exists(name string) bool {
 	_, ok := numbers[name]
 	return ok
 }

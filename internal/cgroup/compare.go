@@ -10,7 +10,7 @@ import (
 type Setting struct {
 	File       string
 	Want, Have string // Have is empty if the file cannot be read
-	Held       bool   // the actual value is at least as strict as the wanted one
+	Enforced   bool   // the actual value is at least as strict as the wanted one
 	Stricter   bool   // the actual value is stricter than the wanted one
 }
 
@@ -24,7 +24,7 @@ func (g *Group) Compare(l Limits) []Setting {
 		file, have := g.get(controller, file1, file2)
 		// The first word of cpu.max is the quota, the second the fixed period.
 		n, ok := amount(strings.SplitN(have, " ", 2)[0])
-		out = append(out, Setting{File: file, Want: itoa(want), Have: have, Held: ok && n <= want, Stricter: ok && n < want})
+		out = append(out, Setting{File: file, Want: itoa(want), Have: have, Enforced: ok && n <= want, Stricter: ok && n < want})
 	}
 	number("memory", "memory.limit_in_bytes", "memory.max", l.MemoryMax)
 	if l.CPUQuota > 0 {
@@ -39,7 +39,7 @@ func (g *Group) Compare(l Limits) []Setting {
 			want[int(c)], list[i] = true, strconv.Itoa(int(c))
 		}
 		n, ok := within(have, want)
-		out = append(out, Setting{File: file, Want: strings.Join(list, ","), Have: have, Held: ok, Stricter: ok && n < len(want)})
+		out = append(out, Setting{File: file, Want: strings.Join(list, ","), Have: have, Enforced: ok, Stricter: ok && n < len(want)})
 	}
 	return out
 }

@@ -140,13 +140,13 @@ func (w *Watcher) Remove(id string) {
 	}
 }
 
-// Settle returns when the denials of a task that has ended are reported. It returns at once if
+// Flush returns when the denials of a task that has ended are reported. It returns at once if
 // nothing is read.
-func (w *Watcher) Settle(ctx context.Context, id string) {
+func (w *Watcher) Flush(ctx context.Context, id string) {
 	w.mu.Lock()
-	known := w.running && w.tasks[id] != nil
+	watched := w.running && w.tasks[id] != nil
 	w.mu.Unlock()
-	if !known {
+	if !watched {
 		return
 	}
 	select {

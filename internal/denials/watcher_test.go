@@ -122,8 +122,8 @@ func TestTelling(t *testing.T) {
 	})
 }
 
-// TestSettleWaitsForTheTelling checks that Settle waits for a report in progress.
-func TestSettleWaitsForTheTelling(t *testing.T) {
+// TestFlush_ReportInProgress checks that Flush waits for a report in progress.
+func TestFlush_ReportInProgress(t *testing.T) {
 	telling, goOn := make(chan struct{}), make(chan struct{})
 	w := New(slog.New(slog.DiscardHandler), func(Report) {
 		close(telling)
@@ -137,7 +137,7 @@ func TestSettleWaitsForTheTelling(t *testing.T) {
 	<-telling
 	settled := make(chan struct{})
 	go func() {
-		w.Settle(t.Context(), "a")
+		w.Flush(t.Context(), "a")
 		close(settled)
 	}()
 	select {

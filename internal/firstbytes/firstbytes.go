@@ -15,9 +15,9 @@ type Buffer struct {
 	Limit int
 	OnCut func() // called when bytes are discarded, maybe more than once; nil: not called
 
-	mu   sync.Mutex
-	kept bytes.Buffer
-	cut  bool
+	mu        sync.Mutex
+	kept      bytes.Buffer
+	truncated bool
 }
 
 // Write implements io.Writer. It never fails.
@@ -25,7 +25,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	n := min(len(p), b.Limit-b.kept.Len())
 	b.kept.Write(p[:n])
-	b.cut = b.cut || n < len(p)
+	b.truncated = b.truncated || n < len(p)
 	b.mu.Unlock()
 	if n < len(p) && b.OnCut != nil {
 		b.OnCut()
@@ -53,9 +53,9 @@ func (b *Buffer) FirstLine() string {
 	return line
 }
 
-// Cut reports whether bytes were discarded.
-func (b *Buffer) Cut() bool {
+// Truncated reports whether bytes were discarded.
+func (b *Buffer) Truncated() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.cut
+	return b.truncated
 }

@@ -31,8 +31,8 @@ func TestBuffer(t *testing.T) {
 			if b.String() != tt.want || string(b.Bytes()) != tt.want {
 				t.Errorf("String() = %q, Bytes() = %q, want %q", b.String(), b.Bytes(), tt.want)
 			}
-			if b.Cut() != tt.cut || (cuts > 0) != tt.cut {
-				t.Errorf("Cut() = %t after %d calls of OnCut, want %t", b.Cut(), cuts, tt.cut)
+			if b.Truncated() != tt.cut || (cuts > 0) != tt.cut {
+				t.Errorf("Cut() = %t after %d calls of OnCut, want %t", b.Truncated(), cuts, tt.cut)
 			}
 		})
 	}

@@ -84,7 +84,7 @@ func TestExecutable(t *testing.T) {
 // TestExecutableOfUsers does the same as an ordinary user, in a user namespace.
 func TestExecutableOfUsers(t *testing.T) {
 	if os.Geteuid() == 0 {
-		testkernel.Kernel{}.Again(t, nobodyUID, "")
+		testkernel.Kernel{}.Rerun(t, nobodyUID, "")
 		return
 	}
 	for kind, f := range executables(t) {
@@ -119,13 +119,13 @@ func TestNoExecutable(t *testing.T) {
 // record.
 func TestLaunch(t *testing.T) {
 	for _, init := range []bool{false, true} {
-		for _, held := range []bool{false, true} {
-			t.Run(fmt.Sprintf("init=%t held=%t", init, held), func(t *testing.T) { testLaunch(t, init, held) })
+		for _, suspended := range []bool{false, true} {
+			t.Run(fmt.Sprintf("init=%t held=%t", init, suspended), func(t *testing.T) { testLaunch(t, init, suspended) })
 		}
 	}
 }
 
-func testLaunch(t *testing.T, init, held bool) {
+func testLaunch(t *testing.T, init, suspended bool) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func testLaunch(t *testing.T, init, held bool) {
 			t.Fatal(err)
 		}
 		return &launch.Start{Program: companion.Path(), Entry: sandbox.Entry, Policy: raw, Stdio: [3]*os.File{null, null, null}, Init: init,
-			Held: held, Bound: true}
+			Suspended: suspended, Bound: true}
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: namespaces")

@@ -39,8 +39,8 @@ type Start struct {
 	// For the program itself, the policy must set it.
 	Bound bool
 
-	// Held makes the stage wait for Process.Go. If the starter ends first, the stage ends too.
-	Held bool
+	// Suspended makes the stage wait for Process.Go. If the starter ends first, the stage ends too.
+	Suspended bool
 
 	// Status is the file to which init writes the program's wait status; nil creates a memfd. It is
 	// ignored without Init or Enter.
@@ -116,7 +116,7 @@ func (f *forking) fork() (*Process, error) {
 	}
 	f.ours = append(f.ours, write)
 	f.files = append(f.files[:firstFile:firstFile], policy, write)
-	p := &Process{report: report, held: f.Held}
+	p := &Process{report: report, suspended: f.Suspended}
 	if err := f.start(p); err != nil {
 		p.Close()
 		return nil, err
@@ -127,7 +127,7 @@ func (f *forking) fork() (*Process, error) {
 // reportEnds returns our end of the report, for reading, and the child's end. A held child also
 // reads from its end.
 func (f *forking) reportEnds() (ours, childs *os.File, err error) {
-	if !f.Held {
+	if !f.Suspended {
 		return os.Pipe()
 	}
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -406,22 +406,22 @@ func children(t *testing.T, pid int) []string {
 // TestDescriptorNumbers forks with many different descriptor numbers: no inherited descriptor may
 // replace the executed program in the child.
 func TestDescriptorNumbers(t *testing.T) {
-	var held []*os.File
+	var files []*os.File
 	defer func() {
-		for _, f := range held {
+		for _, f := range files {
 			f.Close()
 		}
 	}()
-	for len(held) < 120 {
+	for len(files) < 120 {
 		r := begin(t, "exit 5", ownPIDs).ready()
 		if ws := r.wait(); ws != 5<<8 {
-			t.Fatalf("wait status with %d descriptors more = %#x, want exit 5", len(held), ws)
+			t.Fatalf("wait status with %d descriptors more = %#x, want exit 5", len(files), ws)
 		}
 		f, err := os.Open("/dev/null")
 		if err != nil {
 			t.Fatal(err)
 		}
-		held = append(held, f)
+		files = append(files, f)
 	}
 }
 
@@ -432,14 +432,14 @@ func TestHeld(t *testing.T) {
 		"below init": ownPIDs,
 	}
 	for name, kind := range kinds {
-		held := func(t *testing.T, script string) *run {
+		suspended := func(t *testing.T, script string) *run {
 			return begin(t, script, func(s *launch.Start, p *sandbox.Policy) {
 				kind(s, p)
-				s.Held = true
+				s.Suspended = true
 			})
 		}
 		t.Run(name, func(t *testing.T) {
-			r := held(t, "exit 7")
+			r := suspended(t, "exit 7")
 			if err := r.Go(); err != nil {
 				t.Fatal(err)
 			}
@@ -449,7 +449,7 @@ func TestHeld(t *testing.T) {
 		})
 		t.Run(name+", starter ends", func(t *testing.T) {
 			mark := filepath.Join(t.TempDir(), "ran")
-			r := held(t, "> "+mark)
+			r := suspended(t, "> "+mark)
 			r.Process.Close() // as when the starter ends
 			if ws := r.wait(); ws == 0 {
 				t.Error("the stage ended as if the program had run")
@@ -464,7 +464,7 @@ func TestHeld(t *testing.T) {
 // TestHeldFails checks that a failure before the stage waits is reported as without Held.
 func TestHeldFails(t *testing.T) {
 	r := begin(t, "exit 7", func(s *launch.Start, p *sandbox.Policy) {
-		s.Held, p.Dir = true, "/no/such/directory"
+		s.Suspended, p.Dir = true, "/no/such/directory"
 	})
 	if err := r.Go(); err != nil {
 		t.Fatal(err)

@@ -16,9 +16,9 @@ type Process struct {
 	PID   int      // the child: init if there is one, else the program
 	Pidfd *os.File // of PID, nonblocking; the caller closes it
 
-	report *os.File // our end of the report pipe, a socket if the stage is held
-	status *os.File // nil without init
-	held   bool
+	report    *os.File // our end of the report pipe, a socket if the stage is held
+	status    *os.File // nil without init
+	suspended bool
 }
 
 // end kills and reaps a child whose Fork failed.
@@ -43,7 +43,7 @@ func Pollable(pidfd int) (*os.File, error) {
 // Go starts a held stage; it does nothing for others. If the stage has failed already, Ready
 // returns the reason.
 func (p *Process) Go() error {
-	if !p.held {
+	if !p.suspended {
 		return nil
 	}
 	if _, err := p.report.Write([]byte{0}); err != nil && !errors.Is(err, unix.EPIPE) {
@@ -80,7 +80,7 @@ func Await(report int) error {
 // Ready returns when the program has been executed, or with the reason of a failure.
 func (p *Process) Ready() (reason string, err error) {
 	text, err := io.ReadAll(p.report)
-	if err != nil && !(p.held && errors.Is(err, unix.ECONNRESET)) { // reset by a stage that ended before Go
+	if err != nil && !(p.suspended && errors.Is(err, unix.ECONNRESET)) { // reset by a stage that ended before Go
 		return "", fmt.Errorf("read start status: %w", err)
 	}
 	return tinyinit.Reason(string(text)), nil

@@ -23,7 +23,7 @@ const nobodyUID = 65534
 // TestUsers creates namespaces as an ordinary user. As root it runs itself as nobody.
 func TestUsers(t *testing.T) {
 	if os.Geteuid() == 0 {
-		testkernel.Kernel{}.Again(t, nobodyUID, "")
+		testkernel.Kernel{}.Rerun(t, nobodyUID, "")
 		return
 	}
 	script := `echo $$; cat /proc/self/uid_map /proc/self/setgroups; grep ^Cap /proc/self/status; echo /proc/[0-9]*; ls /tmp; read x`
@@ -85,7 +85,7 @@ func forkUsers(t *testing.T, p *sandbox.Policy, s *launch.Start) *run {
 // TestNoUsers checks the error of an ordinary user without user namespaces.
 func TestNoUsers(t *testing.T) {
 	if os.Geteuid() == 0 {
-		testkernel.Kernel{NoUserNamespaces: true}.Again(t, nobodyUID, "")
+		testkernel.Kernel{NoUserNamespaces: true}.Rerun(t, nobodyUID, "")
 		return
 	}
 	p, s := usersPolicy(t, "true")

@@ -125,7 +125,7 @@ func open(ctx context.Context, dir *os.File, key wire.Secret) (*session, *wire.R
 		s.close()
 		return nil, nil, err
 	}
-	s.apart = hello.Apart
+	s.separate = hello.Separate
 	return s, hello, nil
 }
 

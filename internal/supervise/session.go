@@ -12,9 +12,9 @@ import (
 // session is one connection to the supervisor. Its goroutine reads answers until the connection
 // ends.
 type session struct {
-	conn  *os.File
-	apart bool          // the supervisor accepts separate parts of a request; set before others use it
-	done  chan struct{} // closed when the connection has ended
+	conn     *os.File
+	separate bool          // the supervisor accepts separate parts of a request; set before others use it
+	done     chan struct{} // closed when the connection has ended
 	// outdated marks a supervisor of another build, unguarded one without a secret. Both are set
 	// before others use the session.
 	outdated, unguarded bool
@@ -79,12 +79,12 @@ func (s *session) call(ctx context.Context, req *wire.Request) (*wire.Response, 
 	ch := make(chan *wire.Response, 1)
 	s.mu.Lock()
 	s.seq++
-	own := *req // the caller may repeat the request
-	own.Seq = s.seq
-	s.pending[own.Seq] = ch
+	sent := *req // the caller may repeat the request
+	sent.Seq = s.seq
+	s.pending[sent.Seq] = ch
 	s.mu.Unlock()
 	s.send.Lock()
-	err := wire.WriteRequest(s.conn, &own, s.apart)
+	err := wire.WriteRequest(s.conn, &sent, s.separate)
 	s.send.Unlock()
 	if err != nil {
 		s.conn.Close()
@@ -96,7 +96,7 @@ func (s *session) call(ctx context.Context, req *wire.Request) (*wire.Response, 
 	case <-s.done:
 	case <-ctx.Done():
 		s.mu.Lock()
-		delete(s.pending, own.Seq)
+		delete(s.pending, sent.Seq)
 		s.mu.Unlock()
 		return nil, ctx.Err()
 	}

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// Again runs the same test as an ordinary user under k. It uses a copy of the test's program that
+// Rerun runs the same test as an ordinary user under k. It uses a copy of the test's program that
 // the user can read, and a home directory, which also holds temporary files. With group, a
 // directory of the version 2 tree, the process starts in that control group. A failed or skipped
 // run is an error. Only root can do this.
-func (k Kernel) Again(t *testing.T, uid int, group string) {
+func (k Kernel) Rerun(t *testing.T, uid int, group string) {
 	t.Helper()
 	bin, home := room(t, uid)
 	var out bytes.Buffer

@@ -65,7 +65,7 @@ func (p *Parser) Parse(ctx context.Context, r *api.JobsParseRequest) ([]byte, er
 	out, report := &firstbytes.Buffer{Limit: maxOutput}, &firstbytes.Buffer{Limit: maxReport}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), out, report
 	err = cmd.Run()
-	if err == nil && out.Cut() {
+	if err == nil && out.Truncated() {
 		return nil, apierror.Errorf(http.StatusBadRequest, "the job is larger than %d MiB as JSON", maxOutput>>20)
 	}
 	if err != nil {

@@ -58,7 +58,7 @@ type process struct {
 // Compare returns the layers of a sandbox in the order of their application. It fails if the
 // process does not exist.
 func Compare(s Subject) ([]Layer, error) {
-	p, err := look(s.PID)
+	p, err := inspect(s.PID)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func Compare(s Subject) ([]Layer, error) {
 	return out, nil
 }
 
-func look(pid int) (*process, error) {
+func inspect(pid int) (*process, error) {
 	dir, err := os.OpenRoot("/proc/" + strconv.Itoa(pid))
 	if err != nil {
 		return nil, fmt.Errorf("inspect process %d: %w", pid, err)
@@ -146,7 +146,7 @@ func groups(p *process, s Subject) ([]Layer, error) {
 		out[0].Live = in[0]
 	}
 	for _, set := range g.Compare(*s.Limits) {
-		out = append(out, Layer{Name: set.File, Declared: set.Want, Live: set.Have, Match: set.Held, Stricter: set.Stricter})
+		out = append(out, Layer{Name: set.File, Declared: set.Want, Live: set.Have, Match: set.Enforced, Stricter: set.Stricter})
 	}
 	return out, nil
 }

@@ -104,7 +104,7 @@ func TestNaked(t *testing.T) {
 
 // A limit is as declared, stricter or looser.
 func TestLimits(t *testing.T) {
-	p, err := look(os.Getpid())
+	p, err := inspect(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

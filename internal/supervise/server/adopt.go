@@ -119,7 +119,7 @@ func (s *server) quarantine(rec record, info *proc.Task, why error) {
 		s.unread = append(s.unread, rec)
 	} else {
 		id = info.ID
-		s.apart[id] = aside{rec, *info}
+		s.quarantined[id] = aside{rec, *info}
 	}
 	s.log.Error("a task cannot be adopted: its record is quarantined, its processes continue without a supervisor",
 		"task", id, "record", rec.dir, "err", why)
@@ -131,7 +131,7 @@ func (s *server) release(id string) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()
 	s.mu.Lock()
-	a, ok := s.apart[id]
+	a, ok := s.quarantined[id]
 	s.mu.Unlock()
 	if !ok {
 		return nil // another request was first
@@ -140,7 +140,7 @@ func (s *server) release(id string) error {
 		s.log.Warn("the record of a quarantined task was removed", "task", id, "record", a.dir)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.apart, id)
+		delete(s.quarantined, id)
 		return nil
 	}
 	info, t, err := s.tryAgain(&a.record)
@@ -149,7 +149,7 @@ func (s *server) release(id string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.apart, id)
+	delete(s.quarantined, id)
 	s.adopted(a.record, info, t)
 	return nil
 }
@@ -201,9 +201,9 @@ func (s *server) readAgain(id string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.Copy(s.apart, read)
+	maps.Copy(s.quarantined, read)
 	s.unread = remaining
-	if _, found := s.apart[id]; found || len(errs) == 0 {
+	if _, found := s.quarantined[id]; found || len(errs) == 0 {
 		return nil
 	}
 	return fmt.Errorf("the task may run: the record of a task is unreadable: %w", errors.Join(errs...))

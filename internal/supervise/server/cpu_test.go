@@ -60,14 +60,14 @@ func TestQuotaAfterCrash(t *testing.T) {
 			r := newRig(t)
 			c := r.client()
 			s := r.limited(r.spec("sleep 1000"), 50_000)
-			below := r.limited(r.own("sleep 1000"), 30_000)
+			below := r.limited(r.withInit("sleep 1000"), 30_000)
 			for _, s := range []*proc.Spec{s, below} {
 				r.start(c, s)
-				if q := r.quota(s); !q.Held {
+				if q := r.quota(s); !q.Enforced {
 					t.Fatalf("quota after the start = %+v", q)
 				}
 				r.unlimit(s)
-				if q := r.quota(s); q.Held {
+				if q := r.quota(s); q.Enforced {
 					t.Fatalf("quota = %+v, want it gone", q)
 				}
 			}
@@ -76,7 +76,7 @@ func TestQuotaAfterCrash(t *testing.T) {
 				if task, err := c.Task(t.Context(), s.ID); err != nil || task.Exit != nil {
 					t.Fatalf("Task() = %+v, %v, want it running", task, err)
 				}
-				if q := r.quota(s); !q.Held {
+				if q := r.quota(s); !q.Enforced {
 					t.Errorf("quota of the adopted task = %+v, want it set again", q)
 				}
 			}
@@ -116,7 +116,7 @@ func TestQuotaRefused(t *testing.T) {
 			c := r.client()
 			s := r.spec("setsid sleep 1000 & sleep 1000")
 			if init == "init" {
-				s = r.own("setsid sleep 1000 & sleep 1000")
+				s = r.withInit("setsid sleep 1000 & sleep 1000")
 			}
 			r.limited(s, math.MaxInt64/2)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

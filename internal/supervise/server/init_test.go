@@ -18,8 +18,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
-// own returns a task with its own PID namespace.
-func (r *rig) own(script string) *proc.Spec {
+// withInit returns a task with its own PID namespace.
+func (r *rig) withInit(script string) *proc.Spec {
 	r.t.Helper()
 	if os.Geteuid() != 0 {
 		r.t.Skip("needs root: namespaces")
@@ -48,7 +48,7 @@ func TestInitExit(t *testing.T) {
 	} {
 		for _, group := range []string{"group", "no group"} {
 			t.Run(script+" "+group, func(t *testing.T) {
-				s := r.own(script)
+				s := r.withInit(script)
 				if group == "no group" {
 					s.Group = nil
 				}
@@ -68,7 +68,7 @@ func TestInitExit(t *testing.T) {
 func TestInitSignals(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
-	s := r.own("sleep 1000 & echo $!; wait")
+	s := r.withInit("sleep 1000 & echo $!; wait")
 	task := r.start(c, s)
 	testpace.Until(r.t, "the child", func() bool { return r.stdout(s) != "" })
 	if task.Init == 0 || task.PID == task.Init {
@@ -101,7 +101,7 @@ func TestInitOutlivesSupervisors(t *testing.T) {
 			r := newRig(t)
 			gate := filepath.Join(r.logs, "gate")
 			wait := "until [ -e " + gate + " ]; do sleep 0.005; done; " + tt.script
-			crashed, upgraded, alone := r.own(wait), r.own(wait), r.own(wait)
+			crashed, upgraded, alone := r.withInit(wait), r.withInit(wait), r.withInit(wait)
 			c := r.client()
 			r.start(c, crashed)
 			r.crash()
@@ -138,7 +138,7 @@ func TestInitOutlivesSupervisors(t *testing.T) {
 func TestAdoptedInit(t *testing.T) {
 	r := newRig(t)
 	c := r.client()
-	s := r.own("trap 'echo got' USR1; echo up; while :; do sleep 0.005; done")
+	s := r.withInit("trap 'echo got' USR1; echo up; while :; do sleep 0.005; done")
 	task := r.start(c, s)
 	testpace.Until(r.t, "the trap", func() bool { return r.stdout(s) == "up\n" })
 	r.crash()
@@ -167,9 +167,9 @@ func TestCrashDuringStart(t *testing.T) {
 func crashDuringStart(t *testing.T, grouped bool) {
 	r := newRig(t)
 	c := r.client()
-	first := r.own("sleep 1000")
+	first := r.withInit("sleep 1000")
 	r.start(c, first)
-	s := r.own("sleep 1000")
+	s := r.withInit("sleep 1000")
 	if !grouped {
 		s.Group = nil
 	}

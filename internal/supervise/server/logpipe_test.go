@@ -17,7 +17,7 @@ import (
 // unprivileged returns a task of an ordinary user, with its own PID namespace and /proc.
 func (r *rig) unprivileged(script string) *proc.Spec {
 	r.t.Helper()
-	s := r.own("")
+	s := r.withInit("")
 	const uid, gid = 4711, 4712
 	policy, err := sandbox.Encode(&sandbox.Policy{Argv: []string{"/bin/sh", "-c", script}, Dir: "/",
 		PrivatePID: true, Mounts: &sandbox.Mounts{Proc: true}, Env: []string{"PATH=/usr/bin:/bin"},

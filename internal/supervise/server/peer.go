@@ -72,7 +72,7 @@ func (c *peer) answer(resp *wire.Response, err error) {
 func (s *server) dispatch(ctx context.Context, req *wire.Request, resp *wire.Response) error {
 	switch req.Op {
 	case wire.OpHello:
-		resp.Program, resp.Apart, resp.Guarded = s.program, true, true
+		resp.Program, resp.Separate, resp.Guarded = s.program, true, true
 		return nil
 	case wire.OpStart:
 		return s.startTask(req, resp)
@@ -152,7 +152,7 @@ func (s *server) task(ctx context.Context, id string) (*task, error) {
 	for {
 		s.mu.Lock()
 		t, starting := s.tasks[id], s.starts[id]
-		_, apart := s.apart[id]
+		_, quarantined := s.quarantined[id]
 		unread := len(s.unread) > 0
 		s.mu.Unlock()
 		var err error
@@ -165,7 +165,7 @@ func (s *server) task(ctx context.Context, id string) (*task, error) {
 			case <-ctx.Done():
 				err = ctx.Err()
 			}
-		case apart:
+		case quarantined:
 			err = s.release(id)
 		case unread:
 			err = s.readAgain(id)
@@ -191,18 +191,18 @@ func (s *server) startTask(req *wire.Request, resp *wire.Response) error {
 // begin adds the task that open starts. Requests for the task wait until open has returned.
 func (s *server) begin(id string, resp *wire.Response, open func() (*task, error)) error {
 	s.mu.Lock()
-	_, known := s.tasks[id]
-	if _, apart := s.apart[id]; apart {
-		known = true
+	_, exists := s.tasks[id]
+	if _, quarantined := s.quarantined[id]; quarantined {
+		exists = true
 	}
 	over := make(chan struct{})
-	if !known && !s.closing {
+	if !exists && !s.closing {
 		s.tasks[id] = nil
 		s.starts[id] = over
 	}
 	closing := s.closing
 	s.mu.Unlock()
-	if known {
+	if exists {
 		return &proc.StartError{Reason: "task " + id + " is already started"}
 	}
 	if closing {
@@ -249,7 +249,7 @@ func (s *server) list(req *wire.Request, resp *wire.Response) {
 	if req.Faulty {
 		return
 	}
-	for _, a := range s.apart {
+	for _, a := range s.quarantined {
 		a.info.Declared = nil // as in brief
 		resp.Tasks = append(resp.Tasks, a.info)
 	}
@@ -272,9 +272,9 @@ func (s *server) shutdown() {
 		s.log.Error("a task continues without a supervisor", "err", err)
 	}
 	s.mu.Lock()
-	apart := slices.Collect(maps.Keys(s.apart))
+	ids := slices.Collect(maps.Keys(s.quarantined))
 	s.mu.Unlock()
-	for _, id := range apart {
+	for _, id := range ids {
 		if err := s.release(id); err != nil {
 			s.log.Error("a task continues without a supervisor", "task", id, "err", err)
 		}

@@ -113,14 +113,14 @@ type server struct {
 	unauthenticated unauthenticated
 	releasing       sync.Mutex // held during the adoption of a quarantined task
 
-	mu       sync.Mutex
-	tasks    map[string]*task         // nil during its start
-	starts   map[string]chan struct{} // of starting tasks; closed when the start is over
-	apart    map[string]aside         // quarantined, by task
-	unread   []record                 // quarantined, of unknown tasks
-	clients  int
-	activity time.Time
-	closing  bool
+	mu          sync.Mutex
+	tasks       map[string]*task         // nil during its start
+	starts      map[string]chan struct{} // of starting tasks; closed when the start is over
+	quarantined map[string]aside         // quarantined, by task
+	unread      []record                 // quarantined, of unknown tasks
+	clients     int
+	activity    time.Time
+	closing     bool
 }
 
 func supervise(log *slog.Logger, dir, program string, kept *handover) error {
@@ -135,7 +135,7 @@ func supervise(log *slog.Logger, dir, program string, kept *handover) error {
 		return err
 	}
 	s := &server{log: log, dir: root, program: program, tasks: map[string]*task{}, starts: map[string]chan struct{}{},
-		apart: map[string]aside{}, activity: time.Now(),
+		quarantined: map[string]aside{}, activity: time.Now(),
 		turns: turns.ForStarts()}
 	if err := s.acquire(kept); err != nil {
 		return err

@@ -244,7 +244,7 @@ func (s *start) launch(spec *proc.Spec, stdio [3]*os.File) (*launch.Process, err
 		how.GroupDir, how.Join = t.group.Dir(), t.group.JoinFiles()
 	}
 	// Without a group, the record alone tells the next supervisor which processes to end.
-	how.Held = how.GroupDir == ""
+	how.Suspended = how.GroupDir == ""
 	how.Join = append(how.Join, spec.Join...)
 	if spec.Init {
 		var err error

@@ -30,7 +30,7 @@ func (s Secret) Hello() *Request { return &Request{Op: OpHello, Secret: s.text} 
 
 // Admits reports whether the first request of a connection presents the secret. It compares in constant time.
 func (s Secret) Admits(hello *Request) bool {
-	return hello.Op == OpHello && !hello.Apart && len(s.text) > 0 &&
+	return hello.Op == OpHello && !hello.Separate && len(s.text) > 0 &&
 		subtle.ConstantTimeCompare([]byte(s.text), []byte(hello.Secret)) == 1
 }
 

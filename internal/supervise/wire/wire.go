@@ -39,30 +39,30 @@ const (
 
 // Request is a message of the agent.
 type Request struct {
-	Seq     uint64
-	Op      string
-	Apart   bool       `json:",omitempty"` // two frames follow: the policy of Spec and its Declared, unencoded
-	ID      string     `json:",omitempty"`
-	Spec    *proc.Spec `json:",omitempty"`
-	Signal  int        `json:",omitempty"`
-	Path    string     `json:",omitempty"`
-	Program string     `json:",omitempty"`
-	Secret  string     `json:",omitempty"`
-	Faulty  bool       `json:",omitempty"` // list only tasks with LogFaults
-	Brief   bool       `json:",omitempty"` // task without Declared; earlier builds send it
-	Main    bool       `json:",omitempty"` // signal only the main process; earlier builds signal its process group
+	Seq      uint64
+	Op       string
+	Separate bool       `json:"Apart,omitempty"` // two frames follow: the policy of Spec and its Declared, unencoded
+	ID       string     `json:",omitempty"`
+	Spec     *proc.Spec `json:",omitempty"`
+	Signal   int        `json:",omitempty"`
+	Path     string     `json:",omitempty"`
+	Program  string     `json:",omitempty"`
+	Secret   string     `json:",omitempty"`
+	Faulty   bool       `json:",omitempty"` // list only tasks with LogFaults
+	Brief    bool       `json:",omitempty"` // task without Declared; earlier builds send it
+	Main     bool       `json:",omitempty"` // signal only the main process; earlier builds signal its process group
 }
 
 // Response is the answer of the supervisor to one request.
 type Response struct {
-	Seq     uint64
-	Err     string      `json:",omitempty"`
-	Kind    string      `json:",omitempty"` // kind of error
-	Task    *proc.Task  `json:",omitempty"`
-	Tasks   []proc.Task `json:",omitempty"`
-	Program string      `json:",omitempty"`
-	Apart   bool        `json:",omitempty"` // requests with separate parts are supported
-	Guarded bool        `json:",omitempty"` // connections without the secret are refused
+	Seq      uint64
+	Err      string      `json:",omitempty"`
+	Kind     string      `json:",omitempty"` // kind of error
+	Task     *proc.Task  `json:",omitempty"`
+	Tasks    []proc.Task `json:",omitempty"`
+	Program  string      `json:",omitempty"`
+	Separate bool        `json:"Apart,omitempty"` // requests with separate parts are supported
+	Guarded  bool        `json:",omitempty"`      // connections without the secret are refused
 }
 
 // ErrRefused means that the first request of a connection did not present the secret.
@@ -123,12 +123,12 @@ func NewReader(conn io.Reader) *bufio.Reader { return bufio.NewReaderSize(conn, 
 
 // WriteRequest sends the policy of a start as a separate part if the peer supports it. Encoding and
 // decoding it as JSON would cost more than everything else in a start.
-func WriteRequest(w io.Writer, req *Request, apart bool) error {
-	if req.Spec == nil || !apart {
+func WriteRequest(w io.Writer, req *Request, separate bool) error {
+	if req.Spec == nil || !separate {
 		return writeFrame(w, req)
 	}
 	r, spec := *req, *req.Spec
-	r.Apart, r.Spec = true, &spec
+	r.Separate, r.Spec = true, &spec
 	spec.Policy, spec.Declared = nil, nil
 	return writeFrame(w, &r, req.Spec.Policy, req.Spec.Declared)
 }
@@ -142,7 +142,7 @@ func ReadHello(r io.Reader) (*Request, error) {
 // ReadRequest reads a request with its separate parts.
 func ReadRequest(r io.Reader) (*Request, error) {
 	req := new(Request)
-	if err := readFrame(r, req, maxFrame); err != nil || !req.Apart {
+	if err := readFrame(r, req, maxFrame); err != nil || !req.Separate {
 		return req, err
 	}
 	if req.Spec == nil {
@@ -166,13 +166,13 @@ func ReadResponse(r io.Reader) (*Response, error) {
 }
 
 // writeFrame writes v, and the separate parts, in one write.
-func writeFrame(w io.Writer, v any, apart ...[]byte) error {
+func writeFrame(w io.Writer, v any, parts ...[]byte) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}
 	var frames []byte
-	for _, b := range append([][]byte{body}, apart...) {
+	for _, b := range append([][]byte{body}, parts...) {
 		if len(b) > maxFrame {
 			return fmt.Errorf("message of %d bytes is too long", len(b))
 		}

@@ -13,28 +13,28 @@ import (
 func TestRequest(t *testing.T) {
 	start := &Request{Seq: 7, Op: OpStart, Spec: &proc.Spec{ID: "a", Entry: "e", Policy: []byte("\xff\x00{"), Declared: []byte(`{"Canary":1}`)}}
 	next := &Request{Seq: 8, Op: OpTask, ID: "a"}
-	for _, apart := range []bool{true, false} {
+	for _, separate := range []bool{true, false} {
 		var wire bytes.Buffer
 		for _, r := range []*Request{start, next} {
-			if err := WriteRequest(&wire, r, apart); err != nil {
+			if err := WriteRequest(&wire, r, separate); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if verbatim := bytes.Contains(wire.Bytes(), start.Spec.Policy); verbatim != apart {
-			t.Errorf("apart %t: the policy is unencoded: %t", apart, verbatim)
+		if verbatim := bytes.Contains(wire.Bytes(), start.Spec.Policy); verbatim != separate {
+			t.Errorf("apart %t: the policy is unencoded: %t", separate, verbatim)
 		}
 		for _, want := range []*Request{start, next} {
 			got, err := ReadRequest(&wire)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got.Apart = false
+			got.Separate = false
 			if !reflect.DeepEqual(got, want) {
-				t.Errorf("apart %t: read %+v, want %+v", apart, got, want)
+				t.Errorf("apart %t: read %+v, want %+v", separate, got, want)
 			}
 		}
 	}
-	if start.Spec.Policy == nil || start.Apart {
+	if start.Spec.Policy == nil || start.Separate {
 		t.Error("the caller's request was changed")
 	}
 }
@@ -52,7 +52,7 @@ func TestBrokenRequest(t *testing.T) {
 		}
 	}
 	var empty bytes.Buffer
-	if err := writeFrame(&empty, &Request{Op: OpStart, Apart: true}, []byte("p"), []byte("d")); err != nil {
+	if err := writeFrame(&empty, &Request{Op: OpStart, Separate: true}, []byte("p"), []byte("d")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ReadRequest(&empty); err == nil {

@@ -161,7 +161,7 @@ func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
 		free = slices.DeleteFunc(free, func(id uint16) bool { return slices.Contains(picked, id) })
 		task := out.Tasks[t.Name]
 		task.Cpu.ReservedCores = picked
-		task.Cpu.CpuShares = u.worth(picked)
+		task.Cpu.CpuShares = u.ofCores(picked)
 	}
 	return ""
 }
@@ -213,9 +213,9 @@ func (u *Usage) core(id uint16) *nomad.Core {
 	return nil
 }
 
-// worth returns the MHz of the cores. Without a topology, each core counts for its share of the
+// ofCores returns the MHz of the cores. Without a topology, each core counts for its share of the
 // node.
-func (u *Usage) worth(cores []uint16) int64 {
+func (u *Usage) ofCores(cores []uint16) int64 {
 	r := u.node.NodeResources
 	var sum int64
 	for _, id := range cores {
