@@ -9,8 +9,8 @@
 // or any file, and starts no goroutines.
 //
 // A finding is lost if running jobs or records need a feature that this version does not
-// have. A driver that no job uses is reported but is not lost. Stopped and dead jobs do not
-// count.
+// have. A driver that is not built in is reported but is not lost: external drivers of Nomad work. Stopped and dead
+// jobs do not count.
 package migrate
 
 import (

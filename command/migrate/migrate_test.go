@@ -125,9 +125,8 @@ func TestUpstreamState(t *testing.T) {
 		"volume csi|1|default/db|true",
 		"CSI plugin ebs|1||true",
 		"attribute attr.consul.*|1|default/web|true",
-		"device nvidia/gpu/T4|1||false",
 		"driver lxc|1||false",
-		"driver podman|2|default/web|true",
+		"driver podman|2|default/web|false",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -137,7 +136,7 @@ func TestUpstreamState(t *testing.T) {
 	}
 	text := unwrapped(r)
 	for _, want := range []string{"multiregion blocks of 1 job have no effect: each region runs its part independently\n      default/backup",
-		"driver podman is on 2 nodes; 1 job needs it\n      default/web",
+		"driver podman is on 2 nodes; 1 job needs it: install its program on the new clients\n      default/web",
 		"driver lxc is on 1 node; no job needs it", "stop every open-nomad server", "does not serve everything"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)

@@ -18,8 +18,8 @@ type uses struct {
 	jobs  map[string][]string
 }
 
-// nodeFindings lists the parts of nodes that clients of this version do not have, sorted by
-// name. Nodes that are down are skipped.
+// nodeFindings lists the parts of nodes that clients of this version do not have by themselves, sorted by
+// name. Nodes that are down are skipped. Drivers are not lost: external ones of Nomad work.
 func nodeFindings(s *state.Snapshot) []Finding {
 	u := uses{map[string]int{}, map[string][]string{}}
 	for n := range s.Nodes(nil) {
@@ -44,7 +44,8 @@ func nodeFindings(s *state.Snapshot) []Finding {
 	for name, n := range all {
 		jobs := u.jobs[name]
 		slices.Sort(jobs)
-		lost := len(jobs) > 0 || strings.HasPrefix(name, "CSI plugin ")
+		kind, _, _ := strings.Cut(name, " ")
+		lost := kind == "CSI" || kind == "attribute" && len(jobs) > 0
 		out = append(out, Finding{Name: name, Count: n, Effect: nodeEffect(name, n, len(jobs)), Jobs: jobs, Lost: lost})
 	}
 	slices.SortFunc(out, func(a, b Finding) int { return cmp.Compare(a.Name, b.Name) })
@@ -55,14 +56,19 @@ func nodeEffect(name string, nodes, jobs int) string {
 	out := fmt.Sprintf("%s is on %s", name, plural(nodes, "node"))
 	kind, _, _ := strings.Cut(name, " ")
 	switch {
-	case jobs == 1:
-		return out + "; 1 job needs it"
-	case jobs > 1:
-		return fmt.Sprintf("%s; %d jobs need it", out, jobs)
 	case kind == "CSI":
 		return out + " and is not served by clients of this version"
+	case jobs == 0:
+		return out + "; no job needs it"
+	case jobs == 1:
+		out += "; 1 job needs it"
+	default:
+		out = fmt.Sprintf("%s; %d jobs need it", out, jobs)
 	}
-	return out + "; no job needs it"
+	if kind == "driver" {
+		out += ": install its program on the new clients"
+	}
+	return out
 }
 
 func plural(n int, noun string) string {
@@ -92,11 +98,6 @@ func nodeParts(n *nomad.Node) []string {
 	for _, plugins := range []map[string]*nomad.CSIInfo{n.CSIControllerPlugins, n.CSINodePlugins} {
 		for name := range plugins {
 			parts["CSI plugin "+name] = true
-		}
-	}
-	if n.NodeResources != nil {
-		for _, d := range n.NodeResources.Devices {
-			parts[fmt.Sprintf("device %s/%s/%s", d.Vendor, d.Type, d.Name)] = true
 		}
 	}
 	for _, service := range []string{"consul", "vault"} {

@@ -22,7 +22,7 @@ func (r *Report) Text(detail term.Detail) string {
 		r.Cluster.text(&b)
 	}
 	findings(&b, "Features in use that this version does not serve", r.Features, detail)
-	findings(&b, "Drivers, plugins and devices that clients of this version do not have", r.Nodes, detail)
+	findings(&b, "Drivers and plugins that are not part of clients of this version", r.Nodes, detail)
 	section(&b, "Configuration")
 	for _, k := range r.Configuration {
 		place := ""
