@@ -116,7 +116,9 @@ func TestAuth(t *testing.T) {
 		return err
 	}
 	for name, config := range map[string]block{"file": {"auth": block{"config": r.authFile(t, f)}},
-		"helper": {"auth": block{"helper": r.helper(t)}}} {
+		"helper":             {"auth": r.helper(t)},
+		"helper of the file": {"auth": block{"config": r.helperFile(t, f), "helper_dir": r.helper(t)["helper_dir"]}},
+		"store of the file":  {"auth": block{"config": r.storeFile(t, f), "helper_dir": r.helper(t)["helper_dir"]}}} {
 		t.Run(name, func(t *testing.T) {
 			if err := pull(t, config); err != nil {
 				t.Error(err)

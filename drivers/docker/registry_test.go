@@ -130,8 +130,8 @@ func (r *registry) authFile(t *testing.T, f *fixture) string {
 	return f.dir + "/config.json"
 }
 
-// helper puts a credential helper into PATH.
-func (r *registry) helper(t *testing.T) string {
+// helper returns the auth block of a credential helper.
+func (r *registry) helper(t *testing.T) block {
 	t.Helper()
 	dir := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\nread host\n[ \"$1 $host\" = \"get %s\" ] || exit 1\necho '{\"Username\": \"%s\", \"Secret\": \"%s\"}'\n",
@@ -139,6 +139,18 @@ func (r *registry) helper(t *testing.T) string {
 	if err := os.WriteFile(dir+"/docker-credential-test", []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	return "test"
+	return block{"helper": "test", "helper_dir": dir}
+}
+
+// helperFile writes a config.json that names the helper of the registry, and storeFile one that names it for all.
+func (r *registry) helperFile(t *testing.T, f *fixture) string {
+	t.Helper()
+	f.write(f.dir, "helpers.json", fmt.Sprintf(`{"credHelpers": {%q: "test"}, "credsStore": "none"}`, strings.TrimPrefix(r.URL, "http://")))
+	return f.dir + "/helpers.json"
+}
+
+func (r *registry) storeFile(t *testing.T, f *fixture) string {
+	t.Helper()
+	f.write(f.dir, "store.json", `{"credHelpers": {"other.example": "none"}, "credsStore": "test"}`)
+	return f.dir + "/store.json"
 }

@@ -8,17 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/distribution/reference"
 	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/types/registry"
 
 	"github.com/open-nomad/open-nomad/drivers/docker/config"
-	"github.com/open-nomad/open-nomad/internal/firstbytes"
 )
 
 // encode returns the credentials as the daemon wants them, "" for none.
@@ -46,9 +42,9 @@ func credentialsOf(ctx context.Context, s *config.Plugin, o *config.Task) (*conf
 		return nil, err
 	}
 	host := reference.Domain(ref)
-	found, err := fromFile(ctx, s.AuthFile, host)
+	found, err := fromFile(ctx, s, host)
 	if err == nil && found == nil && s.AuthHelper != "" {
-		found, err = fromHelper(ctx, s.AuthHelper, host)
+		found, err = fromHelper(ctx, s, s.AuthHelper, host)
 	}
 	if err != nil {
 		//lint:ignore ST1005 the text is that of Nomad
@@ -72,7 +68,8 @@ type dockerConfig struct {
 const maxAuthFile = 1 << 20
 
 // fromFile looks a registry up in auth.config: its entry, its helper, and the store.
-func fromFile(ctx context.Context, name, host string) (*config.Credentials, error) {
+func fromFile(ctx context.Context, s *config.Plugin, host string) (*config.Credentials, error) {
+	name := s.AuthFile
 	if name == "" {
 		return nil, nil
 	}
@@ -101,10 +98,10 @@ func fromFile(ctx context.Context, name, host string) (*config.Credentials, erro
 		}
 	}
 	if helper := c.CredHelpers[host]; helper != "" {
-		return fromHelper(ctx, helper, host)
+		return fromHelper(ctx, s, helper, host)
 	}
 	if c.CredsStore != "" {
-		return fromHelper(ctx, c.CredsStore, key)
+		return fromHelper(ctx, s, c.CredsStore, key)
 	}
 	return nil, nil
 }
@@ -124,39 +121,4 @@ func decodeAuth(text string) (*config.Credentials, error) {
 		return nil, errors.New("an auth value of auth.config is not base64 of user:password")
 	}
 	return &config.Credentials{Username: user, Secret: strings.TrimRight(secret, "\x00")}, nil
-}
-
-// Limits of a helper.
-const (
-	helperPatience = 30 * time.Second
-	maxHelper      = 64 << 10
-)
-
-// notHere is the text that helpers print if they have no credentials for a registry.
-const notHere = "credentials not found"
-
-// fromHelper asks a credential helper. Its output is not part of an error.
-func fromHelper(ctx context.Context, name, host string) (*config.Credentials, error) {
-	if name != filepath.Base(name) {
-		return nil, fmt.Errorf("%q is not the name of a credential helper", name)
-	}
-	ctx, cancel := context.WithTimeout(ctx, helperPatience)
-	defer cancel()
-	program := "docker-credential-" + name
-	cmd := exec.CommandContext(ctx, program, "get")
-	cmd.Stdin = strings.NewReader(host)
-	cmd.WaitDelay = time.Second
-	out := &firstbytes.Buffer{Limit: maxHelper}
-	cmd.Stdout = out
-	if err := cmd.Run(); err != nil {
-		if strings.Contains(out.String(), notHere) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("run %s: %w", program, err)
-	}
-	var found config.Credentials
-	if json.Unmarshal(out.Bytes(), &found) != nil {
-		return nil, fmt.Errorf("the answer of %s is not JSON", program)
-	}
-	return &found, nil
 }
