@@ -30,6 +30,8 @@ const (
 	taskLabel     = "open-nomad.task"     // the ID of the task's start; pause containers have none
 	instanceLabel = "open-nomad.instance" // of the driver
 	agentLabel    = "open-nomad.agent"
+	// namespaceLabel has the namespace of the job: names in networks of the daemon are shared within it.
+	namespaceLabel = "open-nomad.namespace"
 )
 
 // containerName returns the name of a task's container.
@@ -55,6 +57,7 @@ func (d *Driver) labels(cfg *drivers.TaskConfig, given map[string]string) map[st
 		}
 	}
 	out[allocLabel], out[taskLabel], out[instanceLabel], out[agentLabel] = cfg.AllocID, cfg.ID, d.cfg.Name, d.cfg.Agent
+	out[namespaceLabel] = cfg.Namespace
 	return out
 }
 
@@ -162,6 +165,9 @@ func (d *Driver) network(cfg *drivers.TaskConfig, o *config.Task, host *containe
 	group := cfg.NetNS != "" && o.NetworkMode == ""
 	if group && (o.Hostname != "" || len(o.DNSServers)+len(o.DNSSearches)+len(o.DNSOptions)+len(o.ExtraHosts) > 0) {
 		return errors.New("hostname, dns_servers, dns_search_domains, dns_options and extra_hosts need a network of the task's own: the group has a network, so use its dns block, or set network_mode")
+	}
+	if group && o.Endpoint.MAC != nil {
+		return errors.New("mac_address needs a network of the task's own: the group has a network, so remove it, or set network_mode")
 	}
 	switch {
 	case group && cfg.NetLabels[sandboxLabel] == "":

@@ -27,6 +27,9 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (_ *dri
 	if _, err := d.spec(cfg, &o, ""); err != nil { // before a pull
 		return nil, err
 	}
+	if _, err := d.endpoint(ctx, cfg, &o); err != nil {
+		return nil, err
+	}
 	imageID, err := d.images.Ensure(ctx, cfg, &o)
 	if err != nil {
 		return nil, err
@@ -34,7 +37,8 @@ func (d *Driver) StartTask(ctx context.Context, cfg *drivers.TaskConfig) (_ *dri
 	t := d.newTask(cfg.ID, &handleState{Backend: Name, Image: imageID, Tty: o.TTY, AllocID: cfg.AllocID, Name: cfg.Name,
 		AllocDir: cfg.AllocDir, LogDir: cfg.LogDir,
 		MaxFiles: cfg.Log.MaxFiles, MaxFileMB: cfg.Log.MaxFileSizeMB, NoLogs: d.set.NoLogs || cfg.Log.Disabled || cfg.LogDir == "",
-		Stdout: cfg.Stdout, Stderr: cfg.Stderr, MHzPerCore: cfg.Limits.MHzPerCore, PortMap: ownPorts(&o, cfg)})
+		Stdout: cfg.Stdout, Stderr: cfg.Stderr, MHzPerCore: cfg.Limits.MHzPerCore, PortMap: ownPorts(&o, cfg),
+		AdvertiseIPv6: o.Endpoint.AdvertiseIPv6})
 	defer func() {
 		if err != nil {
 			d.abandon(t)
@@ -100,6 +104,11 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *config.Tas
 		}
 	}()
 	spec.HostConfig.Binds, spec.HostConfig.Mounts = mounts.binds, mounts.mounts
+	at, err := d.endpoint(ctx, cfg, o)
+	if err != nil {
+		return "", err
+	}
+	at.set(spec)
 	attempts := d.set.Attempts
 	if o.Attempts > 0 {
 		attempts = o.Attempts
@@ -109,6 +118,9 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *config.Tas
 	}
 	t.state.Container = t.container
 	if err := d.stored(ctx, t.container, spec); err != nil {
+		return "", err
+	}
+	if err := d.free(ctx, at, t.container); err != nil {
 		return "", err
 	}
 	if err := checkFree(ctx, o, cfg); err != nil { // an older container has released its ports
@@ -123,6 +135,9 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *config.Tas
 		return "", d.classify(fmt.Errorf("Failed to start container %s: %w", t.container, err))
 	}
 	t.state.Compared, lowered, err = d.verify(ctx, cfg, &request{spec, mounts.readOnly}, t.container)
+	if err == nil {
+		err = d.compareEndpoint(ctx, at, t.container)
+	}
 	if errors.As(err, &differs{}) {
 		err = fmt.Errorf("%w: it was removed", err)
 	}
@@ -133,8 +148,8 @@ func (d *Driver) run(ctx context.Context, cfg *drivers.TaskConfig, o *config.Tas
 // of this agent's allocation.
 func (d *Driver) create(ctx context.Context, spec *client.ContainerCreateOptions, attempts int) (id string, err error) {
 	err = d.retry(ctx, attempts, func(ctx context.Context) error {
-		created, err := d.api.ContainerCreate(ctx, *spec)
-		id = created.ID
+		var err error
+		id, err = d.createContainer(ctx, spec)
 		if cerrdefs.IsConflict(err) {
 			err = errors.Join(err, d.replace(ctx, spec))
 		}
@@ -219,18 +234,22 @@ func (d *Driver) taskNetwork(ctx context.Context, t *task) (*drivers.TaskNetwork
 	if err != nil {
 		return nil, fmt.Errorf("inspect container %s: %w", t.container, err)
 	}
-	return networkOf(&found.Container, t.state.PortMap), nil
+	return networkOf(&found.Container, t.state), nil
 }
 
 // networkOf returns the network of a container, with the ports in it that services can name.
-func networkOf(c *container.InspectResponse, ports map[string]int) *drivers.TaskNetwork {
+func networkOf(c *container.InspectResponse, state *handleState) *drivers.TaskNetwork {
 	if c.NetworkSettings == nil {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.NetworkSettings.Networks)) {
 		n := c.NetworkSettings.Networks[name]
-		if n != nil && n.IPAddress.IsValid() {
-			return &drivers.TaskNetwork{IP: n.IPAddress.String(), PortMap: ports, AutoAdvertise: name != "bridge"}
+		switch {
+		case n == nil:
+		case state.AdvertiseIPv6 && n.GlobalIPv6Address.IsValid():
+			return &drivers.TaskNetwork{IP: n.GlobalIPv6Address.String(), PortMap: state.PortMap, AutoAdvertise: true}
+		case n.IPAddress.IsValid():
+			return &drivers.TaskNetwork{IP: n.IPAddress.String(), PortMap: state.PortMap, AutoAdvertise: name != "bridge"}
 		}
 	}
 	return nil

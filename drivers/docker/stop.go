@@ -168,6 +168,6 @@ func (d *Driver) InspectTask(id string) (*drivers.TaskStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inspect container %s: %w", t.container, err)
 	}
-	out.Network = networkOf(&found.Container, t.state.PortMap)
+	out.Network = networkOf(&found.Container, t.state)
 	return out, nil
 }

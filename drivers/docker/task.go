@@ -36,7 +36,9 @@ type handleState struct {
 	Stderr     string
 	MHzPerCore uint64
 	PortMap    map[string]int `json:",omitempty"` // of the task's own network block, as published
-	Compared   *comparison    `json:",omitempty"` // nil if the container was not compared
+	// AdvertiseIPv6 makes the IPv6 address of the container that of its services.
+	AdvertiseIPv6 bool        `json:",omitempty"`
+	Compared      *comparison `json:",omitempty"` // nil if the container was not compared
 }
 
 // task is a container with its goroutines.

@@ -63,7 +63,12 @@ var answers = []answer{
 	{"shm_size", isLimited, "at most the memory limit of the task", nil},
 	{"mount.tmpfs_options.size", isLimited, "its files count against the memory limit of the task", nil},
 	{"pids_limit", isLimited, "at most `pids_limit` of the node", nil},
-	{"network_mode", isLimited, "a [mode of the group](../namespaces.md#restrictions); refused with `isolate`, `egress`", nil},
+	{"network_mode", isLimited, "see [Networks](#networks); refused with `isolate`, `egress`", nil},
+	{"network_aliases", isLimited, "see [Networks of the daemon](#networks-of-the-daemon)", nil},
+	{"ipv4_address", isLimited, "an address of the network that no other container has", nil},
+	{"ipv6_address", isLimited, "an address of the network that no other container has", nil},
+	{"mac_address", isLimited, "one that neither the node nor another container of the network has", nil},
+	{"advertise_ipv6_address", isSafe, "", nil},
 	{"sysctl", isLimited, "parameters of the container's own network and IPC namespaces", nil},
 	{"storage_opt", isLimited, "`size` only", nil},
 	{"load", isLimited, "an archive in the task's own directory", nil},
@@ -84,9 +89,7 @@ var answers = []answer{
 	{"mount.target", isSafe, "a path in the container", nil}, {"mount.readonly", isSafe, "", nil},
 	{"mount.tmpfs_options.mode", isSafe, "", nil},
 
-	{"network_aliases", isRefused, "", nil}, {"ipv4_address", isRefused, "", nil}, {"ipv6_address", isRefused, "", nil},
-	{"mac_address", isRefused, "", nil},
-	{"advertise_ipv6_address", isRefused, "", nil}, {"cpuset_cpus", isRefused, "", nil}, {"isolation", isRefused, "", nil},
+	{"cpuset_cpus", isRefused, "", nil}, {"isolation", isRefused, "", nil},
 }
 
 // needsSecurity returns what of security_opt needs privilege.

@@ -54,8 +54,13 @@ func (s *Plugin) AllowMode(kind, mode string) error {
 
 // modeAllowed reports whether allowed_modes has a mode.
 func (s *Plugin) modeAllowed(kind, mode string) bool {
-	return slices.ContainsFunc(s.modes[kind], func(glob string) bool {
-		ok, _ := path.Match(glob, mode) // the pattern is valid
+	return matchesAny(s.modes[kind], mode)
+}
+
+// matchesAny reports whether a pattern, which is valid, matches a name.
+func matchesAny(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool {
+		ok, _ := path.Match(glob, name) // the pattern is valid
 		return ok
 	})
 }

@@ -51,7 +51,7 @@ var (
 )
 
 var PluginSpec = blocks{
-	"auth":    block("auth", object(map[string]cty.Type{"config": cty.String, "helper": cty.String})),
+	"auth":    block("auth", object(map[string]cty.Type{"config": cty.String, "helper": cty.String, "helper_dir": cty.String})),
 	"tls":     block("tls", object(map[string]cty.Type{"cert": cty.String, "key": cty.String, "ca": cty.String})),
 	"logging": block("logging", object(map[string]cty.Type{"type": cty.String, "config": stringMap})),
 	"gc": block("gc", blocks{"dangling_containers": block("dangling_containers", object(map[string]cty.Type{
@@ -63,7 +63,7 @@ var PluginSpec = blocks{
 }.with(object(map[string]cty.Type{
 	"endpoint": cty.String, "extra_labels": stringList, "allow_privileged": cty.Bool, drivers.LegacyOption: cty.Bool,
 	"allow_caps": stringList, "nvidia_runtime": cty.String,
-	"allow_runtimes": stringList, "allow_logging_types": stringList, "infra_image": cty.String, "infra_image_pull_timeout": cty.String,
+	"allow_networks": stringList, "allow_runtimes": stringList, "allow_logging_types": stringList, "infra_image": cty.String, "infra_image_pull_timeout": cty.String,
 	"image_pull_timeout":    cty.String,
 	"pull_activity_timeout": cty.String, "container_exists_attempts": cty.Number, "oom_score_adj": cty.Number, "pids_limit": cty.Number,
 	"disable_log_collection": cty.Bool, "windows_allow_insecure_container_admin": cty.Bool,
@@ -74,6 +74,7 @@ type Plugin struct {
 	Endpoint         string
 	AuthFile         string
 	AuthHelper       string
+	HelperDir        string // "" for the default
 	Cert, Key, CA    string
 	ExtraLabels      []string
 	logging          Logging
@@ -88,6 +89,7 @@ type Plugin struct {
 	caps             []string // allowed capabilities, as canonical names; "ALL" allows all
 	Runtimes         []string
 	loggers          []string            // that tasks can name
+	networks         []string            // allowed patterns of networks, nil for the default
 	modes            map[string][]string // allowed patterns, by kind of namespace
 	InfraImage       string
 	InfraPullTimeout time.Duration
@@ -146,7 +148,7 @@ func DecodePlugin(v cty.Value) (Plugin, error) {
 		"volumes"), nested(f, "allowed_modes")
 	gone := nested(gc, "dangling_containers")
 	s := Plugin{
-		Endpoint: f.String("endpoint"), AuthFile: auth.String("config"), AuthHelper: auth.String("helper"),
+		Endpoint: f.String("endpoint"), AuthFile: auth.String("config"), AuthHelper: auth.String("helper"), HelperDir: auth.String("helper_dir"),
 		Cert: tls.String("cert"), Key: tls.String("key"), CA: tls.String("ca"), ExtraLabels: f.Strings("extra_labels"),
 		GCImage: enabled(gc, "image"), GCImageDelay: period(gc, "image_delay", defaultImageDelay), GCContainer: enabled(gc, "container"),
 		Dangling: Dangling{Enabled: enabled(gone, "enabled"), Period: period(gone, "period", 5*time.Minute),
@@ -161,6 +163,9 @@ func DecodePlugin(v cty.Value) (Plugin, error) {
 	}
 	if f.Has("allow_runtimes") {
 		s.Runtimes = f.Strings("allow_runtimes")
+	}
+	if f.Has("allow_networks") {
+		s.networks = append([]string{}, f.Strings("allow_networks")...)
 	}
 	if f.Has("container_exists_attempts") {
 		s.Attempts = int(f.Int("container_exists_attempts"))
@@ -204,6 +209,8 @@ func (s *Plugin) check(f *drivers.Fields) error {
 		return fmt.Errorf("container_exists_attempts %d is not between 1 and %d", s.Attempts, maxAttempts)
 	case s.OOMScoreAdj < -1000 || s.OOMScoreAdj > 1000:
 		return fmt.Errorf("oom_score_adj %d is not between -1000 and 1000", s.OOMScoreAdj)
+	case s.HelperDir != "" && !path.IsAbs(s.HelperDir):
+		return fmt.Errorf("auth: helper_dir %q is not an absolute path", s.HelperDir)
 	case s.PidsLimit < 0:
 		return fmt.Errorf("pids_limit %d is negative", s.PidsLimit)
 	case f.Has("windows_allow_insecure_container_admin"):
@@ -211,9 +218,11 @@ func (s *Plugin) check(f *drivers.Fields) error {
 	case f.Has("nvidia_runtime") && f.String("nvidia_runtime") != "nvidia":
 		return fmt.Errorf("not served: nvidia_runtime: device plugins reserve GPUs; tasks name a runtime of allow_runtimes in runtime")
 	}
-	for _, glob := range s.ExtraLabels {
-		if _, err := path.Match(glob, ""); err != nil {
-			return fmt.Errorf("extra_labels: %q is not a pattern", glob)
+	for option, globs := range map[string][]string{"extra_labels": s.ExtraLabels, "allow_networks": s.networks} {
+		for _, glob := range globs {
+			if _, err := path.Match(glob, ""); err != nil {
+				return fmt.Errorf("%s: %q is not a pattern", option, glob)
+			}
 		}
 	}
 	for _, name := range s.caps {

@@ -67,6 +67,8 @@ type Task struct {
 	NoHealthchecks             bool
 
 	NetworkMode                         string
+	laterMode                           bool // the network mode has a reference that is not interpolated
+	Endpoint                            Endpoint
 	ports                               []string       // labels that the daemon publishes
 	PortMap                             map[string]int // ports in the container, of the task's own network block
 	DNSServers, DNSSearches, DNSOptions []string
@@ -96,13 +98,8 @@ type Task struct {
 
 // unserved lists the options that this driver does not have, with the reasons.
 var unserved = map[string]string{
-	"network_aliases":        "tasks cannot join networks of the daemon",
-	"ipv4_address":           "tasks cannot join networks of the daemon",
-	"ipv6_address":           "tasks cannot join networks of the daemon",
-	"mac_address":            "tasks cannot join networks of the daemon",
-	"advertise_ipv6_address": "tasks cannot join networks of the daemon",
-	"cpuset_cpus":            "the scheduler assigns cores: use cores in resources",
-	"isolation":              "this driver runs on Linux only",
+	"cpuset_cpus": "the scheduler assigns cores: use cores in resources",
+	"isolation":   "this driver runs on Linux only",
 }
 
 // CheckTask checks a task's config block as the job has it, with references not interpolated.
@@ -118,6 +115,7 @@ func CheckTask(config map[string]any) error {
 // maskedOptions decodes a config block without the values that have references.
 func maskedOptions(config map[string]any) (Task, error) {
 	masked := map[string]any{}
+	later := strings.Contains(textOf(config["network_mode"]), drivers.Reference)
 	for name, value := range config {
 		if v, ok := drivers.Mask(value, true); ok {
 			masked[name] = v
@@ -129,11 +127,15 @@ func maskedOptions(config map[string]any) (Task, error) {
 	if err != nil {
 		return Task{}, err
 	}
-	return DecodeTask(v)
+	return decodeTask(v, later)
 }
 
-func DecodeTask(v cty.Value) (Task, error) {
+// DecodeTask decodes a config block whose references are interpolated.
+func DecodeTask(v cty.Value) (Task, error) { return decodeTask(v, false) }
+
+func decodeTask(v cty.Value, laterMode bool) (Task, error) {
 	o, err := readOptions(&drivers.Fields{Value: v})
+	o.laterMode = laterMode
 	if err == nil {
 		err = o.check()
 	}
@@ -157,7 +159,7 @@ func readOptions(f *drivers.Fields) (Task, error) {
 		Args: f.Strings("args"), Entrypoint: f.Strings("entrypoint"), Interactive: f.Bool("interactive"), TTY: f.Bool("tty"),
 		Init:   f.Bool("init"),
 		Labels: texts(f, "labels"), logging: decodeLogging(logs, "type", "driver"), NoHealthchecks: health.Bool("disable"),
-		NetworkMode: f.String("network_mode"), ports: f.Strings("ports"), PortMap: readPortMap(f), DNSServers: f.Strings("dns_servers"),
+		NetworkMode: f.String("network_mode"), Endpoint: readEndpoint(f), ports: f.Strings("ports"), PortMap: readPortMap(f), DNSServers: f.Strings("dns_servers"),
 		DNSSearches: f.Strings("dns_search_domains"),
 		DNSOptions:  f.Strings("dns_options"), ExtraHosts: f.Strings("extra_hosts"), Privileged: f.Bool("privileged"),
 		CapAdd: f.Strings("cap_add"), CapDrop: f.Strings("cap_drop"), Cgroupns: f.String("cgroupns"),
@@ -236,15 +238,6 @@ func (o *Task) check() error {
 
 // maxMemoryMB limits memory_hard_limit, so that its bytes are a number.
 const maxMemoryMB = 1 << 30
-
-// checkNetwork refuses the networks that this driver does not serve.
-func (o *Task) checkNetwork() error {
-	switch o.NetworkMode {
-	case "", "host", "none", "default", "bridge":
-		return nil
-	}
-	return fmt.Errorf("not served: network_mode %q: use host, none or bridge, or leave it out for the network of the group", o.NetworkMode)
-}
 
 func (o *Task) checkDevices() error {
 	for _, d := range o.Devices {
