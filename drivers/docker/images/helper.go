@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/drivers/docker/files"
 	"github.com/open-nomad/open-nomad/internal/firstbytes"
+	"github.com/open-nomad/open-nomad/internal/hostuser"
 )
 
 // Limits of a helper.
@@ -100,11 +100,11 @@ func runHelper(ctx context.Context, program *os.File, host string, out *firstbyt
 
 // home returns the home directory of the agent's user, "/" if it has none.
 func home() string {
-	u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
-	if err != nil || !filepath.IsAbs(u.HomeDir) {
+	u, err := hostuser.Lookup(strconv.Itoa(os.Geteuid()))
+	if err != nil || !filepath.IsAbs(u.Home) {
 		return "/"
 	}
-	return u.HomeDir
+	return u.Home
 }
 
 // openHelper opens a program of one of the directories, which only root and the agent's user can change.
