@@ -71,6 +71,7 @@ func New(in Input) *Report {
 	for _, f := range unserved.List(in.State) {
 		r.Features = append(r.Features, Finding{Name: f.Name, Count: f.Count, Effect: f.Effect, Jobs: f.Jobs, Lost: true})
 	}
+	r.Features = append(r.Features, refusedOptions(in.State)...)
 	r.Unprivileged = unprivileged(in.State)
 	r.Lost = r.lost()
 	r.Steps = r.steps()

@@ -60,7 +60,7 @@ func archive(t *testing.T, records ...record) []byte {
 
 // job returns a running job with one task and extra fields.
 func job(id, driver string, group, extra m) record {
-	g := m{"Name": "g", "Count": 1, "Tasks": []any{m{"Name": "t", "Driver": driver, "Config": m{}}}}
+	g := m{"Name": "g", "Count": 1, "Tasks": []any{m{"Name": "t", "Driver": driver, "Config": m{"command": "/bin/app"}}}}
 	for k, v := range group {
 		g[k] = v
 	}
@@ -384,5 +384,32 @@ func TestRemedies(t *testing.T) {
 	}
 	if err = migrate.Remedy(err); !strings.Contains(err.Error(), "-address") {
 		t.Errorf("without an agent: %v", err)
+	}
+}
+
+// Options that a driver refuses are found before the migration, with the jobs that have them. What it has is not.
+func TestRefusedOptions(t *testing.T) {
+	container := func(id string, config, extra m) record {
+		config["image"] = "web:1"
+		return job(id, "docker", m{"Tasks": []any{m{"Name": "t", "Driver": "docker", "Config": config}}}, extra)
+	}
+	const cores = "config of docker task: not served: cpuset_cpus: the scheduler assigns cores: use cores in resources"
+	r := checked(t, archive(t, container("b", m{"cpuset_cpus": "0"}, nil), container("a", m{"cpuset_cpus": "1-2"}, nil),
+		container("c", m{"network_mode": "container:db", "auth": []any{m{"username": "u", "password": "hidden"}}}, nil),
+		container("old", m{"cpuset_cpus": "0"}, m{"Stop": true}),
+		container("net", m{"network_mode": "shop", "network_aliases": []any{"db"}, "mac_address": "02:68:b3:29:da:98",
+			"ipv4_address": "192.0.2.7", "advertise_ipv6_address": true, "storage_opt": []any{m{"size": "1G"}}}, nil)), nil, nil)
+	want := []migrate.Finding{
+		{Name: cores, Count: 2, Jobs: []string{"default/a", "default/b"}, Lost: true,
+			Effect: "tasks of 2 jobs will not start on clients of this version: " + cores},
+		{Name: `config of docker task: not served: network_mode "container:db": tasks cannot join the network of another container`,
+			Count: 1, Jobs: []string{"default/c"}, Lost: true},
+	}
+	want[1].Effect = "tasks of 1 job will not start on clients of this version: " + want[1].Name
+	if fmt.Sprint(r.Features) != fmt.Sprint(want) || !r.Lost {
+		t.Errorf("features = %+v, want %+v", r.Features, want)
+	}
+	if text := r.Text(term.Full); strings.Contains(text, "hidden") {
+		t.Errorf("the report has a secret:\n%s", text)
 	}
 }

@@ -48,9 +48,11 @@ func nodeFindings(s *state.Snapshot) []Finding {
 		lost := kind == "CSI" || kind == "attribute" && len(jobs) > 0
 		out = append(out, Finding{Name: name, Count: n, Effect: nodeEffect(name, n, len(jobs)), Jobs: jobs, Lost: lost})
 	}
-	slices.SortFunc(out, func(a, b Finding) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, byName)
 	return out
 }
+
+func byName(a, b Finding) int { return cmp.Compare(a.Name, b.Name) }
 
 func nodeEffect(name string, nodes, jobs int) string {
 	out := fmt.Sprintf("%s is on %s", name, plural(nodes, "node"))

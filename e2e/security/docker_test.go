@@ -46,6 +46,14 @@ func TestDockerOptionsUnderAttack(t *testing.T) {
 		"writable-cgroups":     {`user = "1000"`, hard + `security_opt = ["no-new-privileges", "writable-cgroups=true"]`, "needs privilege"},
 		"spared by the kernel": {`user = "1000"`, nnp + `oom_score_adj = -1000`, "needs privilege"},
 		"real-time priority":   {`user = "1000"`, nnp + "ulimit {\n rtprio = \"99\"\n}", "needs privilege"},
+		"network of a task":    {`user = "1000"`, nnp + `network_mode = "container:other"`, "not served: network_mode"},
+		"spelling of host":     {`user = "1000"`, nnp + `network_mode = "HOST"`, "is neither host, none, bridge, default nor"},
+		"namespace by path":    {`user = "1000"`, nnp + `network_mode = "ns:/proc/1/ns/net"`, "is neither host, none, bridge, default nor"},
+		"path of the API":      {`user = "1000"`, nnp + `network_mode = "../networks/host"`, "is neither host, none, bridge, default nor"},
+		"name of a domain":     {`user = "1000"`, nnp + "network_mode = \"shared\"\nnetwork_aliases = [\"registry.example\"]", "cannot be a name in network"},
+		"MAC of the node":      {`user = "1000"`, nnp + "network_mode = \"host\"\nmac_address = \"02:68:b3:29:da:98\"", "mac_address needs a network"},
+		"MAC of a group":       {`user = "1000"`, nnp + `mac_address = "ff:ff:ff:ff:ff:ff"`, "not the address of one interface"},
+		"storage of others":    {`user = "1000"`, nnp + "storage_opt = {\n \"dm.basesize\" = \"1T\"\n}", "not served: storage_opt"},
 		"sysctl of the node":   {`user = "1000"`, nnp + "sysctl = {\n \"kernel.core_pattern\" = \"|/x\"\n}", "not served: sysctl"},
 	} {
 		t.Run(name, func(t *testing.T) {
