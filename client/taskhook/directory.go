@@ -32,7 +32,7 @@ func (h *directoryHook) Prestart(_ context.Context, req *TaskPrestartRequest, re
 	cfg := allocdir.TaskConfig{
 		Name: req.Task.Name, UID: req.Owner.UID, GID: req.Owner.GID,
 		Private: h.isolation == drivers.FSIsolationUnveil && req.Owner.UID >= 0,
-		Bound:   h.isolation == drivers.FSIsolationImage,
+		Bound:   h.isolation.OwnRoot(),
 	}
 	if req.Task.Resources != nil {
 		cfg.SecretsMB = req.Task.Resources.SecretsMB

@@ -1,6 +1,7 @@
 package chroot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,12 +30,13 @@ func DefaultEnv() map[string]string {
 // The directories of a task in its root.
 const (
 	sharedDir  = "/alloc"
+	logsDir    = "/alloc/logs"
 	localDir   = "/local"
 	secretsDir = "/secrets"
 )
 
 // ownDirs are targets that would hide what the task has of its own.
-var ownDirs = []string{"/", sharedDir, localDir, secretsDir, "/private", "/tmp", "/dev", "/proc", "/sys"}
+var ownDirs = []string{"/", sharedDir, logsDir, localDir, secretsDir, "/private", "/tmp", "/dev", "/proc", "/sys"}
 
 // CheckEnv returns an error if a root cannot have one of the targets of a chroot_env.
 func CheckEnv(env map[string]string) error {
@@ -146,12 +148,16 @@ func (s *source) linkTo(list []source) string {
 
 // task adds the task's own directories, its volumes and the client's files.
 func (l *layout) task() error {
-	for _, bind := range []struct{ dir, target string }{{l.cfg.SharedDir, sharedDir}, {l.cfg.SecretsDir, secretsDir}} {
+	logs := cmp.Or(l.cfg.LogDir, filepath.Join(l.cfg.SharedDir, "logs")) // with the logs of other tasks
+	for _, bind := range []struct {
+		dir, target string
+		readOnly    bool // the supervisor writes there
+	}{{l.cfg.SharedDir, sharedDir, false}, {logs, logsDir, true}, {l.cfg.SecretsDir, secretsDir, false}} {
 		at, err := process.InAlloc(l.cfg, bind.dir)
 		if err != nil {
 			return err
 		}
-		l.binds = append(l.binds, sandbox.Bind{Source: at, Target: bind.target})
+		l.binds = append(l.binds, sandbox.Bind{Source: at, Target: bind.target, ReadOnly: bind.readOnly})
 	}
 	mounts := slices.Clone(l.cfg.Mounts)
 	slices.SortStableFunc(mounts, func(a, b drivers.Mount) int { return strings.Compare(a.TaskPath, b.TaskPath) })

@@ -51,6 +51,9 @@ func (c *Confiner) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driv
 		if err := Isolate(base, cfg); err != nil {
 			return nil, err
 		}
+		if err := viewTask(base, cfg, s); err != nil {
+			return nil, err
+		}
 		hide, err := Existing(c.AgentDirs)
 		if err != nil {
 			return nil, err
@@ -75,6 +78,24 @@ func (c *Confiner) Confine(ctx context.Context, cfg *drivers.TaskConfig, s *driv
 		return nil, err
 	}
 	return c.Sidecars.Confine(ctx, Confinement{Policy: p, Group: group}, s)
+}
+
+// viewTask makes the sidecar see of its allocation only the task's directory, and what it is granted. These are mounts of
+// their own, so that the task's user need not be able to pass through the directory of the allocation.
+func viewTask(p *sandbox.Policy, cfg *drivers.TaskConfig, s *drivers.Sidecar) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	p.Mounts.View.Own = filepath.Join(filepath.Base(cfg.AllocDir), filepath.Base(cfg.TaskDir))
+	if !s.Unconfined { // it has no list of paths
+		return nil
+	}
+	shared, err := InAlloc(cfg, cfg.SharedDir)
+	if err != nil {
+		return err
+	}
+	p.Mounts.Binds = append(p.Mounts.Binds, sandbox.Bind{Source: shared, Target: shared.Name, Beneath: shared.Beneath})
+	return nil
 }
 
 // becomeTaskUser makes the program run as the task's user. Without one it keeps the agent's, but none

@@ -1,11 +1,13 @@
 package attack_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,8 +29,8 @@ type host struct {
 	slice string // parent of its control groups
 }
 
-// startHost starts an agent with additions to the exec2 block and the environment.
-func (g *ground) startHost(block string, env ...string) *host {
+// startHost starts an agent with additions to the exec2 block, the file and the environment.
+func (g *ground) startHost(block, more string, env ...string) *host {
 	t := g.t
 	t.Helper()
 	self, err := os.Executable()
@@ -38,7 +40,8 @@ func (g *ground) startHost(block string, env ...string) *host {
 	h := &host{ground: g, slice: filepath.Base(g.dir) + ".slice"}
 	user, self := g.lowerAgent(self)
 	cfg := filepath.Join(g.dir, "agent.hcl")
-	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n  %s\n}\nplugin \"exec2\" {\n  config {\n    unveil_by_task = true\n    unveil_paths = [\"rx:%s/granted\"]\n    %s\n  }\n}\naudit {\n  enabled = true\n}\n", h.slice, g.clientBlock, g.dir, block)
+	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n  %s\n}\nplugin \"exec2\" {\n  config {\n    unveil_by_task = true\n    unveil_paths = [\"rx:%s/granted\"]\n    %s\n  }\n}\naudit {\n  enabled = true\n}\n%s\n",
+		h.slice, g.clientBlock, g.dir, block, more)
 	if err := os.WriteFile(cfg, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -122,11 +125,15 @@ func (h *host) within(what string, ok func() bool) {
 // task returns a task that runs the probe.
 func (h *host) task(name string, s situation, args ...string) *api.Task {
 	cpu, memory := h.share(), 128
-	config := map[string]any{"command": h.probe, "args": args, "unveil": s.unveil}
+	config := map[string]any{"command": h.probe, "args": args}
+	maps.Copy(config, s.config)
+	if s.unveil != nil {
+		config["unveil"] = s.unveil
+	}
 	if s.ports {
 		config["network"] = []map[string]any{{"connect": []int{1}}}
 	}
-	return &api.Task{Name: name, Driver: "exec2", User: s.user, Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
+	return &api.Task{Name: name, Driver: cmp.Or(s.driver, "exec2"), User: s.user, Resources: &api.Resources{CPU: &cpu, MemoryMB: &memory},
 		Env: map[string]string{"LD_EVIL": "1", "GLIBC_TUNABLES": "evil"}, Config: config}
 }
 

@@ -30,7 +30,7 @@ type bomber struct {
 func TestBombs(t *testing.T) {
 	needs(t, 1)
 	g := newGround(t)
-	h := g.startHost(fmt.Sprintf("pids_limit = %d", pidsLimit))
+	h := g.startHost(fmt.Sprintf("pids_limit = %d", pidsLimit), "")
 	b := &bomber{host: h}
 	b.neighbour = h.run(job("neighbour", "service", situation{}, h.task("neighbour", situation{}, "stay", canary)), "running")
 	h.bound()

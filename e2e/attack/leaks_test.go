@@ -35,7 +35,7 @@ func TestLeaks(t *testing.T) {
 	}
 	g := newGround(t)
 	g.clientBlock = fmt.Sprintf("users {\n dynamic_user_min = 86000\n dynamic_user_max = %d\n}\n", 86000+leakUsers-1)
-	h := g.startHost("")
+	h := g.startHost("", "")
 	h.round("warm", 2)
 	h.collect()
 	before := h.holds()

@@ -39,8 +39,8 @@ var ownFileOperations = []Operation{
 	{Name: "own/task-root-write", try: opener(unix.O_WRONLY|unix.O_CREAT, func(*Targets) string { return own("../planted") })},
 	{Name: "own/alloc-root-write", try: opener(unix.O_WRONLY|unix.O_CREAT, func(*Targets) string { return own("../../planted") })},
 	{Name: "own/replace-secrets", try: func(*Targets) error { return unix.Rename(own("../secrets"), own("../secrets-gone")) }},
-	{Name: "own/replace-local", try: func(*Targets) error { return unix.Rename(own(""), own("../local-gone")) }},
-	{Name: "own/replace-logs", try: swapLogDirectory},
+	{Name: "own/replace-local", try: func(*Targets) error { return swapDirectory(own("")) }},
+	{Name: "own/replace-logs", try: func(*Targets) error { return swapDirectory(own("../../alloc/logs")) }},
 }
 
 // neighbourOperations use another allocation, and another task of the same one.
@@ -145,9 +145,8 @@ func swapLog(t *Targets, name string) error {
 	return unix.Symlink(t.in(plainFile), at)
 }
 
-// swapLogDirectory replaces the log directory and restores it.
-func swapLogDirectory(*Targets) error {
-	at := own("../../alloc/logs")
+// swapDirectory replaces a directory and restores it.
+func swapDirectory(at string) error {
 	if err := unix.Rename(at, at+"-away"); err != nil {
 		return err
 	}

@@ -27,8 +27,11 @@ var update = flag.Bool("update", false, "rewrite the tables of testdata")
 // situation is one column: a way to run the probe.
 type situation struct {
 	name    string
-	user    string   // "" is a dynamic user of the task
-	unveil  []string // additions to the default grants
+	driver  string         // "" is exec2
+	config  map[string]any // further options of the task
+	plugins string         // further blocks of the agent
+	user    string         // "" is the driver's default: of exec2, a dynamic user of the task
+	unveil  []string       // additions to the default grants
 	network string
 	ports   bool   // TCP to port 1 only
 	session bool   // through alloc exec, in a running task
@@ -135,7 +138,7 @@ func TestGuestTable(t *testing.T) {
 func TestNoLandlock(t *testing.T) {
 	needs(t, 1)
 	g := newGround(t)
-	h := g.startHost("", shimABI+"=0")
+	h := g.startHost("", "", shimABI+"=0")
 	id, err := h.NodeID()
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +256,10 @@ func probe(t *testing.T, s situation) map[string]string {
 		env = append(env, shimAlone+"=1")
 	}
 	g.agentUser = s.agent
-	h := g.startHost(s.block, env...)
+	if s.inRoot() {
+		g.clientBlock = g.rootBlock()
+	}
+	h := g.startHost(s.block, s.plugins, env...)
 	h.settle(s)
 	mate := h.task("mate", s, "stay", canary)
 	mate.Lifecycle = &api.TaskLifecycle{Hook: "prestart", Sidecar: true}
@@ -334,12 +340,13 @@ func why(name string) string {
 // reasons of single situations below.
 func render(columns []situation, all []map[string]string) string {
 	var b strings.Builder
-	b.WriteString("# What a task of exec2 is allowed, by operation and situation. To rewrite:\n# go test -tags companion ./e2e/attack -run 'TestTable|TestOlderLandlock' -update\n\n")
-	head := []string{"operation"}
+	fmt.Fprintf(&b, "# What a task of %s is allowed, by operation and situation. To rewrite:\n# go test -tags companion ./e2e/attack -run '%s' -update\n\n",
+		cmp.Or(columns[0].driver, "exec2"), tests(columns[0].driver))
+	titles := []string{"operation"}
 	for _, s := range columns {
-		head = append(head, s.name)
+		titles = append(titles, s.name)
 	}
-	rows := [][]string{append(head, "why that is no harm")}
+	rows := [][]string{append(titles, "why that is no harm")}
 	for _, name := range slices.Sorted(maps.Keys(all[0])) {
 		row := []string{name}
 		anywhere := false
@@ -361,6 +368,14 @@ func render(columns []situation, all []map[string]string) string {
 		}
 	}
 	return b.String()
+}
+
+// tests returns the tests that write the tables of a driver.
+func tests(driver string) string {
+	if driver == "" {
+		return "TestTable|TestOlderLandlock"
+	}
+	return "TestRootTable"
 }
 
 func aligned(b *strings.Builder, rows [][]string) {

@@ -133,7 +133,7 @@ type Mounts struct {
 // itself sees all of it.
 type View struct {
 	Dir string
-	Own string // name of a directory in Dir
+	Own string // relative path of a directory below Dir
 }
 
 // Bind mounts Source at Target, with all mounts below it. No link on the path of Source is
@@ -303,9 +303,9 @@ func (p *Policy) validateNamespaces() error {
 		errs = append(errs, m.Tmp.validateName())
 	}
 	if v := m.View; v != (View{}) &&
-		(!filepath.IsAbs(v.Dir) || filepath.Clean(v.Dir) != v.Dir || v.Dir == "/" || filepath.Base(v.Own) != v.Own || !filepath.IsLocal(v.Own) ||
+		(!filepath.IsAbs(v.Dir) || filepath.Clean(v.Dir) != v.Dir || v.Dir == "/" || filepath.Clean(v.Own) != v.Own || !filepath.IsLocal(v.Own) ||
 			v.Own == ".") {
-		errs = append(errs, fmt.Errorf("view: %q is not a directory directly below %q", v.Own, v.Dir))
+		errs = append(errs, fmt.Errorf("view: %q is not a directory below %q", v.Own, v.Dir))
 	}
 	for _, dir := range m.Hide {
 		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {

@@ -50,11 +50,19 @@ var standard = sync.OnceValues(func() (*Profile, error) {
 	equals := func(name string, value uint64) rule {
 		return rule{names: []string{name}, action: eperm, when: []lib.Condition{{Operation: lib.Equal, Value: value}}}
 	}
+	// Devices are made by mknod. A block device has the bit of a character device, and no other type of file that can be
+	// made has it.
+	nodes := func(name string, argument uint32) rule {
+		return rule{names: []string{name}, action: eperm,
+			when: []lib.Condition{{Argument: argument, Operation: lib.BitsSet, Value: unix.S_IFCHR}}}
+	}
 	p := &Profile{Name: StandardName, otherwise: lib.ActionAllow, rules: []rule{
 		{names: denied, action: eperm},
 		bits("clone", cloneNamespaces), bits("unshare", unshareNamespaces),
 		// A task may trace its children (PTRACE_TRACEME), not running processes.
 		equals("ptrace", unix.PTRACE_ATTACH), equals("ptrace", unix.PTRACE_SEIZE),
+		// They would work on the node, where the file system of the task is not nodev.
+		nodes("mknod", 1), nodes("mknodat", 2),
 	}}
 	p.head = append(p.head, unknown()...)
 	p.head = append(p.head, sockets()...)
