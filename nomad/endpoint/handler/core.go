@@ -155,6 +155,18 @@ func (c *Core) Apply(ctx context.Context, t message.CommandType, payload any) (u
 	return index, nil
 }
 
+// ApplyFor writes one log entry whose result is an R.
+func ApplyFor[R any](ctx context.Context, c *Core, t message.CommandType, payload any) (R, uint64, error) {
+	out, index, err := consensus.ApplyFor[R](ctx, c.Raft, t, payload)
+	if err == nil {
+		rpc.Wrote(ctx)
+	}
+	if err != nil && index == 0 {
+		err = fmt.Errorf("write to the Raft log: %w", err)
+	}
+	return out, index, err
+}
+
 // Written returns the reply to a write: the index of its log entry, or the error.
 func Written(index uint64, err error) (*message.GenericResponse, error) {
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
-	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 	"github.com/open-nomad/open-nomad/nomad/rules"
@@ -27,7 +27,7 @@ func (s *Service) SetAutopilotConfig(ctx context.Context, _ *rpc.Call, req *mess
 	if err := rules.Autopilot(&req.Config); err != nil {
 		return nil, err
 	}
-	done, _, err := consensus.ApplyFor[bool](ctx, s.Raft, message.AutopilotRequestType,
+	done, _, err := handler.ApplyFor[bool](ctx, s.Core, message.AutopilotRequestType,
 		&message.AutopilotSetConfigRequest{Datacenter: req.Datacenter, Config: req.Config, CAS: req.CAS})
 	if err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
-	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -39,7 +38,7 @@ func (s *Service) SetSchedulerConfig(ctx context.Context, _ *rpc.Call,
 	if cfg.NodeLimitForFeasibilityChecks == 0 {
 		cfg.NodeLimitForFeasibilityChecks = nomad.DefaultNodeLimitForFeasibilityChecks
 	}
-	updated, index, err := consensus.ApplyFor[bool](ctx, s.Raft, message.SchedulerConfigRequestType,
+	updated, index, err := handler.ApplyFor[bool](ctx, s.Core, message.SchedulerConfigRequestType,
 		&message.SchedulerSetConfigRequest{Config: cfg, CAS: req.CAS})
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package variables
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -11,7 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
-	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -25,12 +23,12 @@ func (s *Service) Write(ctx context.Context, c *rpc.Call, req *message.Variables
 		return nil, err
 	}
 	defer metrics.MeasureSince([]string{"nomad", "variables", "apply", string(entry.Op)}, time.Now())
-	done, index, err := consensus.ApplyFor[*message.VarApplyStateResponse](ctx, s.Raft, message.VarApplyStateRequestType, entry)
+	done, index, err := handler.ApplyFor[*message.VarApplyStateResponse](ctx, s.Core, message.VarApplyStateRequestType, entry)
 	if err != nil && index > 0 {
 		return nil, handler.BadRequest(err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write to the Raft log: %w", err)
+		return nil, err
 	}
 	out := &message.VariablesApplyResponse{Op: req.Op, Result: done.Result}
 	out.Index = index
