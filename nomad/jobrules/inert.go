@@ -57,6 +57,12 @@ var (
 		{"weights", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Weights != nil }},
 		{"enable_tag_override", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.EnableTagOverride }},
 		{"identity", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Identity != nil }},
+		{"cluster", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Cluster != "" && s.Cluster != "default" }},
+		{"kind", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Kind != "" }},
+	}
+	inertInChecks = []inert[*nomad.ServiceCheck]{
+		{"initial_status", needsConsul, func(c *nomad.ServiceCheck, _ *nomad.Job) bool { return c.InitialStatus != "" }},
+		{"notes", needsConsul, func(c *nomad.ServiceCheck, _ *nomad.Job) bool { return c.Notes != "" }},
 	}
 	inertInTasks = []inert[*nomad.Task]{
 		{"iops of resources", "has no effect", func(t *nomad.Task, _ *nomad.Job) bool { return t.Resources.IOPS != 0 }},
@@ -114,7 +120,11 @@ func inertNetworks(out []Inert, list nomad.Networks, j *nomad.Job, at string) []
 
 func inertServices(out []Inert, list []*nomad.Service, j *nomad.Job, at string) []Inert {
 	for _, s := range list {
-		out = appendInert(out, inertInServices, s, j, at+", service \""+s.Name+"\"")
+		at := at + ", service \"" + s.Name + "\""
+		out = appendInert(out, inertInServices, s, j, at)
+		for _, c := range s.Checks {
+			out = appendInert(out, inertInChecks, c, j, at+", check \""+c.Name+"\"")
+		}
 	}
 	return out
 }
@@ -164,7 +174,7 @@ func publishesPort(config map[string]any, label string) bool {
 // InertNames returns the names of all parts that WithoutEffect can return, by place. The place is a word such as task.
 func InertNames() map[string][]string {
 	return map[string][]string{"group": inertNames(inertInGroups), "network": append(inertNames(inertInNetworks), "to"),
-		"service": inertNames(inertInServices), "task": inertNames(inertInTasks)}
+		"service": inertNames(inertInServices), "check": inertNames(inertInChecks), "task": inertNames(inertInTasks)}
 }
 
 func inertNames[T any](rows []inert[T]) (out []string) {

@@ -46,7 +46,8 @@ func TestWithoutEffect(t *testing.T) {
 	tg.Networks = nomad.Networks{{MBits: 10, Device: "eth0", CIDR: "10.0.0.0/8", IP: "10.0.0.1", DynamicPorts: []nomad.Port{{Label: "http", To: 80}}}}
 	tg.Services = []*nomad.Service{{Name: "web", Provider: "nomad", PortLabel: "http", Meta: map[string]string{"a": "b"},
 		CanaryMeta: map[string]string{"a": "b"}, TaggedAddresses: map[string]string{"lan": "x"}, Weights: &nomad.ServiceWeights{},
-		EnableTagOverride: true, Identity: &nomad.WorkloadIdentity{Name: "x"}}}
+		EnableTagOverride: true, Identity: &nomad.WorkloadIdentity{Name: "x"}, Cluster: "east", Kind: "x",
+		Checks: []*nomad.ServiceCheck{{Name: "up", Type: "tcp", Interval: time.Minute, Timeout: time.Second, InitialStatus: "passing", Notes: "x"}}}}
 	task.Resources = &nomad.Resources{CPU: 10, MemoryMB: 20, IOPS: 5, DiskMB: 6, NUMA: &nomad.NUMA{Affinity: "prefer"}}
 	task.ScalingPolicies = []*nomad.ScalingPolicy{{Type: "vertical_cpu", Max: 5}, {Type: "vertical_mem", Max: 5}}
 	task.Templates = []*nomad.Template{{EmbeddedTmpl: "x", DestPath: "local/x", ChangeMode: "restart", Perms: "0644", VaultGrace: hour}}
@@ -63,7 +64,8 @@ func TestWithoutEffect(t *testing.T) {
 	for _, want := range []string{group + "max_client_disconnect", group + "stop_after_client_disconnect", group + "prevent_reschedule_on_lost",
 		group + "attempts of reschedule", group + "canary", group + "mbits of network", group + "device of network", group + "cidr of network",
 		group + "ip of network", group + "to of port", service + "meta", service + "canary_meta", service + "tagged_addresses",
-		service + "weights", service + "enable_tag_override", service + "identity", inTask + "iops of resources", inTask + "disk of resources",
+		service + "weights", service + "enable_tag_override", service + "identity", service + "cluster", service + "kind",
+		`job "j", group "g", service "web", check "up": initial_status`, `job "j", group "g", service "web", check "up": notes`, inTask + "iops of resources", inTask + "disk of resources",
 		inTask + "affinity of numa", inTask + "scaling", inTask + "vault_grace of template"} {
 		if !got[want] {
 			t.Errorf("WithoutEffect() lacks %s: %v", want, got)
