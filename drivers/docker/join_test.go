@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -234,4 +235,41 @@ func interfaceOf(name string) (string, error) {
 		return "", err
 	}
 	return i.HardwareAddr.String(), nil
+}
+
+// Tasks that start at a time do not both get a name or a MAC address.
+func TestNetworkRace(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.network("shared", "bridge", "198.51.100.0/24")
+	for name, more := range map[string]block{"alias": {"network_aliases": []any{"db"}}, "MAC address": {"mac_address": "02:68:b3:29:da:98"}} {
+		t.Run(name, func(t *testing.T) {
+			const starts = 4
+			errs := make(chan error, starts)
+			begin := make(chan struct{})
+			for i := range starts {
+				cfg := f.task(shell("sleep 1000", block{"network_mode": "shared"}, more))
+				cfg.Namespace = fmt.Sprint("team-", i)
+				t.Cleanup(func() { f.Driver.DestroyTask(cfg.ID, true) })
+				go func() {
+					<-begin
+					_, err := f.StartTask(t.Context(), cfg)
+					errs <- err
+				}()
+			}
+			close(begin)
+			running := 0
+			for range starts {
+				err := <-errs
+				if err == nil {
+					running++
+				} else if !strings.Contains(err.Error(), "outside of namespace") && !strings.Contains(err.Error(), "another container") {
+					t.Errorf("StartTask() = %v", err)
+				}
+			}
+			if running > 1 {
+				t.Errorf("%d tasks run with one %s, want at most 1", running, name)
+			}
+		})
+	}
 }
