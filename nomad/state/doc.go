@@ -14,7 +14,10 @@
 // replaced it.
 //
 // Each kind of row is a table.Table with declared indexes. Package nomad/state/table holds the
-// rows and runs the transactions. This package has the rules.
+// rows and runs the transactions. This package has the rules. It is one package, although it is large,
+// because most commands change rows of several kinds in one transaction: a plan changes allocations,
+// deployments, volumes, summaries of jobs and usage of quotas. With a package for each kind, all of
+// them would export their tables and the transaction to each other.
 //
 // These statuses are computed here from other rows:
 //

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/aclapi"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -18,7 +19,7 @@ func (s *Server) agentRoutes() []web.Route {
 		{Methods: "GET", Path: "/v1/agent/self", Handle: web.ForCallers(acl.ToRead(acl.Agents), s.agentSelf)},
 		{Methods: "GET", Path: "/v1/agent/health", Handle: s.agentHealth},
 		{Methods: "GET", Path: "/v1/agent/members",
-			Handle: web.Read("Status.Members", noFields[message.GenericRequest], web.Full[message.ServerMembersResponse])},
+			Handle: web.Read("Status.Members", web.NoFields[message.GenericRequest], web.Full[message.ServerMembersResponse])},
 		{Methods: "GET", Path: "/v1/agent/servers", Handle: web.ForCallers(acl.ToRead(acl.Agents), s.agentServers)},
 		{Methods: "PUT POST", Path: "/v1/agent/servers", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentSetServers)},
 		{Methods: "PUT POST", Path: "/v1/agent/reload", Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.agentReload)},
@@ -38,15 +39,15 @@ func (s *Server) agentRoutes() []web.Route {
 func clusterRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/regions",
-			Handle: web.Read("Region.List", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+			Handle: web.Read("Region.List", web.NoFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
 		{Methods: "GET", Path: "/v1/status/leader",
-			Handle: web.Read("Status.Leader", noFields[message.GenericRequest], func(o *string) (any, error) { return *o, nil })},
+			Handle: web.Read("Status.Leader", web.NoFields[message.GenericRequest], func(o *string) (any, error) { return *o, nil })},
 		{Methods: "GET", Path: "/v1/status/peers",
-			Handle: web.Read("Status.Peers", noFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
+			Handle: web.Read("Status.Peers", web.NoFields[message.GenericRequest], func(o *[]string) (any, error) { return *o, nil })},
 		{Methods: "PUT", Path: "/v1/system/gc", Handle: system("System.GarbageCollect")},
 		{Methods: "PUT", Path: "/v1/system/reconcile/summaries", Handle: system("System.ReconcileJobSummaries")},
 		{Methods: "GET", Path: "/v1/operator/scheduler/configuration",
-			Handle: web.Read("Operator.SchedulerGetConfiguration", noFields[message.GenericRequest],
+			Handle: web.Read("Operator.SchedulerGetConfiguration", web.NoFields[message.GenericRequest],
 				web.Full[message.SchedulerConfigurationResponse])},
 		{Methods: "PUT POST", Path: "/v1/operator/scheduler/configuration",
 			Call: web.Write("Operator.SchedulerSetConfiguration", schedulerConfig, web.Full[message.SchedulerSetConfigurationResponse])},
@@ -57,12 +58,9 @@ func clusterRoutes() []web.Route {
 func (s *Server) rpcRoutes() []web.Route {
 	return slices.Concat(s.jobRoutes(), s.scalingRoutes(), nodeRoutes(), allocRoutes(), s.clientRoutes(), pauseRoutes(), s.fsRoutes(),
 		s.execRoutes(), s.diskRoutes(), clusterRoutes(), s.snapshotRoutes(), profileRoutes(), eventRoutes(), s.autopilotRoutes(),
-		rootKeyRoutes(), variableRoutes(), serviceRoutes(), s.aclRoutes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes(),
+		rootKeyRoutes(), variableRoutes(), serviceRoutes(), aclapi.Routes(), quotaRoutes(), volumeRoutes(), searchRoutes(), rebalanceRoutes(),
 		spiffeRoutes())
 }
-
-// noFields fills a request that has only query options.
-func noFields[Req any](*web.Request, *Req) error { return nil }
 
 func (s *Server) agentSelf(r *web.Request) (any, error) { return s.cfg.Agent.Self(), nil }
 
@@ -139,7 +137,7 @@ func (s *Server) metrics(r *web.Request) (any, error) {
 
 // system returns the handler of a route that starts work on the leader.
 func system(method string) web.Handler {
-	return web.Read(method, noFields[message.GenericRequest], web.Nothing[message.GenericResponse])
+	return web.Read(method, web.NoFields[message.GenericRequest], web.Nothing[message.GenericResponse])
 }
 
 func schedulerConfig(r *web.Request, q *message.SchedulerSetConfigRequest) error {

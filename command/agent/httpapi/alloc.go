@@ -41,19 +41,19 @@ func allocRoutes() []web.Route {
 				web.Full[message.DeploymentUpdateResponse])},
 		{Methods: "PUT POST", Path: "/v1/deployment/pause/:id",
 			Call: web.Write("Deployment.Pause", web.Body(func(r *web.Request, q *message.DeploymentPauseRequest) error {
-				return sameID("Deployment", &q.DeploymentID, r.Param)
+				return web.SameID("Deployment", &q.DeploymentID, r.Param)
 			}), web.Full[message.DeploymentUpdateResponse])},
 		{Methods: "PUT POST", Path: "/v1/deployment/unblock/:id",
 			Call: web.Write("Deployment.Unblock", web.Body(func(r *web.Request, q *message.DeploymentUnblockRequest) error {
-				return sameID("Deployment", &q.DeploymentID, r.Param)
+				return web.SameID("Deployment", &q.DeploymentID, r.Param)
 			}), web.Full[message.DeploymentUpdateResponse])},
 		{Methods: "PUT POST", Path: "/v1/deployment/promote/:id",
 			Call: web.Write("Deployment.Promote", web.Body(func(r *web.Request, q *message.DeploymentPromoteRequest) error {
-				return sameID("Deployment", &q.DeploymentID, r.Param)
+				return web.SameID("Deployment", &q.DeploymentID, r.Param)
 			}), web.Full[message.DeploymentUpdateResponse])},
 		{Methods: "PUT POST", Path: "/v1/deployment/allocation-health/:id",
 			Call: web.Write("Deployment.SetAllocHealth", web.Body(func(r *web.Request, q *message.DeploymentAllocHealthRequest) error {
-				return sameID("Deployment", &q.DeploymentID, r.Param)
+				return web.SameID("Deployment", &q.DeploymentID, r.Param)
 			}), web.Full[message.DeploymentUpdateResponse])},
 		{Methods: "GET", Path: deployment,
 			Handle: web.Read("Deployment.GetDeployment", deploymentID, func(o *message.SingleDeploymentResponse) (any, error) {

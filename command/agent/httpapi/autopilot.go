@@ -15,7 +15,7 @@ import (
 func (s *Server) autopilotRoutes() []web.Route {
 	const path = "/v1/operator/autopilot/configuration"
 	return []web.Route{
-		{Methods: "GET", Path: path, Handle: web.Read("Operator.AutopilotGetConfiguration", noFields[message.GenericRequest], autopilotShown)},
+		{Methods: "GET", Path: path, Handle: web.Read("Operator.AutopilotGetConfiguration", web.NoFields[message.GenericRequest], autopilotShown)},
 		{Methods: "PUT POST", Path: path,
 			Call: web.Write("Operator.AutopilotSetConfiguration", autopilotConfig, func(done *bool) (any, error) { return *done, nil })},
 		{Methods: "GET", Path: "/v1/operator/autopilot/health", Handle: s.serverHealth},
@@ -145,5 +145,5 @@ func (s *Server) serverHealth(r *web.Request) (any, error) {
 		}
 		return out, nil
 	}
-	return web.Read("Operator.ServerHealth", noFields[message.GenericRequest], show)(r)
+	return web.Read("Operator.ServerHealth", web.NoFields[message.GenericRequest], show)(r)
 }

@@ -102,7 +102,7 @@ func (s *Server) nodeMetaApply(r *web.Request, q *message.NodeMetaApplyRequest) 
 // nodeOfBody sets the node of a write: that of the query or the body, which must be equal, or the node of this agent.
 func (s *Server) nodeOfBody(r *web.Request, id *string) (err error) {
 	if query := r.Query.Get("node_id"); query != "" {
-		if err := sameID("Node", id, query); err != nil {
+		if err := web.SameID("Node", id, query); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func allocSignal(r *web.Request, q *message.AllocSignalRequest) error {
 	if err := r.Decode(&b); err != nil {
 		return err
 	}
-	if err := sameID("Allocation", &b.AllocID, r.Param); err != nil {
+	if err := web.SameID("Allocation", &b.AllocID, r.Param); err != nil {
 		return err
 	}
 	q.AllocID, q.Task, q.Signal = b.AllocID, b.Task, strings.ToUpper(b.Signal)

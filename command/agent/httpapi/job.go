@@ -271,11 +271,11 @@ func checkEvalPriority(p int64) error {
 }
 
 func jobEvaluate(r *web.Request, q *message.JobEvaluateRequest) error {
-	return sameID("Job", &q.JobID, r.Param)
+	return web.SameID("Job", &q.JobID, r.Param)
 }
 
 func jobDispatch(r *web.Request, q *message.JobDispatchRequest) error {
-	return sameID("Job", &q.JobID, r.Param)
+	return web.SameID("Job", &q.JobID, r.Param)
 }
 
 // jobDispatchPayload reads the body as the raw payload.
@@ -294,11 +294,11 @@ func periodicForce(r *web.Request, q *message.PeriodicForceRequest) error {
 }
 
 func jobStable(r *web.Request, q *message.JobStabilityRequest) error {
-	return sameID("Job", &q.JobID, r.Param)
+	return web.SameID("Job", &q.JobID, r.Param)
 }
 
 func jobRevert(r *web.Request, q *message.JobRevertRequest) error {
-	return sameID("Job", &q.JobID, r.Param)
+	return web.SameID("Job", &q.JobID, r.Param)
 }
 
 // jobTag reads the version and the description of a tag from the body, and its name from the path.
@@ -320,15 +320,6 @@ func jobUntag(r *web.Request, q *message.JobApplyTagRequest) error {
 		return apierror.Errorf(http.StatusBadRequest, "invalid tag in the path: %v", err)
 	}
 	q.JobID, q.Name = r.Param, name
-	return nil
-}
-
-// sameID sets an ID from the path. An ID in the body must be equal.
-func sameID(what string, id *string, param string) error {
-	if *id != "" && *id != param {
-		return apierror.Errorf(http.StatusBadRequest, "%s ID does not match", what)
-	}
-	*id = param
 	return nil
 }
 

@@ -18,7 +18,7 @@ const minKeyAge = 15 * time.Minute
 
 // jwks returns the public keys as a JWK set (RFC 7517).
 func jwks(r *web.Request) (any, error) {
-	return web.Read("Keyring.ListPublic", noFields[message.GenericRequest], func(o *message.KeyringListPublicResponse) (any, error) {
+	return web.Read("Keyring.ListPublic", web.NoFields[message.GenericRequest], func(o *message.KeyringListPublicResponse) (any, error) {
 		var keys []jwt.PublicKey
 		for _, k := range o.PublicKeys {
 			key, err := jwt.ReadPublicKey(k.KeyID, k.PublicKey)
@@ -47,7 +47,7 @@ func keyAge(o *message.KeyringListPublicResponse, now time.Time) time.Duration {
 
 // discovery returns the OpenID Connect configuration, if there is one.
 func discovery(r *web.Request) (any, error) {
-	return web.Read("Keyring.GetConfig", noFields[message.GenericRequest], func(o *message.KeyringGetConfigResponse) (any, error) {
+	return web.Read("Keyring.GetConfig", web.NoFields[message.GenericRequest], func(o *message.KeyringGetConfigResponse) (any, error) {
 		d := o.OIDCDiscovery
 		if d == nil || d.Issuer == "" {
 			return nil, apierror.Errorf(http.StatusNotFound, "OIDC Discovery endpoint disabled")

@@ -22,7 +22,7 @@ func (s *Server) memberRoutes() []web.Route {
 		{Methods: "PUT POST", Path: "/v1/agent/keyring/remove",
 			Handle: web.ForOperators(acl.ToWrite(acl.Agents), s.gossipKey(GossipKeys.RemoveGossipKey))},
 		{Methods: "GET", Path: "/v1/operator/raft/configuration",
-			Handle: web.Read("Operator.RaftGetConfiguration", noFields[message.GenericRequest], web.Full[message.RaftConfigurationResponse])},
+			Handle: web.Read("Operator.RaftGetConfiguration", web.NoFields[message.GenericRequest], web.Full[message.RaftConfigurationResponse])},
 		{Methods: "DELETE", Path: "/v1/operator/raft/peer", Call: web.Write("Operator.RaftRemovePeerByID", raftPeer, web.Nothing[struct{}])},
 		{Methods: "PUT POST", Path: "/v1/operator/raft/transfer-leadership",
 			Call: web.Write("Operator.TransferLeadershipToPeer", raftTarget, web.Full[message.LeadershipTransferResponse])},

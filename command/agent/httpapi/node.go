@@ -29,7 +29,7 @@ func nodeRoutes() []web.Route {
 			Call: web.Write("Node.Deregister", func(r *web.Request, q *message.NodeDeregisterRequest) error { q.NodeID = r.Param; return nil },
 				web.Full[message.NodeUpdateResponse])},
 		{Methods: "GET", Path: "/v1/node/pools",
-			Handle: web.Read("NodePool.List", noFields[message.NodePoolListRequest],
+			Handle: web.Read("NodePool.List", web.NoFields[message.NodePoolListRequest],
 				func(o *message.NodePoolListResponse) (any, error) { return o.NodePools, nil })},
 		{Methods: "PUT POST", Path: "/v1/node/pools",
 			Call: web.Write("NodePool.UpsertNodePools", nodePool, web.Nothing[message.GenericResponse])},
@@ -127,7 +127,7 @@ func nodeDrain(r *web.Request, q *message.NodeUpdateDrainRequest) error {
 	if err := r.Decode(&b); err != nil {
 		return err
 	}
-	if err := sameID("Node", &b.NodeID, r.Param); err != nil {
+	if err := web.SameID("Node", &b.NodeID, r.Param); err != nil {
 		return err
 	}
 	q.NodeID, q.MarkEligible, q.Meta = b.NodeID, b.MarkEligible, b.Meta
@@ -144,7 +144,7 @@ func nodeEligibility(r *web.Request, q *message.NodeUpdateEligibilityRequest) er
 	}
 	q.Eligibility = b.Eligibility
 	q.NodeID = b.NodeID
-	return sameID("Node", &q.NodeID, r.Param)
+	return web.SameID("Node", &q.NodeID, r.Param)
 }
 
 func namespace(r *web.Request, q *message.NamespaceUpsertRequest) error {
@@ -156,7 +156,7 @@ func namespace(r *web.Request, q *message.NamespaceUpsertRequest) error {
 	if r.Param == "" {
 		return nil
 	}
-	return sameID("Namespace", &n.Name, r.Param)
+	return web.SameID("Namespace", &n.Name, r.Param)
 }
 
 func nodePool(r *web.Request, q *message.NodePoolUpsertRequest) error {
@@ -168,5 +168,5 @@ func nodePool(r *web.Request, q *message.NodePoolUpsertRequest) error {
 	if r.Param == "" {
 		return nil
 	}
-	return sameID("Node pool", &p.Name, r.Param)
+	return web.SameID("Node pool", &p.Name, r.Param)
 }

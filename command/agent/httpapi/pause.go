@@ -32,7 +32,7 @@ func allocPause(r *web.Request, q *message.AllocPauseRequest) error {
 	if err := r.Decode(&b); err != nil {
 		return err
 	}
-	if err := sameID("Allocation", &b.AllocID, r.Param); err != nil {
+	if err := web.SameID("Allocation", &b.AllocID, r.Param); err != nil {
 		return err
 	}
 	state, ok := pauseStates[b.ScheduleState]

@@ -12,10 +12,10 @@ func quotaRoutes() []web.Route {
 	named := func(r *web.Request, q *message.QuotaSpecificRequest) error { q.Name = r.Param; return nil }
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/quotas",
-			Handle: web.Read("Quota.List", noFields[message.QuotaListRequest],
+			Handle: web.Read("Quota.List", web.NoFields[message.QuotaListRequest],
 				func(o *message.QuotaListResponse) (any, error) { return o.Quotas, nil })},
 		{Methods: "GET", Path: "/v1/quota-usages",
-			Handle: web.Read("Quota.Usages", noFields[message.QuotaListRequest],
+			Handle: web.Read("Quota.Usages", web.NoFields[message.QuotaListRequest],
 				func(o *message.QuotaUsageListResponse) (any, error) { return o.Usages, nil })},
 		{Methods: "GET", Path: "/v1/quota/usage/:name",
 			Handle: web.Read("Quota.Usage", named,
@@ -39,5 +39,5 @@ func quotaSpec(r *web.Request, q *message.QuotaUpsertRequest) error {
 	if r.Param == "" {
 		return nil
 	}
-	return sameID("Quota", &spec.Name, r.Param)
+	return web.SameID("Quota", &spec.Name, r.Param)
 }

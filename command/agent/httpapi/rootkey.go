@@ -14,7 +14,7 @@ import (
 func rootKeyRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/operator/keyring/keys",
-			Handle: web.Read("Keyring.List", noFields[message.KeyringListRootKeyMetaRequest],
+			Handle: web.Read("Keyring.List", web.NoFields[message.KeyringListRootKeyMetaRequest],
 				func(o *message.KeyringListRootKeyMetaResponse) (any, error) { return o.Keys, nil })},
 		{Methods: "PUT POST", Path: "/v1/operator/keyring/rotate",
 			Call: web.Write("Keyring.Rotate", rootKeyRotate, web.Full[message.KeyringRotateRootKeyResponse])},

@@ -14,7 +14,7 @@ import (
 // serviceRoutes returns the routes of service registrations. Nodes register them by RPC only.
 func serviceRoutes() []web.Route {
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/services", Handle: web.Read("ServiceRegistration.List", noFields[message.ServiceRegistrationListRequest],
+		{Methods: "GET", Path: "/v1/services", Handle: web.Read("ServiceRegistration.List", web.NoFields[message.ServiceRegistrationListRequest],
 			func(o *message.ServiceRegistrationListResponse) (any, error) { return o.Services, nil })},
 		{Methods: "GET", Path: "/v1/service/:name", Handle: web.Read("ServiceRegistration.GetService", serviceByName,
 			func(o *message.ServiceRegistrationByNameResponse) (any, error) { return o.Services, nil })},

@@ -16,7 +16,7 @@ func spiffeRoutes() []web.Route {
 
 // spiffeBundle returns the trust bundle in the format of a SPIFFE bundle endpoint.
 func spiffeBundle(r *web.Request) (any, error) {
-	return web.Read("Spiffe.Bundle", noFields[message.GenericRequest], func(o *message.SpiffeBundleResponse) (any, error) {
+	return web.Read("Spiffe.Bundle", web.NoFields[message.GenericRequest], func(o *message.SpiffeBundleResponse) (any, error) {
 		b, err := trustbundle.New(trustbundle.Info{Domain: o.TrustDomain, Sequence: o.Sequence, Refresh: o.RefreshHint}, o.Authorities)
 		if err != nil {
 			return nil, err

@@ -15,7 +15,7 @@ import (
 // variables are secrets.
 func variableRoutes() []web.Route {
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/vars", Handle: web.Read("Variables.List", noFields[message.VariablesListRequest], variableList)},
+		{Methods: "GET", Path: "/v1/vars", Handle: web.Read("Variables.List", web.NoFields[message.VariablesListRequest], variableList)},
 		{Methods: "GET", Path: "/v1/var/:path",
 			Handle: web.Read("Variables.Read", func(r *web.Request, q *message.VariablesReadRequest) error { q.Path = r.Param; return nil },
 				func(o *message.VariablesReadResponse) (any, error) {
@@ -111,7 +111,7 @@ func variablePut(r *web.Request) (any, error) {
 	if err := r.Decode(v); err != nil {
 		return nil, err
 	}
-	if err := sameID("Variable", &v.Path, r.Param); err != nil {
+	if err := web.SameID("Variable", &v.Path, r.Param); err != nil {
 		return nil, err
 	}
 	if ns := r.Query.Get("namespace"); ns != "" && v.Namespace != "" && ns != v.Namespace {

@@ -57,9 +57,9 @@ func listVolumes(r *web.Request) (any, error) {
 // listPlugins lists CSI plugins. As in Nomad 2.0, a list without a type is empty, and one of another type has no body.
 func listPlugins(r *web.Request) (any, error) {
 	if kind := r.Query.Get("type"); kind != "" && kind != "csi" {
-		return web.Read("CSIPlugin.List", noFields[message.CSIPluginListRequest], web.Nothing[message.CSIPluginListResponse])(r)
+		return web.Read("CSIPlugin.List", web.NoFields[message.CSIPluginListRequest], web.Nothing[message.CSIPluginListResponse])(r)
 	}
-	return web.Read("CSIPlugin.List", noFields[message.CSIPluginListRequest], func(o *message.CSIPluginListResponse) (any, error) {
+	return web.Read("CSIPlugin.List", web.NoFields[message.CSIPluginListRequest], func(o *message.CSIPluginListResponse) (any, error) {
 		if r.Query.Get("type") == "" {
 			return []struct{}{}, nil
 		}

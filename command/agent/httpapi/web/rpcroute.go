@@ -147,3 +147,15 @@ func (r *Request) SetIndex(resp any) {
 		setReadMeta(h, m.ReadMeta())
 	}
 }
+
+// NoFields fills a request that has only query options.
+func NoFields[Req any](*Request, *Req) error { return nil }
+
+// SameID sets an ID from the path. An ID in the body must be equal.
+func SameID(what string, id *string, param string) error {
+	if *id != "" && *id != param {
+		return apierror.Errorf(http.StatusBadRequest, "%s ID does not match", what)
+	}
+	*id = param
+	return nil
+}

@@ -1,4 +1,4 @@
-package httpapi
+package aclapi
 
 import (
 	"time"
@@ -9,9 +9,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
-// aclAuthRoutes returns the routes of auth methods, binding rules and logins. A caller that logs in
+// authRoutes returns the routes of auth methods, binding rules and logins. A caller that logs in
 // has no token yet.
-func aclAuthRoutes() []web.Route {
+func authRoutes() []web.Route {
 	theMethod := func(o *message.ACLAuthMethodUpsertResponse) (any, error) {
 		m, err := first(o.AuthMethods)
 		return showAuthMethod(m), err
@@ -19,9 +19,9 @@ func aclAuthRoutes() []web.Route {
 	theRule := func(o *message.ACLBindingRulesUpsertResponse) (any, error) { return first(o.ACLBindingRules) }
 	loggedIn := func(o *message.ACLLoginResponse) (any, error) { return showToken(o.ACLToken), nil }
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/acl/auth-methods", Handle: web.Read("ACL.ListAuthMethods", noFields[message.ACLAuthMethodListRequest],
+		{Methods: "GET", Path: "/v1/acl/auth-methods", Handle: web.Read("ACL.ListAuthMethods", web.NoFields[message.ACLAuthMethodListRequest],
 			func(o *message.ACLAuthMethodListResponse) (any, error) { return o.AuthMethods, nil })},
-		{Methods: "PUT POST", Path: "/v1/acl/auth-method", Call: web.Write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
+		{Methods: "PUT POST", Path: "/v1/acl/auth-method", Call: web.Write("ACL.UpsertAuthMethods", fillAuthMethod, theMethod)},
 		{Methods: "GET", Path: "/v1/acl/auth-method/:name", Handle: web.Read("ACL.GetAuthMethod",
 			func(r *web.Request, q *message.ACLAuthMethodGetRequest) error {
 				q.MethodName = r.Param
@@ -30,15 +30,15 @@ func aclAuthRoutes() []web.Route {
 			func(o *message.ACLAuthMethodGetResponse) (any, error) {
 				return web.Found(showAuthMethod(o.AuthMethod), apierror.ErrACLAuthMethodNotFound.Error())
 			})},
-		{Methods: "PUT POST", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.UpsertAuthMethods", aclAuthMethod, theMethod)},
+		{Methods: "PUT POST", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.UpsertAuthMethods", fillAuthMethod, theMethod)},
 		{Methods: "DELETE", Path: "/v1/acl/auth-method/:name", Call: web.Write("ACL.DeleteAuthMethods",
 			func(r *web.Request, q *message.ACLAuthMethodDeleteRequest) error {
 				q.Names = []string{r.Param}
 				return nil
 			}, web.Nothing[message.GenericResponse])},
-		{Methods: "GET", Path: "/v1/acl/binding-rules", Handle: web.Read("ACL.ListBindingRules", noFields[message.ACLBindingRulesListRequest],
+		{Methods: "GET", Path: "/v1/acl/binding-rules", Handle: web.Read("ACL.ListBindingRules", web.NoFields[message.ACLBindingRulesListRequest],
 			func(o *message.ACLBindingRulesListResponse) (any, error) { return o.ACLBindingRules, nil })},
-		{Methods: "PUT POST", Path: "/v1/acl/binding-rule", Call: web.Write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
+		{Methods: "PUT POST", Path: "/v1/acl/binding-rule", Call: web.Write("ACL.UpsertBindingRules", fillBindingRule, theRule)},
 		{Methods: "GET", Path: "/v1/acl/binding-rule/:id", Handle: web.Read("ACL.GetBindingRule",
 			func(r *web.Request, q *message.ACLBindingRuleRequest) error {
 				q.ACLBindingRuleID = r.Param
@@ -47,7 +47,7 @@ func aclAuthRoutes() []web.Route {
 			func(o *message.ACLBindingRuleResponse) (any, error) {
 				return web.Found(o.ACLBindingRule, apierror.ErrACLBindingRuleNotFound.Error())
 			})},
-		{Methods: "PUT POST", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.UpsertBindingRules", aclBindingRule, theRule)},
+		{Methods: "PUT POST", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.UpsertBindingRules", fillBindingRule, theRule)},
 		{Methods: "DELETE", Path: "/v1/acl/binding-rule/:id", Call: web.Write("ACL.DeleteBindingRules",
 			func(r *web.Request, q *message.ACLBindingRulesDeleteRequest) error {
 				q.ACLBindingRuleIDs = []string{r.Param}
@@ -61,13 +61,13 @@ func aclAuthRoutes() []web.Route {
 	}
 }
 
-func aclAuthMethod(r *web.Request, q *message.ACLAuthMethodUpsertRequest) (err error) {
-	q.AuthMethods, err = aclObject(r, "ACL auth-method", func(o *rbac.AuthMethod) *string { return &o.Name })
+func fillAuthMethod(r *web.Request, q *message.ACLAuthMethodUpsertRequest) (err error) {
+	q.AuthMethods, err = object(r, "ACL auth-method", func(o *rbac.AuthMethod) *string { return &o.Name })
 	return err
 }
 
-func aclBindingRule(r *web.Request, q *message.ACLBindingRulesUpsertRequest) (err error) {
-	q.ACLBindingRules, err = aclObject(r, "ACL binding rule", func(o *rbac.BindingRule) *string { return &o.ID })
+func fillBindingRule(r *web.Request, q *message.ACLBindingRulesUpsertRequest) (err error) {
+	q.ACLBindingRules, err = object(r, "ACL binding rule", func(o *rbac.BindingRule) *string { return &o.ID })
 	return err
 }
 

@@ -1,4 +1,4 @@
-package httpapi
+package aclapi_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/aclapi"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -15,9 +16,9 @@ import (
 )
 
 // newAuthServer serves the login routes with methods that return their request.
-func newAuthServer(t *testing.T) *Server {
+func newAuthServer(t *testing.T) *web.Server {
 	t.Helper()
-	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
+	srv, err := rpc.NewServer(rpc.Config{Auth: callers{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.UpsertAuthMethods", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLAuthMethodUpsertRequest) (*message.ACLAuthMethodUpsertResponse, error) {
 				return &message.ACLAuthMethodUpsertResponse{AuthMethods: q.AuthMethods}, nil
@@ -54,7 +55,7 @@ func newAuthServer(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Config: web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}})
+	return web.New(web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}, aclapi.Routes(), nil)
 }
 
 func TestAuthReplies(t *testing.T) {
@@ -83,7 +84,7 @@ func TestAuthReplies(t *testing.T) {
 		{"a read", "GET", "/v1/acl/login", "", 405, "Invalid method"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := do(s, tt.method, tt.path, tt.body, "X-Nomad-Token", "")
+			w := do(s, tt.method, tt.path, tt.body, "")
 			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
 				t.Errorf("%s %s = %d %q, want %d and %q", tt.method, tt.path, w.Code, w.Body, tt.status, tt.want)
 			}

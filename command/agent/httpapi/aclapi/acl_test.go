@@ -1,24 +1,54 @@
-package httpapi
+package aclapi_test
 
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/aclapi"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
 )
 
+// callers admits all callers, authenticates those with the token "mine", and refuses those with the token "bad".
+type callers struct{}
+
+func (callers) Authenticate(_ context.Context, token string, _ rpc.Rule, _ *rpc.Conn) (*rbac.AuthenticatedIdentity, error) {
+	switch token {
+	case "mine":
+		return &rbac.AuthenticatedIdentity{Claims: &idtoken.Claims{WorkloadIdentityClaims: &idtoken.WorkloadIdentityClaims{JobID: "j"}}}, nil
+	case "bad":
+		return nil, apierror.ErrPermissionDenied
+	}
+	return &rbac.AuthenticatedIdentity{ACLToken: &rbac.Token{AccessorID: "acls-disabled"}}, nil
+}
+
+func (callers) Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
+	return rpc.TrustPeer{}.Access(ctx, id)
+}
+
+func do(h http.Handler, method, path, body, token string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	req.Host = "127.0.0.1:4646"
+	req.Header.Set("X-Nomad-Token", token)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return w
+}
+
 // newACLServer serves the ACL routes with methods that return their request.
-func newACLServer(t *testing.T) *Server {
+func newACLServer(t *testing.T) *web.Server {
 	t.Helper()
 	policies := []*rbac.PolicyStub{{Name: "of-tokens"}}
-	srv, err := rpc.NewServer(rpc.Config{Auth: everybody{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
+	srv, err := rpc.NewServer(rpc.Config{Auth: callers{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
 		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here,
 			func(context.Context, *rpc.Call, *message.ACLPolicyListRequest) (*message.ACLPolicyListResponse, error) {
 				return &message.ACLPolicyListResponse{Policies: policies}, nil
@@ -58,7 +88,7 @@ func newACLServer(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Config: web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}})
+	return web.New(web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}, aclapi.Routes(), nil)
 }
 
 func TestACLReplies(t *testing.T) {
@@ -92,7 +122,7 @@ func TestACLReplies(t *testing.T) {
 		{"bad self", "GET", "/v1/acl/token/self", "", "bad", 403, "Permission denied"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := do(s, tt.method, tt.path, tt.body, "X-Nomad-Token", tt.token)
+			w := do(s, tt.method, tt.path, tt.body, tt.token)
 			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) || strings.Contains(w.Body.String(), "hidden") {
 				t.Errorf("%s %s = %d %q, want %d and %q", tt.method, tt.path, w.Code, w.Body, tt.status, tt.want)
 			}

@@ -1,4 +1,9 @@
-package httpapi
+// Package aclapi serves /v1/acl: policies, tokens, roles, auth methods, binding rules and logins. Each route
+// translates a request into one RPC, which authorizes it (see package httpapi). Nothing is stored here.
+//
+// Secrets are in the replies to a login, to a bootstrap and to the write of a token, and nowhere else. So none of
+// the routes allows cross-origin reads.
+package aclapi
 
 import (
 	"maps"
@@ -14,15 +19,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
 
-// aclRoutes returns the routes of policies, tokens, roles and logins. None of them allows
-// cross-origin reads, because their replies hold secrets.
-func (s *Server) aclRoutes() []web.Route {
-	return slices.Concat(aclPolicyRoutes(s), aclTokenRoutes(s), aclRoleRoutes(), aclAuthRoutes())
+// Routes returns the routes of all objects of access control.
+func Routes() []web.Route {
+	return slices.Concat(policyRoutes(), tokenRoutes(), roleRoutes(), authRoutes())
 }
 
-func aclPolicyRoutes(s *Server) []web.Route {
+func policyRoutes() []web.Route {
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/acl/policies", Handle: web.Read("ACL.ListPolicies", noFields[message.ACLPolicyListRequest],
+		{Methods: "GET", Path: "/v1/acl/policies", Handle: web.Read("ACL.ListPolicies", web.NoFields[message.ACLPolicyListRequest],
 			func(o *message.ACLPolicyListResponse) (any, error) { return o.Policies, nil })},
 		{Methods: "GET", Path: "/v1/acl/policy/self", Handle: ownPolicies},
 		{Methods: "GET", Path: "/v1/acl/policy/:name", Handle: web.Read("ACL.GetPolicy",
@@ -33,7 +37,7 @@ func aclPolicyRoutes(s *Server) []web.Route {
 			func(o *message.SingleACLPolicyResponse) (any, error) {
 				return web.Found(o.Policy, "ACL policy not found")
 			})},
-		{Methods: "PUT POST", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.UpsertPolicies", aclPolicy,
+		{Methods: "PUT POST", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.UpsertPolicies", fillPolicy,
 			web.Nothing[message.GenericResponse])},
 		{Methods: "DELETE", Path: "/v1/acl/policy/:name", Call: web.Write("ACL.DeletePolicies",
 			func(r *web.Request, q *message.ACLPolicyDeleteRequest) error {
@@ -44,18 +48,18 @@ func aclPolicyRoutes(s *Server) []web.Route {
 	}
 }
 
-func aclTokenRoutes(s *Server) []web.Route {
+func tokenRoutes() []web.Route {
 	return []web.Route{
-		{Methods: "PUT POST", Path: "/v1/acl/bootstrap", Call: web.Write("ACL.Bootstrap", aclBootstrap, theToken)},
+		{Methods: "PUT POST", Path: "/v1/acl/bootstrap", Call: web.Write("ACL.Bootstrap", fillBootstrap, theToken)},
 		{Methods: "GET", Path: "/v1/acl/tokens", Handle: web.Read("ACL.ListTokens",
 			func(r *web.Request, q *message.ACLTokenListRequest) (err error) {
 				q.GlobalOnly, err = r.Flag("global")
 				return err
 			}, func(o *message.ACLTokenListResponse) (any, error) { return o.Tokens, nil })},
-		{Methods: "PUT POST", Path: "/v1/acl/token", Call: web.Write("ACL.UpsertTokens", aclToken, theToken)},
+		{Methods: "PUT POST", Path: "/v1/acl/token", Call: web.Write("ACL.UpsertTokens", fillToken, theToken)},
 		{Methods: "GET", Path: "/v1/acl/token/self", Handle: ownToken},
 		{Methods: "PUT POST", Path: "/v1/acl/token/onetime", Call: web.Write("ACL.UpsertOneTimeToken",
-			noFields[message.OneTimeTokenUpsertRequest],
+			web.NoFields[message.OneTimeTokenUpsertRequest],
 			func(o *message.OneTimeTokenUpsertResponse) (any, error) {
 				return struct{ OneTimeToken *rbac.OneTimeToken }{o.OneTimeToken}, nil
 			})},
@@ -72,7 +76,7 @@ func aclTokenRoutes(s *Server) []web.Route {
 			func(o *message.SingleACLTokenResponse) (any, error) {
 				return web.Found(showToken(o.Token), "ACL token not found")
 			})},
-		{Methods: "PUT POST", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.UpsertTokens", aclToken, theToken)},
+		{Methods: "PUT POST", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.UpsertTokens", fillToken, theToken)},
 		{Methods: "DELETE", Path: "/v1/acl/token/:accessor_id", Call: web.Write("ACL.DeleteTokens",
 			func(r *web.Request, q *message.ACLTokenDeleteRequest) error {
 				q.AccessorIDs = []string{r.Param}
@@ -81,12 +85,12 @@ func aclTokenRoutes(s *Server) []web.Route {
 	}
 }
 
-func aclRoleRoutes() []web.Route {
+func roleRoutes() []web.Route {
 	theRole := func(o *message.ACLRolesUpsertResponse) (any, error) { return first(o.ACLRoles) }
 	return []web.Route{
-		{Methods: "GET", Path: "/v1/acl/roles", Handle: web.Read("ACL.ListRoles", noFields[message.ACLRolesListRequest],
+		{Methods: "GET", Path: "/v1/acl/roles", Handle: web.Read("ACL.ListRoles", web.NoFields[message.ACLRolesListRequest],
 			func(o *message.ACLRolesListResponse) (any, error) { return o.ACLRoles, nil })},
-		{Methods: "PUT POST", Path: "/v1/acl/role", Call: web.Write("ACL.UpsertRoles", aclRole, theRole)},
+		{Methods: "PUT POST", Path: "/v1/acl/role", Call: web.Write("ACL.UpsertRoles", fillRole, theRole)},
 		{Methods: "GET", Path: "/v1/acl/role/name/:name", Handle: web.Read("ACL.GetRoleByName",
 			func(r *web.Request, q *message.ACLRoleByNameRequest) error {
 				q.RoleName = r.Param
@@ -99,7 +103,7 @@ func aclRoleRoutes() []web.Route {
 				return nil
 			},
 			func(o *message.ACLRoleByIDResponse) (any, error) { return web.Found(o.ACLRole, "ACL role not found") })},
-		{Methods: "PUT POST", Path: "/v1/acl/role/:id", Call: web.Write("ACL.UpsertRoles", aclRole, theRole)},
+		{Methods: "PUT POST", Path: "/v1/acl/role/:id", Call: web.Write("ACL.UpsertRoles", fillRole, theRole)},
 		{Methods: "DELETE", Path: "/v1/acl/role/:id", Call: web.Write("ACL.DeleteRolesByID",
 			func(r *web.Request, q *message.ACLRolesDeleteByIDRequest) error {
 				q.ACLRoleIDs = []string{r.Param}
@@ -108,8 +112,8 @@ func aclRoleRoutes() []web.Route {
 	}
 }
 
-// aclObject decodes the object of a write. If the path has an ID, the ID of the object is the same.
-func aclObject[T any](r *web.Request, kind string, id func(*T) *string) ([]*T, error) {
+// object decodes the object of a write. If the path has an ID, the ID of the object is the same.
+func object[T any](r *web.Request, kind string, id func(*T) *string) ([]*T, error) {
 	o := new(T)
 	if err := r.DecodeNamed(o); err != nil {
 		return nil, err
@@ -117,19 +121,19 @@ func aclObject[T any](r *web.Request, kind string, id func(*T) *string) ([]*T, e
 	if r.Param == "" {
 		return []*T{o}, nil
 	}
-	return []*T{o}, sameID(kind, id(o), r.Param)
+	return []*T{o}, web.SameID(kind, id(o), r.Param)
 }
 
-func aclPolicy(r *web.Request, q *message.ACLPolicyUpsertRequest) error {
+func fillPolicy(r *web.Request, q *message.ACLPolicyUpsertRequest) error {
 	var p rbac.Policy
 	if err := r.DecodeNamed(&p); err != nil {
 		return err
 	}
 	q.Policies = []*rbac.Policy{&p}
-	return sameID("ACL policy", &p.Name, r.Param)
+	return web.SameID("ACL policy", &p.Name, r.Param)
 }
 
-func aclBootstrap(r *web.Request, q *message.ACLTokenBootstrapRequest) error {
+func fillBootstrap(r *web.Request, q *message.ACLTokenBootstrapRequest) error {
 	var b struct{ BootstrapSecret string }
 	fill := web.OptionalBody[struct{ BootstrapSecret string }]()
 	err := fill(r, &b)
@@ -137,13 +141,13 @@ func aclBootstrap(r *web.Request, q *message.ACLTokenBootstrapRequest) error {
 	return err
 }
 
-func aclToken(r *web.Request, q *message.ACLTokenUpsertRequest) (err error) {
-	q.Tokens, err = aclObject(r, "ACL token", func(o *rbac.Token) *string { return &o.AccessorID })
+func fillToken(r *web.Request, q *message.ACLTokenUpsertRequest) (err error) {
+	q.Tokens, err = object(r, "ACL token", func(o *rbac.Token) *string { return &o.AccessorID })
 	return err
 }
 
-func aclRole(r *web.Request, q *message.ACLRolesUpsertRequest) (err error) {
-	q.ACLRoles, err = aclObject(r, "ACL role", func(o *rbac.Role) *string { return &o.ID })
+func fillRole(r *web.Request, q *message.ACLRolesUpsertRequest) (err error) {
+	q.ACLRoles, err = object(r, "ACL role", func(o *rbac.Role) *string { return &o.ID })
 	return err
 }
 
@@ -216,7 +220,7 @@ func ownToken(r *web.Request) (any, error) {
 // apply to the workload. A request without a token is refused.
 func ownPolicies(r *web.Request) (any, error) {
 	if strings.Count(r.Token(), ".") != 2 { // not a JWT
-		return web.Read("ACL.ListPolicies", noFields[message.ACLPolicyListRequest],
+		return web.Read("ACL.ListPolicies", web.NoFields[message.ACLPolicyListRequest],
 			func(o *message.ACLPolicyListResponse) (any, error) {
 				if r.Token() == "" {
 					return nil, apierror.ErrPermissionDenied
@@ -224,7 +228,7 @@ func ownPolicies(r *web.Request) (any, error) {
 				return o.Policies, nil
 			})(r)
 	}
-	return web.Read("ACL.GetClaimPolicies", noFields[message.GenericRequest], func(o *message.ACLPolicySetResponse) (any, error) {
+	return web.Read("ACL.GetClaimPolicies", web.NoFields[message.GenericRequest], func(o *message.ACLPolicySetResponse) (any, error) {
 		out := []*rbac.PolicyStub{}
 		for _, name := range slices.Sorted(maps.Keys(o.Policies)) {
 			out = append(out, o.Policies[name].Stub())
