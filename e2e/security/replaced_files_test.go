@@ -18,7 +18,7 @@ import (
 )
 
 // swaps are the changes that a task makes, before it ends and is restarted, to the places that root
-// uses for it. $OUT is a directory outside, $ALLOC that of its allocation. Forbidden changes fail,
+// uses for it. $OUT is a directory outside, $ALLOC that of its allocation, $TASK its own. Forbidden changes fail,
 // and the script continues.
 var swaps = map[string]string{
 	"log files are links":       `cd $ALLOC/alloc/logs; for f in t.stdout.0 t.stderr.0; do rm -f $f; ln -sf $OUT/victim $f; done; for n in 1 2 3; do ln -s $OUT/victim t.stdout.$n; ln -s $OUT/new t.stderr.$n; done`,
@@ -31,23 +31,23 @@ var swaps = map[string]string{
 	"logs is a file":            `cd $ALLOC/alloc; mv logs gone; echo mine > logs`,
 	"alloc is a link":           `cd $ALLOC; mv alloc gone; ln -s $OUT alloc`,
 	"task is a link":            `cd $ALLOC; mv t gone; ln -s $OUT t`,
-	"own directories are links": `cd $ALLOC/t; for d in local tmp secrets private; do umount $d; mv $d gone$d; ln -s $OUT $d; done`,
+	"own directories are links": `cd $TASK/; for d in local tmp secrets private; do umount $d; mv $d gone$d; ln -s $OUT $d; done`,
 	"within local":              `cd $NOMAD_TASK_DIR; ln -s $OUT sub; ln -s $OUT/victim f; cd $NOMAD_SECRETS_DIR; rm -f nomad_aws.jwt; ln -s $OUT/victim nomad_aws.jwt`,
-	"modes":                     `chmod 000 $ALLOC/alloc/logs $ALLOC/alloc/logs/* $ALLOC/alloc $ALLOC/t/local $ALLOC/t/tmp $ALLOC/t/secrets $ALLOC/t`,
-	"owners":                    `chown -R 65534 $ALLOC/alloc $ALLOC/t; chmod 777 $ALLOC/t/*`,
+	"modes":                     `chmod 000 $ALLOC/alloc/logs $ALLOC/alloc/logs/* $ALLOC/alloc $TASK/local $TASK/tmp $TASK/secrets $TASK/`,
+	"owners":                    `for d in local tmp secrets private; do chown -R 65534 $TASK/$d; done; chown -R 65534 $ALLOC/alloc; chown 65534 $TASK/; chmod 777 $TASK/*`,
 }
 
 // A task replaces files that root uses with links, pipes and other files. Its next start, its end
 // and its removal affect nothing outside.
 func TestSwappedPlaces(t *testing.T) {
 	a, data := harness.SandboxAgent(t)
-	for driver, user := range map[string]string{"exec2": "", "raw_exec": "", "raw_exec as nobody": "nobody"} {
+	for driver, user := range map[string]string{"exec2": "", "raw_exec": "", "raw_exec as nobody": "nobody", "exec": "", "exec as games": "games"} {
 		for name, script := range swaps {
 			t.Run(driver+"/"+name, func(t *testing.T) {
 				out := outside(t)
 				before := tree(t, out)
 				watch := watchTree(t, out)
-				h := swapped(t, a, strings.Fields(driver)[0], user, out, script)
+				h := swapped(t, a, strings.Fields(driver)[0], user, out, script, data)
 				if _, _, err := a.Client.Jobs().Deregister(h.JobID, true, nil); err != nil {
 					t.Fatal(err)
 				}
@@ -72,7 +72,7 @@ func TestSwappedPlaces(t *testing.T) {
 }
 
 // swapped runs the script, and waits for the result of the second start.
-func swapped(t *testing.T, a *cluster.Agent, driver, user, out, script string) *api.AllocationListStub {
+func swapped(t *testing.T, a *cluster.Agent, driver, user, out, script, data string) *api.AllocationListStub {
 	t.Helper()
 	marks := filepath.Join(filepath.Dir(out), "marks")
 	if err := os.Mkdir(marks, 0o777); err != nil {
@@ -81,11 +81,15 @@ func swapped(t *testing.T, a *cluster.Agent, driver, user, out, script string) *
 	if err := os.Chmod(marks, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	in := marks
+	if driver == "exec" { // with a root of its own
+		in = "/alloc/data"
+	}
 	job := harness.OneTask("swap", "/bin/sh", "-c",
 		fmt.Sprintf(`[ -e %[1]s/first ] && { echo again; echo again >&2; echo > %[1]s/second; exit 0; }
-echo > %[1]s/first; OUT=%[2]s; ALLOC=$(dirname $NOMAD_ALLOC_DIR)
+echo > %[1]s/first; OUT=%[2]s; ALLOC=$(dirname $NOMAD_ALLOC_DIR); TASK=$(dirname $NOMAD_TASK_DIR)
 %[3]s
-exit 1`, marks, out, script))
+exit 1`, in, out, script))
 	attempts, delay := 1, time.Millisecond
 	job.TaskGroups[0].RestartPolicy.Attempts, job.TaskGroups[0].RestartPolicy.Delay = &attempts, &delay
 	task := job.TaskGroups[0].Tasks[0]
@@ -106,6 +110,13 @@ exit 1`, marks, out, script))
 		h = allocs[0]
 		return h.ClientStatus == api.AllocClientStatusComplete || h.ClientStatus == api.AllocClientStatusFailed
 	})
+	if in != marks {
+		dirs, err := filepath.Glob(filepath.Join(data, "*", h.ID, in))
+		if err != nil || len(dirs) != 1 {
+			t.Fatalf("directories of the allocation: %v, %v, want one", dirs, err)
+		}
+		marks = dirs[0]
+	}
 	if _, err := os.Stat(filepath.Join(marks, "first")); err != nil {
 		for _, ev := range h.TaskStates["t"].Events {
 			t.Log(ev.Type, ev.DisplayMessage)
