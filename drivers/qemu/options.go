@@ -104,6 +104,10 @@ func (s settings) check(o *options, cfg *drivers.TaskConfig) error {
 				return fmt.Errorf("%q is not in args_allowlist", name)
 			}
 		}
+		// They are values of -machine, which has options such as kernel and firmware.
+		if text := o.machine + o.accelerator; strings.Contains(text, ",") && !slices.Contains(s.args, "-machine") {
+			return errors.New("machine_type and accelerator have further options of -machine, which is not in args_allowlist")
+		}
 	}
 	if !s.allowsImage(o.image, cfg.AllocDir) {
 		return errors.New("image_path is not in the allowed paths")

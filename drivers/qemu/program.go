@@ -104,7 +104,7 @@ func (m *machine) imageFile() string {
 
 // command builds the command line.
 func (m *machine) command() error {
-	m.argv = []string{m.binary, "-machine", "type=" + m.machine + ",accel=" + m.accelerator, "-name", base(m.image),
+	m.argv = []string{m.binary, "-machine", "type=" + m.machine + ",accel=" + m.accelerator, "-name", comma(base(m.image)),
 		"-m", strconv.FormatInt(m.cfg.Limits.MemoryBytes>>20, 10) + "M",
 		"-drive", "file=" + comma(m.imageFile()) + ",if=" + m.drive + ",id=image0", "-nographic"}
 	for _, name := range []string{monitorName, agentName} {

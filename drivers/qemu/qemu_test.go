@@ -241,6 +241,7 @@ func TestConfined(t *testing.T) {
 func TestChecks(t *testing.T) {
 	f := newFixture(t, map[string]any{"image_paths": []any{"/srv/images"}, "args_allowlist": []any{"-nodefaults"},
 		"emulators_allowlist": []any{"x86_64", "nowhere"}})
+	const smuggled = "machine_type and accelerator have further options of -machine, which is not in args_allowlist"
 	faulty := map[string]any{"emulator": "sparc", "args": []any{" -snapshot"}, "image_path": "../../x", "drive_interface": "usb"}
 	for _, tt := range []struct {
 		repair map[string]any
@@ -249,7 +250,9 @@ func TestChecks(t *testing.T) {
 	}{
 		{nil, 1, "'sparc' is not an allowed emulator"},
 		{map[string]any{"emulator": "nowhere"}, 1, `"-snapshot" is not in args_allowlist`},
-		{map[string]any{"args": []any{"-nodefaults", "x"}}, 1, "image_path is not in the allowed paths"},
+		{map[string]any{"args": []any{"-nodefaults", "x"}, "machine_type": "pc,kernel=/boot/vmlinuz"}, 1, smuggled},
+		{map[string]any{"machine_type": "pc", "accelerator": "tcg,dumpdtb=local/x"}, 1, smuggled},
+		{map[string]any{"accelerator": "tcg"}, 1, "image_path is not in the allowed paths"},
 		{map[string]any{"image_path": "/srv/images/../x"}, 1, "image_path is not in the allowed paths"},
 		{map[string]any{"image_path": "/srv/images/x"}, 127, "QEMU memory assignment out of bounds"},
 		{nil, 128, `failed to resolve path to "qemu-system-nowhere" executable: `},
