@@ -1,6 +1,7 @@
 // Package admission decides whether a job may be written. Every write of a job passes it, whoever asks:
 //
-//	register, revert ──▶ Caller ─────┐
+//	register ──▶ Caller ─────────────┐
+//	revert ──▶ Reverter ─────────────┤
 //	dispatch, scale, force ──▶ For ──┼─▶ Admit ──▶ rules, in order ──▶ Admitted ──▶ Command ──▶ Raft log
 //	launch, rollback ──▶ Author ─────┘                       └──▶ error: nothing is written
 //

@@ -14,10 +14,14 @@ type Asker struct {
 	author *nomad.Job      // the registered version whose author's rights also count, or nil
 	rights map[string]bool // of the author
 	dry    bool            // nothing will be written
+	target *nomad.Job      // the registered version that the caller submits again, or nil
 }
 
 // Caller is a caller that submits a job.
 func Caller(a *rpc.Access) Asker { return Asker{access: a} }
+
+// Reverter is a caller that submits a registered version again, without having written it.
+func Reverter(a *rpc.Access, version *nomad.Job) Asker { return Asker{access: a, target: version} }
 
 // Planner is a caller that asks what would happen to a job.
 func Planner(a *rpc.Access) Asker { return Asker{access: a, dry: true} }

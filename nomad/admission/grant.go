@@ -63,7 +63,14 @@ func (w *write) grantable(p Place, why string) error {
 	if err := w.who.allow(need{right, why, true}); err != nil {
 		return err
 	}
-	if w.who.submits() || hadRight(w.job.Registrant, right) {
+	author := w.job.Registrant
+	switch {
+	case w.who.target != nil:
+		author = w.who.target.Registrant
+	case w.who.submits():
+		return nil
+	}
+	if hadRight(author, right) {
 		return nil
 	}
 	return fmt.Errorf("%s: the author of the registered version had no such right: register the job again: %w", why, rpc.Denied(right))

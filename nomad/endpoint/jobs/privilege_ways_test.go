@@ -323,6 +323,11 @@ func TestPrivilege_NotInherited(t *testing.T) {
 			a.register(a.Root, j)
 			return a.Call(a.writer, "Job.Dispatch", &message.JobDispatchRequest{JobID: "j", WriteRequest: in}, nil)
 		},
+		"is reverted to by management": func(a *jobWorld) error {
+			a.store(needy(teamJob("j")))
+			a.register(a.Root, teamJob("j"))
+			return a.Call(a.Root, "Job.Revert", &message.JobRevertRequest{JobID: "j", WriteRequest: in}, nil)
+		},
 		"is scaled by management": func(a *jobWorld) error {
 			a.store(needy(teamJob("j")))
 			return a.Call(a.Root, "Job.Scale", scale("j"), nil)

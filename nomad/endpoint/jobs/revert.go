@@ -33,7 +33,7 @@ func (s *Service) Revert(ctx context.Context, c *rpc.Call, req *message.JobRever
 	}
 	identifyPolicies(snap, job)
 	job.SubmitTime = s.UnixNow()
-	admitted, err := view.Admit(admission.Caller(c.Access), job)
+	admitted, err := view.Admit(admission.Reverter(c.Access, target), job)
 	if err != nil {
 		return nil, err
 	}
