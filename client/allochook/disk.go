@@ -166,7 +166,8 @@ func (h *diskHook) findOnce(ctx context.Context, a *nomad.Allocation) (migrate.R
 }
 
 // owners maps the owners of moved data. Dynamic uids of the previous allocation become those of
-// the same tasks in the new one. Other users keep their files.
+// the same tasks in the new one. Other users keep their files. The dynamic uids of another node may have another range:
+// its snapshot names their tasks.
 type owners struct {
 	group   *nomad.TaskGroup
 	users   Users
@@ -175,7 +176,7 @@ type owners struct {
 }
 
 func (o owners) of(path, task string, uid, gid int) (int, int, error) {
-	if !o.users.Contains(uid) {
+	if task == "" && !o.users.Contains(uid) {
 		if o.users.Contains(gid) {
 			gid = 0
 		}
@@ -185,7 +186,7 @@ func (o owners) of(path, task string, uid, gid int) (int, int, error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if o.users.Contains(gid) {
+	if gid == uid || o.users.Contains(gid) { // the group of a dynamic user has its number
 		gid = to
 	}
 	return to, gid, nil

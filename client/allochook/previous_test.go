@@ -303,6 +303,8 @@ func TestOwners(t *testing.T) {
 		{"alloc/data/x", "", 90_000, 90_000, [2]int{0, 0}}, // of an unknown task
 		{"a/local/x", "", 90_000, 50, [2]int{0, 50}},       // the task has a user of its own
 		{"gone/local/x", "gone", 90_000, 90_000, [2]int{0, 0}},
+		{"alloc/data/x", "a", 80_000, 80_000, [2]int{0, 0}}, // of a node with another pool
+		{"alloc/data/x", "a", 80_000, 50, [2]int{0, 50}},
 	} {
 		uid, gid, err := o.of(c.path, c.task, c.uid, c.gid)
 		if err != nil || uid != c.want[0] || gid != c.want[1] {

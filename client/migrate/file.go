@@ -41,12 +41,18 @@ func (x *extraction) attributesOf(name string, h *tar.Header) (attributes, error
 	if x.target.Owner == nil {
 		return as, nil
 	}
-	task := ""
-	if rest, ok := strings.CutPrefix(h.Uname, ownerPrefix); ok {
-		task = rest
+	task, dynamic := strings.CutPrefix(h.Uname, ownerPrefix)
+	if !dynamic {
+		task = ""
+	}
+	gid := h.Gid
+	if strings.HasPrefix(h.Gname, ownerPrefix) { // it is a number of the sender
+		if gid = 0; dynamic {
+			gid = h.Uid
+		}
 	}
 	var err error
-	as.uid, as.gid, err = x.target.Owner(name, task, h.Uid, h.Gid)
+	as.uid, as.gid, err = x.target.Owner(name, task, h.Uid, gid)
 	return as, err
 }
 

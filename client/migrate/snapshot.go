@@ -16,7 +16,8 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// ownerPrefix begins the user name of an entry whose owner is the dynamic user of a task.
+// ownerPrefix begins the user name of an entry whose owner is the dynamic user of a task, and the group name of an entry
+// whose group is that of such a user.
 const ownerPrefix = "nomad-task:"
 
 // maxEntries is the maximum number of entries of a snapshot.
@@ -255,6 +256,9 @@ func (t *snapshot) header(st *unix.Stat_t, h *tar.Header) error {
 	if t.source.TaskOf != nil {
 		if task := t.source.TaskOf(h.Uid); task != "" {
 			h.Uname = ownerPrefix + task
+		}
+		if task := t.source.TaskOf(h.Gid); task != "" {
+			h.Gname = ownerPrefix + task
 		}
 	}
 	if err := t.w.WriteHeader(h); err != nil {
