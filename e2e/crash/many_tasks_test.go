@@ -36,7 +36,7 @@ func TestKilledWithManyTasks(t *testing.T) {
 	for _, al := range harness.Await(t, a, id, "running", manyTasks) {
 		last = max(last, al.ModifyIndex)
 	}
-	before := processesIn(t, slice)
+	before := harness.ProcessesIn(t, slice)
 	if len(before) != 2*manyTasks {
 		t.Errorf("%d processes run, want an init and a program for each of %d tasks", len(before), manyTasks)
 	}
@@ -59,9 +59,9 @@ func TestKilledWithManyTasks(t *testing.T) {
 			t.Errorf("%s was restarted %d times", al.Name, n)
 		}
 	}
-	if after := processesIn(t, slice); !maps.Equal(after, before) {
+	if after := harness.ProcessesIn(t, slice); !maps.Equal(after, before) {
 		t.Errorf("%d processes run, which are not the %d of before the kill", len(after), len(before))
 	}
 	harness.PurgeAll(t, a)
-	leavesNothing(t, a, dir, slice)
+	harness.LeavesNothing(t, a, dir, slice)
 }

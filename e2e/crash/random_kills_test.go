@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -147,49 +146,5 @@ func churnTask(name, script, extra string) string {
 func (c *churn) nothingLeft() {
 	harness.PurgeAll(c.t, c.agent)
 	c.registered("web")
-	leavesNothing(c.t, c.agent, c.dir, c.slice)
-}
-
-// leavesNothing checks that no resource of tasks remains after all jobs were purged: no directory, control group,
-// process or mount. dir is the directory of the agent, slice its cgroup_parent.
-func leavesNothing(t *testing.T, a *cluster.Agent, dir, slice string) {
-	t.Helper()
-	harness.WaitCollected(t, a, filepath.Join(dir, "data"))
-	harness.Within(t, harness.Patience, "its control groups go", func() bool {
-		left, err := cluster.Groups(slice, "*/*.scope")
-		return err == nil && len(left) == 0
-	})
-	if left := processesIn(t, slice); len(left) > 0 {
-		t.Errorf("%d processes are left: %v", len(left), left)
-	}
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, dir+"/") {
-			t.Errorf("a mount is left: %s", line)
-		}
-	}
-}
-
-// processesIn returns the group of each process of tasks, by the directory of the process.
-func processesIn(t *testing.T, slice string) map[string]string {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]string{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		if _, group, found := strings.Cut(string(text), "/"+slice+"/"); found {
-			group, _, _ = strings.Cut(group, "\n")
-			out[filepath.Dir(file)] = group
-		}
-	}
-	return out
+	harness.LeavesNothing(c.t, c.agent, c.dir, c.slice)
 }

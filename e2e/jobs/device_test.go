@@ -72,7 +72,7 @@ func TestExampleDevice(t *testing.T) {
 	dir := deviceNodes(t)
 	r := newPluginRig(t, fmt.Sprintf("plugin \"exampledevice\" {\n config {\n nodes = [%q, %q]\n share = %q\n }\n}\n",
 		dir+"/one", dir+"/two", dir+"/share"))
-	builtPlugin(t, r.plugins, "../exampledevice", "exampledevice")
+	harness.BuildPlugin(t, r.plugins, "../exampledevice", "exampledevice")
 	a := r.agent()
 	awaitDevices(t, a, "one:true two:true")
 
@@ -100,13 +100,13 @@ func TestExampleDevice(t *testing.T) {
 		harness.InShell("head -c 2 $EXAMPLE_NODES | od -An -tx1; cat "+dir+"/share/firmware; sleep 1000"), resources)))
 
 	// The program is killed: another takes over, and tasks go on.
-	pids := pluginProcesses(t, r.plugins, "exampledevice")
+	pids := harness.PluginProcesses(t, r.plugins, "exampledevice")
 	if len(pids) != 1 {
 		t.Fatalf("processes = %v, want one", pids)
 	}
 	unix.Kill(pids[0], unix.SIGKILL)
 	harness.Within(t, harness.Patience, "another process", func() bool {
-		now := pluginProcesses(t, r.plugins, "exampledevice")
+		now := harness.PluginProcesses(t, r.plugins, "exampledevice")
 		return len(now) == 1 && now[0] != pids[0] && deviceState(a) == "one:true two:true"
 	})
 

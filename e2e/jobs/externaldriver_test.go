@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,42 +14,6 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
 )
-
-// builtPlugin builds a package as a program in a plugin_dir.
-func builtPlugin(t *testing.T, dir, pkg, name string) {
-	t.Helper()
-	harness.NeedsRoot(t)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-tags=companion", "-o", filepath.Join(dir, name), ".")
-	cmd.Dir = pkg
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, out)
-	}
-}
-
-// pluginProcesses lists the processes of a program in a plugin_dir, without those of its tasks.
-func pluginProcesses(t *testing.T, dir, name string) (pids []int) {
-	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		exe, _ := os.Readlink("/proc/" + e.Name() + "/exe")
-		args, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if exe == filepath.Join(dir, name) && strings.HasPrefix(string(args), name+"\x00") {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
 
 // driverOf returns the state of a driver on the only node.
 func driverOf(a *cluster.Agent, name string) (*api.DriverInfo, map[string]string) {
@@ -127,7 +90,7 @@ func checkedByServers(t *testing.T, a *cluster.Agent) {
 func TestExampleDriver(t *testing.T) {
 	crash := filepath.Join(t.TempDir(), "crash")
 	r := newPluginRig(t, fmt.Sprintf("plugin \"exampledriver\" {\n config {\n greeting = \"ahoj\"\n crash_file = %q\n }\n}\n", crash))
-	builtPlugin(t, r.plugins, "../exampledriver", "exampledriver")
+	harness.BuildPlugin(t, r.plugins, "../exampledriver", "exampledriver")
 	a := r.agent()
 	d, attributes := driverOf(a, "example")
 	if !d.Healthy || attributes["driver.example"] != "1" || attributes["driver.example.greeting"] != "ahoj" ||
@@ -136,7 +99,7 @@ func TestExampleDriver(t *testing.T) {
 	}
 	one := func() int {
 		t.Helper()
-		pids := pluginProcesses(t, r.plugins, "exampledriver")
+		pids := harness.PluginProcesses(t, r.plugins, "exampledriver")
 		if len(pids) != 1 {
 			t.Fatalf("the driver has processes %v, want one", pids)
 		}
@@ -156,7 +119,7 @@ func TestExampleDriver(t *testing.T) {
 	before := one()
 	unix.Kill(before, unix.SIGKILL)
 	harness.Within(t, harness.Patience, "another process of the driver", func() bool {
-		now := pluginProcesses(t, r.plugins, "exampledriver")
+		now := harness.PluginProcesses(t, r.plugins, "exampledriver")
 		d, _ := driverOf(a, "example")
 		return len(now) == 1 && now[0] != before && d.Healthy
 	})
@@ -185,7 +148,7 @@ func TestExampleDriver(t *testing.T) {
 	if err := a.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if left := pluginProcesses(t, r.plugins, "exampledriver"); len(left) != 0 || harness.Gone(pid) {
+	if left := harness.PluginProcesses(t, r.plugins, "exampledriver"); len(left) != 0 || harness.Gone(pid) {
 		t.Errorf("processes %v of the driver remain; the task has ended: %t", left, harness.Gone(pid))
 	}
 	b := r.agent()
@@ -196,7 +159,7 @@ func TestExampleDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.Within(t, harness.Patience, "the end of the driver",
-		func() bool { return len(pluginProcesses(t, r.plugins, "exampledriver")) == 0 })
+		func() bool { return len(harness.PluginProcesses(t, r.plugins, "exampledriver")) == 0 })
 	c := r.agent()
 	al = harness.Await(t, c, "long", "running", 1)[0]
 	exampleWorks(t, c, al, pid)
@@ -310,7 +273,7 @@ func TestExec2AsPlugin(t *testing.T) {
 	harness.NeedsSandbox(t)
 	super := filepath.Join(harness.TempDir(t), "super")
 	r := newPluginRig(t, fmt.Sprintf("plugin \"exec2-ext\" {\n args = [\"-name\", \"exec2-ext\", \"-dir\", %q]\n config {\n unveil_by_task = true\n }\n}\n", super))
-	builtPlugin(t, r.plugins, "../../cmd/nomad-driver-exec2", "exec2-ext")
+	harness.BuildPlugin(t, r.plugins, "../../cmd/nomad-driver-exec2", "exec2-ext")
 	a := r.agent()
 	d, attributes := driverOf(a, "exec2-ext")
 	if !d.Healthy || attributes["driver.exec2-ext.unveil.tasks"] != "true" || attributes["driver.exec2-ext.level"] != "none" {
@@ -371,8 +334,8 @@ func TestExec2AsPlugin_Shared(t *testing.T) {
 	}
 	one := block("exec2-ext", "")
 	rigs := []*pluginRig{newPluginRig(t, one+block("exec2-more", `backend = "exec2-ext"`)), newPluginRig(t, one)}
-	builtPlugin(t, rigs[0].plugins, "../../cmd/nomad-driver-exec2", "exec2-ext")
-	builtPlugin(t, rigs[1].plugins, "../../cmd/nomad-driver-exec2", "exec2-ext")
+	harness.BuildPlugin(t, rigs[0].plugins, "../../cmd/nomad-driver-exec2", "exec2-ext")
+	harness.BuildPlugin(t, rigs[1].plugins, "../../cmd/nomad-driver-exec2", "exec2-ext")
 	long := func(driver string) string {
 		return strings.Replace(harness.Sandboxed(harness.InShell(`trap 'echo got USR1' USR1; echo pid $$; while true; do sleep 0.1; done`)),
 			`"exec2"`, strconv.Quote(driver), 1)
