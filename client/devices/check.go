@@ -33,10 +33,32 @@ func check(r *Reservation) error {
 		if err == nil && kind != unix.S_IFDIR && kind != unix.S_IFREG {
 			err = errors.New("is neither a directory nor a regular file: device nodes are reserved as devices")
 		}
+		if err == nil {
+			err = notOfKernel(path)
+		}
 		if err != nil {
 			return fmt.Errorf("mount %s: %w", m.HostPath, err)
 		}
 		m.HostPath = path
+	}
+	return nil
+}
+
+// ofKernel are the file systems by which the kernel is controlled. Modes do not protect them from a task that has
+// capabilities, and the ones that a driver mounts are restricted. A device may have files in sysfs.
+var ofKernel = map[int64]string{
+	unix.PROC_SUPER_MAGIC: "proc", unix.CGROUP_SUPER_MAGIC: "cgroup", unix.CGROUP2_SUPER_MAGIC: "cgroup2",
+	unix.SECURITYFS_MAGIC: "securityfs", unix.DEBUGFS_MAGIC: "debugfs", unix.TRACEFS_MAGIC: "tracefs", unix.BPF_FS_MAGIC: "bpf",
+}
+
+// notOfKernel returns an error if a path without links is in one of the file systems of ofKernel.
+func notOfKernel(path string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return err
+	}
+	if name := ofKernel[int64(fs.Type)]; name != "" {
+		return fmt.Errorf("is in the file system %s of the kernel, which a plugin cannot give to a task", name)
 	}
 	return nil
 }

@@ -202,6 +202,8 @@ func TestReserve(t *testing.T) {
 		"device as mount":     {mount("/dev/null"), "reserved as devices"},
 		"file as mount":       {mount(file), ""},
 		"directory as mount":  {mount(dir), ""},
+		"proc as mount":       {mount("/proc"), "the file system proc of the kernel"},
+		"sysctl as mount":     {mount("/proc/sys/kernel/core_pattern"), "the file system proc of the kernel"},
 		"open directory":      {mount(filepath.Join(open, "f")), "others could replace"},
 		"variable":            {&proto.ContainerReservation{Envs: map[string]string{"A=B": "x"}}, "variable"},
 	} {
