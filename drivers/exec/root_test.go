@@ -159,6 +159,7 @@ func TestEscapes(t *testing.T) {
 		"remount":       "mount -o remount,rw /usr && echo out",
 		"sysctl":        "echo 1 > /proc/sys/kernel/panic && echo out",
 		"sysrq":         "echo s > /proc/sysrq-trigger && echo out",
+		"memory":        "cd /proc; for f in kpageflags kpagecount slabinfo vmallocinfo; do [ -z \"$(head -c 8 $f | od -An)\" ] || echo out; done",
 		"sys":           "echo 1 > /sys/kernel/mm/ksm/run && echo out",
 		"setuid":        "cp /usr/bin/id /local/id && chmod u+s /local/id && [ $(/local/id -u) = $(id -u) ] || echo out",
 		"host's run":    "ls /run/*.sock /var/run && echo out",

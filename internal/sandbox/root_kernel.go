@@ -21,11 +21,17 @@ var deviceLinks = map[string]string{
 	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
 }
 
-// Files of /proc that concern the whole machine.
+// Files of /proc that concern the whole machine. Those of root are in the list too: programs with the capability
+// DAC_OVERRIDE could open them.
 var (
-	procReadOnly = []string{"sys", "sysrq-trigger", "irq", "bus"}
-	procMasked   = []string{"kcore", "keys", "latency_stats", "timer_list", "sched_debug", "acpi", "scsi"}
+	procReadOnly = []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "driver", "mtrr"}
+	procMasked   = []string{"kcore", "keys", "latency_stats", "timer_list", "timer_stats", "sched_debug", "acpi", "asound", "scsi",
+		"kpagecgroup", "kpagecount", "kpageflags", "pagetypeinfo", "slabinfo", "vmallocinfo", "allocinfo"}
 )
+
+// sysMasked are the files of /sys that concern the whole machine. The counters of powercap show what other programs
+// compute.
+var sysMasked = []string{"firmware", "devices/virtual/powercap"}
 
 // mountKernel mounts /dev, /proc and /sys.
 func (a *assembly) mountKernel() error {
@@ -202,5 +208,10 @@ func (a *assembly) mountSys(mask masks) error {
 	if err := a.mount(sys, "sys"); err != nil {
 		return err
 	}
-	return mask.hide(sys, "firmware")
+	for _, name := range sysMasked {
+		if err := mask.hide(sys, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
