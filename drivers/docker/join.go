@@ -36,8 +36,7 @@ type endpoint struct {
 // endpoint returns the endpoint of a task, nil if its container has no network of its own or asks for nothing.
 func (d *Driver) endpoint(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task) (*endpoint, error) {
 	name := o.Joins()
-	group := cfg.NetNS != "" && o.NetworkMode == ""
-	if name == "" && (group || o.Endpoint.MAC == nil) {
+	if name == "" && (ofGroup(cfg, o) || o.Endpoint.MAC == nil) {
 		return nil, nil
 	}
 	e := &endpoint{network: name, names: o.Names(), mac: o.Endpoint.MAC, of: cfg.Namespace,

@@ -33,7 +33,7 @@ type mounting struct {
 // started.
 func (d *Driver) mountsOf(cfg *drivers.TaskConfig, o *config.Task) (*mounting, error) {
 	m := &mounting{s: &d.set, cfg: cfg, privileged: o.Privileged, reserved: &reservation{points: &d.points}}
-	for _, add := range []func() error{m.taskDirs, func() error { return m.given(o) }, m.client} {
+	for _, add := range []func() error{m.taskDirs, func() error { return m.given(o) }, m.volumes, func() error { return m.files(o) }} {
 		if err := add(); err != nil {
 			return nil, errors.Join(err, m.reserved.Close())
 		}
@@ -272,8 +272,8 @@ var propagations = map[string]mount.Propagation{
 	"": mount.PropagationRPrivate, drivers.PropagateToTask: mount.PropagationRSlave, drivers.PropagateBoth: mount.PropagationRShared,
 }
 
-// client adds the volumes and files of the client, with the file systems that are mounted below.
-func (m *mounting) client() error {
+// volumes adds the volumes of the client, with the file systems that are mounted below.
+func (m *mounting) volumes() error {
 	for _, v := range m.cfg.Mounts {
 		propagation, ok := propagations[v.Propagation]
 		if !ok {
@@ -287,8 +287,24 @@ func (m *mounting) client() error {
 			return fmt.Errorf("mount volume %s: %w", v.HostPath, err)
 		}
 	}
+	return nil
+}
+
+// files adds what the client replaces of the node's files. A task that has left the network of its group has the hosts
+// file of the daemon.
+func (m *mounting) files(o *config.Task) error {
 	for _, file := range m.cfg.Files {
-		if err := m.file(file.Name, bind{target: file.Target, readOnly: true}); err != nil {
+		name := file.Name
+		if file.Target == hostsFile {
+			if m.cfg.NetNS != "" && !ofGroup(m.cfg, o) {
+				continue
+			}
+			var err error
+			if name, err = extended(m.cfg, name, o.ExtraHosts); err != nil {
+				return fmt.Errorf("write the hosts file of the task: %w", err)
+			}
+		}
+		if err := m.file(name, bind{target: file.Target, readOnly: true}); err != nil {
 			return err
 		}
 	}

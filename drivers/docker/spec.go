@@ -162,12 +162,11 @@ func (d *Driver) hostConfig(cfg *drivers.TaskConfig, o *config.Task) (*container
 // network sets the network of a container: what the task asks for, the group's, or the daemon's
 // default.
 func (d *Driver) network(cfg *drivers.TaskConfig, o *config.Task, host *container.HostConfig) error {
-	group := cfg.NetNS != "" && o.NetworkMode == ""
-	if group && (o.Hostname != "" || len(o.DNSServers)+len(o.DNSSearches)+len(o.DNSOptions)+len(o.ExtraHosts) > 0) {
-		return errors.New("hostname, dns_servers, dns_search_domains, dns_options and extra_hosts need a network of the task's own: the group has a network, so use its dns block, or set network_mode")
-	}
-	if group && o.Endpoint.MAC != nil {
-		return errors.New("mac_address needs a network of the task's own: the group has a network, so remove it, or set network_mode")
+	group := ofGroup(cfg, o)
+	if group {
+		if err := checkGroupNetwork(cfg, o); err != nil {
+			return err
+		}
 	}
 	switch {
 	case group && cfg.NetLabels[sandboxLabel] == "":
@@ -178,6 +177,9 @@ func (d *Driver) network(cfg *drivers.TaskConfig, o *config.Task, host *containe
 		host.NetworkMode = container.NetworkMode(o.NetworkMode)
 	default:
 		host.NetworkMode = "default"
+	}
+	if group {
+		return nil
 	}
 	for _, server := range o.DNSServers {
 		addr, err := netip.ParseAddr(server)
