@@ -393,15 +393,15 @@ func TestRefusedOptions(t *testing.T) {
 		config["image"] = "web:1"
 		return job(id, "docker", m{"Tasks": []any{m{"Name": "t", "Driver": "docker", "Config": config}}}, extra)
 	}
-	const cores = "config of docker task: not served: cpuset_cpus: the scheduler assigns cores: use cores in resources"
-	r := checked(t, archive(t, container("b", m{"cpuset_cpus": "0"}, nil), container("a", m{"cpuset_cpus": "1-2"}, nil),
+	const windows = "config of docker task: not served: isolation: this driver runs on Linux only"
+	r := checked(t, archive(t, container("b", m{"isolation": "hyperv"}, nil), container("a", m{"isolation": "process"}, nil),
 		container("c", m{"network_mode": "container:db", "auth": []any{m{"username": "u", "password": "hidden"}}}, nil),
-		container("old", m{"cpuset_cpus": "0"}, m{"Stop": true}),
+		container("old", m{"isolation": "hyperv"}, m{"Stop": true}),
 		container("net", m{"network_mode": "shop", "network_aliases": []any{"db"}, "mac_address": "02:68:b3:29:da:98",
-			"ipv4_address": "192.0.2.7", "advertise_ipv6_address": true, "storage_opt": []any{m{"size": "1G"}}}, nil)), nil, nil)
+			"ipv4_address": "192.0.2.7", "advertise_ipv6_address": true, "cpuset_cpus": "0", "storage_opt": []any{m{"size": "1G"}}}, nil)), nil, nil)
 	want := []migrate.Finding{
-		{Name: cores, Count: 2, Jobs: []string{"default/a", "default/b"}, Lost: true,
-			Effect: "tasks of 2 jobs will not start on clients of this version: " + cores},
+		{Name: windows, Count: 2, Jobs: []string{"default/a", "default/b"}, Lost: true,
+			Effect: "tasks of 2 jobs will not start on clients of this version: " + windows},
 		{Name: `config of docker task: not served: network_mode "container:db": tasks cannot join the network of another container`,
 			Count: 1, Jobs: []string{"default/c"}, Lost: true},
 	}

@@ -68,7 +68,7 @@ var answers = []answer{
 	{"ipv4_address", isLimited, "an address of the network that no other container has", nil},
 	{"ipv6_address", isLimited, "an address of the network that no other container has", nil},
 	{"mac_address", isLimited, "one that neither the node nor another container of the network has", nil},
-	{"advertise_ipv6_address", isSafe, "", nil},
+	{"advertise_ipv6_address", isSafe, "", nil}, {"cpuset_cpus", isSafe, "no effect, with a warning: use `cores` in the resources", nil},
 	{"sysctl", isLimited, "parameters of the container's own network and IPC namespaces", nil},
 	{"storage_opt", isLimited, "`size` only", nil},
 	{"load", isLimited, "an archive in the task's own directory", nil},
@@ -89,7 +89,7 @@ var answers = []answer{
 	{"mount.target", isSafe, "a path in the container", nil}, {"mount.readonly", isSafe, "", nil},
 	{"mount.tmpfs_options.mode", isSafe, "", nil},
 
-	{"cpuset_cpus", isRefused, "", nil}, {"isolation", isRefused, "", nil},
+	{"isolation", isRefused, "", nil},
 }
 
 // needsSecurity returns what of security_opt needs privilege.

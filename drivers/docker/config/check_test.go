@@ -95,7 +95,7 @@ func TestCheckTask(t *testing.T) {
 		"command, blanks": {block{"image": "web", "command": "run "}, "command contains extra white space"},
 		"ports":           {block{"image": "web", "ports": []any{"http"}}, ""},
 		"port_map":        {block{"image": "web", "port_map": []any{block{"http": 80}, block{"admin": "8080"}}}, ""},
-		"cpuset":          {block{"image": "web", "cpuset_cpus": "0"}, "not served: cpuset_cpus: the scheduler assigns cores"},
+		"cpuset":          {block{"image": "web", "cpuset_cpus": "0"}, ""},
 		"isolation":       {block{"image": "web", "isolation": "hyperv"}, "not served: isolation"},
 		"network": {block{"image": "web", "network_mode": "my-net", "network_aliases": []any{"db", "db_1"}, "ipv4_address": "192.0.2.1",
 			"ipv6_address": "2001:db8::1", "mac_address": "02:68:b3:29:da:98", "advertise_ipv6_address": true}, ""},
@@ -157,5 +157,17 @@ func TestCheckTask(t *testing.T) {
 				t.Errorf("the error has a secret: %v", err)
 			}
 		})
+	}
+}
+
+// An option that Nomad ignores is accepted with a warning.
+func TestWarnings(t *testing.T) {
+	kind := config.Kind()
+	got := kind.WarnTask("", block{"image": "web", "cpuset_cpus": "0-3"})
+	if len(got) != 1 || !strings.HasPrefix(got[0], "cpuset_cpus has no effect") {
+		t.Errorf("WarnTask() = %q", got)
+	}
+	if got := kind.WarnTask("", block{"image": "web"}); len(got) != 0 {
+		t.Errorf("WarnTask() without the option = %q", got)
 	}
 }

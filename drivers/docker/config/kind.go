@@ -30,8 +30,16 @@ func Kind() *drivers.Kind {
 		DevConfig:   map[string]any{drivers.LegacyOption: true},
 		CheckConfig: CheckConfig, Isolates: Isolates, NeedsPrivilege: NeedsPrivilege,
 		CheckTask:  func(user string, config map[string]any) error { return errors.Join(CheckTask(config), CheckUser(user)) },
-		CheckPorts: CheckPorts,
+		CheckPorts: CheckPorts, WarnTask: warnings,
 	}
+}
+
+// warnings returns what a valid task has without effect.
+func warnings(_ string, config map[string]any) []string {
+	if config["cpuset_cpus"] == nil {
+		return nil
+	}
+	return []string{"cpuset_cpus has no effect: the scheduler assigns cores: use cores in resources"}
 }
 
 // Capabilities returns what the driver can do.

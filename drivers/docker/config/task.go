@@ -98,8 +98,7 @@ type Task struct {
 
 // unserved lists the options that this driver does not have, with the reasons.
 var unserved = map[string]string{
-	"cpuset_cpus": "the scheduler assigns cores: use cores in resources",
-	"isolation":   "this driver runs on Linux only",
+	"isolation": "this driver runs on Linux only",
 }
 
 // CheckTask checks a task's config block as the job has it, with references not interpolated.
