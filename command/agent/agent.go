@@ -180,7 +180,12 @@ func (a *Agent) listenHTTP() error {
 		if err != nil {
 			return err
 		}
-		a.http = append(a.http, a.limitConns(ln, limit))
+		reserve, err := connlimit.NewReserve(ln, a.refuseFull)
+		if err != nil {
+			ln.Close()
+			return err
+		}
+		a.http = append(a.http, a.limitConns(reserve, limit))
 	}
 	bound := a.http[0].Addr().(*net.TCPAddr)
 	for _, ln := range a.http { // other machines cannot use the loopback address

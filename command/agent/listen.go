@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"strconv"
@@ -29,6 +30,26 @@ func listen(what, host string, port int) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s address %s: %w", what, addr, err)
 	}
 	return ln, nil
+}
+
+// full is the response to a connection for which the agent has no descriptor.
+const full = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n" +
+	"Content-Length: 35\r\n\r\nthe agent has too many open files\r\n"
+
+// fullPatience bounds how long a connection that gets the response full delays the next one.
+const fullPatience = 100 * time.Millisecond
+
+// refuseFull answers and closes a connection for which the agent has no descriptor. A request that was not read would
+// make the kernel drop the response.
+func (a *Agent) refuseFull(conn net.Conn) {
+	defer conn.Close()
+	a.log.Debug("refused an HTTP connection", "err", syscall.EMFILE)
+	if a.certs.HTTPS() {
+		return
+	}
+	conn.SetDeadline(time.Now().Add(fullPatience))
+	_, _ = io.WriteString(conn, full) // it is closed in any case
+	_, _ = conn.Read(make([]byte, maxHeader))
 }
 
 // limitConns limits the connections of each address and of all addresses together. A refused

@@ -6,6 +6,8 @@
 // reached, a key with few connections still gets another one. The newest connection of the key with
 // the most connections is then closed.
 //
+// A Reserve refuses connections while the process has no descriptor for them.
+//
 // There are no goroutines: Refuse, which answers and closes a refused connection, runs in
 // Accept and must not block.
 package connlimit

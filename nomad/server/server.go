@@ -29,6 +29,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/open-nomad/open-nomad/internal/connlimit"
 	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/admission"
@@ -144,7 +145,13 @@ func New(cfg Config, log *slog.Logger) (*Server, error) {
 
 // open creates the parts in order of their dependencies.
 func (s *Server) open() (err error) {
-	if s.listener, err = net.Listen("tcp", s.cfg.RPCAddr); err != nil {
+	ln, err := net.Listen("tcp", s.cfg.RPCAddr)
+	if err != nil {
+		return fmt.Errorf("listen for RPC: %w", err)
+	}
+	// A caller that is refused at once asks another server.
+	if s.listener, err = connlimit.NewReserve(ln, func(c net.Conn) { c.Close() }); err != nil {
+		ln.Close()
 		return fmt.Errorf("listen for RPC: %w", err)
 	}
 	if s.advertise = s.cfg.RPCAdvertise; s.advertise == "" {
