@@ -13,7 +13,7 @@ import (
 func Kind() *drivers.Kind {
 	return &drivers.Kind{
 		Name: Name, ConfigSpec: configSpec, TaskSpec: taskSpec, KillSignal: syscall.SIGINT, SignalsMain: true, Daemon: true, Grouped: true,
-		Capabilities: drivers.Capabilities{FSIsolation: drivers.FSIsolationNone, DynamicWorkloadUsers: true, Devices: true,
+		Capabilities: drivers.Capabilities{FSIsolation: drivers.FSIsolationNone, DynamicWorkloadUsers: true, OwnEnvironment: true, Devices: true,
 			Networks: []string{drivers.NetworkHost, drivers.NetworkGroup}},
 		CheckConfig: drivers.CheckWith(configSpec, decodeSettings),
 		CheckTask: func(user string, _ map[string]any) error {

@@ -181,7 +181,7 @@ func (m *machine) forwarded() (out []drivers.Port, err error) {
 	return out, nil
 }
 
-// environment returns the variables of the emulator: those of the client, with the ports of the guest.
+// environment returns the variables of the emulator: those of the task, with the ports of the guest.
 func (m *machine) environment() process.Environment {
 	e := process.Environment{Set: map[string]string{"TMPDIR": process.TmpDir(m.cfg)}, Without: []string{"LD_*", "QEMU_*"}}
 	ports, _ := m.forwarded() // command has returned its error

@@ -11,6 +11,7 @@
 //
 //   - The emulator never runs as root: a task without a user gets one of its own.
 //   - An image outside the task's directories must be accessible to that user.
+//   - The emulator does not have the environment of the agent.
 //   - The control group limits processes and memory, with room for the emulator itself.
 //   - The monitor connection stays open until the guest has ended.
 //

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
@@ -126,6 +127,15 @@ func (h *host) within(what string, ok func() bool) {
 func (h *host) task(name string, s situation, args ...string) *api.Task {
 	cpu, memory := h.share(), 128
 	config := map[string]any{"command": h.probe, "args": args}
+	switch s.driver {
+	case "java": // memory is that of the virtual machine
+		memory = 512
+		config = map[string]any{"class": testtask.JavaClass, "class_path": filepath.Join(h.dir, "granted"), "jvm_options": []string{"-Xmx64m"},
+			"args": append([]string{h.probe}, args...)}
+	case "qemu":
+		config = map[string]any{"image_path": filepath.Join(h.dir, "granted/targets.json"), "emulator": emulator,
+			"args": append([]string{"probe"}, args...)}
+	}
 	maps.Copy(config, s.config)
 	if s.unveil != nil {
 		config["unveil"] = s.unveil
@@ -208,7 +218,7 @@ func (h *host) log(al *api.AllocationListStub, task string) string {
 func (h *host) settle(s situation) {
 	t, o := h.t, &h.targets
 	t.Helper()
-	al := h.run(job("neighbour", "service", s, h.task("neighbour", s, "stay", canary)), "running")
+	al := h.run(job("neighbour", "service", s, h.task("neighbour", s.victim(), "stay", canary)), "running")
 	h.within("the neighbour", func() bool { return strings.HasPrefix(h.log(al, "neighbour"), "up") })
 	o.NeighbourDir = filepath.Join(o.DataDir, "alloc", al.ID)
 	if h.agentUser != "" {

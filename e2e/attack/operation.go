@@ -45,6 +45,7 @@ const limit = 40 * time.Second
 // Main is the main function of the probe. "run TARGETS" tries all operations, "try NAME TARGETS"
 // one operation. "hold" and "uid" are helpers of operations.
 func Main(args []string) int {
+	args = emulated(args)
 	if len(args) == 0 {
 		fmt.Fprintln(os.Stderr, "usage: probe run TARGETS")
 		return 2
@@ -71,6 +72,19 @@ func Main(args []string) int {
 	}
 	fmt.Fprintf(os.Stderr, "probe: unknown command %q\n", args[0])
 	return 2
+}
+
+// emulated returns the arguments after "probe", if the driver qemu runs the probe as an emulator. The driver gives it
+// options of its own.
+func emulated(args []string) []string {
+	if len(args) == 1 && args[0] == "--version" {
+		fmt.Println("probe version 9.9")
+		os.Exit(0)
+	}
+	if i := slices.Index(args, "probe"); len(args) > 0 && args[0] == "-machine" && i >= 0 {
+		return args[i+1:]
+	}
+	return args
 }
 
 // runAll tries every operation in a separate process.

@@ -3,6 +3,7 @@ package attack_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,8 +98,51 @@ func pluginExec(option string) string {
 	return fmt.Sprintf("plugin \"exec\" {\n  config {\n    %s\n  }\n}", option)
 }
 
+// emulators are the columns of testdata/qemu.txt: the probe in the place of an emulator, as a guest that has taken it over.
+var emulators = []situation{
+	{name: "qemu", driver: "qemu"},
+	{name: "qemu-named", driver: "qemu", user: namedUser, allows: []reason{
+		{"mate/api-socket", "tasks of one allocation and one named user reach each other's API socket, which asks for a token: give tasks users of their own"},
+	}},
+	{name: "qemu-network", driver: "qemu", network: "none"},
+}
+
+// emulator is the suffix of the probe's name in its place.
+const emulator = "probe"
+
+// pluginQemu returns a block that allows the targets as an image, so that the probe can read them.
+func (g *ground) pluginQemu() string {
+	return fmt.Sprintf("plugin \"qemu\" {\n  config {\n    image_paths = [\"%s/granted\"]\n  }\n}", g.dir)
+}
+
+// An emulator is allowed exactly what the table allows, with a reason.
+func TestQemuTable(t *testing.T) {
+	needs(t, landlock.ABIAudit)
+	check(t, "qemu", emulators)
+}
+
+// javas are the columns of testdata/java.txt: a program that a class starts.
+var javas = []situation{{name: "java", driver: "java", allows: defaults}}
+
+// A Java program is allowed exactly what the table allows, with a reason.
+func TestJavaTable(t *testing.T) {
+	needs(t, landlock.ABIAudit)
+	if _, err := exec.LookPath("java"); err != nil {
+		t.Skip("needs java")
+	}
+	check(t, "java", javas)
+}
+
+// victim returns the situation of other tasks. An emulator cannot write what the victims write.
+func (s situation) victim() situation {
+	if s.driver == "qemu" || s.driver == "java" {
+		return situation{user: s.user, network: s.network}
+	}
+	return s
+}
+
 // inRoot reports whether the task has a root directory of its own.
-func (s situation) inRoot() bool { return s.driver != "" }
+func (s situation) inRoot() bool { return s.driver == "exec" }
 
 // rootBlock returns additions to the client block: the probe and the targets are in the root, at the paths that
 // they have on the node, and root is an allowed user.

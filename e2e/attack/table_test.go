@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/e2e/attack"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 )
@@ -256,12 +257,24 @@ func probe(t *testing.T, s situation) map[string]string {
 		env = append(env, shimAlone+"=1")
 	}
 	g.agentUser = s.agent
-	if s.inRoot() {
+	switch {
+	case s.inRoot():
 		g.clientBlock = g.rootBlock()
+	case s.driver == "java":
+		g.clientBlock = g.rootBlock()
+		class := filepath.Join(g.dir, "granted", testtask.JavaClass+".class")
+		if err := os.WriteFile(class, testtask.JavaProgram(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case s.driver == "qemu":
+		g.copyProbe(filepath.Join(g.dir, "granted/qemu-system-"+emulator), 0o755)
+		env = append(env, fmt.Sprintf("PATH=%s/granted:%s", g.dir, os.Getenv("PATH")))
+		s.plugins = g.pluginQemu()
+		g.writeTargets() // the image of every task
 	}
 	h := g.startHost(s.block, s.plugins, env...)
 	h.settle(s)
-	mate := h.task("mate", s, "stay", canary)
+	mate := h.task("mate", s.victim(), "stay", canary)
 	mate.Lifecycle = &api.TaskLifecycle{Hook: "prestart", Sidecar: true}
 	text := ""
 	if s.session {
@@ -372,8 +385,13 @@ func render(columns []situation, all []map[string]string) string {
 
 // tests returns the tests that write the tables of a driver.
 func tests(driver string) string {
-	if driver == "" {
+	switch driver {
+	case "":
 		return "TestTable|TestOlderLandlock"
+	case "java":
+		return "TestJavaTable"
+	case "qemu":
+		return "TestQemuTable"
 	}
 	return "TestRootTable"
 }

@@ -105,6 +105,7 @@ type Capabilities struct {
 	FSIsolation          FSIsolation
 	DynamicWorkloadUsers bool     // the client assigns a dynamic uid to a task without user
 	DefaultUser          string   // user of a task without one, "" for that of the agent or of the driver
+	OwnEnvironment       bool     // a task does not get the environment of the agent, whatever FSIsolation is
 	Networks             []string // supported modes: NetworkHost, NetworkGroup; empty means NetworkHost
 	MustCreateNetwork    bool     // the driver is a NetworkCreator, and its tasks only join such networks
 	NoLogs               bool     // the driver collects no logs
