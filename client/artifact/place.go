@@ -30,7 +30,8 @@ func newPlace(t *Task, destination string, file bool) (place, error) {
 	at := path.Join(t.Dir.Name(), destination)
 	first, rest, _ := strings.Cut(at, "/")
 	if path.IsAbs(destination) || first != t.Dir.Name() && first != allocdir.SharedName {
-		return place{}, fmt.Errorf("destination %q is outside the task's directory and the shared directory of the allocation: use a path such as local/, or ../alloc/data/", destination)
+		return place{}, fmt.Errorf("destination %q is outside the task's directory and the shared directory of the "+
+			"allocation: use a path such as local/, or ../alloc/data/", destination)
 	}
 	if file && (rest == "" || strings.HasSuffix(destination, "/")) {
 		return place{}, fmt.Errorf("destination %q is a directory, but mode is file: add the name of the file", destination)

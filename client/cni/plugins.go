@@ -73,7 +73,8 @@ var _ invoke.Exec = (*Exec)(nil)
 func (*Exec) FindInPath(plugin string, dirs []string) (string, error) {
 	path, err := invoke.FindInPath(plugin, dirs)
 	if err != nil {
-		return "", fmt.Errorf("CNI plugin %q is not in %s: install it (such as Debian's package containernetworking-plugins), or set cni_path in the client block: %w",
+		return "", fmt.Errorf("CNI plugin %q is not in %s: install it (such as Debian's package "+
+			"containernetworking-plugins), or set cni_path in the client block: %w",
 			plugin, strings.Join(dirs, ":"), err)
 	}
 	info, err := os.Stat(path)

@@ -128,7 +128,8 @@ func (m *Manager) enter(id, name string) (leave func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if v := m.volumes[name]; v != nil && v.ID != id {
-		return nil, apierror.Errorf(409, "volume name already exists on this node: volume %q has the ID %s and the host_path %s; if no server lists it, "+
+		return nil, apierror.Errorf(409, "volume name already exists on this node: volume %q has the ID %s and the "+
+			"host_path %s; if no server lists it, "+
 			"register it with this id and host_path and with its plugin_id, and then delete it", name, v.ID, v.Path)
 	}
 	if other, running := m.busy[name]; running {

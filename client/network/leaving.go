@@ -18,7 +18,8 @@ func checkTasks(a *nomad.Allocation, isolated bool) error {
 	}
 	for _, t := range tg.Tasks {
 		if t.LeavesNetwork() {
-			return fmt.Errorf("the group is isolated on the bridge (isolate, egress, or bridge_network_isolate of the node), but task %q has network_mode = %q: remove it, or use none",
+			return fmt.Errorf("the group is isolated on the bridge (isolate, egress, or bridge_network_isolate of "+
+				"the node), but task %q has network_mode = %q: remove it, or use none",
 				t.Name, fmt.Sprint(t.Config["network_mode"]))
 		}
 	}

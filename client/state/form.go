@@ -82,7 +82,8 @@ func checkForm(b *bolt.DB, file string, abandon bool) error {
 	case len(ids) == 0 || abandon:
 		return nil
 	}
-	return fmt.Errorf("client state database %s is %w, which has started processes of %d allocations (%s) that this version cannot take over: %s; "+
+	return fmt.Errorf("client state database %s is %w, which has started processes of %d allocations (%s) that this "+
+		"version cannot take over: %s; "+
 		"or start once with -adopt-none: the allocations are reported lost, and you end their processes yourself",
 		file, ErrForm, len(ids), strings.Join(ids, ", "), remedy)
 }

@@ -147,8 +147,8 @@ func statNoLinks(name string) (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// target returns the destination of a volume in the task. In a root of the task's own, the driver creates it. Else a missing destination below the task's writable
-// directories is created.
+// target returns the destination of a volume in the task. In a root of the task's own, the driver creates it. Else a
+// missing destination below the task's writable directories is created.
 func (h *volumeHook) target(destination string, req *TaskPrestartRequest, directory bool) (string, error) {
 	target := req.Env.Expand(destination)
 	if strings.Contains(target, "${") {
@@ -204,7 +204,8 @@ func (h *volumeHook) exists(target string) error {
 	}
 	_, err := os.Lstat(target)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("destination %s does not exist on this node and is outside the task's directory: create it, or choose one below ${NOMAD_TASK_DIR}", target)
+		return fmt.Errorf("destination %s does not exist on this node and is outside the task's directory: create "+
+			"it, or choose one below ${NOMAD_TASK_DIR}", target)
 	}
 	return err
 }
