@@ -39,7 +39,11 @@ func main() {
 	}
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: asLine}))
 	super := supervise.NewClient(*dir, log)
-	serve.Serve(serve.Config{Driver: exec2.New(exec2.Config{Name: *name, Log: log, Supervisor: super}), Version: version.Number, Stop: super.CloseAndStopIdle})
+	serve.Serve(serve.Config{
+		Driver:  exec2.New(exec2.Config{Name: *name, Log: log, Supervisor: super}),
+		Version: version.Number,
+		Stop:    super.CloseAndStopIdle,
+	})
 }
 
 // asLine gives the standard attributes of a line the names that clients expect of a plugin.

@@ -1,8 +1,9 @@
 // Package rawexec is the driver "raw_exec": it runs a program on the host with the agent's rights and
 // without a sandbox. The operator must enable it. The program keeps all rights of the agent. It is in the
-// network namespace of its group, if that has one, but has the files of the host. It has its own session and control group, the descriptors 0–2 only, and the environment of the job and the
-// client. Programs of the client that work for a task are confined (process.Confiner). Package
-// drivers/process implements states, recovery and exits.
+// network namespace of its group, if that has one, but has the files of the host. It has its own session
+// and control group, the descriptors 0–2 only, and the environment of the job and the client. Programs of
+// the client that work for a task are confined (process.Confiner). Package drivers/process implements
+// states, recovery and exits.
 package rawexec
 
 import (
