@@ -25,7 +25,8 @@ func fmtCommand() term.Command {
 	return term.Command{
 		Name: "fmt", Args: "[path...]", MaxArgs: -1,
 		Short: "Rewrite HCL files in the canonical style",
-		Long:  "Formats HCL files. Of a directory (default: the current one) it formats the *.hcl and *.nomad files. With - it\nformats standard input.",
+		Long: "Formats HCL files. Of a directory (default: the current one) it formats the *.hcl and *.nomad files. With - it\n" +
+			"formats standard input.",
 		Setup: func(f *term.Flags) term.Run {
 			o := &formatter{}
 			f.BoolVar(&o.check, "check", false, "Do not write files. Exit with 1 if a file is not formatted.")

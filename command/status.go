@@ -51,7 +51,8 @@ func statusCommand() term.Command {
 	return term.Command{
 		Name: "status", Args: "[identifier]", MaxArgs: 1,
 		Short: "Show the object with an ID, or list the jobs",
-		Long:  "Finds the job, node, allocation, evaluation or deployment with the ID or prefix, and shows its\nstatus. Without an argument it lists the jobs.",
+		Long: "Finds the job, node, allocation, evaluation or deployment with the ID or prefix, and shows its\n" +
+			"status. Without an argument it lists the jobs.",
 		Setup: func(f *term.Flags) term.Run {
 			var args statusArgs
 			f.DetailVar(&args.detail, "Show full IDs.")

@@ -15,7 +15,8 @@ type ruleFlags struct{ description, selector, bindType, bindName string }
 func (o *ruleFlags) declare(f *term.Flags) {
 	f.StringVar(&o.description, "description", "", "The description of the binding rule.")
 	f.StringVar(&o.selector, "selector", "",
-		"The `expression` over value.<claim> and list.<claim> that selects identities.\nAn identity without one of its claims does not match. Default: every identity.")
+		"The `expression` over value.<claim> and list.<claim> that selects identities.\n"+
+			"An identity without one of its claims does not match. Default: every identity.")
 	f.StringVar(&o.bindType, "bind-type", "", "What the rule grants: role, policy or management.")
 	f.StringVar(&o.bindName, "bind-name", "", "The `name` of the role or policy. It may contain ${value.<claim>}.")
 }
@@ -51,7 +52,8 @@ func ruleUpdateCommand() term.Command {
 	return term.Query(term.Command{
 		Name: "acl binding-rule update", Args: "<acl_binding_rule_id>", MinArgs: 1, MaxArgs: 1,
 		Short: "Update a binding rule",
-		Long:  "Fields without a flag are unchanged. With -no-merge they are cleared. Existing tokens keep what the rule granted until they expire.",
+		Long: "Fields without a flag are unchanged. With -no-merge they are cleared. Existing tokens keep what the " +
+			"rule granted until they expire.",
 	}, func(f *term.Flags) term.Ask[*api.ACLBindingRule] {
 		o := &ruleFlags{}
 		o.declare(f)

@@ -29,8 +29,10 @@ func explainCommand() term.Command {
 	return term.Command{
 		Name: "acl explain", Args: "<kind> <right> [name]", MaxArgs: 3,
 		Short: "Show who is allowed to do something, and by which rules",
-		Long: "The kinds are variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, operator, quota and plugin. The rights are the capabilities of policies. " +
-			"For job and allocation there are also read, list, run, plan, stop, purge, revert, dispatch, force, scale, stable, exec, logs, fs, restart, signal, gc and evaluate. " +
+		Long: "The kinds are variable, job, allocation, audience, namespace, node_pool, host_volume, node, agent, " +
+			"operator, quota and plugin. The rights are the capabilities of policies. " +
+			"For job and allocation there are also read, list, run, plan, stop, purge, revert, dispatch, force, " +
+			"scale, stable, exec, logs, fs, restart, signal, gc and evaluate. " +
 			"For audience there is also mint. " +
 			"-namespace sets the namespace of the variable or job.\n\n" +
 			"Without a flag the command checks your own token. To check others you need a management token.\n\n" +
@@ -40,7 +42,8 @@ func explainCommand() term.Command {
 			"    nomad acl explain -policy deploy -namespace prod job exec web\n" +
 			"    nomad acl explain -who audience mint vault.example.com\n" +
 			"    nomad acl explain -accessor 7ae92a4f-0e52-7ff5-b4ae-c1ef7fda0a5e -request \"DELETE /v1/job/web\"\n\n" +
-			"Some requests need a right on an object that is only known during the call, such as the namespace of an evaluation. The answer then names the right and is \"depends\".\n\n" +
+			"Some requests need a right on an object that is only known during the call, such as the namespace of " +
+			"an evaluation. The answer then names the right and is \"depends\".\n\n" +
 			"Exit codes: 0 if access is allowed (with -who: to at least one), 2 if it is denied or depends, 1 after an error.",
 		Setup: func(f *term.Flags) term.Run {
 			x := &explanation{}

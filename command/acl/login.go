@@ -28,11 +28,13 @@ func (o *loginFlags) declare(f *term.Flags) {
 	f.StringVar(&o.method, "method", "", "The `name` of the auth method. Default: the default auth method, of -type if given.")
 	f.StringVar(&o.ofType, "type", "", "The type of the auth method: JWT or OIDC.")
 	f.StringVar(&o.token, "login-token", "",
-		"The `token` of the identity provider, for the type JWT, or - to read it from standard\ninput. Other users of the machine can see command lines.")
+		"The `token` of the identity provider, for the type JWT, or - to read it from standard\n"+
+			"input. Other users of the machine can see command lines.")
 	f.StringVar(&o.callback, "oidc-callback-addr", "localhost:4649",
 		"The local `address` of the redirect URI. The auth method must allow\nhttp://<address>"+callbackPath+" as a redirect URI.")
 	f.BoolVar(&o.noBrowser, "no-browser", false,
-		"Do not open a browser or listen on a port. Print the URL, to open on any machine, and\nread the redirect URL or its code from standard input.")
+		"Do not open a browser or listen on a port. Print the URL, to open on any machine, and\n"+
+			"read the redirect URL or its code from standard input.")
 }
 
 func loginCommand() term.Command {
@@ -164,7 +166,8 @@ func takeOver(req *api.ACLOIDCCompleteAuthRequest, q url.Values, state string) e
 // pasted reads the redirect URL, or the code alone, that the user copies from a browser
 // on another machine.
 func (o *loginFlags) pasted(ctx context.Context, e *term.Env, at *url.URL, end finish) (*api.ACLToken, error) {
-	e.Warnf("Open this URL in a browser, on any machine, and log in:\n\n    %s\n\nThe browser is then redirected to http://%s%s, which may fail to load. Paste the complete URL here:", at, o.callback, callbackPath)
+	e.Warnf("Open this URL in a browser, on any machine, and log in:\n\n    %s\n\n"+
+		"The browser is then redirected to http://%s%s, which may fail to load. Paste the complete URL here:", at, o.callback, callbackPath)
 	line, err := e.Line(ctx)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ func (o *methodFlags) declare(f *term.Flags) {
 	f.StringVar(&o.ofType, "type", "", "JWT, for tokens of machines, or OIDC, for users with a browser.")
 	f.StringVar(&o.locality, "token-locality", "", "Where tokens from this method are valid: local, in this region, or global.")
 	f.StringVar(&o.format, "token-name-format", "",
-		"The name of these tokens. It may contain ${auth_method_type}, ${auth_method_name} and\n${value.<claim>}. Default ${auth_method_type}-${auth_method_name}.")
+		"The name of these tokens. It may contain ${auth_method_type}, ${auth_method_name} and\n"+
+			"${value.<claim>}. Default ${auth_method_type}-${auth_method_name}.")
 	f.StringVar(&o.ttl, "max-token-ttl", "", "The `duration` for which these tokens are valid, such as 8h.")
 	f.StringVar(&o.config, "config", "", "The configuration as `JSON`, or @file to read it from a file, or - for standard input.")
 	o.isDefault = f.OptBool("default", "Make this the default auth method of its type.")
@@ -125,7 +126,8 @@ func methodCreateCommand() term.Command {
 	return term.Query(term.Command{
 		Name: "acl auth-method create", Short: "Create an auth method: a way to log in with an identity provider",
 		Long: "    nomad acl auth-method create -name ci -type JWT -token-locality local -max-token-ttl 1h -config @ci.json\n\n" +
-			"The configuration has the keys (JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL), the accepted issuers and audiences (BoundIssuer, BoundAudiences) and the claims for binding rules (ClaimMappings, ListClaimMappings).",
+			"The configuration has the keys (JWTValidationPubKeys, JWKSURL or OIDCDiscoveryURL), the accepted " +
+			"issuers and audiences (BoundIssuer, BoundAudiences) and the claims for binding rules (ClaimMappings, ListClaimMappings).",
 	}, func(f *term.Flags) term.Ask[*api.ACLAuthMethod] {
 		o := &methodFlags{}
 		o.declare(f)
@@ -151,7 +153,8 @@ func methodUpdateCommand() term.Command {
 	return term.Query(term.Command{
 		Name: "acl auth-method update", Args: "<acl_auth_method_name>", MinArgs: 1, MaxArgs: 1,
 		Short: "Update an auth method",
-		Long:  "Fields without a flag are unchanged, and so are keys that -config leaves out. The value \"redacted\" keeps a secret, unless OIDCDiscoveryURL changes.",
+		Long: "Fields without a flag are unchanged, and so are keys that -config leaves out. The value " +
+			"\"redacted\" keeps a secret, unless OIDCDiscoveryURL changes.",
 	}, func(f *term.Flags) term.Ask[*api.ACLAuthMethod] {
 		o := &methodFlags{}
 		o.declare(f)

@@ -131,7 +131,8 @@ func tokenUpdateCommand() term.Command {
 	return term.Query(term.Command{
 		Name: "acl token update", Args: "<token_accessor_id>", MinArgs: 1, MaxArgs: 1,
 		Short: "Update the name, the policies or the roles of a token",
-		Long:  "Fields without a flag are unchanged. The policies of the flags replace the old ones, and so do the roles. The change takes effect at once, also for blocking queries.",
+		Long: "Fields without a flag are unchanged. The policies of the flags replace the old ones, and so do the " +
+			"roles. The change takes effect at once, also for blocking queries.",
 	}, func(f *term.Flags) term.Ask[*api.ACLToken] {
 		g := &grants{}
 		g.declare(f)

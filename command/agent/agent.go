@@ -130,9 +130,17 @@ func (a *Agent) open(w io.Writer) (err error) {
 	a.warnHeaders()
 	a.api = httpapi.New(httpapi.Config{
 		Config: web.Config{
-			RPC: a, Region: a.set.Region, MaxBody: maxBody, Headers: a.set.HTTPAPIResponseHeaders, Hosts: a.set.HostNames(),
+			RPC:     a,
+			Region:  a.set.Region,
+			MaxBody: maxBody,
+			Headers: a.set.HTTPAPIResponseHeaders,
+			Hosts:   a.set.HostNames(),
 			Origins: a.set.HTTPAPIAllowedOrigins,
-			Callers: a, Methods: endpoint.New(endpoint.Config{}).Methods(), ACL: a.set.ACL.Enabled, Audit: a.audit, Log: a.log.With(monitor.ModuleKey, "http"),
+			Callers: a,
+			Methods: endpoint.New(endpoint.Config{}).Methods(),
+			ACL:     a.set.ACL.Enabled,
+			Audit:   a.audit,
+			Log:     a.log.With(monitor.ModuleKey, "http"),
 		},
 		Agent: a, UI: site, Disks: a.disks(), Debug: a.set.EnableDebug, Members: a.members(), Keys: a.gossipKeys(), Unserved: a.unserved(),
 		OpenMetrics: a.set.Telemetry.AllowAnonymousMetrics, Parse: parse.New().Parse,
@@ -147,7 +155,8 @@ func (a *Agent) open(w io.Writer) (err error) {
 func (a *Agent) warnHeaders() {
 	for name := range a.set.HTTPAPIResponseHeaders {
 		if strings.EqualFold(name, "Access-Control-Allow-Origin") {
-			a.log.Warn("http_api_response_headers: the header does not allow requests of other origins: list the origins in http_api_allowed_origins", "header", name)
+			a.log.Warn("http_api_response_headers: the header does not allow requests of other origins: list the "+
+				"origins in http_api_allowed_origins", "header", name)
 		}
 	}
 }

@@ -20,7 +20,12 @@ import (
 // drivers opens the instances of drivers of the configuration. Tasks do not see the directories in
 // own.
 func (a *Agent) drivers(agentDirs []string) ([]plugin.Driver, error) {
-	host := drivers.NewHost(drivers.HostConfig{Log: a.log.With(monitor.ModuleKey, "client"), Supervisor: a.super, AgentDirs: agentDirs, ChrootEnv: a.set.Client.ChrootEnv})
+	host := drivers.NewHost(drivers.HostConfig{
+		Log:        a.log.With(monitor.ModuleKey, "client"),
+		Supervisor: a.super,
+		AgentDirs:  agentDirs,
+		ChrootEnv:  a.set.Client.ChrootEnv,
+	})
 	var out []plugin.Driver
 	var errs []error
 	for _, i := range a.set.Drivers() {

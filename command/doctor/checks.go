@@ -223,7 +223,8 @@ func cniPlugins(_ context.Context, m *machine) []Finding {
 	}
 	switch {
 	case len(have) == 0:
-		return append(out, warn("install the CNI plugins (Debian: containernetworking-plugins; set client.cni_path), if jobs use networks of mode bridge", "no CNI plugins were found"))
+		return append(out, warn("install the CNI plugins (Debian: containernetworking-plugins; set "+
+			"client.cni_path), if jobs use networks of mode bridge", "no CNI plugins were found"))
 	case len(missing) > 0:
 		return append(out, warn("install the missing plugins, if jobs use networks of mode bridge", "missing: %s; found: %s",
 			strings.Join(missing, ", "), strings.Join(have, ", ")))

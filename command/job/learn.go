@@ -85,7 +85,8 @@ func (o *learnOptions) run(ctx context.Context, e *term.Env) error {
 	}
 	if err == nil && !l.Complete {
 		err = &term.ExitError{Code: 2,
-			Err: fmt.Errorf("The last of %d runs had new denials, so there may be more. Raise -runs, or add the printed options to the job and run this command again", l.Runs)}
+			Err: fmt.Errorf("The last of %d runs had new denials, so there may be more. Raise -runs, or add the "+
+				"printed options to the job and run this command again", l.Runs)}
 	}
 	return err
 }

@@ -90,7 +90,9 @@ func (p *plan) run(ctx context.Context, e *term.Env, tmpl string) (bool, error) 
 	}
 	e.Println(e.Bold(fmt.Sprintf("Job Modify Index: %d", resp.JobModifyIndex)))
 	e.Printf("To submit the job with version verification run:\n\n%s\n\n", p.runLine(e, resp.JobModifyIndex))
-	e.Println("When running the job with the check-index flag, the job will only be run if the\njob modify index given matches the server-side version. If the index has changed,\nanother user has modified the job and the plan's results are potentially invalid.")
+	e.Println("When running the job with the check-index flag, the job will only be run if the\n" +
+		"job modify index given matches the server-side version. If the index has changed,\n" +
+		"another user has modified the job and the plan's results are potentially invalid.")
 	return changes(resp), nil
 }
 

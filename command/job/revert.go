@@ -68,7 +68,8 @@ func startCommand() term.Command {
 	return term.Command{
 		Name: "job start", Alias: []string{"start"}, Args: "<job>", MinArgs: 1, MaxArgs: 1,
 		Short: "Start a stopped job",
-		Long:  "Registers the last version of a stopped job again, and monitors the evaluation. Its scaling policies are enabled as before the stop.",
+		Long: "Registers the last version of a stopped job again, and monitors the evaluation. Its scaling " +
+			"policies are enabled as before the stop.",
 		Setup: func(f *term.Flags) term.Run {
 			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
 			detail := f.Detail("Print full IDs.")

@@ -23,7 +23,8 @@ func statusCommand() term.Command {
 	return term.Command{
 		Name: "job status", Args: "[job]", MaxArgs: 1,
 		Short: "Show the jobs, or one job with its allocations",
-		Long:  "-json and -t print a list, also for one job. Its elements have the fields Job, Summary, Allocations,\nLatestDeployment and Evaluations.",
+		Long: "-json and -t print a list, also for one job. Its elements have the fields Job, Summary, Allocations,\n" +
+			"LatestDeployment and Evaluations.",
 		Setup: func(f *term.Flags) term.Run {
 			o := &statusOptions{}
 			f.BoolVar(&o.short, "short", false, "Show only the job, without its allocations.")

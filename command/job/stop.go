@@ -13,7 +13,8 @@ func stopCommand() term.Command {
 	return term.Command{
 		Name: "job stop", Alias: []string{"stop"}, Args: "<job>...", MinArgs: 1, MaxArgs: -1,
 		Short: "Stop a running job",
-		Long:  "Stops each job and monitors its evaluation. A prefix must match exactly one job.\nThe command asks for confirmation of a prefix, unless -yes is set.",
+		Long: "Stops each job and monitors its evaluation. A prefix must match exactly one job.\n" +
+			"The command asks for confirmation of a prefix, unless -yes is set.",
 		Setup: func(f *term.Flags) term.Run {
 			opts := &api.DeregisterOptions{}
 			f.BoolVar(&opts.Purge, "purge", false, "Also remove the job from state.")

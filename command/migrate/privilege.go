@@ -64,12 +64,16 @@ func (r *Report) privilegeSteps() []Step {
 	jobs := plural(len(u.Jobs), "job")
 	legacy := u.legacy()
 	if len(legacy) > 0 {
-		steps = append(steps, Step{Text: fmt.Sprintf("Set %s = true in the plugin config of %s on the new clients: their tasks have no privileged = true (%s). When all servers run open-nomad, register these jobs again as a caller with %s in their namespace: the servers add the line. Then remove the option.",
+		steps = append(steps, Step{Text: fmt.Sprintf("Set %s = true in the plugin config of %s on the new clients: "+
+			"their tasks have no privileged = true (%s). When all servers run open-nomad, register these jobs again "+
+			"as a caller with %s in their namespace: the servers add the line. Then remove the option.",
 			plugin.LegacyOption, strings.Join(legacy, ", "), jobs, acl.PrivilegedExecution)})
 	}
 	others := slices.DeleteFunc(slices.Clone(u.Drivers), func(name string) bool { return slices.Contains(legacy, name) })
 	if len(others) == 0 {
 		return steps
 	}
-	return append(steps, Step{Text: fmt.Sprintf("When all servers run open-nomad, register the jobs with tasks of %s that need privileged = true (%s) as a caller with %s in their namespace: the servers add the line. Until then new clients refuse these tasks.", strings.Join(others, ", "), jobs, acl.PrivilegedExecution)})
+	return append(steps, Step{Text: fmt.Sprintf("When all servers run open-nomad, register the jobs with tasks of "+
+		"%s that need privileged = true (%s) as a caller with %s in their namespace: the servers add the line. "+
+		"Until then new clients refuse these tasks.", strings.Join(others, ", "), jobs, acl.PrivilegedExecution)})
 }

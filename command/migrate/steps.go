@@ -18,7 +18,8 @@ var stopping = []string{"volume csi", "csi volumes", "csi plugins", "csi_plugin"
 func (r *Report) steps() []Step {
 	steps := slices.Concat(r.prepareCluster(), r.prepareJobs(), r.prepareAgents())
 	return append(steps, r.nodeStep(), relayStep, r.serverStep(), Step{
-		Text: "Now you can use features that Nomad servers do not have, such as quotas. While a Nomad server is a member, these requests fail with 409.",
+		Text: "Now you can use features that Nomad servers do not have, such as quotas. While a Nomad server is a " +
+			"member, these requests fail with 409.",
 		Commands: []string{
 			"nomad server members -verbose   # each server has the tag project=open-nomad",
 			"nomad operator autopilot health # each server is healthy",
@@ -31,7 +32,8 @@ func (r *Report) prepareCluster() []Step {
 	var steps []Step
 	if c := r.Cluster; c != nil {
 		if c.Enterprise {
-			steps = append(steps, Step{Text: "Move from Nomad Enterprise to the community edition first: this version was not tested with Enterprise servers and does not read their records."})
+			steps = append(steps, Step{Text: "Move from Nomad Enterprise to the community edition first: this " +
+				"version was not tested with Enterprise servers and does not read their records."})
 		}
 		if other := c.untested(); len(other) > 0 {
 			steps = append(steps, Step{Text: "Upgrade the servers to Nomad 2.0 first: no other release was tested, and these servers run " +
@@ -49,7 +51,8 @@ func (r *Report) prepareJobs() []Step {
 	var steps []Step
 	lost := slices.ContainsFunc(slices.Concat(r.Features, r.Nodes), func(f Finding) bool { return f.Lost })
 	if lost {
-		steps = append(steps, Step{Text: "Change or stop the jobs above, and delete the records above, while all servers run Nomad. Repeat this check until it lists nothing that you need."})
+		steps = append(steps, Step{Text: "Change or stop the jobs above, and delete the records above, while all " +
+			"servers run Nomad. Repeat this check until it lists nothing that you need."})
 	}
 	var stop []string
 	for _, f := range r.Features {
@@ -71,7 +74,8 @@ func (r *Report) prepareAgents() []Step {
 		text += ", without the rejected keys"
 	}
 	steps := append([]Step{{Text: text + ".", Commands: []string{"nomad config validate /etc/open-nomad.d"}}}, r.privilegeSteps()...)
-	const cannot = "Nomad followers cannot schedule while an open-nomad server leads. Keep a Nomad server as leader until it is the last one, or replace all servers at once"
+	const cannot = "Nomad followers cannot schedule while an open-nomad server leads. Keep a Nomad server as leader " +
+		"until it is the last one, or replace all servers at once"
 	switch c := r.Cluster; {
 	case c == nil || c.RPCTLS == "":
 		steps = append(steps, Step{Text: "Give each new server a certificate for server.<region>.nomad if tls.rpc is on. If it is off, " +
@@ -99,14 +103,17 @@ func (r *Report) nodeStep() Step {
 
 // relayStep is about the tickets of this project, which clients of Nomad do not have.
 var relayStep = Step{
-	Text: "If access control is on and a client of Nomad remains, set this in the server block of each open-nomad server before you start it. Without it, these servers refuse logs, exec, fs, stats, signal and restart with 409 for allocations " +
-		"on clients of Nomad. With it, they send the callers' tokens to these clients, as Nomad does. Remove it when the last client of Nomad has left.",
+	Text: "If access control is on and a client of Nomad remains, set this in the server block of each open-nomad " +
+		"server before you start it. Without it, these servers refuse logs, exec, fs, stats, signal and restart with 409 for allocations " +
+		"on clients of Nomad. With it, they send the callers' tokens to these clients, as Nomad does. Remove it " +
+		"when the last client of Nomad has left.",
 	Commands: []string{"relay_tokens_to_nodes = true  # in server { }, then restart the server if it runs"},
 }
 
 func (r *Report) serverStep() Step {
 	return Step{
-		Text: "Replace the servers, one after the other, the leader last: add an open-nomad server with an empty data_dir, wait until it is a voter, then remove a Nomad server.",
+		Text: "Replace the servers, one after the other, the leader last: add an open-nomad server with an empty " +
+			"data_dir, wait until it is a voter, then remove a Nomad server.",
 		Commands: []string{
 			"nomad agent -config=/etc/open-nomad.d  # with server.retry_join, without bootstrap_expect",
 			"nomad operator raft list-peers      # the new server has Voter = true",

@@ -24,7 +24,8 @@ func applyCommand() term.Command {
 	return term.Command{
 		Name: "namespace apply", Args: "<file, name or ->", MinArgs: 1, MaxArgs: 1,
 		Short: "Create or update a namespace",
-		Long:  "Reads a specification in HCL or JSON from a file, or from standard input with -. With a name instead, it creates the namespace, or updates its description and quota.",
+		Long: "Reads a specification in HCL or JSON from a file, or from standard input with -. With a name " +
+			"instead, it creates the namespace, or updates its description and quota.",
 		Setup: func(f *term.Flags) term.Run {
 			description := f.String("description", "", "The description of the namespace. Requires a name as the argument.")
 			quota := f.String("quota", "", "The quota of the namespace, or \"\" for none. Requires a name as the argument.")

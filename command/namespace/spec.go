@@ -46,9 +46,15 @@ func parse(text []byte) (*api.Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &api.Namespace{Name: s.Text(root, "name"), Description: s.Text(root, "description"), Quota: s.Text(root, "quota"),
-		Privileged: s.Text(root, "privileged"), Meta: s.Texts(root, "meta"), RequiredExtraClaims: s.Texts(root, "required_extra_claims"), OptionalExtraClaims: s.Texts(root,
-			"optional_extra_claims")}
+	n := &api.Namespace{
+		Name:                s.Text(root, "name"),
+		Description:         s.Text(root, "description"),
+		Quota:               s.Text(root, "quota"),
+		Privileged:          s.Text(root, "privileged"),
+		Meta:                s.Texts(root, "meta"),
+		RequiredExtraClaims: s.Texts(root, "required_extra_claims"),
+		OptionalExtraClaims: s.Texts(root, "optional_extra_claims"),
+	}
 	if c := s.Block(root, "capabilities"); c != nil {
 		n.Capabilities = &api.NamespaceCapabilities{EnabledTaskDrivers: s.List(c, "enabled_task_drivers"),
 			DisabledTaskDrivers: s.List(c, "disabled_task_drivers"),

@@ -13,7 +13,8 @@ func introCreateCommand() term.Command {
 	return term.Command{
 		Name: "node intro create", MaxArgs: 0,
 		Short: "Create an introduction token for new nodes",
-		Long: "Prints a token for 'nomad agent -client-intro-token' (or NOMAD_CLIENT_INTRO_TOKEN, or the file intro_token.jwt in the client's state directory). " +
+		Long: "Prints a token for 'nomad agent -client-intro-token' (or NOMAD_CLIENT_INTRO_TOKEN, or the file " +
+			"intro_token.jwt in the client's state directory). " +
 			"A node needs the token only for its first registration, until it has its own identity.",
 		Setup: func(f *term.Flags) term.Run {
 			req := &api.ACLIdentityClientIntroductionTokenRequest{}

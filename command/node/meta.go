@@ -16,8 +16,10 @@ func metaApplyCommand() term.Command {
 	return term.Command{
 		Name: "node meta apply", Args: "[<key>=<value>...]", MaxArgs: -1,
 		Short: "Change the metadata of a node",
-		Long: "Each argument sets a key; a key without = gets an empty value. The change survives restarts of the agent and overrides its configuration. " +
-			"Constraints use it as soon as the node has registered again. This needs node:write.\n\n    nomad node meta apply -unset=maintenance rack=r7",
+		Long: "Each argument sets a key; a key without = gets an empty value. The change survives restarts of the " +
+			"agent and overrides its configuration. " +
+			"Constraints use it as soon as the node has registered again. This needs node:write.\n\n" +
+			"    nomad node meta apply -unset=maintenance rack=r7",
 		Setup: func(f *term.Flags) term.Run {
 			id := f.String("node-id", "", "The `node`. Default: the node of the queried agent.")
 			unset := f.String("unset", "", "Remove these comma-separated `keys`.")
@@ -30,7 +32,8 @@ func metaReadCommand() term.Command {
 	return term.Command{
 		Name: "node meta read", MaxArgs: 0,
 		Short: "Show the metadata of a node",
-		Long:  "The sections are the metadata of the node, the part set by node meta apply, and the part set in the agent's configuration. This needs node:read.",
+		Long: "The sections are the metadata of the node, the part set by node meta apply, and the part set in the " +
+			"agent's configuration. This needs node:read.",
 		Setup: func(f *term.Flags) term.Run {
 			id := f.String("node-id", "", "The `node`. Default: the node of the queried agent.")
 			var formats term.Formats

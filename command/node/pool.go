@@ -19,7 +19,8 @@ func poolApplyCommand() term.Command {
 	return term.Command{
 		Name: "node pool apply", Args: "<file>", MinArgs: 1, MaxArgs: 1,
 		Short: "Create or update a node pool",
-		Long:  "The file contains a node_pool block (see 'nomad node pool init') or JSON; \"-\" reads standard input. Attributes that are not set in the file get their default values, even if the pool exists.",
+		Long: "The file contains a node_pool block (see 'nomad node pool init') or JSON; \"-\" reads standard " +
+			"input. Attributes that are not set in the file get their default values, even if the pool exists.",
 		Setup: func(f *term.Flags) term.Run {
 			json := f.Bool("json", false, "The file is JSON.")
 			return func(ctx context.Context, e *term.Env) error {

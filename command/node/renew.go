@@ -21,7 +21,8 @@ func identityRenewCommand() term.Command {
 	return term.Command{
 		Name: "node identity renew", Args: "[node]", MaxArgs: 1,
 		Short: "Make nodes renew their identity immediately",
-		Long: "Either a node, -node-pool or -all is required. Requests to several nodes are spread over the duration of -over. Nodes that cannot be reached are listed, and the exit code is 1. " +
+		Long: "Either a node, -node-pool or -all is required. Requests to several nodes are spread over the " +
+			"duration of -over. Nodes that cannot be reached are listed, and the exit code is 1. " +
 			"A node that cannot reach a server retries the renewal, even after a restart of its agent.",
 		Setup: func(f *term.Flags) term.Run {
 			r := &renewing{}

@@ -19,7 +19,8 @@ func clientStateCommand() term.Command {
 	return term.Command{
 		Name: "operator client-state", Args: "<data dir>", MinArgs: 1, MaxArgs: 1, Local: true,
 		Short: "Show the stored state of a stopped client as JSON",
-		Long: "The client must be stopped. The command reads its state.db and does not change it. <data dir> is the data_dir of its agent, or its state directory. " +
+		Long: "The client must be stopped. The command reads its state.db and does not change it. <data dir> is the " +
+			"data_dir of its agent, or its state directory. " +
 			"Tokens and environments of tasks are not printed: an identity is shown by its claims and its expiration.",
 		Setup: func(*term.Flags) term.Run {
 			return func(_ context.Context, e *term.Env) error {

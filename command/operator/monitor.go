@@ -52,7 +52,8 @@ func monitorCommand() term.Command {
 	return term.Command{
 		Name: "monitor", Short: "Follow the log of an agent",
 		Long: "Prints what the agent logs from now on, until it is interrupted. The level is independent of the agent's own log level. " +
-			"Lines are dropped if they are not read fast enough; a line with their number follows. This needs agent:read.\n\n    nomad monitor -log-level=debug -server-id=leader",
+			"Lines are dropped if they are not read fast enough; a line with their number follows. This needs agent:read.\n\n" +
+			"    nomad monitor -log-level=debug -server-id=leader",
 		Setup: func(f *term.Flags) term.Run {
 			var t target
 			t.declare(f)
@@ -80,7 +81,8 @@ func monitorCommand() term.Command {
 func monitorExportCommand() term.Command {
 	return term.Command{
 		Name: "monitor export", Short: "Print the stored log of an agent",
-		Long: "Prints the agent's log file with -on-disk, or the journal of a systemd unit with -service-name. Without any line the exit code is 1. " +
+		Long: "Prints the agent's log file with -on-disk, or the journal of a systemd unit with -service-name. " +
+			"Without any line the exit code is 1. " +
 			"This needs agent:read.\n\n    nomad monitor export -on-disk -node-id=f7a9\n    nomad monitor export -service-name=nomad -logs-since=2h",
 		Setup: func(f *term.Flags) term.Run {
 			var t target

@@ -23,7 +23,8 @@ func raftDiskCommands() []term.Command {
 }
 
 // offlineLong begins the long help of the commands for stopped servers.
-const offlineLong = "The server must be stopped. The command reads its files and does not change them. <data dir> is\nthe data_dir of its agent, or the directory server or raft below it."
+const offlineLong = "The server must be stopped. The command reads its files and does not change them. <data dir> is\n" +
+	"the data_dir of its agent, or the directory server or raft below it."
 
 // raftLogs accepts and ignores the common flags, as in Nomad 2.0.
 const raftLogs = "operator raft logs"
@@ -111,7 +112,8 @@ func raftInfo(e *term.Env, o *consensus.Offline) error {
 
 func raftLogsCommand() term.Command {
 	return offline(raftLogs, "Print the Raft log entries of a stopped server as JSON",
-		"Each entry is an object. Tokens, keys, secret IDs and encrypted data are replaced by\n\"<redacted>\". Secrets in the text of jobs are not.",
+		"Each entry is an object. Tokens, keys, secret IDs and encrypted data are replaced by\n"+
+			"\"<redacted>\". Secrets in the text of jobs are not.",
 		func(f *term.Flags) func(*term.Env, *consensus.Offline) error {
 			pretty := f.Bool("pretty", false, "Print indented objects instead of one per line.")
 			return func(e *term.Env, o *consensus.Offline) error {
@@ -126,7 +128,8 @@ func raftLogsCommand() term.Command {
 
 func raftStateCommand() term.Command {
 	return offline("operator raft state", "Print the state of a stopped server as JSON",
-		"The state is the newest snapshot with the log entries after it applied. The last entries may be\nuncommitted. Keys, tokens and secret IDs are omitted.",
+		"The state is the newest snapshot with the log entries after it applied. The last entries may be\n"+
+			"uncommitted. Keys, tokens and secret IDs are omitted.",
 		func(f *term.Flags) func(*term.Env, *consensus.Offline) error {
 			until := f.Int64("last-index", 0, "The `index` of the last entry to apply. Zero or less counts from the end\nof the log.")
 			return func(e *term.Env, o *consensus.Offline) error { return raftState(e, o, *until) }

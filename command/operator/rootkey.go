@@ -22,7 +22,8 @@ func rootKeyCommands() []term.Command {
 func rootKeysCommand() term.Command {
 	return term.Command{
 		Name: "operator root keyring list", Short: "List the root keys that sign and encrypt",
-		Long: "The list has the number of variables that each key encrypts. With a key management service it also shows which provider wrapped the key, and whether the leader can unwrap it.",
+		Long: "The list has the number of variables that each key encrypts. With a key management service it also " +
+			"shows which provider wrapped the key, and whether the leader can unwrap it.",
 		Setup: func(f *term.Flags) term.Run {
 			detail := f.Detail("Show full IDs.")
 			return func(ctx context.Context, e *term.Env) error {
@@ -79,8 +80,10 @@ func rootKeyTable(keys []*api.RootKeyMeta, detail term.Detail) string {
 func rotateCommand() term.Command {
 	return term.Command{
 		Name: "operator root keyring rotate", Short: "Rotate the root key",
-		Long: "With -now the new key is active at once. With -prepublish it is first published in the JWKS and becomes active after that time, so verifiers know it before it signs. " +
-			"Nodes keep identities signed by the old key until they renew them. With -renew-nodes they renew at once, as with 'nomad node identity renew -all'.",
+		Long: "With -now the new key is active at once. With -prepublish it is first published in the JWKS and " +
+			"becomes active after that time, so verifiers know it before it signs. " +
+			"Nodes keep identities signed by the old key until they renew them. With -renew-nodes they renew at " +
+			"once, as with 'nomad node identity renew -all'.",
 		Setup: func(f *term.Flags) term.Run {
 			now := f.Bool("now", false, "Activate the new key at once.")
 			prepublish := f.Duration("prepublish", 0, "Publish the new key now and activate it after this `duration`.")
@@ -151,7 +154,8 @@ func removeKeyCommand() term.Command {
 	return term.Command{
 		Name: "operator root keyring remove", Args: "<key ID>", MinArgs: 1, MaxArgs: 1,
 		Short: "Remove an unused root key",
-		Long:  "The active key cannot be removed. A key that allocations, nodes or variables still use is only removed with -force. Its tokens then become invalid, and the data that it encrypted is lost.",
+		Long: "The active key cannot be removed. A key that allocations, nodes or variables still use is only " +
+			"removed with -force. Its tokens then become invalid, and the data that it encrypted is lost.",
 		Setup: func(f *term.Flags) term.Run {
 			force := f.Bool("force", false, "Remove the key even if it is in use.")
 			return func(ctx context.Context, e *term.Env) error {

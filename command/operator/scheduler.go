@@ -54,19 +54,33 @@ func schedulerSetCommand() term.Command {
 			index := f.String("check-index", "", "Update only if the modify `index` of the configuration is equal.")
 			set := map[**bool]func(*api.SchedulerConfiguration) *bool{
 				f.OptBool("memory-oversubscription",
-					"Allow memory_max of tasks."): func(s *api.SchedulerConfiguration) *bool { return &s.MemoryOversubscriptionEnabled },
+					"Allow memory_max of tasks."): func(s *api.SchedulerConfiguration) *bool {
+					return &s.MemoryOversubscriptionEnabled
+				},
 				f.OptBool("reject-job-registration",
-					"Reject job registrations."): func(s *api.SchedulerConfiguration) *bool { return &s.RejectJobRegistration },
+					"Reject job registrations."): func(s *api.SchedulerConfiguration) *bool {
+					return &s.RejectJobRegistration
+				},
 				f.OptBool("pause-eval-broker",
-					"Pause the evaluation broker."): func(s *api.SchedulerConfiguration) *bool { return &s.PauseEvalBroker },
+					"Pause the evaluation broker."): func(s *api.SchedulerConfiguration) *bool {
+					return &s.PauseEvalBroker
+				},
 				f.OptBool("preempt-system-scheduler",
-					"Enable preemption for system jobs."): func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.SystemSchedulerEnabled },
+					"Enable preemption for system jobs."): func(s *api.SchedulerConfiguration) *bool {
+					return &s.PreemptionConfig.SystemSchedulerEnabled
+				},
 				f.OptBool("preempt-service-scheduler",
-					"Enable preemption for service jobs."): func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.ServiceSchedulerEnabled },
+					"Enable preemption for service jobs."): func(s *api.SchedulerConfiguration) *bool {
+					return &s.PreemptionConfig.ServiceSchedulerEnabled
+				},
 				f.OptBool("preempt-batch-scheduler",
-					"Enable preemption for batch jobs."): func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.BatchSchedulerEnabled },
+					"Enable preemption for batch jobs."): func(s *api.SchedulerConfiguration) *bool {
+					return &s.PreemptionConfig.BatchSchedulerEnabled
+				},
 				f.OptBool("preempt-sysbatch-scheduler",
-					"Enable preemption for sysbatch jobs."): func(s *api.SchedulerConfiguration) *bool { return &s.PreemptionConfig.SysBatchSchedulerEnabled },
+					"Enable preemption for sysbatch jobs."): func(s *api.SchedulerConfiguration) *bool {
+					return &s.PreemptionConfig.SysBatchSchedulerEnabled
+				},
 			}
 			return func(ctx context.Context, e *term.Env) error {
 				return setScheduler(ctx, e, *index, func(s *api.SchedulerConfiguration) {

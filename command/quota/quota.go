@@ -22,7 +22,8 @@ func applyCommand() term.Command {
 	return term.Command{
 		Name: "quota apply", Args: "<file or ->", MinArgs: 1, MaxArgs: 1,
 		Short: "Create or update a quota",
-		Long:  "Reads a specification in HCL from a file, or from standard input with - ('nomad quota init' writes an example). The quota takes effect at once. Running allocations continue, even above the new limits.",
+		Long: "Reads a specification in HCL from a file, or from standard input with - ('nomad quota init' writes " +
+			"an example). The quota takes effect at once. Running allocations continue, even above the new limits.",
 		Setup: func(f *term.Flags) term.Run {
 			asJSON := f.Bool("json", false, "Read the specification as JSON, with the keys of the API.")
 			return func(ctx context.Context, e *term.Env) error {

@@ -29,7 +29,8 @@ func infoCommand() term.Command {
 	return term.Command{
 		Name: "service info", Args: "<service_name>", MinArgs: 1, MaxArgs: 1,
 		Short: "Show the registrations of a service",
-		Long:  "The name may be a prefix that matches exactly one service. A registration is removed when its allocation ends; failing checks do not hide it.",
+		Long: "The name may be a prefix that matches exactly one service. A registration is removed when its " +
+			"allocation ends; failing checks do not hide it.",
 		Setup: func(f *term.Flags) term.Run {
 			var p page
 			p.declare(f)

@@ -88,7 +88,8 @@ func tags(list []string) string {
 func deleteCommand() term.Command {
 	return term.Action(term.Command{Name: "service delete", Args: "<service_name> <service_id>", MinArgs: 2, MaxArgs: 2,
 		Short: "Remove a service registration",
-		Long:  "Clients remove the registrations of ended allocations. Remove one by hand only if its client cannot. The client of a running allocation does not notice the removal."},
+		Long: "Clients remove the registrations of ended allocations. Remove one by hand only if its client " +
+			"cannot. The client of a running allocation does not notice the removal."},
 		func(*term.Flags) term.Ask[string] {
 			return func(ctx context.Context, e *term.Env, c *api.Client) (string, error) {
 				w := (&api.WriteOptions{Namespace: e.Namespace()}).WithContext(ctx)

@@ -12,9 +12,11 @@ func putCommand() term.Command {
 	return term.Command{
 		Name: "var put", Args: "<path or @file or -> [@file or -] [name=value]...", MinArgs: 1, MaxArgs: -1,
 		Short: "Create or update a variable",
-		Long: "The items are read from a specification in JSON or HCL (@file, or - for standard input) and from the command line, which overrides it. " +
+		Long: "The items are read from a specification in JSON or HCL (@file, or - for standard input) and from the " +
+			"command line, which overrides it. " +
 			"The value @file is replaced by the contents of the file, - by standard input. Write \\@ for a value that begins with @.\n\n" +
-			"Without -force and -check-index, the variable is written only if its modify index equals that of the specification. If the specification has none, the variable must not exist.",
+			"Without -force and -check-index, the variable is written only if its modify index equals that of the " +
+			"specification. If the specification has none, the variable must not exist.",
 		Setup: func(f *term.Flags) term.Run {
 			check := f.String("check-index", "", "Write only if the modify `index` of the variable is equal; 0 if it must not exist.")
 			force := f.Bool("force", false, "Overwrite the variable without a check of its modify index.")

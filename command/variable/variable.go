@@ -148,7 +148,8 @@ func explained(err error, checked bool) error {
 		return fmt.Errorf("Check-and-Set conflict: your provided check-index (%d) does not match the server-side index (%d)", c.CheckIndex,
 			c.Conflict.ModifyIndex)
 	}
-	return fmt.Errorf("Check-and-Set conflict: the modify index %d does not match the server-side index (%d). Use -force or -check-index=%d to write it anyway",
+	return fmt.Errorf("Check-and-Set conflict: the modify index %d does not match the server-side index (%d). Use "+
+		"-force or -check-index=%d to write it anyway",
 		c.CheckIndex, c.Conflict.ModifyIndex, c.Conflict.ModifyIndex)
 }
 

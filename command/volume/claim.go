@@ -75,7 +75,8 @@ func claimDeleteCommand() term.Command {
 					return fmt.Errorf("Prefix matched multiple claims\n\n%s", claimTable(list, term.Full))
 				}
 				claim := list[0]
-				if !*yes && !e.Confirm(fmt.Sprintf("Delete the claim of group %q of job %q on volume %q? Its next allocation may get another volume. [y/N]", claim.TaskGroupName, claim.JobID, claim.VolumeName)) {
+				if !*yes && !e.Confirm(fmt.Sprintf("Delete the claim of group %q of job %q on volume %q? Its next "+
+					"allocation may get another volume. [y/N]", claim.TaskGroupName, claim.JobID, claim.VolumeName)) {
 					e.Println("Cancelled: nothing deleted")
 					return nil
 				}

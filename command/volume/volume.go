@@ -41,7 +41,8 @@ func createCommand() term.Command {
 	return term.Command{
 		Name: "volume create", Args: "<file or ->", MinArgs: 1, MaxArgs: 1,
 		Short: "Create a host volume with a plugin of a node",
-		Long: "Reads a specification in HCL or JSON from a file, or from standard input with - ('nomad volume init -type host' writes an example). " +
+		Long: "Reads a specification in HCL or JSON from a file, or from standard input with - ('nomad volume init " +
+			"-type host' writes an example). " +
 			"With an id in the specification or the flag, it updates a volume that no allocation uses. It waits until the volume is ready.",
 		Setup: func(f *term.Flags) term.Run {
 			detach := f.Bool("detach", false, "Do not wait until the volume is ready.")
@@ -102,7 +103,8 @@ func registerCommand() term.Command {
 	return term.Command{
 		Name: "volume register", Args: "<file or ->", MinArgs: 1, MaxArgs: 1,
 		Short: "Make an existing path of a node a host volume",
-		Long:  "Reads a specification in HCL or JSON from a file, or from standard input with -. It must name the node (node_id) and the path (host_path).",
+		Long: "Reads a specification in HCL or JSON from a file, or from standard input with -. It must name the " +
+			"node (node_id) and the path (host_path).",
 		Setup: func(f *term.Flags) term.Run {
 			id := f.String("id", "", "The `ID` of a volume to update. Overrides the specification.")
 			override := f.Bool("policy-override", false, "Override soft mandatory Sentinel policies.")

@@ -15,7 +15,11 @@ import (
 func (s *Server) autopilotRoutes() []web.Route {
 	const path = "/v1/operator/autopilot/configuration"
 	return []web.Route{
-		{Methods: "GET", Path: path, Handle: web.Read("Operator.AutopilotGetConfiguration", web.NoFields[message.GenericRequest], autopilotShown)},
+		{
+			Methods: "GET",
+			Path:    path,
+			Handle:  web.Read("Operator.AutopilotGetConfiguration", web.NoFields[message.GenericRequest], autopilotShown),
+		},
 		{Methods: "PUT POST", Path: path,
 			Call: web.Write("Operator.AutopilotSetConfiguration", autopilotConfig, func(done *bool) (any, error) { return *done, nil })},
 		{Methods: "GET", Path: "/v1/operator/autopilot/health", Handle: s.serverHealth},

@@ -204,6 +204,7 @@ func (x *execSession) close(err error) {
 		default:
 			code, reason = websocket.StatusPolicyViolation, err.Error()
 		}
-		x.ws.Close(code, untrusted.Shorten(strings.ToValidUTF8(reason, "?"), maxCloseReason-3)) //nolint:errcheck // the caller is gone when this fails
+		reason = untrusted.Shorten(strings.ToValidUTF8(reason, "?"), maxCloseReason-3)
+		x.ws.Close(code, reason) //nolint:errcheck // the caller is gone when this fails
 	})
 }

@@ -38,7 +38,8 @@ func explainQuestion(r *web.Request, q *message.ACLExplainRequest) error {
 	if err != nil {
 		return err
 	}
-	q.Kind, q.Name, q.Right, q.AccessorID, q.Role, q.Policy, q.Workload, q.Everybody = b.Kind, b.Name, b.Right, b.AccessorID, b.Role, b.Policy, b.Workload, b.Everybody
+	q.Kind, q.Name, q.Right = b.Kind, b.Name, b.Right
+	q.AccessorID, q.Role, q.Policy, q.Workload, q.Everybody = b.AccessorID, b.Role, b.Policy, b.Workload, b.Everybody
 	if b.Request == nil {
 		return nil
 	}

@@ -72,7 +72,9 @@ func (s *Server) newIntake(w http.ResponseWriter, req *http.Request) (release fu
 }
 
 // until sets the read deadline.
-func (b *intake) until(t time.Time) { b.conn.SetReadDeadline(t) } //nolint:errcheck // a writer without deadlines has no connection to wait for
+func (b *intake) until(t time.Time) {
+	b.conn.SetReadDeadline(t) //nolint:errcheck // a writer without deadlines has no connection to wait for
+}
 
 // Read implements io.Reader.
 func (b *intake) Read(p []byte) (int, error) {

@@ -32,10 +32,12 @@ func CheckOrigin(text string) error {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || text != u.Scheme+"://"+u.Host || strings.Contains(text,
 		"*"):
-		return apierror.Errorf(http.StatusBadRequest, `%q is not an origin: use "https://host" or "https://host:port", without a path and without *`,
+		return apierror.Errorf(http.StatusBadRequest,
+			`%q is not an origin: use "https://host" or "https://host:port", without a path and without *`,
 			text)
 	case text != strings.ToLower(text):
-		return apierror.Errorf(http.StatusBadRequest, "%q has upper-case letters, which browsers do not send: use %q", text, strings.ToLower(text))
+		return apierror.Errorf(http.StatusBadRequest, "%q has upper-case letters, which browsers do not send: use %q", text,
+			strings.ToLower(text))
 	case u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443":
 		return apierror.Errorf(http.StatusBadRequest, "%q has the default port, which browsers do not send: remove it", text)
 	}
