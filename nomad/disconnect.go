@@ -67,6 +67,10 @@ func (a *Allocation) Expired(now time.Time) bool {
 // WithState returns a copy of the allocation that records a client status.
 func (a *Allocation) WithState(status string, now time.Time) *Allocation {
 	out := *a
-	out.AllocStates = append(append([]*AllocState(nil), a.AllocStates...), &AllocState{Field: AllocStateClientStatus, Value: status, Time: now.UTC()})
+	out.AllocStates = append(append([]*AllocState(nil), a.AllocStates...), &AllocState{
+		Field: AllocStateClientStatus,
+		Value: status,
+		Time:  now.UTC(),
+	})
 	return &out
 }

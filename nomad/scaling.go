@@ -143,7 +143,14 @@ type ScalingPolicyListStub struct {
 
 // Stub returns the policy as it is in lists.
 func (p *ScalingPolicy) Stub() *ScalingPolicyListStub {
-	return &ScalingPolicyListStub{ID: p.ID, Enabled: p.Enabled, Type: p.Type, Target: p.Target, CreateIndex: p.CreateIndex, ModifyIndex: p.ModifyIndex}
+	return &ScalingPolicyListStub{
+		ID:          p.ID,
+		Enabled:     p.Enabled,
+		Type:        p.Type,
+		Target:      p.Target,
+		CreateIndex: p.CreateIndex,
+		ModifyIndex: p.ModifyIndex,
+	}
 }
 
 // Admits returns an error if the policy does not allow a count. It ignores Enabled, which is for

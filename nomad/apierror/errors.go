@@ -80,7 +80,8 @@ func (e *Coded) Error() string { return e.Message }
 
 // withStatus are the sentinels that errors.Is also matches in a Coded. They concern node identity and
 // missing or disabled ACL objects.
-var withStatus = []error{ErrNodeSecret, ErrNodeHeld, ErrTokenNotFound, ErrACLDisabled, ErrACLBootstrapped, ErrACLPolicyNotFound, ErrACLRoleNotFound,
+var withStatus = []error{ErrNodeSecret, ErrNodeHeld, ErrTokenNotFound, ErrACLDisabled, ErrACLBootstrapped,
+	ErrACLPolicyNotFound, ErrACLRoleNotFound,
 	ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
 
 // Is reports whether the message of e contains the text of the sentinel target.
@@ -105,7 +106,8 @@ func Denied(format string, args ...any) error {
 // wireErrors are the sentinels that keep their identity over RPC. ErrMaybeApplied precedes the errors that
 // allow a repeated call.
 var wireErrors = []error{ErrMaybeApplied, ErrNoLeader, ErrNotReady, ErrNoRegionPath, ErrNoNodeConn, ErrPermissionDenied,
-	ErrTokenNotFound, ErrTokenExpired, ErrTokenInvalid, ErrACLDisabled, ErrUnknownMethod, ErrNoMethod, ErrMissingAllocID, ErrNodeNotFound, ErrRegistrationClosed,
+	ErrTokenNotFound, ErrTokenExpired, ErrTokenInvalid, ErrACLDisabled, ErrUnknownMethod, ErrNoMethod, ErrMissingAllocID,
+	ErrNodeNotFound, ErrRegistrationClosed,
 	ErrNodeSecret, ErrNodeHeld, ErrNodeSession, ErrUnsent, ErrNoStream, ErrLost,
 	ErrACLBootstrapped, ErrACLBootstrapReset, ErrACLPolicyNotFound, ErrACLRoleNotFound, ErrACLAuthMethodNotFound, ErrACLBindingRuleNotFound}
 

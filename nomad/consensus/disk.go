@@ -88,7 +88,8 @@ func (p place) open() (*stores, error) {
 		return nil, err
 	}
 	if found != "" && found != p.backend.Kind() {
-		return nil, fmt.Errorf("%s holds the log of a server with raft_logstore backend %q: this server is configured with backend %q (convert the log with nomad operator raft migrate-backend)",
+		return nil, fmt.Errorf("%s holds the log of a server with raft_logstore backend %q: this server is "+
+			"configured with backend %q (convert the log with nomad operator raft migrate-backend)",
 			raftDir, found, p.backend.Kind())
 	}
 	id, err := nodeID(filepath.Join(p.dir, "node-id"), p.id, raftDir)
@@ -203,7 +204,8 @@ func nodeID(path, given, raftDir string) (string, error) {
 	case err != nil:
 		return "", err
 	case used:
-		return "", fmt.Errorf("%w: %s is missing or empty, but %s holds the Raft log of a server: write the ID of this server into the file again "+
+		return "", fmt.Errorf("%w: %s is missing or empty, but %s holds the Raft log of a server: write the ID of "+
+			"this server into the file again "+
 			"(nomad operator raft info %s shows the servers of the log), or move %s away to join as a new server",
 			ErrNoID, path, raftDir, filepath.Dir(path), filepath.Dir(path))
 	}

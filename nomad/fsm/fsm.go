@@ -201,7 +201,8 @@ func missing(number message.CommandType, name string, index uint64) error {
 		name = "unknown"
 	}
 	return &fatalError{fmt.Errorf("log entry %d has type %d (%s), which this version does not support: upgrade this server, "+
-		"or remove the feature on a server that supports it and then save and restore a snapshot there, so that the log no longer holds the entry",
+		"or remove the feature on a server that supports it and then save and restore a snapshot there, so that the "+
+		"log no longer holds the entry",
 		index, number, name)}
 }
 

@@ -21,7 +21,8 @@ import (
 )
 
 // ErrNotEncrypted is returned by key operations when gossip is not encrypted.
-var ErrNotEncrypted = apierror.Errorf(400, "gossip is not encrypted: no key is configured; set server.encrypt on all servers and restart them")
+var ErrNotEncrypted = apierror.Errorf(400, "gossip is not encrypted: no key is configured; set server.encrypt on "+
+	"all servers and restart them")
 
 // ParseKey decodes a key. Its error never contains the input.
 func ParseKey(text string) ([]byte, error) {
@@ -161,7 +162,8 @@ func (p *Pool) RemoveKey(text string) (*message.KeyringResponse, error) {
 	return p.change("remove a gossip key", text, (*serf.KeyManager).RemoveKey, func(now *message.KeyringResponse) error {
 		switch n := now.PrimaryKeys[text]; {
 		case n > 0:
-			return apierror.Errorf(400, "%d of %d servers encrypt with this gossip key, it is the primary one: use another key first", n, now.NumNodes)
+			return apierror.Errorf(400, "%d of %d servers encrypt with this gossip key, it is the primary one: use "+
+				"another key first", n, now.NumNodes)
 		case now.Keys[text] == 0:
 			return apierror.Errorf(400, "no server has this gossip key")
 		}

@@ -159,7 +159,8 @@ func (p *Pool) probe(t duplicate, others []string, verdict chan struct{}) {
 	p.mu.Unlock()
 	close(verdict)
 	if err == nil {
-		p.cfg.Log.Error("another server has the name or the ID of this one and is alive: give one of them another name and data_dir, and start it again",
+		p.cfg.Log.Error("another server has the name or the ID of this one and is alive: give one of them another "+
+			"name and data_dir, and start it again",
 			"server", t.name, "id", t.id, "addr", t.addr)
 		conn.Close() // nothing was sent
 		return

@@ -74,7 +74,8 @@ type Callback struct {
 }
 
 // errOther is the single error for an unknown, expired or mismatching login.
-var errOther = fmt.Errorf("%w: unknown login: it took longer than %s, has already ended, or another server has become the leader; log in again", ErrDenied, pendingWithin)
+var errOther = fmt.Errorf("%w: unknown login: it took longer than %s, has already ended, or another server has "+
+	"become the leader; log in again", ErrDenied, pendingWithin)
 
 // End exchanges the code of a login for tokens and returns the user's claims. A login can end
 // only once.

@@ -108,7 +108,8 @@ var absent = map[message.Context]source{
 }
 
 // parts are the contexts of the parts of jobs.
-var parts = []message.Context{message.ContextGroups, message.ContextServices, message.ContextTasks, message.ContextImages, message.ContextCommands,
+var parts = []message.Context{message.ContextGroups, message.ContextServices, message.ContextTasks, message.ContextImages,
+	message.ContextCommands,
 	message.ContextClasses}
 
 func readJob(t thing) acl.Question { return acl.InNamespace(t.namespace, acl.ReadJob) }

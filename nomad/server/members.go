@@ -77,7 +77,8 @@ func (s *Server) tags() map[string]string {
 // merged. Both servers reach the same result.
 func (s *Server) admitMember(m *message.ServerMember) error {
 	if m.Tags["region"] == s.cfg.Region && m.Tags["raft_vsn"] != raftVersion {
-		return fmt.Errorf("member '%s' uses Raft protocol version %q (tag raft_vsn), this server %q: all servers of a region must use the same version",
+		return fmt.Errorf("member '%s' uses Raft protocol version %q (tag raft_vsn), this server %q: all servers of "+
+			"a region must use the same version",
 			m.Name, m.Tags["raft_vsn"], raftVersion)
 	}
 	if m.Tags["region"] == s.cfg.Region && m.Tags["bootstrap"] == "1" && s.cfg.BootstrapExpect == 1 && m.Tags["id"] != s.raft.ID() {

@@ -53,7 +53,8 @@ func Path(j *nomad.Job, group, task string) (string, error) {
 	id := j.IdentityID()
 	for _, part := range []struct{ kind, name string }{{"namespace", j.Namespace}, {"job", id}, {"group", group}, {"task", task}} {
 		if !isSegment(part.name) {
-			return "", fmt.Errorf("%s %q cannot be part of a SPIFFE ID: use letters, digits, dots, hyphens and underscores, and not only dots", part.kind, part.name)
+			return "", fmt.Errorf("%s %q cannot be part of a SPIFFE ID: use letters, digits, dots, hyphens and "+
+				"underscores, and not only dots", part.kind, part.name)
 		}
 	}
 	return "/ns/" + j.Namespace + "/job/" + id + "/group/" + group + "/task/" + task, nil

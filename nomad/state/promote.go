@@ -24,7 +24,8 @@ func (s *Store) PromoteDeployment(index uint64, req *message.ApplyDeploymentProm
 		if !d.Active() {
 			return fmt.Errorf("deployment %q has terminal status %q", d.ID, d.Status)
 		}
-		canaries := slices.DeleteFunc(slices.Collect(allocs.By(t, nil, "deployment", table.KeyOf(d.ID))), func(a *nomad.Allocation) bool { return !a.IsCanary() })
+		placed := slices.Collect(allocs.By(t, nil, "deployment", table.KeyOf(d.ID)))
+		canaries := slices.DeleteFunc(placed, func(a *nomad.Allocation) bool { return !a.IsCanary() })
 		if _, err := promotable(d, canaries, &req.DeploymentPromoteRequest); err != nil {
 			return err
 		}

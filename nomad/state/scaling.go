@@ -176,7 +176,12 @@ func (s *Store) AddScalingEvent(index uint64, req *message.ScalingEventRequest) 
 		}
 		event := *req.ScalingEvent
 		event.CreateIndex = t.Index
-		row := &nomad.JobScalingEvents{Namespace: req.Namespace, JobID: req.JobID, ModifyIndex: t.Index, ScalingEvents: map[string][]*nomad.ScalingEvent{}}
+		row := &nomad.JobScalingEvents{
+			Namespace:     req.Namespace,
+			JobID:         req.JobID,
+			ModifyIndex:   t.Index,
+			ScalingEvents: map[string][]*nomad.ScalingEvent{},
+		}
 		if old := scalingEvents.Get(t, nil, k); old != nil {
 			maps.Copy(row.ScalingEvents, old.ScalingEvents)
 		}

@@ -66,7 +66,9 @@ func (s *Snapshot) VariablesQuota(ws memdb.WatchSet, namespace string) *variable
 
 // ApplyVariable applies an operation to a variable. If the lock or the index conflicts, the
 // variable is unchanged and the response holds it as Conflict.
-func (s *Store) ApplyVariable(index uint64, req *message.VarApplyStateRequest) (out *message.VarApplyStateResponse, changes *Changes, err error) {
+func (s *Store) ApplyVariable(index uint64, req *message.VarApplyStateRequest) (
+	out *message.VarApplyStateResponse, changes *Changes, err error,
+) {
 	changes, err = s.write(index, func(t *txn) error {
 		if req.Var == nil {
 			return fmt.Errorf("variable operation %q: missing variable", req.Op)

@@ -87,7 +87,8 @@ func (e *Event) Need() (q acl.Question, management bool) {
 // variables it is the right for an empty path: each path has its own rights.
 func ToRead(topic message.Topic, namespace string) (q acl.Question, management bool) {
 	switch topic {
-	case message.TopicJob, message.TopicEvaluation, message.TopicAllocation, message.TopicDeployment, message.TopicService, message.TopicCSIPlugin:
+	case message.TopicJob, message.TopicEvaluation, message.TopicAllocation, message.TopicDeployment, message.TopicService,
+		message.TopicCSIPlugin:
 		return acl.InNamespace(cmp.Or(namespace, nomad.DefaultNamespace), acl.ReadJob), false
 	case message.TopicHostVolume:
 		return acl.InNamespace(cmp.Or(namespace, nomad.DefaultNamespace), acl.HostVolumeRead), false

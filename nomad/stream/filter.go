@@ -15,11 +15,24 @@ const everyKey = "*"
 
 // known are the valid topics. The text, if any, is the feature that this version does not have.
 var known = map[message.Topic]string{
-	message.TopicDeployment: "", message.TopicEvaluation: "", message.TopicAllocation: "", message.TopicJob: "", message.TopicNode: "",
-	message.TopicNodePool: "", message.TopicVariable: "", message.TopicACLPolicy: "", message.TopicACLToken: "", message.TopicACLRole: "",
-	message.TopicACLAuthMethod: "", message.TopicACLBindingRule: "", message.TopicService: "", message.TopicHostVolume: "", message.TopicAll: "",
-	message.TopicCSIVolume: "CSI volumes",
-	message.TopicCSIPlugin: "CSI plugins", message.TopicOperator: "records of utilization",
+	message.TopicDeployment:     "",
+	message.TopicEvaluation:     "",
+	message.TopicAllocation:     "",
+	message.TopicJob:            "",
+	message.TopicNode:           "",
+	message.TopicNodePool:       "",
+	message.TopicVariable:       "",
+	message.TopicACLPolicy:      "",
+	message.TopicACLToken:       "",
+	message.TopicACLRole:        "",
+	message.TopicACLAuthMethod:  "",
+	message.TopicACLBindingRule: "",
+	message.TopicService:        "",
+	message.TopicHostVolume:     "",
+	message.TopicAll:            "",
+	message.TopicCSIVolume:      "CSI volumes",
+	message.TopicCSIPlugin:      "CSI plugins",
+	message.TopicOperator:       "records of utilization",
 }
 
 // maxKeys is the maximum number of keys of a filter. Each event is compared with all of them.

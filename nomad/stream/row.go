@@ -87,8 +87,8 @@ func ofVolume(v *hostvolume.Volume, deleted bool) *Event {
 	if deleted {
 		key = ""
 	}
-	return about(message.TopicHostVolume, key, v.Namespace, func() map[string]any { return deletable("Volume", &shown, deleted) }, v.ID, v.Name,
-		v.PluginID)
+	payload := func() map[string]any { return deletable("Volume", &shown, deleted) }
+	return about(message.TopicHostVolume, key, v.Namespace, payload, v.ID, v.Name, v.PluginID)
 }
 
 // nodeView is the form of a node in events. Drain is for old tools.

@@ -154,7 +154,8 @@ func CheckPath(path string) error {
 	if name, ok := strings.CutPrefix(path, jobTemplates); ok && name != "" && !strings.Contains(name, "/") {
 		return nil
 	}
-	return apierror.Errorf(400, `path %q is reserved: below "nomad/" only "nomad/jobs", paths below it and "nomad/job-templates/<name>" are allowed`, path)
+	return apierror.Errorf(400, `path %q is reserved: below "nomad/" only "nomad/jobs", paths below it and `+
+		`"nomad/job-templates/<name>" are allowed`, path)
 }
 
 // Check returns an error for invalid items.

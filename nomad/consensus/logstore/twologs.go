@@ -20,14 +20,16 @@ func (t tail) compare(o tail) int {
 func (t tail) String() string { return fmt.Sprintf("index %d of term %d", t.index, t.term) }
 
 // whyTwo explains how a directory can contain two logs.
-const whyTwo = "Either migrate-backend was killed between its last two steps, or a server with the other raft_logstore backend, perhaps another build, has used this directory."
+const whyTwo = "Either migrate-backend was killed between its last two steps, or a server with the other " +
+	"raft_logstore backend, perhaps another build, has used this directory."
 
 // olderLog explains which of the two logs in a raft directory to move away.
 func olderLog(raftDir string) string {
 	bolt, boltErr := tailOf(raftDir, Bolt)
 	wal, walErr := tailOf(raftDir, WAL)
 	if err := errors.Join(boltErr, walErr); err != nil {
-		return fmt.Sprintf("cannot determine which one is newer (%v). Copy both, move one away and inspect the other with 'nomad operator raft info'. %s", err, whyTwo)
+		return fmt.Sprintf("cannot determine which one is newer (%v). Copy both, move one away and inspect the "+
+			"other with 'nomad operator raft info'. %s", err, whyTwo)
 	}
 	switch bolt.compare(wal) {
 	case -1:

@@ -25,7 +25,8 @@ func (s *Service) Delete(ctx context.Context, _ *rpc.Call, req *message.EvalDele
 	case n == 0 && req.Filter == "":
 		return nil, apierror.Errorf(http.StatusBadRequest, "evals must be deleted by either ID or filter")
 	case n > nomad.MaxUUIDsPerWriteRequest:
-		return nil, apierror.Errorf(http.StatusBadRequest, "request includes %d evaluation IDs: the limit is %d", n, nomad.MaxUUIDsPerWriteRequest)
+		return nil, apierror.Errorf(http.StatusBadRequest, "request includes %d evaluation IDs: the limit is %d", n,
+			nomad.MaxUUIDsPerWriteRequest)
 	}
 	snap := s.Snapshot()
 	if _, cfg := snap.SchedulerConfig(nil); cfg == nil || !cfg.PauseEvalBroker {

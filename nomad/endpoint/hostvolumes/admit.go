@@ -32,7 +32,8 @@ func (s *Service) admit(c *rpc.Call, w wish) (*hostvolume.Volume, error) {
 	}
 	v := codec.Copy(w.volume)
 	if v.Namespace != "" && w.namespace != "" && v.Namespace != w.namespace {
-		return nil, apierror.Errorf(400, "volume %q has the namespace %q, but the request has %q: use one of them", v.Name, v.Namespace, w.namespace)
+		return nil, apierror.Errorf(400, "volume %q has the namespace %q, but the request has %q: use one of them", v.Name,
+			v.Namespace, w.namespace)
 	}
 	if v.Namespace == "" {
 		v.Namespace = handler.NamespaceOf(w.namespace)
@@ -109,7 +110,8 @@ func (s *Service) place(snap *state.Snapshot, v *hostvolume.Volume) (free func()
 		}
 	}
 	// Governance of node pools is a feature of Nomad Enterprise, so that it filters no node.
-	return nil, apierror.Errorf(409, "no node meets constraints: %d nodes had existing volume, %d nodes filtered by node pool governance, %d nodes were infeasible", existing, 0, infeasible)
+	return nil, apierror.Errorf(409, "no node meets constraints: %d nodes had existing volume, %d nodes filtered by "+
+		"node pool governance, %d nodes were infeasible", existing, 0, infeasible)
 }
 
 // placeOn checks the node that the volume names.

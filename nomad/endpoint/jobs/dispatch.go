@@ -139,7 +139,8 @@ func fitsID(prefix string) error {
 		return apierror.Errorf(400, "the ID prefix of the dispatched job has %d bytes: the limit is %d", len(prefix), maxIDTemplate)
 	case !utf8.ValidString(prefix) || strings.ContainsAny(prefix, `/\`) ||
 		strings.ContainsFunc(prefix, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
-		return apierror.Errorf(400, "the ID prefix %q of the dispatched job contains a slash, a space or a character that cannot be printed: remove it", prefix)
+		return apierror.Errorf(400, "the ID prefix %q of the dispatched job contains a slash, a space or a "+
+			"character that cannot be printed: remove it", prefix)
 	}
 	return nil
 }

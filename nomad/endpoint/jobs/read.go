@@ -104,20 +104,21 @@ func (s *Service) Versions(ctx context.Context, _ *rpc.Call, req *message.JobVer
 		return nil, apierror.Errorf(400, "diff_tag and diff_version cannot be used together")
 	}
 	// As in Nomad, the index is 0 if no job was ever registered.
-	return handler.ReadList(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobVersionsResponse) error {
-		ns := handler.NamespaceOf(req.Namespace)
-		out.Versions = withStatus(snap.JobVersions(ws, ns, req.JobID), snap.Job(ws, ns, req.JobID))
-		if len(out.Versions) == 0 {
-			out.Index = snap.TableIndex(state.TableJobVersion)
-		}
-		for _, v := range out.Versions {
-			out.Index = max(out.Index, v.ModifyIndex)
-		}
-		if !req.Diffs {
-			return nil
-		}
-		return diffVersions(snap, ns, req, out)
-	})
+	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
+		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.JobVersionsResponse) error {
+			ns := handler.NamespaceOf(req.Namespace)
+			out.Versions = withStatus(snap.JobVersions(ws, ns, req.JobID), snap.Job(ws, ns, req.JobID))
+			if len(out.Versions) == 0 {
+				out.Index = snap.TableIndex(state.TableJobVersion)
+			}
+			for _, v := range out.Versions {
+				out.Index = max(out.Index, v.ModifyIndex)
+			}
+			if !req.Diffs {
+				return nil
+			}
+			return diffVersions(snap, ns, req, out)
+		})
 }
 
 // withStatus returns the versions of a job with their statuses: that of the job for its current version, and dead for

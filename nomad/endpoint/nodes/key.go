@@ -51,7 +51,8 @@ func (s *Service) sameKey(ctx context.Context, c *rpc.Call, old, n *nomad.Node) 
 	if len(n.Key) == 0 {
 		has = "no key"
 	}
-	err := s.another(n, "node %s is bound to a key, and this agent has %s. If the node has lost its file node-key, restore it, or purge the node and introduce it again. "+mending, n.ID, has)
+	err := s.another(n, "node %s is bound to a key, and this agent has %s. If the node has lost its file node-key, "+
+		"restore it, or purge the node and introduce it again. "+mending, n.ID, has)
 	s.report(ctx, c, n, has)
 	return err
 }

@@ -24,7 +24,8 @@ const askWithin = time.Second
 var bootID = regexp.MustCompile(`^([0-9a-f]{64})?$`)
 
 // mending explains to an operator how to fix two agents with one node ID.
-const mending = "If this machine is a copy (of a disk, an image or a backup), stop this agent and remove client-id and secret-id from its client state directory: " +
+const mending = "If this machine is a copy (of a disk, an image or a backup), stop this agent and remove client-id " +
+	"and secret-id from its client state directory: " +
 	"it then joins as a new node."
 
 // succeeds decides whether a new agent session may replace the current session of a node. A
@@ -49,7 +50,8 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 	case next.ID == had.RefusedID:
 		return s.another(n, "two agents use the ID of node %s, and this one registered later. "+mending, n.ID)
 	case had.BootID != "" && next.BootID != "" && had.BootID != next.BootID:
-		return s.another(n, "node %s runs on another machine, or ran before this machine booted. If this machine was rebooted, it is admitted in %d s. "+mending,
+		return s.another(n, "node %s runs on another machine, or ran before this machine booted. If this machine "+
+			"was rebooted, it is admitted in %d s. "+mending,
 			n.ID, int(math.Ceil(in.Seconds())))
 	case s.lives(ctx, n.ID, had.ID):
 		return s.another(n, "another running agent on this machine uses the ID of node %s. "+mending, n.ID)

@@ -21,7 +21,8 @@ var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9]
 func plain(r *catalog.Registration) error {
 	switch {
 	case !serviceName.MatchString(r.ServiceName):
-		return apierror.Errorf(400, "invalid service registration %q: the service name %q must have 1 to 63 letters, digits and dashes, and no dash at its ends", r.ID, r.ServiceName)
+		return apierror.Errorf(400, "invalid service registration %q: the service name %q must have 1 to 63 "+
+			"letters, digits and dashes, and no dash at its ends", r.ID, r.ServiceName)
 	case len(r.Address) > maxAddress ||
 		strings.ContainsFunc(r.Address, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }):
 		return apierror.Errorf(400, "invalid service registration address %q of service %q: it must have at most %d bytes, without spaces",
