@@ -69,7 +69,8 @@ func ParseSource(source string, options map[string]string) (Source, error) {
 		s.query += url.QueryEscape(key) + "=" + url.QueryEscape(options[key])
 	}
 	if _, err := url.ParseQuery(s.query); err != nil && !strings.Contains(s.query, "${") {
-		return Source{}, errors.New("the query of the source is malformed: encode characters such as % and ; in it") // go-getter would skip a part of it
+		// go-getter would skip a part of it
+		return Source{}, errors.New("the query of the source is malformed: encode characters such as % and ; in it")
 	}
 	return s, nil
 }

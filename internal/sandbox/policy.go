@@ -59,12 +59,14 @@ type Policy struct {
 	Executable bool
 
 	OOMScoreAdj int
-	PrivateIPC  bool    // own System V IPC and POSIX message queues
-	PrivatePID  bool    // own process numbers; process 1 is tinyinit, not the program
-	OwnUsers    bool    // user namespace that maps only the starter, created with PrivatePID; an unprivileged agent needs it for the other namespaces
-	NetNS       string  // network namespace to join, by path; "" keeps the starter's
-	Hostname    string  // in a UTS namespace of its own; "" keeps the starter's
-	Mounts      *Mounts // own mount namespace; nil keeps the starter's
+	PrivateIPC  bool // own System V IPC and POSIX message queues
+	PrivatePID  bool // own process numbers; process 1 is tinyinit, not the program
+	// OwnUsers is a user namespace that maps only the starter, created with PrivatePID. An unprivileged agent
+	// needs it for the other namespaces.
+	OwnUsers bool
+	NetNS    string  // network namespace to join, by path; "" keeps the starter's
+	Hostname string  // in a UTS namespace of its own; "" keeps the starter's
+	Mounts   *Mounts // own mount namespace; nil keeps the starter's
 	// Foreign are paths in the starter's mount namespace where files of others are mounted. No link
 	// is followed there. The paths of Mounts are always foreign.
 	Foreign []string

@@ -137,7 +137,8 @@ func recovered(err *error) {
 	case limit:
 		*err = p
 	case *reflect.ValueError:
-		*err = errors.New("the filter cannot be evaluated: an operator does not apply to a value that is not set; check it with is not nil before")
+		*err = errors.New("the filter cannot be evaluated: an operator does not apply to a value that is not set; " +
+			"check it with is not nil before")
 	default:
 		*err = fmt.Errorf("the filter cannot be evaluated: %v", p)
 	}

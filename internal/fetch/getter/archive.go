@@ -100,7 +100,8 @@ type single struct {
 
 func (s *single) Decompress(dst, src string, dir bool, umask fs.FileMode) error {
 	if dir {
-		return errors.New("the download is a compressed file, not an archive: set mode = \"file\" to unpack it, or the option archive = \"false\" to keep it")
+		return errors.New("the download is a compressed file, not an archive: set mode = \"file\" to unpack it, or " +
+			"the option archive = \"false\" to keep it")
 	}
 	if err := s.Decompressor.Decompress(dst, src, dir, umask); err != nil {
 		return err

@@ -35,7 +35,8 @@ var denied = []string{
 // Flags of clone and unshare that create namespaces. A new user namespace would give the task every
 // capability in it, and so access to most of the kernel.
 const (
-	cloneNamespaces   = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	cloneNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+		unix.CLONE_NEWPID | unix.CLONE_NEWNET
 	unshareNamespaces = cloneNamespaces | unix.CLONE_NEWTIME
 )
 
