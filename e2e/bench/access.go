@@ -39,7 +39,10 @@ func authorizeCost(ctx context.Context, _ *bench) (string, bool, error) {
 	var policies []*rbac.Policy
 	for i := range policiesHeld {
 		names = append(names, fmt.Sprintf("p%d", i))
-		policies = append(policies, &rbac.Policy{Name: names[i], Rules: fmt.Sprintf("namespace \"team-%d-*\" { policy = \"write\" }\nnamespace \"prod\" { policy = \"read\" }", i)})
+		policies = append(policies, &rbac.Policy{
+			Name:  names[i],
+			Rules: fmt.Sprintf("namespace \"team-%d-*\" { policy = \"write\" }\nnamespace \"prod\" { policy = \"read\" }", i),
+		})
 	}
 	var tokens []*rbac.Token
 	for range tokensStored {
@@ -109,7 +112,8 @@ func listVariables(ctx context.Context, b *bench) (string, bool, error) {
 		read = append(read, time.Since(began))
 	}
 	m := median(took)
-	return fmt.Sprintf("%d ms to the last byte, %d ms until they are decoded (medians of %d)", m.Milliseconds(), median(read).Milliseconds(), lists), m <= listWithin, nil
+	return fmt.Sprintf("%d ms to the last byte, %d ms until they are decoded (medians of %d)", m.Milliseconds(),
+		median(read).Milliseconds(), lists), m <= listWithin, nil
 }
 
 // fillVariables writes the variables and returns a client that may list only them.

@@ -21,8 +21,15 @@ const (
 func auditCost(ctx context.Context, b *bench) (string, bool, error) {
 	log := audit.New(audit.Node{Name: "bench", Region: "global", Address: "127.0.0.1:4646"}, slog.New(slog.DiscardHandler))
 	defer log.Close() // the directory is removed
-	err := log.Set(&audit.Config{Path: filepath.Join(b.dir, "audit", "audit.log"), OwnDir: true, Mode: 0o600, Enforced: true, RotateBytes: 16 << 20, Keep: 1,
-		Filters: []audit.Filter{{Type: "HTTPEvent", Endpoints: []string{"/v1/metrics", "/v1/agent/*"}}}})
+	err := log.Set(&audit.Config{
+		Path:        filepath.Join(b.dir, "audit", "audit.log"),
+		OwnDir:      true,
+		Mode:        0o600,
+		Enforced:    true,
+		RotateBytes: 16 << 20,
+		Keep:        1,
+		Filters:     []audit.Filter{{Type: "HTTPEvent", Endpoints: []string{"/v1/metrics", "/v1/agent/*"}}},
+	})
 	if err != nil {
 		return "", false, err
 	}
@@ -33,7 +40,14 @@ func auditCost(ctx context.Context, b *bench) (string, bool, error) {
 	for range auditRounds {
 		began := time.Now()
 		for range auditEvents {
-			if err := log.Record(&audit.Event{Type: audit.HTTP, Stage: audit.Complete, Auth: who, Request: asked, Response: &audit.Response{Status: 200}}); err != nil {
+			event := &audit.Event{
+				Type:     audit.HTTP,
+				Stage:    audit.Complete,
+				Auth:     who,
+				Request:  asked,
+				Response: &audit.Response{Status: 200},
+			}
+			if err := log.Record(event); err != nil {
 				return "", false, err
 			}
 		}

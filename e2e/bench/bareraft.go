@@ -37,7 +37,8 @@ func (b *bench) bareRate(ctx context.Context, size int) (rated, error) {
 	said := make(chan heardOf, len(addrs))
 	var pids []int
 	for i := range addrs {
-		c, err := startChild(ctx, "raft-node", fmt.Sprintf("raft-%d", i), filepath.Join(dir, fmt.Sprint(i)), fmt.Sprint(i), fmt.Sprint(size), strings.Join(addrs, ","))
+		c, err := startChild(ctx, "raft-node", fmt.Sprintf("raft-%d", i), filepath.Join(dir, fmt.Sprint(i)), fmt.Sprint(i),
+			fmt.Sprint(size), strings.Join(addrs, ","))
 		if err != nil {
 			return rated{}, err
 		}

@@ -50,7 +50,8 @@ func bridgeCost(ctx context.Context, b *bench) (string, bool, error) {
 		return "", false, fmt.Errorf("the measurement printed %q: %w", text, err)
 	}
 	with, without := median(t.With), median(t.Without)
-	return fmt.Sprintf("p50 %.0f ms over %.1f ms (n=%d, one port, IPv4)", ms(with-without), ms(without), len(t.With)), with-without <= bridgeTarget, nil
+	return fmt.Sprintf("p50 %.0f ms over %.1f ms (n=%d, one port, IPv4)", ms(with-without), ms(without), len(t.With)),
+		with-without <= bridgeTarget, nil
 }
 
 // bridged measures in the namespaces of this process, and prints the times.

@@ -45,7 +45,8 @@ func startChild(ctx context.Context, role, name string, args ...string) (*child,
 		return nil, err
 	}
 	c := &child{cmd: exec.CommandContext(ctx, self, append([]string{role}, args...)...)}
-	if c.group, err = h.Create(childParent, fmt.Sprintf("%s-%d", name, os.Getpid()), cgroup.Limits{MemoryMax: childMemory, Processes: childProcesses}); err != nil {
+	limits := cgroup.Limits{MemoryMax: childMemory, Processes: childProcesses}
+	if c.group, err = h.Create(childParent, fmt.Sprintf("%s-%d", name, os.Getpid()), limits); err != nil {
 		return nil, err
 	}
 	for _, file := range c.group.JoinFiles() {

@@ -25,7 +25,8 @@ const (
 
 // fleetConfig sets the heartbeat times. The rate is high enough not to extend the TTL of so many
 // nodes.
-var fleetConfig = fmt.Sprintf("server {\n  min_heartbeat_ttl = %q\n  heartbeat_grace = %q\n  failover_heartbeat_ttl = %q\n  max_heartbeats_per_second = 1000\n}\n",
+var fleetConfig = fmt.Sprintf("server {\n  min_heartbeat_ttl = %q\n  heartbeat_grace = %q\n  failover_heartbeat_ttl = %q\n"+
+	"  max_heartbeats_per_second = 1000\n}\n",
 	minTTL, grace, failoverTTL)
 
 // heartbeats runs many nodes while leaders are killed. It counts the nodes that the servers marked

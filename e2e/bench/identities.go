@@ -59,7 +59,11 @@ func signingRate(ctx context.Context, b *bench) (string, bool, error) {
 	job := batch(signJob, signAllocs, "mock_driver", map[string]any{"run_for": "1h"})
 	for i := range signNames {
 		task := job.TaskGroups[0].Tasks[0]
-		task.Identities = append(task.Identities, &api.WorkloadIdentity{Name: fmt.Sprintf(signIdentity, i), Audience: []string{"aud.example"}, TTL: time.Hour})
+		task.Identities = append(task.Identities, &api.WorkloadIdentity{
+			Name:     fmt.Sprintf(signIdentity, i),
+			Audience: []string{"aud.example"},
+			TTL:      time.Hour,
+		})
 	}
 	if _, _, err := s.all[0].Client.Jobs().Register(job, nil); err != nil {
 		return "", false, err
@@ -145,7 +149,11 @@ func (l *load) placed(ctx context.Context, nodes []*simNode) ([]identities, erro
 		for _, n := range nodes {
 			all.Go(func() error {
 				var list message.NodeClientAllocsResponse
-				req := &message.NodeSpecificRequest{NodeID: n.id, SecretID: n.secret, QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.token}}
+				req := &message.NodeSpecificRequest{
+					NodeID:       n.id,
+					SecretID:     n.secret,
+					QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.token},
+				}
 				if err := l.call(ctx, "Node.GetClientAllocs", req, &list); err != nil {
 					return err
 				}
@@ -216,6 +224,11 @@ func (l *load) sign(ctx context.Context, allocs []identities, single bool) (int6
 func equip(n *nomad.Node) {
 	n.Attributes["nomad.version"], n.Attributes["driver.mock_driver"] = "2.0.6", "1"
 	n.Drivers = map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}}
-	n.NodeResources = &nomad.NodeResources{Cpu: nomad.LegacyNodeCpuResources{CpuShares: 4000, TotalCpuCores: 4},
-		Memory: nomad.NodeMemoryResources{MemoryMB: 8192}, Disk: nomad.NodeDiskResources{DiskMB: 100 << 10}, MinDynamicPort: 20000, MaxDynamicPort: 32000}
+	n.NodeResources = &nomad.NodeResources{
+		Cpu:            nomad.LegacyNodeCpuResources{CpuShares: 4000, TotalCpuCores: 4},
+		Memory:         nomad.NodeMemoryResources{MemoryMB: 8192},
+		Disk:           nomad.NodeDiskResources{DiskMB: 100 << 10},
+		MinDynamicPort: 20000,
+		MaxDynamicPort: 32000,
+	}
 }

@@ -34,7 +34,10 @@ func finished(ctx context.Context, a *cluster.Agent, job string, n int) ([]*api.
 func inStatus(ctx context.Context, a *cluster.Agent, job string, n int, status string) ([]*api.AllocationListStub, error) {
 	var index uint64
 	for {
-		allocs, meta, err := a.Client.Jobs().Allocations(job, false, (&api.QueryOptions{WaitIndex: index, WaitTime: time.Minute}).WithContext(ctx))
+		allocs, meta, err := a.Client.Jobs().Allocations(job, false, (&api.QueryOptions{
+			WaitIndex: index,
+			WaitTime:  time.Minute,
+		}).WithContext(ctx))
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +59,11 @@ func inStatus(ctx context.Context, a *cluster.Agent, job string, n int, status s
 
 // stdout returns the output of the task of an allocation.
 func stdout(a *cluster.Agent, alloc *api.AllocationListStub) (string, error) {
-	in, err := a.Client.AllocFS().Cat(&api.Allocation{ID: alloc.ID, NodeID: alloc.NodeID, Namespace: alloc.Namespace}, "alloc/logs/task.stdout.0", nil)
+	in, err := a.Client.AllocFS().Cat(&api.Allocation{
+		ID:        alloc.ID,
+		NodeID:    alloc.NodeID,
+		Namespace: alloc.Namespace,
+	}, "alloc/logs/task.stdout.0", nil)
 	if err != nil {
 		return "", err
 	}

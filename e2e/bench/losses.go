@@ -62,7 +62,8 @@ func losses(ctx context.Context, b *bench) (string, bool, error) {
 
 // spreadOut selects the spread algorithm, so that all nodes have allocations.
 func spreadOut(a *cluster.Agent) error {
-	_, _, err := a.Client.Operator().SchedulerSetConfiguration(&api.SchedulerConfiguration{SchedulerAlgorithm: api.SchedulerAlgorithmSpread}, nil)
+	spread := &api.SchedulerConfiguration{SchedulerAlgorithm: api.SchedulerAlgorithmSpread}
+	_, _, err := a.Client.Operator().SchedulerSetConfiguration(spread, nil)
 	return err
 }
 

@@ -42,7 +42,8 @@ func machine(ctx context.Context, _ *bench) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	return fmt.Sprintf("%d cores do the work of %.2f; a page of new memory takes %.1f µs", runtime.NumCPU(), all/one, page.Seconds()*1e6), true, nil
+	return fmt.Sprintf("%d cores do the work of %.2f; a page of new memory takes %.1f µs", runtime.NumCPU(), all/one,
+		page.Seconds()*1e6), true, nil
 }
 
 // workDone returns how many times n goroutines together sort a fixed slice.

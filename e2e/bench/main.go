@@ -91,7 +91,8 @@ func main() {
 	nomad := flag.String("nomad", "bin/nomad", "the program to measure")
 	only := flag.String("only", "", "a regular expression: measure the figures whose names match")
 	dir := flag.String("dir", "", "where the data goes: a directory on a real disk (default: the one of temporary files)")
-	profiles := flag.String("profiles", "", "a directory for CPU profiles of the agents during registrations, the mixed load and the restore of a snapshot (go tool pprof)")
+	profiles := flag.String("profiles", "", "a directory for CPU profiles of the agents during registrations, the "+
+		"mixed load and the restore of a snapshot (go tool pprof)")
 	baseline := flag.String("baseline", "", "an older program: the figures of lists are compared with it")
 	tasks := flag.Int("tasks", 1000, "the number of sandboxed tasks in the figure of 1,000: fewer for a busy machine, a multiple of 10")
 	results := flag.String("tsv", "", "a file for the results, with the date and the machine (make plots makes a page of it)")
@@ -105,7 +106,15 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(ctx, bench{nomad: *nomad, dir: *dir, profiles: *profiles, baseline: *baseline, tasks: *tasks, results: *results}, chosen); err != nil {
+	b := bench{
+		nomad:    *nomad,
+		dir:      *dir,
+		profiles: *profiles,
+		baseline: *baseline,
+		tasks:    *tasks,
+		results:  *results,
+	}
+	if err := run(ctx, b, chosen); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

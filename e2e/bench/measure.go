@@ -74,7 +74,8 @@ func submitToStart(ctx context.Context, b *bench) (string, bool, error) {
 		return "", false, err
 	}
 	p50 := median(paused)
-	return fmt.Sprintf("%.1f ms (p95 %.1f ms, n=%d); without a pause after the task before %.1f ms", ms(p50), ms(paused[len(paused)*95/100]), len(paused), ms(median(atOnce))),
+	return fmt.Sprintf("%.1f ms (p95 %.1f ms, n=%d); without a pause after the task before %.1f ms", ms(p50),
+			ms(paused[len(paused)*95/100]), len(paused), ms(median(atOnce))),
 		p50 <= 18*time.Millisecond, nil
 }
 

@@ -147,7 +147,8 @@ func writeJob(out *fsm.RecordWriter, index uint64) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	job.Namespace, job.NodePool, job.Region, job.CreateIndex, job.ModifyIndex, job.JobModifyIndex = "default", "default", "global", index, index, index
+	job.Namespace, job.NodePool, job.Region = "default", "default", "global"
+	job.CreateIndex, job.ModifyIndex, job.JobModifyIndex = index, index, index
 	job.Status, job.SubmitTime = nomad.JobStatusRunning, time.Now().UnixNano()
 	for _, kind := range []byte{recordJob, recordJobVersion} {
 		if err := out.Write(kind, job); err != nil {
@@ -156,11 +157,25 @@ func writeJob(out *fsm.RecordWriter, index uint64) (id string, err error) {
 	}
 	now, group, task := time.Now().UnixNano(), job.TaskGroups[0].Name, job.TaskGroups[0].Tasks[0].Name
 	for i := range perJob {
-		err := out.Write(recordAlloc, &nomad.Allocation{ID: nomad.NewID(), Namespace: "default", Job: job, JobID: job.ID, TaskGroup: group, NodeID: nomad.NewID(),
-			EvalID: nomad.NewID(), Name: nomad.AllocName(job.ID, group, uint(i)), ClientStatus: nomad.AllocClientStatusRunning, DesiredStatus: nomad.AllocDesiredStatusRun,
-			CreateIndex: index, ModifyIndex: index, AllocModifyIndex: index, CreateTime: now, SignedIdentities: map[string]string{task: nomad.NewID() + nomad.NewID()},
+		err := out.Write(recordAlloc, &nomad.Allocation{
+			ID:               nomad.NewID(),
+			Namespace:        "default",
+			Job:              job,
+			JobID:            job.ID,
+			TaskGroup:        group,
+			NodeID:           nomad.NewID(),
+			EvalID:           nomad.NewID(),
+			Name:             nomad.AllocName(job.ID, group, uint(i)),
+			ClientStatus:     nomad.AllocClientStatusRunning,
+			DesiredStatus:    nomad.AllocDesiredStatusRun,
+			CreateIndex:      index,
+			ModifyIndex:      index,
+			AllocModifyIndex: index,
+			CreateTime:       now,
+			SignedIdentities: map[string]string{task: nomad.NewID() + nomad.NewID()},
 			TaskStates: map[string]*nomad.TaskState{task: {State: nomad.TaskStateRunning,
-				Events: []*nomad.TaskEvent{{Type: "Received"}, {Type: "Started", DisplayMessage: "Task started by client"}}}}})
+				Events: []*nomad.TaskEvent{{Type: "Received"}, {Type: "Started", DisplayMessage: "Task started by client"}}}},
+		})
 		if err != nil {
 			return "", err
 		}

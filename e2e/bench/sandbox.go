@@ -67,11 +67,19 @@ func (d *drive) task(command string, args ...string) (*drivers.TaskConfig, error
 	n := d.n.Add(1)
 	alloc := filepath.Join(d.dir, fmt.Sprintf("alloc%d", n))
 	cfg := &drivers.TaskConfig{
-		ID: fmt.Sprintf("bench-%d-%d/t/0", os.Getpid(), n), AllocID: fmt.Sprintf("bench-%d-%d", os.Getpid(), n), Name: "t",
-		User: fmt.Sprintf("nomad-%d", 88000+n%2000), AllocDir: alloc, TaskDir: filepath.Join(alloc, "t"), SharedDir: filepath.Join(alloc, "alloc"),
-		LocalDir: filepath.Join(alloc, "t/local"), SecretsDir: filepath.Join(alloc, "t/secrets"), LogDir: filepath.Join(alloc, "alloc/logs"),
-		Log: drivers.LogConfig{MaxFiles: 1, MaxFileSizeMB: 1}, CgroupParent: driveParent,
-		Limits: drivers.LinuxResources{MemoryBytes: 64 << 20, CPUShares: 100, MHzPerCore: 2000},
+		ID:           fmt.Sprintf("bench-%d-%d/t/0", os.Getpid(), n),
+		AllocID:      fmt.Sprintf("bench-%d-%d", os.Getpid(), n),
+		Name:         "t",
+		User:         fmt.Sprintf("nomad-%d", 88000+n%2000),
+		AllocDir:     alloc,
+		TaskDir:      filepath.Join(alloc, "t"),
+		SharedDir:    filepath.Join(alloc, "alloc"),
+		LocalDir:     filepath.Join(alloc, "t/local"),
+		SecretsDir:   filepath.Join(alloc, "t/secrets"),
+		LogDir:       filepath.Join(alloc, "alloc/logs"),
+		Log:          drivers.LogConfig{MaxFiles: 1, MaxFileSizeMB: 1},
+		CgroupParent: driveParent,
+		Limits:       drivers.LinuxResources{MemoryBytes: 64 << 20, CPUShares: 100, MHzPerCore: 2000},
 	}
 	for _, dir := range []string{alloc, cfg.TaskDir, cfg.SharedDir, cfg.LogDir, cfg.LocalDir, cfg.SecretsDir} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -253,8 +261,13 @@ func (c census) beyond(before census) string {
 	for _, what := range []struct {
 		name        string
 		now, before int
-	}{{"mounts", c.mounts, before.mounts}, {"control groups", c.groups, before.groups},
-		{"descriptors of the supervisor", c.files, before.files + slack}, {"task records", c.records, before.records}, {"processes", c.processes, before.processes}} {
+	}{
+		{"mounts", c.mounts, before.mounts},
+		{"control groups", c.groups, before.groups},
+		{"descriptors of the supervisor", c.files, before.files + slack},
+		{"task records", c.records, before.records},
+		{"processes", c.processes, before.processes},
+	} {
 		if what.now > what.before {
 			out = append(out, fmt.Sprintf("%d %s", what.now-what.before, what.name))
 		}

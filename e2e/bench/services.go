@@ -62,7 +62,8 @@ func servicesSeen(ctx context.Context, b *bench) (said string, ok bool, err erro
 	if len(same) != servedAllocs {
 		return "", false, fmt.Errorf("the job has %d allocations: the update was not in place", len(same))
 	}
-	return fmt.Sprintf("%.1f s for %d services of %d running allocations, from the update of the job", took.Seconds(), servedAllocs*servedNames, servedAllocs),
+	return fmt.Sprintf("%.1f s for %d services of %d running allocations, from the update of the job", took.Seconds(),
+			servedAllocs*servedNames, servedAllocs),
 		took <= servedTarget, nil
 }
 

@@ -102,8 +102,17 @@ func simulated(a *nomad.Allocation, node, status, task string) *nomad.Allocation
 		DeploymentStatus: &nomad.AllocDeploymentStatus{Healthy: &healthy, Timestamp: now}, TaskStates: map[string]*nomad.TaskState{}}
 	for name := range a.AllocatedResources.Tasks {
 		state := &nomad.TaskState{State: task, StartedAt: now}
-		for _, e := range [][2]string{{"Received", "Task received by client"}, {"Task Setup", "Building Task Directory"}, {"Started", "Task started by client"}} {
-			state.Events = append(state.Events, &nomad.TaskEvent{Type: e[0], DisplayMessage: e[1], Time: now.UnixNano(), Details: map[string]string{}})
+		for _, e := range [][2]string{
+			{"Received", "Task received by client"},
+			{"Task Setup", "Building Task Directory"},
+			{"Started", "Task started by client"},
+		} {
+			state.Events = append(state.Events, &nomad.TaskEvent{
+				Type:           e[0],
+				DisplayMessage: e[1],
+				Time:           now.UnixNano(),
+				Details:        map[string]string{},
+			})
 		}
 		if status == nomad.AllocClientStatusComplete {
 			state.FinishedAt = now

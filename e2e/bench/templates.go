@@ -34,7 +34,9 @@ func staticTemplates(ctx context.Context, b *bench) (string, bool, error) {
 	sleep := map[string]any{"command": "/bin/sleep", "args": []string{"600"}}
 	var took [2]time.Duration
 	resident := 0
-	for i, job := range []*api.Job{batch("plain", n, "exec2", sleep), templated(batch("static", n, "exec2", sleep), `{{ env "NOMAD_ALLOC_ID" }}`)} {
+	plain := batch("plain", n, "exec2", sleep)
+	static := templated(batch("static", n, "exec2", sleep), `{{ env "NOMAD_ALLOC_ID" }}`)
+	for i, job := range []*api.Job{plain, static} {
 		began := time.Now()
 		if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 			return "", false, err
@@ -49,7 +51,8 @@ func staticTemplates(ctx context.Context, b *bench) (string, bool, error) {
 		}
 	}
 	each := (took[1] - took[0]) / n
-	return fmt.Sprintf("%.1f ms a task over one without, %d resident processes", ms(each), resident), each <= 30*time.Millisecond && resident == 0, nil
+	return fmt.Sprintf("%.1f ms a task over one without, %d resident processes", ms(each), resident),
+		each <= 30*time.Millisecond && resident == 0, nil
 }
 
 func stopAll(ctx context.Context, a *cluster.Agent, job string, n int) error {
@@ -102,7 +105,8 @@ func watchedVariable(ctx context.Context, b *bench) (string, bool, error) {
 	per := float64(kib) / 1024 / float64(max(len(pids), 1))
 	p50, p99 := median(took), percentile(took, 99)
 	ok := p50 <= 150*time.Millisecond && p99 <= time.Second && per <= 15 && len(pids) == n
-	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms; %d processes of %.1f MiB PSS", ms(p50), ms(p99), len(pids), per), ok, stopAll(ctx, a, "watch", n)
+	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms; %d processes of %.1f MiB PSS", ms(p50), ms(p99), len(pids), per), ok,
+		stopAll(ctx, a, "watch", n)
 }
 
 func setVariable(a *cluster.Agent, path string, value int) error {

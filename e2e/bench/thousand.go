@@ -68,7 +68,8 @@ func manyTasks(ctx context.Context, b *bench) (text string, ok bool, err error) 
 	each := func(d time.Duration) float64 { return ms(d) / float64(b.tasks) }
 	text = fmt.Sprintf("%d running in %.1f s (CPU per task: agent %.1f ms, supervisor %.1f ms, in their own groups %.1f ms); %.0f MiB; "+
 		"%.0f %% of a core when all run; reattached in %.1f s (%.1f s of CPU)",
-		b.tasks, started.Seconds(), each(cost.agent), each(cost.super), each(cost.tasks), float64(memory)/1024, idle*100, reattached.Seconds(), spent.Seconds())
+		b.tasks, started.Seconds(), each(cost.agent), each(cost.super), each(cost.tasks), float64(memory)/1024, idle*100,
+		reattached.Seconds(), spent.Seconds())
 	return text, started <= manyStart && memory <= manyMemory && reattached <= manyReattach, nil
 }
 
@@ -108,8 +109,13 @@ func (b *bench) newCrowd(ctx context.Context) (*crowd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, c.start(ctx, cluster.Options{Bin: b.nomad, Dir: dir, Log: log, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
-		"-log-level=WARN", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + file}})
+	return c, c.start(ctx, cluster.Options{
+		Bin: b.nomad,
+		Dir: dir,
+		Log: log,
+		Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
+			"-log-level=WARN", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + file},
+	})
 }
 
 // start starts the agent, or restarts it, and moves it to its group.

@@ -41,8 +41,12 @@ func issuer(ctx context.Context) (*identity.Issuer, error) {
 
 // taskClaims returns the claims of the task of an allocation.
 func taskClaims(i *identity.Issuer, alloc *nomad.Allocation) *idtoken.Claims {
-	return i.Workload(identity.Subject{Alloc: alloc, Job: alloc.Job, Handle: message.WIHandle{IdentityName: "default", WorkloadIdentifier: "task"},
-		Identity: &nomad.WorkloadIdentity{Name: "default", Audience: []string{nomad.IdentityDefaultAud}}}, time.Now())
+	return i.Workload(identity.Subject{
+		Alloc:    alloc,
+		Job:      alloc.Job,
+		Handle:   message.WIHandle{IdentityName: "default", WorkloadIdentifier: "task"},
+		Identity: &nomad.WorkloadIdentity{Name: "default", Audience: []string{nomad.IdentityDefaultAud}},
+	}, time.Now())
 }
 
 // mintCost compares the creation of a token with the signature alone.
@@ -104,14 +108,31 @@ func verifyCost(ctx context.Context, _ *bench) (string, bool, error) {
 		}
 	}
 	took, _, err := compared(poll, func() error { return nil })
-	return fmt.Sprintf("%.2f µs, of %d tokens in turn, %d allocations in state", micros(took), tokensShown, stateAllocs), took <= verifyWithin, err
+	return fmt.Sprintf("%.2f µs, of %d tokens in turn, %d allocations in state", micros(took), tokensShown, stateAllocs),
+		took <= verifyWithin, err
 }
 
 // stored returns an allocation as the state store holds it.
 func stored(n int) *nomad.Allocation {
-	job := &nomad.Job{ID: "web", Name: "web", Namespace: "default", Region: "global", Type: nomad.JobTypeService, TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: stateAllocs}}}
-	return &nomad.Allocation{ID: nomad.NewID(), Name: fmt.Sprintf("web.group[%d]", n), Namespace: "default", JobID: job.ID, Job: job, TaskGroup: "group",
-		NodeID: nomad.NewID(), DesiredStatus: nomad.AllocDesiredStatusRun, ClientStatus: nomad.AllocClientStatusRunning}
+	job := &nomad.Job{
+		ID:         "web",
+		Name:       "web",
+		Namespace:  "default",
+		Region:     "global",
+		Type:       nomad.JobTypeService,
+		TaskGroups: []*nomad.TaskGroup{{Name: "group", Count: stateAllocs}},
+	}
+	return &nomad.Allocation{
+		ID:            nomad.NewID(),
+		Name:          fmt.Sprintf("web.group[%d]", n),
+		Namespace:     "default",
+		JobID:         job.ID,
+		Job:           job,
+		TaskGroup:     "group",
+		NodeID:        nomad.NewID(),
+		DesiredStatus: nomad.AllocDesiredStatusRun,
+		ClientStatus:  nomad.AllocClientStatusRunning,
+	}
 }
 
 // compared measures two functions alternately, in many short rounds. Most rounds run undisturbed by

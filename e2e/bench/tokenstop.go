@@ -87,8 +87,13 @@ func (b *bench) client(ctx context.Context, s *servers) (*cluster.Agent, error) 
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return nil, err
 	}
-	return cluster.Start(ctx, cluster.Options{Bin: b.nomad, Dir: dir, Log: s.log, Args: []string{"-client", "-bind=127.0.0.1", "-log-level=WARN",
-		"-data-dir=" + filepath.Join(dir, "data"), fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)}})
+	return cluster.Start(ctx, cluster.Options{
+		Bin: b.nomad,
+		Dir: dir,
+		Log: s.log,
+		Args: []string{"-client", "-bind=127.0.0.1", "-log-level=WARN",
+			"-data-dir=" + filepath.Join(dir, "data"), fmt.Sprintf("-servers=127.0.0.1:%d", s.all[0].RPC)},
+	})
 }
 
 // tokensOf starts one task for each stop, and one that stays. It returns the tokens by job and the

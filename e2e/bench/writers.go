@@ -183,7 +183,8 @@ func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, end time.T
 	}
 	for n := 0; time.Now().Before(end); n++ {
 		text := bytes.ReplaceAll(body, []byte(mark), fmt.Appendf(nil, "%s-%d", prefix, n))
-		request := fmt.Appendf(nil, "PUT /v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", host, len(text), text)
+		request := fmt.Appendf(nil,
+			"PUT /v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", host, len(text), text)
 		if _, err := conn.Write(request); err != nil {
 			return err
 		}

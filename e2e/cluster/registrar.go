@@ -29,10 +29,20 @@ type Registrar struct {
 func NewRegistrar(ctx context.Context, addr string) (*Registrar, error) {
 	r := &Registrar{pool: rpc.NewPool(rpc.PoolConfig{Region: "global"}), addr: addr, node: &nomad.Node{
 		ID: nomad.NewID(), SecretID: nomad.NewID(), Name: "registrar", Datacenter: RegistrarDatacenter, NodePool: nomad.NodePoolDefault,
-		Attributes: map[string]string{"nomad.version": "2.0.6", "nomad.service_discovery": "true", "kernel.name": "linux", "driver.mock_driver": "1"},
-		Drivers:    map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}},
-		NodeResources: &nomad.NodeResources{Cpu: nomad.LegacyNodeCpuResources{CpuShares: 40000, TotalCpuCores: 4},
-			Memory: nomad.NodeMemoryResources{MemoryMB: 1 << 20}, Disk: nomad.NodeDiskResources{DiskMB: 1 << 20}, MinDynamicPort: 20000, MaxDynamicPort: 32000},
+		Attributes: map[string]string{
+			"nomad.version":           "2.0.6",
+			"nomad.service_discovery": "true",
+			"kernel.name":             "linux",
+			"driver.mock_driver":      "1",
+		},
+		Drivers: map[string]*nomad.DriverInfo{"mock_driver": {Detected: true, Healthy: true}},
+		NodeResources: &nomad.NodeResources{
+			Cpu:            nomad.LegacyNodeCpuResources{CpuShares: 40000, TotalCpuCores: 4},
+			Memory:         nomad.NodeMemoryResources{MemoryMB: 1 << 20},
+			Disk:           nomad.NodeDiskResources{DiskMB: 1 << 20},
+			MinDynamicPort: 20000,
+			MaxDynamicPort: 32000,
+		},
 		Status: nomad.NodeStatusInit,
 	}}
 	var out message.NodeUpdateResponse
@@ -40,7 +50,11 @@ func NewRegistrar(ctx context.Context, addr string) (*Registrar, error) {
 		return nil, err
 	}
 	r.token = *out.SignedIdentity
-	return r, r.call(ctx, "Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: r.node.ID, Status: nomad.NodeStatusReady, WriteRequest: r.write()}, &out)
+	return r, r.call(ctx, "Node.UpdateStatus", &message.NodeUpdateStatusRequest{
+		NodeID:       r.node.ID,
+		Status:       nomad.NodeStatusReady,
+		WriteRequest: r.write(),
+	}, &out)
 }
 
 // Close closes the connections.
@@ -64,8 +78,18 @@ func (r *Registrar) Allocs(ctx context.Context, count int) ([]*nomad.Allocation,
 
 // Register registers a service of an allocation.
 func (r *Registrar) Register(ctx context.Context, a *nomad.Allocation, service, address string, port int, tags ...string) error {
-	row := &catalog.Registration{ID: catalog.ID(a.ID, catalog.GroupWorkload(a.TaskGroup), service, fmt.Sprint(port)), ServiceName: service,
-		Namespace: a.Namespace, NodeID: r.node.ID, Datacenter: r.node.Datacenter, JobID: a.JobID, AllocID: a.ID, Tags: tags, Address: address, Port: port}
+	row := &catalog.Registration{
+		ID:          catalog.ID(a.ID, catalog.GroupWorkload(a.TaskGroup), service, fmt.Sprint(port)),
+		ServiceName: service,
+		Namespace:   a.Namespace,
+		NodeID:      r.node.ID,
+		Datacenter:  r.node.Datacenter,
+		JobID:       a.JobID,
+		AllocID:     a.ID,
+		Tags:        tags,
+		Address:     address,
+		Port:        port,
+	}
 	req := &message.ServiceRegistrationUpsertRequest{Services: []*catalog.Registration{row}, WriteRequest: r.write()}
 	return r.call(ctx, "ServiceRegistration.Upsert", req, &message.ServiceRegistrationUpsertResponse{})
 }

@@ -18,7 +18,12 @@ type base struct {
 }
 
 func (b *base) PluginInfo(context.Context, *proto.PluginInfoRequest) (*proto.PluginInfoResponse, error) {
-	return &proto.PluginInfoResponse{Type: proto.PluginType_DRIVER, PluginApiVersions: []string{"v0.1.0"}, PluginVersion: "0.1.0", Name: "example"}, nil
+	return &proto.PluginInfoResponse{
+		Type:              proto.PluginType_DRIVER,
+		PluginApiVersions: []string{"v0.1.0"},
+		PluginVersion:     "0.1.0",
+		Name:              "example",
+	}, nil
 }
 
 // attr is the schema of an attribute.

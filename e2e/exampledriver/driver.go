@@ -89,7 +89,11 @@ func (d *driver) Fingerprint(_ *proto.FingerprintRequest, out grpc.ServerStreami
 		return &proto.Attribute{Value: &proto.Attribute_StringVal{StringVal: s}}
 	}
 	err := out.Send(&proto.FingerprintResponse{Health: proto.FingerprintResponse_HEALTHY, HealthDescription: "Healthy",
-		Attributes: map[string]*proto.Attribute{"driver.example": text("1"), "driver.example.greeting": text(greeting), "kernel.name": text("a driver cannot set this")}})
+		Attributes: map[string]*proto.Attribute{
+			"driver.example":          text("1"),
+			"driver.example.greeting": text(greeting),
+			"kernel.name":             text("a driver cannot set this"),
+		}})
 	if err == nil {
 		<-out.Context().Done()
 	}
@@ -107,7 +111,12 @@ func (d *driver) StartTask(_ context.Context, req *proto.StartTaskRequest) (*pro
 	}
 	d.add(t)
 	d.tell(t, "the example driver has started the task")
-	resp := &proto.StartTaskResponse{Handle: &proto.TaskHandle{Version: 1, Config: req.GetTask(), State: proto.TaskState_RUNNING, DriverState: state}}
+	resp := &proto.StartTaskResponse{Handle: &proto.TaskHandle{
+		Version:     1,
+		Config:      req.GetTask(),
+		State:       proto.TaskState_RUNNING,
+		DriverState: state,
+	}}
 	if t.Address != "" {
 		resp.NetworkOverride = &proto.NetworkOverride{Addr: t.Address, AutoAdvertise: true}
 	}
@@ -202,7 +211,10 @@ func (d *driver) InspectTask(_ context.Context, req *proto.InspectTaskRequest) (
 	if result, err := t.exit(); err == nil {
 		s.State, s.Result = proto.TaskState_EXITED, result
 	}
-	return &proto.InspectTaskResponse{Task: s, Driver: &proto.TaskDriverStatus{Attributes: map[string]string{"pid": strconv.Itoa(t.pid())}}}, nil
+	return &proto.InspectTaskResponse{
+		Task:   s,
+		Driver: &proto.TaskDriverStatus{Attributes: map[string]string{"pid": strconv.Itoa(t.pid())}},
+	}, nil
 }
 
 // TaskStats sends the resident memory of the program of the task.
@@ -214,8 +226,14 @@ func (d *driver) TaskStats(req *proto.TaskStatsRequest, out grpc.ServerStreaming
 	every := time.NewTicker(max(req.GetCollectionInterval().AsDuration(), time.Millisecond))
 	defer every.Stop()
 	for t.running() {
-		err := out.Send(&proto.TaskStatsResponse{Stats: &proto.TaskStats{Id: t.ID, Timestamp: timestamppb.Now(), AggResourceUsage: &proto.TaskResourceUsage{
-			Cpu: &proto.CPUUsage{}, Memory: &proto.MemoryUsage{Rss: t.resident(), MeasuredFields: []proto.MemoryUsage_Fields{proto.MemoryUsage_RSS}}}}})
+		err := out.Send(&proto.TaskStatsResponse{Stats: &proto.TaskStats{
+			Id:        t.ID,
+			Timestamp: timestamppb.Now(),
+			AggResourceUsage: &proto.TaskResourceUsage{
+				Cpu:    &proto.CPUUsage{},
+				Memory: &proto.MemoryUsage{Rss: t.resident(), MeasuredFields: []proto.MemoryUsage_Fields{proto.MemoryUsage_RSS}},
+			},
+		}})
 		if err != nil {
 			return err
 		}
@@ -229,8 +247,15 @@ func (d *driver) TaskStats(req *proto.TaskStatsRequest, out grpc.ServerStreaming
 }
 
 func (d *driver) tell(t *task, message string) {
+	event := &proto.DriverTaskEvent{
+		TaskId:      t.ID,
+		TaskName:    t.Name,
+		Timestamp:   timestamppb.Now(),
+		Message:     message,
+		Annotations: map[string]string{"pid": strconv.Itoa(t.pid())},
+	}
 	select {
-	case d.events <- &proto.DriverTaskEvent{TaskId: t.ID, TaskName: t.Name, Timestamp: timestamppb.Now(), Message: message, Annotations: map[string]string{"pid": strconv.Itoa(t.pid())}}:
+	case d.events <- event:
 	default: // nobody reads
 	}
 }

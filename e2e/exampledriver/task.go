@@ -50,7 +50,13 @@ func start(c *proto.TaskConfig) (*task, error) {
 	for name, value := range c.GetEnv() {
 		t.Env = append(t.Env, name+"="+value)
 	}
-	order, err := json.Marshal(order{Argv: append([]string{tc.Command}, tc.Args...), Dir: t.WorkDir, Env: t.Env, Stdout: c.GetStdoutPath(), Stderr: c.GetStderrPath()})
+	order, err := json.Marshal(order{
+		Argv:   append([]string{tc.Command}, tc.Args...),
+		Dir:    t.WorkDir,
+		Env:    t.Env,
+		Stdout: c.GetStdoutPath(),
+		Stderr: c.GetStderrPath(),
+	})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, orderFile), order, 0o600)
 	}

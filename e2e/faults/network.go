@@ -42,7 +42,8 @@ func NewNetwork(n int) (*Network, error) {
 		return nil, err
 	}
 	w := &Network{hub: hub}
-	if err := hub.ip("link add br0 type bridge forward_delay 0", "addr add "+hubAddr+"/24 dev br0", "link set br0 up", "link set lo up"); err != nil {
+	if err := hub.ip("link add br0 type bridge forward_delay 0", "addr add "+hubAddr+"/24 dev br0", "link set br0 up",
+		"link set lo up"); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	for i := range n {

@@ -33,7 +33,8 @@ func (s *Schedules) picture(ctx context.Context) string {
 				return err
 			}
 			if !ended(a) {
-				fmt.Fprintf(&out, "\nalloc %s v%d of %s deployment %q on %s: %s %s, modified at %d, %s", a.Name, *a.Job.Version, a.EvalID, a.DeploymentID, a.NodeName, a.DesiredStatus, a.ClientStatus, a.ModifyIndex, verdictOf(a))
+				fmt.Fprintf(&out, "\nalloc %s v%d of %s deployment %q on %s: %s %s, modified at %d, %s", a.Name,
+					*a.Job.Version, a.EvalID, a.DeploymentID, a.NodeName, a.DesiredStatus, a.ClientStatus, a.ModifyIndex, verdictOf(a))
 			}
 		}
 		evals, _, err := c.Evaluations().List(query(ctx))
@@ -42,7 +43,8 @@ func (s *Schedules) picture(ctx context.Context) string {
 		}
 		for _, e := range evals {
 			if e.Status != api.EvalStatusComplete && e.Status != api.EvalStatusCancelled {
-				fmt.Fprintf(&out, "\nevaluation %s of %s (%s): %s %s, modified at %d", e.ID, e.JobID, e.TriggeredBy, e.Status, e.StatusDescription, e.ModifyIndex)
+				fmt.Fprintf(&out, "\nevaluation %s of %s (%s): %s %s, modified at %d", e.ID, e.JobID, e.TriggeredBy, e.Status,
+					e.StatusDescription, e.ModifyIndex)
 			}
 		}
 		return nil

@@ -241,5 +241,6 @@ func (s *Schedules) Check() (summary string, err error) {
 	if err == nil && (drains == 0 || promotions == 0 || ticked == 0 || ran == 0) {
 		err = errors.New("nothing was drained, promoted or launched")
 	}
-	return fmt.Sprintf("%d changes: %d drains, %d promotions, %d reverts, %d and %d launches", len(changes), drains, promotions, reverts, ticked, ran), err
+	return fmt.Sprintf("%d changes: %d drains, %d promotions, %d reverts, %d and %d launches", len(changes), drains,
+		promotions, reverts, ticked, ran), err
 }

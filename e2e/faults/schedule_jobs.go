@@ -28,7 +28,11 @@ func mockJob(id, kind string, count int, config map[string]any) *api.Job {
 // drainedJob is the service whose nodes are drained.
 func drainedJob() *api.Job {
 	j := mockJob(drained.Job, "service", drained.Count, map[string]any{"run_for": "1h"})
-	j.TaskGroups[0].Update = &api.UpdateStrategy{MaxParallel: ptr(drained.Count), HealthCheck: ptr("task_states"), MinHealthyTime: ptr(time.Second)}
+	j.TaskGroups[0].Update = &api.UpdateStrategy{
+		MaxParallel:    ptr(drained.Count),
+		HealthCheck:    ptr("task_states"),
+		MinHealthyTime: ptr(time.Second),
+	}
 	j.TaskGroups[0].Migrate = &api.MigrateStrategy{MaxParallel: ptr(drained.MaxParallel), HealthCheck: ptr("task_states"),
 		MinHealthyTime: ptr(healthyAfter), HealthyDeadline: ptr(5 * time.Minute)}
 	return j
@@ -43,8 +47,16 @@ func updatedJob(round int, fails bool) *api.Job {
 	j := mockJob(updated, "service", 4, config)
 	j.Meta = map[string]string{roundKey: strconv.Itoa(round)}
 	j.TaskGroups[0].ReschedulePolicy = &api.ReschedulePolicy{Attempts: ptr(0), Unlimited: ptr(false)}
-	j.TaskGroups[0].Update = &api.UpdateStrategy{MaxParallel: ptr(1), Canary: ptr(canaries), AutoPromote: ptr(true), AutoRevert: ptr(true),
-		HealthCheck: ptr("task_states"), MinHealthyTime: ptr(healthyAfter), HealthyDeadline: ptr(20 * time.Second), ProgressDeadline: ptr(time.Minute)}
+	j.TaskGroups[0].Update = &api.UpdateStrategy{
+		MaxParallel:      ptr(1),
+		Canary:           ptr(canaries),
+		AutoPromote:      ptr(true),
+		AutoRevert:       ptr(true),
+		HealthCheck:      ptr("task_states"),
+		MinHealthyTime:   ptr(healthyAfter),
+		HealthyDeadline:  ptr(20 * time.Second),
+		ProgressDeadline: ptr(time.Minute),
+	}
 	return j
 }
 

@@ -38,7 +38,8 @@ func Fetch(ctx context.Context, dir string) (*Machine, error) {
 	if err := os.MkdirAll(filepath.Join(debs, "partial"), 0o755); err != nil {
 		return nil, err
 	}
-	args := append([]string{"install", "-qq", "-y", "--download-only", "--reinstall", "--no-install-recommends", "-o", "Dir::Cache::archives=" + debs}, tools...)
+	args := append([]string{"install", "-qq", "-y", "--download-only", "--reinstall", "--no-install-recommends", "-o",
+		"Dir::Cache::archives=" + debs}, tools...)
 	if err := run(ctx, debs, "apt-get", args...); err != nil {
 		return nil, err
 	}

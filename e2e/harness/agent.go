@@ -153,7 +153,8 @@ func SandboxAgent(t *testing.T) (a *cluster.Agent, data string) {
 	dir := OutsideTmp(t)
 	data = filepath.Join(dir, "data")
 	cfg := filepath.Join(dir, "exec2.hcl")
-	WriteFile(t, cfg, "plugin \"exec2\" {\n  config {\n    unveil_by_task = true\n  }\n}\nplugin \"raw_exec\" {\n  config {\n    enabled = true\n    legacy_privileged_behavior = true\n  }\n}\naudit {\n  enabled = true\n}\n")
+	WriteFile(t, cfg, "plugin \"exec2\" {\n  config {\n    unveil_by_task = true\n  }\n}\nplugin \"raw_exec\" {\n  config {\n"+
+		"    enabled = true\n    legacy_privileged_behavior = true\n  }\n}\naudit {\n  enabled = true\n}\n")
 	a = Start(t, cluster.Options{Dir: dir,
 		Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + data, "-config=" + cfg, "-log-level=TRACE"},
 		Env: []string{"AWS_SECRET_ACCESS_KEY=" + Canary, "LD_LIBRARY_PATH=/" + Canary, "GLIBC_TUNABLES=glibc.malloc.check=" + Canary,

@@ -30,5 +30,6 @@ func NeedsSandbox(t *testing.T) {
 // VolumesConfig returns a client block that offers the directory as data, as the data of the second
 // allocation, and read-only as docs.
 func VolumesConfig(dir string) string {
-	return fmt.Sprintf("client {\n host_volume \"data\" {\n path = %[1]q\n }\n host_volume \"data[1]\" {\n path = %[1]q\n }\n host_volume \"docs\" {\n path = %[1]q\n read_only = true\n }\n}\n", dir)
+	return fmt.Sprintf("client {\n host_volume \"data\" {\n path = %[1]q\n }\n host_volume \"data[1]\" {\n path = %[1]q\n }\n"+
+		" host_volume \"docs\" {\n path = %[1]q\n read_only = true\n }\n}\n", dir)
 }

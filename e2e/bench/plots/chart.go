@@ -51,13 +51,15 @@ func draw(r *run) string {
 		width := targetAt * min(share, widest)
 		value := oneValue.FindString(f.measured)
 		fmt.Fprintf(&rows, `<text x="0" y="%d">%s</text><text class="soft" x="%d" y="%d" text-anchor="end">%s, target %s, %s</text>`+"\n",
-			y+labelTop, html.EscapeString(f.name), chartWidth, y+labelTop, html.EscapeString(value), html.EscapeString(oneTarget.FindString(f.target)), side)
-		fmt.Fprintf(&rows, `<rect class="track" x="0" y="%d" width="%d" height="%d" rx="3"/><rect class="%s" x="0" y="%d" width="%.1f" height="%d" rx="3"/>`,
-			y+barTop, chartWidth, barHeight, class, y+barTop, width, barHeight)
+			y+labelTop, html.EscapeString(f.name), chartWidth, y+labelTop, html.EscapeString(value),
+			html.EscapeString(oneTarget.FindString(f.target)), side)
+		fmt.Fprintf(&rows, `<rect class="track" x="0" y="%d" width="%d" height="%d" rx="3"/>`, y+barTop, chartWidth, barHeight)
+		fmt.Fprintf(&rows, `<rect class="%s" x="0" y="%d" width="%.1f" height="%d" rx="3"/>`, class, y+barTop, width, barHeight)
 		fmt.Fprintf(&rows, `<line class="goal" x1="%d" x2="%d" y1="%d" y2="%d"/>`+"\n", targetAt, targetAt, y+barTop-3, y+barTop+barHeight+3)
 		y += rowHeight
 	}
-	return fmt.Sprintf(`<svg class="plot" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="Measured figures as shares of their targets; the list below has the numbers">
+	return fmt.Sprintf(`<svg class="plot" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" `+
+		`aria-label="Measured figures as shares of their targets; the list below has the numbers">
 %s%s</svg>
 `, chartWidth, max(y, rowHeight), style, rows.String())
 }

@@ -67,7 +67,8 @@ func generate(results, page string) (newPage, chart string, err error) {
 // long for a page.
 func section(r *run) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nMeasured on %s with the revision %.12s.\nMachine: %s.\nIts load before the run was %.1f.\n", r.date, r.revision, r.machine, r.load)
+	fmt.Fprintf(&b, "\nMeasured on %s with the revision %.12s.\nMachine: %s.\n"+
+		"Its load before the run was %.1f.\n", r.date, r.revision, r.machine, r.load)
 	if r.load > r.cores/2 {
 		b.WriteString("**The machine was busy with other work: a quiet one is faster.**\n")
 	}

@@ -33,7 +33,8 @@ func main() {
 var mounts = []struct{ kind, at, data string }{
 	{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"devpts", "/dev/pts", ""},
 	{"tmpfs", "/dev/shm", "mode=1777"}, {"mqueue", "/dev/mqueue", ""}, {"cgroup2", "/sys/fs/cgroup", ""},
-	{"securityfs", "/sys/kernel/security", ""}, {"tmpfs", "/tmp", "mode=1777"}, {"tmpfs", "/var/tmp", "mode=1777"}, {"tmpfs", "/run", "mode=755"},
+	{"securityfs", "/sys/kernel/security", ""}, {"tmpfs", "/tmp", "mode=1777"}, {"tmpfs", "/var/tmp", "mode=1777"},
+	{"tmpfs", "/run", "mode=755"},
 }
 
 func run() error {
@@ -45,7 +46,12 @@ func run() error {
 			return fmt.Errorf("mount %s: %w", m.at, err)
 		}
 	}
-	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+	for name, target := range map[string]string{
+		"fd":     "/proc/self/fd",
+		"stdin":  "/proc/self/fd/0",
+		"stdout": "/proc/self/fd/1",
+		"stderr": "/proc/self/fd/2",
+	} {
 		os.Symlink(target, "/dev/"+name) //nolint:errcheck // some exist
 	}
 	// Process IDs of the guest must differ from those of a new PID namespace.
@@ -100,8 +106,10 @@ func (c command) run() {
 	if err := cmd.Start(); err != nil {
 		fmt.Println(err)
 	} else {
-		timer := time.AfterFunc(time.Duration(c.Seconds)*time.Second+grace, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
-		cmd.Wait()                                                                                         //nolint:errcheck // the exit code has the result
+		timer := time.AfterFunc(time.Duration(c.Seconds)*time.Second+grace, func() {
+			cmd.Process.Kill() //nolint:errcheck // it may have ended
+		})
+		cmd.Wait() //nolint:errcheck // the exit code has the result
 		timer.Stop()
 		code = cmd.ProcessState.ExitCode()
 	}
