@@ -64,7 +64,8 @@ func Boot(ctx context.Context, archive, root string) (*Machine, error) {
 		return nil, fmt.Errorf("unpack the root: %w: %s", err, out)
 	}
 	m := &Machine{Root: root}
-	m.cmd = exec.Command("systemd-nspawn", "--quiet", "--directory="+root, "--machine="+fmt.Sprintf("open-nomad-%d", os.Getpid()), "--private-network",
+	m.cmd = exec.Command("systemd-nspawn", "--quiet", "--directory="+root,
+		"--machine="+fmt.Sprintf("open-nomad-%d", os.Getpid()), "--private-network",
 		"--register=no", "--keep-unit", "--console=pipe", "--capability=all", "--boot")
 	m.cmd.Env = append(os.Environ(), "SYSTEMD_SECCOMP=0") // its filter has no Landlock
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -106,7 +107,8 @@ func (m *Machine) Run(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nsenter", "--target="+m.leader, "--all", "/bin/sh", "-c", command)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8",
+		"DEBIAN_FRONTEND=noninteractive"}
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -53,14 +53,20 @@ type known struct {
 // allowed lists the licences that programs under MPL-2.0 may contain. The phrases are in lower case,
 // with one space between words.
 var allowed = []known{
-	{"Apache-2.0", "Apache-2.0", []string{"apache license", "version 2.0, january 2004", "grant of patent license", "redistribution. you may reproduce"}},
+	{"Apache-2.0", "Apache-2.0", []string{"apache license", "version 2.0, january 2004", "grant of patent license",
+		"redistribution. you may reproduce"}},
 	{"Apache-2.0", "Apache-2.0", []string{"licensed under the apache license, version 2.0", "http://www.apache.org/licenses/license-2.0"}},
-	{"MPL-2.0", "MPL-2.0", []string{"mozilla public license", "version 2.0", "1.10. \"modifications\"", "exhibit a - source code form license notice"}},
-	{"BSD-3-Clause", "BSD-3-clause", []string{"redistribution and use in source and binary forms", "redistributions in binary form must reproduce",
+	{"MPL-2.0", "MPL-2.0", []string{"mozilla public license", "version 2.0", "1.10. \"modifications\"",
+		"exhibit a - source code form license notice"}},
+	{"BSD-3-Clause", "BSD-3-clause", []string{"redistribution and use in source and binary forms",
+		"redistributions in binary form must reproduce",
 		"to endorse or promote products derived from this software without specific prior written permission", "in no event shall"}},
-	{"BSD-2-Clause", "BSD-2-clause", []string{"redistribution and use in source and binary forms", "redistributions in binary form must reproduce", "in no event shall"}},
-	{"MIT", "Expat", []string{"permission is hereby granted, free of charge, to any person obtaining a copy", "the above copyright notice and this permission notice", "the software is provided \"as is\""}},
-	{"ISC", "ISC", []string{"permission to use, copy, modify, and", "distribute this software for any purpose with or without fee is hereby granted", "the software is provided \"as is\""}},
+	{"BSD-2-Clause", "BSD-2-clause", []string{"redistribution and use in source and binary forms",
+		"redistributions in binary form must reproduce", "in no event shall"}},
+	{"MIT", "Expat", []string{"permission is hereby granted, free of charge, to any person obtaining a copy",
+		"the above copyright notice and this permission notice", "the software is provided \"as is\""}},
+	{"ISC", "ISC", []string{"permission to use, copy, modify, and", "distribute this software for any purpose with " +
+		"or without fee is hereby granted", "the software is provided \"as is\""}},
 	{"Unlicense", "Unlicense", []string{"this is free and unencumbered software released into the public domain"}},
 }
 
