@@ -123,7 +123,22 @@ func describe(j *api.Job) string {
 	if j.Periodic != nil {
 		rows = append(rows, term.Row("Next Periodic Launch", launchText(j, time.Now())))
 	}
+	if tasks := privilegedTasks(j); len(tasks) > 0 {
+		rows = append(rows, term.Row("Privileged Tasks", strings.Join(tasks, ",")))
+	}
 	return term.Pairs(rows)
+}
+
+// privilegedTasks returns the tasks with privileged = true, which the job file or the servers have set, as group/task.
+func privilegedTasks(j *api.Job) (out []string) {
+	for _, tg := range j.TaskGroups {
+		for _, t := range tg.Tasks {
+			if t.Privileged {
+				out = append(out, *tg.Name+"/"+t.Name)
+			}
+		}
+	}
+	return out
 }
 
 func (o *statusOptions) summary(e *term.Env, c *api.Client, j *api.Job, q *api.QueryOptions) error {

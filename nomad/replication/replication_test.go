@@ -179,7 +179,7 @@ func (r *region) names() string {
 	snap := r.snap()
 	var out []string
 	for n := range snap.Namespaces(nil) {
-		out = append(out, "ns "+n.Name+" "+n.Description)
+		out = append(out, "ns "+n.Name+" "+n.Description+" "+n.Privileged)
 	}
 	for q := range snap.Quotas(nil) {
 		out = append(out, "quota "+q.Name+" "+q.Description)
@@ -276,7 +276,8 @@ func (r *region) full() {
 		&message.ACLBindingRulesUpsertRequest{ACLBindingRules: []*rbac.BindingRule{{ID: "r", AuthMethod: "a"}}})
 	r.must(message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*quota.Spec{{Name: "q"}}})
 	r.must(message.NamespaceUpsertRequestType,
-		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"}}}})
+		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q", Meta: map[string]string{"a": "b"},
+			Privileged: nomad.PrivilegedExplicit}}})
 	r.must(message.NodePoolUpsertRequestType, &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}})
 }
 
@@ -319,6 +320,10 @@ func TestWhatChangesThereChangesHere(t *testing.T) {
 			h.must(message.NamespaceUpsertRequestType,
 				&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "new"},
 					{Name: "default", Description: "ours"}}})
+		},
+		"privilege of a namespace": func(h *region) {
+			h.must(message.NamespaceUpsertRequestType,
+				&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Quota: "q"}}})
 		},
 		"namespace and pool deleted": func(h *region) {
 			h.must(message.NamespaceDeleteRequestType, &message.NamespaceDeleteRequest{Namespaces: []string{"n"}})

@@ -151,6 +151,20 @@ func TestRefusals(t *testing.T) {
 	})); err != nil {
 		t.Errorf("a job that needs privilege: %v", err)
 	}
+	if err := c.apply(message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{
+		{Name: "strict", Privileged: nomad.PrivilegedExplicit}}}); err != nil {
+		t.Fatal(err)
+	}
+	for privileged, want := range map[bool]string{false: `privileged = "explicit" from namespace "strict"`, true: ""} {
+		_, err := c.Run(context.Background(), service("raw", 1, 10, 10, func(j *nomad.Job) {
+			task := j.TaskGroups[0].Tasks[0]
+			j.Namespace, task.Privileged = "strict", privileged
+			task.Driver, task.Config = "raw_exec", map[string]any{"command": "/bin/true"}
+		}))
+		if (err == nil) != privileged || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("in a namespace with explicit privilege, with the line %t: %v", privileged, err)
+		}
+	}
 	if j := c.mustRun(t, service("j", 1, 10, 10, func(j *nomad.Job) { j.Namespace = "team" })); len(j.Placed) != 1 || j.Namespace != "team" {
 		t.Errorf("a namespace of a synthetic fleet: %+v", j)
 	}

@@ -2,7 +2,10 @@ package config
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -40,4 +43,60 @@ func TestShownDurations(t *testing.T) {
 	if got != want {
 		t.Errorf("shown %+v, want %+v", got, want)
 	}
+}
+
+// An agent shows every key of Nomad's configuration under the name of its field, which is the key without underscores in
+// another case. Blocks that can be repeated are lists.
+func TestShown_EveryKey(t *testing.T) {
+	shown := 0
+	for _, r := range readAlone(t) {
+		s := Default()
+		s.otherMachine = true
+		name := filepath.Join(t.TempDir(), "a.json")
+		if err := os.WriteFile(name, []byte(r.json()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.load(name); err != nil {
+			t.Errorf("%s: %v", r.path(), err)
+			continue
+		}
+		var at any = answer(t, s.Redacted())
+		for _, words := range r.steps() {
+			for _, word := range words {
+				at = inShown(at, word)
+			}
+		}
+		if at == nil {
+			t.Errorf("%s is not shown", r.path())
+			continue
+		}
+		shown++
+	}
+	if shown < 500 {
+		t.Errorf("only %d keys were found", shown)
+	}
+}
+
+// inShown returns the value of a key, which may be in the only block of a list, or the block of a list for its label. It
+// returns nil if the key is not shown.
+func inShown(at any, word string) any {
+	switch at := at.(type) {
+	case []any:
+		for _, block := range at {
+			if block, ok := block.(map[string]any); ok && (block["Name"] == word || block["Provider"] == word) {
+				return block
+			}
+		}
+		if len(at) == 1 {
+			return inShown(at[0], word)
+		}
+	case map[string]any:
+		for name, v := range at {
+			if name, key := plainName(name), plainName(word); v != nil && (name == key || name == key+"s" ||
+				strings.HasPrefix(name, key+".")) {
+				return v
+			}
+		}
+	}
+	return nil
 }
