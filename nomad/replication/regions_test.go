@@ -51,7 +51,8 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	wide.Global, wide.Roles = true, []*rbac.TokenRoleLink{{ID: role.ID}}
 	wide = x.there.CreateToken(wide)
 	x.there.Must("Namespace.UpsertNamespaces",
-		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d"}}}, nil)
+		&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: "n", Description: "d",
+			Privileged: nomad.PrivilegedExplicit}}}, nil)
 	x.there.Must("NodePool.UpsertNodePools", &message.NodePoolUpsertRequest{NodePools: []*nomad.NodePool{{Name: "pool"}}}, nil)
 	for region, local := range map[*servertest.ACLServer]string{x.here: "here", x.there: "there"} {
 		own := servertest.ClientToken("p")
@@ -94,6 +95,10 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 	const all = "[namespace default namespace n policy p  pool all pool default pool pool role r 1 token Bootstrap Token true 0 token c true 1 token %s false 0]"
 	becomes(x.here, fmt.Sprintf(all, "here"))
 	becomes(x.there, fmt.Sprintf(all, "there"))
+	if n := servertest.ReadRoot[message.SingleNamespaceResponse](x.there, "Namespace.GetNamespace",
+		&message.NamespaceSpecificRequest{Name: "n"}).Namespace; n.Privileged != nomad.PrivilegedExplicit {
+		t.Errorf("the copy of the namespace has privileged = %q", n.Privileged)
+	}
 	got := servertest.ReadRoot[message.SingleACLTokenResponse](x.there, "ACL.GetToken",
 		&message.ACLTokenSpecificRequest{AccessorID: wide.AccessorID}).Token
 	if got.SecretID != wide.SecretID || !got.CreateTime.Equal(wide.CreateTime) || !slices.Equal(got.Hash, wide.Hash) {
