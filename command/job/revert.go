@@ -134,22 +134,30 @@ func lastRunning(versions []*api.Job) *api.Job {
 	return nil
 }
 
-func hasScaling(job *api.Job) bool {
-	for _, tg := range job.TaskGroups {
-		if tg.Scaling != nil {
-			return true
-		}
-	}
-	return false
-}
+func hasScaling(job *api.Job) bool { return len(scalings(job)) > 0 }
 
 // enableScaling enables the scaling policies of a job as in another version.
 func enableScaling(job, as *api.Job) {
+	was := scalings(as)
+	for target, p := range scalings(job) {
+		if old := was[target]; old != nil {
+			p.Enabled = old.Enabled
+		}
+	}
+}
+
+// scalings returns the scaling policies of a job by group, task and type. A policy of a group has no task.
+func scalings(job *api.Job) map[[3]string]*api.ScalingPolicy {
+	out := map[[3]string]*api.ScalingPolicy{}
 	for _, tg := range job.TaskGroups {
-		for _, was := range as.TaskGroups {
-			if tg.Scaling != nil && was.Scaling != nil && *tg.Name == *was.Name {
-				tg.Scaling.Enabled = was.Scaling.Enabled
+		if tg.Scaling != nil {
+			out[[3]string{*tg.Name}] = tg.Scaling
+		}
+		for _, t := range tg.Tasks {
+			for _, p := range t.ScalingPolicies {
+				out[[3]string{*tg.Name, t.Name, p.Type}] = p
 			}
 		}
 	}
+	return out
 }
