@@ -96,6 +96,23 @@ func TestSystem_Stagger(t *testing.T) {
 	}
 }
 
+// The update block has no effect on sysbatch jobs: all allocations are replaced at once.
+func TestSysBatch_NoStagger(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		w.addNode(id)
+	}
+	w.register(job(nomad.JobTypeSysBatch, 1, func(j *nomad.Job) {
+		j.TaskGroups[0].Update = &nomad.UpdateStrategy{MaxParallel: 2, Stagger: 30 * time.Second}
+	}))
+	w.process()
+	w.change(newCommand)
+	w.process()
+	if got := versions(w.live()); got[1] != 3 || len(w.created) != 0 {
+		t.Errorf("live by version = %v with %d more evaluations, want 3 new", got, len(w.created))
+	}
+}
+
 func TestSysBatch_Once(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1")

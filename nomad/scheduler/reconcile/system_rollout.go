@@ -118,8 +118,11 @@ func (s *perNode) join(g *spots, c *trial) {
 }
 
 // Stagger returns the update strategy for the staggered replacement of a system group without deployments, or nil if
-// all are replaced at once.
+// all are replaced at once. In sysbatch jobs the update block has no effect.
 func Stagger(job *nomad.Job, tg *nomad.TaskGroup) *nomad.UpdateStrategy {
+	if job.Type != nomad.JobTypeSystem {
+		return nil
+	}
 	u := tg.Update
 	if u == nil {
 		u = &job.Update
