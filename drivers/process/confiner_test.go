@@ -81,6 +81,30 @@ func TestConfineRoot(t *testing.T) {
 	}
 }
 
+// A sidecar works for a user that cannot pass through the directory of the allocation, with and without Landlock: it has
+// mounts of the task's directory and of the shared one, and sees no other task.
+func TestConfineBound(t *testing.T) {
+	f := newFixture(t)
+	cfg := f.task()
+	if err := os.Mkdir(filepath.Join(cfg.AllocDir, "other"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(cfg.SharedDir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(cfg.AllocDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, unconfined := range map[string]bool{"confined": false, "unconfined": true} {
+		s := f.sidecar(cfg, "echo x > made && cat made; echo y > "+cfg.SharedDir+"/made && cat "+cfg.SharedDir+"/made; [ -e "+cfg.AllocDir+"/other ] || echo hidden")
+		s.Unconfined = unconfined
+		s.Paths = append(s.Paths, drivers.SidecarPath{Modes: "rwc", Name: cfg.SharedDir})
+		if _, out := f.run(cfg, s); out != "x\ny\nhidden\n" {
+			t.Errorf("%s: output %q", name, out)
+		}
+	}
+}
+
 // The executable may be a memory file, and is the file that was passed even if its name changed.
 func TestConfineExecutable(t *testing.T) {
 	f := newFixture(t)
