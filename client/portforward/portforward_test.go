@@ -21,7 +21,8 @@ import (
 
 // allocation has the ports web, at another number inside a network namespace, and db.
 var allocation = &nomad.Allocation{ID: "a", AllocatedResources: &nomad.AllocatedResources{
-	Tasks: map[string]*nomad.AllocatedTaskResources{"t": {Networks: nomad.Networks{{IP: "10.0.0.1", DynamicPorts: []nomad.Port{{Label: "old", Value: 23000}}}}}},
+	Tasks: map[string]*nomad.AllocatedTaskResources{"t": {Networks: nomad.Networks{{IP: "10.0.0.1",
+		DynamicPorts: []nomad.Port{{Label: "old", Value: 23000}}}}}},
 	Shared: nomad.AllocatedSharedResources{Ports: nomad.AllocatedPorts{
 		{Label: "web", Value: 24000, To: 80, HostIP: "10.0.0.1"}, {Label: "db", Value: 25000, HostIP: "192.0.2.1"}}},
 }}
@@ -40,7 +41,8 @@ func TestResolve(t *testing.T) {
 		{"label on the host", "web", Place{}, "10.0.0.1:24000, inside 80"},
 		{"number on the host", "25000", Place{}, "192.0.2.1:25000, inside 25000"},
 		{"port of a task", "old", Place{}, "10.0.0.1:23000, inside 23000"},
-		{"inner number on the host", "80", Place{}, `unknown port "80" of allocation a: use web, db, old or their numbers, since its tasks share the network of the node`},
+		{"inner number on the host", "80", Place{},
+			`unknown port "80" of allocation a: use web, db, old or their numbers, since its tasks share the network of the node`},
 		{"agent's port on the host", "4646", Place{}, `unknown port "4646"`},
 		{"an address", "10.0.0.9:22", place, `unknown port "10.0.0.9:22"`},
 		{"zero", "0", place, `unknown port "0"`},
@@ -109,7 +111,10 @@ func TestDialInside(t *testing.T) {
 		t.Errorf("Dial() = %v, want status 502", err)
 	}
 	var inside net.Listener
-	if err := netns.Inside(path, func() (err error) { inside, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port)); return err }); err != nil {
+	if err := netns.Inside(path, func() (err error) {
+		inside, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	defer inside.Close()

@@ -21,7 +21,8 @@ func TestLabels(t *testing.T) {
 		"nothing published": {Metrics{Meta: true}, "[{job p/dispatch-1} {task_group g} {task t} {namespace n}" + child},
 		"allocations":       {Metrics{Allocs: true}, "[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n}" + child},
 		"metadata": {Metrics{Allocs: true, Meta: true},
-			"[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n} {parent_id p} {dispatch_id 1} {_1st x} {owner_team a} {secret s}]"},
+			"[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n} {parent_id p} {dispatch_id 1} " +
+				"{_1st x} {owner_team a} {secret s}]"},
 		"chosen metadata": {Metrics{Allocs: true, Meta: true, MetaKeys: []string{"owner-team", "missing"}},
 			"[{job p/dispatch-1} {task_group g} {alloc_id a1} {task t} {namespace n} {parent_id p} {dispatch_id 1} {owner_team b}]"},
 		"metadata never alone": {Metrics{Meta: true, MetaKeys: []string{"secret"}},
