@@ -260,7 +260,8 @@ func TestReloadAudit(t *testing.T) {
 	if n := count(); n != 2 {
 		t.Errorf("%d events in the new file", n)
 	}
-	become("audit {\n enabled = true\n filter \"f\" {\n type = \"HTTPEvent\"\n endpoints = [\"/v1/status/*\"]\n stages = [\"OperationReceived\"]\n}\n}")
+	become("audit {\n enabled = true\n filter \"f\" {\n type = \"HTTPEvent\"\n endpoints = [\"/v1/status/*\"]\n" +
+		" stages = [\"OperationReceived\"]\n}\n}")
 	if n := count(); n != 3 {
 		t.Errorf("%d events with a filter", n)
 	}

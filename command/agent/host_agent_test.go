@@ -14,7 +14,8 @@ func TestForeignHostNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := write(t, free+"name = \"node-7\"\nhttp_api_allowed_hosts = [\"proxy.example.com\"]\nadvertise {\n http = \"api.example.net\"\n}\n")
+	config := write(t, free+"name = \"node-7\"\nhttp_api_allowed_hosts = [\"proxy.example.com\"]\nadvertise {\n"+
+		" http = \"api.example.net\"\n}\n")
 	a, _ := run(t, append(serverOnly(t, config), "-bind", "localhost")...)
 	_, port, _ := strings.Cut(a.Addr(), ":")
 	exec := "/v1/client/allocation/8ba85cef-22b5-4e1d-9d8c-000000000001/exec?task=t&command=%5B%22true%22%5D"

@@ -98,7 +98,8 @@ func TestPorts(t *testing.T) {
 			c.Close() // not an agent
 		}
 	}()
-	m := configured(t, fmt.Sprintf("data_dir = \"/nowhere\"\nbind_addr = \"127.0.0.1\"\nserver {\n enabled = true\n bootstrap_expect = 1\n}\nports {\n http = %d\n rpc = 0\n serf = 0\n}\n", l.Addr().(*net.TCPAddr).Port))
+	m := configured(t, fmt.Sprintf("data_dir = \"/nowhere\"\nbind_addr = \"127.0.0.1\"\nserver {\n enabled = true\n"+
+		" bootstrap_expect = 1\n}\nports {\n http = %d\n rpc = 0\n serf = 0\n}\n", l.Addr().(*net.TCPAddr).Port))
 	m.settings.Ports.RPC, m.settings.Ports.Serf = 0, 0
 	got := ports(t.Context(), m)
 	expect(t, got, Fail, "in use by another program")
@@ -164,7 +165,8 @@ func TestCertificates(t *testing.T) {
 	ca := testpki.New(t)
 	config := func(days int, at time.Time) *machine {
 		f := ca.Issue(pki.CertOptions{DNSNames: []string{"server.global.nomad"}, Server: true, Client: true, Days: days, At: at})
-		return configured(t, fmt.Sprintf("data_dir = \"/nowhere\"\nserver {\n enabled = true\n bootstrap_expect = 1\n}\ntls {\n rpc = true\n http = true\n verify_server_hostname = true\n ca_file = %q\n cert_file = %q\n key_file = %q\n}\n", f.CA, f.Cert, f.Key))
+		return configured(t, fmt.Sprintf("data_dir = \"/nowhere\"\nserver {\n enabled = true\n bootstrap_expect = 1\n}\ntls {\n"+
+			" rpc = true\n http = true\n verify_server_hostname = true\n ca_file = %q\n cert_file = %q\n key_file = %q\n}\n", f.CA, f.Cert, f.Key))
 	}
 	now := time.Now()
 	expect(t, certificates(t.Context(), config(300, now)), OK, "valid until")

@@ -27,7 +27,8 @@ func TestParsePool(t *testing.T) {
 		"bad TTL":      {text: `node_pool "a" { node_identity_ttl = "soon" }`, wantErr: "node_identity_ttl"},
 		"zero TTL":     {text: `node_pool "a" { node_identity_ttl = "0s" }`, wantErr: "node_identity_ttl"},
 		"negative TTL": {text: `node_pool "a" { node_identity_ttl = "-1h" }`, wantErr: "node_identity_ttl"},
-		"scheduler": {text: "node_pool \"a\" {\n scheduler_config {\n scheduler_algorithm = \"spread\"\n memory_oversubscription_enabled = false\n }\n}",
+		"scheduler": {text: "node_pool \"a\" {\n scheduler_config {\n scheduler_algorithm = \"spread\"\n" +
+			" memory_oversubscription_enabled = false\n }\n}",
 			want: &api.NodePool{Name: "a",
 				SchedulerConfiguration: &api.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "spread", MemoryOversubscriptionEnabled: new(bool)}}},
 		"unknown scheduler key": {text: "node_pool \"a\" {\n scheduler_config {\n colour = \"red\"\n }\n}", wantErr: "colour"},

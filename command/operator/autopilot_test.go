@@ -14,7 +14,8 @@ func TestHealthShowsUnservedFeatures(t *testing.T) {
 	for name, c := range map[string]struct{ field, want string }{
 		"none": {"", ""},
 		"some": {`,"Unserved":["3 periodic jobs will not be launched","services of 1 job will not be registered or checked by clients of this version"]`,
-			"\nUnserved features\n3 periodic jobs will not be launched\nservices of 1 job will not be registered or checked by clients of this version\n"},
+			"\nUnserved features\n3 periodic jobs will not be launched\n" +
+				"services of 1 job will not be registered or checked by clients of this version\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -165,7 +165,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 		t.Errorf("CA %s for %s", ca.Subject, got)
 	}
 	t.Setenv("NOMAD_REGION", "eu")
-	must(t, "tls cert create -domain corp -server -days 9 -additional-dnsname x.nomad -additional-dnsname y.corp -additional-ipaddress 10.0.0.1 -additional-ipaddress ::1")
+	must(t, "tls cert create -domain corp -server -days 9 -additional-dnsname x.nomad -additional-dnsname y.corp "+
+		"-additional-ipaddress 10.0.0.1 -additional-ipaddress ::1")
 	cert := certificate(t, "eu-server-corp.pem")
 	if got := strings.Join(cert.DNSNames, " "); got != "server.eu.corp localhost x.nomad y.corp" || len(cert.IPAddresses) != 3 ||
 		cert.NotAfter.Sub(cert.NotBefore).Hours() > 9*24+1 {

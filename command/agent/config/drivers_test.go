@@ -48,7 +48,9 @@ func TestDrivers(t *testing.T) {
 		"of a server": {map[string]string{"a.hcl": minimal + "plugin \"podman\" {}\n"}, nil,
 			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"docker, twice": {map[string]string{"a.hcl": withClient +
-			"plugin \"docker\" {\n config {\n allow_privileged = false\n volumes { enabled = false }\n }\n}\nplugin \"docker-privileged\" {\n backend = \"docker\"\n config {\n allow_privileged = true\n volumes { enabled = true }\n }\n}\n"}, nil, []string{"docker=docker", "docker-privileged=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
+			"plugin \"docker\" {\n config {\n allow_privileged = false\n volumes { enabled = false }\n }\n}\n" +
+			"plugin \"docker-privileged\" {\n backend = \"docker\"\n config {\n allow_privileged = true\n volumes { enabled = true }\n }\n}\n"}, nil,
+			[]string{"docker=docker", "docker-privileged=docker", "exec=exec", "exec2=exec2", "java=java", "qemu=qemu", "raw_exec=raw_exec"}},
 		"mock, by name": {map[string]string{"a.hcl": withClient + "plugin \"m\" { backend = \"mock_driver\" }\n"}, nil,
 			[]string{"docker=docker", "exec=exec", "exec2=exec2", "java=java", "m=mock_driver", "qemu=qemu", "raw_exec=raw_exec"}},
 	} {

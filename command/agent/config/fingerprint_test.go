@@ -24,9 +24,10 @@ func TestClouds(t *testing.T) {
 		want  []cloud.Provider
 	}{
 		"default": {"", plain},
-		"allowed": {"options = { \"fingerprint.allowlist\" = \"cpu,env_aws\" }\nfingerprint \"env_aws\" {\n retry_interval = \"5s\"\n retry_attempts = 3\n exit_on_failure = true\n}", aws},
-		"denied":  {`options = { "fingerprint.denylist" = "env_azure,env_digitalocean,env_aws" }`, plain[3:]},
-		"none":    {`options = { "fingerprint.allowlist" = "cpu" }`, nil},
+		"allowed": {"options = { \"fingerprint.allowlist\" = \"cpu,env_aws\" }\nfingerprint \"env_aws\" {\n retry_interval = \"5s\"\n" +
+			" retry_attempts = 3\n exit_on_failure = true\n}", aws},
+		"denied": {`options = { "fingerprint.denylist" = "env_azure,env_digitalocean,env_aws" }`, plain[3:]},
+		"none":   {`options = { "fingerprint.allowlist" = "cpu" }`, nil},
 		"block": {"options = { \"fingerprint.allowlist\" = \"env_aws\" }\nfingerprint \"env_aws\" {\n retry_attempts = -1\n}",
 			[]cloud.Provider{{Name: "env_aws", RetryAttempts: -1, RetryInterval: 2 * time.Second}}},
 	} {

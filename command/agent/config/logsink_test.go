@@ -38,7 +38,8 @@ func TestLogSinkFaults(t *testing.T) {
 }
 
 func TestLogSinks(t *testing.T) {
-	s, err := load(t, sinkFile("log_sink \"journald\" {}\nlog_sink \"otlp\" {\n endpoint = \"https://x/v1/logs\"\n headers {\n x-team = \"hush-hush\"\n }\n}"))
+	s, err := load(t, sinkFile("log_sink \"journald\" {}\nlog_sink \"otlp\" {\n endpoint = \"https://x/v1/logs\"\n headers {\n"+
+		" x-team = \"hush-hush\"\n }\n}"))
 	if err != nil {
 		t.Fatal(err)
 	}

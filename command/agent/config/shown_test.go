@@ -11,7 +11,8 @@ import (
 
 // Durations are strings where tools expect strings, and nanoseconds elsewhere.
 func TestShownDurations(t *testing.T) {
-	s, err := load(t, map[string]string{"a.hcl": "data_dir = \"/srv\"\nserver {\n enabled = true\n raft_boltdb { no_freelist_sync = true }\n}"})
+	s, err := load(t, map[string]string{"a.hcl": "data_dir = \"/srv\"\nserver {\n enabled = true\n" +
+		" raft_boltdb { no_freelist_sync = true }\n}"})
 	if err != nil {
 		t.Fatal(err)
 	}

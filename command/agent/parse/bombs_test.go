@@ -75,7 +75,9 @@ func bombs() map[string]string {
 		"default": "variable \"x\" {\n default = " + fmt.Sprintf(list, "1") + "\n}\njob \"a\" {}",
 		"validation": "variable \"x\" {\n default = 1\n validation {\n condition = length(" + fmt.Sprintf(list, "1") +
 			") > 0\n error_message = \"x\"\n}\n}\njob \"a\" {}",
-		"dynamic":       "job \"a\" {\n dynamic \"group\" {\n for_each = range(1024)\n labels = [\"g${group.value}\"]\n content {\n dynamic \"task\" {\n for_each = range(1024)\n labels = [\"t${task.value}\"]\n content {\n config {\n x = [for i in range(1024) : i]\n}\n}\n}\n}\n}\n}",
+		"dynamic": "job \"a\" {\n dynamic \"group\" {\n for_each = range(1024)\n labels = [\"g${group.value}\"]\n content {\n" +
+			" dynamic \"task\" {\n for_each = range(1024)\n labels = [\"t${task.value}\"]\n content {\n config {\n" +
+			" x = [for i in range(1024) : i]\n}\n}\n}\n}\n}\n}",
 		"meta":          "job \"a\" {\n meta = {for i in range(1024) : i => join(\"\", [for j in range(1024) : \"xxxxxxxxxxxxxxxx\"])}\n}",
 		"tokens":        "job \"a\" {\n meta { x = [" + strings.Repeat("1,", 1<<19-100) + "] }\n}",
 		"attributes":    "job \"a\" {\n meta {\n" + strings.Repeat("x=1\n", 1<<18-100) + "}\n}",
