@@ -120,7 +120,8 @@ func TestTooOld(t *testing.T) {
 		have, want int
 		names      string
 	}{
-		{2, 6, "landlock ABI 2 of this kernel is below the required 6, which restricts truncation, TCP ports, ioctl on devices, abstract unix sockets, signals"},
+		{2, 6, "landlock ABI 2 of this kernel is below the required 6, which restricts truncation, TCP ports, ioctl " +
+			"on devices, abstract unix sockets, signals"},
 		{6, 9, "landlock ABI 6 of this kernel is below the required 9, which restricts unix sockets in the file system"},
 		{6, 7, "landlock ABI 6 of this kernel is below the required 7"},
 	}

@@ -283,7 +283,8 @@ func TestFreshProc(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			policy := p.policy(&sandbox.Mounts{Proc: true})
 			policy.User = user
-			r := runPolicy(t, policy, `sleep 100 & set -- /proc/[0-9]*; echo $#; stat -f -c %T /proc; [ -e /proc/$$ ] && echo self; [ -e /proc/1 ] && echo init; true`)
+			r := runPolicy(t, policy,
+				`sleep 100 & set -- /proc/[0-9]*; echo $#; stat -f -c %T /proc; [ -e /proc/$$ ] && echo self; [ -e /proc/1 ] && echo init; true`)
 			if want := "2\nproc\nself\n"; r.reason != "" || r.out != want { // the shell and sleep
 				t.Errorf("program = %+v, want %q", r, want)
 			}

@@ -275,7 +275,8 @@ func TestWeaker(t *testing.T) {
 		{"list without sockets", allowAll + `{"names": ["` + strings.Join(denied, `", "`) + `"], "action": "SCMP_ACT_ERRNO"}]}`, "raw sockets"},
 		{"a narrow list", `{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["execve", "rt_sigaction", "rt_sigprocmask", "write", "exit_group", "read"], "action": "SCMP_ACT_ALLOW"}]}`, ""},
 		{"one more", `{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["execve", "rt_sigaction", "rt_sigprocmask", "write", "exit_group", "keyctl"], "action": "SCMP_ACT_ALLOW"}]}`, "keyctl"},
-		{"one more for some arguments", `{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["execve", "rt_sigaction", "rt_sigprocmask", "write", "exit_group"], "action": "SCMP_ACT_ALLOW"},
+		{"one more for some arguments",
+			`{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": ["execve", "rt_sigaction", "rt_sigprocmask", "write", "exit_group"], "action": "SCMP_ACT_ALLOW"},
 			{"names": ["bpf"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 5, "value": 12345, "op": "SCMP_CMP_EQ"}]}]}`, "bpf"},
 		{"tracing", narrow, "ptrace seize"},
 	}

@@ -11,7 +11,11 @@ import (
 // TestRequest checks that a request is read as written, with and without separate parts, and the
 // next request after it.
 func TestRequest(t *testing.T) {
-	start := &Request{Seq: 7, Op: OpStart, Spec: &proc.Spec{ID: "a", Entry: "e", Policy: []byte("\xff\x00{"), Declared: []byte(`{"Canary":1}`)}}
+	start := &Request{
+		Seq:  7,
+		Op:   OpStart,
+		Spec: &proc.Spec{ID: "a", Entry: "e", Policy: []byte("\xff\x00{"), Declared: []byte(`{"Canary":1}`)},
+	}
 	next := &Request{Seq: 8, Op: OpTask, ID: "a"}
 	for _, separate := range []bool{true, false} {
 		var wire bytes.Buffer
