@@ -47,7 +47,8 @@ func TestProtocol(t *testing.T) {
 // files.
 func TestCopy(t *testing.T) {
 	for example, service := range map[string]string{"exampledriver": "driver", "exampledevice": "device"} {
-		for _, protocol := range []string{"base.pb.go", "base_grpc.pb.go", service + ".pb.go", service + "_grpc.pb.go", "hclspec.pb.go", "structs.pb.go"} {
+		for _, protocol := range []string{"base.pb.go", "base_grpc.pb.go", service + ".pb.go", service + "_grpc.pb.go",
+			"hclspec.pb.go", "structs.pb.go"} {
 			own, err := os.ReadFile(protocol)
 			if err != nil {
 				t.Fatal(err)
