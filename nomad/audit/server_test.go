@@ -282,7 +282,10 @@ func TestAudit_FullDisk(t *testing.T) {
 	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady,
 		WriteRequest: n.Write(n.JWT)}, new(message.NodeUpdateResponse))
 	ask := &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{Region: "global", AuthToken: n.JWT},
-		Identities: []*message.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+		Identities: []*message.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: message.WIHandle{
+			IdentityName:       "aws",
+			WorkloadIdentifier: "t",
+		}}}}
 	if err := n.Call("Alloc.SignIdentities", ask, new(message.AllocIdentitiesResponse)); err == nil ||
 		!strings.Contains(err.Error(), "audit log") {
 		t.Errorf("an unrecorded token: %v", err)

@@ -278,7 +278,8 @@ func TestExplainIsForOneself(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", name, err)
-		case out.Answers[0].Subject.Kind != "self" || out.Answers[0].Subject.ID != deployer || reasonOf(out.Answers[0]) != "true granted deploy:4":
+		case out.Answers[0].Subject.Kind != "self" || out.Answers[0].Subject.ID != deployer ||
+			reasonOf(out.Answers[0]) != "true granted deploy:4":
 			t.Errorf("%s: %+v %s", name, out.Answers[0].Subject, reasonOf(out.Answers[0]))
 		}
 	}

@@ -159,8 +159,9 @@ func (s stream) next() (message.CommandType, any) {
 			DeploymentID: s.pick("dep"), Status: []string{"running", "successful", "failed", "paused"}[s.IntN(4)],
 			UpdatedAt: s.time()}, Eval: s.eval()}
 	case 19:
-		return message.JobBatchDeregisterRequestType, &message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*message.JobDeregisterOptions{
-			{ID: s.pick("job"), Namespace: "default"}: {Purge: true}, {ID: s.pick("job"), Namespace: "default"}: {Purge: true}}}
+		return message.JobBatchDeregisterRequestType,
+			&message.JobBatchDeregisterRequest{Jobs: map[nomad.NamespacedID]*message.JobDeregisterOptions{
+				{ID: s.pick("job"), Namespace: "default"}: {Purge: true}, {ID: s.pick("job"), Namespace: "default"}: {Purge: true}}}
 	case 20:
 		return message.AllocUpdateDesiredTransitionRequestType, &message.AllocUpdateDesiredTransitionRequest{
 			Allocs: map[string]*nomad.DesiredTransition{s.pick("alloc"): {Migrate: &yes}, s.pick("alloc"): {ForceReschedule: &yes}},
@@ -431,7 +432,8 @@ func orderLog(t *testing.T) *machine {
 	for i := range 8 {
 		node, job, ns := fmt.Sprint("node", i), fmt.Sprint("job", i), fmt.Sprint("ns", i)
 		m.must(t, message.QuotaUpsertRequestType, &message.QuotaUpsertRequest{Quotas: []*quota.Spec{{Name: "q" + ns}}})
-		m.must(t, message.NamespaceUpsertRequestType, &message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: ns, Quota: "q" + ns}}})
+		m.must(t, message.NamespaceUpsertRequestType,
+			&message.NamespaceUpsertRequest{Namespaces: []*nomad.Namespace{{Name: ns, Quota: "q" + ns}}})
 		m.must(t, message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: &nomad.Node{ID: node, Status: "ready"}})
 		j := &nomad.Job{ID: job, Namespace: ns, Type: "batch", TaskGroups: []*nomad.TaskGroup{{Name: "a", Count: 1}, {Name: "b", Count: 1}}}
 		m.must(t, message.JobRegisterRequestType, &message.JobRegisterRequest{Job: j})

@@ -218,8 +218,10 @@ func TestObserver(t *testing.T) {
 		Eval: &nomad.Evaluation{ID: "e1", Namespace: "default", JobID: "j", Status: "pending"}})
 	m.must(t, message.ApplyPlanResultsRequestType, &message.ApplyPlanResultsRequest{Job: job, EvalID: "e1",
 		AllocsUpdated: []*nomad.Allocation{{ID: "a1", Namespace: "default", JobID: "j", TaskGroup: "g", NodeID: "n1", ClientStatus: "pending"}}})
-	m.must(t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "running"}}})
-	m.must(t, message.AllocClientUpdateRequestType, &message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "failed"}}})
+	m.must(t, message.AllocClientUpdateRequestType,
+		&message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "running"}}})
+	m.must(t, message.AllocClientUpdateRequestType,
+		&message.AllocUpdateRequest{Alloc: []*nomad.Allocation{{ID: "a1", ClientStatus: "failed"}}})
 	m.must(t, message.JobDeregisterRequestType,
 		&message.JobDeregisterRequest{JobID: "j", WriteRequest: message.WriteRequest{Namespace: "default"}})
 	want := []string{"node n1 ready @11", "eval e1 pending @12", "changed a1 running @14",

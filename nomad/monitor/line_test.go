@@ -46,7 +46,8 @@ func TestTextOfOneLine(t *testing.T) {
 	log := slog.New(monitor.Format{Level: slog.LevelInfo}.Handler(&b))
 	log.Info("a\n2026-01-01T00:00:00.000Z [ERROR] agent: forged", "k\ney", "v")
 	log.Debug("not written")
-	if got := b.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `[INFO]  agent: "a\n2026`) || !strings.Contains(got, `"k\ney"=v`) {
+	if got := b.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `[INFO]  agent: "a\n2026`) ||
+		!strings.Contains(got, `"k\ney"=v`) {
 		t.Errorf("lines = %q", got)
 	}
 }

@@ -91,7 +91,8 @@ func TestMonitorLevelsAndFormats(t *testing.T) {
 			Message string `json:"@message"`
 			Node    string
 		}
-		if err := json.Unmarshal([]byte(asJSON.text()), &line); err != nil || line.Level != "error" || line.Message != "bad" || line.Node != "n1" {
+		if err := json.Unmarshal([]byte(asJSON.text()), &line); err != nil || line.Level != "error" ||
+			line.Message != "bad" || line.Node != "n1" {
 			t.Errorf("JSON reader got %q, %v", asJSON.text(), err)
 		}
 		if got := own.String(); strings.Contains(got, "hello") || strings.Count(got, "\n") != 2 {

@@ -92,7 +92,8 @@ func TestReplication_ACLsAndNamespaces(t *testing.T) {
 		}()
 		servertest.Eventually(t, func() bool { got = state(g); return got == want })
 	}
-	const all = "[namespace default namespace n policy p  pool all pool default pool pool role r 1 token Bootstrap Token true 0 token c true 1 token %s false 0]"
+	const all = "[namespace default namespace n policy p  pool all pool default pool pool role r 1 token Bootstrap " +
+		"Token true 0 token c true 1 token %s false 0]"
 	becomes(x.here, fmt.Sprintf(all, "here"))
 	becomes(x.there, fmt.Sprintf(all, "there"))
 	if n := servertest.ReadRoot[message.SingleNamespaceResponse](x.there, "Namespace.GetNamespace",

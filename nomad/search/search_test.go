@@ -113,7 +113,8 @@ func TestPrefix(t *testing.T) {
 		f := finder(t, snap, c.namespace, c.policy)
 		var out message.SearchResponse
 		err := f.Prefix(&message.SearchRequest{Prefix: c.prefix, Context: c.context}, &out)
-		if errors.Is(err, apierror.ErrPermissionDenied) != c.denied || !c.denied && (err != nil || !reflect.DeepEqual(found(out.Matches), c.want)) {
+		if errors.Is(err, apierror.ErrPermissionDenied) != c.denied || !c.denied &&
+			(err != nil || !reflect.DeepEqual(found(out.Matches), c.want)) {
 			t.Errorf("%s: %v, %v, want %v", name, found(out.Matches), err, c.want)
 		}
 	}
@@ -198,12 +199,14 @@ func TestFuzzyIsFilteredAndBounded(t *testing.T) {
 	}
 	few := limits
 	few.Results = 1
-	if got, more, _ := search("management", "api", message.ContextJobs, few); len(got[message.ContextJobs]) != 1 || !more[message.ContextJobs] {
+	if got, more, _ := search("management", "api", message.ContextJobs, few); len(got[message.ContextJobs]) != 1 ||
+		!more[message.ContextJobs] {
 		t.Errorf("one result: %v, %v", got, more)
 	}
 	few = limits
 	few.Gathered = 1
-	if got, more, _ := search("management", "api", message.ContextJobs, few); len(got[message.ContextJobs]) != 1 || !more[message.ContextJobs] {
+	if got, more, _ := search("management", "api", message.ContextJobs, few); len(got[message.ContextJobs]) != 1 ||
+		!more[message.ContextJobs] {
 		t.Errorf("one gathered match: %v, %v", got, more)
 	}
 	if _, _, err := search("management", "a", "", limits); err == nil {

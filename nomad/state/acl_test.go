@@ -278,7 +278,10 @@ func TestTheFirstTokenIsNoted(t *testing.T) {
 	h := newHouse(t)
 	first := func(accessor string, reset uint64) error {
 		return h.try(func(i uint64) (*state.Changes, error) {
-			return h.BootstrapACL(i, &message.ACLTokenBootstrapRequest{Token: &rbac.Token{AccessorID: accessor, SecretID: accessor}, ResetIndex: reset})
+			return h.BootstrapACL(i, &message.ACLTokenBootstrapRequest{
+				Token:      &rbac.Token{AccessorID: accessor, SecretID: accessor},
+				ResetIndex: reset,
+			})
 		})
 	}
 	if _, done := h.Snapshot().ACLBootstrapped(); done {

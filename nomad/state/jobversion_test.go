@@ -103,7 +103,12 @@ func TestEvalsOfAJob(t *testing.T) {
 		case 0:
 			w.job(job)
 		case 1:
-			w.DeregisterJob(w.next(), &message.JobDeregisterRequest{JobID: job, Purge: true, WriteRequest: message.WriteRequest{Namespace: "default"}}) //nolint:errcheck // it may be gone
+			req := &message.JobDeregisterRequest{
+				JobID:        job,
+				Purge:        true,
+				WriteRequest: message.WriteRequest{Namespace: "default"},
+			}
+			w.DeregisterJob(w.next(), req) //nolint:errcheck // it may be gone
 		case 2:
 			w.ok(w.Reap(w.next(), &message.EvalReapRequest{Evals: []string{id}}))
 		default:

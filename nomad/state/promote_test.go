@@ -17,7 +17,8 @@ func TestPromoteSomeGroups(t *testing.T) {
 		j.TaskGroups = append(j.TaskGroups, &nomad.TaskGroup{Name: "h", Count: 2})
 	})
 	w.ok(w.ApplyPlanResults(w.next(), &message.ApplyPlanResultsRequest{Deployment: &nomad.Deployment{
-		ID: "d", Namespace: "default", JobID: "web", Status: nomad.DeploymentStatusPaused, StatusDescription: nomad.DeploymentStatusDescriptionPaused,
+		ID: "d", Namespace: "default", JobID: "web", Status: nomad.DeploymentStatusPaused,
+		StatusDescription: nomad.DeploymentStatusDescriptionPaused,
 		TaskGroups: map[string]*nomad.DeploymentState{
 			"g": {DesiredTotal: 2, DesiredCanaries: 1, ProgressDeadline: time.Minute},
 			"h": {DesiredTotal: 2, DesiredCanaries: 1, ProgressDeadline: time.Minute},
@@ -40,7 +41,9 @@ func TestPromoteSomeGroups(t *testing.T) {
 	w.ok(w.SetAllocHealth(w.next(), &message.ApplyDeploymentAllocHealthRequest{Timestamp: time.Unix(500, 0),
 		DeploymentAllocHealthRequest: message.DeploymentAllocHealthRequest{DeploymentID: "d", HealthyAllocationIDs: []string{"g"}}}))
 	// A client that does not decide about the health reports the task states.
-	w.report("g", nomad.AllocClientStatusRunning, func(a *nomad.Allocation) { a.DeploymentStatus = &nomad.AllocDeploymentStatus{Canary: true} })
+	w.report("g", nomad.AllocClientStatusRunning, func(a *nomad.Allocation) {
+		a.DeploymentStatus = &nomad.AllocDeploymentStatus{Canary: true}
+	})
 	if s := w.snap().Alloc(nil, "g").DeploymentStatus; s.Healthy == nil || *s.Healthy != yes {
 		t.Fatalf("the report of the client changed the health to %+v", s)
 	}

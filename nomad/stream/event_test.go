@@ -110,7 +110,11 @@ func TestEventsOfRows(t *testing.T) {
 // A node has the field Drain, which is true exactly while it has a drain strategy.
 func TestDrainOfNodes(t *testing.T) {
 	for want, strategy := range map[bool]*nomad.DrainStrategy{true: {}, false: nil} {
-		events := eventsOf(t, message.NodeUpdateDrainRequestType, table.Write{Row: &nomad.Node{ID: "n", SecretID: "s3cret", DrainStrategy: strategy}})
+		events := eventsOf(t, message.NodeUpdateDrainRequestType, table.Write{Row: &nomad.Node{
+			ID:            "n",
+			SecretID:      "s3cret",
+			DrainStrategy: strategy,
+		}})
 		text, err := events[0].JSON()
 		if err != nil {
 			t.Fatal(err)

@@ -110,7 +110,8 @@ func TestEventStream_Filtered(t *testing.T) {
 		"a bad token":       {servertest.EventRequest("default", servertest.Topics("Job:*")), nomad.NewID(), "Permission denied"},
 	} {
 		c.req.AuthToken = c.secret
-		if _, err := servertest.Follow(t, g.Server, c.req); !errors.Is(err, apierror.ErrPermissionDenied) || !strings.Contains(err.Error(), c.want) {
+		if _, err := servertest.Follow(t, g.Server, c.req); !errors.Is(err, apierror.ErrPermissionDenied) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it refused for %q", name, err, c.want)
 		}
 	}

@@ -57,7 +57,8 @@ func TestCore_WritesAreRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Call(t.Context(), "Test.Write", &message.NodeDeregisterRequest{}, nil); calls != 1 || !errors.Is(err, apierror.ErrMaybeApplied) {
+		if err := s.Call(t.Context(), "Test.Write", &message.NodeDeregisterRequest{}, nil); calls != 1 ||
+			!errors.Is(err, apierror.ErrMaybeApplied) {
 			t.Errorf("%s: %d calls, %v", name, calls, err)
 		}
 	}

@@ -74,7 +74,8 @@ func TestScriptChecksNeedExec(t *testing.T) {
 	none["exec2"] = &kind
 	errs, _ := admission.Check(scripted("exec2"), none)
 	err := strings.Join(errs, "\n")
-	if !strings.Contains(err, `group "scripts", task "b": driver "exec2" cannot run script checks in its tasks: use another driver, such as `) ||
+	if !strings.Contains(err,
+		`group "scripts", task "b": driver "exec2" cannot run script checks in its tasks: use another driver, such as `) ||
 		strings.Contains(err, `task "a"`) {
 		t.Errorf("Check() = %s", err)
 	}

@@ -96,7 +96,11 @@ func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 	t.Helper()
 	a := settled(t, addrs[0])
 	before := a.Stored(s)
-	for bootID, message := range map[string]string{boot("b"): "is admitted in", boot("a"): "another running agent", "": "another running agent"} {
+	for bootID, message := range map[string]string{
+		boot("b"): "is admitted in",
+		boot("a"): "another running agent",
+		"":        "another running agent",
+	} {
 		b := agentOf(t, a, addrs[1], bootID, true)
 		b.Node.Attributes, b.Node.NodeClass = map[string]string{"nomad.version": "2.0.6", "os.name": "other"}, "other"
 		for _, token := range []string{a.JWT, b.Node.SecretID} {

@@ -233,11 +233,13 @@ func nodeName(method string) string {
 // A node never gets the secret of a caller, whatever the call.
 func TestTicket_NoTokenOfTheCaller(t *testing.T) {
 	g, r, alloc := rogueHouse(t, ticketed, nil)
-	all := g.TokenWith("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }")
+	all := g.TokenWith("namespace \"*\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\n" +
+		"node { policy = \"write\" }\nagent { policy = \"read\" }")
 	workload := r.Allocs(1)[0].SignedIdentities["t"]
 	g.Must("ACL.UpsertPolicies", &message.ACLPolicyUpsertRequest{Policies: []*rbac.Policy{{Name: "of-j",
 		JobACL: &rbac.JobACL{Namespace: "default", JobID: "j"},
-		Rules:  "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\nnode { policy = \"write\" }\nagent { policy = \"read\" }"}}}, nil)
+		Rules: "namespace \"default\" { \n policy = \"write\" \n capabilities = [\"alloc-node-exec\"] \n }\n" +
+			"node { policy = \"write\" }\nagent { policy = \"read\" }"}}}, nil)
 	for who, secret := range map[string]string{"management": g.Root, "a token": all, "a workload": workload} {
 		for method, req := range everyRelay(alloc, r.Node.ID) {
 			if _, err := relay(g, secret, method, req); err != nil {

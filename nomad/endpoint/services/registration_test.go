@@ -386,8 +386,12 @@ func TestServices_NodeCannotRename(t *testing.T) {
 		var out message.AllocIdentitiesResponse
 		n.Must("Alloc.SignIdentities", &message.AllocIdentitiesRequest{QueryOptions: message.QueryOptions{AuthToken: n.JWT,
 			MinQueryIndex: a.CreateIndex - 1},
-			Identities: []*message.WorkloadIdentityRequest{{AllocID: a.ID, WIHandle: message.WIHandle{IdentityName: "id", WorkloadIdentifier: c.service,
-				WorkloadType: message.WorkloadTypeService, InterpolatedWorkloadIdentifier: c.interpolated}}}}, &out)
+			Identities: []*message.WorkloadIdentityRequest{{AllocID: a.ID, WIHandle: message.WIHandle{
+				IdentityName:                   "id",
+				WorkloadIdentifier:             c.service,
+				WorkloadType:                   message.WorkloadTypeService,
+				InterpolatedWorkloadIdentifier: c.interpolated,
+			}}}}, &out)
 		if got := len(out.SignedIdentities) == 1; got != c.want {
 			t.Errorf("service %s as %q: signed %t, want %t", c.service, c.interpolated, got, c.want)
 		}

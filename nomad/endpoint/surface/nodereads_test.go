@@ -64,7 +64,8 @@ func TestNodeReads_OwnAllocsOnly(t *testing.T) {
 				}
 			}
 		}
-		for _, topic := range []message.Topic{message.TopicAllocation, message.TopicJob, message.TopicEvaluation, message.TopicDeployment, message.TopicAll} {
+		for _, topic := range []message.Topic{message.TopicAllocation, message.TopicJob, message.TopicEvaluation,
+			message.TopicDeployment, message.TopicAll} {
 			req := servertest.EventRequest("*", servertest.Topics(string(topic)+":*"))
 			req.AuthToken = secret
 			if _, err := servertest.Follow(t, g.Server, req); !errors.Is(err, apierror.ErrPermissionDenied) {

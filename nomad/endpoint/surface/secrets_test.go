@@ -194,7 +194,10 @@ func TestSecrets_PurgedNode(t *testing.T) {
 	q := message.QueryOptions{Region: "global", AuthToken: n.JWT}
 	get := &message.AllocsGetRequest{AllocIDs: []string{alloc.ID}, QueryOptions: q}
 	sign := &message.AllocIdentitiesRequest{QueryOptions: q,
-		Identities: []*message.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: message.WIHandle{IdentityName: "aws", WorkloadIdentifier: "t"}}}}
+		Identities: []*message.WorkloadIdentityRequest{{AllocID: alloc.ID, WIHandle: message.WIHandle{
+			IdentityName:       "aws",
+			WorkloadIdentifier: "t",
+		}}}}
 	list := &message.NodeSpecificRequest{NodeID: n.Node.ID, QueryOptions: q}
 	beat := &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusReady, WriteRequest: n.Write(n.JWT)}
 	for method, req := range map[string]any{"Alloc.GetAllocs": get, "Alloc.SignIdentities": sign, "Node.GetClientAllocs": list,
