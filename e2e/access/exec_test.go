@@ -16,7 +16,11 @@ import (
 // as returns an API client of an agent with a token.
 func (h *house) as(a *cluster.Agent, token string) *api.Client {
 	h.t.Helper()
-	c, err := api.NewClient(&api.Config{Address: a.Address(), SecretID: token, TLSConfig: &api.TLSConfig{CACert: h.userFiles.CA, ClientCert: h.userFiles.Cert, ClientKey: h.userFiles.Key}})
+	c, err := api.NewClient(&api.Config{
+		Address:   a.Address(),
+		SecretID:  token,
+		TLSConfig: &api.TLSConfig{CACert: h.userFiles.CA, ClientCert: h.userFiles.Cert, ClientKey: h.userFiles.Key},
+	})
 	h.must(err)
 	return c
 }
@@ -55,9 +59,11 @@ func TestExecTakesItsRights(t *testing.T) {
 		for place, a := range map[string]*cluster.Agent{"server": h.server, "client": h.client} {
 			var out bytes.Buffer
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			code, err := h.as(a, token).Allocations().Exec(ctx, &api.Allocation{ID: allocs[0].ID}, "t", false, []string{"sh", "-c", "echo done; exit 3"}, nil, &out, io.Discard, nil, &api.QueryOptions{Namespace: prod})
+			code, err := h.as(a, token).Allocations().Exec(ctx, &api.Allocation{ID: allocs[0].ID}, "t", false,
+				[]string{"sh", "-c", "echo done; exit 3"}, nil, &out, io.Discard, nil, &api.QueryOptions{Namespace: prod})
 			cancel()
-			if c.want == "" && (err != nil || code != 3 || out.String() != "done\n") || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want[:min(len(c.want), 117)])) {
+			if c.want == "" && (err != nil || code != 3 || out.String() != "done\n") ||
+				c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want[:min(len(c.want), 117)])) {
 				t.Errorf("%s at the %s: %d, %q, %v; want %q", name, place, code, &out, err, c.want)
 			}
 		}

@@ -72,7 +72,8 @@ func open(t *testing.T) *house {
   bootstrap_expect = 1
 }`)
 	h.api = h.server.Client
-	h.client = h.start("client", h.clientFiles, fmt.Sprintf("client {\n  enabled = true\n  servers = [\"127.0.0.1:%d\"]\n}\nplugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}", h.server.RPC))
+	h.client = h.start("client", h.clientFiles, fmt.Sprintf("client {\n  enabled = true\n  servers = [\"127.0.0.1:%d\"]\n}\n"+
+		"plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}", h.server.RPC))
 	t.Cleanup(h.empty)
 	h.furnish()
 	return h
@@ -118,8 +119,14 @@ limits {
 		h.t.Fatal(err)
 	}
 	defer log.Close()
-	a, err := cluster.Start(h.t.Context(), cluster.Options{Bin: os.Args[0], Dir: dir, Args: []string{"-config=" + cfg}, Log: log, Secret: h.management,
-		TLS: &api.TLSConfig{CACert: h.userFiles.CA, ClientCert: h.userFiles.Cert, ClientKey: h.userFiles.Key}})
+	a, err := cluster.Start(h.t.Context(), cluster.Options{
+		Bin:    os.Args[0],
+		Dir:    dir,
+		Args:   []string{"-config=" + cfg},
+		Log:    log,
+		Secret: h.management,
+		TLS:    &api.TLSConfig{CACert: h.userFiles.CA, ClientCert: h.userFiles.Cert, ClientKey: h.userFiles.Key},
+	})
 	if err != nil {
 		h.showLog(name)
 		h.t.Fatal(err)
@@ -270,9 +277,12 @@ func (h *house) furnish() {
   }
 }`, "")
 	h.policy("of-prod", `namespace "prod" { policy = "write" }`+"\nnode "+everything, "")
-	h.policy("denier", "namespace \"prod\" { policy = \"deny\" }\nnamespace \"*\" { policy = \"deny\" }\nnode { policy = \"deny\" }\nagent { policy = \"deny\" }\noperator { policy = \"deny\" }", "")
-	h.policy("reader", "namespace \"*\" { policy = \"read\" }\nnode_pool \"*\" { policy = \"read\" }\nhost_volume \"*\" { policy = \"read\" }\n"+
-		"node { policy = \"read\" }\nagent { policy = \"read\" }\noperator { policy = \"read\" }\nquota { policy = \"read\" }\nplugin { policy = \"read\" }", "")
+	h.policy("denier", "namespace \"prod\" { policy = \"deny\" }\nnamespace \"*\" { policy = \"deny\" }\nnode { policy = \"deny\" }\n"+
+		"agent { policy = \"deny\" }\noperator { policy = \"deny\" }", "")
+	h.policy("reader", "namespace \"*\" { policy = \"read\" }\nnode_pool \"*\" { policy = \"read\" }\n"+
+		"host_volume \"*\" { policy = \"read\" }\n"+
+		"node { policy = \"read\" }\nagent { policy = \"read\" }\noperator { policy = \"read\" }\nquota { policy = \"read\" }\n"+
+		"plugin { policy = \"read\" }", "")
 	for _, job := range []string{"mid", "over"} {
 		h.policy("of-"+job, `namespace "prod" { policy = "write" }`+"\nnode "+everything, job)
 	}
@@ -319,14 +329,25 @@ func (h *house) rpcAddr() string { return fmt.Sprintf("127.0.0.1:%d", h.server.R
 // join registers a node in a pool that no job uses.
 func (h *house) join(nodePool string) *nodeID {
 	h.t.Helper()
-	n := &nomad.Node{Attributes: map[string]string{"nomad.version": "2.0.6"}, ID: nomad.NewID(), SecretID: nomad.NewID(), Datacenter: "dc1", Name: "empty", NodePool: nodePool, Status: nomad.NodeStatusInit,
-		SchedulingEligibility: "ineligible"}
+	n := &nomad.Node{
+		Attributes:            map[string]string{"nomad.version": "2.0.6"},
+		ID:                    nomad.NewID(),
+		SecretID:              nomad.NewID(),
+		Datacenter:            "dc1",
+		Name:                  "empty",
+		NodePool:              nodePool,
+		Status:                nomad.NodeStatusInit,
+		SchedulingEligibility: "ineligible",
+	}
 	var out message.NodeUpdateResponse
 	ctx, cancel := context.WithTimeout(h.t.Context(), callLimit)
 	defer cancel()
 	pool := rpc.NewPool(rpc.PoolConfig{Region: "global", TLS: testpki.Open(h.t, h.clientFiles.Config())})
 	defer pool.Close() // no server calls the node over its connection
-	h.must(pool.Call(ctx, h.rpcAddr(), "Node.Register", &message.NodeRegisterRequest{Node: n, WriteRequest: message.WriteRequest{Region: "global"}}, &out))
+	h.must(pool.Call(ctx, h.rpcAddr(), "Node.Register", &message.NodeRegisterRequest{
+		Node:         n,
+		WriteRequest: message.WriteRequest{Region: "global"},
+	}, &out))
 	if out.SignedIdentity == nil {
 		h.t.Fatal("a node got no identity")
 	}

@@ -19,7 +19,8 @@ import (
 // publicRoutes answer all callers, even with bad tokens.
 var publicRoutes = map[string]bool{
 	"GET /v1/status/leader": true, "GET /v1/status/peers": true, "GET /v1/regions": true, "GET /v1/agent/health": true,
-	"GET /": true, "GET /ui": true, "GET /ui/": true, "GET /ui/:page": true, "HEAD /ui/": true, "HEAD /ui/:page": true, // the files of the web UI
+	// the files of the web UI
+	"GET /": true, "GET /ui": true, "GET /ui/": true, "GET /ui/:page": true, "HEAD /ui/": true, "HEAD /ui/:page": true,
 	"GET /.well-known/jwks.json": true, "GET /.well-known/openid-configuration": true, "GET /v1/acl/auth-methods": true,
 	"GET /v1/spiffe/bundle": true,
 }
@@ -62,7 +63,8 @@ func (h *house) get(t *testing.T, c caller, a *cluster.Agent, row string) (int, 
 	for k, v := range h.query(path) {
 		query.Set(k, v)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, a.Address()+h.path(path)+"?"+query.Encode(), strings.NewReader(h.body(method, path)))
+	req, err := http.NewRequestWithContext(t.Context(), method, a.Address()+h.path(path)+"?"+query.Encode(),
+		strings.NewReader(h.body(method, path)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,14 @@ func (h *house) path(path string) string {
 	if rest != "" {
 		rest = "/" + rest
 	}
-	value := map[string]string{"alloc_id": h.alloc, "eval_id": h.eval, "node_id": h.victim.id, "job_id": "api", "path": "nomad/jobs/api", "key_id": nomad.NewID()}[param]
+	value := map[string]string{
+		"alloc_id": h.alloc,
+		"eval_id":  h.eval,
+		"node_id":  h.victim.id,
+		"job_id":   "api",
+		"path":     "nomad/jobs/api",
+		"key_id":   nomad.NewID(),
+	}[param]
 	switch {
 	case value != "":
 	case strings.HasPrefix(before, "/v1/deployment/"):
@@ -112,7 +121,16 @@ func (h *house) query(path string) map[string]string {
 	case path == "/v1/job/:job_id/submission":
 		return map[string]string{"version": "0"}
 	case strings.HasPrefix(path, "/v1/client/fs/"):
-		return map[string]string{"offset": "0", "limit": "10", "origin": "start", "path": "alloc/logs/t.stdout.0", "task": "t", "type": "stdout", "follow": "false", "plain": "true"}
+		return map[string]string{
+			"offset": "0",
+			"limit":  "10",
+			"origin": "start",
+			"path":   "alloc/logs/t.stdout.0",
+			"task":   "t",
+			"type":   "stdout",
+			"follow": "false",
+			"plain":  "true",
+		}
 	case strings.HasPrefix(path, "/v1/client/"):
 		return map[string]string{"node_id": h.victim.id}
 	case path == "/v1/operator/raft/peer":

@@ -125,12 +125,15 @@ var queries = map[string]string{
 
 // byHand describes the routes that a dry run cannot reach, and those for every caller.
 var byHand = map[string]string{
-	"GET /v1/acl/explain": "the caller's own rights; others: `management`", "PUT /v1/acl/explain": "the caller's own rights; others: `management`",
+	"GET /v1/acl/explain":                          "the caller's own rights; others: `management`",
+	"PUT /v1/acl/explain":                          "the caller's own rights; others: `management`",
 	"POST /v1/acl/explain":                         "the caller's own rights; others: `management`",
 	"GET /v1/client/allocation/:alloc_id/snapshot": "the token that the servers make for a migration. Answered by the agent of the node",
 	"GET /v1/job/:job_id/action":                   "a websocket: the right of `exec` on the allocation",
-	"GET /":                                        "every caller", "GET /ui": "every caller", "GET /ui/": "every caller", "HEAD /ui/": "every caller",
-	"GET /ui/:page": "every caller", "HEAD /ui/:page": "every caller", "GET /v1/agent/health": "every caller", "GET /v1/operator/license": "every caller",
+	"GET /":                                        "every caller", "GET /ui": "every caller", "GET /ui/": "every caller",
+	"HEAD /ui/":     "every caller",
+	"GET /ui/:page": "every caller", "HEAD /ui/:page": "every caller", "GET /v1/agent/health": "every caller",
+	"GET /v1/operator/license": "every caller",
 }
 
 // needsOf describes what a route requires.

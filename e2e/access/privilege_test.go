@@ -65,7 +65,12 @@ func TestPrivilegedTasks(t *testing.T) {
 			}
 		}
 	}
-	for path, parent := range map[string]string{"/v1/jobs": "", "/v1/job/j/plan": "", "/v1/validate/job": "", "/v1/job/:parent/dispatch": "parent"} {
+	for path, parent := range map[string]string{
+		"/v1/jobs":                 "",
+		"/v1/job/j/plan":           "",
+		"/v1/validate/job":         "",
+		"/v1/job/:parent/dispatch": "parent",
+	} {
 		for suffix, driver := range map[string]string{"": "exec2", "-privileged": "raw_exec"} {
 			row := "PUT " + path + strings.Replace(suffix, "-", ", ", 1)
 			m.row(row, "")
@@ -106,8 +111,16 @@ func (h *house) parsed(id, driver, more string) *api.Job {
 
 // effect returns a request of a method that puts a job into effect, nil for other methods.
 func (h *house) effect(method, driver, suffix string) rpc.Request {
-	job := &nomad.Job{ID: "j", Name: "j", Namespace: prod, Type: nomad.JobTypeBatch, Datacenters: []string{"*"}, TaskGroups: []*nomad.TaskGroup{{
-		Name: "g", Count: 0, Tasks: []*nomad.Task{{Name: "t", Driver: driver, Privileged: suffix != "", Config: map[string]any{"command": "/bin/true"}}}}}}
+	job := &nomad.Job{
+		ID:          "j",
+		Name:        "j",
+		Namespace:   prod,
+		Type:        nomad.JobTypeBatch,
+		Datacenters: []string{"*"},
+		TaskGroups: []*nomad.TaskGroup{{
+			Name: "g", Count: 0, Tasks: []*nomad.Task{{Name: "t", Driver: driver, Privileged: suffix != "",
+				Config: map[string]any{"command": "/bin/true"}}}}},
+	}
 	switch method {
 	case "Job.Register":
 		return &message.JobRegisterRequest{Job: job}
@@ -150,7 +163,8 @@ func (h *house) put(c caller, path, body string) string {
 // names checks that a refusal of a caller that may submit jobs names the task and the capability.
 func (h *house) names(c caller, what, code, text string) {
 	h.t.Helper()
-	if code == "403" && strings.HasPrefix(c.name, "write") && (!strings.Contains(text, `task "t" of group "g" is privileged`) || !strings.Contains(text, `privileged-execution in namespace "prod"`)) {
+	if code == "403" && strings.HasPrefix(c.name, "write") &&
+		(!strings.Contains(text, `task "t" of group "g" is privileged`) || !strings.Contains(text, `privileged-execution in namespace "prod"`)) {
 		h.t.Errorf("%s as %s: %s", what, c.name, text)
 	}
 }

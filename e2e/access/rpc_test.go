@@ -20,7 +20,8 @@ import (
 
 // publicRPCs answer all callers, even with bad tokens.
 var publicRPCs = map[string]bool{
-	"Status.Ping": true, "Status.Leader": true, "Status.Peers": true, "Status.RaftStats": true, "Status.HasNodeConn": true, "Region.List": true,
+	"Status.Ping": true, "Status.Leader": true, "Status.Peers": true, "Status.RaftStats": true, "Status.HasNodeConn": true,
+	"Region.List":        true,
 	"Keyring.ListPublic": true, "Keyring.GetConfig": true, "ACL.ListAuthMethods": true, "ACL.ResolveToken": true,
 }
 
@@ -137,8 +138,10 @@ func (h *house) request(m rpc.Method) rpc.Request {
 	req := m.NewRequest()
 	for name, value := range map[string]any{
 		"JobID": "api", "AllocID": h.alloc, "AllocIDs": []string{h.alloc}, "EvalID": h.eval, "DeploymentID": h.deployment, "NodeID": h.victim.id,
-		"NodeIDs": []string{nomad.NewID()}, "Path": "nomad/jobs/api", "Task": "t", "Name": prod, "Names": []string{"nothing"}, "KeyID": nomad.NewID(),
-		"AccessorID": nomad.NewID(), "AccessorIDS": []string{nomad.NewID()}, "AccessorIDs": []string{nomad.NewID()}, "RoleID": nomad.NewID(), "RoleName": "nothing",
+		"NodeIDs": []string{nomad.NewID()}, "Path": "nomad/jobs/api", "Task": "t", "Name": prod, "Names": []string{"nothing"},
+		"KeyID":      nomad.NewID(),
+		"AccessorID": nomad.NewID(), "AccessorIDS": []string{nomad.NewID()}, "AccessorIDs": []string{nomad.NewID()},
+		"RoleID": nomad.NewID(), "RoleName": "nothing",
 		"MethodName": "nothing", "AuthMethodName": "nothing", "ServiceName": "nothing", "Namespaces": []string{"nothing"}, "Signal": "SIGCONT",
 	} {
 		field := reflect.ValueOf(req).Elem().FieldByName(name)
@@ -152,8 +155,15 @@ func (h *house) request(m rpc.Method) rpc.Request {
 
 // special fills in the fields of particular methods.
 func (h *house) special(m rpc.Method, req rpc.Request) {
-	job := &nomad.Job{ID: "new", Name: "new", Namespace: prod, Type: nomad.JobTypeBatch, Datacenters: []string{"*"}, TaskGroups: []*nomad.TaskGroup{{
-		Name: "g", Count: 0, Tasks: []*nomad.Task{{Name: "t", Driver: "exec2", Config: map[string]any{"command": "/bin/true"}}}}}}
+	job := &nomad.Job{
+		ID:          "new",
+		Name:        "new",
+		Namespace:   prod,
+		Type:        nomad.JobTypeBatch,
+		Datacenters: []string{"*"},
+		TaskGroups: []*nomad.TaskGroup{{
+			Name: "g", Count: 0, Tasks: []*nomad.Task{{Name: "t", Driver: "exec2", Config: map[string]any{"command": "/bin/true"}}}}},
+	}
 	switch r := req.(type) {
 	case *message.JobRegisterRequest:
 		r.Job = job
@@ -164,7 +174,14 @@ func (h *house) special(m rpc.Method, req rpc.Request) {
 	case *message.JobDeregisterRequest:
 		r.JobID = "new"
 	case *message.NodeRegisterRequest:
-		r.Node = &nomad.Node{ID: h.victim.id, SecretID: h.victim.secret, Name: "empty", Datacenter: "dc1", NodePool: "default", Status: nomad.NodeStatusInit}
+		r.Node = &nomad.Node{
+			ID:         h.victim.id,
+			SecretID:   h.victim.secret,
+			Name:       "empty",
+			Datacenter: "dc1",
+			NodePool:   "default",
+			Status:     nomad.NodeStatusInit,
+		}
 	case *message.NodeUpdateStatusRequest:
 		r.NodeID, r.Status = h.near.id, nomad.NodeStatusReady
 	case *message.DriverSchemaUpsertRequest:
@@ -174,13 +191,19 @@ func (h *house) special(m rpc.Method, req rpc.Request) {
 	case *message.EmitNodeEventsRequest:
 		r.NodeEvents = map[string][]*nomad.NodeEvent{h.near.id: {{Message: "m", Subsystem: "Driver"}}}
 	case *message.AllocIdentitiesRequest:
-		r.Identities = []*message.WorkloadIdentityRequest{{AllocID: h.alloc, WIHandle: message.WIHandle{IdentityName: "x", WorkloadIdentifier: "t"}}}
+		r.Identities = []*message.WorkloadIdentityRequest{{AllocID: h.alloc, WIHandle: message.WIHandle{
+			IdentityName:       "x",
+			WorkloadIdentifier: "t",
+		}}}
 	case *message.EvalDequeueRequest:
 		r.Schedulers, r.Timeout = []string{"none"}, time.Millisecond
 	case *message.EventStreamRequest:
 		r.Topics = map[message.Topic][]string{message.TopicJob: nil}
 	case *message.VariablesApplyRequest:
-		r.Op, r.Var = variable.OpSet, &variable.Decrypted{Metadata: variable.Metadata{Namespace: prod, Path: "a/new"}, Items: variable.Items{"k": "v"}}
+		r.Op, r.Var = variable.OpSet, &variable.Decrypted{
+			Metadata: variable.Metadata{Namespace: prod, Path: "a/new"},
+			Items:    variable.Items{"k": "v"},
+		}
 	case *message.NodePoolUpsertRequest:
 		r.NodePools = []*nomad.NodePool{{Name: "new"}}
 	case *message.NamespaceUpsertRequest:

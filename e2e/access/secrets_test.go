@@ -18,7 +18,11 @@ func mayRead(row, who string) bool {
 
 // secrets returns the secrets that only their holders may receive, by kind.
 func (h *house) secrets(callers []caller) map[string]string {
-	out := map[string]string{"the first token": h.management, "the secret of a node": h.near.secret, "the secret of another node": h.far.secret}
+	out := map[string]string{
+		"the first token":            h.management,
+		"the secret of a node":       h.near.secret,
+		"the secret of another node": h.far.secret,
+	}
 	for _, c := range callers {
 		if c.token != "" {
 			out["the token of: "+c.name] = c.token

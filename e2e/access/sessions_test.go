@@ -129,7 +129,9 @@ PERL
 }
 
 // sessionEnds opens a session with a token, ends the token, and checks that the session ends.
-func (h *house) sessionEnds(t *testing.T, agent *cluster.Agent, how string, open func(context.Context, *api.Client, io.Reader, io.Writer) error) {
+func (h *house) sessionEnds(t *testing.T, agent *cluster.Agent, how string,
+	open func(context.Context, *api.Client, io.Reader, io.Writer) error,
+) {
 	t.Helper()
 	policy := strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())
 	grant := func(rules string) {

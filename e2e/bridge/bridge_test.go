@@ -78,7 +78,8 @@ func TestBridge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"a-0.example\n", "127.0.0.1 localhost\n", a.NetworkStatus.Address + " a-0.example\n", a.NetworkStatus.AddressIPv6 + " a-0.example\n",
+	for _, want := range []string{"a-0.example\n", "127.0.0.1 localhost\n", a.NetworkStatus.Address + " a-0.example\n",
+		a.NetworkStatus.AddressIPv6 + " a-0.example\n",
 		"nameserver 192.0.2.53\n", at(a) + " eth0 8080\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the task wrote %q, want %q", text, want)
@@ -136,7 +137,8 @@ func TestRawExec(t *testing.T) {
 		return err == nil && string(text) == want
 	})
 	var out bytes.Buffer
-	code, err := n.Client.Allocations().Exec(t.Context(), r, "t", false, []string{"/bin/sh", "-c", show}, strings.NewReader(""), &out, io.Discard, nil, nil)
+	code, err := n.Client.Allocations().Exec(t.Context(), r, "t", false, []string{"/bin/sh", "-c", show},
+		strings.NewReader(""), &out, io.Discard, nil, nil)
 	if err != nil || code != 0 || out.String() != want {
 		t.Errorf("alloc exec = %d, %v, %q, want %q", code, err, out.String(), want)
 	}
@@ -194,7 +196,10 @@ func TestMissingPlugins(t *testing.T) {
 func TestPluginPrintsRubbish(t *testing.T) {
 	dir := t.TempDir()
 	n := newNode(t, fmt.Sprintf("cni_path = %q\n cni_config_dir = %q", dir+":/opt/cni/bin:/usr/lib/cni", dir))
-	for name, text := range map[string]string{"rubbish": "#!/bin/sh\necho rubbish\n", "10-x.conf": `{"cniVersion": "0.4.0", "name": "x", "type": "rubbish"}`} {
+	for name, text := range map[string]string{
+		"rubbish":   "#!/bin/sh\necho rubbish\n",
+		"10-x.conf": `{"cniVersion": "0.4.0", "name": "x", "type": "rubbish"}`,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +223,8 @@ func TestPluginPrintsRubbish(t *testing.T) {
 			events = append(events, e.DisplayMessage)
 		}
 	}
-	if text := al.ClientDescription + strings.Join(events, "\n"); !strings.Contains(text, `CNI plugin "rubbish" printed "rubbish\n", which is not JSON: replace `+dir) {
+	if text := al.ClientDescription + strings.Join(events, "\n"); !strings.Contains(text,
+		`CNI plugin "rubbish" printed "rubbish\n", which is not JSON: replace `+dir) {
 		t.Errorf("the allocation has the events %q", text)
 	}
 	id, err := n.NodeID()

@@ -19,14 +19,17 @@ func TestDocker(t *testing.T) {
 		t.Skip("needs root")
 	}
 	daemon := testdocker.Start(t)
-	n := newNode(t, "", fmt.Sprintf("plugin \"docker\" {\n config {\n endpoint = %q\n infra_image = %q\n }\n}\n", daemon.Endpoint(), testdocker.Pause))
-	text := strings.Replace(group("g", plain+"\n hostname = \"box\"\n isolate = true", "docker", "hostname; cat /etc/hosts; echo $NOMAD_ALLOC_ADDR_http; exec sleep 3600"),
+	n := newNode(t, "", fmt.Sprintf("plugin \"docker\" {\n config {\n endpoint = %q\n infra_image = %q\n }\n}\n",
+		daemon.Endpoint(), testdocker.Pause))
+	text := strings.Replace(group("g", plain+"\n hostname = \"box\"\n isolate = true", "docker", "hostname; cat "+
+		"/etc/hosts; echo $NOMAD_ALLOC_ADDR_http; exec sleep 3600"),
 		"command = \"/bin/bash\"", fmt.Sprintf("image = %q\n ports = [\"http\"]\n command = \"sh\"", testdocker.Image), 1)
 	n.run("box", text, group("other", plain, "exec2", sleep))
 	all := n.allocs("box", "running", 2)
 	al := all["g"]
 	logs := filepath.Join(n.dir, "data", "alloc", al.ID, "alloc", "logs", "t.stdout.0")
-	want := "box\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n" + al.NetworkStatus.Address + " box\n" + al.NetworkStatus.AddressIPv6 + " box\n" + at(al) + "\n"
+	want := "box\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n" + al.NetworkStatus.Address + " box\n" +
+		al.NetworkStatus.AddressIPv6 + " box\n" + at(al) + "\n"
 	var got []byte
 	testpace.Until(t, "the container writes", func() (ok bool) {
 		got, _ = os.ReadFile(logs)

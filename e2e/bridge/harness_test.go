@@ -65,11 +65,17 @@ func newNode(t *testing.T, client string, more ...string) *node {
 		_ = exec.Command("ip", "link", "del", "nomad").Run() // may not exist
 	})
 	cfg := filepath.Join(dir, "agent.hcl")
-	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n  network_interface = \"lo\"\n  bridge_network_subnet_ipv6 = \"fd00:77::/64\"\n  %s\n}\nplugin \"raw_exec\" {\n config {\n enabled = true\n }\n}\n", slice, client) + strings.Join(more, "\n")
+	text := fmt.Sprintf("client {\n  cgroup_parent = %q\n  network_interface = \"lo\"\n"+
+		"  bridge_network_subnet_ipv6 = \"fd00:77::/64\"\n  %s\n}\nplugin \"raw_exec\" {\n config {\n enabled = true\n }\n}\n", slice, client) + strings.Join(more, "\n")
 	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(cfg, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	n.options = cluster.Options{Bin: bin, Dir: filepath.Join(dir, "agent"), Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}}
+	n.options = cluster.Options{
+		Bin: bin,
+		Dir: filepath.Join(dir, "agent"),
+		Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
+			"-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg},
+	}
 	n.start(n.options)
 	return n
 }
@@ -116,8 +122,10 @@ func (n *node) parse(id string, groups ...string) *api.Job {
 
 // group returns a group with a network block and a task.
 func group(name, network, driver, script string) string {
-	return fmt.Sprintf("group %q {\n network {\n%s\n }\n restart {\n attempts = 0\n mode = \"fail\"\n }\n reschedule {\n attempts = 0\n unlimited = false\n }\n"+
-		" task \"t\" {\n driver = %q\n kill_timeout = \"1s\"\n config {\n command = \"/bin/bash\"\n args = [\"-c\", %q]\n }\n resources {\n cpu = 10\n memory = 32\n }\n }\n}\n",
+	return fmt.Sprintf("group %q {\n network {\n%s\n }\n restart {\n attempts = 0\n mode = \"fail\"\n }\n reschedule {\n"+
+		" attempts = 0\n unlimited = false\n }\n"+
+		" task \"t\" {\n driver = %q\n kill_timeout = \"1s\"\n config {\n command = \"/bin/bash\"\n args = [\"-c\", %q]\n }\n"+
+		" resources {\n cpu = 10\n memory = 32\n }\n }\n}\n",
 		name, network, driver, strings.ReplaceAll(script, "${", "$${"))
 }
 
@@ -225,7 +233,8 @@ func (n *node) clean(allocs map[string]*api.Allocation) {
 			}
 		}
 		for _, al := range allocs {
-			for _, path := range []string{n.space(al), "/run/cni/nomad/" + al.NetworkStatus.Address, "/run/cni/nomad/" + al.NetworkStatus.AddressIPv6,
+			for _, path := range []string{n.space(al), "/run/cni/nomad/" + al.NetworkStatus.Address,
+				"/run/cni/nomad/" + al.NetworkStatus.AddressIPv6,
 				filepath.Join(n.dir, "data", "client", "network", al.ID+".json")} {
 				if _, err := os.Lstat(path); err == nil {
 					left = append(left, path)

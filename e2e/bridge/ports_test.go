@@ -68,7 +68,10 @@ func TestDockerPorts(t *testing.T) {
 	}
 	daemon := testdocker.StartBridged(t)
 	n := newNode(t, "", fmt.Sprintf("plugin \"docker\" {\n config {\n endpoint = %q\n }\n}\n", daemon.Endpoint()))
-	for label, want := range map[string]string{`ports = ["htpt"]`: `ports: port "htpt" not found, check network block: it has the ports http`, `ports = ["http", "http"]`: "duplicate label"} {
+	for label, want := range map[string]string{
+		`ports = ["htpt"]`:         `ports: port "htpt" not found, check network block: it has the ports http`,
+		`ports = ["http", "http"]`: "duplicate label",
+	} {
 		job := n.parse("wrong", strings.Replace(fmt.Sprintf(publishing, testdocker.Image), `ports   = ["http"]`, label, 1))
 		if _, _, err := n.Client.Jobs().Register(job, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: Register() = %v, want %q", label, err, want)

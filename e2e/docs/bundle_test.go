@@ -100,7 +100,8 @@ http_api_response_headers { X-Canary = "canary-header" }
 	}
 	harness.Run(t, a, harness.Job("secret", `type = "batch"`+"\nmeta {\n m = \"canary-meta\"\n}",
 		harness.Once+harness.Shell("echo canary-argument",
-			"privileged = true\nenv {\n E = \"canary-env\"\n}\ntemplate {\n data = \"canary-template\"\n destination = \"local/x\"\n}\nidentity {\n env = true\n}\n")))
+			"privileged = true\nenv {\n E = \"canary-env\"\n}\ntemplate {\n data = \"canary-template\"\n destination = \"local/x\"\n"+
+				"}\nidentity {\n env = true\n}\n")))
 	if _, err := harness.SDKClient(t, a, "eyJhbGciOiJFZERTQSJ9.eyJjYW5hcnkiOjF9.canary").Raw().Query("/v1/jobs?token=canary-query", nil,
 		nil); err == nil {
 		t.Error("a forged token is accepted")

@@ -78,7 +78,8 @@ func (j job) text(url string) string {
 	if j.count > 0 {
 		device = fmt.Sprintf("device \"example/node\" {\n count = %d\n }\n", j.count)
 	}
-	task := fmt.Sprintf("task \"t\" {\n driver = %q\n kill_timeout = \"30s\"\n env {\n VERSION = %q\n }\n %s\n resources {\n cpu = 20\n memory = %d\n %s }\n}\n",
+	task := fmt.Sprintf("task \"t\" {\n driver = %q\n kill_timeout = \"30s\"\n env {\n VERSION = %q\n }\n %s\n resources {\n"+
+		" cpu = 20\n memory = %d\n %s }\n}\n",
 		j.driver, j.version, j.config(url), max(j.memory, 32), device)
 	return harness.Job(j.name, "", "affinity {\n attribute = \"${node.unique.name}\"\n value = \"first\"\n weight = 100\n}\n"+
 		"restart {\n delay = \"1s\"\n}\nreschedule {\n delay = \"5s\"\n delay_function = \"constant\"\n unlimited = true\n}\n"+

@@ -50,9 +50,11 @@ func TestCheck(t *testing.T) {
 		{"refused but done", []faults.Op{cas(1, 2, 0, 1, done), cas(3, 4, 1, 2, refused), read(5, 6, 2)}, "not linearizable"},
 		{"unknown, done late", []faults.Op{cas(1, 2, 0, 1, done), cas(3, 4, 1, 2, unknown), read(5, 6, 1), read(7, 8, 2)}, ""},
 		{"unknown, never done", []faults.Op{cas(1, 2, 0, 1, done), cas(3, 4, 1, 2, unknown), cas(5, 6, 1, 3, done), read(7, 8, 3)}, ""},
-		{"unknown, done twice", []faults.Op{write(1, 2, 1, unknown), write(3, 4, 2, done), read(5, 6, 1), write(7, 8, 3, done), read(9, 10, 1)}, "not linearizable"},
+		{"unknown, done twice", []faults.Op{write(1, 2, 1, unknown), write(3, 4, 2, done), read(5, 6, 1),
+			write(7, 8, 3, done), read(9, 10, 1)}, "not linearizable"},
 		{"a write done twice", []faults.Op{write(1, 2, 1, done), write(3, 4, 2, done), read(5, 6, 2), read(7, 8, 1)}, "not linearizable"},
-		{"an unseen write refuses", []faults.Op{write(1, 2, 1, done), write(3, 4, 2, unknown), cas(5, 6, 1, 3, refused), write(7, 8, 4, done), read(9, 10, 4)}, ""},
+		{"an unseen write refuses", []faults.Op{write(1, 2, 1, done), write(3, 4, 2, unknown), cas(5, 6, 1, 3, refused),
+			write(7, 8, 4, done), read(9, 10, 4)}, ""},
 		{"one index, two values", []faults.Op{at(7, read(1, 4, 1)), at(7, read(2, 5, 2))}, "at index 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,7 +29,8 @@ func TestTimeline(t *testing.T) {
 	wants(t, tl.Add("s2", event(8, "running")), "")
 	wants(t, tl.Add("s2", event(5, "failed")), "s1 and s2 differ about Deployment d at index 5")
 	all := tl.Changes()
-	if len(all) != 2 || all[0].Deployment.Status != "paused" || all[1].Deployment.Status != "running" || tl.Last(api.TopicDeployment, "d") != 8 {
+	if len(all) != 2 || all[0].Deployment.Status != "paused" || all[1].Deployment.Status != "running" ||
+		tl.Last(api.TopicDeployment, "d") != 8 {
 		t.Errorf("changes = %+v", all)
 	}
 }
@@ -90,13 +91,17 @@ func TestCheckDrains(t *testing.T) {
 		want    string
 	}{
 		{"in order", join(before, []faults.Change{marked}, stops, over), 1, ""},
-		{"back in service", join(before, []faults.Change{marked}, stops, over, []faults.Change{node(11, "n1", "ready"), alloc(12, "d", "cron", "n1")}), 1, ""},
-		{"not empty", join(before, []faults.Change{marked}, stops, over[2:]), 1, "at index 10: the drain of node n1 is complete, its allocation a is running"},
-		{"both leave", join(before, []faults.Change{marked, later(6, alloc(4, "b", "web", "n2", leaves))}), 0, "at index 6: 0 allocations of web are healthy, 2 - 1 is the limit"},
+		{"back in service", join(before, []faults.Change{marked}, stops, over,
+			[]faults.Change{node(11, "n1", "ready"), alloc(12, "d", "cron", "n1")}), 1, ""},
+		{"not empty", join(before, []faults.Change{marked}, stops, over[2:]), 1, "at index 10: the drain of node n1 " +
+			"is complete, its allocation a is running"},
+		{"both leave", join(before, []faults.Change{marked, later(6, alloc(4, "b", "web", "n2", leaves))}), 0,
+			"at index 6: 0 allocations of web are healthy, 2 - 1 is the limit"},
 		{"the replacement leaves before it is healthy", join(before, []faults.Change{marked}, stops,
 			[]faults.Change{later(8, alloc(4, "b", "web", "n2", stopped))}), 0, "0 allocations of web are healthy"},
 		{"placed while it drains", join(before, []faults.Change{alloc(6, "x", "cron", "n1", started)}), 0, "allocation x was placed on node n1"},
-		{"placed after it", join(before, []faults.Change{marked}, stops, over, []faults.Change{alloc(11, "x", "web", "n1", started)}), 1, "allocation x was placed on node n1"},
+		{"placed after it", join(before, []faults.Change{marked}, stops, over,
+			[]faults.Change{alloc(11, "x", "web", "n1", started)}), 1, "allocation x was placed on node n1"},
 		{"without an end", join(before, []faults.Change{marked}, stops), 0, "the drain of node n1 did not end"},
 		{"never complete", before[:3], 0, "never had its 2 healthy allocations"},
 	} {
@@ -138,14 +143,18 @@ func TestCheckCanaries(t *testing.T) {
 		{"no canaries", []faults.Change{deployment(1, plan, "d", "running", none), deployment(4, plan, "d", "successful", none)}, ""},
 		{"one replaces the other", []faults.Change{running, alloc(2, "a", "web", "n", canary), alloc(3, "b", "web", "n", canary),
 			later(3, alloc(2, "a", "web", "n", canary, stopping)), deployment(4, update, "d", "failed")}, ""},
-		{"two canaries", []faults.Change{running, alloc(2, "a", "web", "n", canary), alloc(3, "b", "web", "n", canary)}, "at index 3: 2 canaries of web are live, 1 is the limit"},
-		{"promoted twice", []faults.Change{running, promoted, deployment(4, promote, "d", "running")}, "deployment d is promoted again, first at index 3"},
+		{"two canaries", []faults.Change{running, alloc(2, "a", "web", "n", canary), alloc(3, "b", "web", "n", canary)},
+			"at index 3: 2 canaries of web are live, 1 is the limit"},
+		{"promoted twice", []faults.Change{running, promoted, deployment(4, promote, "d", "running")},
+			"deployment d is promoted again, first at index 3"},
 		{"successful without a promotion", []faults.Change{running, deployment(4, plan, "d", "successful")}, "successful without a promotion"},
 		{"without an end", []faults.Change{running, promoted}, "deployment d of version 1 remains running"},
 		{"paused at the end", []faults.Change{running, deployment(2, update, "d", "paused")}, "remains paused"},
 		{"cancelled", []faults.Change{running, deployment(2, plan, "d", "cancelled")}, "deployment d of version 1 is cancelled"},
-		{"past its deadline", []faults.Change{running, deployment(4, update, "d", "failed", late)}, "deployment d is failed 31s after its progress deadline"},
-		{"again after its end", []faults.Change{running, deployment(3, update, "d", "failed"), deployment(4, update, "d", "running")}, "deployment d is running, it was failed"},
+		{"past its deadline", []faults.Change{running, deployment(4, update, "d", "failed", late)},
+			"deployment d is failed 31s after its progress deadline"},
+		{"again after its end", []faults.Change{running, deployment(3, update, "d", "failed"),
+			deployment(4, update, "d", "running")}, "deployment d is running, it was failed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := faults.CheckCanaries(c.changes, "web", 1)
@@ -156,7 +165,12 @@ func TestCheckCanaries(t *testing.T) {
 
 // version returns the registration of a version of the job web.
 func version(index, number uint64, round string) faults.Change {
-	return faults.Change{Index: index, Type: "JobRegistered", Key: "web", Job: &api.Job{Version: &number, Meta: map[string]string{"round": round}}}
+	return faults.Change{
+		Index: index,
+		Type:  "JobRegistered",
+		Key:   "web",
+		Job:   &api.Job{Version: &number, Meta: map[string]string{"round": round}},
+	}
 }
 
 // Each rule of reverts can be violated.
@@ -176,7 +190,8 @@ func TestCheckReverts(t *testing.T) {
 		{"a status of the job", []faults.Change{version(1, 0, "a"), version(2, 0, "a"), version(3, 1, "b")}, 0, ""},
 		{"two versions", []faults.Change{version(1, 0, "a"), version(2, 1, "b"), fails(3, 1), version(3, 2, "a"), version(4, 3, "a")}, 0,
 			"version 3 is a copy of an older one, and no deployment of version 2 reverted it"},
-		{"no version", []faults.Change{version(1, 0, "a"), version(2, 1, "b"), fails(3, 1)}, 0, "the deployment of version 1 reverted the job, and no version follows"},
+		{"no version", []faults.Change{version(1, 0, "a"), version(2, 1, "b"), fails(3, 1)}, 0, "the deployment of " +
+			"version 1 reverted the job, and no version follows"},
 		{"another version", []faults.Change{version(1, 0, "a"), version(2, 1, "b"), fails(3, 1), version(3, 2, "c")}, 0,
 			"version 2 is new, the deployment of version 1 should have reverted it"},
 		{"a gap", []faults.Change{version(1, 0, "a"), version(2, 2, "b")}, 0, "version 2 follows version 0"},
@@ -197,7 +212,12 @@ func child(index uint64, at string) faults.Change {
 
 // launched returns the evaluation of the launch of a child.
 func launched(index uint64, id, at, status string) faults.Change {
-	return faults.Change{Index: index, Type: "JobRegistered", Key: id, Eval: &api.Evaluation{ID: id, JobID: "cron/periodic-" + at, TriggeredBy: "periodic-job", Status: status}}
+	return faults.Change{
+		Index: index,
+		Type:  "JobRegistered",
+		Key:   id,
+		Eval:  &api.Evaluation{ID: id, JobID: "cron/periodic-" + at, TriggeredBy: "periodic-job", Status: status},
+	}
 }
 
 // Each rule of periodic jobs can be violated.
@@ -215,15 +235,22 @@ func TestCheckCron(t *testing.T) {
 			later(3, first("a", "10", stopped)), child(4, "12"), launched(4, "f", "12", "pending")}, ""},
 		{"one missed", []faults.Change{child(1, "10"), child(2, "14")}, ""},
 		{"two missed", []faults.Change{child(1, "10"), child(2, "15")}, ""},
-		{"the status of a child", []faults.Change{child(1, "10"), {Index: 2, Type: "EvaluationUpdated", Key: "cron/periodic-10", Job: &api.Job{}}}, ""},
-		{"a rescheduled allocation", []faults.Change{child(1, "10"), first("a", "10", stopped), first("b", "10", again, stopped), child(3, "12")}, ""},
-		{"registered twice", []faults.Change{child(1, "10"), child(2, "10")}, "at index 2: cron/periodic-10 is registered again, first at index 1"},
-		{"two evaluations", []faults.Change{child(1, "10"), launched(1, "e", "10", "pending"), launched(2, "f", "10", "pending")}, "cron/periodic-10 has two evaluations of its launch, e and f"},
+		{"the status of a child", []faults.Change{child(1, "10"),
+			{Index: 2, Type: "EvaluationUpdated", Key: "cron/periodic-10", Job: &api.Job{}}}, ""},
+		{"a rescheduled allocation", []faults.Change{child(1, "10"), first("a", "10", stopped),
+			first("b", "10", again, stopped), child(3, "12")}, ""},
+		{"registered twice", []faults.Change{child(1, "10"), child(2, "10")}, "at index 2: cron/periodic-10 is " +
+			"registered again, first at index 1"},
+		{"two evaluations", []faults.Change{child(1, "10"), launched(1, "e", "10", "pending"),
+			launched(2, "f", "10", "pending")}, "cron/periodic-10 has two evaluations of its launch, e and f"},
 		{"two allocations", []faults.Change{child(1, "10"), first("a", "10"), first("b", "10")}, "cron/periodic-10 has two allocations, a and b"},
 		{"back", []faults.Change{child(1, "12"), child(2, "10")}, "cron/periodic-10 is launched after that of 12"},
-		{"between its times", []faults.Change{child(1, "10"), child(2, "13")}, "cron/periodic-13 is launched at no time of the job, after that of 10"},
-		{"while an earlier one runs", []faults.Change{child(1, "10"), first("a", "10"), child(3, "12")}, "cron/periodic-12 is launched while cron/periodic-10 is running"},
-		{"while an earlier one is not placed", []faults.Change{child(1, "10"), launched(1, "e", "10", "pending"), child(3, "12")}, "while an evaluation of cron/periodic-10 is pending"},
+		{"between its times", []faults.Change{child(1, "10"), child(2, "13")}, "cron/periodic-13 is launched at no " +
+			"time of the job, after that of 10"},
+		{"while an earlier one runs", []faults.Change{child(1, "10"), first("a", "10"), child(3, "12")},
+			"cron/periodic-12 is launched while cron/periodic-10 is running"},
+		{"while an earlier one is not placed", []faults.Change{child(1, "10"), launched(1, "e", "10", "pending"),
+			child(3, "12")}, "while an evaluation of cron/periodic-10 is pending"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := faults.CheckCron(c.changes, faults.Cron{Job: "cron", Every: 2, NoOverlap: true})

@@ -60,9 +60,11 @@ var suites = []suite{
 	{Name: "sandbox", pkg: "internal/sandbox", Seconds: 300, kernels: []string{"6.1"}},
 	{Name: "exec2", pkg: "drivers/exec2", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + exec2Tests}},
 	{Name: "process", pkg: "drivers/process", Seconds: 600, kernels: []string{"6.12"}},
-	{Name: "artifact", pkg: "client/artifact", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.short", "-test.run=" + artifactTests}},
+	{Name: "artifact", pkg: "client/artifact", Seconds: 600, kernels: []string{"6.12"},
+		Args: []string{"-test.short", "-test.run=" + artifactTests}},
 	{Name: "template", pkg: "client/template", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=" + templateTests}},
-	{Name: "engine", pkg: "internal/render/engine", Seconds: 600, kernels: []string{"6.12"}, Args: []string{"-test.run=^(TestLimits|TestLargest|TestNoSpecialFiles|TestFileStaysInside)$"}},
+	{Name: "engine", pkg: "internal/render/engine", Seconds: 600, kernels: []string{"6.12"},
+		Args: []string{"-test.run=^(TestLimits|TestLargest|TestNoSpecialFiles|TestFileStaysInside)$"}},
 	{Name: "table", pkg: "e2e/attack", Seconds: 1200, Args: []string{"-test.run=TestGuestTable"}},
 	{Name: "bombs", pkg: "e2e/attack", Seconds: 600, Args: []string{"-test.run=TestBombs"}, kernels: []string{"6.1"}},
 }
@@ -107,7 +109,8 @@ func machine(t *testing.T) *guest.Machine {
 		if os.Getenv("GUEST") == "required" {
 			t.Fatal(err)
 		}
-		t.Skipf("the guest's packages (qemu-system-x86, busybox-static, linux-image-cloud-amd64) cannot be fetched: run apt-get update, or allow apt-get to reach its mirror: %v", err)
+		t.Skipf("the guest's packages (qemu-system-x86, busybox-static, linux-image-cloud-amd64) cannot be fetched: "+
+			"run apt-get update, or allow apt-get to reach its mirror: %v", err)
 	}
 	return m
 }
@@ -120,7 +123,8 @@ func chosen(kernel string) []suite {
 		}
 		s.Dir = "/" + s.pkg
 		s.Seconds *= *times
-		s.Args = append([]string{"/bin/" + s.program(), "-test.v", fmt.Sprintf("-test.count=%d", *times), fmt.Sprintf("-test.timeout=%ds", s.Seconds)}, s.Args...)
+		s.Args = append([]string{"/bin/" + s.program(), "-test.v", fmt.Sprintf("-test.count=%d", *times),
+			fmt.Sprintf("-test.timeout=%ds", s.Seconds)}, s.Args...)
 		s.Env = append(s.Env, "ATTACK_GUEST="+kernel, "ATTACK_PROBE=/bin/probe")
 		if *update && s.Name == "table" {
 			s.Args = append(s.Args, "-update")
@@ -137,7 +141,9 @@ func buildAll(t *testing.T) string {
 	const module = "github.com/open-nomad/open-nomad/"
 	builds := [][]string{{"build", "-o", "init", module + "e2e/guest/init"}, {"build", "-o", "probe", module + "e2e/attack/probe"}}
 	for _, s := range suites {
-		if build := []string{"test", "-c", "-o", s.program(), module + s.pkg}; !slices.ContainsFunc(builds, func(b []string) bool { return slices.Equal(b, build) }) {
+		if build := []string{"test", "-c", "-o", s.program(), module + s.pkg}; !slices.ContainsFunc(builds, func(b []string) bool {
+			return slices.Equal(b, build)
+		}) {
 			builds = append(builds, build)
 		}
 	}
@@ -163,7 +169,8 @@ func writeImage(t *testing.T, m *guest.Machine, at, bin string, suites []suite) 
 	}
 	defer f.Close()
 	a := guest.NewInitramfs(f)
-	for _, d := range []string{"dev", "proc", "sys", "run", "root", "usr/bin", "sbin", "lib", "lib64", "usr/lib", "usr/local/bin", "mnt", "srv", "opt"} {
+	for _, d := range []string{"dev", "proc", "sys", "run", "root", "usr/bin", "sbin", "lib", "lib64", "usr/lib",
+		"usr/local/bin", "mnt", "srv", "opt"} {
 		a.Dir(d, 0o755)
 	}
 	a.Dir("tmp", 0o777)
@@ -180,7 +187,8 @@ func writeImage(t *testing.T, m *guest.Machine, at, bin string, suites []suite) 
 			a.Link("bin/"+name, "busybox")
 		}
 	}
-	a.File("etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\ngames:x:5:60:games:/:/bin/false\nnobody:x:65534:65534:nobody:/:/bin/false\n"))
+	a.File("etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\ngames:x:5:60:games:/:/bin/false\n"+
+		"nobody:x:65534:65534:nobody:/:/bin/false\n"))
 	a.File("etc/group", 0o644, []byte("root:x:0:\ngames:x:60:\nnogroup:x:65534:\n"))
 	a.File("etc/shadow", 0o600, []byte("root:*:1::::::\n"))
 	a.File("etc/hosts", 0o644, []byte("127.0.0.1 localhost\n"))

@@ -436,7 +436,8 @@ func (k *soak) judge(began time.Time, kills, rotations int) {
 		}
 	}
 	mean := float64(counted) / float64(len(perBucket))
-	k.t.Logf("%v, %d allocations, ttl %v: %d leaders killed, %d rotations, %d renewals, %d tokens shown; in %v at most %d renewals, %.0f in the mean",
+	k.t.Logf("%v, %d allocations, ttl %v: %d leaders killed, %d rotations, %d renewals, %d tokens shown; in %v at "+
+		"most %d renewals, %.0f in the mean",
 		lasted.Round(time.Second), len(k.allocs), k.ttl, kills, rotations, counted, k.shown, bucket, peak, mean)
 	for what, n := range k.wrong {
 		k.t.Errorf("%s: %d times", what, n)

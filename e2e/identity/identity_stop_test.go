@@ -103,7 +103,8 @@ func rawHolder(t *testing.T, s *harness.Servers, cl *cluster.Agent, id string) h
 // every server at every endpoint.
 func TestTokensEndEverywhere(t *testing.T) {
 	cfg := filepath.Join(harness.TempDir(t), "fast.hcl")
-	harness.WriteFile(t, cfg, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"10s\"\n  failover_heartbeat_ttl = \"15s\"\n  max_heartbeats_per_second = 1000\n}\n")
+	harness.WriteFile(t, cfg, "server {\n  min_heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"10s\"\n"+
+		"  failover_heartbeat_ttl = \"15s\"\n  max_heartbeats_per_second = 1000\n}\n")
 	s := harness.StartServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
 	cl, doomed := rawClient(t, s.All...), rawClient(t, s.All[1])
 	t.Cleanup(func() { harness.PurgeAll(t, s.All[0]) })

@@ -53,8 +53,13 @@ func newFleet(t *testing.T) *fleet {
 	f := &fleet{t: t, dir: dir, slice: filepath.Base(dir) + ".slice", bin: bin, plugins: plugins}
 	t.Cleanup(f.end)
 	f.rpc = newWire(f)
-	f.startServer(cluster.Options{Bin: bin, Dir: filepath.Join(dir, "server"), Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1",
-		"-data-dir=" + filepath.Join(dir, "server", "data"), "-config=" + f.write("server.hcl", fmt.Sprintf("advertise {\n rpc = %q\n}\n", f.rpc.addr()))}})
+	f.startServer(cluster.Options{
+		Bin: bin,
+		Dir: filepath.Join(dir, "server"),
+		Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1",
+			"-data-dir=" + filepath.Join(dir, "server", "data"),
+			"-config=" + f.write("server.hcl", fmt.Sprintf("advertise {\n rpc = %q\n}\n", f.rpc.addr()))},
+	})
 	return f
 }
 
@@ -195,8 +200,15 @@ type node struct {
 func (f *fleet) join(name string) *node {
 	f.t.Helper()
 	i := len(f.nodes)
-	n := &node{fleet: f, name: name, bridge: "kill-" + name, data: filepath.Join(f.dir, name, "data"), volumes: filepath.Join(f.dir, name, "volumes"),
-		gate: newGate(f, filepath.Join(f.dir, name)), http: newWire(f)}
+	n := &node{
+		fleet:   f,
+		name:    name,
+		bridge:  "kill-" + name,
+		data:    filepath.Join(f.dir, name, "data"),
+		volumes: filepath.Join(f.dir, name, "volumes"),
+		gate:    newGate(f, filepath.Join(f.dir, name)),
+		http:    newWire(f),
+	}
 	n.gate.wrapNetwork(f.plugins)
 	n.gate.addVolumePlugin()
 	config := f.write(name+".hcl", fmt.Sprintf(`name = %q
@@ -222,7 +234,8 @@ plugin "raw_exec" {
     enabled = true
   }
 }
-`, name, n.http.addr(), f.slice, n.bridge, i, i, n.gate.networkPlugins(), n.volumes, n.gate.volumePlugins(), firstUser+2*i, firstUser+2*i+1))
+`, name, n.http.addr(), f.slice, n.bridge, i, i, n.gate.networkPlugins(), n.volumes, n.gate.volumePlugins(), firstUser+2*i,
+		firstUser+2*i+1))
 	o := cluster.Options{Bin: f.bin, Dir: filepath.Join(f.dir, name), Args: []string{"-client", "-bind=127.0.0.1", "-servers=" + f.rpc.addr(),
 		"-data-dir=" + n.data, "-config=" + config}}
 	n.Agent = f.start(o, name+".log")

@@ -55,7 +55,8 @@ var pluginOrder = []string{"loopback", "bridge", "host-local", "firewall", "port
 // wrapNetwork creates a script for each CNI plugin.
 func (g *gate) wrapNetwork(real string) {
 	for _, name := range pluginOrder {
-		g.executable(filepath.Join(g.networkPlugins(), name), fmt.Sprintf("gate $CNI_COMMAND-%[1]s-before\n%[2]s/%[1]s\ncode=$?\ngate $CNI_COMMAND-%[1]s-after\nexit $code\n", name, real))
+		g.executable(filepath.Join(g.networkPlugins(), name), fmt.Sprintf("gate $CNI_COMMAND-%[1]s-before\n%[2]s/%[1]s\ncode=$?\n"+
+			"gate $CNI_COMMAND-%[1]s-after\nexit $code\n", name, real))
 	}
 }
 

@@ -47,16 +47,29 @@ func TestInventory(t *testing.T) {
 	}
 	things := []thing{
 		{f.dir + "/sleep 3600", sleep.Start, func() error { _ = sleep.Process.Kill(); _ = sleep.Wait(); return nil }}, // killed by a signal
-		{"mount of the node: " + mountpoint, func() error { return unix.Mount("tmpfs", mountpoint, "tmpfs", 0, "size=4k") }, func() error { return unix.Unmount(mountpoint, 0) }},
+		{"mount of the node: " + mountpoint, func() error {
+			return unix.Mount("tmpfs", mountpoint, "tmpfs", 0, "size=4k")
+		}, func() error { return unix.Unmount(mountpoint, 0) }},
 		{"control group: " + scope, func() error { return os.Mkdir(scope, 0o755) }, func() error { return os.Remove(scope) }},
-		{"rule of iptables *filter -A NOMAD-ADMIN -s 192.0.2.1/32 -j DROP", run("iptables", "-w", "-A", "NOMAD-ADMIN", "-s", "192.0.2.1", "-j", "DROP"), run("iptables", "-w", "-D", "NOMAD-ADMIN", "-s", "192.0.2.1", "-j", "DROP")},
-		{"rule of ip6tables *filter -A NOMAD-ADMIN -s 2001:db8::1/128 -j DROP", run("ip6tables", "-w", "-A", "NOMAD-ADMIN", "-s", "2001:db8::1", "-j", "DROP"), run("ip6tables", "-w", "-D", "NOMAD-ADMIN", "-s", "2001:db8::1", "-j", "DROP")},
-		{"rule of nftables, table bridge open_nomad_kill-one: set planted", run(strings.Fields("nft add set " + set + " { type ifname ; }")...), run(strings.Fields("nft delete set " + set)...)},
+		{"rule of iptables *filter -A NOMAD-ADMIN -s 192.0.2.1/32 -j DROP",
+			run("iptables", "-w", "-A", "NOMAD-ADMIN", "-s", "192.0.2.1", "-j", "DROP"),
+			run("iptables", "-w", "-D", "NOMAD-ADMIN", "-s", "192.0.2.1", "-j", "DROP")},
+		{"rule of ip6tables *filter -A NOMAD-ADMIN -s 2001:db8::1/128 -j DROP",
+			run("ip6tables", "-w", "-A", "NOMAD-ADMIN", "-s", "2001:db8::1", "-j", "DROP"),
+			run("ip6tables", "-w", "-D", "NOMAD-ADMIN", "-s", "2001:db8::1", "-j", "DROP")},
+		{"rule of nftables, table bridge open_nomad_kill-one: set planted",
+			run(strings.Fields("nft add set " + set + " { type ifname ; }")...), run(strings.Fields("nft delete set " + set)...)},
 		{"interface: planted", run("ip", "link", "add", "planted", "type", "bridge"), run("ip", "link", "del", "planted")},
 	}
-	for kind, path := range map[string]string{"address": "/run/cni/nomad/172.27.0.99", "network namespace": filepath.Join(n.data, "client/netns/planted"), "record of a network": filepath.Join(n.data, "client/network/planted.json"),
-		"result of a plugin": filepath.Join(n.data, "client/network/results/planted"), "record of a task": filepath.Join(n.data, "client/supervise/tasks/planted"),
-		"directory of an allocation": filepath.Join(n.data, "alloc/planted"), "directory of a volume": filepath.Join(n.volumes, "planted")} {
+	for kind, path := range map[string]string{
+		"address":                    "/run/cni/nomad/172.27.0.99",
+		"network namespace":          filepath.Join(n.data, "client/netns/planted"),
+		"record of a network":        filepath.Join(n.data, "client/network/planted.json"),
+		"result of a plugin":         filepath.Join(n.data, "client/network/results/planted"),
+		"record of a task":           filepath.Join(n.data, "client/supervise/tasks/planted"),
+		"directory of an allocation": filepath.Join(n.data, "alloc/planted"),
+		"directory of a volume":      filepath.Join(n.volumes, "planted"),
+	} {
 		create, remove := file(path)
 		things = append(things, thing{kind + ": " + path, create, remove})
 	}
@@ -84,7 +97,8 @@ func TestInventory(t *testing.T) {
 	al := f.allocOf("planted", "running", "")
 	n.runs(al)
 	more := strings.Join(without(f.inventory(), before), "\n")
-	for _, want := range []string{"allocation " + al.ID + " of planted", "registration of service web-21900: ", "volume planted: ", "claim of planted on volume planted: ",
+	for _, want := range []string{"allocation " + al.ID + " of planted", "registration of service web-21900: ",
+		"volume planted: ", "claim of planted on volume planted: ",
 		"process ", "mount of the node: ", "rule of iptables *nat ", "interface: veth"} {
 		if !strings.Contains(more, want) {
 			t.Errorf("inventory has in addition %s\nwant %q", more, want)

@@ -30,7 +30,8 @@ func (g group) text() string {
 		add("constraint {\n attribute = \"$${node.unique.name}\"\n value = %q\n}", g.node)
 	}
 	add("network {\n mode = \"bridge\"\n isolate = true\n port \"web\" {\n static = %d\n to = 8080\n }\n port \"any\" {\n to = 8080\n }\n}", g.static)
-	add("service {\n provider = \"nomad\"\n name = \"web-%d\"\n port = \"any\"\n check {\n type = \"tcp\"\n interval = \"1s\"\n timeout = \"1s\"\n }\n}", g.static)
+	add("service {\n provider = \"nomad\"\n name = \"web-%d\"\n port = \"any\"\n check {\n type = \"tcp\"\n interval = \"1s\"\n"+
+		" timeout = \"1s\"\n }\n}", g.static)
 	add("restart {\n delay = \"100ms\"\n}")
 	add("update {\n max_parallel = 0\n}") // no deployment
 	mount := ""
@@ -42,9 +43,11 @@ func (g group) text() string {
 	if g.disk {
 		add("ephemeral_disk {\n size = 300\n migrate = true\n}")
 		big := "$NOMAD_ALLOC_DIR/data/big"
-		script = fmt.Sprintf("test -e %s || { { yes 0123456789abcdef | head -c %d; echo $NOMAD_ALLOC_ID; } >%s.new && mv %s.new %s; } && %s", big, dataSize, big, big, big, script)
+		script = fmt.Sprintf("test -e %s || { { yes 0123456789abcdef | head -c %d; echo $NOMAD_ALLOC_ID; } >%s.new "+
+			"&& mv %s.new %s; } && %s", big, dataSize, big, big, big, script)
 	}
-	add("task \"t\" {\n driver = \"exec2\"\n kill_timeout = \"2s\"\n config {\n command = \"/bin/sh\"\n args = [\"-c\", %q]\n }\n %s resources {\n cpu = 10\n memory = 64\n }\n}",
+	add("task \"t\" {\n driver = \"exec2\"\n kill_timeout = \"2s\"\n config {\n command = \"/bin/sh\"\n args = [\"-c\", %q]\n }\n"+
+		" %s resources {\n cpu = 10\n memory = 64\n }\n}",
 		script, mount)
 	add("}")
 	return strings.ReplaceAll(out.String(), "$${", "${")

@@ -227,7 +227,8 @@ func (f *fleet) rules() []string {
 	}
 	for table := range strings.Lines(string(tables)) {
 		if strings.Contains(table, "open_nomad") {
-			list("rule of nftables, "+strings.TrimSpace(table)+":", "set", exec.Command("nft", append([]string{"list"}, strings.Fields(table)...)...))
+			list("rule of nftables, "+strings.TrimSpace(table)+":", "set",
+				exec.Command("nft", append([]string{"list"}, strings.Fields(table)...)...))
 		}
 	}
 	return out
@@ -254,8 +255,14 @@ func (f *fleet) files() []string {
 	f.t.Helper()
 	kinds := [][2]string{{"address", "/run/cni/*/*"}, {"network namespace", "/run/netns/*"}}
 	for _, n := range f.nodes {
-		for kind, pattern := range map[string]string{"network namespace": "client/netns/*", "record of a network": "client/network/*.json", "result of a plugin": "client/network/results/*",
-			"record of a task": "client/supervise/tasks/*", "directory of an allocation": "alloc/*", "received data": "alloc/*/.migrate"} {
+		for kind, pattern := range map[string]string{
+			"network namespace":          "client/netns/*",
+			"record of a network":        "client/network/*.json",
+			"result of a plugin":         "client/network/results/*",
+			"record of a task":           "client/supervise/tasks/*",
+			"directory of an allocation": "alloc/*",
+			"received data":              "alloc/*/.migrate",
+		} {
 			kinds = append(kinds, [2]string{kind, filepath.Join(n.data, pattern)})
 		}
 		kinds = append(kinds, [2]string{"directory of a volume", filepath.Join(n.volumes, "*")})

@@ -27,7 +27,10 @@ func TestMigration(t *testing.T) {
 		node    *node
 		points  []string
 		victims []victim
-	}{{"receiver", two, []string{"request", "middle", "end", "received"}, victims}, {"sender", one, []string{"request", "middle"}, []victim{agent, both}}} {
+	}{
+		{"receiver", two, []string{"request", "middle", "end", "received"}, victims},
+		{"sender", one, []string{"request", "middle"}, []victim{agent, both}},
+	} {
 		t.Run(side.name, func(t *testing.T) {
 			f.t = t
 			f.cross(side.points, side.victims, func(step string, v victim) {

@@ -30,7 +30,11 @@ func (n *node) registered(al *api.Allocation) {
 }
 
 // calls are the RPC methods with which a client reports the begin and the end of an allocation.
-var calls = map[string]string{"registration": "ServiceRegistration.Upsert", "removal": "ServiceRegistration.DeleteByID", "status": "Node.UpdateAlloc"}
+var calls = map[string]string{
+	"registration": "ServiceRegistration.Upsert",
+	"removal":      "ServiceRegistration.DeleteByID",
+	"status":       "Node.UpdateAlloc",
+}
 
 // TestService kills when the client registers a service, removes it, or reports a status: before the
 // server gets the call, and before the client gets the answer.

@@ -11,8 +11,14 @@ import (
 
 // request returns the request for a volume of the node.
 func (n *node) request(name string) *api.HostVolumeCreateRequest {
-	return &api.HostVolumeCreateRequest{Volume: &api.HostVolume{Name: name, Namespace: "default", PluginID: volumePlugin, NodeID: n.id, NodePool: "default",
-		RequestedCapabilities: []*api.HostVolumeCapability{{AttachmentMode: "file-system", AccessMode: "single-node-writer"}}}}
+	return &api.HostVolumeCreateRequest{Volume: &api.HostVolume{
+		Name:                  name,
+		Namespace:             "default",
+		PluginID:              volumePlugin,
+		NodeID:                n.id,
+		NodePool:              "default",
+		RequestedCapabilities: []*api.HostVolumeCapability{{AttachmentMode: "file-system", AccessMode: "single-node-writer"}},
+	}}
 }
 
 // volume creates a volume, and waits until it is ready.

@@ -143,7 +143,8 @@ func TestDrainLimits(t *testing.T) {
 // TestDrainOnShutdown stops an agent that drains its node first.
 func TestDrainOnShutdown(t *testing.T) {
 	f := harness.NewFleet(t, harness.QuickHeartbeats)
-	first := f.Join("first", fmt.Sprintf("leave_on_terminate = true\nclient {\n network_interface = %q\n drain_on_shutdown {\n deadline = \"30s\"\n ignore_system_jobs = true\n }\n}\n", "lo"))
+	first := f.Join("first", fmt.Sprintf("leave_on_terminate = true\nclient {\n network_interface = %q\n drain_on_shutdown {\n"+
+		" deadline = \"30s\"\n ignore_system_jobs = true\n }\n}\n", "lo"))
 	defer f.Purge()
 	web, _ := harness.Run(t, f.Server, harness.Job("web", "", "count = 2\n"+movable))
 	harness.Await(t, f.Server, web, "running", 2)

@@ -46,7 +46,8 @@ func waitMember(s *harness.Servers, through *cluster.Agent, name, status string)
 // itself, with its data. A server that ends without leaving stays a voter.
 func TestServersLeaveAndRejoin(t *testing.T) {
 	cfg := filepath.Join(harness.TempDir(t), "leave.hcl")
-	harness.WriteFile(t, cfg, "leave_on_terminate = true\nautopilot {\n  server_stabilization_time = \"1s\"\n}\nserver {\n  rejoin_after_leave = true\n}\n")
+	harness.WriteFile(t, cfg, "leave_on_terminate = true\nautopilot {\n  server_stabilization_time = \"1s\"\n}\nserver {\n"+
+		"  rejoin_after_leave = true\n}\n")
 	s := harness.StartServersWith(t, func(o *cluster.Options) { o.Args = append(o.Args, "-config="+cfg) })
 	lead := s.Agreed()
 	s.Write(s.All[lead])

@@ -42,7 +42,8 @@ func TestSnapshotAgent(t *testing.T) {
 	srv := harness.StartIn(t, cluster.Options{Dir: dir,
 		Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data")}})
 	cfg := filepath.Join(harness.TempDir(t), "agent.hcl")
-	harness.WriteFile(t, cfg, fmt.Sprintf("nomad {\n  address = %q\n}\nsnapshot {\n  interval = \"1h\"\n  retain   = 2\n  prefix   = \"east\"\n}\nlocal_storage {\n  path = %q\n}\n", srv.Address(), out))
+	harness.WriteFile(t, cfg, fmt.Sprintf("nomad {\n  address = %q\n}\nsnapshot {\n  interval = \"1h\"\n  retain   = 2\n"+
+		"  prefix   = \"east\"\n}\nlocal_storage {\n  path = %q\n}\n", srv.Address(), out))
 	var log lines
 	cmd := exec.Command(srv.Bin, "operator", "snapshot", "agent", "-interval=50ms", "-log-json", cfg)
 	cmd.Env = append(os.Environ(), srv.Env...)

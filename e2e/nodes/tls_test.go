@@ -87,7 +87,8 @@ func (k *authority) trust(dirs ...string) {
 // settings follow those that verify everything.
 func (k *authority) config(role, settings string) string {
 	name := filepath.Join(k.use, role+".hcl")
-	harness.WriteFile(k.t, name, fmt.Sprintf("tls {\n  http = true\n  rpc = true\n  verify_https_client = true\n  ca_file = %q\n  cert_file = %q\n  key_file = %q\n%s}\n%s",
+	harness.WriteFile(k.t, name, fmt.Sprintf("tls {\n  http = true\n  rpc = true\n  verify_https_client = true\n  ca_file = %q\n"+
+		"  cert_file = %q\n  key_file = %q\n%s}\n%s",
 		filepath.Join(k.use, "ca.pem"), filepath.Join(k.use, role+".pem"), filepath.Join(k.use, role+"-key.pem"), settings, harness.TestDrivers))
 	return "-config=" + name
 }

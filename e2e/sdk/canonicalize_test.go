@@ -20,13 +20,16 @@ func TestSDKCanonicalize(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"least":         harness.Job("a", "", harness.SmallTask),
-		"batch":         harness.Job("a", "type = \"batch\"\nperiodic {\n crons = [\"@daily\"]\n}\nreschedule {\n attempts = 0\n unlimited = false\n}", harness.SmallTask),
+		"least": harness.Job("a", "", harness.SmallTask),
+		"batch": harness.Job("a", "type = \"batch\"\nperiodic {\n crons = [\"@daily\"]\n}\nreschedule {\n attempts = 0\n"+
+			" unlimited = false\n}", harness.SmallTask),
 		"system":        harness.Job("a", "type = \"system\"\nupdate {\n max_parallel = 2\n}", harness.SmallTask),
 		"periodic":      harness.Job("a", "type = \"batch\"\nperiodic {\n cron = \"@daily\"\n}", harness.SmallTask),
 		"parameterized": harness.Job("a", "type = \"batch\"\nparameterized {\n payload = \"required\"\n}", harness.SmallTask),
-		"policies": harness.Job("a", "update {\n canary = 1\n}\nmigrate {\n max_parallel = 2\n}\naffinity {\n attribute = \"${node.class}\"\n value = \"x\"\n}\nspread {\n attribute = \"${node.datacenter}\"\n}",
-			"update {\n auto_revert = true\n}\nrestart {\n attempts = 1\n mode = \"delay\"\n}\nephemeral_disk {\n sticky = true\n}\nscaling {\n max = 5\n}\ndisconnect {\n lost_after = \"1h\"\n}\n"+harness.SmallTask),
+		"policies": harness.Job("a", "update {\n canary = 1\n}\nmigrate {\n max_parallel = 2\n}\naffinity {\n"+
+			" attribute = \"${node.class}\"\n value = \"x\"\n}\nspread {\n attribute = \"${node.datacenter}\"\n}",
+			"update {\n auto_revert = true\n}\nrestart {\n attempts = 1\n mode = \"delay\"\n}\nephemeral_disk {\n sticky = true\n}\n"+
+				"scaling {\n max = 5\n}\ndisconnect {\n lost_after = \"1h\"\n}\n"+harness.SmallTask),
 		"services": harness.Job("a", "", `service {
   name     = "s"
   provider = "nomad"

@@ -66,7 +66,8 @@ func open(t *testing.T, base string) *tab {
 	if err := chromedp.Listen(ctx, p.listen); err != nil {
 		t.Fatal(err)
 	}
-	p.do("watch", chromium.Send(network.Enable, network.EnableParams{}), chromium.Send(log.Enable, cdp.Empty{}), chromium.Send(runtime.Enable, cdp.Empty{}))
+	p.do("watch", chromium.Send(network.Enable, network.EnableParams{}), chromium.Send(log.Enable, cdp.Empty{}),
+		chromium.Send(runtime.Enable, cdp.Empty{}))
 	return p
 }
 
@@ -136,8 +137,10 @@ func (p *tab) goTo(name string) {
 // show sets the size of the window and the theme of the system.
 func (p *tab) show(width, height int64, scheme string) {
 	p.t.Helper()
-	p.do("show", chromium.Send(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}),
-		chromium.Send(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+	size := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}
+	theme := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+	p.do("show", chromium.Send(emulation.SetDeviceMetricsOverride, size),
+		chromium.Send(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: theme}))
 }
 
 // screenshot keeps a picture of the window in SITE_SCREENS.
@@ -164,7 +167,8 @@ func (p *tab) screenshot(name string) {
 // search types a query and waits for its results.
 func (p *tab) search(query string) (first string) {
 	p.t.Helper()
-	evaluate[bool](p, fmt.Sprintf("((e) => { e.focus(); e.value = %q; return e.dispatchEvent(new Event('input')) })(document.querySelector('#query'))", query))
+	evaluate[bool](p, fmt.Sprintf("((e) => { e.focus(); e.value = %q; return e.dispatchEvent(new Event('input')) "+
+		"})(document.querySelector('#query'))", query))
 	p.wait("document.querySelector('#results:not([hidden]) [role=option]')")
 	return evaluate[string](p, "document.querySelector('#results a').getAttribute('href')")
 }
@@ -185,7 +189,11 @@ func TestBrowser(t *testing.T) {
 			if got := evaluate[string](p, "getComputedStyle(document.body).backgroundColor"); got == "rgb(255, 255, 255)" {
 				t.Errorf("the background of the dark theme is %s", got)
 			}
-			for query, want := range map[string]string{"drain node": "node-drain.html", "pause scheduling": "evaluations.html", "constraint": "jobspec/constraint.html"} {
+			for query, want := range map[string]string{
+				"drain node":       "node-drain.html",
+				"pause scheduling": "evaluations.html",
+				"constraint":       "jobspec/constraint.html",
+			} {
 				if got := p.search(query); got != want {
 					t.Errorf("the first result for %q is %s, want %s", query, got, want)
 				}
@@ -242,7 +250,8 @@ func (p *tab) copies() {
 func (p *tab) otherVersion() {
 	p.t.Helper()
 	p.goTo("jobspec/group.html")
-	evaluate[bool](p, fmt.Sprintf("((e) => { e.value = %q; return e.dispatchEvent(new Event('change')) })(document.querySelector('#version'))", older))
+	evaluate[bool](p, fmt.Sprintf("((e) => { e.value = %q; return e.dispatchEvent(new Event('change')) "+
+		"})(document.querySelector('#version'))", older))
 	p.wait(fmt.Sprintf("location.href === %q", p.base+"/"+older+"/jobspec/group.html"))
 	p.wait(fmt.Sprintf("document.querySelector('#version')?.value === %q", older))
 }

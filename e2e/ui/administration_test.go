@@ -32,11 +32,21 @@ operator { capabilities = ["snapshot-save"] }
 func TestAdministrationPages(t *testing.T) {
 	h := open(t)
 	h.policy(t, "shop", "What the shop needs", shopRules)
-	h.call(t, "PUT", "/v1/acl/policy/own", m{"Name": "own", "Rules": `node { policy = "read" }`, "JobACL": m{"Namespace": "default", "JobID": "api", "Group": "web"}}, nil)
+	h.call(t, "PUT", "/v1/acl/policy/own", m{
+		"Name":   "own",
+		"Rules":  `node { policy = "read" }`,
+		"JobACL": m{"Namespace": "default", "JobID": "api", "Group": "web"},
+	}, nil)
 	h.call(t, "PUT", "/v1/acl/role", m{"Name": "sellers", "Description": "People of the shop", "Policies": []m{{"Name": "shop"}}}, nil)
 	h.call(t, "PUT", "/v1/acl/auth-method", m{"Name": "ci", "Type": "JWT", "TokenLocality": "local", "MaxTokenTTL": "1h",
 		"Config": m{"JWKSURL": "https://keys.example/jwks", "BoundAudiences": []string{"nomad"}, "ClaimMappings": m{"repo": "repo"}}}, nil)
-	h.call(t, "PUT", "/v1/acl/binding-rule", m{"AuthMethod": "ci", "Selector": `value.repo == "shop"`, "BindType": "policy", "BindName": "shop", "Description": hostile("rule")}, nil)
+	h.call(t, "PUT", "/v1/acl/binding-rule", m{
+		"AuthMethod":  "ci",
+		"Selector":    `value.repo == "shop"`,
+		"BindType":    "policy",
+		"BindName":    "shop",
+		"Description": hostile("rule"),
+	}, nil)
 	h.token(t, `node { policy = "read" }`, time.Hour)
 
 	h.visit(t, visited{name: "tokens", path: "/ui/administration", text: "Bootstrap Token"})
@@ -47,8 +57,10 @@ func TestAdministrationPages(t *testing.T) {
 	}})
 	h.visit(t, visited{name: "policies", path: "/ui/administration/policies", text: "Tasks of group web, job api in namespace default"})
 	h.visit(t, visited{name: "policy", path: "/ui/administration/policies/shop", text: "What it grants", act: func(p *tab) {
-		for _, text := range []string{"Namespaces that match shop-*: run commands in isolated tasks, ", "read jobs", "Namespaces that match shop-*, variables that match shop/*: read, write",
-			"Namespaces that match shop-*, variable shop/root: nothing: everything is denied", "Node pool gpu: read", "Host volumes that match data-*: mount it for reading",
+		for _, text := range []string{"Namespaces that match shop-*: run commands in isolated tasks, ", "read jobs",
+			"Namespaces that match shop-*, variables that match shop/*: read, write",
+			"Namespaces that match shop-*, variable shop/root: nothing: everything is denied", "Node pool gpu: read",
+			"Host volumes that match data-*: mount it for reading",
 			"Nodes: read", "Quotas: nothing: everything is denied", "The cluster itself (operator): snapshot save"} {
 			p.waitText(text)
 		}
@@ -56,13 +68,21 @@ func TestAdministrationPages(t *testing.T) {
 	h.visit(t, visited{name: "policy-new", path: "/ui/administration/policies/new", text: "Rules"})
 	h.visit(t, visited{name: "roles", path: "/ui/administration/roles", text: "sellers"})
 	h.visit(t, visited{name: "auth-methods", path: "/ui/administration/auth-methods", text: "JWT"})
-	h.visit(t, visited{name: "binding-rules", path: "/ui/administration/binding-rules?method=ci", text: `value.repo == "shop"`, act: func(p *tab) {
-		p.waitText("policy shop")
-		p.noInjection("binding rules")
-	}})
+	h.visit(t, visited{
+		name: "binding-rules",
+		path: "/ui/administration/binding-rules?method=ci",
+		text: `value.repo == "shop"`,
+		act: func(p *tab) {
+			p.waitText("policy shop")
+			p.noInjection("binding rules")
+		},
+	})
 
 	_, secret := h.token(t, `node { policy = "read" }`, 0)
-	for tab, text := range map[string]string{"tokens": "Your token may not read tokens.", "binding-rules": "Your token may not read binding rules."} {
+	for tab, text := range map[string]string{
+		"tokens":        "Your token may not read tokens.",
+		"binding-rules": "Your token may not read binding rules.",
+	} {
 		few := h.with(t, secret, "403")
 		few.show(views[0])
 		few.goTo("/ui/administration/"+tab, text)

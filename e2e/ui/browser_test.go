@@ -84,7 +84,8 @@ func (b *browser) tab(t *testing.T, address string, allowed ...string) *tab {
 	if err := chromedp.Listen(ctx, p.listen); err != nil {
 		t.Fatal(err)
 	}
-	p.do("open a window", chromium.Send(network.Enable, network.EnableParams{}), chromium.Send(log.Enable, cdp.Empty{}), chromium.Send(runtime.Enable, cdp.Empty{}), chromium.Send(page.Enable, page.EnableParams{}))
+	p.do("open a window", chromium.Send(network.Enable, network.EnableParams{}), chromium.Send(log.Enable, cdp.Empty{}),
+		chromium.Send(runtime.Enable, cdp.Empty{}), chromium.Send(page.Enable, page.EnableParams{}))
 	t.Cleanup(func() {
 		for _, f := range p.unexpected(allowed) {
 			t.Errorf("in the browser: %s", f)
@@ -252,7 +253,8 @@ func (p *tab) typeInto(label, value string) {
 	p.t.Helper()
 	find := fmt.Sprintf("[...document.querySelectorAll('label')].find((e) => e.innerText.trim() === %q)?.control", label)
 	p.wait("a field "+label, find)
-	evaluate[bool](p, fmt.Sprintf("((e) => { e.focus(); e.value = %q; return e.dispatchEvent(new Event('input', {bubbles: true})) })(%s)", value, find))
+	evaluate[bool](p, fmt.Sprintf("((e) => { e.focus(); e.value = %q; return e.dispatchEvent(new Event('input', "+
+		"{bubbles: true})) })(%s)", value, find))
 }
 
 // check clicks on the box whose label begins with a text.
@@ -284,7 +286,11 @@ func (p *tab) show(v view) {
 		scheme = "dark"
 	}
 	p.do("show as "+v.name,
-		chromium.Send(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: v.width, Height: v.height, DeviceScaleFactor: v.scale}),
+		chromium.Send(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width:             v.width,
+			Height:            v.height,
+			DeviceScaleFactor: v.scale,
+		}),
 		chromium.Send(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}))
 }

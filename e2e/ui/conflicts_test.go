@@ -40,7 +40,8 @@ func TestScaleConflict(t *testing.T) {
 // waitVersion waits until the overview of a job shows a version.
 func (p *tab) waitVersion(version int) {
 	p.t.Helper()
-	p.wait(fmt.Sprintf("version %d", version), fmt.Sprintf("[...document.querySelectorAll('dt')].find((e) => e.innerText === 'Version')?.nextElementSibling.innerText === '%d'", version))
+	p.wait(fmt.Sprintf("version %d", version), fmt.Sprintf("[...document.querySelectorAll('dt')].find((e) => "+
+		"e.innerText === 'Version')?.nextElementSibling.innerText === '%d'", version))
 }
 
 // A job that someone else changes is not stopped, and not purged, by a dialog that was opened before.
@@ -90,7 +91,8 @@ func TestEligibilityConflict(t *testing.T) {
 	p.click("Make ineligible")
 	p.wait("the dialog", "document.querySelector('dialog[open] h2')?.innerText === 'Make the node ineligible?'")
 	set(false)
-	p.wait("the page has the new state", "[...document.querySelectorAll('main .page-head .button')].some((b) => b.innerText === 'Make eligible')")
+	p.wait("the page has the new state", "[...document.querySelectorAll('main .page-head .button')].some((b) => "+
+		"b.innerText === 'Make eligible')")
 	if title := evaluate[string](p, "document.querySelector('dialog[open] h2')?.innerText ?? ''"); title != "" {
 		t.Errorf("the dialog asks %q now", title)
 	}

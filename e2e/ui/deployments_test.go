@@ -86,7 +86,8 @@ func TestDeploymentActions(t *testing.T) {
 	})
 	p.waitText("Version 3") // the deployment of the revert, by the event stream
 	h.waitDeployment(t, "rollout", "successful", "")
-	p.wait("no action is left", "![...document.querySelectorAll('main button')].some((b) => ['Fail', 'Pause', 'Promote'].includes(b.innerText))")
+	p.wait("no action is left", "![...document.querySelectorAll('main button')].some((b) => ['Fail', 'Pause', "+
+		"'Promote'].includes(b.innerText))")
 }
 
 // The page of the versions shows what differs. The version that is chosen there is what the job then is.
@@ -106,9 +107,13 @@ func TestVersionDifferences(t *testing.T) {
 	p.show(views[0])
 	p.goTo(jobPath("history", "versions"), "The oldest version that is stored.")
 	panel := func(version string) string {
-		return evaluate[string](p, "[...document.querySelectorAll('article')].find((a) => a.querySelector('h2').innerText === 'Version "+version+"').innerText.replace(/\\s+/g, ' ')")
+		return evaluate[string](p, "[...document.querySelectorAll('article')].find((a) => "+
+			"a.querySelector('h2').innerText === 'Version "+version+"').innerText.replace(/\\s+/g, ' ')")
 	}
-	for version, want := range map[string][]string{"2": {"task server", "CPU: 20 → 23"}, "1": {"Meta[owner]: first → second", "Meta[added]: yes", "group web", "Count: 1 → 2"}} {
+	for version, want := range map[string][]string{
+		"2": {"task server", "CPU: 20 → 23"},
+		"1": {"Meta[owner]: first → second", "Meta[added]: yes", "group web", "Count: 1 → 2"},
+	} {
 		got := panel(version)
 		for _, text := range want {
 			if !strings.Contains(got, text) {
@@ -119,7 +124,8 @@ func TestVersionDifferences(t *testing.T) {
 	if got := panel("2"); strings.Contains(got, "owner") || strings.Contains(got, "Count") {
 		t.Errorf("version 2 shows what did not change: %q", got)
 	}
-	evaluate[bool](p, "[...document.querySelectorAll('article')].find((a) => a.querySelector('h2').innerText === 'Version 0').querySelector('button').click() || true")
+	evaluate[bool](p, "[...document.querySelectorAll('article')].find((a) => a.querySelector('h2').innerText === "+
+		"'Version 0').querySelector('button').click() || true")
 	p.waitText("Revert to version 0?")
 	p.inDialog("Revert")
 	p.waitText("Version 3")
@@ -129,7 +135,8 @@ func TestVersionDifferences(t *testing.T) {
 		TaskGroups []struct{ Count int }
 	}
 	h.call(t, "GET", jobAPI("history"), nil, &job)
-	if job.Version != 3 || job.Meta["owner"] != "first" || job.Meta["added"] != "" || job.TaskGroups[0].Count != 1 || h.cpu(t, "history") != 20 {
+	if job.Version != 3 || job.Meta["owner"] != "first" || job.Meta["added"] != "" || job.TaskGroups[0].Count != 1 ||
+		h.cpu(t, "history") != 20 {
 		t.Errorf("after the revert the job is %+v", job)
 	}
 	if got := panel("3"); !strings.Contains(got, "current") || !strings.Contains(got, "CPU: 23 → 20") {
@@ -181,7 +188,12 @@ func TestScaleAction(t *testing.T) {
 	p.show(views[0])
 	p.goTo(jobPath("elastic", ""), "1 running")
 	p.click("Scale")
-	for count, fault := range map[string]string{"4": "The scaling block allows 1 to 3.", "0": "The scaling block allows 1 to 3.", "two": "Use a whole number.", "-1": "Use a whole number."} {
+	for count, fault := range map[string]string{
+		"4":   "The scaling block allows 1 to 3.",
+		"0":   "The scaling block allows 1 to 3.",
+		"two": "Use a whole number.",
+		"-1":  "Use a whole number.",
+	} {
 		p.typeInto("New count", count)
 		p.waitText(fault)
 		p.wait("the count is refused", "document.querySelector('dialog button[type=submit]').disabled")

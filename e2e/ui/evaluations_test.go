@@ -66,8 +66,10 @@ func TestEvaluationPages(t *testing.T) {
 	p.goTo("/ui/evaluations?q="+name, id[:8])
 	p.everyChoice()
 	p.click(id[:8])
-	for _, text := range []string{"Why is it not placed?", "The job was registered.", "Some allocations were not placed.", "3 allocations not placed", "1 node excluded: ${attr.kernel.name} = plan9",
-		"1 node without enough: memory", "The nodes now", "0 of 1 node can take one more allocation", "attr.kernel.name is \"linux\"", "Does not fit", "waits for room"} {
+	for _, text := range []string{"Why is it not placed?", "The job was registered.", "Some allocations were not placed.",
+		"3 allocations not placed", "1 node excluded: ${attr.kernel.name} = plan9",
+		"1 node without enough: memory", "The nodes now", "0 of 1 node can take one more allocation",
+		"attr.kernel.name is \"linux\"", "Does not fit", "waits for room"} {
 		p.waitText(text)
 	}
 	if evaluate[bool](p, "document.body.innerText.includes('datacenter *')") {
@@ -86,8 +88,9 @@ func TestEvaluationPages(t *testing.T) {
 func TestHostileEvaluation(t *testing.T) {
 	h := open(t)
 	job := m{"ID": strings.ReplaceAll(hostile("stuck"), " ", "/"), "Name": hostile("stuck"), "Type": "batch", "Datacenters": []string{"*"},
-		"TaskGroups": []m{{"Name": hostile("group"), "Count": 1, "Constraints": []m{{"LTarget": "${meta.x}", "RTarget": hostile("constraint"), "Operand": "="}},
-			"Tasks": []m{{"Name": strings.ReplaceAll(hostile("task"), "/", "-"), "Driver": "mock_driver", "Env": m{"A": hostile("env")}}}}}}
+		"TaskGroups": []m{{"Name": hostile("group"), "Count": 1,
+			"Constraints": []m{{"LTarget": "${meta.x}", "RTarget": hostile("constraint"), "Operand": "="}},
+			"Tasks":       []m{{"Name": strings.ReplaceAll(hostile("task"), "/", "-"), "Driver": "mock_driver", "Env": m{"A": hostile("env")}}}}}}
 	h.call(t, "PUT", "/v1/jobs", m{"Job": job}, nil)
 	id := h.evaluation(t, job["ID"].(string), "complete")
 	p := h.signedIn(t)
@@ -171,7 +174,8 @@ func TestManyEvaluations(t *testing.T) {
 	if rows := evaluate[int](p, "document.querySelectorAll('tbody tr').length"); rows > 3 {
 		t.Errorf("%d rows match one ID", rows)
 	}
-	if size := evaluate[int](p, "performance.getEntriesByName(performance.getEntriesByType('resource').find((e) => e.name.includes('/v1/evaluations')).name)[0].decodedBodySize"); size > 200<<10 {
+	if size := evaluate[int](p, "performance.getEntriesByName(performance.getEntriesByType('resource').find((e) => "+
+		"e.name.includes('/v1/evaluations')).name)[0].decodedBodySize"); size > 200<<10 {
 		t.Errorf("%d bytes for one page of the list", size)
 	}
 }

@@ -29,7 +29,14 @@ func (p *tab) press(key, code string, modifiers int64) {
 	number := map[string]int64{"Enter": 13, "Escape": 27, "L": 76, "Tab": 9}[key]
 	text := map[string]string{"Enter": "\r"}[key]
 	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
-		p.do("press "+key, chromium.Send(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: key, Code: code, Modifiers: modifiers, WindowsVirtualKeyCode: number, Text: text}))
+		p.do("press "+key, chromium.Send(input.DispatchKeyEvent, input.DispatchKeyEventParams{
+			Type:                  kind,
+			Key:                   key,
+			Code:                  code,
+			Modifiers:             modifiers,
+			WindowsVirtualKeyCode: number,
+			Text:                  text,
+		}))
 	}
 }
 

@@ -22,10 +22,15 @@ func filePath(id, path string) string {
 // Directories can be browsed, whatever the names in them.
 func TestFiles(t *testing.T) {
 	h := open(t)
-	names := []string{`a"'><img src=x onerror="window.injected=1">`, "50%?#&+=;a", rightToLeft + "gpj.exe", "two\nlines\x1b[31m", "..hidden", strings.Repeat("w", 200)}
-	id := h.runShell(t, "files", script{task: "t", args: names, text: `cd local && mkdir empty && printf 'hello <b>text</b>\n' > plain.txt && printf 'a\000b' > binary.dat
+	names := []string{`a"'><img src=x onerror="window.injected=1">`, "50%?#&+=;a", rightToLeft + "gpj.exe",
+		"two\nlines\x1b[31m", "..hidden", strings.Repeat("w", 200)}
+	id := h.runShell(t, "files", script{
+		task: "t",
+		args: names,
+		text: `cd local && mkdir empty && printf 'hello <b>text</b>\n' > plain.txt && printf 'a\000b' > binary.dat
 		head -c 200000 /dev/zero | tr '\0' 'z' > long.txt && echo last >> long.txt
-		n=0; for f in "$@"; do printf 'inside file %d' $n > "$f"; n=$((n+1)); done; touch ready; exec sleep 3600`})
+		n=0; for f in "$@"; do printf 'inside file %d' $n > "$f"; n=$((n+1)); done; touch ready; exec sleep 3600`,
+	})
 	testpace.Until(t, "the files exist", func() bool {
 		_, _, err := h.agent.Client.AllocFS().Stat(&api.Allocation{ID: id}, "/t/local/ready", nil)
 		return err == nil
@@ -43,7 +48,8 @@ func TestFiles(t *testing.T) {
 	p.waitText("plain.txt")
 	for n, name := range names {
 		p.goTo(filePath(id, "/t/local"), "plain.txt")
-		find := `[...document.querySelectorAll('main table a')].find((a) => new URL(a.href).searchParams.get('path') === ` + fmt.Sprintf("%q", "/t/local/"+name) + `)`
+		find := `[...document.querySelectorAll('main table a')].find((a) => new URL(a.href).searchParams.get('path') === ` +
+			fmt.Sprintf("%q", "/t/local/"+name) + `)`
 		p.wait("the link of "+name, find)
 		evaluate[bool](p, "("+find+").click() || true")
 		p.waitText(fmt.Sprintf("inside file %d", n))
@@ -74,7 +80,10 @@ func TestDownload(t *testing.T) {
 	id := h.runShell(t, "download", script{task: "t", text: `printf 'a\000b' > local/data.bin; exec sleep 3600`})
 	dir := t.TempDir()
 	p := h.signedIn(t)
-	p.do("allow downloads", chromium.Send(download.SetDownloadBehavior, download.SetDownloadBehaviorParams{Behavior: download.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir}))
+	p.do("allow downloads", chromium.Send(download.SetDownloadBehavior, download.SetDownloadBehaviorParams{
+		Behavior:     download.SetDownloadBehaviorBehaviorAllow,
+		DownloadPath: dir,
+	}))
 	testpace.Until(t, "the file exists", func() bool {
 		info, _, err := h.agent.Client.AllocFS().Stat(&api.Allocation{ID: id}, "/t/local/data.bin", nil)
 		return err == nil && info.Size == 3

@@ -24,7 +24,8 @@ func (p *tab) act(button, action string) {
 // waitFocus waits until the focus is on an element with a name and exactly this text.
 func (p *tab) waitFocus(element, text string) {
 	p.t.Helper()
-	p.wait(fmt.Sprintf("the focus is on %s %q", element, text), fmt.Sprintf("document.activeElement.localName === %q && document.activeElement.innerText.trim() === %q", element, text))
+	p.wait(fmt.Sprintf("the focus is on %s %q", element, text), fmt.Sprintf("document.activeElement.localName === "+
+		"%q && document.activeElement.innerText.trim() === %q", element, text))
 }
 
 // An action can remove the button that began it, at once or when an event arrives. The focus then goes to the
@@ -55,7 +56,8 @@ func TestFocusAfterActions(t *testing.T) {
 	p.goTo(jobPath("focus", "deployments"), "Fail")
 	p.waitText("Live")
 	p.act("Fail", "Fail")
-	p.wait("the actions are removed", "![...document.querySelectorAll('article')].find((a) => a.innerText.includes('Version 2')).querySelector('button')")
+	p.wait("the actions are removed", "![...document.querySelectorAll('article')].find((a) => "+
+		"a.innerText.includes('Version 2')).querySelector('button')")
 	p.waitFocus("h2", "Version 2")
 
 	p.act("Stop", "Stop")
@@ -65,7 +67,8 @@ func TestFocusAfterActions(t *testing.T) {
 
 	h.call(t, "PUT", "/v1/node/pool/focus", m{"Name": "focus"}, nil)
 	p.goTo("/ui/node-pools", "focus")
-	evaluate[bool](p, "[...document.querySelectorAll('main tr')].find((r) => r.innerText.includes('focus')).querySelector('.button:last-of-type').focus() || true")
+	evaluate[bool](p, "[...document.querySelectorAll('main tr')].find((r) => "+
+		"r.innerText.includes('focus')).querySelector('.button:last-of-type').focus() || true")
 	p.enter()
 	p.wait("the dialog", "document.querySelector('dialog[open] button[type=submit]')")
 	evaluate[bool](p, "document.querySelector('dialog[open] button[type=submit]').focus() || true")

@@ -69,7 +69,8 @@ func (h *house) start(chromiumPath string) (err error) {
 		return err
 	}
 	config := filepath.Join(h.dir, "ui.hcl")
-	text := fmt.Sprintf("name = %q\nacl {\n  enabled = true\n  token_min_expiration_ttl = \"1s\"\n}\nui {\n  label {\n    text             = \"<i>test</i> cluster\"\n    background_color = \"#7a4100\"\n    text_color       = \"white\"\n  }\n}\n", nodeName)
+	text := fmt.Sprintf("name = %q\nacl {\n  enabled = true\n  token_min_expiration_ttl = \"1s\"\n}\nui {\n  label {\n"+
+		"    text             = \"<i>test</i> cluster\"\n    background_color = \"#7a4100\"\n    text_color       = \"white\"\n  }\n}\n", nodeName)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}

@@ -38,12 +38,22 @@ func TestIdentityPages(t *testing.T) {
 		p.waitText("Earliest expiry of the")
 		p.waitText("nomadproject.io")
 	}})
-	h.visit(t, visited{name: "identities-workloads", path: "/ui/identities/workloads?q=bearer", text: "aws for sts.example, valid 1h, renewed, in file", act: func(p *tab) {
-		p.waitText("g/t: default for nomadproject.io, valid as long as the allocation, in env")
-	}})
-	h.visit(t, visited{name: "identities-audiences", path: "/ui/identities/audiences?audience=sts.example", text: "Bootstrap Token", act: func(p *tab) {
-		p.waitText("task t")
-	}})
+	h.visit(t, visited{
+		name: "identities-workloads",
+		path: "/ui/identities/workloads?q=bearer",
+		text: "aws for sts.example, valid 1h, renewed, in file",
+		act: func(p *tab) {
+			p.waitText("g/t: default for nomadproject.io, valid as long as the allocation, in env")
+		},
+	})
+	h.visit(t, visited{
+		name: "identities-audiences",
+		path: "/ui/identities/audiences?audience=sts.example",
+		text: "Bootstrap Token",
+		act: func(p *tab) {
+			p.waitText("task t")
+		},
+	})
 
 	p := h.signedIn(t)
 	p.show(views[0])
@@ -118,7 +128,8 @@ func TestKeyring(t *testing.T) {
 	p.inDialog("Rotate")
 	p.waitText("published, signs later")
 	p.wait("the time of its use", "/in (1d|23h)/.test(document.body.innerText)")
-	if jwks := evaluate[string](p, "document.querySelector('main a[href=\"/.well-known/jwks.json\"]').href"); !strings.HasSuffix(jwks, "/.well-known/jwks.json") {
+	if jwks := evaluate[string](p,
+		"document.querySelector('main a[href=\"/.well-known/jwks.json\"]').href"); !strings.HasSuffix(jwks, "/.well-known/jwks.json") {
 		t.Errorf("link %q", jwks)
 	}
 	evaluate[int](p, "fetch('/.well-known/jwks.json').then((r) => r.json()).then((j) => j.keys.length)")

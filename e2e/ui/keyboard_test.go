@@ -78,7 +78,8 @@ func TestJobByKeyboard(t *testing.T) {
 		for range 6 { // the focus does not leave the dialog for the page behind it
 			p.press("Tab", "Tab", 0)
 			p.focused()
-			if !evaluate[bool](p, "document.activeElement === document.body || document.querySelector('dialog[open]').contains(document.activeElement)") {
+			if !evaluate[bool](p, "document.activeElement === document.body || "+
+				"document.querySelector('dialog[open]').contains(document.activeElement)") {
 				t.Errorf("Tab leaves the dialog of %s", button)
 			}
 		}

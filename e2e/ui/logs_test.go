@@ -10,7 +10,10 @@ import (
 
 // speaker is a script that writes a line to each output, and then the lines of a file as they are added.
 func speaker(name, file string) script {
-	return script{task: name, text: fmt.Sprintf(`echo "out of %s"; printf '\033[31mred\033[0m \033]0;t\007problem of %s\n' >&2; exec tail -n +1 -F %s`, name, name, file)}
+	return script{
+		task: name,
+		text: fmt.Sprintf(`echo "out of %s"; printf '\033[31mred\033[0m \033]0;t\007problem of %s\n' >&2; exec tail -n +1 -F %s`, name, name, file),
+	}
 }
 
 func appendTo(t *testing.T, file, text string) {
@@ -72,14 +75,16 @@ func TestLogs(t *testing.T) {
 	p.click("Clear")
 	p.wait("no lines", `document.querySelectorAll('.log-line').length === 0`)
 	p.click("Continue")
-	p.wait("the lines since the pause", `[...document.querySelectorAll('.log-line')].filter((e) => e.innerText.includes('while paused')).length === 2`)
+	p.wait("the lines since the pause",
+		`[...document.querySelectorAll('.log-line')].filter((e) => e.innerText.includes('while paused')).length === 2`)
 	if n := p.count(".log-line", "line 3"); n != 0 {
 		t.Errorf("%d lines were read again", n)
 	}
 
 	// A limited number of lines is kept, and the newest are in view.
 	appendTo(t, file, strings.Repeat("many lines\n", 6000)+"the end\n")
-	p.wait("the last line of both", `[...document.querySelectorAll('.log-line')].slice(-8000).filter((e) => e.innerText.includes('the end')).length >= 1`)
+	p.wait("the last line of both",
+		`[...document.querySelectorAll('.log-line')].slice(-8000).filter((e) => e.innerText.includes('the end')).length >= 1`)
 	if n := evaluate[int](p, "document.querySelectorAll('.log-line').length"); n > 2000 {
 		t.Errorf("%d lines are kept", n)
 	}

@@ -30,7 +30,11 @@ func TestNodePages(t *testing.T) {
 	h := open(t)
 	h.run(t, mock("on-node", ""))
 	h.waitAllocs(t, "on-node", "running", 1)
-	h.call(t, "PUT", "/v1/node/pool/gpu", m{"Name": "gpu", "Description": "Nodes with " + hostile("a GPU"), "Meta": m{"owner": hostile("ml")}}, nil)
+	h.call(t, "PUT", "/v1/node/pool/gpu", m{
+		"Name":        "gpu",
+		"Description": "Nodes with " + hostile("a GPU"),
+		"Meta":        m{"owner": hostile("ml")},
+	}, nil)
 	node := h.node(t)
 	h.call(t, "POST", "/v1/client/metadata?node_id="+node.ID, m{"NodeID": node.ID, "Meta": m{"rack": hostile("r7")}}, nil)
 	path := "/ui/clients/" + node.ID
@@ -44,8 +48,13 @@ func TestNodePages(t *testing.T) {
 
 	p := h.signedIn(t, "404", "500")
 	p.show(views[0])
-	for page, text := range map[string]string{"/ui/clients": node.ID[:8], path: "Node registered", path + "/metadata": "rack", "/ui/node-pools": "gpu",
-		"/ui/clients?pool=" + url.QueryEscape(hostile("pool")): "No nodes match the filter."} {
+	for page, text := range map[string]string{
+		"/ui/clients":      node.ID[:8],
+		path:               "Node registered",
+		path + "/metadata": "rack",
+		"/ui/node-pools":   "gpu",
+		"/ui/clients?pool=" + url.QueryEscape(hostile("pool")): "No nodes match the filter.",
+	} {
 		p.goTo(page, text)
 		p.uninjected(page)
 	}
@@ -66,7 +75,8 @@ func (p *tab) everyChoice() {
 	for i := range evaluate[int](p, "document.querySelectorAll('.list-tools select').length") {
 		field := fmt.Sprintf("document.querySelectorAll('.list-tools select')[%d]", i)
 		for option := evaluate[int](p, field+".options.length") - 1; option >= 0; option-- { // the first one is no filter
-			evaluate[bool](p, fmt.Sprintf("((e) => { e.selectedIndex = %d; return e.dispatchEvent(new Event('change', {bubbles: true})) })(%s)", option, field))
+			evaluate[bool](p, fmt.Sprintf("((e) => { e.selectedIndex = %d; return e.dispatchEvent(new "+
+				"Event('change', {bubbles: true})) })(%s)", option, field))
 			p.wait("the list", "!document.querySelector('main .loading')")
 			if alert := evaluate[string](p, "document.querySelector('main [role=alert]')?.innerText ?? ''"); alert != "" {
 				p.t.Errorf("choice %d of filter %d: %s", option, i, alert)
@@ -96,7 +106,12 @@ func another(t *testing.T, name, config string) *house {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	a, err := cluster.Start(t.Context(), cluster.Options{Bin: os.Args[0], Dir: dir, Args: []string{"-dev", "-log-level=WARN", "-config=" + path}, Log: &log})
+	a, err := cluster.Start(t.Context(), cluster.Options{
+		Bin:  os.Args[0],
+		Dir:  dir,
+		Args: []string{"-dev", "-log-level=WARN", "-config=" + path},
+		Log:  &log,
+	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}

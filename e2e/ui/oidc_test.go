@@ -18,14 +18,34 @@ func TestSignInByProvider(t *testing.T) {
 	h.policy(t, "readers", "", `namespace "default" { policy = "read" }`)
 	callback := h.agent.Address() + "/ui/settings/tokens"
 	method := "people" + strings.Repeat("w", 60)
-	h.call(t, "PUT", "/v1/acl/auth-method", m{"Name": method, "Type": "OIDC", "TokenLocality": "global", "MaxTokenTTL": "1h", "TokenNameFormat": "${value.who}",
-		"Config": m{"OIDCDiscoveryURL": idp.URL, "DiscoveryCaPem": []string{idp.CA}, "OIDCClientID": idp.ClientID, "OIDCClientSecret": idp.Secret, "OIDCEnablePKCE": true,
-			"AllowedRedirectURIs": []string{callback}, "ClaimMappings": m{"sub": "who"}, "ListClaimMappings": m{"groups": "groups"}}}, nil)
-	h.call(t, "PUT", "/v1/acl/binding-rule", m{"AuthMethod": method, "Selector": `"ops" in list.groups`, "BindType": "policy", "BindName": "readers"}, nil)
+	h.call(t, "PUT", "/v1/acl/auth-method", m{
+		"Name":            method,
+		"Type":            "OIDC",
+		"TokenLocality":   "global",
+		"MaxTokenTTL":     "1h",
+		"TokenNameFormat": "${value.who}",
+		"Config": m{
+			"OIDCDiscoveryURL":    idp.URL,
+			"DiscoveryCaPem":      []string{idp.CA},
+			"OIDCClientID":        idp.ClientID,
+			"OIDCClientSecret":    idp.Secret,
+			"OIDCEnablePKCE":      true,
+			"AllowedRedirectURIs": []string{callback},
+			"ClaimMappings":       m{"sub": "who"},
+			"ListClaimMappings":   m{"groups": "groups"},
+		},
+	}, nil)
+	h.call(t, "PUT", "/v1/acl/binding-rule", m{
+		"AuthMethod": method,
+		"Selector":   `"ops" in list.groups`,
+		"BindType":   "policy",
+		"BindName":   "readers",
+	}, nil)
 	defer h.call(t, "DELETE", "/v1/acl/auth-method/"+method, nil, nil) // other tests see the page without a method
 
 	p := h.with(t, "", "403", "request to another host: "+idp.URL+"/")
-	p.do("accept the certificate of the provider", chromium.Send(security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}))
+	p.do("accept the certificate of the provider",
+		chromium.Send(security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}))
 	p.show(views[0])
 	p.goTo("/ui/settings/tokens", "Sign in with an identity provider")
 	p.screenshot("oidc-light")
@@ -40,7 +60,8 @@ func TestSignInByProvider(t *testing.T) {
 	if at := evaluate[string](p, "location.href"); at != callback {
 		t.Errorf("after the sign-in the URL is %s", at)
 	}
-	if stored := evaluate[string](p, "JSON.stringify([Object.keys(sessionStorage), localStorage, document.cookie])"); stored != `[["nomad.token"],{},""]` {
+	if stored := evaluate[string](p, "JSON.stringify([Object.keys(sessionStorage), localStorage, "+
+		"document.cookie])"); stored != `[["nomad.token"],{},""]` {
 		t.Errorf("the window keeps %s", stored)
 	}
 	p.goTo("/ui/jobs", "Live")
@@ -51,7 +72,8 @@ func TestSignInByProvider(t *testing.T) {
 	// A user whom no rule admits.
 	idp.User = map[string]any{"sub": "mallory", "groups": []string{"sales"}}
 	refused := h.with(t, "", "403", "400", "500", "request to another host: "+idp.URL+"/")
-	refused.do("accept the certificate of the provider", chromium.Send(security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}))
+	refused.do("accept the certificate of the provider",
+		chromium.Send(security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}))
 	refused.show(views[0])
 	refused.goTo("/ui/settings/tokens", "Sign in with an identity provider")
 	refused.clickButton(method)

@@ -37,7 +37,8 @@ func TestOneTimeTokenAsks(t *testing.T) {
 		p.fits(v)
 		p.axe(v)
 	}
-	if href := evaluate[string](p, "location.href + history.length + JSON.stringify(history.state) + document.body.innerHTML"); strings.Contains(href, oneTime) || !strings.Contains(href, "namespace=default") {
+	if href := evaluate[string](p, "location.href + history.length + JSON.stringify(history.state) + "+
+		"document.body.innerHTML"); strings.Contains(href, oneTime) || !strings.Contains(href, "namespace=default") {
 		t.Errorf("the window keeps the one-time token, or not the rest of the query: %s", href)
 	}
 	if evaluate[bool](p, "performance.getEntriesByType('resource').some((e) => e.name.includes('/exchange'))") {

@@ -62,7 +62,8 @@ func TestOtherOrigins(t *testing.T) {
 		}
 	}
 	// A page of the configured origin changes something, and reads the header of a blocking query.
-	index := evaluate[string](p, fmt.Sprintf(`fetch(%q + '/v1/system/gc', {method: 'PUT', headers: {'X-Nomad-Token': '11111111-2222-3333-4444-555555555555'}})
+	index := evaluate[string](p,
+		fmt.Sprintf(`fetch(%q + '/v1/system/gc', {method: 'PUT', headers: {'X-Nomad-Token': '11111111-2222-3333-4444-555555555555'}})
 		.then((r) => r.ok && fetch(%[1]q + '/v1/nodes')).then((r) => r.headers.get('X-Nomad-Index'))`, opened.agent.Address()))
 	if index == "" {
 		t.Error("a page of a configured origin reads no X-Nomad-Index")

@@ -38,7 +38,8 @@ func TestPoolActions(t *testing.T) {
 	p.inDialog("Save")
 	p.waitText("spread, memory oversubscription")
 	got := pool()
-	if got.Description != "second" || got.Meta["owner"] != "ml" || got.NodeIdentityTTL != now.NodeIdentityTTL || got.SchedulerConfiguration == nil {
+	if got.Description != "second" || got.Meta["owner"] != "ml" || got.NodeIdentityTTL != now.NodeIdentityTTL ||
+		got.SchedulerConfiguration == nil {
 		t.Errorf("the pool is %+v", got)
 	}
 	p.click("Change")

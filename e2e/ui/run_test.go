@@ -135,7 +135,8 @@ func TestRunJSON(t *testing.T) {
 	openFile("program", "\u007fELF\x00\x00")
 	p.waitText("is not a text file")
 	const group = `[{"Name": "web", "Tasks": [{"Name": "t", "Driver": "mock_driver", "Config": {"run_for": "1h"%s}}]}]`
-	openFile("a.json", `{"Job": {"ID": "json", "Type": "batch", "Datacenters": ["*"], "TaskGroups": `+fmt.Sprintf(group, `, "exit_code": 12345678901234567890`)+`}}`)
+	openFile("a.json", `{"Job": {"ID": "json", "Type": "batch", "Datacenters": ["*"], "TaskGroups": `+fmt.Sprintf(group,
+		`, "exit_code": 12345678901234567890`)+`}}`)
 	p.wait("the text", "document.querySelector('textarea').value.includes('12345678901234567890')")
 	p.click("Plan")
 	p.waitText("too large for a browser")
@@ -174,7 +175,10 @@ func TestEditJob(t *testing.T) {
 	h := open(t)
 	var job any
 	h.call(t, "PUT", "/v1/jobs/parse", m{"JobHCL": file("edit", 1), "Variables": "memory = 20", "Canonicalize": true}, &job)
-	h.call(t, "PUT", "/v1/jobs", m{"Job": job, "Submission": m{"Source": file("edit", 1), "Format": "hcl2", "VariableFlags": m{"memory": "20"}}}, nil)
+	h.call(t, "PUT", "/v1/jobs", m{
+		"Job":        job,
+		"Submission": m{"Source": file("edit", 1), "Format": "hcl2", "VariableFlags": m{"memory": "20"}},
+	}, nil)
 	h.run(t, mock("edit-json", ""))
 	p := h.signedIn(t, "404")
 	p.show(views[0])

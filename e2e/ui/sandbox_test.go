@@ -19,12 +19,19 @@ func explaining(t *testing.T) *house {
 	h := open(t)
 	dir := t.TempDir()
 	config := filepath.Join(dir, "explain.hcl")
-	text := fmt.Sprintf("acl {\n  enabled = true\n}\nplugin \"exec2\" {\n  config {\n    explain_denials = \"audit\"\n    unveil_by_task  = true\n    allow_unprivileged = %t\n  }\n}\n", os.Geteuid() != 0)
+	text := fmt.Sprintf("acl {\n  enabled = true\n}\nplugin \"exec2\" {\n  config {\n    explain_denials = \"audit\"\n"+
+		"    unveil_by_task  = true\n    allow_unprivileged = %t\n  }\n}\n", os.Geteuid() != 0)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	a, err := cluster.Start(t.Context(), cluster.Options{Bin: os.Args[0], Dir: filepath.Join(dir, "agent"), Args: []string{"-dev", "-config=" + config}, Log: &log, Secret: management})
+	a, err := cluster.Start(t.Context(), cluster.Options{
+		Bin:    os.Args[0],
+		Dir:    filepath.Join(dir, "agent"),
+		Args:   []string{"-dev", "-config=" + config},
+		Log:    &log,
+		Secret: management,
+	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
@@ -40,8 +47,12 @@ func explaining(t *testing.T) *house {
 // and live.
 func TestSandbox(t *testing.T) {
 	h := explaining(t)
-	id := h.runJob(t, "denied", m{"Name": "t", "Driver": "exec2", "Config": m{"command": "/bin/sh", "args": []string{"-c", "cat /etc/passwd; unshare -U true; exec sleep 3600"}},
-		"Resources": m{"CPU": 50, "MemoryMB": 32}})
+	id := h.runJob(t, "denied", m{
+		"Name":      "t",
+		"Driver":    "exec2",
+		"Config":    m{"command": "/bin/sh", "args": []string{"-c", "cat /etc/passwd; unshare -U true; exec sleep 3600"}},
+		"Resources": m{"CPU": 50, "MemoryMB": 32},
+	})
 	h.visit(t, visited{name: "allocation-denials", path: "/ui/allocations/" + id, text: `unveil = ["r:/etc/passwd"]`})
 	h.visit(t, visited{name: "allocation-sandbox", path: "/ui/allocations/" + id + "/sandbox", text: "no_new_privs"})
 

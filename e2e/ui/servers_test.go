@@ -31,7 +31,8 @@ func TestServerRows(t *testing.T) {
 		const busy = healthOf({ error: { status: 429, message: 'too many' } }).error.message
 		return [...rows, busy, mergeServers().length].join('\n')
 	})()`)
-	want := "B   10.0.0.2:4647 true false false false 7\na.global alive 2.0.6 open-nomad x true true true  \nc.other left 1.9.0 [::1]:4648 false    \ntoo many\n0"
+	want := "B   10.0.0.2:4647 true false false false 7\na.global alive 2.0.6 open-nomad x true true true  \n" +
+		"c.other left 1.9.0 [::1]:4648 false    \ntoo many\n0"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -128,7 +128,12 @@ func TestAgentGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	options := cluster.Options{Bin: os.Args[0], Dir: dir, Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data")}, Log: &log}
+	options := cluster.Options{
+		Bin:  os.Args[0],
+		Dir:  dir,
+		Args: []string{"-server", "-bootstrap-expect=1", "-bind=127.0.0.1", "-data-dir=" + filepath.Join(dir, "data")},
+		Log:  &log,
+	}
 	a, err := cluster.Start(t.Context(), options)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
@@ -167,5 +172,6 @@ func TestAgentGone(t *testing.T) {
 		other.agent = back
 		return true
 	})
-	p.wait("the page goes on", fmt.Sprintf("!document.body.innerText.includes(%q) && document.body.innerText.includes('Live')", "The agent does not answer."))
+	p.wait("the page goes on", fmt.Sprintf("!document.body.innerText.includes(%q) && "+
+		"document.body.innerText.includes('Live')", "The agent does not answer."))
 }

@@ -53,8 +53,13 @@ func (h *house) fill(t *testing.T, first, last int) {
 	for range 8 {
 		wg.Go(func() {
 			for n := range numbers {
-				h.call(t, "PUT", "/v1/jobs", m{"Job": m{"ID": fmt.Sprintf("job-%05d", n), "Type": "batch", "Datacenters": []string{"*"}, "ParameterizedJob": m{},
-					"TaskGroups": []m{{"Name": "g", "Tasks": []m{{"Name": "t", "Driver": "mock_driver"}}}}}}, nil)
+				h.call(t, "PUT", "/v1/jobs", m{"Job": m{
+					"ID":               fmt.Sprintf("job-%05d", n),
+					"Type":             "batch",
+					"Datacenters":      []string{"*"},
+					"ParameterizedJob": m{},
+					"TaskGroups":       []m{{"Name": "g", "Tasks": []m{{"Name": "t", "Driver": "mock_driver"}}}},
+				}}, nil)
 			}
 		})
 	}

@@ -19,8 +19,13 @@ type script struct {
 func shell(scripts ...script) []m {
 	tasks := make([]m, 0, len(scripts))
 	for _, s := range scripts {
-		tasks = append(tasks, m{"Name": s.task, "Driver": "raw_exec", "Config": m{"command": "/bin/sh", "args": append([]string{"-c", s.text, "sh"}, s.args...)},
-			"KillTimeout": 1e9, "Resources": m{"CPU": 20, "MemoryMB": 20}})
+		tasks = append(tasks, m{
+			"Name":        s.task,
+			"Driver":      "raw_exec",
+			"Config":      m{"command": "/bin/sh", "args": append([]string{"-c", s.text, "sh"}, s.args...)},
+			"KillTimeout": 1e9,
+			"Resources":   m{"CPU": 20, "MemoryMB": 20},
+		})
 	}
 	return tasks
 }

@@ -224,7 +224,8 @@ func TestHostileVariables(t *testing.T) {
 	h := open(t)
 	h.putVariable(t, "hostile/"+strings.Repeat("w", 100), m{hostile("item"): hostile("value")})
 	p := h.signedIn(t)
-	for _, path := range []string{"/ui/variables/path/hostile", "/ui/variables/var/hostile/" + strings.Repeat("w", 100) + "@default", "/ui/variables/var/" + url.PathEscape(hostile("x")) + "@default",
+	for _, path := range []string{"/ui/variables/path/hostile",
+		"/ui/variables/var/hostile/" + strings.Repeat("w", 100) + "@default", "/ui/variables/var/" + url.PathEscape(hostile("x")) + "@default",
 		"/ui/variables/path/" + url.PathEscape(hostile("x"))} {
 		p := p
 		if strings.Contains(path, "onerror") {

@@ -82,7 +82,8 @@ func (p *tab) axe(v view) {
 	if !evaluate[bool](p, "'axe' in window") { // half a megabyte: once for each document
 		evaluate[chromedp.Void](p, string(source))
 	}
-	found := evaluate[[]finding](p, `axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.map((v) => ({ID: v.id, Help: v.help,
+	found := evaluate[[]finding](p,
+		`axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.map((v) => ({ID: v.id, Help: v.help,
 		Nodes: v.nodes.slice(0, 3).map((n) => ({HTML: n.html.slice(0, 300), FailureSummary: n.failureSummary}))})))`)
 	for _, f := range found {
 		var where strings.Builder

@@ -56,13 +56,18 @@ func TestShare(t *testing.T) {
 // A chart has no value that is not in the results, and names are inserted as text.
 func TestDraw(t *testing.T) {
 	got := draw(&run{figures: []figure{{"a <b> & c", "≤ 2 s", "1 s", "ok"}, {"words", "none", "words", "ok"}}})
-	if !strings.Contains(got, "a &lt;b&gt; &amp; c") || strings.Contains(got, "words") || strings.Count(got, `class="bar"`) != 1 || !strings.Contains(got, `width="190.0"`) {
+	if !strings.Contains(got, "a &lt;b&gt; &amp; c") || strings.Contains(got, "words") ||
+		strings.Count(got, `class="bar"`) != 1 || !strings.Contains(got, `width="190.0"`) {
 		t.Errorf("the chart is\n%s", got)
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
-	for name, text := range map[string]string{"no date": "# machine\tx\na\tb\tc\td\n", "columns": "# date\tx\n# machine\ty\na\tb\n", "empty": ""} {
+	for name, text := range map[string]string{
+		"no date": "# machine\tx\na\tb\tc\td\n",
+		"columns": "# date\tx\n# machine\ty\na\tb\n",
+		"empty":   "",
+	} {
 		if _, err := parse(text); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
