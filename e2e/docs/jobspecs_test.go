@@ -170,6 +170,8 @@ func (s jobSnippet) driver() (driver, config string) {
 		name = strings.TrimSuffix(filepath.Base(s.page), ".md")
 	case "java.md":
 		name, config = "java", "config {\njar_path = \"x.jar\"\n}\n"
+	case "qemu.md":
+		name, config = "qemu", "config {\nimage_path = \"x.img\"\n}\n"
 	case "mock_driver.md":
 		name, config = "mock_driver", "config {}\n"
 	}
