@@ -1,17 +1,19 @@
-// Package devices holds the devices of a node: those that the device plugins report, the reservations of
-// tasks and the statistics.
+// Package devices holds the devices of a node: the lists and the statistics that device plugins report. It passes
+// reservations for tasks on to the plugins, and stores none: client/taskhook keeps them.
 //
 //	plugin ──list──▶ Set ──Groups──▶ node, which the scheduler reads
 //	                  ▲
 //	task ──Reserve────┘──▶ plugin ──▶ variables, mounts and device nodes, checked ──▶ driver
 //
-// While the program of a plugin does not run, its devices stay in the list as unhealthy: the scheduler
-// places no task on them, and running tasks keep theirs. A plugin is not trusted to be correct: lists have
-// limits and texts are clipped, so that it can fill neither the state of the servers nor the memory of the
-// agent. If two plugins report the same device, that of the first plugin in the alphabet counts.
+// While the program of a plugin does not run, its devices stay in the list as unhealthy. The scheduler places no
+// task on them, and running tasks keep theirs. If two plugins report the same device, the one whose name sorts first
+// counts.
 //
-// The set decides nothing about placement: the servers assign instances. It runs two goroutines per
-// plugin inside Run.
+// A plugin is not trusted to be correct. Lists have limits and texts are clipped, so that it can fill neither the
+// state of the servers nor the memory of the agent. Paths of a reservation are checked (check.go).
+//
+// The Set decides nothing about placement: the servers assign instances. Run starts two goroutines per plugin, one
+// for the list and one for the statistics, and waits for them.
 package devices
 
 import (

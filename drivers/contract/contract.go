@@ -1,9 +1,10 @@
-// Package contract is the table of tests that each driver of processes passes: start, stop, signals, sessions, logs,
-// statistics, recovery, crashes of the agent and of the supervisor, and that nothing of an ended task remains. What is
-// special about a driver is tested in its own package.
+// Package contract is the table of tests that each driver on drivers/process passes: start, stop, signals, sessions,
+// logs, statistics, recovery, crashes of the agent and of the supervisor, and that nothing of an ended task remains.
+// The package of a driver tests what is special about the driver.
 //
 //	Subject (driver, tasks) ──Run──▶ rows ──▶ a supervisor, an instance and tasks for each row
 //
+// To add a driver, call Run in a test of its package, with a Subject. To add a test for all drivers, add a row to rows.
 // Only tests use the package. It starts no goroutine.
 package contract
 
@@ -28,9 +29,9 @@ import (
 
 // Subject is a driver under test.
 type Subject struct {
-	// Driver returns a configured instance, as of a new agent.
+	// Driver returns a configured instance that has no tasks, as in an agent that has just started.
 	Driver func(t testing.TB, super *supervise.Client) drivers.Driver
-	// Hold makes cfg a task that writes Ready and runs until it is stopped.
+	// Hold makes cfg a task that writes Ready to its stdout and then runs until it is stopped.
 	Hold  func(t testing.TB, cfg *drivers.TaskConfig)
 	Ready string
 	// Stops are the results of Hold after signals that it handles. The empty name is the default signal.

@@ -1,4 +1,5 @@
-// Package exec is the driver "exec". It runs a program in a root directory of its own (drivers/chroot).
+// Package exec is the driver "exec". It runs a program in a root directory of its own. It has the schemas and the
+// decoding of its options; package drivers/chroot implements the driver. It starts no goroutine.
 package exec
 
 import (

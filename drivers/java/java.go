@@ -1,5 +1,6 @@
-// Package java is the driver "java". It runs a program of the Java virtual machine of the host in a root directory of
-// its own (drivers/chroot).
+// Package java is the driver "java". It runs a program with the host's Java virtual machine, in a root directory of its
+// own. It has the schemas, the command line and the fingerprint; package drivers/chroot implements the driver. It
+// starts no goroutine.
 package java
 
 import (

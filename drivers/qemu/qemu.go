@@ -1,13 +1,14 @@
-// Package qemu is the driver "qemu": it runs a virtual machine as the process of an emulator, in a sandbox.
+// Package qemu is the driver "qemu". It runs a virtual machine: the task is the process of an emulator, in a sandbox.
 //
+//	StartTask: options ──check──▶ machine: command line, limits, sandbox.Policy ──▶ drivers/process
 //	StopTask:  system_powerdown over the monitor socket ─▶ the guest ends, or kill_timeout ─▶ SIGINT ─▶ SIGKILL
 //
 // The emulator has a user of its own, namespaces, no capabilities, the default seccomp filter and a control
 // group. Landlock restricts it to its libraries and firmware, the image, the task's directories and, for
-// kvm, /dev/kvm. So a guest that takes over its emulator finds what a task of exec2 finds. Package
+// kvm, /dev/kvm. So a guest that takes control of its emulator has the access of a task of exec2. Package
 // drivers/process implements states, recovery and exits.
 //
-// Intended differences to the reference driver:
+// Intended differences from Nomad's driver:
 //
 //   - The emulator never runs as root: a task without a user gets one of its own.
 //   - An image outside the task's directories must be accessible to that user.

@@ -1,5 +1,8 @@
-// Package testtask is for tests of drivers. It makes the directories and the config of a task as the
-// client does, and sidecars that run a shell script. It starts no process and no goroutine.
+// Package testtask has what tests of drivers need: the directories and the config of a task as the client makes them, a
+// supervisor that ends with the test, functions that run a task and return its outcome, and sidecars that run a shell
+// script. It also has programs that need no compiler: a boot disk of a guest (guest.go) and a Java class (java.go).
+//
+// Only tests use the package. It starts no goroutine.
 package testtask
 
 import (

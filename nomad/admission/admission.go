@@ -1,25 +1,26 @@
-// Package admission decides whether a job may be written. Every write of a job passes it, whoever asks:
+// Package admission decides whether a job may be written. Every write of a job passes it, by callers and by servers:
 //
 //	register ──▶ Caller ─────────────┐
 //	revert ──▶ Reverter ─────────────┤
 //	dispatch, scale, force ──▶ For ──┼─▶ Admit ──▶ rules, in order ──▶ Admitted ──▶ Command ──▶ Raft log
 //	launch, rollback ──▶ Author ─────┘                       └──▶ error: nothing is written
 //
-// A View is made of the snapshot of the caller. All rules of one write read this snapshot, as does the caller when it
-// sets defaults and the index of a compare-and-set. So they hold together, whatever is written at the same time.
+// The caller of the package makes a View from a snapshot of the state. All rules of one write read this snapshot. The
+// caller reads it too when it sets defaults and the index of a compare-and-set. So concurrent writes cannot make the
+// rules inconsistent.
 //
-// An Asker holds the rights that count: those of the caller, or those of the author of a registered version. Each
-// version stores the rights of its author (nomad.Registrant), as far as a version of its job needs them. The servers
-// write with these rights, and with the rules of the time of the write.
+// An Asker has the rights for one write: those of a caller, those of the author of a registered version, or both. Each
+// version stores the rights of its author (nomad.Registrant) that a version of its job needs. The servers write with
+// these rights. The rules are always those of the time of the write.
 //
-// A task that needs privilege gets it here if the asker may have it (grant.go). So every way to write a job has the same
-// rule, and a plan compares the job as it would be stored.
+// grant.go sets privileged = true in a task that needs it, if the Asker has the right. So every way to write a job has
+// the same rule, and a plan compares the job as it would be stored.
 //
 // A Command that contains a job can only be made from an Admitted, and only Admit makes one. internal/arch checks that
 // no other package writes such log entries.
 //
-// To add a rule, add a row to the table in rules.go. To make a job need another right, add it in rights.go. The package
-// reads state and writes nothing. It starts no goroutine.
+// To add a rule, add a row to the table in rules.go. To require another right for a job, add it in rights.go. The
+// package reads state and writes nothing. It starts no goroutine.
 package admission
 
 import (

@@ -1,18 +1,21 @@
 // Package host runs the programs of external task drivers and of device plugins. It finds them in
 // plugin_dir, starts them, and provides each as a drivers.Driver or a DevicePlugin.
 //
-//	            ┌──────────────────────── back-off ◀───────────────────────┐
-//	(program) ──┴─start─▶ handshake ─▶ SetConfig ─▶ recover tasks ─▶ serving ──ends──┘
-//	                 └──────────┴───────────┴─ fault: the driver is unhealthy ─▶ back-off
+//	(program) ──start──▶ handshake ──▶ SetConfig ──▶ recover tasks ──▶ serving
+//	              ▲          └─────────────┴───────┬───────┴──────────────┘
+//	              │                                ▼ an error, or the process ends
+//	              └───────────────────── unhealthy, back-off
 //
-// A program is started twice. The first process reports its name and its schema, before the client
-// exists. The second one gets its configuration, and runs until the agent shuts it down. Its tasks
-// continue, and the next agent recovers them by their handles. A process that ends earlier is started
-// again, with a back-off, and recovers its tasks. In the meantime, calls wait for it.
+// A program is started twice. The first process reports its kind, its name and its schema, before the client exists,
+// and ends. The second one gets its configuration, and runs until the agent shuts it down. Its tasks continue, and the
+// next agent recovers them by their handles.
+//
+// If the second process ends earlier, it is started again, with a back-off, and recovers its tasks. In the meantime
+// the driver, or the devices of the plugin, are unhealthy, and calls wait for the process until their time limit.
 //
 // A program runs as the agent's user in its own session. The kernel kills it when the agent ends
 // (PR_SET_PDEATHSIG). It inherits no descriptors but 0 to 2, and of the environment only PATH and TMPDIR.
-// It answers on a Unix socket, whose peer must have the agent's user. Each answer has a size limit.
+// It answers on a Unix socket. The process at the other end must have the agent's user. Each answer has a size limit.
 // Short calls have a short time limit, and calls about the life of a task have a long one or none.
 //
 // A program that cannot be used is an unhealthy driver with the name of its file. Other drivers are not
@@ -21,7 +24,8 @@
 // The output of a task goes to FIFOs of the supervisor, which collects it (supervise.Client.Collect).
 //
 // Goroutines: two per process for its output, one that waits for its end, those of go-plugin, and one per
-// call of Fingerprint, Report and TaskStats. Close ends the processes. Those of a DevicePlugin are its callers'.
+// call of Fingerprint, Report and TaskStats. The methods of a DevicePlugin run in the goroutines of their callers.
+// Close ends the processes.
 package host
 
 import (

@@ -1,8 +1,9 @@
 // Package aclapi serves /v1/acl: policies, tokens, roles, auth methods, binding rules and logins. Each route
 // translates a request into one RPC, which authorizes it (see package httpapi). Nothing is stored here.
 //
-// Secrets are in the replies to a login, to a bootstrap and to the write of a token, and nowhere else. So none of
-// the routes allows cross-origin reads.
+// These replies contain the secret of a token: a login, a bootstrap, a write or a read of one token, and a one-time
+// token with its exchange. Lists of tokens and auth methods contain none. No route allows cross-origin reads. The package
+// starts no goroutine.
 package aclapi
 
 import (
