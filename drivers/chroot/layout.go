@@ -101,8 +101,8 @@ func (l *layout) host(env map[string]string) error {
 	return nil
 }
 
-// source resolves an entry. It returns nil for one that does not exist, that is not a file or a directory, or that
-// is in a directory of the agent. It follows links that root alone can have made.
+// source resolves an entry. It returns nil for an entry that is skipped: the source does not exist, is neither a file
+// nor a directory, or is in a directory of the agent. It follows only links that no task can have made.
 func (l *layout) source(name, target string) (*source, error) {
 	path, links, err := sandbox.RealPath(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -77,9 +77,9 @@ func (j *Admitted) Job() *nomad.Job { return j.job }
 // Warnings returns the warnings about the job.
 func (j *Admitted) Warnings() []string { return j.warnings }
 
-// Admit returns the job as an Admitted, or the error of the first rule that rejects it. The caller must own the job: Admit
-// stores the rights of its author in it, adds the privilege that its tasks need, and sets the defaults that an earlier
-// server did not know.
+// Admit returns the job as an Admitted, or the error of the first rule that rejects it. The caller must own the job:
+// Admit changes it. It stores the rights of the author, adds the privilege that the tasks need, and sets defaults that an
+// earlier version of the servers did not set.
 func (v *View) Admit(who Asker, job *nomad.Job) (*Admitted, error) {
 	jobrules.Canonicalize(job)
 	w := &write{View: v, who: who, job: job, old: v.snap.Job(nil, job.Namespace, job.ID)}

@@ -6,9 +6,9 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// dropped returns an error (409) if a task of the job uses a field that Nomad does not have while servers of the region
-// may be of another build. They drop the field: the task would run without a copy of its logs, or with an artifact whose
-// signature nobody checked.
+// dropped returns an error (409) if a task of the job uses a field that Nomad does not have, while servers of the region
+// may be of another build. They drop the field. Then the task would run without a copy of its logs, or with an artifact
+// whose signature nobody checked.
 func (a *Admitter) dropped(job *nomad.Job) error {
 	for _, p := range Places(job) {
 		if p.Task.LogConfig != nil && len(p.Task.LogConfig.Sinks) > 0 {

@@ -53,7 +53,7 @@ func (w *write) grant() error {
 
 // grantable returns an error unless the asker may give privilege to a task. For a version that the asker did not write,
 // its author must have had the right too. Otherwise a caller without the right could register a task whose need is not
-// known yet, and others would give privilege to it by starting it.
+// known yet. Other callers would give privilege to it by starting it.
 func (w *write) grantable(p Place, why string) error {
 	if w.cfg.Open {
 		return nil

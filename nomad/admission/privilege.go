@@ -54,8 +54,8 @@ func withoutRight(p Place, names *kinds.Names) string {
 	return fmt.Sprintf(" (no right is needed with %s = true in the plugin config of %q on its nodes)", drivers.LegacyOption, p.Task.Driver)
 }
 
-// Unprivileged returns what servers answer about the tasks of a canonical job that need privilege and
-// do not have it, if no node has the legacy behaviour and the servers do not add it.
+// Unprivileged returns the errors of servers for the tasks of a canonical job that need privilege and do not have it.
+// It assumes that no node has the legacy behaviour, and that the servers do not add the privilege.
 func Unprivileged(job *nomad.Job, table kinds.Table) (out []string) {
 	for _, err := range unprivileged(job, table.Names(nil), "") {
 		out = append(out, err.Error())
