@@ -9,12 +9,13 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/exec"
 	"github.com/open-nomad/open-nomad/drivers/java"
+	"github.com/open-nomad/open-nomad/drivers/qemu"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // TestPages checks that the pages for users have every option.
 func TestPages(t *testing.T) {
-	for _, k := range []*drivers.Kind{exec.Kind(), java.Kind()} {
+	for _, k := range []*drivers.Kind{exec.Kind(), java.Kind(), qemu.Kind()} {
 		page, err := os.ReadFile("../../website/content/docs/drivers/" + k.Name + ".md")
 		if err != nil {
 			t.Fatal(err)
