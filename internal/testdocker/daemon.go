@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,11 +153,12 @@ func (d *Daemon) Stop(t testing.TB) {
 	d.cmd = nil
 }
 
-// close removes the containers, the daemon and its files.
+// close removes the containers, the networks, the daemon and its files.
 func (d *Daemon) close(t testing.TB) {
 	t.Helper()
 	if d.cmd != nil {
 		d.removeContainers(t)
+		d.removeNetworks(t)
 		d.Stop(t)
 	}
 	if t.Failed() {
@@ -185,6 +187,26 @@ func (d *Daemon) removeContainers(t testing.TB) {
 	for _, c := range list.Items {
 		if err := d.remove(ctx, c.ID); err != nil {
 			t.Errorf("remove container %s: %v", c.ID, err)
+		}
+	}
+}
+
+// removeNetworks removes the networks of tests. The daemon would leave their bridges on the machine, with addresses that
+// other tests do not expect.
+func (d *Daemon) removeNetworks(t testing.TB) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	list, err := d.API.NetworkList(ctx, client.NetworkListOptions{})
+	if err != nil {
+		t.Errorf("list the networks: %v", err)
+		return
+	}
+	for _, n := range list.Items {
+		if slices.Contains([]string{"bridge", "host", "none"}, n.Name) {
+			continue
+		}
+		if _, err := d.API.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{}); err != nil {
+			t.Errorf("remove network %s: %v", n.Name, err)
 		}
 	}
 }
