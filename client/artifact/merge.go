@@ -35,7 +35,7 @@ func (p place) merge(from *safefs.Dir, name, file string) (string, error) {
 		if info.Mode.IsDir() {
 			return "", errors.New("the download is a directory, but mode is file")
 		}
-		return p.target, m.entry(from, name, &target{Dir: to}, p.as, path.Join(p.dir, p.as), info)
+		return p.target, m.entry(&move{from, name, &target{Dir: to}, p.as, path.Join(p.dir, p.as), info})
 	}
 	if info.Mode.IsDir() {
 		return p.target, m.directory(from, name, to, p.dir)
@@ -43,7 +43,7 @@ func (p place) merge(from *safefs.Dir, name, file string) (string, error) {
 	if file == "" {
 		return "", errors.New("the download is a file without a name: set mode = \"file\"")
 	}
-	return path.Join(p.target, file), m.entry(from, name, &target{Dir: to}, file, path.Join(p.dir, file), info)
+	return path.Join(p.target, file), m.entry(&move{from, name, &target{Dir: to}, file, path.Join(p.dir, file), info})
 }
 
 // merger moves a tree.
@@ -91,23 +91,34 @@ func (m *merger) directory(from *safefs.Dir, name string, to *safefs.Dir, at str
 	defer sub.Close()
 	into := &target{Dir: to}
 	return sub.Each(func(entry string, info safefs.Info) error {
-		return m.entry(sub, entry, into, entry, path.Join(at, entry), info)
+		return m.entry(&move{from: sub, name: entry, to: into, as: entry, at: path.Join(at, entry), info: info})
 	})
 }
 
-// entry moves one entry to the name as, which is at in the allocation.
-func (m *merger) entry(from *safefs.Dir, name string, to *target, as, at string, info safefs.Info) error {
-	if err := m.place.reserved(at); err != nil {
-		return err
-	}
-	if err := m.put(from, name, to, as, at, info); err != nil {
-		return err
-	}
-	return to.done(as)
+// move is the move of the entry name of a directory to the name as of another one.
+type move struct {
+	from *safefs.Dir
+	name string
+	to   *target
+	as   string
+	at   string // as, in the allocation
+	info safefs.Info
 }
 
-func (m *merger) put(from *safefs.Dir, name string, to *target, as, at string, info safefs.Info) error {
-	have, missing, err := to.check(as)
+// entry moves one entry.
+func (m *merger) entry(mv *move) error {
+	if err := m.place.reserved(mv.at); err != nil {
+		return err
+	}
+	if err := m.put(mv); err != nil {
+		return err
+	}
+	return mv.to.done(mv.as)
+}
+
+func (m *merger) put(mv *move) error {
+	info, at := mv.info, mv.at
+	have, missing, err := mv.to.check(mv.as)
 	switch {
 	case err != nil:
 		return err
@@ -116,42 +127,43 @@ func (m *merger) put(from *safefs.Dir, name string, to *target, as, at string, i
 	case !missing && !have.Mode.IsDir() && info.Mode.IsDir():
 		return fmt.Errorf("%q of the destination is a file, and a directory of the artifact", at)
 	case !missing && info.Mode.IsDir():
-		sub, err := to.Sub(as)
+		sub, err := mv.to.Sub(mv.as)
 		if err != nil {
 			return err
 		}
 		defer sub.Close()
-		return m.directory(from, name, sub, at)
+		return m.directory(mv.from, mv.name, sub, at)
 	}
-	err = from.Move(name, to.Dir, as)
+	err = mv.from.Move(mv.name, mv.to.Dir, mv.as)
 	if errors.Is(err, unix.EXDEV) {
-		return m.copy(from, name, to.Dir, as, at, info)
+		return m.copy(mv)
 	}
 	return err
 }
 
 // copy copies an entry to another file system, such as that of the secrets.
-func (m *merger) copy(from *safefs.Dir, name string, to *safefs.Dir, as, at string, info safefs.Info) error {
-	switch {
+func (m *merger) copy(mv *move) error {
+	switch info := mv.info; {
 	case info.Mode.IsDir():
-		sub, err := to.Make(as, info.Mode.Perm())
+		sub, err := mv.to.Make(mv.as, info.Mode.Perm())
 		if err != nil {
 			return err
 		}
 		defer sub.Close()
-		if err := chown(to, as, info); err != nil {
+		if err := chown(mv.to.Dir, mv.as, info); err != nil {
 			return err
 		}
-		return m.directory(from, name, sub, at)
+		return m.directory(mv.from, mv.name, sub, mv.at)
 	case info.Mode&fs.ModeSymlink != 0:
-		return fmt.Errorf("%q is a link, which cannot be moved to another file system: choose a destination in local/", at)
+		return fmt.Errorf("%q is a link, which cannot be moved to another file system: choose a destination in local/", mv.at)
 	}
-	return copyFile(from, name, to, as, info)
+	return mv.copyFile()
 }
 
 // copyFile copies a file under a random name and then renames it.
-func copyFile(from *safefs.Dir, name string, to *safefs.Dir, as string, info safefs.Info) error {
-	src, err := from.Open(name)
+func (mv *move) copyFile() error {
+	to, as := mv.to.Dir, mv.as
+	src, err := mv.from.Open(mv.name)
 	if err != nil {
 		return err
 	}
@@ -161,7 +173,7 @@ func copyFile(from *safefs.Dir, name string, to *safefs.Dir, as string, info saf
 		return err
 	}
 	defer temp.Close()
-	dst, err := temp.Create(as, info.Mode.Perm())
+	dst, err := temp.Create(as, mv.info.Mode.Perm())
 	if err != nil {
 		return errors.Join(err, to.RemoveAll(tempName))
 	}
@@ -170,7 +182,7 @@ func copyFile(from *safefs.Dir, name string, to *safefs.Dir, as string, info saf
 		err = closeErr
 	}
 	if err == nil {
-		err = chown(temp, as, info)
+		err = chown(temp, as, mv.info)
 	}
 	if err == nil {
 		err = temp.Move(as, to, as)

@@ -101,31 +101,39 @@ func (d *Service) End(ctx context.Context, m *rbac.AuthMethod, r Callback) (*Cla
 	if r.Issuer != p.issuer && (r.Issuer != "" || found.sendsIss) {
 		return nil, fmt.Errorf("%w: another identity provider answered", ErrDenied)
 	}
-	tokens, err := d.exchange(ctx, m, p, found, l, r.Code)
+	x := &exchange{method: m, provider: p, found: found, login: l}
+	tokens, err := d.tokens(ctx, x, r.Code)
 	if err != nil {
 		return nil, err
 	}
-	said, err := d.readTokens(ctx, m, p, found, l, tokens)
+	said, err := d.readTokens(ctx, x, tokens)
 	if err != nil {
 		return nil, err
 	}
 	return mapClaims(said, m.Config.ClaimMappings, m.Config.ListClaimMappings)
 }
 
-// exchange exchanges the code for tokens.
-func (d *Service) exchange(ctx context.Context, m *rbac.AuthMethod, p *provider, found *discovered, l *login,
-	code string) (*oauth2.Token, error) {
+// exchange is the end of one login.
+type exchange struct {
+	method   *rbac.AuthMethod
+	provider *provider
+	found    *discovered
+	login    *login
+}
+
+// tokens exchanges the code for tokens.
+func (d *Service) tokens(ctx context.Context, x *exchange, code string) (*oauth2.Token, error) {
+	c, l := x.method.Config, x.login
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	conf := oauth2.Config{ClientID: m.Config.OIDCClientID, ClientSecret: m.Config.OIDCClientSecret, Endpoint: found.endpoint(),
-		RedirectURL: l.redirect}
+	conf := oauth2.Config{ClientID: c.OIDCClientID, ClientSecret: c.OIDCClientSecret, Endpoint: x.found.endpoint(), RedirectURL: l.redirect}
 	var opts []oauth2.AuthCodeOption
 	if l.verifier != "" {
 		opts = append(opts, oauth2.VerifierOption(l.verifier))
 	}
-	switch assertion := m.Config.OIDCClientAssertion; {
+	switch assertion := c.OIDCClientAssertion; {
 	case assertion != nil:
-		signed, err := d.assert(ctx, m.Config, assertion)
+		signed, err := d.assert(ctx, c, assertion)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +143,7 @@ func (d *Service) exchange(ctx context.Context, m *rbac.AuthMethod, p *provider,
 	case conf.ClientSecret == "":
 		conf.Endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client
 	}
-	tokens, err := conf.Exchange(p.context(ctx), code, opts...)
+	tokens, err := conf.Exchange(x.provider.context(ctx), code, opts...)
 	var refused *oauth2.RetrieveError
 	switch {
 	case errors.As(err, &refused) && refused.ErrorCode != "":
@@ -158,26 +166,25 @@ func withoutQuery(err error) error {
 }
 
 // readTokens verifies the ID token and adds the user info.
-func (d *Service) readTokens(ctx context.Context, m *rbac.AuthMethod, p *provider, found *discovered, l *login,
-	tokens *oauth2.Token) (map[string]any, error) {
+func (d *Service) readTokens(ctx context.Context, x *exchange, tokens *oauth2.Token) (map[string]any, error) {
 	raw, ok := tokens.Extra("id_token").(string)
 	if !ok || raw == "" {
 		return nil, fmt.Errorf("%w: it returned no ID token", ErrProvider)
 	}
-	c := m.Config
-	want := expected{issuers: []string{p.issuer}, audiences: c.BoundAudiences, client: c.OIDCClientID, nonce: l.nonce, config: c}
+	c, p := x.method.Config, x.provider
+	want := expected{issuers: []string{p.issuer}, audiences: c.BoundAudiences, client: c.OIDCClientID, nonce: x.login.nonce, config: c}
 	var err error
 	if want.algs, err = allowed(c.SigningAlgs); err != nil {
-		return nil, fmt.Errorf("auth method %q: %w", m.Name, err)
+		return nil, fmt.Errorf("auth method %q: %w", x.method.Name, err)
 	}
 	said, err := verify(ctx, raw, p.source, want, d.now())
 	if err != nil {
 		return nil, err
 	}
-	if c.OIDCDisableUserInfo || found.oidc.UserInfoEndpoint() == "" {
+	if c.OIDCDisableUserInfo || x.found.oidc.UserInfoEndpoint() == "" {
 		return said, nil
 	}
-	return p.addUserInfo(ctx, found, tokens, said)
+	return p.addUserInfo(ctx, x.found, tokens, said)
 }
 
 // addUserInfo adds the claims of the user info that the ID token does not have. Claims in the

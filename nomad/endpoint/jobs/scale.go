@@ -36,9 +36,10 @@ func (s *Service) Scale(ctx context.Context, c *rpc.Call, req *message.JobScaleR
 	} else if len(b) > maxScalingEvent {
 		return nil, apierror.Errorf(400, "the scaling event has %d bytes: the limit is %d", len(b), maxScalingEvent)
 	}
-	out, err := s.scaleTo(ctx, c, req, ns, group, event)
+	to := &scaling{JobScaleRequest: req, namespace: ns, group: group, event: event}
+	out, err := s.scaleTo(ctx, c, to)
 	for n := 1; err != nil && n < scaleAttempts && !req.EnforceIndex && isConflict(err); n++ {
-		out, err = s.scaleTo(ctx, c, req, ns, group, event)
+		out, err = s.scaleTo(ctx, c, to)
 	}
 	if err != nil {
 		return nil, err
@@ -79,11 +80,17 @@ func isConflict(err error) bool {
 	return strings.Contains(err.Error(), nomad.RegisterEnforceIndexErrPrefix)
 }
 
+// scaling is a request with what it changes. The previous count of the event is not set yet.
+type scaling struct {
+	*message.JobScaleRequest
+	namespace, group string
+	event            *nomad.ScalingEvent
+}
+
 // scaleTo registers the job with the new count, if there is one. It sets the previous count of the
 // event.
-func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *message.JobScaleRequest, ns, group string,
-	event *nomad.ScalingEvent) (*message.JobRegisterResponse, error) {
-	snap := s.Snapshot()
+func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *scaling) (*message.JobRegisterResponse, error) {
+	snap, ns, group := s.Snapshot(), req.namespace, req.group
 	job := snap.Job(nil, ns, req.JobID)
 	if job == nil {
 		return nil, apierror.Errorf(404, "job %q not found", req.JobID)
@@ -96,7 +103,7 @@ func (s *Service) scaleTo(ctx context.Context, c *rpc.Call, req *message.JobScal
 		return nil, apierror.Errorf(500, "%s %d: job exists with conflicting job modify index: %d",
 			nomad.RegisterEnforceIndexErrPrefix, req.JobModifyIndex, job.JobModifyIndex)
 	}
-	event.PreviousCount = int64(tg.Count)
+	req.event.PreviousCount = int64(tg.Count)
 	out := &message.JobRegisterResponse{JobModifyIndex: job.JobModifyIndex}
 	if req.Count == nil {
 		return out, nil

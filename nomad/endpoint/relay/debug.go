@@ -11,7 +11,7 @@ import (
 
 // Profile returns a profile of this server, of another server or of a node.
 func (s *Service) Profile(ctx context.Context, c *rpc.Call, req *message.AgentPprofRequest) (*message.AgentPprofResponse, error) {
-	return debugged(ctx, s, c, agentOf{req.NodeID, req.ServerID}, req, func() (*message.AgentPprofResponse, error) {
+	return debugged(ctx, agentCall{s, c, req.NodeID, req.ServerID}, req, func() (*message.AgentPprofResponse, error) {
 		out, err := s.cfg.Profiles.Profile(ctx, req)
 		if err == nil {
 			out.AgentID = s.Cluster.Self().Name
@@ -22,7 +22,7 @@ func (s *Service) Profile(ctx context.Context, c *rpc.Call, req *message.AgentPp
 
 // Host returns facts about the host of this server, of another server or of a node.
 func (s *Service) Host(ctx context.Context, c *rpc.Call, req *message.HostDataRequest) (*message.HostDataResponse, error) {
-	return debugged(ctx, s, c, agentOf{req.NodeID, req.ServerID}, req, func() (*message.HostDataResponse, error) {
+	return debugged(ctx, agentCall{s, c, req.NodeID, req.ServerID}, req, func() (*message.HostDataResponse, error) {
 		out := s.cfg.Profiles.Host()
 		out.AgentID = s.Cluster.Self().Name
 		return out, nil
@@ -34,23 +34,24 @@ func (s *Service) Host(ctx context.Context, c *rpc.Call, req *message.HostDataRe
 func debugged[Req, Resp any, P interface {
 	*Req
 	rpc.Request
-}](ctx context.Context, s *Service, c *rpc.Call, at agentOf, req *Req, here func() (*Resp, error)) (*Resp, error) {
+}](ctx context.Context, to agentCall, req *Req, here func() (*Resp, error)) (*Resp, error) {
+	c := to.call
 	if c.Access.Disabled {
-		if err := s.cfg.Profiles.Admit(c.Identity.Claims != nil); err != nil {
+		if err := to.cfg.Profiles.Admit(c.Identity.Claims != nil); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case at.node != "" && at.server != "":
+	case to.node != "" && to.server != "":
 		return nil, errBothAgents
-	case at.node != "":
-		e, err := s.reach(at.node, at.node)
+	case to.node != "":
+		e, err := to.reach(c, to.node, to.node)
 		if err != nil {
 			return nil, err
 		}
-		return callNode[Req, Resp, P](ctx, s, c, e, c.Method, req)
+		return callNode[Req, Resp, P](ctx, to.Service, e, c.Method, req)
 	}
-	addr, err := s.serverAddr(at.server)
+	addr, err := to.serverAddr(to.server)
 	switch {
 	case err != nil && c.Method == "Agent.Profile":
 		return nil, apierror.Errorf(http.StatusInternalServerError, "%v", err) // the status of Nomad
@@ -59,9 +60,9 @@ func debugged[Req, Resp any, P interface {
 	case addr == "":
 		return here()
 	case c.Forwarded:
-		return nil, apierror.Errorf(http.StatusConflict, "server %q: it is not the server that the call was forwarded to", at.server)
+		return nil, apierror.Errorf(http.StatusConflict, "server %q: it is not the server that the call was forwarded to", to.server)
 	}
 	sent, out := *req, new(Resp)
 	P(&sent).MarkForwarded()
-	return out, s.Peers.Call(ctx, addr, c.Method, P(&sent), out)
+	return out, to.Peers.Call(ctx, addr, c.Method, P(&sent), out)
 }

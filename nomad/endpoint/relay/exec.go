@@ -32,12 +32,12 @@ func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *message.AllocExecR
 		}
 		rights = []string{string(acl.AllocNodeExec)}
 	}
-	e, err := s.reach(alloc.NodeID, alloc.ID)
+	e, err := s.reach(c, alloc.NodeID, alloc.ID)
 	if err != nil {
 		return err
 	}
 	e.rights = rights
-	return bridge(ctx, s, c, e, req, from)
+	return bridge(ctx, s, e, req, from)
 }
 
 // exposed reports whether a task is privileged, or not isolated from the node by its driver. It is false for a

@@ -17,7 +17,7 @@ var errBothAgents = apierror.Errorf(http.StatusBadRequest, "Cannot target node a
 // Monitor streams the log of this server, of another server or of a node.
 func (s *Service) Monitor(ctx context.Context, c *rpc.Call, req *message.MonitorRequest, from *rpc.Stream) error {
 	here := func(ctx context.Context, to monitor.Sink) error { return s.cfg.Monitor.Monitor(ctx, req, to) }
-	return monitored(ctx, s, c, agentOf{req.NodeID, req.ServerID}, req, from, here)
+	return monitored(ctx, agentCall{s, c, req.NodeID, req.ServerID}, req, from, here)
 }
 
 // MonitorExport streams stored log lines of this server, of another server or of a node.
@@ -26,38 +26,45 @@ func (s *Service) MonitorExport(ctx context.Context, c *rpc.Call, req *message.M
 		return err
 	}
 	here := func(ctx context.Context, to monitor.Sink) error { return s.cfg.Monitor.Export(ctx, req, to) }
-	return monitored(ctx, s, c, agentOf{req.NodeID, req.ServerID}, req, from, here)
+	return monitored(ctx, agentCall{s, c, req.NodeID, req.ServerID}, req, from, here)
 }
 
-// agentOf names the agent of a request. Both fields are empty for this server.
-type agentOf struct{ node, server string }
+// agentCall is a call to an agent: a node, or a server. Both are empty for this server.
+type agentCall struct {
+	*Service
+	call         *rpc.Call
+	node, server string
+}
 
 // monitored calls here if this server is the target. Otherwise it connects the caller's stream to
 // the target.
 func monitored[Req any, P interface {
 	*Req
 	rpc.Request
-}](ctx context.Context, s *Service, c *rpc.Call, at agentOf, req *Req, from *rpc.Stream,
-	here func(context.Context, monitor.Sink) error) error {
+}](ctx context.Context, to agentCall, req *Req, from *rpc.Stream, here func(context.Context, monitor.Sink) error) error {
 	switch {
-	case at.node != "" && at.server != "":
+	case to.node != "" && to.server != "":
 		return errBothAgents
-	case at.node != "":
-		e, err := s.reach(at.node, at.node)
+	case to.node != "":
+		e, err := to.reach(to.call, to.node, to.node)
 		if err != nil {
 			return err
 		}
-		return bridge[Req, P](ctx, s, c, e, req, from)
+		return bridge[Req, P](ctx, to.Service, e, req, from)
 	}
-	addr, err := s.serverAddr(at.server)
+	addr, err := to.serverAddr(to.server)
 	switch {
 	case err != nil:
 		return err
-	case addr != "" && c.Forwarded:
-		return apierror.Errorf(http.StatusConflict, "monitor server %q: it is not the server that it was forwarded to", at.server)
+	case addr != "" && to.call.Forwarded:
+		return apierror.Errorf(http.StatusConflict, "monitor server %q: it is not the server that it was forwarded to", to.server)
 	case addr != "":
-		return forward[Req, P](ctx, s, addr, c.Method, req, from)
-	case s.cfg.Monitor == nil:
+		next, err := to.Peers.Stream(ctx, addr, to.call.Method)
+		if err != nil {
+			return err
+		}
+		return forward[Req, P](next, req, from)
+	case to.cfg.Monitor == nil:
 		return apierror.Errorf(http.StatusNotImplemented, "this server has no log to stream")
 	}
 	ctx, cancel := from.UntilClosed(ctx)
@@ -91,15 +98,11 @@ func (s *Service) serverAddr(name string) (string, error) {
 	return "", apierror.Errorf(http.StatusBadRequest, "unknown Nomad server %s", name)
 }
 
-// forward connects the caller's stream to another server of the region.
+// forward connects the caller's stream to next, the stream of another server of the region.
 func forward[Req any, P interface {
 	*Req
 	rpc.Request
-}](ctx context.Context, s *Service, addr, method string, req *Req, from *rpc.Stream) error {
-	next, err := s.Peers.Stream(ctx, addr, method)
-	if err != nil {
-		return err
-	}
+}](next *rpc.Stream, req *Req, from *rpc.Stream) error {
 	defer next.Close()
 	sent := *req
 	P(&sent).MarkForwarded()

@@ -33,7 +33,7 @@ func Alloc[Req any](id func(*Req) string, ops ...acl.NamespaceCapability) Target
 		if err := handler.NeedAlloc(c, alloc, id(req), ops...); err != nil {
 			return errand{}, err
 		}
-		return s.reach(alloc.NodeID, alloc.ID)
+		return s.reach(c, alloc.NodeID, alloc.ID)
 	}}
 }
 
@@ -45,28 +45,29 @@ func (t Target[Req]) Before(first rpc.Check) Target[Req] {
 
 // Node resolves the node of a request. The caller needs the right q.
 func Node[Req any](id func(*Req) string, q acl.Question) Target[Req] {
-	return Target[Req]{rpc.Needs(q), func(s *Service, _ *rpc.Call, req *Req) (errand, error) {
+	return Target[Req]{rpc.Needs(q), func(s *Service, c *rpc.Call, req *Req) (errand, error) {
 		if id(req) == "" {
 			return errand{}, apierror.Errorf(400, "missing node ID")
 		}
-		return s.reach(id(req), id(req))
+		return s.reach(c, id(req), id(req))
 	}}
 }
 
 // errand is one call to a node.
 type errand struct {
+	call   *rpc.Call
 	node   *nomad.Node
 	object string   // ID of the allocation or node of the call
 	rights []string // rights of the caller beyond those that the method requires
 }
 
 // reach returns the errand for a node. It fails if the node is not in state.
-func (s *Service) reach(id, object string) (errand, error) {
+func (s *Service) reach(c *rpc.Call, id, object string) (errand, error) {
 	node := s.Snapshot().Node(nil, id)
 	if node == nil {
 		return errand{}, apierror.UnknownNode(id)
 	}
-	return errand{node: node, object: object}, nil
+	return errand{call: c, node: node, object: object}, nil
 }
 
 // Call returns a method that the node handles under the name onNode.
@@ -79,7 +80,7 @@ func Call[Req, Resp any, P interface {
 		if err != nil {
 			return nil, err
 		}
-		return callNode[Req, Resp, P](ctx, s, c, e, onNode, req)
+		return callNode[Req, Resp, P](ctx, s, e, onNode, req)
 	}).Needs(to.check)
 }
 
@@ -87,11 +88,11 @@ func Call[Req, Resp any, P interface {
 func callNode[Req, Resp any, P interface {
 	*Req
 	rpc.Request
-}](ctx context.Context, s *Service, c *rpc.Call, e errand, onNode string, req *Req) (*Resp, error) {
+}](ctx context.Context, s *Service, e errand, onNode string, req *Req) (*Resp, error) {
 	out, err := new(Resp), apierror.ErrNoNodeConn
 	if s.connected(e) {
 		sent := *req
-		if err := s.present(ctx, c, onNode, e, P(&sent)); err != nil {
+		if err := s.present(ctx, e, onNode, P(&sent)); err != nil {
 			return nil, err
 		}
 		err = s.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
@@ -105,7 +106,7 @@ func callNode[Req, Resp any, P interface {
 	}
 	next := *req
 	P(&next).MarkForwarded()
-	return out, s.Peers.Call(ctx, addr, c.Method, P(&next), out)
+	return out, s.Peers.Call(ctx, addr, e.call.Method, P(&next), out)
 }
 
 // Stream returns a streaming method that the node handles.
@@ -118,7 +119,7 @@ func Stream[Req any, P interface {
 		if err != nil {
 			return err
 		}
-		return bridge[Req, P](ctx, s, c, e, req, from)
+		return bridge[Req, P](ctx, s, e, req, from)
 	}).Needs(to.check)
 }
 
@@ -128,18 +129,19 @@ func Stream[Req any, P interface {
 func bridge[Req any, P interface {
 	*Req
 	rpc.Request
-}](ctx context.Context, s *Service, c *rpc.Call, e errand, req *Req, from *rpc.Stream) error {
+}](ctx context.Context, s *Service, e errand, req *Req, from *rpc.Stream) error {
 	var next *rpc.Stream
+	method := e.call.Method
 	sent, err := *req, apierror.ErrNoNodeConn
 	if s.connected(e) {
-		if err := s.present(ctx, c, c.Method, e, P(&sent)); err != nil {
+		if err := s.present(ctx, e, method, P(&sent)); err != nil {
 			return err
 		}
-		next, err = s.Nodes().NodeStream(ctx, e.node.ID, c.Method)
+		next, err = s.Nodes().NodeStream(ctx, e.node.ID, method)
 	}
 	if errors.Is(err, apierror.ErrNoNodeConn) {
 		sent = *req
-		next, err = s.peerStream(ctx, e.node.ID, c.Method)
+		next, err = s.peerStream(ctx, e.node.ID, method)
 	}
 	if err != nil {
 		return err
@@ -169,14 +171,14 @@ func (s *Service) connected(e errand) bool {
 // present replaces the caller's token in a request to a node by a ticket. It removes the
 // token if access control is disabled. A node without support for tickets gets the token
 // itself, if the operator allows it with TokensToNodes.
-func (s *Service) present(ctx context.Context, c *rpc.Call, method string, e errand, req rpc.Request) error {
+func (s *Service) present(ctx context.Context, e errand, method string, req rpc.Request) error {
 	switch {
-	case c.Access.Disabled:
+	case e.call.Access.Disabled:
 		return credential(req, "")
 	case ticket.Accepted(e.node):
 		ctx, cancel := s.Signing(ctx)
 		defer cancel()
-		who := audit.AuthOf(c.Identity)
+		who := audit.AuthOf(e.call.Identity)
 		signed, err := s.Issuer.Ticket(ctx, ticket.Ticket{Node: e.node.ID, Method: method, Object: e.object, Rights: e.rights,
 			Kind: who.Kind, Accessor: who.AccessorID, Alloc: who.AllocID}, s.Now())
 		if err != nil {
