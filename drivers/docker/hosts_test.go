@@ -114,7 +114,7 @@ func TestExtraHostsRefused(t *testing.T) {
 func TestExtraHostsOfOwnNetwork(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.network("own", "bridge", "198.51.100.0/24")
+	f.network("own", "bridge", "198.19.51.0/24")
 	cfg := f.task(shell("cat /etc/hosts", block{"network_mode": "own", "extra_hosts": []any{"db:192.0.2.2"}}))
 	f.inGroup(cfg, "/etc/hosts")
 	f.start(cfg)

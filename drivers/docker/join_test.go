@@ -16,7 +16,9 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// network creates a network of the daemon, and returns its ID, "" if the kernel does not have its driver.
+// network creates a network of the daemon, and returns its ID, "" if the kernel does not have its driver. Its bridge is on
+// the machine itself. So subnets are in 198.19.0.0/16, which no network uses (RFC 2544): one of the documentation ranges
+// could be the machine's own, and it would lose its routes.
 func (f *fixture) network(name, driver string, subnets ...string) string {
 	f.t.Helper()
 	yes := true
@@ -51,8 +53,8 @@ func (f *fixture) id(d *docker.Driver, task string) string {
 func TestNamedNetwork(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.network("shop-net", "bridge", "198.51.100.0/24", "2001:db8:7::/64")
-	mine := block{"network_mode": "shop-net", "network_aliases": []any{"db", "db_1"}, "ipv4_address": "198.51.100.77",
+	f.network("shop-net", "bridge", "198.19.51.0/24", "2001:db8:7::/64")
+	mine := block{"network_mode": "shop-net", "network_aliases": []any{"db", "db_1"}, "ipv4_address": "198.19.51.77",
 		"ipv6_address": "2001:db8:7::77", "mac_address": "02:68:b3:29:da:98", "advertise_ipv6_address": true}
 	cfg := f.task(shell("cat /sys/class/net/eth0/address; ip addr show eth0; echo ready; sleep 1000", mine))
 	h := f.start(cfg)
@@ -62,12 +64,12 @@ func TestNamedNetwork(t *testing.T) {
 	}
 	c := f.inspect(f.id(f.Driver, cfg.ID))
 	at := c.NetworkSettings.Networks["shop-net"]
-	if at == nil || len(c.NetworkSettings.Networks) != 1 || at.IPAddress.String() != "198.51.100.77" ||
+	if at == nil || len(c.NetworkSettings.Networks) != 1 || at.IPAddress.String() != "198.19.51.77" ||
 		at.MacAddress.String() != "02:68:b3:29:da:98" || !strings.Contains(strings.Join(at.Aliases, " "), "db db_1") {
 		t.Errorf("endpoint = %+v", at)
 	}
 	exec, out, errs := f.run("nslookup db 127.0.0.11 || nslookup db", block{"network_mode": "shop-net"})
-	if exec.ExitCode != 0 || !strings.Contains(out, "198.51.100.77") {
+	if exec.ExitCode != 0 || !strings.Contains(out, "198.19.51.77") {
 		t.Errorf("lookup of the alias = %+v, %q, %q", exec, out, errs)
 	}
 	f.Abandon()
@@ -89,10 +91,10 @@ func TestNamedNetwork(t *testing.T) {
 func TestNamedNetworkIPv4(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.network("both", "bridge", "198.51.100.0/24", "2001:db8:8::/64")
-	h := f.start(f.task(shell("sleep 1000", block{"network_mode": "both", "ipv4_address": "198.51.100.9"})))
-	if h.Network == nil || h.Network.IP != "198.51.100.9" || !h.Network.AutoAdvertise {
-		t.Errorf("network = %+v, want 198.51.100.9, advertised", h.Network)
+	f.network("both", "bridge", "198.19.51.0/24", "2001:db8:8::/64")
+	h := f.start(f.task(shell("sleep 1000", block{"network_mode": "both", "ipv4_address": "198.19.51.9"})))
+	if h.Network == nil || h.Network.IP != "198.19.51.9" || !h.Network.AutoAdvertise {
+		t.Errorf("network = %+v, want 198.19.51.9, advertised", h.Network)
 	}
 }
 
@@ -100,8 +102,8 @@ func TestNamedNetworkIPv4(t *testing.T) {
 func TestNetworksAllowed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	shop := f.network("shop-net", "bridge", "198.51.100.0/24")
-	lan := f.network("lan", "macvlan", "203.0.113.0/24") != ""
+	shop := f.network("shop-net", "bridge", "198.19.51.0/24")
+	lan := f.network("lan", "macvlan", "198.19.203.0/24") != ""
 	host, err := f.daemon.API.NetworkInspect(t.Context(), "host", client.NetworkInspectOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -151,10 +153,10 @@ func TestNetworksAllowed(t *testing.T) {
 func TestNetworkAttacks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.network("shared", "bridge", "198.51.100.0/24")
+	f.network("shared", "bridge", "198.19.51.0/24")
 	shared := func(more block) block { return shell("sleep 1000", block{"network_mode": "shared"}, more) }
 	victim := f.task(shared(block{"network_aliases": []any{"db"}, "hostname": "primary", "mac_address": "02:68:b3:29:da:98",
-		"ipv4_address": "198.51.100.7"}))
+		"ipv4_address": "198.19.51.7"}))
 	f.start(victim)
 	id := f.id(f.Driver, victim.ID)
 	foreign, err := f.daemon.API.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: "postgres",
@@ -179,8 +181,8 @@ func TestNetworkAttacks(t *testing.T) {
 		"operator's, by alias":          {"default", block{"network_aliases": []any{"store"}}, "outside of namespace default"},
 		"MAC address of a container":    {"default", block{"mac_address": "02-68-B3-29-DA-98"}, "that of another container"},
 		"MAC address of the bridge":     {"default", block{"mac_address": bridge}, "of the node"},
-		"IP address of a container":     {"default", block{"ipv4_address": "198.51.100.7"}, "in use"},
-		"IP address of the node":        {"default", block{"ipv4_address": "198.51.100.1"}, "in use"},
+		"IP address of a container":     {"default", block{"ipv4_address": "198.19.51.7"}, "in use"},
+		"IP address of the node":        {"default", block{"ipv4_address": "198.19.51.1"}, "in use"},
 		"IP address of another network": {"default", block{"ipv4_address": "192.0.2.1"}, "does not belong to any of this network's subnets"},
 		"same namespace":                {"default", block{"network_aliases": []any{"db"}}, ""},
 		"another name":                  {"team", block{"network_aliases": []any{"db2"}}, ""},
@@ -241,7 +243,7 @@ func interfaceOf(name string) (string, error) {
 func TestNetworkRace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.network("shared", "bridge", "198.51.100.0/24")
+	f.network("shared", "bridge", "198.19.51.0/24")
 	for name, more := range map[string]block{"alias": {"network_aliases": []any{"db"}}, "MAC address": {"mac_address": "02:68:b3:29:da:98"}} {
 		t.Run(name, func(t *testing.T) {
 			const starts = 4

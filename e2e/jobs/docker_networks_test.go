@@ -28,7 +28,7 @@ func TestDockerNetwork(t *testing.T) {
 	defer func() { harness.PurgeAll(t, a) }()
 	yes := true
 	if _, err := daemon.API.NetworkCreate(t.Context(), "shop", client.NetworkCreateOptions{Driver: "bridge", EnableIPv6: &yes,
-		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: netip.MustParsePrefix("198.51.100.0/24")},
+		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: netip.MustParsePrefix("198.19.51.0/24")},
 			{Subnet: netip.MustParsePrefix("2001:db8:9::/64")}}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -91,8 +91,8 @@ func newNetworks(t *testing.T, daemon *testdocker.Daemon) (out networks) {
 		must(err)
 		return made.ID
 	}
-	shared := create("shared", "198.51.100.0/24")
-	out.internal = create("internal", "203.0.113.0/24")
+	shared := create("shared", "198.19.51.0/24")
+	out.internal = create("internal", "198.19.203.0/24")
 	host, err := daemon.API.NetworkInspect(ctx, "host", client.NetworkInspectOptions{})
 	must(err)
 	out.host = host.Network.ID
