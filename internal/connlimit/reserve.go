@@ -61,12 +61,17 @@ func (r *Reserve) Accept() (net.Conn, error) {
 	}
 }
 
-// take opens the spare descriptor if it is not open.
-func (r *Reserve) take() (err error) {
-	if r.spare == nil {
-		r.spare, err = os.Open(os.DevNull)
+// take opens the spare descriptor if it is not open. It needs no file: a container may have no /dev.
+func (r *Reserve) take() error {
+	if r.spare != nil {
+		return nil
 	}
-	return err
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	r.spare = os.NewFile(uintptr(fd), "spare descriptor")
+	return nil
 }
 
 func (r *Reserve) release() {
