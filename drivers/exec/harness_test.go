@@ -126,20 +126,10 @@ func (f *fixture) run(cfg *drivers.TaskConfig) testtask.Outcome {
 	return testtask.Run(f.t, f, cfg)
 }
 
-func (f *fixture) wait(cfg *drivers.TaskConfig) testtask.Outcome {
-	f.t.Helper()
-	return testtask.Wait(f.t, f, cfg)
-}
-
 // start starts a task and waits for a line of its output.
 func (f *fixture) start(cfg *drivers.TaskConfig, line string) *drivers.TaskHandle {
 	f.t.Helper()
 	return testtask.Start(f.t, f, cfg, line)
-}
-
-func (f *fixture) await(cfg *drivers.TaskConfig, line string) {
-	f.t.Helper()
-	testtask.Await(f.t, cfg, line)
 }
 
 // session runs a program next to a task.

@@ -1,6 +1,7 @@
 package connlimit_test
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -36,11 +37,12 @@ func TestReserve(t *testing.T) {
 		defer close(ended)
 		for {
 			conn, err := r.Accept()
-			if err == nil {
+			switch {
+			case err == nil:
 				answer("served")(conn)
-			} else if e, ok := err.(net.Error); !ok || !e.Temporary() { //nolint:staticcheck // as the HTTP server does
+			case errors.Is(err, net.ErrClosed):
 				return
-			} else {
+			default:
 				time.Sleep(time.Millisecond) // as the HTTP server does, between calls
 			}
 		}
