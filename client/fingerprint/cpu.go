@@ -87,6 +87,7 @@ func (h *Host) topology() (*nomad.Topology, string, error) {
 		topo.OverrideWitholdCompute = 0
 	}
 	nodes := h.numaNodes(topo, online)
+	topo.BusAssociativity = h.buses(topo)
 	for _, id := range online {
 		dir := fmt.Sprintf("/sys/devices/system/cpu/cpu%d", id)
 		topo.Cores = append(topo.Cores, nomad.Core{

@@ -3,6 +3,7 @@ package fingerprint_test
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -83,6 +84,34 @@ func TestAttributes(t *testing.T) {
 	}
 	if _, there := facts.Attributes["cpu.frequency"]; there {
 		t.Error("cpu.frequency is set on a machine with two grades")
+	}
+}
+
+func TestBusAssociativity(t *testing.T) {
+	pci := map[string]string{"0000:00:1f.0": "0", "0000:3b:00.0": "1", "10000:e1:00.0": "1", "0000:5e:00.0": "-1", "0000:5f:00.0": "7",
+		"0000:60:00.0": "257", "0000:61:00.0": ""}
+	for name, c := range map[string]struct {
+		online string
+		pci    map[string]string
+		want   map[string]nomad.NUMANodeID
+	}{
+		"two nodes": {"0-1", pci, map[string]nomad.NUMANodeID{"0000:00:1f.0": 0, "0000:3b:00.0": 1, "10000:e1:00.0": 1}},
+		"one node": {"0", map[string]string{"0000:00:1f.0": "-1", "0000:3b:00.0": "0"},
+			map[string]nomad.NUMANodeID{"0000:00:1f.0": 0, "0000:3b:00.0": 0}},
+		"no PCI": {"0-1", nil, nil},
+	} {
+		files := maps.Clone(hybrid)
+		files["/sys/devices/system/node/online"] = c.online
+		for address, node := range c.pci {
+			files["/sys/bus/pci/devices/"+address+"/numa_node"] = node
+		}
+		topo, err := fingerprint.NewHost(machine(t, files), fingerprint.Config{}).Topology()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !maps.Equal(topo.BusAssociativity, c.want) {
+			t.Errorf("%s: BusAssociativity = %v, want %v", name, topo.BusAssociativity, c.want)
+		}
 	}
 }
 
