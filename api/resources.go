@@ -15,7 +15,8 @@ type Resources struct {
 	IOPS        *int               `hcl:"iops"`
 }
 
-// NUMAResource configures whether the cores of a task must be in one NUMA node.
+// NUMAResource configures whether the cores of a task must be in one NUMA node. Devices are the names of device blocks
+// of the task whose instances must be in it too.
 type NUMAResource struct {
 	Affinity string   `hcl:"affinity"`
 	Devices  []string `hcl:"devices"`

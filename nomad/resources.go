@@ -36,11 +36,15 @@ type Cost uint8
 // MHz is a processor speed.
 type MHz uint64
 
-// NUMA specifies whether the cores of a task must belong to the same NUMA node.
+// NUMA specifies whether the cores of a task must belong to the same NUMA node. Devices are the names of device blocks
+// of the task whose instances must belong to it too.
 type NUMA struct {
 	Affinity string
 	Devices  []string
 }
+
+// Binds reports whether cores of one NUMA node are preferred or required.
+func (n *NUMA) Binds() bool { return n != nil && n.Affinity != "" && n.Affinity != NoneNUMA }
 
 // NUMANodeID is the kernel's number of a NUMA node.
 type NUMANodeID uint8
@@ -76,8 +80,8 @@ type SLIT [][]Cost
 // SocketID is the kernel's number of a processor socket.
 type SocketID uint8
 
-// Topology is the CPU topology of a node: cores, sockets, NUMA nodes and distances. The client's fingerprinter writes it.
-// Speeds are in MHz.
+// Topology is the CPU topology of a node: cores, sockets, NUMA nodes and distances. BusAssociativity
+// has the NUMA node of each PCI address, such as "0000:3b:00.0". The client's fingerprinter writes it. Speeds are in MHz.
 type Topology struct {
 	Nodes                  []uint8
 	Distances              SLIT

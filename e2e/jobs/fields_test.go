@@ -49,6 +49,7 @@ var special = map[string][]string{
 // required are what blocks always contain.
 var required = map[string]string{
 	"job.group.scaling": "max = 7", "job.group.task.scaling": "max = 7", "job.group.service": "provider = \"nomad\"",
+	"job.group.task.resources": "cores = 3", "job.group.task.resources.numa": "affinity = \"require\"",
 	"job.group.task.service": "provider = \"nomad\"", "job.group.task": "driver = \"exec2\"", "job.task": "driver = \"exec2\"",
 }
 

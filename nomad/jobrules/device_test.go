@@ -67,3 +67,40 @@ func TestNUMA(t *testing.T) {
 		}
 	}
 }
+
+func TestNUMA_Devices(t *testing.T) {
+	for name, c := range map[string]struct {
+		affinity string
+		cores    int
+		devices  []string
+		want     string // part of the error, "" if the job is valid
+		warned   bool
+	}{
+		"require":         {"require", 2, []string{"nvidia/gpu"}, "", false},
+		"prefer":          {"prefer", 2, []string{"nvidia/gpu", "nic"}, "", false},
+		"none":            {"none", 2, []string{"nic"}, "", true},
+		"no cores":        {"require", 0, []string{"nic"}, "", true},
+		"no devices":      {"require", 2, nil, "", false},
+		"another label":   {"require", 2, []string{"gpu"}, `devices of numa has "gpu"`, false},
+		"empty":           {"require", 2, []string{""}, `devices of numa has ""`, false},
+		"unknown, none":   {"none", 2, []string{"fpga"}, `devices of numa has "fpga"`, true},
+		"unknown, shared": {"require", 0, []string{"fpga"}, `devices of numa has "fpga"`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := sample("service")
+			r := &nomad.Resources{Cores: c.cores, MemoryMB: 10, NUMA: &nomad.NUMA{Affinity: c.affinity, Devices: c.devices},
+				Devices: nomad.ResourceDevices{{Name: "nvidia/gpu", Count: 1}, {Name: "nic", Count: 1}}}
+			if c.cores == 0 {
+				r.CPU = 10
+			}
+			j.TaskGroups[0].Tasks[0].Resources = r
+			jobrules.Canonicalize(j)
+			if err := jobrules.Validate(j); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Validate() = %v, want %q", err, c.want)
+			}
+			if warned := strings.Contains(strings.Join(jobrules.Warnings(j), ""), "devices of numa have no effect"); warned != c.warned {
+				t.Errorf("Warnings() = %q, want one on devices of numa: %v", jobrules.Warnings(j), c.warned)
+			}
+		})
+	}
+}

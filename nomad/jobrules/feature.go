@@ -35,9 +35,6 @@ var (
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
 		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
-		{"numa devices", "devices in numa are", func(t *nomad.Task) bool {
-			return t.Resources != nil && t.Resources.NUMA != nil && len(t.Resources.NUMA.Devices) > 0
-		}},
 	}
 )
 

@@ -70,8 +70,11 @@ var (
 			return t.Resources.DiskMB != 0
 		}},
 		{"affinity of numa", "has no effect without cores", func(t *nomad.Task, _ *nomad.Job) bool {
+			return t.Resources.NUMA.Binds() && t.Resources.Cores == 0
+		}},
+		{"devices of numa", "have no effect without cores and an affinity", func(t *nomad.Task, _ *nomad.Job) bool {
 			n := t.Resources.NUMA
-			return n != nil && n.Affinity != "" && n.Affinity != nomad.NoneNUMA && t.Resources.Cores == 0
+			return n != nil && len(n.Devices) > 0 && (t.Resources.Cores == 0 || !n.Binds())
 		}},
 		{"scaling", "has no effect: the servers store the policies of tasks, but no autoscaler of this version changes cpu and memory",
 			func(t *nomad.Task, _ *nomad.Job) bool { return len(t.ScalingPolicies) > 0 }},

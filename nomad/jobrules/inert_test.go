@@ -48,7 +48,8 @@ func TestWithoutEffect(t *testing.T) {
 		CanaryMeta: map[string]string{"a": "b"}, TaggedAddresses: map[string]string{"lan": "x"}, Weights: &nomad.ServiceWeights{},
 		EnableTagOverride: true, Identity: &nomad.WorkloadIdentity{Name: "x"}, Cluster: "east", Kind: "x",
 		Checks: []*nomad.ServiceCheck{{Name: "up", Type: "tcp", Interval: time.Minute, Timeout: time.Second, InitialStatus: "passing", Notes: "x"}}}}
-	task.Resources = &nomad.Resources{CPU: 10, MemoryMB: 20, IOPS: 5, DiskMB: 6, NUMA: &nomad.NUMA{Affinity: "prefer"}}
+	task.Resources = &nomad.Resources{CPU: 10, MemoryMB: 20, IOPS: 5, DiskMB: 6,
+		Devices: nomad.ResourceDevices{{Name: "gpu", Count: 1}}, NUMA: &nomad.NUMA{Affinity: "prefer", Devices: []string{"gpu"}}}
 	task.ScalingPolicies = []*nomad.ScalingPolicy{{Type: "vertical_cpu", Max: 5}, {Type: "vertical_mem", Max: 5}}
 	task.Templates = []*nomad.Template{{EmbeddedTmpl: "x", DestPath: "local/x", ChangeMode: "restart", Perms: "0644", VaultGrace: hour}}
 	jobrules.Canonicalize(j)
@@ -66,7 +67,7 @@ func TestWithoutEffect(t *testing.T) {
 		group + "ip of network", group + "to of port", service + "meta", service + "canary_meta", service + "tagged_addresses",
 		service + "weights", service + "enable_tag_override", service + "identity", service + "cluster", service + "kind",
 		`job "j", group "g", service "web", check "up": initial_status`, `job "j", group "g", service "web", check "up": notes`, inTask + "iops of resources", inTask + "disk of resources",
-		inTask + "affinity of numa", inTask + "scaling", inTask + "vault_grace of template"} {
+		inTask + "affinity of numa", inTask + "devices of numa", inTask + "scaling", inTask + "vault_grace of template"} {
 		if !got[want] {
 			t.Errorf("WithoutEffect() lacks %s: %v", want, got)
 		}

@@ -249,13 +249,10 @@ func TestAbsentFeatures(t *testing.T) {
 	group := func(j *nomad.Job) *nomad.TaskGroup { return j.TaskGroups[0] }
 	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
 	for name, edit := range map[string]func(j *nomad.Job){
-		"multiregion": func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
-		"consul":      func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Name: "web"}} },
-		"vault":       func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
-		"secret":      func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
-		"numa": func(j *nomad.Job) {
-			task(j).Resources = &nomad.Resources{NUMA: &nomad.NUMA{Devices: []string{"nvidia/gpu"}}}
-		},
+		"multiregion":    func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
+		"consul":         func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Name: "web"}} },
+		"vault":          func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
+		"secret":         func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
 		"Consul Connect": func(j *nomad.Job) { task(j).Kind = "connect-proxy:x" },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -130,14 +130,23 @@ func validateResources(r *nomad.Resources, f *faults) {
 		f.add("secrets is %d MB: it must be 0 or more and no more than memory, which is %d MB", r.SecretsMB, r.MemoryMB)
 	}
 	if r.NUMA != nil {
-		switch r.NUMA.Affinity {
-		case "", nomad.NoneNUMA, nomad.PreferNUMA, nomad.RequireNUMA:
-		default:
-			f.add("affinity of numa is %q: use none, prefer or require", r.NUMA.Affinity)
-		}
+		validateNUMA(r, f)
 	}
 	for _, d := range r.Devices {
 		validateDevice(d, f.in("device", d.Name))
+	}
+}
+
+func validateNUMA(r *nomad.Resources, f *faults) {
+	switch r.NUMA.Affinity {
+	case "", nomad.NoneNUMA, nomad.PreferNUMA, nomad.RequireNUMA:
+	default:
+		f.add("affinity of numa is %q: use none, prefer or require", r.NUMA.Affinity)
+	}
+	for _, name := range r.NUMA.Devices {
+		if !slices.ContainsFunc(r.Devices, func(d *nomad.RequestedDevice) bool { return d.Name == name }) {
+			f.add("devices of numa has %q: it must be the label of a device block of the task", name)
+		}
 	}
 }
 

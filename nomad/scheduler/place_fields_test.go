@@ -76,6 +76,14 @@ var nodeFields = map[string]func(*nomad.Node, string){
 		}
 		n.NodeResources.Processors.Topology = top
 	},
+	// bus=3b/af sets the NUMA nodes of PCI addresses, one for each memory node; it follows numa.
+	"bus": func(n *nomad.Node, v string) {
+		buses := map[string]nomad.NUMANodeID{}
+		for node, bus := range strings.Split(v, "/") {
+			buses["0000:"+bus+":00.0"] = nomad.NUMANodeID(node)
+		}
+		n.NodeResources.Processors.Topology.BusAssociativity = buses
+	},
 	// networks=none removes all networks.
 	"networks": func(n *nomad.Node, v string) { n.NodeResources.NodeNetworks = nil },
 	// address=alias@10.0.0.1/22,80 adds an address of a host network with reserved ports.
@@ -102,12 +110,19 @@ var nodeFields = map[string]func(*nomad.Node, string){
 		r.Cpu.ReservedCpuCores = append(r.Cpu.ReservedCpuCores, uint16(whole(v)))
 	},
 	// device=nvidia/gpu/t4:a,b!:memory=16GiB,arch=turing adds a device with instances; "!" marks an unhealthy one.
+	// a@3b is at the PCI address 0000:3b:00.0.
 	"device": func(n *nomad.Node, v string) {
 		parts := strings.SplitN(v, ":", 3)
 		name := strings.Split(parts[0], "/")
 		d := &nomad.NodeDeviceResource{Vendor: name[0], Type: name[1], Name: name[2], Attributes: map[string]*nomad.Attribute{}}
 		for _, id := range strings.Split(parts[1], ",") {
-			d.Instances = append(d.Instances, &nomad.NodeDevice{ID: strings.TrimSuffix(id, "!"), Healthy: !strings.HasSuffix(id, "!")})
+			id, healthy := strings.TrimSuffix(id, "!"), !strings.HasSuffix(id, "!")
+			id, bus, located := strings.Cut(id, "@")
+			i := &nomad.NodeDevice{ID: id, Healthy: healthy}
+			if located {
+				i.Locality = &nomad.NodeDeviceLocality{PciBusID: "0000:" + bus + ":00.0"}
+			}
+			d.Instances = append(d.Instances, i)
 		}
 		if len(parts) == 3 {
 			for _, pair := range strings.Split(parts[2], ",") {

@@ -34,7 +34,6 @@ var effects = map[string]sentence{
 	"volume csi":             ofJobs("new allocations of {jobs} with CSI volumes will not be placed"),
 	"volume mount_options":   ofJobs("mount options of volumes of {jobs} have no effect here"),
 	"volume attachment_mode": ofJobs("attachment_mode \"block-device\" of volumes of {jobs} has no effect here"),
-	"numa devices":           ofJobs("devices in numa of {jobs} have no effect here: only the choice of reserved cores follows numa"),
 	"connect":                ofJobs("tasks of Consul Connect in {jobs} get no mesh configuration from clients of this version"),
 	"csi_plugin":             failing("csi_plugin blocks"),
 	"secret":                 failing("secret blocks"),

@@ -15,7 +15,8 @@ type Ask struct {
 	cores bool
 	// devices are the asks for devices by task.
 	devices map[string][]*deviceAsk
-	picks   bool // whether cores, ports or devices differ between allocations
+	joint   []*nomad.Task // those that need cores and devices on one NUMA node
+	picks   bool          // whether cores, ports or devices differ between allocations
 }
 
 // NewAsk returns the needs of a group. Memory limits above the reservation count only if
@@ -52,6 +53,9 @@ func NewAsk(tg *nomad.TaskGroup, cfg *nomad.SchedulerConfiguration) *Ask {
 				ask.devices = map[string][]*deviceAsk{}
 			}
 			ask.devices[t.Name], ask.picks = asks, true
+			if slices.ContainsFunc(asks, func(d *deviceAsk) bool { return d.numa }) {
+				ask.joint = append(ask.joint, t)
+			}
 		}
 		ask.base.Tasks[t.Name] = res
 		ask.base.TaskLifecycles[t.Name] = t.Lifecycle
@@ -84,13 +88,10 @@ func (u *Usage) Fit(ask *Ask, rng *rand.Rand) (*nomad.AllocatedResources, string
 		if why := u.pickPorts(ask, out, rng); why != "" {
 			return nil, why
 		}
-		if why := u.pickDevices(ask, out); why != "" {
+		if why := u.pickExclusive(ask, out); why != "" {
 			return nil, why
 		}
 		if ask.cores {
-			if why := u.pickCores(ask, out); why != "" {
-				return nil, why
-			}
 			use = out.Flatten()
 		}
 	}
@@ -101,6 +102,14 @@ func (u *Usage) Fit(ask *Ask, rng *rand.Rand) (*nomad.AllocatedResources, string
 		return nil, why
 	}
 	return out, ""
+}
+
+// pickExclusive assigns the devices and cores of all tasks.
+func (u *Usage) pickExclusive(ask *Ask, out *nomad.AllocatedResources) string {
+	if len(ask.joint) > 0 {
+		return u.pickNUMA(ask, out)
+	}
+	return u.pickTasks(ask, out, nil)
 }
 
 // fresh returns a copy of the base, to which cores, ports and devices can be added.
@@ -146,15 +155,19 @@ func (u *Usage) pickPorts(ask *Ask, out *nomad.AllocatedResources, rng *rand.Ran
 	return ""
 }
 
-// pickCores assigns the lowest free cores, and their CPU, to each task that asks for cores.
-func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
-	free := u.freeCores()
+// pickCores assigns the lowest free cores, and their CPU, to each task that asks for cores. A task with a pin gets the
+// cores of the pin.
+func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources, pins map[string]pin) string {
+	free := u.freeCores(pins)
 	for _, t := range ask.group.Tasks {
 		r := t.Resources
 		if r == nil || r.Cores <= 0 {
 			continue
 		}
-		picked := u.choose(free, r)
+		picked := pins[t.Name].cores
+		if picked == nil {
+			picked = u.choose(free, r)
+		}
 		if picked == nil {
 			return DimensionCores
 		}
@@ -166,8 +179,13 @@ func (u *Usage) pickCores(ask *Ask, out *nomad.AllocatedResources) string {
 	return ""
 }
 
-func (u *Usage) freeCores() []uint16 {
-	return slices.DeleteFunc(slices.Clone(u.capacity.Cores), func(id uint16) bool { return u.cores[id] > 0 })
+// freeCores returns the cores that neither an allocation nor a pin has.
+func (u *Usage) freeCores(pins map[string]pin) []uint16 {
+	free := slices.DeleteFunc(slices.Clone(u.capacity.Cores), func(id uint16) bool { return u.cores[id] > 0 })
+	for _, p := range pins {
+		free = slices.DeleteFunc(free, func(id uint16) bool { return slices.Contains(p.cores, id) })
+	}
+	return free
 }
 
 // choose returns the requested number of cores, or nil if there are too few. With NUMA affinity all
@@ -176,7 +194,7 @@ func (u *Usage) choose(free []uint16, r *nomad.Resources) []uint16 {
 	if len(free) < r.Cores {
 		return nil
 	}
-	if r.NUMA == nil || r.NUMA.Affinity == "" || r.NUMA.Affinity == nomad.NoneNUMA {
+	if !r.NUMA.Binds() {
 		return slices.Clone(free[:r.Cores])
 	}
 	byNode := map[nomad.NUMANodeID][]uint16{}

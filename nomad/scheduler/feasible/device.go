@@ -23,6 +23,7 @@ type instance struct{ vendor, kind, name, id string }
 type deviceAsk struct {
 	vendor, kind, name string // "" matches every vendor or name
 	count              int
+	numa               bool         // on the NUMA node of the task's cores
 	rules              []deviceRule // constraints
 	likes              []deviceLike // affinities
 }
@@ -43,7 +44,7 @@ func newDeviceAsks(t *nomad.Task) []*deviceAsk {
 		if d == nil {
 			continue // an older state may contain one
 		}
-		ask := &deviceAsk{count: int(min(d.Count, math.MaxInt32))}
+		ask := &deviceAsk{count: int(min(d.Count, math.MaxInt32)), numa: slices.Contains(numaDevices(t.Resources), d.Name)}
 		switch parts := strings.SplitN(d.Name, "/", 3); len(parts) {
 		case 1:
 			ask.kind = parts[0]
@@ -81,6 +82,17 @@ func (ask *deviceAsk) accepts(d *nomad.NodeDeviceResource, i *nomad.NodeDevice) 
 	return true
 }
 
+// accepted returns the IDs of the instances of a device that the ask accepts.
+func (ask *deviceAsk) accepted(d *nomad.NodeDeviceResource) map[string]bool {
+	out := map[string]bool{}
+	for _, i := range d.Instances {
+		if ask.accepts(d, i) {
+			out[i.ID] = true
+		}
+	}
+	return out
+}
+
 // affinity returns the sum of the matched weights for a device and some of its instances.
 func (ask *deviceAsk) affinity(d *nomad.NodeDeviceResource, ids []string) (sum float64) {
 	for k := range ask.likes {
@@ -90,6 +102,16 @@ func (ask *deviceAsk) affinity(d *nomad.NodeDeviceResource, ids []string) (sum f
 		}
 	}
 	return sum
+}
+
+// affinityOn returns the affinity for the assigned instances of a node.
+func (ask *deviceAsk) affinityOn(n *nomad.Node, got *nomad.AllocatedDeviceResource) float64 {
+	for _, have := range n.NodeResources.Devices {
+		if have != nil && have.Vendor == got.Vendor && have.Type == got.Type && have.Name == got.Name {
+			return ask.affinity(have, got.DeviceIDs)
+		}
+	}
+	return 0
 }
 
 // weights returns the sum of the absolute weights of the affinities.
@@ -105,6 +127,29 @@ type devicePicker struct {
 	devices []*nomad.NodeDeviceResource
 	used    func(instance) bool
 	taken   map[instance]bool
+	within  func(*nomad.NodeDevice) bool // which instances are considered; nil means all
+}
+
+// devicePicker returns a picker for the instances that neither an allocation nor a pin has.
+func (u *Usage) devicePicker(pins map[string]pin) *devicePicker {
+	p := &devicePicker{
+		devices: u.node.NodeResources.Devices,
+		used:    func(i instance) bool { return u.devices[i] > 0 },
+		taken:   map[instance]bool{},
+	}
+	for _, pinned := range pins {
+		for _, d := range pinned.devices {
+			p.take(d)
+		}
+	}
+	return p
+}
+
+// take excludes the instances from later picks.
+func (p *devicePicker) take(d *nomad.AllocatedDeviceResource) {
+	for _, id := range d.DeviceIDs {
+		p.taken[instance{d.Vendor, d.Type, d.Name, id}] = true
+	}
 }
 
 // pick returns instances of the device with the highest affinity, the first among equals, or nil if no device has
@@ -126,9 +171,7 @@ func (p *devicePicker) pick(ask *deviceAsk) *nomad.AllocatedDeviceResource {
 		}
 	}
 	if best != nil {
-		for _, id := range best.DeviceIDs {
-			p.taken[instance{best.Vendor, best.Type, best.Name, id}] = true
-		}
+		p.take(best)
 	}
 	return best
 }
@@ -140,7 +183,7 @@ func (p *devicePicker) free(ask *deviceAsk, d *nomad.NodeDeviceResource) []strin
 		if len(ids) == ask.count {
 			break
 		}
-		if ask.accepts(d, i) {
+		if ask.accepts(d, i) && (p.within == nil || p.within(i)) {
 			if key := (instance{d.Vendor, d.Type, d.Name, i.ID}); !p.taken[key] && !p.used(key) {
 				ids = append(ids, i.ID)
 			}
@@ -193,14 +236,14 @@ func healthyDevices(n *nomad.Node) string {
 	return strings.Join(out, ", ")
 }
 
-// pickDevices assigns instances to the tasks that ask for devices.
-func (u *Usage) pickDevices(ask *Ask, out *nomad.AllocatedResources) string {
-	p := devicePicker{
-		devices: u.node.NodeResources.Devices,
-		used:    func(i instance) bool { return u.devices[i] > 0 },
-		taken:   map[instance]bool{},
-	}
+// pickDevices assigns instances to the tasks that ask for devices. A task with a pin gets those of the pin.
+func (u *Usage) pickDevices(ask *Ask, out *nomad.AllocatedResources, pins map[string]pin) string {
+	p := u.devicePicker(pins)
 	for _, t := range ask.group.Tasks {
+		task := out.Tasks[t.Name]
+		if task.Devices = pins[t.Name].devices; task.Devices != nil {
+			continue
+		}
 		for _, d := range ask.devices[t.Name] {
 			picked := p.pick(d)
 			if picked == nil && len(p.devices) == 0 {
@@ -209,7 +252,6 @@ func (u *Usage) pickDevices(ask *Ask, out *nomad.AllocatedResources) string {
 			if picked == nil {
 				return DimensionDevices
 			}
-			task := out.Tasks[t.Name]
 			task.Devices = append(task.Devices, picked)
 		}
 	}
@@ -225,13 +267,7 @@ func (ask *Ask) DeviceScore(n *nomad.Node, r *nomad.AllocatedResources) (score f
 			if i >= len(r.Tasks[task].Devices) {
 				continue
 			}
-			got := r.Tasks[task].Devices[i]
-			for _, have := range n.NodeResources.Devices {
-				if have != nil && have.Vendor == got.Vendor && have.Type == got.Type && have.Name == got.Name {
-					score += d.affinity(have, got.DeviceIDs)
-					break
-				}
-			}
+			score += d.affinityOn(n, r.Tasks[task].Devices[i])
 			weights += d.weights()
 		}
 	}

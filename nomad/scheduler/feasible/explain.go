@@ -3,6 +3,7 @@ package feasible
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -79,13 +80,17 @@ func (u *Usage) Explain(ask *Ask, rng *rand.Rand, f func(Check)) {
 		f(Check{Name: CheckPorts, Passed: why == "", Need: ports, Found: why})
 	}
 	if len(ask.devices) > 0 {
-		why := u.pickDevices(ask, out)
+		why := u.pickDevices(ask, out, nil)
 		f(Check{Name: CheckDevices, Passed: why == "", Need: ask.deviceNames(), Found: why})
 	}
 	if ask.cores {
-		why := u.pickCores(ask, out)
+		why := u.pickCores(ask, out, nil)
 		f(Check{Name: CheckResources, Passed: why == "", Need: fmt.Sprintf("%s %d", DimensionCores, ask.coreCount()),
-			Found: fmt.Sprintf("%d of %d free", len(u.freeCores()), len(u.capacity.Cores))})
+			Found: fmt.Sprintf("%d of %d free", len(u.freeCores(nil)), len(u.capacity.Cores))})
+	}
+	if names := ask.numaNames(); names != "" {
+		why := u.pickNUMA(ask, out)
+		f(Check{Name: CheckResources, Passed: why == "", Need: "numa: cores and " + names + " on one NUMA node", Found: why})
 	}
 }
 
@@ -128,6 +133,17 @@ func (ask *Ask) deviceNames() string {
 		all = append(all, ask.devices[t.Name]...)
 	}
 	return deviceNames(all)
+}
+
+// numaNames describes the devices that must be on the NUMA node of the cores, by task.
+func (ask *Ask) numaNames() string {
+	var all []*deviceAsk
+	for _, t := range ask.joint {
+		if t.Resources.NUMA.Affinity == nomad.RequireNUMA {
+			all = append(all, ask.devices[t.Name]...)
+		}
+	}
+	return deviceNames(slices.DeleteFunc(all, func(d *deviceAsk) bool { return !d.numa }))
 }
 
 func (ask *Ask) coreCount() (n int) {

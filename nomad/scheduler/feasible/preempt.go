@@ -77,6 +77,8 @@ func (s *displacement) next(dimension string) []*nomad.Allocation {
 		return s.deviceHolders()
 	case dimension == DimensionCores:
 		return s.closest(func(a *nomad.Allocation) bool { return len(a.AllocatedResources.Flatten().Cores) > 0 })
+	case dimension == DimensionNUMA:
+		return s.closest(s.bound)
 	}
 	return s.closest(func(*nomad.Allocation) bool { return true })
 }

@@ -27,11 +27,7 @@ func (s *displacement) deviceHolders() []*nomad.Allocation {
 
 // unmetDevice returns the first ask for which no device has enough free instances.
 func (s *displacement) unmetDevice() *deviceAsk {
-	p := devicePicker{
-		devices: s.usage.node.NodeResources.Devices,
-		used:    func(i instance) bool { return s.usage.devices[i] > 0 },
-		taken:   map[instance]bool{},
-	}
+	p := s.usage.devicePicker(nil)
 	for _, t := range s.ask.group.Tasks {
 		for _, ask := range s.ask.devices[t.Name] {
 			if p.pick(ask) == nil {
@@ -40,6 +36,23 @@ func (s *displacement) unmetDevice() *deviceAsk {
 		}
 	}
 	return nil
+}
+
+// bound reports whether the allocation has cores, or an instance that a task needs on the NUMA node of its cores.
+func (s *displacement) bound(a *nomad.Allocation) bool {
+	if len(a.AllocatedResources.Flatten().Cores) > 0 {
+		return true
+	}
+	for _, t := range s.ask.joint {
+		for _, ask := range s.ask.devices[t.Name] {
+			if ask.numa && slices.ContainsFunc(s.usage.node.NodeResources.Devices, func(d *nomad.NodeDeviceResource) bool {
+				return ask.matches(d) && instancesOf(a, d, ask.accepted(d)) > 0
+			}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // holdersOf returns the candidates to remove so that enough instances of the device are free, or nil if that is not
