@@ -1,6 +1,7 @@
 package safefs
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -74,6 +75,9 @@ func (t Tree) Close() {
 	}
 }
 
+// ErrNoIDMap means that a file system cannot show files with other owners (mount_setattr(2), MOUNT_ATTR_IDMAP).
+var ErrNoIDMap = errors.New("its file system does not support ID-mapped mounts")
+
 // Restrict sets attributes on all mounts of the tree, and verifies the flags.
 func (t Tree) Restrict(a TreeAttrs) error {
 	attr := unix.MountAttr{Propagation: a.Propagation}
@@ -101,7 +105,10 @@ func (t Tree) Restrict(a TreeAttrs) error {
 	if attr == (unix.MountAttr{}) {
 		return nil
 	}
-	if err := unix.MountSetattr(int(t), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+	switch err := unix.MountSetattr(int(t), "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); {
+	case a.Users > 0 && errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("%w: %w", SyscallError("mount_setattr", "5.12", err), ErrNoIDMap)
+	case err != nil:
 		return SyscallError("mount_setattr", "5.12", err)
 	}
 	if a.ReadOnly && a.WritableTop && !wasReadOnly {
