@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -91,26 +90,5 @@ func settle(name string) (real string, kind uint32, err error) {
 	if same.Ino != st.Ino || same.Dev != st.Dev || same.Rdev != st.Rdev {
 		return "", 0, errors.New("was replaced while it was opened")
 	}
-	return real, st.Mode & unix.S_IFMT, protected(filepath.Dir(real))
-}
-
-// protected returns an error if another user than root and the agent's can change an entry of a directory
-// or of one above it.
-func protected(dir string) error {
-	at := ""
-	for _, part := range strings.Split(strings.TrimSuffix(dir, "/"), "/") {
-		at = filepath.Join("/", at, part)
-		var st unix.Stat_t
-		if err := unix.Lstat(at, &st); err != nil {
-			return fmt.Errorf("%s: %w", at, err)
-		}
-		if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-			return fmt.Errorf("the directory %s belongs to uid %d, which could replace it", at, st.Uid)
-		}
-		// In a directory with the sticky bit, others can add entries, but not replace those of root.
-		if st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 {
-			return fmt.Errorf("the directory %s has mode %04o: others could replace its entries", at, st.Mode&0o7777)
-		}
-	}
-	return nil
+	return real, st.Mode & unix.S_IFMT, safefs.Protected(filepath.Dir(real))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/docker/files"
 	"github.com/open-nomad/open-nomad/internal/firstbytes"
 	"github.com/open-nomad/open-nomad/internal/hostuser"
+	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
 // Limits of a helper.
@@ -131,20 +132,19 @@ func openHelper(dirs []string, program string) (*os.File, error) {
 
 // onlyOwn returns an error if others than root and the agent's user can change a program, or replace it.
 func onlyOwn(path string) error {
-	for at := path; ; at = filepath.Dir(at) {
-		var st unix.Stat_t
-		if err := unix.Lstat(at, &st); err != nil {
-			return &fs.PathError{Op: "lstat", Path: at, Err: err}
-		}
-		sticky := at != path && st.Mode&unix.S_ISVTX != 0
-		if at == path && st.Mode&unix.S_IFMT != unix.S_IFREG {
-			return fmt.Errorf("%s is not a regular file", at)
-		}
-		if st.Uid != 0 && int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 && !sticky {
-			return fmt.Errorf("others than root and the user of the agent can change %s", at)
-		}
-		if at == "/" || at == "." {
-			return nil
-		}
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	const others = "others than root and the user of the agent can change"
+	if st.Uid != 0 && int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s %s", others, path)
+	}
+	if err := safefs.Protected(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s %s: %w", others, path, err)
+	}
+	return nil
 }
