@@ -39,7 +39,7 @@ var withCaps = slices.Concat(ofRoot, []reason{
 	{"identity/bounding-set", "the default capabilities"},
 	{"identity/capabilities", "the default capabilities"},
 	{"identity/secure-bits", "setpcap: it only gives up its own capabilities"},
-	{"identity/set-", "setuid and setgid: files of the node have no owners but the task's user, and nobody else can enter the directory of the allocation"},
+	{"identity/set-", "setuid and setgid: files of the node have no other owner than the task's user, and other users cannot enter the directory of the allocation"},
 	{"own/capability-xattr", "setfcap: nobody of the node can enter the directory of the allocation"},
 	{"own/chown-away", "chown: nobody of the node can enter the directory of the allocation"},
 	{"proc/fd-init", "dac_override lists the numbers of descriptors, and opens none"},

@@ -46,7 +46,7 @@ echo "{\"Username\": \"u\", \"Secret\": \"$names\"}"`)
 	}
 }
 
-// Only programs that nobody else can change are run, and only those of the directory.
+// A program runs only if it is in the directory, and if only root and the user of the agent can change it.
 func TestHelperPlace(t *testing.T) {
 	const answer = `echo '{"Username": "u", "Secret": "s"}'`
 	for name, c := range map[string]struct {

@@ -35,6 +35,16 @@ func (callers) Access(ctx context.Context, id *rbac.AuthenticatedIdentity) (*rpc
 	return rpc.TrustPeer{}.Access(ctx, id)
 }
 
+// serve serves the routes with an RPC server that has the methods.
+func serve(t *testing.T, methods ...rpc.Method) *web.Server {
+	t.Helper()
+	srv, err := rpc.NewServer(rpc.Config{Auth: callers{}, Log: slog.New(slog.DiscardHandler), Methods: methods})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return web.New(web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}, aclapi.Routes(), nil)
+}
+
 func do(h http.Handler, method, path, body, token string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	req.Host = "127.0.0.1:4646"
@@ -48,7 +58,7 @@ func do(h http.Handler, method, path, body, token string) *httptest.ResponseReco
 func newACLServer(t *testing.T) *web.Server {
 	t.Helper()
 	policies := []*rbac.PolicyStub{{Name: "of-tokens"}}
-	srv, err := rpc.NewServer(rpc.Config{Auth: callers{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
+	return serve(t,
 		rpc.Handle("ACL.ListPolicies", rpc.Anonymous, rpc.Here,
 			func(context.Context, *rpc.Call, *message.ACLPolicyListRequest) (*message.ACLPolicyListResponse, error) {
 				return &message.ACLPolicyListResponse{Policies: policies}, nil
@@ -84,11 +94,7 @@ func newACLServer(t *testing.T) *web.Server {
 			func(_ context.Context, c *rpc.Call, _ *message.GenericRequest) (*message.ACLWhoAmIResponse, error) {
 				return &message.ACLWhoAmIResponse{Identity: c.Identity}, nil
 			}).Needs(rpc.AnyToken),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return web.New(web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}, aclapi.Routes(), nil)
+	)
 }
 
 func TestACLReplies(t *testing.T) {

@@ -2,12 +2,10 @@ package aclapi_test
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/command/agent/httpapi/aclapi"
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -18,7 +16,7 @@ import (
 // newAuthServer serves the login routes with methods that return their request.
 func newAuthServer(t *testing.T) *web.Server {
 	t.Helper()
-	srv, err := rpc.NewServer(rpc.Config{Auth: callers{}, Log: slog.New(slog.DiscardHandler), Methods: []rpc.Method{
+	return serve(t,
 		rpc.Handle("ACL.UpsertAuthMethods", rpc.Anonymous, rpc.Here,
 			func(_ context.Context, _ *rpc.Call, q *message.ACLAuthMethodUpsertRequest) (*message.ACLAuthMethodUpsertResponse, error) {
 				return &message.ACLAuthMethodUpsertResponse{AuthMethods: q.AuthMethods}, nil
@@ -51,11 +49,7 @@ func newAuthServer(t *testing.T) *web.Server {
 			func(_ context.Context, _ *rpc.Call, q *message.OIDCCompleteAuthRequest) (*message.ACLLoginResponse, error) {
 				return nil, apierror.Errorf(403, "%s %s %s %s", q.State, q.Code, q.Iss, q.ClientNonce)
 			}),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return web.New(web.Config{RPC: srv, Region: "global", Log: slog.New(slog.DiscardHandler)}, aclapi.Routes(), nil)
+	)
 }
 
 func TestAuthReplies(t *testing.T) {
