@@ -6,14 +6,15 @@
 package catalog
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
-// Registration is one address of a service. The client of the allocation writes it. It has no health: failing
-// checks do not hide a service.
+// Registration is one address of a service. The client of the allocation writes it, and again when its health changes.
+// Lists contain it whatever its health is: as in Nomad 2.0, failing checks do not hide a service.
 type Registration struct {
 	ID          string // see ID
 	ServiceName string
@@ -27,6 +28,59 @@ type Registration struct {
 	Port        int // 0 if the service has no port
 	CreateIndex uint64
 	ModifyIndex uint64
+
+	// The fields below are additions of this project. Clients of Nomad 2.0 leave them empty.
+	Meta              map[string]string
+	TaggedAddresses   map[string]TaggedAddress
+	Weights           *Weights // nil for 1 and 1
+	EnableTagOverride bool
+	Status            Status // the worst of its checks; see Health
+	Checks            []*Check
+}
+
+// TaggedAddress is another address of a service, such as that of another network. Port is 0 if it has none.
+type TaggedAddress struct {
+	Address string
+	Port    int
+}
+
+// Weights are the weights of a service in DNS answers, by its health.
+type Weights struct {
+	Passing int
+	Warning int
+}
+
+// Check is the state of a health check at its last change of status.
+type Check struct {
+	ID     string
+	Name   string
+	Type   string // http, tcp, grpc or script
+	Status Status
+	Output string // its beginning, MaxOutput bytes at most
+}
+
+// MaxOutput is the maximum size of the output of a Check, in bytes.
+const MaxOutput = 256
+
+// Status is the health of a registration or of a check.
+type Status string
+
+// The statuses, from the best to the worst. The words are those of Consul.
+const (
+	Passing  Status = "passing"
+	Warning  Status = "warning"
+	Critical Status = "critical"
+)
+
+// Health returns the status of a registration. One without a status is passing: it has no checks, or a client of Nomad
+// 2.0 wrote it.
+func (r *Registration) Health() Status { return cmp.Or(r.Status, Passing) }
+
+// Instance is a registration with what callers need to know about its node.
+type Instance struct {
+	Registration
+	NodeName    string
+	NodeAddress string // the address at which others reach the node, or ""
 }
 
 // ID returns the ID of a registration. workload is the name of the task, or GroupWorkload. port is the

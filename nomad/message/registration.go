@@ -76,3 +76,46 @@ type JobServiceRegistrationsResponse struct {
 	Services []*catalog.Registration
 	QueryMeta
 }
+
+// ServiceInstancesRequest is the request of ServiceRegistration.Instances. An empty ServiceName selects all services of
+// the namespace, and an empty NodeID all nodes.
+type ServiceInstancesRequest struct {
+	ServiceName string
+	NodeID      string
+	QueryOptions
+}
+
+// ServiceInstancesResponse is the reply of ServiceRegistration.Instances.
+type ServiceInstancesResponse struct {
+	Instances []*catalog.Instance
+	QueryMeta
+}
+
+// ServiceVersion is a service of which a node knows a version. Version is the one of the last ServiceState, or "".
+type ServiceVersion struct {
+	Namespace string
+	Name      string
+	Version   string
+}
+
+// ServiceState is the registrations of a service. Version changes with them.
+type ServiceState struct {
+	Namespace string
+	Name      string
+	Version   string
+	Instances []*catalog.Instance
+}
+
+// ServiceWatchRequest is the request of ServiceRegistration.Watch. The call waits, MaxQueryTime at most, until a
+// service has another version than that of the request.
+type ServiceWatchRequest struct {
+	Services []ServiceVersion
+	QueryOptions
+}
+
+// ServiceWatchResponse is the reply of ServiceRegistration.Watch. It has only the services whose version differs from
+// that of the request. A service without registrations has a version too.
+type ServiceWatchResponse struct {
+	Services []*ServiceState
+	QueryMeta
+}

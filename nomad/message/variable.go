@@ -80,6 +80,17 @@ type VariablesReadResponse struct {
 	QueryMeta
 }
 
+// VariablesTreeRequest is the request of Variables.Tree. It selects the variables whose path begins with Prefix of the
+// QueryOptions.
+type VariablesTreeRequest struct{ QueryOptions }
+
+// VariablesTreeResponse is the reply of Variables.Tree: the variables that the caller may read, with their items, sorted
+// by path.
+type VariablesTreeResponse struct {
+	Data []*variable.Decrypted
+	QueryMeta
+}
+
 // VariablesRenewLockRequest is the request of Variables.RenewLock.
 type VariablesRenewLockRequest struct {
 	Path   string
