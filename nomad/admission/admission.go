@@ -27,6 +27,7 @@ import (
 	"cmp"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/jobrules"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -47,6 +48,7 @@ type Config struct {
 	MaxPriority       int // 100
 	MaxCount          int // 50,000 allocations
 	Spiffe            Spiffe
+	Consul            *consul.Services // what happens to services of provider "consul"; nil for the default setting
 }
 
 // Admitter admits jobs in one region.

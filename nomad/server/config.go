@@ -13,6 +13,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/audit"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
+	"github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/keyring/kms"
@@ -126,6 +127,8 @@ type Config struct {
 	OIDCIssuer string
 	// Spiffe enables SPIFFE identities. Default: disabled.
 	Spiffe Spiffe
+	// ConsulServices is what happens to services of provider "consul". Default: it depends on the nodes.
+	ConsulServices consul.Mode
 	// AcceptAnyAudience accepts workload identities for other audiences in the API of this
 	// cluster, as other implementations do.
 	AcceptAnyAudience bool

@@ -37,6 +37,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/autopilot"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/deploy"
 	"github.com/open-nomad/open-nomad/nomad/drain"
 	"github.com/open-nomad/open-nomad/nomad/endpoint"
@@ -101,6 +102,7 @@ type Server struct {
 	beats     *heartbeat.Timers
 	locks     *locks.Timers
 	plans     *plan.Applier
+	consul    *consul.Services
 	admission *admission.Admitter
 	deploys   *deploy.Watcher
 	periodic  *periodic.Launcher
@@ -185,9 +187,10 @@ func (s *Server) open() (err error) {
 	s.locks = locks.New(self, s.log)
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Kinds: s.cfg.Kinds,
 		Rejections: s.cfg.PlanRejections, Log: s.log})
+	s.consul = consul.NewServices(s.cfg.ConsulServices)
 	s.admission = admission.New(admission.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs,
 		Open: !s.cfg.Access.Enabled, ExplicitPrivilege: s.cfg.ExplicitPrivilege, MaxPriority: s.cfg.JobMaxPriority, MaxCount: s.cfg.JobMaxCount,
-		Spiffe: admission.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}})
+		Spiffe: admission.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}, Consul: s.consul})
 	s.deploys = deploy.New(deploy.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.periodic = periodic.New(periodic.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log, Admission: s.admission})
 	s.drains = drain.New(drain.Config{Store: s.fsm.State, Raft: s.raft, Log: s.log})
@@ -246,7 +249,7 @@ func (s *Server) raftConns() rpc.RaftConns {
 // endpoints creates the RPC handlers.
 func (s *Server) endpoints() *endpoint.Service {
 	return endpoint.New(endpoint.Config{
-		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs, SignWithin: s.cfg.SignWithin,
+		Core: handler.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs, Consul: s.consul, SignWithin: s.cfg.SignWithin,
 			Store: s.fsm.State, Raft: s.raft, Cluster: s, Peers: peers{s},
 			Nodes: func() handler.Nodes { return s.rpc }, Broker: s.broker, Issuer: s.issuer, Now: time.Now, Log: s.log},
 		RootKeys:    rootkeys.Config{Keyring: s.ring, RotationThreshold: s.cfg.RootKeyRotationThreshold},

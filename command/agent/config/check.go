@@ -236,7 +236,7 @@ func (s *Settings) checkServer() error {
 	if _, err := parseSize(sv.JobMaxSourceSize); err != nil {
 		errs = append(errs, s.Fault("server.job_max_source_size", "%v", err))
 	}
-	return errors.Join(append(errs, s.checkIntroduction(), s.checkSpiffe())...)
+	return errors.Join(append(errs, s.checkIntroduction(), s.checkSpiffe(), s.checkServices())...)
 }
 
 // checkIntroduction checks the server.client_introduction block.

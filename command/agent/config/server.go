@@ -62,6 +62,7 @@ type Server struct {
 	JobTrackedVersions        int                    `hcl:"job_tracked_versions" default:"6" later:"setting the number of tracked job versions"`
 	OIDCIssuer                string                 `hcl:"oidc_issuer"`
 	Spiffe                    Spiffe                 `hcl:"spiffe"`
+	Services                  Services               `hcl:"services"`
 	AcceptAnyAudience         bool                   `hcl:"accept_any_audience"`
 	RelayTokensToNodes        bool                   `hcl:"relay_tokens_to_nodes"`
 	StartTimeout              time.Duration          `hcl:"start_timeout" default:"30s"`

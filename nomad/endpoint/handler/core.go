@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
+	"github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
@@ -108,6 +109,8 @@ type Config struct {
 	// OnlyOurs returns an error (409) with the name of a feature if servers of the region may be of
 	// another build, which do not have it.
 	OnlyOurs func(feature string) error
+	// Consul is what the servers do with services of provider "consul".
+	Consul *consul.Services
 	// SignWithin is the maximum time to wait for a signing key.
 	SignWithin time.Duration
 

@@ -22,7 +22,7 @@ type Admitted struct {
 // only.
 func Admit(core *handler.Core, job *nomad.Job) (*Admitted, error) {
 	s := New(core, nil, nil, Config{Admission: admission.New(admission.Config{Region: core.Region, Kinds: core.Kinds, Schemas: core.Schemas,
-		OnlyOurs: core.OnlyOurs})})
+		OnlyOurs: core.OnlyOurs, Consul: core.Consul})})
 	all := &rpc.Call{Access: &rpc.Access{Rights: acl.Everything, Disabled: true}}
 	snap := s.Snapshot()
 	view := s.admission.At(snap)

@@ -1,0 +1,86 @@
+// Package consul decides what the servers of a region do with services of provider "consul". This project has no Consul
+// integration yet: without Consul, such services are registered in the native catalog.
+//
+//	setting ──┬─ nomad, refuse, consul ───────────────────────▶ that mode
+//	          └─ "" ──┬─ no ready node has Consul ────────────▶ Native
+//	                  └─ a ready node has the attribute of one ▶ Consul
+//
+// The setting is server.services.consul of the agent configuration. The package reads the nodes of a snapshot and
+// writes nothing. It starts no goroutine.
+package consul
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// Mode is what the servers do with services of provider "consul".
+type Mode string
+
+// The modes. They are the values of the setting.
+const (
+	Native Mode = "nomad"  // they are stored with provider "nomad"
+	Consul Mode = "consul" // Consul registers them, which this version does not support: they are refused
+	Refuse Mode = "refuse" // they are refused
+)
+
+// Modes are the valid values of the setting, except for the default "".
+var Modes = []Mode{Native, Consul, Refuse}
+
+// Services is the setting of the servers of a region. It caches the mode. A nil Services has the default setting.
+type Services struct {
+	setting Mode
+
+	mu    sync.Mutex
+	store *state.Store // of the cached mode
+	index uint64       // of the table of nodes
+	mode  Mode
+}
+
+// NewServices returns the Services of a setting, which must be one of Modes or "".
+func NewServices(setting Mode) *Services { return &Services{setting: setting} }
+
+// Mode returns the mode in a snapshot. With the default setting it depends on the nodes, which are read after a change
+// only.
+func (s *Services) Mode(snap *state.Snapshot) Mode {
+	if s == nil {
+		return modeOf(snap)
+	}
+	if s.setting != "" {
+		return s.setting
+	}
+	index := snap.TableIndex(state.TableNodes)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mode == "" || s.store != snap.Store() || s.index != index {
+		s.store, s.index, s.mode = snap.Store(), index, modeOf(snap)
+	}
+	return s.mode
+}
+
+// Configured reports whether the operator has set the mode. Otherwise it follows the nodes.
+func (s *Services) Configured() bool { return s != nil && s.setting != "" }
+
+// modeOf returns the mode of the default setting.
+func modeOf(snap *state.Snapshot) Mode {
+	for n := range snap.Nodes(nil) {
+		if n.Status == nomad.NodeStatusReady && HasConsul(n) {
+			return Consul
+		}
+	}
+	return Native
+}
+
+// HasConsul reports whether a node has an agent of Consul: the attribute consul.version, or consul.<name>.version of
+// another cluster. Only clients of Nomad report them.
+func HasConsul(n *nomad.Node) bool {
+	for name := range n.Attributes {
+		if strings.HasPrefix(name, "consul.") && strings.HasSuffix(name, ".version") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,87 @@
+package consul_test
+
+import (
+	"testing"
+
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/consul"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// TestMode checks the mode of each setting, with and without nodes that have Consul.
+func TestMode(t *testing.T) {
+	for name, c := range map[string]struct {
+		setting   consul.Mode
+		attribute string
+		status    string
+		want      consul.Mode
+	}{
+		"default without nodes":  {"", "", "", consul.Native},
+		"default without Consul": {"", "consul", nomad.NodeStatusReady, consul.Native},
+		"default with Consul":    {"", "consul.version", nomad.NodeStatusReady, consul.Consul},
+		"another cluster":        {"", "consul.west.version", nomad.NodeStatusReady, consul.Consul},
+		"of another subject":     {"", "consul.segment", nomad.NodeStatusReady, consul.Native},
+		"down":                   {"", "consul.version", nomad.NodeStatusDown, consul.Native},
+		"initializing":           {"", "consul.version", nomad.NodeStatusInit, consul.Native},
+		"nomad with Consul":      {consul.Native, "consul.version", nomad.NodeStatusReady, consul.Native},
+		"consul without Consul":  {consul.Consul, "", "", consul.Consul},
+		"refuse":                 {consul.Refuse, "", "", consul.Refuse},
+	} {
+		s := state.New(nil)
+		if c.status != "" {
+			register(t, s, 2, &nomad.Node{ID: "a", SecretID: "s", Status: c.status, Attributes: map[string]string{c.attribute: "1.20.0"}})
+		}
+		services := consul.NewServices(c.setting)
+		if got := services.Mode(s.Snapshot()); got != c.want {
+			t.Errorf("%s: Mode() = %q, want %q", name, got, c.want)
+		}
+		if got := services.Configured(); got != (c.setting != "") {
+			t.Errorf("%s: Configured() = %v", name, got)
+		}
+	}
+}
+
+// TestMode_FollowsNodes checks that the cached mode follows the nodes and a replaced store.
+func TestMode_FollowsNodes(t *testing.T) {
+	services, s := consul.NewServices(""), state.New(nil)
+	want := func(when string, s *state.Store, want consul.Mode) {
+		t.Helper()
+		if got := services.Mode(s.Snapshot()); got != want {
+			t.Errorf("%s: Mode() = %q, want %q", when, got, want)
+		}
+	}
+	want("empty", s, consul.Native)
+	node := &nomad.Node{ID: "a", SecretID: "s", Status: nomad.NodeStatusReady, Attributes: map[string]string{"consul.version": "1.20.0"}}
+	register(t, s, 5, node)
+	want("with Consul", s, consul.Consul)
+	want("again", s, consul.Consul)
+	restored := state.New(nil)
+	register(t, restored, 5, &nomad.Node{ID: "a", SecretID: "s", Status: nomad.NodeStatusReady})
+	want("restored, same index", restored, consul.Native)
+	var none *consul.Services
+	if got := none.Mode(s.Snapshot()); got != consul.Consul || none.Configured() {
+		t.Errorf("nil: Mode() = %q, Configured() = %v; want the default setting", got, none.Configured())
+	}
+}
+
+// BenchmarkMode measures a call with the cached mode of 5,000 nodes.
+func BenchmarkMode(b *testing.B) {
+	s := state.New(nil)
+	for i := range 5000 {
+		register(b, s, uint64(2+i), &nomad.Node{ID: string(rune('a'+i%26)) + string(rune(0x4e00+i)), Status: nomad.NodeStatusReady,
+			Attributes: map[string]string{"nomad.version": "2.0.6", "cpu.arch": "amd64"}})
+	}
+	services := consul.NewServices("")
+	snap := s.Snapshot()
+	for b.Loop() {
+		services.Mode(snap)
+	}
+}
+
+func register(t testing.TB, s *state.Store, index uint64, n *nomad.Node) {
+	t.Helper()
+	if _, err := s.RegisterNode(index, &message.NodeRegisterRequest{Node: n}); err != nil {
+		t.Fatal(err)
+	}
+}
