@@ -41,7 +41,8 @@ func (r *run) request(entries []*entry) *render.Request {
 	cfg, dir, env := &r.t.deps.Config, r.s.Dir, r.s.Env
 	req := &render.Request{
 		Env: env.Map(), Dir: dir.Path(), Socket: socketName, Token: render.Token(r.currentToken().Reveal()),
-		Namespace: r.t.deps.Namespace, Region: env.Var("NOMAD_REGION"), Retry: cfg.NomadRetry,
+		Namespace: r.t.deps.Namespace, Region: env.Var("NOMAD_REGION"),
+		Datacenter: env.Expand("${node.datacenter}"), NodeID: env.Expand("${node.unique.id}"), Retry: cfg.NomadRetry,
 		Denied: cfg.FunctionDenylist, MaxStale: cfg.MaxStale, BlockQueryWait: cfg.blockQueryWait(),
 		Roots: []render.Root{
 			{Path: dir.LocalPath(), Names: []string{env.Var("NOMAD_TASK_DIR")}},

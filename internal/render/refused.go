@@ -8,10 +8,12 @@ import (
 
 // Reasons for refusing a function.
 const (
-	unsafe      = "templates must not run programs or write files"
-	ofHost      = "templates do not read the host's environment, interfaces or name resolution"
-	needsConsul = "this version has no Consul integration"
-	needsVault  = "this version has no Vault integration"
+	unsafe        = "templates must not run programs or write files"
+	ofHost        = "templates do not read the host's environment, interfaces or name resolution"
+	needsNodeRead = "it needs the right node:read, which the identity of a task does not have"
+	ofMesh        = "it belongs to Consul Connect, which only Consul has"
+	ofConsul      = "partitions and peers are of Consul, which this version has no integration for"
+	needsVault    = "this version has no Vault integration"
 )
 
 // refused holds the functions that no configuration can allow.
@@ -21,10 +23,9 @@ var refused = map[string]string{
 	"sockaddr": ofHost, "expandenv": ofHost, "getHostByName": ofHost,
 	"sprig_env": ofHost, "sprig_expandenv": ofHost, "sprig_getHostByName": ofHost,
 
-	"datacenters": needsConsul, "exportedServices": needsConsul, "key": needsConsul, "keyExists": needsConsul,
-	"keyOrDefault": needsConsul, "ls": needsConsul, "safeLs": needsConsul, "node": needsConsul, "nodes": needsConsul,
-	"partitions": needsConsul, "peerings": needsConsul, "service": needsConsul, "services": needsConsul,
-	"connect": needsConsul, "tree": needsConsul, "safeTree": needsConsul, "caRoots": needsConsul, "caLeaf": needsConsul,
+	"node": needsNodeRead, "nodes": needsNodeRead,
+	"connect": ofMesh, "caRoots": ofMesh, "caLeaf": ofMesh,
+	"partitions": ofConsul, "peerings": ofConsul, "exportedServices": ofConsul,
 
 	"secret": needsVault, "secrets": needsVault, "pkiCert": needsVault,
 }

@@ -48,7 +48,10 @@ type Request struct {
 	Token     Token
 	Namespace string
 	Region    string
-	Retry     Retry
+	// Datacenter and NodeID are those of the node.
+	Datacenter string
+	NodeID     string
+	Retry      Retry
 	// Kept is set if earlier content exists. Then no failure to read data ends the program.
 	Kept bool
 	// Once ends the program after all templates are rendered, even if their data can change.

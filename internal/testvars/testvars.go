@@ -101,6 +101,12 @@ func (s *Server) Delete(path string) { s.change(func() { delete(s.vars, path) })
 // Fail answers every request with an error status. 0 ends that.
 func (s *Server) Fail(status int) { s.change(func() { s.status = status }) }
 
+// Refuse answers requests for a path with status 403.
+func (s *Server) Refuse(path string) { s.change(func() { s.pages[path] = refused{} }) }
+
+// refused is the page of a path that Refuse has got.
+type refused struct{}
+
 // Reads returns the number of requests.
 func (s *Server) Reads() int {
 	s.mu.Lock()
@@ -186,6 +192,9 @@ func (s *Server) answer(path, prefix string) (answer, <-chan struct{}) {
 		return answer{status: s.status, body: "the test wants an error"}, s.changed
 	}
 	if body, ok := s.pages[path]; ok {
+		if body == (refused{}) {
+			return answer{status: http.StatusForbidden, body: "Permission denied"}, s.changed
+		}
 		return answer{index: s.index, body: body}, s.changed
 	}
 	name, one := strings.CutPrefix(path, "/v1/var/")
@@ -194,14 +203,16 @@ func (s *Server) answer(path, prefix string) (answer, <-chan struct{}) {
 		return answer{s.index, http.StatusNotFound, "variable not found"}, s.changed
 	case one:
 		return answer{index: v.ModifyIndex, body: v}, s.changed
-	case path != "/v1/vars":
+	case path != "/v1/vars" && path != "/v1/vars/tree":
 		return answer{status: http.StatusNotFound, body: "no such path"}, s.changed
 	}
 	list := []variable{}
 	for _, name := range slices.Sorted(maps.Keys(s.vars)) {
 		if strings.HasPrefix(name, prefix) {
 			entry := *s.vars[name]
-			entry.Items = nil
+			if path == "/v1/vars" {
+				entry.Items = nil
+			}
 			list = append(list, entry)
 		}
 	}

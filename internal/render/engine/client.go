@@ -112,16 +112,31 @@ func (c *client) url(k key, index uint64, wait time.Duration, stale bool) string
 	if stale {
 		q.Set("stale", "")
 	}
-	u := url.URL{Scheme: "http", Host: "task-api", Path: "/v1/var/" + k.path}
-	switch k.kind {
-	case listing:
-		u.Path = "/v1/vars"
-		q.Set("prefix", k.path)
-	case service, catalog:
-		u.Path = k.servicePath(q)
-	}
+	u := url.URL{Scheme: "http", Host: "task-api", Path: k.urlPath(q)}
 	u.RawQuery = q.Encode()
 	return u.String()
+}
+
+// urlPath returns the path of a request. It adds parameters to the query.
+func (k key) urlPath(q url.Values) string {
+	switch k.kind {
+	case listing:
+		q.Set("prefix", k.path)
+		return "/v1/vars"
+	case tree:
+		q.Set("prefix", k.path)
+		return "/v1/vars/tree"
+	case service:
+		if k.choose != "" {
+			q.Set("choose", k.choose)
+		}
+		return "/v1/service/" + k.path
+	case health:
+		return "/v1/service/" + k.path + "/instances"
+	case catalog, snippets:
+		return "/v1/services"
+	}
+	return "/v1/var/" + k.path
 }
 
 func metaOf(h http.Header) (m meta) {
@@ -132,36 +147,50 @@ func metaOf(h http.Header) (m meta) {
 	return m
 }
 
-// decode decodes a response. A variable that does not exist is a value without items.
+// decoders hold the function that decodes a successful response, by the kind of its data. Their errors contain no part
+// of it.
+var decoders = map[kind]func(k key, body []byte) (content, error){
+	variable: decodeVariable, existence: decodeVariable, listing: decodeListing,
+	service: decodeServices, catalog: decodeCatalog,
+	health: decodeInstances, snippets: decodeSnippets,
+	required: decodePair, optional: decodePair, tree: decodeTree,
+}
+
+// errMalformed omits the response, which can contain values.
+var errMalformed = errors.New("the response is malformed")
+
+// decode decodes a response. A variable that does not exist is an empty content.
 func decode(k key, status int, body []byte) (datum, error) {
-	if k.kind == service || k.kind == catalog {
-		return decodeServices(k, status, body)
-	}
-	if status == http.StatusNotFound && k.kind != listing && strings.Contains(string(body), "variable not found") {
+	one := strings.HasPrefix(k.urlPath(url.Values{}), "/v1/var/")
+	if one && status == http.StatusNotFound && strings.Contains(string(body), "variable not found") {
 		return datum{}, nil
 	}
 	if status != http.StatusOK {
-		return datum{}, fmt.Errorf("the API returned status %d: %s", status, oneLine(body))
+		return datum{}, fmt.Errorf("the API returned status %d: %s%s", status, oneLine(body), k.remedy(status))
 	}
-	var v datum
-	if k.kind == listing {
-		var list []*nomadapi.VariableMetadata
-		if err := json.Unmarshal(body, &list); err != nil {
-			return datum{}, errors.New("the response is malformed")
+	v, err := decoders[k.kind](k, body)
+	return datum{content: v}, err
+}
+
+func decodeListing(_ key, body []byte) (v content, err error) {
+	var list []*nomadapi.VariableMetadata
+	if json.Unmarshal(body, &list) != nil {
+		return content{}, errMalformed
+	}
+	for _, m := range list {
+		if m != nil {
+			v.list = append(v.list, dependency.NewNomadVarMeta(m))
 		}
-		for _, m := range list {
-			if m != nil {
-				v.list = append(v.list, dependency.NewNomadVarMeta(m))
-			}
-		}
-		return v, nil
 	}
-	var found nomadapi.Variable
-	if err := json.Unmarshal(body, &found); err != nil {
-		return datum{}, errors.New("the response is malformed") // the error can contain values
-	}
-	v.items = &dependency.NewNomadVariable(&found).Items
 	return v, nil
+}
+
+func decodeVariable(_ key, body []byte) (content, error) {
+	var found nomadapi.Variable
+	if json.Unmarshal(body, &found) != nil {
+		return content{}, errMalformed
+	}
+	return content{items: &dependency.NewNomadVariable(&found).Items}, nil
 }
 
 // oneLine returns the beginning of an error response.

@@ -13,15 +13,24 @@ import (
 
 // datum is the latest value of watched data, and its watcher.
 type datum struct {
-	known    bool                               // a value has been read, possibly that it does not exist
-	items    *dependency.NomadVarItems          // of a variable
-	list     []*dependency.NomadVarMeta         // of a listing
-	text     string                             // of a file
-	services []*dependency.NomadService         // of a service
-	catalog  []*dependency.NomadServicesSnippet // of the services of a namespace
-	info     fs.FileInfo                        // of the file when it was read
-	failed   time.Time                          // when reads began to fail; zero is not failing
-	stop     context.CancelFunc                 // of the watcher, nil if none runs
+	content
+	known  bool               // a value has been read, possibly that it does not exist
+	info   fs.FileInfo        // of the file when it was read
+	failed time.Time          // when reads began to fail; zero is not failing
+	stop   context.CancelFunc // of the watcher, nil if none runs
+}
+
+// content is a value. The kind of the data sets which field is used.
+type content struct {
+	items     *dependency.NomadVarItems          // of a variable
+	list      []*dependency.NomadVarMeta         // of a listing
+	text      string                             // of a file
+	services  []*dependency.NomadService         // of a service
+	catalog   []*dependency.NomadServicesSnippet // of the services of a namespace
+	instances []*dependency.HealthService        // of a service, as Consul describes it
+	snippets  []*dependency.CatalogSnippet       // of the services of a namespace, as Consul describes them
+	pair      *dependency.KeyPair                // of a key
+	pairs     []*dependency.KeyPair              // of the keys with a prefix
 }
 
 // reading is the result of a watcher: a value or an error.
@@ -47,16 +56,14 @@ func (d *datum) readFile(files *files, name string) error {
 	return nil
 }
 
-// adopt takes a newer value and reports whether it differs. The items of a deleted variable stay for
-// nomadVar, which waits until it exists again.
+// adopt takes a newer value and reports whether it differs. What a deleted variable had stays for nomadVar and key,
+// which wait until it exists again.
 func (d *datum) adopt(k key, v *datum) bool {
-	if k.kind == variable && v.items == nil && d.items != nil {
+	if k.kind == variable && v.items == nil && d.items != nil || k.kind == required && v.pair == nil && d.pair != nil {
 		return false
 	}
-	same := d.known && d.text == v.text && reflect.DeepEqual(d.items, v.items) && reflect.DeepEqual(d.list, v.list) &&
-		reflect.DeepEqual(d.services, v.services) && reflect.DeepEqual(d.catalog, v.catalog)
-	d.known, d.items, d.list, d.text, d.info = true, v.items, v.list, v.text, v.info
-	d.services, d.catalog = v.services, v.catalog
+	same := d.known && reflect.DeepEqual(d.content, v.content)
+	d.known, d.content, d.info = true, v.content, v.info
 	return !same
 }
 

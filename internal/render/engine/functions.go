@@ -13,6 +13,8 @@ import (
 var ownErrors = map[string]bool{
 	"nomadVar": true, "nomadVarExists": true, "nomadVarList": true, "nomadVarListSafe": true, "file": true,
 	"nomadService": true, "nomadServices": true,
+	"service": true, "services": true, "datacenters": true, "key": true, "keyExists": true, "keyExistsGet": true,
+	"keyOrDefault": true, "ls": true, "safeLs": true, "tree": true, "safeTree": true,
 	"mustEnv": true, // only the name
 }
 
@@ -27,11 +29,34 @@ func (e *engine) functions() template.FuncMap {
 		"file":             e.file,
 		"nomadService":     e.nomadService,
 		"nomadServices":    e.nomadServices,
+
+		"service":      e.service,
+		"services":     e.servicesOfConsul,
+		"datacenters":  e.datacenters,
+		"key":          e.keyValue,
+		"keyExists":    e.keyExists,
+		"keyExistsGet": e.keyExistsGet,
+		"keyOrDefault": e.keyOrDefault,
+		"ls":           e.levelOf(false),
+		"safeLs":       e.levelOf(true),
+		"tree":         e.pairsOf(false),
+		"safeTree":     e.pairsOf(true),
 	}
 	for name, why := range render.RefusedFunctions() {
 		m[name] = func(...any) (string, error) { return "", errors.New("the function is refused: " + why) }
 	}
 	return m
+}
+
+// ask records that the template uses the data, and returns it. If it has not been read yet, it counts as missing, and the
+// result is nil.
+func (e *engine) ask(k key) *datum {
+	e.evaluated.use(k)
+	if d := e.data[k]; d != nil && d.known {
+		return d
+	}
+	e.evaluated.lacks(k)
+	return nil
 }
 
 // nomadVar returns the items of a variable. While the variable does not exist, the template is

@@ -22,6 +22,13 @@ const (
 	service   kind = "nomad.service"
 	catalog   kind = "nomad.services"
 	file      kind = "file"
+
+	// As consul-template names the data of Consul. Services and variables have it here.
+	health   kind = "health.service"
+	snippets kind = "catalog.services"
+	required kind = "kv.block" // exists before the template is rendered
+	optional kind = "kv.get"   // may not exist
+	tree     kind = "kv.list"
 )
 
 // key identifies a piece of data.
@@ -32,6 +39,16 @@ type key struct {
 	region    string
 	tag       string // of a service; "" for any
 	choose    string // of a service: <count>|<key>; "" for all registrations
+	consul           // of the kinds of Consul
+}
+
+// consul holds the parts of an argument that only the functions of Consul have.
+type consul struct {
+	label      string // the argument in messages, as consul-template writes it
+	prefix     string // of a tree: the beginning of its keys; path has its encoding
+	datacenter string // of a service; "" for any
+	statuses   string // of a service, separated by commas
+	nearest    string // of a service: the ID of the node whose instances come first, or ""
 }
 
 // String returns the name of the data, as consul-template writes it.
@@ -41,6 +58,8 @@ func (k key) String() string {
 		return fmt.Sprintf("file(%s)", k.path)
 	case service, catalog:
 		return k.serviceName()
+	case health, snippets, required, optional, tree:
+		return k.consulName()
 	}
 	return fmt.Sprintf("%s(%s@%s.%s)", k.kind, k.path, k.namespace, k.region)
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,11 +21,9 @@ func (e *engine) nomadServices(args ...string) ([]*dependency.NomadServicesSnipp
 	if !ok {
 		return nil, errors.New("malformed argument: want @region or none")
 	}
-	e.evaluated.use(k)
-	if d := e.data[k]; d != nil && d.known {
+	if d := e.ask(k); d != nil {
 		return d.catalog, nil
 	}
-	e.evaluated.lacks(k)
 	return nil, nil
 }
 
@@ -54,11 +50,9 @@ func (e *engine) nomadService(args ...any) ([]*dependency.NomadService, error) {
 		return nil, errService
 	}
 	k.choose = choose
-	e.evaluated.use(k)
-	if d := e.data[k]; d != nil && d.known {
+	if d := e.ask(k); d != nil {
 		return d.services, nil
 	}
-	e.evaluated.lacks(k)
 	return nil, nil
 }
 
@@ -71,37 +65,29 @@ func (k key) serviceName() string {
 	return fmt.Sprintf("%s(%s@%s.%s)", k.kind, name, k.namespace, k.region)
 }
 
-// servicePath returns the path of a request about services. It adds parameters to the query.
-func (k key) servicePath(q url.Values) string {
-	if k.kind == catalog {
-		return "/v1/services"
+func decodeCatalog(k key, body []byte) (v content, err error) {
+	var list []*nomadapi.ServiceRegistrationListStub
+	if json.Unmarshal(body, &list) != nil {
+		return content{}, errMalformed
 	}
-	if k.choose != "" {
-		q.Set("choose", k.choose)
-	}
-	return "/v1/service/" + k.path
-}
-
-// decodeServices decodes a response about services.
-func decodeServices(k key, status int, body []byte) (v datum, err error) {
-	if status != http.StatusOK {
-		return datum{}, fmt.Errorf("the API returned status %d: %s", status, oneLine(body))
-	}
-	if k.kind == catalog {
-		var list []*nomadapi.ServiceRegistrationListStub
-		if json.Unmarshal(body, &list) != nil {
-			return datum{}, errors.New("the response is malformed")
+	for _, ns := range list {
+		if ns == nil || ns.Namespace != k.namespace {
+			continue
 		}
-		for _, ns := range list {
-			if ns != nil && ns.Namespace == k.namespace {
-				v.catalog = append(v.catalog, snippets(ns.Services)...)
+		for _, s := range ns.Services {
+			if s != nil {
+				v.catalog = append(v.catalog, &dependency.NomadServicesSnippet{Name: s.ServiceName, Tags: sortedTags(s.Tags)})
 			}
 		}
-		return v, nil
 	}
+	slices.SortStableFunc(v.catalog, func(a, b *dependency.NomadServicesSnippet) int { return strings.Compare(a.Name, b.Name) })
+	return v, nil
+}
+
+func decodeServices(k key, body []byte) (v content, err error) {
 	var list []*nomadapi.ServiceRegistration
 	if json.Unmarshal(body, &list) != nil {
-		return datum{}, errors.New("the response is malformed")
+		return content{}, errMalformed
 	}
 	for _, r := range list {
 		if r == nil || k.tag != "" && !slices.Contains(r.Tags, k.tag) {
@@ -111,18 +97,6 @@ func decodeServices(k key, status int, body []byte) (v datum, err error) {
 			Datacenter: r.Datacenter, Tags: sortedTags(r.Tags), JobID: r.JobID, AllocID: r.AllocID})
 	}
 	return v, nil
-}
-
-// snippets converts services, sorted by name.
-func snippets(list []*nomadapi.ServiceRegistrationStub) []*dependency.NomadServicesSnippet {
-	var out []*dependency.NomadServicesSnippet
-	for _, s := range list {
-		if s != nil {
-			out = append(out, &dependency.NomadServicesSnippet{Name: s.ServiceName, Tags: sortedTags(s.Tags)})
-		}
-	}
-	slices.SortFunc(out, func(a, b *dependency.NomadServicesSnippet) int { return strings.Compare(a.Name, b.Name) })
-	return out
 }
 
 func sortedTags(tags []string) dependency.ServiceTags { return slices.Sorted(slices.Values(tags)) }
