@@ -76,7 +76,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Devices:    c.devices,
 		Template:   c.cfg.Template,
 		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
-		Services: c.services, Scripts: c.checks,
+		Services: c.services, Checks: c.checks,
 		Sinks:  c.sinks,
 		Spiffe: &taskhook.Spiffe{RPC: c.calls, Region: c.cfg.Region, Bundles: c.bundles},
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/check"
-	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/internal/wake"
@@ -17,6 +16,13 @@ import (
 
 // restartPoll is how often check_restart blocks are evaluated.
 const restartPoll = time.Second
+
+// observeHook begins checks and observes those of new versions. It precedes the hook of the group's services, whose
+// health it determines. checksHook, after that hook, does everything else. Both have the same name and no moment in
+// common, so they are one hook in metrics.
+type observeHook struct{ checks *checksHook }
+
+func (o observeHook) Name() string { return o.checks.Name() }
 
 // checksHook runs the checks of the group's services and its tasks' services, and restarts tasks by their
 // check_restart blocks. Before the tasks are stopped it ends the checks and removes their results.
@@ -39,13 +45,14 @@ type checksHook struct {
 	over    bool
 }
 
-func newChecksHook(c Config) hook.Hook {
+func newChecksHook(c Config) *checksHook {
 	return &checksHook{set: c.Checks, id: c.Alloc.ID, node: c.Node, region: c.Region, tasks: c.Tasks, log: c.Log, changed: wake.New()}
 }
 
 func (*checksHook) Name() string { return "checks_hook" }
 
-func (h *checksHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunResponse) error {
+func (o observeHook) Prerun(_ context.Context, req *PrerunRequest, resp *PrerunResponse) error {
+	h := o.checks
 	if h.set == nil || req.Alloc.TerminalStatus() {
 		return nil
 	}
@@ -80,7 +87,8 @@ func (h *checksHook) watch(ctx context.Context) {
 }
 
 // Update observes the checks of the new version.
-func (h *checksHook) Update(_ context.Context, req *UpdateRequest, resp *UpdateResponse) error {
+func (o observeHook) Update(_ context.Context, req *UpdateRequest, resp *UpdateResponse) error {
+	h := o.checks
 	if h.set != nil && !req.Alloc.TerminalStatus() {
 		h.observe(req.Alloc)
 		resp.Background = h.begin()
@@ -223,7 +231,7 @@ func (h *checksHook) follow(r *check.Restarts, targets []*check.Target, started 
 
 // restart restarts a task, or all running tasks for a service of the group.
 func (h *checksHook) restart(ctx context.Context, due check.Due) {
-	h.log.Info("restart after a failed check", "alloc", h.id, "task", due.Task, "reason", due.Reason)
+	h.log.Info("restart after a failed check", "alloc", h.id, "task", due.Task, "check", string(due.Check))
 	if err := h.tasks.RestartUnhealthy(ctx, due.Task, due.Reason); err != nil && ctx.Err() == nil {
 		h.log.Warn("restart after a failed check", "alloc", h.id, "task", due.Task, "err", err)
 	}

@@ -33,12 +33,12 @@ func (c *healthChecks) failingSince(states map[string]*nomad.TaskState) (since t
 	if c.set == nil {
 		return time.Time{}, true
 	}
-	results := c.set.Results(c.alloc)
-	if c.any = len(results) > 0; !c.any {
+	checks := c.set.States(c.alloc)
+	if c.any = len(checks) > 0; !c.any {
 		return time.Time{}, true
 	}
-	for _, r := range results {
-		if blocks(r, states) {
+	for _, one := range checks {
+		if blocks(one, states) {
 			c.since = time.Time{}
 			return c.since, false
 		}
@@ -49,13 +49,22 @@ func (c *healthChecks) failingSince(states map[string]*nomad.TaskState) (since t
 	return c.since, true
 }
 
-// blocks reports whether an allocation with the result is not healthy. A paused task answers no check, as intended. A
+// blocks reports whether an allocation with the check is not healthy. A paused task answers no check, as intended. A
 // check of the group does not name the task that answers it, so that it counts only while no task is paused.
-func blocks(r *message.CheckQueryResult, states map[string]*nomad.TaskState) bool {
-	if r.Task == "" && anyPaused(states) || paused(states[r.Task]) {
+func blocks(c check.State, states map[string]*nomad.TaskState) bool {
+	if c.Target.Task == "" && anyPaused(states) || paused(states[c.Target.Task]) {
 		return false
 	}
-	return r.Status == message.CheckPending || r.Status == message.CheckFailure && r.Mode != message.Readiness
+	readiness := c.Target.Mode == message.Readiness
+	switch c.Result.Status {
+	case message.CheckSuccess:
+		return false
+	case message.CheckWarning:
+		return !readiness && !c.Target.IgnoreWarnings
+	case message.CheckFailure:
+		return !readiness
+	}
+	return true // pending
 }
 
 // paused reports whether a task does not run because of its schedule or of a user.

@@ -60,7 +60,7 @@ type Config struct {
 
 // Order returns the hooks of an allocation in the order in which they run.
 func Order(c Config) []hook.Hook {
-	previous := newPreviousHook(c)
+	previous, checks := newPreviousHook(c), newChecksHook(c)
 	return []hook.Hook{
 		newDirectoryHook(c),
 		previous,
@@ -68,8 +68,9 @@ func Order(c Config) []hook.Hook {
 		newMaxRunHook(c),
 		newNetworkHook(c),
 		newIdentitiesHook(c),
+		observeHook{checks},
 		newGroupServiceHook(c),
-		newChecksHook(c),
+		checks,
 		newHealthHook(c),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -12,8 +13,10 @@ import (
 
 // groupServiceHook registers the services of the group while its tasks run. They are removed before the first task is
 // stopped, so that no caller finds an address that is about to close. When the agent shuts down they stay registered.
+// Each change of the status of a check registers them again with their health.
 type groupServiceHook struct {
 	services *service.Registrar // nil if the client has none
+	checks   *check.Set         // nil if the client has none
 	node     *nomad.Node
 	region   string
 	owner    string
@@ -21,12 +24,14 @@ type groupServiceHook struct {
 	mu      sync.Mutex
 	alloc   *nomad.Allocation
 	network *nomad.AllocNetworkStatus
-	begun   bool // Prerun has registered the services
-	over    bool // they are removed for good
+	begun   bool   // Prerun has registered the services
+	restart bool   // they are removed for a restart
+	over    bool   // they are removed for good
+	end     func() // ends check.Set.Follow, nil before
 }
 
 func newGroupServiceHook(c Config) hook.Hook {
-	return &groupServiceHook{services: c.Services, node: c.Node, region: c.Region,
+	return &groupServiceHook{services: c.Services, checks: c.Checks, node: c.Node, region: c.Region,
 		owner: service.Owner(c.Alloc.ID, catalog.GroupWorkload(c.Alloc.TaskGroup))}
 }
 
@@ -55,7 +60,7 @@ func (h *groupServiceHook) Update(_ context.Context, req *UpdateRequest, _ *Upda
 
 // register registers the services of the allocation. The caller holds mu.
 func (h *groupServiceHook) register() error {
-	if !h.begun || h.over {
+	if !h.begun || h.restart || h.over {
 		return nil
 	}
 	w := service.OfGroup(h.alloc, h.node, h.region, h.network)
@@ -69,8 +74,21 @@ func (h *groupServiceHook) register() error {
 		}
 		return nil
 	}
+	if h.checks != nil {
+		h.checks.Describe(&w, regs)
+		if h.end == nil && len(regs) > 0 {
+			h.end = h.checks.Follow(h.alloc.ID, h.healthChanged)
+		}
+	}
 	h.services.Set(h.owner, regs)
 	return nil
+}
+
+// healthChanged registers the services again. An error was reported when they were registered.
+func (h *groupServiceHook) healthChanged() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.register() //nolint:errcheck // see above
 }
 
 // PreTaskRestart removes the services and registers them again after the shutdown_delay, so that callers notice.
@@ -78,16 +96,25 @@ func (h *groupServiceHook) PreTaskRestart(ctx context.Context, req *PreTaskResta
 	if h.services == nil {
 		return nil
 	}
+	h.setRestart(true)
 	h.services.Remove(ctx, h.owner)
 	req.Delay(ctx)
+	h.setRestart(false)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.register()
 }
 
+// setRestart sets whether a restart is in progress. A change of health does not register the services during it.
+func (h *groupServiceHook) setRestart(restart bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.restart = restart
+}
+
 // PreKill removes the services and waits until the servers have done so, for one second at most.
 func (h *groupServiceHook) PreKill(ctx context.Context, _ *PreKillRequest) error {
-	h.end()
+	h.finish()
 	if h.services != nil {
 		h.services.Remove(ctx, h.owner)
 	}
@@ -96,15 +123,19 @@ func (h *groupServiceHook) PreKill(ctx context.Context, _ *PreKillRequest) error
 
 // Postrun removes the services of tasks that have ended by themselves.
 func (h *groupServiceHook) Postrun(context.Context) error {
-	h.end()
+	h.finish()
 	if h.services != nil {
 		h.services.Drop(h.owner)
 	}
 	return nil
 }
 
-func (h *groupServiceHook) end() {
+func (h *groupServiceHook) finish() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
+	if h.end != nil {
+		h.end()
+		h.end = nil
+	}
 }

@@ -51,8 +51,8 @@ func (c *healthChecks) late(task string, limits healthLimits, states map[string]
 		return ""
 	}
 	var names []string
-	for _, r := range c.set.Results(c.alloc) {
-		if blocks(r, states) && (r.Task == "" || r.Task == task) {
+	for _, one := range c.set.States(c.alloc) {
+		if r := one.Result; blocks(one, states) && (r.Task == "" || r.Task == task) {
 			names = append(names, fmt.Sprintf("%s of service %s is %s", r.Check, r.Service, r.Status))
 		}
 	}

@@ -229,7 +229,7 @@ func TestChecksOfAPausedTask(t *testing.T) {
 				alloc.DeploymentID = "d1"
 				alloc.Job.TaskGroups[0].Update = &nomad.UpdateStrategy{HealthCheck: "checks", MinHealthyTime: 10 * time.Second,
 					HealthyDeadline: time.Minute}
-				s.code.Store(1)
+				s.code.Store(2)
 				r, _, ended := s.started(alloc)
 				if c.run {
 					if err := r.Pause("main", nomad.TaskScheduleStateForceRun); err != nil {
@@ -265,7 +265,7 @@ func TestCheckRestartOfAGroupWhilePaused(t *testing.T) {
 		if err := r.Pause("main", nomad.TaskScheduleStateForcePause); err != nil {
 			t.Error(err)
 		}
-		s.code.Store(1)
+		s.code.Store(2)
 		time.Sleep(time.Hour)
 		if got := r.States()["other"].Restarts; got != 0 {
 			t.Errorf("%d restarts of the other task while one is paused", got)

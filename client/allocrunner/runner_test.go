@@ -89,7 +89,7 @@ func (w *world) agent() *world {
 func (w *world) taskHooks() taskhook.Deps {
 	d := taskhook.Deps{Users: w.users, API: w.api, HostEnv: map[string]string{"HOST_VAR": "x"}, Services: w.reg}
 	if w.checks != nil {
-		d.Scripts = w.checks
+		d.Checks = w.checks
 	}
 	return d
 }

@@ -402,7 +402,7 @@ func TestCheckRestart(t *testing.T) {
 		if got := r.States()["main"].Restarts; got != 0 {
 			t.Fatalf("%d restarts while healthy", got)
 		}
-		s.code.Store(1)
+		s.code.Store(2)
 		time.Sleep(25 * time.Second)
 		time.Sleep(5 * latency)
 		st := r.States()["main"]
@@ -440,7 +440,7 @@ func TestCheckRestartOfGroup(t *testing.T) {
 			task.RestartPolicy.Attempts, task.RestartPolicy.Interval = 5, time.Hour
 		}
 		r, _, ended := s.started(alloc)
-		s.code.Store(1)
+		s.code.Store(2)
 		time.Sleep(20 * time.Second)
 		time.Sleep(5 * latency)
 		if a, b := r.States()["main"].Restarts, r.States()["other"].Restarts; a != 1 || b != 1 {
@@ -466,10 +466,10 @@ func TestHealthOfChecks(t *testing.T) {
 		within   time.Duration
 	}{
 		{"success", "", "checks", 0, 0, "healthy", 21 * time.Second}, // first result within 10 s, then 10 s
-		{"failure", "", "checks", 1, 0, "unhealthy", time.Minute},
-		{"failure at first", "", "checks", 1, 25 * time.Second, "healthy", 46 * time.Second},
-		{"failure of a readiness check", "ignore", "checks", 1, 0, "healthy", 21 * time.Second},
-		{"task states", "", "task_states", 1, 0, "healthy", 10 * time.Second},
+		{"failure", "", "checks", 2, 0, "unhealthy", time.Minute},
+		{"failure at first", "", "checks", 2, 25 * time.Second, "healthy", 46 * time.Second},
+		{"failure of a readiness check", "ignore", "checks", 2, 0, "healthy", 21 * time.Second},
+		{"task states", "", "task_states", 2, 0, "healthy", 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *served) {
@@ -542,7 +542,7 @@ func TestChecksOfAnUpdate(t *testing.T) {
 		if len(results) != 1 {
 			t.Errorf("%d results, want that of the check", len(results))
 		}
-		s.code.Store(1)
+		s.code.Store(2)
 		time.Sleep(20 * time.Second)
 		time.Sleep(5 * latency)
 		if r.States()["main"].Restarts == 0 {

@@ -31,7 +31,8 @@ type restart struct {
 // Due is a restart that a check_restart block requires.
 type Due struct {
 	Task   string // "" for all running tasks
-	Reason string
+	Check  message.CheckID
+	Reason string // for the event; it has the name of the check
 }
 
 // Watch begins to watch the checks of a task, or of the group if task is empty. Their grace begins now.
@@ -60,7 +61,7 @@ func (r *Restarts) Poll(results map[message.CheckID]*message.CheckQueryResult, n
 	for task, checks := range r.watched {
 		for id, c := range checks {
 			if c.due(results[id], now) {
-				out = append(out, Due{Task: task, Reason: fmt.Sprintf("healthcheck: check %q unhealthy", c.target.Name)})
+				out = append(out, Due{Task: task, Check: id, Reason: fmt.Sprintf("healthcheck: check %q unhealthy", c.target.Name)})
 				delete(r.watched, task)
 				break
 			}
@@ -74,7 +75,8 @@ func (c *restart) due(result *message.CheckQueryResult, now time.Time) bool {
 	if result == nil || now.Before(c.from) {
 		return false
 	}
-	if result.Status == message.CheckSuccess {
+	warning := result.Status == message.CheckWarning
+	if result.Status == message.CheckSuccess || warning && c.target.Restart.IgnoreWarnings {
 		c.bad = time.Time{}
 		return false
 	}

@@ -77,7 +77,7 @@ func (p *probe) script(ctx context.Context, t *Target) *message.CheckQueryResult
 	metrics.IncrCounter(scriptRuns, 1)
 	out, exit, err := exec(ctx, t.Command)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case ctx.Err() != nil:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			metrics.IncrCounter(scriptTimeouts, 1)
 		}
@@ -87,10 +87,19 @@ func (p *probe) script(ctx context.Context, t *Target) *message.CheckQueryResult
 	case exit.Successful():
 		return t.result(message.CheckSuccess, 0, clip(out))
 	}
-	if len(out) == 0 {
-		return t.failure(fmt.Errorf("the script ended with exit code %d and signal %d", exit.ExitCode, exit.Signal))
+	text := clip(out)
+	if text == "" {
+		text = fmt.Sprintf("nomad: the script ended with exit code %d and signal %d", exit.ExitCode, exit.Signal)
 	}
-	return t.result(message.CheckFailure, 0, clip(out))
+	if warns(exit) {
+		return t.result(message.CheckWarning, 0, text)
+	}
+	return t.result(message.CheckFailure, 0, text)
+}
+
+// warns reports whether a script ended by itself with the exit code of a warning, as with Consul.
+func warns(exit *drivers.ExitResult) bool {
+	return exit.ExitCode == 1 && exit.Signal == 0 && exit.Err == nil && !exit.OOMKilled
 }
 
 // dial connects to the address of the check.

@@ -1,10 +1,12 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,11 +49,12 @@ type Set struct {
 
 // alloc holds the checks of one allocation.
 type alloc struct {
-	results map[message.CheckID]*message.CheckQueryResult // never modified
-	targets []*Target
-	changed wake.Signal // targets differ from those that are watched
-	execs   map[string]Exec
-	watches int // running calls of Watch
+	checks    map[message.CheckID]*status
+	targets   []*Target
+	changed   wake.Signal // targets differ from those that are watched
+	execs     map[string]Exec
+	watches   int // running calls of Watch
+	followers map[*follower]bool
 }
 
 // New returns a Set with the results that an earlier agent stored, by allocation.
@@ -60,7 +63,7 @@ func New(cfg Config, stored map[string][]*message.CheckQueryResult) *Set {
 	for id, results := range stored {
 		a := s.alloc(id)
 		for _, r := range results {
-			a.results[r.ID] = r
+			a.checks[r.ID] = &status{latest: r, last: r, ran: true}
 		}
 	}
 	return s
@@ -70,14 +73,14 @@ func New(cfg Config, stored map[string][]*message.CheckQueryResult) *Set {
 func (s *Set) alloc(id string) *alloc {
 	a := s.allocs[id]
 	if a == nil {
-		a = &alloc{results: map[message.CheckID]*message.CheckQueryResult{}, changed: wake.New(), execs: map[string]Exec{}}
+		a = &alloc{checks: map[message.CheckID]*status{}, changed: wake.New(), execs: map[string]Exec{}, followers: map[*follower]bool{}}
 		s.allocs[id] = a
 	}
 	return a
 }
 
-// Observe sets the checks of an allocation, for Watch. New checks get the status pending unless they have a result.
-// The results of all other checks are removed.
+// Observe sets the checks of an allocation, for Watch. New checks get their initial status unless they have a result.
+// The results of all other checks are removed. Followers are not called.
 func (s *Set) Observe(allocID string, targets []*Target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,14 +89,15 @@ func (s *Set) Observe(allocID string, targets []*Target) {
 	wanted := map[message.CheckID]bool{}
 	for _, t := range targets {
 		wanted[t.ID] = true
-		if a.results[t.ID] == nil {
-			a.results[t.ID] = t.result(message.CheckPending, 0, Waiting)
+		if a.checks[t.ID] == nil {
+			r := t.result(cmp.Or(t.Initial, message.CheckPending), 0, Waiting)
+			a.checks[t.ID] = &status{latest: r, last: r}
 		}
 	}
 	var vanished []message.CheckID
-	for id := range a.results {
+	for id := range a.checks {
 		if !wanted[id] {
-			delete(a.results, id)
+			delete(a.checks, id)
 			vanished = append(vanished, id)
 		}
 	}
@@ -119,7 +123,8 @@ func (s *Set) Forget(allocID string) {
 
 // drop removes the entry of an allocation if nothing uses it. The caller holds mu.
 func (s *Set) drop(allocID string) {
-	if a := s.allocs[allocID]; a != nil && len(a.execs) == 0 && len(a.targets) == 0 && a.watches == 0 {
+	if a := s.allocs[allocID]; a != nil && len(a.execs) == 0 && len(a.targets) == 0 && a.watches == 0 &&
+		len(a.followers) == 0 {
 		delete(s.allocs, allocID)
 	}
 }
@@ -128,10 +133,13 @@ func (s *Set) drop(allocID string) {
 func (s *Set) Results(allocID string) map[message.CheckID]*message.CheckQueryResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	out := map[message.CheckID]*message.CheckQueryResult{}
 	if a := s.allocs[allocID]; a != nil {
-		return maps.Clone(a.results)
+		for id, c := range a.checks {
+			out[id] = c.latest
+		}
 	}
-	return map[message.CheckID]*message.CheckQueryResult{}
+	return out
 }
 
 // Attach makes scripts of an allocation run in a task with exec. Detach must follow.
@@ -268,25 +276,24 @@ func take(ctx context.Context, slots chan struct{}) bool {
 	}
 }
 
-// record keeps a result. The state database gets it if its status is new. A nil result is that of a script whose task
-// does not run: it stays pending before the first run, and is a failure afterwards.
+// record keeps a result and calls the followers if the status has changed.
 func (s *Set) record(allocID string, t *Target, r *message.CheckQueryResult) {
+	for _, f := range s.keep(allocID, t, r) {
+		f.changed()
+	}
+}
+
+// keep keeps a result. If the status has changed, the state database gets it, and keep returns the followers.
+func (s *Set) keep(allocID string, t *Target, r *message.CheckQueryResult) []*follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.allocs[allocID]
-	if a == nil || a.results[t.ID] == nil {
-		return // no longer observed
+	if a == nil || a.checks[t.ID] == nil || !a.checks[t.ID].record(t, r) {
+		return nil // no longer observed, or unchanged
 	}
-	before := a.results[t.ID]
-	if r == nil {
-		if before.Status == message.CheckPending {
-			return
-		}
-		r = t.result(message.CheckFailure, 0, "nomad: the task does not run")
-	}
-	a.results[t.ID] = r
-	if before.Status != r.Status {
-		s.cfg.Log.Debug("status of a check has changed", "alloc", allocID, "service", t.Service, "check", t.Name, "status", string(r.Status))
-		s.cfg.Store.PutCheckResult(allocID, r)
-	}
+	latest := a.checks[t.ID].latest
+	// The name and the output are the job's text, which does not belong in the agent's log.
+	s.cfg.Log.Debug("status of a check has changed", "alloc", allocID, "check", string(t.ID), "status", string(latest.Status))
+	s.cfg.Store.PutCheckResult(allocID, latest)
+	return slices.Collect(maps.Keys(a.followers))
 }

@@ -108,7 +108,7 @@ func TestWatch(t *testing.T) {
 		if n := runs.Load(); n != 2+2*360 || kept.count() != 2 {
 			t.Errorf("%d runs and %d writes in an hour, want 722 and 2", n, kept.count())
 		}
-		code.Store(1)
+		code.Store(2)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if status(s, "a1", "c1") != message.CheckFailure || kept.count() != 4 {

@@ -14,8 +14,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// Values of on_update.
-const onUpdateIgnore = "ignore"
+// Values of on_update that make a check matter less. The default is require_healthy.
+const (
+	onUpdateIgnore         = "ignore"
+	onUpdateIgnoreWarnings = "ignore_warnings"
+)
 
 // shortest is the minimum of intervals and timeouts. The servers refuse less.
 const shortest = time.Second
@@ -29,6 +32,7 @@ type Target struct {
 	Group   string // the name of the allocation
 	Task    string // "" for the group
 	Type    string
+	Of      Key // the service that declares it
 
 	Address  service.Address
 	Inside   bool // in the network namespace of the allocation, if it has one
@@ -39,10 +43,22 @@ type Target struct {
 	Command  []string // of a script
 	In       string   // the task in which the script runs
 
-	Restart *nomad.CheckRestart // nil without a limit
+	Initial        message.CheckStatus // before the first result, "" for pending
+	Thresholds     Thresholds
+	IgnoreWarnings bool                // a warning does not keep a deployment from being healthy
+	Restart        *nomad.CheckRestart // nil without a limit
 	// Fault is the reason for which the check cannot run. Its result is then always a failure.
 	Fault error
 }
+
+// Key identifies a service of an allocation as its job declares it, before interpolation.
+type Key struct {
+	Task string // "" for the group
+	Name string
+	Port string
+}
+
+func keyOf(w *service.Workload, s *nomad.Service) Key { return Key{w.Task, s.Name, s.PortLabel} }
 
 // HTTP is the request of an HTTP check.
 type HTTP struct {
@@ -68,12 +84,14 @@ func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Targe
 	name := expand(s.Name)
 	t := &Target{
 		Mode: message.Healthiness, Name: expand(cmp.Or(c.Name, fmt.Sprintf("service: %q check", name))), Service: name,
-		Group: w.Alloc.Name, Task: w.Task, Type: expand(c.Type), Command: append([]string{c.Command}, c.Args...),
+		Group: w.Alloc.Name, Task: w.Task, Type: expand(c.Type), Of: keyOf(w, s), Command: append([]string{c.Command}, c.Args...),
 		In:       nomad.CheckTask(s, c, w.Task),
 		Interval: max(c.Interval, shortest), Timeout: max(c.Timeout, shortest),
 		HTTP: HTTP{Protocol: cmp.Or(expand(c.Protocol), "http"), Method: cmp.Or(expand(c.Method), "GET"), Path: expand(c.Path),
 			Body: c.Body, Header: expandHeader(c.Header, expand), SkipVerify: c.TLSSkipVerify},
-		Restart: restartOf(c),
+		Initial:    initialStatus(expand(c.InitialStatus)),
+		Thresholds: Thresholds{Passing: c.SuccessBeforePassing, Warning: c.FailuresBeforeWarning, Critical: c.FailuresBeforeCritical},
+		Restart:    restartOf(c), IgnoreWarnings: onUpdate == onUpdateIgnoreWarnings,
 	}
 	if onUpdate == onUpdateIgnore {
 		t.Mode = message.Readiness

@@ -52,6 +52,14 @@ type entry struct {
 	urgent  bool                  // a task waits for the removal
 	gone    chan struct{}         // closed when the servers have acknowledged the removal
 
+	// acked is what the servers have, as far as known; nil if a removal or a loss may have changed it.
+	acked *catalog.Registration
+	quiet time.Time // changes of health are paced since then; see held
+
+	// refused is when the servers refused it, zero if they did not. A change of its health alone is then no reason to send
+	// it.
+	refused time.Time
+
 	denied bool          // the servers deny it, which is logged
 	wait   time.Duration // after the next denial
 	retry  time.Time     // not sent before, zero unless denied
@@ -101,18 +109,28 @@ func (r *Registrar) want(reg *catalog.Registration) {
 		r.changed(reg.ID)
 		return
 	}
-	if !e.leaving && e.sent && reflect.DeepEqual(e.reg, reg) {
+	if !e.leaving && e.sent && reflect.DeepEqual(e.reg, reg) || e.stillRefused(reg) {
 		return
 	}
-	// A removal may be under way, so that the registration is sent in any case.
+	wait, retry := e.wait, e.retry
+	health := e.denied && !e.leaving && sameButHealth(e.reg, reg)
+	if e.leaving {
+		e.acked = nil // a removal may be under way, so that the registration is sent in any case
+	}
 	e.reg, e.leaving, e.urgent = reg, false, false
 	r.changed(reg.ID)
+	if health {
+		e.wait, e.retry = wait, retry // a new health does not end a denial
+	}
+	if _, busy := r.busy[reg.ID]; !busy && e.acked != nil && reflect.DeepEqual(e.acked, reg) {
+		e.sent = true // what changed has changed back before it was sent
+	}
 }
 
 // changed makes an entry due at once, or as soon as the call about it has ended.
 func (r *Registrar) changed(id string) {
 	e := r.entries[id]
-	e.sent, e.wait, e.retry = false, 0, time.Time{}
+	e.sent, e.wait, e.retry, e.refused = false, 0, time.Time{}, time.Time{}
 	if _, ok := r.busy[id]; ok {
 		r.busy[id] = true
 	}
@@ -121,6 +139,10 @@ func (r *Registrar) changed(id string) {
 // leave marks a registration for removal and returns its entry, or nil.
 func (r *Registrar) leave(id string, urgent bool) *entry {
 	e := r.entries[id]
+	if e != nil && !e.refused.IsZero() && e.acked == nil {
+		delete(r.entries, id) // the servers do not have it
+		return nil
+	}
 	if e != nil && (!e.leaving || urgent && !e.urgent) {
 		e.leaving, e.urgent = true, urgent
 		r.changed(id)
@@ -168,7 +190,7 @@ func (r *Registrar) Resync() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.entries {
-		e.sent, e.wait, e.retry = false, 0, time.Time{}
+		e.sent, e.acked, e.wait, e.retry = false, nil, 0, time.Time{}
 	}
 	r.nudge()
 }
@@ -193,7 +215,7 @@ func (r *Registrar) take(limit int, selected func(*entry) bool) []*catalog.Regis
 	var out []*catalog.Registration
 	now := time.Now()
 	for _, e := range r.entries {
-		if _, busy := r.busy[e.reg.ID]; !busy && !e.sent && !now.Before(e.retry) && selected(e) {
+		if _, busy := r.busy[e.reg.ID]; !busy && !e.sent && !now.Before(e.due()) && selected(e) {
 			out = append(out, e.reg)
 		}
 	}
@@ -219,12 +241,12 @@ func (r *Registrar) done(regs []*catalog.Registration) {
 	}
 }
 
-// registering reports whether a registration has yet to be sent. One that is denied does not count.
+// registering reports whether a registration has yet to be sent. One that is denied or held does not count.
 func (r *Registrar) registering() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.entries {
-		if !e.leaving && !e.sent && !e.denied {
+		if !e.leaving && !e.sent && !e.denied && !e.held() {
 			return true
 		}
 	}
@@ -256,14 +278,14 @@ func (r *Registrar) accepted(e *entry) {
 	e.denied, e.wait, e.retry = false, 0, time.Time{}
 }
 
-// retryIn returns the time until the lane tries again what is denied, and false if nothing is.
+// retryIn returns the time until the lane sends what is denied or held, and false if nothing is.
 func (r *Registrar) retryIn(l lane) (time.Duration, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var next time.Time
 	for _, e := range r.entries {
-		if !e.retry.IsZero() && e.lane() == l && (next.IsZero() || e.retry.Before(next)) {
-			next = e.retry
+		if due := e.due(); !e.sent && !due.IsZero() && e.lane() == l && (next.IsZero() || due.Before(next)) {
+			next = due
 		}
 	}
 	return max(time.Until(next), againMin), !next.IsZero()
@@ -273,9 +295,14 @@ func (r *Registrar) retryIn(l lane) (time.Duration, bool) {
 func (r *Registrar) registered(reg *catalog.Registration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.entries[reg.ID]; e != nil && e.reg == reg && !e.leaving {
+	e := r.entries[reg.ID]
+	if e == nil || e.leaving {
+		return
+	}
+	e.acknowledge(reg)
+	if e.reg == reg {
 		r.accepted(e)
-		e.sent = true
+		e.sent, e.refused = true, time.Time{}
 	}
 }
 
@@ -290,12 +317,12 @@ func (r *Registrar) removed(reg *catalog.Registration) {
 	}
 }
 
-// refused drops a registration that the servers will never accept.
+// refused gives up a registration that the servers will never accept.
 func (r *Registrar) refused(reg *catalog.Registration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.entries[reg.ID]; e != nil && e.reg == reg && !e.leaving {
-		delete(r.entries, reg.ID)
+		e.sent, e.refused = true, time.Now()
 	}
 }
 

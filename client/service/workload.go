@@ -65,7 +65,8 @@ func (w *Workload) name() string {
 	return w.Task
 }
 
-// Registrations returns the registrations of the workload's services. One service that cannot be resolved fails all.
+// Registrations returns the registrations of the workload's services, in their order and without their health. One
+// service that cannot be resolved or has too much text fails all.
 func (w *Workload) Registrations() ([]*catalog.Registration, error) {
 	var out []*catalog.Registration
 	for _, s := range w.Services {
@@ -98,11 +99,12 @@ func (w *Workload) registration(s *nomad.Service) (*catalog.Registration, error)
 	if w.Alloc.IsCanary() && len(s.CanaryTags) > 0 {
 		tags = s.CanaryTags
 	}
-	return &catalog.Registration{
+	r := &catalog.Registration{
 		ID:          catalog.ID(w.Alloc.ID, w.name(), name, w.Env.Expand(s.PortLabel)),
 		ServiceName: name, Namespace: w.Alloc.Namespace, NodeID: w.Node.ID, Datacenter: w.Node.Datacenter,
 		JobID: w.Alloc.JobID, AllocID: w.Alloc.ID, Tags: w.expanded(tags), Address: addr.Host, Port: addr.Port,
-	}, nil
+	}
+	return r, w.details(r, s)
 }
 
 func (w *Workload) ask(s *nomad.Service) Ask {

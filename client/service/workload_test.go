@@ -40,6 +40,7 @@ func TestGroupRegistration(t *testing.T) {
 	want := []*catalog.Registration{{
 		ID: "_nomad-task-a1-group-g-web-front-http", ServiceName: "web-front", Namespace: "prod", NodeID: "n1", Datacenter: "dc1",
 		JobID: "web", AllocID: "a1", Tags: []string{"i2", "linux", "${NOMAD_TASK_NAME}"}, Address: "10.0.0.1", Port: 23000,
+		Meta: map[string]string{"external-source": "nomad"},
 	}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("registrations = %+v, want %+v", got[0], want[0])

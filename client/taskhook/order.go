@@ -45,7 +45,7 @@ type Deps struct {
 	Sampler    *Sampler      // samples the usage of drivers that can measure at once; nil for none
 	Metrics    Metrics
 	Services   *service.Registrar // nil: native services are not enabled
-	Scripts    Scripts            // nil: no checks
+	Checks     Checks             // nil: no checks
 	Sinks      LogSinks           // nil for none
 	Spiffe     *Spiffe            // nil: tasks with a spiffe block do not start
 }

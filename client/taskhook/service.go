@@ -13,9 +13,11 @@ import (
 )
 
 // serviceHook registers the services of the task while its process runs. They are removed before the process is
-// stopped. When the agent shuts down they stay registered, and the next agent registers them again.
+// stopped. When the agent shuts down they stay registered, and the next agent registers them again. Each change of the
+// status of a check registers them again with their health.
 type serviceHook struct {
 	services *service.Registrar // nil if the client has none
+	checks   Checks             // nil if the client has none
 	control  Control
 	node     *nomad.Node
 	owner    string
@@ -25,12 +27,13 @@ type serviceHook struct {
 	task    *nomad.Task
 	env     *taskenv.Env
 	network *drivers.TaskNetwork
-	running bool // the services are to be registered
-	killed  bool // they are removed for good
+	running bool   // the services are to be registered
+	killed  bool   // they are removed for good
+	end     func() // ends Checks.Follow, nil before
 }
 
 func newServiceHook(c Config) hook.Hook {
-	return &serviceHook{services: c.Services, control: c.Control, node: c.Node, owner: service.Owner(c.Alloc.ID, c.Task.Name), alloc: c.Alloc,
+	return &serviceHook{services: c.Services, checks: c.Checks, control: c.Control, node: c.Node, owner: service.Owner(c.Alloc.ID, c.Task.Name), alloc: c.Alloc,
 		task: c.Task}
 }
 
@@ -54,23 +57,45 @@ func (h *serviceHook) Update(_ context.Context, req *TaskUpdateRequest, _ *TaskU
 
 // register registers the services if the process runs. The caller holds mu.
 func (h *serviceHook) register() error {
+	err := h.try()
+	if err != nil {
+		h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookFailed, Message: fmt.Sprintf("%s: %v", h.Name(), err)})
+	}
+	return err
+}
+
+// try is register without an event. The caller holds mu.
+func (h *serviceHook) try() error {
 	if !h.running || h.killed {
 		return nil
 	}
 	w := service.OfTask(h.alloc, h.node, h.task, h.env)
 	w.Network.Driver = h.network
 	regs, err := w.Registrations()
-	if err == nil && h.services == nil && len(regs) > 0 {
-		err = service.ErrDisabled
-	}
 	if err != nil {
-		h.control.Emit(&nomad.TaskEvent{Type: nomad.TaskHookFailed, Message: fmt.Sprintf("%s: %v", h.Name(), err)})
 		return err
 	}
-	if h.services != nil {
-		h.services.Set(h.owner, regs)
+	if h.services == nil {
+		if len(regs) > 0 {
+			return service.ErrDisabled
+		}
+		return nil
 	}
+	if h.checks != nil {
+		h.checks.Describe(&w, regs)
+		if h.end == nil && len(regs) > 0 {
+			h.end = h.checks.Follow(h.alloc.ID, h.healthChanged)
+		}
+	}
+	h.services.Set(h.owner, regs)
 	return nil
+}
+
+// healthChanged registers the services again. An error was reported when they were registered.
+func (h *serviceHook) healthChanged() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.try() //nolint:errcheck // see above
 }
 
 // PreKill removes the services and waits until the servers have done so, for one second at most.
@@ -78,7 +103,7 @@ func (h *serviceHook) PreKill(ctx context.Context, req *TaskPreKillRequest, _ *T
 	h.mu.Lock()
 	h.killed = h.killed || req.Final // a kill runs concurrently with Poststart, a restart and a pause
 	h.mu.Unlock()
-	if h.end() {
+	if h.stop() {
 		h.services.Remove(ctx, h.owner)
 	}
 	return nil
@@ -86,7 +111,7 @@ func (h *serviceHook) PreKill(ctx context.Context, req *TaskPreKillRequest, _ *T
 
 // Exited removes the services.
 func (h *serviceHook) Exited(context.Context, *TaskExitedRequest, *TaskExitedResponse) error {
-	if h.end() {
+	if h.stop() {
 		h.services.Drop(h.owner)
 	}
 	return nil
@@ -94,16 +119,20 @@ func (h *serviceHook) Exited(context.Context, *TaskExitedRequest, *TaskExitedRes
 
 // Stop removes the services.
 func (h *serviceHook) Stop(context.Context, *TaskStopRequest, *TaskStopResponse) error {
-	if h.end() {
+	if h.stop() {
 		h.services.Drop(h.owner)
 	}
 	return nil
 }
 
-// end prevents later registrations and reports whether the client has native services.
-func (h *serviceHook) end() bool {
+// stop prevents later registrations and reports whether the client has native services.
+func (h *serviceHook) stop() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running = false
+	if h.end != nil {
+		h.end()
+		h.end = nil
+	}
 	return h.services != nil
 }

@@ -3,6 +3,7 @@ package message
 // The states of a check, and what it affects: a deployment waits for healthiness checks only.
 const (
 	CheckSuccess CheckStatus = "success"
+	CheckWarning CheckStatus = "warning"
 	CheckFailure CheckStatus = "failure"
 	CheckPending CheckStatus = "pending"
 	Healthiness  CheckMode   = "healthiness"
@@ -15,7 +16,7 @@ type CheckID string
 // CheckMode is healthiness or readiness. Only healthiness checks affect deployments.
 type CheckMode string
 
-// CheckQueryResult is the latest result of a check. The client writes it.
+// CheckQueryResult is the latest result of a check, with its status after thresholds. The client writes it.
 type CheckQueryResult struct {
 	ID         CheckID
 	Mode       CheckMode
@@ -29,5 +30,5 @@ type CheckQueryResult struct {
 	Check      string
 }
 
-// CheckStatus is success, failure or pending.
+// CheckStatus is success, warning, failure or pending. Nomad 2.0 does not have warning.
 type CheckStatus string
