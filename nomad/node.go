@@ -210,7 +210,8 @@ type NodeListStub struct {
 	LastDrain             *DrainMetadata
 	CreateIndex           uint64
 	ModifyIndex           uint64
-	Use                   *NodeUse `json:",omitempty" codec:",omitempty"` // open-nomad only
+	Use                   *NodeUse          `json:",omitempty" codec:",omitempty"` // open-nomad only
+	Meta                  map[string]string `json:",omitempty" codec:",omitempty"` // open-nomad only
 
 	source nodeSource // of a stub that was made in this process
 }
@@ -303,4 +304,5 @@ type NodeStubFields struct {
 	Resources bool
 	OS        bool
 	Use       bool `codec:",omitempty"` // open-nomad only
+	Meta      bool `codec:",omitempty"` // open-nomad only
 }

@@ -44,8 +44,8 @@ func hostOf(addr string) string {
 	return addr
 }
 
-// Stub returns the short form of a node for lists. Resources and the operating system are included only if fields
-// requests them.
+// Stub returns the short form of a node for lists. Resources, the operating system and the metadata are included only if
+// fields requests them.
 func (n *Node) Stub(fields *NodeStubFields) *NodeListStub {
 	stub := &NodeListStub{
 		Address: hostOf(n.HTTPAddr), ID: n.ID, Datacenter: n.Datacenter, Name: n.Name,
@@ -65,6 +65,9 @@ func (n *Node) Stub(fields *NodeStubFields) *NodeListStub {
 	}
 	if fields.OS {
 		stub.Attributes = map[string]string{"os.name": n.Attributes["os.name"]}
+	}
+	if fields.Meta {
+		stub.Meta = n.Meta
 	}
 	return stub
 }

@@ -81,6 +81,9 @@ type Instance struct {
 	Registration
 	NodeName    string
 	NodeAddress string // the address at which others reach the node, or ""
+	NodeStatus  string // such as "ready", or "" if the node does not exist
+	// NodeMeta is the metadata of the node, for callers that may read nodes. Others get nil.
+	NodeMeta map[string]string
 }
 
 // ID returns the ID of a registration. workload is the name of the task, or GroupWorkload. port is the
