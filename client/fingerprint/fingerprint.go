@@ -33,6 +33,7 @@ type Config struct {
 	AdvertiseAddr   string // unique.advertise.address, may be empty
 	AllocDir        string // on the disk that is measured
 	Services        bool   // native services are enabled
+	ConsulAPI       string // address of the agent's Consul API, "" for none
 	Interface       string // "" for the interface of the default route
 	Loopback        bool   // -dev: use the loopback interface by default
 	AddressFamily   string // "ipv4", "ipv6", "" for both

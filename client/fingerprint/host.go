@@ -107,5 +107,8 @@ func program(h *Host) (Facts, error) {
 	if h.cfg.Services {
 		f.set("nomad.service_discovery", "true")
 	}
+	if h.cfg.ConsulAPI != "" {
+		f.set("nomad.consul_api.address", h.cfg.ConsulAPI)
+	}
 	return f, nil
 }

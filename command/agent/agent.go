@@ -322,6 +322,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Go(func() error { return a.ended("server", parts, a.server.Run(parts)) })
 	}
 	group.Go(func() error { return a.ended("telemetry", parts, a.runTelemetry(parts)) })
+	if a.client != nil && a.set.Client.ConsulAPI.Address != "" {
+		group.Go(func() error { return a.ended("Consul API", parts, a.runConsulAPI(parts)) })
+	}
 	for _, ln := range a.http {
 		group.Go(func() error {
 			a.awaitRestore(parts)

@@ -9,7 +9,7 @@ import (
 // machine may run, and those on which it listens.
 func (a *Agent) ownPorts() []int {
 	p := a.set.Ports
-	list := []int{p.HTTP, p.RPC, p.Serf}
+	list := []int{p.HTTP, p.RPC, p.Serf, a.consulPort()}
 	for _, ln := range a.http {
 		if at, ok := ln.Addr().(*net.TCPAddr); ok {
 			list = append(list, at.Port)

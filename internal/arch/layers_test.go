@@ -38,6 +38,9 @@ var bans = []struct{ from, to string }{
 	{"jobspec", "nomad/..."},
 	{"command/agent/httpapi", "nomad/server"},
 	{"command/agent/httpapi", "client/..."},
+	{"command/agent/consulapi", "nomad/server"},
+	{"command/agent/consulapi", "client/..."},
+	{"command/agent/consulapi", "command/agent/httpapi"},
 	// The agent must not link the libraries of its sidecar programs.
 	{"client/...", "internal/fetch/getter"},
 	{"client/...", "internal/render/engine"},

@@ -120,7 +120,8 @@ func (s *Settings) fingerprintConfig(allocDir, httpAddr string) fingerprint.Conf
 	c := &s.Client
 	return fingerprint.Config{
 		Version: version.Number, Revision: version.Commit(), AdvertiseAddr: httpAddr, Services: c.NomadServiceDiscovery,
-		AllocDir: allocDir, Interface: c.NetworkInterface, Loopback: s.Dev, AddressFamily: c.PreferredAddressFamily,
+		ConsulAPI: c.ConsulAPI.Address,
+		AllocDir:  allocDir, Interface: c.NetworkInterface, Loopback: s.Dev, AddressFamily: c.PreferredAddressFamily,
 		SpeedMbits: c.NetworkSpeed, SkipLinkLocal: s.optionSet("fingerprint.network.disallow_link_local"),
 		TotalCompute: c.CPUTotalCompute, MemoryMB: c.MemoryTotalMB, DiskMB: c.DiskTotalMB,
 		ReservableCores: c.ReservableCores,

@@ -62,6 +62,12 @@ type Client struct {
 	Fingerprint                    map[string]*Fingerprinter `hcl:"fingerprint,label"`
 	DefaultIneligible              bool                      `hcl:"default_ineligible"`
 	LogSink                        map[string]*LogSink       `hcl:"log_sink,label"`
+	ConsulAPI                      ConsulAPI                 `hcl:"consul_api"`
+}
+
+// ConsulAPI is the client.consul_api block (open-nomad only). An empty address serves no Consul API.
+type ConsulAPI struct {
+	Address string `hcl:"address"`
 }
 
 // Reserved is the client.reserved block.

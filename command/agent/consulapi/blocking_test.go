@@ -1,0 +1,128 @@
+package consulapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/open-nomad/open-nomad/nomad/catalog"
+)
+
+// blocked sends a blocking query. The result is ready when it is answered.
+func blocked(send func() *httptest.ResponseRecorder) <-chan *httptest.ResponseRecorder {
+	out := make(chan *httptest.ResponseRecorder, 1)
+	go func() { out <- send() }()
+	return out
+}
+
+func TestBlocking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegion()
+		s := newServer(r)
+		const target = "/v1/health/service/web?passing&wait=1m"
+		if got := send(s, "GET", target).Header().Get("X-Consul-Index"); got != "7" {
+			t.Fatalf("index = %s", got)
+		}
+		done := blocked(func() *httptest.ResponseRecorder { return send(s, "GET", target+"&index=7") })
+		for range 5 { // changes of other services
+			synctest.Wait()
+			r.change(func() {})
+			time.Sleep(100 * time.Millisecond)
+		}
+		select {
+		case w := <-done:
+			t.Fatalf("answered without a change: %s", w.Body)
+		case <-time.After(5 * time.Second):
+		}
+		calls := len(r.calls)
+		if calls > 5 {
+			t.Errorf("%d RPCs for 5 changes within half a second", calls)
+		}
+		r.change(func() { r.rows[0].NodeStatus = "ready" })
+		w := <-done
+		if got := brief(t, w.Body.Bytes()); got != "w1 w2" || w.Header().Get("X-Consul-Index") != "13" {
+			t.Errorf("%s at index %s", got, w.Header().Get("X-Consul-Index"))
+		}
+	})
+}
+
+func TestBlocking_Ends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(newRegion())
+		begun := time.Now()
+		w := send(s, "GET", "/v1/catalog/services?index=7&wait=16s")
+		if took := time.Since(begun); took < 16*time.Second || took > 18*time.Second || w.Code != 200 {
+			t.Errorf("%d after %v", w.Code, took)
+		}
+		begun = time.Now()
+		send(s, "GET", "/v1/catalog/services?index=7&wait=90h")
+		if took := time.Since(begun); took < 10*time.Minute || took > 11*time.Minute {
+			t.Errorf("the longest wait took %v", took)
+		}
+	})
+}
+
+// A node changes without its services: a query of a node notices it.
+func TestBlocking_Node(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegion()
+		s := newServer(r)
+		done := blocked(func() *httptest.ResponseRecorder { return send(s, "GET", "/v1/health/node/beta?index=7&wait=5m") })
+		synctest.Wait()
+		r.mu.Lock()
+		r.nodes[0].Status = "ready"
+		r.mu.Unlock()
+		r.change(func() {})
+		if w := <-done; !strings.Contains(w.Body.String(), `"passing"`) {
+			t.Errorf("answer: %s", w.Body)
+		}
+	})
+}
+
+// Callers without a token cannot take all slots.
+func TestBlocking_Limit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(newRegion())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		codes := make(chan int, 400)
+		for i := range 300 {
+			go func() {
+				req := httptest.NewRequestWithContext(ctx, "GET", fmt.Sprintf("/v1/catalog/service/s%d?index=7&wait=10m", i), nil)
+				req.Host = "localhost:8500"
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, req)
+				codes <- w.Code
+			}()
+		}
+		synctest.Wait()
+		if refused := len(codes); refused != 300-256 {
+			t.Errorf("%d of 300 queries refused", refused)
+		}
+		if code := <-codes; code != 429 {
+			t.Errorf("refused with %d", code)
+		}
+		done := blocked(func() *httptest.ResponseRecorder {
+			return send(s, "GET", "/v1/catalog/services?index=7&wait=10s", "X-Consul-Token", secret)
+		})
+		if w := <-done; w.Code != 200 {
+			t.Errorf("a caller with a token: %d", w.Code)
+		}
+		cancel()
+	})
+}
+
+// The order of answers does not depend on the order of the servers.
+func TestOrder(t *testing.T) {
+	r := newRegion()
+	s := newServer(r)
+	first := send(s, "GET", "/v1/health/service/web").Body.String()
+	r.rows = []*catalog.Instance{r.rows[2], r.rows[0], r.rows[3], r.rows[1]}
+	if again := send(s, "GET", "/v1/health/service/web").Body.String(); again != first {
+		t.Errorf("another order:\n%s\n%s", first, again)
+	}
+}
