@@ -222,7 +222,7 @@ func (r *Resolver) identity(ctx context.Context, key digest, token string) (*rba
 func (r *Resolver) whoAmI(ctx context.Context, token string, stale bool) (*rbac.AuthenticatedIdentity, error) {
 	req := message.GenericRequest{QueryOptions: r.query(token)}
 	req.AllowStale = stale
-	out, err := fetch(ctx, r, "ACL.WhoAmI", &req, always[message.ACLWhoAmIResponse])
+	out, err := fetch(ctx, r, question[message.ACLWhoAmIResponse]{"ACL.WhoAmI", &req, always[message.ACLWhoAmIResponse]})
 	if err != nil {
 		return nil, err
 	}

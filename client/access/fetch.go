@@ -19,30 +19,36 @@ type answer[T any] interface {
 	ReadMeta() *message.QueryMeta
 }
 
+// question is a read of a method whose response is a T.
+type question[T any] struct {
+	method   string
+	req      interface{ Query() *message.QueryOptions }
+	complete func(*T) bool // reports whether the response has all parts
+}
+
 // fetch asks any server first. It asks the leader as well in two cases: the server's last contact
-// with the leader is too old, or complete reports a missing part. If the leader does not answer,
+// with the leader is too old, or a part of the answer is missing. If the leader does not answer,
 // fetch returns a complete answer of any age. For an incomplete one it returns the error, since the
 // missing part may be a policy that denies something.
-func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, method string, req interface{ Query() *message.QueryOptions },
-	complete func(*T) bool) (*T, error) {
+func fetch[T any, P answer[T]](ctx context.Context, r *Resolver, q question[T]) (*T, error) {
 	out := new(T)
-	if err := r.call(ctx, method, req, out); err != nil {
+	if err := r.call(ctx, q.method, q.req, out); err != nil {
 		return nil, err
 	}
-	if !req.Query().AllowStale || complete(out) && P(out).ReadMeta().LastContact <= maxContact {
+	if !q.req.Query().AllowStale || q.complete(out) && P(out).ReadMeta().LastContact <= maxContact {
 		return out, nil
 	}
-	req.Query().AllowStale = false
+	q.req.Query().AllowStale = false
 	confirmed := new(T)
-	err := r.call(ctx, method, req, confirmed)
+	err := r.call(ctx, q.method, q.req, confirmed)
 	switch {
 	case err == nil:
 		return confirmed, nil
-	case complete(out) && !errors.Is(err, apierror.ErrPermissionDenied):
+	case q.complete(out) && !errors.Is(err, apierror.ErrPermissionDenied):
 		return out, nil
 	}
 	return nil, err
 }
 
-// always is the complete function for responses without parts.
+// always is the complete function of questions whose responses have no parts.
 func always[T any](*T) bool { return true }

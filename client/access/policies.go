@@ -45,8 +45,8 @@ func (r *Resolver) ofWorkload(ctx context.Context, key digest, token string) ([]
 	if found, until, ok := r.claims.until(key); ok {
 		return found, until, nil
 	}
-	out, err := fetch(ctx, r, "ACL.GetClaimPolicies", &message.GenericRequest{QueryOptions: r.query(token)},
-		always[message.ACLPolicySetResponse])
+	out, err := fetch(ctx, r, question[message.ACLPolicySetResponse]{"ACL.GetClaimPolicies",
+		&message.GenericRequest{QueryOptions: r.query(token)}, always[message.ACLPolicySetResponse]})
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -86,8 +86,9 @@ func (r *Resolver) ofToken(ctx context.Context, token string, t *rbac.Token) ([]
 	if len(missing) == 0 {
 		return found, until, nil
 	}
-	out, err := fetch(ctx, r, "ACL.GetPolicies", &message.ACLPolicySetRequest{Names: missing, QueryOptions: r.query(token)},
-		func(out *message.ACLPolicySetResponse) bool { return has(out.Policies, missing) })
+	out, err := fetch(ctx, r, question[message.ACLPolicySetResponse]{"ACL.GetPolicies",
+		&message.ACLPolicySetRequest{Names: missing, QueryOptions: r.query(token)},
+		func(out *message.ACLPolicySetResponse) bool { return has(out.Policies, missing) }})
 	if err != nil {
 		return nil, until, err
 	}
@@ -121,8 +122,9 @@ func (r *Resolver) namesOf(ctx context.Context, token string, t *rbac.Token) ([]
 		names, until = append(names, of...), earlier(until, end)
 	}
 	if len(missing) > 0 {
-		out, err := fetch(ctx, r, "ACL.GetRolesByID", &message.ACLRolesByIDRequest{ACLRoleIDs: missing, QueryOptions: r.query(token)},
-			func(out *message.ACLRolesByIDResponse) bool { return has(out.ACLRoles, missing) })
+		out, err := fetch(ctx, r, question[message.ACLRolesByIDResponse]{"ACL.GetRolesByID",
+			&message.ACLRolesByIDRequest{ACLRoleIDs: missing, QueryOptions: r.query(token)},
+			func(out *message.ACLRolesByIDResponse) bool { return has(out.ACLRoles, missing) }})
 		if err != nil {
 			return nil, until, err
 		}
