@@ -30,7 +30,7 @@ func (j *job) inspect(from *safefs.Dir, name string) error {
 	if info.Mode&fs.ModeSymlink != 0 {
 		return errors.New("artifact refused: the download is a symbolic link")
 	}
-	if err := i.entry(from, name, "", 0); err != nil {
+	if err := i.check(entry{dir: from, name: name}); err != nil {
 		return fmt.Errorf("artifact refused: %w", err)
 	}
 	return nil
@@ -42,73 +42,81 @@ type inspector struct {
 	uid, gid  int
 }
 
-// entry checks name, which is at in the tree; depth counts the directories above.
-func (i *inspector) entry(dir *safefs.Dir, name, at string, depth int) error {
-	if strings.ContainsFunc(at, unicode.IsControl) {
-		return fmt.Errorf("the name %q contains a control character", at)
+// entry is an entry of the tree.
+type entry struct {
+	dir   *safefs.Dir // which contains it
+	name  string
+	at    string // its path in the tree; "" for the root
+	depth int    // the number of directories above
+}
+
+// check checks an entry and everything below it.
+func (i *inspector) check(e entry) error {
+	if strings.ContainsFunc(e.at, unicode.IsControl) {
+		return fmt.Errorf("the name %q contains a control character", e.at)
 	}
-	if depth > maxDepth {
+	if e.depth > maxDepth {
 		return fmt.Errorf("more than %d levels of directories", maxDepth)
 	}
-	info, err := dir.Lstat(name)
+	info, err := e.dir.Lstat(e.name)
 	if err != nil {
 		return err
 	}
 	switch t := info.Mode.Type(); {
 	case t == fs.ModeSymlink:
-		if err := i.link(dir, name, at, depth); err != nil {
+		if err := i.link(e); err != nil {
 			return err
 		}
-		return dir.SetOwner(name, i.uid, i.gid)
+		return e.dir.SetOwner(e.name, i.uid, i.gid)
 	case t == fs.ModeDir:
-		return i.directory(dir, name, at, depth, info)
+		return i.directory(e, info)
 	case t != 0:
-		return fmt.Errorf("%q is neither a file, a directory nor a link (%v)", at, info.Mode.Type())
+		return fmt.Errorf("%q is neither a file, a directory nor a link (%v)", e.at, info.Mode.Type())
 	case info.Links != 1:
-		return fmt.Errorf("%q is a hard link", at)
+		return fmt.Errorf("%q is a hard link", e.at)
 	}
-	return i.adjust(dir, name, info, info.Mode.Perm())
+	return i.adjust(e, info, info.Mode.Perm())
 }
 
 // adjust sets mode and owner. The owner comes first, because that change removes special bits itself.
-func (i *inspector) adjust(dir *safefs.Dir, name string, info safefs.Info, mode fs.FileMode) error {
-	if err := dir.SetOwner(name, i.uid, i.gid); err != nil {
+func (i *inspector) adjust(e entry, info safefs.Info, mode fs.FileMode) error {
+	if err := e.dir.SetOwner(e.name, i.uid, i.gid); err != nil {
 		return err
 	}
 	if info.Mode&^fs.ModeType == mode {
 		return nil
 	}
-	return dir.SetMode(name, mode)
+	return e.dir.SetMode(e.name, mode)
 }
 
 // directory checks a directory. The agent must be able to read it, also without root.
-func (i *inspector) directory(dir *safefs.Dir, name, at string, depth int, info safefs.Info) error {
-	if err := i.adjust(dir, name, info, info.Mode.Perm()|0o700); err != nil {
+func (i *inspector) directory(e entry, info safefs.Info) error {
+	if err := i.adjust(e, info, info.Mode.Perm()|0o700); err != nil {
 		return err
 	}
-	sub, err := dir.Sub(name)
+	sub, err := e.dir.Sub(e.name)
 	if err != nil {
 		return err
 	}
 	defer sub.Close()
-	return sub.Each(func(entry string, _ safefs.Info) error {
-		return i.entry(sub, entry, path.Join(at, entry), depth+1)
+	return sub.Each(func(name string, _ safefs.Info) error {
+		return i.check(entry{sub, name, path.Join(e.at, name), e.depth + 1})
 	})
 }
 
 // link checks the target of a link. It may begin with "..", once for each directory above inside the tree,
 // and has no ".." after that, since what comes before could be another link. By induction, no
 // chain of such links leads out of the tree.
-func (i *inspector) link(dir *safefs.Dir, name, at string, depth int) error {
+func (i *inspector) link(e entry) error {
 	if i.keepLinks {
 		return nil
 	}
-	target, err := dir.ReadLink(name)
+	target, err := e.dir.ReadLink(e.name)
 	if err != nil {
 		return err
 	}
 	if path.IsAbs(target) || target == "" {
-		return fmt.Errorf("the link %q leads to %q, outside of the artifact", at, target)
+		return fmt.Errorf("the link %q leads to %q, outside of the artifact", e.at, target)
 	}
 	up, down := 0, false
 	for part := range strings.SplitSeq(target, "/") {
@@ -116,8 +124,8 @@ func (i *inspector) link(dir *safefs.Dir, name, at string, depth int) error {
 		case "", ".":
 		case "..":
 			up++
-			if down || up >= depth {
-				return fmt.Errorf("the link %q leads to %q, outside of the artifact or through another link", at, target)
+			if down || up >= e.depth {
+				return fmt.Errorf("the link %q leads to %q, outside of the artifact or through another link", e.at, target)
 			}
 		default:
 			down = true

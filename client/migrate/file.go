@@ -16,16 +16,17 @@ import (
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
-// attributes is the mode, the owner and the time of an entry.
+// attributes is the mode, the owner, the time and the size of an entry.
 type attributes struct {
 	mode     fs.FileMode
 	uid, gid int // -1 keeps the owner
 	time     time.Time
+	size     int64 // of a regular file
 }
 
 // attributesOf returns the attributes of an entry. It has no setuid or setgid bit.
 func (x *extraction) attributesOf(name string, h *tar.Header) (attributes, error) {
-	as := attributes{mode: fs.FileMode(h.Mode & 0o777), uid: -1, gid: -1, time: h.ModTime}
+	as := attributes{mode: fs.FileMode(h.Mode & 0o777), uid: -1, gid: -1, time: h.ModTime, size: h.Size}
 	if h.Mode&0o1000 != 0 {
 		as.mode |= fs.ModeSticky
 	}
@@ -87,12 +88,12 @@ func refuseTwice(err error) error {
 }
 
 // file creates a regular file. Runs of zero bytes become holes.
-func (x *extraction) file(dir *safefs.Dir, name string, size int64, as attributes, r io.Reader) error {
+func (x *extraction) file(dir *safefs.Dir, name string, as attributes, r io.Reader) error {
 	f, err := dir.Create(name, 0o600)
 	if err != nil {
 		return refuseTwice(err)
 	}
-	err = x.fill(f, size, r)
+	err = x.fill(f, as.size, r)
 	if err == nil {
 		err = f.Chown(as.uid, as.gid)
 	}

@@ -163,7 +163,7 @@ func (x *extraction) entry(h *tar.Header, r io.Reader) error {
 		x.dirs = append(x.dirs, directory{name, as})
 		return made.Close()
 	case tar.TypeReg:
-		return x.file(dir, base, h.Size, as, r)
+		return x.file(dir, base, as, r)
 	case tar.TypeSymlink:
 		if err := inside(name, h.Linkname); err != nil {
 			return err
