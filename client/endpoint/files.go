@@ -55,7 +55,7 @@ func (h files) stream(ctx context.Context, _ *rpc.Call, req *message.FsStreamReq
 	ctx, cancel := s.UntilClosed(ctx)
 	defer cancel()
 	part := logs.Range{Origin: req.Origin, Offset: req.Offset, Limit: req.Limit, Follow: req.Follow}
-	return ended(ctx, t.StreamFile(ctx, req.Path, part, framer(req.PlainText), payloads(s)))
+	return ended(ctx, t.StreamFile(ctx, req.Path, part, logs.Output{Frame: framer(req.PlainText), Sink: payloads(s)}))
 }
 
 // logs streams a log of a task.
@@ -80,7 +80,7 @@ func (h files) logs(ctx context.Context, _ *rpc.Call, req *message.FsLogsRequest
 	part := logs.Range{Origin: req.Origin, Offset: req.Offset, Follow: req.Follow,
 		Over: func() bool { return h.allocs.Over(req.AllocID, req.Task) }}
 	log := logs.Log{Task: req.Task, Type: req.LogType}
-	return ended(ctx, t.StreamLog(ctx, log, part, framer(req.PlainText), payloads(s)))
+	return ended(ctx, t.StreamLog(ctx, log, part, logs.Output{Frame: framer(req.PlainText), Sink: payloads(s)}))
 }
 
 // framer selects plain bytes or JSON frames.

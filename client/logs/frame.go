@@ -44,16 +44,16 @@ type jsonFrame struct {
 	FileEvent string `json:",omitempty"`
 }
 
-// output is the destination of a stream.
-type output struct {
-	frame Framer
-	sink  Sink
+// Output is the destination of a stream: each frame is encoded, then sent.
+type Output struct {
+	Frame Framer
+	Sink  Sink
 }
 
-func (o output) send(f message.StreamFrame) error {
-	b, err := o.frame(f)
+func (o Output) send(f message.StreamFrame) error {
+	b, err := o.Frame(f)
 	if err != nil || len(b) == 0 {
 		return err
 	}
-	return o.sink(b)
+	return o.Sink(b)
 }

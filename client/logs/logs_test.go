@@ -61,10 +61,10 @@ func code(err error) int {
 // read streams a file and returns its content.
 func read(tr *logs.Tree, path string, r logs.Range) (string, error) {
 	var out bytes.Buffer
-	err := tr.StreamFile(context.Background(), path, r, logs.Plain, func(b []byte) error {
+	err := tr.StreamFile(context.Background(), path, r, logs.Output{Frame: logs.Plain, Sink: func(b []byte) error {
 		_, err := out.Write(b)
 		return err
-	})
+	}})
 	return out.String(), err
 }
 
@@ -209,10 +209,10 @@ func TestFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	err := tr.StreamFile(context.Background(), "alloc/data/big", logs.Range{}, logs.JSON, func(b []byte) error {
+	err := tr.StreamFile(context.Background(), "alloc/data/big", logs.Range{}, logs.Output{Frame: logs.JSON, Sink: func(b []byte) error {
 		_, err := out.Write(b)
 		return err
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,20 +271,20 @@ func TestRotatedLog(t *testing.T) {
 	}
 	for _, c := range cases {
 		var out bytes.Buffer
-		err := tr.StreamLog(context.Background(), logs.Log{Task: "web", Type: "stdout"}, c.r, logs.Plain, func(b []byte) error {
+		err := tr.StreamLog(context.Background(), logs.Log{Task: "web", Type: "stdout"}, c.r, logs.Output{Frame: logs.Plain, Sink: func(b []byte) error {
 			_, err := out.Write(b)
 			return err
-		})
+		}})
 		if out.String() != c.want || err != nil {
 			t.Errorf("%+v: %q, %v, want %q", c.r, out.String(), err, c.want)
 		}
 	}
 	for _, l := range []logs.Log{{"web", "stdin"}, {"", "stdout"}, {"../web", "stdout"}} {
-		if err := tr.StreamLog(context.Background(), l, logs.Range{}, logs.Plain, nil); code(err) != http.StatusBadRequest {
+		if err := tr.StreamLog(context.Background(), l, logs.Range{}, logs.Output{Frame: logs.Plain}); code(err) != http.StatusBadRequest {
 			t.Errorf("%+v: %v, want 400", l, err)
 		}
 	}
-	if err := tr.StreamLog(context.Background(), logs.Log{Task: "db", Type: "stdout"}, logs.Range{}, logs.Plain, nil); err != nil {
+	if err := tr.StreamLog(context.Background(), logs.Log{Task: "db", Type: "stdout"}, logs.Range{}, logs.Output{Frame: logs.Plain}); err != nil {
 		t.Errorf("log of a task that wrote nothing: %v", err)
 	}
 }
@@ -333,7 +333,7 @@ func TestFollowLog(t *testing.T) {
 	dir, tr := tree(t)
 	path := func(n int) string { return filepath.Join(dir, fmt.Sprintf("alloc/logs/web.stdout.%d", n)) }
 	next := follow(t, func(ctx context.Context, frame logs.Framer, sink logs.Sink) error {
-		return tr.StreamLog(ctx, logs.Log{Task: "web", Type: "stdout"}, logs.Range{Follow: true}, frame, sink)
+		return tr.StreamLog(ctx, logs.Log{Task: "web", Type: "stdout"}, logs.Range{Follow: true}, logs.Output{Frame: frame, Sink: sink})
 	})
 	appendTo(t, path(0), "one")
 	if got := next(); got != "one" {
@@ -371,8 +371,8 @@ func TestFollowEndedLog(t *testing.T) {
 				return looks >= 2
 			}
 			var out bytes.Buffer
-			err := tr.StreamLog(t.Context(), logs.Log{Task: "web", Type: "stdout"}, logs.Range{Follow: true, Over: over}, logs.Plain,
-				func(b []byte) error { out.Write(b); return nil })
+			err := tr.StreamLog(t.Context(), logs.Log{Task: "web", Type: "stdout"}, logs.Range{Follow: true, Over: over},
+				logs.Output{Frame: logs.Plain, Sink: func(b []byte) error { out.Write(b); return nil }})
 			if want := strings.Repeat("first"+text, min(1, len(text))); err != nil || out.String() != want {
 				t.Errorf("StreamLog() = %q, %v, want %q", out.String(), err, want)
 			}
@@ -393,7 +393,7 @@ func TestFollowFileTruncatedAndDeleted(t *testing.T) {
 			}
 			return nil, nil
 		}
-		ended <- tr.StreamFile(context.Background(), "web/local/a.txt", logs.Range{Follow: true}, frame, nil)
+		ended <- tr.StreamFile(context.Background(), "web/local/a.txt", logs.Range{Follow: true}, logs.Output{Frame: frame})
 	}()
 	take := func() message.StreamFrame {
 		t.Helper()
@@ -436,8 +436,8 @@ func TestHeartbeat(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- tr.StreamFile(ctx, "web/local/a.txt", logs.Range{Origin: "end", Follow: true}, logs.JSON,
-			func(b []byte) error { beats <- string(b); return nil })
+		ended <- tr.StreamFile(ctx, "web/local/a.txt", logs.Range{Origin: "end", Follow: true},
+			logs.Output{Frame: logs.JSON, Sink: func(b []byte) error { beats <- string(b); return nil }})
 	}()
 	select {
 	case b := <-beats:

@@ -41,10 +41,10 @@ func logFile(dir string, n int) string {
 func readLog(t *testing.T, tr *logs.Tree, r logs.Range) string {
 	t.Helper()
 	var out bytes.Buffer
-	err := tr.StreamLog(t.Context(), logs.Log{Task: "web", Type: "stdout"}, r, logs.Plain, func(b []byte) error {
+	err := tr.StreamLog(t.Context(), logs.Log{Task: "web", Type: "stdout"}, r, logs.Output{Frame: logs.Plain, Sink: func(b []byte) error {
 		_, err := out.Write(b)
 		return err
-	})
+	}})
 	if err != nil {
 		t.Errorf("StreamLog(%+v) = %v", r, err)
 	}

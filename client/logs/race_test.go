@@ -98,13 +98,13 @@ func TestRaceReads(t *testing.T) {
 func readAll(t *testing.T, tr *logs.Tree) string {
 	t.Helper()
 	var out bytes.Buffer
-	sink := func(b []byte) error {
+	plain := logs.Output{Frame: logs.Plain, Sink: func(b []byte) error {
 		_, err := out.Write(b)
 		return err
-	}
-	_ = tr.StreamLog(t.Context(), logs.Log{Task: "web", Type: "stdout"}, logs.Range{}, logs.Plain, sink)
-	_ = tr.StreamLog(t.Context(), logs.Log{Task: "web", Type: "stdout"}, logs.Range{From: &logs.Position{}, Limit: 1 << 20}, logs.Plain, sink)
-	_ = tr.StreamFile(t.Context(), "web/local/a.txt", logs.Range{}, logs.Plain, sink)
+	}}
+	_ = tr.StreamLog(t.Context(), logs.Log{Task: "web", Type: "stdout"}, logs.Range{}, plain)
+	_ = tr.StreamLog(t.Context(), logs.Log{Task: "web", Type: "stdout"}, logs.Range{From: &logs.Position{}, Limit: 1 << 20}, plain)
+	_ = tr.StreamFile(t.Context(), "web/local/a.txt", logs.Range{}, plain)
 	if f, err := tr.Open("web/local/a.txt"); err == nil {
 		_, _ = out.ReadFrom(f)
 		f.Close()

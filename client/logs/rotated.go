@@ -49,7 +49,7 @@ type piece struct {
 
 // StreamLog sends a part of a task's log, across its rotated files. It returns nil at the end
 // of the log, unless the log is followed and can still grow.
-func (t *Tree) StreamLog(ctx context.Context, l Log, r Range, frame Framer, sink Sink) error {
+func (t *Tree) StreamLog(ctx context.Context, l Log, r Range, out Output) error {
 	if err := errors.Join(l.check(), r.check()); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (t *Tree) StreamLog(ctx context.Context, l Log, r Range, frame Framer, sink
 		}
 		defer w.close()
 	}
-	s := &logStream{tree: t, dir: dir, log: l, out: output{frame, sink}, watch: w, over: r.Over, remaining: r.Limit, limited: r.Limit > 0}
+	s := &logStream{tree: t, dir: dir, log: l, out: out, watch: w, over: r.Over, remaining: r.Limit, limited: r.Limit > 0}
 	return s.run(ctx, r)
 }
 
@@ -75,7 +75,7 @@ type logStream struct {
 	tree      *Tree
 	dir       *os.File
 	log       Log
-	out       output
+	out       Output
 	watch     *watcher    // nil unless following
 	over      func() bool // Range.Over
 	n         int

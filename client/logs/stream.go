@@ -55,7 +55,7 @@ func (r Range) start(size int64) int64 {
 
 // StreamFile sends a part of one file. It returns nil at its end or, if the file is followed,
 // when it is deleted.
-func (t *Tree) StreamFile(ctx context.Context, name string, r Range, frame Framer, sink Sink) error {
+func (t *Tree) StreamFile(ctx context.Context, name string, r Range, out Output) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (t *Tree) StreamFile(ctx context.Context, name string, r Range, frame Frame
 		return err
 	}
 	s := &fileStream{
-		file: file, name: name, out: output{frame, sink},
+		file: file, name: name, out: out,
 		offset: r.start(info.Size()), remaining: r.Limit, limited: r.Limit > 0,
 	}
 	if !r.Follow {
@@ -92,7 +92,7 @@ func (t *Tree) StreamFile(ctx context.Context, name string, r Range, frame Frame
 type fileStream struct {
 	file      *os.File
 	name      string
-	out       output
+	out       Output
 	offset    int64
 	remaining int64 // of a limited stream
 	limited   bool

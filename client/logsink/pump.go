@@ -142,7 +142,7 @@ func (p *pump) read(ctx context.Context, tree *logs.Tree, over bool) (batch, err
 	var spans []span
 	first := true
 	err := tree.StreamLog(ctx, logs.Log{Task: p.src.subject.Task, Type: p.kind},
-		logs.Range{From: &p.at, Limit: batchBytes}, func(f message.StreamFrame) ([]byte, error) {
+		logs.Range{From: &p.at, Limit: batchBytes}, logs.Output{Frame: func(f message.StreamFrame) ([]byte, error) {
 			n, ok := logs.FileNumber(f.File)
 			if !ok {
 				return nil, nil
@@ -154,7 +154,7 @@ func (p *pump) read(ctx context.Context, tree *logs.Tree, over bool) (batch, err
 			data = append(data, f.Data...)
 			spans = append(spans, span{n, f.Offset, len(f.Data)})
 			return nil, nil
-		}, func([]byte) error { return nil })
+		}, Sink: func([]byte) error { return nil }})
 	if coded, ok := errors.AsType[*apierror.Coded](err); ok && coded.Code == http.StatusNotFound {
 		return b, nil // no log yet
 	}
