@@ -43,7 +43,7 @@ func (a *ACLAuthMethods) Delete(authMethodName string, w *WriteOptions) (*WriteM
 	if authMethodName == "" {
 		return nil, missing("auth-method name")
 	}
-	return a.client.write(http.MethodDelete, "/v1/acl/auth-method/"+url.PathEscape(authMethodName), nil, nil, w)
+	return a.client.write(call{http.MethodDelete, "/v1/acl/auth-method/" + url.PathEscape(authMethodName), nil, nil}, w)
 }
 
 // ACLBindingRules is the handle for binding rules.
@@ -86,7 +86,7 @@ func (a *ACLBindingRules) Delete(bindingRuleID string, w *WriteOptions) (*WriteM
 	if bindingRuleID == "" {
 		return nil, missing("binding rule ID")
 	}
-	return a.client.write(http.MethodDelete, "/v1/acl/binding-rule/"+url.PathEscape(bindingRuleID), nil, nil, w)
+	return a.client.write(call{http.MethodDelete, "/v1/acl/binding-rule/" + url.PathEscape(bindingRuleID), nil, nil}, w)
 }
 
 // stored writes an object and returns the stored one.

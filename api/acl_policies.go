@@ -34,7 +34,7 @@ func (a *ACLPolicies) Delete(policyName string, q *WriteOptions) (*WriteMeta, er
 	if policyName == "" {
 		return nil, missing("policy name")
 	}
-	return a.client.write(http.MethodDelete, "/v1/acl/policy/"+url.PathEscape(policyName), nil, nil, q)
+	return a.client.write(call{http.MethodDelete, "/v1/acl/policy/" + url.PathEscape(policyName), nil, nil}, q)
 }
 
 // Info returns a policy.
@@ -48,7 +48,7 @@ func (a *ACLPolicies) Info(policyName string, q *QueryOptions) (*ACLPolicy, *Que
 // Explain returns the subjects that have a right, and the reasons.
 func (a *ACLPolicies) Explain(req *ACLExplainRequest, q *QueryOptions) (*ACLExplainResponse, *QueryMeta, error) {
 	out := new(ACLExplainResponse)
-	meta, err := a.client.queryBody(http.MethodPut, "/v1/acl/explain", req, out, q)
+	meta, err := a.client.queryBody(call{http.MethodPut, "/v1/acl/explain", req, out}, q)
 	if err != nil {
 		return nil, nil, err
 	}

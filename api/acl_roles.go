@@ -47,7 +47,7 @@ func (a *ACLRoles) Delete(roleID string, w *WriteOptions) (*WriteMeta, error) {
 	if roleID == "" {
 		return nil, missing("role ID")
 	}
-	return a.client.write(http.MethodDelete, "/v1/acl/role/"+url.PathEscape(roleID), nil, nil, w)
+	return a.client.write(call{http.MethodDelete, "/v1/acl/role/" + url.PathEscape(roleID), nil, nil}, w)
 }
 
 // Get returns the role with the ID.

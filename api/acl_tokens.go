@@ -58,7 +58,7 @@ func (a *ACLTokens) Delete(accessorID string, q *WriteOptions) (*WriteMeta, erro
 	if accessorID == "" {
 		return nil, missing("accessor ID")
 	}
-	return a.client.write(http.MethodDelete, "/v1/acl/token/"+url.PathEscape(accessorID), nil, nil, q)
+	return a.client.write(call{http.MethodDelete, "/v1/acl/token/" + url.PathEscape(accessorID), nil, nil}, q)
 }
 
 // Info returns a token.

@@ -393,7 +393,7 @@ func (a *Allocations) Info(allocID string, q *QueryOptions) (*Allocation, *Query
 // parameters no_shutdown_delay and reschedule.
 func (a *Allocations) Stop(alloc *Allocation, q *QueryOptions) (*AllocStopResponse, error) {
 	var out AllocStopResponse
-	meta, err := a.client.queryBody(http.MethodPut, allocPath(alloc.ID, "/stop"), nil, &out, q)
+	meta, err := a.client.queryBody(call{http.MethodPut, allocPath(alloc.ID, "/stop"), nil, &out}, q)
 	if err != nil {
 		return nil, err
 	}
@@ -412,14 +412,14 @@ func (a *Allocations) RestartAllTasks(alloc *Allocation, q *QueryOptions) error 
 }
 
 func (a *Allocations) restart(alloc *Allocation, req *AllocationRestartRequest, q *QueryOptions) error {
-	_, err := a.client.queryBody(http.MethodPut, clientAllocPath(alloc.ID, "/restart"), req, nil, q)
+	_, err := a.client.queryBody(call{http.MethodPut, clientAllocPath(alloc.ID, "/restart"), req, nil}, q)
 	return err
 }
 
 // Signal sends a signal to a task. An empty name means all tasks.
 func (a *Allocations) Signal(alloc *Allocation, q *QueryOptions, task, signal string) error {
 	req := &AllocSignalRequest{Task: task, Signal: signal}
-	_, err := a.client.queryBody(http.MethodPut, clientAllocPath(alloc.ID, "/signal"), req, nil, q)
+	_, err := a.client.queryBody(call{http.MethodPut, clientAllocPath(alloc.ID, "/signal"), req, nil}, q)
 	return err
 }
 
@@ -460,7 +460,7 @@ func (a *Allocations) DiffTemplates(alloc *Allocation, task string, q *QueryOpti
 // task means all running tasks. It exists only in open-nomad.
 func (a *Allocations) RenderTemplates(alloc *Allocation, task string, q *QueryOptions) (map[string][]*TemplateRender, error) {
 	var out map[string][]*TemplateRender
-	_, err := a.client.queryBody(http.MethodPut, clientAllocPath(alloc.ID, "/templates"), nil, &out, ofTask(q, task))
+	_, err := a.client.queryBody(call{http.MethodPut, clientAllocPath(alloc.ID, "/templates"), nil, &out}, ofTask(q, task))
 	return out, err
 }
 

@@ -4,26 +4,32 @@ import "maps"
 
 // NewServiceJob returns a service job without groups.
 func NewServiceJob(id, name, region string, pri int) *Job {
-	return newJob(JobTypeService, id, name, region, pri)
+	return newJob(id, name, region, pri).ofType(JobTypeService)
 }
 
 // NewBatchJob returns a batch job without groups.
 func NewBatchJob(id, name, region string, pri int) *Job {
-	return newJob(JobTypeBatch, id, name, region, pri)
+	return newJob(id, name, region, pri).ofType(JobTypeBatch)
 }
 
 // NewSystemJob returns a system job without groups.
 func NewSystemJob(id, name, region string, pri int) *Job {
-	return newJob(JobTypeSystem, id, name, region, pri)
+	return newJob(id, name, region, pri).ofType(JobTypeSystem)
 }
 
 // NewSysbatchJob returns a sysbatch job without groups.
 func NewSysbatchJob(id, name, region string, pri int) *Job {
-	return newJob(JobTypeSysbatch, id, name, region, pri)
+	return newJob(id, name, region, pri).ofType(JobTypeSysbatch)
 }
 
-func newJob(kind, id, name, region string, priority int) *Job {
-	return &Job{Type: &kind, ID: &id, Name: &name, Region: &region, Priority: &priority}
+// ofType sets the type and returns the job.
+func (j *Job) ofType(kind string) *Job {
+	j.Type = &kind
+	return j
+}
+
+func newJob(id, name, region string, priority int) *Job {
+	return &Job{ID: &id, Name: &name, Region: &region, Priority: &priority}
 }
 
 // AddDatacenter adds a datacenter and returns the job.

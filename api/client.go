@@ -221,22 +221,29 @@ func decodeBody(resp *http.Response, out any) error {
 
 // query sends GET path and decodes the response to out.
 func (c *Client) query(path string, out any, q *QueryOptions) (*QueryMeta, error) {
-	return c.queryBody(http.MethodGet, path, nil, out, q)
+	return c.queryBody(call{http.MethodGet, path, nil, out}, q)
+}
+
+// call is a request and what receives its response.
+type call struct {
+	method, path string
+	in           any // the body; nil for none
+	out          any // receives the decoded response; nil to drop it
 }
 
 // queryBody is query with a method and a body.
-func (c *Client) queryBody(method, path string, in, out any, q *QueryOptions) (*QueryMeta, error) {
-	r, err := c.newRequest(method, path)
+func (c *Client) queryBody(x call, q *QueryOptions) (*QueryMeta, error) {
+	r, err := c.newRequest(x.method, x.path)
 	if err != nil {
 		return nil, err
 	}
 	q.apply(r)
-	r.body = in
+	r.body = x.in
 	resp, took, err := c.send(r)
 	if err != nil {
 		return nil, err
 	}
-	return queryMeta(resp.Header, took), decodeBody(resp, out)
+	return queryMeta(resp.Header, took), decodeBody(resp, x.out)
 }
 
 // stream sends GET path and returns the response body.
@@ -253,26 +260,26 @@ func (c *Client) stream(path string, q *QueryOptions) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// write sends in to path and decodes the response to out.
-func (c *Client) write(method, path string, in, out any, q *WriteOptions) (*WriteMeta, error) {
-	r, err := c.newRequest(method, path)
+// write makes a call that changes something.
+func (c *Client) write(x call, q *WriteOptions) (*WriteMeta, error) {
+	r, err := c.newRequest(x.method, x.path)
 	if err != nil {
 		return nil, err
 	}
 	r.params.Del("wait")
 	q.apply(r)
-	r.body = in
+	r.body = x.in
 	resp, took, err := c.send(r)
 	if err != nil {
 		return nil, err
 	}
 	meta := queryMeta(resp.Header, took)
-	return &WriteMeta{LastIndex: meta.LastIndex, RequestTime: took}, decodeBody(resp, out)
+	return &WriteMeta{LastIndex: meta.LastIndex, RequestTime: took}, decodeBody(resp, x.out)
 }
 
-// put is write with the method PUT.
+// put sends in to path with the method PUT and decodes the response to out.
 func (c *Client) put(path string, in, out any, q *WriteOptions) (*WriteMeta, error) {
-	return c.write(http.MethodPut, path, in, out, q)
+	return c.write(call{http.MethodPut, path, in, out}, q)
 }
 
 // get sends GET path and decodes the response to a T.

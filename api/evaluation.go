@@ -130,6 +130,6 @@ func (e *Evaluations) Delete(evalIDs []string, q *WriteOptions) (*WriteMeta, err
 // paused.
 func (e *Evaluations) DeleteOpts(req *EvalDeleteRequest, q *WriteOptions) (*EvalDeleteResponse, *WriteMeta, error) {
 	var out EvalDeleteResponse
-	meta, err := e.client.write(http.MethodDelete, "/v1/evaluations", req, &out, q)
+	meta, err := e.client.write(call{http.MethodDelete, "/v1/evaluations", req, &out}, q)
 	return &out, meta, err
 }

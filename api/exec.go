@@ -68,7 +68,7 @@ func (a *Allocations) Exec(ctx context.Context, alloc *Allocation, task string, 
 	}
 	at := execTarget{clientAllocPath(alloc.ID, "/exec"), map[string]string{
 		"task": task, "tty": strconv.FormatBool(tty), "command": string(words)}}
-	return a.client.exec(ctx, at, stdin, stdout, stderr, terminalSizes, q)
+	return a.client.exec(ctx, at, execStreams{stdin, stdout, stderr, terminalSizes}, q)
 }
 
 // ActionExec runs an action of a job in a running task. It is like Allocations.Exec, with the
@@ -77,7 +77,7 @@ func (j *Jobs) ActionExec(ctx context.Context, alloc *Allocation, job, task stri
 	stdin io.Reader, stdout, stderr io.Writer, terminalSizes <-chan TerminalSize, q *QueryOptions) (exitCode int, err error) {
 	at := execTarget{jobPath(job, "/action"), map[string]string{
 		"allocID": alloc.ID, "group": alloc.TaskGroup, "task": task, "tty": strconv.FormatBool(tty), "action": action}}
-	return j.client.exec(ctx, at, stdin, stdout, stderr, terminalSizes, q)
+	return j.client.exec(ctx, at, execStreams{stdin, stdout, stderr, terminalSizes}, q)
 }
 
 // execTarget is the path and the query of a session.
@@ -86,9 +86,15 @@ type execTarget struct {
 	params map[string]string
 }
 
+// execStreams is what a session reads and writes on the caller's side.
+type execStreams struct {
+	stdin          io.Reader // may be nil
+	stdout, stderr io.Writer
+	sizes          <-chan TerminalSize
+}
+
 // exec runs a session until its command exits.
-func (c *Client) exec(ctx context.Context, at execTarget,
-	stdin io.Reader, stdout, stderr io.Writer, terminalSizes <-chan TerminalSize, q *QueryOptions) (exitCode int, err error) {
+func (c *Client) exec(ctx context.Context, at execTarget, s execStreams, q *QueryOptions) (exitCode int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ws, err := c.execDial(ctx, at, q)
@@ -97,12 +103,12 @@ func (c *Client) exec(ctx context.Context, at execTarget,
 	}
 	defer ws.CloseNow() //nolint:errcheck // the session is over
 	ws.SetReadLimit(execFrame)
-	x := execCall{ws: ws, stdout: stdout, stderr: stderr, failed: make(chan error, 1)}
-	if stdin == nil {
-		stdin = strings.NewReader("")
+	x := execCall{ws: ws, stdout: s.stdout, stderr: s.stderr, failed: make(chan error, 1)}
+	if s.stdin == nil {
+		s.stdin = strings.NewReader("")
 	}
-	go x.sendInput(ctx, stdin, cancel)
-	go x.sendRest(ctx, terminalSizes)
+	go x.sendInput(ctx, s.stdin, cancel)
+	go x.sendRest(ctx, s.sizes)
 	code, err := x.receive(ctx)
 	select {
 	case failed := <-x.failed:

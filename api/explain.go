@@ -62,7 +62,7 @@ func (j *Jobs) ExplainJob(job *Job, q *QueryOptions) (*JobExplanation, *QueryMet
 		return nil, nil, errNoJobID
 	}
 	out := &JobExplanation{}
-	meta, err := j.client.queryBody(http.MethodPut, jobPath(*job.ID, "/explain"), &JobExplainRequest{Job: job}, out, q)
+	meta, err := j.client.queryBody(call{http.MethodPut, jobPath(*job.ID, "/explain"), &JobExplainRequest{Job: job}, out}, q)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -191,7 +191,7 @@ func (h *HostVolumes) Delete(req *HostVolumeDeleteRequest, w *WriteOptions) (*Ho
 	if req.Force {
 		path += "?force=true"
 	}
-	meta, err := h.client.write(http.MethodDelete, path, nil, nil, w)
+	meta, err := h.client.write(call{http.MethodDelete, path, nil, nil}, w)
 	return &HostVolumeDeleteResponse{}, meta, err
 }
 
@@ -215,7 +215,7 @@ func (h *TaskGroupHostVolumeClaims) Delete(id string, w *WriteOptions) (*WriteMe
 	if id == "" {
 		return nil, missing("claim ID")
 	}
-	return h.client.write(http.MethodDelete, "/v1/volumes/claim/"+url.PathEscape(id), nil, nil, w)
+	return h.client.write(call{http.MethodDelete, "/v1/volumes/claim/" + url.PathEscape(id), nil, nil}, w)
 }
 
 // with returns a copy of the options with more parameters. Empty ones are left out.

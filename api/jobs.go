@@ -108,7 +108,7 @@ func (j *Jobs) ListOptions(opts *JobListOptions, q *QueryOptions) ([]*JobListStu
 // Statuses lists jobs with their allocations, newest first.
 func (j *Jobs) Statuses(req *JobStatusesRequest, q *QueryOptions) ([]*JobStatusesJob, *QueryMeta, error) {
 	var out []*JobStatusesJob
-	meta, err := j.client.queryBody(http.MethodPost, "/v1/jobs/statuses", req, &out, q)
+	meta, err := j.client.queryBody(call{http.MethodPost, "/v1/jobs/statuses", req, &out}, q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -203,7 +203,7 @@ func (j *Jobs) DeregisterOpts(jobID string, opts *DeregisterOptions, q *WriteOpt
 		}
 	}
 	var out JobDeregisterResponse
-	meta, err := j.client.write(http.MethodDelete, jobPath(jobID, "?"+params.Encode()), nil, &out, q)
+	meta, err := j.client.write(call{http.MethodDelete, jobPath(jobID, "?"+params.Encode()), nil, &out}, q)
 	if err != nil {
 		return "", nil, err
 	}
@@ -292,7 +292,7 @@ func (j *Jobs) TagVersionOpts(jobID, tag string, req *TagVersionRequest, q *Writ
 // UntagVersion removes a tag of a job.
 func (j *Jobs) UntagVersion(jobID, tag string, q *WriteOptions) (*WriteMeta, error) {
 	var out JobTagResponse
-	return j.client.write(http.MethodDelete, jobPath(jobID, "/versions/"+url.PathEscape(tag)+"/tag"), nil, &out, q)
+	return j.client.write(call{http.MethodDelete, jobPath(jobID, "/versions/"+url.PathEscape(tag)+"/tag"), nil, &out}, q)
 }
 
 // PeriodicForce launches a periodic job now and returns the ID of the evaluation.

@@ -97,5 +97,5 @@ func (k *Keyring) Rotate(opts *KeyringRotateOptions, w *WriteOptions) (*RootKeyM
 // Delete deletes a root key.
 func (k *Keyring) Delete(opts *KeyringDeleteOptions, w *WriteOptions) (*WriteMeta, error) {
 	path := "/v1/operator/keyring/key/" + url.PathEscape(opts.KeyID) + "?force=" + strconv.FormatBool(opts.Force)
-	return k.client.write(http.MethodDelete, path, nil, nil, w)
+	return k.client.write(call{http.MethodDelete, path, nil, nil}, w)
 }

@@ -97,5 +97,5 @@ func (n *Namespaces) Register(namespace *Namespace, q *WriteOptions) (*WriteMeta
 
 // Delete deletes a namespace, which must have no jobs.
 func (n *Namespaces) Delete(namespace string, q *WriteOptions) (*WriteMeta, error) {
-	return n.client.write(http.MethodDelete, "/v1/namespace/"+url.PathEscape(namespace), nil, nil, q)
+	return n.client.write(call{http.MethodDelete, "/v1/namespace/" + url.PathEscape(namespace), nil, nil}, q)
 }

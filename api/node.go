@@ -110,7 +110,7 @@ func (n *Nodes) ForceEvaluate(nodeID string, q *WriteOptions) (string, *WriteMet
 // Purge removes a node from the servers.
 func (n *Nodes) Purge(nodeID string, q *QueryOptions) (*NodePurgeResponse, *QueryMeta, error) {
 	var out NodePurgeResponse
-	meta, err := n.client.queryBody(http.MethodPut, nodePath(nodeID, "/purge"), nil, &out, q)
+	meta, err := n.client.queryBody(call{http.MethodPut, nodePath(nodeID, "/purge"), nil, &out}, q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,7 +140,7 @@ func (n *Nodes) ArtifactCache(nodeID string, q *QueryOptions) (*ArtifactCacheRes
 // afterwards.
 func (n *Nodes) PurgeArtifactCache(nodeID string, q *QueryOptions) (*ArtifactCacheResponse, error) {
 	var out ArtifactCacheResponse
-	if _, err := n.client.queryBody(http.MethodDelete, clientPath("artifact-cache", nodeID), nil, &out, q); err != nil {
+	if _, err := n.client.queryBody(call{http.MethodDelete, clientPath("artifact-cache", nodeID), nil, &out}, q); err != nil {
 		return nil, err
 	}
 	return &out, nil
@@ -162,7 +162,7 @@ func (i *NodeIdentity) Get(req *NodeIdentityGetRequest, q *QueryOptions) (*NodeI
 // Renew makes a node request a new identity with its next heartbeat.
 func (i *NodeIdentity) Renew(req *NodeIdentityRenewRequest, q *QueryOptions) (*NodeIdentityRenewResponse, error) {
 	var out NodeIdentityRenewResponse
-	_, err := i.client.queryBody(http.MethodPut, clientPath("identity/renew", req.NodeID), req, &out, q)
+	_, err := i.client.queryBody(call{http.MethodPut, clientPath("identity/renew", req.NodeID), req, &out}, q)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (n *Nodes) Meta() *NodeMeta { return &NodeMeta{n.client} }
 // Apply changes the metadata of a node and returns the result.
 func (m *NodeMeta) Apply(change *NodeMetaApplyRequest, q *QueryOptions) (*NodeMetaResponse, error) {
 	var out NodeMetaResponse
-	_, err := m.client.queryBody(http.MethodPost, "/v1/client/metadata", change, &out, q)
+	_, err := m.client.queryBody(call{http.MethodPost, "/v1/client/metadata", change, &out}, q)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (n *NodePools) Register(pool *NodePool, w *WriteOptions) (*WriteMeta, error
 
 // Delete deletes a node pool, which must have no nodes and no jobs.
 func (n *NodePools) Delete(name string, w *WriteOptions) (*WriteMeta, error) {
-	return n.client.write(http.MethodDelete, poolPath(name, ""), nil, nil, w)
+	return n.client.write(call{http.MethodDelete, poolPath(name, ""), nil, nil}, w)
 }
 
 // ListJobs lists the jobs of a node pool.

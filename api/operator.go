@@ -129,13 +129,13 @@ func (o *Operator) RaftGetConfiguration(q *QueryOptions) (*RaftConfiguration, er
 
 // RaftRemovePeerByID removes a server from the Raft configuration of its region.
 func (o *Operator) RaftRemovePeerByID(id string, q *WriteOptions) error {
-	_, err := o.client.write(http.MethodDelete, "/v1/operator/raft/peer?"+url.Values{"id": {id}}.Encode(), nil, nil, q)
+	_, err := o.client.write(call{http.MethodDelete, "/v1/operator/raft/peer?" + url.Values{"id": {id}}.Encode(), nil, nil}, q)
 	return err
 }
 
 // RaftRemovePeerByAddress removes the server at an address from the Raft configuration of its region.
 func (o *Operator) RaftRemovePeerByAddress(address string, q *WriteOptions) error {
-	_, err := o.client.write(http.MethodDelete, "/v1/operator/raft/peer?"+url.Values{"address": {address}}.Encode(), nil, nil, q)
+	_, err := o.client.write(call{http.MethodDelete, "/v1/operator/raft/peer?" + url.Values{"address": {address}}.Encode(), nil, nil}, q)
 	return err
 }
 

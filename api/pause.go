@@ -17,7 +17,7 @@ type AllocGetPauseResponse struct {
 // run or scheduled.
 func (a *Allocations) SetPauseState(alloc *Allocation, q *QueryOptions, task, state string) error {
 	req := &AllocPauseRequest{Task: task, ScheduleState: state}
-	_, err := a.client.queryBody(http.MethodPut, clientAllocPath(alloc.ID, "/pause"), req, nil, q)
+	_, err := a.client.queryBody(call{http.MethodPut, clientAllocPath(alloc.ID, "/pause"), req, nil}, q)
 	return err
 }
 

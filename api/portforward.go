@@ -10,6 +10,6 @@ import (
 // returned, so the caller must close it. It exists only in open-nomad.
 func (a *Allocations) PortForward(ctx context.Context, alloc *Allocation, port string, conn io.ReadWriter, q *QueryOptions) error {
 	at := execTarget{clientAllocPath(alloc.ID, "/port-forward"), map[string]string{"port": port}}
-	_, err := a.client.exec(ctx, at, conn, conn, io.Discard, nil, q)
+	_, err := a.client.exec(ctx, at, execStreams{stdin: conn, stdout: conn, stderr: io.Discard}, q)
 	return err
 }

@@ -125,5 +125,5 @@ func (q *Quotas) Register(spec *QuotaSpec, o *WriteOptions) (*WriteMeta, error) 
 
 // Delete deletes a quota that no namespace uses.
 func (q *Quotas) Delete(quota string, o *WriteOptions) (*WriteMeta, error) {
-	return q.client.write(http.MethodDelete, "/v1/quota/"+url.PathEscape(quota), nil, nil, o)
+	return q.client.write(call{http.MethodDelete, "/v1/quota/" + url.PathEscape(quota), nil, nil}, o)
 }

@@ -32,7 +32,7 @@ func (r *Raw) Write(endpoint string, in, out any, q *WriteOptions) (*WriteMeta, 
 
 // Delete sends DELETE to endpoint and decodes the response to out.
 func (r *Raw) Delete(endpoint string, out any, q *WriteOptions) (*WriteMeta, error) {
-	return r.client.write(http.MethodDelete, endpoint, nil, out, q)
+	return r.client.write(call{http.MethodDelete, endpoint, nil, out}, q)
 }
 
 // NewRequest returns a request to a path with the token, the region and the namespace of the

@@ -46,13 +46,13 @@ func (c *Client) Search() *Search { return &Search{c} }
 // PrefixSearch finds the IDs of a context that begin with a prefix.
 func (s *Search) PrefixSearch(prefix string, context contexts.Context, q *QueryOptions) (*SearchResponse, *QueryMeta, error) {
 	out := new(SearchResponse)
-	meta, err := s.client.queryBody(http.MethodPut, "/v1/search", &SearchRequest{Prefix: prefix, Context: context}, out, q)
+	meta, err := s.client.queryBody(call{http.MethodPut, "/v1/search", &SearchRequest{Prefix: prefix, Context: context}, out}, q)
 	return out, meta, err
 }
 
 // FuzzySearch finds the names of a context that contain text.
 func (s *Search) FuzzySearch(text string, context contexts.Context, q *QueryOptions) (*FuzzySearchResponse, *QueryMeta, error) {
 	out := new(FuzzySearchResponse)
-	meta, err := s.client.queryBody(http.MethodPut, "/v1/search/fuzzy", &FuzzySearchRequest{Text: text, Context: context}, out, q)
+	meta, err := s.client.queryBody(call{http.MethodPut, "/v1/search/fuzzy", &FuzzySearchRequest{Text: text, Context: context}, out}, q)
 	return out, meta, err
 }

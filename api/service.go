@@ -128,7 +128,7 @@ func (s *Services) Get(name string, q *QueryOptions) ([]*ServiceRegistration, *Q
 
 // Delete removes a registration. Its client does not register it again before the next update of the allocation.
 func (s *Services) Delete(name, id string, q *WriteOptions) (*WriteMeta, error) {
-	return s.client.write(http.MethodDelete, "/v1/service/"+url.PathEscape(name)+"/"+url.PathEscape(id), nil, nil, q)
+	return s.client.write(call{http.MethodDelete, "/v1/service/" + url.PathEscape(name) + "/" + url.PathEscape(id), nil, nil}, q)
 }
 
 // Services returns the service registrations of the allocations of a job.

@@ -165,14 +165,14 @@ func conflict(err error, checked uint64) error {
 
 // Delete deletes a variable. A missing variable is not an error.
 func (vars *Variables) Delete(path string, qo *WriteOptions) (*WriteMeta, error) {
-	meta, err := vars.client.write(http.MethodDelete, variablePath(path), nil, nil, qo)
+	meta, err := vars.client.write(call{http.MethodDelete, variablePath(path), nil, nil}, qo)
 	return meta, conflict(err, 0)
 }
 
 // CheckedDelete deletes a variable if it has the index. Otherwise the error is an
 // ErrCASConflict.
 func (vars *Variables) CheckedDelete(path string, checkIndex uint64, qo *WriteOptions) (*WriteMeta, error) {
-	meta, err := vars.client.write(http.MethodDelete, fmt.Sprintf("%s?cas=%d", variablePath(path), checkIndex), nil, nil, qo)
+	meta, err := vars.client.write(call{http.MethodDelete, fmt.Sprintf("%s?cas=%d", variablePath(path), checkIndex), nil, nil}, qo)
 	return meta, conflict(err, checkIndex)
 }
 
