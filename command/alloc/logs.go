@@ -159,12 +159,13 @@ func (l *logs) ofJob(ctx context.Context, e *term.Env) error {
 	if l.tail && l.lines < 0 && l.bytes < 0 {
 		o.Lines = defaultTail
 	}
-	out := &joblogs.Output{Stdout: e.Out, Stderr: e.Err, ColorStdout: e.Color(), ColorStderr: e.ColorErr()}
+	out := &joblogs.Output{Stdout: e.Out, Stderr: e.Err, ColorStdout: e.Color(), ColorStderr: e.ColorErr(),
+		Warn: func(text string) { e.Warnf("%s", text) }}
 	if len(o.Types) == 1 {
 		out.Stderr, out.ColorStderr = out.Stdout, out.ColorStdout
 	}
 	if l.follow {
-		return joblogs.Follow(ctx, c, o, out, func(text string) { e.Warnf("%s", text) })
+		return joblogs.Follow(ctx, c, o, out)
 	}
 	return joblogs.Print(ctx, c, o, out)
 }

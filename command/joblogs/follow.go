@@ -22,12 +22,11 @@ const (
 )
 
 // Follow prints the logs of the running allocations and of all later ones until the job is dead and
-// its logs were printed. If ctx ends, it returns nil. warn receives errors that end the log of one
-// task only.
-func Follow(ctx context.Context, c *api.Client, o Options, out *Output, warn func(string)) error {
+// its logs were printed. If ctx ends, it returns nil.
+func Follow(ctx context.Context, c *api.Client, o Options, out *Output) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := &follower{client: c, opts: o, out: out, warn: warn, turns: newTurns(maxStreams), logs: map[string]*reader{},
+	f := &follower{client: c, opts: o, out: out, turns: newTurns(maxStreams), logs: map[string]*reader{},
 		active: map[string]bool{}, skipped: map[string]bool{}}
 	err := f.watch(ctx)
 	if err != nil {
@@ -45,7 +44,6 @@ type follower struct {
 	client *api.Client
 	opts   Options
 	out    *Output
-	warn   func(string)
 	turns  *turns
 	work   sync.WaitGroup
 
@@ -137,31 +135,31 @@ func (f *follower) update(ctx context.Context, stubs []*api.AllocationListStub) 
 		}
 		delete(f.skipped, a.ID) // started again
 		for _, l := range logsOf(a, &f.opts) {
-			f.start(ctx, a, l)
+			f.start(ctx, l)
 		}
 	}
 }
 
 // start starts the reader of a log unless it is active, or has read all of it.
-func (f *follower) start(ctx context.Context, a *api.AllocationListStub, l logName) {
-	key := a.ID + "/" + l.task + "/" + l.kind
+func (f *follower) start(ctx context.Context, l logName) {
+	key := l.alloc.ID + "/" + l.task + "/" + l.kind
 	r := f.logs[key]
 	if r == nil {
 		if len(f.logs) == maxLogs {
 			if !f.full {
 				f.full = true
-				f.warn(fmt.Sprintf("Job %q has more than %d logs: later ones are not printed", f.opts.Job, maxLogs))
+				f.out.Warn(fmt.Sprintf("Job %q has more than %d logs: later ones are not printed", f.opts.Job, maxLogs))
 			}
 			return
 		}
-		r = newReader(f.client, &f.opts, f.out, a, l)
+		r = newReader(f.client, &f.opts, f.out, l)
 		r.follow, r.turns = true, f.turns
 		f.logs[key] = r
 	} else if f.isActive(key) || !l.running {
-		r.over.Store(terminal(a))
+		r.over.Store(terminal(l.alloc))
 		return
 	}
-	r.over.Store(terminal(a))
+	r.over.Store(terminal(l.alloc))
 	f.setActive(key, true)
 	f.work.Go(func() {
 		err := r.run(ctx)
@@ -188,7 +186,7 @@ func (f *follower) fail(err error) {
 	f.mu.Lock()
 	f.failures++
 	f.mu.Unlock()
-	f.warn(err.Error())
+	f.out.Warn(err.Error())
 }
 
 func (f *follower) failed() error {
@@ -202,6 +200,7 @@ func (f *follower) failed() error {
 
 // logName is one log of an allocation.
 type logName struct {
+	alloc      *api.AllocationListStub
 	task, kind string
 	running    bool
 }
@@ -218,15 +217,16 @@ func logsOf(a *api.AllocationListStub, o *Options) []logName {
 			continue
 		}
 		for _, kind := range o.Types {
-			out = append(out, logName{task, kind, s.State == "running"})
+			out = append(out, logName{a, task, kind, s.State == "running"})
 		}
 	}
 	return out
 }
 
-func newReader(c *api.Client, o *Options, out *Output, a *api.AllocationListStub, l logName) *reader {
-	return &reader{client: c, opts: o, alloc: &api.Allocation{ID: a.ID, Namespace: a.Namespace}, task: l.task, kind: l.kind,
-		lines: out.lines(a.ID, l.task, l.kind == api.FSLogNameStderr, o.Lines)}
+func newReader(c *api.Client, o *Options, out *Output, l logName) *reader {
+	alloc := &api.Allocation{ID: l.alloc.ID, Namespace: l.alloc.Namespace}
+	return &reader{client: c, opts: o, alloc: alloc, task: l.task, kind: l.kind,
+		lines: out.lines(alloc.ID, l.task, l.kind == api.FSLogNameStderr, o.Lines)}
 }
 
 // current returns the allocations that run now. Without any it returns those that no other

@@ -13,6 +13,8 @@ type Output struct {
 	ColorStdout, ColorStderr bool
 	// Raw omits the prefixes.
 	Raw bool
+	// Warn receives errors that end the log of one task only. Print does not need it.
+	Warn func(string)
 
 	mu sync.Mutex // held while lines are written, so that lines do not mix
 }

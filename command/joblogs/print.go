@@ -38,7 +38,7 @@ func Print(ctx context.Context, c *api.Client, o Options, out *Output) error {
 	var errs []error
 	for _, a := range chosen {
 		for _, l := range logsOf(a, &o) {
-			r := newReader(c, &o, out, a, l)
+			r := newReader(c, &o, out, l)
 			r.turns = turns
 			if err := r.run(ctx); ctx.Err() == nil {
 				errs = append(errs, err)
