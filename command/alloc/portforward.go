@@ -61,6 +61,12 @@ type forward struct {
 	remote string // a label or a number
 }
 
+// listener accepts the connections of a forwarded port.
+type listener struct {
+	net.Listener
+	forward forward
+}
+
 func (x *portForwards) run(ctx context.Context, e *cmdterm.Env) error {
 	ip := net.ParseIP(x.listen)
 	if ip == nil {
@@ -84,7 +90,7 @@ func (x *portForwards) run(ctx context.Context, e *cmdterm.Env) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var open []net.Listener
+	var open []listener
 	defer func() {
 		for _, l := range open {
 			l.Close()
@@ -95,10 +101,10 @@ func (x *portForwards) run(ctx context.Context, e *cmdterm.Env) error {
 		if err != nil {
 			return fmt.Errorf("Error forwarding port %s: %w", f.remote, err)
 		}
-		open = append(open, l)
+		open = append(open, listener{l, f})
 		e.Printf("Forwarding %s -> port %s of allocation %s\n", l.Addr(), f.remote, cmdterm.Short.ID(at.alloc.ID))
 	}
-	return serve(ctx, e, at, open, forwards)
+	return serve(ctx, e, at, open)
 }
 
 func (x *portForwards) find(ctx context.Context, e *cmdterm.Env) (found, error) {
@@ -109,16 +115,16 @@ func (x *portForwards) find(ctx context.Context, e *cmdterm.Env) (found, error) 
 }
 
 // serve accepts connections until ctx ends or the allocation does.
-func serve(ctx context.Context, e *cmdterm.Env, at found, open []net.Listener, forwards []forward) error {
+func serve(ctx context.Context, e *cmdterm.Env, at found, open []listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var work sync.WaitGroup
 	defer work.Wait()
 	slots := make(chan struct{}, maxConnections)
 	out := &lines{env: e}
-	for i, l := range open {
+	for _, l := range open {
 		defer context.AfterFunc(ctx, func() { l.Close() })()
-		work.Go(func() { acceptAll(ctx, l, slots, func(conn net.Conn) { out.connect(ctx, conn, at, forwards[i]) }) })
+		work.Go(func() { acceptAll(ctx, l, slots, func(conn net.Conn) { out.connect(ctx, conn, at, l.forward) }) })
 	}
 	work.Go(func() { cancel(watchEnd(ctx, at)) })
 	<-ctx.Done()

@@ -74,7 +74,7 @@ func call(ctx context.Context, e *term.Env, o options) error {
 	if err != nil {
 		return fmt.Errorf("Error initializing client: %w", err)
 	}
-	req, err := request(ctx, c, o, path, body)
+	req, err := o.request(ctx, c, path, body)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func target(e *term.Env) (*api.Config, string, error) {
 }
 
 // request returns the request of the flags.
-func request(ctx context.Context, c *api.Client, o options, path string, body io.Reader) (*http.Request, error) {
+func (o options) request(ctx context.Context, c *api.Client, path string, body io.Reader) (*http.Request, error) {
 	method := o.method
 	switch {
 	case method == "" && body != nil:

@@ -186,7 +186,7 @@ func (p *capture) log(ctx context.Context, a agent) {
 	name := a.dir() + "/monitor.log"
 	lines, err := p.client.Agent().FollowLog(api.MonitorOptions{NodeID: a.node, ServerID: a.server, LogLevel: p.level, Location: p.location},
 		p.query(ctx))
-	p.stream(ctx, name, lines, err, p.dir.scrub.text)
+	p.stream(ctx, feed{name, lines, p.dir.scrub.text}, err)
 }
 
 // export reads the stored log of an agent.
@@ -196,31 +196,39 @@ func (p *capture) export(ctx context.Context, a agent) {
 		o.ServiceName, o.LogsSince = "nomad", p.lookback.String()
 	}
 	lines, err := p.client.Agent().ReadLog(o, p.query(ctx))
-	p.stream(ctx, name, lines, err, p.dir.scrub.text)
+	p.stream(ctx, feed{name, lines, p.dir.scrub.text}, err)
 }
 
 // events follows topics.
 func (p *capture) events(ctx context.Context, topics []string) {
 	params := url.Values{"index": {strconv.FormatInt(p.index, 10)}, "namespace": {"*"}, "topic": topics}
 	lines, err := p.client.Raw().Response("/v1/event/stream?"+params.Encode(), p.query(ctx))
-	p.stream(ctx, "cluster/eventstream.json", lines, err, func(line string) string {
+	p.stream(ctx, feed{"cluster/eventstream.json", lines, func(line string) string {
 		text, ok := p.dir.scrub.json([]byte(line))
 		if !ok {
 			return "{}"
 		}
 		return compact(text)
-	})
+	}}, err)
 }
 
-// stream writes lines until their end. The end of ctx is not a failure.
-func (p *capture) stream(ctx context.Context, name string, lines io.ReadCloser, err error, clean func(string) string) {
+// feed is lines for a file of the bundle.
+type feed struct {
+	name  string
+	lines io.ReadCloser // nil if the request for it failed
+	clean func(line string) string
+}
+
+// stream writes the lines of a feed until their end. err is the error of the request for it. The end
+// of ctx is not a failure.
+func (p *capture) stream(ctx context.Context, f feed, err error) {
 	if err == nil {
-		err = errors.Join(p.dir.lines(name, lines, clean), lines.Close())
+		err = errors.Join(p.dir.lines(f.name, f.lines, f.clean), f.lines.Close())
 	}
 	if ctx.Err() != nil && !errors.Is(err, errFull) {
 		err = nil
 	}
-	p.done(ctx, name, err)
+	p.done(ctx, f.name, err)
 }
 
 // profiles reads the profiles of an agent.
