@@ -15,56 +15,57 @@ func deploymentsCommand() term.Command {
 		Name: "job deployments", Args: "<job>", MinArgs: 1, MaxArgs: 1,
 		Short: "List the deployments of a job",
 		Setup: func(f *term.Flags) term.Run {
-			latest := f.Bool("latest", false, "Show only the latest deployment.")
-			all := f.Bool("all", false, "Also list deployments of an earlier job with the same ID.")
-			detail := f.Detail("Print full IDs.")
-			var formats term.Formats
-			formats.Declare(f)
-			return func(ctx context.Context, e *term.Env) error {
-				if *latest {
-					return latestDeployment(ctx, e, *detail, &formats)
-				}
-				return listDeployments(ctx, e, *all, *detail, &formats)
-			}
+			o := &deploymentsOptions{}
+			f.BoolVar(&o.latest, "latest", false, "Show only the latest deployment.")
+			f.BoolVar(&o.all, "all", false, "Also list deployments of an earlier job with the same ID.")
+			f.DetailVar(&o.detail, "Print full IDs.")
+			o.formats.Declare(f)
+			return o.run
 		},
 	}
 }
 
-func listDeployments(ctx context.Context, e *term.Env, all bool, detail term.Detail, formats *term.Formats) error {
+// deploymentsOptions are the flags of job deployments.
+type deploymentsOptions struct {
+	latest, all bool
+	detail      term.Detail
+	formats     term.Formats
+}
+
+func (o *deploymentsOptions) run(ctx context.Context, e *term.Env) error {
 	c, stub, err := find(ctx, e, e.Arg(0))
 	if err != nil {
 		return err
 	}
-	found, _, err := c.Jobs().Deployments(stub.ID, all, inNamespace(ctx, stub.Namespace))
+	if o.latest {
+		return o.showLatest(ctx, e, c, stub)
+	}
+	found, _, err := c.Jobs().Deployments(stub.ID, o.all, inNamespace(ctx, stub.Namespace))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error retrieving deployments: %w", err)
-	case formats.Wanted():
-		return formats.Print(e, found)
+	case o.formats.Wanted():
+		return o.formats.Print(e, found)
 	case len(found) == 0:
 		e.Println("No deployments found")
 		return nil
 	}
-	e.Println(deployment.Table(found, detail))
+	e.Println(deployment.Table(found, o.detail))
 	return nil
 }
 
-func latestDeployment(ctx context.Context, e *term.Env, detail term.Detail, formats *term.Formats) error {
-	c, stub, err := find(ctx, e, e.Arg(0))
-	if err != nil {
-		return err
-	}
+func (o *deploymentsOptions) showLatest(ctx context.Context, e *term.Env, c *api.Client, stub *api.JobListStub) error {
 	d, _, err := c.Jobs().LatestDeployment(stub.ID, inNamespace(ctx, stub.Namespace))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error retrieving deployments: %w", err)
-	case formats.Wanted():
-		return formats.Print(e, d)
+	case o.formats.Wanted():
+		return o.formats.Print(e, d)
 	case d == nil:
 		e.Println("No deployment found")
 		return nil
 	}
-	e.Println(monitor.DeploymentText(d, detail))
+	e.Println(monitor.DeploymentText(d, o.detail))
 	return nil
 }
 

@@ -81,35 +81,38 @@ func (o *dispatchOptions) run(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return fmt.Errorf("Failed to dispatch job: %w", err)
 	}
-	return o.follow(ctx, e, c, stub.Namespace, resp)
+	return o.follow(ctx, e, c, dispatched{stub.Namespace, resp.DispatchedJobID, resp.EvalID})
 }
 
-// follow prints the dispatched job and monitors its evaluation. A periodic job and a job of an
-// earlier dispatch with the same token have none.
-func (o *dispatchOptions) follow(ctx context.Context, e *term.Env, c *api.Client, ns string, resp *api.JobDispatchResponse) error {
-	rows := []string{term.Row("Dispatched Job ID", resp.DispatchedJobID)}
-	if resp.EvalID != "" {
-		rows = append(rows, term.Row("Evaluation ID", o.detail.ID(resp.EvalID)))
+// dispatched is a dispatched job. A periodic job and a job of an earlier dispatch with the same token
+// have no evaluation.
+type dispatched struct{ namespace, id, eval string }
+
+// follow prints a dispatched job and monitors its evaluation.
+func (o *dispatchOptions) follow(ctx context.Context, e *term.Env, c *api.Client, d dispatched) error {
+	rows := []string{term.Row("Dispatched Job ID", d.id)}
+	if d.eval != "" {
+		rows = append(rows, term.Row("Evaluation ID", o.detail.ID(d.eval)))
 	}
 	e.Println(term.Pairs(rows))
 	if o.ui {
-		if err := browse.Show(ctx, e, c, browse.Job(resp.DispatchedJobID, ns, "")); err != nil {
+		if err := browse.Show(ctx, e, c, browse.Job(d.id, d.namespace, "")); err != nil {
 			return err
 		}
 	}
 	if o.detach {
 		return nil
 	}
-	if resp.EvalID != "" {
+	if d.eval != "" {
 		e.Println()
-		if err := monitor.New(e, c, ns, o.detail).Eval(ctx, resp.EvalID); err != nil {
+		if err := monitor.New(e, c, d.namespace, o.detail).Eval(ctx, d.eval); err != nil {
 			return err
 		}
 	}
 	if !o.wait {
 		return nil
 	}
-	return untilDead(ctx, c, ns, resp.DispatchedJobID)
+	return untilDead(ctx, c, d.namespace, d.id)
 }
 
 // untilDead waits until a job is dead. A failed allocation is an ExitError with code 2.

@@ -72,7 +72,7 @@ func (o *learnOptions) run(ctx context.Context, e *term.Env) error {
 	if err := learnable(job, boxed); err != nil {
 		return fmt.Errorf("Cannot learn from this job: %w", err)
 	}
-	l := newLesson(e, c, job, boxed, o.patient)
+	l := o.lesson(e, c, job, boxed)
 	for l.Runs < o.runs && !l.Complete {
 		if err := l.again(ctx); err != nil {
 			return err

@@ -38,8 +38,8 @@ type lesson struct {
 	Complete bool
 }
 
-func newLesson(e *term.Env, c *api.Client, job *api.Job, boxed sandboxed, patient time.Duration) *lesson {
-	l := &lesson{env: e, client: c, job: job, ns: e.Namespace(), patient: patient,
+func (o *learnOptions) lesson(e *term.Env, c *api.Client, job *api.Job, boxed sandboxed) *lesson {
+	l := &lesson{env: e, client: c, job: job, ns: e.Namespace(), patient: o.patient,
 		drivers: map[taskName]string{}, byNode: map[string]bool{}, first: map[taskName]grants.Grants{}, granted: map[taskName]grants.Grants{},
 		ended: map[taskName]string{}}
 	if job.Namespace != nil && *job.Namespace != "" {

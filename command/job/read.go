@@ -33,10 +33,16 @@ func inspectCommand() term.Command {
 				switch {
 				case err != nil:
 					return err
-				case *withVars:
-					return printSource(ctx, e, c, job, variables)
-				case *hcl:
-					return printSource(ctx, e, c, job, nil)
+				case *withVars, *hcl:
+					s, err := submission(ctx, c, job)
+					if err != nil {
+						return err
+					}
+					e.Println(s.Source)
+					if *withVars {
+						e.Printf("%s", variables(s))
+					}
+					return nil
 				case formats.Wanted():
 					return formats.Print(e, job)
 				}
@@ -71,17 +77,13 @@ func jobVersion(ctx context.Context, c *api.Client, stub *api.JobListStub, versi
 	return nil, fmt.Errorf("Version %d of job %q not found: 'nomad job history %s' lists the versions", n, stub.ID, stub.ID)
 }
 
-// printSource prints the source of a job, then the result of more for its submission.
-func printSource(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, more func(*api.JobSubmission) string) error {
+// submission returns the source of a version of a job.
+func submission(ctx context.Context, c *api.Client, job *api.Job) (*api.JobSubmission, error) {
 	s, _, err := c.Jobs().Submission(*job.ID, int(*job.Version), inNamespace(ctx, *job.Namespace))
 	if err != nil {
-		return fmt.Errorf("Error reading the source of job %q version %d: %w", *job.ID, *job.Version, err)
+		return nil, fmt.Errorf("Error reading the source of job %q version %d: %w", *job.ID, *job.Version, err)
 	}
-	e.Println(s.Source)
-	if more != nil {
-		e.Printf("%s", more(s))
-	}
-	return nil
+	return s, nil
 }
 
 // variables formats the input values from -var flags, the environment and variable files.

@@ -72,10 +72,8 @@ func (o *runOptions) run(ctx context.Context, e *term.Env) error {
 	if err != nil {
 		return submitError(err)
 	}
-	if resp.Warnings != "" {
-		e.Println(e.Bold("Job Warnings:\n" + resp.Warnings + "\n"))
-	}
-	return o.follow(ctx, e, c, job, resp)
+	printWarnings(e, resp)
+	return o.follow(ctx, e, c, registered{job, resp.EvalID})
 }
 
 // printJob prints the job without defaults, in the region and namespace of the flags.
@@ -115,28 +113,33 @@ func submitError(err error) error {
 	return fmt.Errorf("Error submitting job: %w", err)
 }
 
-// follow prints the registration and monitors its evaluation. Periodic and parameterized
-// jobs have no evaluation.
-func (o *runOptions) follow(ctx context.Context, e *term.Env, c *api.Client, job *api.Job, resp *api.JobRegisterResponse) error {
+// registered is a registered job. Periodic and parameterized jobs have no evaluation.
+type registered struct {
+	job  *api.Job
+	eval string
+}
+
+// follow prints a registration and monitors its evaluation.
+func (o *runOptions) follow(ctx context.Context, e *term.Env, c *api.Client, r registered) error {
 	ns := e.Namespace()
-	if job.Namespace != nil && *job.Namespace != "" {
-		ns = *job.Namespace
+	if n := r.job.Namespace; n != nil && *n != "" {
+		ns = *n
 	}
 	if o.ui {
-		if err := browse.Show(ctx, e, c, browse.Job(*job.ID, ns, "")); err != nil {
+		if err := browse.Show(ctx, e, c, browse.Job(*r.job.ID, ns, "")); err != nil {
 			return err
 		}
 	}
-	if resp.EvalID == "" {
+	if r.eval == "" {
 		e.Println("Job registration successful")
-		if now := time.Now(); !nextLaunch(job, now).IsZero() {
-			e.Println("Approximate next launch time: " + inFuture(nextLaunch(job, now), now))
+		if now := time.Now(); !nextLaunch(r.job, now).IsZero() {
+			e.Println("Approximate next launch time: " + inFuture(nextLaunch(r.job, now), now))
 		}
 		return nil
 	}
 	if o.detach {
-		e.Printf("Job registration successful\nEvaluation ID: %s\n", resp.EvalID)
+		e.Printf("Job registration successful\nEvaluation ID: %s\n", r.eval)
 		return nil
 	}
-	return monitor.New(e, c, ns, o.detail).Eval(ctx, resp.EvalID)
+	return monitor.New(e, c, ns, o.detail).Eval(ctx, r.eval)
 }

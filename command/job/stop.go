@@ -16,17 +16,17 @@ func stopCommand() term.Command {
 		Long: "Stops each job and monitors its evaluation. A prefix must match exactly one job.\n" +
 			"The command asks for confirmation of a prefix, unless -yes is set.",
 		Setup: func(f *term.Flags) term.Run {
-			opts := &api.DeregisterOptions{}
-			f.BoolVar(&opts.Purge, "purge", false, "Also remove the job from state.")
-			f.BoolVar(&opts.Global, "global", false, "Stop a multiregion job in all its regions.")
-			f.BoolVar(&opts.NoShutdownDelay, "no-shutdown-delay", false, "Ignore the shutdown_delay of groups and tasks.")
-			f.IntVar(&opts.EvalPriority, "eval-priority", 0, "The `priority` of the evaluation. Default: the job's priority.")
-			detach := f.Bool("detach", false, "Print the evaluation's ID and return immediately.")
-			detail := f.Detail("Print full IDs.")
-			yes := f.Bool("yes", false, "Don't ask for confirmation.")
+			o := &stopOptions{}
+			f.BoolVar(&o.Purge, "purge", false, "Also remove the job from state.")
+			f.BoolVar(&o.Global, "global", false, "Stop a multiregion job in all its regions.")
+			f.BoolVar(&o.NoShutdownDelay, "no-shutdown-delay", false, "Ignore the shutdown_delay of groups and tasks.")
+			f.IntVar(&o.EvalPriority, "eval-priority", 0, "The `priority` of the evaluation. Default: the job's priority.")
+			f.BoolVar(&o.detach, "detach", false, "Print the evaluation's ID and return immediately.")
+			f.DetailVar(&o.detail, "Print full IDs.")
+			f.BoolVar(&o.yes, "yes", false, "Don't ask for confirmation.")
 			return func(ctx context.Context, e *term.Env) error {
 				for _, prefix := range e.Args {
-					if err := stop(ctx, e, prefix, opts, stopHow{detach: *detach, yes: *yes, detail: *detail}); err != nil {
+					if err := o.stop(ctx, e, prefix); err != nil {
 						return err
 					}
 				}
@@ -36,30 +36,32 @@ func stopCommand() term.Command {
 	}
 }
 
-type stopHow struct {
+// stopOptions are the flags of job stop.
+type stopOptions struct {
+	api.DeregisterOptions
 	detach, yes bool
 	detail      term.Detail
 }
 
-func stop(ctx context.Context, e *term.Env, prefix string, opts *api.DeregisterOptions, how stopHow) error {
+func (o *stopOptions) stop(ctx context.Context, e *term.Env, prefix string) error {
 	c, stub, err := find(ctx, e, prefix)
 	if err != nil {
 		return err
 	}
-	if stub.ID != prefix && !how.yes && !e.Confirm(fmt.Sprintf("Are you sure you want to stop job %q? [y/N]", stub.ID)) {
+	if stub.ID != prefix && !o.yes && !e.Confirm(fmt.Sprintf("Are you sure you want to stop job %q? [y/N]", stub.ID)) {
 		return fmt.Errorf("Cancelling job stop")
 	}
-	evalID, _, err := c.Jobs().DeregisterOpts(stub.ID, opts, writeIn(ctx, stub.Namespace))
+	evalID, _, err := c.Jobs().DeregisterOpts(stub.ID, &o.DeregisterOptions, writeIn(ctx, stub.Namespace))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error deregistering job: %w", err)
 	case evalID == "":
 		return nil
-	case how.detach:
+	case o.detach:
 		e.Println(evalID)
 		return nil
 	}
-	return monitor.New(e, c, stub.Namespace, how.detail).Eval(ctx, evalID)
+	return monitor.New(e, c, stub.Namespace, o.detail).Eval(ctx, evalID)
 }
 
 func evalCommand() term.Command {
