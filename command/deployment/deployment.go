@@ -64,7 +64,7 @@ func statusCommand() term.Command {
 			formats.Declare(f)
 			return func(ctx context.Context, e *term.Env) error {
 				if e.Arg(0) == "" {
-					return list(ctx, e, "", *detail, &formats)
+					return listing{"", *detail, formats}.print(ctx, e)
 				}
 				c, d, err := find(ctx, e, e.Arg(0))
 				switch {
@@ -90,27 +90,34 @@ func listCommand() term.Command {
 			filter := f.String("filter", "", "Show only deployments that match this `expression`.")
 			var formats term.Formats
 			formats.Declare(f)
-			return func(ctx context.Context, e *term.Env) error { return list(ctx, e, *filter, *detail, &formats) }
+			return func(ctx context.Context, e *term.Env) error { return listing{*filter, *detail, formats}.print(ctx, e) }
 		},
 	}
 }
 
-func list(ctx context.Context, e *term.Env, filter string, detail term.Detail, formats *term.Formats) error {
+// listing is a list of the deployments that match a filter.
+type listing struct {
+	filter  string // "" for all
+	detail  term.Detail
+	formats term.Formats
+}
+
+func (l listing) print(ctx context.Context, e *term.Env) error {
 	c, err := e.Client()
 	if err != nil {
 		return err
 	}
-	all, _, err := c.Deployments().List((&api.QueryOptions{Namespace: e.Namespace(), Filter: filter}).WithContext(ctx))
+	all, _, err := c.Deployments().List((&api.QueryOptions{Namespace: e.Namespace(), Filter: l.filter}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("Error retrieving deployments: %w", err)
-	case formats.Wanted():
-		return formats.Print(e, all)
+	case l.formats.Wanted():
+		return l.formats.Print(e, all)
 	case len(all) == 0:
 		e.Println("No deployments found")
 		return nil
 	}
-	e.Println(Table(all, detail))
+	e.Println(Table(all, l.detail))
 	return nil
 }
 

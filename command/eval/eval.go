@@ -44,7 +44,7 @@ func statusCommand() term.Command {
 				case formats.Wanted():
 					return formats.Print(e, ev)
 				}
-				return show(ctx, e, c, ev, *detail)
+				return status{c, *detail}.print(ctx, e, ev)
 			}
 		},
 	}
@@ -93,9 +93,15 @@ func find(ctx context.Context, e *term.Env, prefix string) (*api.Client, *api.Ev
 	return c, ev, nil
 }
 
-func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, detail term.Detail) error {
+// status shows one evaluation.
+type status struct {
+	client *api.Client
+	detail term.Detail
+}
+
+func (s status) print(ctx context.Context, e *term.Env, ev *api.Evaluation) error {
 	rows := []string{
-		term.Row("ID", detail.ID(ev.ID)), term.Row("Create Time", term.UnixNano(ev.CreateTime)), term.Row("Modify Time",
+		term.Row("ID", s.detail.ID(ev.ID)), term.Row("Create Time", term.UnixNano(ev.CreateTime)), term.Row("Modify Time",
 			term.UnixNano(ev.ModifyTime)),
 		term.Row("Status", ev.Status), term.Row("Status Description", ev.StatusDescription), term.Row("Type", ev.Type),
 		term.Row("TriggeredBy", ev.TriggeredBy), term.Row("Job ID", ev.JobID), term.Row("Namespace", ev.Namespace),
@@ -103,7 +109,7 @@ func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, d
 	}
 	for label, id := range map[string]string{"Previous Eval": ev.PreviousEval, "Next Eval": ev.NextEval, "Blocked Eval": ev.BlockedEval} {
 		if id != "" {
-			rows = append(rows, term.Row(label, detail.ID(id)))
+			rows = append(rows, term.Row(label, s.detail.ID(id)))
 		}
 	}
 	slices.Sort(rows[11:])
@@ -116,18 +122,18 @@ func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, d
 				strings.Join(monitor.Metric(m, "  "), "\n"))
 		}
 		if ev.BlockedEval != "" {
-			e.Printf("\nEvaluation %q waiting for additional capacity to place remainder\n", detail.ID(ev.BlockedEval))
+			e.Printf("\nEvaluation %q waiting for additional capacity to place remainder\n", s.detail.ID(ev.BlockedEval))
 		}
 	}
-	if detail == term.Full && ev.JobID != "" && len(ev.FailedTGAllocs) > 0 {
+	if s.detail == term.Full && ev.JobID != "" && len(ev.FailedTGAllocs) > 0 {
 		monitor.PrintExplanation(ctx, e, ev.Namespace, func(q *api.QueryOptions) (*api.JobExplanation, *api.QueryMeta, error) {
-			return c.Jobs().Explain(ev.JobID, q)
+			return s.client.Jobs().Explain(ev.JobID, q)
 		})
 	}
 	if ev.PlanAnnotations != nil && len(ev.PlanAnnotations.DesiredTGUpdates) > 0 {
 		e.Println("\n" + e.Bold("Plan Annotations") + "\n" + annotations(ev.PlanAnnotations))
 	}
-	allocs, _, err := c.Evaluations().Allocations(ev.ID, (&api.QueryOptions{Namespace: ev.Namespace}).WithContext(ctx))
+	allocs, _, err := s.client.Evaluations().Allocations(ev.ID, (&api.QueryOptions{Namespace: ev.Namespace}).WithContext(ctx))
 	if err != nil {
 		return fmt.Errorf("Error querying allocations of evaluation: %w", err)
 	}
@@ -136,7 +142,7 @@ func show(ctx context.Context, e *term.Env, c *api.Client, ev *api.Evaluation, d
 	}
 	rows = []string{"ID|Node ID|Task Group|Version|Desired|Status"}
 	for _, a := range allocs {
-		rows = append(rows, term.Row(detail.ID(a.ID), detail.ID(a.NodeID), a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
+		rows = append(rows, term.Row(s.detail.ID(a.ID), s.detail.ID(a.NodeID), a.TaskGroup, a.JobVersion, a.DesiredStatus, a.ClientStatus))
 	}
 	e.Println("\n" + e.Bold("Allocations") + "\n" + term.Table(rows))
 	return nil

@@ -83,19 +83,12 @@ func listCommand() term.Command {
 }
 
 func inspectCommand() term.Command {
-	return oneCommand("namespace inspect", "Show a namespace as JSON",
-		func(_ context.Context, _ *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
-			formats.Always()
-			return formats.Print(e, n)
-		})
+	return oneCommand("namespace inspect", "Show a namespace as JSON", nil)
 }
 
 func statusCommand() term.Command {
 	return oneCommand("namespace status", "Show a namespace",
-		func(ctx context.Context, c *api.Client, e *term.Env, formats *term.Formats, n *api.Namespace) error {
-			if formats.Wanted() {
-				return formats.Print(e, n)
-			}
+		func(ctx context.Context, c *api.Client, e *term.Env, n *api.Namespace) {
 			e.Println(term.Pairs(facts(n)))
 			for _, part := range []struct {
 				title  string
@@ -111,7 +104,6 @@ func statusCommand() term.Command {
 				e.Println("\n" + e.Bold(part.title) + "\n" + term.Pairs(rows))
 			}
 			limits(ctx, c, e, n.Quota)
-			return nil
 		})
 }
 
@@ -168,8 +160,8 @@ func listed(names []string, none string) string {
 	return strings.Join(names, ",")
 }
 
-// oneCommand returns a command that shows one namespace.
-func oneCommand(name, short string, show func(context.Context, *api.Client, *term.Env, *term.Formats, *api.Namespace) error) term.Command {
+// oneCommand returns a command that shows one namespace: as JSON if show is nil.
+func oneCommand(name, short string, show func(context.Context, *api.Client, *term.Env, *api.Namespace)) term.Command {
 	return term.Command{
 		Name: name, Args: "<namespace>", MinArgs: 1, MaxArgs: 1, Short: short,
 		Setup: func(f *term.Flags) term.Run {
@@ -184,7 +176,14 @@ func oneCommand(name, short string, show func(context.Context, *api.Client, *ter
 				if err != nil {
 					return fmt.Errorf("Error retrieving namespace: %w", err)
 				}
-				return show(ctx, c, e, formats, n)
+				if show == nil {
+					formats.Always()
+				}
+				if formats.Wanted() {
+					return formats.Print(e, n)
+				}
+				show(ctx, c, e, n)
+				return nil
 			}
 		},
 	}

@@ -138,7 +138,9 @@ func (o *statusOptions) one(ctx context.Context, e *term.Env) error {
 	if statsErr != nil {
 		e.Println("\n" + e.Bold(fmt.Sprintf("error fetching node stats: actual resource usage not present: %v", statsErr)))
 	} else {
-		utilization(ctx, e, c, n, allocs)
+		if u, err := usageOf(ctx, c, allocs); err == nil { // else the rest is still useful
+			utilization(e, n, u)
+		}
 		used(e, n, stats)
 		deviceUsage(e, stats)
 		if o.stats {

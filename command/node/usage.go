@@ -53,32 +53,41 @@ func allocated(e *term.Env, n *api.Node, allocs []*api.Allocation) {
 	e.Println(term.Table([]string{head, term.Row(append(cells, size(disk)+"/"+size(of.disk))...)}))
 }
 
-// utilization prints the resource usage of the running allocations. It prints nothing if a
-// query for one of them fails.
-func utilization(ctx context.Context, e *term.Env, c *api.Client, n *api.Node, allocs []*api.Allocation) {
-	var ticks float64
-	var memory uint64
+// usage is the resource usage of allocations.
+type usage struct {
+	ticks  float64 // of the CPU, in MHz
+	memory uint64  // in bytes
+}
+
+// usageOf returns the resource usage of the running allocations. It fails if a query for one of them
+// does.
+func usageOf(ctx context.Context, c *api.Client, allocs []*api.Allocation) (out usage, err error) {
 	for _, a := range allocs {
 		if a.ClientStatus != api.AllocClientStatusRunning {
 			continue
 		}
 		u, err := c.Allocations().Stats(a, (&api.QueryOptions{Namespace: a.Namespace}).WithContext(ctx))
 		if err != nil {
-			return
+			return usage{}, err
 		}
 		if u.ResourceUsage == nil {
 			continue
 		}
 		if cpu := u.ResourceUsage.CpuStats; cpu != nil {
-			ticks += cpu.TotalTicks
+			out.ticks += cpu.TotalTicks
 		}
 		if m := u.ResourceUsage.MemoryStats; m != nil {
-			memory += max(m.RSS, m.Usage)
+			out.memory += max(m.RSS, m.Usage)
 		}
 	}
+	return out, nil
+}
+
+// utilization prints the resource usage of the running allocations.
+func utilization(e *term.Env, n *api.Node, u usage) {
 	of := capacityOf(n)
 	e.Println("\n" + e.Bold("Allocation Resource Utilization"))
-	e.Println(term.Table([]string{"CPU|Memory", term.Row(fmt.Sprintf("%.0f/%d MHz", ticks, of.cpu), term.Bytes(memory)+"/"+size(of.memory))}))
+	e.Println(term.Table([]string{"CPU|Memory", term.Row(fmt.Sprintf("%.0f/%d MHz", u.ticks, of.cpu), term.Bytes(u.memory)+"/"+size(of.memory))}))
 }
 
 // used prints the resource usage of the host. The disk is that of the allocation directory.

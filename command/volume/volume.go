@@ -67,7 +67,13 @@ func createCommand() term.Command {
 				if *detach {
 					return nil
 				}
-				return await(ctx, e, c, out.Volume, *detail)
+				shown := detail.ID(out.Volume.ID)
+				e.Printf("==> Waiting until volume %q is ready on node %q\n", shown, detail.ID(out.Volume.NodeID))
+				if err := await(ctx, c, out.Volume); err != nil {
+					return err
+				}
+				e.Printf("==> Volume %q is ready\n", shown)
+				return nil
 			}
 		},
 	}
@@ -79,9 +85,8 @@ func warn(e *term.Env, warnings string) {
 	}
 }
 
-// await waits until a volume is ready. One that becomes unavailable is an ExitError.
-func await(ctx context.Context, e *term.Env, c *api.Client, v *api.HostVolume, detail term.Detail) error {
-	e.Printf("==> Waiting until volume %q is ready on node %q\n", detail.ID(v.ID), detail.ID(v.NodeID))
+// await waits until a volume is ready. One that becomes unavailable is an error.
+func await(ctx context.Context, c *api.Client, v *api.HostVolume) error {
 	q := &api.QueryOptions{Namespace: v.Namespace}
 	for {
 		now, meta, err := c.HostVolumes().Get(v.ID, q.WithContext(ctx))
@@ -90,7 +95,6 @@ func await(ctx context.Context, e *term.Env, c *api.Client, v *api.HostVolume, d
 		}
 		switch now.State {
 		case "ready":
-			e.Printf("==> Volume %q is ready\n", detail.ID(v.ID))
 			return nil
 		case "unavailable":
 			return fmt.Errorf("Volume %q is unavailable: its node is down, or does not have it any more", v.ID)
