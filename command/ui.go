@@ -59,7 +59,7 @@ func pageAddress(ctx context.Context, e *term.Env, c *api.Client, id string) (st
 		if err != nil {
 			return "", err
 		}
-		if path, err = objectPage(ctx, e, c, kind.name, full); err != nil {
+		if path, err = kind.page(ctx, e, c, full); err != nil {
 			return "", err
 		}
 	}
@@ -82,9 +82,9 @@ func withOneTimeToken(ctx context.Context, c *api.Client, address string) (strin
 	return address + separator + "ott=" + url.QueryEscape(token.OneTimeSecretID), nil
 }
 
-// objectPage returns the path of the page of an object.
-func objectPage(ctx context.Context, e *term.Env, c *api.Client, kind, id string) (string, error) {
-	switch kind {
+// page returns the path of the page of an object.
+func (k *objectKind) page(ctx context.Context, e *term.Env, c *api.Client, id string) (string, error) {
+	switch k.name {
 	case "job":
 		return jobPage(ctx, e, c, id)
 	case "node":
@@ -100,7 +100,7 @@ func objectPage(ctx context.Context, e *term.Env, c *api.Client, kind, id string
 		}
 		return browse.Job(d.JobID, d.Namespace, "deployments"), nil
 	}
-	panic("command: bug: no page for the kind " + kind)
+	panic("command: bug: no page for the kind " + k.name)
 }
 
 // jobPage returns the path of a job. With the namespace *, the first job with the ID is taken.
@@ -184,26 +184,26 @@ func pageOfCommand(ctx context.Context, e *term.Env, c *api.Client, name string)
 	if arg == "" {
 		return page.list, nil
 	}
-	id, err := findOfKind(ctx, e, c, page.kind, arg)
+	kind := &kinds[slices.IndexFunc(kinds, func(k objectKind) bool { return k.name == page.kind })]
+	id, err := kind.only(ctx, e, c, arg)
 	if err != nil {
 		return "", err
 	}
-	return objectPage(ctx, e, c, page.kind, id)
+	return kind.page(ctx, e, c, id)
 }
 
-// findOfKind returns the ID of the only object of a kind with a prefix.
-func findOfKind(ctx context.Context, e *term.Env, c *api.Client, kind, prefix string) (string, error) {
-	i := slices.IndexFunc(kinds, func(k objectKind) bool { return k.name == kind })
-	found, err := kinds[i].list(ctx, c, e.Namespace(), prefix)
+// only returns the ID of the only object of the kind with a prefix.
+func (k *objectKind) only(ctx context.Context, e *term.Env, c *api.Client, prefix string) (string, error) {
+	found, err := k.list(ctx, c, e.Namespace(), prefix)
 	if err != nil {
-		return "", fmt.Errorf("Error querying %ss with prefix %q: %w", kind, prefix, err)
+		return "", fmt.Errorf("Error querying %ss with prefix %q: %w", k.name, prefix, err)
 	}
 	found = slices.DeleteFunc(found, func(id string) bool { return !strings.HasPrefix(id, prefix) })
 	if slices.Contains(found, prefix) {
 		return prefix, nil
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("%d %ss with prefix %q: no page was opened", len(found), kind, prefix)
+		return "", fmt.Errorf("%d %ss with prefix %q: no page was opened", len(found), k.name, prefix)
 	}
 	return found[0], nil
 }
