@@ -160,8 +160,9 @@ func (d *Driver) SetConfig(cfg cty.Value) error {
 		d.log.Warn("remove the mount points of an earlier agent", "err", err)
 	}
 	d.set, d.api = set, api
-	d.images = images.New(images.Config{API: api, Plugin: &d.set, Dir: d.cfg.Images, Progress: d.cfg.Pace.Progress, Activity: d.cfg.Pace.Activity,
-		Log: d.log, Event: func(task, message string, details map[string]string) { d.event(task, driverEvent, message, details) }})
+	d.images = images.New(images.Config{API: api, Plugin: &d.set, Dir: d.cfg.Images, Log: d.log,
+		Progress: d.cfg.Pace.Progress, Activity: d.cfg.Pace.Activity,
+		Event: func(task, message string, details map[string]string) { d.event(task, driverEvent, message, details) }})
 	return nil
 }
 

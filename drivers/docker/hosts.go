@@ -35,7 +35,8 @@ func checkGroupNetwork(cfg *drivers.TaskConfig, o *config.Task) error {
 	resolver := len(o.DNSServers)+len(o.DNSSearches)+len(o.DNSOptions) > 0 && !replaces(cfg, resolvFile)
 	hosts := len(o.ExtraHosts) > 0 && !replaces(cfg, hostsFile)
 	if o.Hostname != "" || o.Endpoint.MAC != nil || resolver || hosts {
-		return errors.New("hostname, mac_address, dns_servers, dns_search_domains, dns_options and extra_hosts need a network of the task's own: the group has a network, so use its hostname and dns block, or set network_mode")
+		return errors.New("hostname, mac_address, dns_servers, dns_search_domains, dns_options and extra_hosts " +
+			"need a network of the task's own: the group has a network, so use its hostname and dns block, or set network_mode")
 	}
 	_, err := hostsLines(o.ExtraHosts)
 	return err

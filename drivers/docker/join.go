@@ -52,8 +52,8 @@ func (d *Driver) endpoint(ctx context.Context, cfg *drivers.TaskConfig, o *confi
 	found, err := d.api.NetworkInspect(ctx, e.network, client.NetworkInspectOptions{})
 	switch {
 	case cerrdefs.IsNotFound(err) || err == nil && found.Network.Name != e.network: // it is found by its ID too
-		return nil, &drivers.RecoverableError{Err: fmt.Errorf("network_mode: the daemon has no network with the name %q: create it with docker network create",
-			e.network)}
+		return nil, &drivers.RecoverableError{Err: fmt.Errorf("network_mode: the daemon has no network with the name %q: "+
+			"create it with docker network create", e.network)}
 	case err != nil:
 		return nil, &drivers.RecoverableError{Err: fmt.Errorf("network_mode: find the network %q: %w", e.network, err)}
 	}
@@ -180,7 +180,8 @@ func (d *Driver) compareEndpoint(ctx context.Context, e *endpoint, id string) er
 		return differs{fmt.Errorf("container %s is in another network with the name %q", id, e.network)}
 	case e.mac != nil && !bytes.Equal(have.MacAddress, e.mac):
 		return differs{fmt.Errorf("container %s has another MAC address than mac_address", id)}
-	case ip != nil && (ip.IPv4Address.IsValid() && have.IPAddress != ip.IPv4Address || ip.IPv6Address.IsValid() && have.GlobalIPv6Address != ip.IPv6Address):
+	case ip != nil && (ip.IPv4Address.IsValid() && have.IPAddress != ip.IPv4Address ||
+		ip.IPv6Address.IsValid() && have.GlobalIPv6Address != ip.IPv6Address):
 		return differs{fmt.Errorf("container %s has another address than ipv4_address or ipv6_address", id)}
 	}
 	return nil

@@ -50,7 +50,8 @@ func (d *Driver) setUser(ctx context.Context, cfg *drivers.TaskConfig, o *config
 		ids.GID = ids.UID
 	}
 	if root := ids.HasRoot(); root != "" && ordinary {
-		return fmt.Errorf("task %q: user %q has %s in the image, but its options count as those of an ordinary user: set user = \"<uid>:<gid>\" with other numbers, or user = \"0\"", cfg.Name, cfg.User, root)
+		return fmt.Errorf("task %q: user %q has %s in the image, but its options count as those of an ordinary user: "+
+			"set user = \"<uid>:<gid>\" with other numbers, or user = \"0\"", cfg.Name, cfg.User, root)
 	}
 	spec.Config.User = ids.User()
 	return nil

@@ -219,8 +219,10 @@ func (d *Driver) running(ctx context.Context, id string) (*container.InspectResp
 // expectedOf returns what a container with these options must have.
 func (d *Driver) expectedOf(c *container.InspectResponse, asked *client.ContainerCreateOptions) *observe.Expected {
 	host := asked.HostConfig
-	e := &observe.Expected{Capabilities: config.CapabilitySet(host), NoPrivileges: slices.Contains(host.SecurityOpt, config.OptNoNewPrivileges)}
-	fixed := e.NoPrivileges && e.Capabilities&(config.CapabilityBit("SETUID")|config.CapabilityBit("SETGID")|config.CapabilityBit("SYS_ADMIN")) == 0
+	e := &observe.Expected{Capabilities: config.CapabilitySet(host),
+		NoPrivileges: slices.Contains(host.SecurityOpt, config.OptNoNewPrivileges)}
+	changing := config.CapabilityBit("SETUID") | config.CapabilityBit("SETGID") | config.CapabilityBit("SYS_ADMIN")
+	fixed := e.NoPrivileges && e.Capabilities&changing == 0
 	if fixed { // otherwise, the program may have changed its user by now
 		e.User, e.Groups = asked.Config.User, host.GroupAdd
 	}

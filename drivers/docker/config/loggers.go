@@ -27,7 +27,8 @@ func (s *Plugin) Logger(o *Task) (Logging, error) {
 		l.Driver = defaultLogger
 	}
 	if !slices.Contains(s.loggers, l.Driver) {
-		return l, fmt.Errorf("logging type %q is not allowed on this node: use one of %s, or add it to allow_logging_types in the plugin config of the driver",
+		return l, fmt.Errorf("logging type %q is not allowed on this node: use one of %s, "+
+			"or add it to allow_logging_types in the plugin config of the driver",
 			l.Driver, strings.Join(s.loggers, ", "))
 	}
 	with := *o

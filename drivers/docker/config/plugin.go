@@ -63,8 +63,8 @@ var PluginSpec = blocks{
 }.with(object(map[string]cty.Type{
 	"endpoint": cty.String, "extra_labels": stringList, "allow_privileged": cty.Bool, drivers.LegacyOption: cty.Bool,
 	"allow_caps": stringList, "nvidia_runtime": cty.String,
-	"allow_networks": stringList, "allow_runtimes": stringList, "allow_logging_types": stringList, "infra_image": cty.String, "infra_image_pull_timeout": cty.String,
-	"image_pull_timeout":    cty.String,
+	"allow_networks": stringList, "allow_runtimes": stringList, "allow_logging_types": stringList, "infra_image": cty.String,
+	"infra_image_pull_timeout": cty.String, "image_pull_timeout": cty.String,
 	"pull_activity_timeout": cty.String, "container_exists_attempts": cty.Number, "oom_score_adj": cty.Number, "pids_limit": cty.Number,
 	"disable_log_collection": cty.Bool, "windows_allow_insecure_container_admin": cty.Bool,
 }))

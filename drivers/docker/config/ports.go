@@ -117,7 +117,8 @@ func labelsOf(ports map[string]bool) string {
 func unmapped(list []drivers.Port) error {
 	for _, p := range list {
 		if p.To != p.Value {
-			return fmt.Errorf("port %q is %d in the container, but with network_mode host a task uses the host port: remove to and port_map, or network_mode", p.Label, p.To)
+			return fmt.Errorf("port %q is %d in the container, but with network_mode host a task uses the host port: "+
+				"remove to and port_map, or network_mode", p.Label, p.To)
 		}
 	}
 	return nil

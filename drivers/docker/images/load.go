@@ -105,7 +105,8 @@ func (m *Store) prove(ctx context.Context, o *config.Task, id string) error {
 	if err == nil {
 		err = errors.New("the image has no digest of the registry: set force_pull")
 	}
-	return pullError(o.Image, fmt.Errorf("the node has the image, which was pulled with credentials; the registry does not confirm those of this task: %w", err))
+	return pullError(o.Image, fmt.Errorf("the node has the image, which was pulled with credentials; "+
+		"the registry does not confirm those of this task: %w", err))
 }
 
 // load loads an archive in the task's local directory, and returns the ID of its image.
@@ -189,7 +190,8 @@ func (m *Store) loadedImage(ctx context.Context, cfg *drivers.TaskConfig, o *con
 
 // check copies the archive of a task to a file without a name, and returns it with the image. The archive has no other
 // image, and no other name for it.
-func (m *Store) check(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task) (copied *os.File, image *imagearchive.Image, err error) {
+func (m *Store) check(ctx context.Context, cfg *drivers.TaskConfig, o *config.Task) (copied *os.File,
+	image *imagearchive.Image, err error) {
 	if !filepath.IsLocal(o.Load) {
 		return nil, nil, fmt.Errorf("unable to open image archive: %q is not inside the task's local directory", o.Load)
 	}

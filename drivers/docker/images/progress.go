@@ -61,7 +61,8 @@ func (p *progress) add(m message) {
 	p.last = time.Now()
 	l := p.layers[m.ID]
 	switch m.Status {
-	case "Pulling fs layer", "Waiting", "Downloading", "Verifying Checksum", "Download complete", "Extracting", "Pull complete", "Already exists":
+	case "Pulling fs layer", "Waiting", "Downloading", "Verifying Checksum", "Download complete", "Extracting",
+		"Pull complete", "Already exists":
 	default:
 		return // about the image
 	}

@@ -267,7 +267,7 @@ func (m *Store) fetch(ctx context.Context, p *pull) (id string, err error) {
 			return "", err
 		}
 	}
-	err = m.stream(ctx, p, p.ref, p.auth)
+	err = m.stream(ctx, p)
 	if err == nil {
 		id, err = m.id(ctx, p.ref)
 	}
@@ -301,17 +301,17 @@ func (m *Store) auth(ctx context.Context, o *config.Task) (string, error) {
 }
 
 // stream pulls an image and reports its progress to the waiters.
-func (m *Store) stream(ctx context.Context, p *pull, ref, auth string) error {
+func (m *Store) stream(ctx context.Context, p *pull) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	progress := newProgress()
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
-		m.watch(ctx, p, ref, progress, cancel)
+		m.watch(ctx, p, progress, cancel)
 	}()
 	defer func() { cancel(nil); <-watching }()
-	resp, err := m.cfg.API.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
+	resp, err := m.cfg.API.ImagePull(ctx, p.ref, client.ImagePullOptions{RegistryAuth: p.auth})
 	if err == nil {
 		defer resp.Close() //nolint:errcheck // a stream that was read
 		err = eachMessage(resp, progress.add)
@@ -323,7 +323,7 @@ func (m *Store) stream(ctx context.Context, p *pull, ref, auth string) error {
 }
 
 // watch reports the progress of a pull, and ends one without any.
-func (m *Store) watch(ctx context.Context, p *pull, ref string, progress *progress, cancel context.CancelCauseFunc) {
+func (m *Store) watch(ctx context.Context, p *pull, progress *progress, cancel context.CancelCauseFunc) {
 	check, report := time.NewTicker(min(m.cfg.Activity, m.cfg.Progress)), time.Now()
 	defer check.Stop()
 	for {
@@ -344,7 +344,7 @@ func (m *Store) watch(ctx context.Context, p *pull, ref string, progress *progre
 		waiters := slices.Sorted(maps.Keys(p.waiters))
 		m.mu.Unlock()
 		for _, id := range waiters {
-			m.cfg.Event(id, "Docker image pull progress: "+progress.String(), map[string]string{"image": ref})
+			m.cfg.Event(id, "Docker image pull progress: "+progress.String(), map[string]string{"image": p.ref})
 		}
 	}
 }
