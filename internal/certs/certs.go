@@ -184,7 +184,7 @@ func (s *Store) AcceptRPC(ctx context.Context, raw net.Conn) (*Conn, error) {
 	if !m.cfg.RPC {
 		return nil, ErrNoTLS
 	}
-	return s.secure(ctx, m, raw, tls.Server(raw, m.incoming()), judgeIncoming)
+	return s.secure(ctx, m, tls.Server(raw, m.incoming()), judgeIncoming)
 }
 
 // AcceptPlain accepts an RPC connection without TLS, or returns the reason of the refusal.
@@ -198,7 +198,7 @@ func (s *Store) DialRPC(ctx context.Context, raw net.Conn, region string) (*Conn
 	if !m.cfg.RPC {
 		return s.plain(m, raw, judgeOutgoing(region))
 	}
-	return s.secure(ctx, m, raw, tls.Client(raw, m.outgoing(region)), judgeOutgoing(region))
+	return s.secure(ctx, m, tls.Client(raw, m.outgoing(region)), judgeOutgoing(region))
 }
 
 // DialNode does the TLS handshake with the HTTP API of a client of a region. The name of the
@@ -208,7 +208,7 @@ func (s *Store) DialNode(ctx context.Context, raw net.Conn, region string) (*Con
 	if m.roots == nil {
 		return nil, ErrNoTLS
 	}
-	return s.secure(ctx, m, raw, tls.Client(raw, m.node(region)), func(now *material, state *tls.ConnectionState) error {
+	return s.secure(ctx, m, tls.Client(raw, m.node(region)), func(now *material, state *tls.ConnectionState) error {
 		return now.chain(state, x509.ExtKeyUsageServerAuth, clientName(region))
 	})
 }
@@ -230,15 +230,15 @@ func (s *Store) AcceptHTTP(ctx context.Context, raw net.Conn) (*Conn, error) {
 	if !m.cfg.HTTP {
 		return s.plain(m, raw, judgeHTTP)
 	}
-	return s.secure(ctx, m, raw, tls.Server(raw, m.web()), judgeHTTP)
+	return s.secure(ctx, m, tls.Server(raw, m.web()), judgeHTTP)
 }
 
-func (s *Store) secure(ctx context.Context, m *material, raw net.Conn, conn *tls.Conn, judge judge) (*Conn, error) {
+func (s *Store) secure(ctx context.Context, m *material, conn *tls.Conn, judge judge) (*Conn, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
 	state := conn.ConnectionState()
-	return s.keep(m, &Conn{Conn: conn, raw: raw, state: &state, judge: judge})
+	return s.keep(m, &Conn{Conn: conn, raw: conn.NetConn(), state: &state, judge: judge})
 }
 
 func (s *Store) plain(m *material, raw net.Conn, judge judge) (*Conn, error) {

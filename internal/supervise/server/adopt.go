@@ -56,7 +56,7 @@ func (s *server) adopt(dir string, kept *handover) error {
 		if rec.tried {
 			k = nil // nothing was kept: its log pipes are opened again
 		}
-		t, err := adoptTask(s, rec, info, boot, k)
+		t, err := s.adoptTask(rec, info, boot, k)
 		if err != nil {
 			s.quarantine(rec, info, err)
 			continue
@@ -169,7 +169,7 @@ func (s *server) tryAgain(rec *record) (*proc.Task, *task, error) {
 	if err := os.Rename(from, rec.dir); err != nil {
 		return nil, nil, err
 	}
-	t, err := adoptTask(s, *rec, info, boot, nil)
+	t, err := s.adoptTask(*rec, info, boot, nil)
 	if err != nil {
 		return nil, nil, errors.Join(err, os.Rename(rec.dir, from))
 	}

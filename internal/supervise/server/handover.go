@@ -131,7 +131,7 @@ func readHandover(fd int) (*handover, error) {
 
 // adoptTask adopts a task of an earlier supervisor, or of this one before its upgrade (kept). A
 // start that was never answered is ended, and adoptTask returns nil.
-func adoptTask(s *server, rec record, info *proc.Task, boot string, kept *keptTask) (*task, error) {
+func (s *server) adoptTask(rec record, info *proc.Task, boot string, kept *keptTask) (*task, error) {
 	t := newTask(s, rec, *info)
 	t.child = kept != nil && kept.Child
 	if info.Exit != nil {
