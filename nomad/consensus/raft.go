@@ -76,7 +76,7 @@ func start(c Config, s *stores) (*Raft, error) {
 	switch {
 	case r.trans != nil:
 	case c.Streams != nil:
-		r.trans, r.ours = network(c.Streams, s.id, c.Locate, committed, c.Log), true
+		r.trans, r.ours = c.Streams.network(s.id, c.Locate, committed, c.Log), true
 	default:
 		_, mem := raft.NewInmemTransport(raft.ServerAddress(c.Address))
 		r.trans, r.ours = mem, true

@@ -129,7 +129,7 @@ func (streamAddr) Network() string { return "tcp" }
 func (a streamAddr) String() string { return string(a) }
 
 // network returns the transport of a server that has peers. Followers receive the index of c.
-func network(s *Streams, id string, locate func(id string) string, c *commits, log *slog.Logger) raft.Transport {
+func (s *Streams) network(id string, locate func(id string) string, c *commits, log *slog.Logger) raft.Transport {
 	return transport{commits: c, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s, MaxPool: streamPool, Timeout: streamTimeout, MsgpackUseNewTimeFormat: true, Logger: transportLogger(log),
 		ServerAddressProvider: addresses{self: id, addr: s.addr, locate: locate},

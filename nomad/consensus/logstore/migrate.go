@@ -44,7 +44,7 @@ func Migrate(ctx context.Context, dir, from string, log hclog.Logger) (*Migratio
 		return nil, fmt.Errorf("remove an unfinished copy: %w", err)
 	}
 	var err error
-	if m.Entries, err = copyStore(ctx, dir, m, fresh+".new", log); err != nil {
+	if m.Entries, err = m.copy(ctx, dir, fresh+".new", log); err != nil {
 		return nil, errors.Join(fmt.Errorf("copy the raft log: %w", err), os.RemoveAll(fresh+".new"))
 	}
 	if m.To == WAL {
@@ -60,8 +60,8 @@ func Migrate(ctx context.Context, dir, from string, log hclog.Logger) (*Migratio
 	return m, nil
 }
 
-// copyStore copies the log and the vote into a new store at path.
-func copyStore(ctx context.Context, dir string, m *Migration, path string, log hclog.Logger) (n uint64, err error) {
+// copy copies the log and the vote in a raft directory into a new store at path. It returns the number of entries.
+func (m *Migration) copy(ctx context.Context, dir, path string, log hclog.Logger) (n uint64, err error) {
 	old, err := (Backend{Name: m.From}).Open(dir, log)
 	if err != nil {
 		return 0, err
