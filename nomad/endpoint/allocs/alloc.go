@@ -31,8 +31,8 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.AllocListR
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.AllocListResponse) error {
 			all, order := listed(snap, ws, &req.QueryOptions)
-			all, err := handler.Within(snap, req.Namespace, all, func(a *nomad.Allocation) string { return a.Namespace },
-				handler.Grants(c, acl.ReadJob))
+			all, err := handler.Within(snap, handler.Scope{Namespace: req.Namespace, May: handler.Grants(c, acl.ReadJob)}, all,
+				func(a *nomad.Allocation) string { return a.Namespace })
 			if err != nil {
 				return err
 			}

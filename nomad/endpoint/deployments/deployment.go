@@ -31,8 +31,8 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.Deployment
 			if req.Prefix != "" {
 				all = snap.DeploymentsByPrefix(ws, req.Prefix)
 			}
-			all, err := handler.Within(snap, req.Namespace, all, func(d *nomad.Deployment) string { return d.Namespace },
-				handler.Grants(c, acl.ReadJob))
+			all, err := handler.Within(snap, handler.Scope{Namespace: req.Namespace, May: handler.Grants(c, acl.ReadJob)}, all,
+				func(d *nomad.Deployment) string { return d.Namespace })
 			if err != nil {
 				return err
 			}

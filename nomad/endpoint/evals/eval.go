@@ -250,8 +250,8 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.EvalListRe
 			if req.Prefix != "" {
 				all = snap.EvalsByPrefix(ws, req.Prefix)
 			}
-			all, err := handler.Within(snap, req.Namespace, all, func(e *nomad.Evaluation) string { return e.Namespace },
-				handler.Grants(c, acl.ReadJob))
+			all, err := handler.Within(snap, handler.Scope{Namespace: req.Namespace, May: handler.Grants(c, acl.ReadJob)}, all,
+				func(e *nomad.Evaluation) string { return e.Namespace })
 			if err != nil {
 				return err
 			}

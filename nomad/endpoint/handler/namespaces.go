@@ -25,14 +25,19 @@ func KnownNamespace(snap *state.Snapshot, name string) error {
 	return nil
 }
 
-// Within returns the objects in the namespace of a list request. It fails if the namespace
-// does not exist. For the namespace "*" it keeps the objects in namespaces that may allows.
-// For one namespace the caller has already checked access.
-func Within[T any](snap *state.Snapshot, name string, all iter.Seq[T], of func(T) string,
-	may func(namespace string) bool) (iter.Seq[T], error) {
-	ns := NamespaceOf(name)
+// Scope is the namespaces of a list request. The Namespace "*" means all that May allows. For one
+// namespace the caller has already checked access.
+type Scope struct {
+	Namespace string
+	May       func(namespace string) bool
+}
+
+// Within returns the objects in the namespaces of a list request. It fails if the namespace does
+// not exist.
+func Within[T any](snap *state.Snapshot, s Scope, all iter.Seq[T], of func(T) string) (iter.Seq[T], error) {
+	ns := NamespaceOf(s.Namespace)
 	if ns == nomad.AllNamespacesSentinel {
-		return page.Only(all, func(o T) bool { return may(of(o)) }), nil
+		return page.Only(all, func(o T) bool { return s.May(of(o)) }), nil
 	}
 	if err := KnownNamespace(snap, ns); err != nil {
 		return nil, err

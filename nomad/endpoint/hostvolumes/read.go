@@ -44,10 +44,10 @@ func (s *Service) Get(ctx context.Context, _ *rpc.Call, req *message.HostVolumeG
 
 // List returns a page of the volumes. A prefix selects by ID or by name.
 func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.HostVolumeListRequest) (*message.HostVolumeListResponse, error) {
-	may := handler.Grants(c, acl.HostVolumeRead)
+	scope := handler.Scope{Namespace: req.Namespace, May: handler.Grants(c, acl.HostVolumeRead)}
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.HostVolumeListResponse) error {
-			all, err := handler.Within(snap, req.Namespace, snap.HostVolumes(ws), func(v *hostvolume.Volume) string { return v.Namespace }, may)
+			all, err := handler.Within(snap, scope, snap.HostVolumes(ws), func(v *hostvolume.Volume) string { return v.Namespace })
 			if err != nil {
 				return err
 			}
@@ -67,11 +67,11 @@ func (s *Service) List(ctx context.Context, c *rpc.Call, req *message.HostVolume
 // ListClaims returns a page of the claims of groups on volumes.
 func (s *Service) ListClaims(ctx context.Context, c *rpc.Call,
 	req *message.TaskGroupVolumeClaimListRequest) (*message.TaskGroupVolumeClaimListResponse, error) {
-	may := handler.Grants(c, acl.HostVolumeRead)
+	scope := handler.Scope{Namespace: req.Namespace, May: handler.Grants(c, acl.HostVolumeRead)}
 	type claim = hostvolume.Claim
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.TaskGroupVolumeClaimListResponse) error {
-			all, err := handler.Within(snap, req.Namespace, snap.VolumeClaims(ws), func(c *claim) string { return c.Namespace }, may)
+			all, err := handler.Within(snap, scope, snap.VolumeClaims(ws), func(c *claim) string { return c.Namespace })
 			if err != nil {
 				return err
 			}

@@ -52,8 +52,8 @@ func (s *Service) Policies(ctx context.Context, c *rpc.Call,
 	req *message.ScalingPolicyListRequest) (*message.ScalingPolicyListResponse, error) {
 	return handler.ReadList(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ScalingPolicyListResponse) error {
-			all, err := handler.Within(snap, req.Namespace, snap.ScalingPolicies(ws),
-				func(p *nomad.ScalingPolicy) string { return p.Target[nomad.ScalingTargetNamespace] }, mayList(c))
+			all, err := handler.Within(snap, handler.Scope{Namespace: req.Namespace, May: mayList(c)}, snap.ScalingPolicies(ws),
+				func(p *nomad.ScalingPolicy) string { return p.Target[nomad.ScalingTargetNamespace] })
 			if err != nil {
 				return err
 			}
