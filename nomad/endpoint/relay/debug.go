@@ -49,7 +49,7 @@ func debugged[Req, Resp any, P interface {
 		if err != nil {
 			return nil, err
 		}
-		return callNode[Req, Resp, P](ctx, to.Service, e, c.Method, req)
+		return callNode[Req, Resp, P](ctx, e, c.Method, req)
 	}
 	addr, err := to.serverAddr(to.server)
 	switch {

@@ -37,7 +37,7 @@ func (s *Service) Exec(ctx context.Context, c *rpc.Call, req *message.AllocExecR
 		return err
 	}
 	e.rights = rights
-	return bridge(ctx, s, e, req, from)
+	return bridge(ctx, e, req, from)
 }
 
 // exposed reports whether a task is privileged, or not isolated from the node by its driver. It is false for a

@@ -17,7 +17,7 @@ var errBothAgents = apierror.Errorf(http.StatusBadRequest, "Cannot target node a
 // Monitor streams the log of this server, of another server or of a node.
 func (s *Service) Monitor(ctx context.Context, c *rpc.Call, req *message.MonitorRequest, from *rpc.Stream) error {
 	here := func(ctx context.Context, to monitor.Sink) error { return s.cfg.Monitor.Monitor(ctx, req, to) }
-	return monitored(ctx, agentCall{s, c, req.NodeID, req.ServerID}, req, from, here)
+	return monitored(ctx, logCall{agentCall{s, c, req.NodeID, req.ServerID}, from}, req, here)
 }
 
 // MonitorExport streams stored log lines of this server, of another server or of a node.
@@ -26,7 +26,7 @@ func (s *Service) MonitorExport(ctx context.Context, c *rpc.Call, req *message.M
 		return err
 	}
 	here := func(ctx context.Context, to monitor.Sink) error { return s.cfg.Monitor.Export(ctx, req, to) }
-	return monitored(ctx, agentCall{s, c, req.NodeID, req.ServerID}, req, from, here)
+	return monitored(ctx, logCall{agentCall{s, c, req.NodeID, req.ServerID}, from}, req, here)
 }
 
 // agentCall is a call to an agent: a node, or a server. Both are empty for this server.
@@ -36,12 +36,18 @@ type agentCall struct {
 	node, server string
 }
 
+// logCall is a call for the log of an agent, with the stream of its caller.
+type logCall struct {
+	agentCall
+	from *rpc.Stream
+}
+
 // monitored calls here if this server is the target. Otherwise it connects the caller's stream to
 // the target.
 func monitored[Req any, P interface {
 	*Req
 	rpc.Request
-}](ctx context.Context, to agentCall, req *Req, from *rpc.Stream, here func(context.Context, monitor.Sink) error) error {
+}](ctx context.Context, to logCall, req *Req, here func(context.Context, monitor.Sink) error) error {
 	switch {
 	case to.node != "" && to.server != "":
 		return errBothAgents
@@ -50,7 +56,7 @@ func monitored[Req any, P interface {
 		if err != nil {
 			return err
 		}
-		return bridge[Req, P](ctx, to.Service, e, req, from)
+		return bridge[Req, P](ctx, e, req, to.from)
 	}
 	addr, err := to.serverAddr(to.server)
 	switch {
@@ -63,13 +69,13 @@ func monitored[Req any, P interface {
 		if err != nil {
 			return err
 		}
-		return forward[Req, P](next, req, from)
+		return forward[Req, P](next, req, to.from)
 	case to.cfg.Monitor == nil:
 		return apierror.Errorf(http.StatusNotImplemented, "this server has no log to stream")
 	}
-	ctx, cancel := from.UntilClosed(ctx)
+	ctx, cancel := to.from.UntilClosed(ctx)
 	defer cancel()
-	err = here(ctx, func(b []byte) error { return from.Encode(&message.StreamErrWrapper{Payload: b}) })
+	err = here(ctx, func(b []byte) error { return to.from.Encode(&message.StreamErrWrapper{Payload: b}) })
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -55,6 +55,7 @@ func Node[Req any](id func(*Req) string, q acl.Question) Target[Req] {
 
 // errand is one call to a node.
 type errand struct {
+	*Service
 	call   *rpc.Call
 	node   *nomad.Node
 	object string   // ID of the allocation or node of the call
@@ -67,7 +68,7 @@ func (s *Service) reach(c *rpc.Call, id, object string) (errand, error) {
 	if node == nil {
 		return errand{}, apierror.UnknownNode(id)
 	}
-	return errand{call: c, node: node, object: object}, nil
+	return errand{Service: s, call: c, node: node, object: object}, nil
 }
 
 // Call returns a method that the node handles under the name onNode.
@@ -80,7 +81,7 @@ func Call[Req, Resp any, P interface {
 		if err != nil {
 			return nil, err
 		}
-		return callNode[Req, Resp, P](ctx, s, e, onNode, req)
+		return callNode[Req, Resp, P](ctx, e, onNode, req)
 	}).Needs(to.check)
 }
 
@@ -88,25 +89,25 @@ func Call[Req, Resp any, P interface {
 func callNode[Req, Resp any, P interface {
 	*Req
 	rpc.Request
-}](ctx context.Context, s *Service, e errand, onNode string, req *Req) (*Resp, error) {
+}](ctx context.Context, e errand, onNode string, req *Req) (*Resp, error) {
 	out, err := new(Resp), apierror.ErrNoNodeConn
-	if s.connected(e) {
+	if e.connected() {
 		sent := *req
-		if err := s.present(ctx, e, onNode, P(&sent)); err != nil {
+		if err := e.present(ctx, onNode, P(&sent)); err != nil {
 			return nil, err
 		}
-		err = s.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
+		err = e.Nodes().NodeCall(ctx, e.node.ID, onNode, P(&sent), out)
 	}
 	if !errors.Is(err, apierror.ErrNoNodeConn) {
 		return out, err
 	}
-	addr, err := s.Peers.NodeServer(ctx, e.node.ID)
+	addr, err := e.Peers.NodeServer(ctx, e.node.ID)
 	if err != nil {
 		return nil, err
 	}
 	next := *req
 	P(&next).MarkForwarded()
-	return out, s.Peers.Call(ctx, addr, e.call.Method, P(&next), out)
+	return out, e.Peers.Call(ctx, addr, e.call.Method, P(&next), out)
 }
 
 // Stream returns a streaming method that the node handles.
@@ -119,7 +120,7 @@ func Stream[Req any, P interface {
 		if err != nil {
 			return err
 		}
-		return bridge[Req, P](ctx, s, e, req, from)
+		return bridge[Req, P](ctx, e, req, from)
 	}).Needs(to.check)
 }
 
@@ -129,19 +130,19 @@ func Stream[Req any, P interface {
 func bridge[Req any, P interface {
 	*Req
 	rpc.Request
-}](ctx context.Context, s *Service, e errand, req *Req, from *rpc.Stream) error {
+}](ctx context.Context, e errand, req *Req, from *rpc.Stream) error {
 	var next *rpc.Stream
 	method := e.call.Method
 	sent, err := *req, apierror.ErrNoNodeConn
-	if s.connected(e) {
-		if err := s.present(ctx, e, method, P(&sent)); err != nil {
+	if e.connected() {
+		if err := e.present(ctx, method, P(&sent)); err != nil {
 			return err
 		}
-		next, err = s.Nodes().NodeStream(ctx, e.node.ID, method)
+		next, err = e.Nodes().NodeStream(ctx, e.node.ID, method)
 	}
 	if errors.Is(err, apierror.ErrNoNodeConn) {
 		sent = *req
-		next, err = s.peerStream(ctx, e.node.ID, method)
+		next, err = e.peerStream(ctx, e.node.ID, method)
 	}
 	if err != nil {
 		return err
@@ -163,29 +164,29 @@ func (s *Service) peerStream(ctx context.Context, node, name string) (*rpc.Strea
 }
 
 // connected reports whether the node is connected to this server.
-func (s *Service) connected(e errand) bool {
-	_, here := s.Nodes().NodeConn(e.node.ID)
+func (e errand) connected() bool {
+	_, here := e.Nodes().NodeConn(e.node.ID)
 	return here
 }
 
 // present replaces the caller's token in a request to a node by a ticket. It removes the
 // token if access control is disabled. A node without support for tickets gets the token
 // itself, if the operator allows it with TokensToNodes.
-func (s *Service) present(ctx context.Context, e errand, method string, req rpc.Request) error {
+func (e errand) present(ctx context.Context, method string, req rpc.Request) error {
 	switch {
 	case e.call.Access.Disabled:
 		return credential(req, "")
 	case ticket.Accepted(e.node):
-		ctx, cancel := s.Signing(ctx)
+		ctx, cancel := e.Signing(ctx)
 		defer cancel()
 		who := audit.AuthOf(e.call.Identity)
-		signed, err := s.Issuer.Ticket(ctx, ticket.Ticket{Node: e.node.ID, Method: method, Object: e.object, Rights: e.rights,
-			Kind: who.Kind, Accessor: who.AccessorID, Alloc: who.AllocID}, s.Now())
+		signed, err := e.Issuer.Ticket(ctx, ticket.Ticket{Node: e.node.ID, Method: method, Object: e.object, Rights: e.rights,
+			Kind: who.Kind, Accessor: who.AccessorID, Alloc: who.AllocID}, e.Now())
 		if err != nil {
 			return err
 		}
 		return credential(req, signed)
-	case req.Envelope().AuthToken == "", s.cfg.TokensToNodes:
+	case req.Envelope().AuthToken == "", e.cfg.TokensToNodes:
 		return nil
 	}
 	return apierror.Errorf(http.StatusConflict,
