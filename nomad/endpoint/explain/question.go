@@ -82,13 +82,13 @@ func (s *Service) parse(snap *state.Snapshot, c *rpc.Call, req *message.ACLExpla
 	switch req.Kind {
 	case message.ACLExplainJob:
 		ns := handler.NamespaceOf(req.Namespace)
-		return s.jobQuestion(snap, c, req, ns, snap.Job(nil, ns, req.Name))
+		return s.jobQuestion(snap, c, req, jobOf{ns, snap.Job(nil, ns, req.Name)})
 	case message.ACLExplainAllocation:
 		alloc := snap.Alloc(nil, req.Name)
 		if alloc == nil || !c.Access.Allows(acl.InNamespace(alloc.Namespace, acl.ReadJob)) {
 			return nil, apierror.UnknownAlloc(req.Name)
 		}
-		return s.jobQuestion(snap, c, req, alloc.Namespace, alloc.Job)
+		return s.jobQuestion(snap, c, req, jobOf{alloc.Namespace, alloc.Job})
 	case message.ACLExplainAudience:
 		return audienceQuestion(snap, c, req)
 	}
@@ -122,11 +122,16 @@ func objectQuestion(req *message.ACLExplainRequest) (*question, error) {
 	return &question{questions: []acl.Question{q}}, nil
 }
 
-// jobQuestion returns the question about a job or one of its allocations. Job is nil if it does
-// not exist. The rights are those of the namespace. Exec into a task without isolation also
+// jobOf is the job of a question, nil if it does not exist, and its namespace.
+type jobOf struct {
+	namespace string
+	job       *nomad.Job
+}
+
+// jobQuestion returns the question about a job or one of its allocations. The rights are those of the namespace. Exec into a task without isolation also
 // needs alloc-node-exec. Running a privileged task, or one that needs privilege, also needs privileged-execution.
-func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplainRequest, ns string,
-	job *nomad.Job) (*question, error) {
+func (s *Service) jobQuestion(snap *state.Snapshot, c *rpc.Call, req *message.ACLExplainRequest, of jobOf) (*question, error) {
+	ns, job := of.namespace, of.job
 	ops, known := jobRights[req.Right]
 	if !known && slices.Contains(acl.Rights(acl.Namespaces), req.Right) {
 		ops, known = []acl.NamespaceCapability{acl.NamespaceCapability(req.Right)}, true

@@ -15,16 +15,22 @@ import (
 // callWithin limits a call to a node. A plugin has one minute; the rest is for its removal and the answer.
 const callWithin = time.Minute + 10*time.Second
 
-// onNode calls a method of a node, over a session of this server or of another one.
-func (s *Service) onNode(ctx context.Context, node, method string, req handler.ServerCall, resp any) error {
+// nodeCall is a call of a method of HostVolume to a node.
+type nodeCall struct {
+	node, method string
+	req          handler.ServerCall
+}
+
+// onNode makes a call to a node, over a session of this server or of another one.
+func (s *Service) onNode(ctx context.Context, c nodeCall, resp any) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	req.Caller().Region = s.Region
-	err := s.Nodes().NodeCall(ctx, node, "HostVolume."+method, req, resp)
+	c.req.Caller().Region = s.Region
+	err := s.Nodes().NodeCall(ctx, c.node, "HostVolume."+c.method, c.req, resp)
 	if !errors.Is(err, apierror.ErrNoNodeConn) {
 		return err
 	}
-	return s.Peers.AsServer(ctx, node, "ClientHostVolume."+method, req, resp)
+	return s.Peers.AsServer(ctx, c.node, "ClientHostVolume."+c.method, c.req, resp)
 }
 
 // onNodeFailed adds to an error what was attempted on which node. It keeps the status.
@@ -38,29 +44,29 @@ func onNodeFailed(what, node string, err error) error {
 
 // relayed passes a call of another server to a node that is connected to this one. The node does not get the server's
 // token.
-func relayed[Resp any](ctx context.Context, s *Service, node, method string, req handler.ServerCall) (*Resp, error) {
-	*req.Caller() = message.NodeCall{Region: s.Region}
+func relayed[Resp any](ctx context.Context, s *Service, c nodeCall) (*Resp, error) {
+	*c.req.Caller() = message.NodeCall{Region: s.Region}
 	out := new(Resp)
-	return out, s.Nodes().NodeCall(ctx, node, "HostVolume."+method, req, out)
+	return out, s.Nodes().NodeCall(ctx, c.node, "HostVolume."+c.method, c.req, out)
 }
 
 // ClientCreate relays a creation to the node.
 func (s *Service) ClientCreate(ctx context.Context, _ *rpc.Call,
 	req *message.ClientHostVolumeCreateRequest) (*message.ClientHostVolumeCreateResponse, error) {
 	sent := *req
-	return relayed[message.ClientHostVolumeCreateResponse](ctx, s, sent.NodeID, "Create", &sent)
+	return relayed[message.ClientHostVolumeCreateResponse](ctx, s, nodeCall{sent.NodeID, "Create", &sent})
 }
 
 // ClientRegister relays a registration to the node.
 func (s *Service) ClientRegister(ctx context.Context, _ *rpc.Call,
 	req *message.ClientHostVolumeRegisterRequest) (*message.ClientHostVolumeRegisterResponse, error) {
 	sent := *req
-	return relayed[message.ClientHostVolumeRegisterResponse](ctx, s, sent.NodeID, "Register", &sent)
+	return relayed[message.ClientHostVolumeRegisterResponse](ctx, s, nodeCall{sent.NodeID, "Register", &sent})
 }
 
 // ClientDelete relays a deletion to the node.
 func (s *Service) ClientDelete(ctx context.Context, _ *rpc.Call,
 	req *message.ClientHostVolumeDeleteRequest) (*message.ClientHostVolumeDeleteResponse, error) {
 	sent := *req
-	return relayed[message.ClientHostVolumeDeleteResponse](ctx, s, sent.NodeID, "Delete", &sent)
+	return relayed[message.ClientHostVolumeDeleteResponse](ctx, s, nodeCall{sent.NodeID, "Delete", &sent})
 }

@@ -56,10 +56,10 @@ func (s *Service) Create(ctx context.Context, c *rpc.Call,
 	}
 	ctx = context.WithoutCancel(ctx) // an operation on the node is completed or undone
 	var got message.ClientHostVolumeCreateResponse
-	if err := s.onNode(ctx, v.NodeID, "Create",
+	if err := s.onNode(ctx, nodeCall{v.NodeID, "Create",
 		&message.ClientHostVolumeCreateRequest{ID: v.ID, Name: v.Name, PluginID: v.PluginID, Namespace: v.Namespace, NodeID: v.NodeID,
 			RequestedCapacityMinBytes: v.RequestedCapacityMinBytes, RequestedCapacityMaxBytes: v.RequestedCapacityMaxBytes, Parameters: v.Parameters,
-			Update: update}, &got); err != nil {
+			Update: update}}, &got); err != nil {
 		return nil, onNodeFailed("create volume "+v.Name, v.NodeID, err)
 	}
 	v.HostPath, v.CapacityBytes = got.HostPath, got.CapacityBytes
@@ -89,9 +89,9 @@ func (s *Service) Register(ctx context.Context, c *rpc.Call,
 	}
 	defer free()
 	ctx = context.WithoutCancel(ctx)
-	if err := s.onNode(ctx, v.NodeID, "Register",
+	if err := s.onNode(ctx, nodeCall{v.NodeID, "Register",
 		&message.ClientHostVolumeRegisterRequest{ID: v.ID, Name: v.Name, NodeID: v.NodeID, HostPath: v.HostPath,
-			CapacityBytes: v.CapacityBytes, Parameters: v.Parameters}, &message.ClientHostVolumeRegisterResponse{}); err != nil {
+			CapacityBytes: v.CapacityBytes, Parameters: v.Parameters}}, &message.ClientHostVolumeRegisterResponse{}); err != nil {
 		return nil, onNodeFailed("register volume "+v.Name, v.NodeID, err)
 	}
 	out := &message.HostVolumeRegisterResponse{}
@@ -156,9 +156,9 @@ func (s *Service) store(ctx context.Context, v *hostvolume.Volume, update bool) 
 
 // remove deletes a volume from its node.
 func (s *Service) remove(ctx context.Context, v *hostvolume.Volume) error {
-	err := s.onNode(ctx, v.NodeID, "Delete",
+	err := s.onNode(ctx, nodeCall{v.NodeID, "Delete",
 		&message.ClientHostVolumeDeleteRequest{ID: v.ID, Name: v.Name, PluginID: v.PluginID, Namespace: v.Namespace,
-			NodeID: v.NodeID, HostPath: v.HostPath, Parameters: v.Parameters}, &message.ClientHostVolumeDeleteResponse{})
+			NodeID: v.NodeID, HostPath: v.HostPath, Parameters: v.Parameters}}, &message.ClientHostVolumeDeleteResponse{})
 	if err != nil {
 		return onNodeFailed("delete volume "+v.Name, v.NodeID, err)
 	}

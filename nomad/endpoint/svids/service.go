@@ -42,6 +42,12 @@ func New(core *handler.Core, issuer *svid.Issuer) *Service {
 // maxWait limits how long a node waits for an allocation that this server does not have yet.
 const maxWait = 10 * time.Second
 
+// asked identifies a task in a request, and who asks.
+type asked struct {
+	caller      *rbac.AuthenticatedIdentity
+	alloc, task string
+}
+
 // workload is a task of an allocation of the caller.
 type workload struct {
 	task *nomad.Task
@@ -57,7 +63,7 @@ func (s *Service) SignX509(ctx context.Context, c *rpc.Call, req *message.Spiffe
 	var w workload
 	out, err := handler.Read(ctx, s.Core, wait(&req.QueryOptions),
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SpiffeX509Response) (err error) {
-			w, out.Index, err = s.find(snap, ws, c.Identity, req.AllocID, req.Task)
+			w, out.Index, err = s.find(snap, ws, asked{c.Identity, req.AllocID, req.Task})
 			return err
 		})
 	switch {
@@ -85,7 +91,7 @@ func (s *Service) SignJWT(ctx context.Context, c *rpc.Call, req *message.SpiffeJ
 	var w workload
 	out, err := handler.Read(ctx, s.Core, wait(&req.QueryOptions),
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.SpiffeJWTResponse) (err error) {
-			w, out.Index, err = s.find(snap, ws, c.Identity, req.AllocID, req.Task)
+			w, out.Index, err = s.find(snap, ws, asked{c.Identity, req.AllocID, req.Task})
 			return err
 		})
 	switch {
@@ -129,37 +135,36 @@ var errDisabled = apierror.Errorf(404, "SPIFFE is disabled: set trust_domain in 
 
 // find returns the task of an allocation of the caller. Without a result, the index is that of the
 // snapshot, so that a request with an index waits for the allocation.
-func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, id *rbac.AuthenticatedIdentity, allocID,
-	task string) (workload, uint64, error) {
+func (s *Service) find(snap *state.Snapshot, ws memdb.WatchSet, a asked) (workload, uint64, error) {
 	if s.svids.TrustDomain() == "" {
 		return workload{}, 0, errDisabled
 	}
-	alloc := snap.Alloc(ws, allocID)
+	alloc := snap.Alloc(ws, a.alloc)
 	if alloc == nil || alloc.Job == nil || alloc.ClientTerminalStatus() {
 		return workload{}, snap.Index(), nil
 	}
-	if err := authz.OwnAlloc(id, alloc); err != nil {
+	if err := authz.OwnAlloc(a.caller, alloc); err != nil {
 		return workload{}, 0, err
 	}
 	if snap.Node(nil, alloc.NodeID) == nil {
 		return workload{}, 0, apierror.ErrNodeNotFound
 	}
 	tg := alloc.Job.TaskGroup(alloc.TaskGroup)
-	if tg == nil || tg.Task(task) == nil {
-		return workload{}, 0, apierror.Errorf(404, "allocation %s has no task %q", allocID, task)
+	if tg == nil || tg.Task(a.task) == nil {
+		return workload{}, 0, apierror.Errorf(404, "allocation %s has no task %q", a.alloc, a.task)
 	}
-	t := tg.Task(task)
+	t := tg.Task(a.task)
 	if t.Spiffe == nil {
-		return workload{}, 0, apierror.Errorf(403, "task %q has no spiffe block", task)
+		return workload{}, 0, apierror.Errorf(403, "task %q has no spiffe block", a.task)
 	}
-	name, err := spiffe.ID(s.svids.TrustDomain(), alloc.Job, alloc.TaskGroup, task)
+	name, err := spiffe.ID(s.svids.TrustDomain(), alloc.Job, alloc.TaskGroup, a.task)
 	if err != nil {
 		return workload{}, 0, handler.BadRequest(err)
 	}
 	for _, dns := range t.Spiffe.DNS {
 		if !spiffe.Below(dns, s.svids.DNS()) { // the suffixes may have changed since the registration
 			return workload{}, 0, apierror.Errorf(403, "DNS name %q of task %q is not below a suffix in dns of the spiffe block of the servers",
-				dns, task)
+				dns, a.task)
 		}
 	}
 	return workload{t, name}, alloc.CreateIndex, nil
