@@ -31,12 +31,12 @@ func (c *Collector) rekey(ctx context.Context, s *sweep) error {
 	defer cancel()
 	pace := time.NewTicker(time.Second / time.Duration(c.cfg.RekeyPerSecond))
 	defer pace.Stop()
-	left := rekeyCount(s.snap)
+	r := &rekeying{snap: s.snap, pace: pace.C, left: rekeyCount(s.snap)}
 	for k := range s.snap.RootKeys(nil) {
 		if k.State != rootkey.Rekeying {
 			continue
 		}
-		if err := c.rekeyOne(within, s.snap, k.KeyID, pace.C, &left); err != nil {
+		if err := c.rekeyOne(within, r, k.KeyID); err != nil {
 			if ctx.Err() == nil && within.Err() != nil {
 				return c.rekeyLater(ctx, s)
 			}
@@ -67,21 +67,28 @@ func rekeyCount(snap *state.Snapshot) (n int) {
 	return n
 }
 
-// rekeyOne re-encrypts the variables of a key, one for each tick of pace.
-func (c *Collector) rekeyOne(ctx context.Context, snap *state.Snapshot, kid string, pace <-chan time.Time, left *int) error {
-	for v := range snap.VariablesByKey(nil, kid) {
+// rekeying is the progress of one evaluation.
+type rekeying struct {
+	snap *state.Snapshot
+	pace <-chan time.Time // a tick for each variable
+	left int              // variables that remain
+}
+
+// rekeyOne re-encrypts the variables of a key.
+func (c *Collector) rekeyOne(ctx context.Context, r *rekeying, kid string) error {
+	for v := range r.snap.VariablesByKey(nil, kid) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-pace:
+		case <-r.pace:
 		}
 		if err := c.rekeyVariable(ctx, &v.Metadata); err != nil {
 			return fmt.Errorf("re-encrypt variable %q of namespace %q: %w", v.Path, v.Namespace, err)
 		}
-		if *left--; *left%rekeyLogged == 0 {
-			c.cfg.Log.Info("re-encrypting variables", "key", kid, "remaining", *left)
+		if r.left--; r.left%rekeyLogged == 0 {
+			c.cfg.Log.Info("re-encrypting variables", "key", kid, "remaining", r.left)
 		}
-		metrics.SetGauge(rekeyLeft, float32(*left))
+		metrics.SetGauge(rekeyLeft, float32(r.left))
 	}
 	return nil
 }

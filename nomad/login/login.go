@@ -52,7 +52,7 @@ func (d *Service) Login(ctx context.Context, m *rbac.AuthMethod, token string) (
 	if p.issuer != "" && len(want.issuers) == 0 {
 		want.issuers = []string{p.issuer}
 	}
-	said, err := verify(ctx, token, p.source, want, d.now())
+	said, err := p.verify(ctx, token, want, d.now())
 	if err != nil {
 		return nil, err
 	}

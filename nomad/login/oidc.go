@@ -177,7 +177,7 @@ func (d *Service) readTokens(ctx context.Context, x *exchange, tokens *oauth2.To
 	if want.algs, err = allowed(c.SigningAlgs); err != nil {
 		return nil, fmt.Errorf("auth method %q: %w", x.method.Name, err)
 	}
-	said, err := verify(ctx, raw, p.source, want, d.now())
+	said, err := p.verify(ctx, raw, want, d.now())
 	if err != nil {
 		return nil, err
 	}

@@ -66,8 +66,8 @@ func allowed(names []string) ([]jose.SignatureAlgorithm, error) {
 
 // verify returns the claims of a token after checking its signature and the required claims. It
 // parses the payload only after the signature was verified.
-func verify(ctx context.Context, raw string, keys keySource, want expected, now time.Time) (map[string]any, error) {
-	payload, err := verifySignature(ctx, raw, keys, want.algs)
+func (p *provider) verify(ctx context.Context, raw string, want expected, now time.Time) (map[string]any, error) {
+	payload, err := verifySignature(ctx, raw, p.source, want.algs)
 	if err != nil {
 		return nil, err
 	}
