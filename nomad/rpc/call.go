@@ -36,16 +36,16 @@ type call struct {
 	out    any     // the answer of a call
 }
 
-// run answers one call or stream, on this server or through another. stream is nil for a call.
-func (s *Server) run(ctx context.Context, m Method, conn *Conn, b *body, stream *Stream) (out any, err error) {
-	c := &call{s: s, m: m, body: b, stream: stream}
-	defer b.end()
+// run answers a call or stream that came over conn, on this server or through another. conn is nil for
+// a caller in this process.
+func (c *call) run(ctx context.Context, conn *Conn) (out any, err error) {
+	defer c.body.end()
 	begun := time.Now()
-	defer func() { s.observe(c, time.Since(begun), err) }()
+	defer func() { c.s.observe(c, time.Since(begun), err) }()
 	var refused error
 	c.caller, refused = c.admit(ctx, conn)
 	invalid := c.decodeSmall(ctx)
-	done, err := s.audit(m, c.caller, b.req, cmp.Or(refused, c.caller.refused))
+	done, err := c.s.audit(c.m, c.caller, c.body.req, cmp.Or(refused, c.caller.refused))
 	if err != nil {
 		return nil, err
 	}

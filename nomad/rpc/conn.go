@@ -221,7 +221,7 @@ func (s *Server) NodeCall(ctx context.Context, node, method string, req Request,
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
-	broken, err := s.askNode(ctx, wire.NewCaller(stream), method, req, resp)
+	broken, err := s.askNode(ctx, wire.NewCaller(stream), exchange{method, req, resp})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()

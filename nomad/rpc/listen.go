@@ -84,12 +84,17 @@ func (s *Server) serveConn(ctx context.Context, raw net.Conn) {
 		certs.HangUp(conn)
 		return
 	}
+	if kind == wire.KindStream && !s.limit.leaves(used, streamReserve) {
+		s.log.Warn("too many streaming connections from one address", "addr", conn.RemoteAddr())
+		known.Close()
+		return
+	}
 	c := &Conn{remote: conn.RemoteAddr(), established: time.Now(), owner: s.nodes, peer: known.Peer()}
-	s.serveKind(ctx, c, known, kind, used)
+	s.serveKind(ctx, c, known, kind)
 }
 
 // serveKind serves a connection of a known protocol.
-func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind wire.Kind, used int) {
+func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind wire.Kind) {
 	switch kind {
 	case wire.KindRaft:
 		err := s.cfg.TLS.IsRaft(c.peer)
@@ -104,10 +109,6 @@ func (s *Server) serveKind(ctx context.Context, c *Conn, conn net.Conn, kind wir
 	case wire.KindCalls:
 		s.serveCalls(ctx, c, conn, func() {})
 	case wire.KindStream:
-		if !s.limit.leaves(used, streamReserve) {
-			s.log.Warn("too many streaming connections from one address", "addr", c.remote)
-			break
-		}
 		s.serveStream(ctx, c, conn, func() {})
 	case wire.KindMux, wire.KindMuxOld:
 		c.perStream = kind == wire.KindMux
@@ -264,7 +265,7 @@ func (s *Server) answer(ctx context.Context, c *Conn, r *request) (*wire.Respons
 	b, err := received(m, r.raw, r.in)
 	var out any
 	if err == nil {
-		out, err = s.run(ctx, m, c, b, nil)
+		out, err = (&call{s: s, m: m, body: b}).run(ctx, c)
 	}
 	if err != nil {
 		reply.Error = apierror.Text(err)

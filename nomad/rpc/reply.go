@@ -86,19 +86,26 @@ func replySize(resp any) wire.Footprint {
 	return f
 }
 
+// exchange is a call to a node and what receives the reply.
+type exchange struct {
+	method string
+	req    Request
+	resp   any // nil to drop the reply
+}
+
 // askNode makes one call over a stream to a node and decodes the reply, within the limits for
 // such replies.
-func (s *Server) askNode(ctx context.Context, c *wire.Caller, method string, req Request, resp any) (broken bool, err error) {
+func (s *Server) askNode(ctx context.Context, c *wire.Caller, x exchange) (broken bool, err error) {
 	in := &wire.Intake{Limit: maxNodeReply, Budget: s.nodeReading, Free: wire.ReadStep}
 	defer in.Release()
-	body, broken, err := c.Ask(method, req, in)
+	body, broken, err := c.Ask(x.method, x.req, in)
 	switch {
 	case errors.Is(err, wire.ErrTooLarge):
 		return broken, apierror.Errorf(http.StatusBadGateway, replyTooLarge, maxNodeReply)
-	case err != nil || resp == nil:
+	case err != nil || x.resp == nil:
 		return broken, err
 	}
-	cost := replySize(resp).Cost(in, len(body))
+	cost := replySize(x.resp).Cost(in, len(body))
 	if cost > s.nodeReplies.Each() {
 		return false, apierror.Errorf(http.StatusBadGateway, replyTooComplex, cost, s.nodeReplies.Each())
 	}
@@ -113,5 +120,5 @@ func (s *Server) askNode(ctx context.Context, c *wire.Caller, method string, req
 		}
 		held.add(s.nodeReplies, cost)
 	}
-	return false, codec.Decode(body, resp)
+	return false, codec.Decode(body, x.resp)
 }

@@ -192,7 +192,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	}
 	within, held := charging(ctx)
 	defer held.releaseAfter(ctx)
-	out, err := s.run(within, m, nil, decoded(in), nil)
+	out, err := (&call{s: s, m: m, body: decoded(in)}).run(within, nil)
 	if err != nil || resp == nil || out == nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (s *Server) runStream(ctx context.Context, m Method, conn *Conn, stream *St
 		}
 		return
 	}
-	if _, err = s.run(ctx, m, conn, b, stream); err != nil && ctx.Err() == nil {
+	if _, err = (&call{s: s, m: m, body: b, stream: stream}).run(ctx, conn); err != nil && ctx.Err() == nil {
 		if err := m.sendError(stream, err); err != nil {
 			s.log.Debug("end stream", "method", m.Name, "err", err)
 		}
