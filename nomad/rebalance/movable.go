@@ -85,7 +85,7 @@ func ofGroup(snap *state.Snapshot, k groupKey) string {
 
 // Refusal returns why an allocation may not move to a node now, or nil. Unlike Plan it ignores the load of the nodes
 // and the scores of affinities and spreads. In addition, enough other allocations of the group must be healthy.
-func Refusal(snap *state.Snapshot, a *nomad.Allocation, nodeID string, opts ...scheduler.Option) error {
+func Refusal(snap *state.Snapshot, a *nomad.Allocation, nodeID string, o scheduler.Options) error {
 	if a.TerminalStatus() {
 		return fmt.Errorf("allocation %s is not running", a.ID)
 	}
@@ -100,7 +100,7 @@ func Refusal(snap *state.Snapshot, a *nomad.Allocation, nodeID string, opts ...s
 		return fmt.Errorf("allocation %s is already on node %s", a.ID, nodeID)
 	}
 	job := snap.Job(nil, a.Namespace, a.JobID)
-	if m := scheduler.NewMover(snap, job, a, opts...); m == nil || m.On(n) == nil {
+	if m := scheduler.NewMover(snap, job, a, o); m == nil || m.On(n) == nil {
 		return fmt.Errorf("allocation %s cannot run on node %s", a.ID, nodeID)
 	}
 	if drain.Room(snap, job, job.TaskGroup(a.TaskGroup)) < 1 {

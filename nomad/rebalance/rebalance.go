@@ -41,7 +41,7 @@ type Options struct {
 	// MayMove reports whether the caller may see the allocations of a namespace.
 	MayMove func(namespace string) bool
 	// Scheduler are the options of the scheduler of this cluster, such as the kinds of drivers.
-	Scheduler []scheduler.Option
+	Scheduler scheduler.Options
 }
 
 // unseen is the reason to skip allocations of namespaces that the caller may not read.
@@ -53,7 +53,7 @@ const notSelected = "not selected"
 // Plan returns the moves for a snapshot. The error is that of ctx.
 func Plan(ctx context.Context, snap *state.Snapshot, o Options) (*message.Rebalance, error) {
 	// The ports of the plan are drawn from a constant seed.
-	o.Scheduler = append([]scheduler.Option{scheduler.WithSeed([32]byte{})}, o.Scheduler...)
+	o.Scheduler.Seed = new([32]byte)
 	p := &planner{view: newView(snap), opts: o, hinder: newHindrances(snap),
 		out: &message.Rebalance{Moves: []*message.AllocMove{}, Skipped: map[string]int{}}}
 	p.load()
@@ -254,7 +254,7 @@ func (p *planner) attempt(from *node, a *nomad.Allocation) attempt {
 // feasible returns the move of an allocation to the least loaded node that can run it, or nil.
 func (p *planner) feasible(from *node, t attempt) *move {
 	job := p.view.Job(nil, t.alloc.Namespace, t.alloc.JobID)
-	m := scheduler.NewMover(p.view, job, t.alloc, p.opts.Scheduler...)
+	m := scheduler.NewMover(p.view, job, t.alloc, p.opts.Scheduler)
 	if m == nil {
 		return nil
 	}

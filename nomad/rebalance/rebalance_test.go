@@ -16,6 +16,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/fsm/testlog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rebalance"
+	"github.com/open-nomad/open-nomad/nomad/scheduler"
 	"github.com/open-nomad/open-nomad/nomad/scheduler/feasible"
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
@@ -283,7 +284,7 @@ func TestRefusal(t *testing.T) {
 	alloc := onNode(snap, f.nodes["a"].ID)[0]
 	for node, want := range map[string]string{f.nodes["closed"].ID: "cannot run on node", f.nodes["b"].ID: "",
 		f.nodes["a"].ID: "already on node", f.nodes["full"].ID: "cannot run on node", "x": "does not exist"} {
-		err := rebalance.Refusal(snap, alloc, node)
+		err := rebalance.Refusal(snap, alloc, node, scheduler.Options{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("Refusal() = %v, want %q", err, want)
 		}
@@ -295,11 +296,11 @@ func TestRefusal(t *testing.T) {
 	if got := snap.Alloc(nil, alloc.ID).DesiredTransition.TargetNode; got != f.nodes["b"].ID {
 		t.Errorf("the target of the move is %q", got)
 	}
-	if err := rebalance.Refusal(snap, snap.Alloc(nil, alloc.ID), f.nodes["b"].ID); err == nil ||
+	if err := rebalance.Refusal(snap, snap.Alloc(nil, alloc.ID), f.nodes["b"].ID, scheduler.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "already migrating") {
 		t.Errorf("Refusal() of a moving allocation = %v", err)
 	}
-	if err := rebalance.Refusal(snap, onNode(snap, f.nodes["a"].ID)[1], f.nodes["b"].ID); err == nil ||
+	if err := rebalance.Refusal(snap, onNode(snap, f.nodes["a"].ID)[1], f.nodes["b"].ID, scheduler.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "too few other allocations") {
 		t.Errorf("Refusal() beyond max_parallel = %v", err)
 	}
@@ -343,7 +344,7 @@ func TestPlanProperties(t *testing.T) {
 				t.Fatalf("seed %d: move %d changes the deviation from %v to %v", seed, i, last, m.Deviation)
 			}
 			last = m.Deviation
-			if err := rebalance.Refusal(snap, snap.Alloc(nil, m.AllocID), m.ToID); err != nil {
+			if err := rebalance.Refusal(snap, snap.Alloc(nil, m.AllocID), m.ToID, scheduler.Options{}); err != nil {
 				t.Fatalf("seed %d: move %d is refused: %v", seed, i, err)
 			}
 			snap = f.made(m)

@@ -3,7 +3,6 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"syscall"
 	"testing"
 	"time"
@@ -29,7 +28,7 @@ func BenchmarkCompare(b *testing.B) {
 				began := cpuTime(b)
 				for range b.N {
 					p := &dryPlanner{}
-					s, err := scheduler.New(nomad.JobTypeService, slog.New(slog.DiscardHandler), w, p)
+					s, err := scheduler.New(nomad.JobTypeService, w, p, scheduler.Options{})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -3,7 +3,6 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -53,7 +52,7 @@ func placeMany(b *testing.B, nodes int, withPorts bool, edit ...func(*world)) {
 	b.ResetTimer()
 	for range b.N {
 		p := &dryPlanner{}
-		s, err := scheduler.New(w.jobs["j"].Type, slog.New(slog.DiscardHandler), w, p)
+		s, err := scheduler.New(w.jobs["j"].Type, w, p, scheduler.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -55,7 +54,7 @@ func placeWriters(b *testing.B, nodes int, sticky bool) {
 	began := cpuTime(b)
 	for range b.N {
 		p := &dryPlanner{}
-		s, err := scheduler.New(nomad.JobTypeService, slog.New(slog.DiscardHandler), w, p)
+		s, err := scheduler.New(nomad.JobTypeService, w, p, scheduler.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

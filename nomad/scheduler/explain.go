@@ -26,21 +26,21 @@ type Explainer struct {
 }
 
 // NewExplainer returns an Explainer for a job, which need not be in the state.
-func NewExplainer(snap State, job *nomad.Job, opts ...Option) *Explainer {
+func NewExplainer(snap State, job *nomad.Job, o Options) *Explainer {
 	if job.Stopped() {
 		running := *job
 		running.Stop = false
 		job = &running
 	}
-	s, _ := inquiry(snap, job, opts)
+	s, _ := inquiry(snap, job, o)
 	return &Explainer{job: job, stack: s}
 }
 
 // inquiry returns a stack that searches for a job without an evaluation, and its plan, which is empty.
-func inquiry(snap State, job *nomad.Job, opts []Option) (*stack, *draft) {
-	s := newSettings(opts)
-	b := &base{snap: snap, now: s.now, rng: s.rng(), kinds: s.kinds, schemas: s.schemas, job: job,
-		eval: &nomad.Evaluation{Type: job.Type, Namespace: job.Namespace, JobID: job.ID}}
+func inquiry(snap State, job *nomad.Job, o Options) (*stack, *draft) {
+	of := o.base(snap)
+	b := &of
+	b.job, b.eval = job, &nomad.Evaluation{Type: job.Type, Namespace: job.Namespace, JobID: job.ID}
 	b.eligibility = feasible.NewEligibility(job, b.rules())
 	c := newCluster(snap, job, b.eval, b.rng)
 	var allocs []*nomad.Allocation
@@ -179,12 +179,12 @@ type Mover struct {
 
 // NewMover returns a Mover for a live allocation of a job. It returns nil if the job does not have the group of the
 // allocation.
-func NewMover(snap State, job *nomad.Job, a *nomad.Allocation, opts ...Option) *Mover {
+func NewMover(snap State, job *nomad.Job, a *nomad.Allocation, o Options) *Mover {
 	tg := job.TaskGroup(a.TaskGroup)
 	if tg == nil {
 		return nil
 	}
-	s, d := inquiry(snap, job, opts)
+	s, d := inquiry(snap, job, o)
 	d.stop(a, "", "")
 	d.cluster.vacate(a)
 	m := &Mover{stack: s, group: s.group(tg)}

@@ -19,7 +19,7 @@ import (
 // explain returns the checks of node n1 for the job's group, one in a line, and whether it fits.
 func (w *world) explain(node string) (string, bool) {
 	j := w.jobs["j"]
-	r := scheduler.NewExplainer(w, j, scheduler.WithSchemas(w.parsed)).Node(j.TaskGroups[0], w.nodes[node])
+	r := scheduler.NewExplainer(w, j, scheduler.Options{Schemas: w.parsed}).Node(j.TaskGroups[0], w.nodes[node])
 	var out []string
 	for _, c := range r.Checks {
 		out = append(out, fmt.Sprintf("%s %t %s: %s", c.Name, c.Passed, c.Need, c.Found))

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"log/slog"
 	"reflect"
 	"testing"
 
@@ -20,8 +19,8 @@ type Doubled struct {
 }
 
 // NewDoubled returns a Doubled for one evaluation.
-func NewDoubled(t testing.TB, evalType string, snap State, planner Planner, opts ...Option) *Doubled {
-	s, err := New(evalType, slog.New(slog.DiscardHandler), snap, planner, opts...)
+func NewDoubled(t testing.TB, evalType string, snap State, planner Planner, o Options) *Doubled {
+	s, err := New(evalType, snap, planner, o)
 	if err != nil {
 		t.Fatal(err)
 	}

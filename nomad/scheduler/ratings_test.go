@@ -64,8 +64,8 @@ func TestRatings(t *testing.T) {
 func (w *world) processTwice(seed uint64) *scheduler.Doubled {
 	w.t.Helper()
 	e := w.eval()
-	clock := scheduler.WithClock(func() time.Time { return w.now })
-	d := scheduler.NewDoubled(w.t, e.Type, w, w, scheduler.WithSeed([32]byte{byte(seed)}), clock)
+	d := scheduler.NewDoubled(w.t, e.Type, w, w,
+		scheduler.Options{Seed: &[32]byte{byte(seed)}, Now: func() time.Time { return w.now }})
 	if err := d.Process(w.t.Context(), e); err != nil {
 		w.t.Fatal(err)
 	}

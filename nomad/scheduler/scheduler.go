@@ -63,56 +63,39 @@ type Scheduler interface {
 	Process(ctx context.Context, eval *nomad.Evaluation) error
 }
 
-// Option changes a setting of a scheduler.
-type Option func(*settings)
-
-type settings struct {
-	seed    [32]byte
-	now     func() time.Time
-	kinds   kinds.Table
-	schemas *schema.Set
+// Options are the settings of a scheduler. The zero value is valid.
+type Options struct {
+	Log  *slog.Logger     // nil for none
+	Seed *[32]byte        // of the node order, the ports and the IDs; nil for a random one
+	Now  func() time.Time // nil for time.Now
+	// Kinds are the built-in kinds of drivers, which decide which tasks need privilege. Without them no
+	// task needs privilege.
+	Kinds kinds.Table
+	// Schemas are the built-in schemas of drivers; the state holds the others. The config blocks of tasks
+	// are checked against the schemas of the nodes' drivers, unless it is nil.
+	Schemas *schema.Set
 }
 
-// newSettings applies the options to the defaults.
-func newSettings(opts []Option) *settings {
-	s := &settings{now: time.Now}
-	crand.Read(s.seed[:]) // never fails: crypto/rand ends the process instead
-	for _, o := range opts {
-		o(s)
+// base returns the part of a scheduler that depends on the options and a state.
+func (o Options) base(snap State) base {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return s
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Seed == nil {
+		o.Seed = new([32]byte)
+		crand.Read(o.Seed[:]) // never fails: crypto/rand ends the process instead
+	}
+	return base{log: o.Log, snap: snap, now: o.Now, rng: rand.New(rand.NewChaCha8(*o.Seed)), kinds: o.Kinds, schemas: o.Schemas}
 }
-
-func (s *settings) rng() *rand.Rand { return rand.New(rand.NewChaCha8(s.seed)) }
-
-// WithSeed derives node order, ports and IDs from the seed. Without it each scheduler draws a
-// random seed.
-func WithSeed(seed [32]byte) Option { return func(s *settings) { s.seed = seed } }
-
-// WithClock replaces time.Now.
-func WithClock(now func() time.Time) Option { return func(s *settings) { s.now = now } }
-
-// WithKinds sets the built-in kinds of drivers, which decide which tasks need privilege. Without it no
-// task needs privilege.
-func WithKinds(table kinds.Table) Option { return func(s *settings) { s.kinds = table } }
-
-// WithSchemas checks the config blocks of tasks against the schemas of the nodes' drivers. The set
-// holds the built-in schemas, the state the others.
-func WithSchemas(set *schema.Set) Option { return func(s *settings) { s.schemas = set } }
 
 // New returns a scheduler for one evaluation of the type, which is the job's type: service, batch,
 // system or sysbatch.
-func New(evalType string, log *slog.Logger, snap State, planner Planner, opts ...Option) (Scheduler, error) {
-	s := newSettings(opts)
-	b := base{
-		log:     log.With("scheduler", evalType),
-		snap:    snap,
-		planner: planner,
-		now:     s.now,
-		rng:     s.rng(),
-		kinds:   s.kinds,
-		schemas: s.schemas,
-	}
+func New(evalType string, snap State, planner Planner, o Options) (Scheduler, error) {
+	b := o.base(snap)
+	b.log, b.planner = b.log.With("scheduler", evalType), planner
 	switch evalType {
 	case nomad.JobTypeService, nomad.JobTypeBatch:
 		return &generic{base: b, batch: evalType == nomad.JobTypeBatch, created: map[int64]string{}}, nil

@@ -63,7 +63,7 @@ func (l *leader) must(_ *state.Changes, err error) {
 
 func (l *leader) process() {
 	l.t.Helper()
-	s, err := scheduler.New(nomad.JobTypeService, slog.New(slog.DiscardHandler), l.store.Snapshot(), l)
+	s, err := scheduler.New(nomad.JobTypeService, l.store.Snapshot(), l, scheduler.Options{})
 	if err != nil {
 		l.t.Fatal(err)
 	}

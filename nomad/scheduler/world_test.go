@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"maps"
 	"slices"
 	"testing"
@@ -396,8 +395,8 @@ func (w *world) eval(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
 func (w *world) process(edit ...func(*nomad.Evaluation)) *nomad.Evaluation {
 	w.t.Helper()
 	e := w.eval(edit...)
-	s, err := scheduler.New(e.Type, slog.New(slog.DiscardHandler), w, w,
-		scheduler.WithSeed([32]byte{byte(len(w.plans))}), scheduler.WithClock(func() time.Time { return w.now }), scheduler.WithSchemas(w.parsed))
+	s, err := scheduler.New(e.Type, w, w, scheduler.Options{Seed: &[32]byte{byte(len(w.plans))},
+		Now: func() time.Time { return w.now }, Schemas: w.parsed})
 	if err != nil {
 		w.t.Fatal(err)
 	}

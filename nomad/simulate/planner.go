@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -49,8 +48,8 @@ func (p *planner) one(ctx context.Context, eval *nomad.Evaluation) error {
 		return err
 	}
 	c := p.cluster
-	s, err := scheduler.New(eval.Type, slog.New(slog.DiscardHandler), c.Snapshot(), p, scheduler.WithKinds(c.core.Kinds),
-		scheduler.WithSchemas(c.core.Schemas), scheduler.WithSeed([32]byte{byte(c.index), byte(c.index >> 8)}), scheduler.WithClock(c.now))
+	s, err := scheduler.New(eval.Type, c.Snapshot(), p, scheduler.Options{Kinds: c.core.Kinds, Schemas: c.core.Schemas,
+		Seed: &[32]byte{byte(c.index), byte(c.index >> 8)}, Now: c.now})
 	if err != nil {
 		return err
 	}

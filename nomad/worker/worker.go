@@ -184,7 +184,7 @@ func (w *Worker) process(ctx context.Context, eval *nomad.Evaluation, p *planner
 		}
 		return w.cfg.Core.Process(ctx, eval)
 	}
-	s, err := scheduler.New(eval.Type, w.log, snap, p, scheduler.WithKinds(w.cfg.Kinds), scheduler.WithSchemas(w.cfg.Schemas))
+	s, err := scheduler.New(eval.Type, snap, p, scheduler.Options{Log: w.log, Kinds: w.cfg.Kinds, Schemas: w.cfg.Schemas})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (s *Service) Move(ctx context.Context, c *rpc.Call, req *message.AllocMoveR
 	if err := s.OnlyOurs("move of an allocation"); err != nil {
 		return nil, err
 	}
-	if err := rebalance.Refusal(snap, alloc, req.NodeID, scheduler.WithKinds(s.Kinds), scheduler.WithSchemas(s.Schemas)); err != nil {
+	if err := rebalance.Refusal(snap, alloc, req.NodeID, scheduler.Options{Kinds: s.Kinds, Schemas: s.Schemas}); err != nil {
 		return nil, apierror.Errorf(http.StatusConflict, "%v", err)
 	}
 	yes := true

@@ -45,7 +45,7 @@ func (s *Service) Explain(ctx context.Context, c *rpc.Call, req *message.JobExpl
 			return err
 		}
 		e := &explainer{req: req, snap: snap, job: job, reads: c.Access.Allows(acl.ToRead(acl.Nodes)),
-			nodes: scheduler.NewExplainer(snap, job, scheduler.WithKinds(s.Kinds), scheduler.WithSchemas(s.Schemas))}
+			nodes: scheduler.NewExplainer(snap, job, scheduler.Options{Kinds: s.Kinds, Schemas: s.Schemas})}
 		if !e.reads {
 			return e.count(out)
 		}

@@ -58,7 +58,7 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 	dry := &dryPlanner{index: snap.Index()}
 	if eval := s.JobEval(job, 0, nomad.EvalTriggerJobRegister); eval != nil {
 		eval.JobModifyIndex, eval.AnnotatePlan = planned.job.JobModifyIndex, true
-		sched, err := scheduler.New(job.Type, s.Log, planned, dry, scheduler.WithKinds(s.Kinds), scheduler.WithSchemas(s.Schemas))
+		sched, err := scheduler.New(job.Type, planned, dry, scheduler.Options{Log: s.Log, Kinds: s.Kinds, Schemas: s.Schemas})
 		if err != nil {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ func (s *Service) Rebalance(ctx context.Context, c *rpc.Call, req *message.Rebal
 	}
 	o := rebalance.Options{MaxMoves: req.MaxMoves, Datacenter: req.Datacenter, NodePool: req.NodePool,
 		Namespace: handler.NamespaceOf(req.Namespace), JobID: req.JobID, MayMove: handler.Grants(c, acl.ReadJob),
-		Scheduler: []scheduler.Option{scheduler.WithKinds(s.Kinds), scheduler.WithSchemas(s.Schemas)}}
+		Scheduler: scheduler.Options{Kinds: s.Kinds, Schemas: s.Schemas}}
 	if o.MaxMoves == 0 {
 		o.MaxMoves = defaultMoves
 	}

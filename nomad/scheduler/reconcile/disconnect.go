@@ -127,7 +127,7 @@ func (g *generic) replaceUnknown(a *nomad.Allocation, tg *nomad.TaskGroup, since
 
 // timeouts creates the evaluations that end the time of unknown allocations.
 func timeouts(req *Request, disconnected []later, out *Result) {
-	schedule(req, disconnected, out, nomad.EvalTriggerMaxDisconnectTimeout, "created for delayed disconnect timeout")
+	schedule(req, disconnected, out, cause{nomad.EvalTriggerMaxDisconnectTimeout, "created for delayed disconnect timeout"})
 	for _, w := range disconnected {
 		if w.unknown {
 			out.Delay = append(out.Delay, Delay{w.alloc, w.eval, true})

@@ -28,7 +28,7 @@ func Generic(req *Request) *Result {
 	}
 	followups(req, g.waiting, out)
 	timeouts(req, g.disconnected, out)
-	schedule(req, g.stopping, out, nomad.EvalTriggerRetryFailedAlloc, "")
+	schedule(req, g.stopping, out, cause{trigger: nomad.EvalTriggerRetryFailedAlloc})
 	g.rollout.finish()
 	return out
 }

@@ -162,7 +162,7 @@ type later struct {
 // the earliest evaluation.
 func followups(req *Request, waiting []later, out *Result) {
 	first := len(out.Followups)
-	schedule(req, waiting, out, nomad.EvalTriggerAllocReschedule, "created for delayed rescheduling")
+	schedule(req, waiting, out, cause{nomad.EvalTriggerAllocReschedule, "created for delayed rescheduling"})
 	for _, w := range waiting {
 		out.Delay = append(out.Delay, Delay{w.alloc, w.eval, w.unknown})
 	}
@@ -171,21 +171,24 @@ func followups(req *Request, waiting []later, out *Result) {
 	}
 }
 
+// cause is the trigger of an evaluation and its description, "" for none.
+type cause struct{ trigger, description string }
+
 // schedule creates the evaluations for later times. It sorts the allocations by time, and sets the evaluation of each.
-func schedule(req *Request, waiting []later, out *Result, trigger, why string) {
+func schedule(req *Request, waiting []later, out *Result, why cause) {
 	slices.SortStableFunc(waiting, func(a, b later) int { return a.at.Compare(b.at) })
 	var current *nomad.Evaluation
 	for i, w := range waiting {
 		if current == nil || w.at.Sub(current.WaitUntil) > followupWindow {
-			current = followup(req, w.at, trigger, why)
+			current = followup(req, w.at, why)
 			out.Followups = append(out.Followups, current)
 		}
 		waiting[i].eval = current.ID
 	}
 }
 
-func followup(req *Request, at time.Time, trigger, why string) *nomad.Evaluation {
-	e := req.Eval.Next(req.NewID(), trigger, req.Now)
-	e.StatusDescription, e.WaitUntil = why, at
+func followup(req *Request, at time.Time, why cause) *nomad.Evaluation {
+	e := req.Eval.Next(req.NewID(), why.trigger, req.Now)
+	e.StatusDescription, e.WaitUntil = why.description, at
 	return e
 }
