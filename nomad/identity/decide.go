@@ -54,7 +54,8 @@ func (r Registration) Generates() bool {
 	if had == nil {
 		return false
 	}
-	if r.Named && had.AdmittedName == "" || had.NodePool != r.Node.NodePool || had.NodeClass != r.Node.NodeClass || had.NodeDatacenter != r.Node.Datacenter {
+	if r.Named && had.AdmittedName == "" || had.NodePool != r.Node.NodePool || had.NodeClass != r.Node.NodeClass ||
+		had.NodeDatacenter != r.Node.Datacenter {
 		return true
 	}
 	return dueForRenewal(c, r.TTL, r.Now)

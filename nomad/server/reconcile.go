@@ -72,16 +72,16 @@ func (s *Server) reconcileOnce(ctx context.Context) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(alive)) {
 		if id != s.raft.ID() {
-			errs = append(errs, s.enroll(ctx, have, alive, id, alive[id]))
+			errs = append(errs, s.enroll(ctx, have, alive, id))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// enroll adds a member to the Raft configuration, unless it is present with the same address. A
+// enroll adds one of the members that are alive to the Raft configuration, unless it is present with the same address. A
 // voter with a new address stays a voter.
-func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[string]*message.ServerMember, id string,
-	m *message.ServerMember) error {
+func (s *Server) enroll(ctx context.Context, have []raft.Server, alive map[string]*message.ServerMember, id string) error {
+	m := alive[id]
 	addr := peerAddr(m)
 	known, votes := false, false
 	for _, server := range have {

@@ -59,17 +59,21 @@ func eventOf(w table.Write) *Event {
 	case *nomad.Job:
 		return about(message.TopicJob, r.ID, r.Namespace, func() map[string]any { return deletable("Job", r, w.Deleted) })
 	case *nomad.Evaluation:
-		return about(message.TopicEvaluation, r.ID, r.Namespace, one("Evaluation", func() any { return evaluation(r) }), r.JobID, r.DeploymentID)
+		return about(message.TopicEvaluation, r.ID, r.Namespace, one("Evaluation", func() any { return evaluation(r) })).
+			filtered(r.JobID, r.DeploymentID)
 	case *nomad.Allocation:
-		return about(message.TopicAllocation, r.ID, r.Namespace, one("Allocation", func() any { return allocation(r) }), r.JobID, r.DeploymentID)
+		return about(message.TopicAllocation, r.ID, r.Namespace, one("Allocation", func() any { return allocation(r) })).
+			filtered(r.JobID, r.DeploymentID)
 	case *nomad.Deployment:
-		return about(message.TopicDeployment, r.ID, r.Namespace, one("Deployment", func() any { return r }), r.JobID)
+		return about(message.TopicDeployment, r.ID, r.Namespace, one("Deployment", func() any { return r })).
+			filtered(r.JobID)
 	case *nomad.Node:
 		return about(message.TopicNode, r.ID, "", one("Node", func() any { return nodeView{r.WithoutSecret(), r.DrainStrategy != nil} }))
 	case *nomad.NodePool:
 		return about(message.TopicNodePool, r.Name, "", one("NodePool", func() any { return r }))
 	case *catalog.Registration:
-		return about(message.TopicService, r.ID, r.Namespace, one("Service", func() any { return r }), r.JobID, r.ServiceName)
+		return about(message.TopicService, r.ID, r.Namespace, one("Service", func() any { return r })).
+			filtered(r.JobID, r.ServiceName)
 	case *hostvolume.Volume:
 		return ofVolume(r, w.Deleted)
 	case *variable.Encrypted:
@@ -88,7 +92,7 @@ func ofVolume(v *hostvolume.Volume, deleted bool) *Event {
 		key = ""
 	}
 	payload := func() map[string]any { return deletable("Volume", &shown, deleted) }
-	return about(message.TopicHostVolume, key, v.Namespace, payload, v.ID, v.Name, v.PluginID)
+	return about(message.TopicHostVolume, key, v.Namespace, payload).filtered(v.ID, v.Name, v.PluginID)
 }
 
 // nodeView is the form of a node in events. Drain is for old tools.
@@ -105,18 +109,23 @@ func eventOfAccess(row any) *Event {
 	case *rbac.Policy:
 		return about(message.TopicACLPolicy, r.Name, "", one("ACLPolicy", func() any { return r }))
 	case *rbac.Role:
-		return about(message.TopicACLRole, r.ID, "", one("ACLRole", func() any { return r }), r.Name)
+		return about(message.TopicACLRole, r.ID, "", one("ACLRole", func() any { return r })).filtered(r.Name)
 	case *rbac.AuthMethod:
 		return about(message.TopicACLAuthMethod, r.Name, "", one("AuthMethod", func() any { return r.WithoutSecrets() }))
 	case *rbac.BindingRule:
-		return about(message.TopicACLBindingRule, r.ID, "", one("ACLBindingRule", func() any { return r }), r.AuthMethod)
+		return about(message.TopicACLBindingRule, r.ID, "", one("ACLBindingRule", func() any { return r })).
+			filtered(r.AuthMethod)
 	}
 	return nil
 }
 
-// about returns an event. Empty keys are omitted.
-func about(topic message.Topic, key, namespace string, payload func() map[string]any, keys ...string) *Event {
-	e := &Event{Topic: topic, Key: key, Namespace: namespace, payload: payload}
+// about returns an event.
+func about(topic message.Topic, key, namespace string, payload func() map[string]any) *Event {
+	return &Event{Topic: topic, Key: key, Namespace: namespace, payload: payload}
+}
+
+// filtered adds filter keys that are not empty, and returns the event.
+func (e *Event) filtered(keys ...string) *Event {
 	for _, k := range keys {
 		if k != "" {
 			e.FilterKeys = append(e.FilterKeys, k)

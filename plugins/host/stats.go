@@ -27,7 +27,7 @@ func (d *Driver) TaskStats(ctx context.Context, id string, interval time.Duratio
 			if err != nil {
 				return
 			}
-			err = d.sample(ctx, p, id, interval, ch)
+			err = p.sample(ctx, id, interval, ch)
 			if !errors.Is(err, drivers.ErrNotRunning) {
 				return
 			}
@@ -41,8 +41,8 @@ func (d *Driver) TaskStats(ctx context.Context, id string, interval time.Duratio
 	return ch, nil
 }
 
-// sample passes on the samples of a process until their stream ends.
-func (d *Driver) sample(ctx context.Context, p *process, id string, interval time.Duration, ch chan<- *drivers.ResourceUsage) error {
+// sample passes on the samples of a task until their stream ends.
+func (p *process) sample(ctx context.Context, id string, interval time.Duration, ch chan<- *drivers.ResourceUsage) error {
 	stream, err := p.driver.TaskStats(ctx, &proto.TaskStatsRequest{TaskId: id, CollectionInterval: wire.EncodeDuration(interval)})
 	for err == nil {
 		var m *proto.TaskStatsResponse
