@@ -27,14 +27,21 @@ func batch(id string, n int, driver string, config map[string]any) *api.Job {
 }
 
 func finished(ctx context.Context, a *cluster.Agent, job string, n int) ([]*api.AllocationListStub, error) {
-	return inStatus(ctx, a, job, n, api.AllocClientStatusComplete)
+	return inStatus(ctx, a, goal{job, n, api.AllocClientStatusComplete})
 }
 
-// inStatus waits until n allocations of a job have a client status.
-func inStatus(ctx context.Context, a *cluster.Agent, job string, n int, status string) ([]*api.AllocationListStub, error) {
+// goal is a number of allocations of a job in a client status.
+type goal struct {
+	job    string
+	allocs int
+	status string
+}
+
+// inStatus waits until the goal is reached, and returns the allocations of the job.
+func inStatus(ctx context.Context, a *cluster.Agent, g goal) ([]*api.AllocationListStub, error) {
 	var index uint64
 	for {
-		allocs, meta, err := a.Client.Jobs().Allocations(job, false, (&api.QueryOptions{
+		allocs, meta, err := a.Client.Jobs().Allocations(g.job, false, (&api.QueryOptions{
 			WaitIndex: index,
 			WaitTime:  time.Minute,
 		}).WithContext(ctx))
@@ -44,13 +51,13 @@ func inStatus(ctx context.Context, a *cluster.Agent, job string, n int, status s
 		there := 0
 		for _, al := range allocs {
 			switch al.ClientStatus {
-			case status:
+			case g.status:
 				there++
 			case api.AllocClientStatusFailed, api.AllocClientStatusLost:
-				return nil, fmt.Errorf("allocation %s of job %s is %s: %s", al.ID, job, al.ClientStatus, al.ClientDescription)
+				return nil, fmt.Errorf("allocation %s of job %s is %s: %s", al.ID, g.job, al.ClientStatus, al.ClientDescription)
 			}
 		}
-		if there == n {
+		if there == g.allocs {
 			return allocs, nil
 		}
 		index = meta.NextIndex()

@@ -37,7 +37,7 @@ func launches(ctx context.Context, b *bench) (string, bool, error) {
 	defer s.stop()
 	pool := rpc.NewPool(rpc.PoolConfig{MaxIdleStreams: launchWriters})
 	defer pool.Close()
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(s.all[0].RPC))
+	server := rpcServer{pool, net.JoinHostPort("127.0.0.1", strconv.Itoa(s.all[0].RPC))}
 	due := time.Now().UTC().Truncate(time.Second).Add(launchAhead)
 	all, registering := errgroup.WithContext(ctx)
 	all.SetLimit(launchWriters)
@@ -49,7 +49,7 @@ func launches(ctx context.Context, b *bench) (string, bool, error) {
 			}
 			job.Periodic = &nomad.PeriodicConfig{Enabled: true, SpecType: "cron", TimeZone: "UTC", Spec: due.Format(launchCron)}
 			req := &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}}
-			return pool.Call(registering, addr, "Job.Register", req, &message.JobRegisterResponse{})
+			return server.call(registering, "Job.Register", req, &message.JobRegisterResponse{})
 		})
 	}
 	if err := all.Wait(); err != nil {
@@ -60,26 +60,36 @@ func launches(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	within, cancel := context.WithDeadline(ctx, due.Add(launchWithin))
 	defer cancel()
-	index, err := launched(within, pool, addr, 0, launchJobs)
+	index, err := launched(within, server, 0, launchJobs)
 	took := time.Since(due)
 	if err != nil {
 		return "", false, err
 	}
 	quiet, cancel := context.WithTimeout(ctx, launchQuiet)
 	defer cancel()
-	if _, err := launched(quiet, pool, addr, index, launchJobs+1); quiet.Err() == nil {
+	if _, err := launched(quiet, server, index, launchJobs+1); quiet.Err() == nil {
 		return "", false, fmt.Errorf("more than %d launches: %w", launchJobs, err)
 	}
 	return fmt.Sprintf("%.1f s for %d jobs, none launched twice (3 servers)", took.Seconds(), launchJobs), took <= launchTarget, nil
 }
 
+// rpcServer is a server that is called by RPC.
+type rpcServer struct {
+	pool *rpc.Pool
+	addr string
+}
+
+func (s rpcServer) call(ctx context.Context, method string, req, resp any) error {
+	return s.pool.Call(ctx, s.addr, method, req, resp)
+}
+
 // launched waits until the jobs have a number of children. It fails if a job has more than one.
-func launched(ctx context.Context, pool *rpc.Pool, addr string, index uint64, want int) (uint64, error) {
+func launched(ctx context.Context, s rpcServer, index uint64, want int) (uint64, error) {
 	for {
 		req := &message.JobListRequest{QueryOptions: message.QueryOptions{Region: "global", Namespace: nomad.DefaultNamespace, Prefix: launchID,
 			MinQueryIndex: index, MaxQueryTime: launchWithin}}
 		var out message.JobListResponse
-		if err := pool.Call(ctx, addr, "Job.List", req, &out); err != nil {
+		if err := s.call(ctx, "Job.List", req, &out); err != nil {
 			return 0, err
 		}
 		children, parents := 0, map[string]bool{}

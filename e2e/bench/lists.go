@@ -84,7 +84,7 @@ func (b *bench) listCosts(ctx context.Context, name string) (map[string]listCost
 	}
 	out := map[string]listCost{}
 	for i, path := range measuredLists {
-		err := b.profiled(ctx, []string{a.Address()}, fmt.Sprintf("%s-%d", name, i), listWarm+listCounted, func() error {
+		err := b.profiled(ctx, []string{a.Address()}, profile{fmt.Sprintf("%s-%d", name, i), listWarm + listCounted}, func() error {
 			cost, err := readRate(ctx, a, path)
 			out[path] = cost
 			return err

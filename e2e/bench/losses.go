@@ -43,7 +43,7 @@ func losses(ctx context.Context, b *bench) (string, bool, error) {
 		return "", false, err
 	}
 	var took time.Duration
-	err = b.profiled(ctx, []string{a.Address()}, "losses", lossTarget, func() error {
+	err = b.profiled(ctx, []string{a.Address()}, profile{"losses", lossTarget}, func() error {
 		began := time.Now()
 		if err := fleet.do("lose", lossLost); err != nil {
 			return err

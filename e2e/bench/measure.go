@@ -173,7 +173,7 @@ func helperMemory(ctx context.Context, b *bench) (string, bool, error) {
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 		return "", false, err
 	}
-	if _, err := inStatus(ctx, a, "helpers", n, api.AllocClientStatusRunning); err != nil {
+	if _, err := inStatus(ctx, a, goal{"helpers", n, api.AllocClientStatusRunning}); err != nil {
 		return "", false, err
 	}
 	helpers, err := helpersOf(a)
@@ -203,7 +203,7 @@ func helperMemory(ctx context.Context, b *bench) (string, bool, error) {
 	if _, _, err := a.Client.Jobs().Deregister("helpers", false, nil); err != nil {
 		return "", false, err
 	}
-	_, err = inStatus(ctx, a, "helpers", n, api.AllocClientStatusComplete) // a stopping agent leaves tasks running
+	_, err = inStatus(ctx, a, goal{"helpers", n, api.AllocClientStatusComplete}) // a stopping agent leaves tasks running
 	per := float64(kib) / 1024 / n
 	ok := per <= 0.5 && len(helpers) == 1 && len(inits) == n && largest <= 100
 	return fmt.Sprintf("%.3f MiB, %d helper process(es) and %d inits of at most %d KiB for %d tasks",

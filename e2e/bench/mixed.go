@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,23 +25,24 @@ func mixedLoad(ctx context.Context, b *bench) (string, bool, error) {
 		return "", false, err
 	}
 	defer a.Stop()
-	var ran, read atomic.Int64
-	err = b.profiled(ctx, []string{a.Address()}, "mixed", mixedFor, func() error {
-		end := time.Now().Add(mixedFor)
+	run, read := &work{}, &work{}
+	err = b.profiled(ctx, []string{a.Address()}, profile{"mixed", mixedFor}, func() error {
+		run.end = time.Now().Add(mixedFor)
+		read.end = run.end
 		all, ctx := errgroup.WithContext(ctx)
 		for i := range mixedClients {
-			all.Go(func() error { return runJobs(ctx, a, fmt.Sprintf("mixed-%d", i), end, &ran) })
-			all.Go(func() error { return readAll(ctx, a, end, &read) })
+			all.Go(func() error { return runJobs(ctx, a, fmt.Sprintf("mixed-%d", i), run) })
+			all.Go(func() error { return readAll(ctx, a, read) })
 		}
 		return all.Wait()
 	})
 	seconds := mixedFor.Seconds()
-	return fmt.Sprintf("%.0f jobs/s finished, %.0f reads/s", float64(ran.Load())/seconds, float64(read.Load())/seconds), true, err
+	return fmt.Sprintf("%.0f jobs/s finished, %.0f reads/s", float64(run.done.Load())/seconds, float64(read.done.Load())/seconds), true, err
 }
 
 // runJobs registers a job, waits until its task has finished, and repeats that.
-func runJobs(ctx context.Context, a *cluster.Agent, prefix string, end time.Time, ran *atomic.Int64) error {
-	for i := 0; time.Now().Before(end); i++ {
+func runJobs(ctx context.Context, a *cluster.Agent, prefix string, w *work) error {
+	for i := 0; time.Now().Before(w.end); i++ {
 		id := fmt.Sprintf("%s-%d", prefix, i)
 		job := batch(id, 1, "exec2", map[string]any{"command": "/bin/true"})
 		if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
@@ -51,20 +51,20 @@ func runJobs(ctx context.Context, a *cluster.Agent, prefix string, end time.Time
 		if _, err := finished(ctx, a, id, 1); err != nil {
 			return fmt.Errorf("wait for job %s: %w", id, err)
 		}
-		ran.Add(1)
+		w.done.Add(1)
 	}
 	return nil
 }
 
 // readAll lists jobs, allocations, evaluations and nodes in turn, in pages.
-func readAll(ctx context.Context, a *cluster.Agent, end time.Time, read *atomic.Int64) error {
-	for time.Now().Before(end) {
+func readAll(ctx context.Context, a *cluster.Agent, w *work) error {
+	for time.Now().Before(w.end) {
 		for _, list := range []string{"/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes"} {
 			var out []map[string]any
 			if _, err := a.Client.Raw().Query(list, &out, (&api.QueryOptions{PerPage: 50}).WithContext(ctx)); err != nil {
 				return fmt.Errorf("read %s: %w", list, err)
 			}
-			read.Add(1)
+			w.done.Add(1)
 		}
 	}
 	return nil

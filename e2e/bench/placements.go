@@ -59,14 +59,14 @@ func (b *bench) placedOn(ctx context.Context, nodes int) (plain, ranked placeCos
 	if _, err := placeOnce(ctx, a, "warm-up", nil); err != nil {
 		return plain, ranked, err
 	}
-	err = b.profiled(ctx, []string{a.Address()}, fmt.Sprintf("placements-plain-%d", nodes), profiledPlacements, func() (err error) {
+	err = b.profiled(ctx, []string{a.Address()}, profile{fmt.Sprintf("placements-plain-%d", nodes), profiledPlacements}, func() (err error) {
 		plain, err = placedMedian(ctx, a, "plain", nil)
 		return err
 	})
 	if err != nil {
 		return plain, ranked, err
 	}
-	err = b.profiled(ctx, []string{a.Address()}, fmt.Sprintf("placements-ranked-%d", nodes), profiledPlacements, func() (err error) {
+	err = b.profiled(ctx, []string{a.Address()}, profile{fmt.Sprintf("placements-ranked-%d", nodes), profiledPlacements}, func() (err error) {
 		ranked, err = placedMedian(ctx, a, "ranked", rank)
 		return err
 	})

@@ -27,22 +27,28 @@ func (b *bench) serverConfig() string {
 	return config
 }
 
+// profile is the name of the profiles of a load, and how long a CPU profile lasts.
+type profile struct {
+	name  string
+	lasts time.Duration
+}
+
 // profiled runs a load. With -profiles each agent writes a CPU profile during the load,
 // NAME-0.pprof and so on. After the load it writes a heap profile, NAME-0.heap.pprof.
-func (b *bench) profiled(ctx context.Context, addresses []string, name string, lasts time.Duration, load func() error) error {
+func (b *bench) profiled(ctx context.Context, addresses []string, p profile, load func() error) error {
 	if b.profiles == "" {
 		return load()
 	}
 	all, during := errgroup.WithContext(ctx)
 	for i, address := range addresses {
 		all.Go(func() error {
-			file := filepath.Join(b.profiles, fmt.Sprintf("%s-%d.pprof", name, i))
-			return fetch(during, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", address, int(lasts.Seconds())), file)
+			file := filepath.Join(b.profiles, fmt.Sprintf("%s-%d.pprof", p.name, i))
+			return fetch(during, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", address, int(p.lasts.Seconds())), file)
 		})
 	}
 	err := errors.Join(load(), all.Wait())
 	for i, address := range addresses {
-		file := filepath.Join(b.profiles, fmt.Sprintf("%s-%d.heap.pprof", name, i))
+		file := filepath.Join(b.profiles, fmt.Sprintf("%s-%d.heap.pprof", p.name, i))
 		err = errors.Join(err, fetch(ctx, address+"/debug/pprof/heap?gc=1", file))
 	}
 	return err

@@ -42,7 +42,7 @@ func restoreSnapshot(ctx context.Context, b *bench) (string, bool, error) {
 	}
 	var elapsed, everywhere time.Duration
 	used := -cpuTime(pids...)
-	err = b.profiled(ctx, s.addresses(), "restore", restoreTarget, func() error {
+	err = b.profiled(ctx, s.addresses(), profile{"restore", restoreTarget}, func() error {
 		began := time.Now()
 		if err := upload(ctx, s.all[0].Address()+"/v1/operator/snapshot", archive); err != nil {
 			return err

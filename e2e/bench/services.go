@@ -35,7 +35,7 @@ func servicesSeen(ctx context.Context, b *bench) (said string, ok bool, err erro
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 		return "", false, err
 	}
-	before, err := inStatus(ctx, a, servedJob, servedAllocs, api.AllocClientStatusRunning)
+	before, err := inStatus(ctx, a, goal{servedJob, servedAllocs, api.AllocClientStatusRunning})
 	if err != nil {
 		return "", false, err
 	}
@@ -51,7 +51,7 @@ func servicesSeen(ctx context.Context, b *bench) (said string, ok bool, err erro
 		return "", false, err
 	}
 	took := time.Since(began)
-	after, err := inStatus(ctx, a, servedJob, servedAllocs, api.AllocClientStatusRunning)
+	after, err := inStatus(ctx, a, goal{servedJob, servedAllocs, api.AllocClientStatusRunning})
 	if err != nil {
 		return "", false, err
 	}

@@ -41,7 +41,7 @@ func staticTemplates(ctx context.Context, b *bench) (string, bool, error) {
 		if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 			return "", false, err
 		}
-		if _, err := inStatus(ctx, a, *job.ID, n, api.AllocClientStatusRunning); err != nil {
+		if _, err := inStatus(ctx, a, goal{*job.ID, n, api.AllocClientStatusRunning}); err != nil {
 			return "", false, err
 		}
 		took[i] = time.Since(began)
@@ -59,7 +59,7 @@ func stopAll(ctx context.Context, a *cluster.Agent, job string, n int) error {
 	if _, _, err := a.Client.Jobs().Deregister(job, false, nil); err != nil {
 		return err
 	}
-	_, err := inStatus(ctx, a, job, n, api.AllocClientStatusComplete) // a stopping agent leaves tasks running
+	_, err := inStatus(ctx, a, goal{job, n, api.AllocClientStatusComplete}) // a stopping agent leaves tasks running
 	return err
 }
 
@@ -71,27 +71,23 @@ func watchedVariable(ctx context.Context, b *bench) (string, bool, error) {
 		return "", false, err
 	}
 	defer a.Stop()
-	const n, changes, path = 100, 10, "nomad/jobs/watch"
-	if err := setVariable(a, path, 0); err != nil {
+	const n, changes = 100, 10
+	if err := setVariable(a, 0); err != nil {
 		return "", false, err
 	}
 	job := templated(batch("watch", n, "exec2", map[string]any{"command": "/bin/sleep", "args": []string{"600"}}),
-		`{{ with nomadVar "`+path+`" }}value={{ .value }}{{ end }}`)
+		`{{ with nomadVar "`+watchedPath+`" }}value={{ .value }}{{ end }}`)
 	memory := 32
 	job.TaskGroups[0].Tasks[0].Resources.MemoryMB = &memory
 	if _, _, err := a.Client.Jobs().Register(job, nil); err != nil {
 		return "", false, err
 	}
-	if _, err := inStatus(ctx, a, "watch", n, api.AllocClientStatusRunning); err != nil {
+	if _, err := inStatus(ctx, a, goal{"watch", n, api.AllocClientStatusRunning}); err != nil {
 		return "", false, err
 	}
 	var took []time.Duration
 	for i := 1; i <= changes; i++ {
-		began := time.Now()
-		if err := setVariable(a, path, i); err != nil {
-			return "", false, err
-		}
-		t, err := rendered(ctx, a, n, i, began)
+		t, err := changed(ctx, a, n, i)
 		if err != nil {
 			return "", false, err
 		}
@@ -109,13 +105,21 @@ func watchedVariable(ctx context.Context, b *bench) (string, bool, error) {
 		stopAll(ctx, a, "watch", n)
 }
 
-func setVariable(a *cluster.Agent, path string, value int) error {
-	_, _, err := a.Client.Variables().Update(&api.Variable{Path: path, Items: map[string]string{"value": strconv.Itoa(value)}}, nil)
+// watchedPath is the path of the watched variable.
+const watchedPath = "nomad/jobs/watch"
+
+func setVariable(a *cluster.Agent, value int) error {
+	_, _, err := a.Client.Variables().Update(&api.Variable{Path: watchedPath, Items: map[string]string{"value": strconv.Itoa(value)}}, nil)
 	return err
 }
 
-// rendered waits until n rendered files have the value, and returns the time of each since began.
-func rendered(ctx context.Context, a *cluster.Agent, n, value int, began time.Time) ([]time.Duration, error) {
+// changed sets the watched variable and waits until n rendered files have the value. It returns the time
+// of each.
+func changed(ctx context.Context, a *cluster.Agent, n, value int) ([]time.Duration, error) {
+	began := time.Now()
+	if err := setVariable(a, value); err != nil {
+		return nil, err
+	}
 	want := []byte("value=" + strconv.Itoa(value))
 	var took []time.Duration
 	done := map[string]bool{}

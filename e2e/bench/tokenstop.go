@@ -112,7 +112,7 @@ func (b *bench) tokensOf(ctx context.Context, c *cluster.Agent) (map[string]stri
 	}
 	tokens, socket := map[string]string{}, ""
 	for _, id := range jobs {
-		allocs, err := inStatus(ctx, c, id, 1, api.AllocClientStatusRunning)
+		allocs, err := inStatus(ctx, c, goal{id, 1, api.AllocClientStatusRunning})
 		if err != nil {
 			return nil, "", err
 		}

@@ -49,9 +49,15 @@ func (r rated) String() string {
 	return fmt.Sprintf("%.0f/s (%d µs of CPU each)", r.perSecond, r.cpu.Microseconds())
 }
 
-// writer registers jobs with one server, one after the other, until end. It shares the cores of the
-// servers and therefore does little else.
-type writer func(ctx context.Context, to *cluster.Agent, prefix string, end time.Time, done *atomic.Int64) error
+// work is shared by the clients of a load: each repeats an operation until the end.
+type work struct {
+	end  time.Time
+	done atomic.Int64 // operations
+}
+
+// writer registers jobs with one server, one after the other, until the end of the work. It shares the
+// cores of the servers and therefore does little else.
+type writer func(ctx context.Context, to *cluster.Agent, prefix string, w *work) error
 
 // rpcRegistrations registers small jobs with the leader by RPC, like agents. The reference is a raw
 // log on the same disk, which does not use HTTP either.
@@ -111,7 +117,7 @@ func (b *bench) registrations(ctx context.Context, name string, write writer, wh
 	if where == spread {
 		to, place = s.all, spread
 	}
-	err = b.profiled(ctx, s.addresses(), name+"-"+place, warmUp+counted, func() (err error) {
+	err = b.profiled(ctx, s.addresses(), profile{name + "-" + place, warmUp + counted}, func() (err error) {
 		out, err = writeRate(ctx, write, to, pids)
 		return err
 	})
@@ -122,12 +128,11 @@ func (b *bench) registrations(ctx context.Context, name string, write writer, wh
 func writeRate(ctx context.Context, write writer, servers []*cluster.Agent, pids []int) (rated, error) {
 	ctx, cancel := context.WithTimeout(ctx, warmUp+counted+settleWithin)
 	defer cancel()
-	var done atomic.Int64
-	end := time.Now().Add(warmUp + counted)
+	w := &work{end: time.Now().Add(warmUp + counted)}
 	all, ctx := errgroup.WithContext(ctx)
 	for i := range writersAtOnce {
 		all.Go(func() error {
-			return write(ctx, servers[i%len(servers)], fmt.Sprintf("job-%d", i), end, &done)
+			return write(ctx, servers[i%len(servers)], fmt.Sprintf("job-%d", i), w)
 		})
 	}
 	var before int64
@@ -135,15 +140,15 @@ func writeRate(ctx context.Context, write writer, servers []*cluster.Agent, pids
 	select {
 	case <-ctx.Done():
 	case <-time.After(warmUp):
-		before, began, used = done.Load(), time.Now(), cpuTime(pids...)
+		before, began, used = w.done.Load(), time.Now(), cpuTime(pids...)
 	}
 	err := all.Wait()
-	writes := done.Load() - before
+	writes := w.done.Load() - before
 	return rated{float64(writes) / time.Since(began).Seconds(), (cpuTime(pids...) - used) / time.Duration(max(writes, 1))}, err
 }
 
 // writeRPC registers jobs over its own session.
-func writeRPC(ctx context.Context, to *cluster.Agent, prefix string, end time.Time, done *atomic.Int64) error {
+func writeRPC(ctx context.Context, to *cluster.Agent, prefix string, w *work) error {
 	pool := rpc.NewPool(rpc.PoolConfig{})
 	defer pool.Close()
 	job, err := storedJob(smallJob("job"))
@@ -151,21 +156,21 @@ func writeRPC(ctx context.Context, to *cluster.Agent, prefix string, end time.Ti
 		return err
 	}
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(to.RPC))
-	for n := 0; time.Now().Before(end); n++ {
+	for n := 0; time.Now().Before(w.end); n++ {
 		job.ID = fmt.Sprintf("%s-%d", prefix, n)
 		job.Name = job.ID
 		req := &message.JobRegisterRequest{Job: job, WriteRequest: message.WriteRequest{Region: "global"}}
 		if err := pool.Call(ctx, addr, "Job.Register", req, &message.JobRegisterResponse{}); err != nil {
 			return err
 		}
-		done.Add(1)
+		w.done.Add(1)
 	}
 	return nil
 }
 
 // writeHTTP registers jobs over one connection. It writes requests and reads responses without an
 // http.Client.
-func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, end time.Time, done *atomic.Int64) error {
+func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, w *work) error {
 	host := strings.TrimPrefix(to.Address(), "http://")
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", host)
@@ -181,7 +186,7 @@ func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, end time.T
 	if err != nil {
 		return err
 	}
-	for n := 0; time.Now().Before(end); n++ {
+	for n := 0; time.Now().Before(w.end); n++ {
 		text := bytes.ReplaceAll(body, []byte(mark), fmt.Appendf(nil, "%s-%d", prefix, n))
 		request := fmt.Appendf(nil,
 			"PUT /v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", host, len(text), text)
@@ -199,7 +204,7 @@ func writeHTTP(ctx context.Context, to *cluster.Agent, prefix string, end time.T
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("register: %s: %s", resp.Status, said)
 		}
-		done.Add(1)
+		w.done.Add(1)
 	}
 	return nil
 }
