@@ -28,7 +28,10 @@ func drainCommand() term.Command {
 		Name: "node drain", Alias: []string{"node-drain"}, Args: "<node>", MaxArgs: 1,
 		Short: "Move the allocations away from a node",
 		Long: `
-A draining node gets no new allocations. Its allocations of service jobs are moved to other nodes, as many at a time as max_parallel of the migrate block allows. Those of batch jobs may finish. Those of system jobs are stopped last. At the deadline, all remaining allocations are stopped. The node stays ineligible after the drain.
+A draining node gets no new allocations. Its allocations of service jobs are moved to other nodes, ` +
+			`as many at a time as max_parallel of the migrate block allows. Those of batch jobs may finish. ` +
+			`Those of system jobs are stopped last. At the deadline, all remaining allocations are stopped. ` +
+			`The node stays ineligible after the drain.
 
 Without -detach, the command prints each change until the drain ends.
 

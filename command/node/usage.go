@@ -87,7 +87,8 @@ func usageOf(ctx context.Context, c *api.Client, allocs []*api.Allocation) (out 
 func utilization(e *term.Env, n *api.Node, u usage) {
 	of := capacityOf(n)
 	e.Println("\n" + e.Bold("Allocation Resource Utilization"))
-	e.Println(term.Table([]string{"CPU|Memory", term.Row(fmt.Sprintf("%.0f/%d MHz", u.ticks, of.cpu), term.Bytes(u.memory)+"/"+size(of.memory))}))
+	e.Println(term.Table([]string{"CPU|Memory",
+		term.Row(fmt.Sprintf("%.0f/%d MHz", u.ticks, of.cpu), term.Bytes(u.memory)+"/"+size(of.memory))}))
 }
 
 // used prints the resource usage of the host. The disk is that of the allocation directory.

@@ -67,7 +67,8 @@ func mintCost(ctx context.Context, _ *bench) (string, bool, error) {
 			return err
 		},
 		func() error { ed25519.Sign(key, text); return nil })
-	return fmt.Sprintf("%.1f µs, bare %.1f µs", micros(token), micros(bare)), float64(token) <= mintFactor*float64(bare)+float64(mintOver), err
+	said := fmt.Sprintf("%.1f µs, bare %.1f µs", micros(token), micros(bare))
+	return said, float64(token) <= mintFactor*float64(bare)+float64(mintOver), err
 }
 
 // verifyCost measures the authentication of cached tokens.

@@ -163,8 +163,8 @@ func readOptions(f *drivers.Fields) (Task, error) {
 		ExtraHosts: f.Strings("extra_hosts"), Privileged: f.Bool("privileged"),
 		CapAdd: f.Strings("cap_add"), CapDrop: f.Strings("cap_drop"), Cgroupns: f.String("cgroupns"),
 		Sysctl: texts(f, "sysctl"), StorageOptions: texts(f, "storage_opt"), Runtime: f.String("runtime"),
-		ReadonlyRootfs: f.Bool("readonly_rootfs"),
-		GroupAdd:       f.Strings("group_add"), ShmSize: f.Int("shm_size"), Volumes: f.Strings("volumes"), VolumeDriver: f.String("volume_driver"),
+		ReadonlyRootfs: f.Bool("readonly_rootfs"), GroupAdd: f.Strings("group_add"), ShmSize: f.Int("shm_size"),
+		Volumes: f.Strings("volumes"), VolumeDriver: f.String("volume_driver"),
 		MemoryHardMB: f.Int("memory_hard_limit"), CPUHardLimit: f.Bool("cpu_hard_limit"), CPUPeriod: 100_000, PidsLimit: f.Int("pids_limit"),
 		Attempts: int(f.Int("container_exists_attempts")), Modes: map[string]string{},
 	}
