@@ -168,7 +168,7 @@ func newWorld(t testing.TB) *world {
 	// The path of the socket can be longer than a socket address.
 	w.vars = testvars.Start(t, fmt.Sprintf("/proc/self/fd/%d/api.sock", w.dir.Secrets().FD()))
 	task := &nomad.Task{Name: "web", Env: map[string]string{"GREETING": "hello", "UP": "../.."}}
-	b := taskenv.New(taskenv.Subject{Node: &nomad.Node{}, Region: "global", Task: task,
+	b := taskenv.New(taskenv.Subject{Node: &nomad.Node{ID: "node-2", Datacenter: "dc7"}, Region: "global", Task: task,
 		Alloc: &nomad.Allocation{ID: "a", Namespace: "default"}})
 	b.SetPaths(taskenv.Paths{Alloc: "/alloc", Task: "/local", Secrets: "/secrets"})
 	w.env = b.Build()
