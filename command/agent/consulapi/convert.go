@@ -51,9 +51,14 @@ func entryOf(in *catalog.Instance) serviceEntry {
 	return serviceEntry{Node: nodeOf(in), Service: serviceOf(in), Checks: append([]check{instanceNodeCheck(in)}, checksOf(in)...)}
 }
 
-// instanceNodeCheck returns the check of the node of an instance.
+// instanceNodeCheck returns the check of the node of an instance. A server that has the node but sends no status is of a
+// version that hides nothing else about it: the services of the node are not withheld.
 func instanceNodeCheck(in *catalog.Instance) check {
-	return nodeCheck(nameOf(in.NodeName, in.NodeID), in.NodeStatus)
+	status := in.NodeStatus
+	if status == "" && in.NodeName != "" {
+		status = nomad.NodeStatusReady
+	}
+	return nodeCheck(nameOf(in.NodeName, in.NodeID), status)
 }
 
 // checksOf returns the checks of the service of an instance. A client of an older version reports the status only.
