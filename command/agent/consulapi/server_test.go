@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,19 @@ func (r *region) change(edit func()) {
 	r.index++
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+// await waits until the region has more calls than n.
+func (r *region) await(n int) {
+	for {
+		r.mu.Lock()
+		now := len(r.calls)
+		r.mu.Unlock()
+		if now > n {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 // Call implements web.RPC.
