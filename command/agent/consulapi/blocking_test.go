@@ -66,6 +66,28 @@ func TestBlocking_Ends(t *testing.T) {
 	})
 }
 
+// Routes of the agent do not wait, as in Consul. Empty lists of the mesh do: their watchers would ask again at once.
+func TestBlocking_Routes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(newRegion())
+		for target, waits := range map[string]bool{
+			"/v1/status/leader": false, "/v1/agent/services": false, "/v1/agent/self": false, "/v1/catalog/datacenters": false,
+			"/v1/health/connect/web": true, "/v1/coordinate/nodes": true, "/v1/kv/app?recurse": true, "/v1/health/state/any": true,
+		} {
+			separator := "?"
+			if strings.Contains(target, "?") {
+				separator = "&"
+			}
+			index := send(s, "GET", target).Header().Get("X-Consul-Index")
+			begun := time.Now()
+			w := send(s, "GET", target+separator+"wait=30s&index="+index)
+			if took := time.Since(begun); w.Code != 200 || (took >= 30*time.Second) != waits {
+				t.Errorf("%s: %d after %v, want a wait: %t", target, w.Code, took, waits)
+			}
+		}
+	})
+}
+
 // A node changes without its services: a query of a node notices it.
 func TestBlocking_Node(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -55,12 +55,15 @@ type answer struct {
 // reader makes the RPCs of a round and returns the answer.
 type reader func(c *call) (*answer, error)
 
-// read returns the handler of a route.
-func (s *Server) read(fetch reader) web.Handler {
+// read returns the handler of a route. One that does not wait answers at once, whatever the index.
+func (s *Server) read(fetch reader, waits bool) web.Handler {
 	return func(r *web.Request) (any, error) {
 		q, err := s.parse(r)
 		if err != nil {
 			return nil, err
+		}
+		if !waits {
+			q.index = 0
 		}
 		a, meta, err := s.settle(r, q, fetch)
 		if err != nil {

@@ -15,33 +15,34 @@ const methodsNotServed = "PUT POST DELETE PATCH"
 var served = []struct {
 	path    string
 	fetch   reader
+	waits   bool   // with the parameter index, as in Consul
 	instead string // of a write
 }{
-	{"/v1/catalog/datacenters", datacenters, ""},
-	{"/v1/catalog/services", catalogServices, ""},
-	{"/v1/catalog/service/:name", catalogServiceByName, "nomad job run with a service block"},
-	{"/v1/catalog/connect/:name", none, ""},
-	{"/v1/catalog/nodes", catalogNodes, ""},
-	{"/v1/catalog/node/:node", catalogNodeByName, ""},
-	{"/v1/catalog/node-services/:node", catalogNodeServices, ""},
-	{"/v1/health/service/:name", healthService, ""},
-	{"/v1/health/connect/:name", none, ""},
-	{"/v1/health/checks/:service", healthChecks, ""},
-	{"/v1/health/state/:state", healthState, ""},
-	{"/v1/health/node/:node", healthNode, ""},
-	{"/v1/agent/self", agentSelf, ""},
-	{"/v1/agent/members", agentMembers, ""},
-	{"/v1/agent/services", agentServices, ""},
-	{"/v1/agent/service/:id", agentService, "nomad job run with a service block"},
-	{"/v1/agent/checks", agentChecks, ""},
-	{"/v1/agent/health/service/name/:name", agentHealthByName, ""},
-	{"/v1/agent/health/service/id/:id", agentHealthByID, ""},
-	{"/v1/kv", kv, "nomad var put"},
-	{"/v1/kv/", kv, "nomad var put"},
-	{"/v1/kv/:key", kv, "nomad var put and nomad var purge"},
-	{"/v1/status/leader", statusLeader, ""},
-	{"/v1/status/peers", statusPeers, ""},
-	{"/v1/coordinate/nodes", none, ""},
+	{"/v1/catalog/datacenters", datacenters, false, ""},
+	{"/v1/catalog/services", catalogServices, true, ""},
+	{"/v1/catalog/service/:name", catalogServiceByName, true, "nomad job run with a service block"},
+	{"/v1/catalog/connect/:name", none, true, ""},
+	{"/v1/catalog/nodes", catalogNodes, true, ""},
+	{"/v1/catalog/node/:node", catalogNodeByName, true, ""},
+	{"/v1/catalog/node-services/:node", catalogNodeServices, true, ""},
+	{"/v1/health/service/:name", healthService, true, ""},
+	{"/v1/health/connect/:name", none, true, ""},
+	{"/v1/health/checks/:service", healthChecks, true, ""},
+	{"/v1/health/state/:state", healthState, true, ""},
+	{"/v1/health/node/:node", healthNode, true, ""},
+	{"/v1/agent/self", agentSelf, false, ""},
+	{"/v1/agent/members", agentMembers, false, ""},
+	{"/v1/agent/services", agentServices, false, ""},
+	{"/v1/agent/service/:id", agentService, false, "nomad job run with a service block"},
+	{"/v1/agent/checks", agentChecks, false, ""},
+	{"/v1/agent/health/service/name/:name", agentHealthByName, false, ""},
+	{"/v1/agent/health/service/id/:id", agentHealthByID, false, ""},
+	{"/v1/kv", kv, true, "nomad var put"},
+	{"/v1/kv/", kv, true, "nomad var put"},
+	{"/v1/kv/:key", kv, true, "nomad var put and nomad var purge"},
+	{"/v1/status/leader", statusLeader, false, ""},
+	{"/v1/status/peers", statusPeers, false, ""},
+	{"/v1/coordinate/nodes", none, true, ""},
 }
 
 // notServed are other paths of Consul, with what replaces them. A path that ends with a slash includes all below it.
@@ -96,7 +97,7 @@ var notServed = []struct{ path, instead string }{
 func (s *Server) routes() []web.Route {
 	var out []web.Route
 	for _, r := range served {
-		out = append(out, web.Route{Methods: http.MethodGet, Path: r.path, Handle: s.read(r.fetch)},
+		out = append(out, web.Route{Methods: http.MethodGet, Path: r.path, Handle: s.read(r.fetch, r.waits)},
 			web.Route{Methods: methodsNotServed, Path: r.path, Handle: write(r.path, r.instead)})
 	}
 	for _, n := range notServed {
