@@ -64,6 +64,9 @@ type Service struct {
 	Provider          string            `hcl:"provider"`
 	Cluster           string            `hcl:"cluster"`
 	Kind              string            `hcl:"kind"`
+	// DeclaredProvider is "consul" if the job file has this provider and the servers registered the service natively. Only
+	// servers set it. Nomad does not have it.
+	DeclaredProvider string `json:",omitempty"`
 }
 
 // ServiceCheck is a health check of a service.

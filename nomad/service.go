@@ -59,6 +59,13 @@ const (
 	ServiceCheckGRPC      = "grpc"
 )
 
+// The values of on_update: what an update needs of a check.
+const (
+	OnUpdateRequireHealthy = "require_healthy"
+	OnUpdateIgnoreWarnings = "ignore_warnings"
+	OnUpdateIgnore         = "ignore"
+)
+
 // Service is a service that a group or task registers in a service catalog.
 type Service struct {
 	Name              string
@@ -81,7 +88,13 @@ type Service struct {
 	Cluster           string
 	Identity          *WorkloadIdentity
 	Kind              string
+	// DeclaredProvider is the provider of the job file if the servers stored another one: "consul" for a service that is
+	// registered in the native catalog instead. Only servers set it. Nomad does not have it.
+	DeclaredProvider string
 }
+
+// Declared returns the provider of a service in the job file.
+func (s *Service) Declared() string { return cmp.Or(s.DeclaredProvider, s.Provider) }
 
 // ServiceCheck is a health check of a service.
 type ServiceCheck struct {

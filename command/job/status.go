@@ -126,7 +126,29 @@ func describe(j *api.Job) string {
 	if tasks := privilegedTasks(j); len(tasks) > 0 {
 		rows = append(rows, term.Row("Privileged Tasks", strings.Join(tasks, ",")))
 	}
+	if names := nativeServices(j); len(names) > 0 {
+		rows = append(rows, term.Row("Native Services", strings.Join(names, ",")+" (provider \"consul\" in the job file)"))
+	}
 	return term.Pairs(rows)
+}
+
+// nativeServices returns the services that the servers registered natively instead of in Consul, sorted.
+func nativeServices(j *api.Job) []string {
+	names := map[string]bool{}
+	add := func(list []*api.Service) {
+		for _, s := range list {
+			if s.DeclaredProvider == api.ServiceProviderConsul {
+				names[s.Name] = true
+			}
+		}
+	}
+	for _, tg := range j.TaskGroups {
+		add(tg.Services)
+		for _, t := range tg.Tasks {
+			add(t.Services)
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // privilegedTasks returns the tasks with privileged = true, which the job file or the servers have set, as group/task.

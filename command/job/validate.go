@@ -120,6 +120,20 @@ func (v *verdict) here(e *term.Env, job *api.Job, validated bool) error {
 	}
 	if !validated {
 		v.add(nil, admission.Unprivileged(canonical, drivers.Table()))
+		v.add(nil, ofConsul(canonical))
+	}
+	return nil
+}
+
+// ofConsul returns the warning about services of Consul in a job that the servers have not validated.
+func ofConsul(job *nomad.Job) []string {
+	for _, tg := range job.TaskGroups {
+		for _, s := range tg.AllServices() {
+			if s.Provider == nomad.ServiceProviderConsul {
+				return []string{fmt.Sprintf("job %q has services with provider \"consul\": the servers register them natively or refuse the job, "+
+					"by server.services.consul (services-without-consul)", job.ID)}
+			}
+		}
 	}
 	return nil
 }

@@ -16,6 +16,9 @@
 // grant.go sets privileged = true in a task that needs it, if the Asker has the right. So every way to write a job has
 // the same rule, and a plan compares the job as it would be stored.
 //
+// consul.go stores services of provider "consul" as native ones, unless the operator has set another mode. It is a rule
+// for the same reason.
+//
 // A Command that contains a job can only be made from an Admitted, and only Admit makes one. internal/arch checks that
 // no other package writes such log entries.
 //
@@ -80,8 +83,8 @@ func (j *Admitted) Job() *nomad.Job { return j.job }
 func (j *Admitted) Warnings() []string { return j.warnings }
 
 // Admit returns the job as an Admitted, or the error of the first rule that rejects it. The caller must own the job:
-// Admit changes it. It stores the rights of the author, adds the privilege that the tasks need, and sets defaults that an
-// earlier version of the servers did not set.
+// Admit changes it. It stores the rights of the author, adds the privilege that the tasks need, maps services of Consul, and
+// sets defaults that an earlier version of the servers did not set.
 func (v *View) Admit(who Asker, job *nomad.Job) (*Admitted, error) {
 	jobrules.Canonicalize(job)
 	w := &write{View: v, who: who, job: job, old: v.snap.Job(nil, job.Namespace, job.ID)}
@@ -93,8 +96,8 @@ func (v *View) Admit(who Asker, job *nomad.Job) (*Admitted, error) {
 }
 
 // Check returns the warnings about a job and the error of the first rule that rejects it, for a caller that writes
-// nothing. It does not compare the job with the registered one. The caller must own the job: Check adds the privilege that
-// its tasks need.
+// nothing. It does not compare the job with the registered one. The caller must own the job: Check changes it as
+// Admit does.
 func (v *View) Check(who Asker, job *nomad.Job) (warnings []string, err error) {
 	w := &write{View: v, who: who, job: job}
 	err = w.pass()

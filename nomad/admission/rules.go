@@ -18,6 +18,7 @@ type write struct {
 	ns       *nomad.Namespace
 	warnings []string
 	granted  string // the warning about added privilege, or ""
+	mapped   string // the warning about services that were made native, or ""
 }
 
 // rule is one rule of admission.
@@ -27,9 +28,10 @@ type rule struct {
 }
 
 // checks are the rules of admission, in the order in which they are checked. The rights are first, so that a caller
-// without them gets only the permission error. The first rule is the only one that changes the job, so that the others
-// check it as it will be stored.
+// without them gets only the permission error. The first two rules are the only ones that change the job, so that the
+// others check it as it will be stored.
 var checks = []rule{
+	{"services of Consul", (*write).mapServices},
 	{"privilege of tasks that need it", (*write).grant},
 	{"rights of the asker", func(w *write) error { return w.Rights(w.who, w.job) }},
 	{"registration is open", (*write).open},
@@ -85,8 +87,10 @@ func (w *write) valid() error {
 	w.warnings = w.Warnings(w.job)
 	more, err := w.Validate(w.job)
 	w.warnings = append(w.warnings, more...)
-	if w.granted != "" {
-		w.warnings = append(w.warnings, w.granted)
+	for _, text := range []string{w.granted, w.mapped} {
+		if text != "" {
+			w.warnings = append(w.warnings, text)
+		}
 	}
 	return err
 }
@@ -94,7 +98,8 @@ func (w *write) valid() error {
 // Validate returns all errors of a canonical job as an Invalid, also an excess over a limit of the servers. The
 // config blocks of an otherwise valid job are checked against the schemas of the nodes, which gives warnings too.
 func (v *View) Validate(job *nomad.Job) (warns []string, err error) {
-	all := slices.Concat(parts(validate(job, v.names)), unprivileged(job, v.names, v.explicit(job.Namespace)), parts(v.withinLimits(job)))
+	all := slices.Concat(parts(validate(job, v.names)), unprivileged(job, v.names, v.explicit(job.Namespace)), v.consulRefused(job),
+		parts(v.withinLimits(job)))
 	if len(all) > 0 {
 		return nil, invalid(all)
 	}
@@ -103,13 +108,16 @@ func (v *View) Validate(job *nomad.Job) (warns []string, err error) {
 }
 
 // Explainable is Validate for an explanation: nodes need not accept the configs of the job or its lack of privilege, and
-// its namespace need not admit it. It adds the privilege that Admit would add.
+// its namespace need not admit it. It changes the job as Admit would.
 func (v *View) Explainable(who Asker, job *nomad.Job) error {
 	w := &write{View: v, who: who, job: job}
 	if err := w.ofServers(); err != nil {
 		return err
 	}
-	if all := append(parts(validate(job, v.names)), parts(v.withinLimits(job))...); len(all) > 0 {
+	if err := w.mapServices(); err != nil {
+		return err
+	}
+	if all := slices.Concat(parts(validate(job, v.names)), v.consulRefused(job), parts(v.withinLimits(job))); len(all) > 0 {
 		return invalid(all)
 	}
 	if err := v.Rights(who, job); err != nil {

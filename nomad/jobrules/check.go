@@ -17,6 +17,12 @@ const minCheckTime = time.Second
 // checkMethods are the valid methods of HTTP checks.
 var checkMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
 
+// initialStatuses are the valid statuses of a check before its first result.
+var initialStatuses = []string{"", "passing", "warning", "critical"}
+
+// maxNotes is the maximum length of the notes of a check, in bytes.
+const maxNotes = 255
+
 // headerName matches the name of an HTTP header.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
 
@@ -43,11 +49,11 @@ func (r *serviceRules) check(f *faults, c *nomad.ServiceCheck, s *nomad.Service,
 	case nomad.ServiceCheckScript:
 		r.scriptCheck(f, c, s, t)
 	case nomad.ServiceCheckGRPC:
-		f.add("type is \"grpc\", which only Consul supports: use tcp, http or script")
+		r.checkAddress(f, c, s, t)
 	case "":
-		f.add("missing type: use tcp, http or script")
+		f.add("missing type: use tcp, http, grpc or script")
 	default:
-		f.add("type is %q: use tcp, http or script", c.Type)
+		f.add("type is %q: use tcp, http, grpc or script", c.Type)
 	}
 	for _, d := range []struct {
 		name  string
@@ -59,7 +65,11 @@ func (r *serviceRules) check(f *faults, c *nomad.ServiceCheck, s *nomad.Service,
 	}
 	r.task(f, c.TaskName, t)
 	validateCheckUpdate(f, c, s)
-	refuseConsulCheck(f, c)
+	validateStatus(f, c)
+	validateTLS(f, c)
+	if c.Expose {
+		f.add("expose is a feature of Consul: remove it")
+	}
 }
 
 // checkAddress checks where a check connects to.
@@ -117,10 +127,8 @@ func (r *serviceRules) scriptCheck(f *faults, c *nomad.ServiceCheck, s *nomad.Se
 
 // validateCheckUpdate checks the effects of a check on updates and restarts.
 func validateCheckUpdate(f *faults, c *nomad.ServiceCheck, s *nomad.Service) {
-	switch c.OnUpdate {
-	case requireHealthy, ignoreHealth, s.OnUpdate: // that of the service was checked before
-	default:
-		f.add("on_update is %q: use %s or %s", c.OnUpdate, requireHealthy, ignoreHealth)
+	if c.OnUpdate != s.OnUpdate { // that of the service was checked before
+		onUpdate(f, c.OnUpdate)
 	}
 	cr := c.CheckRestart
 	if cr == nil {
@@ -129,30 +137,48 @@ func validateCheckUpdate(f *faults, c *nomad.ServiceCheck, s *nomad.Service) {
 	if cr.Limit < 0 || cr.Grace < 0 {
 		f.add("check_restart has a negative number: limit and grace must be 0 or more")
 	}
-	if cr.IgnoreWarnings {
-		f.add("ignore_warnings of check_restart is a feature of Consul: remove it")
-	}
-	if c.OnUpdate == ignoreHealth && cr.Limit > 0 {
+	switch {
+	case cr.Limit == 0:
+	case c.OnUpdate == nomad.OnUpdateIgnore:
 		f.add("on_update is \"ignore\" and check_restart is set: remove one of them")
+	case c.OnUpdate == nomad.OnUpdateIgnoreWarnings && !cr.IgnoreWarnings:
+		f.add("on_update is \"ignore_warnings\", but check_restart restarts on warnings: set ignore_warnings = true in it")
 	}
 }
 
-// refuseConsulCheck refuses the fields that have an effect with Consul only.
-func refuseConsulCheck(f *faults, c *nomad.ServiceCheck) {
+// validateStatus checks what makes the status of a check out of its results.
+func validateStatus(f *faults, c *nomad.ServiceCheck) {
+	if !strings.Contains(c.InitialStatus, "${") && !slices.Contains(initialStatuses, c.InitialStatus) {
+		f.add("initial_status is %q: use passing, warning or critical, or remove it", c.InitialStatus)
+	}
+	if len(c.Notes) > maxNotes {
+		f.add("notes has %d bytes: the limit is %d", len(c.Notes), maxNotes)
+	}
 	for _, field := range []struct {
-		name string
-		set  bool
+		name  string
+		value int
 	}{
-		{"expose", c.Expose},
-		{"success_before_passing", c.SuccessBeforePassing > 0},
-		{"failures_before_critical", c.FailuresBeforeCritical > 0},
-		{"failures_before_warning", c.FailuresBeforeWarning > 0},
-		{"tls_server_name", c.TLSServerName != ""},
-		{"grpc_service", c.GRPCService != ""},
-		{"grpc_use_tls", c.GRPCUseTLS},
+		{"success_before_passing", c.SuccessBeforePassing},
+		{"failures_before_critical", c.FailuresBeforeCritical},
+		{"failures_before_warning", c.FailuresBeforeWarning},
 	} {
-		if field.set {
-			f.add("%s is a feature of Consul: remove it", field.name)
+		switch {
+		case field.value < 0:
+			f.add("%s is %d: it must be 0 or more", field.name, field.value)
+		case field.value > 0 && c.Type == nomad.ServiceCheckScript:
+			f.add("%s is set, but each result of a script counts: remove it", field.name)
 		}
+	}
+}
+
+// validateTLS checks the fields of checks over TLS and of gRPC.
+func validateTLS(f *faults, c *nomad.ServiceCheck) {
+	grpc := c.Type == nomad.ServiceCheckGRPC
+	https := c.Type == nomad.ServiceCheckHTTP && (c.Protocol == "https" || strings.Contains(c.Protocol, "${"))
+	if c.TLSServerName != "" && !https && !(grpc && c.GRPCUseTLS) {
+		f.add("tls_server_name is set, but the check does not use TLS: set protocol = \"https\" or grpc_use_tls = true, or remove it")
+	}
+	if !grpc && (c.GRPCService != "" || c.GRPCUseTLS) {
+		f.add("grpc_service and grpc_use_tls need type = \"grpc\": remove them")
 	}
 }

@@ -23,20 +23,40 @@ const absent = "%s not supported by this version: remove it from the job"
 var (
 	absentForJobs = []feature[*nomad.Job]{
 		{"multiregion", "multiregion blocks are", func(j *nomad.Job) bool { return j.Multiregion != nil }},
-		{"consul namespace", "Consul namespaces are", func(j *nomad.Job) bool { return j.ConsulNamespace != "" }},
+		{"consul namespace", consulNamespaces, func(j *nomad.Job) bool { return j.ConsulNamespace != "" }},
 		{"vault namespace", "Vault namespaces are", func(j *nomad.Job) bool { return j.VaultNamespace != "" }},
 	}
 	absentForGroups = []feature[*nomad.TaskGroup]{
-		{"consul", "consul blocks are", func(tg *nomad.TaskGroup) bool { return tg.Consul != nil }},
+		{"consul namespace", consulNamespaces, func(tg *nomad.TaskGroup) bool { return ofConsul(tg.Consul).Namespace != "" }},
+		{"consul partition", consulPartitions, func(tg *nomad.TaskGroup) bool { return ofConsul(tg.Consul).Partition != "" }},
+		{"consul cluster", consulClusters, func(tg *nomad.TaskGroup) bool { return otherCluster(ofConsul(tg.Consul).Cluster) }},
 	}
 	absentForTasks = []feature[*nomad.Task]{
 		{"vault", "vault blocks are", func(t *nomad.Task) bool { return t.Vault != nil }},
-		{"consul", "consul blocks are", func(t *nomad.Task) bool { return t.Consul != nil }},
+		{"consul namespace", consulNamespaces, func(t *nomad.Task) bool { return ofConsul(t.Consul).Namespace != "" }},
+		{"consul partition", consulPartitions, func(t *nomad.Task) bool { return ofConsul(t.Consul).Partition != "" }},
+		{"consul cluster", consulClusters, func(t *nomad.Task) bool { return otherCluster(ofConsul(t.Consul).Cluster) }},
 		{"csi_plugin", "csi_plugin blocks are", func(t *nomad.Task) bool { return t.CSIPluginConfig != nil }},
 		{"secret", "secret blocks are", func(t *nomad.Task) bool { return len(t.Secrets) > 0 }},
 		{"connect", "Consul Connect task kinds are", func(t *nomad.Task) bool { return t.Kind != "" }},
 	}
 )
+
+// The beginnings of error messages of several rows.
+const (
+	consulNamespaces = "Consul namespaces are"
+	consulPartitions = "Consul partitions are"
+	consulClusters   = "Consul clusters other than default are"
+)
+
+// ofConsul returns the contents of a consul block, empty if there is none. A block without a namespace, a partition and
+// another cluster only requests a token of Consul, which nothing needs here.
+func ofConsul(c *nomad.Consul) nomad.Consul {
+	if c == nil {
+		return nomad.Consul{}
+	}
+	return *c
+}
 
 // refuseAbsent adds a fault for each feature that v uses.
 func refuseAbsent[T any](f *faults, list []feature[T], v T) {

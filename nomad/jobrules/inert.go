@@ -51,18 +51,9 @@ var (
 		{"ip of network", "has no effect: use host_network of a port", func(n *nomad.NetworkResource, _ *nomad.Job) bool { return n.IP != "" }},
 	}
 	inertInServices = []inert[*nomad.Service]{
-		{"meta", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return len(s.Meta) > 0 }},
-		{"canary_meta", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return len(s.CanaryMeta) > 0 }},
-		{"tagged_addresses", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return len(s.TaggedAddresses) > 0 }},
-		{"weights", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Weights != nil }},
-		{"enable_tag_override", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.EnableTagOverride }},
 		{"identity", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Identity != nil }},
-		{"cluster", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Cluster != "" && s.Cluster != "default" }},
+		{"cluster", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return otherCluster(s.Cluster) }},
 		{"kind", needsConsul, func(s *nomad.Service, _ *nomad.Job) bool { return s.Kind != "" }},
-	}
-	inertInChecks = []inert[*nomad.ServiceCheck]{
-		{"initial_status", needsConsul, func(c *nomad.ServiceCheck, _ *nomad.Job) bool { return c.InitialStatus != "" }},
-		{"notes", needsConsul, func(c *nomad.ServiceCheck, _ *nomad.Job) bool { return c.Notes != "" }},
 	}
 	inertInTasks = []inert[*nomad.Task]{
 		{"iops of resources", "has no effect", func(t *nomad.Task, _ *nomad.Job) bool { return t.Resources.IOPS != 0 }},
@@ -123,11 +114,7 @@ func inertNetworks(out []Inert, list nomad.Networks, j *nomad.Job, at string) []
 
 func inertServices(out []Inert, list []*nomad.Service, j *nomad.Job, at string) []Inert {
 	for _, s := range list {
-		at := at + ", service \"" + s.Name + "\""
-		out = appendInert(out, inertInServices, s, j, at)
-		for _, c := range s.Checks {
-			out = appendInert(out, inertInChecks, c, j, at+", check \""+c.Name+"\"")
-		}
+		out = appendInert(out, inertInServices, s, j, at+", service \""+s.Name+"\"")
 	}
 	return out
 }
@@ -177,7 +164,7 @@ func publishesPort(config map[string]any, label string) bool {
 // InertNames returns the names of all parts that WithoutEffect can return, by place. The place is a word such as task.
 func InertNames() map[string][]string {
 	return map[string][]string{"group": inertNames(inertInGroups), "network": append(inertNames(inertInNetworks), "to"),
-		"service": inertNames(inertInServices), "check": inertNames(inertInChecks), "task": inertNames(inertInTasks)}
+		"service": inertNames(inertInServices), "task": inertNames(inertInTasks)}
 }
 
 func inertNames[T any](rows []inert[T]) (out []string) {

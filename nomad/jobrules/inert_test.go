@@ -44,10 +44,8 @@ func TestWithoutEffect(t *testing.T) {
 	tg.ReschedulePolicy = &nomad.ReschedulePolicy{Unlimited: true, Attempts: 2, Delay: time.Minute, DelayFunction: "constant"}
 	tg.Update = &nomad.UpdateStrategy{Canary: 1, HealthCheck: "checks", HealthyDeadline: hour}
 	tg.Networks = nomad.Networks{{MBits: 10, Device: "eth0", CIDR: "10.0.0.0/8", IP: "10.0.0.1", DynamicPorts: []nomad.Port{{Label: "http", To: 80}}}}
-	tg.Services = []*nomad.Service{{Name: "web", Provider: "nomad", PortLabel: "http", Meta: map[string]string{"a": "b"},
-		CanaryMeta: map[string]string{"a": "b"}, TaggedAddresses: map[string]string{"lan": "x"}, Weights: &nomad.ServiceWeights{},
-		EnableTagOverride: true, Identity: &nomad.WorkloadIdentity{Name: "x"}, Cluster: "east", Kind: "x",
-		Checks: []*nomad.ServiceCheck{{Name: "up", Type: "tcp", Interval: time.Minute, Timeout: time.Second, InitialStatus: "passing", Notes: "x"}}}}
+	tg.Services = []*nomad.Service{{Name: "web", Provider: "nomad", PortLabel: "http",
+		Identity: &nomad.WorkloadIdentity{Name: "x"}, Cluster: "east", Kind: "x"}}
 	task.Resources = &nomad.Resources{CPU: 10, MemoryMB: 20, IOPS: 5, DiskMB: 6,
 		Devices: nomad.ResourceDevices{{Name: "gpu", Count: 1}}, NUMA: &nomad.NUMA{Affinity: "prefer", Devices: []string{"gpu"}}}
 	task.ScalingPolicies = []*nomad.ScalingPolicy{{Type: "vertical_cpu", Max: 5}, {Type: "vertical_mem", Max: 5}}
@@ -64,9 +62,7 @@ func TestWithoutEffect(t *testing.T) {
 	group, inTask, service := `job "j", group "g": `, `job "j", group "g", task "t": `, `job "j", group "g", service "web": `
 	for _, want := range []string{group + "max_client_disconnect", group + "stop_after_client_disconnect", group + "prevent_reschedule_on_lost",
 		group + "attempts of reschedule", group + "canary", group + "mbits of network", group + "device of network", group + "cidr of network",
-		group + "ip of network", group + "to of port", service + "meta", service + "canary_meta", service + "tagged_addresses",
-		service + "weights", service + "enable_tag_override", service + "identity", service + "cluster", service + "kind",
-		`job "j", group "g", service "web", check "up": initial_status`, `job "j", group "g", service "web", check "up": notes`, inTask + "iops of resources", inTask + "disk of resources",
+		group + "ip of network", group + "to of port", service + "identity", service + "cluster", service + "kind", inTask + "iops of resources", inTask + "disk of resources",
 		inTask + "affinity of numa", inTask + "devices of numa", inTask + "scaling", inTask + "vault_grace of template"} {
 		if !got[want] {
 			t.Errorf("WithoutEffect() lacks %s: %v", want, got)

@@ -250,7 +250,7 @@ func TestAbsentFeatures(t *testing.T) {
 	task := func(j *nomad.Job) *nomad.Task { return j.TaskGroups[0].Tasks[0] }
 	for name, edit := range map[string]func(j *nomad.Job){
 		"multiregion":    func(j *nomad.Job) { j.Multiregion = &nomad.Multiregion{} },
-		"consul":         func(j *nomad.Job) { group(j).Services = []*nomad.Service{{Name: "web"}} },
+		"Consul":         func(j *nomad.Job) { group(j).Consul = &nomad.Consul{Namespace: "a"} },
 		"vault":          func(j *nomad.Job) { task(j).Vault = &nomad.Vault{} },
 		"secret":         func(j *nomad.Job) { task(j).Secrets = []*nomad.Secret{{}} },
 		"Consul Connect": func(j *nomad.Job) { task(j).Kind = "connect-proxy:x" },

@@ -10,16 +10,13 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// Address modes of services and checks, and the values of on_update.
+// Address modes of services and checks.
 const (
 	addressAuto      = "auto"
 	addressHost      = "host"
 	addressDriver    = "driver"
 	addressAlloc     = "alloc"
 	addressAllocIPv6 = "alloc_ipv6"
-
-	requireHealthy = "require_healthy"
-	ignoreHealth   = "ignore"
 )
 
 // serviceName matches a valid name of a service: a DNS label.
@@ -28,9 +25,14 @@ var serviceName = regexp.MustCompile(`^(?i:[a-z0-9]|[a-z0-9][a-z0-9-]{0,61}[a-z0
 // variable matches a reference that the client resolves.
 var variable = regexp.MustCompile(`\$\{[^}]*\}`)
 
-// absentForServices are the unsupported features of services. See refuseProvider for their error message.
+// maxWeight is the maximum weight of a service, that of a DNS record.
+const maxWeight = 65535
+
+// absentForServices are the unsupported features of services in stored jobs. Registration stores a service of provider
+// "consul" as a native one, or refuses it: see package admission. The fields of Consul are refused by consulFields.
 var absentForServices = []feature[*nomad.Service]{
 	{"consul service", "", func(s *nomad.Service) bool { return s.Provider != nomad.ServiceProviderNomad }},
+	{"connect", "", func(s *nomad.Service) bool { return s.Connect != nil }},
 }
 
 // canonicalizeServices sets the defaults of services. task is the name of their task, or "" for those of the group.
@@ -47,7 +49,7 @@ func canonicalizeServices(list []*nomad.Service, j *nomad.Job, group, task strin
 		s.Namespace = j.Namespace
 		orEmpty(&s.Provider, nomad.ServiceProviderConsul)
 		orEmpty(&s.AddressMode, addressAuto)
-		orEmpty(&s.OnUpdate, requireHealthy)
+		orEmpty(&s.OnUpdate, nomad.OnUpdateRequireHealthy)
 		for _, c := range s.Checks {
 			orEmpty(&c.Name, fmt.Sprintf("service: %q check", s.Name))
 			orEmpty(&c.OnUpdate, s.OnUpdate)
@@ -75,9 +77,7 @@ func validateServices(tg *nomad.TaskGroup, f *faults) {
 
 // service checks a service of a task, or of the group if t is nil.
 func (r *serviceRules) service(f *faults, s *nomad.Service, t *nomad.Task) {
-	if refuseProvider(f, s) {
-		return // the other rules depend on the provider
-	}
+	provider(f, s)
 	if !serviceName.MatchString(variable.ReplaceAllString(s.Name, "x")) {
 		f.add("the name is malformed: use 1 to 63 letters, digits and -, with a letter or digit at both ends")
 	}
@@ -90,29 +90,55 @@ func (r *serviceRules) service(f *faults, s *nomad.Service, t *nomad.Task) {
 	}
 	r.seen[key] = true
 	r.address(f, s, t)
-	if s.Connect != nil {
-		f.add("connect is a feature of Consul, which this version does not support: remove the block")
-	}
-	switch s.OnUpdate {
-	case requireHealthy, ignoreHealth:
-	default:
-		f.add("on_update is %q: use %s or %s", s.OnUpdate, requireHealthy, ignoreHealth)
+	consulFields(f, s)
+	onUpdate(f, s.OnUpdate)
+	if w := s.Weights; w != nil && (w.Passing < 0 || w.Passing > maxWeight || w.Warning < 0 || w.Warning > maxWeight) {
+		f.add("weights are %d and %d: each must be 0 to %d", w.Passing, w.Warning, maxWeight)
 	}
 	r.task(f, s.TaskName, t)
 	r.checks(f, s, t)
 }
 
-// refuseProvider refuses a service of a catalog that this version does not support.
-func refuseProvider(f *faults, s *nomad.Service) bool {
+// provider checks the catalog of a service. Both catalogs have the same rules: whether the servers accept services of
+// Consul is not a property of the job.
+func provider(f *faults, s *nomad.Service) {
 	switch s.Provider {
-	case nomad.ServiceProviderNomad:
-		return false
-	case nomad.ServiceProviderConsul:
-		f.add("provider is \"consul\", which is the default and not supported by this version: set provider = \"nomad\"")
+	case nomad.ServiceProviderNomad, nomad.ServiceProviderConsul:
 	default:
 		f.add("unknown provider %q: set provider = \"nomad\"", s.Provider)
 	}
-	return true
+	if d := s.DeclaredProvider; d != "" && (d != nomad.ServiceProviderConsul || s.Provider != nomad.ServiceProviderNomad) {
+		f.add("DeclaredProvider is %q, but only servers set it: remove it", d)
+	}
+}
+
+// consulFields refuses the fields that only Consul has. With provider "nomad" in the job file, cluster and kind have no
+// effect.
+func consulFields(f *faults, s *nomad.Service) {
+	if s.Connect != nil {
+		f.add("connect is a feature of Consul, which this version does not support: remove the block")
+	}
+	if s.Declared() != nomad.ServiceProviderConsul {
+		return
+	}
+	if otherCluster(s.Cluster) {
+		f.add("cluster is %q, but clusters are a feature of Consul, which this version does not support: remove it", s.Cluster)
+	}
+	if s.Kind != "" {
+		f.add("kind is a feature of Consul, which this version does not support: remove it")
+	}
+}
+
+// otherCluster reports whether a service or consul block names a cluster other than the default one.
+func otherCluster(name string) bool { return name != "" && name != "default" }
+
+// onUpdate checks what an update needs of the checks of a service, or of one check.
+func onUpdate(f *faults, value string) {
+	switch value {
+	case nomad.OnUpdateRequireHealthy, nomad.OnUpdateIgnoreWarnings, nomad.OnUpdateIgnore:
+	default:
+		f.add("on_update is %q: use require_healthy, ignore_warnings or ignore", value)
+	}
 }
 
 // address checks the address mode and the port of a service.

@@ -2,6 +2,7 @@ package jobrules_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +42,16 @@ func TestServiceFaults(t *testing.T) {
 		edit func(tg *nomad.TaskGroup, group, task *nomad.Service)
 		want string
 	}{
-		"default provider": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Provider = "" }, inGroup +
-			`provider is "consul", which is the default and not supported by this version: set provider = "nomad"`},
+		"cluster of Consul": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Provider, g.Cluster = "", "west" }, inGroup +
+			`cluster is "west", but clusters are a feature of Consul`},
+		"kind, mapped": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.DeclaredProvider, g.Kind = "consul", "mesh-gateway" }, inGroup +
+			`kind is a feature of Consul`},
+		"declared by a caller": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.DeclaredProvider = "zk" }, inGroup +
+			`DeclaredProvider is "zk", but only servers set it`},
+		"weight": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Weights = &nomad.ServiceWeights{Passing: 65536} }, inGroup +
+			"weights are 65536 and 0: each must be 0 to 65535"},
+		"negative weight": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Weights = &nomad.ServiceWeights{Warning: -1} }, inGroup +
+			"weights are 0 and -1"},
 		"unknown provider": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Provider = "zk" }, inTask +
 			`unknown provider "zk": set provider = "nomad"`},
 		"name": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Name = "a_b" }, `service "a_b": the name is malformed`},
@@ -71,18 +80,24 @@ func TestServiceFaults(t *testing.T) {
 			"address is set and address_mode is"},
 		"connect": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Connect = &nomad.ConsulConnect{} }, inGroup +
 			"connect is a feature of Consul"},
-		"on_update": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.OnUpdate = "ignore_warnings" }, inGroup +
-			`on_update is "ignore_warnings": use require_healthy or ignore`},
+		"on_update": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.OnUpdate = "x" }, inGroup +
+			`on_update is "x": use require_healthy, ignore_warnings or ignore`},
 		"other task": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.TaskName = "u" }, inTask +
 			`task is "u", but the service belongs to the task "t"`},
 		"unknown task": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.TaskName = "u" }, inGroup + `unknown task "u"`},
 
 		"no type": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "" }, groupCheck +
-			"missing type: use tcp, http or script"},
-		"grpc": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "grpc" }, groupCheck +
-			`type is "grpc", which only Consul supports`},
+			"missing type: use tcp, http, grpc or script"},
+		"grpc without port": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type, g.PortLabel = "grpc", "" }, groupCheck +
+			"no address: set port of the check or of the service"},
+		"grpc_service of http": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].GRPCService = "x" }, groupCheck +
+			"grpc_service and grpc_use_tls need type"},
+		"initial status": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].InitialStatus = "pending" }, groupCheck +
+			`initial_status is "pending": use passing, warning or critical`},
+		"notes": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Notes = strings.Repeat("x", 256) }, groupCheck +
+			"notes has 256 bytes: the limit is 255"},
 		"unknown type": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Type = "udp" },
-			`type is "udp": use tcp, http or script`},
+			`type is "udp": use tcp, http, grpc or script`},
 		"no address": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.PortLabel = "" }, groupCheck +
 			"no address: set port of the check or of the service"},
 		"check port": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].PortLabel = "admin" }, groupCheck +
@@ -105,7 +120,7 @@ func TestServiceFaults(t *testing.T) {
 			`the header name "A b" is malformed`},
 		"check address mode": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].AddressMode = "driver" },
 			`address_mode is "driver": use host, alloc or alloc_ipv6`},
-		"check on_update": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].OnUpdate = "ignore_warnings" }, groupCheck +
+		"check on_update": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].OnUpdate = "x" }, groupCheck +
 			"on_update is"},
 		"restart of ignored": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
 			g.OnUpdate, g.Checks[0].CheckRestart = "ignore", &nomad.CheckRestart{Limit: 1}
@@ -113,15 +128,21 @@ func TestServiceFaults(t *testing.T) {
 		"restart limit": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
 			g.Checks[0].CheckRestart = &nomad.CheckRestart{Limit: -1}
 		}, "check_restart has a negative number"},
-		"restart warnings": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
-			g.Checks[0].CheckRestart = &nomad.CheckRestart{IgnoreWarnings: true}
-		}, "ignore_warnings of check_restart is a feature of Consul: remove it"},
+		"restart on ignored warnings": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.Checks[0].OnUpdate, g.Checks[0].CheckRestart = "ignore_warnings", &nomad.CheckRestart{Limit: 1}
+		}, groupCheck + `on_update is "ignore_warnings", but check_restart restarts on warnings: set ignore_warnings = true`},
 		"expose": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].Expose = true }, groupCheck +
 			"expose is a feature of Consul: remove it"},
-		"threshold": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].FailuresBeforeCritical = 1 },
-			"failures_before_critical is a feature of Consul"},
-		"server name": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].TLSServerName = "x" },
-			"tls_server_name is a feature of Consul"},
+		"negative threshold": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].FailuresBeforeCritical = -1 }, groupCheck +
+			"failures_before_critical is -1: it must be 0 or more"},
+		"threshold of a script": {func(_ *nomad.TaskGroup, _, s *nomad.Service) {
+			s.Checks[0].Type, s.Checks[0].Command, s.Checks[0].SuccessBeforePassing = "script", "/bin/true", 2
+		}, taskCheck + "success_before_passing is set, but each result of a script counts"},
+		"server name without TLS": {func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Checks[0].TLSServerName = "x" }, groupCheck +
+			"tls_server_name is set, but the check does not use TLS"},
+		"server name of plain gRPC": {func(_ *nomad.TaskGroup, _, s *nomad.Service) {
+			s.Checks[0].Type, s.Checks[0].TLSServerName = "grpc", "x"
+		}, taskCheck + "tls_server_name is set"},
 		"twin checks": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks = append(s.Checks, codec.Copy(s.Checks[0])) },
 			taskCheck + "duplicate check name: rename one"},
 		"script without command": {func(_ *nomad.TaskGroup, _, s *nomad.Service) { s.Checks[0].Type = "script" }, taskCheck + "missing command"},
@@ -172,6 +193,24 @@ func TestValidServices(t *testing.T) {
 		"restart": func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
 			g.Checks[0].CheckRestart = &nomad.CheckRestart{Limit: 3, Grace: time.Minute}
 		},
+		"grpc": func(_ *nomad.TaskGroup, g, s *nomad.Service) {
+			for _, c := range []*nomad.ServiceCheck{g.Checks[0], s.Checks[0]} {
+				c.Type, c.GRPCService, c.GRPCUseTLS, c.TLSServerName = "grpc", "db", true, "db.example.org"
+			}
+		},
+		"thresholds": func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			c := g.Checks[0]
+			c.SuccessBeforePassing, c.FailuresBeforeCritical, c.FailuresBeforeWarning, c.InitialStatus = 2, 3, 1, "warning"
+			c.Notes, c.Protocol, c.TLSServerName = strings.Repeat("x", 255), "https", "db.example.org"
+		},
+		"warnings": func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.OnUpdate, g.Checks[0].CheckRestart = "ignore_warnings", &nomad.CheckRestart{Limit: 1, IgnoreWarnings: true}
+		},
+		"registration": func(_ *nomad.TaskGroup, g, _ *nomad.Service) {
+			g.Meta, g.CanaryMeta, g.TaggedAddresses = map[string]string{"a": "b"}, map[string]string{"a": "c"}, map[string]string{"wan": "192.0.2.1"}
+			g.Weights, g.EnableTagOverride = &nomad.ServiceWeights{Passing: 65535}, true
+		},
+		"mapped": func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.DeclaredProvider, g.Cluster = "consul", "default" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := fresh(edit)
@@ -182,6 +221,38 @@ func TestValidServices(t *testing.T) {
 				t.Errorf("UnsupportedFeatures() = %q", got)
 			}
 		})
+	}
+}
+
+// A job with provider "consul" has the same rules. Whether it is accepted is a question to the servers.
+func TestConsulService(t *testing.T) {
+	j := fresh(func(_ *nomad.TaskGroup, g, _ *nomad.Service) { g.Provider = "" })
+	if err := jobrules.Validate(j); err != nil {
+		t.Errorf("Validate() = %v", err)
+	}
+	if got := jobrules.UnsupportedFeatures(j); !slices.Equal(got, []string{"consul service"}) {
+		t.Errorf("UnsupportedFeatures() = %q", got)
+	}
+	j.TaskGroups[0].Services[0].PortLabel = "none"
+	if err := jobrules.Validate(j); err == nil || !strings.Contains(err.Error(), `unknown port "none"`) {
+		t.Errorf("Validate() = %v, want the rules of ports", err)
+	}
+}
+
+// TestConsulBlocks checks that a consul block is accepted without the parts that only Consul has.
+func TestConsulBlocks(t *testing.T) {
+	for want, c := range map[string]*nomad.Consul{
+		"": {Cluster: "default"}, "Consul namespaces are not supported": {Namespace: "a"},
+		"Consul partitions are not supported": {Partition: "a"}, "Consul clusters other than default are not supported": {Cluster: "a"},
+	} {
+		for place, set := range map[string]func(*nomad.TaskGroup){
+			"group": func(tg *nomad.TaskGroup) { tg.Consul = c }, "task": func(tg *nomad.TaskGroup) { tg.Tasks[0].Consul = c }} {
+			j := fresh(func(tg *nomad.TaskGroup, _, _ *nomad.Service) { set(tg) })
+			err := jobrules.Validate(j)
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, %+v: Validate() = %v, want %q", place, c, err, want)
+			}
+		}
 	}
 }
 
@@ -220,11 +291,11 @@ func TestServiceDefaults(t *testing.T) {
 
 func TestServiceWarnings(t *testing.T) {
 	j := fresh(func(_ *nomad.TaskGroup, g, s *nomad.Service) {
-		g.Meta, g.Weights = map[string]string{"a": "b"}, &nomad.ServiceWeights{}
+		g.Cluster = "west"
 		s.Identity = &nomad.WorkloadIdentity{Name: "x", Audience: []string{"a"}, TTL: time.Hour}
 	})
 	got := strings.Join(jobrules.Warnings(j), "\n")
-	for _, want := range []string{`group "g", service "web": meta has no effect with provider "nomad"`, "weights has no effect",
+	for _, want := range []string{`group "g", service "web": cluster has no effect with provider "nomad"`,
 		`task "t", service "db": identity has no effect`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("Warnings() = %q, want %q", got, want)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 	"github.com/open-nomad/open-nomad/nomad/kinds"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -15,8 +16,6 @@ import (
 const (
 	targetVersion     = "${attr.nomad.version}"
 	identityVersion   = ">= 1.7.0-a"
-	targetDiscovery   = "${attr.nomad.service_discovery}"
-	checksVersion     = ">= 1.4.0"
 	targetSignals     = "${attr.os.signals}"
 	defaultKillSignal = "SIGINT"
 )
@@ -27,47 +26,20 @@ const (
 func addImplicitConstraints(job *nomad.Job, names *kinds.Names) {
 	for _, tg := range job.TaskGroups {
 		if needsIdentities(tg) {
-			constrain(tg, &nomad.Constraint{LTarget: targetVersion, RTarget: identityVersion, Operand: nomad.ConstraintSemver})
+			admission.Constrain(tg, &nomad.Constraint{LTarget: targetVersion, RTarget: identityVersion, Operand: nomad.ConstraintSemver})
 		}
 		if signals := signalsOf(tg); len(signals) > 0 {
-			constrain(tg, &nomad.Constraint{LTarget: targetSignals, RTarget: strings.Join(signals, ","), Operand: nomad.ConstraintSetContains})
+			admission.Constrain(tg, &nomad.Constraint{LTarget: targetSignals, RTarget: strings.Join(signals, ","), Operand: nomad.ConstraintSetContains})
 		}
 		if tg.UsesSpiffe() {
-			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.NodeSpiffeAttribute + "}", Operand: nomad.ConstraintAttributeIsSet})
+			admission.Constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.NodeSpiffeAttribute + "}", Operand: nomad.ConstraintAttributeIsSet})
 		}
 		for _, sink := range sinksOf(tg) {
-			constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.LogSinkAttribute(sink) + "}", Operand: nomad.ConstraintAttributeIsSet})
+			admission.Constrain(tg, &nomad.Constraint{LTarget: "${attr." + nomad.LogSinkAttribute(sink) + "}", Operand: nomad.ConstraintAttributeIsSet})
 		}
-		for _, c := range slices.Concat(ofNetworks(tg), discovery(tg), ofOurClients(tg), least(tg, names)) {
-			constrain(tg, c)
+		for _, c := range slices.Concat(ofNetworks(tg), admission.ServiceConstraints(tg), ofOurClients(tg), least(tg, names)) {
+			admission.Constrain(tg, c)
 		}
-	}
-}
-
-// discovery returns the constraints for the services of the group and their checks. Clients of Nomad run no scripts
-// as checks. Only those of this project report the kind of a driver.
-func discovery(tg *nomad.TaskGroup) []*nomad.Constraint {
-	services := tg.AllServices()
-	if len(services) == 0 {
-		return nil
-	}
-	out := []*nomad.Constraint{{LTarget: targetDiscovery, RTarget: "true", Operand: "="}}
-	if slices.ContainsFunc(services, func(s *nomad.Service) bool { return len(s.Checks) > 0 }) {
-		out = append(out, &nomad.Constraint{LTarget: targetVersion, RTarget: checksVersion, Operand: nomad.ConstraintSemver})
-	}
-	for _, t := range tg.Tasks {
-		if tg.RunsScripts(t) {
-			out = append(out, ourClient(t))
-		}
-	}
-	return out
-}
-
-// constrain adds a constraint unless the group has it. A job that was read from the API and
-// submitted again already has it.
-func constrain(tg *nomad.TaskGroup, c *nomad.Constraint) {
-	if !slices.ContainsFunc(tg.Constraints, func(o *nomad.Constraint) bool { return o != nil && *o == *c }) {
-		tg.Constraints = append(tg.Constraints, c)
 	}
 }
 

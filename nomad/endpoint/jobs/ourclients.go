@@ -2,7 +2,7 @@ package jobs
 
 import (
 	"github.com/open-nomad/open-nomad/nomad"
-	"github.com/open-nomad/open-nomad/plugins/drivers"
+	"github.com/open-nomad/open-nomad/nomad/admission"
 )
 
 // ofOurClients returns the constraints of tasks that other clients would run in another way: they ignore verify of an
@@ -10,14 +10,8 @@ import (
 func ofOurClients(tg *nomad.TaskGroup) (out []*nomad.Constraint) {
 	for _, t := range tg.Tasks {
 		if t.Verifies() || t.Schedule != nil {
-			out = append(out, ourClient(t))
+			out = append(out, admission.OurClient(t))
 		}
 	}
 	return out
-}
-
-// ourClient returns the constraint for clients of this project that have the driver of the task.
-func ourClient(t *nomad.Task) *nomad.Constraint {
-	return &nomad.Constraint{LTarget: "${attr." + drivers.Attribute(t.Driver, drivers.BackendKey) + "}",
-		Operand: nomad.ConstraintAttributeIsSet}
 }

@@ -68,7 +68,7 @@ func (s *Service) Plan(ctx context.Context, c *rpc.Call, req *message.JobPlanReq
 	}
 	dry.report(out)
 	if req.Diff {
-		out.Diff = jobdiff.Compare(old, planned.job)
+		out.Diff = jobdiff.Compare(view.Comparable(old), planned.job)
 		jobdiff.Annotate(out.Diff, out.Annotations)
 	}
 	return out, nil

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -14,7 +15,7 @@ type groupParts struct {
 	Spreads     []*nomad.Spread
 	Disk        *nomad.EphemeralDisk
 	Networks    []networkParts
-	Consul      *nomad.Consul
+	Consul      consulParts
 	Volumes     map[string]*nomad.VolumeRequest
 	Connects    map[string]connectParts
 	Rerender    bool
@@ -25,7 +26,7 @@ type groupParts struct {
 func groupView(j *nomad.Job, tg *nomad.TaskGroup) groupParts {
 	return groupParts{
 		Affinities: tg.Affinities, Spreads: tg.Spreads, JobAffinity: j.Affinities, JobSpreads: j.Spreads,
-		Disk: tg.EphemeralDisk, Networks: networkViews(tg.Networks), Consul: tg.Consul, Volumes: tg.Volumes,
+		Disk: tg.EphemeralDisk, Networks: networkViews(tg.Networks), Consul: consulView(tg.Consul), Volumes: tg.Volumes,
 		Connects: connectViews(tg.Services), Rerender: rerenders(tg.RestartPolicy),
 	}
 }
@@ -40,7 +41,7 @@ type taskParts struct {
 	Artifacts    []*nomad.TaskArtifact
 	Vault        *nomad.Vault
 	Secrets      []*nomad.Secret
-	Consul       *nomad.Consul
+	Consul       consulParts
 	Templates    []*nomad.Template
 	Plugin       *nomad.TaskCSIPluginConfig
 	Mounts       []*nomad.VolumeMount
@@ -58,11 +59,22 @@ func taskView(j *nomad.Job, tg *nomad.TaskGroup, t *nomad.Task) taskParts {
 	return taskParts{
 		Driver: t.Driver, User: t.User, Privileged: t.Privileged, Isolation: t.Isolation, Config: t.Config, Env: t.Env,
 		Meta:      mergedMeta(j, tg, t),
-		Artifacts: t.Artifacts, Vault: t.Vault, Secrets: t.Secrets, Consul: t.Consul, Templates: t.Templates,
+		Artifacts: t.Artifacts, Vault: t.Vault, Secrets: t.Secrets, Consul: consulView(t.Consul), Templates: t.Templates,
 		Plugin: t.CSIPluginConfig, Mounts: t.VolumeMounts, Affinities: t.Affinities, Resources: resourceView(t.Resources),
 		Identity: t.Identity, Identities: t.Identities, Silent: t.LogConfig != nil && t.LogConfig.Disabled,
 		Rerender: rerenders(t.RestartPolicy), Sinks: sinksOf(t.LogConfig), Spiffe: t.Spiffe,
 	}
+}
+
+// consulParts are the parts of a consul block that affect running tasks. A block without them equals none: its namespace
+// has no effect without Nomad Enterprise.
+type consulParts struct{ Cluster, Partition string }
+
+func consulView(c *nomad.Consul) consulParts {
+	if c == nil {
+		return consulParts{Cluster: "default"}
+	}
+	return consulParts{cmp.Or(c.Cluster, "default"), c.Partition}
 }
 
 func sinksOf(l *nomad.LogConfig) []string {

@@ -1,0 +1,150 @@
+package admission
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/admission/testjobs"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/consul"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// ofConsul returns a job with a service of Consul in its group and in its task, as servers of Nomad store it.
+func ofConsul() *nomad.Job {
+	job := testjobs.Exec2(func(t *nomad.Task) {
+		t.Services = []*nomad.Service{{Name: "db", Provider: "consul", Cluster: "default"}}
+		t.Constraints = []*nomad.Constraint{{LTarget: "${attr.consul.version}", RTarget: ">= 1.8.0", Operand: "semver"}}
+	})
+	tg := job.TaskGroups[0]
+	tg.Services = []*nomad.Service{{Name: "web", Provider: "consul", Checks: []*nomad.ServiceCheck{{Type: "grpc"}}},
+		{Name: "own", Provider: "nomad"}}
+	tg.Constraints = []*nomad.Constraint{{LTarget: "${attr.consul.version}", RTarget: ">= 1.8.0", Operand: "semver"}, {LTarget: "x"}}
+	return job
+}
+
+// writing returns a write of a job in a region with a setting.
+func writing(setting consul.Mode, who Asker, job *nomad.Job) *write {
+	a := New(Config{Region: "global", Open: true, Consul: consul.NewServices(setting)})
+	return &write{View: a.At(state.New(nil).Snapshot()), who: who, job: job}
+}
+
+func anyone() *rpc.Access { return &rpc.Access{Rights: acl.Everything, Disabled: true} }
+
+// providers returns the declared and the stored provider of each service.
+func providers(job *nomad.Job) (out []string) {
+	for _, s := range job.TaskGroups[0].AllServices() {
+		out = append(out, s.Name+" "+s.Declared()+" "+s.Provider)
+	}
+	return out
+}
+
+// TestMapServices checks the services, the constraints and the warning of a mapped job.
+func TestMapServices(t *testing.T) {
+	job := ofConsul()
+	w := writing(consul.Native, Caller(anyone()), job)
+	if err := w.mapServices(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := providers(job), []string{"web consul nomad", "own nomad nomad", "db consul nomad"}; !slices.Equal(got, want) {
+		t.Errorf("providers = %q, want %q", got, want)
+	}
+	want := `job "j": services with provider "consul" are registered natively, not in Consul: "web" of group "g", "db" of group "g" ` +
+		`(services-without-consul)`
+	if w.mapped != want {
+		t.Errorf("warning = %q, want %q", w.mapped, want)
+	}
+	tg := job.TaskGroups[0]
+	var targets []string
+	for _, c := range tg.Constraints {
+		targets = append(targets, c.LTarget)
+	}
+	if want := []string{"x", "${attr.nomad.service_discovery}", "${attr.nomad.version}", "${attr.driver.exec2.backend}"}; !slices.Equal(targets, want) {
+		t.Errorf("constraints of the group = %q, want %q", targets, want)
+	}
+	if got := tg.Tasks[0].Constraints; got != nil {
+		t.Errorf("constraints of the task = %v, want none", got)
+	}
+	if got := w.consulRefused(job); len(got) > 0 {
+		t.Errorf("consulRefused() = %v", got)
+	}
+}
+
+// TestMapServices_Again checks that the result is the same for a job that was read from the API, and for a stored one.
+func TestMapServices_Again(t *testing.T) {
+	mapped := ofConsul()
+	if err := writing("", Caller(anyone()), mapped).mapServices(); err != nil {
+		t.Fatal(err)
+	}
+	for name, who := range map[string]Asker{"submitted": Caller(anyone()), "planned": Planner(anyone()), "child": Author(mapped),
+		"scaled": For(anyone(), mapped), "reverted": Reverter(anyone(), mapped)} {
+		again := codec.Copy(mapped)
+		w := writing("", who, again)
+		if err := w.mapServices(); err != nil || !reflect.DeepEqual(again, mapped) {
+			t.Errorf("%s: %v, services %q", name, err, providers(again))
+		}
+		if submitted := who.submits() && who.target == nil; (w.mapped != "") != submitted {
+			t.Errorf("%s: warning = %q", name, w.mapped)
+		}
+		// After the operator has chosen another mode, what is derived from the stored version runs like it.
+		w = writing(consul.Refuse, who, codec.Copy(mapped))
+		if err := w.mapServices(); err != nil {
+			t.Fatal(err)
+		}
+		if refused := len(w.consulRefused(w.job)) > 0; refused != (who.submits() && who.target == nil) {
+			t.Errorf("%s in mode refuse: refused = %v", name, refused)
+		}
+	}
+	// A version that another build stored with provider "consul" is mapped by a revert and for a comparison.
+	w := writing("", Reverter(anyone(), mapped), ofConsul())
+	if err := w.mapServices(); err != nil || !reflect.DeepEqual(w.job, mapped) {
+		t.Errorf("reverted to the version of another build: %v, services %q", err, providers(w.job))
+	}
+	stored := ofConsul()
+	if got := w.Comparable(stored); !reflect.DeepEqual(got, mapped) {
+		t.Errorf("Comparable() = %q", providers(got))
+	}
+	if !reflect.DeepEqual(stored, ofConsul()) {
+		t.Error("Comparable() changed the stored version")
+	}
+}
+
+// TestConsulRefused checks the errors of the modes in which services of Consul are refused.
+func TestConsulRefused(t *testing.T) {
+	job := ofConsul()
+	job.TaskGroups[0].Consul, job.TaskGroups[0].Tasks[0].Consul = &nomad.Consul{}, &nomad.Consul{}
+	for setting, why := range map[consul.Mode]string{
+		consul.Refuse: `the servers refuse what needs Consul (consul = "refuse" in their services block)`,
+		consul.Consul: `this version does not support Consul (consul = "consul" in the services block of the servers)`,
+	} {
+		w := writing(setting, Caller(anyone()), codec.Copy(job))
+		if err := w.mapServices(); err != nil {
+			t.Fatal(err)
+		}
+		if got := providers(w.job); !slices.Equal(got, providers(job)) || w.mapped != "" {
+			t.Errorf("%s: providers = %q, warning %q", setting, got, w.mapped)
+		}
+		var text []string
+		for _, err := range w.consulRefused(w.job) {
+			text = append(text, err.Error())
+		}
+		want := []string{
+			`job "j", group "g", service "web": provider is "consul", which is the default, but ` + why +
+				`: set provider = "nomad", or consul = "nomad" in the services block of all servers`,
+			`job "j", group "g", service "db": provider`, `job "j", group "g": it has a consul block, but `,
+			`job "j", group "g", task "t": it has a consul block, but `}
+		if len(text) != len(want) || text[0] != want[0] {
+			t.Fatalf("%s: %q", setting, text)
+		}
+		for i := range want {
+			if !strings.HasPrefix(text[i], want[i]) {
+				t.Errorf("%s: error %d = %q, want %q", setting, i, text[i], want[i])
+			}
+		}
+	}
+}
