@@ -77,7 +77,7 @@ func (c *Client) taskHooks() taskhook.Deps {
 		Template:   c.cfg.Template,
 		StatsEvery: c.cfg.Metrics.Every, Sampler: c.sampler, Metrics: c.cfg.Metrics.Tasks,
 		Services: c.services, Checks: c.checks,
-		Sinks:  c.sinks,
+		Sinks: c.sinks, DNS: c.taskDNS(),
 		Spiffe: &taskhook.Spiffe{RPC: c.calls, Region: c.cfg.Region, Bundles: c.bundles},
 	}
 }

@@ -34,8 +34,10 @@ import (
 	"github.com/open-nomad/open-nomad/client/allocnet"
 	"github.com/open-nomad/open-nomad/client/allocs"
 	"github.com/open-nomad/open-nomad/client/artifact"
+	"github.com/open-nomad/open-nomad/client/catalogue"
 	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/devices"
+	"github.com/open-nomad/open-nomad/client/dns"
 	"github.com/open-nomad/open-nomad/client/driverset"
 	"github.com/open-nomad/open-nomad/client/endpoint"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
@@ -137,6 +139,8 @@ type Client struct {
 	api       *taskhook.API
 	bundles   *workloadapi.Bundles // of the SPIFFE Workload API
 	services  *service.Registrar   // nil if native services are disabled
+	catalogue *catalogue.Cache     // nil without a DNS server
+	dns       *dns.Server          // nil if it is disabled
 	checks    *check.Set
 	stats     *hoststats.Host
 	sampler   *taskhook.Sampler
@@ -236,6 +240,7 @@ func (c *Client) openParts(parts Parts) (err error) {
 	c.stats = hoststats.New(c.cfg.AllocDir, c.devices.Stats)
 	c.clouds = cloud.New(c.cfg.Clouds, c.addCloud, c.log)
 	c.openServices()
+	c.openDNS()
 	return nil
 }
 
@@ -373,6 +378,8 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.devices.Run(ctx) })
 	group.Go(func() error { return c.bundles.Run(ctx) })
 	group.Go(func() error { return c.clouds.Run(ctx) })
+	group.Go(func() error { return c.runCatalogue(ctx) })
+	group.Go(func() error { return c.runDNS(ctx) })
 	later, err := c.prepare(ctx)
 	if err != nil {
 		c.background.Wait()

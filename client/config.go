@@ -73,6 +73,7 @@ type Config struct {
 	Access   AccessControl
 	Metrics  Metrics
 	LogSinks LogSinks
+	DNS      DNS
 }
 
 // LogSinks configures the log sinks of the node.

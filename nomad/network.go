@@ -26,6 +26,14 @@ const AttrNetworkNone = "network.none"
 // and "false" if its kernel has no nftables.
 const AttrBridgeIsolation = "nomad.bridge.isolation"
 
+// Attributes of nodes that resolve services by DNS: the address and port for the host, the address for groups on the
+// bridge, and the domains, separated by commas. The first two are missing while the node does not listen there.
+const (
+	AttrDNSAddress       = "nomad.dns.address"
+	AttrDNSBridgeAddress = "nomad.dns.bridge_address"
+	AttrDNSDomains       = "nomad.dns.domains"
+)
+
 // AllocNetworkStatus is the network of an allocation on its node. The client writes it.
 type AllocNetworkStatus struct {
 	InterfaceName string

@@ -3,7 +3,6 @@ package catalogue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -138,8 +137,9 @@ func (c *Cache) call(ctx context.Context, names []message.ServiceVersion, wait t
 	if !resp.KnownLeader {
 		return errors.New("the server has no leader")
 	}
-	if missing := c.record(names, &resp); missing > 0 {
-		return fmt.Errorf("the answer lacks %d services", missing)
+	// A server leaves services out of a large answer. The next call returns them.
+	if c.record(names, &resp) == len(names) {
+		return errors.New("the answer has none of the services")
 	}
 	return nil
 }

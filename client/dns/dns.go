@@ -119,14 +119,20 @@ func (s *Server) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Address returns the address for the host, invalid while the listener is not bound.
-func (s *Server) Address() netip.AddrPort {
+// Listening returns the addresses of the bound listeners: for the host as host:port, and for groups on the bridge as an
+// address. They are empty while the listener is not bound.
+func (s *Server) Listening() (host, bridge string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bound[s.cfg.Address] {
-		return s.cfg.Address
+		host = s.cfg.Address.String()
 	}
-	return netip.AddrPort{}
+	for _, a := range s.cfg.Gateways {
+		if s.bound[a] && bridge == "" {
+			bridge = a.Addr().String()
+		}
+	}
+	return host, bridge
 }
 
 // Gateways returns the addresses for groups on the bridge whose listeners are bound. It waits until all were tried once.

@@ -112,13 +112,14 @@ type Set struct {
 	turns map[string]*turn         // by allocation
 	slots map[string]chan struct{} // by network
 	ports map[string][]portMapping // by allocation: what is mapped, or will be
+	peers map[netip.Addr]peer
 }
 
 // New returns a Set.
 func New(cfg Config) *Set {
 	cfg.Limits.complete()
 	return &Set{cfg: cfg, guard: newGuard(), shared: make(chan struct{}, 1), turns: map[string]*turn{},
-		slots: map[string]chan struct{}{}, ports: map[string][]portMapping{}}
+		slots: map[string]chan struct{}{}, ports: map[string][]portMapping{}, peers: map[netip.Addr]peer{}}
 }
 
 // Connect connects the namespace of an allocation. The network of an earlier agent is kept if it
@@ -141,6 +142,7 @@ func (s *Set) Connect(ctx context.Context, r Request) (status *nomad.AllocNetwor
 			s.cfg.Log.Warn("replace the network of an allocation", "alloc", r.Alloc.ID, "err", err)
 		}
 		if old != nil {
+			s.removePeer(r.Alloc.ID)
 			if err := o.disconnect(ctx, old); err != nil {
 				return err
 			}
@@ -148,12 +150,16 @@ func (s *Set) Connect(ctx context.Context, r Request) (status *nomad.AllocNetwor
 		status, err = o.connect(ctx, &r)
 		return err
 	})
+	if err == nil {
+		s.addPeer(&r, status)
+	}
 	return status, err
 }
 
 // Disconnect removes the network of an allocation. It does nothing without one. The namespace still
 // exists.
 func (s *Set) Disconnect(ctx context.Context, alloc string) error {
+	s.removePeer(alloc)
 	if _, err := os.Stat(s.cfg.Dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

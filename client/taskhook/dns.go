@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/hook"
@@ -30,24 +32,32 @@ const (
 // dnsHook writes the resolv.conf of the group's dns block, or of its network. In a network namespace
 // it also writes a hosts file with the task's host name, except in mode none without a dns block. The
 // files are in the task's private directory, which only root can write. The driver mounts them over
-// the node's files. Without a dns block the task sees the node's resolv.conf. A driver that applies
+// the node's files. Without a dns block, a group on the bridge asks the node's DNS server for services, with the search
+// domains and options of the node. A group with a list of destinations, and every group while that server does not
+// listen, sees the node's resolv.conf. A driver that applies
 // the block itself gets it as it is. It has no effect on tasks that have the files of the node, as those of raw_exec.
-type dnsHook struct{ mounts, itself, host bool }
+type dnsHook struct {
+	mounts, itself, host bool
+	node                 DNS // nil for none
+}
 
 func newDNSHook(c Config) hook.Hook {
 	return &dnsHook{mounts: c.Capabilities.Mounts, itself: c.Capabilities.DNS,
-		host: c.Capabilities.FSIsolation == drivers.FSIsolationNone}
+		host: c.Capabilities.FSIsolation == drivers.FSIsolationNone, node: c.DNS}
 }
 
 func (*dnsHook) Name() string { return "dns" }
 
-func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
+func (h *dnsHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *TaskPrestartResponse) error {
 	group := groupOf(req.Alloc)
 	if group == nil || req.Running {
 		return nil
 	}
 	block := dnsOf(group, req.Network)
 	connected := req.Network != nil && group.NetworkMode() != nomad.NetworkModeNone
+	if block == nil && connected && (h.mounts || h.itself) {
+		block = h.services(ctx, group)
+	}
 	if block == nil && (!connected || h.itself || !h.mounts) {
 		return nil
 	}
@@ -76,6 +86,52 @@ func (h *dnsHook) Prestart(_ context.Context, req *TaskPrestartRequest, resp *Ta
 		files[hostsFile] = hosts(cmp.Or(req.Hostname, nodeName()), "127.0.0.1", "::1")
 	}
 	return h.write(req, resp, files)
+}
+
+// gatewayTimeout is how long a task waits until the listeners of a starting agent were tried.
+const gatewayTimeout = 2 * time.Second
+
+// maxServers is the maximum number of servers that the C library uses.
+const maxServers = 3
+
+// services returns the block of a group that asks the node's DNS server, or nil. A group with a list of destinations
+// cannot reach that server, and must not reach others through it. The servers of the node follow, for the time in which no
+// agent runs.
+func (h *dnsHook) services(ctx context.Context, group *nomad.TaskGroup) *nomad.DNSConfig {
+	if h.node == nil || group.NetworkMode() != nomad.NetworkModeBridge ||
+		slices.ContainsFunc(group.Networks, func(n *nomad.NetworkResource) bool { return n.Egress != nil }) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, gatewayTimeout)
+	defer cancel()
+	gateways := h.node.Gateways(ctx)
+	if len(gateways) == 0 {
+		return nil
+	}
+	node, block := readResolv(), &nomad.DNSConfig{Servers: []string{gateways[0].String()}}
+	for _, text := range node.Servers {
+		// A loopback address of the node is another one in the network of the group.
+		addr, err := netip.ParseAddr(text)
+		if err == nil && !addr.IsLoopback() && addr.Zone() == "" && len(block.Servers) < maxServers {
+			block.Servers = append(block.Servers, text)
+		}
+	}
+	block.Searches = usable(node.Searches, func(all []string) *nomad.DNSConfig { return &nomad.DNSConfig{Searches: all} })
+	block.Options = usable(node.Options, func(all []string) *nomad.DNSConfig { return &nomad.DNSConfig{Options: all} })
+	return block
+}
+
+// usable returns the entries of the node's resolv.conf that a dns block may have. A file such as that of
+// systemd-resolved has others, such as the search domain ".".
+func usable(entries []string, block func([]string) *nomad.DNSConfig) []string {
+	var all []string
+	for _, e := range entries {
+		next := append(slices.Clone(all), e)
+		if !strings.Contains(e, "$") && jobrules.CheckDNS(block(next)) == nil {
+			all = next
+		}
+	}
+	return all
 }
 
 // write writes the files and lets the driver mount them.

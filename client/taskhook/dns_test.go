@@ -1,6 +1,8 @@
 package taskhook_test
 
 import (
+	"context"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,6 +65,57 @@ func TestNoBlockNoFiles(t *testing.T) {
 	cfg.Capabilities.Mounts = false // and the driver need not support it
 	if got, err := prestart(t, cfg, nil); err != nil || len(got.files) != 0 {
 		t.Errorf("files = %+v, %v", got.files, err)
+	}
+}
+
+// gateways is a DNS server that listens on these addresses.
+type gateways []netip.Addr
+
+func (g gateways) Gateways(context.Context) []netip.Addr { return g }
+
+// A group on the bridge asks the node's DNS server, unless it has a dns block or a list of destinations.
+func TestDNSOfTheNode(t *testing.T) {
+	server := gateways{netip.MustParseAddr("172.26.64.1")}
+	for _, c := range []struct {
+		name, mode, want string
+		dns              *nomad.DNSConfig
+		egress           *nomad.NetworkEgress
+		server           taskhook.DNS
+	}{
+		{name: "bridge", mode: "bridge", server: server, want: "nameserver 172.26.64.1\n"},
+		{name: "own block", mode: "bridge", server: server, dns: &nomad.DNSConfig{Servers: []string{"192.0.2.1"}}, want: "nameserver 192.0.2.1\n"},
+		{name: "destinations", mode: "bridge", server: server, egress: &nomad.NetworkEgress{}},
+		{name: "not bound", mode: "bridge", server: gateways{}},
+		{name: "no server", mode: "bridge"},
+		{name: "cni", mode: "cni/x", server: server},
+		{name: "host", mode: "host", server: server},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := resolving(c.mode, c.dns)
+			cfg.Alloc.Job.TaskGroups[0].Networks[0].Egress = c.egress
+			cfg.DNS = c.server
+			if c.mode != "host" {
+				cfg.Alloc.NetworkStatus = &nomad.AllocNetworkStatus{Address: "172.26.64.2"}
+			}
+			got, err := prestart(t, cfg, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text string
+			for _, f := range got.files {
+				if f.Target != "/etc/resolv.conf" {
+					continue
+				}
+				raw, err := os.ReadFile(filepath.Join(filepath.Dir(got.dir.Path()), f.Name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = string(raw)
+			}
+			if !strings.HasPrefix(text, c.want) || c.want == "" && text != "" || strings.Count(text, "nameserver") > 3 {
+				t.Errorf("resolv.conf = %q, want it to begin with %q", text, c.want)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package taskhook
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
@@ -48,6 +49,13 @@ type Deps struct {
 	Checks     Checks             // nil: no checks
 	Sinks      LogSinks           // nil for none
 	Spiffe     *Spiffe            // nil: tasks with a spiffe block do not start
+	DNS        DNS                // nil: the node does not resolve services
+}
+
+// DNS is the node's DNS server for services.
+type DNS interface {
+	// Gateways returns the addresses at which groups on the bridge can ask, none if they cannot.
+	Gateways(ctx context.Context) []netip.Addr
 }
 
 // Config is the input of a hook's constructor: the dependencies and the task.

@@ -104,7 +104,7 @@ func prestartIn(t *testing.T, cfg taskhook.Config, state map[string]map[string]s
 		resp := &taskhook.TaskPrestartResponse{}
 		err := h.Prestart(t.Context(), &taskhook.TaskPrestartRequest{
 			PreviousState: state[h.Name()], Alloc: cfg.Alloc, Task: cfg.Task, NomadToken: tokens{}.Default(""),
-			Owner: got.owner, Dir: got.dir, Env: env.Build(),
+			Owner: got.owner, Dir: got.dir, Env: env.Build(), Network: cfg.Alloc.NetworkStatus,
 		}, resp)
 		if err != nil {
 			return got, err

@@ -90,6 +90,7 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 		Artifact:    artifacts,
 		Template:    templates,
 		Networks:    c.networks(),
+		DNS:         s.dnsConfig(),
 		HostVolumes: c.hostVolumes(), Metrics: s.clientMetrics(), LogSinks: sinks, GCVolumesOnNodeGC: c.GCVolumesOnNodeGC,
 		HostVolumesDir:      cmp.Or(c.HostVolumesDir, filepath.Join(dir, "host_volumes")),
 		HostVolumePluginDir: cmp.Or(c.HostVolumePluginDir, filepath.Join(dir, "host_volume_plugins")),

@@ -63,6 +63,7 @@ type Client struct {
 	DefaultIneligible              bool                      `hcl:"default_ineligible"`
 	LogSink                        map[string]*LogSink       `hcl:"log_sink,label"`
 	ConsulAPI                      ConsulAPI                 `hcl:"consul_api"`
+	DNS                            DNS                       `hcl:"dns"`
 }
 
 // ConsulAPI is the client.consul_api block (open-nomad only). An empty address serves no Consul API.
