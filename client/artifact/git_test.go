@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -24,6 +25,7 @@ type repos struct {
 // newRepos starts a server with git's own backend.
 func newRepos(t *testing.T) *repos {
 	t.Helper()
+	testpace.Slow(t, "starts git many times")
 	r := &repos{t: t, dir: t.TempDir()}
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs git")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -20,6 +21,7 @@ type hgRepo struct {
 
 func newHgRepo(t *testing.T) *hgRepo {
 	t.Helper()
+	testpace.Slow(t, "starts Mercurial many times")
 	if _, err := exec.LookPath("hg"); err != nil {
 		t.Skip("needs Mercurial: install the package mercurial, as .ci/run does")
 	}

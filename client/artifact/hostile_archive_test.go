@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -47,6 +48,7 @@ var hostile = []struct {
 }
 
 func TestHostileArchives(t *testing.T) {
+	testpace.Slow(t, "starts a process for each of many archives")
 	h := newHarness(t, config())
 	routes := map[string]http.HandlerFunc{}
 	for i, c := range hostile {

@@ -204,6 +204,7 @@ var addrs = map[string][2]string{"a": {"172.26.64.2", "fd00:77::2"}, "b": {"172.
 // Frames between ports pass the rules of family inet only if br_netfilter is on, so the isolation must
 // not depend on it.
 func TestIsolation(t *testing.T) {
+	testpace.Slow(t, "waits for packets that the rules drop")
 	for _, passes := range []string{"0", "1"} {
 		t.Run("br_netfilter="+passes, func(t *testing.T) { isolation(t, passes) })
 	}
@@ -255,6 +256,7 @@ func isolation(t *testing.T, passes string) {
 }
 
 func TestEgress(t *testing.T) {
+	testpace.Slow(t, "waits for packets that the rules drop")
 	s := newSite(t)
 	for _, ns := range []string{"a", "b", "out", ""} {
 		s.serve(ns, 7000)
@@ -293,6 +295,7 @@ func TestEgress(t *testing.T) {
 
 // An allocation with every capability in its namespace uses the addresses of others.
 func TestSpoofing(t *testing.T) {
+	testpace.Slow(t, "waits for packets that the rules drop")
 	s := newSite(t)
 	s.serve("out", 7000)
 	s.serve("b", 7000)
@@ -397,6 +400,7 @@ func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
 // Rules survive changes of others, and the tables of two bridges do not meet.
 func TestTwoBridges(t *testing.T) {
+	testpace.Slow(t, "waits for packets that the rules drop")
 	s := newSite(t)
 	s.serve("b", 7000)
 	s.protect("a", false)

@@ -34,6 +34,7 @@ func (l *lines) count(text string) int {
 
 // The rules come back after an administrator has removed them, and stay away after the allocation.
 func TestFlushedRules(t *testing.T) {
+	testpace.Slow(t, "makes many networks with CNI plugins")
 	n := newNode(t)
 	log := &lines{}
 	n.cfg.Log = slog.New(slog.NewTextHandler(log, nil))

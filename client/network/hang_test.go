@@ -126,6 +126,7 @@ func TestDeleteHangs(t *testing.T) {
 // An agent is killed while a plugin hangs. The next agent serves other allocations at once, ends the plugin of the
 // killed one, and then removes or connects the allocation.
 func TestKilledAgentLeavesPlugin(t *testing.T) {
+	testpace.Slow(t, "makes many networks with CNI plugins")
 	for _, next := range []string{"removes", "connects"} {
 		t.Run(next, func(t *testing.T) {
 			n := newNode(t)

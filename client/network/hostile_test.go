@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -13,6 +14,7 @@ const otherID = "7d1f0c52-3c7b-4e2b-8a57-91f3f0a7c602"
 // TestChosenAddresses checks that a job cannot take the hardware address or an IP address of another allocation on the
 // bridge, whose packets it would receive.
 func TestChosenAddresses(t *testing.T) {
+	testpace.Slow(t, "makes many networks with CNI plugins")
 	n := newNode(t)
 	n.connect(request(allocID, n.space(allocID)))
 	path := n.space(otherID)

@@ -4,11 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // A task that leaves the network of its group is refused where the group is isolated, by the job or by the node.
 func TestLeaving(t *testing.T) {
+	testpace.Slow(t, "makes many networks with CNI plugins")
 	n := newNode(t)
 	path := n.space(otherID)
 	for name, c := range map[string]struct {

@@ -203,6 +203,7 @@ func TestBridge(t *testing.T) {
 
 // After a reboot of the node there is no namespace, but the record and the address.
 func TestAfterBoot(t *testing.T) {
+	testpace.Slow(t, "makes many networks with CNI plugins")
 	n := newNode(t)
 	r := request(allocID, n.space(allocID))
 	first := n.connect(r)
@@ -223,6 +224,7 @@ func TestAfterBoot(t *testing.T) {
 
 // Plugins that fail to remove a network leave nothing.
 func TestPluginsGone(t *testing.T) {
+	testpace.Slow(t, "makes many networks with CNI plugins")
 	n := newNode(t)
 	r := request(allocID, n.space(allocID))
 	r.Network.Isolate = true
@@ -267,6 +269,7 @@ func (n *node) wrap(plugin, when string) {
 
 // An agent is killed at each step. The next one removes everything, or connects the allocation.
 func TestKilledAgent(t *testing.T) {
+	testpace.Slow(t, "makes many networks with CNI plugins")
 	for _, plugin := range []string{"loopback", "bridge", "firewall", "portmap"} {
 		for _, when := range []string{"before", "after"} {
 			for _, next := range []string{"removes", "connects"} {

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/network"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // A port is mapped only if nothing of the node receives on it, at an address that the mapping contains.
 func TestPortOfNode(t *testing.T) {
+	testpace.Slow(t, "makes many networks with CNI plugins")
 	n := newNode(t)
 	n.cfg.Limits.Port = 100 * time.Millisecond
 	path := n.space(allocID)

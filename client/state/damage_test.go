@@ -14,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -47,6 +48,7 @@ func uses(dir string) int {
 // A file with a few changed bytes is refused or works, and never makes the program hang.
 // Bbolt's check misses some damage in inline buckets, so the program may rarely crash.
 func TestDamageAnywhere(t *testing.T) {
+	testpace.Slow(t, "opens thousands of damaged files")
 	dir := t.TempDir()
 	db := open(t, dir)
 	for range 100 {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/template"
 	"github.com/open-nomad/open-nomad/internal/render"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
@@ -81,6 +82,7 @@ func swap(t *testing.T, dir, a, b string, done func() bool) {
 // A task swaps the destination, or its directory, against a link while the client writes. No write goes through
 // the link.
 func TestSwappedDestination(t *testing.T) {
+	testpace.Slow(t, "renders many times while a file is exchanged")
 	for name, dest := range map[string]string{"file": "local/d/out", "directory": "local/d/out"} {
 		t.Run(name, func(t *testing.T) {
 			w, o := newWorld(t), newOutside(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/drivers/testtask"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -66,6 +67,7 @@ func pids(t *testing.T, dir string) int {
 
 // TestDisk checks what the root directories of 50 tasks cost.
 func TestDisk(t *testing.T) {
+	testpace.Slow(t, "runs 50 tasks")
 	f := newFixture(t, nil)
 	for range 50 {
 		f.run(f.task(nil, "/bin/true"))

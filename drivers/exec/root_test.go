@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/chroot"
 	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/internal/testnet"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -62,6 +63,7 @@ func TestChrootEnv(t *testing.T) {
 
 // TestOtherAllocations checks that a chroot_env around alloc_dir shows no allocation.
 func TestOtherAllocations(t *testing.T) {
+	testpace.Slow(t, "makes the root of many tasks")
 	f := newFixture(t, nil)
 	other := f.sh("true")
 	secret := filepath.Join(other.SecretsDir, "token-of-another")
@@ -136,6 +138,7 @@ func TestHiddenFiles(t *testing.T) {
 
 // TestEscapes tries ways out of the root, with the default capabilities.
 func TestEscapes(t *testing.T) {
+	testpace.Slow(t, "makes the root of many tasks")
 	f := newFixture(t, nil)
 	listen, err := net.Listen("unix", "@exec-test-"+filepath.Base(f.dir))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/open-nomad/open-nomad/internal/cgroup"
 	"github.com/open-nomad/open-nomad/internal/denials"
 	"github.com/open-nomad/open-nomad/internal/testaudit"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -149,6 +150,7 @@ func TestConfineBeforeStart(t *testing.T) {
 // A sidecar may use more memory than the task may: in version 1 the start is refused, in version 2 the
 // kernel ends the sidecar.
 func TestConfineAboveTheLimit(t *testing.T) {
+	testpace.Slow(t, "waits while the kernel reclaims memory")
 	f := newFixture(t, nil)
 	cfg := f.task("/bin/sleep", "600")
 	cfg.Limits.MemoryBytes = 16 << 20
@@ -210,6 +212,7 @@ func TestConfineAndFailedStart(t *testing.T) {
 
 // The OOM killer prefers a sidecar to its task, whose result is then not affected.
 func TestConfineOutOfMemory(t *testing.T) {
+	testpace.Slow(t, "waits while the kernel reclaims memory")
 	f := newFixture(t, nil)
 	for _, tt := range []struct {
 		name, script string
@@ -270,6 +273,7 @@ func TestConfineReportsNoDenials(t *testing.T) {
 // Sidecars and starts and ends of their task at the same time: no start fails, no sidecar fails other
 // than by the task's end, and no group remains.
 func TestConfineWhileTasksStartAndEnd(t *testing.T) {
+	testpace.Slow(t, "starts many tasks")
 	f := newFixture(t, nil)
 	cfg := f.task("/bin/sleep", "0.02")
 	var ended int

@@ -12,6 +12,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/internal/landlock"
 	"github.com/open-nomad/open-nomad/internal/testkernel"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testrename"
 )
 
@@ -57,6 +58,7 @@ func TestUnprivilegedAloneLinks(t *testing.T) {
 
 func unprivilegedLinks(t *testing.T, k testkernel.Kernel) {
 	t.Helper()
+	testpace.Slow(t, "runs another agent as its user")
 	if abi, err := landlock.ABI(); err != nil || abi < landlock.ABIScopes {
 		t.Skipf("needs Landlock ABI %d: have %d, %v", landlock.ABIScopes, abi, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/java"
 	"github.com/open-nomad/open-nomad/drivers/testtask"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -124,6 +125,7 @@ func TestFingerprint(t *testing.T) {
 
 func needsJava(t *testing.T) {
 	t.Helper()
+	testpace.Slow(t, "starts Java virtual machines")
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: namespaces and control groups")
 	}

@@ -74,6 +74,7 @@ func needsRoot(t *testing.T) {
 
 func needsEmulator(t *testing.T) {
 	t.Helper()
+	testpace.Slow(t, "runs a virtual machine")
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
 		t.Skip("needs qemu-system-x86_64: apt-get install qemu-system-x86")
 	}

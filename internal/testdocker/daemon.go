@@ -6,7 +6,8 @@
 //	                     end of the test ─▶ containers, mounts and processes are removed
 //
 // A test is skipped on a machine without the daemon, without busybox, or without root; with NEEDS_DOCKER
-// in the environment it fails. The daemon ends with the test program, even if that is killed.
+// in the environment it fails. With -short it is always skipped. The daemon ends with the test program, even if
+// that is killed.
 package testdocker
 
 import (
@@ -25,6 +26,8 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 	"golang.org/x/sys/unix"
+
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // Daemon is a Docker daemon.
@@ -66,6 +69,7 @@ func Start(t testing.TB) *Daemon {
 
 func start(t testing.TB, bridge string) *Daemon {
 	t.Helper()
+	testpace.Slow(t, "a Docker daemon")
 	if os.Geteuid() != 0 {
 		skip(t, "needs root: a Docker daemon")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/agent/parse"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // doubling is a text whose locals each hold the one before twice.
@@ -89,6 +90,7 @@ func bombs() map[string]string {
 // No text makes the process larger than its limit, or lets it run longer. The kernel's
 // account of the largest process of all is what counts.
 func TestBombs(t *testing.T) {
+	testpace.Slow(t, "each text uses the limits of time and memory")
 	p := parse.New()
 	for name, text := range bombs() {
 		t.Run(name, func(t *testing.T) {
