@@ -20,6 +20,36 @@ type ServiceRegistration struct {
 	Port        int
 	CreateIndex uint64
 	ModifyIndex uint64
+
+	// The fields below are not in Nomad.
+	Meta              map[string]string
+	TaggedAddresses   map[string]ServiceTaggedAddress
+	Weights           *ServiceWeights
+	EnableTagOverride bool
+	Status            string // passing, warning or critical; "" means passing
+	Checks            []*ServiceCheckState
+}
+
+// ServiceTaggedAddress is another address of a service. Port is 0 if it has none.
+type ServiceTaggedAddress struct {
+	Address string
+	Port    int
+}
+
+// ServiceCheckState is the state of a health check at its last change of status.
+type ServiceCheckState struct {
+	ID     string
+	Name   string
+	Type   string
+	Status string
+	Output string
+}
+
+// ServiceInstance is a registration with the name and the address of its node.
+type ServiceInstance struct {
+	ServiceRegistration
+	NodeName    string
+	NodeAddress string
 }
 
 // ServiceRegistrationListStub lists the services of one namespace.
@@ -127,6 +157,11 @@ func (s *Services) List(q *QueryOptions) ([]*ServiceRegistrationListStub, *Query
 // Get returns the registrations of a service. The parameter choose selects some.
 func (s *Services) Get(name string, q *QueryOptions) ([]*ServiceRegistration, *QueryMeta, error) {
 	return get[[]*ServiceRegistration](s.client, "/v1/service/"+url.PathEscape(name), q)
+}
+
+// Instances returns the registrations of a service with their nodes. It is not in Nomad.
+func (s *Services) Instances(name string, q *QueryOptions) ([]*ServiceInstance, *QueryMeta, error) {
+	return get[[]*ServiceInstance](s.client, "/v1/service/"+url.PathEscape(name)+"/instances", q)
 }
 
 // Delete removes a registration. Its client does not register it again before the next update of the allocation.

@@ -217,6 +217,17 @@ func (vars *Variables) List(qo *QueryOptions) ([]*VariableMetadata, *QueryMeta, 
 	return get[[]*VariableMetadata](vars.client, "/v1/vars", qo)
 }
 
+// Tree returns the variables of a namespace whose path begins with prefix, with their items, sorted by path. It leaves out
+// those that the caller may not read. It is not in Nomad.
+func (vars *Variables) Tree(prefix string, qo *QueryOptions) ([]*Variable, *QueryMeta, error) {
+	opts := QueryOptions{}
+	if qo != nil {
+		opts = *qo
+	}
+	opts.Prefix = prefix
+	return get[[]*Variable](vars.client, "/v1/vars/tree", &opts)
+}
+
 // PrefixList lists the variables whose path begins with prefix.
 func (vars *Variables) PrefixList(prefix string, qo *QueryOptions) ([]*VariableMetadata, *QueryMeta, error) {
 	opts := QueryOptions{}

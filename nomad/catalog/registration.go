@@ -7,6 +7,7 @@ package catalog
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -75,6 +76,22 @@ const (
 // Health returns the status of a registration. One without a status is passing: it has no checks, or a client of Nomad
 // 2.0 wrote it.
 func (r *Registration) Health() Status { return cmp.Or(r.Status, Passing) }
+
+// Copy returns a copy that shares nothing with the registration.
+func (r *Registration) Copy() *Registration {
+	out := *r
+	out.Tags, out.Meta, out.TaggedAddresses = slices.Clone(r.Tags), maps.Clone(r.Meta), maps.Clone(r.TaggedAddresses)
+	if r.Weights != nil {
+		weights := *r.Weights
+		out.Weights = &weights
+	}
+	out.Checks = slices.Clone(r.Checks)
+	for i, c := range r.Checks {
+		check := *c
+		out.Checks[i] = &check
+	}
+	return &out
+}
 
 // Instance is a registration with what callers need to know about its node.
 type Instance struct {

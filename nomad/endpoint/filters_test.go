@@ -25,6 +25,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	aclendpoint "github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/variables"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/quota"
@@ -94,6 +95,7 @@ var filtered = map[string]listing{
 	"Eval.Count":                     {"", readJobs, evalRows, "Eval.GetEval", ""},
 	"Deployment.List":                {"", readJobs, deployRows, "Deployment.GetDeployment", ""},
 	"ServiceRegistration.GetService": {"", readJobs, serviceRow, "ServiceRegistration.GetService", ""},
+	"ServiceRegistration.Instances":  {"", readJobs, serviceRow, "ServiceRegistration.GetService", ""},
 	"Node.List":                      {"", `node { policy = "read" }`, nodeRows, "Node.GetNode", ""},
 	"NodePool.ListNodes": {"canary-pool", `node { policy = "read" } node_pool "canary-pool" { policy = "read" }`, nodeRows,
 		"Node.GetNode", ""},
@@ -108,6 +110,8 @@ var filtered = map[string]listing{
 	"TaskGroupHostVolumeClaim.List": {"", `namespace "default" { capabilities = ["host-volume-read"] }`,
 		func(s *state.Snapshot) []any { return rowsOf(s.VolumeClaims(nil)) }, "", ""},
 	"Variables.List": {"", `namespace "default" { variables { path "*" { capabilities = ["list"] } } }`,
+		func(s *state.Snapshot) []any { return rowsOf(s.Variables(nil)) }, "Variables.Read", ""},
+	"Variables.Tree": {"", `namespace "default" { variables { path "*" { capabilities = ["read"] } } }`,
 		func(s *state.Snapshot) []any { return rowsOf(s.Variables(nil)) }, "Variables.Read", ""},
 	"ACL.ListAuthMethods": {"", ``, func(s *state.Snapshot) []any { return rowsOf(s.ACLAuthMethods(nil)) }, "ACL.GetAuthMethod",
 		"canary-method"},
@@ -279,6 +283,14 @@ func (p policies) Access(_ context.Context, id *rbac.AuthenticatedIdentity) (*rp
 	}
 }
 
+// plaintext is a keyring that decrypts everything to the same items.
+type plaintext struct{ variables.Keyring }
+
+// Decrypt implements variables.Keyring.
+func (plaintext) Decrypt(context.Context, string, []byte) ([]byte, error) {
+	return []byte(`{"k": "canary-item"}`), nil
+}
+
 // filters asks the methods of a server.
 type filters struct {
 	t       *testing.T
@@ -290,7 +302,7 @@ type filters struct {
 func newFilters(t *testing.T) *filters {
 	t.Helper()
 	store := canaryWorld(t)
-	s := New(Config{Access: aclendpoint.Config{Control: aclendpoint.Control{Enabled: true}},
+	s := New(Config{Variables: variables.Config{Keyring: plaintext{}}, Access: aclendpoint.Config{Control: aclendpoint.Control{Enabled: true}},
 		Core: handler.Config{Kinds: drivers.Table(), Schemas: schema.NewSet(drivers.Table()), Store: func() *state.Store { return store },
 			Cluster: alone{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}})
 	f := &filters{t: t, methods: map[string]rpc.Method{}, snap: store.Snapshot()}

@@ -219,6 +219,7 @@ func (s *Service) variableMethods() []rpc.Method {
 				Before(rpc.Somewhere(onVariables(acl.VariableWrite, acl.VariableDestroy)))),
 		rpc.Handle("Variables.List", rpc.Token, rpc.Leader, s.variables.List).Needs(rpc.On("each path", onVariables(acl.VariableList))),
 		rpc.Handle("Variables.Read", rpc.Token, rpc.Leader, s.variables.Read).Needs(rpc.On("the path", onVariables(acl.VariableRead))),
+		rpc.Handle("Variables.Tree", rpc.Token, rpc.Leader, s.variables.Tree).Needs(rpc.On("each path", onVariables(acl.VariableRead))),
 		rpc.Handle("Variables.RenewLock", rpc.Token, rpc.Leader, s.variables.RenewLock).
 			Needs(rpc.On("the path", onVariables(acl.VariableWrite)).Before(rpc.Somewhere(onVariables(acl.VariableWrite)))),
 	}

@@ -15,6 +15,9 @@ func (s *Service) serviceMethods() []rpc.Method {
 			Needs(rpc.InNamespace(acl.ReadJob).Or(rpc.AnyWorkload)),
 		rpc.Handle("ServiceRegistration.GetService", rpc.Token, rpc.Leader, s.services.GetService).
 			Needs(inNS(acl.ReadJob).Or(rpc.AnyWorkload)),
+		rpc.Handle("ServiceRegistration.Instances", rpc.Token, rpc.Leader, s.services.Instances).
+			Needs(rpc.InNamespace(acl.ReadJob).Or(rpc.AnyWorkload).Or(rpc.AnyNode)),
+		rpc.Handle("ServiceRegistration.Watch", rpc.NodeOnly, rpc.Leader, s.services.Watch),
 		rpc.Handle("Job.GetServiceRegistrations", rpc.Token, rpc.Leader, s.services.OfJob).Needs(inNS(acl.ReadJob)),
 		rpc.Handle("Alloc.GetServiceRegistrations", rpc.Token, rpc.Leader, s.services.OfAlloc).
 			Needs(rpc.On("the allocation", inNamespace(acl.ReadJob))),

@@ -84,6 +84,8 @@ func variableOf(req rpc.Request) (path, namespace string) {
 		return r.Path, ""
 	case *message.VariablesListRequest:
 		return r.Prefix, ""
+	case *message.VariablesTreeRequest:
+		return r.Prefix, ""
 	case *message.VariablesRenewLockRequest:
 		return r.Path, ""
 	case *message.VariablesApplyRequest:

@@ -18,6 +18,8 @@ func serviceRoutes() []web.Route {
 			func(o *message.ServiceRegistrationListResponse) (any, error) { return o.Services, nil })},
 		{Methods: "GET", Path: "/v1/service/:name", Handle: web.Read("ServiceRegistration.GetService", serviceByName,
 			func(o *message.ServiceRegistrationByNameResponse) (any, error) { return o.Services, nil })},
+		{Methods: "GET", Path: "/v1/service/:name/instances", Handle: web.Read("ServiceRegistration.Instances", serviceInstances,
+			func(o *message.ServiceInstancesResponse) (any, error) { return o.Instances, nil })},
 		{Methods: "DELETE", Path: "/v1/service/:name/:service_id",
 			Call: web.Write("ServiceRegistration.DeleteByID", serviceDelete, web.Nothing[message.ServiceRegistrationDeleteByIDResponse])},
 		{Methods: "GET", Path: "/v1/job/:job_id/services", Handle: web.Read("Job.GetServiceRegistrations",
@@ -74,6 +76,14 @@ func serviceByName(r *web.Request, q *message.ServiceRegistrationByNameRequest) 
 		return apierror.Errorf(http.StatusBadRequest, "invalid URI")
 	}
 	q.ServiceName, q.Choose = r.Param, r.Query.Get("choose")
+	return nil
+}
+
+func serviceInstances(r *web.Request, q *message.ServiceInstancesRequest) error {
+	if strings.Contains(r.Param, "/") {
+		return apierror.Errorf(http.StatusBadRequest, "invalid URI")
+	}
+	q.ServiceName, q.NodeID = r.Param, r.Query.Get("node_id")
 	return nil
 }
 

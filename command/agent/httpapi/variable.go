@@ -16,6 +16,7 @@ import (
 func variableRoutes() []web.Route {
 	return []web.Route{
 		{Methods: "GET", Path: "/v1/vars", Handle: web.Read("Variables.List", web.NoFields[message.VariablesListRequest], variableList)},
+		{Methods: "GET", Path: "/v1/vars/tree", Handle: web.Read("Variables.Tree", web.NoFields[message.VariablesTreeRequest], variableTree)},
 		{Methods: "GET", Path: "/v1/var/:path",
 			Handle: web.Read("Variables.Read", func(r *web.Request, q *message.VariablesReadRequest) error { q.Path = r.Param; return nil },
 				func(o *message.VariablesReadResponse) (any, error) {
@@ -74,6 +75,14 @@ func variableList(o *message.VariablesListResponse) (any, error) {
 	out := make([]metadataView, 0, len(o.Data))
 	for _, m := range o.Data {
 		out = append(out, showMetadata(m))
+	}
+	return out, nil
+}
+
+func variableTree(o *message.VariablesTreeResponse) (any, error) {
+	out := make([]variableView, 0, len(o.Data))
+	for _, v := range o.Data {
+		out = append(out, showVariable(v))
 	}
 	return out, nil
 }

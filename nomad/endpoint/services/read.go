@@ -126,17 +126,15 @@ func (s *Service) OfAlloc(ctx context.Context, c *rpc.Call,
 
 // listing describes a page of registrations of one namespace, ordered by ID.
 func listing(q *message.QueryOptions) page.List[*catalog.Registration] {
-	return page.List[*catalog.Registration]{Opts: q, Order: page.ByNamespace,
-		At: func(r *catalog.Registration) page.Cursor {
-			return page.Cursor{Namespace: cmp.Or(r.Namespace, nomad.DefaultNamespace), ID: r.ID}
-		}}
+	return page.List[*catalog.Registration]{Opts: q, Order: page.ByNamespace, At: position}
+}
+
+// position returns the position of a registration in a list.
+func position(r *catalog.Registration) page.Cursor {
+	return page.Cursor{Namespace: cmp.Or(r.Namespace, nomad.DefaultNamespace), ID: r.ID}
 }
 
 // copies returns copies of registrations, because a client in the same process may modify them.
 func copies(found []*catalog.Registration) []*catalog.Registration {
-	return page.Each(found, func(r *catalog.Registration) *catalog.Registration {
-		clone := *r
-		clone.Tags = slices.Clone(r.Tags)
-		return &clone
-	})
+	return page.Each(found, (*catalog.Registration).Copy)
 }

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -34,9 +35,9 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call,
 		if err := admit(snap, c, r); err != nil {
 			return nil, err
 		}
-		row := *r
+		row := canonical(r)
 		row.Datacenter = node.Datacenter
-		rows = append(rows, &row)
+		rows = append(rows, row)
 	}
 	if err := fits(snap, rows); err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func admit(snap *state.Snapshot, c *rpc.Call, r *catalog.Registration) error {
 	if err := rules.ServiceRegistration(r); err != nil {
 		return err
 	}
-	if err := plain(r); err != nil {
+	if err := cmp.Or(plain(r), checkFields(r)); err != nil {
 		return err
 	}
 	if err := authz.SameNode(c.Identity, r.NodeID); err != nil {

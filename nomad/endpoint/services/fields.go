@@ -1,0 +1,156 @@
+package services
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
+)
+
+// The limits of the fields that registrations of this project have. Those of Meta are Consul's, in bytes.
+const (
+	maxMeta         = 64
+	maxMetaKey      = 128
+	maxMetaValue    = 512
+	maxTagged       = 64
+	maxTaggedName   = 128
+	maxWeight       = 65535
+	maxChecks       = 64
+	maxCheckText    = 256 // the ID, the name and the type of a check
+	maxRegistration = 64 << 10
+)
+
+// checkFields returns an error for fields that are not plain text, or too large. A registration without them is valid.
+func checkFields(r *catalog.Registration) error {
+	for _, f := range []func(*catalog.Registration) error{checkSize, checkTags, checkMeta, checkTagged, checkHealth} {
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	if w := r.Weights; w != nil && (w.Passing < 0 || w.Passing > maxWeight || w.Warning < 0 || w.Warning > maxWeight) {
+		return apierror.Errorf(400, "invalid weights %d and %d of service %q: want 0 to %d", w.Passing, w.Warning, r.ServiceName, maxWeight)
+	}
+	return nil
+}
+
+// checkSize limits all texts of a registration together.
+func checkSize(r *catalog.Registration) error {
+	size := len(r.ID) + len(r.Address)
+	for _, tag := range r.Tags {
+		size += len(tag)
+	}
+	for key, value := range r.Meta {
+		size += len(key) + len(value)
+	}
+	for name, a := range r.TaggedAddresses {
+		size += len(name) + len(a.Address)
+	}
+	for _, c := range r.Checks {
+		if c != nil {
+			size += len(c.ID) + len(c.Name) + len(c.Type) + len(c.Output)
+		}
+	}
+	if size > maxRegistration {
+		return apierror.Errorf(400, "the registration of service %q has %d bytes: the limit is %d", r.ServiceName, size, maxRegistration)
+	}
+	return nil
+}
+
+func checkTags(r *catalog.Registration) error {
+	for _, tag := range r.Tags {
+		if !isLine(tag) {
+			return apierror.Errorf(400, "invalid tag %.80q of service %q: it has control characters", tag, r.ServiceName)
+		}
+	}
+	return nil
+}
+
+func checkMeta(r *catalog.Registration) error {
+	if len(r.Meta) > maxMeta {
+		return apierror.Errorf(400, "service %q has %d pairs of metadata: the limit is %d", r.ServiceName, len(r.Meta), maxMeta)
+	}
+	for key, value := range r.Meta {
+		switch {
+		case !isWord(key) || len(key) > maxMetaKey:
+			return apierror.Errorf(400, "invalid metadata key %.150q of service %q: want 1 to %d bytes without spaces", key, r.ServiceName, maxMetaKey)
+		case !isLine(value) || len(value) > maxMetaValue:
+			return apierror.Errorf(400, "invalid metadata %q of service %q: the value must be one line of at most %d bytes",
+				key, r.ServiceName, maxMetaValue)
+		}
+	}
+	return nil
+}
+
+func checkTagged(r *catalog.Registration) error {
+	if len(r.TaggedAddresses) > maxTagged {
+		return apierror.Errorf(400, "service %q has %d tagged addresses: the limit is %d", r.ServiceName, len(r.TaggedAddresses), maxTagged)
+	}
+	for name, a := range r.TaggedAddresses {
+		switch {
+		case !isWord(name) || len(name) > maxTaggedName:
+			return apierror.Errorf(400, "invalid name %.150q of a tagged address of service %q: want 1 to %d bytes without spaces",
+				name, r.ServiceName, maxTaggedName)
+		case !isWord(a.Address) || len(a.Address) > maxAddress:
+			return apierror.Errorf(400, "invalid tagged address %q of service %q: want 1 to %d bytes without spaces", name, r.ServiceName, maxAddress)
+		case a.Port < 0 || a.Port > 65535:
+			return apierror.Errorf(400, "invalid port %d of tagged address %q of service %q: want 0 to 65535", a.Port, name, r.ServiceName)
+		}
+	}
+	return nil
+}
+
+// checkHealth checks the status of a registration and its checks.
+func checkHealth(r *catalog.Registration) error {
+	switch {
+	case r.Status != "" && !isStatus(r.Status):
+		return apierror.Errorf(400, "invalid status %.20q of service %q: want passing, warning or critical", r.Status, r.ServiceName)
+	case len(r.Checks) > maxChecks:
+		return apierror.Errorf(400, "service %q has %d checks: the limit is %d", r.ServiceName, len(r.Checks), maxChecks)
+	}
+	for _, c := range r.Checks {
+		switch {
+		case c == nil:
+			return apierror.Errorf(400, "service %q has an empty check", r.ServiceName)
+		case !isStatus(c.Status):
+			return apierror.Errorf(400, "invalid status %.20q of a check of service %q: want passing, warning or critical", c.Status, r.ServiceName)
+		case len(c.Output) > catalog.MaxOutput:
+			return apierror.Errorf(400, "the output of a check of service %q has %d bytes: the limit is %d", r.ServiceName, len(c.Output),
+				catalog.MaxOutput)
+		}
+		for _, text := range []string{c.ID, c.Name, c.Type} {
+			if !isLine(text) || len(text) > maxCheckText {
+				return apierror.Errorf(400, "invalid ID, name or type %.80q of a check of service %q: want one line of at most %d bytes",
+					text, r.ServiceName, maxCheckText)
+			}
+		}
+	}
+	return nil
+}
+
+// canonical returns a copy of a valid registration whose outputs of checks are one line of text. The client takes them
+// from programs and servers that it does not know.
+func canonical(r *catalog.Registration) *catalog.Registration {
+	out := r.Copy()
+	for _, c := range out.Checks {
+		c.Output = strings.Map(func(c rune) rune {
+			if unicode.IsControl(c) || c == unicode.ReplacementChar {
+				return ' '
+			}
+			return c
+		}, c.Output)
+	}
+	return out
+}
+
+func isStatus(s catalog.Status) bool {
+	return s == catalog.Passing || s == catalog.Warning || s == catalog.Critical
+}
+
+// isLine reports whether the text has no control characters.
+func isLine(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }
+
+// isWord reports whether the text is not empty and has neither spaces nor control characters.
+func isWord(text string) bool {
+	return text != "" && isLine(text) && !strings.ContainsFunc(text, unicode.IsSpace)
+}

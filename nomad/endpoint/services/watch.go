@@ -1,0 +1,132 @@
+package services
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"io"
+	"iter"
+	"math/rand/v2"
+
+	memdb "github.com/hashicorp/go-memdb"
+
+	"github.com/open-nomad/open-nomad/nomad/apierror"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
+	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/state"
+)
+
+// The limits of a request and of a reply of Watch.
+const (
+	maxWatched       = 4096 // services
+	maxWatchedName   = 63
+	maxNamespaceName = 128
+	maxVersion       = 64
+	// maxFine is the maximum number of services that are watched one by one. More watch the complete table, because each
+	// watched service costs memory.
+	maxFine = 256
+	// enoughInstances is the number of instances from which on a reply has no further service. The next call returns the
+	// remaining services at once.
+	enoughInstances = 10_000
+)
+
+// Watch returns the services whose version differs from that of the request, with all their registrations. If no version
+// differs, it waits. Each node may watch all services, as each workload may find them.
+//
+// A version includes the names and the addresses of the nodes. A change of a node alone does not end the wait, but the
+// next call returns it.
+func (s *Service) Watch(ctx context.Context, _ *rpc.Call, req *message.ServiceWatchRequest) (*message.ServiceWatchResponse, error) {
+	if err := checkWatched(req.Services); err != nil {
+		return nil, err
+	}
+	wait := req.BlockingTimeout()
+	wait += rand.N(wait/message.JitterFraction + 1)
+	timed, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		store, ws := s.Store(), memdb.NewWatchSet()
+		ws.Add(store.Abandoned())
+		snap := store.Snapshot()
+		out := &message.ServiceWatchResponse{Services: changed(snap, ws, req.Services)}
+		if len(out.Services) > 0 || timed.Err() != nil {
+			out.Index = max(snap.TableIndex(state.TableRegistrations), 1)
+			out.KnownLeader, out.LastContact = s.Cluster.Contact()
+			return out, ctx.Err()
+		}
+		if ws.WatchCtx(timed) != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// checkWatched returns an error unless the services are valid and different from each other.
+func checkWatched(all []message.ServiceVersion) error {
+	if n := len(all); n == 0 || n > maxWatched {
+		return apierror.Errorf(400, "%d services in one request, want 1 to %d", n, maxWatched)
+	}
+	type key struct{ namespace, name string }
+	seen := make(map[key]bool, len(all))
+	for _, v := range all {
+		k := key{handler.NamespaceOf(v.Namespace), v.Name}
+		switch {
+		case v.Name == "" || len(v.Name) > maxWatchedName:
+			return apierror.Errorf(400, "invalid service name %.80q: it must have 1 to %d bytes", v.Name, maxWatchedName)
+		case len(v.Namespace) > maxNamespaceName:
+			return apierror.Errorf(400, "invalid namespace %.150q of service %q: it has more than %d bytes", v.Namespace, v.Name, maxNamespaceName)
+		case len(v.Version) > maxVersion:
+			return apierror.Errorf(400, "invalid version of service %q: it has more than %d bytes", v.Name, maxVersion)
+		case seen[k]:
+			return apierror.Errorf(400, "duplicate service %q of namespace %q", k.name, k.namespace)
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+// changed returns the services with another version, and adds to ws what changes with the versions.
+func changed(snap *state.Snapshot, ws memdb.WatchSet, watched []message.ServiceVersion) []*message.ServiceState {
+	if len(watched) > maxFine {
+		snap.Registrations(ws)(func(*catalog.Registration) bool { return false }) // watches the table
+		ws = nil
+	}
+	var out []*message.ServiceState
+	all, nodes := 0, nodesOf(snap)
+	for _, v := range watched {
+		ns := handler.NamespaceOf(v.Namespace)
+		is := version(snap.RegistrationsByName(ws, ns, v.Name), nodes)
+		if is == v.Version {
+			continue
+		}
+		one := &message.ServiceState{Namespace: ns, Name: v.Name, Version: is}
+		for r := range snap.RegistrationsByName(nil, ns, v.Name) {
+			one.Instances = append(one.Instances, nodes.instance(r))
+		}
+		out = append(out, one)
+		if all += len(one.Instances); all >= enoughInstances {
+			break
+		}
+	}
+	return out
+}
+
+// version returns the digest of the registrations of a service. It is the same on all servers.
+func version(all iter.Seq[*catalog.Registration], nodes nodes) string {
+	h := sha256.New()
+	for r := range all {
+		p := nodes.of(r.NodeID)
+		for _, text := range []string{r.ID, p.name, p.address} {
+			writeNumber(h, uint64(len(text)))
+			_, _ = io.WriteString(h, text) // a hash never fails
+		}
+		writeNumber(h, r.ModifyIndex)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func writeNumber(h hash.Hash, n uint64) {
+	h.Write(binary.BigEndian.AppendUint64(nil, n))
+}
