@@ -27,6 +27,25 @@ type servers struct {
 	mu   sync.Mutex
 	regs map[string]*catalog.Registration
 	down bool
+	n    int // calls
+}
+
+// health returns the names of the services with their health.
+func (c *servers) health() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, r := range c.regs {
+		out = append(out, r.ServiceName+"="+string(r.Health()))
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func (c *servers) calls() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
 }
 
 // latency is the duration of a call.
@@ -36,6 +55,7 @@ func (c *servers) Call(_ context.Context, _ string, req, _ any) error {
 	time.Sleep(latency)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.n++
 	if c.down {
 		return errors.New("no servers")
 	}
@@ -469,6 +489,10 @@ func TestHealthOfChecks(t *testing.T) {
 		{"failure", "", "checks", 2, 0, "unhealthy", time.Minute},
 		{"failure at first", "", "checks", 2, 25 * time.Second, "healthy", 46 * time.Second},
 		{"failure of a readiness check", "ignore", "checks", 2, 0, "healthy", 21 * time.Second},
+		{"warning", "", "checks", 1, 0, "unhealthy", time.Minute},
+		{"warning that is ignored", "ignore_warnings", "checks", 1, 0, "healthy", 21 * time.Second},
+		{"failure of a check that ignores warnings", "ignore_warnings", "checks", 2, 0, "unhealthy", time.Minute},
+		{"warning of a readiness check", "ignore", "checks", 1, 0, "healthy", 21 * time.Second},
 		{"task states", "", "task_states", 2, 0, "healthy", 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -495,7 +519,7 @@ func TestHealthOfChecks(t *testing.T) {
 				if d == nil || d.Healthy == nil || *d.Healthy != (tc.verdict == "healthy") {
 					t.Errorf("status after %v = %+v, want %s", tc.within, d, tc.verdict)
 				}
-				want := "Checks not healthy by healthy_deadline of 1m0s: up of service task is failure"
+				want := "Checks not healthy by healthy_deadline of 1m0s: up of service task is " + map[int32]string{1: "warning", 2: "failure"}[tc.code]
 				if got := messageOf(r.States()["main"], nomad.TaskAllocUnhealthy); (got == want) != (tc.verdict == "unhealthy") {
 					t.Errorf("event = %q", got)
 				}
@@ -550,5 +574,46 @@ func TestChecksOfAnUpdate(t *testing.T) {
 		}
 		r.Update(stopping(next))
 		<-ended
+	})
+}
+
+// TestHealthOfServices checks that the servers get the health of a service of a task and of its group, each by its own
+// checks, and that a flapping check does not flood them.
+func TestHealthOfServices(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *served) {
+		alloc := offering(probe(nil))
+		c := probe(nil)
+		c.TaskName, c.InitialStatus, c.FailuresBeforeCritical = "main", "passing", 3
+		alloc.Job.TaskGroups[0].Services[0].Checks = []*nomad.ServiceCheck{c}
+		r, _, ended := s.started(alloc)
+		time.Sleep(2 * time.Second)
+		for _, want := range []struct {
+			code  int32
+			after time.Duration
+			text  string
+		}{
+			{0, 0, "group=passing task=critical"}, // pending
+			{0, 10 * time.Second, "group=passing task=passing"},
+			{1, 11 * time.Second, "group=warning task=warning"},
+			{2, 12 * time.Second, "group=warning task=critical"},
+			{2, 30 * time.Second, "group=critical task=critical"},
+			{0, 12 * time.Second, "group=passing task=passing"},
+		} {
+			s.code.Store(want.code)
+			time.Sleep(want.after)
+			if got := s.catalog.health(); got != want.text {
+				t.Errorf("code %d: health %q, want %q", want.code, got, want.text)
+			}
+		}
+		calls := s.catalog.calls()
+		time.Sleep(time.Hour)
+		if n := s.catalog.calls(); n != calls {
+			t.Errorf("%d calls in an hour without a change", n-calls)
+		}
+		r.Update(stopping(alloc))
+		<-ended
+		if got := s.catalog.health(); got != "" {
+			t.Errorf("registered after the end: %q", got)
+		}
 	})
 }

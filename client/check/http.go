@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
-	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -30,7 +28,7 @@ func (p *probe) http(ctx context.Context, t *Target) *message.CheckQueryResult {
 	}
 	transport := &http.Transport{
 		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx, t) },
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.HTTP.SkipVerify},
+		TLSClientConfig:        p.tls(t),
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
@@ -86,11 +84,7 @@ func (p *probe) request(ctx context.Context, t *Target) (*http.Request, error) {
 	if path.IsAbs() || path.Host != "" || path.User != nil {
 		return nil, fmt.Errorf("path %q is not relative: begin it with one slash", h.Path)
 	}
-	host := t.Address.Host
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	u := &url.URL{Scheme: h.Protocol, Host: net.JoinHostPort(host, strconv.Itoa(t.Address.Port)),
+	u := &url.URL{Scheme: h.Protocol, Host: t.endpoint(),
 		Path: "/" + strings.TrimPrefix(path.Path, "/"), RawQuery: path.RawQuery}
 	if path.RawPath != "" {
 		u.RawPath = "/" + strings.TrimPrefix(path.RawPath, "/")
@@ -117,7 +111,7 @@ func (p *probe) request(ctx context.Context, t *Target) (*http.Request, error) {
 // plain returns the error of a request without the method and the URL, which may hold a secret in its query.
 func plain(ctx context.Context, t *Target, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("no response from %s within %s", net.JoinHostPort(t.Address.Host, strconv.Itoa(t.Address.Port)), t.Timeout)
+		return fmt.Errorf("no response from %s within %s", t.endpoint(), t.Timeout)
 	}
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

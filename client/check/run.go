@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -36,6 +37,7 @@ type probe struct {
 	netNS   string // path of the allocation's network namespace, "" for the host's
 	execIn  func(task string) Exec
 	version string
+	roots   *x509.CertPool // nil for those of the system
 }
 
 // run runs a check once. It returns nil for a script whose task does not run.
@@ -50,6 +52,8 @@ func (p *probe) run(ctx context.Context, t *Target) *message.CheckQueryResult {
 		return p.http(ctx, t)
 	case nomad.ServiceCheckTCP:
 		return p.tcp(ctx, t)
+	case nomad.ServiceCheckGRPC:
+		return p.grpc(ctx, t)
 	case nomad.ServiceCheckScript:
 		return p.script(ctx, t)
 	}

@@ -221,14 +221,14 @@ func TestTLS(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(s.Close)
 	strict, lax := at(t, s.Listener.Addr()), at(t, s.Listener.Addr())
-	strict.HTTP.Protocol, lax.HTTP.Protocol, lax.HTTP.SkipVerify = "https", "https", true
+	strict.HTTP.Protocol, lax.HTTP.Protocol, lax.SkipVerify = "https", "https", true
 	p := &probe{}
 	for _, tc := range []struct {
 		target *Target
 		want   message.CheckStatus
 	}{{lax, message.CheckSuccess}, {strict, message.CheckFailure}} { // lax first: it must not change the others
 		if r := p.run(t.Context(), tc.target); r.Status != tc.want {
-			t.Errorf("skip_verify %t: %s %q", tc.target.HTTP.SkipVerify, r.Status, r.Output)
+			t.Errorf("skip_verify %t: %s %q", tc.target.SkipVerify, r.Status, r.Output)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestMetadataServices(t *testing.T) {
 	for _, host := range []string{"169.254.169.254", "fe80::1%lo", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200",
 		"168.63.129.16",
 		"fd20:ce::254", "64:ff9b::169.254.169.254"} {
-		for _, kind := range []string{nomad.ServiceCheckTCP, nomad.ServiceCheckHTTP} {
+		for _, kind := range []string{nomad.ServiceCheckTCP, nomad.ServiceCheckHTTP, nomad.ServiceCheckGRPC} {
 			target := at(t, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
 			target.Type, target.Address.Host, target.Foreign, target.Timeout = kind, host, true, time.Second
 			if r := (&probe{}).run(t.Context(), target); !strings.Contains(r.Output, errRefused.Error()) {

@@ -49,7 +49,7 @@ type Set struct {
 
 // alloc holds the checks of one allocation.
 type alloc struct {
-	checks    map[message.CheckID]*status
+	checks    map[message.CheckID]*tracked
 	targets   []*Target
 	changed   wake.Signal // targets differ from those that are watched
 	execs     map[string]Exec
@@ -63,7 +63,7 @@ func New(cfg Config, stored map[string][]*message.CheckQueryResult) *Set {
 	for id, results := range stored {
 		a := s.alloc(id)
 		for _, r := range results {
-			a.checks[r.ID] = &status{latest: r, last: r, ran: true}
+			a.checks[r.ID] = &tracked{latest: r, last: r, ran: true}
 		}
 	}
 	return s
@@ -73,7 +73,7 @@ func New(cfg Config, stored map[string][]*message.CheckQueryResult) *Set {
 func (s *Set) alloc(id string) *alloc {
 	a := s.allocs[id]
 	if a == nil {
-		a = &alloc{checks: map[message.CheckID]*status{}, changed: wake.New(), execs: map[string]Exec{}, followers: map[*follower]bool{}}
+		a = &alloc{checks: map[message.CheckID]*tracked{}, changed: wake.New(), execs: map[string]Exec{}, followers: map[*follower]bool{}}
 		s.allocs[id] = a
 	}
 	return a
@@ -91,7 +91,7 @@ func (s *Set) Observe(allocID string, targets []*Target) {
 		wanted[t.ID] = true
 		if a.checks[t.ID] == nil {
 			r := t.result(cmp.Or(t.Initial, message.CheckPending), 0, Waiting)
-			a.checks[t.ID] = &status{latest: r, last: r}
+			a.checks[t.ID] = &tracked{latest: r, last: r}
 		}
 	}
 	var vanished []message.CheckID

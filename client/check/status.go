@@ -14,8 +14,8 @@ type Thresholds struct {
 	Warning  int // failures; 0 means the same as Critical, so that failures never cause a warning
 }
 
-// status is the status of one check.
-type status struct {
+// tracked is a check with its status.
+type tracked struct {
 	// latest is the last result, with the status after thresholds. last is the result of the last change of that status:
 	// what the state database and the servers have. Neither is modified.
 	latest, last        *message.CheckQueryResult
@@ -24,20 +24,20 @@ type status struct {
 }
 
 // next counts a result and returns the status after it. A failure never improves the status.
-func (s *status) next(t Thresholds, result message.CheckStatus) message.CheckStatus {
-	before := s.latest.Status
+func (c *tracked) next(t Thresholds, result message.CheckStatus) message.CheckStatus {
+	before := c.latest.Status
 	if result != message.CheckFailure {
-		s.successes, s.failures = s.successes+1, 0
-		if s.successes >= t.Passing {
+		c.successes, c.failures = c.successes+1, 0
+		if c.successes >= t.Passing {
 			return result
 		}
 		return before
 	}
-	s.successes, s.failures = 0, s.failures+1
+	c.successes, c.failures = 0, c.failures+1
 	switch {
-	case s.failures >= t.Critical:
+	case c.failures >= t.Critical:
 		return message.CheckFailure
-	case before != message.CheckFailure && s.failures >= cmp.Or(t.Warning, t.Critical):
+	case before != message.CheckFailure && c.failures >= cmp.Or(t.Warning, t.Critical):
 		return message.CheckWarning
 	}
 	return before
@@ -45,18 +45,18 @@ func (s *status) next(t Thresholds, result message.CheckStatus) message.CheckSta
 
 // record keeps a result and reports whether the status has changed. A nil result is that of a script whose task does
 // not run: nothing before the first run, and a failure afterwards.
-func (s *status) record(t *Target, r *message.CheckQueryResult) (changed bool) {
+func (c *tracked) record(t *Target, r *message.CheckQueryResult) (changed bool) {
 	if r == nil {
-		if !s.ran {
+		if !c.ran {
 			return false
 		}
 		r = t.result(message.CheckFailure, 0, "nomad: the task does not run")
 	}
-	r.Status = s.next(t.Thresholds, r.Status)
-	changed = s.latest.Status != r.Status
-	s.latest, s.ran = r, true
+	r.Status = c.next(t.Thresholds, r.Status)
+	changed = c.latest.Status != r.Status
+	c.latest, c.ran = r, true
 	if changed {
-		s.last = r
+		c.last = r
 	}
 	return changed
 }

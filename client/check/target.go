@@ -40,8 +40,12 @@ type Target struct {
 	Interval time.Duration
 	Timeout  time.Duration
 	HTTP     HTTP
+	GRPC     GRPC
 	Command  []string // of a script
 	In       string   // the task in which the script runs
+
+	ServerName string // in the certificate of https and grpc, "" for the host
+	SkipVerify bool   // accept any certificate
 
 	Initial        message.CheckStatus // before the first result, "" for pending
 	Thresholds     Thresholds
@@ -64,7 +68,6 @@ func keyOf(w *service.Workload, s *nomad.Service) Key { return Key{w.Task, s.Nam
 type HTTP struct {
 	Protocol, Method, Path, Body string
 	Header                       map[string][]string
-	SkipVerify                   bool
 }
 
 // Targets returns the checks of a workload, with references interpolated, in the order of the job.
@@ -84,11 +87,12 @@ func target(w *service.Workload, s *nomad.Service, c *nomad.ServiceCheck) *Targe
 	name := expand(s.Name)
 	t := &Target{
 		Mode: message.Healthiness, Name: expand(cmp.Or(c.Name, fmt.Sprintf("service: %q check", name))), Service: name,
-		Group: w.Alloc.Name, Task: w.Task, Type: expand(c.Type), Of: keyOf(w, s), Command: append([]string{c.Command}, c.Args...),
+		Group: w.Alloc.Name, Task: w.Task, Type: expand(c.Type), Of: keyOf(w, s), Command: command(c, expand),
 		In:       nomad.CheckTask(s, c, w.Task),
 		Interval: max(c.Interval, shortest), Timeout: max(c.Timeout, shortest),
 		HTTP: HTTP{Protocol: cmp.Or(expand(c.Protocol), "http"), Method: cmp.Or(expand(c.Method), "GET"), Path: expand(c.Path),
-			Body: c.Body, Header: expandHeader(c.Header, expand), SkipVerify: c.TLSSkipVerify},
+			Body: c.Body, Header: expandHeader(c.Header, expand)},
+		GRPC: GRPC{Service: expand(c.GRPCService), TLS: c.GRPCUseTLS}, ServerName: c.TLSServerName, SkipVerify: c.TLSSkipVerify,
 		Initial:    initialStatus(expand(c.InitialStatus)),
 		Thresholds: Thresholds{Passing: c.SuccessBeforePassing, Warning: c.FailuresBeforeWarning, Critical: c.FailuresBeforeCritical},
 		Restart:    restartOf(c), IgnoreWarnings: onUpdate == onUpdateIgnoreWarnings,
@@ -126,6 +130,15 @@ func (t *Target) resolve(w *service.Workload, s *nomad.Service, c *nomad.Service
 	return nil
 }
 
+// command returns the program of a script and its arguments.
+func command(c *nomad.ServiceCheck, expand func(string) string) []string {
+	out := []string{expand(c.Command)}
+	for _, arg := range c.Args {
+		out = append(out, expand(arg))
+	}
+	return out
+}
+
 func expandHeader(header map[string][]string, expand func(string) string) map[string][]string {
 	out := make(map[string][]string, len(header))
 	for key, values := range header {
@@ -143,7 +156,8 @@ func restartOf(c *nomad.ServiceCheck) *nomad.CheckRestart {
 	return c.CheckRestart
 }
 
-// idOf returns the hash of the definition, as in Nomad 2.0. A script adds its command, which Nomad does not have.
+// idOf returns the hash of the definition, as in Nomad 2.0. A script adds its command, a gRPC check its service, and both
+// it and https the name in the certificate: Nomad does not have these.
 func idOf(w *service.Workload, c *nomad.ServiceCheck, t *Target) message.CheckID {
 	h := sha256.New()
 	put := func(parts ...string) {
@@ -159,9 +173,13 @@ func idOf(w *service.Workload, c *nomad.ServiceCheck, t *Target) message.CheckID
 		h.Write(number[:])
 	}
 	put(expand(c.Protocol), expand(c.Path), expand(c.Method), strconv.FormatBool(c.TLSSkipVerify))
-	if t.Type == nomad.ServiceCheckScript {
+	switch t.Type {
+	case nomad.ServiceCheckScript:
 		put(t.Command...)
+	case nomad.ServiceCheckGRPC:
+		put(t.GRPC.Service, strconv.FormatBool(t.GRPC.TLS))
 	}
+	put(t.ServerName)
 	return message.CheckID(hex.EncodeToString(h.Sum(nil)))
 }
 

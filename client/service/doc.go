@@ -11,6 +11,9 @@
 //	  ▲  └────────Remove─────────────────────────────────────▲  │
 //	  └───Set of a changed registration, Resync──────────┴──────┘ Set
 //
+// A registration that differs from the acknowledged one in its health only is sent at a limited rate (pace.go): two
+// changes at once, then one every 5 s. The last state is always sent. Other changes and removals do not wait.
+//
 // Registrar.Run has two loops, the only long-lived goroutines: one for the removals that a task waits for, one for
 // everything else. At most one call about a registration is in progress. So a removal waits for an older call about
 // the same registration only. The package never stops tasks and stores nothing on disk. A restarted agent registers
