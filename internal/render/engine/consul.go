@@ -93,7 +93,8 @@ func (k key) remedy(status int) string {
 			"with \"nomad acl policy apply -job\"", k.namespace)
 	case required, optional, tree:
 		return fmt.Sprintf(": the task's identity may not read variables below consul/ of namespace %q: attach a policy with "+
-			"read and list of the path \"consul/*\" to the job, with \"nomad acl policy apply -job\"", k.namespace)
+			"read and list of the path \"consul/*\" to the job, with \"nomad acl policy apply -job\". Tasks of a region without Consul "+
+			"(server.services.consul) read those of their own namespace", k.namespace)
 	}
 	return ""
 }

@@ -84,7 +84,7 @@ func TestRefusedReads(t *testing.T) {
 		`{{ key "a" }}`:                 "kv.block(a): the API returned status 403: Permission denied : the task's identity may not read variables",
 		`{{ keyOrDefault "a" "b" }}`:    "kv.get(a): the API returned status 403",
 		`{{ tree "a@dc1" }}`:            "kv.list(a@dc1): the API returned status 403",
-		`{{ tree "a?ns=prod" }}`:        `kv.list(a@ns=prod): the API returned status 403: Permission denied : the task's identity may not read variables below consul/ of namespace "prod": attach a policy with read and list of the path "consul/*" to the job, with "nomad acl policy apply -job"`,
+		`{{ tree "a?ns=prod" }}`:        `kv.list(a@ns=prod): the API returned status 403: Permission denied : the task's identity may not read variables below consul/ of namespace "prod": attach a policy with read and list of the path "consul/*" to the job, with "nomad acl policy apply -job". Tasks of a region without Consul (server.services.consul)`,
 		`{{ service "web" }}`:           `health.service(web|passing): the API returned status 403: Permission denied : the task's identity may not read services of namespace "default": attach a policy with read-job to the job`,
 		`{{ services }}`:                "catalog.services: the API returned status 403",
 		`{{ services "?ns=prod" }}`:     "catalog.services(@ns=prod): the API returned status 403",
