@@ -28,7 +28,7 @@ func serve(t *testing.T, r *region, address string) lines {
 	t.Helper()
 	log := make(lines, 100)
 	s := consulapi.New(consulapi.Config{Address: address, RPC: r, Callers: r, Region: "global", Datacenter: "dc1",
-		Log: slog.New(slog.NewTextHandler(log, nil))})
+		NodeID: "n1", NodeName: "alpha", Log: slog.New(slog.NewTextHandler(log, nil))})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
