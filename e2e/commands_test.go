@@ -22,7 +22,7 @@ import (
 
 // commands are the script commands in addition to those of testscript.
 //
-//	agent NAME [flags]       starts `nomad agent` with flags and waits until it is ready; sets
+//	agent NAME [flags]       starts a lean `nomad agent` with flags and waits until it is ready; sets
 //	                         NOMAD_ADDR, NAME_rpc and NAME_serf (host:port). A name that was killed
 //	                         or stopped starts again where it was. With NOMAD_TOKEN, a UUID, its
 //	                         first ACL token is made with that secret.
@@ -65,6 +65,7 @@ func setup(env *testscript.Env) error {
 	env.Values[goldenKey{}] = dir
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("TZ", "UTC")
+	env.Setenv("GOGC", "off") // commands are short; agents do not inherit it
 	env.Defer(func() {
 		for _, a := range all.of {
 			a.Stop() // no error if a script stopped it already
@@ -91,7 +92,7 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer log.Close()
 	all := ts.Value(agentsKey{}).(*agents)
-	o := cluster.Options{Bin: bin, Dir: ts.MkAbs(args[0]), Args: args[1:], Log: log, Secret: ts.Getenv("NOMAD_TOKEN")}
+	o := cluster.Options{Bin: bin, Dir: ts.MkAbs(args[0]), Args: args[1:], Log: log, Lean: true, Secret: ts.Getenv("NOMAD_TOKEN")}
 	if before := all.of[args[0]]; before != nil {
 		o.HTTP, o.RPC, o.Serf = before.HTTP, before.RPC, before.Serf
 	}
@@ -119,8 +120,8 @@ func running(ts *testscript.TestScript, args []string) *cluster.Agent {
 	return a
 }
 
-// tryAgain is the retry interval of until.
-const tryAgain = 50 * time.Millisecond
+// tryAgain is the retry interval of until. A command takes a tenth of a second of CPU time.
+const tryAgain = 200 * time.Millisecond
 
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

@@ -42,6 +42,7 @@ func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	harness.NeedsSandbox(t)
 	f := &fleet{Fleet: harness.NewFleet(t, harness.QuickHeartbeats), t: t, owner: t, subjects: usable(t), allocs: map[string]string{}}
+	f.Lean = false // Java and QEMU are subjects
 	harness.Passable(t, f.Dir)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		files := map[string][]byte{"/disk": testtask.GuestDisk(), "/" + testtask.JavaClass + ".class": testtask.JavaProgram()}

@@ -14,14 +14,14 @@ import (
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 )
 
-// DevAgent starts an agent in dev mode for the test. Tasks may unveil paths. Without root, exec2
+// DevAgent starts a lean agent in dev mode for the test. Tasks may unveil paths. Without root, exec2
 // runs with Landlock only.
 func DevAgent(t *testing.T, args ...string) *cluster.Agent {
 	t.Helper()
 	dir := TempDir(t)
 	cfg := filepath.Join(dir, "exec2.hcl")
 	WriteFile(t, cfg, UnveilConfig())
-	return Start(t, cluster.Options{Dir: dir, Args: append([]string{"-dev", "-config=" + cfg}, args...)})
+	return Start(t, cluster.Options{Dir: dir, Lean: true, Args: append([]string{"-dev", "-config=" + cfg}, args...)})
 }
 
 // UnveilConfig returns the configuration of devAgent.

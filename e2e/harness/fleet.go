@@ -13,12 +13,13 @@ type Fleet struct {
 	T      *testing.T
 	Server *cluster.Agent
 	Dir    string
+	Lean   bool // of the clients; NewFleet sets it
 }
 
 // NewFleet starts a server with additional configuration.
 func NewFleet(t *testing.T, extra string) *Fleet {
 	t.Helper()
-	f := &Fleet{T: t, Dir: TempDir(t)}
+	f := &Fleet{T: t, Dir: TempDir(t), Lean: true}
 	cfg := filepath.Join(f.Dir, "server.hcl")
 	WriteFile(t, cfg, extra)
 	dir := filepath.Join(f.Dir, "server")
@@ -33,7 +34,7 @@ func (f *Fleet) Join(name, config string) *cluster.Agent {
 	dir := filepath.Join(f.Dir, name)
 	cfg := filepath.Join(f.Dir, name+".hcl")
 	WriteFile(f.T, cfg, fmt.Sprintf("name = %q\n", name)+TestDrivers+config)
-	a := StartIn(f.T, cluster.Options{Dir: dir, Args: []string{"-client", "-bind=127.0.0.1",
+	a := StartIn(f.T, cluster.Options{Dir: dir, Lean: f.Lean, Args: []string{"-client", "-bind=127.0.0.1",
 		fmt.Sprintf("-servers=127.0.0.1:%d", f.Server.RPC), "-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}})
 	id := NodeID(f.T, a)
 	Within(f.T, Patience, "the node has the test driver", func() bool {

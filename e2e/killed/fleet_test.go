@@ -224,6 +224,9 @@ client {
   cni_path                   = %q
   host_volumes_dir           = %q
   host_volume_plugin_dir     = %q
+  options = { # each agent would start their programs
+    "driver.denylist" = "java,qemu"
+  }
   users {
     dynamic_user_min = %d
     dynamic_user_max = %d
