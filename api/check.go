@@ -9,7 +9,7 @@ type AllocCheckStatus struct {
 	Output     string
 	Service    string
 	Task       string // "" for a service of the group
-	Status     string // success, failure or pending
+	Status     string // success, warning, failure or pending
 	StatusCode int    // of HTTP checks
 	Timestamp  int64  // in seconds
 }

@@ -140,7 +140,7 @@ func TestGRPC_HostileStream(t *testing.T) {
 		}
 	}
 	message := func(_ any, stream grpc.ServerStream) error {
-		return stream.SendMsg(&grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("x", 64<<20)})
+		return stream.SendMsg(&grpc_health_v1.HealthCheckRequest{Service: strings.Repeat("x", 1<<20)})
 	}
 	for name, h := range map[string]grpc.StreamHandler{"stream": endless, "message": message} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,8 @@ package check
 import (
 	"cmp"
 	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/client/service"
@@ -41,7 +43,7 @@ func (a *alloc) health(of Key) (catalog.Status, []*catalog.Check) {
 			worst = health
 		}
 		if len(checks) < catalog.MaxChecks {
-			checks = append(checks, &catalog.Check{ID: string(t.ID), Name: prefix(t.Name, catalog.MaxCheckName), Type: t.Type,
+			checks = append(checks, &catalog.Check{ID: string(t.ID), Name: line(t.Name, catalog.MaxCheckName), Type: line(t.Type, maxType),
 				Status: health, Output: prefix(last.Output, catalog.MaxOutput)})
 		}
 	}
@@ -51,6 +53,19 @@ func (a *alloc) health(of Key) (catalog.Status, []*catalog.Check) {
 // severity orders the statuses. That of no status is the lowest.
 func severity(s catalog.Status) int {
 	return slices.Index([]catalog.Status{catalog.Passing, catalog.Warning, catalog.Critical}, s)
+}
+
+// maxType is the maximum size of the type of a check in bytes. Those that exist are shorter.
+const maxType = 16
+
+// line returns the beginning of a text of the job in one line. The servers refuse others, and so the registration.
+func line(text string, size int) string {
+	return prefix(strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, text), size)
 }
 
 // prefix returns the beginning of a text without a part of a character.

@@ -43,7 +43,7 @@ func (w *Workload) details(r *catalog.Registration, s *nomad.Service) error {
 		r.Weights = &catalog.Weights{Passing: s.Weights.Passing, Warning: s.Weights.Warning}
 	}
 	r.EnableTagOverride = s.EnableTagOverride
-	if err := r.CheckSize(); err != nil {
+	if err := r.CheckDeclared(); err != nil {
 		return fmt.Errorf("service %q: %w", r.ServiceName, err)
 	}
 	return nil

@@ -115,11 +115,10 @@ func TestWeightsAndOverride(t *testing.T) {
 // TestTooMuchText checks that the client refuses what the servers refuse, with an error that names the service and is
 // short.
 func TestTooMuchText(t *testing.T) {
-	many := map[string]string{}
-	addresses := map[string]string{}
+	many, addresses := map[string]string{}, map[string]string{}
 	for i := range catalog.MaxMeta {
 		many[fmt.Sprint(i)] = "x"
-		addresses[fmt.Sprint(i)] = "10.1.2.3"
+		addresses[fmt.Sprint(i)], addresses[fmt.Sprint("a", i)] = "10.1.2.3", "10.1.2.3"
 	}
 	long := strings.Repeat("x", 70_000)
 	for name, tc := range map[string]struct {
@@ -127,11 +126,14 @@ func TestTooMuchText(t *testing.T) {
 		want string
 	}{
 		"pairs":          {nomad.Service{Meta: many}, "meta has 65 pairs: at most 64"}, // one is external-source
-		"value":          {nomad.Service{Meta: map[string]string{"a": long}}, "a value of 70000: at most 128 and 512"},
-		"key":            {nomad.Service{Meta: map[string]string{long: "a"}}, "a key of 70000 bytes"},
-		"tags":           {nomad.Service{Tags: []string{long}}, "at most 65536"},
-		"addresses":      {nomad.Service{TaggedAddresses: addresses}, "tagged_addresses has 64 addresses: at most 32"},
-		"name of one":    {nomad.Service{TaggedAddresses: map[string]string{long: "10.1.2.3"}}, "at most 65536"},
+		"value":          {nomad.Service{Meta: map[string]string{"a": long}}, `the value of "a" in meta must be one line of at most 512`},
+		"lines":          {nomad.Service{Meta: map[string]string{"a": "b\nc"}}, `the value of "a" in meta must be one line`},
+		"key":            {nomad.Service{Meta: map[string]string{long: "a"}}, "want 1 to 128 bytes"},
+		"key with space": {nomad.Service{Meta: map[string]string{"a b": "a"}}, "without spaces"},
+		"tags":           {nomad.Service{Tags: []string{long}}, "have 70020 bytes: at most 32768"},
+		"lines of a tag": {nomad.Service{Tags: []string{"a\nb"}}, "has control characters"},
+		"addresses":      {nomad.Service{TaggedAddresses: addresses}, "tagged_addresses has 128 addresses: at most 64"},
+		"name of one":    {nomad.Service{TaggedAddresses: map[string]string{long: "10.1.2.3"}}, "want 1 to 128 bytes"},
 		"broken address": {nomad.Service{TaggedAddresses: map[string]string{long: long}}, "error parsing address"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,42 +1,68 @@
 package catalog
 
-import "fmt"
-
-// Limits of what a job declares for a registration, after interpolation. Those of Meta are the ones of Consul.
-const (
-	MaxMeta            = 64  // pairs
-	MaxMetaKey         = 128 // bytes
-	MaxMetaValue       = 512 // bytes
-	MaxTaggedAddresses = 32
-	MaxText            = 64 << 10 // bytes of the tags, the meta and the tagged addresses
-	MaxChecks          = 64       // checks with their state; the status of a registration counts all
-	MaxCheckName       = 128      // bytes of the name of a Check
+import (
+	"fmt"
+	"strings"
+	"unicode"
 )
 
-// CheckSize returns an error if what the job declares for the registration is too much text.
-func (r *Registration) CheckSize() error {
+// Limits of a registration, after interpolation. Those of Meta are the ones of Consul. Servers and clients have the same.
+const (
+	MaxMeta       = 64  // pairs
+	MaxMetaKey    = 128 // bytes
+	MaxMetaValue  = 512 // bytes
+	MaxTagged     = 64  // tagged addresses
+	MaxTaggedName = 128 // bytes
+	MaxChecks     = 64  // checks with their state; the status of a registration counts all
+	MaxCheckName  = 128 // bytes of the name of a Check that a client sends
+	MaxSize       = 64 << 10
+
+	// MaxDeclared is what remains of MaxSize for the tags, the meta and the tagged addresses when MaxChecks checks have
+	// the longest names and outputs.
+	MaxDeclared = MaxSize / 2
+)
+
+// CheckDeclared returns an error if what a job declares for the registration is too much text, or not plain text. Templates
+// and answers of DNS contain it.
+func (r *Registration) CheckDeclared() error {
+	size := 0
+	for _, tag := range r.Tags {
+		if !Line(tag) {
+			return fmt.Errorf("the tag %.80q has control characters", tag)
+		}
+		size += len(tag)
+	}
 	if n := len(r.Meta); n > MaxMeta {
 		return fmt.Errorf("meta has %d pairs: at most %d", n, MaxMeta)
 	}
-	if n := len(r.TaggedAddresses); n > MaxTaggedAddresses {
-		return fmt.Errorf("tagged_addresses has %d addresses: at most %d", n, MaxTaggedAddresses)
-	}
-	total := 0
-	for _, tag := range r.Tags {
-		total += len(tag)
-	}
 	for key, value := range r.Meta {
-		if len(key) > MaxMetaKey || len(value) > MaxMetaValue {
-			return fmt.Errorf("meta has a pair with a key of %d bytes and a value of %d: at most %d and %d", len(key), len(value),
-				MaxMetaKey, MaxMetaValue)
+		switch {
+		case !Word(key) || len(key) > MaxMetaKey:
+			return fmt.Errorf("meta has the key %.150q: want 1 to %d bytes without spaces", key, MaxMetaKey)
+		case !Line(value) || len(value) > MaxMetaValue:
+			return fmt.Errorf("the value of %q in meta must be one line of at most %d bytes", key, MaxMetaValue)
 		}
-		total += len(key) + len(value)
+		size += len(key) + len(value)
+	}
+	if n := len(r.TaggedAddresses); n > MaxTagged {
+		return fmt.Errorf("tagged_addresses has %d addresses: at most %d", n, MaxTagged)
 	}
 	for name, addr := range r.TaggedAddresses {
-		total += len(name) + len(addr.Address)
+		if !Word(name) || len(name) > MaxTaggedName {
+			return fmt.Errorf("tagged_addresses has the name %.150q: want 1 to %d bytes without spaces", name, MaxTaggedName)
+		}
+		size += len(name) + len(addr.Address)
 	}
-	if total > MaxText {
-		return fmt.Errorf("tags, meta and tagged_addresses have %d bytes: at most %d", total, MaxText)
+	if size > MaxDeclared {
+		return fmt.Errorf("tags, meta and tagged_addresses have %d bytes: at most %d", size, MaxDeclared)
 	}
 	return nil
+}
+
+// Line reports whether the text has no control characters.
+func Line(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }
+
+// Word reports whether the text is not empty and has neither spaces nor control characters.
+func Word(text string) bool {
+	return text != "" && Line(text) && !strings.ContainsFunc(text, unicode.IsSpace)
 }

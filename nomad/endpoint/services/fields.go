@@ -8,17 +8,17 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
-// The limits of the fields that registrations of this project have. Those of Meta are Consul's, in bytes.
+// The limits of the fields that registrations of this project have.
 const (
-	maxMeta         = 64
-	maxMetaKey      = 128
-	maxMetaValue    = 512
-	maxTagged       = 64
-	maxTaggedName   = 128
+	maxMeta         = catalog.MaxMeta
+	maxMetaKey      = catalog.MaxMetaKey
+	maxMetaValue    = catalog.MaxMetaValue
+	maxTagged       = catalog.MaxTagged
+	maxTaggedName   = catalog.MaxTaggedName
 	maxWeight       = 65535
-	maxChecks       = 64
+	maxChecks       = catalog.MaxChecks
 	maxCheckText    = 256 // the ID, the name and the type of a check
-	maxRegistration = 64 << 10
+	maxRegistration = catalog.MaxSize
 )
 
 // checkFields returns an error for fields that are not plain text, or too large. A registration without them is valid.
@@ -59,7 +59,7 @@ func checkSize(r *catalog.Registration) error {
 
 func checkTags(r *catalog.Registration) error {
 	for _, tag := range r.Tags {
-		if !isLine(tag) {
+		if !catalog.Line(tag) {
 			return apierror.Errorf(400, "invalid tag %.80q of service %q: it has control characters", tag, r.ServiceName)
 		}
 	}
@@ -72,9 +72,9 @@ func checkMeta(r *catalog.Registration) error {
 	}
 	for key, value := range r.Meta {
 		switch {
-		case !isWord(key) || len(key) > maxMetaKey:
+		case !catalog.Word(key) || len(key) > maxMetaKey:
 			return apierror.Errorf(400, "invalid metadata key %.150q of service %q: want 1 to %d bytes without spaces", key, r.ServiceName, maxMetaKey)
-		case !isLine(value) || len(value) > maxMetaValue:
+		case !catalog.Line(value) || len(value) > maxMetaValue:
 			return apierror.Errorf(400, "invalid metadata %q of service %q: the value must be one line of at most %d bytes",
 				key, r.ServiceName, maxMetaValue)
 		}
@@ -88,10 +88,10 @@ func checkTagged(r *catalog.Registration) error {
 	}
 	for name, a := range r.TaggedAddresses {
 		switch {
-		case !isWord(name) || len(name) > maxTaggedName:
+		case !catalog.Word(name) || len(name) > maxTaggedName:
 			return apierror.Errorf(400, "invalid name %.150q of a tagged address of service %q: want 1 to %d bytes without spaces",
 				name, r.ServiceName, maxTaggedName)
-		case !isWord(a.Address) || len(a.Address) > maxAddress:
+		case !catalog.Word(a.Address) || len(a.Address) > maxAddress:
 			return apierror.Errorf(400, "invalid tagged address %q of service %q: want 1 to %d bytes without spaces", name, r.ServiceName, maxAddress)
 		case a.Port < 0 || a.Port > 65535:
 			return apierror.Errorf(400, "invalid port %d of tagged address %q of service %q: want 0 to 65535", a.Port, name, r.ServiceName)
@@ -119,7 +119,7 @@ func checkHealth(r *catalog.Registration) error {
 				catalog.MaxOutput)
 		}
 		for _, text := range []string{c.ID, c.Name, c.Type} {
-			if !isLine(text) || len(text) > maxCheckText {
+			if !catalog.Line(text) || len(text) > maxCheckText {
 				return apierror.Errorf(400, "invalid ID, name or type %.80q of a check of service %q: want one line of at most %d bytes",
 					text, r.ServiceName, maxCheckText)
 			}
@@ -145,12 +145,4 @@ func canonical(r *catalog.Registration) *catalog.Registration {
 
 func isStatus(s catalog.Status) bool {
 	return s == catalog.Passing || s == catalog.Warning || s == catalog.Critical
-}
-
-// isLine reports whether the text has no control characters.
-func isLine(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }
-
-// isWord reports whether the text is not empty and has neither spaces nor control characters.
-func isWord(text string) bool {
-	return text != "" && isLine(text) && !strings.ContainsFunc(text, unicode.IsSpace)
 }
