@@ -1,0 +1,172 @@
+package jobs_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/drivers"
+	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/codec"
+	"github.com/open-nomad/open-nomad/nomad/consul"
+	"github.com/open-nomad/open-nomad/nomad/jobrules"
+	"github.com/open-nomad/open-nomad/nomad/message"
+	"github.com/open-nomad/open-nomad/nomad/rpc"
+	"github.com/open-nomad/open-nomad/nomad/server"
+	"github.com/open-nomad/open-nomad/nomad/server/servertest"
+)
+
+// consulJob returns a job with a service of Consul, as a job file declares it.
+func consulJob(id string) *nomad.Job {
+	j := servertest.BatchJob(id, 0)
+	j.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Provider: "consul", Cluster: "default"}}
+	return j
+}
+
+// providersOf returns the stored and the declared provider of a job.
+func providersOf(t *testing.T, s *server.Server, id string) string {
+	t.Helper()
+	job := servertest.Read[message.SingleJobResponse](t, s, "Job.GetJob", servertest.JobRequest(id)).Job
+	if job == nil {
+		t.Fatalf("no job %s", id)
+	}
+	svc := job.TaskGroups[0].Services[0]
+	return svc.Provider + " " + svc.DeclaredProvider
+}
+
+const mapped = "nomad consul"
+
+// TestConsulServices_TwoDuties checks that jobs with services of Consul stay mapped when the leader changes between plan
+// and register, by a revert to a version of another build, by periodic launches, and after a restore.
+func TestConsulServices_TwoDuties(t *testing.T) {
+	all := servertest.Cluster(t, 3, func(c *server.Config) { c.Kinds = drivers.Table() })
+	_, followers := servertest.Split(t, all)
+	write := message.WriteRequest{Region: "global", Namespace: "default"}
+	call := func(method string, req rpc.Request, out any) {
+		t.Helper()
+		if err := servertest.Retry(t, func(ctx context.Context) error { return all[0].Call(ctx, method, req, out) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan := func(j *nomad.Job) (out message.JobPlanResponse) {
+		t.Helper()
+		call("Job.Plan", &message.JobPlanRequest{Job: j, Diff: true, WriteRequest: write}, &out)
+		return out
+	}
+	register := func(j *nomad.Job) (out message.JobRegisterResponse) {
+		t.Helper()
+		call("Job.Register", &message.JobRegisterRequest{Job: j, WriteRequest: write}, &out)
+		return out
+	}
+	want := func(when, id string) {
+		t.Helper()
+		if got := providersOf(t, all[0].Server, id); got != mapped {
+			t.Errorf("%s: providers = %q, want %q", when, got, mapped)
+		}
+	}
+	const warning = `services with provider "consul" are registered natively`
+
+	if got := plan(consulJob("web")); !strings.Contains(got.Warnings, warning) {
+		t.Errorf("warnings of the plan = %q", got.Warnings)
+	}
+	servertest.TransferLeadership(t, all, followers[0])
+	first := register(consulJob("web"))
+	if strings.Count(first.Warnings, warning) != 1 {
+		t.Errorf("warnings of the registration = %q", first.Warnings)
+	}
+	want("registered", "web")
+	servertest.Eventually(t, func() bool { // its status is not written any more
+		return servertest.Read[message.SingleJobResponse](t, all[0].Server, "Job.GetJob", servertest.JobRequest("web")).Job.Status ==
+			nomad.JobStatusDead
+	})
+	if again := register(consulJob("web")); again.JobModifyIndex != first.JobModifyIndex {
+		t.Errorf("the same file made a new version: index %d, then %d", first.JobModifyIndex, again.JobModifyIndex)
+	}
+	if d := plan(consulJob("web")).Diff; d.Type != "None" {
+		t.Errorf("diff of the same file = %+v", d)
+	}
+
+	// A server of another build stored version 0 of this job with provider "consul" and the constraint of Nomad.
+	old := consulJob("old")
+	jobrules.Canonicalize(old)
+	old.TaskGroups[0].Constraints = []*nomad.Constraint{{LTarget: "${attr.consul.version}", RTarget: ">= 1.8.0", Operand: "semver"},
+		{LTarget: "${attr.nomad.version}", RTarget: ">= 1.7.0-a", Operand: "semver"}}
+	servertest.ApplyJob(t, followers[0].Server, old)
+	if d := plan(consulJob("old")).Diff; d.Type != "None" {
+		t.Errorf("diff against the version of another build = %+v", d)
+	}
+	changed := consulJob("old")
+	changed.Meta = map[string]string{"a": "b"}
+	register(changed)
+	want("registered after another build", "old")
+	call("Job.Revert", &message.JobRevertRequest{JobID: "old", JobVersion: 0, WriteRequest: write}, nil)
+	want("reverted", "old")
+	job := servertest.Read[message.SingleJobResponse](t, all[0].Server, "Job.GetJob", servertest.JobRequest("old")).Job
+	for _, c := range job.TaskGroups[0].Constraints {
+		if strings.Contains(c.LTarget, "consul") {
+			t.Errorf("the reverted job has the constraint %v", c)
+		}
+	}
+
+	cron := consulJob("cron")
+	cron.Periodic = &nomad.PeriodicConfig{Enabled: true, Spec: "0 0 1 1 *"}
+	register(cron)
+	call("Periodic.Force", &message.PeriodicForceRequest{JobID: "cron", WriteRequest: write}, nil)
+	children := servertest.Read[message.JobListResponse](t, all[0].Server, "Job.List", &message.JobListRequest{
+		QueryOptions: message.QueryOptions{Namespace: "default", Prefix: "cron/"}}).Jobs
+	if len(children) != 1 {
+		t.Fatalf("%d launches, want 1", len(children))
+	}
+	want("periodic child", children[0].ID)
+
+	archive := servertest.Save(t, followers[0].Server)
+	register(func() *nomad.Job { j := consulJob("web"); j.TaskGroups[0].Services[0].Provider = "nomad"; return j }())
+	if got := providersOf(t, all[0].Server, "web"); got != "nomad " {
+		t.Errorf("with provider nomad in the file: providers = %q", got)
+	}
+	if err := servertest.Restore(t, servertest.RestoreStream(t, followers[1].Server), archive, "EOF"); err != nil {
+		t.Fatal(err)
+	}
+	want("restored", "web")
+}
+
+// TestConsulServices_Modes checks the answers of the settings, and that the default follows the nodes.
+func TestConsulServices_Modes(t *testing.T) {
+	for name, c := range map[string]struct {
+		setting consul.Mode
+		consul  bool // a node has Consul
+		want    string
+	}{
+		"default": {"", false, ""}, "default with Consul": {"", true, "a ready node has Consul"}, "nomad": {consul.Native, true, ""},
+		"refuse": {consul.Refuse, false, `consul = "refuse"`}, "consul": {consul.Consul, false, `consul = "consul"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := servertest.Start(t, func(cfg *server.Config) { cfg.Kinds, cfg.ConsulServices = drivers.Table(), c.setting })
+			if c.consul {
+				n := servertest.MockNode()
+				n.ID, n.SecretID, n.Status = nomad.NewID(), nomad.NewID(), nomad.NodeStatusReady
+				n.Attributes["consul.version"] = "1.20.0"
+				if err := s.Apply(servertest.Context(t), message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write := message.WriteRequest{Region: "global", Namespace: "default"}
+			var v message.JobValidateResponse
+			if err := s.Call(servertest.Context(t), "Job.Validate", &message.JobValidateRequest{Job: codec.Copy(consulJob("j")), WriteRequest: write},
+				&v); err != nil {
+				t.Fatal(err)
+			}
+			err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: consulJob("j"), WriteRequest: write}, nil)
+			if c.want == "" {
+				if err != nil || v.Error != "" || !strings.Contains(v.Warnings, "registered natively") {
+					t.Errorf("Register() = %v, Validate() = %+v", err, v)
+				}
+				return
+			}
+			servertest.WantError(t, err, 400, `service "web": provider is "consul"`, c.want)
+			if !strings.Contains(v.Error, c.want) {
+				t.Errorf("Validate() = %+v, want %q", v, c.want)
+			}
+		})
+	}
+}
