@@ -41,7 +41,7 @@ type Call struct {
 // router finds the route of a request.
 type router struct {
 	exact map[string][]*Route
-	param []*Route // longest prefix first, then longest suffix
+	param []*Route // longest prefix first, then most segments after the parameter, then fewest parameters among them
 }
 
 func newRouter(table []Route) *router {
@@ -63,10 +63,8 @@ func newRouter(table []Route) *router {
 		rt.param = append(rt.param, r)
 	}
 	slices.SortStableFunc(rt.param, func(a, b *Route) int {
-		if n := len(b.prefix) - len(a.prefix); n != 0 {
-			return n
-		}
-		return len(b.suffix) - len(a.suffix)
+		return cmp.Or(len(b.prefix)-len(a.prefix), strings.Count(b.suffix, "/")-strings.Count(a.suffix, "/"),
+			strings.Count(a.suffix, ":")-strings.Count(b.suffix, ":"), len(b.suffix)-len(a.suffix))
 	})
 	return rt
 }

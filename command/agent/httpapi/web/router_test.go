@@ -33,6 +33,7 @@ func TestMatch(t *testing.T) {
 		{"PATCH", "/v1/job/web/versions/good/tag", "", "", 3},
 		{"DELETE", "/v1/volumes/claim/c-1", "/v1/volumes/claim/:id", "c-1", 0},
 		{"DELETE", "/v1/service/web/s-1", "/v1/service/:name/:service_id", "web", 0},
+		{"GET", "/v1/service/web/instances", "/v1/service/:name/instances", "web", 0},
 		{"GET", "/v1/service/web", "/v1/service/:name", "web", 0},
 		{"GET", "/v1/job/", "", "", 0},
 		{"GET", "/v1/job/%zz", "", "", 0},
