@@ -15,6 +15,8 @@ type Workload struct {
 	Job       string // the parent ID for a periodic or dispatched job
 	Group     string
 	Task      string // empty for a service
+	// Keys means that it may read the variables below consul/ of its namespace, because the region uses no Consul.
+	Keys bool
 }
 
 // ACLs that do not depend on stored policies: Everything is for management tokens, and
@@ -74,11 +76,12 @@ func wanted(words *vocabulary, ops []string) rights {
 // Reason is the reason of a decision.
 type Reason string
 
-// Reasons of decisions. The first three allow.
+// Reasons of decisions. The first four allow.
 const (
 	ReasonManagement      Reason = "management token"
 	ReasonGranted         Reason = "granted"
 	ReasonOwnPath         Reason = "workload's own path"
+	ReasonKey             Reason = "Consul key in the workload's namespace"
 	ReasonDenied          Reason = "denied"
 	ReasonNamespaceDenied Reason = "namespace denied"
 	ReasonNotGranted      Reason = "not granted"
@@ -88,7 +91,7 @@ const (
 )
 
 func (r Reason) allows() bool {
-	return r == ReasonManagement || r == ReasonGranted || r == ReasonOwnPath
+	return r == ReasonManagement || r == ReasonGranted || r == ReasonOwnPath || r == ReasonKey
 }
 
 // decide implements the drawing in the package doc. It stores the deciding rules in m.
@@ -142,6 +145,9 @@ func (a *ACL) path(q query, m *match) Reason {
 	if vars.findExact(q.space, q.name, m) {
 		return m.reason(q.want)
 	}
+	if q.want&ownRights != 0 && q.workload.readsKey(q.space, q.name) {
+		return vars.key(q, m)
+	}
 	if q.want&ownRights == 0 || !q.workload.owns(q.space, q.name) {
 		vars.closest(q.space, q.name, m)
 		return m.reason(q.want)
@@ -155,6 +161,26 @@ func (a *ACL) path(q query, m *match) Reason {
 
 // ownRights are the rights of a workload on its own paths.
 var ownRights = variableWords.granted("read", false)
+
+// keys is the beginning of the paths of Consul keys: consulkey.Root.
+const keys = "consul/"
+
+// readsKey reports whether the path is of a Consul key that the workload can read without a policy.
+func (w *Workload) readsKey(namespace, path string) bool {
+	return w != nil && w.Keys && w.Namespace != "" && w.Namespace == namespace && len(path) > len(keys) && strings.HasPrefix(path, keys)
+}
+
+// key decides on a Consul key that the workload reads without a policy. A closest rule that denies applies, also if it has
+// a pattern: unlike own paths, keys are a tree of which a policy closes parts.
+func (rs *rules) key(q query, m *match) Reason {
+	rs.closest(q.space, q.name, m)
+	switch reason := m.reason(q.want); reason {
+	case ReasonDenied, ReasonGranted:
+		return reason
+	}
+	*m = match{keep: m.keep}
+	return ReasonKey
+}
 
 // owns reports whether the workload can read the path without a policy.
 func (w *Workload) owns(namespace, path string) bool {

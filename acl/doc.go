@@ -38,6 +38,9 @@
 // A workload's own paths are nomad/jobs and the paths of its job, group and task below it,
 // in its own namespace. Paths below these four are not included.
 //
+// A workload with Keys also reads and lists the paths below consul/ of its namespace, unless
+// the closest rule denies. The servers set Keys if the region uses no Consul.
+//
 // Two invariants are tested: an additional deny never allows more, and the order of
 // policies and blocks does not matter. A nil *ACL, an unknown right and an invalid name
 // are denied.

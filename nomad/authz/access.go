@@ -42,9 +42,11 @@ func (a *Authority) workload(id *rbac.AuthenticatedIdentity) (*acl.Workload, err
 		return nil, nil
 	}
 	w := id.Claims.WorkloadIdentityClaims
-	alloc := a.store().Snapshot().Alloc(nil, w.AllocationID)
+	snap := a.store().Snapshot()
+	alloc := snap.Alloc(nil, w.AllocationID)
 	if alloc == nil || alloc.Job == nil {
 		return nil, apierror.ErrPermissionDenied // the allocation ended after the authentication
 	}
-	return &acl.Workload{Namespace: alloc.Namespace, Job: alloc.Job.IdentityID(), Group: alloc.TaskGroup, Task: w.TaskName}, nil
+	return &acl.Workload{Namespace: alloc.Namespace, Job: alloc.Job.IdentityID(), Group: alloc.TaskGroup, Task: w.TaskName,
+		Keys: a.keys != nil && a.keys(snap)}, nil
 }

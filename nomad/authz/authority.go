@@ -67,6 +67,7 @@ type Authority struct {
 	enforce  bool
 	store    func() *state.Store
 	verify   Verifier
+	keys     func(*state.Snapshot) bool
 	now      func() time.Time
 	certs    *certs.Store
 	log      *slog.Logger
@@ -81,7 +82,9 @@ type Config struct {
 	// Store returns the current state.
 	Store  func() *state.Store
 	Tokens Verifier
-	Now    func() time.Time
+	// Keys reports whether workloads read the variables of Consul keys without a policy. Nil means that they do not.
+	Keys func(*state.Snapshot) bool
+	Now  func() time.Time
 	// Certs is nil without TLS.
 	Certs *certs.Store
 	Log   *slog.Logger
@@ -89,7 +92,7 @@ type Config struct {
 
 // New returns an Authority.
 func New(c Config) *Authority {
-	return &Authority{enforce: c.Enforce, store: c.Store, verify: c.Tokens, now: c.Now, certs: c.Certs, log: c.Log}
+	return &Authority{enforce: c.Enforce, store: c.Store, verify: c.Tokens, keys: c.Keys, now: c.Now, certs: c.Certs, log: c.Log}
 }
 
 // errPast is the error for an expired token: its text equals that of other rejections, but

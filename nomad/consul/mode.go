@@ -61,6 +61,10 @@ func (s *Services) Mode(snap *state.Snapshot) Mode {
 	return s.mode
 }
 
+// NativeKeys reports whether the mode is Native. Then workloads read the variables of Consul keys without a policy: a
+// region that keeps Consul may have secrets there.
+func (s *Services) NativeKeys(snap *state.Snapshot) bool { return s.Mode(snap) == Native }
+
 // Configured reports whether the operator has set the mode. Otherwise it follows the nodes.
 func (s *Services) Configured() bool { return s != nil && s.setting != "" }
 

@@ -178,8 +178,9 @@ func (s *Server) open() (err error) {
 		Overlap: s.cfg.Spiffe.Overlap}); err != nil {
 		return fmt.Errorf("server: spiffe: %w", err)
 	}
+	s.consul = consul.NewServices(s.cfg.ConsulServices)
 	s.authority = authz.New(authz.Config{Enforce: s.cfg.Access.Enabled, Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS,
-		Log: s.log})
+		Keys: s.consul.NativeKeys, Log: s.log})
 	s.calls = s.newMeter()
 	self := s.asLeader()
 	s.beats = heartbeat.New(heartbeat.Config{RPC: self, Region: s.cfg.Region, MinTTL: s.cfg.MinHeartbeatTTL, Grace: s.cfg.HeartbeatGrace,
@@ -187,7 +188,6 @@ func (s *Server) open() (err error) {
 	s.locks = locks.New(self, s.log)
 	s.plans = plan.New(plan.Config{Store: s.fsm.State, Raft: s.raft, Minter: s.issuer, Evals: s.broker, Kinds: s.cfg.Kinds,
 		Rejections: s.cfg.PlanRejections, Log: s.log})
-	s.consul = consul.NewServices(s.cfg.ConsulServices)
 	s.admission = admission.New(admission.Config{Region: s.cfg.Region, Kinds: s.cfg.Kinds, Schemas: s.schemas, OnlyOurs: s.onlyOurs,
 		Open: !s.cfg.Access.Enabled, ExplicitPrivilege: s.cfg.ExplicitPrivilege, MaxPriority: s.cfg.JobMaxPriority, MaxCount: s.cfg.JobMaxCount,
 		Spiffe: admission.Spiffe{TrustDomain: s.cfg.Spiffe.TrustDomain, DNS: s.cfg.Spiffe.DNS}, Consul: s.consul})

@@ -10,6 +10,7 @@ import (
 	"github.com/open-nomad/open-nomad/acl"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/consulkey"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
@@ -59,7 +60,7 @@ func (s *Service) subjectOf(snap *state.Snapshot, req *message.ACLExplainRequest
 	if w.JobID == "" && w.Group != "" || w.Group == "" && w.Task != "" {
 		return subject{}, apierror.Errorf(http.StatusBadRequest, "invalid workload: a group requires a job, and a task requires a group")
 	}
-	return workloadSubject(w), nil
+	return s.workloadSubject(snap, w), nil
 }
 
 func anonymousSubject() subject {
@@ -78,8 +79,8 @@ func roleSubject(role *rbac.Role) subject {
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfRole(role) }}
 }
 
-func workloadSubject(j rbac.JobACL) subject {
-	w := &acl.Workload{Namespace: j.Namespace, Job: j.JobID, Group: j.Group, Task: j.Task}
+func (s *Service) workloadSubject(snap *state.Snapshot, j rbac.JobACL) subject {
+	w := &acl.Workload{Namespace: j.Namespace, Job: j.JobID, Group: j.Group, Task: j.Task, Keys: s.Consul.NativeKeys(snap)}
 	return subject{ACLSubject: message.ACLSubject{Kind: message.ACLSubjectWorkload, Workload: &j}, workload: w,
 		rights: func(r *authz.Rights) (*acl.ACL, error) { return r.OfWorkload(w) }}
 }
@@ -102,7 +103,7 @@ func (s *Service) everybody(snap *state.Snapshot, ask *question) iter.Seq2[strin
 			}
 		}
 		for _, w := range workloadsOf(snap, ask) {
-			if !yield(workloadKey(w), workloadSubject(w)) {
+			if !yield(workloadKey(w), s.workloadSubject(snap, w)) {
 				return
 			}
 		}
@@ -142,7 +143,7 @@ func workloadsOf(snap *state.Snapshot, ask *question) []rbac.JobACL {
 // owners calls tell for each existing workload that owns the variable at path: a namespace,
 // or a job, group or task in it.
 func owners(snap *state.Snapshot, namespace, path string, tell func(rbac.JobACL)) {
-	if path == variable.Jobs {
+	if path == variable.Jobs || strings.HasPrefix(path, consulkey.Root) { // keys need no policy, if the mode allows it
 		tell(rbac.JobACL{Namespace: namespace})
 		return
 	}
