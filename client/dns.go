@@ -36,7 +36,7 @@ func (c *Client) openDNS() {
 	}
 	c.catalogue = catalogue.New(catalogue.Config{Servers: c.calls, MaxStale: d.MaxStale, Log: c.log})
 	c.dns = dns.New(dns.Config{
-		Domains: d.Domains, Address: d.Address, Gateways: c.gateways(), TTL: d.TTL, OnlyPassing: d.OnlyPassing,
+		Domains: d.Domains, Address: d.Address, Gateways: c.gateways(), Subnets: c.bridgeSubnets(), TTL: d.TTL, OnlyPassing: d.OnlyPassing,
 		Recursors: d.Recursors, HostNamespaces: d.HostNamespaces, SharedNamespaces: d.SharedNamespaces, Quiet: d.Quiet,
 		Peer: func(a netip.Addr) (string, bool) { return c.networks.Peer(a) }, Ready: c.restored,
 		NodeID: c.id.ID, Datacenter: c.cfg.Datacenter, Catalogue: c.catalogue, Changed: c.publishDNS, Log: c.log,
@@ -50,9 +50,18 @@ func (c *Client) gateways() []netip.AddrPort {
 		return nil
 	}
 	var all []netip.AddrPort
+	for _, p := range c.bridgeSubnets() {
+		all = append(all, netip.AddrPortFrom(p.Addr().Next(), bridgeDNSPort))
+	}
+	return all
+}
+
+// bridgeSubnets returns the subnets of the bridge.
+func (c *Client) bridgeSubnets() []netip.Prefix {
+	var all []netip.Prefix
 	for _, p := range []netip.Prefix{c.cfg.Networks.Bridge.Subnet, c.cfg.Networks.Bridge.Subnet6} {
 		if p.IsValid() {
-			all = append(all, netip.AddrPortFrom(p.Masked().Addr().Next(), bridgeDNSPort))
+			all = append(all, p.Masked())
 		}
 	}
 	return all

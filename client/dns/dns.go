@@ -65,6 +65,8 @@ type Config struct {
 	Address netip.AddrPort
 	// Gateways are the addresses of the node on its bridge, none without a bridge.
 	Gateways []netip.AddrPort
+	// Subnets are those of the bridge. Other addresses get no answer there.
+	Subnets []netip.Prefix
 	// Peer returns the namespace of the allocation with an address on the bridge.
 	Peer func(netip.Addr) (namespace string, ok bool)
 	// HostNamespaces are those that the host may ask for, the first without a label. "*" is every namespace.
@@ -199,6 +201,9 @@ func (h *handler) ServeDNS(w miekg.ResponseWriter, req *miekg.Msg) {
 	resp, result := h.reply(source.Addr().Unmap().WithZone(""), req)
 	count(result)
 	if resp == nil {
+		if h.tcp {
+			w.Close() //nolint:errcheck // the peer gets nothing
+		}
 		return
 	}
 	if err := w.WriteMsg(resp); err != nil {
@@ -225,8 +230,8 @@ func (h *handler) reply(source netip.Addr, req *miekg.Msg) (*miekg.Msg, string) 
 	}
 	who, ok := h.caller(source)
 	if !ok {
-		if !h.bridge {
-			return nil, resultDropped // no answer to an address that is not a loopback address
+		if !h.bridge || !slices.ContainsFunc(h.cfg.Subnets, func(p netip.Prefix) bool { return p.Contains(source) }) {
+			return nil, resultDropped // nothing is sent to addresses that others may have forged
 		}
 		return h.failure(req, miekg.RcodeRefused)
 	}

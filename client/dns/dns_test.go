@@ -78,6 +78,7 @@ func start(t testing.TB, edit func(*dns.Config)) *node {
 		Domains: []string{"nomad", "consul"}, TTL: dns.DefaultTTL, NodeID: "n1", Datacenter: "dc1", Ready: ready,
 		Address:        netip.MustParseAddrPort(testnet.Take(t).Addr(5300)),
 		Gateways:       []netip.AddrPort{netip.MustParseAddrPort(testnet.Take(t).Addr(5300))},
+		Subnets:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/29")},
 		HostNamespaces: []string{"default", "team"}, SharedNamespaces: []string{"shared"},
 		Recursors: nil, Catalogue: testServices(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Peer: func(a netip.Addr) (string, bool) {
@@ -280,6 +281,36 @@ func TestPeers(t *testing.T) {
 				t.Errorf("%s asks for %s: %q, %v, want %q", c.from, c.name, short(got), err, c.want)
 			}
 		}
+	}
+}
+
+// An address outside of the bridge gets nothing, so that a forged one cannot be flooded.
+func TestNoAnswerElsewhere(t *testing.T) {
+	n := start(t, nil)
+	raw, err := new(miekg.Msg).SetQuestion("web.service.nomad.", miekg.TypeA).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP("127.0.0.9")}, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(n.bridge)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	// A later question of a peer is answered: the first one was handled.
+	if _, err := n.ask(question{name: "web.service.nomad", kind: miekg.TypeA, from: "127.0.0.5"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if size, err := c.Read(make([]byte, 512)); err == nil {
+		t.Errorf("an answer of %d bytes", size)
+	}
+	if got, err := n.ask(question{name: "web.service.nomad", kind: miekg.TypeA, from: "127.0.0.9", tcp: true}); err == nil {
+		t.Errorf("an answer by TCP: %v", got)
 	}
 }
 

@@ -64,7 +64,10 @@ func TestDNS(t *testing.T) {
 	if got := n.output(all["d"]); strings.Contains(got, gateway) {
 		t.Errorf("a group with destinations asks the node: %q", got)
 	}
-	for range 2 {
+	for _, crashed := range []bool{false, true} {
+		if crashed {
+			n.crash()
+		}
 		for _, c := range []struct {
 			what, space string
 			args        []string
@@ -86,7 +89,6 @@ func TestDNS(t *testing.T) {
 				t.Errorf("%s asks %q: %q, want %q", c.what, c.args, got, c.want)
 			}
 		}
-		n.crash()
 	}
 }
 
