@@ -3,6 +3,7 @@ package services
 import (
 	"context"
 	"iter"
+	"maps"
 	"net"
 
 	memdb "github.com/hashicorp/go-memdb"
@@ -19,14 +20,16 @@ import (
 )
 
 // Instances returns a page of the registrations of one service, or of all, with their nodes. For the namespace "*" it
-// lists those in namespaces with the read-job right; a node gets all. A filter sees the registration only. A request that waits ends with a change of a
-// registration: a change of a node alone does not end it.
+// lists those in namespaces with the read-job right; a node gets all. A filter sees the registration only. A request that
+// waits ends with a change of a registration. If it names a service or a node, a change of a node of the page ends it too.
+// Only callers that may read nodes get their metadata.
 func (s *Service) Instances(ctx context.Context, c *rpc.Call,
 	req *message.ServiceInstancesRequest) (*message.ServiceInstancesResponse, error) {
 	may := handler.Grants(c, acl.ReadJob)
 	if authz.NodeID(c.Identity) != "" {
 		may = func(string) bool { return true }
 	}
+	meta := c.Access.Allows(acl.ToRead(acl.Nodes))
 	return handler.Read(ctx, s.Core, &req.QueryOptions,
 		func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ServiceInstancesResponse) error {
 			out.Index = snap.TableIndex(state.TableRegistrations)
@@ -38,7 +41,15 @@ func (s *Service) Instances(ctx context.Context, c *rpc.Call,
 			if err != nil {
 				return err
 			}
-			out.Instances, out.NextToken = page.Each(found, nodesOf(snap).instance), next
+			nodes := nodesOf(snap)
+			if req.ServiceName != "" || req.NodeID != "" {
+				nodes.ws = ws
+			}
+			nodes.meta = meta
+			out.Instances, out.NextToken = page.Each(found, nodes.instance), next
+			if nodes.ws != nil {
+				out.Index = max(out.Index, nodes.index())
+			}
 			return nil
 		})
 }
@@ -66,29 +77,47 @@ func selected(snap *state.Snapshot, ws memdb.WatchSet, req *message.ServiceInsta
 type nodes struct {
 	snap *state.Snapshot
 	seen map[string]place
+	ws   memdb.WatchSet // watches the nodes, unless it is nil
+	meta bool           // instances have the metadata of their node
 }
 
-// place is the part of a node that an instance has.
-type place struct{ name, address string }
+// place is the part of a node that an instance has. The zero value is that of a node that does not exist.
+type place struct {
+	name, address, status string
+	meta                  map[string]string
+	index                 uint64
+}
 
 func nodesOf(snap *state.Snapshot) nodes { return nodes{snap: snap, seen: map[string]place{}} }
 
-// of returns the name and the address of a node. Both are "" if the node does not exist.
+// of returns the place of a node.
 func (n nodes) of(id string) place {
 	p, seen := n.seen[id]
 	if !seen {
-		if node := n.snap.Node(nil, id); node != nil {
-			p = place{node.Name, address(node)}
+		if node := n.snap.Node(n.ws, id); node != nil {
+			p = place{name: node.Name, address: address(node), status: node.Status, index: node.ModifyIndex}
+			if n.meta {
+				p.meta = node.Meta
+			}
 		}
 		n.seen[id] = p
 	}
 	return p
 }
 
+// index returns the index of the latest change of a node that was found.
+func (n nodes) index() (latest uint64) {
+	for _, p := range n.seen {
+		latest = max(latest, p.index)
+	}
+	return latest
+}
+
 // instance returns a copy of a registration with its node.
 func (n nodes) instance(r *catalog.Registration) *catalog.Instance {
 	p := n.of(r.NodeID)
-	return &catalog.Instance{Registration: *r.Copy(), NodeName: p.name, NodeAddress: p.address}
+	return &catalog.Instance{Registration: *r.Copy(), NodeName: p.name, NodeAddress: p.address, NodeStatus: p.status,
+		NodeMeta: maps.Clone(p.meta)}
 }
 
 // address returns the address at which others reach a node, or "".
