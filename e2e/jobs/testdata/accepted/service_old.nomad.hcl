@@ -1,5 +1,5 @@
-# Fields of Consul have no effect.
-# warns: meta has no effect with provider
+# An identity for Consul has no effect.
+# warns: identity has no effect with provider
 job "service_old" {
   type = "service"
   group "g" {
@@ -10,10 +10,9 @@ job "service_old" {
       name     = "old"
       provider = "nomad"
       port     = "http"
-      meta {
-        a = "b"
+      identity {
+        aud = ["consul.io"]
       }
-      enable_tag_override = true
     }
     task "t" {
       driver = "raw_exec"
