@@ -5,6 +5,8 @@
 //	          └─ "" ──┬─ no ready node has Consul ────────────▶ Native
 //	                  └─ a ready node has the attribute of one ▶ Consul
 //
+// The right of workloads to Consul keys is stricter: with the setting "", a node of any status that has Consul ends it.
+//
 // The setting is server.services.consul of the agent configuration. The package reads the nodes of a snapshot and
 // writes nothing. It starts no goroutine.
 package consul
@@ -37,7 +39,13 @@ type Services struct {
 	mu    sync.Mutex
 	store *state.Store // of the cached mode
 	index uint64       // of the table of nodes
-	mode  Mode
+	found found
+}
+
+// found is what the default setting depends on.
+type found struct {
+	mode Mode
+	any  bool // a node of any status has Consul
 }
 
 // NewServices returns the Services of a setting, which must be one of Modes or "".
@@ -46,36 +54,53 @@ func NewServices(setting Mode) *Services { return &Services{setting: setting} }
 // Mode returns the mode in a snapshot. With the default setting it depends on the nodes, which are read after a change
 // only.
 func (s *Services) Mode(snap *state.Snapshot) Mode {
-	if s == nil {
-		return modeOf(snap)
-	}
-	if s.setting != "" {
+	if s != nil && s.setting != "" {
 		return s.setting
 	}
-	index := snap.TableIndex(state.TableNodes)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mode == "" || s.store != snap.Store() || s.index != index {
-		s.store, s.index, s.mode = snap.Store(), index, modeOf(snap)
-	}
-	return s.mode
+	return s.find(snap).mode
 }
 
-// NativeKeys reports whether the mode is Native. Then workloads read the variables of Consul keys without a policy: a
-// region that keeps Consul may have secrets there.
-func (s *Services) NativeKeys(snap *state.Snapshot) bool { return s.Mode(snap) == Native }
+// NativeKeys reports whether workloads read the variables of Consul keys without a policy. They do in mode Native, since
+// a region that keeps Consul may have secrets there. With the default setting they do not while the state has a node with
+// Consul, whatever its status: an outage of these nodes must not grant a right.
+func (s *Services) NativeKeys(snap *state.Snapshot) bool {
+	if s != nil && s.setting != "" {
+		return s.setting == Native
+	}
+	return !s.find(snap).any
+}
 
 // Configured reports whether the operator has set the mode. Otherwise it follows the nodes.
 func (s *Services) Configured() bool { return s != nil && s.setting != "" }
 
-// modeOf returns the mode of the default setting.
-func modeOf(snap *state.Snapshot) Mode {
+// find returns what the default setting depends on. The result is cached until a node changes.
+func (s *Services) find(snap *state.Snapshot) found {
+	if s == nil {
+		return search(snap)
+	}
+	index := snap.TableIndex(state.TableNodes)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.found.mode == "" || s.store != snap.Store() || s.index != index {
+		s.store, s.index, s.found = snap.Store(), index, search(snap)
+	}
+	return s.found
+}
+
+// search looks for nodes with Consul.
+func search(snap *state.Snapshot) found {
+	out := found{mode: Native}
 	for n := range snap.Nodes(nil) {
-		if n.Status == nomad.NodeStatusReady && HasConsul(n) {
-			return Consul
+		if !HasConsul(n) {
+			continue
+		}
+		out.any = true
+		if n.Status == nomad.NodeStatusReady {
+			out.mode = Consul
+			break
 		}
 	}
-	return Native
+	return out
 }
 
 // HasConsul reports whether a node has an agent of Consul: the attribute consul.version, or consul.<name>.version of

@@ -42,6 +42,40 @@ func TestMode(t *testing.T) {
 	}
 }
 
+// TestNativeKeys checks that with the default setting no outage of the nodes with Consul grants the right to keys.
+func TestNativeKeys(t *testing.T) {
+	for name, c := range map[string]struct {
+		setting   consul.Mode
+		attribute string
+		status    string
+		want      bool
+	}{
+		"without nodes":      {"", "", "", true},
+		"without Consul":     {"", "nomad.version", nomad.NodeStatusReady, true},
+		"ready":              {"", "consul.version", nomad.NodeStatusReady, false},
+		"down":               {"", "consul.version", nomad.NodeStatusDown, false},
+		"disconnected":       {"", "consul.west.version", nomad.NodeStatusDisconnected, false},
+		"initializing":       {"", "consul.version", nomad.NodeStatusInit, false},
+		"nomad with Consul":  {consul.Native, "consul.version", nomad.NodeStatusReady, true},
+		"refuse, no Consul":  {consul.Refuse, "", "", false},
+		"consul, not a node": {consul.Consul, "", "", false},
+	} {
+		s := state.New(nil)
+		if c.status != "" {
+			register(t, s, 2, &nomad.Node{ID: "a", SecretID: "s", Status: c.status, Attributes: map[string]string{c.attribute: "1.20.0"}})
+		}
+		if got := consul.NewServices(c.setting).NativeKeys(s.Snapshot()); got != c.want {
+			t.Errorf("%s: NativeKeys() = %v, want %v", name, got, c.want)
+		}
+	}
+	var none *consul.Services
+	s := state.New(nil)
+	register(t, s, 2, &nomad.Node{ID: "a", SecretID: "s", Status: nomad.NodeStatusDown, Attributes: map[string]string{"consul.version": "1"}})
+	if none.NativeKeys(s.Snapshot()) {
+		t.Error("nil: NativeKeys() = true with a node that has Consul")
+	}
+}
+
 // TestMode_FollowsNodes checks that the cached mode follows the nodes and a replaced store.
 func TestMode_FollowsNodes(t *testing.T) {
 	services, s := consul.NewServices(""), state.New(nil)
