@@ -95,6 +95,7 @@ func (r *serviceRules) service(f *faults, s *nomad.Service, t *nomad.Task) {
 	if w := s.Weights; w != nil && (w.Passing < 0 || w.Passing > maxWeight || w.Warning < 0 || w.Warning > maxWeight) {
 		f.add("weights are %d and %d: each must be 0 to %d", w.Passing, w.Warning, maxWeight)
 	}
+	declared(f, s)
 	r.task(f, s.TaskName, t)
 	r.checks(f, s, t)
 }
