@@ -34,6 +34,8 @@ import (
 const (
 	// MaxNames is the maximum number of names.
 	MaxNames = 4096
+	// minAbsent is the number of names without instances that stay when the cache is full.
+	minAbsent = MaxNames / 8
 	// DefaultMaxStale is the default of Config.MaxStale.
 	DefaultMaxStale = time.Hour
 	// MinMaxStale is the lowest useful MaxStale. A blocking call takes up to half of it.
@@ -68,7 +70,8 @@ type Cache struct {
 
 	mu      sync.Mutex
 	entries map[name]*entry
-	recent  *list.List // of *entry, the most recently used first
+	recent  *list.List // of *entry with instances, the most recently used first
+	absent  *list.List // of *entry without instances or without an answer, in the same order
 	failing bool       // the last fetch of new names failed
 }
 
@@ -83,7 +86,8 @@ type entry struct {
 	asked     time.Time
 	answered  time.Time     // zero before the first answer
 	ready     chan struct{} // closed with the first answer
-	element   *list.Element
+	element   *list.Element // in Cache.recent or Cache.absent
+	present   bool          // in Cache.recent
 }
 
 // New returns an empty Cache. Run keeps it fresh.
@@ -92,7 +96,7 @@ func New(cfg Config) *Cache {
 		cfg.MaxStale = DefaultMaxStale
 	}
 	return &Cache{cfg: cfg, pending: make(chan struct{}, 1), changed: make(chan struct{}, 1),
-		entries: map[name]*entry{}, recent: list.New()}
+		entries: map[name]*entry{}, recent: list.New(), absent: list.New()}
 }
 
 // Instances returns the instances of a service, none if it does not exist. The first question for a name waits for the
@@ -134,36 +138,71 @@ func (c *Cache) use(n name) (e *entry, wait bool) {
 		e = c.add(n)
 	}
 	e.asked = time.Now()
-	c.recent.MoveToFront(e.element)
+	c.order(e).MoveToFront(e.element)
 	return e, e.answered.IsZero() && !c.failing
 }
 
 // add adds a name, and evicts the least recently used one if there are too many. c.mu is locked.
 func (c *Cache) add(n name) *entry {
 	if len(c.entries) >= MaxNames {
-		c.remove(c.recent.Back().Value.(*entry))
+		c.evict()
 	}
 	e := &entry{name: n, ready: make(chan struct{})}
-	e.element = c.recent.PushFront(e)
+	e.element = c.absent.PushFront(e)
 	c.entries[n] = e
 	raise(c.pending)
 	return e
 }
 
+// evict removes one entry of a full cache. c.mu is locked.
+func (c *Cache) evict() {
+	from := c.recent
+	if c.absent.Len() >= minAbsent {
+		from = c.absent
+	}
+	c.remove(from.Back().Value.(*entry))
+}
+
+// order returns the list that has an entry. c.mu is locked.
+func (c *Cache) order(e *entry) *list.List {
+	if e.present {
+		return c.recent
+	}
+	return c.absent
+}
+
+// set stores an answer. c.mu is locked.
+func (c *Cache) set(e *entry, s *message.ServiceState) {
+	e.version, e.instances = s.Version, s.Instances
+	if present := len(s.Instances) > 0; present != e.present {
+		c.order(e).Remove(e.element)
+		e.present = present
+		e.element = insert(c.order(e), e)
+	}
+}
+
+// insert inserts an entry by the time of its last question.
+func insert(l *list.List, e *entry) *list.Element {
+	for other := l.Front(); other != nil; other = other.Next() {
+		if !other.Value.(*entry).asked.After(e.asked) {
+			return l.InsertBefore(e, other)
+		}
+	}
+	return l.PushBack(e)
+}
+
 // remove removes an entry. c.mu is locked.
 func (c *Cache) remove(e *entry) {
 	delete(c.entries, e.name)
-	c.recent.Remove(e.element)
+	c.order(e).Remove(e.element)
 }
 
 // sweep drops names that nobody asks for. c.mu is locked.
 func (c *Cache) sweep() {
-	for last := c.recent.Back(); last != nil; last = c.recent.Back() {
-		e := last.Value.(*entry)
-		if time.Since(e.asked) < idleAfter {
-			return // the others are used more recently
+	for _, l := range []*list.List{c.recent, c.absent} {
+		for last := l.Back(); last != nil && time.Since(last.Value.(*entry).asked) >= idleAfter; last = l.Back() {
+			c.remove(last.Value.(*entry))
 		}
-		c.remove(e)
 	}
 }
 

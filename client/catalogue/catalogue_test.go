@@ -193,6 +193,62 @@ func TestMaxNames(t *testing.T) {
 	})
 }
 
+// Random names without instances do not evict a service. They do not keep a full cache from having new services either.
+func TestRandomNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers()
+		s.set("default/web", 1)
+		c := start(t, s, 0)
+		port(t, c, "web")
+		for i := range catalogue.MaxNames + 10 {
+			port(t, c, fmt.Sprint("random", i))
+		}
+		synctest.Wait()
+		var before int
+		s.read(func() { before = s.calls })
+		if got := port(t, c, "web"); got != 1 {
+			t.Errorf("port = %d, want 1", got)
+		}
+		s.read(func() {
+			if s.calls != before {
+				t.Error("random names evicted a service with instances")
+			}
+		})
+		s.edit(func() {
+			for i := range catalogue.MaxNames {
+				s.version[fmt.Sprint("default/new", i)] = 5
+			}
+		})
+		for i := range catalogue.MaxNames {
+			if got := port(t, c, fmt.Sprint("new", i)); got != 5 {
+				t.Fatalf("port of new service %d = %d, want 5", i, got)
+			}
+		}
+		if got := c.Size(); got != catalogue.MaxNames {
+			t.Errorf("Size() = %d, want %d", got, catalogue.MaxNames)
+		}
+	})
+}
+
+// A service that lost its instances and nobody asks for is dropped, also if the order of questions changed the lists.
+func TestIdleAfterChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers()
+		s.set("default/web", 1)
+		c := start(t, s, 0)
+		port(t, c, "web")
+		for range 13 {
+			port(t, c, "used")
+			time.Sleep(time.Minute)
+			s.edit(func() { s.version["default/web"] = 1 - s.version["default/web"] })
+		}
+		synctest.Wait()
+		if got := c.Size(); got != 1 {
+			t.Errorf("Size() = %d, want 1", got)
+		}
+	})
+}
+
 // During an outage the last answer is used for MaxStale, counted from the last successful call.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -151,7 +151,7 @@ func (c *Cache) record(names []message.ServiceVersion, resp *message.ServiceWatc
 	defer c.mu.Unlock()
 	for _, s := range resp.Services {
 		if e := c.entries[name{s.Namespace, s.Name}]; e != nil {
-			e.version, e.instances = s.Version, s.Instances
+			c.set(e, s)
 		}
 	}
 	at := time.Now().Add(-resp.LastContact)
