@@ -219,7 +219,7 @@ func count(result string) {
 // Results of questions in metrics, besides the names of the response codes.
 const (
 	resultDropped = "dropped" // too many are in work, or the peer is unknown to the listener
-	resultLimited = "limited" // over the rate of the peer
+	resultLimited = "limited" // over a limit of the peer
 	resultNoData  = "nodata"
 )
 
@@ -235,12 +235,11 @@ func (h *handler) reply(source netip.Addr, req *miekg.Msg) (*miekg.Msg, string) 
 		}
 		return h.failure(req, miekg.RcodeRefused)
 	}
-	if h.bridge && !h.limits.allow(source) {
-		if h.tcp {
-			resp, _ := h.failure(req, miekg.RcodeRefused)
-			return resp, resultLimited
+	if h.bridge {
+		if !h.limits.allow(source) || !h.limits.enter(source) {
+			return h.limited(req), resultLimited
 		}
-		return nil, resultLimited
+		defer h.limits.leave(source)
 	}
 	if opt := req.IsEdns0(); opt != nil && opt.Version() != 0 {
 		return h.failure(req, miekg.RcodeBadVers)
@@ -250,6 +249,15 @@ func (h *handler) reply(source netip.Addr, req *miekg.Msg) (*miekg.Msg, string) 
 	}
 	resp := h.resolve(who, req)
 	return h.fit(req, resp), result(resp)
+}
+
+// limited returns the answer to a question over a limit of its peer, nil by UDP.
+func (h *handler) limited(req *miekg.Msg) *miekg.Msg {
+	if !h.tcp {
+		return nil
+	}
+	resp, _ := h.failure(req, miekg.RcodeRefused)
+	return resp
 }
 
 // resolve answers a question of a known peer.

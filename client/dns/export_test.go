@@ -2,6 +2,7 @@ package dns
 
 import (
 	"context"
+	"net"
 	"net/netip"
 
 	miekg "github.com/miekg/dns"
@@ -24,3 +25,6 @@ func (s *Server) Answer(raw []byte, source netip.Addr) (*miekg.Msg, error) {
 	resp, _ := h.reply(source, req)
 	return resp, nil
 }
+
+// Timed returns a listener as that of DNS by TCP.
+func Timed(l net.Listener) net.Listener { return timed{l} }

@@ -24,6 +24,7 @@ const (
 	retryListen  = time.Minute
 	tcpIdle      = 10 * time.Second
 	readTimeout  = 2 * time.Second
+	writeTimeout = 2 * time.Second
 	peerConns    = 32 // TCP connections of one peer
 	allConns     = 512
 	maxQuestion  = 1232 // bytes by UDP
@@ -133,7 +134,7 @@ func (s *Server) answerOn(ctx context.Context, socks *sockets, h handler) error 
 		Refuse: func(c net.Conn) { c.Close() }}
 	for _, server := range []*miekg.Server{
 		{PacketConn: socks.udp, Handler: &h, UDPSize: maxQuestion},
-		{Listener: limited, Handler: &byTCP, ReadTimeout: readTimeout, WriteTimeout: readTimeout,
+		{Listener: timed{limited}, Handler: &byTCP, ReadTimeout: readTimeout,
 			IdleTimeout: func() time.Duration { return tcpIdle }},
 	} {
 		started := make(chan struct{})
@@ -152,6 +153,33 @@ func (s *Server) answerOn(ctx context.Context, socks *sockets, h handler) error 
 		})
 	}
 	return group.Wait()
+}
+
+// timed is a listener whose connections limit the time of each write. The library has no such limit: a peer that reads
+// nothing would keep its connection and its question in work for ever.
+type timed struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l timed) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return timedConn{c}, nil
+}
+
+type timedConn struct{ net.Conn }
+
+// Write implements net.Conn. The peer has writeTimeout to take the bytes.
+func (c timedConn) Write(b []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		c.Close() // a part of an answer was written: the peer cannot find the next one
+	}
+	return n, err
 }
 
 // errEnded means that a listener ended.

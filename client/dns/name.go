@@ -68,6 +68,8 @@ func tail(labels []string) (t target, ok bool) {
 		t.namespace, labels = labels[0], labels[2:]
 	}
 	switch {
+	case t.namespace != "" && !isNamespace(t.namespace):
+		return t, false // the servers refuse a request with such a namespace, and with it all other names of the request
 	case len(labels) == 0:
 	case len(labels) == 1, len(labels) == 2 && labels[1] == labelDatacenter:
 		t.datacenter = labels[0]
@@ -120,7 +122,12 @@ func addrName(a netip.Addr, datacenter, domain string) string {
 
 // isLabel reports whether text, in lower case, is a label of a host name.
 func isLabel(text string) bool {
-	if len(text) == 0 || len(text) > 63 || text[0] == '-' || text[len(text)-1] == '-' {
+	return isNamespace(text) && text[0] != '-' && text[len(text)-1] != '-'
+}
+
+// isNamespace reports whether a label, in lower case, can be the name of a namespace.
+func isNamespace(text string) bool {
+	if len(text) == 0 || len(text) > 63 {
 		return false
 	}
 	for _, c := range []byte(text) {

@@ -13,6 +13,9 @@ const (
 	peerRate  = 500 // questions per second
 	peerBurst = 1000
 	maxPeers  = 4096 // whose rate is known
+	// maxPeerWork is the maximum number of its questions in work. A new name waits for the servers, so that one
+	// allocation that asks for many could occupy MaxInWork alone.
+	maxPeerWork = MaxInWork / 8
 )
 
 // anyNamespace in Config.HostNamespaces is every namespace.
@@ -56,13 +59,35 @@ func (c *caller) selects(label string) (string, bool) {
 	return "", false
 }
 
-// limiter limits the rate of each allocation.
+// limiter limits the rate of each allocation, and its questions in work.
 type limiter struct {
 	mu    sync.Mutex
 	peers map[netip.Addr]*rate.Limiter
+	work  map[netip.Addr]int
 }
 
-func newLimiter() *limiter { return &limiter{peers: map[netip.Addr]*rate.Limiter{}} }
+func newLimiter() *limiter {
+	return &limiter{peers: map[netip.Addr]*rate.Limiter{}, work: map[netip.Addr]int{}}
+}
+
+// enter counts a question of a peer, false if too many are in work.
+func (l *limiter) enter(peer netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.work[peer] >= maxPeerWork {
+		return false
+	}
+	l.work[peer]++
+	return true
+}
+
+func (l *limiter) leave(peer netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.work[peer]--; l.work[peer] == 0 {
+		delete(l.work, peer)
+	}
+}
 
 // allow reports whether a peer may ask now. If there are too many peers, those that have not used up anything are
 // removed, and all if that does not help.
