@@ -148,3 +148,25 @@ func TestOrder(t *testing.T) {
 		t.Errorf("another order:\n%s\n%s", first, again)
 	}
 }
+
+// A blocking query for a list that is always empty needs a right: no RPC checks its token, and it would occupy a slot.
+func TestBlocking_InventedToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegion()
+		r.acl = true
+		s := newServer(r)
+		for _, path := range []string{"/v1/coordinate/nodes", "/v1/health/connect/web", "/v1/catalog/connect/web"} {
+			begun := time.Now()
+			if got := send(s, "GET", path+"?index=1&token=invented"); got.Code != 403 || time.Since(begun) > 0 {
+				t.Errorf("%s: %d after %s, want 403 at once", path, got.Code, time.Since(begun))
+			}
+			if got := send(s, "GET", path); got.Code != 200 || strings.TrimSpace(got.Body.String()) != "[]" {
+				t.Errorf("%s without index: %d %s", path, got.Code, got.Body)
+			}
+		}
+		open := newServer(newRegion())
+		if got := send(open, "GET", "/v1/coordinate/nodes?index=1&wait=1s"); got.Code != 200 {
+			t.Errorf("without ACLs: %d %s", got.Code, got.Body)
+		}
+	})
+}

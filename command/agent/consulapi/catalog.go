@@ -3,6 +3,8 @@ package consulapi
 import (
 	"slices"
 
+	"github.com/open-nomad/open-nomad/acl"
+	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
@@ -128,5 +130,13 @@ func datacenters(c *call) (*answer, error) {
 	return &answer{body: []string{c.server.cfg.Datacenter}}, nil
 }
 
-// none returns an empty list: the mesh and the coordinates of Consul do not exist.
-func none(*call) (*answer, error) { return &answer{body: []string{}}, nil }
+// none returns an empty list: the mesh and the coordinates of Consul do not exist. No RPC checks the token, so that a
+// blocking query needs a right here. Otherwise callers with invented tokens could occupy all blocking queries.
+func none(c *call) (*answer, error) {
+	if c.index > 0 {
+		if err := c.Ask(web.Needs(acl.InNamespace(c.namespace, acl.ReadJob))); err != nil {
+			return nil, err
+		}
+	}
+	return &answer{body: []string{}}, nil
+}
