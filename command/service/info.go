@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -30,7 +31,7 @@ func infoCommand() term.Command {
 		Name: "service info", Args: "<service_name>", MinArgs: 1, MaxArgs: 1,
 		Short: "Show the registrations of a service",
 		Long: "The name may be a prefix that matches exactly one service. A registration is removed when its " +
-			"allocation ends; failing checks do not hide it.",
+			"allocation ends; failing checks do not hide it. With -verbose, each registration has its metadata, its status and its checks.",
 		Setup: func(f *term.Flags) term.Run {
 			var p page
 			p.declare(f)
@@ -128,10 +129,42 @@ func long(found []*api.ServiceRegistration) string {
 		parts = append(parts, term.Pairs([]string{
 			term.Row("ID", r.ID), term.Row("Service Name", r.ServiceName), term.Row("Namespace", r.Namespace), term.Row("Job ID", r.JobID),
 			term.Row("Alloc ID", r.AllocID), term.Row("Node ID", r.NodeID), term.Row("Datacenter", r.Datacenter),
-			term.Row("Address", address(r)), term.Row("Tags", tags(r.Tags)),
-		}))
+			term.Row("Address", address(r)), term.Row("Tags", tags(r.Tags)), term.Row("Meta", meta(r.Meta)),
+			term.Row("Status", cmp.Or(r.Status, "passing")),
+		})+checks(r.Checks))
 	}
 	return strings.Join(parts, "\n\n")
+}
+
+// meta formats metadata by key.
+func meta(pairs map[string]string) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		out = append(out, key+"="+pairs[key])
+	}
+	return strings.Join(out, ", ")
+}
+
+// checks formats the checks of a registration as a table with a title, or "" without checks.
+func checks(list []*api.ServiceCheckState) string {
+	if len(list) == 0 {
+		return ""
+	}
+	rows := []string{"Name|Type|Status|Output"}
+	for _, c := range list {
+		rows = append(rows, term.Row(c.Name, c.Type, c.Status, shortened(c.Output)))
+	}
+	return "\n\nChecks\n" + term.Table(rows)
+}
+
+// shortened returns the beginning of the output of a check. The complete output is in the JSON.
+func shortened(output string) string {
+	const limit = 120
+	runes := []rune(strings.TrimSpace(output))
+	if len(runes) <= limit {
+		return string(runes)
+	}
+	return string(runes[:limit]) + "…"
 }
 
 // address formats the address of a registration, without a port if it has none.
