@@ -129,6 +129,7 @@ var examples = map[string]string{
 	"tls cert create":                   "nomad tls cert create -server -additional-dnsname=server-1.example.com",
 	"tls cert info":                     "nomad tls cert info global-server-nomad.pem",
 	"var get":                           "nomad var get -item=password nomad/jobs/web",
+	"var import":                        "nomad var import -prefix=app/ keys.json",
 	"var init":                          "nomad var init web.nv.hcl",
 	"var list":                          "nomad var list nomad/jobs",
 	"var lock":                          "nomad var lock locks/backup ./backup.sh",

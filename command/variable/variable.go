@@ -1,4 +1,5 @@
-// Package variable holds the commands for variables: get, init, list, lock, purge, put.
+// Package variable holds the commands for variables: get, import, init, list, lock,
+// purge, put.
 // They call an agent through package api. They keep no state and log no values.
 package variable
 
@@ -16,7 +17,7 @@ import (
 
 // Commands lists the commands of this package.
 func Commands() []term.Command {
-	return []term.Command{getCommand(), initCommand(), listCommand(), lockCommand(), purgeCommand(), putCommand()}
+	return []term.Command{getCommand(), importCommand(), initCommand(), listCommand(), lockCommand(), purgeCommand(), putCommand()}
 }
 
 // errNotFound has the text of Nomad 2.0, which tools compare.
