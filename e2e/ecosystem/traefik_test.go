@@ -17,6 +17,7 @@ import (
 	nomadapi "github.com/hashicorp/nomad/api"
 	ptypes "github.com/traefik/paerser/types"
 	"github.com/traefik/traefik/v3/pkg/config/dynamic"
+	"github.com/traefik/traefik/v3/pkg/provider"
 	"github.com/traefik/traefik/v3/pkg/provider/nomad"
 	"github.com/traefik/traefik/v3/pkg/safe"
 )
@@ -27,9 +28,17 @@ const patience = 90 * time.Second
 // Traefik's provider finds a service and notices its end: by polling, and by the event stream.
 func TestTraefik(t *testing.T) {
 	c := agent(t)
-	for name, watch := range map[string]bool{"polling": false, "watching events": true} {
+	follows(t, c, func(t *testing.T, watch bool) func() *dynamic.HTTPConfiguration {
+		return provide(t, c.Address(), watch)
+	})
+}
+
+// follows checks that a provider of Traefik finds a service and notices its end.
+func follows(t *testing.T, c *nomadapi.Client, provide func(t *testing.T, watch bool) func() *dynamic.HTTPConfiguration) {
+	t.Helper()
+	for name, watch := range map[string]bool{"polling": false, "watching": true} {
 		t.Run(name, func(t *testing.T) {
-			found := provide(t, c.Address(), watch)
+			found := provide(t, watch)
 			job := web()
 			if _, _, err := c.Jobs().Register(job, nil); err != nil {
 				t.Fatal(err)
@@ -72,13 +81,19 @@ func web() *nomadapi.Job {
 	return nomadapi.NewServiceJob("web", "web", "global", 50).AddDatacenter("*").AddTaskGroup(group)
 }
 
-// provide runs Traefik's provider. The result returns the latest configuration.
+// provide runs Traefik's provider of Nomad. The result returns the latest configuration.
 func provide(t *testing.T, address string, watch bool) func() *dynamic.HTTPConfiguration {
 	t.Helper()
 	var p nomad.Provider
 	p.SetDefaults()
 	p.Endpoint.Address, p.ExposedByDefault, p.Watch = address, false, watch
 	p.RefreshInterval = ptypes.Duration(200 * time.Millisecond)
+	return runProvider(t, &p)
+}
+
+// runProvider runs a provider of Traefik. The result returns the latest configuration.
+func runProvider(t *testing.T, p provider.Provider) func() *dynamic.HTTPConfiguration {
+	t.Helper()
 	if err := p.Init(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,14 +137,23 @@ func provide(t *testing.T, address string, watch bool) func() *dynamic.HTTPConfi
 // agent starts an agent in dev mode.
 func agent(t *testing.T) *nomadapi.Client {
 	t.Helper()
+	c, _ := agentWithConsul(t)
+	return c
+}
+
+// agentWithConsul starts an agent in dev mode that serves the Consul API at an address.
+func agentWithConsul(t *testing.T) (c *nomadapi.Client, address string) {
+	t.Helper()
 	bin := os.Getenv("NOMAD_BIN")
 	if bin == "" {
 		bin = filepath.Join("..", "..", "bin", "nomad")
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "agent.hcl")
-	ports := freePorts(t, 3)
-	text := fmt.Sprintf("ports {\n  http = %d\n  rpc  = %d\n  serf = %d\n}\n", ports[0], ports[1], ports[2])
+	ports := freePorts(t, 4)
+	address = fmt.Sprintf("127.0.0.1:%d", ports[3])
+	text := fmt.Sprintf("ports {\n  http = %d\n  rpc  = %d\n  serf = %d\n}\nclient {\n  consul_api {\n    address = %q\n  }\n}\n",
+		ports[0], ports[1], ports[2], address)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +176,7 @@ func agent(t *testing.T) *nomadapi.Client {
 			t.Logf("the agent's log:\n%s", text)
 		}
 	})
-	c, err := nomadapi.NewClient(&nomadapi.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", ports[0])})
+	c, err = nomadapi.NewClient(&nomadapi.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", ports[0])})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +184,7 @@ func agent(t *testing.T) *nomadapi.Client {
 		nodes, _, err := c.Nodes().List(nil)
 		return err == nil && len(nodes) == 1 && nodes[0].Status == nomadapi.NodeStatusReady
 	})
-	return c
+	return c, address
 }
 
 // freePorts returns unused ports of the loopback address.

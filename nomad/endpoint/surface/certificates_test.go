@@ -74,6 +74,7 @@ var named = map[string][]string{
 	"ClientCSI.ControllerListVolumes":    {serverHere},
 	"ClientCSI.ControllerValidateVolume": {serverHere}, "ClientCSI.NodeDetachVolume": {serverHere}, "ClientCSI.NodeExpandVolume": {serverHere},
 	"ServiceRegistration.Upsert": {clientHere, serverHere}, "CSIVolume.Claim": {clientHere, serverHere},
+	"ServiceRegistration.Watch": {clientHere, serverHere},
 
 	"Alloc.GetAllocs": {clientHere, serverHere}, "Alloc.SignIdentities": {clientHere, serverHere},
 	"Node.EmitEvents": {clientHere, serverHere}, "Node.UpsertDriverSchemas": {clientHere, serverHere},
