@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,9 +12,12 @@ import (
 // canary is the value of the variable in prod.
 const canary = "c4n4ry-of-a-variable"
 
+// variableRows are the rows that return the items of variables.
+var variableRows = []string{"GET /v1/var/:path", "GET /v1/vars/tree", "Variables.Read", "Variables.Tree"}
+
 // mayRead reports whether a caller may receive the canary from a row.
 func mayRead(row, who string) bool {
-	return who == "management" && (row == "GET /v1/var/:path" || row == "Variables.Read")
+	return who == "management" && slices.Contains(variableRows, row)
 }
 
 // secrets returns the secrets that only their holders may receive, by kind.
