@@ -189,7 +189,8 @@ func TestServiceCommands(t *testing.T) {
 			id(0))},
 		{"service info -filter=Port==8081 web",
 			fmt.Sprintf("Job ID  Address         Tags     Node ID   Alloc ID\nweb     192.0.2.1:8081  [i1,v1]  %s  %s\n", node[:8], id(1))},
-		{"service info -verbose web-admin", fmt.Sprintf("ID           = %s\nService Name = web-admin\nNamespace    = default\nJob ID       = web\nAlloc ID     = %s\nNode ID      = %s\nDatacenter   = registrar\nAddress      = 2001:db8::1\nTags         = []\n",
+		{"service info -verbose web-admin", fmt.Sprintf("ID           = %s\nService Name = web-admin\nNamespace    = default\nJob ID       = web\nAlloc ID     = %s\nNode ID      = %s\nDatacenter   = registrar\nAddress      = 2001:db8::1\nTags         = []\n"+
+			"Meta         = <none>\nStatus       = passing\n",
 			catalog.ID(c.allocs[0].ID, "group-g", "web-admin", "0"), c.allocs[0].ID, node)},
 		{"service info we", "Prefix matched multiple services\n\nService Name  Namespace  Tags\nweb           default    [i0,i1,v1]\nweb-admin     default    []\n"},
 		{"service info nope", "No service registrations with the name or prefix \"nope\" found\n"},
