@@ -3,6 +3,7 @@ package dns_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -69,9 +70,11 @@ func TestWorkOfOnePeer(t *testing.T) {
 	slow := func() int { w.mu.Lock(); defer w.mu.Unlock(); return w.slow }
 	testpace.Within(t, 5*time.Second, "the limit of questions in work is reached", func() bool { return slow() == dns.MaxInWork/8 })
 	for _, from := range []string{"127.0.0.6", ""} {
-		if got, err := n.ask(question{name: "portless.service.nomad", kind: miekg.TypeA, from: from}); err != nil || short(got) != "192.0.2.8" {
-			t.Errorf("from %q: %v, %v", from, got, err)
-		}
+		// The kernel drops a question while the socket is full of the others. A resolver then asks again.
+		testpace.Within(t, 10*time.Second, fmt.Sprintf("an answer to %q", from), func() bool {
+			got, err := n.ask(question{name: "portless.service.nomad", kind: miekg.TypeA, from: from})
+			return err == nil && short(got) == "192.0.2.8"
+		})
 	}
 	if got := slow(); got != dns.MaxInWork/8 {
 		t.Errorf("%d questions in work, want %d", got, dns.MaxInWork/8)
