@@ -353,10 +353,11 @@ func TestStorm(t *testing.T) {
 		return err == nil && short(got) == "REFUSED"
 	})
 	for _, from := range []string{"127.0.0.6", ""} {
-		got, err := n.ask(question{name: "v2.web.service.nomad", kind: miekg.TypeA, from: from})
-		if err != nil || short(got) != "192.0.2.3" {
-			t.Errorf("peer %q during a storm: %q, %v", from, short(got), err)
-		}
+		// The kernel drops a question while the socket is full of the others. A resolver then asks again.
+		testpace.Until(t, fmt.Sprintf("an answer to %q during a storm", from), func() bool {
+			got, err := n.ask(question{name: "v2.web.service.nomad", kind: miekg.TypeA, from: from})
+			return err == nil && short(got) == "192.0.2.3"
+		})
 	}
 }
 
