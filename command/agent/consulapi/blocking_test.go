@@ -38,8 +38,7 @@ func TestBlocking(t *testing.T) {
 			t.Fatalf("answered without a change: %s", w.Body)
 		case <-time.After(5 * time.Second):
 		}
-		calls := len(r.calls)
-		if calls > 5 {
+		if calls := r.made(); calls > 5 {
 			t.Errorf("%d RPCs for 5 changes within half a second", calls)
 		}
 		r.change(func() { r.rows[0].NodeStatus = "ready" })

@@ -122,6 +122,10 @@ func (c *call) instancesOfNode() (*nomad.NodeListStub, []*catalog.Instance, erro
 		return nil, nil, err
 	}
 	list, err := c.instances(scope{node: stub.ID})
+	if err != nil {
+		return nil, nil, err
+	}
+	stub, err = c.node(stub.ID) // it may have changed while the query waited
 	return stub, list, err
 }
 

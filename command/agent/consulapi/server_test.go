@@ -73,15 +73,16 @@ func (r *region) change(edit func()) {
 	r.changed = make(chan struct{})
 }
 
+// made returns the number of calls.
+func (r *region) made() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.calls)
+}
+
 // await waits until the region has more calls than n.
 func (r *region) await(n int) {
-	for {
-		r.mu.Lock()
-		now := len(r.calls)
-		r.mu.Unlock()
-		if now > n {
-			return
-		}
+	for r.made() <= n {
 		runtime.Gosched()
 	}
 }
@@ -112,7 +113,11 @@ func (r *region) Call(ctx context.Context, method string, req, resp any) error {
 		}
 	case *message.NodeListRequest:
 		out := resp.(*message.NodeListResponse)
-		out.QueryMeta, out.Nodes = meta, append(out.Nodes, r.nodes...)
+		out.QueryMeta = meta
+		for _, n := range r.nodes {
+			copied := *n
+			out.Nodes = append(out.Nodes, &copied)
+		}
 	case *message.VariablesReadRequest:
 		out := resp.(*message.VariablesReadResponse)
 		out.QueryMeta = meta
