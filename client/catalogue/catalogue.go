@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -65,8 +66,8 @@ type Config struct {
 // Cache has the instances of the names in use.
 type Cache struct {
 	cfg     Config
-	pending chan struct{} // buffered 1: there are names without an answer
-	changed chan struct{} // buffered 1: there are names that the blocking call does not include
+	pending wake.Signal // there are names without an answer
+	changed wake.Signal // there are names that the blocking call does not include
 
 	mu      sync.Mutex
 	entries map[name]*entry
@@ -95,7 +96,7 @@ func New(cfg Config) *Cache {
 	if cfg.MaxStale <= 0 {
 		cfg.MaxStale = DefaultMaxStale
 	}
-	return &Cache{cfg: cfg, pending: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+	return &Cache{cfg: cfg, pending: wake.New(), changed: wake.New(),
 		entries: map[name]*entry{}, recent: list.New(), absent: list.New()}
 }
 
@@ -150,7 +151,7 @@ func (c *Cache) add(n name) *entry {
 	e := &entry{name: n, ready: make(chan struct{})}
 	e.element = c.absent.PushFront(e)
 	c.entries[n] = e
-	raise(c.pending)
+	c.pending.Send()
 	return e
 }
 
@@ -231,12 +232,4 @@ func (c *Cache) list(selects func(*entry) bool) []message.ServiceVersion {
 		}
 	}
 	return names
-}
-
-// raise sends a wake-up, unless one is pending.
-func raise(signal chan struct{}) {
-	select {
-	case signal <- struct{}{}:
-	default:
-	}
 }

@@ -53,7 +53,7 @@ func (c *Cache) fetchNew(ctx context.Context) {
 			c.mu.Unlock()
 			if err == nil {
 				delay.Reset()
-				raise(c.changed)
+				c.changed.Send()
 				continue
 			}
 			if ctx.Err() != nil || delay.Wait(ctx) != nil {
@@ -108,7 +108,7 @@ func (c *Cache) watch(ctx context.Context, names []message.ServiceVersion) (rest
 		case <-c.changed:
 		}
 		if backoff.Sleep(ctx, settle) != nil {
-			raise(c.changed) // for the next call, unless that has the names already
+			c.changed.Send() // for the next call, unless that has the names already
 			return
 		}
 		cancel(errRestart)

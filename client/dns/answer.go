@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/netip"
@@ -149,13 +150,17 @@ func (a *answer) choose(all []*catalog.Instance, t *target) (named int, usable [
 	return named, usable
 }
 
+// limit returns the maximum number of records of the answer.
+func (a *answer) limit() int {
+	if a.tcp {
+		return maxRecordsTCP
+	}
+	return maxRecordsUDP
+}
+
 // cut removes what certainly does not fit into the answer.
 func (a *answer) cut(all []*catalog.Instance) []*catalog.Instance {
-	limit := maxRecordsUDP
-	if a.tcp {
-		limit = maxRecordsTCP
-	}
-	if len(all) > limit {
+	if limit := a.limit(); len(all) > limit {
 		a.resp.Truncated = !a.tcp
 		all = all[:limit]
 	}
@@ -163,12 +168,7 @@ func (a *answer) cut(all []*catalog.Instance) []*catalog.Instance {
 }
 
 // address returns the address of an instance.
-func address(i *catalog.Instance) string {
-	if i.Address != "" {
-		return i.Address
-	}
-	return i.NodeAddress
-}
+func address(i *catalog.Instance) string { return cmp.Or(i.Address, i.NodeAddress) }
 
 // hosts answers with the addresses of instances. If all are host names, the answer is an alias for the first one: an
 // alias must be the only record of its name.
@@ -196,10 +196,7 @@ func (a *answer) hosts(all []*catalog.Instance) {
 
 // addrs answers with the addresses of the family that was asked for.
 func (a *answer) addrs(all []netip.Addr) {
-	limit := maxRecordsUDP
-	if a.tcp {
-		limit = maxRecordsTCP
-	}
+	limit := a.limit()
 	for _, addr := range all {
 		r := a.record(a.question.Name, addr)
 		if r.Header().Rrtype != a.question.Qtype {

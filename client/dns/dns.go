@@ -18,7 +18,7 @@
 //
 // What a peer may ask is decided before its question is looked up. An allocation sees its own namespace and
 // Config.SharedNamespaces, the host sees Config.HostNamespaces. Answers go only to loopback addresses and to
-// allocations of the bridge, so that nobody else can have large answers sent.
+// allocations of the bridge: a sender with a forged address cannot direct large answers to another machine.
 //
 // The goroutines are those of Run: one for each listener, and one for each question in work, MaxInWork at most.
 package dns

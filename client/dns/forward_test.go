@@ -3,7 +3,6 @@ package dns_test
 import (
 	"net"
 	"net/netip"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	miekg "github.com/miekg/dns"
 
 	"github.com/open-nomad/open-nomad/client/dns"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // recursor runs a recursor by UDP and TCP on a loopback address.
@@ -124,9 +124,7 @@ func TestMergedQuestions(t *testing.T) {
 			}
 		})
 	}
-	for n.Forwarding() < 20 {
-		runtime.Gosched()
-	}
+	testpace.Until(t, "all questions are forwarded", func() bool { return n.Forwarding() >= 20 })
 	close(release)
 	all.Wait()
 	if asked.Load() != 1 {

@@ -14,7 +14,7 @@ const (
 	healthBurst = 2
 )
 
-// due returns the time before which the entry is not sent, zero for now.
+// due returns the earliest time at which the entry may be sent. The zero time means at once.
 func (e *entry) due() time.Time {
 	if free := e.free(); e.healthOnly() && free.After(e.retry) {
 		return free

@@ -38,7 +38,8 @@ func dig(t *testing.T, space string, args ...string) string {
 	return strings.Join(found, " ")
 }
 
-// Tasks on the bridge, the host and nobody else resolve services, also after a crash of the agent.
+// Tasks on the bridge and programs of the host resolve services, also after a crash of the agent. Names of
+// another namespace are refused.
 func TestDNS(t *testing.T) {
 	if _, err := exec.LookPath("dig"); err != nil {
 		testnet.Missing(t, err)

@@ -1,6 +1,7 @@
 package consulapi
 
 import (
+	"cmp"
 	"net/netip"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -23,12 +24,7 @@ func nodeOfStub(stub *nomad.NodeListStub) node {
 }
 
 // nameOf returns the name of a node. A node without a name has its ID.
-func nameOf(name, id string) string {
-	if name == "" {
-		return id
-	}
-	return name
-}
+func nameOf(name, id string) string { return cmp.Or(name, id) }
 
 // serviceOf returns the service of an instance.
 func serviceOf(in *catalog.Instance) service {

@@ -26,19 +26,18 @@ func (c *call) instances(of scope) ([]*catalog.Instance, error) {
 		return in.Datacenter != c.server.cfg.Datacenter || !contains(in.NodeMeta, c.nodeMeta)
 	})
 	slices.SortStableFunc(out, func(a, b *catalog.Instance) int {
-		return cmp.Or(cmp.Compare(a.NodeName, b.NodeName), cmp.Compare(a.NodeID, b.NodeID), cmp.Compare(a.Namespace, b.Namespace),
-			cmp.Compare(a.ID, b.ID))
+		return cmp.Or(c.distance(a.NodeID, a.NodeName)-c.distance(b.NodeID, b.NodeName), cmp.Compare(a.NodeName, b.NodeName),
+			cmp.Compare(a.NodeID, b.NodeID), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID))
 	})
-	if c.near != "" {
-		slices.SortStableFunc(out, func(a, b *catalog.Instance) int {
-			return c.distance(a.NodeID, a.NodeName) - c.distance(b.NodeID, b.NodeName)
-		})
-	}
 	return out, nil
 }
 
-// distance returns 0 for the node of the parameter near, and 1 for others. The region keeps no round-trip times.
+// distance returns 0 for the node of the parameter near, and 1 for others. Without the parameter it is the same for all.
+// The region keeps no round-trip times.
 func (c *call) distance(id, name string) int {
+	if c.near == "" {
+		return 0
+	}
 	own := c.near == "_agent" || c.near == "_ip" // a caller of the loopback address is on this node
 	if own && id == c.server.cfg.NodeID || !own && (name == c.near || id == c.near) {
 		return 0
@@ -78,17 +77,9 @@ func (c *call) nodes(opts message.QueryOptions) ([]*nomad.NodeListStub, error) {
 		return n.Datacenter != c.server.cfg.Datacenter || !contains(n.Meta, c.nodeMeta)
 	})
 	slices.SortStableFunc(out, func(a, b *nomad.NodeListStub) int {
-		return cmp.Or(c.near0(a)-c.near0(b), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(c.distance(a.ID, a.Name)-c.distance(b.ID, b.Name), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	return out, nil
-}
-
-// near0 is distance for a row of a node list, and 0 without the parameter near.
-func (c *call) near0(n *nomad.NodeListStub) int {
-	if c.near == "" {
-		return 0
-	}
-	return c.distance(n.ID, n.Name)
 }
 
 // node returns the node with a name or an ID, nil if none has it. Of several, it prefers one that is ready.

@@ -2,7 +2,6 @@ package consulapi
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -114,7 +114,7 @@ func (s *Server) settle(r *web.Request, q query, fetch reader) (*settled, messag
 			return a, c.meta, nil
 		}
 		c.opts.MinQueryIndex = max(c.opts.MinQueryIndex, c.meta.Index)
-		if err := pause(r.Context(), min(quiet, time.Until(end))); err != nil {
+		if err := backoff.Sleep(r.Context(), min(quiet, time.Until(end))); err != nil {
 			return nil, c.meta, err
 		}
 	}
@@ -160,18 +160,6 @@ func keyOf(r *web.Request) [sha256.Size]byte {
 	params.Del("index")
 	params.Del("wait")
 	return sha256.Sum256([]byte(callerOf(r) + "\n" + r.URL.EscapedPath() + "?" + params.Encode()))
-}
-
-// pause waits. It returns an error if ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // denied returns a refusal with the text by which clients of Consul recognise it.

@@ -99,13 +99,13 @@ func TestSDK_BlockingAndWrites(t *testing.T) {
 	if err != nil || meta.LastIndex != 7 || !meta.KnownLeader {
 		t.Fatalf("%+v, %v", meta, err)
 	}
-	before := func() int { r.mu.Lock(); defer r.mu.Unlock(); return len(r.calls) }()
+	before := r.made()
 	ended := make(chan string, 1)
 	go func() {
 		list, meta, err := c.Health().Service("web", "", true, &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: time.Minute})
 		ended <- fmt.Sprint(names(list), meta.LastIndex, err)
 	}()
-	r.await(before)
+	r.await(t, before)
 	r.change(func() { r.rows[0].NodeStatus = "ready" })
 	if got := <-ended; got != "[w1=passing w2=passing] 8 <nil>" {
 		t.Errorf("the blocking query: %s", got)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
+	"github.com/open-nomad/open-nomad/internal/backoff"
 )
 
 // Limits of connections. The write timeout is longer than a blocking query: read.go has a shorter one for the answer.
@@ -56,7 +57,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			s.cfg.Log.Warn("the Consul API cannot listen; the agent tries again each minute", "addr", s.cfg.Address, "err", err)
 			warned = true
 		}
-		if err := pause(ctx, listenAgain); err != nil {
+		if err := backoff.Sleep(ctx, listenAgain); err != nil {
 			return err
 		}
 	}

@@ -63,9 +63,7 @@ func TestServe_StopsBlocked(t *testing.T) {
 	answered := make(chan error, 1)
 	t.Run("serve", func(t *testing.T) {
 		<-serve(t, r, address)
-		r.mu.Lock()
-		before := len(r.calls)
-		r.mu.Unlock()
+		before := r.made()
 		go func() {
 			resp, err := http.Get("http://" + address + "/v1/catalog/services?index=7")
 			if err == nil {
@@ -73,7 +71,7 @@ func TestServe_StopsBlocked(t *testing.T) {
 			}
 			answered <- err
 		}()
-		r.await(before)
+		r.await(t, before)
 	})
 	<-answered
 }

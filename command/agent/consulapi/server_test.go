@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/command/agent/consulapi"
+	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
@@ -81,10 +81,9 @@ func (r *region) made() int {
 }
 
 // await waits until the region has more calls than n.
-func (r *region) await(n int) {
-	for r.made() <= n {
-		runtime.Gosched()
-	}
+func (r *region) await(t *testing.T, n int) {
+	t.Helper()
+	testpace.Until(t, "another call", func() bool { return r.made() > n })
 }
 
 // Call implements web.RPC.
