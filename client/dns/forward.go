@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +11,8 @@ import (
 	"github.com/hashicorp/go-metrics"
 	miekg "github.com/miekg/dns"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/open-nomad/open-nomad/client/resolvconf"
 )
 
 // Limits of forwarding.
@@ -23,10 +24,7 @@ const (
 	maxRecursors    = 3               // of a resolv.conf, as in the C library
 )
 
-// resolvFile has the recursors of the host.
-const resolvFile = "/etc/resolv.conf"
-
-// resolvEvery is how long a read resolvFile is used.
+// resolvEvery is how long a read resolv.conf is used.
 const resolvEvery = 5 * time.Second
 
 // forwarder passes questions on. Identical questions at a time are one question, so that forwarders that forward to
@@ -38,7 +36,7 @@ type forwarder struct {
 	mu    sync.Mutex
 	all   int
 	peers map[netip.Addr]int // questions of each peer
-	host  []netip.AddrPort   // of resolvFile
+	host  []netip.AddrPort   // of its resolv.conf
 	read  time.Time
 }
 
@@ -187,17 +185,9 @@ func (f *forwarder) resolvers() []netip.AddrPort {
 		return f.host
 	}
 	f.read, f.host = time.Now(), nil
-	text, err := os.ReadFile(resolvFile)
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if len(words) < 2 || words[0] != "nameserver" || len(f.host) == maxRecursors {
-			continue
-		}
-		addr, err := netip.ParseAddr(words[1])
-		if server := netip.AddrPortFrom(addr, 53); err == nil && !f.own(server) {
+	for _, text := range resolvconf.Read().Servers {
+		addr, err := netip.ParseAddr(text)
+		if server := netip.AddrPortFrom(addr, 53); err == nil && !f.own(server) && len(f.host) < maxRecursors {
 			f.host = append(f.host, server)
 		}
 	}

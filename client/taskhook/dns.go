@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"path"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/hook"
+	"github.com/open-nomad/open-nomad/client/resolvconf"
 	"github.com/open-nomad/open-nomad/client/taskenv"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -22,12 +22,8 @@ import (
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
-// Files of the node that a dns block replaces for the task, and the size limit for reading one.
-const (
-	resolvFile = "/etc/resolv.conf"
-	hostsFile  = "/etc/hosts"
-	maxResolv  = 64 << 10
-)
+// hostsFile and resolvconf.File are the files of the node that a dns block replaces for the task.
+const hostsFile = "/etc/hosts"
 
 // dnsHook writes the resolv.conf of the group's dns block, or of its network. In a network namespace
 // it also writes a hosts file with the task's host name, except in mode none without a dns block. The
@@ -78,7 +74,7 @@ func (h *dnsHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *
 			resp.DNS = &drivers.DNS{Servers: dns.Servers, Searches: dns.Searches, Options: dns.Options}
 			return nil
 		}
-		files[resolvFile] = resolvConf(dns, readResolv())
+		files[resolvconf.File] = resolvConf(dns, resolvconf.Read())
 	}
 	if connected {
 		files[hostsFile] = hosts(cmp.Or(req.Hostname, nodeName()), req.Network.Address, req.Network.AddressIPv6)
@@ -108,7 +104,7 @@ func (h *dnsHook) services(ctx context.Context, group *nomad.TaskGroup) *nomad.D
 	if len(gateways) == 0 {
 		return nil
 	}
-	node, block := readResolv(), &nomad.DNSConfig{Servers: []string{gateways[0].String()}}
+	node, block := resolvconf.Read(), &nomad.DNSConfig{Servers: []string{gateways[0].String()}}
 	for _, text := range node.Servers {
 		// A loopback address of the node is another one in the network of the group.
 		addr, err := netip.ParseAddr(text)
@@ -194,36 +190,6 @@ func resolvConf(d *nomad.DNSConfig, node *nomad.DNSConfig) string {
 		fmt.Fprintf(&b, "options %s\n", strings.Join(s, " "))
 	}
 	return b.String()
-}
-
-// readResolv reads the node's resolv.conf. It is empty if that cannot be read.
-func readResolv() *nomad.DNSConfig {
-	f, err := os.Open(resolvFile)
-	if err != nil {
-		return &nomad.DNSConfig{}
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxResolv))
-	if err != nil {
-		return &nomad.DNSConfig{}
-	}
-	return parseResolv(string(text))
-}
-
-func parseResolv(text string) *nomad.DNSConfig {
-	d := &nomad.DNSConfig{}
-	for line := range strings.Lines(text) {
-		switch words := strings.Fields(line); {
-		case len(words) < 2:
-		case words[0] == "nameserver":
-			d.Servers = append(d.Servers, words[1])
-		case words[0] == "search" || words[0] == "domain": // the last one applies
-			d.Searches = words[1:]
-		case words[0] == "options":
-			d.Options = append(d.Options, words[1:]...)
-		}
-	}
-	return d
 }
 
 // dnsOf returns the dns block of the group, or what its network's plugins returned.
