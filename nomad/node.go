@@ -146,6 +146,8 @@ type Node struct {
 	// Key is the Ed25519 public key to which the node is bound: registrations must be signed with it. Nodes of other
 	// projects have none.
 	Key []byte `codec:",omitempty" json:"-" http:"-" bexpr:"-"`
+	// HadConsul means that an earlier registration of the node had an agent of Consul: see nomad/consul.
+	HadConsul bool `codec:",omitempty" json:"-" http:"-" bexpr:"-"`
 }
 
 // SameAdmission reports whether o has the same pool, datacenter and name as n. An introduction admits exactly these.

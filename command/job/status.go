@@ -126,19 +126,27 @@ func describe(j *api.Job) string {
 	if tasks := privilegedTasks(j); len(tasks) > 0 {
 		rows = append(rows, term.Row("Privileged Tasks", strings.Join(tasks, ",")))
 	}
-	if names := nativeServices(j); len(names) > 0 {
-		rows = append(rows, term.Row("Native Services", strings.Join(names, ",")+" (provider \"consul\" in the job file)"))
+	native, unmapped := consulServices(j)
+	if len(native) > 0 {
+		rows = append(rows, term.Row("Native Services", strings.Join(native, ",")+" (provider \"consul\" in the job file)"))
+	}
+	if len(unmapped) > 0 {
+		rows = append(rows, term.Row("Consul Services", strings.Join(unmapped, ",")+" (not native: run the job file again to map them)"))
 	}
 	return term.Pairs(rows)
 }
 
-// nativeServices returns the services that the servers registered natively instead of in Consul, sorted.
-func nativeServices(j *api.Job) []string {
-	names := map[string]bool{}
+// consulServices returns the names of services with provider "consul" in the job file, sorted: those that the servers
+// registered natively, and those of a job that was stored without.
+func consulServices(j *api.Job) (native, unmapped []string) {
+	found := [2]map[string]bool{{}, {}}
 	add := func(list []*api.Service) {
 		for _, s := range list {
-			if s.DeclaredProvider == api.ServiceProviderConsul {
-				names[s.Name] = true
+			switch {
+			case s.DeclaredProvider == api.ServiceProviderConsul:
+				found[0][s.Name] = true
+			case s.Provider == api.ServiceProviderConsul:
+				found[1][s.Name] = true
 			}
 		}
 	}
@@ -148,7 +156,7 @@ func nativeServices(j *api.Job) []string {
 			add(t.Services)
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	return slices.Sorted(maps.Keys(found[0])), slices.Sorted(maps.Keys(found[1]))
 }
 
 // privilegedTasks returns the tasks with privileged = true, which the job file or the servers have set, as group/task.

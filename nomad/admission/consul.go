@@ -154,5 +154,5 @@ func (v *View) consulReason(mode consul.Mode) string {
 	case v.cfg.Consul.Configured():
 		return "this version does not support Consul (consul = \"consul\" in the services block of the servers)"
 	}
-	return "a ready node has Consul, which this version does not support"
+	return "a node of the region has Consul, which this version does not support"
 }

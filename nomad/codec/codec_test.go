@@ -195,13 +195,13 @@ func TestJSON_Hidden(t *testing.T) {
 	if n < 4 {
 		t.Errorf("%d fields have the tag, want at least those of Job and Node", n)
 	}
-	node := nomad.Node{Session: &nomad.NodeSession{}, IdentitiesSince: 7, Key: []byte("key")}
+	node := nomad.Node{Session: &nomad.NodeSession{}, IdentitiesSince: 7, Key: []byte("key"), HadConsul: true}
 	for _, v := range []any{nomad.Job{Registrant: &nomad.Registrant{Management: true}}, node} {
 		text, err := codec.EncodeJSON(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"Registrant", "Session", "IdentitiesSince", `"Key"`} {
+		for _, name := range []string{"Registrant", "Session", "IdentitiesSince", `"Key"`, "HadConsul"} {
 			if strings.Contains(string(text), name) {
 				t.Errorf("the JSON of a %T has the hidden field %s", v, name)
 			}

@@ -1,11 +1,12 @@
 // Package consul decides what the servers of a region do with services of provider "consul". This project has no Consul
 // integration yet: without Consul, such services are registered in the native catalog.
 //
-//	setting ──┬─ nomad, refuse, consul ───────────────────────▶ that mode
-//	          └─ "" ──┬─ no ready node has Consul ────────────▶ Native
-//	                  └─ a ready node has the attribute of one ▶ Consul
+//	setting ──┬─ nomad, refuse, consul ──────────▶ that mode
+//	          └─ "" ──┬─ no registered node has Consul ▶ Native
+//	                  └─ a node has Consul ──────────▶ Consul
 //
-// The right of workloads to Consul keys is stricter: with the setting "", a node of any status that has Consul ends it.
+// The status of the node does not matter, nor whether its Consul can be reached: an outage must neither map jobs nor
+// grant the right to Consul keys. The mode follows when the node is collected or purged.
 //
 // The setting is server.services.consul of the agent configuration. The package reads the nodes of a snapshot and
 // writes nothing. It starts no goroutine.
@@ -39,13 +40,7 @@ type Services struct {
 	mu    sync.Mutex
 	store *state.Store // of the cached mode
 	index uint64       // of the table of nodes
-	found found
-}
-
-// found is what the default setting depends on.
-type found struct {
-	mode Mode
-	any  bool // a node of any status has Consul
+	mode  Mode         // of the default setting, "" before the first call
 }
 
 // NewServices returns the Services of a setting, which must be one of Modes or "".
@@ -57,59 +52,56 @@ func (s *Services) Mode(snap *state.Snapshot) Mode {
 	if s != nil && s.setting != "" {
 		return s.setting
 	}
-	return s.find(snap).mode
+	return s.find(snap)
 }
 
 // NativeKeys reports whether workloads read the variables of Consul keys without a policy. They do in mode Native, since
-// a region that keeps Consul may have secrets there. With the default setting they do not while the state has a node with
-// Consul, whatever its status: an outage of these nodes must not grant a right.
-func (s *Services) NativeKeys(snap *state.Snapshot) bool {
-	if s != nil && s.setting != "" {
-		return s.setting == Native
-	}
-	return !s.find(snap).any
-}
+// a region that keeps Consul may have secrets there.
+func (s *Services) NativeKeys(snap *state.Snapshot) bool { return s.Mode(snap) == Native }
 
 // Configured reports whether the operator has set the mode. Otherwise it follows the nodes.
 func (s *Services) Configured() bool { return s != nil && s.setting != "" }
 
-// find returns what the default setting depends on. The result is cached until a node changes.
-func (s *Services) find(snap *state.Snapshot) found {
+// find returns the mode of the default setting. It is cached until a node changes.
+func (s *Services) find(snap *state.Snapshot) Mode {
 	if s == nil {
 		return search(snap)
 	}
 	index := snap.TableIndex(state.TableNodes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.found.mode == "" || s.store != snap.Store() || s.index != index {
-		s.store, s.index, s.found = snap.Store(), index, search(snap)
+	if s.mode == "" || s.store != snap.Store() || s.index != index {
+		s.store, s.index, s.mode = snap.Store(), index, search(snap)
 	}
-	return s.found
+	return s.mode
 }
 
-// search looks for nodes with Consul.
-func search(snap *state.Snapshot) found {
-	out := found{mode: Native}
+// search looks for a node with Consul.
+func search(snap *state.Snapshot) Mode {
 	for n := range snap.Nodes(nil) {
-		if !HasConsul(n) {
-			continue
-		}
-		out.any = true
-		if n.Status == nomad.NodeStatusReady {
-			out.mode = Consul
-			break
+		if HasConsul(n) {
+			return Consul
 		}
 	}
-	return out
+	return Native
 }
 
 // HasConsul reports whether a node has an agent of Consul: the attribute consul.version, or consul.<name>.version of
-// another cluster. Only clients of Nomad report them.
+// another cluster, now or at an earlier registration. Only clients of Nomad report them.
 func HasConsul(n *nomad.Node) bool {
+	if n.HadConsul {
+		return true
+	}
 	for name := range n.Attributes {
 		if strings.HasPrefix(name, "consul.") && strings.HasSuffix(name, ".version") {
 			return true
 		}
 	}
 	return false
+}
+
+// KeepsConsul reports whether a node that registers again keeps its Consul without the attribute. A client of Nomad that
+// restarts while its Consul is down does not report it. Clients of this project have a key, and never have Consul.
+func KeepsConsul(old, registering *nomad.Node) bool {
+	return len(registering.Key) == 0 && HasConsul(old)
 }

@@ -22,8 +22,9 @@ func TestMode(t *testing.T) {
 		"default with Consul":    {"", "consul.version", nomad.NodeStatusReady, consul.Consul},
 		"another cluster":        {"", "consul.west.version", nomad.NodeStatusReady, consul.Consul},
 		"of another subject":     {"", "consul.segment", nomad.NodeStatusReady, consul.Native},
-		"down":                   {"", "consul.version", nomad.NodeStatusDown, consul.Native},
-		"initializing":           {"", "consul.version", nomad.NodeStatusInit, consul.Native},
+		"down":                   {"", "consul.version", nomad.NodeStatusDown, consul.Consul},
+		"disconnected":           {"", "consul.west.version", nomad.NodeStatusDisconnected, consul.Consul},
+		"initializing":           {"", "consul.version", nomad.NodeStatusInit, consul.Consul},
 		"nomad with Consul":      {consul.Native, "consul.version", nomad.NodeStatusReady, consul.Native},
 		"consul without Consul":  {consul.Consul, "", "", consul.Consul},
 		"refuse":                 {consul.Refuse, "", "", consul.Refuse},
@@ -39,40 +40,36 @@ func TestMode(t *testing.T) {
 		if got := services.Configured(); got != (c.setting != "") {
 			t.Errorf("%s: Configured() = %v", name, got)
 		}
+		if got := services.NativeKeys(s.Snapshot()); got != (c.want == consul.Native) {
+			t.Errorf("%s: NativeKeys() = %v in mode %q", name, got, c.want)
+		}
 	}
 }
 
-// TestNativeKeys checks that with the default setting no outage of the nodes with Consul grants the right to keys.
-func TestNativeKeys(t *testing.T) {
+// TestHasConsul_Registrations checks whether a node has Consul after a registration and after the next one.
+func TestHasConsul_Registrations(t *testing.T) {
+	key := []byte("of a client of this project")
 	for name, c := range map[string]struct {
-		setting   consul.Mode
-		attribute string
-		status    string
-		want      bool
+		first, next string // an attribute
+		key         []byte // of the second registration
+		want        bool
 	}{
-		"without nodes":      {"", "", "", true},
-		"without Consul":     {"", "nomad.version", nomad.NodeStatusReady, true},
-		"ready":              {"", "consul.version", nomad.NodeStatusReady, false},
-		"down":               {"", "consul.version", nomad.NodeStatusDown, false},
-		"disconnected":       {"", "consul.west.version", nomad.NodeStatusDisconnected, false},
-		"initializing":       {"", "consul.version", nomad.NodeStatusInit, false},
-		"nomad with Consul":  {consul.Native, "consul.version", nomad.NodeStatusReady, true},
-		"refuse, no Consul":  {consul.Refuse, "", "", false},
-		"consul, not a node": {consul.Consul, "", "", false},
+		"never":                       {"nomad.version", "nomad.version", nil, false},
+		"found later":                 {"nomad.version", "consul.version", nil, true},
+		"still there":                 {"consul.version", "consul.version", nil, true},
+		"unreachable":                 {"consul.version", "nomad.version", nil, true},
+		"another cluster unreachable": {"consul.west.version", "nomad.version", nil, true},
+		"replaced by this project":    {"consul.version", "nomad.version", key, false},
 	} {
-		s := state.New(nil)
-		if c.status != "" {
-			register(t, s, 2, &nomad.Node{ID: "a", SecretID: "s", Status: c.status, Attributes: map[string]string{c.attribute: "1.20.0"}})
+		old := &nomad.Node{Attributes: map[string]string{c.first: "1.20.0"}}
+		for n := range 3 { // the mark outlives further registrations
+			next := &nomad.Node{Attributes: map[string]string{c.next: "1.20.0"}, Key: c.key}
+			next.HadConsul = consul.KeepsConsul(old, next)
+			if got := consul.HasConsul(next); got != c.want {
+				t.Errorf("%s: HasConsul() = %v after registration %d, want %v", name, got, n+2, c.want)
+			}
+			old = next
 		}
-		if got := consul.NewServices(c.setting).NativeKeys(s.Snapshot()); got != c.want {
-			t.Errorf("%s: NativeKeys() = %v, want %v", name, got, c.want)
-		}
-	}
-	var none *consul.Services
-	s := state.New(nil)
-	register(t, s, 2, &nomad.Node{ID: "a", SecretID: "s", Status: nomad.NodeStatusDown, Attributes: map[string]string{"consul.version": "1"}})
-	if none.NativeKeys(s.Snapshot()) {
-		t.Error("nil: NativeKeys() = true with a node that has Consul")
 	}
 }
 

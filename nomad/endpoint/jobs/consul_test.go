@@ -137,16 +137,15 @@ func TestConsulServices_Modes(t *testing.T) {
 		consul  bool // a node has Consul
 		want    string
 	}{
-		"default": {"", false, ""}, "default with Consul": {"", true, "a ready node has Consul"}, "nomad": {consul.Native, true, ""},
+		"default": {"", false, ""}, "default with Consul": {"", true, "a node of the region has Consul"}, "nomad": {consul.Native, true, ""},
 		"refuse": {consul.Refuse, false, `consul = "refuse"`}, "consul": {consul.Consul, false, `consul = "consul"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := servertest.Start(t, func(cfg *server.Config) { cfg.Kinds, cfg.ConsulServices = drivers.Table(), c.setting })
 			if c.consul {
-				n := servertest.MockNode()
-				n.ID, n.SecretID, n.Status = nomad.NewID(), nomad.NewID(), nomad.NodeStatusReady
-				n.Attributes["consul.version"] = "1.20.0"
-				if err := s.Apply(servertest.Context(t), message.NodeRegisterRequestType, &message.NodeRegisterRequest{Node: n}); err != nil {
+				n := servertest.NewFakeNode(t, s)
+				n.Node.Attributes["consul.version"] = "1.20.0"
+				if err := n.Register(""); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -169,4 +168,44 @@ func TestConsulServices_Modes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConsulServices_Outage checks that jobs stay refused while the Consul of a node is down when its client restarts,
+// and while the node is down. They are mapped after the node is purged.
+func TestConsulServices_Outage(t *testing.T) {
+	s, _ := servertest.Start(t, func(cfg *server.Config) { cfg.Kinds = drivers.Table() })
+	write := message.WriteRequest{Region: "global", Namespace: "default"}
+	refused := func(when string, want bool) {
+		t.Helper()
+		err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: consulJob("j"), WriteRequest: write}, nil)
+		if got := err != nil && strings.Contains(err.Error(), "a node of the region has Consul"); got != want || err != nil && !got {
+			t.Errorf("%s: Register() = %v, want refused %v", when, err, want)
+		}
+	}
+	n := servertest.NewFakeNode(t, s)
+	n.Node.HadConsul = true // not for the client to decide
+	register := func() {
+		t.Helper()
+		if err := n.Register(n.JWT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	register()
+	refused("no Consul yet", false)
+	n.Node.HadConsul, n.Node.Attributes["consul.version"] = false, "1.20.0"
+	register()
+	refused("found", true)
+	delete(n.Node.Attributes, "consul.version")
+	register()
+	refused("restarted without its Consul", true)
+	register()
+	refused("restarted again", true)
+	n.Must("Node.UpdateStatus", &message.NodeUpdateStatusRequest{NodeID: n.Node.ID, Status: nomad.NodeStatusDown,
+		WriteRequest: n.Write(n.JWT)}, &message.NodeUpdateResponse{})
+	refused("down", true)
+	if err := s.Call(servertest.Context(t), "Node.Deregister", &message.NodeDeregisterRequest{NodeID: n.Node.ID,
+		WriteRequest: write}, nil); err != nil {
+		t.Fatal(err)
+	}
+	refused("purged", false)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/authz"
+	"github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/identity"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -115,6 +116,7 @@ func serverFields(node, old *nomad.Node) {
 	node.DrainStrategy, node.LastDrain, node.Events = nil, nil, nil
 	node.LastMissedHeartbeatIndex, node.LastAllocUpdateIndex = 0, 0
 	node.StatusDescription, node.IdentitySigningKeyID, node.IdentitiesSince = "", "", 0
+	node.HadConsul = old != nil && consul.KeepsConsul(old, node)
 	if node.SchedulingEligibility != nomad.NodeSchedulingIneligible {
 		node.SchedulingEligibility = nomad.NodeSchedulingEligible
 	}
