@@ -37,7 +37,7 @@ func (n allocNode) LastBeat() time.Time {
 // PullFailed implements allocs.Node. A heartbeat then registers the node again, if the servers do not have it.
 func (n allocNode) PullFailed(err error) {
 	if isNodeUnknown(err) {
-		raise(n.c.urgent)
+		n.c.urgent.Send()
 	}
 }
 

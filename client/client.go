@@ -56,6 +56,7 @@ import (
 	"github.com/open-nomad/open-nomad/drivers/process"
 	"github.com/open-nomad/open-nomad/internal/certs"
 	"github.com/open-nomad/open-nomad/internal/connlimit"
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/monitor"
 	"github.com/open-nomad/open-nomad/nomad/profile"
@@ -146,8 +147,8 @@ type Client struct {
 	sampler   *taskhook.Sampler
 	meter     *meter.Meter
 
-	urgent   chan struct{} // buffered 1: send a heartbeat now
-	attached atomic.Bool   // the servers accept this agent as the node
+	urgent   wake.Signal // send a heartbeat now
+	attached atomic.Bool // the servers accept this agent as the node
 	refusal  atomic.Pointer[string]
 	// eligibility is the node's, as the servers last reported it; nil before the first report.
 	eligibility atomic.Pointer[string]
@@ -163,7 +164,7 @@ type Client struct {
 	restored chan struct{}
 	// volumesRestored is closed when the dynamic host volumes of the previous agent are restored.
 	volumesRestored chan struct{}
-	reloads         chan struct{}  // buffered 1: fingerprint again
+	reloads         wake.Signal    // fingerprint again
 	background      sync.WaitGroup // work of the start that is not waited for
 }
 
@@ -179,7 +180,7 @@ func New(cfg Config, parts Parts) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, log: parts.Log, db: db, tls: parts.TLS, host: fingerprint.NewHost("/", cfg.Fingerprint),
-		urgent: newSignal(), reloads: newSignal(), ready: make(chan struct{}), restored: make(chan struct{}),
+		urgent: wake.New(), reloads: wake.New(), ready: make(chan struct{}), restored: make(chan struct{}),
 		volumesRestored: make(chan struct{}),
 	}
 	for _, open := range []func(Parts) error{c.openIdentity, c.openParts, c.openAllocs, c.openEndpoint} {
@@ -321,7 +322,7 @@ func (c *Client) ServeHTTPS(on bool) {
 		return
 	}
 	c.node.update(func(n *nomad.Node) { n.TLSEnabled = on })
-	raise(c.node.changed)
+	c.node.changed.Send()
 }
 
 // Node returns the node as it is registered.
@@ -444,23 +445,4 @@ func (c *Client) Close() error {
 		}
 	}
 	return c.db.Close()
-}
-
-// newSignal returns a channel that holds one wake-up.
-func newSignal() chan struct{} { return make(chan struct{}, 1) }
-
-// raise sends a wake-up, unless one is pending.
-func raise(signal chan struct{}) {
-	select {
-	case signal <- struct{}{}:
-	default:
-	}
-}
-
-// lower clears a signal.
-func lower(signal chan struct{}) {
-	select {
-	case <-signal:
-	default:
-	}
 }

@@ -80,7 +80,7 @@ func (c *Client) publishDNS() {
 			}
 		}
 	})
-	raise(c.node.changed)
+	c.node.changed.Send()
 }
 
 // runDNS serves DNS until ctx ends.

@@ -13,7 +13,7 @@ import (
 
 // Reload fingerprints again what can change while the agent runs: networks, memory, CNI networks and plugins, and host
 // volume plugins. It does not wait for them.
-func (c *Client) Reload() { raise(c.reloads) }
+func (c *Client) Reload() { c.reloads.Send() }
 
 // reload fingerprints again on each request until ctx ends.
 func (c *Client) reload(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (c *Client) fingerprintAgain(ctx context.Context) {
 		})
 		c.facts.Apply(c.cfg.Fingerprint, n)
 	})
-	raise(c.node.changed)
+	c.node.changed.Send()
 }
 
 // awaitClouds waits until the first attempt with every cloud provider is over, for cloud.ProbeLimit at most. Facts
@@ -70,7 +70,7 @@ func (c *Client) addCloud(facts cloud.Facts) {
 		n.Links = maps.Clone(n.Links)
 		maps.Copy(n.Links, facts.Links)
 	})
-	raise(c.node.changed)
+	c.node.changed.Send()
 }
 
 // watchDrivers reports changes of the drivers to the servers.
@@ -84,7 +84,7 @@ func (c *Client) watchDrivers(ctx context.Context) error {
 		infos := c.drivers.Infos()
 		changed, turned := c.node.setDrivers(infos)
 		if changed {
-			raise(c.node.changed)
+			c.node.changed.Send()
 		}
 		if len(turned) > 0 {
 			c.emit(ctx, turned, infos)
@@ -101,7 +101,7 @@ func (c *Client) watchDevices(ctx context.Context) error {
 		case <-c.devices.Changed():
 		}
 		if c.node.setDevices(c.devices.Groups()) {
-			raise(c.node.changed)
+			c.node.changed.Send()
 		}
 	}
 }

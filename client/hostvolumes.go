@@ -51,7 +51,7 @@ func withoutClosed(all, usable map[string]*nomad.ClientHostVolumeConfig) map[str
 // volumesChanged registers the node with its current volumes.
 func (c *Client) volumesChanged() {
 	c.node.update(func(n *nomad.Node) { n.HostVolumes = c.volumes.all() })
-	raise(c.node.changed)
+	c.node.changed.Send()
 }
 
 // fingerprintVolumePlugins replaces the attributes of the host volume plugins.
@@ -71,7 +71,7 @@ func (c *Client) fingerprintVolumePlugins(ctx context.Context) {
 		}
 		maps.Copy(n.Attributes, found)
 	})
-	raise(c.node.changed)
+	c.node.changed.Send()
 }
 
 // restoreVolumes creates the volumes of an earlier agent again. It waits for volumePatience at most. A slow plugin then

@@ -25,12 +25,12 @@ func (l link) Stream(ctx context.Context, method string) (*rpc.Stream, error) {
 type endpointNode struct{ c *Client }
 
 // Heartbeat implements endpoint.Node.
-func (n endpointNode) Heartbeat() { raise(n.c.urgent) }
+func (n endpointNode) Heartbeat() { n.c.urgent.Send() }
 
 // SetMeta implements endpoint.Node.
 func (n endpointNode) SetMeta(meta map[string]string) {
 	n.c.node.update(func(n *nomad.Node) { n.Meta = meta })
-	raise(n.c.node.changed)
+	n.c.node.changed.Send()
 }
 
 // serverKeys fetches the servers' public keys from any server or, when fresh, from the leader.

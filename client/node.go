@@ -7,12 +7,13 @@ import (
 	"sync"
 
 	"github.com/open-nomad/open-nomad/internal/cgroup"
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
 // nodeHolder holds the node to be registered.
 type nodeHolder struct {
-	changed chan struct{} // buffered 1: the registered node is outdated
+	changed wake.Signal // the registered node is outdated
 
 	mu   sync.Mutex
 	node *nomad.Node
@@ -107,5 +108,5 @@ func newNodeHolder(c *Client, volumes map[string]*nomad.ClientHostVolumeConfig) 
 	if tree, err := cgroup.Detect(); err == nil && tree.Usable() == nil {
 		n.Attributes[nomad.NodeSpiffeAttribute] = nomad.NodeSpiffeVersion // callers are identified by their groups
 	}
-	return &nodeHolder{changed: newSignal(), node: n}
+	return &nodeHolder{changed: wake.New(), node: n}
 }

@@ -63,7 +63,7 @@ func (c *Client) enter(ctx context.Context) (ttl time.Duration, err error) {
 	back := backoff.Backoff{Min: registerBackoffMin, Max: registerBackoffMax}
 	waits := false
 	for {
-		lower(c.node.changed) // this registration has the change
+		c.node.changed.Clear() // this registration has the change
 		if err = c.register(ctx); err == nil {
 			ttl, err = c.beat(ctx)
 		}
@@ -172,7 +172,7 @@ func (c *Client) heartbeat(ctx context.Context, ttl time.Duration) error {
 			return ctx.Err()
 		case <-c.node.changed:
 			if err = c.register(ctx); err != nil {
-				raise(c.node.changed)
+				c.node.changed.Send()
 			}
 		case <-c.urgent:
 			ttl, err = c.beat(ctx)

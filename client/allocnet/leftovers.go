@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/wake"
 )
 
 // Limits of the removal of networks that no allocation has.
@@ -32,11 +34,11 @@ type leftovers struct {
 
 	mu  sync.Mutex
 	ids map[string]chan struct{} // closed at the end of the removal; nil while it waits
-	new chan struct{}            // buffered 1: there are further ones
+	new wake.Signal              // there are further ones
 }
 
 func newLeftovers(remove func(ctx context.Context, alloc string) error, log *slog.Logger) *leftovers {
-	return &leftovers{remove: remove, log: log, ids: map[string]chan struct{}{}, new: make(chan struct{}, 1)}
+	return &leftovers{remove: remove, log: log, ids: map[string]chan struct{}{}, new: wake.New()}
 }
 
 // add lets Run remove the network of an allocation.
@@ -46,10 +48,7 @@ func (l *leftovers) add(alloc string) {
 		l.ids[alloc] = nil
 	}
 	l.mu.Unlock()
-	select {
-	case l.new <- struct{}{}:
-	default:
-	}
+	l.new.Send()
 }
 
 // take ends the removal for an allocation that starts. It waits for one that has begun.

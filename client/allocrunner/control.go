@@ -42,10 +42,7 @@ func (r *Runner) Update(alloc *nomad.Allocation) {
 			t.Emit(&nomad.TaskEvent{Type: nomad.TaskClientReconnected})
 		}
 	}
-	select {
-	case r.updates <- struct{}{}:
-	default: // an earlier update is pending, and its hooks will get this one
-	}
+	r.updates.Send() // if an earlier update is pending, its hooks get this one
 	if alloc.ServerTerminalStatus() {
 		r.requestStop()
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/identity"
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/client/taskrunner"
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -39,9 +40,9 @@ type Runner struct {
 	hooks hook.List        // never changes
 	ids   *identity.Manager
 
-	wake      chan struct{} // buffered 1: a state changed
-	updates   chan struct{} // buffered 1: the update hooks must run
-	changed   chan struct{} // buffered 1: the same as wake, for the health hook
+	wake      wake.Signal   // a state changed
+	updates   wake.Signal   // the update hooks must run
+	changed   wake.Signal   // the same as wake, for the health hook
 	over      chan struct{} // closed when all tasks are dead and cleaned up
 	begun     chan struct{} // closed when the task runners exist, or can never exist
 	reruns    chan chan error
@@ -78,7 +79,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, log: cfg.Log.With("alloc", cfg.Alloc.ID), group: group,
-		wake: make(chan struct{}, 1), updates: make(chan struct{}, 1), changed: make(chan struct{}, 1), over: make(chan struct{}),
+		wake: wake.New(), updates: wake.New(), changed: wake.New(), over: make(chan struct{}),
 		begun:  make(chan struct{}),
 		reruns: make(chan chan error), stopAsked: make(chan struct{}),
 		gates: map[string]chan struct{}{}, alloc: cfg.Alloc, deploy: cfg.Alloc.DeploymentStatus,
@@ -400,10 +401,6 @@ func (r *Runner) finished() bool {
 }
 
 func (r *Runner) nudge() {
-	for _, ch := range []chan struct{}{r.wake, r.changed} {
-		select {
-		case ch <- struct{}{}:
-		default: // a wake-up is pending
-		}
-	}
+	r.wake.Send()
+	r.changed.Send()
 }

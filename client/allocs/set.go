@@ -34,6 +34,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/hoststats"
 	"github.com/open-nomad/open-nomad/client/nodeid"
 	"github.com/open-nomad/open-nomad/client/state"
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -75,7 +76,7 @@ type Set struct {
 	collector *collector
 	log       *slog.Logger
 	destroy   func(ctx context.Context, e *Entry) error // destroyFree
-	ended     chan struct{}                             // buffered 1: a runner returned
+	ended     wake.Signal                               // a runner returned
 	loaded    chan struct{}                             // closed when the allocations of the previous agent are in entries
 	setLoaded func()
 	orphans   chan struct{}   // closed when the orphans have ended
@@ -125,7 +126,7 @@ func New(cfg Config) *Set {
 	loaded := make(chan struct{})
 	s := &Set{
 		cfg: cfg, db: cfg.DB, log: cfg.Log, life: life, endLife: endLife,
-		ended: make(chan struct{}, 1), orphans: make(chan struct{}),
+		ended: wake.New(), orphans: make(chan struct{}),
 		loaded: loaded, setLoaded: sync.OnceFunc(func() { close(loaded) }),
 		entries: map[string]*Entry{}, gone: map[string]gone{}, undeleted: map[string]removal{}, unrestored: map[string]bool{},
 	}
@@ -176,7 +177,7 @@ func (s *Set) run(a *nomad.Allocation, r *allocrunner.Runner) {
 		s.mu.Lock()
 		e.endedAt = time.Now()
 		s.mu.Unlock()
-		wake(s.ended)
+		s.ended.Send()
 	})
 }
 
@@ -232,12 +233,4 @@ func (s *Set) All() []*Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.SortedFunc(maps.Values(s.entries), func(a, b *Entry) int { return cmp.Compare(a.ID, b.ID) })
-}
-
-// wake sends a wake-up, unless one is pending.
-func wake(signal chan struct{}) {
-	select {
-	case signal <- struct{}{}:
-	default:
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -29,8 +30,8 @@ const detailWait = 100 * time.Millisecond
 type updates struct {
 	send func(ctx context.Context, allocs []*nomad.Allocation) error
 	log  *slog.Logger
-	wake chan struct{} // buffered 1
-	sent uint64        // calls of send, used by Run only
+	wake wake.Signal
+	sent uint64 // calls of send, used by Run only
 
 	mu      sync.Mutex
 	pending map[string]*nomad.Allocation
@@ -38,7 +39,7 @@ type updates struct {
 }
 
 func newUpdates(send func(context.Context, []*nomad.Allocation) error, log *slog.Logger) *updates {
-	return &updates{send: send, log: log, wake: make(chan struct{}, 1), pending: map[string]*nomad.Allocation{}}
+	return &updates{send: send, log: log, wake: wake.New(), pending: map[string]*nomad.Allocation{}}
 }
 
 // put queues a status, replacing an older one of the same allocation.
@@ -46,7 +47,7 @@ func (u *updates) put(a *nomad.Allocation) {
 	u.mu.Lock()
 	u.pending[a.ID] = a
 	u.mu.Unlock()
-	wake(u.wake)
+	u.wake.Send()
 }
 
 // putDetail is like put, for a status that may wait for detailWait.
@@ -55,7 +56,7 @@ func (u *updates) putDetail(a *nomad.Allocation) {
 	defer u.mu.Unlock()
 	u.pending[a.ID] = a
 	if u.details == nil {
-		u.details = time.AfterFunc(detailWait, func() { wake(u.wake) })
+		u.details = time.AfterFunc(detailWait, u.wake.Send)
 	}
 }
 
@@ -121,7 +122,7 @@ func (u *updates) putBack(batch []*nomad.Allocation) {
 		}
 	}
 	u.mu.Unlock()
-	wake(u.wake)
+	u.wake.Send()
 }
 
 // sendUpdates sends statuses to the servers. The calls are numbered, since one may reach them after its repetition.

@@ -14,3 +14,11 @@ func (s Signal) Send() {
 	default: // the receiver will wake anyway
 	}
 }
+
+// Clear ends a wake-up that no receiver has got yet.
+func (s Signal) Clear() {
+	select {
+	case <-s:
+	default:
+	}
+}

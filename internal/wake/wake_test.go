@@ -19,3 +19,15 @@ func TestSignal_CountsOnce(t *testing.T) {
 	s.Send()
 	<-s
 }
+
+func TestSignal_Clear(t *testing.T) {
+	s := wake.New()
+	s.Clear()
+	s.Send()
+	s.Clear()
+	select {
+	case <-s:
+		t.Error("a receive succeeds after Clear, want none")
+	default:
+	}
+}
