@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path"
 	"slices"
@@ -87,12 +86,9 @@ func (h *dnsHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *
 // gatewayTimeout is how long a task waits until the listeners of a starting agent were tried.
 const gatewayTimeout = 2 * time.Second
 
-// maxServers is the maximum number of servers that the C library uses.
-const maxServers = 3
-
 // services returns the block of a group that asks the node's DNS server, or nil. A group with a list of destinations
-// cannot reach that server, and must not reach others through it. The servers of the node follow, for the time in which no
-// agent runs.
+// cannot reach that server, and must not reach others through it. It is the only server: the C library musl asks all of
+// them at once, and the first "no such name" applies.
 func (h *dnsHook) services(ctx context.Context, group *nomad.TaskGroup) *nomad.DNSConfig {
 	if h.node == nil || group.NetworkMode() != nomad.NetworkModeBridge ||
 		slices.ContainsFunc(group.Networks, func(n *nomad.NetworkResource) bool { return n.Egress != nil }) {
@@ -105,13 +101,6 @@ func (h *dnsHook) services(ctx context.Context, group *nomad.TaskGroup) *nomad.D
 		return nil
 	}
 	node, block := resolvconf.Read(), &nomad.DNSConfig{Servers: []string{gateways[0].String()}}
-	for _, text := range node.Servers {
-		// A loopback address of the node is another one in the network of the group.
-		addr, err := netip.ParseAddr(text)
-		if err == nil && !addr.IsLoopback() && addr.Zone() == "" && len(block.Servers) < maxServers {
-			block.Servers = append(block.Servers, text)
-		}
-	}
 	block.Searches = usable(node.Searches, func(all []string) *nomad.DNSConfig { return &nomad.DNSConfig{Searches: all} })
 	block.Options = usable(node.Options, func(all []string) *nomad.DNSConfig { return &nomad.DNSConfig{Options: all} })
 	return block
