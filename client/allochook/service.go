@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/open-nomad/open-nomad/client/check"
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -15,24 +14,25 @@ import (
 // stopped, so that no caller finds an address that is about to close. When the agent shuts down they stay registered.
 // Each change of the status of a check registers them again with their health.
 type groupServiceHook struct {
-	services *service.Registrar // nil if the client has none
-	checks   *check.Set         // nil if the client has none
-	node     *nomad.Node
-	region   string
-	owner    string
+	node   *nomad.Node
+	region string
 
-	mu      sync.Mutex
-	alloc   *nomad.Allocation
-	network *nomad.AllocNetworkStatus
-	begun   bool   // Prerun has registered the services
-	restart bool   // they are removed for a restart
-	over    bool   // they are removed for good
-	end     func() // ends check.Set.Follow, nil before
+	mu        sync.Mutex
+	publisher service.Publisher
+	alloc     *nomad.Allocation
+	network   *nomad.AllocNetworkStatus
+	begun     bool // Prerun has registered the services
+	restart   bool // they are removed for a restart
+	over      bool // they are removed for good
 }
 
 func newGroupServiceHook(c Config) hook.Hook {
-	return &groupServiceHook{services: c.Services, checks: c.Checks, node: c.Node, region: c.Region,
-		owner: service.Owner(c.Alloc.ID, catalog.GroupWorkload(c.Alloc.TaskGroup))}
+	h := &groupServiceHook{node: c.Node, region: c.Region}
+	h.publisher = service.Publisher{Registrar: c.Services, Owner: service.Owner(c.Alloc.ID, catalog.GroupWorkload(c.Alloc.TaskGroup))}
+	if c.Checks != nil { // else the interface would have a nil pointer
+		h.publisher.Checks = c.Checks
+	}
+	return h
 }
 
 func (*groupServiceHook) Name() string { return "group_services" }
@@ -64,24 +64,7 @@ func (h *groupServiceHook) register() error {
 		return nil
 	}
 	w := service.OfGroup(h.alloc, h.node, h.region, h.network)
-	regs, err := w.Registrations()
-	if err != nil {
-		return err
-	}
-	if h.services == nil {
-		if len(regs) > 0 {
-			return service.ErrDisabled
-		}
-		return nil
-	}
-	if h.checks != nil {
-		h.checks.Describe(&w, regs)
-		if h.end == nil && len(regs) > 0 {
-			h.end = h.checks.Follow(h.alloc.ID, h.healthChanged)
-		}
-	}
-	h.services.Set(h.owner, regs)
-	return nil
+	return h.publisher.Publish(&w, h.healthChanged)
 }
 
 // healthChanged registers the services again. An error was reported when they were registered.
@@ -93,11 +76,11 @@ func (h *groupServiceHook) healthChanged() {
 
 // PreTaskRestart removes the services and registers them again after the shutdown_delay, so that callers notice.
 func (h *groupServiceHook) PreTaskRestart(ctx context.Context, req *PreTaskRestartRequest) error {
-	if h.services == nil {
+	if h.publisher.Registrar == nil {
 		return nil
 	}
 	h.setRestart(true)
-	h.services.Remove(ctx, h.owner)
+	h.publisher.Remove(ctx)
 	req.Delay(ctx)
 	h.setRestart(false)
 	h.mu.Lock()
@@ -115,18 +98,14 @@ func (h *groupServiceHook) setRestart(restart bool) {
 // PreKill removes the services and waits until the servers have done so, for one second at most.
 func (h *groupServiceHook) PreKill(ctx context.Context, _ *PreKillRequest) error {
 	h.finish()
-	if h.services != nil {
-		h.services.Remove(ctx, h.owner)
-	}
+	h.publisher.Remove(ctx)
 	return nil
 }
 
 // Postrun removes the services of tasks that have ended by themselves.
 func (h *groupServiceHook) Postrun(context.Context) error {
 	h.finish()
-	if h.services != nil {
-		h.services.Drop(h.owner)
-	}
+	h.publisher.Drop()
 	return nil
 }
 
@@ -134,8 +113,5 @@ func (h *groupServiceHook) finish() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
-	if h.end != nil {
-		h.end()
-		h.end = nil
-	}
+	h.publisher.Unfollow()
 }

@@ -52,10 +52,7 @@ func OfTask(a *nomad.Allocation, node *nomad.Node, task *nomad.Task, env *tasken
 	return w
 }
 
-// Owner returns the key of the workload for a Registrar. It is unique on the node.
-func (w *Workload) Owner() string { return Owner(w.Alloc.ID, w.name()) }
-
-// Owner returns the key of a workload for a Registrar.
+// Owner returns the key of a workload for a Registrar. It is unique on the node.
 func Owner(alloc, workload string) string { return alloc + "/" + workload }
 
 func (w *Workload) name() string {

@@ -45,9 +45,6 @@ func TestGroupRegistration(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("registrations = %+v, want %+v", got[0], want[0])
 	}
-	if w.Owner() != "a1/group-g" {
-		t.Errorf("owner = %q", w.Owner())
-	}
 	a.DeploymentStatus = &nomad.AllocDeploymentStatus{Canary: true}
 	if got, err = w.Registrations(); err != nil || !reflect.DeepEqual(got[0].Tags, []string{"canary"}) {
 		t.Errorf("tags of a canary = %v, %v", got, err)

@@ -5,19 +5,15 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/hook"
 	"github.com/open-nomad/open-nomad/client/service"
-	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
 // Checks runs the checks of the node (check.Set).
 type Checks interface {
+	service.Checks
 	// Attach makes the script checks of an allocation run in a task, until Detach.
 	Attach(alloc, task string, exec func(ctx context.Context, command []string) ([]byte, *drivers.ExitResult, error))
 	Detach(alloc, task string)
-	// Describe sets the health of the registrations of a workload.
-	Describe(w *service.Workload, regs []*catalog.Registration)
-	// Follow calls changed after each change of the status of a check of an allocation, until end is called.
-	Follow(alloc string, changed func()) (end func())
 }
 
 // scriptsHook makes script checks run in the task while its process runs.

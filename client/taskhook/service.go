@@ -16,25 +16,22 @@ import (
 // stopped. When the agent shuts down they stay registered, and the next agent registers them again. Each change of the
 // status of a check registers them again with their health.
 type serviceHook struct {
-	services *service.Registrar // nil if the client has none
-	checks   Checks             // nil if the client has none
-	control  Control
-	node     *nomad.Node
-	owner    string
+	control Control
+	node    *nomad.Node
 
-	mu      sync.Mutex
-	alloc   *nomad.Allocation
-	task    *nomad.Task
-	env     *taskenv.Env
-	network *drivers.TaskNetwork
-	running bool   // the services are to be registered
-	killed  bool   // they are removed for good
-	end     func() // ends Checks.Follow, nil before
+	mu        sync.Mutex
+	publisher service.Publisher
+	alloc     *nomad.Allocation
+	task      *nomad.Task
+	env       *taskenv.Env
+	network   *drivers.TaskNetwork
+	running   bool // the services are to be registered
+	killed    bool // they are removed for good
 }
 
 func newServiceHook(c Config) hook.Hook {
-	return &serviceHook{services: c.Services, checks: c.Checks, control: c.Control, node: c.Node, owner: service.Owner(c.Alloc.ID, c.Task.Name), alloc: c.Alloc,
-		task: c.Task}
+	return &serviceHook{control: c.Control, node: c.Node, alloc: c.Alloc, task: c.Task, publisher: service.Publisher{
+		Registrar: c.Services, Checks: c.Checks, Owner: service.Owner(c.Alloc.ID, c.Task.Name)}}
 }
 
 func (*serviceHook) Name() string { return "task_services" }
@@ -71,24 +68,7 @@ func (h *serviceHook) try() error {
 	}
 	w := service.OfTask(h.alloc, h.node, h.task, h.env)
 	w.Network.Driver = h.network
-	regs, err := w.Registrations()
-	if err != nil {
-		return err
-	}
-	if h.services == nil {
-		if len(regs) > 0 {
-			return service.ErrDisabled
-		}
-		return nil
-	}
-	if h.checks != nil {
-		h.checks.Describe(&w, regs)
-		if h.end == nil && len(regs) > 0 {
-			h.end = h.checks.Follow(h.alloc.ID, h.healthChanged)
-		}
-	}
-	h.services.Set(h.owner, regs)
-	return nil
+	return h.publisher.Publish(&w, h.healthChanged)
 }
 
 // healthChanged registers the services again. An error was reported when they were registered.
@@ -103,36 +83,29 @@ func (h *serviceHook) PreKill(ctx context.Context, req *TaskPreKillRequest, _ *T
 	h.mu.Lock()
 	h.killed = h.killed || req.Final // a kill runs concurrently with Poststart, a restart and a pause
 	h.mu.Unlock()
-	if h.stop() {
-		h.services.Remove(ctx, h.owner)
-	}
+	h.stop()
+	h.publisher.Remove(ctx)
 	return nil
 }
 
 // Exited removes the services.
 func (h *serviceHook) Exited(context.Context, *TaskExitedRequest, *TaskExitedResponse) error {
-	if h.stop() {
-		h.services.Drop(h.owner)
-	}
+	h.stop()
+	h.publisher.Drop()
 	return nil
 }
 
 // Stop removes the services.
 func (h *serviceHook) Stop(context.Context, *TaskStopRequest, *TaskStopResponse) error {
-	if h.stop() {
-		h.services.Drop(h.owner)
-	}
+	h.stop()
+	h.publisher.Drop()
 	return nil
 }
 
-// stop prevents later registrations and reports whether the client has native services.
-func (h *serviceHook) stop() bool {
+// stop prevents later registrations.
+func (h *serviceHook) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running = false
-	if h.end != nil {
-		h.end()
-		h.end = nil
-	}
-	return h.services != nil
+	h.publisher.Unfollow()
 }
