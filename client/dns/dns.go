@@ -236,10 +236,10 @@ func (h *handler) reply(source netip.Addr, req *miekg.Msg) (*miekg.Msg, string) 
 		return h.failure(req, miekg.RcodeRefused)
 	}
 	if h.bridge {
-		if !h.limits.allow(source) || !h.limits.enter(source) {
+		if !h.limits.allow(source) || h.limits.work.Take(source) == 0 {
 			return h.limited(req), resultLimited
 		}
-		defer h.limits.leave(source)
+		defer h.limits.work.Release(source)
 	}
 	if opt := req.IsEdns0(); opt != nil && opt.Version() != 0 {
 		return h.failure(req, miekg.RcodeBadVers)

@@ -9,11 +9,7 @@ import (
 )
 
 // Forwarding returns the number of questions that wait for recursors.
-func (s *Server) Forwarding() int {
-	s.forward.mu.Lock()
-	defer s.forward.mu.Unlock()
-	return s.forward.all
-}
+func (s *Server) Forwarding() int { return s.forward.asked.Count() }
 
 // Answer answers a packet as a listener of the bridge does, nil for no answer.
 func (s *Server) Answer(raw []byte, source netip.Addr) (*miekg.Msg, error) {

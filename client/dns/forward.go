@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/open-nomad/open-nomad/client/resolvconf"
+	"github.com/open-nomad/open-nomad/internal/slots"
 )
 
 // Limits of forwarding.
@@ -32,16 +33,15 @@ const resolvEvery = 5 * time.Second
 type forwarder struct {
 	own     func(netip.AddrPort) bool
 	flights singleflight.Group
+	asked   *slots.Set[netip.Addr] // questions that wait for recursors, by peer
 
-	mu    sync.Mutex
-	all   int
-	peers map[netip.Addr]int // questions of each peer
-	host  []netip.AddrPort   // of its resolv.conf
-	read  time.Time
+	mu   sync.Mutex
+	host []netip.AddrPort // of its resolv.conf
+	read time.Time
 }
 
 func newForwarder(own func(netip.AddrPort) bool) *forwarder {
-	return &forwarder{own: own, peers: map[netip.Addr]int{}}
+	return &forwarder{own: own, asked: slots.New[netip.Addr](maxPeerForwards, maxForwards)}
 }
 
 // recursors returns those for a caller, none if its questions for other names are refused.
@@ -61,11 +61,11 @@ func (h *handler) recurse(who caller, req *miekg.Msg) *miekg.Msg {
 		return resp
 	}
 	resp.RecursionAvailable = true
-	if !h.forward.enter(who.addr) {
+	if h.forward.asked.Take(who.addr) == 0 {
 		resp.Rcode = miekg.RcodeServerFailure
 		return resp
 	}
-	defer h.forward.leave(who.addr)
+	defer h.forward.asked.Release(who.addr)
 	got, err := h.forward.ask(h.ctx, req, recursors)
 	if err != nil {
 		h.cfg.Log.Debug("forward a DNS question", "err", err)
@@ -87,27 +87,6 @@ func records(all []miekg.RR) []miekg.RR {
 		}
 	}
 	return out
-}
-
-// enter counts a question of a peer, false if there are too many.
-func (f *forwarder) enter(peer netip.Addr) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.all >= maxForwards || f.peers[peer] >= maxPeerForwards {
-		return false
-	}
-	f.all++
-	f.peers[peer]++
-	return true
-}
-
-func (f *forwarder) leave(peer netip.Addr) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.all--
-	if f.peers[peer]--; f.peers[peer] == 0 {
-		delete(f.peers, peer)
-	}
 }
 
 // ask asks the recursors one after another, with a question of its own ID and port.

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/time/rate"
+
+	"github.com/open-nomad/open-nomad/internal/slots"
 )
 
 // Limits of one allocation.
@@ -61,32 +63,14 @@ func (c *caller) selects(label string) (string, bool) {
 
 // limiter limits the rate of each allocation, and its questions in work.
 type limiter struct {
+	work *slots.Set[netip.Addr]
+
 	mu    sync.Mutex
 	peers map[netip.Addr]*rate.Limiter
-	work  map[netip.Addr]int
 }
 
 func newLimiter() *limiter {
-	return &limiter{peers: map[netip.Addr]*rate.Limiter{}, work: map[netip.Addr]int{}}
-}
-
-// enter counts a question of a peer, false if too many are in work.
-func (l *limiter) enter(peer netip.Addr) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.work[peer] >= maxPeerWork {
-		return false
-	}
-	l.work[peer]++
-	return true
-}
-
-func (l *limiter) leave(peer netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.work[peer]--; l.work[peer] == 0 {
-		delete(l.work, peer)
-	}
+	return &limiter{work: slots.New[netip.Addr](maxPeerWork, 0), peers: map[netip.Addr]*rate.Limiter{}}
 }
 
 // allow reports whether a peer may ask now. If there are too many peers, those that have not used up anything are

@@ -4,17 +4,17 @@ import (
 	"errors"
 	"net"
 	"sync"
+
+	"github.com/open-nomad/open-nomad/internal/slots"
 )
 
 // addrLimit counts the connections per address.
 type addrLimit struct {
-	max int
-
-	mu   sync.Mutex
-	used map[string]int
+	max   int
+	conns *slots.Set[string]
 }
 
-func newAddrLimit(max int) *addrLimit { return &addrLimit{max: max, used: map[string]int{}} }
+func newAddrLimit(max int) *addrLimit { return &addrLimit{max: max, conns: slots.New[string](max, 0)} }
 
 // take counts one more connection of addr. used is the new count. The caller must call release
 // once, after the connection ended.
@@ -23,19 +23,10 @@ func (l *addrLimit) take(addr net.Addr) (release func(), used int, ok bool) {
 	if err != nil || l.max < 0 {
 		return func() {}, 0, true
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.used[host] >= l.max {
-		return nil, l.used[host], false
+	if used = l.conns.Take(host); used == 0 {
+		return nil, 0, false
 	}
-	l.used[host]++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.used[host]--; l.used[host] == 0 {
-			delete(l.used, host)
-		}
-	}, l.used[host], true
+	return func() { l.conns.Release(host) }, used, true
 }
 
 // leaves reports whether at least reserve connections of an address remain when used are open.

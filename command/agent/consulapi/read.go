@@ -92,11 +92,12 @@ func (s *Server) settle(r *web.Request, q query, fetch reader) (*settled, messag
 		}
 		return a, c.meta, err
 	}
-	release, err := s.slots.occupy(callerOf(r))
-	if err != nil {
-		return nil, c.meta, err
+	caller := callerOf(r)
+	if s.slots.Take(caller) == 0 {
+		return nil, c.meta, apierror.Errorf(http.StatusTooManyRequests, "too many blocking queries: at most %d of a token and %d in all; "+
+			"repeat the request later, or without index", maxBlockedOne, maxBlocked)
 	}
-	defer release()
+	defer s.slots.Release(caller)
 	end := time.Now().Add(q.wait + rand.N(q.wait/jitterShare+1))
 	before, known := s.recent.find(key, q.index)
 	c.opts.MinQueryIndex = q.index

@@ -2,10 +2,7 @@ package consulapi
 
 import (
 	"crypto/sha256"
-	"net/http"
 	"sync"
-
-	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
 // Limits of what blocking queries occupy.
@@ -51,33 +48,4 @@ func (r recent) keep(query digest, index uint64, answer digest) {
 		}
 	}
 	r.answers[query] = known{max(1, index), answer}
-}
-
-// slots limits the blocking queries.
-type slots struct {
-	mu  *sync.Mutex
-	all *int
-	of  map[string]int // by caller
-}
-
-func newSlots() slots { return slots{new(sync.Mutex), new(int), map[string]int{}} }
-
-// occupy takes a slot for a blocking query of a caller, and returns its release.
-func (s slots) occupy(caller string) (release func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if *s.all >= maxBlocked || s.of[caller] >= maxBlockedOne {
-		return nil, apierror.Errorf(http.StatusTooManyRequests, "too many blocking queries: at most %d of a token and %d in all; "+
-			"repeat the request later, or without index", maxBlockedOne, maxBlocked)
-	}
-	*s.all++
-	s.of[caller]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		*s.all--
-		if s.of[caller]--; s.of[caller] == 0 {
-			delete(s.of, caller)
-		}
-	}, nil
 }

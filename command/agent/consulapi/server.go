@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/open-nomad/open-nomad/command/agent/httpapi/web"
+	"github.com/open-nomad/open-nomad/internal/slots"
 	"github.com/open-nomad/open-nomad/nomad/audit"
 )
 
@@ -32,12 +33,12 @@ type Server struct {
 	cfg    Config
 	web    *web.Server
 	recent recent
-	slots  slots
+	slots  *slots.Set[string] // blocking queries, by callerOf
 }
 
 // New returns a Server that does not listen yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, recent: newRecent(), slots: newSlots()}
+	s := &Server{cfg: cfg, recent: newRecent(), slots: slots.New[string](maxBlockedOne, maxBlocked)}
 	s.web = web.New(web.Config{RPC: cfg.RPC, Region: cfg.Region, MaxBody: maxBody, Callers: cfg.Callers, ACL: cfg.ACL,
 		Audit: cfg.Audit, Log: cfg.Log}, s.routes(), nil)
 	return s
