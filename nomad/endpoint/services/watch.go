@@ -8,7 +8,6 @@ import (
 	"hash"
 	"io"
 	"iter"
-	"math/rand/v2"
 
 	memdb "github.com/hashicorp/go-memdb"
 
@@ -43,24 +42,11 @@ func (s *Service) Watch(ctx context.Context, _ *rpc.Call, req *message.ServiceWa
 	if err := checkWatched(req.Services); err != nil {
 		return nil, err
 	}
-	wait := req.BlockingTimeout()
-	wait += rand.N(wait/message.JitterFraction + 1)
-	timed, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for {
-		store, ws := s.Store(), memdb.NewWatchSet()
-		ws.Add(store.Abandoned())
-		snap := store.Snapshot()
-		out := &message.ServiceWatchResponse{Services: changed(snap, ws, req.Services)}
-		if len(out.Services) > 0 || timed.Err() != nil {
-			out.Index = max(snap.TableIndex(state.TableRegistrations), 1)
-			out.KnownLeader, out.LastContact = s.Cluster.Contact()
-			return out, ctx.Err()
-		}
-		if ws.WatchCtx(timed) != nil && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-	}
+	return handler.ReadUntil(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ServiceWatchResponse) (bool, error) {
+		out.Index = max(snap.TableIndex(state.TableRegistrations), 1)
+		out.Services = changed(snap, ws, req.Services)
+		return len(out.Services) > 0, nil
+	})
 }
 
 // checkWatched returns an error unless the services are valid and different from each other.
