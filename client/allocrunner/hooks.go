@@ -3,6 +3,7 @@ package allocrunner
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/allochook"
@@ -58,9 +59,17 @@ func (r *Runner) hasHandles() bool {
 	return false
 }
 
+// postrunGrace is how long postrun hooks continue when the agent ends. The servers may know already that the allocation
+// has ended: then nothing of it should remain on a node without an agent.
+const postrunGrace = 5 * time.Second
+
 // postrun runs the postrun hooks after the last task. The next agent removes what a failed hook
 // leaves behind.
 func (r *Runner) postrun(ctx context.Context) {
+	agent := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(agent))
+	defer cancel()
+	defer context.AfterFunc(agent, func() { time.AfterFunc(postrunGrace, cancel) })()
 	hook.All(r.hooks, "postrun", func(h allochook.PostrunHook) error { return h.Postrun(ctx) })
 }
 

@@ -135,6 +135,48 @@ func TestNetworkOutlivesTheAgent(t *testing.T) {
 	}
 }
 
+// finalDriver is the mock driver. It calls ending when a task that has ended is dropped.
+type finalDriver struct {
+	*joiner
+	ending func()
+}
+
+func (d *finalDriver) DestroyTask(id string, force bool) error {
+	d.ending()
+	return d.joiner.DestroyTask(id, force)
+}
+
+// disconnections records whether the contexts of disconnections have ended.
+type disconnections struct {
+	allochook.Connections
+	errs []error
+}
+
+func (d *disconnections) Disconnect(ctx context.Context, _ string) error {
+	d.errs = append(d.errs, ctx.Err())
+	return nil
+}
+
+// An agent that ends after the last task, but before the allocation is cleaned up, removes the network.
+func TestNetworkRemovedAtTheEndOfTheAgent(t *testing.T) {
+	w, dir, starts := networked(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w.driver = func(d *mock.Driver) drivers.Driver { return &finalDriver{&joiner{d, starts}, cancel} }
+	connect := &disconnections{}
+	w.connect = connect
+	alloc := lonely(map[string]any{"run_for": "1ms"})
+	if err := w.agent().runner(alloc).Run(ctx); err != nil {
+		t.Errorf("Run() = %v, want nil: the allocation has ended", err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, alloc.ID)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the namespace still exists: %v", err)
+	}
+	if len(connect.errs) != 1 || connect.errs[0] != nil {
+		t.Errorf("contexts of disconnections: %v, want one that has not ended", connect.errs)
+	}
+}
+
 func TestUnsupportedNetworks(t *testing.T) {
 	w, dir, _ := networked(t)
 	for _, c := range []struct {

@@ -123,8 +123,8 @@ func (r *Runner) Restore() error {
 	return r.claimUsers(stored)
 }
 
-// Run runs the tasks and returns nil when the last one is dead. If ctx ends first, Run returns
-// its error and the processes keep running.
+// Run runs the tasks and returns nil when the last one is dead and the allocation is cleaned up. If ctx ends while a task
+// lives, Run returns its error and the processes keep running.
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.setBegun()
 	if !r.finished() {
@@ -249,6 +249,9 @@ func (r *Runner) loop(ctx context.Context, work *sync.WaitGroup, start func(func
 		select {
 		case <-ctx.Done():
 			work.Wait()
+			if r.allDone() {
+				return nil
+			}
 			return ctx.Err()
 		case <-r.wake:
 		case <-updates:

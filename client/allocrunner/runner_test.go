@@ -31,6 +31,7 @@ type world struct {
 	rpc     message.Caller
 	api     *taskhook.API
 	nets    allochook.Networks
+	connect allochook.Connections
 	driver  func(*mock.Driver) drivers.Driver // wraps the mock driver, may be nil
 	reg     *service.Registrar                // nil for no native services
 	checks  *check.Set
@@ -99,7 +100,7 @@ func (w *world) runner(alloc *nomad.Allocation) *allocrunner.Runner {
 	r, err := allocrunner.New(allocrunner.Config{
 		Alloc: alloc, Node: &nomad.Node{ID: nomad.NewID(), Name: "n1", Datacenter: "dc1"}, Region: "global",
 		Store: w.db, Drivers: w.set, Users: w.users, RPC: w.rpc,
-		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Drivers: w.set, Services: w.reg, Checks: w.checks},
+		AllocHooks: allochook.Deps{AllocDir: w.dir + "/alloc", Networks: w.nets, Connections: w.connect, Drivers: w.set, Services: w.reg, Checks: w.checks},
 		TaskHooks:  w.taskHooks(),
 		Update:     w.updates.put, MHzPerCore: 2000, Log: slog.New(slog.DiscardHandler),
 	})

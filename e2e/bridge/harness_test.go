@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/client/cni"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
@@ -58,6 +60,10 @@ func newNode(t *testing.T, client string, more ...string) *node {
 			if err := errors.Join(n.Purge(ctx), n.Stop()); err != nil {
 				t.Error(err)
 			}
+		}
+		spaces, _ := filepath.Glob(filepath.Join(dir, "data", "client", "netns", "*")) // the pattern is valid
+		for _, space := range spaces {                                                 // a later test would find their interfaces
+			t.Errorf("the agent has left the namespace %s; unmount it: %v", space, unix.Unmount(space, unix.MNT_DETACH))
 		}
 		if err := errors.Join(cluster.RemoveGroups(slice, patience), os.RemoveAll(dir)); err != nil {
 			t.Error(err)
