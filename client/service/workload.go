@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 
@@ -87,7 +86,7 @@ func (w *Workload) registration(s *nomad.Service) (*catalog.Registration, error)
 	}
 	addr, err := w.Network.Resolve(w.ask(s))
 	if err == nil {
-		err = specific(addr.Host)
+		err = catalog.CheckSpecific(addr.Host)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("unable to get address for service %q: %w", name, err)
@@ -114,14 +113,6 @@ func (w *Workload) expanded(list []string) []string {
 		out[i] = w.Env.Expand(s)
 	}
 	return slices.Clip(out)
-}
-
-// specific returns an error for an address that means all addresses. The servers refuse such a registration.
-func specific(host string) error {
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		return fmt.Errorf("%s means every address of the host: set address to one that others can reach", host)
-	}
-	return nil
 }
 
 var validName = regexp.MustCompile(`^(?i:[a-z0-9]|[a-z0-9][a-z0-9\-]{0,61}[a-z0-9])$`)

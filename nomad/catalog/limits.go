@@ -22,15 +22,39 @@ const (
 	MaxDeclared = MaxSize / 2
 )
 
-// CheckDeclared returns an error if what a job declares for the registration is too much text, or not plain text. Templates
-// and answers of DNS contain it.
+// CheckDeclared returns an error if what a job declares for the registration is too much text, or not plain text.
 func (r *Registration) CheckDeclared() error {
+	if err := r.CheckText(); err != nil {
+		return err
+	}
+	if size := r.DeclaredSize(); size > MaxDeclared {
+		return fmt.Errorf("tags, meta and tagged_addresses have %d bytes: at most %d", size, MaxDeclared)
+	}
+	return nil
+}
+
+// DeclaredSize returns the size of the tags, the meta and the tagged addresses.
+func (r *Registration) DeclaredSize() int {
 	size := 0
+	for _, tag := range r.Tags {
+		size += len(tag)
+	}
+	for key, value := range r.Meta {
+		size += len(key) + len(value)
+	}
+	for name, addr := range r.TaggedAddresses {
+		size += len(name) + len(addr.Address)
+	}
+	return size
+}
+
+// CheckText returns an error if the tags, the meta or the tagged addresses are not plain text. Templates and answers of
+// DNS contain it.
+func (r *Registration) CheckText() error {
 	for _, tag := range r.Tags {
 		if !Line(tag) {
 			return fmt.Errorf("the tag %.80q has control characters", tag)
 		}
-		size += len(tag)
 	}
 	if n := len(r.Meta); n > MaxMeta {
 		return fmt.Errorf("meta has %d pairs: at most %d", n, MaxMeta)
@@ -42,19 +66,19 @@ func (r *Registration) CheckDeclared() error {
 		case !Line(value) || len(value) > MaxMetaValue:
 			return fmt.Errorf("the value of %q in meta must be one line of at most %d bytes", key, MaxMetaValue)
 		}
-		size += len(key) + len(value)
 	}
 	if n := len(r.TaggedAddresses); n > MaxTagged {
 		return fmt.Errorf("tagged_addresses has %d addresses: at most %d", n, MaxTagged)
 	}
 	for name, addr := range r.TaggedAddresses {
-		if !Word(name) || len(name) > MaxTaggedName {
+		switch {
+		case !Word(name) || len(name) > MaxTaggedName:
 			return fmt.Errorf("tagged_addresses has the name %.150q: want 1 to %d bytes without spaces", name, MaxTaggedName)
+		case !Word(addr.Address) || len(addr.Address) > MaxHost:
+			return fmt.Errorf("the tagged address %.150q must have 1 to %d bytes without spaces", name, MaxHost)
+		case addr.Port < 0 || addr.Port > 65535:
+			return fmt.Errorf("the tagged address %.150q has the port %d: want 0 to 65535", name, addr.Port)
 		}
-		size += len(name) + len(addr.Address)
-	}
-	if size > MaxDeclared {
-		return fmt.Errorf("tags, meta and tagged_addresses have %d bytes: at most %d", size, MaxDeclared)
 	}
 	return nil
 }

@@ -3,10 +3,7 @@ package jobrules
 import (
 	"fmt"
 	"maps"
-	"net"
-	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/nomad"
@@ -22,8 +19,10 @@ func declared(f *faults, s *nomad.Service) {
 	tagged := map[string]catalog.TaggedAddress{}
 	for _, name := range slices.Sorted(maps.Keys(s.TaggedAddresses)) {
 		address := s.TaggedAddresses[name]
-		if why := badAddress(address); why != "" {
-			f.add("the tagged address %.150q is %.150q: it must be %s", name, address, why)
+		if !strings.Contains(address, "${") { // else the client resolves it
+			if _, err := catalog.ParseTagged(address, 0); err != nil {
+				f.add("the tagged address %.150q: %v", name, err)
+			}
 		}
 		tagged[distinct(tagged, fixed(name))] = catalog.TaggedAddress{Address: fixed(address)}
 	}
@@ -48,24 +47,6 @@ func checkText(tags []string, pairs map[string]string, tagged map[string]catalog
 		r.Meta[distinct(r.Meta, fixed(key))] = fixed(pairs[key])
 	}
 	return r.CheckDeclared()
-}
-
-// badAddress returns what a tagged address must be, "" if it is valid.
-func badAddress(text string) string {
-	if strings.Contains(text, "${") {
-		return "" // the client resolves it
-	}
-	host, port, err := net.SplitHostPort(text)
-	if err != nil {
-		if _, err := netip.ParseAddr(text); err != nil {
-			return "an IP address, or a host with a port"
-		}
-		return ""
-	}
-	if n, err := strconv.Atoi(port); !catalog.Word(host) || err != nil || n < 1 || n > 65535 {
-		return "an IP address or a DNS name, with a port of 1 to 65535"
-	}
-	return ""
 }
 
 // fixed returns a text whose variables are one character each: what they become is unknown here.

@@ -38,9 +38,11 @@ func TestDeclaredText(t *testing.T) {
 		"canary tag":          {func(s *nomad.Service) { s.CanaryTags = []string{"a\nb"} }, "of canaries: the tag"},
 		"much text":           {func(s *nomad.Service) { s.Tags = []string{strings.Repeat("t", 33<<10)} }, "at most 32768"},
 		"name of an address":  {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a b": "::1"} }, "tagged_addresses has the name"},
-		"address":             {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a": "host"} }, "it must be an IP address, or a host with a port"},
+		"address":             {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a": "host"} }, "not an IP address, nor a host with a port"},
 		"host with a newline": {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a": "h\nx:80"} }, "an IP address or a DNS name"},
-		"port":                {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a": "h:0"} }, "with a port of 1 to 65535"},
+		"zone":                {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a": "fe80::1%eth0"} }, "not an IP address"},
+		"all addresses":       {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a": "[::]:80"} }, "means every address"},
+		"port":                {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a": "h:0"} }, `invalid port: "0": want 1 to 65535`},
 	} {
 		for _, of := range []string{"group", "task"} {
 			j := fresh(func(_ *nomad.TaskGroup, group, task *nomad.Service) {

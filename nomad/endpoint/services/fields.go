@@ -10,11 +10,6 @@ import (
 
 // The limits of the fields that registrations of this project have.
 const (
-	maxMeta         = catalog.MaxMeta
-	maxMetaKey      = catalog.MaxMetaKey
-	maxMetaValue    = catalog.MaxMetaValue
-	maxTagged       = catalog.MaxTagged
-	maxTaggedName   = catalog.MaxTaggedName
 	maxWeight       = 65535
 	maxChecks       = catalog.MaxChecks
 	maxCheckText    = 256 // the ID, the name and the type of a check
@@ -23,7 +18,7 @@ const (
 
 // checkFields returns an error for fields that are not plain text, or too large. A registration without them is valid.
 func checkFields(r *catalog.Registration) error {
-	for _, f := range []func(*catalog.Registration) error{checkSize, checkTags, checkMeta, checkTagged, checkHealth} {
+	for _, f := range []func(*catalog.Registration) error{checkSize, checkText, checkHealth} {
 		if err := f(r); err != nil {
 			return err
 		}
@@ -36,16 +31,7 @@ func checkFields(r *catalog.Registration) error {
 
 // checkSize limits all texts of a registration together.
 func checkSize(r *catalog.Registration) error {
-	size := len(r.ID) + len(r.Address)
-	for _, tag := range r.Tags {
-		size += len(tag)
-	}
-	for key, value := range r.Meta {
-		size += len(key) + len(value)
-	}
-	for name, a := range r.TaggedAddresses {
-		size += len(name) + len(a.Address)
-	}
+	size := len(r.ID) + len(r.Address) + r.DeclaredSize()
 	for _, c := range r.Checks {
 		if c != nil {
 			size += len(c.ID) + len(c.Name) + len(c.Type) + len(c.Output)
@@ -57,45 +43,9 @@ func checkSize(r *catalog.Registration) error {
 	return nil
 }
 
-func checkTags(r *catalog.Registration) error {
-	for _, tag := range r.Tags {
-		if !catalog.Line(tag) {
-			return apierror.Errorf(400, "invalid tag %.80q of service %q: it has control characters", tag, r.ServiceName)
-		}
-	}
-	return nil
-}
-
-func checkMeta(r *catalog.Registration) error {
-	if len(r.Meta) > maxMeta {
-		return apierror.Errorf(400, "service %q has %d pairs of metadata: the limit is %d", r.ServiceName, len(r.Meta), maxMeta)
-	}
-	for key, value := range r.Meta {
-		switch {
-		case !catalog.Word(key) || len(key) > maxMetaKey:
-			return apierror.Errorf(400, "invalid metadata key %.150q of service %q: want 1 to %d bytes without spaces", key, r.ServiceName, maxMetaKey)
-		case !catalog.Line(value) || len(value) > maxMetaValue:
-			return apierror.Errorf(400, "invalid metadata %q of service %q: the value must be one line of at most %d bytes",
-				key, r.ServiceName, maxMetaValue)
-		}
-	}
-	return nil
-}
-
-func checkTagged(r *catalog.Registration) error {
-	if len(r.TaggedAddresses) > maxTagged {
-		return apierror.Errorf(400, "service %q has %d tagged addresses: the limit is %d", r.ServiceName, len(r.TaggedAddresses), maxTagged)
-	}
-	for name, a := range r.TaggedAddresses {
-		switch {
-		case !catalog.Word(name) || len(name) > maxTaggedName:
-			return apierror.Errorf(400, "invalid name %.150q of a tagged address of service %q: want 1 to %d bytes without spaces",
-				name, r.ServiceName, maxTaggedName)
-		case !catalog.Word(a.Address) || len(a.Address) > maxAddress:
-			return apierror.Errorf(400, "invalid tagged address %q of service %q: want 1 to %d bytes without spaces", name, r.ServiceName, maxAddress)
-		case a.Port < 0 || a.Port > 65535:
-			return apierror.Errorf(400, "invalid port %d of tagged address %q of service %q: want 0 to 65535", a.Port, name, r.ServiceName)
-		}
+func checkText(r *catalog.Registration) error {
+	if err := r.CheckText(); err != nil {
+		return apierror.Errorf(400, "service %q: %v", r.ServiceName, err)
 	}
 	return nil
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// maxAddress is the maximum number of bytes of an address. It is that of a DNS name.
-const maxAddress = 255
-
 // serviceName matches the names that clients register.
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
@@ -23,10 +20,10 @@ func plain(r *catalog.Registration) error {
 	case !serviceName.MatchString(r.ServiceName):
 		return apierror.Errorf(400, "invalid service registration %q: the service name %q must have 1 to 63 "+
 			"letters, digits and dashes, and no dash at its ends", r.ID, r.ServiceName)
-	case len(r.Address) > maxAddress ||
+	case len(r.Address) > catalog.MaxHost ||
 		strings.ContainsFunc(r.Address, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }):
 		return apierror.Errorf(400, "invalid service registration address %q of service %q: it must have at most %d bytes, without spaces",
-			r.Address, r.ServiceName, maxAddress)
+			r.Address, r.ServiceName, catalog.MaxHost)
 	}
 	return nil
 }
