@@ -18,7 +18,8 @@ import (
 // Service handles the RPC methods of service registrations.
 type Service struct {
 	*handler.Core
-	upserts *handler.Batch[*catalog.Registration]
+	upserts  *handler.Batch[*catalog.Registration]
+	versions versions // for Watch
 }
 
 // New returns a Service.

@@ -2,17 +2,10 @@ package services
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
-	"hash"
-	"io"
-	"iter"
 
 	memdb "github.com/hashicorp/go-memdb"
 
 	"github.com/open-nomad/open-nomad/nomad/apierror"
-	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/rpc"
@@ -44,7 +37,7 @@ func (s *Service) Watch(ctx context.Context, _ *rpc.Call, req *message.ServiceWa
 	}
 	return handler.ReadUntil(ctx, s.Core, &req.QueryOptions, func(snap *state.Snapshot, ws memdb.WatchSet, out *message.ServiceWatchResponse) (bool, error) {
 		out.Index = max(snap.TableIndex(state.TableRegistrations), 1)
-		out.Services = changed(snap, ws, req.Services)
+		out.Services = s.changed(snap, ws, req.Services)
 		return len(out.Services) > 0, nil
 	})
 }
@@ -54,10 +47,9 @@ func checkWatched(all []message.ServiceVersion) error {
 	if n := len(all); n == 0 || n > maxWatched {
 		return apierror.Errorf(400, "%d services in one request, want 1 to %d", n, maxWatched)
 	}
-	type key struct{ namespace, name string }
-	seen := make(map[key]bool, len(all))
+	seen := make(map[service]bool, len(all))
 	for _, v := range all {
-		k := key{handler.NamespaceOf(v.Namespace), v.Name}
+		k := service{handler.NamespaceOf(v.Namespace), v.Name}
 		switch {
 		case v.Name == "" || len(v.Name) > maxWatchedName:
 			return apierror.Errorf(400, "invalid service name %.80q: it must have 1 to %d bytes", v.Name, maxWatchedName)
@@ -74,21 +66,22 @@ func checkWatched(all []message.ServiceVersion) error {
 }
 
 // changed returns the services with another version, and adds to ws what changes with the versions.
-func changed(snap *state.Snapshot, ws memdb.WatchSet, watched []message.ServiceVersion) []*message.ServiceState {
+func (s *Service) changed(snap *state.Snapshot, ws memdb.WatchSet, watched []message.ServiceVersion) []*message.ServiceState {
 	if len(watched) > maxFine {
-		snap.Registrations(ws)(func(*catalog.Registration) bool { return false }) // watches the table
+		snap.Registrations(ws) // watches the table
 		ws = nil
 	}
 	var out []*message.ServiceState
 	all, nodes := 0, nodesOf(snap)
+	r := reader{snap: snap, nodes: nodes, at: momentOf(snap), kept: &s.versions}
 	for _, v := range watched {
-		ns := handler.NamespaceOf(v.Namespace)
-		is := version(snap.RegistrationsByName(ws, ns, v.Name), nodes)
+		of := service{handler.NamespaceOf(v.Namespace), v.Name}
+		is := r.version(ws, of)
 		if is == v.Version {
 			continue
 		}
-		one := &message.ServiceState{Namespace: ns, Name: v.Name, Version: is}
-		for r := range snap.RegistrationsByName(nil, ns, v.Name) {
+		one := &message.ServiceState{Namespace: of.namespace, Name: of.name, Version: is}
+		for r := range snap.RegistrationsByName(nil, of.namespace, of.name) {
 			one.Instances = append(one.Instances, nodes.instance(r))
 		}
 		out = append(out, one)
@@ -97,22 +90,4 @@ func changed(snap *state.Snapshot, ws memdb.WatchSet, watched []message.ServiceV
 		}
 	}
 	return out
-}
-
-// version returns the digest of the registrations of a service. It is the same on all servers.
-func version(all iter.Seq[*catalog.Registration], nodes nodes) string {
-	h := sha256.New()
-	for r := range all {
-		p := nodes.of(r.NodeID)
-		for _, text := range []string{r.ID, p.name, p.address} {
-			writeNumber(h, uint64(len(text)))
-			_, _ = io.WriteString(h, text) // a hash never fails
-		}
-		writeNumber(h, r.ModifyIndex)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-func writeNumber(h hash.Hash, n uint64) {
-	h.Write(binary.BigEndian.AppendUint64(nil, n))
 }
