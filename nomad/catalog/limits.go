@@ -51,9 +51,9 @@ func (r *Registration) DeclaredSize() int {
 // CheckText returns an error if the tags, the meta or the tagged addresses are not plain text. Templates and answers of
 // DNS contain it.
 func (r *Registration) CheckText() error {
-	for _, tag := range r.Tags {
+	for i, tag := range r.Tags {
 		if !Line(tag) {
-			return fmt.Errorf("the tag %.80q has control characters", tag)
+			return fmt.Errorf("tag %d has control characters", i+1) // the client logs it, and the text may be a secret
 		}
 	}
 	if n := len(r.Meta); n > MaxMeta {

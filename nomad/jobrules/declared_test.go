@@ -35,7 +35,7 @@ func TestDeclaredText(t *testing.T) {
 		"many":                {func(s *nomad.Service) { s.Meta = many }, "meta has 64 pairs: at most 63"},
 		"canary meta":         {func(s *nomad.Service) { s.CanaryMeta = map[string]string{"a b": ""} }, `of canaries: meta has the key "a b"`},
 		"tag":                 {func(s *nomad.Service) { s.Tags = []string{"a\x00b"} }, "control characters"},
-		"canary tag":          {func(s *nomad.Service) { s.CanaryTags = []string{"a\nb"} }, "of canaries: the tag"},
+		"canary tag":          {func(s *nomad.Service) { s.CanaryTags = []string{"a\nb"} }, "of canaries: tag"},
 		"much text":           {func(s *nomad.Service) { s.Tags = []string{strings.Repeat("t", 33<<10)} }, "at most 32768"},
 		"name of an address":  {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a b": "::1"} }, "tagged_addresses has the name"},
 		"address":             {func(s *nomad.Service) { s.TaggedAddresses = map[string]string{"a": "host"} }, "not an IP address, nor a host with a port"},

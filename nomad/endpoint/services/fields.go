@@ -70,8 +70,8 @@ func checkHealth(r *catalog.Registration) error {
 		}
 		for _, text := range []string{c.ID, c.Name, c.Type} {
 			if !catalog.Line(text) || len(text) > maxCheckText {
-				return apierror.Errorf(400, "invalid ID, name or type %.80q of a check of service %q: want one line of at most %d bytes",
-					text, r.ServiceName, maxCheckText)
+				return apierror.Errorf(400, "invalid ID, name or type of a check of service %q: want one line of at most %d bytes",
+					r.ServiceName, maxCheckText) // the client logs it, and the text may be a secret
 			}
 		}
 	}

@@ -50,15 +50,18 @@ func TestCheckFields(t *testing.T) {
 		"unknown status":   {&catalog.Registration{Status: "maintenance"}, "status"},
 		"check":            {check(func(*catalog.Check) {}), ""},
 		"check, status":    {check(func(c *catalog.Check) { c.Status = "" }), "status"},
-		"check, output":    {check(func(c *catalog.Check) { c.Output = strings.Repeat("o", 257) }), "output"},
-		"check, name":      {check(func(c *catalog.Check) { c.Name = "a\nb" }), "one line"},
-		"check, long name": {check(func(c *catalog.Check) { c.Name = strings.Repeat("n", 257) }), "at most 256"},
+		"check, output":    {check(func(c *catalog.Check) { c.Output = strings.Repeat("evil", 65) }), "output"},
+		"check, name":      {check(func(c *catalog.Check) { c.Name = "a\nserver evil" }), "one line"},
+		"check, long name": {check(func(c *catalog.Check) { c.Name = strings.Repeat("evil", 65) }), "at most 256"},
 		"no check":         {&catalog.Registration{Checks: []*catalog.Check{nil}}, "empty check"},
 		"many checks":      {&catalog.Registration{Checks: make([]*catalog.Check, 65)}, "65 checks"},
 	} {
 		err := checkFields(c.r)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "evil") {
+			t.Errorf("%s: the error has a text of the job, which the client would log: %v", name, err)
 		}
 	}
 }
