@@ -1,9 +1,7 @@
 package bridge_test
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -136,11 +134,8 @@ func TestRawExec(t *testing.T) {
 		text, err := os.ReadFile(logs)
 		return err == nil && string(text) == want
 	})
-	var out bytes.Buffer
-	code, err := n.Client.Allocations().Exec(t.Context(), r, "t", false, []string{"/bin/sh", "-c", show},
-		strings.NewReader(""), &out, io.Discard, nil, nil)
-	if err != nil || code != 0 || out.String() != want {
-		t.Errorf("alloc exec = %d, %v, %q, want %q", code, err, out.String(), want)
+	if got := n.exec(r, "/bin/sh", "-c", show); got != want {
+		t.Errorf("alloc exec = %q, want %q", got, want)
 	}
 	n.serve(n.space(r), 8080)
 	n.want(true, "", mapped(r))

@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -157,6 +158,20 @@ func (n *node) allocs(job, status string, groups int) map[string]*api.Allocation
 		return len(out) == groups
 	})
 	return out
+}
+
+// exec runs a command in the task of an allocation and returns what it writes.
+func (n *node) exec(al *api.Allocation, command ...string) string {
+	n.t.Helper()
+	var out bytes.Buffer
+	code, err := n.Client.Allocations().Exec(n.t.Context(), al, "t", false, command, strings.NewReader(""), &out, &out, nil, nil)
+	if err != nil {
+		n.t.Fatalf("alloc exec %q: %v", command, err)
+	}
+	if code != 0 {
+		fmt.Fprintf(&out, "exit code %d\n", code)
+	}
+	return out.String()
 }
 
 // space returns the path of an allocation's network namespace.
