@@ -219,13 +219,23 @@ func TestTemplateErrorFailsTheTask(t *testing.T) {
 	t.Errorf("no event has %q: %v", want, types(s))
 }
 
-// A render that needs too much memory ends the program, not the task that shares its control group.
+// A render that needs too much memory ends the program, not the task that shares its control group. It makes no
+// difference whether the kernel or the program notices it.
 func TestHugeRenderKeepsTheTask(t *testing.T) {
+	for name, expression := range map[string]string{
+		"at once": `{{ "x" | sprig_repeat (.n.Value | parseInt | sprig_int) }}`,
+		"gradual": `{{ range loop (.n.Value | parseInt) }}` + strings.Repeat("x", 1<<16) + `{{ end }}`,
+	} {
+		t.Run(name, func(t *testing.T) { hugeRender(t, expression) })
+	}
+}
+
+func hugeRender(t *testing.T, expression string) {
 	w := processes(t)
 	vars := w.withVariables()
 	vars.Set("v", map[string]string{"n": "1"})
 	alloc := templated(exec2.Name, "while true; do sleep 1; done", &nomad.Template{DestPath: "local/page", ChangeMode: "restart",
-		EmbeddedTmpl: `{{ with nomadVar "v" }}{{ "x" | sprig_repeat (.n.Value | parseInt | sprig_int) }}{{ end }}`})
+		EmbeddedTmpl: `{{ with nomadVar "v" }}` + expression + `{{ end }}`})
 	r := w.runner(alloc)
 	defer w.background(r)()
 	testpace.Until(t, "the task runs", func() bool { return r.States()["main"] != nil && r.States()["main"].State == nomad.TaskStateRunning })
@@ -236,6 +246,9 @@ func TestHugeRenderKeepsTheTask(t *testing.T) {
 			if strings.Contains(e.DisplayMessage, "program that renders templates ended") {
 				return true
 			}
+		}
+		if s.State == nomad.TaskStateDead {
+			t.Fatalf("the task ended: %v", types(s))
 		}
 		return false
 	})

@@ -181,7 +181,12 @@ func (r *run) program(ctx context.Context, todo []*entry) error {
 	err := r.session(running, todo).run(running)
 	r.pending.release() // also of a pass that did not end
 	var bad *failure
-	if errors.As(err, &bad) {
+	switch {
+	case !errors.As(err, &bad):
+	case bad.Memory && r.isBegun():
+		// The control group can also end the program before it notices. The task must not depend on which comes first.
+		err = fmt.Errorf("the program that renders templates ended: %w", bad)
+	default:
 		err = &templateError{describeFailure(bad, todo)}
 	}
 	if cause := context.Cause(running); errors.Is(cause, errUpdated) {

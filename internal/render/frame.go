@@ -57,6 +57,7 @@ type Fatal struct {
 	Template int // index, or -1
 	Line     int // of the template, or 0
 	Text     string
+	Memory   bool // the evaluation exceeded the memory limit
 }
 
 const headerSize = 5

@@ -50,7 +50,7 @@ func (e *engine) evaluate(it *item) ([]byte, error) {
 			return nil, &fault{template: it.index, text: fmt.Sprintf("the evaluation takes more than %v", limit)}
 		case <-check.C:
 			if memory.bytes() > most {
-				return nil, &fault{template: it.index, text: needsMore(most)}
+				return nil, &fault{template: it.index, text: needsMore(most), memory: true}
 			}
 		}
 	}

@@ -14,13 +14,14 @@ type fault struct {
 	template int // index, or -1
 	line     int // or 0
 	text     string
+	memory   bool // the evaluation exceeded the memory limit
 }
 
 // Error returns the text with its line.
 func (f *fault) Error() string { return fmt.Sprintf("line %d: %s", f.line, f.text) }
 
 func (f *fault) frame() render.Fatal {
-	return render.Fatal{Template: f.template, Line: f.line, Text: f.text}
+	return render.Fatal{Template: f.template, Line: f.line, Text: f.text, Memory: f.memory}
 }
 
 // libraryError matches an error of text/template: the line, the failed expression unless the error is about
