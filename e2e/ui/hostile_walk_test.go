@@ -40,7 +40,8 @@ func (h *house) hostileCluster(t *testing.T) (job, evaluation string) {
 	node := h.node(t)
 	h.call(t, "POST", "/v1/client/metadata?node_id="+node.ID, m{"NodeID": node.ID, "Meta": m{"walk": hostile("meta")}}, nil)
 
-	service := m{"Name": "hostile-walk", "Provider": "nomad", "Tags": []string{hostile("tag")}, "Meta": m{hostile("key"): hostile("value")}}
+	service := m{"Name": "hostile-walk", "Provider": "nomad", "Tags": []string{hostile("tag")},
+		"Meta": m{strings.ReplaceAll(hostile("key"), " ", "/"): hostile("value")}}
 	task := m{
 		"Name":      strings.ReplaceAll(hostile("task"), "/", "-"),
 		"Driver":    "mock_driver",
