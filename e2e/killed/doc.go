@@ -10,5 +10,7 @@
 // Each node runs a bystander, an allocation that is never stopped. Its process, network and rules must
 // survive every kill. What exists in addition to it at the end is reported by name (left_test.go).
 //
+// Each step kills the agent in one scene, and the supervisor alone or both in another. KILLED=all runs all three.
+//
 // The tests need what those of e2e/bridge need, and run in a network namespace of their own in the same way.
 package killed

@@ -36,6 +36,7 @@ type fleet struct {
 	rpc     *wire // between the clients and the server
 	nodes   []*node
 	wires   []*wire
+	steps   int // that cross has begun
 }
 
 // newFleet starts a server.
