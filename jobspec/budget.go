@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // maxWork is the budget for all expressions of one Parse, in units of work. A byte
@@ -172,7 +173,7 @@ var costs = map[string]func(args []cty.Value) (float64, error){
 	"rsadecrypt": func([]cty.Value) (float64, error) { return maxWork / 1024, nil },
 	"parseint":   square,
 	"yamldecode": func(args []cty.Value) (float64, error) {
-		if len(aliases.FindAllString(asText(args[0]), 11)) > 10 {
+		if len(aliases().FindAllString(asText(args[0]), 11)) > 10 {
 			return 0, errors.New("a YAML document has at most 10 aliases")
 		}
 		return 0, nil
@@ -180,13 +181,13 @@ var costs = map[string]func(args []cty.Value) (float64, error){
 }
 
 var (
-	aliases    = regexp.MustCompile(`(?:^|[\s\[\]{},:-])\*[^\s*]`)
-	formatVerb = regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{4}|%[^a-zA-Z%]*\*`)
+	aliases    = pattern.Lazy(`(?:^|[\s\[\]{},:-])\*[^\s*]`)
+	formatVerb = pattern.Lazy(`%[^a-zA-Z%]*[0-9]{4}|%[^a-zA-Z%]*\*`)
 )
 
 // widths rejects formats that pad to thousands of characters.
 func widths(args []cty.Value) (float64, error) {
-	if formatVerb.MatchString(asText(args[0])) {
+	if formatVerb().MatchString(asText(args[0])) {
 		return 0, fmt.Errorf("a width in a format has at most 3 digits")
 	}
 	n := 0.0

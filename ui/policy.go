@@ -3,9 +3,10 @@ package ui
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // Policy is the Content-Security-Policy of the UI: the sources of each directive.
@@ -63,8 +64,8 @@ func (p Policy) String() string {
 }
 
 var (
-	source = regexp.MustCompile(`^[!-+\--:<-~]+$`) // printable ASCII without space, comma and semicolon
-	color  = regexp.MustCompile(`^(#[0-9a-fA-F]{3,8}|[a-zA-Z]{1,32}|(rgb|rgba|hsl|hsla)\([0-9., %/deg]{1,64}\))$`)
+	source = pattern.Lazy(`^[!-+\--:<-~]+$`) // printable ASCII without space, comma and semicolon
+	color  = pattern.Lazy(`^(#[0-9a-fA-F]{3,8}|[a-zA-Z]{1,32}|(rgb|rgba|hsl|hsla)\([0-9., %/deg]{1,64}\))$`)
 )
 
 // Fault is a value of the ui block that the UI cannot use.
@@ -75,14 +76,14 @@ func (c Config) Faults() []Fault {
 	var out []Fault
 	fault := func(key, format string, value string) { out = append(out, Fault{key, fmt.Sprintf(format, value)}) }
 	for _, d := range c.Policy.directives() {
-		if i := slices.IndexFunc(d.sources, func(s string) bool { return !source.MatchString(s) }); i >= 0 {
+		if i := slices.IndexFunc(d.sources, func(s string) bool { return !source().MatchString(s) }); i >= 0 {
 			fault("ui.content_security_policy."+d.key, "%q is not a source: list each source as an element, such as \"'self'\"", d.sources[i])
 		}
 	}
-	if v := c.Label.Background; v != "" && !color.MatchString(v) {
+	if v := c.Label.Background; v != "" && !color().MatchString(v) {
 		fault("ui.label.background_color", "%q is not a color: use a name, or a value such as #1b6e5f", v)
 	}
-	if v := c.Label.Color; v != "" && !color.MatchString(v) {
+	if v := c.Label.Color; v != "" && !color().MatchString(v) {
 		fault("ui.label.text_color", "%q is not a color: use a name, or a value such as #ffffff", v)
 	}
 	if !isWeb(c.ConsulURL) {

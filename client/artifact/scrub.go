@@ -3,15 +3,15 @@ package artifact
 import (
 	"errors"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/fetch"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // anyURL matches the parts of a URL in a text that can contain credentials: user information and query.
-var anyURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"'/@]*@)?([^\s"'?#]*)(\?[^\s"'#:)]*)?`)
+var anyURL = pattern.Lazy(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"'/@]*@)?([^\s"'?#]*)(\?[^\s"'#:)]*)?`)
 
 // minSecret is the shortest value that is removed from a text. Shorter ones are not
 // secrets: they occur in most texts.
@@ -24,7 +24,7 @@ func (j *job) scrub(err error) error {
 	for _, secret := range j.secrets() {
 		text = strings.ReplaceAll(text, secret, "***")
 	}
-	return errors.New(fetch.Clean(anyURL.ReplaceAllString(text, "$1$3")))
+	return errors.New(fetch.Clean(anyURL().ReplaceAllString(text, "$1$3")))
 }
 
 // secrets returns the values of the job that no text may contain, the longest first.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"regexp"
 	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
 	"github.com/open-nomad/open-nomad/nomad/rules"
@@ -19,9 +19,9 @@ import (
 const maxPlugins = 64
 
 // version matches a version of one to three numbers with a suffix.
-var version = regexp.MustCompile(`^v?[0-9]{1,9}(\.[0-9]{1,9}){0,2}([-+.][0-9A-Za-z.+-]{1,64})?$`)
+var version = pattern.Lazy(`^v?[0-9]{1,9}(\.[0-9]{1,9}){0,2}([-+.][0-9A-Za-z.+-]{1,64})?$`)
 
-func validVersion(s string) bool { return version.MatchString(s) }
+func validVersion(s string) bool { return version().MatchString(s) }
 
 // Fingerprint returns the node attributes of the plugins. Files that are not usable plugins are logged and left out.
 func (m *Manager) Fingerprint(ctx context.Context) map[string]string {

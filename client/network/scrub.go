@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/containernetworking/cni/libcni"
 
 	"github.com/open-nomad/open-nomad/client/netns"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
@@ -177,7 +177,7 @@ func release(name string) error {
 }
 
 // target finds the chain to which a rule jumps. Those of one allocation are named by a hash.
-var target = regexp.MustCompile(` -j (CNI-(?:DN-|SN-)?[0-9a-f]{20,24})$`)
+var target = pattern.Lazy(` -j (CNI-(?:DN-|SN-)?[0-9a-f]{20,24})$`)
 
 // removal returns the input of iptables-restore that removes the rules of the allocation. It takes
 // them from the output of iptables-save: those whose comment has the ID, the chains that belong to
@@ -213,7 +213,7 @@ func removal(saved, alloc string, addrs []netip.Addr) string {
 			out.WriteString(strings.Join(append(rules, "COMMIT"), "\n") + "\n")
 		case strings.HasPrefix(line, "-A ") && owned(line):
 			rules = append(rules, "-D "+strings.TrimPrefix(line, "-A "))
-			if m := target.FindStringSubmatch(line); m != nil && !slices.Contains(chains, m[1]) {
+			if m := target().FindStringSubmatch(line); m != nil && !slices.Contains(chains, m[1]) {
 				chains = append(chains, m[1])
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/open-nomad/open-nomad/client/taskenv"
@@ -81,7 +80,7 @@ func (w *Workload) registration(s *nomad.Service) (*catalog.Registration, error)
 		return nil, fmt.Errorf("service %q: service registration provider %q not enabled: use provider = %q", name, provider,
 			nomad.ServiceProviderNomad)
 	}
-	if !ValidName(name) {
+	if !catalog.ServiceName(name) {
 		return nil, fmt.Errorf("service %q: the name must have 1 to 63 letters, digits and dashes, and no dash at its ends", name)
 	}
 	addr, err := w.Network.Resolve(w.ask(s))
@@ -114,8 +113,3 @@ func (w *Workload) expanded(list []string) []string {
 	}
 	return slices.Clip(out)
 }
-
-var validName = regexp.MustCompile(`^(?i:[a-z0-9]|[a-z0-9][a-z0-9\-]{0,61}[a-z0-9])$`)
-
-// ValidName reports whether an interpolated service name is valid.
-func ValidName(name string) bool { return validName.MatchString(name) }

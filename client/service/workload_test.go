@@ -92,16 +92,6 @@ func TestInvalidRegistrations(t *testing.T) {
 	}
 }
 
-func TestValidName(t *testing.T) {
-	long := strings.Repeat("a", 63)
-	for name, want := range map[string]bool{"a": true, "A-1": true, long: true, long + "a": false, "": false, "-a": false, "a-": false,
-		"a.b": false, "a b": false} {
-		if service.ValidName(name) != want {
-			t.Errorf("ValidName(%q) = %v", name, !want)
-		}
-	}
-}
-
 // The addresses of the allocation's network namespace are known to the services of the group.
 func TestGroupNetworkVariables(t *testing.T) {
 	a := placed(&nomad.Service{Name: "web", Provider: "nomad", PortLabel: "http", Tags: []string{"${NOMAD_ALLOC_IP_http}"}}, nil)

@@ -9,9 +9,9 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/allocdir"
 	"github.com/open-nomad/open-nomad/client/hook"
-	"github.com/open-nomad/open-nomad/client/service"
 	"github.com/open-nomad/open-nomad/internal/hostuser"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -60,7 +60,7 @@ func (h *validateHook) Prestart(_ context.Context, req *TaskPrestartRequest, _ *
 func validServices(req *TaskPrestartRequest) error {
 	var errs []error
 	for _, s := range req.Task.Services {
-		if name := req.Env.Expand(s.Name); !service.ValidName(name) {
+		if name := req.Env.Expand(s.Name); !catalog.ServiceName(name) {
 			errs = append(errs, fmt.Errorf("service %q is named %q: a name must have 1 to 63 letters, digits and dashes, and no dash at its ends",
 				s.Name, name))
 		}

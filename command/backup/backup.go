@@ -33,6 +33,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
 
@@ -69,7 +70,7 @@ type Agent struct {
 	name *regexp.Regexp // matches the files of this agent
 }
 
-var goodPrefix = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var goodPrefix = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // New checks the configuration, locks the directory and removes temporary files of a killed
 // agent. The caller must close the agent.
@@ -81,7 +82,7 @@ func New(cfg Config) (*Agent, error) {
 		return nil, errors.New("the timeout of a snapshot must be positive")
 	case cfg.Retain < 1:
 		return nil, errors.New("at least one snapshot must be retained")
-	case !goodPrefix.MatchString(cfg.Prefix):
+	case !goodPrefix().MatchString(cfg.Prefix):
 		return nil, fmt.Errorf("the prefix %q of file names is invalid: only letters, digits, '.', '_' and '-' are allowed", cfg.Prefix)
 	}
 	quoted := regexp.QuoteMeta(cfg.Prefix)

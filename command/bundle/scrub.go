@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/open-nomad/open-nomad/api"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // redacted replaces a secret.
@@ -19,19 +20,19 @@ var hidden = []string{"Args", "Body", "Env", "Environment", "EmbeddedTmpl", "Ite
 	"Config", "Meta", "Source", "Secrets", "SignedIdentities", "LeaderACL", "WrappedKeys", "MountFlags", "Parameters", "Context"}
 
 // secretWord matches the JSON fields whose strings and lists are removed, whatever the object is.
-var secretWord = regexp.MustCompile(`(?i)(token|secret|passw|credential|private_?key|encrypt|auth$)`)
+var secretWord = pattern.Lazy(`(?i)(token|secret|passw|credential|private_?key|encrypt|auth$)`)
 
 // patterns match secrets in any text: signed tokens, private keys, and values in the style of a
 // flag, a header or a URL.
 var patterns = []struct {
-	match *regexp.Regexp
+	match func() *regexp.Regexp
 	by    string
 }{
-	{regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*`), redacted},
-	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
-	{regexp.MustCompile(`(?i)((?:x-nomad-token|authorization)["']?[:=]\s*["']?(?:bearer\s+)?)[^\s"']+`), "${1}" + redacted},
-	{regexp.MustCompile(`(?i)([\w-]*(?:token|secret|password|passwd|encrypt|sshkey|signature)[\w-]*=)[^\s&"']+`), "${1}" + redacted},
-	{regexp.MustCompile(`(://)[^/\s:@"]+:[^/\s@"]+@`), "${1}" + redacted + "@"},
+	{pattern.Lazy(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*`), redacted},
+	{pattern.Lazy(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), redacted},
+	{pattern.Lazy(`(?i)((?:x-nomad-token|authorization)["']?[:=]\s*["']?(?:bearer\s+)?)[^\s"']+`), "${1}" + redacted},
+	{pattern.Lazy(`(?i)([\w-]*(?:token|secret|password|passwd|encrypt|sshkey|signature)[\w-]*=)[^\s&"']+`), "${1}" + redacted},
+	{pattern.Lazy(`(://)[^/\s:@"]+:[^/\s@"]+@`), "${1}" + redacted + "@"},
 }
 
 // scrubber removes secrets from captured text.
@@ -58,7 +59,7 @@ func (s *scrubber) text(in string) string {
 		in = strings.ReplaceAll(in, secret, redacted)
 	}
 	for _, p := range patterns {
-		in = p.match.ReplaceAllString(in, p.by)
+		in = p.match().ReplaceAllString(in, p.by)
 	}
 	return in
 }
@@ -89,7 +90,7 @@ func (s *scrubber) value(v any) any {
 			switch {
 			case (slices.Contains(hidden, name) || strings.HasSuffix(name, "Headers")) && !isEvent(v, name):
 				v[name] = blank(field)
-			case secretWord.MatchString(name):
+			case secretWord().MatchString(name):
 				v[name] = blankText(s.value(field))
 			default:
 				v[name] = s.value(field)

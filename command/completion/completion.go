@@ -14,7 +14,6 @@ import (
 	"context"
 	"flag"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/command/contextfile"
 	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // patience bounds the request of a completion. A shell is blocked meanwhile.
@@ -46,13 +46,13 @@ func With(c term.Command) term.Command {
 }
 
 // literal matches a path or a name that every shell takes literally.
-var literal = regexp.MustCompile(`^[\pL\pN_./@%+][\pL\pN_.,:/@%+=-]*$`)
+var literal = pattern.Lazy(`^[\pL\pN_./@%+][\pL\pN_.,:/@%+=-]*$`)
 
 // literally drops the offers that a shell would split, expand or run. Bash inserts offers without
 // quotation marks, and a directory can hold files of somebody else.
 func literally(p complete.Predictor) complete.Predictor {
 	return complete.PredictFunc(func(a complete.Args) []string {
-		return slices.DeleteFunc(p.Predict(a), func(offer string) bool { return !literal.MatchString(offer) })
+		return slices.DeleteFunc(p.Predict(a), func(offer string) bool { return !literal().MatchString(offer) })
 	})
 }
 
@@ -63,12 +63,12 @@ type parameter struct {
 }
 
 // parameters matches <kind>, [kind], [<kind>] and each of them with dots.
-var parameters = regexp.MustCompile(`\[?<([^>]*)>(\.\.\.)?\]?|\[([^\]<]*)\](\.\.\.)?`)
+var parameters = pattern.Lazy(`\[?<([^>]*)>(\.\.\.)?\]?|\[([^\]<]*)\](\.\.\.)?`)
 
 // parse returns the parameters of a usage line.
 func parse(usage string) []parameter {
 	var all []parameter
-	for _, m := range parameters.FindAllStringSubmatch(usage, -1) {
+	for _, m := range parameters().FindAllStringSubmatch(usage, -1) {
 		kind := m[1] + m[3]
 		all = append(all, parameter{strings.TrimSuffix(kind, "..."), m[2] != "" || m[4] != "" || strings.HasSuffix(kind, "...")})
 	}
@@ -166,7 +166,7 @@ func (r request) ask(list list) []string {
 	}
 	var out []string
 	for _, name := range found {
-		if plain.MatchString(name) && strings.HasPrefix(name, r.args.Last) {
+		if plain().MatchString(name) && strings.HasPrefix(name, r.args.Last) {
 			out = append(out, name)
 		}
 	}
@@ -174,4 +174,4 @@ func (r request) ask(list list) []string {
 }
 
 // plain matches a name that every shell takes literally.
-var plain = regexp.MustCompile(`^[\pL\pN][\pL\pN_.,:/@%+=-]*$`)
+var plain = pattern.Lazy(`^[\pL\pN][\pL\pN_.,:/@%+=-]*$`)

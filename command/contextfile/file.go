@@ -24,11 +24,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/hashicorp/hcl/v2/hclsimple"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // maxSize is the maximum size of the file, and of a token file, in bytes.
@@ -110,13 +111,13 @@ func parse(path string, text []byte) (*File, error) {
 	return f, nil
 }
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var validName = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // check validates a context.
 func (c *Context) check() error {
 	u, err := url.Parse(c.Address)
 	switch {
-	case !validName.MatchString(c.Name):
+	case !validName().MatchString(c.Name):
 		return fmt.Errorf("invalid name %q: use up to 64 letters, digits, dots, dashes and underscores", c.Name)
 	case err != nil: // the error of url.Parse has the address, and so perhaps a password
 		return errors.New("address: not a URL: use http(s)://host:port or unix:///path")

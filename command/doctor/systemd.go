@@ -5,9 +5,10 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // unitDirs are the directories of units, the first one that has a unit counts.
@@ -15,7 +16,7 @@ var unitDirs = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/loca
 	"/lib/systemd/system"}
 
 // runsAgent matches the ExecStart of a unit of an agent.
-var runsAgent = regexp.MustCompile(`(^|/)nomad\s+agent(\s|$)`)
+var runsAgent = pattern.Lazy(`(^|/)nomad\s+agent(\s|$)`)
 
 // maxUnits is the maximum number of units that are read.
 const maxUnits = 2000
@@ -47,7 +48,7 @@ func (m *machine) units() []string {
 		}
 		for _, name := range names[:min(len(names), maxUnits)] {
 			base := filepath.Base(name)
-			if !seen[base] && slices.ContainsFunc(keys(name)["ExecStart"], runsAgent.MatchString) {
+			if !seen[base] && slices.ContainsFunc(keys(name)["ExecStart"], runsAgent().MatchString) {
 				out = append(out, name)
 			}
 			seen[base] = true

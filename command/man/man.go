@@ -9,12 +9,12 @@ package man
 import (
 	"flag"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // Pages returns the text of each page by its file name. Refused commands have none.
@@ -47,7 +47,7 @@ func (w *writer) macro(name string, args ...string) {
 }
 
 // sentence matches the end of a sentence within a line: roff expects the next one on its own line.
-var sentence = regexp.MustCompile(`([^\s.][.?!]) +`)
+var sentence = pattern.Lazy(`([^\s.][.?!]) +`)
 
 // text writes paragraphs. Indented lines are shown as they are.
 func (w *writer) text(text string) {
@@ -73,7 +73,7 @@ func (w *writer) text(text string) {
 		}
 		separated = false
 		if !literal {
-			line = sentence.ReplaceAllString(line, "$1\n")
+			line = sentence().ReplaceAllString(line, "$1\n")
 		}
 		for part := range strings.SplitSeq(line, "\n") {
 			w.WriteString(escape(strings.TrimPrefix(part, "  ")) + "\n")

@@ -5,12 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/state"
 	"github.com/open-nomad/open-nomad/command/term"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -74,7 +74,7 @@ type driverState struct {
 }
 
 // token matches a JWT in any text.
-var token = regexp.MustCompile(`ey[\w-]{10,}\.[\w-]+\.[\w-]+`)
+var token = pattern.Lazy(`ey[\w-]{10,}\.[\w-]+\.[\w-]+`)
 
 // shownState returns one line of JSON without tokens.
 func shownState(c *state.Contents) (string, error) {
@@ -99,7 +99,7 @@ func shownState(c *state.Contents) (string, error) {
 	if err := enc.Encode(out); err != nil {
 		return "", err
 	}
-	return token.ReplaceAllString(strings.TrimSuffix(b.String(), "\n"), redactedText), nil
+	return token().ReplaceAllString(strings.TrimSuffix(b.String(), "\n"), redactedText), nil
 }
 
 // shownTaskOf returns the state of a task without the values that hooks put in its environment, which

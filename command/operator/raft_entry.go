@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/raft"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad/fsm"
 )
 
@@ -63,7 +63,7 @@ var secretFields = []string{"SecretID", "OneTimeSecretID", "BootstrapSecret", "A
 	"PrivateKey", "PemKey", "ClientSecret", "Secrets", "Token"}
 
 // jwt is the shape of a signed token.
-var jwt = regexp.MustCompile(`^eyJ[\w-]+\.[\w-]+\.[\w-]+$`)
+var jwt = pattern.Lazy(`^eyJ[\w-]+\.[\w-]+\.[\w-]+$`)
 
 // redacted encodes a value of package nomad as JSON by its wire names, without secrets.
 func redacted(v any) (any, error) {
@@ -100,7 +100,7 @@ func redact(v any) any {
 			v[i] = redact(v[i])
 		}
 	case string:
-		if jwt.MatchString(v) {
+		if jwt().MatchString(v) {
 			return redactedText
 		}
 	}

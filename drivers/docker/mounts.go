@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/drivers/docker/config"
 	"github.com/open-nomad/open-nomad/drivers/docker/files"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -145,7 +145,7 @@ func (m *mounting) given(o *config.Task) error {
 }
 
 // volumeName matches the names of the daemon's volumes. Other sources are paths.
-var volumeName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+var volumeName = pattern.Lazy(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // entry adds an entry of volumes. With a volume driver, the source can be a volume of the daemon.
 func (m *mounting) entry(entry string, v config.Volume, named bool) error {
@@ -153,7 +153,7 @@ func (m *mounting) entry(entry string, v config.Volume, named bool) error {
 	if b.label == "" {
 		b.label = m.s.SELinux
 	}
-	if named && volumeName.MatchString(v.Source) {
+	if named && volumeName().MatchString(v.Source) {
 		modes := slices.DeleteFunc([]string{v.Modes, m.s.SELinux}, func(mode string) bool { return mode == "" })
 		m.binds = append(m.binds, strings.TrimSuffix(v.Source+":"+b.target+":"+strings.Join(modes, ","), ":"))
 		return nil

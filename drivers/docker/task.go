@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -277,13 +277,13 @@ func (d *Driver) find(ctx context.Context, id string) (string, error) {
 }
 
 // uuid matches the ID of an allocation.
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+var uuid = pattern.Lazy(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // isOwn reports whether a container has the name that an agent gives to one of its allocation. Its labels do not show
 // whose it is: a container also has those of its image, whose author can write any.
 func isOwn(c container.Summary) bool {
 	alloc := c.Labels[allocLabel]
-	return uuid.MatchString(alloc) && slices.ContainsFunc(c.Names, func(name string) bool {
+	return uuid().MatchString(alloc) && slices.ContainsFunc(c.Names, func(name string) bool {
 		return name == "/"+pauseName(alloc) || strings.HasSuffix(name, "-"+alloc)
 	})
 }

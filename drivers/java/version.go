@@ -3,9 +3,10 @@ package java
 import (
 	"context"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // versionPatience is the time limit of the virtual machine for printing its version.
@@ -24,7 +25,7 @@ func attributes(ctx context.Context) (map[string]string, bool) {
 }
 
 // number is a version number in the first line.
-var number = regexp.MustCompile(`[.\d_]+`)
+var number = pattern.Lazy(`[.\d_]+`)
 
 // parse parses the output of java -version: three lines, after one about options in the environment.
 func parse(text string) (version, runtime, machine string) {
@@ -35,5 +36,5 @@ func parse(text string) (version, runtime, machine string) {
 	if len(lines) < 3 {
 		return "", "", ""
 	}
-	return number.FindString(lines[0]), strings.TrimSpace(lines[1]), strings.TrimSpace(lines[2])
+	return number().FindString(lines[0]), strings.TrimSpace(lines[1]), strings.TrimSpace(lines[2])
 }

@@ -7,12 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 // versionPattern finds the version in the output of an emulator.
-var versionPattern = regexp.MustCompile(`version (\d[\.\d+]+)`)
+var versionPattern = pattern.Lazy(`version (\d[\.\d+]+)`)
 
 // Fingerprint implements drivers.Driver. It looks for emulators every 30 s.
 func (d *Driver) Fingerprint(ctx context.Context) <-chan drivers.Fingerprint {
@@ -106,7 +106,7 @@ func versionOf(ctx context.Context, file string) (string, error) {
 		//lint:ignore ST1005 the text is that of Nomad
 		return "", fmt.Errorf("Failed to execute qemu binary: %w", err)
 	}
-	match := versionPattern.FindSubmatch(out)
+	match := versionPattern().FindSubmatch(out)
 	if match == nil {
 		//lint:ignore ST1005 the text is that of Nomad
 		return "", fmt.Errorf("Failed to parse qemu version from %.100q", out)

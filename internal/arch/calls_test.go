@@ -24,7 +24,8 @@ var owned = []ownership{
 	{"golang.org/x/sys/unix", []string{"MemfdCreate", "SYS_MEMFD_CREATE"}, []string{"internal/memfd", "e2e/attack"}},
 	// Parsers of text that callers may have written. Package untrusted has limits for it.
 	{"regexp", []string{"Compile", "CompilePOSIX", "Match", "MatchString", "MatchReader"}, []string{"internal/untrusted", "e2e/bench"}},
-	{"regexp", []string{"MustCompile"}, []string{"client/fingerprint/cloud", "command/backup", "nomad/endpoint/allocs"}}, // of constants
+	{"regexp", []string{"MustCompile"}, []string{"internal/pattern", "command/backup", "nomad/endpoint/allocs"}}, // of constants
+	{module + "/internal/pattern", []string{"Lazy"}, []string{"client/fingerprint/cloud"}},                       // of constants
 	{"github.com/hashicorp/go-bexpr", []string{"CreateEvaluator", "CreateFilter"}, []string{"internal/untrusted", "command/operator"}},
 	{"github.com/hashicorp/go-bexpr/grammar", []string{"Parse", "ParseFile", "ParseReader"}, []string{"internal/untrusted"}},
 	{"github.com/hashicorp/go-version", []string{"NewVersion", "NewSemver", "NewConstraint", "MustConstraints"},

@@ -6,10 +6,11 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // Kind is how a source is downloaded: a getter of go-getter.
@@ -34,10 +35,10 @@ var protocols = map[Kind][]string{
 }
 
 // forcedKind matches the prefix that selects a getter, as in git::https://host/repository.
-var forcedKind = regexp.MustCompile(`^([A-Za-z0-9]+)::(.+)$`)
+var forcedKind = pattern.Lazy(`^([A-Za-z0-9]+)::(.+)$`)
 
 // scpLike matches the address of a Git repository without a scheme, as in git@host:path.
-var scpLike = regexp.MustCompile(`^git@([^:/]+):/?(.+)$`)
+var scpLike = pattern.Lazy(`^git@([^:/]+):/?(.+)$`)
 
 // Source is the source of an artifact with its options. It prints without credentials.
 type Source struct {
@@ -57,7 +58,7 @@ func ParseSource(source string, options map[string]string) (Source, error) {
 		return Source{}, errors.New("source contains a control character")
 	}
 	var s Source
-	if m := forcedKind.FindStringSubmatch(source); m != nil {
+	if m := forcedKind().FindStringSubmatch(source); m != nil {
 		s.forced, source = m[1], m[2]
 	}
 	source, s.fragment, _ = strings.Cut(source, "#")
@@ -92,7 +93,7 @@ func (s Source) URL() string {
 
 // String returns the source without its query, fragment and user information.
 func (s Source) String() string {
-	out := userInfo.ReplaceAllString(s.base, "$1")
+	out := userInfo().ReplaceAllString(s.base, "$1")
 	if s.forced != "" {
 		out = s.forced + "::" + out
 	}
@@ -103,7 +104,7 @@ func (s Source) String() string {
 func (s Source) GoString() string { return s.String() }
 
 // userInfo matches the user information of a URL.
-var userInfo = regexp.MustCompile(`(://)[^/]*@`)
+var userInfo = pattern.Lazy(`(://)[^/]*@`)
 
 // Option returns the first value of a query parameter, as go-getter reads it.
 func (s Source) Option(key string) string { return s.options().Get(key) }
@@ -173,7 +174,7 @@ func (s Source) scheme() (scheme string, detected Kind) {
 	switch {
 	case strings.HasPrefix(s.base, "github.com/"), strings.HasPrefix(s.base, "gitlab.com/"), strings.HasPrefix(s.base, "bitbucket.org/"):
 		return "https", Git
-	case scpLike.MatchString(s.base):
+	case scpLike().MatchString(s.base):
 		return "ssh", Git
 	case strings.Contains(s.base, ".amazonaws.com/"):
 		return "https", S3
@@ -186,7 +187,7 @@ func (s Source) scheme() (scheme string, detected Kind) {
 // Host returns the name or address of the server, without the port, or "" if the source does not
 // contain it.
 func (s Source) Host() string {
-	if m := scpLike.FindStringSubmatch(s.base); m != nil {
+	if m := scpLike().FindStringSubmatch(s.base); m != nil {
 		return m[1]
 	}
 	u, err := url.Parse(s.base)

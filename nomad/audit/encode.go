@@ -3,12 +3,12 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -24,7 +24,7 @@ const (
 const version = 1
 
 // signed matches what looks like a signed token.
-var signed = regexp.MustCompile(`eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`)
+var signed = pattern.Lazy(`eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)?`)
 
 // Node is the agent that writes the log.
 type Node struct{ Name, Region, Address string }
@@ -131,7 +131,7 @@ func (n Node) line() nodeLine {
 // bounded returns at most limit bytes of a string, without what looks like a signed token.
 func bounded(s string, limit int) string {
 	if s = s[:min(len(s), 8*limit)]; strings.Contains(s, "eyJ") {
-		s = signed.ReplaceAllLiteralString(s, "[token]")
+		s = signed().ReplaceAllLiteralString(s, "[token]")
 	}
 	if len(s) > limit {
 		return s[:limit] + "..."

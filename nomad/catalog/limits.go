@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // Limits of a registration, after interpolation. Those of Meta are the ones of Consul. Servers and clients have the same.
@@ -82,6 +84,11 @@ func (r *Registration) CheckText() error {
 	}
 	return nil
 }
+
+var serviceName = pattern.Lazy(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+
+// ServiceName reports whether an interpolated name of a service is valid: a DNS label.
+func ServiceName(name string) bool { return serviceName().MatchString(name) }
 
 // Line reports whether the text has no control characters.
 func Line(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }

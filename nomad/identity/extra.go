@@ -2,16 +2,16 @@ package identity
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
 // token matches a variable in an extra claim, such as ${job.id}.
-var token = regexp.MustCompile(`\$\{[^{}]*\}`)
+var token = pattern.Lazy(`\$\{[^{}]*\}`)
 
 // artifactDigests is the variable of the digests of the task's artifacts.
 const artifactDigests = "artifact.digests"
@@ -52,7 +52,7 @@ func (s Subject) claimTexts() map[string]string {
 // ClaimsDigests reports whether a claim contains the digests of the task's artifacts.
 func (s Subject) ClaimsDigests() bool {
 	for _, text := range s.claimTexts() {
-		for _, place := range token.FindAllString(text, -1) {
+		for _, place := range token().FindAllString(text, -1) {
 			if variable(place) == artifactDigests {
 				return true
 			}
@@ -70,7 +70,7 @@ func (s Subject) interpolate(text string) string {
 	if !strings.Contains(text, "${") {
 		return text
 	}
-	return token.ReplaceAllStringFunc(text, func(place string) string {
+	return token().ReplaceAllStringFunc(text, func(place string) string {
 		name := variable(place)
 		if key, ok := strings.CutPrefix(name, "job.meta."); ok {
 			if v, known := s.Job.Meta[key]; known {

@@ -3,11 +3,11 @@ package jobrules
 import (
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -24,7 +24,7 @@ var initialStatuses = []string{"", "passing", "warning", "critical"}
 const maxNotes = 255
 
 // headerName matches the name of an HTTP header.
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
+var headerName = pattern.Lazy("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
 
 // checks checks the checks of a service. t is nil for a service of the group.
 func (r *serviceRules) checks(f *faults, s *nomad.Service, t *nomad.Task) {
@@ -90,7 +90,7 @@ func (r *serviceRules) checkAddress(f *faults, c *nomad.ServiceCheck, s *nomad.S
 func validateHTTPCheck(f *faults, c *nomad.ServiceCheck) {
 	if c.Path == "" {
 		f.add("missing path: set path = \"/\" or the path of a health page")
-	} else if u, err := url.Parse(variable.ReplaceAllString(c.Path, "x")); err != nil || u.IsAbs() || u.Host != "" {
+	} else if u, err := url.Parse(variable().ReplaceAllString(c.Path, "x")); err != nil || u.IsAbs() || u.Host != "" {
 		f.add("path is %q: use a path without scheme and host, such as /health", c.Path)
 	}
 	if !strings.Contains(c.Protocol, "${") && !slices.Contains([]string{"", "http", "https"}, c.Protocol) {
@@ -100,7 +100,7 @@ func validateHTTPCheck(f *faults, c *nomad.ServiceCheck) {
 		f.add("method is %q: use one of %s", c.Method, strings.Join(checkMethods, ", "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Header)) {
-		if !headerName.MatchString(variable.ReplaceAllString(name, "x")) {
+		if !headerName().MatchString(variable().ReplaceAllString(name, "x")) {
 			f.add("the header name %q is malformed: use letters, digits and -", name)
 		}
 	}

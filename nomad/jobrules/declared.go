@@ -50,7 +50,7 @@ func checkText(tags []string, pairs map[string]string, tagged map[string]catalog
 }
 
 // fixed returns a text whose variables are one character each: what they become is unknown here.
-func fixed(text string) string { return variable.ReplaceAllString(text, "x") }
+func fixed(text string) string { return variable().ReplaceAllString(text, "x") }
 
 // distinct returns a key that the map does not have: the given one, or a longer one if two keys with variables are alike.
 func distinct[V any](m map[string]V, key string) string {

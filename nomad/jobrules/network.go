@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/egress"
 )
@@ -56,7 +56,7 @@ func checkMode(f *faults, n *nomad.NetworkResource) {
 	name, isCNI := strings.CutPrefix(n.Mode, nomad.NetworkModeCNI)
 	switch {
 	case onHost(n), n.Mode == nomad.NetworkModeNone, n.Mode == nomad.NetworkModeBridge:
-	case isCNI && cniName.MatchString(name):
+	case isCNI && cniName().MatchString(name):
 	default:
 		f.add("mode of network is %q: use host, none, bridge, or cni/ and the name of a CNI configuration", n.Mode)
 	}
@@ -114,7 +114,7 @@ func checkReachable(f *faults, n *nomad.NetworkResource) {
 }
 
 // ValidHostname reports whether a name can be the host name of a group.
-func ValidHostname(name string) bool { return len(name) <= maxHostname && hostName.MatchString(name) }
+func ValidHostname(name string) bool { return len(name) <= maxHostname && hostName().MatchString(name) }
 
 // portRules records the ports that were already checked.
 type portRules struct {
@@ -168,7 +168,7 @@ func (p *portRules) network(n *nomad.NetworkResource) {
 }
 
 func (p *portRules) port(port *nomad.Port) {
-	if !identityName.MatchString(port.Label) {
+	if !identityName().MatchString(port.Label) {
 		p.f.add("the port label %q is malformed: use 1 to 128 letters, digits, - and _", port.Label)
 	}
 	if p.labels[port.Label] || p.group[port.Label] {
@@ -182,15 +182,15 @@ func (p *portRules) port(port *nomad.Port) {
 
 // The valid entries of a resolv.conf: single words, so that no entry adds a line.
 var (
-	dnsName   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
-	dnsOption = regexp.MustCompile(`^[a-z0-9-]{1,64}(:[0-9]{1,5})?$`)
-	dnsZone   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+	dnsName   = pattern.Lazy(`^[A-Za-z0-9_.-]{1,255}$`)
+	dnsOption = pattern.Lazy(`^[a-z0-9-]{1,64}(:[0-9]{1,5})?$`)
+	dnsZone   = pattern.Lazy(`^[A-Za-z0-9_.-]{1,64}$`)
 )
 
 // cniName is the name of a network of CNI; hostName is that of a host.
 var (
-	cniName  = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
-	hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+	cniName  = pattern.Lazy(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+	hostName = pattern.Lazy(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
 )
 
 // Limits: of the kernel for a host name, and of the destinations of a group.
@@ -207,8 +207,8 @@ const maxDNS = 32
 func CheckDNS(d *nomad.DNSConfig) error {
 	return errors.Join(
 		checkWords("servers", d.Servers, "which is not an IP address", isServer),
-		checkWords("searches", d.Searches, "which is not a domain name", dnsName.MatchString),
-		checkWords("options", d.Options, "which is not an option: use a word such as rotate, or ndots:2", dnsOption.MatchString))
+		checkWords("searches", d.Searches, "which is not a domain name", dnsName().MatchString),
+		checkWords("options", d.Options, "which is not an option: use a word such as rotate, or ndots:2", dnsOption().MatchString))
 }
 
 func checkWords(what string, list []string, wrong string, ok func(string) bool) error {
@@ -225,5 +225,5 @@ func checkWords(what string, list []string, wrong string, ok func(string) bool) 
 
 func isServer(s string) bool {
 	addr, err := netip.ParseAddr(s)
-	return err == nil && (addr.Zone() == "" || dnsZone.MatchString(addr.Zone()))
+	return err == nil && (addr.Zone() == "" || dnsZone().MatchString(addr.Zone()))
 }

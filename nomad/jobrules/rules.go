@@ -2,12 +2,12 @@ package jobrules
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/parsed"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -135,7 +135,7 @@ func validateSpreads(f *faults, list []*nomad.Spread) {
 }
 
 // identityName matches a valid name of an identity.
-var identityName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+var identityName = pattern.Lazy(`^[a-zA-Z0-9_-]{1,128}$`)
 
 func validateIdentities(t *nomad.Task, f *faults) {
 	if id := t.Identity; id != nil {
@@ -155,7 +155,7 @@ func validateIdentities(t *nomad.Task, f *faults) {
 }
 
 func validateWorkloadIdentity(id *nomad.WorkloadIdentity, f *faults) {
-	if !identityName.MatchString(id.Name) {
+	if !identityName().MatchString(id.Name) {
 		f.add("the identity name %q is malformed: use 1 to 128 letters, digits, - and _", id.Name)
 	}
 	if a := id.Alg; a != "" && a != nomad.IdentityAlgEdDSA && a != nomad.IdentityAlgRS256 {

@@ -2,12 +2,13 @@ package jobrules
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
+	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
 // Address modes of services and checks.
@@ -19,11 +20,8 @@ const (
 	addressAllocIPv6 = "alloc_ipv6"
 )
 
-// serviceName matches a valid name of a service: a DNS label.
-var serviceName = regexp.MustCompile(`^(?i:[a-z0-9]|[a-z0-9][a-z0-9-]{0,61}[a-z0-9])$`)
-
 // variable matches a reference that the client resolves.
-var variable = regexp.MustCompile(`\$\{[^}]*\}`)
+var variable = pattern.Lazy(`\$\{[^}]*\}`)
 
 // maxWeight is the maximum weight of a service, that of a DNS record.
 const maxWeight = 65535
@@ -78,7 +76,7 @@ func validateServices(tg *nomad.TaskGroup, f *faults) {
 // service checks a service of a task, or of the group if t is nil.
 func (r *serviceRules) service(f *faults, s *nomad.Service, t *nomad.Task) {
 	provider(f, s)
-	if !serviceName.MatchString(variable.ReplaceAllString(s.Name, "x")) {
+	if !catalog.ServiceName(variable().ReplaceAllString(s.Name, "x")) {
 		f.add("the name is malformed: use 1 to 63 letters, digits and -, with a letter or digit at both ends")
 	}
 	key := [3]string{s.Name, "group", s.PortLabel}

@@ -132,7 +132,7 @@ func validateNames(j *nomad.Job, f *faults) {
 	if slices.Contains(j.Datacenters, "") {
 		f.add("datacenters contains an empty name: remove it")
 	}
-	if !rules.NodePoolName.MatchString(j.NodePool) {
+	if !rules.NodePoolName().MatchString(j.NodePool) {
 		f.add("node_pool %q is not a valid name: use 1 to 128 letters, digits, - and _", j.NodePool)
 	}
 }

@@ -25,7 +25,7 @@ func CheckRule(r *rbac.BindingRule) error {
 // parseRule parses the selector and the bind name of a rule.
 func parseRule(r *rbac.BindingRule) (*Selector, template, error) {
 	switch {
-	case !objectName.MatchString(r.AuthMethod):
+	case !objectName().MatchString(r.AuthMethod):
 		return nil, nil, errors.New("the auth method of the binding rule is missing")
 	case len(r.Description) > maxDescription:
 		return nil, nil, fmt.Errorf("the description of the binding rule is longer than %d", maxDescription)
@@ -58,7 +58,7 @@ func parseBindName(r *rbac.BindingRule) (template, error) {
 		return nil, errors.New("the bind name is missing")
 	}
 	for _, p := range name {
-		if p.name == "" && !objectName.MatchString(p.text) {
+		if p.name == "" && !objectName().MatchString(p.text) {
 			return nil, fmt.Errorf("the bind name %q contains characters that are invalid in the name of a %s", r.BindName, r.BindType)
 		}
 	}
@@ -126,7 +126,7 @@ func (g *Grant) bind(r *rbac.BindingRule, c *Claims, there Lookup) (reason strin
 	switch {
 	case missing != "":
 		return "its bind name uses the claim " + missing + ", which is absent"
-	case !objectName.MatchString(name):
+	case !objectName().MatchString(name):
 		return "its bind name with the claims filled in is not a valid name"
 	case r.BindType == rbac.BindTypeRole:
 		return g.addRole(name, there.Role(name))

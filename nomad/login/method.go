@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/rbac"
 )
@@ -27,7 +27,7 @@ const (
 const maxName = 128
 
 // objectName matches the valid names of methods, roles and policies.
-var objectName = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+var objectName = pattern.Lazy(`^[a-zA-Z0-9-]{1,128}$`)
 
 // Complete sets the defaults of an auth method.
 func Complete(m *rbac.AuthMethod) {
@@ -43,8 +43,8 @@ func Complete(m *rbac.AuthMethod) {
 // longest.
 func CheckMethod(m *rbac.AuthMethod, shortest, longest time.Duration) error {
 	switch {
-	case !objectName.MatchString(m.Name):
-		return fmt.Errorf("the name of an auth method must match %s", objectName)
+	case !objectName().MatchString(m.Name):
+		return fmt.Errorf("the name of an auth method must match %s", objectName())
 	case m.Type != rbac.TypeJWT && m.Type != rbac.TypeOIDC:
 		return fmt.Errorf("the type of auth method %q must be %s or %s, not %q", m.Name, rbac.TypeOIDC,
 			rbac.TypeJWT, m.Type)

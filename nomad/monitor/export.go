@@ -9,12 +9,12 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/firstbytes"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -27,7 +27,7 @@ const (
 )
 
 // unitName is a unit without its suffix. It cannot be a pattern.
-var unitName = regexp.MustCompile(`^[\w\\._-]*(@[\w\\._-]+)?$`)
+var unitName = pattern.Lazy(`^[\w\\._-]*(@[\w\\._-]+)?$`)
 
 // unitSuffixes are the types of units in systemd.
 var unitSuffixes = []string{"service", "socket", "device", "mount", "automount", "swap", "target", "path", "timer", "slice", "scope"}
@@ -73,7 +73,7 @@ func checkUnit(name string) error {
 	case suffix != "" && !slices.Contains(unitSuffixes, suffix):
 		return apierror.Errorf(http.StatusUnprocessableEntity,
 			"service_name %q has the suffix %q, which is not a type of a systemd unit such as service", name, suffix)
-	case !unitName.MatchString(unit):
+	case !unitName().MatchString(unit):
 		return apierror.Errorf(http.StatusUnprocessableEntity, "service_name %q contains characters that a systemd unit cannot have", name)
 	}
 	return nil

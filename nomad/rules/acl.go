@@ -13,7 +13,7 @@ const maxTokenName = 256
 // ACLPolicy rejects an invalid policy. Package acl parses the rules.
 func ACLPolicy(p *rbac.Policy) error {
 	switch {
-	case !objectName.MatchString(p.Name):
+	case !objectName().MatchString(p.Name):
 		return fmt.Errorf("invalid policy name %q: use 1 to 128 letters, digits and '-'", p.Name)
 	case len(p.Description) > MaxDescription:
 		return fmt.Errorf("the description of policy %q has %d bytes: the limit is %d", p.Name, len(p.Description), MaxDescription)
@@ -34,7 +34,7 @@ func ACLPolicy(p *rbac.Policy) error {
 // ACLRole rejects an invalid role.
 func ACLRole(r *rbac.Role) error {
 	switch {
-	case !objectName.MatchString(r.Name):
+	case !objectName().MatchString(r.Name):
 		return fmt.Errorf("invalid role name %q: use 1 to 128 letters, digits and '-'", r.Name)
 	case len(r.Description) > MaxDescription:
 		return fmt.Errorf("the description of role %q has %d bytes: the limit is %d", r.Name, len(r.Description), MaxDescription)
@@ -42,7 +42,7 @@ func ACLRole(r *rbac.Role) error {
 		return fmt.Errorf("role %q needs at least one policy", r.Name)
 	}
 	for _, l := range r.Policies {
-		if l == nil || !objectName.MatchString(l.Name) {
+		if l == nil || !objectName().MatchString(l.Name) {
 			return fmt.Errorf("role %q has a policy with an invalid name", r.Name)
 		}
 	}

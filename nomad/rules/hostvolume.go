@@ -3,9 +3,9 @@ package rules
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/hostvolume"
@@ -13,7 +13,7 @@ import (
 
 // hostVolumePlugin matches a valid ID of a host volume plugin. The ID is also the name of a file in the plugin
 // directory, and a part of an attribute name.
-var hostVolumePlugin = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,63}$`)
+var hostVolumePlugin = pattern.Lazy(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,63}$`)
 
 // The largest name and the largest number of parameters and of capabilities of a volume.
 const (
@@ -25,7 +25,7 @@ const (
 
 // HostVolumePlugin returns an error unless the ID is a plain name.
 func HostVolumePlugin(id string) error {
-	if !hostVolumePlugin.MatchString(id) {
+	if !hostVolumePlugin().MatchString(id) {
 		return fmt.Errorf("plugin_id is %q: use up to 64 letters, digits, '.', '_' and '-', not beginning with a dot", id)
 	}
 	return nil

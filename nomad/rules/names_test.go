@@ -19,10 +19,10 @@ func TestNames(t *testing.T) {
 		{"web.1", false, false},
 		{"web\n", false, false},
 	} {
-		if got := objectName.MatchString(test.name); got != test.object {
+		if got := objectName().MatchString(test.name); got != test.object {
 			t.Errorf("objectName matches %q: %t, want %t", test.name, got, test.object)
 		}
-		if got := NodePoolName.MatchString(test.name); got != test.pool {
+		if got := NodePoolName().MatchString(test.name); got != test.pool {
 			t.Errorf("NodePoolName matches %q: %t, want %t", test.name, got, test.pool)
 		}
 	}

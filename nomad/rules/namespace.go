@@ -17,8 +17,8 @@ func Namespace(n *nomad.Namespace) error {
 	switch {
 	case n == nil:
 		return apierror.Errorf(400, "missing namespace")
-	case !objectName.MatchString(n.Name): // tools match the text up to the period
-		return apierror.Errorf(400, "invalid name %q. Must match regex %s", n.Name, objectName)
+	case !objectName().MatchString(n.Name): // tools match the text up to the period
+		return apierror.Errorf(400, "invalid name %q. Must match regex %s", n.Name, objectName())
 	case len(n.Description) > MaxDescription:
 		return apierror.Errorf(400, "description of namespace %q is longer than %d characters", n.Name, MaxDescription)
 	}

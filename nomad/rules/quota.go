@@ -8,8 +8,8 @@ import (
 // Quota rejects an invalid quota, and limits that are not enforced.
 func Quota(s *quota.Spec) error {
 	switch {
-	case s == nil || !objectName.MatchString(s.Name):
-		return apierror.Errorf(400, "invalid quota name: it must match %s", objectName)
+	case s == nil || !objectName().MatchString(s.Name):
+		return apierror.Errorf(400, "invalid quota name: it must match %s", objectName())
 	case len(s.Description) > MaxDescription:
 		return apierror.Errorf(400, "description of quota %q is longer than %d characters", s.Name, MaxDescription)
 	case len(s.Limits) == 0:

@@ -13,10 +13,10 @@ package variable
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
@@ -137,14 +137,14 @@ type Quota struct {
 }
 
 // validPath matches the valid characters and length of a variable path.
-var validPath = regexp.MustCompile(`^[a-zA-Z0-9-_~/]{1,128}$`)
+var validPath = pattern.Lazy(`^[a-zA-Z0-9-_~/]{1,128}$`)
 
 // CheckPath returns an error for an invalid variable path.
 func CheckPath(path string) error {
 	switch {
 	case path == "":
 		return apierror.Errorf(400, "missing variable path")
-	case !validPath.MatchString(path):
+	case !validPath().MatchString(path):
 		return apierror.Errorf(400, "invalid path %q: use at most 128 letters, digits, '-', '_', '~' and '/'", path)
 	case path == "nomad", path == Reserved:
 		return apierror.Errorf(400, "path %q is reserved: job variables are below %q", path, Jobs)

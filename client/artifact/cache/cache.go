@@ -23,11 +23,11 @@ import (
 	"log/slog"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/safefs"
 )
 
@@ -79,7 +79,7 @@ type Status struct {
 }
 
 // name matches keys and the names of blobs.
-var name = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var name = pattern.Lazy(`^[0-9a-f]{64}$`)
 
 // Open opens the cache in dir and creates it if it does not exist. limit is its maximum size in bytes.
 func Open(dir string, limit int64, log *slog.Logger) (*Cache, error) {
@@ -122,7 +122,7 @@ func (c *Cache) Close() {
 // load reads the index, and removes entries without a blob, blobs without an entry, and other files.
 func (c *Cache) load() error {
 	err := c.blobs.Each(func(file string, info safefs.Info) error {
-		if name.MatchString(file) && info.Mode.IsRegular() {
+		if name().MatchString(file) && info.Mode.IsRegular() {
 			modified, err := c.modified(file)
 			c.files[file] = &blob{size: info.Size, used: modified}
 			return err
@@ -173,7 +173,7 @@ func (c *Cache) modified(file string) (time.Time, error) {
 
 // read reads an entry of the index.
 func (c *Cache) read(key string) (e Entry, err error) {
-	if !name.MatchString(key) {
+	if !name().MatchString(key) {
 		return e, errors.New("not a key")
 	}
 	text, err := c.index.ReadFile(key, maxEntrySize)
@@ -189,7 +189,7 @@ func (c *Cache) read(key string) (e Entry, err error) {
 // check refuses entries that Put would not have written.
 func (e Entry) check() error {
 	switch {
-	case !name.MatchString(e.SHA256):
+	case !name().MatchString(e.SHA256):
 		return fmt.Errorf("%q is not a SHA-256", e.SHA256)
 	case !e.Archive && e.Name != "" && (path.Base(e.Name) != e.Name || e.Name == "." || e.Name == ".."):
 		return fmt.Errorf("%q is not the name of a file", e.Name)

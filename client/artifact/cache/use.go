@@ -131,7 +131,7 @@ func (c *Cache) discard(file string) {
 // Put adds a file. It copies the content and checks that it is the one of the entry. A file above the limit of
 // the cache is not added.
 func (c *Cache) Put(ctx context.Context, key string, e Entry, from *os.File) error {
-	if !name.MatchString(key) {
+	if !name().MatchString(key) {
 		return fmt.Errorf("%q is not a key", key)
 	}
 	if err := e.check(); err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // maxValue is the length limit of a value.
@@ -58,15 +60,15 @@ func last(text string) (string, error) {
 }
 
 // hostname matches names of hosts, zones and machine types.
-var hostname = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+var hostname = pattern.Lazy(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 // word accepts letters, digits, periods, hyphens and underscores.
-func word(text string) (string, error) { return matched(text, hostname) }
+func word(text string) (string, error) { return matched(text, hostname()) }
 
 // matching returns a parser that accepts what the expression matches.
 func matching(expr string) func(string) (string, error) {
-	re := regexp.MustCompile(expr)
-	return func(text string) (string, error) { return matched(text, re) }
+	re := pattern.Lazy(expr)
+	return func(text string) (string, error) { return matched(text, re()) }
 }
 
 func matched(text string, re *regexp.Regexp) (string, error) {
@@ -90,7 +92,7 @@ func hardware(text string) (string, error) {
 	if _, err := net.ParseMAC(text); err == nil {
 		return text, nil
 	}
-	return matched(text, bareHardware)
+	return matched(text, bareHardware())
 }
 
-var bareHardware = regexp.MustCompile(`^[0-9A-Fa-f]{12}$`)
+var bareHardware = pattern.Lazy(`^[0-9A-Fa-f]{12}$`)

@@ -3,13 +3,13 @@ package config
 import (
 	"errors"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/open-nomad/open-nomad/client"
 	"github.com/open-nomad/open-nomad/client/catalogue"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // DNS is the client.dns block.
@@ -33,8 +33,8 @@ const (
 )
 
 var (
-	dnsDomain    = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	dnsNamespace = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+	dnsDomain    = pattern.Lazy(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	dnsNamespace = pattern.Lazy(`^[a-zA-Z0-9-]{1,128}$`)
 )
 
 // checkDNS checks the client.dns block.
@@ -50,7 +50,7 @@ func (s *Settings) checkDNS() error {
 		errs = append(errs, s.Fault(at+"domains", "must have between 1 and %d entries", maxDNSList))
 	}
 	for i, domain := range d.domains() {
-		if len(domain) > 128 || !dnsDomain.MatchString(domain) || slices.Contains(d.domains()[:i], domain) {
+		if len(domain) > 128 || !dnsDomain().MatchString(domain) || slices.Contains(d.domains()[:i], domain) {
 			errs = append(errs, s.Fault(at+"domains", "%q is not a domain such as consul, or is in the list twice", d.Domains[i]))
 		}
 	}
@@ -67,7 +67,7 @@ func (s *Settings) checkDNS() error {
 	}
 	for key, list := range map[string][]string{"host_namespaces": d.HostNamespaces, "shared_namespaces": d.SharedNamespaces} {
 		for _, name := range list {
-			if !dnsNamespace.MatchString(name) && (name != "*" || key != "host_namespaces") {
+			if !dnsNamespace().MatchString(name) && (name != "*" || key != "host_namespaces") {
 				errs = append(errs, s.Fault(at+key, "%q is not the name of a namespace", name))
 			}
 		}

@@ -4,19 +4,19 @@ import (
 	"errors"
 	"net/netip"
 	"os"
-	"regexp"
 
 	"github.com/open-nomad/open-nomad/client/cni"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/netfilter"
 	"github.com/open-nomad/open-nomad/client/network"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // defaultCNIPath is the default of cni_path. With it, CNI_PATH of the environment is used.
 const defaultCNIPath = "/opt/cni/bin:/usr/libexec/cni"
 
 // bridgeName is the name of an interface that needs no quoting.
-var bridgeName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,15}$`)
+var bridgeName = pattern.Lazy(`^[A-Za-z0-9_-]{1,15}$`)
 
 // pluginDirs returns the directories of CNI plugins.
 func (c *Client) pluginDirs() []string {
@@ -48,7 +48,7 @@ func (c *Client) fingerprintNetworks() fingerprint.Networks {
 func (s *Settings) checkBridge() error {
 	c := &s.Client
 	var errs []error
-	if !bridgeName.MatchString(c.BridgeNetworkName) {
+	if !bridgeName().MatchString(c.BridgeNetworkName) {
 		errs = append(errs, s.Fault("client.bridge_network_name", "%q is not a name of 1 to 15 letters, digits, - and _", c.BridgeNetworkName))
 	}
 	if p, err := netip.ParsePrefix(c.BridgeNetworkSubnet); err != nil || !p.Addr().Is4() || p.Bits() > 30 {

@@ -9,17 +9,18 @@ package account
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // maxID is the largest ID of a user or a group that the daemon accepts.
 const maxID = 1<<31 - 1
 
 // names matches the names that are looked up in an image.
-var names = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.-]{0,63}\$?$`)
+var names = pattern.Lazy(`^[a-zA-Z_][a-zA-Z0-9_.-]{0,63}\$?$`)
 
 // Principal is a user or a group of a job: a name of the image, or an ID if the name is empty.
 type Principal struct {
@@ -48,7 +49,7 @@ func parseID(text string) (int, bool) {
 
 // ParsePrincipal parses a user or a group of a job.
 func ParsePrincipal(text string) (Principal, error) {
-	if names.MatchString(text) {
+	if names().MatchString(text) {
 		return Principal{name: text}, nil
 	}
 	id, ok := parseID(text)

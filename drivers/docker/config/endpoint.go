@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -28,8 +28,8 @@ var modesWithoutName = []string{"", "host", "none", "default", "bridge"}
 const maxAliases = 64
 
 var (
-	networkName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
-	aliasName   = regexp.MustCompile(`^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$`)
+	networkName = pattern.Lazy(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+	aliasName   = pattern.Lazy(`^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$`)
 )
 
 // Joins returns the name of the network of the daemon that the task joins, "" for none.
@@ -86,7 +86,7 @@ func (o *Task) checkNetwork() error {
 	switch {
 	case strings.HasPrefix(named, ContainerMode):
 		return fmt.Errorf("not served: network_mode %q: tasks cannot join the network of another container", named)
-	case named != "" && (!networkName.MatchString(named) || slices.ContainsFunc(modesWithoutName, func(mode string) bool {
+	case named != "" && (!networkName().MatchString(named) || slices.ContainsFunc(modesWithoutName, func(mode string) bool {
 		return strings.EqualFold(mode, named)
 	})):
 		return fmt.Errorf("network_mode %q is neither host, none, bridge, default nor the name of a network", named)
@@ -110,7 +110,7 @@ func (o *Task) checkEndpoint() error {
 		return fmt.Errorf("network_aliases has %d names: at most %d are possible", len(e.Aliases), maxAliases)
 	}
 	for _, name := range o.Names() {
-		if !aliasName.MatchString(name) {
+		if !aliasName().MatchString(name) {
 			return fmt.Errorf("%q cannot be a name in network %q: use letters, digits, - and _, at most 63, without a period", name, o.NetworkMode)
 		}
 	}

@@ -2,9 +2,10 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // Keys and values of security_opt.
@@ -22,7 +23,7 @@ const (
 var securityKeys = []string{OptNoNewPrivileges, OptSeccomp, optAppArmor, optLabel, "systempaths", "writable-cgroups"}
 
 // labelLevel matches the SELinux level of a container with at most two categories.
-var labelLevel = regexp.MustCompile(`^level:s[0-9]{1,4}(:c[0-9]{1,4}(,c[0-9]{1,4})?)?$`)
+var labelLevel = pattern.Lazy(`^level:s[0-9]{1,4}(:c[0-9]{1,4}(,c[0-9]{1,4})?)?$`)
 
 // SecurityOption is an entry of security_opt in its only form.
 type SecurityOption struct{ Key, Value string }
@@ -44,7 +45,7 @@ func (o SecurityOption) safe() bool {
 	case optAppArmor:
 		return o.Value == appArmorDefault
 	case optLabel:
-		return labelLevel.MatchString(o.Value)
+		return labelLevel().MatchString(o.Value)
 	}
 	return false
 }

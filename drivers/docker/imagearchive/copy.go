@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/open-nomad/open-nomad/internal/ctxreader"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // Limits of an archive.
@@ -115,13 +115,13 @@ func (a *archive) copyAll(in *tar.Reader) error {
 }
 
 // plainName matches the names of entries. Images have no other characters in them.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9._/:-]+$`)
+var plainName = pattern.Lazy(`^[A-Za-z0-9._/:-]+$`)
 
 // name returns the clean name of an entry.
 func (a *archive) name(h *tar.Header) (string, error) {
 	name := path.Clean(strings.TrimPrefix(h.Name, "/"))
 	switch {
-	case len(name) > maxName || !plainName.MatchString(name) || name == ".." || strings.HasPrefix(name, "../"):
+	case len(name) > maxName || !plainName().MatchString(name) || name == ".." || strings.HasPrefix(name, "../"):
 		return "", fmt.Errorf("entry %.300q: the name is not that of a file of an image", h.Name)
 	case name == ".":
 		return name, nil
@@ -140,7 +140,7 @@ func (a *archive) name(h *tar.Header) (string, error) {
 }
 
 // linkTarget matches the targets of links that older versions of Docker write for equal layers.
-var linkTarget = regexp.MustCompile(`^\.\./([0-9a-f]{64})/layer\.tar$`)
+var linkTarget = pattern.Lazy(`^\.\./([0-9a-f]{64})/layer\.tar$`)
 
 func (a *archive) entry(in io.Reader, h *tar.Header, name string) error {
 	switch h.Typeflag {
@@ -151,7 +151,7 @@ func (a *archive) entry(in io.Reader, h *tar.Header, name string) error {
 		return a.file(in, name, h.Size)
 	case tar.TypeSymlink:
 		dir, base := path.Split(name)
-		m := linkTarget.FindStringSubmatch(h.Linkname)
+		m := linkTarget().FindStringSubmatch(h.Linkname)
 		if m == nil || base != "layer.tar" || strings.Count(dir, "/") != 1 {
 			return errors.New("is a link, but not one to a layer")
 		}

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +28,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/open-nomad/open-nomad/drivers/docker/config"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
 
@@ -222,13 +222,13 @@ func (m *Store) timeout(o *config.Task) time.Duration {
 }
 
 // notFound matches the error about an image that the registry does not have.
-var notFound = regexp.MustCompile(`(?i)image .+ not found|manifest unknown|manifest for .+ not found`)
+var notFound = pattern.Lazy(`(?i)image .+ not found|manifest unknown|manifest for .+ not found`)
 
 // pullError returns the error of a pull. The restart policy applies unless the registry does not have the image.
 func pullError(ref string, err error) error {
 	//lint:ignore ST1005 the text is that of Nomad
 	err = fmt.Errorf("Failed to pull `%s`: %w", ref, err)
-	if !notFound.MatchString(err.Error()) && !cerrdefs.IsNotFound(err) {
+	if !notFound().MatchString(err.Error()) && !cerrdefs.IsNotFound(err) {
 		err = &drivers.RecoverableError{Err: err}
 	}
 	return err

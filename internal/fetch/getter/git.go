@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,6 +14,7 @@ import (
 	gogetter "github.com/hashicorp/go-getter"
 
 	"github.com/open-nomad/open-nomad/internal/fetch"
+	"github.com/open-nomad/open-nomad/internal/pattern"
 )
 
 // gitConfig is the only configuration of git, apart from that of the new repository.
@@ -76,7 +76,7 @@ func useProxyAlways(home string) error {
 
 // plainPath matches paths that a shell reads as one word. The library passes the path of an SSH key to
 // git in a command line.
-var plainPath = regexp.MustCompile(`^[A-Za-z0-9/._-]+$`)
+var plainPath = pattern.Lazy(`^[A-Za-z0-9/._-]+$`)
 
 // checkVCS refuses what could become an argument of git, hg or ssh.
 func checkVCS(s fetch.Source, temp string) error {
@@ -94,7 +94,7 @@ func checkVCS(s fetch.Source, temp string) error {
 	if strings.HasPrefix(s.Host(), "-") {
 		return fmt.Errorf("host %q begins with -", s.Host())
 	}
-	if s.Option("sshkey") != "" && !plainPath.MatchString(temp) {
+	if s.Option("sshkey") != "" && !plainPath().MatchString(temp) {
 		return fmt.Errorf("option sshkey cannot be used: the path %q of the task contains characters that a shell would interpret", temp)
 	}
 	return nil

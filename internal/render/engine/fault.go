@@ -2,10 +2,10 @@ package engine
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/render"
 )
 
@@ -26,14 +26,14 @@ func (f *fault) frame() render.Fatal {
 
 // libraryError matches an error of text/template: the line, the failed expression unless the error is about
 // syntax, and the message.
-var libraryError = regexp.MustCompile(`(?s)template: [^:]*:(\d+)(?::\d+)?: (?:executing ".*?" at <(.*?)>: )?(.*)$`)
+var libraryError = pattern.Lazy(`(?s)template: [^:]*:(\d+)(?::\d+)?: (?:executing ".*?" at <(.*?)>: )?(.*)$`)
 
 // nestedError matches the error of a template that executeTemplate has executed: the line and the message. The name of the
 // main template is empty.
-var nestedError = regexp.MustCompile(`(?s)^template: :(\d+)(?::\d+)?: executing "[^"]*" at <[^>]*>: (.*)$`)
+var nestedError = pattern.Lazy(`(?s)^template: :(\d+)(?::\d+)?: executing "[^"]*" at <[^>]*>: (.*)$`)
 
 // failedCall matches the message of a function that returned an error.
-var failedCall = regexp.MustCompile(`(?s)^error calling (\w+): (.*)$`)
+var failedCall = pattern.Lazy(`(?s)^error calling (\w+): (.*)$`)
 
 // harmless holds the beginnings of the messages that consist of names and types only.
 var harmless = []string{
@@ -45,7 +45,7 @@ var harmless = []string{
 // of variables, files and the environment. So it is kept only if it is known to contain none, as are
 // the errors of syntax, which quote the template.
 func explain(index int, text string) *fault {
-	match := libraryError.FindStringSubmatch(text)
+	match := libraryError().FindStringSubmatch(text)
 	if match == nil {
 		return &fault{template: index, text: "the template cannot be evaluated"}
 	}
@@ -61,9 +61,9 @@ func explain(index int, text string) *fault {
 }
 
 func harmlessMessage(message string) string {
-	if call := failedCall.FindStringSubmatch(message); call != nil {
+	if call := failedCall().FindStringSubmatch(message); call != nil {
 		name, text := call[1], call[2]
-		if inner := nestedError.FindStringSubmatch(text); inner != nil && name == "executeTemplate" {
+		if inner := nestedError().FindStringSubmatch(text); inner != nil && name == "executeTemplate" {
 			return fmt.Sprintf("executeTemplate: line %s: %s", inner[1], harmlessMessage(inner[2]))
 		}
 		_, refused := render.RefusedFunctions()[name]

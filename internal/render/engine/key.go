@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/consul-template/dependency"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/internal/render"
 )
 
@@ -65,7 +66,7 @@ func (k key) String() string {
 }
 
 // variablePath matches the paths that variables can have.
-var variablePath = regexp.MustCompile(`^[a-zA-Z0-9-_~/]{1,128}$`)
+var variablePath = pattern.Lazy(`^[a-zA-Z0-9-_~/]{1,128}$`)
 
 // errPath omits the path, which can be made of secret values.
 var errPath = errors.New("malformed path: want path, path@namespace or path@namespace.region")
@@ -74,7 +75,7 @@ var errPath = errors.New("malformed path: want path, path@namespace or path@name
 func variableKey(req *render.Request, kind kind, arg string) (key, error) {
 	arg = strings.Trim(strings.TrimSpace(arg), "/")
 	k, ok := parseKey(req, kind, dependency.NVGetQueryRe, "path", arg)
-	if !ok || !variablePath.MatchString(k.path) {
+	if !ok || !variablePath().MatchString(k.path) {
 		return key{}, errPath
 	}
 	return k, nil

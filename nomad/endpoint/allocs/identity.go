@@ -9,6 +9,7 @@ import (
 
 	memdb "github.com/hashicorp/go-memdb"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
@@ -159,7 +160,7 @@ func interpolates(name, to string) bool {
 	if to == "" || to == name {
 		return true
 	}
-	literals := placeholder.Split(name, -1)
+	literals := placeholder().Split(name, -1)
 	for n, text := range literals {
 		literals[n] = regexp.QuoteMeta(text)
 	}
@@ -167,4 +168,4 @@ func interpolates(name, to string) bool {
 }
 
 // placeholder matches a variable that the node interpolates.
-var placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)
+var placeholder = pattern.Lazy(`\$\{[^{}]*\}`)

@@ -119,8 +119,8 @@ func (s *Service) Upsert(ctx context.Context, c *rpc.Call, req *message.NodePool
 	}
 	for _, p := range req.NodePools {
 		switch {
-		case p == nil || !rules.NodePoolName.MatchString(p.Name):
-			return nil, apierror.Errorf(400, "invalid node pool name: it must match %s", rules.NodePoolName)
+		case p == nil || !rules.NodePoolName().MatchString(p.Name):
+			return nil, apierror.Errorf(400, "invalid node pool name: it must match %s", rules.NodePoolName())
 		case p.Name == nomad.NodePoolAll || p.Name == nomad.NodePoolDefault:
 			return nil, apierror.Errorf(400, "modifying node pool %q is not allowed", p.Name)
 		case len(p.Description) > rules.MaxDescription:

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/handler"
@@ -53,7 +53,7 @@ var violations = []string{"nomad", "client", "introduction_violation_num"}
 
 // nodeName matches the node names that an introduction token can contain. The name is part of
 // the subject.
-var nodeName = regexp.MustCompile(`^[^\s:]{0,255}$`)
+var nodeName = pattern.Lazy(`^[^\s:]{0,255}$`)
 
 // Introduce signs an introduction token for nodes. It is for operators: tasks and nodes
 // need a policy that allows it.
@@ -68,9 +68,9 @@ func (s *Service) Introduce(ctx context.Context, c *rpc.Call,
 		return nil, apierror.Errorf(400, "negative TTL of an introduction token")
 	case req.Uses < 0 || req.Uses > idtoken.MaxIntroductionUses:
 		return nil, apierror.Errorf(400, "an introduction token can be used 1 to %d times, not %d", idtoken.MaxIntroductionUses, req.Uses)
-	case pool == nomad.NodePoolAll || !rules.NodePoolName.MatchString(pool):
+	case pool == nomad.NodePoolAll || !rules.NodePoolName().MatchString(pool):
 		return nil, apierror.Errorf(400, "nodes cannot register in node pool %q", pool)
-	case !nodeName.MatchString(req.NodeName):
+	case !nodeName().MatchString(req.NodeName):
 		return nil, apierror.Errorf(400, "invalid node name: it must not contain spaces or colons, or exceed 255 bytes")
 	}
 	ttl := min(cmp.Or(req.TTL, s.cfg.Introduction.DefaultTTL), s.cfg.Introduction.MaxTTL)

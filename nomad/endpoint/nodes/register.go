@@ -149,7 +149,7 @@ func complete(n *nomad.Node) error {
 		return apierror.Errorf(400, "node is not allowed to register in node pool %q", nomad.NodePoolAll)
 	case n.Status != "" && !validStatus(n.Status):
 		return apierror.Errorf(400, "invalid node status %q", n.Status)
-	case n.Session != nil && !(nomad.IsUUID(n.Session.ID) && bootID.MatchString(n.Session.BootID)):
+	case n.Session != nil && !(nomad.IsUUID(n.Session.ID) && bootID().MatchString(n.Session.BootID)):
 		return apierror.Errorf(400, "invalid node session: its ID must be a UUID, and its boot ID a digest or empty")
 	}
 	return nil

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"math"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/pattern"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -21,7 +21,7 @@ import (
 const askWithin = time.Second
 
 // bootID matches the digest of a boot ID. Agents may omit it.
-var bootID = regexp.MustCompile(`^([0-9a-f]{64})?$`)
+var bootID = pattern.Lazy(`^([0-9a-f]{64})?$`)
 
 // mending explains to an operator how to fix two agents with one node ID.
 const mending = "If this machine is a copy (of a disk, an image or a backup), stop this agent and remove client-id " +

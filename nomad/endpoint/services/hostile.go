@@ -1,7 +1,6 @@
 package services
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 
@@ -10,14 +9,11 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// serviceName matches the names that clients register.
-var serviceName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
-
 // plain returns an error for a name or an address that is more than one word. Templates of other tasks write both to
 // their files, so a node must not add lines to these.
 func plain(r *catalog.Registration) error {
 	switch {
-	case !serviceName.MatchString(r.ServiceName):
+	case !catalog.ServiceName(r.ServiceName):
 		return apierror.Errorf(400, "invalid service registration %q: the service name %q must have 1 to 63 "+
 			"letters, digits and dashes, and no dash at its ends", r.ID, r.ServiceName)
 	case len(r.Address) > catalog.MaxHost ||
