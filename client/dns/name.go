@@ -62,6 +62,22 @@ func parse(labels []string) target {
 	return target{}
 }
 
+// maxName is the maximum length of a name in text, without the dot at its end.
+const maxName = 253
+
+// CanAsk reports whether a question can find the instances of a service: those with a tag, unless that is "".
+func CanAsk(service, tag string) bool {
+	name := strings.TrimPrefix(strings.ToLower(tag)+"."+service, ".")
+	labels := append(strings.Split(name, "."), labelService)
+	t := parse(labels)
+	return t.kind == kindService && t.service == service && strings.EqualFold(t.tag, tag) &&
+		len(name)+len("."+labelService+".nomad") <= maxName &&
+		!slices.ContainsFunc(labels, func(l string) bool { return l == "" || len(l) > 63 || strings.ContainsFunc(l, isEscaped) })
+}
+
+// isEscaped reports whether a character of a name is another one in the text of a question.
+func isEscaped(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"'();@\`, c) }
+
 // tail parses the labels of the namespace and the datacenter.
 func tail(labels []string) (t target, ok bool) {
 	if len(labels) >= 2 && labels[1] == labelNamespace {
@@ -141,5 +157,5 @@ func isNamespace(text string) bool {
 // isHostName reports whether the address of an instance is a name that a record can have.
 func isHostName(text string) bool {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(text), "."), ".")
-	return len(text) <= 253 && !slices.ContainsFunc(labels, func(l string) bool { return !isLabel(strings.ReplaceAll(l, "_", "a")) })
+	return len(text) <= maxName && !slices.ContainsFunc(labels, func(l string) bool { return !isLabel(strings.ReplaceAll(l, "_", "a")) })
 }

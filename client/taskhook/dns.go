@@ -34,11 +34,13 @@ const hostsFile = "/etc/hosts"
 type dnsHook struct {
 	mounts, itself, host bool
 	node                 DNS // nil for none
+	control              Control
+	reported             bool // see reportNames
 }
 
 func newDNSHook(c Config) hook.Hook {
 	return &dnsHook{mounts: c.Capabilities.Mounts, itself: c.Capabilities.DNS,
-		host: c.Capabilities.FSIsolation == drivers.FSIsolationNone, node: c.DNS}
+		host: c.Capabilities.FSIsolation == drivers.FSIsolationNone, node: c.DNS, control: c.Control}
 }
 
 func (*dnsHook) Name() string { return "dns" }
@@ -48,6 +50,7 @@ func (h *dnsHook) Prestart(ctx context.Context, req *TaskPrestartRequest, resp *
 	if group == nil || req.Running {
 		return nil
 	}
+	h.reportNames(req, group)
 	block := dnsOf(group, req.Network)
 	connected := req.Network != nil && group.NetworkMode() != nomad.NetworkModeNone
 	if block == nil && connected && (h.mounts || h.itself) {

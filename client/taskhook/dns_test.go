@@ -149,3 +149,44 @@ func TestDNSOfTheDriver(t *testing.T) {
 		t.Errorf("dns = %+v", got.dns)
 	}
 }
+
+// A task reports the services and tags that DNS cannot find, and the first task those of the group.
+func TestNamesThatDNSCannotFind(t *testing.T) {
+	const head = "Task hook message: DNS answers that these names do not exist, the API finds them: "
+	service := func(name string, tags ...string) *nomad.Service {
+		return &nomad.Service{Name: name, Provider: "nomad", Tags: tags}
+	}
+	tags := []string{"a b", "c d", "e f", "g h", "i j"}
+	for _, c := range []struct {
+		name        string
+		group, task []*nomad.Service
+		first, want string
+		server      taskhook.DNS
+	}{
+		{name: "all are found", group: []*nomad.Service{service("web", "V1")}, task: []*nomad.Service{service("api", "a_b")}, first: "web", server: gateways{}},
+		{name: "without DNS", task: []*nomad.Service{service("Web")}, first: "web"},
+		{name: "of the group", group: []*nomad.Service{service("Web", "x y")}, first: "web", server: gateways{}, want: head + `service "Web"`},
+		{name: "of the group, another task", group: []*nomad.Service{service("Web")}, first: "other", server: gateways{}},
+		{name: "interpolated", task: []*nomad.Service{service("${NOMAD_META_name}")}, first: "other", server: gateways{}, want: head + `service "Web"`},
+		{name: "tags", task: []*nomad.Service{service("web", tags...)}, first: "web", server: gateways{}, want: head +
+			`tag "a b" of service "web", tag "c d" of service "web", tag "e f" of service "web", 2 more`},
+		{name: "long", task: []*nomad.Service{service("web", strings.Repeat("a", 99))}, first: "web", server: gateways{}, want: head +
+			`tag "` + strings.Repeat("a", 64) + `" of service "web"`},
+		{name: "of Consul", task: []*nomad.Service{{Name: "Web", Provider: "consul"}}, first: "web", server: gateways{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := resolving("host", nil)
+			cfg.DNS, cfg.Task.Services = c.server, c.task
+			cfg.Task.Meta["name"] = "Web"
+			group := cfg.Alloc.Job.TaskGroups[0]
+			group.Services, group.Tasks = c.group, []*nomad.Task{{Name: c.first}}
+			got, err := prestart(t, cfg, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.Join(got.messages, "\n"); text != c.want {
+				t.Errorf("the hooks emit %q, want %q", text, c.want)
+			}
+		})
+	}
+}
