@@ -82,12 +82,13 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 			IdentityName: id.Name, WorkloadIdentifier: req.Task.Name, WorkloadType: message.WorkloadTypeTask,
 		})
 		stops = append(stops, stop)
-		missed, err := h.first(ctx, at, id, tokens, over)
-		if err != nil {
+		w := watch{id: id, tokens: tokens}
+		var err error
+		if w.missed, err = h.first(ctx, at, w, over); err != nil {
 			stopAll(stops)
 			return err
 		}
-		h.watches = append(h.watches, watch{id, tokens, missed && req.Running})
+		h.watches = append(h.watches, w)
 	}
 	resp.Env = h.environment()
 	if len(stops) > 0 {
@@ -101,25 +102,24 @@ func (h *identityHook) Prestart(ctx context.Context, req *TaskPrestartRequest, r
 
 // first waits for the identity's token until over is closed, and writes it. If over is nil, it
 // does not wait. missed reports that the file had another token.
-func (h *identityHook) first(ctx context.Context, at place, id *nomad.WorkloadIdentity, tokens <-chan idtoken.Token,
-	over <-chan struct{}) (missed bool, err error) {
+func (h *identityHook) first(ctx context.Context, at place, w watch, over <-chan struct{}) (missed bool, err error) {
 	if over == nil {
 		select {
-		case token := <-tokens:
-			had := readToken(at, id)
-			return had != "" && had != token.Reveal(), h.put(at, id, token)
+		case token := <-w.tokens:
+			had := readToken(at, w.id)
+			return had != "" && had != token.Reveal(), h.put(at, w.id, token)
 		default:
 			return false, nil
 		}
 	}
 	select {
-	case token := <-tokens:
-		return false, h.put(at, id, token)
+	case token := <-w.tokens:
+		return false, h.put(at, w.id, token)
 	case <-over:
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		h.log.Warn("starting without the token of an identity", "identity", id.Name)
+		h.log.Warn("starting without the token of an identity", "identity", w.id.Name)
 		return false, nil
 	}
 }

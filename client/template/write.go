@@ -46,7 +46,7 @@ func (r *run) write(e *entry, body io.Reader, size int) (changed bool, err error
 			return err
 		}
 		defer into.Close()
-		changed, err = replace(into, path.Base(e.to.name), body, size, r.attributes(e))
+		changed, err = r.replace(into, e, body, size)
 		return err
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *run) write(e *entry, body io.Reader, size int) (changed bool, err error
 // errShort is about the stream from the program, not about the file.
 var errShort = errors.New("the program sent less than the rendered text")
 
-func replace(into *safefs.Dir, name string, body io.Reader, size int, want safefs.File) (changed bool, err error) {
+func (r *run) replace(into *safefs.Dir, e *entry, body io.Reader, size int) (changed bool, err error) {
 	w, err := into.Draft()
 	if err != nil {
 		return false, err
@@ -71,6 +71,7 @@ func replace(into *safefs.Dir, name string, body io.Reader, size int, want safef
 	if err != nil {
 		return false, err
 	}
+	name, want := path.Base(e.to.name), r.attributes(e)
 	if same, err := w.Same(name, want); err != nil || same {
 		return false, err
 	}

@@ -91,14 +91,14 @@ func WithoutEffect(j *nomad.Job) []Inert {
 	var out []Inert
 	for _, tg := range j.TaskGroups {
 		at := Place(j.ID, tg.Name, "")
-		out = appendInert(out, inertInGroups, tg, j, at)
+		out = append(out, inertParts(inertInGroups, tg, j, at)...)
 		out = inertNetworks(out, tg.Networks, j, at)
 		out = appendForwards(out, tg, at)
 		out = inertServices(out, tg.Services, j, at)
 		for _, t := range tg.Tasks {
 			at := Place(j.ID, tg.Name, t.Name)
 			out = inertServices(out, t.Services, j, at)
-			out = appendInert(out, inertInTasks, t, j, at)
+			out = append(out, inertParts(inertInTasks, t, j, at)...)
 			out = inertNetworks(out, t.Resources.Networks, j, at)
 		}
 	}
@@ -107,20 +107,20 @@ func WithoutEffect(j *nomad.Job) []Inert {
 
 func inertNetworks(out []Inert, list nomad.Networks, j *nomad.Job, at string) []Inert {
 	for _, n := range list {
-		out = appendInert(out, inertInNetworks, n, j, at)
+		out = append(out, inertParts(inertInNetworks, n, j, at)...)
 	}
 	return out
 }
 
 func inertServices(out []Inert, list []*nomad.Service, j *nomad.Job, at string) []Inert {
 	for _, s := range list {
-		out = appendInert(out, inertInServices, s, j, at+", service \""+s.Name+"\"")
+		out = append(out, inertParts(inertInServices, s, j, at+", service \""+s.Name+"\"")...)
 	}
 	return out
 }
 
-// appendInert appends the parts of v that the rows describe.
-func appendInert[T any](out []Inert, rows []inert[T], v T, j *nomad.Job, at string) []Inert {
+// inertParts returns the parts of v that the rows describe.
+func inertParts[T any](rows []inert[T], v T, j *nomad.Job, at string) (out []Inert) {
 	for _, r := range rows {
 		if r.used(v, j) {
 			out = append(out, Inert{Place: at, Name: r.name, Reason: r.reason})

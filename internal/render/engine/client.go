@@ -61,15 +61,24 @@ func (c *client) fetch(ctx context.Context, k key, index uint64) (datum, uint64,
 	case <-ctx.Done():
 		return datum{}, 0, ctx.Err()
 	}
-	wait := c.req.BlockQueryWait
+	q := query{key: k, index: index, wait: c.req.BlockQueryWait, stale: c.req.MaxStale > 0}
 	if c.watchers.Load() > maxQueries {
-		wait = min(wait, sharedWait)
+		q.wait = min(q.wait, sharedWait)
 	}
-	v, meta, err := c.get(ctx, k, index, wait, c.req.MaxStale > 0)
-	if err == nil && c.req.MaxStale > 0 && meta.lastContact > c.req.MaxStale {
-		v, meta, err = c.get(ctx, k, index, wait, false)
+	v, meta, err := c.get(ctx, q)
+	if err == nil && q.stale && meta.lastContact > c.req.MaxStale {
+		q.stale = false
+		v, meta, err = c.get(ctx, q)
 	}
 	return v, max(meta.index, 1), err
+}
+
+// query is one request for data.
+type query struct {
+	key   key
+	index uint64        // of the data that is already there; 0 does not wait
+	wait  time.Duration // for data with a higher index
+	stale bool          // any server may answer
 }
 
 // meta holds the headers of a response.
@@ -78,10 +87,10 @@ type meta struct {
 	lastContact time.Duration
 }
 
-func (c *client) get(ctx context.Context, k key, index uint64, wait time.Duration, stale bool) (datum, meta, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+slack)
+func (c *client) get(ctx context.Context, q query) (datum, meta, error) {
+	ctx, cancel := context.WithTimeout(ctx, q.wait+q.wait/16+slack)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url(k, index, wait, stale), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, q.url(), nil)
 	if err != nil {
 		return datum{}, meta{}, errPath
 	}
@@ -98,22 +107,22 @@ func (c *client) get(ctx context.Context, k key, index uint64, wait time.Duratio
 	if len(body) > maxResponse {
 		return datum{}, meta{}, fmt.Errorf("the response is larger than %d bytes", maxResponse)
 	}
-	v, err := decode(k, resp.StatusCode, body)
+	v, err := decode(q.key, resp.StatusCode, body)
 	return v, metaOf(resp.Header), err
 }
 
 // url returns the address of the data. Its host is not used.
-func (c *client) url(k key, index uint64, wait time.Duration, stale bool) string {
-	q := url.Values{"namespace": {k.namespace}, "region": {k.region}}
-	if index > 0 {
-		q.Set("index", strconv.FormatUint(index, 10))
-		q.Set("wait", strconv.FormatInt(wait.Milliseconds(), 10)+"ms")
+func (q query) url() string {
+	values := url.Values{"namespace": {q.key.namespace}, "region": {q.key.region}}
+	if q.index > 0 {
+		values.Set("index", strconv.FormatUint(q.index, 10))
+		values.Set("wait", strconv.FormatInt(q.wait.Milliseconds(), 10)+"ms")
 	}
-	if stale {
-		q.Set("stale", "")
+	if q.stale {
+		values.Set("stale", "")
 	}
-	u := url.URL{Scheme: "http", Host: "task-api", Path: k.urlPath(q)}
-	u.RawQuery = q.Encode()
+	u := url.URL{Scheme: "http", Host: "task-api", Path: q.key.urlPath(values)}
+	u.RawQuery = values.Encode()
 	return u.String()
 }
 

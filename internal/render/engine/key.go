@@ -74,7 +74,7 @@ var errPath = errors.New("malformed path: want path, path@namespace or path@name
 // variableKey parses the argument of nomadVar and nomadVarExists.
 func variableKey(req *render.Request, kind kind, arg string) (key, error) {
 	arg = strings.Trim(strings.TrimSpace(arg), "/")
-	k, ok := parseKey(req, kind, dependency.NVGetQueryRe, "path", arg)
+	k, ok := newKey(req, kind).parse(dependency.NVGetQueryRe, "path", arg)
 	if !ok || !variablePath().MatchString(k.path) {
 		return key{}, errPath
 	}
@@ -83,7 +83,7 @@ func variableKey(req *render.Request, kind kind, arg string) (key, error) {
 
 // listKey parses the argument of nomadVarList.
 func listKey(req *render.Request, arg string) (key, error) {
-	k, ok := parseKey(req, listing, dependency.NVListQueryRe, "prefix", arg)
+	k, ok := newKey(req, listing).parse(dependency.NVListQueryRe, "prefix", arg)
 	if !ok {
 		return key{}, errPath
 	}
@@ -93,13 +93,17 @@ func listKey(req *render.Request, arg string) (key, error) {
 	return k, nil
 }
 
-// parseKey parses an argument with a pattern of the library.
-func parseKey(req *render.Request, kind kind, pattern *regexp.Regexp, path, arg string) (key, bool) {
+// newKey returns a key of the region and the namespace of the task.
+func newKey(req *render.Request, kind kind) key {
+	return key{kind: kind, namespace: req.Namespace, region: req.Region}
+}
+
+// parse sets the parts of an argument that matches a pattern of the library.
+func (k key) parse(pattern *regexp.Regexp, path, arg string) (key, bool) {
 	match := pattern.FindStringSubmatch(arg)
 	if match == nil {
 		return key{}, false
 	}
-	k := key{kind: kind, namespace: req.Namespace, region: req.Region}
 	for i, name := range pattern.SubexpNames() {
 		switch value := match[i]; {
 		case value == "":

@@ -17,7 +17,7 @@ var errService = errors.New("malformed argument: want service, tag.service or se
 
 // nomadServices returns the services of the task's namespace. Its argument is empty or @region.
 func (e *engine) nomadServices(args ...string) ([]*dependency.NomadServicesSnippet, error) {
-	k, ok := parseKey(e.req, catalog, dependency.NomadServicesQueryRe, "", strings.Join(args, ""))
+	k, ok := newKey(e.req, catalog).parse(dependency.NomadServicesQueryRe, "", strings.Join(args, ""))
 	if !ok {
 		return nil, errors.New("malformed argument: want @region or none")
 	}
@@ -45,7 +45,7 @@ func (e *engine) nomadService(args ...any) ([]*dependency.NomadService, error) {
 	if !ok {
 		return nil, errors.New(`wrong arguments: want "service", or a count, a key and "service"`)
 	}
-	k, ok := parseKey(e.req, service, dependency.NomadServiceQueryRe, "name", arg)
+	k, ok := newKey(e.req, service).parse(dependency.NomadServiceQueryRe, "name", arg)
 	if !ok {
 		return nil, errService
 	}

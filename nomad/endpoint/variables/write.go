@@ -41,7 +41,13 @@ func (s *Service) Write(ctx context.Context, c *rpc.Call, req *message.Variables
 	}
 	s.countLock(req.Op, entry.Var, done.Written)
 	if done.Written != nil {
-		out.Output, err = s.written(ctx, c, done.Written, entry, req.Var.Items)
+		out.Output = &variable.Decrypted{Metadata: *done.Written, Items: req.Var.Items}
+		switch {
+		case entry.Op == variable.OpLockRelease:
+			out.Output.Items = nil
+		case entry.KeepItems:
+			out.Output.Items, err = s.keptItems(ctx, c, done.Written)
+		}
 	}
 	return out, err
 }
@@ -62,29 +68,12 @@ func reads(c *rpc.Call, m *variable.Metadata) bool {
 	return c.Access.Allows(acl.OfVariable(m.Namespace, m.Path, acl.VariableRead))
 }
 
-// written returns the stored variable for the response. Items that the operation kept are
-// included only for callers with read access. The release of a lock returns no items.
-func (s *Service) written(ctx context.Context, c *rpc.Call, m *variable.Metadata, entry *message.VarApplyStateRequest,
-	items variable.Items) (*variable.Decrypted, error) {
-	out := &variable.Decrypted{Metadata: *m, Items: items}
-	if entry.Op == variable.OpLockRelease {
-		out.Items = nil
-		return out, nil
+// keptItems returns the items of a variable after an operation that kept them, for callers with read access.
+func (s *Service) keptItems(ctx context.Context, c *rpc.Call, m *variable.Metadata) (variable.Items, error) {
+	if v := s.Snapshot().Variable(nil, m.Namespace, m.Path); reads(c, m) && v != nil && v.ModifyIndex == m.ModifyIndex {
+		return s.decrypt(ctx, v)
 	}
-	if !entry.KeepItems {
-		return out, nil
-	}
-	out.Items = nil
-	if !reads(c, m) {
-		return out, nil
-	}
-	if v := s.Snapshot().Variable(nil, m.Namespace, m.Path); v != nil && v.ModifyIndex == m.ModifyIndex {
-		var err error
-		if out.Items, err = s.decrypt(ctx, v); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return nil, nil
 }
 
 // conflict returns the variable that caused a conflict. It omits the items for callers
