@@ -185,10 +185,12 @@ func (c *Core) Signing(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.SignWithin)
 }
 
-// BadRequest returns err with the status 400, unless err already has a status.
+// BadRequest returns err with the status 400, unless err already has a status or is about the log and not the request:
+// a call that found no leader is repeated by the server that forwarded it.
 func BadRequest(err error) error {
 	var coded *apierror.Coded
-	if err == nil || errors.As(err, &coded) {
+	if err == nil || errors.As(err, &coded) || errors.Is(err, apierror.ErrNoLeader) || errors.Is(err, apierror.ErrNotReady) ||
+		errors.Is(err, apierror.ErrMaybeApplied) {
 		return err
 	}
 	return apierror.Errorf(400, "%s", err.Error())

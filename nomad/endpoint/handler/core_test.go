@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/nomad/apierror"
@@ -61,5 +62,21 @@ func TestCore_WritesAreRecorded(t *testing.T) {
 			!errors.Is(err, apierror.ErrMaybeApplied) {
 			t.Errorf("%s: %d calls, %v", name, calls, err)
 		}
+	}
+}
+
+// TestBadRequest checks that errors of the log keep their identity over RPC, so that a call can be repeated.
+func TestBadRequest(t *testing.T) {
+	for _, want := range []error{apierror.ErrNoLeader, apierror.ErrNotReady, apierror.ErrMaybeApplied} {
+		err := handler.BadRequest(fmt.Errorf("write to the Raft log: %w: node is not the leader", want))
+		if got := apierror.FromText(apierror.Text(err)); !errors.Is(got, want) {
+			t.Errorf("BadRequest() of %v = %v, and after RPC %v", want, err, got)
+		}
+	}
+	if got := apierror.HTTPStatus(handler.BadRequest(errors.New("the index is not the latest"))); got != 400 {
+		t.Errorf("status = %d, want 400", got)
+	}
+	if got := apierror.HTTPStatus(handler.BadRequest(apierror.Errorf(409, "in use"))); got != 409 {
+		t.Errorf("status = %d, want 409", got)
 	}
 }
