@@ -20,8 +20,8 @@ func recordWrites(ctx context.Context) (context.Context, *wroteFlag) {
 	return context.WithValue(ctx, wroteKey{}, w), w
 }
 
-// Wrote records that a handler has written to the Raft log. The call must then not be retried,
-// whatever happens to later writes.
+// Wrote records that a handler has written to the Raft log, or changed something on a node. The call must then not be
+// retried, whatever happens to later writes.
 func Wrote(ctx context.Context) {
 	if w, ok := ctx.Value(wroteKey{}).(*wroteFlag); ok {
 		w.Store(true)

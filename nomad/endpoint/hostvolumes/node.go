@@ -27,10 +27,13 @@ func (s *Service) onNode(ctx context.Context, c nodeCall, resp any) error {
 	defer cancel()
 	c.req.Caller().Region = s.Region
 	err := s.Nodes().NodeCall(ctx, c.node, "HostVolume."+c.method, c.req, resp)
-	if !errors.Is(err, apierror.ErrNoNodeConn) {
-		return err
+	if errors.Is(err, apierror.ErrNoNodeConn) {
+		err = s.Peers.AsServer(ctx, c.node, "ClientHostVolume."+c.method, c.req, resp)
 	}
-	return s.Peers.AsServer(ctx, c.node, "ClientHostVolume."+c.method, c.req, resp)
+	if err == nil {
+		rpc.Wrote(ctx) // a repeated call would do it twice
+	}
+	return err
 }
 
 // onNodeFailed adds to an error what was attempted on which node. It keeps the status.
