@@ -49,6 +49,9 @@ func (w Asker) allow(n need) error {
 // submits reports whether the job was written by the caller, and not derived from a registered one.
 func (w Asker) submits() bool { return w.author == nil }
 
+// wrote reports whether the caller wrote the job. Otherwise it is a registered version, or derived from one.
+func (w Asker) wrote() bool { return w.submits() && w.target == nil }
+
 // isManagement reports whether the asker may register jobs while registration is closed.
 func (w Asker) isManagement() bool {
 	if w.access != nil {

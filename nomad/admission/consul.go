@@ -23,7 +23,7 @@ const (
 // was read from the API. A stored version that is mapped stays mapped in every mode, so that its children and its
 // rollback run like itself.
 func (w *write) mapServices() error {
-	if w.who.submits() && w.who.target == nil {
+	if w.who.wrote() {
 		undeclare(w.job)
 	}
 	if w.consulMode() == consul.Native {
@@ -112,9 +112,9 @@ func mappedWarning(job string, places []string) string {
 		job, strings.Join(places, ", "), more)
 }
 
-// consulRefused returns errors for the parts of a job that need Consul: its services that are not mapped, and its consul
-// blocks unless the mode is native.
-func (v *View) consulRefused(job *nomad.Job) (out []error) {
+// consulRefused returns errors for the parts of a job that need Consul, unless the mode is native: its services that are
+// not mapped, and its consul blocks if the caller wrote the job. The blocks have no effect in a job that runs already.
+func (v *View) consulRefused(who Asker, job *nomad.Job) (out []error) {
 	mode := v.consulMode()
 	if mode == consul.Native {
 		return nil
@@ -131,6 +131,9 @@ func (v *View) consulRefused(job *nomad.Job) (out []error) {
 				add(fmt.Sprintf("%s, service %q", jobrules.Place(job.ID, tg.Name, ""), s.Name), "provider is \"consul\", which is the default",
 					"set provider = \"nomad\", or consul = \"nomad\" in the services block of all servers")
 			}
+		}
+		if !who.wrote() {
+			continue
 		}
 		if tg.Consul != nil {
 			add(jobrules.Place(job.ID, tg.Name, ""), "it has a consul block", removeConsul)

@@ -15,13 +15,14 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/state"
 )
 
-// ofConsul returns a job with a service of Consul in its group and in its task, as servers of Nomad store it.
+// ofConsul returns a job with a service of Consul and a consul block in its group and in its task, as servers of Nomad store it.
 func ofConsul() *nomad.Job {
 	job := testjobs.Exec2(func(t *nomad.Task) {
 		t.Services = []*nomad.Service{{Name: "db", Provider: "consul", Cluster: "default"}}
 		t.Constraints = []*nomad.Constraint{{LTarget: "${attr.consul.version}", RTarget: ">= 1.8.0", Operand: "semver"}}
 	})
 	tg := job.TaskGroups[0]
+	tg.Consul, tg.Tasks[0].Consul = &nomad.Consul{}, &nomad.Consul{}
 	tg.Services = []*nomad.Service{{Name: "web", Provider: "consul", Checks: []*nomad.ServiceCheck{{Type: "grpc"}}},
 		{Name: "own", Provider: "nomad"}}
 	tg.Constraints = []*nomad.Constraint{{LTarget: "${attr.consul.version}", RTarget: ">= 1.8.0", Operand: "semver"}, {LTarget: "x"}}
@@ -70,7 +71,7 @@ func TestMapServices(t *testing.T) {
 	if got := tg.Tasks[0].Constraints; got != nil {
 		t.Errorf("constraints of the task = %v, want none", got)
 	}
-	if got := w.consulRefused(job); len(got) > 0 {
+	if got := w.consulRefused(w.who, w.job); len(got) > 0 {
 		t.Errorf("consulRefused() = %v", got)
 	}
 }
@@ -88,7 +89,7 @@ func TestMapServices_Again(t *testing.T) {
 		if err := w.mapServices(); err != nil || !reflect.DeepEqual(again, mapped) {
 			t.Errorf("%s: %v, services %q", name, err, providers(again))
 		}
-		if submitted := who.submits() && who.target == nil; (w.mapped != "") != submitted {
+		if (w.mapped != "") != who.wrote() {
 			t.Errorf("%s: warning = %q", name, w.mapped)
 		}
 		// After the operator has chosen another mode, what is derived from the stored version runs like it.
@@ -96,7 +97,7 @@ func TestMapServices_Again(t *testing.T) {
 		if err := w.mapServices(); err != nil {
 			t.Fatal(err)
 		}
-		if refused := len(w.consulRefused(w.job)) > 0; refused != (who.submits() && who.target == nil) {
+		if refused := len(w.consulRefused(w.who, w.job)) > 0; refused != who.wrote() {
 			t.Errorf("%s in mode refuse: refused = %v", name, refused)
 		}
 	}
@@ -117,7 +118,6 @@ func TestMapServices_Again(t *testing.T) {
 // TestConsulRefused checks the errors of the modes in which services of Consul are refused.
 func TestConsulRefused(t *testing.T) {
 	job := ofConsul()
-	job.TaskGroups[0].Consul, job.TaskGroups[0].Tasks[0].Consul = &nomad.Consul{}, &nomad.Consul{}
 	for setting, why := range map[consul.Mode]string{
 		consul.Refuse: `the servers refuse what needs Consul (consul = "refuse" in their services block)`,
 		consul.Consul: `this version does not support Consul (consul = "consul" in the services block of the servers)`,
@@ -130,7 +130,7 @@ func TestConsulRefused(t *testing.T) {
 			t.Errorf("%s: providers = %q, warning %q", setting, got, w.mapped)
 		}
 		var text []string
-		for _, err := range w.consulRefused(w.job) {
+		for _, err := range w.consulRefused(w.who, w.job) {
 			text = append(text, err.Error())
 		}
 		want := []string{

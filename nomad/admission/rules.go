@@ -85,7 +85,7 @@ func (w *write) ofServers() error {
 // valid rejects an invalid job with all its errors, and one that exceeds a limit of the servers. It adds the warnings.
 func (w *write) valid() error {
 	w.warnings = w.Warnings(w.job)
-	more, err := w.Validate(w.job)
+	more, err := w.Validate(w.who, w.job)
 	w.warnings = append(w.warnings, more...)
 	for _, text := range []string{w.granted, w.mapped} {
 		if text != "" {
@@ -97,9 +97,9 @@ func (w *write) valid() error {
 
 // Validate returns all errors of a canonical job as an Invalid, also an excess over a limit of the servers. The
 // config blocks of an otherwise valid job are checked against the schemas of the nodes, which gives warnings too.
-func (v *View) Validate(job *nomad.Job) (warns []string, err error) {
-	all := slices.Concat(parts(validate(job, v.names)), unprivileged(job, v.names, v.explicit(job.Namespace)), v.consulRefused(job),
-		parts(v.withinLimits(job)))
+func (v *View) Validate(who Asker, job *nomad.Job) (warns []string, err error) {
+	all := slices.Concat(parts(validate(job, v.names)), unprivileged(job, v.names, v.explicit(job.Namespace)),
+		v.consulRefused(who, job), parts(v.withinLimits(job)))
 	if len(all) > 0 {
 		return nil, invalid(all)
 	}
@@ -117,7 +117,7 @@ func (v *View) Explainable(who Asker, job *nomad.Job) error {
 	if err := w.mapServices(); err != nil {
 		return err
 	}
-	if all := slices.Concat(parts(validate(job, v.names)), v.consulRefused(job), parts(v.withinLimits(job))); len(all) > 0 {
+	if all := slices.Concat(parts(validate(job, v.names)), v.consulRefused(who, job), parts(v.withinLimits(job))); len(all) > 0 {
 		return invalid(all)
 	}
 	if err := v.Rights(who, job); err != nil {

@@ -145,7 +145,7 @@ func TestCheckConfigs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServers(t)
 			tc.nodes(s)
-			warns, err := s.admission.At(s.Snapshot()).Validate(tc.job)
+			warns, err := s.admission.At(s.Snapshot()).Validate(admission.Asker{}, tc.job)
 			if got := admission.Faults(err); len(got) != len(tc.wrong) {
 				t.Fatalf("errors %v, want %d", got, len(tc.wrong))
 			}
@@ -183,7 +183,7 @@ func BenchmarkCheckConfigs(b *testing.B) {
 			}
 			job := configJob("image", map[string]any{"image": "x", "init": true})
 			for b.Loop() {
-				if warns, err := s.admission.At(s.Snapshot()).Validate(job); err != nil || len(warns) > 0 {
+				if warns, err := s.admission.At(s.Snapshot()).Validate(admission.Asker{}, job); err != nil || len(warns) > 0 {
 					b.Fatal(warns, err)
 				}
 			}
