@@ -45,9 +45,10 @@ func (s *Service) allocMethods() []method {
 
 // sessionMethods returns the streams that run or connect something in an allocation.
 func (s *Service) sessionMethods() []method {
-	execs := sessions{allocs: s.cfg.Allocs, drivers: s.cfg.Drivers, disabled: s.cfg.DisableRemoteExec, limits: &exec.Limits{},
+	execs := sessions{allocs: s.cfg.Allocs, drivers: s.cfg.Drivers, disabled: s.cfg.DisableRemoteExec, limits: exec.NewLimits("exec sessions"),
 		log: s.cfg.Log}
-	forwards := &forwards{allocs: s.cfg.Allocs, disabled: s.cfg.DisableRemoteExec, log: s.cfg.Log}
+	forwards := &forwards{allocs: s.cfg.Allocs, disabled: s.cfg.DisableRemoteExec, limits: exec.NewLimits("forwarded connections"),
+		log: s.cfg.Log}
 	return []method{
 		handleStream("Allocations.Exec", ofExec(s, execs), execs.exec),
 		handleStream("Allocations.PortForward",

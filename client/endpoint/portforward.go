@@ -24,7 +24,7 @@ import (
 type forwards struct {
 	allocs   *allocs.Set
 	disabled bool
-	limits   exec.Limits
+	limits   *exec.Limits
 	notes    portforward.Notes
 	log      *slog.Logger
 }
@@ -46,7 +46,7 @@ func (h *forwards) forward(ctx context.Context, call *rpc.Call, req *message.All
 	if err != nil {
 		return err
 	}
-	release, err := h.limits.TakeAs("forwarded connections", req.AllocID)
+	release, err := h.limits.Take(req.AllocID)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/open-nomad/open-nomad/internal/slots"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
 )
 
@@ -13,47 +14,23 @@ const (
 	MaxPerNode  = 256
 )
 
-// Limits counts the sessions of a node. The zero value is ready to use.
+// Limits counts the sessions of a node.
 type Limits struct {
-	mu    sync.Mutex
-	total int
-	of    map[string]int // allocation → sessions
+	what  string // the name of the sessions in errors
+	slots *slots.Set[string]
 }
+
+// NewLimits returns the limits of sessions that errors call what.
+func NewLimits(what string) *Limits { return &Limits{what, slots.New[string](MaxPerAlloc, MaxPerNode)} }
 
 // Take counts a new session of an allocation, until release is called.
 func (l *Limits) Take(alloc string) (release func(), err error) {
-	return l.TakeAs("exec sessions", alloc)
-}
-
-// TakeAs is Take for sessions that errors call what.
-func (l *Limits) TakeAs(what, alloc string) (release func(), err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	switch {
-	case l.of[alloc] >= MaxPerAlloc:
+	case l.slots.Take(alloc) > 0:
+		return sync.OnceFunc(func() { l.slots.Release(alloc) }), nil
+	case l.slots.Used(alloc) >= MaxPerAlloc:
 		return nil, apierror.Errorf(http.StatusTooManyRequests, "allocation %s has %d %s, which is the maximum: end one of them", alloc,
-			MaxPerAlloc, what)
-	case l.total >= MaxPerNode:
-		return nil, apierror.Errorf(http.StatusTooManyRequests, "the node has %d %s, which is the maximum: end one of them", MaxPerNode, what)
+			MaxPerAlloc, l.what)
 	}
-	if l.of == nil {
-		l.of = map[string]int{}
-	}
-	l.of[alloc]++
-	l.total++
-	return sync.OnceFunc(func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.total--
-		if l.of[alloc]--; l.of[alloc] == 0 {
-			delete(l.of, alloc)
-		}
-	}), nil
-}
-
-// Running returns the number of sessions.
-func (l *Limits) Running() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.total
+	return nil, apierror.Errorf(http.StatusTooManyRequests, "the node has %d %s, which is the maximum: end one of them", MaxPerNode, l.what)
 }

@@ -41,6 +41,13 @@ func (s *Set[K]) Release(key K) {
 	}
 }
 
+// Used returns the number of slots that a key has.
+func (s *Set[K]) Used(key K) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used[key]
+}
+
 // Count returns the number of slots in use.
 func (s *Set[K]) Count() int {
 	s.mu.Lock()

@@ -32,6 +32,9 @@ func TestTake(t *testing.T) {
 					t.Errorf("Take(%c), call %d = %d, want %d", key, i, got, c.want[i])
 				}
 				used += min(got, 1)
+				if used := s.Used(key); got > 0 && used != got {
+					t.Errorf("Used(%c), call %d = %d, want %d", key, i, used, got)
+				}
 			}
 			if got := s.Count(); got != used {
 				t.Errorf("Count() = %d, want %d", got, used)
