@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/every"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
@@ -14,20 +15,13 @@ const disconnectedEvery = time.Second
 // for that long. The servers replace them later. The start of the agent counts as a heartbeat.
 func (s *Set) watchHeartbeats(ctx context.Context) error {
 	start := time.Now()
-	tick := time.NewTicker(disconnectedEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
+	return every.Tick(ctx, disconnectedEvery, func() {
 		last := start
 		if beat := s.cfg.Node.LastBeat(); beat.After(start) {
 			last = beat
 		}
 		s.stopDisconnected(time.Since(last))
-	}
+	})
 }
 
 // stopDisconnected removes the allocations that must not run without a server for this long.

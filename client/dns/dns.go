@@ -35,6 +35,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 	miekg "github.com/miekg/dns"
 
+	"github.com/open-nomad/open-nomad/internal/every"
 	"github.com/open-nomad/open-nomad/nomad/catalog"
 )
 
@@ -162,16 +163,9 @@ func (s *Server) own(a netip.AddrPort) bool {
 
 // measure publishes the number of names until ctx ends.
 func (s *Server) measure(ctx context.Context) {
-	tick := time.NewTicker(measureEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			metrics.SetGauge([]string{"client", "dns", "names"}, float32(s.cfg.Catalogue.Size()))
-		}
-	}
+	_ = every.Tick(ctx, measureEvery, func() { // its error is that of ctx
+		metrics.SetGauge([]string{"client", "dns", "names"}, float32(s.cfg.Catalogue.Size()))
+	})
 }
 
 // handler answers the questions of one listener.

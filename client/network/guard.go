@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"github.com/open-nomad/open-nomad/client/netfilter"
+	"github.com/open-nomad/open-nomad/internal/every"
 )
 
 // watchEvery is the interval of the checks whether the rules exist.
@@ -58,16 +59,7 @@ func (g *guard) remove(bridge, alloc string) error {
 // Watch checks every 2 seconds whether the rules of the isolated allocations exist, until ctx ends. It restores, logs
 // and counts what others have removed.
 func (s *Set) Watch(ctx context.Context) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-			s.guard.check(s.cfg.Log)
-		}
-	}
+	return every.Tick(ctx, watchEvery, func() { s.guard.check(s.cfg.Log) })
 }
 
 // check restores missing rules, unless nftables is unchanged since the last check.

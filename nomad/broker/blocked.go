@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/every"
 	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 )
@@ -99,16 +100,7 @@ func (b *Blocked) Disable() {
 
 // Run periodically retries evaluations whose plans failed, until ctx ends.
 func (b *Blocked) Run(ctx context.Context) error {
-	tick := time.NewTicker(retryFailed)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-			b.UnblockFailed()
-		}
-	}
+	return every.Tick(ctx, retryFailed, b.UnblockFailed)
 }
 
 // Block stores an evaluation that waits for capacity.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
+	"github.com/open-nomad/open-nomad/internal/every"
 	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/apierror"
@@ -204,18 +205,11 @@ func (t *Timers) Earliest() (ends time.Time) {
 
 // measure updates the metric of the earliest expiration until ctx ends.
 func (t *Timers) measure(ctx context.Context) {
-	tick := time.NewTicker(measureEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	_ = every.Tick(ctx, measureEvery, func() { // its error is that of ctx
 		if ends := t.Earliest(); !ends.IsZero() {
 			metrics.SetGauge(earliest, float32(time.Until(ends).Seconds()))
 		}
-	}
+	})
 }
 
 // Clear stops tracking a node that is down or deleted.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
+	"github.com/open-nomad/open-nomad/internal/every"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/broker"
 	"github.com/open-nomad/open-nomad/nomad/state"
@@ -55,16 +56,7 @@ func New(cfg Config) *Collector {
 
 // Run sets the gauges in each interval until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
-	tick := time.NewTicker(c.cfg.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-			c.collect()
-		}
-	}
+	return every.Tick(ctx, c.cfg.Every, c.collect)
 }
 
 func (c *Collector) collect() {
