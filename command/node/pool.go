@@ -274,7 +274,7 @@ func poolInitCommand() term.Command {
 
 // writeExample creates a file. An existing file is an error.
 func writeExample(e *term.Env, name, text string, quiet bool) error {
-	if err := term.WriteNew(name, text); err != nil {
+	if err := term.WriteNew(name, text, 0o644); err != nil {
 		return err
 	}
 	if !quiet {

@@ -144,7 +144,7 @@ func initCommand() term.Command {
 				if e.Arg(0) != "" {
 					name = e.Arg(0)
 				}
-				if err := term.WriteNew(name, text); err != nil {
+				if err := term.WriteNew(name, text, 0o644); err != nil {
 					return err
 				}
 				e.Printf("Example quota specification written to %s\n", name)

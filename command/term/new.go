@@ -7,8 +7,8 @@ import (
 )
 
 // WriteNew creates and writes a file. It is an error if the file exists.
-func WriteNew(name, text string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+func WriteNew(name, text string, mode os.FileMode) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("File %q already exists: nothing written", name)
 	}

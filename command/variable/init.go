@@ -3,19 +3,16 @@ package variable
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/open-nomad/open-nomad/command/term"
 )
 
 //go:embed example.nv.hcl
-var exampleHCL []byte
+var exampleHCL string
 
 //go:embed example.nv.json
-var exampleJSON []byte
+var exampleJSON string
 
 func initCommand() term.Command {
 	return term.Command{
@@ -25,7 +22,7 @@ func initCommand() term.Command {
 			format := f.String("out", "hcl", "The `format`: hcl or json.")
 			quiet := f.Bool("quiet", false, "Print nothing on success.")
 			return func(_ context.Context, e *term.Env) error {
-				text, known := map[string][]byte{"hcl": exampleHCL, "json": exampleJSON}[*format]
+				text, known := map[string]string{"hcl": exampleHCL, "json": exampleJSON}[*format]
 				if !known {
 					return fmt.Errorf("Invalid value for -out: %q; expected hcl or json", *format)
 				}
@@ -33,7 +30,8 @@ func initCommand() term.Command {
 				if name == "" {
 					name = "spec.nv." + *format
 				}
-				if err := writeNew(name, text); err != nil {
+				// The user adds secrets to the file.
+				if err := term.WriteNew(name, text, 0o600); err != nil {
 					return err
 				}
 				if !*quiet {
@@ -43,22 +41,4 @@ func initCommand() term.Command {
 			}
 		},
 	}
-}
-
-// writeNew creates a file with mode 0600: the user will add secrets to it.
-func writeNew(name string, text []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("File %q already exists: nothing written", name)
-	}
-	if err != nil {
-		return fmt.Errorf("Failed to write %q: %w", name, err)
-	}
-	if _, err = f.Write(text); err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("Failed to write %q: %w", name, err)
-	}
-	return nil
 }

@@ -62,8 +62,8 @@ func TestHCLReadsBack(t *testing.T) {
 	if shown(back) != shown(v) {
 		t.Errorf("%s became %s", shown(v), shown(back))
 	}
-	for name, example := range map[string][]byte{"hcl": exampleHCL, "json": exampleJSON} {
-		if v, err := parse(example, name); err != nil || v.Path != "nomad/jobs/example" || v.Items["user"] != "example" {
+	for name, example := range map[string]string{"hcl": exampleHCL, "json": exampleJSON} {
+		if v, err := parse([]byte(example), name); err != nil || v.Path != "nomad/jobs/example" || v.Items["user"] != "example" {
 			t.Errorf("the example in %s is %+v, %v", name, v, err)
 		}
 	}

@@ -216,7 +216,7 @@ func initCommand() term.Command {
 				if e.Arg(0) != "" {
 					name = e.Arg(0)
 				}
-				if err := term.WriteNew(name, text); err != nil {
+				if err := term.WriteNew(name, text, 0o644); err != nil {
 					return err
 				}
 				e.Printf("Example volume specification written to %s\n", name)
