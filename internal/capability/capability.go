@@ -36,12 +36,6 @@ var numbers = map[string]uint{
 // Names returns the names of all capabilities, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(numbers)) }
 
-// Known reports whether a canonical name is that of a capability.
-func Exists(name string) bool {
-	_, ok := numbers[name]
-	return ok
-}
-
 // Canonical returns the canonical names of capabilities, sorted and without duplicates. A given name may have
 // any case, CAP_ in front, and blanks around it.
 func Canonical(given []string) []string {

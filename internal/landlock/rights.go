@@ -80,9 +80,6 @@ func size(abi int) uintptr {
 	return 8
 }
 
-// Names lists the rights that a kernel with that ABI can remove, oldest first.
-func Names(abi int) []string { return between(0, abi) }
-
 // between lists the rights introduced after ABI have, up to ABI want.
 func between(have, want int) []string {
 	var out []string

@@ -44,7 +44,7 @@ func TestSecondLayer(t *testing.T) {
 		if got := size(tt.abi); got != tt.size {
 			t.Errorf("ABI %d: size %d, want %d", tt.abi, got, tt.size)
 		}
-		if got := Names(tt.abi); len(got) != tt.names || slices.Contains(got, "") {
+		if got := between(0, tt.abi); len(got) != tt.names || slices.Contains(got, "") {
 			t.Errorf("ABI %d restricts %q, want %d", tt.abi, got, tt.names)
 		}
 	}

@@ -228,11 +228,3 @@ func Refuse(name string, rule Rule, err error) Method {
 	m.call = func(context.Context, *Call, Request) (any, error) { return nil, err }
 	return m
 }
-
-// RefuseStream is Refuse for a streaming method.
-func RefuseStream(name string, rule Rule, err error) Method {
-	m := row[message.GenericRequest](name, rule, Here)
-	m.Stream = true
-	m.serve = func(context.Context, *Call, Request, *Stream) error { return err }
-	return m
-}
