@@ -1,5 +1,6 @@
 // Package catalogue is the part of the service catalog that a node needs to answer questions about services: the
-// instances of the names that somebody on the node asks for. Answers come from memory.
+// instances of the names that somebody on the node asks for. Answers come from memory. client/dns asks; nomad/catalog has
+// the types.
 //
 //	(none) ──Instances──▶ pending ──fetched──▶ fresh ──no answer for MaxStale──▶ stale
 //	                         │                  ▲ │                               │
@@ -8,7 +9,8 @@
 //
 // The first question for a name fetches it, together with the other new names. Then one blocking call of
 // ServiceRegistration.Watch keeps all names fresh. A name without instances is an entry too, so that the servers are
-// not asked again for it. At most MaxNames names are kept; the least recently used one is evicted.
+// not asked again for it. At most MaxNames names are kept. Then the least recently used one is evicted: one without
+// instances if there are many of them, so that questions for invented names do not evict services.
 //
 // During an outage of the servers the last answers are used. The age of an entry is the time since the last successful
 // call that included it, plus the time since the answering server had contact with the leader. Past MaxStale, Instances

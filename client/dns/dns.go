@@ -6,19 +6,19 @@
 //	_<service>._<tag>.service.<domain>       RFC 2782; _tcp and _udp are not tags
 //	<above>.<namespace>.ns.<datacenter>.dc.<domain>
 //	                                         of a namespace, of a datacenter, or of both; ".dc" may be missing
-//	<hex>.addr.<datacenter>.<domain>         the address of which hex are the bytes; the targets of SRV records
+//	<hex>.addr.<datacenter>.<domain>         the address with these bytes, the target of an SRV record
 //
 // A Server is a handler of questions with its listeners:
 //
 //	question ─▶ caller (peer.go): who asks? rate limit ─▶ own domain? (name.go) ─▶ answer.go ─▶ UDP or TCP
 //	                     │ unknown                             └ no ─▶ forward.go ─▶ recursors
-//	                     └─▶ REFUSED
+//	                     └─▶ REFUSED in a subnet of the bridge, else no answer
 //
 // A listener on an address that another program uses is tried again every minute (listen.go).
 //
-// What a peer may ask is decided before its question is looked up. An allocation sees its own namespace and
-// Config.SharedNamespaces, the host sees Config.HostNamespaces. Answers go only to loopback addresses and to
-// allocations of the bridge: a sender with a forged address cannot direct large answers to another machine.
+// An allocation can resolve names of its own namespace and of Config.SharedNamespaces, the host those of
+// Config.HostNamespaces. This is checked before the catalogue is asked. Answers go only to loopback addresses and to
+// addresses of the bridge: a sender with a forged address cannot direct large answers to another machine.
 //
 // The goroutines are those of Run: one for each listener, and one for each question in work, MaxInWork at most.
 package dns

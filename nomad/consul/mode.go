@@ -5,8 +5,9 @@
 //	          └─ "" ──┬─ no registered node has Consul ▶ Native
 //	                  └─ a node has Consul ──────────▶ Consul
 //
-// The status of the node does not matter, nor whether its Consul can be reached: an outage must neither map jobs nor
-// grant the right to Consul keys. The mode follows when the node is collected or purged.
+// In mode Native, workloads also read the variables of Consul's keys without a policy. Neither the status of a node nor a
+// failure of its Consul changes the mode: an outage must neither map jobs nor grant this right. The default changes to
+// Native when the last node with Consul is collected or purged, or when a client of this project replaces its client.
 //
 // The setting is server.services.consul of the agent configuration. The package reads the nodes of a snapshot and
 // writes nothing. It starts no goroutine.
