@@ -81,7 +81,7 @@ type nodes struct {
 	meta bool           // instances have the metadata of their node
 }
 
-// place is the part of a node that an instance has. The zero value is that of a node that does not exist.
+// place is the part of a node that an instance has. That of a node that does not exist has an index only.
 type place struct {
 	name, address, status string
 	meta                  map[string]string
@@ -94,6 +94,7 @@ func nodesOf(snap *state.Snapshot) nodes { return nodes{snap: snap, seen: map[st
 func (n nodes) of(id string) place {
 	p, seen := n.seen[id]
 	if !seen {
+		p.index = n.snap.TableIndex(state.TableNodes) // not before the node was removed
 		if node := n.snap.Node(n.ws, id); node != nil {
 			p = place{name: node.Name, address: address(node), status: node.Status, index: node.ModifyIndex}
 			if n.meta {
@@ -105,7 +106,8 @@ func (n nodes) of(id string) place {
 	return p
 }
 
-// index returns the index of the latest change of a node that was found.
+// index returns the index of the latest change of a node that was looked up. It never becomes lower: of a node that does
+// not exist, it is that of the table.
 func (n nodes) index() (latest uint64) {
 	for _, p := range n.seen {
 		latest = max(latest, p.index)

@@ -44,7 +44,18 @@ func TestInstances_Node(t *testing.T) {
 	go func() { ended <- read(jobs, first.Index).Index }()
 	g.Must("Node.UpdateEligibility", &message.NodeUpdateEligibilityRequest{NodeID: n.Node.ID,
 		Eligibility: nomad.NodeSchedulingIneligible}, nil)
-	if index := <-ended; index <= first.Index {
-		t.Errorf("the query ended with index %d after %d", index, first.Index)
+	second := <-ended
+	if second <= first.Index {
+		t.Errorf("the query ended with index %d after %d", second, first.Index)
 	}
+	// The registration outlives the purge of its node for a moment.
+	go func() { ended <- read(jobs, second).Index }()
+	if err := g.Server.Apply(servertest.Context(t), message.NodeBatchDeregisterRequestType,
+		&message.NodeBatchDeregisterRequest{NodeIDs: []string{n.Node.ID}}); err != nil {
+		t.Fatal(err)
+	}
+	if index := <-ended; index <= second {
+		t.Errorf("the query ended with index %d after %d: a client does not notice the purge", index, second)
+	}
+	servertest.Equal(t, "status of the purged node", read(jobs, 0).Instances[0].NodeStatus, "")
 }
