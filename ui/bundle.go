@@ -4,7 +4,7 @@ package ui
 
 import "embed"
 
-// bundle has bundle.js, all modules in one file, after `make build`.
+// bundle has bundle.js.gz, all modules in one file, after `make build`.
 //
 //go:embed all:bundle
 var bundle embed.FS

@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"strconv"
@@ -24,7 +26,7 @@ type file struct {
 	media  string
 	tag    string // with quotes, for the header ETag
 	body   []byte
-	packed func() []byte // the body by gzip; compressed at the first call
+	packed func() []byte // the body by gzip
 }
 
 func newFile(name string, body []byte) *file {
@@ -35,6 +37,21 @@ func newFile(name string, body []byte) *file {
 	}
 	return &file{media: media, tag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: body,
 		packed: sync.OnceValue(func() []byte { return pack(body) })}
+}
+
+// newPacked returns a file that was compressed before.
+func newPacked(name string, packed []byte) (*file, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", name, err)
+	}
+	body, err := io.ReadAll(z)
+	if err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", name, err)
+	}
+	f := newFile(name, body)
+	f.packed = func() []byte { return packed }
+	return f, nil
 }
 
 func pack(body []byte) []byte {

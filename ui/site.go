@@ -71,10 +71,6 @@ func New(c Config) (*Site, error) {
 		return nil, err
 	}
 	s.index = newFile("index.html", index)
-	// Compression takes 8 ms, and many times that while a browser starts on the same machine.
-	for _, f := range []*file{s.index, s.files["theme.js"], s.files[styles], s.files[s.script]} {
-		f.packed()
-	}
 	return s, nil
 }
 
@@ -93,8 +89,10 @@ func (s *Site) load() error {
 	}
 	s.add(styles, s.joinStyles())
 	s.script = "main.js"
-	if body, err := bundle.ReadFile("bundle/" + bundled); err == nil {
-		s.add(bundled, body)
+	if packed, err := bundle.ReadFile("bundle/" + bundled + ".gz"); err == nil {
+		if s.files[bundled], err = newPacked(bundled, packed); err != nil {
+			return err
+		}
 		s.script = bundled
 	}
 	all := sha256.New()

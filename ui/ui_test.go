@@ -89,19 +89,36 @@ func TestIndexEscapes(t *testing.T) {
 	}
 }
 
+// The bundle is compressed when it is built, other files at their first request.
+func TestCompressedFiles(t *testing.T) {
+	s := site(t, Config{})
+	text := []byte("import './x.js'")
+	var err error
+	if s.files["built.js"], err = newPacked("built.js", pack(text)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"built.js", "main.js", s.script} {
+		name := static + s.version + "/" + name
+		plain, packed := get(s, name), get(s, name, "Accept-Encoding", "br, gzip;q=0.5")
+		z, err := gzip.NewReader(packed.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(z)
+		if err != nil || string(text) != body(t, plain) || plain.Header.Get("Content-Encoding") != "" {
+			t.Errorf("%s: the compressed file differs: %v", name, err)
+		}
+	}
+	if _, err := newPacked("built.js", text); err == nil {
+		t.Error("a bundle that is not compressed is accepted")
+	}
+}
+
 func TestFiles(t *testing.T) {
 	s := site(t, Config{})
 	main := static + s.version + "/main.js"
 	plain := get(s, main)
 	packed := get(s, main, "Accept-Encoding", "br, gzip;q=0.5")
-	z, err := gzip.NewReader(packed.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil || string(text) != body(t, plain) {
-		t.Errorf("the compressed file differs: %v", err)
-	}
 	if plain.Header.Get("ETag") == packed.Header.Get("ETag") {
 		t.Error("both encodings have the same ETag")
 	}

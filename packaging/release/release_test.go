@@ -82,7 +82,7 @@ func copied(t *testing.T, root string) string {
 	to := filepath.Join(t.TempDir(), "elsewhere")
 	script := `mkdir -p "$1" && cd "$0" && {
 		git ls-files -z --cached --others --exclude-standard
-		printf '%s\0' internal/companion/companion.bin internal/sidecar/*.bin.gz ui/bundle/bundle.js
+		printf '%s\0' internal/companion/companion.bin internal/sidecar/*.bin.gz ui/bundle/bundle.js.gz
 	} | xargs -0 cp --parents -t "$1"`
 	if out, err := exec.Command("bash", "-c", script, root, to).CombinedOutput(); err != nil {
 		t.Fatalf("copy the tree: %v\n%s", err, out)
