@@ -16,9 +16,10 @@ import (
 	"github.com/open-nomad/open-nomad/nomad/server/servertest"
 )
 
-// consulJob returns a job with a service of Consul, as a job file declares it.
+// consulJob returns a job with a service of Consul and a consul block, as a job file declares them.
 func consulJob(id string) *nomad.Job {
 	j := servertest.BatchJob(id, 0)
+	j.TaskGroups[0].Consul = &nomad.Consul{}
 	j.TaskGroups[0].Services = []*nomad.Service{{Name: "web", Provider: "consul", Cluster: "default"}}
 	return j
 }
@@ -171,12 +172,18 @@ func TestConsulServices_Modes(t *testing.T) {
 }
 
 // TestConsulServices_Outage checks that jobs stay refused while the Consul of a node is down when its client restarts,
-// and while the node is down. They are mapped after the node is purged.
+// and while the node is down. They are mapped after the node is purged. A job that is mapped can be scaled all the time.
 func TestConsulServices_Outage(t *testing.T) {
 	s, _ := servertest.Start(t, func(cfg *server.Config) { cfg.Kinds = drivers.Table() })
 	write := message.WriteRequest{Region: "global", Namespace: "default"}
+	count := int64(0)
 	refused := func(when string, want bool) {
 		t.Helper()
+		count++
+		scale := &message.JobScaleRequest{JobID: "mapped", Target: map[string]string{"Group": "g"}, Count: &count, WriteRequest: write}
+		if err := s.Call(servertest.Context(t), "Job.Scale", scale, nil); err != nil {
+			t.Errorf("%s: Scale() = %v", when, err)
+		}
 		err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: consulJob("j"), WriteRequest: write}, nil)
 		if got := err != nil && strings.Contains(err.Error(), "a node of the region has Consul"); got != want || err != nil && !got {
 			t.Errorf("%s: Register() = %v, want refused %v", when, err, want)
@@ -191,6 +198,10 @@ func TestConsulServices_Outage(t *testing.T) {
 		}
 	}
 	register()
+	if err := s.Call(servertest.Context(t), "Job.Register", &message.JobRegisterRequest{Job: consulJob("mapped"), WriteRequest: write},
+		nil); err != nil {
+		t.Fatal(err)
+	}
 	refused("no Consul yet", false)
 	n.Node.HadConsul, n.Node.Attributes["consul.version"] = false, "1.20.0"
 	register()
