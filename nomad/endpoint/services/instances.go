@@ -42,12 +42,13 @@ func (s *Service) Instances(ctx context.Context, c *rpc.Call,
 				return err
 			}
 			nodes := nodesOf(snap)
-			if req.ServiceName != "" || req.NodeID != "" {
+			few := req.ServiceName != "" || req.NodeID != ""
+			if few {
 				nodes.ws = ws
 			}
 			nodes.meta = meta
 			out.Instances, out.NextToken = page.Each(found, nodes.instance), next
-			if nodes.ws != nil {
+			if few {
 				out.Index = max(out.Index, nodes.index())
 			}
 			return nil
