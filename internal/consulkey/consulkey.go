@@ -6,7 +6,6 @@
 // Every other byte of a key, and '~', is written as '~' and two upper-case hex digits. A byte has one form only, so that
 // two keys never have the same path, and the encoding of a prefix is a prefix of the encoding.
 //
-// The servers use package nomad/consulkey, whose errors have a status. The program that renders templates uses this one.
 // The package keeps no state and starts no goroutine.
 package consulkey
 

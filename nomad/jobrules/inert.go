@@ -78,7 +78,7 @@ var (
 // Reasons of several rows.
 const (
 	useDisconnect = "has no effect: use a disconnect block"
-	needsConsul   = "has no effect with provider \"nomad\""
+	needsConsul   = "has no effect without Consul"
 )
 
 // deploys reports whether updates of the job have deployments.

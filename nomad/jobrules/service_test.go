@@ -295,7 +295,7 @@ func TestServiceWarnings(t *testing.T) {
 		s.Identity = &nomad.WorkloadIdentity{Name: "x", Audience: []string{"a"}, TTL: time.Hour}
 	})
 	got := strings.Join(jobrules.Warnings(j), "\n")
-	for _, want := range []string{`group "g", service "web": cluster has no effect with provider "nomad"`,
+	for _, want := range []string{`group "g", service "web": cluster has no effect without Consul`,
 		`task "t", service "db": identity has no effect`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("Warnings() = %q, want %q", got, want)

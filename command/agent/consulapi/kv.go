@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-nomad/open-nomad/nomad/consulkey"
+	"github.com/open-nomad/open-nomad/internal/consulkey"
+	"github.com/open-nomad/open-nomad/nomad/apierror"
 	"github.com/open-nomad/open-nomad/nomad/message"
 	"github.com/open-nomad/open-nomad/nomad/variable"
 )
@@ -32,7 +33,7 @@ func (c *call) key() (*answer, error) {
 	}
 	path, err := consulkey.Path(c.Param)
 	if err != nil {
-		return nil, err
+		return nil, invalidKey(err)
 	}
 	req := message.VariablesReadRequest{Path: path, QueryOptions: c.opts}
 	var resp message.VariablesReadResponse
@@ -122,11 +123,15 @@ func (c *call) keys() (*answer, error) {
 
 // below returns the options of a list of the variables below the prefix of the path.
 func (c *call) below() (message.QueryOptions, error) {
-	prefix, err := consulkey.Prefix(c.Param)
 	opts := c.opts
-	opts.Prefix = prefix
-	return opts, err
+	var err error
+	if opts.Prefix, err = consulkey.Prefix(c.Param); err != nil {
+		return opts, invalidKey(err)
+	}
+	return opts, nil
 }
+
+func invalidKey(err error) error { return apierror.Errorf(http.StatusBadRequest, "%v", err) }
 
 // shortened returns a key up to the first separator after the prefix.
 func shortened(key, prefix, separator string) string {

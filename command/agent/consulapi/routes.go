@@ -112,11 +112,12 @@ func (s *Server) routes() []web.Route {
 
 // write returns the handler of a write to a path with reads.
 func write(path, instead string) web.Handler {
-	if instead == "" {
-		instead = "nomad commands"
+	advice := ", and this path has none"
+	if instead != "" {
+		advice = ": use " + instead
 	}
 	return func(r *web.Request) (any, error) {
-		return nil, apierror.Errorf(http.StatusNotImplemented, "%s %s: writes are not part of this API: use %s", r.Method, path, instead)
+		return nil, apierror.Errorf(http.StatusNotImplemented, "%s %s: writes are not part of this API%s", r.Method, path, advice)
 	}
 }
 

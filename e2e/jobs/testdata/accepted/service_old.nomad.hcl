@@ -1,5 +1,5 @@
 # An identity for Consul has no effect.
-# warns: identity has no effect with provider
+# warns: identity has no effect without Consul
 job "service_old" {
   type = "service"
   group "g" {
