@@ -216,69 +216,57 @@ func usable(eval *nomad.Evaluation, class string) bool {
 
 // Unblock reports new capacity on nodes of the computed class as of index.
 func (b *Blocked) Unblock(computedClass string, index uint64) {
-	b.mu.Lock()
-	var run []*blockedEval
-	if b.enabled {
+	b.unblock(func() []*blockedEval {
 		b.classes.add(computedClass, index)
-		for _, e := range b.evals {
-			if keyOf(e.eval).node == "" && usable(e.eval, computedClass) {
-				run = append(run, e)
-			}
-		}
-		b.removeAll(run)
-	}
-	b.mu.Unlock()
-	b.enqueue(run)
+		return among(b.evals, func(e *nomad.Evaluation) bool { return keyOf(e).node == "" && usable(e, computedClass) })
+	})
 }
 
 // UnblockNode reports new capacity on the node as of index. It affects the evaluations of system
 // jobs.
 func (b *Blocked) UnblockNode(nodeID string, index uint64) {
-	b.mu.Lock()
-	var run []*blockedEval
-	if b.enabled {
+	b.unblock(func() []*blockedEval {
 		b.byNode.add(nodeID, index)
-		for _, e := range b.nodes[nodeID] {
-			if !quotaOnly(e.eval) {
-				run = append(run, e)
-			}
-		}
-		b.removeAll(run)
-	}
-	b.mu.Unlock()
-	b.enqueue(run)
+		return among(b.nodes[nodeID], func(e *nomad.Evaluation) bool { return !quotaOnly(e) })
+	})
 }
 
 // UnblockQuota reports that the quota may have capacity as of index.
 func (b *Blocked) UnblockQuota(quota string, index uint64) {
-	b.mu.Lock()
-	var run []*blockedEval
-	if b.enabled {
+	b.unblock(func() []*blockedEval {
 		b.byQuota.add(quota, index)
-		for _, e := range b.evals {
-			if e.eval.QuotaLimitReached == quota {
-				run = append(run, e)
-			}
-		}
-		b.removeAll(run)
-	}
-	b.mu.Unlock()
-	b.enqueue(run)
+		return among(b.evals, func(e *nomad.Evaluation) bool { return e.QuotaLimitReached == quota })
+	})
 }
 
 // UnblockFailed enqueues the evaluations that are blocked because their plans were rejected too
 // often.
 func (b *Blocked) UnblockFailed() {
+	b.unblock(func() []*blockedEval {
+		return among(b.evals, func(e *nomad.Evaluation) bool { return e.TriggeredBy == nomad.EvalTriggerMaxPlans })
+	})
+}
+
+// unblock enqueues the evaluations that due returns. It calls due with b.mu, and not while b is disabled.
+func (b *Blocked) unblock(due func() []*blockedEval) {
 	b.mu.Lock()
 	var run []*blockedEval
-	for _, e := range b.evals {
-		if e.eval.TriggeredBy == nomad.EvalTriggerMaxPlans {
-			run = append(run, e)
-		}
+	if b.enabled {
+		run = due()
+		b.removeAll(run)
 	}
-	b.removeAll(run)
 	b.mu.Unlock()
 	b.enqueue(run)
+}
+
+// among returns the evaluations that are due.
+func among(evals map[string]*blockedEval, due func(*nomad.Evaluation) bool) (out []*blockedEval) {
+	for _, e := range evals {
+		if due(e.eval) {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // Untrack drops the evaluations of a job that is fully placed or removed.
