@@ -7,36 +7,18 @@ import (
 	"log/slog"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/open-nomad/open-nomad/client/network"
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
-
-// lines is the log of a Set.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
-}
 
 // The rules come back after an administrator has removed them, and stay away after the allocation.
 func TestFlushedRules(t *testing.T) {
 	testpace.Slow(t, "makes many networks with CNI plugins")
 	n := newNode(t)
-	log := &lines{}
+	log := &testbuffer.Buffer{}
 	n.cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	n.set = network.New(n.cfg)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -59,7 +41,7 @@ func TestFlushedRules(t *testing.T) {
 		if !flushed() && i == 0 {
 			t.Error("the rules exist after they were removed")
 		}
-		testpace.Until(t, "the rules are restored", func() bool { return !flushed() && log.count("restored nftables rules") == i+1 })
+		testpace.Until(t, "the rules are restored", func() bool { return !flushed() && strings.Count(log.String(), "restored nftables rules") == i+1 })
 	}
 	if err := n.set.Disconnect(t.Context(), allocID); err != nil {
 		t.Fatal(err)
@@ -72,7 +54,7 @@ func TestFlushedRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.wantClean(allocID, status.Address)
-	if n := log.count("restored"); n != 2 {
+	if n := strings.Count(log.String(), "restored"); n != 2 {
 		t.Errorf("restored %d times, want 2", n)
 	}
 }

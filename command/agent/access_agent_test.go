@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
@@ -54,10 +55,10 @@ type secret struct{ SecretID string }
 // whichever of them has the requested data.
 func TestAccessThroughServerAndClient(t *testing.T) {
 	const on = "acl { enabled = true }\n"
-	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free+on))
+	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", write(t, free+on))
 	var leader string
 	testpace.Until(t, "there is a leader", func() bool { return get(srv, "/v1/status/leader", &leader) == nil && leader != "" })
-	cl, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-servers", leader,
+	cl, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-servers", leader,
 		"-config", write(t, free+on+"plugin \"mock_driver\" {}\n"))
 	var first secret
 	testpace.Until(t, "there is a first token", func() bool { // the leader may not be ready

@@ -17,35 +17,17 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/command/agent/config"
 	"github.com/open-nomad/open-nomad/internal/companion"
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 func TestMain(m *testing.M) {
 	companion.Main()
 	os.Exit(m.Run())
-}
-
-// syncBuffer is a buffer for concurrent writes of a log.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // free chooses the ports itself.
@@ -74,13 +56,13 @@ func build(t *testing.T, w io.Writer, args ...string) (*agent.Agent, error) {
 // serverOnly returns the arguments of an agent that is a server and not a client.
 func serverOnly(t *testing.T, config string) []string {
 	t.Helper()
-	return []string{"-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", config}
+	return []string{"-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", config}
 }
 
 // run runs an agent until the test ends or stop is called.
 func run(t *testing.T, args ...string) (a *agent.Agent, stop func()) {
 	t.Helper()
-	out := &syncBuffer{}
+	out := &testbuffer.Buffer{}
 	a, err := build(t, out, args...)
 	if err != nil {
 		t.Fatal(err)
@@ -104,26 +86,6 @@ func run(t *testing.T, args ...string) (a *agent.Agent, stop func()) {
 	})
 	t.Cleanup(stop)
 	return a, stop
-}
-
-// dataDir returns a directory whose mounts are removed when the test ends.
-func dataDir(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	t.Cleanup(func() {
-		mounts, err := os.ReadFile("/proc/self/mounts")
-		if err != nil {
-			t.Error(err)
-		}
-		for line := range strings.Lines(string(mounts)) {
-			if at := strings.Fields(line)[1]; strings.HasPrefix(at, dir+"/") {
-				if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
-					t.Errorf("unmount %s: %v", at, err)
-				}
-			}
-		}
-	})
-	return dir
 }
 
 // get decodes a JSON response of the API.
@@ -223,13 +185,13 @@ func TestDevAgentRunsAJob(t *testing.T) {
 
 // A server and a client run in separate agents and communicate over TCP.
 func TestServerAndClient_Separate(t *testing.T) {
-	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
+	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", write(t, free))
 	testpace.Until(t, "there is a leader", func() bool { var l string; return get(srv, "/v1/status/leader", &l) == nil && l != "" })
 	var leader string
 	if err := get(srv, "/v1/status/leader", &leader); err != nil {
 		t.Fatal(err)
 	}
-	cl, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-servers", leader,
+	cl, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-servers", leader,
 		"-config", write(t, free+"plugin \"mock_driver\" {}\n"))
 	testpace.Until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 	// The API of the client forwards to the server, which calls the node.
@@ -294,7 +256,7 @@ func oneLine(t *testing.T, err error, want string) {
 
 func TestSecondAgentOnTheSameData(t *testing.T) {
 	for _, role := range [][]string{{"-server"}, {"-client", "-servers", "127.0.0.1:1"}} {
-		args := append(role, "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
+		args := append(role, "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", write(t, free))
 		run(t, args...)
 		_, err := build(t, io.Discard, args...)
 		oneLine(t, err, "in use by another agent")
@@ -360,8 +322,8 @@ func TestReload(t *testing.T) {
 		}
 	}
 	level("ERROR")
-	out := &syncBuffer{}
-	a, err := build(t, out, "-server", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", path)
+	out := &testbuffer.Buffer{}
+	a, err := build(t, out, "-server", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/internal/testdisk"
 	"github.com/open-nomad/open-nomad/internal/testpace"
@@ -81,7 +82,7 @@ var tokens = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-
 
 // An agent with ACLs, a job and variables records each request twice and no secrets.
 func TestAgentIsAudited(t *testing.T) {
-	dir := dataDir(t)
+	dir := clienttest.Dir(t)
 	a, stop := run(t, "-dev", "-data-dir", dir, "-config", write(t, free+"audit { enabled = true }\nacl { enabled = true }\n"))
 	path := filepath.Join(dir, "audit", "audit.log")
 	var boot struct{ AccessorID, SecretID string }
@@ -225,7 +226,7 @@ func TestAgentIsAudited(t *testing.T) {
 
 // SIGHUP reopens a renamed file, applies filters, and disables and enables the log.
 func TestReloadAudit(t *testing.T) {
-	dir := dataDir(t)
+	dir := clienttest.Dir(t)
 	conf := write(t, free)
 	a, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dir, "-config", conf)
 	path := filepath.Join(dir, "audit", "audit.log")
@@ -290,7 +291,7 @@ func TestAuditOnAFullDisk(t *testing.T) {
 		return free + "audit {\n enabled = true\n sink \"s\" {\n path = \"" + path + "\"\n delivery_guarantee = \"" + guarantee + "\"\n}\n}\n"
 	}
 	conf := write(t, text("enforced"))
-	a, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", conf)
+	a, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", conf)
 	testpace.Until(t, "there is a leader", func() bool { var l string; return get(a, "/v1/status/leader", &l) == nil && l != "" })
 	put := func(id string) (int, string) {
 		return send(t, a, "PUT", "/v1/var/"+id, `{"Items": {"k": "v"}}`)

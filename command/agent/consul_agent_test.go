@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -37,7 +38,7 @@ func fetch(t *testing.T, method, url, body string) (int, string) {
 func TestConsulAPI(t *testing.T) {
 	ip := testnet.Take(t).IP()
 	consul := net.JoinHostPort(ip, "8500")
-	srv, _ := run(t, "-server", "-client", "-bootstrap-expect", "1", "-bind", ip, "-data-dir", dataDir(t), "-config",
+	srv, _ := run(t, "-server", "-client", "-bootstrap-expect", "1", "-bind", ip, "-data-dir", clienttest.Dir(t), "-config",
 		write(t, free+"client {\n consul_api {\n address = \""+consul+"\"\n }\n}\n"))
 	testpace.Until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 	testpace.Until(t, "the Consul API has a leader", func() bool {

@@ -15,8 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/command/agent"
 	"github.com/open-nomad/open-nomad/internal/pki"
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testpki"
 )
@@ -198,7 +200,7 @@ func TestAgentsSpeakTLS(t *testing.T) {
 	ca := testpki.New(t)
 	const on = "http = true\n rpc = true\n verify_server_hostname = true"
 	user := browser(t, ca)
-	s, _ := run(t, "-server", "-data-dir", dataDir(t), "-bootstrap-expect", "1", "-bind", "127.0.0.1",
+	s, _ := run(t, "-server", "-data-dir", clienttest.Dir(t), "-bootstrap-expect", "1", "-bind", "127.0.0.1",
 		"-config", write(t, "ports {\n http = 0\n rpc = 0\n serf = 0\n}\n"+tlsBlock(ca.Agent("server.global.nomad"), on)))
 	var servers []string
 	testpace.Until(t, "the server says where it is", func() bool {
@@ -206,7 +208,7 @@ func TestAgentsSpeakTLS(t *testing.T) {
 		return len(servers) == 1
 	})
 	join := func(name string) (*agent.Agent, func()) {
-		return run(t, "-client", "-data-dir", dataDir(t), "-bind", "127.0.0.1", "-servers", servers[0],
+		return run(t, "-client", "-data-dir", clienttest.Dir(t), "-bind", "127.0.0.1", "-servers", servers[0],
 			"-config", write(t, free+tlsBlock(ca.Agent(name), on)))
 	}
 	c, _ := join("client.global.nomad")
@@ -252,7 +254,7 @@ func TestExpiryIsLogged(t *testing.T) {
 	for days, want := range map[int]string{10: "expires soon", 30: "TLS is enabled"} {
 		f := ca.Issue(pki.CertOptions{DNSNames: []string{"localhost"}, Client: true, Server: true, Days: days})
 		path := write(t, free+tlsBlock(f, "http = true"))
-		out := &syncBuffer{}
+		out := &testbuffer.Buffer{}
 		a, err := build(t, out, serverOnly(t, path)...)
 		if err != nil {
 			t.Fatal(err)

@@ -10,13 +10,14 @@ import (
 
 	"github.com/hashicorp/nomad/api"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // A client finds its server with retry_join only.
 func TestClientJoinsByRetryJoin(t *testing.T) {
-	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
+	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", write(t, free))
 	var self struct {
 		Member struct {
 			Tags map[string]string
@@ -25,7 +26,7 @@ func TestClientJoinsByRetryJoin(t *testing.T) {
 	testpace.Until(t, "the server knows itself",
 		func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
 	addr := net.JoinHostPort(self.Member.Tags["rpc_addr"], self.Member.Tags["port"])
-	run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config",
+	run(t, "-client", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config",
 		write(t, free+"client { server_join { retry_join = [\""+addr+"\"] retry_max = 100 retry_interval = \"1s\" } }\n"))
 	testpace.Until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
 }
@@ -40,7 +41,7 @@ func TestClientWaitsForServers(t *testing.T) {
 	}
 	testpace.Until(t, "the server has its address",
 		func() bool { return get(srv, "/v1/agent/self", &self) == nil && self.Member.Tags["port"] != "" })
-	node, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
+	node, _ := run(t, "-client", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", write(t, free))
 	var servers []string
 	testpace.Until(t, "the client serves its API", func() bool { return get(node, "/v1/agent/servers", &servers) == nil })
 	if servers == nil || len(servers) != 0 || readyNodes(srv) != 0 {
@@ -63,7 +64,7 @@ func TestClientGivesUp(t *testing.T) {
 	unused := ln.Addr().String()
 	ln.Close()
 	text := free + "client { server_join { retry_join = [\"" + unused + "\"] retry_max = 2 retry_interval = \"50ms\" } }\n"
-	a, err := build(t, &bytes.Buffer{}, "-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, text))
+	a, err := build(t, &bytes.Buffer{}, "-client", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", write(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestClientGivesUp(t *testing.T) {
 // The API listens on every address of the list. An address that others can use is advertised.
 func TestSeveralAddresses(t *testing.T) {
 	one, two := testnet.Take(t), testnet.Take(t)
-	run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config",
+	run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config",
 		write(t, "ports { http = 4646 rpc = 0 serf = 0 }\naddresses { http = \""+one.IP()+" "+two.IP()+"\" }\n"))
 	for _, at := range []*testnet.Block{one, two} {
 		resp, err := http.Get("http://" + at.Addr(4646) + "/v1/status/leader")

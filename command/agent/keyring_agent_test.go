@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/internal/testvault"
 )
@@ -30,8 +32,8 @@ func TestKeyManagementOfAnAgent(t *testing.T) {
 			token = %q
 			key_name = "root"
 		}
-	`, dataDir(t), v.Addr(), testvault.Token))
-	out := &syncBuffer{}
+	`, clienttest.Dir(t), v.Addr(), testvault.Token))
+	out := &testbuffer.Buffer{}
 	a, err := build(t, out, "-config", file)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"go.etcd.io/bbolt"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad/codec"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
@@ -23,7 +24,7 @@ const upstreamID = "5e0bd1a1-0e8e-4f5e-9d2c-9a8a3a0d1c55"
 // cluster, in term 3. Its log is in raft.db.
 func upstreamLog(t *testing.T) (data string) {
 	t.Helper()
-	data = dataDir(t)
+	data = clienttest.Dir(t)
 	raftDir := filepath.Join(data, "server", "raft")
 	if err := os.MkdirAll(raftDir, 0o755); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad"
@@ -16,10 +17,10 @@ import (
 // listens, and those of its configuration.
 func TestReservesOwnPorts(t *testing.T) {
 	server, client := testnet.Take(t).IP(), testnet.Take(t).IP()
-	srv, _ := run(t, "-server", "-client", "-bootstrap-expect", "1", "-bind", server, "-data-dir", dataDir(t), "-config",
+	srv, _ := run(t, "-server", "-client", "-bootstrap-expect", "1", "-bind", server, "-data-dir", clienttest.Dir(t), "-config",
 		write(t, `ports { http = 0, rpc = 5647, serf = 5648 }`))
 	testpace.Until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })
-	run(t, "-client", "-bind", client, "-data-dir", dataDir(t), "-servers", server+":5647", "-config",
+	run(t, "-client", "-bind", client, "-data-dir", clienttest.Dir(t), "-servers", server+":5647", "-config",
 		write(t, `ports { http = 6646, rpc = 6647, serf = 6648 }
 client { reserved { reserved_ports = "22,9000-9010" } }`))
 	testpace.Until(t, "both nodes are ready", func() bool { return readyNodes(srv) == 2 })

@@ -6,16 +6,17 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/open-nomad/open-nomad/client/clienttest"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
 
 // The API of a restarted agent responds after the allocations are restored. An earlier request
 // then gets the log of a task that was running during the restart.
 func TestLogsRightAfterARestart(t *testing.T) {
-	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-config", write(t, free))
+	srv, _ := run(t, "-server", "-bootstrap-expect", "1", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-config", write(t, free))
 	var leader string
 	testpace.Until(t, "there is a leader", func() bool { return get(srv, "/v1/status/leader", &leader) == nil && leader != "" })
-	args := []string{"-client", "-bind", "127.0.0.1", "-data-dir", dataDir(t), "-servers", leader,
+	args := []string{"-client", "-bind", "127.0.0.1", "-data-dir", clienttest.Dir(t), "-servers", leader,
 		"-config", write(t, free+"plugin \"mock_driver\" {}\n")}
 	cl, stop := run(t, args...)
 	testpace.Until(t, "the node is ready", func() bool { return readyNodes(srv) == 1 })

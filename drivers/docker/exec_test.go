@@ -1,36 +1,17 @@
 package docker_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
 )
-
-// safeBuffer is written and read by different goroutines.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 // A session has its own streams, environment and result.
 func TestExec(t *testing.T) {
@@ -38,7 +19,7 @@ func TestExec(t *testing.T) {
 	f := newFixture(t, nil)
 	cfg := f.task(shell("exec sleep 1000"))
 	f.start(cfg)
-	var out, errs safeBuffer
+	var out, errs testbuffer.Buffer
 	exit, err := f.ExecTask(t.Context(), cfg.ID,
 		&drivers.ExecOptions{Command: []string{"sh", "-c", "cat; echo $X >&2; exit 9"}, Env: map[string]string{"X": "env"},
 			Stdin: strings.NewReader("in"), Stdout: &out, Stderr: &errs})
@@ -63,7 +44,7 @@ func TestExecTerminal(t *testing.T) {
 	f.start(cfg)
 	in, typed := io.Pipe()
 	defer typed.Close()
-	var out safeBuffer
+	var out testbuffer.Buffer
 	sizes := make(chan drivers.TerminalSize, 1)
 	sizes <- drivers.TerminalSize{Height: 31, Width: 117}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,7 +1,6 @@
 package nodes_test
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
 )
 
 // elsewhere writes a program that runs nomad on a machine with another boot ID: in a mount
@@ -39,28 +39,10 @@ func elsewhere(t *testing.T, dir string) string {
 	return name
 }
 
-// output collects the output of a process.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
 // runAgent runs an agent that may not become ready; it ends with the test, or with end.
-func runAgent(t *testing.T, bin string, a *cluster.Agent, data string) (out *output, end func()) {
+func runAgent(t *testing.T, bin string, a *cluster.Agent, data string) (out *testbuffer.Buffer, end func()) {
 	t.Helper()
-	out = &output{}
+	out = &testbuffer.Buffer{}
 	ports := filepath.Join(filepath.Dir(data), "free.hcl")
 	harness.WriteFile(t, ports, "ports {\n http = 0\n rpc = 0\n serf = 0\n}\n")
 	args := []string{"agent", "-config=" + ports}

@@ -1,39 +1,20 @@
 package nodes_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/nomad/snapshot"
 )
-
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.buf.String(), text)
-}
 
 // The snapshot agent takes and rotates snapshots of a real server, survives its outage, and ends
 // cleanly.
@@ -44,7 +25,7 @@ func TestSnapshotAgent(t *testing.T) {
 	cfg := filepath.Join(harness.TempDir(t), "agent.hcl")
 	harness.WriteFile(t, cfg, fmt.Sprintf("nomad {\n  address = %q\n}\nsnapshot {\n  interval = \"1h\"\n  retain   = 2\n"+
 		"  prefix   = \"east\"\n}\nlocal_storage {\n  path = %q\n}\n", srv.Address(), out))
-	var log lines
+	var log testbuffer.Buffer
 	cmd := exec.Command(srv.Bin, "operator", "snapshot", "agent", "-interval=50ms", "-log-json", cfg)
 	cmd.Env = append(os.Environ(), srv.Env...)
 	cmd.Stderr, cmd.SysProcAttr = &log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -64,7 +45,7 @@ func TestSnapshotAgent(t *testing.T) {
 		}
 		return found[len(found)-1]
 	}
-	harness.Within(t, 20*time.Second, "an old snapshot is removed", func() bool { return log.has("removed an old snapshot") })
+	harness.Within(t, 20*time.Second, "an old snapshot is removed", func() bool { return strings.Contains(log.String(), "removed an old snapshot") })
 	once := exec.Command(srv.Bin, "operator", "snapshot", "agent", "-once", cfg)
 	once.Env = cmd.Env
 	if text, err := once.CombinedOutput(); err == nil || !strings.Contains(string(text), "another agent") {
@@ -74,7 +55,7 @@ func TestSnapshotAgent(t *testing.T) {
 	if err := srv.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Within(t, 20*time.Second, "the outage is logged", func() bool { return log.has("take a snapshot") })
+	harness.Within(t, 20*time.Second, "the outage is logged", func() bool { return strings.Contains(log.String(), "take a snapshot") })
 	before := newest()
 	srv = harness.Restart(t, srv)
 	harness.Within(t, 20*time.Second, "snapshots continue", func() bool { return newest() > before })

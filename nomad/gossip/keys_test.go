@@ -1,7 +1,6 @@
 package gossip_test
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -9,35 +8,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
-// lines collects log lines.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *lines) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+func logger(to *testbuffer.Buffer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 func newKey() (raw []byte, text string) {
@@ -66,12 +47,12 @@ func fileKeys(t *testing.T, path string) (keys []string) {
 func TestKeys_Rotate(t *testing.T) {
 	old, oldText := newKey()
 	_, newText := newKey()
-	var log lines
+	var log testbuffer.Buffer
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name, "serf.keyring") }
 	with := func(name string) func(*gossip.Config) {
 		return func(c *gossip.Config) {
-			c.Key, c.KeyFile, c.Log = old, file(name), log.logger()
+			c.Key, c.KeyFile, c.Log = old, file(name), logger(&log)
 			c.Probe = time.Second // slow members are probed, and their answers awaited
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/serf/serf"
 
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
 	"github.com/open-nomad/open-nomad/internal/testnet"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 	"github.com/open-nomad/open-nomad/nomad/gossip"
@@ -39,14 +40,14 @@ func TestMerge_Rejected(t *testing.T) {
 			"has the name or the ID"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var first, second lines
+			var first, second testbuffer.Buffer
 			third := open(t, "third", tags("third.global", "vsn", "1", "id", "3"))
-			a := open(t, "", func(cfg *gossip.Config) { c.first(cfg); cfg.Log = first.logger() })
+			a := open(t, "", func(cfg *gossip.Config) { c.first(cfg); cfg.Log = logger(&first) })
 			if _, err := a.Join([]string{addr(third)}); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, third, "a.global", gossip.Alive)
-			b := open(t, "", func(cfg *gossip.Config) { c.second(cfg); cfg.Log = second.logger() })
+			b := open(t, "", func(cfg *gossip.Config) { c.second(cfg); cfg.Log = logger(&second) })
 			for _, to := range []*gossip.Pool{a, third} {
 				if n, err := b.Join([]string{addr(to)}); n != 0 || err == nil || !strings.Contains(err.Error(), c.joiner) {
 					t.Errorf("Join() = %d, %v, want an error with %q", n, err, c.joiner)
@@ -97,8 +98,8 @@ func TestMerge_Moved(t *testing.T) {
 
 // TestMerge_NotAServer joins with a serf program that is not a server.
 func TestMerge_NotAServer(t *testing.T) {
-	var log lines
-	a := open(t, "a", func(c *gossip.Config) { c.Log = log.logger() })
+	var log testbuffer.Buffer
+	a := open(t, "a", func(c *gossip.Config) { c.Log = logger(&log) })
 	conf := serf.DefaultConfig()
 	conf.Init()
 	conf.NodeName, conf.LogOutput, conf.MemberlistConfig.LogOutput = "stranger", io.Discard, io.Discard
