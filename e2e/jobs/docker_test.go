@@ -45,28 +45,9 @@ func TestDocker(t *testing.T) {
 	cfg := filepath.Join(dir, "docker.hcl")
 	harness.WriteFile(t, cfg, fmt.Sprintf(twoDockers, daemon.Endpoint(), testdocker.Pause))
 	harness.WriteFile(t, filepath.Join(dir, "host.txt"), "of the host\n")
-	o := cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
-		"-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}}
-	var last *cluster.Agent // the earlier one is stopped
-	next := func() *cluster.Agent {
-		agent := harness.Start(t, o)
-		last = agent
-		t.Cleanup(func() {
-			if agent == last {
-				harness.PurgeAll(t, agent)
-			}
-		})
-		return agent
-	}
+	next := successive(t, dir, cfg)
 	a := next()
-	nodes, _, err := a.Client.Nodes().List(nil)
-	if err != nil || len(nodes) != 1 {
-		t.Fatalf("nodes = %v, %v, want one", nodes, err)
-	}
-	node, _, err := a.Client.Nodes().Info(nodes[0].ID, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := onlyNode(t, a)
 	for name, privileged := range map[string]string{"docker": "", "docker-privileged": "true"} {
 		if d := node.Drivers[name]; d == nil || !d.Healthy || node.Attributes["driver."+name+".backend"] != "docker" ||
 			node.Attributes["driver."+name+".privileged.enabled"] != privileged {

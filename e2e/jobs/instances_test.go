@@ -31,6 +31,25 @@ func readsFile(driver, file, unveil string) string {
 		driver, harness.InShell("cat "+file+"; sleep infinity"), unveil)
 }
 
+// successive returns a function that starts an agent on a data directory. The earlier agent must have stopped.
+func successive(t *testing.T, dir, cfg string) func() *cluster.Agent {
+	t.Helper()
+	o := cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
+		"-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}}
+	var last *cluster.Agent
+	return func() *cluster.Agent {
+		t.Helper()
+		agent := harness.Start(t, o)
+		last = agent
+		t.Cleanup(func() {
+			if agent == last {
+				harness.PurgeAll(t, agent)
+			}
+		})
+		return agent
+	}
+}
+
 // TestInstancesOfADriver runs one agent with two instances of exec2. Each has its own configuration and
 // health, a namespace allows only one of them, and both recover their tasks after a restart. An
 // instance that is removed leaves nothing behind.
@@ -44,28 +63,9 @@ func TestInstancesOfADriver(t *testing.T) {
 	}
 	cfg := filepath.Join(dir, "drivers.hcl")
 	harness.WriteFile(t, cfg, twoExec2)
-	o := cluster.Options{Dir: dir, Args: []string{"-server", "-client", "-bootstrap-expect=1", "-bind=127.0.0.1",
-		"-data-dir=" + filepath.Join(dir, "data"), "-config=" + cfg}}
-	var last *cluster.Agent // the earlier ones are stopped
-	next := func() *cluster.Agent {
-		agent := harness.Start(t, o)
-		last = agent
-		t.Cleanup(func() {
-			if agent == last {
-				harness.PurgeAll(t, agent)
-			}
-		})
-		return agent
-	}
+	next := successive(t, dir, cfg)
 	a := next()
-	nodes, _, err := a.Client.Nodes().List(nil)
-	if err != nil || len(nodes) != 1 {
-		t.Fatalf("nodes = %v, %v, want one", nodes, err)
-	}
-	node, _, err := a.Client.Nodes().Info(nodes[0].ID, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := onlyNode(t, a)
 	for name, unveils := range map[string]string{"exec2": "false", "exec2-open": "true"} {
 		prefix := "driver." + name + "."
 		if d := node.Drivers[name]; d == nil || !d.Healthy || node.Attributes[prefix+"backend"] != "exec2" ||
@@ -73,7 +73,7 @@ func TestInstancesOfADriver(t *testing.T) {
 			t.Errorf("driver %s: %+v, attributes %v", name, d, node.Attributes)
 		}
 	}
-	if out, err := harness.Command(t, a, "node", "status", "-verbose", nodes[0].ID); err != nil || !strings.Contains(out, "\nexec2-open ") {
+	if out, err := harness.Command(t, a, "node", "status", "-verbose", node.ID); err != nil || !strings.Contains(out, "\nexec2-open ") {
 		t.Errorf("node status: %v\n%s", err, out)
 	}
 	usedByNamespaces(t, a)

@@ -73,7 +73,7 @@ func rootless(t *testing.T, k testkernel.Kernel, namespaces bool) {
 	harness.StopAndWait(t, a, id, 1)
 }
 
-// onlyNode returns the node of an agent in dev mode.
+// onlyNode returns the node of an agent that is the only client.
 func onlyNode(t *testing.T, a *cluster.Agent) *api.Node {
 	t.Helper()
 	nodes, _, err := a.Client.Nodes().List(nil)
