@@ -26,6 +26,7 @@ type DNS struct {
 	Recursors                        []netip.AddrPort
 	HostNamespaces, SharedNamespaces []string
 	Quiet                            bool
+	Keeper                           dns.Keeper
 }
 
 // openDNS creates the catalogue of the node and its DNS server, unless they are disabled.
@@ -39,7 +40,7 @@ func (c *Client) openDNS() {
 		Domains: d.Domains, Address: d.Address, Gateways: c.gateways(), Subnets: c.bridgeSubnets(), TTL: d.TTL, OnlyPassing: d.OnlyPassing,
 		Recursors: d.Recursors, HostNamespaces: d.HostNamespaces, SharedNamespaces: d.SharedNamespaces, Quiet: d.Quiet,
 		Peer: func(a netip.Addr) (string, bool) { return c.networks.Peer(a) }, Ready: c.restored,
-		NodeID: c.id.ID, Datacenter: c.cfg.Datacenter, Catalogue: c.catalogue, Changed: c.publishDNS, Log: c.log,
+		NodeID: c.id.ID, Datacenter: c.cfg.Datacenter, Catalogue: c.catalogue, Keeper: d.Keeper, Changed: c.publishDNS, Log: c.log,
 	})
 }
 
@@ -85,10 +86,13 @@ func (c *Client) publishDNS() {
 
 // runDNS serves DNS until ctx ends.
 func (c *Client) runDNS(ctx context.Context) error {
-	if c.dns == nil {
-		return nil
+	if c.dns != nil {
+		return c.dns.Run(ctx)
 	}
-	return c.dns.Run(ctx)
+	if k := c.cfg.DNS.Keeper; k != nil {
+		k.KeepSockets(ctx, nil) // closes those of the previous agent
+	}
+	return nil
 }
 
 // runCatalogue keeps the catalogue of the node fresh until ctx ends.

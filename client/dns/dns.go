@@ -14,7 +14,8 @@
 //	                     │ unknown                             └ no ─▶ forward.go ─▶ recursors
 //	                     └─▶ REFUSED in a subnet of the bridge, else no answer
 //
-// A listener on an address that another program uses is tried again every minute (listen.go).
+// A listener on an address that another program uses is tried again every minute (listen.go). The supervisor keeps the
+// UDP sockets of the bridge between two agents (keep.go): questions wait in them.
 //
 // An allocation can resolve names of its own namespace and of Config.SharedNamespaces, the host those of
 // Config.HostNamespaces. This is checked before the catalogue is asked. Answers go only to loopback addresses and to
@@ -26,10 +27,13 @@ package dns
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -56,6 +60,14 @@ const (
 type Catalogue interface {
 	Instances(ctx context.Context, namespace, service string) ([]*catalog.Instance, error)
 	Size() int
+}
+
+// Keeper keeps sockets for the next agent (supervise.Client).
+type Keeper interface {
+	// KeepSockets keeps copies of these sockets, and no others.
+	KeepSockets(ctx context.Context, all []syscall.RawConn)
+	// KeptSockets returns those of the previous agent.
+	KeptSockets(ctx context.Context) []*os.File
 }
 
 // Config configures a Server.
@@ -88,6 +100,8 @@ type Config struct {
 	// Ready is closed when Peer has all allocations of the previous agent. Until then questions wait in the sockets of
 	// the bridge.
 	Ready <-chan struct{}
+	// Keeper keeps the UDP sockets of the bridge while no agent runs, nil for none.
+	Keeper Keeper
 	// Changed is called when a listener is bound or lost.
 	Changed func()
 	Log     *slog.Logger
@@ -101,14 +115,17 @@ type Server struct {
 	work    chan struct{} // has a value for each question in work
 	tried   chan struct{} // closed when each listener was tried once
 
+	keeping sync.Mutex // held while Config.Keeper is called
+
 	mu    sync.Mutex
-	bound map[netip.AddrPort]bool // the addresses of listeners
+	bound map[netip.AddrPort]*sockets       // of listeners
+	kept  map[netip.AddrPort]net.PacketConn // of the previous agent, until they are used
 }
 
 // New returns a Server. Run serves.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, limits: newLimiter(), work: make(chan struct{}, MaxInWork), tried: make(chan struct{}),
-		bound: map[netip.AddrPort]bool{}}
+		bound: map[netip.AddrPort]*sockets{}, kept: map[netip.AddrPort]net.PacketConn{}}
 	s.forward = newForwarder(s.own)
 	return s
 }
@@ -127,11 +144,11 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) Listening() (host, bridge string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bound[s.cfg.Address] {
+	if s.bound[s.cfg.Address] != nil {
 		host = s.cfg.Address.String()
 	}
 	for _, a := range s.cfg.Gateways {
-		if s.bound[a] && bridge == "" {
+		if s.bound[a] != nil && bridge == "" {
 			bridge = a.Addr().String()
 		}
 	}
@@ -149,7 +166,7 @@ func (s *Server) Gateways(ctx context.Context) []netip.Addr {
 	defer s.mu.Unlock()
 	var all []netip.Addr
 	for _, a := range s.cfg.Gateways {
-		if s.bound[a] {
+		if s.bound[a] != nil {
 			all = append(all, a.Addr())
 		}
 	}

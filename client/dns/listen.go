@@ -54,12 +54,14 @@ func (s *Server) listen(ctx context.Context) {
 	if s.cfg.Address.IsValid() {
 		addrs = append(addrs, s.cfg.Address)
 	}
+	s.take(ctx)
 	for _, addr := range addrs {
 		first.Add(1)
 		all.Go(func() { s.keepListening(ctx, addr, sync.OnceFunc(first.Done)) })
 	}
 	first.Wait()
 	close(s.tried)
+	s.keep(ctx)
 	all.Wait()
 }
 
@@ -87,13 +89,13 @@ func (s *Server) keepListening(ctx context.Context, addr netip.AddrPort, tried f
 
 // serve binds the sockets of an address and serves until ctx ends or a socket fails.
 func (s *Server) serve(ctx context.Context, addr netip.AddrPort, tried func(), logged *bool) error {
-	socks, err := bind(ctx, addr, addr != s.cfg.Address)
+	socks, err := s.bind(ctx, addr)
 	if err != nil {
 		return err
 	}
 	defer socks.close()
-	s.setBound(addr, true)
-	defer s.setBound(addr, false)
+	s.setBound(ctx, addr, socks)
+	defer s.setBound(ctx, addr, nil)
 	tried()
 	if *logged {
 		s.cfg.Log.Info("services can be resolved by DNS", "address", addr)
@@ -110,11 +112,12 @@ func (s *Server) serve(ctx context.Context, addr netip.AddrPort, tried func(), l
 	return s.answerOn(ctx, socks, handler{Server: s, local: addr, bridge: bridge})
 }
 
-// setBound records whether the listener of an address is bound.
-func (s *Server) setBound(addr netip.AddrPort, is bool) {
+// setBound records the sockets of an address, nil for none.
+func (s *Server) setBound(ctx context.Context, addr netip.AddrPort, socks *sockets) {
 	s.mu.Lock()
-	s.bound[addr] = is
+	s.bound[addr] = socks
 	s.mu.Unlock()
+	s.keep(ctx)
 	if s.cfg.Changed != nil {
 		s.cfg.Changed()
 	}
@@ -194,7 +197,8 @@ func peerKey(c net.Conn) string {
 }
 
 // bind binds both sockets of an address. That of a bridge need not exist yet.
-func bind(ctx context.Context, addr netip.AddrPort, bridge bool) (*sockets, error) {
+func (s *Server) bind(ctx context.Context, addr netip.AddrPort) (*sockets, error) {
+	bridge := addr != s.cfg.Address
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		if !bridge {
 			return nil
@@ -205,9 +209,14 @@ func bind(ctx context.Context, addr netip.AddrPort, bridge bool) (*sockets, erro
 		}
 		return errors.Join(c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), level, option, 1) }), err)
 	}}
-	socks, err := &sockets{}, error(nil)
-	if socks.udp, err = lc.ListenPacket(ctx, "udp", addr.String()); err != nil {
-		return nil, err
+	s.mu.Lock()
+	socks, err := &sockets{udp: s.kept[addr]}, error(nil)
+	delete(s.kept, addr)
+	s.mu.Unlock()
+	if socks.udp == nil {
+		if socks.udp, err = lc.ListenPacket(ctx, "udp", addr.String()); err != nil {
+			return nil, err
+		}
 	}
 	if socks.tcp, err = lc.Listen(ctx, "tcp", addr.String()); err != nil {
 		socks.close()

@@ -237,6 +237,7 @@ func (a *Agent) openClient() error {
 		a.log.Warn("plugin blocks without a program in plugin_dir: the node does not have these drivers", "drivers", labels)
 	}
 	a.super = supervise.NewClient(filepath.Join(cfg.StateDir, "supervise"), a.log.With(monitor.ModuleKey, "client"))
+	cfg.DNS.Keeper = a.super
 	cfg.OwnDirs = a.ownDirs(cfg.StateDir, cfg.AllocDir)
 	cfg.Fingerprint.Reserved.Agent = a.ownPorts()
 	list, err := a.drivers(cfg.OwnDirs)

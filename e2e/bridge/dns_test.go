@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	miekg "github.com/miekg/dns"
 
 	"github.com/open-nomad/open-nomad/api"
 	"github.com/open-nomad/open-nomad/internal/testnet"
@@ -67,7 +70,7 @@ func TestDNS(t *testing.T) {
 	}
 	for _, crashed := range []bool{false, true} {
 		if crashed {
-			n.crash()
+			n.askWhileDown(n.space(all["b"]))
 		}
 		for _, c := range []struct {
 			what, space string
@@ -90,6 +93,32 @@ func TestDNS(t *testing.T) {
 				t.Errorf("%s asks %q: %q, want %q", c.what, c.args, got, c.want)
 			}
 		}
+	}
+}
+
+// askWhileDown kills the agent, sends a question from a group, and starts the agent. The question waits for it.
+func (n *node) askWhileDown(space string) {
+	n.t.Helper()
+	if err := n.Kill(); err != nil {
+		n.t.Fatal(err)
+	}
+	var conn *miekg.Conn
+	err := testnet.Inside(space, func() (err error) {
+		conn, err = miekg.DialTimeout("udp", gateway+":53", time.Second)
+		return err
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.WriteMsg(new(miekg.Msg).SetQuestion("c0000207.addr.dc1.nomad.", miekg.TypeA)); err != nil {
+		n.t.Fatal(err)
+	}
+	n.start(n.Options)
+	conn.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // a socket supports deadlines
+	got, err := conn.ReadMsg()
+	if err != nil || len(got.Answer) != 1 {
+		n.t.Errorf("the answer to a question that was asked while no agent ran: %v, %v", got, err)
 	}
 }
 

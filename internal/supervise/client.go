@@ -17,6 +17,9 @@
 // The supervisor also collects the logs of tasks that another program runs, such as an external driver. Collect makes
 // the FIFOs, Kill ends the collection, and Forget removes it. Such a task has no process here.
 //
+// The supervisor also keeps copies of sockets of the agent, so that they stay bound while no agent runs (sockets.go).
+// A new agent copies them before it upgrades the supervisor: an upgrade closes them, also one to an earlier build.
+//
 // An exit is reported when all output of the task is in its log files. An unknown exit status is reported as an error,
 // never guessed. A start whose answer was lost is not repeated: the Client asks the next supervisor for its outcome.
 //
@@ -53,6 +56,7 @@ type Client struct {
 	turns   turns.Turns
 	gate    chan struct{} // holds one token, whose holder may change current
 	current *session
+	sockets []int // see KeepSockets; nil before
 	closed  bool
 }
 
@@ -295,6 +299,7 @@ func (c *Client) Close() error {
 		c.current.close()
 		c.current = nil
 	}
+	c.setSockets(nil)
 	c.gate <- struct{}{}
 	return nil
 }

@@ -95,6 +95,7 @@ func (c *Client) meet(ctx context.Context, dir *os.File, key wire.Secret) (*sess
 	if err != nil {
 		return nil, err
 	}
+	c.exchangeSockets(ctx, s, hello.Sockets)
 	if hello.Program == program() {
 		return s, nil
 	}

@@ -77,7 +77,7 @@ func (s *server) serve() error {
 		case err != nil:
 			return err
 		}
-		if err := wire.CheckPeer(conn); err != nil {
+		if _, err := wire.CheckPeer(conn); err != nil {
 			s.log.Warn("refuse client", "err", err)
 			conn.Close()
 			continue

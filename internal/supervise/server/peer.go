@@ -29,8 +29,12 @@ type peer struct {
 const answerTimeout = 30 * time.Second
 
 func (c *peer) handle(ctx context.Context, req *wire.Request) {
-	if req.Op == wire.OpWait {
+	switch req.Op {
+	case wire.OpWait:
 		c.wait(ctx, req)
+		return
+	case wire.OpKeep:
+		c.answer(&wire.Response{Seq: req.Seq}, c.server.keepSockets(c.conn, req.Sockets))
 		return
 	}
 	resp := &wire.Response{}
@@ -72,7 +76,9 @@ func (c *peer) answer(resp *wire.Response, err error) {
 func (s *server) dispatch(ctx context.Context, req *wire.Request, resp *wire.Response) error {
 	switch req.Op {
 	case wire.OpHello:
-		resp.Program, resp.Separate, resp.Guarded = s.program, true, true
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		resp.Program, resp.Separate, resp.Guarded, resp.Sockets = s.program, true, true, s.sockets
 		return nil
 	case wire.OpStart:
 		return s.startTask(req, resp)

@@ -119,6 +119,7 @@ type server struct {
 	quarantined map[string]aside         // quarantined, by task
 	unread      []record                 // quarantined, of unknown tasks
 	clients     int
+	sockets     []int // see keepSockets
 	activity    time.Time
 	closing     bool
 }

@@ -76,31 +76,46 @@ func Dial(dir *os.File) (*os.File, error) {
 		return nil, fmt.Errorf("connect to the supervisor: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "supervisor")
-	if err := CheckPeer(f); err != nil {
+	if _, err := CheckPeer(f); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// CheckPeer refuses a peer of another user.
-func CheckPeer(f *os.File) error {
+// CheckPeer refuses a peer of another user. It returns the ID of the process that connected or listened.
+func CheckPeer(f *os.File) (pid int, err error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var cred *unix.Ucred
 	var opErr error
 	if err := conn.Control(func(fd uintptr) {
 		cred, opErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
-		return err
+		return 0, err
 	}
 	if opErr != nil {
-		return fmt.Errorf("read peer credentials: %w", opErr)
+		return 0, fmt.Errorf("read peer credentials: %w", opErr)
 	}
 	if int(cred.Uid) != os.Geteuid() {
-		return fmt.Errorf("peer has uid %d, want %d", cred.Uid, os.Geteuid())
+		return 0, fmt.Errorf("peer has uid %d, want %d", cred.Uid, os.Geteuid())
 	}
-	return nil
+	return int(cred.Pid), nil
+}
+
+// Descriptor copies a descriptor of the peer. An execve closes the copy. The caller needs the right to trace the peer,
+// which root has.
+func Descriptor(f *os.File, number int) (int, error) {
+	pid, err := CheckPeer(f)
+	if err != nil {
+		return -1, err
+	}
+	peer, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open process %d: %w", pid, err)
+	}
+	defer unix.Close(peer)
+	return unix.PidfdGetfd(peer, number, 0)
 }

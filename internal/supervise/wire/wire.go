@@ -23,7 +23,7 @@ import (
 
 // Operations of a request.
 const (
-	OpHello    = "hello"    // Secret → Program, Apart, Guarded; the first request of a connection
+	OpHello    = "hello"    // Secret → Program, Apart, Guarded, Sockets; the first request of a connection
 	OpStart    = "start"    // Spec → Task
 	OpCollect  = "collect"  // ID, Spec with Logs only → Task with Pipes; repeatable
 	OpList     = "list"     // Faulty → Tasks
@@ -35,6 +35,7 @@ const (
 	OpUpgrade  = "upgrade"  // Path, Program; no answer: the connection closes
 	OpShutdown = "shutdown" // kills every task, ends; no answer
 	OpStopIdle = "rest"     // ends, unless a task runs or another client is connected
+	OpKeep     = "keep"     // Sockets, instead of those kept before
 )
 
 // Request is a message of the agent.
@@ -51,6 +52,7 @@ type Request struct {
 	Faulty   bool       `json:",omitempty"` // list only tasks with LogFaults
 	Brief    bool       `json:",omitempty"` // task without Declared; earlier builds send it
 	Main     bool       `json:",omitempty"` // signal only the main process; earlier builds signal its process group
+	Sockets  []int      `json:",omitempty"` // descriptors of the agent: see Descriptor
 }
 
 // Response is the answer of the supervisor to one request.
@@ -63,6 +65,7 @@ type Response struct {
 	Program  string      `json:",omitempty"`
 	Separate bool        `json:"Apart,omitempty"` // requests with separate parts are supported
 	Guarded  bool        `json:",omitempty"`      // connections without the secret are refused
+	Sockets  []int       `json:",omitempty"`      // descriptors of the supervisor: see Descriptor
 }
 
 // ErrRefused means that the first request of a connection did not present the secret.
