@@ -105,8 +105,9 @@ func CheckPeer(f *os.File) (pid int, err error) {
 	return int(cred.Pid), nil
 }
 
-// Descriptor copies a descriptor of the peer. An execve closes the copy. The caller needs the right to trace the peer,
-// which root has.
+// Descriptor copies a UDP socket of the peer. An execve closes the copy. The caller needs the right to trace the peer,
+// which root has. The peer may have closed the number and used it again since it sent it: anything else is refused, such
+// as a file with a lock, which the copy would keep.
 func Descriptor(f *os.File, number int) (int, error) {
 	pid, err := CheckPeer(f)
 	if err != nil {
@@ -117,5 +118,13 @@ func Descriptor(f *os.File, number int) (int, error) {
 		return -1, fmt.Errorf("open process %d: %w", pid, err)
 	}
 	defer unix.Close(peer)
-	return unix.PidfdGetfd(peer, number, 0)
+	fd, err := unix.PidfdGetfd(peer, number, 0)
+	if err != nil {
+		return -1, fmt.Errorf("copy descriptor %d of process %d: %w", number, pid, err)
+	}
+	if protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || protocol != unix.IPPROTO_UDP {
+		unix.Close(fd)
+		return -1, fmt.Errorf("descriptor %d of process %d is not a UDP socket", number, pid)
+	}
+	return fd, nil
 }
