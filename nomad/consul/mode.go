@@ -88,8 +88,12 @@ func search(snap *state.Snapshot) Mode {
 }
 
 // HasConsul reports whether a node has an agent of Consul: the attribute consul.version, or consul.<name>.version of
-// another cluster, now or at an earlier registration. Only clients of Nomad report them.
+// another cluster, now or at an earlier registration. Only clients of Nomad report them. Those of this project have a
+// key, to which the node is bound, and never have Consul: a compromised one cannot change the mode with an attribute.
 func HasConsul(n *nomad.Node) bool {
+	if len(n.Key) > 0 {
+		return false
+	}
 	if n.HadConsul {
 		return true
 	}
@@ -102,7 +106,7 @@ func HasConsul(n *nomad.Node) bool {
 }
 
 // KeepsConsul reports whether a node that registers again keeps its Consul without the attribute. A client of Nomad that
-// restarts while its Consul is down does not report it. Clients of this project have a key, and never have Consul.
+// restarts while its Consul is down does not report it.
 func KeepsConsul(old, registering *nomad.Node) bool {
 	return len(registering.Key) == 0 && HasConsul(old)
 }

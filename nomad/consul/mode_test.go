@@ -60,6 +60,7 @@ func TestHasConsul_Registrations(t *testing.T) {
 		"unreachable":                 {"consul.version", "nomad.version", nil, true},
 		"another cluster unreachable": {"consul.west.version", "nomad.version", nil, true},
 		"replaced by this project":    {"consul.version", "nomad.version", key, false},
+		"reported by this project":    {"nomad.version", "consul.version", key, false},
 	} {
 		old := &nomad.Node{Attributes: map[string]string{c.first: "1.20.0"}}
 		for n := range 3 { // the mark outlives further registrations
