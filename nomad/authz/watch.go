@@ -11,7 +11,9 @@ import (
 
 // Watch returns a function that waits until the rights of a caller may have changed. Changes of
 // its token, node or allocation, and of a policy, role or root key end the wait. So do the
-// expiration of its token and the end of ctx. Nil means that the rights cannot be watched and must be polled.
+// expiration of its token and the end of ctx. A change of acl.Workload.Keys does not, since it would need a watch of all
+// nodes: a query that waits has it checked before its answer. Nil means that the rights cannot be watched and must be
+// polled.
 func (a *Authority) Watch(id *rbac.AuthenticatedIdentity) (wait func(ctx context.Context)) {
 	store, ends := a.store(), endOf(id)
 	left := ends.Sub(a.now())

@@ -134,9 +134,17 @@ func (a *Access) Explain(q acl.Question) acl.Decision {
 	return a.Rights.Explain(q)
 }
 
+// same reports whether both have the same rights: those by policies, and those of a workload without a policy.
+func (a *Access) same(b *Access) bool {
+	if a.Workload == nil || b.Workload == nil {
+		return a.Rights == b.Rights && a.Workload == b.Workload
+	}
+	return a.Rights == b.Rights && *a.Workload == *b.Workload
+}
+
 // repeat repeats the checks of an earlier Access with the current rights.
 func (a *Access) repeat(before *Access) error {
-	if before.Rights == a.Rights {
+	if a.same(before) {
 		return nil
 	}
 	before.mu.Lock()

@@ -219,6 +219,60 @@ func TestRecheck_RightsChange(t *testing.T) {
 	}
 }
 
+// keyReader admits all callers as a workload that reads Consul keys while keys is set.
+type keyReader struct {
+	rpc.TrustPeer
+	keys *atomic.Bool
+}
+
+func (r keyReader) Access(context.Context, *rbac.AuthenticatedIdentity) (*rpc.Access, error) {
+	return &rpc.Access{Rights: acl.OfNodes, Workload: &acl.Workload{Namespace: "prod", Keys: r.keys.Load()}}, nil
+}
+
+// A right without a policy can end too, while the policies stay the same.
+func TestRecheck_WorkloadChange(t *testing.T) {
+	auth, then := keyReader{keys: &atomic.Bool{}}, false
+	key := acl.Question{Kind: acl.Variables, Namespace: "prod", Name: "consul/a", Rights: []string{string(acl.VariableRead)}}
+	check := rpc.On("the path", acl.Question{Kind: acl.Variables, Rights: key.Rights})
+	s, _ := serve(t, func(c *rpc.Config) {
+		c.Auth, c.Recheck = auth, time.Nanosecond
+		c.Methods = []rpc.Method{
+			rpc.Handle("Test.List", rpc.Token, rpc.Here,
+				func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+					defer auth.keys.Store(then)
+					if c.Access.Allows(key) {
+						return readNode("key"), nil
+					}
+					return readNode("no key"), nil
+				}).Needs(check),
+			rpc.Handle("Test.Get", rpc.Token, rpc.Here,
+				func(_ context.Context, c *rpc.Call, _ *message.NodeSpecificRequest) (*message.SingleNodeResponse, error) {
+					defer auth.keys.Store(then)
+					return readNode("key"), c.Access.Need(key)
+				}).Needs(check),
+		}
+	})
+	for _, c := range []struct {
+		method string
+		later  bool
+		want   string // "" for a refusal
+	}{
+		{"Test.List", true, "key"}, {"Test.List", false, "no key"}, {"Test.Get", true, "key"}, {"Test.Get", false, ""},
+	} {
+		auth.keys.Store(true)
+		then = c.later
+		var out message.SingleNodeResponse
+		err := s.Call(within(t), c.method, ask("n", ""), &out)
+		got := ""
+		if err == nil {
+			got = out.Node.ID
+		}
+		if got != c.want || errors.Is(err, apierror.ErrPermissionDenied) != (c.want == "") {
+			t.Errorf("%s, right kept %t: %q, %v, want %q", c.method, c.later, got, err, c.want)
+		}
+	}
+}
+
 // The zero Check, an unknown scope and an alternative without a need admit no caller, not even with all rights.
 func TestCheck_FailsClosed(t *testing.T) {
 	everything := &rpc.Access{Rights: acl.New(true)}

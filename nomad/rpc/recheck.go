@@ -19,7 +19,7 @@ func (c *call) execute(ctx context.Context) (err error) {
 		return err
 	}
 	now, err := c.recheck(ctx)
-	if err != nil || now == nil || now.Access.Rights == c.caller.Access.Rights {
+	if err != nil || now == nil || now.Access.same(c.caller.Access) {
 		return err
 	}
 	if blocking(req) {
