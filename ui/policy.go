@@ -14,6 +14,15 @@ type Policy struct {
 	Default, Connect, FormAction, FrameAncestors, Img, Script, Style []string
 }
 
+// Strict returns the policy under which the UI works: files and requests of its own agent only. The tests of the
+// agent's routes use it; the agent has that of its configuration.
+func Strict() Policy {
+	self := []string{"'self'"}
+	none := []string{"'none'"}
+	return Policy{Default: none, Connect: self, FormAction: none, FrameAncestors: none, Img: []string{"'self'", "data:"}, Script: self,
+		Style: self}
+}
+
 // terminal returns the policy of terminals, which also allows inline styles. Inline scripts stay forbidden.
 func (p Policy) terminal() Policy {
 	const inline = "'unsafe-inline'"

@@ -17,7 +17,7 @@ import (
 func site(t *testing.T, c Config) *Site {
 	t.Helper()
 	if c.Policy.Default == nil {
-		c.Policy = strict()
+		c.Policy = Strict()
 	}
 	s, err := New(c)
 	if err != nil {
@@ -159,7 +159,7 @@ func TestHeaders(t *testing.T) {
 
 // Without sources, no form and no frame is allowed: default-src does not apply to these.
 func TestPolicyWithoutSources(t *testing.T) {
-	p := strict()
+	p := Strict()
 	p.FormAction, p.FrameAncestors, p.Img = nil, []string{}, nil
 	if got := p.String(); got != "default-src 'none'; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; script-src 'self'; style-src 'self'; base-uri 'none'" {
 		t.Errorf("the policy is %q", got)
@@ -167,7 +167,7 @@ func TestPolicyWithoutSources(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	bad := Config{Policy: strict(), Label: Label{Background: "red;}", Color: "url(x)"}, ConsulURL: "javascript:alert(1)",
+	bad := Config{Policy: Strict(), Label: Label{Background: "red;}", Color: "url(x)"}, ConsulURL: "javascript:alert(1)",
 		VaultURL: "vault.example"}
 	bad.Policy.Script = []string{"'self'", "*; report-uri /x"}
 	bad.Policy.Img = []string{"'self',data:"}
@@ -182,7 +182,7 @@ func TestFaults(t *testing.T) {
 	if _, err := New(bad); err == nil {
 		t.Error("New accepts an invalid configuration")
 	}
-	good := Config{Policy: strict(), Label: Label{Background: "#1b6e5f", Color: "rgb(255, 255, 255)"},
+	good := Config{Policy: Strict(), Label: Label{Background: "#1b6e5f", Color: "rgb(255, 255, 255)"},
 		ConsulURL: "https://consul.example/ui", VaultURL: "http://127.0.0.1:8200"}
 	good.Policy.Connect = []string{"*", "wss://x.example:1"}
 	if f := good.Faults(); f != nil {
@@ -236,12 +236,4 @@ func TestSources(t *testing.T) {
 			}
 		}
 	}
-}
-
-// strict returns a policy under which the UI works: files and requests of its own agent only.
-func strict() Policy {
-	self := []string{"'self'"}
-	none := []string{"'none'"}
-	return Policy{Default: none, Connect: self, FormAction: none, FrameAncestors: none, Img: []string{"'self'", "data:"}, Script: self,
-		Style: self}
 }
