@@ -167,7 +167,10 @@ func TestNamesThatDNSCannotFind(t *testing.T) {
 		{name: "without DNS", task: []*nomad.Service{service("Web")}, first: "web"},
 		{name: "of the group", group: []*nomad.Service{service("Web", "x y")}, first: "web", server: gateways{}, want: head + `service "Web"`},
 		{name: "of the group, another task", group: []*nomad.Service{service("Web")}, first: "other", server: gateways{}},
-		{name: "interpolated", task: []*nomad.Service{service("${NOMAD_META_name}")}, first: "other", server: gateways{}, want: head + `service "Web"`},
+		{name: "interpolated", task: []*nomad.Service{service("${NOMAD_META_name}")}, first: "other", server: gateways{}, want: head +
+			`service "${NOMAD_META_name}"`},
+		{name: "interpolated tag", task: []*nomad.Service{service("${NOMAD_META_low}", "a ${NOMAD_META_name}")}, first: "other", server: gateways{},
+			want: head + `tag "a ${NOMAD_META_name}" of service "${NOMAD_META_low}"`},
 		{name: "tags", task: []*nomad.Service{service("web", tags...)}, first: "web", server: gateways{}, want: head +
 			`tag "a b" of service "web", tag "c d" of service "web", tag "e f" of service "web", 2 more`},
 		{name: "long", task: []*nomad.Service{service("web", strings.Repeat("a", 99))}, first: "web", server: gateways{}, want: head +
@@ -177,7 +180,7 @@ func TestNamesThatDNSCannotFind(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := resolving("host", nil)
 			cfg.DNS, cfg.Task.Services = c.server, c.task
-			cfg.Task.Meta["name"] = "Web"
+			cfg.Task.Meta["name"], cfg.Task.Meta["low"] = "Web", "web"
 			group := cfg.Alloc.Job.TaskGroups[0]
 			group.Services, group.Tasks = c.group, []*nomad.Task{{Name: c.first}}
 			got, err := prestart(t, cfg, nil)

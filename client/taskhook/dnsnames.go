@@ -13,7 +13,7 @@ import (
 const maxUnnamed = 3
 
 // reportNames emits an event if DNS cannot find services or tags of the task. The first task also reports those of its
-// group.
+// group. It names them as in the job: the environment can have secrets.
 func (h *dnsHook) reportNames(req *TaskPrestartRequest, group *nomad.TaskGroup) {
 	if h.node == nil || h.reported {
 		return
@@ -29,11 +29,11 @@ func (h *dnsHook) reportNames(req *TaskPrestartRequest, group *nomad.TaskGroup) 
 		switch {
 		case s.Provider != nomad.ServiceProviderNomad:
 		case !dns.CanAsk(name, ""):
-			lost = append(lost, fmt.Sprintf("service %.64q", name))
+			lost = append(lost, fmt.Sprintf("service %.64q", s.Name))
 		default:
 			for _, tag := range slices.Concat(s.Tags, s.CanaryTags) {
-				if tag = req.Env.Expand(tag); tag != "" && !dns.CanAsk(name, tag) {
-					lost = append(lost, fmt.Sprintf("tag %.64q of service %q", tag, name))
+				if text := req.Env.Expand(tag); text != "" && !dns.CanAsk(name, text) {
+					lost = append(lost, fmt.Sprintf("tag %.64q of service %.64q", tag, s.Name))
 				}
 			}
 		}
