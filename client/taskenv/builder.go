@@ -100,7 +100,7 @@ func (b *Builder) Build() *Env {
 
 // build builds the environment. The caller holds mu.
 func (b *Builder) build() *Env {
-	e := &Env{vars: map[string]string{}, node: nodeRefs{b.subject.Node, b.subject.Region}, paths: b.paths}
+	e := &Env{vars: map[string]string{}, node: nodeRefs{b.subject.Node, b.subject.Region}, paths: b.paths, inserted: newInserted()}
 	b.builtIns(e.vars)
 	b.meta(e)
 	for _, host := range b.host {
@@ -111,7 +111,7 @@ func (b *Builder) build() *Env {
 		}
 	}
 	if vars := b.subject.Task.Env; len(vars) > 0 {
-		below := &Env{vars: maps.Clone(e.vars), node: e.node}
+		below := &Env{vars: maps.Clone(e.vars), node: e.node, inserted: e.inserted}
 		for name, value := range vars {
 			e.vars[below.Expand(name)] = below.Expand(value)
 		}

@@ -3,15 +3,31 @@ package taskenv
 import (
 	"maps"
 	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits of the values that references of one environment insert. A short job can refer to a long value many times, and
+// from values to which others refer. The kernel refuses a program with more arguments and variables than maxInserted.
+const (
+	maxInserted = 16 << 20 // bytes at once
+	insertRate  = 1 << 20  // bytes per second later, for tasks that run long
 )
 
 // Env is an environment. It never changes and cannot be printed.
 type Env struct {
-	vars  map[string]string
-	node  nodeRefs
-	paths Paths
-	calls *calls // evaluates calls of functions; nil outside of a driver's config
+	vars     map[string]string
+	node     nodeRefs
+	paths    Paths
+	calls    *calls        // evaluates calls of functions; nil outside of a driver's config
+	inserted *rate.Limiter // of bytes; copies share it
 }
+
+func newInserted() *rate.Limiter { return rate.NewLimiter(insertRate, maxInserted) }
+
+// mayInsert reports whether a reference may be replaced by the value.
+func (e *Env) mayInsert(value string) bool { return e.inserted.AllowN(time.Now(), len(value)) }
 
 // Map returns a copy of the variables.
 func (e *Env) Map() map[string]string { return maps.Clone(e.vars) }
@@ -25,15 +41,15 @@ func (e *Env) String() string { return "env" }
 // GoString hides the values from %#v.
 func (e *Env) GoString() string { return "env" }
 
-// Expand interpolates the references in s. Unknown references are left unchanged; "$${" stands
-// for "${".
+// Expand interpolates the references in s. Unknown references, and those whose values exceed the limits, are left
+// unchanged; "$${" stands for "${".
 func (e *Env) Expand(s string) string {
 	out, _ := e.expand(s)
 	return out
 }
 
-// expand is Expand, and also returns the unknown references with a Nomad prefix. It reads s
-// once, so its time is linear.
+// expand is Expand, and also returns the unknown references with a Nomad prefix, and tooLarge if a limit was exceeded.
+// It reads s once, so its time is linear.
 func (e *Env) expand(s string) (string, []string) {
 	if !strings.Contains(s, "${") {
 		return s, nil
@@ -52,16 +68,18 @@ func (e *Env) expand(s string) (string, []string) {
 			continue
 		}
 		out.WriteString(before)
-		if value, length := e.calls.call(after); length > 0 {
-			out.WriteString(value)
-			s = after[length:]
-			continue
+		value, length := e.calls.call(after)
+		name, known := "", length > 0
+		if !known {
+			name, length = reference(after)
+			value, known = e.lookup(name)
 		}
-		name, length := reference(after)
-		value, known := e.lookup(name)
 		switch {
-		case known:
+		case known && e.mayInsert(value):
 			out.WriteString(value)
+		case known:
+			unknown = append(unknown, tooLarge)
+			out.WriteString("${" + after[:length])
 		case length > 0 && ours(name):
 			unknown = append(unknown, name)
 			fallthrough
@@ -72,6 +90,9 @@ func (e *Env) expand(s string) (string, []string) {
 		s = after[length:]
 	}
 }
+
+// tooLarge is in place of the references whose values exceed the limits. It is not a name.
+const tooLarge = "}"
 
 // reference parses a name and its closing brace. length is 0 if s does not start with a
 // reference.
