@@ -61,7 +61,7 @@ func validServices(req *TaskPrestartRequest) error {
 	var errs []error
 	for _, s := range req.Task.Services {
 		if name := req.Env.Expand(s.Name); !catalog.ServiceName(name) {
-			errs = append(errs, fmt.Errorf("service %q is named %q: a name must have 1 to 63 letters, digits and dashes, and no dash at its ends",
+			errs = append(errs, fmt.Errorf("service %.64q is named %.64q: a name must have 1 to 63 letters, digits and dashes, and no dash at its ends",
 				s.Name, name))
 		}
 	}

@@ -8,11 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-nomad/open-nomad/internal/untrusted"
 	"github.com/open-nomad/open-nomad/nomad"
 )
 
-// maxEvents is the number of events kept per task.
-const maxEvents = 10
+// Limits of the events of a task. The servers store them.
+const (
+	maxEvents = 10      // the number that is kept
+	maxText   = 8 << 10 // bytes of each text; an error can contain text of the job or of a program
+)
 
 // addEvent sets the event's time, details and message and appends it to the state. It drops the
 // oldest event above maxEvents.
@@ -20,6 +24,7 @@ func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
+	shorten(e)
 	e.Details = details(e)
 	if e.DisplayMessage == "" {
 		e.DisplayMessage = display(e)
@@ -27,6 +32,19 @@ func addEvent(s *nomad.TaskState, e *nomad.TaskEvent) {
 	// A new slice: copies of the state share the old one.
 	events := append(fewReports(s.Events, e), e)
 	s.Events = events[max(len(events)-maxEvents, 0):]
+}
+
+// shorten limits the texts of an event.
+func shorten(e *nomad.TaskEvent) {
+	for _, text := range []*string{&e.Message, &e.DisplayMessage, &e.RestartReason, &e.SetupError, &e.DriverError, &e.KillError, &e.KillReason,
+		&e.DownloadError, &e.ValidationError, &e.FailedSibling, &e.VaultError, &e.TaskSignalReason, &e.TaskSignal, &e.DriverMessage,
+		&e.GenericSource} {
+		*text = untrusted.Shorten(*text, maxText)
+	}
+	e.Details = maps.Clone(e.Details)
+	for key, value := range e.Details {
+		e.Details[key] = untrusted.Shorten(value, maxText)
+	}
 }
 
 // maxReports is the maximum number of sandbox, log, download and template events among the kept ones. A task can
@@ -67,7 +85,7 @@ func isReport(e *nomad.TaskEvent) bool {
 
 // details returns the event's fields in the keys that Nomad 2.0 uses for Details.
 func details(e *nomad.TaskEvent) map[string]string {
-	d := maps.Clone(e.Details)
+	d := e.Details
 	if d == nil {
 		d = map[string]string{}
 	}

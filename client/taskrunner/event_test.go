@@ -2,9 +2,13 @@ package taskrunner
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/plugins/drivers"
@@ -24,6 +28,31 @@ func TestEventsKept(t *testing.T) {
 	}
 	if handedOut[0].DriverMessage != "3" || handedOut[9].DriverMessage != "12" {
 		t.Error("earlier events changed")
+	}
+}
+
+// TestEvents_Short checks that no text of an event is long, whatever an error has in it.
+func TestEvents_Short(t *testing.T) {
+	long := strings.Repeat("é", maxText)
+	e := &nomad.TaskEvent{Details: map[string]string{"a": long}}
+	v := reflect.ValueOf(e).Elem()
+	for _, f := range v.Fields() {
+		if f.Kind() == reflect.String {
+			f.SetString(long)
+		}
+	}
+	e.Type = nomad.TaskDriverFailure
+	addEvent(&nomad.TaskState{}, e)
+	texts := maps.Clone(e.Details)
+	for f, value := range v.Fields() {
+		if value.Kind() == reflect.String {
+			texts[f.Name] = value.String()
+		}
+	}
+	for name, text := range texts {
+		if len(text) > maxText+len("...") || !utf8.ValidString(text) {
+			t.Errorf("%s has %d bytes, want at most %d of valid text", name, len(text), maxText)
+		}
 	}
 }
 
