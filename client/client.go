@@ -42,6 +42,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/endpoint"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
+	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
 	"github.com/open-nomad/open-nomad/client/hoststats"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/netns"
@@ -127,6 +128,7 @@ type Client struct {
 	host      *fingerprint.Host
 	facts     fingerprint.Facts // about host; used by one goroutine at a time
 	clouds    *cloud.Detector
+	consul    *consul.Detector
 	drivers   *driverset.Set
 	devices   *devices.Set
 	users     *driverset.Users
@@ -240,6 +242,7 @@ func (c *Client) openParts(parts Parts) (err error) {
 	c.devices = devices.New(devices.Config{Plugins: parts.Devices, Every: c.cfg.Metrics.Every, Log: c.log})
 	c.stats = hoststats.New(c.cfg.AllocDir, c.devices.Stats)
 	c.clouds = cloud.New(c.cfg.Clouds, c.addCloud, c.log)
+	c.consul = consul.New(c.cfg.Consul, c.addConsul, c.log)
 	c.openServices()
 	c.openDNS()
 	return nil
@@ -379,6 +382,7 @@ func (c *Client) Run(ctx context.Context) error {
 	group.Go(func() error { return c.devices.Run(ctx) })
 	group.Go(func() error { return c.bundles.Run(ctx) })
 	group.Go(func() error { return c.clouds.Run(ctx) })
+	group.Go(func() error { return c.consul.Run(ctx) })
 	group.Go(func() error { return c.runCatalogue(ctx) })
 	group.Go(func() error { return c.runDNS(ctx) })
 	later, err := c.prepare(ctx)

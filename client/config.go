@@ -7,6 +7,7 @@ import (
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
+	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/network"
 	"github.com/open-nomad/open-nomad/client/staticvolume"
@@ -47,6 +48,7 @@ type Config struct {
 
 	Fingerprint fingerprint.Config
 	Clouds      []cloud.Provider               // whose metadata services are asked
+	Consul      []consul.Cluster               // whose agents are detected
 	HostVolumes map[string]staticvolume.Volume // by name
 	// Networks configures the networks of allocations. New sets its directory, Check and Log.
 	Networks network.Config

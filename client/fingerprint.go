@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
+	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
@@ -64,11 +65,17 @@ func (c *Client) awaitClouds(ctx context.Context) {
 }
 
 // addCloud adds the facts of a cloud provider to the node.
-func (c *Client) addCloud(facts cloud.Facts) {
+func (c *Client) addCloud(facts cloud.Facts) { c.addFacts(facts.Attributes, facts.Links) }
+
+// addConsul adds the facts of an agent of Consul to the node.
+func (c *Client) addConsul(facts consul.Facts) { c.addFacts(facts.Attributes, facts.Links) }
+
+// addFacts adds attributes and links to the node, and registers it again.
+func (c *Client) addFacts(attributes, links map[string]string) {
 	c.node.update(func(n *nomad.Node) {
-		maps.Copy(n.Attributes, facts.Attributes)
+		maps.Copy(n.Attributes, attributes)
 		n.Links = maps.Clone(n.Links)
-		maps.Copy(n.Links, facts.Links)
+		maps.Copy(n.Links, links)
 	})
 	c.node.changed.Send()
 }

@@ -88,8 +88,8 @@ func search(snap *state.Snapshot) Mode {
 }
 
 // HasConsul reports whether a node has an agent of Consul: the attribute consul.version, or consul.<name>.version of
-// another cluster, now or at an earlier registration. Only clients of Nomad report them. Those of this project have a
-// key, to which the node is bound, and never have Consul: a compromised one cannot change the mode with an attribute.
+// another cluster, now or at an earlier registration. Attributes of clients of this project do not count. These clients
+// have a key, to which the node is bound, and register nothing in Consul: a compromised one cannot change the mode.
 func HasConsul(n *nomad.Node) bool {
 	if len(n.Key) > 0 {
 		return false
