@@ -44,7 +44,7 @@ func (s *Settings) fill(block reflect.Value, shown map[string]any, path string) 
 				f.Value.SetMapIndex(reflect.ValueOf(name), elem)
 				s.set[at+"."+name] = answerPlace
 			}
-		case f.Mode == "repeat":
+		case f.Mode == "byname":
 			for _, body := range blocks(v) {
 				elem := decode.NewBlock(f.Value.Type().Elem())
 				s.fill(elem.Elem(), body, at+".")

@@ -109,7 +109,7 @@ func TestEveryLaterKeyIsFound(t *testing.T) {
 func TestShownByUpstream(t *testing.T) {
 	shown := `{
 		"DataDir": "/var/nomad", "PluginDir": "/var/nomad/plugins", "EnableSyslog": false, "SyslogFacility": "LOCAL0",
-		"Consuls": [{"Name": "default", "Addr": "10.0.0.1:8500", "Timeout": 5000000000, "Token": "<redacted>", "Tags": null, "AutoAdvertise": true, "ServiceIdentity": null}],
+		"Consuls": [{"Name": "default", "Addr": "10.0.0.1:8500", "Timeout": 5000000000, "Token": "<redacted>", "Tags": ["edge"], "AutoAdvertise": true, "ServiceIdentity": null}],
 		"Vaults": [{"Name": "default", "Enabled": null, "Addr": "https://vault.service.consul:8200"}],
 		"Client": {"Enabled": true, "AllocMountsDir": "/var/alloc_mounts", "HostVolumesDir": "/var/nomad/host_volumes", "HostVolumePluginDir": "/srv/plugins", "CommonPluginDir": "/var/nomad/common_plugins",
 			"CNIPath": "/opt/cni/bin", "CNIConfigDir": "/opt/cni/config", "BridgeNetworkName": "", "HostNetworks": [{"Name": "public", "CIDR": "10.0.0.0/8"}], "HostVolumes": [{"Name": "v", "Path": "/v"}],
@@ -122,7 +122,7 @@ func TestShownByUpstream(t *testing.T) {
 		"TLSConfig": {"EnableRPC": true, "CAFile": "/etc/ca.pem"}, "ACL": {"Enabled": true}, "UI": {"Enabled": true}
 	}`
 	got := DifferencesShown(answer(t, json.RawMessage(shown)))
-	want := []string{"client.server_join.retry_join", "consul.address", "consul.token",
+	want := []string{"client.server_join.retry_join", "consul.tags",
 		"server.job_tracked_versions", "telemetry.circonus_api_app"}
 	if keys := refusedKeys(got); !slices.Equal(keys, want) {
 		t.Errorf("refused keys\n%q, want\n%q", keys, want)

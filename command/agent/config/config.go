@@ -52,8 +52,8 @@ type Config struct {
 	Reporting                 Reporting           `hcl:"reporting" later:"usage reporting"`
 	Keyring                   map[string]*Keyring `hcl:"keyring,named"`
 	Eventlog                  Eventlog            `hcl:"eventlog" later:"the Windows event log"`
-	Consul                    []*Consul           `hcl:"consul,repeat" later:"Consul"`
-	Vault                     []*Vault            `hcl:"vault,repeat" later:"Vault"`
+	Consul                    []*Consul           `hcl:"consul,byname"`
+	Vault                     []*Vault            `hcl:"vault,byname" later:"Vault"`
 }
 
 // Ports is the ports block.

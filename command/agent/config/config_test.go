@@ -158,8 +158,17 @@ func TestFaults(t *testing.T) {
 			[]string{"a.hcl:4: tls.tls_cipher_suites", "not offered"}},
 		"handshake": {map[string]string{"a.hcl": minimal + "limits { https_handshake_timeout = \"-1s\" }\n"}, nil,
 			[]string{"limits.https_handshake_timeout: must not be negative"}},
-		"consul": {map[string]string{"a.hcl": minimal + "consul {\n  address = \"x:1\"\n}\n"}, nil, []string{"consul.address: Consul"}},
-		"vault":  {map[string]string{"a.hcl": minimal + "vault { enabled = true }\n"}, nil, []string{"vault.enabled: Vault"}},
+		"consul": {map[string]string{"a.hcl": minimal + "consul {\n  tags = [\"x\"]\n}\n"}, nil,
+			[]string{"a.hcl:5: consul.tags: registration in Consul: not available yet"}},
+		"consul name": {map[string]string{"a.hcl": minimal + "consul {\n  name = \"a.b\"\n}\n"}, nil,
+			[]string{"a.hcl:5: consul.name: invalid name \"a.b\""}},
+		"consul timeout": {map[string]string{"a.hcl": minimal + "consul {\n  timeout = \"0s\"\n}\n"}, nil,
+			[]string{"a.hcl:5: consul.timeout: must be above 0"}},
+		"consul file": {map[string]string{"a.hcl": minimal + "consul {\n  token = \"s3cret\"\n  ca_file = \"/nowhere/ca.pem\"\n}\n"}, nil,
+			[]string{"consul: ", "/nowhere/ca.pem"}},
+		"consul flag": {nil, []string{"-server", "-data-dir", "/x", "-consul-server-service-name", "x"},
+			[]string{"flag -consul-server-service-name: consul.server_service_name: registration in Consul: not available yet"}},
+		"vault": {map[string]string{"a.hcl": minimal + "vault { enabled = true }\n"}, nil, []string{"vault.enabled: Vault"}},
 		"host volume": {map[string]string{"a.hcl": minimal + "client {\n host_volume \"x\" {\n path = \"x\"\n}\n host_volume \"a b\" {}\n}\n"},
 			nil,
 			[]string{"a.hcl:6: client.host_volume.x.path: \"x\" is not an absolute path", "client.host_volume.a b: \"a b\" is not a volume name",
@@ -219,7 +228,7 @@ func TestDefaultsOfLaterFeaturesAreFine(t *testing.T) {
 	_, err := load(t, map[string]string{"a.hcl": minimal + `
 		acl { enabled = false }
 		tls { http = false }
-		consul { auto_advertise = true }
+		consul { checks_use_advertise = false }
 		vault { enabled = false }
 		ui { enabled = true }
 		autopilot { cleanup_dead_servers = true }
@@ -283,12 +292,14 @@ func TestEveryFlagWorks(t *testing.T) {
 		if row.isBool {
 			text = "true"
 		} else if text == "" {
-			text = "word"
+			if text = "word"; strings.Contains(row.path, "failures_before") {
+				text = "3"
+			}
 		}
 		if err := s.setFlag(row.name, row.path, text); err != nil {
 			t.Errorf("flag -%s: %v", row.name, err)
 		}
-		if reflect.DeepEqual(s.Config, Default().Config) && text != "1" && text != "3" {
+		if reflect.DeepEqual(s.Config, Default().Config) && text != "1" && row.path != "server.raft_protocol" {
 			t.Errorf("flag -%s sets nothing", row.name)
 		}
 	}

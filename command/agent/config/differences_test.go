@@ -10,7 +10,7 @@ import (
 
 // A part of upstream's configuration, without a role and a data_dir.
 const upstreamKeys = `
-consul { address = "10.0.0.1:8500" }
+consul { tags = ["edge"] }
 client {
   cni_path = "/opt/cni/bin"
   host_network "public" { cidr = "10.0.0.0/8" }
@@ -34,7 +34,7 @@ func TestDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Difference{
-		{file + ":2", "consul.address", "Consul: the agent does not start", true},
+		{file + ":2", "consul.tags", "registration in Consul: the agent does not start", true},
 		{file + ":8", "client.server_join.retry_join", "discovery of servers by provider=aws: the agent does not start", true},
 		{file + ":10", `plugin "podman"`, "neither this version nor plugin_dir has the driver: the node does not have it", false},
 		{file + ":6", "client.cpu_disable_dmidecode", "the agent never runs dmidecode: accepted without effect", false},

@@ -26,6 +26,28 @@ var flagTable = []flagRow{
 	{"bind", "bind_addr", false},
 	{"bootstrap-expect", "server.bootstrap_expect", false},
 	{"client", "client.enabled", true},
+	{"consul-address", "consul.address", false},
+	{"consul-auth", "consul.auth", false},
+	{"consul-auto-advertise", "consul.auto_advertise", true},
+	{"consul-ca-file", "consul.ca_file", false},
+	{"consul-cert-file", "consul.cert_file", false},
+	{"consul-checks-use-advertise", "consul.checks_use_advertise", true},
+	{"consul-client-auto-join", "consul.client_auto_join", true},
+	{"consul-client-failures-before-critical", "consul.client_failures_before_critical", false},
+	{"consul-client-failures-before-warning", "consul.client_failures_before_warning", false},
+	{"consul-client-http-check-name", "consul.client_http_check_name", false},
+	{"consul-client-service-name", "consul.client_service_name", false},
+	{"consul-key-file", "consul.key_file", false},
+	{"consul-server-auto-join", "consul.server_auto_join", true},
+	{"consul-server-failures-before-critical", "consul.server_failures_before_critical", false},
+	{"consul-server-failures-before-warning", "consul.server_failures_before_warning", false},
+	{"consul-server-http-check-name", "consul.server_http_check_name", false},
+	{"consul-server-rpc-check-name", "consul.server_rpc_check_name", false},
+	{"consul-server-serf-check-name", "consul.server_serf_check_name", false},
+	{"consul-server-service-name", "consul.server_service_name", false},
+	{"consul-ssl", "consul.ssl", true},
+	{"consul-token", "consul.token", false},
+	{"consul-verify-ssl", "consul.verify_ssl", true},
 	{"data-dir", "data_dir", false},
 	{"dc", "datacenter", false},
 	{"encrypt", "server.encrypt", false},
@@ -59,14 +81,6 @@ var flagTable = []flagRow{
 // laterFlags maps the flags whose feature does not exist yet to the name of the feature. The agent
 // refuses them.
 var laterFlags = map[string]string{
-	"consul-address": "Consul", "consul-auth": "Consul", "consul-auto-advertise": "Consul", "consul-ca-file": "Consul",
-	"consul-cert-file": "Consul", "consul-checks-use-advertise": "Consul", "consul-client-auto-join": "Consul",
-	"consul-client-failures-before-critical": "Consul", "consul-client-failures-before-warning": "Consul",
-	"consul-client-http-check-name": "Consul", "consul-client-service-name": "Consul", "consul-key-file": "Consul",
-	"consul-server-auto-join": "Consul", "consul-server-failures-before-critical": "Consul",
-	"consul-server-failures-before-warning": "Consul", "consul-server-http-check-name": "Consul",
-	"consul-server-rpc-check-name": "Consul", "consul-server-serf-check-name": "Consul",
-	"consul-server-service-name": "Consul", "consul-ssl": "Consul", "consul-token": "Consul", "consul-verify-ssl": "Consul",
 	"dev-connect": "Consul", "dev-consul": "Consul", "dev-vault": "Vault",
 	"vault-address": "Vault", "vault-ca-file": "Vault", "vault-ca-path": "Vault", "vault-cert-file": "Vault",
 	"vault-create-from-role": "Vault", "vault-enabled": "Vault", "vault-key-file": "Vault", "vault-namespace": "Vault",
@@ -74,8 +88,7 @@ var laterFlags = map[string]string{
 }
 
 // boolLater lists the laterFlags that take no value.
-var boolLater = []string{"consul-auto-advertise", "consul-checks-use-advertise", "consul-client-auto-join",
-	"consul-server-auto-join", "consul-ssl", "consul-verify-ssl", "dev-connect", "dev-consul", "dev-vault",
+var boolLater = []string{"dev-connect", "dev-consul", "dev-vault",
 	"vault-enabled", "vault-tls-skip-verify"}
 
 // Options holds the values of the flags.

@@ -29,7 +29,7 @@ func (s *Settings) walkLater(block, deflt reflect.Value, path, feature string) [
 				elem := f.Value.MapIndex(name)
 				errs = append(errs, s.blockLater(elem, at+"."+name.String(), missing)...)
 			}
-		case f.Mode == "repeat":
+		case f.Mode == "byname":
 			for j := range f.Value.Len() {
 				errs = append(errs, s.walkLater(f.Value.Index(j).Elem(), decode.NewBlock(f.Value.Type().Elem()).Elem(), at+".", missing)...)
 			}

@@ -104,7 +104,8 @@ func (s *Settings) sameBackends(before map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// setFlag sets a key from a flag. path is the path of the key, such as "client.node_class".
+// setFlag sets a key from a flag. path is the path of the key, such as "client.node_class". Of blocks that are merged by
+// name it sets the default one.
 func (s *Settings) setFlag(flag, path, text string) error {
 	block := reflect.ValueOf(&s.Config).Elem()
 	steps := strings.Split(path, ".")
@@ -112,7 +113,9 @@ func (s *Settings) setFlag(flag, path, text string) error {
 		at := slices.IndexFunc(decode.Fields(block), func(f decode.Field) bool { return f.Key == key })
 		f := decode.Fields(block)[at]
 		if i < len(steps)-1 {
-			block = f.Value
+			if block = f.Value; f.Mode == "byname" {
+				block = decode.ByName(block, "").Elem()
+			}
 			continue
 		}
 		if err := decode.SetText(f.Value, text); err != nil {

@@ -16,7 +16,7 @@ import (
 // Field is one key of a block, as described by the tags of its struct field.
 type Field struct {
 	Key    string
-	Mode   string // "", "label", "once", "named" or "repeat"
+	Mode   string // "", "label", "once", "named" or "byname"
 	Later  string // the missing feature that the key requires
 	Value  reflect.Value
 	Nested bool // the value is a block
@@ -158,10 +158,8 @@ func (d *decoder) field(f Field, e entry, path string) {
 		switch f.Mode {
 		case "label", "once", "named":
 			d.labeled(f, body, path)
-		case "repeat":
-			elem := NewBlock(f.Value.Type().Elem())
-			f.Value.Set(reflect.Append(f.Value, elem))
-			d.block(body, elem.Elem(), path+".")
+		case "byname":
+			d.block(body, ByName(f.Value, body.name()).Elem(), path+".")
 		default:
 			d.block(body, f.Value, path+".")
 		}
@@ -212,6 +210,36 @@ func named(label string, body value) string {
 		}
 	}
 	return label
+}
+
+// name returns the value of the key name of a block, "" if it is absent.
+func (v value) name() string {
+	for _, e := range v.entries {
+		if strings.EqualFold(e.key, "name") && e.value.kind == scalar {
+			return e.value.text
+		}
+	}
+	return ""
+}
+
+// ByName returns the block with a name in a list of blocks, and adds it if it is missing. The name "" is the default one.
+func ByName(list reflect.Value, name string) reflect.Value {
+	added := NewBlock(list.Type().Elem())
+	own := func(block reflect.Value) reflect.Value {
+		all := Fields(block.Elem())
+		return all[slices.IndexFunc(all, func(f Field) bool { return f.Key == "name" })].Value
+	}
+	if name == "" {
+		name = own(added).String()
+	}
+	for i := range list.Len() {
+		if own(list.Index(i)).String() == name {
+			return list.Index(i)
+		}
+	}
+	own(added).SetString(name)
+	list.Set(reflect.Append(list, added))
+	return added
 }
 
 // NewBlock returns a pointer to a new block with its defaults.

@@ -1,0 +1,77 @@
+package agent_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/open-nomad/open-nomad/internal/testbuffer"
+	"github.com/open-nomad/open-nomad/internal/testconsul"
+	"github.com/open-nomad/open-nomad/internal/testpace"
+)
+
+// body returns an answer of the API as text.
+func body(t *testing.T, addr, path string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + addr + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestConsul checks that a node with a consul block has the attributes of its Consul, that jobs with services of Consul
+// are refused in the mode consul, and that neither the log nor the API has the token.
+func TestConsul(t *testing.T) {
+	c := testconsul.Start(t, testconsul.Config{ACL: true})
+	token := c.NewToken(t, `agent_prefix "" { policy = "read" }`)
+	out := &testbuffer.Buffer{}
+	a, err := build(t, out, "-dev", "-config", write(t, free+"server {\n services {\n consul = \"consul\"\n}\n}\n"+
+		"log_level = \"TRACE\"\nconsul {\n address = \""+c.Addr()+"\"\n token = \""+token+"\"\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+		if text := out.String(); strings.Contains(text, token) || !strings.Contains(text, "node is ready") {
+			t.Errorf("log:\n%s", text)
+		}
+	})
+	testpace.Until(t, "the node is ready", func() bool { return readyNodes(a) == 1 })
+	testpace.Until(t, "the node has the facts", func() bool {
+		return strings.Contains(body(t, a.Addr(), "/v1/node/"+a.NodeID()), `"consul.version":"1.22.1"`)
+	})
+	job := `{"Job": {"ID": "j", "Name": "j", "Type": "service", "TaskGroups": [{"Name": "g", "Services": [{"Name": "web"}], "Tasks": [
+		{"Name": "main", "Driver": "mock_driver", "Resources": {"CPU": 10, "MemoryMB": 10}}]}]}}`
+	resp, err := http.Post("http://"+a.Addr()+"/v1/jobs", "application/json", strings.NewReader(job))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	why, err := io.ReadAll(resp.Body)
+	if want := "this version cannot register services in Consul yet"; err != nil ||
+		resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(why), want) {
+		t.Errorf("register = %s: %s, %v", resp.Status, why, err)
+	}
+	for _, path := range []string{"/v1/agent/self", "/v1/node/" + a.NodeID(), "/v1/nodes?meta=true", "/v1/metrics"} {
+		if text := body(t, a.Addr(), path); strings.Contains(text, token) || len(text) == 0 {
+			t.Errorf("%s has the token, or nothing", path)
+		}
+	}
+	if got := c.IDs(); len(got) > 0 {
+		t.Errorf("registered in Consul: %q", got)
+	}
+}
