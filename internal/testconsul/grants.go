@@ -33,6 +33,7 @@ func parseRules(text string) (out []rule, err error) {
 	add := func(r rule, plain bool) {
 		isPlain, known := resources[r.resource]
 		if !known || isPlain != plain || !slices.Contains(accesses, r.access) || r.access == "list" && r.resource != "key" {
+			//lint:ignore ST1005 the text is that of Consul
 			err = fmt.Errorf("Failed to parse ACL rules: %s %q with policy %q", r.resource, r.name, r.access)
 		}
 		out = append(out, r)
@@ -45,6 +46,7 @@ func parseRules(text string) (out []rule, err error) {
 		add(rule{m[1], "", true, m[2]}, true)
 	}
 	if rest := strings.TrimSpace(plainRule.ReplaceAllString(text, "")); rest != "" && err == nil {
+		//lint:ignore ST1005 the text is that of Consul
 		err = fmt.Errorf("Failed to parse ACL rules: %q", rest)
 	}
 	return out, err

@@ -61,7 +61,7 @@ func verify(m *api.ACLAuthMethod, raw string, now time.Time) (map[string]string,
 	if err != nil {
 		return nil, err
 	}
-	signed, err := jose.ParseSigned(raw, cfg.JWTSupportedAlgs)
+	signed, err := jose.ParseSignedCompact(raw, cfg.JWTSupportedAlgs)
 	if err != nil {
 		return nil, errors.New("malformed JWT") // the error could contain it
 	}
