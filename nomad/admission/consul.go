@@ -155,7 +155,7 @@ func (v *View) consulReason(mode consul.Mode) string {
 	case mode == consul.Refuse:
 		return "the servers refuse what needs Consul (consul = \"refuse\" in their services block)"
 	case v.cfg.Consul.Configured():
-		return "this version cannot register services in Consul yet (consul = \"consul\" in the services block of the servers)"
+		return "this version cannot register services in Consul yet (the servers have consul = \"consul\" in their services block, or a consul block)"
 	}
 	return "a node of the region has Consul, in which this version cannot register services yet"
 }

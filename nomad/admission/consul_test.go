@@ -120,7 +120,7 @@ func TestConsulRefused(t *testing.T) {
 	job := ofConsul()
 	for setting, why := range map[consul.Mode]string{
 		consul.Refuse: `the servers refuse what needs Consul (consul = "refuse" in their services block)`,
-		consul.Consul: `this version cannot register services in Consul yet (consul = "consul" in the services block of the servers)`,
+		consul.Consul: `this version cannot register services in Consul yet (the servers have consul = "consul" in their services block, or a consul block)`,
 	} {
 		w := writing(setting, Caller(anyone()), codec.Copy(job))
 		if err := w.mapServices(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	mode "github.com/open-nomad/open-nomad/nomad/consul"
 )
 
 // Consul is a consul block. Blocks with the same name are merged. This version detects the agent of Consul and does no
@@ -91,6 +92,15 @@ func (s *Settings) consulClusters() (out []consul.Cluster, err error) {
 		out = append(out, cluster)
 	}
 	return out, nil
+}
+
+// consulServices returns what the servers do with services of provider "consul". With a consul block, they are for Consul
+// unless the operator has decided otherwise.
+func (s *Settings) consulServices() mode.Mode {
+	if len(s.Consul) > 0 {
+		return mode.Mode(cmp.Or(s.Server.Services.Consul, string(mode.Consul)))
+	}
+	return mode.Mode(s.Server.Services.Consul)
 }
 
 // cluster returns the cluster of a block. The environment has the values that the block does not set.

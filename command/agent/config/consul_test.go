@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	mode "github.com/open-nomad/open-nomad/nomad/consul"
 )
 
 // consulNames returns the names and addresses of the consul blocks.
@@ -41,6 +42,23 @@ func TestConsul_Merge(t *testing.T) {
 	}
 	if c := s.Consul[1]; c.Timeout != 5*time.Second || c.Auth != "" || c.Token != "t" || c.SSL {
 		t.Errorf("west = %+v", c)
+	}
+}
+
+// TestConsul_Servers checks that a consul block makes the servers keep services of Consul for it, unless the operator has
+// decided otherwise.
+func TestConsul_Servers(t *testing.T) {
+	const setting = "server {\n services {\n consul = \"nomad\"\n}\n}\n"
+	for text, want := range map[string]mode.Mode{
+		"": "", setting: mode.Native, "consul {}\n": mode.Consul, "consul {}\n" + setting: mode.Native,
+	} {
+		s, err := load(t, map[string]string{"a.hcl": minimal + text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.consulServices(); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }
 
