@@ -45,8 +45,9 @@ func (r *Raft) Restore(meta *raft.SnapshotMeta, state io.Reader) error {
 	done := make(chan error, 1)
 	go func() {
 		r.commands.stop()
-		defer r.commands.resume()
-		done <- r.raft.Restore(meta, state, 0)
+		err := r.raft.Restore(meta, state, 0)
+		r.commands.resume() // before Restore returns: its caller may apply commands at once
+		done <- err
 	}()
 	select {
 	case err := <-done:

@@ -72,6 +72,19 @@ func TestSaveAndRestore(t *testing.T) {
 	}
 }
 
+// The first command after a restore is accepted.
+func TestRestore_ThenApply(t *testing.T) {
+	s := open(t, "")
+	s.lead(t)
+	meta, state := take(t, s)
+	for range 300 {
+		if err := s.Restore(meta, bytes.NewReader(state)); err != nil {
+			t.Fatal(err)
+		}
+		s.addNamespace(t, "one")
+	}
+}
+
 // A snapshot that is shorter than its metadata claims is refused and changes nothing.
 func TestRestore_OtherSize(t *testing.T) {
 	s := open(t, t.TempDir())
