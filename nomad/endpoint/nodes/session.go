@@ -36,6 +36,7 @@ const mending = "If this machine is a copy (of a disk, an image or a backup), st
 //	the same boot, and the agent answers    reject
 //	the same boot, and it does not answer   a restart: allow; if the old agent sends a
 //	                                        heartbeat later, the FSM decides (nomad.NodeSession)
+//	the call ends meanwhile                 reject
 func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 	had, next := old.Session, n.Session
 	if had == nil || next == nil || next.ID == had.ID {
@@ -56,7 +57,7 @@ func (s *Service) succeeds(ctx context.Context, old, n *nomad.Node) error {
 	case s.lives(ctx, n.ID, had.ID):
 		return s.another(n, "another running agent on this machine uses the ID of node %s. "+mending, n.ID)
 	}
-	return nil
+	return ctx.Err() // the agent may have answered after the end of the call
 }
 
 // another rejects an agent because another agent holds the node ID.

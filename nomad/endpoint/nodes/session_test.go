@@ -25,11 +25,29 @@ func boot(c string) string { return strings.Repeat(c, 64) }
 // server's requests if answers is set.
 func agentOf(t *testing.T, n *servertest.FakeNode, addr, bootID string, answers bool) *servertest.FakeNode {
 	t.Helper()
+	if !answers {
+		return agentThat(t, n, bootID, nil).at(addr)
+	}
+	return agentThat(t, n, bootID, func() {}).at(addr)
+}
+
+// agent is an agent without the address of its server.
+type agent servertest.FakeNode
+
+func (a *agent) at(addr string) *servertest.FakeNode {
+	a.Addr = addr
+	return (*servertest.FakeNode)(a)
+}
+
+// agentThat returns an agent that calls asked before it answers the server's requests. It answers none if asked is nil.
+func agentThat(t *testing.T, n *servertest.FakeNode, bootID string, asked func()) *agent {
+	t.Helper()
 	node := *n.Node
 	node.Session = &nomad.NodeSession{ID: nomad.NewID(), BootID: bootID}
 	cfg := rpc.PoolConfig{}
-	if answers {
+	if asked != nil {
 		answer := func(context.Context, *rpc.Call, *message.NodeSpecificRequest) (*message.NodeSessionResponse, error) {
+			asked()
 			return &message.NodeSessionResponse{ID: node.Session.ID}, nil
 		}
 		s, err := rpc.NewServer(rpc.Config{Methods: []rpc.Method{rpc.Handle("NodeIdentity.Session", rpc.Token, rpc.Here,
@@ -42,7 +60,7 @@ func agentOf(t *testing.T, n *servertest.FakeNode, addr, bootID string, answers 
 	}
 	pool := rpc.NewPool(cfg)
 	t.Cleanup(func() { pool.Close() })
-	return &servertest.FakeNode{T: t, Pool: pool, Addr: addr, Node: &node, JWT: n.JWT}
+	return &agent{T: t, Pool: pool, Node: &node, JWT: n.JWT}
 }
 
 // heartbeat sends a heartbeat with the agent's session.
@@ -122,6 +140,43 @@ func copyIsRefused(t *testing.T, s *server.Server, addrs [2]string) bool {
 		t.Errorf("the original is affected: %v", err)
 	}
 	return true
+}
+
+// A copy that ends its connection while the original is asked is not admitted: the answer is missing for another reason.
+func TestSession_CopyGivesUp(t *testing.T) {
+	s, _ := servertest.Start(t, nil)
+	asked, over := make(chan bool, 1), make(chan bool)
+	a := agentThat(t, &servertest.FakeNode{Node: servertest.MockNode()}, boot("a"), func() {
+		select {
+		case asked <- true:
+		default:
+		}
+		<-over
+	}).at(s.RPCAddr())
+	defer close(over)
+	if err := errors.Join(a.Register(""), heartbeat(a)); err != nil {
+		t.Fatal(err)
+	}
+	before := a.Stored(s)
+	b := agentOf(t, a, s.RPCAddr(), boot("a"), true)
+	b.Node.NodeClass = "other"
+	ended := make(chan error, 1)
+	go func() { ended <- b.Register(a.JWT) }()
+	<-asked
+	if err := b.Pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the copy is admitted")
+	}
+	for range 20 {
+		if err := heartbeat(a); err != nil {
+			t.Fatalf("the original is affected: %v", err)
+		}
+	}
+	if after := a.Stored(s); after.NodeClass != before.NodeClass {
+		t.Errorf("the original's node changed from %+v to %+v", before, after)
+	}
 }
 
 // A killed agent does not answer, so its successor is admitted at once. If the old agent is
