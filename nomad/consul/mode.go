@@ -9,7 +9,8 @@
 // failure of its Consul changes the mode: an outage must neither map jobs nor grant this right. The default changes to
 // Native when the last node with Consul is collected or purged, or when a client of this project replaces its client.
 //
-// The setting is server.services.consul of the agent configuration. The package reads the nodes of a snapshot and
+// The setting is server.services.consul of the agent configuration. Without it, a server with a consul block has the
+// setting "consul". The package reads the nodes of a snapshot and
 // writes nothing. It starts no goroutine.
 package consul
 

@@ -16,8 +16,9 @@ import (
 	mode "github.com/open-nomad/open-nomad/nomad/consul"
 )
 
-// Consul is a consul block. Blocks with the same name are merged. This version detects the agent of Consul and does no
-// more: auto_advertise and the keys for discovery have no effect.
+// Consul is a consul block. Blocks with the same name are merged. On a client, this version detects
+// the agent of Consul and does no more: auto_advertise and the keys for discovery have no effect. On a server, the block
+// sets the default of consulServices.
 type Consul struct {
 	Name                         string        `hcl:"name" default:"default"`
 	ServerServiceName            string        `hcl:"server_service_name" default:"nomad" later:"registration in Consul"`
@@ -97,10 +98,11 @@ func (s *Settings) consulClusters() (out []consul.Cluster, err error) {
 // consulServices returns what the servers do with services of provider "consul". With a consul block, they are for Consul
 // unless the operator has decided otherwise.
 func (s *Settings) consulServices() mode.Mode {
-	if len(s.Consul) > 0 {
-		return mode.Mode(cmp.Or(s.Server.Services.Consul, string(mode.Consul)))
+	set := mode.Mode(s.Server.Services.Consul)
+	if set == "" && len(s.Consul) > 0 {
+		return mode.Consul
 	}
-	return mode.Mode(s.Server.Services.Consul)
+	return set
 }
 
 // cluster returns the cluster of a block. The environment has the values that the block does not set.
