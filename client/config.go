@@ -7,12 +7,13 @@ import (
 	"github.com/open-nomad/open-nomad/client/artifact"
 	"github.com/open-nomad/open-nomad/client/fingerprint"
 	"github.com/open-nomad/open-nomad/client/fingerprint/cloud"
-	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
 	"github.com/open-nomad/open-nomad/client/logsink"
 	"github.com/open-nomad/open-nomad/client/network"
 	"github.com/open-nomad/open-nomad/client/staticvolume"
 	"github.com/open-nomad/open-nomad/client/taskhook"
 	"github.com/open-nomad/open-nomad/client/template"
+	"github.com/open-nomad/open-nomad/internal/consul"
+	"github.com/open-nomad/open-nomad/internal/consul/reconcile"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/rpc/wire"
 )
@@ -47,8 +48,8 @@ type Config struct {
 	DialTimeout time.Duration
 
 	Fingerprint fingerprint.Config
-	Clouds      []cloud.Provider               // whose metadata services are asked
-	Consul      []consul.Cluster               // whose agents are detected
+	Clouds      []cloud.Provider // whose metadata services are asked
+	Consul      Consul
 	HostVolumes map[string]staticvolume.Volume // by name
 	// Networks configures the networks of allocations. New sets its directory, Check and Log.
 	Networks network.Config
@@ -76,6 +77,15 @@ type Config struct {
 	Metrics  Metrics
 	LogSinks LogSinks
 	DNS      DNS
+}
+
+// Consul configures the use of Consul by the node. Without agents, it has none.
+type Consul struct {
+	Agents []*consul.Agent // of all clusters, which are detected; jobs use the cluster consul.DefaultCluster
+	// Services are the services of this agent in the default cluster, nil without one. The caller runs it.
+	Services *reconcile.Reconciler
+	// ServiceAuthMethod and TaskAuthMethod are the auth methods of Consul in which identities of services and tasks log in.
+	ServiceAuthMethod, TaskAuthMethod string
 }
 
 // LogSinks configures the log sinks of the node.

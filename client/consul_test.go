@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/open-nomad/open-nomad/client/clienttest"
-	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	"github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
 	"github.com/open-nomad/open-nomad/internal/testpace"
 )
@@ -24,11 +24,11 @@ func TestConsul_Hangs(t *testing.T) {
 	mode(testconsul.Mode{Hang: true})
 	f := clienttest.StartServer(t)
 	cfg := clienttest.Config(clienttest.Dir(t), f.Addr())
-	c, err := consul.NewClient(&api.Config{Address: a.Addr()})
+	c, err := consul.New(consul.Settings{Name: consul.DefaultCluster, HTTP: api.Config{Address: a.Addr()}, Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Consul = []consul.Cluster{{Name: consul.DefaultCluster, Client: c, Timeout: time.Hour}}
+	cfg.Consul.Agents = []*consul.Agent{c}
 	clienttest.Start(t, cfg)
 	registered := func() (version, link string, ok bool) {
 		f.Mu.Lock()

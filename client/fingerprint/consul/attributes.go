@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/hashicorp/go-sockaddr"
+
+	"github.com/open-nomad/open-nomad/internal/consul"
 )
 
 // maxValue limits the length of an attribute.
@@ -152,7 +154,7 @@ func machineAddr() (string, error) {
 }
 
 // read returns the facts of an answer. Values that do not fit are left out, each with an error.
-func (c Cluster) read(a answer) (facts Facts, left []error) {
+func read(c *consul.Agent, a answer) (facts Facts, left []error) {
 	facts = Facts{Attributes: map[string]string{}, Links: map[string]string{}}
 	for name, get := range map[string]func() (string, error){
 		"consul.version":         func() (string, error) { return a.text("Config", "Version") },
@@ -161,7 +163,7 @@ func (c Cluster) read(a answer) (facts Facts, left []error) {
 		"consul.server":          func() (string, error) { return a.boolean("Config", "Server") },
 		"consul.connect":         func() (string, error) { return a.boolean("DebugConfig", "ConnectEnabled") },
 		"consul.dns.port":        func() (string, error) { return a.number("DebugConfig", "DNSPort") },
-		"consul.grpc":            func() (string, error) { return a.grpc(c.TLS) },
+		"consul.grpc":            func() (string, error) { return a.grpc(c.TLS()) },
 		"consul.sku":             a.sku,
 		"consul.segment":         a.segment,
 		"consul.ft.namespaces":   a.namespaces,
@@ -170,7 +172,7 @@ func (c Cluster) read(a answer) (facts Facts, left []error) {
 		"unique.consul.dns.addr": a.dnsAddr,
 	} {
 		v, err := get()
-		switch name, shown := c.attribute(name); {
+		switch name, shown := attribute(c.Name(), name); {
 		case err != nil:
 			left = append(left, fmt.Errorf("%s: %w", name, err))
 		case v != "" && shown:
@@ -178,18 +180,18 @@ func (c Cluster) read(a answer) (facts Facts, left []error) {
 		}
 	}
 	datacenter, node := facts.Attributes["consul.datacenter"], facts.Attributes["unique.consul.name"]
-	if c.Name == DefaultCluster && datacenter != "" && node != "" {
+	if c.Name() == consul.DefaultCluster && datacenter != "" && node != "" {
 		facts.Links[link] = datacenter + "." + node
 	}
 	return facts, left
 }
 
-// attribute returns the name of an attribute of the cluster, and whether the cluster has it.
-func (c Cluster) attribute(name string) (string, bool) {
-	if c.Name == DefaultCluster {
+// attribute returns the name of an attribute of a cluster, and whether the cluster has it.
+func attribute(cluster, name string) (string, bool) {
+	if cluster == consul.DefaultCluster {
 		return name, true
 	}
-	return strings.Replace(name, "consul.", "consul."+c.Name+".", 1), name != "unique.consul.name"
+	return strings.Replace(name, "consul.", "consul."+cluster+".", 1), name != "unique.consul.name"
 }
 
 // MetaDefaults are the metadata of a node with Consul that its operator did not set.

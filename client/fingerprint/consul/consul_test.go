@@ -17,30 +17,38 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	agent "github.com/open-nomad/open-nomad/internal/consul"
 	"github.com/open-nomad/open-nomad/internal/testconsul"
 )
 
 const token = "5f8c9a3e-1d2b-4c6a-9e7f-0a1b2c3d4e5f"
 
-// cluster returns the cluster of an agent.
-func cluster(t *testing.T, cfg *api.Config) consul.Cluster {
+// cluster returns the agent of a cluster.
+func cluster(t *testing.T, name string, cfg api.Config) *agent.Agent {
 	t.Helper()
-	c, err := consul.NewClient(cfg)
+	a, err := agent.New(agent.Settings{Name: name, HTTP: cfg, Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return consul.Cluster{Name: consul.DefaultCluster, Client: c, Timeout: 5 * time.Second}
+	return a
+}
+
+// plain sends requests of https without TLS.
+func plain(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Scheme = "http"
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // detect runs a detector until it has facts, and returns the log too.
-func detect(t *testing.T, c consul.Cluster) (consul.Facts, string) {
+func detect(t *testing.T, c *agent.Agent) (consul.Facts, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got consul.Facts
 	var log bytes.Buffer
 	found := func(f consul.Facts) { got = f }
-	if err := consul.New([]consul.Cluster{c}, found, slog.New(slog.NewTextHandler(&log, nil))).Run(ctx); err != nil {
+	if err := consul.New([]*agent.Agent{c}, found, slog.New(slog.NewTextHandler(&log, nil))).Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return got, log.String()
@@ -90,9 +98,11 @@ func TestFacts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := testconsul.Start(t, testconsul.Config{ACL: true, Self: c.change})
-			k := cluster(t, &api.Config{Address: a.Addr(), Token: a.NewToken(t, `agent "node1" { policy = "read" }`)})
-			k.TLS = c.tls
-			got, log := detect(t, k)
+			cfg := api.Config{Address: a.Addr(), Token: a.NewToken(t, `agent "node1" { policy = "read" }`)}
+			if c.tls {
+				cfg.Scheme, cfg.HttpClient = "https", &http.Client{Transport: transport(plain)}
+			}
+			got, log := detect(t, cluster(t, agent.DefaultCluster, cfg))
 			want := defaults()
 			for attribute, v := range c.want {
 				if want[attribute] = v; v == "" {
@@ -117,9 +127,7 @@ func TestFacts_OtherCluster(t *testing.T) {
 	a := testconsul.Start(t, testconsul.Config{Self: func(s testconsul.Self) {
 		s["DebugConfig"]["DNSAddrs"] = []string{"tcp://192.0.2.8:8600"}
 	}})
-	k := cluster(t, &api.Config{Address: a.Addr()})
-	k.Name = "west"
-	got, _ := detect(t, k)
+	got, _ := detect(t, cluster(t, "west", api.Config{Address: a.Addr()}))
 	if got.Attributes["consul.west.version"] != "1.22.1" || got.Attributes["unique.consul.west.dns.addr"] != "192.0.2.8" {
 		t.Errorf("attributes = %v", got.Attributes)
 	}
@@ -143,7 +151,7 @@ func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration
 		start := time.Now()
-		k := cluster(t, &api.Config{Address: "consul.test:8500", HttpClient: &http.Client{Transport: transport(
+		k := cluster(t, agent.DefaultCluster, api.Config{Address: "consul.test:8500", HttpClient: &http.Client{Transport: transport(
 			func(r *http.Request) (*http.Response, error) {
 				asked = append(asked, time.Since(start))
 				if len(asked) == 1 { // hangs
@@ -197,9 +205,9 @@ func TestErrors(t *testing.T) {
 	} {
 		s := httptest.NewServer(serve)
 		var log bytes.Buffer
-		k := cluster(t, &api.Config{Address: s.URL, Token: token})
+		k := cluster(t, agent.DefaultCluster, api.Config{Address: s.URL, Token: token})
 		ctx, cancel := context.WithCancel(t.Context())
-		d := consul.New([]consul.Cluster{k}, func(consul.Facts) { t.Errorf("%s: facts", name) },
+		d := consul.New([]*agent.Agent{k}, func(consul.Facts) { t.Errorf("%s: facts", name) },
 			slog.New(slog.NewTextHandler(cancelling{&log, cancel}, nil)))
 		if err := d.Run(ctx); err == nil {
 			t.Errorf("%s: no error", name)

@@ -75,13 +75,13 @@ func (s *Settings) ClientConfig(dir, httpAddr string) (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
-	clusters, err := s.consulClusters()
+	agents, err := s.consulAgents()
 	if err != nil {
 		return client.Config{}, err
 	}
 	return client.Config{
 		Region: s.Region, Datacenter: s.Datacenter, Name: s.Name,
-		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: s.nodeMeta(clusters), Consul: clusters,
+		NodeClass: c.NodeClass, NodePool: c.NodePool, Meta: s.nodeMeta(agents), Consul: client.Consul{Agents: agents},
 		HTTPAddr: httpAddr, TLSEnabled: s.TLS.HTTP, DefaultIneligible: c.DefaultIneligible, NodeMaxAllocs: c.NodeMaxAllocs,
 		StateDir: cmp.Or(c.StateDir, filepath.Join(dir, "client")), AllocDir: allocDir, Ephemeral: s.Dev,
 		Servers: s.serverAddrs(), IntroToken: intro, AdoptNone: s.adoptNone, Mux: s.mux(), DialTimeout: s.RPC.DialTimeout,

@@ -12,7 +12,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/open-nomad/open-nomad/client/fingerprint"
-	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	fingerprinter "github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	"github.com/open-nomad/open-nomad/internal/consul"
 	mode "github.com/open-nomad/open-nomad/nomad/consul"
 )
 
@@ -72,25 +73,25 @@ func (s *Settings) checkConsul() error {
 		if c.Timeout <= 0 {
 			errs = append(errs, s.Fault("consul.timeout", "must be above 0"))
 		}
-		if _, err := c.cluster(); err != nil && !s.otherMachine {
+		if _, err := c.agent(); err != nil && !s.otherMachine {
 			errs = append(errs, s.Fault("consul", "%v", err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// consulClusters returns the clusters whose agents the client detects.
-func (s *Settings) consulClusters() (out []consul.Cluster, err error) {
+// consulAgents returns the agents of Consul that the client detects.
+func (s *Settings) consulAgents() (out []*consul.Agent, err error) {
 	lists := fingerprint.Config{Allow: s.allowedFingerprinters(), Deny: s.deniedFingerprinters()}
-	if !lists.Allows(consul.Fingerprinter) {
+	if !lists.Allows(fingerprinter.Fingerprinter) {
 		return nil, nil
 	}
 	for _, c := range s.Consul {
-		cluster, err := c.cluster()
+		a, err := c.agent()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, cluster)
+		out = append(out, a)
 	}
 	return out, nil
 }
@@ -105,12 +106,12 @@ func (s *Settings) consulServices() mode.Mode {
 	return set
 }
 
-// cluster returns the cluster of a block. The environment has the values that the block does not set.
-func (c *Consul) cluster() (consul.Cluster, error) {
+// agent returns the agent of a block. The environment has the values that the block does not set.
+func (c *Consul) agent() (*consul.Agent, error) {
 	cfg := api.DefaultConfigWithLogger(hclog.NewNullLogger())
 	address, err := resolved(c.Address, func(word string) (string, error) { return word, nil }, false)
 	if err != nil {
-		return consul.Cluster{}, err
+		return nil, err
 	}
 	cfg.Address = cmp.Or(address, cfg.Address)
 	cfg.Token = cmp.Or(c.Token, os.Getenv("CONSUL_HTTP_TOKEN_"+c.Name), cfg.Token)
@@ -126,16 +127,15 @@ func (c *Consul) cluster() (consul.Cluster, error) {
 	t := &cfg.TLSConfig
 	t.InsecureSkipVerify = t.InsecureSkipVerify || !c.VerifySSL
 	t.CAFile, t.CertFile, t.KeyFile = cmp.Or(c.CAFile, t.CAFile), cmp.Or(c.CertFile, t.CertFile), cmp.Or(c.KeyFile, t.KeyFile)
-	client, err := consul.NewClient(cfg)
-	return consul.Cluster{Name: c.Name, Client: client, TLS: cfg.Scheme == "https", Timeout: c.Timeout}, err
+	return consul.New(consul.Settings{Name: c.Name, HTTP: *cfg, Timeout: c.Timeout})
 }
 
 // nodeMeta returns the static metadata of the node. A node with Consul has more, unless the configuration sets them.
-func (s *Settings) nodeMeta(clusters []consul.Cluster) map[string]string {
-	if len(clusters) == 0 {
+func (s *Settings) nodeMeta(agents []*consul.Agent) map[string]string {
+	if len(agents) == 0 {
 		return s.Client.Meta
 	}
-	out := maps.Clone(consul.MetaDefaults)
+	out := maps.Clone(fingerprinter.MetaDefaults)
 	maps.Copy(out, s.Client.Meta)
 	return out
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-nomad/open-nomad/client/fingerprint/consul"
+	"github.com/open-nomad/open-nomad/internal/consul"
 	mode "github.com/open-nomad/open-nomad/nomad/consul"
 )
 
@@ -72,8 +72,8 @@ func TestConsul_Flags(t *testing.T) {
 		t.Errorf("blocks = %q", got)
 	}
 	cfg, err := s.ClientConfig(t.TempDir(), "127.0.0.1:4646")
-	if err != nil || len(cfg.Consul) != 1 || cfg.Consul[0].Name != consul.DefaultCluster {
-		t.Errorf("clusters = %+v, %v", cfg.Consul, err)
+	if err != nil || len(cfg.Consul.Agents) != 1 || cfg.Consul.Agents[0].Name() != consul.DefaultCluster {
+		t.Errorf("clusters = %+v, %v", cfg.Consul.Agents, err)
 	}
 	if s, err = Parse([]string{"-dev"}); err != nil || len(s.Consul) > 0 {
 		t.Errorf("without a flag: %q, %v", consulNames(s), err)
@@ -113,11 +113,11 @@ func TestConsul_Requests(t *testing.T) {
 				c.block.Name = consul.DefaultCluster
 			}
 			c.block.VerifySSL = true
-			cluster, err := c.block.cluster()
+			agent, err := c.block.agent()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := cluster.Client.Status().Leader(); err != nil && strings.Contains(err.Error(), "dial") {
+			if _, err := agent.Client().Status().Leader(); err != nil && strings.Contains(err.Error(), "dial") {
 				t.Fatal(err)
 			}
 			if got != c.want {
@@ -132,12 +132,12 @@ func TestConsul_Address(t *testing.T) {
 	for address, ok := range map[string]bool{"": true, "a:1": true, "https://a:1": true, "unix:///run/consul.sock": true,
 		`{{ "127.0.0.1" }}:8500`: true, `{{ "127.0.0.1 127.0.0.2" }}`: false, `{{ "" }}`: false, "ftp://a": false} {
 		c := Consul{Name: consul.DefaultCluster, Address: address, VerifySSL: true}
-		cluster, err := c.cluster()
+		agent, err := c.agent()
 		if (err == nil) != ok {
 			t.Errorf("%q: error = %v", address, err)
 		}
-		if err == nil && cluster.TLS != strings.HasPrefix(address, "https") {
-			t.Errorf("%q: TLS = %v", address, cluster.TLS)
+		if err == nil && agent.TLS() != strings.HasPrefix(address, "https") {
+			t.Errorf("%q: TLS = %v", address, agent.TLS())
 		}
 	}
 }
@@ -180,8 +180,8 @@ func TestConsul_Node(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(cfg.Consul) != c.clusters || cfg.Meta["connect.sidecar_image"] != c.image {
-			t.Errorf("%s: %d clusters, image %q", name, len(cfg.Consul), cfg.Meta["connect.sidecar_image"])
+		if len(cfg.Consul.Agents) != c.clusters || cfg.Meta["connect.sidecar_image"] != c.image {
+			t.Errorf("%s: %d clusters, image %q", name, len(cfg.Consul.Agents), cfg.Meta["connect.sidecar_image"])
 		}
 	}
 }

@@ -1,0 +1,119 @@
+// Package consul is the connection to the local agents of Consul, one per cluster. Everything in this program that talks
+// to Consul uses it: detection, registration (package reconcile), tokens of workloads, templates and discovery.
+//
+// An answer is at most 4 MiB, and a redirect is an error, since the library would send the token along. Redact removes
+// the body of an answer from an error, because Consul may repeat a token in it. The settings can be replaced while
+// requests run: a reload of the configuration does so. The package starts no goroutine.
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// DefaultCluster is the name of the cluster that jobs can use.
+const DefaultCluster = "default"
+
+// MaxAnswer limits an answer of Consul, in bytes.
+const MaxAnswer = 4 << 20
+
+// Settings are those of the connection to an agent of Consul.
+type Settings struct {
+	Name    string        // of the cluster
+	HTTP    api.Config    // address, token of this agent, TLS
+	Timeout time.Duration // of a request
+	// GRPCAddress and GRPCCAFile are for the proxies of the service mesh. Without an address, it is the host of the HTTP
+	// address and the port that the agent of Consul reports.
+	GRPCAddress, GRPCCAFile string
+	ShareTLS                bool // tasks of the service mesh get the TLS files of HTTP
+}
+
+// Agent is the local agent of a cluster. Its methods may be called concurrently.
+type Agent struct{ current atomic.Pointer[connection] }
+
+// connection is an Agent with one set of settings.
+type connection struct {
+	settings Settings
+	client   *api.Client
+}
+
+// New returns the agent of a cluster. It makes no request. TLS files that cannot be read are an error.
+func New(s Settings) (*Agent, error) {
+	a := &Agent{}
+	return a, a.Replace(s)
+}
+
+// Replace changes the settings. Requests in progress end with the old ones. On error the old settings stay.
+func (a *Agent) Replace(s Settings) error {
+	cfg := s.HTTP
+	client, err := newClient(&cfg)
+	if err != nil {
+		return err
+	}
+	s.HTTP.Scheme, s.HTTP.Address = cfg.Scheme, cfg.Address // of an address with a scheme
+	a.current.Store(&connection{s, client})
+	return nil
+}
+
+// Name returns the name of the cluster.
+func (a *Agent) Name() string { return a.Settings().Name }
+
+// Settings returns the current settings. They contain the token of this agent.
+func (a *Agent) Settings() Settings { return a.current.Load().settings }
+
+// TLS reports whether requests use TLS.
+func (a *Agent) TLS() bool { return a.Settings().HTTP.Scheme == "https" }
+
+// Client returns the client with the current settings. Its requests have the token of this agent, unless the options of
+// a request have another one: an empty token there is the token of this agent.
+func (a *Agent) Client() *api.Client { return a.current.Load().client }
+
+// Within returns a context with the time limit of one request.
+func (a *Agent) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, a.Settings().Timeout)
+}
+
+// newClient returns a client that reads limited answers and does not follow redirects.
+func newClient(cfg *api.Config) (*api.Client, error) {
+	c, err := api.NewClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	// NewClient sets the HTTP client for the address, and shares it.
+	cfg.HttpClient.Transport = limited{cfg.HttpClient.Transport}
+	cfg.HttpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
+// limited is a transport whose answers end after MaxAnswer bytes.
+type limited struct{ http.RoundTripper }
+
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, MaxAnswer), resp.Body}
+	}
+	return resp, err
+}
+
+// Redact returns an error without the body of Consul's answer.
+func Redact(err error) error {
+	var status api.StatusError
+	switch {
+	case errors.As(err, &status):
+		return fmt.Errorf("unexpected status %d", status.Code)
+	case errors.Is(err, context.DeadlineExceeded):
+		return context.DeadlineExceeded
+	}
+	return err
+}
