@@ -31,7 +31,7 @@ func ofConsul() *nomad.Job {
 
 // writing returns a write of a job in a region with a setting.
 func writing(setting consul.Mode, who Asker, job *nomad.Job) *write {
-	a := New(Config{Region: "global", Open: true, Consul: consul.NewServices(setting)})
+	a := New(Config{Region: "global", Open: true, Consul: consul.NewServices(consul.Config{Setting: setting})})
 	return &write{View: a.At(state.New(nil).Snapshot()), who: who, job: job}
 }
 

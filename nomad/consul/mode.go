@@ -35,9 +35,17 @@ const (
 // Modes are the valid values of the setting, except for the default "".
 var Modes = []Mode{Native, Consul, Refuse}
 
+// Config is what the configuration of a server says about Consul.
+type Config struct {
+	Setting Mode // one of Modes, or "" for the default
+	// ServiceIdentity and TaskIdentity are the identities with which services and tasks of new jobs log in to Consul. nil
+	// adds none.
+	ServiceIdentity, TaskIdentity *nomad.WorkloadIdentity
+}
+
 // Services is the setting of the servers of a region. It caches the mode. A nil Services has the default setting.
 type Services struct {
-	setting Mode
+	Config
 
 	mu    sync.Mutex
 	store *state.Store // of the cached mode
@@ -45,14 +53,14 @@ type Services struct {
 	mode  Mode         // of the default setting, "" before the first call
 }
 
-// NewServices returns the Services of a setting, which must be one of Modes or "".
-func NewServices(setting Mode) *Services { return &Services{setting: setting} }
+// NewServices returns the Services of a configuration.
+func NewServices(c Config) *Services { return &Services{Config: c} }
 
 // Mode returns the mode in a snapshot. With the default setting it depends on the nodes, which are read after a change
 // only.
 func (s *Services) Mode(snap *state.Snapshot) Mode {
-	if s != nil && s.setting != "" {
-		return s.setting
+	if s != nil && s.Setting != "" {
+		return s.Setting
 	}
 	return s.find(snap)
 }
@@ -62,7 +70,7 @@ func (s *Services) Mode(snap *state.Snapshot) Mode {
 func (s *Services) NativeKeys(snap *state.Snapshot) bool { return s.Mode(snap) == Native }
 
 // Configured reports whether the operator has set the mode. Otherwise it follows the nodes.
-func (s *Services) Configured() bool { return s != nil && s.setting != "" }
+func (s *Services) Configured() bool { return s != nil && s.Setting != "" }
 
 // find returns the mode of the default setting. It is cached until a node changes.
 func (s *Services) find(snap *state.Snapshot) Mode {

@@ -33,7 +33,7 @@ func TestMode(t *testing.T) {
 		if c.status != "" {
 			register(t, s, 2, &nomad.Node{ID: "a", SecretID: "s", Status: c.status, Attributes: map[string]string{c.attribute: "1.20.0"}})
 		}
-		services := consul.NewServices(c.setting)
+		services := consul.NewServices(consul.Config{Setting: c.setting})
 		if got := services.Mode(s.Snapshot()); got != c.want {
 			t.Errorf("%s: Mode() = %q, want %q", name, got, c.want)
 		}
@@ -76,7 +76,7 @@ func TestHasConsul_Registrations(t *testing.T) {
 
 // TestMode_FollowsNodes checks that the cached mode follows the nodes and a replaced store.
 func TestMode_FollowsNodes(t *testing.T) {
-	services, s := consul.NewServices(""), state.New(nil)
+	services, s := consul.NewServices(consul.Config{}), state.New(nil)
 	want := func(when string, s *state.Store, want consul.Mode) {
 		t.Helper()
 		if got := services.Mode(s.Snapshot()); got != want {
@@ -104,7 +104,7 @@ func BenchmarkMode(b *testing.B) {
 		register(b, s, uint64(2+i), &nomad.Node{ID: string(rune('a'+i%26)) + string(rune(0x4e00+i)), Status: nomad.NodeStatusReady,
 			Attributes: map[string]string{"nomad.version": "2.0.6", "cpu.arch": "amd64"}})
 	}
-	services := consul.NewServices("")
+	services := consul.NewServices(consul.Config{})
 	snap := s.Snapshot()
 	for b.Loop() {
 		services.Mode(snap)

@@ -127,8 +127,8 @@ type Config struct {
 	OIDCIssuer string
 	// Spiffe enables SPIFFE identities. Default: disabled.
 	Spiffe Spiffe
-	// ConsulServices is what happens to services of provider "consul". Default: it depends on the nodes.
-	ConsulServices consul.Mode
+	// Consul configures what happens to jobs that use Consul.
+	Consul consul.Config
 	// AcceptAnyAudience accepts workload identities for other audiences in the API of this
 	// cluster, as other implementations do.
 	AcceptAnyAudience bool

@@ -178,7 +178,7 @@ func (s *Server) open() (err error) {
 		Overlap: s.cfg.Spiffe.Overlap}); err != nil {
 		return fmt.Errorf("server: spiffe: %w", err)
 	}
-	s.consul = consul.NewServices(s.cfg.ConsulServices)
+	s.consul = consul.NewServices(s.cfg.Consul)
 	s.authority = authz.New(authz.Config{Enforce: s.cfg.Access.Enabled, Store: s.fsm.State, Tokens: s.issuer, Now: time.Now, Certs: s.cfg.TLS,
 		Keys: s.consul.NativeKeys, Log: s.log})
 	s.calls = s.newMeter()

@@ -21,6 +21,7 @@ import (
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/consensus"
 	"github.com/open-nomad/open-nomad/nomad/consensus/logstore"
+	mode "github.com/open-nomad/open-nomad/nomad/consul"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/acl"
 	"github.com/open-nomad/open-nomad/nomad/endpoint/nodes"
 	"github.com/open-nomad/open-nomad/nomad/plan"
@@ -193,7 +194,7 @@ func (s *Settings) ServerConfig(dir string) (server.Config, error) {
 		LogStore:     logstore.Backend{Name: sv.RaftLogstore.Backend, NoFreelistSync: s.noFreelistSync()},
 		StartTimeout: sv.StartTimeout, Keyring: s.keyrings(),
 		Kinds: drivers.Table(), Workers: sv.workers(), Schedulers: sv.EnabledSchedulers, Scheduler: s.schedulerConfig(),
-		OIDCIssuer: sv.OIDCIssuer, Spiffe: sv.spiffe(), ConsulServices: s.consulServices(),
+		OIDCIssuer: sv.OIDCIssuer, Spiffe: sv.spiffe(), Consul: mode.Config{Setting: s.consulServices()},
 		PlanRejections: plan.Rejections{Enabled: sv.PlanRejectionTracker.Enabled, Threshold: sv.PlanRejectionTracker.NodeThreshold,
 			Window: sv.PlanRejectionTracker.NodeWindow},
 		AcceptAnyAudience: sv.AcceptAnyAudience, TokensToNodes: sv.RelayTokensToNodes,

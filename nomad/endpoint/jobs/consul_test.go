@@ -142,7 +142,7 @@ func TestConsulServices_Modes(t *testing.T) {
 		"refuse": {consul.Refuse, false, `consul = "refuse"`}, "consul": {consul.Consul, false, `consul = "consul"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := servertest.Start(t, func(cfg *server.Config) { cfg.Kinds, cfg.ConsulServices = drivers.Table(), c.setting })
+			s, _ := servertest.Start(t, func(cfg *server.Config) { cfg.Kinds, cfg.Consul.Setting = drivers.Table(), c.setting })
 			if c.consul {
 				n := servertest.NewFakeNode(t, s)
 				n.Node.Attributes["consul.version"] = "1.20.0"
