@@ -74,7 +74,7 @@ var groupShort = map[string]string{
 	"node": "Nodes", "license": "Licenses of Nomad Enterprise", "plugin": "Plugins", "node identity": "Node identities",
 	"operator": "Cluster administration", "operator root": "Root keys", "operator gossip": "Gossip encryption keys",
 	"operator gossip keyring": "Gossip encryption keys",
-	"operator root keyring":   "Root keys", "operator scheduler": "Scheduler configuration", "server": "Servers",
+	"operator root keyring":   "Root keys", "operator scheduler": "Scheduler configuration", "server": "Servers", "setup": "Preparation of other systems for the cluster",
 	"system": "Garbage collection and job summaries", "system reconcile": "Job summaries", "tls": "Certificates",
 	"tls ca": "Certificate authorities", "tls cert": "Certificates of agents and users",
 	"var": "Variables", "namespace": "Namespaces", "quota": "Quotas", "volume": "Host volumes",

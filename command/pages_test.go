@@ -40,6 +40,7 @@ var commandPages = map[string][]string{
 	"scaling.md":    {"scaling"},
 	"server.md":     {"server"},
 	"service.md":    {"service"},
+	"setup.md":      {"setup"},
 	"system.md":     {"system"},
 	"tls.md":        {"tls"},
 	"top.md":        {"top"},

@@ -24,6 +24,7 @@ import (
 	"github.com/open-nomad/open-nomad/command/quota"
 	"github.com/open-nomad/open-nomad/command/scaling"
 	"github.com/open-nomad/open-nomad/command/service"
+	"github.com/open-nomad/open-nomad/command/setup"
 	"github.com/open-nomad/open-nomad/command/term"
 	"github.com/open-nomad/open-nomad/command/tls"
 	"github.com/open-nomad/open-nomad/command/top"
@@ -38,7 +39,7 @@ func commands() []term.Command {
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand(), uiCommand()}, agent.Commands(),
 		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(),
 		operator.Commands(), apicall.Commands(), bundle.Commands(), enterprise.Commands(), plugin.Commands(), scaling.Commands(),
-		service.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
+		service.Commands(), setup.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
 		[]term.Command{jobwait.Command(), top.Command(), doctor.Command()}, contexts.Commands(), laterCommands(),
 	))))
 }

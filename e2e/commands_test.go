@@ -12,12 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/open-nomad/open-nomad/e2e/cluster"
 	"github.com/open-nomad/open-nomad/e2e/harness"
+	"github.com/open-nomad/open-nomad/internal/testconsul"
 )
 
 // commands are the script commands in addition to those of testscript.
@@ -33,6 +35,8 @@ import (
 //	pick VAR FILE PATH       sets VAR to the value at a dotted PATH of a JSON file, 0.ID for the
 //	                         ID of the first of a list
 //	serve DIR                serves the files of a directory by HTTP and sets SERVED to its URL
+//	consul                   starts a stand-in of Consul's agent with ACLs; sets CONSUL_HTTP_ADDR and
+//	                         CONSUL_HTTP_TOKEN, a token with all rights
 //	code N CMD ARG…          runs a command that must end with exit code N
 //	golden NAME [REGEXP…]    compares the output of the last command with testdata/golden/NAME.txt;
 //	                         what differs between runs, and what a REGEXP matches, is replaced
@@ -45,6 +49,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"golden":     golden,
 	"code":       code,
 	"serve":      serveFiles,
+	"consul":     startConsul,
 }
 
 // agents holds the agents of one script, by name.
@@ -107,6 +112,18 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("NOMAD_ADDR", a.Address())
 	ts.Setenv(args[0]+"_rpc", "127.0.0.1:"+strconv.Itoa(a.RPC))
 	ts.Setenv(args[0]+"_serf", "127.0.0.1:"+strconv.Itoa(a.Serf))
+}
+
+// testKey is the key of the test of all scripts.
+type testKey struct{}
+
+func startConsul(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: consul")
+	}
+	a := testconsul.Start(ts.Value(testKey{}).(*testing.T), testconsul.Config{ACL: true, Manual: true})
+	ts.Setenv("CONSUL_HTTP_ADDR", a.Addr())
+	ts.Setenv("CONSUL_HTTP_TOKEN", a.Management())
 }
 
 func running(ts *testscript.TestScript, args []string) *cluster.Agent {

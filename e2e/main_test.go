@@ -13,8 +13,11 @@ func TestMain(m *testing.M) { harness.Main(m, nil) }
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:           "testdata/script",
-		Setup:         setup,
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Values[testKey{}] = t
+			return setup(env)
+		},
 		Cmds:          commands,
 		Condition:     condition,
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",

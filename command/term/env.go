@@ -145,6 +145,12 @@ func (e *Env) IsTerminal() bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// InputIsTerminal reports whether standard input is a terminal, so that somebody can answer a question.
+func (e *Env) InputIsTerminal() bool {
+	f, ok := e.In.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // Color reports whether to print in color.
 func (e *Env) Color() bool {
 	switch {
