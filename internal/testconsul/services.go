@@ -95,6 +95,9 @@ func (c *call) validService(in *api.AgentServiceRegistration) error {
 	if err := c.ownService(in); err != nil {
 		return err
 	}
+	if err := c.validProxy(in); err != nil {
+		return err
+	}
 	checks := in.Checks
 	if in.Check != nil {
 		checks = append(slices.Clone(checks), in.Check)
