@@ -6,8 +6,8 @@ import (
 	"github.com/open-nomad/open-nomad/client/hook"
 )
 
-// identitiesHook fetches the tokens of the tasks before they start and renews them while they
-// run.
+// identitiesHook fetches the tokens of the tasks before they start, and those of services of Consul. It renews them while the
+// tasks run.
 type identitiesHook struct{ ids Identities }
 
 func newIdentitiesHook(c Config) hook.Hook {
@@ -22,6 +22,16 @@ func (h *identitiesHook) Prerun(ctx context.Context, _ *PrerunRequest, resp *Pre
 	}
 	resp.Background = func(ctx context.Context) {
 		_ = h.ids.Run(ctx) // ends with ctx, or when no token needs renewal
+	}
+	return nil
+}
+
+// Update fetches the tokens of services that the new version adds.
+func (h *identitiesHook) Update(_ context.Context, req *UpdateRequest, resp *UpdateResponse) error {
+	if h.ids.Update(req.Alloc) {
+		resp.Background = func(ctx context.Context) {
+			_ = h.ids.Run(ctx) // as in Prerun
+		}
 	}
 	return nil
 }

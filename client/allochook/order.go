@@ -13,6 +13,8 @@ import (
 // Identities fetches and renews the tokens of the allocation (identity.Manager).
 type Identities interface {
 	Prepare(ctx context.Context) error
+	// Update takes the identities of a newer version, and reports whether Run has to run for them.
+	Update(a *nomad.Allocation) (missing bool)
 	Run(ctx context.Context) error
 }
 

@@ -90,7 +90,7 @@ func New(cfg Config) (*Runner, error) {
 		r.states[task.Name] = &nomad.TaskState{State: nomad.TaskStatePending}
 	}
 	r.ids = identity.New(identity.Config{
-		Alloc: cfg.Alloc, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
+		Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, RPC: cfg.RPC, Store: cfg.Store, Log: cfg.Log,
 	})
 	r.hooks = hook.List{Kind: "alloc_hook", Unmeasured: cfg.TaskHooks.Metrics.NoHooks, Log: r.log, Hooks: allochook.Order(allochook.Config{
 		Deps: cfg.AllocHooks, Alloc: cfg.Alloc, Node: cfg.Node, Region: cfg.Region, Identities: r.ids, Tasks: r, Start: r, Log: cfg.Log,

@@ -6,6 +6,10 @@
 //	        └──Alloc.SignIdentities┘     ▲──────────────────────────────────┤
 //	                                     └───────── back off, retry ◀──error┘
 //
+// The identities are the named ones of the tasks, and those of services of Consul. An update of the allocation can add and
+// remove services. Prepare does not wait for the tokens of services, nor fail without them: Run fetches those that are
+// missing.
+//
 // The default token of a task is part of the allocation, never expires and is not renewed. All
 // expiring named tokens are renewed together, when half of the shortest remaining lifetime has
 // passed, plus up to a tenth of that. So any TTL of one second or more is renewed in time. The
@@ -16,7 +20,7 @@
 // Tokens are stored before they are published, so that a restarted agent has the tokens of its
 // tasks, or newer ones.
 //
-// Run is the only goroutine. A subscriber that lags loses the older token and does not block
+// Run is the only goroutine, and runs once at a time. A subscriber that lags loses the older token and does not block
 // the manager. No token is logged.
 package identity
 
@@ -31,6 +35,7 @@ import (
 	"time"
 
 	"github.com/open-nomad/open-nomad/internal/backoff"
+	"github.com/open-nomad/open-nomad/internal/wake"
 	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/idtoken"
 	"github.com/open-nomad/open-nomad/nomad/message"
@@ -55,6 +60,7 @@ type Store interface {
 // Config configures a Manager.
 type Config struct {
 	Alloc  *nomad.Allocation
+	Node   *nomad.Node // interpolates the names of services
 	Region string
 	RPC    message.Caller
 	Store  Store
@@ -63,41 +69,61 @@ type Config struct {
 
 // Manager manages the tokens of one allocation. Its methods may be called concurrently.
 type Manager struct {
-	cfg   Config
-	asked []*message.WorkloadIdentityRequest
-	turn  chan struct{} // held while tokens are fetched, so that a later fetch stores the results of earlier ones
+	cfg  Config
+	turn chan struct{} // held while tokens are fetched, so that a later fetch stores the results of earlier ones
+	more wake.Signal   // the identities have changed
 
-	mu     sync.Mutex
-	tokens map[message.WIHandle]*message.SignedWorkloadIdentity
-	subs   map[message.WIHandle]map[chan idtoken.Token]struct{}
+	mu      sync.Mutex
+	running bool // Run runs
+	asked   []*message.WorkloadIdentityRequest
+	tokens  map[message.WIHandle]*message.SignedWorkloadIdentity
+	renewAt map[message.WIHandle]time.Time // half of the life of a held token that expires
+	subs    map[message.WIHandle]map[chan idtoken.Token]struct{}
 	// digests holds the digests of artifacts by task and destination.
 	digests map[string]map[string]string
 	// claims reports whether the claims of an identity contain digests, as the servers answered to this agent.
 	claims map[message.WIHandle]bool
 }
 
-// New returns a Manager for the named identities of the allocation's tasks.
+// New returns a Manager for the named identities of the allocation's tasks and services.
 func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg:     cfg,
 		turn:    make(chan struct{}, 1),
+		more:    wake.New(),
 		tokens:  map[message.WIHandle]*message.SignedWorkloadIdentity{},
+		renewAt: map[message.WIHandle]time.Time{},
 		subs:    map[message.WIHandle]map[chan idtoken.Token]struct{}{},
 		digests: map[string]map[string]string{},
 		claims:  map[message.WIHandle]bool{},
 	}
-	group := cfg.Alloc.Job.TaskGroup(cfg.Alloc.TaskGroup)
+	m.asked = requests(cfg, cfg.Alloc)
+	return m
+}
+
+// requests returns the requests for the identities of an allocation.
+func requests(cfg Config, a *nomad.Allocation) (out []*message.WorkloadIdentityRequest) {
+	seen := map[message.WIHandle]bool{}
+	add := func(h message.WIHandle) {
+		if seen[h] {
+			return
+		}
+		seen[h] = true
+		out = append(out, &message.WorkloadIdentityRequest{AllocID: a.ID, WIHandle: h})
+	}
+	group := a.Job.TaskGroup(a.TaskGroup)
 	if group == nil {
-		return m
+		return nil
 	}
 	for _, task := range group.Tasks {
 		for _, id := range task.Identities {
-			m.asked = append(m.asked, &message.WorkloadIdentityRequest{
-				AllocID: cfg.Alloc.ID, WIHandle: TaskHandle(task.Name, id.Name),
-			})
+			add(TaskHandle(task.Name, id.Name))
 		}
 	}
-	return m
+	for _, s := range Services(a, cfg.Node, cfg.Region) {
+		add(s.Handle())
+	}
+	return out
 }
 
 // TaskHandle returns the handle of an identity of a task.
@@ -116,7 +142,8 @@ func (m *Manager) Default(task string) idtoken.Token {
 // waits for the servers for a limited time. Stored tokens that have expired belong to running
 // tasks: Prepare does not wait for new ones, and Run renews them at once.
 func (m *Manager) Prepare(ctx context.Context) error {
-	if len(m.asked) == 0 {
+	asked := m.requests()
+	if len(asked) == 0 {
 		return nil
 	}
 	stored, err := m.cfg.Store.Identities(m.cfg.Alloc.ID)
@@ -124,11 +151,25 @@ func (m *Manager) Prepare(ctx context.Context) error {
 		m.cfg.Log.Warn("read stored identities, fetching new ones",
 			"alloc", m.cfg.Alloc.ID, "err", err)
 	}
-	if complete(stored, m.asked) {
-		m.publish(stored)
+	if covers(stored, asked, message.WorkloadTypeTask) {
+		m.publish(only(stored, asked))
 		return nil
 	}
 	return m.first(ctx)
+}
+
+// tasksCovered reports whether every identity of a task has a token.
+func (m *Manager) tasksCovered() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return covers(slices.Collect(maps.Values(m.tokens)), m.asked, message.WorkloadTypeTask)
+}
+
+// requests returns the requests for the current identities.
+func (m *Manager) requests() []*message.WorkloadIdentityRequest {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked
 }
 
 // first fetches tokens for an allocation without any. It retries unless the servers refuse the
@@ -138,8 +179,14 @@ func (m *Manager) first(ctx context.Context) error {
 	defer cancel()
 	again := backoff.Backoff{Min: retryFirst, Max: retryFirstMax}
 	for {
-		err := m.fetch(ctx, m.asked)
-		if err == nil || errors.Is(err, errRejected) {
+		err := m.fetch(ctx, m.requests())
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errRejected) && m.tasksCovered():
+			m.cfg.Log.Warn("identities of services are missing, retrying", "alloc", m.cfg.Alloc.ID, "err", err)
+			return nil
+		case errors.Is(err, errRejected):
 			return err
 		}
 		wait := again.Next()
@@ -206,15 +253,23 @@ func (m *Manager) fetch(ctx context.Context, asked []*message.WorkloadIdentityRe
 		return ctx.Err()
 	}
 	ids, err := m.sign(ctx, asked)
+	if len(ids) > 0 {
+		m.keep(ids)
+	}
 	if err != nil {
 		return fmt.Errorf("sign identities of allocation %s: %w", m.cfg.Alloc.ID, err)
 	}
+	return nil
+}
+
+// keep stores and publishes new tokens. The caller holds turn.
+func (m *Manager) keep(ids []*message.SignedWorkloadIdentity) {
+	ids = only(ids, m.requests())
 	if err := m.cfg.Store.PutIdentities(m.cfg.Alloc.ID, m.with(ids)); err != nil {
 		// The tokens are valid anyway: a restarted agent fetches new ones.
 		m.cfg.Log.Warn("store identities", "alloc", m.cfg.Alloc.ID, "err", err)
 	}
 	m.publish(ids)
-	return nil
 }
 
 // with returns ids and the held tokens of all other identities.
@@ -228,7 +283,8 @@ func (m *Manager) with(ids []*message.SignedWorkloadIdentity) []*message.SignedW
 	return slices.Collect(maps.Values(all))
 }
 
-// sign requests the tokens. It returns an error unless there is one token per identity.
+// sign requests the tokens. It returns an error unless there is one token per identity. If the servers refuse some of the
+// identities, it also returns the tokens of the others.
 func (m *Manager) sign(ctx context.Context, asked []*message.WorkloadIdentityRequest) ([]*message.SignedWorkloadIdentity, error) {
 	m.mu.Lock()
 	digests := maps.Clone(m.digests)
@@ -249,7 +305,7 @@ func (m *Manager) sign(ctx context.Context, asked []*message.WorkloadIdentityReq
 		errs = append(errs, fmt.Errorf("identity %q of %q: %s", r.IdentityName, r.WorkloadIdentifier, r.Reason))
 	}
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("%w: %w", errRejected, errors.Join(errs...))
+		return resp.SignedIdentities, fmt.Errorf("%w: %w", errRejected, errors.Join(errs...))
 	}
 	if !complete(resp.SignedIdentities, asked) {
 		return nil, fmt.Errorf("%w: got %d tokens for %d identities", errRejected, len(resp.SignedIdentities), len(asked))
@@ -264,16 +320,31 @@ func (m *Manager) sign(ctx context.Context, asked []*message.WorkloadIdentityReq
 
 // complete reports whether ids holds a token of every requested identity, and no others.
 func complete(ids []*message.SignedWorkloadIdentity, asked []*message.WorkloadIdentityRequest) bool {
+	return len(ids) == len(asked) && covers(ids, asked, message.WorkloadTypeTask) && covers(ids, asked, message.WorkloadTypeService)
+}
+
+// covers reports whether ids holds a token of every requested identity of a type of workload.
+func covers(ids []*message.SignedWorkloadIdentity, asked []*message.WorkloadIdentityRequest, of message.WorkloadType) bool {
 	have := map[message.WIHandle]bool{}
 	for _, id := range ids {
 		have[id.WIHandle] = id.JWT != ""
 	}
 	for _, want := range asked {
-		if !have[want.WIHandle] {
+		if want.WorkloadType == of && !have[want.WIHandle] {
 			return false
 		}
 	}
-	return len(ids) == len(asked)
+	return true
+}
+
+// only returns the tokens of ids that are requested.
+func only(ids []*message.SignedWorkloadIdentity, asked []*message.WorkloadIdentityRequest) (out []*message.SignedWorkloadIdentity) {
+	for _, id := range ids {
+		if slices.ContainsFunc(asked, func(r *message.WorkloadIdentityRequest) bool { return r.WIHandle == id.WIHandle }) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // alive reports whether a token has not expired.
@@ -287,6 +358,10 @@ func (m *Manager) publish(ids []*message.SignedWorkloadIdentity) {
 	defer m.mu.Unlock()
 	for _, id := range ids {
 		m.tokens[id.WIHandle] = id
+		delete(m.renewAt, id.WIHandle)
+		if !id.Expiration.IsZero() {
+			m.renewAt[id.WIHandle] = time.Now().Add(time.Until(id.Expiration) / 2)
+		}
 		for ch := range m.subs[id.WIHandle] {
 			select {
 			case <-ch: // an older token that was not received

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/open-nomad/open-nomad/nomad"
 	"github.com/open-nomad/open-nomad/nomad/message"
 )
 
@@ -25,11 +26,33 @@ const (
 // errClock is treated as a failed renewal, so that the agent waits before the next request.
 var errClock = errors.New("new tokens have already expired: correct the clock of this machine")
 
-// Run renews the tokens until ctx ends. It returns at once if no token expires.
+// Update takes the identities of a newer version of the allocation. It reports whether tokens are missing: the caller then
+// runs Run, unless it does run.
+func (m *Manager) Update(a *nomad.Allocation) (missing bool) {
+	asked := requests(m.cfg, a)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = asked
+	current := map[message.WIHandle]*message.SignedWorkloadIdentity{}
+	for _, r := range asked {
+		if id := m.tokens[r.WIHandle]; id != nil {
+			current[r.WIHandle] = id
+		}
+	}
+	m.tokens = current
+	m.more.Send()
+	return len(current) < len(asked)
+}
+
+// Run renews the tokens, and fetches missing ones, until ctx ends. It returns at once if there is nothing to do, or if it
+// runs already.
 func (m *Manager) Run(ctx context.Context) error {
+	if !m.begin() {
+		return nil
+	}
 	next, retries := firstIn, 0
 	for {
-		exp, found := m.earliest()
+		exp, found := m.due()
 		if !found {
 			return nil
 		}
@@ -41,7 +64,12 @@ func (m *Manager) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
+			m.end()
 			return ctx.Err()
+		case <-m.more:
+			timer.Stop()
+			next, retries = firstIn, 0
+			continue
 		case <-timer.C:
 		}
 		if err := m.renew(ctx, exp); err != nil {
@@ -56,7 +84,34 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// renew fetches new tokens. It gives up early enough for another attempt, at another server,
+// begin reports whether Run is not running, and then marks it as running.
+func (m *Manager) begin() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first := !m.running
+	m.running = true
+	return first
+}
+
+func (m *Manager) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running = false
+}
+
+// due returns when the next token expires. Without such a token, Run ends: it is then marked as not running.
+func (m *Manager) due() (time.Time, bool) {
+	exp, found := m.earliest()
+	if found {
+		return exp, true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running = len(m.tokens) < len(m.asked) // Update has added identities since
+	return time.Now(), m.running
+}
+
+// renew fetches the missing tokens, or else new ones of all identities. It gives up early enough for another attempt, at another server,
 // before exp.
 func (m *Manager) renew(ctx context.Context, exp time.Time) error {
 	limit := tryMost
@@ -65,7 +120,11 @@ func (m *Manager) renew(ctx context.Context, exp time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := m.fetch(ctx, m.asked); err != nil {
+	asked := m.missing()
+	if len(asked) == 0 {
+		asked = m.requests()
+	}
+	if err := m.fetch(ctx, asked); err != nil {
 		return err
 	}
 	if exp, found := m.earliest(); found && !exp.After(time.Now()) {
@@ -74,10 +133,28 @@ func (m *Manager) renew(ctx context.Context, exp time.Time) error {
 	return nil
 }
 
-// earliest returns the earliest expiry of the tokens.
+// missing returns the requests for identities without a token, none if the others are due: a missing token that the servers
+// refuse must not prevent their renewal.
+func (m *Manager) missing() (out []*message.WorkloadIdentityRequest) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.asked {
+		if m.tokens[r.WIHandle] == nil {
+			out = append(out, r)
+		} else if at, expires := m.renewAt[r.WIHandle]; expires && time.Now().After(at) {
+			return nil
+		}
+	}
+	return out
+}
+
+// earliest returns the earliest expiry of the tokens. A missing token counts as expired.
 func (m *Manager) earliest() (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if len(m.tokens) < len(m.asked) {
+		return time.Now(), true
+	}
 	var first *message.SignedWorkloadIdentity
 	for _, id := range m.tokens {
 		if !id.Expiration.IsZero() && (first == nil || id.Expiration.Before(first.Expiration)) {
