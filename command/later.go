@@ -1,10 +1,6 @@
 package command
 
-import (
-	"slices"
-
-	"github.com/open-nomad/open-nomad/command/term"
-)
+import "github.com/open-nomad/open-nomad/command/term"
 
 // laterCommands returns the commands of features that this version does not have.
 func laterCommands() []term.Command {
@@ -22,27 +18,4 @@ func laterCommands() []term.Command {
 		}
 	}
 	return out
-}
-
-// laterFlags are the boolean flags of features that this version does not have, on commands
-// that it has.
-var laterFlags = []struct{ flag, feature, names string }{
-	{"connect", "the service mesh of Consul", "job init"},
-}
-
-// withLaterFlags declares the refused flags of the commands.
-func withLaterFlags(commands []term.Command) []term.Command {
-	for i, c := range commands {
-		for _, l := range laterFlags {
-			if !slices.Contains(split(l.names), c.Name) {
-				continue
-			}
-			setup := commands[i].Setup
-			commands[i].Setup = func(f *term.Flags) term.Run {
-				f.RefuseBool(l.flag, l.feature)
-				return setup(f)
-			}
-		}
-	}
-	return commands
 }

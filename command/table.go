@@ -35,13 +35,13 @@ import (
 
 // commands is the table of every command.
 func commands() []term.Command {
-	return completed(withPages(withLaterFlags(slices.Concat(
+	return completed(withPages(slices.Concat(
 		[]term.Command{versionCommand(), fmtCommand(), statusCommand(), uiCommand()}, agent.Commands(),
 		job.Commands(), alloc.Commands(), node.Commands(), eval.Commands(), deployment.Commands(), namespace.Commands(), quota.Commands(),
 		operator.Commands(), apicall.Commands(), bundle.Commands(), enterprise.Commands(), plugin.Commands(), scaling.Commands(),
 		service.Commands(), setup.Commands(), tls.Commands(), variable.Commands(), volume.Commands(), acl.Commands(),
 		[]term.Command{jobwait.Command(), top.Command(), doctor.Command()}, contexts.Commands(), laterCommands(),
-	))))
+	)))
 }
 
 // completed adds the examples of the commands, and the completion of their arguments and flags in a shell.

@@ -18,6 +18,12 @@ var example []byte
 //go:embed example-short.nomad.hcl
 var exampleShort []byte
 
+//go:embed connect.nomad.hcl
+var exampleConnect []byte
+
+//go:embed connect-short.nomad.hcl
+var exampleConnectShort []byte
+
 const defaultSpec = "example.nomad.hcl"
 
 func initCommand() term.Command {
@@ -26,13 +32,15 @@ func initCommand() term.Command {
 		Short: "Write an example jobspec",
 		Setup: func(f *term.Flags) term.Run {
 			short := f.Bool("short", false, "Write the example without comments.")
+			connect := f.Bool("connect", false, "Write an example of the service mesh of Consul.")
 			list := f.Bool("list-templates", false, "List the job templates, which are variables below "+templates+".")
 			template := f.String("template", "", "Write the job template with this `name` instead of the example.")
 			return func(ctx context.Context, e *term.Env) error {
 				name, text := cmp.Or(e.Arg(0), defaultSpec), example
+				built := *short || *connect // an example of this program
 				switch {
-				case *template != "" && *short || *list && (*short || *template != ""):
-					return errors.New("-short, -list-templates and -template are mutually exclusive")
+				case built && (*list || *template != "") || *list && *template != "":
+					return errors.New("-template and -list-templates exclude each other, -short and -connect")
 				case *list:
 					return listTemplates(ctx, e)
 				case *template != "":
@@ -40,6 +48,10 @@ func initCommand() term.Command {
 					if text, err = jobTemplate(ctx, e, *template); err != nil {
 						return err
 					}
+				case *connect && *short:
+					text = exampleConnectShort
+				case *connect:
+					text = exampleConnect
 				case *short:
 					text = exampleShort
 				}

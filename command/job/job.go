@@ -59,7 +59,7 @@ func (n *namespaces) declareVault(f *term.Flags) {
 }
 
 func (n *namespaces) declareConsul(f *term.Flags) {
-	f.StringVar(&n.consul, "consul-namespace", "", "The Consul `namespace`. Servers without Consul reject the job.")
+	f.StringVar(&n.consul, "consul-namespace", "", "The Consul `namespace` of groups with a consul block that has none.")
 }
 
 // set copies the namespaces of the flags to a job.

@@ -31,6 +31,7 @@ The exit code for an unchanged job is 0, even if it cannot be placed.`,
 			p := &plan{}
 			p.declare(f)
 			p.declareVault(f)
+			p.declareConsul(f)
 			f.BoolVar(&p.diff, "diff", true, "Show the diff to the running job.")
 			f.BoolVar(&p.override, "policy-override", false, "Override soft-mandatory policies.")
 			f.DetailVar(&p.detail, "Show unchanged fields in the diff, the isolation levels of the tasks and each check of the nodes, too.")
@@ -108,6 +109,9 @@ func (p *plan) runLine(e *term.Env, index uint64) string {
 	}
 	if ns := e.NamespaceFlag(); ns != "" {
 		add("namespace", ns)
+	}
+	if p.consul != "" {
+		add("consul-namespace", p.consul)
 	}
 	if p.json {
 		words = append(words, "-json")

@@ -30,16 +30,6 @@ func (f *Flags) Refuse(name, feature string) {
 	f.Func(name, "Not part of this version: "+feature+".", refuseFlag(feature))
 }
 
-// RefuseBool declares a flag without a value for a feature that this version does not have.
-func (f *Flags) RefuseBool(name, feature string) {
-	f.BoolFunc(name, "Not part of this version: "+feature+".", func(value string) error {
-		if value == "false" || value == "0" {
-			return nil
-		}
-		return refuseFlag(feature)(value)
-	})
-}
-
 func refuseFlag(feature string) func(string) error {
 	return func(string) error { return fmt.Errorf("%s: %s", feature, later) }
 }
